@@ -1,0 +1,51 @@
+# `make` alone prints the targets.
+
+GO            ?= go
+VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS       := -X main.version=$(VERSION)
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+# DEMO_ARGS=--check runs the demo unattended.
+DEMO_ARGS     ?=
+# How long each fuzz test runs.
+FUZZTIME      ?= 30s
+# How long the never-miss test runs in `make soak`.
+SOAK          ?= 5m
+SHELL         := bash
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test race lint bench fuzz e2e check soak
+
+help: ## Print the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build bin/shunt
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/shunt ./cmd/shunt
+
+demo: build ## Start 4 throwaway shards with sample data and serve on 127.0.0.1:4000 (DEMO_ARGS=--check: unattended)
+	@bin/shunt demo $(DEMO_ARGS)
+
+test: ## All tests, against real MySQL and MariaDB servers (gets them first)
+	scripts/with-servers $(GO) test -timeout 15m ./...
+
+race: ## All tests but the long ones, under the race detector
+	SHUNT_E2E_RACE=1 scripts/with-servers $(GO) test -race -short -timeout 25m ./...
+
+lint: ## Linter and formatter, version pinned
+	$(GO) run $(GOLANGCI_LINT) run ./...
+
+bench: build ## Measure, and write docs/benchmarks.md
+	scripts/with-servers $(GO) run ./bench -shunt bin/shunt -o docs/benchmarks.md
+
+fuzz: ## Each fuzz test for FUZZTIME (30s)
+	scripts/fuzz $(FUZZTIME)
+
+e2e: ## Only the end-to-end tests, with their logs (SHUNT_E2E_FLAVOURS=mariadb: one flavour)
+	. scripts/servers.sh && $(GO) test -v -count=1 -timeout 15m ./e2e/...
+
+check: ## What to run before a push: lint, race tests, demo check
+	$(MAKE) lint
+	$(MAKE) race
+	$(MAKE) demo DEMO_ARGS=--check
+
+soak: ## The never-miss test for SOAK (5m) on each flavour
+	. scripts/servers.sh && SHUNT_NEVERMISS=$(SOAK) $(GO) test -v -count=1 -timeout 2h -run 'NeverMiss' ./e2e

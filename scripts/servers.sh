@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Gets the server programs that the tests run against, without starting any:
+#
+#   MariaDB  Debian's package mariadb-server-core, by apt-get if it is missing
+#   MySQL 9  the first of: what SHUNT_E2E_MYSQL_ROOT or SHUNT_E2E_MYSQL_IMAGE
+#            names, a mysqld on PATH that is MySQL 9, Docker's image mysql:9 where
+#            an engine answers, else Debian sid's package in a root file system of
+#            its own under ~/.cache/shunt/mysql9, run by chroot
+#
+# Says which ones it found. Source it to have the variables exported too; run it
+# to only fill the cache. Installing needs root or a sudo without password.
+#
+# SHUNT_E2E_FLAVOURS (default mysql,mariadb) leaves a flavour out.
+
+shunt_say() { printf 'servers: %s\n' "$*" >&2; }
+
+shunt_as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+		sudo -n "$@"
+	else
+		shunt_say "needs root, or a sudo without password, to run: $*"
+		return 1
+	fi
+}
+
+# Installs Debian packages; fresh machines have no package lists yet.
+shunt_install() {
+	shunt_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >&2 && return
+	shunt_as_root apt-get update -q >&2 &&
+		shunt_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >&2
+}
+
+shunt_mariadb() {
+	local program
+	for program in mariadbd /usr/sbin/mariadbd; do
+		if command -v "$program" >/dev/null && command -v my_print_defaults >/dev/null; then
+			shunt_say "MariaDB: $("$program" --no-defaults --version)"
+			return
+		fi
+	done
+	shunt_say "installing mariadb-server-core"
+	shunt_install mariadb-server-core mariadb-client-core
+	shunt_say "MariaDB: $(/usr/sbin/mariadbd --no-defaults --version)"
+}
+
+# The newest MySQL 9 in Debian is in sid; a root file system of its own keeps
+# it apart from this machine's packages. The mirror is the one that this
+# machine's own packages come from.
+shunt_mysql_root() {
+	local root=$1 mirror
+	mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep -v -e security | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
+	if [ -z "$mirror" ]; then
+		shunt_as_root apt-get update -q >&2
+		mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep -v -e security | awk 'NR == 1')
+	fi
+	[ -n "$mirror" ] || { shunt_say "apt has no mirror to take MySQL from"; return 1; }
+	command -v mmdebstrap >/dev/null || shunt_install mmdebstrap
+	shunt_say "MySQL: building a root file system in $root (about 800 MB, a few minutes)"
+	mkdir -p "$(dirname "$root")"
+	shunt_as_root rm -rf --one-file-system "$root.new"
+	# A mirror that lags behind is still signed.
+	shunt_as_root mmdebstrap --mode=root --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' \
+		--include=mysql-server-core,mysql-client-core \
+		--setup-hook='mkdir -p "$1/var/lib/mysql-files"' \
+		sid "$root.new" "$mirror" >&2 || { shunt_as_root rm -rf --one-file-system "$root.new"; return 1; }
+	shunt_as_root rm -rf --one-file-system "$root"
+	shunt_as_root mv "$root.new" "$root"
+}
+
+shunt_mysql() {
+	local image=${SHUNT_E2E_MYSQL_IMAGE:-mysql:9} root program
+	if [ -n "${SHUNT_E2E_MYSQL_ROOT:-}" ]; then
+		shunt_say "MySQL: $(shunt_as_root chroot "$SHUNT_E2E_MYSQL_ROOT" mysqld --no-defaults --version) in $SHUNT_E2E_MYSQL_ROOT"
+		return
+	fi
+	for program in mysqld /usr/sbin/mysqld; do
+		if command -v "$program" >/dev/null && "$program" --no-defaults --version | grep -v MariaDB | grep -q 'Ver 9'; then
+			shunt_say "MySQL: $("$program" --no-defaults --version)"
+			return
+		fi
+	done
+	if command -v docker >/dev/null && timeout 10 docker info >/dev/null 2>&1; then
+		if docker image inspect "$image" >/dev/null 2>&1 || timeout 300 docker pull -q "$image" >&2; then
+			shunt_say "MySQL: Docker image $image"
+			export SHUNT_E2E_MYSQL_IMAGE=$image
+			return
+		fi
+		if docker image inspect shunt-mysql9 >/dev/null 2>&1; then
+			shunt_say "MySQL: Docker image shunt-mysql9, built here before"
+			export SHUNT_E2E_MYSQL_IMAGE=shunt-mysql9
+			return
+		fi
+		shunt_say "MySQL: Docker answers, but image $image can't be had"
+	fi
+	root=${XDG_CACHE_HOME:-$HOME/.cache}/shunt/mysql9
+	[ -x "$root/usr/sbin/mysqld" ] || shunt_mysql_root "$root" || return 1
+	shunt_say "MySQL: $(shunt_as_root chroot "$root" mysqld --no-defaults --version) in $root"
+	export SHUNT_E2E_MYSQL_ROOT=$root
+}
+
+shunt_flavours=,${SHUNT_E2E_FLAVOURS:-mysql,mariadb},
+case $shunt_flavours in *,mariadb,*) shunt_mariadb || exit 1 ;; esac
+case $shunt_flavours in *,mysql,*) shunt_mysql || exit 1 ;; esac
