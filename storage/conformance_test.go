@@ -1,0 +1,534 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestConformance is what every kind of store must do.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"disk", "memory"} {
+		for _, tc := range conformance {
+			t.Run(kind+"/"+tc.name, func(t *testing.T) {
+				t.Parallel()
+				o := testOpts("")
+				if kind == "disk" {
+					o = testOpts(t.TempDir())
+				}
+				tc.run(t, openTest(t, o, testOptions{}))
+			})
+		}
+	}
+}
+
+var conformance = []struct {
+	name string
+	run  func(t *testing.T, s *Store)
+}{
+	{"AddLookupRemove", func(t *testing.T, s *Store) {
+		for _, partitions := range []int{1, 3} {
+			id := readyIndex(t, s, fmt.Sprint("i", partitions), partitions)
+			check(t, s.Add([]Entry{
+				{id, []byte("a"), 3, 5}, {id, []byte("a"), 1, 6}, {id, []byte("b"), 200, 5}, {id, nil, 1, 1},
+			}))
+			wantLookup(t, s, id, "a", 1, 3)
+			wantLookup(t, s, id, "b", 200)
+			wantLookup(t, s, id, "", 1)
+			wantLookup(t, s, id, "c")
+			if n := must(s.Remove(id, 3, [][]byte{[]byte("a"), []byte("b"), []byte("zz")}, 5)); n != 0 {
+				t.Fatalf("removed %d entries confirmed at the horizon", n)
+			}
+			if n := must(s.Remove(id, 3, [][]byte{[]byte("a"), []byte("b")}, 6)); n != 1 {
+				t.Fatalf("removed %d, want 1", n)
+			}
+			wantLookup(t, s, id, "a", 1)
+			// A lower epoch must not lower the stored one.
+			check(t, s.Add([]Entry{{id, []byte("a"), 1, 2}}))
+			if n := must(s.Remove(id, 1, [][]byte{[]byte("a")}, 6)); n != 0 {
+				t.Fatal("Add lowered an epoch")
+			}
+			if n := s.Stats().Indexes[id]; n.Entries != 3 || n.Approximate {
+				t.Fatalf("stats: %+v", n)
+			}
+			must(s.Remove(id, 1, [][]byte{[]byte("a")}, 100))
+			wantLookup(t, s, id, "a")
+			if got := dump(t, s, id, false); !slices.Equal(got, []string{"[{1 1}]", "b[{200 5}]"}) {
+				t.Fatal(got)
+			}
+		}
+	}},
+	{"Range", func(t *testing.T, s *Store) {
+		for _, partitions := range []int{1, 4} {
+			id := readyIndex(t, s, fmt.Sprint("i", partitions), partitions)
+			for i := range 20 {
+				check(t, s.Add([]Entry{{id, fmt.Appendf(nil, "k%02d", i), ShardID(i), 1}}))
+			}
+			got, ok, err := s.Range(id, []byte("k03"), []byte("k06"), 10)
+			if err != nil || !ok || got != set(3, 4, 5) {
+				t.Fatal(got, ok, err)
+			}
+			if got, ok, _ = s.Range(id, []byte("k18"), nil, 2); !ok || got != set(18, 19) {
+				t.Fatal(got, ok)
+			}
+			if _, ok, _ = s.Range(id, nil, nil, 19); ok {
+				t.Fatal("range over the limit")
+			}
+			check(t, s.Mark([]Mark{{id, 99, [][]byte{[]byte("x")}, 1}}))
+			if got, ok, _ = s.Range(id, []byte("x"), nil, 2); !ok || got != set(99) {
+				t.Fatal(got, ok)
+			}
+			var keys []string
+			check(t, s.Entries(id, []byte("k10"), false, func(k []byte, _ []ShardEpoch) bool {
+				keys = append(keys, string(k))
+				return len(keys) < 3
+			}))
+			if !slices.Equal(keys, []string{"k10", "k11", "k12"}) {
+				t.Fatal(keys)
+			}
+		}
+	}},
+	{"Marks", func(t *testing.T, s *Store) {
+		id := readyIndex(t, s, "i", 1)
+		de, us := []byte("de"), []byte("us")
+		check(t, s.Mark([]Mark{{id, 1, [][]byte{de}, 5}, {id, 2, [][]byte{nil, us}, 5}, {id, 3, [][]byte{nil, nil}, 5}}))
+		for _, c := range []struct {
+			components [][]byte
+			want       ShardSet
+		}{
+			{nil, set(1, 2, 3)},
+			{[][]byte{de}, set(1, 2, 3)},
+			{[][]byte{us}, set(2, 3)},
+			{[][]byte{us, de}, set(3)},
+			{[][]byte{de, us}, set(1, 2, 3)},
+			{[][]byte{nil, de}, set(1, 3)},
+		} {
+			got := must(s.Lookup(id, []byte("k"), c.components))
+			if got != c.want {
+				t.Errorf("components %q: %b, want %b", c.components, got, c.want)
+			}
+		}
+		if n := must(s.ClearMarks(id, 1, 5)); n != 0 {
+			t.Fatal("cleared a mark at the horizon")
+		}
+		check(t, s.Mark([]Mark{{id, 1, [][]byte{de}, 9}}))
+		if n := must(s.ClearMarks(id, 1, 9)); n != 0 {
+			t.Fatal("a second mark did not raise the epoch")
+		}
+		if n := must(s.ClearMarks(id, 1, 10)); n != 1 {
+			t.Fatal("mark not cleared")
+		}
+		if len(s.Marks(id)) != 2 || len(s.AllMarks()) != 2 {
+			t.Fatal(s.Marks(id))
+		}
+		for i := range maxPartialMarks + 1 {
+			check(t, s.Mark([]Mark{{id, 4, [][]byte{{byte(i)}}, Epoch(i + 1)}}))
+		}
+		if m := s.Marks(id); len(m) != 3 || m[2].Known != nil || m[2].Epoch != maxPartialMarks+1 {
+			t.Fatal(m)
+		}
+		// Covered by the full mark.
+		check(t, s.Mark([]Mark{{id, 4, [][]byte{us}, 3}}))
+		if len(s.Marks(id)) != 3 || s.Stats().Indexes[id].Unknown != set(2, 3, 4) {
+			t.Fatal(s.Marks(id))
+		}
+	}},
+	{"UnknownIndex", func(t *testing.T, s *Store) {
+		check(t, s.Add([]Entry{{77, []byte("k"), 1, 1}}))
+		check(t, s.Mark([]Mark{{77, 1, nil, 1}}))
+		if must(s.Remove(77, 1, [][]byte{[]byte("k")}, 9)) != 0 || must(s.ClearMarks(77, 1, 9)) != 0 {
+			t.Fatal("removed from nothing")
+		}
+		if _, err := s.Lookup(77, nil, nil); !errors.Is(err, ErrNoIndex) {
+			t.Fatal(err)
+		}
+		if err := s.DropIndex(77); !errors.Is(err, ErrNoIndex) {
+			t.Fatal(err)
+		}
+	}},
+	{"Build", func(t *testing.T, s *Store) {
+		def := must(s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: "i", Partitions: 2}))
+		if def.Status != Building || def.Readable || !def.HasBuild || def.Partitions != 2 {
+			t.Fatalf("%+v", def)
+		}
+		if _, err := s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: "i"}); !errors.Is(err, ErrIndexExists) {
+			t.Fatal(err)
+		}
+		check(t, s.Add([]Entry{{def.ID, []byte("a"), 1, 1}}))
+		if _, err := s.Lookup(def.ID, []byte("a"), nil); !errors.Is(err, ErrNoIndex) {
+			t.Fatal(err)
+		}
+		if got := dump(t, s, def.ID, true); len(got) != 1 {
+			t.Fatal(got)
+		}
+		check(t, s.FinishBuild(def.ID))
+		wantLookup(t, s, def.ID, "a", 1)
+		if err := s.FinishBuild(def.ID); !errors.Is(err, ErrNotBuilding) {
+			t.Fatal(err)
+		}
+		// A rebuild starts empty, gets what is added, and reads stay.
+		check(t, s.StartBuild(def.ID, 3))
+		check(t, s.Add([]Entry{{def.ID, []byte("b"), 2, 1}}))
+		wantLookup(t, s, def.ID, "a", 1)
+		wantLookup(t, s, def.ID, "b", 2)
+		if d, _ := s.Index(def.ID); !d.Readable || !d.HasBuild || d.Status != Ready || d.Partitions != 2 {
+			t.Fatalf("%+v", d)
+		}
+		if err := s.Repartition(t.Context(), def.ID, 4, nil); !errors.Is(err, ErrBusy) {
+			t.Fatal(err)
+		}
+		check(t, s.FinishBuild(def.ID))
+		wantLookup(t, s, def.ID, "a")
+		wantLookup(t, s, def.ID, "b", 2)
+		if d, _ := s.Index(def.ID); d.Partitions != 3 {
+			t.Fatalf("%+v", d)
+		}
+		if s.Stats().Garbage != 1 {
+			t.Fatal("the old generation is not queued")
+		}
+	}},
+	{"DropAndGarbage", func(t *testing.T, s *Store) {
+		id := readyIndex(t, s, "i", 2)
+		other := readyIndex(t, s, "other", 1)
+		var entries []Entry
+		for i := range 2500 {
+			entries = append(entries, Entry{id, fmt.Appendf(nil, "k%05d", i), 1, 1})
+		}
+		check(t, s.Add(append(entries, Entry{other, []byte("k"), 1, 1})))
+		check(t, s.Mark([]Mark{{id, 1, nil, 1}}))
+		check(t, s.DropIndex(id))
+		if _, err := s.Lookup(id, []byte("k00001"), nil); !errors.Is(err, ErrNoIndex) {
+			t.Fatal(err)
+		}
+		check(t, s.Add(entries))
+		check(t, s.Mark([]Mark{{id, 1, nil, 9}}))
+		slices := 0
+		for {
+			more, err := s.DeleteGarbage(t.Context(), 700)
+			check(t, err)
+			slices++
+			if !more {
+				break
+			}
+		}
+		if slices != 4 {
+			t.Fatalf("%d slices", slices)
+		}
+		left := 0
+		check(t, s.scan([]byte{kindEntry}, func([]byte, []byte) (bool, error) { left++; return true, nil }))
+		check(t, s.scan([]byte{kindMark}, func([]byte, []byte) (bool, error) { left++; return true, nil }))
+		check(t, s.scan([]byte{kindGarbage}, func([]byte, []byte) (bool, error) { left++; return true, nil }))
+		if left != 1 {
+			t.Fatalf("%d records left", left)
+		}
+		wantLookup(t, s, other, "k", 1)
+		if d := must(s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: "i"})); d.ID <= other {
+			t.Fatal("an ID was used again")
+		}
+	}},
+	{"Repartition", func(t *testing.T, s *Store) {
+		id := readyIndex(t, s, "i", 1)
+		const n = 3*moveSlice + 17
+		var entries []Entry
+		for i := range n {
+			entries = append(entries, Entry{id, fmt.Appendf(nil, "k%05d", i), ShardID(i % 7), 3})
+		}
+		entries = append(entries, Entry{id, []byte("k00000"), 9, 4})
+		check(t, s.Add(entries))
+		before := dump(t, s, id, false)
+		last := 0.0
+		check(t, s.Repartition(t.Context(), id, 5, func(f float64) {
+			// Adds and lookups go on, and see each other.
+			key := fmt.Sprintf("new%v", f)
+			check(t, s.Add([]Entry{{id, []byte(key), 1, 5}}))
+			wantLookup(t, s, id, key, 1)
+			must(s.Remove(id, 1, [][]byte{[]byte(key)}, 6))
+			last = f
+		}))
+		if after := dump(t, s, id, false); last != 1 || !slices.Equal(before, after) {
+			t.Fatalf("progress %v, %d keys before, %d after", last, len(before), len(after))
+		}
+		if d, _ := s.Index(id); d.Partitions != 5 || d.Moving || s.Stats().Indexes[id].Entries != n+1 {
+			t.Fatalf("%+v %+v", d, s.Stats())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		err := s.Repartition(ctx, id, 2, func(float64) { cancel() })
+		if d, _ := s.Index(id); !errors.Is(err, context.Canceled) || d.Partitions != 5 || d.Moving {
+			t.Fatal(err, d)
+		}
+		err = s.Repartition(t.Context(), id, 2, func(float64) { check(t, s.StartBuild(id, 0)) })
+		if !errors.Is(err, ErrSuperseded) {
+			t.Fatal(err)
+		}
+		wantLookup(t, s, id, "k00000", 0, 9)
+	}},
+	{"UpdateIndex", func(t *testing.T, s *Store) {
+		id := readyIndex(t, s, "i", 2)
+		readyIndex(t, s, "j", 1)
+		check(t, s.UpdateIndex(id, func(d *IndexDef) {
+			d.Status, d.Error, d.ID, d.Partitions, d.Table = Failed, "miss", 99, 99, "people"
+		}))
+		d, ok := s.Index(id)
+		if !ok || d.Status != Failed || d.Error != "miss" || d.Partitions != 2 || d.Table != "people" || !d.Readable {
+			t.Fatalf("%+v", d)
+		}
+		check(t, s.UpdateIndex(id, func(d *IndexDef) { d.Table = "users" }))
+		if err := s.UpdateIndex(id, func(d *IndexDef) { d.Name = "j" }); !errors.Is(err, ErrIndexExists) {
+			t.Fatal(err)
+		}
+		check(t, s.StartBuild(id, 0))
+		check(t, s.FinishBuild(id))
+		if d, _ := s.Index(id); d.Status != Ready || d.Error != "" || d.LastScan.IsZero() {
+			t.Fatalf("%+v", d)
+		}
+		check(t, s.UpdateIndex(id, func(d *IndexDef) { d.Status = Disabled }))
+		check(t, s.StartBuild(id, 0))
+		check(t, s.FinishBuild(id))
+		if d, _ := s.Index(id); d.Status != Disabled || len(s.Indexes()) != 2 {
+			t.Fatalf("%+v", d)
+		}
+	}},
+	{"Epochs", func(t *testing.T, s *Store) {
+		last := s.Epoch()
+		for range 2*epochStep + 3 {
+			e, err := s.Advance()
+			check(t, err)
+			if e <= last || s.Epoch() != e {
+				t.Fatalf("%d after %d", e, last)
+			}
+			last = e
+		}
+	}},
+	{"Placements", func(t *testing.T, s *Store) {
+		a, b := TableName{"shop", "a"}, TableName{"shop", "b"}
+		check(t, s.SetPlacements(map[TableName]string{a: "hash:id", b: "reference"}))
+		check(t, s.SetPlacements(map[TableName]string{a: "hash:x", b: "", {"none", "n"}: ""}))
+		if got := must(s.Placements()); len(got) != 1 || got[a] != "hash:x" {
+			t.Fatal(got)
+		}
+	}},
+	{"ShardsAndSlots", func(t *testing.T, s *Store) {
+		a, b := must(s.ShardID("a")), must(s.ShardID("b"))
+		if a == b || must(s.ShardID("a")) != a || len(s.Shards()) != 2 {
+			t.Fatal(a, b)
+		}
+		if m := must(s.SlotMap()); m != nil {
+			t.Fatal(m)
+		}
+		check(t, s.SetSlotMap([]byte{1, 2}))
+		if m := must(s.SlotMap()); !slices.Equal(m, []byte{1, 2}) {
+			t.Fatal(m)
+		}
+		for i := range MaxShards - 2 {
+			must(s.ShardID(fmt.Sprint(i)))
+		}
+		if _, err := s.ShardID("one more"); !errors.Is(err, ErrTooManyShards) {
+			t.Fatal(err)
+		}
+	}},
+	{"LargeAdd", func(t *testing.T, s *Store) {
+		// More than one transaction holds.
+		id := readyIndex(t, s, "i", 1)
+		var entries []Entry
+		for i := range 20000 {
+			entries = append(entries, Entry{id, fmt.Appendf(nil, "%0100d", i), ShardID(i % 3), 1})
+		}
+		check(t, s.Add(entries))
+		check(t, s.Add(entries))
+		if n := s.Stats().Indexes[id].Entries; n != int64(len(entries)) {
+			t.Fatal(n)
+		}
+		wantLookup(t, s, id, fmt.Sprintf("%0100d", 19999), 19999%3)
+		if err := s.Add([]Entry{{id, make([]byte, MaxKey+1), 1, 1}}); !errors.Is(err, ErrKeyTooLong) {
+			t.Fatal(err)
+		}
+		check(t, s.Add([]Entry{{id, make([]byte, MaxKey), 1, 1}}))
+	}},
+	{"Concurrent", func(t *testing.T, s *Store) {
+		id := readyIndex(t, s, "i", 2)
+		var wg sync.WaitGroup
+		const workers, keys = 8, 60
+		for w := range workers {
+			wg.Go(func() {
+				for i := range keys {
+					key := fmt.Appendf(nil, "k%d", i)
+					e := s.Epoch()
+					if err := s.Add([]Entry{{id, key, ShardID(w), e}}); err != nil {
+						t.Error(err)
+					}
+					got, err := s.Lookup(id, key, nil)
+					if err != nil || !got.Has(ShardID(w)) {
+						t.Errorf("%v: own entry is missing: %b", err, got)
+					}
+					if err := s.Mark([]Mark{{id, ShardID(w), nil, e}}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Go(func() {
+			for p := range 6 {
+				if p%2 == 0 {
+					if err := s.Repartition(t.Context(), id, p+1, nil); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				for {
+					more, err := s.DeleteGarbage(t.Context(), 50)
+					if err != nil {
+						t.Error(err)
+					}
+					if !more {
+						break
+					}
+				}
+			}
+		})
+		wg.Wait()
+		for i := range keys {
+			wantLookup(t, s, id, fmt.Sprint("k", i), 0, 1, 2, 3, 4, 5, 6, 7)
+		}
+		if n := s.Stats().Indexes[id].Entries; n != workers*keys {
+			t.Fatal(n)
+		}
+	}},
+	{"MarkToEntry", func(t *testing.T, s *Store) {
+		// What a scan does: add what it found, then clear the mark that covered
+		// it. A lookup between finds one or the other.
+		id := readyIndex(t, s, "i", 1)
+		var current atomic.Int64
+		var readers sync.WaitGroup
+		stop := make(chan struct{})
+		key := func(i int64) []byte { return fmt.Appendf(nil, "k%d", i) }
+		check(t, s.Mark([]Mark{{id, 1, nil, 1}}))
+		for range 3 {
+			readers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					runtime.Gosched() // a commit takes turns of several goroutines
+					k := key(current.Load())
+					if got, err := s.Lookup(id, k, nil); err != nil || !got.Has(1) {
+						t.Errorf("%s is missing: %b %v", k, got, err)
+						return
+					}
+				}
+			})
+		}
+		for i := int64(1); i < 500 && !t.Failed(); i++ {
+			check(t, s.Mark([]Mark{{id, 1, nil, Epoch(i)}}))
+			current.Store(i)
+			check(t, s.Add([]Entry{{id, key(i), 1, Epoch(i)}}))
+			if n := must(s.ClearMarks(id, 1, Epoch(i+1))); n != 1 {
+				t.Error(n)
+			}
+		}
+		close(stop)
+		readers.Wait()
+	}},
+	{"Rebuilds", func(t *testing.T, s *Store) {
+		// Lookups and adds go on while generations come and go.
+		id := readyIndex(t, s, "i", 1)
+		const keys = 20
+		var all []Entry
+		for i := range keys {
+			all = append(all, Entry{id, fmt.Appendf(nil, "k%d", i), 1, 1})
+		}
+		check(t, s.Add(all))
+		var wg sync.WaitGroup
+		stop := make(chan struct{})
+		for w := range 3 {
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					runtime.Gosched()
+					k := all[i%keys].Key
+					if got, err := s.Lookup(id, k, nil); err != nil || !got.Has(1) {
+						t.Errorf("%s is missing: %b %v", k, got, err)
+						return
+					}
+					if w == 0 {
+						own := []Entry{{id, fmt.Appendf(nil, "w%d", i), 2, 1}}
+						v := s.find(id).view.Load()
+						check(t, s.Add(own))
+						got, err := s.Lookup(id, own[0].Key, nil)
+						// A build that began before the Add has it; one that began
+						// after is the caller's to fill.
+						if now := s.find(id).view.Load(); now == v && (err != nil || !got.Has(2)) {
+							t.Errorf("%s is missing: %b %v", own[0].Key, got, err)
+							return
+						}
+					}
+				}
+			})
+		}
+		for i := range 100 {
+			if i%2 == 0 {
+				check(t, s.StartBuild(id, i%3+1))
+				check(t, s.Add(all))
+				check(t, s.FinishBuild(id))
+			} else {
+				check(t, s.Repartition(t.Context(), id, i%3+1, nil))
+			}
+			for {
+				more, err := s.DeleteGarbage(t.Context(), 1000)
+				check(t, err)
+				if !more {
+					break
+				}
+			}
+		}
+		close(stop)
+		wg.Wait()
+		n := int64(0)
+		check(t, s.Entries(id, nil, false, func(_ []byte, p []ShardEpoch) bool { n += int64(len(p)); return true }))
+		if got := s.Stats().Indexes[id].Entries; got != n {
+			t.Fatalf("%d entries, counted %d", n, got)
+		}
+		left := int64(0)
+		check(t, s.scan([]byte{kindEntry}, func([]byte, []byte) (bool, error) { left++; return true, nil }))
+		if left != n {
+			t.Fatalf("%d records of %d entries: an old generation was written to", left, n)
+		}
+	}},
+	{"AfterClose", func(t *testing.T, s *Store) {
+		id := readyIndex(t, s, "i", 1)
+		check(t, s.Close())
+		if _, err := s.Lookup(id, nil, nil); !errors.Is(err, ErrClosed) {
+			t.Fatal(err)
+		}
+		if err := s.Add([]Entry{{id, nil, 1, 1}}); !errors.Is(err, ErrClosed) {
+			t.Fatal(err)
+		}
+		if _, err := s.Enqueue(Job{}); !errors.Is(err, ErrClosed) {
+			t.Fatal(err)
+		}
+		if st := s.Stats(); !errors.Is(st.Writable, ErrClosed) {
+			t.Fatal(st)
+		}
+		if invariants {
+			defer func() {
+				if recover() == nil {
+					t.Error("a second Close did not panic")
+				}
+			}()
+		}
+		if err := s.Close(); !errors.Is(err, ErrClosed) {
+			t.Fatal(err)
+		}
+	}},
+}

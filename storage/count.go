@@ -1,0 +1,69 @@
+package storage
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// count counts the entries of generations after an unclean stop, in the
+// background. For each partition its writer takes a snapshot between two
+// commits and sets the counter to 0: from then on the counter holds what
+// changed since the snapshot, so adding what the snapshot holds makes it
+// exact.
+func (s *Store) count(ctx context.Context, gens []*generation) {
+	for _, g := range gens {
+		for _, p := range g.parts {
+			if ctx.Err() != nil {
+				return
+			}
+			if err := p.recount(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errGone) {
+				s.opt.Logger.Warn("entries of a virtual index are not counted", "error", err)
+			}
+		}
+	}
+}
+
+func (p *partition) recount(ctx context.Context) error {
+	r := newRequest(requestSnapshot, p)
+	if err := p.submit(r); err != nil {
+		r.release()
+		return err
+	}
+	err := <-r.done
+	txn := r.snapshot
+	r.release()
+	if txn == nil {
+		return err
+	}
+	defer txn.Discard()
+	if err != nil {
+		return err
+	}
+	n, err := p.pairs(ctx, txn)
+	if err != nil {
+		return err
+	}
+	p.count.Add(n)
+	p.counted.Store(true)
+	return nil
+}
+
+// pairs counts the (key, shard) pairs of p in txn.
+func (p *partition) pairs(ctx context.Context, txn *badger.Txn) (int64, error) {
+	var n int64
+	sc := &scratch{}
+	err := p.iterate(txn, sc, nil, nil, func(_, val []byte) (bool, error) {
+		// Two numbers a pair; the last byte of each is less than 0x80.
+		numbers := int64(0)
+		for _, b := range val {
+			if b < 0x80 {
+				numbers++
+			}
+		}
+		n += numbers / 2
+		return true, ctx.Err()
+	})
+	return n, err
+}

@@ -1,0 +1,145 @@
+// Package storage keeps what Shunt knows: virtual indexes with their entries
+// and unknown marks, write-intents, jobs, and a few names and numbers. Keys
+// are bytes to it, shards are numbers, and it knows no SQL.
+//
+// A Store is a Badger database in one directory, opened by one process. All
+// of its methods may be called by any number of goroutines.
+//
+// # What a call promises
+//
+// "Process" means that the effect survives kill -9; Badger's log is a mapped
+// file, so what is committed is in the page cache and needs no fsync. "Power"
+// means that it survives a power loss.
+//
+//	Add, Mark, Remove, ClearMarks            process
+//	Enqueue, Claim, ..., Finish, Fail        process
+//	CreateIndex, UpdateIndex, StartBuild,
+//	FinishBuild, DropIndex, Repartition      power, each one transaction
+//	Intend (first write after a quiet time)  power
+//	Advance                                  power (epochs never repeat)
+//	ShardID, SetSlotMap, SetPlacements, Sync power
+//	Close                                    power, for everything before
+//
+// A power loss takes away some of the commits since the last sync: mostly the
+// last ones, but where a memtable was full and not yet flushed, also earlier
+// ones than those that stay. What it took is found by the write-intents: for
+// each (table, shard) written to since it was last quiet there is a synced
+// record. It covers all that Add and Mark wrote, since both set it themselves
+// where the caller has not. Open finds
+// those records and tells them apart by the boot ID in them: Lost names pairs
+// that a power loss came over, Unclean those of a process that died. The
+// caller marks and rescans the former, rescans the latter, and calls
+// Recovered. intents.go has the protocol. In steady state no call waits for
+// an fsync.
+//
+// # Never miss
+//
+// The store's part in the promise of finding every row (the indexer's doc.go
+// has the whole protocol):
+//
+//   - Lookup loads the marks before it reads the entries. A scan adds what it
+//     found before it clears the mark that covered it; the other order could
+//     see neither.
+//   - An entry's epoch never falls, and Remove takes it away only if its epoch
+//     is less than the given one. The check is made by the partition's writer,
+//     so nothing comes between it and the removal. ClearMarks checks likewise,
+//     under the mutex that Mark writes under.
+//   - Add finds an entry in place without asking the writer. That is safe
+//     because of what it requires: the caller's statement is registered in an
+//     epoch no later than the entry's, so no horizon (and no Remove goes past
+//     one) can exceed the stored epoch while the statement is open.
+//   - A generation is shown to readers only when complete, and deleted only
+//     after it is no longer shown. Readers compare the view before and after
+//     taking their snapshot; writers compare it after their write and write
+//     again to generations that came meanwhile. index.go has the details.
+//   - A write that can't be made is refused before anything is lost:
+//     ErrStoreFull while free space is under the limit (Badger maps sparse
+//     files, so a full disk would be SIGBUS), ErrReadOnly after a failed write
+//     or sync. Lookups go on.
+//
+// # Generations
+//
+// The entries of an index live in generations, each with its own number of
+// partitions. Up to two are live at a time, plus what a Repartition fills:
+//
+//	CreateIndex            building
+//	FinishBuild            building -> readable, old readable -> garbage
+//	StartBuild             (readable) + building, old building -> garbage
+//	Repartition            readable + moving; moving -> readable, old -> garbage
+//	DropIndex              all -> garbage
+//
+// Add, Remove and Mark go to all live ones; Lookup reads the readable one.
+// Building survives a restart, as its job does; moving becomes garbage then.
+// Garbage is a record per generation, deleted in slices by DeleteGarbage, since
+// Badger's DropPrefix would stop all writes.
+//
+// REQUIRES of callers that build: an entry added before StartBuild is not in
+// the building generation. A statement or transaction that was open when
+// StartBuild returned may create rows that the scan's snapshot doesn't show.
+// So either the snapshots are opened after those have ended, or the shards on
+// which some are open get a mark.
+//
+// Each partition has one writer, a goroutine started by its first write. It
+// does all read-modify-write of the partition's records and commits whatever
+// waits for it in one transaction (several where Badger's limit of about 15 %
+// of a memtable is hit; then an error is told to all, which is right since all
+// changes are idempotent). So there are no conflicts to detect.
+//
+// # Records
+//
+// All numbers of fixed size are big-endian; uvarint is encoding/binary's. JSON
+// is used where records are few. The first byte of a key is its kind:
+//
+//	'f'                                      format version, uvarint (1)
+//	'c' name                                 counter, uvarint: "epoch" (the ceiling: no epoch
+//	                                         at or over it was handed out), "index" and
+//	                                         "generation" (the next number)
+//	's' shard name                           shard number, 1 byte
+//	't'                                      slot map, a shard number for each slot
+//	'r' schema 0 table                       what the table's rows are placed by, text
+//	'x' index(4)                             definition, JSON; read, build, move: generations
+//	'e' generation(4) partition(2) key       (shard uvarint, epoch uvarint)*, shards rising
+//	'g' generation(4)                        empty: generation to delete
+//	'm' index(4) shard(1)                    marks: (epoch uvarint, components uvarint,
+//	                                         (0 | length+1 uvarint, bytes)*)*
+//	'p' schema 0 table 0 shard(1)            write-intent: boot ID
+//	'j' job(8)                               job without its keys, JSON
+//	'k' job(8) seq(4)                        key of a job, JSON
+//	'n'                                      entry counts at the last graceful stop, JSON;
+//	                                         deleted by Open
+//
+// A key's partition is FNV-1a 32 of the key modulo the number of partitions.
+// All pairs of a key are in one record, so that a lookup is one exact Get,
+// which bloom filters serve (a prefix iteration costs ten times as much).
+// A store with another format version is refused.
+//
+// # Jobs
+//
+// The queue is held in memory; each change is committed before it shows. A
+// job is claimed with a lease; the store is open in one process only, so Open
+// releases all claims. Enqueue merges into a job that is neither claimed nor
+// in the middle of its work, and costs no write where that covers it already.
+//
+// # Entry counts
+//
+// Counted in memory by the writers, kept at Close, and counted anew in the
+// background after an unclean stop. Stats says while they are approximate.
+//
+// # Goroutines
+//
+// The Store owns all: partitions' writers, one for the free space (each
+// second), one that lifts intents, one that counts. Close ends and awaits them
+// after the calls under way; it ends a Repartition.
+//
+// # Non-goals
+//
+// No transactions over several calls, no order between keys of different
+// partitions but what Entries merges, no history of entries. The value log of
+// Badger is never used and never collected.
+//
+// Several proxies over one shared store is where this may go: epochs, leases,
+// marks and lookups all pass through this package, workers' names are unique
+// over processes, and no caller may assume that it is alone. What is then to
+// change is in here: the mirrors in memory (marks, jobs, views) and the rule
+// that Open releases claims.
+package storage

@@ -1,0 +1,498 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// scratch holds the buffers of one read.
+type scratch struct {
+	key, val []byte
+	pairs    []ShardEpoch
+}
+
+var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
+
+func (sc *scratch) release() {
+	if cap(sc.val) <= 1<<16 {
+		scratchPool.Put(sc)
+	}
+}
+
+// Lookup returns the shards that may hold key: those of its entries and those
+// with a mark that does not contradict components (the key's components by
+// position; nil ones, or nil at all, are unknown). ErrNoIndex where there is
+// nothing to read.
+//
+// Marks are loaded before the entries, because a scan adds the entries it
+// found before it clears the mark that covered them: in the other order a
+// lookup could see neither.
+func (s *Store) Lookup(id IndexID, key []byte, components [][]byte) (ShardSet, error) {
+	if !s.gate.enter() {
+		return ShardSet{}, ErrClosed
+	}
+	defer s.gate.leave()
+	ix := s.find(id)
+	if ix == nil {
+		return ShardSet{}, ErrNoIndex
+	}
+	sc := scratchPool.Get().(*scratch)
+	defer sc.release()
+	txn, v, marks, err := s.snapshot(ix)
+	if err != nil {
+		return ShardSet{}, err
+	}
+	defer txn.Discard()
+	sc.key = append(append(sc.key[:0], v.read.partition(key).prefix...), key...)
+	var set ShardSet
+	item, err := txn.Get(sc.key)
+	switch {
+	case errors.Is(err, badger.ErrKeyNotFound):
+	case err != nil:
+		return ShardSet{}, fmt.Errorf("look up in virtual index %d: %w", id, err)
+	default:
+		if sc.val, err = item.ValueCopy(sc.val[:0]); err != nil {
+			return ShardSet{}, fmt.Errorf("look up in virtual index %d: %w", id, err)
+		}
+		if err := addShards(&set, sc.val); err != nil {
+			return ShardSet{}, fmt.Errorf("look up in virtual index %d: %w", id, err)
+		}
+	}
+	marks.widen(&set, components)
+	return set, nil
+}
+
+// snapshot returns the marks of an index, and a view with a transaction in
+// which the view's generations are as they were while live: a generation is
+// deleted only after another view is shown, and a new one shown only after it
+// is complete. So where the view is the same before and after the snapshot was
+// taken, whatever happens later to its records is not in the snapshot.
+func (s *Store) snapshot(ix *index) (*badger.Txn, *view, *markSet, error) {
+	for {
+		marks := ix.marks.Load()
+		v := ix.view.Load()
+		if v.read == nil {
+			return nil, nil, nil, ErrNoIndex
+		}
+		txn := s.db.NewTransaction(false)
+		if ix.view.Load() == v {
+			return txn, v, marks, nil
+		}
+		txn.Discard()
+	}
+}
+
+func addShards(set *ShardSet, val []byte) error {
+	for {
+		p, rest, ok := nextPair(val)
+		if !ok {
+			if len(rest) > 0 {
+				return errCorrupt
+			}
+			return nil
+		}
+		set.Add(p.Shard)
+		val = rest
+	}
+}
+
+// Range returns the shards that may hold a key in [from, to), nil to being the
+// end of the index: those of all entries there and all with a mark. ok is
+// false where there are more than limit keys; the caller scatters.
+func (s *Store) Range(id IndexID, from, to []byte, limit int) (set ShardSet, ok bool, err error) {
+	if !s.gate.enter() {
+		return ShardSet{}, false, ErrClosed
+	}
+	defer s.gate.leave()
+	ix := s.find(id)
+	if ix == nil {
+		return ShardSet{}, false, ErrNoIndex
+	}
+	txn, v, marks, err := s.snapshot(ix)
+	if err != nil {
+		return ShardSet{}, false, err
+	}
+	defer txn.Discard()
+	sc := scratchPool.Get().(*scratch)
+	defer sc.release()
+	n := 0
+	for _, p := range v.read.parts {
+		err := p.iterate(txn, sc, from, to, func(_, val []byte) (bool, error) {
+			if n++; n > limit {
+				return false, nil
+			}
+			return true, addShards(&set, val)
+		})
+		if err != nil {
+			return ShardSet{}, false, fmt.Errorf("read range of virtual index %d: %w", id, err)
+		}
+		if n > limit {
+			return ShardSet{}, false, nil
+		}
+	}
+	marks.widen(&set, nil)
+	return set, true, nil
+}
+
+// newIterator walks the records of p from the index key from on.
+func (p *partition) newIterator(txn *badger.Txn, sc *scratch, from []byte) *badger.Iterator {
+	o := badger.DefaultIteratorOptions
+	// Values lie beside their keys: nothing to fetch ahead.
+	o.Prefix, o.PrefetchValues = p.prefix, false
+	it := txn.NewIterator(o)
+	sc.key = append(append(sc.key[:0], p.prefix...), from...)
+	it.Seek(sc.key)
+	return it
+}
+
+// iterate calls fn with the keys in [from, to) and their values, which are
+// only valid during the call.
+func (p *partition) iterate(txn *badger.Txn, sc *scratch, from, to []byte, fn func(key, val []byte) (more bool, err error)) error {
+	it := p.newIterator(txn, sc, from)
+	defer it.Close()
+	for ; it.Valid(); it.Next() {
+		key := it.Item().Key()[len(p.prefix):]
+		if to != nil && bytes.Compare(key, to) >= 0 {
+			return nil
+		}
+		var err error
+		if sc.val, err = it.Item().ValueCopy(sc.val[:0]); err != nil {
+			return err
+		}
+		if more, err := fn(key, sc.val); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// Entries calls fn with the keys of an index from the key from on, in key
+// order over all partitions, until it returns false. key and pairs are only
+// valid during the call. building reads the building generation instead of the
+// readable one. It reads one snapshot, which keeps old versions of records
+// from being compacted: walk a large index in slices, resuming after the last
+// key. fn may call the Store.
+func (s *Store) Entries(id IndexID, from []byte, building bool, fn func(key []byte, pairs []ShardEpoch) (more bool)) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	ix := s.find(id)
+	if ix == nil {
+		return ErrNoIndex
+	}
+	var txn *badger.Txn
+	var g *generation
+	for {
+		v := ix.view.Load()
+		if g = v.read; building {
+			g = v.build
+		}
+		if g == nil {
+			return ErrNoIndex
+		}
+		txn = s.db.NewTransaction(false)
+		if ix.view.Load() == v {
+			break
+		}
+		txn.Discard()
+	}
+	defer txn.Discard()
+	sc := &scratch{}
+	var its []*badger.Iterator
+	defer func() {
+		for _, it := range its {
+			it.Close()
+		}
+	}()
+	for _, p := range g.parts {
+		its = append(its, p.newIterator(txn, sc, from))
+	}
+	var key []byte
+	for {
+		// Partitions are few, so the least key is found by looking at all.
+		var least *badger.Iterator
+		for _, it := range its {
+			if it.Valid() && (least == nil ||
+				bytes.Compare(it.Item().Key()[entryPrefixLen:], least.Item().Key()[entryPrefixLen:]) < 0) {
+				least = it
+			}
+		}
+		if least == nil {
+			return nil
+		}
+		key = append(key[:0], least.Item().Key()[entryPrefixLen:]...)
+		var err error
+		if sc.val, err = least.Item().ValueCopy(sc.val[:0]); err != nil {
+			return fmt.Errorf("read virtual index %d: %w", id, err)
+		}
+		if sc.pairs, err = decodePairs(sc.pairs[:0], sc.val); err != nil {
+			return fmt.Errorf("read virtual index %d: %w", id, err)
+		}
+		more := fn(key, sc.pairs)
+		if invariants {
+			scribble(key, sc.pairs)
+		}
+		if !more {
+			return nil
+		}
+		least.Next()
+	}
+}
+
+// scribble makes slices that were kept too long show.
+func scribble(key []byte, pairs []ShardEpoch) {
+	for i := range key {
+		key[i] = 0xDB
+	}
+	for i := range pairs {
+		pairs[i] = ShardEpoch{0xDB, 0xDBDBDBDB}
+	}
+}
+
+// batch collects the requests of one call, one for each partition.
+type batch struct {
+	reqs []*request
+	// views are the views that the requests were made from.
+	views []seenView
+}
+
+type seenView struct {
+	ix *index
+	v  *view
+}
+
+func (b *batch) request(kind requestKind, p *partition) *request {
+	for _, r := range b.reqs {
+		if r.part == p {
+			return r
+		}
+	}
+	r := newRequest(kind, p)
+	b.reqs = append(b.reqs, r)
+	return r
+}
+
+func (b *batch) view(ix *index) *view {
+	for _, sv := range b.views {
+		if sv.ix == ix {
+			return sv.v
+		}
+	}
+	v := ix.view.Load()
+	b.views = append(b.views, seenView{ix, v})
+	return v
+}
+
+// current reports whether all generations that are live now were live then.
+func (b *batch) current() bool {
+	for _, sv := range b.views {
+		now := sv.ix.view.Load()
+		if now == sv.v {
+			continue
+		}
+		for _, g := range now.all {
+			if !slices.Contains(sv.v.all, g) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// run has the requests done and releases them. It returns the number of pairs
+// that changed in partitions of generations for which counts is true. errGone
+// if a generation was retired meanwhile.
+func (b *batch) run(counts func(*partition) bool) (changed int, err error) {
+	sent := 0
+	for _, r := range b.reqs {
+		if err = r.part.submit(r); err != nil {
+			break
+		}
+		sent++
+	}
+	for _, r := range b.reqs[:sent] {
+		if rerr := <-r.done; rerr != nil && (err == nil || errors.Is(err, errGone)) {
+			err = rerr
+		}
+		if counts != nil && counts(r.part) {
+			changed += r.changed
+		}
+	}
+	for _, r := range b.reqs {
+		r.release()
+	}
+	b.reqs = b.reqs[:0]
+	return changed, err
+}
+
+var batchPool = sync.Pool{New: func() any { return new(batch) }}
+
+func (b *batch) release() {
+	clear(b.views)
+	b.views = b.views[:0]
+	clear(b.reqs[:cap(b.reqs)])
+	batchPool.Put(b)
+}
+
+// Add makes the entries exist with at least their epochs, in every live
+// generation of their indexes. When it returns they survive the death of the
+// process. Entries that are there already cost a read each and no write.
+// Entries of an unknown index are ignored. An error may leave some of several
+// entries added; ErrStoreFull and ErrReadOnly are returned before any is.
+//
+// REQUIRES: the caller has registered its statement in an epoch no later than
+// the entries', and keeps it registered while it can still create the keys.
+// Every horizon is then at most the entry's epoch, so no Remove (which takes
+// away only what is older than a horizon) can race with the check that finds
+// an entry in place: what is stored with an epoch of at least Entry.Epoch
+// stays while the statement is open.
+func (s *Store) Add(entries []Entry) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	if err := s.space.writable(); err != nil {
+		return err
+	}
+	for i := range entries {
+		if len(entries[i].Key) > MaxKey {
+			return fmt.Errorf("add to virtual index %d: %w: %d bytes", entries[i].Index, ErrKeyTooLong, len(entries[i].Key))
+		}
+	}
+	b := batchPool.Get().(*batch)
+	defer b.release()
+	for {
+		done, err := s.tryAdd(b, entries)
+		if err != nil {
+			return fmt.Errorf("add entries: %w", err)
+		}
+		if done {
+			return nil
+		}
+	}
+}
+
+// tryAdd returns false if generations changed under way; what was added is
+// found in place the next time.
+func (s *Store) tryAdd(b *batch, entries []Entry) (done bool, err error) {
+	b.views = b.views[:0]
+	if err := s.missing(b, entries); err != nil {
+		return false, err
+	}
+	if _, err = b.run(nil); err != nil {
+		if errors.Is(err, errGone) {
+			return false, nil
+		}
+		return false, err
+	}
+	for i := range entries {
+		e := &entries[i]
+		if i > 0 && entries[i-1].Index == e.Index && entries[i-1].Shard == e.Shard {
+			continue
+		}
+		if ix := s.find(e.Index); ix != nil {
+			if err := s.intents.ensure(s, ix, e.Shard); err != nil {
+				return false, err
+			}
+		}
+	}
+	return b.current(), nil
+}
+
+// missing puts requests for the entries that are not in place into b.
+func (s *Store) missing(b *batch, entries []Entry) error {
+	sc := scratchPool.Get().(*scratch)
+	defer sc.release()
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	for i := range entries {
+		e := &entries[i]
+		ix := s.find(e.Index)
+		if ix == nil {
+			continue
+		}
+		for _, g := range b.view(ix).all {
+			p := g.partition(e.Key)
+			sc.key = append(append(sc.key[:0], p.prefix...), e.Key...)
+			in, err := inPlace(txn, sc, e)
+			if err != nil {
+				return err
+			}
+			if !in {
+				b.request(requestAdd, p).add(sc.key, ShardEpoch{e.Shard, e.Epoch})
+			}
+		}
+	}
+	return nil
+}
+
+// inPlace reports whether the record sc.key has e's shard in its epoch or a
+// later one.
+func inPlace(txn *badger.Txn, sc *scratch, e *Entry) (bool, error) {
+	item, err := txn.Get(sc.key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if sc.val, err = item.ValueCopy(sc.val[:0]); err != nil {
+		return false, err
+	}
+	for val := sc.val; ; {
+		p, rest, ok := nextPair(val)
+		if !ok {
+			return false, nil
+		}
+		if p.Shard == e.Shard {
+			return p.Epoch >= e.Epoch, nil
+		}
+		val = rest
+	}
+}
+
+// Remove takes (key, shard) away for each key whose entry was last confirmed
+// before the epoch before, in every live generation, and returns how many
+// went from the readable one (the building one if there is no other).
+func (s *Store) Remove(id IndexID, shard ShardID, keys [][]byte, before Epoch) (int, error) {
+	if !s.gate.enter() {
+		return 0, ErrClosed
+	}
+	defer s.gate.leave()
+	ix := s.find(id)
+	if ix == nil {
+		return 0, nil
+	}
+	if err := s.space.reclaimable(); err != nil {
+		return 0, err
+	}
+	b := batchPool.Get().(*batch)
+	defer b.release()
+	sc := scratchPool.Get().(*scratch)
+	defer sc.release()
+	v := b.view(ix)
+	for _, key := range keys {
+		if len(key) > MaxKey {
+			continue
+		}
+		for _, g := range v.all {
+			p := g.partition(key)
+			sc.key = append(append(sc.key[:0], p.prefix...), key...)
+			b.request(requestRemove, p).add(sc.key, ShardEpoch{shard, before})
+		}
+	}
+	main := v.counted()
+	n, err := b.run(func(p *partition) bool { return main != nil && slices.Contains(main.parts, p) })
+	// A generation that is gone needs no removals, and in one that came
+	// meanwhile the entry is at worst stale.
+	if err != nil && !errors.Is(err, errGone) {
+		return n, fmt.Errorf("remove entries: %w", err)
+	}
+	return n, nil
+}

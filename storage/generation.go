@@ -1,0 +1,365 @@
+package storage
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// generation is one set of entries of an index: the readable one, one being
+// built, or one that a Repartition fills.
+type generation struct {
+	id    uint32
+	parts []*partition
+}
+
+// genRef is a generation in a definition record.
+type genRef struct {
+	ID         uint32 `json:"id"`
+	Partitions int    `json:"partitions"`
+}
+
+// newGeneration makes the memory side of a generation. counted says that its
+// number of entries is known to be counts (or 0).
+func (s *Store) newGeneration(ref genRef, counts []int64, counted bool) *generation {
+	g := &generation{id: ref.ID, parts: make([]*partition, ref.Partitions)}
+	for i := range g.parts {
+		p := &partition{
+			store:  s,
+			prefix: appendEntryPrefix(nil, ref.ID, uint16(i)),
+			wake:   make(chan struct{}, 1),
+			done:   make(chan struct{}),
+		}
+		if i < len(counts) {
+			p.count.Store(counts[i])
+		}
+		p.counted.Store(counted)
+		g.parts[i] = p
+	}
+	return g
+}
+
+func (g *generation) ref() *genRef {
+	if g == nil {
+		return nil
+	}
+	return &genRef{g.id, len(g.parts)}
+}
+
+// partition returns the partition of an index key.
+func (g *generation) partition(key []byte) *partition {
+	return g.parts[partitionOf(key, len(g.parts))]
+}
+
+// entries is the number of (key, shard) pairs; exact is false while a count
+// is under way.
+func (g *generation) entries() (n int64, exact bool) {
+	exact = true
+	for _, p := range g.parts {
+		n += p.count.Load()
+		exact = exact && p.counted.Load()
+	}
+	return max(n, 0), exact
+}
+
+// close ends the writers after what they were asked before. Later requests
+// get errGone.
+func (g *generation) close() {
+	for _, p := range g.parts {
+		p.close()
+	}
+}
+
+// errGone: the generation was retired between loading the view and asking its
+// writer. The caller looks at the view again.
+var errGone = errors.New("generation is gone")
+
+// partition is a part of a generation with the one goroutine that writes to
+// it. All changes of its records are read-modify-write in that goroutine, so
+// they need no transaction conflicts, and whatever waits meanwhile is
+// committed together.
+type partition struct {
+	store *Store
+	// prefix begins the keys of its records.
+	prefix []byte
+	// count is the number of pairs since the snapshot of the last count; see
+	// count.go.
+	count   atomic.Int64
+	counted atomic.Bool
+
+	wake chan struct{}
+	done chan struct{}
+
+	mu      sync.Mutex
+	queue   []*request
+	started bool
+	closed  bool
+}
+
+type requestKind uint8
+
+const (
+	// requestAdd: each pair exists with an epoch of at least the given one.
+	requestAdd requestKind = iota
+	// requestRemove: each pair is gone if its epoch is less than the given one.
+	requestRemove
+	// requestSnapshot: see count.go.
+	requestSnapshot
+)
+
+// request asks a partition's writer for changes. It is used by one caller at a
+// time, again and again; its buffers are the writer's from submit until done.
+type request struct {
+	kind requestKind
+	part *partition
+	// keys are whole record keys, in buf; pairs has one element for each.
+	keys  [][]byte
+	pairs []ShardEpoch
+	buf   []byte
+	// changed is the number of pairs added or removed.
+	changed int
+	// snapshot answers requestSnapshot.
+	snapshot *badger.Txn
+	done     chan error
+}
+
+var requestPool = sync.Pool{New: func() any { return &request{done: make(chan error, 1)} }}
+
+func newRequest(kind requestKind, p *partition) *request {
+	r := requestPool.Get().(*request)
+	r.kind, r.part, r.changed = kind, p, 0
+	return r
+}
+
+func (r *request) release() {
+	// A request of a huge statement must not stay in the pool.
+	if cap(r.buf) > 1<<20 || cap(r.keys) > 1<<14 {
+		return
+	}
+	clear(r.keys)
+	r.keys, r.pairs, r.buf = r.keys[:0], r.pairs[:0], r.buf[:0]
+	r.part, r.snapshot = nil, nil
+	requestPool.Put(r)
+}
+
+// add appends a pair; recordKey is copied.
+func (r *request) add(recordKey []byte, pair ShardEpoch) {
+	n := len(r.buf)
+	r.buf = append(r.buf, recordKey...)
+	// Where append moved buf, earlier keys keep the old array: still right.
+	r.keys = append(r.keys, r.buf[n:len(r.buf):len(r.buf)])
+	r.pairs = append(r.pairs, pair)
+}
+
+// submit hands r to the writer, which answers on r.done. It starts the writer
+// with the first request.
+func (p *partition) submit(r *request) error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return errGone
+	}
+	p.queue = append(p.queue, r)
+	if !p.started {
+		p.started = true
+		p.store.background.Go(p.run)
+	}
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (p *partition) close() {
+	p.mu.Lock()
+	p.closed = true
+	started := p.started
+	p.mu.Unlock()
+	if !started {
+		return
+	}
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	<-p.done
+}
+
+// run is the writer. It ends when the partition is closed and nothing waits.
+func (p *partition) run() {
+	defer close(p.done)
+	w := &writer{p: p}
+	var spare []*request
+	for {
+		p.mu.Lock()
+		batch, closed := p.queue, p.closed
+		p.queue = spare[:0]
+		p.mu.Unlock()
+		if len(batch) == 0 {
+			if closed {
+				return
+			}
+			spare = batch
+			<-p.wake
+			continue
+		}
+		w.write(batch)
+		clear(batch)
+		spare = batch
+	}
+}
+
+// writer is the state of a partition's goroutine.
+type writer struct {
+	p   *partition
+	txn *badger.Txn
+	// written: txn has changes. delta is the change of the entry count in it.
+	written bool
+	delta   int64
+	// values holds the new values of txn; Badger refers to them until commit.
+	values []byte
+	pairs  []ShardEpoch
+	val    []byte
+}
+
+// write applies a batch in as few transactions as Badger's limit allows and
+// answers each request. A failure is every request's failure: those whose
+// changes went into an earlier transaction of the batch hear it too, which
+// is harmless because all changes are idempotent.
+func (w *writer) write(batch []*request) {
+	var err error
+	for _, r := range batch {
+		if r.kind == requestSnapshot {
+			// The snapshot must hold exactly what count no longer does.
+			if err == nil {
+				err = w.commit()
+			}
+			if err == nil {
+				w.p.count.Store(0)
+				r.snapshot = w.p.store.db.NewTransaction(false)
+			}
+			continue
+		}
+		for i := 0; i < len(r.keys) && err == nil; i++ {
+			var changed bool
+			changed, err = w.apply(r.kind, r.keys[i], r.pairs[i])
+			if changed {
+				r.changed++
+			}
+		}
+	}
+	if err == nil {
+		err = w.commit()
+	}
+	w.discard()
+	if err != nil {
+		err = w.p.store.space.fail(err)
+	}
+	for _, r := range batch {
+		r.done <- err
+	}
+}
+
+func (w *writer) apply(kind requestKind, key []byte, pair ShardEpoch) (changed bool, err error) {
+	for {
+		changed, err = w.applyOnce(kind, key, pair)
+		if !errors.Is(err, badger.ErrTxnTooBig) || !w.written {
+			return changed, err
+		}
+		if err := w.commit(); err != nil {
+			return false, err
+		}
+	}
+}
+
+func (w *writer) applyOnce(kind requestKind, key []byte, pair ShardEpoch) (changed bool, err error) {
+	if w.txn == nil {
+		w.txn = w.p.store.db.NewTransaction(true)
+	}
+	w.pairs = w.pairs[:0]
+	item, err := w.txn.Get(key)
+	switch {
+	case errors.Is(err, badger.ErrKeyNotFound):
+	case err != nil:
+		return false, err
+	default:
+		if w.val, err = item.ValueCopy(w.val[:0]); err != nil {
+			return false, err
+		}
+		if w.pairs, err = decodePairs(w.pairs, w.val); err != nil {
+			return false, err
+		}
+	}
+	// The position of the shard, or where it belongs.
+	at := 0
+	for at < len(w.pairs) && w.pairs[at].Shard < pair.Shard {
+		at++
+	}
+	found := at < len(w.pairs) && w.pairs[at].Shard == pair.Shard
+	var delta int64
+	switch kind {
+	case requestAdd:
+		switch {
+		case !found:
+			w.pairs = append(w.pairs, ShardEpoch{})
+			copy(w.pairs[at+1:], w.pairs[at:])
+			w.pairs[at] = pair
+			delta = 1
+		case w.pairs[at].Epoch < pair.Epoch:
+			w.pairs[at].Epoch = pair.Epoch
+		default:
+			return false, nil
+		}
+	case requestRemove:
+		if !found || w.pairs[at].Epoch >= pair.Epoch {
+			return false, nil
+		}
+		w.pairs = append(w.pairs[:at], w.pairs[at+1:]...)
+		delta = -1
+	case requestSnapshot: // write has answered it: it names no keys
+	}
+	if len(w.pairs) == 0 {
+		err = w.txn.Delete(key)
+	} else {
+		n := len(w.values)
+		w.values = appendPairs(w.values, w.pairs)
+		err = w.txn.Set(key, w.values[n:len(w.values):len(w.values)])
+	}
+	if err != nil {
+		return false, err
+	}
+	w.written = true
+	w.delta += delta
+	return delta != 0, nil
+}
+
+// commit makes the changes so far survive the death of the process.
+func (w *writer) commit() error {
+	if w.txn == nil {
+		return nil
+	}
+	var err error
+	if w.written {
+		err = w.txn.Commit()
+	}
+	if err == nil {
+		w.p.count.Add(w.delta)
+	}
+	w.discard()
+	return err
+}
+
+func (w *writer) discard() {
+	if w.txn != nil {
+		w.txn.Discard()
+	}
+	w.txn, w.written, w.delta = nil, false, 0
+	if cap(w.values) > 1<<20 {
+		w.values = nil
+	}
+	w.values = w.values[:0]
+}

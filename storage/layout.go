@@ -1,0 +1,213 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+)
+
+// The first byte of every record's key. doc.go has the whole layout.
+const (
+	kindFormat     = 'f'
+	kindCounter    = 'c'
+	kindShard      = 's'
+	kindSlots      = 't'
+	kindPlacement  = 'r'
+	kindIndex      = 'x'
+	kindEntry      = 'e'
+	kindGarbage    = 'g'
+	kindMark       = 'm'
+	kindIntent     = 'p'
+	kindJob        = 'j'
+	kindJobKey     = 'k'
+	kindCounts     = 'n'
+	formatVersion  = 1
+	entryPrefixLen = 1 + 4 + 2
+
+	// MaxKey bounds the length in bytes of an index key.
+	MaxKey = 60000
+	// maxValue bounds a record's value: what is larger would go to Badger's
+	// value log, which is never collected (see badger.go).
+	maxValue = 1<<20 - 1
+	// MaxPartitions bounds IndexDef.Partitions.
+	MaxPartitions = 1024
+)
+
+// Names of counters.
+const (
+	counterEpoch      = "epoch"
+	counterIndex      = "index"
+	counterGeneration = "generation"
+)
+
+var errCorrupt = errors.New("record is corrupt")
+
+func counterKey(name string) []byte { return append([]byte{kindCounter}, name...) }
+func shardKey(name string) []byte   { return append([]byte{kindShard}, name...) }
+
+func indexKey(id IndexID) []byte {
+	return binary.BigEndian.AppendUint32([]byte{kindIndex}, uint32(id))
+}
+
+func garbageKey(generation uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{kindGarbage}, generation)
+}
+
+func jobRecordKey(id uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kindJob}, id)
+}
+
+func jobKeyKey(id uint64, seq uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64([]byte{kindJobKey}, id), seq)
+}
+
+func markKey(id IndexID, shard ShardID) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{kindMark}, uint32(id)), byte(shard))
+}
+
+// generationPrefix begins the keys of all entries of a generation.
+func generationPrefix(generation uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{kindEntry}, generation)
+}
+
+// appendEntryPrefix begins the keys of all entries of one partition.
+func appendEntryPrefix(dst []byte, generation uint32, partition uint16) []byte {
+	dst = append(dst, kindEntry)
+	dst = binary.BigEndian.AppendUint32(dst, generation)
+	return binary.BigEndian.AppendUint16(dst, partition)
+}
+
+// intentKey ends the names with a zero byte, which no MySQL name contains.
+func intentKey(p Pair) []byte {
+	k := append([]byte{kindIntent}, p.Schema...)
+	k = append(k, 0)
+	k = append(k, p.Table...)
+	return append(k, 0, byte(p.Shard))
+}
+
+// placementKey separates the names with a zero byte, too.
+func placementKey(t TableName) []byte {
+	k := append([]byte{kindPlacement}, t.Schema...)
+	k = append(k, 0)
+	return append(k, t.Name...)
+}
+
+func parseIntentKey(k []byte) (Pair, error) {
+	if len(k) < 4 || k[0] != kindIntent || k[len(k)-2] != 0 {
+		return Pair{}, errCorrupt
+	}
+	names := k[1 : len(k)-2]
+	for i, b := range names {
+		if b == 0 {
+			return Pair{Schema: string(names[:i]), Table: string(names[i+1:]), Shard: ShardID(k[len(k)-1])}, nil
+		}
+	}
+	return Pair{}, errCorrupt
+}
+
+// partitionOf is FNV-1a 32 of the key modulo the number of partitions.
+func partitionOf(key []byte, partitions int) int {
+	if partitions == 1 {
+		return 0
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(key)
+	return int(h.Sum32() % uint32(partitions))
+}
+
+// appendPairs encodes a key's pairs: (shard uvarint, epoch uvarint)*, shards
+// rising.
+func appendPairs(dst []byte, pairs []ShardEpoch) []byte {
+	for _, p := range pairs {
+		dst = binary.AppendUvarint(dst, uint64(p.Shard))
+		dst = binary.AppendUvarint(dst, uint64(p.Epoch))
+	}
+	return dst
+}
+
+// nextPair decodes the first pair of val. ok is false at the end of val and
+// where val is corrupt (then rest is not empty).
+func nextPair(val []byte) (p ShardEpoch, rest []byte, ok bool) {
+	shard, n := binary.Uvarint(val)
+	if n <= 0 || shard >= MaxShards {
+		return p, val, false
+	}
+	epoch, m := binary.Uvarint(val[n:])
+	if m <= 0 {
+		return p, val, false
+	}
+	return ShardEpoch{ShardID(shard), Epoch(epoch)}, val[n+m:], true
+}
+
+// decodePairs appends the pairs of val to dst.
+func decodePairs(dst []ShardEpoch, val []byte) ([]ShardEpoch, error) {
+	for {
+		p, rest, ok := nextPair(val)
+		if !ok {
+			if len(rest) > 0 {
+				return dst, errCorrupt
+			}
+			return dst, nil
+		}
+		dst, val = append(dst, p), rest
+	}
+}
+
+// appendMarks encodes the marks of one (index, shard):
+//
+//	(epoch uvarint, components uvarint, (length+1 uvarint, bytes)*)*
+//
+// where components is 0 for a mark that knows nothing, and a length+1 of 0
+// stands for an unknown component.
+func appendMarks(dst []byte, marks []Mark) []byte {
+	for _, m := range marks {
+		dst = binary.AppendUvarint(dst, uint64(m.Epoch))
+		dst = binary.AppendUvarint(dst, uint64(len(m.Known)))
+		for _, c := range m.Known {
+			if c == nil {
+				dst = append(dst, 0)
+				continue
+			}
+			dst = binary.AppendUvarint(dst, uint64(len(c))+1)
+			dst = append(dst, c...)
+		}
+	}
+	return dst
+}
+
+func decodeMarks(index IndexID, shard ShardID, val []byte) ([]Mark, error) {
+	var marks []Mark
+	bad := false
+	next := func() uint64 {
+		n, l := binary.Uvarint(val)
+		if l <= 0 {
+			bad, val = true, nil
+			return 0
+		}
+		val = val[l:]
+		return n
+	}
+	for len(val) > 0 {
+		m := Mark{Index: index, Shard: shard, Epoch: Epoch(next())}
+		n := next()
+		if n > uint64(len(val)) {
+			return nil, errCorrupt
+		}
+		for range n {
+			switch l := next(); {
+			case bad || l > uint64(len(val))+1:
+				return nil, errCorrupt
+			case l == 0:
+				m.Known = append(m.Known, nil)
+			default:
+				m.Known = append(m.Known, append([]byte{}, val[:l-1]...))
+				val = val[l-1:]
+			}
+		}
+		if bad {
+			return nil, errCorrupt
+		}
+		marks = append(marks, m)
+	}
+	return marks, nil
+}

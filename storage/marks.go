@@ -1,0 +1,347 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// maxPartialMarks bounds the marks with known components of one (index,
+// shard): more collapse to one that knows nothing, since every lookup walks
+// them.
+const maxPartialMarks = 64
+
+// markSet is all marks of an index; nil when there are none, so that a lookup
+// pays one atomic load then. It is immutable.
+type markSet struct {
+	// full are the shards with a mark that knows nothing.
+	full ShardSet
+	// partial are the other marks.
+	partial []Mark
+	// byShard holds all of them, by shard.
+	byShard map[ShardID][]Mark
+}
+
+func newMarkSet(byShard map[ShardID][]Mark) *markSet {
+	m := &markSet{byShard: byShard}
+	for shard, marks := range byShard {
+		if len(marks) == 0 {
+			delete(byShard, shard)
+			continue
+		}
+		for _, mark := range marks {
+			if mark.Known == nil {
+				m.full.Add(shard)
+			} else {
+				m.partial = append(m.partial, mark)
+			}
+		}
+	}
+	if len(byShard) == 0 {
+		return nil
+	}
+	slices.SortFunc(m.partial, func(a, b Mark) int { return cmp.Compare(a.Shard, b.Shard) })
+	return m
+}
+
+// shards is the set of all shards with a mark.
+func (m *markSet) shards() (set ShardSet) {
+	if m != nil {
+		for shard := range m.byShard {
+			set.Add(shard)
+		}
+	}
+	return set
+}
+
+// widen adds to set the shards whose marks don't contradict components.
+func (m *markSet) widen(set *ShardSet, components [][]byte) {
+	if m == nil {
+		return
+	}
+	*set = set.Union(m.full)
+	for i := range m.partial {
+		p := &m.partial[i]
+		if !set.Has(p.Shard) && !contradicts(p.Known, components) {
+			set.Add(p.Shard)
+		}
+	}
+}
+
+// contradicts reports whether a component is known on both sides and differs.
+func contradicts(known, components [][]byte) bool {
+	for i, c := range components {
+		if i < len(known) && known[i] != nil && c != nil && !bytes.Equal(known[i], c) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether m is there with an epoch of at least m's.
+func (s *markSet) covers(m Mark) bool {
+	if s == nil {
+		return false
+	}
+	for _, have := range s.byShard[m.Shard] {
+		if have.Epoch >= m.Epoch && (have.Known == nil || sameKnown(have.Known, m.Known)) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameKnown(a, b [][]byte) bool {
+	return (a == nil) == (b == nil) && slices.EqualFunc(a, b, func(x, y []byte) bool {
+		return (x == nil) == (y == nil) && bytes.Equal(x, y)
+	})
+}
+
+// normal returns a copy of known without unknown components at its end; nil if
+// no component is known.
+func normal(known [][]byte) [][]byte {
+	n := len(known)
+	for n > 0 && known[n-1] == nil {
+		n--
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([][]byte, n)
+	for i, c := range known[:n] {
+		if c != nil {
+			out[i] = append([]byte{}, c...)
+		}
+	}
+	return out
+}
+
+// merge returns the marks of one shard with m among them.
+func merge(marks []Mark, m Mark) []Mark {
+	out := make([]Mark, 0, len(marks)+1)
+	partial := 0
+	for _, have := range marks {
+		if sameKnown(have.Known, m.Known) {
+			m.Epoch = max(m.Epoch, have.Epoch)
+			continue
+		}
+		// A mark that knows nothing covers all others that are no younger.
+		if m.Known == nil && have.Epoch <= m.Epoch {
+			continue
+		}
+		out = append(out, have)
+	}
+	out = append(out, m)
+	top := Epoch(0)
+	for _, have := range out {
+		top = max(top, have.Epoch)
+		if have.Known != nil {
+			partial++
+		}
+	}
+	if partial > maxPartialMarks {
+		return []Mark{{Index: m.Index, Shard: m.Shard, Epoch: top}}
+	}
+	return out
+}
+
+func (s *Store) loadMarks(indexes map[IndexID]*index) error {
+	byIndex := map[IndexID]map[ShardID][]Mark{}
+	err := s.scan([]byte{kindMark}, func(key, val []byte) (bool, error) {
+		if len(key) != 6 {
+			return false, errCorrupt
+		}
+		id := IndexID(uint32(key[1])<<24 | uint32(key[2])<<16 | uint32(key[3])<<8 | uint32(key[4]))
+		shard := ShardID(key[5])
+		marks, err := decodeMarks(id, shard, val)
+		if err != nil {
+			return false, err
+		}
+		if byIndex[id] == nil {
+			byIndex[id] = map[ShardID][]Mark{}
+		}
+		byIndex[id][shard] = marks
+		return true, nil
+	})
+	for id, byShard := range byIndex {
+		if ix := indexes[id]; ix != nil {
+			ix.marks.Store(newMarkSet(byShard))
+		}
+	}
+	return err
+}
+
+// Mark sets unknown marks. When it returns, lookups include the marked shards,
+// and the marks survive the death of the process. A mark that is there gets
+// the higher epoch; where it has that already nothing is written. Marks of an
+// unknown index are ignored. An error may leave some of several marks set.
+//
+// REQUIRES: the caller has registered its statement in an epoch no later than
+// the marks' (see Add).
+func (s *Store) Mark(marks []Mark) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	if err := s.space.writable(); err != nil {
+		return err
+	}
+	for len(marks) > 0 {
+		// A run of marks of one index is one write.
+		n := 1
+		for n < len(marks) && marks[n].Index == marks[0].Index {
+			n++
+		}
+		if err := s.markIndex(s.find(marks[0].Index), marks[:n]); err != nil {
+			return fmt.Errorf("mark virtual index %d: %w", marks[0].Index, err)
+		}
+		marks = marks[n:]
+	}
+	return nil
+}
+
+func (s *Store) markIndex(ix *index, marks []Mark) error {
+	if ix == nil {
+		return nil
+	}
+	// Known in the form of the store, if it isn't already.
+	covered := func(set *markSet) bool {
+		for _, m := range marks {
+			if n := len(m.Known); m.Known != nil && (n == 0 || m.Known[n-1] == nil) {
+				m.Known = normal(m.Known)
+			}
+			if !set.covers(m) {
+				return false
+			}
+		}
+		return true
+	}
+	if !covered(ix.marks.Load()) {
+		if err := s.writeMarks(ix, marks, covered); err != nil {
+			return err
+		}
+	}
+	for _, m := range marks {
+		if err := s.intents.ensure(s, ix, m.Shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) writeMarks(ix *index, marks []Mark, covered func(*markSet) bool) error {
+	ix.markMu.Lock()
+	defer ix.markMu.Unlock()
+	old := ix.marks.Load()
+	if ix.dropped || covered(old) {
+		return nil
+	}
+	byShard := map[ShardID][]Mark{}
+	if old != nil {
+		maps.Copy(byShard, old.byShard)
+	}
+	var changed ShardSet
+	for _, m := range marks {
+		m.Index, m.Known = ix.id, normal(m.Known)
+		byShard[m.Shard] = merge(byShard[m.Shard], m)
+		changed.Add(m.Shard)
+	}
+	return s.keepMarks(ix, byShard, changed)
+}
+
+// keepMarks writes the marks of the changed shards and then shows byShard to
+// lookups. Callers hold ix.markMu and, after setting marks, may return only
+// when it has.
+func (s *Store) keepMarks(ix *index, byShard map[ShardID][]Mark, changed ShardSet) error {
+	err := s.update(func(txn *badger.Txn) error {
+		var err error
+		changed.Each(func(shard ShardID) {
+			if err != nil {
+				return
+			}
+			if len(byShard[shard]) == 0 {
+				err = txn.Delete(markKey(ix.id, shard))
+				return
+			}
+			val := appendMarks(nil, byShard[shard])
+			if len(val) > maxValue {
+				err = fmt.Errorf("marks of shard %d take %d bytes", shard, len(val))
+				return
+			}
+			err = txn.Set(markKey(ix.id, shard), val)
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	ix.marks.Store(newMarkSet(byShard))
+	return nil
+}
+
+// ClearMarks removes the marks of (index, shard) whose epoch is less than
+// before, and returns how many. Survives the death of the process.
+func (s *Store) ClearMarks(id IndexID, shard ShardID, before Epoch) (int, error) {
+	if !s.gate.enter() {
+		return 0, ErrClosed
+	}
+	defer s.gate.leave()
+	ix := s.find(id)
+	if ix == nil || ix.marks.Load() == nil {
+		return 0, nil
+	}
+	if err := s.space.reclaimable(); err != nil {
+		return 0, err
+	}
+	ix.markMu.Lock()
+	defer ix.markMu.Unlock()
+	old := ix.marks.Load()
+	if ix.dropped || old == nil {
+		return 0, nil
+	}
+	var left []Mark
+	for _, m := range old.byShard[shard] {
+		if m.Epoch >= before {
+			left = append(left, m)
+		}
+	}
+	n := len(old.byShard[shard]) - len(left)
+	if n == 0 {
+		return 0, nil
+	}
+	byShard := map[ShardID][]Mark{}
+	maps.Copy(byShard, old.byShard)
+	byShard[shard] = left
+	if err := s.keepMarks(ix, byShard, Only(shard)); err != nil {
+		return 0, fmt.Errorf("clear marks of virtual index %d: %w", id, err)
+	}
+	return n, nil
+}
+
+// Marks returns the marks of an index by shard. The slices in them must not
+// be changed.
+func (s *Store) Marks(id IndexID) []Mark {
+	ix := s.find(id)
+	if ix == nil {
+		return nil
+	}
+	return ix.marks.Load().list(nil)
+}
+
+// AllMarks returns the marks of all indexes by index and shard.
+func (s *Store) AllMarks() []Mark {
+	var all []Mark
+	for _, d := range s.Indexes() {
+		all = append(all, s.Marks(d.ID)...)
+	}
+	return all
+}
+
+func (m *markSet) list(dst []Mark) []Mark {
+	m.shards().Each(func(shard ShardID) { dst = append(dst, m.byShard[shard]...) })
+	return dst
+}

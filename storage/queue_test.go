@@ -1,0 +1,258 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func jobFor(typ string, shards ...ShardID) Job {
+	return Job{Type: typ, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(shards...), Indexes: []IndexID{1}}
+}
+
+func openQueue(t *testing.T) (*Store, *testClock, Options) {
+	clock := newTestClock()
+	o := testOpts(t.TempDir())
+	o.Now = clock.Now
+	return openTest(t, o, testOptions{}), clock, o
+}
+
+func claim(t *testing.T, s *Store, worker string) *Job {
+	t.Helper()
+	j, err := s.Claim(worker, time.Minute, time.Time{}, nil)
+	check(t, err)
+	return j
+}
+
+func TestJobsMerge(t *testing.T) {
+	t.Parallel()
+	s, clock, o := openQueue(t)
+	now := clock.Now()
+	first := jobFor(MaintainIndex, 1, 2)
+	first.NotBefore, first.UpdatedColumns = now.Add(time.Second), []string{"email"}
+	must(s.Enqueue(first))
+	second := jobFor(MaintainIndex, 2, 3)
+	second.Operation, second.Indexes, second.UpdatedColumns = "DELETE", []IndexID{3, 2}, []string{"city"}
+	second.NotBefore = now.Add(time.Hour)
+	must(s.Enqueue(second))
+	jobs := s.Jobs()
+	if len(jobs) != 3 {
+		t.Fatalf("%+v", jobs)
+	}
+	m := jobs[1]
+	if m.Shards != set(2) || m.Operation != "DELETE+UPDATE" || !slices.Equal(m.Indexes, []IndexID{1, 2, 3}) ||
+		!slices.Equal(m.UpdatedColumns, []string{"city", "email"}) || !m.NotBefore.Equal(first.NotBefore) || m.State != Waiting {
+		t.Fatalf("%+v", m)
+	}
+	// Jobs that differ in type or table don't merge; builds are one an index.
+	must(s.Enqueue(jobFor(Reconcile, 2)))
+	other := jobFor(MaintainIndex, 2)
+	other.Table = "orders"
+	must(s.Enqueue(other))
+	build := jobFor(BuildIndex, 1, 2, 3)
+	id := must(s.Enqueue(build))
+	if must(s.Enqueue(build)) != id {
+		t.Fatal("the same build twice")
+	}
+	build.Indexes = []IndexID{2}
+	if must(s.Enqueue(build)) == id {
+		t.Fatal("builds of two indexes merged")
+	}
+	drop := jobFor(DropIndexJob)
+	id = must(s.Enqueue(drop))
+	drop.Indexes = []IndexID{9}
+	if must(s.Enqueue(drop)) != id {
+		t.Fatal("drops did not merge")
+	}
+	if _, err := s.Enqueue(Job{Type: MaintainIndex}); err == nil {
+		t.Fatal("a scan of no shard")
+	}
+	before := s.Jobs()
+	check(t, s.Close())
+	s = openTest(t, o, testOptions{})
+	if after := s.Jobs(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Fatalf("\n%+v\n%+v", before, after)
+	}
+	// Still merging.
+	must(s.Enqueue(second))
+	if len(s.Jobs()) != len(before) {
+		t.Fatal("no merging after a restart")
+	}
+}
+
+func TestJobLife(t *testing.T) {
+	t.Parallel()
+	s, clock, o := openQueue(t)
+	later := jobFor(MaintainIndex, 1)
+	later.NotBefore = clock.Now().Add(time.Second)
+	id := must(s.Enqueue(later))
+	<-s.JobsChanged()
+	if claim(t, s, "w1") != nil {
+		t.Fatal("claimed before its time")
+	}
+	if at, ok := s.NextJob(); !ok || !at.Equal(later.NotBefore) {
+		t.Fatal(at, ok)
+	}
+	clock.add(time.Second)
+	if j, _ := s.Claim("w1", time.Minute, time.Time{}, func(j *Job) bool { return j.ID != id }); j != nil {
+		t.Fatal("claimed what is not runnable")
+	}
+	j := claim(t, s, "w1")
+	if j == nil || j.ID != id || j.State != Running || j.Attempts != 1 || j.ClaimedBy != "w1" {
+		t.Fatalf("%+v", j)
+	}
+	// A claimed job is not merged into, and holds the next one up.
+	next := must(s.Enqueue(later))
+	if next == id || claim(t, s, "w2") != nil {
+		t.Fatal("merged into, or claimed beside, a running job")
+	}
+	must(s.Enqueue(jobFor(Reconcile, 1)))
+	if claim(t, s, "w2") != nil {
+		t.Fatal("two scans of a table on a shard")
+	}
+	if v := must(s.Enqueue(Job{Type: VerifyKeys, Schema: "shop", Table: "users", Shards: set(1)})); claim(t, s, "w2").ID != v {
+		t.Fatal("a verification waits for a scan")
+	}
+	if err := s.Finish(id, "w2"); !errors.Is(err, ErrLeaseLost) {
+		t.Fatal(err)
+	}
+	// The lease is renewed, then runs out, and the job is taken over.
+	clock.add(50 * time.Second)
+	check(t, s.Renew(id, "w1", time.Minute))
+	check(t, s.SaveCheckpoint(id, "w1", []byte(`{"at":5}`), 0.5))
+	clock.add(50 * time.Second)
+	if s.Jobs()[0].State != Running {
+		t.Fatal("not renewed")
+	}
+	clock.add(11 * time.Second)
+	j, err := s.Claim("w2", time.Minute, time.Time{}, func(j *Job) bool { return j.ID == id })
+	check(t, err)
+	if j == nil || string(j.Checkpoint) != `{"at":5}` || j.Progress != 0.5 || j.Attempts != 2 {
+		t.Fatalf("%+v", j)
+	}
+	if err := s.Renew(id, "w1", time.Minute); !errors.Is(err, ErrLeaseLost) {
+		t.Fatal(err)
+	}
+	// It fails and backs off; with a checkpoint it is not merged into.
+	check(t, s.Fail(id, "w2", errors.New("shard is down"), clock.Now().Add(time.Hour)))
+	if j := s.Jobs()[0]; j.State != Backoff || j.Error != "shard is down" || j.ClaimedBy != "" {
+		t.Fatalf("%+v", j)
+	}
+	if must(s.Enqueue(later)) != next {
+		t.Fatal("merged into a job that resumes in its middle")
+	}
+	if j := claim(t, s, "w1"); j == nil || j.ID == id {
+		t.Fatalf("%+v", j)
+	}
+	// A restart releases the claims.
+	check(t, s.Close())
+	s = openTest(t, o, testOptions{})
+	for _, j := range s.Jobs() {
+		if j.ClaimedBy != "" {
+			t.Fatalf("%+v", j)
+		}
+	}
+	for {
+		j := claim(t, s, "w3")
+		if j == nil {
+			break
+		}
+		check(t, s.Finish(j.ID, "w3"))
+	}
+	if left := s.Jobs(); len(left) != 1 || left[0].ID != id {
+		t.Fatalf("%+v", left)
+	}
+}
+
+func TestBackoffIsKept(t *testing.T) {
+	t.Parallel()
+	s, clock, _ := openQueue(t)
+	id := must(s.Enqueue(jobFor(MaintainIndex, 1)))
+	claim(t, s, "w")
+	until := clock.Now().Add(time.Hour)
+	check(t, s.Fail(id, "w", errors.New("no"), until))
+	wider := jobFor(MaintainIndex, 1)
+	wider.Indexes = []IndexID{5}
+	if must(s.Enqueue(wider)) != id {
+		t.Fatal("not merged")
+	}
+	if j := s.Jobs()[0]; !j.NotBefore.Equal(until) || len(j.Indexes) != 2 {
+		t.Fatalf("%+v", j)
+	}
+}
+
+// TestResumedJobIsNotMergedInto: it has read part of the table already.
+func TestResumedJobIsNotMergedInto(t *testing.T) {
+	t.Parallel()
+	s, clock, o := openQueue(t)
+	id := must(s.Enqueue(jobFor(MaintainIndex, 1)))
+	claim(t, s, "w")
+	check(t, s.SaveCheckpoint(id, "w", []byte(`1`), 0))
+	check(t, s.Fail(id, "w", errors.New("no"), clock.Now()))
+	fresh := must(s.Enqueue(jobFor(MaintainIndex, 1)))
+	if fresh == id {
+		t.Fatal("merged")
+	}
+	check(t, s.Close())
+	s = openTest(t, o, testOptions{})
+	if must(s.Enqueue(jobFor(MaintainIndex, 1))) != fresh {
+		t.Fatal("not merged into the one that has not begun")
+	}
+}
+
+func TestVerifyKeysMergeAndOverflow(t *testing.T) {
+	t.Parallel()
+	s, _, o := openQueue(t)
+	verify := func(n int) Job {
+		j := Job{Type: VerifyKeys, Schema: "shop", Table: "users", Operation: "DELETE", Shards: set(1)}
+		j.Keys = []JobKey{{Index: 4, Key: fmt.Append(nil, n), Values: []byte(`["v"]`)}}
+		return j
+	}
+	id := must(s.Enqueue(verify(0)))
+	for i := range maxJobKeys {
+		if must(s.Enqueue(verify(i))) != id {
+			t.Fatal("not merged")
+		}
+	}
+	check(t, s.Close())
+	s = openTest(t, o, testOptions{})
+	if j := s.Jobs(); len(j) != 1 || len(j[0].Keys) != maxJobKeys || string(j[0].Keys[7].Key) != "7" || string(j[0].Keys[7].Values) != `["v"]` {
+		t.Fatalf("%d jobs", len(j))
+	}
+	must(s.Enqueue(verify(3)))
+	scan := must(s.Enqueue(verify(maxJobKeys)))
+	jobs := s.Jobs()
+	if len(jobs) != 1 || jobs[0].ID != scan || jobs[0].Type != MaintainIndex || !slices.Equal(jobs[0].Indexes, []IndexID{4}) ||
+		jobs[0].Shards != set(1) || len(jobs[0].Keys) != 0 {
+		t.Fatalf("%+v", jobs)
+	}
+	// The scan will see to further keys too, until it begins.
+	if must(s.Enqueue(verify(5))) != scan {
+		t.Fatal("a key beside the scan")
+	}
+	claim(t, s, "w")
+	if must(s.Enqueue(verify(5))) == scan {
+		t.Fatal("merged into a running scan")
+	}
+	n := 0
+	check(t, s.scan([]byte{kindJobKey}, func([]byte, []byte) (bool, error) { n++; return true, nil }))
+	if n != 1 {
+		t.Fatalf("%d key records left", n)
+	}
+}
+
+// TestWorkersAreWoken: one wake reaches all workers that have something to do.
+func TestWorkersAreWoken(t *testing.T) {
+	t.Parallel()
+	s, _, _ := openQueue(t)
+	must(s.Enqueue(jobFor(MaintainIndex, 1, 2, 3)))
+	for i := range 3 {
+		<-s.JobsChanged()
+		j := claim(t, s, fmt.Sprint(i))
+		if j == nil {
+			t.Fatal("woken for nothing")
+		}
+	}
+}

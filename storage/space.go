@@ -1,0 +1,131 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// spaceGuard knows whether the store may be written to.
+//
+// Badger writes through maps of sparse files: on a full disk the kernel kills
+// the process with SIGBUS. So writes are refused while free space is under
+// minFree. Writes that only take away (removals, cleared marks, finished
+// jobs, deleted garbage) are refused under half of it, so that a store that
+// filled the disk itself can shrink again.
+type spaceGuard struct {
+	dir     string
+	minFree uint64
+	measure func(dir string) (uint64, error)
+	free    atomic.Uint64
+	// refuse and refuseReclaim are nil while writing is allowed.
+	refuse, refuseReclaim atomic.Pointer[error]
+	// failed is set for good by the first write that fails.
+	failed atomic.Pointer[error]
+}
+
+func diskSize(dir string) (free, total uint64, err error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, 0, err
+	}
+	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
+}
+
+// newSpaceGuard measures once, so that a store on a full disk is refused from
+// the first write on.
+func newSpaceGuard(o Options) *spaceGuard {
+	g := &spaceGuard{dir: o.Dir, minFree: o.MinFree, measure: o.FreeSpace}
+	if o.InMemory {
+		return g
+	}
+	if g.minFree == 0 {
+		g.minFree = 256 << 20
+		// A small disk (a container's volume) would never be writable.
+		if _, total, err := diskSize(o.Dir); err == nil {
+			g.minFree = min(g.minFree, total/10)
+		}
+	}
+	if g.measure == nil {
+		g.measure = func(dir string) (uint64, error) {
+			free, _, err := diskSize(dir)
+			return free, err
+		}
+	}
+	g.refresh()
+	return g
+}
+
+func (g *spaceGuard) refresh() {
+	if g.measure == nil {
+		return
+	}
+	free, err := g.measure(g.dir)
+	if err != nil {
+		// Not knowing is no reason to refuse; the last answer stands.
+		return
+	}
+	g.free.Store(free)
+	var refuse, reclaim *error
+	if free < g.minFree {
+		err := fmt.Errorf("%w: %d MiB free in %s, %d MiB needed", ErrStoreFull, free>>20, g.dir, g.minFree>>20)
+		refuse = &err
+		if free < g.minFree/2 {
+			reclaim = refuse
+		}
+	}
+	g.refuse.Store(refuse)
+	g.refuseReclaim.Store(reclaim)
+}
+
+// run refreshes each second until ctx ends.
+func (g *spaceGuard) run(ctx context.Context) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			g.refresh()
+		}
+	}
+}
+
+// writable returns why a write that adds is refused, or nil.
+func (g *spaceGuard) writable() error {
+	if e := g.failed.Load(); e != nil {
+		return *e
+	}
+	if e := g.refuse.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// reclaimable returns why a write that takes away is refused, or nil.
+func (g *spaceGuard) reclaimable() error {
+	if e := g.failed.Load(); e != nil {
+		return *e
+	}
+	if e := g.refuseReclaim.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// fail makes the store read-only: after a failed write it is unknown what a
+// restart will find, and only a restart (with its recovery) can tell.
+func (g *spaceGuard) fail(cause error) error {
+	err := fmt.Errorf("%w: %w", ErrReadOnly, cause)
+	if errors.Is(cause, badger.ErrDBClosed) || errors.Is(cause, badger.ErrBlockedWrites) {
+		return err
+	}
+	g.failed.CompareAndSwap(nil, &err)
+	return err
+}

@@ -1,0 +1,452 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		child(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// testClock is a clock that tests move.
+type testClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newTestClock() *testClock {
+	return &testClock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+}
+
+func (c *testClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *testClock) add(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return c.now
+}
+
+func testOpts(dir string) Options {
+	return Options{
+		Dir: dir, InMemory: dir == "", BootID: "boot-1", MinFree: 1,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// openTest opens a store that the test closes at its end, unless it did so.
+func openTest(t testing.TB, o Options, to testOptions) *Store {
+	t.Helper()
+	if to.memTable == 0 {
+		to.memTable = 4 << 20
+	}
+	s, err := open(o, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.gate.state.Load() >= 0 {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return s
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must is for calls with a value that is not looked at in case of error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func set(shards ...ShardID) (s ShardSet) {
+	for _, sh := range shards {
+		s.Add(sh)
+	}
+	return s
+}
+
+func readyIndex(t testing.TB, s *Store, name string, partitions int) IndexID {
+	t.Helper()
+	def, err := s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: name, Columns: []string{"c"}, Partitions: partitions})
+	check(t, err)
+	check(t, s.FinishBuild(def.ID))
+	return def.ID
+}
+
+func wantLookup(t testing.TB, s *Store, id IndexID, key string, want ...ShardID) {
+	t.Helper()
+	got, err := s.Lookup(id, []byte(key), nil)
+	check(t, err)
+	if got != set(want...) {
+		t.Fatalf("lookup %q: got %b, want %v", key, got, want)
+	}
+}
+
+func dump(t testing.TB, s *Store, id IndexID, building bool) (out []string) {
+	t.Helper()
+	check(t, s.Entries(id, nil, building, func(key []byte, pairs []ShardEpoch) bool {
+		out = append(out, fmt.Sprintf("%s%v", key, pairs))
+		return true
+	}))
+	return out
+}
+
+func TestReopen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, testOpts(dir), testOptions{})
+	id := readyIndex(t, s, "i", 3)
+	building := must(s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: "b"}))
+	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}, {id, []byte("a"), 2, 1}, {building.ID, []byte("x"), 1, 1}}))
+	check(t, s.Mark([]Mark{{id, 7, [][]byte{nil, []byte("c")}, 3}, {id, 8, nil, 4}}))
+	shard := must(s.ShardID("s0"))
+	check(t, s.StartBuild(id, 2))
+	check(t, s.FinishBuild(id))
+	check(t, s.Add([]Entry{{id, []byte("z"), 1, 1}, {id, []byte("z"), 5, 1}}))
+	epoch := must(s.Advance())
+	check(t, s.Close())
+
+	s = openTest(t, testOpts(dir), testOptions{})
+	if s.Epoch() <= epoch {
+		t.Fatalf("epoch %d after %d", s.Epoch(), epoch)
+	}
+	if must(s.ShardID("s1")) == shard || must(s.ShardID("s0")) != shard {
+		t.Fatal("shards are numbered anew")
+	}
+	wantLookup(t, s, id, "z", 1, 5, 7, 8)
+	if got := must(s.Lookup(id, []byte("z"), [][]byte{nil, []byte("d")})); got != set(1, 5, 8) {
+		t.Fatal(got)
+	}
+	st := s.Stats()
+	if n := st.Indexes[id]; n.Entries != 2 || n.Approximate || st.Garbage != 1 {
+		t.Fatalf("%+v", st)
+	}
+	if d, _ := s.Index(building.ID); !d.HasBuild || d.Readable {
+		t.Fatalf("a build did not survive: %+v", d)
+	}
+	if got := dump(t, s, building.ID, true); !slices.Equal(got, []string{"x[{1 1}]"}) {
+		t.Fatal(got)
+	}
+	if len(s.Lost())+len(s.Unclean()) != 0 {
+		t.Fatal("a graceful stop left intents")
+	}
+	for more := true; more; {
+		var err error
+		more, err = s.DeleteGarbage(t.Context(), 10)
+		check(t, err)
+	}
+}
+
+func TestLocked(t *testing.T) {
+	t.Parallel()
+	o := testOpts(t.TempDir())
+	openTest(t, o, testOptions{})
+	_, err := Open(o)
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), o.Dir) {
+		t.Fatal(err)
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	t.Parallel()
+	o := testOpts(t.TempDir())
+	s := openTest(t, o, testOptions{})
+	check(t, s.update(func(txn *badger.Txn) error { return txn.Set([]byte{kindFormat}, []byte{99}) }))
+	check(t, s.Close())
+	_, err := Open(o)
+	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), "move the directory aside") {
+		t.Fatal(err)
+	}
+	// Somebody else's database.
+	o.Dir = t.TempDir()
+	db := must(badger.Open(badger.DefaultOptions(o.Dir).WithLogger(nil)))
+	check(t, db.Update(func(txn *badger.Txn) error { return txn.Set([]byte("hello"), nil) }))
+	check(t, db.Close())
+	if _, err := Open(o); !errors.Is(err, ErrFormat) {
+		t.Fatal(err)
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	o := testOpts(t.TempDir())
+	s := openTest(t, o, testOptions{})
+	check(t, s.Close())
+	check(t, os.WriteFile(filepath.Join(o.Dir, "MANIFEST"), []byte("garbage garbage garbage"), 0o600))
+	_, err := Open(o)
+	if !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), "move the directory aside") ||
+		!strings.Contains(err.Error(), "rebuilt") {
+		t.Fatal(err)
+	}
+}
+
+// Damage that Badger would take for less must not cost an entry silently.
+func TestDamagedTable(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(dir, table string){
+		"no manifest": func(dir, _ string) { check(t, os.Remove(filepath.Join(dir, "MANIFEST"))) },
+		"truncated":   func(_, table string) { check(t, os.Truncate(table, 100)) },
+		"nearly none": func(_, table string) { check(t, os.Truncate(table, 2)) },
+		"no table":    func(_, table string) { check(t, os.Remove(table)) },
+		"a byte of the index": func(_, table string) {
+			b := must(os.ReadFile(table))
+			b[len(b)-100] ^= 1
+			check(t, os.WriteFile(table, b, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := testOpts(t.TempDir())
+			s := openTest(t, o, testOptions{})
+			check(t, s.Add([]Entry{{readyIndex(t, s, "i", 1), []byte("a"), 1, 1}}))
+			check(t, s.Close()) // writes the memtable as a table
+			tables := must(filepath.Glob(filepath.Join(o.Dir, "*.sst")))
+			if len(tables) == 0 {
+				t.Fatal("there is no table")
+			}
+			s = must(Open(o))
+			wantLookup(t, s, 1, "a", 1)
+			check(t, s.Close())
+			damage(o.Dir, tables[0])
+			if _, err := Open(o); !errors.Is(err, ErrUnreadable) {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestFreeSpace(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	free := uint64(1000)
+	o := testOpts(t.TempDir())
+	o.MinFree = 100
+	o.FreeSpace = func(string) (uint64, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return free, nil
+	}
+	s := openTest(t, o, testOptions{})
+	measure := func(n uint64) {
+		mu.Lock()
+		free = n
+		mu.Unlock()
+		s.space.refresh()
+	}
+	id := readyIndex(t, s, "i", 1)
+	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}}))
+	check(t, s.Mark([]Mark{{id, 2, nil, 1}}))
+	measure(99)
+	for name, err := range map[string]error{
+		"Add":           s.Add([]Entry{{id, []byte("b"), 1, 1}}),
+		"Mark":          s.Mark([]Mark{{id, 1, nil, 1}}),
+		"Intend":        s.Intend([]Pair{{"x", "y", 1}}),
+		"StartBuild":    s.StartBuild(id, 1),
+		"Enqueue":       func() error { _, err := s.Enqueue(Job{Type: MaintainIndex, Shards: set(1)}); return err }(),
+		"Writable":      s.Writable(),
+		"SetSlotMap":    s.SetSlotMap(nil),
+		"SetPlacements": s.SetPlacements(nil),
+		"Repartition":   s.Repartition(t.Context(), id, 2, nil),
+	} {
+		if !errors.Is(err, ErrStoreFull) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	wantLookup(t, s, id, "a", 1, 2)
+	// What takes away still works...
+	if n := must(s.Remove(id, 1, [][]byte{[]byte("a")}, 9)); n != 1 {
+		t.Fatal(n)
+	}
+	if n := must(s.ClearMarks(id, 2, 9)); n != 1 {
+		t.Fatal(n)
+	}
+	// ... but not to the last byte.
+	measure(49)
+	if _, err := s.Remove(id, 1, [][]byte{[]byte("a")}, 9); !errors.Is(err, ErrStoreFull) {
+		t.Fatal(err)
+	}
+	measure(100)
+	check(t, s.Writable())
+	check(t, s.Add([]Entry{{id, []byte("b"), 1, 1}}))
+}
+
+func TestFailedSyncMakesReadOnly(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken disk")
+	fail := false
+	s := openTest(t, testOpts(t.TempDir()), testOptions{manual: true, syncFile: func(f *os.File) error {
+		if fail {
+			return broken
+		}
+		return f.Sync()
+	}})
+	id := readyIndex(t, s, "i", 1)
+	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}}))
+	fail = true
+	if err := s.Sync(); !errors.Is(err, ErrReadOnly) || !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	fail = false
+	if err := s.Add([]Entry{{id, []byte("b"), 1, 1}}); !errors.Is(err, ErrReadOnly) || !errors.Is(s.Writable(), broken) {
+		t.Fatal(err)
+	}
+	wantLookup(t, s, id, "a", 1)
+}
+
+// TestSyncCoversFullMemtables: Badger's own Sync leaves out the logs of full
+// memtables that are not flushed yet.
+func TestSyncCoversFullMemtables(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	synced := map[string]bool{}
+	dir := t.TempDir()
+	s := openTest(t, testOpts(dir), testOptions{manual: true, syncFile: func(f *os.File) error {
+		mu.Lock()
+		defer mu.Unlock()
+		synced[filepath.Base(f.Name())] = true
+		return nil
+	}})
+	// A second log, as a rotation leaves it.
+	check(t, os.WriteFile(filepath.Join(dir, "00000.mem"), nil, 0o600))
+	check(t, s.Sync())
+	check(t, os.Remove(filepath.Join(dir, "00000.mem")))
+	mu.Lock()
+	defer mu.Unlock()
+	if !synced["00000.mem"] || !synced["00001.mem"] || !synced[filepath.Base(dir)] {
+		t.Fatal(synced)
+	}
+}
+
+func TestLookupAllocations(t *testing.T) {
+	s := openTest(t, testOpts(""), testOptions{})
+	id := readyIndex(t, s, "i", 1)
+	key := []byte("key")
+	entries := []Entry{{id, key, 1, 1}}
+	check(t, s.Add(entries))
+	j := Job{Type: MaintainIndex, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(1), Indexes: []IndexID{id}}
+	must(s.Enqueue(j))
+	pairs := []Pair{{"shop", "users", 1}}
+	check(t, s.Intend(pairs))
+	marks := []Mark{{id, 1, [][]byte{key}, 1}}
+	check(t, s.Mark(marks))
+	for _, c := range []struct {
+		name string
+		most float64
+		run  func()
+	}{
+		// All of them Badger's: the transaction, the item, the key with its
+		// version, the list of memtables, ...
+		{"Lookup", 10, func() { must(s.Lookup(id, key, nil)) }},
+		{"Add in place", 10, func() { check(t, s.Add(entries)) }},
+		{"Mark in place", 0, func() { check(t, s.Mark(marks)) }},
+		{"Enqueue covered", 0, func() { must(s.Enqueue(j)) }},
+		{"Intend set", 0, func() { check(t, s.Intend(pairs)) }},
+	} {
+		n := testing.AllocsPerRun(200, c.run)
+		t.Logf("%s: %v allocations", c.name, n)
+		if n > c.most {
+			t.Errorf("%s: %v allocations, want at most %v", c.name, n, c.most)
+		}
+	}
+}
+
+// TestRecount: a count that begins after writes were counted doesn't count
+// them twice, and those during it are not left out.
+func TestRecount(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, testOpts(""), testOptions{})
+	id := readyIndex(t, s, "i", 1)
+	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}, {id, []byte("a"), 200, 1 << 40}, {id, []byte("b"), 1, 1}}))
+	part := s.find(id).view.Load().read.parts[0]
+	part.counted.Store(false)
+	r := newRequest(requestSnapshot, part)
+	check(t, part.submit(r))
+	check(t, <-r.done)
+	check(t, s.Add([]Entry{{id, []byte("c"), 1, 1}}))
+	if st := s.Stats().Indexes[id]; !st.Approximate {
+		t.Fatalf("%+v", st)
+	}
+	n := must(part.pairs(t.Context(), r.snapshot))
+	r.snapshot.Discard()
+	if n != 3 || part.count.Load() != 1 {
+		t.Fatal(n, part.count.Load())
+	}
+	check(t, part.recount(t.Context()))
+	if st := s.Stats().Indexes[id]; st.Approximate || st.Entries != 4 {
+		t.Fatalf("%+v", st)
+	}
+}
+
+// TestCloseEndsRepartition: Close does not wait for the whole copy.
+func TestCloseEndsRepartition(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, testOpts(t.TempDir()), testOptions{})
+	id := readyIndex(t, s, "i", 1)
+	var entries []Entry
+	for i := range 3 * moveSlice {
+		entries = append(entries, Entry{id, fmt.Appendf(nil, "k%05d", i), 1, 3})
+	}
+	check(t, s.Add(entries))
+	var closer sync.WaitGroup
+	once := sync.Once{}
+	err := s.Repartition(t.Context(), id, 2, func(float64) {
+		once.Do(func() {
+			closer.Go(func() { _ = s.Close() })
+			<-s.ctx.Done()
+		})
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	closer.Wait()
+	s = openTest(t, s.opt, testOptions{})
+	if d, _ := s.Index(id); d.Partitions != 1 || d.Moving || s.Stats().Garbage != 1 || s.Stats().Indexes[id].Entries != 3*moveSlice {
+		t.Fatalf("%+v %+v", d, s.Stats())
+	}
+}
+
+func TestPlacementsStay(t *testing.T) {
+	t.Parallel()
+	o := testOpts(t.TempDir())
+	s := openTest(t, o, testOptions{})
+	a, b := TableName{"shop", "users"}, TableName{"shop", "orders"}
+	check(t, s.SetPlacements(map[TableName]string{a: "hash:id", b: "single:s0"}))
+	check(t, s.SetPlacements(map[TableName]string{b: ""}))
+	check(t, s.Close())
+	s = openTest(t, o, testOptions{})
+	if got := must(s.Placements()); len(got) != 1 || got[a] != "hash:id" {
+		t.Fatal(got)
+	}
+}

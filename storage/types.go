@@ -1,0 +1,173 @@
+package storage
+
+import (
+	"encoding/json"
+	"log/slog"
+	"time"
+)
+
+// Options say where and how to open a Store.
+type Options struct {
+	// Dir is the store's directory; it is created if missing.
+	Dir string
+	// InMemory keeps everything in memory, for tests. Dir is ignored.
+	InMemory bool
+	// BootID names this boot of the machine, to tell the death of the process
+	// from a power loss. Empty: /proc/sys/kernel/random/boot_id; where there
+	// is none, every unclean stop counts as a power loss.
+	BootID string
+	// MinFree is the free disk space in bytes under which writes are refused.
+	// 0: 256 MiB, or a tenth of the disk if that is less.
+	MinFree uint64
+	// FreeSpace returns the free bytes of the file system of dir. nil: statfs.
+	FreeSpace func(dir string) (uint64, error)
+	// Quiet is how long a write-intent must be idle before it is lifted.
+	// 0: 5 s.
+	Quiet time.Duration
+	// Logger; nil: slog.Default().
+	Logger *slog.Logger
+	// Now is the clock of jobs and write-intents. nil: time.Now.
+	Now func() time.Time
+}
+
+// Pair is a table on a shard.
+type Pair struct {
+	Schema, Table string
+	Shard         ShardID
+}
+
+// Status is a virtual index's state. The store keeps it for its callers;
+// Lookup goes by the generations alone.
+type Status string
+
+const (
+	Building Status = "building"
+	Ready    Status = "ready"
+	Disabled Status = "disabled"
+	Failed   Status = "failed"
+)
+
+// IndexDef defines a virtual index.
+type IndexDef struct {
+	ID                  IndexID
+	Schema, Table, Name string
+	Columns             []string
+	// Partitions of the readable generation, or of the building one if there
+	// is no other.
+	Partitions int
+	Status     Status
+	// Error says why Status is failed.
+	Error string `json:",omitempty"`
+	// LastScan is when the index was last known to be complete.
+	LastScan time.Time `json:",omitzero"`
+	Created  time.Time
+	// Readable: there is a generation that Lookup uses.
+	Readable bool `json:"-"`
+	// HasBuild: a building generation is open.
+	HasBuild bool `json:"-"`
+	// Moving: a Repartition is under way.
+	Moving bool `json:"-"`
+}
+
+// Entry says that key may be on Shard, confirmed in Epoch.
+type Entry struct {
+	Index IndexID
+	Key   []byte
+	Shard ShardID
+	Epoch Epoch
+}
+
+// ShardEpoch is one (shard, epoch) pair of a key's record.
+type ShardEpoch struct {
+	Shard ShardID
+	Epoch Epoch
+}
+
+// Mark says that keys that could not be computed may be on Shard.
+type Mark struct {
+	Index IndexID
+	Shard ShardID
+	// Known are the components of those keys that are known, by position of
+	// the indexed column; nil elements, and those past the end, are unknown.
+	// nil: nothing is known. A known component is never empty.
+	Known [][]byte
+	Epoch Epoch
+}
+
+// IndexStats are the numbers of one index.
+type IndexStats struct {
+	// Entries of the readable generation, or of the building one if there is
+	// no other.
+	Entries int64
+	// Approximate: the count after an unclean stop is still under way, so
+	// Entries is short of the truth.
+	Approximate bool
+	// Unknown are the shards with an unknown mark.
+	Unknown ShardSet
+}
+
+// Stats are the numbers of the store.
+type Stats struct {
+	Indexes map[IndexID]IndexStats
+	// DiskBytes is the size of the store's tables and logs.
+	DiskBytes int64
+	// FreeBytes is the free space of the disk (as of the last second), 0 in
+	// memory.
+	FreeBytes uint64
+	// Garbage counts the generations that wait to be deleted.
+	Garbage int
+	// Intents counts the write-intents set.
+	Intents int
+	// Writable is what Writable returns.
+	Writable error
+}
+
+// Types of jobs.
+const (
+	BuildIndex    = "build_index"
+	MaintainIndex = "maintain_index"
+	VerifyKeys    = "verify_keys"
+	Reconcile     = "reconcile"
+	DropIndexJob  = "drop_index"
+)
+
+// JobState is derived from a job's claim and NotBefore.
+type JobState string
+
+const (
+	Waiting JobState = "waiting"
+	Running JobState = "running"
+	Backoff JobState = "backoff"
+)
+
+// JobKey is a key that a verify_keys job asks a shard about.
+type JobKey struct {
+	Index IndexID `json:"index"`
+	Key   []byte  `json:"key"`
+	// Values are the columns' values in the form of the caller.
+	Values json.RawMessage `json:"values,omitempty"`
+}
+
+// Job is one piece of maintenance work.
+type Job struct {
+	ID     uint64 `json:"id"`
+	Type   string `json:"type"`
+	Schema string `json:"schema"`
+	Table  string `json:"table"`
+	// Operation is what made the job: UPDATE, DELETE, ...; of merged jobs the
+	// distinct ones joined by "+".
+	Operation      string          `json:"operation,omitempty"`
+	Shards         ShardSet        `json:"shards"`
+	Indexes        []IndexID       `json:"indexes,omitempty"`
+	UpdatedColumns []string        `json:"updated_columns,omitempty"`
+	Keys           []JobKey        `json:"keys,omitempty"`
+	CreatedAt      time.Time       `json:"created_at"`
+	Attempts       int             `json:"attempts"`
+	NotBefore      time.Time       `json:"not_before,omitzero"`
+	ClaimedBy      string          `json:"claimed_by,omitempty"`
+	ClaimedUntil   time.Time       `json:"claimed_until,omitzero"`
+	Checkpoint     json.RawMessage `json:"checkpoint,omitempty"`
+	Progress       float64         `json:"progress,omitempty"`
+	Error          string          `json:"error,omitempty"`
+	State          JobState        `json:"-"`
+}
