@@ -1,0 +1,263 @@
+package catalog
+
+import (
+	"hash/fnv"
+	"slices"
+	"strings"
+)
+
+// Slots is the number of slots that shard keys hash into.
+const Slots = 1024
+
+// Placement says how the rows of a table are spread over the shards.
+type Placement uint8
+
+const (
+	// Hash spreads rows by the slot of their shard key.
+	Hash Placement = iota
+	// Reference keeps a full copy on every shard.
+	Reference
+	// Single keeps all rows on one shard.
+	Single
+	// Anywhere is for adopted shards: existing rows may be on any shard, new
+	// rows go by hash of the primary key's first column.
+	Anywhere
+)
+
+func (p Placement) String() string {
+	return [...]string{"hash", "reference", "single", "anywhere"}[p]
+}
+
+// Catalog is one immutable snapshot.
+type Catalog struct {
+	// Version rises with each published snapshot; plans carry the one they
+	// were made from.
+	Version uint64
+	Shards  []Shard
+	// All is the set of the configured shards.
+	All ShardSet
+	// Slots assigns each slot to a shard.
+	Slots [Slots]ShardID
+	// Schemas by name. Names compare as the servers compare them
+	// (LowerCaseNames: lower_case_table_names != 0; then keys are lower case).
+	Schemas        map[string]*Schema
+	LowerCaseNames bool
+	// MariaDB tells the flavour of the shards (false: MySQL).
+	MariaDB bool
+	// ServerVersion is what the first shard answered to SELECT VERSION().
+	ServerVersion string
+	// DefaultCollation gives for a character set (lower case) the collation
+	// that the shards use with it, e.g. utf8mb4 -> utf8mb4_0900_ai_ci.
+	DefaultCollation map[string]string
+	// Collations by the number that a client names in its handshake.
+	Collations map[int]Collation
+	// SQLMode is the shards' global sql_mode: what a session starts with.
+	SQLMode string
+	// Functions holds the names (lower case) of the stored functions that may
+	// change rows: a statement that calls one may change any table.
+	Functions map[string]bool
+}
+
+// Collation is a collation of the shards.
+type Collation struct{ Name, Charset string }
+
+// Shard is one backend server.
+type Shard struct {
+	ID   ShardID
+	Name string
+}
+
+// Schema is a database and its tables.
+type Schema struct {
+	Name   string
+	Tables map[string]*Table
+	// Default places tables that neither the configuration nor the shards
+	// have said anything about yet (CREATE TABLE of a new name).
+	Default DefaultPlacement
+}
+
+// DefaultPlacement is what the configuration's `default` says.
+type DefaultPlacement struct {
+	Placement Placement
+	// Shard is the one for Single.
+	Shard ShardID
+}
+
+// Table is one table (or view: then IsView, and only Name and Shards count).
+type Table struct {
+	Schema, Name string
+	Placement    Placement
+	// ShardKey is the column that Hash goes by; for Anywhere the column whose
+	// value places new rows. nil for Reference and Single.
+	ShardKey *Column
+	// Shards are those that hold the table: all of them for Hash, Reference
+	// and Anywhere, the one for Single.
+	Shards  ShardSet
+	IsView  bool
+	Columns []*Column
+	// PrimaryKey holds the primary key's columns in key order.
+	PrimaryKey []*Column
+	// Unique holds every unique key including the primary one.
+	Unique  [][]*Column
+	Indexes []*Index
+	// Triggers: the events for which the table has triggers on any shard.
+	Triggers []Trigger
+	// Cascades are the foreign keys of other tables that change their rows
+	// when this table's rows change.
+	Cascades []Cascade
+	// Differs is non-empty when the shards disagree about the table's
+	// columns, and says how; such a table's indexes are not used.
+	Differs string
+}
+
+// Trigger is what a trigger of a table may do to indexed tables.
+type Trigger struct {
+	Event string // INSERT, UPDATE or DELETE
+	// Touches are the indexed tables that its body names (the table itself
+	// included, since BEFORE triggers set NEW.col).
+	Touches []*Table
+}
+
+// Cascade is a foreign key of Child whose ON UPDATE or ON DELETE rule changes
+// or removes Child's rows.
+type Cascade struct {
+	Child *Table
+	// Columns of Child that the rule sets.
+	Columns []*Column
+	// OnUpdate and OnDelete are true where the rule is CASCADE, SET NULL or
+	// SET DEFAULT.
+	OnUpdate, OnDelete bool
+	// DeletesRows: ON DELETE CASCADE (rows vanish; no new key arises).
+	DeletesRows bool
+}
+
+// Column is a column as information_schema.columns describes it.
+type Column struct {
+	Name string
+	// Position in the table, from 0.
+	Position int
+	// Type is COLUMN_TYPE, e.g. "varchar(255)", "bigint unsigned".
+	Type string
+	// Charset and Collation are empty for columns without text.
+	Charset, Collation string
+	Nullable           bool
+	// Default is the constant default as the server stores it (text), nil for
+	// none or NULL. DefaultExpr is true where the default is an expression
+	// (CURRENT_TIMESTAMP, DEFAULT (uuid())), whose value Shunt does not know.
+	Default       *string
+	DefaultExpr   bool
+	AutoIncrement bool
+	// OnUpdate: ON UPDATE CURRENT_TIMESTAMP.
+	OnUpdate bool
+	// Generated: VIRTUAL or STORED generated column.
+	Generated bool
+}
+
+// IndexStatus is a virtual index's state.
+type IndexStatus string
+
+const (
+	Building IndexStatus = "building"
+	Ready    IndexStatus = "ready"
+	Disabled IndexStatus = "disabled"
+	Failed   IndexStatus = "failed"
+)
+
+// Index is a virtual index. Every status is maintained by writes; only Ready
+// is used for routing.
+type Index struct {
+	ID         uint32
+	Name       string
+	Table      *Table
+	Columns    []*Column
+	Partitions int
+	Status     IndexStatus
+	// Error says why the index failed, or why it can't be used.
+	Error string
+}
+
+// Usable reports whether reads may be routed by the index.
+func (ix *Index) Usable() bool { return ix.Status == Ready }
+
+// Column finds a column by name (column names compare case-insensitively).
+func (t *Table) Column(name string) *Column {
+	for _, c := range t.Columns {
+		if strings.EqualFold(c.Name, name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// Index finds a virtual index by name (case-insensitively); nil if none.
+func (t *Table) Index(name string) *Index {
+	for _, ix := range t.Indexes {
+		if strings.EqualFold(ix.Name, name) {
+			return ix
+		}
+	}
+	return nil
+}
+
+// Covers reports whether the index has the column.
+func (ix *Index) Covers(c *Column) bool {
+	return slices.Contains(ix.Columns, c)
+}
+
+func (c *Catalog) fold(name string) string {
+	if c.LowerCaseNames {
+		return strings.ToLower(name)
+	}
+	return name
+}
+
+// Schema finds a schema; nil if none.
+func (c *Catalog) Schema(name string) *Schema { return c.Schemas[c.fold(name)] }
+
+// Table finds a table; nil if none.
+func (c *Catalog) Table(schema, name string) *Table {
+	s := c.Schema(schema)
+	if s == nil {
+		return nil
+	}
+	return s.Tables[c.fold(name)]
+}
+
+// ShardByName finds a shard; ok is false if there is none of that name.
+func (c *Catalog) ShardByName(name string) (Shard, bool) {
+	for _, s := range c.Shards {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Shard{}, false
+}
+
+// ShardName returns the name of a shard for messages.
+func (c *Catalog) ShardName(id ShardID) string {
+	for _, s := range c.Shards {
+		if s.ID == id {
+			return s.Name
+		}
+	}
+	return "?"
+}
+
+// Slot is the slot of a canonical shard key (planner/keys encoding).
+func Slot(key []byte) int {
+	h := fnv.New32a()
+	h.Write(key)
+	return int(h.Sum32() % Slots)
+}
+
+// ShardOf is the shard that owns a canonical shard key.
+func (c *Catalog) ShardOf(key []byte) ShardID { return c.Slots[Slot(key)] }
+
+// IsSystemSchema reports the schemas that belong to the server, not the user.
+func IsSystemSchema(name string) bool {
+	switch strings.ToLower(name) {
+	case "mysql", "information_schema", "performance_schema", "sys":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,287 @@
+package planner
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pingcap/tidb/pkg/parser"
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	driver "github.com/pingcap/tidb/pkg/parser/test_driver"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// buildCatalog reads DDL and directives into a catalog of n shards s0, s1, ...
+// whose slots go round. A line `-- @..` is a directive about the table made
+// last:
+//
+//	-- @hash COLUMN | @reference | @single SHARD | @anywhere | @view SHARDS..
+//	-- @virtual NAME COLUMN,.. [STATUS]
+//	-- @function NAME                (a stored function that may change rows)
+//	-- @trigger EVENT TABLE,..        (tables may come later)
+//	-- @cascade CHILD COLUMN,.. [update] [delete] [deleterows]
+//	-- @differs TEXT
+func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
+	t.Helper()
+	cat := &catalog.Catalog{
+		Version: 1, ServerVersion: "9.7.4", Schemas: map[string]*catalog.Schema{},
+		DefaultCollation: map[string]string{"utf8mb4": "utf8mb4_0900_ai_ci"},
+	}
+	for i := range n {
+		id := catalog.ShardID(i)
+		cat.Shards = append(cat.Shards, catalog.Shard{ID: id, Name: fmt.Sprintf("s%d", i)})
+		cat.All.Add(id)
+	}
+	for i := range cat.Slots {
+		cat.Slots[i] = catalog.ShardID(i % n)
+	}
+	shop := &catalog.Schema{Name: "shop", Tables: map[string]*catalog.Table{}}
+	cat.Schemas["shop"] = shop
+	cat.Schemas["other"] = &catalog.Schema{Name: "other", Tables: map[string]*catalog.Table{}, Default: catalog.DefaultPlacement{Placement: catalog.Single, Shard: catalog.ShardID(n - 1)}}
+	var last *catalog.Table
+	var later []func()
+	var ddl strings.Builder
+	index := uint32(0)
+	table := func(name string) *catalog.Table {
+		if t := shop.Tables[name]; t != nil {
+			return t
+		}
+		t.Fatalf("no table %q", name)
+		return nil
+	}
+	columns := func(of *catalog.Table, list string) (out []*catalog.Column) {
+		for c := range strings.SplitSeq(list, ",") {
+			col := of.Column(c)
+			if col == nil {
+				t.Fatalf("no column %q in %s", c, of.Name)
+			}
+			out = append(out, col)
+		}
+		return out
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		d, ok := strings.CutPrefix(strings.TrimSpace(line), "-- @")
+		if !ok {
+			ddl.WriteString(line + "\n")
+			if strings.HasSuffix(strings.TrimSpace(line), ";") {
+				last = testTable(t, cat, ddl.String())
+				shop.Tables[last.Name] = last
+				ddl.Reset()
+			}
+			continue
+		}
+		f := strings.Fields(d)
+		of := last
+		switch f[0] {
+		case "hash":
+			of.Placement, of.ShardKey = catalog.Hash, columns(of, f[1])[0]
+		case "reference":
+			of.Placement, of.ShardKey = catalog.Reference, nil
+		case "single":
+			s, _ := cat.ShardByName(f[1])
+			of.Placement, of.ShardKey, of.Shards = catalog.Single, nil, catalog.Only(s.ID)
+		case "anywhere":
+			of.Placement = catalog.Anywhere
+		case "view":
+			of.IsView, of.Columns, of.ShardKey = true, nil, nil
+		case "virtual":
+			index++
+			ix := &catalog.Index{ID: index, Name: f[1], Table: of, Columns: columns(of, f[2]), Partitions: 1, Status: catalog.Ready}
+			if len(f) > 3 {
+				ix.Status = catalog.IndexStatus(f[3])
+			}
+			of.Indexes = append(of.Indexes, ix)
+		case "trigger":
+			later = append(later, func() {
+				tr := catalog.Trigger{Event: f[1]}
+				for name := range strings.SplitSeq(f[2], ",") {
+					tr.Touches = append(tr.Touches, table(name))
+				}
+				of.Triggers = append(of.Triggers, tr)
+			})
+		case "cascade":
+			later = append(later, func() {
+				child := table(f[1])
+				of.Cascades = append(of.Cascades, catalog.Cascade{
+					Child: child, Columns: columns(child, f[2]), OnUpdate: slices.Contains(f, "update"),
+					OnDelete: slices.Contains(f, "delete") || slices.Contains(f, "deleterows"), DeletesRows: slices.Contains(f, "deleterows"),
+				})
+			})
+		case "function":
+			if cat.Functions == nil {
+				cat.Functions = map[string]bool{}
+			}
+			cat.Functions[f[1]] = true
+		case "differs":
+			of.Differs = strings.Join(f[1:], " ")
+		default:
+			t.Fatalf("unknown directive %q", d)
+		}
+	}
+	for _, do := range later {
+		do()
+	}
+	return cat
+}
+
+// testTable makes a table of a CREATE TABLE as information_schema would show it.
+func testTable(t testing.TB, cat *catalog.Catalog, ddl string) *catalog.Table {
+	t.Helper()
+	stmt, err := parser.New().ParseOneStmt(ddl, "", "")
+	if err != nil {
+		t.Fatalf("%v in %s", err, ddl)
+	}
+	c := stmt.(*ast.CreateTableStmt)
+	out := &catalog.Table{Schema: "shop", Name: c.Table.Name.O, Shards: cat.All}
+	var primary, unique []string
+	for i, d := range c.Cols {
+		col := &catalog.Column{Name: d.Name.Name.O, Position: i, Type: d.Tp.InfoSchemaStr(), Nullable: true}
+		if mysql.HasUnsignedFlag(d.Tp.GetFlag()) && !strings.Contains(col.Type, "unsigned") {
+			col.Type += " unsigned"
+		}
+		if d.Tp.EvalType().IsStringKind() && d.Tp.GetCharset() != "binary" {
+			col.Charset, col.Collation = "utf8mb4", "utf8mb4_0900_ai_ci"
+			if cs := d.Tp.GetCharset(); cs != "" {
+				col.Charset = cs
+				if cs == "latin1" {
+					col.Collation = "latin1_swedish_ci"
+				}
+			}
+			if co := d.Tp.GetCollate(); co != "" {
+				col.Collation = co
+			}
+		}
+		for _, o := range d.Options {
+			switch o.Tp {
+			case ast.ColumnOptionNotNull:
+				col.Nullable = false
+			case ast.ColumnOptionAutoIncrement:
+				col.AutoIncrement = true
+			case ast.ColumnOptionPrimaryKey:
+				primary = []string{col.Name}
+				col.Nullable = false
+			case ast.ColumnOptionUniqKey:
+				unique = append(unique, col.Name)
+			case ast.ColumnOptionCollate:
+				col.Collation = o.StrValue
+				col.Charset, _, _ = strings.Cut(o.StrValue, "_")
+			case ast.ColumnOptionGenerated:
+				col.Generated = true
+			case ast.ColumnOptionOnUpdate:
+				col.OnUpdate = true
+			case ast.ColumnOptionDefaultValue:
+				v, ok := o.Expr.(*driver.ValueExpr)
+				switch {
+				case !ok:
+					col.DefaultExpr = true
+				case v.Kind() == driver.KindNull:
+				default:
+					s := v.GetString()
+					if v.Kind() == driver.KindInt64 {
+						s = fmt.Sprint(v.GetInt64())
+					}
+					col.Default = &s
+				}
+			}
+		}
+		out.Columns = append(out.Columns, col)
+	}
+	for _, k := range c.Constraints {
+		var cols []*catalog.Column
+		for _, part := range k.Keys {
+			cols = append(cols, out.Column(part.Column.Name.O))
+		}
+		switch k.Tp {
+		case ast.ConstraintPrimaryKey:
+			for _, c := range cols {
+				primary = append(primary, c.Name)
+				c.Nullable = false
+			}
+		case ast.ConstraintUniq, ast.ConstraintUniqKey, ast.ConstraintUniqIndex:
+			out.Unique = append(out.Unique, cols)
+		}
+	}
+	for _, name := range primary {
+		out.PrimaryKey = append(out.PrimaryKey, out.Column(name))
+	}
+	for _, name := range unique {
+		out.Unique = append(out.Unique, []*catalog.Column{out.Column(name)})
+	}
+	if len(out.PrimaryKey) > 0 {
+		out.Unique = append(out.Unique, out.PrimaryKey)
+		out.ShardKey = out.PrimaryKey[0]
+	}
+	return out
+}
+
+// fakeIndexes answers lookups from functions.
+type fakeIndexes struct {
+	lookup func(ix *catalog.Index, key []byte) (catalog.ShardSet, error)
+	ranged func(ix *catalog.Index, from, to []byte, limit int) (catalog.ShardSet, bool, error)
+}
+
+func (f *fakeIndexes) Lookup(ix *catalog.Index, key []byte, components [][]byte) (catalog.ShardSet, error) {
+	if len(components) != len(ix.Columns) || !bytes.Equal(bytes.Join(components, nil), key) {
+		panic("the components are not those of the key")
+	}
+	return f.lookup(ix, key)
+}
+
+func (f *fakeIndexes) Range(ix *catalog.Index, from, to []byte, limit int) (catalog.ShardSet, bool, error) {
+	return f.ranged(ix, from, to, limit)
+}
+
+// entries is an index in memory: index name -> key -> shards.
+type entries map[string]map[string]catalog.ShardSet
+
+func (e entries) indexes() *fakeIndexes {
+	return &fakeIndexes{
+		lookup: func(ix *catalog.Index, key []byte) (catalog.ShardSet, error) {
+			return e[ix.Name][string(key)], nil
+		},
+		ranged: func(ix *catalog.Index, from, to []byte, limit int) (set catalog.ShardSet, ok bool, err error) {
+			n := 0
+			for k, s := range e[ix.Name] {
+				if k >= string(from) && (to == nil || k < string(to)) {
+					set = set.Union(s)
+					n++
+				}
+			}
+			return set, n <= limit, nil
+		},
+	}
+}
+
+func (e entries) add(ix string, key []byte, shard catalog.ShardID) {
+	if e[ix] == nil {
+		e[ix] = map[string]catalog.ShardSet{}
+	}
+	s := e[ix][string(key)]
+	s.Add(shard)
+	e[ix][string(key)] = s
+}
+
+// values reads a list of literals.
+func values(t testing.TB, list string) (out []keys.Value) {
+	t.Helper()
+	if strings.TrimSpace(list) == "" {
+		return nil
+	}
+	st, err := lexStatement("("+list+")", Settings{Charset: "utf8mb4"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range st.rowColumns(rowSpan{start: 0, end: uint32(len(st.src))}) {
+		o := st.evalTokens(f)
+		if o.kind != literal {
+			t.Fatalf("%q is no list of literals", list)
+		}
+		out = append(out, o.value)
+	}
+	return out
+}

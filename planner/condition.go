@@ -1,0 +1,528 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// cnode is a condition on one table reference, as far as it bounds the shards
+// its rows may be on.
+//
+// Invariant: a row for which the whole condition is true satisfies the tree.
+// What Shunt doesn't understand is opAll, so a tree only ever says too much.
+type cnode struct {
+	op   condOp
+	kids []*cnode
+	col  *catalog.Column
+	// values of opIn, any of which the column equals; nullSafe for <=>.
+	values   []operand
+	nullSafe bool
+	// row: a part of a row comparison.
+	row bool
+	// lo and hi of opRange (nil: open), prefix of opLike. Bounds are taken as
+	// inclusive: a key more costs a visit, a key less a row.
+	lo, hi *operand
+	prefix *operand
+}
+
+type condOp uint8
+
+const (
+	opAll  condOp = iota // no bound
+	opNone               // never true
+	opAnd
+	opOr
+	opIn    // col = v, col <=> v, col IN (..)
+	opRange // < <= > >= BETWEEN
+	opLike  // col LIKE 'prefix%'
+)
+
+var (
+	allRows = &cnode{op: opAll}
+	noRows  = &cnode{op: opNone}
+)
+
+// maxValues bounds the values of one predicate that are looked up.
+const maxValues = 1000
+
+// conjuncts cuts `a AND b AND c` without recursion, since chains are long.
+func conjuncts(e ast.ExprNode, s *scope, out []cond) []cond {
+	if e == nil {
+		return out
+	}
+	for _, x := range chain(e, opcode.LogicAnd) {
+		out = append(out, cond{expr: x, scope: s})
+	}
+	return out
+}
+
+// chain flattens a chain of one operator.
+func chain(e ast.ExprNode, op opcode.Op) []ast.ExprNode {
+	var out []ast.ExprNode
+	stack := []ast.ExprNode{e}
+	for len(stack) > 0 {
+		e = stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if p, ok := e.(*ast.ParenthesesExpr); ok {
+			stack = append(stack, p.Expr)
+			continue
+		}
+		if b, ok := e.(*ast.BinaryOperationExpr); ok && b.Op == op {
+			stack = append(stack, b.R, b.L)
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// conditions are all conjuncts that every row of r in the answer satisfies:
+// WHERE of its block, the ON clauses that filter it, and for a correlated
+// subquery WHERE of the blocks around it, since what the subquery answers for
+// other outer rows doesn't count.
+func (r *ref) conditions() []cond {
+	out := append([]cond(nil), r.on...)
+	for s := r.scope; s != nil; s = s.parent {
+		out = append(out, s.where...)
+		if !s.correlated {
+			break
+		}
+	}
+	return out
+}
+
+// equate finds which columns r's conditions make equal to others. Only columns
+// whose values have the same keys are linked.
+//
+// Counter-example: users.id BIGINT, o.user_id VARCHAR: '5 ' = 5 is true, but the
+// two hash to different slots.
+func (a *analysis) equate(r *ref) {
+	r.class = map[column]int{}
+	n := 0
+	link := func(x, y column) {
+		if x.ref == nil || y.ref == nil || !sameKeys(a.cat, x.col, y.col) {
+			return
+		}
+		cx, okx := r.class[x]
+		cy, oky := r.class[y]
+		switch {
+		case okx && oky:
+			for k, c := range r.class {
+				if c == cy {
+					r.class[k] = cx
+				}
+			}
+		case okx:
+			r.class[y] = cx
+		case oky:
+			r.class[x] = cy
+		default:
+			n++
+			r.class[x], r.class[y] = n, n
+		}
+	}
+	for _, c := range r.conditions() {
+		if c.expr == nil {
+			link(c.pair[0], c.pair[1])
+			continue
+		}
+		b, ok := c.expr.(*ast.BinaryOperationExpr)
+		if !ok || b.Op != opcode.EQ {
+			continue
+		}
+		l, r := unwrap(b.L), unwrap(b.R)
+		if rl, ok := l.(*ast.RowExpr); ok {
+			if rr, ok := r.(*ast.RowExpr); ok && len(rl.Values) == len(rr.Values) {
+				for i := range rl.Values {
+					x, okx := a.columnOf(rl.Values[i], c.scope)
+					y, oky := a.columnOf(rr.Values[i], c.scope)
+					if okx && oky {
+						link(x, y)
+					}
+				}
+			}
+			continue
+		}
+		x, okx := a.columnOf(l, c.scope)
+		y, oky := a.columnOf(r, c.scope)
+		if okx && oky {
+			link(x, y)
+		}
+	}
+}
+
+// sameKeys reports whether equal values of two columns have equal keys.
+func sameKeys(cat *catalog.Catalog, x, y *catalog.Column) bool {
+	if !strings.EqualFold(x.Collation, y.Collation) || !strings.EqualFold(x.Charset, y.Charset) {
+		return false
+	}
+	if x.Type == y.Type {
+		return true
+	}
+	bx, by := baseType(x.Type), baseType(y.Type)
+	if isInteger(bx) && isInteger(by) {
+		// One encoding for all integers, if the codecs say so.
+		cx, errx := codecOf(cat, x)
+		cy, erry := codecOf(cat, y)
+		if errx != nil || erry != nil {
+			return false
+		}
+		for _, n := range [...]int64{0, 1, 100} {
+			kx, okx := cx.Equal(nil, keys.Int(n))
+			ky, oky := cy.Equal(nil, keys.Int(n))
+			if !okx || !oky || string(kx) != string(ky) {
+				return false
+			}
+		}
+		return true
+	}
+	return bx == by && (bx == "varchar" || bx == "char")
+}
+
+func codecOf(cat *catalog.Catalog, c *catalog.Column) (*keys.Codec, error) {
+	return keys.For(c.Type, c.Charset, c.Collation, cat.MariaDB)
+}
+
+// baseType is the first word of a column type: varchar, bigint, ...
+func baseType(t string) string {
+	t = strings.ToLower(t)
+	if i := strings.IndexAny(t, "( "); i >= 0 {
+		t = t[:i]
+	}
+	return t
+}
+
+func isInteger(base string) bool {
+	switch base {
+	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint":
+		return true
+	}
+	return false
+}
+
+func unwrap(e ast.ExprNode) ast.ExprNode {
+	for {
+		p, ok := e.(*ast.ParenthesesExpr)
+		if !ok {
+			return e
+		}
+		e = p.Expr
+	}
+}
+
+func (a *analysis) columnOf(e ast.ExprNode, s *scope) (column, bool) {
+	if n, ok := unwrap(e).(*ast.ColumnNameExpr); ok {
+		return a.resolve(n.Name, s)
+	}
+	return column{}, false
+}
+
+// plant makes the condition tree of a reference.
+func (a *analysis) plant(r *ref) {
+	if r.table == nil || r.table.IsView {
+		r.tree = allRows
+		return
+	}
+	a.equate(r)
+	var kids []*cnode
+	for _, c := range r.conditions() {
+		if c.expr != nil {
+			kids = append(kids, a.condition(r, c.expr, c.scope, 0))
+		}
+	}
+	r.tree = and(kids)
+}
+
+func and(kids []*cnode) *cnode {
+	var out []*cnode
+	for _, k := range kids {
+		switch k.op {
+		case opAll:
+		case opNone:
+			return noRows
+		case opAnd:
+			out = append(out, k.kids...)
+		default:
+			out = append(out, k)
+		}
+	}
+	switch len(out) {
+	case 0:
+		return allRows
+	case 1:
+		return out[0]
+	}
+	return &cnode{op: opAnd, kids: out}
+}
+
+func or(kids []*cnode) *cnode {
+	var out []*cnode
+	for _, k := range kids {
+		switch k.op {
+		case opAll:
+			return allRows // one branch without a bound and the OR has none
+		case opNone:
+		case opOr:
+			out = append(out, k.kids...)
+		default:
+			out = append(out, k)
+		}
+	}
+	switch len(out) {
+	case 0:
+		return noRows
+	case 1:
+		return out[0]
+	}
+	return &cnode{op: opOr, kids: out}
+}
+
+// condition turns an expression into what it says about r's rows.
+func (a *analysis) condition(r *ref, e ast.ExprNode, s *scope, depth int) *cnode {
+	if depth > maxNesting {
+		return allRows
+	}
+	switch e := unwrap(e).(type) {
+	case *ast.BinaryOperationExpr:
+		switch e.Op {
+		case opcode.LogicAnd:
+			var kids []*cnode
+			for _, x := range chain(e, opcode.LogicAnd) {
+				kids = append(kids, a.condition(r, x, s, depth+1))
+			}
+			return and(kids)
+		case opcode.LogicOr:
+			var kids []*cnode
+			for _, x := range chain(e, opcode.LogicOr) {
+				k := a.condition(r, x, s, depth+1)
+				if k.op == opAll {
+					return allRows
+				}
+				kids = append(kids, k)
+			}
+			return or(kids)
+		case opcode.EQ, opcode.NullEQ, opcode.LT, opcode.LE, opcode.GT, opcode.GE:
+			return a.comparison(r, e, s)
+		}
+	case *ast.PatternInExpr:
+		if !e.Not && e.Sel == nil {
+			return a.in(r, e, s)
+		}
+	case *ast.BetweenExpr:
+		if !e.Not {
+			return a.between(r, e, s)
+		}
+	case *ast.PatternLikeOrIlikeExpr:
+		if !e.Not && e.IsLike {
+			return a.like(r, e, s)
+		}
+	}
+	return allRows
+}
+
+// own finds the column of r that an expression is, or is made equal to by r's
+// conditions.
+func (a *analysis) own(r *ref, e ast.ExprNode, s *scope) *catalog.Column {
+	c, ok := a.columnOf(e, s)
+	if !ok {
+		return nil
+	}
+	if c.ref == r {
+		return c.col
+	}
+	if n, ok := r.class[c]; ok {
+		for _, col := range r.table.Columns {
+			if m, ok := r.class[column{r, col}]; ok && m == n {
+				return col
+			}
+		}
+	}
+	return nil
+}
+
+// evaluated reports operands that have a value now or at Bind.
+func evaluated(o operand) bool { return o.kind == literal || o.kind == parameter }
+
+func (a *analysis) comparison(r *ref, e *ast.BinaryOperationExpr, s *scope) *cnode {
+	l, rt, op := unwrap(e.L), unwrap(e.R), e.Op
+	if row, ok := l.(*ast.RowExpr); ok {
+		if right, ok := rt.(*ast.RowExpr); ok && op == opcode.EQ {
+			return a.rowEqual(r, row, right, s)
+		}
+		return allRows
+	}
+	col := a.own(r, l, s)
+	v := rt
+	if col == nil {
+		col, v = a.own(r, rt, s), l
+		switch op { // 5 < a is a > 5
+		case opcode.LT:
+			op = opcode.GT
+		case opcode.LE:
+			op = opcode.GE
+		case opcode.GT:
+			op = opcode.LT
+		case opcode.GE:
+			op = opcode.LE
+		}
+	}
+	if col == nil {
+		return allRows
+	}
+	o := a.st.evalExpr(v)
+	if !evaluated(o) {
+		return allRows
+	}
+	if o.isNull() {
+		if op == opcode.NullEQ {
+			return allRows // rows whose first indexed column is NULL have no entries
+		}
+		return noRows
+	}
+	switch op {
+	case opcode.EQ:
+		return &cnode{op: opIn, col: col, values: []operand{o}}
+	case opcode.NullEQ:
+		return &cnode{op: opIn, col: col, values: []operand{o}, nullSafe: true}
+	case opcode.LT, opcode.LE:
+		return &cnode{op: opRange, col: col, hi: &o}
+	case opcode.GT, opcode.GE:
+		return &cnode{op: opRange, col: col, lo: &o}
+	}
+	return allRows
+}
+
+// rowEqual reads (a, b) = (1, 2), which compares column by column.
+func (a *analysis) rowEqual(r *ref, l, v *ast.RowExpr, s *scope) *cnode {
+	if len(l.Values) != len(v.Values) {
+		return allRows
+	}
+	var kids []*cnode
+	for i := range l.Values {
+		k := a.comparison(r, &ast.BinaryOperationExpr{Op: opcode.EQ, L: l.Values[i], R: v.Values[i]}, s)
+		if k.op == opIn {
+			k.row = true
+		}
+		kids = append(kids, k)
+	}
+	return and(kids)
+}
+
+// in reads col IN (..) and (a, b) IN ((1, 2), ..). Values of several classes
+// make MySQL compare by another type than each would have alone, as does a
+// COLLATE on any of them:
+//
+//	email IN ('a@x', 5)      compares with 5 as a number
+//	email IN ('A', 'b' COLLATE utf8mb4_bin)   compares 'A' by utf8mb4_bin too
+func (a *analysis) in(r *ref, e *ast.PatternInExpr, s *scope) *cnode {
+	if row, ok := unwrap(e.Expr).(*ast.RowExpr); ok {
+		if len(e.List) > maxValues {
+			return allRows
+		}
+		var kids []*cnode
+		classes := make([]class, len(row.Values))
+		for _, x := range e.List {
+			v, ok := unwrap(x).(*ast.RowExpr)
+			if !ok || len(v.Values) != len(row.Values) {
+				return allRows
+			}
+			for i, y := range v.Values {
+				o := a.st.evalExpr(y)
+				if !evaluated(o) || o.kind == literal && !joinClass(&classes[i], o.class) {
+					return allRows
+				}
+			}
+			kids = append(kids, a.rowEqual(r, row, v, s))
+		}
+		return or(kids)
+	}
+	col := a.own(r, e.Expr, s)
+	if col == nil || len(e.List) > 100*maxValues {
+		return allRows
+	}
+	n := &cnode{op: opIn, col: col}
+	var cl class
+	for _, x := range e.List {
+		o := a.st.evalExpr(x)
+		if !evaluated(o) || o.kind == literal && !joinClass(&cl, o.class) {
+			return allRows
+		}
+		if !o.isNull() { // col = NULL is never true
+			n.values = append(n.values, o)
+		}
+	}
+	if len(n.values) == 0 {
+		return noRows
+	}
+	return n
+}
+
+// joinClass adds a value's class to those seen; false where they differ.
+func joinClass(seen *class, c class) bool {
+	if c == classNull || c == *seen {
+		return true
+	}
+	if *seen != classNull {
+		return false
+	}
+	*seen = c
+	return true
+}
+
+func (a *analysis) between(r *ref, e *ast.BetweenExpr, s *scope) *cnode {
+	col := a.own(r, e.Expr, s)
+	if col == nil {
+		return allRows
+	}
+	lo, hi := a.st.evalExpr(e.Left), a.st.evalExpr(e.Right)
+	if !evaluated(lo) || !evaluated(hi) {
+		return allRows
+	}
+	if lo.isNull() || hi.isNull() {
+		return noRows
+	}
+	return &cnode{op: opRange, col: col, lo: &lo, hi: &hi}
+}
+
+// like reads col LIKE 'prefix%'. A pattern without wildcards is not an
+// equality: LIKE compares character by character and heeds trailing spaces.
+func (a *analysis) like(r *ref, e *ast.PatternLikeOrIlikeExpr, s *scope) *cnode {
+	col := a.own(r, e.Expr, s)
+	// The parser takes ESCAPE '' for ESCAPE '\\', which MySQL does not.
+	if col == nil || e.EscapeExplicit || a.st.settings.NoBackslashEscapes {
+		return allRows
+	}
+	o := a.st.evalExpr(e.Pattern)
+	if o.kind != literal && o.kind != parameter {
+		return allRows
+	}
+	if o.kind == literal && o.class != classString {
+		return allRows
+	}
+	return &cnode{op: opLike, col: col, prefix: &o}
+}
+
+// likePrefix is the part of a pattern before its first wildcard; exact is true
+// where there is none.
+func likePrefix(pattern []byte) (prefix []byte) {
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; c {
+		case '%', '_':
+			return prefix
+		case '\\':
+			if i+1 < len(pattern) {
+				i++
+				c = pattern[i]
+			}
+			prefix = append(prefix, c)
+		default:
+			prefix = append(prefix, c)
+		}
+	}
+	return prefix
+}

@@ -1,0 +1,627 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// definition plans CREATE, DROP, ALTER, RENAME, TRUNCATE, REBUILD and CHECK. It
+// reads words, not a tree: the parser refuses much valid DDL (invisible and
+// spatial columns, MariaDB's collations), and a name is all that is needed.
+func (p *Planner) definition(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	if plan, ok, err := planAdmin(st); ok || err != nil {
+		return plan, err
+	}
+	switch st.word(0) {
+	case "create":
+		return p.create(st, cat)
+	case "drop":
+		return drop(st, cat)
+	case "alter":
+		return p.alter(st, cat)
+	case "rename":
+		return rename(st, cat)
+	case "truncate":
+		i := 1
+		if st.is(i, "table") && i+1 < len(st.toks) {
+			i++
+		}
+		name, next, err := st.tableAt(i)
+		if err != nil {
+			return nil, err
+		}
+		if next != len(st.toks) {
+			return nil, st.near(next)
+		}
+		t, err := userTable(cat, name)
+		if err != nil {
+			return nil, err
+		}
+		return &DDL{Catalog: cat, Op: "TRUNCATE TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil
+	}
+	return nil, notSupported("%s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.word(0)+" "+st.word(1)))
+}
+
+func userTable(cat *catalog.Catalog, name TableName) (*catalog.Table, *Error) {
+	t, system, err := lookupTable(cat, name.Schema, name.Name)
+	if err != nil {
+		return nil, err
+	}
+	if system {
+		return nil, refuseSystem(name.Schema)
+	}
+	return t, nil
+}
+
+func refuseSystem(schema string) *Error {
+	return notSupported("changing the system schema %s is not supported: run it on the shard itself", schema)
+}
+
+func refuseTemporary() *Error {
+	return notSupported("temporary tables are not supported yet: shard connections are pooled; use a table of your own")
+}
+
+// placed says where a table is or will be: its catalog entry, which for a
+// configured table exists before the table does, or the schema's default.
+func placed(cat *catalog.Catalog, name TableName, primaryKey bool) (p catalog.Placement, shards catalog.ShardSet, key string) {
+	if t := cat.Table(name.Schema, name.Name); t != nil {
+		if t.ShardKey != nil {
+			key = t.ShardKey.Name
+		}
+		shards = t.Shards
+		if shards.Empty() {
+			shards = cat.All
+		}
+		return t.Placement, shards, key
+	}
+	d := catalog.DefaultPlacement{}
+	if s := cat.Schema(name.Schema); s != nil {
+		d = s.Default
+	}
+	switch {
+	case d.Placement == catalog.Single:
+		return catalog.Single, catalog.Only(d.Shard), ""
+	case d.Placement == catalog.Hash && !primaryKey:
+		return catalog.Single, firstShard(cat), ""
+	}
+	return d.Placement, cat.All, ""
+}
+
+func ifNotExists(st *statement, i int) int {
+	if st.is(i, "if") && st.is(i+1, "not") && st.is(i+2, "exists") {
+		return i + 3
+	}
+	return i
+}
+
+func ifExists(st *statement, i int) int {
+	if st.is(i, "if") && st.is(i+1, "exists") {
+		return i + 2
+	}
+	return i
+}
+
+func (p *Planner) create(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	i := 1
+	if st.is(i, "or") && st.is(i+1, "replace") {
+		i += 2
+	}
+	switch w := st.word(i); w {
+	case "database", "schema":
+		name, ok := st.identifier(ifNotExists(st, i+1))
+		if !ok {
+			return nil, st.near(i + 1)
+		}
+		if catalog.IsSystemSchema(name) {
+			return nil, refuseSystem(name)
+		}
+		return &DDL{Catalog: cat, Op: "CREATE DATABASE", Schema: name, Shards: cat.All}, nil
+	case "temporary":
+		return nil, refuseTemporary()
+	case "table":
+		return p.createTable(st, cat, ifNotExists(st, i+1))
+	case "unique", "fulltext", "spatial":
+		if st.is(i+1, "index") {
+			return createIndex(st, cat, i+2)
+		}
+	case "index":
+		return createIndex(st, cat, i+1)
+	}
+	for j := i; j < len(st.toks) && j < i+24; j++ {
+		switch {
+		case st.is(j, "view"):
+			name, next, err := st.tableAt(ifNotExists(st, j+1))
+			if err != nil {
+				return nil, err
+			}
+			if catalog.IsSystemSchema(name.Schema) {
+				return nil, refuseSystem(name.Schema)
+			}
+			part := &statement{src: st.src, settings: st.settings, toks: st.toks[next:]}
+			set := cat.All
+			for _, t := range part.mentioned(cat) {
+				// Where a table of the view isn't, it can't be made.
+				if x := set.Intersect(t.Shards); !x.Empty() && !t.Shards.Empty() {
+					set = x
+				}
+			}
+			return &DDL{Catalog: cat, Op: "CREATE VIEW", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: set}, nil
+		case st.is(j, "trigger"):
+			return createTrigger(st, cat, j+1)
+		case st.is(j, "procedure"), st.is(j, "function"), st.is(j, "event"), st.is(j, "user"), st.is(j, "role"), st.is(j, "server"),
+			st.is(j, "tablespace"), st.is(j, "sequence"), st.is(j, "package"), st.is(j, "library"):
+			return nil, notSupported("CREATE %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.word(j)))
+		}
+	}
+	return nil, st.near(i)
+}
+
+func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
+	name, i, err := st.tableAt(i)
+	if err != nil {
+		return nil, err
+	}
+	if catalog.IsSystemSchema(name.Schema) {
+		return nil, refuseSystem(name.Schema)
+	}
+	ddl := &DDL{Catalog: cat, Op: "CREATE TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1)}
+	like := -1
+	switch {
+	case st.is(i, "like"):
+		like = i + 1
+	case st.op(i, "(") && st.is(i+1, "like"):
+		like = i + 2
+	}
+	if like >= 0 {
+		from, _, err := st.tableAt(like)
+		if err != nil {
+			return nil, err
+		}
+		src, err := userTable(cat, from)
+		if err != nil {
+			return nil, err
+		}
+		_, set, _ := placed(cat, name, len(src.PrimaryKey) > 0)
+		if !src.Shards.Contains(set) {
+			return nil, notSupported("CREATE TABLE %s LIKE %s, which is not on all of its shards, is not supported: write the columns out", name.Name, from.Name)
+		}
+		ddl.Shards = set
+		return ddl, nil
+	}
+	primary := false
+	depth := 0
+	for j := i; j < len(st.toks); j++ {
+		switch {
+		case st.op(j, "("):
+			depth++
+		case st.op(j, ")"):
+			depth--
+		case st.is(j, "primary") && st.is(j+1, "key"):
+			primary = true
+		case st.is(j, "select") || depth == 0 && (st.is(j, "table") || st.is(j, "values") && j > 0 && !st.is(j-1, "in") && !st.is(j-1, "than")):
+			if len(cat.Shards) > 1 && !st.is(j-1, ".") {
+				return nil, notSupported("CREATE TABLE ... SELECT is not supported yet: CREATE TABLE, then INSERT")
+			}
+		}
+	}
+	if !primary { // `id INT KEY` is a primary key too
+		if n, err := p.parse(st, cat); err == nil {
+			if c, ok := n.(*ast.CreateTableStmt); ok {
+				for _, col := range c.Cols {
+					for _, o := range col.Options {
+						primary = primary || o.Tp == ast.ColumnOptionPrimaryKey
+					}
+				}
+			}
+		}
+	}
+	_, ddl.Shards, _ = placed(cat, name, primary)
+	return ddl, nil
+}
+
+// createIndex: COMMENT 'virtual' makes the virtual index as well.
+func createIndex(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
+	i = ifNotExists(st, i)
+	index, ok := st.identifier(i)
+	if !ok {
+		return nil, st.near(i)
+	}
+	for i++; i < len(st.toks) && !st.is(i, "on"); i++ {
+	}
+	name, i, err := st.tableAt(i + 1)
+	if err != nil {
+		return nil, err
+	}
+	t, err := userTable(cat, name)
+	if err != nil {
+		return nil, err
+	}
+	ddl := &DDL{Catalog: cat, Op: "CREATE INDEX", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}
+	virtual := &VirtualIndex{Name: index, Table: name}
+	if !st.op(i, "(") {
+		return nil, st.near(i)
+	}
+	depth, plain := 0, true
+	for ; i < len(st.toks); i++ {
+		switch {
+		case st.op(i, "("):
+			depth++
+			plain = plain && (depth == 1 || depth == 2 && st.toks[i+1-1].kind == tokOp && i+2 < len(st.toks) && st.toks[i+1].kind == tokInt)
+		case st.op(i, ")"):
+			depth--
+		case depth == 1 && (st.op(i-1, "(") || st.op(i-1, ",")):
+			if col, ok := st.identifier(i); ok {
+				virtual.Columns = append(virtual.Columns, col)
+			}
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	for ; i < len(st.toks); i++ {
+		if !st.is(i, "comment") {
+			continue
+		}
+		v := i + 1
+		if st.op(v, "=") {
+			v++
+		}
+		if v < len(st.toks) && st.toks[v].kind == tokString && strings.EqualFold(string(st.unescape(st.toks[v])), "virtual") {
+			if !plain || len(virtual.Columns) == 0 {
+				return nil, notSupported("a virtual index over an expression is not supported: name columns")
+			}
+			ddl.Virtual = virtual
+		}
+	}
+	return ddl, nil
+}
+
+// createTrigger goes to the shards of the trigger's table.
+func createTrigger(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
+	for ; i < len(st.toks); i++ {
+		if (st.is(i, "insert") || st.is(i, "update") || st.is(i, "delete")) && st.is(i+1, "on") && (st.is(i-1, "before") || st.is(i-1, "after")) {
+			name, _, err := st.tableAt(i + 2)
+			if err != nil {
+				return nil, err
+			}
+			t, err := userTable(cat, name)
+			if err != nil {
+				return nil, err
+			}
+			return &DDL{Catalog: cat, Op: "CREATE TRIGGER", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil
+		}
+	}
+	return nil, st.near(i)
+}
+
+func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	op := "DROP TABLE"
+	switch w := st.word(1); w {
+	case "database", "schema":
+		i := ifExists(st, 2)
+		name, ok := st.identifier(i)
+		if !ok || i+1 != len(st.toks) {
+			return nil, st.near(i)
+		}
+		if catalog.IsSystemSchema(name) {
+			return nil, refuseSystem(name)
+		}
+		return &DDL{Catalog: cat, Op: "DROP DATABASE", Schema: name, Shards: cat.All}, nil
+	case "temporary":
+		return nil, refuseTemporary()
+	case "index":
+		i := ifExists(st, 2)
+		for ; i < len(st.toks) && !st.is(i, "on"); i++ {
+		}
+		name, _, err := st.tableAt(i + 1)
+		if err != nil {
+			return nil, err
+		}
+		t, err := userTable(cat, name)
+		if err != nil {
+			return nil, err
+		}
+		return &DDL{Catalog: cat, Op: "DROP INDEX", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil
+	case "trigger":
+		i := ifExists(st, 2)
+		if _, ok := st.identifier(i); !ok {
+			return nil, st.near(i)
+		}
+		name, _, err := st.tableAt(i)
+		if err != nil {
+			return nil, err
+		}
+		// The catalog doesn't name triggers: the shards of all tables that have
+		// some.
+		var set catalog.ShardSet
+		if s := cat.Schema(name.Schema); s != nil {
+			for _, t := range s.Tables {
+				if len(t.Triggers) > 0 {
+					set = set.Union(t.Shards)
+				}
+			}
+		}
+		if set.Empty() {
+			set = cat.All
+		}
+		return &DDL{Catalog: cat, Op: "DROP TRIGGER", Schema: name.Schema, Shards: set}, nil
+	case "table", "tables":
+	case "view":
+		op = "DROP VIEW"
+	default:
+		return nil, notSupported("DROP %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(w))
+	}
+	i := ifExists(st, 2)
+	quiet := i > 2
+	ddl := &DDL{Catalog: cat, Op: op}
+	for {
+		name, next, err := st.tableAt(i)
+		if err != nil {
+			return nil, err
+		}
+		if catalog.IsSystemSchema(name.Schema) {
+			return nil, refuseSystem(name.Schema)
+		}
+		t := cat.Table(name.Schema, name.Name)
+		set := cat.All
+		switch {
+		case t != nil && !t.Shards.Empty():
+			set = t.Shards
+		case !quiet:
+			if _, _, err := lookupTable(cat, name.Schema, name.Name); err != nil && t == nil {
+				switch {
+				case err.Code == codeUnknownTable && op == "DROP VIEW" && cat.MariaDB:
+					err = &Error{Code: 4092, State: stateUnknownTable, Message: "Unknown VIEW: '" + name.Schema + "." + name.Name + "'"}
+				case err.Code == codeUnknownTable:
+					err = &Error{Code: 1051, State: stateUnknownTable, Message: "Unknown table '" + name.Schema + "." + name.Name + "'"}
+				}
+				return nil, err
+			}
+		}
+		if len(ddl.Tables) > 0 && set != ddl.Shards && !quiet {
+			return nil, notSupported("%s of tables that are not on the same shards is not supported: drop each by a statement of its own", op)
+		}
+		ddl.Tables = append(ddl.Tables, name)
+		ddl.Shards = ddl.Shards.Union(set)
+		i = next
+		if !st.op(i, ",") {
+			break
+		}
+		i++
+	}
+	ddl.Renamed = make([]TableName, len(ddl.Tables))
+	if i < len(st.toks) && !st.is(i, "restrict") && !st.is(i, "cascade") && !st.is(i, "wait") && !st.is(i, "nowait") {
+		return nil, st.near(i)
+	}
+	return ddl, nil
+}
+
+func rename(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	if !st.is(1, "table") && !st.is(1, "tables") {
+		return nil, notSupported("RENAME %s is not supported yet: run it on each shard", strings.ToUpper(st.word(1)))
+	}
+	ddl := &DDL{Catalog: cat, Op: "RENAME TABLE"}
+	was := map[TableName]*catalog.Table{}
+	for i := ifExists(st, 2); ; {
+		from, next, err := st.tableAt(i)
+		if err != nil {
+			return nil, err
+		}
+		if !st.is(next, "to") {
+			return nil, st.near(next)
+		}
+		to, next, err := st.tableAt(next + 1)
+		if err != nil {
+			return nil, err
+		}
+		t := was[from]
+		if t == nil {
+			if t, err = userTable(cat, from); err != nil {
+				return nil, err
+			}
+		}
+		if err := keepsPlace(cat, t, to); err != nil {
+			return nil, err
+		}
+		was[to] = t
+		if len(ddl.Tables) > 0 && t.Shards != ddl.Shards {
+			return nil, notSupported("RENAME TABLE of tables that are not on the same shards is not supported: rename each by a statement of its own")
+		}
+		ddl.Shards = t.Shards
+		ddl.Tables, ddl.Renamed = append(ddl.Tables, from), append(ddl.Renamed, to)
+		i = next
+		if !st.op(i, ",") {
+			if i < len(st.toks) {
+				return nil, st.near(i)
+			}
+			return ddl, nil
+		}
+		i++
+	}
+}
+
+// keepsPlace refuses a new name under which the rows would be looked for
+// elsewhere. Counter-example: users is configured with the shard key tenant;
+// RENAME TABLE users TO users_old, and users_old goes by its primary key.
+func keepsPlace(cat *catalog.Catalog, t *catalog.Table, to TableName) *Error {
+	if catalog.IsSystemSchema(to.Schema) {
+		return refuseSystem(to.Schema)
+	}
+	if len(cat.Shards) == 1 || t.IsView {
+		return nil
+	}
+	p, set, key := placed(cat, to, len(t.PrimaryKey) > 0)
+	if key == "" && p == catalog.Hash && len(t.PrimaryKey) > 0 {
+		key = t.PrimaryKey[0].Name
+	}
+	same := p == t.Placement && set == t.Shards
+	if same && p == catalog.Hash {
+		same = t.ShardKey != nil && strings.EqualFold(key, t.ShardKey.Name)
+	}
+	if !same {
+		return notSupported("renaming %s to %s is not supported: under the new name the configuration places its rows otherwise; add %s.%s to the configuration first", t.Name, to.Name, to.Schema, to.Name)
+	}
+	return nil
+}
+
+func (p *Planner) alter(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	i := 1
+	for st.is(i, "ignore") || st.is(i, "online") {
+		i++
+	}
+	switch w := st.word(i); w {
+	case "database", "schema":
+		name, ok := st.identifier(i + 1)
+		if !ok || isDatabaseOption(st, i+1) {
+			name = st.settings.Schema
+		}
+		if name == "" {
+			return nil, &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+		}
+		if catalog.IsSystemSchema(name) {
+			return nil, refuseSystem(name)
+		}
+		return &DDL{Catalog: cat, Op: "ALTER DATABASE", Schema: name, Shards: cat.All}, nil
+	case "table":
+		return p.alterTable(st, cat, ifExists(st, i+1))
+	}
+	return nil, notSupported("ALTER %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.word(i)))
+}
+
+func isDatabaseOption(st *statement, i int) bool {
+	switch st.word(i) {
+	case "default", "character", "charset", "collate", "encryption", "read", "comment":
+		return i+1 < len(st.toks) && (st.toks[i].kind == tokWord)
+	}
+	return false
+}
+
+func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
+	name, _, err := st.tableAt(i)
+	if err != nil {
+		return nil, err
+	}
+	t, err := userTable(cat, name)
+	if err != nil {
+		return nil, err
+	}
+	ddl := &DDL{Catalog: cat, Op: "ALTER TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}
+	sharded := t.Placement == catalog.Hash && t.Shards.Len() > 1 && t.ShardKey != nil
+	n, perr := p.parse(st, cat)
+	alter, ok := n.(*ast.AlterTableStmt)
+	if perr != nil || !ok {
+		// Only the lexer understood it: any column may be changed.
+		ddl.AllColumns = true
+		for j := i; j < len(st.toks); j++ {
+			id, isName := st.identifier(j)
+			switch {
+			case sharded && isName && strings.EqualFold(id, t.ShardKey.Name) || sharded && st.is(j, "convert") || sharded && st.is(j, "primary"):
+				return nil, refuseAlterKey(t)
+			case st.is(j, "rename") && !st.is(j+1, "column") && !st.is(j+1, "index") && !st.is(j+1, "key"):
+				return nil, perr
+			}
+		}
+		return ddl, nil
+	}
+	if t.Placement == catalog.Single && len(t.PrimaryKey) == 0 && len(cat.Shards) > 1 && addsPrimaryKey(alter) &&
+		cat.Schema(name.Schema).Default.Placement == catalog.Hash && t.Shards == firstShard(cat) {
+		// With a primary key the default would spread it over all shards, where
+		// it is not.
+		return nil, notSupported("adding a primary key to %s, which is on one shard for the lack of one, is not supported: make a new table and copy, or send it to %s with a hint and configure it as placement single", t.Name, cat.ShardName(t.Shards.First()))
+	}
+	for _, spec := range alter.Specs {
+		touch := func(column string) {
+			ddl.Touches = append(ddl.Touches, strings.ToLower(column))
+		}
+		key := func(column string) bool { return sharded && strings.EqualFold(column, t.ShardKey.Name) }
+		switch spec.Tp {
+		case ast.AlterTableDropColumn, ast.AlterTableRenameColumn, ast.AlterTableChangeColumn:
+			touch(spec.OldColumnName.Name.O)
+			if key(spec.OldColumnName.Name.O) {
+				return nil, refuseAlterKey(t)
+			}
+		case ast.AlterTableModifyColumn:
+			for _, c := range spec.NewColumns {
+				touch(c.Name.Name.O)
+				if key(c.Name.Name.O) && (!isInteger(baseType(t.ShardKey.Type)) || !isInteger(baseType(c.Tp.String()))) {
+					return nil, refuseAlterKey(t)
+				}
+			}
+		case ast.AlterTableAlterColumn:
+			for _, c := range spec.NewColumns {
+				touch(c.Name.Name.O)
+			}
+		case ast.AlterTableRenameTable:
+			to := TableName{spec.NewTable.Schema.O, spec.NewTable.Name.O}
+			if to.Schema == "" {
+				to.Schema = name.Schema
+				if st.settings.Schema != "" {
+					to.Schema = st.settings.Schema
+				}
+			}
+			if err := keepsPlace(cat, t, to); err != nil {
+				return nil, err
+			}
+			ddl.Renamed[0] = to
+		case ast.AlterTableOption:
+			for _, o := range spec.Options {
+				if o.Tp == ast.TableOptionCharset && o.UintValue == ast.TableOptionCharsetWithConvertTo {
+					ddl.AllColumns = true
+					if sharded && t.ShardKey.Collation != "" {
+						return nil, refuseAlterKey(t)
+					}
+				}
+			}
+		case ast.AlterTableDropPrimaryKey:
+			if sharded && !newPrimaryKeyOn(alter, t.ShardKey.Name) {
+				return nil, refuseAlterKey(t)
+			}
+		case ast.AlterTableDropPartition, ast.AlterTableTruncatePartition, ast.AlterTableExchangePartition,
+			ast.AlterTableImportTablespace, ast.AlterTableImportPartitionTablespace, ast.AlterTableDiscardTablespace:
+			// Rows come or go without being named.
+			ddl.AllColumns = true
+			if spec.Tp == ast.AlterTableExchangePartition && t.Shards.Len() > 1 {
+				return nil, notSupported("EXCHANGE PARTITION is not supported yet: the other table's rows would come in unplaced")
+			}
+		}
+	}
+	return ddl, nil
+}
+
+func addsPrimaryKey(alter *ast.AlterTableStmt) bool {
+	for _, spec := range alter.Specs {
+		if c := spec.Constraint; c != nil && c.Tp == ast.ConstraintPrimaryKey {
+			return true
+		}
+		for _, c := range spec.NewColumns {
+			for _, o := range c.Options {
+				if o.Tp == ast.ColumnOptionPrimaryKey {
+					return true
+				}
+			}
+		}
+		for _, c := range spec.NewConstraints {
+			if c.Tp == ast.ConstraintPrimaryKey {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func newPrimaryKeyOn(alter *ast.AlterTableStmt, column string) bool {
+	for _, spec := range alter.Specs {
+		if c := spec.Constraint; spec.Tp == ast.AlterTableAddConstraint && c != nil && c.Tp == ast.ConstraintPrimaryKey &&
+			len(c.Keys) > 0 && c.Keys[0].Column != nil && strings.EqualFold(c.Keys[0].Column.Name.O, column) {
+			return true
+		}
+	}
+	return false
+}
+
+func refuseAlterKey(t *catalog.Table) *Error {
+	return notSupported("an ALTER TABLE that may change the shard key %s.%s is not supported: rows would have to move between shards; make a new table and copy", t.Name, t.ShardKey.Name)
+}

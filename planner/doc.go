@@ -1,0 +1,53 @@
+// Package planner says what a statement will do: a pure function of the
+// statement's text, the session's settings and a catalog snapshot.
+//
+//	text ──lexStatement──▶ statement ──parse──▶ AST ──analysis──▶ Plan ──Bind──▶ Bound
+//	        tokens, hint,    TiDB's      tables,       cacheable    values,
+//	        bounds, rows     parser      conditions                 lookups
+//
+// A Plan is one of four: *Rows (routed by a condition or by values; Bind it),
+// *DDL, *Admin (Shunt's own statements) and *Session. An error is always an
+// *Error with its MySQL code. 1235 names what is missing and the way out; 1146
+// and 1049 say that the catalog doesn't know a name, which may be the catalog's
+// fault: read the schema again and retry.
+//
+// # Invariants
+//
+//   - A Bound's shards hold every row that the statement reads or writes. What
+//     is not understood bounds nothing: see cnode, whose trees only ever say too
+//     much, and reach, which drops what is in doubt for the values at hand.
+//   - Several shards are visited only where their answers together are the
+//     answer: one anchor, all else on its shard (findAnchor), nothing that counts
+//     or orders rows across shards (spoilsConcatenation). Else Bound.Refuse.
+//   - Statements are sent as they are written. An INSERT of many rows is cut at
+//     its rows, whose text stays; nothing is ever restored from a tree.
+//   - Adds and Marks cover every key that the statement may create on any shard
+//     that it visits: values known (Add), or not (Mark), by triggers and foreign
+//     keys too (effects).
+//   - Plans and what they hold never change once made, and keep no syntax tree.
+//
+// # Reading the text
+//
+// The parser is TiDB's. It is not MySQL's: it refuses valid statements, runs
+// comments that MySQL skips (/*T! */), and its tree has lost what a literal was
+// written as. So Shunt's own lexer reads each statement first. It finds the
+// hint, parameters, rows and executable comments, bounds nesting (the parser's
+// tree is walked by recursion, and a stack that overflows ends the process), and
+// gives every literal its exact value, at the offset that the parser names.
+// The parser sees a copy of equal length in which comments, and rows of plain
+// literals, are blank. Session statements and DDL are read from tokens alone.
+//
+// # Where things are
+//
+//	lexer, statement, split, literal, hint     text
+//	parse                                      TiDB's parser
+//	resolve, condition                         tables, columns, condition trees
+//	query, route                               anchors, routes, lookups
+//	insert, insert_select, write, effects      writes and their keys
+//	ddl, session, show, admin                  the other statements
+//
+// # Not here
+//
+// No merge of ordered or aggregated answers, no gather, no I/O, no clock. No
+// evaluation of expressions beyond literals: an expression is unknown.
+package planner

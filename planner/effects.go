@@ -1,0 +1,343 @@
+package planner
+
+import (
+	"slices"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// effects gathers what a bound write does to the virtual indexes.
+type effects struct {
+	b        *binder
+	adds     []Entry
+	marks    []Mark
+	maintain []Maintenance
+	seenAdd  map[addKey]bool
+	seenMark map[addKey]bool
+}
+
+type addKey struct {
+	index *catalog.Index
+	key   string
+	shard catalog.ShardID
+}
+
+func newEffects(b *binder) *effects {
+	return &effects{b: b, seenAdd: map[addKey]bool{}, seenMark: map[addKey]bool{}}
+}
+
+func (e *effects) into(out *Bound) {
+	out.Adds, out.Marks, out.Maintain = e.adds, e.marks, e.maintain
+}
+
+func (e *effects) add(ix *catalog.Index, key []byte, shard catalog.ShardID) {
+	k := addKey{ix, string(key), shard}
+	if !e.seenAdd[k] {
+		e.seenAdd[k] = true
+		e.adds = append(e.adds, Entry{ix, key, shard})
+	}
+}
+
+// mark sets an unknown mark and asks for the scan that clears it. known holds
+// the components that are known, nil for the others.
+func (e *effects) mark(ix *catalog.Index, shard catalog.ShardID, known [][]byte, operation string) {
+	any := false
+	id := ""
+	for _, c := range known {
+		any = any || c != nil
+		id += string(c) + "\x00\xff"
+	}
+	if !any {
+		known, id = nil, ""
+	}
+	k := addKey{ix, id, shard}
+	if e.seenMark[k] {
+		return
+	}
+	e.seenMark[k] = true
+	e.marks = append(e.marks, Mark{ix, shard, known})
+	e.maintainIndexes(ix.Table, operation, catalog.Only(shard), []*catalog.Index{ix}, nil)
+}
+
+// maintainIndexes asks for a scan; requests for one table merge.
+func (e *effects) maintainIndexes(t *catalog.Table, operation string, shards catalog.ShardSet, indexes []*catalog.Index, columns []string) {
+	if len(indexes) == 0 || shards.Empty() {
+		return
+	}
+	for i := range e.maintain {
+		m := &e.maintain[i]
+		if m.Table != t || m.Operation != operation || m.Keys != nil {
+			continue
+		}
+		m.Shards = m.Shards.Union(shards)
+		for _, ix := range indexes {
+			if !hasIndex(m.Indexes, ix) {
+				m.Indexes = append(m.Indexes, ix)
+			}
+		}
+		for _, c := range columns {
+			if !hasString(m.Columns, c) {
+				m.Columns = append(m.Columns, c)
+			}
+		}
+		return
+	}
+	e.maintain = append(e.maintain, Maintenance{
+		Table: t, Operation: operation, Shards: shards,
+		Indexes: append([]*catalog.Index(nil), indexes...), Columns: append([]string(nil), columns...),
+	})
+}
+
+func hasIndex(list []*catalog.Index, ix *catalog.Index) bool {
+	return slices.Contains(list, ix)
+}
+
+func hasString(list []string, s string) bool {
+	return slices.Contains(list, s)
+}
+
+// component is what a column of a row will hold, as far as it is known.
+type component struct {
+	key  []byte // nil: unknown
+	null bool
+}
+
+// stored gives the component of a column after storing an operand.
+func (e *effects) stored(c *catalog.Column, o operand) component {
+	codec, err := codecOf(e.b.cat, c)
+	if err != nil || c.Generated {
+		return component{}
+	}
+	var v keys.Value
+	switch o.kind {
+	case defaulted:
+		switch {
+		case c.DefaultExpr, c.AutoIncrement:
+			return component{}
+		case c.Default != nil:
+			v = keys.String([]byte(*c.Default), "utf8mb4")
+		case c.Nullable:
+			return component{keys.AppendNull(nil), true}
+		default:
+			return component{} // an error, or without strict mode '' or 0
+		}
+	default:
+		var ok bool
+		if v, _, ok = o.resolve(e.b.params); !ok {
+			return component{}
+		}
+	}
+	if v.IsNull() {
+		if !c.Nullable || c.AutoIncrement {
+			return component{}
+		}
+		return component{keys.AppendNull(nil), true}
+	}
+	// Never as strict: what a strict mode refuses, INSERT IGNORE and tables
+	// without transactions may clip and keep.
+	k, ok := codec.Stored(nil, v, false, e.b.settings.PadCharToFullLength)
+	if !ok {
+		return component{}
+	}
+	return component{key: k}
+}
+
+// row adds the entry that a row with these components needs on a shard, or
+// marks where they aren't all known. Rows whose first component is NULL have no
+// entry.
+func (e *effects) row(ix *catalog.Index, shard catalog.ShardID, comps []component, operation string) {
+	if comps[0].null {
+		return
+	}
+	if ix.Table.Differs != "" {
+		// The shards' columns differ, and with them perhaps the keys.
+		e.mark(ix, shard, nil, operation)
+		return
+	}
+	n := 0
+	for _, c := range comps {
+		if c.key == nil {
+			known := make([][]byte, len(comps))
+			for i, c := range comps {
+				known[i] = c.key
+			}
+			e.mark(ix, shard, known, operation)
+			return
+		}
+		n += len(c.key)
+	}
+	key := make([]byte, 0, n)
+	for _, c := range comps {
+		key = append(key, c.key...)
+	}
+	e.add(ix, key, shard)
+}
+
+// markAll marks all indexes of a table.
+func (e *effects) markAll(t *catalog.Table, shards catalog.ShardSet, operation string) {
+	for _, ix := range t.Indexes {
+		for id := range shards.All {
+			e.mark(ix, id, nil, operation)
+		}
+	}
+}
+
+// triggers marks what the triggers for an event of a table may change: all
+// indexes of the tables that their bodies name, and of what those tables'
+// triggers and foreign keys change in turn.
+//
+// Counter-example: a trigger BEFORE INSERT ON users SET NEW.email =
+// LOWER(NEW.email). The row's key is not the one in the statement.
+func (e *effects) triggers(t *catalog.Table, shards catalog.ShardSet, events ...string) {
+	seen := map[*catalog.Table]bool{}
+	for _, tr := range t.Triggers {
+		for _, ev := range events {
+			if tr.Event == ev {
+				for _, touched := range tr.Touches {
+					e.touched(touched, shards, seen)
+				}
+			}
+		}
+	}
+}
+
+func (e *effects) touched(t *catalog.Table, shards catalog.ShardSet, seen map[*catalog.Table]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	e.markAll(t, shards, "UNKNOWN")
+	for _, tr := range t.Triggers {
+		for _, x := range tr.Touches {
+			e.touched(x, shards, seen)
+		}
+	}
+	for _, c := range t.Cascades {
+		e.touched(c.Child, shards, seen)
+	}
+}
+
+// updates follows foreign keys with ON UPDATE rules from a table of which the
+// columns were set (nil: any may have been).
+//
+// Counter-example: orders.user_email REFERENCES users(email) ON UPDATE CASCADE.
+// UPDATE users SET email = 'n' changes orders without naming them.
+func (e *effects) updates(t *catalog.Table, set []*catalog.Column, shards catalog.ShardSet) {
+	e.cascadeUpdate(t, set, shards, map[*catalog.Table]bool{})
+}
+
+func (e *effects) cascadeUpdate(t *catalog.Table, set []*catalog.Column, shards catalog.ShardSet, seen map[*catalog.Table]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	for i := range t.Cascades {
+		c := &t.Cascades[i]
+		if !c.OnUpdate || !mayReference(t, c, set) {
+			continue
+		}
+		e.columnsChanged(c.Child, c.Columns, shards)
+		e.cascadeUpdate(c.Child, c.Columns, shards, seen)
+	}
+}
+
+// movesChildren refuses a write whose foreign keys would change the shard key of
+// a child's rows, which stay where they are: they would be looked for on another
+// shard. set nil means the rows are deleted (and DELETE alone).
+//
+// Counter-example: kids.parent_ext is the shard key of kids and REFERENCES
+// parents(ext) ON UPDATE CASCADE. UPDATE parents SET ext = 'y'.
+func movesChildren(t *catalog.Table, set []*catalog.Column, deleted bool, seen map[*catalog.Table]bool) *Error {
+	if seen[t] {
+		return nil
+	}
+	seen[t] = true
+	for i := range t.Cascades {
+		c := &t.Cascades[i]
+		rows := deleted && c.OnDelete && c.DeletesRows
+		cols := deleted && c.OnDelete && !c.DeletesRows || !deleted && c.OnUpdate && mayReference(t, c, set)
+		switch {
+		case cols:
+			k := c.Child
+			if k.Placement == catalog.Hash && k.Shards.Len() > 1 && k.ShardKey != nil && hasColumn(c.Columns, k.ShardKey) {
+				return notSupported("a foreign key of %s may change its shard key %s with this statement, and the rows would have to move to another shard: write to %s first", k.Name, k.ShardKey.Name, k.Name)
+			}
+			if err := movesChildren(k, c.Columns, false, seen); err != nil {
+				return err
+			}
+		case rows:
+			if err := movesChildren(c.Child, nil, true, seen); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayReference reports whether a foreign key may refer to one of the columns
+// set: those of a unique key, and any of the type of a referring column, since
+// InnoDB lets foreign keys refer to columns that are not unique.
+func mayReference(t *catalog.Table, c *catalog.Cascade, set []*catalog.Column) bool {
+	if set == nil {
+		return true
+	}
+	for _, s := range set {
+		for _, u := range t.Unique {
+			if slices.Contains(u, s) {
+				return true
+			}
+		}
+		for _, col := range c.Columns {
+			if baseType(col.Type) == baseType(s.Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// columnsChanged marks the indexes of a table over columns that a rule sets to
+// what Shunt doesn't know.
+func (e *effects) columnsChanged(t *catalog.Table, cols []*catalog.Column, shards catalog.ShardSet) {
+	for _, ix := range t.Indexes {
+		for _, c := range ix.Columns {
+			if hasColumn(cols, c) || c.Generated || c.OnUpdate {
+				for id := range shards.All {
+					e.mark(ix, id, nil, "UPDATE")
+				}
+				break
+			}
+		}
+	}
+}
+
+func hasColumn(list []*catalog.Column, c *catalog.Column) bool {
+	return slices.Contains(list, c)
+}
+
+// deletes follows foreign keys with ON DELETE rules: children whose rows go
+// have stale entries, children whose columns are set to NULL new keys too.
+func (e *effects) deletes(t *catalog.Table, shards catalog.ShardSet) {
+	e.cascadeDelete(t, shards, map[*catalog.Table]bool{})
+}
+
+func (e *effects) cascadeDelete(t *catalog.Table, shards catalog.ShardSet, seen map[*catalog.Table]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	for _, c := range t.Cascades {
+		switch {
+		case !c.OnDelete:
+		case c.DeletesRows:
+			e.maintainIndexes(c.Child, "DELETE", shards, c.Child.Indexes, nil)
+			e.cascadeDelete(c.Child, shards, seen)
+		default: // SET NULL, SET DEFAULT
+			e.columnsChanged(c.Child, c.Columns, shards)
+			e.updates(c.Child, c.Columns, shards)
+		}
+	}
+}
+
+func sortStrings(s []string) { slices.Sort(s) }

@@ -1,0 +1,357 @@
+package planner
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// TestGolden runs testdata/*.txt. Commands:
+//
+//	catalog [shards=N] [mariadb]   the DDL that follows
+//	entries                        lines: INDEX (literals) SHARD..
+//	plan [options]                 one statement; lines `params: ..` bind it again
+//
+// Options of plan: schema=, charset=, ansi, nobackslash, pipes, nonstrict, pad,
+// nozero, noindex (lookups fail), short (statements left out).
+func TestGolden(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if strings.Contains(path, "fuzz") {
+			return
+		}
+		var cat *catalog.Catalog
+		stored := entries{}
+		p := New()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "catalog":
+				n := 4
+				d.MaybeScanArgs(t, "shards", &n)
+				cat = buildCatalog(t, n, d.Input)
+				if d.HasArg("mariadb") {
+					cat.MariaDB, cat.ServerVersion = true, "10.11.8-MariaDB"
+				}
+				stored = entries{}
+				return ""
+			case "entries":
+				for line := range strings.SplitSeq(d.Input, "\n") {
+					addEntries(t, cat, stored, line)
+				}
+				return ""
+			case "plan":
+				return goldenPlan(t, p, cat, stored, d)
+			}
+			t.Fatalf("unknown command %s", d.Cmd)
+			return ""
+		})
+	})
+}
+
+func findIndex(t *testing.T, cat *catalog.Catalog, name string) *catalog.Index {
+	t.Helper()
+	for _, tab := range cat.Schemas["shop"].Tables {
+		if ix := tab.Index(name); ix != nil {
+			return ix
+		}
+	}
+	t.Fatalf("no index %s", name)
+	return nil
+}
+
+func addEntries(t *testing.T, cat *catalog.Catalog, stored entries, line string) {
+	open, end := strings.Index(line, "("), strings.LastIndex(line, ")")
+	name := strings.TrimSpace(line[:open])
+	ix := findIndex(t, cat, name)
+	var key []byte
+	for i, v := range values(t, line[open+1:end]) {
+		codec, err := codecOf(cat, ix.Columns[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ok bool
+		if key, ok = codec.Stored(key, v, true, false); !ok {
+			t.Fatalf("%s: no key", line)
+		}
+	}
+	for s := range strings.FieldsSeq(line[end+1:]) {
+		shard, ok := cat.ShardByName(s)
+		if !ok {
+			t.Fatalf("no shard %s", s)
+		}
+		stored.add(name, key, shard.ID)
+	}
+}
+
+func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, d *datadriven.TestData) string {
+	s := Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "schema":
+			s.Schema = ""
+			if len(a.Vals) > 0 {
+				s.Schema = a.Vals[0]
+			}
+		case "charset":
+			s.Charset = a.Vals[0]
+		case "ansi":
+			s.ANSIQuotes = true
+		case "nobackslash":
+			s.NoBackslashEscapes = true
+		case "pipes":
+			s.PipesAsConcat = true
+		case "nonstrict":
+			s.Strict = false
+		case "pad":
+			s.PadCharToFullLength = true
+		case "nozero":
+			s.NoAutoValueOnZero = true
+		}
+	}
+	ix := stored.indexes()
+	if d.HasArg("noindex") {
+		ix.lookup = func(*catalog.Index, []byte) (catalog.ShardSet, error) { return catalog.ShardSet{}, os.ErrClosed }
+	}
+	var sql []string
+	var binds [][]keys.Value
+	for line := range strings.SplitSeq(d.Input, "\n") {
+		if list, ok := strings.CutPrefix(line, "params:"); ok {
+			binds = append(binds, values(t, list))
+			continue
+		}
+		sql = append(sql, line)
+	}
+	text := strings.Join(sql, "\n")
+	plan, err := p.Plan(text, s, cat)
+	if err != nil {
+		return errorText(err)
+	}
+	switch plan := plan.(type) {
+	case *Rows:
+		if len(binds) == 0 {
+			binds = [][]keys.Value{nil}
+		}
+		var out strings.Builder
+		names := dictionary(cat, text, s, binds)
+		for i, params := range binds {
+			if i > 0 {
+				out.WriteString("--\n")
+			}
+			b, err := p.Bind(plan, params, ix)
+			if err != nil {
+				out.WriteString(errorText(err))
+				continue
+			}
+			describeBound(&out, plan, b, text, cat, names, d.HasArg("short"))
+		}
+		return out.String()
+	case *DDL:
+		var out strings.Builder
+		fmt.Fprintf(&out, "%s shards=%s", plan.Op, shardNames(cat, plan.Shards))
+		if plan.Schema != "" {
+			fmt.Fprintf(&out, " schema=%s", plan.Schema)
+		}
+		for i, n := range plan.Tables {
+			fmt.Fprintf(&out, " %s.%s", n.Schema, n.Name)
+			if i < len(plan.Renamed) && plan.Renamed[i] != (TableName{}) {
+				fmt.Fprintf(&out, " -> %s.%s", plan.Renamed[i].Schema, plan.Renamed[i].Name)
+			}
+		}
+		if len(plan.Touches) > 0 {
+			fmt.Fprintf(&out, " touches=%v", plan.Touches)
+		}
+		if plan.AllColumns {
+			out.WriteString(" all columns")
+		}
+		if plan.Virtual != nil {
+			fmt.Fprintf(&out, " virtual=%+v", *plan.Virtual)
+		}
+		return out.String() + "\n"
+	case *Admin:
+		return fmt.Sprintf("admin %d index=%+v explain=%q\n", plan.Op, plan.Index, plan.Explain)
+	case *Session:
+		return sessionText(plan)
+	}
+	return "?"
+}
+
+func sessionText(s *Session) string {
+	names := []string{
+		"Begin", "Commit", "Rollback", "Savepoint", "RollbackTo", "ReleaseSavepoint", "Use", "SetVariables", "SetNames",
+		"ShowWarnings", "ShowErrors", "NoOp",
+	}
+	out := names[s.Op]
+	for _, f := range []struct {
+		on   bool
+		name string
+	}{
+		{s.ReadOnly, "read only"},
+		{s.ReadWrite, "read write"},
+		{s.ConsistentSnapshot, "consistent snapshot"},
+		{s.Chain, "chain"},
+		{s.Release, "release"},
+		{s.Schema != "", "schema=" + s.Schema},
+		{s.Name != "", "name=" + s.Name},
+	} {
+		if f.on {
+			out += ", " + f.name
+		}
+	}
+	for _, a := range s.Set {
+		out += fmt.Sprintf("\n  %s %s = %s", a.Scope, a.Name, a.Value)
+		if a.IsLiteral {
+			out += fmt.Sprintf(" (%q)", a.Literal)
+		}
+	}
+	return out + "\n"
+}
+
+func errorText(err error) string {
+	e, ok := err.(*Error) //nolint:errorlint // the contract is *Error itself
+	if !ok {
+		return "NOT AN *Error: " + err.Error() + "\n"
+	}
+	return fmt.Sprintf("error %d (%s): %s\n", e.Code, e.State, e.Message)
+}
+
+func shardNames(cat *catalog.Catalog, set catalog.ShardSet) string {
+	if set == cat.All && set.Len() > 1 {
+		return "all"
+	}
+	var out []string
+	for id := range set.All {
+		out = append(out, cat.ShardName(id))
+	}
+	return strings.Join(out, ",")
+}
+
+func describeBound(out *strings.Builder, r *Rows, b *Bound, sql string, cat *catalog.Catalog, names map[string]string, short bool) {
+	kinds := [...]string{"Select", "Locking", "Insert", "Replace", "Update", "Delete", "Show", "Other"}
+	var set catalog.ShardSet
+	same := true
+	for _, s := range b.Statements {
+		set.Add(s.Shard)
+		same = same && s.SQL == sql && s.Params == nil
+	}
+	fmt.Fprintf(out, "%s on %s by %s: %s\n", kinds[r.Kind], shardNames(cat, set), b.Access, b.Reason)
+	if b.Refuse != nil {
+		out.WriteString(errorText(b.Refuse))
+		return
+	}
+	if !same && !short {
+		for _, s := range b.Statements {
+			fmt.Fprintf(out, "  %s: %s", cat.ShardName(s.Shard), s.SQL)
+			if s.Params != nil {
+				fmt.Fprintf(out, " params=%v", s.Params)
+			}
+			out.WriteString("\n")
+		}
+	}
+	for _, a := range b.Adds {
+		fmt.Fprintf(out, "  add %s %s on %s\n", a.Index.Name, keyText(a.Index, a.Key, names), cat.ShardName(a.Shard))
+	}
+	for _, m := range b.Marks {
+		fmt.Fprintf(out, "  mark %s on %s", m.Index.Name, cat.ShardName(m.Shard))
+		if m.Known != nil {
+			var parts []string
+			for _, k := range m.Known {
+				if k == nil {
+					parts = append(parts, "?")
+				} else {
+					parts = append(parts, componentText(k, names))
+				}
+			}
+			fmt.Fprintf(out, " known (%s)", strings.Join(parts, ", "))
+		}
+		out.WriteString("\n")
+	}
+	for _, m := range b.Maintain {
+		var ix []string
+		for _, x := range m.Indexes {
+			ix = append(ix, x.Name)
+		}
+		fmt.Fprintf(out, "  maintain %s after %s on %s: %s", m.Table.Name, m.Operation, shardNames(cat, m.Shards), strings.Join(ix, ","))
+		if len(m.Columns) > 0 {
+			fmt.Fprintf(out, " columns=%s", strings.Join(m.Columns, ","))
+		}
+		for _, k := range m.Keys {
+			fmt.Fprintf(out, " verify %s", keyText(k.Index, k.Key, names))
+		}
+		out.WriteString("\n")
+	}
+	for _, p := range b.Probes {
+		fmt.Fprintf(out, "  probe %s %s\n", p.Index.Name, keyText(p.Index, p.Key, names))
+	}
+}
+
+// dictionary maps components to the literals they were made from, so that
+// goldens don't pin the encoding.
+func dictionary(cat *catalog.Catalog, sql string, s Settings, binds [][]keys.Value) map[string]string {
+	out := map[string]string{string(keys.AppendNull(nil)): "NULL"}
+	var vals []keys.Value
+	for _, b := range binds {
+		vals = append(vals, b...)
+	}
+	st := &statement{src: sql, settings: s}
+	lx := newLexer(sql, s, serverVersion{})
+	for t := lx.next(); t.kind != tokEOF && t.kind != tokBad; t = lx.next() {
+		if o := st.evalTokens([]token{t}); o.kind == literal {
+			vals = append(vals, o.value)
+		}
+	}
+	for _, tab := range cat.Schemas["shop"].Tables {
+		for _, ix := range tab.Indexes {
+			for _, c := range ix.Columns {
+				codec, err := codecOf(cat, c)
+				if err != nil {
+					continue
+				}
+				all := vals
+				if c.Default != nil {
+					all = append(slices.Clip(all), keys.String([]byte(*c.Default), "utf8mb4"))
+				}
+				for _, v := range all {
+					if k, ok := codec.Stored(nil, v, false, false); ok && !v.IsNull() {
+						out[string(k)] = shortLiteral(v)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func componentText(k []byte, names map[string]string) string {
+	if n, ok := names[string(k)]; ok {
+		return n
+	}
+	return fmt.Sprintf("%x", k)
+}
+
+func keyText(ix *catalog.Index, key []byte, names map[string]string) string {
+	var parts []string
+	rest := string(key)
+	for range ix.Columns {
+		best := ""
+		for k := range names {
+			if strings.HasPrefix(rest, k) && len(k) > len(best) {
+				best = k
+			}
+		}
+		if best == "" {
+			return fmt.Sprintf("(%x)", key)
+		}
+		parts = append(parts, names[best])
+		rest = rest[len(best):]
+	}
+	if rest != "" {
+		return fmt.Sprintf("(%x)", key)
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
+}

@@ -1,0 +1,146 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// parseHint reads `/* shunt: shard=NAME */`. Other comments are no hint; a
+// comment that begins with `shunt:` and says something else is an error, since
+// a misspelt hint that is not heeded would send a write elsewhere.
+func parseHint(text string) (shard string, ok bool, err *Error) {
+	body, isBlock := strings.CutPrefix(text, "/*")
+	body = strings.TrimSpace(strings.TrimSuffix(strings.TrimLeft(body, "-#"), "*/"))
+	if len(body) < 6 || !strings.EqualFold(body[:6], "shunt:") {
+		return "", false, nil
+	}
+	if !isBlock {
+		return "", false, syntaxError("hint %q is not understood: write it as /* shunt: shard=NAME */", body)
+	}
+	rest := strings.TrimSpace(body[6:])
+	name, value, found := strings.Cut(rest, "=")
+	value = strings.TrimSpace(value)
+	if !found || !strings.EqualFold(strings.TrimSpace(name), "shard") || value == "" || strings.ContainsAny(value, " \t\r\n,;") {
+		return "", false, syntaxError("hint %q is not understood: write /* shunt: shard=NAME */", body)
+	}
+	return value, true, nil
+}
+
+// planHinted sends a statement as it is to the shard that its hint names.
+func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	shard, ok := cat.ShardByName(st.hintShard)
+	if !ok {
+		return nil, &Error{Code: codeUnknownShard, State: stateGeneral, Message: "unknown shard '" + st.hintShard + "' in the hint: see SHOW SHARDS"}
+	}
+	w := st.word(0)
+	if st.op(0, "(") {
+		w = "select"
+	}
+	switch w {
+	case "":
+		return &Session{Op: NoOp}, nil
+	case "begin", "start", "commit", "rollback", "savepoint", "release", "set", "use", "lock", "unlock", "prepare",
+		"execute", "deallocate", "xa", "handler", "change", "reset", "kill", "shutdown", "restart":
+		return nil, notSupported("a hint before %s is not supported: it would change the state of one pooled connection", strings.ToUpper(w))
+	case "create", "drop":
+		if st.is(1, "temporary") {
+			return nil, refuseTemporary()
+		}
+	}
+	if err := st.refusedLexically(); err != nil {
+		return nil, err
+	}
+	kind := Other
+	switch w {
+	case "select", "with", "table", "values":
+		if st.has("into") {
+			return nil, notSupported("SELECT ... INTO is not supported yet: read the rows and write them from the client")
+		}
+		switch {
+		case st.is(0, "with") && (st.has("update") || st.has("delete") || st.has("insert") || st.has("replace")):
+		case hasLock(st):
+			kind = Locking
+		case st.writingFunction(cat) != "":
+			w = "" // it may change any table
+		default:
+			kind = Select
+		}
+	case "show", "describe", "desc":
+		kind = Show
+	case "explain":
+		if !st.has("analyze") {
+			kind = Show
+		}
+	}
+	act := &fixedAction{shards: catalog.Only(shard.ID), access: "hint", reason: "sent to " + shard.Name + " by its hint"}
+	tables := st.mentioned(cat)
+	if kind == Other {
+		if st.doubtful || st.writingFunction(cat) != "" { // more than it names
+			w = ""
+		}
+		act.unknown = hintedIndexes(w, tables, cat)
+	}
+	return fixed(st, cat, kind, tables, act), nil
+}
+
+// hintedIndexes are those that a hinted statement may change: of the tables it
+// names and what their triggers and foreign keys change; for anything but the
+// four writing statements (CALL, LOAD DATA, ...) all there are.
+func hintedIndexes(w string, tables []*catalog.Table, cat *catalog.Catalog) []*catalog.Index {
+	var out []*catalog.Index
+	switch w {
+	case "insert", "replace", "update", "delete", "with":
+		seen := map[*catalog.Table]bool{}
+		var walk func(t *catalog.Table)
+		walk = func(t *catalog.Table) {
+			if seen[t] {
+				return
+			}
+			seen[t] = true
+			out = append(out, t.Indexes...)
+			for _, tr := range t.Triggers {
+				for _, x := range tr.Touches {
+					walk(x)
+				}
+			}
+			for _, c := range t.Cascades {
+				walk(c.Child)
+			}
+		}
+		view := false
+		for _, t := range tables {
+			view = view || t.IsView
+			walk(t)
+		}
+		if len(tables) > 0 && !view {
+			return out
+		}
+		out = nil
+	}
+	for _, s := range sortedSchemas(cat) {
+		for _, t := range sortedTables(s) {
+			out = append(out, t.Indexes...)
+		}
+	}
+	return out
+}
+
+func sortedSchemas(cat *catalog.Catalog) []*catalog.Schema {
+	out := make([]*catalog.Schema, 0, len(cat.Schemas))
+	for _, s := range cat.Schemas {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b *catalog.Schema) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+func sortedTables(s *catalog.Schema) []*catalog.Table {
+	out := make([]*catalog.Table, 0, len(s.Tables))
+	for _, t := range s.Tables {
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b *catalog.Table) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,699 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// insertAction is INSERT or REPLACE with values in the statement.
+type insertAction struct {
+	st              *statement
+	table           *catalog.Table
+	replace, ignore bool
+	// needed are the columns whose values matter: the shard key, an
+	// AUTO_INCREMENT column, columns of indexes. rows holds their operands.
+	needed []*catalog.Column
+	rows   []insertRow
+	update *duplicateUpdate // ON DUPLICATE KEY UPDATE
+	// head and tail are the offsets between which the rows are.
+	head, tail uint32
+	// fused: the rows' text can't be cut (an executable comment runs over it).
+	fused bool
+}
+
+type insertRow struct {
+	span   rowSpan
+	values []operand // of needed
+	// params from first to last are in the row.
+	first, last int
+}
+
+// duplicateUpdate is what ON DUPLICATE KEY UPDATE assigns.
+type duplicateUpdate struct {
+	sets []assignment
+}
+
+// assignment is one col = value.
+type assignment struct {
+	col   *catalog.Column
+	value operand
+	// inserted: VALUES(c) or new.c, the value of that column in the new row.
+	inserted *catalog.Column
+	// self: col = col
+	self bool
+}
+
+func (i *insertAction) verb() string {
+	if i.replace {
+		return "REPLACE"
+	}
+	return "INSERT"
+}
+
+// planInsert plans INSERT and REPLACE.
+func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Error) {
+	if a.st.setVar {
+		return nil, refuseSetVar()
+	}
+	name, err := insertTarget(n)
+	if err != nil {
+		return nil, err
+	}
+	schema := name.Schema.O
+	if schema == "" {
+		schema = a.st.settings.Schema
+	}
+	t, system, err := lookupTable(a.cat, schema, name.Name.O)
+	if err != nil {
+		return nil, err
+	}
+	if system {
+		return nil, notSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", schema)
+	}
+	if t.IsView {
+		return nil, notSupported("writing through the view %s is not supported yet: write to its table", t.Name)
+	}
+	a.addTable(t)
+	kind := Insert
+	if n.IsReplace {
+		kind = Replace
+	}
+	s := &scope{}
+	target := &ref{scope: s, alias: name.Name.O, schema: schema, table: t}
+	s.refs = []*ref{target}
+	s.side = side{refs: s.refs}
+	if n.IsReplace {
+		if err := movesChildren(t, nil, true, map[*catalog.Table]bool{}); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range n.OnDuplicate {
+		if c := t.Column(x.Column.Name.L); c != nil {
+			if err := movesChildren(t, []*catalog.Column{c}, false, map[*catalog.Table]bool{}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if n.Select != nil {
+		return a.planInsertSelect(n, t, target, newAlias, kind)
+	}
+	for _, l := range n.Lists {
+		for _, e := range l {
+			a.expressions(s, e)
+		}
+	}
+	for _, x := range n.OnDuplicate {
+		a.expressions(s, x.Expr)
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	if a.subqueries && a.readsSpread() && t.Shards.Len() > 1 {
+		return nil, notSupported("INSERT with a subquery over a sharded table is not supported yet: read the value first")
+	}
+	if a.subqueries {
+		// Reference tables are everywhere; a single one must be where the row goes.
+		for _, r := range a.refs {
+			if r.table != nil && !r.table.Shards.Contains(t.Shards) {
+				return nil, notSupported("INSERT with a subquery over %s, which is not on every shard of %s, is not supported yet: read the value first", r.table.Name, t.Name)
+			}
+		}
+	}
+	if t.Placement == catalog.Reference && t.Shards.Len() > 1 && a.volatile != "" {
+		return nil, refuseVolatile(a.volatile, t)
+	}
+	act := &insertAction{st: a.st, table: t, replace: n.IsReplace, ignore: n.IgnoreErr}
+	if err := act.anywhere(len(n.OnDuplicate) > 0); err != nil {
+		return nil, err
+	}
+	cols, err := columnList(n.Columns, t)
+	if err != nil {
+		return nil, err
+	}
+	if newAlias != nil {
+		newAlias.listed = cols
+	}
+	if len(n.OnDuplicate) > 0 {
+		sets, err := a.assignments(n.OnDuplicate, target, newAlias)
+		if err != nil {
+			return nil, err
+		}
+		act.update = &duplicateUpdate{sets: sets}
+		if err := act.duplicateKey(); err != nil {
+			return nil, err
+		}
+	}
+	if err := act.read(a, n, cols); err != nil {
+		return nil, err
+	}
+	return a.rows(kind, act), nil
+}
+
+func insertTarget(n *ast.InsertStmt) (*ast.TableName, *Error) {
+	if n.Table != nil && n.Table.TableRefs != nil {
+		if src, ok := n.Table.TableRefs.Left.(*ast.TableSource); ok {
+			if name, ok := src.Source.(*ast.TableName); ok {
+				return name, nil
+			}
+		}
+	}
+	return nil, notSupported("this form of INSERT is not supported yet: send it to one shard with /* shunt: shard=NAME */")
+}
+
+// readsSpread reports a subquery over a table that is not on every shard.
+func (a *analysis) readsSpread() bool {
+	for _, r := range a.refs {
+		if r.sharded() {
+			return true
+		}
+	}
+	return false
+}
+
+func refuseVolatile(what string, t *catalog.Table) *Error {
+	return notSupported("%s in a write to the reference table %s would give each shard another value: compute it in the client and send a literal", what, t.Name)
+}
+
+func refuseSetVar() *Error {
+	return notSupported("the optimizer hint SET_VAR in a write is not supported: it may change what is stored; use SET SESSION")
+}
+
+// anywhere refuses what depends on whether a row exists, which for this
+// placement only all shards together know.
+//
+// Counter-example: REPLACE INTO legacy (id) VALUES (5) where row 5 is on another
+// shard than new rows with id 5 go to: both would stay.
+func (i *insertAction) anywhere(odku bool) *Error {
+	if i.table.Placement != catalog.Anywhere || i.table.Shards.Len() == 1 {
+		return nil
+	}
+	what := ""
+	switch {
+	case i.replace:
+		what = "REPLACE"
+	case odku:
+		what = "ON DUPLICATE KEY UPDATE"
+	case i.ignore:
+		what = "INSERT IGNORE"
+	default:
+		return nil
+	}
+	return notSupported("%s into %s is not supported: its rows may be on any shard (placement anywhere), and the row that it meets may be on another; use UPDATE or DELETE, then INSERT", what, i.table.Name)
+}
+
+// columnList resolves the column list; without one it is the table's columns.
+func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *Error) {
+	if len(names) == 0 {
+		return t.Columns, nil
+	}
+	out := make([]*catalog.Column, len(names))
+	for i, n := range names {
+		c := t.Column(n.Name.L)
+		if c == nil {
+			return nil, unknownColumn(n.Name.O, "field list")
+		}
+		out[i] = c
+	}
+	return out, nil
+}
+
+func unknownColumn(name, where string) *Error {
+	return &Error{Code: 1054, State: "42S22", Message: fmt.Sprintf("Unknown column '%s' in '%s'", name, where)}
+}
+
+// assignments resolves what ON DUPLICATE KEY UPDATE or SET assigns in target.
+func (a *analysis) assignments(list []*ast.Assignment, target *ref, alias *rowAlias) ([]assignment, *Error) {
+	var out []assignment
+	for _, x := range list {
+		c := target.table.Column(x.Column.Name.L)
+		if c == nil {
+			return nil, unknownColumn(x.Column.Name.O, "field list")
+		}
+		out = append(out, a.assignment(c, x.Expr, target, alias))
+	}
+	return out, nil
+}
+
+func (a *analysis) assignment(c *catalog.Column, e ast.ExprNode, target *ref, alias *rowAlias) assignment {
+	s := assignment{col: c}
+	switch v := unwrap(e).(type) {
+	case *ast.ValuesExpr:
+		if v.Column != nil {
+			s.inserted = target.table.Column(v.Column.Name.Name.L)
+		}
+	case *ast.ColumnNameExpr:
+		if src := alias.column(v.Name, target.table); src != nil {
+			s.inserted = src
+		} else if got, ok := a.resolve(v.Name, target.scope); ok && got.ref == target && got.col == c {
+			s.self = true
+		}
+	default:
+		s.value = a.st.evalExpr(e)
+	}
+	return s
+}
+
+// duplicateKey refuses an update of the shard key, but for VALUES(shard_key):
+// that is the key by which this row came to its shard, so the row that it meets
+// stays where it is.
+func (i *insertAction) duplicateKey() *Error {
+	t := i.table
+	if t.ShardKey == nil || t.Placement != catalog.Hash || t.Shards.Len() == 1 {
+		return nil
+	}
+	for _, s := range i.update.sets {
+		if s.col == t.ShardKey && !s.self && s.inserted != t.ShardKey {
+			return refuseShardKey(t)
+		}
+	}
+	return nil
+}
+
+func refuseShardKey(t *catalog.Table) *Error {
+	return notSupported("changing the shard key %s.%s is not supported yet: the row would have to move to another shard; DELETE it and INSERT it with the new key", t.Name, t.ShardKey.Name)
+}
+
+// read takes the values of the needed columns from the rows' text.
+func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Column) *Error {
+	t := i.table
+	need := func(c *catalog.Column) {
+		if c != nil && !hasColumn(i.needed, c) {
+			i.needed = append(i.needed, c)
+		}
+	}
+	need(t.ShardKey)
+	for _, c := range t.Columns {
+		if c.AutoIncrement || c.DefaultExpr && t.Placement == catalog.Reference {
+			need(c)
+		}
+	}
+	for _, ix := range t.Indexes {
+		for _, c := range ix.Columns {
+			need(c)
+		}
+	}
+	if i.update != nil {
+		for _, s := range i.update.sets {
+			need(s.inserted)
+		}
+	}
+	place := make([]int, len(i.needed))
+	for k, c := range i.needed {
+		place[k] = -1
+		for j, x := range cols {
+			if x == c {
+				place[k] = j
+			}
+		}
+	}
+	pick := func(n int, get func(int) operand) []operand {
+		out := make([]operand, len(place))
+		for k, j := range place {
+			out[k] = operand{kind: defaulted}
+			if j >= 0 && n > 0 {
+				out[k] = get(j)
+			}
+		}
+		return out
+	}
+	if n.Setlist {
+		if len(a.st.rows) > 0 || len(n.Lists) != 1 {
+			return refuseInsertForm()
+		}
+		l := n.Lists[0]
+		i.rows = []insertRow{{values: pick(len(l), func(j int) operand { return a.st.evalExpr(l[j]) }), last: len(a.st.params)}}
+		i.fused = true
+		return nil
+	}
+	if len(a.st.rows) == 0 || !a.st.keptRows(len(n.Lists)) {
+		return refuseInsertForm()
+	}
+	first := a.st.rows[0].start
+	last := a.st.rows[len(a.st.rows)-1].end
+	i.head, i.tail = first, last
+	for _, c := range a.st.comments {
+		if c.kind >= execOpen && c.kind != skippedByAll && c.end > first && c.start < last {
+			i.fused = true
+		}
+		if c.kind == execOpen && c.start < first {
+			// Opened before the rows: where it closes decides.
+			i.fused = true
+		}
+	}
+	p := 0
+	for _, r := range a.st.rows {
+		fields := a.st.rowColumns(r)
+		if len(fields) != len(cols) && (len(fields) > 0 || len(n.Columns) > 0) {
+			if len(n.Columns) == 0 {
+				return notSupported("a row has %d values and %s has %d columns: name the columns, INSERT INTO %s (...) VALUES (...)", len(fields), t.Name, len(cols), t.Name)
+			}
+			return &Error{Code: 1136, State: "21S01", Message: "Column count doesn't match value count"}
+		}
+		row := insertRow{span: r, values: pick(len(fields), func(j int) operand { return a.st.evalTokens(fields[j]) })}
+		for p < len(a.st.params) && a.st.params[p] < r.start {
+			p++
+		}
+		row.first = p
+		for p < len(a.st.params) && a.st.params[p] < r.end {
+			p++
+		}
+		row.last = p
+		i.rows = append(i.rows, row)
+	}
+	return nil
+}
+
+func refuseInsertForm() *Error {
+	return notSupported("this form of INSERT is not supported yet: write INSERT INTO t (columns) VALUES (...), (...)")
+}
+
+// keptRows reports whether the parser saw as many rows as the lexer left it.
+func (st *statement) keptRows(n int) bool {
+	kept := 0
+	for _, r := range st.rows {
+		if !r.simple {
+			kept++
+		}
+	}
+	return n == max(kept, 1)
+}
+
+func (i *insertAction) value(row *insertRow, c *catalog.Column) operand {
+	for k, x := range i.needed {
+		if x == c {
+			return row.values[k]
+		}
+	}
+	return operand{}
+}
+
+func (i *insertAction) bind(b *binder) (*Bound, error) {
+	t := i.table
+	e := newEffects(b)
+	spread := t.Shards.Len() > 1
+	per := map[catalog.ShardID][]int{}
+	places := make([]catalog.ShardSet, len(i.rows))
+	var set catalog.ShardSet
+	for k := range i.rows {
+		row := &i.rows[k]
+		if spread {
+			if err := i.generated(b, row); err != nil {
+				return nil, err
+			}
+		}
+		var where catalog.ShardSet
+		switch t.Placement {
+		case catalog.Hash, catalog.Anywhere:
+			id, err := i.shardOf(b, row)
+			if err != nil {
+				return nil, err
+			}
+			where = catalog.Only(id)
+			per[id] = append(per[id], k)
+		case catalog.Reference, catalog.Single:
+			where = t.Shards
+		}
+		places[k] = where
+		set = set.Union(where)
+		i.entries(e, row, where)
+	}
+	if i.update != nil {
+		i.onDuplicate(e, set, places)
+	}
+	i.follow(e, set)
+
+	out := &Bound{}
+	if len(per) <= 1 {
+		out = sendTo(set, i.st.src)
+	} else {
+		if i.fused {
+			return nil, notSupported("rows for several shards inside of an executable comment can't be split: write the text out")
+		}
+		out.Statements = i.split(set, per)
+	}
+	e.into(out)
+	out.Plan = "route"
+	n := set.Len()
+	switch t.Placement {
+	case catalog.Hash:
+		out.Access = "shard_key"
+		out.Reason = fmt.Sprintf("%d row%s by the shard key %s.%s", len(i.rows), plural(len(i.rows)), t.Name, keyName(t))
+	case catalog.Anywhere:
+		out.Access = "shard_key"
+		out.Reason = fmt.Sprintf("%d new row%s by hash of %s.%s", len(i.rows), plural(len(i.rows)), t.Name, keyName(t))
+	case catalog.Reference:
+		out.Access, out.Reason = "reference", t.Name+" is on every shard"
+	case catalog.Single:
+		out.Access, out.Reason = "single", t.Name+" is on one shard"
+	}
+	out.Reason += fmt.Sprintf(": %d shard%s of %d", n, plural(n), b.cat.All.Len())
+	return out, nil
+}
+
+func keyName(t *catalog.Table) string {
+	if t.ShardKey == nil {
+		return "?"
+	}
+	return t.ShardKey.Name
+}
+
+// generated refuses a row for which the shard would count up AUTO_INCREMENT:
+// each shard counts for itself, and two would give the same value.
+func (i *insertAction) generated(b *binder, row *insertRow) *Error {
+	for _, c := range i.needed {
+		o := i.value(row, c)
+		if c.DefaultExpr && o.kind == defaulted && i.table.Placement == catalog.Reference {
+			return refuseVolatile("the default of "+c.Name, i.table)
+		}
+		if !c.AutoIncrement {
+			continue
+		}
+		v, _, ok := o.resolve(b.params)
+		if o.kind == defaulted || ok && (v.IsNull() || !b.settings.NoAutoValueOnZero && i.zero(b, c, v)) {
+			return notSupported("AUTO_INCREMENT over several shards is not supported yet: give %s.%s a value", i.table.Name, c.Name)
+		}
+	}
+	return nil
+}
+
+// zero reports a value that is stored as 0. In doubt it says no: the shard key
+// refuses doubt anyway, and another column is then only the shards' to check.
+func (i *insertAction) zero(b *binder, c *catalog.Column, v keys.Value) bool {
+	codec, err := codecOf(b.cat, c)
+	if err != nil {
+		return false
+	}
+	k, ok := codec.Stored(nil, v, false, false)
+	z, okz := codec.Stored(nil, keys.Int(0), false, false)
+	return ok && okz && string(k) == string(z)
+}
+
+// shardOf places a row. What the column will hold must be surely known:
+// a row on the wrong shard is never found again by its key.
+func (i *insertAction) shardOf(b *binder, row *insertRow) (catalog.ShardID, *Error) {
+	t := i.table
+	if t.Shards.Len() == 1 {
+		return t.Shards.First(), nil
+	}
+	c := t.ShardKey
+	if c == nil {
+		return 0, notSupported("%s has no shard key: set shard_key for it in the configuration", t.Name)
+	}
+	o := i.value(row, c)
+	if o.kind == defaulted {
+		return 0, notSupported("a row for %s without a value for its shard key %s can't be placed: give %s a value", t.Name, c.Name, c.Name)
+	}
+	v, _, ok := o.resolve(b.params)
+	if !ok {
+		return 0, notSupported("the shard key %s.%s must be a literal or a parameter: compute it in the client", t.Name, c.Name)
+	}
+	if v.IsNull() {
+		return 0, notSupported("a row for %s with NULL as its shard key %s can't be placed: give %s a value", t.Name, c.Name, c.Name)
+	}
+	codec, err := codecOf(b.cat, c)
+	if err != nil {
+		return 0, notSupported("%s.%s can't be a shard key: %v", t.Name, c.Name, err)
+	}
+	k, ok := codec.Stored(nil, v, b.settings.Strict && !i.ignore, b.settings.PadCharToFullLength)
+	if !ok {
+		return 0, notSupported("what %s.%s (%s) would hold for %s is not surely known, so the row can't be placed: send it in the column's own type", t.Name, c.Name, c.Type, shortLiteral(v))
+	}
+	return b.cat.ShardOf(k), nil
+}
+
+// entries adds what a new row needs in each index.
+func (i *insertAction) entries(e *effects, row *insertRow, where catalog.ShardSet) {
+	for _, ix := range i.table.Indexes {
+		comps := make([]component, len(ix.Columns))
+		for k, c := range ix.Columns {
+			comps[k] = e.stored(c, i.value(row, c))
+		}
+		for id := range where.All {
+			e.row(ix, id, comps, i.verb())
+		}
+	}
+}
+
+// onDuplicate handles the rows that exist: their columns that are not assigned
+// hold what Shunt doesn't know.
+func (i *insertAction) onDuplicate(e *effects, set catalog.ShardSet, places []catalog.ShardSet) {
+	t := i.table
+	assigned := lastAssignments(i.update.sets)
+	if touchesPrimaryKey(t, assigned) {
+		e.markAll(t, set, "UPDATE")
+	}
+	changed := make([]*catalog.Column, 0, len(assigned))
+	for c, s := range assigned {
+		if s == nil || !s.self {
+			changed = append(changed, c)
+		}
+	}
+	for _, ix := range t.Indexes {
+		affected := false
+		for _, c := range ix.Columns {
+			s, ok := assigned[c]
+			affected = affected || ok && (s == nil || !s.self) || c.Generated || c.OnUpdate
+		}
+		if !affected {
+			continue
+		}
+		e.maintainIndexes(t, "UPDATE", set, []*catalog.Index{ix}, columnNames(changed))
+		for k := range i.rows {
+			row := &i.rows[k]
+			comps := make([]component, len(ix.Columns))
+			for j, c := range ix.Columns {
+				s := assigned[c]
+				switch {
+				case s == nil || s.self:
+				case s.inserted != nil:
+					if s.inserted == c {
+						comps[j] = e.stored(c, i.value(row, c))
+					}
+				default:
+					comps[j] = e.stored(c, s.value)
+				}
+			}
+			for id := range places[k].All {
+				e.row(ix, id, comps, "UPDATE")
+			}
+		}
+	}
+	e.updates(t, changed, set)
+	e.triggers(t, set, "UPDATE")
+}
+
+// lastAssignments maps each assigned column to its assignment; to nil where it
+// is assigned more than once, since MySQL evaluates from left to right and the
+// value is then anyone's guess.
+func lastAssignments(sets []assignment) map[*catalog.Column]*assignment {
+	out := map[*catalog.Column]*assignment{}
+	for k := range sets {
+		s := &sets[k]
+		if _, twice := out[s.col]; twice {
+			out[s.col] = nil
+			continue
+		}
+		out[s.col] = s
+	}
+	return out
+}
+
+// touchesPrimaryKey reports an assignment to a primary key column. A scan that
+// resumes at a checkpoint goes on after the last primary key that it saw; a row
+// that moves from after it to before it in the meantime would not be seen, and
+// its entries be taken for stale. So such an update marks all indexes.
+func touchesPrimaryKey(t *catalog.Table, assigned map[*catalog.Column]*assignment) bool {
+	for _, c := range t.PrimaryKey {
+		if s, ok := assigned[c]; ok && (s == nil || !s.self) {
+			return true
+		}
+	}
+	return false
+}
+
+func columnNames(cols []*catalog.Column) []string {
+	out := make([]string, len(cols))
+	for i, c := range cols {
+		out[i] = c.Name
+	}
+	sortStrings(out)
+	return out
+}
+
+// follow handles triggers, foreign keys and what a REPLACE removes.
+func (i *insertAction) follow(e *effects, set catalog.ShardSet) {
+	e.triggers(i.table, set, "INSERT")
+	if i.replace {
+		e.triggers(i.table, set, "DELETE")
+		e.deletes(i.table, set)
+		e.maintainIndexes(i.table, "REPLACE", set, i.table.Indexes, nil)
+	}
+}
+
+// split cuts the statement into one a shard: the text before the rows, the
+// shard's rows as they are written, the text after.
+func (i *insertAction) split(set catalog.ShardSet, per map[catalog.ShardID][]int) []ShardStatement {
+	src := i.st.src
+	var out []ShardStatement
+	for id := range set.All {
+		var b strings.Builder
+		params := []int{}
+		p := 0
+		for ; p < len(i.st.params) && i.st.params[p] < i.head; p++ {
+			params = append(params, p)
+		}
+		b.WriteString(src[:i.head])
+		for n, k := range per[id] {
+			row := &i.rows[k]
+			if n > 0 {
+				b.WriteString(",")
+			}
+			b.WriteString(src[row.span.start:row.span.end])
+			for q := row.first; q < row.last; q++ {
+				params = append(params, q)
+			}
+		}
+		b.WriteString(src[i.tail:])
+		for q := range i.st.params {
+			if i.st.params[q] >= i.tail {
+				params = append(params, q)
+			}
+		}
+		if len(i.st.params) == 0 {
+			params = nil
+		}
+		out = append(out, ShardStatement{Shard: id, SQL: b.String(), Params: params})
+	}
+	return out
+}
+
+// rowAlias is `AS new(a, b)` of INSERT ... VALUES, which the parser refuses.
+type rowAlias struct {
+	name    string
+	columns []string // "" list: the table's or statement's own names
+	listed  []*catalog.Column
+}
+
+// column resolves new.c, or c alone where only the alias' own list has it.
+func (r *rowAlias) column(n *ast.ColumnName, t *catalog.Table) *catalog.Column {
+	if r == nil || n.Schema.O != "" {
+		return nil
+	}
+	if n.Table.O == "" && len(r.columns) == 0 || n.Table.O != "" && !strings.EqualFold(n.Table.O, r.name) {
+		return nil
+	}
+	if len(r.columns) == 0 {
+		return t.Column(n.Name.L)
+	}
+	for i, c := range r.columns {
+		if strings.EqualFold(c, n.Name.O) && i < len(r.listed) {
+			return r.listed[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package planner
+
+import (
+	"slices"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// insertSelectAction is INSERT or REPLACE ... SELECT, sent as it is to the
+// shards that the SELECT reads: each inserts what it reads there.
+type insertSelectAction struct {
+	sql     string
+	table   *catalog.Table
+	q       *queryRoute
+	replace bool
+	// everywhere: target and sources are reference tables.
+	everywhere bool
+	// key is the literal that becomes the shard key; placed: it is the source's
+	// own shard key column, so that each row stays on its shard.
+	key    operand
+	placed bool
+	update *duplicateUpdate
+}
+
+// Rule own shard key: INSERT INTO a (k, ..) SELECT b.k, .. FROM b runs shard by
+// shard where b.k is the shard key that placed b's rows and a.k has the same
+// keys. Counter-example: SELECT b.k + 1: the new row belongs elsewhere.
+func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target *ref, alias *rowAlias, kind Kind) (*Rows, *Error) {
+	main := a.query(n.Select, nil, false)
+	spoils := spoilsConcatenation(n.Select)
+	act := &insertSelectAction{sql: a.st.src, table: t, replace: n.IsReplace, q: a.routeOf(main, spoils)}
+	for _, x := range n.OnDuplicate {
+		a.expressions(target.scope, x.Expr)
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	if len(n.OnDuplicate) > 0 {
+		sets, err := a.assignments(n.OnDuplicate, target, alias)
+		if err != nil {
+			return nil, err
+		}
+		act.update = &duplicateUpdate{sets: sets}
+		probe := &insertAction{table: t, update: act.update}
+		if err := probe.duplicateKey(); err != nil {
+			return nil, err
+		}
+	}
+	probe := &insertAction{table: t, replace: n.IsReplace, ignore: n.IgnoreErr}
+	if err := probe.anywhere(len(n.OnDuplicate) > 0); err != nil {
+		return nil, err
+	}
+	cols, err := columnList(n.Columns, t)
+	if err != nil {
+		return nil, err
+	}
+	if t.Shards.Len() > 1 {
+		for _, c := range t.Columns {
+			if c.AutoIncrement && !hasColumn(cols, c) {
+				return nil, notSupported("AUTO_INCREMENT over several shards is not supported yet: give %s.%s a value", t.Name, c.Name)
+			}
+		}
+	}
+	way := "read the rows and insert them from the client"
+	switch {
+	case t.Shards.Len() == 1 && len(a.cat.Shards) == 1:
+	case t.Placement == catalog.Single:
+		for _, r := range a.refs {
+			if r.table != nil && !r.reference() && r.table.Shards != t.Shards {
+				return nil, notSupported("INSERT ... SELECT into %s from %s, whose rows are not on its shard, is not supported yet: %s", t.Name, r.table.Name, way)
+			}
+		}
+		a.refs = append(a.refs, target)
+		act.q.refs = append(act.q.refs, target)
+		target.tree = allRows
+	case t.Placement == catalog.Reference:
+		for _, r := range a.refs {
+			if r.table == nil || !r.reference() {
+				return nil, notSupported("INSERT ... SELECT into the reference table %s from other than reference tables is not supported yet: %s", t.Name, way)
+			}
+		}
+		if a.volatile != "" {
+			return nil, refuseVolatile(a.volatile, t)
+		}
+		if spoils == "LIMIT" || a.st.has("limit") {
+			return nil, notSupported("INSERT ... SELECT with LIMIT into the reference table %s might insert other rows on each shard: %s", t.Name, way)
+		}
+		for _, c := range t.Columns {
+			if c.DefaultExpr && !hasColumn(cols, c) {
+				return nil, refuseVolatile("the default of "+c.Name, t)
+			}
+		}
+		act.everywhere = true
+	default:
+		if t.Placement == catalog.Anywhere || t.ShardKey == nil {
+			return nil, notSupported("INSERT ... SELECT into %s (placement %s) is not supported yet: %s", t.Name, t.Placement, way)
+		}
+		e := a.selected(n.Select, main, cols, t.ShardKey)
+		if e == nil {
+			return nil, notSupported("INSERT ... SELECT that does not name what goes into the shard key %s.%s is not supported yet: name the columns, or %s", t.Name, t.ShardKey.Name, way)
+		}
+		if c, ok := e.(column); ok {
+			if c.ref.scope != main || c.ref.table.Placement != catalog.Hash || c.col != c.ref.table.ShardKey || !sameKeys(a.cat, c.col, t.ShardKey) {
+				return nil, notSupported("INSERT ... SELECT whose rows would go to another shard than they come from is not supported yet: select the shard key of %s into %s.%s, or %s", c.ref.table.Name, t.Name, t.ShardKey.Name, way)
+			}
+			if !act.q.anchors(c.ref) {
+				return nil, notSupported("INSERT ... SELECT from a join that is not on the shard keys is not supported yet: %s", way)
+			}
+			act.placed = true
+		} else {
+			act.key = e.(operand)
+			if !evaluated(act.key) {
+				return nil, notSupported("INSERT ... SELECT with an expression for the shard key %s.%s is not supported yet: %s", t.Name, t.ShardKey.Name, way)
+			}
+		}
+	}
+	a.addTable(t)
+	return a.rows(kind, act), nil
+}
+
+// anchors reports whether r is on the anchor's shard in every row of the
+// answer.
+func (q *queryRoute) anchors(r *ref) bool {
+	if slices.Contains(q.inner, r) {
+		return q.anchor != nil
+	}
+	return false
+}
+
+// selected finds the select expression that fills a column: a column, an
+// operand, or nil where that can't be said.
+func (a *analysis) selected(n ast.Node, main *scope, cols []*catalog.Column, c *catalog.Column) any {
+	sel, ok := n.(*ast.SelectStmt)
+	if !ok || main == nil || sel.Fields == nil {
+		return nil
+	}
+	at := -1
+	for i, x := range cols {
+		if x == c {
+			at = i
+		}
+	}
+	if at < 0 {
+		return nil
+	}
+	i := 0
+	for _, f := range sel.Fields.Fields {
+		if f.WildCard != nil {
+			if len(main.refs) != 1 || main.refs[0].table == nil || main.refs[0].table.IsView || f.WildCard.Table.O != "" {
+				return nil
+			}
+			for _, x := range main.refs[0].table.Columns {
+				if i == at {
+					return column{main.refs[0], x}
+				}
+				i++
+			}
+			continue
+		}
+		if i == at {
+			if got, ok := a.columnOf(f.Expr, main); ok {
+				return got
+			}
+			return a.st.evalExpr(f.Expr)
+		}
+		i++
+	}
+	return nil
+}
+
+func (s *insertSelectAction) bind(b *binder) (*Bound, error) {
+	t := s.table
+	r := s.q.route(b)
+	if s.everywhere {
+		r = routed{set: t.Shards, how: "reference", reason: "reference tables are on every shard"}
+	}
+	if s.key.kind != unknown {
+		probe := &insertAction{table: t, needed: []*catalog.Column{t.ShardKey}}
+		id, err := probe.shardOf(b, &insertRow{values: []operand{s.key}})
+		if err != nil {
+			return nil, err
+		}
+		only := catalog.Only(id)
+		spread := false
+		for _, x := range s.q.refs {
+			spread = spread || x.spread()
+		}
+		switch {
+		case !spread: // reference tables or none: read them where the row goes
+			r.set, r.refuse = only, nil
+			r.how, r.reason = "shard_key", "the shard key "+t.Name+"."+t.ShardKey.Name+" is a literal"
+		case r.set != only:
+			return nil, notSupported("INSERT ... SELECT whose rows would go to another shard than they come from is not supported yet: read the rows and insert them from the client")
+		}
+	}
+	e := newEffects(b)
+	e.markAll(t, r.set, "INSERT")
+	e.triggers(t, r.set, "INSERT")
+	if s.update != nil {
+		var cols []*catalog.Column
+		for _, x := range s.update.sets {
+			cols = append(cols, x.col)
+		}
+		e.updates(t, cols, r.set)
+		e.triggers(t, r.set, "UPDATE")
+	}
+	if s.replace {
+		e.triggers(t, r.set, "DELETE")
+		e.deletes(t, r.set)
+		e.maintainIndexes(t, "REPLACE", r.set, t.Indexes, nil)
+	}
+	out := sendTo(r.set, s.sql)
+	out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
+	e.into(out)
+	return out, nil
+}

@@ -1,0 +1,265 @@
+package planner
+
+import (
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// Settings are the parts of a session that change what a statement means.
+type Settings struct {
+	Schema    string // current schema, "" for none
+	Charset   string // character_set_client/connection, lower case (utf8mb4, latin1, ...)
+	Collation string // collation_connection
+	// SQL modes that change parsing or what a literal stores.
+	ANSIQuotes, NoBackslashEscapes, PipesAsConcat, IgnoreSpace bool
+	// Strict: STRICT_ALL_TABLES or STRICT_TRANS_TABLES is set. Without it the
+	// server truncates and clips what it stores.
+	Strict bool
+	// PadCharToFullLength, NoAutoValueOnZero as the SQL modes of that name.
+	PadCharToFullLength, NoAutoValueOnZero bool
+}
+
+// Plan is what a statement will do. The planner makes it from the statement's
+// text, the settings and a catalog snapshot alone, so it can be cached; Bind
+// turns it into a Bound for given values.
+//
+//sumtype:decl
+type Plan interface{ isPlan() }
+
+// Rows is the plan of every statement whose route is found from a condition or
+// from values: SELECT, INSERT, REPLACE, UPDATE, DELETE, EXPLAIN, and SHOW and
+// SELECT without a table. Bind it with Planner.Bind.
+type Rows struct {
+	Catalog *catalog.Catalog
+	Kind    Kind
+	// Params is the number of `?` in the statement.
+	Params int
+	// Tables are the user tables that the statement names, each once.
+	Tables []*catalog.Table
+	// the routing tree, splits and effects are the planner's own business
+	action   action
+	settings Settings
+}
+
+// Kind tells statements apart where execution differs.
+type Kind uint8
+
+const (
+	Select  Kind = iota // answers rows, writes nothing, takes no locks
+	Locking             // SELECT ... FOR UPDATE / FOR SHARE / LOCK IN SHARE MODE
+	Insert
+	Replace
+	Update
+	Delete
+	Show  // SHOW, DESCRIBE, EXPLAIN: rows from one shard
+	Other // forwarded to one shard by a hint: may write
+)
+
+// Writes reports whether statements of this kind may change rows.
+func (k Kind) Writes() bool {
+	return k == Insert || k == Replace || k == Update || k == Delete || k == Other
+}
+
+// DDL changes tables or schemas on every shard that holds them.
+type DDL struct {
+	Catalog *catalog.Catalog
+	// Op: CREATE DATABASE, DROP DATABASE, ALTER DATABASE, CREATE TABLE,
+	// ALTER TABLE, DROP TABLE, RENAME TABLE, TRUNCATE TABLE, CREATE INDEX,
+	// DROP INDEX, CREATE VIEW, DROP VIEW, CREATE TRIGGER, DROP TRIGGER.
+	Op string
+	// Schema is set for the DATABASE statements and DROP TRIGGER.
+	Schema string
+	// Tables named, resolved against Settings.Schema.
+	Tables []TableName
+	// Renamed: for RENAME TABLE and ALTER TABLE ... RENAME, new name of Tables[i]
+	// (zero value: not renamed).
+	Renamed []TableName
+	Shards  catalog.ShardSet
+	// Touches names the columns that an ALTER TABLE drops, renames or changes
+	// (lower case); AllColumns where it may change any (CONVERT TO CHARACTER
+	// SET, an ALTER that only the lexer understood).
+	Touches    []string
+	AllColumns bool
+	// Virtual is set for CREATE INDEX ... COMMENT 'virtual'.
+	Virtual *VirtualIndex
+}
+
+// TableName is a table by name, its schema filled in.
+type TableName struct{ Schema, Name string }
+
+// VirtualIndex names a virtual index in a statement.
+type VirtualIndex struct {
+	Name       string
+	Table      TableName
+	Columns    []string
+	Partitions int // 0: not given
+}
+
+// Admin is a statement that Shunt answers itself.
+type Admin struct {
+	Op AdminOp
+	// Index is set for statements about one index (Table for SHOW VIRTUAL
+	// INDEXES FROM t as well; Table zero: all).
+	Index VirtualIndex
+	// Explain holds the statement text of EXPLAIN ROUTE.
+	Explain string
+}
+
+// AdminOp is one of Shunt's own statements.
+type AdminOp uint8
+
+const (
+	CreateVirtualIndex AdminOp = iota
+	DropVirtualIndex
+	AlterPartitions
+	DisableVirtualIndex
+	EnableVirtualIndex
+	RebuildVirtualIndex
+	CheckVirtualIndex
+	ShowVirtualIndexes
+	ShowMaintenanceJobs
+	ShowShards
+	ExplainRoute
+)
+
+// Session changes the session or its transaction.
+type Session struct {
+	Op SessionOp
+	// Schema for USE.
+	Schema string
+	// Name of the savepoint.
+	Name string
+	// ReadOnly, ConsistentSnapshot for BEGIN; Chain, Release for COMMIT/ROLLBACK.
+	ReadOnly, ReadWrite, ConsistentSnapshot, Chain, Release bool
+	// Set holds the assignments of SET in order. In SetVariables too there may
+	// be "names" and after it "collation" (SET NAMES x COLLATE y, a = 1), and
+	// "character set" (SET CHARACTER SET x), which are no variables.
+	Set []Assignment
+}
+
+// SessionOp tells the session statements apart.
+type SessionOp uint8
+
+const (
+	Begin SessionOp = iota
+	Commit
+	Rollback
+	Savepoint
+	RollbackTo
+	ReleaseSavepoint
+	Use
+	SetVariables
+	SetNames // Set[0]: Name "names", Value charset; Set[1] (optional): collation
+	ShowWarnings
+	ShowErrors
+	NoOp // a statement that has nothing to do on a shard: DO 0-like comments, empty
+)
+
+// Assignment is one `name = value` of a SET.
+type Assignment struct {
+	// Scope: "session", "global", "persist", "user" (@x), "transaction"
+	// (SET TRANSACTION ... for the next one only).
+	Scope string
+	Name  string // lower case, without @ or @@
+	// Value is the expression's text as written ("DEFAULT" included).
+	Value string
+	// Literal is the value where it is one literal or a bare word (utf8mb4,
+	// ON, DEFAULT); IsLiteral says so.
+	Literal   string
+	IsLiteral bool
+}
+
+func (*Rows) isPlan()    {}
+func (*DDL) isPlan()     {}
+func (*Admin) isPlan()   {}
+func (*Session) isPlan() {}
+
+// Indexes answers lookups while a plan is bound. An error means: the index
+// can't be used now, and the statement goes wide.
+type Indexes interface {
+	// Lookup returns the shards that may hold the full key, marks included.
+	// components are the key's, one for each column of the index; nil where it
+	// has only one. Marks that know another component don't count.
+	Lookup(ix *catalog.Index, key []byte, components [][]byte) (catalog.ShardSet, error)
+	// Range returns the shards of all keys with from <= key < to (to nil: no
+	// end), marks included. ok is false when more than limit keys are in it.
+	Range(ix *catalog.Index, from, to []byte, limit int) (set catalog.ShardSet, ok bool, err error)
+}
+
+// Bound is a plan with its values and its route.
+type Bound struct {
+	// Statements to send, one a shard, in shard order. Never empty.
+	Statements []ShardStatement
+	// Alternatives are the shards of which any one would answer as well, where
+	// Statements has one and its tables are on several (reference tables) or it
+	// has none: a session may prefer one that its transaction is open on.
+	Alternatives catalog.ShardSet
+	// Refuse is set when the answers of these several shards can't be joined:
+	// an *Error to give to the client instead of sending anything. Look at it
+	// before Adds and Marks, which are then void.
+	Refuse *Error
+	// Plan, Access and Reason are what EXPLAIN ROUTE shows. Access is
+	// "shard_key", "index:NAME" ("index:A,index:B" when several took part),
+	// "shard_key,index:NAME" where both did), "scatter", "reference", "single"
+	// or "hint".
+	Plan, Access, Reason string
+	// Adds and Marks must be in the store before anything is sent.
+	Adds  []Entry
+	Marks []Mark
+	// Maintain: what to look after when the statement has returned.
+	Maintain []Maintenance
+	// Probes are the keys that an equality on an index looked up, for read
+	// repair and audits. Only those that decide the route by themselves.
+	Probes []Probe
+}
+
+// ShardStatement is the text for one shard.
+type ShardStatement struct {
+	Shard catalog.ShardID
+	SQL   string
+	// Params are the positions (in the client's parameter list) of the `?` of
+	// SQL, nil when they are all of them in order.
+	Params []int
+}
+
+// Entry is one (index, key, shard) to add.
+type Entry struct {
+	Index *catalog.Index
+	Key   []byte
+	Shard catalog.ShardID
+}
+
+// Mark is an unknown mark to set. Known holds the encoded components that are
+// known (nil for the others); nil Known: none is.
+type Mark struct {
+	Index *catalog.Index
+	Shard catalog.ShardID
+	Known [][]byte
+}
+
+// Maintenance asks for a maintain_index job, or where Keys is set for a
+// verify_keys job.
+type Maintenance struct {
+	Table     *catalog.Table
+	Operation string // INSERT, UPDATE, DELETE, REPLACE, UNKNOWN
+	Shards    catalog.ShardSet
+	Indexes   []*catalog.Index
+	Columns   []string // updated columns
+	Keys      []Probe
+}
+
+// Probe is a key with the values it was made from.
+type Probe struct {
+	Index  *catalog.Index
+	Key    []byte
+	Values []keys.Value
+}
+
+// Error is a refusal or a syntax error with its MySQL code.
+type Error struct {
+	Code    uint16
+	State   string
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }

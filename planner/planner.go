@@ -1,0 +1,399 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// Planner turns statements into plans. It holds nothing but a pool of parsers;
+// one serves all sessions.
+type Planner struct {
+	parsers parserPool
+}
+
+// New returns a Planner.
+func New() *Planner { return &Planner{} }
+
+// Plan reads one statement (no `;` between statements: see Split) and says
+// what it will do. The error is an *Error to give to the client: a refusal
+// (1235), a statement too large, an unknown table (1146) or schema (1049), or
+// what is wrong with its syntax (1064).
+func (p *Planner) Plan(sql string, s Settings, cat *catalog.Catalog) (Plan, error) {
+	st, err := lexStatement(sql, s, cat)
+	if err != nil {
+		return nil, err
+	}
+	var plan Plan
+	if st.hinted {
+		plan, err = p.planHinted(st, cat)
+	} else if f := st.writingFunction(cat); f != "" {
+		return nil, notSupported("the stored function %s() may change rows that Shunt does not see: send the statement to one shard with /* shunt: shard=NAME */", f)
+	} else {
+		plan, err = p.dispatch(st, cat)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, rows := plan.(*Rows); !rows && len(st.params) > 0 {
+		return nil, notSupported("parameters (?) in this statement are not supported: write the values out")
+	}
+	return plan, nil
+}
+
+// writingFunction is a stored function that may change rows and that the
+// statement seems to call, "" for none.
+//
+// Counter-example: SELECT rename_all('x'), where the function runs UPDATE users
+// SET email = ...: without a mark the new keys would be missed.
+func (st *statement) writingFunction(cat *catalog.Catalog) string {
+	if len(cat.Functions) == 0 {
+		return ""
+	}
+	for i := range st.toks {
+		if !st.op(i+1, "(") {
+			continue
+		}
+		if name, ok := st.identifier(i); ok && cat.Functions[strings.ToLower(name)] {
+			return name
+		}
+	}
+	return ""
+}
+
+// Bind gives a Rows plan its values. params must have r.Params elements.
+// Lookups go through ix; a lookup that fails makes the route wider. The error
+// is an *Error to give to the client.
+func (p *Planner) Bind(r *Rows, params []keys.Value, ix Indexes) (*Bound, error) {
+	if len(params) != r.Params {
+		return nil, &Error{Code: codeParamCount, State: stateGeneral, Message: "Incorrect arguments to EXECUTE"}
+	}
+	return r.action.bind(&binder{cat: r.Catalog, settings: r.settings, params: params, ix: ix})
+}
+
+// dispatch goes by the statement's first words.
+func (p *Planner) dispatch(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	if st.doubtful {
+		return nil, refuseExecutable()
+	}
+	if len(st.toks) == 0 {
+		return &Session{Op: NoOp}, nil
+	}
+	w := st.word(0)
+	if st.op(0, "(") {
+		w = "select"
+	}
+	switch w {
+	case "select", "with", "table", "values":
+		return p.query(st, cat)
+	case "do":
+		return p.query(st, cat)
+	case "insert", "replace":
+		return p.insert(st, cat)
+	case "update", "delete":
+		return p.write(st, cat)
+	case "explain", "describe", "desc":
+		return p.explain(st, cat)
+	case "show":
+		return p.show(st, cat)
+	case "create", "drop", "alter", "rename", "truncate", "rebuild", "check":
+		return p.definition(st, cat)
+	}
+	return planSession(st, cat)
+}
+
+func (p *Planner) parse(st *statement, cat *catalog.Catalog, spans ...[2]uint32) (ast.StmtNode, *Error) {
+	text := st.blanked(spans...)
+	parsed := len(text)
+	for i, r := range st.rows {
+		if i > 0 && r.simple {
+			parsed -= int(r.end - r.start)
+		}
+	}
+	if parsed > maxParsed {
+		return nil, notSupported("a statement of more than 16 MiB is not supported, but for INSERT with rows of literals: send it in parts")
+	}
+	n, err := p.parsers.parse(text, st.settings, cat.MariaDB)
+	if err != nil {
+		return nil, refuseParse(err)
+	}
+	return n, nil
+}
+
+func (p *Planner) query(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	n, err := p.parse(st, cat)
+	if err != nil {
+		return planUnread(st, cat, err)
+	}
+	a := &analysis{st: st, cat: cat}
+	switch n := n.(type) {
+	case *ast.SelectStmt, *ast.SetOprStmt:
+		return result(a.planSelect(n))
+	case *ast.UpdateStmt: // WITH ... UPDATE
+		return result(a.planUpdate(n))
+	case *ast.DeleteStmt:
+		return result(a.planDelete(n))
+	case *ast.DoStmt:
+		s := &scope{}
+		for _, e := range n.Exprs {
+			a.expressions(s, e)
+		}
+		q := a.routeOf(nil, "DO")
+		if a.err != nil {
+			return nil, a.err
+		}
+		return a.rows(Select, &selectAction{q: q, sql: st.src}), nil
+	}
+	return nil, notSupported("this statement is not supported yet: send it to one shard with /* shunt: shard=NAME */")
+}
+
+// result keeps a nil *Rows from becoming a Plan that is not nil.
+func result(r *Rows, err *Error) (Plan, *Error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (p *Planner) insert(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	alias, span, err := st.rowAlias()
+	if err != nil {
+		return nil, err
+	}
+	var n ast.StmtNode
+	if alias != nil {
+		n, err = p.parse(st, cat, span)
+	} else {
+		n, err = p.parse(st, cat)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ins, ok := n.(*ast.InsertStmt)
+	if !ok {
+		return nil, refuseInsertForm()
+	}
+	a := &analysis{st: st, cat: cat}
+	return result(a.planInsert(ins, alias))
+}
+
+// rowAlias finds `AS new [(a, b)]` before ON DUPLICATE KEY UPDATE, which the
+// parser doesn't know: it is set aside and the names resolved by Shunt.
+func (st *statement) rowAlias() (*rowAlias, [2]uint32, *Error) {
+	var span [2]uint32
+	depth, on := 0, -1
+	for i := range st.toks {
+		switch {
+		case st.op(i, "("):
+			depth++
+		case st.op(i, ")"):
+			depth--
+		case depth == 0 && st.is(i, "on") && st.is(i+1, "duplicate") && st.is(i+2, "key"):
+			on = i
+		}
+	}
+	if on < 0 {
+		on = len(st.toks)
+	}
+	i := on - 1
+	var columns []string
+	if st.op(i, ")") {
+		for i--; i >= 0 && !st.op(i, "("); i-- {
+			if name, ok := st.identifier(i); ok {
+				columns = append([]string{name}, columns...)
+			} else if !st.op(i, ",") {
+				return nil, span, nil
+			}
+		}
+		i--
+	}
+	name, ok := st.identifier(i)
+	if !ok || !st.is(i-1, "as") {
+		return nil, span, nil
+	}
+	if st.rowsAt >= 0 && i-1 != st.rowsAt || st.rowsAt < 0 && !st.has("set") {
+		return nil, span, nil
+	}
+	if st.has("select") {
+		return nil, span, nil
+	}
+	end := st.toks[on-1].end
+	if on < len(st.toks) {
+		end = st.toks[on].start
+	}
+	return &rowAlias{name: name, columns: columns}, [2]uint32{st.toks[i-1].start, end}, nil
+}
+
+func (p *Planner) write(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	n, err := p.parse(st, cat)
+	if err != nil {
+		return nil, err
+	}
+	a := &analysis{st: st, cat: cat}
+	switch n := n.(type) {
+	case *ast.UpdateStmt:
+		return result(a.planUpdate(n))
+	case *ast.DeleteStmt:
+		return result(a.planDelete(n))
+	}
+	return nil, notSupported("this statement is not supported yet: send it to one shard with /* shunt: shard=NAME */")
+}
+
+// fixedAction sends the text to shards that were known from the start.
+type fixedAction struct {
+	sql    string
+	shards catalog.ShardSet
+	access string
+	reason string
+	// unknown are the indexes that the statement may change in a way that
+	// Shunt doesn't follow.
+	unknown []*catalog.Index
+}
+
+func (f *fixedAction) bind(b *binder) (*Bound, error) {
+	out := sendTo(f.shards, f.sql)
+	out.Access, out.Reason = f.access, f.reason
+	e := newEffects(b)
+	for _, ix := range f.unknown {
+		for id := range f.shards.All {
+			e.mark(ix, id, nil, "UNKNOWN")
+		}
+	}
+	e.into(out)
+	return out, nil
+}
+
+func fixed(st *statement, cat *catalog.Catalog, kind Kind, tables []*catalog.Table, act *fixedAction) *Rows {
+	act.sql = st.src
+	return &Rows{Catalog: cat, Kind: kind, Params: len(st.params), Tables: tables, action: act, settings: st.settings}
+}
+
+// planUnread plans a query that the parser refuses: valid MySQL that it doesn't
+// know (JSON_TABLE, SOUNDS LIKE, spatial functions) or a syntax error. A query
+// reads a table only by naming it. So where no name in the text is that of a
+// sharded table, one shard can answer, and says too what is wrong with it.
+func planUnread(st *statement, cat *catalog.Catalog, refusal *Error) (Plan, *Error) {
+	if err := st.refusedLexically(); err != nil {
+		return nil, err
+	}
+	if st.has("into") {
+		return nil, notSupported("SELECT ... INTO is not supported yet: read the rows and write them from the client")
+	}
+	if st.is(0, "with") && (st.has("update") || st.has("delete")) {
+		return nil, refusal
+	}
+	tables := st.mentioned(cat)
+	set := cat.All
+	for _, t := range tables {
+		if t.IsView || t.Placement == catalog.Hash || t.Placement == catalog.Anywhere {
+			if t.Shards.Len() > 1 {
+				return nil, refusal
+			}
+		}
+		set = set.Intersect(t.Shards)
+	}
+	if set.Empty() {
+		return nil, refusal
+	}
+	kind := Select
+	if hasLock(st) {
+		kind = Locking
+	}
+	access := "single"
+	if len(tables) > 0 {
+		access = tables[0].Placement.String()
+	}
+	return fixed(st, cat, kind, tables, &fixedAction{
+		shards: catalog.Only(set.First()), access: access,
+		reason: "the text names no sharded table: any shard that has the others will do",
+	}), nil
+}
+
+// refusedLexically finds in a text that was not parsed what is refused anyway.
+func (st *statement) refusedLexically() *Error {
+	if st.rowRefusal != nil {
+		return st.rowRefusal
+	}
+	for i := range st.toks {
+		if st.op(i, ":=") {
+			return notSupported("assigning a user variable inside of a statement (:=) is not supported yet: use SET")
+		}
+		if st.op(i+1, "(") {
+			if e := refusedFunction(st.word(i)); e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// mentioned are all tables that have the name of any identifier in the text, in
+// any schema: more than the statement reads, never less.
+func (st *statement) mentioned(cat *catalog.Catalog) []*catalog.Table {
+	names := map[string]bool{}
+	for i := range st.toks {
+		if name, ok := st.identifier(i); ok {
+			names[strings.ToLower(name)] = true
+		}
+	}
+	var out []*catalog.Table
+	for _, s := range sortedSchemas(cat) {
+		for _, t := range sortedTables(s) {
+			if names[strings.ToLower(t.Name)] {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// identifier is token i as a name, quoted or not.
+func (st *statement) identifier(i int) (string, bool) {
+	if i < 0 || i >= len(st.toks) {
+		return "", false
+	}
+	text := st.text(i)
+	switch st.toks[i].kind {
+	case tokWord, tokIntro:
+		return text, true
+	case tokQuoted:
+		q := text[:1]
+		return strings.ReplaceAll(text[1:len(text)-1], q+q, q), true
+	default:
+		return "", false
+	}
+}
+
+// tableAt reads [schema.]table at token i.
+func (st *statement) tableAt(i int) (name TableName, next int, err *Error) {
+	first, ok := st.identifier(i)
+	if !ok {
+		return name, i, st.near(i)
+	}
+	if st.op(i+1, ".") {
+		second, ok := st.identifier(i + 2)
+		if !ok {
+			return name, i, st.near(i + 2)
+		}
+		return TableName{first, second}, i + 3, nil
+	}
+	if st.settings.Schema == "" {
+		return name, i, &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+	}
+	return TableName{st.settings.Schema, first}, i + 1, nil
+}
+
+// near is a syntax error at token i.
+func (st *statement) near(i int) *Error {
+	if i >= len(st.toks) {
+		return syntaxError("You have an error in your SQL syntax: the statement ends too early")
+	}
+	rest := st.src[st.toks[i].start:]
+	if r := []rune(rest); len(r) > 60 {
+		rest = string(r[:60]) + "..."
+	}
+	return syntaxError("You have an error in your SQL syntax near '%s'", rest)
+}

@@ -1,0 +1,450 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// queryRoute says where a statement's table references send it.
+type queryRoute struct {
+	refs []*ref // of all blocks
+	main []*ref // of the outermost block
+	// anchor is a reference of the main block that every row of the answer has
+	// a row of, on whose shard all the other sharded rows of that row are: the
+	// answer is then the concatenation of what the shards answer. nil: none.
+	anchor *ref
+	// inner are references, the anchor among them, without which no row is
+	// answered: each one's reach bounds the route.
+	inner []*ref
+	// beside are references of subqueries that see, for each row of the main
+	// block, only rows on the anchor's shard.
+	beside map[*ref]bool
+	// spoils says what can't be answered by concatenation, "" for nothing.
+	spoils string
+}
+
+// routeOf plants the conditions of all references and looks for an anchor.
+func (a *analysis) routeOf(main *scope, spoils string) *queryRoute {
+	q := &queryRoute{refs: a.refs, spoils: spoils}
+	for _, r := range a.refs {
+		a.plant(r)
+	}
+	if main != nil {
+		for _, r := range a.refs {
+			if r.scope == main {
+				q.main = append(q.main, r)
+			}
+		}
+		q.findAnchor()
+	}
+	for _, r := range a.refs {
+		// Plans are cached: they must not keep the syntax tree alive.
+		r.on, r.class = nil, nil
+		for s := r.scope; s != nil; s = s.parent {
+			s.where = nil
+		}
+	}
+	return q
+}
+
+// spread reports a reference whose table is not on every shard in full.
+func (r *ref) spread() bool { return r.table != nil && !r.reference() }
+
+// findAnchor looks for co-location.
+//
+// Rule co-location: every sharded reference but the anchor has, among the
+// conditions that each of its rows in the answer satisfies, the equality of its
+// shard key with that of another reference on the way to the anchor.
+// Counter-example: users u JOIN orders o ON o.buyer = u.id. An order of buyer 5
+// may be on any shard, so each shard alone would answer too few pairs.
+//
+// Rule preserved anchor: the anchor is never filled with NULLs.
+// Counter-example: countries c LEFT JOIN users u ON u.country = c.code, where
+// countries is a reference table: each shard would answer countries that have
+// no users there, though another shard has some.
+func (q *queryRoute) findAnchor() {
+	var spread []*ref
+	for _, r := range q.main {
+		if r.spread() {
+			spread = append(spread, r)
+		}
+	}
+	for _, candidate := range spread {
+		if candidate.nullable || candidate.table.IsView || !candidate.sharded() {
+			continue
+		}
+		in := map[*ref]bool{candidate: true}
+		grow(in, spread)
+		if len(in) != len(spread) {
+			continue
+		}
+		q.anchor = candidate
+		// Rule correlated co-location: a subquery over a sharded table runs
+		// shard by shard where the conditions of its block equate its shard key
+		// with that of a row around it. Counter-example: WHERE u.age > (SELECT
+		// AVG(total) FROM orders), which is over the orders of all users.
+		q.beside = map[*ref]bool{}
+		grow(in, q.refs)
+		for r := range in {
+			q.beside[r] = true
+		}
+		for _, r := range spread {
+			if !r.nullable {
+				q.inner = append(q.inner, r)
+			}
+		}
+		return
+	}
+}
+
+// grow adds to a set the references that are linked to one of it, until there
+// are no more.
+func grow(in map[*ref]bool, from []*ref) {
+	for grown := true; grown; {
+		grown = false
+		for _, r := range from {
+			if in[r] || !r.spread() {
+				continue
+			}
+			for p := range in {
+				if r.linked(p) {
+					in[r], grown = true, true
+					break
+				}
+			}
+		}
+	}
+}
+
+// linked reports whether r's conditions put its rows on p's shard.
+func (r *ref) linked(p *ref) bool {
+	if r.table.IsView || p.table.IsView || r.table.Placement != catalog.Hash || p.table.Placement != catalog.Hash ||
+		r.table.ShardKey == nil || p.table.ShardKey == nil {
+		return false
+	}
+	x, okx := r.class[column{r, r.table.ShardKey}]
+	y, oky := r.class[column{p, p.table.ShardKey}]
+	return okx && oky && x == y
+}
+
+// routed is the outcome for given values.
+type routed struct {
+	set         catalog.ShardSet // never empty
+	holders     catalog.ShardSet // any one of which would do, if not empty
+	how, reason string
+	refuse      *Error
+	probes      []Probe
+}
+
+// route finds the shards.
+//
+// Rule one shard: when the union of what all references may reach is one
+// shard, that shard answers anything rightly, whatever the statement.
+func (q *queryRoute) route(b *binder) routed {
+	var out routed
+	holders := b.cat.All
+	var mainSet, rest catalog.ShardSet
+	var decisive reach
+	var table *catalog.Table
+	others, system := "", ""
+	inMain := map[*ref]bool{}
+	for _, r := range q.main {
+		inMain[r] = true
+	}
+	for _, r := range q.refs {
+		if r.system {
+			system = r.alias
+		}
+		if r.table == nil {
+			continue
+		}
+		if r.reference() || r.table.Placement == catalog.Single && !r.table.IsView {
+			holders = holders.Intersect(r.table.Shards)
+		}
+		if !r.spread() {
+			continue
+		}
+		if !inMain[r] {
+			if q.beside[r] {
+				continue
+			}
+			rest = rest.Union(b.reach(r).set)
+			others = r.table.Name
+			if table == nil {
+				table, decisive = r.table, b.reach(r)
+			}
+			continue
+		}
+		if q.anchor == nil {
+			got := b.reach(r)
+			mainSet = mainSet.Union(got.set)
+			if table == nil || len(decisive.used) == 0 {
+				table, decisive = r.table, got
+			}
+		}
+	}
+	if q.anchor != nil {
+		mainSet = q.anchor.table.Shards
+		decisive, table = reach{}, q.anchor.table
+		for _, r := range q.inner {
+			got := b.reach(r)
+			mainSet = mainSet.Intersect(got.set)
+			decisive.used = mergeAccess(decisive.used, got.used)
+			decisive.doubts = append(decisive.doubts, got.doubts...)
+		}
+	}
+	total := mainSet.Union(rest)
+	switch {
+	case table == nil: // no sharded or single table at all
+		if holders.Empty() {
+			holders = b.cat.All
+		}
+		if system != "" {
+			// information_schema of a shard knows only what is there.
+			if most := fullest(b.cat).Intersect(holders); !most.Empty() {
+				holders = most
+			}
+		}
+		out.set, out.holders = catalog.Only(holders.First()), holders
+		out.how, out.reason = "single", "no table of the schemas is read: any shard will do"
+		if system != "" {
+			out.reason = "a system table: a shard that holds as many tables as any"
+		}
+		for _, r := range q.refs {
+			if r.reference() {
+				out.how, out.reason = "reference", r.table.Name+" is on every shard"
+			}
+		}
+		return out
+	case total.Empty():
+		total = catalog.Only(anyOf(b.cat, table.Shards, decisive))
+		out.how, out.reason = b.describe(decisive, table, catalog.ShardSet{})
+		out.reason += "; one answers that there is nothing"
+		out.set = total
+	default:
+		out.set = total
+		out.how, out.reason = b.describe(decisive, table, total)
+	}
+	if len(q.refs) == 1 && len(q.main) == 1 && len(decisive.used) == 1 && decisive.used[0].probe != nil {
+		out.probes = []Probe{*decisive.used[0].probe}
+	}
+	if total.Len() <= 1 {
+		return out
+	}
+	switch {
+	case q.spoils != "":
+		out.refuse = refuseSpread(q.spoils, total.Len(), table)
+	case system != "":
+		// Each shard would join its own system tables.
+		out.refuse = refuseSpread("a query of the system table "+system+" and of sharded tables", total.Len(), table)
+	case others != "":
+		out.refuse = refuseSpread("a subquery, derived table or union that reads "+others, total.Len(), table)
+	case q.anchor == nil:
+		out.refuse = refuseSpread(q.whyNoAnchor(), total.Len(), table)
+	}
+	return out
+}
+
+// anyOf chooses a shard for an answer without rows: by the key that was looked
+// up, so that lookups in vain spread.
+func anyOf(cat *catalog.Catalog, among catalog.ShardSet, r reach) catalog.ShardID {
+	for _, u := range r.used {
+		if u.spread != nil {
+			if id := cat.ShardOf(u.spread); among.Has(id) {
+				return id
+			}
+		}
+	}
+	return among.First()
+}
+
+func (q *queryRoute) whyNoAnchor() string {
+	var names []string
+	for _, r := range q.main {
+		if !r.spread() {
+			continue
+		}
+		if r.table.IsView {
+			return "the view " + r.table.Name
+		}
+		names = append(names, r.table.Name)
+	}
+	if len(names) == 1 {
+		return "an outer join that may fill the sharded table " + names[0] + " with NULLs"
+	}
+	return "a join of " + strings.Join(names, " and ") + " that is not on their shard keys"
+}
+
+// refuseSpread is the refusal of what one shard could answer and several can't.
+func refuseSpread(what string, n int, t *catalog.Table) *Error {
+	way := ""
+	switch {
+	case t.IsView:
+	case t.Placement == catalog.Hash && t.ShardKey != nil:
+		way = "add a predicate on the shard key " + t.Name + "." + t.ShardKey.Name
+		if names := usableIndexes(t); names != "" {
+			way += " or on an indexed column (" + names + ")"
+		}
+		way += ", or "
+	default:
+		if names := usableIndexes(t); names != "" {
+			way = "add a predicate on an indexed column (" + names + "), or "
+		}
+	}
+	return notSupported("%s over %d shards is not merged yet: %ssend it to one shard with /* shunt: shard=NAME */", what, n, way)
+}
+
+func usableIndexes(t *catalog.Table) string {
+	var names []string
+	for _, ix := range t.Indexes {
+		if ix.Usable() {
+			names = append(names, ix.Columns[0].Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// spoilsConcatenation names what makes the answer of a SELECT more than the
+// concatenation of the shards' answers.
+//
+// Rule plain rows: counter-examples are
+//
+//	SELECT COUNT(*) FROM users             one number per shard
+//	SELECT DISTINCT country FROM users     a country once per shard
+//	SELECT * FROM users LIMIT 10           10 rows per shard
+//	SELECT * FROM users ORDER BY name      each shard's rows in order, not all
+func spoilsConcatenation(n ast.Node) string {
+	sel, ok := n.(*ast.SelectStmt)
+	if !ok {
+		return "UNION, EXCEPT and INTERSECT"
+	}
+	f := &featureVisitor{}
+	if sel.Fields != nil {
+		sel.Fields.Accept(f)
+	}
+	switch {
+	case sel.Kind == ast.SelectStmtKindValues:
+		return "VALUES"
+	case sel.Distinct:
+		return "DISTINCT"
+	case sel.GroupBy != nil:
+		return "GROUP BY"
+	case sel.Having != nil:
+		return "HAVING"
+	case f.aggregate != "":
+		return "the aggregate " + strings.ToUpper(f.aggregate) + "()"
+	case f.window || len(sel.WindowSpecs) > 0:
+		return "a window function"
+	case sel.OrderBy != nil:
+		return "ORDER BY"
+	case sel.Limit != nil:
+		return "LIMIT"
+	case sel.SelectStmtOpts != nil && sel.CalcFoundRows:
+		return "SQL_CALC_FOUND_ROWS"
+	}
+	return ""
+}
+
+type featureVisitor struct {
+	aggregate string
+	window    bool
+}
+
+func (f *featureVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.AggregateFuncExpr:
+		f.aggregate = n.F
+	case *ast.WindowFuncExpr:
+		f.window = true
+	case *ast.SubqueryExpr:
+		return n, true
+	case *ast.FuncCallExpr:
+		if aggregateName(n.FnName.L) {
+			f.aggregate = n.FnName.L
+		}
+	}
+	return n, false
+}
+
+func (f *featureVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// aggregateName knows the aggregates that the parser takes for functions.
+func aggregateName(name string) bool {
+	switch name {
+	case "st_collect", "json_arrayagg", "json_objectagg", "any_value", "grouping", "median", "percentile_cont", "percentile_disc",
+		"std", "stddev", "variance", "group_concat", "xmlagg":
+		return true
+	}
+	return false
+}
+
+// selectAction sends the text as it is to the shards of its route.
+type selectAction struct {
+	q    *queryRoute
+	sql  string
+	kind Kind
+}
+
+func (s *selectAction) bind(b *binder) (*Bound, error) {
+	r := s.q.route(b)
+	out := sendTo(r.set, s.sql)
+	out.Plan, out.Access, out.Reason = "route", r.how, r.reason
+	out.Refuse, out.Probes, out.Alternatives = r.refuse, r.probes, r.holders
+	return out, nil
+}
+
+// sendTo sends one text to all of a set.
+func sendTo(set catalog.ShardSet, sql string) *Bound {
+	out := &Bound{Plan: "route", Statements: make([]ShardStatement, 0, set.Len())}
+	for id := range set.All {
+		out.Statements = append(out.Statements, ShardStatement{Shard: id, SQL: sql})
+	}
+	return out
+}
+
+// planSelect plans SELECT, TABLE, VALUES, UNION and WITH.
+func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
+	main := a.query(n, nil, false)
+	kind := Select
+	if sel, ok := n.(*ast.SelectStmt); ok && sel.LockInfo != nil && sel.LockInfo.LockType != ast.SelectLockNone {
+		kind = Locking
+	}
+	if kind == Select && (a.st.has("for") || a.st.has("lock")) && hasLock(a.st) {
+		kind = Locking // in a branch of a union or a subquery
+	}
+	q := a.routeOf(main, spoilsConcatenation(n))
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.rows(kind, &selectAction{q: q, sql: a.st.src, kind: kind}), nil
+}
+
+// hasLock finds FOR UPDATE, FOR SHARE and LOCK IN SHARE MODE anywhere.
+func hasLock(st *statement) bool {
+	for i := range st.toks {
+		if st.is(i, "for") && (st.is(i+1, "update") || st.is(i+1, "share")) ||
+			st.is(i, "lock") && st.is(i+1, "in") && st.is(i+2, "share") {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *analysis) rows(kind Kind, act action) *Rows {
+	return &Rows{
+		Catalog: a.cat, Kind: kind, Params: len(a.st.params), Tables: a.tables,
+		action: act, settings: a.st.settings,
+	}
+}
+
+func refuseExecutable() *Error {
+	return notSupported("an executable comment (/*!NNNNN ... */) that some server versions run and others skip is not supported here: write the text out, or send it to one shard with /* shunt: shard=NAME */")
+}
+
+// action makes a Bound of a plan.
+type action interface {
+	bind(b *binder) (*Bound, error)
+}

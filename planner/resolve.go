@@ -1,0 +1,497 @@
+package planner
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// analysis is what a parsed statement's query blocks say: tables, conditions,
+// features.
+type analysis struct {
+	st     *statement
+	cat    *catalog.Catalog
+	refs   []*ref // all table references of all blocks, in the text's order
+	tables []*catalog.Table
+	err    *Error // the first refusal met
+	// what the expressions use
+	subqueries bool // a query block inside of another one
+	volatile   string
+}
+
+// scope is one query block: its FROM and what its column names resolve to.
+type scope struct {
+	parent *scope
+	refs   []*ref
+	side   side
+	// where holds the conjuncts of WHERE.
+	where []cond
+	ctes  map[string]bool
+	// correlated: a subquery in an expression, so that the conditions of the
+	// blocks around it hold for every row that counts.
+	correlated bool
+}
+
+// ref is one table reference of a FROM clause.
+type ref struct {
+	scope         *scope
+	alias, schema string
+	table         *catalog.Table // nil: derived table, CTE, system table
+	system        bool
+	// nullable: on the side of an outer join that may be filled with NULLs.
+	nullable bool
+	// on holds the conjuncts of the ON clauses that every row of this
+	// reference must satisfy to appear in the answer.
+	on []cond
+	// class links columns that the conditions equate (see equate).
+	class map[column]int
+	tree  *cnode
+}
+
+// sharded reports a reference whose rows are spread over several shards.
+func (r *ref) sharded() bool {
+	return r.table != nil && (r.table.IsView || r.table.Placement == catalog.Hash || r.table.Placement == catalog.Anywhere)
+}
+
+func (r *ref) reference() bool {
+	return r.table != nil && !r.table.IsView && r.table.Placement == catalog.Reference
+}
+
+// column is a column of one table reference.
+type column struct {
+	ref *ref
+	col *catalog.Column
+}
+
+// cond is one conjunct: an expression, or the equality of two columns that
+// USING and NATURAL say.
+type cond struct {
+	expr  ast.ExprNode
+	scope *scope
+	pair  [2]column
+}
+
+// side is one side of a join: its references and the columns that USING
+// merged, by lower-case name.
+type side struct {
+	refs   []*ref
+	merged map[string]column
+}
+
+func (a *analysis) refuse(e *Error) {
+	if a.err == nil {
+		a.err = e
+	}
+}
+
+// query reads a SELECT, UNION, TABLE or VALUES. main blocks only return their
+// scope where they are one SELECT.
+func (a *analysis) query(n ast.Node, parent *scope, correlated bool) *scope {
+	switch n := n.(type) {
+	case *ast.SelectStmt:
+		return a.selectBlock(n, parent, correlated)
+	case *ast.SetOprStmt:
+		s := &scope{parent: parent, correlated: correlated}
+		a.with(n.With, s)
+		a.setOperands(n.SelectList, s)
+		a.expressions(s, n.OrderBy, n.Limit)
+	case *ast.SubqueryExpr:
+		return a.query(n.Query, parent, correlated)
+	default:
+		a.refuse(notSupported("this form of query is not supported yet: send it to one shard with /* shunt: shard=NAME */"))
+	}
+	return nil
+}
+
+func (a *analysis) setOperands(l *ast.SetOprSelectList, s *scope) {
+	a.subqueries = true
+	a.with(l.With, s)
+	for _, sel := range l.Selects {
+		if inner, ok := sel.(*ast.SetOprSelectList); ok {
+			in := &scope{parent: s, correlated: true}
+			a.setOperands(inner, in)
+			continue
+		}
+		a.query(sel, s, true)
+	}
+	a.expressions(s, l.OrderBy, l.Limit)
+}
+
+// with reads common table expressions. Inside of its own text a name means the
+// CTE only under RECURSIVE:
+//
+//	WITH users AS (SELECT * FROM users WHERE ..) SELECT * FROM users
+//
+// reads the table users, and to take the inner one for the CTE would lose it.
+func (a *analysis) with(w *ast.WithClause, s *scope) {
+	if w == nil {
+		return
+	}
+	a.subqueries = true
+	if s.ctes == nil {
+		s.ctes = map[string]bool{}
+	}
+	for _, c := range w.CTEs {
+		if w.IsRecursive {
+			s.ctes[a.cteName(c.Name.O)] = true
+		}
+		inner := &scope{parent: s.parent, ctes: s.ctes}
+		a.query(c.Query, inner, false)
+		s.ctes[a.cteName(c.Name.O)] = true
+	}
+}
+
+// cteName: names of CTEs compare as those of tables do.
+func (a *analysis) cteName(name string) string {
+	if a.cat.LowerCaseNames {
+		return strings.ToLower(name)
+	}
+	return name
+}
+
+func (a *analysis) selectBlock(n *ast.SelectStmt, parent *scope, correlated bool) *scope {
+	s := &scope{parent: parent, correlated: correlated}
+	a.with(n.With, s)
+	if n.SelectIntoOpt != nil {
+		a.refuse(notSupported("SELECT ... INTO is not supported yet: read the rows and write them from the client"))
+	}
+	if n.From != nil && n.From.TableRefs != nil {
+		s.side = a.join(n.From.TableRefs, s)
+	}
+	s.where = conjuncts(n.Where, s, nil)
+	nodes := []ast.Node{n.Fields, n.Where, n.GroupBy, n.Having, n.OrderBy, n.Limit}
+	for i := range n.WindowSpecs {
+		nodes = append(nodes, &n.WindowSpecs[i])
+	}
+	for _, l := range n.Lists {
+		nodes = append(nodes, l)
+	}
+	a.expressions(s, nodes...)
+	return s
+}
+
+// join reads a FROM clause. Which references an ON condition filters is the
+// heart of it:
+//
+//	a JOIN b ON c        filters a and b
+//	a LEFT JOIN b ON c   filters b only: rows of a stay, with NULLs for b
+//
+// Counter-example: `users u LEFT JOIN orders o ON u.id = o.user_id AND u.id = 5`
+// answers every user. If u.id = 5 bounded u, users of other shards were lost.
+func (a *analysis) join(n ast.ResultSetNode, s *scope) side {
+	switch n := n.(type) {
+	case *ast.Join:
+		if n.Right == nil {
+			return a.join(n.Left, s)
+		}
+		l, r := a.join(n.Left, s), a.join(n.Right, s)
+		var on []cond
+		if n.On != nil {
+			on = conjuncts(n.On.Expr, s, nil)
+			a.expressions(s, n.On.Expr)
+		}
+		out := side{refs: append(append([]*ref(nil), l.refs...), r.refs...), merged: map[string]column{}}
+		maps.Copy(out.merged, l.merged)
+		maps.Copy(out.merged, r.merged)
+		var using []string
+		for _, u := range n.Using {
+			using = append(using, u.Name.L)
+		}
+		if n.NaturalJoin {
+			using = commonColumns(l, r)
+		}
+		for _, name := range using {
+			lc, lok := l.lookup(name)
+			rc, rok := r.lookup(name)
+			if !lok || !rok {
+				continue
+			}
+			on = append(on, cond{scope: s, pair: [2]column{lc, rc}})
+			out.merged[name] = lc
+			if n.Tp == ast.RightJoin {
+				out.merged[name] = rc
+			}
+		}
+		for _, x := range l.refs {
+			if n.Tp != ast.LeftJoin {
+				x.on = append(x.on, on...)
+			}
+			if n.Tp == ast.RightJoin {
+				x.nullable = true
+			}
+		}
+		for _, x := range r.refs {
+			if n.Tp != ast.RightJoin {
+				x.on = append(x.on, on...)
+			}
+			if n.Tp == ast.LeftJoin {
+				x.nullable = true
+			}
+		}
+		return out
+	case *ast.TableSource:
+		if t, ok := n.Source.(*ast.TableName); ok {
+			return a.tableRef(t, n.AsName.O, s)
+		}
+		if j, ok := n.Source.(*ast.Join); ok {
+			return a.join(j, s)
+		}
+		a.subqueries = true
+		outer := s.parent
+		if n.Lateral {
+			outer = s
+		}
+		inner := &scope{parent: outer, ctes: s.ctes}
+		a.query(n.Source, inner, false)
+		r := &ref{scope: s, alias: n.AsName.O}
+		s.refs = append(s.refs, r)
+		return side{refs: []*ref{r}}
+	case *ast.TableName:
+		return a.tableRef(n, "", s)
+	}
+	a.refuse(notSupported("this form of FROM is not supported yet: send it to one shard with /* shunt: shard=NAME */"))
+	return side{}
+}
+
+func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
+	r := &ref{scope: s, alias: alias, schema: t.Schema.O}
+	if alias == "" {
+		r.alias = t.Name.O
+	}
+	if t.Schema.O == "" {
+		for sc := s; sc != nil; sc = sc.parent {
+			if sc.ctes[a.cteName(t.Name.O)] {
+				s.refs = append(s.refs, r)
+				return side{refs: []*ref{r}}
+			}
+		}
+		r.schema = a.st.settings.Schema
+	}
+	table, system, err := lookupTable(a.cat, r.schema, t.Name.O)
+	if err != nil {
+		a.refuse(err)
+	}
+	r.table, r.system = table, system
+	s.refs = append(s.refs, r)
+	a.refs = append(a.refs, r)
+	a.addTable(table)
+	return side{refs: []*ref{r}}
+}
+
+func (a *analysis) addTable(t *catalog.Table) {
+	if t == nil {
+		return
+	}
+	if slices.Contains(a.tables, t) {
+		return
+	}
+	a.tables = append(a.tables, t)
+}
+
+// lookupTable finds a table. Shunt itself answers 1146 and 1049 for what it
+// doesn't know, since a table that was made behind its back is spread over the
+// shards: one shard's answer would be a part of it. Who gets these may read the
+// schema again and retry.
+func lookupTable(cat *catalog.Catalog, schema, name string) (t *catalog.Table, system bool, err *Error) {
+	if schema == "" {
+		return nil, false, &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+	}
+	if catalog.IsSystemSchema(schema) {
+		return nil, true, nil
+	}
+	if cat.Schema(schema) == nil {
+		return nil, false, &Error{Code: codeUnknownSchema, State: stateNotSupported, Message: "Unknown database '" + schema + "'"}
+	}
+	if t = cat.Table(schema, name); t == nil || len(t.Columns) == 0 && !t.IsView {
+		return nil, false, &Error{Code: codeUnknownTable, State: stateUnknownTable, Message: "Table '" + schema + "." + name + "' doesn't exist"}
+	}
+	return t, false, nil
+}
+
+func commonColumns(l, r side) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, x := range l.refs {
+		if x.table == nil || x.table.IsView {
+			return nil
+		}
+	}
+	for _, x := range r.refs {
+		if x.table == nil || x.table.IsView {
+			return nil
+		}
+		for _, c := range x.table.Columns {
+			name := strings.ToLower(c.Name)
+			if _, ok := l.lookup(name); ok && !seen[name] {
+				seen[name] = true
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// lookup finds the column that an unqualified name means on this side; ok is
+// false where there is none or more than one.
+func (s side) lookup(name string) (column, bool) {
+	if c, ok := s.merged[name]; ok {
+		return c, true
+	}
+	var found column
+	for _, r := range s.refs {
+		if r.table == nil {
+			continue
+		}
+		if c := r.table.Column(name); c != nil {
+			if found.ref != nil {
+				return column{}, false
+			}
+			found = column{r, c}
+		}
+	}
+	return found, found.ref != nil
+}
+
+// resolve finds what a column name means in a scope, looking outward as MySQL
+// does; ok is false for anything that is not surely one known column.
+func (a *analysis) resolve(n *ast.ColumnName, s *scope) (column, bool) {
+	for ; s != nil; s = s.parent {
+		if n.Table.O == "" {
+			if c, ok := s.side.lookup(n.Name.L); ok {
+				return c, true
+			}
+			for _, r := range s.refs {
+				// An alias may hide in what Shunt doesn't know the columns of;
+				// and two tables with the name make it ambiguous.
+				if r.table == nil || r.table.IsView || r.table.Column(n.Name.L) != nil {
+					return column{}, false
+				}
+			}
+			continue
+		}
+		var found *ref
+		for _, r := range s.refs {
+			if !a.sameName(r.alias, n.Table.O) || n.Schema.O != "" && !a.sameName(r.schema, n.Schema.O) {
+				continue
+			}
+			if found != nil {
+				return column{}, false
+			}
+			found = r
+		}
+		if found == nil {
+			continue
+		}
+		if found.table == nil {
+			return column{}, false
+		}
+		c := found.table.Column(n.Name.L)
+		return column{found, c}, c != nil
+	}
+	return column{}, false
+}
+
+func (a *analysis) sameName(x, y string) bool {
+	return x == y || a.cat.LowerCaseNames && strings.EqualFold(x, y)
+}
+
+// expressions looks through expressions for subqueries and for what can't be
+// served.
+func (a *analysis) expressions(s *scope, nodes ...ast.Node) {
+	for _, n := range nodes {
+		if !isNil(n) {
+			n.Accept(&expressionVisitor{a, s})
+		}
+	}
+}
+
+// isNil sees through typed nil pointers of the AST's optional parts.
+func isNil(n ast.Node) bool {
+	switch n := n.(type) {
+	case nil:
+		return true
+	case *ast.FieldList:
+		return n == nil
+	case *ast.GroupByClause:
+		return n == nil
+	case *ast.HavingClause:
+		return n == nil
+	case *ast.OrderByClause:
+		return n == nil
+	case *ast.Limit:
+		return n == nil
+	}
+	return false
+}
+
+type expressionVisitor struct {
+	a *analysis
+	s *scope
+}
+
+func (v *expressionVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.SubqueryExpr:
+		v.a.subqueries = true
+		v.a.query(n.Query, v.s, true)
+		return n, true
+	case *ast.SelectStmt, *ast.SetOprStmt:
+		v.a.subqueries = true
+		v.a.query(n, v.s, true)
+		return n, true
+	case *ast.FuncCallExpr:
+		v.a.function(n.FnName.L)
+	case *ast.VariableExpr:
+		if n.Value != nil {
+			v.a.refuse(notSupported("assigning a user variable inside of a statement (@%s :=) is not supported yet: use SET @%s = ...", n.Name, n.Name))
+		} else {
+			v.a.setVolatile(map[bool]string{true: "@@", false: "@"}[n.IsSystem] + n.Name)
+		}
+	}
+	return n, false
+}
+
+func (v *expressionVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+func (a *analysis) setVolatile(name string) {
+	if a.volatile == "" {
+		a.volatile = name
+	}
+}
+
+func (a *analysis) function(name string) {
+	if e := refusedFunction(name); e != nil {
+		a.refuse(e)
+	}
+	if volatileFunction(name) {
+		a.setVolatile(strings.ToUpper(name) + "()")
+	}
+}
+
+// refusedFunction names functions whose answer depends on the server
+// connection, which changes from statement to statement.
+func refusedFunction(name string) *Error {
+	switch strings.ToLower(name) {
+	case "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock":
+		return notSupported("%s() is not supported yet: shard connections are pooled, and the lock would stay with one; use a row with SELECT ... FOR UPDATE", strings.ToUpper(name))
+	case "row_count", "found_rows":
+		return notSupported("%s() is not supported yet: shard connections are pooled; use the count that the client library reports", strings.ToUpper(name))
+	}
+	return nil
+}
+
+// volatileFunction names functions whose value may differ from shard to shard.
+func volatileFunction(name string) bool {
+	switch strings.ToLower(name) {
+	case "rand", "uuid", "uuid_short", "uuid_v4", "uuid_v7", "sys_guid", "random_bytes", "now", "sysdate", "current_timestamp", "curdate", "current_date", "curtime",
+		"current_time", "localtime", "localtimestamp", "utc_date", "utc_time", "utc_timestamp", "unix_timestamp",
+		"connection_id", "user", "current_user", "session_user", "system_user", "current_role", "last_insert_id",
+		"version", "sleep", "load_file", "database", "schema", "encrypt", "nextval", "lastval", "setval":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,517 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// fanOut bounds the keys of a range; more scatter.
+const fanOut = 1000
+
+// maxLookups bounds the lookups of one statement.
+const maxLookups = 10_000
+
+// binder evaluates condition trees for given parameter values.
+type binder struct {
+	cat      *catalog.Catalog
+	settings Settings
+	params   []keys.Value
+	ix       Indexes
+	lookups  int
+	reached  map[*ref]reach
+}
+
+// reach is where the rows of one reference that count may be.
+type reach struct {
+	set catalog.ShardSet
+	// used says by what the set was bounded.
+	used []access
+	// doubts say why what looks like a bound was not used.
+	doubts []string
+}
+
+// access is one bound that was used.
+type access struct {
+	index *catalog.Index // nil: shard key
+	text  string
+	// probe is the one full key that was looked up, if it was one.
+	probe *Probe
+	// spread is a key to choose a shard by where no shard is left.
+	spread []byte
+	// never: the condition is true for no row.
+	never bool
+}
+
+// reach evaluates a reference's conditions once.
+func (b *binder) reach(r *ref) reach {
+	if got, ok := b.reached[r]; ok {
+		return got
+	}
+	var out reach
+	switch {
+	case r.table == nil:
+	case r.table.IsView:
+		out.set = r.table.Shards
+	case r.table.Placement == catalog.Reference:
+	case r.table.Placement == catalog.Single:
+		out.set = r.table.Shards
+	default:
+		out = b.eval(r.table, r.tree)
+	}
+	if b.reached == nil {
+		b.reached = map[*ref]reach{}
+	}
+	b.reached[r] = out
+	return out
+}
+
+// eval says which shards may hold rows that satisfy the tree.
+func (b *binder) eval(t *catalog.Table, n *cnode) reach {
+	switch n.op {
+	case opAll:
+		return reach{set: t.Shards}
+	case opNone:
+		return reach{used: []access{{text: "a condition that is never true", never: true}}}
+	case opOr:
+		var out reach
+		for _, k := range n.kids {
+			r := b.eval(t, k)
+			out.doubts = append(out.doubts, r.doubts...)
+			if len(r.used) == 0 { // no bound in this branch, so none at all
+				return reach{set: t.Shards, doubts: out.doubts}
+			}
+			out.set = out.set.Union(r.set)
+			out.used = mergeAccess(out.used, r.used)
+		}
+		for i := range out.used {
+			out.used[i].probe = nil // none decides by itself
+		}
+		return out
+	case opAnd:
+		return b.evalAnd(t, n.kids)
+	default:
+		return b.evalAnd(t, []*cnode{n})
+	}
+}
+
+const maxAccess = 4 // bounds that a reason names
+
+func mergeAccess(to, from []access) []access {
+	for _, a := range from {
+		if len(to) < maxAccess {
+			to = append(to, a)
+			continue
+		}
+		seen := false
+		for _, x := range to {
+			seen = seen || x.index == a.index
+		}
+		if !seen {
+			to = append(to, a)
+		}
+	}
+	return to
+}
+
+// evalAnd intersects all bounds of a conjunction. What is in doubt for these
+// values is left out, which leaves the others as they are.
+func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
+	out := reach{set: t.Shards}
+	preds := map[*catalog.Column][]*cnode{}
+	for _, k := range kids {
+		switch k.op {
+		case opIn, opRange, opLike:
+			if b.never(k) {
+				return reach{used: []access{{text: k.col.Name + " compared with NULL", never: true}}}
+			}
+			preds[k.col] = append(preds[k.col], k)
+		case opAll, opNone, opAnd, opOr: // no predicate of one column
+		}
+	}
+	narrow := func(set catalog.ShardSet, a access) {
+		out.set = out.set.Intersect(set)
+		out.used = append(out.used, a)
+	}
+	if t.Placement == catalog.Hash && t.ShardKey != nil {
+		for _, p := range preds[t.ShardKey] {
+			if p.op != opIn {
+				continue
+			}
+			set, text, ok := b.byShardKey(t, p)
+			if ok {
+				narrow(set, access{text: text})
+			} else {
+				out.doubts = append(out.doubts, fmt.Sprintf("the comparison of the shard key %s.%s is not exact for this type of value", t.Name, t.ShardKey.Name))
+			}
+		}
+	}
+	if out.set.Len() <= 1 {
+		return out
+	}
+	// Branches first: an OR by shard key costs no lookup.
+	for _, k := range kids {
+		if k.op == opOr || k.op == opAnd {
+			r := b.eval(t, k)
+			out.doubts = append(out.doubts, r.doubts...)
+			if len(r.used) > 0 {
+				out.set = out.set.Intersect(r.set)
+				out.used = mergeAccess(out.used, r.used)
+			}
+		}
+	}
+	if t.Differs != "" {
+		if len(t.Indexes) > 0 {
+			out.doubts = append(out.doubts, "the shards disagree about the table's columns ("+t.Differs+"), so its indexes are not used")
+		}
+		return out
+	}
+	for _, ix := range t.Indexes {
+		if out.set.Len() <= 1 {
+			break
+		}
+		if len(preds[ix.Columns[0]]) == 0 {
+			continue
+		}
+		if !ix.Usable() {
+			out.doubts = append(out.doubts, ix.Name+" is "+string(ix.Status))
+			continue
+		}
+		set, a, doubt, ok := b.byIndex(t, ix, preds)
+		if ok {
+			narrow(set, a)
+		} else {
+			out.doubts = append(out.doubts, doubt)
+		}
+	}
+	return out
+}
+
+// never reports a predicate that is true for no row: col = NULL, col < NULL.
+func (b *binder) never(p *cnode) bool {
+	isNull := func(o *operand) bool {
+		if o == nil {
+			return false
+		}
+		v, _, ok := o.resolve(b.params)
+		return ok && v.IsNull()
+	}
+	switch p.op {
+	case opIn:
+		if p.nullSafe {
+			return false
+		}
+		for i := range p.values {
+			if !isNull(&p.values[i]) {
+				return false
+			}
+		}
+		return true
+	case opRange:
+		return isNull(p.lo) || isNull(p.hi)
+	case opLike:
+		return isNull(p.prefix)
+	default:
+		return false
+	}
+}
+
+// padDoubt: under PAD_CHAR_TO_FULL_LENGTH a CHAR column compares with its
+// trailing spaces, which keys don't have.
+func (b *binder) padDoubt(c *catalog.Column) bool {
+	return b.settings.PadCharToFullLength && baseType(c.Type) == "char"
+}
+
+// equalKeys gives the component of each value of an opIn. ok is false in any
+// doubt about any value.
+func (b *binder) equalKeys(p *cnode) (out [][]byte, vals []keys.Value, ok bool) {
+	codec, err := codecOf(b.cat, p.col)
+	if err != nil || b.padDoubt(p.col) {
+		return nil, nil, false
+	}
+	var cl class
+	seen := map[string]bool{}
+	for _, o := range p.values {
+		v, c, ok := o.resolve(b.params)
+		if !ok || !joinClass(&cl, c) {
+			return nil, nil, false
+		}
+		if v.IsNull() {
+			if p.nullSafe {
+				return nil, nil, false
+			}
+			continue
+		}
+		if c == classString && (p.row || len(p.values) > 1) && p.col.Charset == "" && longText(v) {
+			return nil, nil, false
+		}
+		k, ok := codec.Equal(nil, v)
+		if !ok {
+			return nil, nil, false
+		}
+		if !seen[string(k)] {
+			seen[string(k)] = true
+			out, vals = append(out, k), append(vals, v)
+		}
+	}
+	return out, vals, true
+}
+
+// longText finds a text whose number a double does not hold exactly. A list or
+// row may compare texts with a number as doubles, where `=` alone makes a number
+// of the text first: id IN ('9007199254740993', 'x') finds 9007199254740992.
+func longText(v keys.Value) bool {
+	text, _, ok := stringValue(v)
+	return !ok || len(text) > 15 && !strings.ContainsAny(string(text), "-: ")
+}
+
+func (b *binder) byShardKey(t *catalog.Table, p *cnode) (set catalog.ShardSet, text string, ok bool) {
+	ks, vals, ok := b.equalKeys(p)
+	if !ok {
+		return set, "", false
+	}
+	for _, k := range ks {
+		set.Add(b.cat.ShardOf(k))
+	}
+	return set.Intersect(t.Shards), t.Name + "." + p.col.Name + valuesText(vals), true
+}
+
+func valuesText(vals []keys.Value) string {
+	switch len(vals) {
+	case 1:
+		return " = " + shortLiteral(vals[0])
+	default:
+		return fmt.Sprintf(" IN (%d values)", len(vals))
+	}
+}
+
+func shortLiteral(v keys.Value) string {
+	s := strings.TrimPrefix(v.Literal(), "_utf8mb4")
+	if r := []rune(s); len(r) > 64 {
+		s = string(r[:60]) + "..."
+	}
+	return s
+}
+
+// byIndex looks keys up: full keys one by one, a prefix of the columns or a
+// range on the next one as a range of keys.
+func (b *binder) byIndex(t *catalog.Table, ix *catalog.Index, preds map[*catalog.Column][]*cnode) (set catalog.ShardSet, a access, doubt string, ok bool) {
+	prefixes := [][]byte{nil}
+	components := [][][]byte{nil} // of each prefix
+	var shown []string
+	var probe []keys.Value
+	depth := 0
+	for ; depth < len(ix.Columns); depth++ {
+		ks, vals, found := b.bestIn(preds[ix.Columns[depth]], maxValues/len(prefixes))
+		if !found {
+			break
+		}
+		next := make([][]byte, 0, len(prefixes)*len(ks))
+		parts := make([][][]byte, 0, cap(next))
+		for i, p := range prefixes {
+			for _, k := range ks {
+				next = append(next, append(append(make([]byte, 0, len(p)+len(k)), p...), k...))
+				parts = append(parts, append(slices.Clip(components[i]), k))
+			}
+		}
+		prefixes, components = next, parts
+		shown = append(shown, ix.Columns[depth].Name+valuesText(vals))
+		if len(vals) == 1 {
+			probe = append(probe, vals[0])
+		}
+		if len(prefixes) == 0 {
+			break
+		}
+	}
+	a = access{index: ix}
+	if len(prefixes) == 0 {
+		a.text = ix.Name + ": an empty list"
+		return set, a, "", true
+	}
+	a.spread = prefixes[0]
+	unusable := func(err error) (catalog.ShardSet, access, string, bool) {
+		return set, access{}, fmt.Sprintf("%s can't be read now (%v)", ix.Name, err), false
+	}
+	if depth == len(ix.Columns) {
+		if b.lookups += len(prefixes); b.lookups > maxLookups {
+			return set, access{}, ix.Name + " would need too many lookups", false
+		}
+		for i, k := range prefixes {
+			s, err := b.ix.Lookup(ix, k, components[i])
+			if err != nil {
+				return unusable(err)
+			}
+			set = set.Union(s)
+		}
+		a.text = ix.Name + " (" + strings.Join(shown, ", ") + ")"
+		if len(prefixes) == 1 && len(probe) == len(ix.Columns) {
+			a.probe = &Probe{Index: ix, Key: prefixes[0], Values: probe}
+		}
+		return set, a, "", true
+	}
+	lo, hi, text := b.bounds(preds[ix.Columns[depth]])
+	if depth == 0 && lo == nil && hi == nil {
+		return set, access{}, "the comparison of " + t.Name + "." + ix.Columns[0].Name + " is not exact for this type of value or has too many of them, so " + ix.Name + " is not used", false
+	}
+	if text != "" {
+		shown = append(shown, ix.Columns[depth].Name+" "+text)
+	}
+	if b.lookups += len(prefixes); b.lookups > maxLookups {
+		return set, access{}, ix.Name + " would need too many lookups", false
+	}
+	for _, p := range prefixes {
+		from := append(append([]byte(nil), p...), lo...)
+		var to []byte
+		if hi != nil {
+			to = append(append([]byte(nil), p...), hi...)
+		} else if len(p) > 0 {
+			to = keys.Successor(p)
+		}
+		if to != nil && string(from) >= string(to) {
+			continue // BETWEEN 5 AND 1
+		}
+		s, within, err := b.ix.Range(ix, from, to, max(1, fanOut/len(prefixes)))
+		if err != nil {
+			return unusable(err)
+		}
+		if !within {
+			return set, access{}, fmt.Sprintf("more than %d keys of %s are in the range", fanOut, ix.Name), false
+		}
+		set = set.Union(s)
+	}
+	a.text = ix.Name + " (" + strings.Join(shown, ", ") + ")"
+	return set, a, "", true
+}
+
+// bestIn chooses the equality with the fewest values.
+func (b *binder) bestIn(preds []*cnode, limit int) (ks [][]byte, vals []keys.Value, found bool) {
+	for _, p := range preds {
+		if p.op != opIn {
+			continue
+		}
+		k, v, ok := b.equalKeys(p)
+		if ok && len(k) <= limit && (!found || len(k) < len(ks)) {
+			ks, vals, found = k, v, true
+		}
+	}
+	return ks, vals, found
+}
+
+// bounds intersects the ranges on one column: components from lo (included) to
+// hi (excluded), nil for open.
+func (b *binder) bounds(preds []*cnode) (lo, hi []byte, text string) {
+	for _, p := range preds {
+		if p.op != opRange && p.op != opLike {
+			continue
+		}
+		codec, err := codecOf(b.cat, p.col)
+		if err != nil || b.padDoubt(p.col) {
+			continue
+		}
+		var from, to []byte
+		if p.op == opLike {
+			v, c, ok := p.prefix.resolve(b.params)
+			if !ok || c != classString {
+				continue
+			}
+			pattern, ok := patternPrefix(v)
+			if !ok {
+				continue
+			}
+			if from, to, ok = codec.LikePrefix(pattern); !ok {
+				continue
+			}
+			text = "LIKE " + shortLiteral(v)
+		} else {
+			var cl class
+			ok := true
+			bound := func(o *operand) []byte {
+				if o == nil {
+					return nil
+				}
+				v, c, have := o.resolve(b.params)
+				if !have || v.IsNull() || !joinClass(&cl, c) {
+					ok = false
+					return nil
+				}
+				k, fine := codec.Order(nil, v)
+				ok = ok && fine
+				return k
+			}
+			from = bound(p.lo)
+			if top := bound(p.hi); top != nil {
+				// Also for `<`: a cut key stands for longer values too.
+				to = keys.Successor(top)
+			}
+			if !ok {
+				continue
+			}
+			text = "in a range"
+		}
+		if from != nil && (lo == nil || string(from) > string(lo)) {
+			lo = from
+		}
+		if to != nil && (hi == nil || string(to) < string(hi)) {
+			hi = to
+		}
+	}
+	return lo, hi, text
+}
+
+// describe makes Access and Reason of what a reach was found by.
+func (b *binder) describe(r reach, t *catalog.Table, final catalog.ShardSet) (how, reason string) {
+	if len(r.used) == 0 {
+		how = "scatter"
+		reason = "no condition bounds the shard key or an indexed column of " + t.Name
+		if t.Placement == catalog.Single {
+			how, reason = "single", t.Name+" is on one shard"
+		}
+	} else {
+		var hows, texts []string
+		seen := map[string]bool{}
+		for _, u := range r.used {
+			h := "shard_key"
+			switch {
+			case u.index != nil:
+				h = "index:" + u.index.Name
+			case u.never:
+				h = "single"
+			}
+			if !seen[h] && (h != "single" || len(r.used) == 1) {
+				seen[h] = true
+				hows = append(hows, h)
+			}
+			if len(texts) < maxAccess {
+				texts = append(texts, u.text)
+			}
+		}
+		how, reason = strings.Join(hows, ","), strings.Join(texts, " and ")
+	}
+	reason += fmt.Sprintf(": %d shard%s of %d", final.Len(), plural(final.Len()), b.cat.All.Len())
+	for i, d := range r.doubts {
+		if i == maxAccess {
+			break
+		}
+		reason += "; " + d
+	}
+	return how, reason
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// patternPrefix is the part of a LIKE pattern before its first wildcard.
+func patternPrefix(v keys.Value) (keys.Value, bool) {
+	text, charset, ok := stringValue(v)
+	if !ok {
+		return v, false
+	}
+	return keys.String(likePrefix(text), charset), true
+}

@@ -1,0 +1,372 @@
+package planner
+
+import (
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// writeAction is UPDATE or DELETE, sent as it is to the shards of its route.
+type writeAction struct {
+	sql     string
+	q       *queryRoute
+	targets []*writeTarget
+	delete  bool
+	// everywhere: the target is a reference table, and all its copies change.
+	everywhere bool
+}
+
+// writeTarget is one table whose rows a statement changes.
+type writeTarget struct {
+	ref  *ref
+	sets []assignment // UPDATE
+}
+
+// planUpdate plans UPDATE.
+func (a *analysis) planUpdate(n *ast.UpdateStmt) (*Rows, *Error) {
+	s := a.writeScope(n.With, n.TableRefs, n.Where, n.Order, n.Limit)
+	if a.err != nil {
+		return nil, a.err
+	}
+	for _, r := range s.refs {
+		if r.system || r.table != nil && r.table.IsView {
+			return nil, notSupported("UPDATE of the view or system table %s is not supported: name its table, or send it to one shard with /* shunt: shard=NAME */", r.alias)
+		}
+	}
+	act := &writeAction{sql: a.st.src}
+	for _, x := range n.List {
+		a.expressions(s, x.Expr)
+		c, ok := a.resolve(x.Column, s)
+		if !ok || c.ref.scope != s {
+			return nil, a.unresolved(x.Column, s)
+		}
+		var t *writeTarget
+		for _, y := range act.targets {
+			if y.ref == c.ref {
+				t = y
+			}
+		}
+		if t == nil {
+			t = &writeTarget{ref: c.ref}
+			act.targets = append(act.targets, t)
+		}
+		as := assignment{col: c.col, value: a.st.evalExpr(x.Expr)}
+		if src, ok := a.columnOf(x.Expr, s); ok && src == c {
+			as.self = true
+		}
+		t.sets = append(t.sets, as)
+	}
+	act.q = a.routeOf(s, limitSpoils("UPDATE", n.Limit, n.Order))
+	return a.finishWrite(Update, act)
+}
+
+// planDelete plans DELETE.
+func (a *analysis) planDelete(n *ast.DeleteStmt) (*Rows, *Error) {
+	s := a.writeScope(n.With, n.TableRefs, n.Where, n.Order, n.Limit)
+	if a.err != nil {
+		return nil, a.err
+	}
+	act := &writeAction{sql: a.st.src, delete: true}
+	if n.Tables != nil {
+		for _, t := range n.Tables.Tables {
+			var found *ref
+			for _, r := range s.refs {
+				if a.sameName(r.alias, t.Name.O) && (t.Schema.O == "" || a.sameName(r.schema, t.Schema.O)) {
+					if found != nil {
+						return nil, notSupported("DELETE from %s, which names two tables here, is not supported yet: give them aliases", t.Name.O)
+					}
+					found = r
+				}
+			}
+			if found == nil || found.table == nil {
+				return nil, &Error{Code: 1109, State: "42S02", Message: "Unknown table '" + t.Name.O + "' in MULTI DELETE"}
+			}
+			act.targets = append(act.targets, &writeTarget{ref: found})
+		}
+	} else if len(s.refs) == 1 {
+		act.targets = []*writeTarget{{ref: s.refs[0]}}
+	}
+	act.q = a.routeOf(s, limitSpoils("DELETE", n.Limit, n.Order))
+	return a.finishWrite(Delete, act)
+}
+
+// limitSpoils: LIMIT counts rows over all shards, which no shard can.
+func limitSpoils(verb string, l *ast.Limit, o *ast.OrderByClause) string {
+	switch {
+	case l != nil:
+		return verb + " with LIMIT"
+	case o != nil:
+		return verb + " with ORDER BY"
+	}
+	return ""
+}
+
+func (a *analysis) writeScope(w *ast.WithClause, refs *ast.TableRefsClause, where ast.ExprNode, order *ast.OrderByClause, limit *ast.Limit) *scope {
+	s := &scope{}
+	if a.st.setVar {
+		a.refuse(refuseSetVar())
+	}
+	a.with(w, s)
+	if refs != nil && refs.TableRefs != nil {
+		s.side = a.join(refs.TableRefs, s)
+	}
+	s.where = conjuncts(where, s, nil)
+	if where != nil {
+		a.expressions(s, where)
+	}
+	a.expressions(s, order, limit)
+	return s
+}
+
+func (a *analysis) unresolved(c *ast.ColumnName, s *scope) *Error {
+	if len(s.refs) == 1 && s.refs[0].table != nil && !s.refs[0].table.IsView {
+		return unknownColumn(c.Name.O, "field list")
+	}
+	return notSupported("which table the column %s of SET belongs to is not known to Shunt: qualify it with the table's name", c.Name.O)
+}
+
+func (a *analysis) finishWrite(kind Kind, act *writeAction) (*Rows, *Error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	if len(act.targets) == 0 {
+		return nil, notSupported("this form of %s is not supported yet: send it to one shard with /* shunt: shard=NAME */", verbOf(kind))
+	}
+	many := len(a.cat.Shards) > 1
+	for _, t := range act.targets {
+		r := t.ref
+		switch {
+		case r.system:
+			return nil, notSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", r.schema)
+		case r.table == nil || r.table.IsView:
+			return nil, notSupported("%s of the view or derived table %s is not supported yet: name its table", verbOf(kind), r.alias)
+		}
+		if r.reference() && r.table.Shards.Len() > 1 && many {
+			act.everywhere = true
+		}
+	}
+	for _, t := range act.targets {
+		var set []*catalog.Column
+		for _, s := range t.sets {
+			if !s.self {
+				set = append(set, s.col)
+			}
+		}
+		if !act.delete && len(set) == 0 {
+			continue
+		}
+		if err := movesChildren(t.ref.table, set, act.delete, map[*catalog.Table]bool{}); err != nil {
+			return nil, err
+		}
+	}
+	if act.everywhere {
+		for _, r := range a.refs {
+			if r.table == nil || !r.reference() {
+				return nil, notSupported("%s of the reference table %s by the rows of other tables would change each copy in another way: read the rows first and name them by literals", verbOf(kind), act.targets[0].ref.table.Name)
+			}
+		}
+		t := act.targets[0].ref.table
+		if a.volatile != "" {
+			return nil, refuseVolatile(a.volatile, t)
+		}
+		if act.q.spoils != "" {
+			return nil, notSupported("%s of the reference table %s might change other rows in each copy: name the rows in WHERE", act.q.spoils, t.Name)
+		}
+		for _, t := range act.targets {
+			for _, c := range t.ref.table.Columns {
+				if kind == Update && c.OnUpdate && !assigns(t.sets, c) {
+					return nil, refuseVolatile("ON UPDATE of "+c.Name, t.ref.table)
+				}
+			}
+			for _, s := range t.sets {
+				if s.value.kind == defaulted && s.col.DefaultExpr {
+					return nil, refuseVolatile("the default of "+s.col.Name, t.ref.table)
+				}
+			}
+		}
+	}
+	return a.rows(kind, act), nil
+}
+
+func assigns(sets []assignment, c *catalog.Column) bool {
+	for _, s := range sets {
+		if s.col == c {
+			return true
+		}
+	}
+	return false
+}
+
+func verbOf(k Kind) string {
+	switch k {
+	case Insert:
+		return "INSERT"
+	case Replace:
+		return "REPLACE"
+	case Update:
+		return "UPDATE"
+	case Delete:
+		return "DELETE"
+	default:
+		return "this"
+	}
+}
+
+func (w *writeAction) bind(b *binder) (*Bound, error) {
+	r := w.q.route(b)
+	if w.everywhere {
+		set := w.targets[0].ref.table.Shards
+		for _, t := range w.targets {
+			set = set.Intersect(t.ref.table.Shards)
+		}
+		r = routed{set: set, how: "reference", reason: w.targets[0].ref.table.Name + " is on every shard: each copy changes"}
+	}
+	e := newEffects(b)
+	for _, t := range w.targets {
+		if w.delete {
+			t.deleted(e, r.set)
+			continue
+		}
+		if err := t.keepsShard(b); err != nil {
+			return nil, err
+		}
+		t.updated(e, r.set)
+	}
+	out := sendTo(r.set, w.sql)
+	out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
+	e.into(out)
+	return out, nil
+}
+
+// pinned gives the component that the WHERE says a column has, for all rows
+// that the statement changes: col = literal among its conjuncts.
+func (t *writeTarget) pinned(b *binder, c *catalog.Column) (component, *cnode) {
+	kids := []*cnode{t.ref.tree}
+	if t.ref.tree.op == opAnd {
+		kids = t.ref.tree.kids
+	}
+	for _, k := range kids {
+		if k.op != opIn || k.col != c {
+			continue
+		}
+		if keys, _, ok := b.equalKeys(k); ok && len(keys) == 1 {
+			return component{key: keys[0]}, k
+		}
+	}
+	return component{}, nil
+}
+
+// keepsShard refuses SET of the shard key, but for the value that WHERE says it
+// has, which frameworks write that save all of a row's columns.
+func (t *writeTarget) keepsShard(b *binder) *Error {
+	table := t.ref.table
+	if table.Placement != catalog.Hash || table.ShardKey == nil || table.Shards.Len() == 1 {
+		return nil
+	}
+	for _, s := range t.sets {
+		if s.col == table.ShardKey && !s.self && !t.same(b, s) {
+			return refuseShardKey(table)
+		}
+	}
+	return nil
+}
+
+// same reports an assignment of the value that WHERE pins the column to.
+func (t *writeTarget) same(b *binder, s assignment) bool {
+	was, _ := t.pinned(b, s.col)
+	e := &effects{b: b}
+	will := e.stored(s.col, s.value)
+	return was.key != nil && will.key != nil && !will.null && string(was.key) == string(will.key)
+}
+
+// deleted: no key arises; entries of the rows that go are stale.
+func (t *writeTarget) deleted(e *effects, set catalog.ShardSet) {
+	table := t.ref.table
+	t.verify(e, set, "DELETE", table.Indexes, nil)
+	e.triggers(table, set, "DELETE")
+	e.deletes(table, set)
+}
+
+// verify asks for the look at entries that may be stale: those of the keys that
+// WHERE names, where it names one full key, else the whole table's.
+func (t *writeTarget) verify(e *effects, set catalog.ShardSet, operation string, indexes []*catalog.Index, columns []string) {
+	table := t.ref.table
+	var scan []*catalog.Index
+	for _, ix := range indexes {
+		if p, ok := t.fullKey(e.b, ix); ok && table.Differs == "" {
+			e.maintain = append(e.maintain, Maintenance{
+				Table: table, Operation: operation, Shards: set,
+				Indexes: []*catalog.Index{ix}, Columns: columns, Keys: []Probe{p},
+			})
+			continue
+		}
+		scan = append(scan, ix)
+	}
+	e.maintainIndexes(table, operation, set, scan, columns)
+}
+
+// fullKey is the one key of an index that all changed rows have.
+func (t *writeTarget) fullKey(b *binder, ix *catalog.Index) (Probe, bool) {
+	p := Probe{Index: ix}
+	for _, c := range ix.Columns {
+		comp, k := t.pinned(b, c)
+		if comp.key == nil {
+			return p, false
+		}
+		_, vals, _ := b.equalKeys(k)
+		p.Key = append(p.Key, comp.key...)
+		p.Values = append(p.Values, vals[0])
+	}
+	return p, true
+}
+
+// updated adds or marks the keys that an UPDATE makes. A key is known where
+// each of its columns is set to a literal or pinned by WHERE.
+func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
+	table := t.ref.table
+	assigned := lastAssignments(t.sets)
+	changed := make([]*catalog.Column, 0, len(assigned))
+	moves := false
+	for c, s := range assigned {
+		if s != nil && (s.self || t.same(e.b, *s) && hasColumn(table.PrimaryKey, c)) {
+			continue
+		}
+		changed = append(changed, c)
+		moves = moves || hasColumn(table.PrimaryKey, c)
+	}
+	if moves {
+		// A scan that resumes after the primary key that it saw last would
+		// miss a row that moved from after it to before it: see
+		// touchesPrimaryKey.
+		e.markAll(table, set, "UPDATE")
+	}
+	var affected []*catalog.Index
+	for _, ix := range table.Indexes {
+		touched := false
+		for _, c := range ix.Columns {
+			touched = touched || hasColumn(changed, c) || c.Generated || c.OnUpdate && !assigns(t.sets, c)
+		}
+		if !touched {
+			continue
+		}
+		affected = append(affected, ix)
+		comps := make([]component, len(ix.Columns))
+		for k, c := range ix.Columns {
+			s, set := assigned[c]
+			switch {
+			case c.Generated || c.OnUpdate && !set:
+			case set && s == nil: // assigned twice
+			case set && !s.self:
+				comps[k] = e.stored(c, s.value)
+			default:
+				comps[k], _ = t.pinned(e.b, c)
+			}
+		}
+		for id := range set.All {
+			e.row(ix, id, comps, "UPDATE")
+		}
+	}
+	t.verify(e, set, "UPDATE", affected, columnNames(changed))
+	e.triggers(table, set, "UPDATE")
+	e.updates(table, changed, set)
+}
