@@ -1,0 +1,301 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// ErrUnknownIndex: there is no such virtual index.
+var ErrUnknownIndex = errors.New("no such virtual index")
+
+// CreateIndex makes a virtual index and enqueues its build; it returns when the
+// index is published, so that writes maintain it. partitions 0: 1.
+func (x *Indexer) CreateIndex(ctx context.Context, schema, table, name string, columns []string, partitions int) error {
+	x.admin.Lock()
+	defer x.admin.Unlock()
+	c := x.opts.Catalog()
+	if c == nil {
+		return errors.New("there is no catalog yet: no shard has answered")
+	}
+	t := c.Table(schema, table)
+	switch {
+	case t == nil || len(t.Columns) == 0 && !t.IsView:
+		return fmt.Errorf("table %s.%s is not known", schema, table)
+	case t.IsView:
+		return fmt.Errorf("%s.%s is a view", schema, table)
+	case t.Placement == catalog.Reference:
+		return fmt.Errorf("table %s is on every shard, so a virtual index has nothing to tell", table)
+	case t.Differs != "":
+		return fmt.Errorf("table %s is not the same on all shards: %s", table, t.Differs)
+	case len(columns) == 0:
+		return errors.New("a virtual index needs a column")
+	case t.Index(name) != nil:
+		return fmt.Errorf("create virtual index %s on %s: %w", name, table, storage.ErrIndexExists)
+	}
+	var names []string
+	for i, column := range columns {
+		col := t.Column(column)
+		if col == nil {
+			return fmt.Errorf("table %s has no column %s", table, column)
+		}
+		if _, err := x.codec(col, c.MariaDB); err != nil {
+			return fmt.Errorf("column %s can't be in a virtual index: %w", column, err)
+		}
+		if slices.ContainsFunc(columns[:i], func(have string) bool { return strings.EqualFold(have, column) }) {
+			return fmt.Errorf("column %s is named twice", column)
+		}
+		names = append(names, col.Name)
+	}
+	def, err := x.store.CreateIndex(storage.IndexDef{
+		Schema: t.Schema, Table: t.Name, Name: name, Columns: names, Partitions: partitions, Status: storage.Building,
+	})
+	if err != nil {
+		return err
+	}
+	// The build begins when every new plan maintains the index. If this fails
+	// the next start makes the job.
+	if err := x.opts.Publish(ctx); err != nil {
+		return fmt.Errorf("publish catalog: %w", err)
+	}
+	return x.enqueueBuild(def, "CREATE")
+}
+
+// find returns the definition of an index by its names.
+func (x *Indexer) find(schema, table, name string) (storage.IndexDef, error) {
+	for _, d := range x.store.Indexes() {
+		if strings.EqualFold(d.Name, name) && x.same(d.Schema, schema) && x.same(d.Table, table) {
+			return d, nil
+		}
+	}
+	return storage.IndexDef{}, fmt.Errorf("%s on %s.%s: %w", name, schema, table, ErrUnknownIndex)
+}
+
+// same compares names of schemas and tables as the servers do.
+func (x *Indexer) same(a, b string) bool {
+	if c := x.opts.Catalog(); c != nil && c.LowerCaseNames {
+		return strings.EqualFold(a, b)
+	}
+	return a == b
+}
+
+// DropIndex removes a virtual index; its entries are deleted in the background.
+func (x *Indexer) DropIndex(ctx context.Context, schema, table, name string) error {
+	x.admin.Lock()
+	defer x.admin.Unlock()
+	def, err := x.find(schema, table, name)
+	if err != nil {
+		return err
+	}
+	return x.drop(ctx, def)
+}
+
+func (x *Indexer) drop(ctx context.Context, def storage.IndexDef) error {
+	if err := x.dismiss(ctx, def.ID); err != nil {
+		return err
+	}
+	if err := x.store.DropIndex(def.ID); err != nil && !errors.Is(err, storage.ErrNoIndex) {
+		return fmt.Errorf("drop virtual index %s: %w", def.Name, err)
+	}
+	if err := x.opts.Publish(ctx); err != nil {
+		return fmt.Errorf("publish catalog: %w", err)
+	}
+	return x.enqueueGarbage(def.Schema, def.Table)
+}
+
+func (x *Indexer) enqueueGarbage(schema, table string) error {
+	_, err := x.store.Enqueue(storage.Job{Type: storage.DropIndexJob, Schema: schema, Table: table, NotBefore: x.clock.Now()})
+	if err != nil {
+		return fmt.Errorf("enqueue deletion of old entries: %w", err)
+	}
+	return nil
+}
+
+// RebuildIndex builds the index anew; reads use the old entries meanwhile.
+func (x *Indexer) RebuildIndex(ctx context.Context, schema, table, name string) error {
+	x.admin.Lock()
+	defer x.admin.Unlock()
+	def, err := x.find(schema, table, name)
+	if err != nil {
+		return err
+	}
+	return x.rebuild(ctx, def, "REBUILD")
+}
+
+// rebuild opens a new building generation and enqueues its build. What an
+// older build has done is void: its scans did not fill this generation.
+func (x *Indexer) rebuild(ctx context.Context, def storage.IndexDef, operation string) error {
+	if err := x.dismiss(ctx, def.ID); err != nil {
+		return err
+	}
+	if err := x.store.StartBuild(def.ID, 0); err != nil {
+		return err
+	}
+	if def.Status == storage.Failed {
+		if err := x.setStatus(ctx, def.ID, storage.Building, ""); err != nil {
+			return err
+		}
+	}
+	return x.enqueueBuild(def, operation)
+}
+
+// dismiss ends the index's build jobs. A build that went on after a StartBuild
+// would finish a generation that it has not filled.
+func (x *Indexer) dismiss(ctx context.Context, id storage.IndexID) error {
+	builds := func(j *storage.Job) bool { return j.Type == storage.BuildIndex && slices.Contains(j.Indexes, id) }
+	x.work.mu.Lock()
+	x.work.dismissed = id // none starts from here on
+	x.work.mu.Unlock()
+	defer func() {
+		x.work.mu.Lock()
+		x.work.dismissed = 0
+		x.work.mu.Unlock()
+		x.work.wakeUp()
+	}()
+	if err := x.interrupt(ctx, builds); err != nil {
+		return err
+	}
+	for {
+		// Whatever its backoff, it is claimable in the far future.
+		j, err := x.store.Claim(x.work.name, leaseTime, x.clock.Now().AddDate(100, 0, 0), builds)
+		if err != nil {
+			return fmt.Errorf("end a superseded build: %w", err)
+		}
+		if j == nil {
+			return nil
+		}
+		if err := x.store.Finish(j.ID, x.work.name); err != nil {
+			return fmt.Errorf("end a superseded build: %w", err)
+		}
+	}
+}
+
+// interrupt cancels the running jobs that match, and waits for their ends.
+func (x *Indexer) interrupt(ctx context.Context, match func(*storage.Job) bool) error {
+	x.work.mu.Lock()
+	var hit []*run
+	for _, r := range x.work.runs {
+		if match(r.job) {
+			r.cancel(errDDL)
+			hit = append(hit, r)
+		}
+	}
+	x.work.mu.Unlock()
+	for _, r := range hit {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (x *Indexer) setStatus(ctx context.Context, id storage.IndexID, s storage.Status, why string) error {
+	if err := x.store.UpdateIndex(id, func(d *storage.IndexDef) { d.Status, d.Error = s, why }); err != nil {
+		return fmt.Errorf("update index: %w", err)
+	}
+	if err := x.opts.Publish(ctx); err != nil {
+		return fmt.Errorf("publish catalog: %w", err)
+	}
+	return nil
+}
+
+// RepartitionIndex changes the number of partitions, online. It returns when
+// the entries have moved.
+func (x *Indexer) RepartitionIndex(ctx context.Context, schema, table, name string, partitions int) error {
+	x.admin.Lock()
+	def, err := x.find(schema, table, name)
+	x.admin.Unlock()
+	if err != nil {
+		return err
+	}
+	err = x.store.Repartition(ctx, def.ID, partitions, func(share float64) {
+		x.work.mu.Lock()
+		defer x.work.mu.Unlock()
+		x.work.notes[def.ID] = fmt.Sprintf("moving to %d partitions: %d %%", partitions, int(share*100))
+	})
+	x.work.mu.Lock()
+	delete(x.work.notes, def.ID)
+	x.work.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := x.opts.Publish(ctx); err != nil {
+		return fmt.Errorf("publish catalog: %w", err)
+	}
+	return x.enqueueGarbage(def.Schema, def.Table)
+}
+
+// EnableIndex lets reads use the index again: at once, or when its build is
+// finished.
+func (x *Indexer) EnableIndex(ctx context.Context, schema, table, name string) error {
+	x.admin.Lock()
+	defer x.admin.Unlock()
+	def, err := x.find(schema, table, name)
+	switch {
+	case err != nil:
+		return err
+	case def.Status == storage.Failed:
+		return fmt.Errorf("virtual index %s has failed (%s): rebuild it", name, def.Error)
+	case def.Status != storage.Disabled:
+		return nil
+	case def.HasBuild || !def.Readable:
+		return x.setStatus(ctx, def.ID, storage.Building, "")
+	}
+	return x.setStatus(ctx, def.ID, storage.Ready, "")
+}
+
+// DisableIndex keeps the index up to date, but unused by reads.
+func (x *Indexer) DisableIndex(ctx context.Context, schema, table, name string) error {
+	x.admin.Lock()
+	defer x.admin.Unlock()
+	def, err := x.find(schema, table, name)
+	if err != nil {
+		return err
+	}
+	return x.setStatus(ctx, def.ID, storage.Disabled, def.Error)
+}
+
+// Status lists the indexes, sorted by schema, table and name.
+func (x *Indexer) Status() []Status {
+	stats, jobs := x.store.Stats(), x.store.Jobs()
+	var list []Status
+	for _, def := range x.store.Indexes() {
+		s := Status{Def: def, Progress: 1, Entries: stats.Indexes[def.ID].Entries, Unknown: catalog.ShardSet(stats.Indexes[def.ID].Unknown)}
+		for _, j := range jobs {
+			mine := slices.Contains(j.Indexes, def.ID) || slices.ContainsFunc(j.Keys, func(k storage.JobKey) bool { return k.Index == def.ID }) ||
+				j.Type == storage.Reconcile && j.Schema == def.Schema && j.Table == def.Table
+			if !mine {
+				continue
+			}
+			s.PendingJobs++
+			if j.Type == storage.BuildIndex {
+				s.Progress = math.Min(j.Progress, 1)
+				s.Waiting = j.Error
+			}
+		}
+		if def.HasBuild && s.Progress == 1 {
+			s.Progress = 0
+		}
+		x.work.mu.Lock()
+		if note := x.work.notes[def.ID]; note != "" {
+			s.Waiting = note
+		}
+		x.work.mu.Unlock()
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b Status) int {
+		return strings.Compare(a.Def.Schema+"\x00"+a.Def.Table+"\x00"+a.Def.Name, b.Def.Schema+"\x00"+b.Def.Table+"\x00"+b.Def.Name)
+	})
+	return list
+}
+
+// Jobs lists the jobs.
+func (x *Indexer) Jobs() []storage.Job { return x.store.Jobs() }

@@ -1,0 +1,322 @@
+package indexer
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// checkpoint is how far a build has come.
+type checkpoint struct {
+	// Since is an epoch that began when every new plan added to the building
+	// generation. What was registered earlier may not have.
+	Since storage.Epoch `json:"since"`
+	// Done are the shards that were scanned; After their bounds.
+	Done  catalog.ShardSet                  `json:"done"`
+	After map[catalog.ShardID]storage.Epoch `json:"after,omitempty"`
+	// Shard is being scanned; Key is the primary key up to which it is done.
+	Shard catalog.ShardID `json:"shard,omitempty"`
+	Key   [][]byte        `json:"key,omitempty"`
+	Rows  int             `json:"rows,omitempty"`
+}
+
+// building is one run of a build job.
+type building struct {
+	x  *Indexer
+	ix *catalog.Index
+	ck checkpoint
+	// save makes the checkpoint durable.
+	save func(checkpoint) error
+	// note says what the build waits for; "" for nothing.
+	note func(string)
+	// scanning is entered for each shard; the function returned leaves it.
+	scanning func(ctx context.Context, id catalog.ShardID) (func(), error)
+}
+
+// run scans the shards that are not done yet into the building generation and
+// makes that the readable one.
+//
+// Marks are left alone. A build that was resumed has read each shard in several
+// snapshots, and a row whose primary key changed in between may be in none of
+// them; the mark that such an UPDATE sets is cleared only by a scan that reads
+// the shard in one snapshot.
+func (b *building) run(ctx context.Context) error {
+	x, shards := b.x, b.ix.Table.Shards
+	if b.ck.Since == 0 {
+		since, err := x.store.Advance()
+		if err != nil {
+			return fmt.Errorf("advance epoch: %w", err)
+		}
+		b.ck.Since = since
+	}
+	if b.ck.After == nil {
+		b.ck.After = map[catalog.ShardID]storage.Epoch{}
+	}
+	for id := range shards.All {
+		if b.ck.Done.Has(id) {
+			continue
+		}
+		if err := b.shard(ctx, id); err != nil {
+			return fmt.Errorf("shard %s: %w", x.shardName(id), err)
+		}
+	}
+	// A transaction that opened its snapshot before a shard's scan did, and
+	// after Since, may still see rows that are gone from what was scanned. It
+	// must not read by the new generation.
+	for id := range shards.All {
+		if err := b.wait(ctx, id, b.ck.After[id]); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := x.store.FinishBuild(storage.IndexID(b.ix.ID)); err != nil && !errors.Is(err, storage.ErrNotBuilding) {
+		return fmt.Errorf("finish build: %w", err)
+	}
+	return nil
+}
+
+func (b *building) wait(ctx context.Context, id catalog.ShardID, min storage.Epoch) error {
+	if !b.x.tracker.Passed(id, min) {
+		b.note("waiting for open transactions")
+		defer b.note("")
+	}
+	return b.x.tracker.Wait(ctx, id, min)
+}
+
+func (b *building) shard(ctx context.Context, id catalog.ShardID) error {
+	x, t := b.x, b.ix.Table
+	// Writes that were planned before the index existed add nothing to it.
+	if err := b.wait(ctx, id, b.ck.Since); err != nil {
+		return err
+	}
+	leave, err := b.scanning(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	r, err := x.newReading(b.ix)
+	if err != nil {
+		return err
+	}
+	conn, err := x.connect(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	l, err := describe(ctx, conn, t, x.opts.Catalog().MariaDB)
+	if err != nil {
+		return err
+	}
+	bounds, err := x.openSnapshot(ctx, conn, id)
+	if err != nil {
+		return err
+	}
+	s := x.newScan(conn, t, bounds, []*reading{r})
+	defer s.adder.stop()
+	if l.ordered(b.ix.Columns) != "" || !resumable(t.PrimaryKey) {
+		err = s.read(ctx, l)
+	} else {
+		err = b.inKeyOrder(ctx, s)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.close(ctx); err != nil {
+		return err
+	}
+	if err := s.secure(); err != nil {
+		return err
+	}
+	x.counted(id, s)
+	b.ck.Done.Add(id)
+	b.ck.After[id] = bounds.after
+	b.ck.Shard, b.ck.Key = 0, nil
+	b.ck.Rows += s.rows
+	return b.save(b.ck)
+}
+
+// inKeyOrder reads the table by its primary key, so that a later run can go on
+// where this one ended.
+func (b *building) inKeyOrder(ctx context.Context, s *scan) error {
+	x, t, r := b.x, s.table, s.readings[0]
+	columns := union(append([]*catalog.Column(nil), t.PrimaryKey...), r.ix.Columns)
+	r.at = positions(r.ix.Columns, columns)
+	n := len(t.PrimaryKey)
+	sql := "SELECT " + quoteAll(columns) + " FROM " + quote(t.Schema) + "." + quote(t.Name)
+	if b.ck.Shard == s.bounds.shard && len(b.ck.Key) == n {
+		sql += " WHERE " + following(t.PrimaryKey, b.ck.Key)
+	}
+	sql += " ORDER BY " + quoteAll(t.PrimaryKey)
+	next := x.checkpointRows
+	err := s.conn.Stream(ctx, sql, func(row [][]byte) error {
+		if err := s.row(r, row); err != nil {
+			return err
+		}
+		if s.rows < next {
+			return nil
+		}
+		next = s.rows + x.checkpointRows
+		if err := s.secure(); err != nil {
+			return err
+		}
+		b.ck.Shard, b.ck.Key = s.bounds.shard, make([][]byte, n)
+		for i := range n {
+			b.ck.Key[i] = append([]byte{}, row[i]...)
+		}
+		return b.save(b.ck)
+	})
+	if err != nil {
+		return fmt.Errorf("read table: %w", err)
+	}
+	return s.flush()
+}
+
+// resumable reports whether `pk > value` with the text that a shard sent for a
+// value goes on exactly behind it. It does not for ENUM and SET (sorted by
+// number, compared by name) and for approximate numbers.
+func resumable(pk []*catalog.Column) bool {
+	for _, c := range pk {
+		if kindOf(c.Type) == opaque {
+			return false
+		}
+	}
+	return len(pk) > 0
+}
+
+type columnKind uint8
+
+const (
+	opaque columnKind = iota
+	number
+	chars
+	octets
+	moment
+)
+
+func kindOf(columnType string) columnKind {
+	name := strings.ToLower(columnType)
+	if i := strings.IndexAny(name, "( "); i >= 0 {
+		name = name[:i]
+	}
+	switch name {
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year":
+		return number
+	case "char", "varchar":
+		return chars
+	case "binary", "varbinary":
+		return octets
+	case "date", "datetime", "timestamp":
+		return moment
+	}
+	return opaque
+}
+
+// following is the condition for the rows behind a primary key. It is written
+// out because servers don't use an index for (a, b) > (x, y).
+func following(pk []*catalog.Column, values [][]byte) string {
+	var or []string
+	for i := range pk {
+		var and []string
+		for j := range i {
+			and = append(and, quote(pk[j].Name)+" = "+literal(pk[j], values[j]))
+		}
+		and = append(and, quote(pk[i].Name)+" > "+literal(pk[i], values[i]))
+		or = append(or, strings.Join(and, " AND "))
+	}
+	return "(" + strings.Join(or, ") OR (") + ")"
+}
+
+// literal writes a value as a shard sent it.
+func literal(c *catalog.Column, raw []byte) string {
+	switch kindOf(c.Type) {
+	case number:
+		return string(raw)
+	case octets:
+		return "x'" + hex.EncodeToString(raw) + "'"
+	case chars:
+		return "_utf8mb4 x'" + hex.EncodeToString(raw) + "'"
+	default:
+		return text(string(raw))
+	}
+}
+
+// restore goes on from a checkpoint; raw is empty for a new build.
+func (b *building) restore(raw []byte) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &b.ck); err != nil {
+		return fmt.Errorf("read checkpoint: %w", err)
+	}
+	return nil
+}
+
+// announce lets reads use an index whose build is finished, unless an operator
+// disabled it, and makes jobs for the marks that the build left.
+func (x *Indexer) announce(ctx context.Context, id storage.IndexID, operation string) error {
+	err := x.store.UpdateIndex(id, func(d *storage.IndexDef) {
+		if d.Status != storage.Disabled || strings.Contains(operation, opAudit) {
+			d.Status, d.Error = storage.Ready, ""
+		}
+		d.LastScan = x.clock.Now()
+	})
+	if err != nil {
+		return fmt.Errorf("update index: %w", err)
+	}
+	if err := x.opts.Publish(ctx); err != nil {
+		return fmt.Errorf("publish catalog: %w", err)
+	}
+	return x.enqueueMarked(id)
+}
+
+// enqueueMarked makes a job for each shard on which the index is marked.
+func (x *Indexer) enqueueMarked(id storage.IndexID) error {
+	def, ok := x.store.Index(id)
+	if !ok {
+		return nil
+	}
+	var shards storage.ShardSet
+	for _, m := range x.store.Marks(id) {
+		shards.Add(m.Shard)
+	}
+	if shards.Empty() {
+		return nil
+	}
+	_, err := x.store.Enqueue(storage.Job{
+		Type: storage.MaintainIndex, Schema: def.Schema, Table: def.Table, Operation: "UNKNOWN",
+		Shards: shards, Indexes: []storage.IndexID{id}, NotBefore: x.clock.Now(),
+	})
+	if err != nil {
+		return fmt.Errorf("enqueue job: %w", err)
+	}
+	return nil
+}
+
+// opAudit is the Operation of a build that an audit asked for.
+const opAudit = "AUDIT"
+
+// progress is the share of the build that is done: whole shards, and of the one
+// being scanned what the number of rows of the others suggests.
+func (b *building) progress() float64 {
+	all := b.ix.Table.Shards.Len()
+	if all == 0 {
+		return 1
+	}
+	return float64(b.ck.Done.Len()) / float64(all)
+}
+
+func encode(c checkpoint) ([]byte, error) {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("write checkpoint: %w", err)
+	}
+	return raw, nil
+}

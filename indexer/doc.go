@@ -1,0 +1,193 @@
+// Package indexer keeps virtual indexes right: the write protocol that every
+// statement follows, and the jobs that repair the index behind it.
+//
+// # The promise
+//
+// For every read, the route holds every shard that has a matching row which the
+// read can see and whose write was acknowledged, or became visible, before the
+// read began. One shard too many is slow; one too few is a wrong answer.
+//
+// A lookup gives entries(key) ∪ marks(index). So the promise is that at any
+// time, for each shard, each key of a row that is committed there, or that an
+// open transaction's snapshot shows, is covered by an entry or a mark.
+// Adding is done before rows exist; everything else in this package is about
+// when an entry or mark may go.
+//
+// # Words
+//
+//   - An epoch is a number of the store's clock. Opening a snapshot moves it.
+//   - A statement or transaction is open on a shard from Begin to End. It is
+//     registered in the epoch of its Begin (Tracker). Transactions register on
+//     a shard with their first statement there, whatever it is. Autocommit
+//     reads need not; see below.
+//   - The horizon of a shard is the oldest epoch in which something still open
+//     there was registered; the current epoch if nothing is.
+//   - To retire is to remove entries and clear marks.
+//
+// # A write
+//
+//	step                                   a crash right after it leaves
+//	1 Begin on the statement's shards      nothing
+//	2 check that the catalog it was        nothing
+//	  planned with is still published;
+//	  if not: End, plan anew
+//	3 Add the entries of the new keys,     stale entries; they survive the death
+//	  in the epoch of step 1               of the process
+//	4 Mark what can't be computed, in      marks without a row: wide
+//	  the same epoch
+//	5 Intend: (table, shard) has a         a record that makes the next start
+//	  durable write-intent                 look after the pair
+//	6 send the statement                   a statement that may still commit
+//	7 End, when its outcome is known       nothing to undo; its job is missing,
+//	  (of a transaction: COMMIT's,         the intent makes up for that
+//	  ROLLBACK's)
+//	8 After: enqueue its jobs              a job
+//
+// Prepare does 3 to 5. If one fails the statement is not sent. An entry or mark
+// that is there with an equal or later epoch costs no write.
+//
+// Step 2 after step 1: whoever publishes a new index waits for all that was
+// registered before it was published. A statement that planned earlier and
+// registers later would escape; this check catches it.
+//
+// Step 5 after 3 and 4, though the intent is what a power loss is told by: the
+// store lifts an intent that was idle, by taking it out of the active set,
+// syncing, and deleting its record. If the intent came first, it could be
+// lifted between 5 and 3, and the entry would be written, unsynced, without
+// one. Coming last, it is either set anew, or found active, and then lifted
+// only after a sync that covers the entries.
+//
+// Step 7: a statement without an answer (the connection to the shard broke) is
+// not ended. It is in doubt: it may commit at any later time. It stays
+// registered until the server's thread is gone (settle), then its jobs follow.
+//
+// # A scan
+//
+// Of (table, shard), for some indexes of the table:
+//
+//	1 Advance the epoch                    so that the horizon can be later than
+//	                                       what ended just now
+//	2 H = the horizon
+//	3 open a consistent snapshot
+//	4 A = Advance
+//	5 read; Add what is missing, in A
+//	6 mark values that have no key, in A; Intend
+//	7 wait until nothing that was registered before A is open
+//	8 remove the shard's entries that are absent in the snapshot and older
+//	  than H; clear its marks older than H
+//
+// Both limits are needed:
+//
+// H (step 8) protects writers. A writer W whose row is not in the snapshot
+// commits after step 3. If W was open at step 2, it was registered in an epoch
+// >= H; if it began later, it was registered in an epoch >= the current one of
+// step 2 >= H. Its entry or mark has that epoch or a later one, and stays. So H
+// must be computed before the snapshot opens, and the epoch must be read inside
+// the tracker's lock.
+//
+// A (step 7) protects readers of the past, and H alone does not: an entry of
+// epoch 3; a REPEATABLE READ transaction T opens its snapshot in epoch 5; the
+// row is deleted in 6; a scan in 7 has H = 5 and finds no row. 3 < 5, so the
+// entry would go, but T still sees the row and would not look for it here. (The
+// first design had only H.) A snapshot older than the scan's belongs to a
+// transaction that was registered before A, since a transaction registers
+// before it opens a snapshot and A begins after step 3. Once all of those have
+// ended, whatever is open has a younger snapshot, or none. The same is true of
+// marks. The wait is bounded: then the job goes back to the queue, held back,
+// and does not scan again while that transaction is open.
+//
+// Autocommit reads need not register. Their lookup comes before their snapshot,
+// and they look up once. If an entry is retired before the lookup, then after
+// step 7; the snapshot of the read is younger than the scan's, and a row that
+// it shows and the scan's did not was written by a W as above, whose entry
+// stays. If it is retired after the lookup, the lookup had it.
+//
+// What a scan adds carries A, which is later than every horizon of any scan
+// whose snapshot is older, so no other scan takes it away on older evidence.
+// But a scan also relies on entries that it finds, without touching them (it
+// would rewrite the whole index each time), and clears marks on the strength
+// of them. Therefore one maintain or verify of (table, shard) runs at a time,
+// from before its step 1 to after its step 8 (retireGate). A table too large
+// for an exact ledger of what the store has hands every key to the store, in
+// epoch 0: an entry that is there stays as it is; under the gate that suffices.
+//
+// verify_keys does the same for single keys: 1, 2, a SELECT for each, 4, 7, 8.
+// The SELECTs' snapshots lie between 2 and 4, which is all that is used.
+//
+// Where the engine has no snapshots (MyISAM), scans add and never retire.
+//
+// # A build
+//
+// The store opens a building generation; from then on every Add goes to it too.
+//
+//  1. Since = Advance, after the index is published (or the generation opened).
+//  2. For each shard: wait until nothing registered before Since is open. Such
+//     a statement may have been planned, or have added, without the new
+//     generation, and commit after the scan. Then scan as above, steps 1 to 6.
+//  3. For each shard: wait until nothing registered before its scan's A is
+//     open. A transaction that opened its snapshot between Since and the scan
+//     may see a row that was gone when the scan came. It must not be routed by
+//     the new generation.
+//  4. The building generation becomes the readable one; publish.
+//
+// A build retires nothing and clears no mark. It can be resumed behind the last
+// primary key of its checkpoint, in another snapshot. A row whose primary key
+// moves from behind that point to before it in between is in neither: hence an
+// UPDATE of a primary key's column sets an unknown mark for every index of the
+// table, though it changes no indexed value, and only a scan that reads the
+// shard in one snapshot clears it. Before each checkpoint the entries that it
+// vouches for are under a write-intent.
+//
+// A maintenance scan beside a build hands every key that it sees to the store,
+// since what the readable generation has the building one may lack, and marks
+// belong to both.
+//
+// A build that is superseded (rebuilt, DDL) is ended before the next generation
+// is opened: it would finish one that it has not filled.
+//
+// # DDL
+//
+// Before a statement that changes an indexed column, or renames the table, is
+// sent, the index gets a building generation and the status building, durably;
+// reads scatter. Afterwards it is built again, moved or dropped. Scans keep off
+// the table from BeforeDDL to AfterDDL: a snapshot holds a metadata lock that
+// the DDL would wait for, and every query behind it.
+//
+// # Recovery
+//
+// Entries, marks and jobs survive the death of the process. At the start:
+//
+//   - Pairs with a write-intent from before a power loss: mark all indexes of
+//     the table there, then a scan. Unsynced entries and marks may be lost.
+//   - Pairs with a write-intent otherwise: a scan. Only a job may be lost.
+//   - Marks: a scan each.
+//   - Indexes with an open building generation: a build.
+//   - On each shard a registration in epoch 0 stands for what the previous life
+//     left running. It ends when every older thread of our user is gone or has
+//     been idle since some seconds after the start. Until then scans add, and
+//     nothing is retired.
+//
+// # Jobs
+//
+// The queue is in the store. One dispatcher claims jobs and runs each in a
+// goroutine, Workers at a time. All are idempotent. A failing shard's job is
+// tried again with exponential backoff. A shard is scanned for maintenance at
+// most ScanDuty of the time; builds are exempt, and take their turn with other
+// scans of the shard.
+//
+// # Proof and teeth
+//
+// sim_*_test.go runs this code (tracker, prepare, maintain, verify, build,
+// recover, settle) over a model of the store and of a shard, and visits every
+// reachable interleaving of a few writers, readers, scans, builds and one
+// crash. In every state every read that could begin, and every open
+// transaction, must be covered. For each rule above there is a variant without
+// it, for which the simulation must find a miss.
+//
+// # What this package does not do
+//
+// It does not see rows that are changed behind Shunt's back until the next
+// scan. It does not make reads over several shards one snapshot. The tracker
+// is in memory: several processes over one store would need shared
+// registrations.
+package indexer

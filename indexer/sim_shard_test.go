@@ -1,0 +1,246 @@
+package indexer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// rows maps primary keys to the indexed column.
+type rows map[int]string
+
+func (r rows) has(key string) bool {
+	for _, k := range r {
+		if k == key {
+			return true
+		}
+	}
+	return false
+}
+
+// statement changes rows.
+type statement struct {
+	text   string
+	pk     int // the row that it locks
+	change func(rows)
+}
+
+// modelShard is one server with one table: the committed rows, and for each
+// connection its transaction, its snapshot and the statement that it was sent.
+type modelShard struct {
+	w         *world
+	committed rows
+	conns     map[string]*modelThread
+}
+
+// modelThread is one connection's side on the server.
+type modelThread struct {
+	// sent is a statement that was sent and has not run yet.
+	sent *statement
+	// commits, aborts: what was sent is the end of the transaction.
+	commits, aborts bool
+	// inTransaction: statements do not commit by themselves.
+	inTransaction bool
+	writes        []statement
+	snapshot      rows
+	// orphan: the client is gone; its transaction is rolled back when the
+	// server notices.
+	orphan bool
+}
+
+func (s *modelShard) thread(name string) *modelThread {
+	if s.conns[name] == nil {
+		s.conns[name] = &modelThread{}
+	}
+	return s.conns[name]
+}
+
+// busy reports whether the thread has something to do.
+func (t *modelThread) busy() bool { return t.sent != nil || t.commits || t.aborts }
+
+// locked reports whether another thread's transaction holds the row.
+func (s *modelShard) locked(name string, pk int) bool {
+	for other, t := range s.conns {
+		if other == name {
+			continue
+		}
+		for _, st := range t.writes {
+			if st.pk == pk {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// steps are what the server can do by itself.
+func (s *modelShard) steps(opts []option) []option {
+	for _, name := range slices.Sorted(maps.Keys(s.conns)) {
+		t := s.conns[name]
+		switch {
+		case t.sent != nil && !s.locked(name, t.sent.pk):
+			opts = append(opts, option{label: "server: runs " + name + "'s " + t.sent.text, run: func() string {
+				st := *t.sent
+				t.sent = nil
+				if t.inTransaction {
+					t.writes = append(t.writes, st)
+				} else {
+					st.change(s.committed)
+				}
+				return fmt.Sprint(s.committed)
+			}})
+		case t.commits:
+			opts = append(opts, option{label: "server: commits " + name, run: func() string {
+				for _, st := range t.writes {
+					st.change(s.committed)
+				}
+				t.writes, t.commits, t.inTransaction = nil, false, false
+				return fmt.Sprint(s.committed)
+			}})
+		case t.aborts, t.orphan && t.inTransaction && t.sent == nil:
+			opts = append(opts, option{label: "server: rolls " + name + " back", run: func() string {
+				t.writes, t.aborts, t.inTransaction = nil, false, false
+				return ""
+			}})
+		}
+	}
+	return opts
+}
+
+// abandon is the death of the process that holds the connections.
+func (s *modelShard) abandon() {
+	for _, t := range s.conns {
+		t.orphan, t.snapshot = true, nil
+	}
+}
+
+func (s *modelShard) String() string {
+	var b strings.Builder
+	fmt.Fprint(&b, s.committed)
+	for _, name := range slices.Sorted(maps.Keys(s.conns)) {
+		t := s.conns[name]
+		fmt.Fprint(&b, name, t.sent != nil, t.commits, t.aborts, t.inTransaction, len(t.writes), t.snapshot, t.orphan)
+	}
+	return b.String()
+}
+
+// modelConn is a maintenance connection.
+type modelConn struct {
+	w        *world
+	name     string
+	snapshot rows
+}
+
+func (w *world) Open(context.Context, catalog.ShardID) (Conn, error) {
+	c := &modelConn{w: w, name: w.current.name}
+	if w.broken.horizonLate {
+		w.step("open snapshot", c.open)
+	}
+	return c, nil
+}
+
+func (c *modelConn) open() string {
+	c.snapshot = maps.Clone(c.w.shard.committed)
+	return fmt.Sprint(c.snapshot)
+}
+
+func (c *modelConn) Exec(_ context.Context, sql string) error {
+	switch {
+	case sql == "START TRANSACTION WITH CONSISTENT SNAPSHOT":
+		if !c.w.broken.horizonLate {
+			c.w.step("open snapshot", c.open)
+		}
+	case sql == "COMMIT":
+		c.snapshot = nil
+	case strings.HasPrefix(sql, "SET "):
+	default:
+		panic("model shard: " + sql)
+	}
+	return nil
+}
+
+func (c *modelConn) Stream(_ context.Context, sql string, fn func([][]byte) error) error {
+	one := func(values ...string) error {
+		row := make([][]byte, len(values))
+		for i, v := range values {
+			row[i] = []byte(v)
+		}
+		return fn(row)
+	}
+	switch {
+	case strings.HasPrefix(sql, "SELECT ENGINE"):
+		return one("InnoDB")
+	case strings.HasPrefix(sql, "SHOW INDEX"):
+		return nil
+	case sql == "SELECT CONNECTION_ID()":
+		return one("1000")
+	case sql == "SHOW PROCESSLIST":
+		var lines [][]string
+		c.w.choose("look at the threads", c.w.quietLook(), 1, func(int) string {
+			lines = [][]string{{"1000", "shunt", "", "", "Query", "0"}}
+			for _, name := range slices.Sorted(maps.Keys(c.w.shard.conns)) {
+				t := c.w.shard.conns[name]
+				if !c.w.broken.blindToThreads && (t.busy() || t.orphan && t.inTransaction) {
+					lines = append(lines, []string{strconv.Itoa(threadID(name)), "shunt", "", "", "Query", "1"})
+				}
+			}
+			return fmt.Sprint(len(lines) - 1)
+		})
+		for _, l := range lines {
+			if err := one(l...); err != nil {
+				return err
+			}
+		}
+		return nil
+	case strings.HasPrefix(sql, "SELECT 1 FROM"):
+		key := sql[strings.Index(sql, " = ")+3 : strings.Index(sql, " LIMIT")]
+		key = string(key[len(key)-2])
+		found := false
+		c.w.step("ask for "+key, func() string {
+			found = c.w.shard.committed.has(key)
+			return fmt.Sprint(found)
+		})
+		if found {
+			return one("1")
+		}
+		return nil
+	case strings.HasPrefix(sql, "SELECT `k` FROM"):
+		for _, pk := range slices.Sorted(maps.Keys(c.snapshot)) {
+			if err := one(c.snapshot[pk]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case strings.HasPrefix(sql, "SELECT `id`, `k` FROM"):
+		after := 0
+		if _, cond, ok := strings.Cut(sql, "`id` > "); ok {
+			after, _ = strconv.Atoi(cond[:strings.IndexAny(cond, ") ")])
+		}
+		for _, pk := range slices.Sorted(maps.Keys(c.snapshot)) {
+			if pk <= after {
+				continue
+			}
+			if err := one(strconv.Itoa(pk), c.snapshot[pk]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	panic("model shard: " + sql)
+}
+
+func (c *modelConn) Close() error { return nil }
+
+// threadID numbers the writers' connections: w1 is 1.
+func threadID(name string) int {
+	n, err := strconv.Atoi(name[len(name)-1:])
+	if err != nil {
+		panic(err)
+	}
+	return n
+}

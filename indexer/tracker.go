@@ -1,0 +1,317 @@
+package indexer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// Tracker knows, for each shard, the epochs in which the statements and
+// transactions that are still open there were registered.
+//
+// Invariant: a shard that was not settled since the process started has an
+// open registration at epoch 0, which stands for whatever a previous life of
+// the process left running there.
+type Tracker struct {
+	now    func() storage.Epoch
+	clock  func() time.Time
+	shards [catalog.MaxShards]track
+	// block waits until the shard's oldest registration is min or later. It is
+	// a field so that the simulation can schedule the wait.
+	block func(ctx context.Context, id catalog.ShardID, min storage.Epoch) error
+	// freed is called, without locks, when the oldest registration of a shard
+	// that somebody asked about has ended.
+	freed func(catalog.ShardID)
+
+	doubtMu sync.Mutex
+	// doubted is called, without locks, when a registration became in doubt.
+	doubted func()
+	doubts  []*doubt
+}
+
+type track struct {
+	mu sync.Mutex
+	// open counts registrations by epoch, rising; the first count is not zero.
+	open []openCount
+	// wake is closed when the oldest registration ends; nil when nobody waits.
+	wake chan struct{}
+	// settled: the registration at epoch 0 has ended.
+	settled bool
+}
+
+type openCount struct {
+	epoch storage.Epoch
+	n     int
+}
+
+// doubt is a registration whose statement's outcome is unknown.
+type doubt struct {
+	shard  catalog.ShardID
+	epoch  storage.Epoch
+	thread uint32
+	at     time.Time
+	jobs   []Maintenance
+}
+
+func newTracker(now func() storage.Epoch, clock func() time.Time) *Tracker {
+	t := &Tracker{now: now, clock: clock}
+	t.block = t.wait
+	return t
+}
+
+// Open is the registration of one statement or transaction. It belongs to one
+// goroutine.
+type Open struct {
+	tracker *Tracker
+	regs    []registration
+	inline  [4]registration
+}
+
+type registration struct {
+	shard catalog.ShardID
+	epoch storage.Epoch
+}
+
+// Begin registers a statement or transaction on shards.
+func (t *Tracker) Begin(set catalog.ShardSet) *Open {
+	o := &Open{tracker: t}
+	o.regs = o.inline[:0]
+	o.Extend(set)
+	return o
+}
+
+// Extend registers on more shards; those already registered keep their epoch.
+func (o *Open) Extend(set catalog.ShardSet) {
+	for id := range set.All {
+		if _, ok := o.Epoch(id); !ok {
+			o.regs = append(o.regs, registration{id, o.tracker.begin(id)})
+		}
+	}
+}
+
+// Epoch returns the epoch in which the statement was registered on a shard;
+// ok is false if it is not registered there (any more).
+func (o *Open) Epoch(id catalog.ShardID) (e storage.Epoch, ok bool) {
+	for _, r := range o.regs {
+		if r.shard == id {
+			return r.epoch, true
+		}
+	}
+	return 0, false
+}
+
+// EndShard ends the registration on one shard: its outcome there is known.
+func (o *Open) EndShard(id catalog.ShardID) {
+	for i, r := range o.regs {
+		if r.shard == id {
+			o.regs = append(o.regs[:i], o.regs[i+1:]...)
+			o.tracker.end(id, r.epoch)
+			return
+		}
+	}
+}
+
+// End ends all registrations that are left. A second End does nothing.
+func (o *Open) End() {
+	for _, r := range o.regs {
+		o.tracker.end(r.shard, r.epoch)
+	}
+	o.regs = o.regs[:0]
+}
+
+// InDoubt gives the registration on a shard away, because the statement's
+// outcome there is unknown (the connection broke, or was killed). It stays open
+// until the server's thread is known to be gone or idle; then it ends and jobs
+// are enqueued.
+func (o *Open) InDoubt(id catalog.ShardID, thread uint32, jobs ...Maintenance) {
+	for i, r := range o.regs {
+		if r.shard == id {
+			o.regs = append(o.regs[:i], o.regs[i+1:]...)
+			t := o.tracker
+			t.doubtMu.Lock()
+			t.doubts = append(t.doubts, &doubt{id, r.epoch, thread, t.clock(), jobs})
+			doubted := t.doubted
+			t.doubtMu.Unlock()
+			if doubted != nil {
+				doubted()
+			}
+			return
+		}
+	}
+}
+
+func (t *Tracker) begin(id catalog.ShardID) storage.Epoch {
+	s := &t.shards[id]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Read under the lock: an epoch read before it could be lower than a
+	// horizon computed meanwhile, and the scan with that horizon would remove
+	// what this statement is about to confirm.
+	e := t.now()
+	if n := len(s.open); n > 0 && s.open[n-1].epoch == e {
+		s.open[n-1].n++
+	} else {
+		s.open = append(s.open, openCount{e, 1})
+	}
+	return e
+}
+
+func (t *Tracker) end(id catalog.ShardID, e storage.Epoch) {
+	s := &t.shards[id]
+	s.mu.Lock()
+	for i := range s.open {
+		if s.open[i].epoch == e {
+			s.open[i].n--
+			break
+		}
+	}
+	drop := 0
+	for drop < len(s.open) && s.open[drop].n == 0 {
+		drop++
+	}
+	woken := false
+	if drop > 0 {
+		s.open = append(s.open[:0], s.open[drop:]...)
+		woken = s.wakeLocked()
+	}
+	s.mu.Unlock()
+	if woken && t.freed != nil {
+		t.freed(id)
+	}
+}
+
+// wakeLocked tells those who wait for the oldest registration to end.
+func (s *track) wakeLocked() bool {
+	if s.wake == nil {
+		return false
+	}
+	close(s.wake)
+	s.wake = nil
+	return true
+}
+
+// oldestLocked is the epoch of the oldest registration; ok is false if there is
+// none.
+func (s *track) oldestLocked() (e storage.Epoch, ok bool) {
+	if !s.settled {
+		return 0, true
+	}
+	if len(s.open) == 0 {
+		return 0, false
+	}
+	return s.open[0].epoch, true
+}
+
+// Horizon is the oldest epoch in which something still open on the shard was
+// registered, or the current epoch if nothing is open.
+func (t *Tracker) Horizon(id catalog.ShardID) storage.Epoch {
+	s := &t.shards[id]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.oldestLocked(); ok {
+		return e
+	}
+	return t.now()
+}
+
+// Passed reports whether everything that was registered on the shard before
+// epoch min has ended.
+func (t *Tracker) Passed(id catalog.ShardID, min storage.Epoch) bool {
+	s := &t.shards[id]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.oldestLocked(); !ok || e >= min {
+		return true
+	}
+	if s.wake == nil {
+		s.wake = make(chan struct{}) // so that freed is called
+	}
+	return false
+}
+
+// Wait waits until everything that was registered on the shard before epoch
+// min has ended, or ctx.
+func (t *Tracker) Wait(ctx context.Context, id catalog.ShardID, min storage.Epoch) error {
+	return t.block(ctx, id, min)
+}
+
+func (t *Tracker) wait(ctx context.Context, id catalog.ShardID, min storage.Epoch) error {
+	s := &t.shards[id]
+	for {
+		s.mu.Lock()
+		if e, ok := s.oldestLocked(); !ok || e >= min {
+			s.mu.Unlock()
+			return nil
+		}
+		if s.wake == nil {
+			s.wake = make(chan struct{})
+		}
+		wake := s.wake
+		s.mu.Unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// settle ends the registration at epoch 0: nothing of a previous life runs on
+// the shard.
+func (t *Tracker) settle(id catalog.ShardID) {
+	s := &t.shards[id]
+	s.mu.Lock()
+	woken := false
+	if !s.settled {
+		s.settled = true
+		woken = s.wakeLocked()
+	}
+	s.mu.Unlock()
+	if woken && t.freed != nil {
+		t.freed(id)
+	}
+}
+
+func (t *Tracker) isSettled(id catalog.ShardID) bool {
+	s := &t.shards[id]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settled
+}
+
+// onDoubt sets what is called when a registration becomes in doubt.
+func (t *Tracker) onDoubt(fn func()) {
+	t.doubtMu.Lock()
+	defer t.doubtMu.Unlock()
+	t.doubted = fn
+}
+
+// doubtsOn lists the registrations in doubt on a shard.
+func (t *Tracker) doubtsOn(id catalog.ShardID) []*doubt {
+	t.doubtMu.Lock()
+	defer t.doubtMu.Unlock()
+	var on []*doubt
+	for _, d := range t.doubts {
+		if d.shard == id {
+			on = append(on, d)
+		}
+	}
+	return on
+}
+
+// resolve ends a registration that was in doubt.
+func (t *Tracker) resolve(d *doubt) {
+	t.doubtMu.Lock()
+	i := slices.Index(t.doubts, d)
+	if i >= 0 {
+		t.doubts = slices.Delete(t.doubts, i, i+1)
+	}
+	t.doubtMu.Unlock()
+	if i >= 0 {
+		t.end(d.shard, d.epoch)
+	}
+}

@@ -1,0 +1,456 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+func TestBuildAndMaintain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.shards[0].set(1, "ann")
+	b.shards[1].set(2, "bob")
+	b.create()
+	b.expect("ann", 0)
+	b.expect("bob", 1)
+	b.expect("eve")
+
+	b.update(0, 1, "eve")
+	b.expect("eve", 0)
+	b.expect("ann", 0) // stale until the scan
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+	b.expect("eve", 0)
+	b.until("no job is left", func() bool { return len(b.store.Jobs()) == 0 })
+}
+
+func TestScanInIndexOrder(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].change(func(s *fakeShard) { s.order = true })
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.update(0, 1, "eve")
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+	if got := b.shards[0].statements("SELECT DISTINCT"); len(got) != 2 || !strings.HasSuffix(got[0], "FORCE INDEX (`by_k`)") {
+		t.Errorf("scans: %q", got)
+	}
+}
+
+func TestOpenTransactionHoldsRemovalsBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].set(1, "ann")
+	b.create()
+	reader := b.x.Begin(catalog.Only(0))
+	b.update(0, 1, "eve")
+	b.until("the job was held back", func() bool { return b.happened("held back") })
+	scans := len(b.shards[0].statements("START TRANSACTION"))
+	b.pass(time.Hour)
+	b.expect("ann", 0)
+	if n := len(b.shards[0].statements("START TRANSACTION")); n != scans {
+		t.Errorf("%d scans while the same transaction was open", n-scans)
+	}
+	jobs := b.x.Jobs()
+	if len(jobs) != 1 || jobs[0].Error != "held back by an open transaction" {
+		t.Errorf("jobs: %+v", jobs)
+	}
+	reader.End()
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+}
+
+func TestBuildWaitsForOpenTransactions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].set(1, "ann")
+	writer := b.x.Begin(catalog.Only(0))
+	if err := b.x.CreateIndex(t.Context(), "s", "t", "ix", []string{"k"}, 2); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(time.Minute)
+	s := b.x.Status()
+	if len(s) != 1 || s[0].Def.Status != storage.Building || s[0].Waiting != "waiting for open transactions" || s[0].Progress != 0 {
+		t.Errorf("status: %+v", s)
+	}
+	b.shards[0].set(2, "bob") // planned without the index
+	writer.End()
+	b.ready()
+	b.expect("bob", 0)
+	if s := b.x.Status(); s[0].Waiting != "" || s[0].Progress != 1 {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+func TestBuildResumesAtItsCheckpoint(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.x.checkpointRows = 10
+	for i := range 100 {
+		b.shards[0].set(i, fmt.Sprint("a", i))
+		b.shards[1].set(i, fmt.Sprint("b", i))
+	}
+	failed := 0
+	b.shards[1].change(func(s *fakeShard) {
+		s.row = func(pk int) error {
+			if pk == 55 && failed < 3 {
+				failed++
+				return errors.New("connection lost")
+			}
+			return nil
+		}
+	})
+	b.create()
+	for i := range 100 {
+		b.expect(fmt.Sprint("a", i), 0)
+		b.expect(fmt.Sprint("b", i), 1)
+	}
+	if n := len(b.shards[0].statements("SELECT `id`")); n != 1 {
+		t.Errorf("the shard that was done was scanned %d times", n)
+	}
+	got := b.shards[1].statements("SELECT `id`")
+	if len(got) != 4 || !strings.Contains(got[3], "WHERE (`id` > 49) ORDER BY `id`") {
+		t.Errorf("scans: %q", got)
+	}
+}
+
+func TestBackoffOfAFailingShard(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].set(1, "ann")
+	b.create()
+	var mu sync.Mutex
+	var at []time.Time
+	b.shards[0].change(func(s *fakeShard) {
+		s.fail = func(sql string) error {
+			if sql != "CONNECT" {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, b.clock.Now())
+			return errors.New("no route to host")
+		}
+	})
+	b.update(0, 1, "eve")
+	b.pass(10 * time.Minute)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(at) < 6 || len(at) > 30 {
+		t.Fatalf("%d attempts in 10 minutes", len(at))
+	}
+	if first, last := at[1].Sub(at[0]), at[len(at)-1].Sub(at[len(at)-2]); last < 10*first {
+		t.Errorf("the pause grew from %v to %v only", first, last)
+	}
+	b.expect("eve", 0)
+	b.shards[0].change(func(s *fakeShard) { s.fail = nil })
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+}
+
+func TestDutyCycle(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, func(o *Options) { o.ScanDuty = 0.1 })
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.shards[0].change(func(s *fakeShard) { s.took = time.Second })
+	began := b.clock.Now()
+	for i := range 600 {
+		b.update(0, 1, fmt.Sprint("ann", i))
+		b.tick(100 * time.Millisecond)
+	}
+	share := float64(len(b.shards[0].statements("SELECT `k`"))) / b.clock.Now().Sub(began).Seconds()
+	if share < 0.05 || share > 0.12 {
+		t.Errorf("the shard was scanned %.0f %% of the time", 100*share)
+	}
+}
+
+func TestMaintenanceIsNotWithoutSnapshots(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].change(func(s *fakeShard) { s.engine = "MyISAM" })
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.update(0, 1, "eve")
+	b.until("no job is left", func() bool { return len(b.store.Jobs()) == 0 })
+	b.expect("ann", 0) // stale for good
+	b.expect("eve", 0)
+}
+
+func TestReconcileByTheClock(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, func(o *Options) { o.ReconcileEvery = 24 * time.Hour })
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.shards[0].set(1, "eve") // behind the proxy's back
+	b.pass(23 * time.Hour)
+	b.expect("ann", 0)
+	b.pass(2 * time.Hour)
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+	b.expect("eve", 0)
+	b.until("the time is noted", func() bool { return b.clock.Now().Sub(b.x.Status()[0].Def.LastScan) < 3*time.Hour })
+}
+
+func TestReadRepair(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.shards[0].set(1, "eve")
+	only := catalog.Only(0)
+	for range 100 {
+		b.x.Observe(b.probe("ann"), only, only, only)
+	}
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+	if n := len(b.shards[0].statements("SELECT 1 FROM")); n != 1 {
+		t.Errorf("the shard was asked %d times", n)
+	}
+}
+
+func TestAuditFindsAMiss(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, func(o *Options) { o.Audit = 1 })
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.x.Observe(b.probe("ann"), catalog.Only(0), catalog.Only(0), catalog.ShardSet{})
+	b.until("the audit is done", func() bool { return b.happened("audited false") })
+
+	b.shards[1].set(2, "ann") // behind the proxy's back
+	b.x.Observe(b.probe("ann"), catalog.Only(0), catalog.Only(0), catalog.ShardSet{})
+	b.until("the miss is found", func() bool { return b.happened("audited true") })
+	b.until("the index has the row", func() bool { return len(b.shardsOf("ann")) == 2 })
+	b.ready()
+	if s := b.x.Status()[0].Def; s.Error != "" {
+		t.Errorf("error after the rebuild: %s", s.Error)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.shards[0].set(1, "ann")
+	b.shards[1].set(2, "bob")
+	b.create()
+	b.shards[0].set(3, "eve") // missing
+	b.shards[1].set(2, "ida") // missing, and bob is stale
+	var rows []CheckRow
+	err := b.x.Check(t.Context(), "s", "t", "IX", func(r CheckRow) error {
+		rows = append(rows, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []CheckRow{{0, 2, 1, 0}, {1, 1, 1, 1}}
+	if !slices.Equal(rows, want) {
+		t.Errorf("got %v, want %v", rows, want)
+	}
+}
+
+func TestOperators(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	ctx := t.Context()
+	b.shards[0].set(1, "ann")
+	for _, bad := range []struct{ table, column string }{{"u", "k"}, {"t", "z"}} {
+		if err := b.x.CreateIndex(ctx, "s", bad.table, "ix", []string{bad.column}, 0); err == nil {
+			t.Errorf("index on %s (%s) was made", bad.table, bad.column)
+		}
+	}
+	b.create()
+	if err := b.x.CreateIndex(ctx, "s", "t", "ix", []string{"k"}, 0); !errors.Is(err, storage.ErrIndexExists) {
+		t.Errorf("second index of the name: %v", err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	must(b.x.DisableIndex(ctx, "s", "t", "ix"))
+	if b.index().Usable() {
+		t.Error("a disabled index is used")
+	}
+	b.update(0, 1, "eve") // maintained all the same
+	must(b.x.RebuildIndex(ctx, "s", "t", "ix"))
+	b.until("no job is left", func() bool { return len(b.store.Jobs()) == 0 })
+	if b.index().Usable() {
+		t.Error("a rebuild enabled the index")
+	}
+	must(b.x.EnableIndex(ctx, "s", "t", "ix"))
+	b.ready()
+	b.expect("eve", 0)
+	b.expect("ann")
+	must(b.x.RepartitionIndex(ctx, "s", "t", "ix", 4))
+	b.expect("eve", 0)
+	if s := b.x.Status(); s[0].Def.Partitions != 4 || s[0].Entries != 1 {
+		t.Errorf("status: %+v", s[0])
+	}
+	must(b.x.DropIndex(ctx, "s", "t", "ix"))
+	if err := b.x.DropIndex(ctx, "s", "t", "ix"); !errors.Is(err, ErrUnknownIndex) {
+		t.Errorf("second drop: %v", err)
+	}
+	b.until("the entries are deleted", func() bool { return len(b.store.Jobs()) == 0 && b.store.Stats().Garbage == 0 })
+}
+
+func TestDDL(t *testing.T) {
+	change := Change{Op: "ALTER TABLE", Tables: []TableName{{"s", "t"}}, Touches: []string{"k"}}
+	renamed := Change{Op: "RENAME TABLE", Tables: []TableName{{"s", "t"}}, Renamed: []TableName{{"s", "u"}}}
+	for _, test := range []struct {
+		name   string
+		change Change
+		do     func(*bench)
+		check  func(*testing.T, *bench)
+	}{
+		{"collation", change, func(b *bench) { b.column.Collation = "utf8mb4_general_ci" }, func(t *testing.T, b *bench) {
+			b.ready()
+			b.expect("ANN", 0)
+		}},
+		{"a type without keys", change, func(b *bench) { b.column.Type = "json" }, func(t *testing.T, b *bench) {
+			if s := b.x.Status(); len(s) != 1 || s[0].Def.Status != storage.Failed || s[0].Def.Error == "" {
+				t.Errorf("status: %+v", s)
+			}
+		}},
+		{"column dropped", change, func(b *bench) { b.column.Name = "z" }, func(t *testing.T, b *bench) {
+			if s := b.x.Status(); len(s) != 0 {
+				t.Errorf("status: %+v", s)
+			}
+		}},
+		{"it failed", change, func(b *bench) {}, func(t *testing.T, b *bench) {
+			b.ready()
+			b.expect("ann", 0)
+		}},
+		{"another column", Change{Op: "ALTER TABLE", Tables: []TableName{{"s", "t"}}, Touches: []string{"z"}}, func(b *bench) {}, func(t *testing.T, b *bench) {
+			if !b.index().Usable() {
+				t.Error("the index is not used")
+			}
+		}},
+		{"rename", renamed, func(b *bench) { b.table = "u" }, func(t *testing.T, b *bench) {
+			b.ready()
+			b.expect("ann", 0)
+			b.update(0, 1, "eve")
+			b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+			b.until("no job is left, under the old name neither", func() bool { return len(b.store.Jobs()) == 0 })
+		}},
+		{"truncate", Change{Op: "TRUNCATE TABLE", Tables: []TableName{{"s", "t"}}}, func(b *bench) { b.shards[0].change(func(s *fakeShard) { clear(s.rows) }) }, func(t *testing.T, b *bench) {
+			b.until("no job is left", func() bool { return len(b.store.Jobs()) == 0 })
+			b.ready()
+			b.expect("ann")
+		}},
+		{"drop", Change{Op: "DROP TABLE", Tables: []TableName{{"s", "t"}}}, func(b *bench) { b.table = "" }, func(t *testing.T, b *bench) {
+			b.until("no job is left", func() bool { return len(b.store.Jobs()) == 0 })
+			if s := b.x.Status(); len(s) != 0 {
+				t.Errorf("status: %+v", s)
+			}
+		}},
+		{"drop database", Change{Op: "DROP DATABASE", Schema: "s"}, func(b *bench) { b.table = "" }, func(t *testing.T, b *bench) {
+			if s := b.x.Status(); len(s) != 0 {
+				t.Errorf("status: %+v", s)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 1, nil)
+			b.shards[0].set(1, "ann")
+			b.create()
+			b.update(0, 1, "ann") // a job that is due during the DDL
+			if err := b.x.BeforeDDL(t.Context(), test.change); err != nil {
+				t.Fatal(err)
+			}
+			if b.index() != nil && b.index().Usable() && test.change.unsettles(b.x.Status()[0].Def) {
+				t.Error("reads use the index during the DDL")
+			}
+			scans := len(b.shards[0].statements("START TRANSACTION"))
+			b.pass(time.Minute)
+			if n := len(b.shards[0].statements("START TRANSACTION")); n != scans {
+				t.Error("a scan ran during the DDL")
+			}
+			test.do(b)
+			if err := b.publish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.x.AfterDDL(t.Context(), test.change); err != nil {
+				t.Fatal(err)
+			}
+			test.check(t, b)
+		})
+	}
+}
+
+// A rebuild that comes while another runs must not be finished by it.
+func TestRebuildSupersedesABuild(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.shards[0].set(1, "ann")
+	b.shards[1].set(1, "bob")
+	writer := b.x.Begin(catalog.Only(1)) // the build stops after the first shard
+	if err := b.x.CreateIndex(t.Context(), "s", "t", "ix", []string{"k"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the first shard is scanned", func() bool { return len(b.shards[0].statements("COMMIT")) == 1 })
+	if err := b.x.RebuildIndex(t.Context(), "s", "t", "ix"); err != nil {
+		t.Fatal(err)
+	}
+	writer.End()
+	b.ready()
+	b.expect("ann", 0)
+	b.expect("bob", 1)
+	if n := len(b.shards[0].statements("COMMIT")); n != 2 {
+		t.Errorf("the first shard was scanned %d times", n)
+	}
+}
+
+func TestInDoubtHoldsRemovalsBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.shards[0].change(func(s *fakeShard) { s.threads = [][]string{{"7", "shunt", "", "", "Query", "1"}} })
+	o := b.x.Begin(catalog.Only(0))
+	if err := b.x.Prepare(o, []Add{{b.index(), b.key("eve"), 0}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	m := Maintenance{Table: b.index().Table, Operation: "UPDATE", Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}}
+	o.InDoubt(0, 7, m)
+	b.x.After(m)
+	b.pass(time.Minute)
+	b.expect("eve", 0)
+	b.shards[0].set(1, "eve")
+	b.shards[0].change(func(s *fakeShard) { s.threads = nil })
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+	b.expect("eve", 0)
+}
+
+// DDL that can't begin leaves the table to the jobs again, and the index that
+// it took out of use is built.
+func TestDDLThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].set(1, "ann")
+	b.create()
+	broken := errors.New("no catalog today")
+	publish := b.x.opts.Publish
+	failing := true
+	b.x.opts.Publish = func(ctx context.Context) error {
+		if failing {
+			failing = false
+			return broken
+		}
+		return publish(ctx)
+	}
+	c := Change{Op: "ALTER TABLE", Tables: []TableName{{"s", "t"}}, AllColumns: true}
+	if err := b.x.BeforeDDL(t.Context(), c); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	b.ready()
+	b.expect("ann", 0)
+	b.update(0, 1, "eve")
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+}

@@ -1,0 +1,87 @@
+package indexer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// ErrNotRegistered: Prepare for a shard that the statement was not registered
+// on. Its entries would not be held back from a scan.
+var ErrNotRegistered = errors.New("statement is not registered on the shard")
+
+// Begin registers a statement or transaction on shards: step 1 of a write, and
+// of every transaction. The caller then checks that the catalog it planned with
+// is still the published one; if not, it ends the registration and plans anew.
+func (x *Indexer) Begin(set catalog.ShardSet) *Open { return x.tracker.Begin(set) }
+
+// Prepare is steps 3 to 5 of a write: it puts what the statement may create
+// into the store, and then the write-intents. After an error the statement must
+// not be sent; what was written until then is at worst stale.
+func (x *Indexer) Prepare(o *Open, adds []Add, marks []Mark) error {
+	if len(adds) == 0 && len(marks) == 0 {
+		return nil
+	}
+	var pairs []storage.Pair
+	if len(adds) > 0 {
+		entries := make([]storage.Entry, len(adds))
+		for i, a := range adds {
+			e, ok := o.Epoch(a.Shard)
+			if !ok {
+				return fmt.Errorf("add entry of index %s: %w", a.Index.Name, ErrNotRegistered)
+			}
+			entries[i] = storage.Entry{Index: storage.IndexID(a.Index.ID), Key: a.Key, Shard: storage.ShardID(a.Shard), Epoch: e}
+			pairs = withPair(pairs, a.Index.Table, a.Shard)
+		}
+		if err := x.store.Add(entries); err != nil {
+			return fmt.Errorf("add entries: %w", err)
+		}
+	}
+	if len(marks) > 0 {
+		ms := make([]storage.Mark, len(marks))
+		for i, m := range marks {
+			e, ok := o.Epoch(m.Shard)
+			if !ok {
+				return fmt.Errorf("mark index %s: %w", m.Index.Name, ErrNotRegistered)
+			}
+			ms[i] = storage.Mark{Index: storage.IndexID(m.Index.ID), Shard: storage.ShardID(m.Shard), Known: m.Known, Epoch: e}
+			pairs = withPair(pairs, m.Index.Table, m.Shard)
+		}
+		if err := x.store.Mark(ms); err != nil {
+			return fmt.Errorf("set unknown marks: %w", err)
+		}
+	}
+	// The intents come last: one that is active now is lifted only after a sync
+	// that begins later than this call, and so covers what was written above.
+	// Before the writes it could be lifted in between.
+	if err := x.store.Intend(pairs); err != nil {
+		return fmt.Errorf("set write-intents: %w", err)
+	}
+	return nil
+}
+
+// withPair appends the pair if it is not in the list: lists are short.
+func withPair(pairs []storage.Pair, t *catalog.Table, id catalog.ShardID) []storage.Pair {
+	p := storage.Pair{Schema: t.Schema, Table: t.Name, Shard: storage.ShardID(id)}
+	if slices.Contains(pairs, p) {
+		return pairs
+	}
+	return append(pairs, p)
+}
+
+// Lookup returns the shards that may hold the full key. components are the
+// key's, so that marks that know another one don't widen it; nil: all do.
+func (x *Indexer) Lookup(ix *catalog.Index, key []byte, components [][]byte) (catalog.ShardSet, error) {
+	set, err := x.store.Lookup(storage.IndexID(ix.ID), key, components)
+	return catalog.ShardSet(set), err
+}
+
+// Range returns the shards of the keys with from <= key < to (to nil: no end).
+// ok is false when more than limit keys are in it.
+func (x *Indexer) Range(ix *catalog.Index, from, to []byte, limit int) (set catalog.ShardSet, ok bool, err error) {
+	s, ok, err := x.store.Range(storage.IndexID(ix.ID), from, to, limit)
+	return catalog.ShardSet(s), ok, err
+}

@@ -1,0 +1,222 @@
+package indexer
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// faultyStore fails where it is told to.
+type faultyStore struct {
+	*storage.Store
+	fail    string
+	calls   []string
+	lost    []storage.Pair
+	unclean []storage.Pair
+}
+
+var errFault = errors.New("fault")
+
+func (f *faultyStore) call(name string) error {
+	f.calls = append(f.calls, name)
+	if f.fail == name {
+		return errFault
+	}
+	return nil
+}
+
+func (f *faultyStore) Add(es []storage.Entry) error {
+	if err := f.call("add"); err != nil {
+		return err
+	}
+	return f.Store.Add(es)
+}
+
+func (f *faultyStore) Mark(ms []storage.Mark) error {
+	if err := f.call("mark"); err != nil {
+		return err
+	}
+	return f.Store.Mark(ms)
+}
+
+func (f *faultyStore) Intend(ps []storage.Pair) error {
+	if err := f.call("intend"); err != nil {
+		return err
+	}
+	return f.Store.Intend(ps)
+}
+
+func (f *faultyStore) Enqueue(j storage.Job) (uint64, error) {
+	if err := f.call("enqueue"); err != nil {
+		return 0, err
+	}
+	return f.Store.Enqueue(j)
+}
+
+func (f *faultyStore) Lost() []storage.Pair    { return f.lost }
+func (f *faultyStore) Unclean() []storage.Pair { return f.unclean }
+func (f *faultyStore) Recovered() error        { return f.call("recovered") }
+
+// withFaults is a bench with a ready index whose workers are stopped, and an
+// indexer that is not started, over a faulty store.
+func withFaults(t *testing.T, fail string) (*bench, *faultyStore, *Indexer) {
+	t.Helper()
+	b := newBench(t, 2, nil)
+	b.create()
+	b.x.Close()
+	f := &faultyStore{Store: b.store, fail: fail}
+	o := b.opts
+	o.Store = f
+	return b, f, New(o)
+}
+
+// Whatever fails before the statement is sent, the session is told.
+func TestPrepareFaults(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		fail  string
+		calls []string
+	}{
+		{"", []string{"add", "mark", "intend"}},
+		{"add", []string{"add"}},
+		{"mark", []string{"add", "mark"}},
+		{"intend", []string{"add", "mark", "intend"}},
+	} {
+		b, f, x := withFaults(t, test.fail)
+		o := x.Begin(catalog.Only(1))
+		err := x.Prepare(o, []Add{{b.index(), b.key("ann"), 1}}, []Mark{{Index: b.index(), Shard: 1}})
+		if test.fail == "" && err != nil || test.fail != "" && !errors.Is(err, errFault) {
+			t.Errorf("with a fault in %q: %v", test.fail, err)
+		}
+		if !slices.Equal(f.calls, test.calls) {
+			t.Errorf("with a fault in %q: calls %v, want %v", test.fail, f.calls, test.calls)
+		}
+		o.End()
+	}
+}
+
+func TestPrepareNeedsARegistration(t *testing.T) {
+	t.Parallel()
+	b, f, x := withFaults(t, "")
+	o := x.Begin(catalog.Only(1))
+	if err := x.Prepare(o, []Add{{b.index(), b.key("ann"), 0}}, nil); !errors.Is(err, ErrNotRegistered) {
+		t.Errorf("add: %v", err)
+	}
+	o.Extend(catalog.Only(0))
+	o.EndShard(1)
+	if err := x.Prepare(o, nil, []Mark{{Index: b.index(), Shard: 1}}); !errors.Is(err, ErrNotRegistered) {
+		t.Errorf("mark: %v", err)
+	}
+	if err := x.Prepare(o, nil, nil); err != nil || len(f.calls) != 0 {
+		t.Errorf("nothing to prepare: %v, calls %v", err, f.calls)
+	}
+}
+
+func TestAfterFault(t *testing.T) {
+	t.Parallel()
+	b, f, x := withFaults(t, "enqueue")
+	x.After(Maintenance{Table: b.index().Table, Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}})
+	if !b.happened("after error") || len(f.calls) != 1 {
+		t.Errorf("events %v, calls %v", b.events, f.calls)
+	}
+}
+
+// After a power loss the pairs with a write-intent are marked before anything
+// else, and after a process death they are only looked at again.
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	for _, power := range []bool{true, false} {
+		b, f, x := withFaults(t, "")
+		pair := []storage.Pair{{Schema: "s", Table: "t", Shard: 1}}
+		if power {
+			f.lost = pair
+		} else {
+			f.unclean = pair
+		}
+		if err := x.recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"enqueue", "recovered"}
+		if power {
+			want = []string{"mark", "enqueue", "recovered"}
+		}
+		if !slices.Equal(f.calls, want) {
+			t.Errorf("power loss %v: calls %v, want %v", power, f.calls, want)
+		}
+		if marked := len(b.shardsOf("ann")) == 1; marked != power {
+			t.Errorf("power loss %v: a lookup gives %v", power, b.shardsOf("ann"))
+		}
+		// The next life clears the mark by a scan, once the shard is settled.
+		b.start()
+		b.until("the mark is cleared", func() bool { return len(b.shardsOf("ann")) == 0 && len(b.store.Jobs()) == 0 })
+	}
+}
+
+// A shard whose old threads can't be seen is not settled, and nothing is
+// retired there.
+func TestUnsettledShard(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.x.Close()
+	for name, test := range map[string]struct {
+		threads [][]string
+		holds   bool
+	}{
+		"none":            {nil, false},
+		"a statement":     {[][]string{{"7", "shunt", "", "", "Query", "100"}}, true},
+		"idle":            {[][]string{{"7", "shunt", "", "", "Sleep", "100"}}, false},
+		"idle for 1 s":    {[][]string{{"7", "shunt", "", "", "Sleep", "1"}}, true},
+		"another user":    {[][]string{{"7", "app", "", "", "Query", "100"}}, false},
+		"newer than ours": {[][]string{{"101", "shunt", "", "", "Query", "100"}}, false},
+	} {
+		b.shards[0].change(func(s *fakeShard) { s.threads = test.threads })
+		x := New(b.opts)
+		for range 5 {
+			if _, err := x.settle(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			b.clock.move(idleSeconds * 1e9)
+		}
+		if x.tracker.isSettled(0) == test.holds {
+			t.Errorf("%s: settled %v", name, !test.holds)
+		}
+	}
+}
+
+// A thread of a statement in doubt that slept since before the statement was
+// sent is ended, since the statement may still be on its way to it.
+func TestInDoubtOnAnIdleThread(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.x.Close()
+	x := New(b.opts)
+	x.tracker.settle(0)
+	o := x.Begin(catalog.Only(0))
+	o.InDoubt(0, 7)
+	look := func(threads ...[]string) (done bool, kills int) {
+		b.shards[0].change(func(s *fakeShard) { s.threads = threads })
+		done, err := x.settle(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done, len(b.shards[0].statements("KILL 7"))
+	}
+	if done, kills := look([]string{"7", "shunt", "", "", "Query", "0"}); done || kills != 0 {
+		t.Errorf("running: done %v, %d kills", done, kills)
+	}
+	if done, kills := look([]string{"7", "shunt", "", "", "Sleep", "60"}); done || kills != 1 {
+		t.Errorf("idle since before: done %v, %d kills", done, kills)
+	}
+	b.clock.move(20e9)
+	if done, kills := look([]string{"7", "shunt", "", "", "Sleep", "1"}); done || kills != 1 {
+		t.Errorf("idle for 1 s: done %v, %d kills", done, kills)
+	}
+	if done, _ := look(); !done || !x.tracker.Passed(0, 1<<40) {
+		t.Error("gone, but still in doubt")
+	}
+}
