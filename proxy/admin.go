@@ -1,0 +1,239 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// admin answers Shunt's own SQL.
+func (s *session) admin(ctx context.Context, a *planner.Admin) error {
+	switch a.Op {
+	case planner.ShowVirtualIndexes:
+		return s.answerRows(virtualIndexColumns, s.virtualIndexRows(a.Index.Table))
+	case planner.ShowMaintenanceJobs:
+		return s.answerRows(jobColumns, s.jobRows())
+	case planner.ShowShards:
+		return s.answerRows(shardColumns, s.shardRows(ctx))
+	case planner.ExplainRoute:
+		rows, err := s.explainRoute(a.Explain)
+		if err != nil {
+			return err
+		}
+		return s.answerRows(explainColumns, rows)
+	case planner.CreateVirtualIndex:
+		t, err := s.tableForIndex(ctx, a.Index.Table)
+		if err != nil {
+			return err
+		}
+		if err := s.proxy.opts.Admin.CreateIndex(ctx, t, a.Index.Name, a.Index.Columns, a.Index.Partitions); err != nil {
+			return err
+		}
+		return s.answerOK(wire.OK{})
+	default: // about an index that exists
+	}
+
+	ix, err := s.virtualIndex(ctx, a.Index)
+	if err != nil {
+		return err
+	}
+	admin := s.proxy.opts.Admin
+	switch a.Op {
+	case planner.DropVirtualIndex:
+		err = admin.DropIndex(ctx, ix)
+	case planner.AlterPartitions:
+		err = admin.Repartition(ctx, ix, a.Index.Partitions)
+	case planner.DisableVirtualIndex:
+		err = admin.EnableIndex(ctx, ix, false)
+	case planner.EnableVirtualIndex:
+		err = admin.EnableIndex(ctx, ix, true)
+	case planner.RebuildVirtualIndex:
+		err = admin.RebuildIndex(ctx, ix)
+	case planner.CheckVirtualIndex:
+		rows, checkErr := admin.CheckIndex(ctx, ix)
+		if checkErr != nil {
+			return checkErr
+		}
+		var out [][]any
+		for _, r := range rows {
+			out = append(out, []any{r.Index, r.Shard, r.Checked, r.Missing, r.Stale})
+		}
+		return s.answerRows(checkColumns, out)
+	default:
+		err = refuse("this statement is not supported yet")
+	}
+	if err != nil {
+		return err
+	}
+	return s.answerOK(wire.OK{})
+}
+
+// tableForIndex finds the table of a statement about virtual indexes. A table
+// that the catalog does not have is looked for on the shards once, since it may
+// have been made behind Shunt's back.
+func (s *session) tableForIndex(ctx context.Context, name planner.TableName) (*catalog.Table, error) {
+	schema := name.Schema
+	if schema == "" {
+		schema = s.settings.schema
+	}
+	if schema == "" {
+		return nil, errNoDatabase
+	}
+	find := func() *catalog.Table {
+		if t := s.catalog().Table(schema, name.Name); t != nil && len(t.Columns) > 0 {
+			return t
+		}
+		return nil
+	}
+	if t := find(); t != nil {
+		return t, nil
+	}
+	if err := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); err != nil {
+		return nil, err
+	}
+	if t := find(); t != nil {
+		return t, nil
+	}
+	return nil, sqlError{1146, "42S02", fmt.Sprintf("Table '%s.%s' doesn't exist", schema, name.Name)}
+}
+
+func (s *session) virtualIndex(ctx context.Context, v planner.VirtualIndex) (*catalog.Index, error) {
+	t, err := s.tableForIndex(ctx, v.Table)
+	if err != nil {
+		return nil, err
+	}
+	if ix := t.Index(v.Name); ix != nil {
+		return ix, nil
+	}
+	return nil, sqlError{1176, "42000", fmt.Sprintf("Virtual index '%s' doesn't exist in table '%s.%s'; SHOW VIRTUAL INDEXES lists them", v.Name, t.Schema, t.Name)}
+}
+
+var (
+	virtualIndexColumns = columns("Schema", "Table", "Name", "Columns", "#Partitions", "Status", "Progress", "#Entries", "Unknown_shards", "#Pending_jobs", "Last_scan", "Error")
+	jobColumns          = columns("#Id", "Type", "Schema", "Table", "Shards", "Indexes", "State", "#Attempts", "Not_before", "Claimed_by", "Progress", "Error")
+	shardColumns        = columns("Name", "Addr", "State", "Version", "#Connections_in_use", "#Connections_idle", "Error")
+	checkColumns        = columns("Index", "Shard", "#Checked", "#Missing", "#Stale")
+	explainColumns      = columns("Plan", "Shards", "Access", "Reason", "Statement")
+)
+
+// columns makes column definitions; a leading # makes an integer one.
+func columns(names ...string) []wire.Column {
+	cols := make([]wire.Column, len(names))
+	for i, n := range names {
+		if num, ok := strings.CutPrefix(n, "#"); ok {
+			cols[i] = wire.IntColumn(num)
+		} else {
+			cols[i] = wire.TextColumn(n)
+		}
+	}
+	return cols
+}
+
+func (s *session) virtualIndexRows(from planner.TableName) [][]any {
+	schema := from.Schema
+	if schema == "" {
+		schema = s.settings.schema
+	}
+	var rows [][]any
+	for _, r := range s.proxy.opts.Admin.IndexRows() {
+		if from.Name != "" && (!strings.EqualFold(r.Table, from.Name) || !strings.EqualFold(r.Schema, schema)) {
+			continue
+		}
+		rows = append(rows, []any{
+			r.Schema, r.Table, r.Name, strings.Join(r.Columns, ","), r.Partitions, r.Status, percent(r.Progress), int64(r.Entries),
+			strings.Join(r.UnknownShards, ","), r.PendingJobs, nullable(r.LastScan), nullable(r.Error),
+		})
+	}
+	return rows
+}
+
+func (s *session) jobRows() [][]any {
+	var rows [][]any
+	for _, r := range s.proxy.opts.Admin.JobRows() {
+		rows = append(rows, []any{
+			int64(r.ID), r.Type, r.Schema, r.Table, strings.Join(r.Shards, ","), strings.Join(r.Indexes, ","), r.State, r.Attempts,
+			nullable(r.NotBefore), nullable(r.ClaimedBy), percent(r.Progress), nullable(r.Error),
+		})
+	}
+	return rows
+}
+
+func (s *session) shardRows(ctx context.Context) [][]any {
+	var rows [][]any
+	for _, sh := range s.catalog().Shards {
+		p := s.proxy.opts.Pools[sh.ID]
+		s.proxy.probe(ctx, p)
+		rows = append(rows, shardRow(p))
+	}
+	return rows
+}
+
+func shardRow(p *shard.Pool) []any {
+	st := p.Stats()
+	var failure any
+	if err := p.LastError(); err != nil {
+		failure = err.Error()
+	}
+	return []any{p.Name(), p.Addr(), p.State(), p.Version(), st.InUse, st.Idle, failure}
+}
+
+// probe borrows a connection so that the state shown is the state now.
+func (p *Proxy) probe(ctx context.Context, pool *shard.Pool) {
+	if conn, err := pool.Get(ctx, false); err == nil {
+		pool.Put(conn)
+	}
+}
+
+func percent(f float64) string { return fmt.Sprintf("%.0f%%", f*100) }
+
+func nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// explainRoute plans and binds a statement without sending anything.
+func (s *session) explainRoute(sql string) ([][]any, error) {
+	return Explain(sql, s.settings.planning, s.catalog(), s.proxy.planner, s.proxy.opts.Index)
+}
+
+// Explain says where a statement would go and why: the rows of EXPLAIN ROUTE.
+func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *planner.Planner, ix planner.Indexes) ([][]any, error) {
+	plan, err := p.Plan(sql, settings, c)
+	if err != nil {
+		return nil, err
+	}
+	switch plan := plan.(type) {
+	case *planner.Rows:
+		if plan.Params > 0 {
+			return nil, sqlError{1210, "HY000", "EXPLAIN ROUTE needs values in place of ?"}
+		}
+		b, err := p.Bind(plan, nil, ix)
+		if err != nil {
+			return nil, err
+		}
+		if b.Refuse != nil {
+			return nil, b.Refuse
+		}
+		var rows [][]any
+		for _, st := range b.Statements {
+			rows = append(rows, []any{b.Plan, c.ShardName(st.Shard), b.Access, b.Reason, st.SQL})
+		}
+		return rows, nil
+	case *planner.DDL:
+		var rows [][]any
+		for id := range plan.Shards.All {
+			rows = append(rows, []any{"route", c.ShardName(id), "scatter", plan.Op + " goes to every shard that holds the table", sql})
+		}
+		return rows, nil
+	case *planner.Admin, *planner.Session:
+		return [][]any{{"route", "", "single", "answered by Shunt itself", sql}}, nil
+	}
+	return nil, fmt.Errorf("explain %T", plan)
+}

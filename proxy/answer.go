@@ -1,0 +1,233 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// sent is a statement that a shard is working on.
+type sent struct {
+	shard catalog.ShardID
+	conn  *shard.Conn
+}
+
+// sendAll sends a statement to all its shards before any answer is read, so
+// that they work side by side. Connections are taken in the order of the shard
+// numbers, in which every session takes them: no two wait for each other. On an
+// error the ones that were sent to are returned as well.
+func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound) ([]sent, error) {
+	out := make([]sent, 0, len(b.Statements))
+	for _, st := range b.Statements {
+		conn, err := s.borrow(ctx, st.Shard)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, sent{st.Shard, conn})
+	}
+	for i, st := range b.Statements {
+		if err := s.send(ctx, out[i].conn, r, st); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// concatenate streams the rows of several shards to the client, one shard
+// after the other. A slow client stops the reading from the shards.
+func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
+	shards, err := s.sendAll(ctx, r, b)
+	// A connection whose answer is not read to its end is broken, and closed by
+	// the pool; one of a transaction must be read out to stay usable.
+	defer func() {
+		for _, x := range shards {
+			if x.conn.Busy() && s.tx != nil && !x.conn.Broken {
+				_, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
+			}
+			s.giveBack(x.shard, x.conn)
+		}
+	}()
+	if err != nil {
+		return empty, err
+	}
+	var columns shard.Columns
+	var warnings int
+	for i, x := range shards {
+		o := s.forwardOptions()
+		o.Columns, o.SkipHeader, o.SkipEnd = &columns, i > 0, i < len(shards)-1
+		sum, err := x.conn.Forward(s.client, shard.Result, o)
+		if err := s.forwarded(x.shard, sum, err); err != nil {
+			return empty, err
+		}
+		if sum.Err != nil {
+			return empty, nil // the client has got it
+		}
+		if sum.Rows == 0 {
+			empty.Add(x.shard)
+		}
+		warnings += int(sum.Warnings)
+	}
+	s.last.warnings = nil
+	if warnings > 0 {
+		for _, x := range shards {
+			if res, err := x.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+				s.last.warnings = append(s.last.warnings, res.Rows...)
+			}
+		}
+	}
+	return empty, nil
+}
+
+// writeInTransaction sends a write within the session's transaction, which is
+// the statement's own when implicit is true. A statement that fails on one
+// shard is undone on the others, as one server would undo it.
+func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.Bound, implicit bool) error {
+	tx := s.tx
+	if err := tx.join(ctx, route(b)); err != nil {
+		if implicit {
+			_ = s.rollback(ctx)
+		}
+		return err
+	}
+	if err := s.mayWrite(tx.open, r, b, route(b)); err != nil {
+		if implicit {
+			_ = s.rollback(ctx)
+		}
+		return err
+	}
+	tx.wrote(b)
+	several := len(b.Statements) > 1
+	if several && !implicit {
+		if err := tx.each(ctx, route(b), "SAVEPOINT "+statementSavepoint); err != nil {
+			return err
+		}
+	}
+	ok, err := s.writeAll(ctx, r, b, several)
+	if implicit {
+		if err != nil {
+			_ = s.rollback(ctx)
+			return err
+		}
+		if err := s.commit(ctx); err != nil {
+			return err
+		}
+	} else if several && tx.failed == nil && !tx.victim {
+		undo := "RELEASE SAVEPOINT " + statementSavepoint
+		if err != nil {
+			undo = "ROLLBACK TO SAVEPOINT " + statementSavepoint
+		}
+		if undoErr := tx.each(ctx, route(b), undo); undoErr != nil {
+			return undoErr
+		}
+	}
+	if err != nil || !several {
+		return err
+	}
+	return s.answerOK(ok)
+}
+
+// statementSavepoint makes one statement over several shards atomic inside of
+// a transaction.
+const statementSavepoint = "shunt_statement"
+
+// writeAll sends a write and joins the answers. With one shard its answer is
+// forwarded as it is; with several the joined one is returned to be sent when
+// nothing can fail any more.
+func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several bool) (wire.OK, error) {
+	shards, err := s.sendAll(ctx, r, b)
+	var joined wire.OK
+	var first error
+	var infos []string
+	s.last.warnings = nil
+	if err != nil {
+		first = err
+	}
+	for _, x := range shards {
+		if !x.conn.Busy() {
+			continue // not sent to
+		}
+		o := s.forwardOptions()
+		o.HoldOK, o.HoldErr = several, several
+		dst := s.client
+		if several {
+			dst = nil
+		}
+		sum, err := x.conn.Forward(dst, shard.Result, o)
+		if err := s.forwarded(x.shard, sum, err); err != nil {
+			first = errors.Join(first, err)
+			continue
+		}
+		if sum.Err != nil {
+			if several && first == nil {
+				first = sqlError{sum.Err.Code, sum.Err.State, fmt.Sprintf("%s (on shard %s; nothing was changed on any)", sum.Err.Message, s.catalog().ShardName(x.shard))}
+			}
+			continue
+		}
+		joined.Affected += sum.Affected
+		joined.Warnings += sum.Warnings
+		if joined.LastInsertID == 0 {
+			joined.LastInsertID = sum.LastInsertID
+		}
+		if sum.Info == "" && (r.plan.Kind == planner.Insert || r.plan.Kind == planner.Replace) {
+			// A server says nothing of one row; joined with others it counts.
+			sum.Info = fmt.Sprintf("Records: 1  Duplicates: %d  Warnings: %d", max(sum.Affected, 1)-1, sum.Warnings)
+		}
+		infos = append(infos, sum.Info)
+		if sum.Warnings > 0 {
+			if res, err := x.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+				s.last.warnings = append(s.last.warnings, res.Rows...)
+			}
+		}
+		if sum.LastInsertID != 0 {
+			s.last.insertID = sum.LastInsertID
+		}
+	}
+	if b.Access == "reference" && len(shards) > 0 {
+		// Every shard changed its copy of the same rows.
+		joined.Affected /= uint64(len(shards))
+		infos = infos[:min(1, len(infos))]
+	}
+	joined.Info = joinInfo(infos)
+	return joined, first
+}
+
+var infoNumbers = regexp.MustCompile(`\d+`)
+
+// joinInfo adds up texts such as "Rows matched: 3  Changed: 1  Warnings: 0".
+func joinInfo(infos []string) string {
+	var text string
+	var sums []uint64
+	for _, info := range infos {
+		numbers := infoNumbers.FindAllString(info, -1)
+		if info == "" {
+			continue
+		}
+		if text == "" {
+			text, sums = info, make([]uint64, len(numbers))
+		}
+		if len(numbers) != len(sums) {
+			return ""
+		}
+		for i, n := range numbers {
+			v, _ := strconv.ParseUint(n, 10, 64)
+			sums[i] += v
+		}
+	}
+	parts := infoNumbers.Split(text, -1)
+	var b strings.Builder
+	for i, p := range parts {
+		b.WriteString(p)
+		if i < len(sums) {
+			b.WriteString(strconv.FormatUint(sums[i], 10))
+		}
+	}
+	return b.String()
+}

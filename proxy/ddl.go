@@ -1,0 +1,294 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// ddl sends DDL to every shard that holds the table, and keeps the virtual
+// indexes right:
+//
+//  1. An open transaction is committed, as on a server.
+//  2. Indexes whose keys may come to mean something else are taken out of use
+//     for reads, durably, before anything is sent: a crash in the middle leaves
+//     them unused, never wrong.
+//  3. Where writes that are planned with the old catalog could make keys that
+//     it does not foresee (a new trigger or foreign key), unknown marks are set
+//     before, and again when the new catalog is out, so that no such write
+//     outlives them.
+//  4. The statement goes to the first shard, and if that accepts it to the
+//     others. What most often fails (syntax, names) fails at the first, with
+//     nothing changed.
+//  5. The catalog is read again; the indexes are rebuilt, moved or dropped.
+func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
+	if err := s.commit(ctx); err != nil {
+		return err
+	}
+	s.proxy.ddl.Lock()
+	defer s.proxy.ddl.Unlock()
+	c := s.catalog()
+	if d.Catalog.Version != c.Version {
+		plan, err := s.plan(ctx, sql)
+		if err != nil {
+			return err
+		}
+		again, ok := plan.(*planner.DDL)
+		if !ok {
+			return errors.New("the schema changed while the statement was planned; try again")
+		}
+		d = again
+	}
+	if err := keepsShardKey(c, d); err != nil {
+		return err
+	}
+	marked := s.unforeseen(c, d, sql)
+	done, err := s.markUnforeseen(marked)
+	if err != nil {
+		return err
+	}
+	defer done()
+	// From here on AfterDDL follows, whatever happens.
+	admin := s.proxy.opts.Admin
+	if err := admin.BeforeDDL(ctx, d); err != nil {
+		return err
+	}
+
+	sum, err := s.sendDDL(ctx, d, sql)
+	if refreshErr := s.proxy.opts.Directory.Refresh(ctx); refreshErr != nil {
+		s.log.Error("read the schema after DDL", "error", refreshErr)
+		err = errors.Join(err, fmt.Errorf("%s was sent, but the schema could not be read again: %w", d.Op, refreshErr))
+	}
+	if again, markErr := s.markUnforeseen(marked); markErr == nil {
+		again()
+	} else {
+		err = errors.Join(err, markErr)
+	}
+	if err = errors.Join(err, admin.AfterDDL(ctx, d)); err != nil {
+		return flatten(err)
+	}
+	if d.Virtual != nil {
+		t, err := s.tableForIndex(ctx, d.Virtual.Table)
+		if err == nil {
+			err = s.proxy.opts.Admin.CreateIndex(ctx, t, d.Virtual.Name, d.Virtual.Columns, d.Virtual.Partitions)
+		}
+		if err != nil {
+			return fmt.Errorf("the index was made on the shards, but not the virtual index: %w", err)
+		}
+	}
+	notes := indexNotes(c, s.catalog(), d)
+	s.last.warnings = nil
+	for _, n := range notes {
+		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1105"), []byte(n)})
+	}
+	return s.answerOK(wire.OK{Affected: sum.Affected, Warnings: sum.Warnings + uint16(len(notes)), Info: sum.Info})
+}
+
+// flatten keeps the code of the first error of several.
+func flatten(err error) error {
+	e := coded(err)
+	e.msg = strings.ReplaceAll(err.Error(), "\n", "; ")
+	return e
+}
+
+// keepsShardKey refuses changes of the column that rows are placed by: after
+// them, rows would be looked for on shards where they are not.
+func keepsShardKey(c *catalog.Catalog, d *planner.DDL) error {
+	if d.Op != "ALTER TABLE" {
+		return nil
+	}
+	for _, name := range d.Tables {
+		t := c.Table(name.Schema, name.Name)
+		if t == nil || t.ShardKey == nil || t.Placement != catalog.Hash || t.Shards.Len() < 2 {
+			continue
+		}
+		if slices.Contains(d.Touches, strings.ToLower(t.ShardKey.Name)) || d.AllColumns && t.ShardKey.Collation != "" {
+			return refuse("ALTER TABLE %s would change its shard key %s, by which its rows are placed; make a new table and copy the rows", t.Name, t.ShardKey.Name)
+		}
+	}
+	return nil
+}
+
+// indexNotes tells what the DDL did to virtual indexes.
+func indexNotes(before, after *catalog.Catalog, d *planner.DDL) []string {
+	var notes []string
+	for i, name := range d.Tables {
+		was := before.Table(name.Schema, name.Name)
+		if was == nil || strings.HasPrefix(d.Op, "DROP TABLE") {
+			continue
+		}
+		if i < len(d.Renamed) && d.Renamed[i].Name != "" {
+			name = d.Renamed[i]
+		}
+		is := after.Table(name.Schema, name.Name)
+		for _, ix := range was.Indexes {
+			var now *catalog.Index
+			if is != nil {
+				now = is.Index(ix.Name)
+			}
+			switch {
+			case now == nil:
+				notes = append(notes, fmt.Sprintf("virtual index %s was dropped with %s", ix.Name, d.Op))
+			case now.Status != ix.Status:
+				notes = append(notes, fmt.Sprintf("virtual index %s is now %s after %s; until it is ready its queries go to all shards", ix.Name, now.Status, d.Op))
+			}
+		}
+	}
+	return notes
+}
+
+// unforeseen are the indexes in which writes under way may make keys that the
+// old catalog doesn't foresee.
+func (s *session) unforeseen(c *catalog.Catalog, d *planner.DDL, sql string) []*catalog.Index {
+	foreignKey := strings.HasSuffix(d.Op, "TABLE") && containsFold(sql, "references")
+	if d.Op != "CREATE TRIGGER" && !foreignKey {
+		return nil
+	}
+	var out []*catalog.Index
+	for _, sch := range c.Schemas {
+		for _, t := range sch.Tables {
+			out = append(out, t.Indexes...)
+		}
+	}
+	return out
+}
+
+// markUnforeseen sets unknown marks for indexes on all shards that hold them.
+// They last at least until done is called.
+func (s *session) markUnforeseen(indexes []*catalog.Index) (done func(), err error) {
+	if len(indexes) == 0 {
+		return func() {}, nil
+	}
+	var shards catalog.ShardSet
+	var marks []planner.Mark
+	var after []planner.Maintenance
+	var tables []*catalog.Table
+	for _, ix := range indexes {
+		shards = shards.Union(ix.Table.Shards)
+		for id := range ix.Table.Shards.All {
+			marks = append(marks, planner.Mark{Index: ix, Shard: id})
+		}
+		after = append(after, planner.Maintenance{Table: ix.Table, Operation: "UNKNOWN", Shards: ix.Table.Shards, Indexes: []*catalog.Index{ix}})
+		if !slices.Contains(tables, ix.Table) {
+			tables = append(tables, ix.Table)
+		}
+	}
+	open := s.proxy.opts.Index.Begin(shards)
+	if err := s.proxy.opts.Index.Prepare(open, nil, marks, tables, shards); err != nil {
+		open.End()
+		return nil, err
+	}
+	return func() {
+		open.End()
+		s.proxy.opts.Index.After(after)
+	}, nil
+}
+
+// sendDDL sends the statement, first to one shard.
+func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum shard.Summary, err error) {
+	ids := slices.Collect(d.Shards.All)
+	if len(ids) == 0 {
+		return sum, refuse("%s: no shard holds this table", d.Op)
+	}
+	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, false)
+	if err != nil {
+		return sum, err
+	}
+	var (
+		mu     sync.Mutex
+		wg     sync.WaitGroup
+		done   = []string{s.catalog().ShardName(ids[0])}
+		failed []string
+		alone  []catalog.ShardID // to be tried again, one after the other
+	)
+	_, chosen := s.settings.value("@@lock_wait_timeout")
+	for _, id := range ids[1:] {
+		wg.Go(func() {
+			_, err := s.sendDDLTo(ctx, id, d, sql, !chosen)
+			mu.Lock()
+			defer mu.Unlock()
+			if e, ok := errors.AsType[sqlError](err); ok && e.code == codeLockWait && !chosen {
+				alone = append(alone, id)
+				return
+			}
+			if err != nil {
+				failed = append(failed, fmt.Sprintf("%s: %v", s.catalog().ShardName(id), err))
+				return
+			}
+			done = append(done, s.catalog().ShardName(id))
+		})
+	}
+	wg.Wait()
+	for _, id := range alone {
+		if _, err := s.sendDDLTo(ctx, id, d, sql, false); err != nil {
+			failed = append(failed, fmt.Sprintf("%s: %v", s.catalog().ShardName(id), err))
+			continue
+		}
+		done = append(done, s.catalog().ShardName(id))
+	}
+	if len(failed) > 0 {
+		slices.Sort(done)
+		slices.Sort(failed)
+		return sum, sqlError{codeUnknown, "HY000", fmt.Sprintf("%s was done on %s, and failed on %s. Mend the cause, then send it to each shard that lacks it with the hint /* shunt: shard=NAME */",
+			d.Op, strings.Join(done, ", "), strings.Join(failed, "; "))}
+	}
+	return sum, nil
+}
+
+// besideWait is how long DDL waits for a lock while it does so on other shards.
+//
+// Two transactions that each hold the table on one shard and want it on the
+// other's both queue behind DDL that waits on both. No server sees the circle,
+// and their timeout is a day. DDL that waits on one shard alone is in no such
+// circle: whoever it waits for finds the table free elsewhere.
+const besideWait = 5 * time.Second
+
+// sendDDLTo sends the statement to one shard. Where others get it at the same
+// time, beside, it gives up after besideWait: with error 1205, unless the
+// session has chosen a timeout.
+func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.DDL, sql string, beside bool) (shard.Summary, error) {
+	pool := s.proxy.opts.Pools[id]
+	conn, err := pool.Get(ctx, false)
+	if err != nil {
+		return shard.Summary{}, shardDown(err)
+	}
+	defer pool.Put(conn)
+	set := s.settings
+	// The current schema may be the one that is to be made, or just dropped.
+	if strings.HasSuffix(d.Op, "DATABASE") {
+		set.schema = ""
+	}
+	if err := set.applyTo(ctx, conn); err != nil {
+		return shard.Summary{}, err
+	}
+	if beside {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("SET lock_wait_timeout = %d", besideWait/time.Second)); err != nil {
+			return shard.Summary{}, err
+		}
+	}
+	sum, err := conn.Exec(ctx, sql)
+	if beside && !conn.Broken {
+		if _, err := conn.Exec(ctx, "SET lock_wait_timeout = DEFAULT"); err != nil {
+			conn.Broken = true // not for another session
+		}
+	}
+	if err != nil {
+		if server, ok := errors.AsType[*shard.ServerError](err); ok {
+			return sum, sqlError{server.Code, server.State, server.Message}
+		}
+		return sum, sqlError{codeShardLost, "HY000", fmt.Sprintf("connection lost: %v", err)}
+	}
+	if d.Op == "DROP DATABASE" && strings.EqualFold(conn.Schema, d.Schema) {
+		conn.Schema = ""
+	}
+	return sum, nil
+}

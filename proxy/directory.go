@@ -1,0 +1,190 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/schema"
+)
+
+// Directory owns the current catalog: it reads the shards' schemas, builds a
+// snapshot with the configured placements and the virtual indexes, and
+// publishes it. Everybody else only loads the pointer.
+type Directory struct {
+	opts    DirectoryOptions
+	current atomic.Pointer[catalog.Catalog]
+
+	soon chan struct{}
+
+	mu      sync.Mutex // one refresh at a time
+	version uint64
+	read    time.Time // when the shards were last asked
+	facts   map[catalog.ShardID]*schema.Facts
+}
+
+// DirectoryOptions is what a Directory reads from.
+type DirectoryOptions struct {
+	Shards     []catalog.Shard
+	Slots      [catalog.Slots]catalog.ShardID
+	Placements schema.Placements
+	// Open borrows a connection for information_schema.
+	Open func(context.Context, catalog.ShardID) (schema.Querier, func(), error)
+	// Indexes are the virtual indexes as the store has them now.
+	Indexes func() []schema.IndexDef
+	// Check looks at a catalog before it is published, whenever the shards were
+	// asked. complete: each shard has told its schema. refuse: the first
+	// catalog, or new placements; an error then keeps it from being published.
+	// At any other time what is wrong is told by Check itself, since without a
+	// new catalog no DDL would show.
+	Check  func(ctx context.Context, c *catalog.Catalog, complete, refuse bool) error
+	Logger *slog.Logger
+}
+
+// NewDirectory returns a Directory with an empty catalog; Refresh fills it.
+func NewDirectory(opts DirectoryOptions) *Directory {
+	d := &Directory{opts: opts, soon: make(chan struct{}, 1), facts: map[catalog.ShardID]*schema.Facts{}}
+	d.current.Store(&catalog.Catalog{Shards: opts.Shards})
+	return d
+}
+
+// Catalog is the current snapshot.
+func (d *Directory) Catalog() *catalog.Catalog { return d.current.Load() }
+
+// Refresh asks all shards again and publishes what they say. A shard that does
+// not answer keeps what it said last; an error is returned only when none
+// answers, or when the configuration doesn't fit what they say.
+func (d *Directory) Refresh(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refreshLocked(ctx, d.opts.Placements, d.version == 0)
+}
+
+func (d *Directory) refreshLocked(ctx context.Context, p schema.Placements, refuse bool) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	facts, errs := schema.ReadAll(ctx, d.opts.Shards, d.opts.Open)
+	if len(facts) == 0 {
+		var all []error
+		for _, s := range d.opts.Shards {
+			all = append(all, errs[s.ID])
+		}
+		return fmt.Errorf("no shard answers: %w", errors.Join(all...))
+	}
+	for id, err := range errs {
+		d.opts.Logger.Warn("schema of shard not read", "shard", d.Catalog().ShardName(id), "error", err)
+	}
+	maps.Copy(d.facts, facts)
+	d.read = time.Now()
+	c, err := d.build(p)
+	if err != nil {
+		return err
+	}
+	if err := d.opts.Check(ctx, c, len(d.facts) == len(d.opts.Shards), refuse); err != nil {
+		return err
+	}
+	d.publish(c)
+	return nil
+}
+
+// RefreshUnlessFresh refreshes, unless that was done within the last second: a
+// client that asks for a table that isn't there must not keep the shards busy.
+func (d *Directory) RefreshUnlessFresh(ctx context.Context) error {
+	d.mu.Lock()
+	fresh := time.Since(d.read) < time.Second
+	d.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	return d.Refresh(ctx)
+}
+
+// SetPlacements replaces the configured placements and refreshes. Placements
+// that don't fit the shards' tables are refused, and the old ones stay.
+func (d *Directory) SetPlacements(ctx context.Context, p schema.Placements) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refreshLocked(ctx, p, true); err != nil {
+		return err
+	}
+	d.opts.Placements = p
+	return nil
+}
+
+// Republish builds a snapshot again from what the shards said last: for a
+// change of a virtual index, which the shards know nothing of.
+func (d *Directory) Republish() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, err := d.build(d.opts.Placements)
+	if err != nil {
+		return err
+	}
+	d.publish(c)
+	return nil
+}
+
+func (d *Directory) build(p schema.Placements) (*catalog.Catalog, error) {
+	return schema.Build(schema.Sources{
+		Version: d.version + 1, Shards: d.opts.Shards, Slots: d.opts.Slots, Placements: p,
+		Indexes: d.opts.Indexes(), Facts: d.facts,
+	})
+}
+
+func (d *Directory) publish(c *catalog.Catalog) {
+	d.version++
+	d.current.Store(c)
+}
+
+// Missing lists the shards whose schema has never been read.
+func (d *Directory) Missing() []catalog.ShardID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var ids []catalog.ShardID
+	for _, s := range d.opts.Shards {
+		if d.facts[s.ID] == nil {
+			ids = append(ids, s.ID)
+		}
+	}
+	return slices.Clip(ids)
+}
+
+// Soon asks Run for a Refresh: something has hinted at a change behind our
+// back. It doesn't wait.
+func (d *Directory) Soon() {
+	select {
+	case d.soon <- struct{}{}:
+	default:
+	}
+}
+
+// Run refreshes when Soon asks, at most once a second, and while a shard's
+// schema has never been read. It returns when ctx ends.
+func (d *Directory) Run(ctx context.Context) {
+	pause := time.NewTicker(time.Second)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		select {
+		case <-d.soon:
+		default:
+			if len(d.Missing()) == 0 {
+				continue
+			}
+		}
+		if err := d.Refresh(ctx); err != nil && ctx.Err() == nil {
+			d.opts.Logger.Warn("read the schema again", "error", err)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+// Package proxy is the life of a client connection: the handshake, the command
+// loop, the session's settings and transaction, the execution of plans on
+// pooled shard connections, and Shunt's own SQL.
+//
+//	client ── wire.Conn ── session ── planner ── Bound ──┬── shard.Conn ── MySQL
+//	                          │                          └── shard.Conn ── MySQL
+//	                          └── Index (lookup, write protocol, maintenance)
+//
+// A session is one goroutine. Sessions share the immutable catalog behind an
+// atomic pointer, the pools, and the Index; nothing else.
+//
+// Where does X happen?
+//
+//	proxy.go        listening, accepting, draining
+//	session.go      the command loop of one client
+//	settings.go     what the client has SET, and how a shard connection gets it
+//	statement.go    text of a COM_QUERY -> plan -> the right executor
+//	execute.go      a bound plan on its shards: the write protocol's steps around it
+//	answer.go       several shards' answers become one
+//	transaction.go  BEGIN to COMMIT over one or several shards
+//	prepared.go     COM_STMT_*
+//	ddl.go          DDL on all shards, and what it does to virtual indexes
+//	admin.go        CREATE VIRTUAL INDEX, SHOW SHARDS, EXPLAIN ROUTE, ...
+//	directory.go    the current catalog: when it is read again, who sees it
+//	errors.go       our errors <-> MySQL's
+//	metrics.go      shunt_* figures
+//	http.go         /metrics, /healthz, /readyz, the console, /v1
+//
+// Invariants:
+//   - nothing is sent to a shard before the entries and marks of its statement
+//     are in the store (execute.go, Index.Prepare);
+//   - a statement whose outcome is not known stays open in the Index
+//     (Open.InDoubt) until it is settled;
+//   - a shard connection goes back to its pool only with no unread bytes, no
+//     open transaction, and its settings fingerprint true.
+package proxy

@@ -1,0 +1,361 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// rows executes a Rows plan. Around a statement that can change rows it takes
+// the steps of the write protocol (indexer/doc.go):
+//
+//	1 bind    look up the route, compute entries and marks
+//	2 begin   register on the shards
+//	3 check   the catalog is still the one planned with; else plan again, since
+//	          an index made meanwhile would get no entry from this plan
+//	4 prepare entries and marks into the store
+//	5 send
+//	6 end     the registration ends when the outcome is known
+//	7 after   maintenance
+//
+// In a transaction the registration is the transaction's and ends with it.
+func (s *session) rows(ctx context.Context, r request) error {
+	for range 10 {
+		err := s.rowsOnce(ctx, r)
+		if !errors.Is(err, errStale) {
+			return err
+		}
+		plan, err := s.plan(ctx, r.sql)
+		if err != nil {
+			return err
+		}
+		rows, ok := plan.(*planner.Rows)
+		if !ok {
+			return s.run(ctx, plan, r)
+		}
+		r.plan = rows
+	}
+	return errors.New("the schema keeps changing while the statement is planned; try again")
+}
+
+func (s *session) rowsOnce(ctx context.Context, r request) error {
+	if s.tx != nil && s.tx.failed != nil {
+		return aborted(s.tx.failed)
+	}
+	if r.plan.Catalog.Version != s.catalog().Version {
+		return errStale
+	}
+	b, err := s.proxy.planner.Bind(r.plan, r.values, s.proxy.opts.Index)
+	if err != nil {
+		return err
+	}
+	if b.Refuse != nil {
+		s.proxy.metrics.refused.Inc()
+		return b.Refuse
+	}
+	s.stayOn(b)
+	// Without autocommit a statement opens a transaction; a write over several
+	// shards is a transaction of its own, so that it happens on all or none.
+	implicit := false
+	switch {
+	case s.tx != nil:
+	case !s.settings.autocommit:
+		if r.plan.Kind != planner.Show {
+			s.tx = s.newTransaction("BEGIN")
+		}
+	case r.plan.Kind.Writes() && len(b.Statements) > 1:
+		s.tx, implicit = s.newTransaction("BEGIN"), true
+	}
+	writes := r.plan.Kind.Writes() || len(b.Adds) > 0 || len(b.Marks) > 0
+	switch {
+	case !writes:
+		err = s.read(ctx, r, b)
+	case s.tx == nil:
+		err = s.writeOne(ctx, r, b)
+	default:
+		err = s.writeInTransaction(ctx, r, b, implicit)
+	}
+	if !errors.Is(err, errStale) {
+		s.proxy.metrics.routed(b, r.start)
+	}
+	if s.tx == nil {
+		s.settings.once = nil // this statement was the next transaction
+	}
+	if s.tx != nil && s.tx.victim {
+		// As a server does: the transaction is over, on the other shards too.
+		_ = s.rollback(ctx)
+	}
+	return err
+}
+
+// stayOn sends a statement that any of several shards can answer to one that
+// the transaction has, rather than let another join.
+func (s *session) stayOn(b *planner.Bound) {
+	if s.tx == nil || len(b.Statements) != 1 {
+		return
+	}
+	for _, id := range s.tx.order {
+		if b.Alternatives.Has(id) {
+			b.Statements[0].Shard = id
+			return
+		}
+	}
+}
+
+// read sends a statement that changes nothing.
+func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
+	var empty catalog.ShardSet
+	var err error
+	if len(b.Statements) == 1 {
+		empty, err = s.readOne(ctx, r, b.Statements[0])
+	} else {
+		empty, err = s.concatenate(ctx, r, b)
+	}
+	// In a transaction an old snapshot may answer, which says nothing of now.
+	if err == nil && len(b.Probes) > 0 && s.tx == nil {
+		s.proxy.opts.Index.Observe(b.Probes, route(b), empty)
+	}
+	return err
+}
+
+func route(b *planner.Bound) catalog.ShardSet {
+	var set catalog.ShardSet
+	for _, st := range b.Statements {
+		set.Add(st.Shard)
+	}
+	return set
+}
+
+// readOne forwards one shard's answer as it is.
+func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatement) (empty catalog.ShardSet, err error) {
+	conn, err := s.borrow(ctx, st.Shard)
+	if err != nil {
+		return empty, err
+	}
+	defer s.giveBack(st.Shard, conn)
+	if err := s.send(ctx, conn, r, st); err != nil {
+		return empty, err
+	}
+	sum, err := conn.Forward(s.client, shard.Result, s.forwardOptions())
+	if err := s.forwarded(st.Shard, sum, err); err != nil {
+		return empty, err
+	}
+	s.remember(ctx, conn, sum)
+	if sum.ResultSet && sum.Rows == 0 {
+		empty.Add(st.Shard)
+	}
+	return empty, nil
+}
+
+// writeOne sends an autocommitted write to its one shard.
+func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) error {
+	st := b.Statements[0]
+	shards := catalog.Only(st.Shard)
+	open := s.proxy.opts.Index.Begin(shards)
+	defer open.End()
+	if err := s.mayWrite(open, r, b, shards); err != nil {
+		return err
+	}
+	conn, err := s.borrow(ctx, st.Shard)
+	if err != nil {
+		s.proxy.opts.Index.After(leftover(b))
+		return err
+	}
+	defer s.giveBack(st.Shard, conn)
+	err = s.send(ctx, conn, r, st)
+	var sum shard.Summary
+	if err == nil {
+		sum, err = conn.Forward(s.client, shard.Result, s.forwardOptions())
+		if err = s.forwarded(st.Shard, sum, err); err == nil && sum.Err == nil {
+			s.remember(ctx, conn, sum)
+			// The client has its answer before maintenance is asked for.
+			err = s.clientError(s.client.Flush())
+		}
+	}
+	after := b.Maintain
+	if err != nil || sum.Err != nil {
+		after = append(leftover(b), after...)
+	}
+	if conn.Broken || conn.Busy() {
+		open.InDoubt(st.Shard, conn.ThreadID, after)
+		return err
+	}
+	open.End()
+	s.proxy.opts.Index.After(after)
+	return err
+}
+
+// mayWrite takes steps 3 and 4.
+func (s *session) mayWrite(open Open, r request, b *planner.Bound, shards catalog.ShardSet) error {
+	if r.plan.Catalog.Version != s.catalog().Version {
+		return errStale
+	}
+	return s.proxy.opts.Index.Prepare(open, b.Adds, b.Marks, r.plan.Tables, shards)
+}
+
+// leftover is the maintenance behind a statement that may have changed nothing:
+// the entries that were added for it may be stale, its marks without cause.
+func leftover(b *planner.Bound) []planner.Maintenance {
+	if len(b.Adds) == 0 && len(b.Marks) == 0 {
+		return nil
+	}
+	type key struct {
+		t  *catalog.Table
+		ix *catalog.Index
+	}
+	sets := map[key]catalog.ShardSet{}
+	for _, a := range b.Adds {
+		k := key{a.Index.Table, a.Index}
+		set := sets[k]
+		set.Add(a.Shard)
+		sets[k] = set
+	}
+	for _, m := range b.Marks {
+		k := key{m.Index.Table, m.Index}
+		set := sets[k]
+		set.Add(m.Shard)
+		sets[k] = set
+	}
+	var out []planner.Maintenance
+	for k, set := range sets {
+		out = append(out, planner.Maintenance{Table: k.t, Operation: "FAILED", Shards: set, Indexes: []*catalog.Index{k.ix}})
+	}
+	return out
+}
+
+// borrow takes a connection that has the session's settings: the transaction's
+// own, or one of the pool's.
+func (s *session) borrow(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	if s.tx != nil {
+		return s.tx.conn(ctx, id)
+	}
+	return s.borrowPooled(ctx, id)
+}
+
+func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	conn, err := s.proxy.opts.Pools[id].Get(ctx, s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0)
+	if err != nil {
+		return nil, shardDown(err)
+	}
+	if err := s.settings.applyTo(ctx, conn); err != nil {
+		s.proxy.opts.Pools[id].Put(conn)
+		return nil, s.shardError(id, err)
+	}
+	return conn, nil
+}
+
+// giveBack returns a connection that isn't the transaction's.
+func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
+	if s.tx == nil || s.tx.conns[id] != conn {
+		s.proxy.opts.Pools[id].Put(conn)
+	}
+}
+
+// send sends the statement's text or executes its prepared form.
+func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st planner.ShardStatement) error {
+	if s.last.insertID != 0 && containsFold(st.SQL, "last_insert_id") {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
+			return s.shardError(st.Shard, err)
+		}
+	}
+	if r.prepared != nil {
+		return s.sendPrepared(ctx, conn, r, st)
+	}
+	if err := conn.Send(mysql.COM_QUERY, []byte(st.SQL)); err != nil {
+		return s.shardError(st.Shard, err)
+	}
+	return nil
+}
+
+// containsFold reports whether s has sub, which is lower case ASCII.
+func containsFold(s, sub string) bool {
+	for i := 0; i+len(sub) <= len(s); i++ {
+		if s[i]|0x20 == sub[0] && strings.EqualFold(s[i:i+len(sub)], sub) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *session) forwardOptions() shard.ForwardOptions {
+	return shard.ForwardOptions{MoreResults: s.more != 0, StatusMask: sessionStatus, StatusSet: s.status()}
+}
+
+// forwarded judges how forwarding an answer ended.
+func (s *session) forwarded(id catalog.ShardID, sum shard.Summary, err error) error {
+	if sum.Err != nil {
+		s.serverFailed(sum.Err)
+	}
+	if s.tx != nil && err == nil {
+		s.tx.watch(id, sum)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, shard.ErrClient):
+		return err
+	case !sum.Clean:
+		return fmt.Errorf("%w: %w", errHalfAnswered, s.shardError(id, err))
+	}
+	return s.shardError(id, err)
+}
+
+// serverFailed looks at an error that a shard answered: some end the
+// transaction, some tell that the schema is not what the catalog says.
+func (s *session) serverFailed(e *shard.ServerError) {
+	s.failed = true
+	s.proxy.metrics.failed(e.Code)
+	s.last = lastStatement{insertID: s.last.insertID, warnings: [][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.Code), []byte(e.Message)}}}
+	switch e.Code {
+	case 1054, 1136, 1146, 1049, 1356, 1091, 1364, 1412:
+		// Unknown column, column count, no such table, unknown database, invalid
+		// view, ...: DDL may have been done behind Shunt's back.
+		s.proxy.opts.Directory.Soon()
+	}
+}
+
+// remember keeps what later statements may ask about.
+func (s *session) remember(ctx context.Context, conn *shard.Conn, sum shard.Summary) {
+	if sum.LastInsertID != 0 {
+		s.last.insertID = sum.LastInsertID
+	}
+	s.last.warnings = nil
+	if sum.Warnings > 0 && !conn.Broken {
+		if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+			s.last.warnings = res.Rows
+		}
+	}
+}
+
+// shardError names the shard in a failure of its connection, which fails the
+// transaction; what the server itself answered stays as it is.
+func (s *session) shardError(id catalog.ShardID, err error) error {
+	if server, ok := errors.AsType[*shard.ServerError](err); ok {
+		s.serverFailed(server)
+		return sqlError{server.Code, server.State, server.Message}
+	}
+	failed := sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to shard %s was lost: %v", s.catalog().ShardName(id), err)}
+	if errors.Is(err, shard.ErrColumns) {
+		// In the midst of an ALTER TABLE, most likely: some have it, some not yet.
+		s.proxy.opts.Directory.Soon()
+		failed = sqlError{codeTableChanged, "HY000", fmt.Sprintf("Table definition has changed, please retry transaction (%v)", err)}
+	}
+	if s.tx != nil {
+		s.tx.lost(id, failed)
+	}
+	return failed
+}
+
+func shardDown(err error) error {
+	if errors.Is(err, shard.ErrPoolExhausted) {
+		return sqlError{1040, "08004", "Too many connections: " + err.Error()}
+	}
+	return sqlError{codeShardDown, "HY000", fmt.Sprintf("Unable to connect to %v", err)}
+}

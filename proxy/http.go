@@ -1,0 +1,115 @@
+package proxy
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Handler serves metrics, health, the console and the REST interface.
+func (p *Proxy) Handler(gather prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", p.readyz)
+	mux.HandleFunc("GET /{$}", p.console)
+	mux.HandleFunc("GET /v1/indexes/{schema}/{table}/{index}", p.entries)
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// readyz is 200 while clients are accepted and a schema is known.
+func (p *Proxy) readyz(w http.ResponseWriter, _ *http.Request) {
+	switch {
+	case p.draining.Load():
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+	case p.opts.Directory.Catalog().Version == 0:
+		http.Error(w, "no shard has answered yet", http.StatusServiceUnavailable)
+	default:
+		fmt.Fprintln(w, "ok")
+	}
+}
+
+// entries answers GET /v1/indexes/{schema}/{table}/{index}?key=&gt=&lt=&limit=
+// with entries in key order. Keys are hexadecimal canonical encodings.
+func (p *Proxy) entries(w http.ResponseWriter, r *http.Request) {
+	t := p.opts.Directory.Catalog().Table(r.PathValue("schema"), r.PathValue("table"))
+	if t == nil || t.Index(r.PathValue("index")) == nil {
+		http.Error(w, "no such virtual index", http.StatusNotFound)
+		return
+	}
+	q := r.URL.Query()
+	var bounds [3][]byte
+	for i, name := range []string{"key", "gt", "lt"} {
+		b, err := hex.DecodeString(q.Get(name))
+		if err != nil {
+			http.Error(w, name+" must be hexadecimal, as in the answer's keys", http.StatusBadRequest)
+			return
+		}
+		if q.Has(name) {
+			bounds[i] = b
+		}
+	}
+	limit := 100
+	if l := q.Get("limit"); l != "" {
+		var err error
+		if limit, err = strconv.Atoi(l); err != nil || limit < 1 || limit > 10000 {
+			http.Error(w, "limit must be a number from 1 to 10000", http.StatusBadRequest)
+			return
+		}
+	}
+	from, to := bounds[1], bounds[2]
+	if from != nil {
+		from = append(from, 0) // the next key after it
+	}
+	if bounds[0] != nil {
+		from, to = bounds[0], append(append([]byte(nil), bounds[0]...), 0)
+	}
+	rows, err := p.opts.Admin.Entries(t.Index(r.PathValue("index")), from, to, limit)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if rows == nil {
+		rows = []EntryRow{}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"entries": rows})
+}
+
+var consolePage = template.Must(template.New("console").Parse(`<!doctype html><meta charset="utf-8"><title>Shunt</title>
+<style>body{font:14px system-ui;margin:2em auto;max-width:70em;padding:0 1em}table{border-collapse:collapse;width:100%;margin:0 0 2em}
+th,td{text-align:left;padding:.3em .6em;border-bottom:1px solid #ddd}th{font-weight:600}h2{font-size:1.1em}</style>
+<h1>Shunt</h1><p><a href="/metrics">metrics</a> · <a href="/debug/pprof/">profiles</a> · {{.Sessions}} sessions</p>
+<h2>Shards</h2><table><tr><th>Name<th>Address<th>State<th>Version<th>In use<th>Idle<th>Error</tr>
+{{range .Shards}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>{{end}}</table>
+<h2>Virtual indexes</h2><table><tr><th>Index<th>Columns<th>Status<th>Progress<th>Entries<th>Unknown on<th>Jobs<th>Last scan<th>Error</tr>
+{{range .Indexes}}<tr><td>{{.Schema}}.{{.Table}}.{{.Name}}<td>{{.Columns}}<td>{{.Status}}<td>{{printf "%.0f%%" .Percent}}<td>{{.Entries}}<td>{{.UnknownShards}}<td>{{.PendingJobs}}<td>{{.LastScan}}<td>{{.Error}}</tr>{{end}}</table>
+<h2>Maintenance jobs</h2><table><tr><th>Id<th>Type<th>Table<th>Shards<th>State<th>Attempts<th>Error</tr>
+{{range .Jobs}}<tr><td>{{.ID}}<td>{{.Type}}<td>{{.Schema}}.{{.Table}}<td>{{.Shards}}<td>{{.State}}<td>{{.Attempts}}<td>{{.Error}}</tr>{{end}}</table>
+`))
+
+// Percent is the progress for the console.
+func (r IndexRow) Percent() float64 { return r.Progress * 100 }
+
+func (p *Proxy) console(w http.ResponseWriter, _ *http.Request) {
+	var shards [][]any
+	for _, sh := range p.opts.Directory.Catalog().Shards {
+		shards = append(shards, shardRow(p.opts.Pools[sh.ID]))
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = consolePage.Execute(w, map[string]any{
+		"Sessions": p.sessions.len(), "Shards": shards, "Indexes": p.opts.Admin.IndexRows(), "Jobs": p.opts.Admin.JobRows(),
+	})
+}

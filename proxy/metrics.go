@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shunt-sql/shunt/planner"
+)
+
+// metrics are the figures of the sessions; the pools, the store and the
+// indexer are read when they are asked for (see cmd/shunt).
+type metrics struct {
+	statements *prometheus.CounterVec
+	shards     prometheus.Histogram
+	seconds    *prometheus.HistogramVec
+	errors     *prometheus.CounterVec
+	sessions   prometheus.Gauge
+	refused    prometheus.Counter
+	logins     *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		statements: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_statements_total", Help: "Statements by plan (route, session, ddl, admin) and access (shard_key, index, scatter, reference, single)."}, []string{"plan", "access"}),
+		shards:     prometheus.NewHistogram(prometheus.HistogramOpts{Name: "shunt_statement_shards", Help: "Shards that a statement went to.", Buckets: []float64{1, 2, 3, 4, 8, 16, 32, 64, 128, 256}}),
+		seconds:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "shunt_statement_seconds", Help: "Time from a statement's arrival to its answer's end.", Buckets: prometheus.ExponentialBuckets(0.0001, 3, 12)}, []string{"plan"}),
+		errors:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_errors_total", Help: "Errors given to clients, by MySQL error code."}, []string{"code"}),
+		sessions:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_sessions", Help: "Client connections past the handshake."}),
+		refused:    prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_refused_total", Help: "Statements refused with error 1235."}),
+		logins:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_logins_total", Help: "Handshakes by outcome (ok, failed)."}, []string{"outcome"}),
+	}
+	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins)
+	return m
+}
+
+// routed counts a statement that went to shards.
+func (m *metrics) routed(b *planner.Bound, start time.Time) {
+	m.statements.WithLabelValues(b.Plan, accessLabel(b.Access)).Inc()
+	m.shards.Observe(float64(len(b.Statements)))
+	m.seconds.WithLabelValues(b.Plan).Observe(time.Since(start).Seconds())
+}
+
+// local counts a statement that has no route.
+func (m *metrics) local(plan string, start time.Time) {
+	m.statements.WithLabelValues(plan, "").Inc()
+	m.seconds.WithLabelValues(plan).Observe(time.Since(start).Seconds())
+}
+
+// accessLabel leaves out the index's name: labels are few.
+func accessLabel(access string) string {
+	if len(access) > 6 && access[:6] == "index:" {
+		return "index"
+	}
+	return access
+}
+
+// failed counts an error that a client was given.
+func (m *metrics) failed(code uint16) { m.errors.WithLabelValues(strconv.Itoa(int(code))).Inc() }

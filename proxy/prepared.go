@@ -1,0 +1,411 @@
+package proxy
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// preparedStatement is a statement that the client has prepared. On the shards
+// it is prepared on whichever connection executes it (shard.Conn.Prepare).
+type preparedStatement struct {
+	id     uint32
+	sql    string
+	plan   planner.Plan
+	params int
+	types  []wire.ParamType // as last declared
+	long   map[int][]byte   // COM_STMT_SEND_LONG_DATA
+	// had are the types of each parameter's last value that was not NULL.
+	had []wire.ParamType
+	// own is a use (shard.Conn.PrepareFor) that no other statement has.
+	own string
+	// fingerprint and schema under which plan was made.
+	fingerprint, schema string
+	version             uint64
+}
+
+// preparedStatements are a session's.
+type preparedStatements struct {
+	byID map[uint32]*preparedStatement
+	next uint32
+	held int // bytes of long data
+}
+
+var preparedSerial atomic.Uint64
+
+const (
+	maxPrepared = 16382 // MySQL's default of max_prepared_stmt_count, per session here
+	maxLongData = wire.DefaultMaxPacket
+)
+
+func (p *preparedStatements) init() { *p = preparedStatements{byID: map[uint32]*preparedStatement{}} }
+
+// longData keeps a piece of a parameter. The command has no answer, so a piece
+// for an unknown statement is dropped as servers drop it; too many are told at
+// the execution.
+func (p *preparedStatements) longData(payload []byte) {
+	if len(payload) < 6 {
+		return
+	}
+	st := p.byID[binary.LittleEndian.Uint32(payload)]
+	if st == nil {
+		return
+	}
+	n := int(binary.LittleEndian.Uint16(payload[4:]))
+	p.held += len(payload) - 6
+	if n >= st.params || p.held > maxLongData {
+		p.held = maxLongData + 1
+		return
+	}
+	if st.long == nil {
+		st.long = map[int][]byte{}
+	}
+	if st.long[n] == nil {
+		st.long[n] = []byte{} // present, if only with no bytes
+	}
+	st.long[n] = append(st.long[n], payload[6:]...)
+}
+
+func (p *preparedStatements) dropLong(st *preparedStatement) {
+	for _, b := range st.long {
+		p.held -= len(b)
+	}
+	st.long = nil
+	if len(p.byID) == 0 || p.held < 0 {
+		p.held = 0
+	}
+}
+
+func (p *preparedStatements) close(payload []byte) {
+	if len(payload) < 4 {
+		return
+	}
+	id := binary.LittleEndian.Uint32(payload)
+	if st := p.byID[id]; st != nil {
+		p.dropLong(st)
+		delete(p.byID, id)
+	}
+}
+
+func (p *preparedStatements) reset(payload []byte) error {
+	if len(payload) < 4 {
+		return errUnknownStmt(0, "mysqld_stmt_reset")
+	}
+	id := binary.LittleEndian.Uint32(payload)
+	st := p.byID[id]
+	if st == nil {
+		return errUnknownStmt(id, "mysqld_stmt_reset")
+	}
+	p.dropLong(st)
+	return nil
+}
+
+// prepare answers COM_STMT_PREPARE with the definitions that a shard gives for
+// the same text.
+func (s *session) prepare(ctx context.Context, sql string) error {
+	statements, err := planner.Split(sql, s.settings.planning)
+	if err != nil {
+		return err
+	}
+	if len(statements) != 1 {
+		return sqlError{1295, "HY000", "This command is not supported in the prepared statement protocol yet: give one statement"}
+	}
+	if len(s.prepared.byID) >= maxPrepared {
+		return sqlError{1461, "42000", fmt.Sprintf("Can't create more than max_prepared_stmt_count statements (current value: %d)", maxPrepared)}
+	}
+	st := &preparedStatement{sql: statements[0], own: fmt.Sprint("own ", preparedSerial.Add(1))}
+	if err := s.replan(ctx, st); err != nil {
+		return err
+	}
+	var params, columns [][]byte
+	var warnings uint16
+	if rows, ok := st.plan.(*planner.Rows); ok {
+		def, err := s.describe(ctx, rows, st.sql)
+		if err != nil {
+			return err
+		}
+		params, columns, warnings = def.Params, def.Columns, def.Warnings
+	} else if a, ok := st.plan.(*planner.Admin); ok {
+		for _, c := range adminColumns(a.Op) {
+			c.Type, c.Charset = mysql.MYSQL_TYPE_VAR_STRING, 45
+			columns = append(columns, c.Append(nil))
+		}
+	}
+	st.params = len(params)
+	s.prepared.next++
+	st.id = s.prepared.next
+	s.prepared.byID[st.id] = st
+	return s.clientError(s.client.WritePrepareOK(wire.PrepareOK{StatementID: st.id, Warnings: warnings}, params, columns, s.status()))
+}
+
+func adminColumns(op planner.AdminOp) []wire.Column {
+	switch op {
+	case planner.ShowVirtualIndexes:
+		return virtualIndexColumns
+	case planner.ShowMaintenanceJobs:
+		return jobColumns
+	case planner.ShowShards:
+		return shardColumns
+	case planner.CheckVirtualIndex:
+		return checkColumns
+	case planner.ExplainRoute:
+		return explainColumns
+	default:
+		return nil
+	}
+}
+
+// replan plans a prepared statement again when what it was planned with has
+// changed.
+func (s *session) replan(ctx context.Context, st *preparedStatement) error {
+	c := s.catalog()
+	if st.plan != nil && st.version == c.Version && st.fingerprint == s.settings.fingerprint && st.schema == s.settings.schema {
+		return nil
+	}
+	plan, err := s.plan(ctx, st.sql)
+	if err != nil {
+		return err
+	}
+	st.plan, st.version, st.fingerprint, st.schema = plan, c.Version, s.settings.fingerprint, s.settings.schema
+	return nil
+}
+
+// describe prepares the text on one shard that can know it, for its parameter
+// and column definitions.
+func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) (*shard.Stmt, error) {
+	where := s.catalog().Shards[0].ID
+	// What is known from before an ALTER has the old columns.
+	use := fmt.Sprint("describe ", plan.Catalog.Version)
+	for _, t := range plan.Tables {
+		if !t.Shards.Empty() {
+			where = t.Shards.First()
+			break
+		}
+	}
+	if s.tx == nil {
+		conn, err := s.borrowPooled(ctx, where)
+		if err != nil {
+			return nil, err
+		}
+		defer s.proxy.opts.Pools[where].Put(conn)
+		st, err := conn.PrepareFor(ctx, sql, use)
+		if err != nil {
+			return nil, s.shardError(where, err)
+		}
+		return st, nil
+	}
+	// In a transaction one of its shards will do where it can, or else the
+	// shard joins.
+	if len(s.tx.order) > 0 && len(plan.Tables) == 0 {
+		where = s.tx.order[0]
+	}
+	conn, err := s.tx.conn(ctx, where)
+	if err != nil {
+		return nil, err
+	}
+	st, err := conn.PrepareFor(ctx, sql, use)
+	if err != nil {
+		return nil, s.shardError(where, err)
+	}
+	return st, nil
+}
+
+// executePrepared answers COM_STMT_EXECUTE.
+func (s *session) executePrepared(ctx context.Context, payload []byte) error {
+	id, flags, ok := wire.ExecuteHeader(payload)
+	st := s.prepared.byID[id]
+	if !ok || st == nil {
+		return errUnknownStmt(id, "mysqld_stmt_execute")
+	}
+	if flags != 0 {
+		return refuse("cursors are not supported yet; execute the statement without one")
+	}
+	defer s.prepared.dropLong(st)
+	if s.prepared.held > maxLongData {
+		return sqlError{1105, "HY000", "Parameter of prepared statement which is set through mysql_send_long_data() is longer than 'max_allowed_packet' bytes"}
+	}
+	params, types, err := wire.DecodeExecute(payload, st.params, st.types, st.long)
+	if err != nil {
+		return err
+	}
+	st.types = types
+	st.remember(params)
+	if err := s.replan(ctx, st); err != nil {
+		return err
+	}
+	r := request{sql: st.sql, prepared: st, params: params, values: s.values(params), start: time.Now()}
+	s.binary = true
+	defer func() { s.binary = false }()
+	return s.run(ctx, st.plan, r)
+}
+
+// values are the parameters as the planner knows values.
+func (s *session) values(params []wire.Param) []keys.Value {
+	if len(params) == 0 {
+		return nil
+	}
+	out := make([]keys.Value, len(params))
+	for i := range params {
+		p := &params[i]
+		switch p.Kind() {
+		case wire.KindNull:
+			out[i] = keys.Null()
+		case wire.KindInt:
+			out[i] = keys.Int(p.Int64())
+		case wire.KindUint:
+			out[i] = keys.Uint(p.Uint64())
+		case wire.KindFloat:
+			out[i] = keys.Float(p.Float64())
+		case wire.KindDecimal:
+			out[i] = keys.Decimal(p.Text())
+		case wire.KindString:
+			out[i] = keys.String(p.Data, s.settings.planning.Charset)
+		case wire.KindBytes:
+			out[i] = keys.Bytes(p.Data)
+		case wire.KindDate, wire.KindDatetime, wire.KindTime:
+			out[i] = keys.Temporal(p.Text())
+		}
+	}
+	return out
+}
+
+// sendPrepared executes a statement's prepared form on a connection.
+func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request, st planner.ShardStatement) error {
+	params := r.params
+	if st.Params != nil {
+		params = make([]wire.Param, len(st.Params))
+		for i, n := range st.Params {
+			params[i] = r.params[n]
+		}
+	}
+	prepared, err := conn.PrepareFor(ctx, st.SQL, r.prepared.typesOf(params, st.Params))
+	if err == nil && len(params) == len(prepared.ParamTypes) && leavesTraces(params, prepared.ParamTypes) {
+		prepared, err = conn.PrepareFor(ctx, st.SQL, r.prepared.own)
+	}
+	if err != nil {
+		return s.shardError(st.Shard, err)
+	}
+	if len(params) != len(prepared.Params) {
+		return errors.New("shard counts other parameters than the client's statement has")
+	}
+	if err := conn.Send(mysql.COM_STMT_EXECUTE, wire.EncodeExecute(prepared.ID, 0, params)); err != nil {
+		return s.shardError(st.Shard, err)
+	}
+	return nil
+}
+
+// remember notes the types of values that are not NULL.
+func (st *preparedStatement) remember(params []wire.Param) {
+	if st.had == nil {
+		st.had = make([]wire.ParamType, len(params))
+		for i := range st.had {
+			st.had[i].Type = mysql.MYSQL_TYPE_NULL
+		}
+	}
+	for i := range params {
+		if !params[i].Null && params[i].Type != mysql.MYSQL_TYPE_NULL {
+			st.had[i] = wire.ParamType{Type: params[i].Type, Unsigned: params[i].Unsigned}
+		}
+	}
+}
+
+// typesOf tells executions apart whose parameters a shard may take for others'
+// types (shard.Conn.PrepareFor). NULL has no type, and leaves a statement's as
+// they are: it counts as what the parameter was before, or each pattern of NULLs
+// in a wide INSERT would be a statement of its own. places are the parameters'
+// in the client's statement, nil where all of them go.
+func (st *preparedStatement) typesOf(params []wire.Param, places []int) string {
+	out := make([]byte, 0, 2*len(params))
+	for i := range params {
+		n := i
+		if places != nil {
+			n = places[i]
+		}
+		unsigned := byte(0)
+		if st.had[n].Unsigned {
+			unsigned = 1
+		}
+		out = append(out, st.had[n].Type, unsigned)
+	}
+	return string(out)
+}
+
+// leavesTraces finds a text for what is no text on the server. MySQL makes the
+// one of the other, and where that fails the parameter keeps what an execution
+// before left in it, be it another client's:
+//
+//	SELECT ... WHERE day IN (?, ?) executed with '2020-01-05', then with 'x'
+//	    the second finds the rows of 2020-01-05
+//
+// So such a text is kept apart, unless it is surely one of that type.
+func leavesTraces(params []wire.Param, types []byte) bool {
+	for i := range params {
+		p := &params[i]
+		if p.Null {
+			continue
+		}
+		switch p.Kind() {
+		case wire.KindString, wire.KindBytes:
+		default:
+			continue
+		}
+		switch types[i] {
+		case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG,
+			mysql.MYSQL_TYPE_FLOAT, mysql.MYSQL_TYPE_DOUBLE, mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL:
+			digits := strings.TrimPrefix(string(p.Data), "-")
+			if digits == "" || len(digits) > 18 || strings.Trim(digits, "0123456789") != "" {
+				return true
+			}
+		case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_DATETIME2, mysql.MYSQL_TYPE_TIMESTAMP2:
+			layout := time.DateTime
+			if len(p.Data) == len(time.DateOnly) {
+				layout = time.DateOnly
+			}
+			if _, err := time.Parse(layout, string(p.Data)); err != nil {
+				return true
+			}
+		case mysql.MYSQL_TYPE_TIME, mysql.MYSQL_TYPE_TIME2, mysql.MYSQL_TYPE_YEAR, mysql.MYSQL_TYPE_BIT, mysql.MYSQL_TYPE_JSON, mysql.MYSQL_TYPE_GEOMETRY:
+			return true
+		}
+	}
+	return false
+}
+
+// writeBinary writes rows of our own in the binary protocol, every column a
+// string.
+func (s *session) writeBinary(cols []wire.Column, rows [][]any) error {
+	text := make([]wire.Column, len(cols))
+	for i, c := range cols {
+		c.Type, c.Charset = mysql.MYSQL_TYPE_VAR_STRING, 45
+		text[i] = c
+	}
+	if err := s.client.WriteColumns(text, s.status()|s.more); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		nulls := make([]byte, (len(row)+9)/8)
+		var values []byte
+		for i, v := range row {
+			if v == nil {
+				nulls[(i+2)/8] |= 1 << ((i + 2) % 8)
+				continue
+			}
+			values = wire.AppendLenBytes(values, fmt.Sprint(v))
+		}
+		if err := s.client.WritePacket(append(append([]byte{0}, nulls...), values...)); err != nil {
+			return err
+		}
+	}
+	return s.client.WriteEOF(s.status()|s.more, 0)
+}

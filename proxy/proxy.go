@@ -1,0 +1,223 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// writeTimeout is how long a client may stop reading in the middle of an answer,
+// which holds shard connections: MySQL's default of net_write_timeout.
+const writeTimeout = time.Minute
+
+// Options wire a Proxy to the rest.
+type Options struct {
+	Users          map[string]string // name -> password
+	TLS            *tls.Config
+	RequireTLS     bool
+	MaxConnections int
+	Directory      *Directory
+	Pools          map[catalog.ShardID]*shard.Pool
+	Index          Index
+	Admin          IndexAdmin
+	Logger         *slog.Logger
+	Metrics        prometheus.Registerer
+}
+
+// Proxy accepts clients and runs a session for each.
+type Proxy struct {
+	opts     Options
+	planner  *planner.Planner
+	metrics  *metrics
+	sessions sessions
+	draining atomic.Bool
+	nextID   atomic.Uint32
+	ddl      sync.Mutex // one DDL at a time, so that catalogs follow in order
+	users    atomic.Pointer[map[string]string]
+}
+
+// New returns a Proxy; Serve runs it.
+func New(o Options) *Proxy {
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = 10000
+	}
+	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), sessions: sessions{open: map[*session]struct{}{}}}
+	p.SetUsers(o.Users)
+	return p
+}
+
+// SetUsers replaces the users; sessions that are open go on.
+func (p *Proxy) SetUsers(users map[string]string) { p.users.Store(&users) }
+
+// Serve accepts clients until the listener is closed. It returns nil when that
+// was Drain's doing.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
+	var wait time.Duration
+	for {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			wait = 0
+			go p.serve(ctx, nc)
+		case p.draining.Load() || errors.Is(err, net.ErrClosed):
+			return nil
+		default:
+			// Out of file descriptors and the like: clients wait in the backlog.
+			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
+			p.opts.Logger.Warn("accept client", "error", err, "retry_in", wait)
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+// serve is the goroutine of one client.
+func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
+	id := p.nextID.Add(1)
+	log := p.opts.Logger.With("client", nc.RemoteAddr().String(), "connection", id)
+	defer func() {
+		// A bug in one statement must not end everybody's connections. The
+		// session's own defers have given back what it held.
+		if r := recover(); r != nil {
+			log.Error("session ended by a panic", "panic", r, "stack", stack())
+		}
+		nc.Close()
+	}()
+	if p.draining.Load() {
+		_ = wire.Reject(nc, errShutdown.code, errShutdown.state, errShutdown.msg)
+		return
+	}
+	s := &session{proxy: p, log: log}
+	if !p.sessions.add(s, p.opts.MaxConnections) {
+		_ = wire.Reject(nc, errTooMany.code, errTooMany.state, errTooMany.msg)
+		return
+	}
+	defer p.sessions.remove(s)
+	conn, err := wire.Accept(ctx, nc, wire.Options{
+		Users:         p.user,
+		ServerVersion: p.serverVersion(),
+		ConnectionID:  id,
+		TLS:           p.opts.TLS,
+		RequireTLS:    p.opts.RequireTLS,
+		WriteTimeout:  writeTimeout,
+	})
+	if err != nil {
+		p.metrics.logins.WithLabelValues("failed").Inc()
+		log.Info("handshake failed", "error", err)
+		return
+	}
+	defer conn.Close()
+	p.metrics.sessions.Inc()
+	defer p.metrics.sessions.Dec()
+	s.start(ctx, conn)
+}
+
+func (p *Proxy) user(name string) (wire.Credential, bool) {
+	password, ok := (*p.users.Load())[name]
+	return wire.Credential{Password: password}, ok
+}
+
+// serverVersion is what clients are told in the handshake: that of the shards,
+// since drivers choose their dialect by it.
+func (p *Proxy) serverVersion() string {
+	if v := p.opts.Directory.Catalog().ServerVersion; v != "" {
+		return v
+	}
+	return "8.0.0-shunt"
+}
+
+// Drain ends the service: idle sessions are closed at once, busy ones when
+// their statement or transaction ends, all of them when ctx does. The listener
+// must be closed by the caller after Drain has begun.
+func (p *Proxy) Drain(ctx context.Context) error {
+	p.draining.Store(true)
+	p.sessions.each((*session).drain)
+	done := p.sessions.empty()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	n := p.sessions.each((*session).kill)
+	// One that waits for a frozen shard notices when the pools are closed.
+	select {
+	case <-done:
+	case <-time.After(2 * time.Second):
+	}
+	return fmt.Errorf("%d sessions were still busy and have been cut off", n)
+}
+
+// sessions is the set of open sessions.
+type sessions struct {
+	mu   sync.Mutex
+	open map[*session]struct{}
+	gone chan struct{} // closed when draining and open is empty
+}
+
+func (t *sessions) add(s *session, limit int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open) >= limit || t.gone != nil {
+		return false
+	}
+	t.open[s] = struct{}{}
+	return true
+}
+
+func (t *sessions) remove(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, s)
+	if t.gone != nil && len(t.open) == 0 {
+		select {
+		case <-t.gone:
+		default:
+			close(t.gone)
+		}
+	}
+}
+
+func (t *sessions) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
+}
+
+func (t *sessions) each(f func(*session)) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.open {
+		f(s)
+	}
+	return len(t.open)
+}
+
+// empty returns a channel that is closed once no session is left; none is
+// added any more.
+func (t *sessions) empty() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.gone == nil {
+		t.gone = make(chan struct{})
+		if len(t.open) == 0 {
+			close(t.gone)
+		}
+	}
+	return t.gone
+}

@@ -1,0 +1,535 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// Placements is what the configuration says of schemas and tables.
+type Placements map[string]SchemaPlacement
+
+// SchemaPlacement places the tables of a schema.
+type SchemaPlacement struct {
+	Tables  map[string]TablePlacement
+	Default TablePlacement
+}
+
+// TablePlacement places one table. The zero value is hash by the primary key's
+// first column.
+type TablePlacement struct {
+	Placement catalog.Placement
+	ShardKey  string // Hash: "" for the primary key's first column
+	Shard     string // Single
+}
+
+// IndexDef is a virtual index as the store keeps it.
+type IndexDef struct {
+	ID                  uint32
+	Schema, Table, Name string
+	Columns             []string
+	Partitions          int
+	Status              catalog.IndexStatus
+	Error               string
+}
+
+// Sources is all that a snapshot is made of.
+type Sources struct {
+	Version    uint64
+	Shards     []catalog.Shard
+	Slots      [catalog.Slots]catalog.ShardID
+	Placements Placements
+	Indexes    []IndexDef
+	Facts      map[catalog.ShardID]*Facts
+}
+
+// builder holds what the steps of Build share.
+type builder struct {
+	Sources
+	c     *catalog.Catalog
+	order []catalog.ShardID // shards with facts, in configured order
+}
+
+// Build makes a snapshot. Errors are about the configuration (an unknown shard
+// or shard key); what the shards say can only make tables less usable.
+func Build(src Sources) (*catalog.Catalog, error) {
+	b := &builder{Sources: src, c: &catalog.Catalog{
+		Version: src.Version, Shards: src.Shards, Slots: src.Slots,
+		Schemas: map[string]*catalog.Schema{}, DefaultCollation: map[string]string{},
+		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{},
+	}}
+	for _, s := range src.Shards {
+		b.c.All.Add(s.ID)
+		if src.Facts[s.ID] != nil {
+			b.order = append(b.order, s.ID)
+		}
+	}
+	if len(b.order) > 0 {
+		f := src.Facts[b.order[0]]
+		b.c.ServerVersion, b.c.LowerCaseNames, b.c.SQLMode = f.Version, f.LowerCaseNames, f.SQLMode
+		b.c.MariaDB = strings.Contains(f.Version, "MariaDB")
+		for _, col := range f.Collations {
+			b.c.Collations[col.ID] = catalog.Collation{Name: col.Name, Charset: col.Charset}
+			if col.Default {
+				b.c.DefaultCollation[strings.ToLower(col.Charset)] = col.Name
+			}
+		}
+	}
+	if err := b.placeholders(); err != nil {
+		return nil, err
+	}
+	b.functions()
+	b.tables()
+	if err := b.place(); err != nil {
+		return nil, err
+	}
+	b.compare()
+	b.indexes()
+	b.triggers()
+	b.cascades()
+	return b.c, nil
+}
+
+func (b *builder) fold(name string) string {
+	if b.c.LowerCaseNames {
+		return strings.ToLower(name)
+	}
+	return name
+}
+
+func (b *builder) schema(name string) *catalog.Schema {
+	s := b.c.Schemas[b.fold(name)]
+	if s == nil {
+		s = &catalog.Schema{Name: name, Tables: map[string]*catalog.Table{}}
+		b.c.Schemas[b.fold(name)] = s
+	}
+	return s
+}
+
+func (b *builder) table(schema, name string) *catalog.Table {
+	s := b.schema(schema)
+	t := s.Tables[b.fold(name)]
+	if t == nil {
+		t = &catalog.Table{Schema: s.Name, Name: name}
+		s.Tables[b.fold(name)] = t
+	}
+	return t
+}
+
+func (b *builder) shardNamed(name string) (catalog.ShardID, error) {
+	s, ok := b.c.ShardByName(name)
+	if !ok {
+		return 0, fmt.Errorf("unknown shard %q", name)
+	}
+	return s.ID, nil
+}
+
+// placeholders makes the configured schemas and tables known even where no
+// shard has them yet, so that CREATE TABLE knows where to go.
+func (b *builder) placeholders() error {
+	for _, name := range slices.Sorted(maps.Keys(b.Placements)) {
+		p := b.Placements[name]
+		s := b.schema(name)
+		s.Default.Placement = p.Default.Placement
+		if p.Default.Placement == catalog.Single {
+			id, err := b.shardNamed(p.Default.Shard)
+			if err != nil {
+				return fmt.Errorf("schema %s: default: %w", name, err)
+			}
+			s.Default.Shard = id
+		}
+		for t := range p.Tables {
+			b.table(name, t)
+		}
+	}
+	return nil
+}
+
+// functions finds the stored functions that may change rows: whose body has a
+// word that writes, or calls one of those. What a function declares (READS SQL
+// DATA) the servers don't enforce.
+func (b *builder) functions() {
+	bodies := map[string]map[string]bool{}
+	for _, id := range b.order {
+		for _, f := range b.Facts[id].Functions {
+			words := identifiers(f.body)
+			if f.hidden || words["insert"] || words["update"] || words["delete"] || words["replace"] || words["call"] || words["truncate"] {
+				b.c.Functions[f.name] = true
+			}
+			bodies[f.name] = words
+		}
+	}
+	for again := true; again; {
+		again = false
+		for name, words := range bodies {
+			for w := range words {
+				if !b.c.Functions[name] && b.c.Functions[w] && w != name {
+					b.c.Functions[name], again = true, true
+				}
+			}
+		}
+	}
+}
+
+// tables takes the columns of each table from the first shard that has it.
+func (b *builder) tables() {
+	type key struct{ schema, table string }
+	from := map[key]catalog.ShardID{}
+	for _, id := range b.order {
+		f := b.Facts[id]
+		for _, name := range f.Schemas {
+			b.schema(name)
+		}
+		for _, tf := range f.Tables {
+			k := key{b.fold(tf.schema), b.fold(tf.name)}
+			if want := b.wantedSource(tf.schema, tf.name); want != nil && *want != id {
+				continue
+			}
+			if _, seen := from[k]; seen {
+				continue
+			}
+			from[k] = id
+			b.table(tf.schema, tf.name).IsView = tf.view
+		}
+		for _, cf := range f.Columns {
+			if from[key{b.fold(cf.schema), b.fold(cf.table)}] != id || !hasTable(from, key{b.fold(cf.schema), b.fold(cf.table)}) {
+				continue
+			}
+			t := b.table(cf.schema, cf.table)
+			t.Columns = append(t.Columns, b.column(cf, len(t.Columns)))
+		}
+	}
+}
+
+func hasTable[K comparable, V any](m map[K]V, k K) bool { _, ok := m[k]; return ok }
+
+// wantedSource is the shard whose definition counts for a table that the
+// configuration puts on a single one; nil for all others.
+func (b *builder) wantedSource(schema, table string) *catalog.ShardID {
+	p, named := b.placement(schema, table)
+	if !named || p.Placement != catalog.Single {
+		return nil
+	}
+	if s, ok := b.c.ShardByName(p.Shard); ok {
+		return &s.ID
+	}
+	return nil
+}
+
+// placement finds what the configuration says of a table; named is false where
+// only the built-in default is left.
+func (b *builder) placement(schema, table string) (p TablePlacement, named bool) {
+	for name, sp := range b.Placements {
+		if b.fold(name) != b.fold(schema) {
+			continue
+		}
+		for t, tp := range sp.Tables {
+			if b.fold(t) == b.fold(table) {
+				return tp, true
+			}
+		}
+		return sp.Default, sp.Default != TablePlacement{}
+	}
+	return TablePlacement{}, false
+}
+
+func (b *builder) column(f columnFact, position int) *catalog.Column {
+	c := &catalog.Column{
+		Name: f.name, Position: position, Type: f.typ, Charset: f.charset, Collation: f.collation,
+		Nullable:      f.nullable,
+		AutoIncrement: strings.Contains(f.extra, "auto_increment"),
+		OnUpdate:      strings.Contains(f.extra, "on update"),
+		Generated:     f.generated != "",
+	}
+	c.Default, c.DefaultExpr = defaultOf(f, b.c.MariaDB)
+	return c
+}
+
+// defaultOf tells a column's constant default. MySQL gives a constant as its
+// bare text and flags expressions in EXTRA; MariaDB gives SQL text, constants
+// quoted. Binary and bit defaults come in forms of their own: they count as
+// expressions, whose value Shunt does not know.
+func defaultOf(f columnFact, mariaDB bool) (def *string, expr bool) {
+	if f.def == nil {
+		return nil, false
+	}
+	d := *f.def
+	typ := strings.ToLower(f.typ)
+	if strings.Contains(typ, "binary") || strings.Contains(typ, "blob") || strings.HasPrefix(typ, "bit") {
+		return nil, !strings.EqualFold(d, "NULL")
+	}
+	if !mariaDB {
+		if strings.Contains(f.extra, "default_generated") || strings.HasPrefix(strings.ToUpper(d), "CURRENT_TIMESTAMP") {
+			return nil, true
+		}
+		return &d, false
+	}
+	if strings.EqualFold(d, "NULL") {
+		return nil, false
+	}
+	if len(d) >= 2 && d[0] == '\'' && d[len(d)-1] == '\'' {
+		inner := d[1 : len(d)-1]
+		if strings.Contains(inner, `\`) || strings.Count(inner, "'")%2 != 0 || strings.Count(inner, "''")*2 != strings.Count(inner, "'") {
+			return nil, true
+		}
+		inner = strings.ReplaceAll(inner, "''", "'")
+		return &inner, false
+	}
+	if d != "" && strings.Trim(d, "-0123456789.") == "" {
+		return &d, false
+	}
+	return nil, true
+}
+
+// place puts each table where the configuration or the default says.
+func (b *builder) place() error {
+	b.uniqueKeys()
+	for _, s := range b.c.Schemas {
+		for _, t := range s.Tables {
+			if err := b.placeTable(t); err != nil {
+				return fmt.Errorf("table %s.%s: %w", t.Schema, t.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *builder) placeTable(t *catalog.Table) error {
+	p, named := b.placement(t.Schema, t.Name)
+	t.Placement, t.Shards = p.Placement, b.c.All
+	switch p.Placement {
+	case catalog.Reference:
+	case catalog.Single:
+		id, err := b.shardNamed(p.Shard)
+		if err != nil {
+			return err
+		}
+		t.Shards = catalog.Only(id)
+	case catalog.Hash, catalog.Anywhere:
+		if len(t.Columns) == 0 || t.IsView {
+			return nil
+		}
+		switch {
+		case p.ShardKey != "":
+			if t.ShardKey = t.Column(p.ShardKey); t.ShardKey == nil {
+				return fmt.Errorf("shard_key: the table has no column %q", p.ShardKey)
+			}
+		case len(t.PrimaryKey) > 0:
+			t.ShardKey = t.PrimaryKey[0]
+		case p.Placement == catalog.Anywhere:
+			// Rows can be found by index or scatter; only new ones have no place.
+		case named && !b.isDefault(t):
+			return fmt.Errorf("placement hash needs a shard_key, or a primary key on the table")
+		default:
+			t.Placement, t.Shards = catalog.Single, catalog.Only(b.c.Shards[0].ID)
+		}
+	}
+	return nil
+}
+
+// isDefault reports whether a table is placed by its schema's default rather
+// than by its own line in the configuration.
+func (b *builder) isDefault(t *catalog.Table) bool {
+	for name, sp := range b.Placements {
+		if b.fold(name) == b.fold(t.Schema) {
+			for own := range sp.Tables {
+				if b.fold(own) == b.fold(t.Name) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+func (b *builder) uniqueKeys() {
+	type key struct{ schema, table, name string }
+	done := map[key]bool{}
+	for _, id := range b.order {
+		cols := map[key][]keyFact{}
+		var order []key
+		for _, kf := range b.Facts[id].Keys {
+			k := key{b.fold(kf.schema), b.fold(kf.table), kf.key}
+			if cols[k] == nil {
+				order = append(order, k)
+			}
+			cols[k] = append(cols[k], kf)
+		}
+		for _, k := range order {
+			if done[k] {
+				continue
+			}
+			done[k] = true
+			t := b.table(k.schema, k.table)
+			var list []*catalog.Column
+			for _, kf := range cols[k] {
+				c := t.Column(kf.column)
+				if c == nil || kf.prefix {
+					list = nil // a functional or prefix part: no key of columns
+					break
+				}
+				list = append(list, c)
+			}
+			if list == nil {
+				continue
+			}
+			t.Unique = append(t.Unique, list)
+			if k.name == "PRIMARY" {
+				t.PrimaryKey = list
+			}
+		}
+	}
+}
+
+// compare finds tables that are not the same on all shards that should hold
+// them.
+func (b *builder) compare() {
+	type key struct{ schema, table string }
+	for _, id := range b.order {
+		cols := map[key][]columnFact{}
+		for _, cf := range b.Facts[id].Columns {
+			k := key{b.fold(cf.schema), b.fold(cf.table)}
+			cols[k] = append(cols[k], cf)
+		}
+		for _, s := range b.c.Schemas {
+			for _, t := range s.Tables {
+				if !t.Shards.Has(id) || t.Differs != "" || len(t.Columns) == 0 {
+					continue
+				}
+				t.Differs = differs(t, cols[key{b.fold(t.Schema), b.fold(t.Name)}], b.c.ShardName(id))
+			}
+		}
+	}
+}
+
+func differs(t *catalog.Table, cols []columnFact, shard string) string {
+	if len(cols) == 0 {
+		return "the table is missing on shard " + shard
+	}
+	if len(cols) != len(t.Columns) {
+		return fmt.Sprintf("shard %s has %d columns, another has %d", shard, len(cols), len(t.Columns))
+	}
+	for i, c := range t.Columns {
+		f := cols[i]
+		if f.name != c.Name || f.typ != c.Type || f.collation != c.Collation {
+			return fmt.Sprintf("column %d is %s %s %s on shard %s, and %s %s %s on another", i+1, f.name, f.typ, f.collation, shard, c.Name, c.Type, c.Collation)
+		}
+	}
+	return ""
+}
+
+func (b *builder) indexes() {
+	for _, def := range b.Indexes {
+		t := b.c.Table(def.Schema, def.Table)
+		if t == nil {
+			continue // the table is not known while its shards are down
+		}
+		ix := &catalog.Index{ID: def.ID, Name: def.Name, Table: t, Partitions: def.Partitions, Status: def.Status, Error: def.Error}
+		for _, name := range def.Columns {
+			c := t.Column(name)
+			if c == nil {
+				if len(t.Columns) > 0 {
+					ix.Status, ix.Error = catalog.Failed, fmt.Sprintf("the table has no column %q", name)
+				}
+				break
+			}
+			ix.Columns = append(ix.Columns, c)
+		}
+		if len(ix.Columns) != len(def.Columns) {
+			if ix.Status != catalog.Failed {
+				continue // no shard has told the columns yet
+			}
+			ix.Columns = nil
+			continue
+		}
+		if t.Differs != "" && ix.Status == catalog.Ready {
+			ix.Status, ix.Error = catalog.Failed, t.Differs
+		}
+		t.Indexes = append(t.Indexes, ix)
+	}
+}
+
+// triggers notes which indexed tables each trigger may change: its own table
+// (a BEFORE trigger sets NEW.col) and each table that its body names. A body
+// that calls a routine may change any.
+func (b *builder) triggers() {
+	var indexed []*catalog.Table
+	for _, s := range b.c.Schemas {
+		for _, t := range s.Tables {
+			if len(t.Indexes) > 0 {
+				indexed = append(indexed, t)
+			}
+		}
+	}
+	for _, id := range b.order {
+		for _, tf := range b.Facts[id].Triggers {
+			t := b.c.Table(tf.schema, tf.table)
+			if t == nil {
+				continue
+			}
+			trigger := catalog.Trigger{Event: tf.event}
+			words := identifiers(tf.body)
+			all := words["call"]
+			for w := range words {
+				all = all || b.c.Functions[w]
+			}
+			for _, other := range indexed {
+				if all || other == t || words[strings.ToLower(other.Name)] {
+					trigger.Touches = append(trigger.Touches, other)
+				}
+			}
+			t.Triggers = append(t.Triggers, trigger)
+		}
+	}
+}
+
+// identifiers returns every word of a text in lower case. Words in strings and
+// comments are in it too: too many is only wide.
+func identifiers(text string) map[string]bool {
+	words := map[string]bool{}
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool {
+		return r != '_' && r != '$' && r < 0x80 && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		words[strings.ToLower(w)] = true
+	}
+	// A quoted name may hold anything between its quotes.
+	for i, part := range strings.Split(text, "`") {
+		if i%2 == 1 {
+			words[strings.ToLower(part)] = true
+		}
+	}
+	return words
+}
+
+func (b *builder) cascades() {
+	type key struct{ child, column, parent string }
+	seen := map[key]bool{}
+	for _, id := range b.order {
+		for _, fk := range b.Facts[id].ForeignKeys {
+			parent, child := b.c.Table(fk.refSchema, fk.refTable), b.c.Table(fk.schema, fk.table)
+			if parent == nil || child == nil {
+				continue
+			}
+			col := child.Column(fk.column)
+			k := key{child.Schema + "." + child.Name, fk.column, parent.Schema + "." + parent.Name}
+			if col == nil || seen[k] {
+				continue
+			}
+			seen[k] = true
+			c := catalog.Cascade{
+				Child: child, Columns: []*catalog.Column{col},
+				OnUpdate: cascades(fk.update), OnDelete: cascades(fk.delete), DeletesRows: fk.delete == "CASCADE",
+			}
+			if c.OnUpdate || c.OnDelete {
+				parent.Cascades = append(parent.Cascades, c)
+			}
+		}
+	}
+}
+
+func cascades(rule string) bool {
+	return rule == "CASCADE" || rule == "SET NULL" || rule == "SET DEFAULT"
+}

@@ -1,0 +1,200 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// facts are those of a shard with users (sharded), countries and a trigger.
+func facts() *Facts {
+	return &Facts{
+		Version: "9.7.4", SQLMode: "STRICT_TRANS_TABLES",
+		Collations: []Collation{{ID: 255, Name: "utf8mb4_0900_ai_ci", Charset: "utf8mb4", Default: true}},
+		Schemas:    []string{"shop"},
+		Tables:     []tableFact{{schema: "shop", name: "users"}, {schema: "shop", name: "audit"}, {schema: "shop", name: "v", view: true}, {schema: "shop", name: "log"}},
+		Columns: []columnFact{
+			{schema: "shop", table: "users", name: "id", typ: "bigint", extra: ""},
+			{schema: "shop", table: "users", name: "email", typ: "varchar(100)", charset: "utf8mb4", collation: "utf8mb4_0900_ai_ci", nullable: true, def: new("none")},
+			{schema: "shop", table: "audit", name: "id", typ: "bigint", extra: "auto_increment"},
+			{schema: "shop", table: "audit", name: "email", typ: "varchar(100)", charset: "utf8mb4", collation: "utf8mb4_0900_ai_ci"},
+			{schema: "shop", table: "v", name: "id", typ: "bigint"},
+			{schema: "shop", table: "log", name: "line", typ: "text"},
+		},
+		Keys: []keyFact{
+			{schema: "shop", table: "users", key: "PRIMARY", column: "id"},
+			{schema: "shop", table: "users", key: "email", column: "email", prefix: true},
+			{schema: "shop", table: "audit", key: "PRIMARY", column: "id"},
+		},
+		Triggers:    []triggerFact{{schema: "shop", table: "users", event: "UPDATE", body: "INSERT INTO `audit` (email) VALUES (NEW.email)"}},
+		ForeignKeys: []foreignKeyFact{{schema: "shop", table: "audit", column: "email", refSchema: "shop", refTable: "users", update: "CASCADE", delete: "RESTRICT"}},
+	}
+}
+
+func sources(perShard ...*Facts) Sources {
+	src := Sources{Version: 7, Facts: map[catalog.ShardID]*Facts{}, Indexes: []IndexDef{
+		{ID: 1, Schema: "shop", Table: "users", Name: "by_email", Columns: []string{"email"}, Status: catalog.Ready},
+		{ID: 2, Schema: "shop", Table: "audit", Name: "audit_email", Columns: []string{"email"}, Status: catalog.Ready},
+	}}
+	for i, f := range perShard {
+		id := catalog.ShardID(i)
+		src.Shards = append(src.Shards, catalog.Shard{ID: id, Name: "s" + string(rune('0'+i))})
+		if f != nil {
+			src.Facts[id] = f
+		}
+	}
+	return src
+}
+
+func build(t *testing.T, src Sources) *catalog.Catalog {
+	t.Helper()
+	c, err := Build(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestBuild(t *testing.T) {
+	t.Parallel()
+	c := build(t, sources(facts(), facts()))
+	users := c.Table("shop", "users")
+	if users == nil || users.ShardKey == nil || users.ShardKey.Name != "id" || users.Placement != catalog.Hash || users.Shards.Len() != 2 {
+		t.Fatalf("users: %+v", users)
+	}
+	if d := users.Column("EMAIL").Default; d == nil || *d != "none" {
+		t.Errorf("default of email: %v", d)
+	}
+	if len(users.Unique) != 1 {
+		t.Errorf("a unique key over a prefix counts as a key of columns: %v", users.Unique)
+	}
+	if ix := users.Index("by_email"); ix == nil || !ix.Usable() {
+		t.Errorf("by_email: %+v", ix)
+	}
+	if !c.Table("shop", "v").IsView {
+		t.Error("v is not known as a view")
+	}
+	if log := c.Table("shop", "log"); log.Placement != catalog.Single || log.Shards != catalog.Only(0) {
+		t.Errorf("a table without primary key: %v on %v", log.Placement, log.Shards)
+	}
+	var touched []string
+	for _, x := range users.Triggers[0].Touches {
+		touched = append(touched, x.Name)
+	}
+	slices.Sort(touched)
+	if !slices.Equal(touched, []string{"audit", "users"}) {
+		t.Errorf("the trigger touches %v", touched)
+	}
+	if len(users.Cascades) != 1 || !users.Cascades[0].OnUpdate || users.Cascades[0].OnDelete {
+		t.Errorf("cascades: %+v", users.Cascades)
+	}
+	if got := c.DefaultCollation["utf8mb4"]; got != "utf8mb4_0900_ai_ci" {
+		t.Errorf("default collation %q", got)
+	}
+}
+
+func TestTriggerThatCallsTouchesAll(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"CALL p()", "SET NEW.email = f(1)"} {
+		f := facts()
+		f.Functions = []functionFact{{name: "f", body: "RETURN g()"}, {name: "g", body: "BEGIN DELETE FROM t; RETURN 1; END"}, {name: "pure", body: "RETURN 1"}}
+		f.Triggers = []triggerFact{{schema: "shop", table: "users", event: "INSERT", body: body}}
+		c := build(t, sources(f))
+		if n := len(c.Table("shop", "users").Triggers[0].Touches); n != 2 {
+			t.Errorf("%s touches %d of 2 indexed tables", body, n)
+		}
+		if !c.Functions["f"] || !c.Functions["g"] || c.Functions["pure"] {
+			t.Errorf("functions that may write: %v", c.Functions)
+		}
+	}
+}
+
+// A definition that differs means keys that differ: the index must not be used.
+func TestShardsThatDisagree(t *testing.T) {
+	t.Parallel()
+	other := facts()
+	other.Columns[1].collation = "utf8mb4_bin"
+	missing := facts()
+	missing.Columns = missing.Columns[2:]
+	for name, f := range map[string]*Facts{"collation": other, "missing table": missing} {
+		users := build(t, sources(facts(), f)).Table("shop", "users")
+		if users.Differs == "" || !strings.Contains(users.Differs, "s1") {
+			t.Errorf("%s: Differs = %q", name, users.Differs)
+		}
+		if users.Index("by_email").Usable() {
+			t.Errorf("%s: the index is used", name)
+		}
+	}
+	// A shard that is down says nothing, which is no difference.
+	if d := build(t, sources(facts(), nil)).Table("shop", "users").Differs; d != "" {
+		t.Errorf("a shard that is down: %s", d)
+	}
+}
+
+func TestPlacements(t *testing.T) {
+	t.Parallel()
+	src := sources(facts(), facts())
+	src.Placements = Placements{"shop": {
+		Tables: map[string]TablePlacement{
+			"users":    {ShardKey: "email"},
+			"settings": {Placement: catalog.Single, Shard: "s1"},
+			"audit":    {Placement: catalog.Reference},
+		},
+		Default: TablePlacement{Placement: catalog.Single, Shard: "s1"},
+	}}
+	c := build(t, src)
+	if k := c.Table("shop", "users").ShardKey; k.Name != "email" {
+		t.Errorf("shard key %s", k.Name)
+	}
+	if s := c.Table("shop", "settings"); s == nil || s.Shards != catalog.Only(1) {
+		t.Errorf("a configured table that no shard has: %+v", s)
+	}
+	if a := c.Table("shop", "audit"); a.Placement != catalog.Reference || a.ShardKey != nil {
+		t.Errorf("audit: %+v", a)
+	}
+	if l := c.Table("shop", "log"); l.Placement != catalog.Single || l.Shards != catalog.Only(1) {
+		t.Errorf("log by default: %v %v", l.Placement, l.Shards)
+	}
+	for want, p := range map[string]TablePlacement{"no column": {ShardKey: "nope"}, "unknown shard": {Placement: catalog.Single, Shard: "s9"}} {
+		src.Placements = Placements{"shop": {Tables: map[string]TablePlacement{"users": p}}}
+		if _, err := Build(src); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "users") {
+			t.Errorf("%+v: error %v lacks %q", p, err, want)
+		}
+	}
+}
+
+func TestDefaultOf(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		typ, def, extra string
+		maria           bool
+		want            string // "-" none, "?" expression
+	}{
+		{"varchar(9)", "abc", "", false, "abc"},
+		{"varchar(9)", "'abc'", "", true, "abc"},
+		{"varchar(9)", "'it''s'", "", true, "it's"},
+		{"varchar(9)", `'a\\b'`, "", true, "?"},
+		{"varchar(9)", "NULL", "", true, "-"},
+		{"varchar(9)", "NULL", "", false, "NULL"},
+		{"int", "7", "", true, "7"},
+		{"int", "-7", "", true, "-7"},
+		{"datetime", "CURRENT_TIMESTAMP", "default_generated", false, "?"},
+		{"datetime", "current_timestamp()", "", true, "?"},
+		{"varchar(36)", "uuid()", "default_generated", false, "?"},
+		{"binary(2)", "0x6162", "", false, "?"},
+		{"varchar(9)", "concat('a','b')", "", true, "?"},
+	} {
+		def, expr := defaultOf(columnFact{typ: c.typ, def: &c.def, extra: c.extra}, c.maria)
+		got := "-"
+		if expr {
+			got = "?"
+		} else if def != nil {
+			got = *def
+		}
+		if got != c.want {
+			t.Errorf("default %q of %s (MariaDB %v) = %s, want %s", c.def, c.typ, c.maria, got, c.want)
+		}
+	}
+}

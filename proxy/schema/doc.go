@@ -1,0 +1,13 @@
+// Package schema reads what the shards' information_schema says and makes a
+// catalog snapshot of it, together with the configured placements, the slot
+// map and the virtual indexes.
+//
+// Load asks every shard; a shard that does not answer is left out and named in
+// the result, so that one dead server neither stops the start nor a refresh: a
+// hash table's columns are the same everywhere, and a statement that needs the
+// dead shard fails on its own. Build is pure and does the rest.
+//
+// Where shards disagree about a table, the table is marked (Table.Differs) and
+// its virtual indexes are not used, since keys made under one definition say
+// nothing about rows stored under another.
+package schema

@@ -1,0 +1,171 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// Querier is a connection that answers a small query. Values are nil for NULL
+// and belong to the caller.
+type Querier interface {
+	Rows(ctx context.Context, sql string) ([][][]byte, error)
+}
+
+// Facts is what one shard says about itself.
+type Facts struct {
+	Version        string
+	LowerCaseNames bool
+	SQLMode        string
+	Collations     []Collation
+	Schemas        []string
+	Tables         []tableFact
+	Columns        []columnFact
+	Keys           []keyFact
+	Triggers       []triggerFact
+	ForeignKeys    []foreignKeyFact
+	Functions      []functionFact
+}
+
+// Collation is one that the server has.
+type Collation struct {
+	ID            int
+	Name, Charset string
+	Default       bool
+}
+
+type tableFact struct {
+	schema, name string
+	view         bool
+}
+
+type columnFact struct {
+	schema, table, name, typ, charset, collation string
+	nullable                                     bool
+	def                                          *string
+	extra, generated                             string
+}
+
+type keyFact struct {
+	schema, table, key, column string
+	nullable, prefix           bool
+}
+
+type triggerFact struct{ schema, table, event, body string }
+
+// functionFact is a stored function; hidden: we may not see its body.
+type functionFact struct {
+	name, body string
+	hidden     bool
+}
+
+type foreignKeyFact struct {
+	schema, table, column, refSchema, refTable string
+	update, delete                             string
+}
+
+const userSchemas = " NOT IN ('mysql','information_schema','performance_schema','sys')"
+
+// Read asks one shard for its facts.
+func Read(ctx context.Context, q Querier) (*Facts, error) {
+	f := &Facts{}
+	read := func(what, sql string, each func(r []string, null []bool)) error {
+		rows, err := q.Rows(ctx, sql)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", what, err)
+		}
+		for _, row := range rows {
+			r, null := make([]string, len(row)), make([]bool, len(row))
+			for i, v := range row {
+				r[i], null[i] = string(v), v == nil
+			}
+			each(r, null)
+		}
+		return nil
+	}
+	steps := []struct {
+		what, sql string
+		each      func(r []string, null []bool)
+	}{
+		{"version", "SELECT VERSION(), @@lower_case_table_names, @@GLOBAL.sql_mode", func(r []string, _ []bool) {
+			f.Version, f.LowerCaseNames, f.SQLMode = r[0], r[1] != "0", r[2]
+		}},
+		// MariaDB lists collations that serve several character sets with NULL
+		// as id and character set; they are of no use in a handshake.
+		{"collations", "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND CHARACTER_SET_NAME IS NOT NULL", func(r []string, _ []bool) {
+			id, err := strconv.Atoi(r[0])
+			if err == nil {
+				f.Collations = append(f.Collations, Collation{ID: id, Name: r[1], Charset: r[2], Default: strings.EqualFold(r[3], "yes")})
+			}
+		}},
+		{"schemas", "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME" + userSchemas, func(r []string, _ []bool) {
+			f.Schemas = append(f.Schemas, r[0])
+		}},
+		{"tables", "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
+			f.Tables = append(f.Tables, tableFact{schema: r[0], name: r[1], view: strings.Contains(r[2], "VIEW")})
+		}},
+		{"columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION FROM information_schema.COLUMNS WHERE TABLE_SCHEMA" + userSchemas + " ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r []string, null []bool) {
+			c := columnFact{schema: r[0], table: r[1], name: r[2], typ: r[3], charset: r[4], collation: r[5], nullable: r[6] == "YES", extra: strings.ToLower(r[8]), generated: r[9]}
+			if !null[7] {
+				c.def = &r[7]
+			}
+			f.Columns = append(f.Columns, c)
+		}},
+		{"unique keys", "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND TABLE_SCHEMA" + userSchemas + " ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", func(r []string, null []bool) {
+			f.Keys = append(f.Keys, keyFact{schema: r[0], table: r[1], key: r[2], column: r[3], nullable: r[4] == "YES", prefix: !null[5]})
+		}},
+		{"triggers", "SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_STATEMENT FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA" + userSchemas, func(r []string, _ []bool) {
+			f.Triggers = append(f.Triggers, triggerFact{schema: r[0], table: r[1], event: strings.ToUpper(r[2]), body: r[3]})
+		}},
+		{"stored functions", "SELECT ROUTINE_NAME, ROUTINE_DEFINITION FROM information_schema.ROUTINES WHERE ROUTINE_TYPE = 'FUNCTION' AND ROUTINE_SCHEMA" + userSchemas, func(r []string, null []bool) {
+			f.Functions = append(f.Functions, functionFact{name: strings.ToLower(r[0]), body: r[1], hidden: null[1]})
+		}},
+		{"foreign keys", "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, r.UPDATE_RULE, r.DELETE_RULE" +
+			" FROM information_schema.KEY_COLUMN_USAGE k JOIN information_schema.REFERENTIAL_CONSTRAINTS r ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME AND r.TABLE_NAME = k.TABLE_NAME" +
+			" WHERE k.REFERENCED_TABLE_NAME IS NOT NULL AND k.TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
+			f.ForeignKeys = append(f.ForeignKeys, foreignKeyFact{schema: r[0], table: r[1], column: r[2], refSchema: r[3], refTable: r[4], update: strings.ToUpper(r[5]), delete: strings.ToUpper(r[6])})
+		}},
+	}
+	for _, s := range steps {
+		if err := read(s.what, s.sql, s.each); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// ReadAll asks all shards at once. It returns what those that answered said,
+// and the errors of the others.
+func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Context, catalog.ShardID) (Querier, func(), error)) (map[catalog.ShardID]*Facts, map[catalog.ShardID]error) {
+	var (
+		mu    sync.Mutex
+		wg    sync.WaitGroup
+		facts = map[catalog.ShardID]*Facts{}
+		errs  = map[catalog.ShardID]error{}
+	)
+	for _, s := range shards {
+		wg.Go(func() {
+			f, err := func() (*Facts, error) {
+				q, done, err := open(ctx, s.ID)
+				if err != nil {
+					return nil, err
+				}
+				defer done()
+				return Read(ctx, q)
+			}()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs[s.ID] = fmt.Errorf("shard %s: %w", s.Name, err)
+				return
+			}
+			facts[s.ID] = f
+		})
+	}
+	wg.Wait()
+	return facts, errs
+}

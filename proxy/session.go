@@ -1,0 +1,345 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// session is one client's connection and all its state. Everything but busy is
+// touched by its own goroutine alone.
+type session struct {
+	proxy    *Proxy
+	log      *slog.Logger
+	client   *wire.Conn
+	settings settings
+	tx       *transaction // nil outside of a transaction
+	prepared preparedStatements
+	last     lastStatement
+	// more is SERVER_MORE_RESULTS_EXISTS while statements of the same query
+	// follow, else 0.
+	more uint16
+	// failed: the statement has been answered with a shard's error.
+	failed bool
+	// release: COMMIT RELEASE or ROLLBACK RELEASE ends the connection.
+	release bool
+	// binary: a prepared statement is executed, whose rows are binary.
+	binary bool
+
+	activity activity
+}
+
+// lastStatement is what SHOW WARNINGS and LAST_INSERT_ID() ask about.
+type lastStatement struct {
+	insertID uint64
+	warnings [][][]byte // rows of SHOW WARNINGS
+}
+
+// activity is what Drain looks at from another goroutine.
+type activity struct {
+	mu       sync.Mutex
+	busy     bool // a command is being worked on, or a transaction is open
+	draining bool
+	client   *wire.Conn
+}
+
+func stack() string { return string(debug.Stack()) }
+
+func (s *session) catalog() *catalog.Catalog { return s.proxy.opts.Directory.Catalog() }
+
+// start finishes the handshake (which needs the catalog) and runs the loop.
+func (s *session) start(ctx context.Context, conn *wire.Conn) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.client = conn
+	s.activity.mu.Lock()
+	s.activity.client = conn
+	s.activity.mu.Unlock()
+	defer s.end()
+	s.settings = newSettings(s.catalog(), int(conn.Charset), "")
+	s.prepared.init()
+	err := checkCharset(s.settings.charset)
+	if err == nil && conn.Schema != "" {
+		err = s.use(ctx, conn.Schema)
+	}
+	outcome := "ok"
+	if err != nil {
+		outcome = "failed"
+		_ = s.answerError(err)
+	} else {
+		_ = s.answerOK(wire.OK{})
+	}
+	s.proxy.metrics.logins.WithLabelValues(outcome).Inc()
+	if s.client.Flush() != nil || err != nil {
+		return
+	}
+	s.loop(ctx)
+}
+
+// loop reads commands until the client goes or the proxy drains.
+func (s *session) loop(ctx context.Context) {
+	for {
+		if !s.idle() {
+			_ = s.answerError(errShutdown)
+			_ = s.client.Flush()
+			return
+		}
+		command, payload, err := s.client.ReadCommand()
+		if !s.begin() {
+			_ = s.answerError(errShutdown)
+			_ = s.client.Flush()
+			return
+		}
+		if err != nil {
+			return // what the client can be told, ReadCommand has told
+		}
+		if command == mysql.COM_QUIT {
+			return
+		}
+		if err := s.command(ctx, command, payload); err != nil {
+			s.log.Info("session ended", "error", err)
+			_ = s.client.Flush()
+			return
+		}
+		if s.client.Flush() != nil || s.release {
+			return
+		}
+	}
+}
+
+// command answers one command. An error ends the session; everything that the
+// client can be told has been.
+func (s *session) command(ctx context.Context, command byte, payload []byte) error {
+	start := time.Now()
+	var err error
+	switch command {
+	case mysql.COM_QUERY:
+		err = s.query(ctx, string(payload))
+	case mysql.COM_PING:
+		err = s.answerOK(wire.OK{})
+	case mysql.COM_INIT_DB:
+		if err = s.use(ctx, string(payload)); err == nil {
+			err = s.answerOK(wire.OK{})
+		}
+	case mysql.COM_STMT_PREPARE:
+		err = s.prepare(ctx, string(payload))
+	case mysql.COM_STMT_EXECUTE:
+		err = s.executePrepared(ctx, payload)
+	case mysql.COM_STMT_SEND_LONG_DATA:
+		s.prepared.longData(payload)
+		return nil // this command has no answer
+	case mysql.COM_STMT_CLOSE:
+		s.prepared.close(payload)
+		return nil // nor has this
+	case mysql.COM_STMT_RESET:
+		if err = s.prepared.reset(payload); err == nil {
+			err = s.answerOK(wire.OK{})
+		}
+	case mysql.COM_FIELD_LIST:
+		err = s.fieldList(ctx, payload)
+	case comResetConnection:
+		if err = s.resetConnection(ctx); err == nil {
+			err = s.answerOK(wire.OK{})
+		}
+	case mysql.COM_STATISTICS:
+		err = s.client.WritePacket(fmt.Appendf(nil, "Threads: %d", s.proxy.sessions.len()))
+	case mysql.COM_SET_OPTION:
+		err = s.setOption(payload)
+	default:
+		err = sqlError{codeUnknownCommand, "08S01", fmt.Sprintf("Command %d is not supported by Shunt", command)}
+	}
+	if command != mysql.COM_QUERY && command != mysql.COM_STMT_EXECUTE {
+		s.proxy.metrics.local("session", start)
+	}
+	return s.finish(err)
+}
+
+// finish tells the client of an error, if it still can be told. What it returns
+// ends the session.
+func (s *session) finish(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, shard.ErrClient), errors.Is(err, errHalfAnswered):
+		return err
+	}
+	return s.answerError(err)
+}
+
+// errHalfAnswered: the client has got a part of an answer whose rest is lost.
+// All that is left is to end the connection, or it would take what follows for
+// that rest.
+var errHalfAnswered = errors.New("answer broken off")
+
+const comResetConnection = 0x1f
+
+func (s *session) setOption(payload []byte) error {
+	if len(payload) != 2 {
+		return sqlError{codeUnknownCommand, "08S01", "Malformed COM_SET_OPTION"}
+	}
+	if payload[0] == 0 {
+		s.client.Capabilities |= mysql.CLIENT_MULTI_STATEMENTS
+	} else {
+		s.client.Capabilities &^= mysql.CLIENT_MULTI_STATEMENTS
+	}
+	return s.client.WriteEOF(s.status(), 0)
+}
+
+// status is the flags of OK and EOF packets: the session's, never a shard's.
+func (s *session) status() uint16 {
+	var f uint16
+	if s.settings.autocommit {
+		f |= mysql.SERVER_STATUS_AUTOCOMMIT
+	}
+	if s.tx != nil {
+		f |= mysql.SERVER_STATUS_IN_TRANS
+	}
+	return f
+}
+
+const sessionStatus = mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS
+
+func (s *session) answerOK(ok wire.OK) error {
+	ok.Status |= s.status() | s.more
+	return s.clientError(s.client.WriteOK(ok))
+}
+
+func (s *session) answerRows(cols []wire.Column, rows [][]any) error {
+	if s.binary {
+		return s.clientError(s.writeBinary(cols, rows))
+	}
+	return s.clientError(s.client.WriteResult(cols, rows, s.status()|s.more, 0))
+}
+
+func (s *session) answerError(err error) error {
+	e := coded(err)
+	s.proxy.metrics.failed(e.code)
+	return s.clientError(s.client.WriteError(e.code, e.state, e.msg))
+}
+
+func (s *session) clientError(err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %w", shard.ErrClient, err)
+	}
+	return nil
+}
+
+// use changes the current schema, which one shard at least must have.
+func (s *session) use(ctx context.Context, schema string) error {
+	if schema == "" {
+		return errNoDatabase
+	}
+	known := catalog.IsSystemSchema(schema) || s.catalog().Schema(schema) != nil
+	if !known {
+		// It may have been made behind Shunt's back.
+		if err := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); err != nil {
+			return err
+		}
+		known = s.catalog().Schema(schema) != nil
+	}
+	if !known {
+		return sqlError{1049, "42000", fmt.Sprintf("Unknown database '%s'", schema)}
+	}
+	s.settings.schema = schema
+	s.settings.update(s.catalog())
+	return nil
+}
+
+func (s *session) resetConnection(ctx context.Context) error {
+	if err := s.rollback(ctx); err != nil {
+		return err
+	}
+	s.prepared.init()
+	s.last = lastStatement{}
+	s.settings = newSettings(s.catalog(), int(s.client.Charset), s.settings.schema)
+	return nil
+}
+
+// fieldList answers COM_FIELD_LIST, which old clients complete names with.
+func (s *session) fieldList(ctx context.Context, payload []byte) error {
+	name, _, _ := cutByte(payload, 0)
+	id := s.catalog().Shards[0].ID
+	if t := s.catalog().Table(s.settings.schema, name); t != nil && !t.Shards.Empty() {
+		id = t.Shards.First()
+	}
+	conn, err := s.borrow(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer s.giveBack(id, conn)
+	if err := conn.Send(mysql.COM_FIELD_LIST, payload); err != nil {
+		return s.shardError(id, err)
+	}
+	sum, err := conn.Forward(s.client, shard.FieldList, s.forwardOptions())
+	return s.forwarded(id, sum, err)
+}
+
+func cutByte(p []byte, sep byte) (string, []byte, bool) {
+	for i, b := range p {
+		if b == sep {
+			return string(p[:i]), p[i+1:], true
+		}
+	}
+	return string(p), nil, false
+}
+
+// end gives back all that the session holds.
+func (s *session) end() {
+	if s.tx != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.rollback(ctx); err != nil {
+			s.log.Info("roll back at the session's end", "error", err)
+		}
+	}
+}
+
+// idle says that the session waits for a command. It returns false when the
+// proxy drains and no transaction keeps the session.
+func (s *session) idle() bool {
+	s.activity.mu.Lock()
+	defer s.activity.mu.Unlock()
+	s.activity.busy = s.tx != nil
+	return !s.activity.draining || s.activity.busy
+}
+
+// begin says that a command has come; false when the session has been drained
+// while it waited.
+func (s *session) begin() bool {
+	s.activity.mu.Lock()
+	defer s.activity.mu.Unlock()
+	if s.activity.draining && !s.activity.busy {
+		return false
+	}
+	s.activity.busy = true
+	return true
+}
+
+// drain wakes a session that waits for a command, so that it ends.
+func (s *session) drain() {
+	s.activity.mu.Lock()
+	defer s.activity.mu.Unlock()
+	s.activity.draining = true
+	if !s.activity.busy && s.activity.client != nil {
+		_ = s.activity.client.SetReadDeadline(time.Now())
+	}
+}
+
+// kill ends a session whatever it does.
+func (s *session) kill() {
+	s.activity.mu.Lock()
+	defer s.activity.mu.Unlock()
+	if s.activity.client != nil {
+		_ = s.activity.client.Close()
+	}
+}

@@ -1,0 +1,200 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// settings is what a client has SET. It is kept here, not on a shard
+// connection: a shard connection is given a session's settings when it is
+// borrowed, if the fingerprint of what it last got differs.
+type settings struct {
+	schema             string
+	charset, collation string
+	autocommit         bool
+	// vars in the order of their first SET; later values replace earlier ones.
+	vars []variable
+	// once holds SET TRANSACTION statements that count for the next
+	// transaction only.
+	once []string
+
+	// Derived from the above by update.
+	fingerprint string
+	statements  []string
+	planning    planner.Settings
+}
+
+// variable is one SET that a shard connection needs: name is "@@sql_mode",
+// "@x" or "transaction isolation level", statement the text that sets it.
+type variable struct{ name, statement, value string }
+
+// newSettings is what a fresh session has: what the server's own would have
+// after a handshake that names the collation id.
+func newSettings(c *catalog.Catalog, collationID int, schema string) settings {
+	s := settings{autocommit: true, schema: schema}
+	col, ok := c.Collations[collationID]
+	if !ok {
+		col = catalog.Collation{Name: c.DefaultCollation["utf8mb4"], Charset: "utf8mb4"}
+	}
+	s.charset, s.collation = strings.ToLower(col.Charset), strings.ToLower(col.Name)
+	s.update(c)
+	return s
+}
+
+// Character sets in which a byte of a multi-byte character can be an ASCII
+// one (a quote, a backslash): statements in them can't be split safely.
+var unsafeCharsets = []string{"big5", "gbk", "gb18030", "sjis", "cp932", "ucs2", "utf16", "utf16le", "utf32"}
+
+func checkCharset(name string) error {
+	if slices.Contains(unsafeCharsets, strings.ToLower(name)) {
+		return refuse("client character set %s is not supported: its bytes can't be told from quotes; connect with utf8mb4", name)
+	}
+	return nil
+}
+
+func (s *settings) with(v variable) {
+	for i := range s.vars {
+		if s.vars[i].name == v.name {
+			s.vars[i] = v
+			return
+		}
+	}
+	s.vars = append(s.vars, v)
+}
+
+func (s *settings) value(name string) (string, bool) {
+	for _, v := range s.vars {
+		if v.name == name {
+			return v.value, true
+		}
+	}
+	return "", false
+}
+
+// clone is for trying out a change before it counts.
+func (s *settings) clone() settings {
+	c := *s
+	c.vars, c.once = slices.Clone(s.vars), slices.Clone(s.once)
+	return c
+}
+
+// update derives fingerprint, statements and planning. REQUIRES: called after
+// every change.
+func (s *settings) update(c *catalog.Catalog) {
+	names := fmt.Sprintf("SET NAMES %s", s.charset)
+	if s.collation != "" {
+		names += " COLLATE " + s.collation
+	}
+	// A shard whose rows wait until those of others are read must not give up;
+	// a client that stops reading is cut off by the proxy (writeTimeout).
+	names += ", SESSION net_write_timeout = 3600"
+	s.statements = append(s.statements[:0:0], names)
+	for _, v := range s.vars {
+		s.statements = append(s.statements, v.statement)
+	}
+	s.fingerprint = strings.Join(s.statements, separator)
+	mode, ok := s.value("@@sql_mode")
+	if !ok {
+		mode = c.SQLMode
+	}
+	s.planning = planningSettings(mode)
+	s.planning.Schema, s.planning.Charset, s.planning.Collation = s.schema, s.charset, s.collation
+	// character_set_client decides how literals are read, and _connection what
+	// they become; where they differ, literals are not taken for what they look
+	// like.
+	client, hasClient := s.value("@@character_set_client")
+	connection, hasConnection := s.value("@@character_set_connection")
+	collation, hasCollation := s.value("@@collation_connection")
+	switch {
+	case hasClient && !strings.EqualFold(client, s.charset), hasConnection && !strings.EqualFold(connection, s.charset),
+		hasCollation && !strings.HasPrefix(strings.ToLower(collation), s.charset):
+		s.planning.Charset = "?"
+	}
+}
+
+func planningSettings(mode string) planner.Settings {
+	var p planner.Settings
+	for m := range strings.SplitSeq(strings.ToUpper(mode), ",") {
+		switch strings.TrimSpace(m) {
+		case "ANSI_QUOTES":
+			p.ANSIQuotes = true
+		case "NO_BACKSLASH_ESCAPES":
+			p.NoBackslashEscapes = true
+		case "PIPES_AS_CONCAT":
+			p.PipesAsConcat = true
+		case "IGNORE_SPACE":
+			p.IgnoreSpace = true
+		case "STRICT_ALL_TABLES", "STRICT_TRANS_TABLES":
+			p.Strict = true
+		case "PAD_CHAR_TO_FULL_LENGTH":
+			p.PadCharToFullLength = true
+		case "NO_AUTO_VALUE_ON_ZERO":
+			p.NoAutoValueOnZero = true
+		case "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL":
+			p.ANSIQuotes, p.PipesAsConcat, p.IgnoreSpace = true, true, true
+		case "TRADITIONAL":
+			p.Strict = true
+		}
+	}
+	return p
+}
+
+// refusedVariables can't be set for one session over many shards, with the
+// reason.
+var refusedVariables = map[string]string{
+	"sql_log_bin":            "changes would be missing from the shards' binary logs",
+	"insert_id":              "AUTO_INCREMENT over several shards is not supported yet",
+	"gtid_next":              "it names one transaction, and several shards have several",
+	"completion_type":        "write COMMIT AND CHAIN or COMMIT RELEASE instead",
+	"collation_server":       "it would count on one shard only; write COLLATE in CREATE DATABASE",
+	"character_set_server":   "it would count on one shard only; write CHARACTER SET in CREATE DATABASE",
+	"character_set_database": "it follows the current schema",
+	"collation_database":     "it follows the current schema",
+	"resultset_metadata":     "Shunt needs the metadata of every result",
+}
+
+// applyTo gives a pooled connection the session's settings. The connection is
+// reset first if it had another session's.
+func (s *settings) applyTo(ctx context.Context, conn *shard.Conn) error {
+	if conn.State != s.fingerprint && conn.State != "" && !strings.HasPrefix(s.fingerprint, conn.State+separator) {
+		if err := conn.Reset(ctx); err != nil {
+			return err
+		}
+	}
+	return s.applyMore(ctx, conn)
+}
+
+// applyMore gives a connection that has only had this session's settings the
+// ones it lacks; a transaction's connection must not be reset.
+func (s *settings) applyMore(ctx context.Context, conn *shard.Conn) error {
+	if conn.State != s.fingerprint {
+		todo := s.statements
+		if conn.State != "" && strings.HasPrefix(s.fingerprint, conn.State+separator) {
+			todo = strings.Split(s.fingerprint[len(conn.State)+len(separator):], separator)
+		}
+		for _, sql := range todo {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		conn.State = s.fingerprint
+	}
+	if s.schema != "" && conn.Schema != s.schema {
+		return conn.InitDB(ctx, s.schema)
+	}
+	return nil
+}
+
+// separator stands between the statements of a fingerprint.
+const separator = ";\n"
+
+// forget drops a variable that something else now decides.
+func (s *settings) forget(name string) {
+	s.vars = slices.DeleteFunc(s.vars, func(v variable) bool { return v.name == name })
+}

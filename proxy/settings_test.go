@@ -1,0 +1,113 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+func testCatalog() *catalog.Catalog {
+	return &catalog.Catalog{
+		Version:          1,
+		SQLMode:          "STRICT_TRANS_TABLES,NO_ZERO_DATE",
+		DefaultCollation: map[string]string{"utf8mb4": "utf8mb4_0900_ai_ci", "latin1": "latin1_swedish_ci"},
+		Collations:       map[int]catalog.Collation{45: {Name: "utf8mb4_general_ci", Charset: "utf8mb4"}, 8: {Name: "latin1_swedish_ci", Charset: "latin1"}},
+	}
+}
+
+func TestNewSettings(t *testing.T) {
+	t.Parallel()
+	s := newSettings(testCatalog(), 45, "shop")
+	if s.fingerprint != "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci, SESSION net_write_timeout = 3600" {
+		t.Errorf("fingerprint %q", s.fingerprint)
+	}
+	if !s.planning.Strict || s.planning.Schema != "shop" || s.planning.Charset != "utf8mb4" || !s.autocommit {
+		t.Errorf("settings %+v", s)
+	}
+	// A collation that the shards don't have is answered as servers do: with
+	// the default.
+	if s := newSettings(testCatalog(), 4711, ""); s.collation != "utf8mb4_0900_ai_ci" {
+		t.Errorf("unknown collation id: %q", s.collation)
+	}
+}
+
+// A later fingerprint of the same session begins with the earlier one, so that
+// only what is new is sent.
+func TestFingerprintGrows(t *testing.T) {
+	t.Parallel()
+	c := testCatalog()
+	s := newSettings(c, 45, "")
+	s.with(variable{"@@sql_mode", "SET SESSION sql_mode = 'ANSI'", "ANSI"})
+	s.update(c)
+	before := s.fingerprint
+	s.with(variable{"@x", "SET @x = 1", "1"})
+	s.update(c)
+	if !strings.HasPrefix(s.fingerprint, before+separator) {
+		t.Errorf("%q does not begin with %q", s.fingerprint, before)
+	}
+	if !s.planning.ANSIQuotes || !s.planning.PipesAsConcat || s.planning.Strict {
+		t.Errorf("planning settings of ANSI: %+v", s.planning)
+	}
+	clone := s.clone()
+	clone.with(variable{"@x", "SET @x = 2", "2"})
+	clone.update(c)
+	if v, _ := s.value("@x"); v != "1" {
+		t.Errorf("a clone's change shows in the original: @x = %s", v)
+	}
+}
+
+// Literals are read in one character set and stored from another: they are not
+// what they look like, and no index is used for them.
+func TestMixedCharsetsAreNotTrusted(t *testing.T) {
+	t.Parallel()
+	c := testCatalog()
+	for _, v := range []variable{
+		{"@@character_set_client", "", "latin1"},
+		{"@@character_set_connection", "", "latin1"},
+		{"@@collation_connection", "", "latin1_swedish_ci"},
+	} {
+		s := newSettings(c, 45, "")
+		s.with(v)
+		s.update(c)
+		if s.planning.Charset == "utf8mb4" {
+			t.Errorf("%s = %s is planned as utf8mb4", v.name, v.value)
+		}
+	}
+}
+
+func TestUnsafeCharsets(t *testing.T) {
+	t.Parallel()
+	for name, safe := range map[string]bool{"utf8mb4": true, "latin1": true, "cp1251": true, "gbk": false, "SJIS": false, "utf16": false} {
+		if err := checkCharset(name); (err == nil) != safe {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestJoinInfo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in   []string
+		want string
+	}{
+		{[]string{"Rows matched: 2  Changed: 1  Warnings: 0", "Rows matched: 3  Changed: 3  Warnings: 1"}, "Rows matched: 5  Changed: 4  Warnings: 1"},
+		{[]string{"Records: 2  Duplicates: 0  Warnings: 0", ""}, "Records: 2  Duplicates: 0  Warnings: 0"},
+		{[]string{"", ""}, ""},
+		{nil, ""},
+		{[]string{"a 1", "b 1 2"}, ""},
+	} {
+		if got := joinInfo(c.in); got != c.want {
+			t.Errorf("joinInfo(%q) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestContainsFold(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]bool{"SELECT LAST_INSERT_ID()": true, "last_insert_id": true, "last_insert_i": false, "": false, "LastInsertId": false} {
+		if containsFold(s, "last_insert_id") != want {
+			t.Errorf("%q: %v", s, !want)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// Conn is a connection to a shard.
+type Conn struct {
+	Shard         string
+	ThreadID      uint32 // the server's connection id, for KILL
+	ServerVersion string
+	MariaDB       bool
+	FoundRows     bool // CLIENT_FOUND_ROWS was asked for
+	LocalAddr     net.Addr
+	// Charset is the collation id that the session began with.
+	Charset uint8
+
+	// State is the fingerprint of the session settings that were applied to
+	// this connection, "" for those of a new one. The owner keeps it.
+	State string
+	// Schema is the current schema, "" for none. InitDB sets it; an owner who
+	// sends USE or drops the schema sets it himself.
+	Schema string
+	// Status is of the last OK or EOF: mysql.SERVER_STATUS_...
+	Status uint16
+	// Broken: to be closed, not to be used again.
+	Broken bool
+
+	cfg Config
+	nc  net.Conn
+	r   *wire.Reader
+	w   *wire.Writer
+	// Invariant: set from Send until its answer is read to the end.
+	busy bool
+	// suspect: the server may close the connection after its last answer.
+	suspect bool
+	stmts   statements
+	// anew is where OK and EOF packets are put together; here and not on a
+	// stack so that Forward doesn't allocate.
+	anew [64]byte
+	// born and rested are the pool's.
+	born, rested time.Time
+}
+
+// Busy reports whether an answer is due that was not read to its end.
+func (c *Conn) Busy() bool { return c.busy }
+
+// InTransaction reports whether the server said last that a transaction is
+// open.
+func (c *Conn) InTransaction() bool { return c.Status&mysql.SERVER_STATUS_IN_TRANS != 0 }
+
+// fail marks the connection Broken and says where err happened.
+func (c *Conn) fail(err error) error {
+	c.Broken = true
+	return &connError{ErrShard, c.cfg.where(), err}
+}
+
+// Send sends a command. Its answer must be read by Forward before the next
+// one is sent. COM_STMT_CLOSE, COM_STMT_SEND_LONG_DATA and COM_QUIT have none.
+func (c *Conn) Send(cmd byte, payload []byte) error {
+	if c.busy || c.Broken {
+		return c.fail(errors.New("command on a connection that is busy or broken"))
+	}
+	// Set first: after a failed write the server may have got the command.
+	c.busy = cmd != mysql.COM_STMT_CLOSE && cmd != mysql.COM_STMT_SEND_LONG_DATA && cmd != mysql.COM_QUIT
+	if err := c.w.WriteCommand(cmd, payload); err != nil {
+		return c.fail(err)
+	}
+	c.r.SetSequence(c.w.Sequence())
+	if err := c.w.Flush(); err != nil {
+		return c.fail(err)
+	}
+	return nil
+}
+
+// Interrupt makes reads and writes that wait, and later ones, fail at once.
+// The connection is of no use afterwards. It may be called from another
+// goroutine. The statement goes on at the server: see Pool.Kill.
+func (c *Conn) Interrupt() { _ = c.nc.SetDeadline(longAgo) }
+
+// SetDeadline bounds reads and writes, by any of the methods without a
+// context. The zero time lifts it.
+func (c *Conn) SetDeadline(t time.Time) error { return c.nc.SetDeadline(t) }
+
+// quitTimeout bounds the polite end of a connection.
+const quitTimeout = 100 * time.Millisecond
+
+// Close closes the connection, politely if it isn't Busy.
+func (c *Conn) Close() error {
+	if !c.busy && !c.Broken {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(quitTimeout))
+		_ = c.Send(mysql.COM_QUIT, nil)
+	}
+	c.Broken = true
+	return c.nc.Close()
+}
+
+// alive reports whether an idle connection is still usable: open, and with
+// nothing to read. A server says why it closes an idle connection (4031) before
+// it does.
+func (c *Conn) alive() bool {
+	return !c.Broken && c.r.Buffered() == 0 && wire.Quiet(c.nc)
+}
+
+// Under runs fn, which uses the connection, and interrupts it when ctx ends:
+// the connection is Broken then. Nothing of ctx lasts after it returned.
+func (c *Conn) Under(ctx context.Context, fn func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err // nothing was sent
+	}
+	if ctx.Done() == nil {
+		return fn()
+	}
+	stop := context.AfterFunc(ctx, c.Interrupt)
+	err := fn()
+	if !stop() {
+		c.Broken = true
+		if errors.Is(err, ErrShard) {
+			return &connError{ErrShard, c.cfg.where(), ctx.Err()}
+		}
+	}
+	return err
+}
+
+// command sends a command and reads its answer, which isn't kept.
+func (c *Conn) command(ctx context.Context, cmd byte, payload []byte) (sum Summary, err error) {
+	err = c.Under(ctx, func() error {
+		if err := c.Send(cmd, payload); err != nil {
+			return err
+		}
+		sum, err = c.Forward(nil, Result, ForwardOptions{})
+		return err
+	})
+	if err == nil && sum.Err != nil {
+		err = sum.Err
+	}
+	return sum, err
+}
+
+// InitDB changes the current schema.
+func (c *Conn) InitDB(ctx context.Context, schema string) error {
+	if _, err := c.command(ctx, mysql.COM_INIT_DB, []byte(schema)); err != nil {
+		return err
+	}
+	c.Schema = schema
+	return nil
+}
+
+// Ping asks the server for a sign of life.
+func (c *Conn) Ping(ctx context.Context) error {
+	_, err := c.command(ctx, mysql.COM_PING, nil)
+	return err
+}
+
+// setNames is what Dial asks for. COM_RESET_CONNECTION falls back to the
+// server's own character set instead.
+const setNames = "SET NAMES utf8mb4 COLLATE " + dialCollation
+
+// Reset makes the session as good as new (COM_RESET_CONNECTION: rolls back,
+// drops temporary tables, locks, variables and prepared statements), keeping
+// the schema, and sets utf8mb4 again. State becomes "". An error leaves the
+// connection Broken. Both commands go in one round trip.
+func (c *Conn) Reset(ctx context.Context) error {
+	err := c.Under(ctx, func() error {
+		if c.busy || c.Broken {
+			return c.fail(errors.New("reset of a connection that is busy or broken"))
+		}
+		c.stmts.forget()
+		if err := c.w.WriteCommand(mysql.COM_RESET_CONNECTION, nil); err != nil {
+			return c.fail(err)
+		}
+		if err := c.Send(mysql.COM_QUERY, []byte(setNames)); err != nil {
+			return err
+		}
+		for range 2 {
+			c.busy = true
+			c.r.SetSequence(1)
+			sum, err := c.Forward(nil, Result, ForwardOptions{})
+			if err != nil {
+				return err
+			}
+			if sum.Err != nil {
+				return sum.Err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		c.Broken = true
+		return err
+	}
+	c.State = ""
+	return nil
+}
+
+// QueryResult is a small result, held in memory.
+type QueryResult struct {
+	Columns []string
+	Rows    [][][]byte // text protocol values; nil is NULL
+	Summary Summary
+}
+
+// Query runs a statement and reads its first result set into memory. A
+// server's error is a *ServerError. A ctx that ends makes the connection
+// Broken.
+func (c *Conn) Query(ctx context.Context, sql string) (*QueryResult, error) {
+	res := &QueryResult{}
+	sum, err := c.rows(ctx, sql,
+		func(p []byte) error {
+			col, err := wire.ParseColumn(p)
+			if err != nil {
+				return c.fail(err)
+			}
+			res.Columns = append(res.Columns, col.Name)
+			return nil
+		},
+		func(p []byte) error {
+			row := make([][]byte, len(res.Columns))
+			if err := splitRow(row, slices.Clone(p)); err != nil {
+				return c.fail(err)
+			}
+			res.Rows = append(res.Rows, row)
+			return nil
+		})
+	res.Summary = sum
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// Exec runs a statement whose rows, if any, don't matter. A server's error is
+// a *ServerError, and is in the Summary too.
+func (c *Conn) Exec(ctx context.Context, sql string) (Summary, error) {
+	return c.command(ctx, mysql.COM_QUERY, []byte(sql))
+}
+
+// Stream runs a statement and calls fn for each row of its first result set.
+// The row and its values are valid only during the call; a nil value is NULL.
+// An error of fn ends the reading, makes the connection Broken and is
+// returned.
+func (c *Conn) Stream(ctx context.Context, sql string, fn func(row [][]byte) error) (Summary, error) {
+	var row [][]byte
+	return c.rows(ctx, sql,
+		func([]byte) error {
+			row = append(row, nil)
+			return nil
+		},
+		func(p []byte) error {
+			if err := splitRow(row, p); err != nil {
+				return c.fail(err)
+			}
+			return fn(row)
+		})
+}
+
+func (c *Conn) rows(ctx context.Context, sql string, onColumn, onRow func([]byte) error) (sum Summary, err error) {
+	f := forwarder{c: c, onColumn: onColumn, onRow: onRow}
+	err = c.Under(ctx, func() error {
+		if err := c.Send(mysql.COM_QUERY, []byte(sql)); err != nil {
+			return err
+		}
+		return f.run(Result)
+	})
+	if err == nil && f.sum.Err != nil {
+		err = f.sum.Err
+	}
+	return f.sum, err
+}
+
+// splitRow cuts a text protocol row into values, which point into p.
+func splitRow(row [][]byte, p []byte) error {
+	for i := range row {
+		if len(p) > 0 && p[0] == 0xFB {
+			row[i], p = nil, p[1:]
+			continue
+		}
+		v, rest, ok := wire.TakeLenBytes(p)
+		if !ok {
+			return fmt.Errorf("%w: row of %d columns", wire.ErrMalformed, len(row))
+		}
+		row[i], p = v, rest
+	}
+	return nil
+}

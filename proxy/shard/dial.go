@@ -1,0 +1,171 @@
+package shard
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+const (
+	defaultConnectTimeout = 5 * time.Second
+	// dialCollation is known to MySQL and MariaDB alike, as 0900_ai_ci is not,
+	// and its id fits into the handshake's byte.
+	dialCollation   = "utf8mb4_general_ci"
+	dialCollationID = 45
+)
+
+// Config of a shard.
+type Config struct {
+	Name     string // as configured: s0
+	Addr     string // host:port, or the path of a Unix socket
+	User     string
+	Password string
+	// TLS, when set, is required. ServerName defaults to the host of Addr.
+	TLS *tls.Config
+	// ConnectTimeout bounds dialing and the handshake; default 5 s.
+	ConnectTimeout time.Duration
+	// Statements bounds the prepared statements that a connection keeps;
+	// default 64.
+	Statements int
+}
+
+func (c *Config) where() string { return fmt.Sprintf("shard %s (%s)", c.Name, c.Addr) }
+
+// Dial connects to a shard. The session's character set is utf8mb4 with
+// utf8mb4_general_ci, on every server. An error names the shard; it wraps a
+// *ServerError where the server refused.
+func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
+	if cfg.ConnectTimeout <= 0 {
+		cfg.ConnectTimeout = defaultConnectTimeout
+	}
+	if cfg.Statements <= 0 {
+		cfg.Statements = defaultStatements
+	}
+	limited, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout)
+	defer cancel()
+
+	var stop func() bool
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		var d net.Dialer
+		nc, err := d.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		// go-mysql's handshake knows no context.
+		stop = context.AfterFunc(ctx, func() { _ = nc.SetDeadline(longAgo) })
+		return nc, nil
+	}
+	gc, err := connect(limited, &cfg, foundRows, dial)
+	if stop != nil && !stop() && err == nil {
+		_ = gc.Close()
+		err = limited.Err()
+	}
+	if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			err = ctx.Err()
+		case limited.Err() != nil:
+			err = fmt.Errorf("connect: no answer within %v", cfg.ConnectTimeout)
+		default:
+			err = dialError(err)
+		}
+		return nil, &connError{ErrShard, cfg.where(), err}
+	}
+	version := strings.TrimPrefix(gc.GetServerVersion(), "5.5.5-")
+	// The handshake's reader has nothing left: a server speaks only when it is
+	// spoken to.
+	nc := gc.Conn.Conn
+	return &Conn{
+		Shard:         cfg.Name,
+		ThreadID:      gc.GetConnectionID(),
+		ServerVersion: version,
+		MariaDB:       strings.Contains(version, "MariaDB"),
+		FoundRows:     foundRows,
+		LocalAddr:     nc.LocalAddr(),
+		Charset:       dialCollationID,
+		Status:        mysql.SERVER_STATUS_AUTOCOMMIT,
+		cfg:           cfg,
+		nc:            nc,
+		r:             wire.NewReader(nc),
+		w:             wire.NewWriter(nc),
+		born:          time.Now(),
+		stmts:         statements{max: cfg.Statements},
+	}, nil
+}
+
+var longAgo = time.Unix(1, 0)
+
+// connect runs go-mysql's handshake. It indexes what a server sends without
+// looking, so nonsense from the other side is a panic: here an error.
+func connect(ctx context.Context, cfg *Config, foundRows bool, dial client.Dialer) (gc *client.Conn, err error) {
+	var nc net.Conn
+	defer func() {
+		if r := recover(); r != nil {
+			gc, err = nil, fmt.Errorf("handshake: not a MySQL server's: %v", r)
+		}
+		if err != nil && nc != nil {
+			_ = nc.Close()
+		}
+	}()
+	network := "tcp"
+	if strings.HasPrefix(cfg.Addr, "/") {
+		network = "unix"
+	}
+	return client.ConnectWithDialer(ctx, network, cfg.Addr, cfg.User, cfg.Password, "",
+		func(ctx context.Context, network, addr string) (net.Conn, error) {
+			var err error
+			nc, err = dial(ctx, network, addr)
+			return nc, err
+		},
+		func(gc *client.Conn) error {
+			gc.UnsetCapability(mysql.CLIENT_DEPRECATE_EOF | mysql.CLIENT_QUERY_ATTRIBUTES |
+				mysql.CLIENT_SESSION_TRACK | mysql.CLIENT_MULTI_STATEMENTS | mysql.CLIENT_LOCAL_FILES |
+				mysql.CLIENT_COMPRESS | mysql.CLIENT_ZSTD_COMPRESSION_ALGORITHM)
+			on := []uint32{mysql.CLIENT_MULTI_RESULTS, mysql.CLIENT_PS_MULTI_RESULTS}
+			if foundRows {
+				on = append(on, mysql.CLIENT_FOUND_ROWS)
+			}
+			for _, c := range on {
+				if err := gc.SetCapability(c); err != nil {
+					return err
+				}
+			}
+			gc.SetAttributes(map[string]string{"program_name": "shunt"})
+			if cfg.TLS != nil {
+				t := cfg.TLS
+				if t.ServerName == "" && !t.InsecureSkipVerify {
+					t = t.Clone()
+					t.ServerName = cfg.Addr
+					if host, _, err := net.SplitHostPort(cfg.Addr); err == nil {
+						t.ServerName = host
+					}
+				}
+				gc.SetTLSConfig(t)
+			}
+			return gc.SetCollation(dialCollation)
+		})
+}
+
+// dialError makes an error short: "connect: connection refused".
+func dialError(err error) error {
+	if refused, ok := errors.AsType[*mysql.MyError](err); ok {
+		return fmt.Errorf("connect: %w", &ServerError{refused.Code, refused.State, refused.Message})
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		err = op.Err
+	}
+	if strings.HasPrefix(err.Error(), "connect: ") {
+		return err
+	}
+	return fmt.Errorf("connect: %w", err)
+}

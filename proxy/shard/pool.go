@@ -1,0 +1,491 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+)
+
+const (
+	defaultMax  = 128
+	defaultWait = 10 * time.Second
+	// restCheck: a connection that rested longer is checked for a sign that
+	// the server closed it, which costs a system call.
+	restCheck = 50 * time.Millisecond
+	// retryAfter: how long after a failed connect the next is tried. Until
+	// then Get fails at once with what the last one said, so that a dead
+	// shard delays nobody but the one who tries.
+	retryAfter = 500 * time.Millisecond
+)
+
+// Options of a Pool.
+type Options struct {
+	Max         int           // connections at most; default 128
+	IdleMax     int           // idle ones at most; default Max
+	MaxLifetime time.Duration // a connection older than this is closed; 0: never
+	WaitTimeout time.Duration // for a free connection; default 10 s
+	Logger      *slog.Logger
+
+	// OnConnect is called for each new connection before it is used.
+	OnConnect func(context.Context, *Conn) error
+	// OnLost is called after a Busy connection was closed: its statement may
+	// still run on the server, as ThreadID.
+	OnLost func(*Conn)
+}
+
+// Stats of a Pool.
+type Stats struct {
+	InUse, Idle, Waiting int
+}
+
+// Pool holds the connections to one shard.
+type Pool struct {
+	cfg Config
+	o   Options
+	now func() time.Time
+
+	mu sync.Mutex
+	// idle connections by FoundRows, the one returned last at the end.
+	idle  [2][]*Conn
+	inUse map[*Conn]struct{}
+	// open counts idle and used connections and those being dialed.
+	// Invariant: open <= o.Max.
+	open int
+	// waiting are those in Get, the first come first. Invariant: while there
+	// is one, a connection is in use or being dialed, and open == o.Max unless
+	// the server has refused to open more.
+	waiting []*waiter
+
+	down    bool
+	trying  bool // somebody is dialing while down
+	tried   time.Time
+	lastErr error
+	version string
+
+	closed bool
+	// empty is closed when closed and open == 0.
+	empty chan struct{}
+}
+
+// waiter waits for a connection of its kind, or for a place to dial one.
+type waiter struct {
+	foundRows bool
+	// ready gets one value: a connection, or nil for a place (counted in open
+	// already) or because the pool is closed.
+	ready chan *Conn
+}
+
+// New returns a pool. It doesn't connect yet.
+func New(cfg Config, o Options) *Pool {
+	if o.Max <= 0 {
+		o.Max = defaultMax
+	}
+	if o.IdleMax <= 0 || o.IdleMax > o.Max {
+		o.IdleMax = o.Max
+	}
+	if o.WaitTimeout <= 0 {
+		o.WaitTimeout = defaultWait
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Pool{
+		cfg: cfg, o: o, now: time.Now,
+		inUse: map[*Conn]struct{}{},
+		empty: make(chan struct{}),
+	}
+}
+
+// Name returns the shard's name.
+func (p *Pool) Name() string { return p.cfg.Name }
+
+// Addr returns the shard's address.
+func (p *Pool) Addr() string { return p.cfg.Addr }
+
+func kindOf(foundRows bool) int {
+	if foundRows {
+		return 1
+	}
+	return 0
+}
+
+// Get returns a connection for the caller alone, the one returned last if
+// there is an idle one. It must be given to Put or Discard. It may be in
+// another State and Schema than the caller's.
+//
+// Errors: ErrShard naming the shard where it can't be reached (and soon after
+// that, without a try), ErrPoolExhausted, ErrPoolClosed, ctx's.
+func (p *Pool) Get(ctx context.Context, foundRows bool) (*Conn, error) {
+	for {
+		c, w, replaced, err := p.take(foundRows)
+		if replaced != nil {
+			_ = replaced.Close()
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case c != nil:
+			if p.usable(c) {
+				return c, nil
+			}
+			p.Discard(c)
+			continue
+		case w == nil:
+			return p.dial(ctx, foundRows)
+		}
+		if c, err = p.wait(ctx, w); err != nil || c != nil {
+			return c, err
+		}
+		return p.dial(ctx, foundRows)
+	}
+}
+
+// take finds an idle connection c, or a place in the queue w; neither: a place
+// for a new connection is taken, which may have been that of replaced.
+func (p *Pool) take(foundRows bool) (c *Conn, w *waiter, replaced *Conn, err error) {
+	kind := kindOf(foundRows)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, nil, ErrPoolClosed
+	}
+	if n := len(p.idle[kind]); n > 0 {
+		c = p.idle[kind][n-1]
+		p.idle[kind][n-1] = nil
+		p.idle[kind] = p.idle[kind][:n-1]
+		p.inUse[c] = struct{}{}
+		return c, nil, nil, nil
+	}
+	if p.open < p.o.Max {
+		p.open++
+		return nil, nil, nil, nil
+	}
+	if other := p.idle[1-kind]; len(other) > 0 {
+		replaced = other[0]
+		p.idle[1-kind] = slices.Delete(other, 0, 1)
+		return nil, nil, replaced, nil
+	}
+	w = &waiter{foundRows: foundRows, ready: make(chan *Conn, 1)}
+	p.waiting = append(p.waiting, w)
+	return nil, w, nil, nil
+}
+
+func (p *Pool) usable(c *Conn) bool {
+	now := p.now()
+	if p.o.MaxLifetime > 0 && now.Sub(c.born) > p.o.MaxLifetime {
+		return false
+	}
+	if now.Sub(c.rested) < restCheck && !c.suspect {
+		return true
+	}
+	c.suspect = false
+	return c.alive()
+}
+
+// wait returns a connection, or nil for a place to dial one.
+func (p *Pool) wait(ctx context.Context, w *waiter) (*Conn, error) {
+	timer := time.NewTimer(p.o.WaitTimeout)
+	defer timer.Stop()
+	var err error
+	select {
+	case c := <-w.ready:
+		return p.woken(c)
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+		err = fmt.Errorf("%s: %w within %v (%d in use)", p.cfg.where(), ErrPoolExhausted, p.o.WaitTimeout, p.o.Max)
+	}
+	p.mu.Lock()
+	i := slices.Index(p.waiting, w)
+	if i >= 0 {
+		p.waiting = slices.Delete(p.waiting, i, i+1)
+	}
+	p.mu.Unlock()
+	if i < 0 {
+		// It was served at the same moment.
+		return p.woken(<-w.ready)
+	}
+	return nil, err
+}
+
+func (p *Pool) woken(c *Conn) (*Conn, error) {
+	if c != nil {
+		return c, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		p.releaseLocked()
+		return nil, ErrPoolClosed
+	}
+	return nil, nil
+}
+
+// releaseLocked gives up a place counted in open, to the first who waits.
+func (p *Pool) releaseLocked() {
+	if len(p.waiting) > 0 && !p.closed {
+		w := p.waiting[0]
+		p.waiting = slices.Delete(p.waiting, 0, 1)
+		w.ready <- nil
+		return
+	}
+	p.open--
+	if p.closed && p.open == 0 {
+		close(p.empty)
+	}
+}
+
+// dial makes a connection in a place that is counted in open.
+func (p *Pool) dial(ctx context.Context, foundRows bool) (*Conn, error) {
+	p.mu.Lock()
+	if p.down && (p.trying || p.now().Sub(p.tried) < retryAfter) {
+		err := p.lastErr
+		p.releaseLocked()
+		p.mu.Unlock()
+		return nil, err
+	}
+	probe := p.down
+	p.trying = p.trying || probe
+	p.mu.Unlock()
+
+	c, err := Dial(ctx, p.cfg, foundRows)
+	if err == nil && p.o.OnConnect != nil {
+		if err = p.o.OnConnect(ctx, c); err != nil {
+			p.end(c)
+		}
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if probe {
+		p.trying = false
+	}
+	if err != nil && len(p.inUse) > 0 && !p.closed && serverFull(err) {
+		return p.dialedInVain(ctx, foundRows)
+	}
+	if err != nil {
+		// The caller's impatience says nothing about the shard.
+		if ctx.Err() == nil {
+			if !p.down {
+				p.o.Logger.Warn("shard is down", "shard", p.cfg.Name, "addr", p.cfg.Addr, "error", err)
+			}
+			p.down, p.lastErr, p.tried = true, err, p.now()
+		}
+		p.releaseLocked()
+		return nil, err
+	}
+	if p.down {
+		p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.cfg.Addr)
+	}
+	p.down, p.lastErr, p.version = false, nil, c.ServerVersion
+	if p.closed {
+		_ = c.Close()
+		p.releaseLocked()
+		return nil, ErrPoolClosed
+	}
+	p.inUse[c] = struct{}{}
+	return c, nil
+}
+
+// serverFull: the server lives, and has no room for another connection.
+func serverFull(err error) bool {
+	server, ok := errors.AsType[*ServerError](err)
+	return ok && (server.Code == mysql.ER_CON_COUNT_ERROR || server.Code == mysql.ER_TOO_MANY_USER_CONNECTIONS)
+}
+
+// dialedInVain gives up the place taken for a connection, and waits for one of
+// those that are in use: the server's limit counts like the pool's own. The
+// caller holds p.mu, and holds it again when this returns.
+func (p *Pool) dialedInVain(ctx context.Context, foundRows bool) (*Conn, error) {
+	p.open-- // not to the next in the queue, who would be refused as well
+	w := &waiter{foundRows: foundRows, ready: make(chan *Conn, 1)}
+	p.waiting = append(p.waiting, w)
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	if c, err := p.wait(ctx, w); err != nil || c != nil {
+		return c, err
+	}
+	return p.dial(ctx, foundRows)
+}
+
+// end closes a connection and tells if its statement may go on.
+func (p *Pool) end(c *Conn) {
+	lost := c.Busy()
+	_ = c.Close()
+	if lost && p.o.OnLost != nil {
+		p.o.OnLost(c)
+	}
+}
+
+// Put returns a connection. It is closed instead when it is Broken, Busy, or
+// in a transaction: what one session left open must not reach another.
+func (p *Pool) Put(c *Conn) {
+	now := p.now()
+	if c.Broken || c.Busy() || c.InTransaction() || c.r.Buffered() > 0 ||
+		p.o.MaxLifetime > 0 && now.Sub(c.born) > p.o.MaxLifetime {
+		p.Discard(c)
+		return
+	}
+	c.rested = now
+	// An idle connection holds no buffers.
+	c.r.Release()
+
+	p.mu.Lock()
+	if _, ours := p.inUse[c]; !ours {
+		p.mu.Unlock()
+		panic("shard: Put of a connection that isn't in use")
+	}
+	if p.closed {
+		p.mu.Unlock()
+		p.Discard(c)
+		return
+	}
+	if len(p.waiting) > 0 {
+		if w := p.waiting[0]; w.foundRows == c.FoundRows {
+			p.waiting = slices.Delete(p.waiting, 0, 1)
+			w.ready <- c // still in use, by another
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		p.Discard(c)
+		return
+	}
+	delete(p.inUse, c)
+	if p.down {
+		// It was refused a connection, and serves those that it has.
+		p.down, p.lastErr = false, nil
+		p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.cfg.Addr)
+	}
+	kind := kindOf(c.FoundRows)
+	p.idle[kind] = append(p.idle[kind], c)
+	var surplus *Conn
+	if len(p.idle[0])+len(p.idle[1]) > p.o.IdleMax {
+		if len(p.idle[kind]) == 1 {
+			kind = 1 - kind
+		}
+		surplus = p.idle[kind][0]
+		p.idle[kind] = slices.Delete(p.idle[kind], 0, 1)
+		p.releaseLocked()
+	}
+	p.mu.Unlock()
+	if surplus != nil {
+		_ = surplus.Close()
+	}
+}
+
+// Discard closes a connection that Get gave.
+func (p *Pool) Discard(c *Conn) {
+	// OnLost comes before the place is free: whoever tracks the statement
+	// knows of it before anything else happens.
+	p.end(c)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ours := p.inUse[c]; !ours {
+		panic("shard: Discard of a connection that isn't in use")
+	}
+	delete(p.inUse, c)
+	p.releaseLocked()
+}
+
+// Kill ends a statement (KILL QUERY), or a connection (KILL) of the shard, by a
+// connection of its own, outside of the pool's limit: the pool may be exhausted
+// by what is to be killed.
+func (p *Pool) Kill(ctx context.Context, threadID uint32, connection bool) error {
+	c, err := Dial(ctx, p.cfg, false)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	what := "QUERY "
+	if connection {
+		what = ""
+	}
+	_, err = c.Exec(ctx, fmt.Sprintf("KILL %s%d", what, threadID))
+	return err
+}
+
+// Ping reaches the shard over a connection of the pool, a new one if it must
+// be: after it State is up to date.
+func (p *Pool) Ping(ctx context.Context) error {
+	c, err := p.Get(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer p.Put(c)
+	return c.Ping(ctx)
+}
+
+// Stats counts the connections.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Stats{InUse: len(p.inUse), Idle: len(p.idle[0]) + len(p.idle[1]), Waiting: len(p.waiting)}
+}
+
+// State is "up", or "down" after a failed connect until one succeeds.
+func (p *Pool) State() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down {
+		return "down"
+	}
+	return "up"
+}
+
+// LastError is why State is "down", else nil.
+func (p *Pool) LastError() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lastErr
+}
+
+// Version is the server's version as last seen, "" before the first connect.
+func (p *Pool) Version() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.version
+}
+
+// Close closes idle connections, refuses further Gets and waits until those in
+// use are returned. When ctx ends first they are interrupted and ctx's error is
+// returned.
+func (p *Pool) Close(ctx context.Context) error {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		for _, w := range p.waiting {
+			p.open++ // woken gives it up again
+			w.ready <- nil
+		}
+		p.waiting = nil
+		for kind := range p.idle {
+			for _, c := range p.idle[kind] {
+				_ = c.Close()
+				p.open--
+			}
+			p.idle[kind] = nil
+		}
+		if p.open == 0 {
+			close(p.empty)
+		}
+	}
+	p.mu.Unlock()
+	select {
+	case <-p.empty:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.inUse {
+		c.Interrupt()
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// query answers a COM_QUERY: one statement, or several where the client asked
+// for multi-statements.
+func (s *session) query(ctx context.Context, text string) error {
+	statements, err := planner.Split(text, s.settings.planning)
+	if err != nil {
+		return err
+	}
+	if len(statements) > 1 && s.client.Capabilities&mysql.CLIENT_MULTI_STATEMENTS == 0 {
+		return sqlError{1064, "42000", "You have an error in your SQL syntax: several statements in one query need the client option for multi-statements, near '" + excerpt(statements[1]) + "'"}
+	}
+	if len(statements) == 0 {
+		return sqlError{1065, "42000", "Query was empty"}
+	}
+	defer func() { s.more = 0 }()
+	for i, sql := range statements {
+		s.more, s.failed = 0, false
+		if i < len(statements)-1 {
+			s.more = mysql.SERVER_MORE_RESULTS_EXISTS
+		}
+		if err := s.statement(ctx, sql); err != nil {
+			return err // an error ends the list, as on a server
+		}
+		if s.failed {
+			return nil // so does one that the client has got from a shard
+		}
+		// A list must not change its order by what it sets: the next one is
+		// split already, under the settings of its beginning. Servers parse one
+		// by one; where that would differ, sql_mode was changed in the list.
+		if i < len(statements)-1 && s.splitChanged(text, statements) {
+			return refuse("a SET sql_mode that changes how text is read must be sent alone, not in a list of statements")
+		}
+	}
+	return nil
+}
+
+// splitChanged reports whether the text would now be split differently.
+func (s *session) splitChanged(text string, before []string) bool {
+	if !strings.Contains(strings.ToLower(text), "sql_mode") {
+		return false
+	}
+	now, err := planner.Split(text, s.settings.planning)
+	if err != nil || len(now) != len(before) {
+		return true
+	}
+	for i := range now {
+		if now[i] != before[i] {
+			return true
+		}
+	}
+	return false
+}
+
+func excerpt(sql string) string {
+	if len(sql) > 80 {
+		return sql[:80]
+	}
+	return sql
+}
+
+// request is one statement on its way to the shards: its text, its plan, and
+// for a prepared one its parameters.
+type request struct {
+	sql      string
+	plan     *planner.Rows
+	values   []keys.Value
+	prepared *preparedStatement // nil: text protocol
+	params   []wire.Param
+	start    time.Time
+}
+
+// statement runs one statement of the text protocol.
+func (s *session) statement(ctx context.Context, sql string) error {
+	start := time.Now()
+	plan, err := s.plan(ctx, sql)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, plan, request{sql: sql, start: start})
+}
+
+// plan makes a statement's plan under the current settings and catalog. A table
+// or schema that the catalog lacks may have been made behind Shunt's back: the
+// shards are asked once more before the client is told.
+func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
+	plan, err := s.proxy.planner.Plan(sql, s.settings.planning, s.catalog())
+	var e *planner.Error
+	if err == nil || !errors.As(err, &e) {
+		return plan, err
+	}
+	switch e.Code {
+	case codeNotSupported:
+		s.proxy.metrics.refused.Inc()
+	case codeNoTable, codeBadTable, codeNoView, codeNoSchema:
+		if refreshErr := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); refreshErr != nil {
+			return nil, refreshErr
+		}
+		return s.proxy.planner.Plan(sql, s.settings.planning, s.catalog())
+	}
+	return nil, err
+}
+
+// run executes a plan.
+func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
+	var kind string
+	var err error
+	switch plan := plan.(type) {
+	case *planner.Rows:
+		r.plan = plan
+		return s.rows(ctx, r)
+	case *planner.Session:
+		kind, err = "session", s.sessionStatement(ctx, plan)
+	case *planner.DDL:
+		kind, err = "ddl", s.ddl(ctx, plan, r.sql)
+	case *planner.Admin:
+		kind, err = "admin", s.admin(ctx, plan)
+	default:
+		return fmt.Errorf("plan %T has no executor", plan)
+	}
+	s.proxy.metrics.local(kind, r.start)
+	return err
+}
+
+// sessionStatement changes the session or its transaction.
+func (s *session) sessionStatement(ctx context.Context, p *planner.Session) error {
+	var err error
+	switch p.Op {
+	case planner.Begin:
+		err = s.beginTransaction(ctx, p)
+	case planner.Commit, planner.Rollback:
+		err = s.endTransaction(ctx, p)
+	case planner.Savepoint, planner.RollbackTo, planner.ReleaseSavepoint:
+		err = s.savepoint(ctx, p)
+	case planner.Use:
+		err = s.use(ctx, p.Schema)
+	case planner.SetVariables, planner.SetNames:
+		err = s.set(ctx, p)
+	case planner.ShowWarnings, planner.ShowErrors:
+		return s.showWarnings(p.Op == planner.ShowErrors)
+	case planner.NoOp:
+	}
+	if err != nil {
+		return err
+	}
+	return s.answerOK(wire.OK{})
+}
+
+// showWarnings answers from what was read right after the statement, while its
+// shard connection was still at hand.
+func (s *session) showWarnings(errorsOnly bool) error {
+	var rows [][]any
+	for _, w := range s.last.warnings {
+		if len(w) < 3 || errorsOnly && !strings.EqualFold(string(w[0]), "error") {
+			continue
+		}
+		rows = append(rows, []any{string(w[0]), string(w[1]), string(w[2])})
+	}
+	return s.answerRows(columns("Level", "#Code", "Message"), rows)
+}

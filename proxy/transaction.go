@@ -1,0 +1,374 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// transaction is open on the shards that it has touched. A shard joins at the
+// first statement that goes there; its snapshot begins then.
+type transaction struct {
+	s     *session
+	open  Open
+	begin string // how it is begun on a shard
+	once  []string
+	conns map[catalog.ShardID]*shard.Conn
+	order []catalog.ShardID
+	// savepoints in the order of their making; a shard that joins later gets
+	// them too, so that rolling back to one undoes all that it did.
+	savepoints []string
+	// failed: a shard was lost, everything was rolled back, and the client has
+	// to be told at its next statement too.
+	failed error
+	// victim: a server has rolled the whole transaction back (a deadlock).
+	victim bool
+	// maintain and touched are what to look after when it has ended.
+	maintain []planner.Maintenance
+	touched  map[*catalog.Table]catalog.ShardSet
+}
+
+func (s *session) newTransaction(begin string) *transaction {
+	tx := &transaction{
+		s: s, begin: begin, open: s.proxy.opts.Index.Begin(catalog.ShardSet{}),
+		conns: map[catalog.ShardID]*shard.Conn{}, touched: map[*catalog.Table]catalog.ShardSet{},
+	}
+	tx.once, s.settings.once = s.settings.once, nil
+	return tx
+}
+
+// beginTransaction is BEGIN, which commits what was open.
+func (s *session) beginTransaction(ctx context.Context, p *planner.Session) error {
+	if err := s.commit(ctx); err != nil {
+		return err
+	}
+	begin := "START TRANSACTION"
+	var with []string
+	if p.ConsistentSnapshot {
+		with = append(with, "WITH CONSISTENT SNAPSHOT")
+	}
+	if p.ReadOnly {
+		with = append(with, "READ ONLY")
+	}
+	if p.ReadWrite {
+		with = append(with, "READ WRITE")
+	}
+	if len(with) > 0 {
+		begin += " " + strings.Join(with, ", ")
+	}
+	s.tx = s.newTransaction(begin)
+	return nil
+}
+
+// endTransaction is COMMIT or ROLLBACK.
+func (s *session) endTransaction(ctx context.Context, p *planner.Session) error {
+	begin := "START TRANSACTION"
+	if s.tx != nil {
+		begin = s.tx.begin
+	}
+	end := s.commit
+	if p.Op == planner.Rollback {
+		end = s.rollback
+	}
+	if err := end(ctx); err != nil {
+		return err
+	}
+	if p.Chain {
+		s.tx = s.newTransaction(begin)
+	}
+	if p.Release {
+		s.release = true
+	}
+	return nil
+}
+
+// conn returns the transaction's connection to a shard, beginning there if it
+// is the first statement.
+func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	if conn := tx.conns[id]; conn != nil {
+		if conn.Broken {
+			return nil, aborted(tx.failed)
+		}
+		if err := tx.s.settings.applyMore(ctx, conn); err != nil {
+			return nil, tx.s.shardError(id, err)
+		}
+		return conn, nil
+	}
+	// Registered before its snapshot can begin: nothing that this snapshot
+	// shows loses its entry while the transaction is open.
+	tx.open.Extend(catalog.Only(id))
+	conn, err := tx.s.borrowPooled(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	statements := append(append(append([]string(nil), tx.once...), tx.begin), tx.savepointStatements()...)
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			conn.Broken = true
+			tx.s.proxy.opts.Pools[id].Put(conn)
+			return nil, tx.s.shardError(id, err)
+		}
+	}
+	tx.conns[id] = conn
+	tx.order = append(tx.order, id)
+	return conn, nil
+}
+
+func (tx *transaction) savepointStatements() []string {
+	var out []string
+	for _, name := range tx.savepoints {
+		out = append(out, "SAVEPOINT "+quoteName(name))
+	}
+	return out
+}
+
+// join begins the transaction on shards before a write is prepared for them.
+func (tx *transaction) join(ctx context.Context, shards catalog.ShardSet) error {
+	for id := range shards.All {
+		if _, err := tx.conn(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each runs a statement of ours on some of the transaction's shards.
+func (tx *transaction) each(ctx context.Context, shards catalog.ShardSet, sql string) error {
+	for _, id := range tx.order {
+		if !shards.Has(id) {
+			continue
+		}
+		if _, err := tx.conns[id].Exec(ctx, sql); err != nil {
+			err = tx.s.shardError(id, err)
+			if tx.conns[id].Broken {
+				tx.lost(id, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// wrote notes what a statement changes, for the time after the transaction.
+func (tx *transaction) wrote(b *planner.Bound) {
+	tx.maintain = append(tx.maintain, b.Maintain...)
+	for _, m := range leftover(b) {
+		tx.touched[m.Table] = tx.touched[m.Table].Union(m.Shards)
+	}
+	if len(tx.maintain) > 1000 {
+		tx.maintain = widen(tx.maintain)
+	}
+}
+
+// widen makes one piece of maintenance per table of many.
+func widen(list []planner.Maintenance) []planner.Maintenance {
+	var out []planner.Maintenance
+	at := map[*catalog.Table]int{}
+	for _, m := range list {
+		i, ok := at[m.Table]
+		if !ok {
+			i, at[m.Table] = len(out), len(out)
+			out = append(out, planner.Maintenance{Table: m.Table, Operation: m.Operation, Indexes: m.Table.Indexes})
+		}
+		out[i].Shards = out[i].Shards.Union(m.Shards)
+	}
+	return out
+}
+
+// lost notes that a shard's connection is gone: the server rolls back there,
+// and so do we everywhere else. The session must be told until it has sent
+// ROLLBACK or COMMIT.
+func (tx *transaction) lost(id catalog.ShardID, cause error) {
+	if tx.failed == nil {
+		tx.failed = cause
+	}
+	if conn := tx.conns[id]; conn != nil {
+		conn.Broken = true
+	}
+}
+
+// watch looks at an answer for a sign that the server has ended the transaction
+// by itself: a deadlock rolls all of it back; innodb_rollback_on_timeout or an
+// implicit commit show in the next answer's status.
+func (tx *transaction) watch(id catalog.ShardID, sum shard.Summary) {
+	switch {
+	case sum.Err != nil:
+		tx.victim = tx.victim || sum.Err.Code == codeDeadlock
+	case sum.Status&mysql.SERVER_STATUS_IN_TRANS == 0 && tx.conns[id] != nil:
+		tx.lost(id, fmt.Errorf("shard %s ended the transaction by itself", tx.s.catalog().ShardName(id)))
+	}
+}
+
+// commit ends the transaction, if there is one, shard by shard in the order in
+// which they joined. A failure at the first leaves nothing committed; a later
+// one is told with the names of those that have and those that have not.
+func (s *session) commit(ctx context.Context) error {
+	tx := s.tx
+	if tx == nil {
+		return nil
+	}
+	if tx.failed != nil {
+		cause := tx.failed
+		_ = s.rollback(ctx)
+		return aborted(cause)
+	}
+	s.tx = nil
+	var committed []catalog.ShardID
+	var failed error
+	for i, id := range tx.order {
+		conn := tx.conns[id]
+		_, err := conn.Exec(ctx, "COMMIT")
+		if err == nil {
+			committed = append(committed, id)
+			continue
+		}
+		failed = s.commitFailed(tx, i, committed, err)
+		if conn.Broken {
+			tx.open.InDoubt(id, conn.ThreadID, tx.after(true))
+		}
+		for _, rest := range tx.order[i+1:] {
+			if _, err := tx.conns[rest].Exec(ctx, "ROLLBACK"); err != nil {
+				tx.conns[rest].Broken = true
+				tx.open.InDoubt(rest, tx.conns[rest].ThreadID, tx.after(true))
+			}
+		}
+		break
+	}
+	tx.close(failed != nil)
+	return failed
+}
+
+func (s *session) commitFailed(tx *transaction, at int, committed []catalog.ShardID, err error) error {
+	names := func(ids []catalog.ShardID) string {
+		var out []string
+		for _, id := range ids {
+			out = append(out, s.catalog().ShardName(id))
+		}
+		if len(out) == 0 {
+			return "none"
+		}
+		return strings.Join(out, ", ")
+	}
+	outcome := "rolled back"
+	if tx.conns[tx.order[at]].Broken {
+		outcome = "unknown, its connection was lost"
+	}
+	return sqlError{1180, "HY000", fmt.Sprintf("Got error during COMMIT on shard %s: %v (outcome there: %s; committed: %s; rolled back: %s)",
+		s.catalog().ShardName(tx.order[at]), err, outcome, names(committed), names(tx.order[at+1:]))}
+}
+
+// rollback ends the transaction, if there is one, undoing everything.
+func (s *session) rollback(ctx context.Context) error {
+	tx := s.tx
+	if tx == nil {
+		return nil
+	}
+	s.tx = nil
+	var failed error
+	for _, id := range tx.order {
+		conn := tx.conns[id]
+		if !conn.Broken && !conn.Busy() {
+			if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+				conn.Broken = true
+				failed = errors.Join(failed, s.shardError(id, err))
+			}
+		}
+		if conn.Broken || conn.Busy() {
+			// The server rolls back when it notices; until then the rows are
+			// neither there nor gone.
+			tx.open.InDoubt(id, conn.ThreadID, tx.after(true))
+		}
+	}
+	tx.close(true)
+	if failed != nil {
+		s.log.Info("roll back", "error", failed)
+	}
+	return nil
+}
+
+// after is the maintenance to ask for when the transaction has ended.
+func (tx *transaction) after(undone bool) []planner.Maintenance {
+	list := tx.maintain
+	if undone {
+		for t, set := range tx.touched {
+			list = append(list, planner.Maintenance{Table: t, Operation: "ROLLBACK", Shards: set, Indexes: t.Indexes})
+		}
+	}
+	return list
+}
+
+// close gives the connections back and asks for maintenance.
+func (tx *transaction) close(undone bool) {
+	for id, conn := range tx.conns {
+		tx.s.proxy.opts.Pools[id].Put(conn)
+	}
+	tx.open.End()
+	if list := tx.after(undone); len(list) > 0 {
+		tx.s.proxy.opts.Index.After(list)
+	}
+}
+
+// savepoint makes, rolls back to, or releases one.
+func (s *session) savepoint(ctx context.Context, p *planner.Session) error {
+	if s.tx != nil && s.tx.failed != nil {
+		return aborted(s.tx.failed)
+	}
+	if s.tx == nil {
+		if p.Op == planner.Savepoint {
+			if !s.settings.autocommit {
+				s.tx = s.newTransaction("BEGIN")
+			} else {
+				return nil // in autocommit it is gone as soon as it is made
+			}
+		} else {
+			return noSavepoint(p.Name)
+		}
+	}
+	tx := s.tx
+	at := -1
+	for i, name := range tx.savepoints {
+		if strings.EqualFold(name, p.Name) {
+			at = i
+		}
+	}
+	verb := "SAVEPOINT "
+	switch {
+	case p.Op == planner.Savepoint:
+		if at >= 0 {
+			tx.savepoints = append(tx.savepoints[:at], tx.savepoints[at+1:]...)
+		}
+		tx.savepoints = append(tx.savepoints, p.Name)
+	case at < 0:
+		return noSavepoint(p.Name)
+	case p.Op == planner.RollbackTo:
+		verb = "ROLLBACK TO SAVEPOINT "
+		tx.savepoints = tx.savepoints[:at+1]
+	default:
+		verb = "RELEASE SAVEPOINT "
+		tx.savepoints = tx.savepoints[:at]
+	}
+	var all catalog.ShardSet
+	for _, id := range tx.order {
+		all.Add(id)
+	}
+	if p.Op == planner.RollbackTo {
+		// What was added for the undone statements is stale, most likely.
+		for t, set := range tx.touched {
+			tx.maintain = append(tx.maintain, planner.Maintenance{Table: t, Operation: "ROLLBACK", Shards: set, Indexes: t.Indexes})
+		}
+	}
+	return tx.each(ctx, all, verb+quoteName(p.Name))
+}
+
+func noSavepoint(name string) error {
+	return sqlError{1305, "42000", fmt.Sprintf("SAVEPOINT %s does not exist", name)}
+}
+
+func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

@@ -1,0 +1,259 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// set executes a SET: all of its assignments or none. The change is tried on a
+// shard first, so that what the server refuses is refused now.
+func (s *session) set(ctx context.Context, p *planner.Session) error {
+	next := s.settings.clone()
+	var err error
+	if p.Op == planner.SetNames {
+		err = s.setNames(&next, p.Set)
+	} else {
+		for _, a := range p.Set {
+			if err = s.assign(ctx, &next, a); err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	next.update(s.catalog())
+	if next.fingerprint != s.settings.fingerprint {
+		if err := s.try(ctx, &next); err != nil {
+			return err
+		}
+	}
+	turnedOn := next.autocommit && !s.settings.autocommit
+	s.settings = next
+	if turnedOn {
+		return s.commit(ctx) // as the manual says of SET autocommit = 1
+	}
+	return nil
+}
+
+// try applies settings to a shard connection.
+func (s *session) try(ctx context.Context, next *settings) error {
+	if s.tx != nil && len(s.tx.order) > 0 && s.tx.failed == nil {
+		id := s.tx.order[0]
+		if err := next.applyMore(ctx, s.tx.conns[id]); err != nil {
+			return s.shardError(id, err)
+		}
+		return nil
+	}
+	id := s.anyShard()
+	pool := s.proxy.opts.Pools[id]
+	conn, err := pool.Get(ctx, false)
+	if err != nil {
+		return shardDown(err)
+	}
+	defer pool.Put(conn)
+	// A statement that fails leaves the connection with a part of the list.
+	before := conn.State
+	if err := next.applyTo(ctx, conn); err != nil {
+		if conn.State == before {
+			conn.State = "?"
+		}
+		return s.shardError(id, err)
+	}
+	return nil
+}
+
+// anyShard picks a shard for what every shard can answer: the first that is up,
+// or the first where none is, so that the error is that shard's.
+func (s *session) anyShard() catalog.ShardID {
+	shards := s.catalog().Shards
+	for _, sh := range shards {
+		if s.proxy.opts.Pools[sh.ID].State() == "up" {
+			return sh.ID
+		}
+	}
+	return shards[0].ID
+}
+
+func (s *session) setNames(next *settings, set []planner.Assignment) error {
+	c := s.catalog()
+	charset := strings.ToLower(set[0].Literal)
+	collation := ""
+	if len(set) > 1 {
+		collation = strings.ToLower(set[1].Literal)
+	}
+	if charset == "default" {
+		charset = "utf8mb4"
+	}
+	if err := checkCharset(charset); err != nil {
+		return err
+	}
+	if collation == "" {
+		collation = strings.ToLower(c.DefaultCollation[charset])
+	}
+	if collation == "" && charset != "utf8" && charset != "binary" {
+		return sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%s'", charset)}
+	}
+	next.charset, next.collation = charset, collation
+	for _, name := range []string{"@@character_set_client", "@@character_set_connection", "@@collation_connection", "@@character_set_results"} {
+		next.forget(name)
+	}
+	return nil
+}
+
+func (s *session) assign(ctx context.Context, next *settings, a planner.Assignment) error {
+	switch a.Scope {
+	case "global", "persist":
+		return refuse("SET %s is not supported: set it on each shard's server", strings.ToUpper(a.Scope))
+	}
+	if a.Scope != "user" {
+		if reason, ok := refusedVariables[a.Name]; ok {
+			return refuse("SET %s is not supported: %s", a.Name, reason)
+		}
+	}
+	value := a.Value
+	if !a.IsLiteral {
+		var err error
+		if value, err = s.evaluate(ctx, next, a.Value); err != nil {
+			return err
+		}
+	}
+	literal := strings.Trim(value, `'"`)
+	if a.IsLiteral {
+		literal = a.Literal
+	}
+	if a.Scope == "user" {
+		next.with(variable{"@" + a.Name, "SET @" + quoteName(a.Name) + " = " + value, literal})
+		return nil
+	}
+	switch a.Name {
+	case "autocommit":
+		on, err := boolean(literal)
+		if err != nil {
+			return sqlError{1231, "42000", fmt.Sprintf("Variable 'autocommit' can't be set to the value of '%s'", literal)}
+		}
+		next.autocommit = on
+		return nil
+	case "character_set_client", "character_set_connection", "character_set_results":
+		if err := checkCharset(literal); err != nil && a.Name != "character_set_results" {
+			return err
+		}
+	case "names":
+		return s.setNames(next, []planner.Assignment{a})
+	case "collation":
+		return s.setNames(next, []planner.Assignment{{Literal: next.charset}, a})
+	case "character set":
+		return refuse("SET CHARACTER SET is not supported: its meaning depends on the current schema; use SET NAMES %s", literal)
+	case "transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only":
+		return setTransaction(next, a, literal)
+	case "sql_mode":
+		if err := checkMode(literal); err != nil {
+			return err
+		}
+	case "sql_select_limit":
+		if !strings.EqualFold(literal, "default") && literal != "18446744073709551615" {
+			return refuse("SET sql_select_limit is not supported: it would count on each shard by itself; write LIMIT")
+		}
+	}
+	next.with(variable{"@@" + a.Name, "SET SESSION " + quoteName(a.Name) + " = " + value, literal})
+	return nil
+}
+
+var isolationLevels = []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
+
+// setTransaction sets characteristics of the next transaction or of all. The
+// variables have other names on other servers; the statement is the same.
+func setTransaction(next *settings, a planner.Assignment, literal string) error {
+	name, text := "@@isolation", ""
+	if strings.HasSuffix(a.Name, "read_only") {
+		on, err := boolean(literal)
+		if err != nil {
+			return sqlError{1231, "42000", fmt.Sprintf("Variable '%s' can't be set to the value of '%s'", a.Name, literal)}
+		}
+		name, text = "@@access", "READ WRITE"
+		if on {
+			text = "READ ONLY"
+		}
+	} else {
+		level := strings.ReplaceAll(strings.ToUpper(literal), "-", " ")
+		if !slices.Contains(isolationLevels, level) {
+			return sqlError{1231, "42000", fmt.Sprintf("Variable '%s' can't be set to the value of '%s'", a.Name, literal)}
+		}
+		text = "ISOLATION LEVEL " + level
+	}
+	if a.Scope == "transaction" {
+		next.once = append(next.once, "SET TRANSACTION "+text)
+		return nil
+	}
+	next.with(variable{name, "SET SESSION TRANSACTION " + text, text})
+	return nil
+}
+
+// checkMode refuses SQL modes under which statements mean what the planner
+// would not see.
+func checkMode(mode string) error {
+	for m := range strings.SplitSeq(strings.ToUpper(mode), ",") {
+		switch m = strings.TrimSpace(m); m {
+		case "ORACLE", "MSSQL", "DB2", "EMPTY_STRING_IS_NULL", "TIME_TRUNCATE_FRACTIONAL":
+			return refuse("sql_mode %s is not supported: it changes what statements mean", m)
+		}
+	}
+	return nil
+}
+
+func boolean(v string) (bool, error) {
+	switch strings.ToLower(v) {
+	case "1", "on", "true", "default":
+		return true, nil
+	case "0", "off", "false":
+		return false, nil
+	}
+	return false, fmt.Errorf("no boolean: %q", v)
+}
+
+var number = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+
+// evaluate lets a shard compute an expression of a SET, and returns the value
+// as a literal, so that it can be set again on other connections.
+func (s *session) evaluate(ctx context.Context, next *settings, expr string) (string, error) {
+	if s.tx != nil && s.tx.failed != nil {
+		return "", aborted(s.tx.failed)
+	}
+	id := s.anyShard()
+	next.update(s.catalog())
+	pool := s.proxy.opts.Pools[id]
+	conn, err := pool.Get(ctx, false)
+	if err != nil {
+		return "", shardDown(err)
+	}
+	defer pool.Put(conn)
+	if err := next.applyTo(ctx, conn); err != nil {
+		conn.State = "?"
+		return "", s.shardError(id, err)
+	}
+	res, err := conn.Query(ctx, "SELECT "+expr)
+	if err != nil {
+		return "", s.shardError(id, err)
+	}
+	if len(res.Rows) != 1 || len(res.Rows[0]) != 1 {
+		return "", sqlError{1241, "21000", "Operand should contain 1 column"}
+	}
+	v := res.Rows[0][0]
+	switch {
+	case v == nil:
+		return "NULL", nil
+	case number.Match(v):
+		return string(v), nil
+	}
+	text := strings.ReplaceAll(string(v), "'", "''")
+	if !next.planning.NoBackslashEscapes {
+		text = strings.ReplaceAll(text, `\`, `\\`)
+	}
+	return "'" + text + "'", nil
+}

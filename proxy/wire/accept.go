@@ -1,0 +1,436 @@
+package wire
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+)
+
+var (
+	// ErrDenied: Accept refused the user; the client was told 1045.
+	ErrDenied = errors.New("access denied")
+	// ErrHandshake: the client's bytes are no handshake that is served here.
+	ErrHandshake = errors.New("bad handshake")
+)
+
+// serverCapabilities is what Shunt can do for clients. Absent for a reason:
+// see the package's documentation.
+const serverCapabilities = mysql.CLIENT_LONG_PASSWORD | mysql.CLIENT_FOUND_ROWS |
+	mysql.CLIENT_LONG_FLAG | mysql.CLIENT_CONNECT_WITH_DB |
+	mysql.CLIENT_IGNORE_SPACE | mysql.CLIENT_PROTOCOL_41 |
+	mysql.CLIENT_INTERACTIVE | mysql.CLIENT_TRANSACTIONS |
+	mysql.CLIENT_SECURE_CONNECTION | mysql.CLIENT_MULTI_STATEMENTS |
+	mysql.CLIENT_MULTI_RESULTS | mysql.CLIENT_PS_MULTI_RESULTS |
+	mysql.CLIENT_PLUGIN_AUTH | mysql.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA |
+	mysql.CLIENT_CONNECT_ATTRS
+
+const (
+	defaultDeadline = 10 * time.Second
+	// maxHandshake bounds packets of a client that isn't authenticated.
+	maxHandshake = 64 << 10
+	saltSize     = 20
+	// farewell bounds the sending of an error to a client that is refused
+	// before it is authenticated.
+	farewell = 100 * time.Millisecond
+)
+
+// Accept performs the handshake with a new client. The connection is
+// authenticated then, but the client waits for its OK: the caller checks
+// Conn.Schema and ends the handshake with WriteOK or WriteError.
+//
+// On an error the client was told where that makes sense, and nc is closed.
+// The error is ErrDenied, ErrHandshake or of the connection.
+func Accept(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
+	if o.Deadline <= 0 {
+		o.Deadline = defaultDeadline
+	}
+	if o.MaxPacket <= 0 {
+		o.MaxPacket = DefaultMaxPacket
+	}
+	c := NewConn(nc)
+	c.ID, c.max = o.ConnectionID, o.MaxPacket
+	_ = nc.SetDeadline(time.Now().Add(o.Deadline))
+	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
+
+	h := handshake{Conn: c, o: o}
+	err := h.run()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		h.fail(err)
+		_ = c.nc.Close()
+		c.w.drop()
+		return nil, fmt.Errorf("handshake with %v: %w", nc.RemoteAddr(), err)
+	}
+	_ = nc.SetDeadline(time.Time{})
+	c.w.SetTimeout(o.WriteTimeout)
+	if c.TLS {
+		c.idle = nil
+	}
+	return c, nil
+}
+
+// Reject tells a new client why it isn't served, instead of a handshake, and
+// closes nc. The SQLSTATE is left out: before the handshake clients take it
+// for a part of the message, so servers don't send it either.
+func Reject(nc net.Conn, code uint16, state, msg string) error {
+	_ = state
+	_ = nc.SetDeadline(time.Now().Add(lingerTime))
+	w := NewWriter(nc)
+	err := w.WritePacket(append([]byte{mysql.ERR_HEADER, byte(code), byte(code >> 8)}, msg...))
+	if err == nil {
+		err = w.Flush()
+	}
+	if cerr := nc.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func host(nc net.Conn) string {
+	switch a := nc.RemoteAddr().(type) {
+	case *net.TCPAddr:
+		return a.IP.String()
+	case *net.UnixAddr, nil:
+		return "localhost"
+	default:
+		return a.String()
+	}
+}
+
+// refusal is an error that the client is told.
+type refusal struct {
+	kind   error
+	packet *Error
+	// bare: the client is older than the SQLSTATE in ERR packets.
+	bare bool
+}
+
+func (r *refusal) Error() string   { return r.packet.Error() }
+func (r *refusal) Unwrap() []error { return []error{r.kind, r.packet} }
+
+func refuse(kind error, code uint16, state, format string, args ...any) error {
+	return &refusal{kind: kind, packet: &Error{code, state, fmt.Sprintf(format, args...)}}
+}
+
+type handshake struct {
+	*Conn
+	o    Options
+	salt [saltSize]byte
+}
+
+func (h *handshake) run() error {
+	if err := newSalt(h.salt[:]); err != nil {
+		return err
+	}
+	if err := h.write(h.greeting()); err != nil {
+		return err
+	}
+	p, err := h.read()
+	if err != nil {
+		return err
+	}
+	resp, err := parseResponse(p)
+	if err != nil {
+		return err
+	}
+	if resp.tlsRequest {
+		if h.o.TLS == nil {
+			return refuse(ErrHandshake, 1043, "08S01", "Bad handshake: TLS is not available")
+		}
+		if err := h.startTLS(); err != nil {
+			return err
+		}
+		if p, err = h.read(); err != nil {
+			return err
+		}
+		if resp, err = parseResponse(p); err != nil {
+			return err
+		}
+		if resp.tlsRequest {
+			return refuse(ErrHandshake, 1043, "08S01", "Bad handshake")
+		}
+	} else if h.o.RequireTLS {
+		return refuse(ErrHandshake, 3159, "HY000", "Connections using insecure transport are prohibited while --require_secure_transport=ON.")
+	}
+	h.User = resp.user
+	h.Schema = resp.schema
+	h.Charset = resp.charset
+	h.Attrs = resp.attrs
+	h.Capabilities = resp.capabilities & h.capabilities()
+	return h.authenticate(&resp)
+}
+
+func (h *handshake) capabilities() uint32 {
+	if h.o.TLS != nil {
+		return serverCapabilities | mysql.CLIENT_SSL
+	}
+	return serverCapabilities
+}
+
+// greeting is Protocol::HandshakeV10.
+func (h *handshake) greeting() []byte {
+	caps := h.capabilities()
+	p := append([]byte{mysql.ClassicProtocolVersion}, h.o.ServerVersion...)
+	p = append(p, 0)
+	p = binary.LittleEndian.AppendUint32(p, h.ID)
+	p = append(p, h.salt[:8]...)
+	p = append(p, 0)
+	p = binary.LittleEndian.AppendUint16(p, uint16(caps))
+	p = append(p, mysql.DEFAULT_COLLATION_ID)
+	p = binary.LittleEndian.AppendUint16(p, mysql.SERVER_STATUS_AUTOCOMMIT)
+	p = binary.LittleEndian.AppendUint16(p, uint16(caps>>16))
+	p = append(p, saltSize+1)
+	p = append(p, make([]byte, 10)...)
+	p = append(p, h.salt[8:]...)
+	p = append(p, 0)
+	p = append(p, mysql.AUTH_CACHING_SHA2_PASSWORD...)
+	return append(p, 0)
+}
+
+// newSalt makes a random salt without NUL, which ends strings, and '$', which
+// some servers and clients keep for themselves.
+func newSalt(salt []byte) error {
+	if _, err := rand.Read(salt); err != nil {
+		return err
+	}
+	for i, b := range salt {
+		if b &= 0x7F; b == 0 || b == '$' {
+			b++
+		}
+		salt[i] = b
+	}
+	return nil
+}
+
+// response is Protocol::HandshakeResponse41 or Protocol::SSLRequest.
+type response struct {
+	tlsRequest   bool
+	capabilities uint32 // as the client sent them
+	charset      uint8
+	user, schema string
+	auth         []byte
+	plugin       string // "" where the client has no PLUGIN_AUTH
+	attrs        map[string]string
+}
+
+func parseResponse(p []byte) (r response, err error) {
+	bad := refuse(ErrHandshake, 1043, "08S01", "Bad handshake")
+	if len(p) < 2 {
+		return r, bad
+	}
+	low := uint32(binary.LittleEndian.Uint16(p))
+	if low&mysql.CLIENT_PROTOCOL_41 == 0 || low&mysql.CLIENT_SECURE_CONNECTION == 0 {
+		return r, &refusal{
+			kind: ErrHandshake, bare: low&mysql.CLIENT_PROTOCOL_41 == 0,
+			packet: &Error{1251, "08004", "Client does not support authentication protocol requested by server; consider upgrading MySQL client"},
+		}
+	}
+	if len(p) < 32 {
+		return r, bad
+	}
+	r.capabilities = binary.LittleEndian.Uint32(p)
+	r.charset = p[8]
+	p = p[32:]
+	if len(p) == 0 {
+		if r.capabilities&mysql.CLIENT_SSL == 0 {
+			return r, bad
+		}
+		r.tlsRequest = true
+		return r, nil
+	}
+	user, p, ok := takeNul(p)
+	if !ok {
+		return r, bad
+	}
+	r.user = string(user)
+	if r.capabilities&mysql.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA != 0 {
+		r.auth, p, ok = TakeLenBytes(p)
+	} else if ok = len(p) > 0 && len(p) > int(p[0]); ok {
+		r.auth, p = p[1:1+int(p[0])], p[1+int(p[0]):]
+	}
+	if !ok {
+		return r, bad
+	}
+	// What follows may be missing or lack its NUL at the packet's end: servers
+	// let that pass, and there are clients that rely on it.
+	if r.capabilities&mysql.CLIENT_CONNECT_WITH_DB != 0 {
+		r.schema, p = takeName(p)
+	}
+	if r.capabilities&mysql.CLIENT_PLUGIN_AUTH != 0 {
+		r.plugin, p = takeName(p)
+	}
+	if r.capabilities&mysql.CLIENT_CONNECT_ATTRS != 0 {
+		r.attrs = parseAttrs(p)
+	}
+	return r, nil
+}
+
+func takeName(p []byte) (string, []byte) {
+	if s, rest, ok := takeNul(p); ok {
+		return string(s), rest
+	}
+	return string(p), nil
+}
+
+// parseAttrs parses the connection attributes, up to the first that is wrong:
+// they are for display alone.
+func parseAttrs(p []byte) map[string]string {
+	p, _, ok := TakeLenBytes(p)
+	if !ok || len(p) == 0 {
+		return nil
+	}
+	attrs := map[string]string{}
+	for len(p) > 0 {
+		var k, v []byte
+		if k, p, ok = TakeLenBytes(p); !ok {
+			break
+		}
+		if v, p, ok = TakeLenBytes(p); !ok {
+			break
+		}
+		attrs[string(k)] = string(v)
+	}
+	return attrs
+}
+
+func (h *handshake) startTLS() error {
+	// The client needn't wait after its request: what is buffered is the
+	// beginning of TLS, never of a packet.
+	under := &prefixed{Conn: h.nc, before: append([]byte(nil), h.r.buf[h.r.pos:h.r.end]...)}
+	seq := h.r.Sequence()
+	h.r.pos = h.r.end
+	h.r.Release()
+	conn := tls.Server(under, h.o.TLS)
+	if err := conn.Handshake(); err != nil {
+		return fmt.Errorf("%w: %w", ErrHandshake, err)
+	}
+	h.nc, h.TLS = conn, true
+	h.r, h.w = NewReader(conn), NewWriter(conn)
+	h.r.SetSequence(seq)
+	return nil
+}
+
+// prefixed is a connection of which some bytes were read already.
+type prefixed struct {
+	net.Conn
+	before []byte
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.before) > 0 {
+		n := copy(b, p.before)
+		p.before = p.before[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}
+
+// NetConn lets peek find the socket.
+func (p *prefixed) NetConn() net.Conn { return p.Conn }
+
+// authenticate checks the client's password. A user that isn't known goes
+// through the same exchange with a password that nobody has, so that neither
+// messages nor time tell whether a user exists.
+func (h *handshake) authenticate(resp *response) error {
+	cred, known := h.o.Users(h.User)
+	if !known {
+		cred.Password = rand.Text()
+	}
+	plugin, auth := resp.plugin, resp.auth
+	pluggable := h.Capabilities&mysql.CLIENT_PLUGIN_AUTH != 0
+	switch {
+	case !pluggable:
+		plugin = mysql.AUTH_NATIVE_PASSWORD
+	case plugin == mysql.AUTH_CACHING_SHA2_PASSWORD:
+	case plugin == mysql.AUTH_NATIVE_PASSWORD && len(auth) > 0:
+	default:
+		// libmysqlclient with default-auth=mysql_native_password answers a
+		// greeting of another plugin with empty data and wants to be asked.
+		if plugin != mysql.AUTH_NATIVE_PASSWORD {
+			plugin = mysql.AUTH_CACHING_SHA2_PASSWORD
+		}
+		p := append([]byte{mysql.EOF_HEADER}, plugin...)
+		p = append(p, 0)
+		p = append(p, h.salt[:]...)
+		p = append(p, 0)
+		if err := h.write(p); err != nil {
+			return err
+		}
+		var err error
+		if auth, err = h.read(); err != nil {
+			return err
+		}
+	}
+	// With an empty password caching_sha2_password sends one NUL.
+	if len(auth) == 1 && auth[0] == 0 {
+		auth = nil
+	}
+	var want []byte // nil for an empty password
+	if plugin == mysql.AUTH_NATIVE_PASSWORD {
+		want = mysql.CalcNativePassword(h.salt[:], []byte(cred.Password))
+	} else {
+		want = mysql.CalcCachingSha2Password(h.salt[:], []byte(cred.Password))
+	}
+	if subtle.ConstantTimeCompare(auth, want) != 1 || !known {
+		using := "NO"
+		if len(auth) > 0 {
+			using = "YES"
+		}
+		return refuse(ErrDenied, 1045, "28000", "Access denied for user '%s'@'%s' (using password: %s)", h.User, h.Host, using)
+	}
+	if plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && len(auth) > 0 {
+		return h.w.WritePacket([]byte{mysql.MORE_DATE_HEADER, mysql.CACHE_SHA2_FAST_AUTH})
+	}
+	return nil
+}
+
+// read reads a packet; what is written next follows it.
+func (h *handshake) read() ([]byte, error) {
+	p, err := h.r.ReadPacket(maxHandshake)
+	h.w.SetSequence(h.r.Sequence())
+	switch {
+	case err == nil:
+		return p, nil
+	case errors.Is(err, ErrPacketTooLarge), errors.Is(err, ErrSequence):
+		return nil, refuse(ErrHandshake, 1043, "08S01", "Bad handshake")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &refusal{kind: err, packet: &Error{1159, "08S01", "Got timeout reading communication packets"}}
+	}
+	return nil, unexpected(err)
+}
+
+// write sends a packet; what is read next follows it.
+func (h *handshake) write(p []byte) error {
+	if err := h.w.WritePacket(p); err != nil {
+		return err
+	}
+	h.r.SetSequence(h.w.Sequence())
+	return h.w.Flush()
+}
+
+// fail tells the client why the handshake failed, if it can be told.
+func (h *handshake) fail(err error) {
+	var r *refusal
+	if !errors.As(err, &r) {
+		return
+	}
+	_ = h.nc.SetDeadline(time.Now().Add(farewell))
+	p := r.packet.Append(nil)
+	if r.bare {
+		p = append([]byte{mysql.ERR_HEADER, byte(r.packet.Code), byte(r.packet.Code >> 8)}, r.packet.Message...)
+	}
+	if h.w.WritePacket(p) == nil && h.w.Flush() == nil && !errors.Is(r.kind, ErrDenied) {
+		linger(h.raw, maxHandshake, farewell)
+	}
+}

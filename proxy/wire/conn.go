@@ -1,0 +1,174 @@
+package wire
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+)
+
+// Credential is what a user is authenticated with.
+type Credential struct {
+	Password string // plain text; empty: the user has none
+}
+
+// Options of Accept.
+type Options struct {
+	// Users finds a user's credential.
+	Users func(name string) (Credential, bool)
+	// ServerVersion is told to the client. Clients read it: begin with a
+	// number such as "8.4.0".
+	ServerVersion string
+	ConnectionID  uint32
+	// TLS, when set, is offered to clients.
+	TLS *tls.Config
+	// RequireTLS refuses clients that don't ask for TLS (3159).
+	RequireTLS bool
+	// Deadline of the whole handshake; default 10 s.
+	Deadline time.Duration
+	// MaxPacket bounds a command's payload; default DefaultMaxPacket.
+	MaxPacket int
+	// WriteTimeout bounds each write of a buffer to the client, 0: no bound.
+	// It keeps a client that stopped reading from holding a shard connection.
+	WriteTimeout time.Duration
+}
+
+// Conn is a client's connection.
+type Conn struct {
+	// What the handshake told. Read-only after Accept.
+	ID     uint32
+	User   string
+	Host   string // the client's IP address, "localhost" on a Unix socket
+	Schema string // asked for, not checked; "" for none
+	// Capabilities are those that both sides have: mysql.CLIENT_...
+	Capabilities uint32
+	// Charset is the collation id that the client asked for (its low byte).
+	Charset uint8
+	Attrs   map[string]string // connection attributes
+	TLS     bool
+
+	nc  net.Conn
+	raw net.Conn // the socket under TLS
+	r   *Reader
+	w   *Writer
+	max int
+	// idle reads the first bytes of a command without holding a buffer until
+	// they come; nil where that isn't possible (TLS).
+	idle *idleWait
+	// scratch is where small packets are put together.
+	scratch []byte
+}
+
+// NewConn returns a Conn whose handshake is none of its business. Accept is
+// what makes one for a client.
+func NewConn(nc net.Conn) *Conn {
+	return &Conn{
+		Host: host(nc), Capabilities: serverCapabilities,
+		nc: nc, raw: nc, r: NewReader(nc), w: NewWriter(nc),
+		max: DefaultMaxPacket, idle: newIdleWait(nc),
+	}
+}
+
+// ReadCommand sends what is buffered, then reads the next command: its first
+// byte and the rest of its payload, valid until the next call. The sequence
+// starts anew. The caller bounds the wait with SetReadDeadline.
+//
+// A command larger than MaxPacket is answered with 1153 and returns
+// ErrPacketTooLarge, one with a wrong sequence number is answered with 1156
+// and returns ErrSequence: the caller closes the connection then, as after
+// every error. io.EOF: the client has gone.
+func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
+	if err := c.w.Flush(); err != nil {
+		return 0, nil, err
+	}
+	c.r.SetSequence(0)
+	if c.r.Buffered() == 0 {
+		// An idle connection holds no buffer.
+		c.r.Release()
+		if c.idle != nil {
+			if err := c.idle.read(c.r); err != nil {
+				return 0, nil, err
+			}
+		}
+	}
+	p, err := c.r.ReadPacket(c.max)
+	c.w.SetSequence(c.r.Sequence())
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrPacketTooLarge):
+		c.w.SetSequence(1)
+		_ = c.WriteError(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+		c.refuse()
+		return 0, nil, err
+	case errors.Is(err, ErrSequence):
+		c.w.SetSequence(1)
+		_ = c.WriteError(1156, "08S01", "Got packets out of order")
+		c.refuse()
+		return 0, nil, err
+	default:
+		return 0, nil, err
+	}
+	if len(p) == 0 {
+		// COM_SLEEP, which nobody serves: the caller answers 1047.
+		return 0, nil, nil
+	}
+	return p[0], p[1:], nil
+}
+
+// ReadPacket sends what is buffered, then reads a packet that the client sends
+// in the middle of a command.
+func (c *Conn) ReadPacket() ([]byte, error) {
+	if err := c.w.Flush(); err != nil {
+		return nil, err
+	}
+	c.r.SetSequence(c.w.Sequence())
+	p, err := c.r.ReadPacket(c.max)
+	c.w.SetSequence(c.r.Sequence())
+	return p, err
+}
+
+// Flush sends what is buffered.
+func (c *Conn) Flush() error { return c.w.Flush() }
+
+// Writer returns the packet writer, for forwarding.
+func (c *Conn) Writer() *Writer { return c.w }
+
+// Err returns the first failure of a write to the client.
+func (c *Conn) Err() error { return c.w.Err() }
+
+// SetReadDeadline bounds the wait for the next command.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.nc.SetReadDeadline(t) }
+
+// SetDeadline interrupts reads and writes at t, also from another goroutine.
+func (c *Conn) SetDeadline(t time.Time) error { return c.nc.SetDeadline(t) }
+
+// SetWriteTimeout changes Options.WriteTimeout.
+func (c *Conn) SetWriteTimeout(d time.Duration) { c.w.SetTimeout(d) }
+
+// SetMaxPacket changes Options.MaxPacket.
+func (c *Conn) SetMaxPacket(n int) { c.max = n }
+
+// RemoteAddr returns the client's address.
+func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+
+// LocalAddr returns the address that the client connected to.
+func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
+
+// Gone reports whether the client has closed the connection. It costs one
+// system call, doesn't block and consumes nothing, so it may be called from
+// another goroutine while a statement runs.
+func (c *Conn) Gone() bool { return Gone(c.raw) }
+
+// Close closes the connection. What is buffered is not sent.
+func (c *Conn) Close() error { return c.nc.Close() }
+
+// refuse sends the error packet and drops what the client still sends, within
+// bounds: closing with unread bytes would reset the connection, and the client
+// would see that instead of the error.
+func (c *Conn) refuse() {
+	_ = c.nc.SetWriteDeadline(time.Now().Add(lingerTime))
+	if c.w.Flush() != nil {
+		return
+	}
+	linger(c.raw, int64(c.max)+MaxFrame, lingerTime)
+}

@@ -1,0 +1,44 @@
+// Package wire speaks the MySQL client/server protocol (41) towards clients:
+// Shunt is the server. It knows packets, not SQL.
+//
+//	Accept        handshake and authentication of a new connection
+//	Conn          one client: ReadCommand, then Write... the answer
+//	Reader/Writer framing, shared with proxy/shard
+//	DecodeExecute, EncodeExecute   parameters of prepared statements
+//
+// # Life of a connection
+//
+//	c, err := wire.Accept(ctx, nc, options)  // authenticated, not told so yet
+//	...does the schema c.Schema exist?       // else c.WriteError(1049, ...), c.Close()
+//	c.WriteOK(wire.OK{Status: autocommit})
+//	for {
+//	    cmd, payload, err := c.ReadCommand() // flushes what is buffered first
+//	    ...answer with Write... or shard.Conn.Forward
+//	}
+//
+// # Invariants
+//
+//   - A Conn belongs to one goroutine. Only Close, SetDeadline,
+//     SetReadDeadline and Gone may be called from another one.
+//   - What is written is buffered; it is sent when the buffer is full, on
+//     Flush, and by the next ReadCommand. So no answer is ever forgotten in the
+//     buffer, and a small answer costs one system call.
+//   - A payload is valid until the next read of the same Reader.
+//   - Memory grows only with bytes that have really arrived, never with a
+//     length that a peer merely claims.
+//   - After the first failed write every write of that Writer fails, and
+//     Writer.Err tells so. That is how a forwarder tells a client's failure
+//     from a shard's.
+//
+// # What is advertised
+//
+// See serverCapabilities. DEPRECATE_EOF, QUERY_ATTRIBUTES, SESSION_TRACK,
+// compression, LOCAL_FILES and OPTIONAL_RESULTSET_METADATA are not: shard
+// connections have them off too, so that the packets of both sides are alike
+// and an answer can be forwarded without being decoded.
+//
+// # Non-goals
+//
+// Compression, cursors, COM_CHANGE_USER, the pre-4.1 protocol, and stored
+// password hashes (credentials are plain text, from the configuration).
+package wire

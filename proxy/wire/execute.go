@@ -1,0 +1,220 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+)
+
+// ParamType is a parameter's type as COM_STMT_EXECUTE declares it.
+type ParamType struct {
+	Type     byte // mysql.MYSQL_TYPE_...
+	Unsigned bool
+}
+
+// Param is a parameter's value of COM_STMT_EXECUTE.
+type Param struct {
+	Type     byte // mysql.MYSQL_TYPE_...
+	Unsigned bool
+	Null     bool
+	// Long: the value came by COM_STMT_SEND_LONG_DATA.
+	Long bool
+	// Data is the value's bytes as they are on the wire, without a length in
+	// front: little-endian integers and floats, the text of strings and
+	// decimals, the packed fields of temporals. It points into the payload
+	// that was decoded.
+	Data []byte
+}
+
+// executeHead is the length of statement id, flags and iteration count.
+const executeHead = 4 + 1 + 4
+
+const unsignedFlag = 0x80
+
+// errExecute is what servers answer to a payload that they can't read.
+func errExecute() error {
+	return &Error{Code: 1210, State: "HY000", Message: "Incorrect arguments to mysqld_stmt_execute"}
+}
+
+// ExecuteHeader returns the statement id and flags (cursor type) of a
+// COM_STMT_EXECUTE payload (without the command byte).
+func ExecuteHeader(payload []byte) (stmtID uint32, flags byte, ok bool) {
+	if len(payload) < executeHead {
+		return 0, 0, false
+	}
+	return binary.LittleEndian.Uint32(payload), payload[4], true
+}
+
+// DecodeExecute decodes the parameters of a COM_STMT_EXECUTE payload (without
+// the command byte) for a statement of nparams parameters. previous are the
+// types that the last execution declared; they hold where this one declares
+// none, and the types returned are to be kept for the next. longData are the
+// values sent by COM_STMT_SEND_LONG_DATA, by parameter number: they are not in
+// the payload, and count even where it says NULL. Bytes after the last value
+// are ignored, as servers do.
+//
+// A malformed payload is an *Error 1210.
+func DecodeExecute(payload []byte, nparams int, previous []ParamType, longData map[int][]byte) ([]Param, []ParamType, error) {
+	if len(payload) < executeHead {
+		return nil, nil, errExecute()
+	}
+	if nparams == 0 {
+		return nil, nil, nil
+	}
+	p := payload[executeHead:]
+	bitmap := (nparams + 7) / 8
+	if len(p) < bitmap+1 {
+		return nil, nil, errExecute()
+	}
+	nulls, declared, p := p[:bitmap], p[bitmap] != 0, p[bitmap+1:]
+	types := previous
+	if declared {
+		if len(p) < 2*nparams {
+			return nil, nil, errExecute()
+		}
+		types = make([]ParamType, nparams)
+		for i := range types {
+			types[i] = ParamType{Type: p[2*i], Unsigned: p[2*i+1]&unsignedFlag != 0}
+		}
+		p = p[2*nparams:]
+	}
+	if len(types) != nparams {
+		return nil, nil, errExecute()
+	}
+	params := make([]Param, nparams)
+	for i := range params {
+		t := types[i]
+		v := Param{Type: t.Type, Unsigned: t.Unsigned}
+		shape, ok := shapeOf(t.Type)
+		if !ok {
+			return nil, nil, errExecute()
+		}
+		long, isLong := longData[i]
+		switch {
+		case isLong:
+			if shape != shapeString {
+				v.Type = mysql.MYSQL_TYPE_VAR_STRING
+			}
+			v.Long, v.Data = true, long
+		case nulls[i/8]&(1<<(i%8)) != 0 || shape == shapeNull:
+			v.Null = true
+		default:
+			if v.Data, p, ok = takeValue(p, shape); !ok {
+				return nil, nil, errExecute()
+			}
+		}
+		params[i] = v
+	}
+	return params, types, nil
+}
+
+// shape is how a value lies on the wire: a fixed number of bytes, or
+type shape int8
+
+const (
+	shapeNull   shape = 0
+	shapeString shape = -1 // a length-encoded string
+	shapeDate   shape = -2 // a length byte: 0, 4, 7 or 11
+	shapeTime   shape = -3 // a length byte: 0, 8 or 12
+)
+
+func shapeOf(typ byte) (shape, bool) {
+	switch typ {
+	case mysql.MYSQL_TYPE_NULL:
+		return shapeNull, true
+	case mysql.MYSQL_TYPE_TINY:
+		return 1, true
+	case mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_YEAR:
+		return 2, true
+	case mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_FLOAT:
+		return 4, true
+	case mysql.MYSQL_TYPE_LONGLONG, mysql.MYSQL_TYPE_DOUBLE:
+		return 8, true
+	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP:
+		return shapeDate, true
+	case mysql.MYSQL_TYPE_TIME:
+		return shapeTime, true
+	case mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL,
+		mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING,
+		mysql.MYSQL_TYPE_ENUM, mysql.MYSQL_TYPE_SET, mysql.MYSQL_TYPE_JSON,
+		mysql.MYSQL_TYPE_TINY_BLOB, mysql.MYSQL_TYPE_MEDIUM_BLOB, mysql.MYSQL_TYPE_LONG_BLOB, mysql.MYSQL_TYPE_BLOB,
+		mysql.MYSQL_TYPE_BIT, mysql.MYSQL_TYPE_GEOMETRY, mysql.MYSQL_TYPE_VECTOR:
+		return shapeString, true
+	}
+	return 0, false
+}
+
+func takeValue(p []byte, s shape) (v, rest []byte, ok bool) {
+	var n int
+	switch s {
+	case shapeString:
+		return TakeLenBytes(p)
+	case shapeDate, shapeTime:
+		if len(p) == 0 {
+			return nil, p, false
+		}
+		n, p = int(p[0]), p[1:]
+		if s == shapeDate && n != 0 && n != 4 && n != 7 && n != 11 ||
+			s == shapeTime && n != 0 && n != 8 && n != 12 {
+			return nil, p, false
+		}
+	default:
+		n = int(s)
+	}
+	if len(p) < n {
+		return nil, p, false
+	}
+	return p[:n:n], p[n:], true
+}
+
+// EncodeExecute returns a COM_STMT_EXECUTE payload (without the command byte)
+// that sends params, with their types, to a server's statement. Values go as
+// they came; those that came as long data go with the others, so that a shard
+// needs no COM_STMT_SEND_LONG_DATA.
+// REQUIRES: each Data has the form that its Type asks for.
+func EncodeExecute(stmtID uint32, flags byte, params []Param) []byte {
+	size := executeHead + 1 + len(params)*3
+	for i := range params {
+		size += len(params[i].Data) + 9
+	}
+	return AppendExecute(make([]byte, 0, size), stmtID, flags, params)
+}
+
+// AppendExecute is EncodeExecute appending to dst.
+func AppendExecute(dst []byte, stmtID uint32, flags byte, params []Param) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, stmtID)
+	dst = append(dst, flags, 1, 0, 0, 0)
+	if len(params) == 0 {
+		return dst
+	}
+	nulls := len(dst)
+	for range (len(params) + 7) / 8 {
+		dst = append(dst, 0)
+	}
+	dst = append(dst, 1)
+	for i := range params {
+		flag := byte(0)
+		if params[i].Unsigned {
+			flag = unsignedFlag
+		}
+		dst = append(dst, params[i].Type, flag)
+		if params[i].Null {
+			dst[nulls+i/8] |= 1 << (i % 8)
+		}
+	}
+	for i := range params {
+		v := &params[i]
+		if v.Null {
+			continue
+		}
+		switch s, _ := shapeOf(v.Type); s {
+		case shapeString:
+			dst = AppendLenBytes(dst, v.Data)
+		case shapeDate, shapeTime:
+			dst = append(append(dst, byte(len(v.Data))), v.Data...)
+		default:
+			dst = append(dst, v.Data...)
+		}
+	}
+	return dst
+}

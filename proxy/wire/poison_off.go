@@ -1,0 +1,5 @@
+//go:build !invariants
+
+package wire
+
+func poison([]byte) {}

@@ -1,0 +1,277 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+)
+
+// OK is the content of an OK packet.
+type OK struct {
+	Affected, LastInsertID uint64
+	Status                 uint16 // mysql.SERVER_STATUS_... flags
+	Warnings               uint16
+	Info                   string // such as "Rows matched: 1  Changed: 1  Warnings: 0"
+}
+
+// Append appends the packet's payload to dst.
+func (o OK) Append(dst []byte) []byte {
+	dst = append(dst, mysql.OK_HEADER)
+	dst = AppendLenInt(dst, o.Affected)
+	dst = AppendLenInt(dst, o.LastInsertID)
+	dst = binary.LittleEndian.AppendUint16(dst, o.Status)
+	dst = binary.LittleEndian.AppendUint16(dst, o.Warnings)
+	// The manual says that without SESSION_TRACK the text runs to the end of
+	// the packet; servers and libmysqlclient give it a length all the same.
+	if o.Info != "" {
+		dst = AppendLenBytes(dst, o.Info)
+	}
+	return dst
+}
+
+// ParseOK parses an OK packet's payload.
+func ParseOK(p []byte) (o OK, err error) {
+	if len(p) == 0 || p[0] != mysql.OK_HEADER {
+		return o, ErrMalformed
+	}
+	var ok1, ok2 bool
+	o.Affected, p, ok1 = TakeLenInt(p[1:])
+	o.LastInsertID, p, ok2 = TakeLenInt(p)
+	if !ok1 || !ok2 || len(p) < 4 {
+		return OK{}, ErrMalformed
+	}
+	o.Status = binary.LittleEndian.Uint16(p)
+	o.Warnings = binary.LittleEndian.Uint16(p[2:])
+	if p = p[4:]; len(p) > 0 {
+		if info, _, ok := TakeLenBytes(p); ok {
+			o.Info = string(info)
+		}
+	}
+	return o, nil
+}
+
+// EOF is the content of an EOF packet.
+type EOF struct{ Warnings, Status uint16 }
+
+// Append appends the packet's payload to dst.
+func (e EOF) Append(dst []byte) []byte {
+	dst = append(dst, mysql.EOF_HEADER)
+	dst = binary.LittleEndian.AppendUint16(dst, e.Warnings)
+	return binary.LittleEndian.AppendUint16(dst, e.Status)
+}
+
+// ParseEOF parses an EOF packet's payload.
+func ParseEOF(p []byte) (EOF, error) {
+	if len(p) != 5 || p[0] != mysql.EOF_HEADER {
+		return EOF{}, ErrMalformed
+	}
+	return EOF{Warnings: binary.LittleEndian.Uint16(p[1:]), Status: binary.LittleEndian.Uint16(p[3:])}, nil
+}
+
+// Error is the content of an ERR packet.
+type Error struct {
+	Code    uint16
+	State   string // SQLSTATE, five characters
+	Message string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%d (%s): %s", e.Code, e.State, e.Message)
+}
+
+// Append appends the packet's payload to dst.
+func (e *Error) Append(dst []byte) []byte {
+	dst = append(dst, mysql.ERR_HEADER)
+	dst = binary.LittleEndian.AppendUint16(dst, e.Code)
+	state := e.State
+	if len(state) != 5 {
+		state = "HY000"
+	}
+	dst = append(dst, '#')
+	dst = append(dst, state...)
+	return append(dst, e.Message...)
+}
+
+// ParseError parses an ERR packet's payload.
+func ParseError(p []byte) (*Error, error) {
+	if len(p) < 3 || p[0] != mysql.ERR_HEADER {
+		return nil, ErrMalformed
+	}
+	e := &Error{Code: binary.LittleEndian.Uint16(p[1:]), State: "HY000"}
+	p = p[3:]
+	if len(p) >= 6 && p[0] == '#' {
+		e.State, p = string(p[1:6]), p[6:]
+	}
+	e.Message = string(p)
+	return e, nil
+}
+
+// Column is a column definition of a result set.
+type Column struct {
+	Schema, Table, OrgTable, Name, OrgName string
+	Charset                                uint16 // collation id
+	Length                                 uint32 // display length in bytes
+	Type                                   byte   // mysql.MYSQL_TYPE_...
+	Flags                                  uint16
+	Decimals                               byte
+}
+
+// TextColumn describes a nullable utf8mb4 string column that Shunt itself
+// answers, as in SHOW statements.
+func TextColumn(name string) Column {
+	return Column{Name: name, Charset: 45, Length: 1024, Type: mysql.MYSQL_TYPE_VAR_STRING, Decimals: 31}
+}
+
+// IntColumn describes a nullable BIGINT column.
+func IntColumn(name string) Column {
+	return Column{Name: name, Charset: 63, Length: 20, Type: mysql.MYSQL_TYPE_LONGLONG, Flags: mysql.BINARY_FLAG | mysql.NUM_FLAG}
+}
+
+// Append appends the definition's payload to dst.
+func (c *Column) Append(dst []byte) []byte {
+	dst = AppendLenBytes(dst, "def")
+	for _, s := range [...]string{c.Schema, c.Table, c.OrgTable, c.Name, c.OrgName} {
+		dst = AppendLenBytes(dst, s)
+	}
+	dst = append(dst, 0x0C)
+	dst = binary.LittleEndian.AppendUint16(dst, c.Charset)
+	dst = binary.LittleEndian.AppendUint32(dst, c.Length)
+	dst = append(dst, c.Type)
+	dst = binary.LittleEndian.AppendUint16(dst, c.Flags)
+	return append(dst, c.Decimals, 0, 0)
+}
+
+// ParseColumn parses a column definition's payload.
+func ParseColumn(p []byte) (c Column, err error) {
+	var parts [6][]byte
+	for i := range parts {
+		var ok bool
+		if parts[i], p, ok = TakeLenBytes(p); !ok {
+			return Column{}, ErrMalformed
+		}
+	}
+	n, p, ok := TakeLenInt(p)
+	if !ok || n < 10 || uint64(len(p)) < n {
+		return Column{}, ErrMalformed
+	}
+	c.Schema, c.Table, c.OrgTable = string(parts[1]), string(parts[2]), string(parts[3])
+	c.Name, c.OrgName = string(parts[4]), string(parts[5])
+	c.Charset = binary.LittleEndian.Uint16(p)
+	c.Length = binary.LittleEndian.Uint32(p[2:])
+	c.Type = p[6]
+	c.Flags = binary.LittleEndian.Uint16(p[7:])
+	c.Decimals = p[9]
+	return c, nil
+}
+
+// WriteOK writes an OK packet.
+func (c *Conn) WriteOK(o OK) error {
+	c.scratch = o.Append(c.scratch[:0])
+	return c.w.WritePacket(c.scratch)
+}
+
+// WriteError writes an ERR packet. state is the SQLSTATE, "" for HY000.
+func (c *Conn) WriteError(code uint16, state, msg string) error {
+	c.scratch = (&Error{code, state, msg}).Append(c.scratch[:0])
+	return c.w.WritePacket(c.scratch)
+}
+
+// WriteEOF writes an EOF packet.
+func (c *Conn) WriteEOF(status, warnings uint16) error {
+	c.scratch = EOF{Warnings: warnings, Status: status}.Append(c.scratch[:0])
+	return c.w.WritePacket(c.scratch)
+}
+
+// WriteColumns begins a result set: the number of columns, their definitions
+// and an EOF packet with status. Rows and WriteEOF follow.
+func (c *Conn) WriteColumns(cols []Column, status uint16) error {
+	c.scratch = AppendLenInt(c.scratch[:0], uint64(len(cols)))
+	if err := c.w.WritePacket(c.scratch); err != nil {
+		return err
+	}
+	for i := range cols {
+		c.scratch = cols[i].Append(c.scratch[:0])
+		if err := c.w.WritePacket(c.scratch); err != nil {
+			return err
+		}
+	}
+	return c.WriteEOF(status, 0)
+}
+
+// WriteTextRow writes one row of the text protocol; a nil value is NULL.
+func (c *Conn) WriteTextRow(row [][]byte) error {
+	c.scratch = c.scratch[:0]
+	for _, v := range row {
+		if v == nil {
+			c.scratch = append(c.scratch, 0xFB)
+		} else {
+			c.scratch = AppendLenBytes(c.scratch, v)
+		}
+	}
+	return c.writeScratch()
+}
+
+// WriteRow writes one row of the text protocol. Values are nil, string,
+// []byte, bool, integers or floats; anything else is written with fmt.
+func (c *Conn) WriteRow(row []any) error {
+	c.scratch = c.scratch[:0]
+	for _, v := range row {
+		c.scratch = appendText(c.scratch, v)
+	}
+	return c.writeScratch()
+}
+
+// WriteResult writes a whole text result set: definitions, rows, EOF.
+func (c *Conn) WriteResult(cols []Column, rows [][]any, status, warnings uint16) error {
+	if err := c.WriteColumns(cols, status); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := c.WriteRow(row); err != nil {
+			return err
+		}
+	}
+	return c.WriteEOF(status, warnings)
+}
+
+// WritePacket writes a payload as it is, with the next sequence number.
+func (c *Conn) WritePacket(payload []byte) error { return c.w.WritePacket(payload) }
+
+func (c *Conn) writeScratch() error {
+	err := c.w.WritePacket(c.scratch)
+	if cap(c.scratch) > keptPayload {
+		c.scratch = nil
+	}
+	return err
+}
+
+func appendText(dst []byte, v any) []byte {
+	var num [32]byte
+	switch v := v.(type) {
+	case nil:
+		return append(dst, 0xFB)
+	case string:
+		return AppendLenBytes(dst, v)
+	case []byte:
+		if v == nil {
+			return append(dst, 0xFB)
+		}
+		return AppendLenBytes(dst, v)
+	case bool:
+		if v {
+			return append(dst, 1, '1')
+		}
+		return append(dst, 1, '0')
+	case int:
+		return AppendLenBytes(dst, strconv.AppendInt(num[:0], int64(v), 10))
+	case int64:
+		return AppendLenBytes(dst, strconv.AppendInt(num[:0], v, 10))
+	case uint64:
+		return AppendLenBytes(dst, strconv.AppendUint(num[:0], v, 10))
+	case float64:
+		return AppendLenBytes(dst, strconv.AppendFloat(num[:0], v, 'g', -1, 64))
+	}
+	return AppendLenBytes(dst, fmt.Sprint(v))
+}
