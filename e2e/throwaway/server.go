@@ -1,0 +1,277 @@
+package throwaway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// startTimeout is how long a server may take to answer: a container may first
+// have to be pulled.
+const startTimeout = 3 * time.Minute
+
+// Server is one running server. It keeps its address over Kill and Start.
+type Server struct {
+	User, Password string
+	set            *Set
+	name           string
+	port           int
+	log            lockedBuffer
+
+	mu        sync.Mutex
+	cmd       *exec.Cmd
+	exited    chan struct{}
+	container string
+}
+
+// Addr is host:port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// Port on 127.0.0.1.
+func (s *Server) Port() int { return s.port }
+
+// Log is what the server has written so far.
+func (s *Server) Log() string { return s.log.String() }
+
+// PID is the server's process, 0 in a container or when it is stopped.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return 0
+	}
+	return s.cmd.Process.Pid
+}
+
+// Start starts a stopped server and waits until it answers. Its first start
+// chooses a free port; somebody else may take that before the server has it,
+// so it tries several.
+func (s *Server) Start(ctx context.Context) error {
+	attempts := 1
+	if s.port == 0 {
+		attempts = 3
+	}
+	var err error
+	for range attempts {
+		if attempts > 1 {
+			if s.port, err = freePort(); err != nil {
+				return err
+			}
+		}
+		if err = s.start(ctx); err == nil || ctx.Err() != nil {
+			break
+		}
+		s.Kill()
+	}
+	if err != nil {
+		return fmt.Errorf("start server %s: %w\n%s", s.name, err, tail(s.Log()))
+	}
+	return nil
+}
+
+func (s *Server) start(ctx context.Context) error {
+	s.mu.Lock()
+	var err error
+	if s.set.Source.Image != "" {
+		err = s.startContainer(ctx)
+	} else {
+		err = s.startProcess()
+	}
+	exited := s.exited
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.await(ctx, exited)
+}
+
+// arguments favour a fast start and little memory over durability.
+func (s *Server) arguments(dir string) []string {
+	args := []string{
+		"--no-defaults",
+		"--datadir=" + filepath.Join(dir, s.name),
+		// Relative to the data directory: a path may have 107 bytes at most.
+		"--socket=mysqld.sock",
+		"--pid-file=" + filepath.Join(dir, s.name+".pid"),
+		"--port=" + strconv.Itoa(s.port),
+		"--skip-log-bin",
+		"--performance-schema=OFF",
+		"--skip-name-resolve",
+		"--secure-file-priv=",
+		"--innodb-buffer-pool-size=64M",
+		"--innodb-flush-log-at-trx-commit=2",
+		"--innodb-flush-method=fsync",
+		"--max-connections=600",
+		"--max-allowed-packet=64M",
+		"--character-set-server=utf8mb4",
+	}
+	if s.set.Source.Flavour == MariaDB {
+		args = append(args, "--aria-pagecache-buffer-size=8M", "--key-buffer-size=1M", "--innodb-log-file-size=32M", "--innodb-doublewrite=0")
+	} else {
+		args = append(args, "--mysqlx=OFF", "--innodb-redo-log-capacity=64M", "--innodb-doublewrite=OFF")
+	}
+	return append(args, s.set.opts.Args...)
+}
+
+func (s *Server) startProcess() error {
+	args := append(s.arguments(s.set.inner), "--bind-address=127.0.0.1")
+	if os.Geteuid() == 0 {
+		args = append(args, "--user=root")
+	}
+	// The server outlives the context that it was started under: Stop ends it.
+	cmd := s.set.command(context.Background(), s.set.Source.Program, args...)
+	cmd.Stdout, cmd.Stderr = &s.log, &s.log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run %s: %w", cmd.Path, err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended is in its log
+		close(exited)
+	}()
+	s.cmd, s.exited = cmd, exited
+	return nil
+}
+
+// startContainer initialises and runs a server inside a container, whatever
+// the image's own entry point would do. A stopped container keeps its data.
+func (s *Server) startContainer(ctx context.Context) error {
+	s.exited = nil
+	if s.container != "" {
+		return run(ctx, &s.log, "docker", "start", s.container)
+	}
+	name := filepath.Base(s.set.dir) + "-" + s.name
+	s.container = name
+	const grants = `CREATE USER 'root'@'%%' IDENTIFIED BY '%s';
+GRANT ALL ON *.* TO 'root'@'%%' WITH GRANT OPTION;`
+	args := s.arguments("/shunt")
+	script := fmt.Sprintf(`set -e
+if [ ! -d /shunt/%[1]s ]; then
+	mkdir -p /shunt
+	echo "$GRANTS" > /shunt/init.sql
+	mysqld --no-defaults --user=root --initialize-insecure --datadir=/shunt/%[1]s --init-file=/shunt/init.sql
+fi
+exec mysqld "$@" --user=root --bind-address=0.0.0.0`, s.name)
+	docker := []string{
+		"docker", "run", "--detach", "--name", name, "--user", "0:0",
+		"--publish", fmt.Sprintf("127.0.0.1:%d:%d", s.port, s.port),
+		"--env", "GRANTS=" + fmt.Sprintf(grants, s.Password),
+		"--entrypoint", "sh", s.set.Source.Image, "-c", script, "sh",
+	}
+	return run(ctx, &s.log, append(docker, args...)...)
+}
+
+func run(ctx context.Context, out *lockedBuffer, args ...string) error {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(args[:2], " "), err)
+	}
+	return nil
+}
+
+// await returns when the server sends its greeting.
+func (s *Server) await(ctx context.Context, exited chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if s.greets(ctx) {
+			return nil
+		}
+		select {
+		case <-exited:
+			return errors.New("it stopped at once")
+		case <-ctx.Done():
+			return fmt.Errorf("wait for an answer on %s: %w", s.Addr(), ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// greets reports whether the first packet is a handshake rather than an error:
+// a server that is starting accepts connections before it serves them.
+func (s *Server) greets(ctx context.Context) bool {
+	d := net.Dialer{Timeout: time.Second}
+	c, err := d.DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return false
+	}
+	head := make([]byte, 5)
+	n, err := c.Read(head)
+	return err == nil && n == 5 && head[4] == 10
+}
+
+// Kill ends the server as a crash would, and waits for its end.
+func (s *Server) Kill() { s.signal(syscall.SIGKILL, "kill") }
+
+// Shutdown ends the server in an orderly way, and waits for its end.
+func (s *Server) Shutdown() { s.signal(syscall.SIGTERM, "stop") }
+
+// Pause stops the server from answering, as a hung machine would; Resume lets
+// it go on.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP, "pause") }
+
+// Resume undoes Pause.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT, "unpause") }
+
+func (s *Server) signal(sig syscall.Signal, docker string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ends := sig == syscall.SIGKILL || sig == syscall.SIGTERM
+	if s.container != "" {
+		// A container that is gone already is fine.
+		_ = exec.CommandContext(context.Background(), "docker", docker, s.container).Run()
+		return
+	}
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(sig) // it may have ended
+	if ends {
+		<-s.exited
+		s.cmd = nil
+	}
+}
+
+// remove removes what Kill leaves.
+func (s *Server) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.container != "" {
+		_ = exec.CommandContext(context.Background(), "docker", "rm", "--force", "--volumes", s.container).Run()
+	}
+}
+
+// lockedBuffer collects the output of a process while others read it.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

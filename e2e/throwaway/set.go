@@ -1,0 +1,202 @@
+package throwaway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Options for Start.
+type Options struct {
+	// Servers is how many to start (at least 1).
+	Servers int
+	// Password of the account root, which may connect by TCP from anywhere
+	// that reaches the loopback. REQUIRES: no quote or backslash.
+	Password string
+	// Args are further options for every server, e.g. --max-connections=500.
+	Args []string
+	// TempDir is where the set's directory is made; "" means the system's. In
+	// a root file system it is always /tmp.
+	TempDir string
+}
+
+// Set is some servers that share a temporary directory.
+type Set struct {
+	Source  Source
+	Servers []*Server
+	opts    Options
+	// dir is the set's directory on this machine, inner the same as the
+	// servers see it (inside Root).
+	dir, inner string
+}
+
+// Start starts the servers and returns when all of them answer. On an error
+// everything is removed.
+func Start(ctx context.Context, src Source, o Options) (_ *Set, err error) {
+	s := &Set{Source: src, opts: o}
+	defer func() {
+		if err != nil {
+			s.Stop()
+		}
+	}()
+	tmp := o.TempDir
+	if src.Root != "" {
+		tmp = filepath.Join(src.Root, "tmp")
+	}
+	if s.dir, err = os.MkdirTemp(tmp, "shunt-"); err != nil {
+		return nil, fmt.Errorf("make servers' directory: %w", err)
+	}
+	s.inner = s.dir
+	if src.Root != "" {
+		s.inner = filepath.Join("/tmp", filepath.Base(s.dir))
+	}
+	if src.Image == "" {
+		if err := s.initialise(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.grow(ctx, o.Servers)
+}
+
+// Add starts one more server.
+func (s *Set) Add(ctx context.Context) (*Server, error) {
+	if err := s.grow(ctx, 1); err != nil {
+		return nil, err
+	}
+	return s.Servers[len(s.Servers)-1], nil
+}
+
+func (s *Set) grow(ctx context.Context, n int) error {
+	first := len(s.Servers)
+	for i := range n {
+		s.Servers = append(s.Servers, &Server{
+			set: s, name: fmt.Sprintf("s%d", first+i),
+			User: "root", Password: s.opts.Password,
+		})
+	}
+	failures := make([]error, n)
+	var wg sync.WaitGroup
+	for i, srv := range s.Servers[first:] {
+		wg.Go(func() {
+			if s.Source.Image == "" {
+				if failures[i] = os.CopyFS(filepath.Join(s.dir, srv.name), skipping{os.DirFS(filepath.Join(s.dir, "template"))}); failures[i] != nil {
+					return
+				}
+			}
+			failures[i] = srv.Start(ctx)
+		})
+	}
+	wg.Wait()
+	return errors.Join(failures...)
+}
+
+// skipping leaves a server's own identity out of the copies of its directory.
+type skipping struct{ fs.FS }
+
+func (s skipping) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(s.FS, name)
+	kept := entries[:0]
+	for _, e := range entries {
+		if e.Name() != "auto.cnf" && e.Type()&fs.ModeSocket == 0 {
+			kept = append(kept, e)
+		}
+	}
+	return kept, err
+}
+
+// initialise makes the data directory that the servers start from.
+func (s *Set) initialise(ctx context.Context) error {
+	grants := fmt.Sprintf("FLUSH PRIVILEGES;\nCREATE USER IF NOT EXISTS 'root'@'%%' IDENTIFIED BY '%[1]s';\n"+
+		"GRANT ALL ON *.* TO 'root'@'%%' WITH GRANT OPTION;\n"+
+		// The accounts that an initialisation makes would match first.
+		"ALTER USER IF EXISTS 'root'@'localhost' IDENTIFIED BY '%[1]s';\n"+
+		"ALTER USER IF EXISTS 'root'@'127.0.0.1' IDENTIFIED BY '%[1]s';\n", s.opts.Password)
+	if err := os.WriteFile(filepath.Join(s.dir, "init.sql"), []byte(grants), 0o644); err != nil {
+		return fmt.Errorf("write grants: %w", err)
+	}
+	data := filepath.Join(s.inner, "template")
+	var cmd *exec.Cmd
+	if s.Source.Flavour == MariaDB {
+		args := []string{
+			"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal",
+			"--skip-test-db", "--skip-name-resolve", "--extra-file=" + filepath.Join(s.inner, "init.sql"),
+		}
+		if os.Geteuid() == 0 {
+			args = append(args, "--user=root")
+		}
+		cmd = s.command(ctx, s.Source.InstallDB, args...)
+		// Servers elsewhere than /usr find their own files.
+		if base := filepath.Dir(filepath.Dir(s.Source.Program)); base != "/usr" {
+			cmd.Args = append(cmd.Args, "--basedir="+base)
+		}
+	} else {
+		args := []string{"--no-defaults", "--initialize-insecure", "--datadir=" + data, "--init-file=" + filepath.Join(s.inner, "init.sql")}
+		if os.Geteuid() == 0 {
+			args = append(args, "--user=root")
+		}
+		cmd = s.command(ctx, s.Source.Program, args...)
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("initialise a data directory with %s: %w\n%s", cmd.Path, err, tail(string(out)))
+	}
+	return nil
+}
+
+// command prepares a program of the source, which dies with this process.
+func (s *Set) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.SysProcAttr = chroot(s.Source.Root)
+	// Go changes the directory after the root.
+	cmd.Dir = s.inner
+	return cmd
+}
+
+// chroot is what a child needs: the root file system (if any), its own process
+// group so that a Ctrl-C in the terminal does not reach it before its owner,
+// and death with its parent.
+func chroot(root string) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Chroot: root, Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// Stop ends all servers and removes everything.
+func (s *Set) Stop() {
+	var wg sync.WaitGroup
+	for _, srv := range s.Servers {
+		wg.Go(func() {
+			srv.Kill()
+			srv.remove()
+		})
+	}
+	wg.Wait()
+	if s.dir != "" {
+		os.RemoveAll(s.dir)
+	}
+}
+
+// Dir is the set's temporary directory.
+func (s *Set) Dir() string { return s.dir }
+
+// freePort asks the system for a port that nobody listens on.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// tail is the end of a log, enough to see why a server stopped.
+func tail(log string) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	return strings.Join(lines[max(0, len(lines)-15):], "\n")
+}
