@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/cmd/shunt/config"
+)
+
+// reachTimeout bounds how long `shunt check` waits for one shard.
+const reachTimeout = 5 * time.Second
+
+type checkCmd struct {
+	Config string `required:"" short:"c" help:"Configuration file." placeholder:"shunt.yaml"`
+}
+
+// Run validates the file, reaches every shard, and reports all failures.
+func (c *checkCmd) Run(ctx context.Context, s streams) error {
+	cfg, err := config.Load(c.Config)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	if cfg.TLS != nil {
+		if _, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile); err != nil {
+			failures = append(failures, fmt.Errorf("tls: %w", err))
+		}
+	}
+	if err := checkDataDir(cfg.DataDir); err != nil {
+		failures = append(failures, err)
+	}
+	reached := make([]reachedShard, len(cfg.Shards))
+	var wg sync.WaitGroup
+	for i, sh := range cfg.Shards {
+		wg.Go(func() { reached[i] = reach(ctx, sh) })
+	}
+	wg.Wait()
+	identity := map[string]string{}
+	for i, r := range reached {
+		sh := cfg.Shards[i]
+		if r.err != nil {
+			failures = append(failures, fmt.Errorf("shard %s at %s: %w", sh.Name, sh.Addr, r.err))
+			fmt.Fprintf(s.out, "%-12s %-24s failed\n", sh.Name, sh.Addr)
+			continue
+		}
+		fmt.Fprintf(s.out, "%-12s %-24s %s\n", sh.Name, sh.Addr, r.version)
+		if first, twice := identity[r.identity]; twice {
+			failures = append(failures, fmt.Errorf("shards %s and %s are the same server (%s): expected a server each",
+				first, sh.Name, r.identity))
+		}
+		identity[r.identity] = sh.Name
+		if a, b := isMariaDB(reached[0].version), isMariaDB(r.version); reached[0].err == nil && a != b {
+			failures = append(failures, fmt.Errorf("shard %s runs %s but %s runs %s: expected all MySQL or all MariaDB, since they compare text differently",
+				cfg.Shards[0].Name, reached[0].version, sh.Name, r.version))
+		}
+	}
+	if len(failures) > 0 {
+		return errors.Join(failures...)
+	}
+	_, err = fmt.Fprintf(s.out, "%s is valid, all %d shards answer\n", cfg.File, len(cfg.Shards))
+	return err
+}
+
+type reachedShard struct {
+	version string
+	// identity differs between servers, whatever address they are reached by.
+	identity string
+	err      error
+}
+
+func reach(ctx context.Context, sh config.Shard) (r reachedShard) {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	db, err := openDB(sh.Addr, sh.User, sh.Password, "")
+	if err != nil {
+		return reachedShard{err: err}
+	}
+	defer db.Close()
+	r.err = db.QueryRowContext(ctx, "SELECT VERSION(), CONCAT_WS(':', @@hostname, @@port, @@datadir)").Scan(&r.version, &r.identity)
+	return r
+}
+
+func isMariaDB(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
+
+// openDB makes a pool of connections of the plain Go driver.
+func openDB(addr, user, password, schema string) (*sql.DB, error) {
+	c := mysql.NewConfig()
+	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", addr, user, password, schema
+	c.Timeout = reachTimeout
+	c.Logger = &mysql.NopLogger{}
+	c.AllowNativePasswords = true
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", addr, err)
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// checkDataDir reports whether the store could be written, without making
+// the directory: its nearest existing parent must be writable.
+func checkDataDir(dir string) error {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("data_dir %s: %w", dir, err)
+	}
+	for {
+		info, err := os.Stat(at)
+		if errors.Is(err, os.ErrNotExist) && filepath.Dir(at) != at {
+			at = filepath.Dir(at)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("data_dir: %w", err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("data_dir %s: %s is no directory", dir, at)
+		}
+		break
+	}
+	f, err := os.CreateTemp(at, ".shunt-check-*")
+	if err != nil {
+		return fmt.Errorf("data_dir %s is not writable: %w", dir, err)
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// Config is a whole configuration, defaults filled in.
+type Config struct {
+	// File is where it was read from, for messages.
+	File string
+	// Listen is the MySQL protocol's address, HTTP that of metrics, health,
+	// console and REST ("" turns it off).
+	Listen, HTTP string
+	// DataDir holds the store, relative to the working directory.
+	DataDir string
+	// LogLevel is the least severe level that is logged.
+	LogLevel slog.Level
+	// TLS is nil where clients can't use TLS.
+	TLS *TLS
+	// MaxConnections bounds the clients' connections; the next one is refused
+	// with error 1040.
+	MaxConnections int
+	// ShardConnections bounds Shunt's connections to each shard.
+	ShardConnections int
+	// MinFreeDisk in bytes: below it, writes to indexed tables are refused.
+	MinFreeDisk uint64
+	// DrainTimeout is how long a stop waits for open transactions.
+	DrainTimeout time.Duration
+
+	Users       []User
+	Shards      []Shard
+	Schemas     []Schema
+	Indexes     []Index
+	Maintenance Maintenance
+}
+
+// TLS is Shunt's certificate toward clients.
+type TLS struct {
+	// CertFile and KeyFile are PEM files.
+	CertFile, KeyFile string
+	// Required refuses clients that don't use TLS.
+	Required bool
+}
+
+// User may connect to Shunt.
+type User struct{ Name, Password string }
+
+// Shard is a backend server, and the account that Shunt uses there.
+type Shard struct {
+	Name, Addr     string
+	User, Password string
+}
+
+// Schema places the tables of one schema.
+type Schema struct {
+	Name   string
+	Tables []Table
+	// Default is for the tables that aren't named. Its Name is empty.
+	Default Table
+}
+
+// Table is a table's placement.
+type Table struct {
+	Name      string
+	Placement catalog.Placement
+	// ShardKey is the column that Hash goes by; "" means the first column of
+	// the primary key.
+	ShardKey string
+	// Shard names the one that holds a Single table.
+	Shard string
+}
+
+// Index is a virtual index that is made at start if it doesn't exist.
+type Index struct {
+	Name          string
+	Schema, Table string
+	Columns       []string
+	// Partitions is 1 unless set.
+	Partitions int
+}
+
+// Maintenance sets how the indexer works.
+type Maintenance struct {
+	// Delay from a write to the scan that follows it.
+	Delay time.Duration
+	// ScanDuty is the largest share of time, above 0 up to 1, for which a
+	// shard is being scanned.
+	ScanDuty float64
+	// ReconcileEvery is how often each table is scanned on each shard without
+	// any cause; 0 means never.
+	ReconcileEvery time.Duration
+	// Workers is the number of jobs that run at the same time.
+	Workers int
+	// Audit is the share, 0 to 1, of index-routed reads that are also asked
+	// of the skipped shards.
+	Audit float64
+}
+
+// Schema finds a schema's placements; nil if the configuration doesn't name it.
+func (c *Config) Schema(name string) *Schema {
+	for i := range c.Schemas {
+		if c.Schemas[i].Name == name {
+			return &c.Schemas[i]
+		}
+	}
+	return nil
+}
+
+// Table says how a table is placed: by its own entry, else by its schema's
+// default, else by hash of its primary key.
+func (c *Config) Table(schema, name string) Table {
+	s := c.Schema(schema)
+	if s == nil {
+		return Table{Name: name}
+	}
+	for _, t := range s.Tables {
+		if t.Name == name {
+			return t
+		}
+	}
+	t := s.Default
+	t.Name = name
+	return t
+}

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+func noEnv(string) (string, bool) { return "", false }
+
+const full = `
+listen: 127.0.0.1:4000            # MySQL protocol
+http: 127.0.0.1:4080
+data_dir: ./data
+log_level: debug
+tls: {cert: a.pem, key: b.pem, required: true}
+max_connections: 500
+shard_connections: 20
+min_free_disk: 2GiB
+drain_timeout: 5s
+users:
+  - {name: app, password: "${PW}"}
+  - {name: '1', password: 12345}
+shards:
+  - {name: s0, addr: 127.0.0.1:3401, user: root, password: ""}
+  - {name: s1, addr: "${HOST}:3402", user: root, password: "a$${b}"}
+schemas:
+  shop:
+    tables:
+      users:     {shard_key: id}
+      countries: {placement: reference}
+      settings:  {placement: single, shard: s0}
+      legacy:    {placement: anywhere}
+    default: {placement: hash}
+indexes:
+  - {name: idx_email, table: shop.users, columns: [email], partitions: 4}
+maintenance: {delay: 2s, scan_duty: 0.2, reconcile_every: 12h, workers: 3, audit: 0.5}
+`
+
+func TestFull(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"PW": "se:cret", "HOST": "db"}
+	got, err := Parse("f.yaml", []byte(full), func(n string) (string, bool) { v, ok := env[n]; return v, ok })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
+		TLS:            &TLS{CertFile: "a.pem", KeyFile: "b.pem", Required: true},
+		MaxConnections: 500, ShardConnections: 20, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
+		Users:  []User{{"app", "se:cret"}, {"1", "12345"}},
+		Shards: []Shard{{"s0", "127.0.0.1:3401", "root", ""}, {"s1", "db:3402", "root", "a${b}"}},
+		Schemas: []Schema{{Name: "shop", Tables: []Table{
+			{Name: "users", ShardKey: "id"},
+			{Name: "countries", Placement: catalog.Reference},
+			{Name: "settings", Placement: catalog.Single, Shard: "s0"},
+			{Name: "legacy", Placement: catalog.Anywhere},
+		}}},
+		Indexes:     []Index{{Name: "idx_email", Schema: "shop", Table: "users", Columns: []string{"email"}, Partitions: 4}},
+		Maintenance: Maintenance{2 * time.Second, 0.2, 12 * time.Hour, 3, 0.5},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if p := got.Table("shop", "other"); p.Placement != catalog.Hash || p.Name != "other" {
+		t.Errorf("default placement %+v", p)
+	}
+}
+
+// TestErrors holds every message; rewrite with -rewrite.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	datadriven.RunTest(t, filepath.Join("testdata", "errors.txt"), func(t *testing.T, d *datadriven.TestData) string {
+		const minimal = "users: [{name: a, password: b}]\nshards: [{name: s0, addr: h:1, user: u}]\n"
+		input := d.Input
+		if d.Cmd == "with-minimal" {
+			input = minimal + input
+		}
+		c, err := Parse("shunt.yaml", []byte(input), noEnv)
+		if err == nil {
+			return fmt.Sprintf("ok: %d users, %d shards\n", len(c.Users), len(c.Shards))
+		}
+		if !errors.As(err, new(Errors)) {
+			t.Errorf("%T is not Errors", err)
+		}
+		return err.Error() + "\n"
+	})
+}
+
+func TestTooManyShards(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("users: [{name: a, password: b}]\nshards:\n")
+	for i := range 257 {
+		fmt.Fprintf(&b, "- {name: s%d, addr: h:%d, user: u}\n", i, i+1)
+	}
+	_, err := Parse("shunt.yaml", []byte(b.String()), noEnv)
+	if err == nil || !strings.Contains(err.Error(), "has 257 shards: expected at most 256") {
+		t.Error(err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "shunt.yaml")
+	if _, err := Load(file); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := os.WriteFile(file, []byte("users: [{name: a, password: b}]\nshards: [{name: s0, addr: h:1, user: u}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(file)
+	if err != nil || c.Listen != defaultListen || c.MinFreeDisk != defaultMinFreeDisk {
+		t.Error(c, err)
+	}
+}

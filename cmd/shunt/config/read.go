@@ -1,0 +1,453 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// Defaults of the keys that may be left out.
+const (
+	defaultListen           = "127.0.0.1:4000"
+	defaultHTTP             = "127.0.0.1:4080"
+	defaultDataDir          = "./data"
+	defaultMaxConnections   = 10_000
+	defaultShardConnections = 100
+	defaultMinFreeDisk      = 256 << 20
+	defaultDrainTimeout     = 30 * time.Second
+)
+
+// maxPartitions bounds a virtual index's partitions: each has a goroutine.
+const maxPartitions = 256
+
+// maxName is the longest name that MySQL takes for a schema, table, column or
+// index.
+const maxName = 64
+
+// Parse reads and checks the text of a file. env looks up a variable.
+func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, error) {
+	doc, body, err := parseDocument(file, data, env)
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{
+		File:             file,
+		Listen:           defaultListen,
+		HTTP:             defaultHTTP,
+		DataDir:          defaultDataDir,
+		MaxConnections:   defaultMaxConnections,
+		ShardConnections: defaultShardConnections,
+		MinFreeDisk:      defaultMinFreeDisk,
+		DrainTimeout:     defaultDrainTimeout,
+		Maintenance: Maintenance{
+			Delay: time.Second, ScanDuty: 0.1, ReconcileEvery: 24 * time.Hour, Workers: 2, Audit: 0.001,
+		},
+	}
+	root := value{doc, "", body}
+	// What refers to something that stands elsewhere in the file is checked
+	// once all of it is read.
+	var later []func()
+	seen := root.fields(
+		field{"listen", func(v value) { c.Listen = v.address(c.Listen) }},
+		field{"http", func(v value) {
+			if s, ok := v.text("host:port, or off"); ok && (s == "" || s == "off") {
+				c.HTTP = ""
+			} else if ok {
+				c.HTTP = v.address(c.HTTP)
+			}
+		}},
+		field{"data_dir", func(v value) { c.DataDir = v.nonEmpty("a directory") }},
+		field{"log_level", func(v value) {
+			if s, ok := v.text("debug, info, warn or error"); ok && c.LogLevel.UnmarshalText([]byte(s)) != nil {
+				v.errorf("%q is no level: expected debug, info, warn or error", s)
+			}
+		}},
+		field{"tls", func(v value) { c.TLS = readTLS(v) }},
+		field{"max_connections", func(v value) { c.MaxConnections = v.integer(1, 1_000_000) }},
+		field{"shard_connections", func(v value) { c.ShardConnections = v.integer(1, 100_000) }},
+		field{"min_free_disk", func(v value) { c.MinFreeDisk = v.bytes() }},
+		field{"drain_timeout", func(v value) { c.DrainTimeout = v.duration(0) }},
+		field{"users", func(v value) { c.Users = readUsers(v) }},
+		field{"shards", func(v value) { c.Shards = readShards(v) }},
+		field{"schemas", func(v value) { c.Schemas, later = readSchemas(v, c, later) }},
+		field{"indexes", func(v value) { c.Indexes, later = readIndexes(v, c, later) }},
+		field{"maintenance", func(v value) { readMaintenance(v, &c.Maintenance) }},
+	)
+	for _, name := range []string{"users", "shards"} {
+		if !seen[name] {
+			root.errorf("key %s is missing: expected a list of at least one", name)
+		}
+	}
+	if c.HTTP != "" && c.HTTP == c.Listen {
+		root.errorf("listen and http are both %s: expected different addresses", c.Listen)
+	}
+	for _, check := range later {
+		check()
+	}
+	if len(doc.errors) > 0 {
+		slices.SortStableFunc(doc.errors, func(a, b *Error) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
+		return nil, doc.errors
+	}
+	return c, nil
+}
+
+func readTLS(v value) *TLS {
+	t := &TLS{}
+	seen := v.fields(
+		field{"cert", func(v value) { t.CertFile = v.nonEmpty("a PEM file") }},
+		field{"key", func(v value) { t.KeyFile = v.nonEmpty("a PEM file") }},
+		field{"required", func(v value) { t.Required = v.boolean() }},
+	)
+	if !seen["cert"] || !seen["key"] {
+		v.errorf("expected both cert and key")
+	}
+	return t
+}
+
+func readUsers(v value) []User {
+	const expected = "a list like [{name: app, password: secret}]"
+	var users []User
+	names := unique{}
+	v.items(expected, func(_ int, item value) {
+		var u User
+		seen := item.fields(
+			field{"name", func(v value) {
+				u.Name = v.nonEmpty("a user name")
+				names.add(v, u.Name)
+			}},
+			field{"password", func(v value) { u.Password, _ = v.text("a password") }},
+		)
+		item.require(seen, "name", "password")
+		users = append(users, u)
+	})
+	if len(users) == 0 {
+		v.errorf("is empty: expected %s", expected)
+	}
+	return users
+}
+
+func readShards(v value) []Shard {
+	const expected = `a list like [{name: s0, addr: 127.0.0.1:3401, user: root, password: ""}]`
+	var shards []Shard
+	names, addrs := unique{}, unique{}
+	v.items(expected, func(_ int, item value) {
+		var s Shard
+		seen := item.fields(
+			field{"name", func(v value) {
+				s.Name = v.name("a shard's name")
+				names.add(v, s.Name)
+			}},
+			field{"addr", func(v value) {
+				s.Addr = v.address("")
+				// Two shards on one server would hold each row twice.
+				addrs.add(v, s.Addr)
+			}},
+			field{"user", func(v value) { s.User = v.nonEmpty("the shard's account") }},
+			field{"password", func(v value) { s.Password, _ = v.text("the account's password") }},
+		)
+		item.require(seen, "name", "addr", "user")
+		shards = append(shards, s)
+	})
+	switch {
+	case len(shards) == 0:
+		v.errorf("is empty: expected %s", expected)
+	case len(shards) > catalog.MaxShards:
+		v.errorf("has %d shards: expected at most %d", len(shards), catalog.MaxShards)
+	}
+	return shards
+}
+
+func readSchemas(v value, c *Config, later []func()) ([]Schema, []func()) {
+	var schemas []Schema
+	v.pairs("a mapping of schema names like shop: {tables: {users: {shard_key: id}}}", func(name string, key ast.Node, child value) {
+		s := Schema{Name: name}
+		checkName(child, key, name, "a schema's name")
+		if catalog.IsSystemSchema(name) {
+			child.errorAt(key, child.key, "is the servers' own schema: expected a schema of yours")
+		}
+		child.fields(
+			field{"tables", func(v value) {
+				v.pairs("a mapping of table names like users: {shard_key: id}", func(name string, key ast.Node, t value) {
+					checkName(t, key, name, "a table's name")
+					var table Table
+					table, later = readPlacement(t, c, later)
+					table.Name = name
+					s.Tables = append(s.Tables, table)
+				})
+			}},
+			field{"default", func(v value) {
+				s.Default, later = readPlacement(v, c, later)
+				if s.Default.ShardKey != "" {
+					v.errorf("has a shard_key: expected it on a table, since tables that aren't named go by their primary keys")
+				}
+			}},
+		)
+		schemas = append(schemas, s)
+	})
+	return schemas, later
+}
+
+// readPlacement reads {shard_key: id}, {placement: reference}, ...
+func readPlacement(v value, c *Config, later []func()) (Table, []func()) {
+	var t Table
+	seen := v.fields(
+		field{"placement", func(v value) {
+			const expected = "hash, reference, single or anywhere"
+			s, ok := v.text(expected)
+			if !ok {
+				return
+			}
+			for _, p := range []catalog.Placement{catalog.Hash, catalog.Reference, catalog.Single, catalog.Anywhere} {
+				if p.String() == s {
+					t.Placement = p
+					return
+				}
+			}
+			v.errorf("%q is no placement: expected %s", s, expected)
+		}},
+		field{"shard_key", func(v value) { t.ShardKey = v.name("a column") }},
+		field{"shard", func(v value) {
+			t.Shard = v.nonEmpty("a shard's name")
+			later = append(later, func() {
+				if !slices.ContainsFunc(c.Shards, func(s Shard) bool { return s.Name == t.Shard }) {
+					v.errorf("there is no shard %q: expected one of %s", t.Shard, shardNames(c))
+				}
+			})
+		}},
+	)
+	switch {
+	case len(seen) == 0:
+		if _, empty := v.plain().(*ast.MappingNode); empty {
+			v.errorf("is empty: expected a shard_key or a placement")
+		}
+	case seen["shard_key"] && t.Placement != catalog.Hash:
+		v.errorf("has both a shard_key and placement %s: expected only one, since a shard key spreads rows by hash", t.Placement)
+	case seen["shard"] && t.Placement != catalog.Single:
+		v.errorf("has a shard with placement %s: expected shard only with placement: single", t.Placement)
+	case t.Placement == catalog.Single && !seen["shard"]:
+		v.errorf("has placement single without a shard: expected {placement: single, shard: NAME}")
+	}
+	return t, later
+}
+
+func readIndexes(v value, c *Config, later []func()) ([]Index, []func()) {
+	var indexes []Index
+	names := unique{}
+	v.items("a list like [{name: idx_email, table: shop.users, columns: [email]}]", func(_ int, item value) {
+		ix := Index{Partitions: 1}
+		var table value
+		seen := item.fields(
+			field{"name", func(v value) { ix.Name = v.name("an index's name") }},
+			field{"table", func(v value) {
+				table = v
+				s, ok := v.text("schema.table")
+				if !ok {
+					return
+				}
+				var found bool
+				ix.Schema, ix.Table, found = strings.Cut(s, ".")
+				if !found || ix.Schema == "" || ix.Table == "" || strings.Contains(ix.Table, ".") {
+					v.errorf("%q is no table: expected schema.table", s)
+				}
+			}},
+			field{"columns", func(v value) {
+				columns := unique{}
+				v.items("a list of columns like [email]", func(_ int, item value) {
+					name := item.name("a column")
+					columns.add(item, strings.ToLower(name))
+					ix.Columns = append(ix.Columns, name)
+				})
+				switch {
+				case len(ix.Columns) == 0:
+					v.errorf("is empty: expected at least one column")
+				case len(ix.Columns) > 16:
+					v.errorf("has %d columns: expected at most 16", len(ix.Columns))
+				}
+			}},
+			field{"partitions", func(v value) { ix.Partitions = v.integer(1, maxPartitions) }},
+		)
+		item.require(seen, "name", "table", "columns")
+		if ix.Name != "" && ix.Table != "" {
+			names.add(item, fmt.Sprintf("%s on %s.%s", strings.ToLower(ix.Name), ix.Schema, ix.Table))
+			later = append(later, func() {
+				t := c.Table(ix.Schema, ix.Table)
+				if t.Placement == catalog.Reference || t.Placement == catalog.Single {
+					table.errorf("%s.%s has placement %s, so every query has one shard already: expected a table with placement hash or anywhere",
+						ix.Schema, ix.Table, t.Placement)
+				}
+			})
+		}
+		indexes = append(indexes, ix)
+	})
+	return indexes, later
+}
+
+func readMaintenance(v value, m *Maintenance) {
+	v.fields(
+		field{"delay", func(v value) { m.Delay = v.duration(0) }},
+		field{"scan_duty", func(v value) {
+			m.ScanDuty = v.share()
+			if m.ScanDuty == 0 {
+				v.errorf("is 0, which would never scan: expected a share above 0, up to 1")
+			}
+		}},
+		field{"reconcile_every", func(v value) { m.ReconcileEvery = v.duration(0) }},
+		field{"workers", func(v value) { m.Workers = v.integer(1, 64) }},
+		field{"audit", func(v value) { m.Audit = v.share() }},
+	)
+}
+
+func shardNames(c *Config) string {
+	names := make([]string, len(c.Shards))
+	for i, s := range c.Shards {
+		names[i] = s.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// unique finds names that are given twice.
+type unique map[string]value
+
+func (u unique) add(v value, name string) {
+	if name == "" {
+		return
+	}
+	if first, found := u[name]; found {
+		v.errorf("%s is already at %s: expected it once", name, first.key)
+		return
+	}
+	u[name] = v
+}
+
+func (v value) require(seen map[string]bool, names ...string) {
+	for _, name := range names {
+		if !seen[name] {
+			v.errorf("key %s is missing: expected %s", name, strings.Join(names, ", "))
+		}
+	}
+}
+
+func (v value) nonEmpty(expected string) string {
+	s, ok := v.text(expected)
+	if ok && s == "" {
+		v.errorf("is empty: expected %s", expected)
+	}
+	return s
+}
+
+func (v value) name(expected string) string {
+	s := v.nonEmpty(expected)
+	checkName(v, v.node, s, expected)
+	return s
+}
+
+func checkName(v value, n ast.Node, s, expected string) {
+	if len([]rune(s)) > maxName || strings.ContainsAny(s, "\x00`") || strings.TrimSpace(s) != s {
+		v.errorAt(n, v.key, "%q is no name: expected %s of at most %d characters, without backticks", s, expected, maxName)
+	}
+}
+
+// address reads host:port.
+func (v value) address(otherwise string) string {
+	const expected = "host:port, e.g. 127.0.0.1:3306"
+	s, ok := v.text(expected)
+	if !ok {
+		return otherwise
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		v.errorf("%q is no address: expected %s", s, expected)
+		return otherwise
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strings.ContainsAny(host, " /") {
+		v.errorf("%q is no address (port %d): expected %s", s, n, expected)
+		return otherwise
+	}
+	return s
+}
+
+func (v value) boolean() bool {
+	s, ok := v.text("true or false")
+	if ok && s != "true" && s != "false" {
+		v.errorf("is %q: expected true or false", s)
+	}
+	return s == "true"
+}
+
+func (v value) integer(low, high int) int {
+	expected := fmt.Sprintf("a number from %d to %d", low, high)
+	s, ok := v.text(expected)
+	if !ok {
+		return low
+	}
+	n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
+	if err != nil || n < low || n > high {
+		v.errorf("is %q: expected %s", s, expected)
+		return low
+	}
+	return n
+}
+
+// share reads a number from 0 to 1.
+func (v value) share() float64 {
+	s, ok := v.text("a share from 0 to 1")
+	if !ok {
+		return 1
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 0 && f <= 1) {
+		v.errorf("is %q: expected a share from 0 to 1, e.g. 0.1", s)
+		return 1
+	}
+	return f
+}
+
+func (v value) duration(low time.Duration) time.Duration {
+	const expected = "a duration like 500ms, 1s, 24h"
+	s, ok := v.text(expected)
+	if !ok {
+		return low
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < low {
+		v.errorf("is %q: expected %s", s, expected)
+		return low
+	}
+	return d
+}
+
+var units = []struct {
+	suffix string
+	factor uint64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
+
+func (v value) bytes() uint64 {
+	const expected = "a size like 256MiB or 2GiB"
+	s, ok := v.text(expected)
+	if !ok {
+		return 0
+	}
+	for _, u := range units {
+		number, found := strings.CutSuffix(s, u.suffix)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 64)
+		if err == nil && n <= (1<<62)/u.factor {
+			return n * u.factor
+		}
+		break
+	}
+	v.errorf("is %q: expected %s", s, expected)
+	return 0
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/shunt-sql/shunt/cmd/shunt/demo"
+)
+
+type demoCmd struct {
+	Check  bool   `help:"Run unattended: execute what is printed, verify answers and routes, exit 0 or 1."`
+	Listen string `help:"Address of the MySQL protocol (default 127.0.0.1:4000; with --check a free port)." placeholder:"HOST:PORT"`
+	HTTP   string `help:"Address of the metrics (default 127.0.0.1:4080 if that is free)." placeholder:"HOST:PORT" name:"http"`
+	Users  int    `default:"100000" help:"Users to load."`
+	Orders int    `default:"300000" help:"Orders to load."`
+	Shards int    `default:"4" help:"Throwaway servers to start."`
+}
+
+func (c *demoCmd) Validate() error {
+	switch {
+	case c.Users < 1 || c.Orders < 1:
+		return fmt.Errorf("--users %d, --orders %d: expected at least 1", c.Users, c.Orders)
+	case c.Shards < 1 || c.Shards > 32:
+		return fmt.Errorf("--shards %d: expected 1 to 32", c.Shards)
+	}
+	return nil
+}
+
+func (c *demoCmd) Run(ctx context.Context, s streams) error {
+	return demo.Run(ctx, demo.Options{
+		Check: c.Check, Listen: c.Listen, HTTP: c.HTTP, Users: c.Users, Orders: c.Orders, Shards: c.Shards,
+		Serve: serve, Out: s.out,
+		Log: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/shunt-sql/shunt/cmd/shunt/config"
+)
+
+type explainCmd struct {
+	Config    string `required:"" short:"c" help:"Configuration file." placeholder:"shunt.yaml"`
+	Schema    string `help:"Current schema of the statement (default: the only schema of the configuration)."`
+	Statement string `arg:"" help:"The SQL statement."`
+}
+
+// Run asks the running proxy; where none runs it opens the store itself, which
+// only one process can do, and asks a proxy on a free port in this process.
+func (c *explainCmd) Run(ctx context.Context, s streams) error {
+	cfg, err := config.Load(c.Config)
+	if err != nil {
+		return err
+	}
+	schema := c.Schema
+	if schema == "" && len(cfg.Schemas) == 1 {
+		schema = cfg.Schemas[0].Name
+	}
+	ask := func(addr string) error {
+		return explainRoute(ctx, s.out, addr, cfg.Users[0], schema, c.Statement)
+	}
+	if conn, err := net.DialTimeout("tcp", cfg.Listen, reachTimeout); err == nil {
+		conn.Close()
+		return ask(cfg.Listen)
+	}
+	own := *cfg
+	own.Listen, own.HTTP = "127.0.0.1:0", ""
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	addrs := make(chan string, 1)
+	served := make(chan error, 1)
+	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	go func() { served <- serve(ctx, &own, log, func(addr, _ string) { addrs <- addr }) }()
+	select {
+	case err := <-served:
+		return err
+	case addr := <-addrs:
+		err := ask(addr)
+		cancel()
+		return errors.Join(err, <-served)
+	}
+}
+
+func explainRoute(ctx context.Context, out io.Writer, addr string, u config.User, schema, statement string) error {
+	db, err := openDB(addr, u.Name, u.Password, schema)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, "EXPLAIN ROUTE "+statement)
+	if err != nil {
+		return fmt.Errorf("explain: %w", err)
+	}
+	defer rows.Close()
+	return printTable(out, rows)
+}
+
+// printTable writes rows as aligned columns.
+func printTable(out io.Writer, rows *sql.Rows) error {
+	names, err := rows.Columns()
+	if err != nil {
+		return fmt.Errorf("read columns: %w", err)
+	}
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(names, "\t"))
+	cells := make([]sql.NullString, len(names))
+	into := make([]any, len(names))
+	for i := range cells {
+		into[i] = &cells[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return fmt.Errorf("read row: %w", err)
+		}
+		line := make([]string, len(cells))
+		for i, c := range cells {
+			line[i] = c.String
+			if !c.Valid {
+				line[i] = "NULL"
+			}
+		}
+		fmt.Fprintln(w, strings.Join(line, "\t"))
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read rows: %w", err)
+	}
+	return w.Flush()
+}

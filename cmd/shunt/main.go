@@ -1,0 +1,112 @@
+// Command shunt is a MySQL sharding proxy with virtual indexes: one MySQL over
+// many. See README.md for its configuration and SQL.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/shunt-sql/shunt/cmd/shunt/config"
+)
+
+// version is set by the Makefile through -ldflags.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the default is back, so that a second one ends
+	// the process whatever it is waiting for.
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "shunt:", err)
+		os.Exit(1)
+	}
+}
+
+// cli is the command line.
+type cli struct {
+	Serve   serveCmd   `cmd:"" help:"Run the proxy until SIGTERM (drain, then stop); SIGHUP reloads."`
+	Demo    demoCmd    `cmd:"" help:"Start throwaway MySQL shards on loopback, load sample data, serve, print what to try."`
+	Check   checkCmd   `cmd:"" help:"Validate the configuration and reach every shard; exit 1 and say why."`
+	Explain explainCmd `cmd:"" help:"Where would this statement go, and why."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// streams are where a command writes to.
+type streams struct{ out, err io.Writer }
+
+// errUsage is returned where kong has already said what is wrong.
+var errUsage = errors.New("see shunt --help")
+
+// run is the whole program: main without the process's globals.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	// kong calls exit from deep inside after printing the help.
+	type exited struct{ code int }
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case exited:
+			if r.code != 0 {
+				err = errUsage
+			}
+		default:
+			panic(r)
+		}
+	}()
+	var c cli
+	parser, err := kong.New(&c,
+		kong.Name("shunt"),
+		kong.Description("One MySQL over many shards, with virtual indexes that never miss a row."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exited{code}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(streams{stdout, stderr}),
+	)
+	if err != nil {
+		return fmt.Errorf("build command line: %w", err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := parser.Parse(args)
+	if err != nil {
+		return fmt.Errorf("%w (%w)", err, errUsage)
+	}
+	return k.Run()
+}
+
+type serveCmd struct {
+	Config string `required:"" short:"c" help:"Configuration file." placeholder:"shunt.yaml"`
+}
+
+func (c *serveCmd) Run(ctx context.Context, s streams) error {
+	cfg, err := config.Load(c.Config)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: cfg.LogLevel}))
+	return serve(ctx, cfg, log, func(addr, http string) {
+		log.Info("ready", "listen", addr, "http", http, "shards", len(cfg.Shards), "version", version)
+	})
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Run(s streams) error {
+	goVersion := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		goVersion = " " + info.GoVersion
+	}
+	_, err := fmt.Fprintf(s.out, "shunt %s%s\n", version, goVersion)
+	return err
+}

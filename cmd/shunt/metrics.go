@@ -1,0 +1,144 @@
+package main
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shunt-sql/shunt/indexer"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// indexerMetrics counts what the indexer does.
+func indexerMetrics(reg prometheus.Registerer, d *proxy.Directory) indexer.Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		reg.MustRegister(c)
+		return c
+	}
+	rows := counter("shunt_scan_rows_total", "Rows read by index scans.", "shard")
+	reading := counter("shunt_scan_read_seconds_total", "Time in which index scans read rows.", "shard")
+	changes := counter("shunt_index_changes_total", "Entries that maintenance added (missing) or removed (stale), and marks it cleared.", "change")
+	jobs := counter("shunt_jobs_done_total", "Jobs by type and outcome (ok, failed).", "type", "outcome")
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "shunt_job_seconds", Help: "Run time of jobs.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 12)}, []string{"type"})
+	reg.MustRegister(seconds)
+	held := counter("shunt_removals_held_back_total", "Removals put off since an open transaction may still see the rows.", "shard")
+	enqueue := counter("shunt_job_enqueue_errors_total", "Jobs that could not be put into the store.")
+	audits := counter("shunt_audits_total", "Index-routed reads that were also asked of the skipped shards, by outcome (ok, miss). A miss is a bug.", "outcome")
+	dropped := counter("shunt_background_dropped_total", "Audits and repairs left out because their queue was full.", "what")
+	return indexer.Metrics{
+		ScanRows: func(id catalog.ShardID, n int, took time.Duration) {
+			rows.WithLabelValues(d.Catalog().ShardName(id)).Add(float64(n))
+			reading.WithLabelValues(d.Catalog().ShardName(id)).Add(took.Seconds())
+		},
+		Added:   func(n int) { changes.WithLabelValues("added").Add(float64(n)) },
+		Removed: func(n int) { changes.WithLabelValues("removed").Add(float64(n)) },
+		Cleared: func(n int) { changes.WithLabelValues("marks_cleared").Add(float64(n)) },
+		JobDone: func(typ string, took time.Duration, err error) {
+			outcome := "ok"
+			if err != nil {
+				outcome = "failed"
+			}
+			jobs.WithLabelValues(typ, outcome).Inc()
+			seconds.WithLabelValues(typ).Observe(took.Seconds())
+		},
+		HeldBack:   func(id catalog.ShardID) { held.WithLabelValues(d.Catalog().ShardName(id)).Inc() },
+		AfterError: func(error) { enqueue.WithLabelValues().Inc() },
+		Audited: func(_ *catalog.Index, miss bool) {
+			outcome := "ok"
+			if miss {
+				outcome = "miss"
+			}
+			audits.WithLabelValues(outcome).Inc()
+		},
+		Dropped: func(what string) { dropped.WithLabelValues(what).Inc() },
+	}
+}
+
+// storeCollector reads the store's figures when they are asked for.
+type storeCollector struct {
+	store     *storage.Store
+	directory *proxy.Directory
+}
+
+var (
+	entriesDesc  = prometheus.NewDesc("shunt_index_entries", "Entries of a virtual index.", []string{"schema", "table", "index"}, nil)
+	marksDesc    = prometheus.NewDesc("shunt_index_unknown_shards", "Shards with an unknown mark.", []string{"schema", "table", "index"}, nil)
+	statusDesc   = prometheus.NewDesc("shunt_index_status", "1 for the state that the index is in.", []string{"schema", "table", "index", "status"}, nil)
+	jobsDesc     = prometheus.NewDesc("shunt_jobs", "Jobs by type and state.", []string{"type", "state"}, nil)
+	jobAgeDesc   = prometheus.NewDesc("shunt_job_age_seconds", "Age of the oldest job by type and state.", []string{"type", "state"}, nil)
+	diskDesc     = prometheus.NewDesc("shunt_store_bytes", "Size of the index store on disk.", nil, nil)
+	freeDesc     = prometheus.NewDesc("shunt_store_free_bytes", "Free space on the index store's disk.", nil, nil)
+	writableDesc = prometheus.NewDesc("shunt_store_writable", "1 while the index store takes writes.", nil, nil)
+)
+
+func (c *storeCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{entriesDesc, marksDesc, statusDesc, jobsDesc, jobAgeDesc, diskDesc, freeDesc, writableDesc} {
+		ch <- d
+	}
+}
+
+func (c *storeCollector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	st := c.store.Stats()
+	for _, def := range c.store.Indexes() {
+		s := st.Indexes[def.ID]
+		gauge(entriesDesc, float64(s.Entries), def.Schema, def.Table, def.Name)
+		gauge(marksDesc, float64(catalog.ShardSet(s.Unknown).Len()), def.Schema, def.Table, def.Name)
+		gauge(statusDesc, 1, def.Schema, def.Table, def.Name, string(def.Status))
+	}
+	type key struct{ typ, state string }
+	count, oldest := map[key]int{}, map[key]time.Time{}
+	for _, j := range c.store.Jobs() {
+		k := key{j.Type, string(j.State)}
+		count[k]++
+		if t, ok := oldest[k]; !ok || j.CreatedAt.Before(t) {
+			oldest[k] = j.CreatedAt
+		}
+	}
+	for k, n := range count {
+		gauge(jobsDesc, float64(n), k.typ, k.state)
+		gauge(jobAgeDesc, time.Since(oldest[k]).Seconds(), k.typ, k.state)
+	}
+	gauge(diskDesc, float64(st.DiskBytes))
+	gauge(freeDesc, float64(st.FreeBytes))
+	writable := 1.0
+	if st.Writable != nil {
+		writable = 0
+	}
+	gauge(writableDesc, writable)
+}
+
+// poolCollector reads the pools' figures.
+type poolCollector struct {
+	pools map[catalog.ShardID]*shard.Pool
+}
+
+var (
+	connectionsDesc = prometheus.NewDesc("shunt_shard_connections", "Connections to a shard by state (in_use, idle), and sessions waiting for one.", []string{"shard", "state"}, nil)
+	shardUpDesc     = prometheus.NewDesc("shunt_shard_up", "1 unless the last connect failed.", []string{"shard"}, nil)
+)
+
+func (c *poolCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- connectionsDesc
+	ch <- shardUpDesc
+}
+
+func (c *poolCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, p := range c.pools {
+		st := p.Stats()
+		for state, n := range map[string]int{"in_use": st.InUse, "idle": st.Idle, "waiting": st.Waiting} {
+			ch <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(n), p.Name(), state)
+		}
+		up := 1.0
+		if p.State() == "down" {
+			up = 0
+		}
+		ch <- prometheus.MustNewConstMetric(shardUpDesc, prometheus.GaugeValue, up, p.Name())
+	}
+}

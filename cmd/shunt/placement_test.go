@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+func TestComparePlacements(t *testing.T) {
+	t.Parallel()
+	id, email := &catalog.Column{Name: "ID"}, &catalog.Column{Name: "email"}
+	hash := func(c *catalog.Column) *catalog.Table {
+		return &catalog.Table{Placement: catalog.Hash, ShardKey: c, Columns: []*catalog.Column{id, email}}
+	}
+	on := func(shard catalog.ShardID, columns ...*catalog.Column) *catalog.Table {
+		return &catalog.Table{Placement: catalog.Single, Shards: catalog.Only(shard), Columns: columns}
+	}
+	reference := &catalog.Table{Placement: catalog.Reference, Columns: []*catalog.Column{id}}
+	anywhere := &catalog.Table{Placement: catalog.Anywhere, ShardKey: id, Columns: []*catalog.Column{id}}
+	view := &catalog.Table{IsView: true, Columns: []*catalog.Column{id}}
+	const keep = "keep"
+	for _, x := range []struct {
+		name  string
+		was   string
+		table *catalog.Table // nil: not in the catalog
+		rows  bool           // or not known to be empty
+		// incomplete: a shard hasn't told its schema. alone: there is one shard.
+		incomplete, alone bool
+		want              string // the record's change; "" deletes it
+		wrong             string
+	}{
+		{name: "first seen", table: hash(id), rows: true, want: "hash:id"},
+		{name: "first seen, single", table: on(1, id), rows: true, want: "single:s1"},
+		{name: "first seen, reference", table: reference, rows: true, want: "reference"},
+		{name: "first seen, anywhere", table: anywhere, rows: true, want: "anywhere"},
+		{name: "a view", table: view, rows: true, want: keep},
+		{name: "only in the configuration", table: &catalog.Table{}, want: keep},
+		{name: "the same", was: "hash:id", table: hash(id), rows: true, want: keep},
+		{name: "another key", was: "hash:id", table: hash(email), rows: true, want: keep, wrong: "placed by hash of id, the configuration says hash of email; put it back, use placement: anywhere"},
+		{name: "another key, no rows", was: "hash:id", table: hash(email), want: "hash:email"},
+		{name: "another key, one shard", was: "hash:id", table: hash(email), rows: true, alone: true, want: "hash:email"},
+		{name: "a shard that isn't there", was: "single:s1", table: hash(id), rows: true, alone: true, want: keep, wrong: "as single on s1"},
+		{name: "hash to reference", was: "hash:id", table: reference, rows: true, want: keep, wrong: "says reference"},
+		{name: "reference to hash", was: "reference", table: hash(id), rows: true, want: keep, wrong: "as reference, the configuration says hash of id; put it back, or empty"},
+		{name: "single, another shard", was: "single:s0", table: on(1, id), rows: true, want: keep, wrong: "as single on s0, the configuration says single on s1"},
+		{name: "single, another shard that lacks it", was: "single:s0", table: on(1), rows: true, want: keep, wrong: "says single on s1"},
+		{name: "hash to anywhere", was: "hash:id", table: anywhere, rows: true, want: "anywhere"},
+		{name: "single to anywhere", was: "single:s0", table: anywhere, rows: true, want: "anywhere"},
+		{name: "each row many times", was: "reference", table: anywhere, rows: true, want: keep, wrong: "says anywhere"},
+		{name: "anywhere to hash", was: "anywhere", table: hash(id), rows: true, want: keep, wrong: "as anywhere, the configuration says hash of id; put it back, or empty"},
+		{name: "dropped", was: "hash:id", want: ""},
+		{name: "dropped, still in the configuration", was: "hash:id", table: &catalog.Table{}, want: ""},
+		{name: "not told yet", was: "hash:id", incomplete: true, want: keep},
+		{name: "not seen, but there", was: "hash:id", rows: true, want: keep},
+		{name: "became a view", was: "hash:id", table: view, rows: true, want: ""},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			k := storage.TableName{Schema: "shop", Name: "users"}
+			c := &catalog.Catalog{Shards: []catalog.Shard{{ID: 0, Name: "s0"}, {ID: 1, Name: "s1"}}, Schemas: map[string]*catalog.Schema{}}
+			if x.alone {
+				c.Shards = c.Shards[:1]
+			}
+			if x.table != nil {
+				c.Schemas["shop"] = &catalog.Schema{Name: "shop", Tables: map[string]*catalog.Table{"users": x.table}}
+			}
+			records, want := map[storage.TableName]string{}, map[storage.TableName]string{}
+			if x.was != "" {
+				records[k] = x.was
+			}
+			if x.want != keep {
+				want[k] = x.want
+			}
+			changes, wrong := comparePlacements(c, !x.incomplete, records, func(storage.TableName) error {
+				if x.rows {
+					return errors.New("it has rows")
+				}
+				return nil
+			})
+			if !maps.Equal(changes, want) {
+				t.Errorf("changes %v, want %v", changes, want)
+			}
+			text := ""
+			if err := errors.Join(wrong...); err != nil {
+				text = err.Error()
+			}
+			if (x.wrong == "") != (text == "") || !strings.Contains(text, x.wrong) {
+				t.Errorf("error %q, want %q", text, x.wrong)
+			}
+		})
+	}
+}

@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/indexer"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy"
+	"github.com/shunt-sql/shunt/proxy/schema"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// serve runs the proxy until ctx ends, then drains and stops it. ready is
+// called once, when both ports accept connections, with their addresses.
+//
+// What depends on what, and so the order of starting (stopping is the reverse):
+//
+//	store -> pools -> directory (catalog) -> indexer -> proxy -> listeners
+func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string)) (err error) {
+	// The ports first: a port in use should be told before the store is opened
+	// and shards are asked.
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for clients (listen: %s): %w", cfg.Listen, err)
+	}
+	defer listener.Close()
+	var httpListener net.Listener
+	if cfg.HTTP != "" {
+		if httpListener, err = net.Listen("tcp", cfg.HTTP); err != nil {
+			return fmt.Errorf("listen for HTTP (http: %s): %w", cfg.HTTP, err)
+		}
+		defer httpListener.Close()
+	}
+
+	store, err := storage.Open(storage.Options{Dir: cfg.DataDir, MinFree: cfg.MinFreeDisk, Logger: log})
+	if err != nil {
+		return fmt.Errorf("open index store (data_dir: %s): %w", cfg.DataDir, err)
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+
+	layout, err := shardLayout(cfg, store)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	pools := map[catalog.ShardID]*shard.Pool{}
+	for i, sh := range cfg.Shards {
+		pools[layout.shards[i].ID] = shard.New(shardConfig(sh), shard.Options{Max: cfg.ShardConnections, Logger: log})
+	}
+	grace := 10 * time.Second // for statements under way
+	defer func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		for _, p := range pools {
+			_ = p.Close(stop)
+		}
+	}()
+
+	openSchema := func(ctx context.Context, id catalog.ShardID) (schema.Querier, func(), error) {
+		return openSchema(ctx, pools[id])
+	}
+	directory := proxy.NewDirectory(proxy.DirectoryOptions{
+		Shards: layout.shards, Slots: layout.slots, Placements: placements(cfg),
+		Open: openSchema, Check: placementCheck{store, openSchema, log}.check,
+		Indexes: func() []schema.IndexDef { return indexDefs(store) },
+		Logger:  log,
+	})
+	if err := firstRefresh(ctx, directory, log); err != nil {
+		return err
+	}
+
+	x := indexer.New(indexer.Options{
+		Store: store, Shards: dedicated{cfg, layout}, Catalog: directory.Catalog,
+		Publish: func(context.Context) error { return directory.Republish() },
+		Workers: cfg.Maintenance.Workers, Delay: cfg.Maintenance.Delay, ScanDuty: cfg.Maintenance.ScanDuty,
+		ReconcileEvery: cfg.Maintenance.ReconcileEvery, Audit: cfg.Maintenance.Audit,
+		Logger: log, Metrics: indexerMetrics(registry, directory),
+	})
+	if err := x.Start(ctx); err != nil {
+		return fmt.Errorf("start the indexer: %w", err)
+	}
+	defer x.Close()
+	registry.MustRegister(&storeCollector{store: store, directory: directory}, &poolCollector{pools: pools})
+
+	index := virtualIndexes{indexer: x, store: store, directory: directory}
+	if err := configuredIndexes(ctx, cfg, directory, index, log); err != nil {
+		return err
+	}
+	options := proxy.Options{
+		Users: users(cfg), MaxConnections: cfg.MaxConnections, Directory: directory, Pools: pools,
+		Index: index, Admin: index, Logger: log, Metrics: registry,
+	}
+	if cfg.TLS != nil {
+		cert, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
+		if err != nil {
+			return fmt.Errorf("load certificate (tls): %w", err)
+		}
+		options.TLS, options.RequireTLS = &tls.Config{Certificates: []tls.Certificate{cert}}, cfg.TLS.Required
+	}
+	p := proxy.New(options)
+
+	// Sessions outlive ctx until they are drained.
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stopServing()
+	httpAddr := ""
+	if httpListener != nil {
+		httpAddr = httpListener.Addr().String()
+		server := &http.Server{Handler: p.Handler(registry), ReadHeaderTimeout: 10 * time.Second}
+		wg.Go(func() {
+			if err := server.Serve(httpListener); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("HTTP server ended", "error", err)
+			}
+		})
+		defer server.Close()
+	}
+	wg.Go(func() { directory.Run(serving) })
+	wg.Go(func() { reloads(serving, cfg, p, directory, index, log) })
+	served := make(chan error, 1)
+	wg.Go(func() { served <- p.Serve(serving, listener) })
+	if ready != nil {
+		ready(listener.Addr().String(), httpAddr)
+	}
+	defer listener.Close() // before wg.Wait
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	// Whoever connects from now on is to reach the next process.
+	listener.Close()
+	log.Info("stopping: waiting for open transactions", "at_most", cfg.DrainTimeout)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
+	defer cancel()
+	if err := p.Drain(drain); err != nil {
+		log.Warn("stopping", "error", err)
+		// They had their time: a shard that hangs must not hold up the end.
+		grace = time.Second
+	}
+	return nil
+}
+
+// layout is the shards' numbers and who owns which slot.
+type layout struct {
+	shards []catalog.Shard
+	slots  [catalog.Slots]catalog.ShardID
+}
+
+// shardLayout gives shards their persistent numbers, and reads the slot map, or
+// makes and keeps one when the store has none.
+func shardLayout(cfg *config.Config, store *storage.Store) (layout, error) {
+	var l layout
+	names := map[catalog.ShardID]string{}
+	for _, sh := range cfg.Shards {
+		id, err := store.ShardID(sh.Name)
+		if err != nil {
+			return l, fmt.Errorf("number shard %s: %w", sh.Name, err)
+		}
+		l.shards = append(l.shards, catalog.Shard{ID: catalog.ShardID(id), Name: sh.Name})
+		names[catalog.ShardID(id)] = sh.Name
+	}
+	kept, err := store.SlotMap()
+	if err != nil {
+		return l, fmt.Errorf("read slot map: %w", err)
+	}
+	if kept == nil {
+		kept = make([]byte, catalog.Slots)
+		for i := range kept {
+			kept[i] = byte(l.shards[i*len(l.shards)/catalog.Slots].ID)
+		}
+		if err := store.SetSlotMap(kept); err != nil {
+			return l, fmt.Errorf("write slot map: %w", err)
+		}
+	}
+	missing := map[byte]bool{}
+	for i, id := range kept {
+		l.slots[i] = catalog.ShardID(id)
+		if names[catalog.ShardID(id)] == "" {
+			missing[id] = true
+		}
+	}
+	if len(missing) > 0 {
+		var gone []string
+		for name, id := range store.Shards() {
+			if missing[byte(id)] {
+				gone = append(gone, name)
+			}
+		}
+		return l, fmt.Errorf("the configuration lacks shards that own rows: %s; put them back (rows are placed by the slot map in data_dir, made with these shards)", strings.Join(gone, ", "))
+	}
+	return l, nil
+}
+
+func users(cfg *config.Config) map[string]string {
+	out := map[string]string{}
+	for _, u := range cfg.Users {
+		out[u.Name] = u.Password
+	}
+	return out
+}
+
+func placements(cfg *config.Config) schema.Placements {
+	convert := func(t config.Table) schema.TablePlacement {
+		return schema.TablePlacement{Placement: t.Placement, ShardKey: t.ShardKey, Shard: t.Shard}
+	}
+	out := schema.Placements{}
+	for _, s := range cfg.Schemas {
+		sp := schema.SchemaPlacement{Default: convert(s.Default), Tables: map[string]schema.TablePlacement{}}
+		for _, t := range s.Tables {
+			sp.Tables[t.Name] = convert(t)
+		}
+		out[s.Name] = sp
+	}
+	return out
+}
+
+func shardConfig(sh config.Shard) shard.Config {
+	return shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password}
+}
+
+// firstRefresh waits for the first shard to answer: a proxy that is started
+// together with its shards should not fail for being the faster.
+func firstRefresh(ctx context.Context, d *proxy.Directory, log *slog.Logger) error {
+	for {
+		err := d.Refresh(ctx)
+		if err == nil {
+			return nil
+		}
+		if !strings.Contains(err.Error(), "no shard answers") {
+			return err
+		}
+		log.Warn("waiting for a shard", "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// configuredIndexes makes the indexes of the configuration that are missing. A
+// table that isn't there yet is told, not an error: it may be made later.
+func configuredIndexes(ctx context.Context, cfg *config.Config, d *proxy.Directory, index virtualIndexes, log *slog.Logger) error {
+	for _, ix := range cfg.Indexes {
+		t := d.Catalog().Table(ix.Schema, ix.Table)
+		if t == nil || len(t.Columns) == 0 {
+			log.Warn("virtual index not made: its table doesn't exist yet; CREATE VIRTUAL INDEX makes it later", "index", ix.Name, "table", ix.Schema+"."+ix.Table)
+			continue
+		}
+		if t.Index(ix.Name) != nil {
+			continue
+		}
+		if err := index.CreateIndex(ctx, t, ix.Name, ix.Columns, ix.Partitions); err != nil {
+			return fmt.Errorf("indexes: %s: %w", ix.Name, err)
+		}
+	}
+	return nil
+}
+
+// openSchema borrows a connection for information_schema.
+func openSchema(ctx context.Context, p *shard.Pool) (schema.Querier, func(), error) {
+	conn, err := p.Get(ctx, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	if conn.State != "" {
+		if err := conn.Reset(ctx); err != nil {
+			p.Put(conn)
+			return nil, nil, err
+		}
+	}
+	return querier{conn}, func() { p.Put(conn) }, nil
+}
+
+type querier struct{ conn *shard.Conn }
+
+func (q querier) Rows(ctx context.Context, sql string) ([][][]byte, error) {
+	res, err := q.conn.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	return res.Rows, nil
+}
+
+// dedicated opens connections for maintenance, outside of the pools: a scan
+// must not take a connection from a query.
+type dedicated struct {
+	cfg    *config.Config
+	layout layout
+}
+
+func (d dedicated) Open(ctx context.Context, id catalog.ShardID) (indexer.Conn, error) {
+	for i, sh := range d.layout.shards {
+		if sh.ID == id {
+			conn, err := shard.Dial(ctx, shardConfig(d.cfg.Shards[i]), false)
+			if err != nil {
+				return nil, err
+			}
+			return maintenanceConn{conn}, nil
+		}
+	}
+	return nil, fmt.Errorf("no shard has number %d", id)
+}
+
+type maintenanceConn struct{ *shard.Conn }
+
+func (c maintenanceConn) Exec(ctx context.Context, sql string) error {
+	_, err := c.Conn.Exec(ctx, sql)
+	return err
+}
+
+func (c maintenanceConn) Stream(ctx context.Context, sql string, fn func(row [][]byte) error) error {
+	_, err := c.Conn.Stream(ctx, sql, fn)
+	return err
+}
