@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// binary is the built shunt.
+var binary string
+
+// race says that it is built with the race detector, which takes several times
+// the memory.
+var race = os.Getenv("SHUNT_E2E_RACE") != ""
+
+// shardPassword is the password of the account root on the shared servers.
+const shardPassword = "shard secret"
+
+// serverArgs: no shard sees a deadlock over several shards, so a short timeout
+// ends it.
+var serverArgs = []string{"--innodb-lock-wait-timeout=5"}
+
+// flavour is one kind of server, and the servers that all tests share.
+type flavour struct {
+	name  throwaway.Flavour
+	start func() (*throwaway.Set, error)
+}
+
+var flavours []*flavour
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "shunt-e2e-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "shunt")
+		args := []string{"build", "-o", binary}
+		if race {
+			args = append(args, "-race")
+		}
+		if out, err := exec.Command("go", append(args, "../cmd/shunt")...).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build shunt: %v\n%s", err, out)
+			return 1
+		}
+		names := os.Getenv("SHUNT_E2E_FLAVOURS")
+		if names == "" {
+			names = "mysql,mariadb"
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			f := newFlavour(throwaway.Flavour(name))
+			flavours = append(flavours, f)
+			defer func() {
+				if set, err := f.start(); err == nil {
+					set.Stop()
+				}
+			}()
+		}
+		return m.Run()
+	}())
+}
+
+func newFlavour(name throwaway.Flavour) *flavour {
+	return &flavour{name: name, start: sync.OnceValues(func() (*throwaway.Set, error) {
+		ctx := context.Background()
+		src, err := throwaway.Find(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(os.Stderr, "e2e: %s\n", src)
+		return throwaway.Start(ctx, src, throwaway.Options{Servers: 4, Password: shardPassword, Args: serverArgs})
+	})}
+}
+
+// servers are the flavour's shared ones.
+func (f *flavour) servers(t *testing.T) []*throwaway.Server {
+	t.Helper()
+	set, err := f.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Servers[:4]
+}
+
+// own starts servers for this test alone, which it may stop.
+func (f *flavour) own(t *testing.T, n int) []*throwaway.Server {
+	t.Helper()
+	src, err := throwaway.Find(t.Context(), f.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := throwaway.Start(t.Context(), src, throwaway.Options{Servers: n, Password: shardPassword, Args: serverArgs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(set.Stop)
+	return set.Servers
+}
+
+// eachFlavour runs a test on every kind of server, in parallel.
+func eachFlavour(t *testing.T, test func(t *testing.T, f *flavour)) {
+	t.Helper()
+	t.Parallel()
+	for _, f := range flavours {
+		t.Run(string(f.name), func(t *testing.T) {
+			t.Parallel()
+			test(t, f)
+		})
+	}
+}
+
+var schemaCounter atomic.Int64
+
+// newSchemaName is a name that no other test uses.
+func newSchemaName(t *testing.T) string {
+	base, _, _ := strings.Cut(strings.TrimPrefix(t.Name(), "Test"), "/")
+	base = regexp.MustCompile(`[^A-Za-z0-9]`).ReplaceAllString(base, "")
+	return fmt.Sprintf("e2e_%s_%d", strings.ToLower(base[:min(len(base), 30)]), schemaCounter.Add(1))
+}
+
+// open makes a pool of connections; params are the driver's own.
+func open(t *testing.T, addr, user, password, schema string, change ...func(*mysql.Config)) *sql.DB {
+	t.Helper()
+	c := mysql.NewConfig()
+	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", addr, user, password, schema
+	c.Timeout = 10 * time.Second
+	c.Logger = &mysql.NopLogger{}
+	for _, f := range change {
+		f(c)
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// onShard connects to a server itself, around Shunt.
+func onShard(t *testing.T, s *throwaway.Server, schema string) *sql.DB {
+	t.Helper()
+	return open(t, s.Addr(), s.User, s.Password, schema)
+}
+
+// queryer is a *sql.DB, *sql.Conn or *sql.Tx.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// row is one row by column name; NULL is "NULL".
+type row map[string]string
+
+// rowsOf runs a query and reads the whole answer.
+func rowsOf(ctx context.Context, q queryer, query string, args ...any) ([]row, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	var all []row
+	cells := make([]sql.NullString, len(names))
+	into := make([]any, len(names))
+	for i := range cells {
+		into[i] = &cells[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		r := row{}
+		for i, c := range cells {
+			r[names[i]] = c.String
+			if !c.Valid {
+				r[names[i]] = "NULL"
+			}
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+func mustRows(t *testing.T, q queryer, query string, args ...any) []row {
+	t.Helper()
+	rows, err := rowsOf(t.Context(), q, query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return rows
+}
+
+func mustExec(t *testing.T, q queryer, query string, args ...any) sql.Result {
+	t.Helper()
+	r, err := q.ExecContext(t.Context(), query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return r
+}
+
+func affected(t *testing.T, r sql.Result) int64 {
+	t.Helper()
+	n, err := r.RowsAffected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// flat gives the rows' cells, columns in the named order, sorted: "1 ada".
+func flat(rows []row, columns ...string) []string {
+	lines := make([]string, 0, len(rows))
+	for _, r := range rows {
+		cells := make([]string, len(columns))
+		for i, c := range columns {
+			cells[i] = r[c]
+		}
+		lines = append(lines, strings.Join(cells, " "))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// want compares a query's answer, in any order, with lines of its columns.
+func want(t *testing.T, q queryer, query string, columns string, lines ...string) {
+	t.Helper()
+	got := flat(mustRows(t, q, query), strings.Fields(columns)...)
+	slices.Sort(lines)
+	if !slices.Equal(got, lines) {
+		t.Errorf("%s\n got %q\nwant %q", query, got, lines)
+	}
+}
+
+// route is what EXPLAIN ROUTE says.
+type route struct {
+	plan, access, reason string
+	shards               []string
+}
+
+func routeOf(t *testing.T, q queryer, statement string) route {
+	t.Helper()
+	var r route
+	for _, x := range mustRows(t, q, "EXPLAIN ROUTE "+statement) {
+		r.plan, r.access, r.reason = x["Plan"], x["Access"], x["Reason"]
+		for _, s := range strings.FieldsFunc(x["Shards"], func(c rune) bool { return c == ',' || c == ' ' }) {
+			if !slices.Contains(r.shards, s) {
+				r.shards = append(r.shards, s)
+			}
+		}
+	}
+	return r
+}
+
+// wantRoute checks the number of shards and the way they were found.
+func wantRoute(t *testing.T, q queryer, statement string, shards int, access string) {
+	t.Helper()
+	if r := routeOf(t, q, statement); len(r.shards) != shards || r.access != access {
+		t.Errorf("EXPLAIN ROUTE %s\n got %+v\nwant %d shards by %s", statement, r, shards, access)
+	}
+}
+
+// wantError checks a server error's code; text, if not empty, is part of it.
+func wantError(t *testing.T, err error, code uint16, text string) {
+	t.Helper()
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		t.Errorf("got %v, want error %d", err, code)
+		return
+	}
+	if e.Number != code || !strings.Contains(e.Message, text) {
+		t.Errorf("got error %d %q, want %d with %q", e.Number, e.Message, code, text)
+	}
+}
+
+// eventually waits for a condition. It fails the test after the limit.
+func eventually(t *testing.T, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	eventuallyEach(t, limit, 20*time.Millisecond, what, condition)
+}
+
+// eventuallyEach is eventually for a condition that is costly to ask for.
+func eventuallyEach(t *testing.T, limit, pause time.Duration, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within %s: %s", limit, what)
+		case <-tick.C:
+		}
+	}
+}

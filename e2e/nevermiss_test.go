@@ -1,0 +1,519 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// The never-miss test: writers of every kind and readers by virtual index
+// beside each other, with kill -9 of the proxy in between. No read may lack a
+// row whose write was acknowledged before it began.
+const (
+	writers = 8
+	readers = 8
+	// Each writer owns this many row ids and emails, so that it alone knows
+	// what its rows hold.
+	idsPerWriter    = 120
+	emailsPerWriter = 40
+	tenantsPerOwner = 5
+)
+
+var cities = []string{"Rome", "Oslo", "nowhere", "Lima", "Kyiv"}
+
+// stored is what a row holds.
+type stored struct {
+	present bool
+	tenant  int
+	// email "" stands for NULL.
+	email, city string
+}
+
+// cell is one row id in a writer's ledger.
+type cell struct {
+	stored
+	// version rises with each change and each beginning of one.
+	version int
+	// pending: a statement that may change the row is on its way, or nobody
+	// knows what became of one.
+	pending bool
+}
+
+// ledger is what a writer knows of its rows: the oracle.
+type ledger struct {
+	mu    sync.Mutex
+	cells map[int]cell
+}
+
+// begin notes that a statement will be sent that may change the rows.
+func (l *ledger) begin(ids ...int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		c := l.cells[id]
+		c.pending = true
+		c.version++
+		l.cells[id] = c
+	}
+}
+
+// settle notes what the rows hold after an acknowledgement.
+func (l *ledger) settle(rows map[int]stored) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, s := range rows {
+		l.cells[id] = cell{stored: s, version: l.cells[id].version + 1}
+	}
+}
+
+func (l *ledger) view() map[int]cell {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.cells)
+}
+
+// compare judges the ids that a read returned, given the ledger before it
+// began and after it ended. Rows that changed meanwhile, or may have, say
+// nothing.
+func compare(before, after map[int]cell, matches func(id int, s stored) bool, got map[int]bool) (missed, wrong []int) {
+	for id, b := range before {
+		if a := after[id]; b.pending || a.pending || a.version != b.version {
+			continue
+		}
+		switch expected := b.present && matches(id, b.stored); {
+		case expected && !got[id]:
+			missed = append(missed, id)
+		case !expected && got[id]:
+			wrong = append(wrong, id)
+		}
+	}
+	return missed, wrong
+}
+
+// contest is one run of the test.
+type contest struct {
+	t       *testing.T
+	p       *process
+	db      *sql.DB
+	account string
+	ledgers [writers]*ledger
+
+	// shards are connections around Shunt.
+	shards []*sql.DB
+	// tolerated are further error codes that what the test does explains.
+	tolerated []uint16
+	// still is held by a writer for each of its changes, and to keep all of
+	// them still.
+	still sync.RWMutex
+
+	mu sync.Mutex
+	// up is closed when the proxy serves again after the last kill, settled
+	// when the killed one's last statement is over on the shards too.
+	up, settled chan struct{}
+
+	reads, writes, transactions, kills atomic.Int64
+	failures                           atomic.Int64
+}
+
+const contestMaintenance = "{delay: 50ms, scan_duty: 0.5, reconcile_every: 5s, workers: 2, audit: 0.2}"
+
+func TestNeverMiss(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		duration := 20 * time.Second
+		killEvery := 5 * time.Second
+		if s := os.Getenv("SHUNT_NEVERMISS"); s != "" {
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			duration, killEvery = d, min(20*time.Second, max(d/4, 5*time.Second))
+		} else if testing.Short() {
+			duration = 8 * time.Second
+		}
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d, %s, %d writers, %d readers, kill -9 each %s", seed, duration, writers, readers, killEvery)
+
+		// An account of its own on the shards tells this proxy's sessions there.
+		n := &contest{t: t, account: fmt.Sprintf("nm%d", schemaCounter.Add(1))}
+		for _, s := range f.servers(t) {
+			db := onShard(t, s, "")
+			mustExec(t, db, fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pw'", n.account))
+			mustExec(t, db, fmt.Sprintf("GRANT ALL ON *.* TO '%s'@'%%'", n.account))
+			t.Cleanup(func() {
+				db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", s.User, s.Password, s.Addr()))
+				if err == nil {
+					_, _ = db.ExecContext(context.Background(), "DROP USER '"+n.account+"'@'%'") // the servers go anyway
+					db.Close()
+				}
+			})
+		}
+		n.p = start(t, f, setup{
+			tables: []string{"people: {shard_key: tenant}", "templates: {shard_key: tenant}"},
+			user:   n.account, password: "pw",
+			maintenance: contestMaintenance,
+		})
+		n.prepare()
+		n.run(seed, duration, killEvery, n.restart)
+		n.verify()
+		t.Logf("%d reads, %d writes, %d transactions, %d kills", n.reads.Load(), n.writes.Load(), n.transactions.Load(), n.kills.Load())
+	})
+}
+
+func (n *contest) prepare() {
+	n.db = n.p.db(func(c *mysql.Config) { c.ReadTimeout = 30 * time.Second })
+	n.db.SetMaxIdleConns(writers + readers)
+	for _, s := range n.p.servers {
+		n.shards = append(n.shards, onShard(n.t, s, ""))
+	}
+	mustExec(n.t, n.db, `CREATE TABLE people (tenant BIGINT NOT NULL, id BIGINT NOT NULL, email VARCHAR(80),
+		city VARCHAR(40) NOT NULL DEFAULT 'nowhere', n INT NOT NULL DEFAULT 0, PRIMARY KEY (tenant, id), KEY (email), KEY (city, email), KEY (id))`)
+	mustExec(n.t, n.db, "CREATE TABLE templates (tenant BIGINT NOT NULL, id BIGINT NOT NULL, email VARCHAR(80), city VARCHAR(40) NOT NULL, PRIMARY KEY (tenant, id))")
+	var b strings.Builder
+	for w := range writers {
+		n.ledgers[w] = &ledger{cells: map[int]cell{}}
+		for id := w * idsPerWriter; id < (w+1)*idsPerWriter; id++ {
+			n.ledgers[w].cells[id] = cell{}
+		}
+		for k := range tenantsPerOwner {
+			tenant := w*tenantsPerOwner + k
+			for e := range emailsPerWriter {
+				if b.Len() > 0 {
+					b.WriteByte(',')
+				}
+				fmt.Fprintf(&b, "(%d,%d,'%s','%s')", tenant, e, email(w, e), cities[e%len(cities)])
+			}
+		}
+	}
+	mustExec(n.t, n.db, "INSERT INTO templates (tenant, id, email, city) VALUES "+b.String())
+	n.p.createIndex(n.db, "idx_email", "people (email)")
+	n.p.createIndex(n.db, "idx_city_email", "people (city, email) PARTITIONS 3")
+	n.p.createIndex(n.db, "idx_id", "people (id)")
+}
+
+// email is the e-th email of a writer.
+func email(w, e int) string { return fmt.Sprintf("w%d-e%d@x", w, e) }
+
+// run lets writers and readers work for a time, and disturbs them.
+func (n *contest) run(seed uint64, duration, disturbEvery time.Duration, disturb func()) {
+	ctx, cancel := context.WithTimeout(n.t.Context(), duration)
+	defer cancel()
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			(&writer{contest: n, w: w, l: n.ledgers[w], rnd: rand.New(rand.NewPCG(seed, uint64(w)))}).run(ctx)
+		})
+	}
+	for r := range readers {
+		wg.Go(func() { n.read(ctx, rand.New(rand.NewPCG(seed, uint64(1000+r)))) })
+	}
+	tick := time.NewTicker(disturbEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			wg.Wait()
+			return
+		case <-tick.C:
+			disturb()
+		}
+	}
+}
+
+// restart kills the proxy, starts it again on its store at once, and tells when
+// the killed one's last statement is over: until then a write whose outcome
+// nobody knows may still be done.
+func (n *contest) restart() {
+	up, settled := make(chan struct{}), make(chan struct{})
+	n.mu.Lock()
+	n.up, n.settled = up, settled
+	n.mu.Unlock()
+	n.p.kill()
+	n.kills.Add(1)
+	old := make([]map[string]bool, len(n.shards))
+	for i := range n.shards {
+		old[i] = n.sessions(i)
+	}
+	if err := n.p.launch(); err != nil {
+		n.fail("restart: %v", err)
+	}
+	close(up)
+	for i := range n.shards {
+		eventually(n.t, time.Minute, "the shards notice that the proxy was killed", func() bool {
+			for id := range n.sessions(i) {
+				if old[i][id] {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	close(settled)
+}
+
+// sessions are the ids of the proxy's connections on a shard.
+func (n *contest) sessions(shard int) map[string]bool {
+	rows, err := rowsOf(context.Background(), n.shards[shard], "SELECT id FROM information_schema.processlist WHERE user = '"+n.account+"'")
+	if err != nil {
+		n.fail("list sessions of s%d: %v", shard, err)
+	}
+	ids := map[string]bool{}
+	for _, r := range rows {
+		ids[r["id"]] = true
+	}
+	return ids
+}
+
+// awaitUp waits until a proxy that is being killed serves again, awaitSettled
+// until what it left on the shards is over, too.
+func (n *contest) awaitUp() { await(n, func() chan struct{} { return n.up }) }
+
+func (n *contest) awaitSettled() { await(n, func() chan struct{} { return n.settled }) }
+
+func await(n *contest, which func() chan struct{}) {
+	n.mu.Lock()
+	c := which()
+	n.mu.Unlock()
+	if c != nil {
+		<-c
+	}
+}
+
+func (n *contest) fail(format string, args ...any) {
+	if n.failures.Add(1) <= 20 {
+		n.t.Errorf(format, args...)
+	}
+}
+
+// direct reads rows on the shards themselves: id -> what it holds, where.
+func (n *contest) direct(ids ...int) (map[int]stored, map[int]string) {
+	rows, at := map[int]stored{}, map[int]string{}
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
+	query := "SELECT tenant, id, COALESCE(email, '') AS email, city FROM " + n.p.schema + ".people"
+	if len(ids) > 0 {
+		query += " WHERE id IN (" + list + ")"
+	}
+	for i, db := range n.shards {
+		answer, err := rowsOf(context.Background(), db, query)
+		for noTable(err) {
+			// It is being renamed, and comes back.
+			answer, err = rowsOf(context.Background(), db, query)
+		}
+		if err != nil {
+			n.fail("read shard s%d: %v", i, err)
+		}
+		for _, r := range answer {
+			var id, tenant int
+			if _, err := fmt.Sscan(r["id"]+" "+r["tenant"], &id, &tenant); err != nil {
+				n.fail("read shard s%d: %v", i, err)
+			}
+			if _, twice := rows[id]; twice {
+				n.fail("row %d is there twice, on %s and s%d", id, at[id], i)
+			}
+			rows[id] = stored{true, tenant, r["email"], r["city"]}
+			at[id] = fmt.Sprintf("s%d", i)
+		}
+	}
+	return rows, at
+}
+
+func noTable(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && e.Number == 1146
+}
+
+// connectionLost tells a lost connection, after which nobody knows what became
+// of the statement, from an answer of the server.
+func connectionLost(err error) bool {
+	var e *mysql.MySQLError
+	return err != nil && !errors.As(err, &e)
+}
+
+// read is one reader.
+func (n *contest) read(ctx context.Context, rnd *rand.Rand) {
+	for ctx.Err() == nil {
+		w := rnd.IntN(writers)
+		e, e2 := email(w, rnd.IntN(emailsPerWriter)), email(w, rnd.IntN(emailsPerWriter))
+		city := cities[rnd.IntN(len(cities))]
+		id := w*idsPerWriter + rnd.IntN(idsPerWriter)
+		var query string
+		var args []any
+		var matches func(int, stored) bool
+		switch rnd.IntN(8) {
+		case 0, 1:
+			query, args = "SELECT id FROM people WHERE email = ?", []any{e}
+			matches = func(_ int, s stored) bool { return s.email == e }
+		case 2:
+			query = fmt.Sprintf("SELECT id FROM people WHERE email = '%s'", e)
+			matches = func(_ int, s stored) bool { return s.email == e }
+		case 3:
+			query = fmt.Sprintf("SELECT id FROM people WHERE email IN ('%s', '%s')", e, e2)
+			matches = func(_ int, s stored) bool { return s.email == e || s.email == e2 }
+		case 4:
+			query = fmt.Sprintf("SELECT id FROM people WHERE city = '%s' AND email = '%s'", city, e)
+			matches = func(_ int, s stored) bool { return s.email == e && s.city == city }
+		case 5:
+			query, args = "SELECT id FROM people WHERE id = ?", []any{id}
+			matches = func(i int, _ stored) bool { return i == id }
+		case 6:
+			query = fmt.Sprintf("SELECT id FROM people WHERE email LIKE 'w%d-e1%%'", w)
+			prefix := fmt.Sprintf("w%d-e1", w)
+			matches = func(_ int, s stored) bool { return strings.HasPrefix(s.email, prefix) }
+		case 7:
+			n.readSnapshot(ctx, rnd, w)
+			continue
+		}
+		before := n.ledgers[w].view()
+		rows, err := rowsOf(ctx, n.db, query, args...)
+		if err != nil {
+			n.readFailed(ctx, query, err)
+			continue
+		}
+		after := n.ledgers[w].view()
+		n.reads.Add(1)
+		got := map[int]bool{}
+		for _, r := range rows {
+			var id int
+			if _, err := fmt.Sscan(r["id"], &id); err != nil {
+				n.fail("%s: %v", query, err)
+			}
+			// A row that is deleted and comes back on another shard while
+			// both are read may be seen on each: a read over several shards
+			// is no snapshot of all. One that nobody touched can't.
+			b, a := before[id], after[id]
+			if got[id] && !b.pending && !a.pending && a.version == b.version {
+				n.fail("%s %v: row %d comes twice", query, args, id)
+			}
+			got[id] = true
+		}
+		missed, wrong := compare(before, after, matches, got)
+		if len(missed)+len(wrong) > 0 {
+			n.report(query, args, before, missed, wrong)
+		}
+	}
+}
+
+// report says all that helps to understand a miss.
+func (n *contest) report(query string, args []any, before map[int]cell, missed, wrong []int) {
+	var b strings.Builder
+	rows, at := n.direct(append(missed, wrong...)...)
+	for _, id := range missed {
+		fmt.Fprintf(&b, "\n  missed %d: known %+v; on the shards now: %+v at %s", id, before[id].stored, rows[id], at[id])
+	}
+	for _, id := range wrong {
+		fmt.Fprintf(&b, "\n  wrong %d: known %+v; on the shards now: %+v at %s", id, before[id].stored, rows[id], at[id])
+	}
+	if explained, err := rowsOf(context.Background(), n.db, "EXPLAIN ROUTE "+query, args...); err == nil {
+		fmt.Fprintf(&b, "\n  route now: %v", explained)
+	}
+	n.fail("%s %v%s", query, args, b.String())
+}
+
+// explained tells errors that a kill or a lock conflict explains: a proxy that
+// drains (1053), a shard's connection lost in the same moment (2013), and what
+// the test has named.
+func (n *contest) explained(e *mysql.MySQLError) bool {
+	return slices.Contains([]uint16{1053, 1205, 1213, 2013, 1020}, e.Number) || slices.Contains(n.tolerated, e.Number)
+}
+
+// readFailed ignores what a kill explains.
+func (n *contest) readFailed(ctx context.Context, query string, err error) {
+	var e *mysql.MySQLError
+	if ctx.Err() == nil && errors.As(err, &e) && !n.explained(e) {
+		n.fail("%s: %v", query, err)
+	}
+	if connectionLost(err) {
+		n.awaitUp()
+	}
+}
+
+// readSnapshot reads by index inside of a transaction whose snapshot is older
+// than the rows' newest state: what it saw once it must find again.
+func (n *contest) readSnapshot(ctx context.Context, rnd *rand.Rand, w int) {
+	tx, err := n.db.BeginTx(ctx, nil) // REPEATABLE READ unless said otherwise
+	if err != nil {
+		n.readFailed(ctx, "BEGIN", err)
+		return
+	}
+	defer func() { _ = tx.Rollback() }() // read only
+	tenant := w*tenantsPerOwner + rnd.IntN(tenantsPerOwner)
+	query := fmt.Sprintf("SELECT id, email FROM people WHERE tenant = %d AND email IS NOT NULL", tenant)
+	first, err := rowsOf(ctx, tx, query)
+	if err != nil {
+		n.readFailed(ctx, query, err)
+		return
+	}
+	for _, r := range first {
+		query := fmt.Sprintf("SELECT id FROM people WHERE email = '%s'", r["email"])
+		again, err := rowsOf(ctx, tx, query)
+		if err != nil {
+			n.readFailed(ctx, query, err)
+			return
+		}
+		n.reads.Add(1)
+		if !slices.ContainsFunc(again, func(x row) bool { return x["id"] == r["id"] }) {
+			n.fail("in a snapshot: row %s of tenant %d had email %s, but %s finds %v", r["id"], tenant, r["email"], query, again)
+		}
+	}
+}
+
+// verify compares everything once the writers have stopped.
+func (n *contest) verify() {
+	t := n.t
+	known := map[int]cell{}
+	for _, l := range n.ledgers {
+		maps.Copy(known, l.view())
+	}
+	rows, at := n.direct()
+	for id, c := range known {
+		if c.pending {
+			t.Errorf("row %d is still pending", id)
+		}
+		if got := rows[id]; got != c.stored {
+			t.Errorf("row %d: known %+v, on the shards %+v at %s", id, c.stored, got, at[id])
+		}
+	}
+	if n.reads.Load() == 0 || n.writes.Load() == 0 || n.transactions.Load() == 0 {
+		t.Errorf("%d reads, %d writes, %d transactions: the test did not work", n.reads.Load(), n.writes.Load(), n.transactions.Load())
+	}
+	// Every email by index, against what the shards hold.
+	byEmail := map[string][]string{}
+	for id, s := range rows {
+		byEmail[s.email] = append(byEmail[s.email], fmt.Sprint(id))
+	}
+	for w := range writers {
+		for e := range emailsPerWriter {
+			want(t, n.db, fmt.Sprintf("SELECT id FROM people WHERE email = '%s'", email(w, e)), "id", byEmail[email(w, e)]...)
+		}
+	}
+	for _, index := range []string{"idx_email", "idx_city_email", "idx_id"} {
+		check := func() (missing, stale int) {
+			for _, r := range mustRows(t, n.db, "CHECK VIRTUAL INDEX "+index+" ON people") {
+				var m, s int
+				if _, err := fmt.Sscan(r["Missing"]+" "+r["Stale"], &m, &s); err != nil {
+					t.Fatal(err)
+				}
+				missing, stale = missing+m, stale+s
+			}
+			return missing, stale
+		}
+		if missing, _ := check(); missing != 0 {
+			t.Errorf("%s: %d missing entries", index, missing)
+		}
+		eventuallyEach(t, time.Minute, time.Second, "all stale entries of "+index+" are gone", func() bool {
+			_, stale := check()
+			return stale == 0
+		})
+	}
+}

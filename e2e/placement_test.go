@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestShardKeyChanged: rows are not looked for where a changed configuration
+// would have placed them.
+func TestShardKeyChanged(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"users: {shard_key: a}"}})
+		configure := func(placement string) {
+			t.Helper()
+			text, err := os.ReadFile(p.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := strings.Index(string(text), "users: {s")
+			if from < 0 {
+				from = strings.Index(string(text), "users: {p")
+			}
+			to := from + strings.Index(string(text[from:]), "\n")
+			if err := os.WriteFile(p.config, []byte(string(text[:from])+"users: {"+placement+"}"+string(text[to:])), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reload := func(placement, told string) {
+			t.Helper()
+			configure(placement)
+			before := strings.Count(p.log.String(), told)
+			p.signal(syscall.SIGHUP)
+			eventually(t, oneMinute, told, func() bool { return strings.Count(p.log.String(), told) > before })
+		}
+		insert := func() {
+			t.Helper()
+			for i := range 20 {
+				mustExec(t, p.db(), fmt.Sprintf("INSERT INTO users VALUES (%d, %d)", i, 100+i))
+			}
+		}
+		wantAll := func() {
+			t.Helper()
+			for i := range 20 {
+				want(t, p.db(), fmt.Sprintf("SELECT a FROM users WHERE a = %d", i), "a", fmt.Sprint(i))
+				want(t, p.db(), fmt.Sprintf("SELECT a FROM users WHERE b = %d", 100+i), "a", fmt.Sprint(i))
+			}
+		}
+		mustExec(t, p.db(), "CREATE TABLE users (a INT, b INT, PRIMARY KEY (a, b))")
+		insert()
+		message := "table " + p.schema + ".users: its rows were placed by hash of a, the configuration says hash of b"
+
+		reload("shard_key: b", message)
+		wantRoute(t, p.db(), "SELECT a FROM users WHERE a = 1", 1, "shard_key")
+		wantAll()
+		// An index change publishes a catalog, too.
+		p.createIndex(p.db(), "idx_b", "users (b)")
+		wantRoute(t, p.db(), "SELECT a FROM users WHERE a = 1", 1, "shard_key")
+		wantAll()
+
+		if code := p.stop(); code != 0 {
+			t.Fatalf("exit status %d", code)
+		}
+		for _, placement := range []string{"shard_key: b", "placement: reference", "placement: single, shard: s1"} {
+			configure(placement)
+			if out, code := shunt(t, "serve", "--config", p.config); code != 1 || !strings.Contains(out, "its rows were placed by hash of a, the configuration says") {
+				t.Errorf("%s: status %d\n%s", placement, code, out)
+			}
+		}
+		// Put back, nothing has changed.
+		configure("shard_key: a")
+		p.run()
+		wantAll()
+		mustExec(t, p.db(), "DELETE FROM users")
+		p.stop()
+		configure("shard_key: b")
+		p.run()
+		insert()
+		wantRoute(t, p.db(), "SELECT a FROM users WHERE b = 101", 1, "shard_key")
+		wantAll()
+
+		// Anywhere is right for any rows, but there is no way back.
+		reload("placement: anywhere", "reload: done")
+		wantAll()
+		reload("shard_key: b", "its rows were placed as anywhere")
+		wantAll()
+		// A table that is made anew has no past.
+		mustExec(t, p.db(), "DROP TABLE users")
+		reload("shard_key: b", "reload: done")
+		mustExec(t, p.db(), "CREATE TABLE users (a INT, b INT, PRIMARY KEY (a, b))")
+		insert()
+		wantRoute(t, p.db(), "SELECT a FROM users WHERE b = 101", 1, "shard_key")
+		wantAll()
+	})
+}

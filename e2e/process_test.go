@@ -1,0 +1,441 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// setup is a configuration in short.
+type setup struct {
+	// tables holds the placements of the test's schema, one per line:
+	// "users: {shard_key: id}".
+	tables []string
+	// servers are the shards s0, s1, ... (default: the shared ones).
+	servers []*throwaway.Server
+	// user and password of the shards' account (default: each server's).
+	user, password string
+	// extra is YAML at the top level.
+	extra string
+	// maintenance replaces the value of that key.
+	maintenance string
+	// unchecked leaves the final check out, where a shard is down.
+	unchecked bool
+}
+
+// process is a shunt process that can be stopped and started on its store.
+type process struct {
+	t          *testing.T
+	schema     string
+	addr, http string
+	config     string
+	servers    []*throwaway.Server
+	log        logBuffer
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// start starts shunt, makes the test's schema through it, and has everything
+// checked and removed at the test's end.
+func start(t *testing.T, f *flavour, s setup) *process {
+	t.Helper()
+	if s.servers == nil {
+		s.servers = f.servers(t)
+	}
+	p := &process{t: t, schema: newSchemaName(t), servers: s.servers, addr: freeAddress(t), http: freeAddress(t)}
+	dir := t.TempDir()
+	p.config = filepath.Join(dir, "shunt.yaml")
+	var b strings.Builder
+	fmt.Fprintf(&b, "listen: %s\nhttp: %s\ndata_dir: %s\n", p.addr, p.http, filepath.Join(dir, "data"))
+	fmt.Fprintf(&b, "users:\n- {name: app, password: secret}\n- {name: empty, password: ''}\nshards:\n")
+	for i, srv := range s.servers {
+		user, password := srv.User, srv.Password
+		if s.user != "" {
+			user, password = s.user, s.password
+		}
+		fmt.Fprintf(&b, "- {name: s%d, addr: '%s', user: %s, password: '%s'}\n", i, srv.Addr(), user, password)
+	}
+	if len(s.tables) > 0 {
+		fmt.Fprintf(&b, "schemas:\n  %s:\n    tables:\n", p.schema)
+		for _, line := range s.tables {
+			fmt.Fprintf(&b, "      %s\n", line)
+		}
+	}
+	if s.maintenance == "" {
+		s.maintenance = "{delay: 100ms, scan_duty: 0.5, reconcile_every: 24h, workers: 2, audit: 0.1}"
+	}
+	fmt.Fprintf(&b, "maintenance: %s\n%s\n", s.maintenance, s.extra)
+	if err := os.WriteFile(p.config, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("shunt's log:\n%s", p.log.tail(60))
+		}
+		p.kill()
+		for _, trouble := range []string{"DATA RACE", "panic: ", "fatal error: "} {
+			if log := p.log.String(); strings.Contains(log, trouble) {
+				t.Errorf("shunt's log has %q:\n%s", trouble, log[strings.Index(log, trouble):min(len(log), strings.Index(log, trouble)+5000)])
+			}
+		}
+		for _, srv := range s.servers {
+			db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", srv.User, srv.Password, srv.Addr()))
+			if err != nil {
+				continue
+			}
+			// A dead shard has nothing to clean up.
+			_, _ = db.ExecContext(context.Background(), "DROP DATABASE IF EXISTS "+p.schema)
+			db.Close()
+		}
+	})
+	p.run()
+	mustExec(t, p.open(""), "CREATE DATABASE "+p.schema)
+	if !s.unchecked {
+		// Runs before the cleanup above.
+		t.Cleanup(p.check)
+	}
+	return p
+}
+
+// run starts the process and waits until it is ready.
+func (p *process) run() {
+	p.t.Helper()
+	if err := p.launch(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// launch is run for goroutines other than the test's.
+func (p *process) launch() error {
+	cmd := exec.CommandContext(context.Background(), binary, "serve", "--config", p.config)
+	cmd.Stdout, cmd.Stderr = &p.log, &p.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Env = append(os.Environ(), "GOTRACEBACK=all")
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start shunt: %w", err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // the exit code is in ProcessState
+		close(exited)
+	}()
+	p.mu.Lock()
+	p.cmd, p.exited = cmd, exited
+	p.mu.Unlock()
+	deadline := time.After(60 * time.Second)
+	for {
+		if status, _, err := p.get("/readyz"); err == nil && status == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-exited:
+			return fmt.Errorf("shunt ended before it was ready: %v\n%s", cmd.ProcessState, p.log.tail(40))
+		case <-deadline:
+			return fmt.Errorf("shunt is not ready after 60s\n%s", p.log.tail(40))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// signal sends a signal to the process by its id.
+func (p *process) signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		// It may just have ended.
+		_ = p.cmd.Process.Signal(sig)
+	}
+}
+
+// kill is kill -9, and returns when the process is gone.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	p.wait(time.Minute)
+}
+
+// stop is SIGTERM; it returns the exit code, -1 if the process had to be killed.
+func (p *process) stop() int {
+	p.signal(syscall.SIGTERM)
+	if !p.wait(time.Minute) {
+		p.kill()
+		return -1
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// wait reports whether the process ended within the limit.
+func (p *process) wait(limit time.Duration) bool {
+	p.mu.Lock()
+	exited := p.exited
+	p.mu.Unlock()
+	if exited == nil {
+		return true
+	}
+	select {
+	case <-exited:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+func (p *process) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return p.cmd != nil
+	}
+}
+
+// db connects to Shunt with the test's schema selected.
+func (p *process) db(change ...func(*mysql.Config)) *sql.DB { return p.open(p.schema, change...) }
+
+func (p *process) open(schema string, change ...func(*mysql.Config)) *sql.DB {
+	p.t.Helper()
+	return open(p.t, p.addr, "app", "secret", schema, change...)
+}
+
+// conn is one connection with the test's schema selected.
+func (p *process) conn(change ...func(*mysql.Config)) *sql.Conn {
+	p.t.Helper()
+	c, err := p.db(change...).Conn(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// shard connects to the i-th shard itself, with the test's schema selected.
+func (p *process) shard(i int) *sql.DB { return onShard(p.t, p.servers[i], p.schema) }
+
+// onShards counts what a query selects, on each shard itself.
+func (p *process) onShards(query string) []int {
+	p.t.Helper()
+	counts := make([]int, len(p.servers))
+	for i := range p.servers {
+		counts[i] = len(mustRows(p.t, p.shard(i), query))
+	}
+	return counts
+}
+
+var httpClient = &http.Client{Timeout: 10 * time.Second}
+
+// get asks the HTTP port.
+func (p *process) get(path string) (status int, body string, err error) {
+	resp, err := httpClient.Get("http://" + p.http + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), err
+}
+
+// metric sums a metric over all its labels that contain the given texts.
+func (p *process) metric(name string, labels ...string) (sum float64, found bool) {
+	p.t.Helper()
+	_, body, err := p.get("/metrics")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+lines:
+	for line := range strings.Lines(body) {
+		series, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if id, _, _ := strings.Cut(series, "{"); !ok || id != name {
+			continue
+		}
+		for _, l := range labels {
+			if !strings.Contains(series, l) {
+				continue lines
+			}
+		}
+		if f, err := strconv.ParseFloat(value, 64); err == nil {
+			sum, found = sum+f, true
+		}
+	}
+	return sum, found
+}
+
+// waitIndex waits until a virtual index is ready.
+func (p *process) waitIndex(q queryer, name string) {
+	p.t.Helper()
+	eventually(p.t, time.Minute, "index "+name+" is ready", func() bool {
+		for _, r := range mustRows(p.t, q, "SHOW VIRTUAL INDEXES") {
+			if r["Schema"] == p.schema && r["Name"] == name {
+				if r["Status"] == "failed" {
+					p.t.Fatalf("index %s failed: %s", name, r["Error"])
+				}
+				return r["Status"] == "ready"
+			}
+		}
+		return false
+	})
+}
+
+// createIndex makes a virtual index and waits for it.
+func (p *process) createIndex(q queryer, name, on string) {
+	p.t.Helper()
+	mustExec(p.t, q, fmt.Sprintf("CREATE VIRTUAL INDEX %s ON %s", name, on))
+	p.waitIndex(q, name)
+}
+
+// settled waits until no maintenance job is waiting or running for the schema.
+func (p *process) settled(q queryer) {
+	p.t.Helper()
+	eventually(p.t, 2*time.Minute, "maintenance jobs are done", func() bool {
+		for _, r := range mustRows(p.t, q, "SHOW MAINTENANCE JOBS") {
+			if r["Schema"] == p.schema {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// check is the checker that runs after every test: each key of each row has
+// its entry.
+func (p *process) check() {
+	if !p.running() {
+		if err := p.launch(); err != nil {
+			p.t.Errorf("start shunt for the final check: %v", err)
+			return
+		}
+	}
+	// The test's own context is over in a cleanup.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	db, err := sql.Open("mysql", fmt.Sprintf("app:secret@tcp(%s)/", p.addr))
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	defer db.Close()
+	indexes, err := rowsOf(ctx, db, "SHOW VIRTUAL INDEXES")
+	if err != nil {
+		p.t.Errorf("final check: %v", err)
+		return
+	}
+	for _, ix := range indexes {
+		if ix["Schema"] != p.schema {
+			continue
+		}
+		query := fmt.Sprintf("CHECK VIRTUAL INDEX `%s` ON `%s`.`%s`", ix["Name"], ix["Schema"], ix["Table"])
+		rows, err := rowsOf(ctx, db, query)
+		if err != nil {
+			p.t.Errorf("final check: %s: %v", query, err)
+		}
+		for _, r := range rows {
+			if r["Missing"] != "0" {
+				p.t.Errorf("final check: index %s on shard %s: %s of %s keys have no entry", r["Index"], r["Shard"], r["Missing"], r["Checked"])
+			}
+		}
+	}
+}
+
+// stats are a process's memory in bytes, open files, and goroutines.
+type stats struct {
+	rss        int64
+	files      int
+	goroutines int
+}
+
+func (p *process) stats() stats {
+	p.t.Helper()
+	p.mu.Lock()
+	pid := p.cmd.Process.Pid
+	p.mu.Unlock()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var s stats
+	for line := range strings.Lines(string(status)) {
+		if kb, found := strings.CutPrefix(line, "VmRSS:"); found {
+			n, err := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			s.rss = n << 10
+		}
+	}
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	s.files = len(files)
+	_, body, err := p.get("/debug/pprof/goroutine?debug=1")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(body, "goroutine profile: total %d", &s.goroutines); err != nil {
+		p.t.Fatalf("goroutine profile: %v: %.100q", err, body)
+	}
+	return s
+}
+
+// shunt runs a command of the binary to its end.
+func shunt(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	b, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(b), cmd.ProcessState.ExitCode()
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// logBuffer collects what a process writes.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (b *logBuffer) tail(n int) string {
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
