@@ -188,7 +188,7 @@ type Indexes interface {
 
 // Bound is a plan with its values and its route.
 type Bound struct {
-	// Statements to send, one a shard, in shard order. Never empty.
+	// Statements to send, one a shard, in shard order. Empty only with Gather.
 	Statements []ShardStatement
 	// Alternatives are the shards of which any one would answer as well, where
 	// Statements has one and its tables are on several (reference tables) or it
@@ -198,6 +198,12 @@ type Bound struct {
 	// an *Error to give to the client instead of sending anything. Look at it
 	// before Adds and Marks, which are then void.
 	Refuse *Error
+	// Merge says how the answers of Statements, which then are derived from the
+	// client's text, become one answer; nil: their rows are concatenated.
+	Merge *Merge
+	// Gather says what to fill into a scratch schema, where the client's query
+	// then runs; Statements is empty with it.
+	Gather *Gather
 	// Plan, Access and Reason are what EXPLAIN ROUTE shows. Access is
 	// "shard_key", "index:NAME" ("index:A,index:B" when several took part),
 	// "shard_key,index:NAME" where both did), "scatter", "reference", "single"

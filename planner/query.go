@@ -136,7 +136,10 @@ type routed struct {
 	holders     catalog.ShardSet // any one of which would do, if not empty
 	how, reason string
 	refuse      *Error
-	probes      []Probe
+	// mergeable: the shards' rows, concatenated, are those that the query's
+	// FROM and WHERE leave; only what is done with them spoils concatenation.
+	mergeable bool
+	probes    []Probe
 }
 
 // route finds the shards.
@@ -236,6 +239,7 @@ func (q *queryRoute) route(b *binder) routed {
 	}
 	switch {
 	case q.spoils != "":
+		out.mergeable = system == "" && others == "" && q.anchor != nil
 		out.refuse = refuseSpread(q.spoils, total.Len(), table)
 	case system != "":
 		// Each shard would join its own system tables.
@@ -381,15 +385,26 @@ func aggregateName(name string) bool {
 	return false
 }
 
-// selectAction sends the text as it is to the shards of its route.
+// selectAction sends the text as it is to the shards of its route where that
+// answers it, else merges what the shards answer, else gathers.
 type selectAction struct {
-	q    *queryRoute
-	sql  string
-	kind Kind
+	q      *queryRoute
+	sql    string
+	kind   Kind
+	merge  *merger   // nil: no merge is exact
+	gather *gatherer // nil: a gather would not be
 }
 
 func (s *selectAction) bind(b *binder) (*Bound, error) {
 	r := s.q.route(b)
+	if r.refuse != nil && r.mergeable && s.merge != nil {
+		if out, ok := s.merge.bind(b, &r); ok {
+			return out, nil
+		}
+	}
+	if r.refuse != nil && s.gather != nil {
+		return s.gather.bind(b)
+	}
 	out := sendTo(r.set, s.sql)
 	out.Plan, out.Access, out.Reason = "route", r.how, r.reason
 	out.Refuse, out.Probes, out.Alternatives = r.refuse, r.probes, r.holders
@@ -415,11 +430,13 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 	if kind == Select && (a.st.has("for") || a.st.has("lock")) && hasLock(a.st) {
 		kind = Locking // in a branch of a union or a subquery
 	}
+	merge := a.planMerge(n, main)
 	q := a.routeOf(main, spoilsConcatenation(n))
+	gather := a.planGather(n, q)
 	if a.err != nil {
 		return nil, a.err
 	}
-	return a.rows(kind, &selectAction{q: q, sql: a.st.src, kind: kind}), nil
+	return a.rows(kind, &selectAction{q: q, sql: a.st.src, kind: kind, merge: merge, gather: gather}), nil
 }
 
 // hasLock finds FOR UPDATE, FOR SHARE and LOCK IN SHARE MODE anywhere.

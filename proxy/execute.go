@@ -113,9 +113,14 @@ func (s *session) stayOn(b *planner.Bound) {
 func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 	var empty catalog.ShardSet
 	var err error
-	if len(b.Statements) == 1 {
+	switch {
+	case b.Gather != nil:
+		return s.gather(ctx, r, b)
+	case b.Merge != nil:
+		empty, err = s.merge(ctx, r, b)
+	case len(b.Statements) == 1:
 		empty, err = s.readOne(ctx, r, b.Statements[0])
-	} else {
+	default:
 		empty, err = s.concatenate(ctx, r, b)
 	}
 	// In a transaction an old snapshot may answer, which says nothing of now.
