@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	report := flags.String("o", "", "`file` to write the report to (default: standard output)")
 	flavour := flags.String("flavour", "mysql", "mysql or mariadb")
 	flags.IntVar(&b.rows, "rows", 200_000, "rows in each table")
-	flags.IntVar(&b.pairs, "pairs", 15, "measured pairs")
+	flags.IntVar(&b.pairs, "pairs", 400, "measured pairs")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // statements in each half of a pair, and those not counted before the first.
 const (
-	perHalf = 500
+	perHalf = 25
 	warmUp  = 1000
 )
 

@@ -272,7 +272,7 @@ func (b *bench) expect(v string, want ...catalog.ShardID) {
 func (b *bench) update(shard catalog.ShardID, pk int, v string) {
 	b.t.Helper()
 	o := b.x.Begin(catalog.Only(shard))
-	if err := b.x.Prepare(o, []Add{{b.index(), b.key(v), shard}}, nil); err != nil {
+	if err := b.x.Prepare(o, []Add{{b.index(), b.key(v), shard}}, nil, nil, catalog.ShardSet{}); err != nil {
 		b.t.Fatal(err)
 	}
 	b.shards[shard].set(pk, v)

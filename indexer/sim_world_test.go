@@ -420,7 +420,7 @@ func (w *world) prepare(p *process, o *Open, t *catalog.Table, e edit) {
 	if e.marks {
 		marks = append(marks, Mark{Index: t.Indexes[0], Shard: 0})
 	}
-	w.must(p.x.Prepare(o, adds, marks))
+	w.must(p.x.Prepare(o, adds, marks, nil, catalog.ShardSet{}))
 }
 
 // send gives a statement to the server and waits for the answer.

@@ -414,7 +414,7 @@ func TestInDoubtHoldsRemovalsBack(t *testing.T) {
 	b.create()
 	b.shards[0].change(func(s *fakeShard) { s.threads = [][]string{{"7", "shunt", "", "", "Query", "1"}} })
 	o := b.x.Begin(catalog.Only(0))
-	if err := b.x.Prepare(o, []Add{{b.index(), b.key("eve"), 0}}, nil); err != nil {
+	if err := b.x.Prepare(o, []Add{{b.index(), b.key("eve"), 0}}, nil, nil, catalog.ShardSet{}); err != nil {
 		t.Fatal(err)
 	}
 	m := Maintenance{Table: b.index().Table, Operation: "UPDATE", Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}}

@@ -19,13 +19,21 @@ var ErrNotRegistered = errors.New("statement is not registered on the shard")
 func (x *Indexer) Begin(set catalog.ShardSet) *Open { return x.tracker.Begin(set) }
 
 // Prepare is steps 3 to 5 of a write: it puts what the statement may create
-// into the store, and then the write-intents. After an error the statement must
-// not be sent; what was written until then is at worst stale.
-func (x *Indexer) Prepare(o *Open, adds []Add, marks []Mark) error {
-	if len(adds) == 0 && len(marks) == 0 {
-		return nil
-	}
+// into the store, and then the write-intents. tables are those that the
+// statement may change, on the given shards: one that makes no keys, a DELETE
+// say, leaves stale ones, and its intent has them looked for after a crash that
+// loses its job. After an error the statement must not be sent; what was
+// written until then is at worst stale.
+func (x *Indexer) Prepare(o *Open, adds []Add, marks []Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
 	var pairs []storage.Pair
+	for _, t := range tables {
+		if len(t.Indexes) == 0 {
+			continue
+		}
+		for id := range shards.Intersect(t.Shards).All {
+			pairs = withPair(pairs, t, id)
+		}
+	}
 	if len(adds) > 0 {
 		entries := make([]storage.Entry, len(adds))
 		for i, a := range adds {
@@ -57,6 +65,9 @@ func (x *Indexer) Prepare(o *Open, adds []Add, marks []Mark) error {
 	// The intents come last: one that is active now is lifted only after a sync
 	// that begins later than this call, and so covers what was written above.
 	// Before the writes it could be lifted in between.
+	if len(pairs) == 0 {
+		return nil
+	}
 	if err := x.store.Intend(pairs); err != nil {
 		return fmt.Errorf("set write-intents: %w", err)
 	}

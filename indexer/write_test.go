@@ -87,7 +87,7 @@ func TestPrepareFaults(t *testing.T) {
 	} {
 		b, f, x := withFaults(t, test.fail)
 		o := x.Begin(catalog.Only(1))
-		err := x.Prepare(o, []Add{{b.index(), b.key("ann"), 1}}, []Mark{{Index: b.index(), Shard: 1}})
+		err := x.Prepare(o, []Add{{b.index(), b.key("ann"), 1}}, []Mark{{Index: b.index(), Shard: 1}}, nil, catalog.ShardSet{})
 		if test.fail == "" && err != nil || test.fail != "" && !errors.Is(err, errFault) {
 			t.Errorf("with a fault in %q: %v", test.fail, err)
 		}
@@ -102,16 +102,21 @@ func TestPrepareNeedsARegistration(t *testing.T) {
 	t.Parallel()
 	b, f, x := withFaults(t, "")
 	o := x.Begin(catalog.Only(1))
-	if err := x.Prepare(o, []Add{{b.index(), b.key("ann"), 0}}, nil); !errors.Is(err, ErrNotRegistered) {
+	if err := x.Prepare(o, []Add{{b.index(), b.key("ann"), 0}}, nil, nil, catalog.ShardSet{}); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("add: %v", err)
 	}
 	o.Extend(catalog.Only(0))
 	o.EndShard(1)
-	if err := x.Prepare(o, nil, []Mark{{Index: b.index(), Shard: 1}}); !errors.Is(err, ErrNotRegistered) {
+	if err := x.Prepare(o, nil, []Mark{{Index: b.index(), Shard: 1}}, nil, catalog.ShardSet{}); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("mark: %v", err)
 	}
-	if err := x.Prepare(o, nil, nil); err != nil || len(f.calls) != 0 {
+	if err := x.Prepare(o, nil, nil, nil, catalog.ShardSet{}); err != nil || len(f.calls) != 0 {
 		t.Errorf("nothing to prepare: %v, calls %v", err, f.calls)
+	}
+	// A DELETE makes no keys, but stale entries.
+	err := x.Prepare(o, nil, nil, []*catalog.Table{b.index().Table}, catalog.Only(0))
+	if err != nil || !slices.Equal(f.calls, []string{"intend"}) {
+		t.Errorf("a table without keys: %v, calls %v", err, f.calls)
 	}
 }
 

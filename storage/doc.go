@@ -79,7 +79,8 @@
 // So either the snapshots are opened after those have ended, or the shards on
 // which some are open get a mark.
 //
-// Each partition has one writer, a goroutine started by its first write. It
+// Each partition has one writer at a time: the goroutine that asks while
+// nobody writes, which leaves what comes meanwhile to one of the store's. It
 // does all read-modify-write of the partition's records and commits whatever
 // waits for it in one transaction (several where Badger's limit of about 15 %
 // of a memtable is hit; then an error is told to all, which is right since all
@@ -127,7 +128,7 @@
 //
 // # Goroutines
 //
-// The Store owns all: partitions' writers, one for the free space (each
+// The Store owns all: those that write what came while others wrote, one for the free space (each
 // second), one that lifts intents, one that counts. Close ends and awaits them
 // after the calls under way; it ends a Repartition.
 //

@@ -26,12 +26,9 @@ type genRef struct {
 func (s *Store) newGeneration(ref genRef, counts []int64, counted bool) *generation {
 	g := &generation{id: ref.ID, parts: make([]*partition, ref.Partitions)}
 	for i := range g.parts {
-		p := &partition{
-			store:  s,
-			prefix: appendEntryPrefix(nil, ref.ID, uint16(i)),
-			wake:   make(chan struct{}, 1),
-			done:   make(chan struct{}),
-		}
+		p := &partition{store: s, prefix: appendEntryPrefix(nil, ref.ID, uint16(i))}
+		p.writer.p = p
+		p.idle.L = &p.mu
 		if i < len(counts) {
 			p.count.Store(counts[i])
 		}
@@ -64,8 +61,8 @@ func (g *generation) entries() (n int64, exact bool) {
 	return max(n, 0), exact
 }
 
-// close ends the writers after what they were asked before. Later requests
-// get errGone.
+// close returns when what was asked before is written. Later requests get
+// errGone.
 func (g *generation) close() {
 	for _, p := range g.parts {
 		p.close()
@@ -76,10 +73,12 @@ func (g *generation) close() {
 // writer. The caller looks at the view again.
 var errGone = errors.New("generation is gone")
 
-// partition is a part of a generation with the one goroutine that writes to
-// it. All changes of its records are read-modify-write in that goroutine, so
-// they need no transaction conflicts, and whatever waits meanwhile is
-// committed together.
+// partition is a part of a generation. One goroutine at a time writes to it:
+// all changes of its records are read-modify-write there, so they need no
+// transaction conflicts, and whatever waits meanwhile is committed together.
+//
+// Who asks while nobody writes does it himself: handing over to another
+// goroutine and back costs more than the commit.
 type partition struct {
 	store *Store
 	// prefix begins the keys of its records.
@@ -89,13 +88,14 @@ type partition struct {
 	count   atomic.Int64
 	counted atomic.Bool
 
-	wake chan struct{}
-	done chan struct{}
-
-	mu      sync.Mutex
-	queue   []*request
-	started bool
-	closed  bool
+	mu     sync.Mutex
+	queue  []*request
+	spare  []*request // the array of an earlier queue
+	closed bool
+	// writing: somebody has the writer. idle is signalled when nobody has.
+	writing bool
+	idle    sync.Cond
+	writer  writer
 }
 
 type requestKind uint8
@@ -153,67 +153,63 @@ func (r *request) add(recordKey []byte, pair ShardEpoch) {
 	r.pairs = append(r.pairs, pair)
 }
 
-// submit hands r to the writer, which answers on r.done. It starts the writer
-// with the first request.
+// submit has r written, by this goroutine unless another one is writing, and
+// answered on r.done. A goroutine writes one batch, then leaves what came
+// meanwhile to one of the store's own.
 func (p *partition) submit(r *request) error {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.closed {
-		p.mu.Unlock()
 		return errGone
 	}
 	p.queue = append(p.queue, r)
-	if !p.started {
-		p.started = true
-		p.store.background.Go(p.run)
+	if p.writing {
+		return nil
 	}
-	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
+	p.writing = true
+	p.writeQueueLocked()
+	if len(p.queue) > 0 {
+		p.store.background.Go(func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for len(p.queue) > 0 {
+				p.writeQueueLocked()
+			}
+			p.restLocked()
+		})
+		return nil
 	}
+	p.restLocked()
 	return nil
+}
+
+// writeQueueLocked writes what waits, as one batch. The lock is let go
+// meanwhile.
+func (p *partition) writeQueueLocked() {
+	batch := p.queue
+	p.queue = p.spare[:0]
+	p.mu.Unlock()
+	p.writer.write(batch)
+	clear(batch)
+	p.mu.Lock()
+	p.spare = batch
+}
+
+func (p *partition) restLocked() {
+	p.writing = false
+	p.idle.Broadcast()
 }
 
 func (p *partition) close() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.closed = true
-	started := p.started
-	p.mu.Unlock()
-	if !started {
-		return
-	}
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-	<-p.done
-}
-
-// run is the writer. It ends when the partition is closed and nothing waits.
-func (p *partition) run() {
-	defer close(p.done)
-	w := &writer{p: p}
-	var spare []*request
-	for {
-		p.mu.Lock()
-		batch, closed := p.queue, p.closed
-		p.queue = spare[:0]
-		p.mu.Unlock()
-		if len(batch) == 0 {
-			if closed {
-				return
-			}
-			spare = batch
-			<-p.wake
-			continue
-		}
-		w.write(batch)
-		clear(batch)
-		spare = batch
+	for p.writing {
+		p.idle.Wait()
 	}
 }
 
-// writer is the state of a partition's goroutine.
+// writer is the state of whoever writes to a partition.
 type writer struct {
 	p   *partition
 	txn *badger.Txn

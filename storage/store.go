@@ -26,8 +26,7 @@ type Store struct {
 	space *spaceGuard
 	// background are the goroutines that the store owns: writers of
 	// partitions, the entry count, the space guard, the intents' lifter.
-	// stop ends ctx and so all but the writers, which end when their partition
-	// closes.
+	// stop ends ctx and so all but the writers, which end when nothing waits.
 	background sync.WaitGroup
 	ctx        context.Context
 	stop       context.CancelFunc

@@ -46,34 +46,15 @@ func (o open) InDoubt(id catalog.ShardID, thread uint32, after []planner.Mainten
 func (v virtualIndexes) Begin(set catalog.ShardSet) proxy.Open { return open{v.indexer.Begin(set)} }
 
 func (v virtualIndexes) Prepare(o proxy.Open, adds []planner.Entry, marks []planner.Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
-	if len(adds) > 0 || len(marks) > 0 {
-		a := make([]indexer.Add, len(adds))
-		for i, e := range adds {
-			a[i] = indexer.Add(e)
-		}
-		m := make([]indexer.Mark, len(marks))
-		for i, e := range marks {
-			m[i] = indexer.Mark(e)
-		}
-		if err := v.indexer.Prepare(o.(open).Open, a, m); err != nil {
-			return storeError(err)
-		}
+	a := make([]indexer.Add, len(adds))
+	for i, e := range adds {
+		a[i] = indexer.Add(e)
 	}
-	// A statement that makes no keys, a DELETE say, leaves stale ones: its
-	// intent has them looked for after a crash that loses its job.
-	for _, t := range tables {
-		if len(t.Indexes) == 0 {
-			continue
-		}
-		var pairs []storage.Pair
-		for id := range shards.Intersect(t.Shards).All {
-			pairs = append(pairs, storage.Pair{Schema: t.Schema, Table: t.Name, Shard: storage.ShardID(id)})
-		}
-		if err := v.store.Intend(pairs); err != nil {
-			return storeError(fmt.Errorf("set write-intents: %w", err))
-		}
+	m := make([]indexer.Mark, len(marks))
+	for i, e := range marks {
+		m[i] = indexer.Mark(e)
 	}
-	return nil
+	return storeError(v.indexer.Prepare(o.(open).Open, a, m, tables, shards))
 }
 
 // storeError says in the proxy's words why the store refused.
