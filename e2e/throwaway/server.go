@@ -74,7 +74,7 @@ func (s *Server) Start(ctx context.Context) error {
 		s.Kill()
 	}
 	if err != nil {
-		return fmt.Errorf("start server %s: %w\n%s", s.name, err, tail(s.Log()))
+		return fmt.Errorf("start server %s: %w\n%s", s.name, err, excerpt(s.Log()))
 	}
 	return nil
 }
@@ -129,7 +129,10 @@ func (s *Server) startProcess() error {
 		args = append(args, "--user=root")
 	}
 	// The server outlives the context that it was started under: Stop ends it.
-	cmd := s.set.command(context.Background(), s.set.Source.Program, args...)
+	cmd, err := s.set.command(context.Background(), s.name, s.set.Source.Program, args...)
+	if err != nil {
+		return err
+	}
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run %s: %w", cmd.Path, err)

@@ -123,7 +123,10 @@ func (s *Set) initialise(ctx context.Context) error {
 		return fmt.Errorf("write grants: %w", err)
 	}
 	data := filepath.Join(s.inner, "template")
-	var cmd *exec.Cmd
+	var (
+		cmd *exec.Cmd
+		err error
+	)
 	if s.Source.Flavour == MariaDB {
 		args := []string{
 			"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal",
@@ -132,7 +135,9 @@ func (s *Set) initialise(ctx context.Context) error {
 		if os.Geteuid() == 0 {
 			args = append(args, "--user=root")
 		}
-		cmd = s.command(ctx, s.Source.InstallDB, args...)
+		if cmd, err = s.command(ctx, "template", s.Source.InstallDB, args...); err != nil {
+			return err
+		}
 		// Servers elsewhere than /usr find their own files.
 		if base := filepath.Dir(filepath.Dir(s.Source.Program)); base != "/usr" {
 			cmd.Args = append(cmd.Args, "--basedir="+base)
@@ -142,22 +147,36 @@ func (s *Set) initialise(ctx context.Context) error {
 		if os.Geteuid() == 0 {
 			args = append(args, "--user=root")
 		}
-		cmd = s.command(ctx, s.Source.Program, args...)
+		if cmd, err = s.command(ctx, "template", s.Source.Program, args...); err != nil {
+			return err
+		}
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("initialise a data directory with %s: %w\n%s", cmd.Path, err, tail(string(out)))
+		return fmt.Errorf("initialise a data directory with %s: %w\n%s", cmd.Path, err, excerpt(string(out)))
 	}
 	return nil
 }
 
-// command prepares a program of the source, which dies with this process.
-func (s *Set) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+// command prepares a program of the source, which dies with this process. Each
+// name has a directory for temporary files of its own: a MariaDB that starts
+// removes every #sql* in there as left behind by a crash, and so the temporary
+// tables of the servers and initialisations beside it ("Unknown table
+// 'mysql.tmp_user_sys'"). By the environment, as an option of
+// mariadb-install-db could not hold a space.
+func (s *Set) command(ctx context.Context, name, program string, args ...string) (*exec.Cmd, error) {
+	name += ".tmp"
+	if err := os.MkdirAll(filepath.Join(s.dir, name), 0o755); err != nil {
+		return nil, fmt.Errorf("make directory for temporary files: %w", err)
+	}
 	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(s.inner, name))
 	cmd.SysProcAttr = chroot(s.Source.Root)
+	// mariadb-install-db is a script: what it runs has to end with it.
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	// Go changes the directory after the root.
 	cmd.Dir = s.inner
-	return cmd
+	return cmd, nil
 }
 
 // chroot is what a child needs: the root file system (if any), its own process
@@ -195,8 +214,32 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// tail is the end of a log, enough to see why a server stopped.
-func tail(log string) string {
-	lines := strings.Split(strings.TrimSpace(log), "\n")
-	return strings.Join(lines[max(0, len(lines)-15):], "\n")
+// excerpt is what of a program's output says why it failed: all of it if it is
+// short, else its beginning, the lines that speak of errors, and its end.
+func excerpt(output string) string {
+	const short, head, errs, tail = 8 << 10, 10, 40, 30
+	output = strings.TrimSpace(output)
+	if len(output) <= short {
+		return output
+	}
+	lines := strings.Split(output, "\n")
+	var kept []string
+	left, omitted := errs, 0
+	for i, line := range lines {
+		low := strings.ToLower(line)
+		telling := left > 0 && (strings.Contains(low, "error") || strings.Contains(low, "fatal"))
+		if i >= head && i < len(lines)-tail && !telling {
+			omitted++
+			continue
+		}
+		if telling {
+			left--
+		}
+		if omitted > 0 {
+			kept = append(kept, fmt.Sprintf("[%d lines left out]", omitted))
+			omitted = 0
+		}
+		kept = append(kept, line[:min(len(line), 500)])
+	}
+	return strings.Join(kept, "\n")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	_ "github.com/go-sql-driver/mysql"
@@ -28,9 +29,19 @@ func TestStartKillRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer set.Stop()
+			// Its temporary table is a file in its own directory: a MariaDB that
+			// starts removes those that it finds in the directory it is given.
+			db := connect(t, set.Servers[0])
+			db.SetMaxOpenConns(1)
+			if _, err := db.ExecContext(t.Context(), "CREATE TEMPORARY TABLE mysql.kept (a INT) ENGINE=MyISAM"); err != nil {
+				t.Fatal(err)
+			}
 			more, err := set.Add(t.Context())
 			if err != nil {
 				t.Fatal(err)
+			}
+			if _, err := db.ExecContext(t.Context(), "DROP TEMPORARY TABLE mysql.kept"); err != nil {
+				t.Errorf("a server that started took another one's temporary table: %v", err)
 			}
 			for i, srv := range append(set.Servers[:2:2], more) {
 				if err := ask(t.Context(), srv, fmt.Sprintf("CREATE DATABASE d%d", i)); err != nil {
@@ -56,6 +67,16 @@ func TestStartKillRestart(t *testing.T) {
 	}
 }
 
+func connect(t *testing.T, srv *Server) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", srv.User, srv.Password, srv.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
 func ask(ctx context.Context, srv *Server, query string) error {
 	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", srv.User, srv.Password, srv.Addr()))
 	if err != nil {
@@ -78,5 +99,27 @@ func TestParseVersion(t *testing.T) {
 	}
 	if _, err := parseVersion("p", "nonsense"); err == nil {
 		t.Error("nonsense has a version")
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	t.Parallel()
+	if got := excerpt("\none\ntwo\n"); got != "one\ntwo" {
+		t.Errorf("short output: %q", got)
+	}
+	lines := []string{"begin"}
+	for range 500 {
+		lines = append(lines, strings.Repeat("x", 50))
+	}
+	lines[250] = "ERROR: 1051  Unknown table"
+	lines = append(lines, "end")
+	got := excerpt(strings.Join(lines, "\n"))
+	for _, want := range []string{"begin\n", "[240 lines left out]\nERROR: 1051  Unknown table\n[", "\nend"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+	if len(got) > 4096 {
+		t.Errorf("an excerpt of %d bytes", len(got))
 	}
 }
