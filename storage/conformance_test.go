@@ -313,6 +313,106 @@ var conformance = []struct {
 			t.Fatal(got)
 		}
 	}},
+	{"Sequences", func(t *testing.T, s *Store) {
+		a, b := TableName{"shop", "a"}, TableName{"shop", "b"}
+		take := func(t *testing.T, name TableName, n uint64) uint64 {
+			t.Helper()
+			got := must(s.TakeNumbers(name, func(next uint64) uint64 { return next + n }))
+			got.Release()
+			return got.First
+		}
+		unstarted := func(name TableName) {
+			t.Helper()
+			if _, err := s.TakeNumbers(name, func(next uint64) uint64 { return next + 1 }); !errors.Is(err, ErrUnstarted) {
+				t.Fatal(err)
+			}
+		}
+		unstarted(a)
+		if must(s.SequenceKept(a)) {
+			t.Fatal("an unused sequence is kept")
+		}
+		check(t, s.StartSequence(a, 7))
+		if got := []uint64{take(t, a, 1), take(t, a, 5000), take(t, a, 2)}; !slices.Equal(got, []uint64{7, 8, 5008}) {
+			t.Fatal(got)
+		}
+		if !must(s.SequenceKept(a)) {
+			t.Fatal("a sequence in use is not kept")
+		}
+		// Who asked the table before others took numbers doesn't set it back.
+		check(t, s.StartSequence(a, 7))
+		if got := take(t, a, 1); got != 5010 {
+			t.Fatal(got)
+		}
+		s.DoubtSequence(a)
+		unstarted(a)
+		check(t, s.StartSequence(a, 200_000))
+		if got := take(t, a, 1); got != 200_000 {
+			t.Fatal(got)
+		}
+		// A restart waits for what is on its way into the table.
+		open := must(s.TakeNumbers(a, func(next uint64) uint64 { return next + 1 }))
+		s.RestartSequence(a)
+		if got := take(t, a, 1); got != 200_002 {
+			t.Fatal(got)
+		}
+		open.Release()
+		unstarted(a)
+		check(t, s.StartSequence(a, 1))
+		check(t, s.StartSequence(a, 1))
+		if got := []uint64{take(t, a, 1), take(t, a, 1)}; !slices.Equal(got, []uint64{1, 2}) {
+			t.Fatal(got)
+		}
+		check(t, s.RenameSequence(a, b))
+		unstarted(b)
+		check(t, s.StartSequence(b, 1))
+		if got := take(t, b, 1); got < 3 {
+			t.Fatal(got)
+		}
+		unstarted(a)
+		check(t, s.DropSequences("shop"))
+		unstarted(b)
+		check(t, s.StartSequence(b, 1))
+		if got := take(t, b, 1); got != 1 {
+			t.Fatal(got)
+		}
+		// The last number is the one under the highest.
+		check(t, s.StartSequence(a, 1))
+		top := must(s.TakeNumbers(a, func(uint64) uint64 { return 1<<64 - 1 }))
+		top.Release()
+		if got := take(t, a, 0); got != 1<<64-1 {
+			t.Fatal(got)
+		}
+	}},
+	{"SequencesBeside", func(t *testing.T, s *Store) {
+		name := TableName{"shop", "a"}
+		check(t, s.StartSequence(name, 1))
+		var wg sync.WaitGroup
+		got := make([][]uint64, 8)
+		for w := range got {
+			wg.Go(func() {
+				for i := range 500 {
+					n := uint64(i % 7)
+					x, err := s.TakeNumbers(name, func(next uint64) uint64 { return next + n })
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					x.Release()
+					for k := range n {
+						got[w] = append(got[w], x.First+k)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		all := slices.Concat(got...)
+		slices.Sort(all)
+		for i, n := range all {
+			if n != uint64(i)+1 {
+				t.Fatalf("number %d is %d", i+1, n)
+			}
+		}
+	}},
 	{"ShardsAndSlots", func(t *testing.T, s *Store) {
 		a, b := must(s.ShardID("a")), must(s.ShardID("b"))
 		if a == b || must(s.ShardID("a")) != a || len(s.Shards()) != 2 {

@@ -18,6 +18,7 @@
 //	Intend (first write after a quiet time)  power
 //	Advance                                  power (epochs never repeat)
 //	ShardID, SetSlotMap, SetPlacements, Sync power
+//	TakeNumbers (numbers never repeat)       power
 //	Close                                    power, for everything before
 //
 // A power loss takes away some of the commits since the last sync: mostly the
@@ -98,6 +99,7 @@
 //	's' shard name                           shard number, 1 byte
 //	't'                                      slot map, a shard number for each slot
 //	'r' schema 0 table                       what the table's rows are placed by, text
+//	'q' schema 0 table                       sequence: no number at or over it was handed out, uvarint
 //	'x' index(4)                             definition, JSON; read, build, move: generations
 //	'e' generation(4) partition(2) key       (shard uvarint, epoch uvarint)*, shards rising
 //	'g' generation(4)                        empty: generation to delete

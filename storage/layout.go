@@ -13,6 +13,7 @@ const (
 	kindShard      = 's'
 	kindSlots      = 't'
 	kindPlacement  = 'r'
+	kindSequence   = 'q'
 	kindIndex      = 'x'
 	kindEntry      = 'e'
 	kindGarbage    = 'g'

@@ -31,11 +31,12 @@ type Store struct {
 	ctx        context.Context
 	stop       context.CancelFunc
 
-	clock   clock
-	names   names
-	intents intents
-	queue   queue
-	garbage garbage
+	clock     clock
+	names     names
+	intents   intents
+	queue     queue
+	garbage   garbage
+	sequences sequences
 
 	// indexes is replaced as a whole, under change.
 	indexes atomic.Pointer[map[IndexID]*index]
@@ -241,6 +242,9 @@ func (s *Store) finish() error {
 	raw, err := json.Marshal(counts)
 	if err == nil && len(raw) <= maxValue {
 		err = s.update(func(txn *badger.Txn) error { return txn.Set([]byte{kindCounts}, raw) })
+	}
+	if err == nil {
+		err = s.finishSequences()
 	}
 	if err == nil {
 		err = s.intents.deleteAll(s)

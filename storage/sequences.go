@@ -1,0 +1,342 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// ErrUnstarted: it isn't known yet in this life of the store where a sequence
+// stands; StartSequence says it.
+var ErrUnstarted = errors.New("the sequence is not started")
+
+const (
+	// sequenceStep is how many numbers the first synced write of a life pays
+	// for, and maxSequenceStep how many a later one does: each pays for twice as
+	// many as the one before, so that in steady state none waits for an fsync.
+	sequenceStep    = 1000
+	maxSequenceStep = 100_000
+)
+
+// sequences hand out the numbers of AUTO_INCREMENT columns, none twice. What is
+// kept of each is a bound, synced before a number at or over the bound of before
+// is handed out: no number at or over it ever was. A life of the store after a
+// crash begins at the bound and so leaves numbers out; one after a graceful stop
+// goes on where the last one ended.
+type sequences struct {
+	mu sync.Mutex
+	of map[TableName]*sequence
+}
+
+type sequence struct {
+	mu   sync.Mutex
+	name TableName
+	// Invariant: no number at or over next was handed out, but for the ones
+	// before a restart; a number from bound on needs a new record first.
+	next, bound uint64
+	step        uint64
+	// loaded: the record has been read. started: StartSequence has been called,
+	// and nobody has doubted since.
+	loaded, started bool
+	// restart: the next StartSequence may begin lower. It waits until open is 0:
+	// numbers of before may still be on their way into the table.
+	restart bool
+	// open counts those taken and not released.
+	open int
+	// gone: renamed or dropped; whoever holds it looks it up again.
+	gone bool
+}
+
+// Taken are numbers that were handed out.
+type Taken struct {
+	// First is the first number.
+	First uint64
+	seq   *sequence
+}
+
+// Release says that the numbers are where they belong, or lost.
+func (t Taken) Release() {
+	if t.seq != nil {
+		t.seq.mu.Lock()
+		t.seq.open--
+		t.seq.mu.Unlock()
+	}
+}
+
+// sequence returns a table's sequence, locked.
+func (s *Store) sequence(t TableName) *sequence {
+	for {
+		s.sequences.mu.Lock()
+		q := s.sequences.of[t]
+		if q == nil {
+			q = &sequence{name: t, step: sequenceStep}
+			if s.sequences.of == nil {
+				s.sequences.of = map[TableName]*sequence{}
+			}
+			s.sequences.of[t] = q
+		}
+		s.sequences.mu.Unlock()
+		q.mu.Lock()
+		if !q.gone {
+			return q
+		}
+		q.mu.Unlock()
+	}
+}
+
+// TakeNumbers hands out numbers of a table's sequence. take is told the lowest
+// that was never handed out, and returns the one after the last that it takes;
+// it must not return less than it was told. The caller releases what it took
+// when it has been used. Errors: ErrUnstarted, ErrStoreFull, ErrReadOnly.
+func (s *Store) TakeNumbers(t TableName, take func(next uint64) (end uint64)) (Taken, error) {
+	if !s.gate.enter() {
+		return Taken{}, ErrClosed
+	}
+	defer s.gate.leave()
+	q := s.sequence(t)
+	defer q.mu.Unlock()
+	if !q.started || q.restart && q.open == 0 {
+		return Taken{}, ErrUnstarted
+	}
+	end := take(q.next)
+	if end < q.next {
+		return Taken{}, fmt.Errorf("take numbers of %s.%s: %d is less than %d", t.Schema, t.Name, end, q.next)
+	}
+	if end > q.bound {
+		if err := s.extendSequence(q, end); err != nil {
+			return Taken{}, err
+		}
+	}
+	first := q.next
+	q.next = end
+	q.open++
+	return Taken{First: first, seq: q}, nil
+}
+
+// extendSequence raises the bound over end, durably. REQUIRES: q.mu is held.
+func (s *Store) extendSequence(q *sequence, end uint64) error {
+	if err := s.space.writable(); err != nil {
+		return err
+	}
+	bound := uint64(math.MaxUint64)
+	if end <= math.MaxUint64-q.step {
+		bound = end + q.step
+	}
+	if err := s.keepSequence(q.name, bound); err != nil {
+		return err
+	}
+	if err := s.sync(); err != nil {
+		return err
+	}
+	q.bound = bound
+	q.step = min(2*q.step, maxSequenceStep)
+	return nil
+}
+
+func (s *Store) keepSequence(t TableName, bound uint64) error {
+	err := s.update(func(txn *badger.Txn) error {
+		return txn.Set(sequenceKey(t), binary.AppendUvarint(nil, bound))
+	})
+	if err != nil {
+		return fmt.Errorf("keep sequence of %s.%s: %w", t.Schema, t.Name, err)
+	}
+	return nil
+}
+
+// StartSequence says that no number from `from` on is in the table. The sequence
+// goes on there, or higher where it stands higher, but for one that has been
+// restarted, which begins there.
+func (s *Store) StartSequence(t TableName, from uint64) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	q := s.sequence(t)
+	defer q.mu.Unlock()
+	kept, err := s.sequenceBound(t)
+	if err != nil {
+		return err
+	}
+	switch {
+	case q.restart && q.open == 0:
+		// The next TakeNumbers writes the record anew.
+		q.next, q.bound, q.restart = from, from, false
+		q.step = sequenceStep
+	case !q.loaded:
+		q.next = max(from, kept)
+		q.bound = q.next
+	case from > q.next:
+		q.next = from
+		q.bound = max(q.bound, from)
+	}
+	q.loaded, q.started = true, true
+	return nil
+}
+
+// SequenceKept reports whether the store knows of numbers that were handed out
+// for the table, be it in an earlier life.
+func (s *Store) SequenceKept(t TableName) (bool, error) {
+	if !s.gate.enter() {
+		return false, ErrClosed
+	}
+	defer s.gate.leave()
+	q := s.sequence(t)
+	defer q.mu.Unlock()
+	if q.restart {
+		return false, nil
+	}
+	bound, err := s.sequenceBound(t)
+	return bound > 0, err
+}
+
+// sequenceBound is the record; 0 if there is none.
+func (s *Store) sequenceBound(t TableName) (uint64, error) {
+	val, err := s.get(sequenceKey(t))
+	if err == nil && val != nil {
+		n, l := binary.Uvarint(val)
+		if l > 0 {
+			return n, nil
+		}
+		err = errCorrupt
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read sequence of %s.%s: %w", t.Schema, t.Name, err)
+	}
+	return 0, nil
+}
+
+// DoubtSequence says that the table may hold higher numbers than the sequence
+// knows of: the next TakeNumbers is ErrUnstarted.
+func (s *Store) DoubtSequence(t TableName) {
+	q := s.sequence(t)
+	q.started = false
+	q.mu.Unlock()
+}
+
+// RestartSequence says that the sequence may begin anew, since the table was
+// emptied or its counter was set. It does when all numbers taken before have
+// been released; until then it goes on.
+func (s *Store) RestartSequence(t TableName) {
+	q := s.sequence(t)
+	q.restart = true
+	q.mu.Unlock()
+}
+
+// DropSequence forgets a table's sequence: the table is gone.
+func (s *Store) DropSequence(t TableName) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	q := s.sequence(t)
+	defer q.mu.Unlock()
+	q.restart = true
+	if q.open > 0 {
+		return nil
+	}
+	if err := s.update(func(txn *badger.Txn) error { return txn.Delete(sequenceKey(t)) }); err != nil {
+		return fmt.Errorf("drop sequence of %s.%s: %w", t.Schema, t.Name, err)
+	}
+	s.forget(q)
+	return nil
+}
+
+// forget takes a sequence out of the table. REQUIRES: q.mu is held.
+func (s *Store) forget(q *sequence) {
+	q.gone = true
+	s.sequences.mu.Lock()
+	if s.sequences.of[q.name] == q {
+		delete(s.sequences.of, q.name)
+	}
+	s.sequences.mu.Unlock()
+}
+
+// DropSequences forgets those of all tables of a schema.
+func (s *Store) DropSequences(schema string) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	names := map[TableName]bool{}
+	prefix := append(append([]byte{kindSequence}, schema...), 0)
+	err := s.scan(prefix, func(key, _ []byte) (bool, error) {
+		names[TableName{schema, string(key[len(prefix):])}] = true
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("read sequences: %w", err)
+	}
+	s.sequences.mu.Lock()
+	for t := range s.sequences.of {
+		if t.Schema == schema {
+			names[t] = true
+		}
+	}
+	s.sequences.mu.Unlock()
+	for t := range names {
+		if err := s.DropSequence(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RenameSequence moves a sequence to a table's new name. Survives a power loss.
+func (s *Store) RenameSequence(from, to TableName) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	if from == to {
+		return nil
+	}
+	if err := s.DropSequence(to); err != nil {
+		return err
+	}
+	q := s.sequence(from)
+	defer q.mu.Unlock()
+	bound, err := s.sequenceBound(from)
+	if err != nil {
+		return err
+	}
+	err = s.update(func(txn *badger.Txn) error {
+		if err := txn.Delete(sequenceKey(from)); err != nil || bound == 0 {
+			return err
+		}
+		return txn.Set(sequenceKey(to), binary.AppendUvarint(nil, bound))
+	})
+	if err != nil {
+		return fmt.Errorf("rename sequence of %s.%s: %w", from.Schema, from.Name, err)
+	}
+	// The new one asks where it stands, and finds the bound.
+	s.forget(q)
+	return s.sync()
+}
+
+// finishSequences lets the next life go on where this one ends. REQUIRES:
+// nobody takes numbers any more.
+func (s *Store) finishSequences() error {
+	s.sequences.mu.Lock()
+	defer s.sequences.mu.Unlock()
+	var all []*sequence
+	for _, q := range s.sequences.of {
+		if q.restart || q.loaded {
+			all = append(all, q)
+		}
+	}
+	return s.updateEach(len(all), func(txn *badger.Txn, i int) error {
+		if q := all[i]; !q.restart {
+			return txn.Set(sequenceKey(q.name), binary.AppendUvarint(nil, q.next))
+		}
+		return txn.Delete(sequenceKey(all[i].name))
+	})
+}
+
+func sequenceKey(t TableName) []byte {
+	return bytes.Join([][]byte{append([]byte{kindSequence}, t.Schema...), []byte(t.Name)}, []byte{0})
+}
