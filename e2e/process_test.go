@@ -32,6 +32,8 @@ type setup struct {
 	servers []*throwaway.Server
 	// user and password of the shards' account (default: each server's).
 	user, password string
+	// tls is each shard's value of that key, none if nil.
+	tls []string
 	// extra is YAML at the top level.
 	extra string
 	// maintenance replaces the value of that key.
@@ -72,7 +74,11 @@ func start(t *testing.T, f *flavour, s setup) *process {
 		if s.user != "" {
 			user, password = s.user, s.password
 		}
-		fmt.Fprintf(&b, "- {name: s%d, addr: '%s', user: %s, password: '%s'}\n", i, srv.Addr(), user, password)
+		fmt.Fprintf(&b, "- {name: s%d, addr: '%s', user: %s, password: '%s'", i, srv.Addr(), user, password)
+		if s.tls != nil {
+			fmt.Fprintf(&b, ", tls: %s", s.tls[i])
+		}
+		b.WriteString("}\n")
 	}
 	if len(s.tables) > 0 {
 		fmt.Fprintf(&b, "schemas:\n  %s:\n    tables:\n", p.schema)

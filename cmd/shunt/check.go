@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -81,24 +82,41 @@ type reachedShard struct {
 func reach(ctx context.Context, sh config.Shard) (r reachedShard) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	db, err := openDB(sh.Addr, sh.User, sh.Password, "")
+	db, err := openDB(sh.Addr, sh.User, sh.Password, "", sh.TLS.Client())
 	if err != nil {
 		return reachedShard{err: err}
 	}
 	defer db.Close()
 	r.err = db.QueryRowContext(ctx, "SELECT VERSION(), CONCAT_WS(':', @@hostname, @@port, @@datadir)").Scan(&r.version, &r.identity)
+	switch refused, _ := errors.AsType[*mysql.MySQLError](r.err); {
+	case refused != nil && refused.Number == 1045 && sh.TLS == nil:
+		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE SSL: then the shard needs tls, see README)", r.err)
+	case refused != nil && refused.Number == 1045 && sh.TLS.Cert == nil:
+		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE X509: then the shard's tls needs cert and key)", r.err)
+	case errors.Is(r.err, mysql.ErrNoTLS):
+		r.err = fmt.Errorf("%w (the shard has tls: set up certificates on the server, or remove tls)", r.err)
+	case nameless(r.err):
+		r.err = fmt.Errorf("%w (the certificate holds no name, as those that MySQL makes for itself: give tls a ca and verify: ca)", r.err)
+	}
 	return r
+}
+
+// nameless tells a certificate that names no server from one that names another.
+func nameless(err error) bool {
+	wrong, ok := errors.AsType[x509.HostnameError](err)
+	return ok && len(wrong.Certificate.DNSNames) == 0 && len(wrong.Certificate.IPAddresses) == 0
 }
 
 func isMariaDB(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
 
 // openDB makes a pool of connections of the plain Go driver.
-func openDB(addr, user, password, schema string) (*sql.DB, error) {
+func openDB(addr, user, password, schema string, encrypt *tls.Config) (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", addr, user, password, schema
 	c.Timeout = reachTimeout
 	c.Logger = &mysql.NopLogger{}
 	c.AllowNativePasswords = true
+	c.TLS = encrypt
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", addr, err)

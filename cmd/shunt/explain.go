@@ -57,7 +57,7 @@ func (c *explainCmd) Run(ctx context.Context, s streams) error {
 }
 
 func explainRoute(ctx context.Context, out io.Writer, addr string, u config.User, schema, statement string) error {
-	db, err := openDB(addr, u.Name, u.Password, schema)
+	db, err := openDB(addr, u.Name, u.Password, schema, nil)
 	if err != nil {
 		return err
 	}

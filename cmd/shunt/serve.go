@@ -232,7 +232,7 @@ func placements(cfg *config.Config) schema.Placements {
 }
 
 func shardConfig(sh config.Shard) shard.Config {
-	return shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password}
+	return shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: sh.TLS.Client()}
 }
 
 // firstRefresh waits for the first shard to answer: a proxy that is started

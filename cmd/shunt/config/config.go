@@ -52,6 +52,8 @@ type User struct{ Name, Password string }
 type Shard struct {
 	Name, Addr     string
 	User, Password string
+	// TLS is nil where the connection isn't encrypted.
+	TLS *ShardTLS
 }
 
 // Schema places the tables of one schema.

@@ -58,7 +58,7 @@ func TestFull(t *testing.T) {
 		TLS:            &TLS{CertFile: "a.pem", KeyFile: "b.pem", Required: true},
 		MaxConnections: 500, ShardConnections: 20, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
 		Users:  []User{{"app", "se:cret"}, {"1", "12345"}},
-		Shards: []Shard{{"s0", "127.0.0.1:3401", "root", ""}, {"s1", "db:3402", "root", "a${b}"}},
+		Shards: []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}"}},
 		Schemas: []Schema{{Name: "shop", Tables: []Table{
 			{Name: "users", ShardKey: "id"},
 			{Name: "countries", Placement: catalog.Reference},

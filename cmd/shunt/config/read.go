@@ -154,6 +154,7 @@ func readShards(v value) []Shard {
 			}},
 			field{"user", func(v value) { s.User = v.nonEmpty("the shard's account") }},
 			field{"password", func(v value) { s.Password, _ = v.text("the account's password") }},
+			field{"tls", func(v value) { s.TLS = readShardTLS(v) }},
 		)
 		item.require(seen, "name", "addr", "user")
 		shards = append(shards, s)

@@ -1,0 +1,177 @@
+package config
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"slices"
+)
+
+// ShardTLS is how Shunt encrypts its connections to a shard, and how it makes
+// sure of whom it talks to. The files are read once, with the configuration.
+type ShardTLS struct {
+	Verify Verify
+	// CA holds the PEM certificates that may have signed the server's; nil
+	// means the system's.
+	CA []byte
+	// Cert and Key are Shunt's own, for accounts with REQUIRE X509; PEM, both
+	// or neither.
+	Cert, Key []byte
+	// ServerName is the name that the server's certificate must have; ""
+	// means the host of the shard's address.
+	ServerName string
+}
+
+// Verify says how much of the server's certificate must be right. MySQL's
+// clients name the same by --ssl-mode.
+type Verify string
+
+const (
+	// VerifyIdentity wants a certificate by a known authority, and for this
+	// server's name.
+	VerifyIdentity Verify = "identity"
+	// VerifyCA leaves the name out. The certificates that MySQL makes for
+	// itself have no name that could be checked.
+	VerifyCA Verify = "ca"
+	// VerifyNone takes any certificate: nobody can listen, but whoever is in
+	// the middle can pretend to be the server.
+	VerifyNone Verify = "none"
+)
+
+func readShardTLS(v value) *ShardTLS {
+	t := &ShardTLS{Verify: VerifyIdentity}
+	at := map[string]value{}
+	file := func(name string, into *[]byte, check func(value, []byte)) field {
+		return field{name, func(v value) {
+			at[name] = v
+			if *into = v.file(); *into != nil {
+				check(v, *into)
+			}
+		}}
+	}
+	seen := v.fields(
+		file("ca", &t.CA, func(v value, data []byte) {
+			if err := certificates(data); err != nil {
+				v.errorf("%v: expected a PEM file with the certificates of authorities", err)
+			}
+		}),
+		file("cert", &t.Cert, func(v value, data []byte) {
+			if err := certificates(data); err != nil {
+				v.errorf("%v: expected a PEM file with Shunt's certificate", err)
+				t.Cert = nil
+			}
+		}),
+		file("key", &t.Key, func(value, []byte) {}),
+		field{"server_name", func(v value) {
+			at["server_name"] = v
+			t.ServerName = v.nonEmpty("the name in the server's certificate")
+		}},
+		field{"verify", func(v value) {
+			const expected = "identity, ca or none"
+			s, ok := v.text(expected)
+			t.Verify = Verify(s)
+			if ok && !slices.Contains([]Verify{VerifyIdentity, VerifyCA, VerifyNone}, t.Verify) {
+				v.errorf("is %q: expected %s", s, expected)
+			}
+		}},
+	)
+	switch {
+	case seen["cert"] != seen["key"]:
+		v.errorf("expected both cert and key, or neither")
+	case t.Cert != nil && t.Key != nil:
+		if _, err := tls.X509KeyPair(t.Cert, t.Key); err != nil {
+			at["key"].errorf("%v: expected a PEM file with the private key of cert", err)
+		}
+	}
+	// What would be configured but not looked at.
+	switch {
+	case t.Verify == VerifyNone && seen["ca"]:
+		at["ca"].errorf("is not looked at with verify: none: expected only one of them")
+	case t.Verify == VerifyCA && !seen["ca"]:
+		v.errorf("has verify: ca without a ca, which would trust any server on the internet: expected a ca")
+	}
+	if (t.Verify == VerifyNone || t.Verify == VerifyCA) && seen["server_name"] {
+		at["server_name"].errorf("is not looked at with verify: %s: expected it with verify: identity only", t.Verify)
+	}
+	return t
+}
+
+// file reads the file that the value names; nil after an error.
+func (v value) file() []byte {
+	name := v.nonEmpty("a PEM file")
+	if name == "" {
+		return nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		v.errorf("%v: expected a PEM file that can be read", err)
+		return nil
+	}
+	if len(data) == 0 {
+		v.errorf("%s is empty: expected a PEM file", name)
+		return nil
+	}
+	return data
+}
+
+// certificates reports whether PEM data holds certificates, all of them good.
+func certificates(data []byte) error {
+	found := false
+	for rest := bytes.TrimSpace(data); len(rest) > 0; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return err
+		}
+		found = true
+	}
+	if !found {
+		return errors.New("holds no certificate")
+	}
+	return nil
+}
+
+// Client is what crypto/tls needs to connect. REQUIRES: t is nil, or as Parse
+// returned it. A ServerName that is left empty is the dialer's to set.
+func (t *ShardTLS) Client() *tls.Config {
+	if t == nil {
+		return nil
+	}
+	c := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	if t.CA != nil {
+		c.RootCAs = x509.NewCertPool()
+		c.RootCAs.AppendCertsFromPEM(t.CA)
+	}
+	if t.Cert != nil {
+		if pair, err := tls.X509KeyPair(t.Cert, t.Key); err == nil { // Parse has seen that it is
+			c.Certificates = []tls.Certificate{pair}
+		}
+	}
+	if t.Verify == VerifyIdentity {
+		return c
+	}
+	// crypto/tls knows all or nothing: the rest is done here.
+	c.InsecureSkipVerify = true
+	if t.Verify == VerifyCA {
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			others := x509.NewCertPool()
+			for _, cert := range s.PeerCertificates[1:] {
+				others.AddCert(cert)
+			}
+			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: c.RootCAs, Intermediates: others})
+			if err != nil {
+				return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
+			}
+			return nil
+		}
+	}
+	return c
+}
