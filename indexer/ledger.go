@@ -1,6 +1,9 @@
 package indexer
 
-import "hash/maphash"
+import (
+	"encoding/binary"
+	"hash/maphash"
+)
 
 // ledger remembers keys by a 128-bit hash that is seeded anew for each scan:
 // which ones the store had for this shard when the scan began, and which ones
@@ -13,28 +16,42 @@ type ledger struct {
 	slots []slot
 	used  int
 	limit int
+	// stored holds the keys that the store had, each after its length, so that
+	// those not seen can be told; nil once they are too many.
+	stored []byte
 	// bloom is set once the ledger is over its limit.
 	bloom *bloom
 }
 
 // slot is one key's hash; b has its lowest bit set (so that a free slot is the
-// zero value) and the next one if the key was seen.
-type slot struct{ a, b uint64 }
+// zero value) and the next one if the key was seen. at is the position in
+// stored plus 1, 0 for a key that the store didn't have.
+type slot struct {
+	a, b uint64
+	at   uint32
+}
 
 const (
 	slotUsed = 1
 	slotSeen = 2
 )
 
-// maxLedger bounds the keys that a ledger keeps exactly: 64 MiB of slots.
-const maxLedger = 3 << 20
+const (
+	// maxLedger bounds the keys that a ledger keeps exactly: 96 MiB of slots.
+	maxLedger = 3 << 20
+	// maxStored bounds the bytes of the keys that the store had.
+	maxStored = 32 << 20
+)
 
 func newLedger(limit int) *ledger {
-	return &ledger{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, slots: make([]slot, 64), limit: limit}
+	return &ledger{
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		slots: make([]slot, 64), limit: limit, stored: []byte{},
+	}
 }
 
 func (l *ledger) hash(key []byte) slot {
-	return slot{maphash.Bytes(l.seeds[0], key), maphash.Bytes(l.seeds[1], key)&^(slotUsed|slotSeen) | slotUsed}
+	return slot{a: maphash.Bytes(l.seeds[0], key), b: maphash.Bytes(l.seeds[1], key)&^(slotUsed|slotSeen) | slotUsed}
 }
 
 func (l *ledger) find(h slot) *slot {
@@ -49,9 +66,38 @@ func (l *ledger) find(h slot) *slot {
 
 // has notes that the store has the key.
 func (l *ledger) has(key []byte) {
-	if l.bloom == nil {
-		l.put(l.hash(key))
+	if l.bloom != nil {
+		return
 	}
+	h := l.hash(key)
+	if l.stored != nil {
+		h.at = uint32(len(l.stored) + 1)
+		l.stored = append(binary.AppendUvarint(l.stored, uint64(len(key))), key...)
+		if len(l.stored) > maxStored {
+			l.stored = nil
+		}
+	}
+	l.put(h)
+}
+
+// unseen calls fn with the keys that the store had and the scan didn't see,
+// until it returns false. ok is false where they are not known; fn was not
+// called then.
+func (l *ledger) unseen(fn func(key []byte) (more bool)) (ok bool) {
+	if l.bloom != nil || l.stored == nil {
+		return false
+	}
+	for _, s := range l.slots {
+		if s.at == 0 || s.b&slotSeen != 0 {
+			continue
+		}
+		n, size := binary.Uvarint(l.stored[s.at-1:])
+		from := int(s.at) - 1 + size
+		if !fn(l.stored[from : from+int(n)]) {
+			break
+		}
+	}
+	return true
 }
 
 // see notes that the scan saw the key. known is true where the store surely
@@ -82,7 +128,7 @@ func (l *ledger) saw(key []byte) bool {
 
 // put stores the hash if it is not there.
 func (l *ledger) put(h slot) {
-	s := l.find(slot{h.a, h.b &^ slotSeen})
+	s := l.find(slot{a: h.a, b: h.b &^ slotSeen})
 	if s.b != 0 {
 		s.b |= h.b & slotSeen
 		return
@@ -97,7 +143,7 @@ func (l *ledger) put(h slot) {
 		l.slots = make([]slot, 2*len(old))
 		for _, h := range old {
 			if h.b != 0 {
-				*l.find(slot{h.a, h.b &^ slotSeen}) = h
+				*l.find(slot{a: h.a, b: h.b &^ slotSeen}) = h
 			}
 		}
 	}
@@ -107,10 +153,10 @@ func (l *ledger) overflow() {
 	l.bloom = newBloom(2 * l.limit)
 	for _, h := range l.slots {
 		if h.b&slotSeen != 0 {
-			l.bloom.add(slot{h.a, h.b &^ slotSeen})
+			l.bloom.add(slot{a: h.a, b: h.b &^ slotSeen})
 		}
 	}
-	l.slots = nil
+	l.slots, l.stored = nil, nil
 }
 
 // bloom is a chain of Bloom filters, each twice as large as the one before,

@@ -40,6 +40,20 @@ func TestLedger(t *testing.T) {
 					t.Fatalf("%s: saw is not %v", k, seen[k])
 				}
 			}
+			unseen := map[string]bool{}
+			if !l.unseen(func(key []byte) bool { unseen[string(key)] = true; return true }) {
+				t.Fatal("what was not seen is not known")
+			}
+			for k := range had {
+				if unseen[k] == seen[k] {
+					t.Fatalf("%s: unseen is %v", k, unseen[k])
+				}
+			}
+			for k := range unseen {
+				if !had[k] {
+					t.Fatalf("%s: unseen, but the store didn't have it", k)
+				}
+			}
 		}
 	})
 }

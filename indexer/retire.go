@@ -75,7 +75,37 @@ func (x *Indexer) retire(ctx context.Context, b bounds, readings []*reading) err
 // visitSize bounds how many entries are looked at in one read of the store.
 const visitSize = 20000
 
+// removeStale removes the entries that the scan did not see and that are older
+// than the horizon. Where the ledger knows the keys that the store had, the
+// store is asked about those alone; an entry that came after they were loaded
+// is no older than the horizon, or has a job of its own behind it.
 func (x *Indexer) removeStale(ctx context.Context, b bounds, r *reading) (removed int, err error) {
+	var stale [][]byte
+	remove := func() {
+		var n int
+		if err = context.Cause(ctx); err == nil {
+			n, err = x.store.Remove(r.id, storage.ShardID(b.shard), stale, b.horizon)
+		}
+		removed += n
+		stale = stale[:0]
+	}
+	known := !r.blind && r.ledger.unseen(func(key []byte) bool {
+		if stale = append(stale, key); len(stale) == sliceSize {
+			remove()
+		}
+		return err == nil
+	})
+	if !known {
+		return x.searchStale(ctx, b, r)
+	}
+	if err == nil && len(stale) > 0 {
+		remove()
+	}
+	return removed, err
+}
+
+// searchStale does the same by reading the whole index.
+func (x *Indexer) searchStale(ctx context.Context, b bounds, r *reading) (removed int, err error) {
 	var from []byte
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
