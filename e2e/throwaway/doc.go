@@ -11,7 +11,8 @@
 // with free ports, keep everything under one temporary directory, favour a fast
 // start and little memory over durability, and are ended by their own process
 // id. They die with the process that started them, even by kill -9; then only
-// the directory is left.
+// the directory is left. Containers initialise one each; a process of its own
+// (keeper) removes them when this one ends, however it does.
 //
 // The package knows nothing of Shunt.
 package throwaway

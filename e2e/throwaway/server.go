@@ -10,14 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// startTimeout is how long a server may take to answer: a container may first
-// have to be pulled.
+// startTimeout is how long a server may take to answer: one in a container first
+// initialises its data directory.
 const startTimeout = 3 * time.Minute
 
 // Server is one running server. It keeps its address over Kill and Start.
@@ -47,7 +46,7 @@ func (s *Server) Log() string { return s.log.String() }
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd == nil {
+	if s.cmd == nil || s.container != "" {
 		return 0
 	}
 	return s.cmd.Process.Pid
@@ -72,6 +71,9 @@ func (s *Server) Start(ctx context.Context) error {
 			break
 		}
 		s.Kill()
+		if attempts > 1 {
+			s.forget()
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("start server %s: %w\n%s", s.name, err, excerpt(s.Log()))
@@ -83,7 +85,7 @@ func (s *Server) start(ctx context.Context) error {
 	s.mu.Lock()
 	var err error
 	if s.set.Source.Image != "" {
-		err = s.startContainer(ctx)
+		err = s.startContainer()
 	} else {
 		err = s.startProcess()
 	}
@@ -128,11 +130,16 @@ func (s *Server) startProcess() error {
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}
-	// The server outlives the context that it was started under: Stop ends it.
+	// As in a container, it outlives the context that it was started under.
 	cmd, err := s.set.command(context.Background(), s.name, s.set.Source.Program, args...)
 	if err != nil {
 		return err
 	}
+	return s.run(cmd)
+}
+
+// run starts the server's process, or Docker's client that is attached to it.
+func (s *Server) run(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run %s: %w", cmd.Path, err)
@@ -143,43 +150,6 @@ func (s *Server) startProcess() error {
 		close(exited)
 	}()
 	s.cmd, s.exited = cmd, exited
-	return nil
-}
-
-// startContainer initialises and runs a server inside a container, whatever
-// the image's own entry point would do. A stopped container keeps its data.
-func (s *Server) startContainer(ctx context.Context) error {
-	s.exited = nil
-	if s.container != "" {
-		return run(ctx, &s.log, "docker", "start", s.container)
-	}
-	name := filepath.Base(s.set.dir) + "-" + s.name
-	s.container = name
-	const grants = `CREATE USER 'root'@'%%' IDENTIFIED BY '%s';
-GRANT ALL ON *.* TO 'root'@'%%' WITH GRANT OPTION;`
-	args := s.arguments("/shunt")
-	script := fmt.Sprintf(`set -e
-if [ ! -d /shunt/%[1]s ]; then
-	mkdir -p /shunt
-	echo "$GRANTS" > /shunt/init.sql
-	mysqld --no-defaults --user=root --initialize-insecure --datadir=/shunt/%[1]s --init-file=/shunt/init.sql
-fi
-exec mysqld "$@" --user=root --bind-address=0.0.0.0`, s.name)
-	docker := []string{
-		"docker", "run", "--detach", "--name", name, "--user", "0:0",
-		"--publish", fmt.Sprintf("127.0.0.1:%d:%d", s.port, s.port),
-		"--env", "GRANTS=" + fmt.Sprintf(grants, s.Password),
-		"--entrypoint", "sh", s.set.Source.Image, "-c", script, "sh",
-	}
-	return run(ctx, &s.log, append(docker, args...)...)
-}
-
-func run(ctx context.Context, out *lockedBuffer, args ...string) error {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(args[:2], " "), err)
-	}
 	return nil
 }
 
@@ -233,31 +203,23 @@ func (s *Server) Pause() { s.signal(syscall.SIGSTOP, "pause") }
 // Resume undoes Pause.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT, "unpause") }
 
-func (s *Server) signal(sig syscall.Signal, docker string) {
+func (s *Server) signal(sig syscall.Signal, verb string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ends := sig == syscall.SIGKILL || sig == syscall.SIGTERM
-	if s.container != "" {
-		// A container that is gone already is fine.
-		_ = exec.CommandContext(context.Background(), "docker", docker, s.container).Run()
-		return
-	}
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(sig) // it may have ended
-	if ends {
-		<-s.exited
-		s.cmd = nil
-	}
-}
-
-// remove removes what Kill leaves.
-func (s *Server) remove() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	ends := sig == syscall.SIGKILL || sig == syscall.SIGTERM
 	if s.container != "" {
-		_ = exec.CommandContext(context.Background(), "docker", "rm", "--force", "--volumes", s.container).Run()
+		s.signalContainer(verb, ends)
+	} else {
+		_ = s.cmd.Process.Signal(sig) // it may have ended
+		if ends {
+			<-s.exited
+		}
+	}
+	if ends {
+		s.cmd = nil
 	}
 }
 

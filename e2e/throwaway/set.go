@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -26,6 +27,8 @@ type Options struct {
 	// TempDir is where the set's directory is made; "" means the system's. In
 	// a root file system it is always /tmp.
 	TempDir string
+	// Out, if set, is told about what takes long: pulling an image.
+	Out io.Writer
 }
 
 // Set is some servers that share a temporary directory.
@@ -33,6 +36,7 @@ type Set struct {
 	Source  Source
 	Servers []*Server
 	opts    Options
+	keeper  *keeper // of containers
 	// dir is the set's directory on this machine, inner the same as the
 	// servers see it (inside Root).
 	dir, inner string
@@ -59,9 +63,12 @@ func Start(ctx context.Context, src Source, o Options) (_ *Set, err error) {
 		s.inner = filepath.Join("/tmp", filepath.Base(s.dir))
 	}
 	if src.Image == "" {
-		if err := s.initialise(ctx); err != nil {
-			return nil, err
-		}
+		err = s.initialise(ctx)
+	} else if err = pull(ctx, src.Image, o.Out); err == nil {
+		err = s.keep()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return s, s.grow(ctx, o.Servers)
 }
@@ -190,12 +197,13 @@ func chroot(root string) *syscall.SysProcAttr {
 func (s *Set) Stop() {
 	var wg sync.WaitGroup
 	for _, srv := range s.Servers {
-		wg.Go(func() {
-			srv.Kill()
-			srv.remove()
-		})
+		wg.Go(srv.Kill)
 	}
 	wg.Wait()
+	if s.keeper != nil {
+		s.keeper.remove()
+		s.keeper = nil
+	}
 	if s.dir != "" {
 		os.RemoveAll(s.dir)
 	}

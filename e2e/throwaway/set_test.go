@@ -59,7 +59,16 @@ func TestStartKillRestart(t *testing.T) {
 				t.Error(err)
 			}
 			more.Shutdown()
-			set.Stop()
+			if err := more.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			more.Pause()
+			set.Stop() // kills what is paused, too
+			if src.Image != "" {
+				if left, err := docker(t.Context(), "ps", "--all", "--quiet", "--filter", "label="+set.label()).CombinedOutput(); err != nil || len(left) > 0 {
+					t.Errorf("containers are left: %s %v", left, err)
+				}
+			}
 			if _, err := os.Stat(set.Dir()); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s is still there: %v", set.Dir(), err)
 			}

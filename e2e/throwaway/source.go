@@ -71,8 +71,8 @@ func Find(ctx context.Context, f Flavour) (Source, error) {
 		if root := os.Getenv(rootVariable); root != "" {
 			return inRoot(ctx, root)
 		}
-		if image := os.Getenv(imageVariable); image != "" {
-			return Source{Flavour: MySQL, Image: image}, dockerAnswers(ctx)
+		if os.Getenv(imageVariable) != "" {
+			return Source{Flavour: MySQL, Image: image()}, dockerAnswers(ctx)
 		}
 	}
 	for _, program := range onPath("mysqld", "mariadbd") {
@@ -95,7 +95,7 @@ func Find(ctx context.Context, f Flavour) (Source, error) {
 }
 
 // FindAny takes mysqld or mariadbd from PATH, else Docker if its engine
-// answers. ErrNotFound means that neither is there.
+// answers, with the image that the environment names. ErrNotFound means that neither is there.
 func FindAny(ctx context.Context) (Source, error) {
 	var failed error
 	for _, program := range onPath("mysqld", "mariadbd") {
@@ -106,7 +106,7 @@ func FindAny(ctx context.Context) (Source, error) {
 		failed = errors.Join(failed, err)
 	}
 	if err := dockerAnswers(ctx); err == nil {
-		return Source{Flavour: MySQL, Image: DefaultImage}, nil
+		return Source{Flavour: MySQL, Image: image()}, nil
 	}
 	return Source{}, errors.Join(ErrNotFound, failed)
 }

@@ -104,7 +104,7 @@ func (d *demo) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 	}
 	fmt.Fprintf(d.Out, "Starting %d shards: %s\n", d.Shards, src)
 	secret := rand.Text()
-	set, err := throwaway.Start(ctx, src, throwaway.Options{Servers: d.Shards, Password: secret, TempDir: d.dir})
+	set, err := throwaway.Start(ctx, src, throwaway.Options{Servers: d.Shards, Password: secret, TempDir: d.dir, Out: d.Out})
 	if err != nil {
 		return fmt.Errorf("start shards: %w", err)
 	}
