@@ -2,10 +2,15 @@
 # Gets the server programs that the tests run against, without starting any:
 #
 #   MariaDB  Debian's package mariadb-server-core, by apt-get if it is missing
-#   MySQL 9  the first of: what SHUNT_E2E_MYSQL_ROOT or SHUNT_E2E_MYSQL_IMAGE
-#            names, a mysqld on PATH that is MySQL 9, Docker's image mysql:9 where
-#            an engine answers, else Debian sid's package in a root file system of
-#            its own under ~/.cache/shunt/mysql9, run by chroot
+#   MySQL 9  the first of
+#            - the root file system that SHUNT_E2E_MYSQL_ROOT names
+#            - the image that SHUNT_E2E_MYSQL_IMAGE names, if it can be had
+#            - a mysqld on PATH that is MySQL 9
+#            - Docker's image mysql:9, pulled if need be
+#            - the image shunt-mysql9, which scripts/mysql-image makes where
+#              nothing can be pulled
+#            - Debian sid's package in a root file system of its own under
+#              ~/.cache/shunt/mysql9, run by chroot
 #
 # Says which ones it found. Source it to have the variables exported too; run it
 # to only fill the cache. Installing needs root or a sudo without password.
@@ -69,11 +74,29 @@ shunt_mysql_root() {
 	shunt_as_root mv "$root.new" "$root"
 }
 
+# Chooses an image if Docker has it or can pull it.
+shunt_mysql_image() {
+	local image=$1
+	docker image inspect "$image" >/dev/null 2>&1 || {
+		[ "$image" != shunt-mysql9 ] && shunt_say "pulling image $image" && timeout 600 docker pull -q "$image" >&2
+	} || return 1
+	shunt_say "MySQL: Docker image $image"
+	export SHUNT_E2E_MYSQL_IMAGE=$image
+}
+
 shunt_mysql() {
-	local image=${SHUNT_E2E_MYSQL_IMAGE:-mysql:9} root program
-	if [ -n "${SHUNT_E2E_MYSQL_ROOT:-}" ]; then
-		shunt_say "MySQL: $(shunt_as_root chroot "$SHUNT_E2E_MYSQL_ROOT" mysqld --no-defaults --version) in $SHUNT_E2E_MYSQL_ROOT"
+	local named=${SHUNT_E2E_MYSQL_IMAGE:-} root program docker=
+	root=${SHUNT_E2E_MYSQL_ROOT:-}
+	if [ -n "$root" ]; then
+		shunt_say "MySQL: $(shunt_as_root chroot "$root" mysqld --no-defaults --version) in $root"
 		return
+	fi
+	if command -v docker >/dev/null && timeout 10 docker info >/dev/null 2>&1; then docker=yes; fi
+	# What can't be had must not be looked for again by the tests.
+	unset SHUNT_E2E_MYSQL_IMAGE
+	if [ -n "$named" ]; then
+		if [ -n "$docker" ] && shunt_mysql_image "$named"; then return; fi
+		shunt_say "MySQL: image $named (SHUNT_E2E_MYSQL_IMAGE) can't be had, looking elsewhere"
 	fi
 	for program in mysqld /usr/sbin/mysqld; do
 		if command -v "$program" >/dev/null && "$program" --no-defaults --version | grep -v MariaDB | grep -q 'Ver 9'; then
@@ -81,18 +104,9 @@ shunt_mysql() {
 			return
 		fi
 	done
-	if command -v docker >/dev/null && timeout 10 docker info >/dev/null 2>&1; then
-		if docker image inspect "$image" >/dev/null 2>&1 || timeout 300 docker pull -q "$image" >&2; then
-			shunt_say "MySQL: Docker image $image"
-			export SHUNT_E2E_MYSQL_IMAGE=$image
-			return
-		fi
-		if docker image inspect shunt-mysql9 >/dev/null 2>&1; then
-			shunt_say "MySQL: Docker image shunt-mysql9, built here before"
-			export SHUNT_E2E_MYSQL_IMAGE=shunt-mysql9
-			return
-		fi
-		shunt_say "MySQL: Docker answers, but image $image can't be had"
+	if [ -n "$docker" ]; then
+		if shunt_mysql_image mysql:9 || shunt_mysql_image shunt-mysql9; then return; fi
+		shunt_say "MySQL: Docker answers, but has no image of MySQL and can't pull one"
 	fi
 	root=${XDG_CACHE_HOME:-$HOME/.cache}/shunt/mysql9
 	[ -x "$root/usr/sbin/mysqld" ] || shunt_mysql_root "$root" || return 1
