@@ -20,7 +20,8 @@ import (
 //	plan [options]                 one statement; lines `params: ..` bind it again
 //
 // Options of plan: schema=, charset=, ansi, nobackslash, pipes, nonstrict, pad,
-// nozero, noindex (lookups fail), short (statements left out).
+// nozero, noindex (lookups fail), short (statements left out), next=N (the
+// AUTO_INCREMENT counter, 100).
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
@@ -114,6 +115,10 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			s.NoAutoValueOnZero = true
 		}
 	}
+	next := uint64(100)
+	if d.HasArg("next") {
+		d.ScanArgs(t, "next", &next)
+	}
 	ix := stored.indexes()
 	if d.HasArg("noindex") {
 		ix.lookup = func(*catalog.Index, []byte) (catalog.ShardSet, error) { return catalog.ShardSet{}, os.ErrClosed }
@@ -143,7 +148,7 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			if i > 0 {
 				out.WriteString("--\n")
 			}
-			b, err := p.Bind(plan, params, ix)
+			b, err := bindGolden(p, plan, params, ix, next)
 			if err != nil {
 				out.WriteString(errorText(err))
 				continue
@@ -179,6 +184,21 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		return sessionText(plan)
 	}
 	return "?"
+}
+
+// bindGolden takes values from a counter that stands at next.
+func bindGolden(p *Planner, plan *Rows, params []keys.Value, ix Indexes, next uint64) (*Bound, error) {
+	n, err := p.Increment(plan, params)
+	if err != nil || n == nil {
+		if err != nil {
+			return nil, err
+		}
+		return p.Bind(plan, params, ix)
+	}
+	if _, ok := n.End(next); !ok {
+		return nil, &Error{Code: 1467, State: "HY000", Message: "the counter is used up"}
+	}
+	return p.BindGenerated(plan, params, ix, next, plan.Params > 0)
 }
 
 func sessionText(s *Session) string {
@@ -252,6 +272,16 @@ func describeBound(out *strings.Builder, r *Rows, b *Bound, sql string, cat *cat
 			}
 			out.WriteString("\n")
 		}
+	}
+	if g := b.Generated; g != nil && g.First > 0 {
+		fmt.Fprintf(out, "  generated %s %d to %d", g.Column.Name, g.First, g.Last)
+		if g.Uncertain != nil {
+			out.WriteString(", perhaps not all")
+		}
+		if g.Values != nil {
+			fmt.Fprintf(out, ", parameters %d", g.Values)
+		}
+		out.WriteString("\n")
 	}
 	for _, a := range b.Adds {
 		fmt.Fprintf(out, "  add %s %s on %s\n", a.Index.Name, keyText(a.Index, a.Key, names), cat.ShardName(a.Shard))

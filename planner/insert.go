@@ -2,12 +2,12 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/planner/keys"
 )
 
 // insertAction is INSERT or REPLACE with values in the statement.
@@ -24,13 +24,17 @@ type insertAction struct {
 	head, tail uint32
 	// fused: the rows' text can't be cut (an executable comment runs over it).
 	fused bool
+	// auto is the AUTO_INCREMENT column, where Shunt counts it; else nil.
+	auto *autoColumn
 }
 
 type insertRow struct {
 	span   rowSpan
 	values []operand // of needed
-	// params from first to last are in the row.
-	first, last int
+	// auto is the place of the AUTO_INCREMENT column's value.
+	auto autoSpan
+	// namesAuto: an expression for another column names that column.
+	namesAuto bool
 }
 
 // duplicateUpdate is what ON DUPLICATE KEY UPDATE assigns.
@@ -148,7 +152,7 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 			return nil, err
 		}
 	}
-	if err := act.read(a, n, cols); err != nil {
+	if err := act.read(a, n, cols, newAlias); err != nil {
 		return nil, err
 	}
 	return a.rows(kind, act), nil
@@ -241,6 +245,7 @@ func (a *analysis) assignments(list []*ast.Assignment, target *ref, alias *rowAl
 
 func (a *analysis) assignment(c *catalog.Column, e ast.ExprNode, target *ref, alias *rowAlias) assignment {
 	s := assignment{col: c}
+	e = lastInserted(e)
 	switch v := unwrap(e).(type) {
 	case *ast.ValuesExpr:
 		if v.Column != nil {
@@ -256,6 +261,17 @@ func (a *analysis) assignment(c *catalog.Column, e ast.ExprNode, target *ref, al
 		s.value = a.st.evalExpr(e)
 	}
 	return s
+}
+
+// lastInserted is id of LAST_INSERT_ID(id), which tells the client the id of the
+// row that ON DUPLICATE KEY UPDATE met.
+func lastInserted(e ast.ExprNode) ast.ExprNode {
+	if f, ok := unwrap(e).(*ast.FuncCallExpr); ok && f.FnName.L == "last_insert_id" && len(f.Args) == 1 {
+		if c, ok := unwrap(f.Args[0]).(*ast.ColumnNameExpr); ok {
+			return c
+		}
+	}
+	return e
 }
 
 // duplicateKey refuses an update of the shard key, but for VALUES(shard_key):
@@ -279,7 +295,7 @@ func refuseShardKey(t *catalog.Table) *Error {
 }
 
 // read takes the values of the needed columns from the rows' text.
-func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Column) *Error {
+func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Column, alias *rowAlias) *Error {
 	t := i.table
 	need := func(c *catalog.Column) {
 		if c != nil && !hasColumn(i.needed, c) {
@@ -311,6 +327,10 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 			}
 		}
 	}
+	auto := -1
+	if c := counts(t); c != nil {
+		auto = slices.Index(cols, c)
+	}
 	pick := func(n int, get func(int) operand) []operand {
 		out := make([]operand, len(place))
 		for k, j := range place {
@@ -326,8 +346,29 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 			return refuseInsertForm()
 		}
 		l := n.Lists[0]
-		i.rows = []insertRow{{values: pick(len(l), func(j int) operand { return a.st.evalExpr(l[j]) }), last: len(a.st.params)}}
-		i.fused = true
+		fields := a.st.setFields()
+		if len(fields) != len(l) {
+			return refuseInsertForm()
+		}
+		// The whole statement is the row.
+		row := insertRow{span: rowSpan{end: uint32(len(a.st.src))}, values: pick(len(l), func(j int) operand { return a.st.evalExpr(l[j]) })}
+		i.tail = row.span.end
+		if len(fields) > 0 {
+			at := fields[len(fields)-1][1]
+			row.auto = autoSpan{start: at, end: at}
+			if c := counts(t); c != nil {
+				row.auto.before = ", " + backquoted(c.Name) + " = "
+				row.namesAuto = a.st.names(a.st.toks, fields, auto, c)
+			}
+		}
+		if auto >= 0 {
+			row.auto = autoSpan{start: fields[auto][0], end: fields[auto][1]}
+		}
+		i.rows = []insertRow{row}
+		for _, c := range a.st.comments {
+			i.fused = i.fused || c.kind >= execOpen && c.kind != skippedByAll
+		}
+		i.planIncrement(a, auto >= 0, true, alias)
 		return nil
 	}
 	if len(a.st.rows) == 0 || !a.st.keptRows(len(n.Lists)) {
@@ -345,7 +386,6 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 			i.fused = true
 		}
 	}
-	p := 0
 	for _, r := range a.st.rows {
 		fields := a.st.rowColumns(r)
 		if len(fields) != len(cols) && (len(fields) > 0 || len(n.Columns) > 0) {
@@ -355,16 +395,26 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 			return &Error{Code: 1136, State: "21S01", Message: "Column count doesn't match value count"}
 		}
 		row := insertRow{span: r, values: pick(len(fields), func(j int) operand { return a.st.evalTokens(fields[j]) })}
-		for p < len(a.st.params) && a.st.params[p] < r.start {
-			p++
+		if len(fields) == 0 {
+			auto = -1 // () has no value for any column
 		}
-		row.first = p
-		for p < len(a.st.params) && a.st.params[p] < r.end {
-			p++
+		switch {
+		case auto >= 0 && len(fields[auto]) > 0:
+			f := fields[auto]
+			row.auto = autoSpan{start: f[0].start, end: f[len(f)-1].end}
+		case len(fields) > 0:
+			row.auto = autoSpan{start: r.end - 1, end: r.end - 1, before: ", "}
+		default:
+			row.auto = autoSpan{start: r.end - 1, end: r.end - 1}
 		}
-		row.last = p
+		if c := counts(t); c != nil && !r.simple {
+			for j, f := range fields {
+				row.namesAuto = row.namesAuto || j != auto && a.st.naming(f, c)
+			}
+		}
 		i.rows = append(i.rows, row)
 	}
+	i.planIncrement(a, auto >= 0, false, alias)
 	return nil
 }
 
@@ -399,10 +449,19 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 	per := map[catalog.ShardID][]int{}
 	places := make([]catalog.ShardSet, len(i.rows))
 	var set catalog.ShardSet
+	ids, generated, err := i.numbered(b)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]*insertRow, len(i.rows))
 	for k := range i.rows {
 		row := &i.rows[k]
+		if ids != nil && ids[k] > 0 {
+			row = i.withID(row, ids[k])
+		}
+		rows[k] = row
 		if spread {
-			if err := i.generated(b, row); err != nil {
+			if err := i.differing(row); err != nil {
 				return nil, err
 			}
 		}
@@ -423,18 +482,21 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 		i.entries(e, row, where)
 	}
 	if i.update != nil {
-		i.onDuplicate(e, set, places)
+		i.onDuplicate(e, set, rows, places)
 	}
 	i.follow(e, set)
 
 	out := &Bound{}
-	if len(per) <= 1 {
+	switch {
+	case ids == nil && len(per) <= 1:
 		out = sendTo(set, i.st.src)
-	} else {
-		if i.fused {
-			return nil, notSupported("rows for several shards inside of an executable comment can't be split: write the text out")
-		}
-		out.Statements = i.split(set, per)
+	case i.fused:
+		return nil, notSupported("rows for several shards inside of an executable comment can't be split: write the text out")
+	default:
+		out.Statements = i.split(set, per, ids, b, generated)
+	}
+	if out.Generated = generated; generated != nil {
+		generated.LastShard = places[len(places)-1].First()
 	}
 	e.into(out)
 	out.Plan = "route"
@@ -462,35 +524,18 @@ func keyName(t *catalog.Table) string {
 	return t.ShardKey.Name
 }
 
-// generated refuses a row for which the shard would count up AUTO_INCREMENT:
-// each shard counts for itself, and two would give the same value.
-func (i *insertAction) generated(b *binder, row *insertRow) *Error {
+// differing refuses a row of a reference table for which each copy would compute
+// a default of its own.
+func (i *insertAction) differing(row *insertRow) *Error {
+	if i.table.Placement != catalog.Reference {
+		return nil
+	}
 	for _, c := range i.needed {
-		o := i.value(row, c)
-		if c.DefaultExpr && o.kind == defaulted && i.table.Placement == catalog.Reference {
+		if c.DefaultExpr && i.value(row, c).kind == defaulted {
 			return refuseVolatile("the default of "+c.Name, i.table)
-		}
-		if !c.AutoIncrement {
-			continue
-		}
-		v, _, ok := o.resolve(b.params)
-		if o.kind == defaulted || ok && (v.IsNull() || !b.settings.NoAutoValueOnZero && i.zero(b, c, v)) {
-			return notSupported("AUTO_INCREMENT over several shards is not supported yet: give %s.%s a value", i.table.Name, c.Name)
 		}
 	}
 	return nil
-}
-
-// zero reports a value that is stored as 0. In doubt it says no: the shard key
-// refuses doubt anyway, and another column is then only the shards' to check.
-func (i *insertAction) zero(b *binder, c *catalog.Column, v keys.Value) bool {
-	codec, err := codecOf(b.cat, c)
-	if err != nil {
-		return false
-	}
-	k, ok := codec.Stored(nil, v, false, false)
-	z, okz := codec.Stored(nil, keys.Int(0), false, false)
-	return ok && okz && string(k) == string(z)
 }
 
 // shardOf places a row. What the column will hold must be surely known:
@@ -541,7 +586,7 @@ func (i *insertAction) entries(e *effects, row *insertRow, where catalog.ShardSe
 
 // onDuplicate handles the rows that exist: their columns that are not assigned
 // hold what Shunt doesn't know.
-func (i *insertAction) onDuplicate(e *effects, set catalog.ShardSet, places []catalog.ShardSet) {
+func (i *insertAction) onDuplicate(e *effects, set catalog.ShardSet, rows []*insertRow, places []catalog.ShardSet) {
 	t := i.table
 	assigned := lastAssignments(i.update.sets)
 	if touchesPrimaryKey(t, assigned) {
@@ -563,8 +608,7 @@ func (i *insertAction) onDuplicate(e *effects, set catalog.ShardSet, places []ca
 			continue
 		}
 		e.maintainIndexes(t, "UPDATE", set, []*catalog.Index{ix}, columnNames(changed))
-		for k := range i.rows {
-			row := &i.rows[k]
+		for k, row := range rows {
 			comps := make([]component, len(ix.Columns))
 			for j, c := range ix.Columns {
 				s := assigned[c]
@@ -635,39 +679,24 @@ func (i *insertAction) follow(e *effects, set catalog.ShardSet) {
 	}
 }
 
-// split cuts the statement into one a shard: the text before the rows, the
-// shard's rows as they are written, the text after.
-func (i *insertAction) split(set catalog.ShardSet, per map[catalog.ShardID][]int) []ShardStatement {
-	src := i.st.src
+// split cuts the statement into one a shard, or one for all where all get all
+// rows.
+func (i *insertAction) split(set catalog.ShardSet, per map[catalog.ShardID][]int, ids []uint64, b *binder, g *Generated) []ShardStatement {
 	var out []ShardStatement
+	if len(per) == 0 {
+		all := make([]int, len(i.rows))
+		for k := range all {
+			all[k] = k
+		}
+		sql, params := i.text(all, ids, b, g)
+		for id := range set.All {
+			out = append(out, ShardStatement{Shard: id, SQL: sql, Params: params})
+		}
+		return out
+	}
 	for id := range set.All {
-		var b strings.Builder
-		params := []int{}
-		p := 0
-		for ; p < len(i.st.params) && i.st.params[p] < i.head; p++ {
-			params = append(params, p)
-		}
-		b.WriteString(src[:i.head])
-		for n, k := range per[id] {
-			row := &i.rows[k]
-			if n > 0 {
-				b.WriteString(",")
-			}
-			b.WriteString(src[row.span.start:row.span.end])
-			for q := row.first; q < row.last; q++ {
-				params = append(params, q)
-			}
-		}
-		b.WriteString(src[i.tail:])
-		for q := range i.st.params {
-			if i.st.params[q] >= i.tail {
-				params = append(params, q)
-			}
-		}
-		if len(i.st.params) == 0 {
-			params = nil
-		}
-		out = append(out, ShardStatement{Shard: id, SQL: b.String(), Params: params})
+		sql, params := i.text(per[id], ids, b, g)
+		out = append(out, ShardStatement{Shard: id, SQL: sql, Params: params})
 	}
 	return out
 }

@@ -204,6 +204,12 @@ type Bound struct {
 	// Gather says what to fill into a scratch schema, where the client's query
 	// then runs; Statements is empty with it.
 	Gather *Gather
+	// Generated is set for an INSERT into a table whose AUTO_INCREMENT column
+	// Shunt counts.
+	Generated *Generated
+	// Doubts are tables whose AUTO_INCREMENT column gets values that Shunt
+	// doesn't know.
+	Doubts []*catalog.Table
 	// Plan, Access and Reason are what EXPLAIN ROUTE shows. Access is
 	// "shard_key", "index:NAME" ("index:A,index:B" when several took part),
 	// "shard_key,index:NAME" where both did), "scatter", "reference", "single"
@@ -224,7 +230,8 @@ type ShardStatement struct {
 	Shard catalog.ShardID
 	SQL   string
 	// Params are the positions (in the client's parameter list) of the `?` of
-	// SQL, nil when they are all of them in order.
+	// SQL, nil when they are all of them in order. Behind the client's are those
+	// of Bound.Generated.Values.
 	Params []int
 }
 

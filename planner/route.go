@@ -23,6 +23,10 @@ type binder struct {
 	ix       Indexes
 	lookups  int
 	reached  map[*ref]reach
+	// next is the AUTO_INCREMENT counter, 0 unknown; asParams: its values become
+	// parameters.
+	next     uint64
+	asParams bool
 }
 
 // reach is where the rows of one reference that count may be.

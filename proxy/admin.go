@@ -21,7 +21,7 @@ func (s *session) admin(ctx context.Context, a *planner.Admin) error {
 	case planner.ShowShards:
 		return s.answerRows(shardColumns, s.shardRows(ctx))
 	case planner.ExplainRoute:
-		rows, err := s.explainRoute(a.Explain)
+		rows, err := s.explainRoute(ctx, a.Explain)
 		if err != nil {
 			return err
 		}
@@ -199,12 +199,21 @@ func nullable(s string) any {
 }
 
 // explainRoute plans and binds a statement without sending anything.
-func (s *session) explainRoute(sql string) ([][]any, error) {
-	return Explain(sql, s.settings.planning, s.catalog(), s.proxy.planner, s.proxy.opts.Index)
+func (s *session) explainRoute(ctx context.Context, sql string) ([][]any, error) {
+	next := func(n *planner.Increment) (uint64, error) {
+		// What is asked for is not taken.
+		first, release, err := s.take(ctx, &planner.Increment{Table: n.Table, Column: n.Column})
+		if err == nil {
+			release()
+		}
+		return first, err
+	}
+	return Explain(sql, s.settings.planning, s.catalog(), s.proxy.planner, s.proxy.opts.Index, next)
 }
 
 // Explain says where a statement would go and why: the rows of EXPLAIN ROUTE.
-func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *planner.Planner, ix planner.Indexes) ([][]any, error) {
+// next tells where an AUTO_INCREMENT counter stands.
+func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *planner.Planner, ix planner.Indexes, next func(*planner.Increment) (uint64, error)) ([][]any, error) {
 	plan, err := p.Plan(sql, settings, c)
 	if err != nil {
 		return nil, err
@@ -214,7 +223,17 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 		if plan.Params > 0 {
 			return nil, sqlError{1210, "HY000", "EXPLAIN ROUTE needs values in place of ?"}
 		}
-		b, err := p.Bind(plan, nil, ix)
+		n, err := p.Increment(plan, nil)
+		if err != nil {
+			return nil, err
+		}
+		first := uint64(0)
+		if n != nil {
+			if first, err = next(n); err != nil {
+				return nil, err
+			}
+		}
+		b, err := p.BindGenerated(plan, nil, ix, first, false)
 		if err != nil {
 			return nil, err
 		}

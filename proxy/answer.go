@@ -128,10 +128,10 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 			return undoErr
 		}
 	}
-	if err != nil || !several {
+	if err != nil || ok == nil {
 		return err
 	}
-	return s.answerOK(ok)
+	return s.answerOK(*ok)
 }
 
 // statementSavepoint makes one statement over several shards atomic inside of
@@ -139,12 +139,14 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 const statementSavepoint = "shunt_statement"
 
 // writeAll sends a write and joins the answers. With one shard its answer is
-// forwarded as it is; with several the joined one is returned to be sent when
-// nothing can fail any more.
-func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several bool) (wire.OK, error) {
+// forwarded as it is, and nil returned; else the joined one is returned to be
+// sent when nothing can fail any more.
+func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several bool) (*wire.OK, error) {
 	shards, err := s.sendAll(ctx, r, b)
 	var joined wire.OK
 	var first error
+	hold, told := several || holdsID(b), false
+	ids := map[catalog.ShardID]uint64{}
 	var infos []string
 	s.last.warnings = nil
 	if err != nil {
@@ -155,7 +157,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			continue // not sent to
 		}
 		o := s.forwardOptions()
-		o.HoldOK, o.HoldErr = several, several
+		o.HoldOK, o.HoldErr = hold, several
 		dst := s.client
 		if several {
 			dst = nil
@@ -169,11 +171,12 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			if several && first == nil {
 				first = sqlError{sum.Err.Code, sum.Err.State, fmt.Sprintf("%s (on shard %s; nothing was changed on any)", sum.Err.Message, s.catalog().ShardName(x.shard))}
 			}
+			hold, told = several, !several // the client has got the error of one alone
 			continue
 		}
 		joined.Affected += sum.Affected
 		joined.Warnings += sum.Warnings
-		if joined.LastInsertID == 0 {
+		if ids[x.shard] = sum.LastInsertID; joined.LastInsertID == 0 {
 			joined.LastInsertID = sum.LastInsertID
 		}
 		if sum.Info == "" && (r.plan.Kind == planner.Insert || r.plan.Kind == planner.Replace) {
@@ -186,9 +189,12 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 				s.last.warnings = append(s.last.warnings, res.Rows...)
 			}
 		}
-		if sum.LastInsertID != 0 {
+		if sum.LastInsertID != 0 && b.Generated == nil {
 			s.last.insertID = sum.LastInsertID
 		}
+	}
+	if first == nil && !told && b.Generated != nil {
+		joined.LastInsertID, first = s.inserted(ctx, b, shards, ids)
 	}
 	if b.Access == "reference" && len(shards) > 0 {
 		// Every shard changed its copy of the same rows.
@@ -196,7 +202,10 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		infos = infos[:min(1, len(infos))]
 	}
 	joined.Info = joinInfo(infos)
-	return joined, first
+	if !hold {
+		return nil, first
+	}
+	return &joined, first
 }
 
 var infoNumbers = regexp.MustCompile(`\d+`)

@@ -27,8 +27,10 @@ import (
 //
 // In a transaction the registration is the transaction's and ends with it.
 func (s *session) rows(ctx context.Context, r request) error {
+	var ids counted
+	defer ids.release()
 	for range 10 {
-		err := s.rowsOnce(ctx, r)
+		err := s.rowsOnce(ctx, r, &ids)
 		if !errors.Is(err, errStale) {
 			return err
 		}
@@ -45,17 +47,21 @@ func (s *session) rows(ctx context.Context, r request) error {
 	return errors.New("the schema keeps changing while the statement is planned; try again")
 }
 
-func (s *session) rowsOnce(ctx context.Context, r request) error {
+func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if s.tx != nil && s.tx.failed != nil {
 		return aborted(s.tx.failed)
 	}
 	if r.plan.Catalog.Version != s.catalog().Version {
 		return errStale
 	}
-	b, err := s.proxy.planner.Bind(r.plan, r.values, s.proxy.opts.Index)
+	b, err := s.bind(ctx, r, ids)
 	if err != nil {
 		return err
 	}
+	if b.Generated != nil {
+		r.generated = b.Generated.Values
+	}
+	s.last.failed = 0
 	if b.Refuse != nil {
 		s.proxy.metrics.refused.Inc()
 		return b.Refuse
@@ -85,6 +91,7 @@ func (s *session) rowsOnce(ctx context.Context, r request) error {
 	if !errors.Is(err, errStale) {
 		s.proxy.metrics.routed(b, r.start)
 	}
+	s.unsure(r, b)
 	if s.tx == nil {
 		s.settings.once = nil // this statement was the next transaction
 	}
@@ -177,9 +184,18 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	err = s.send(ctx, conn, r, st)
 	var sum shard.Summary
 	if err == nil {
-		sum, err = conn.Forward(s.client, shard.Result, s.forwardOptions())
+		o := s.forwardOptions()
+		o.HoldOK = holdsID(b)
+		sum, err = conn.Forward(s.client, shard.Result, o)
 		if err = s.forwarded(st.Shard, sum, err); err == nil && sum.Err == nil {
-			s.remember(ctx, conn, sum)
+			told := sum
+			if b.Generated != nil {
+				told.LastInsertID = 0 // answerInserted settles it
+			}
+			s.remember(ctx, conn, told)
+			err = s.answerInserted(ctx, b, conn, sum)
+		}
+		if err == nil && sum.Err == nil {
 			// The client has its answer before maintenance is asked for.
 			err = s.clientError(s.client.Flush())
 		}
@@ -265,7 +281,8 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 
 // send sends the statement's text or executes its prepared form.
 func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st planner.ShardStatement) error {
-	if s.last.insertID != 0 && containsFold(st.SQL, "last_insert_id") {
+	// The connection may remember another session's.
+	if containsFold(st.SQL, "last_insert_id") || containsFold(st.SQL, "@@identity") {
 		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
 			return s.shardError(st.Shard, err)
 		}
@@ -317,7 +334,7 @@ func (s *session) forwarded(id catalog.ShardID, sum shard.Summary, err error) er
 func (s *session) serverFailed(e *shard.ServerError) {
 	s.failed = true
 	s.proxy.metrics.failed(e.Code)
-	s.last = lastStatement{insertID: s.last.insertID, warnings: [][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.Code), []byte(e.Message)}}}
+	s.last = lastStatement{insertID: s.last.insertID, failed: e.Code, warnings: [][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.Code), []byte(e.Message)}}}
 	switch e.Code {
 	case 1054, 1136, 1146, 1049, 1356, 1091, 1364, 1412:
 		// Unknown column, column count, no such table, unknown database, invalid

@@ -286,6 +286,10 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 	if st.Params != nil {
 		params = make([]wire.Param, len(st.Params))
 		for i, n := range st.Params {
+			if n >= len(r.params) {
+				params[i] = generatedParam(r.generated[n-len(r.params)])
+				continue
+			}
 			params[i] = r.params[n]
 		}
 	}
@@ -332,11 +336,15 @@ func (st *preparedStatement) typesOf(params []wire.Param, places []int) string {
 		if places != nil {
 			n = places[i]
 		}
+		had := wire.ParamType{Type: params[i].Type, Unsigned: params[i].Unsigned}
+		if n < len(st.had) { // else a value of our own
+			had = st.had[n]
+		}
 		unsigned := byte(0)
-		if st.had[n].Unsigned {
+		if had.Unsigned {
 			unsigned = 1
 		}
-		out = append(out, st.had[n].Type, unsigned)
+		out = append(out, had.Type, unsigned)
 	}
 	return string(out)
 }

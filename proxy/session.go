@@ -42,6 +42,7 @@ type session struct {
 // lastStatement is what SHOW WARNINGS and LAST_INSERT_ID() ask about.
 type lastStatement struct {
 	insertID uint64
+	failed   uint16     // a shard's error code
 	warnings [][][]byte // rows of SHOW WARNINGS
 }
 

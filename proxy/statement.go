@@ -81,7 +81,10 @@ type request struct {
 	values   []keys.Value
 	prepared *preparedStatement // nil: text protocol
 	params   []wire.Param
-	start    time.Time
+	// generated are the AUTO_INCREMENT values that follow params in a prepared
+	// statement's own.
+	generated []uint64
+	start     time.Time
 }
 
 // statement runs one statement of the text protocol.

@@ -152,6 +152,10 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 		return refuse("SET CHARACTER SET is not supported: its meaning depends on the current schema; use SET NAMES %s", literal)
 	case "transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only":
 		return setTransaction(next, a, literal)
+	case "auto_increment_increment", "auto_increment_offset":
+		if !strings.EqualFold(literal, "default") && literal != "1" {
+			return refuse("SET %s is not supported but for 1: Shunt counts AUTO_INCREMENT for all shards together, one by one", a.Name)
+		}
 	case "sql_mode":
 		if err := checkMode(literal); err != nil {
 			return err

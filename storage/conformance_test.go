@@ -365,7 +365,7 @@ var conformance = []struct {
 		check(t, s.RenameSequence(a, b))
 		unstarted(b)
 		check(t, s.StartSequence(b, 1))
-		if got := take(t, b, 1); got < 3 {
+		if got := take(t, b, 1); got != 3 {
 			t.Fatal(got)
 		}
 		unstarted(a)

@@ -304,6 +304,9 @@ func (s *Store) RenameSequence(from, to TableName) error {
 	if err != nil {
 		return err
 	}
+	if q.loaded {
+		bound = min(bound, q.next)
+	}
 	err = s.update(func(txn *badger.Txn) error {
 		if err := txn.Delete(sequenceKey(from)); err != nil || bound == 0 {
 			return err

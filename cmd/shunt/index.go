@@ -211,7 +211,7 @@ func (v virtualIndexes) BeforeDDL(ctx context.Context, d *planner.DDL) error {
 }
 
 func (v virtualIndexes) AfterDDL(ctx context.Context, d *planner.DDL) error {
-	return v.indexer.AfterDDL(ctx, change(d))
+	return errors.Join(v.indexer.AfterDDL(ctx, change(d)), sequences{v.store, v.directory}.afterDDL(d))
 }
 
 func change(d *planner.DDL) indexer.Change {

@@ -104,7 +104,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	}
 	options := proxy.Options{
 		Users: users(cfg), MaxConnections: cfg.MaxConnections, Directory: directory, Pools: pools,
-		Index: index, Admin: index, Logger: log, Metrics: registry,
+		Index: index, Admin: index, Sequences: sequences{store, directory}, Logger: log, Metrics: registry,
 	}
 	if cfg.TLS != nil {
 		cert, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)

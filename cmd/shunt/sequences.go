@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// sequences are the store's as the proxy sees them.
+type sequences struct {
+	store     *storage.Store
+	directory *proxy.Directory
+}
+
+var _ proxy.Sequences = sequences{}
+
+func (q sequences) Take(t *catalog.Table, take func(next uint64) (end uint64)) (first uint64, release func(), err error) {
+	taken, err := q.store.TakeNumbers(sequenceOf(t), take)
+	switch {
+	case errors.Is(err, storage.ErrUnstarted):
+		return 0, nil, proxy.ErrUnstarted
+	case err != nil:
+		return 0, nil, storeError(err)
+	}
+	return taken.First, taken.Release, nil
+}
+
+func (q sequences) Start(t *catalog.Table, from uint64) error {
+	if err := q.store.StartSequence(sequenceOf(t), from); err != nil {
+		return storeError(err)
+	}
+	return nil
+}
+
+func (q sequences) Kept(t *catalog.Table) (bool, error) { return q.store.SequenceKept(sequenceOf(t)) }
+
+func (q sequences) Doubt(t *catalog.Table) { q.store.DoubtSequence(sequenceOf(t)) }
+
+func sequenceOf(t *catalog.Table) storage.TableName {
+	return storage.TableName{Schema: t.Schema, Name: t.Name}
+}
+
+// afterDDL follows what DDL did to counters, or may have done: then they ask
+// their tables again. ALTER TABLE may have set one (AUTO_INCREMENT = n).
+func (q sequences) afterDDL(d *planner.DDL) error {
+	fold := func(name string) string {
+		if q.directory.Catalog().LowerCaseNames {
+			return strings.ToLower(name)
+		}
+		return name
+	}
+	if d.Op == "DROP DATABASE" {
+		return q.store.DropSequences(fold(d.Schema))
+	}
+	var failed error
+	for i, t := range d.Tables {
+		name := storage.TableName{Schema: fold(t.Schema), Name: fold(t.Name)}
+		switch d.Op {
+		case "CREATE TABLE", "TRUNCATE TABLE", "ALTER TABLE":
+			q.store.RestartSequence(name)
+		case "DROP TABLE":
+			failed = errors.Join(failed, q.store.DropSequence(name))
+		}
+		if i < len(d.Renamed) && d.Renamed[i].Name != "" {
+			to := storage.TableName{Schema: fold(d.Renamed[i].Schema), Name: fold(d.Renamed[i].Name)}
+			failed = errors.Join(failed, q.store.RenameSequence(name, to))
+		}
+	}
+	return failed
+}

@@ -1,0 +1,299 @@
+package proxy
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+const codeDuplicate = 1062 // ER_DUP_ENTRY
+
+// ErrUnstarted: a sequence must be started before numbers are taken from it.
+var ErrUnstarted = errors.New("the sequence is not started")
+
+// Sequences hand out the values of AUTO_INCREMENT columns of tables that are on
+// several shards, none twice, be it over crashes.
+type Sequences interface {
+	// Take hands out values: take is told the lowest that was never handed out,
+	// and returns the one after the last that it takes. release is called when
+	// the rows are in the table, or will never be. Errors are ErrUnstarted,
+	// ErrIndexFull, ErrIndexReadOnly, or others.
+	Take(t *catalog.Table, take func(next uint64) (end uint64)) (first uint64, release func(), err error)
+	// Start says that the table has no value from `from` on.
+	Start(t *catalog.Table, from uint64) error
+	// Kept reports whether the sequence knows by itself what was handed out.
+	Kept(t *catalog.Table) (bool, error)
+	// Doubt says that the table may have higher values than were handed out: it
+	// must be started again, and goes on where it stands or higher.
+	Doubt(t *catalog.Table)
+}
+
+// counted are the AUTO_INCREMENT values of a statement.
+type counted struct {
+	table      planner.TableName
+	first, end uint64
+	done       func()
+}
+
+// release is called when the statement is over.
+func (c *counted) release() {
+	if c.done != nil {
+		c.done()
+		c.done = nil
+	}
+}
+
+// bind gives a plan its values and its route. AUTO_INCREMENT values are taken
+// before, so that the rows are routed and indexed by them; a statement that is
+// planned once more keeps them. One that fails leaves a gap, as on a server.
+func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.Bound, error) {
+	p := s.proxy.planner
+	n, err := p.Increment(r.plan, r.values)
+	if err != nil {
+		return nil, err
+	}
+	if n == nil {
+		return p.Bind(r.plan, r.values, s.proxy.opts.Index)
+	}
+	name := planner.TableName{Schema: n.Table.Schema, Name: n.Table.Name}
+	if end, ok := n.End(ids.first); ids.done == nil || ids.table != name || !ok || end != ids.end {
+		ids.release()
+		first, done, err := s.take(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		end, _ := n.End(first)
+		*ids = counted{name, first, end, done}
+	}
+	return p.BindGenerated(r.plan, r.values, s.proxy.opts.Index, ids.first, r.prepared != nil)
+}
+
+// take moves a counter over what a statement asks for.
+func (s *session) take(ctx context.Context, n *planner.Increment) (first uint64, release func(), err error) {
+	full := false
+	for range 10 {
+		first, release, err = s.proxy.opts.Sequences.Take(n.Table, func(next uint64) uint64 {
+			end, ok := n.End(next)
+			if full = !ok; full {
+				return next
+			}
+			return end
+		})
+		if !errors.Is(err, ErrUnstarted) {
+			break
+		}
+		from, err := s.askCounter(ctx, n.Table, n.Column)
+		if err != nil {
+			return 0, nil, err
+		}
+		if err := s.proxy.opts.Sequences.Start(n.Table, from); err != nil {
+			return 0, nil, err
+		}
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	if full {
+		release()
+		if s.catalog().MariaDB {
+			return 0, nil, sqlError{167, "22003", fmt.Sprintf("Out of range value for column '%s' at row 1", n.Column.Name)}
+		}
+		return 0, nil, sqlError{1467, "HY000", "Failed to read auto-increment value from storage engine"}
+	}
+	return first, release, nil
+}
+
+// shownCounter finds the counter in what SHOW CREATE TABLE answers. A comment of
+// a column can't look like it: line breaks in it are escaped.
+var shownCounter = regexp.MustCompile(`\n\) (?:/\*[^*]*\*/ )?ENGINE=\w+ AUTO_INCREMENT=(\d+)`)
+
+// askCounter asks the shards for the first value over all that the table has or
+// had. SHOW CREATE TABLE tells a shard's own counter, which knows of rows that
+// are not committed yet or deleted; information_schema may tell one of a day
+// ago. A shard that doesn't answer is left out where the sequence itself knows
+// what was handed out.
+func (s *session) askCounter(ctx context.Context, t *catalog.Table, c *catalog.Column) (from uint64, err error) {
+	kept, err := s.proxy.opts.Sequences.Kept(t)
+	if err != nil {
+		return 0, err
+	}
+	from = 1
+	for id := range t.Shards.All {
+		next, err := s.askCounterOn(ctx, id, t, c)
+		if err != nil {
+			if kept && !isServerError(err) {
+				s.log.Warn("AUTO_INCREMENT: go on without the counter of a shard", "table", t.Schema+"."+t.Name, "error", err)
+				continue
+			}
+			return 0, err
+		}
+		from = max(from, next)
+	}
+	return from, nil
+}
+
+func isServerError(err error) bool {
+	_, ok := errors.AsType[*shard.ServerError](err)
+	return ok
+}
+
+func (s *session) askCounterOn(ctx context.Context, id catalog.ShardID, t *catalog.Table, c *catalog.Column) (next uint64, err error) {
+	// Not the transaction's connection, whose snapshot may be old.
+	pool := s.proxy.opts.Pools[id]
+	conn, err := pool.Get(ctx, false)
+	if err != nil {
+		return 0, shardDown(err)
+	}
+	defer pool.Put(conn)
+	if conn.State != "" { // an SQL mode may leave the counter out
+		if err := conn.Reset(ctx); err != nil {
+			return 0, shardDown(err)
+		}
+	}
+	table := quoteName(t.Schema) + "." + quoteName(t.Name)
+	res, err := conn.Query(ctx, fmt.Sprintf("SELECT MAX(%s) FROM %s", quoteName(c.Name), table))
+	if err != nil {
+		return 0, fmt.Errorf("read the AUTO_INCREMENT counter of %s: %w", table, err)
+	}
+	next = 1
+	if len(res.Rows) == 1 && len(res.Rows[0]) == 1 {
+		// NULL and negative numbers don't parse.
+		if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil {
+			next = max(n, n+1)
+		}
+	}
+	res, err = conn.Query(ctx, "SHOW CREATE TABLE "+table)
+	if err != nil {
+		return 0, fmt.Errorf("read the AUTO_INCREMENT counter of %s: %w", table, err)
+	}
+	if len(res.Rows) == 1 && len(res.Rows[0]) > 1 {
+		if m := shownCounter.FindSubmatch(res.Rows[0][1]); m != nil {
+			if n, err := strconv.ParseUint(string(m[1]), 10, 64); err == nil {
+				next = max(next, n)
+			}
+		}
+	}
+	return next, nil
+}
+
+// holdsID reports that the answer of one shard alone has another last insert id
+// than the statement: the shard got values, not NULL, and tells the last one.
+func holdsID(b *planner.Bound) bool {
+	return b.Generated != nil && b.Generated.First > 0 && b.Generated.Rows > 1
+}
+
+// inserted settles the last insert id of an INSERT whose values Shunt counted,
+// from what the shards have answered. In the answer it is the first value that
+// was generated for a row that was really inserted, or what the shard of the
+// last row says; LAST_INSERT_ID() is the former, or LAST_INSERT_ID(expr)'s.
+func (s *session) inserted(ctx context.Context, b *planner.Bound, answered []sent, ids map[catalog.ShardID]uint64) (uint64, error) {
+	g := b.Generated
+	id := ids[g.LastShard]
+	switch {
+	case g.First == 0:
+	case g.Rows == 1:
+		if id == g.First {
+			s.last.insertID = id
+		}
+	case g.Uncertain == nil:
+		id = g.First
+		s.last.insertID = id
+	default:
+		first, err := s.firstInserted(ctx, g, answered)
+		if err != nil {
+			return 0, err
+		}
+		if first > 0 {
+			id, s.last.insertID = first, first
+		}
+	}
+	for i, st := range b.Statements {
+		if i >= len(answered) || !containsFold(st.SQL, "last_insert_id") {
+			continue
+		}
+		// LAST_INSERT_ID(expr) may have been computed there, or not.
+		res, err := answered[i].conn.Query(ctx, "SELECT LAST_INSERT_ID()")
+		if err != nil {
+			return 0, s.shardError(st.Shard, err)
+		}
+		if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil && n != 0 {
+			s.last.insertID = n
+		}
+	}
+	return id, nil
+}
+
+// firstInserted is the lowest of the generated values that is in the table.
+func (s *session) firstInserted(ctx context.Context, g *planner.Generated, answered []sent) (first uint64, err error) {
+	condition := fmt.Sprintf("BETWEEN %d AND %d", g.First, g.Last)
+	if g.Last-g.First+1 != uint64(len(g.Uncertain)) {
+		var list []string
+		for _, id := range g.Uncertain {
+			list = append(list, strconv.FormatUint(id, 10))
+		}
+		condition = "IN (" + strings.Join(list, ", ") + ")"
+	}
+	sql := fmt.Sprintf("SELECT MIN(%s) FROM %s.%s WHERE %[1]s %s", quoteName(g.Column.Name), quoteName(g.Table.Schema), quoteName(g.Table.Name), condition)
+	for _, x := range answered {
+		res, err := x.conn.Query(ctx, sql)
+		if err != nil {
+			return 0, s.shardError(x.shard, err)
+		}
+		if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil && (first == 0 || n < first) {
+			first = n
+		}
+	}
+	return first, nil
+}
+
+// unsure tells the sequences of tables that may have got AUTO_INCREMENT values
+// that they don't know of.
+func (s *session) unsure(r request, b *planner.Bound) {
+	for _, t := range b.Doubts {
+		s.proxy.opts.Sequences.Doubt(t)
+	}
+	if b.Generated != nil && s.last.failed == codeDuplicate {
+		// Somebody has written to a shard around Shunt.
+		s.proxy.opts.Sequences.Doubt(b.Generated.Table)
+	}
+	if r.plan.Kind != planner.Other {
+		return
+	}
+	for _, t := range r.plan.Tables {
+		for _, c := range t.Columns {
+			if c.AutoIncrement && t.Shards.Len() > 1 {
+				s.proxy.opts.Sequences.Doubt(t)
+			}
+		}
+	}
+}
+
+// generatedParam is a counted value as a parameter.
+func generatedParam(n uint64) wire.Param {
+	return wire.Param{Type: mysql.MYSQL_TYPE_LONGLONG, Unsigned: true, Data: binary.LittleEndian.AppendUint64(nil, n)}
+}
+
+// answerInserted, for an INSERT whose values Shunt counted, settles the last insert id behind a statement to one shard, and
+// answers where the shard's own answer was held back.
+func (s *session) answerInserted(ctx context.Context, b *planner.Bound, conn *shard.Conn, sum shard.Summary) error {
+	if b.Generated == nil {
+		return nil
+	}
+	id := b.Statements[0].Shard
+	last, err := s.inserted(ctx, b, []sent{{id, conn}}, map[catalog.ShardID]uint64{id: sum.LastInsertID})
+	if err != nil || !holdsID(b) {
+		return err
+	}
+	return s.answerOK(wire.OK{Affected: sum.Affected, LastInsertID: last, Warnings: sum.Warnings, Info: sum.Info})
+}
