@@ -117,7 +117,7 @@ func TestTerm(t *testing.T) {
 		})
 		mustExec(t, c, "COMMIT")
 		if got := <-code; got != 0 {
-			t.Errorf("exit status %d\n%s", got, p.log.tail(20))
+			t.Errorf("exit status %d\n%s", got, p.log.Tail(20))
 		}
 		p.run()
 		want(t, p.db(), "SELECT id FROM people WHERE email = 'drained@x'", "id", "1")
@@ -134,7 +134,7 @@ func TestTermForces(t *testing.T) {
 		mustExec(t, c, "BEGIN")
 		mustExec(t, c, "UPDATE people SET email = 'never@x' WHERE id = 1")
 		if code := p.stop(); code != 0 {
-			t.Errorf("exit status %d\n%s", code, p.log.tail(20))
+			t.Errorf("exit status %d\n%s", code, p.log.Tail(20))
 		}
 		p.run()
 		want(t, p.db(), "SELECT id FROM people WHERE email = 'p1@x'", "id", "1")

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -49,7 +48,7 @@ type process struct {
 	addr, http string
 	config     string
 	servers    []*throwaway.Server
-	log        logBuffer
+	log        throwaway.Output
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -95,7 +94,7 @@ func start(t *testing.T, f *flavour, s setup) *process {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("shunt's log:\n%s", p.log.tail(60))
+			t.Logf("shunt's log:\n%s", p.log.Tail(60))
 		}
 		p.kill()
 		for _, trouble := range []string{"DATA RACE", "panic: ", "fatal error: "} {
@@ -154,9 +153,9 @@ func (p *process) launch() error {
 		}
 		select {
 		case <-exited:
-			return fmt.Errorf("shunt ended before it was ready: %v\n%s", cmd.ProcessState, p.log.tail(40))
+			return fmt.Errorf("shunt ended before it was ready: %v\n%s", cmd.ProcessState, p.log.Tail(40))
 		case <-deadline:
-			return fmt.Errorf("shunt is not ready after 60s\n%s", p.log.tail(40))
+			return fmt.Errorf("shunt is not ready after 60s\n%s", p.log.Tail(40))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -421,27 +420,4 @@ func freeAddress(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// logBuffer collects what a process writes.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (b *logBuffer) tail(n int) string {
-	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

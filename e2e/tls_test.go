@@ -151,7 +151,7 @@ func TestShardTLSRefused(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				var log logBuffer
+				var log throwaway.Output
 				cmd := exec.CommandContext(ctx, binary, "serve", "--config", file)
 				cmd.Stdout, cmd.Stderr = &log, &log
 				if err := cmd.Start(); err != nil {

@@ -1,7 +1,6 @@
 package throwaway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ type Server struct {
 	set            *Set
 	name           string
 	port           int
-	log            lockedBuffer
+	log            Output
 
 	mu        sync.Mutex
 	cmd       *exec.Cmd
@@ -221,22 +220,4 @@ func (s *Server) signal(sig syscall.Signal, verb string) {
 	if ends {
 		s.cmd = nil
 	}
-}
-
-// lockedBuffer collects the output of a process while others read it.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
