@@ -1,18 +1,306 @@
 package planner
 
-import "github.com/pingcap/tidb/pkg/parser/ast"
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+)
 
 // Merge says how the answers of several shards to a derived statement become
-// the answer to the client's.
-type Merge struct{}
+// the answer to the client's. Columns are numbers: from 0 those of the select
+// list, and below 0 the hidden ones at the end of a shard's row: -1 is the last.
+type Merge struct {
+	// Hidden is the number of columns at the end of the shards' rows that the
+	// client doesn't get.
+	Hidden int
+	// Order is how each shard's rows are sorted, and the merged ones.
+	Order []MergeKey
+	// Offset and Count are the client's LIMIT; Count is math.MaxUint64 for none.
+	Offset, Count uint64
+}
+
+// MergeKey is one key of an order.
+type MergeKey struct {
+	// Value is the column that is compared, as its type compares; a text by
+	// Weight.
+	Value int
+	// Weight, if not 0, is a hidden column that holds the WEIGHT_STRING of a
+	// text (NULL or anything else where Value is no text), and Pad one that
+	// holds the weight of a space where the collation ignores spaces at the
+	// end, else an empty string.
+	Weight, Pad int
+	Desc        bool
+}
+
+// NoLimit is the Count of a Merge without LIMIT.
+const NoLimit = math.MaxUint64
 
 // merger is what is known of a SELECT's merge before its route is.
-type merger struct{}
+type merger struct {
+	st      *statement
+	derived derivation
+	merge   Merge
+	// offset and count are the client's LIMIT; nil for none.
+	offset, count *operand
+	// limited: the derived statement has a LIMIT.
+	limited bool
+	verb    string // what Reason says
+}
 
 // planMerge says how a SELECT whose rows lie beside its anchor is merged; nil
 // where it can't be merged exactly.
-func (a *analysis) planMerge(ast.StmtNode, *scope) *merger { return nil }
+func (a *analysis) planMerge(n ast.StmtNode, main *scope) *merger {
+	sel, ok := n.(*ast.SelectStmt)
+	if !ok || main == nil || a.err != nil || sel.Kind != ast.SelectStmtKindSelect || sel.IsInBraces ||
+		sel.From == nil || sel.SelectIntoOpt != nil || sel.CalcFoundRows || len(sel.WindowSpecs) > 0 ||
+		a.st.settings.PadCharToFullLength {
+		return nil
+	}
+	for _, r := range a.refs {
+		if r.table != nil && r.table.Differs != "" {
+			return nil
+		}
+	}
+	c, ok := a.st.clausesOf(sel)
+	if !ok {
+		return nil
+	}
+	b := &mergeBuilder{a: a, sel: sel, c: c, scope: main, m: &merger{st: a.st}}
+	if !b.build() || !b.verify() {
+		return nil
+	}
+	return b.m
+}
 
 // bind derives the shards' statements. ok is false where the values at hand
 // (a LIMIT that is a parameter, say) can't be merged.
-func (m *merger) bind(*binder, *routed) (out *Bound, ok bool) { return nil, false }
+func (m *merger) bind(b *binder, r *routed) (out *Bound, ok bool) {
+	merge := m.merge
+	merge.Count = NoLimit
+	limit := ""
+	if m.count != nil {
+		if merge.Count, ok = rowCount(m.count, b); !ok {
+			return nil, false
+		}
+		if m.offset != nil {
+			if merge.Offset, ok = rowCount(m.offset, b); !ok {
+				return nil, false
+			}
+		}
+		total := merge.Count + merge.Offset
+		if total < merge.Count {
+			total = math.MaxUint64
+		}
+		limit = strconv.FormatUint(total, 10)
+	}
+	sql, params := m.derived.text(m.st.src, m.st.params, limit)
+	out = &Bound{
+		Plan: "merge", Access: r.how, Reason: r.reason + "; " + m.verb, Merge: &merge, Probes: r.probes,
+		Statements: make([]ShardStatement, 0, r.set.Len()),
+	}
+	for id := range r.set.All {
+		out.Statements = append(out.Statements, ShardStatement{Shard: id, SQL: sql, Params: params})
+	}
+	return out, true
+}
+
+// rowCount is a number of LIMIT.
+func rowCount(o *operand, b *binder) (uint64, bool) {
+	v, c, ok := o.resolve(b.params)
+	if !ok || c != classNumber {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(v.Literal(), 10, 64)
+	return n, err == nil
+}
+
+// mergeBuilder makes a merger.
+type mergeBuilder struct {
+	a     *analysis
+	sel   *ast.SelectStmt
+	c     clauses
+	scope *scope
+	m     *merger
+
+	// hidden are the expressions to append to the select list.
+	hidden []hiddenColumn
+	edits  []edit
+}
+
+// hiddenColumn is an expression appended to the select list.
+type hiddenColumn struct{ frags []frag }
+
+// build is false where the statement can't be merged exactly.
+func (b *mergeBuilder) build() bool {
+	if b.sel.Distinct || b.sel.GroupBy != nil || b.sel.Having != nil {
+		return false
+	}
+	f := &featureVisitor{}
+	b.sel.Fields.Accept(f)
+	if b.sel.OrderBy != nil {
+		b.sel.OrderBy.Accept(f)
+	}
+	if f.aggregate != "" || f.window {
+		return false
+	}
+	if !b.orderBy() || !b.limit() {
+		return false
+	}
+	b.finish()
+	return true
+}
+
+// orderBy turns the client's ORDER BY into keys.
+func (b *mergeBuilder) orderBy() bool {
+	if b.sel.OrderBy == nil {
+		return true
+	}
+	for i, item := range b.sel.OrderBy.Items {
+		src, ok := b.sortedBy(item.Expr, b.c.orders[i])
+		if !ok {
+			return false
+		}
+		if src.constant {
+			continue
+		}
+		k, ok := b.key(src)
+		if !ok {
+			return false
+		}
+		k.Desc = item.Desc
+		b.m.merge.Order = append(b.m.merge.Order, k)
+	}
+	return true
+}
+
+// limit reads LIMIT, and lets each shard answer as many rows as may be needed
+// of it.
+func (b *mergeBuilder) limit() bool {
+	if b.sel.Limit == nil {
+		return true
+	}
+	st, l := b.a.st, b.c.limit
+	parts := []span{{l.from + 1, l.to}}
+	offset := -1
+	for i := l.from + 1; i < l.to; i++ {
+		switch {
+		case st.op(i, ","):
+			parts, offset = []span{{l.from + 1, i}, {i + 1, l.to}}, 0
+		case st.is(i, "offset"):
+			parts, offset = []span{{l.from + 1, i}, {i + 1, l.to}}, 1
+		}
+	}
+	var values []*operand
+	for _, p := range parts {
+		if p.to-p.from != 1 {
+			return false
+		}
+		o := st.evalTokens(st.toks[p.from:p.to])
+		if o.kind != literal && o.kind != parameter {
+			return false
+		}
+		values = append(values, &o)
+	}
+	if (offset >= 0) != (b.sel.Limit.Offset != nil) {
+		return false
+	}
+	b.m.count = values[0]
+	if offset < 0 {
+		return true // as it is
+	}
+	b.m.offset, b.m.count = values[offset], values[1-offset]
+	from, to := st.offsets(span{l.from + 1, l.to})
+	b.edits = append(b.edits, edit{from, to, []frag{{limit: true}}})
+	return true
+}
+
+// hide appends an expression to the select list and returns its column as if
+// it were the last.
+func (b *mergeBuilder) hide(frags ...frag) int {
+	b.hidden = append(b.hidden, hiddenColumn{frags})
+	return hiddenBase - len(b.hidden) + 1
+}
+
+// hiddenBase marks hidden columns until their number is known.
+const hiddenBase = -1 << 20
+
+// column turns what hide returned into a place from the row's end.
+func (b *mergeBuilder) place(col int) int {
+	if col > hiddenBase {
+		return col
+	}
+	return hiddenBase - col - len(b.hidden)
+}
+
+const hiddenAlias = "_shunt"
+
+// finish derives the statement.
+func (b *mergeBuilder) finish() {
+	m := &b.m.merge
+	m.Hidden = len(b.hidden)
+	for i := range m.Order {
+		k := &m.Order[i]
+		k.Value, k.Weight, k.Pad = b.place(k.Value), b.place(k.Weight), b.place(k.Pad)
+	}
+	if len(b.hidden) > 0 {
+		_, end := b.a.st.offsets(b.c.items[len(b.c.items)-1])
+		var with []frag
+		for i, h := range b.hidden {
+			with = append(append(append(with, frag{text: ", "}), h.frags...), frag{text: " AS " + hiddenAlias + strconv.Itoa(i+1)})
+		}
+		b.edits = append(b.edits, edit{end, end, with})
+	}
+	b.m.derived = b.a.st.derive(b.edits)
+	var verbs []string
+	if len(m.Order) > 0 {
+		verbs = append(verbs, "sorted")
+	}
+	if b.m.count != nil {
+		verbs = append(verbs, "limited")
+	}
+	if len(verbs) == 0 {
+		verbs = append(verbs, "joined")
+	}
+	b.m.verb = "merged: " + strings.Join(verbs, ", ")
+}
+
+// mergeParsers read derived statements once more.
+var mergeParsers parserPool
+
+// verify reads the derived statement as a shard will: it must be the client's
+// but for what was meant to change.
+func (b *mergeBuilder) verify() bool {
+	st := b.a.st
+	for i := range st.toks {
+		if name, ok := st.identifier(i); ok && len(name) >= len(hiddenAlias) && strings.EqualFold(name[:len(hiddenAlias)], hiddenAlias) {
+			return false
+		}
+	}
+	sql, params := b.m.derived.text(st.src, st.params, "1")
+	again, err := lexStatement(sql, st.settings, b.a.cat)
+	if err != nil || params == nil && len(again.params) != len(st.params) || params != nil && len(again.params) != len(params) {
+		return false
+	}
+	n, perr := mergeParsers.parse(again.blanked(), st.settings, b.a.cat.MariaDB)
+	sel, ok := n.(*ast.SelectStmt)
+	if perr != nil || !ok {
+		return false
+	}
+	was := b.sel
+	fields := sel.Fields.Fields
+	if len(fields) != len(was.Fields.Fields)+len(b.hidden) || (sel.Where == nil) != (was.Where == nil) ||
+		sel.Distinct != was.Distinct || (sel.LockInfo == nil) != (was.LockInfo == nil) {
+		return false
+	}
+	for i := range b.hidden {
+		if fields[len(was.Fields.Fields)+i].AsName.O != hiddenAlias+strconv.Itoa(i+1) {
+			return false
+		}
+	}
+	return slices.EqualFunc(fields[:len(was.Fields.Fields)], was.Fields.Fields, func(x, y *ast.SelectField) bool {
+		return x.AsName.O == y.AsName.O && (x.WildCard == nil) == (y.WildCard == nil) && (x.Expr == nil) == (y.Expr == nil)
+	})
+}

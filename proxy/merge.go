@@ -3,12 +3,221 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/merge"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // merge streams the answers of several shards through a merge to the client.
-func (s *session) merge(context.Context, request, *planner.Bound) (empty catalog.ShardSet, err error) {
-	return empty, errors.New("merge")
+// Nothing is kept but a row of each shard: a client that doesn't read makes
+// the shards wait.
+func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
+	shards, err := s.sendAll(ctx, r, b)
+	answers := make([]*answer, 0, len(shards))
+	defer func() { s.closeAnswers(shards, answers) }()
+	if err != nil {
+		return empty, err
+	}
+	for _, x := range shards {
+		rows, err := x.conn.Rows()
+		a := &answer{sent: x, rows: rows}
+		answers = append(answers, a)
+		if err := s.answered(a, err); err != nil {
+			return empty, err
+		}
+		if !sameColumns(answers[0].rows, rows) {
+			return empty, s.shardError(x.shard, shard.ErrColumns)
+		}
+	}
+	if err := s.streamMerge(b.Merge, answers); err != nil {
+		return empty, err
+	}
+	return s.merged(ctx, b, answers)
+}
+
+// answer is one shard's part.
+type answer struct {
+	sent
+	rows *shard.Rows
+	// err is why Next failed.
+	err error
+}
+
+// Next implements merge.Source.
+func (a *answer) Next() ([]byte, error) {
+	p, err := a.rows.Next()
+	if err == nil && a.rows.Summary.Err != nil {
+		err = a.rows.Summary.Err
+	}
+	a.err = err
+	return p, err
+}
+
+// answered judges an error of reading a shard's answer, or the one that the
+// shard answered.
+func (s *session) answered(a *answer, err error) error {
+	if err == nil && a.rows.Summary.Err != nil {
+		err = a.rows.Summary.Err
+		if s.tx != nil {
+			s.tx.watch(a.shard, a.rows.Summary)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	return s.shardError(a.shard, err)
+}
+
+func sameColumns(x, y *shard.Rows) bool {
+	if len(x.Columns) != len(y.Columns) {
+		return false
+	}
+	for i := range x.Columns {
+		if x.Columns[i].Type != y.Columns[i].Type || (x.Columns[i].Flags^y.Columns[i].Flags)&unsignedFlag != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+const unsignedFlag = 1 << 5
+
+// streamMerge writes the definitions and the merged rows. Whole packets only:
+// an error can follow any of them.
+func (s *session) streamMerge(m *planner.Merge, answers []*answer) error {
+	first := answers[0].rows
+	layout := &merge.Layout{Columns: first.Columns, Hidden: m.Hidden, Binary: s.binary}
+	sources := make([]merge.Source, len(answers))
+	for i, a := range answers {
+		sources[i] = a
+	}
+	rows, err := merge.New(layout, m, sources)
+	if err != nil {
+		return mergeError(err)
+	}
+	w := s.client
+	if err := w.WritePacket(wire.AppendLenInt(nil, uint64(layout.Visible()))); err != nil {
+		return s.clientError(err)
+	}
+	for _, d := range first.Definitions[:layout.Visible()] {
+		if err := w.WritePacket(d); err != nil {
+			return s.clientError(err)
+		}
+	}
+	if err := w.WriteEOF(s.status()|s.more, 0); err != nil {
+		return s.clientError(err)
+	}
+	for {
+		p, err := rows.Next()
+		if err != nil {
+			for _, a := range answers {
+				if a.err != nil {
+					return s.answered(a, a.err)
+				}
+			}
+			return mergeError(err)
+		}
+		if p == nil {
+			return nil
+		}
+		if err := w.WritePacket(p); err != nil {
+			return s.clientError(err)
+		}
+	}
+}
+
+// mergeError is what the client is told where answers can't be merged after
+// all.
+func mergeError(err error) error {
+	var unsupported *merge.UnsupportedError
+	var order *merge.OrderError
+	switch {
+	case errors.As(err, &unsupported):
+		return refuse("merging the answers of several shards: %v; sort or group by a plain column, or send the statement to one shard with /* shunt: shard=NAME */", err)
+	case errors.As(err, &order):
+		return sqlError{codeUnknown, "HY000", fmt.Sprintf("The answers of the shards can't be merged: %v; the rows after this point would be in a wrong order", err)}
+	}
+	return err
+}
+
+// merged ends the answer: the rest of what the shards send is dropped, and
+// their warnings are joined.
+func (s *session) merged(ctx context.Context, b *planner.Bound, answers []*answer) (empty catalog.ShardSet, err error) {
+	warnings := 0
+	for _, a := range answers {
+		if !a.rows.Done() {
+			continue
+		}
+		if s.tx != nil {
+			s.tx.watch(a.shard, a.rows.Summary)
+		}
+		if a.rows.Summary.Rows == 0 && b.Merge.Count > 0 {
+			empty.Add(a.shard)
+		}
+		warnings += int(a.rows.Summary.Warnings)
+	}
+	if err := s.client.WriteEOF(s.status()|s.more, uint16(min(warnings, 1<<16-1))); err != nil {
+		return empty, s.clientError(err)
+	}
+	for _, a := range answers {
+		if !a.rows.Done() {
+			// The client has its answer before the rest is dropped.
+			if err := s.client.Flush(); err != nil {
+				return empty, s.clientError(err)
+			}
+			break
+		}
+	}
+	s.last.warnings = nil
+	for _, a := range answers {
+		if a.rows.Done() && a.rows.Summary.Warnings > 0 && !a.conn.Broken {
+			if res, err := a.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+				s.last.warnings = append(s.last.warnings, res.Rows...)
+			}
+		}
+	}
+	return empty, nil
+}
+
+const (
+	// What is left of an answer after LIMIT is read and dropped up to this, and
+	// for no longer than this: cheaper than a new connection.
+	dropBytes = 256 << 10
+	dropTime  = 20 * time.Millisecond
+)
+
+// closeAnswers gives the connections back. One whose answer is not read to its
+// end is broken, and closed by the pool; one of a transaction must be read out
+// to stay usable.
+func (s *session) closeAnswers(shards []sent, answers []*answer) {
+	rows := map[*shard.Conn]*shard.Rows{}
+	for _, a := range answers {
+		rows[a.conn] = a.rows
+	}
+	for _, x := range shards {
+		if x.conn.Busy() && !x.conn.Broken {
+			r := rows[x.conn]
+			switch {
+			case s.tx != nil && s.tx.conns[x.shard] == x.conn:
+				if r == nil {
+					_, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
+				} else if r.Drain(1<<62) && r.Summary.Err == nil {
+					s.tx.watch(x.shard, r.Summary)
+				}
+				if x.conn.Broken {
+					s.tx.lost(x.shard, sqlError{codeShardLost, "HY000", "Connection to shard " + s.catalog().ShardName(x.shard) + " was lost"})
+				}
+			case r != nil:
+				if x.conn.SetDeadline(time.Now().Add(dropTime)) == nil && r.Drain(dropBytes) {
+					_ = x.conn.SetDeadline(time.Time{})
+				}
+			}
+		}
+		s.giveBack(x.shard, x.conn)
+	}
 }

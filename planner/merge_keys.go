@@ -1,0 +1,322 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// keySource is what a key is computed from.
+type keySource struct {
+	text frag
+	// col is the column where it is one, else expr is the expression.
+	col  *catalog.Column
+	expr ast.ExprNode
+	// item is its place in the select list, -1 where it isn't there or where
+	// that place isn't known because of a `*` before it.
+	item int
+	// constant: the same for all rows, and so no key at all.
+	constant bool
+}
+
+// sortedBy finds what an ORDER BY or GROUP BY expression means.
+//
+// Rule names of the order: MySQL looks a bare name up in the select list first,
+// and then among the columns of FROM. Counter-example: SELECT -age AS age FROM
+// users ORDER BY age sorts by the negated age.
+func (b *mergeBuilder) sortedBy(e ast.ExprNode, text span) (keySource, bool) {
+	switch x := e.(type) {
+	case *ast.PositionExpr:
+		if x.P != nil || x.N < 1 || x.N > len(b.sel.Fields.Fields) {
+			return keySource{}, false
+		}
+		return b.fromItem(x.N - 1)
+	case *ast.ColumnNameExpr:
+		if x.Name.Table.O == "" {
+			if i, ok, found := b.itemNamed(x.Name.Name.L); found {
+				if !ok {
+					return keySource{}, false
+				}
+				return b.fromItem(i)
+			}
+		}
+	}
+	return b.fromExpr(e, text, true)
+}
+
+// itemNamed finds a name in the select list. found: something has that name;
+// ok: exactly one thing has.
+func (b *mergeBuilder) itemNamed(name string) (at int, ok, found bool) {
+	at = -1
+	for i, f := range b.sel.Fields.Fields {
+		if f.Expr == nil {
+			continue
+		}
+		switch x := f.Expr.(type) {
+		case *ast.ColumnNameExpr:
+			if f.AsName.O != "" && f.AsName.L != name || f.AsName.O == "" && x.Name.Name.L != name {
+				continue
+			}
+		default:
+			if f.AsName.O == "" || f.AsName.L != name {
+				continue
+			}
+		}
+		if at >= 0 && !b.sameColumn(b.sel.Fields.Fields[at].Expr, f.Expr) {
+			return at, false, true
+		}
+		if at < 0 {
+			at = i
+		}
+	}
+	return at, at >= 0, at >= 0
+}
+
+func (b *mergeBuilder) sameColumn(x, y ast.ExprNode) bool {
+	cx, okx := b.a.columnOf(x, b.scope)
+	cy, oky := b.a.columnOf(y, b.scope)
+	return okx && oky && cx == cy
+}
+
+// fromItem is the source that select item i is.
+func (b *mergeBuilder) fromItem(i int) (keySource, bool) {
+	for _, f := range b.sel.Fields.Fields[:i+1] {
+		if f.WildCard != nil {
+			return keySource{}, false // its number of columns isn't known for sure
+		}
+	}
+	f := b.sel.Fields.Fields[i]
+	text, ok := b.a.st.expression(b.c.items[i], f)
+	if !ok {
+		return keySource{}, false
+	}
+	s, ok := b.fromExpr(f.Expr, text, false)
+	s.item = i
+	return s, ok
+}
+
+// fromExpr is the source that an expression is. aliases: its names may be those
+// of select items.
+func (b *mergeBuilder) fromExpr(e ast.ExprNode, text span, aliases bool) (keySource, bool) {
+	s := keySource{text: b.a.st.copyOf(text), expr: e, item: -1}
+	if n, ok := unwrap(e).(*ast.ColumnNameExpr); ok {
+		c, ok := b.a.resolve(n.Name, b.scope)
+		if !ok {
+			return s, false // of a view, a derived table or from outside: its type isn't known
+		}
+		s.col, s.item = c.col, b.itemOf(c)
+		return s, true
+	}
+	v := &keyVisitor{b: b, aliases: aliases}
+	e.Accept(v)
+	if v.doubt {
+		return s, false
+	}
+	s.constant = !v.column
+	return s, true
+}
+
+// itemOf finds a column in the select list.
+func (b *mergeBuilder) itemOf(c column) int {
+	for i, f := range b.sel.Fields.Fields {
+		if f.WildCard != nil {
+			break
+		}
+		if x, ok := b.a.columnOf(f.Expr, b.scope); ok && x == c {
+			return i
+		}
+	}
+	return -1
+}
+
+// keyVisitor looks for what makes an expression's order doubtful.
+type keyVisitor struct {
+	b             *mergeBuilder
+	aliases       bool
+	doubt, column bool
+}
+
+func (v *keyVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.ColumnNameExpr:
+		v.column = true
+		c, ok := v.b.a.resolve(n.Name, v.b.scope)
+		// Rule plain types: inside of an expression a column's type may be that
+		// of the whole, and the types left out here sort by something else than
+		// what they show. Counter-example: IFNULL(f, 0) with a FLOAT f shows six
+		// digits and sorts by all.
+		if !ok || !plainType(c.col) {
+			v.doubt = true
+			return n, true
+		}
+		if n.Name.Table.O == "" && v.aliases {
+			// Inside of an expression too a name may be an alias's.
+			if i, one, found := v.b.itemNamed(n.Name.Name.L); found {
+				x, same := v.b.a.columnOf(v.b.sel.Fields.Fields[i].Expr, v.b.scope)
+				if !one || !same || x != c {
+					v.doubt = true
+				}
+			}
+		}
+	case *ast.SubqueryExpr, *ast.VariableExpr, *ast.AggregateFuncExpr, *ast.WindowFuncExpr, *ast.DefaultExpr, *ast.ValuesExpr, *ast.PositionExpr, *ast.MatchAgainst, *ast.SetCollationExpr:
+		// (A COLLATE of several levels has no weights that can be compared.)
+		v.doubt = true
+	case *ast.FuncCallExpr:
+		name := n.FnName.L
+		if volatileFunction(name) || aggregateName(name) || strings.HasPrefix(name, "json") || strings.HasPrefix(name, "st_") ||
+			n.Schema.O != "" || strings.Contains(name, "vector") || !knownFunction(name) {
+			v.doubt = true
+		}
+	case *ast.FuncCastExpr:
+		if n.Tp != nil && !castType(n) {
+			v.doubt = true
+		}
+	case *ast.BinaryOperationExpr:
+		if n.Op == opcode.Div {
+			// Its value has more digits than it shows; a sort rounds it, other
+			// uses don't.
+			return n, v.doubt
+		}
+	}
+	return n, v.doubt
+}
+
+func (v *keyVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// plainType: types whose values sort by what they show, or a text by its
+// weight.
+func plainType(c *catalog.Column) bool {
+	switch base := baseType(c.Type); base {
+	case "decimal", "numeric", "year", "date", "datetime", "time", "char", "varchar", "tinytext", "text", "mediumtext", "longtext",
+		"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return true
+	default:
+		return isInteger(base)
+	}
+}
+
+// key makes the key of a source, hiding what it needs at the rows' end.
+func (b *mergeBuilder) key(s keySource) (MergeKey, bool) {
+	wrapped := func(head, tail string) int { return b.hide(frag{text: head}, s.text, frag{text: tail}) }
+	value := func() int {
+		if s.item >= 0 {
+			return s.item
+		}
+		return b.hide(s.text)
+	}
+	if s.col == nil {
+		if numericExpr(s.expr) {
+			return MergeKey{Value: value()}, true
+		}
+		return MergeKey{
+			Value: value(), Weight: wrapped("WEIGHT_STRING(", ")"),
+			Pad: b.hide(frag{text: "IF(LEFT("}, s.text, frag{text: ",0)=' ',WEIGHT_STRING(CONCAT(LEFT("}, s.text, frag{text: ",0),' ')),X'')"}),
+		}, true
+	}
+	switch base := baseType(s.col.Type); base {
+	case "decimal", "numeric", "year", "date", "datetime", "time", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return MergeKey{Value: value()}, true
+	case "float", "double":
+		// A FLOAT shows six digits, a DOUBLE(m,d) those after the point only.
+		return MergeKey{Value: wrapped("CAST(", " AS DOUBLE)")}, true
+	case "timestamp":
+		// It sorts by the moment; what it shows goes back once a year.
+		return MergeKey{Value: wrapped("UNIX_TIMESTAMP(", ")")}, true
+	case "bit", "enum", "set":
+		return MergeKey{Value: wrapped("CAST(", " AS UNSIGNED)")}, true
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
+		if s.col.Collation == "" || !comparableWeights(s.col.Collation) {
+			return MergeKey{}, false
+		}
+		weight := wrapped("WEIGHT_STRING(", ")")
+		if !b.mayPad(s.col.Collation) {
+			return MergeKey{Value: weight, Weight: weight}, true
+		}
+		// The server computes it once, and each row carries it: two bytes.
+		text := func(s, c string) string {
+			return "CONVERT('" + s + "' USING " + c + ") COLLATE "
+		}
+		cs, co := s.col.Charset, s.col.Collation
+		pad := "IF(" + text("", cs) + co + "=" + text(" ", cs) + co + ",WEIGHT_STRING(" + text(" ", cs) + co + "),X'')"
+		return MergeKey{Value: weight, Weight: weight, Pad: b.hide(frag{text: pad})}, true
+	default:
+		if isInteger(base) {
+			return MergeKey{Value: value()}, true
+		}
+		return MergeKey{}, false // JSON, spatial, VECTOR, UUID, INET6, ...
+	}
+}
+
+// mayPad: the collation may ignore spaces at the end.
+func (b *mergeBuilder) mayPad(collation string) bool {
+	return collation != "binary" && (b.a.cat.MariaDB || !strings.Contains(collation, "_0900_"))
+}
+
+// comparableWeights: collations whose WEIGHT_STRING compares bytewise, where
+// spaces at the end count for nothing after these are taken for what they weigh.
+// Those that compare in several levels and pad with spaces don't.
+func comparableWeights(collation string) bool {
+	c := strings.ToLower(collation)
+	switch {
+	case strings.HasSuffix(c, "_czech_cs"), strings.HasSuffix(c, "_w2"):
+		return false
+	case strings.Contains(c, "uca1400"):
+		return strings.HasSuffix(c, "_ai_ci")
+	}
+	return true
+}
+
+// numericExpr: expressions that are surely numbers.
+func numericExpr(e ast.ExprNode) bool {
+	switch x := unwrap(e).(type) {
+	case *ast.BinaryOperationExpr:
+		switch x.Op {
+		case opcode.Plus, opcode.Minus:
+			// A date plus an INTERVAL is a function to the parser.
+			return true
+		case opcode.Mul, opcode.Div, opcode.IntDiv, opcode.Mod, opcode.EQ, opcode.NE, opcode.LT, opcode.LE, opcode.GT, opcode.GE,
+			opcode.LogicAnd, opcode.LogicOr, opcode.LogicXor:
+			return true
+		}
+	case *ast.UnaryOperationExpr:
+		return x.Op == opcode.Minus || x.Op == opcode.Not || x.Op == opcode.Not2
+	case *ast.IsNullExpr, *ast.IsTruthExpr, *ast.BetweenExpr, *ast.PatternInExpr, *ast.PatternLikeOrIlikeExpr:
+		return true
+	case *ast.FuncCallExpr:
+		switch x.FnName.L {
+		case "length", "char_length", "character_length", "bit_length", "octet_length", "year", "month", "day", "dayofmonth",
+			"dayofweek", "dayofyear", "hour", "minute", "second", "quarter", "week", "weekday", "weekofyear", "yearweek", "to_days",
+			"datediff", "locate", "instr", "position", "field", "find_in_set", "strcmp", "ascii", "ord", "sign", "crc32", "microsecond":
+			return true
+		}
+	}
+	return false
+}
+
+// knownFunction: functions whose value is a function of their arguments, with a
+// type that sorts by what it shows.
+func knownFunction(name string) bool {
+	switch name {
+	case "length", "char_length", "character_length", "bit_length", "octet_length", "year", "month", "day", "dayofmonth",
+		"dayofweek", "dayofyear", "hour", "minute", "second", "quarter", "week", "weekday", "weekofyear", "yearweek", "to_days",
+		"datediff", "locate", "instr", "position", "field", "find_in_set", "strcmp", "ascii", "ord", "sign", "crc32", "microsecond",
+		"concat", "concat_ws", "lower", "lcase", "upper", "ucase", "trim", "ltrim", "rtrim", "left", "right", "substring", "substr", "mid",
+		"substring_index", "replace", "reverse", "repeat", "lpad", "rpad", "hex", "md5", "sha1", "sha", "sha2", "if", "ifnull", "nullif", "coalesce",
+		"greatest", "least", "abs", "round", "floor", "ceil", "ceiling", "truncate", "mod", "date", "date_format", "dayname", "monthname",
+		"last_day", "date_add", "date_sub", "adddate", "subdate", "elt", "insert", "inet_aton", "extract", "timestampdiff", "isnull", "interval":
+		return true
+	}
+	return false
+}
+
+// castType: casts to types that sort by what they show.
+func castType(n *ast.FuncCastExpr) bool {
+	switch n.Tp.GetType() {
+	case 0x0f, 0xfd, 0xfe, 0x08, 0xf6, 0x0a, 0x0b, 0x0c: // (VAR)CHAR, BIGINT, DECIMAL, DATE, TIME, DATETIME
+		return true
+	}
+	return false
+}

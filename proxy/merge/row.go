@@ -1,0 +1,176 @@
+package merge
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// ErrMalformed: a row doesn't fit its column definitions.
+var ErrMalformed = errors.New("malformed row")
+
+// Layout is how rows lie in their packets.
+type Layout struct {
+	Columns []wire.Column
+	// Hidden is the number of columns at the end that the client doesn't get.
+	Hidden int
+	// Binary: the rows of a prepared statement.
+	Binary bool
+}
+
+// Visible is the number of columns that the client gets.
+func (l *Layout) Visible() int { return len(l.Columns) - l.Hidden }
+
+// column turns a column number of a planner.Merge into one of the row.
+func (l *Layout) column(n int) int {
+	if n < 0 {
+		return len(l.Columns) + n
+	}
+	return n
+}
+
+// Row is a row's packet, cut into values.
+type Row struct {
+	packet []byte
+	// values point into packet; nil is NULL. Text protocol: the text. Binary
+	// protocol: the value without its length.
+	values [][]byte
+	// cut is where the first hidden column begins.
+	cut int
+}
+
+// split cuts a packet. The values are valid as long as it is.
+func (l *Layout) split(r *Row, packet []byte) error {
+	r.packet = packet
+	if r.values == nil {
+		r.values = make([][]byte, len(l.Columns))
+	}
+	if l.Binary {
+		return l.splitBinary(r, packet)
+	}
+	p := packet
+	for i := range r.values {
+		if i == l.Visible() {
+			r.cut = len(packet) - len(p)
+		}
+		if len(p) > 0 && p[0] == 0xFB {
+			r.values[i], p = nil, p[1:]
+			continue
+		}
+		v, rest, ok := wire.TakeLenBytes(p)
+		if !ok {
+			return ErrMalformed
+		}
+		r.values[i], p = v, rest
+	}
+	if l.Hidden == 0 {
+		r.cut = len(packet)
+	}
+	return nil
+}
+
+// nullOffset is where the bitmap of a binary row begins counting.
+const nullOffset = 2
+
+func (l *Layout) splitBinary(r *Row, packet []byte) error {
+	bitmap := (len(l.Columns) + 7 + nullOffset) / 8
+	if len(packet) < 1+bitmap || packet[0] != 0 {
+		return ErrMalformed
+	}
+	nulls, p := packet[1:1+bitmap], packet[1+bitmap:]
+	for i := range r.values {
+		if i == l.Visible() {
+			r.cut = len(packet) - len(p)
+		}
+		if n := i + nullOffset; nulls[n/8]&(1<<(n%8)) != 0 {
+			r.values[i] = nil
+			continue
+		}
+		v, rest, ok := takeBinary(p, l.Columns[i].Type)
+		if !ok {
+			return ErrMalformed
+		}
+		r.values[i], p = v, rest
+	}
+	if l.Hidden == 0 {
+		r.cut = len(packet)
+	}
+	return nil
+}
+
+// takeBinary cuts a value of a binary row off p.
+func takeBinary(p []byte, typ byte) (v, rest []byte, ok bool) {
+	n := 0
+	switch typ {
+	case mysql.MYSQL_TYPE_NULL:
+		return nil, p, true
+	case mysql.MYSQL_TYPE_TINY:
+		n = 1
+	case mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_YEAR:
+		n = 2
+	case mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_FLOAT:
+		n = 4
+	case mysql.MYSQL_TYPE_LONGLONG, mysql.MYSQL_TYPE_DOUBLE:
+		n = 8
+	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIME:
+		if len(p) == 0 {
+			return nil, p, false
+		}
+		n, p = int(p[0]), p[1:]
+	default:
+		return wire.TakeLenBytes(p)
+	}
+	if len(p) < n {
+		return nil, p, false
+	}
+	return p[:n:n], p[n:], true
+}
+
+// appendVisible appends the packet that the client gets.
+func (l *Layout) appendVisible(dst []byte, r *Row) []byte {
+	if !l.Binary || l.Hidden == 0 {
+		return append(dst, r.packet[:r.cut]...)
+	}
+	// A shorter bitmap, and then the same values.
+	was, now := (len(l.Columns)+7+nullOffset)/8, (l.Visible()+7+nullOffset)/8
+	dst = append(dst, r.packet[:1+now]...)
+	if used := (l.Visible() + nullOffset) % 8; used != 0 {
+		dst[len(dst)-1] &= 1<<used - 1
+	}
+	return append(dst, r.packet[1+was:r.cut]...)
+}
+
+// Visible is the packet that the client gets. buf is used where the packet
+// can't be cut in place.
+func (l *Layout) visible(buf []byte, r *Row) (packet, grown []byte) {
+	if !l.Binary || l.Hidden == 0 {
+		return r.packet[:r.cut], buf
+	}
+	buf = l.appendVisible(buf[:0], r)
+	return buf, buf
+}
+
+// binaryInt is an integer of a binary row, sign-extended where it is signed.
+func binaryInt(v []byte, unsigned bool) (uint64, bool) {
+	var n uint64
+	switch len(v) {
+	case 1:
+		n = uint64(v[0])
+	case 2:
+		n = uint64(binary.LittleEndian.Uint16(v))
+	case 4:
+		n = uint64(binary.LittleEndian.Uint32(v))
+	case 8:
+		return binary.LittleEndian.Uint64(v), true
+	default:
+		return 0, false
+	}
+	if !unsigned {
+		shift := 64 - 8*len(v)
+		n = uint64(int64(n<<shift) >> shift)
+	}
+	return n, true
+}
