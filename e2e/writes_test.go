@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sysbench runs one of its scripts as it is shipped.
+func sysbench(t *testing.T, addr, user, password, schema, script, command string, more ...string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{
+		script, "--db-driver=mysql", "--mysql-host=" + host, "--mysql-port=" + port, "--mysql-user=" + user, "--mysql-password=" + password,
+		"--mysql-db=" + schema, "--mysql-ignore-errors=none", "--rand-seed=42", "--threads=1", "--time=0",
+	}
+	cmd := exec.CommandContext(t.Context(), "sysbench", append(append(args, more...), command)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "FATAL") || strings.Contains(string(out), "error ") {
+		t.Fatalf("sysbench %s %s on %s: %v\n%s", script, command, addr, err, out)
+	}
+}
+
+// copyRows replaces a table of one server by what Shunt's shards have in theirs.
+func copyRows(t *testing.T, p *process, one queryer, table string) {
+	t.Helper()
+	mustExec(t, one, "TRUNCATE TABLE "+table)
+	n := 0
+	for i := range p.servers {
+		rows := mustRows(t, p.shard(i), "SELECT id, k, c, pad FROM "+table)
+		n += len(rows)
+		for part := range slices.Chunk(rows, 500) {
+			var args []any
+			for _, r := range part {
+				args = append(args, r["id"], r["k"], r["c"], r["pad"])
+			}
+			mustExec(t, one, "INSERT INTO "+table+" (id, k, c, pad) VALUES (?, ?, ?, ?)"+strings.Repeat(", (?, ?, ?, ?)", len(part)-1), args...)
+		}
+	}
+	if n != 2000 {
+		t.Errorf("%s has %d rows", table, n)
+	}
+}
+
+// TestSysbench: the scripts of sysbench that write, unmodified, over four shards
+// and on one server, from the same seed. The tables must be the same.
+func TestSysbench(t *testing.T) {
+	if _, err := exec.LookPath("sysbench"); err != nil {
+		t.Skip("sysbench is not installed")
+	}
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		plain := p.schema + "_plain"
+		one := plainServer(t, p.servers[2], plain)
+		events := "--events=300"
+		if testing.Short() {
+			events = "--events=60"
+		}
+		for _, table := range []struct {
+			name, order string
+			runs        [][]string
+		}{
+			{"sbtest1", "id, k, c, pad", [][]string{
+				{"oltp_write_only", "prepare", "--table-size=2000", "--tables=2"},
+				{"oltp_write_only", "run", "--table-size=2000", "--tables=2"},
+				{"oltp_write_only", "run", "--table-size=2000", "--tables=2", "--db-ps-mode=disable", "--auto_inc=off"},
+				{"oltp_insert", "run", "--table-size=2000", "--tables=2"},
+				{"oltp_update_index", "run", "--table-size=2000", "--tables=2"},
+				{"oltp_update_non_index", "run", "--table-size=2000", "--tables=2"},
+				{"oltp_delete", "run", "--table-size=2000", "--tables=2"},
+				{"oltp_point_select", "run", "--table-size=2000", "--tables=2"},
+				{"select_random_points", "run", "--table-size=2000", "--tables=2"},
+			}},
+			{"sbtest2", "id, k, c, pad", nil}, // of the runs above
+			{"sbtest1", "id, k", [][]string{
+				{"oltp_write_only", "cleanup", "--tables=2"},
+				{"bulk_insert", "prepare"},
+				{"bulk_insert", "run", "--events=50000"},
+			}},
+		} {
+			for _, run := range table.runs {
+				more := run[2:]
+				if run[1] == "run" && run[0] != "bulk_insert" {
+					more = append(slices.Clone(more), events)
+				}
+				sysbench(t, p.addr, "app", "secret", p.schema, run[0], run[1], more...)
+				sysbench(t, p.servers[2].Addr(), p.servers[2].User, p.servers[2].Password, plain, run[0], run[1], more...)
+				if run[0] == "oltp_write_only" && run[1] == "prepare" {
+					// The seed doesn't count for what prepare loads.
+					for _, name := range []string{"sbtest1", "sbtest2"} {
+						copyRows(t, p, one, name)
+					}
+				}
+			}
+			// A checksum that doesn't depend on the order of rows, so that those
+			// of the shards add up to that of all.
+			sum := fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(SUM(CRC32(CONCAT_WS('#', %s))), 0) AS s FROM %s", table.order, table.name)
+			var n, s, wantN, wantS int
+			for i := range p.servers {
+				add := mustRows(t, p.shard(i), sum)[0]
+				var an, as int
+				fmt.Sscan(add["n"], &an)
+				fmt.Sscan(add["s"], &as)
+				n, s = n+an, s+as
+			}
+			all := mustRows(t, one, sum)[0]
+			fmt.Sscan(all["n"], &wantN)
+			fmt.Sscan(all["s"], &wantS)
+			if n != wantN || s != wantS || n == 0 {
+				t.Errorf("%s: %d rows, checksum %d; on one server %d rows, checksum %d", table.name, n, s, wantN, wantS)
+			}
+			t.Logf("%s: %d rows, checksum %d", table.name, n, s)
+		}
+	})
+}
