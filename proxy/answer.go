@@ -175,7 +175,11 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			continue
 		}
 		joined.Affected += sum.Affected
-		joined.Warnings += sum.Warnings
+		// Every shard warns of its copy of the same rows.
+		tells := b.Access != "reference" || x.shard == shards[0].shard
+		if tells {
+			joined.Warnings += sum.Warnings
+		}
 		if ids[x.shard] = sum.LastInsertID; joined.LastInsertID == 0 {
 			joined.LastInsertID = sum.LastInsertID
 		}
@@ -184,7 +188,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			sum.Info = fmt.Sprintf("Records: 1  Duplicates: %d  Warnings: %d", max(sum.Affected, 1)-1, sum.Warnings)
 		}
 		infos = append(infos, sum.Info)
-		if sum.Warnings > 0 {
+		if sum.Warnings > 0 && tells {
 			if res, err := x.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
 				s.last.warnings = append(s.last.warnings, res.Rows...)
 			}
