@@ -24,6 +24,8 @@ func (p *Planner) definition(st *statement, cat *catalog.Catalog) (Plan, *Error)
 		return p.alter(st, cat)
 	case "rename":
 		return rename(st, cat)
+	case "check":
+		return maintenance(st, cat)
 	case "truncate":
 		i := 1
 		if st.is(i, "table") && i+1 < len(st.toks) {
@@ -133,26 +135,14 @@ func (p *Planner) create(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	for j := i; j < len(st.toks) && j < i+24; j++ {
 		switch {
 		case st.is(j, "view"):
-			name, next, err := st.tableAt(ifNotExists(st, j+1))
-			if err != nil {
-				return nil, err
-			}
-			if catalog.IsSystemSchema(name.Schema) {
-				return nil, refuseSystem(name.Schema)
-			}
-			part := &statement{src: st.src, settings: st.settings, toks: st.toks[next:]}
-			set := cat.All
-			for _, t := range part.mentioned(cat) {
-				// Where a table of the view isn't, it can't be made.
-				if x := set.Intersect(t.Shards); !x.Empty() && !t.Shards.Empty() {
-					set = x
-				}
-			}
-			return &DDL{Catalog: cat, Op: "CREATE VIEW", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: set}, nil
+			return p.createView(st, cat, "CREATE VIEW", ifNotExists(st, j+1))
 		case st.is(j, "trigger"):
 			return createTrigger(st, cat, j+1)
-		case st.is(j, "procedure"), st.is(j, "function"), st.is(j, "event"), st.is(j, "user"), st.is(j, "role"), st.is(j, "server"),
-			st.is(j, "tablespace"), st.is(j, "sequence"), st.is(j, "package"), st.is(j, "library"):
+		case st.is(j, "procedure"), st.is(j, "function"), st.is(j, "event"):
+			return program(st, cat, "CREATE", j)
+		case st.is(j, "user"), st.is(j, "role"):
+			return nil, refuseAccount(st)
+		case st.is(j, "server"), st.is(j, "tablespace"), st.is(j, "sequence"), st.is(j, "package"), st.is(j, "library"), st.is(j, "logfile"), st.is(j, "undo"):
 			return nil, notSupported("CREATE %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.word(j)))
 		}
 	}
@@ -291,6 +281,9 @@ func createTrigger(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
 			if err != nil {
 				return nil, err
 			}
+			if err := st.triggerPlaces(cat, t, i+3); err != nil {
+				return nil, err
+			}
 			return &DDL{Catalog: cat, Op: "CREATE TRIGGER", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil
 		}
 	}
@@ -348,6 +341,10 @@ func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			set = cat.All
 		}
 		return &DDL{Catalog: cat, Op: "DROP TRIGGER", Schema: name.Schema, Shards: set}, nil
+	case "procedure", "function", "event":
+		return program(st, cat, "DROP", 1)
+	case "user", "role":
+		return nil, refuseAccount(st)
 	case "table", "tables":
 	case "view":
 		op = "DROP VIEW"
@@ -487,6 +484,16 @@ func (p *Planner) alter(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return &DDL{Catalog: cat, Op: "ALTER DATABASE", Schema: name, Shards: cat.All}, nil
 	case "table":
 		return p.alterTable(st, cat, ifExists(st, i+1))
+	}
+	for j := i; j < len(st.toks) && j < i+24; j++ {
+		switch {
+		case st.is(j, "view"):
+			return p.createView(st, cat, "ALTER VIEW", ifExists(st, j+1))
+		case st.is(j, "procedure"), st.is(j, "function"), st.is(j, "event"):
+			return program(st, cat, "ALTER", j)
+		case st.is(j, "user"), st.is(j, "role"):
+			return nil, refuseAccount(st)
+		}
 	}
 	return nil, notSupported("ALTER %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.word(i)))
 }

@@ -65,10 +65,14 @@ type DDL struct {
 	Catalog *catalog.Catalog
 	// Op: CREATE DATABASE, DROP DATABASE, ALTER DATABASE, CREATE TABLE,
 	// ALTER TABLE, DROP TABLE, RENAME TABLE, TRUNCATE TABLE, CREATE INDEX,
-	// DROP INDEX, CREATE VIEW, DROP VIEW, CREATE TRIGGER, DROP TRIGGER.
+	// DROP INDEX, CREATE VIEW, ALTER VIEW, DROP VIEW, CREATE TRIGGER, DROP TRIGGER,
+	// and CREATE, ALTER and DROP of PROCEDURE, FUNCTION and EVENT.
 	Op string
-	// Schema is set for the DATABASE statements and DROP TRIGGER.
+	// Schema is set for the DATABASE statements, DROP TRIGGER and programs.
 	Schema string
+	// Unforeseen: with it statements already planned may make keys that their
+	// plans don't know of.
+	Unforeseen bool
 	// Tables named, resolved against Settings.Schema.
 	Tables []TableName
 	// Renamed: for RENAME TABLE and ALTER TABLE ... RENAME, new name of Tables[i]
@@ -103,7 +107,18 @@ type Admin struct {
 	Index VirtualIndex
 	// Explain holds the statement text of EXPLAIN ROUTE.
 	Explain string
+	// Full is set for SHOW FULL PROCESSLIST.
+	Full bool
+	// Connection is the one to KILL; QueryOnly: KILL QUERY.
+	Connection uint64
+	QueryOnly  bool
+	// Tell are the columns of TellSession.
+	Tell []Told
 }
+
+// Told is a column about the session: its label, and what it tells:
+// connection_id, user, schema, warning_count or error_count.
+type Told struct{ Label, What string }
 
 // AdminOp is one of Shunt's own statements.
 type AdminOp uint8
@@ -120,6 +135,10 @@ const (
 	ShowMaintenanceJobs
 	ShowShards
 	ExplainRoute
+	ShowProcesslist
+	ShowGrants
+	Kill
+	TellSession // SELECT CONNECTION_ID(), USER() and the like, which a shard has its own of
 )
 
 // Session changes the session or its transaction.
@@ -135,6 +154,8 @@ type Session struct {
 	// be "names" and after it "collation" (SET NAMES x COLLATE y, a = 1), and
 	// "character set" (SET CHARACTER SET x), which are no variables.
 	Set []Assignment
+	// Limit (-1: none) and Offset of ShowWarnings and ShowErrors.
+	Limit, Offset int
 }
 
 // SessionOp tells the session statements apart.
@@ -204,6 +225,9 @@ type Bound struct {
 	// Gather says what to fill into a scratch schema, where the client's query
 	// then runs; Statements is empty with it.
 	Gather *Gather
+	// System says how the answers of Statements about the servers and their
+	// schemas become one; nil for all else.
+	System *System
 	// Generated is set for an INSERT into a table whose AUTO_INCREMENT column
 	// Shunt counts.
 	Generated *Generated

@@ -88,6 +88,9 @@ func (p *Planner) dispatch(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	}
 	switch w {
 	case "select", "with", "table", "values":
+		if told := st.tellSession(); told != nil {
+			return told, nil
+		}
 		return p.query(st, cat)
 	case "do":
 		return p.query(st, cat)
@@ -99,6 +102,10 @@ func (p *Planner) dispatch(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return p.explain(st, cat)
 	case "show":
 		return p.show(st, cat)
+	case "analyze":
+		if !st.is(1, "table") && !st.is(1, "tables") && !st.is(1, "local") && !st.is(1, "no_write_to_binlog") {
+			return p.explain(st, cat) // MariaDB's EXPLAIN ANALYZE
+		}
 	case "create", "drop", "alter", "rename", "truncate", "rebuild", "check":
 		return p.definition(st, cat)
 	}
@@ -131,6 +138,7 @@ func (p *Planner) query(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	a := &analysis{st: st, cat: cat}
 	switch n := n.(type) {
 	case *ast.SelectStmt, *ast.SetOprStmt:
+		a.parsers = &p.parsers
 		return result(a.planSelect(n))
 	case *ast.UpdateStmt: // WITH ... UPDATE
 		return result(a.planUpdate(n))
@@ -289,7 +297,7 @@ func planUnread(st *statement, cat *catalog.Catalog, refusal *Error) (Plan, *Err
 	set := cat.All
 	for _, t := range tables {
 		if t.IsView || t.Placement == catalog.Hash || t.Placement == catalog.Anywhere {
-			if t.Shards.Len() > 1 {
+			if t.Shards.Len() > 1 || t.IsView && len(cat.Shards) > 1 {
 				return nil, refusal
 			}
 		}

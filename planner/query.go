@@ -272,7 +272,7 @@ func (q *queryRoute) whyNoAnchor() string {
 			continue
 		}
 		if r.table.IsView {
-			return "the view " + r.table.Name
+			return viewRefusal(r.table)
 		}
 		names = append(names, r.table.Name)
 	}
@@ -430,13 +430,19 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 	if kind == Select && (a.st.has("for") || a.st.has("lock")) && hasLock(a.st) {
 		kind = Locking // in a branch of a union or a subquery
 	}
+	sys := a.planSystem()
 	merge := a.planMerge(n, main)
 	q := a.routeOf(main, spoilsConcatenation(n))
 	gather := a.planGather(n, q)
 	if a.err != nil {
 		return nil, a.err
 	}
-	return a.rows(kind, &selectAction{q: q, sql: a.st.src, kind: kind, merge: merge, gather: gather}), nil
+	act := &selectAction{q: q, sql: a.st.src, kind: kind, merge: merge, gather: gather}
+	if sys != nil {
+		sys.inner = act
+		return a.rows(kind, sys), nil
+	}
+	return a.rows(kind, act), nil
 }
 
 // hasLock finds FOR UPDATE, FOR SHARE and LOCK IN SHARE MODE anywhere.

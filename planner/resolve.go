@@ -18,6 +18,10 @@ type analysis struct {
 	refs   []*ref // all table references of all blocks, in the text's order
 	tables []*catalog.Table
 	err    *Error // the first refusal met
+	// parsers reads the queries of views, nil where views are not looked into: in
+	// what writes. views counts how deep this one is.
+	parsers *parserPool
+	views   int
 	// what the expressions use
 	subqueries bool // a query block inside of another one
 	volatile   string
@@ -40,6 +44,7 @@ type scope struct {
 type ref struct {
 	scope         *scope
 	alias, schema string
+	name          string         // as it is written
 	table         *catalog.Table // nil: derived table, CTE, system table
 	system        bool
 	// nullable: on the side of an outer join that may be filled with NULLs.
@@ -258,7 +263,7 @@ func (a *analysis) join(n ast.ResultSetNode, s *scope) side {
 }
 
 func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
-	r := &ref{scope: s, alias: alias, schema: t.Schema.O}
+	r := &ref{scope: s, alias: alias, schema: t.Schema.O, name: t.Name.O}
 	if alias == "" {
 		r.alias = t.Name.O
 	}
@@ -276,6 +281,11 @@ func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
 		a.refuse(err)
 	}
 	r.table, r.system = table, system
+	if table != nil && table.IsView && a.parsers != nil {
+		if t := a.viewAsTable(table, a.views); t != nil {
+			r.table = t
+		}
+	}
 	s.refs = append(s.refs, r)
 	a.refs = append(a.refs, r)
 	a.addTable(table)

@@ -59,7 +59,8 @@ func (b *binder) reach(r *ref) reach {
 	switch {
 	case r.table == nil:
 	case r.table.IsView:
-		out.set = r.table.Shards
+		// Where it was made says nothing of where its rows are.
+		out.set = b.cat.All
 	case r.table.Placement == catalog.Reference:
 	case r.table.Placement == catalog.Single:
 		out.set = r.table.Shards

@@ -42,11 +42,11 @@ func planSession(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	case "unlock":
 		return &Session{Op: NoOp}, nil
 	case "lock":
-		return nil, notSupported("LOCK %s is not supported yet: use a transaction and SELECT ... FOR UPDATE", strings.ToUpper(st.word(1)))
+		return nil, notSupported("LOCK %s is not supported yet: use a transaction and SELECT ... FOR UPDATE (mysqldump: --single-transaction or --skip-lock-tables)", strings.ToUpper(st.word(1)))
 	case "xa":
 		return nil, notSupported("XA transactions are not supported yet: use BEGIN and COMMIT")
 	case "handler":
-		return nil, notSupported("HANDLER is not supported yet: use SELECT")
+		return nil, notSupported("HANDLER is not supported: it would read one shard by an open cursor; use SELECT")
 	case "prepare", "execute", "deallocate":
 		return nil, notSupported("%s as a text statement is not supported yet: use the client library's prepared statements", strings.ToUpper(w))
 	case "call":
@@ -54,12 +54,18 @@ func planSession(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	case "load":
 		return nil, notSupported("LOAD %s is not supported yet: use INSERT with many rows, or %s", strings.ToUpper(st.word(1)), way)
 	case "kill":
-		return nil, notSupported("KILL is not supported yet: close the connection instead")
-	case "analyze", "optimize", "repair", "checksum", "flush", "cache", "purge":
-		return nil, notSupported("%s is not supported yet: run it on each shard, or %s", strings.ToUpper(w), way)
+		return planKill(st)
+	case "analyze", "optimize", "repair", "checksum":
+		return maintenance(st, cat)
+	case "flush":
+		return flush(st, cat)
+	case "help":
+		return fixed(st, cat, Show, nil, &fixedAction{shards: firstShard(cat), access: "single", reason: "any shard will do"}), nil
+	case "cache", "purge":
+		return nil, notSupported("%s is not supported: run it on the shard itself", strings.ToUpper(w))
 	case "grant", "revoke":
-		return nil, notSupported("%s is not supported: accounts of Shunt are in its configuration, those of the shards on the shards; %s", strings.ToUpper(w), way)
-	case "install", "uninstall", "import", "clone", "binlog", "change", "reset", "stop", "shutdown", "restart", "help",
+		return nil, refuseAccount(st)
+	case "install", "uninstall", "import", "clone", "binlog", "change", "reset", "stop", "shutdown", "restart",
 		"signal", "resignal", "get":
 		return nil, notSupported("%s is not supported: run it on the shard itself", strings.ToUpper(w))
 	}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -14,17 +15,21 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	}
 	switch {
 	case st.is(1, "warnings"):
-		return &Session{Op: ShowWarnings}, nil
+		return showConditions(st, ShowWarnings, 2)
 	case st.is(1, "errors"):
-		return &Session{Op: ShowErrors}, nil
-	case st.is(1, "count") && (st.has("warnings") || st.has("errors")):
-		return nil, notSupported("SHOW COUNT(*) is not supported yet: use SHOW WARNINGS")
+		return showConditions(st, ShowErrors, 2)
+	case st.is(1, "count") && st.op(2, "(") && st.op(3, "*") && st.op(4, ")") && len(st.toks) == 6 && (st.is(5, "warnings") || st.is(5, "errors")):
+		name := "warning_count"
+		if st.is(5, "errors") {
+			name = "error_count"
+		}
+		return &Admin{Op: TellSession, Tell: []Told{{Label: "@@session." + name, What: name}}}, nil
 	}
 	i := 1
 	for st.is(i, "full") || st.is(i, "extended") {
 		i++
 	}
-	switch st.word(i) {
+	switch w := st.word(i); w {
 	case "columns", "fields", "index", "indexes", "keys":
 		if st.is(i+1, "from") || st.is(i+1, "in") {
 			name, next, ok := st.showTable(i + 2)
@@ -34,19 +39,138 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 						name.Schema = s
 					}
 				}
+				if w != "columns" && w != "fields" {
+					return showIndex(st, cat, name)
+				}
 				return showOf(st, cat, name)
 			}
 		}
 	case "create":
-		if st.is(i+1, "table") || st.is(i+1, "view") {
+		switch st.word(i + 1) {
+		case "table", "view":
 			if name, _, ok := st.showTable(i + 2); ok {
 				return showOf(st, cat, name)
 			}
+		case "trigger", "procedure", "function", "event":
+			return everywhere(st, cat, cat.All, &System{Any: true}, "the first shard that knows it")
 		}
+	case "databases", "schemas":
+		if !complete(cat) {
+			return everywhere(st, cat, cat.All, &System{Rows: &SystemTable{Sorted: true}}, "no shard knows all schemas")
+		}
+	case "tables":
+		schema, err := st.showSchema(i + 1)
+		if err != nil {
+			return nil, err
+		}
+		if !complete(cat) && !catalog.IsSystemSchema(schema) {
+			return everywhere(st, cat, cat.All, &System{Rows: &SystemTable{OfSchema: schema, Sorted: true}}, "no shard holds all tables")
+		}
+	case "table":
+		if !st.is(i+1, "status") {
+			break
+		}
+		schema, err := st.showSchema(i + 2)
+		if err != nil {
+			return nil, err
+		}
+		if len(cat.Shards) > 1 && !catalog.IsSystemSchema(schema) {
+			return joinedShow(st, cat, cat.All, &SystemTable{Table: "name", OfSchema: schema, Join: statusSums, Sorted: true})
+		}
+	case "triggers":
+		schema, err := st.showSchema(i + 1)
+		if err != nil {
+			return nil, err
+		}
+		if !complete(cat) && !catalog.IsSystemSchema(schema) {
+			return everywhere(st, cat, cat.All, &System{Rows: &SystemTable{Key: []string{"trigger"}, Table: "table", OfSchema: schema}}, "no shard holds all tables")
+		}
+	case "processlist":
+		return &Admin{Op: ShowProcesslist, Full: st.is(1, "full")}, nil
+	case "grants":
+		if len(st.toks) == 2 || st.is(2, "for") && st.is(3, "current_user") {
+			return &Admin{Op: ShowGrants}, nil
+		}
+		return nil, notSupported("SHOW GRANTS of another account is not supported: accounts of Shunt are in its configuration, and all of them have the rights of the shards' account")
+	case "master", "binary", "binlog", "relaylog", "slave", "replica", "replicas", "all":
+		if w == "binary" && !st.is(i+1, "log") && !st.is(i+1, "logs") || w == "all" && !st.is(i+1, "slaves") && !st.is(i+1, "replicas") {
+			break
+		}
+		// A position in one shard's log says nothing of the others.
+		return nil, notSupported("%s is each shard's own: ask a shard with /* shunt: shard=NAME */", strings.ToUpper("show "+w+" "+st.word(i+1)))
 	}
 	return fixed(st, cat, Show, nil, &fixedAction{
 		shards: catalog.Only(fullest(cat).First()), access: "single", reason: "a shard that holds as many tables as any",
 	}), nil
+}
+
+// joinedShow is everywhere for a SHOW whose columns are joined. A WHERE over them is
+// another on each shard.
+func joinedShow(st *statement, cat *catalog.Catalog, set catalog.ShardSet, t *SystemTable) (Plan, *Error) {
+	where := false
+	for i := range st.toks {
+		where = where || st.is(i, "where")
+		if name, ok := st.identifier(i); where && ok && t.Join[strings.ToLower(name)] != 0 {
+			return nil, notSupported("SHOW ... WHERE by %s, which is made of what all shards say, is not supported: query information_schema", name)
+		}
+	}
+	return everywhere(st, cat, set, &System{Rows: t}, "the rows of all shards are summed")
+}
+
+// showIndex is showOf for SHOW INDEX: cardinalities are summed.
+func showIndex(st *statement, cat *catalog.Catalog, name TableName) (Plan, *Error) {
+	t := cat.Table(name.Schema, name.Name)
+	if t == nil || t.IsView || t.Shards.Len() <= 1 || t.Placement == catalog.Reference || len(t.Columns) == 0 {
+		return showOf(st, cat, name)
+	}
+	return joinedShow(st, cat, t.Shards, &SystemTable{
+		Key: []string{"key_name", "seq_in_index"}, Table: "table", OfSchema: t.Schema, Join: map[string]Joining{"cardinality": Sum},
+	})
+}
+
+// showSchema is the schema of a SHOW: that of FROM, or the current one.
+func (st *statement) showSchema(i int) (string, *Error) {
+	if st.is(i, "from") || st.is(i, "in") {
+		if name, ok := st.identifier(i + 1); ok {
+			return name, nil
+		}
+	}
+	if st.settings.Schema == "" {
+		return "", &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+	}
+	return st.settings.Schema, nil
+}
+
+// showConditions plans SHOW WARNINGS and SHOW ERRORS [LIMIT [offset,] n].
+func showConditions(st *statement, op SessionOp, i int) (Plan, *Error) {
+	s := &Session{Op: op, Limit: -1}
+	if i == len(st.toks) {
+		return s, nil
+	}
+	number := func(i int) (int, bool) {
+		n, err := strconv.Atoi(st.text(i))
+		return n, err == nil && n >= 0
+	}
+	n, ok := number(i + 1)
+	s.Limit = n
+	switch {
+	case !st.is(i, "limit") || !ok:
+		return nil, st.near(i)
+	case len(st.toks) == i+2:
+		return s, nil
+	case len(st.toks) == i+4 && (st.op(i+2, ",") || st.is(i+2, "offset")):
+		other, ok := number(i + 3)
+		if !ok {
+			return nil, st.near(i + 3)
+		}
+		if s.Offset = n; st.op(i+2, ",") {
+			s.Limit = other
+		} else {
+			s.Offset = other
+		}
+		return s, nil
+	}
+	return nil, st.near(i + 2)
 }
 
 // fullest are the shards that hold the most tables: they know of all, unless
@@ -112,7 +236,7 @@ func (p *Planner) explain(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return plan, err
 	}
 	i := 1
-	analyze := false
+	analyze := st.is(0, "analyze")
 	for {
 		switch {
 		case st.is(i, "analyze"):
@@ -161,25 +285,34 @@ func (p *Planner) explain(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if !ok || analyze && rows.Kind != Select {
 		return nil, notSupported("EXPLAIN of this statement is not supported yet")
 	}
-	act := &explainAction{sql: st.src, inner: rows.action, cat: cat, analyze: analyze}
+	act := &explainAction{head: st.src[:st.toks[i].start], inner: rows}
 	return &Rows{Catalog: cat, Kind: Show, Params: rows.Params, Tables: rows.Tables, action: act, settings: st.settings}, nil
 }
 
-// explainAction asks the first shard of the statement's route.
+// explainAction asks the first shard of the statement's route for the plan of
+// what is sent there, and puts the route on top.
 type explainAction struct {
-	sql     string
-	inner   action
-	cat     *catalog.Catalog
-	analyze bool
+	head  string // EXPLAIN and its options
+	inner *Rows
 }
 
 func (e *explainAction) bind(b *binder) (*Bound, error) {
-	in, err := e.inner.bind(b)
-	if err != nil {
-		return nil, err
+	in, err := e.inner.action.bind(b)
+	if err != nil || in.Refuse != nil {
+		return in, err
 	}
-	out := sendTo(catalog.Only(in.Statements[0].Shard), e.sql)
-	out.Access = in.Access
-	out.Reason = "EXPLAIN on the first shard of the route; " + in.Reason
-	return out, nil
+	if len(in.Statements) == 0 {
+		in.Refuse = notSupported("EXPLAIN of a query that is gathered is not supported: EXPLAIN ROUTE says what is gathered")
+		return in, nil
+	}
+	first := in.Statements[0]
+	route := &Route{Plan: in.Plan, Access: in.Access, Reason: in.Reason}
+	for _, st := range in.Statements {
+		route.Shards = append(route.Shards, b.cat.ShardName(st.Shard))
+	}
+	return &Bound{
+		Plan: "route", Statements: []ShardStatement{{Shard: first.Shard, SQL: e.head + first.SQL, Params: first.Params}},
+		Access: in.Access, Reason: "EXPLAIN on the first shard of the route; " + in.Reason,
+		System: &System{Route: route},
+	}, nil
 }

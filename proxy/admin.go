@@ -26,6 +26,14 @@ func (s *session) admin(ctx context.Context, a *planner.Admin) error {
 			return err
 		}
 		return s.answerRows(explainColumns, rows)
+	case planner.ShowProcesslist:
+		return s.showProcesslist(a.Full)
+	case planner.ShowGrants:
+		return s.showGrants(ctx)
+	case planner.Kill:
+		return s.killSession(ctx, a)
+	case planner.TellSession:
+		return s.tell(a.Tell)
 	case planner.CreateVirtualIndex:
 		t, err := s.tableForIndex(ctx, a.Index.Table)
 		if err != nil {

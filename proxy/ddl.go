@@ -150,7 +150,7 @@ func indexNotes(before, after *catalog.Catalog, d *planner.DDL) []string {
 // old catalog doesn't foresee.
 func (s *session) unforeseen(c *catalog.Catalog, d *planner.DDL, sql string) []*catalog.Index {
 	foreignKey := strings.HasSuffix(d.Op, "TABLE") && containsFold(sql, "references")
-	if d.Op != "CREATE TRIGGER" && !foreignKey {
+	if d.Op != "CREATE TRIGGER" && !foreignKey && !d.Unforeseen {
 		return nil
 	}
 	var out []*catalog.Index

@@ -121,6 +121,8 @@ func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 	var empty catalog.ShardSet
 	var err error
 	switch {
+	case b.System != nil:
+		return s.system(ctx, r, b)
 	case b.Gather != nil:
 		return s.gather(ctx, r, b)
 	case b.Merge != nil:
@@ -274,6 +276,7 @@ func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.
 
 // giveBack returns a connection that isn't the transaction's.
 func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
+	s.activity.done(conn)
 	if s.tx == nil || s.tx.conns[id] != conn {
 		s.proxy.opts.Pools[id].Put(conn)
 	}
@@ -287,6 +290,13 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 			return s.shardError(st.Shard, err)
 		}
 	}
+	if containsFold(st.SQL, "connection_id") {
+		// CONNECTION_ID() is the one that KILL takes, not the shard's.
+		if _, err := conn.Exec(ctx, fmt.Sprintf("SET SESSION pseudo_thread_id = %d", s.client.ID)); err != nil {
+			return s.shardError(st.Shard, err)
+		}
+	}
+	s.activity.sent(st.Shard, conn)
 	if r.prepared != nil {
 		return s.sendPrepared(ctx, conn, r, st)
 	}
@@ -347,6 +357,9 @@ func (s *session) serverFailed(e *shard.ServerError) {
 func (s *session) remember(ctx context.Context, conn *shard.Conn, sum shard.Summary) {
 	if sum.LastInsertID != 0 {
 		s.last.insertID = sum.LastInsertID
+	}
+	if sum.Err != nil {
+		return // serverFailed has noted it
 	}
 	s.last.warnings = nil
 	if sum.Warnings > 0 && !conn.Broken {

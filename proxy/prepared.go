@@ -137,7 +137,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		}
 		params, columns, warnings = def.Params, def.Columns, def.Warnings
 	} else if a, ok := st.plan.(*planner.Admin); ok {
-		for _, c := range adminColumns(a.Op) {
+		for _, c := range adminColumns(a) {
 			c.Type, c.Charset = mysql.MYSQL_TYPE_VAR_STRING, 45
 			columns = append(columns, c.Append(nil))
 		}
@@ -149,8 +149,14 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	return s.clientError(s.client.WritePrepareOK(wire.PrepareOK{StatementID: st.id, Warnings: warnings}, params, columns, s.status()))
 }
 
-func adminColumns(op planner.AdminOp) []wire.Column {
-	switch op {
+func adminColumns(a *planner.Admin) []wire.Column {
+	switch a.Op {
+	case planner.TellSession:
+		return tellColumns(a.Tell)
+	case planner.ShowProcesslist:
+		return processColumns
+	case planner.ShowGrants:
+		return []wire.Column{wire.TextColumn("Grants")}
 	case planner.ShowVirtualIndexes:
 		return virtualIndexColumns
 	case planner.ShowMaintenanceJobs:
@@ -244,6 +250,7 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if err := s.replan(ctx, st); err != nil {
 		return err
 	}
+	s.activity.doing("Execute", s.settings.schema, st.sql)
 	r := request{sql: st.sql, prepared: st, params: params, values: s.values(params), start: time.Now()}
 	s.binary = true
 	defer func() { s.binary = false }()

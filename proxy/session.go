@@ -52,6 +52,10 @@ type activity struct {
 	busy     bool // a command is being worked on, or a transaction is open
 	draining bool
 	client   *wire.Conn
+	// What SHOW PROCESSLIST shows, and what KILL ends on the shards.
+	command, schema, info string
+	since                 time.Time
+	running               []sent
 }
 
 func stack() string { return string(debug.Stack()) }
@@ -174,6 +178,8 @@ func (s *session) finish(err error) error {
 	case errors.Is(err, shard.ErrClient), errors.Is(err, errHalfAnswered):
 		return err
 	}
+	e := coded(err)
+	s.last.warnings = [][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.code), []byte(e.msg)}}
 	return s.answerError(err)
 }
 
@@ -311,6 +317,8 @@ func (s *session) idle() bool {
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
 	s.activity.busy = s.tx != nil
+	s.activity.command, s.activity.schema, s.activity.info, s.activity.since = "Sleep", s.settings.schema, "", time.Now()
+	s.activity.running = s.activity.running[:0]
 	return !s.activity.draining || s.activity.busy
 }
 

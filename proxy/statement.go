@@ -90,6 +90,7 @@ type request struct {
 // statement runs one statement of the text protocol.
 func (s *session) statement(ctx context.Context, sql string) error {
 	start := time.Now()
+	s.activity.doing("Query", s.settings.schema, sql)
 	plan, err := s.plan(ctx, sql)
 	if err != nil {
 		return err
@@ -127,6 +128,9 @@ func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
 		r.plan = plan
 		return s.rows(ctx, r)
 	case *planner.Session:
+		if plan.Op != planner.ShowWarnings && plan.Op != planner.ShowErrors {
+			s.last.warnings = nil
+		}
 		kind, err = "session", s.sessionStatement(ctx, plan)
 	case *planner.DDL:
 		kind, err = "ddl", s.ddl(ctx, plan, r.sql)
@@ -154,24 +158,11 @@ func (s *session) sessionStatement(ctx context.Context, p *planner.Session) erro
 	case planner.SetVariables, planner.SetNames:
 		err = s.set(ctx, p)
 	case planner.ShowWarnings, planner.ShowErrors:
-		return s.showWarnings(p.Op == planner.ShowErrors)
+		return s.showConditions(p)
 	case planner.NoOp:
 	}
 	if err != nil {
 		return err
 	}
 	return s.answerOK(wire.OK{})
-}
-
-// showWarnings answers from what was read right after the statement, while its
-// shard connection was still at hand.
-func (s *session) showWarnings(errorsOnly bool) error {
-	var rows [][]any
-	for _, w := range s.last.warnings {
-		if len(w) < 3 || errorsOnly && !strings.EqualFold(string(w[0]), "error") {
-			continue
-		}
-		rows = append(rows, []any{string(w[0]), string(w[1]), string(w[2])})
-	}
-	return s.answerRows(columns("Level", "#Code", "Message"), rows)
 }

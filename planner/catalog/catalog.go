@@ -83,7 +83,8 @@ type DefaultPlacement struct {
 	Shard ShardID
 }
 
-// Table is one table (or view: then IsView, and only Name and Shards count).
+// Table is one table (or view: then IsView, its Columns and Shards are what the
+// shards say, and its rows are where those of the tables in its Definition are).
 type Table struct {
 	Schema, Name string
 	Placement    Placement
@@ -92,9 +93,12 @@ type Table struct {
 	ShardKey *Column
 	// Shards are those that hold the table: all of them for Hash, Reference
 	// and Anywhere, the one for Single.
-	Shards  ShardSet
-	IsView  bool
-	Columns []*Column
+	Shards ShardSet
+	IsView bool
+	// Definition is a view's query as the shards keep it, "" where it isn't known
+	// or they don't agree.
+	Definition string
+	Columns    []*Column
 	// PrimaryKey holds the primary key's columns in key order.
 	PrimaryKey []*Column
 	// Unique holds every unique key including the primary one.

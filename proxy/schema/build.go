@@ -189,10 +189,20 @@ func (b *builder) tables() {
 				continue
 			}
 			if _, seen := from[k]; seen {
+				if t := b.table(tf.schema, tf.name); t.IsView && tf.view {
+					t.Shards.Add(id)
+					if t.Definition != tf.definition {
+						t.Definition = "" // each shard has its own
+					}
+				}
 				continue
 			}
 			from[k] = id
-			b.table(tf.schema, tf.name).IsView = tf.view
+			t := b.table(tf.schema, tf.name)
+			t.IsView, t.Definition = tf.view, tf.definition
+			if tf.view {
+				t.Shards.Add(id)
+			}
 		}
 		for _, cf := range f.Columns {
 			if from[key{b.fold(cf.schema), b.fold(cf.table)}] != id || !hasTable(from, key{b.fold(cf.schema), b.fold(cf.table)}) {
@@ -298,6 +308,9 @@ func (b *builder) place() error {
 }
 
 func (b *builder) placeTable(t *catalog.Table) error {
+	if t.IsView {
+		return nil // it is where it was made, and its rows are where its tables' are
+	}
 	p, named := b.placement(t.Schema, t.Name)
 	t.Placement, t.Shards = p.Placement, b.c.All
 	switch p.Placement {
@@ -309,7 +322,7 @@ func (b *builder) placeTable(t *catalog.Table) error {
 		}
 		t.Shards = catalog.Only(id)
 	case catalog.Hash, catalog.Anywhere:
-		if len(t.Columns) == 0 || t.IsView {
+		if len(t.Columns) == 0 {
 			return nil
 		}
 		switch {
@@ -457,10 +470,14 @@ func (b *builder) indexes() {
 // that calls a routine may change any.
 func (b *builder) triggers() {
 	var indexed []*catalog.Table
+	views := map[string]bool{} // a body may write to a table by one
 	for _, s := range b.c.Schemas {
 		for _, t := range s.Tables {
 			if len(t.Indexes) > 0 {
 				indexed = append(indexed, t)
+			}
+			if t.IsView {
+				views[strings.ToLower(t.Name)] = true
 			}
 		}
 	}
@@ -474,7 +491,7 @@ func (b *builder) triggers() {
 			words := identifiers(tf.body)
 			all := words["call"]
 			for w := range words {
-				all = all || b.c.Functions[w]
+				all = all || b.c.Functions[w] || views[w]
 			}
 			for _, other := range indexed {
 				if all || other == t || words[strings.ToLower(other.Name)] {

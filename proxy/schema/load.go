@@ -41,6 +41,8 @@ type Collation struct {
 type tableFact struct {
 	schema, name string
 	view         bool
+	// definition is a view's query, "" where the account may not see it.
+	definition string
 }
 
 type columnFact struct {
@@ -107,6 +109,13 @@ func Read(ctx context.Context, q Querier) (*Facts, error) {
 		}},
 		{"tables", "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
 			f.Tables = append(f.Tables, tableFact{schema: r[0], name: r[1], view: strings.Contains(r[2], "VIEW")})
+		}},
+		{"views", "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS WHERE TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
+			for i := range f.Tables {
+				if t := &f.Tables[i]; t.schema == r[0] && t.name == r[1] {
+					t.definition = r[2]
+				}
+			}
 		}},
 		{"columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION FROM information_schema.COLUMNS WHERE TABLE_SCHEMA" + userSchemas + " ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r []string, null []bool) {
 			c := columnFact{schema: r[0], table: r[1], name: r[2], typ: r[3], charset: r[4], collation: r[5], nullable: r[6] == "YES", extra: strings.ToLower(r[8]), generated: r[9]}

@@ -205,8 +205,10 @@ func (c *Conn) Reset(ctx context.Context) error {
 // QueryResult is a small result, held in memory.
 type QueryResult struct {
 	Columns []string
-	Rows    [][][]byte // text protocol values; nil is NULL
-	Summary Summary
+	// Definitions are the columns' own.
+	Definitions []wire.Column
+	Rows        [][][]byte // text protocol values; nil is NULL
+	Summary     Summary
 }
 
 // Query runs a statement and reads its first result set into memory. A
@@ -221,6 +223,7 @@ func (c *Conn) Query(ctx context.Context, sql string) (*QueryResult, error) {
 				return c.fail(err)
 			}
 			res.Columns = append(res.Columns, col.Name)
+			res.Definitions = append(res.Definitions, col)
 			return nil
 		},
 		func(p []byte) error {

@@ -1,0 +1,245 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// doing notes what SHOW PROCESSLIST shows of a session.
+func (a *activity) doing(command, schema, sql string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.command, a.schema, a.info, a.since = command, schema, sql, time.Now()
+}
+
+// sent notes a connection that a shard works on a statement of the session on,
+// for KILL.
+func (a *activity) sent(id catalog.ShardID, conn *shard.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.running {
+		if x.conn == conn {
+			return
+		}
+	}
+	a.running = append(a.running, sent{id, conn})
+}
+
+// done forgets a connection before it may become another session's: KILL holds
+// the mutex until it has killed.
+func (a *activity) done(conn *shard.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running = slices.DeleteFunc(a.running, func(x sent) bool { return x.conn == conn })
+}
+
+// process is a row of SHOW PROCESSLIST.
+type process struct {
+	id                  uint32
+	user, host, command string
+	schema, info        string
+	since               time.Time
+}
+
+func (s *session) process() (p process, ok bool) {
+	s.activity.mu.Lock()
+	defer s.activity.mu.Unlock()
+	c := s.activity.client
+	if c == nil {
+		return p, false // still in its handshake
+	}
+	return process{c.ID, c.User, c.Host, s.activity.command, s.activity.schema, s.activity.info, s.activity.since}, true
+}
+
+func (p *Proxy) processes() []process {
+	var list []process
+	p.sessions.each(func(s *session) {
+		if x, ok := s.process(); ok {
+			list = append(list, x)
+		}
+	})
+	slices.SortFunc(list, func(a, b process) int { return int(a.id) - int(b.id) })
+	return list
+}
+
+var processColumns = columns("#Id", "User", "Host", "db", "Command", "#Time", "State", "Info")
+
+// showProcesslist shows the clients of Shunt, whose numbers KILL takes.
+func (s *session) showProcesslist(full bool) error {
+	var rows [][]any
+	for _, p := range s.proxy.processes() {
+		info := p.info
+		if r := []rune(info); !full && len(r) > 100 {
+			info = string(r[:100])
+		}
+		rows = append(rows, []any{int64(p.id), p.user, p.host, nullable(p.schema), p.command, int64(time.Since(p.since).Seconds()), "", nullable(info)})
+	}
+	return s.answerRows(processColumns, rows)
+}
+
+// processRows are the rows of information_schema.PROCESSLIST. What only a server
+// knows (bytes of memory, rows examined) is NULL.
+func (s *session) processRows(cols []systemColumn) [][]any {
+	var rows [][]any
+	for _, p := range s.proxy.processes() {
+		row := make([]any, len(cols))
+		for i, c := range cols {
+			switch strings.ToLower(c.name) {
+			case "id":
+				row[i] = p.id
+			case "user":
+				row[i] = p.user
+			case "host":
+				row[i] = p.host
+			case "db":
+				row[i] = nullable(p.schema)
+			case "command":
+				row[i] = p.command
+			case "time":
+				row[i] = int64(time.Since(p.since).Seconds())
+			case "time_ms":
+				row[i] = time.Since(p.since).Milliseconds()
+			case "state":
+				row[i] = ""
+			case "info":
+				row[i] = nullable(p.info)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// killSession is KILL: the statement of a session ends on all shards, and with
+// KILL CONNECTION the session.
+func (s *session) killSession(ctx context.Context, a *planner.Admin) error {
+	id := a.Connection
+	if id == 0 {
+		id = uint64(s.client.ID)
+	}
+	var victim *session
+	s.proxy.sessions.each(func(x *session) {
+		if p, ok := x.process(); ok && uint64(p.id) == id {
+			victim = x
+		}
+	})
+	if victim == nil {
+		return sqlError{1094, "HY000", fmt.Sprintf("Unknown thread id: %d", id)}
+	}
+	if victim == s {
+		// Its statement is this one: as on a server it fails, and with
+		// KILL CONNECTION the session ends.
+		s.release = !a.QueryOnly
+		return sqlError{1317, "70100", "Query execution was interrupted"}
+	}
+	if !a.QueryOnly {
+		victim.kill()
+	}
+	if err := victim.interrupt(ctx); err != nil {
+		return err
+	}
+	return s.answerOK(wire.OK{})
+}
+
+// interrupt ends what shards do for a session.
+func (s *session) interrupt(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	s.activity.mu.Lock()
+	defer s.activity.mu.Unlock()
+	for _, x := range s.activity.running {
+		if err := s.proxy.opts.Pools[x.shard].Kill(ctx, x.conn.ThreadID, false); err != nil && ctx.Err() != nil {
+			return shardDown(err)
+		}
+	}
+	return nil
+}
+
+// tell answers what a shard's connection would tell of itself instead.
+func (s *session) tell(told []planner.Told) error {
+	cols, row := tellColumns(told), make([]any, len(told))
+	for i, t := range told {
+		switch t.What {
+		case "connection_id":
+			row[i] = int64(s.client.ID)
+		case "user":
+			row[i] = s.client.User + "@" + s.client.Host
+		case "schema":
+			row[i] = nullable(s.settings.schema)
+		case "warning_count":
+			row[i] = int64(len(s.last.warnings))
+		case "error_count":
+			row[i] = int64(len(s.conditions(true)))
+		}
+	}
+	return s.answerRows(cols, [][]any{row})
+}
+
+func tellColumns(told []planner.Told) []wire.Column {
+	cols := make([]wire.Column, len(told))
+	for i, t := range told {
+		cols[i] = wire.TextColumn(t.Label)
+		if t.What == "connection_id" || strings.HasSuffix(t.What, "_count") {
+			cols[i] = wire.IntColumn(t.Label)
+		}
+	}
+	return cols
+}
+
+// identified is the password that MariaDB shows in SHOW GRANTS, and grantee the
+// account.
+var (
+	identified = regexp.MustCompile(` IDENTIFIED (BY|VIA|WITH) .*?( REQUIRE | WITH |$)`)
+	grantee    = regexp.MustCompile("(?i) TO ([`'\"][^`'\"]*[`'\"]@[`'\"][^`'\"]*[`'\"])")
+)
+
+// showGrants shows the rights of the shards' account, which are those of every
+// client, as the client's own.
+func (s *session) showGrants(ctx context.Context) error {
+	answers, err := s.ask(ctx, []planner.ShardStatement{{Shard: s.anyShard(), SQL: "SHOW GRANTS"}})
+	if err == nil {
+		err = answers[0].err
+	}
+	if err != nil {
+		return err
+	}
+	account := quoteName(s.client.User) + "@`%`"
+	var rows [][]any
+	for _, r := range answers[0].res.Rows {
+		text := identified.ReplaceAllString(string(r[0]), "$2")
+		rows = append(rows, []any{grantee.ReplaceAllString(text, " TO "+strings.ReplaceAll(account, "$", "$$"))})
+	}
+	return s.answerRows([]wire.Column{wire.TextColumn("Grants for " + s.client.User + "@%")}, rows)
+}
+
+// conditions are the rows of SHOW WARNINGS, or SHOW ERRORS.
+func (s *session) conditions(errorsOnly bool) [][]any {
+	var rows [][]any
+	for _, w := range s.last.warnings {
+		if len(w) < 3 || errorsOnly && !strings.EqualFold(string(w[0]), "error") {
+			continue
+		}
+		rows = append(rows, []any{string(w[0]), string(w[1]), string(w[2])})
+	}
+	return rows
+}
+
+// showConditions answers from what was read right after the statement, while its
+// shard connection was still at hand.
+func (s *session) showConditions(p *planner.Session) error {
+	rows := s.conditions(p.Op == planner.ShowErrors)
+	rows = rows[min(p.Offset, len(rows)):]
+	if p.Limit >= 0 {
+		rows = rows[:min(p.Limit, len(rows))]
+	}
+	return s.answerRows(columns("Level", "#Code", "Message"), rows)
+}
