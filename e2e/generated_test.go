@@ -1,0 +1,551 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shunt-sql/shunt/e2e/generate"
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// TestGenerated sends the same generated statements to Shunt over 1, 2 and 4
+// shards, with and without virtual indexes, and to one plain server: rows, their
+// order as far as it is determined, types, names, affected rows, warnings and
+// error codes must agree, and after writes the tables.
+//
+//	SHUNT_E2E_SEED         the first world's seed (default: the clock's)
+//	SHUNT_E2E_STATEMENTS   how many statements
+//	SHUNT_E2E_FAILURES     how many differences to look for (default 3)
+//	SHUNT_E2E_FAILURE_DIR  where the shrunk scripts go (default: the log only)
+func TestGenerated(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		n := envInt(t, "SHUNT_E2E_STATEMENTS", 0)
+		if n == 0 {
+			t.Skip("SHUNT_E2E_STATEMENTS is not set")
+		}
+		// Whole numbers of 32 bits are easy to give again.
+		seed := uint64(envInt(t, "SHUNT_E2E_SEED", int(uint32(time.Now().UnixNano()))))
+		t.Logf("SHUNT_E2E_SEED=%d", seed)
+		c := newComparison(t, f, 2)
+		c.budget.Store(int64(n))
+		c.failures.Store(int64(envInt(t, "SHUNT_E2E_FAILURES", 3)))
+		var wg sync.WaitGroup
+		var next atomic.Uint64
+		for worker := range c.workers {
+			wg.Go(func() {
+				for c.budget.Load() > 0 && c.failures.Load() > 0 {
+					c.world(worker, seed+next.Add(1)-1)
+				}
+			})
+		}
+		wg.Wait()
+		c.report(t)
+	})
+}
+
+func envInt(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// statementsPerWorld bounds what one set of tables is used for.
+const statementsPerWorld = 400
+
+// comparison is Shunt in all shapes beside one plain server.
+type comparison struct {
+	t        *testing.T
+	flavour  *flavour
+	workers  int
+	variants []variant
+	plain    *throwaway.Server
+	// budget of statements, and of differences, that are left.
+	budget, failures atomic.Int64
+
+	mu sync.Mutex
+	// refusals counts statements that each reason refused somewhere.
+	refusals           map[string]int
+	minor              map[string]int
+	reads, readRefused int
+	writes, wroteNot   int
+	failed, found      int
+	worlds             int
+	example            map[string]string
+	seen               map[string]bool
+}
+
+// variant is one shape of Shunt.
+type variant struct {
+	name    string
+	p       *process
+	indexes bool
+}
+
+func (v variant) schema(worker int) string {
+	state := "off"
+	if v.indexes {
+		state = "on"
+	}
+	return fmt.Sprintf("gen%d_%s_%d", len(v.p.servers), state, worker)
+}
+
+func plainSchema(worker int) string { return fmt.Sprintf("gen_plain_%d", worker) }
+
+func newComparison(t *testing.T, f *flavour, workers int) *comparison {
+	t.Helper()
+	c := &comparison{
+		t: t, flavour: f, workers: workers,
+		refusals: map[string]int{}, minor: map[string]int{}, example: map[string]string{}, seen: map[string]bool{},
+	}
+	servers := f.servers(t)
+	c.plain = servers[3]
+	for _, shards := range []int{1, 2, 4} {
+		var extra strings.Builder
+		extra.WriteString("schemas:\n")
+		for _, state := range []string{"on", "off"} {
+			for w := range workers {
+				fmt.Fprintf(&extra, "  gen%d_%s_%d:\n    tables:\n", shards, state, w)
+				for _, p := range generate.Placements {
+					if p.Rule != "" {
+						fmt.Fprintf(&extra, "      %s: %s\n", p.Table, p.Rule)
+					}
+				}
+			}
+		}
+		p := start(t, f, setup{
+			servers: servers[:shards], extra: extra.String(),
+			maintenance: "{delay: 50ms, scan_duty: 0.5, reconcile_every: 24h, workers: 2, audit: 0.02}",
+		})
+		for _, indexes := range []bool{true, false} {
+			name := fmt.Sprintf("%d shards, indexes %v", shards, indexes)
+			c.variants = append(c.variants, variant{name, p, indexes})
+		}
+	}
+	t.Cleanup(func() {
+		for i, srv := range servers {
+			db, err := dialWire(srv.Addr(), srv.User, srv.Password, "")
+			if err != nil {
+				continue // it has nothing to clean up
+			}
+			for w := range workers {
+				for _, v := range c.variants {
+					db.do("DROP DATABASE IF EXISTS "+v.schema(w), nil, false)
+				}
+				if i == 3 {
+					db.do("DROP DATABASE IF EXISTS "+plainSchema(w), nil, false)
+				}
+			}
+			db.Close()
+		}
+	})
+	return c
+}
+
+// side is one database under comparison.
+type side struct {
+	*wireConn
+	variant *variant // nil: the plain server
+	schema  string
+}
+
+// open makes an empty schema and connects to it.
+func (c *comparison) open(worker int, v *variant) (*side, error) {
+	s := &side{variant: v}
+	addr, user, password := c.plain.Addr(), c.plain.User, c.plain.Password
+	s.schema = plainSchema(worker)
+	if v != nil {
+		addr, user, password = v.p.addr, "app", "secret"
+		s.schema = v.schema(worker)
+	}
+	var err error
+	if s.wireConn, err = dialWire(addr, user, password, ""); err != nil {
+		return nil, err
+	}
+	for _, sql := range []string{"DROP DATABASE IF EXISTS " + s.schema, "CREATE DATABASE " + s.schema, "USE " + s.schema} {
+		if o := s.do(sql, nil, false); o.broken != nil || o.code != 0 {
+			s.Close()
+			return nil, fmt.Errorf("%s: %s", sql, o)
+		}
+	}
+	return s, nil
+}
+
+// index makes the virtual indexes, and returns when they are ready.
+func (s *side) index(statements []string) error {
+	for _, sql := range statements {
+		if o := s.do(sql, nil, false); o.broken != nil || o.code != 0 {
+			return fmt.Errorf("%s: %s", sql, o)
+		}
+	}
+	if len(statements) == 0 {
+		return nil
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		o := s.do("SHOW VIRTUAL INDEXES", nil, false)
+		if o.broken != nil || o.code != 0 {
+			return fmt.Errorf("SHOW VIRTUAL INDEXES: %s", o)
+		}
+		ready := true
+		for _, r := range o.rows {
+			ready = ready && (r[0].text != s.schema || r[5].text == "ready")
+		}
+		if ready {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("virtual indexes are not ready: %s", o)
+		}
+	}
+}
+
+func (s *side) run(st generate.Statement) *reply {
+	if st.Prepared {
+		text, params := st.Node.Prepared()
+		return s.do(text, params, true)
+	}
+	return s.do(st.SQL(), nil, false)
+}
+
+// tables reads whole tables.
+func (s *side) table(name string) *reply { return s.do("SELECT * FROM "+name, nil, false) }
+
+// resync gives a table the rows that the plain server has, after a write that
+// Shunt refused.
+func (s *side) resync(plain *side, t *generate.Table) error {
+	rows := plain.table(t.Name)
+	if rows.broken != nil || rows.code != 0 {
+		return fmt.Errorf("read %s: %s", t.Name, rows)
+	}
+	if o := s.do("DELETE FROM "+t.Name, nil, false); o.broken != nil || o.code != 0 {
+		return fmt.Errorf("empty %s: %s", t.Name, o)
+	}
+	insert := t.Insert(rowsOfReply(rows))
+	if insert == nil {
+		return nil
+	}
+	if o := s.do(insert.String(), nil, false); o.broken != nil || o.code != 0 {
+		return fmt.Errorf("fill %s: %s", t.Name, o)
+	}
+	return nil
+}
+
+// rowsOfReply are the values of an answer, nil for NULL.
+func rowsOfReply(o *reply) [][]*string {
+	out := make([][]*string, len(o.rows))
+	for i, r := range o.rows {
+		out[i] = make([]*string, len(r))
+		for j, c := range r {
+			if !c.null {
+				out[i][j] = &c.text
+			}
+		}
+	}
+	return out
+}
+
+// world runs the statements of one seed.
+func (c *comparison) world(worker int, seed uint64) {
+	defer func() { c.mu.Lock(); c.worlds++; c.mu.Unlock() }()
+	plain, err := c.open(worker, nil)
+	if err != nil {
+		c.fatal("seed %d: plain server: %v", seed, err)
+		return
+	}
+	defer plain.Close()
+	sides := make([]*side, len(c.variants))
+	errs := make([]error, len(c.variants))
+	var wg sync.WaitGroup
+	for i := range c.variants {
+		wg.Go(func() { sides[i], errs[i] = c.open(worker, &c.variants[i]) })
+	}
+	wg.Wait()
+	for i, s := range sides {
+		if errs[i] != nil {
+			c.fatal("seed %d: %s: %v", seed, c.variants[i].name, errs[i])
+		} else {
+			defer s.Close()
+		}
+	}
+	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return
+	}
+	w := generate.New(seed, generate.Dialect{MariaDB: c.flavour.name == "mariadb"})
+	r := &worldRun{c: c, worker: worker, seed: seed, w: w, plain: plain, sides: sides}
+	for _, st := range w.Setup() {
+		if !r.statement(st) {
+			return
+		}
+	}
+	for i, v := range c.variants {
+		if v.indexes && len(v.p.servers) > 1 {
+			wg.Go(func() { errs[i] = sides[i].index(w.Virtual()) })
+		}
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			c.fatal("seed %d: %s: %v", seed, c.variants[i].name, err)
+			return
+		}
+	}
+	r.indexed = true
+	for n := 0; n < statementsPerWorld || w.Open(); n++ {
+		if c.failures.Load() <= 0 || c.budget.Add(-1) < 0 && !w.Open() {
+			break
+		}
+		if !r.statement(w.Next()) {
+			return
+		}
+		if n%40 == 39 && !w.Open() && !r.state() {
+			return
+		}
+	}
+	if w.Open() {
+		return // its end is left to the connections'
+	}
+	if r.state() {
+		r.entries()
+	}
+}
+
+func (c *comparison) fatal(format string, args ...any) {
+	c.t.Errorf(format, args...)
+	c.failures.Add(-1)
+}
+
+// worldRun is one world under way.
+type worldRun struct {
+	c      *comparison
+	worker int
+	seed   uint64
+	w      *generate.World
+	plain  *side
+	sides  []*side
+	// history are the statements but for reads, for a script of a difference.
+	history []generate.Statement
+	indexed bool
+	// since: writes since the tables were last compared.
+	since int
+}
+
+// statement runs one on all sides; false ends the world.
+func (r *worldRun) statement(st generate.Statement) bool {
+	c := r.c
+	got := make([]*reply, len(r.sides))
+	var want *reply
+	var wg sync.WaitGroup
+	wg.Go(func() { want = r.plain.run(st) })
+	for i, s := range r.sides {
+		wg.Go(func() { got[i] = s.run(st) })
+	}
+	wg.Wait()
+	if st.Kind != generate.Read {
+		r.history = append(r.history, st)
+		r.since++
+	}
+	check := st.Node.Check()
+	refused := map[string]bool{}
+	for i, o := range got {
+		if o.refused() && want.code != refusedCode {
+			refused[o.message] = true
+			if st.Kind != generate.Write && st.Kind != generate.Read {
+				c.fatal("seed %d: %s: %s: %s", r.seed, c.variants[i].name, st.SQL(), o)
+				return false
+			}
+			if st.Kind == generate.Write && want.code == 0 {
+				for _, t := range r.w.Tables {
+					if slices.Contains(st.Tables, t.Name) {
+						if err := r.sides[i].resync(r.plain, t); err != nil {
+							c.fatal("seed %d: %s: after %s: %v", r.seed, c.variants[i].name, st.SQL(), err)
+							return false
+						}
+					}
+				}
+			}
+			continue
+		}
+		d := compareReplies(o, want, check, st.Kind == generate.Write)
+		if d.class == "" {
+			continue
+		}
+		if d.minor() {
+			c.note(d, st)
+			continue
+		}
+		r.differ(&c.variants[i], st, d, o, want)
+		return false
+	}
+	c.count(st, want, refused)
+	return true
+}
+
+var numbers = regexp.MustCompile(`\b[a-z]?\d+\b`)
+
+func (c *comparison) note(d difference, st generate.Statement) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.minor[d.class]++
+	if c.minor[d.class] <= 5 {
+		c.t.Logf("%s: %s: %s", d.class, d.detail, st.SQL())
+	}
+}
+
+func (c *comparison) count(st generate.Statement, want *reply, refused map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch st.Kind {
+	case generate.Read:
+		c.reads++
+		if len(refused) > 0 {
+			c.readRefused++
+		}
+	case generate.Write:
+		c.writes++
+		if len(refused) > 0 {
+			c.wroteNot++
+		}
+	default:
+		return
+	}
+	if want.code != 0 {
+		c.failed++
+	} else if len(want.rows) > 0 || want.affected > 0 {
+		c.found++
+	}
+	reasons := map[string]bool{}
+	for message := range refused {
+		reason := numbers.ReplaceAllString(message, "N")
+		reason, _, _ = strings.Cut(reason, ": ")
+		reasons[reason] = true
+	}
+	for reason := range reasons {
+		c.refusals[reason]++
+		if c.example[reason] == "" || len(st.SQL()) < len(c.example[reason]) {
+			c.example[reason] = st.SQL()
+		}
+	}
+}
+
+// state compares all tables, as they are.
+func (r *worldRun) state() bool {
+	if r.since == 0 {
+		return true
+	}
+	r.since = 0
+	for _, t := range r.w.Tables {
+		want := r.plain.table(t.Name)
+		for i, s := range r.sides {
+			got := s.table(t.Name)
+			if d := compareReplies(got, want, generate.Check{}, false); d.class != "" && !d.minor() {
+				d.class = "state"
+				r.differ(&r.c.variants[i], generate.Statement{Node: generate.Verbatim("SELECT * FROM " + t.Name)}, d, got, want)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// entries checks that no index lacks an entry.
+func (r *worldRun) entries() {
+	for i, s := range r.sides {
+		v := r.c.variants[i]
+		if !v.indexes || len(v.p.servers) == 1 {
+			continue
+		}
+		for _, t := range r.w.Tables {
+			for n := range t.Virtual {
+				sql := fmt.Sprintf("CHECK VIRTUAL INDEX ix_%s_%d ON %s", t.Name, n, t.Name)
+				o := s.do(sql, nil, false)
+				if o.broken != nil || o.code != 0 {
+					r.c.fatal("seed %d: %s: %s: %s", r.seed, v.name, sql, o)
+					return
+				}
+				for _, row := range o.rows {
+					if row[3].text != "0" {
+						r.c.fatal("seed %d: %s: %s: entries are missing: %s", r.seed, v.name, sql, o)
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// differ reports a difference with the smallest script that still shows one.
+func (r *worldRun) differ(v *variant, st generate.Statement, d difference, got, want *reply) {
+	c := r.c
+	c.mu.Lock()
+	kind, _, _ := strings.Cut(st.SQL(), " ")
+	signature := d.class + " " + kind
+	if d.class == "error" {
+		signature += fmt.Sprint(got.code, want.code)
+	}
+	known := c.seen[signature] && c.failures.Load() > 1 && os.Getenv("SHUNT_E2E_FAILURE_DIR") != "" && rand.IntN(3) > 0
+	c.seen[signature] = true
+	c.mu.Unlock()
+	if known {
+		c.t.Errorf("seed %d, %s: %s once more: %s: %s", r.seed, v.name, signature, d.detail, st.SQL())
+		return
+	}
+	c.failures.Add(-1)
+	route := ""
+	if conn, err := dialWire(v.p.addr, "app", "secret", v.schema(r.worker)); err == nil {
+		for _, row := range conn.do("EXPLAIN ROUTE "+st.SQL(), nil, false).rows {
+			route += "\n  "
+			for _, cell := range row {
+				route += cell.text + " | "
+			}
+		}
+		conn.Close()
+	}
+	small, script := r.shrink(v, st, d)
+	c.t.Errorf("seed %d, %s: %s: %s\n%s\n shunt: %s\n plain: %s\n route: %s\nscript (%s):\n%s",
+		r.seed, v.name, d.class, d.detail, st.SQL(), got, want, route, small, script)
+	if dir := os.Getenv("SHUNT_E2E_FAILURE_DIR"); dir != "" {
+		name := fmt.Sprintf("%s-%s-%d.sql", c.flavour.name, strings.ReplaceAll(signature, " ", "-"), r.seed)
+		head := fmt.Sprintf("-- %s; %s: %s\n-- %s\n", v.name, d.class, strings.ReplaceAll(d.detail, "\n", " "), small)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(head+script), 0o644); err != nil {
+			c.t.Error(err)
+		}
+	}
+}
+
+func (c *comparison) report(t *testing.T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	share := func(n, of int) string {
+		return fmt.Sprintf("%d of %d (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
+	}
+	t.Logf("%d worlds, %d statements on %d shapes of Shunt: %d failed on the plain server, %d found or changed rows; refused on some shape: %s reads, %s writes; minor differences %v",
+		c.worlds, c.reads+c.writes, len(c.variants), c.failed, c.found, share(c.readRefused, c.reads), share(c.wroteNot, c.writes), c.minor)
+	var reasons []string
+	for r := range c.refusals {
+		reasons = append(reasons, r)
+	}
+	sort.Slice(reasons, func(i, j int) bool { return c.refusals[reasons[i]] > c.refusals[reasons[j]] })
+	for _, r := range reasons[:min(len(reasons), 40)] {
+		t.Logf("refused %d times: %s\n  e.g. %s", c.refusals[r], r, c.example[r])
+	}
+	if c.reads+c.writes > 200 && c.found < (c.reads+c.writes)/4 {
+		t.Errorf("only %d of %d statements found or changed anything: the test says little", c.found, c.reads+c.writes)
+	}
+}

@@ -1,0 +1,367 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/generate"
+)
+
+// statementTimeout ends a statement that hangs.
+const statementTimeout = time.Minute
+
+// wireConn is a connection that shows what a driver hides: types, warnings.
+type wireConn struct {
+	*client.Conn
+}
+
+func dialWire(addr, user, password, schema string) (*wireConn, error) {
+	c, err := client.Connect(addr, user, password, schema)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+	}
+	return &wireConn{c}, nil
+}
+
+// refusedCode is the error of what Shunt doesn't do.
+const refusedCode = 1235
+
+// datum is a value as the server wrote it.
+type datum struct {
+	null bool
+	text string
+}
+
+// reply is all that a statement answered.
+type reply struct {
+	// code of a server's error, 0 for none; broken is any other error.
+	code    uint16
+	message string
+	broken  error
+
+	fields   []*mysql.Field
+	rows     [][]datum
+	affected uint64
+	insertID uint64
+	// warnings are their codes, sorted; counted is what the answer said.
+	warnings []int
+	counted  int
+}
+
+func (o *reply) refused() bool { return o.code == refusedCode }
+
+// do runs a statement, as text or prepared.
+func (c *wireConn) do(sql string, params []any, prepared bool) *reply {
+	o := &reply{}
+	// A deadline that can't be set shows in what follows.
+	_ = c.SetDeadline(time.Now().Add(statementTimeout))
+	var res *mysql.Result
+	var err error
+	if prepared {
+		var stmt *client.Stmt
+		if stmt, err = c.Prepare(sql); err == nil {
+			res, err = stmt.Execute(params...)
+			if closeErr := stmt.Close(); err == nil {
+				err = closeErr
+			}
+		}
+	} else {
+		res, err = c.Execute(sql)
+	}
+	if err != nil {
+		if e, ok := errors.AsType[*mysql.MyError](err); ok {
+			o.code, o.message = e.Code, e.Message
+		} else {
+			o.broken = err
+		}
+		return o
+	}
+	// Not closed: that would give what the reply keeps to the next one.
+	o.affected, o.insertID, o.counted = res.AffectedRows, res.InsertId, int(res.Warnings)
+	if res.HasResultset() {
+		o.fields = slices.Clone(res.Fields)
+		for _, data := range res.RowDatas {
+			row, err := cells(data, res.Fields, prepared)
+			if err != nil {
+				o.broken = err
+				return o
+			}
+			o.rows = append(o.rows, row)
+		}
+	}
+	if o.counted > 0 {
+		w, err := c.Execute("SHOW WARNINGS")
+		if err != nil {
+			o.broken = fmt.Errorf("show warnings: %w", err)
+			return o
+		}
+		for i := range w.RowDatas {
+			code, err := w.GetInt(i, 1)
+			if err != nil {
+				o.broken = fmt.Errorf("read warnings: %w", err)
+				return o
+			}
+			o.warnings = append(o.warnings, int(code))
+		}
+		sort.Ints(o.warnings)
+	}
+	return o
+}
+
+// cells splits a row into its values.
+func cells(data mysql.RowData, fields []*mysql.Field, binary bool) ([]datum, error) {
+	row := make([]datum, len(fields))
+	if !binary {
+		pos := 0
+		for i := range row {
+			v, null, n, err := mysql.LengthEncodedString(data[pos:])
+			if err != nil {
+				return nil, fmt.Errorf("read row: %w", err)
+			}
+			pos += n
+			row[i] = datum{null, string(v)}
+		}
+		return row, nil
+	}
+	values, err := data.ParseBinary(fields, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read row: %w", err)
+	}
+	for i, v := range values {
+		switch x := v.Value().(type) {
+		case nil:
+			row[i].null = true
+		case []byte:
+			row[i].text = string(x)
+		default:
+			row[i].text = fmt.Sprint(x)
+		}
+	}
+	return row, nil
+}
+
+func (o *reply) String() string {
+	switch {
+	case o.broken != nil:
+		return "broken: " + o.broken.Error()
+	case o.code != 0:
+		return fmt.Sprintf("error %d: %s", o.code, o.message)
+	case o.fields == nil:
+		return fmt.Sprintf("%d affected, insert id %d, warnings %v", o.affected, o.insertID, o.warnings)
+	}
+	var b strings.Builder
+	for _, f := range o.fields {
+		fmt.Fprintf(&b, "%s ", fieldType(f))
+	}
+	fmt.Fprintf(&b, "warnings %v, %d rows", o.warnings, len(o.rows))
+	for i, r := range o.rows {
+		if i == 40 {
+			b.WriteString("\n   ...")
+			break
+		}
+		b.WriteString("\n   ")
+		for _, c := range r {
+			if c.null {
+				b.WriteString(" NULL")
+			} else {
+				fmt.Fprintf(&b, " %q", c.text)
+			}
+		}
+	}
+	return b.String()
+}
+
+// fieldType is a column's type as far as it is compared.
+func fieldType(f *mysql.Field) string {
+	unsigned, binary := "", ""
+	if f.Flag&mysql.UNSIGNED_FLAG != 0 {
+		unsigned = " unsigned"
+	}
+	if f.Charset == 63 {
+		binary = " binary"
+	}
+	return fmt.Sprintf("%s(%d%s%s .%d)", f.Name, f.Type, unsigned, binary, f.Decimal)
+}
+
+// difference is what differs between two answers; "" is nothing.
+type difference struct{ class, detail string }
+
+// compareReplies compares the answer of Shunt with a plain server's. Values are
+// compared byte for byte, as far as the statement determines them.
+func compareReplies(got, want *reply, check generate.Check, write bool) difference {
+	switch {
+	case got.broken != nil:
+		return difference{"broken", got.broken.Error()}
+	case want.broken != nil:
+		return difference{"plain broken", want.broken.Error()}
+	case got.code != want.code:
+		return difference{"error", fmt.Sprintf("error %d %q, want %d %q", got.code, got.message, want.code, want.message)}
+	case got.code != 0:
+		return difference{}
+	case (got.fields == nil) != (want.fields == nil):
+		return difference{"sort", "rows against no rows"}
+	}
+	if write && !slices.Equal(got.warnings, want.warnings) {
+		return difference{"warnings", fmt.Sprintf("warnings %v, want %v", got.warnings, want.warnings)}
+	}
+	if write && got.counted != want.counted {
+		return difference{"warnings", fmt.Sprintf("%d warnings, want %d", got.counted, want.counted)}
+	}
+	if got.fields == nil {
+		if got.affected != want.affected {
+			return difference{"affected", fmt.Sprintf("%d affected, want %d", got.affected, want.affected)}
+		}
+		return difference{}
+	}
+	if len(got.fields) != len(want.fields) {
+		return difference{"columns", fmt.Sprintf("%d columns, want %d", len(got.fields), len(want.fields))}
+	}
+	if d := compareRows(got, want, check); d.class != "" {
+		return d
+	}
+	for i, f := range got.fields {
+		w := want.fields[i]
+		if string(f.Name) != string(w.Name) {
+			return difference{"names", fmt.Sprintf("column %d is %q, want %q", i+1, f.Name, w.Name)}
+		}
+		if g, w := fieldType(f), fieldType(w); g != w {
+			return difference{"types", fmt.Sprintf("column %d is %s, want %s", i+1, g, w)}
+		}
+		if f.ColumnLength != w.ColumnLength {
+			return difference{"lengths", fmt.Sprintf("column %s has length %d, want %d", f.Name, f.ColumnLength, w.ColumnLength)}
+		}
+		const nullable = mysql.NOT_NULL_FLAG
+		if f.Flag&nullable != w.Flag&nullable || f.Charset != w.Charset {
+			return difference{"flags", fmt.Sprintf("column %s has flags %x charset %d, want %x %d", f.Name, f.Flag, f.Charset, w.Flag, w.Charset)}
+		}
+	}
+	// How often a read warns depends on the plan: on the rows that an expression
+	// is evaluated for.
+	if !write && !slices.Equal(slices.Compact(got.warnings), slices.Compact(want.warnings)) {
+		return difference{"warnings of a read", fmt.Sprintf("warnings %v, want %v", got.warnings, want.warnings)}
+	}
+	return difference{}
+}
+
+// minor differences are of what a driver shows, not of the answer.
+func (d difference) minor() bool {
+	return d.class == "lengths" || d.class == "flags" || d.class == "warnings of a read"
+}
+
+func compareRows(got, want *reply, check generate.Check) difference {
+	if len(got.rows) != len(want.rows) {
+		return difference{"rows", fmt.Sprintf("%d rows, want %d", len(got.rows), len(want.rows))}
+	}
+	mark := func(i int) generate.Mark {
+		if i < len(check.Items) {
+			return check.Items[i]
+		}
+		return 0
+	}
+	// shown is a value as far as it is determined; loosely: as far as it orders.
+	shown := func(f *mysql.Field, i int, c datum, loosely bool) string {
+		switch {
+		case c.null:
+			return "NULL"
+		case mark(i)&generate.Folded != 0, loosely && mark(i)&generate.Loose != 0:
+			return "=" + generate.Fold(c.text)
+		case mark(i)&generate.Approximate != 0:
+			return "~" // compared below
+		case c.text == "-0" && (f.Type == mysql.MYSQL_TYPE_DOUBLE || f.Type == mysql.MYSQL_TYPE_FLOAT):
+			return "=0"
+		}
+		return "=" + c.text
+	}
+	lines := func(o *reply, only func(i int) bool, loosely bool) []string {
+		out := make([]string, len(o.rows))
+		for n, r := range o.rows {
+			var b strings.Builder
+			for i, c := range r {
+				if only(i) {
+					b.WriteString(strconv.Quote(shown(o.fields[i], i, c, loosely)))
+					b.WriteByte(' ')
+				}
+			}
+			out[n] = b.String()
+		}
+		return out
+	}
+	all := func(int) bool { return true }
+	inOrder := func(class string, g, w []string) difference {
+		for i := range g {
+			if g[i] != w[i] {
+				return difference{class, fmt.Sprintf("row %d is %s, want %s", i+1, g[i], w[i])}
+			}
+		}
+		return difference{}
+	}
+	if check.Total {
+		if d := inOrder("order", lines(got, all, false), lines(want, all, false)); d.class != "" {
+			g, w := lines(got, all, false), lines(want, all, false)
+			slices.Sort(g)
+			slices.Sort(w)
+			if !slices.Equal(g, w) {
+				d.class = "rows"
+			}
+			return d
+		}
+	} else {
+		if check.Ordered {
+			by := func(i int) bool { return mark(i)&generate.Sorted != 0 }
+			if d := inOrder("order", lines(got, by, true), lines(want, by, true)); d.class != "" {
+				return d
+			}
+		}
+		if !check.Limited {
+			g, w := lines(got, all, false), lines(want, all, false)
+			slices.Sort(g)
+			slices.Sort(w)
+			if d := inOrder("rows", g, w); d.class != "" {
+				return d
+			}
+		}
+	}
+	if check.Limited && !check.Total {
+		return difference{}
+	}
+	for i := range got.fields {
+		if mark(i)&generate.Approximate != 0 {
+			if d := approximately(got, want, i); d.class != "" {
+				return d
+			}
+		}
+	}
+	return difference{}
+}
+
+// approximately compares a column as a multiset of numbers, to 12 digits.
+func approximately(got, want *reply, i int) difference {
+	numbers := func(o *reply) []float64 {
+		out := make([]float64, len(o.rows))
+		for n, r := range o.rows {
+			f, err := strconv.ParseFloat(r[i].text, 64)
+			if r[i].null || err != nil {
+				f = math.Inf(-1)
+			}
+			out[n] = f
+		}
+		slices.Sort(out)
+		return out
+	}
+	g, w := numbers(got), numbers(want)
+	for n := range g {
+		if math.IsInf(g[n], -1) != math.IsInf(w[n], -1) || math.Abs(g[n]-w[n]) > 1e-12*max(1, math.Abs(w[n])) {
+			return difference{"rows", fmt.Sprintf("column %d has %v, want %v", i+1, g[n], w[n])}
+		}
+	}
+	return difference{}
+}
