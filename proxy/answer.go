@@ -190,7 +190,13 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		infos = append(infos, sum.Info)
 		if sum.Warnings > 0 && tells {
 			if res, err := x.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
-				s.last.warnings = append(s.last.warnings, res.Rows...)
+				for _, w := range res.Rows {
+					if x.shard != shards[0].shard && len(w) > 1 && ofText(string(w[1])) {
+						joined.Warnings--
+						continue
+					}
+					s.last.warnings = append(s.last.warnings, w)
+				}
 			}
 		}
 		if sum.LastInsertID != 0 && b.Generated == nil {
@@ -205,12 +211,18 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		joined.Affected /= uint64(len(shards))
 		infos = infos[:min(1, len(infos))]
 	}
-	joined.Info = joinInfo(infos)
+	joined.Info = infoWarnings.ReplaceAllString(joinInfo(infos), fmt.Sprintf("Warnings: %d", joined.Warnings))
 	if !hold {
 		return nil, first
 	}
 	return &joined, first
 }
+
+// ofText reports a warning of a statement's text (deprecated syntax), which
+// every shard that gets it gives.
+func ofText(code string) bool { return code == "1287" || code == "1681" }
+
+var infoWarnings = regexp.MustCompile(`Warnings: \d+`)
 
 var infoNumbers = regexp.MustCompile(`\d+`)
 
