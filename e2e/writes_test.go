@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // sysbench runs one of its scripts as it is shipped.
@@ -117,5 +118,45 @@ func TestSysbench(t *testing.T) {
 			}
 			t.Logf("%s: %d rows, checksum %d", table.name, n, s)
 		}
+	})
+}
+
+// TestReferenceTimes: what a reference table stores of the time of a write is the
+// same in all its copies.
+func TestReferenceTimes(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"kinds: {placement: reference}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE kinds (id INT AUTO_INCREMENT PRIMARY KEY, at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), changed TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), day DATE, v INT)")
+		same := func(after string) {
+			t.Helper()
+			columns := []string{"id", "at", "changed", "day", "v"}
+			first := flat(mustRows(t, p.shard(0), "SELECT id, at, changed, day, v FROM kinds"), columns...)
+			for i := range p.servers {
+				if got := flat(mustRows(t, p.shard(i), "SELECT id, at, changed, day, v FROM kinds"), columns...); !slices.Equal(got, first) || len(got) == 0 {
+					t.Errorf("after %s: shard %d has %q, shard 0 %q", after, i, got, first)
+				}
+			}
+		}
+		for _, statement := range []string{
+			"INSERT INTO kinds (v) VALUES (1), (2), (3)",
+			"INSERT INTO kinds (at, day, v) VALUES (NOW(6), CURDATE(), UNIX_TIMESTAMP())",
+			"UPDATE kinds SET v = v + 1",
+			"UPDATE kinds SET at = NOW(6) WHERE id = 2",
+			"INSERT INTO kinds (id, v) VALUES (1, 1) ON DUPLICATE KEY UPDATE v = 7",
+			"INSERT INTO kinds (id, at, v) SELECT id + 100, NOW(6), v FROM kinds WHERE id = 1",
+			"REPLACE INTO kinds (id, v) VALUES (3, 9)",
+		} {
+			if _, err := c.ExecContext(t.Context(), statement); err != nil {
+				wantError(t, err, 1235, "AUTO_INCREMENT") // INSERT ... SELECT
+				continue
+			}
+			same(statement)
+		}
+		// The time is the statement's own again.
+		before := mustRows(t, c, "SELECT NOW(6) AS t")[0]["t"]
+		eventually(t, 10*time.Second, "time goes on", func() bool { return mustRows(t, c, "SELECT NOW(6) AS t")[0]["t"] > before })
+		_, err := c.ExecContext(t.Context(), "INSERT INTO kinds (at, v) VALUES (SYSDATE(), 1)")
+		wantError(t, err, 1235, "SYSDATE()")
 	})
 }

@@ -179,6 +179,9 @@ func testTable(t testing.TB, cat *catalog.Catalog, ddl string) *catalog.Table {
 				switch {
 				case !ok:
 					col.DefaultExpr = true
+					if f, ok := o.Expr.(*ast.FuncCallExpr); ok {
+						col.DefaultNow = f.FnName.L == ast.CurrentTimestamp
+					}
 				case v.Kind() == driver.KindNull:
 				default:
 					s := v.GetString()

@@ -283,6 +283,12 @@ func describeBound(out *strings.Builder, r *Rows, b *Bound, sql string, cat *cat
 		}
 		out.WriteString("\n")
 	}
+	if b.SameTime {
+		out.WriteString("  all at the same time\n")
+	}
+	for _, t := range b.Doubts {
+		fmt.Fprintf(out, "  doubt the counter of %s\n", t.Name)
+	}
 	for _, a := range b.Adds {
 		fmt.Fprintf(out, "  add %s %s on %s\n", a.Index.Name, keyText(a.Index, a.Key, names), cat.ShardName(a.Shard))
 	}

@@ -24,6 +24,7 @@ type insertAction struct {
 	head, tail uint32
 	// fused: the rows' text can't be cut (an executable comment runs over it).
 	fused bool
+	clock bool // a function of the statement's time is in it
 	// auto is the AUTO_INCREMENT column, where Shunt counts it; else nil.
 	auto *autoColumn
 }
@@ -131,7 +132,7 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	if t.Placement == catalog.Reference && t.Shards.Len() > 1 && a.volatile != "" {
 		return nil, refuseVolatile(a.volatile, t)
 	}
-	act := &insertAction{st: a.st, table: t, replace: n.IsReplace, ignore: n.IgnoreErr}
+	act := &insertAction{st: a.st, table: t, replace: n.IsReplace, ignore: n.IgnoreErr, clock: a.clock}
 	if err := act.anywhere(len(n.OnDuplicate) > 0); err != nil {
 		return nil, err
 	}
@@ -318,6 +319,13 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 			need(s.inserted)
 		}
 	}
+	if !a.st.settings.Strict && !i.ignore && t.Shards.Len() > 1 {
+		for _, c := range cols {
+			if !c.Nullable {
+				need(c)
+			}
+		}
+	}
 	place := make([]int, len(i.needed))
 	for k, c := range i.needed {
 		place[k] = -1
@@ -481,6 +489,9 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 		set = set.Union(where)
 		i.entries(e, row, where)
 	}
+	if err := i.alone(b, rows, per); err != nil {
+		return nil, err
+	}
 	if i.update != nil {
 		i.onDuplicate(e, set, rows, places)
 	}
@@ -497,6 +508,9 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 	}
 	if out.Generated = generated; generated != nil {
 		generated.LastShard = places[len(places)-1].First()
+		if i.update != nil && changes(i.update.sets, i.auto.col) {
+			out.Doubts = []*catalog.Table{t}
+		}
 	}
 	e.into(out)
 	out.Plan = "route"
@@ -510,6 +524,7 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 		out.Reason = fmt.Sprintf("%d new row%s by hash of %s.%s", len(i.rows), plural(len(i.rows)), t.Name, keyName(t))
 	case catalog.Reference:
 		out.Access, out.Reason = "reference", t.Name+" is on every shard"
+		out.SameTime = i.clock || keepsTime(t)
 	case catalog.Single:
 		out.Access, out.Reason = "single", t.Name+" is on one shard"
 	}
@@ -531,11 +546,21 @@ func (i *insertAction) differing(row *insertRow) *Error {
 		return nil
 	}
 	for _, c := range i.needed {
-		if c.DefaultExpr && i.value(row, c).kind == defaulted {
+		if c.DefaultExpr && !c.DefaultNow && i.value(row, c).kind == defaulted {
 			return refuseVolatile("the default of "+c.Name, i.table)
 		}
 	}
 	return nil
+}
+
+// keepsTime reports columns that are set to the time of a write by themselves.
+func keepsTime(t *catalog.Table) bool {
+	for _, c := range t.Columns {
+		if c.DefaultNow || c.OnUpdate {
+			return true
+		}
+	}
+	return false
 }
 
 // shardOf places a row. What the column will hold must be surely known:
@@ -677,6 +702,32 @@ func (i *insertAction) follow(e *effects, set catalog.ShardSet) {
 		e.deletes(i.table, set)
 		e.maintainIndexes(i.table, "REPLACE", set, i.table.Indexes, nil)
 	}
+}
+
+// Rule lone NULL: without a strict mode NULL for a NOT NULL column becomes ” or 0
+// in a statement of many rows, and is an error in one of a single row. So a row
+// with such a NULL must not become one of its own.
+//
+// Counter-example: INSERT INTO t (id, n) VALUES (1, NULL), (2, 3) with sql_mode ”
+// and rows that go to two shards: a server stores 0, the shard would say 1048.
+func (i *insertAction) alone(b *binder, rows []*insertRow, per map[catalog.ShardID][]int) *Error {
+	if b.settings.Strict || i.ignore || len(per) < 2 {
+		return nil
+	}
+	for _, list := range per {
+		if len(list) > 1 {
+			continue
+		}
+		for _, c := range i.needed {
+			if c.Nullable || c.AutoIncrement {
+				continue
+			}
+			if v, _, ok := i.value(rows[list[0]], c).resolve(b.params); ok && v.IsNull() {
+				return notSupported("NULL for the column %s.%s, which is NOT NULL, in a statement whose rows go to several shards is not supported without a strict sql_mode: give the value that is to be stored, or DEFAULT", i.table.Name, c.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // split cuts the statement into one a shard, or one for all where all get all

@@ -17,6 +17,7 @@ type insertSelectAction struct {
 	replace bool
 	// everywhere: target and sources are reference tables.
 	everywhere bool
+	clock      bool // a function of the statement's time is in it
 	// key is the literal that becomes the shard key; placed: it is the source's
 	// own shard key column, so that each row stays on its shard.
 	key    operand
@@ -56,12 +57,8 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 	if err != nil {
 		return nil, err
 	}
-	if t.Shards.Len() > 1 {
-		for _, c := range t.Columns {
-			if c.AutoIncrement && !hasColumn(cols, c) {
-				return nil, notSupported("AUTO_INCREMENT over several shards is not supported yet: give %s.%s a value", t.Name, c.Name)
-			}
-		}
+	if c := counts(t); c != nil && !a.givesValue(n.Select, main, cols, c) {
+		return nil, notSupported("INSERT ... SELECT that leaves the AUTO_INCREMENT column %s.%s to the shards, each of which would count by itself, is not supported yet: select an AUTO_INCREMENT column into it, or read the rows and insert them from the client", t.Name, c.Name)
 	}
 	way := "read the rows and insert them from the client"
 	switch {
@@ -88,11 +85,11 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 			return nil, notSupported("INSERT ... SELECT with LIMIT into the reference table %s might insert other rows on each shard: %s", t.Name, way)
 		}
 		for _, c := range t.Columns {
-			if c.DefaultExpr && !hasColumn(cols, c) {
+			if c.DefaultExpr && !c.DefaultNow && !hasColumn(cols, c) {
 				return nil, refuseVolatile("the default of "+c.Name, t)
 			}
 		}
-		act.everywhere = true
+		act.everywhere, act.clock = true, a.clock
 	default:
 		if t.Placement == catalog.Anywhere || t.ShardKey == nil {
 			return nil, notSupported("INSERT ... SELECT into %s (placement %s) is not supported yet: %s", t.Name, t.Placement, way)
@@ -118,6 +115,25 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 	}
 	a.addTable(t)
 	return a.rows(kind, act), nil
+}
+
+// Rule given value: a shard doesn't count where each row that is selected brings
+// a value, as an AUTO_INCREMENT column of another table does.
+//
+// Counter-example: INSERT INTO a (id, v) SELECT NULL, v FROM b: rows on two shards
+// would get the same id.
+func (a *analysis) givesValue(n ast.Node, main *scope, cols []*catalog.Column, c *catalog.Column) bool {
+	switch e := a.selected(n, main, cols, c).(type) {
+	case column:
+		return e.col.AutoIncrement && !e.ref.nullable
+	case operand:
+		if e.kind != literal {
+			return false
+		}
+		_, v, ok := wholeNumber(e.value)
+		return ok && v > 0
+	}
+	return false
 }
 
 // anchors reports whether r is on the anchor's shard in every row of the
@@ -213,6 +229,10 @@ func (s *insertSelectAction) bind(b *binder) (*Bound, error) {
 	}
 	out := sendTo(r.set, s.sql)
 	out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
+	out.SameTime = s.everywhere && (s.clock || keepsTime(t))
+	if counts(t) != nil {
+		out.Doubts = []*catalog.Table{t}
+	}
 	e.into(out)
 	return out, nil
 }

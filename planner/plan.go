@@ -234,6 +234,9 @@ type Bound struct {
 	// Doubts are tables whose AUTO_INCREMENT column gets values that Shunt
 	// doesn't know.
 	Doubts []*catalog.Table
+	// SameTime: all shards must take the same time for the statement's, since
+	// what it stores goes by it and each has a copy.
+	SameTime bool
 	// Plan, Access and Reason are what EXPLAIN ROUTE shows. Access is
 	// "shard_key", "index:NAME" ("index:A,index:B" when several took part),
 	// "shard_key,index:NAME" where both did), "scatter", "reference", "single"

@@ -25,6 +25,7 @@ type analysis struct {
 	// what the expressions use
 	subqueries bool // a query block inside of another one
 	volatile   string
+	clock      bool // a function of the statement's time
 }
 
 // scope is one query block: its FROM and what its column names resolve to.
@@ -477,7 +478,10 @@ func (a *analysis) function(name string) {
 	if e := refusedFunction(name); e != nil {
 		a.refuse(e)
 	}
-	if volatileFunction(name) {
+	switch {
+	case clockFunction(name):
+		a.clock = true
+	case volatileFunction(name):
 		a.setVolatile(strings.ToUpper(name) + "()")
 	}
 }
@@ -492,6 +496,17 @@ func refusedFunction(name string) *Error {
 		return notSupported("%s() is not supported yet: shard connections are pooled; use the count that the client library reports", strings.ToUpper(name))
 	}
 	return nil
+}
+
+// clockFunction names those whose value is the statement's time, which Shunt can
+// make the same on all shards (Bound.SameTime). SYSDATE() goes its own way.
+func clockFunction(name string) bool {
+	switch strings.ToLower(name) {
+	case "now", "current_timestamp", "curdate", "current_date", "curtime", "current_time", "localtime", "localtimestamp",
+		"utc_date", "utc_time", "utc_timestamp", "unix_timestamp":
+		return true
+	}
+	return false
 }
 
 // volatileFunction names functions whose value may differ from shard to shard.

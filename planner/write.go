@@ -14,6 +14,7 @@ type writeAction struct {
 	delete  bool
 	// everywhere: the target is a reference table, and all its copies change.
 	everywhere bool
+	clock      bool // a function of the statement's time is in it
 }
 
 // writeTarget is one table whose rows a statement changes.
@@ -56,7 +57,7 @@ func (a *analysis) planUpdate(n *ast.UpdateStmt) (*Rows, *Error) {
 		}
 		t.sets = append(t.sets, as)
 	}
-	act.q = a.routeOf(s, limitSpoils("UPDATE", n.Limit, n.Order))
+	act.q = a.routeOf(s, limitSpoils("UPDATE", n.Limit))
 	return a.finishWrite(Update, act)
 }
 
@@ -86,17 +87,19 @@ func (a *analysis) planDelete(n *ast.DeleteStmt) (*Rows, *Error) {
 	} else if len(s.refs) == 1 {
 		act.targets = []*writeTarget{{ref: s.refs[0]}}
 	}
-	act.q = a.routeOf(s, limitSpoils("DELETE", n.Limit, n.Order))
+	act.q = a.routeOf(s, limitSpoils("DELETE", n.Limit))
 	return a.finishWrite(Delete, act)
 }
 
-// limitSpoils: LIMIT counts rows over all shards, which no shard can.
-func limitSpoils(verb string, l *ast.Limit, o *ast.OrderByClause) string {
-	switch {
-	case l != nil:
+// limitSpoils: LIMIT counts rows over all shards, which no shard can. ORDER BY
+// alone says in which order rows are changed, for the sake of unique keys: each
+// shard has its own, and orders its own rows.
+//
+// Counter-example: UPDATE t SET n = (@i := @i + 1) ORDER BY id, but assigning
+// variables is refused anyway.
+func limitSpoils(verb string, l *ast.Limit) string {
+	if l != nil {
 		return verb + " with LIMIT"
-	case o != nil:
-		return verb + " with ORDER BY"
 	}
 	return ""
 }
@@ -173,13 +176,9 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction) (*Rows, *Error) {
 			return nil, notSupported("%s of the reference table %s might change other rows in each copy: name the rows in WHERE", act.q.spoils, t.Name)
 		}
 		for _, t := range act.targets {
-			for _, c := range t.ref.table.Columns {
-				if kind == Update && c.OnUpdate && !assigns(t.sets, c) {
-					return nil, refuseVolatile("ON UPDATE of "+c.Name, t.ref.table)
-				}
-			}
+			act.clock = act.clock || a.clock || keepsTime(t.ref.table)
 			for _, s := range t.sets {
-				if s.value.kind == defaulted && s.col.DefaultExpr {
+				if s.value.kind == defaulted && s.col.DefaultExpr && !s.col.DefaultNow {
 					return nil, refuseVolatile("the default of "+s.col.Name, t.ref.table)
 				}
 			}
@@ -191,6 +190,16 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction) (*Rows, *Error) {
 func assigns(sets []assignment, c *catalog.Column) bool {
 	for _, s := range sets {
 		if s.col == c {
+			return true
+		}
+	}
+	return false
+}
+
+// changes reports an assignment of something else than the column itself.
+func changes(sets []assignment, c *catalog.Column) bool {
+	for _, s := range sets {
+		if s.col == c && !s.self {
 			return true
 		}
 	}
@@ -234,6 +243,12 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 	}
 	out := sendTo(r.set, w.sql)
 	out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
+	out.SameTime = w.everywhere && w.clock
+	for _, t := range w.targets {
+		if c := counts(t.ref.table); c != nil && changes(t.sets, c) {
+			out.Doubts = append(out.Doubts, t.ref.table)
+		}
+	}
 	e.into(out)
 	return out, nil
 }

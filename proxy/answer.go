@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -142,6 +143,13 @@ const statementSavepoint = "shunt_statement"
 // forwarded as it is, and nil returned; else the joined one is returned to be
 // sent when nothing can fail any more.
 func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several bool) (*wire.OK, error) {
+	if b.SameTime && several {
+		undo, err := s.sameTime(ctx, route(b))
+		if err != nil {
+			return nil, err
+		}
+		defer undo()
+	}
 	shards, err := s.sendAll(ctx, r, b)
 	var joined wire.OK
 	var first error
@@ -223,6 +231,31 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 func ofText(code string) bool { return code == "1287" || code == "1681" }
 
 var infoWarnings = regexp.MustCompile(`Warnings: \d+`)
+// sameTime gives the transaction's shards the same time for the statements that
+// follow, until undo. A session that has SET timestamp has chosen one.
+func (s *session) sameTime(ctx context.Context, shards catalog.ShardSet) (undo func(), err error) {
+	if v, ok := s.settings.value("@@timestamp"); ok && !strings.EqualFold(v, "default") {
+		return func() {}, nil
+	}
+	now := time.Now()
+	sql := fmt.Sprintf("SET TIMESTAMP = %d.%06d", now.Unix(), now.Nanosecond()/1000)
+	if err := s.tx.each(ctx, shards, sql); err != nil {
+		return nil, err
+	}
+	tx := s.tx
+	return func() {
+		for id := range shards.All {
+			conn := tx.conns[id]
+			if conn == nil || conn.Broken || conn.Busy() {
+				continue
+			}
+			if _, err := conn.Exec(ctx, "SET TIMESTAMP = DEFAULT"); err != nil {
+				_ = s.shardError(id, err) // fails the transaction, or the connection is not used again
+				conn.Broken = true
+			}
+		}
+	}, nil
+}
 
 var infoNumbers = regexp.MustCompile(`\d+`)
 

@@ -148,8 +148,10 @@ type Column struct {
 	// Default is the constant default as the server stores it (text), nil for
 	// none or NULL. DefaultExpr is true where the default is an expression
 	// (CURRENT_TIMESTAMP, DEFAULT (uuid())), whose value Shunt does not know.
-	Default       *string
-	DefaultExpr   bool
+	Default     *string
+	DefaultExpr bool
+	// DefaultNow: that expression is CURRENT_TIMESTAMP.
+	DefaultNow    bool
 	AutoIncrement bool
 	// OnUpdate: ON UPDATE CURRENT_TIMESTAMP.
 	OnUpdate bool

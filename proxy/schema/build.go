@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -255,8 +256,11 @@ func (b *builder) column(f columnFact, position int) *catalog.Column {
 		Generated:     f.generated != "",
 	}
 	c.Default, c.DefaultExpr = defaultOf(f, b.c.MariaDB)
+	c.DefaultNow = c.DefaultExpr && f.def != nil && currentTimestamp.MatchString(*f.def)
 	return c
 }
+
+var currentTimestamp = regexp.MustCompile(`(?i)^(current_timestamp|now)(\([0-9]?\))?$`)
 
 // defaultOf tells a column's constant default. MySQL gives a constant as its
 // bare text and flags expressions in EXTRA; MariaDB gives SQL text, constants
