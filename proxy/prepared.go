@@ -234,7 +234,8 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if !ok || st == nil {
 		return errUnknownStmt(id, "mysqld_stmt_execute")
 	}
-	if flags != 0 {
+	const parameterCount = 8 // a flag of clients that know query attributes; no cursor
+	if flags&^parameterCount != 0 {
 		return refuse("cursors are not supported yet; execute the statement without one")
 	}
 	defer s.prepared.dropLong(st)
