@@ -1,17 +1,243 @@
 package planner
 
-import "github.com/pingcap/tidb/pkg/parser/ast"
+import (
+	"strings"
 
-// Gather says which rows to copy into a scratch schema, and the query that is
-// run there.
-type Gather struct{}
+	"github.com/pingcap/tidb/pkg/parser/ast"
 
-// gatherer is what is known of a query's gathering before its route is.
-type gatherer struct{}
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
 
-// planGather says how any SELECT is answered from copies of its tables; nil
-// where it can't be.
-func (a *analysis) planGather(ast.StmtNode, *queryRoute) *gatherer { return nil }
+// ScratchSchema is where the copies of a gather are, on whichever server it
+// runs.
+const ScratchSchema = catalog.ScratchSchema
 
-// bind finds the shards of each copy.
-func (g *gatherer) bind(*binder) (*Bound, error) { return nil, nil }
+// Gather is a SELECT that no shard can answer from its own rows and whose
+// shards' answers can't be merged: the rows that each table reference needs are
+// copied into a scratch schema on one server, which then runs the query.
+//
+// The query is the client's text with the names of the copied tables replaced
+// (see splice). Values, collations, functions, warnings: all MySQL's own.
+type Gather struct {
+	// Refs are the table references, in the order in which the text names them.
+	Refs []GatherRef
+
+	text splice
+}
+
+// GatherRef is one table reference of a gather.
+type GatherRef struct {
+	Table *catalog.Table
+	// Columns of the copy; the others are not named in the query.
+	Columns []GatherColumn
+	// Shards hold the rows that may count. Empty: none does.
+	Shards catalog.ShardSet
+	// InPlace are the shards that have all rows of the table: a query that runs
+	// there may read it without a copy, but not the session's own uncommitted
+	// writes.
+	InPlace catalog.ShardSet
+	// Select reads the rows of the copy; Params are the positions of its `?` in
+	// the client's parameter list, never nil.
+	Select string
+	Params []int
+	// Access and Reason say how Shards were found.
+	Access, Reason string
+
+	// unique are the table's unique keys (the primary one first) that the copy
+	// has all columns of, keys the columns that the query joins by.
+	unique [][]*catalog.Column
+	keys   []*catalog.Column
+	alias  string
+	// filters are the conditions of Select.
+	filters []filter
+}
+
+// gatherer is a SELECT that may be gathered. All but its text is read when it
+// is needed: most statements are routed.
+type gatherer struct{ sql string }
+
+// planGather keeps what a gather is made from.
+func (a *analysis) planGather(ast.StmtNode, *queryRoute) *gatherer { return &gatherer{sql: a.st.src} }
+
+// bind says what to copy for the values at hand, or why this query can't be
+// gathered; neither where the route's own refusal says it.
+func (g *gatherer) bind(b *binder) (*Bound, *Error) {
+	q, err := readGather(g.sql, b.settings, b.cat)
+	if err != nil || q == nil {
+		return nil, err
+	}
+	out := &Bound{Plan: "gather", Gather: &Gather{text: q.text}}
+	var hows []string
+	for i, r := range q.refs {
+		x := q.copies[i]
+		got := b.reach(r)
+		x.Shards = got.set
+		switch {
+		case r.reference():
+			// Any one has all rows.
+			x.Shards, x.InPlace = catalog.Only(r.table.Shards.First()), r.table.Shards
+			x.Access, x.Reason = "reference", r.table.Name+" is on every shard"
+		case r.table.Placement == catalog.Single:
+			x.InPlace = r.table.Shards
+			x.Access, x.Reason = "single", r.table.Name+" is on one shard"
+		default:
+			x.Access, x.Reason = b.describe(got, r.table, got.set)
+		}
+		if !hasString(hows, x.Access) {
+			hows = append(hows, x.Access)
+		}
+		out.Gather.Refs = append(out.Gather.Refs, x)
+	}
+	out.Access = strings.Join(hows, ",")
+	out.Reason = "no shard has all rows that the query needs: they are copied to where it runs"
+	return out, nil
+}
+
+// Query is the client's text with copies in place of tables. copied names the
+// scratch table of a reference, "" where it is read in place.
+func (g *Gather) Query(copied func(ref int) string) string { return g.text.with(copied) }
+
+// joined is what the analysis of a query tells a gather about its references.
+type joined struct {
+	nodes map[*ref]*ast.TableName
+	// on holds the conjuncts of ON clauses that a row of the reference alone
+	// must satisfy to be joined at all.
+	on map[*ref][]cond
+}
+
+func (j *joined) table(r *ref, n *ast.TableName) {
+	if j != nil {
+		j.nodes[r] = n
+	}
+}
+
+// filter notes which references the ON clause of a join filters row by row.
+//
+// Rule not yet filled: a reference that an inner join has filled with NULLs is
+// not filtered by the ON clause around it. Counter-example:
+//
+//	a LEFT JOIN (b LEFT JOIN c ON c.id = b.id) ON c.id IS NULL
+//
+// Without the rows of c that are not NULL, the b's that have one would seem to
+// have none.
+func (j *joined) filter(tp ast.JoinType, l, r side, on []cond) {
+	if j == nil {
+		return
+	}
+	add := func(refs []*ref) {
+		for _, x := range refs {
+			if !x.nullable {
+				j.on[x] = append(j.on[x], on...)
+			}
+		}
+	}
+	if tp != ast.LeftJoin {
+		add(l.refs)
+	}
+	if tp != ast.RightJoin {
+		add(r.refs)
+	}
+}
+
+// gatherable is a query that was read to be gathered.
+type gatherable struct {
+	refs   []*ref
+	copies []GatherRef
+	text   splice
+}
+
+// readGather reads a query once more, for itself. Without an error it is nil
+// where the query reads system tables or views.
+func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Error) {
+	st, err := lexStatement(sql, s, cat)
+	if err != nil {
+		return nil, err
+	}
+	if hasLock(st) {
+		return nil, refuseGather("a locking read (FOR UPDATE, FOR SHARE) over several shards, whose locks a copy would not take", "lock the rows by statements that each name the shard key")
+	}
+	n, err := (&Planner{}).parse(st, cat)
+	if err != nil {
+		return nil, err
+	}
+	parsers := &parserPool{}
+	a := &analysis{st: st, cat: cat, parsers: parsers, joined: &joined{nodes: map[*ref]*ast.TableName{}, on: map[*ref][]cond{}}}
+	a.query(n, nil, false)
+	if a.err != nil {
+		return nil, a.err
+	}
+	for _, r := range a.refs {
+		if r.system || r.table.IsView {
+			return nil, nil
+		}
+	}
+	if err := a.mayGather(n); err != nil {
+		return nil, err
+	}
+	for _, r := range a.refs {
+		a.plant(r)
+	}
+	q := &gatherable{refs: a.refs}
+	needs := a.needs(n)
+	for _, r := range a.refs {
+		q.copies = append(q.copies, a.copyOf(r, needs))
+	}
+	// Last: it changes the tree.
+	if q.text, err = a.splice(n); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+func refuseGather(what, way string) *Error {
+	return notSupported("%s is not supported: %s, or send it to one shard with /* shunt: shard=NAME */", what, way)
+}
+
+// mayGather refuses what would not mean the same over copies.
+func (a *analysis) mayGather(n ast.Node) *Error {
+	for _, r := range a.refs {
+		if r.table.Differs != "" {
+			return refuseGather("a query that copies "+r.table.Name+", about whose columns the shards disagree ("+r.table.Differs+"),", "make them alike")
+		}
+		names := r.table.Schema + r.table.Name
+		for _, c := range r.table.Columns {
+			names += c.Name
+		}
+		if !isASCII(names) && !strings.HasPrefix(a.st.settings.Charset, "utf8") {
+			return refuseGather("a query over several shards that copies "+r.table.Name+" for a client with the character set "+a.st.settings.Charset, "SET NAMES utf8mb4")
+		}
+		t := a.joined.nodes[r]
+		if len(t.PartitionNames) > 0 || t.TableSample != nil || t.AsOf != nil {
+			return refuseGather("PARTITION, TABLESAMPLE or AS OF in a query over several shards", "name the rows by a condition")
+		}
+	}
+	v := &meaning{}
+	n.Accept(v)
+	return v.err
+}
+
+// meaning finds expressions that ask about more than rows.
+type meaning struct{ err *Error }
+
+func (v *meaning) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.DefaultExpr:
+		v.refuse("DEFAULT() in a query over several shards", "write the value out")
+	case *ast.MatchAgainst:
+		v.refuse("MATCH ... AGAINST in a query over several shards that can't be merged", "search in a query of its own")
+	case *ast.FuncCallExpr:
+		// A stored function reads what its own server has.
+		if n.Schema.O != "" || !isBuiltin(n.FnName.L) {
+			v.refuse("the function "+n.FnName.O+"(), unless it is the servers' own, in a query over several shards,", "call it in a query of one shard")
+		}
+	}
+	return n, v.err != nil
+}
+
+func (v *meaning) refuse(what, way string) {
+	if v.err == nil {
+		v.err = refuseGather(what, way)
+	}
+}
+
+func (v *meaning) Leave(n ast.Node) (ast.Node, bool) { return n, true }

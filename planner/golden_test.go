@@ -252,6 +252,10 @@ func shardNames(cat *catalog.Catalog, set catalog.ShardSet) string {
 }
 
 func describeBound(out *strings.Builder, r *Rows, b *Bound, sql string, cat *catalog.Catalog, names map[string]string, short bool) {
+	if b.Gather != nil {
+		describeGather(out, b, cat)
+		return
+	}
 	kinds := [...]string{"Select", "Locking", "Insert", "Replace", "Update", "Delete", "Show", "Other"}
 	var set catalog.ShardSet
 	same := true

@@ -402,8 +402,14 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 			return out, nil
 		}
 	}
-	if r.refuse != nil && s.gather != nil {
-		return s.gather.bind(b)
+	if r.refuse != nil && s.gather != nil && s.kind == Select {
+		out, refusal := s.gather.bind(b)
+		if out != nil {
+			return out, nil
+		}
+		if refusal != nil {
+			r.refuse = refusal
+		}
 	}
 	out := sendTo(r.set, s.sql)
 	out.Plan, out.Access, out.Reason = "route", r.how, r.reason

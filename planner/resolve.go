@@ -26,6 +26,8 @@ type analysis struct {
 	subqueries bool // a query block inside of another one
 	volatile   string
 	clock      bool // a function of the statement's time
+	// joined, when set, is told what a gather needs to know (gather.go).
+	joined *joined
 }
 
 // scope is one query block: its FROM and what its column names resolve to.
@@ -222,6 +224,7 @@ func (a *analysis) join(n ast.ResultSetNode, s *scope) side {
 				out.merged[name] = rc
 			}
 		}
+		a.joined.filter(n.Tp, l, r, on)
 		for _, x := range l.refs {
 			if n.Tp != ast.LeftJoin {
 				x.on = append(x.on, on...)
@@ -289,6 +292,7 @@ func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
 	}
 	s.refs = append(s.refs, r)
 	a.refs = append(a.refs, r)
+	a.joined.table(r, t)
 	a.addTable(table)
 	return side{refs: []*ref{r}}
 }

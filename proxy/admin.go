@@ -216,12 +216,12 @@ func (s *session) explainRoute(ctx context.Context, sql string) ([][]any, error)
 		}
 		return first, err
 	}
-	return Explain(sql, s.settings.planning, s.catalog(), s.proxy.planner, s.proxy.opts.Index, next)
+	return Explain(sql, s.settings.planning, s.catalog(), s.proxy.planner, s.proxy.opts.Index, next, s.proxy.gatherAt)
 }
 
 // Explain says where a statement would go and why: the rows of EXPLAIN ROUTE.
 // next tells where an AUTO_INCREMENT counter stands.
-func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *planner.Planner, ix planner.Indexes, next func(*planner.Increment) (uint64, error)) ([][]any, error) {
+func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *planner.Planner, ix planner.Indexes, next func(*planner.Increment) (uint64, error), gatherAt func(*planner.Gather) string) ([][]any, error) {
 	plan, err := p.Plan(sql, settings, c)
 	if err != nil {
 		return nil, err
@@ -247,6 +247,9 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 		}
 		if b.Refuse != nil {
 			return nil, b.Refuse
+		}
+		if b.Gather != nil {
+			return explainGather(b, c, gatherAt(b.Gather)), nil
 		}
 		var rows [][]any
 		for _, st := range b.Statements {

@@ -3,11 +3,331 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// gather fills a scratch schema and runs the client's query there.
-func (s *session) gather(context.Context, request, *planner.Bound) error {
-	return errors.New("gather")
+// gather answers a query from copies of the rows that it needs:
+//
+//	1 slot      wait for a turn, choose the server
+//	2 describe  a shard prepares the client's own text: what is wrong with it is
+//	            told before anything is copied, and in the client's words
+//	3 create    a scratch table for each copied reference
+//	4 fill      all shards at once, each from one snapshot
+//	5 run       the query, with the session's settings, on that server
+//	6 drop      whatever happened
+//
+// The client's going away is looked for all the while.
+func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error {
+	sc := s.proxy.opts.Scratch
+	if sc == nil {
+		return refuse("a query that must be gathered from several shards is not supported here: no scratch tables are configured")
+	}
+	ctx, stop := s.whileClientStays(ctx)
+	defer stop()
+	done, err := sc.slot(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	at := sc.choose(r.plan.Catalog, b.Gather, s.proxy.opts.Pools)
+	if at.pool == nil {
+		return sqlError{codeShardDown, "HY000", "no server is there for scratch tables"}
+	}
+	g := &gathering{s: s, sc: sc, r: r, plan: b.Gather, at: at}
+	err = g.attempt(ctx, true)
+	if errors.Is(err, errDuplicate) {
+		// Rows of several shards share a value of a unique key.
+		err = g.attempt(ctx, false)
+	}
+	return err
 }
+
+// gathering is one gather under way.
+type gathering struct {
+	s    *session
+	sc   *Scratch
+	r    request
+	plan *planner.Gather
+	at   place
+	// tables are the copies' names, by reference; "" where it is read in place.
+	tables []string
+	// made are those that may exist.
+	made []string
+	// broken are connections whose statement may still run.
+	broken []lostStatement
+	// columns are what the client's own text answers, nil where no shard knows
+	// all of its tables.
+	columns []wire.Column
+}
+
+type lostStatement struct {
+	pool   *shard.Pool
+	thread uint32
+}
+
+// errDuplicate: the copies can't have the unique keys of their tables.
+var errDuplicate = errors.New("duplicate key among the rows of several shards")
+
+// attempt takes steps 2 to 6.
+func (g *gathering) attempt(ctx context.Context, unique bool) error {
+	g.tables = g.sc.names(len(g.plan.Refs))
+	for i := range g.plan.Refs {
+		// A transaction's own writes are on its connections alone.
+		if g.s.tx == nil && !g.at.own && g.plan.Refs[i].InPlace.Has(g.at.shard) {
+			g.tables[i] = ""
+		}
+	}
+	defer g.cleanUp(ctx)
+	if err := g.collect(ctx, unique); err != nil {
+		return err
+	}
+	return g.run(ctx)
+}
+
+// cleanUp is step 6. The client waits for it: when it has its answer, or an
+// error, nothing is left.
+func (g *gathering) cleanUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+	defer cancel()
+	for _, l := range g.broken {
+		// Or DROP TABLE would wait for its end.
+		if err := l.pool.Kill(ctx, l.thread, true); err != nil && serverCode(err) != codeNoThread {
+			g.s.log.Info("end a gather's statement", "server", l.pool.Name(), "error", err)
+		}
+	}
+	g.sc.drop(ctx, g.at, g.made)
+	g.broken, g.made = nil, nil
+}
+
+// put gives a connection back, and notes what it may leave running.
+func (g *gathering) put(pool *shard.Pool, conn *shard.Conn) {
+	if conn.Busy() {
+		g.broken = append(g.broken, lostStatement{pool, conn.ThreadID})
+	}
+	pool.Put(conn)
+}
+
+// run is step 5.
+func (g *gathering) run(ctx context.Context) error {
+	s := g.s
+	sql := g.plan.Query(func(ref int) string { return g.tables[ref] })
+	conn, err := g.at.pool.Get(ctx, false)
+	if err != nil {
+		return shardDown(err)
+	}
+	defer func() { g.put(g.at.pool, conn) }()
+	settings := &s.settings
+	if g.at.own {
+		own := s.settings.clone()
+		own.schema = planner.ScratchSchema
+		settings = &own
+	}
+	if err := settings.applyTo(ctx, conn); err != nil {
+		return g.serverError(err)
+	}
+	if s.last.insertID != 0 && containsFold(sql, "last_insert_id") {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
+			return g.serverError(err)
+		}
+	}
+	command, payload := byte(mysql.COM_QUERY), []byte(sql)
+	if g.r.prepared != nil {
+		st, err := conn.PrepareOnce(ctx, sql)
+		if err != nil {
+			return g.serverError(err)
+		}
+		defer conn.Forget(st)
+		if len(st.Params) != len(g.r.params) {
+			return errors.New("the server counts other parameters than the client's statement has")
+		}
+		command, payload = mysql.COM_STMT_EXECUTE, wire.EncodeExecute(st.ID, 0, g.r.params)
+	}
+	o := s.forwardOptions()
+	o.HoldErr = true
+	define := header{g: g}
+	o.Define, o.Expect = define.column, len(g.columns)
+	var sum shard.Summary
+	err = conn.Under(ctx, func() error {
+		if err := conn.Send(command, payload); err != nil {
+			return err
+		}
+		sum, err = conn.Forward(s.client, shard.Result, o)
+		return err
+	})
+	switch {
+	case err == nil && sum.Err != nil:
+		return g.serverError(sum.Err)
+	case err == nil:
+		s.remember(ctx, conn, sum)
+		return nil
+	case errors.Is(err, shard.ErrClient):
+		return err
+	case !sum.Clean:
+		return fmt.Errorf("%w: %w", errHalfAnswered, g.serverError(err))
+	}
+	return g.serverError(err)
+}
+
+// serverError is what went wrong on the scratch server, in the client's words.
+func (g *gathering) serverError(err error) error {
+	var server *shard.ServerError
+	if !errors.As(err, &server) {
+		if errors.Is(err, shard.ErrColumns) {
+			g.s.proxy.opts.Directory.Soon()
+			return sqlError{codeTableChanged, "HY000", fmt.Sprintf("Table definition has changed, please retry transaction (%v)", err)}
+		}
+		if errors.Is(err, errClientGone) {
+			return err
+		}
+		return sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to %s was lost while it ran a gathered query: %v", g.at.name, err)}
+	}
+	g.s.serverFailed(server)
+	return sqlError{server.Code, server.State, g.original(server.Message)}
+}
+
+// original takes the scratch names out of a text.
+func (g *gathering) original(text string) string {
+	if !strings.Contains(text, planner.ScratchSchema) {
+		return text
+	}
+	var pairs []string
+	schema := g.s.settings.schema
+	for i, name := range g.tables {
+		if name == "" {
+			continue
+		}
+		t := g.plan.Refs[i].Table
+		schema = t.Schema
+		pairs = append(pairs,
+			scratchTable(name), quoteName(t.Schema)+"."+quoteName(t.Name),
+			planner.ScratchSchema+"."+name, t.Schema+"."+t.Name,
+			name, t.Name)
+	}
+	pairs = append(pairs, planner.ScratchSchema, schema)
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// header makes the answer's column definitions those of the client's own text.
+type header struct {
+	g    *gathering
+	next int
+}
+
+// keyFlags tell of a table's keys, which a copy may lack.
+const keyFlags = mysql.PRI_KEY_FLAG | mysql.UNIQUE_KEY_FLAG | multipleKeyFlag | mysql.AUTO_INCREMENT_FLAG |
+	mysql.PART_KEY_FLAG | noDefaultFlag | mysql.TIMESTAMP_FLAG | onUpdateFlag
+
+const (
+	multipleKeyFlag = 8
+	noDefaultFlag   = 4096
+	onUpdateFlag    = 8192
+)
+
+func (h *header) column(def []byte) []byte {
+	c, err := wire.ParseColumn(def)
+	if err != nil {
+		return def
+	}
+	i := h.next
+	h.next++
+	if i < len(h.g.columns) {
+		own := h.g.columns[i]
+		c.Schema, c.Table, c.OrgTable, c.Name, c.OrgName = own.Schema, own.Table, own.OrgTable, own.Name, own.OrgName
+		c.Flags = c.Flags&^keyFlags | own.Flags&keyFlags
+		return c.Append(nil)
+	}
+	if c.Schema == planner.ScratchSchema {
+		if ref := slices.Index(h.g.tables, c.OrgTable); ref >= 0 {
+			t := h.g.plan.Refs[ref].Table
+			c.Schema, c.OrgTable = t.Schema, t.Name
+		}
+	}
+	c.Name = h.g.original(c.Name)
+	return c.Append(nil)
+}
+
+// describe is step 2, on a connection to a shard that has all of the query's
+// tables.
+func (g *gathering) describe(ctx context.Context, id catalog.ShardID, conn *shard.Conn) error {
+	st, err := conn.PrepareOnce(ctx, g.r.sql)
+	switch serverCode(err) {
+	case 0:
+	case 1295, 1461: // not in the prepared protocol; too many statements
+		return nil
+	}
+	if err != nil {
+		return g.s.shardError(id, err)
+	}
+	defer conn.Forget(st)
+	g.columns = g.columns[:0]
+	for _, def := range st.Columns {
+		c, err := wire.ParseColumn(def)
+		if err != nil {
+			return fmt.Errorf("read column definition: %w", err)
+		}
+		g.columns = append(g.columns, c)
+	}
+	return nil
+}
+
+// knowing is a shard that has all of the query's tables.
+func (g *gathering) knowing() catalog.ShardSet {
+	set := g.r.plan.Catalog.All
+	for i := range g.plan.Refs {
+		set = set.Intersect(g.plan.Refs[i].Table.Shards)
+	}
+	return set
+}
+
+// clientPoll is how often a client that waits is looked after.
+const clientPoll = 100 * time.Millisecond
+
+var errClientGone = fmt.Errorf("%w: it has gone", shard.ErrClient)
+
+// whileClientStays is ctx until the client closes its connection. stop ends the
+// watch and returns when it has ended.
+func (s *session) whileClientStays(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	client := s.client
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(clientPoll)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if client.Gone() {
+					cancel(errClientGone)
+					return
+				}
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel(context.Canceled)
+		<-ended
+	}
+}
+
+func serverCode(err error) uint16 {
+	var e *shard.ServerError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
+
+const codeNoThread = 1094 // ER_NO_SUCH_THREAD

@@ -33,6 +33,7 @@ type Options struct {
 	Pools          map[catalog.ShardID]*shard.Pool
 	Index          Index
 	Admin          IndexAdmin
+	Scratch        *Scratch // nil: nothing is gathered
 	Sequences      Sequences
 	Logger         *slog.Logger
 	Metrics        prometheus.Registerer

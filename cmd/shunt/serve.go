@@ -102,9 +102,18 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	if err := configuredIndexes(ctx, cfg, directory, index, log); err != nil {
 		return err
 	}
+	scratch, closeScratch, err := newScratch(cfg, layout, registry, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		closeScratch(stop)
+	}()
 	options := proxy.Options{
 		Users: users(cfg), MaxConnections: cfg.MaxConnections, Directory: directory, Pools: pools,
-		Index: index, Admin: index, Sequences: sequences{store, directory}, Logger: log, Metrics: registry,
+		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Logger: log, Metrics: registry,
 	}
 	if cfg.TLS != nil {
 		cert, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
@@ -132,6 +141,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		defer server.Close()
 	}
 	wg.Go(func() { directory.Run(serving) })
+	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { reloads(serving, cfg, p, directory, index, log) })
 	served := make(chan error, 1)
 	wg.Go(func() { served <- p.Serve(serving, listener) })

@@ -157,6 +157,8 @@ type Column struct {
 	OnUpdate bool
 	// Generated: VIRTUAL or STORED generated column.
 	Generated bool
+	// Invisible: a * doesn't answer it.
+	Invisible bool
 }
 
 // IndexStatus is a virtual index's state.
@@ -259,10 +261,14 @@ func Slot(key []byte) int {
 // ShardOf is the shard that owns a canonical shard key.
 func (c *Catalog) ShardOf(key []byte) ShardID { return c.Slots[Slot(key)] }
 
-// IsSystemSchema reports the schemas that belong to the server, not the user.
+// ScratchSchema holds Shunt's own passing copies of rows, on any shard.
+const ScratchSchema = "shunt_scratch"
+
+// IsSystemSchema reports the schemas that belong to the server or to Shunt, not
+// the user.
 func IsSystemSchema(name string) bool {
 	switch strings.ToLower(name) {
-	case "mysql", "information_schema", "performance_schema", "sys":
+	case "mysql", "information_schema", "performance_schema", "sys", ScratchSchema:
 		return true
 	}
 	return false

@@ -254,6 +254,7 @@ func (b *builder) column(f columnFact, position int) *catalog.Column {
 		AutoIncrement: strings.Contains(f.extra, "auto_increment"),
 		OnUpdate:      strings.Contains(f.extra, "on update"),
 		Generated:     f.generated != "",
+		Invisible:     strings.Contains(f.extra, "invisible"),
 	}
 	c.Default, c.DefaultExpr = defaultOf(f, b.c.MariaDB)
 	c.DefaultNow = c.DefaultExpr && f.def != nil && currentTimestamp.MatchString(*f.def)

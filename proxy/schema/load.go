@@ -70,7 +70,7 @@ type foreignKeyFact struct {
 	update, delete                             string
 }
 
-const userSchemas = " NOT IN ('mysql','information_schema','performance_schema','sys')"
+const userSchemas = " NOT IN ('mysql','information_schema','performance_schema','sys','shunt_scratch')"
 
 // Read asks one shard for its facts.
 func Read(ctx context.Context, q Querier) (*Facts, error) {

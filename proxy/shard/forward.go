@@ -44,6 +44,12 @@ type ForwardOptions struct {
 	// SkipHeader compared with them (ErrColumns).
 	Columns *Columns
 
+	// Expect, when above 0, is how many columns a result must have; ErrColumns
+	// before anything is sent.
+	Expect int
+	// Define, when set, gives what is sent for a column definition.
+	Define func(def []byte) []byte
+
 	// HoldOK, HoldErr: a (last) OK or ERR is not sent but only returned in the
 	// Summary, so that the caller can merge several or try elsewhere.
 	HoldOK, HoldErr bool
@@ -180,6 +186,9 @@ func (f *forwarder) result() (more bool, err error) {
 	if !ok || count == 0 {
 		return false, wire.ErrMalformed
 	}
+	if f.o.Expect > 0 && count != uint64(f.o.Expect) {
+		return false, ErrColumns
+	}
 	first := !f.sum.ResultSet
 	f.sum.ResultSet = true
 	f.between = f.o.SkipHeader
@@ -200,7 +209,7 @@ func (f *forwarder) result() (more bool, err error) {
 func (f *forwarder) columns(count uint64, first bool) (ended bool, err error) {
 	r := f.c.r
 	var n int64
-	if f.o.Columns == nil && !f.o.SkipHeader && f.onColumn == nil {
+	if f.o.Columns == nil && f.o.Define == nil && !f.o.SkipHeader && f.onColumn == nil {
 		n, _, err = r.CopyUntilEnd(f.w)
 	} else {
 		n, err = f.definitions(first)
@@ -250,6 +259,9 @@ func (f *forwarder) definitions(first bool) (n int64, err error) {
 			return n, err
 		}
 		n++
+		if f.o.Define != nil {
+			p = f.o.Define(p)
+		}
 		if !f.o.SkipHeader {
 			if err := f.write(p); err != nil {
 				return n, err

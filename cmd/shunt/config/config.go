@@ -30,8 +30,14 @@ type Config struct {
 	// DrainTimeout is how long a stop waits for open transactions.
 	DrainTimeout time.Duration
 
-	Users       []User
-	Shards      []Shard
+	// GatherMaxRows and GatherMaxBytes bound what one query copies to be
+	// answered on one server.
+	GatherMaxRows, GatherMaxBytes int64
+
+	Users  []User
+	Shards []Shard
+	// Scratch is the server for such copies; nil: one of the shards.
+	Scratch     *Shard
 	Schemas     []Schema
 	Indexes     []Index
 	Maintenance Maintenance

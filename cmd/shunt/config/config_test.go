@@ -27,6 +27,9 @@ max_connections: 500
 shard_connections: 20
 min_free_disk: 2GiB
 drain_timeout: 5s
+gather_max_rows: 5000
+gather_max_bytes: 64MiB
+scratch: {addr: 127.0.0.1:3499, user: root, password: pw}
 users:
   - {name: app, password: "${PW}"}
   - {name: '1', password: 12345}
@@ -57,8 +60,10 @@ func TestFull(t *testing.T) {
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
 		TLS:            &TLS{CertFile: "a.pem", KeyFile: "b.pem", Required: true},
 		MaxConnections: 500, ShardConnections: 20, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
-		Users:  []User{{"app", "se:cret"}, {"1", "12345"}},
-		Shards: []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}"}},
+		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20,
+		Scratch: &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
+		Users:   []User{{"app", "se:cret"}, {"1", "12345"}},
+		Shards:  []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}"}},
 		Schemas: []Schema{{Name: "shop", Tables: []Table{
 			{Name: "users", ShardKey: "id"},
 			{Name: "countries", Placement: catalog.Reference},

@@ -23,6 +23,8 @@ const (
 	defaultShardConnections = 100
 	defaultMinFreeDisk      = 256 << 20
 	defaultDrainTimeout     = 30 * time.Second
+	defaultGatherMaxRows    = 1_000_000
+	defaultGatherMaxBytes   = 1 << 30
 )
 
 // maxPartitions bounds a virtual index's partitions: each has a goroutine.
@@ -47,6 +49,8 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		ShardConnections: defaultShardConnections,
 		MinFreeDisk:      defaultMinFreeDisk,
 		DrainTimeout:     defaultDrainTimeout,
+		GatherMaxRows:    defaultGatherMaxRows,
+		GatherMaxBytes:   defaultGatherMaxBytes,
 		Maintenance: Maintenance{
 			Delay: time.Second, ScanDuty: 0.1, ReconcileEvery: 24 * time.Hour, Workers: 2, Audit: 0.001,
 		},
@@ -75,6 +79,9 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"shard_connections", func(v value) { c.ShardConnections = v.integer(1, 100_000) }},
 		field{"min_free_disk", func(v value) { c.MinFreeDisk = v.bytes() }},
 		field{"drain_timeout", func(v value) { c.DrainTimeout = v.duration(0) }},
+		field{"gather_max_rows", func(v value) { c.GatherMaxRows = int64(v.integer(0, 1_000_000_000)) }},
+		field{"gather_max_bytes", func(v value) { c.GatherMaxBytes = int64(v.bytes()) }},
+		field{"scratch", func(v value) { c.Scratch = readScratch(v) }},
 		field{"users", func(v value) { c.Users = readUsers(v) }},
 		field{"shards", func(v value) { c.Shards = readShards(v) }},
 		field{"schemas", func(v value) { c.Schemas, later = readSchemas(v, c, later) }},

@@ -1,0 +1,235 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// gathering is Shunt over four shards beside one plain server that holds the
+// same rows.
+type gathering struct {
+	t            *testing.T
+	p            *process
+	shunt, plain *sql.Conn
+	mariaDB      bool
+}
+
+var gatherTables = []string{
+	"users: {shard_key: id}", "orders: {shard_key: id}", "countries: {placement: reference}",
+	"settings: {placement: single, shard: s1}", "notes: {placement: anywhere}",
+}
+
+// startGathering makes the same tables and rows on both sides. The plain
+// schema has the same name, on a server that is no shard.
+func startGathering(t *testing.T, f *flavour, s setup) *gathering {
+	t.Helper()
+	servers := f.servers(t)
+	s.tables, s.servers = append(gatherTables, s.tables...), servers[:3]
+	g := &gathering{t: t, p: start(t, f, s), mariaDB: f.name == "mariadb"}
+	direct := onShard(t, servers[3], "")
+	mustExec(t, direct, "CREATE DATABASE "+g.p.schema)
+	t.Cleanup(func() {
+		db := open(t, servers[3].Addr(), servers[3].User, servers[3].Password, "")
+		_, _ = db.ExecContext(context.Background(), "DROP DATABASE "+g.p.schema) // the servers go anyway
+	})
+	g.shunt = g.p.conn()
+	var err error
+	if g.plain, err = onShard(t, servers[3], g.p.schema).Conn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.plain.Close() })
+	for _, sql := range []string{
+		"CREATE TABLE users (id BIGINT NOT NULL PRIMARY KEY, email VARCHAR(40) COLLATE utf8mb4_general_ci, country CHAR(2), age INT, boss BIGINT, KEY (email))",
+		"CREATE TABLE orders (id BIGINT NOT NULL PRIMARY KEY, user_id BIGINT, total DECIMAL(10,2) NOT NULL, made DATETIME(3), tag VARCHAR(20), KEY by_user (user_id))",
+		"CREATE TABLE countries (code CHAR(2) NOT NULL PRIMARY KEY, name VARCHAR(30))",
+		"CREATE TABLE settings (k VARCHAR(20) NOT NULL PRIMARY KEY, v INT)",
+		"CREATE TABLE notes (id INT NOT NULL PRIMARY KEY, user_id BIGINT, txt VARCHAR(50))",
+		"INSERT INTO countries VALUES ('DE', 'Germany'), ('FR', 'France'), ('US', 'States'), ('XX', NULL)",
+		"INSERT INTO settings VALUES ('min_age', 25), ('max_total', 50)",
+		"INSERT INTO users VALUES " + rowsFor(40, func(i int) string {
+			return fmt.Sprintf("(%d, %s, %s, %s, %s)", i, nullEvery(i, 7, fmt.Sprintf("'U%d@x'", i%25)), nullEvery(i, 9, []string{"'DE'", "'FR'", "'US'", "'YY'"}[i%4]),
+				nullEvery(i, 11, fmt.Sprint(18+i%30)), nullEvery(i, 5, fmt.Sprint(i/2)))
+		}),
+		"INSERT INTO orders VALUES " + rowsFor(90, func(i int) string {
+			return fmt.Sprintf("(%d, %s, %d.%02d, '2024-01-%02d 10:00:00.%03d', %s)", 1000+i, nullEvery(i, 13, fmt.Sprint(i*7%50)), i*3%97, i%100, 1+i%28, i, nullEvery(i, 4, fmt.Sprintf("'t%d'", i%6)))
+		}),
+		"INSERT INTO notes VALUES " + rowsFor(20, func(i int) string {
+			return fmt.Sprintf("(%d, %d, 'it''s \\\\ note %d é')", i, i*3, i)
+		}),
+	} {
+		mustExec(t, g.shunt, sql)
+		mustExec(t, g.plain, sql)
+	}
+	return g
+}
+
+func rowsFor(n int, row func(i int) string) string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = row(i + 1)
+	}
+	return strings.Join(out, ", ")
+}
+
+func nullEvery(i, n int, v string) string {
+	if i%n == 0 {
+		return "NULL"
+	}
+	return v
+}
+
+// same compares the answers of both sides, in order where the query has one.
+func (g *gathering) same(query string, args ...any) {
+	g.t.Helper()
+	got, gotErr := gatherAnswer(g.t.Context(), g.shunt, query, args...)
+	want, wantErr := gatherAnswer(g.t.Context(), g.plain, query, args...)
+	if (gotErr == nil) != (wantErr == nil) || errorCode(gotErr) != errorCode(wantErr) {
+		g.t.Errorf("%s\n shunt: %v\n plain: %v", query, gotErr, wantErr)
+		return
+	}
+	if !strings.Contains(strings.ToUpper(query), "ORDER BY") {
+		if len(got) > 0 {
+			slices.Sort(got[1:])
+		}
+		if len(want) > 0 {
+			slices.Sort(want[1:])
+		}
+	}
+	if !slices.Equal(got, want) {
+		g.t.Errorf("%s\n shunt: %q\n plain: %q", query, got, want)
+	}
+}
+
+// gathered is same for a query that must be gathered.
+func (g *gathering) gathered(query string) {
+	g.t.Helper()
+	rows, err := rowsOf(g.t.Context(), g.shunt, "EXPLAIN ROUTE "+query)
+	if err != nil || len(rows) == 0 || rows[0]["Plan"] != "gather" {
+		g.t.Errorf("EXPLAIN ROUTE %s: %v %v", query, rows, err)
+		return
+	}
+	g.same(query)
+}
+
+// gatherAnswer is the header and the rows of an answer.
+func gatherAnswer(ctx context.Context, c *sql.Conn, query string, args ...any) ([]string, error) {
+	rows, err := c.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return nil, err
+	}
+	var head []string
+	for _, t := range types {
+		nullable, _ := t.Nullable()
+		precision, scale, _ := t.DecimalSize()
+		head = append(head, fmt.Sprint(t.Name(), " ", t.DatabaseTypeName(), " ", nullable, " ", precision, " ", scale))
+	}
+	out := []string{strings.Join(head, "|")}
+	cells := make([]sql.NullString, len(types))
+	into := make([]any, len(types))
+	for i := range cells {
+		into[i] = &cells[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		var line []string
+		for _, c := range cells {
+			if c.Valid {
+				line = append(line, "="+c.String)
+			} else {
+				line = append(line, "NULL")
+			}
+		}
+		out = append(out, strings.Join(line, "|"))
+	}
+	return out, rows.Err()
+}
+
+// scratchLeft lists the scratch tables on all servers.
+func (g *gathering) scratchLeft() []string {
+	g.t.Helper()
+	var out []string
+	for i := range g.p.servers {
+		for _, r := range mustRows(g.t, onShard(g.t, g.p.servers[i], ""), "SELECT table_name AS n FROM information_schema.tables WHERE table_schema = 'shunt_scratch'") {
+			if !strings.HasPrefix(r["n"], "g_"+g.instance()+"_") {
+				continue // another test's
+			}
+			out = append(out, fmt.Sprintf("s%d %s", i, r["n"]))
+		}
+	}
+	return out
+}
+
+func TestGather(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		g := startGathering(t, f, setup{})
+		for _, q := range gatherQueries {
+			q = strings.ReplaceAll(q, "{db}", g.p.schema)
+			g.gathered(q)
+		}
+		if left := g.scratchLeft(); len(left) > 0 {
+			t.Errorf("scratch tables are left: %q", left)
+		}
+	})
+}
+
+var gatherQueries = []string{
+	"SELECT u.id, o.id, o.total FROM users u JOIN orders o ON o.user_id = u.id WHERE u.age > 20",
+	"SELECT u.id, b.email AS boss FROM users u JOIN users b ON b.id = u.boss",
+	"SELECT u.id, COUNT(o.id) AS n FROM users u LEFT JOIN orders o ON o.user_id = u.id AND o.total > 30 GROUP BY u.id ORDER BY n DESC, u.id",
+	"SELECT u.id FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE o.id IS NULL",
+	"SELECT o.id, u.email FROM users u RIGHT JOIN orders o ON o.user_id = u.id AND u.country = 'DE' WHERE o.total < 40",
+	"SELECT id FROM users u WHERE EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 50)",
+	"SELECT id FROM users u WHERE NOT EXISTS (SELECT * FROM orders o WHERE o.user_id = u.id)",
+	"SELECT id FROM users WHERE id IN (SELECT user_id FROM orders WHERE tag = 't1')",
+	"SELECT id FROM users WHERE id NOT IN (SELECT user_id FROM orders)",
+	"SELECT id FROM users WHERE id NOT IN (SELECT user_id FROM orders WHERE user_id IS NOT NULL)",
+	"SELECT id, (SELECT MAX(total) FROM orders o WHERE o.user_id = u.id) FROM users u",
+	"SELECT id FROM users WHERE age > (SELECT AVG(age) FROM users)",
+	"SELECT d.country, d.n FROM (SELECT country, COUNT(*) AS n FROM users GROUP BY country) d WHERE d.n > 3",
+	"WITH big AS (SELECT user_id, SUM(total) AS s FROM orders GROUP BY user_id) SELECT a.user_id, b.s FROM big a JOIN big b ON a.user_id = b.user_id",
+	"WITH RECURSIVE chain (id, boss, depth) AS (SELECT id, boss, 0 FROM users WHERE id = 40 UNION ALL SELECT u.id, u.boss, c.depth + 1 FROM users u JOIN chain c ON u.id = c.boss) SELECT * FROM chain ORDER BY depth",
+	"WITH users AS (SELECT id FROM users WHERE age < 30) SELECT COUNT(*) FROM users",
+	"SELECT id, country, ROW_NUMBER() OVER (PARTITION BY country ORDER BY id) AS rn, SUM(age) OVER w AS s FROM users WINDOW w AS (PARTITION BY country)",
+	"SELECT country, GROUP_CONCAT(id ORDER BY id DESC SEPARATOR '/') FROM users GROUP BY country",
+	"SELECT country, age, COUNT(*) AS n FROM users GROUP BY country, age WITH ROLLUP",
+	"SELECT id FROM users INTERSECT SELECT user_id FROM orders",
+	"SELECT id FROM users EXCEPT SELECT user_id FROM orders",
+	"(SELECT id FROM users WHERE age < 22) UNION (SELECT user_id FROM orders WHERE total < 9) ORDER BY 1 LIMIT 5",
+	"SELECT {db}.users.id, {db}.orders.total FROM {db}.users JOIN {db}.orders ON {db}.orders.user_id = {db}.users.id WHERE {db}.users.age = 20",
+	"SELECT `u`.`ID`, /* a, comment FROM t */ O.Total FROM `users` /* x */ AS `u` -- more\n JOIN {db} . orders\n#y\n AS O USE INDEX (by_user) ON O.USER_ID = u.Id",
+	"SELECT id, code, name FROM users JOIN countries ON code = country JOIN notes USING (id)",
+	"SELECT * FROM users NATURAL JOIN notes",
+	"SELECT n.*, u.* FROM notes n JOIN users u ON u.id = n.user_id ORDER BY n.id",
+	"SELECT u.id, s.v FROM users u, settings s, orders o WHERE s.k = 'min_age' AND u.age > s.v AND o.user_id = u.id",
+	"SELECT COUNT(*), COUNT(DISTINCT o.tag) FROM users u CROSS JOIN orders o WHERE u.id + 1000 = o.id",
+	"SELECT u.id FROM users u WHERE (u.id, u.country) IN (SELECT o.user_id, 'DE' FROM orders o)",
+	"SELECT u.country, SUM(o.total) AS s FROM users u JOIN orders o ON o.user_id = u.id GROUP BY u.country HAVING s > (SELECT AVG(total) FROM orders) ORDER BY u.country",
+	"SELECT u.id, u.email, COUNT(*) FROM users u JOIN orders o ON o.user_id = u.id GROUP BY u.id ORDER BY u.id",
+	"SELECT CASE WHEN EXISTS (SELECT 1 FROM orders WHERE total > 96) THEN 'y' ELSE 'n' END FROM users WHERE age BETWEEN 20 AND 22 OR (email LIKE 'u1%' AND NOT country = 'FR')",
+	"SELECT u.id FROM users u JOIN (orders o JOIN notes n ON n.user_id = o.user_id) ON o.user_id = u.id WHERE u.email IS NOT NULL AND LOWER(u.email) <> 'u3@x'",
+	"SELECT c.name, t.n FROM countries c LEFT JOIN (SELECT country, COUNT(*) n FROM users WHERE age > 20 GROUP BY country) t ON t.country = c.code",
+	"SELECT a.id FROM users a LEFT JOIN (users b LEFT JOIN orders c ON c.user_id = b.id) ON b.id = a.id AND c.id IS NULL WHERE b.id IS NOT NULL",
+}
+
+// instance is what the names of the process's scratch tables begin with.
+func (g *gathering) instance() string {
+	g.t.Helper()
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(g.p.config), "data", "scratch-instance"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}

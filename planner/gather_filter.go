@@ -1,0 +1,178 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
+	driver "github.com/pingcap/tidb/pkg/parser/test_driver"
+)
+
+// filter is a condition of the text that a copy's rows must satisfy.
+type filter struct {
+	text   string
+	params []int // of its `?`
+}
+
+// filters are the conjuncts that may be asked of r's rows alone when they are
+// copied, in the client's own words.
+//
+// Rule every row: a row that fails one is in no row of the answer. So WHERE
+// counts only where r isn't filled with NULLs, and ON as joined.filter says.
+// Counter-example: u LEFT JOIN o ON o.user_id = u.id WHERE o.id IS NULL asks
+// for users without orders; filtered, o is empty and all users have none.
+func (a *analysis) filters(r *ref) []filter {
+	conds := a.joined.on[r]
+	if !r.nullable {
+		conds = append(conds[:len(conds):len(conds)], r.scope.where...)
+	}
+	var out []filter
+	for _, c := range conds {
+		if c.expr == nil || !a.ownRows(r, c) {
+			continue
+		}
+		if f, ok := a.textOf(c.expr); ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// ownRows reports a condition that depends on nothing but a row of r, and that
+// no value makes fail: only functions and operators that are known to.
+//
+// Counter-example: WHERE u.ok AND u.spent - u.got > 0, for unsigned columns, is
+// an error for a row that u.ok would have kept from it.
+func (a *analysis) ownRows(r *ref, c cond) bool {
+	v := &rowVisitor{a: a, r: r, s: c.scope, ok: true}
+	c.expr.Accept(v)
+	return v.ok && v.column
+}
+
+type rowVisitor struct {
+	a          *analysis
+	r          *ref
+	s          *scope
+	ok, column bool
+}
+
+func (v *rowVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.ColumnNameExpr:
+		c, ok := v.a.resolve(n.Name, v.s)
+		v.ok = v.ok && ok && c.ref == v.r
+		v.column = true
+		return n, true
+	case *ast.BinaryOperationExpr:
+		switch n.Op {
+		case opcode.LogicAnd, opcode.LogicOr, opcode.LogicXor, opcode.EQ, opcode.NE, opcode.LT, opcode.LE, opcode.GT, opcode.GE, opcode.NullEQ:
+		default:
+			v.ok = false
+		}
+	case *ast.UnaryOperationExpr:
+		switch n.Op {
+		case opcode.Not, opcode.Not2:
+		case opcode.Minus, opcode.Plus:
+			_, literal := unwrap(n.V).(*driver.ValueExpr)
+			v.ok = v.ok && literal
+		default:
+			v.ok = false
+		}
+	case *ast.PatternInExpr:
+		v.ok = v.ok && n.Sel == nil
+	case *ast.PatternLikeOrIlikeExpr:
+		v.ok = v.ok && n.IsLike
+	case *ast.FuncCallExpr:
+		v.ok = v.ok && n.Schema.O == "" && harmless(n.FnName.L)
+	case *driver.ValueExpr, *driver.ParamMarkerExpr, *ast.ParenthesesExpr, *ast.BetweenExpr, *ast.IsNullExpr, *ast.IsTruthExpr,
+		*ast.RowExpr, *ast.CaseExpr, *ast.WhenClause, *ast.SetCollationExpr, *ast.TimeUnitExpr:
+	default:
+		v.ok = false
+	}
+	return n, !v.ok
+}
+
+func (v *rowVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// harmless knows functions that are the same for the same row on every shard
+// and that answer NULL, or warn, where others fail.
+func harmless(name string) bool {
+	switch name {
+	case "lower", "lcase", "upper", "ucase", "trim", "ltrim", "rtrim", "length", "octet_length", "char_length", "character_length",
+		"concat", "concat_ws", "left", "right", "substr", "substring", "mid", "reverse", "locate", "instr", "field", "find_in_set",
+		"coalesce", "ifnull", "nullif", "if", "isnull", "greatest", "least",
+		"date", "year", "month", "day", "dayofmonth", "dayofweek", "weekday", "dayofyear", "hour", "minute", "second", "quarter",
+		"to_days", "date_add", "date_sub", "adddate", "subdate", "date_format", "last_day", "datediff", "hex", "ascii", "bit_count":
+		return true
+	}
+	return false
+}
+
+// textOf finds the text of a condition. Expressions know where they begin, not
+// where they end: the ends that are possible are tried until the text means the
+// same to the parser.
+func (a *analysis) textOf(e ast.ExprNode) (f filter, ok bool) {
+	st := a.st
+	first := st.tokenAt(e.OriginTextPosition())
+	want, okWant := restored(e)
+	if first < 0 || !okWant {
+		return f, false
+	}
+	blank := st.blanked()
+	depth, tries := 0, 0
+	for i := first; ; i++ {
+		end := i == len(st.toks)
+		if !end && depth == 0 {
+			end = st.op(i, ")") || st.op(i, ",") || st.op(i, "&&") || st.op(i, ";") || endsCondition(st.word(i)) && !st.op(i-1, ".")
+		}
+		if end && i > first {
+			if tries++; tries > 8 {
+				return f, false
+			}
+			text := strings.TrimSpace(blank[st.toks[first].start:st.toks[i-1].end])
+			if a.means(text, want) {
+				f.text = text
+				for _, t := range st.toks[first:i] {
+					if t.kind == tokParam {
+						f.params = append(f.params, st.paramAt(int(t.start)))
+					}
+				}
+				return f, true
+			}
+		}
+		switch {
+		case i == len(st.toks):
+			return f, false
+		case st.op(i, "("):
+			depth++
+		case st.op(i, ")"):
+			if depth--; depth < 0 {
+				return f, false
+			}
+		}
+	}
+}
+
+// means reports whether a text is an expression that restores to want.
+func (a *analysis) means(text, want string) bool {
+	n, err := (&parserPool{}).parse("SELECT 1 FROM t WHERE "+text, a.st.settings, a.cat.MariaDB)
+	if err != nil {
+		return false
+	}
+	sel, ok := n.(*ast.SelectStmt)
+	if !ok || sel.Where == nil || sel.GroupBy != nil || sel.Having != nil || sel.OrderBy != nil || sel.Limit != nil || len(sel.WindowSpecs) > 0 || sel.LockInfo != nil {
+		return false
+	}
+	got, ok := restored(sel.Where)
+	return ok && got == want
+}
+
+// endsCondition knows the words that may stand behind a conjunct.
+func endsCondition(w string) bool {
+	switch w {
+	case "and", "group", "having", "order", "limit", "window", "union", "except", "intersect", "minus", "for", "lock", "into", "procedure", "offset", "fetch",
+		"where", "on", "using", "join", "inner", "cross", "left", "right", "natural", "straight_join":
+		return true
+	}
+	return false
+}

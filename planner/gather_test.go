@@ -1,0 +1,22 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// describeGather writes what a gather copies and runs.
+func describeGather(out *strings.Builder, b *Bound, cat *catalog.Catalog) {
+	fmt.Fprintf(out, "gather by %s\n", b.Access)
+	for i := range b.Gather.Refs {
+		r := &b.Gather.Refs[i]
+		fmt.Fprintf(out, "  copy %d from %s by %s: %s\n    %s", i, shardNames(cat, r.Shards), r.Access, r.Reason, r.Select)
+		if len(r.Params) > 0 {
+			fmt.Fprintf(out, " params=%v", r.Params)
+		}
+		fmt.Fprintf(out, "\n    (%s)\n", r.Definition(true))
+	}
+	fmt.Fprintf(out, "  %s\n", b.Gather.Query(func(ref int) string { return fmt.Sprintf("g%d", ref) }))
+}

@@ -1,0 +1,436 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// batchBytes is how long an INSERT into a scratch table becomes. What is held in
+// memory: one that grows for each shard, and some that wait for a writer.
+const batchBytes = 512 << 10
+
+// source is a shard that rows are read from.
+type source struct {
+	id   catalog.ShardID
+	conn *shard.Conn
+	refs []int // in the order of the text
+	own  bool  // the connection isn't the transaction's
+}
+
+// batch is an INSERT of some rows into one copy.
+type batch struct {
+	sql []byte
+	ref int
+	// zeros counts ENUMs with the number 0, each of which is a warning.
+	zeros int
+}
+
+// collect takes steps 2 to 4: afterwards the copies are complete.
+func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
+	s := g.s
+	var set catalog.ShardSet
+	refs := map[catalog.ShardID][]int{}
+	for i, name := range g.tables {
+		if name == "" {
+			continue
+		}
+		for id := range g.shardsOf(i).All {
+			set.Add(id)
+			refs[id] = append(refs[id], i)
+		}
+	}
+	if s.tx == nil {
+		// As a transaction does: rows that the snapshots show keep their entries.
+		open := s.proxy.opts.Index.Begin(set)
+		defer open.End()
+	}
+	var sources []*source
+	defer func() {
+		for _, x := range sources {
+			if x.own {
+				g.put(s.proxy.opts.Pools[x.id], x.conn)
+			}
+		}
+	}()
+	for id := range set.All { // in the order in which every session takes them
+		conn, err := s.borrow(ctx, id)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, &source{id: id, conn: conn, refs: refs[id], own: s.tx == nil})
+	}
+	if err := g.describeOn(ctx, sources); err != nil {
+		return err
+	}
+	control, err := g.at.get(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { g.put(g.at.pool, control) }()
+	for i, name := range g.tables {
+		if name == "" {
+			continue
+		}
+		g.made = append(g.made, name)
+		if err := create(ctx, control, name, g.plan.Refs[i].Definition(unique)); err != nil {
+			return g.serverError(err)
+		}
+	}
+	return g.fill(ctx, sources, control)
+}
+
+// shardsOf are the shards that a reference is copied from.
+func (g *gathering) shardsOf(i int) catalog.ShardSet {
+	r := &g.plan.Refs[i]
+	if r.Table.Placement != catalog.Reference {
+		return r.Shards
+	}
+	if g.s.tx != nil {
+		for _, id := range g.s.tx.order {
+			if r.InPlace.Has(id) {
+				return catalog.Only(id)
+			}
+		}
+	}
+	if !g.at.own && r.InPlace.Has(g.at.shard) {
+		return catalog.Only(g.at.shard)
+	}
+	return r.Shards
+}
+
+// describeOn finds a connection for describe: one of the sources', since in a
+// transaction another would wait for a DDL that waits for the transaction.
+func (g *gathering) describeOn(ctx context.Context, sources []*source) error {
+	knowing := g.knowing()
+	for _, x := range sources {
+		if knowing.Has(x.id) {
+			return g.describe(ctx, x.id, x.conn)
+		}
+	}
+	if knowing.Empty() {
+		return nil
+	}
+	id := knowing.First()
+	conn, err := g.s.borrow(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer g.s.giveBack(id, conn)
+	return g.describe(ctx, id, conn)
+}
+
+// filling is what readers and writers share.
+type filling struct {
+	g           *gathering
+	batches     chan batch
+	rows, bytes atomic.Int64
+	mu          sync.Mutex
+	broken      []lostStatement
+}
+
+// fill is step 4. Readers, one for each shard, make batches; writers insert
+// them.
+func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.Conn) error {
+	f := &filling{g: g, batches: make(chan batch, scratchWriters)}
+	group, fctx := errgroup.WithContext(ctx)
+	var failed struct {
+		sync.Mutex
+		from *source
+		err  error
+	}
+	var reading sync.WaitGroup
+	for _, x := range sources {
+		reading.Add(1)
+		group.Go(func() error {
+			defer reading.Done()
+			err := f.read(ctx, fctx, x)
+			if err != nil {
+				failed.Lock()
+				defer failed.Unlock()
+				if failed.err == nil {
+					failed.from, failed.err = x, err
+				}
+			}
+			return err
+		})
+	}
+	group.Go(func() error {
+		reading.Wait()
+		close(f.batches)
+		return nil
+	})
+	group.Go(func() error { return f.write(fctx, control) })
+	for range min(scratchWriters, len(sources)) - 1 {
+		group.Go(func() error {
+			conn, err := g.at.get(fctx)
+			if err != nil {
+				return err
+			}
+			defer f.put(g.at.pool, conn)
+			return f.write(fctx, conn)
+		})
+	}
+	err := group.Wait()
+	g.broken = append(g.broken, f.broken...)
+	g.sc.rows.Add(float64(f.rows.Load()))
+	g.sc.bytes.Add(float64(f.bytes.Load()))
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil && failed.from != nil && errors.Is(err, failed.err) {
+		return g.readFailed(failed.from, err)
+	}
+	return err
+}
+
+// readFailed is the client's error for what a shard's rows could not be read for.
+func (g *gathering) readFailed(x *source, err error) error {
+	var own sqlError
+	if errors.As(err, &own) {
+		return err
+	}
+	var server *shard.ServerError
+	if g.s.tx != nil && errors.As(err, &server) {
+		g.s.tx.watch(x.id, shard.Summary{Err: server})
+	}
+	return g.s.shardError(x.id, err)
+}
+
+func (f *filling) put(pool *shard.Pool, conn *shard.Conn) {
+	if conn.Busy() {
+		f.mu.Lock()
+		f.broken = append(f.broken, lostStatement{pool, conn.ThreadID})
+		f.mu.Unlock()
+	}
+	pool.Put(conn)
+}
+
+// snapshot makes all references of a shard see one state, as they would in one
+// statement.
+var snapshot = []string{
+	"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+	"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+}
+
+// read copies what one shard has of all references. ctx is the statement's,
+// fctx ends when anything of the fill fails.
+func (f *filling) read(ctx, fctx context.Context, x *source) error {
+	if x.own {
+		for _, sql := range snapshot {
+			if _, err := x.conn.Exec(fctx, sql); err != nil {
+				return err
+			}
+		}
+	}
+	for _, i := range x.refs {
+		if err := f.readRef(ctx, fctx, x, i); err != nil {
+			return err
+		}
+	}
+	if x.own {
+		if _, err := x.conn.Exec(fctx, "COMMIT"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
+	r := &f.g.plan.Refs[i]
+	head := "INSERT INTO " + scratchTable(f.g.tables[i]) + " VALUES "
+	b := batch{ref: i}
+	flush := func() error {
+		if len(b.sql) == 0 {
+			return nil
+		}
+		select {
+		case f.batches <- b:
+		case <-fctx.Done():
+			return fctx.Err()
+		}
+		b = batch{ref: i}
+		return nil
+	}
+	var failed error
+	each := func(row [][]byte) error {
+		if failed != nil {
+			return nil // the rest of an answer that must be read
+		}
+		if failed = f.count(r, row); failed != nil {
+			return failed
+		}
+		if len(b.sql) == 0 {
+			b.sql = append(make([]byte, 0, 4<<10), head...)
+		} else {
+			b.sql = append(b.sql, ',')
+		}
+		if b.sql, failed = appendRow(b.sql, r.Columns, row); failed != nil {
+			return failed
+		}
+		for n, v := range row {
+			if r.Columns[n].ZeroWarns() && len(v) == 1 && v[0] == '0' {
+				b.zeros++
+			}
+		}
+		if len(b.sql) >= batchBytes {
+			failed = flush()
+		}
+		return failed
+	}
+	sql := fmt.Sprintf("%s LIMIT %d", r.Select, f.g.sc.o.MaxRows+1)
+	var err error
+	if x.own {
+		err = f.g.stream(fctx, x.conn, sql, r, each)
+	} else {
+		err = f.streamInTransaction(ctx, fctx, x, sql, r, each)
+	}
+	if failed != nil {
+		return failed
+	}
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// count holds a gather to its limits.
+func (f *filling) count(r *planner.GatherRef, row [][]byte) error {
+	n := int64(0)
+	for _, v := range row {
+		n += int64(len(v))
+	}
+	o := &f.g.sc.o
+	limit, most := "", int64(0)
+	if f.bytes.Add(n) > o.MaxBytes {
+		limit, most = "gather_max_bytes", o.MaxBytes
+	}
+	if f.rows.Add(1) > o.MaxRows {
+		limit, most = "gather_max_rows", o.MaxRows
+	}
+	if limit == "" {
+		return nil
+	}
+	return sqlError{codeTooBig, "42000", fmt.Sprintf(
+		"The query needs more rows of %s.%s (and its other tables) copied to one server than %s (%d) allows; route of %s: %s, %s. Add conditions that bound them, or raise %s in the configuration",
+		r.Table.Schema, r.Table.Name, limit, most, r.Table.Name, r.Access, r.Reason, limit)}
+}
+
+const codeTooBig = 1104 // ER_TOO_BIG_SELECT
+
+// stream runs a fill's SELECT, with the statement's parameters.
+func (g *gathering) stream(ctx context.Context, conn *shard.Conn, sql string, r *planner.GatherRef, each func([][]byte) error) error {
+	if len(r.Params) == 0 {
+		_, err := conn.Stream(ctx, sql, each)
+		return err
+	}
+	st, err := conn.PrepareOnce(ctx, sql)
+	if err != nil {
+		return err
+	}
+	defer conn.Forget(st)
+	params := make([]wire.Param, len(r.Params))
+	for i, n := range r.Params {
+		params[i] = g.r.params[n]
+	}
+	if len(st.Params) != len(params) {
+		return errors.New("shard counts other parameters than the client's statement has")
+	}
+	_, err = conn.StreamExecute(ctx, wire.EncodeExecute(st.ID, 0, params), each)
+	return err
+}
+
+// streamInTransaction is stream on the transaction's connection, which must stay
+// usable when the fill fails: the statement is ended, not the connection, and
+// what is left of the answer is read.
+func (f *filling) streamInTransaction(ctx, fctx context.Context, x *source, sql string, r *planner.GatherRef, each func([][]byte) error) error {
+	pool := f.g.s.proxy.opts.Pools[x.id]
+	kill := func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+		defer cancel()
+		if err := pool.Kill(limited, x.conn.ThreadID, false); err != nil {
+			f.g.s.log.Info("end a fill's statement", "shard", pool.Name(), "error", err)
+		}
+	}
+	killed := make(chan struct{})
+	stop := context.AfterFunc(fctx, func() {
+		defer close(killed)
+		kill()
+	})
+	ended := false
+	err := f.g.stream(context.WithoutCancel(ctx), x.conn, sql, r, func(row [][]byte) error {
+		if ended || fctx.Err() != nil {
+			return nil
+		}
+		if each(row) != nil && !ended {
+			ended = true
+			if fctx.Err() == nil {
+				kill()
+			}
+		}
+		return nil
+	})
+	asked := ended
+	if !stop() {
+		<-killed
+		asked = true
+	}
+	if asked && !x.conn.Broken {
+		// A KILL that came after the end would hit the next statement.
+		if _, err := x.conn.Exec(context.WithoutCancel(ctx), "DO 0"); err != nil && serverCode(err) != codeInterrupted {
+			return err
+		}
+	}
+	if fctx.Err() != nil {
+		return fctx.Err()
+	}
+	return err
+}
+
+const codeInterrupted = 1317 // ER_QUERY_INTERRUPTED
+
+// write inserts batches until there are no more.
+func (f *filling) write(ctx context.Context, conn *shard.Conn) error {
+	for b := range f.batches {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		sum, err := conn.Exec(ctx, string(b.sql))
+		switch {
+		case serverCode(err) == codeDuplicate:
+			return errDuplicate
+		case err != nil:
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return f.g.copyFailed(b.ref, err)
+		case int(sum.Warnings) != min(b.zeros, 65535):
+			why := "it was changed"
+			if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil && len(res.Rows) > 0 && len(res.Rows[0]) > 2 {
+				why = string(res.Rows[0][2])
+			}
+			t := f.g.plan.Refs[b.ref].Table
+			return sqlError{codeUnknown, "HY000", fmt.Sprintf("A row of %s.%s can't be copied to %s as it is: %s", t.Schema, t.Name, f.g.at.name, why)}
+		}
+	}
+	return nil
+}
+
+// copyFailed is an error of an INSERT into a copy.
+func (g *gathering) copyFailed(ref int, err error) error {
+	var server *shard.ServerError
+	if !errors.As(err, &server) {
+		return sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to %s was lost while rows were copied there: %v", g.at.name, err)}
+	}
+	t := g.plan.Refs[ref].Table
+	return sqlError{server.Code, server.State, fmt.Sprintf("%s (while rows of %s.%s were copied to %s)", g.original(server.Message), t.Schema, t.Name, g.at.name)}
+}
