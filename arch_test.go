@@ -26,6 +26,7 @@ var importRules = map[string]struct {
 	"indexer":         {[]string{"storage", "planner/catalog", "planner/keys"}, "the indexer declares what it needs of the shards"},
 	"proxy/wire":      {nil, "wire knows packets, no SQL"},
 	"proxy/shard":     {[]string{"proxy/wire"}, "a shard connection knows packets, no plans"},
+	"proxy/merge":     {[]string{"planner", "proxy/wire"}, "a merge is rows in, rows out"},
 	"proxy":           {[]string{"proxy", "planner"}, "the proxy declares the interfaces that it needs of the index"},
 	"cmd":             {[]string{"cmd", "proxy", "planner", "indexer", "storage", "e2e/throwaway"}, "cmd wires everything"},
 	"e2e":             {[]string{"e2e"}, "the end-to-end tests run the binary"},

@@ -18,6 +18,17 @@ type Merge struct {
 	Hidden int
 	// Order is how each shard's rows are sorted, and the merged ones.
 	Order []MergeKey
+	// Unite: rows that agree in the first Group keys of Order are one row, of
+	// which Cells are put together and the others taken from any. With no keys
+	// all rows are one, and where there is none one is made up (Total).
+	Unite, Total bool
+	Group        int
+	Cells        []MergeCell
+	// Having must be true of a united row; nil for any.
+	Having *MergeCondition
+	// Sort is the client's order where that isn't Order. United rows are then
+	// held in memory.
+	Sort []MergeKey
 	// Offset and Count are the client's LIMIT; Count is math.MaxUint64 for none.
 	Offset, Count uint64
 }
@@ -33,6 +44,43 @@ type MergeKey struct {
 	// end, else an empty string.
 	Weight, Pad int
 	Desc        bool
+}
+
+// MergeCell is how one column of a united row is put together.
+type MergeCell struct {
+	Op     MergeOp
+	Column int
+	// Sum and Count are the hidden columns that an average is made of.
+	Sum, Count int
+	// Key is what a minimum or maximum compares by; its hidden columns come
+	// from the same row.
+	Key MergeKey
+}
+
+// MergeOp is what a cell holds.
+type MergeOp uint8
+
+const (
+	MergeCount    MergeOp = iota // a number of rows: the sum
+	MergeSum                     // an exact sum
+	MergeAvg                     // Sum / Count
+	MergeMin                     // the least by Key
+	MergeMax                     // the greatest by Key
+	MergeAnd                     // BIT_AND
+	MergeOr                      // BIT_OR
+	MergeXor                     // BIT_XOR
+	MergeDistinct                // the number of different keys behind the group's, none of them NULL
+)
+
+// MergeCondition is a part of HAVING that is evaluated on united rows.
+type MergeCondition struct {
+	// Op is AND, OR, NOT or one of = <> < <= > >=, which compares Column, an
+	// exact number, with Value.
+	Op     string
+	Kids   []*MergeCondition
+	Column int
+	Value  string
+	value  *operand
 }
 
 // NoLimit is the Count of a Merge without LIMIT.
@@ -96,6 +144,9 @@ func (m *merger) bind(b *binder, r *routed) (out *Bound, ok bool) {
 		}
 		limit = strconv.FormatUint(total, 10)
 	}
+	if merge.Having, ok = merge.Having.bind(b); !ok {
+		return nil, false
+	}
 	sql, params := m.derived.text(m.st.src, m.st.params, limit)
 	out = &Bound{
 		Plan: "merge", Access: r.how, Reason: r.reason + "; " + m.verb, Merge: &merge, Probes: r.probes,
@@ -128,6 +179,8 @@ type mergeBuilder struct {
 	// hidden are the expressions to append to the select list.
 	hidden []hiddenColumn
 	edits  []edit
+	// distincts are the COUNT(DISTINCT ..) of the select list.
+	distincts []distinctCount
 }
 
 // hiddenColumn is an expression appended to the select list.
@@ -135,22 +188,36 @@ type hiddenColumn struct{ frags []frag }
 
 // build is false where the statement can't be merged exactly.
 func (b *mergeBuilder) build() bool {
-	if b.sel.Distinct || b.sel.GroupBy != nil || b.sel.Having != nil {
-		return false
-	}
 	f := &featureVisitor{}
 	b.sel.Fields.Accept(f)
+	inList := f.aggregate != ""
 	if b.sel.OrderBy != nil {
 		b.sel.OrderBy.Accept(f)
 	}
-	if f.aggregate != "" || f.window {
-		return false
+	if b.sel.Having != nil {
+		b.sel.Having.Accept(f)
 	}
-	if !b.orderBy() || !b.limit() {
+	ok := !f.window
+	switch {
+	case !ok:
+	case b.sel.GroupBy != nil && b.sel.GroupBy.Rollup:
 		return false
+	case b.sel.GroupBy != nil && b.wholeGroups():
+		ok = (!b.sel.Distinct || b.wholeRows()) && b.orderBy() && b.limit(false)
+	case b.sel.GroupBy != nil || inList:
+		ok = !b.sel.Distinct && b.groups()
+	case f.aggregate != "":
+		// Without GROUP BY an aggregate anywhere makes one row of all.
+		return false
+	case b.sel.Distinct && !b.wholeRows():
+		ok = b.distinct()
+	default:
+		ok = b.orderBy() && b.limit(false)
 	}
-	b.finish()
-	return true
+	if ok {
+		b.finish()
+	}
+	return ok
 }
 
 // orderBy turns the client's ORDER BY into keys.
@@ -177,8 +244,8 @@ func (b *mergeBuilder) orderBy() bool {
 }
 
 // limit reads LIMIT, and lets each shard answer as many rows as may be needed
-// of it.
-func (b *mergeBuilder) limit() bool {
+// of it; all where only what is made of them is limited.
+func (b *mergeBuilder) limit(all bool) bool {
 	if b.sel.Limit == nil {
 		return true
 	}
@@ -208,12 +275,17 @@ func (b *mergeBuilder) limit() bool {
 		return false
 	}
 	b.m.count = values[0]
-	if offset < 0 {
-		return true // as it is
+	if offset >= 0 {
+		b.m.offset, b.m.count = values[offset], values[1-offset]
 	}
-	b.m.offset, b.m.count = values[offset], values[1-offset]
-	from, to := st.offsets(span{l.from + 1, l.to})
-	b.edits = append(b.edits, edit{from, to, []frag{{limit: true}}})
+	switch {
+	case all:
+		from, to := st.offsets(l)
+		b.edits = append(b.edits, edit{from: from, to: to})
+	case offset >= 0:
+		from, to := st.offsets(span{l.from + 1, l.to})
+		b.edits = append(b.edits, edit{from, to, []frag{{limit: true}}})
+	}
 	return true
 }
 
@@ -235,16 +307,27 @@ func (b *mergeBuilder) place(col int) int {
 	return hiddenBase - col - len(b.hidden)
 }
 
+func (b *mergeBuilder) placeKey(k *MergeKey) {
+	k.Value, k.Weight, k.Pad = b.place(k.Value), b.place(k.Weight), b.place(k.Pad)
+}
+
 const hiddenAlias = "_shunt"
 
 // finish derives the statement.
 func (b *mergeBuilder) finish() {
 	m := &b.m.merge
 	m.Hidden = len(b.hidden)
-	for i := range m.Order {
-		k := &m.Order[i]
-		k.Value, k.Weight, k.Pad = b.place(k.Value), b.place(k.Weight), b.place(k.Pad)
+	for _, keys := range [][]MergeKey{m.Order, m.Sort} {
+		for i := range keys {
+			b.placeKey(&keys[i])
+		}
 	}
+	for i := range m.Cells {
+		c := &m.Cells[i]
+		c.Column, c.Sum, c.Count = b.place(c.Column), b.place(c.Sum), b.place(c.Count)
+		b.placeKey(&c.Key)
+	}
+	m.Having.each(func(c *MergeCondition) { c.Column = b.place(c.Column) })
 	if len(b.hidden) > 0 {
 		_, end := b.a.st.offsets(b.c.items[len(b.c.items)-1])
 		var with []frag
@@ -255,7 +338,18 @@ func (b *mergeBuilder) finish() {
 	}
 	b.m.derived = b.a.st.derive(b.edits)
 	var verbs []string
-	if len(m.Order) > 0 {
+	switch {
+	case m.Unite && m.Cells == nil:
+		verbs = append(verbs, "made distinct")
+	case m.Unite && m.Group > 0:
+		verbs = append(verbs, "grouped")
+	case m.Unite:
+		verbs = append(verbs, "aggregated")
+	}
+	if m.Having != nil {
+		verbs = append(verbs, "filtered")
+	}
+	if len(m.Sort) > 0 || len(m.Order) > 0 && !m.Unite {
 		verbs = append(verbs, "sorted")
 	}
 	if b.m.count != nil {

@@ -12,9 +12,14 @@ import (
 // keySource is what a key is computed from.
 type keySource struct {
 	text frag
-	// col is the column where it is one, else expr is the expression.
+	// col is the column where it is one, of the reference ref; expr is the
+	// expression.
 	col  *catalog.Column
+	ref  *ref
 	expr ast.ExprNode
+	// aggregate: it is one, and nothing more.
+	aggregate *ast.AggregateFuncExpr
+	span      span
 	// item is its place in the select list, -1 where it isn't there or where
 	// that place isn't known because of a `*` before it.
 	item int
@@ -101,13 +106,17 @@ func (b *mergeBuilder) fromItem(i int) (keySource, bool) {
 // fromExpr is the source that an expression is. aliases: its names may be those
 // of select items.
 func (b *mergeBuilder) fromExpr(e ast.ExprNode, text span, aliases bool) (keySource, bool) {
-	s := keySource{text: b.a.st.copyOf(text), expr: e, item: -1}
+	s := keySource{text: b.a.st.copyOf(text), span: text, expr: e, item: -1}
+	if fn, ok := unwrap(e).(*ast.AggregateFuncExpr); ok {
+		s.aggregate = fn
+		return s, true
+	}
 	if n, ok := unwrap(e).(*ast.ColumnNameExpr); ok {
 		c, ok := b.a.resolve(n.Name, b.scope)
 		if !ok {
 			return s, false // of a view, a derived table or from outside: its type isn't known
 		}
-		s.col, s.item = c.col, b.itemOf(c)
+		s.col, s.ref, s.item = c.col, c.ref, b.itemOf(c)
 		return s, true
 	}
 	v := &keyVisitor{b: b, aliases: aliases}
@@ -207,13 +216,23 @@ func (b *mergeBuilder) key(s keySource) (MergeKey, bool) {
 		}
 		return b.hide(s.text)
 	}
+	if s.aggregate != nil {
+		// Of groups that are whole on their shard.
+		return MergeKey{Value: value()}, b.numericAggregate(s)
+	}
 	if s.col == nil {
 		if numericExpr(s.expr) {
 			return MergeKey{Value: value()}, true
 		}
+		// MIN: inside of other functions MySQL doesn't know a group's expression
+		// again.
+		min, end := "", ""
+		if b.sel.GroupBy != nil {
+			min, end = "MIN(", ")"
+		}
 		return MergeKey{
-			Value: value(), Weight: wrapped("WEIGHT_STRING(", ")"),
-			Pad: b.hide(frag{text: "IF(LEFT("}, s.text, frag{text: ",0)=' ',WEIGHT_STRING(CONCAT(LEFT("}, s.text, frag{text: ",0),' ')),X'')"}),
+			Value: value(), Weight: wrapped(min+"WEIGHT_STRING(", ")"+end),
+			Pad: b.hide(frag{text: min + "IF(LEFT("}, s.text, frag{text: ",0)=' ',WEIGHT_STRING(CONCAT(LEFT("}, s.text, frag{text: ",0),' ')),X'')" + end}),
 		}, true
 	}
 	switch base := baseType(s.col.Type); base {
@@ -228,26 +247,30 @@ func (b *mergeBuilder) key(s keySource) (MergeKey, bool) {
 	case "bit", "enum", "set":
 		return MergeKey{Value: wrapped("CAST(", " AS UNSIGNED)")}, true
 	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
-		if s.col.Collation == "" || !comparableWeights(s.col.Collation) {
-			return MergeKey{}, false
-		}
-		weight := wrapped("WEIGHT_STRING(", ")")
-		if !b.mayPad(s.col.Collation) {
-			return MergeKey{Value: weight, Weight: weight}, true
-		}
-		// The server computes it once, and each row carries it: two bytes.
-		text := func(s, c string) string {
-			return "CONVERT('" + s + "' USING " + c + ") COLLATE "
-		}
-		cs, co := s.col.Charset, s.col.Collation
-		pad := "IF(" + text("", cs) + co + "=" + text(" ", cs) + co + ",WEIGHT_STRING(" + text(" ", cs) + co + "),X'')"
-		return MergeKey{Value: weight, Weight: weight, Pad: b.hide(frag{text: pad})}, true
+		return b.textKey(s.col, frag{text: "WEIGHT_STRING("}, s.text, frag{text: ")"})
 	default:
 		if isInteger(base) {
 			return MergeKey{Value: value()}, true
 		}
 		return MergeKey{}, false // JSON, spatial, VECTOR, UUID, INET6, ...
 	}
+}
+
+// textKey is the key of a text of a column, whose weight is given.
+func (b *mergeBuilder) textKey(c *catalog.Column, weigh ...frag) (MergeKey, bool) {
+	if c.Collation == "" || !comparableWeights(c.Collation) {
+		return MergeKey{}, false
+	}
+	weight := b.hide(weigh...)
+	if !b.mayPad(c.Collation) {
+		return MergeKey{Value: weight, Weight: weight}, true
+	}
+	// A constant: two bytes in each row.
+	text := func(s string) string {
+		return "CONVERT('" + s + "' USING " + c.Charset + ") COLLATE " + c.Collation
+	}
+	pad := "IF(" + text("") + "=" + text(" ") + ",WEIGHT_STRING(" + text(" ") + "),X'')"
+	return MergeKey{Value: weight, Weight: weight, Pad: b.hide(frag{text: pad})}, true
 }
 
 // mayPad: the collation may ignore spaces at the end.

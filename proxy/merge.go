@@ -136,7 +136,12 @@ func (s *session) streamMerge(m *planner.Merge, answers []*answer) error {
 func mergeError(err error) error {
 	var unsupported *merge.UnsupportedError
 	var order *merge.OrderError
+	var many *merge.TooManyError
 	switch {
+	case errors.As(err, &many):
+		return sqlError{1038, "HY001", fmt.Sprintf("Out of sort memory: %v; add a LIMIT, or sort by the columns that are grouped by", many)}
+	case errors.Is(err, merge.ErrOverflow):
+		return sqlError{1690, "22003", err.Error()}
 	case errors.As(err, &unsupported):
 		return refuse("merging the answers of several shards: %v; sort or group by a plain column, or send the statement to one shard with /* shunt: shard=NAME */", err)
 	case errors.As(err, &order):

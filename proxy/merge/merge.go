@@ -1,6 +1,10 @@
 package merge
 
-import "github.com/shunt-sql/shunt/planner"
+import (
+	"math"
+
+	"github.com/shunt-sql/shunt/planner"
+)
 
 // Rows are the rows of the answer: packets as the client gets them, but for
 // their headers.
@@ -8,28 +12,56 @@ type Rows struct {
 	layout  *Layout
 	streams *Streams
 	merge   *planner.Merge
+	uniter  *uniter
+	held    *held
+	// row and key are the streams' next row, which begins another group.
+	row     *Row
+	key     Key
+	ended   bool
+	any     bool // there was a row
+	gone    bool // the made-up row was given
+	sorted  int  // of the held rows that were given; -1 until all have come
 	skipped uint64
 	given   uint64
 	buf     []byte
 }
 
-// New returns the rows that m makes of the sources' rows.
+// New returns the rows that m makes of the sources' rows. The error is an
+// *UnsupportedError or ErrMalformed.
 func New(l *Layout, m *planner.Merge, sources []Source) (*Rows, error) {
+	if l.Visible() <= 0 {
+		return nil, ErrMalformed
+	}
 	s, err := NewStreams(l, m.Order, sources)
 	if err != nil {
 		return nil, err
 	}
-	return &Rows{layout: l, streams: s, merge: m}, nil
+	r := &Rows{layout: l, streams: s, merge: m, sorted: -1}
+	if m.Unite {
+		if r.uniter, err = newUniter(l, m, s.sorters); err != nil {
+			return nil, err
+		}
+	}
+	if len(m.Sort) > 0 {
+		sorters, err := newSorters(l, m.Sort)
+		if err != nil {
+			return nil, err
+		}
+		limit := m.Count + m.Offset
+		if limit < m.Count {
+			limit = math.MaxUint64
+		}
+		r.held = &held{sorters: sorters, limit: limit}
+	}
+	return r, nil
 }
 
-// Next returns the next row, valid until the next call; nil at the end.
+// Next returns the next row, valid until the next call; nil at the end, which
+// comes before that of the sources where LIMIT says so.
 func (r *Rows) Next() ([]byte, error) {
-	if r.given >= r.merge.Count {
-		return nil, nil
-	}
-	for {
-		row, _, err := r.streams.Next()
-		if err != nil || row == nil {
+	for r.given < r.merge.Count {
+		p, err := r.next()
+		if err != nil || p == nil {
 			return nil, err
 		}
 		if r.skipped < r.merge.Offset {
@@ -37,8 +69,92 @@ func (r *Rows) Next() ([]byte, error) {
 			continue
 		}
 		r.given++
+		return p, nil
+	}
+	return nil, nil
+}
+
+func (r *Rows) next() ([]byte, error) {
+	if r.uniter == nil {
+		row, _, err := r.streams.Next()
+		if err != nil || row == nil {
+			return nil, err
+		}
 		var p []byte
 		p, r.buf = r.layout.visible(r.buf, row)
 		return p, nil
 	}
+	if r.held == nil {
+		ok, err := r.unite()
+		if err != nil || !ok {
+			return nil, err
+		}
+		r.buf = r.layout.packet(r.buf[:0], r.uniter.values)
+		return r.buf, nil
+	}
+	if r.sorted < 0 {
+		for {
+			ok, err := r.unite()
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				break
+			}
+			if err := r.held.add(r.layout, r.uniter.values); err != nil {
+				return nil, err
+			}
+		}
+		r.held.sort()
+		r.sorted = 0
+	}
+	if r.sorted == len(r.held.rows) {
+		return nil, nil
+	}
+	r.sorted++
+	return r.held.rows[r.sorted-1].packet, nil
+}
+
+// unite makes the next united row that HAVING keeps, in r.uniter.values.
+func (r *Rows) unite() (ok bool, err error) {
+	for {
+		if ok, err = r.uniteAny(); err != nil || !ok {
+			return false, err
+		}
+		if ok, err = r.uniter.keep(r.merge.Having); err != nil || ok {
+			return ok, err
+		}
+	}
+}
+
+func (r *Rows) uniteAny() (ok bool, err error) {
+	u := r.uniter
+	for !r.ended {
+		if r.row == nil {
+			if r.row, r.key, err = r.streams.Next(); err != nil {
+				return false, err
+			}
+		}
+		if r.row == nil {
+			r.ended = true
+			break
+		}
+		r.any = true
+		if u.open && u.begins(r.key) {
+			return true, u.close()
+		}
+		if err := u.add(r.row, r.key); err != nil {
+			return false, err
+		}
+		r.row = nil
+	}
+	switch {
+	case u.open:
+		return true, u.close()
+	case r.merge.Total && !r.any && !r.gone:
+		r.gone = true
+		u.total()
+		return true, nil
+	}
+	return false, nil
 }
