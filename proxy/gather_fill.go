@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -247,7 +248,11 @@ func (f *filling) read(ctx, fctx context.Context, x *source) error {
 
 func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 	r := &f.g.plan.Refs[i]
-	head := "INSERT INTO " + scratchTable(f.g.tables[i]) + " VALUES "
+	names := make([]string, len(r.Columns))
+	for n := range r.Columns {
+		names[n] = quoteName(r.Columns[n].Name)
+	}
+	head := "INSERT INTO " + scratchTable(f.g.tables[i]) + " (" + strings.Join(names, ", ") + ") VALUES "
 	b := batch{ref: i}
 	flush := func() error {
 		if len(b.sql) == 0 {

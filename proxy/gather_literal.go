@@ -43,21 +43,15 @@ func appendLiteral(dst []byte, c *planner.GatherColumn, v []byte) ([]byte, error
 			dst = append(dst, "e0"...) // or it would be a DECIMAL, in which -0 is 0
 		}
 		return dst, nil
-	case planner.FormBytes:
-		return appendHex(dst, "", v), nil
-	case planner.FormEncoded:
-		return appendHex(dst, "_"+c.Charset, v), nil
+	case planner.FormBytes, planner.FormEncoded:
+		// A binary string is stored in a text column byte by byte.
+		dst = hex.AppendEncode(append(dst, "X'"...), v)
+		return append(dst, '\''), nil
 	case planner.FormInstant:
 		return appendInstant(dst, v)
 	default: // FormText, FormPlain
 		return appendQuoted(dst, v), nil
 	}
-}
-
-func appendHex(dst []byte, introducer string, v []byte) []byte {
-	dst = append(append(dst, introducer...), " X'"...)
-	dst = hex.AppendEncode(dst, v)
-	return append(dst, '\'')
 }
 
 func appendQuoted(dst, v []byte) []byte {
