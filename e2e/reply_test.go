@@ -189,8 +189,17 @@ func fieldType(f *mysql.Field) string {
 	if f.Charset == 63 {
 		binary = " binary"
 	}
-	return fmt.Sprintf("%s(%d%s%s .%d)", f.Name, f.Type, unsigned, binary, f.Decimal)
+	decimals := f.Decimal
+	switch f.Type {
+	case mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_JSON:
+		decimals = 0 // what a text has there depends on the plan
+	}
+	return fmt.Sprintf("%s(%d%s%s .%d)", f.Name, f.Type, unsigned, binary, decimals)
 }
+
+// dataErrors are those of a row's values. Of several bad rows on several shards
+// any may be told: each shard stops at its own first.
+var dataErrors = []uint16{1048, 1062, 1264, 1265, 1292, 1366, 1406, 3140}
 
 // difference is what differs between two answers; "" is nothing.
 type difference struct{ class, detail string }
@@ -203,6 +212,8 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 		return difference{"broken", got.broken.Error()}
 	case want.broken != nil:
 		return difference{"plain broken", want.broken.Error()}
+	case got.code != want.code && write && slices.Contains(dataErrors, got.code) && slices.Contains(dataErrors, want.code):
+		return difference{"other bad row", fmt.Sprintf("error %d, want %d", got.code, want.code)}
 	case got.code != want.code:
 		return difference{"error", fmt.Sprintf("error %d %q, want %d %q", got.code, got.message, want.code, want.message)}
 	case got.code != 0:
@@ -210,11 +221,17 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 	case (got.fields == nil) != (want.fields == nil):
 		return difference{"sort", "rows against no rows"}
 	}
-	if write && !slices.Equal(got.warnings, want.warnings) {
+	g, w := got.warnings, want.warnings
+	if write && strings.Contains(fmt.Sprint(g, w), "1292") {
+		// A literal that is compared with a column of another type may be
+		// converted once or for each row.
+		g, w = slices.Compact(slices.Clone(g)), slices.Compact(slices.Clone(w))
+	}
+	if write && !slices.Equal(g, w) {
 		return difference{"warnings", fmt.Sprintf("warnings %v, want %v", got.warnings, want.warnings)}
 	}
-	if write && got.counted != want.counted {
-		return difference{"warnings", fmt.Sprintf("%d warnings, want %d", got.counted, want.counted)}
+	if write && got.counted != len(got.warnings) && want.counted == len(want.warnings) {
+		return difference{"warnings", fmt.Sprintf("%d warnings told, %d shown", got.counted, len(got.warnings))}
 	}
 	if got.fields == nil {
 		if got.affected != want.affected {
@@ -254,7 +271,11 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 
 // minor differences are of what a driver shows, not of the answer.
 func (d difference) minor() bool {
-	return d.class == "lengths" || d.class == "flags" || d.class == "warnings of a read"
+	switch d.class {
+	case "lengths", "flags", "warnings of a read", "other bad row":
+		return true
+	}
+	return false
 }
 
 func compareRows(got, want *reply, check generate.Check) difference {

@@ -37,7 +37,9 @@ func (s Statement) SQL() string { return s.Node.String() }
 // World is one schema and an endless row of statements over it.
 type World struct {
 	Tables []*Table
-	g      *gen
+	// Mode is the sql_mode, as SET takes it.
+	Mode string
+	g    *gen
 	// open: within a transaction, of so many statements more.
 	open int
 }
@@ -46,17 +48,14 @@ type World struct {
 func New(seed uint64, d Dialect) *World {
 	r := random{rand.New(rand.NewPCG(seed, 7))}
 	tables := newTables(r, d)
-	return &World{Tables: tables, g: &gen{random: r, d: d, tables: tables}}
+	mode := any1(r, "DEFAULT", "DEFAULT", "DEFAULT", "'STRICT_TRANS_TABLES'", "'ONLY_FULL_GROUP_BY'")
+	return &World{Tables: tables, Mode: mode, g: &gen{random: r, d: d, tables: tables}}
 }
 
 // Setup sets the session, makes the tables and their rows.
 func (w *World) Setup() []Statement {
 	g := w.g
-	mode := any1(g.random, "", "", "", "SET SESSION sql_mode = 'STRICT_TRANS_TABLES'", "SET SESSION sql_mode = 'ONLY_FULL_GROUP_BY'")
-	var out []Statement
-	if mode != "" {
-		out = append(out, Statement{Kind: Session, Node: text(mode)})
-	}
+	out := []Statement{{Kind: Session, Node: text("SET SESSION sql_mode = " + w.Mode)}}
 	for _, t := range w.Tables {
 		out = append(out, Statement{Kind: Schema, Node: t.create()})
 	}
