@@ -63,7 +63,7 @@ func refuseSystem(schema string) *Error {
 }
 
 func refuseTemporary() *Error {
-	return notSupported("temporary tables are not supported yet: shard connections are pooled; use a table of your own")
+	return notSupported("temporary tables are not supported yet: shard connections are pooled; use a table with a name of your own and DROP it, or a WITH clause in the query")
 }
 
 // placed says where a table is or will be: its catalog entry, which for a
@@ -182,8 +182,8 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		return ddl, nil
 	}
 	primary := false
-	depth := 0
-	for j := i; j < len(st.toks); j++ {
+	depth, query := 0, -1
+	for j := i; j < len(st.toks) && query < 0; j++ {
 		switch {
 		case st.op(j, "("):
 			depth++
@@ -191,11 +191,15 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 			depth--
 		case st.is(j, "primary") && st.is(j+1, "key"):
 			primary = true
-		case st.is(j, "select") || depth == 0 && (st.is(j, "table") || st.is(j, "values") && j > 0 && !st.is(j-1, "in") && !st.is(j-1, "than")):
-			if len(cat.Shards) > 1 && !st.is(j-1, ".") {
-				return nil, notSupported("CREATE TABLE ... SELECT is not supported yet: CREATE TABLE, then INSERT")
+		case st.is(j, "select") || depth == 0 && (st.is(j, "table") || st.is(j, "with") && !st.is(j+1, "system") || st.is(j, "values") && j > 0 && !st.is(j-1, "in") && !st.is(j-1, "than")):
+			if len(cat.Shards) > 1 && !st.op(j-1, ".") {
+				for query = j; st.op(query-1, "("); query-- {
+				}
 			}
 		}
+	}
+	if query >= 0 {
+		return p.createAs(st, cat, ddl, primary, query)
 	}
 	if !primary { // `id INT KEY` is a primary key too
 		if n, err := p.parse(st, cat); err == nil {

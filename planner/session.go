@@ -50,7 +50,7 @@ func planSession(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	case "prepare", "execute", "deallocate":
 		return nil, notSupported("%s as a text statement is not supported yet: use the client library's prepared statements", strings.ToUpper(w))
 	case "call":
-		return nil, notSupported("CALL is not supported yet: a procedure's reads and writes are unknown; %s", way)
+		return nil, notSupported("CALL needs to know where: a procedure reads and writes the rows of the shard that it runs on; %s", way)
 	case "load":
 		return nil, notSupported("LOAD %s is not supported yet: use INSERT with many rows, or %s", strings.ToUpper(st.word(1)), way)
 	case "kill":

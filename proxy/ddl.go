@@ -86,7 +86,6 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 		}
 	}
 	notes := indexNotes(c, s.catalog(), d)
-	s.last.warnings = nil
 	for _, n := range notes {
 		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1105"), []byte(n)})
 	}
@@ -193,55 +192,75 @@ func (s *session) markUnforeseen(indexes []*catalog.Index) (done func(), err err
 	}, nil
 }
 
-// sendDDL sends the statement, first to one shard.
+// sendDDL sends the statement, first to one shard. Where an earlier try has left
+// some shards without it, it goes to those.
 func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum shard.Summary, err error) {
-	ids := slices.Collect(d.Shards.All)
+	try := s.proxy.tries.begin(s.settings.schema, sql, d)
+	ids := slices.Collect(d.Shards.Minus(try.done).All)
 	if len(ids) == 0 {
 		return sum, refuse("%s: no shard holds this table", d.Op)
-	}
-	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, false)
-	if err != nil {
-		return sum, err
 	}
 	var (
 		mu     sync.Mutex
 		wg     sync.WaitGroup
-		done   = []string{s.catalog().ShardName(ids[0])}
 		failed []string
 		alone  []catalog.ShardID // to be tried again, one after the other
 	)
+	// outcome notes what came of it on a shard.
+	outcome := func(id catalog.ShardID, err error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		e, ok := errors.AsType[sqlError](err)
+		switch {
+		case err == nil, ok && try.unknown.Has(id) && alreadyDone(e.code):
+			try.done.Add(id)
+			try.unknown = try.unknown.Minus(catalog.Only(id))
+			return nil
+		case ok && e.code == codeShardLost:
+			try.unknown.Add(id)
+		}
+		failed = append(failed, fmt.Sprintf("%s: %v", s.catalog().ShardName(id), err))
+		return err
+	}
+	s.last.warnings = nil
+	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, false, &s.last.warnings)
+	if err = outcome(ids[0], err); err != nil && try.done.Empty() {
+		s.proxy.tries.end(try, len(failed))
+		return sum, err // nothing was changed, unless the shard was lost
+	}
 	_, chosen := s.settings.value("@@lock_wait_timeout")
 	for _, id := range ids[1:] {
 		wg.Go(func() {
-			_, err := s.sendDDLTo(ctx, id, d, sql, !chosen)
-			mu.Lock()
-			defer mu.Unlock()
+			_, err := s.sendDDLTo(ctx, id, d, sql, !chosen, nil)
 			if e, ok := errors.AsType[sqlError](err); ok && e.code == codeLockWait && !chosen {
+				mu.Lock()
+				defer mu.Unlock()
 				alone = append(alone, id)
 				return
 			}
-			if err != nil {
-				failed = append(failed, fmt.Sprintf("%s: %v", s.catalog().ShardName(id), err))
-				return
-			}
-			done = append(done, s.catalog().ShardName(id))
+			_ = outcome(id, err) // it is in failed
 		})
 	}
 	wg.Wait()
 	for _, id := range alone {
-		if _, err := s.sendDDLTo(ctx, id, d, sql, false); err != nil {
-			failed = append(failed, fmt.Sprintf("%s: %v", s.catalog().ShardName(id), err))
-			continue
-		}
+		_, err := s.sendDDLTo(ctx, id, d, sql, false, nil)
+		_ = outcome(id, err)
+	}
+	s.proxy.tries.end(try, len(failed))
+	if len(failed) == 0 {
+		return sum, nil
+	}
+	slices.Sort(failed)
+	var done []string
+	for id := range try.done.Intersect(d.Shards).All {
 		done = append(done, s.catalog().ShardName(id))
+		s.report = append(s.report, [][]byte{[]byte("Note"), []byte("1105"), []byte(s.catalog().ShardName(id) + ": done")})
 	}
-	if len(failed) > 0 {
-		slices.Sort(done)
-		slices.Sort(failed)
-		return sum, sqlError{codeUnknown, "HY000", fmt.Sprintf("%s was done on %s, and failed on %s. Mend the cause, then send it to each shard that lacks it with the hint /* shunt: shard=NAME */",
-			d.Op, strings.Join(done, ", "), strings.Join(failed, "; "))}
+	for _, f := range failed {
+		s.report = append(s.report, [][]byte{[]byte("Error"), []byte("1105"), []byte(f)})
 	}
-	return sum, nil
+	return sum, sqlError{codeUnknown, "HY000", fmt.Sprintf("%s was done on %s, and failed on %s. Mend the cause, then send the same statement again: it goes to the shards that lack it. Or send it to each with the hint /* shunt: shard=NAME */",
+		d.Op, strings.Join(done, ", "), strings.Join(failed, "; "))}
 }
 
 // besideWait is how long DDL waits for a lock while it does so on other shards.
@@ -254,8 +273,9 @@ const besideWait = 5 * time.Second
 
 // sendDDLTo sends the statement to one shard. Where others get it at the same
 // time, beside, it gives up after besideWait: with error 1205, unless the
-// session has chosen a timeout.
-func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.DDL, sql string, beside bool) (shard.Summary, error) {
+// session has chosen a timeout. warnings, if not nil, is filled with what SHOW
+// WARNINGS answers there.
+func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.DDL, sql string, beside bool, warnings *[][][]byte) (shard.Summary, error) {
 	pool := s.proxy.opts.Pools[id]
 	conn, err := pool.Get(ctx, false)
 	if err != nil {
@@ -276,6 +296,11 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 		}
 	}
 	sum, err := conn.Exec(ctx, sql)
+	if err == nil && sum.Warnings > 0 && warnings != nil {
+		if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+			*warnings = res.Rows
+		}
+	}
 	if beside && !conn.Broken {
 		if _, err := conn.Exec(ctx, "SET lock_wait_timeout = DEFAULT"); err != nil {
 			conn.Broken = true // not for another session

@@ -49,6 +49,8 @@ type Proxy struct {
 	nextID   atomic.Uint32
 	ddl      sync.Mutex // one DDL at a time, so that catalogs follow in order
 	users    atomic.Pointer[map[string]string]
+	// tries are DDL statements that some shards lack.
+	tries tries
 	// systemColumns are the columns of information_schema's tables, by name.
 	systemColumns sync.Map
 }

@@ -36,6 +36,8 @@ type session struct {
 	// binary: a prepared statement is executed, whose rows are binary.
 	binary bool
 
+	// report is what SHOW WARNINGS has below the error of this statement.
+	report   [][][]byte
 	activity activity
 }
 
@@ -179,7 +181,8 @@ func (s *session) finish(err error) error {
 		return err
 	}
 	e := coded(err)
-	s.last.warnings = [][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.code), []byte(e.msg)}}
+	s.last.warnings = append([][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.code), []byte(e.msg)}}, s.report...)
+	s.report = nil
 	return s.answerError(err)
 }
 

@@ -126,6 +126,9 @@ func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
 	switch plan := plan.(type) {
 	case *planner.Rows:
 		r.plan = plan
+		if plan.Kind == planner.Other {
+			s.proxy.tries.forget() // what it does to a shard is not known
+		}
 		return s.rows(ctx, r)
 	case *planner.Session:
 		if plan.Op != planner.ShowWarnings && plan.Op != planner.ShowErrors {
