@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// endless is a gathered query that copies little and then runs for hours.
+const endless = "SELECT COUNT(*) FROM users a, orders b, users c, orders d, users e, orders f WHERE a.id + b.id + c.id + d.id + e.id + f.id < 0"
+
+// onScratch counts the statements that run on this process's scratch tables.
+func (g *gathering) onScratch() int {
+	g.t.Helper()
+	n := 0
+	for i := range g.p.servers {
+		n += len(mustRows(g.t, onShard(g.t, g.p.servers[i], ""), "SELECT id FROM information_schema.processlist WHERE info LIKE '%g!_"+g.instance()+"!_%' ESCAPE '!' AND id <> CONNECTION_ID()"))
+	}
+	return n
+}
+
+// TestGatherCancelled: clients that go away in the middle leave nothing on any
+// shard, neither tables nor running statements.
+func TestGatherCancelled(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		g := startGathering(t, f, setup{})
+		db := g.p.db()
+		var clients sync.WaitGroup
+		for i := range 50 {
+			clients.Go(func() {
+				// Some are cancelled while they copy, some while the query runs.
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+rand.IntN(40)*i)*time.Millisecond)
+				defer cancel()
+				if _, err := rowsOf(ctx, db, endless); err == nil {
+					t.Error("a query of hours ended")
+				}
+			})
+		}
+		clients.Wait()
+		eventually(t, 30*time.Second, "nothing is left of cancelled gathers", func() bool {
+			return g.onScratch() == 0 && len(g.scratchLeft()) == 0
+		})
+		g.gathered("SELECT u.id, o.id FROM users u JOIN orders o ON o.user_id = u.id")
+	})
+}
+
+// TestGatherKilled: a process that dies in the middle of gathers leaves tables
+// and running statements; the next one on its store drops them.
+func TestGatherKilled(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		g := startGathering(t, f, setup{})
+		db := g.p.db()
+		var clients sync.WaitGroup
+		for range 4 {
+			clients.Go(func() { _, _ = rowsOf(t.Context(), db, endless) }) // it is cut off
+		}
+		eventually(t, 30*time.Second, "gathers run", func() bool { return g.onScratch() == 4 })
+		g.p.kill()
+		clients.Wait()
+		if len(g.scratchLeft()) == 0 {
+			t.Fatal("no scratch table survived a kill -9: the test says nothing")
+		}
+		// Somebody else's.
+		server := onShard(t, g.p.servers[0], "")
+		foreign := fmt.Sprintf("shunt_scratch.g_%s_x_1_0", strings.Repeat("f", 8))
+		mustExec(t, server, "CREATE TABLE "+foreign+" (a INT)")
+		defer mustExec(t, server, "DROP TABLE "+foreign)
+		g.p.run()
+		eventually(t, 30*time.Second, "the next process drops what is left", func() bool {
+			return g.onScratch() == 0 && len(g.scratchLeft()) == 0
+		})
+		g.shunt = g.p.conn()
+		g.gathered("SELECT u.id, o.id FROM users u JOIN orders o ON o.user_id = u.id")
+		if code := g.p.stop(); code != 0 {
+			t.Errorf("stopped with %d", code)
+		}
+		if len(mustRows(t, server, "SHOW TABLES FROM shunt_scratch LIKE 'g!_ffffffff%'")) == 0 && len(mustRows(t, server, "SELECT 1 FROM information_schema.tables WHERE table_schema = 'shunt_scratch' AND table_name LIKE 'g_ffffffff%'")) == 0 {
+			t.Error("another instance's scratch table was dropped")
+		}
+	})
+}
+
+// TestGatherScratchServer has all copies on a server that is no shard.
+func TestGatherScratchServer(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		server := f.servers(t)[3]
+		g := startGathering(t, f, setup{extra: fmt.Sprintf("scratch: {addr: '%s', user: %s, password: '%s'}", server.Addr(), server.User, server.Password)})
+		for _, q := range gatherQueries {
+			g.gathered(strings.ReplaceAll(q, "{db}", g.p.schema))
+		}
+		for _, r := range mustRows(t, g.shunt, "EXPLAIN ROUTE SELECT u.id FROM users u JOIN orders o ON o.user_id = u.id") {
+			if strings.Contains(r["Statement"], "copy_") && r["Shards"] != "scratch" {
+				t.Errorf("the query runs on %s", r["Shards"])
+			}
+		}
+	})
+}
