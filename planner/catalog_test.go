@@ -20,7 +20,7 @@ import (
 // whose slots go round. A line `-- @..` is a directive about the table made
 // last:
 //
-//	-- @hash COLUMN | @reference | @single SHARD | @anywhere | @view SHARDS..
+//	-- @hash COLUMN | @reference | @single SHARD | @anywhere | @view [QUERY]
 //	-- @virtual NAME COLUMN,.. [STATUS]
 //	-- @function NAME                (a stored function that may change rows)
 //	-- @trigger EVENT TABLE,..        (tables may come later)
@@ -88,7 +88,10 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 		case "anywhere":
 			of.Placement = catalog.Anywhere
 		case "view":
-			of.IsView, of.Columns, of.ShardKey = true, nil, nil
+			of.IsView, of.ShardKey, of.PrimaryKey = true, nil, nil
+			if of.Definition = strings.Join(f[1:], " "); of.Definition == "" {
+				of.Columns = nil
+			}
 		case "virtual":
 			index++
 			ix := &catalog.Index{ID: index, Name: f[1], Table: of, Columns: columns(of, f[2]), Partitions: 1, Status: catalog.Ready}

@@ -230,6 +230,7 @@ func hasIndexes(cat *catalog.Catalog) bool {
 //	INSERT INTO audit (id, what) VALUES (UUID(), 'x')   audit goes by its own id
 //	UPDATE countries SET n = n + 1                      one of its copies changes
 //	INSERT INTO settings VALUES ('k', NEW.name)         settings is on another shard
+//	SET NEW.id = NEW.id + 1                             the row itself
 //
 // An INSERT that gives the shard key as NEW.id or OLD.id is beside.
 func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i int) *Error {
@@ -237,6 +238,11 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 		return nil
 	}
 	for ; i < len(st.toks); i++ {
+		if st.is(i, "new") && st.op(i+1, ".") && on.ShardKey != nil && on.Placement == catalog.Hash && (st.is(i-1, "set") || st.op(i-1, ",") || st.is(i-1, "into")) {
+			if name, ok := st.identifier(i + 2); ok && strings.EqualFold(name, on.ShardKey.Name) && (st.is(i-1, "into") || st.op(i+3, "=") || st.op(i+3, ":=")) {
+				return notSupported("a trigger that changes the shard key %s.%s is not supported: the row is on the shard of the value that the statement gave", on.Name, on.ShardKey.Name)
+			}
+		}
 		verb := st.word(i)
 		target := i + 1
 		switch verb {
