@@ -395,6 +395,9 @@ func (r *worldRun) statement(st generate.Statement) bool {
 		if d.class == "" {
 			continue
 		}
+		if d.class == "rows" && st.Prepared && st.Kind == generate.Read && r.serversOwn(st, o, check) {
+			d = difference{"the server's prepared statements differ from its text", d.detail}
+		}
 		if d.minor() {
 			c.note(d, st)
 			continue
@@ -404,6 +407,15 @@ func (r *worldRun) statement(st generate.Statement) bool {
 	}
 	c.count(st, want, refused)
 	return true
+}
+
+// serversOwn reports that the plain server's answer to a prepared statement is
+// not that to its text, which is Shunt's: MySQL 9.7 now and then answers NULL for
+// SUM(?) beside SUM(DISTINCT ..), and another value the next time.
+func (r *worldRun) serversOwn(st generate.Statement, got *reply, check generate.Check) bool {
+	st.Prepared = false
+	d := compareRows(got, r.plain.run(st), check)
+	return d.class == ""
 }
 
 var numbers = regexp.MustCompile(`\b[a-z]?\d+\b`)
