@@ -373,7 +373,7 @@ func (b *mergeBuilder) verify() bool {
 			return false
 		}
 	}
-	sql, params := b.m.derived.text(st.src, st.params, "1")
+	sql, params := b.m.derived.write(st.src, st.params, "1", true)
 	again, err := lexStatement(sql, st.settings, b.a.cat)
 	if err != nil || params == nil && len(again.params) != len(st.params) || params != nil && len(again.params) != len(params) {
 		return false

@@ -195,9 +195,14 @@ type frag struct {
 	text     string
 	from, to uint32
 	limit    bool
+	// foreign: text of ours that the parser may not know (a character set).
+	foreign bool
 }
 
 func (st *statement) copyOf(s span) frag {
+	if s.empty() {
+		return frag{}
+	}
 	from, to := st.offsets(s)
 	return frag{from: from, to: to}
 }
@@ -228,9 +233,16 @@ func (st *statement) derive(edits []edit) derivation {
 // text is the derived statement, and the client's parameters in the order of
 // its `?`; nil where they are all of them in their order.
 func (d derivation) text(src string, params []uint32, limit string) (sql string, order []int) {
+	return d.write(src, params, limit, false)
+}
+
+// write writes NULL for what is foreign to the parser, if it is for it.
+func (d derivation) write(src string, params []uint32, limit string, forParser bool) (sql string, order []int) {
 	var b strings.Builder
 	for _, f := range d.frags {
 		switch {
+		case f.foreign && forParser:
+			b.WriteString("NULL")
 		case f.limit:
 			b.WriteString(limit)
 		case f.text != "":

@@ -145,7 +145,8 @@ func mergeError(err error) error {
 	case errors.As(err, &unsupported):
 		return refuse("merging the answers of several shards: %v; sort or group by a plain column, or send the statement to one shard with /* shunt: shard=NAME */", err)
 	case errors.As(err, &order):
-		return sqlError{codeUnknown, "HY000", fmt.Sprintf("The answers of the shards can't be merged: %v; the rows after this point would be in a wrong order", err)}
+		return sqlError{codeUnknown, "HY000", fmt.Sprintf("The answers of the shards can't be merged: %v (servers compare long texts by their first max_sort_length bytes only); "+
+			"the rows after this point would be in a wrong order. Sort by a shorter expression, such as LEFT(text, 255), or SET max_sort_length", err)}
 	}
 	return err
 }
