@@ -231,6 +231,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 func ofText(code string) bool { return code == "1287" || code == "1681" }
 
 var infoWarnings = regexp.MustCompile(`Warnings: \d+`)
+
 // sameTime gives the transaction's shards the same time for the statements that
 // follow, until undo. A session that has SET timestamp has chosen one.
 func (s *session) sameTime(ctx context.Context, shards catalog.ShardSet) (undo func(), err error) {
