@@ -182,6 +182,8 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		return fmt.Sprintf("admin %d index=%+v explain=%q\n", plan.Op, plan.Index, plan.Explain)
 	case *Session:
 		return sessionText(plan)
+	case *Load:
+		return fmt.Sprintf("load %q: %s charset=%q skip=%d format=%+q\n", plan.File, plan.Statement(), plan.Charset, plan.Skip, plan.Format)
 	}
 	return "?"
 }

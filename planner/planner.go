@@ -98,6 +98,8 @@ func (p *Planner) dispatch(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return p.insert(st, cat)
 	case "update", "delete":
 		return p.write(st, cat)
+	case "load":
+		return planLoad(st, cat)
 	case "explain", "describe", "desc":
 		return p.explain(st, cat)
 	case "show":

@@ -51,8 +51,6 @@ func planSession(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return nil, notSupported("%s as a text statement is not supported yet: use the client library's prepared statements", strings.ToUpper(w))
 	case "call":
 		return nil, notSupported("CALL needs to know where: a procedure reads and writes the rows of the shard that it runs on; %s", way)
-	case "load":
-		return nil, notSupported("LOAD %s is not supported yet: use INSERT with many rows, or %s", strings.ToUpper(st.word(1)), way)
 	case "kill":
 		return planKill(st)
 	case "analyze", "optimize", "repair", "checksum":

@@ -262,6 +262,8 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 			rows = append(rows, []any{"route", c.ShardName(id), "scatter", plan.Op + " goes to every shard that holds the table", sql})
 		}
 		return rows, nil
+	case *planner.Load:
+		return [][]any{{"route", "", "shard_key", "the rows of the client's file are inserted by statements of many rows", plan.Statement() + "(...)"}}, nil
 	case *planner.Admin, *planner.Session:
 		return [][]any{{"route", "", "single", "answered by Shunt itself", sql}}, nil
 	}

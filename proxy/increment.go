@@ -244,7 +244,7 @@ func (s *session) firstInserted(ctx context.Context, g *planner.Generated, answe
 		}
 		condition = "IN (" + strings.Join(list, ", ") + ")"
 	}
-	sql := fmt.Sprintf("SELECT MIN(%s) FROM %s.%s WHERE %[1]s %s", quoteName(g.Column.Name), quoteName(g.Table.Schema), quoteName(g.Table.Name), condition)
+	sql := fmt.Sprintf("SELECT MIN(%[1]s) FROM %[2]s.%[3]s WHERE %[1]s %[4]s", quoteName(g.Column.Name), quoteName(g.Table.Schema), quoteName(g.Table.Name), condition)
 	for _, x := range answered {
 		res, err := x.conn.Query(ctx, sql)
 		if err != nil {

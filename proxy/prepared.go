@@ -128,6 +128,9 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if err := s.replan(ctx, st); err != nil {
 		return err
 	}
+	if _, load := st.plan.(*planner.Load); load {
+		return sqlError{1295, "HY000", "This command is not supported in the prepared statement protocol yet"}
+	}
 	var params, columns [][]byte
 	var warnings uint16
 	if rows, ok := st.plan.(*planner.Rows); ok {

@@ -137,6 +137,8 @@ func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
 		kind, err = "session", s.sessionStatement(ctx, plan)
 	case *planner.DDL:
 		kind, err = "ddl", s.ddl(ctx, plan, r.sql)
+	case *planner.Load:
+		kind, err = "load", s.load(ctx, plan)
 	case *planner.Admin:
 		kind, err = "admin", s.admin(ctx, plan)
 	default:

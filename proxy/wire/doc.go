@@ -33,7 +33,7 @@
 // # What is advertised
 //
 // See serverCapabilities. DEPRECATE_EOF, QUERY_ATTRIBUTES, SESSION_TRACK,
-// compression, LOCAL_FILES and OPTIONAL_RESULTSET_METADATA are not: shard
+// compression and OPTIONAL_RESULTSET_METADATA are not: shard
 // connections have them off too, so that the packets of both sides are alike
 // and an answer can be forwarded without being decoded.
 //

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// TestLoadData: files in many formats, loaded through Shunt over four shards and
+// into one server, give the same rows, counts and warnings.
+func TestLoadData(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"people: {shard_key: id}", "counted: {shard_key: id}", "kinds: {placement: reference}"}})
+		mustExec(t, onShard(t, p.servers[3], ""), "SET GLOBAL local_infile = 1")
+		shunt, plain := p.conn(), plainServer(t, p.servers[3], p.schema+"_plain")
+		both := map[string]queryer{"shunt": shunt, "plain": plain}
+		for _, c := range both {
+			mustExec(t, c, "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40), age INT, note BLOB, paid DECIMAL(8,2) NOT NULL DEFAULT 5)")
+			mustExec(t, c, "CREATE TABLE counted (id BIGINT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40))")
+			mustExec(t, c, "CREATE TABLE kinds (id INT PRIMARY KEY, name VARCHAR(20))")
+		}
+		p.createIndex(shunt, "i_name", "people (name)")
+		serial := 0
+		load := func(content, statement string) {
+			t.Helper()
+			serial++
+			name := fmt.Sprintf("%s-%d", t.Name(), serial)
+			mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader(content) })
+			defer mysql.DeregisterReaderHandler(name)
+			statement = strings.Replace(statement, "FILE", "LOCAL INFILE 'Reader::"+name+"'", 1)
+			got := map[string]string{}
+			for who, c := range both {
+				got[who] = answer(t.Context(), c, statement)
+				warnings := mustRows(t, c, "SHOW WARNINGS")
+				got[who] += fmt.Sprintf(", %d warnings", len(warnings))
+				tables := []string{"people", "counted", "kinds"}
+				if serial > 20 {
+					tables = tables[1:]
+				}
+				for _, table := range tables {
+					columns := map[string][]string{"people": {"id", "name", "age", "note", "paid"}, "counted": {"id", "name"}, "kinds": {"id", "name"}}[table]
+					got[who] += fmt.Sprintf("\n%s %q", table, flat(mustRows(t, c, "SELECT "+strings.Join(columns, ", ")+" FROM "+table), columns...))
+				}
+			}
+			if got["shunt"] != got["plain"] {
+				t.Errorf("%s of %.500q\nshunt:  %.3000s\nserver: %.3000s", statement, content, got["shunt"], got["plain"])
+			}
+		}
+		load("1\tann\t5\tx\t1.5\n2\tbob\t\\N\ty\\tz\t2\n", "LOAD DATA FILE INTO TABLE people")
+		load("1\tagain\t5\tx\t1.5\n3\tcid\t7\tx\t9\n", "LOAD DATA FILE IGNORE INTO TABLE people")
+		load("1\tnew\t6\tx\t1.5\n4\tdan\t7\tx\t9\n", "LOAD DATA FILE REPLACE INTO TABLE people")
+		load("id,name\n10,\"a,b\"\n11,\"q\"\"q\"\n12,NULL\n13,\"NULL\"\n14,plain\"quote\n15,\"mid\"dle\"\n16,\"line\nbreak\"", "LOAD DATA FILE INTO TABLE people FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"' IGNORE 1 LINES (id, name)")
+		load("20;'x\\'y'|21;'\\0\\b\\n\\r\\t\\Z\\\\'|22;\\N|23;'\\N'|24;a\\|b|25;", "LOAD DATA FILE INTO TABLE people COLUMNS TERMINATED BY ';' ENCLOSED BY '\\'' LINES TERMINATED BY '|' (id, note)")
+		load("junk >>30::a\r\nno start\r\n>>31::b\r\n>>32::c", "LOAD DATA FILE INTO TABLE people FIELDS TERMINATED BY '::' LINES STARTING BY '>>' TERMINATED BY '\\r\\n' (id, name)")
+		load("40,a\\\n41,b\\,c\n", "LOAD DATA FILE INTO TABLE people FIELDS TERMINATED BY ',' ESCAPED BY '' (id, name)")
+		load("50,few\n51,many,5,n,1,2,3\n52,end,5,n,1,\n", "LOAD DATA FILE INTO TABLE people FIELDS TERMINATED BY ','")
+		load("60,notanumber,abc\n61,toolong"+strings.Repeat("x", 60)+",5\n62,empty,\n", "LOAD DATA FILE INTO TABLE people FIELDS TERMINATED BY ',' (id, name, age)")
+		load("70,\xc3\xa4\xe2\x82\xac\n", "LOAD DATA FILE INTO TABLE people CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' (id, name)")
+		load("71,\xe4\n", "LOAD DATA FILE INTO TABLE people CHARACTER SET latin1 FIELDS TERMINATED BY ',' (id, name)")
+		load("72,\xe4\x00\xff\n", "LOAD DATA FILE INTO TABLE people CHARACTER SET binary FIELDS TERMINATED BY ',' (id, note)")
+		load("", "LOAD DATA FILE INTO TABLE people")
+		load("x", "LOAD DATA FILE INTO TABLE people IGNORE 5 LINES")
+		load("a\nb\nc\n", "LOAD DATA FILE INTO TABLE counted (name)")
+		load("\\N\td\n0\te\n50\tf\n\\N\tg\n", "LOAD DATA FILE INTO TABLE counted")
+		load("1\ta\n2\tb\n2\tc\n", "LOAD DATA FILE INTO TABLE kinds")
+		for i := range p.servers {
+			want(t, p.shard(i), "SELECT id, name FROM kinds", "id name", "1 a", "2 b")
+		}
+		var big bytes.Buffer
+		for i := range 20_000 {
+			fmt.Fprintf(&big, "%d\tname %d\t%d\t%s\t%d.25\n", 1000+i, i, i%90, strings.Repeat("n", i%50), i%1000)
+		}
+		load(big.String(), "LOAD DATA FILE INTO TABLE people")
+
+		// Random files: the reader of fields against the server's.
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		for range 40 {
+			var b strings.Builder
+			pieces := []string{`"`, `"`, `\`, ",", ",", "\n", "a", "bc", "N", `\N`, "NULL", "é", " "}
+			for line := range 6 {
+				b.WriteString(strconv.Itoa(100+line) + ",")
+				for range rnd.IntN(7) {
+					b.WriteString(pieces[rnd.IntN(len(pieces))])
+				}
+				b.WriteString("\n")
+			}
+			load(b.String(), "LOAD DATA FILE INTO TABLE kinds CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' ENCLOSED BY '\"'")
+			mustExec(t, shunt, "DELETE FROM kinds")
+			mustExec(t, plain, "DELETE FROM kinds")
+		}
+
+		// In a transaction it goes with it.
+		name := t.Name() + "-tx"
+		mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader("500\ta\n501\tb\n") })
+		defer mysql.DeregisterReaderHandler(name)
+		mustExec(t, shunt, "BEGIN")
+		mustExec(t, shunt, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' INTO TABLE people (id, name)")
+		want(t, shunt, "SELECT id FROM people WHERE id IN (500, 501)", "id", "500", "501")
+		mustExec(t, shunt, "ROLLBACK")
+		want(t, shunt, "SELECT id FROM people WHERE id IN (500, 501)", "id")
+		// What can't be loaded leaves nothing, and the connection goes on.
+		bad := t.Name() + "-bad"
+		mysql.RegisterReaderHandler(bad, func() io.Reader {
+			return io.MultiReader(strings.NewReader(strings.Repeat("7\n", 5000)+"nokey\n"), bytes.NewReader(make([]byte, 3<<20)))
+		})
+		defer mysql.DeregisterReaderHandler(bad)
+		_, err := shunt.ExecContext(t.Context(), "LOAD DATA LOCAL INFILE 'Reader::"+bad+"' INTO TABLE people (id)")
+		wantError(t, err, 1235, "can't be placed")
+		want(t, shunt, "SELECT id FROM people WHERE id = 7", "id")
+
+		for _, refused := range []string{
+			"LOAD DATA INFILE '/etc/passwd' INTO TABLE people",
+			"LOAD DATA LOCAL INFILE 'x' INTO TABLE people (id, @a)",
+			"LOAD DATA LOCAL INFILE 'x' INTO TABLE people (id) SET name = 'x'",
+			"LOAD DATA LOCAL INFILE 'x' INTO TABLE people PARTITION (p0)",
+			"LOAD DATA LOCAL INFILE 'x' INTO TABLE people FIELDS TERMINATED BY ''",
+			"LOAD XML LOCAL INFILE 'x' INTO TABLE people",
+		} {
+			_, err := shunt.ExecContext(t.Context(), refused)
+			wantError(t, err, 1235, "")
+		}
+		want(t, shunt, "SELECT 1 AS one", "one", "1") // the connection is in step
+	})
+}

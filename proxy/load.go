@@ -1,0 +1,363 @@
+package proxy
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// load executes LOAD DATA LOCAL INFILE: the client is asked for the file, its
+// rows are read from the packets as they come, and inserted by statements of
+// many rows, which are routed, indexed and counted as any other. They are one
+// transaction, or a savepoint in the session's.
+//
+//	client ── packets ── loadFile ── rows ── INSERT IGNORE / REPLACE ── shards
+//
+// No more is held than a batch of rows: the client waits while one is written.
+func (s *session) load(ctx context.Context, l *planner.Load) error {
+	if s.client.Capabilities&mysql.CLIENT_LOCAL_FILES == 0 {
+		return sqlError{3948, "42000", "Loading local data is disabled; this must be enabled on both the client and server sides"}
+	}
+	if s.tx != nil && s.tx.failed != nil {
+		return aborted(s.tx.failed)
+	}
+	charset, err := s.fileCharset(ctx, l)
+	if err != nil {
+		return err
+	}
+	implicit := s.tx == nil && s.settings.autocommit
+	if s.tx == nil {
+		s.tx = s.newTransaction("BEGIN")
+	}
+	savepoint := planner.Session{Op: planner.Savepoint, Name: loadSavepoint}
+	if !implicit {
+		if err := s.savepoint(ctx, &savepoint); err != nil {
+			return err
+		}
+	}
+	if err := s.client.WritePacket(append([]byte{mysql.LocalInFile_HEADER}, l.File...)); err != nil {
+		return s.clientError(err)
+	}
+	content := &clientFile{conn: s.client}
+	loading := &loading{s: s, l: l, charset: charset}
+	err = loading.run(ctx, newLoadFile(content, l.Format))
+	// The client sends its file to the end, whatever has become of it.
+	if _, drainErr := io.Copy(io.Discard, content); drainErr != nil {
+		if implicit {
+			_ = s.rollback(ctx)
+		}
+		return s.clientError(drainErr)
+	}
+	switch {
+	case implicit && err != nil:
+		_ = s.rollback(ctx)
+	case implicit:
+		err = s.commit(ctx)
+	case s.tx != nil && s.tx.failed == nil && !s.tx.victim:
+		savepoint.Op = planner.ReleaseSavepoint
+		if err != nil {
+			savepoint.Op = planner.RollbackTo
+		}
+		undoErr := s.savepoint(ctx, &savepoint)
+		if undoErr == nil && err != nil {
+			savepoint.Op = planner.ReleaseSavepoint
+			undoErr = s.savepoint(ctx, &savepoint)
+		}
+		err = errors.Join(err, undoErr)
+	}
+	if s.tx != nil && s.tx.victim {
+		_ = s.rollback(ctx)
+	}
+	if err != nil {
+		return flatten(err)
+	}
+	if loading.firstID != 0 {
+		s.last.insertID = loading.firstID
+	}
+	s.last.warnings = loading.shown
+	return s.answerOK(loading.ok())
+}
+
+// loadSavepoint makes a LOAD DATA atomic inside of a transaction.
+const loadSavepoint = "shunt_load"
+
+// fileCharset is the character set that the file is read in.
+func (s *session) fileCharset(ctx context.Context, l *planner.Load) (string, error) {
+	if l.Charset != "" {
+		return l.Charset, nil
+	}
+	id := s.anyShard()
+	pool := s.proxy.opts.Pools[id]
+	conn, err := pool.Get(ctx, false)
+	if err != nil {
+		return "", shardDown(err)
+	}
+	defer pool.Put(conn)
+	if err := s.settings.applyTo(ctx, conn); err != nil {
+		return "", s.shardError(id, err)
+	}
+	res, err := conn.Query(ctx, "SELECT @@character_set_database")
+	if err != nil {
+		return "", s.shardError(id, err)
+	}
+	charset := strings.ToLower(string(res.Rows[0][0]))
+	if err := checkCharset(charset); err != nil {
+		return "", refuse("LOAD DATA in the schema's character set %s is not supported: convert the file to utf8mb4 and say CHARACTER SET utf8mb4", charset)
+	}
+	return charset, nil
+}
+
+// clientFile reads the packets of a file up to the empty one that ends it.
+type clientFile struct {
+	conn *wire.Conn
+	rest []byte
+	err  error
+}
+
+func (c *clientFile) Read(p []byte) (int, error) {
+	for len(c.rest) == 0 {
+		if c.err != nil {
+			return 0, c.err
+		}
+		packet, err := c.conn.ReadPacket()
+		switch {
+		case err != nil:
+			c.err = err
+		case len(packet) == 0:
+			c.err = io.EOF
+		}
+		c.rest = packet
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+const (
+	// A statement is sent when it has this many rows or bytes.
+	loadRows  = 2000
+	loadBytes = 512 << 10
+	// maxWarnings is how many SHOW WARNINGS shows: max_error_count.
+	maxWarnings = 1024
+)
+
+// loading is a LOAD DATA under way.
+type loading struct {
+	s       *session
+	l       *planner.Load
+	charset string
+
+	text strings.Builder
+	rows int
+
+	records, affected, warnings uint64
+	firstID                     uint64
+	shown                       [][][]byte
+}
+
+func (d *loading) run(ctx context.Context, file *loadFile) error {
+	if err := file.skipLines(d.l.Skip); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	}
+	for {
+		extra, err := file.next(len(d.l.Columns))
+		if errors.Is(err, io.EOF) {
+			return d.send(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if extra {
+			d.warn(1262, fmt.Sprintf("Row %d was truncated; it contained more data than there were input columns", file.line))
+		}
+		for range len(d.l.Columns) - len(file.fields) {
+			d.warn(1261, fmt.Sprintf("Row %d doesn't contain data for all columns", file.line))
+		}
+		if err := d.row(file); err != nil {
+			return err
+		}
+		if d.rows == loadRows || d.text.Len() >= loadBytes {
+			if err := d.send(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (d *loading) warn(code int, text string) {
+	d.warnings++
+	if len(d.shown) < maxWarnings {
+		d.shown = append(d.shown, [][]byte{[]byte("Warning"), fmt.Append(nil, code), []byte(text)})
+	}
+}
+
+// row appends a line to the statement.
+func (d *loading) row(file *loadFile) error {
+	if d.rows == 0 {
+		d.text.WriteString(d.l.Statement())
+	} else {
+		d.text.WriteString(",")
+	}
+	d.rows++
+	for i, c := range d.l.Columns {
+		if i == 0 {
+			d.text.WriteString("(")
+		} else {
+			d.text.WriteString(",")
+		}
+		if i >= len(file.fields) {
+			v, ok := missing(c)
+			if !ok {
+				return refuse("row %d has no field for the column %s (%s), which is not supported by LOAD DATA: give it one, or leave the column out of the list", file.line, c.Name, c.Type)
+			}
+			d.text.WriteString(v)
+			continue
+		}
+		f := file.fields[i]
+		switch v := file.buf[f.start:f.end]; {
+		case f.null && !c.Nullable && !c.AutoIncrement && strings.HasPrefix(strings.ToLower(c.Type), "timestamp"):
+			return refuse("row %d: NULL for the column %s (TIMESTAMP NOT NULL) is not supported by LOAD DATA: write the time into the file", file.line, c.Name)
+		case f.null:
+			d.text.WriteString("NULL")
+		case len(v) == 0 && c.AutoIncrement:
+			d.text.WriteString("0")
+		default:
+			d.literal(v, c)
+		}
+	}
+	d.text.WriteString(")")
+	return nil
+}
+
+// missing is what a server stores where a line ends too early: not the column's
+// default, but zero or nothing, unless the default is NULL.
+func missing(c *catalog.Column) (literal string, ok bool) {
+	typ, _, _ := strings.Cut(strings.ToLower(c.Type), "(")
+	typ, _, _ = strings.Cut(typ, " ")
+	switch {
+	case c.DefaultExpr:
+		return "", false
+	case c.Default == nil && c.Nullable:
+		return "NULL", true
+	}
+	switch typ {
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double":
+		return "0", true
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
+		return "''", true
+	}
+	return "", false
+}
+
+// literal writes a value so that no sql_mode and no character set of the session
+// reads it differently.
+func (d *loading) literal(v []byte, c *catalog.Column) {
+	plain := d.charset != "binary" || c.Collation == ""
+	for _, x := range v {
+		plain = plain && x >= 0x20 && x < 0x7f && x != '\'' && x != '\\'
+	}
+	if plain {
+		d.text.WriteByte('\'')
+		d.text.Write(v)
+		d.text.WriteByte('\'')
+		return
+	}
+	d.text.WriteString("_" + d.charset + " X'")
+	d.text.WriteString(hex.EncodeToString(v))
+	d.text.WriteByte('\'')
+}
+
+// send inserts the rows collected.
+func (d *loading) send(ctx context.Context) error {
+	if d.rows == 0 {
+		return nil
+	}
+	before := d.s.last.insertID
+	d.s.last.insertID = 0
+	ok, err := d.s.insertRows(ctx, d.text.String())
+	if d.firstID == 0 {
+		d.firstID = d.s.last.insertID
+	}
+	d.s.last.insertID = before
+	if err != nil {
+		return err
+	}
+	d.records += uint64(d.rows)
+	d.affected += ok.Affected
+	d.warnings += uint64(ok.Warnings)
+	d.shown = append(d.shown, d.s.last.warnings...)
+	d.shown = d.shown[:min(len(d.shown), maxWarnings)]
+	d.text.Reset()
+	d.rows = 0
+	return nil
+}
+
+func (d *loading) ok() wire.OK {
+	deleted, skipped := uint64(0), uint64(0)
+	if d.l.Replace {
+		deleted = d.affected - min(d.affected, d.records)
+	} else {
+		skipped = d.records - min(d.affected, d.records)
+	}
+	return wire.OK{
+		Affected: d.affected, Warnings: uint16(min(d.warnings, 1<<16-1)),
+		Info: fmt.Sprintf("Records: %d  Deleted: %d  Skipped: %d  Warnings: %d", d.records, deleted, skipped, d.warnings),
+	}
+}
+
+// insertRows executes an INSERT or REPLACE of our own within the session's
+// transaction, and answers nothing. REQUIRES: s.tx is set; the caller undoes it
+// where it fails.
+func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
+	var ids counted
+	defer ids.release()
+	for range 10 {
+		plan, err := s.plan(ctx, sql)
+		if err != nil {
+			return wire.OK{}, err
+		}
+		rows, ok := plan.(*planner.Rows)
+		if !ok {
+			return wire.OK{}, fmt.Errorf("insert rows: plan is %T", plan)
+		}
+		r := request{sql: sql, plan: rows}
+		b, err := s.bind(ctx, r, &ids)
+		if err != nil {
+			return wire.OK{}, err
+		}
+		if b.Refuse != nil {
+			return wire.OK{}, b.Refuse
+		}
+		if err := s.tx.join(ctx, route(b)); err != nil {
+			return wire.OK{}, err
+		}
+		err = s.mayWrite(s.tx.open, r, b, route(b))
+		if errors.Is(err, errStale) {
+			continue
+		}
+		if err != nil {
+			return wire.OK{}, err
+		}
+		s.tx.wrote(b)
+		s.last.failed = 0
+		done, err := s.writeAll(ctx, r, b, true)
+		s.unsure(r, b)
+		if err != nil {
+			return wire.OK{}, err
+		}
+		return *done, nil
+	}
+	return wire.OK{}, errors.New("the schema keeps changing while rows are inserted; try again")
+}
