@@ -252,6 +252,36 @@ func TestGatherErrors(t *testing.T) {
 	})
 }
 
+// TestGatherNarrowed: rows without a partner in a copy that is filled first are
+// not copied.
+func TestGatherNarrowed(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		g := startGathering(t, f, setup{})
+		for _, q := range []struct {
+			sql  string
+			most float64
+		}{
+			{"SELECT u.id, o.id FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id = 3", 5},
+			{"SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE u.email IN ('u3@x', 'U4@X ')", 20},
+			{"SELECT u.id FROM users u WHERE id IN (SELECT user_id FROM orders WHERE id IN (1003, 1004))", 4},
+			{"SELECT u.id FROM users u JOIN orders o ON o.user_id = u.id JOIN notes n ON n.user_id = u.id WHERE o.id < 1005", 15},
+			{"SELECT u.id FROM users u JOIN notes n ON n.txt = u.email WHERE n.id = 5", 1},
+			{"SELECT u.id, (SELECT COUNT(*) FROM orders o WHERE o.user_id = u.id) FROM users u WHERE u.id IN (5, 6)", 9},
+			{"SELECT o.id FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id = 3 AND u.age < 0", 1},
+		} {
+			before, _ := g.p.metric("shunt_gather_rows_total")
+			g.gathered(q.sql)
+			after, found := g.p.metric("shunt_gather_rows_total")
+			if !found || after-before > q.most {
+				t.Errorf("%s: %v rows were copied, want at most %v", q.sql, after-before, q.most)
+			}
+			mustExec(t, g.shunt, "BEGIN")
+			g.same(q.sql)
+			mustExec(t, g.shunt, "ROLLBACK")
+		}
+	})
+}
+
 // TestGatherLimit: a gather over its limit fails cleanly and leaves nothing.
 func TestGatherLimit(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
@@ -353,6 +383,11 @@ func TestGather(t *testing.T) {
 		}
 		if left := g.scratchLeft(); len(left) > 0 {
 			t.Errorf("scratch tables are left: %q", left)
+		}
+		for _, r := range mustRows(t, g.shunt, "SHOW DATABASES") {
+			if r["Database"] == "shunt_scratch" {
+				t.Error("SHOW DATABASES shows the scratch schema")
+			}
 		}
 	})
 }

@@ -32,13 +32,18 @@ func TestRouteHoldsAnswer(t *testing.T) {
 		rounds = 50
 	}
 	var counts [4]int
+	narrowed := 0
 	for round := range rounds {
 		w := newWorld(t, rand.New(rand.NewSource(seed+int64(round))))
 		for range 60 {
 			w.check(t, seed+int64(round), &counts)
 		}
+		narrowed += w.narrowed
 	}
 	t.Logf("gathered %d, one shard %d, some %d, all %d", counts[0], counts[1], counts[2], counts[3])
+	if narrowed < rounds {
+		t.Errorf("only %d copies are narrowed by others", narrowed)
+	}
 	for i, n := range counts {
 		if n == 0 {
 			t.Errorf("no query of sort %d (gathered, one, some, all): the generator tests nothing", i)
@@ -61,6 +66,10 @@ type world struct {
 
 	// copies, when set, are all rows that there are, by alias.
 	copies map[string]*GatherRef
+	gather *Gather
+	values map[[2]int][]any // of a copy's column, by reference and place
+	// narrowed counts the references that others narrow.
+	narrowed int
 }
 
 // seen reports whether a reference sees a row: on one shard (-1: on all), or in
@@ -72,6 +81,11 @@ func (w *world) seen(alias string, r row, shard int) bool {
 	c := w.copies[alias]
 	if r.shard >= 0 && !c.Shards.Has(catalog.ShardID(r.shard)) {
 		return false
+	}
+	for _, j := range c.Joins {
+		if !w.partner(j, r.vals[j.Column.Name]) {
+			return false
+		}
 	}
 	e := env{}
 	for k, v := range r.vals {
@@ -128,6 +142,30 @@ func (w *world) exists(from []source) pred {
 		return pred{"(SELECT COUNT(*) " + tail + " = 1", func(e env) tri { return truth(count(e) == 1) }}
 	}
 	return pred{"EXISTS (SELECT 1 " + tail, func(e env) tri { return truth(count(e) > 0) }}
+}
+
+// partner reports whether a value is one of those that narrow a copy.
+func (w *world) partner(j GatherJoin, v any) bool {
+	at := [2]int{j.Ref, j.From}
+	values, known := w.values[at]
+	if !known {
+		from := &w.gather.Refs[j.Ref]
+		joins := from.Joins
+		from.Joins = nil // or it would go round
+		for _, r := range w.rows[from.Table.Name] {
+			if w.seen(from.alias, r, -1) {
+				values = append(values, r.vals[from.Columns[j.From].Name])
+			}
+		}
+		from.Joins = joins
+		w.values[at] = values
+	}
+	for _, x := range values {
+		if equalTri(v, x) == 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // row is one row: values by column, and where it is (-1: everywhere).
@@ -615,9 +653,10 @@ func (w *world) check(t *testing.T, seed int64, counts *[4]int) {
 	want := render(f.rows(-1), where)
 	var got []string
 	if b.Gather != nil {
-		w.copies = map[string]*GatherRef{}
+		w.copies, w.gather, w.values = map[string]*GatherRef{}, b.Gather, map[[2]int][]any{}
 		for i := range b.Gather.Refs {
 			w.copies[b.Gather.Refs[i].alias] = &b.Gather.Refs[i]
+			w.narrowed += len(b.Gather.Refs[i].Joins)
 		}
 		got = render(f.rows(-1), where)
 		w.copies = nil

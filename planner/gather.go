@@ -22,7 +22,8 @@ type Gather struct {
 	// Refs are the table references, in the order in which the text names them.
 	Refs []GatherRef
 
-	text splice
+	text   splice
+	binder *binder
 }
 
 // GatherRef is one table reference of a gather.
@@ -40,6 +41,10 @@ type GatherRef struct {
 	// the client's parameter list, never nil.
 	Select string
 	Params []int
+	// Bounded: conditions of its own leave few rows, it may be hoped.
+	Bounded bool
+	// Joins are ways to narrow the rows by another copy that is filled first.
+	Joins []GatherJoin
 	// Access and Reason say how Shards were found.
 	Access, Reason string
 
@@ -48,6 +53,7 @@ type GatherRef struct {
 	unique [][]*catalog.Column
 	keys   []*catalog.Column
 	alias  string
+	tree   *cnode
 	// filters are the conditions of Select.
 	filters []filter
 }
@@ -66,12 +72,13 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 	if err != nil || q == nil {
 		return nil, err
 	}
-	out := &Bound{Plan: "gather", Gather: &Gather{text: q.text}}
+	out := &Bound{Plan: "gather", Gather: &Gather{text: q.text, binder: b}}
 	var hows []string
 	for i, r := range q.refs {
 		x := q.copies[i]
 		got := b.reach(r)
-		x.Shards = got.set
+		x.Shards, x.tree = got.set, r.tree
+		x.Bounded = len(got.used) > 0 || len(x.filters) > 0
 		switch {
 		case r.reference():
 			// Any one has all rows.
@@ -181,6 +188,9 @@ func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Err
 	needs := a.needs(n)
 	for _, r := range a.refs {
 		q.copies = append(q.copies, a.copyOf(r, needs))
+	}
+	for i, r := range a.refs {
+		q.copies[i].Joins = joinsOf(a.refs, q.copies, a.narrowings(r))
 	}
 	// Last: it changes the tree.
 	if q.text, err = a.splice(n); err != nil {

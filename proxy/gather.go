@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -61,6 +62,12 @@ type gathering struct {
 	at   place
 	// tables are the copies' names, by reference; "" where it is read in place.
 	tables []string
+	// from are the shards that each copy's rows are read from, selects the
+	// statements that read them, keys what narrows other copies: see waves.
+	from        []catalog.ShardSet
+	selects     []string
+	keys        []*copyKeys
+	rows, bytes atomic.Int64
 	// made are those that may exist.
 	made []string
 	// broken are connections whose statement may still run.
@@ -87,6 +94,12 @@ func (g *gathering) attempt(ctx context.Context, unique bool) error {
 			g.tables[i] = ""
 		}
 	}
+	g.rows.Store(0)
+	g.bytes.Store(0)
+	defer func() {
+		g.sc.rows.Add(float64(g.rows.Load()))
+		g.sc.bytes.Add(float64(g.bytes.Load()))
+	}()
 	defer g.cleanUp(ctx)
 	if err := g.collect(ctx, unique); err != nil {
 		return err

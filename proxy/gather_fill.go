@@ -24,8 +24,10 @@ const batchBytes = 512 << 10
 type source struct {
 	id   catalog.ShardID
 	conn *shard.Conn
-	refs []int // in the order of the text
+	refs []int // of this wave, in the order of the text
 	own  bool  // the connection isn't the transaction's
+	// began: its snapshot is open.
+	began bool
 }
 
 // batch is an INSERT of some rows into one copy.
@@ -40,14 +42,11 @@ type batch struct {
 func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
 	s := g.s
 	var set catalog.ShardSet
-	refs := map[catalog.ShardID][]int{}
+	g.from = make([]catalog.ShardSet, len(g.tables))
 	for i, name := range g.tables {
-		if name == "" {
-			continue
-		}
-		for id := range g.shardsOf(i).All {
-			set.Add(id)
-			refs[id] = append(refs[id], i)
+		if name != "" {
+			g.from[i] = g.shardsOf(i)
+			set = set.Union(g.from[i])
 		}
 	}
 	if s.tx == nil {
@@ -68,7 +67,7 @@ func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
 		if err != nil {
 			return err
 		}
-		sources = append(sources, &source{id: id, conn: conn, refs: refs[id], own: s.tx == nil})
+		sources = append(sources, &source{id: id, conn: conn, own: s.tx == nil})
 	}
 	if err := g.describeOn(ctx, sources); err != nil {
 		return err
@@ -87,7 +86,7 @@ func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
 			return g.serverError(err)
 		}
 	}
-	return g.fill(ctx, sources, control)
+	return g.waves(ctx, sources, control)
 }
 
 // shardsOf are the shards that a reference is copied from.
@@ -134,15 +133,15 @@ func (g *gathering) describeOn(ctx context.Context, sources []*source) error {
 type filling struct {
 	g           *gathering
 	batches     chan batch
-	rows, bytes atomic.Int64
+	rows, bytes *atomic.Int64 // of all waves
 	mu          sync.Mutex
 	broken      []lostStatement
 }
 
-// fill is step 4. Readers, one for each shard, make batches; writers insert
-// them.
+// fill is step 4 for some references. Readers, one for each shard, make batches;
+// writers insert them.
 func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.Conn) error {
-	f := &filling{g: g, batches: make(chan batch, scratchWriters)}
+	f := &filling{g: g, batches: make(chan batch, scratchWriters), rows: &g.rows, bytes: &g.bytes}
 	group, fctx := errgroup.WithContext(ctx)
 	var failed struct {
 		sync.Mutex
@@ -183,8 +182,6 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 	}
 	err := group.Wait()
 	g.broken = append(g.broken, f.broken...)
-	g.sc.rows.Add(float64(f.rows.Load()))
-	g.sc.bytes.Add(float64(f.bytes.Load()))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -226,20 +223,16 @@ var snapshot = []string{
 // read copies what one shard has of all references. ctx is the statement's,
 // fctx ends when anything of the fill fails.
 func (f *filling) read(ctx, fctx context.Context, x *source) error {
-	if x.own {
+	if x.own && !x.began {
 		for _, sql := range snapshot {
 			if _, err := x.conn.Exec(fctx, sql); err != nil {
 				return err
 			}
 		}
+		x.began = true
 	}
 	for _, i := range x.refs {
 		if err := f.readRef(ctx, fctx, x, i); err != nil {
-			return err
-		}
-	}
-	if x.own {
-		if _, err := x.conn.Exec(fctx, "COMMIT"); err != nil {
 			return err
 		}
 	}
@@ -274,6 +267,7 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 		if failed = f.count(r, row); failed != nil {
 			return failed
 		}
+		f.g.keys[i].add(row)
 		if len(b.sql) == 0 {
 			b.sql = append(make([]byte, 0, 4<<10), head...)
 		} else {
@@ -292,7 +286,7 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 		}
 		return failed
 	}
-	sql := fmt.Sprintf("%s LIMIT %d", r.Select, f.g.sc.o.MaxRows+1)
+	sql := fmt.Sprintf("%s LIMIT %d", f.g.selects[i], f.g.sc.o.MaxRows+1)
 	var err error
 	if x.own {
 		err = f.g.stream(fctx, x.conn, sql, r, each)

@@ -1,0 +1,186 @@
+package planner
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// MaxNarrowing is how many keys of one copy narrow another.
+const MaxNarrowing = 1000
+
+// GatherJoin says that the rows of a reference count only where the value of
+// Column is one that column From of the copy of Ref has.
+type GatherJoin struct {
+	Column *catalog.Column
+	Ref    int
+	From   int // in Columns of Ref
+}
+
+// narrowings are the equalities by which the rows of r can be narrowed to those
+// that have a partner.
+//
+// Rule partner: the equality is one that every row of r must satisfy to count
+// (see filters), with a column of another reference. Counter-example:
+//
+//	u LEFT JOIN o ON o.user_id = u.id
+//
+// narrows o to the orders of the users copied, but never u to those who have
+// orders.
+func (a *analysis) narrowings(r *ref) []narrowing {
+	if a.st.settings.PadCharToFullLength {
+		return nil // CHAR compares with its trailing spaces
+	}
+	conds := a.joined.on[r]
+	if !r.nullable {
+		conds = append(conds[:len(conds):len(conds)], r.scope.where...)
+	}
+	var out []narrowing
+	add := func(x, y column) {
+		if x.ref != r {
+			x, y = y, x
+		}
+		if x.ref == r && y.ref != nil && y.ref != r && y.ref.table != nil && narrows(x.col) && narrows(y.col) && likeTypes(x.col, y.col) {
+			out = append(out, narrowing{x.col, y})
+		}
+	}
+	for _, c := range conds {
+		if c.expr == nil {
+			add(c.pair[0], c.pair[1])
+			continue
+		}
+		switch e := c.expr.(type) {
+		case *ast.BinaryOperationExpr:
+			if e.Op != opcode.EQ {
+				continue
+			}
+			x, okx := a.columnOf(e.L, c.scope)
+			y, oky := a.columnOf(e.R, c.scope)
+			if okx && oky {
+				add(x, y)
+			}
+		case *ast.PatternInExpr:
+			x, okx := a.columnOf(e.Expr, c.scope)
+			y, oky := a.selectedIn(e)
+			if okx && oky && x.ref == r {
+				add(x, y)
+			}
+		}
+	}
+	return out
+}
+
+type narrowing struct {
+	col  *catalog.Column
+	from column
+}
+
+// selectedIn is the column of `IN (SELECT column FROM table ...)`. Whatever else
+// the subquery has, its rows have values of that column.
+func (a *analysis) selectedIn(e *ast.PatternInExpr) (c column, ok bool) {
+	sub, ok := e.Sel.(*ast.SubqueryExpr)
+	if !ok || e.Not {
+		return c, false
+	}
+	sel, ok := sub.Query.(*ast.SelectStmt)
+	if !ok || sel.With != nil || sel.GroupBy != nil && sel.GroupBy.Rollup || sel.Fields == nil || len(sel.Fields.Fields) != 1 || sel.From == nil {
+		return c, false
+	}
+	join := sel.From.TableRefs
+	if join == nil || join.Right != nil {
+		return c, false
+	}
+	source, ok := join.Left.(*ast.TableSource)
+	if !ok {
+		return c, false
+	}
+	name, ok := sel.Fields.Fields[0].Expr.(*ast.ColumnNameExpr)
+	if !ok {
+		return c, false
+	}
+	for r, t := range a.joined.nodes {
+		if t != source.Source || r.table == nil {
+			continue
+		}
+		c, ok := a.resolve(name.Name, r.scope)
+		return c, ok && c.ref == r
+	}
+	return c, false
+}
+
+// narrows reports columns whose values a literal compares with as the column
+// itself does.
+func narrows(c *catalog.Column) bool {
+	f, ok := formOf(c)
+	return ok && (isInteger(baseType(c.Type)) || (f == FormText || f == FormEncoded) && baseType(c.Type) != "json")
+}
+
+// maxNarrowingText bounds what the keys add to a statement.
+const maxNarrowingText = 256 << 10
+
+// Narrow is Select and Shards of a reference for the rows whose Column is one of
+// values, which are not NULL and as Select of the other reference answered them.
+// ok is false where they don't narrow.
+func (g *Gather) Narrow(ref int, j GatherJoin, values []string) (sel string, shards catalog.ShardSet, ok bool) {
+	r := &g.Refs[ref]
+	if len(values) == 0 {
+		return r.Select, shards, true
+	}
+	from := g.Refs[j.Ref].Columns[j.From]
+	n := &cnode{op: opIn, col: j.Column}
+	var list strings.Builder
+	for i, v := range values {
+		var o operand
+		if isInteger(baseType(from.Type)) {
+			if k, err := strconv.ParseInt(v, 10, 64); err == nil {
+				o = number(keys.Int(k))
+			} else if k, err := strconv.ParseUint(v, 10, 64); err == nil {
+				o = number(keys.Uint(k))
+			} else {
+				return "", shards, false
+			}
+		} else {
+			o = operand{kind: literal, value: keys.String([]byte(v), strings.ToLower(from.Charset)), class: classString}
+		}
+		n.values = append(n.values, o)
+		if i > 0 {
+			list.WriteString(", ")
+		}
+		list.WriteString(o.value.Literal())
+		if list.Len() > maxNarrowingText {
+			return "", shards, false
+		}
+	}
+	word := " WHERE ("
+	if len(r.filters) > 0 {
+		word = " AND ("
+	}
+	sel = r.Select + word + quoteName(r.alias) + "." + quoteName(j.Column.Name) + " IN (" + list.String() + "))"
+	shards = r.Shards
+	if r.Table.Placement == catalog.Hash || r.Table.Placement == catalog.Anywhere {
+		shards = g.binder.eval(r.Table, and([]*cnode{r.tree, n})).set.Intersect(r.Shards)
+	}
+	return sel, shards, true
+}
+
+// joinsOf makes narrowings those of a Gather's references.
+func joinsOf(refs []*ref, copies []GatherRef, list []narrowing) []GatherJoin {
+	var out []GatherJoin
+	for _, n := range list {
+		i := slices.Index(refs, n.from.ref)
+		if i < 0 {
+			continue
+		}
+		at := slices.IndexFunc(copies[i].Columns, func(c GatherColumn) bool { return c.Column == n.from.col })
+		if at >= 0 {
+			out = append(out, GatherJoin{Column: n.col, Ref: i, From: at})
+		}
+	}
+	return out
+}
