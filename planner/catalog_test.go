@@ -23,6 +23,7 @@ import (
 //	-- @hash COLUMN | @reference | @single SHARD | @anywhere | @view [QUERY]
 //	-- @virtual NAME COLUMN,.. [STATUS]
 //	-- @function NAME                (a stored function that may change rows)
+//	-- @procedure NAME WORD,..
 //	-- @trigger EVENT TABLE,..        (tables may come later)
 //	-- @cascade CHILD COLUMN,.. [update] [delete] [deleterows]
 //	-- @differs TEXT
@@ -99,6 +100,15 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				ix.Status = catalog.IndexStatus(f[3])
 			}
 			of.Indexes = append(of.Indexes, ix)
+		case "procedure":
+			words := map[string]bool{}
+			for w := range strings.SplitSeq(f[2], ",") {
+				words[w] = true
+			}
+			if cat.Procedures == nil {
+				cat.Procedures = map[string]*catalog.Procedure{}
+			}
+			cat.Procedures[catalog.ProcedureKey(of.Schema, f[1])] = &catalog.Procedure{Words: words}
 		case "trigger":
 			later = append(later, func() {
 				tr := catalog.Trigger{Event: f[1]}

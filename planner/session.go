@@ -50,7 +50,7 @@ func planSession(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	case "prepare", "execute", "deallocate":
 		return nil, notSupported("%s as a text statement is not supported yet: use the client library's prepared statements", strings.ToUpper(w))
 	case "call":
-		return nil, notSupported("CALL needs to know where: a procedure reads and writes the rows of the shard that it runs on; %s", way)
+		return call(st, cat)
 	case "kill":
 		return planKill(st)
 	case "analyze", "optimize", "repair", "checksum":

@@ -58,6 +58,8 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		if !complete(cat) {
 			return everywhere(st, cat, cat.All, &System{Rows: &SystemTable{Sorted: true}}, "no shard knows all schemas")
 		}
+		// Joined even so, which leaves Shunt's own schema out.
+		return everywhere(st, cat, catalog.Only(fullest(cat).First()), &System{Rows: &SystemTable{Sorted: true}}, "a shard that holds as many tables as any")
 	case "tables":
 		schema, err := st.showSchema(i + 1)
 		if err != nil {
@@ -285,15 +287,18 @@ func (p *Planner) explain(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if !ok || analyze && rows.Kind != Select {
 		return nil, notSupported("EXPLAIN of this statement is not supported yet")
 	}
-	act := &explainAction{head: st.src[:st.toks[i].start], inner: rows}
+	act := &explainAction{head: st.src[:st.toks[i].start], text: st.src, inner: rows, analyze: analyze}
 	return &Rows{Catalog: cat, Kind: Show, Params: rows.Params, Tables: rows.Tables, action: act, settings: st.settings}, nil
 }
 
 // explainAction asks the first shard of the statement's route for the plan of
 // what is sent there, and puts the route on top.
 type explainAction struct {
-	head  string // EXPLAIN and its options
-	inner *Rows
+	head string // EXPLAIN and its options
+	text string // all of it
+	// analyze: it runs the statement.
+	analyze bool
+	inner   *Rows
 }
 
 func (e *explainAction) bind(b *binder) (*Bound, error) {
@@ -301,15 +306,28 @@ func (e *explainAction) bind(b *binder) (*Bound, error) {
 	if err != nil || in.Refuse != nil {
 		return in, err
 	}
-	if len(in.Statements) == 0 {
-		in.Refuse = notSupported("EXPLAIN of a query that is gathered is not supported: EXPLAIN ROUTE says what is gathered")
-		return in, nil
-	}
-	first := in.Statements[0]
 	route := &Route{Plan: in.Plan, Access: in.Access, Reason: in.Reason}
 	for _, st := range in.Statements {
 		route.Shards = append(route.Shards, b.cat.ShardName(st.Shard))
 	}
+	if len(in.Statements) == 0 {
+		// It runs over copies that aren't there yet: a shard's plan over its own
+		// tables is the nearest there is.
+		set := b.cat.All
+		for _, t := range e.inner.Tables {
+			set = set.Intersect(t.Shards)
+		}
+		if set.Empty() || e.analyze {
+			in.Refuse = notSupported("EXPLAIN of a query that is gathered from tables of several shards is not supported: EXPLAIN ROUTE says what is gathered")
+			return in, nil
+		}
+		route.Plan, route.Shards = "gather", []string{"all"}
+		return &Bound{
+			Plan: "route", Statements: []ShardStatement{{Shard: set.First(), SQL: e.text}}, Access: in.Access, Reason: "EXPLAIN on one shard of a query that is gathered",
+			System: &System{Route: route},
+		}, nil
+	}
+	first := in.Statements[0]
 	return &Bound{
 		Plan: "route", Statements: []ShardStatement{{Shard: first.Shard, SQL: e.head + first.SQL, Params: first.Params}},
 		Access: in.Access, Reason: "EXPLAIN on the first shard of the route; " + in.Reason,

@@ -56,6 +56,21 @@ type Catalog struct {
 	// Functions holds the names (lower case) of the stored functions that may
 	// change rows: a statement that calls one may change any table.
 	Functions map[string]bool
+	// Procedures by ProcedureKey.
+	Procedures map[string]*Procedure
+}
+
+// Procedure is what is known of a stored procedure.
+type Procedure struct {
+	// Words are all names and keywords in its body, in lower case.
+	Words map[string]bool
+	// Hidden: the body can't be seen. Variables: it has user variables.
+	Hidden, Variables bool
+}
+
+// ProcedureKey is a procedure's key: names of procedures don't mind case.
+func ProcedureKey(schema, name string) string {
+	return strings.ToLower(schema) + "." + strings.ToLower(name)
 }
 
 // Collation is a collation of the shards.

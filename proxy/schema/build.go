@@ -60,7 +60,7 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	b := &builder{Sources: src, c: &catalog.Catalog{
 		Version: src.Version, Shards: src.Shards, Slots: src.Slots,
 		Schemas: map[string]*catalog.Schema{}, DefaultCollation: map[string]string{},
-		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{},
+		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
 	}}
 	for _, s := range src.Shards {
 		b.c.All.Add(s.ID)
@@ -157,6 +157,10 @@ func (b *builder) functions() {
 	for _, id := range b.order {
 		for _, f := range b.Facts[id].Functions {
 			words := identifiers(f.body)
+			if f.procedure {
+				b.procedure(f, words)
+				continue
+			}
 			if f.hidden || words["insert"] || words["update"] || words["delete"] || words["replace"] || words["call"] || words["truncate"] {
 				b.c.Functions[f.name] = true
 			}
@@ -173,6 +177,20 @@ func (b *builder) functions() {
 			}
 		}
 	}
+}
+
+// procedure notes a procedure. Where the shards have several of its name it is
+// all of them.
+func (b *builder) procedure(f functionFact, words map[string]bool) {
+	key := catalog.ProcedureKey(f.schema, f.name)
+	p := b.c.Procedures[key]
+	if p == nil {
+		p = &catalog.Procedure{Words: map[string]bool{}}
+		b.c.Procedures[key] = p
+	}
+	maps.Copy(p.Words, words)
+	p.Hidden = p.Hidden || f.hidden
+	p.Variables = p.Variables || strings.Contains(f.body, "@")
 }
 
 // tables takes the columns of each table from the first shard that has it.

@@ -59,10 +59,11 @@ type keyFact struct {
 
 type triggerFact struct{ schema, table, event, body string }
 
-// functionFact is a stored function; hidden: we may not see its body.
+// functionFact is a stored function or procedure; hidden: we may not see its
+// body.
 type functionFact struct {
-	name, body string
-	hidden     bool
+	schema, name, body string
+	hidden, procedure  bool
 }
 
 type foreignKeyFact struct {
@@ -130,8 +131,8 @@ func Read(ctx context.Context, q Querier) (*Facts, error) {
 		{"triggers", "SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_STATEMENT FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA" + userSchemas, func(r []string, _ []bool) {
 			f.Triggers = append(f.Triggers, triggerFact{schema: r[0], table: r[1], event: strings.ToUpper(r[2]), body: r[3]})
 		}},
-		{"stored functions", "SELECT ROUTINE_NAME, ROUTINE_DEFINITION FROM information_schema.ROUTINES WHERE ROUTINE_TYPE = 'FUNCTION' AND ROUTINE_SCHEMA" + userSchemas, func(r []string, null []bool) {
-			f.Functions = append(f.Functions, functionFact{name: strings.ToLower(r[0]), body: r[1], hidden: null[1]})
+		{"stored programs", "SELECT ROUTINE_NAME, ROUTINE_DEFINITION, ROUTINE_SCHEMA, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE') AND ROUTINE_SCHEMA" + userSchemas, func(r []string, null []bool) {
+			f.Functions = append(f.Functions, functionFact{schema: r[2], name: strings.ToLower(r[0]), body: r[1], hidden: null[1], procedure: r[3] == "PROCEDURE"})
 		}},
 		{"foreign keys", "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, r.UPDATE_RULE, r.DELETE_RULE" +
 			" FROM information_schema.KEY_COLUMN_USAGE k JOIN information_schema.REFERENTIAL_CONSTRAINTS r ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME AND r.TABLE_NAME = k.TABLE_NAME" +

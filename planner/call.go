@@ -1,0 +1,100 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// call plans CALL: to the one shard that has all that the procedure may touch.
+//
+// Rule one place: every table whose name is a word of its body is on one shard,
+// or is a reference table that it only reads. Counter-examples:
+//
+//	CREATE PROCEDURE p () SELECT COUNT(*) FROM users      the users of one shard
+//	CREATE PROCEDURE p () DELETE FROM countries           one copy of a reference table
+//
+// Rule nothing left behind: what a procedure leaves in its connection (user
+// variables, temporary tables) would be another session's. And what it runs from
+// texts or by other procedures is not in its words.
+func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	name, next, err := st.tableAt(1)
+	if err != nil {
+		return nil, err
+	}
+	refuse := func(why string) (Plan, *Error) {
+		return nil, notSupported("CALL %s is not supported, since %s: send it to the shard whose rows it is about with /* shunt: shard=NAME */", name.Name, why)
+	}
+	if next < len(st.toks) && !st.op(next, "(") {
+		return nil, st.near(next)
+	}
+	for i := next; i < len(st.toks); i++ {
+		if st.toks[i].kind == tokVar && !strings.HasPrefix(st.text(i), "@@") {
+			return refuse("a user variable that it sets would be one of a pooled connection")
+		}
+		if st.is(i, "select") {
+			return refuse("a query in its parameters is not looked into")
+		}
+	}
+	p := cat.Procedures[catalog.ProcedureKey(name.Schema, name.Name)]
+	if p == nil || p.Hidden {
+		return refuse("what it does is not known")
+	}
+	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "handler", "lock", "create", "alter", "drop", "rename", "grant"} {
+		if p.Words[w] {
+			return refuse("it has the word " + strings.ToUpper(w) + ", behind which it may do anything")
+		}
+	}
+	if p.Variables {
+		return refuse("the user variables in it would be those of a pooled connection")
+	}
+	writes := false
+	for _, w := range []string{"insert", "update", "delete", "replace", "truncate"} {
+		writes = writes || p.Words[w]
+	}
+	for f := range cat.Functions {
+		if p.Words[f] {
+			return refuse("it calls " + f + "(), which changes rows")
+		}
+	}
+	set, kind := cat.All, Select
+	if writes || p.Words["for"] {
+		kind = Other
+	}
+	var tables []*catalog.Table
+	for _, s := range sortedSchemas(cat) {
+		// A table without a schema before it is of the procedure's own.
+		if !strings.EqualFold(s.Name, name.Schema) && !p.Words[strings.ToLower(s.Name)] {
+			continue
+		}
+		for _, t := range sortedTables(s) {
+			if !p.Words[strings.ToLower(t.Name)] {
+				continue
+			}
+			tables = append(tables, t)
+			set = set.Intersect(t.Shards)
+			switch {
+			case len(cat.Shards) == 1:
+			case t.IsView:
+				return refuse("it may read the view " + t.Name)
+			case t.Placement == catalog.Single:
+			case t.Placement == catalog.Reference && !writes:
+			case t.Placement == catalog.Reference:
+				return refuse("it may change " + t.Name + ", which has a copy on every shard")
+			default:
+				return refuse("the rows of " + t.Name + " are on several shards")
+			}
+		}
+	}
+	if set.Empty() {
+		return refuse("no shard has all of its tables")
+	}
+	act := &fixedAction{shards: catalog.Only(set.First()), access: "single", reason: "the procedure touches no table of several shards"}
+	if kind == Other {
+		act.unknown = hintedIndexes("update", tables, cat)
+		if len(tables) == 0 {
+			act.unknown = nil
+		}
+	}
+	return fixed(st, cat, kind, tables, act), nil
+}
