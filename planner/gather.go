@@ -21,6 +21,8 @@ const ScratchSchema = catalog.ScratchSchema
 type Gather struct {
 	// Refs are the table references, in the order in which the text names them.
 	Refs []GatherRef
+	// NamesSchema: the query asks for the current schema.
+	NamesSchema bool
 
 	text   splice
 	binder *binder
@@ -72,7 +74,7 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 	if err != nil || q == nil {
 		return nil, err
 	}
-	out := &Bound{Plan: "gather", Gather: &Gather{text: q.text, binder: b}}
+	out := &Bound{Plan: "gather", Gather: &Gather{text: q.text, binder: b, NamesSchema: q.namesSchema}}
 	var hows []string
 	for i, r := range q.refs {
 		x := q.copies[i]
@@ -151,6 +153,8 @@ type gatherable struct {
 	refs   []*ref
 	copies []GatherRef
 	text   splice
+
+	namesSchema bool
 }
 
 // readGather reads a query once more, for itself. Without an error it is nil
@@ -178,13 +182,13 @@ func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Err
 			return nil, nil
 		}
 	}
-	if err := a.mayGather(n); err != nil {
+	q := &gatherable{refs: a.refs}
+	if q.namesSchema, err = a.mayGather(n); err != nil {
 		return nil, err
 	}
 	for _, r := range a.refs {
 		a.plant(r)
 	}
-	q := &gatherable{refs: a.refs}
 	needs := a.needs(n)
 	for _, r := range a.refs {
 		q.copies = append(q.copies, a.copyOf(r, needs))
@@ -203,31 +207,35 @@ func refuseGather(what, way string) *Error {
 	return notSupported("%s is not supported: %s, or send it to one shard with /* shunt: shard=NAME */", what, way)
 }
 
-// mayGather refuses what would not mean the same over copies.
-func (a *analysis) mayGather(n ast.Node) *Error {
+// mayGather refuses what would not mean the same over copies. namesSchema is
+// Gather.NamesSchema.
+func (a *analysis) mayGather(n ast.Node) (namesSchema bool, err *Error) {
 	for _, r := range a.refs {
 		if r.table.Differs != "" {
-			return refuseGather("a query that copies "+r.table.Name+", about whose columns the shards disagree ("+r.table.Differs+"),", "make them alike")
+			return false, refuseGather("a query that copies "+r.table.Name+", about whose columns the shards disagree ("+r.table.Differs+"),", "make them alike")
 		}
 		names := r.table.Schema + r.table.Name
 		for _, c := range r.table.Columns {
 			names += c.Name
 		}
 		if !isASCII(names) && !strings.HasPrefix(a.st.settings.Charset, "utf8") {
-			return refuseGather("a query over several shards that copies "+r.table.Name+" for a client with the character set "+a.st.settings.Charset, "SET NAMES utf8mb4")
+			return false, refuseGather("a query over several shards that copies "+r.table.Name+" for a client with the character set "+a.st.settings.Charset, "SET NAMES utf8mb4")
 		}
 		t := a.joined.nodes[r]
 		if len(t.PartitionNames) > 0 || t.TableSample != nil || t.AsOf != nil {
-			return refuseGather("PARTITION, TABLESAMPLE or AS OF in a query over several shards", "name the rows by a condition")
+			return false, refuseGather("PARTITION, TABLESAMPLE or AS OF in a query over several shards", "name the rows by a condition")
 		}
 	}
 	v := &meaning{}
 	n.Accept(v)
-	return v.err
+	return v.schema, v.err
 }
 
 // meaning finds expressions that ask about more than rows.
-type meaning struct{ err *Error }
+type meaning struct {
+	schema bool // DATABASE()
+	err    *Error
+}
 
 func (v *meaning) Enter(n ast.Node) (ast.Node, bool) {
 	switch n := n.(type) {
@@ -236,6 +244,7 @@ func (v *meaning) Enter(n ast.Node) (ast.Node, bool) {
 	case *ast.MatchAgainst:
 		v.refuse("MATCH ... AGAINST in a query over several shards that can't be merged", "search in a query of its own")
 	case *ast.FuncCallExpr:
+		v.schema = v.schema || n.FnName.L == "database" || n.FnName.L == "schema"
 		// A stored function reads what its own server has.
 		if n.Schema.O != "" || !isBuiltin(n.FnName.L) {
 			v.refuse("the function "+n.FnName.O+"(), unless it is the servers' own, in a query over several shards,", "call it in a query of one shard")

@@ -41,6 +41,10 @@ const (
 	FormEncoded
 	// FormPlain is text of ASCII: dates and times, UUID, INET6.
 	FormPlain
+	// FormJSON is MySQL's JSON: a '=' and its text, or no '=' where the text is
+	// not all of it: JSON made by functions may hold dates and decimals, which
+	// the text leaves as strings and doubles.
+	FormJSON
 	// FormInstant is a TIMESTAMP as seconds since 1970, 0 for '0000-00-00'.
 	FormInstant
 )
@@ -64,7 +68,7 @@ func formOf(c *catalog.Column) (f Form, ok bool) {
 		}
 		return FormEncoded, true
 	case "json":
-		return FormText, true
+		return FormJSON, true
 	case "date", "datetime", "time", "uuid", "inet4", "inet6":
 		return FormPlain, true
 	case "timestamp":
@@ -83,8 +87,10 @@ func (c *GatherColumn) read(alias string) string {
 		return "CAST(" + name + " AS UNSIGNED)"
 	case c.Form == FormDouble:
 		return "CAST(" + name + " AS DOUBLE)"
-	case base == "json":
-		return "CONVERT(CAST(" + name + " AS CHAR CHARACTER SET utf8mb4) USING binary)"
+	case c.Form == FormJSON:
+		text := "CAST(" + name + " AS CHAR CHARACTER SET utf8mb4)"
+		again := "CAST(" + text + " AS JSON)"
+		return "CONVERT(CASE WHEN " + name + " IS NULL THEN NULL WHEN " + again + " = " + name + " AND CAST(" + again + " AS BINARY) = CAST(" + text + " AS BINARY) THEN CONCAT('=', " + text + ") ELSE '' END USING binary)"
 	case c.Form == FormPlain:
 		return "CONVERT(CAST(" + name + " AS CHAR) USING binary)"
 	case c.Form == FormText || c.Form == FormEncoded:
@@ -304,7 +310,7 @@ func (r *GatherRef) Definition(unique bool) string {
 		}
 		typ, _, _ := strings.Cut(c.Type, " /*") // MariaDB's COMPRESSED
 		b.WriteString(quoteName(c.Name) + " " + typ)
-		if f := baseType(c.Type); c.Charset != "" && (c.Form == FormText && f != "json" || c.Form == FormEncoded || f == "enum" || f == "set") {
+		if f := baseType(c.Type); c.Charset != "" && (c.Form == FormText || c.Form == FormEncoded || f == "enum" || f == "set") {
 			b.WriteString(" CHARACTER SET " + c.Charset + " COLLATE " + c.Collation)
 		}
 		if c.Nullable {

@@ -22,6 +22,9 @@ type filter struct {
 // Counter-example: u LEFT JOIN o ON o.user_id = u.id WHERE o.id IS NULL asks
 // for users without orders; filtered, o is empty and all users have none.
 func (a *analysis) filters(r *ref) []filter {
+	if a.st.setVar {
+		return nil // an optimizer hint may give the query another SQL mode
+	}
 	conds := a.joined.on[r]
 	if !r.nullable {
 		conds = append(conds[:len(conds):len(conds)], r.scope.where...)

@@ -34,7 +34,7 @@ type GatherJoin struct {
 // narrows o to the orders of the users copied, but never u to those who have
 // orders.
 func (a *analysis) narrowings(r *ref) []narrowing {
-	if a.st.settings.PadCharToFullLength {
+	if a.st.settings.PadCharToFullLength || a.st.setVar {
 		return nil // CHAR compares with its trailing spaces
 	}
 	conds := a.joined.on[r]
@@ -118,7 +118,7 @@ func (a *analysis) selectedIn(e *ast.PatternInExpr) (c column, ok bool) {
 // itself does.
 func narrows(c *catalog.Column) bool {
 	f, ok := formOf(c)
-	return ok && (isInteger(baseType(c.Type)) || (f == FormText || f == FormEncoded) && baseType(c.Type) != "json")
+	return ok && (isInteger(baseType(c.Type)) || f == FormText || f == FormEncoded)
 }
 
 // maxNarrowingText bounds what the keys add to a statement.

@@ -44,6 +44,9 @@ func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error
 	if at.pool == nil {
 		return sqlError{codeShardDown, "HY000", "no server is there for scratch tables"}
 	}
+	if at.own && b.Gather.NamesSchema {
+		return refuse("DATABASE() in a query that is gathered on the scratch server is not supported, since no schema of yours is there: write its name out")
+	}
 	g := &gathering{s: s, sc: sc, r: r, plan: b.Gather, at: at}
 	err = g.attempt(ctx, true)
 	if errors.Is(err, errDuplicate) {

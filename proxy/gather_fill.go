@@ -83,7 +83,7 @@ func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
 		}
 		g.made = append(g.made, name)
 		if err := create(ctx, control, name, g.plan.Refs[i].Definition(unique)); err != nil {
-			return g.serverError(err)
+			return g.createFailed(err)
 		}
 	}
 	return g.waves(ctx, sources, control)
@@ -226,6 +226,7 @@ func (f *filling) read(ctx, fctx context.Context, x *source) error {
 	if x.own && !x.began {
 		for _, sql := range snapshot {
 			if _, err := x.conn.Exec(fctx, sql); err != nil {
+				x.conn.Broken = true // the next transaction's isolation may be set
 				return err
 			}
 		}
@@ -422,6 +423,15 @@ func (f *filling) write(ctx context.Context, conn *shard.Conn) error {
 		}
 	}
 	return nil
+}
+
+// createFailed is why there is no scratch table.
+func (g *gathering) createFailed(err error) error {
+	var server *shard.ServerError
+	if !errors.As(err, &server) {
+		return g.serverError(err)
+	}
+	return sqlError{server.Code, server.State, fmt.Sprintf("A scratch table can't be made on %s: %s", g.at.name, server.Message)}
 }
 
 // copyFailed is an error of an INSERT into a copy.

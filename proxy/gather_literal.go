@@ -47,6 +47,11 @@ func appendLiteral(dst []byte, c *planner.GatherColumn, v []byte) ([]byte, error
 		// A binary string is stored in a text column byte by byte.
 		dst = hex.AppendEncode(append(dst, "X'"...), v)
 		return append(dst, '\''), nil
+	case planner.FormJSON:
+		if len(v) == 0 {
+			return dst, refuse("copying a JSON value of column %s that holds more than its text says (a date or a decimal that a function has put there) to another server is not supported: leave the column out, or ask each shard", c.Name)
+		}
+		return appendQuoted(dst, v[1:]), nil
 	case planner.FormInstant:
 		return appendInstant(dst, v)
 	default: // FormText, FormPlain

@@ -193,15 +193,18 @@ func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 // describe prepares the text on one shard that can know it, for its parameter
 // and column definitions.
 func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) (*shard.Stmt, error) {
-	where := s.catalog().Shards[0].ID
 	// What is known from before an ALTER has the old columns.
 	use := fmt.Sprint("describe ", plan.Catalog.Version)
+	all := plan.Catalog.All
 	for _, t := range plan.Tables {
 		if !t.Shards.Empty() {
-			where = t.Shards.First()
-			break
+			all = all.Intersect(t.Shards)
 		}
 	}
+	if all.Empty() {
+		return nil, refuse("preparing a statement of tables that no shard has all of is not supported: send it as text")
+	}
+	where := all.First()
 	if s.tx == nil {
 		conn, err := s.borrowPooled(ctx, where)
 		if err != nil {
