@@ -59,7 +59,7 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 	if err != nil {
 		return empty, err
 	}
-	var columns shard.Columns
+	columns := shard.Columns{Binary: s.binary}
 	var warnings int
 	for i, x := range shards {
 		o := s.forwardOptions()

@@ -57,11 +57,31 @@ type ForwardOptions struct {
 
 // Columns is what must agree between shards whose rows are concatenated, so
 // that the first shard's definitions fit the rows of all.
-type Columns struct{ types []columnType }
+type Columns struct {
+	// Binary rows hold integers in as many bytes as their type has.
+	Binary bool
+	types  []columnType
+}
 
 type columnType struct {
 	typ      byte
 	unsigned bool
+}
+
+// Layout is one type of those whose values lie alike in a row. A server gives an
+// expression one or another of them as it takes a temporary table or not, so
+// shards that run one statement may differ in it.
+func Layout(typ byte, binary bool) byte {
+	switch typ {
+	case mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING,
+		mysql.MYSQL_TYPE_TINY_BLOB, mysql.MYSQL_TYPE_MEDIUM_BLOB, mysql.MYSQL_TYPE_LONG_BLOB, mysql.MYSQL_TYPE_BLOB:
+		return mysql.MYSQL_TYPE_VAR_STRING
+	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG:
+		if !binary {
+			return mysql.MYSQL_TYPE_LONGLONG
+		}
+	}
+	return typ
 }
 
 // Summary is what an answer said.
@@ -277,7 +297,7 @@ func (f *forwarder) definitions(first bool) (n int64, err error) {
 			if err != nil {
 				return n, err
 			}
-			types = append(types, columnType{col.Type, col.Flags&mysql.UNSIGNED_FLAG != 0})
+			types = append(types, columnType{Layout(col.Type, f.o.Columns.Binary), col.Flags&mysql.UNSIGNED_FLAG != 0})
 		}
 	}
 	if f.o.Columns != nil {

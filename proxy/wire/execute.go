@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
@@ -79,7 +80,13 @@ func DecodeExecute(payload []byte, nparams int, previous []ParamType, longData m
 		p = p[2*nparams:]
 	}
 	if len(types) != nparams {
-		return nil, nil, errExecute()
+		// Some clients declare no types where all values are NULL.
+		for i := range nparams {
+			if nulls[i/8]&(1<<(i%8)) == 0 {
+				return nil, nil, errExecute()
+			}
+		}
+		types = slices.Repeat([]ParamType{{Type: mysql.MYSQL_TYPE_NULL}}, nparams)
 	}
 	params := make([]Param, nparams)
 	for i := range params {
