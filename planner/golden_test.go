@@ -149,6 +149,10 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 				out.WriteString("--\n")
 			}
 			b, err := bindGolden(p, plan, params, ix, next)
+			if plan.Copy != nil && (err != nil || b.Refuse != nil) {
+				head, query, tail := plan.Copy.Texts(params)
+				fmt.Fprintf(&out, "copy: %s[%s]%s, since ", head, query, tail)
+			}
 			if err != nil {
 				out.WriteString(errorText(err))
 				continue

@@ -105,7 +105,19 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 		}
 	}
 	if n.Select != nil {
-		return a.planInsertSelect(n, t, target, newAlias, kind)
+		rows, err := a.planInsertSelect(n, t, target, newAlias, kind)
+		c := a.planCopy(n, newAlias)
+		switch {
+		case err == nil:
+			rows.Copy = c
+		case c != nil && err.Code == codeNotSupported:
+			// Another way may do.
+			a.err = nil
+			rows = a.rows(kind, &refusedAction{err})
+			rows.Copy = c
+			return rows, nil
+		}
+		return rows, err
 	}
 	for _, l := range n.Lists {
 		for _, e := range l {

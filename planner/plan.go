@@ -34,6 +34,9 @@ type Rows struct {
 	Kind    Kind
 	// Params is the number of `?` in the statement.
 	Params int
+	// Copy is the other way of an INSERT ... SELECT, for where Bind or the Bound
+	// refuses it; nil for none.
+	Copy *Copy
 	// Tables are the user tables that the statement names, each once.
 	Tables []*catalog.Table
 	// the routing tree, splits and effects are the planner's own business

@@ -242,6 +242,14 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 			}
 		}
 		b, err := p.BindGenerated(plan, nil, ix, first, false)
+		if plan.Copy != nil && refused(b, err) {
+			head, query, tail := plan.Copy.Texts(nil)
+			rows, err := Explain(query, settings, c, p, ix, next, gatherAt)
+			if err != nil {
+				return nil, err
+			}
+			return append(rows, []any{"route", "", "shard_key", "the query's rows are inserted by statements of many rows", head + "(...)" + tail}), nil
+		}
 		if err != nil {
 			return nil, err
 		}

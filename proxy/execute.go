@@ -55,6 +55,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		return errStale
 	}
 	b, err := s.bind(ctx, r, ids)
+	if r.plan.Copy != nil && refused(b, err) {
+		return s.copyRows(ctx, r)
+	}
 	if err != nil {
 		return err
 	}

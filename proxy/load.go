@@ -34,51 +34,25 @@ func (s *session) load(ctx context.Context, l *planner.Load) error {
 	if err != nil {
 		return err
 	}
-	implicit := s.tx == nil && s.settings.autocommit
-	if s.tx == nil {
-		s.tx = s.newTransaction("BEGIN")
-	}
-	savepoint := planner.Session{Op: planner.Savepoint, Name: loadSavepoint}
-	if !implicit {
-		if err := s.savepoint(ctx, &savepoint); err != nil {
-			return err
-		}
-	}
-	if err := s.client.WritePacket(append([]byte{mysql.LocalInFile_HEADER}, l.File...)); err != nil {
-		return s.clientError(err)
-	}
-	content := &clientFile{conn: s.client}
 	loading := &loading{s: s, l: l, charset: charset}
-	err = loading.run(ctx, newLoadFile(content, l.Format))
-	// The client sends its file to the end, whatever has become of it.
-	if _, drainErr := io.Copy(io.Discard, content); drainErr != nil {
-		if implicit {
-			_ = s.rollback(ctx)
+	var lost error
+	err = s.within(ctx, func() error {
+		if lost = s.client.WritePacket(append([]byte{mysql.LocalInFile_HEADER}, l.File...)); lost != nil {
+			return lost
 		}
-		return s.clientError(drainErr)
-	}
-	switch {
-	case implicit && err != nil:
-		_ = s.rollback(ctx)
-	case implicit:
-		err = s.commit(ctx)
-	case s.tx != nil && s.tx.failed == nil && !s.tx.victim:
-		savepoint.Op = planner.ReleaseSavepoint
-		if err != nil {
-			savepoint.Op = planner.RollbackTo
+		content := &clientFile{conn: s.client}
+		err := loading.run(ctx, newLoadFile(content, l.Format))
+		// The client sends its file to the end, whatever has become of it.
+		if _, lost = io.Copy(io.Discard, content); lost != nil {
+			return lost
 		}
-		undoErr := s.savepoint(ctx, &savepoint)
-		if undoErr == nil && err != nil {
-			savepoint.Op = planner.ReleaseSavepoint
-			undoErr = s.savepoint(ctx, &savepoint)
-		}
-		err = errors.Join(err, undoErr)
-	}
-	if s.tx != nil && s.tx.victim {
-		_ = s.rollback(ctx)
+		return err
+	})
+	if lost != nil {
+		return s.clientError(lost)
 	}
 	if err != nil {
-		return flatten(err)
+		return err
 	}
 	if loading.firstID != 0 {
 		s.last.insertID = loading.firstID
@@ -86,9 +60,6 @@ func (s *session) load(ctx context.Context, l *planner.Load) error {
 	s.last.warnings = loading.shown
 	return s.answerOK(loading.ok())
 }
-
-// loadSavepoint makes a LOAD DATA atomic inside of a transaction.
-const loadSavepoint = "shunt_load"
 
 // fileCharset is the character set that the file is read in.
 func (s *session) fileCharset(ctx context.Context, l *planner.Load) (string, error) {
@@ -315,49 +286,4 @@ func (d *loading) ok() wire.OK {
 		Affected: d.affected, Warnings: uint16(min(d.warnings, 1<<16-1)),
 		Info: fmt.Sprintf("Records: %d  Deleted: %d  Skipped: %d  Warnings: %d", d.records, deleted, skipped, d.warnings),
 	}
-}
-
-// insertRows executes an INSERT or REPLACE of our own within the session's
-// transaction, and answers nothing. REQUIRES: s.tx is set; the caller undoes it
-// where it fails.
-func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
-	var ids counted
-	defer ids.release()
-	for range 10 {
-		plan, err := s.plan(ctx, sql)
-		if err != nil {
-			return wire.OK{}, err
-		}
-		rows, ok := plan.(*planner.Rows)
-		if !ok {
-			return wire.OK{}, fmt.Errorf("insert rows: plan is %T", plan)
-		}
-		r := request{sql: sql, plan: rows}
-		b, err := s.bind(ctx, r, &ids)
-		if err != nil {
-			return wire.OK{}, err
-		}
-		if b.Refuse != nil {
-			return wire.OK{}, b.Refuse
-		}
-		if err := s.tx.join(ctx, route(b)); err != nil {
-			return wire.OK{}, err
-		}
-		err = s.mayWrite(s.tx.open, r, b, route(b))
-		if errors.Is(err, errStale) {
-			continue
-		}
-		if err != nil {
-			return wire.OK{}, err
-		}
-		s.tx.wrote(b)
-		s.last.failed = 0
-		done, err := s.writeAll(ctx, r, b, true)
-		s.unsure(r, b)
-		if err != nil {
-			return wire.OK{}, err
-		}
-		return *done, nil
-	}
-	return wire.OK{}, errors.New("the schema keeps changing while rows are inserted; try again")
 }

@@ -1,0 +1,79 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// Copy is how an INSERT or REPLACE ... SELECT is done whose rows come from other
+// shards than they go to: the query is run as a client's would be, and its rows
+// are inserted by statements of many rows.
+//
+//	INSERT IGNORE INTO t (a, b) SELECT x, y FROM u ON DUPLICATE KEY UPDATE b = 1
+//	└────────── head ─────────┘└──── query ───────┘└────────── tail ──────────┘
+type Copy struct {
+	st *statement
+	// the query begins and ends at these offsets
+	from, to uint32
+}
+
+// Texts are the statement's parts for the parameters: what to put before the
+// rows, the query, and what to put after them.
+func (c *Copy) Texts(params []keys.Value) (head, query, tail string) {
+	part := func(from, to uint32) string {
+		var b strings.Builder
+		for n, at := range c.st.params {
+			if at < from || at >= to || n >= len(params) {
+				continue
+			}
+			b.WriteString(c.st.src[from:at])
+			b.WriteString(" " + params[n].Literal() + " ")
+			from = at + 1
+		}
+		b.WriteString(c.st.src[from:to])
+		return b.String()
+	}
+	return part(0, c.from) + " VALUES ", part(c.from, c.to), " " + part(c.to, uint32(len(c.st.src)))
+}
+
+// planCopy finds the parts; nil where the text doesn't tell them.
+func (a *analysis) planCopy(n *ast.InsertStmt, alias *rowAlias) *Copy {
+	st := a.st
+	if alias != nil || st.setVar {
+		return nil
+	}
+	for _, c := range st.comments {
+		if c.kind >= execOpen && c.kind != skippedByAll {
+			return nil
+		}
+	}
+	c := &Copy{st: st, to: uint32(len(st.src))}
+	depth, found := 0, false
+	for i := range st.toks {
+		query := st.is(i, "select") || st.is(i, "with") || st.is(i, "table") || st.is(i, "values")
+		switch {
+		case !found && (depth == 0 && i > 1 && query || depth == 0 && st.op(i, "(") && (st.is(i+1, "select") || st.is(i+1, "with") || st.op(i+1, "("))):
+			c.from, found = st.toks[i].start, true
+		case found && depth == 0 && st.is(i, "on") && st.is(i+1, "duplicate") && st.is(i+2, "key"):
+			c.to = st.toks[i].start
+			return c
+		}
+		if st.op(i, "(") {
+			depth++
+		} else if st.op(i, ")") {
+			depth--
+		}
+	}
+	if !found || len(n.OnDuplicate) > 0 {
+		return nil
+	}
+	return c
+}
+
+// refusedAction is a plan that can only be executed in another way.
+type refusedAction struct{ why *Error }
+
+func (r *refusedAction) bind(*binder) (*Bound, error) { return nil, r.why }
