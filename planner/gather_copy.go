@@ -41,9 +41,9 @@ const (
 	FormEncoded
 	// FormPlain is text of ASCII: dates and times, UUID, INET6.
 	FormPlain
-	// FormJSON is MySQL's JSON: a '=' and its text, or no '=' where the text is
-	// not all of it: JSON made by functions may hold dates and decimals, which
-	// the text leaves as strings and doubles.
+	// FormJSON is MySQL's JSON as text, or '' where the text is not all of it:
+	// JSON made by functions may hold dates and decimals, which the text leaves
+	// as strings and doubles.
 	FormJSON
 	// FormInstant is a TIMESTAMP as seconds since 1970, 0 for '0000-00-00'.
 	FormInstant
@@ -90,7 +90,7 @@ func (c *GatherColumn) read(alias string) string {
 	case c.Form == FormJSON:
 		text := "CAST(" + name + " AS CHAR CHARACTER SET utf8mb4)"
 		again := "CAST(" + text + " AS JSON)"
-		return "CONVERT(CASE WHEN " + name + " IS NULL THEN NULL WHEN " + again + " = " + name + " AND CAST(" + again + " AS BINARY) = CAST(" + text + " AS BINARY) THEN CONCAT('=', " + text + ") ELSE '' END USING binary)"
+		return "CONVERT(CASE WHEN " + name + " IS NULL THEN NULL WHEN " + again + " = " + name + " AND CAST(" + again + " AS BINARY) = CAST(" + text + " AS BINARY) THEN " + text + " ELSE '' END USING binary)"
 	case c.Form == FormPlain:
 		return "CONVERT(CAST(" + name + " AS CHAR) USING binary)"
 	case c.Form == FormText || c.Form == FormEncoded:

@@ -51,7 +51,7 @@ func appendLiteral(dst []byte, c *planner.GatherColumn, v []byte) ([]byte, error
 		if len(v) == 0 {
 			return dst, refuse("copying a JSON value of column %s that holds more than its text says (a date or a decimal that a function has put there) to another server is not supported: leave the column out, or ask each shard", c.Name)
 		}
-		return appendQuoted(dst, v[1:]), nil
+		return appendQuoted(dst, v), nil
 	case planner.FormInstant:
 		return appendInstant(dst, v)
 	default: // FormText, FormPlain
