@@ -262,30 +262,7 @@ func TestMergeOrder(t *testing.T) {
 func TestMergeGroups(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{tables: []string{"g: {shard_key: id}", "h: {shard_key: gid}", "none: {shard_key: id}"}})
-		w.exec("CREATE TABLE g (id BIGINT NOT NULL PRIMARY KEY, k INT, name VARCHAR(20) COLLATE utf8mb4_general_ci, bin VARCHAR(20) COLLATE utf8mb4_bin, l VARCHAR(20) CHARACTER SET latin1,"+
-			" u BIGINT UNSIGNED, i INT, d DECIMAL(65,30), d5 DECIMAL(20,5), q DECIMAL(10,2), da DATE, dt DATETIME(3), f FLOAT, e ENUM('z','a'), s SET('p','q'), vb VARBINARY(10), y YEAR, tm TIME)",
-			"CREATE TABLE h (gid BIGINT NOT NULL, n INT NOT NULL, w DECIMAL(8,3), PRIMARY KEY (gid, n))",
-			"CREATE TABLE none (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(10))")
-		r := newRandomRows(11)
-		for range 10 {
-			var rows, more []string
-			for range 30 {
-				r.id++
-				n := r.rnd.IntN
-				rows = append(rows, "("+strings.Join([]string{
-					fmt.Sprint(r.id), r.null(fmt.Sprint(n(8))), r.null(r.text()), r.null(r.text()), r.null(r.any("'a'", "'A'", "'a '", "'b'", "'ä'")),
-					r.null(r.any("18446744073709551615", "9223372036854775808", "7")), r.null(fmt.Sprint(n(2000) - 1000)),
-					r.null(r.any("-", "") + r.any("9999999999999999999999999999999999.999999999999999999999999999999", "0.000000000000000000000000000001", "12.5")),
-					r.null(fmt.Sprintf("%d.%05d", n(50)-25, n(100000))), r.null(fmt.Sprintf("%d.%02d", n(50)-25, n(100))),
-					r.null(fmt.Sprintf("'2020-0%d-01'", 1+n(9))), r.null(fmt.Sprintf("'2020-0%d-01 10:00:00.%03d'", 1+n(9), n(3))), r.null(fmt.Sprintf("%d.%d", n(3), n(3))),
-					r.null(r.any("'z'", "'a'")), r.null(r.any("''", "'p'", "'p,q'")), r.null(r.text()), r.null(fmt.Sprint(2000 + n(5))), r.null(fmt.Sprintf("'%s%d:00:00'", r.any("-", ""), n(100))),
-				}, ", ")+")")
-				for j := range n(3) {
-					more = append(more, fmt.Sprintf("(%d, %d, %d.%03d)", r.id, j, n(9), n(1000)))
-				}
-			}
-			w.exec("INSERT IGNORE INTO g VALUES "+strings.Join(rows, ", "), "INSERT INTO h VALUES "+strings.Join(more, ", "))
-		}
+		w.groupRows(newRandomRows(11))
 		aggregates := "COUNT(*), COUNT(i) AS c, SUM(i), SUM(u), SUM(d), SUM(q) AS total, AVG(i), AVG(u), AVG(d), AVG(d5), AVG(q), MIN(i), MAX(u), MIN(d), MAX(q), MIN(da), MAX(dt), MIN(tm), MAX(y)," +
 			" BIT_AND(u), BIT_OR(i), BIT_XOR(u), SUM(i + q * 2), SUM(i > 0), SUM(IF(i > 0, q, 0)), SUM(CASE WHEN k = 1 THEN i END), MIN(vb), MAX(i + 1)"
 		w.merged(true, "SELECT "+aggregates+" FROM g")
@@ -368,4 +345,32 @@ func null(s string) any {
 func (w *twins) plainDB() *sql.DB {
 	w.t.Helper()
 	return onShard(w.t, w.p.servers[len(w.p.servers)-1], w.p.schema+"_plain")
+}
+
+// groupRows makes and fills the tables g and h, and none.
+func (w *twins) groupRows(r *randomRows) {
+	w.t.Helper()
+	w.exec("CREATE TABLE g (id BIGINT NOT NULL PRIMARY KEY, k INT, name VARCHAR(20) COLLATE utf8mb4_general_ci, bin VARCHAR(20) COLLATE utf8mb4_bin, l VARCHAR(20) CHARACTER SET latin1,"+
+		" u BIGINT UNSIGNED, i INT, d DECIMAL(65,30), d5 DECIMAL(20,5), q DECIMAL(10,2), da DATE, dt DATETIME(3), f FLOAT, e ENUM('z','a'), s SET('p','q'), vb VARBINARY(10), y YEAR, tm TIME)",
+		"CREATE TABLE h (gid BIGINT NOT NULL, n INT NOT NULL, w DECIMAL(8,3), PRIMARY KEY (gid, n))",
+		"CREATE TABLE none (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(10))")
+	for range 10 {
+		var rows, more []string
+		for range 30 {
+			r.id++
+			n := r.rnd.IntN
+			rows = append(rows, "("+strings.Join([]string{
+				fmt.Sprint(r.id), r.null(fmt.Sprint(n(8))), r.null(r.text()), r.null(r.text()), r.null(r.any("'a'", "'A'", "'a '", "'b'", "'ä'")),
+				r.null(r.any("18446744073709551615", "9223372036854775808", "7")), r.null(fmt.Sprint(n(2000) - 1000)),
+				r.null(r.any("-", "") + r.any("9999999999999999999999999999999999.999999999999999999999999999999", "0.000000000000000000000000000001", "12.5")),
+				r.null(fmt.Sprintf("%d.%05d", n(50)-25, n(100000))), r.null(fmt.Sprintf("%d.%02d", n(50)-25, n(100))),
+				r.null(fmt.Sprintf("'2020-0%d-01'", 1+n(9))), r.null(fmt.Sprintf("'2020-0%d-01 10:00:00.%03d'", 1+n(9), n(3))), r.null(fmt.Sprintf("%d.%d", n(3), n(3))),
+				r.null(r.any("'z'", "'a'")), r.null(r.any("''", "'p'", "'p,q'")), r.null(r.text()), r.null(fmt.Sprint(2000 + n(5))), r.null(fmt.Sprintf("'%s%d:00:00'", r.any("-", ""), n(100))),
+			}, ", ")+")")
+			for j := range n(3) {
+				more = append(more, fmt.Sprintf("(%d, %d, %d.%03d)", r.id, j, n(9), n(1000)))
+			}
+		}
+		w.exec("INSERT IGNORE INTO g VALUES "+strings.Join(rows, ", "), "INSERT INTO h VALUES "+strings.Join(more, ", "))
+	}
 }

@@ -31,6 +31,20 @@ type Merge struct {
 	Sort []MergeKey
 	// Offset and Count are the client's LIMIT; Count is math.MaxUint64 for none.
 	Offset, Count uint64
+	gather        func() (*Bound, *Error)
+}
+
+// Otherwise answers the same statement without a merge: for a key whose type,
+// seen in the shards' answers, can't be compared after all. nil where it can't.
+func (m *Merge) Otherwise() *Bound {
+	if m.gather == nil {
+		return nil
+	}
+	b, err := m.gather()
+	if err != nil {
+		return nil
+	}
+	return b
 }
 
 // MergeKey is one key of an order.
@@ -139,7 +153,10 @@ func (m *merger) bind(b *binder, r *routed) (out *Bound, ok bool) {
 			}
 		}
 		total := merge.Count + merge.Offset
-		if total < merge.Count {
+		switch {
+		case merge.Count == 0 && (merge.Offset == 0 || b.cat.MariaDB):
+			total = 0 // a server describes its columns without a plan then
+		case total < merge.Count:
 			total = math.MaxUint64
 		}
 		limit = strconv.FormatUint(total, 10)
@@ -281,7 +298,7 @@ func (b *mergeBuilder) limit(all bool) bool {
 	switch {
 	case all:
 		from, to := st.offsets(l)
-		b.edits = append(b.edits, edit{from: from, to: to})
+		b.edits = append(b.edits, edit{from, to, []frag{{limit: true, all: true}}})
 	case offset >= 0:
 		from, to := st.offsets(span{l.from + 1, l.to})
 		b.edits = append(b.edits, edit{from, to, []frag{{limit: true}}})

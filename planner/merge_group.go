@@ -126,7 +126,7 @@ func (b *mergeBuilder) groups() bool {
 	for _, k := range all {
 		m.Order = append(m.Order, k.key)
 	}
-	b.writeGroups(all, distinct)
+	b.writeGroups(all, distinct, !sorted)
 	return b.limit(m.Total || !sorted || having || len(distinct) > 0)
 }
 
@@ -284,8 +284,11 @@ func (b *mergeBuilder) cellOf(src keySource) *MergeCell {
 }
 
 // writeGroups lets the shards answer groups in the order of keys. distinct, the
-// last of them, make the groups finer.
-func (b *mergeBuilder) writeGroups(keys, distinct []groupKey) {
+// last of them, make the groups finer. later: the client's order is made of the
+// merged groups; it stands behind the keys all the same, where it changes
+// nothing, since a server describes its columns otherwise (flags, LONG for
+// LONGLONG) where it has to sort by aggregates.
+func (b *mergeBuilder) writeGroups(keys, distinct []groupKey, later bool) {
 	st := b.a.st
 	// The end of FROM, WHERE and GROUP BY; and of HAVING.
 	afterGroup, afterHaving := b.c.end, b.c.end
@@ -325,6 +328,10 @@ func (b *mergeBuilder) writeGroups(keys, distinct []groupKey) {
 	}
 	if len(keys) > 0 {
 		insert(afterHaving, " ORDER BY ", keys)
+		if later {
+			last := &b.edits[len(b.edits)-1]
+			last.with = append(last.with, frag{text: ", "}, st.copyOf(span{b.c.order.from + 2, b.c.order.to}))
+		}
 	}
 }
 

@@ -195,6 +195,8 @@ type frag struct {
 	text     string
 	from, to uint32
 	limit    bool
+	// all: the place of a LIMIT clause that the shards don't get, but for LIMIT 0.
+	all bool
 	// foreign: text of ours that the parser may not know (a character set).
 	foreign bool
 }
@@ -243,6 +245,10 @@ func (d derivation) write(src string, params []uint32, limit string, forParser b
 		switch {
 		case f.foreign && forParser:
 			b.WriteString("NULL")
+		case f.all:
+			if limit == "0" {
+				b.WriteString("LIMIT 0")
+			}
 		case f.limit:
 			b.WriteString(limit)
 		case f.text != "":

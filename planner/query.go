@@ -399,6 +399,9 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 	r := s.q.route(b)
 	if r.refuse != nil && r.mergeable && s.merge != nil {
 		if out, ok := s.merge.bind(b, &r); ok {
+			if s.gather != nil && s.kind == Select {
+				out.Merge.gather = func() (*Bound, *Error) { return s.gather.bind(b) }
+			}
 			return out, nil
 		}
 	}

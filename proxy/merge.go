@@ -19,7 +19,7 @@ import (
 func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
 	shards, err := s.sendAll(ctx, r, b)
 	answers := make([]*answer, 0, len(shards))
-	defer func() { s.closeAnswers(shards, answers) }()
+	defer func() { s.closeAnswers(shards, answers) }() // those that are left then
 	if err != nil {
 		return empty, err
 	}
@@ -30,15 +30,27 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 		if err := s.answered(a, err); err != nil {
 			return empty, err
 		}
-		if !sameColumns(answers[0].rows, rows) {
+		if !sameColumns(answers[0].rows, rows, s.binary) {
 			return empty, s.shardError(x.shard, shard.ErrColumns)
 		}
 	}
-	if err := s.streamMerge(b.Merge, answers); err != nil {
+	err = s.streamMerge(b.Merge, answers)
+	if errors.Is(err, errUnmerged) {
+		// Nothing has been answered yet. What the shards are at is dropped.
+		if instead := b.Merge.Otherwise(); instead != nil {
+			s.closeAnswers(shards, answers)
+			shards, answers = nil, nil
+			return empty, s.read(ctx, r, instead)
+		}
+	}
+	if err != nil {
 		return empty, err
 	}
 	return s.merged(ctx, b, answers)
 }
+
+// errUnmerged: nothing was answered, since a type can't be compared here.
+var errUnmerged = errors.New("not merged")
 
 // answer is one shard's part.
 type answer struct {
@@ -73,12 +85,12 @@ func (s *session) answered(a *answer, err error) error {
 	return s.shardError(a.shard, err)
 }
 
-func sameColumns(x, y *shard.Rows) bool {
+func sameColumns(x, y *shard.Rows, binary bool) bool {
 	if len(x.Columns) != len(y.Columns) {
 		return false
 	}
 	for i := range x.Columns {
-		if x.Columns[i].Type != y.Columns[i].Type || (x.Columns[i].Flags^y.Columns[i].Flags)&unsignedFlag != 0 {
+		if shard.Layout(x.Columns[i].Type, binary) != shard.Layout(y.Columns[i].Type, binary) || (x.Columns[i].Flags^y.Columns[i].Flags)&unsignedFlag != 0 {
 			return false
 		}
 	}
@@ -98,7 +110,7 @@ func (s *session) streamMerge(m *planner.Merge, answers []*answer) error {
 	}
 	rows, err := merge.New(layout, m, sources)
 	if err != nil {
-		return mergeError(err)
+		return fmt.Errorf("%w: %w", errUnmerged, mergeError(err))
 	}
 	w := s.client
 	if err := w.WritePacket(wire.AppendLenInt(nil, uint64(layout.Visible()))); err != nil {
@@ -180,10 +192,17 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []*answe
 		}
 	}
 	s.last.warnings = nil
-	for _, a := range answers {
-		if a.rows.Done() && a.rows.Summary.Warnings > 0 && !a.conn.Broken {
-			if res, err := a.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
-				s.last.warnings = append(s.last.warnings, res.Rows...)
+	for i, a := range answers {
+		if !a.rows.Done() || a.rows.Summary.Warnings == 0 || a.conn.Broken {
+			continue
+		}
+		res, err := a.conn.Query(ctx, "SHOW WARNINGS")
+		if err != nil {
+			continue
+		}
+		for _, w := range res.Rows {
+			if i == 0 || len(w) < 2 || !ofText(string(w[1])) {
+				s.last.warnings = append(s.last.warnings, w)
 			}
 		}
 	}
