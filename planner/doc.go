@@ -18,8 +18,10 @@
 //     much, and reach, which drops what is in doubt for the values at hand.
 //   - Several shards are visited only where their answers together are the
 //     answer: one anchor, all else on its shard (findAnchor), nothing that counts
-//     or orders rows across shards (spoilsConcatenation). Else Bound.Refuse.
-//   - Statements are sent as they are written. An INSERT of many rows is cut at
+//     or orders rows across shards (spoilsConcatenation). Else their answers to a
+//     derived statement are merged where that is exact (Bound.Merge), or rows are
+//     gathered (Bound.Gather), or Bound.Refuse.
+//   - Statements but those of a merge or gather are sent as they are written. An INSERT of many rows is cut at
 //     its rows, whose text stays; nothing is ever restored from a tree.
 //   - Adds and Marks cover every key that the statement may create on any shard
 //     that it visits: values known (Add), or not (Mark), by triggers and foreign
@@ -43,11 +45,12 @@
 //	parse                                      TiDB's parser
 //	resolve, condition                         tables, columns, condition trees
 //	query, route                               anchors, routes, lookups
+//	merge, merge_keys, _group, _cells, _text   what merges exactly, and the derived statement
 //	insert, insert_select, write, effects      writes and their keys
 //	ddl, session, show, admin                  the other statements
 //
 // # Not here
 //
-// No merge of ordered or aggregated answers, no gather, no I/O, no clock. No
+// No rows, no I/O, no clock: what a Bound says is done in package proxy. No
 // evaluation of expressions beyond literals: an expression is unknown.
 package planner

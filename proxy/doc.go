@@ -17,6 +17,7 @@
 //	statement.go    text of a COM_QUERY -> plan -> the right executor
 //	execute.go      a bound plan on its shards: the write protocol's steps around it
 //	answer.go       several shards' answers become one
+//	merge.go        answers that stream through a merge (package merge)
 //	transaction.go  BEGIN to COMMIT over one or several shards
 //	prepared.go     COM_STMT_*
 //	ddl.go          DDL on all shards, and what it does to virtual indexes
