@@ -95,6 +95,13 @@ func TestShowOverShards(t *testing.T) {
 		if !slices.Equal(names, []string{"countries", "flags", "orders", "settings", "users"}) {
 			t.Errorf("SHOW TABLES: %v", names)
 		}
+		// Shunt's own schema for copies is not shown.
+		mustRows(t, c, "SELECT COUNT(*) AS n FROM users a JOIN orders b ON a.name = b.id")
+		for _, r := range append(mustRows(t, c, "SHOW DATABASES"), mustRows(t, c, "SELECT schema_name AS `Database` FROM information_schema.schemata")...) {
+			if r["Database"] == "shunt_scratch" {
+				t.Error("shunt_scratch is shown")
+			}
+		}
 		_, err := c.ExecContext(t.Context(), "SHOW TABLE STATUS WHERE `Rows` > 10")
 		wantError(t, err, 1235, "information_schema")
 		_, err = c.ExecContext(t.Context(), "SHOW BINARY LOGS")
@@ -338,6 +345,11 @@ func TestTableMaintenance(t *testing.T) {
 		p.alike(c, one, "OPTIMIZE TABLE users", "Table", "Op", "Msg_type", "Msg_text")
 		p.alike(c, one, "CHECK TABLE flags, users", "Table", "Op", "Msg_type", "Msg_text")
 		p.alike(c, one, "REPAIR TABLE countries", "Table", "Op", "Msg_type", "Msg_text")
+		for i, r := range mustRows(t, c, "ANALYZE TABLE flags, users, settings") {
+			if name := []string{"flags", "users", "settings"}[i]; r["Table"] != p.schema+"."+name {
+				t.Errorf("row %d of ANALYZE TABLE is of %s", i, r["Table"])
+			}
+		}
 		// A shard with something of its own to say is named.
 		mustExec(t, p.shard(1), "DROP TABLE orders")
 		rows := flat(mustRows(t, c, "CHECK TABLE orders"), "Msg_type", "Msg_text")

@@ -55,11 +55,11 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			return everywhere(st, cat, cat.All, &System{Any: true}, "the first shard that knows it")
 		}
 	case "databases", "schemas":
-		if !complete(cat) {
-			return everywhere(st, cat, cat.All, &System{Rows: &SystemTable{Sorted: true}}, "no shard knows all schemas")
+		set, reason := cat.All, "no shard knows all schemas"
+		if complete(cat) {
+			set, reason = catalog.Only(fullest(cat).First()), "a shard that holds as many tables as any"
 		}
-		// Joined even so, which leaves Shunt's own schema out.
-		return everywhere(st, cat, catalog.Only(fullest(cat).First()), &System{Rows: &SystemTable{Sorted: true}}, "a shard that holds as many tables as any")
+		return everywhere(st, cat, set, &System{Rows: &SystemTable{Schemas: true, Sorted: true}}, reason)
 	case "tables":
 		schema, err := st.showSchema(i + 1)
 		if err != nil {

@@ -51,6 +51,8 @@ type SystemTable struct {
 	// Join says by column what becomes of the values of several shards; all
 	// else is as the first one says.
 	Join map[string]Joining
+	// Schemas: the first column is a schema's name. Shunt's own is left out.
+	Schemas bool
 	// Sorted: as SHOW answers, by key.
 	Sorted bool
 	// Each: rows of a shard's own, all given; equal ones of all shards once.
@@ -141,7 +143,7 @@ func (a *analysis) planSystem() *systemAction {
 		if !r.system || t == nil || !strings.EqualFold(r.schema, t.Schema) {
 			continue
 		}
-		if t.Name == "processlist" || !whole && t.Owner != "" || several && a.st.asksFor(t.Join) {
+		if t.Name == "processlist" || t.Name == "schemata" || !whole && t.Owner != "" || several && a.st.asksFor(t.Join) {
 			want[t.Name]++
 		}
 	}

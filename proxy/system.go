@@ -170,6 +170,8 @@ type joiner struct {
 	byKey   map[string]int
 	// of Each: the shards that gave a row, and where the rows of a table are.
 	from []catalog.ShardSet
+	// order is that of the tables in the statement.
+	order []string
 }
 
 func (s *session) join(t *planner.SystemTable, answers []said) ([][][]byte, error) {
@@ -178,6 +180,15 @@ func (s *session) join(t *planner.SystemTable, answers []said) ([][][]byte, erro
 		j.columns = append(j.columns, strings.ToLower(c))
 	}
 	var asked catalog.ShardSet
+	if t.Each {
+		// Every shard speaks of every table, if only to say that it isn't there:
+		// the first one has them in the statement's order.
+		for _, row := range answers[0].res.Rows {
+			if name := string(j.column(row, t.Table)); !slices.Contains(j.order, name) {
+				j.order = append(j.order, name)
+			}
+		}
+	}
 	for i, a := range answers {
 		if len(a.res.Columns) != len(j.columns) {
 			return nil, fmt.Errorf("shard %s answers other columns than %s: are their versions the same?", s.catalog().ShardName(a.shard), s.catalog().ShardName(answers[0].shard))
@@ -216,11 +227,18 @@ func (j *joiner) table(row [][]byte) *catalog.Table {
 }
 
 func (j *joiner) add(id catalog.ShardID, first bool, row [][]byte) {
+	schema := j.column(row, j.t.Owner)
+	if j.t.Schemas {
+		schema = row[0]
+	}
+	if strings.EqualFold(string(schema), catalog.ScratchSchema) {
+		return // Shunt's own, of no use to a client
+	}
 	t := j.table(row)
 	if t != nil && !t.Shards.Has(id) {
 		return // a leftover that no statement reaches
 	}
-	if j.t.Owner != "" && !first && catalog.IsSystemSchema(string(j.column(row, j.t.Owner))) {
+	if j.t.Owner != "" && !first && catalog.IsSystemSchema(string(schema)) {
 		return
 	}
 	var key []byte
@@ -310,6 +328,10 @@ func (j *joiner) finish(asked catalog.ShardSet) {
 				row[c] = strconv.AppendUint(nil, size/n, 10)
 			}
 		}
+	}
+	if j.t.Each {
+		place := func(row [][]byte) int { return slices.Index(j.order, string(j.column(row, j.t.Table))) }
+		slices.SortStableFunc(j.rows, func(a, b [][]byte) int { return place(a) - place(b) })
 	}
 	if j.t.Sorted {
 		slices.SortStableFunc(j.rows, func(a, b [][]byte) int { return bytes.Compare(a[0], b[0]) })
