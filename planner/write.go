@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"strings"
+
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -243,6 +245,11 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 	}
 	out := sendTo(r.set, w.sql)
 	out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
+	if out.Refuse != nil && w.q.spoils != "" {
+		t := w.targets[0].ref.table
+		out.Refuse = notSupported("%s over %d shards is not supported, since no shard knows how many rows the others change: in a transaction, SELECT %s FROM %s with this WHERE, ORDER BY and LIMIT, and name the rows that it finds in WHERE; or add a predicate on the shard key",
+			w.q.spoils, r.set.Len(), rowName(t), t.Name)
+	}
 	out.SameTime = w.everywhere && w.clock
 	for _, t := range w.targets {
 		if c := counts(t.ref.table); c != nil && changes(t.sets, c) {
@@ -251,6 +258,18 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 	}
 	e.into(out)
 	return out, nil
+}
+
+// rowName is what names a row: its primary key's columns.
+func rowName(t *catalog.Table) string {
+	if len(t.PrimaryKey) == 0 {
+		return "*"
+	}
+	var out []string
+	for _, c := range t.PrimaryKey {
+		out = append(out, c.Name)
+	}
+	return strings.Join(out, ", ")
 }
 
 // pinned gives the component that the WHERE says a column has, for all rows
