@@ -97,7 +97,7 @@ func TestMergeErrors(t *testing.T) {
 			t.Errorf("texts that agree in their first bytes: %v %v", rows, err)
 		}
 
-		stream, err := c.QueryContext(t.Context(), "SELECT id, v FROM n WHERE id < 10000 ORDER BY id")
+		stream, err := c.QueryContext(t.Context(), "SELECT id, REPEAT(v, 10) FROM n WHERE id < 10000 ORDER BY id") // more than sockets hold
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,9 @@ func TestMergeErrors(t *testing.T) {
 			}
 		}
 		_, err = rowsOf(t.Context(), p.db(), "SELECT COUNT(*) FROM n")
-		wantError(t, err, 1429, "")
+		if code := errorCode(err); code != 1429 && code != 1430 {
+			t.Errorf("with a shard down: %v", err)
+		}
 	})
 }
 
