@@ -60,6 +60,13 @@ func FuzzPlan(f *testing.F) {
 				}
 				continue
 			}
+			if b.Gather != nil {
+				for i := range b.Gather.Refs {
+					b.Gather.Refs[i].Definition(true)
+				}
+				b.Gather.Query(func(int) string { return "copy" })
+				continue
+			}
 			if len(b.Statements) == 0 {
 				t.Fatal("no statement")
 			}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -177,8 +178,11 @@ func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Err
 	if a.err != nil {
 		return nil, a.err
 	}
+	if len(a.refs) > maxCopies {
+		return nil, refuseGather(fmt.Sprintf("a query over several shards with more than %d tables", maxCopies), "split it")
+	}
 	for _, r := range a.refs {
-		if r.system || r.table.IsView {
+		if r.system || r.table.IsView || len(r.table.Columns) == 0 {
 			return nil, nil
 		}
 	}
@@ -202,6 +206,9 @@ func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Err
 	}
 	return q, nil
 }
+
+// maxCopies bounds the tables of a query that is gathered. MySQL joins up to 61.
+const maxCopies = 100
 
 func refuseGather(what, way string) *Error {
 	return notSupported("%s is not supported: %s, or send it to one shard with /* shunt: shard=NAME */", what, way)

@@ -14,6 +14,10 @@ type filter struct {
 	params []int // of its `?`
 }
 
+// maxFilters bounds the conjuncts of one reference that are looked at: each is
+// parsed again.
+const maxFilters = 64
+
 // filters are the conjuncts that may be asked of r's rows alone when they are
 // copied, in the client's own words.
 //
@@ -30,7 +34,10 @@ func (a *analysis) filters(r *ref) []filter {
 		conds = append(conds[:len(conds):len(conds)], r.scope.where...)
 	}
 	var out []filter
-	for _, c := range conds {
+	for i, c := range conds {
+		if i == maxFilters {
+			break
+		}
 		if c.expr == nil || !a.ownRows(r, c) {
 			continue
 		}

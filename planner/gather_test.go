@@ -17,6 +17,9 @@ func describeGather(out *strings.Builder, b *Bound, cat *catalog.Catalog) {
 			fmt.Fprintf(out, " params=%v", r.Params)
 		}
 		fmt.Fprintf(out, "\n    (%s)\n", r.Definition(true))
+		for _, j := range r.Joins {
+			fmt.Fprintf(out, "    %s narrowed by %s of copy %d\n", j.Column.Name, b.Gather.Refs[j.Ref].Columns[j.From].Name, j.Ref)
+		}
 	}
 	fmt.Fprintf(out, "  %s\n", b.Gather.Query(func(ref int) string { return fmt.Sprintf("g%d", ref) }))
 }

@@ -181,6 +181,8 @@ func (g *gathering) run(ctx context.Context) error {
 		return err
 	})
 	switch {
+	case err != nil && ctx.Err() != nil && !sum.Written:
+		return context.Cause(ctx)
 	case err == nil && sum.Err != nil:
 		return g.serverError(sum.Err)
 	case err == nil:
