@@ -22,7 +22,8 @@
 //     derived statement are merged where that is exact (Bound.Merge), or rows are
 //     gathered (Bound.Gather), or Bound.Refuse.
 //   - Statements but those of a merge or gather are sent as they are written. An INSERT of many rows is cut at
-//     its rows, whose text stays; nothing is ever restored from a tree.
+//     its rows, whose text stays but for AUTO_INCREMENT values that Shunt counts;
+//     nothing is ever restored from a tree.
 //   - Adds and Marks cover every key that the statement may create on any shard
 //     that it visits: values known (Add), or not (Mark), by triggers and foreign
 //     keys too (effects).
@@ -47,6 +48,7 @@
 //	query, route                               anchors, routes, lookups
 //	merge, merge_keys, _group, _cells, _text   what merges exactly, and the derived statement
 //	insert, insert_select, write, effects      writes and their keys
+//	increment, copy, load                      counted values; writes in many statements
 //	ddl, session, show, admin                  the other statements
 //
 // # Not here

@@ -17,6 +17,10 @@
 //	statement.go    text of a COM_QUERY -> plan -> the right executor
 //	execute.go      a bound plan on its shards: the write protocol's steps around it
 //	answer.go       several shards' answers become one
+//	increment.go    AUTO_INCREMENT for all shards together, last insert ids
+//	load.go         LOAD DATA LOCAL INFILE; load_file.go reads the file's fields
+//	copy.go         INSERT ... SELECT whose rows go to other shards
+//	within.go       several statements of ours as one of the client's
 //	merge.go        answers that stream through a merge (package merge)
 //	transaction.go  BEGIN to COMMIT over one or several shards
 //	prepared.go     COM_STMT_*
