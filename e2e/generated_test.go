@@ -198,6 +198,11 @@ func (s *side) index(statements []string) error {
 	if len(statements) == 0 {
 		return nil
 	}
+	return s.ready()
+}
+
+// ready waits until the schema's virtual indexes are.
+func (s *side) ready() error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		o := s.do("SHOW VIRTUAL INDEXES", nil, false)
 		if o.broken != nil || o.code != 0 {
@@ -205,7 +210,7 @@ func (s *side) index(statements []string) error {
 		}
 		ready := true
 		for _, r := range o.rows {
-			ready = ready && (r[0].text != s.schema || r[5].text == "ready")
+			ready = ready && (r[0].text != s.schema || r[5].text == "ready" || r[5].text == "disabled")
 		}
 		if ready {
 			return nil

@@ -24,6 +24,9 @@ import (
 //	check: sorted=1,2 ordered total limited fold=3 ...   what of its answer is determined; else all
 //	                                                     rows, in order if there is an ORDER BY at its end
 //	refused                                              the next one is refused over several shards
+//	own                                                  the next one is Shunt's own or speaks of shards:
+//	                                                     it succeeds, and is not compared
+//	include: NAME                                        testdata/NAME.sql comes first
 //	kind: TEXT                                           for docs/sql.md
 //
 // are read; other comments are not.
@@ -41,6 +44,7 @@ type scripted struct {
 	params   []any
 	check    generate.Check
 	refused  bool
+	own      bool
 	// virtual are the indexes to make after a CREATE TABLE.
 	virtual []string
 	line    int
@@ -101,13 +105,21 @@ func readScript(path string) (*script, error) {
 			last := &s.statements[len(s.statements)-1]
 			last.virtual = append(last.virtual, fmt.Sprintf("CREATE VIRTUAL INDEX %s ON %s (%s)", fields[0], table, strings.ReplaceAll(fields[1], ",", ", ")))
 		case "only:":
-			if len(s.statements) == 0 && i < 3 {
+			if i < 3 {
 				s.only = fields[0]
 			} else {
 				next.only = fields[0]
 			}
 		case "refused":
 			next.refused = true
+		case "own":
+			next.own = true
+		case "include:":
+			other, err := readScript(filepath.Join(filepath.Dir(path), "..", fields[0]+".sql"))
+			if err != nil {
+				return nil, err
+			}
+			s.placements, s.statements = other.placements, other.statements
 		case "params:":
 			next.prepared = true
 			if rest != "" {
@@ -344,6 +356,15 @@ func (r *scriptRun) run() {
 			t.Errorf("%s:%d: refused %v, want %v: %s\n%s", r.s.name, st.line, got.refused(), st.refused, st.sql, got)
 		}
 		if got.refused() {
+			continue
+		}
+		if st.own {
+			if got.broken != nil || got.code != 0 {
+				t.Errorf("%s:%d: %s\n%s", r.s.name, st.line, st.sql, got)
+			}
+			if err := shunt.ready(); err != nil {
+				t.Error(err)
+			}
 			continue
 		}
 		want := plain.do(st.sql, st.params, st.prepared)

@@ -1,0 +1,38 @@
+-- include: shop
+-- kind: COUNT, SUM, MIN, MAX, AVG
+SELECT COUNT(*), COUNT(age), SUM(age), MIN(age), MAX(age), AVG(age) FROM users;
+SELECT SUM(paid), AVG(paid), MIN(paid), MAX(paid) FROM users;
+SELECT SUM(score), AVG(score), MIN(score), MAX(score) FROM users;
+SELECT MIN(born), MAX(born), MIN(placed), MAX(placed) FROM users JOIN orders ON user_id = users.id;
+SELECT COUNT(*), SUM(age), AVG(paid), MIN(name) FROM users WHERE id > 1000;
+SELECT MIN(email), MAX(email) FROM users;
+-- kind: COUNT(DISTINCT)
+SELECT COUNT(DISTINCT age), COUNT(DISTINCT country) FROM users;
+SELECT SUM(DISTINCT age), AVG(DISTINCT age) FROM users;
+-- kind: GROUP BY
+SELECT country, COUNT(*) AS n, SUM(paid) AS s FROM users GROUP BY country ORDER BY country;
+SELECT age, COUNT(*), MAX(name) FROM users GROUP BY age;
+-- kind: GROUP BY the shard key
+SELECT user_id, COUNT(*), SUM(total), AVG(total) FROM orders GROUP BY user_id;
+-- kind: GROUP BY an expression
+SELECT YEAR(born) AS y, COUNT(*) FROM users GROUP BY YEAR(born) ORDER BY y;
+-- kind: GROUP BY with HAVING
+SELECT country, COUNT(*) AS n FROM users GROUP BY country HAVING COUNT(*) > 1 ORDER BY n DESC, country;
+SELECT country, AVG(age) AS a FROM users GROUP BY country HAVING a > 30 ORDER BY a, country;
+SELECT country, COUNT(*) AS n FROM users GROUP BY country ORDER BY n DESC, country LIMIT 2;
+-- kind: GROUP BY of a join
+SELECT c.region, COUNT(*) AS n, SUM(u.paid) FROM users u JOIN countries c ON c.code = u.country GROUP BY c.region ORDER BY c.region;
+SELECT u.country, SUM(o.total) FROM users u JOIN orders o ON o.user_id = u.id GROUP BY u.country;
+-- kind: GROUP BY ... WITH ROLLUP
+SELECT country, age, COUNT(*) FROM users GROUP BY country, age WITH ROLLUP;
+-- kind: GROUP_CONCAT
+SELECT country, GROUP_CONCAT(id ORDER BY id DESC SEPARATOR '-') FROM users GROUP BY country;
+-- kind: statistical and bit aggregates
+-- check: approximate=1,2
+SELECT STDDEV_POP(age), VAR_SAMP(paid), BIT_OR(age), BIT_AND(id), BIT_XOR(id) FROM users;
+SELECT SUM(age) / COUNT(*) AS a, SUM(paid) + 1, ROUND(AVG(paid), 1) FROM users;
+SELECT COUNT(*) FROM countries;
+SELECT COUNT(*) FROM legacy;
+SELECT COUNT(*) FROM users WHERE email = 'eve@x';
+-- only: mysql
+SELECT country, name FROM users GROUP BY country;

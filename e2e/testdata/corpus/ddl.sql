@@ -1,0 +1,37 @@
+-- include: shop
+-- kind: CREATE TABLE
+CREATE TABLE notes (id INT NOT NULL PRIMARY KEY, body VARCHAR(30), KEY (body));
+INSERT INTO notes VALUES (1, 'one'), (2, 'two'), (3, 'three');
+-- kind: ALTER TABLE
+ALTER TABLE notes ADD COLUMN rank_no INT NOT NULL DEFAULT 7;
+SELECT * FROM notes ORDER BY id;
+-- kind: CREATE INDEX
+CREATE INDEX by_rank ON notes (rank_no);
+-- kind: DROP INDEX
+DROP INDEX by_rank ON notes;
+ALTER TABLE notes MODIFY body VARCHAR(60) NOT NULL;
+ALTER TABLE notes DROP COLUMN rank_no;
+SELECT * FROM notes ORDER BY id;
+-- kind: CREATE VIEW
+CREATE VIEW german AS SELECT id, name FROM users WHERE country = 'DE';
+-- kind: SELECT of a view
+SELECT * FROM german ORDER BY id;
+-- kind: DROP VIEW
+DROP VIEW german;
+-- kind: TRUNCATE TABLE
+TRUNCATE TABLE notes;
+SELECT * FROM notes;
+-- kind: RENAME TABLE
+RENAME TABLE notes TO notes2;
+INSERT INTO notes2 VALUES (1, 'again'), (2, 'more');
+SELECT * FROM notes2 ORDER BY id;
+CREATE TABLE notes2 (id INT);
+CREATE TABLE IF NOT EXISTS notes2 (id INT);
+-- kind: DROP TABLE
+DROP TABLE notes2;
+DROP TABLE notes2;
+DROP TABLE IF EXISTS notes2;
+-- kind: CREATE TABLE ... LIKE
+CREATE TABLE users2 LIKE users;
+SELECT * FROM users2;
+ALTER TABLE users ADD COLUMN nothing INT AFTER nowhere;

@@ -1,0 +1,28 @@
+-- include: shop
+-- kind: DELETE by shard key
+DELETE FROM users WHERE id = 1;
+-- kind: DELETE by a virtual index
+DELETE FROM users WHERE email = 'bob@x';
+SELECT id FROM users WHERE email = 'bob@x';
+-- kind: DELETE without a bound
+DELETE FROM users WHERE country = 'DE';
+-- kind: DELETE with ORDER BY and LIMIT
+-- refused
+DELETE FROM users ORDER BY id LIMIT 1;
+SELECT id FROM users ORDER BY id;
+-- kind: DELETE of a join on the shard keys
+DELETE u, o FROM users u JOIN orders o ON o.user_id = u.id WHERE o.code = 'G1';
+DELETE o FROM users u JOIN orders o ON o.user_id = u.id WHERE u.age = 25;
+-- kind: DELETE with a subquery
+-- refused
+DELETE FROM items WHERE user_id NOT IN (SELECT id FROM users);
+SELECT * FROM items ORDER BY user_id, order_id, sku;
+-- kind: DELETE from a reference table
+DELETE FROM countries WHERE code = 'BR';
+DELETE FROM settings WHERE k = 'empty';
+DELETE FROM legacy WHERE ref = 'r1';
+SELECT * FROM legacy;
+-- kind: DELETE of all rows
+DELETE FROM orders;
+SELECT * FROM orders;
+DELETE FROM users WHERE nothing = 1;

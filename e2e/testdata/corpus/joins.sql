@@ -1,0 +1,33 @@
+-- include: shop
+-- kind: join on the shard keys
+SELECT u.name, o.code FROM users u JOIN orders o ON o.user_id = u.id;
+SELECT u.name, o.code, i.sku FROM users u JOIN orders o ON o.user_id = u.id JOIN items i ON i.user_id = o.user_id AND i.order_id = o.id ORDER BY u.id, o.id, i.sku;
+-- kind: join on the shard keys, of one key
+SELECT u.name, o.code FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id = 10;
+-- kind: LEFT JOIN on the shard keys
+SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id;
+SELECT u.id FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE o.id IS NULL ORDER BY u.id;
+-- kind: join with a reference table
+SELECT u.id, c.name FROM users u JOIN countries c ON c.code = u.country;
+SELECT u.id, c.name FROM users u LEFT JOIN countries c ON c.code = u.country;
+-- kind: reference table LEFT JOIN sharded table
+SELECT c.code, u.id FROM countries c LEFT JOIN users u ON u.country = c.code;
+SELECT c.code, u.id FROM users u RIGHT JOIN countries c ON u.country = c.code ORDER BY c.code, u.id;
+-- kind: join on other columns
+SELECT a.id, b.id FROM users a JOIN users b ON a.age = b.age AND a.id < b.id;
+SELECT o.code, p.user_id FROM orders o JOIN orders p ON p.code = o.code AND p.user_id <> o.user_id;
+-- kind: join on other columns, bounded by an index
+SELECT u.id, o.user_id FROM users u JOIN orders o ON o.total > u.paid WHERE u.email = 'ann@x' AND o.code = 'D1';
+-- kind: cross join
+SELECT COUNT(*) FROM users, items;
+-- kind: join with a table on one shard
+SELECT u.id, s.v FROM users u JOIN settings s ON s.k = 'limit' WHERE u.age = s.v;
+-- kind: join with a table placed anywhere
+SELECT u.id, l.note FROM users u JOIN legacy l ON l.id = u.id;
+SELECT * FROM orders NATURAL JOIN items;
+SELECT u.id, o.code FROM users u JOIN orders o USING (id);
+SELECT u.id, x.n FROM users u JOIN (SELECT user_id, COUNT(*) AS n FROM orders GROUP BY user_id) x ON x.user_id = u.id ORDER BY u.id;
+SELECT s.k, c.code FROM settings s JOIN countries c ON c.region = 'EU' ORDER BY s.k, c.code;
+-- kind: LATERAL
+-- only: mysql
+SELECT u.id, x.code FROM users u, LATERAL (SELECT code FROM orders o WHERE o.user_id = u.id ORDER BY o.total DESC, o.id LIMIT 1) x;

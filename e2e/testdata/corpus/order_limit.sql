@@ -1,0 +1,36 @@
+-- include: shop
+-- kind: ORDER BY
+SELECT id, name FROM users ORDER BY name, id;
+SELECT id, age FROM users ORDER BY age DESC, id;
+SELECT id, born FROM users ORDER BY born, id DESC;
+SELECT id, paid FROM users ORDER BY paid DESC, id;
+SELECT id, score FROM users ORDER BY score, id;
+SELECT id, country FROM users ORDER BY country DESC, id;
+-- kind: ORDER BY an expression
+SELECT id FROM users ORDER BY age + paid, id;
+SELECT id FROM users ORDER BY LENGTH(name), id;
+SELECT id, UPPER(name) AS u FROM users ORDER BY u, id;
+SELECT id, name FROM users ORDER BY 2 DESC, 1;
+-- kind: ORDER BY a column that is not selected
+SELECT name FROM users ORDER BY id DESC;
+-- kind: ORDER BY and LIMIT
+SELECT id FROM users ORDER BY id LIMIT 3;
+-- kind: ORDER BY, LIMIT and OFFSET
+SELECT id, age FROM users ORDER BY age, id LIMIT 3 OFFSET 4;
+SELECT id FROM users ORDER BY id LIMIT 2, 5;
+SELECT id FROM users ORDER BY id LIMIT 100;
+SELECT id FROM users ORDER BY id LIMIT 0;
+SELECT id FROM users ORDER BY id LIMIT 5 OFFSET 100;
+-- kind: LIMIT
+-- check: limited
+SELECT id FROM users LIMIT 4;
+-- params: [3]
+SELECT id FROM users ORDER BY id LIMIT ?;
+-- params: [30, 2]
+SELECT id, name FROM users WHERE age = ? ORDER BY id LIMIT ?;
+-- kind: ORDER BY of a join
+SELECT u.name, o.id, o.total FROM users u JOIN orders o ON o.user_id = u.id ORDER BY o.total DESC, u.id, o.id LIMIT 5;
+SELECT c.name, u.id FROM countries c JOIN users u ON u.country = c.code ORDER BY c.name, u.id;
+SELECT placed, user_id, id FROM orders ORDER BY placed, user_id, id;
+-- check: ordered sorted=1 loose=1
+SELECT country FROM users ORDER BY country;

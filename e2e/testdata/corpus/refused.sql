@@ -1,0 +1,25 @@
+-- include: shop
+-- kind: SELECT ... INTO OUTFILE
+-- refused
+SELECT * FROM users INTO OUTFILE '/tmp/x';
+-- kind: GET_LOCK
+-- refused
+SELECT GET_LOCK('a', 1);
+-- kind: LOCK TABLES
+-- refused
+LOCK TABLES users READ;
+-- kind: XA
+-- refused
+XA START 'x';
+-- kind: HANDLER
+-- refused
+HANDLER users OPEN;
+-- kind: LOAD DATA
+-- refused
+LOAD DATA INFILE '/tmp/x' INTO TABLE users;
+-- kind: GRANT, CREATE USER
+-- refused
+GRANT ALL ON *.* TO a;
+-- kind: assignment of a user variable inside of a statement
+-- refused
+SELECT @x := id FROM users WHERE id = 5;

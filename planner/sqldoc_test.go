@@ -1,0 +1,238 @@
+package planner
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+const sqlDoc = "../docs/sql.md"
+
+// TestSQLDocument holds docs/sql.md: what becomes of each kind of statement,
+// for those that the corpus of the end-to-end tests names (`-- kind: ..`). There
+// the same statements' answers are compared with one server's, so an example
+// can't be wrong. -rewrite writes the document.
+func TestSQLDocument(t *testing.T) {
+	text := sqlDocument(t)
+	if rewriting() {
+		if err := os.WriteFile(sqlDoc, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	old, err := os.ReadFile(sqlDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(old) != text {
+		was, is := strings.Split(string(old), "\n"), strings.Split(text, "\n")
+		for i := range max(len(was), len(is)) {
+			if i >= len(was) || i >= len(is) || was[i] != is[i] {
+				t.Errorf("docs/sql.md differs from the planner from line %d on; go test ./planner -run SQLDocument -rewrite\n was %q\n  is %q",
+					i+1, at(was, i), at(is, i))
+				return
+			}
+		}
+	}
+}
+
+func rewriting() bool {
+	f := flag.Lookup("rewrite") // datadriven's
+	return f != nil && f.Value.String() == "true"
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}
+
+// sections are the corpus's files, in the document's order.
+var sections = []struct{ file, title string }{
+	{"select", "Reading rows"},
+	{"order_limit", "ORDER BY and LIMIT"},
+	{"aggregates", "Aggregates and groups"},
+	{"distinct_unions", "DISTINCT and set operations"},
+	{"joins", "Joins"},
+	{"subqueries", "Subqueries"},
+	{"windows", "Window functions"},
+	{"cte", "Common table expressions"},
+	{"insert", "INSERT and REPLACE"},
+	{"update", "UPDATE"},
+	{"delete", "DELETE"},
+	{"transactions", "Transactions"},
+	{"session", "The session"},
+	{"ddl", "DDL"},
+	{"show", "Looking around"},
+	{"own", "Shunt's own statements"},
+	{"refused", "Refused"},
+}
+
+// madeByDDL is what that section's statements have made when a later one needs it.
+const madeByDDL = `CREATE TABLE notes (id INT NOT NULL PRIMARY KEY, body VARCHAR(30), rank_no INT);
+CREATE TABLE notes2 (id INT NOT NULL PRIMARY KEY, body VARCHAR(30));
+CREATE TABLE german (id BIGINT, name VARCHAR(40));
+-- @view SELECT ` + "`shop`.`users`.`id` AS `id`, `shop`.`users`.`name` AS `name` FROM `shop`.`users` WHERE (`shop`.`users`.`country` = 'DE')" + `
+`
+
+const corpus = "../e2e/testdata"
+
+func sqlDocument(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString(`# What Shunt does with SQL
+
+Written by ` + "`go test ./planner -run SQLDocument -rewrite`" + ` from the statements in ` + "`e2e/testdata/corpus/`" + `, which the
+end-to-end tests run against one plain server: don't edit. The tables are those of ` + "`e2e/testdata/shop.sql`" + ` over four shards
+(s0 to s3): users, orders and items are sharded by the user's id, countries is a reference table, settings is on s0, and legacy is placed
+anywhere. ` + "`EXPLAIN ROUTE`" + ` says the same of any statement.
+
+| how | what it means |
+| --- | --- |
+| route | the statement goes unchanged to one shard or to several, whose rows are joined end to end, or whose affected rows are added up |
+| merge | several shards answer a statement derived from it; their rows are merged as they stream |
+| gather | the rows that it needs are copied to a scratch schema on one server, which runs it |
+| every shard | DDL: all shards that hold the tables do it |
+| Shunt | Shunt answers by itself, or keeps it in the session and brings it to the shards' connections |
+| refused | error 1235, which says what to do instead; nothing is sent |
+
+`)
+	n := 0
+	for _, s := range sections {
+		fmt.Fprintf(&b, "## %s\n\n| statement | example | how | where, and why |\n| --- | --- | --- | --- |\n", s.title)
+		tables := catalogText(t, filepath.Join(corpus, "shop.sql"))
+		if s.file == "ddl" {
+			tables += madeByDDL
+		}
+		cat := buildCatalog(t, 4, tables)
+		for _, k := range kindsOf(t, filepath.Join(corpus, "corpus", s.file+".sql")) {
+			how, why := fate(t, cat, k.sql)
+			if how == "refused" != k.refused {
+				t.Errorf("%s: %q is %s, but the corpus says refused: %v", s.file, k.sql, how, k.refused)
+			}
+			fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", cellText(k.name), cellText(k.sql), how, cellText(why))
+			n++
+		}
+		b.WriteString("\n")
+	}
+	if n < 80 {
+		t.Errorf("only %d kinds of statements: the corpus is not found any more", n)
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+func cellText(s string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
+}
+
+// catalogText is the DDL of a script with its directives.
+func catalogText(t *testing.T, path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "CREATE TABLE") || strings.HasPrefix(line, "-- @") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+type kindOf struct {
+	name, sql string
+	refused   bool
+}
+
+// kindsOf are the statements of a script that a `-- kind:` stands before.
+func kindsOf(t *testing.T, path string) []kindOf {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []kindOf
+	var next kindOf
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		name, isKind := strings.CutPrefix(line, "-- kind: ")
+		switch {
+		case isKind:
+			next = kindOf{name: name}
+		case line == "-- refused":
+			next.refused = true
+		case strings.HasPrefix(line, "--"):
+		default:
+			next.sql += line + "\n"
+			if !strings.HasSuffix(line, ";") {
+				continue
+			}
+			next.sql = strings.TrimSuffix(strings.TrimSpace(next.sql), ";")
+			if next.name != "" {
+				out = append(out, next)
+			}
+			next = kindOf{}
+		}
+	}
+	return out
+}
+
+// fate is what becomes of a statement, and why. Each key of an index is taken to
+// be on one shard.
+func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
+	p := New()
+	plan, err := p.Plan(sql, Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}, cat)
+	if err != nil {
+		return refusedAs(t, sql, err)
+	}
+	switch plan := plan.(type) {
+	case *Rows:
+		ix := &fakeIndexes{
+			lookup: func(*catalog.Index, []byte) (catalog.ShardSet, error) { return catalog.Only(1), nil },
+			ranged: func(*catalog.Index, []byte, []byte, int) (catalog.ShardSet, bool, error) {
+				return catalog.Only(1).Union(catalog.Only(2)), true, nil
+			},
+		}
+		b, err := p.Bind(plan, []keys.Value{}, ix)
+		if err != nil {
+			return refusedAs(t, sql, err)
+		}
+		if b.Refuse != nil {
+			return "refused", b.Refuse.Message
+		}
+		how = b.Plan
+		if how == "" {
+			how = "route"
+		}
+		why = b.Reason
+		if len(b.Statements) > 0 && !strings.Contains(why, " of 4") {
+			var set catalog.ShardSet
+			for _, s := range b.Statements {
+				set.Add(s.Shard)
+			}
+			why = "on " + shardNames(cat, set) + ": " + why
+		}
+		return how, why
+	case *DDL:
+		return "every shard", plan.Op + ", on " + shardNames(cat, plan.Shards)
+	case *Admin:
+		return "Shunt", ""
+	case *Session:
+		return "Shunt", ""
+	}
+	return "Shunt", ""
+}
+
+func refusedAs(t *testing.T, sql string, err error) (how, why string) {
+	e, ok := err.(*Error) //nolint:errorlint // the contract is *Error itself
+	if !ok || e.Code != 1235 {
+		t.Errorf("%s: %v", sql, err)
+	}
+	return "refused", err.Error()
+}
