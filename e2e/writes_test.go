@@ -49,7 +49,7 @@ func copyRows(t *testing.T, p *process, one queryer, table string) {
 	}
 }
 
-// TestSysbench: the scripts of sysbench that write, unmodified, over four shards
+// TestSysbench: the scripts of sysbench, unmodified, over four shards
 // and on one server, from the same seed. The tables must be the same.
 func TestSysbench(t *testing.T) {
 	if _, err := exec.LookPath("sysbench"); err != nil {
@@ -77,6 +77,10 @@ func TestSysbench(t *testing.T) {
 				{"oltp_delete", "run", "--table-size=2000", "--tables=2"},
 				{"oltp_point_select", "run", "--table-size=2000", "--tables=2"},
 				{"select_random_points", "run", "--table-size=2000", "--tables=2"},
+				{"select_random_ranges", "run", "--table-size=2000", "--tables=2"},
+				{"select_random_ranges", "run", "--table-size=2000", "--tables=2", "--db-ps-mode=disable"},
+				{"oltp_read_write", "run", "--table-size=2000", "--tables=2"},
+				{"oltp_read_write", "run", "--table-size=2000", "--tables=2", "--db-ps-mode=disable"},
 			}},
 			{"sbtest2", "id, k, c, pad", nil}, // of the runs above
 			{"sbtest1", "id, k", [][]string{
