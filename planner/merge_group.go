@@ -340,6 +340,14 @@ func (b *mergeBuilder) writeGroups(keys, distinct []groupKey, later bool) {
 func (b *mergeBuilder) distinct() bool {
 	st, m := b.a.st, &b.m.merge
 	m.Unite = true
+	// Rule distinct bits: MariaDB's temporary table makes BIGINT of a BIT where
+	// it sorts as well. Counter-example: SELECT DISTINCT bits FROM t, which is sent
+	// with an ORDER BY, would show 1 for b'1'.
+	for i := range b.sel.Fields.Fields {
+		if x, ok := b.fromItem(i); ok && b.a.cat.MariaDB && x.col != nil && baseType(x.col.Type) == "bit" {
+			return false
+		}
+	}
 	var order []frag
 	used := make([]bool, len(b.sel.Fields.Fields))
 	if b.sel.OrderBy != nil {

@@ -98,6 +98,7 @@ anywhere. ` + "`EXPLAIN ROUTE`" + ` says the same of any statement.
 | route | the statement goes unchanged to one shard or to several, whose rows are joined end to end, or whose affected rows are added up |
 | merge | several shards answer a statement derived from it; their rows are merged as they stream |
 | gather | the rows that it needs are copied to a scratch schema on one server, which runs it |
+| copy | INSERT ... SELECT: the query is answered by any of these ways, and its rows are inserted by statements of many rows |
 | every shard | DDL: all shards that hold the tables do it |
 | Shunt | Shunt answers by itself, or keeps it in the session and brings it to the shards' connections |
 | refused | error 1235, which says what to do instead; nothing is sent |
@@ -200,6 +201,9 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 			},
 		}
 		b, err := p.Bind(plan, []keys.Value{}, ix)
+		if plan.Copy != nil && (err != nil || b.Refuse != nil) {
+			return "copy", "its rows go to other shards than they come from"
+		}
 		if err != nil {
 			return refusedAs(t, sql, err)
 		}
