@@ -221,11 +221,12 @@ func (a *analysis) mayGather(n ast.Node) (namesSchema bool, err *Error) {
 		if r.table.Differs != "" {
 			return false, refuseGather("a query that copies "+r.table.Name+", about whose columns the shards disagree ("+r.table.Differs+"),", "make them alike")
 		}
-		names := r.table.Schema + r.table.Name
+		var names strings.Builder
+		names.WriteString(r.table.Schema + r.table.Name)
 		for _, c := range r.table.Columns {
-			names += c.Name
+			names.WriteString(c.Name)
 		}
-		if !isASCII(names) && !strings.HasPrefix(a.st.settings.Charset, "utf8") {
+		if !isASCII(names.String()) && !strings.HasPrefix(a.st.settings.Charset, "utf8") {
 			return false, refuseGather("a query over several shards that copies "+r.table.Name+" for a client with the character set "+a.st.settings.Charset, "SET NAMES utf8mb4")
 		}
 		t := a.joined.nodes[r]

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -31,7 +32,7 @@ func (a *analysis) filters(r *ref) []filter {
 	}
 	conds := a.joined.on[r]
 	if !r.nullable {
-		conds = append(conds[:len(conds):len(conds)], r.scope.where...)
+		conds = append(slices.Clip(conds), r.scope.where...)
 	}
 	var out []filter
 	for i, c := range conds {

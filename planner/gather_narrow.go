@@ -39,7 +39,7 @@ func (a *analysis) narrowings(r *ref) []narrowing {
 	}
 	conds := a.joined.on[r]
 	if !r.nullable {
-		conds = append(conds[:len(conds):len(conds)], r.scope.where...)
+		conds = append(slices.Clip(conds), r.scope.where...)
 	}
 	var out []narrowing
 	add := func(x, y column) {

@@ -107,9 +107,7 @@ type merger struct {
 	merge   Merge
 	// offset and count are the client's LIMIT; nil for none.
 	offset, count *operand
-	// limited: the derived statement has a LIMIT.
-	limited bool
-	verb    string // what Reason says
+	verb          string // what Reason says
 }
 
 // planMerge says how a SELECT whose rows lie beside its anchor is merged; nil

@@ -291,13 +291,13 @@ func (b *mergeBuilder) cellOf(src keySource) *MergeCell {
 func (b *mergeBuilder) writeGroups(keys, distinct []groupKey, later bool) {
 	st := b.a.st
 	// The end of FROM, WHERE and GROUP BY; and of HAVING.
-	afterGroup, afterHaving := b.c.end, b.c.end
+	afterGroup := b.c.end
 	for _, s := range []span{b.c.limit, b.c.order} {
 		if !s.empty() {
 			afterGroup = s.from
 		}
 	}
-	afterHaving = afterGroup
+	afterHaving := afterGroup
 	if !b.c.having.empty() {
 		afterGroup = b.c.having.from
 	}

@@ -9,7 +9,6 @@ import (
 // planSession plans what changes the session or its transaction, and refuses
 // what is left.
 func planSession(st *statement, cat *catalog.Catalog) (Plan, *Error) {
-	const way = "send it to one shard with /* shunt: shard=NAME */"
 	switch w := st.word(0); w {
 	case "begin":
 		switch {

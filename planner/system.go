@@ -163,7 +163,7 @@ func (st *statement) asksFor(columns map[string]Joining) bool {
 		return false
 	}
 	for i := range st.toks {
-		if st.op(i, "*") && !(st.op(i-1, "(") && st.is(i-2, "count")) || st.is(i, "natural") {
+		if st.op(i, "*") && (!st.op(i-1, "(") || !st.is(i-2, "count")) || st.is(i, "natural") {
 			return true
 		}
 		if name, ok := st.identifier(i); ok && columns[strings.ToLower(name)] != 0 {

@@ -156,7 +156,7 @@ func (g *gathering) run(ctx context.Context) error {
 			return g.serverError(err)
 		}
 	}
-	command, payload := byte(mysql.COM_QUERY), []byte(sql)
+	command, payload := mysql.COM_QUERY, []byte(sql)
 	if g.r.prepared != nil {
 		st, err := conn.PrepareOnce(ctx, sql)
 		if err != nil {
@@ -341,8 +341,7 @@ func (s *session) whileClientStays(ctx context.Context) (_ context.Context, stop
 }
 
 func serverCode(err error) uint16 {
-	var e *shard.ServerError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*shard.ServerError](err); ok {
 		return e.Code
 	}
 	return 0

@@ -193,8 +193,7 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 
 // readFailed is the client's error for what a shard's rows could not be read for.
 func (g *gathering) readFailed(x *source, err error) error {
-	var own sqlError
-	if errors.As(err, &own) {
+	if _, ok := errors.AsType[sqlError](err); ok {
 		return err
 	}
 	var server *shard.ServerError
@@ -263,7 +262,7 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 	var failed error
 	each := func(row [][]byte) error {
 		if failed != nil {
-			return nil // the rest of an answer that must be read
+			return nil //nolint:nilerr // the rest of the answer must be read
 		}
 		if failed = f.count(r, row); failed != nil {
 			return failed
@@ -369,7 +368,7 @@ func (f *filling) streamInTransaction(ctx, fctx context.Context, x *source, sql 
 	ended := false
 	err := f.g.stream(context.WithoutCancel(ctx), x.conn, sql, r, func(row [][]byte) error {
 		if ended || fctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the rest of the answer must be read
 		}
 		if each(row) != nil && !ended {
 			ended = true

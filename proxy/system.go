@@ -516,8 +516,8 @@ func (s *session) systemColumns(ctx context.Context, t *planner.SystemTable) ([]
 		if s.catalog().MariaDB && (strings.HasPrefix(c.typ, "enum") || strings.HasPrefix(c.typ, "set")) {
 			c.typ = "varchar(512)" // JSON_TABLE there knows neither
 		}
-		if strings.HasPrefix(c.typ, "timestamp") {
-			c.typ = "datetime" + strings.TrimPrefix(c.typ, "timestamp") // 0000-00-00 is none of a timestamp's
+		if after, ok := strings.CutPrefix(c.typ, "timestamp"); ok {
+			c.typ = "datetime" + after // 0000-00-00 is none of a timestamp's
 		}
 		cols = append(cols, c)
 	}

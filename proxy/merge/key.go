@@ -30,10 +30,10 @@ const (
 
 // sorter compares rows by one key.
 type sorter struct {
-	kind               kind
-	value, weight, pad int // columns of the row; pad -1 for none
-	desc               bool
-	binary             bool
+	kind       kind
+	value, pad int // columns of the row; pad -1 for none
+	desc       bool
+	binary     bool
 }
 
 // UnsupportedError: a key's type can't be compared here.

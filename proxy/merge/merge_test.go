@@ -293,7 +293,7 @@ func TestUnite(t *testing.T) {
 				mine = append(mine, source{rapid.Int64Range(0, 3).Draw(t, "g"), rapid.Int64Range(-1, 2).Draw(t, "x"), rapid.Int64Range(-500, 500).Draw(t, "v")})
 			}
 			all = append(all, mine...)
-			for g := int64(0); g < 4; g++ {
+			for g := range int64(4) {
 				for x := int64(-1); x < 3; x++ {
 					if !finer && x != 0 {
 						continue
@@ -311,7 +311,7 @@ func TestUnite(t *testing.T) {
 			}
 		}
 		var want []cells
-		for g := int64(0); g < 4; g++ {
+		for g := range int64(4) {
 			var rows []source
 			for _, r := range all {
 				if r.g == g {
@@ -433,8 +433,7 @@ func TestTooMany(t *testing.T) {
 			break
 		}
 	}
-	var many *TooManyError
-	if !errors.As(err, &many) {
+	if _, ok := errors.AsType[*TooManyError](err); !ok {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -589,8 +588,13 @@ func TestClock(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	t.Parallel()
 	for _, c := range []wire.Column{
-		{Type: mysql.MYSQL_TYPE_JSON}, {Type: mysql.MYSQL_TYPE_GEOMETRY}, {Type: mysql.MYSQL_TYPE_BIT}, {Type: mysql.MYSQL_TYPE_FLOAT, Decimals: 31},
-		{Type: mysql.MYSQL_TYPE_DOUBLE, Decimals: 2}, {Type: mysql.MYSQL_TYPE_STRING, Flags: mysql.ENUM_FLAG}, {Type: mysql.MYSQL_TYPE_VAR_STRING, Charset: 45},
+		{Type: mysql.MYSQL_TYPE_JSON},
+		{Type: mysql.MYSQL_TYPE_GEOMETRY},
+		{Type: mysql.MYSQL_TYPE_BIT},
+		{Type: mysql.MYSQL_TYPE_FLOAT, Decimals: 31},
+		{Type: mysql.MYSQL_TYPE_DOUBLE, Decimals: 2},
+		{Type: mysql.MYSQL_TYPE_STRING, Flags: mysql.ENUM_FLAG},
+		{Type: mysql.MYSQL_TYPE_VAR_STRING, Charset: 45},
 	} {
 		var unsupported *UnsupportedError
 		if _, err := newSorters(&Layout{Columns: []wire.Column{c}}, []planner.MergeKey{{}}); !errors.As(err, &unsupported) {

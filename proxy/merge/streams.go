@@ -32,7 +32,6 @@ type Streams struct {
 	// begun: each stream has its first row. Without keys they are begun one by
 	// one.
 	begun bool
-	buf   []byte
 }
 
 type stream struct {

@@ -304,6 +304,7 @@ func (u *uniter) total() {
 			continue
 		case planner.MergeAnd:
 			s.n = math.MaxUint64
+		default: // 0
 		}
 		_ = u.closeCell(i) // of a number it doesn't fail
 	}

@@ -73,8 +73,45 @@ type foreignKeyFact struct {
 
 const userSchemas = " NOT IN ('mysql','information_schema','performance_schema','sys','shunt_scratch')"
 
-// Read asks one shard for its facts.
+// Read asks one shard for its facts. The questions aren't one snapshot, and a
+// server leaves out tables that it can't open at the moment: facts that
+// contradict each other are asked for again.
 func Read(ctx context.Context, q Querier) (*Facts, error) {
+	for attempt := 1; ; attempt++ {
+		f, err := readOnce(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		torn := f.torn()
+		if torn == "" {
+			return f, nil
+		}
+		if attempt == 5 {
+			return nil, fmt.Errorf("information_schema contradicts itself about the table %s", torn)
+		}
+	}
+}
+
+// torn names a table that has no columns, or columns without a table.
+func (f *Facts) torn() string {
+	columns := map[[2]string]bool{}
+	for _, c := range f.Columns {
+		columns[[2]string{c.schema, c.table}] = true
+	}
+	for _, t := range f.Tables {
+		k := [2]string{t.schema, t.name}
+		if !columns[k] && !t.view { // a view whose tables are gone has none
+			return t.schema + "." + t.name
+		}
+		delete(columns, k)
+	}
+	for k := range columns {
+		return k[0] + "." + k[1]
+	}
+	return ""
+}
+
+func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 	f := &Facts{}
 	read := func(what, sql string, each func(r []string, null []bool)) error {
 		rows, err := q.Rows(ctx, sql)
