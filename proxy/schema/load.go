@@ -82,18 +82,16 @@ func Read(ctx context.Context, q Querier) (*Facts, error) {
 		if err != nil {
 			return nil, err
 		}
-		torn := f.torn()
-		if torn == "" {
+		// An account may be allowed to see a table and none of its columns: then
+		// they are what is known.
+		if !f.torn() || attempt == 5 {
 			return f, nil
-		}
-		if attempt == 5 {
-			return nil, fmt.Errorf("information_schema contradicts itself about the table %s", torn)
 		}
 	}
 }
 
-// torn names a table that has no columns, or columns without a table.
-func (f *Facts) torn() string {
+// torn: a table has no columns, or columns have no table.
+func (f *Facts) torn() bool {
 	columns := map[[2]string]bool{}
 	for _, c := range f.Columns {
 		columns[[2]string{c.schema, c.table}] = true
@@ -101,14 +99,11 @@ func (f *Facts) torn() string {
 	for _, t := range f.Tables {
 		k := [2]string{t.schema, t.name}
 		if !columns[k] && !t.view { // a view whose tables are gone has none
-			return t.schema + "." + t.name
+			return true
 		}
 		delete(columns, k)
 	}
-	for k := range columns {
-		return k[0] + "." + k[1]
-	}
-	return ""
+	return len(columns) > 0
 }
 
 func readOnce(ctx context.Context, q Querier) (*Facts, error) {
