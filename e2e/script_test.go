@@ -88,6 +88,7 @@ func readScript(path string) (*script, error) {
 			if next.check.Items == nil && !next.check.Limited && !next.check.Ordered {
 				next.check.Total = orderedAtEnd(next.sql)
 			}
+			next.check.Condition = generate.HasCondition(next.sql)
 			s.statements = append(s.statements, next)
 			next = scripted{}
 			continue

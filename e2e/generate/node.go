@@ -210,6 +210,8 @@ type Check struct {
 	// Ordered: the Sorted items are in order; Total: so are all rows. Limited
 	// but not Total: only the number of rows and the Sorted items are determined.
 	Ordered, Total, Limited bool
+	// Condition: a write that has one.
+	Condition bool
 }
 
 // Check reads the marks of the outermost query.
@@ -235,6 +237,7 @@ func (n *Node) Check() Check {
 	if star {
 		c.Items = nil
 	}
+	c.Condition = HasCondition(n.String())
 	return c
 }
 
@@ -249,3 +252,9 @@ func (n *Node) visit(enter func(*Node) bool) {
 
 // Verbatim is a node of a text that can't be made simpler.
 func Verbatim(s string) *Node { return text(s) }
+
+// HasCondition reports an UPDATE or DELETE, or a statement that reads as well as
+// writes.
+func HasCondition(sql string) bool {
+	return strings.HasPrefix(sql, "UPDATE") || strings.HasPrefix(sql, "DELETE") || strings.Contains(sql, "SELECT")
+}

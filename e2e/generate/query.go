@@ -395,7 +395,11 @@ func (g *gen) windowed(sc *scope, from, where *Node, nested bool) block {
 			w(text(any1(g.random, "RANK()", "DENSE_RANK()")), Int, true, list(-1, o.node), "")
 		case 2:
 			if keys != nil && arg.node.Literal == nil {
-				w(glued(any1(g.random, "LAG(", "LEAD("), arg.node, any1(g.random, ")", ", 2)", ", 1, 0)")), arg.family, true, total, "")
+				rest := any1(g.random, ")", ", 2)", ", 1, 0)")
+				if g.d.MariaDB && rest == ", 1, 0)" {
+					rest = ")" // MariaDB knows no default
+				}
+				w(glued(any1(g.random, "LAG(", "LEAD("), arg.node, rest), arg.family, true, total, "")
 			}
 		case 3:
 			if keys != nil {
