@@ -10,13 +10,16 @@ DEMO_ARGS     ?=
 FUZZTIME      ?= 30s
 # How long the never-miss test runs in `make soak`.
 SOAK          ?= 5m
+TPCH          ?= 0.05
+STATEMENTS    ?= 200000
+STATEMENTS_MARIADB ?= 50000
 SHELL         := bash
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint bench fuzz e2e check soak
+.PHONY: help build demo test race lint bench bench-tpch differential fuzz e2e check soak
 
 help: ## Print the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build bin/shunt
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/shunt ./cmd/shunt
@@ -35,6 +38,13 @@ lint: ## Linter and formatter, version pinned
 
 bench: build ## Measure, and write docs/benchmarks.md
 	scripts/with-servers $(GO) run ./bench -shunt bin/shunt -o docs/benchmarks.md
+
+bench-tpch: build ## Measure TPC-H's queries at scale TPCH (0.05), and write their part of docs/benchmarks.md
+	scripts/with-servers $(GO) run ./bench -shunt bin/shunt -o docs/benchmarks.md -tpch $(TPCH)
+
+differential: ## STATEMENTS (200000) generated statements on MySQL, STATEMENTS_MARIADB (50000) on MariaDB, against one server each
+	. scripts/servers.sh && SHUNT_E2E_FLAVOURS=mysql SHUNT_E2E_STATEMENTS=$(STATEMENTS) $(GO) test -v -count=1 -timeout 6h -run '^TestGenerated$$' ./e2e
+	. scripts/servers.sh && SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_STATEMENTS=$(STATEMENTS_MARIADB) $(GO) test -v -count=1 -timeout 6h -run '^TestGenerated$$' ./e2e
 
 fuzz: ## Each fuzz test for FUZZTIME (30s)
 	scripts/fuzz $(FUZZTIME)

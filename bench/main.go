@@ -2,6 +2,9 @@
 // and writes a Markdown report:
 //
 //	go run ./bench -shunt bin/shunt -o docs/benchmarks.md
+//	go run ./bench -shunt bin/shunt -o docs/benchmarks.md -tpch 0.05
+//
+// The second replaces the report's part about TPC-H only.
 //
 // Compared things are measured in turns (ABAB...), and what is reported is the
 // median of the pairs' ratios: a machine that is slow for a while slows both
@@ -67,6 +70,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flavour := flags.String("flavour", "mysql", "mysql or mariadb")
 	flags.IntVar(&b.rows, "rows", 200_000, "rows in each table")
 	flags.IntVar(&b.pairs, "pairs", 400, "measured pairs")
+	scale := flags.Float64("tpch", 0, "measure TPC-H at this `scale` factor, and nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -75,7 +79,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer b.stop()
-	text, err := b.measure(ctx)
+	var text string
+	var err error
+	if *scale > 0 {
+		text, err = b.tpch(ctx, *scale)
+	} else if err = b.load(ctx); err == nil {
+		text, err = b.measure(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -86,6 +96,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(*report), 0o755); err != nil {
 		return fmt.Errorf("make report's directory: %w", err)
 	}
+	text = joinParts(*report, text, *scale > 0)
 	if err := os.WriteFile(*report, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
@@ -142,7 +153,7 @@ func (b *bench) start(ctx context.Context) (err error) {
 		fmt.Fprintf(&cfg, "- {name: s%d, addr: '%s', user: %s, password: '%s'}\n", i, s.Addr(), s.User, s.Password)
 	}
 	// The defaults, but one worker, so that a build runs alone.
-	cfg.WriteString("schemas: {bench: {tables: {plain: {shard_key: id}, indexed: {shard_key: id}, scanned: {shard_key: id}}}}\n" +
+	cfg.WriteString("schemas: {bench: {tables: {plain: {shard_key: id}, indexed: {shard_key: id}, scanned: {shard_key: id}}}, tpch: " + tpchPlacements() + "}\n" +
 		"maintenance: {delay: 1s, scan_duty: 0.1, reconcile_every: 24h, workers: 1, audit: 0.001}\n")
 	file := filepath.Join(dir, "shunt.yaml")
 	if err := os.WriteFile(file, []byte(cfg.String()), 0o600); err != nil {
@@ -180,7 +191,7 @@ func (b *bench) start(ctx context.Context) (err error) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return b.load(ctx)
+	return nil
 }
 
 func (b *bench) load(ctx context.Context) (err error) {
