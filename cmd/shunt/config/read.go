@@ -34,14 +34,9 @@ const maxPartitions = 256
 // index.
 const maxName = 64
 
-// Parse reads and checks the text of a file. env looks up a variable.
-func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, error) {
-	doc, body, err := parseDocument(file, data, env)
-	if err != nil {
-		return nil, err
-	}
-	c := &Config{
-		File:             file,
+// Default is what an empty file would say, if that were enough.
+func Default() *Config {
+	return &Config{
 		Listen:           defaultListen,
 		HTTP:             defaultHTTP,
 		DataDir:          defaultDataDir,
@@ -55,6 +50,16 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 			Delay: time.Second, ScanDuty: 0.1, ReconcileEvery: 24 * time.Hour, Workers: 2, Audit: 0.001,
 		},
 	}
+}
+
+// Parse reads and checks the text of a file. env looks up a variable.
+func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, error) {
+	doc, body, err := parseDocument(file, data, env)
+	if err != nil {
+		return nil, err
+	}
+	c := Default()
+	c.File = file
 	root := value{doc, "", body}
 	// What refers to something that stands elsewhere in the file is checked
 	// once all of it is read.

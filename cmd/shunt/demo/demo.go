@@ -148,26 +148,16 @@ func (d *demo) cause(ctx context.Context, err error) error {
 
 // configuration is what the user would have written into shunt.yaml.
 func (d *demo) configuration() *config.Config {
-	c := &config.Config{
-		File:             "demo",
-		Listen:           d.Listen,
-		HTTP:             d.HTTP,
-		DataDir:          filepath.Join(d.dir, "store"),
-		MaxConnections:   1000,
-		ShardConnections: 100,
-		MinFreeDisk:      256 << 20,
-		// Nothing here is worth waiting for.
-		DrainTimeout: 2 * time.Second,
-		Users:        []config.User{{Name: account, Password: password}},
-		Schemas: []config.Schema{{Name: schema, Tables: []config.Table{
-			{Name: "users", ShardKey: "id"},
-			{Name: "orders", ShardKey: "user_id"},
-			{Name: "countries", Placement: catalog.Reference},
-		}}},
-		Maintenance: config.Maintenance{
-			Delay: time.Second, ScanDuty: 0.1, ReconcileEvery: 24 * time.Hour, Workers: 2, Audit: 0.001,
-		},
-	}
+	c := config.Default()
+	c.File, c.Listen, c.HTTP = "demo", d.Listen, d.HTTP
+	c.DataDir = filepath.Join(d.dir, "store")
+	c.DrainTimeout = 2 * time.Second // nothing here is worth waiting for
+	c.Users = []config.User{{Name: account, Password: password}}
+	c.Schemas = []config.Schema{{Name: schema, Tables: []config.Table{
+		{Name: "users", ShardKey: "id"},
+		{Name: "orders", ShardKey: "user_id"},
+		{Name: "countries", Placement: catalog.Reference},
+	}}}
 	for i, s := range d.set.Servers {
 		c.Shards = append(c.Shards, config.Shard{Name: fmt.Sprintf("s%d", i), Addr: s.Addr(), User: s.User, Password: s.Password})
 	}
