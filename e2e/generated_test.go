@@ -25,15 +25,16 @@ import (
 // error codes must agree, and after writes the tables.
 //
 //	SHUNT_E2E_SEED         the first world's seed (default: the clock's)
-//	SHUNT_E2E_STATEMENTS   how many statements
+//	SHUNT_E2E_STATEMENTS   how many statements (default 1000; 200 with -short)
 //	SHUNT_E2E_FAILURES     how many differences to look for (default 3)
 //	SHUNT_E2E_FAILURE_DIR  where the shrunk scripts go (default: the log only)
 func TestGenerated(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		n := envInt(t, "SHUNT_E2E_STATEMENTS", 0)
-		if n == 0 {
-			t.Skip("SHUNT_E2E_STATEMENTS is not set")
+		n := 1000
+		if testing.Short() {
+			n = 200
 		}
+		n = envInt(t, "SHUNT_E2E_STATEMENTS", n)
 		// Whole numbers of 32 bits are easy to give again.
 		seed := uint64(envInt(t, "SHUNT_E2E_SEED", int(uint32(time.Now().UnixNano()))))
 		t.Logf("SHUNT_E2E_SEED=%d", seed)
@@ -374,6 +375,10 @@ func (r *worldRun) statement(st generate.Statement) bool {
 	if st.Kind != generate.Read {
 		r.history = append(r.history, st)
 		r.since++
+	}
+	if st.Kind == generate.Schema && want.code != 0 {
+		c.fatal("seed %d: the generator made a table that the server doesn't: %s: %s", r.seed, st.SQL(), want)
+		return false
 	}
 	check := st.Node.Check()
 	refused := map[string]bool{}

@@ -48,7 +48,7 @@ type World struct {
 func New(seed uint64, d Dialect) *World {
 	r := random{rand.New(rand.NewPCG(seed, 7))}
 	tables := newTables(r, d)
-	mode := any1(r, "DEFAULT", "DEFAULT", "DEFAULT", "'STRICT_TRANS_TABLES'", "'ONLY_FULL_GROUP_BY'")
+	mode := any1(r, "DEFAULT", "DEFAULT", "DEFAULT", "'STRICT_TRANS_TABLES'", "'ONLY_FULL_GROUP_BY'", "''", "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE'")
 	return &World{Tables: tables, Mode: mode, g: &gen{random: r, d: d, tables: tables}}
 }
 

@@ -196,7 +196,7 @@ func (g *gen) narrow(sc *scope, t *Table) *Node {
 // writeTail is now and then an ORDER BY a key with LIMIT.
 func (g *gen) writeTail(s *source) *Node {
 	keys := g.keys([]*source{s})
-	if keys == nil || !g.one(10) {
+	if keys == nil || !g.one(20) {
 		return nil
 	}
 	return optional(words("ORDER BY", list(-1, keys...), "LIMIT", text(itoa(1+g.IntN(4)))))
