@@ -260,6 +260,8 @@ func (g *gen) insertSelect(t *Table) *Node {
 	s := g.tableSource(from)
 	sc := &scope{sources: []*source{s}}
 	keys := g.keys([]*source{s})
+	g.even = true
+	defer func() { g.even = false }()
 	var names []string
 	what := list(-1)
 	for i, c := range t.writable() {
