@@ -102,13 +102,13 @@ func (b *bench) tpch(ctx context.Context, scale float64) (string, error) {
 				start := time.Now()
 				n, sum, err := answerOf(ctx, db, query)
 				if err != nil {
-					return "", fmt.Errorf("Q%d: %w", i+1, err)
+					return "", fmt.Errorf("query %d: %w", i+1, err)
 				}
 				took[side] = append(took[side], time.Since(start))
 				rows, sums[side] = n, sum
 			}
 			if sums[0] != sums[1] {
-				return "", fmt.Errorf("Q%d: the answer differs from one server's", i+1)
+				return "", fmt.Errorf("query %d: the answer differs from one server's", i+1)
 			}
 		}
 		way, err := wayOf(ctx, sides[0], query)

@@ -371,7 +371,7 @@ func TestGather(t *testing.T) {
 		g := startGathering(t, f, setup{})
 		queries := gatherQueries
 		if !g.mariaDB {
-			queries = append(queries[:len(queries):len(queries)],
+			queries = append(slices.Clip(queries),
 				"SELECT u.id, l.total FROM users u, LATERAL (SELECT total FROM orders o WHERE o.user_id = u.id ORDER BY total DESC, id LIMIT 1) l ORDER BY u.id",
 				"SELECT u.id, x.s FROM users u LEFT JOIN LATERAL (SELECT SUM(total) AS s FROM orders WHERE user_id = u.id) x ON TRUE ORDER BY u.id",
 				"SELECT country, GROUPING(country), COUNT(*) FROM users WHERE id IN (SELECT user_id FROM orders) GROUP BY country WITH ROLLUP",

@@ -40,8 +40,7 @@ func plainServer(t *testing.T, s *throwaway.Server, schema string) *sql.Conn {
 // answer is what a client learns of a statement.
 func answer(ctx context.Context, q queryer, statement string, args ...any) string {
 	r, err := q.ExecContext(ctx, statement, args...)
-	var e *mysql.MySQLError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return fmt.Sprintf("error %d", e.Number)
 	}
 	if err != nil {

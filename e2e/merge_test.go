@@ -229,7 +229,7 @@ func TestMergeOrder(t *testing.T) {
 			}
 			w.exec("INSERT IGNORE INTO r VALUES " + strings.Join(rows, ", "))
 		}
-		for _, c := range strings.Fields("i u ti si mi d d2 f g g2 da dt dt0 ts tm y c v tx b vb bl e s bt") {
+		for c := range strings.FieldsSeq("i u ti si mi d d2 f g g2 da dt dt0 ts tm y c v tx b vb bl e s bt") {
 			w.merged(true, "SELECT id, "+c+" FROM r ORDER BY "+c+", id")
 			w.merged(true, "SELECT id, e, "+c+" FROM r ORDER BY "+c+" DESC, id DESC LIMIT 40 OFFSET 100")
 			w.merged(true, "SELECT id FROM r ORDER BY "+c+", id LIMIT 17")
@@ -277,7 +277,7 @@ func TestMergeGroups(t *testing.T) {
 		w.merged(true, "SELECT COUNT(*), k FROM g GROUP BY 2 ORDER BY SUM(q) DESC, k")
 		w.merged(true, "SELECT y + 1 AS z, COUNT(*) FROM g GROUP BY z ORDER BY z")
 		w.merged(true, "SELECT YEAR(da), MONTH(da) AS m, COUNT(*) FROM g GROUP BY YEAR(da), m ORDER BY 1, m DESC")
-		for _, c := range strings.Fields("da dt f e s vb y tm d q u") {
+		for c := range strings.FieldsSeq("da dt f e s vb y tm d q u") {
 			w.merged(true, "SELECT "+c+", COUNT(*), SUM(i) FROM g GROUP BY "+c+" ORDER BY "+c)
 			w.merged(true, "SELECT DISTINCT "+c+" FROM g ORDER BY "+c+" DESC LIMIT 4 OFFSET 1")
 			w.merged(false, "SELECT DISTINCT "+c+", k FROM g")
@@ -285,7 +285,7 @@ func TestMergeGroups(t *testing.T) {
 			w.merged(true, "SELECT k, COUNT(DISTINCT "+c+"), COUNT(*), AVG(d5) FROM g GROUP BY k ORDER BY k LIMIT 3")
 		}
 		// Which of equal texts is shown isn't said: their weights are.
-		for _, c := range strings.Fields("name bin l") {
+		for c := range strings.FieldsSeq("name bin l") {
 			w.merged(false, "SELECT COUNT(*), SUM(i) FROM g GROUP BY "+c)
 			w.merged(true, "SELECT COUNT(DISTINCT "+c+"), COUNT(*) FROM g")
 			w.merged(true, "SELECT k, COUNT(DISTINCT "+c+", e) FROM g GROUP BY k ORDER BY k")

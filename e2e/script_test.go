@@ -214,7 +214,8 @@ func readCheck(words []string) (generate.Check, error) {
 			i := slices.IndexFunc(checkMarks, func(m struct {
 				name string
 				mark generate.Mark
-			}) bool {
+			},
+			) bool {
 				return m.name == name
 			})
 			if i < 0 {

@@ -33,7 +33,7 @@ func (r *worldRun) shrink(v *variant, st generate.Statement, d difference) (how,
 	steps = s.fewer(steps)
 	for again := true; again; {
 		again = false
-		for i := len(steps) - 1; i >= 0; i-- {
+		for i := range slices.Backward(steps) {
 			for simpler, ok := s.simpler(steps, i); ok; simpler, ok = s.simpler(steps, i) {
 				steps, again = simpler, true
 			}

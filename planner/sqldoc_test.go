@@ -225,10 +225,7 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 		return how, why
 	case *DDL:
 		return "every shard", plan.Op + ", on " + shardNames(cat, plan.Shards)
-	case *Admin:
-		return "Shunt", ""
-	case *Session:
-		return "Shunt", ""
+	case *Admin, *Session, *Load:
 	}
 	return "Shunt", ""
 }

@@ -55,12 +55,7 @@ type Value struct{ Of any }
 
 func text(s string) *Node { return &Node{Text: s, Least: -1} }
 
-// seq joins parts; a nil part is left out.
-func seq(sep string, kids ...*Node) *Node {
-	return &Node{Kids: slices.DeleteFunc(kids, func(n *Node) bool { return n == nil }), Sep: sep, Least: -1}
-}
-
-// words is seq of texts and nodes with blanks between.
+// words joins texts and nodes with blanks between; a nil part is left out.
 func words(parts ...any) *Node {
 	n := &Node{Sep: " ", Least: -1}
 	for _, p := range parts {

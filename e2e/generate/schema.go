@@ -81,15 +81,6 @@ type Table struct {
 	Spread bool
 }
 
-func (t *Table) column(name string) *Column {
-	for _, c := range t.Columns {
-		if c.Name == name {
-			return c
-		}
-	}
-	return nil
-}
-
 // writable are the columns that take a value.
 func (t *Table) writable() []*Column {
 	var out []*Column

@@ -105,7 +105,8 @@ func (t *Table) unique(columns []*Column, row []*Node, seen map[string]bool) boo
 	}
 	var mine []string
 	for _, k := range keys {
-		tuple := strings.Join(k, ",")
+		var tuple strings.Builder
+		tuple.WriteString(strings.Join(k, ","))
 		for _, name := range k {
 			i := slices.IndexFunc(columns, func(c *Column) bool { return c.Name == name })
 			text := "generated"
@@ -115,12 +116,12 @@ func (t *Table) unique(columns []*Column, row []*Node, seen map[string]bool) boo
 					text = fmt.Sprint(f)
 				}
 			}
-			tuple += "|" + Fold(text)
+			tuple.WriteString("|" + Fold(text))
 		}
-		if seen[tuple] {
+		if seen[tuple.String()] {
 			return false
 		}
-		mine = append(mine, tuple)
+		mine = append(mine, tuple.String())
 	}
 	for _, tuple := range mine {
 		seen[tuple] = true
