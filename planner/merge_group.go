@@ -159,6 +159,14 @@ func (b *mergeBuilder) groupKeys() (out []groupKey, ok bool) {
 		if src.col == nil && b.hasParams(src.text) {
 			return nil, false // to MySQL no two `?` are the same expression
 		}
+		// Rule one of a kind: a group's expression that is selected isn't selected
+		// once more. Counter-example: SELECT IFNULL(a, b) .. GROUP BY IFNULL(a, b) of a
+		// MariaDB with ONLY_FULL_GROUP_BY, which knows it again only once.
+		for n := 0; src.item < 0 && n < len(b.sel.Fields.Fields); n++ {
+			if x, ok := b.fromItem(n); ok && b.same(x, src) {
+				src.item = n
+			}
+		}
 		k, ok := b.key(src)
 		if !ok {
 			return nil, false
