@@ -405,12 +405,21 @@ func (s *Store) tryAdd(b *batch, entries []Entry) (done bool, err error) {
 	return b.current(), nil
 }
 
-// missing puts requests for the entries that are not in place into b.
+// fewEntries is up to how many entries the writer is asked without a look
+// whether they are in place, which costs a transaction more than the writer's
+// own look where they are not.
+const fewEntries = 8
+
+// missing puts requests for the entries that are not in place, or may not be,
+// into b.
 func (s *Store) missing(b *batch, entries []Entry) error {
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
-	txn := s.db.NewTransaction(false)
-	defer txn.Discard()
+	var txn *badger.Txn
+	if len(entries) > fewEntries {
+		txn = s.db.NewTransaction(false)
+		defer txn.Discard()
+	}
 	for i := range entries {
 		e := &entries[i]
 		ix := s.find(e.Index)
@@ -420,9 +429,12 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 		for _, g := range b.view(ix).all {
 			p := g.partition(e.Key)
 			sc.key = append(append(sc.key[:0], p.prefix...), e.Key...)
-			in, err := inPlace(txn, sc, e)
-			if err != nil {
-				return err
+			in := false
+			if txn != nil {
+				var err error
+				if in, err = inPlace(txn, sc, e); err != nil {
+					return err
+				}
 			}
 			if !in {
 				b.request(requestAdd, p).add(sc.key, ShardEpoch{e.Shard, e.Epoch})
