@@ -12,9 +12,8 @@ type gen struct {
 	d       Dialect
 	tables  []*Table
 	aliases int
-	// even: no literal of another type than the column's. A server in strict mode
-	// refuses to convert one while it inserts what it selects; Shunt, where it
-	// reads from one shard and inserts into another, only warns.
+	// even: no literal of another type than the column's. In strict mode a write
+	// fails where one can't be converted, if its plan evaluates it for any row.
 	even bool
 	// ctes that the statement under way may name.
 	ctes []*source

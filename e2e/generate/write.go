@@ -4,7 +4,8 @@ import "strings"
 
 // write is an INSERT, REPLACE, UPDATE or DELETE, and the tables that it changes.
 func (g *gen) write() (*Node, []string) {
-	g.aliases, g.ctes = 0, nil
+	g.aliases, g.ctes, g.even = 0, nil, true
+	defer func() { g.even = false }()
 	t := g.tables[g.IntN(len(g.tables))]
 	own := []string{t.Name}
 	switch g.IntN(16) {
@@ -260,8 +261,6 @@ func (g *gen) insertSelect(t *Table) *Node {
 	s := g.tableSource(from)
 	sc := &scope{sources: []*source{s}}
 	keys := g.keys([]*source{s})
-	g.even = true
-	defer func() { g.even = false }()
 	var names []string
 	what := list(-1)
 	for i, c := range t.writable() {
