@@ -13,6 +13,8 @@ SOAK          ?= 5m
 TPCH          ?= 0.05
 STATEMENTS    ?= 200000
 STATEMENTS_MARIADB ?= 50000
+# The first seed of `make differential`.
+SEED          ?= $(shell date +%s)
 SHELL         := bash
 
 .DEFAULT_GOAL := help
@@ -43,8 +45,8 @@ bench-tpch: build ## Measure TPC-H's queries at scale TPCH (0.05), and write the
 	scripts/with-servers $(GO) run ./bench -shunt bin/shunt -o docs/benchmarks.md -tpch $(TPCH)
 
 differential: ## STATEMENTS (200000) generated statements on MySQL, STATEMENTS_MARIADB (50000) on MariaDB, against one server each
-	. scripts/servers.sh && SHUNT_E2E_FLAVOURS=mysql SHUNT_E2E_STATEMENTS=$(STATEMENTS) $(GO) test -v -count=1 -timeout 6h -run '^TestGenerated$$' ./e2e
-	. scripts/servers.sh && SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_STATEMENTS=$(STATEMENTS_MARIADB) $(GO) test -v -count=1 -timeout 6h -run '^TestGenerated$$' ./e2e
+	. scripts/servers.sh && SHUNT_E2E_SEED=$(SEED) SHUNT_E2E_FLAVOURS=mysql SHUNT_E2E_STATEMENTS=$(STATEMENTS) $(GO) test -v -count=1 -timeout 6h -run '^TestGenerated$$' ./e2e
+	. scripts/servers.sh && SHUNT_E2E_SEED=$(SEED) SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_STATEMENTS=$(STATEMENTS_MARIADB) $(GO) test -v -count=1 -timeout 6h -run '^TestGenerated$$' ./e2e
 
 fuzz: ## Each fuzz test for FUZZTIME (30s)
 	scripts/fuzz $(FUZZTIME)

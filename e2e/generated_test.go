@@ -24,7 +24,9 @@ import (
 // order as far as it is determined, types, names, affected rows, warnings and
 // error codes must agree, and after writes the tables.
 //
-//	SHUNT_E2E_SEED         the first world's seed (default: the clock's)
+//	SHUNT_E2E_SEED         the first world's seed (default: always the same, so
+//	                       that a change is told from chance; make differential
+//	                       takes another each time)
 //	SHUNT_E2E_STATEMENTS   how many statements (default 1000; 200 with -short)
 //	SHUNT_E2E_FAILURES     how many differences to look for (default 3)
 //	SHUNT_E2E_FAILURE_DIR  where the shrunk scripts go (default: the log only)
@@ -35,8 +37,7 @@ func TestGenerated(t *testing.T) {
 			n = 200
 		}
 		n = envInt(t, "SHUNT_E2E_STATEMENTS", n)
-		// Whole numbers of 32 bits are easy to give again.
-		seed := uint64(envInt(t, "SHUNT_E2E_SEED", int(uint32(time.Now().UnixNano()))))
+		seed := uint64(envInt(t, "SHUNT_E2E_SEED", 30000))
 		t.Logf("SHUNT_E2E_SEED=%d", seed)
 		c := newComparison(t, f, 2)
 		c.budget.Store(int64(n))
