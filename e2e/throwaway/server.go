@@ -41,16 +41,6 @@ func (s *Server) Port() int { return s.port }
 // Log is what the server has written so far.
 func (s *Server) Log() string { return s.log.String() }
 
-// PID is the server's process, 0 in a container or when it is stopped.
-func (s *Server) PID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cmd == nil || s.container != "" {
-		return 0
-	}
-	return s.cmd.Process.Pid
-}
-
 // Start starts a stopped server and waits until it answers. Its first start
 // chooses a free port; somebody else may take that before the server has it,
 // so it tries several.

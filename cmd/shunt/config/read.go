@@ -27,7 +27,7 @@ const (
 	defaultGatherMaxBytes   = 1 << 30
 )
 
-// maxPartitions bounds a virtual index's partitions: each has a goroutine.
+// maxPartitions bounds a virtual index's partitions.
 const maxPartitions = 256
 
 // maxName is the longest name that MySQL takes for a schema, table, column or
