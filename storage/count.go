@@ -27,10 +27,7 @@ func (s *Store) count(ctx context.Context, gens []*generation) {
 
 func (p *partition) recount(ctx context.Context) error {
 	r := newRequest(requestSnapshot, p)
-	if err := p.submit(r); err != nil {
-		r.release()
-		return err
-	}
+	p.submit(r)
 	err := <-r.done
 	txn := r.snapshot
 	r.release()

@@ -2,8 +2,9 @@
 // and unknown marks, write-intents, jobs, and a few names and numbers. Keys
 // are bytes to it, shards are numbers, and it knows no SQL.
 //
-// A Store is a Badger database in one directory, opened by one process. All
-// of its methods may be called by any number of goroutines.
+// A Store is a Badger database in one directory, opened by one process, and two
+// logs of what is on its way there. All of its methods may be called by any
+// number of goroutines.
 //
 // # What a call promises
 //
@@ -45,6 +46,9 @@
 //     is less than the given one. The check is made by the partition's writer,
 //     so nothing comes between it and the removal. ClearMarks checks likewise,
 //     under the mutex that Mark writes under.
+//   - Lookup and Range look at the recent entries before they take a snapshot
+//     of Badger: those that a flush has moved by then are in the snapshot. All
+//     else that reads or removes entries flushes first (recent.go).
 //   - Add finds an entry in place without asking the writer. That is safe
 //     because of what it requires: the caller's statement is registered in an
 //     epoch no later than the entry's, so no horizon (and no Remove goes past
@@ -130,9 +134,10 @@
 //
 // # Goroutines
 //
-// The Store owns all: those that write what came while others wrote, one for the free space (each
-// second), one that lifts intents, one that counts. Close ends and awaits them
-// after the calls under way; it ends a Repartition.
+// The Store owns all: those that write what came while others wrote, one that
+// flushes recent entries, one for the free space (each second), one that lifts
+// intents, one that counts. Close ends and awaits them after the calls under
+// way; it ends a Repartition.
 //
 // # Non-goals
 //

@@ -14,12 +14,13 @@ import (
 type scratch struct {
 	key, val []byte
 	pairs    []ShardEpoch
+	few      []recentEntry
 }
 
 var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
 
 func (sc *scratch) release() {
-	if cap(sc.val) <= 1<<16 {
+	if cap(sc.val) <= 1<<16 && cap(sc.key) <= 1<<18 {
 		scratchPool.Put(sc)
 	}
 }
@@ -43,13 +44,19 @@ func (s *Store) Lookup(id IndexID, key []byte, components [][]byte) (ShardSet, e
 	}
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
-	txn, v, marks, err := s.snapshot(ix)
-	if err != nil {
-		return ShardSet{}, err
+	var set ShardSet
+	var txn *badger.Txn
+	var marks *markSet
+	for txn == nil {
+		var v *view
+		if marks, v = ix.readable(); v == nil {
+			return ShardSet{}, ErrNoIndex
+		}
+		sc.key = append(append(sc.key[:0], v.read.partition(key).prefix...), key...)
+		s.recent.widen(&set, sc.key)
+		txn = s.snapshot(ix, v)
 	}
 	defer txn.Discard()
-	sc.key = append(append(sc.key[:0], v.read.partition(key).prefix...), key...)
-	var set ShardSet
 	item, err := txn.Get(sc.key)
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound):
@@ -67,24 +74,28 @@ func (s *Store) Lookup(id IndexID, key []byte, components [][]byte) (ShardSet, e
 	return set, nil
 }
 
-// snapshot returns the marks of an index, and a view with a transaction in
-// which the view's generations are as they were while live: a generation is
-// deleted only after another view is shown, and a new one shown only after it
-// is complete. So where the view is the same before and after the snapshot was
-// taken, whatever happens later to its records is not in the snapshot.
-func (s *Store) snapshot(ix *index) (*badger.Txn, *view, *markSet, error) {
-	for {
-		marks := ix.marks.Load()
-		v := ix.view.Load()
-		if v.read == nil {
-			return nil, nil, nil, ErrNoIndex
-		}
-		txn := s.db.NewTransaction(false)
-		if ix.view.Load() == v {
-			return txn, v, marks, nil
-		}
-		txn.Discard()
+// readable returns an index's marks, and its view, nil if there is nothing to
+// read. What a lookup reads after them is at least as new: see Lookup.
+func (ix *index) readable() (*markSet, *view) {
+	marks, v := ix.marks.Load(), ix.view.Load()
+	if v.read == nil {
+		return nil, nil
 	}
+	return marks, v
+}
+
+// snapshot returns a transaction in which the generations of v are as they were
+// while live: a generation is deleted only after another view is shown, and a
+// new one shown only after it is complete. So where the view is the same before
+// and after the snapshot was taken, whatever happens later to its records is
+// not in the snapshot. nil if the view has changed.
+func (s *Store) snapshot(ix *index, v *view) *badger.Txn {
+	txn := s.db.NewTransaction(false)
+	if ix.view.Load() == v {
+		return txn
+	}
+	txn.Discard()
+	return nil
 }
 
 func addShards(set *ShardSet, val []byte) error {
@@ -113,17 +124,28 @@ func (s *Store) Range(id IndexID, from, to []byte, limit int) (set ShardSet, ok 
 	if ix == nil {
 		return ShardSet{}, false, ErrNoIndex
 	}
-	txn, v, marks, err := s.snapshot(ix)
-	if err != nil {
-		return ShardSet{}, false, err
+	var txn *badger.Txn
+	var v *view
+	var marks *markSet
+	// recent are keys that may not be in the snapshot.
+	var recent map[string]struct{}
+	for txn == nil {
+		if marks, v = ix.readable(); v == nil {
+			return ShardSet{}, false, ErrNoIndex
+		}
+		recent = s.recent.widenRange(&set, v.read, from, to)
+		txn = s.snapshot(ix, v)
 	}
 	defer txn.Discard()
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
-	n := 0
+	n := len(recent)
 	for _, p := range v.read.parts {
-		err := p.iterate(txn, sc, from, to, func(_, val []byte) (bool, error) {
-			if n++; n > limit {
+		err := p.iterate(txn, sc, from, to, func(key, val []byte) (bool, error) {
+			if _, counted := recent[string(key)]; !counted {
+				n++
+			}
+			if n > limit {
 				return false, nil
 			}
 			return true, addShards(&set, val)
@@ -196,11 +218,12 @@ func (s *Store) Entries(id IndexID, from []byte, building bool, fn func(key []by
 		if g == nil {
 			return ErrNoIndex
 		}
-		txn = s.db.NewTransaction(false)
-		if ix.view.Load() == v {
+		if err := s.recent.flush(); err != nil {
+			return fmt.Errorf("read virtual index %d: %w", id, err)
+		}
+		if txn = s.snapshot(ix, v); txn != nil {
 			break
 		}
-		txn.Discard()
 	}
 	defer txn.Discard()
 	sc := &scratch{}
@@ -307,16 +330,12 @@ func (b *batch) current() bool {
 
 // run has the requests done and releases them. It returns the number of pairs
 // that changed in partitions of generations for which counts is true. errGone
-// if a generation was retired meanwhile.
+// if a generation was retired meanwhile; what is for others is done then.
 func (b *batch) run(counts func(*partition) bool) (changed int, err error) {
-	sent := 0
 	for _, r := range b.reqs {
-		if err = r.part.submit(r); err != nil {
-			break
-		}
-		sent++
+		r.part.submit(r)
 	}
-	for _, r := range b.reqs[:sent] {
+	for _, r := range b.reqs {
 		if rerr := <-r.done; rerr != nil && (err == nil || errors.Is(err, errGone)) {
 			err = rerr
 		}
@@ -340,9 +359,13 @@ func (b *batch) release() {
 	batchPool.Put(b)
 }
 
+// fewEntries is up to how many entries Add leaves to recent, which makes one
+// write of them; more go into Badger at once.
+const fewEntries = 8
+
 // Add makes the entries exist with at least their epochs, in every live
 // generation of their indexes. When it returns they survive the death of the
-// process. Entries that are there already cost a read each and no write.
+// process. Entries that are there already cost no write, or a small one.
 // Entries of an unknown index are ignored. An error may leave some of several
 // entries added; ErrStoreFull and ErrReadOnly are returned before any is.
 //
@@ -382,13 +405,15 @@ func (s *Store) Add(entries []Entry) error {
 // found in place the next time.
 func (s *Store) tryAdd(b *batch, entries []Entry) (done bool, err error) {
 	b.views = b.views[:0]
-	if err := s.missing(b, entries); err != nil {
-		return false, err
+	if len(entries) <= fewEntries {
+		err = s.addFew(b, entries)
+	} else if err = s.missing(b, entries); err == nil {
+		_, err = b.run(nil)
 	}
-	if _, err = b.run(nil); err != nil {
-		if errors.Is(err, errGone) {
-			return false, nil
-		}
+	if errors.Is(err, errGone) {
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
 	for i := range entries {
@@ -405,21 +430,38 @@ func (s *Store) tryAdd(b *batch, entries []Entry) (done bool, err error) {
 	return b.current(), nil
 }
 
-// fewEntries is up to how many entries the writer is asked without a look
-// whether they are in place, which costs a transaction more than the writer's
-// own look where they are not.
-const fewEntries = 8
+// addFew puts entries into recent. One for a generation that is gone does no
+// harm there.
+func (s *Store) addFew(b *batch, entries []Entry) error {
+	sc := scratchPool.Get().(*scratch)
+	defer sc.release()
+	sc.key = sc.key[:0]
+	few := sc.few[:0]
+	for i := range entries {
+		e := &entries[i]
+		ix := s.find(e.Index)
+		if ix == nil {
+			continue
+		}
+		for _, g := range b.view(ix).all {
+			p := g.partition(e.Key)
+			n := len(sc.key)
+			sc.key = append(append(sc.key, p.prefix...), e.Key...)
+			few = append(few, recentEntry{p, sc.key[n:len(sc.key):len(sc.key)], ShardEpoch{e.Shard, e.Epoch}})
+		}
+	}
+	err := s.recent.add(few)
+	clear(few)
+	sc.few = few
+	return err
+}
 
-// missing puts requests for the entries that are not in place, or may not be,
-// into b.
+// missing puts requests for the entries that are not in place into b.
 func (s *Store) missing(b *batch, entries []Entry) error {
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
-	var txn *badger.Txn
-	if len(entries) > fewEntries {
-		txn = s.db.NewTransaction(false)
-		defer txn.Discard()
-	}
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
 	for i := range entries {
 		e := &entries[i]
 		ix := s.find(e.Index)
@@ -429,12 +471,9 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 		for _, g := range b.view(ix).all {
 			p := g.partition(e.Key)
 			sc.key = append(append(sc.key[:0], p.prefix...), e.Key...)
-			in := false
-			if txn != nil {
-				var err error
-				if in, err = inPlace(txn, sc, e); err != nil {
-					return err
-				}
+			in, err := inPlace(txn, sc, e)
+			if err != nil {
+				return err
 			}
 			if !in {
 				b.request(requestAdd, p).add(sc.key, ShardEpoch{e.Shard, e.Epoch})
@@ -483,6 +522,9 @@ func (s *Store) Remove(id IndexID, shard ShardID, keys [][]byte, before Epoch) (
 	}
 	if err := s.space.reclaimable(); err != nil {
 		return 0, err
+	}
+	if err := s.recent.flush(); err != nil {
+		return 0, fmt.Errorf("remove entries: %w", err)
 	}
 	b := batchPool.Get().(*batch)
 	defer b.release()

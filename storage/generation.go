@@ -154,17 +154,18 @@ func (r *request) add(recordKey []byte, pair ShardEpoch) {
 }
 
 // submit has r written, by this goroutine unless another one is writing, and
-// answered on r.done. A goroutine writes one batch, then leaves what came
+// answered on r.done: errGone if the generation was retired before. A goroutine writes one batch, then leaves what came
 // meanwhile to one of the store's own.
-func (p *partition) submit(r *request) error {
+func (p *partition) submit(r *request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return errGone
+		r.done <- errGone
+		return
 	}
 	p.queue = append(p.queue, r)
 	if p.writing {
-		return nil
+		return
 	}
 	p.writing = true
 	p.writeQueueLocked()
@@ -177,10 +178,9 @@ func (p *partition) submit(r *request) error {
 			}
 			p.restLocked()
 		})
-		return nil
+		return
 	}
 	p.restLocked()
-	return nil
 }
 
 // writeQueueLocked writes what waits, as one batch. The lock is let go

@@ -55,7 +55,7 @@ func TestModel(t *testing.T) {
 		if disk {
 			o = testOpts(t.TempDir())
 		}
-		s, err := open(o, testOptions{memTable: 1 << 20, manual: true})
+		s, err := open(o, testOptions{memTable: 1 << 20, manual: true, flushAt: int64(rapid.IntRange(1, 10).Draw(rt, "flushAt"))})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestModel(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"Add": func(t *rapid.T) {
 				var entries []Entry
-				for range rapid.IntRange(1, 4).Draw(t, "n") {
+				for range rapid.IntRange(1, fewEntries+2).Draw(t, "n") {
 					e := Entry{id, []byte(keys.Draw(t, "key")), shards.Draw(t, "shard"), epochs.Draw(t, "epoch")}
 					entries = append(entries, e)
 					for _, g := range m.gens() {

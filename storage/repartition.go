@@ -91,6 +91,11 @@ func (s *Store) finishMove(id IndexID, g *generation, complete bool) error {
 }
 
 func (s *Store) copyGeneration(ctx context.Context, from, to *generation, progress func(float64)) error {
+	// An Add after the view changed is in both generations, one before it may
+	// not be in Badger.
+	if err := s.recent.flush(); err != nil {
+		return err
+	}
 	total, _ := from.entries()
 	copied := int64(0)
 	b := batchPool.Get().(*batch)
@@ -107,8 +112,7 @@ func (s *Store) copyGeneration(ctx context.Context, from, to *generation, progre
 				return err
 			}
 			// Each slice reads its own snapshot, so that a long copy doesn't
-			// keep old versions from being compacted. An Add after the view
-			// changed is in both generations, whatever this reads.
+			// keep old versions from being compacted.
 			n := 0
 			start := next
 			next = nil

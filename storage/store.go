@@ -37,6 +37,7 @@ type Store struct {
 	queue     queue
 	garbage   garbage
 	sequences sequences
+	recent    recent
 
 	// indexes is replaced as a whole, under change.
 	indexes atomic.Pointer[map[IndexID]*index]
@@ -51,6 +52,10 @@ type testOptions struct {
 	memTable int64
 	// syncFile replaces (*os.File).Sync.
 	syncFile func(*os.File) error
+	// flushAt is how many recent entries wake the flusher.
+	flushAt int64
+	// noFlusher leaves recent entries where they are until a call flushes.
+	noFlusher bool
 	// manual leaves the lifter of intents to the test.
 	manual bool
 }
@@ -91,9 +96,15 @@ func open(o Options, t testOptions) (_ *Store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	if err := s.recent.open(s, t.flushAt); err != nil {
+		return nil, errors.Join(unreadable(o.Dir, fmt.Errorf("read recent entries: %w", err)), db.Close())
+	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	ctx := s.ctx
 	s.background.Go(func() { s.count(ctx, counts) })
+	if !t.noFlusher {
+		s.background.Go(func() { s.recent.run(ctx) })
+	}
 	if s.space.measure != nil {
 		s.background.Go(func() { s.space.run(ctx) })
 	}
@@ -206,19 +217,20 @@ func (s *Store) Close() error {
 	}
 	s.stop()
 	s.gate.wait()
+	flushErr := s.recent.flush()
 	for _, ix := range *s.indexes.Load() {
 		for _, g := range ix.view.Load().all {
 			g.close()
 		}
 	}
 	s.background.Wait()
-	var err error
+	err := flushErr
 	// A store that failed to write keeps its intents: what it holds is in
 	// doubt.
-	if s.space.failed.Load() == nil {
+	if err == nil && s.space.failed.Load() == nil {
 		err = s.finish()
 	}
-	return errors.Join(err, s.db.Close())
+	return errors.Join(err, s.recent.close(), s.db.Close())
 }
 
 // finish lifts all intents and keeps the entry counts.
@@ -268,6 +280,9 @@ func (s *Store) Sync() error {
 }
 
 func (s *Store) sync() error {
+	if err := s.recent.flush(); err != nil {
+		return err
+	}
 	if s.opt.InMemory {
 		return nil
 	}
@@ -289,6 +304,8 @@ func (s *Store) Stats() Stats {
 		return Stats{Writable: ErrClosed}
 	}
 	defer s.gate.leave()
+	// The counts are Badger's. Where this fails, Writable says so.
+	_ = s.recent.flush()
 	st := Stats{
 		Indexes:   map[IndexID]IndexStats{},
 		FreeBytes: s.space.free.Load(),

@@ -1,0 +1,384 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// recent are entries that Add has taken and Badger does not have yet: in memory
+// for lookups, and in a log, which is written with one system call and so
+// survives the death of the process. Flush moves them into Badger, many in one
+// transaction.
+//
+// A transaction of Badger's for a single entry costs about 60 µs of CPU, most
+// of it for waking goroutines of its own, and a statement would wait for it;
+// this way it is 2 µs for the statement, and 4 for its share of a flush.
+//
+// There are two logs, used in turns: one takes what comes while the other's
+// entries are moved, and is then emptied. Open moves what it finds in them. An
+// entry may so be added twice; whatever was removed between comes back stale.
+//
+// A log is never synced: Sync flushes first, so what it makes durable is in
+// Badger. What a power loss takes is found as always, by the write-intents.
+//
+// Whoever reads entries otherwise than by Lookup and Range, or removes some,
+// flushes first.
+type recent struct {
+	s *Store
+	// flushAt entries wake the flusher; at flushAt*recentBound, Add waits for it.
+	flushAt int64
+	// n is how many entries there are, so that nobody takes mu for none.
+	n          atomic.Int64
+	some, full chan struct{}
+
+	mu sync.RWMutex
+	// records are by record key; moving are those that a flush is putting into
+	// Badger.
+	records, moving map[string]recentRecord
+	// logs are nil for a store in memory.
+	logs   [2]*os.File
+	active int
+	size   int64
+	// leftover: Open could not move what it found in both logs.
+	leftover atomic.Bool
+	buf      []byte
+
+	flushing sync.Mutex
+}
+
+// recentRecord is what was added to one record.
+type recentRecord struct {
+	part  *partition
+	pairs []ShardEpoch
+}
+
+// recentEntry is one entry for one partition.
+type recentEntry struct {
+	part *partition
+	key  []byte
+	pair ShardEpoch
+}
+
+const (
+	recentFlushAt = 2000
+	recentBound   = 16
+	// recentAge bounds how long an entry stays out of Badger, and so what Open
+	// finds after a crash.
+	recentAge = time.Second
+)
+
+func recentName(i int) string { return fmt.Sprintf("recent-%d.log", i) }
+
+// open moves the entries that an earlier process left in its logs into Badger.
+func (r *recent) open(s *Store, flushAt int64) error {
+	if flushAt == 0 {
+		flushAt = recentFlushAt
+	}
+	r.s, r.flushAt = s, flushAt
+	r.some, r.full = make(chan struct{}, 1), make(chan struct{}, 1)
+	r.records = map[string]recentRecord{}
+	if s.opt.InMemory {
+		return nil
+	}
+	parts := map[string]*partition{}
+	for _, ix := range *s.indexes.Load() {
+		for _, g := range ix.view.Load().all {
+			for _, p := range g.parts {
+				parts[string(p.prefix)] = p
+			}
+		}
+	}
+	for i := range r.logs {
+		name := filepath.Join(s.opt.Dir, recentName(i))
+		log, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for key, pair, rest := nextRecent(log); rest != nil; key, pair, rest = nextRecent(rest) {
+			// Records of a generation that is gone are garbage.
+			if len(key) >= entryPrefixLen && parts[string(key[:entryPrefixLen])] != nil {
+				r.put(recentEntry{parts[string(key[:entryPrefixLen])], key, pair})
+			}
+		}
+		if r.logs[i], err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+			return errors.Join(err, r.close())
+		}
+	}
+	r.leftover.Store(true)
+	// A full disk is no reason not to serve.
+	if err := r.flush(); err != nil && !errors.Is(err, ErrStoreFull) {
+		return errors.Join(err, r.close())
+	}
+	return nil
+}
+
+func (r *recent) close() error {
+	var errs []error
+	for _, f := range r.logs {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// A log's record is
+//
+//	checksum(4) of the rest, length(4) of the rest, shard uvarint, epoch uvarint, record key
+//
+// and one that is not whole ends the log: its Add did not return.
+const recentHeader = 8
+
+func appendRecent(dst []byte, e *recentEntry) []byte {
+	at := len(dst)
+	dst = append(dst, make([]byte, recentHeader)...)
+	dst = binary.AppendUvarint(dst, uint64(e.pair.Shard))
+	dst = binary.AppendUvarint(dst, uint64(e.pair.Epoch))
+	dst = append(dst, e.key...)
+	binary.BigEndian.PutUint32(dst[at+4:], uint32(len(dst)-at-recentHeader))
+	binary.BigEndian.PutUint32(dst[at:], crc32.ChecksumIEEE(dst[at+4:]))
+	return dst
+}
+
+// nextRecent returns the first record of a log and what follows; rest is nil at
+// the end.
+func nextRecent(log []byte) (key []byte, pair ShardEpoch, rest []byte) {
+	if len(log) < recentHeader {
+		return nil, pair, nil
+	}
+	n := uint64(binary.BigEndian.Uint32(log[4:]))
+	if n == 0 || n > uint64(len(log)-recentHeader) {
+		return nil, pair, nil
+	}
+	end := recentHeader + int(n)
+	if crc32.ChecksumIEEE(log[4:end]) != binary.BigEndian.Uint32(log) {
+		return nil, pair, nil
+	}
+	pair, key, ok := nextPair(log[recentHeader:end])
+	if !ok {
+		return nil, pair, nil
+	}
+	return key, pair, log[end:]
+}
+
+// add takes entries. Those that are there already cost nothing.
+func (r *recent) add(entries []recentEntry) error {
+	if r.n.Load() >= r.flushAt*recentBound || r.leftover.Load() {
+		if err := r.flush(); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.buf = r.buf[:0]
+	n := 0
+	for i := range entries {
+		if r.has(&entries[i]) {
+			continue
+		}
+		r.buf = appendRecent(r.buf, &entries[i])
+		entries[n] = entries[i]
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	if f := r.logs[r.active]; f != nil {
+		if _, err := f.WriteAt(r.buf, r.size); err != nil {
+			return r.s.space.fail(fmt.Errorf("write %s: %w", f.Name(), err))
+		}
+		r.size += int64(len(r.buf))
+	}
+	if len(r.records) == 0 {
+		notify(r.some)
+	}
+	before := r.n.Load()
+	for _, e := range entries[:n] {
+		r.put(e)
+	}
+	if before < r.flushAt && r.n.Load() >= r.flushAt {
+		notify(r.full)
+	}
+	return nil
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// has reports whether the entry is here in its epoch or a later one.
+func (r *recent) has(e *recentEntry) bool {
+	for _, p := range r.records[string(e.key)].pairs {
+		if p.Shard == e.pair.Shard {
+			return p.Epoch >= e.pair.Epoch
+		}
+	}
+	return false
+}
+
+func (r *recent) put(e recentEntry) {
+	rec, found := r.records[string(e.key)]
+	for i := range rec.pairs {
+		if rec.pairs[i].Shard == e.pair.Shard {
+			rec.pairs[i].Epoch = max(rec.pairs[i].Epoch, e.pair.Epoch)
+			return
+		}
+	}
+	if !found {
+		rec.part = e.part
+		r.n.Add(1)
+	}
+	rec.pairs = append(rec.pairs, e.pair)
+	r.records[string(e.key)] = rec
+}
+
+// widen adds the shards of a record. The caller takes its snapshot of Badger
+// after: what a flush has moved is there then.
+func (r *recent) widen(set *ShardSet, recordKey []byte) {
+	if r.n.Load() == 0 {
+		return
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, p := range r.records[string(recordKey)].pairs {
+		set.Add(p.Shard)
+	}
+	for _, p := range r.moving[string(recordKey)].pairs {
+		set.Add(p.Shard)
+	}
+}
+
+// widenRange adds the shards of the keys of g in [from, to), and returns those
+// keys. As with widen, the snapshot comes after.
+func (r *recent) widenRange(set *ShardSet, g *generation, from, to []byte) map[string]struct{} {
+	if r.n.Load() == 0 {
+		return nil
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var keys map[string]struct{}
+	prefix := generationPrefix(g.id)
+	for _, records := range []map[string]recentRecord{r.records, r.moving} {
+		for recordKey, rec := range records {
+			key := []byte(recordKey)
+			if !bytes.HasPrefix(key, prefix) {
+				continue
+			}
+			key = key[entryPrefixLen:]
+			if bytes.Compare(key, from) < 0 || to != nil && bytes.Compare(key, to) >= 0 {
+				continue
+			}
+			if keys == nil {
+				keys = map[string]struct{}{}
+			}
+			keys[string(key)] = struct{}{}
+			for _, p := range rec.pairs {
+				set.Add(p.Shard)
+			}
+		}
+	}
+	return keys
+}
+
+// run flushes what is old or much, until ctx ends.
+func (r *recent) run(ctx context.Context) {
+	age := time.NewTimer(recentAge)
+	defer age.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.some:
+		}
+		age.Reset(recentAge)
+		select {
+		case <-ctx.Done():
+			return
+		case <-age.C:
+		case <-r.full:
+		}
+		if r.flush() != nil {
+			// The disk is full, or the store read-only, and the operator knows.
+			notify(r.some)
+		}
+	}
+}
+
+// flush returns when all that was added before is in Badger.
+func (r *recent) flush() error {
+	if r.n.Load() == 0 && !r.leftover.Load() {
+		return nil
+	}
+	r.flushing.Lock()
+	defer r.flushing.Unlock()
+	if err := r.s.space.reclaimable(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.moving, r.records = r.records, map[string]recentRecord{}
+	logs := r.logs[r.active : r.active+1]
+	if r.leftover.Load() {
+		logs = r.logs[:]
+	} else {
+		r.active, r.size = 1-r.active, 0
+	}
+	r.mu.Unlock()
+
+	err := r.move()
+	for _, f := range logs {
+		if f == nil || err != nil {
+			continue
+		}
+		if terr := f.Truncate(0); terr != nil {
+			err = r.s.space.fail(fmt.Errorf("empty %s: %w", f.Name(), terr))
+		}
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	moved := r.moving
+	r.moving = nil
+	r.n.Add(-int64(len(moved)))
+	if err != nil {
+		// The store is read-only now. Lookups go on finding these, and the log
+		// stays for the next process: nothing is flushed or added any more.
+		for key, rec := range moved {
+			for _, p := range rec.pairs {
+				r.put(recentEntry{rec.part, []byte(key), p})
+			}
+		}
+		return fmt.Errorf("move recent entries: %w", err)
+	}
+	r.leftover.Store(false)
+	return nil
+}
+
+// move has the partitions' writers add what is in moving.
+func (r *recent) move() error {
+	b := batchPool.Get().(*batch)
+	defer b.release()
+	for key, rec := range r.moving {
+		q := b.request(requestAdd, rec.part)
+		for _, p := range rec.pairs {
+			q.add([]byte(key), p)
+		}
+	}
+	// A generation that is gone needs none.
+	if _, err := b.run(nil); err != nil && !errors.Is(err, errGone) {
+		return err
+	}
+	return nil
+}

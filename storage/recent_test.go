@@ -1,0 +1,181 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// TestRecentIsFound: an entry is found from the return of its Add on, wherever
+// a flush has got to.
+func TestRecentIsFound(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, testOpts(t.TempDir()), testOptions{flushAt: 3})
+	id := readyIndex(t, s, "i", 2)
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 2000 {
+				key := fmt.Appendf(nil, "%d-%05d", w, i)
+				if err := s.Add([]Entry{{id, key, ShardID(w), s.Epoch()}}); err != nil {
+					t.Error(err)
+					return
+				}
+				if got, err := s.Lookup(id, key, nil); err != nil || !got.Has(ShardID(w)) {
+					t.Errorf("%s is missing from lookup: %b %v", key, got, err)
+					return
+				}
+				got, ok, err := s.Range(id, key, append(slices.Clone(key), 0), 1)
+				if err != nil || !ok || got != set(ShardID(w)) {
+					t.Errorf("%s is missing from range: %b %v %v", key, got, ok, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := s.Stats().Indexes[id].Entries; n != 8000 {
+		t.Fatal(n)
+	}
+}
+
+// TestRecentRange: a key counts once toward the limit, whether it is recent, in
+// Badger, or both.
+func TestRecentRange(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, testOpts(t.TempDir()), testOptions{})
+	id := readyIndex(t, s, "i", 3)
+	intend(t, s, 1, 2, 3, 4)
+	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}, {id, []byte("b"), 1, 1}}))
+	check(t, s.recent.flush())
+	check(t, s.Add([]Entry{{id, []byte("b"), 2, 1}, {id, []byte("c"), 3, 1}, {id, []byte("d"), 4, 1}}))
+	for limit, want := range []bool{false, false, false, true} {
+		if got, ok, err := s.Range(id, []byte("a"), []byte("d"), limit); ok != want || ok && got != set(1, 2, 3) || err != nil {
+			t.Fatal(limit, got, ok, err)
+		}
+	}
+}
+
+// TestRecentLogs: what a process leaves in its logs when it dies is found by the
+// next one, whichever log it is in; a record that is cut off or damaged ends a
+// log, and those of a dropped index are forgotten.
+func TestRecentLogs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, testOpts(dir), testOptions{noFlusher: true})
+	id, dropped := readyIndex(t, s, "i", 2), readyIndex(t, s, "gone", 1)
+	intend(t, s, 1, 2, 3, 4)
+	check(t, s.Add([]Entry{{dropped, []byte("a"), 1, 1}}))
+	log := func(i int) []byte { return must(os.ReadFile(filepath.Join(dir, recentName(i)))) }
+	inDropped := log(0)
+	check(t, s.DropIndex(dropped))
+	check(t, s.recent.flush())
+	check(t, s.Add([]Entry{{id, []byte("a"), 1, 7}, {id, []byte("b"), 2, 7}}))
+	active := s.recent.active
+	first := log(active)
+	if len(log(1-active)) != 0 || len(first) == 0 {
+		t.Fatalf("%q %q", log(active), log(1-active))
+	}
+	check(t, s.recent.flush())
+	check(t, s.Add([]Entry{{id, []byte("c"), 3, 7}, {id, []byte("d"), 4, 7}}))
+	second := log(1 - active)
+	killed := copyStore(t, dir)
+
+	for name, c := range map[string]struct {
+		logs [2][]byte
+		want []string
+	}{
+		"both":      {[2][]byte{first, second}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
+		"none":      {[2][]byte{}, []string{"a[{1 7}]", "b[{2 7}]"}},
+		"cut off":   {[2][]byte{nil, second[:len(second)-1]}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]"}},
+		"damaged":   {[2][]byte{nil, append(slices.Clone(second[:len(second)-1]), 'x')}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]"}},
+		"zeros":     {[2][]byte{append(slices.Clone(second), make([]byte, 100)...), nil}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
+		"too long":  {[2][]byte{binary.BigEndian.AppendUint32(make([]byte, 4), 1<<31), nil}, []string{"a[{1 7}]", "b[{2 7}]"}},
+		"dropped":   {[2][]byte{inDropped, second}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
+		"each once": {[2][]byte{first, first}, []string{"a[{1 7}]", "b[{2 7}]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := copyStore(t, killed)
+			for i, l := range c.logs {
+				check(t, os.WriteFile(filepath.Join(dir, recentName(i)), l, 0o600))
+			}
+			s := openTest(t, testOpts(dir), testOptions{})
+			if got := dump(t, s, id, false); !slices.Equal(got, c.want) {
+				t.Fatal(got)
+			}
+			for i := range 2 {
+				if st := must(os.Stat(filepath.Join(dir, recentName(i)))); st.Size() != 0 {
+					t.Errorf("%s has %d bytes", recentName(i), st.Size())
+				}
+			}
+			// It takes more.
+			check(t, s.Add([]Entry{{id, []byte("e"), 5, 8}}))
+			check(t, s.Close())
+			s = openTest(t, testOpts(dir), testOptions{})
+			if got := dump(t, s, id, false); !slices.Equal(got, append(c.want, "e[{5 8}]")) {
+				t.Fatal(got)
+			}
+		})
+	}
+}
+
+// TestRecentOnFullDisk: what can't be moved stays in its log, over restarts, and
+// is found all the while.
+func TestRecentOnFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var mu sync.Mutex
+	free := uint64(1 << 30)
+	o := testOpts(dir)
+	o.MinFree = 1000
+	o.FreeSpace = func(string) (uint64, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return free, nil
+	}
+	setFree := func(n uint64, s *Store) {
+		mu.Lock()
+		free = n
+		mu.Unlock()
+		s.space.refresh()
+	}
+	s := openTest(t, o, testOptions{noFlusher: true})
+	id := readyIndex(t, s, "i", 1)
+	intend(t, s, 1, 2, 3)
+	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}}))
+	setFree(0, s)
+	if err := s.recent.flush(); err == nil {
+		t.Fatal("flushed onto a full disk")
+	}
+	wantLookup(t, s, id, "a", 1)
+	copied := copyStore(t, dir)
+	setFree(1<<30, s)
+	check(t, s.Add([]Entry{{id, []byte("b"), 2, 1}}))
+	wantLookup(t, s, id, "a", 1)
+	check(t, s.recent.flush())
+	wantLookup(t, s, id, "a", 1)
+	wantLookup(t, s, id, "b", 2)
+
+	setFree(0, s)
+	o.Dir = copied
+	s = openTest(t, o, testOptions{})
+	wantLookup(t, s, id, "a", 1)
+	setFree(1<<30, s)
+	check(t, s.Add([]Entry{{id, []byte("c"), 3, 1}}))
+	o.Dir = copyStore(t, copied)
+	s = openTest(t, o, testOptions{})
+	wantLookup(t, s, id, "a", 1)
+	wantLookup(t, s, id, "c", 3)
+}
+
+// intend sets write-intents, so that Add does not: that syncs, and so flushes.
+func intend(t *testing.T, s *Store, shards ...ShardID) {
+	t.Helper()
+	for _, id := range shards {
+		check(t, s.Intend([]Pair{{"shop", "users", id}}))
+	}
+}
