@@ -172,8 +172,9 @@
 // The queue is in the store. One dispatcher claims jobs and runs each in a
 // goroutine, Workers at a time. All are idempotent. A failing shard's job is
 // tried again with exponential backoff. A shard is scanned for maintenance at
-// most ScanDuty of the time; builds are exempt, and take their turn with other
-// scans of the shard.
+// most ScanDuty of the time, and all together take no more than that share of
+// the processors; builds are exempt, and take their turn with other scans of
+// the shard.
 //
 // # Proof and teeth
 //

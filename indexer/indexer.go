@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -49,7 +50,8 @@ type Options struct {
 
 	Workers        int           // goroutines that run jobs; 0: 2
 	Delay          time.Duration // from a write to its maintenance scan; 0: 1 s
-	ScanDuty       float64       // share of time a shard may be scanned; 0: 0.1
+	ScanDuty       float64       // share of time a shard may be scanned, and of Processors for all; 0: 0.1
+	Processors     int           // 0: runtime.GOMAXPROCS
 	ReconcileEvery time.Duration // 0: never
 	Audit          float64       // share of index-routed reads that are audited
 
@@ -100,6 +102,9 @@ func New(o Options) *Indexer {
 	}
 	if o.ScanDuty == 0 {
 		o.ScanDuty = 0.1
+	}
+	if o.Processors == 0 {
+		o.Processors = runtime.GOMAXPROCS(0)
 	}
 	if o.Clock == nil {
 		o.Clock = systemClock{}

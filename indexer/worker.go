@@ -36,8 +36,10 @@ type work struct {
 	runs map[uint64]*run
 	// held are jobs that wait for a transaction to end; see HeldBack.
 	held map[uint64]*HeldBack
-	// rests says until when a shard is spared maintenance scans.
+	// rests says until when a shard is spared maintenance scans, pause until
+	// when all are.
 	rests map[catalog.ShardID]time.Time
+	pause time.Time
 	// fenced are tables that DDL is about to change: no job touches them.
 	fenced map[TableName]bool
 	// dismissed is the index whose builds are being ended.
@@ -197,6 +199,9 @@ func (x *Indexer) admit(ctx context.Context, j *storage.Job, now time.Time) (r *
 		delete(w.held, j.ID)
 	}
 	if j.Type == storage.MaintainIndex || j.Type == storage.Reconcile {
+		if w.pause.After(now) {
+			return nil, w.pause
+		}
 		for id := range catalog.ShardSet(j.Shards).All {
 			if rest := w.rests[id]; rest.After(now) {
 				return nil, rest
@@ -225,12 +230,19 @@ func (x *Indexer) forget(r *run) {
 }
 
 // rest notes a maintenance scan of a shard that took d, and spares the shard
-// for as long as the duty cycle asks.
+// for as long as the duty cycle asks. The scans of all shards together take no
+// more than the same share of Shunt's processors.
 func (x *Indexer) rest(id catalog.ShardID, d time.Duration) {
-	pause := time.Duration(float64(d) * (1/x.opts.ScanDuty - 1))
-	x.work.mu.Lock()
-	defer x.work.mu.Unlock()
-	x.work.rests[id] = x.clock.Now().Add(pause)
+	now, w := x.clock.Now(), &x.work
+	cycle := time.Duration(float64(d) / x.opts.ScanDuty)
+	began := now.Add(-d)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rests[id] = began.Add(cycle)
+	if w.pause.Before(began) {
+		w.pause = began
+	}
+	w.pause = w.pause.Add(cycle / time.Duration(x.opts.Processors))
 }
 
 func (x *Indexer) counted(id catalog.ShardID, s *scan) {

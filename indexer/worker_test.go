@@ -171,6 +171,35 @@ func TestDutyCycle(t *testing.T) {
 	}
 }
 
+func TestDutyCycleOfAllShards(t *testing.T) {
+	t.Parallel()
+	const shards = 8
+	b := newBench(t, shards, func(o *Options) { o.ScanDuty, o.Processors = 0.1, 2 })
+	for i := range shards {
+		b.shards[i].set(1, "ann")
+	}
+	b.create()
+	for i := range shards {
+		b.shards[i].change(func(s *fakeShard) { s.took = time.Second })
+	}
+	began := b.clock.Now()
+	for i := range 600 {
+		b.update(catalog.ShardID(i%shards), 1, fmt.Sprint("ann", i))
+		b.tick(100 * time.Millisecond)
+	}
+	scans := 0
+	for i := range shards {
+		n := len(b.shards[i].statements("SELECT `k`"))
+		if scans += n; n == 0 {
+			t.Errorf("shard %d was not scanned", i)
+		}
+	}
+	share := float64(scans) / b.clock.Now().Sub(began).Seconds()
+	if share < 0.1 || share > 0.24 {
+		t.Errorf("shards were scanned %.0f %% of the time, wanted 20", 100*share)
+	}
+}
+
 func TestMaintenanceIsNotWithoutSnapshots(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)

@@ -95,7 +95,7 @@ type Maintenance struct {
 	// Delay from a write to the scan that follows it.
 	Delay time.Duration
 	// ScanDuty is the largest share of time, above 0 up to 1, for which a
-	// shard is being scanned.
+	// shard is being scanned, and of Shunt's processors for all scans.
 	ScanDuty float64
 	// ReconcileEvery is how often each table is scanned on each shard without
 	// any cause; 0 means never.
