@@ -24,6 +24,9 @@ type Gather struct {
 	Refs []GatherRef
 	// NamesSchema: the query asks for the current schema.
 	NamesSchema bool
+	// Locks: rows of some references are read with a locking clause, which holds
+	// until the transaction's end, or without one the statement's.
+	Locks bool
 
 	text   splice
 	binder *binder
@@ -44,6 +47,8 @@ type GatherRef struct {
 	// the client's parameter list, never nil.
 	Select string
 	Params []int
+	// Lock is the locking clause to put behind Select, "" for none.
+	Lock string
 	// Bounded: conditions of its own leave few rows, it may be hoped.
 	Bounded bool
 	// Joins are ways to narrow the rows by another copy that is filled first.
@@ -96,10 +101,14 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 		if !hasString(hows, x.Access) {
 			hows = append(hows, x.Access)
 		}
+		out.Gather.Locks = out.Gather.Locks || x.Lock != ""
 		out.Gather.Refs = append(out.Gather.Refs, x)
 	}
 	out.Access = strings.Join(hows, ",")
 	out.Reason = "no shard has all rows that the query needs: they are copied to where it runs"
+	if out.Gather.Locks {
+		out.Reason += ", and locked as they are read"
+	}
 	return out, nil
 }
 
@@ -165,9 +174,6 @@ func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Err
 	if err != nil {
 		return nil, err
 	}
-	if hasLock(st) {
-		return nil, refuseGather("a locking read (FOR UPDATE, FOR SHARE) over several shards, whose locks a copy would not take", "lock the rows by statements that each name the shard key")
-	}
 	n, err := (&Planner{}).parse(st, cat)
 	if err != nil {
 		return nil, err
@@ -186,6 +192,10 @@ func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Err
 			return nil, nil
 		}
 	}
+	lock, ok := a.lockedBy(n)
+	if !ok {
+		return nil, refuseGather("this form of a locking read (FOR UPDATE, FOR SHARE) over several shards", "lock the rows by statements that each name the shard key")
+	}
 	q := &gatherable{refs: a.refs}
 	if q.namesSchema, err = a.mayGather(n); err != nil {
 		return nil, err
@@ -195,7 +205,9 @@ func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Err
 	}
 	needs := a.needs(n)
 	for _, r := range a.refs {
-		q.copies = append(q.copies, a.copyOf(r, needs))
+		c := a.copyOf(r, needs)
+		c.Lock = lock[a.joined.nodes[r]]
+		q.copies = append(q.copies, c)
 	}
 	for i, r := range a.refs {
 		q.copies[i].Joins = joinsOf(a.refs, q.copies, a.narrowings(r))

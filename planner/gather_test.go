@@ -12,7 +12,7 @@ func describeGather(out *strings.Builder, b *Bound, cat *catalog.Catalog) {
 	fmt.Fprintf(out, "gather by %s\n", b.Access)
 	for i := range b.Gather.Refs {
 		r := &b.Gather.Refs[i]
-		fmt.Fprintf(out, "  copy %d from %s by %s: %s\n    %s", i, shardNames(cat, r.Shards), r.Access, r.Reason, r.Select)
+		fmt.Fprintf(out, "  copy %d from %s by %s: %s\n    %s", i, shardNames(cat, r.Shards), r.Access, r.Reason, r.Select+r.Lock)
 		if len(r.Params) > 0 {
 			fmt.Fprintf(out, " params=%v", r.Params)
 		}

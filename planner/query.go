@@ -399,13 +399,13 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 	r := s.q.route(b)
 	if r.refuse != nil && r.mergeable && s.merge != nil {
 		if out, ok := s.merge.bind(b, &r); ok {
-			if s.gather != nil && s.kind == Select {
+			if s.gather != nil {
 				out.Merge.gather = func() (*Bound, *Error) { return s.gather.bind(b) }
 			}
 			return out, nil
 		}
 	}
-	if r.refuse != nil && s.gather != nil && s.kind == Select {
+	if r.refuse != nil && s.gather != nil {
 		out, refusal := s.gather.bind(b)
 		if out != nil {
 			return out, nil
@@ -457,8 +457,7 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 // hasLock finds FOR UPDATE, FOR SHARE and LOCK IN SHARE MODE anywhere.
 func hasLock(st *statement) bool {
 	for i := range st.toks {
-		if st.is(i, "for") && (st.is(i+1, "update") || st.is(i+1, "share")) ||
-			st.is(i, "lock") && st.is(i+1, "in") && st.is(i+2, "share") {
+		if st.locksAt(i) {
 			return true
 		}
 	}

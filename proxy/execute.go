@@ -69,7 +69,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		s.proxy.metrics.refused.Inc()
 		return b.Refuse
 	}
-	s.stayOn(b)
+	if r.plan.Kind != planner.Locking { // two sessions must meet at the same copy of a row
+		s.stayOn(b)
+	}
 	// Without autocommit a statement opens a transaction; a write over several
 	// shards is a transaction of its own, so that it happens on all or none.
 	implicit := false

@@ -40,6 +40,16 @@ func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error
 		return err
 	}
 	defer done()
+	if b.Gather.Locks && s.tx == nil {
+		// The locks of one statement end with it, those on all shards together.
+		s.tx = s.newTransaction("BEGIN")
+		s.tx.hidden = true
+		defer func() {
+			if s.tx != nil {
+				_ = s.rollback(context.WithoutCancel(ctx)) // it has changed nothing
+			}
+		}()
+	}
 	at := sc.choose(r.plan.Catalog, b.Gather, s.proxy.opts.Pools)
 	if at.pool == nil {
 		return sqlError{codeShardDown, "HY000", "no server is there for scratch tables"}

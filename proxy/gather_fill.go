@@ -92,8 +92,8 @@ func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
 // shardsOf are the shards that a reference is copied from.
 func (g *gathering) shardsOf(i int) catalog.ShardSet {
 	r := &g.plan.Refs[i]
-	if r.Table.Placement != catalog.Reference {
-		return r.Shards
+	if r.Table.Placement != catalog.Reference || r.Lock != "" {
+		return r.Shards // a reference table's rows are locked in one copy, always the same
 	}
 	if g.s.tx != nil {
 		for _, id := range g.s.tx.order {
@@ -286,7 +286,7 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 		}
 		return failed
 	}
-	sql := fmt.Sprintf("%s LIMIT %d", f.g.selects[i], f.g.sc.o.MaxRows+1)
+	sql := fmt.Sprintf("%s LIMIT %d%s", f.g.selects[i], f.g.sc.o.MaxRows+1, r.Lock)
 	var err error
 	if x.own {
 		err = f.g.stream(fctx, x.conn, sql, r, each)

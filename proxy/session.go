@@ -211,7 +211,7 @@ func (s *session) status() uint16 {
 	if s.settings.autocommit {
 		f |= mysql.SERVER_STATUS_AUTOCOMMIT
 	}
-	if s.tx != nil {
+	if s.tx != nil && !s.tx.hidden {
 		f |= mysql.SERVER_STATUS_IN_TRANS
 	}
 	return f

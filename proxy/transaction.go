@@ -25,6 +25,8 @@ type transaction struct {
 	// savepoints in the order of their making; a shard that joins later gets
 	// them too, so that rolling back to one undoes all that it did.
 	savepoints []string
+	// hidden: one statement's own, of which the client isn't told.
+	hidden bool
 	// failed: a shard was lost, everything was rolled back, and the client has
 	// to be told at its next statement too.
 	failed error

@@ -37,3 +37,9 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 BEGIN;
 SELECT COUNT(*) FROM items FOR UPDATE;
 COMMIT;
+BEGIN;
+-- kind: SELECT ... FOR UPDATE of a join across shards
+SELECT u.id, o.id FROM users u JOIN orders o ON o.total = u.age FOR UPDATE;
+COMMIT;
+SELECT DISTINCT o.total FROM orders o WHERE o.total NOT IN (SELECT age FROM users WHERE age IS NOT NULL) LOCK IN SHARE MODE;
+SELECT country, COUNT(DISTINCT name), RANK() OVER (ORDER BY country) FROM users GROUP BY country ORDER BY country FOR UPDATE;

@@ -1,0 +1,140 @@
+package planner
+
+import (
+	"strconv"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+)
+
+// lockedBy says with which locking clause the rows of each table of a gather are
+// read, "" for none. The clause of a block locks the rows of the tables that its
+// own FROM names, as on a server: not those of its subqueries, which may have
+// clauses of their own. Those of a derived table, which may be a view's, are
+// locked too. ok is false where the text has more clauses than the tree.
+//
+// Rule locked while copied: the rows that a server would answer from are all in
+// the copies, so reading these with the clause locks at least them. Where the
+// server reads by an index it may lock fewer rows of a shard than a copy, whose
+// condition is weaker than the query's. Counter-example: locking what the query
+// answered, afterwards; another session may have changed the rows in between.
+func (a *analysis) lockedBy(n ast.Node) (clause map[*ast.TableName]string, ok bool) {
+	v := &lockVisitor{mariadb: a.cat.MariaDB, clause: map[*ast.TableName]string{}}
+	n.Accept(v)
+	written := 0
+	for i := range a.st.toks {
+		if a.st.locksAt(i) {
+			written++
+		}
+	}
+	return v.clause, written == v.found
+}
+
+// locksAt reports a locking clause that begins at token i.
+func (st *statement) locksAt(i int) bool {
+	return st.is(i, "for") && (st.is(i+1, "update") || st.is(i+1, "share")) ||
+		st.is(i, "lock") && st.is(i+1, "in") && st.is(i+2, "share")
+}
+
+type lockVisitor struct {
+	mariadb bool
+	clause  map[*ast.TableName]string
+	found   int
+}
+
+func (v *lockVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.SetOprStmt:
+		v.branches(n.SelectList)
+	case *ast.SelectStmt:
+		if locks(n) && len(n.LockInfo.Tables) == 0 {
+			v.found++
+			if n.From != nil {
+				v.tables(n.From.TableRefs, n.LockInfo)
+			}
+		}
+	}
+	return n, false
+}
+
+func locks(n *ast.SelectStmt) bool {
+	return n.LockInfo != nil && n.LockInfo.LockType != ast.SelectLockNone
+}
+
+// branches gives a clause at the end of a union to all of its branches: it may
+// be meant for the union, and locking more than one server does no harm.
+func (v *lockVisitor) branches(list *ast.SetOprSelectList) {
+	if list == nil || len(list.Selects) == 0 {
+		return
+	}
+	last, ok := list.Selects[len(list.Selects)-1].(*ast.SelectStmt)
+	if !ok || !locks(last) || last.IsInBraces {
+		return
+	}
+	for _, b := range list.Selects[:len(list.Selects)-1] {
+		if sel, ok := b.(*ast.SelectStmt); ok && !locks(sel) && sel.From != nil {
+			v.tables(sel.From.TableRefs, last.LockInfo)
+		}
+	}
+}
+
+func (v *lockVisitor) tables(n ast.ResultSetNode, lock *ast.SelectLockInfo) {
+	switch n := n.(type) {
+	case *ast.Join:
+		if n == nil {
+			return
+		}
+		v.tables(n.Left, lock)
+		if n.Right != nil {
+			v.tables(n.Right, lock)
+		}
+	case *ast.TableSource:
+		if t, ok := n.Source.(*ast.TableName); ok {
+			v.clause[t] = lockText(lock, v.mariadb)
+		} else if lock.LockType == ast.SelectLockForUpdate || lock.LockType == ast.SelectLockForShare {
+			v.derived(n.Source, lock)
+		}
+	}
+}
+
+// derived locks the rows of a derived table's tables, where that only takes
+// time: SKIP LOCKED would change what it has.
+func (v *lockVisitor) derived(n ast.ResultSetNode, lock *ast.SelectLockInfo) {
+	switch n := n.(type) {
+	case *ast.SelectStmt:
+		if !locks(n) && n.From != nil {
+			v.tables(n.From.TableRefs, lock)
+		}
+	case *ast.SetOprStmt:
+		for _, b := range n.SelectList.Selects {
+			if b, ok := b.(*ast.SelectStmt); ok {
+				v.derived(b, lock)
+			}
+		}
+	}
+}
+
+func (v *lockVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// lockText is a locking clause as a server reads it, without its tables.
+func lockText(lock *ast.SelectLockInfo, mariadb bool) string {
+	share := " FOR SHARE"
+	if mariadb {
+		share = " LOCK IN SHARE MODE"
+	}
+	switch lock.LockType {
+	case ast.SelectLockForUpdate:
+		return " FOR UPDATE"
+	case ast.SelectLockForUpdateNoWait:
+		return " FOR UPDATE NOWAIT"
+	case ast.SelectLockForUpdateSkipLocked:
+		return " FOR UPDATE SKIP LOCKED"
+	case ast.SelectLockForUpdateWaitN:
+		return " FOR UPDATE WAIT " + strconv.FormatUint(lock.WaitSec, 10)
+	case ast.SelectLockForShareNoWait:
+		return share + " NOWAIT"
+	case ast.SelectLockForShareSkipLocked:
+		return share + " SKIP LOCKED"
+	default:
+		return share
+	}
+}
