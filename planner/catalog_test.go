@@ -93,6 +93,7 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 			if of.Definition = strings.Join(f[1:], " "); of.Definition == "" {
 				of.Columns = nil
 			}
+			of.DefinitionCollation = "utf8mb4_0900_ai_ci"
 		case "virtual":
 			index++
 			ix := &catalog.Index{ID: index, Name: f[1], Table: of, Columns: columns(of, f[2]), Partitions: 1, Status: catalog.Ready}

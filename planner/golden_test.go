@@ -19,7 +19,7 @@ import (
 //	entries                        lines: INDEX (literals) SHARD..
 //	plan [options]                 one statement; lines `params: ..` bind it again
 //
-// Options of plan: schema=, charset=, ansi, nobackslash, pipes, nonstrict, pad,
+// Options of plan: schema=, charset=, collation=, ansi, nobackslash, pipes, nonstrict, pad,
 // nozero, noindex (lookups fail), short (statements left out), next=N (the
 // AUTO_INCREMENT counter, 100).
 func TestGolden(t *testing.T) {
@@ -101,6 +101,8 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			}
 		case "charset":
 			s.Charset = a.Vals[0]
+		case "collation":
+			s.Collation = a.Vals[0]
 		case "ansi":
 			s.ANSIQuotes = true
 		case "nobackslash":

@@ -140,8 +140,7 @@ func (p *Planner) query(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	a := &analysis{st: st, cat: cat}
 	switch n := n.(type) {
 	case *ast.SelectStmt, *ast.SetOprStmt:
-		a.parsers = &p.parsers
-		return result(a.planSelect(n))
+		return result(p.planQuery(st, cat, n))
 	case *ast.UpdateStmt: // WITH ... UPDATE
 		return result(a.planUpdate(n))
 	case *ast.DeleteStmt:

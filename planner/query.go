@@ -393,6 +393,11 @@ type selectAction struct {
 	kind   Kind
 	merge  *merger   // nil: no merge is exact
 	gather *gatherer // nil: a gather would not be
+	// plain is the client's text where sql has the definitions of views in it, and
+	// knows the shards that have those views. view is why it has not.
+	plain string
+	knows catalog.ShardSet
+	view  *Error
 }
 
 func (s *selectAction) bind(b *binder) (*Bound, error) {
@@ -414,7 +419,14 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 			r.refuse = refusal
 		}
 	}
-	out := sendTo(r.set, s.sql)
+	if r.refuse != nil && s.view != nil {
+		r.refuse = s.view
+	}
+	sql := s.sql
+	if s.plain != "" && s.knows.Contains(r.set) {
+		sql = s.plain
+	}
+	out := sendTo(r.set, sql)
 	out.Plan, out.Access, out.Reason = "route", r.how, r.reason
 	out.Refuse, out.Probes, out.Alternatives = r.refuse, r.probes, r.holders
 	return out, nil

@@ -49,7 +49,11 @@ type ref struct {
 	alias, schema string
 	name          string         // as it is written
 	table         *catalog.Table // nil: derived table, CTE, system table
-	system        bool
+	// view is the one that table stands for, nil for none. exact: its columns are
+	// of the types that table says.
+	view   *catalog.Table
+	exact  bool
+	system bool
 	// nullable: on the side of an outer join that may be filled with NULLs.
 	nullable bool
 	// on holds the conjuncts of the ON clauses that every row of this
@@ -286,8 +290,9 @@ func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
 	}
 	r.table, r.system = table, system
 	if table != nil && table.IsView && a.parsers != nil {
-		if t := a.viewAsTable(table, a.views); t != nil {
-			r.table = t
+		r.view = table
+		if t, exact := a.viewAsTable(table, a.views); t != nil {
+			r.table, r.exact = t, exact
 		}
 	}
 	s.refs = append(s.refs, r)

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -21,68 +23,162 @@ const maxViews = 8
 // Rule kept columns: a column of the view is the shard key, or one of an index,
 // only where the view has the table's column as it is. Counter-example: CREATE
 // VIEW v AS SELECT id + 1 AS id FROM users; the row with id = 5 is where 4 is.
-func (a *analysis) viewAsTable(v *catalog.Table, depth int) *catalog.Table {
+//
+// exact: as far as the types that the servers list for a view can be relied on.
+//
+// Rule listed types: a text's collation is listed as it was when the view was
+// made, and a column's wins over a literal's. Counter-example: CREATE VIEW v AS
+// SELECT CAST(age AS CHAR) AS age FROM users, made with SET NAMES utf8mb4 COLLATE
+// utf8mb4_unicode_ci: MySQL lists that, and answers utf8mb4_0900_ai_ci.
+func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, exact bool) {
 	if v.Definition == "" || depth > maxViews {
-		return nil
+		return nil, false
 	}
 	// The servers keep it with all names in full and quoted, in no SQL mode.
 	n, err := a.parsers.parse(v.Definition, Settings{}, a.cat.MariaDB)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	st, lexErr := lexStatement(v.Definition, Settings{}, a.cat)
 	if lexErr != nil || st.writingFunction(a.cat) != "" {
-		return nil
+		return nil, false
 	}
 	inner := &analysis{st: st, cat: a.cat, parsers: a.parsers, views: depth + 1}
 	main := inner.query(n, nil, false)
 	if inner.err != nil {
-		return nil
+		return nil, false
 	}
-	if t := inner.plainView(v, n, main); t != nil {
-		return t
+	if t, kept := inner.plainView(v, n, main); t != nil {
+		exact = true
+		for i, c := range t.Columns {
+			of, ok := kept[i]
+			exact = exact && (c.Charset == "" || ok && (of.ref.view == nil || of.ref.exact))
+		}
+		return t, exact
 	}
-	return inner.heldView(v)
+	return inner.heldView(v), false
 }
 
-// plainView is a view under the rules above.
-func (a *analysis) plainView(v *catalog.Table, n ast.StmtNode, main *scope) *catalog.Table {
+// plainView is a view under the rules above. kept are the tables' columns that
+// the view's are, by place.
+func (a *analysis) plainView(v *catalog.Table, n ast.StmtNode, main *scope) (t *catalog.Table, kept map[int]column) {
 	sel, ok := n.(*ast.SelectStmt)
-	if !ok || main == nil || a.subqueries || len(a.refs) != 1 || len(main.refs) != 1 || spoilsConcatenation(n) != "" || sel.LockInfo != nil {
-		return nil
+	if !ok || main == nil || a.subqueries || len(a.refs) == 0 || len(a.refs) != len(main.refs) || sel.LockInfo != nil ||
+		sel.Kind != ast.SelectStmtKindSelect || sel.Fields == nil || len(sel.Fields.Fields) != len(v.Columns) {
+		return nil, nil
 	}
-	base := main.refs[0].table
-	if base == nil || base.IsView || !v.Shards.Contains(base.Shards) || sel.Fields == nil || len(sel.Fields.Fields) != len(v.Columns) {
-		return nil
+	for _, r := range a.refs {
+		if r.table == nil || r.table.IsView || !v.Shards.Contains(r.table.Shards) {
+			return nil, nil
+		}
 	}
-	kept := map[*catalog.Column]*catalog.Column{}
+	kept = map[int]column{}
 	for i, f := range sel.Fields.Fields {
 		if f.WildCard != nil {
-			return nil
+			return nil, nil
 		}
-		if name, ok := f.Expr.(*ast.ColumnNameExpr); ok {
-			if c, ok := a.resolve(name.Name, main); ok && kept[c.col] == nil && c.col.Type == v.Columns[i].Type && c.col.Collation == v.Columns[i].Collation {
-				kept[c.col] = v.Columns[i]
+		if c, ok := a.columnOf(f.Expr, main); ok && c.col.Type == v.Columns[i].Type && c.col.Collation == v.Columns[i].Collation {
+			kept[i] = c
+		}
+	}
+	t = &catalog.Table{Schema: v.Schema, Name: v.Name, Columns: v.Columns}
+	whole := true // each of the view's rows is one of the tables' rows
+	if len(a.refs) == 1 && spoilsConcatenation(n) == "" {
+		base := a.refs[0].table
+		t.Placement, t.Shards, t.Differs = base.Placement, base.Shards, base.Differs
+		t.ShardKey = keptAs(v, kept, column{a.refs[0], base.ShardKey})
+	} else if whole = spoilsConcatenation(n) == ""; !a.besideAnchor(t, v, sel, main, kept, whole) {
+		return nil, nil
+	}
+	for _, r := range a.refs {
+		if !whole || r.nullable {
+			continue
+		}
+		for _, ix := range r.table.Indexes {
+			seen := *ix
+			seen.Columns = nil
+			for _, c := range ix.Columns {
+				if c := keptAs(v, kept, column{r, c}); c != nil {
+					seen.Columns = append(seen.Columns, c)
+				}
+			}
+			if len(seen.Columns) == len(ix.Columns) && len(ix.Columns) > 0 {
+				t.Indexes = append(t.Indexes, &seen)
 			}
 		}
 	}
-	t := &catalog.Table{
-		Schema: v.Schema, Name: v.Name, Placement: base.Placement, Shards: base.Shards, Columns: v.Columns,
-		ShardKey: kept[base.ShardKey], Differs: base.Differs,
-	}
-	for _, ix := range base.Indexes {
-		seen := *ix
-		seen.Columns = nil
-		for _, c := range ix.Columns {
-			if kept[c] != nil {
-				seen.Columns = append(seen.Columns, kept[c])
-			}
-		}
-		if len(seen.Columns) == len(ix.Columns) && len(ix.Columns) > 0 {
-			t.Indexes = append(t.Indexes, &seen)
+	return t, kept
+}
+
+// keptAs is the first column of a view that is a table's as it is.
+func keptAs(v *catalog.Table, kept map[int]column, c column) *catalog.Column {
+	for i := range v.Columns {
+		if x, ok := kept[i]; ok && x == c && c.col != nil {
+			return v.Columns[i]
 		}
 	}
-	return t
+	return nil
+}
+
+// besideAnchor places a view of several tables, or one that groups rows.
+//
+// Rule view beside its anchor: a view of a join on the shard keys is spread as
+// the table is whose shard has all of a row (findAnchor). Counter-example:
+// CREATE VIEW v AS SELECT u.id, o.total FROM orders o LEFT JOIN users u ON u.id =
+// o.buyer: an order's user may be on another shard.
+//
+// Rule whole groups: a view with GROUP BY or DISTINCT over a shard key has each
+// of its groups on one shard. Counter-example: CREATE VIEW v AS SELECT user_id DIV
+// 2 AS pair, COUNT(*) AS n FROM orders GROUP BY pair. Only integers: of texts a
+// server may take two for one that hash to different slots.
+func (a *analysis) besideAnchor(t, v *catalog.Table, sel *ast.SelectStmt, main *scope, kept map[int]column, whole bool) bool {
+	for _, r := range a.refs {
+		a.plant(r)
+		t.Differs += r.table.Differs
+	}
+	q := &queryRoute{refs: a.refs, main: main.refs}
+	q.findAnchor()
+	if q.anchor == nil {
+		return false
+	}
+	base := q.anchor.table
+	t.Placement, t.Shards = base.Placement, base.Shards
+	var keys []column
+	for _, r := range q.inner {
+		if r.table.ShardKey != nil && (r == q.anchor || r.linked(q.anchor)) {
+			keys = append(keys, column{r, r.table.ShardKey})
+		}
+	}
+	for _, k := range keys {
+		if t.ShardKey == nil {
+			t.ShardKey = keptAs(v, kept, k)
+		}
+	}
+	if whole {
+		return true
+	}
+	f := &featureVisitor{}
+	sel.Fields.Accept(f)
+	if base.Placement != catalog.Hash || f.window || len(sel.WindowSpecs) > 0 || sel.OrderBy != nil || sel.Limit != nil || sel.CalcFoundRows ||
+		sel.GroupBy == nil && (f.aggregate != "" || sel.Having != nil || !sel.Distinct || t.ShardKey == nil) {
+		return false
+	}
+	if sel.GroupBy == nil { // DISTINCT
+		return isInteger(baseType(t.ShardKey.Type))
+	}
+	if sel.GroupBy.Rollup {
+		return false
+	}
+	for _, g := range sel.GroupBy.Items {
+		c, ok := a.columnOf(g.Expr, main)
+		if name, is := unwrap(g.Expr).(*ast.ColumnNameExpr); !is || name.Name.Table.O == "" {
+			continue // it may be an alias
+		}
+		if ok && slices.Contains(keys, c) && isInteger(baseType(c.col.Type)) {
+			return true
+		}
+	}
+	return false
 }
 
 // heldView is a view of any kind all of whose tables one shard holds in full.

@@ -314,6 +314,9 @@ func (g *gathering) knowing() catalog.ShardSet {
 	for i := range g.plan.Refs {
 		set = set.Intersect(g.plan.Refs[i].Table.Shards)
 	}
+	for _, t := range g.r.plan.Tables { // views too
+		set = set.Intersect(t.Shards)
+	}
 	return set
 }
 

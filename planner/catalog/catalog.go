@@ -113,7 +113,11 @@ type Table struct {
 	// Definition is a view's query as the shards keep it, "" where it isn't known
 	// or they don't agree.
 	Definition string
-	Columns    []*Column
+	// DefinitionCollation is what strings in it without an introducer have.
+	// Introducers: some have had one, which Definition lacks.
+	DefinitionCollation string
+	Introducers         bool
+	Columns             []*Column
 	// PrimaryKey holds the primary key's columns in key order.
 	PrimaryKey []*Column
 	// Unique holds every unique key including the primary one.

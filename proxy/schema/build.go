@@ -210,15 +210,17 @@ func (b *builder) tables() {
 			if _, seen := from[k]; seen {
 				if t := b.table(tf.schema, tf.name); t.IsView && tf.view {
 					t.Shards.Add(id)
-					if t.Definition != tf.definition {
+					if t.Definition != tf.definition || t.DefinitionCollation != tf.collation {
 						t.Definition = "" // each shard has its own
 					}
+					t.Introducers = t.Introducers || tf.introducers
 				}
 				continue
 			}
 			from[k] = id
 			t := b.table(tf.schema, tf.name)
 			t.IsView, t.Definition = tf.view, tf.definition
+			t.DefinitionCollation, t.Introducers = tf.collation, tf.introducers
 			if tf.view {
 				t.Shards.Add(id)
 			}

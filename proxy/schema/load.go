@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,7 +43,9 @@ type tableFact struct {
 	schema, name string
 	view         bool
 	// definition is a view's query, "" where the account may not see it.
-	definition string
+	definition, collation string
+	// introducers: strings in it have had character sets of their own.
+	introducers bool
 }
 
 type columnFact struct {
@@ -143,10 +146,10 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 		{"tables", "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
 			f.Tables = append(f.Tables, tableFact{schema: r[0], name: r[1], view: strings.Contains(r[2], "VIEW")})
 		}},
-		{"views", "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS WHERE TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
+		{"views", "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION, COLLATION_CONNECTION FROM information_schema.VIEWS WHERE TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
 			for i := range f.Tables {
 				if t := &f.Tables[i]; t.schema == r[0] && t.name == r[1] {
-					t.definition = r[2]
+					t.definition, t.collation = r[2], r[3]
 				}
 			}
 		}},
@@ -177,7 +180,35 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 			return nil, err
 		}
 	}
+	for i := range f.Tables {
+		if err := f.Tables[i].readIntroducers(ctx, q); err != nil {
+			return nil, err
+		}
+	}
 	return f, nil
+}
+
+// introducer is a string's character set, _latin1'x'.
+var introducer = regexp.MustCompile(`(?i)_[a-z0-9]+ *'`)
+
+// readIntroducers asks whether strings in a view's query have character sets of
+// their own: VIEW_DEFINITION leaves them out, SHOW CREATE VIEW doesn't.
+func (t *tableFact) readIntroducers(ctx context.Context, q Querier) error {
+	if !strings.Contains(t.definition, "'") {
+		return nil
+	}
+	quote := func(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+	rows, err := q.Rows(ctx, "SHOW CREATE VIEW "+quote(t.schema)+"."+quote(t.name))
+	if err != nil || len(rows) != 1 || len(rows[0]) < 2 {
+		// It has gone since, or its tables have, or the account may not see it.
+		t.introducers = true
+		if ctx.Err() != nil {
+			return fmt.Errorf("read a view: %w", err)
+		}
+		return nil
+	}
+	t.introducers = introducer.Match(rows[0][1])
+	return nil
 }
 
 // ReadAll asks all shards at once. It returns what those that answered said,

@@ -1,0 +1,297 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// maxExpanded bounds a query's text with the definitions of its views in it.
+const maxExpanded = 1 << 20
+
+// planQuery plans a SELECT. Where it reads views that are no tables to the
+// analysis, it is planned as the text in which their queries stand:
+//
+//	SELECT * FROM v AS x  ──▶  SELECT * FROM (definition) AS x
+//
+// A shard that answers alone gets the client's own text all the same. A gather
+// runs the other.
+func (p *Planner) planQuery(st *statement, cat *catalog.Catalog, n ast.StmtNode) (*Rows, *Error) {
+	a := &analysis{st: st, cat: cat, parsers: &p.parsers}
+	plan, err := a.planSelect(n)
+	if err != nil || !slices.ContainsFunc(a.refs, (*ref).inexact) {
+		return plan, err
+	}
+	var why *Error
+	if slices.ContainsFunc(a.refs, (*ref).unread) {
+		var x *expanded
+		if x, why = p.expandViews(st, cat, (*ref).unread); why == nil {
+			plan, why = x.plan(p, cat, plan)
+		}
+	}
+	act, ok := plan.action.(*selectAction)
+	if !ok || why != nil {
+		if ok {
+			act.view = why
+		}
+		return plan, nil
+	}
+	// Copies of a view's rows would have the types that are listed for it.
+	if x, why := p.expandViews(st, cat, (*ref).inexact); why != nil {
+		act.gather, act.view = nil, why
+	} else if act.gather != nil {
+		act.gather = &gatherer{sql: x.st.src}
+	}
+	return plan, nil
+}
+
+// unread reports a view that is no table to read.
+func (r *ref) unread() bool { return r.table != nil && r.table.IsView }
+
+// inexact reports a view that is none, or one of other types.
+func (r *ref) inexact() bool { return r.unread() || r.view != nil && !r.exact }
+
+// expanded is a query in whose text the definitions of views stand.
+type expanded struct {
+	st    *statement
+	views []*catalog.Table
+}
+
+// plan plans the expanded text; as is the plan of the client's.
+func (x *expanded) plan(p *Planner, cat *catalog.Catalog, as *Rows) (*Rows, *Error) {
+	n, err := p.parse(x.st, cat)
+	if err != nil {
+		return as, err
+	}
+	a := &analysis{st: x.st, cat: cat, parsers: &p.parsers}
+	plan, err := a.planSelect(n)
+	if err != nil {
+		return as, err
+	}
+	act, ok := plan.action.(*selectAction)
+	was, okWas := as.action.(*selectAction)
+	if !ok || !okWas {
+		return as, refuseView(x.views[0], "reads system tables")
+	}
+	act.plain, act.knows = was.sql, cat.All
+	for _, v := range x.views {
+		act.knows = act.knows.Intersect(v.Shards)
+		if !slices.Contains(plan.Tables, v) {
+			plan.Tables = append(plan.Tables, v)
+		}
+	}
+	if as.Kind == Locking {
+		// A derived table's rows are not locked, a view's are.
+		plan.Kind, act.kind, act.merge, act.gather = Locking, Locking, nil, nil
+		act.view = refuseView(x.views[0], "is read with a lock (FOR UPDATE, FOR SHARE)")
+	}
+	return plan, nil
+}
+
+// expandViews puts the definitions of some of a query's views in its text, and
+// of the views in those.
+func (p *Planner) expandViews(st *statement, cat *catalog.Catalog, which func(*ref) bool) (*expanded, *Error) {
+	out := &expanded{st: st}
+	for range maxViews {
+		n, err := p.parse(out.st, cat)
+		if err != nil {
+			return nil, err
+		}
+		a := &analysis{st: out.st, cat: cat, parsers: &p.parsers, joined: &joined{nodes: map[*ref]*ast.TableName{}, on: map[*ref][]cond{}}}
+		a.query(n, nil, false)
+		if a.err != nil {
+			return nil, a.err
+		}
+		if !slices.ContainsFunc(a.refs, which) {
+			return out, nil
+		}
+		text, err := a.expandOnce(n, out, which)
+		if err != nil {
+			return nil, err
+		}
+		if out.st, err = lexStatement(text, st.settings, cat); err != nil {
+			return nil, err
+		}
+	}
+	return nil, notSupported("views of views more than %d deep are not supported", maxViews)
+}
+
+// expandOnce replaces the views that a text names itself. It uses up the tree.
+func (a *analysis) expandOnce(n ast.StmtNode, x *expanded, which func(*ref) bool) (string, *Error) {
+	s, err := a.splice(n)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	at := uint32(0)
+	for _, c := range s.cuts {
+		from, with := c.start, ""
+		if c.ref >= 0 {
+			r := a.refs[c.ref]
+			if !which(r) {
+				continue
+			}
+			if !c.name {
+				return "", refuseView(r.view, "has no indexes to name")
+			}
+			with, err = a.derivedView(r.view)
+			if err != nil {
+				return "", err
+			}
+			if t := a.st.tokenAt(int(c.start)); c.alias == "" && a.st.is(t-1, "table") { // TABLE v
+				from = a.st.toks[t-1].start
+				with = "SELECT * FROM " + with + " AS " + quoteName(r.view.Name)
+			}
+			with += c.alias
+			x.views = append(x.views, r.view)
+		}
+		b.WriteString(s.src[at:from])
+		b.WriteString(with)
+		at = c.end
+		if b.Len() > maxExpanded || len(x.views) > maxCopies {
+			return "", refuseView(x.views[len(x.views)-1], "makes the query larger than Shunt reads")
+		}
+	}
+	b.WriteString(s.src[at:])
+	return b.String(), nil
+}
+
+// derivedView is a view as a derived table, without an alias.
+//
+// Rule own names: what the definition calls its columns is what the view does.
+// MySQL keeps the names of CREATE VIEW v (a, b) apart from it: a query around it
+// gives them. Counter-example: CREATE VIEW v (name, id) AS SELECT id, name FROM
+// users.
+func (a *analysis) derivedView(v *catalog.Table) (string, *Error) {
+	def, err := a.definition(v)
+	if err != nil {
+		return "", err
+	}
+	n, failed := a.parsers.parse(def, Settings{}, a.cat.MariaDB)
+	if failed != nil {
+		return "", refuseView(v, "has a query that Shunt can't read")
+	}
+	first, sorted := firstBlock(n)
+	if first == nil || first.Fields == nil || len(first.Fields.Fields) != len(v.Columns) {
+		return "", refuseView(v, "has a query whose columns Shunt doesn't know")
+	}
+	if sorted && a.cat.MariaDB {
+		// A derived table's order counts only with a limit, a view's always does.
+		def += " LIMIT 18446744073709551615"
+	}
+	same := true
+	names := map[string]bool{}
+	var list strings.Builder
+	for i, f := range first.Fields.Fields {
+		if f.AsName.O == "" || names[f.AsName.L] {
+			return "", refuseView(v, "has columns that only their places tell apart (give each a name of its own in its query)")
+		}
+		names[f.AsName.L] = true
+		same = same && f.AsName.O == v.Columns[i].Name
+		if i > 0 {
+			list.WriteString(", ")
+		}
+		list.WriteString(quoteName(f.AsName.O) + " AS " + quoteName(v.Columns[i].Name))
+	}
+	if same {
+		return "(" + def + ")", nil
+	}
+	return "(SELECT " + list.String() + " FROM (" + def + ") AS " + quoteName(v.Name) + ")", nil
+}
+
+// firstBlock is the SELECT that names a query's columns. sorted: the query as a
+// whole has an ORDER BY and no LIMIT.
+func firstBlock(n ast.Node) (sel *ast.SelectStmt, sorted bool) {
+	switch n := n.(type) {
+	case *ast.SelectStmt:
+		return n, n.OrderBy != nil && n.Limit == nil
+	case *ast.SetOprStmt:
+		sorted = n.OrderBy != nil && n.Limit == nil
+		var inner ast.Node = n.SelectList
+		for {
+			switch x := inner.(type) {
+			case *ast.SetOprSelectList:
+				if len(x.Selects) == 0 {
+					return nil, false
+				}
+				inner = x.Selects[0]
+			case *ast.SelectStmt:
+				return x, sorted
+			default:
+				return nil, false
+			}
+		}
+	}
+	return nil, false
+}
+
+// definition is a view's query, to be read under the session's settings.
+//
+// Rule own literals: a string in it has the collation that the connection of
+// CREATE VIEW had, whatever the reader's is. Counter-example:
+//
+//	SET NAMES utf8mb4 COLLATE utf8mb4_bin;
+//	CREATE VIEW v AS SELECT id, IF(age < 18, 'minor', 'Minor') AS who FROM users;
+//	SET NAMES utf8mb4 COLLATE utf8mb4_general_ci;
+//	SELECT COUNT(DISTINCT who) FROM v;   -- 2
+//
+// Where they differ an introducer says it, which only a character set's default
+// collation has.
+func (a *analysis) definition(v *catalog.Table) (string, *Error) {
+	s := a.st.settings
+	if v.Definition == "" {
+		return "", notSupported("the view %s, whose query the shards don't tell or don't agree on, is not supported over several shards: make it again on all of them", v.Name)
+	}
+	st, err := lexStatement(v.Definition, Settings{}, a.cat)
+	if err != nil {
+		return "", refuseView(v, "has a query that Shunt can't read")
+	}
+	if f := st.writingFunction(a.cat); f != "" {
+		return "", refuseView(v, "calls the function "+f+"(), which may change rows")
+	}
+	if !isASCII(v.Definition) && !strings.HasPrefix(s.Charset, "utf8") {
+		return "", notSupported("the view %s, whose text is not ASCII, is not supported over several shards for a client with the character set %s: SET NAMES utf8mb4", v.Name, s.Charset)
+	}
+	var b strings.Builder
+	at := uint32(0)
+	for i, t := range st.toks {
+		switch w := st.word(i); {
+		case st.op(i+1, "(") && (w == "current_user" || w == "current_role"):
+			return "", refuseView(v, "asks for "+strings.ToUpper(w)+"(), who made it")
+		case st.op(i+1, "(") && refusedFunction(w) != nil:
+			return "", refusedFunction(w)
+		}
+		if t.kind != tokString {
+			continue
+		}
+		if s.NoBackslashEscapes && strings.Contains(st.text(i), `\`) {
+			return "", refuseView(v, "has a backslash in a string, which means itself in the SQL mode NO_BACKSLASH_ESCAPES")
+		}
+		switch st.word(i - 1) {
+		case "date", "time", "timestamp", "separator", "escape":
+			continue // no text, or none that is compared
+		}
+		if v.Introducers {
+			return "", refuseView(v, "has strings in character sets of their own, which the servers don't tell")
+		}
+		if strings.EqualFold(v.DefinitionCollation, s.Collation) {
+			continue
+		}
+		charset, _, _ := strings.Cut(strings.ToLower(v.DefinitionCollation), "_")
+		if v.DefinitionCollation == "" || !strings.EqualFold(a.cat.DefaultCollation[charset], v.DefinitionCollation) || charset != "utf8mb4" && !isASCII(st.text(i)) {
+			return "", notSupported("the view %s, whose strings have the collation %s, is not supported over several shards for a connection with %s: SET NAMES %s COLLATE %s",
+				v.Name, v.DefinitionCollation, s.Collation, charset, v.DefinitionCollation)
+		}
+		b.WriteString(v.Definition[at:t.start] + "_" + charset)
+		at = t.start
+	}
+	b.WriteString(v.Definition[at:])
+	return b.String(), nil
+}
+
+func refuseView(v *catalog.Table, what string) *Error {
+	return notSupported("the view %s, which %s, is not supported over several shards: write its query in its place", v.Name, what)
+}
