@@ -35,6 +35,9 @@ type Gather struct {
 // GatherRef is one table reference of a gather.
 type GatherRef struct {
 	Table *catalog.Table
+	// Stays: it is no copy. The statement reads or changes the rows that are
+	// where it runs (see writeAction.gathered); of the rest only Table is set.
+	Stays bool
 	// Columns of the copy; the others are not named in the query.
 	Columns []GatherColumn
 	// Shards hold the rows that may count. Empty: none does.
@@ -84,20 +87,7 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 	var hows []string
 	for i, r := range q.refs {
 		x := q.copies[i]
-		got := b.reach(r)
-		x.Shards, x.tree = got.set, r.tree
-		x.Bounded = len(got.used) > 0 || len(x.filters) > 0
-		switch {
-		case r.reference():
-			// Any one has all rows.
-			x.Shards, x.InPlace = catalog.Only(r.table.Shards.First()), r.table.Shards
-			x.Access, x.Reason = "reference", r.table.Name+" is on every shard"
-		case r.table.Placement == catalog.Single:
-			x.InPlace = r.table.Shards
-			x.Access, x.Reason = "single", r.table.Name+" is on one shard"
-		default:
-			x.Access, x.Reason = b.describe(got, r.table, got.set)
-		}
+		b.aim(&x, r)
 		if !hasString(hows, x.Access) {
 			hows = append(hows, x.Access)
 		}
@@ -110,6 +100,24 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 		out.Reason += ", and locked as they are read"
 	}
 	return out, nil
+}
+
+// aim says where the rows of a copy are.
+func (b *binder) aim(x *GatherRef, r *ref) {
+	got := b.reach(r)
+	x.Shards, x.tree = got.set, r.tree
+	x.Bounded = len(got.used) > 0 || len(x.filters) > 0
+	switch {
+	case r.reference():
+		// Any one has all rows.
+		x.Shards, x.InPlace = catalog.Only(r.table.Shards.First()), r.table.Shards
+		x.Access, x.Reason = "reference", r.table.Name+" is on every shard"
+	case r.table.Placement == catalog.Single:
+		x.InPlace = r.table.Shards
+		x.Access, x.Reason = "single", r.table.Name+" is on one shard"
+	default:
+		x.Access, x.Reason = b.describe(got, r.table, got.set)
+	}
 }
 
 // Query is the client's text with copies in place of tables. copied names the
@@ -230,25 +238,33 @@ func refuseGather(what, way string) *Error {
 // Gather.NamesSchema.
 func (a *analysis) mayGather(n ast.Node) (namesSchema bool, err *Error) {
 	for _, r := range a.refs {
-		if r.table.Differs != "" {
-			return false, refuseGather("a query that copies "+r.table.Name+", about whose columns the shards disagree ("+r.table.Differs+"),", "make them alike")
-		}
-		var names strings.Builder
-		names.WriteString(r.table.Schema + r.table.Name)
-		for _, c := range r.table.Columns {
-			names.WriteString(c.Name)
-		}
-		if !isASCII(names.String()) && !strings.HasPrefix(a.st.settings.Charset, "utf8") {
-			return false, refuseGather("a query over several shards that copies "+r.table.Name+" for a client with the character set "+a.st.settings.Charset, "SET NAMES utf8mb4")
-		}
-		t := a.joined.nodes[r]
-		if len(t.PartitionNames) > 0 || t.TableSample != nil || t.AsOf != nil {
-			return false, refuseGather("PARTITION, TABLESAMPLE or AS OF in a query over several shards", "name the rows by a condition")
+		if err := a.mayCopy(r); err != nil {
+			return false, err
 		}
 	}
 	v := &meaning{}
 	n.Accept(v)
 	return v.schema, v.err
+}
+
+// mayCopy refuses a reference whose copy would not be the same.
+func (a *analysis) mayCopy(r *ref) *Error {
+	if r.table.Differs != "" {
+		return refuseGather("a query that copies "+r.table.Name+", about whose columns the shards disagree ("+r.table.Differs+"),", "make them alike")
+	}
+	var names strings.Builder
+	names.WriteString(r.table.Schema + r.table.Name)
+	for _, c := range r.table.Columns {
+		names.WriteString(c.Name)
+	}
+	if !isASCII(names.String()) && !strings.HasPrefix(a.st.settings.Charset, "utf8") {
+		return refuseGather("a query over several shards that copies "+r.table.Name+" for a client with the character set "+a.st.settings.Charset, "SET NAMES utf8mb4")
+	}
+	t := a.joined.nodes[r]
+	if len(t.PartitionNames) > 0 || t.TableSample != nil || t.AsOf != nil {
+		return refuseGather("PARTITION, TABLESAMPLE or AS OF in a query over several shards", "name the rows by a condition")
+	}
+	return nil
 }
 
 // meaning finds expressions that ask about more than rows.
@@ -260,6 +276,9 @@ type meaning struct {
 func (v *meaning) Enter(n ast.Node) (ast.Node, bool) {
 	switch n := n.(type) {
 	case *ast.DefaultExpr:
+		if n.Name == nil {
+			break // SET a = DEFAULT
+		}
 		v.refuse("DEFAULT() in a query over several shards", "write the value out")
 	case *ast.MatchAgainst:
 		v.refuse("MATCH ... AGAINST in a query over several shards that can't be merged", "search in a query of its own")

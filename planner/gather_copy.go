@@ -128,6 +128,12 @@ func (a *analysis) needs(n ast.Node) needs {
 type wildcards struct{ in map[*ast.TableName]bool }
 
 func (v *wildcards) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.UpdateStmt:
+		v.tables(n.TableRefs.TableRefs, false)
+	case *ast.DeleteStmt:
+		v.tables(n.TableRefs.TableRefs, false)
+	}
 	sel, ok := n.(*ast.SelectStmt)
 	if !ok || sel.From == nil {
 		return n, false

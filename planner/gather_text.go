@@ -198,6 +198,9 @@ func (t *tableNames) Enter(n ast.Node) (ast.Node, bool) {
 		}
 	case *ast.TableName:
 		t.names = append(t.names, n)
+	case *ast.DeleteTableList:
+		// DELETE a, b FROM ...: they name references, not tables.
+		return n, true
 	}
 	return n, false
 }
@@ -321,6 +324,14 @@ func (st *statement) tableFactors() []tableFactor {
 			}
 		}
 		switch st.word(i) {
+		case "update", "delete":
+			if len(levels) == 1 && (i == 0 || st.op(i-1, ")")) {
+				i = st.writeFactors(i, l)
+			}
+		case "set":
+			if len(levels) == 1 {
+				l.from, l.factor = false, false
+			}
 		case "select":
 			*l = fromLevel{selects: true}
 		case "with", "values":
@@ -400,7 +411,7 @@ func (st *statement) tableFactor(i int) (f tableFactor, next int, ok bool) {
 // afterTable knows the words that may follow a table's name and are no alias.
 func afterTable(w string) bool {
 	switch w {
-	case "join", "inner", "cross", "left", "right", "natural", "straight_join", "on", "using", "where", "group", "having", "order", "limit",
+	case "join", "inner", "cross", "left", "right", "natural", "straight_join", "on", "using", "set", "where", "group", "having", "order", "limit",
 		"window", "union", "except", "intersect", "minus", "for", "into", "lock", "use", "force", "ignore", "partition", "procedure", "tablesample", "offset", "fetch":
 		return true
 	}

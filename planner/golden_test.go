@@ -260,7 +260,8 @@ func shardNames(cat *catalog.Catalog, set catalog.ShardSet) string {
 }
 
 func describeBound(out *strings.Builder, r *Rows, b *Bound, sql string, cat *catalog.Catalog, names map[string]string, short bool) {
-	if b.Gather != nil {
+	if b.Gather != nil && len(b.Statements) == 0 {
+		fmt.Fprintf(out, "gather by %s\n", b.Access)
 		describeGather(out, b, cat)
 		return
 	}
@@ -275,6 +276,9 @@ func describeBound(out *strings.Builder, r *Rows, b *Bound, sql string, cat *cat
 	if b.Refuse != nil {
 		out.WriteString(errorText(b.Refuse))
 		return
+	}
+	if b.Gather != nil {
+		describeGather(out, b, cat)
 	}
 	if !same && !short {
 		for _, s := range b.Statements {

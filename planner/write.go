@@ -232,6 +232,16 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 		}
 		r = routed{set: set, how: "reference", reason: w.targets[0].ref.table.Name + " is on every shard: each copy changes"}
 	}
+	var out *Bound
+	if r.refuse != nil && !w.everywhere {
+		over, set, err := w.gathered(b)
+		switch {
+		case over != nil:
+			out, r.set, r.refuse = over, set, nil
+		case err != nil:
+			r.refuse = err
+		}
+	}
 	e := newEffects(b)
 	for _, t := range w.targets {
 		if w.delete {
@@ -243,14 +253,16 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 		}
 		t.updated(e, r.set)
 	}
-	out := sendTo(r.set, w.sql)
-	out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
+	if out == nil {
+		out = sendTo(r.set, w.sql)
+		out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
+	}
 	if out.Refuse != nil && w.q.spoils != "" {
 		t := w.targets[0].ref.table
 		out.Refuse = notSupported("%s over %d shards is not supported, since no shard knows how many rows the others change: in a transaction, SELECT %s FROM %s with this WHERE, ORDER BY and LIMIT, and name the rows that it finds in WHERE; or add a predicate on the shard key",
 			w.q.spoils, r.set.Len(), rowName(t), t.Name)
 	}
-	out.SameTime = w.everywhere && w.clock
+	out.SameTime = out.SameTime || w.everywhere && w.clock
 	for _, t := range w.targets {
 		if c := counts(t.ref.table); c != nil && changes(t.sets, c) {
 			out.Doubts = append(out.Doubts, t.ref.table)

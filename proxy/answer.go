@@ -105,7 +105,7 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 		return err
 	}
 	tx.wrote(b)
-	several := len(b.Statements) > 1
+	several := len(b.Statements) > 1 || b.Gather != nil
 	if several && !implicit {
 		if err := tx.each(ctx, route(b), "SAVEPOINT "+statementSavepoint); err != nil {
 			return err

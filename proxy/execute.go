@@ -81,13 +81,15 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		if r.plan.Kind != planner.Show {
 			s.tx = s.newTransaction("BEGIN")
 		}
-	case r.plan.Kind.Writes() && len(b.Statements) > 1:
+	case r.plan.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil):
 		s.tx, implicit = s.newTransaction("BEGIN"), true
 	}
 	writes := r.plan.Kind.Writes() || len(b.Adds) > 0 || len(b.Marks) > 0
 	switch {
 	case !writes:
 		err = s.read(ctx, r, b)
+	case b.Gather != nil:
+		err = s.gatherWrite(ctx, r, b, implicit)
 	case s.tx == nil:
 		err = s.writeOne(ctx, r, b)
 	default:

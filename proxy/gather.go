@@ -73,6 +73,9 @@ type gathering struct {
 	r    request
 	plan *planner.Gather
 	at   place
+	// also are more places where all copies are made, for a write on several
+	// shards.
+	also []copyPlace
 	// tables are the copies' names, by reference; "" where it is read in place.
 	tables []string
 	// from are the shards that each copy's rows are read from, selects the

@@ -6,13 +6,21 @@ import (
 )
 
 // explainGather is a row for each statement that fills a copy, and one for the
-// query itself.
+// query itself, or for the write on each shard.
 func explainGather(b *planner.Bound, c *catalog.Catalog, at string) [][]any {
 	var rows [][]any
-	name := func(ref int) string { return "copy_" + b.Gather.Refs[ref].Table.Name }
+	name := func(ref int) string {
+		if b.Gather.Refs[ref].Stays {
+			return ""
+		}
+		return "copy_" + b.Gather.Refs[ref].Table.Name
+	}
 	for i := range b.Gather.Refs {
 		r := &b.Gather.Refs[i]
-		if id, ok := c.ShardByName(at); ok && r.InPlace.Has(id.ID) {
+		if r.Stays {
+			continue
+		}
+		if id, ok := c.ShardByName(at); ok && r.InPlace.Has(id.ID) && len(b.Statements) == 0 {
 			rows = append(rows, []any{b.Plan, at, r.Access, r.Table.Name + " is read where it is, unless a transaction is open", ""})
 			continue
 		}
@@ -20,7 +28,13 @@ func explainGather(b *planner.Bound, c *catalog.Catalog, at string) [][]any {
 			rows = append(rows, []any{b.Plan, c.ShardName(id), r.Access, r.Reason, r.Select})
 		}
 	}
-	return append(rows, []any{b.Plan, at, b.Access, b.Reason, b.Gather.Query(name)})
+	if len(b.Statements) == 0 {
+		return append(rows, []any{b.Plan, at, b.Access, b.Reason, b.Gather.Query(name)})
+	}
+	for _, st := range b.Statements {
+		rows = append(rows, []any{b.Plan, c.ShardName(st.Shard), b.Access, b.Reason, b.Gather.Query(name)})
+	}
+	return rows
 }
 
 // gatherAt names the server that a gather would now run on.

@@ -133,6 +133,7 @@ func (g *gathering) describeOn(ctx context.Context, sources []*source) error {
 type filling struct {
 	g           *gathering
 	batches     chan batch
+	also        []chan batch  // of g.also
 	rows, bytes *atomic.Int64 // of all waves
 	mu          sync.Mutex
 	broken      []lostStatement
@@ -142,6 +143,9 @@ type filling struct {
 // writers insert them.
 func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.Conn) error {
 	f := &filling{g: g, batches: make(chan batch, scratchWriters), rows: &g.rows, bytes: &g.bytes}
+	for range g.also {
+		f.also = append(f.also, make(chan batch, scratchWriters))
+	}
 	group, fctx := errgroup.WithContext(ctx)
 	var failed struct {
 		sync.Mutex
@@ -167,9 +171,15 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 	group.Go(func() error {
 		reading.Wait()
 		close(f.batches)
+		for _, batches := range f.also {
+			close(batches)
+		}
 		return nil
 	})
-	group.Go(func() error { return f.write(fctx, control) })
+	group.Go(func() error { return f.write(fctx, g.at, control, f.batches) })
+	for i, to := range g.also {
+		group.Go(func() error { return f.write(fctx, to.place, to.control, f.also[i]) })
+	}
 	for range min(scratchWriters, len(sources)) - 1 {
 		group.Go(func() error {
 			conn, err := g.at.get(fctx)
@@ -177,7 +187,7 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 				return err
 			}
 			defer f.put(g.at.pool, conn)
-			return f.write(fctx, conn)
+			return f.write(fctx, g.at, conn, f.batches)
 		})
 	}
 	err := group.Wait()
@@ -251,10 +261,8 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 		if len(b.sql) == 0 {
 			return nil
 		}
-		select {
-		case f.batches <- b:
-		case <-fctx.Done():
-			return fctx.Err()
+		if err := f.give(fctx, b); err != nil {
+			return err
 		}
 		b = batch{ref: i}
 		return nil
@@ -300,6 +308,22 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 		return err
 	}
 	return flush()
+}
+
+// give leaves a batch to the writers of each place.
+func (f *filling) give(ctx context.Context, b batch) error {
+	for i := -1; i < len(f.also); i++ {
+		to := f.batches
+		if i >= 0 {
+			to = f.also[i]
+		}
+		select {
+		case to <- b:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // count holds a gather to its limits.
@@ -397,9 +421,9 @@ func (f *filling) streamInTransaction(ctx, fctx context.Context, x *source, sql 
 
 const codeInterrupted = 1317 // ER_QUERY_INTERRUPTED
 
-// write inserts batches until there are no more.
-func (f *filling) write(ctx context.Context, conn *shard.Conn) error {
-	for b := range f.batches {
+// write inserts batches at a place until there are no more.
+func (f *filling) write(ctx context.Context, at place, conn *shard.Conn, batches <-chan batch) error {
+	for b := range batches {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -411,14 +435,14 @@ func (f *filling) write(ctx context.Context, conn *shard.Conn) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return f.g.copyFailed(b.ref, err)
+			return f.g.copyFailed(at, b.ref, err)
 		case int(sum.Warnings) != min(b.zeros, 65535):
 			why := "it was changed"
 			if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil && len(res.Rows) > 0 && len(res.Rows[0]) > 2 {
 				why = string(res.Rows[0][2])
 			}
 			t := f.g.plan.Refs[b.ref].Table
-			return sqlError{codeUnknown, "HY000", fmt.Sprintf("A row of %s.%s can't be copied to %s as it is: %s", t.Schema, t.Name, f.g.at.name, why)}
+			return sqlError{codeUnknown, "HY000", fmt.Sprintf("A row of %s.%s can't be copied to %s as it is: %s", t.Schema, t.Name, at.name, why)}
 		}
 	}
 	return nil
@@ -434,11 +458,11 @@ func (g *gathering) createFailed(err error) error {
 }
 
 // copyFailed is an error of an INSERT into a copy.
-func (g *gathering) copyFailed(ref int, err error) error {
+func (g *gathering) copyFailed(at place, ref int, err error) error {
 	var server *shard.ServerError
 	if !errors.As(err, &server) {
-		return sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to %s was lost while rows were copied there: %v", g.at.name, err)}
+		return sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to %s was lost while rows were copied there: %v", at.name, err)}
 	}
 	t := g.plan.Refs[ref].Table
-	return sqlError{server.Code, server.State, fmt.Sprintf("%s (while rows of %s.%s were copied to %s)", g.original(server.Message), t.Schema, t.Name, g.at.name)}
+	return sqlError{server.Code, server.State, fmt.Sprintf("%s (while rows of %s.%s were copied to %s)", g.original(server.Message), t.Schema, t.Name, at.name)}
 }

@@ -35,6 +35,9 @@ type transaction struct {
 	// maintain and touched are what to look after when it has ended.
 	maintain []planner.Maintenance
 	touched  map[*catalog.Table]catalog.ShardSet
+	// copies are those that its statements read: no server drops a table that an
+	// open transaction has read.
+	copies []*gathering
 }
 
 func (s *session) newTransaction(begin string) *transaction {
@@ -310,6 +313,9 @@ func (tx *transaction) after(undone bool) []planner.Maintenance {
 func (tx *transaction) close(undone bool) {
 	for id, conn := range tx.conns {
 		tx.s.proxy.opts.Pools[id].Put(conn)
+	}
+	for _, g := range tx.copies {
+		g.dropCopies(context.Background())
 	}
 	tx.open.End()
 	if list := tx.after(undone); len(list) > 0 {

@@ -14,7 +14,6 @@ SELECT id FROM users ORDER BY id;
 DELETE u, o FROM users u JOIN orders o ON o.user_id = u.id WHERE o.code = 'G1';
 DELETE o FROM users u JOIN orders o ON o.user_id = u.id WHERE u.age = 25;
 -- kind: DELETE with a subquery
--- refused
 DELETE FROM items WHERE user_id NOT IN (SELECT id FROM users);
 SELECT * FROM items ORDER BY user_id, order_id, sku;
 -- kind: DELETE from a reference table

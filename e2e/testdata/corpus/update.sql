@@ -26,10 +26,8 @@ UPDATE settings SET v = 'light' WHERE k = 'theme';
 UPDATE users u JOIN orders o ON o.user_id = u.id SET u.name = 'buyer' WHERE o.total > 50;
 UPDATE users u JOIN countries c ON c.code = u.country SET u.name = c.name WHERE c.code = 'FR';
 -- kind: UPDATE of a join on other columns
--- refused
 UPDATE users u JOIN orders o ON o.total = u.paid SET u.name = 'same' WHERE o.code = 'G1';
 -- kind: UPDATE with a subquery
--- refused
 UPDATE users SET score = 0 WHERE id IN (SELECT user_id FROM orders WHERE total > 100);
 SELECT * FROM users ORDER BY id;
 UPDATE users SET age = 'abc' WHERE id = 1;

@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// gatherWrite executes an UPDATE or DELETE that reads rows of other shards than
+// it writes to:
+//
+//	1 join      the transaction begins on all shards that are read or written
+//	2 describe  a shard prepares the client's own text: what is wrong with it is
+//	            told before anything is copied, and what a server doesn't allow
+//	            (1093, to read the table that is changed) stays so
+//	3 create    a scratch table for each copied reference, on each shard of the
+//	            write
+//	4 fill      from all shards at once, with shared locks, which stay until the
+//	            transaction ends, as one server's do
+//	5 run       the text over the copies, as any write over several shards
+//	6 drop      when the transaction has ended, since no server drops what an open
+//	            one has read
+//
+// The rows that are changed are never copied.
+func (s *session) gatherWrite(ctx context.Context, r request, b *planner.Bound, implicit bool) error {
+	tx := s.tx
+	g, err := s.copiesForWrite(ctx, r, b)
+	if err != nil {
+		if implicit {
+			_ = s.rollback(ctx) // the error is told anyway
+		}
+		return err
+	}
+	tx.copies = append(tx.copies, g)
+	over := *b
+	over.Statements = make([]planner.ShardStatement, len(b.Statements))
+	for i, st := range b.Statements {
+		st.SQL = g.plan.Query(func(ref int) string { return g.tables[ref] })
+		over.Statements[i] = st
+	}
+	err = s.writeInTransaction(ctx, r, &over, implicit)
+	for _, w := range s.last.warnings {
+		if len(w) > 2 {
+			w[2] = []byte(g.original(string(w[2])))
+		}
+	}
+	if told, ok := errors.AsType[sqlError](err); ok && strings.Contains(told.msg, planner.ScratchSchema) {
+		told.msg = g.original(told.msg)
+		return told
+	}
+	return err
+}
+
+// copyPlace is a server that copies are made on, with the connection that makes
+// them.
+type copyPlace struct {
+	place
+	control *shard.Conn
+}
+
+// copiesForWrite takes steps 1 to 4. What it made is dropped where it fails.
+func (s *session) copiesForWrite(ctx context.Context, r request, b *planner.Bound) (*gathering, error) {
+	sc := s.proxy.opts.Scratch
+	if sc == nil {
+		return nil, refuse("a write that needs rows of several shards is not supported here: no scratch tables are configured")
+	}
+	ctx, stop := s.whileClientStays(ctx)
+	defer stop()
+	done, err := sc.slot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	g := &gathering{s: s, sc: sc, r: r, plan: b.Gather}
+	for _, st := range b.Statements {
+		p := place{pool: sc.o.Pools[st.Shard], name: s.catalog().ShardName(st.Shard), shard: st.Shard}
+		if p.pool == nil {
+			return nil, sqlError{codeShardDown, "HY000", "no connections for scratch tables on " + p.name}
+		}
+		if g.at.pool == nil {
+			g.at = p
+			continue
+		}
+		g.also = append(g.also, copyPlace{place: p})
+	}
+	err = g.copyAll(ctx, route(b), true)
+	if errors.Is(err, errDuplicate) {
+		// Rows of several shards share a value of a unique key.
+		err = g.copyAll(ctx, route(b), false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// copyAll makes the copies on the shards of the write.
+func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique bool) (err error) {
+	g.rows.Store(0)
+	g.bytes.Store(0)
+	defer func() {
+		g.sc.rows.Add(float64(g.rows.Load()))
+		g.sc.bytes.Add(float64(g.bytes.Load()))
+	}()
+	defer func() {
+		if err != nil {
+			g.dropCopies(ctx)
+		}
+	}()
+	g.tables = g.sc.names(len(g.plan.Refs))
+	g.from = make([]catalog.ShardSet, len(g.tables))
+	all := to
+	for i := range g.tables {
+		if g.plan.Refs[i].Stays {
+			g.tables[i] = ""
+			continue
+		}
+		g.from[i] = g.shardsOf(i)
+		all = all.Union(g.from[i])
+	}
+	var sources []*source
+	for id := range all.All { // in the order in which every session takes them
+		conn, err := g.s.borrow(ctx, id)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, &source{id: id, conn: conn})
+	}
+	if err := g.describeOn(ctx, sources); err != nil {
+		return err
+	}
+	control, err := g.at.get(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { g.put(g.at.pool, control) }()
+	for i := range g.also {
+		to := &g.also[i]
+		if to.control, err = to.get(ctx); err != nil {
+			return err
+		}
+		defer func() {
+			g.put(to.pool, to.control)
+			to.control = nil
+		}()
+	}
+	for i, name := range g.tables {
+		if name == "" {
+			continue
+		}
+		g.made = append(g.made, name)
+		definition := g.plan.Refs[i].Definition(unique)
+		if err := create(ctx, control, name, definition); err != nil {
+			return g.createFailed(err)
+		}
+		for _, to := range g.also {
+			if err := create(ctx, to.control, name, definition); err != nil {
+				return g.createFailed(err)
+			}
+		}
+	}
+	return g.waves(ctx, sources, control)
+}
+
+// dropCopies is step 6.
+func (g *gathering) dropCopies(ctx context.Context) {
+	made := g.made
+	g.cleanUp(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+	defer cancel()
+	for _, to := range g.also {
+		g.sc.drop(ctx, to.place, made)
+	}
+}
