@@ -280,6 +280,17 @@ func (b *bench) update(shard catalog.ShardID, pk int, v string) {
 	b.x.After(Maintenance{Table: b.index().Table, Operation: "UPDATE", Shards: catalog.Only(shard), Indexes: []*catalog.Index{b.index()}, Columns: []string{"k"}})
 }
 
+// mark is a statement on a shard whose keys can't be computed, and which changes
+// nothing.
+func (b *bench) mark(shard catalog.ShardID) {
+	b.t.Helper()
+	o := b.x.Begin(catalog.Only(shard))
+	defer o.End()
+	if err := b.x.Prepare(o, nil, []Mark{{Index: b.index(), Shard: shard}}, nil, catalog.ShardSet{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func (s *fakeShard) set(pk int, v string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

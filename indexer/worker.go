@@ -36,10 +36,10 @@ type work struct {
 	runs map[uint64]*run
 	// held are jobs that wait for a transaction to end; see HeldBack.
 	held map[uint64]*HeldBack
-	// rests says until when a shard is spared maintenance scans, pause until
+	// rests say until when a shard is spared maintenance scans, pause until
 	// when all are.
-	rests map[catalog.ShardID]time.Time
-	pause time.Time
+	rests map[catalog.ShardID]rest
+	pause rest
 	// fenced are tables that DDL is about to change: no job touches them.
 	fenced map[TableName]bool
 	// dismissed is the index whose builds are being ended.
@@ -66,7 +66,7 @@ func (w *work) init() {
 	w.gates = gates{held: map[gate]bool{}, freed: make(chan struct{}), left: w.wakeUp}
 	w.wake = make(chan struct{}, 1)
 	w.runs, w.held = map[uint64]*run{}, map[uint64]*HeldBack{}
-	w.rests, w.fenced = map[catalog.ShardID]time.Time{}, map[TableName]bool{}
+	w.rests, w.fenced = map[catalog.ShardID]rest{}, map[TableName]bool{}
 	w.notes, w.reconciled = map[storage.IndexID]string{}, map[TableName]time.Time{}
 }
 
@@ -199,13 +199,13 @@ func (x *Indexer) admit(ctx context.Context, j *storage.Job, now time.Time) (r *
 		delete(w.held, j.ID)
 	}
 	if j.Type == storage.MaintainIndex || j.Type == storage.Reconcile {
-		if w.pause.After(now) {
-			return nil, w.pause
-		}
+		urgent := x.urgent(j)
+		until := w.pause.until(urgent)
 		for id := range catalog.ShardSet(j.Shards).All {
-			if rest := w.rests[id]; rest.After(now) {
-				return nil, rest
-			}
+			until = later(until, w.rests[id].until(urgent))
+		}
+		if until.After(now) {
+			return nil, until
 		}
 	}
 	gs := gatesOf(j)
@@ -229,20 +229,56 @@ func (x *Indexer) forget(r *run) {
 	close(r.done)
 }
 
+// staleRest is how many times longer scans wait that nobody waits for.
+const staleRest = 4
+
+// rest is what the duty cycle asks for after a scan. Marks widen every lookup:
+// a scan that clears some is urgent. What is stale costs a visit too many now
+// and then, so that looking for it can wait for more to come together.
+type rest struct{ urgent, other time.Time }
+
+func (r rest) until(urgent bool) time.Time {
+	if urgent {
+		return r.urgent
+	}
+	return r.other
+}
+
+// after is the rest after one more scan, whose share of the time is to be one
+// cycle.
+func (r rest) after(began time.Time, cycle time.Duration) rest {
+	return rest{later(r.urgent, began).Add(cycle), later(r.other, began).Add(staleRest * cycle)}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// urgent reports whether a scan would clear marks.
+func (x *Indexer) urgent(j *storage.Job) bool {
+	for _, id := range j.Indexes {
+		for _, m := range x.store.Marks(id) {
+			if j.Shards.Has(m.Shard) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // rest notes a maintenance scan of a shard that took d, and spares the shard
 // for as long as the duty cycle asks. The scans of all shards together take no
 // more than the same share of Shunt's processors.
 func (x *Indexer) rest(id catalog.ShardID, d time.Duration) {
 	now, w := x.clock.Now(), &x.work
 	cycle := time.Duration(float64(d) / x.opts.ScanDuty)
-	began := now.Add(-d)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rests[id] = began.Add(cycle)
-	if w.pause.Before(began) {
-		w.pause = began
-	}
-	w.pause = w.pause.Add(cycle / time.Duration(x.opts.Processors))
+	w.rests[id] = w.rests[id].after(now.Add(-d), cycle)
+	w.pause = w.pause.after(now.Add(-d), cycle/time.Duration(x.opts.Processors))
 }
 
 func (x *Indexer) counted(id catalog.ShardID, s *scan) {

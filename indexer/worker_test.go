@@ -156,47 +156,46 @@ func TestBackoffOfAFailingShard(t *testing.T) {
 
 func TestDutyCycle(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1, func(o *Options) { o.ScanDuty = 0.1 })
-	b.shards[0].set(1, "ann")
-	b.create()
-	b.shards[0].change(func(s *fakeShard) { s.took = time.Second })
-	began := b.clock.Now()
-	for i := range 600 {
-		b.update(0, 1, fmt.Sprint("ann", i))
-		b.tick(100 * time.Millisecond)
-	}
-	share := float64(len(b.shards[0].statements("SELECT `k`"))) / b.clock.Now().Sub(began).Seconds()
-	if share < 0.05 || share > 0.12 {
-		t.Errorf("the shard was scanned %.0f %% of the time", 100*share)
-	}
-}
-
-func TestDutyCycleOfAllShards(t *testing.T) {
-	t.Parallel()
 	const shards = 8
-	b := newBench(t, shards, func(o *Options) { o.ScanDuty, o.Processors = 0.1, 2 })
-	for i := range shards {
-		b.shards[i].set(1, "ann")
-	}
-	b.create()
-	for i := range shards {
-		b.shards[i].change(func(s *fakeShard) { s.took = time.Second })
-	}
-	began := b.clock.Now()
-	for i := range 600 {
-		b.update(catalog.ShardID(i%shards), 1, fmt.Sprint("ann", i))
-		b.tick(100 * time.Millisecond)
-	}
-	scans := 0
-	for i := range shards {
-		n := len(b.shards[i].statements("SELECT `k`"))
-		if scans += n; n == 0 {
-			t.Errorf("shard %d was not scanned", i)
-		}
-	}
-	share := float64(scans) / b.clock.Now().Sub(began).Seconds()
-	if share < 0.1 || share > 0.24 {
-		t.Errorf("shards were scanned %.0f %% of the time, wanted 20", 100*share)
+	for name, c := range map[string]struct {
+		shards     int
+		marks      bool
+		processors int
+		least, max float64
+	}{
+		"a shard, clearing marks":     {1, true, 8, 0.05, 0.12},
+		"a shard, looking for stale":  {1, false, 8, 0.01, 0.03},
+		"all shards, clearing marks":  {shards, true, 2, 0.1, 0.24},
+		"all shards, looking for old": {shards, false, 2, 0.02, 0.07},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, c.shards, func(o *Options) { o.ScanDuty, o.Processors = 0.1, c.processors })
+			for i := range c.shards {
+				b.shards[i].set(1, "ann")
+			}
+			b.create()
+			for i := range c.shards {
+				b.shards[i].change(func(s *fakeShard) { s.took = time.Second })
+			}
+			began := b.clock.Now()
+			for i := range 4000 {
+				id := catalog.ShardID(i % c.shards)
+				if c.marks {
+					b.mark(id)
+				}
+				b.update(id, 1, fmt.Sprint("ann", i))
+				b.tick(100 * time.Millisecond)
+			}
+			scans := 0
+			for i := range c.shards {
+				scans += len(b.shards[i].statements("SELECT `k`"))
+			}
+			share := float64(scans) / b.clock.Now().Sub(began).Seconds()
+			if share < c.least || share > c.max {
+				t.Errorf("shards were scanned %.1f %% of the time", 100*share)
+			}
+		})
 	}
 }
 
