@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"strings"
-
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/keys"
@@ -23,19 +21,7 @@ type Copy struct {
 // Texts are the statement's parts for the parameters: what to put before the
 // rows, the query, and what to put after them.
 func (c *Copy) Texts(params []keys.Value) (head, query, tail string) {
-	part := func(from, to uint32) string {
-		var b strings.Builder
-		for n, at := range c.st.params {
-			if at < from || at >= to || n >= len(params) {
-				continue
-			}
-			b.WriteString(c.st.src[from:at])
-			b.WriteString(" " + params[n].Literal() + " ")
-			from = at + 1
-		}
-		b.WriteString(c.st.src[from:to])
-		return b.String()
-	}
+	part := func(from, to uint32) string { return c.st.written(from, to, params) }
 	return part(0, c.from) + " VALUES ", part(c.from, c.to), " " + part(c.to, uint32(len(c.st.src)))
 }
 

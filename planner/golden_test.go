@@ -155,6 +155,10 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 				head, query, tail := plan.Copy.Texts(params)
 				fmt.Fprintf(&out, "copy: %s[%s]%s, since ", head, query, tail)
 			}
+			if err != nil && plan.Constants != nil {
+				q := plan.Constants
+				fmt.Fprintf(&out, "ask: %s, then %s, since ", q.Query(params), q.With(slices.Repeat([]string{"[..]"}, q.Len()), params))
+			}
 			if err != nil {
 				out.WriteString(errorText(err))
 				continue

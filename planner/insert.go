@@ -27,6 +27,10 @@ type insertAction struct {
 	clock bool // a function of the statement's time is in it
 	// auto is the AUTO_INCREMENT column, where Shunt counts it; else nil.
 	auto *autoColumn
+	// asked are expressions for values that must be known; unasked: for one of
+	// them nobody can be asked.
+	asked   *Constants
+	unasked bool
 }
 
 type insertRow struct {
@@ -168,7 +172,9 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	if err := act.read(a, n, cols, newAlias); err != nil {
 		return nil, err
 	}
-	return a.rows(kind, act), nil
+	rows := a.rows(kind, act)
+	rows.Constants = act.constants()
+	return rows, nil
 }
 
 func insertTarget(n *ast.InsertStmt) (*ast.TableName, *Error) {
@@ -388,6 +394,11 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 		for _, c := range a.st.comments {
 			i.fused = i.fused || c.kind >= execOpen && c.kind != skippedByAll
 		}
+		for k, j := range place {
+			if j >= 0 {
+				i.ask(i.needed[k], row.values[k], a.st.between(fields[j][0], fields[j][1]))
+			}
+		}
 		i.planIncrement(a, auto >= 0, true, alias)
 		return nil
 	}
@@ -415,6 +426,11 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 			return &Error{Code: 1136, State: "21S01", Message: "Column count doesn't match value count"}
 		}
 		row := insertRow{span: r, values: pick(len(fields), func(j int) operand { return a.st.evalTokens(fields[j]) })}
+		for j, f := range fields {
+			if !r.simple {
+				i.ask(cols[j], a.st.evalTokens(f), f)
+			}
+		}
 		if len(fields) == 0 {
 			auto = -1 // () has no value for any column
 		}

@@ -37,6 +37,9 @@ type Rows struct {
 	// Copy is the other way of an INSERT ... SELECT, for where Bind or the Bound
 	// refuses it; nil for none.
 	Copy *Copy
+	// Constants are what to ask a shard for where Bind refuses an INSERT; nil for
+	// nothing.
+	Constants *Constants
 	// Tables are the user tables that the statement names, each once.
 	Tables []*catalog.Table
 	// the routing tree, splits and effects are the planner's own business

@@ -224,6 +224,9 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 		if plan.Copy != nil && (err != nil || b.Refuse != nil) {
 			return "copy", "its rows go to other shards than they come from"
 		}
+		if plan.Constants != nil && err != nil {
+			return "route", "a shard is asked first for the values that place the rows: " + plan.Constants.Query(nil)
+		}
 		if err != nil {
 			return refusedAs(t, sql, err)
 		}

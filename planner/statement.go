@@ -483,3 +483,16 @@ func isASCII(s string) bool {
 	}
 	return true
 }
+
+// between are the tokens of a piece of the text.
+func (st *statement) between(from, to uint32) []token {
+	i := 0
+	for i < len(st.toks) && st.toks[i].start < from {
+		i++
+	}
+	j := i
+	for j < len(st.toks) && st.toks[j].end <= to {
+		j++
+	}
+	return st.toks[i:j]
+}

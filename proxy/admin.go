@@ -231,7 +231,13 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 		if plan.Params > 0 {
 			return nil, sqlError{1210, "HY000", "EXPLAIN ROUTE needs values in place of ?"}
 		}
+		asked := func() ([][]any, error) {
+			return [][]any{{"route", "", "shard_key", "a shard is asked for the values by which the rows are placed, which then stand in the statement", plan.Constants.Query(nil)}}, nil
+		}
 		n, err := p.Increment(plan, nil)
+		if plan.Constants != nil && refused(nil, err) {
+			return asked()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -249,6 +255,9 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 				return nil, err
 			}
 			return append(rows, []any{"route", "", "shard_key", "the query's rows are inserted by statements of many rows", head + "(...)" + tail}), nil
+		}
+		if plan.Constants != nil && refused(b, err) {
+			return asked()
 		}
 		if err != nil {
 			return nil, err

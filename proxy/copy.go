@@ -300,7 +300,7 @@ func appendHex(dst []byte, charset string, v []byte) []byte {
 // refused reports that a plan can't be executed as it is.
 func refused(b *planner.Bound, err error) bool {
 	if err == nil {
-		return b.Refuse != nil
+		return b != nil && b.Refuse != nil
 	}
 	e, ok := errors.AsType[*planner.Error](err)
 	return ok && e.Code == codeNotSupported

@@ -58,6 +58,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if r.plan.Copy != nil && refused(b, err) {
 		return s.copyRows(ctx, r)
 	}
+	if r.plan.Constants != nil && refused(b, err) {
+		return s.askFirst(ctx, r, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -40,3 +40,15 @@ INSERT INTO users (id, email) VALUES (NULL, 'n');
 -- params: [80, "p80", null]
 INSERT INTO users (id, email, age) VALUES (?, ?, ?);
 SELECT id, email, age, country FROM users ORDER BY id;
+-- kind: INSERT by an expression for the shard key
+INSERT INTO users (id, name) VALUES (400 + 1, 'sum'), (-(-402), 'negative'), (403, 'plain');
+INSERT INTO orders (user_id, id, code) VALUES (CAST('404' AS SIGNED), 1, CONCAT('a', 'b')), (ROUND(405.4), 1, UPPER('x')), (1e2 * 4 + 6, 2, NULL);
+INSERT INTO users SET name = 'set', id = POW(2, 3) + 400, age = 1 + 1;
+INSERT INTO users (id, name) VALUES (400 + 1, 'again') ON DUPLICATE KEY UPDATE name = CONCAT(VALUES(name), '!'), age = 5;
+REPLACE INTO users (id, name) VALUES (LENGTH('xx') + 400, 'replaced');
+INSERT INTO users (id, name) VALUES (400 + 1, 'duplicate');
+INSERT INTO users (id, name) VALUES (9223372036854775807 + 1, 'out of range');
+INSERT INTO legacy (id, note) VALUES (400 + 9, 'expression');
+SELECT id, name, age FROM users WHERE id > 400 ORDER BY id;
+SELECT * FROM orders WHERE user_id IN (404, 405, 406);
+SELECT * FROM legacy WHERE id = 409;

@@ -27,3 +27,9 @@ SELECT id, paid * ? AS p FROM users ORDER BY id;
 SELECT country, COUNT(*) AS n, AVG(paid) AS a, MAX(born) AS m FROM users GROUP BY country ORDER BY country;
 -- params: [1]
 SELECT id, SUM(paid) OVER (ORDER BY id) + ? AS s FROM users ORDER BY id;
+-- params: [500, "p501", 7]
+INSERT INTO users (id, name) VALUES (? + 1, ?) ON DUPLICATE KEY UPDATE age = ?;
+-- params: [500, "p501", 7]
+INSERT INTO users (id, name) VALUES (? + 1, ?) ON DUPLICATE KEY UPDATE age = ?;
+-- params: [501]
+SELECT id, name, age FROM users WHERE id = ?;

@@ -1,0 +1,150 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// Constants are expressions of an INSERT or REPLACE whose values must be known
+// before its rows can be placed, and that name no column: a shard is asked for
+// the values, which then stand in the statement in their place.
+//
+//	INSERT INTO t (id, a) VALUES (50 + 1, 'x'), (UUID_SHORT(), 'y')
+//	SELECT 50 + 1, UUID_SHORT()
+//	INSERT INTO t (id, a) VALUES (51, 'x'), (102301, 'y')
+//
+// What is different each time (UUID(), RAND()) is thus computed once.
+type Constants struct {
+	st *statement
+	at [][2]uint32 // in the order of the text
+}
+
+// Query asks for the values.
+func (c *Constants) Query(params []keys.Value) string {
+	parts := make([]string, len(c.at))
+	for i, x := range c.at {
+		parts[i] = c.st.written(x[0], x[1], params)
+	}
+	return "SELECT " + strings.Join(parts, ", ")
+}
+
+// With is the statement with literals for the expressions and the parameters.
+func (c *Constants) With(literals []string, params []keys.Value) string {
+	var b strings.Builder
+	from := uint32(0)
+	for i, x := range c.at {
+		b.WriteString(c.st.written(from, x[0], params) + " " + literals[i] + " ")
+		from = x[1]
+	}
+	return b.String() + c.st.written(from, uint32(len(c.st.src)), params)
+}
+
+// Len is the number of values that Query answers.
+func (c *Constants) Len() int { return len(c.at) }
+
+// written is a piece of the client's text with literals for its parameters.
+func (st *statement) written(from, to uint32, params []keys.Value) string {
+	var b strings.Builder
+	for n, at := range st.params {
+		if at < from || at >= to || n >= len(params) {
+			continue
+		}
+		b.WriteString(st.src[from:at])
+		b.WriteString(" " + params[n].Literal() + " ")
+		from = at + 1
+	}
+	b.WriteString(st.src[from:to])
+	return b.String()
+}
+
+// maxConstants bounds the values that one question asks for; MySQL answers up to
+// 4096 columns.
+const maxConstants = 4000
+
+// ask notes the value of a column in a row, if it must be known and isn't.
+func (i *insertAction) ask(c *catalog.Column, o operand, toks []token) {
+	if o.kind != unknown || i.unasked || c != i.table.ShardKey && c != counts(i.table) {
+		return
+	}
+	if len(toks) == 0 || i.fused || !i.st.constant(toks) || i.asked != nil && len(i.asked.at) == maxConstants {
+		i.unasked = true
+		return
+	}
+	if i.asked == nil {
+		i.asked = &Constants{st: i.st}
+	}
+	i.asked.at = append(i.asked.at, [2]uint32{toks[0].start, toks[len(toks)-1].end})
+}
+
+// constants are what to ask for, nil for nothing.
+func (i *insertAction) constants() *Constants {
+	if i.unasked || i.table.Shards.Len() < 2 || i.table.Placement != catalog.Hash && i.table.Placement != catalog.Anywhere {
+		return nil
+	}
+	return i.asked
+}
+
+// constant reports tokens of an expression that a SELECT without tables answers
+// as the INSERT would compute it. A name of a column may be left in it: the
+// SELECT then fails.
+//
+// Rule one time: the statement's clock is not asked for. Counter-example: VALUES
+// (UNIX_TIMESTAMP(), NOW()), where the second would be read later.
+//
+// Rule no trace: what also changes something is not asked for, since it would do
+// so twice or elsewhere: LAST_INSERT_ID(5), a stored function.
+func (st *statement) constant(toks []token) bool {
+	for n, t := range toks {
+		w := strings.ToLower(st.src[t.start:t.end])
+		next := ""
+		if n+1 < len(toks) {
+			next = st.src[toks[n+1].start:toks[n+1].end]
+		}
+		switch t.kind {
+		case tokOp:
+			if w == ":=" {
+				return false
+			}
+		case tokVar:
+			if strings.HasPrefix(w, "@@") {
+				return false
+			}
+		case tokWord:
+			if clockFunction(w) || neverAsked[w] {
+				return false
+			}
+			if w == "last_insert_id" && (n+2 >= len(toks) || st.src[toks[n+2].start:toks[n+2].end] != ")") {
+				return false
+			}
+			if next == "(" && !isBuiltin(w) && !operatorWord[w] {
+				return false
+			}
+		case tokQuoted:
+			if next == "(" || next == "." {
+				return false
+			}
+		case tokInt, tokDecimal, tokFloat, tokString, tokIntro, tokHex, tokBit, tokParam:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+var neverAsked = wordSet(`
+	select table values with default next previous sysdate sleep benchmark load_file connection_id user current_user session_user
+	system_user current_role row_count found_rows get_lock release_lock validate_password_strength
+`)
+
+// operatorWord are words before a parenthesis that call nothing.
+var operatorWord = wordSet(`and or xor not is like rlike regexp in between div mod case when then else as interval escape using sounds null`)
+
+func wordSet(words string) map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		out[w] = true
+	}
+	return out
+}

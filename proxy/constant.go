@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// codeNoColumn is ER_BAD_FIELD_ERROR.
+const codeNoColumn = 1054
+
+// askFirst executes an INSERT whose rows are placed by expressions: a shard says
+// what their values are, and the statement with these in their places is
+// executed. why is the refusal of the statement as it is, which stays where the
+// values aren't beyond doubt.
+func (s *session) askFirst(ctx context.Context, r request, why error) error {
+	if _, set := s.settings.value("@@character_set_results"); s.settings.charset != "utf8mb4" || set {
+		return why // texts might change on their way
+	}
+	c := r.plan.Constants
+	rows, err := s.collect(ctx, c.Query(r.values))
+	if told, ok := errors.AsType[sqlError](err); ok && told.code == codeNoColumn {
+		return why // a column of the row, not a constant
+	}
+	if err != nil {
+		return err
+	}
+	if len(s.last.warnings) > 0 {
+		return why // an INSERT may fail with what a SELECT warns of
+	}
+	if len(rows.rows) != 1 || len(rows.columns) != c.Len() {
+		return why
+	}
+	literals, err := rows.literals(rows.rows[0])
+	if err != nil {
+		return err
+	}
+	sql := c.With(literals, r.values)
+	plan, err := s.plan(ctx, sql)
+	if err != nil {
+		return err
+	}
+	insert, ok := plan.(*planner.Rows)
+	if !ok || insert.Constants != nil {
+		return why
+	}
+	return s.run(ctx, insert, request{sql: sql, start: r.start})
+}
+
+// literals are a row's values, each as a literal that stores the same.
+func (c *collected) literals(p []byte) ([]string, error) {
+	at := 1 + (len(c.columns)+9)/8
+	if len(p) < at {
+		return nil, wire.ErrMalformed
+	}
+	nulls, p := p[1:at], p[at:]
+	out := make([]string, len(c.columns))
+	for i := range c.columns {
+		if nulls[(i+2)/8]&(1<<((i+2)%8)) != 0 {
+			out[i] = "NULL"
+			continue
+		}
+		text, rest, err := appendBinary(nil, &c.columns[i], p)
+		if err != nil {
+			return nil, err
+		}
+		out[i], p = string(text), rest
+	}
+	return out, nil
+}
