@@ -22,7 +22,7 @@ import (
 //	1 slot      wait for a turn, choose the server
 //	2 describe  a shard prepares the client's own text: what is wrong with it is
 //	            told before anything is copied, and in the client's words
-//	3 create    a scratch table for each copied reference
+//	3 create    a table for each copied reference: see gather_temporary.go
 //	4 fill      all shards at once, each from one snapshot
 //	5 run       the query, with the session's settings, on that server
 //	6 drop      whatever happened
@@ -57,13 +57,19 @@ func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error
 	if at.own && b.Gather.NamesSchema {
 		return refuse("DATABASE() in a query that is gathered on the scratch server is not supported, since no schema of yours is there: write its name out")
 	}
-	g := &gathering{s: s, sc: sc, r: r, plan: b.Gather, at: at}
-	err = g.attempt(ctx, true)
-	if errors.Is(err, errDuplicate) {
-		// Rows of several shards share a value of a unique key.
-		err = g.attempt(ctx, false)
+	g := &gathering{s: s, sc: sc, r: r, plan: b.Gather, at: at, temporary: true}
+	unique := true
+	for {
+		err := g.attempt(ctx, unique)
+		switch {
+		case unique && errors.Is(err, errDuplicate):
+			unique = false // rows of several shards share a value of a unique key
+		case g.temporary && errors.Is(err, errNotTemporary):
+			g.temporary = false
+		default:
+			return err
+		}
 	}
-	return err
 }
 
 // gathering is one gather under way.
@@ -84,7 +90,11 @@ type gathering struct {
 	selects     []string
 	keys        []*copyKeys
 	rows, bytes atomic.Int64
-	// made are those that may exist.
+	// temporary: the copies are TEMPORARY tables, which only home sees. nil: it
+	// isn't there yet, or the copies are ordinary tables.
+	temporary bool
+	home      *shard.Conn
+	// made are the ordinary tables that may exist.
 	made []string
 	// broken are connections whose statement may still run.
 	broken []lostStatement
@@ -128,6 +138,7 @@ func (g *gathering) attempt(ctx context.Context, unique bool) error {
 func (g *gathering) cleanUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 	defer cancel()
+	g.leaveHome(ctx)
 	for _, l := range g.broken {
 		// Or DROP TABLE would wait for its end.
 		if err := l.pool.Kill(ctx, l.thread, true); err != nil && serverCode(err) != codeNoThread {
@@ -150,19 +161,26 @@ func (g *gathering) put(pool *shard.Pool, conn *shard.Conn) {
 func (g *gathering) run(ctx context.Context) error {
 	s := g.s
 	sql := g.plan.Query(func(ref int) string { return g.tables[ref] })
-	conn, err := g.at.pool.Get(ctx, false)
-	if err != nil {
-		return shardDown(err)
-	}
-	defer func() { g.put(g.at.pool, conn) }()
 	settings := &s.settings
 	if g.at.own {
 		own := s.settings.clone()
 		own.schema = planner.ScratchSchema
 		settings = &own
 	}
-	if err := settings.applyTo(ctx, conn); err != nil {
-		return g.serverError(err)
+	conn := g.home
+	if conn != nil {
+		if err := g.settle(ctx, settings); err != nil {
+			return g.serverError(err)
+		}
+	} else {
+		var err error
+		if conn, err = g.at.pool.Get(ctx, false); err != nil {
+			return shardDown(err)
+		}
+		defer func() { g.put(g.at.pool, conn) }()
+		if err := settings.applyTo(ctx, conn); err != nil {
+			return g.serverError(err)
+		}
 	}
 	if s.last.insertID != 0 && containsFold(sql, "last_insert_id") {
 		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
@@ -173,7 +191,7 @@ func (g *gathering) run(ctx context.Context) error {
 	if g.r.prepared != nil {
 		st, err := conn.PrepareOnce(ctx, sql)
 		if err != nil {
-			return g.serverError(err)
+			return g.serverError(g.unlessOrdinary(err))
 		}
 		defer conn.Forget(st)
 		if len(st.Params) != len(g.r.params) {
@@ -186,7 +204,7 @@ func (g *gathering) run(ctx context.Context) error {
 	define := header{g: g}
 	o.Define, o.Expect = define.column, len(g.columns)
 	var sum shard.Summary
-	err = conn.Under(ctx, func() error {
+	err := conn.Under(ctx, func() (err error) {
 		if err := conn.Send(command, payload); err != nil {
 			return err
 		}
@@ -197,6 +215,9 @@ func (g *gathering) run(ctx context.Context) error {
 	case err != nil && ctx.Err() != nil && !sum.Written:
 		return context.Cause(ctx)
 	case err == nil && sum.Err != nil:
+		if !sum.Written {
+			return g.serverError(g.unlessOrdinary(sum.Err))
+		}
 		return g.serverError(sum.Err)
 	case err == nil:
 		s.remember(ctx, conn, sum)
@@ -212,6 +233,9 @@ func (g *gathering) run(ctx context.Context) error {
 // serverError is what went wrong on the scratch server, in the client's words.
 func (g *gathering) serverError(err error) error {
 	var server *shard.ServerError
+	if errors.Is(err, errNotTemporary) {
+		return err
+	}
 	if !errors.As(err, &server) {
 		if errors.Is(err, shard.ErrColumns) {
 			g.s.proxy.opts.Directory.Soon()

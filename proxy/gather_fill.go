@@ -69,6 +69,20 @@ func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
 		}
 		sources = append(sources, &source{id: id, conn: conn, own: s.tx == nil})
 	}
+	if g.temporary {
+		// They are cheap: made while the shard looks at the text, whose error
+		// comes first.
+		made := make(chan error, 1)
+		go func() { made <- g.makeTemporary(ctx, unique) }()
+		err, makeErr := g.describeOn(ctx, sources), <-made
+		if err == nil {
+			err = makeErr
+		}
+		if err != nil {
+			return err
+		}
+		return g.waves(ctx, sources, g.home)
+	}
 	if err := g.describeOn(ctx, sources); err != nil {
 		return err
 	}
@@ -180,7 +194,11 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 	for i, to := range g.also {
 		group.Go(func() error { return f.write(fctx, to.place, to.control, f.also[i]) })
 	}
-	for range min(scratchWriters, len(sources)) - 1 {
+	writers := min(scratchWriters, len(sources))
+	if g.temporary {
+		writers = 1
+	}
+	for range writers - 1 {
 		group.Go(func() error {
 			conn, err := g.at.get(fctx)
 			if err != nil {

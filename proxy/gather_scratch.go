@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,10 +21,9 @@ import (
 // Scratch is where gathers put the rows that they copy: tables of a schema of
 // Shunt's own, on the shards or on a server for this alone.
 //
-// They are no TEMPORARY tables: a query can't name one of these twice, and a
-// copy is filled over several connections. So they must be dropped, whatever
-// happens: after use, and by Run where that failed, or where a process died.
-// Their names tell whose they are:
+// Where they can't be TEMPORARY tables (see gather_temporary.go) they must be
+// dropped, whatever happens: after use, and by Run where that failed, or where a
+// process died. Their names tell whose they are:
 //
 //	g_<instance>_<life>_<number>_<reference>
 //
@@ -210,7 +210,7 @@ func create(ctx context.Context, conn *shard.Conn, name, definition string) erro
 	sql := "CREATE TABLE " + scratchTable(name) + " (" + definition + ") ENGINE=InnoDB STATS_PERSISTENT=0"
 	_, err := conn.Exec(ctx, sql)
 	if serverCode(err) == codeNoSchema {
-		if _, err = conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+quoteName(planner.ScratchSchema)); err == nil {
+		if _, err = conn.Exec(ctx, createScratchSchema); err == nil {
 			_, err = conn.Exec(ctx, sql)
 		}
 	}
@@ -306,7 +306,9 @@ func (sc *Scratch) dropLeft(ctx context.Context) {
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, dropTimeout)
-		if err := sc.killUsers(limited, p, names); err != nil {
+		if err := sc.killUsers(limited, p, func(sql string) bool {
+			return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(sql, "`"+n+"`") })
+		}); err != nil {
 			sc.o.Logger.Info("statements on scratch tables not ended", "server", p.name, "error", err)
 		}
 		sc.drop(limited, p, names)
@@ -328,11 +330,14 @@ func (sc *Scratch) sweep(ctx context.Context, p place) error {
 			old = append(old, n)
 		}
 	}
+	// Temporary tables are in no list, but gone with the statements on them.
+	if err := sc.killUsers(ctx, p, func(sql string) bool {
+		return strings.Contains(sql, "`"+sc.prefix()) && !strings.Contains(sql, "`"+sc.prefix()+sc.life+"_")
+	}); err != nil {
+		return err
+	}
 	if len(old) == 0 {
 		return nil
-	}
-	if err := sc.killUsers(ctx, p, old); err != nil {
-		return err
 	}
 	if err := p.drop(ctx, old); err != nil {
 		return err
@@ -361,7 +366,7 @@ func (sc *Scratch) tables(ctx context.Context, p place) ([]string, error) {
 
 // killUsers ends statements that still run on scratch tables whose proxy is
 // gone: a server notices that only when it has something to send.
-func (sc *Scratch) killUsers(ctx context.Context, p place, names []string) error {
+func (sc *Scratch) killUsers(ctx context.Context, p place, on func(sql string) bool) error {
 	conn, err := p.get(ctx)
 	if err != nil {
 		return err
@@ -372,12 +377,9 @@ func (sc *Scratch) killUsers(ctx context.Context, p place, names []string) error
 		return err
 	}
 	for _, r := range res.Rows {
-		for _, n := range names {
-			if strings.Contains(string(r[1]), "`"+n+"`") && !strings.HasPrefix(string(r[1]), "DROP ") {
-				// It may have ended by itself.
-				_, _ = conn.Exec(ctx, "KILL "+string(r[0]))
-				break
-			}
+		if sql := string(r[1]); on(sql) && !strings.HasPrefix(sql, "DROP ") {
+			// It may have ended by itself.
+			_, _ = conn.Exec(ctx, "KILL "+string(r[0]))
 		}
 	}
 	return nil

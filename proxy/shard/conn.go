@@ -171,28 +171,14 @@ const setNames = "SET NAMES utf8mb4 COLLATE " + dialCollation
 // connection Broken. Both commands go in one round trip.
 func (c *Conn) Reset(ctx context.Context) error {
 	err := c.Under(ctx, func() error {
-		if c.busy || c.Broken {
-			return c.fail(errors.New("reset of a connection that is busy or broken"))
-		}
 		c.stmts.forget()
-		if err := c.w.WriteCommand(mysql.COM_RESET_CONNECTION, nil); err != nil {
-			return c.fail(err)
-		}
-		if err := c.Send(mysql.COM_QUERY, []byte(setNames)); err != nil {
-			return err
-		}
-		for range 2 {
-			c.busy = true
-			c.r.SetSequence(1)
-			sum, err := c.Forward(nil, Result, ForwardOptions{})
-			if err != nil {
-				return err
-			}
-			if sum.Err != nil {
-				return sum.Err
+		refused, err := c.together(command{mysql.COM_RESET_CONNECTION, ""}, command{mysql.COM_QUERY, setNames})
+		for _, e := range refused {
+			if err == nil && e != nil {
+				err = e
 			}
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		c.Broken = true
@@ -200,6 +186,56 @@ func (c *Conn) Reset(ctx context.Context) error {
 	}
 	c.State = ""
 	return nil
+}
+
+// ExecAll runs statements without rows in one round trip: all are sent before
+// the first answer is read, so each runs whether or not those before it failed.
+// refused holds the server's error for each, nil where there was none.
+func (c *Conn) ExecAll(ctx context.Context, statements ...string) (refused []*ServerError, err error) {
+	commands := make([]command, len(statements))
+	for i, sql := range statements {
+		commands[i] = command{mysql.COM_QUERY, sql}
+	}
+	err = c.Under(ctx, func() error {
+		refused, err = c.together(commands...)
+		return err
+	})
+	return refused, err
+}
+
+type command struct {
+	cmd     byte
+	payload string
+}
+
+// together sends commands before it reads an answer. REQUIRES: the answers are
+// short, or the server would wait for us to read them while we wait for it to
+// read the rest.
+func (c *Conn) together(commands ...command) ([]*ServerError, error) {
+	if c.busy || c.Broken {
+		return nil, c.fail(errors.New("commands on a connection that is busy or broken"))
+	}
+	refused := make([]*ServerError, len(commands))
+	for _, x := range commands {
+		// First: after a failed write the server may have got the command.
+		c.busy = true
+		if err := c.w.WriteCommand(x.cmd, []byte(x.payload)); err != nil {
+			return nil, c.fail(err)
+		}
+	}
+	if err := c.w.Flush(); err != nil {
+		return nil, c.fail(err)
+	}
+	for i := range commands {
+		c.busy = true
+		c.r.SetSequence(1)
+		sum, err := c.Forward(nil, Result, ForwardOptions{})
+		if err != nil {
+			return nil, err
+		}
+		refused[i] = sum.Err
+	}
+	return refused, nil
 }
 
 // QueryResult is a small result, held in memory.
