@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -24,13 +25,34 @@ type queryRoute struct {
 	beside map[*ref]bool
 	// spoils says what can't be answered by concatenation, "" for nothing.
 	spoils string
+	// operands are those of a UNION ALL whose shards' answers may be
+	// concatenated where those of each operand may.
+	operands []*queryRoute
 }
 
 // routeOf plants the conditions of all references and looks for an anchor.
 func (a *analysis) routeOf(main *scope, spoils string) *queryRoute {
+	return a.routeOfUnion(main, nil, spoils)
+}
+
+// routeOfUnion is routeOf for a statement that may be a UNION ALL of blocks.
+func (a *analysis) routeOfUnion(main *scope, operands []*scope, spoils string) *queryRoute {
 	q := &queryRoute{refs: a.refs, spoils: spoils}
 	for _, r := range a.refs {
 		a.plant(r)
+	}
+	for _, s := range operands {
+		o := &queryRoute{}
+		for _, r := range a.refs {
+			if r.scope == s {
+				o.main = append(o.main, r)
+			}
+			if r.scope.within(s) {
+				o.refs = append(o.refs, r)
+			}
+		}
+		o.findAnchor()
+		q.operands = append(q.operands, o)
 	}
 	if main != nil {
 		for _, r := range a.refs {
@@ -48,6 +70,16 @@ func (a *analysis) routeOf(main *scope, spoils string) *queryRoute {
 		}
 	}
 	return q
+}
+
+// within reports whether s is outer or a block inside of it.
+func (s *scope) within(outer *scope) bool {
+	for ; s != nil; s = s.parent {
+		if s == outer {
+			return true
+		}
+	}
+	return false
 }
 
 // spread reports a reference whose table is not on every shard in full.
@@ -147,6 +179,9 @@ type routed struct {
 // Rule one shard: when the union of what all references may reach is one
 // shard, that shard answers anything rightly, whatever the statement.
 func (q *queryRoute) route(b *binder) routed {
+	if out, ok := q.unionAll(b); ok {
+		return out
+	}
 	var out routed
 	holders := b.cat.All
 	var mainSet, rest catalog.ShardSet
@@ -250,6 +285,50 @@ func (q *queryRoute) route(b *binder) routed {
 		out.refuse = refuseSpread(q.whyNoAnchor(), total.Len(), table)
 	}
 	return out
+}
+
+// unionAll is the route of a UNION ALL that is answered by concatenation.
+//
+// Rule rows in every operand: each operand's rows lie beside an anchor of its
+// own. Counter-example: SELECT 0 UNION ALL SELECT id FROM users, where each
+// shard would answer a row 0.
+func (q *queryRoute) unionAll(b *binder) (out routed, ok bool) {
+	var how, reasons []string
+	for _, o := range q.operands {
+		r := o.route(b)
+		if o.anchor == nil || r.refuse != nil {
+			return routed{}, false
+		}
+		out.set = out.set.Union(r.set)
+		if !slices.Contains(how, r.how) {
+			how = append(how, r.how)
+		}
+		if !slices.Contains(reasons, r.reason) {
+			reasons = append(reasons, r.reason)
+		}
+	}
+	out.how, out.reason = strings.Join(how, ","), strings.Join(reasons, "; ")
+	return out, len(q.operands) > 0
+}
+
+// unionAllOf returns the blocks of a statement that is nothing but SELECTs, each
+// of them plain, with UNION ALL between them; nil for any other.
+func (a *analysis) unionAllOf(n ast.Node) []*scope {
+	u, ok := n.(*ast.SetOprStmt)
+	if !ok || u.With != nil || u.SelectList.With != nil || u.OrderBy != nil || u.Limit != nil ||
+		u.SelectList.OrderBy != nil || u.SelectList.Limit != nil {
+		return nil
+	}
+	var operands []*scope
+	for i, n := range u.SelectList.Selects {
+		sel, ok := n.(*ast.SelectStmt)
+		if !ok || sel.With != nil || spoilsConcatenation(sel) != "" || a.operands[sel] == nil ||
+			i > 0 && (sel.AfterSetOperator == nil || *sel.AfterSetOperator != ast.UnionAll) {
+			return nil
+		}
+		operands = append(operands, a.operands[sel])
+	}
+	return operands
 }
 
 // anyOf chooses a shard for an answer without rows: by the key that was looked
@@ -453,7 +532,7 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 	}
 	sys := a.planSystem()
 	merge := a.planMerge(n, main)
-	q := a.routeOf(main, spoilsConcatenation(n))
+	q := a.routeOfUnion(main, a.unionAllOf(n), spoilsConcatenation(n))
 	gather := a.planGather(n, q)
 	if a.err != nil {
 		return nil, a.err

@@ -28,6 +28,8 @@ type analysis struct {
 	clock      bool // a function of the statement's time
 	// joined, when set, is told what a gather needs to know (gather.go).
 	joined *joined
+	// operands are the blocks of the outermost UNION, by their SELECTs.
+	operands map[*ast.SelectStmt]*scope
 }
 
 // scope is one query block: its FROM and what its column names resolve to.
@@ -128,7 +130,13 @@ func (a *analysis) setOperands(l *ast.SetOprSelectList, s *scope) {
 			a.setOperands(inner, in)
 			continue
 		}
-		a.query(sel, s, true)
+		in := a.query(sel, s, true)
+		if sel, ok := sel.(*ast.SelectStmt); ok && s.parent == nil {
+			if a.operands == nil {
+				a.operands = map[*ast.SelectStmt]*scope{}
+			}
+			a.operands[sel] = in
+		}
 	}
 	a.expressions(s, l.OrderBy, l.Limit)
 }

@@ -7,6 +7,8 @@ SELECT DISTINCT country FROM users ORDER BY country LIMIT 3;
 SELECT DISTINCT user_id, total FROM orders;
 -- kind: UNION ALL
 SELECT id FROM users WHERE id < 4 UNION ALL SELECT user_id FROM orders;
+SELECT id, name FROM users UNION ALL SELECT user_id, total FROM orders UNION ALL SELECT u.id, o.code FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id = 1;
+SELECT 0 UNION ALL SELECT id FROM users;
 -- kind: UNION
 SELECT age FROM users UNION SELECT qty FROM items;
 SELECT id, name FROM users WHERE id = 1 UNION SELECT id, name FROM users WHERE id = 1;
