@@ -82,6 +82,8 @@ type gathering struct {
 	// also are more places where all copies are made, for a write on several
 	// shards.
 	also []copyPlace
+	// engine is that of the copies where it is not InnoDB.
+	engine string
 	// tables are the copies' names, by reference; "" where it is read in place.
 	tables []string
 	// from are the shards that each copy's rows are read from, selects the
@@ -154,6 +156,7 @@ func (g *gathering) put(pool *shard.Pool, conn *shard.Conn) {
 	if conn.Busy() {
 		g.broken = append(g.broken, lostStatement{pool, conn.ThreadID})
 	}
+	g.forget(conn)
 	pool.Put(conn)
 }
 

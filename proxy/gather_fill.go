@@ -96,7 +96,7 @@ func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
 			continue
 		}
 		g.made = append(g.made, name)
-		if err := create(ctx, control, name, g.plan.Refs[i].Definition(unique)); err != nil {
+		if err := create(ctx, control, name, g.plan.Refs[i].Definition(unique), "InnoDB"); err != nil {
 			return g.createFailed(err)
 		}
 	}
@@ -237,6 +237,7 @@ func (f *filling) put(pool *shard.Pool, conn *shard.Conn) {
 		f.broken = append(f.broken, lostStatement{pool, conn.ThreadID})
 		f.mu.Unlock()
 	}
+	f.g.forget(conn)
 	pool.Put(conn)
 }
 

@@ -206,8 +206,8 @@ func (p place) get(ctx context.Context) (*shard.Conn, error) {
 }
 
 // create makes a scratch table, and the schema for it if need be.
-func create(ctx context.Context, conn *shard.Conn, name, definition string) error {
-	sql := "CREATE TABLE " + scratchTable(name) + " (" + definition + ") ENGINE=InnoDB STATS_PERSISTENT=0"
+func create(ctx context.Context, conn *shard.Conn, name, definition, engine string) error {
+	sql := "CREATE TABLE " + scratchTable(name) + " (" + definition + ") ENGINE=" + engine + " STATS_PERSISTENT=0"
 	_, err := conn.Exec(ctx, sql)
 	if serverCode(err) == codeNoSchema {
 		if _, err = conn.Exec(ctx, createScratchSchema); err == nil {

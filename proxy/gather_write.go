@@ -76,6 +76,9 @@ func (s *session) copiesForWrite(ctx context.Context, r request, b *planner.Boun
 	}
 	defer done()
 	g := &gathering{s: s, sc: sc, r: r, plan: b.Gather}
+	if s.tx.maySeePast() {
+		g.engine = agelessEngine(r.plan.Catalog.MariaDB)
+	}
 	for _, st := range b.Statements {
 		p := place{pool: sc.o.Pools[st.Shard], name: s.catalog().ShardName(st.Shard), shard: st.Shard}
 		if p.pool == nil {
@@ -148,22 +151,51 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 			to.control = nil
 		}()
 	}
+	engine := g.engine
+	if engine == "" {
+		engine = "InnoDB"
+	}
+	places := append([]copyPlace{{g.at, control}}, g.also...)
 	for i, name := range g.tables {
 		if name == "" {
 			continue
 		}
 		g.made = append(g.made, name)
-		definition := g.plan.Refs[i].Definition(unique)
-		if err := create(ctx, control, name, definition); err != nil {
-			return g.createFailed(err)
-		}
-		for _, to := range g.also {
-			if err := create(ctx, to.control, name, definition); err != nil {
+		for _, to := range places {
+			err := create(ctx, to.control, name, g.plan.Refs[i].Definition(unique), engine)
+			if unique && serverCode(err) == codeLongKey {
+				return errDuplicate // without unique keys, then
+			}
+			if err != nil {
 				return g.createFailed(err)
 			}
 		}
 	}
 	return g.waves(ctx, sources, control)
+}
+
+const codeLongKey = 1071 // ER_TOO_LONG_KEY
+
+// maySeePast reports a transaction that may have a snapshot already. InnoDB lets
+// none read a table that is younger, not even with locks (1412).
+func (tx *transaction) maySeePast() bool {
+	return len(tx.order) > 0 || strings.Contains(tx.begin, "SNAPSHOT")
+}
+
+// agelessEngine has no versions of rows, nor of tables.
+func agelessEngine(mariadb bool) string {
+	if mariadb {
+		return "Aria TRANSACTIONAL=0"
+	}
+	return "MyISAM"
+}
+
+// forget has a connection reset that wrote tables of another engine, or MySQL
+// would warn of what it writes later to InnoDB's.
+func (g *gathering) forget(conn *shard.Conn) {
+	if g.engine != "" && conn.State == scratchState {
+		conn.State = "scratch of " + g.engine
+	}
 }
 
 // dropCopies is step 6.
