@@ -145,6 +145,7 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 	if v.err != nil {
 		return nil, v.err
 	}
+	q.varies = a.varies(n, main, q.stays)
 	needs := a.needs(n)
 	for _, r := range a.refs {
 		c := GatherRef{Table: r.table, Stays: true, Params: []int{}}

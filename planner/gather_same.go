@@ -1,0 +1,388 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// varies says what in a write's query blocks several servers might answer
+// otherwise, though each has the same rows, "" for nothing.
+//
+// Rule one answer: one server answers a subquery once, for all rows that it
+// changes. So where several do, each for its own rows, nothing may be left to
+// them: which of equal rows comes first, which row of a group gives a column that
+// the group doesn't determine, what RAND() is. Counter-example:
+//
+//	DELETE FROM users WHERE id NOT IN (SELECT id FROM (SELECT id FROM users GROUP BY email) x)
+//
+// where two users with one email are on two shards. Each shard may take the
+// other's for the group's, and delete its own: none is left.
+//
+// Rule row by row: a block that names a column of the row that is changed is
+// answered for that row, by the one shard that has it. Counter-example to the
+// rule without it: SET u.last = (SELECT o.id FROM orders o WHERE o.user_id = u.id
+// ORDER BY o.made LIMIT 1), which any server may answer as it likes.
+func (a *analysis) varies(n ast.Node, main *scope, stays map[*ref]bool) string {
+	v := &blockVisitor{a: a, main: main, stays: stays, scopes: map[*ast.TableName]*scope{}}
+	for r, t := range a.joined.nodes {
+		v.scopes[t] = r.scope
+	}
+	n.Accept(v)
+	return v.varies
+}
+
+// blockVisitor looks at all query blocks of a statement.
+type blockVisitor struct {
+	a      *analysis
+	main   *scope
+	stays  map[*ref]bool
+	scopes map[*ast.TableName]*scope
+	varies string
+}
+
+func (v *blockVisitor) found(what string) {
+	if v.varies == "" {
+		v.varies = what
+	}
+}
+
+func (v *blockVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.SetOprStmt:
+		if n.Limit != nil {
+			v.found("LIMIT of a UNION")
+		}
+	case *ast.SelectStmt:
+		v.block(n)
+	}
+	return n, v.varies != ""
+}
+
+func (v *blockVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// block looks at one block, but not at those inside of it.
+func (v *blockVisitor) block(n *ast.SelectStmt) {
+	b := &block{a: v.a, n: n, scope: v.scopeOf(n)}
+	if v.names(b) {
+		return
+	}
+	if n.Limit != nil && !b.ordered(n.OrderBy) {
+		v.found("LIMIT without an ORDER BY that leaves no two rows equal")
+	}
+	parts := &partVisitor{b: b}
+	for _, p := range []ast.Node{n.Fields, n.Where, n.GroupBy, n.Having, n.OrderBy} {
+		if !isNil(p) {
+			p.Accept(parts)
+		}
+	}
+	if len(n.WindowSpecs) > 0 {
+		v.found("a named window")
+	}
+	if parts.varies != "" {
+		v.found(parts.varies)
+	}
+	if (n.GroupBy != nil || parts.aggregates) && !b.grouped() {
+		v.found("a column that its group does not determine")
+	}
+}
+
+// scopeOf is the scope of a block, nil where its FROM has no table.
+func (v *blockVisitor) scopeOf(n *ast.SelectStmt) *scope {
+	if n.From == nil {
+		return nil
+	}
+	var first func(ast.ResultSetNode) *scope
+	first = func(n ast.ResultSetNode) *scope {
+		switch n := n.(type) {
+		case *ast.Join:
+			if n == nil {
+				return nil
+			}
+			if s := first(n.Left); s != nil || n.Right == nil {
+				return s
+			}
+			return first(n.Right)
+		case *ast.TableSource:
+			if t, ok := n.Source.(*ast.TableName); ok {
+				return v.scopes[t]
+			}
+			if j, ok := n.Source.(*ast.Join); ok {
+				return first(j)
+			}
+		}
+		return nil
+	}
+	return first(n.From.TableRefs)
+}
+
+// names reports a block, or one inside of it, that names a column of a row that
+// is changed, or of one beside it.
+func (v *blockVisitor) names(b *block) bool {
+	if b.scope == nil {
+		return false
+	}
+	by := &namesVisitor{v: v, b: b}
+	b.n.Accept(by)
+	return by.found
+}
+
+type namesVisitor struct {
+	v     *blockVisitor
+	b     *block
+	found bool
+}
+
+func (v *namesVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.SelectStmt:
+		if n != v.b.n {
+			v.found = v.found || v.v.names(&block{a: v.b.a, n: n, scope: v.v.scopeOf(n)})
+			return n, true
+		}
+	case *ast.ColumnNameExpr:
+		if v.b.alias(n) == nil {
+			got, ok := v.b.a.resolve(n.Name, v.b.scope)
+			v.found = v.found || ok && got.ref.scope == v.v.main && v.v.stays[got.ref]
+		}
+	}
+	return n, v.found
+}
+
+func (v *namesVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// block is one SELECT.
+type block struct {
+	a     *analysis
+	n     *ast.SelectStmt
+	scope *scope
+}
+
+// items are what GROUP BY or ORDER BY names, as texts. ORDER BY takes a name for
+// a field's alias first, GROUP BY for a column's.
+func (b *block) items(list []*ast.ByItem, order bool) map[string]bool {
+	out := map[string]bool{}
+	for _, item := range list {
+		e := unwrap(item.Expr)
+		if position, ok := e.(*ast.PositionExpr); ok {
+			if position.N < 1 || position.N > len(b.fields()) {
+				continue
+			}
+			e = b.fields()[position.N-1].Expr
+		} else if x := b.alias(e); x != nil {
+			if _, column := b.column(e); order || !column {
+				e = x
+			}
+		}
+		if e == nil {
+			continue
+		}
+		if c, ok := b.column(e); ok {
+			out[c.key()] = true
+		} else if text, ok := restored(unwrap(e)); ok {
+			out[text] = true
+		}
+	}
+	return out
+}
+
+// alias is the field's expression that a name stands for, nil for none.
+func (b *block) alias(e ast.ExprNode) ast.ExprNode {
+	name, ok := e.(*ast.ColumnNameExpr)
+	if !ok || name.Name.Table.O != "" {
+		return nil
+	}
+	for _, f := range b.fields() {
+		if f.AsName.O != "" && f.AsName.L == name.Name.Name.L {
+			return f.Expr
+		}
+	}
+	return nil
+}
+
+func (b *block) fields() []*ast.SelectField {
+	if b.n.Fields == nil {
+		return nil
+	}
+	return b.n.Fields.Fields
+}
+
+func (b *block) column(e ast.ExprNode) (column, bool) {
+	if b.scope == nil || e == nil {
+		return column{}, false
+	}
+	return b.a.columnOf(e, b.scope)
+}
+
+func (c column) key() string {
+	return c.ref.alias + "\x00" + strings.ToLower(c.col.Name)
+}
+
+// has reports an expression that is one of the items.
+func (b *block) has(items map[string]bool, e ast.ExprNode) bool {
+	if c, ok := b.column(e); ok {
+		return items[c.key()]
+	}
+	text, ok := restored(unwrap(e))
+	return ok && items[text]
+}
+
+// ordered reports an order in which no two rows of the block are equal, or only
+// such as are the same in all fields.
+func (b *block) ordered(by *ast.OrderByClause) bool {
+	if by == nil {
+		return false
+	}
+	items := b.items(by.Items, true)
+	if b.n.GroupBy == nil && !b.n.Distinct && b.unique(items) {
+		return true
+	}
+	whole := len(b.fields()) > 0
+	for _, f := range b.fields() {
+		whole = whole && f.Expr != nil && b.has(items, f.Expr)
+	}
+	return whole
+}
+
+// unique reports items that have a primary key of every table of the block.
+func (b *block) unique(items map[string]bool) bool {
+	if b.scope == nil || len(b.scope.refs) == 0 {
+		return false
+	}
+	for _, r := range b.scope.refs {
+		if r.table == nil || !b.keyed(items, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// keyed reports items that have a primary key of a table that is one of all its
+// rows. Counter-example: rows of a table that are anywhere may share an id.
+func (b *block) keyed(items map[string]bool, r *ref) bool {
+	t := r.table
+	whole := t.Placement == catalog.Reference || t.Placement == catalog.Single || t.Placement == catalog.Hash && t.ShardKey != nil && hasColumn(t.PrimaryKey, t.ShardKey)
+	if len(t.PrimaryKey) == 0 || !whole {
+		return false
+	}
+	for _, c := range r.table.PrimaryKey {
+		if !items[column{r, c}.key()] {
+			return false
+		}
+	}
+	return true
+}
+
+// grouped reports that all columns outside of aggregates are those of GROUP BY,
+// or of a row that it determines.
+func (b *block) grouped() bool {
+	var items map[string]bool
+	if b.n.GroupBy != nil {
+		items = b.items(b.n.GroupBy.Items, false)
+	}
+	v := &groupVisitor{b: b, items: items, ok: true}
+	for _, f := range b.fields() {
+		if f.Expr == nil {
+			return false // *
+		}
+		f.Expr.Accept(v)
+	}
+	v.tail = true
+	if b.n.Having != nil {
+		b.n.Having.Accept(v)
+	}
+	if b.n.OrderBy != nil {
+		b.n.OrderBy.Accept(v)
+	}
+	return v.ok
+}
+
+type groupVisitor struct {
+	b     *block
+	items map[string]bool
+	tail  bool // HAVING and ORDER BY
+	ok    bool
+}
+
+func (v *groupVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.AggregateFuncExpr, *ast.SelectStmt, *ast.SetOprStmt:
+		return n, true // a block inside is looked at by itself
+	case *ast.FuncCallExpr:
+		if aggregateName(n.FnName.L) {
+			return n, true
+		}
+	case *ast.ColumnNameExpr:
+		if v.b.has(v.items, n) {
+			return n, true
+		}
+		if v.tail && v.b.alias(n) != nil {
+			return n, true // the field is looked at
+		}
+		c, ok := v.b.column(n)
+		v.ok = v.ok && ok && c.ref.table != nil && v.b.keyed(v.items, c.ref)
+	}
+	if e, isExpr := n.(ast.ExprNode); isExpr && v.b.has(v.items, e) {
+		return n, true
+	}
+	return n, !v.ok
+}
+
+func (v *groupVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// partVisitor finds functions that several servers may answer otherwise.
+type partVisitor struct {
+	b          *block
+	aggregates bool
+	varies     string
+}
+
+func (v *partVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.SelectStmt, *ast.SetOprStmt:
+		return n, true // looked at by itself
+	case *ast.AggregateFuncExpr:
+		v.aggregates = true
+		v.aggregate(strings.ToLower(n.F), n.Order)
+	case *ast.WindowFuncExpr:
+		v.window(n)
+	case *ast.FuncCallExpr:
+		switch name := n.FnName.L; {
+		case aggregateName(name):
+			v.aggregates = true
+			v.aggregate(name, nil)
+		case volatileFunction(name) && !clockFunction(name):
+			v.varies = strings.ToUpper(name) + "()"
+		}
+	}
+	return n, v.varies != ""
+}
+
+func (v *partVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+func (v *partVisitor) aggregate(name string, order *ast.OrderByClause) {
+	switch name {
+	case "count", "sum", "avg", "min", "max", "bit_and", "bit_or", "bit_xor", "std", "stddev", "stddev_pop", "stddev_samp",
+		"var_pop", "var_samp", "variance", "grouping":
+		return
+	}
+	if order == nil || !v.b.unique(v.b.items(order.Items, false)) {
+		v.varies = strings.ToUpper(name) + "()"
+	}
+}
+
+func (v *partVisitor) window(n *ast.WindowFuncExpr) {
+	name := strings.ToLower(n.Name)
+	rows := n.Spec.Frame != nil && n.Spec.Frame.Type == ast.Rows
+	peers := slices.Contains([]string{"rank", "dense_rank", "percent_rank", "cume_dist", "count", "sum", "avg", "min", "max"}, name)
+	switch {
+	case n.Spec.Name.O != "" || n.Spec.Ref.O != "" || n.Spec.OnlyAlias:
+		v.varies = "a named window"
+	case peers && !rows:
+	case n.Spec.OrderBy == nil || !v.b.unique(v.b.items(n.Spec.OrderBy.Items, false)):
+		v.varies = strings.ToUpper(name) + "() over rows of which some may be equal"
+	}
+}
