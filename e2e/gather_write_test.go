@@ -50,6 +50,11 @@ var gatherWrites = []string{
 	"DELETE FROM notes WHERE txt = (SELECT CONCAT('it''s \\\\ note ', v, ' é') FROM settings WHERE v < 20) OR user_id > (SELECT MAX(id) FROM users)",
 	"DELETE FROM users WHERE id = 5 AND EXISTS (SELECT 1 FROM orders) LIMIT 1",
 	"DELETE FROM settings WHERE v IN (SELECT age FROM users)",
+	"UPDATE countries SET name = 'used' WHERE code IN (SELECT country FROM users)",
+	"UPDATE countries c JOIN users u ON u.country = c.code SET c.name = CONCAT(c.name, '!') WHERE u.age > 20",
+	"UPDATE countries c SET c.name = (SELECT COUNT(*) FROM users u WHERE u.country = c.code) ORDER BY code",
+	"DELETE c FROM countries c LEFT JOIN users u ON u.country = c.code WHERE u.id IS NULL",
+	"DELETE FROM countries WHERE code NOT IN (SELECT country FROM users WHERE country IS NOT NULL)",
 	"DELETE FROM users WHERE age < ALL (SELECT total FROM orders WHERE user_id = 7)",
 }
 
@@ -136,6 +141,11 @@ func TestGatherWrite(t *testing.T) {
 		g.sameWrite("UPDATE users u JOIN orders o ON o.user_id = u.id AND o.total > ? SET u.email = ?, u.age = o.id * 0 + ? WHERE u.id < ? AND o.tag <> ?", 10, "p@x", 5, 35, "t3")
 		g.sameWrite("DELETE FROM orders WHERE tag = ? AND user_id IN (SELECT id FROM users WHERE age > ? UNION SELECT v FROM settings)", "t2", 20)
 		g.p.check()
+		for i := range g.p.servers {
+			if got, want := mustRows(t, g.p.shard(i), "SELECT * FROM countries"), mustRows(t, g.plain, "SELECT * FROM countries"); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("countries on shard %d: %v, on one server %v", i, got, want)
+			}
+		}
 	})
 }
 

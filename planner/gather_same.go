@@ -23,11 +23,15 @@ import (
 // other's for the group's, and delete its own: none is left.
 //
 // Rule row by row: a block that names a column of the row that is changed is
-// answered for that row, by the one shard that has it. Counter-example to the
-// rule without it: SET u.last = (SELECT o.id FROM orders o WHERE o.user_id = u.id
+// answered for that row, by the one shard that has it, stays says in which
+// references. So not for a reference table's row, which each shard has. Example:
+// SET u.last = (SELECT o.id FROM orders o WHERE o.user_id = u.id
 // ORDER BY o.made LIMIT 1), which any server may answer as it likes.
-func (a *analysis) varies(n ast.Node, main *scope, stays map[*ref]bool) string {
-	v := &blockVisitor{a: a, main: main, stays: stays, scopes: map[*ast.TableName]*scope{}}
+//
+// With alike, which is for a reference table, each must answer the same to the
+// letter: of 'bob' and 'Bob' any may be the greatest.
+func (a *analysis) varies(n ast.Node, main *scope, stays map[*ref]bool, alike bool) string {
+	v := &blockVisitor{a: a, main: main, stays: stays, alike: alike, scopes: map[*ast.TableName]*scope{}}
 	for r, t := range a.joined.nodes {
 		v.scopes[t] = r.scope
 	}
@@ -41,6 +45,7 @@ type blockVisitor struct {
 	main   *scope
 	stays  map[*ref]bool
 	scopes map[*ast.TableName]*scope
+	alike  bool
 	varies string
 }
 
@@ -53,8 +58,8 @@ func (v *blockVisitor) found(what string) {
 func (v *blockVisitor) Enter(n ast.Node) (ast.Node, bool) {
 	switch n := n.(type) {
 	case *ast.SetOprStmt:
-		if n.Limit != nil {
-			v.found("LIMIT of a UNION")
+		if n.Limit != nil || v.alike {
+			v.found("a UNION") // of equal texts it keeps any
 		}
 	case *ast.SelectStmt:
 		v.block(n)
@@ -70,10 +75,10 @@ func (v *blockVisitor) block(n *ast.SelectStmt) {
 	if v.names(b) {
 		return
 	}
-	if n.Limit != nil && !b.ordered(n.OrderBy) {
+	if n.Limit != nil && !b.ordered(n.OrderBy, v.alike) {
 		v.found("LIMIT without an ORDER BY that leaves no two rows equal")
 	}
-	parts := &partVisitor{b: b}
+	parts := &partVisitor{b: b, alike: v.alike}
 	for _, p := range []ast.Node{n.Fields, n.Where, n.GroupBy, n.Having, n.OrderBy} {
 		if !isNil(p) {
 			p.Accept(parts)
@@ -84,6 +89,19 @@ func (v *blockVisitor) block(n *ast.SelectStmt) {
 	}
 	if parts.varies != "" {
 		v.found(parts.varies)
+	}
+	if v.alike && (n.Distinct || n.GroupBy != nil) {
+		spelt := &spellVisitor{b: b}
+		for _, f := range b.fields() {
+			if f.Expr == nil {
+				spelt.found = true
+				continue
+			}
+			f.Expr.Accept(spelt)
+		}
+		if spelt.found {
+			v.found("a group of texts that may be equal and spelt otherwise")
+		}
 	}
 	if (n.GroupBy != nil || parts.aggregates) && !b.grouped() {
 		v.found("a column that its group does not determine")
@@ -232,7 +250,7 @@ func (b *block) has(items map[string]bool, e ast.ExprNode) bool {
 
 // ordered reports an order in which no two rows of the block are equal, or only
 // such as are the same in all fields.
-func (b *block) ordered(by *ast.OrderByClause) bool {
+func (b *block) ordered(by *ast.OrderByClause, alike bool) bool {
 	if by == nil {
 		return false
 	}
@@ -240,7 +258,7 @@ func (b *block) ordered(by *ast.OrderByClause) bool {
 	if b.n.GroupBy == nil && !b.n.Distinct && b.unique(items) {
 		return true
 	}
-	whole := len(b.fields()) > 0
+	whole := len(b.fields()) > 0 && !alike
 	for _, f := range b.fields() {
 		whole = whole && f.Expr != nil && b.has(items, f.Expr)
 	}
@@ -336,6 +354,7 @@ func (v *groupVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 // partVisitor finds functions that several servers may answer otherwise.
 type partVisitor struct {
 	b          *block
+	alike      bool
 	aggregates bool
 	varies     string
 }
@@ -346,14 +365,14 @@ func (v *partVisitor) Enter(n ast.Node) (ast.Node, bool) {
 		return n, true // looked at by itself
 	case *ast.AggregateFuncExpr:
 		v.aggregates = true
-		v.aggregate(strings.ToLower(n.F), n.Order)
+		v.aggregate(strings.ToLower(n.F), n.Order, n.Args)
 	case *ast.WindowFuncExpr:
 		v.window(n)
 	case *ast.FuncCallExpr:
 		switch name := n.FnName.L; {
 		case aggregateName(name):
 			v.aggregates = true
-			v.aggregate(name, nil)
+			v.aggregate(name, nil, n.Args)
 		case volatileFunction(name) && !clockFunction(name):
 			v.varies = strings.ToUpper(name) + "()"
 		}
@@ -363,9 +382,18 @@ func (v *partVisitor) Enter(n ast.Node) (ast.Node, bool) {
 
 func (v *partVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
-func (v *partVisitor) aggregate(name string, order *ast.OrderByClause) {
+func (v *partVisitor) aggregate(name string, order *ast.OrderByClause, args []ast.ExprNode) {
 	switch name {
-	case "count", "sum", "avg", "min", "max", "bit_and", "bit_or", "bit_xor", "std", "stddev", "stddev_pop", "stddev_samp",
+	case "min", "max":
+		spelt := &spellVisitor{b: v.b}
+		for _, e := range args {
+			e.Accept(spelt)
+		}
+		if v.alike && spelt.found {
+			v.varies = strings.ToUpper(name) + "() of texts that may be equal and spelt otherwise"
+		}
+		return
+	case "count", "sum", "avg", "bit_and", "bit_or", "bit_xor", "std", "stddev", "stddev_pop", "stddev_samp",
 		"var_pop", "var_samp", "variance", "grouping":
 		return
 	}
@@ -386,3 +414,25 @@ func (v *partVisitor) window(n *ast.WindowFuncExpr) {
 		v.varies = strings.ToUpper(name) + "() over rows of which some may be equal"
 	}
 }
+
+// spellVisitor finds a column of texts of which some are equal without being the
+// same, or one that isn't known.
+type spellVisitor struct {
+	b     *block
+	found bool
+}
+
+func (v *spellVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.FuncCallExpr:
+		if n.FnName.L == "length" || n.FnName.L == "char_length" {
+			return n, true
+		}
+	case *ast.ColumnNameExpr:
+		c, ok := v.b.column(n)
+		v.found = v.found || !ok || c.col.Charset != "" && !strings.HasSuffix(c.col.Collation, "_bin")
+	}
+	return n, v.found
+}
+
+func (v *spellVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }

@@ -32,7 +32,7 @@ type gatheredWrite struct {
 
 // gathered is the write over copies. It is nil where that can't be: the route's
 // own refusal says why, unless there is a better one.
-func (w *writeAction) gathered(b *binder) (*Bound, catalog.ShardSet, *Error) {
+func (w *writeAction) gathered(b *binder, as *routed) (*Bound, catalog.ShardSet, *Error) {
 	q, err := w.readGathered(b)
 	if err != nil || q == nil {
 		return nil, catalog.ShardSet{}, err
@@ -47,6 +47,9 @@ func (w *writeAction) gathered(b *binder) (*Bound, catalog.ShardSet, *Error) {
 		found.doubts = append(found.doubts, got.doubts...)
 	}
 	how, reason := b.describe(found, t, set)
+	if w.everywhere {
+		set, how, reason = as.set, as.how, as.reason
+	}
 	if set.Empty() {
 		set = catalog.Only(anyOf(b.cat, t.Shards, found))
 		reason += "; one answers that there is nothing"
@@ -62,7 +65,7 @@ func (w *writeAction) gathered(b *binder) (*Bound, catalog.ShardSet, *Error) {
 	out := sendTo(set, w.sql)
 	out.Plan, out.Access = "gather", how
 	out.Gather = &Gather{text: q.text, binder: b}
-	out.SameTime = q.clock && set.Len() > 1
+	out.SameTime = q.clock && set.Len() > 1 // and of reference tables, see bind
 	knowing := b.cat.All
 	twice := false
 	for i, r := range q.refs {
@@ -137,7 +140,17 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 		}
 		a.plant(r)
 	}
-	if q.stays, q.bounding = staying(main, targets, a.refs); q.stays == nil {
+	exempt := map[*ref]bool{}
+	if w.everywhere {
+		q.stays = map[*ref]bool{}
+		for _, r := range targets {
+			q.stays[r] = true
+		}
+	} else {
+		q.stays, q.bounding = staying(main, targets, a.refs)
+		exempt = q.stays
+	}
+	if q.stays == nil {
 		return nil, nil
 	}
 	v := &meaning{}
@@ -145,7 +158,7 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 	if v.err != nil {
 		return nil, v.err
 	}
-	q.varies = a.varies(n, main, q.stays)
+	q.varies = a.varies(n, main, exempt, w.everywhere)
 	needs := a.needs(n)
 	for _, r := range a.refs {
 		c := GatherRef{Table: r.table, Stays: true, Params: []int{}}

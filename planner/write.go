@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -16,7 +17,12 @@ type writeAction struct {
 	delete  bool
 	// everywhere: the target is a reference table, and all its copies change.
 	everywhere bool
-	clock      bool // a function of the statement's time is in it
+	// others: it reads tables that are not on every shard beside those.
+	others bool
+	clock  bool // a function of the statement's time is in it
+	// picks: a value comes from a row that the changed one is joined with, of
+	// which there may be several.
+	picks bool
 }
 
 // writeTarget is one table whose rows a statement changes.
@@ -58,6 +64,7 @@ func (a *analysis) planUpdate(n *ast.UpdateStmt) (*Rows, *Error) {
 			as.self = true
 		}
 		t.sets = append(t.sets, as)
+		act.picks = act.picks || len(s.refs) > 1 && a.picks(x.Expr, s, t.ref)
 	}
 	act.q = a.routeOf(s, limitSpoils("UPDATE", n.Limit))
 	return a.finishWrite(Update, act)
@@ -165,12 +172,16 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction) (*Rows, *Error) {
 		}
 	}
 	if act.everywhere {
+		t := act.targets[0].ref.table
 		for _, r := range a.refs {
-			if r.table == nil || !r.reference() {
-				return nil, notSupported("%s of the reference table %s by the rows of other tables would change each copy in another way: read the rows first and name them by literals", verbOf(kind), act.targets[0].ref.table.Name)
+			if r.table != nil && r.reference() {
+				continue
+			}
+			act.others = true
+			if r.table == nil || act.picks || slices.ContainsFunc(act.targets, func(t *writeTarget) bool { return !t.ref.reference() }) {
+				return nil, refuseCopies(verbOf(kind), t)
 			}
 		}
-		t := act.targets[0].ref.table
 		if a.volatile != "" {
 			return nil, refuseVolatile(a.volatile, t)
 		}
@@ -188,6 +199,41 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction) (*Rows, *Error) {
 	}
 	return a.rows(kind, act), nil
 }
+
+func refuseCopies(verb string, t *catalog.Table) *Error {
+	return notSupported("%s of the reference table %s by the rows of other tables would change each copy in another way: read the rows first and name them by literals", verb, t.Name)
+}
+
+// picks reports a value that may come from another row than the one it is for.
+//
+// Rule same rows: which rows of a reference table a join changes is the same in
+// each copy, but not of which partner a value is. Counter-example: UPDATE
+// countries c JOIN users u ON u.country = c.code SET c.name = u.name.
+func (a *analysis) picks(e ast.ExprNode, s *scope, target *ref) bool {
+	v := &picksVisitor{a: a, s: s, target: target}
+	e.Accept(v)
+	return v.picks
+}
+
+type picksVisitor struct {
+	a      *analysis
+	s      *scope
+	target *ref
+	picks  bool
+}
+
+func (v *picksVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.SubqueryExpr:
+		v.picks = true
+	case *ast.ColumnNameExpr:
+		c, ok := v.a.resolve(n.Name, v.s)
+		v.picks = v.picks || !ok || c.ref != v.target
+	}
+	return n, v.picks
+}
+
+func (v *picksVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 func assigns(sets []assignment, c *catalog.Column) bool {
 	for _, s := range sets {
@@ -231,10 +277,13 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 			set = set.Intersect(t.ref.table.Shards)
 		}
 		r = routed{set: set, how: "reference", reason: w.targets[0].ref.table.Name + " is on every shard: each copy changes"}
+		if w.others {
+			r.refuse = refuseCopies(w.verb(), w.targets[0].ref.table)
+		}
 	}
 	var out *Bound
-	if r.refuse != nil && !w.everywhere {
-		over, set, err := w.gathered(b)
+	if r.refuse != nil {
+		over, set, err := w.gathered(b, &r)
 		switch {
 		case over != nil:
 			out, r.set, r.refuse = over, set, nil
