@@ -71,6 +71,9 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			if !p.Words[strings.ToLower(t.Name)] {
 				continue
 			}
+			if t.Lost {
+				return nil, lostTemporary(t)
+			}
 			tables = append(tables, t)
 			set = set.Intersect(t.Shards)
 			switch {

@@ -21,6 +21,7 @@ import (
 // last:
 //
 //	-- @hash COLUMN | @reference | @single SHARD | @anywhere | @view [QUERY]
+//	-- @temporary SHARD [lost]
 //	-- @virtual NAME COLUMN,.. [STATUS]
 //	-- @function NAME                (a stored function that may change rows)
 //	-- @procedure NAME WORD,..
@@ -86,6 +87,17 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 		case "single":
 			s, _ := cat.ShardByName(f[1])
 			of.Placement, of.ShardKey, of.Shards = catalog.Single, nil, catalog.Only(s.ID)
+		case "temporary":
+			s, ok := cat.ShardByName(f[1])
+			if !ok {
+				t.Fatalf("no shard %q", f[1])
+			}
+			of.Placement, of.ShardKey, of.Shards, of.Temporary = catalog.Single, nil, catalog.Only(s.ID), true
+			of.Lost = len(f) > 2
+			cat.Temporary++
+			if !of.Lost {
+				cat.Pinned = of.Shards
+			}
 		case "anywhere":
 			of.Placement = catalog.Anywhere
 		case "view":

@@ -15,6 +15,14 @@ func (p *Planner) definition(st *statement, cat *catalog.Catalog) (Plan, *Error)
 	if plan, ok, err := planAdmin(st); ok || err != nil {
 		return plan, err
 	}
+	plan, err := p.define(st, cat)
+	if err != nil {
+		return nil, err
+	}
+	return overTemporary(st, cat, plan)
+}
+
+func (p *Planner) define(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	switch st.word(0) {
 	case "create":
 		return p.create(st, cat)
@@ -60,10 +68,6 @@ func userTable(cat *catalog.Catalog, name TableName) (*catalog.Table, *Error) {
 
 func refuseSystem(schema string) *Error {
 	return notSupported("changing the system schema %s is not supported: run it on the shard itself", schema)
-}
-
-func refuseTemporary() *Error {
-	return notSupported("temporary tables are not supported yet: shard connections are pooled; use a table with a name of your own and DROP it, or a WITH clause in the query")
 }
 
 // placed says where a table is or will be: its catalog entry, which for a
@@ -122,7 +126,10 @@ func (p *Planner) create(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		}
 		return &DDL{Catalog: cat, Op: "CREATE DATABASE", Schema: name, Shards: cat.All}, nil
 	case "temporary":
-		return nil, refuseTemporary()
+		if !st.is(i+1, "table") {
+			return nil, notSupported("CREATE TEMPORARY %s is not supported", strings.ToUpper(st.word(i+1)))
+		}
+		return p.createTemporary(st, cat, ifNotExists(st, i+2))
 	case "table":
 		return p.createTable(st, cat, ifNotExists(st, i+1))
 	case "unique", "fulltext", "spatial":
@@ -308,7 +315,7 @@ func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		}
 		return &DDL{Catalog: cat, Op: "DROP DATABASE", Schema: name, Shards: cat.All}, nil
 	case "temporary":
-		return nil, refuseTemporary()
+		return dropTemporary(st, cat)
 	case "index":
 		i := ifExists(st, 2)
 		for ; i < len(st.toks) && !st.is(i, "on"); i++ {
@@ -451,7 +458,7 @@ func keepsPlace(cat *catalog.Catalog, t *catalog.Table, to TableName) *Error {
 	if catalog.IsSystemSchema(to.Schema) {
 		return refuseSystem(to.Schema)
 	}
-	if len(cat.Shards) == 1 || t.IsView {
+	if len(cat.Shards) == 1 || t.IsView || t.Temporary {
 		return nil
 	}
 	p, set, key := placed(cat, to, len(t.PrimaryKey) > 0)
@@ -537,7 +544,7 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 		}
 		return ddl, nil
 	}
-	if t.Placement == catalog.Single && len(t.PrimaryKey) == 0 && len(cat.Shards) > 1 && addsPrimaryKey(alter) &&
+	if t.Placement == catalog.Single && !t.Temporary && len(t.PrimaryKey) == 0 && len(cat.Shards) > 1 && addsPrimaryKey(alter) &&
 		cat.Schema(name.Schema).Default.Placement == catalog.Hash && t.Shards == firstShard(cat) {
 		// With a primary key the default would spread it over all shards, where
 		// it is not.

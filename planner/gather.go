@@ -88,6 +88,9 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 	for i, r := range q.refs {
 		x := q.copies[i]
 		b.aim(&x, r)
+		if r.table.Temporary {
+			x.InPlace = catalog.ShardSet{} // the query runs on another connection
+		}
 		if !hasString(hows, x.Access) {
 			hows = append(hows, x.Access)
 		}

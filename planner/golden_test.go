@@ -188,6 +188,8 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			fmt.Fprintf(&out, " virtual=%+v", *plan.Virtual)
 		}
 		return out.String() + "\n"
+	case *Temporary:
+		return temporaryText(plan, cat)
 	case *Admin:
 		return fmt.Sprintf("admin %d index=%+v explain=%q\n", plan.Op, plan.Index, plan.Explain)
 	case *Session:
@@ -196,6 +198,27 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		return fmt.Sprintf("load %q: %s charset=%q skip=%d format=%+q\n", plan.File, plan.Statement(), plan.Charset, plan.Skip, plan.Format)
 	}
 	return "?"
+}
+
+func temporaryText(t *Temporary, cat *catalog.Catalog) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "temporary: %s on one of %s", t.Op, shardNames(cat, t.Shards))
+	for i, n := range t.Tables {
+		fmt.Fprintf(&out, " %s.%s", n.Schema, n.Name)
+		if t.Renamed[i] != (TableName{}) {
+			fmt.Fprintf(&out, " -> %s.%s", t.Renamed[i].Schema, t.Renamed[i].Name)
+		}
+	}
+	if t.Commits {
+		out.WriteString(", commits")
+	}
+	if t.Quiet {
+		out.WriteString(", quiet")
+	}
+	if t.Query != "" {
+		fmt.Fprintf(&out, "\n  query: %s\n  make: %s\n  insert: %s", t.Query, t.Make, t.Insert)
+	}
+	return out.String() + "\n"
 }
 
 // bindGolden takes values from a counter that stands at next.

@@ -45,8 +45,8 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 		"execute", "deallocate", "xa", "handler", "change", "reset", "kill", "shutdown", "restart":
 		return nil, notSupported("a hint before %s is not supported: it would change the state of one pooled connection", strings.ToUpper(w))
 	case "create", "drop":
-		if st.is(1, "temporary") {
-			return nil, refuseTemporary()
+		if st.is(1, "temporary") || st.is(1, "or") && st.is(3, "temporary") {
+			return nil, refuseHintedTemporary()
 		}
 	}
 	if err := st.refusedLexically(); err != nil {

@@ -297,6 +297,9 @@ func planUnread(st *statement, cat *catalog.Catalog, refusal *Error) (Plan, *Err
 	tables := st.mentioned(cat)
 	set := cat.All
 	for _, t := range tables {
+		if t.Lost {
+			return nil, lostTemporary(t)
+		}
 		if t.IsView || t.Placement == catalog.Hash || t.Placement == catalog.Anywhere {
 			if t.Shards.Len() > 1 || t.IsView && len(cat.Shards) > 1 {
 				return nil, refusal

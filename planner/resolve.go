@@ -334,7 +334,11 @@ func lookupTable(cat *catalog.Catalog, schema, name string) (t *catalog.Table, s
 	if cat.Schema(schema) == nil {
 		return nil, false, &Error{Code: codeUnknownSchema, State: stateNotSupported, Message: "Unknown database '" + schema + "'"}
 	}
-	if t = cat.Table(schema, name); t == nil || len(t.Columns) == 0 && !t.IsView {
+	t = cat.Table(schema, name)
+	if t != nil && t.Lost {
+		return nil, false, lostTemporary(t)
+	}
+	if t == nil || len(t.Columns) == 0 && !t.IsView {
 		return nil, false, &Error{Code: codeUnknownTable, State: stateUnknownTable, Message: "Table '" + schema + "." + name + "' doesn't exist"}
 	}
 	return t, false, nil

@@ -181,6 +181,9 @@ func fullest(cat *catalog.Catalog) (best catalog.ShardSet) {
 	held := map[catalog.ShardID]int{}
 	for _, s := range cat.Schemas {
 		for _, t := range s.Tables {
+			if t.Temporary {
+				continue // only its own session sees it
+			}
 			for id := range t.Shards.All {
 				held[id]++
 			}

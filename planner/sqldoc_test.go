@@ -65,6 +65,7 @@ var sections = []struct{ file, title string }{
 	{"windows", "Window functions"},
 	{"cte", "Common table expressions"},
 	{"views", "Views"},
+	{"temporary", "Temporary tables"},
 	{"insert", "INSERT and REPLACE"},
 	{"update", "UPDATE"},
 	{"delete", "DELETE"},
@@ -81,6 +82,17 @@ const madeByDDL = `CREATE TABLE notes (id INT NOT NULL PRIMARY KEY, body VARCHAR
 CREATE TABLE notes2 (id INT NOT NULL PRIMARY KEY, body VARCHAR(30));
 CREATE TABLE german (id BIGINT, name VARCHAR(40));
 -- @view SELECT ` + "`shop`.`users`.`id` AS `id`, `shop`.`users`.`name` AS `name` FROM `shop`.`users` WHERE (`shop`.`users`.`country` = 'DE')" + `
+`
+
+// madeTemporary is the same for temporary tables, of a session whose connection
+// is to s1.
+const madeTemporary = `CREATE TABLE basket (id INT NOT NULL PRIMARY KEY, sku VARCHAR(20), n INT, user_id BIGINT);
+-- @temporary s1
+CREATE TABLE bag (id INT NOT NULL PRIMARY KEY, sku VARCHAR(20), n INT);
+-- @temporary s1
+CREATE TABLE copied (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(40), age INT, born DATE, paid DECIMAL(10,2), score DOUBLE);
+-- @temporary s1
+CREATE TABLE kept (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(40), age INT);
 `
 
 // madeByViews is the same for the views' section.
@@ -117,6 +129,7 @@ anywhere. ` + "`EXPLAIN ROUTE`" + ` says the same of any statement.
 | gather | the rows that it needs are copied to a scratch schema on one server, which runs it |
 | copy | INSERT ... SELECT: the query is answered by any of these ways, and its rows are inserted by statements of many rows |
 | every shard | DDL: all shards that hold the tables do it |
+| session | temporary tables: the session keeps one connection to a shard for them, on which they are as on any server |
 | Shunt | Shunt answers by itself, or keeps it in the session and brings it to the shards' connections |
 | refused | error 1235, which says what to do instead; nothing is sent |
 
@@ -127,6 +140,9 @@ anywhere. ` + "`EXPLAIN ROUTE`" + ` says the same of any statement.
 		tables := catalogText(t, filepath.Join(corpus, "shop.sql"))
 		if s.file == "ddl" {
 			tables += madeByDDL
+		}
+		if s.file == "temporary" {
+			tables += madeTemporary
 		}
 		if s.file == "views" {
 			tables += madeByViews
@@ -248,6 +264,8 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 		return how, why
 	case *DDL:
 		return "every shard", plan.Op + ", on " + shardNames(cat, plan.Shards)
+	case *Temporary:
+		return "session", plan.Op + ", on the connection that the session keeps"
 	case *Admin, *Session, *Load:
 	}
 	return "Shunt", ""

@@ -122,7 +122,7 @@ func complete(cat *catalog.Catalog) bool {
 	full := fullest(cat).First()
 	for _, s := range cat.Schemas {
 		for _, t := range s.Tables {
-			if len(t.Columns) > 0 && (!t.Shards.Has(full) || t.Differs != "") {
+			if len(t.Columns) > 0 && !t.Temporary && (!t.Shards.Has(full) || t.Differs != "") {
 				return false
 			}
 		}

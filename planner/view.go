@@ -45,7 +45,7 @@ func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, e
 	}
 	inner := &analysis{st: st, cat: a.cat, parsers: a.parsers, views: depth + 1}
 	main := inner.query(n, nil, false)
-	if inner.err != nil {
+	if inner.err != nil || slices.ContainsFunc(inner.refs, func(r *ref) bool { return r.table != nil && r.table.Temporary }) {
 		return nil, false
 	}
 	if t, kept := inner.plainView(v, n, main); t != nil {

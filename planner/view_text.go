@@ -252,6 +252,10 @@ func (a *analysis) definition(v *catalog.Table) (string, *Error) {
 	if f := st.writingFunction(a.cat); f != "" {
 		return "", refuseView(v, "calls the function "+f+"(), which may change rows")
 	}
+	if name := st.namesTemporary(a.cat); name != "" {
+		// A view reads the table, which the session's text can't name.
+		return "", refuseView(v, "reads "+name+", the name of a temporary table of this session too")
+	}
 	if !isASCII(v.Definition) && !strings.HasPrefix(s.Charset, "utf8") {
 		return "", notSupported("the view %s, whose text is not ASCII, is not supported over several shards for a client with the character set %s: SET NAMES utf8mb4", v.Name, s.Charset)
 	}

@@ -85,6 +85,14 @@ func (s *session) admin(ctx context.Context, a *planner.Admin) error {
 // that the catalog does not have is looked for on the shards once, since it may
 // have been made behind Shunt's back.
 func (s *session) tableForIndex(ctx context.Context, name planner.TableName) (*catalog.Table, error) {
+	t, err := s.indexedTable(ctx, name)
+	if err == nil && t.Temporary {
+		return nil, refuse("a virtual index on the temporary table %s is not supported: its rows are on one shard", t.Name)
+	}
+	return t, err
+}
+
+func (s *session) indexedTable(ctx context.Context, name planner.TableName) (*catalog.Table, error) {
 	schema := name.Schema
 	if schema == "" {
 		schema = s.settings.schema
@@ -279,6 +287,8 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 			rows = append(rows, []any{"route", c.ShardName(id), "scatter", plan.Op + " goes to every shard that holds the table", sql})
 		}
 		return rows, nil
+	case *planner.Temporary:
+		return [][]any{{"route", "", "single", plan.Op + " goes to the connection that the session keeps for its temporary tables", sql}}, nil
 	case *planner.Load:
 		return [][]any{{"route", "", "shard_key", "the rows of the client's file are inserted by statements of many rows", plan.Statement() + "(...)"}}, nil
 	case *planner.Admin, *planner.Session:

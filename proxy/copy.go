@@ -26,21 +26,39 @@ import (
 //
 // The query's rows are read without locks, as of before the first insert.
 func (s *session) copyRows(ctx context.Context, r request) error {
-	if _, set := s.settings.value("@@character_set_results"); s.settings.charset != "utf8mb4" || set {
-		return refuse("INSERT ... SELECT from other shards than its rows go to needs the character set utf8mb4, or texts might change on their way: SET NAMES utf8mb4")
+	if err := s.mayCollect(); err != nil {
+		return err
 	}
 	head, query, tail := r.plan.Copy.Texts(r.values)
 	rows, err := s.collect(ctx, query)
 	if err != nil {
 		return err
 	}
+	total, err := s.insertCollected(ctx, rows, head, tail)
+	if err != nil {
+		return err
+	}
+	return s.answerOK(total)
+}
+
+// mayCollect refuses a session whose texts would change on their way.
+func (s *session) mayCollect() error {
+	if _, set := s.settings.value("@@character_set_results"); s.settings.charset != "utf8mb4" || set {
+		return refuse("INSERT ... SELECT from other shards than its rows go to needs the character set utf8mb4, or texts might change on their way: SET NAMES utf8mb4")
+	}
+	return nil
+}
+
+// insertCollected inserts rows by statements that begin with head and end with
+// tail, all of them or none.
+func (s *session) insertCollected(ctx context.Context, rows *collected, head, tail string) (wire.OK, error) {
 	total := wire.OK{}
 	records := 0
 	var infos []string
 	var warnings [][][]byte
 	firstID := uint64(0)
 	before := s.last.insertID
-	err = s.within(ctx, func() error {
+	err := s.within(ctx, func() error {
 		for len(rows.rows) > 0 {
 			text := []byte(head)
 			n := 0
@@ -76,7 +94,7 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 	})
 	s.last.insertID = before
 	if err != nil {
-		return err
+		return wire.OK{}, err
 	}
 	if firstID != 0 {
 		s.last.insertID = firstID
@@ -85,7 +103,7 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 	if total.Info = joinInfo(infos); records == 0 {
 		total.Info = "Records: 0  Duplicates: 0  Warnings: 0"
 	}
-	return s.answerOK(total)
+	return total, nil
 }
 
 // maxCollected bounds the rows of a query that are held at a time.

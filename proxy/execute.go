@@ -54,6 +54,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if r.plan.Catalog.Version != s.catalog().Version {
 		return errStale
 	}
+	s.needTemporary(r.plan.Tables)
 	b, err := s.bind(ctx, r, ids)
 	if r.plan.Copy != nil && refused(b, err) {
 		return s.copyRows(ctx, r)
@@ -273,6 +274,9 @@ func (s *session) borrow(ctx context.Context, id catalog.ShardID) (*shard.Conn, 
 }
 
 func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	if s.usesPinned(id) {
+		return s.borrowPinned(ctx)
+	}
 	conn, err := s.proxy.opts.Pools[id].Get(ctx, s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0)
 	if err != nil {
 		return nil, shardDown(err)
@@ -288,7 +292,7 @@ func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.
 func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 	s.activity.done(conn)
 	if s.tx == nil || s.tx.conns[id] != conn {
-		s.proxy.opts.Pools[id].Put(conn)
+		s.putBack(id, conn)
 	}
 }
 

@@ -40,9 +40,16 @@ func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error
 		return err
 	}
 	defer done()
-	if b.Gather.Locks && s.tx == nil {
-		// The locks of one statement end with it, those on all shards together.
-		s.tx = s.newTransaction("BEGIN")
+	if s.tx == nil && (b.Gather.Locks || s.temporaryNeeded()) {
+		// The locks of one statement end with it, those on all shards together. And
+		// what fails in a transaction ends statements, not connections: the pinned
+		// one has the temporary tables.
+		if b.Gather.Locks {
+			s.tx = s.newTransaction("BEGIN")
+		} else {
+			s.tx = s.newTransaction(snapshot[1])
+			s.tx.once = append(s.tx.once, snapshot[0])
+		}
 		s.tx.hidden = true
 		defer func() {
 			if s.tx != nil {

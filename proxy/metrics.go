@@ -19,6 +19,7 @@ type metrics struct {
 	sessions   prometheus.Gauge
 	refused    prometheus.Counter
 	logins     *prometheus.CounterVec
+	pinned     *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -30,8 +31,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		sessions:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_sessions", Help: "Client connections past the handshake."}),
 		refused:    prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_refused_total", Help: "Statements refused with error 1235."}),
 		logins:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_logins_total", Help: "Handshakes by outcome (ok, failed)."}, []string{"outcome"}),
+		pinned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "shunt_sessions_pinned", Help: "Sessions that keep a shard connection of their own, by reason."}, []string{"reason"}),
 	}
-	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins)
+	m.pinned.WithLabelValues(pinnedByTables)
+	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned)
 	return m
 }
 

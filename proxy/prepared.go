@@ -32,7 +32,7 @@ type preparedStatement struct {
 	own string
 	// fingerprint and schema under which plan was made.
 	fingerprint, schema string
-	version             uint64
+	version, temporary  uint64
 }
 
 // preparedStatements are a session's.
@@ -179,7 +179,7 @@ func adminColumns(a *planner.Admin) []wire.Column {
 // changed.
 func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 	c := s.catalog()
-	if st.plan != nil && st.version == c.Version && st.fingerprint == s.settings.fingerprint && st.schema == s.settings.schema {
+	if st.plan != nil && st.version == c.Version && st.temporary == s.temporarySerial && st.fingerprint == s.settings.fingerprint && st.schema == s.settings.schema {
 		return nil
 	}
 	plan, err := s.plan(ctx, st.sql)
@@ -187,6 +187,7 @@ func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 		return err
 	}
 	st.plan, st.version, st.fingerprint, st.schema = plan, c.Version, s.settings.fingerprint, s.settings.schema
+	st.temporary = s.temporarySerial
 	return nil
 }
 
@@ -195,6 +196,9 @@ func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) (*shard.Stmt, error) {
 	// What is known from before an ALTER has the old columns.
 	use := fmt.Sprint("describe ", plan.Catalog.Version)
+	if s.needTemporary(plan.Tables); s.temporaryNeeded() {
+		use += fmt.Sprint(" ", s.temporarySerial)
+	}
 	all := plan.Catalog.All
 	for _, t := range plan.Tables {
 		if !t.Shards.Empty() {
@@ -210,7 +214,7 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 		if err != nil {
 			return nil, err
 		}
-		defer s.proxy.opts.Pools[where].Put(conn)
+		defer s.putBack(where, conn)
 		st, err := conn.PrepareFor(ctx, sql, use)
 		if err != nil {
 			return nil, s.shardError(where, err)

@@ -25,7 +25,10 @@ type session struct {
 	settings settings
 	tx       *transaction // nil outside of a transaction
 	prepared preparedStatements
-	last     lastStatement
+	// temporary is nil without temporary tables. temporarySerial changes with them.
+	temporary       *temporaries
+	temporarySerial uint64
+	last            lastStatement
 	// more is SERVER_MORE_RESULTS_EXISTS while statements of the same query
 	// follow, else 0.
 	more uint16
@@ -61,8 +64,6 @@ type activity struct {
 }
 
 func stack() string { return string(debug.Stack()) }
-
-func (s *session) catalog() *catalog.Catalog { return s.proxy.opts.Directory.Catalog() }
 
 // start finishes the handshake (which needs the catalog) and runs the loop.
 func (s *session) start(ctx context.Context, conn *wire.Conn) {
@@ -269,6 +270,7 @@ func (s *session) resetConnection(ctx context.Context) error {
 	if err := s.rollback(ctx); err != nil {
 		return err
 	}
+	s.endTemporary()
 	s.prepared.init()
 	s.last = lastStatement{}
 	s.settings = newSettings(s.catalog(), int(s.client.Charset), s.settings.schema)
@@ -281,6 +283,7 @@ func (s *session) fieldList(ctx context.Context, payload []byte) error {
 	id := s.catalog().Shards[0].ID
 	if t := s.catalog().Table(s.settings.schema, name); t != nil && !t.Shards.Empty() {
 		id = t.Shards.First()
+		s.needTemporary([]*catalog.Table{t})
 	}
 	conn, err := s.borrow(ctx, id)
 	if err != nil {
@@ -312,6 +315,7 @@ func (s *session) end() {
 			s.log.Info("roll back at the session's end", "error", err)
 		}
 	}
+	s.endTemporary()
 }
 
 // idle says that the session waits for a command. It returns false when the

@@ -137,6 +137,8 @@ func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
 		kind, err = "session", s.sessionStatement(ctx, plan)
 	case *planner.DDL:
 		kind, err = "ddl", s.ddl(ctx, plan, r.sql)
+	case *planner.Temporary:
+		kind, err = "ddl", s.temporaryTable(ctx, plan, r.sql)
 	case *planner.Load:
 		kind, err = "load", s.load(ctx, plan)
 	case *planner.Admin:
@@ -168,6 +170,9 @@ func (s *session) sessionStatement(ctx context.Context, p *planner.Session) erro
 	}
 	if err != nil {
 		return err
+	}
+	if p.Op == planner.Rollback {
+		return s.answerOK(wire.OK{Warnings: uint16(len(s.last.warnings))})
 	}
 	return s.answerOK(wire.OK{})
 }

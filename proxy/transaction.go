@@ -117,7 +117,7 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 	for _, sql := range statements {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			conn.Broken = true
-			tx.s.proxy.opts.Pools[id].Put(conn)
+			tx.s.putBack(id, conn)
 			return nil, tx.s.shardError(id, err)
 		}
 	}
@@ -280,9 +280,15 @@ func (s *session) rollback(ctx context.Context) error {
 	for _, id := range tx.order {
 		conn := tx.conns[id]
 		if !conn.Broken && !conn.Busy() {
-			if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			sum, err := conn.Exec(ctx, "ROLLBACK")
+			if err != nil {
 				conn.Broken = true
 				failed = errors.Join(failed, s.shardError(id, err))
+			} else if sum.Warnings > 0 && s.temporary != nil && s.temporary.conn == conn {
+				// Temporary tables were made or dropped, and stay so.
+				if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+					s.last.warnings = res.Rows
+				}
 			}
 		}
 		if conn.Broken || conn.Busy() {
@@ -312,7 +318,7 @@ func (tx *transaction) after(undone bool) []planner.Maintenance {
 // close gives the connections back and asks for maintenance.
 func (tx *transaction) close(undone bool) {
 	for id, conn := range tx.conns {
-		tx.s.proxy.opts.Pools[id].Put(conn)
+		tx.s.putBack(id, conn)
 	}
 	for _, g := range tx.copies {
 		g.dropCopies(context.Background())

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -56,6 +57,10 @@ type Catalog struct {
 	// Functions holds the names (lower case) of the stored functions that may
 	// change rows: a statement that calls one may change any table.
 	Functions map[string]bool
+	// Temporary is how many temporary tables With has added; Pinned the shard
+	// that those which still exist are on.
+	Temporary int
+	Pinned    ShardSet
 	// Procedures by ProcedureKey.
 	Procedures map[string]*Procedure
 }
@@ -110,6 +115,9 @@ type Table struct {
 	// and Anywhere, the one for Single.
 	Shards ShardSet
 	IsView bool
+	// Temporary: a session's own, on a connection of its own to the one shard.
+	// Lost: that connection is gone, and the table with it.
+	Temporary, Lost bool
 	// Definition is a view's query as the shards keep it, "" where it isn't known
 	// or they don't agree.
 	Definition string
@@ -248,6 +256,32 @@ func (c *Catalog) Table(schema, name string) *Table {
 		return nil
 	}
 	return s.Tables[c.fold(name)]
+}
+
+// With is the catalog as a session sees it that has temporary tables: each hides
+// the table of its name.
+func (c *Catalog) With(temporary []*Table) *Catalog {
+	over := *c
+	over.Schemas = maps.Clone(c.Schemas)
+	cloned := map[*Schema]bool{}
+	for _, t := range temporary {
+		s := over.Schemas[c.fold(t.Schema)]
+		if s == nil {
+			continue // dropped since
+		}
+		if !cloned[s] {
+			own := *s
+			own.Tables = maps.Clone(s.Tables)
+			s = &own
+			cloned[s], over.Schemas[c.fold(t.Schema)] = true, s
+		}
+		s.Tables[c.fold(t.Name)] = t
+		over.Temporary++
+		if !t.Lost {
+			over.Pinned = over.Pinned.Union(t.Shards)
+		}
+	}
+	return &over
 }
 
 // ShardByName finds a shard; ok is false if there is none of that name.

@@ -111,6 +111,9 @@ func (c *Conn) alive() bool {
 	return !c.Broken && c.r.Buffered() == 0 && wire.Quiet(c.nc)
 }
 
+// Alive reports whether a connection that nothing is asked of is still open.
+func (c *Conn) Alive() bool { return c.alive() }
+
 // Under runs fn, which uses the connection, and interrupts it when ctx ends:
 // the connection is Broken then. Nothing of ctx lasts after it returned.
 func (c *Conn) Under(ctx context.Context, fn func() error) error {
