@@ -225,14 +225,8 @@ func (q *queryRoute) route(b *binder) routed {
 		}
 	}
 	if q.anchor != nil {
-		mainSet = q.anchor.table.Shards
-		decisive, table = reach{}, q.anchor.table
-		for _, r := range q.inner {
-			got := b.reach(r)
-			mainSet = mainSet.Intersect(got.set)
-			decisive.used = mergeAccess(decisive.used, got.used)
-			decisive.doubts = append(decisive.doubts, got.doubts...)
-		}
+		decisive, table = q.anchored(b), q.anchor.table
+		mainSet = decisive.set
 	}
 	total := mainSet.Union(rest)
 	switch {
@@ -283,6 +277,18 @@ func (q *queryRoute) route(b *binder) routed {
 		out.refuse = refuseSpread("a subquery, derived table or union that reads "+others, total.Len(), table)
 	case q.anchor == nil:
 		out.refuse = refuseSpread(q.whyNoAnchor(), total.Len(), table)
+	}
+	return out
+}
+
+// anchored is what bounds the rows beside an anchor.
+func (q *queryRoute) anchored(b *binder) reach {
+	out := reach{set: q.anchor.table.Shards}
+	for _, r := range q.inner {
+		got := b.reach(r)
+		out.set = out.set.Intersect(got.set)
+		out.used = mergeAccess(out.used, got.used)
+		out.doubts = append(out.doubts, got.doubts...)
 	}
 	return out
 }
@@ -472,6 +478,9 @@ type selectAction struct {
 	kind   Kind
 	merge  *merger   // nil: no merge is exact
 	gather *gatherer // nil: a gather would not be
+	// derived is the same with derived tables read as tables, nil where there are
+	// none.
+	derived *selectAction
 	// plain is the client's text where sql has the definitions of views in it, and
 	// knows the shards that have those views. view is why it has not.
 	plain string
@@ -480,9 +489,14 @@ type selectAction struct {
 }
 
 func (s *selectAction) bind(b *binder) (*Bound, error) {
-	r := s.q.route(b)
-	if r.refuse != nil && r.mergeable && s.merge != nil {
-		if out, ok := s.merge.bind(b, &r); ok {
+	r, merge := s.q.route(b), s.merge
+	if r.refuse != nil && s.derived != nil {
+		if d := s.derived.q.route(b); d.refuse == nil || d.mergeable && s.derived.merge != nil {
+			r, merge = d, s.derived.merge
+		}
+	}
+	if r.refuse != nil && r.mergeable && merge != nil {
+		if out, ok := merge.bind(b, &r); ok {
 			if s.gather != nil {
 				out.Merge.gather = func() (*Bound, *Error) { return s.gather.bind(b) }
 			}
@@ -533,11 +547,15 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 	sys := a.planSystem()
 	merge := a.planMerge(n, main)
 	q := a.routeOfUnion(main, a.unionAllOf(n), spoilsConcatenation(n))
+	var derived *selectAction
+	if kind == Select {
+		derived = a.planDerived(n)
+	}
 	gather := a.planGather(n, q)
 	if a.err != nil {
 		return nil, a.err
 	}
-	act := &selectAction{q: q, sql: a.st.src, kind: kind, merge: merge, gather: gather}
+	act := &selectAction{q: q, sql: a.st.src, kind: kind, merge: merge, gather: gather, derived: derived}
 	if sys != nil {
 		sys.inner = act
 		return a.rows(kind, sys), nil

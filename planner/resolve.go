@@ -28,6 +28,10 @@ type analysis struct {
 	clock      bool // a function of the statement's time
 	// joined, when set, is told what a gather needs to know (gather.go).
 	joined *joined
+	// deriving: derived tables are read as tables where they can be.
+	// hidden are names of CTEs around that this analysis doesn't know.
+	deriving bool
+	hidden   map[string]bool
 	// operands are the blocks of the outermost UNION, by their SELECTs.
 	operands map[*ast.SelectStmt]*scope
 }
@@ -40,6 +44,8 @@ type scope struct {
 	// where holds the conjuncts of WHERE.
 	where []cond
 	ctes  map[string]bool
+	// derivable are those that derivedAsTable may read.
+	derivable map[string]*ast.CommonTableExpression
 	// correlated: a subquery in an expression, so that the conditions of the
 	// blocks around it hold for every row that counts.
 	correlated bool
@@ -53,9 +59,14 @@ type ref struct {
 	table         *catalog.Table // nil: derived table, CTE, system table
 	// view is the one that table stands for, nil for none. exact: its columns are
 	// of the types that table says.
-	view   *catalog.Table
-	exact  bool
-	system bool
+	view  *catalog.Table
+	exact bool
+	// derived is the query of a derived table that is read as a table; table has
+	// those of its columns that are known.
+	// partial: it may have more.
+	derived *queryRoute
+	partial bool
+	system  bool
 	// nullable: on the side of an outer join that may be filled with NULLs.
 	nullable bool
 	// on holds the conjuncts of the ON clauses that every row of this
@@ -152,6 +163,9 @@ func (a *analysis) with(w *ast.WithClause, s *scope) {
 		return
 	}
 	a.subqueries = true
+	if a.deriveCTEs(w, s) {
+		return
+	}
 	if s.ctes == nil {
 		s.ctes = map[string]bool{}
 	}
@@ -262,6 +276,11 @@ func (a *analysis) join(n ast.ResultSetNode, s *scope) side {
 			return a.join(j, s)
 		}
 		a.subqueries = true
+		if r := a.derivedAsTable(n, s); r != nil {
+			s.refs = append(s.refs, r)
+			a.refs = append(a.refs, r)
+			return side{refs: []*ref{r}}
+		}
 		outer := s.parent
 		if n.Lateral {
 			outer = s
@@ -286,9 +305,16 @@ func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
 	if t.Schema.O == "" {
 		for sc := s; sc != nil; sc = sc.parent {
 			if sc.ctes[a.cteName(t.Name.O)] {
+				if d := a.cteAsTable(t.Name.O, r.alias, sc, s); d != nil {
+					r = d
+					a.refs = append(a.refs, r)
+				}
 				s.refs = append(s.refs, r)
 				return side{refs: []*ref{r}}
 			}
+		}
+		if a.hidden[a.cteName(t.Name.O)] {
+			a.refuse(notSupported("the common table expression %s is not known here", t.Name.O))
 		}
 		r.schema = a.st.settings.Schema
 	}
@@ -348,12 +374,12 @@ func commonColumns(l, r side) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, x := range l.refs {
-		if x.table == nil || x.table.IsView {
+		if x.table == nil || x.table.IsView || x.partial {
 			return nil
 		}
 	}
 	for _, x := range r.refs {
-		if x.table == nil || x.table.IsView {
+		if x.table == nil || x.table.IsView || x.partial {
 			return nil
 		}
 		for _, c := range x.table.Columns {
@@ -399,7 +425,7 @@ func (a *analysis) resolve(n *ast.ColumnName, s *scope) (column, bool) {
 			for _, r := range s.refs {
 				// An alias may hide in what Shunt doesn't know the columns of;
 				// and two tables with the name make it ambiguous.
-				if r.table == nil || r.table.IsView || r.table.Column(n.Name.L) != nil {
+				if r.table == nil || r.table.IsView || r.partial || r.table.Column(n.Name.L) != nil {
 					return column{}, false
 				}
 			}

@@ -67,6 +67,9 @@ func (b *binder) reach(r *ref) reach {
 	default:
 		out = b.eval(r.table, r.tree)
 	}
+	if r.derived != nil {
+		out = b.derivedReach(out, r.derived)
+	}
 	if b.reached == nil {
 		b.reached = map[*ref]reach{}
 	}

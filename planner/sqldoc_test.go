@@ -64,6 +64,7 @@ var sections = []struct{ file, title string }{
 	{"subqueries", "Subqueries"},
 	{"windows", "Window functions"},
 	{"cte", "Common table expressions"},
+	{"derived", "Derived tables"},
 	{"views", "Views"},
 	{"temporary", "Temporary tables"},
 	{"insert", "INSERT and REPLACE"},

@@ -90,8 +90,16 @@ func (a *analysis) plainView(v *catalog.Table, n ast.StmtNode, main *scope) (t *
 	} else if whole = spoilsConcatenation(n) == ""; !a.besideAnchor(t, v, sel, main, kept, whole) {
 		return nil, nil
 	}
+	if whole {
+		a.keepIndexes(t, v, kept)
+	}
+	return t, kept
+}
+
+// keepIndexes gives t the indexes all of whose columns v has.
+func (a *analysis) keepIndexes(t, v *catalog.Table, kept map[int]column) {
 	for _, r := range a.refs {
-		if !whole || r.nullable {
+		if r.nullable {
 			continue
 		}
 		for _, ix := range r.table.Indexes {
@@ -107,7 +115,6 @@ func (a *analysis) plainView(v *catalog.Table, n ast.StmtNode, main *scope) (t *
 			}
 		}
 	}
-	return t, kept
 }
 
 // keptAs is the first column of a view that is a table's as it is.
@@ -171,10 +178,23 @@ func (a *analysis) besideAnchor(t, v *catalog.Table, sel *ast.SelectStmt, main *
 	}
 	for _, g := range sel.GroupBy.Items {
 		c, ok := a.columnOf(g.Expr, main)
-		if name, is := unwrap(g.Expr).(*ast.ColumnNameExpr); !is || name.Name.Table.O == "" {
-			continue // it may be an alias
+		if name, is := unwrap(g.Expr).(*ast.ColumnNameExpr); !is || name.Name.Table.O == "" && a.aliased(sel, name.Name.Name.L, c, main) {
+			continue
 		}
 		if ok && slices.Contains(keys, c) && isInteger(baseType(c.col.Type)) {
+			return true
+		}
+	}
+	return false
+}
+
+// aliased reports whether a name may be a select item's that is not column c.
+func (a *analysis) aliased(sel *ast.SelectStmt, name string, c column, main *scope) bool {
+	for _, f := range sel.Fields.Fields {
+		if f.AsName.L != name {
+			continue
+		}
+		if x, ok := a.columnOf(f.Expr, main); !ok || x != c {
 			return true
 		}
 	}

@@ -1,0 +1,30 @@
+-- include: shop
+-- kind: derived table whose rows are on one shard each
+SELECT COUNT(*), SUM(age), MAX(name) FROM (SELECT id, age, name FROM users WHERE age > 25) AS t;
+SELECT * FROM (SELECT * FROM users) t WHERE email = 'ann@x';
+SELECT * FROM (SELECT id, country FROM users WHERE id IN (5, 6, 7)) t WHERE country <> 'FR' OR country IS NULL ORDER BY id DESC LIMIT 2;
+SELECT mail FROM (SELECT id AS n, email AS mail FROM users) t WHERE n = 5;
+SELECT t.country, COUNT(*), AVG(t.paid) FROM (SELECT * FROM (SELECT * FROM users WHERE paid > 0) a WHERE a.age > 20) t GROUP BY t.country ORDER BY t.country;
+SELECT t.id, o.total, t.name FROM (SELECT id, name FROM users WHERE age > 3) t JOIN orders o ON o.user_id = t.id ORDER BY t.id, o.id;
+SELECT u.id, t.n, t.s FROM users u LEFT JOIN (SELECT user_id, COUNT(*) AS n, SUM(total) AS s FROM orders GROUP BY user_id) t ON t.user_id = u.id ORDER BY u.id;
+SELECT COUNT(*) FROM (SELECT user_id, COUNT(*) AS n FROM orders GROUP BY user_id) t WHERE n > 1;
+SELECT DISTINCT id FROM (SELECT u.id, o.total FROM users u JOIN orders o ON o.user_id = u.id) t ORDER BY id;
+SELECT COUNT(*), MIN(id) FROM (SELECT id FROM users UNION ALL SELECT user_id FROM orders) t;
+SELECT t.id FROM (SELECT id FROM users) t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.user_id = t.id AND o.total > 10);
+SELECT * FROM (SELECT id + 1 AS id, name FROM users) t WHERE id = 5;
+SELECT * FROM (SELECT id AS email, email AS id FROM users) t WHERE id = 'bob@x';
+SELECT * FROM (SELECT o.user_id, u.id FROM users u LEFT JOIN orders o ON o.user_id = u.id) t WHERE user_id IS NULL;
+SELECT t.name, MAX(t.born) FROM (SELECT name, born, country FROM users) t GROUP BY t.name HAVING COUNT(*) > 0 ORDER BY MAX(t.born) DESC, t.name LIMIT 4;
+-- kind: derived table of several shards' rows
+SELECT COUNT(*) FROM (SELECT country FROM users GROUP BY country) t;
+SELECT COUNT(*) FROM (SELECT DISTINCT country FROM users) t;
+SELECT COUNT(*) FROM (SELECT id FROM users LIMIT 3) t;
+SELECT COUNT(*) FROM (SELECT id FROM users WHERE age * 10 > (SELECT AVG(total) FROM orders)) t;
+SELECT COUNT(*) FROM (SELECT 0 UNION ALL SELECT id FROM users) t;
+SELECT COUNT(*) FROM (SELECT id FROM users UNION SELECT user_id FROM orders) t;
+SELECT * FROM (SELECT id, age + 1 AS a FROM users) t ORDER BY a, id;
+-- kind: WITH whose rows are on one shard each
+WITH t AS (SELECT id, age FROM users WHERE age > 3) SELECT COUNT(*), SUM(age) FROM t WHERE id IN (5, 6);
+WITH t AS (SELECT id, name FROM users) SELECT a.id, b.name FROM t a JOIN t b ON a.id = b.id JOIN orders o ON o.user_id = a.id ORDER BY a.id, o.id LIMIT 4;
+WITH t AS (SELECT id, age FROM users) SELECT a.id, b.id FROM t a JOIN t b ON a.id = b.age - 29 ORDER BY 1, 2;
+WITH orders AS (SELECT id FROM users) SELECT COUNT(*) FROM (SELECT id FROM orders) d;
