@@ -1,0 +1,309 @@
+package e2e
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// TestTemporarySessions: each session has its own table of the same name.
+func TestTemporarySessions(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, a := startPeople(t, f, 20, setup{})
+		b := p.conn()
+		for i, c := range []queryer{a, b} {
+			mustExec(t, c, "CREATE TEMPORARY TABLE mine (n INT)")
+			mustExec(t, c, fmt.Sprintf("INSERT INTO mine VALUES (%d)", i+1))
+		}
+		want(t, a, "SELECT n FROM mine", "n", "1")
+		want(t, b, "SELECT n FROM mine", "n", "2")
+		mustExec(t, a, "CREATE TEMPORARY TABLE people (id INT)")
+		want(t, a, "SELECT COUNT(*) AS n FROM people", "n", "0")
+		want(t, b, "SELECT COUNT(*) AS n FROM people", "n", "20")
+		mustExec(t, a, "DROP TEMPORARY TABLE mine")
+		failsWith(t, a, "SELECT n FROM mine", 1146, "")
+		want(t, b, "SELECT n FROM mine", "n", "2")
+		if got := pinned(p); got != 2 {
+			t.Errorf("%d sessions are pinned, want 2", got)
+		}
+		mustExec(t, a, "DROP TABLE people")
+		want(t, a, "SELECT COUNT(*) AS n FROM people", "n", "20")
+		if got := pinned(p); got != 1 {
+			t.Errorf("%d sessions are pinned, want 1", got)
+		}
+	})
+}
+
+// TestTemporaryLeaks has many sessions make temporary tables that hide a real
+// one, and end in all the ways there are. Whatever connections others then get,
+// none of them may see such a table.
+func TestTemporaryLeaks(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, _ := startPeople(t, f, 20, setup{})
+		ends := map[string]func(c *wireConn){
+			"quit":       func(c *wireConn) { c.Close() },
+			"disconnect": func(c *wireConn) { c.cut() },
+			"reset":      func(c *wireConn) { c.reset(t) },
+			"drop":       func(c *wireConn) { c.must(t, "DROP TEMPORARY TABLE people, only_mine") },
+			"drop in a transaction": func(c *wireConn) {
+				c.must(t, "BEGIN")
+				c.must(t, "UPDATE only_mine SET n = 2")
+				c.must(t, "DROP TEMPORARY TABLE people, only_mine")
+				c.must(t, "COMMIT")
+			},
+			"in a transaction": func(c *wireConn) {
+				c.must(t, "BEGIN")
+				c.must(t, "UPDATE only_mine SET n = 2")
+				c.cut()
+			},
+			"made in a transaction": func(c *wireConn) {
+				c.must(t, "DROP TEMPORARY TABLE people, only_mine")
+				c.must(t, "BEGIN")
+				c.must(t, "SELECT COUNT(*) FROM people")
+				c.must(t, "CREATE TEMPORARY TABLE people (id INT)")
+				c.must(t, "ROLLBACK")
+				c.reset(t)
+			},
+			"an error": func(c *wireConn) {
+				c.do("CREATE TEMPORARY TABLE people (id INT)", nil, false)
+				c.do("CREATE TEMPORARY TABLE third (id INT, id INT)", nil, false)
+				c.Close()
+			},
+		}
+		for name, end := range ends {
+			t.Run(name, func(t *testing.T) {
+				var wg sync.WaitGroup
+				for range 6 {
+					wg.Go(func() {
+						c := p.wire(t)
+						c.must(t, "CREATE TEMPORARY TABLE people (id INT)")
+						c.must(t, "CREATE TEMPORARY TABLE only_mine (n INT)")
+						c.must(t, "INSERT INTO only_mine VALUES (1)")
+						end(c)
+						if strings.HasPrefix(name, "reset") || strings.HasPrefix(name, "drop") {
+							seesNoTemporary(t, c)
+						}
+					})
+				}
+				wg.Wait()
+				// More at a time than the pools have idle connections.
+				var others []*wireConn
+				for range 24 {
+					others = append(others, p.wire(t))
+				}
+				for _, c := range others {
+					wg.Go(func() { seesNoTemporary(t, c) })
+				}
+				wg.Wait()
+				for _, c := range others {
+					c.Close()
+				}
+			})
+		}
+		eventually(t, 10*time.Second, "no session is pinned", func() bool { return pinned(p) == 0 })
+	})
+}
+
+// seesNoTemporary asks every shard, in a transaction, which holds on to the
+// connections it gets.
+func seesNoTemporary(t *testing.T, c *wireConn) {
+	c.must(t, "BEGIN")
+	if o := c.do("SELECT COUNT(*) FROM people", nil, false); len(o.rows) != 1 || fmt.Sprint(o.rows[0]) != fmt.Sprint(c.do("SELECT 20", nil, false).rows[0]) {
+		t.Errorf("people: %s", o)
+	}
+	for i := range 4 {
+		if o := c.do(fmt.Sprintf("/* shunt: shard=s%d */ SELECT * FROM only_mine", i), nil, false); o.code != 1146 {
+			t.Errorf("s%d: only_mine: %s", i, o)
+		}
+	}
+	c.must(t, "ROLLBACK")
+}
+
+// TestTemporaryLost: a shard that dies takes temporary tables along. The session
+// is told, and never gets the table that they hid instead.
+func TestTemporaryLost(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 20, setup{servers: f.own(t, 2)})
+		mustExec(t, c, "CREATE TEMPORARY TABLE people (id INT, note VARCHAR(10))")
+		mustExec(t, c, "INSERT INTO people VALUES (1, 'mine')")
+		mustExec(t, c, "CREATE TEMPORARY TABLE other (id INT)")
+		killConnections(t, p)
+		failsWith(t, c, "SELECT * FROM people", 0, "lost")
+		failsWith(t, c, "SELECT * FROM people", 0, "lost")
+		failsWith(t, c, "DELETE FROM people", 0, "lost")
+		failsWith(t, c, "INSERT INTO people VALUES (2, 'x')", 0, "lost")
+		failsWith(t, c, "ALTER TABLE people ADD COLUMN x INT", 0, "lost")
+		failsWith(t, c, "DESCRIBE people", 0, "lost")
+		want(t, c, "SELECT 1 AS one", "one", "1")
+		if got := pinned(p); got != 0 {
+			t.Errorf("%d sessions are pinned, want none", got)
+		}
+		mustExec(t, c, "CREATE TEMPORARY TABLE other (id INT)")
+		mustExec(t, c, "INSERT INTO other VALUES (5)")
+		want(t, c, "SELECT id FROM other", "id", "5")
+		failsWith(t, c, "SELECT * FROM people", 0, "lost")
+		mustExec(t, c, "DROP TEMPORARY TABLE people")
+		want(t, c, "SELECT COUNT(*) AS n FROM people", "n", "20")
+		mustExec(t, c, "DROP TABLE other")
+		failsWith(t, c, "SELECT id FROM other", 1146, "")
+
+		mustExec(t, c, "CREATE TEMPORARY TABLE people (id INT)")
+		mustExec(t, c, "BEGIN")
+		mustExec(t, c, "INSERT INTO people VALUES (1)")
+		killConnections(t, p)
+		failsWith(t, c, "INSERT INTO people VALUES (2)", 0, "lost")
+		mustExec(t, c, "ROLLBACK")
+		failsWith(t, c, "SELECT * FROM people", 0, "lost")
+		mustExec(t, c, "DROP TABLE IF EXISTS people")
+		want(t, c, "SELECT COUNT(*) AS n FROM people", "n", "20")
+	})
+}
+
+// TestTemporaryPrepared: statements that are prepared before, while and after a
+// temporary table hides another.
+func TestTemporaryPrepared(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		_, c := startPeople(t, f, 20, setup{})
+		ctx := t.Context()
+		st, err := c.PrepareContext(ctx, "SELECT COUNT(*), MAX(id) FROM people WHERE id >= ?")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		check := func(n, most int) {
+			t.Helper()
+			var gotN int
+			var gotMost sql.NullInt64
+			if err := st.QueryRowContext(ctx, 0).Scan(&gotN, &gotMost); err != nil || gotN != n || int(gotMost.Int64) != most {
+				t.Errorf("%d rows up to %v, %v; want %d up to %d", gotN, gotMost, err, n, most)
+			}
+		}
+		check(20, 19)
+		mustExec(t, c, "CREATE TEMPORARY TABLE people (id INT)")
+		check(0, 0)
+		insert, err := c.PrepareContext(ctx, "INSERT INTO people (id) VALUES (?)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer insert.Close()
+		for _, id := range []int{500, 600} {
+			if _, err := insert.ExecContext(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(2, 600)
+		all, err := c.PrepareContext(ctx, "SELECT * FROM people")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer all.Close()
+		columns := func(n int) {
+			t.Helper()
+			rows, err := all.QueryContext(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rows.Close()
+			got, err := rows.Columns()
+			if err != nil || len(got) != n {
+				t.Errorf("columns %v, %v; want %d", got, err, n)
+			}
+			for rows.Next() {
+			}
+			if err := rows.Err(); err != nil {
+				t.Error(err)
+			}
+		}
+		columns(1)
+		mustExec(t, c, "ALTER TABLE people ADD COLUMN more INT")
+		columns(2)
+		mustExec(t, c, "DROP TEMPORARY TABLE people")
+		check(20, 19)
+	})
+}
+
+// TestTemporaryGatherFails: a gather that fails leaves the temporary tables.
+func TestTemporaryGatherFails(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		_, c := startPeople(t, f, 50, setup{extra: "gather_max_rows: 40"})
+		mustExec(t, c, "CREATE TEMPORARY TABLE mine (id INT)")
+		mustExec(t, c, "INSERT INTO mine VALUES (1)")
+		for range 3 {
+			failsWith(t, c, "SELECT COUNT(*) FROM mine m JOIN people p ON p.id <> m.id", 1104, "")
+		}
+		want(t, c, "SELECT id FROM mine", "id", "1")
+	})
+}
+
+// pinned is what the metric says. (Its label has a space.)
+func pinned(p *process) int {
+	p.t.Helper()
+	_, body, err := p.get("/metrics")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(body, `shunt_sessions_pinned{reason="temporary table"} `)
+	n := 0
+	if _, err := fmt.Sscan(rest, &n); !found || err != nil {
+		p.t.Fatalf("no metric shunt_sessions_pinned: %v", err)
+	}
+	return n
+}
+
+// failsWith checks the error of a statement; code 0: any.
+func failsWith(t *testing.T, q queryer, query string, code uint16, text string) {
+	t.Helper()
+	_, err := rowsOf(t.Context(), q, query)
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) || code != 0 && e.Number != code || !strings.Contains(e.Message, text) {
+		t.Errorf("%s: got %v, want error %d with %q", query, err, code, text)
+	}
+}
+
+func (p *process) wire(t *testing.T) *wireConn {
+	t.Helper()
+	c, err := dialWire(p.addr, "app", "secret", p.schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *wireConn) must(t *testing.T, sql string) {
+	if o := c.do(sql, nil, false); o.code != 0 || o.broken != nil {
+		t.Errorf("%s: %s", sql, o)
+	}
+}
+
+// reset is COM_RESET_CONNECTION.
+func (c *wireConn) reset(t *testing.T) {
+	c.ResetSequence()
+	if err := c.WritePacket([]byte{0, 0, 0, 0, 0x1f}); err != nil {
+		t.Errorf("reset: %v", err)
+		return
+	}
+	if answer, err := c.ReadPacket(); err != nil || len(answer) == 0 || answer[0] != 0 {
+		t.Errorf("reset: %v, %v", answer, err)
+	}
+}
+
+// cut ends the connection without a word.
+func (c *wireConn) cut() { _ = c.Conn.Conn.Close() }
+
+// killConnections ends all of Shunt's connections to the shards.
+func killConnections(t *testing.T, p *process) {
+	t.Helper()
+	for i := range p.servers {
+		admin := p.shard(i)
+		for _, r := range mustRows(t, admin, "SELECT ID AS id FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND IN ('Sleep', 'Query')") {
+			_, _ = admin.ExecContext(t.Context(), "KILL "+r["id"]) // it may have gone
+		}
+	}
+	time.Sleep(100 * time.Millisecond) // until the ends have come
+}
