@@ -4,11 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // gatherWrites are UPDATEs and DELETEs whose joins and subqueries need rows of
@@ -230,6 +233,64 @@ func TestGatherWriteCancelled(t *testing.T) {
 		})
 		if rows := mustRows(t, g.shunt, "SELECT DISTINCT age FROM users"); len(rows) != 1 {
 			t.Errorf("writes happened on some shards only: %v", rows)
+		}
+	})
+}
+
+// TestGatherWriteLogged: a replica that gets statements instead of rows gets the
+// copies that they read.
+func TestGatherWriteLogged(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		src, err := throwaway.Find(t.Context(), f.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []string{"STATEMENT", "MIXED", "ROW"} {
+			if testing.Short() && format == "ROW" {
+				continue
+			}
+			set, err := throwaway.Start(t.Context(), src, throwaway.Options{
+				Servers: 2, Password: shardPassword, Args: append(slices.Clip(serverArgs), "--log-bin=binlog", "--server-id=1", "--binlog-format="+format),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(set.Stop)
+			p := start(t, f, setup{servers: set.Servers, tables: []string{"users: {shard_key: id}", "orders: {shard_key: id}"}})
+			c := p.conn()
+			mustExec(t, c, "CREATE TABLE users (id INT PRIMARY KEY, n INT)")
+			mustExec(t, c, "CREATE TABLE orders (id INT PRIMARY KEY, user_id INT)")
+			for _, table := range []string{"users", "orders"} {
+				mustExec(t, c, "INSERT INTO "+table+" VALUES "+rowsFor(20, func(i int) string { return fmt.Sprintf("(%d, %d)", i, i%7) }))
+			}
+			mustExec(t, c, "UPDATE users SET n = 50 WHERE id IN (SELECT user_id FROM orders)")
+			mustExec(t, c, "BEGIN")
+			mustRows(t, c, "SELECT COUNT(*) FROM users")
+			mustExec(t, c, "DELETE u FROM users u JOIN orders o ON o.user_id = u.id WHERE o.id > 5")
+			mustExec(t, c, "COMMIT")
+			for i := range set.Servers {
+				made, reads := map[string]bool{}, 0
+				for _, r := range mustRows(t, p.shard(i), "SHOW BINLOG EVENTS") {
+					if r["Event_type"] == "Annotate_rows" {
+						continue // what rows are of, for readers
+					}
+					for _, name := range regexp.MustCompile("g_[0-9a-f]{8}_[0-9a-z_]+").FindAllString(r["Info"], -1) {
+						switch {
+						case strings.Contains(r["Info"], "CREATE TABLE"):
+							made[name] = true
+						case strings.Contains(r["Info"], "DROP TABLE"):
+							delete(made, name)
+						case !made[name]:
+							t.Errorf("%s: shard %d logs %q without the copy", format, i, r["Info"])
+						case strings.Contains(r["Info"], "UPDATE users") || strings.Contains(r["Info"], "DELETE u"):
+							reads++
+						}
+					}
+				}
+				if len(made) > 0 || (reads == 2) != (format == "STATEMENT") && format != "MIXED" {
+					t.Errorf("%s: shard %d logs %d statements over copies, and leaves %v", format, i, reads, made)
+				}
+			}
 		}
 	})
 }

@@ -92,6 +92,8 @@ type place struct {
 	// shard is the one that it is; not where own.
 	shard catalog.ShardID
 	own   bool
+	// logged: what is done to its scratch tables goes to replicas.
+	logged bool
 }
 
 // choose finds the server for a gather: the configured one, or the shard that
@@ -169,10 +171,11 @@ var scratchSettings = []string{
 }
 
 // scratchWishes may be refused: the account may lack the right, or the server
-// the variable. Replicas have no use for scratch tables.
+// the variable. Replicas have no use for scratch tables, unless they get the
+// text of statements that read them: place.logged.
 var scratchWishes = []string{
-	"SET SESSION sql_log_bin = 0",
 	"SET SESSION sql_require_primary_key = 0",
+	"SET SESSION sql_log_bin = 0",
 }
 
 // get borrows a connection for scratch tables. It goes back by pool.Put.
@@ -181,7 +184,11 @@ func (p place) get(ctx context.Context) (*shard.Conn, error) {
 	if err != nil {
 		return nil, shardDown(err)
 	}
-	if conn.State == scratchState {
+	state, wishes := scratchState, scratchWishes
+	if p.logged {
+		state, wishes = scratchState+", logged", scratchWishes[:1]
+	}
+	if conn.State == state {
 		return conn, nil
 	}
 	if conn.State != "" {
@@ -192,7 +199,7 @@ func (p place) get(ctx context.Context) (*shard.Conn, error) {
 			_, err = conn.Exec(ctx, sql)
 		}
 	}
-	for _, sql := range scratchWishes {
+	for _, sql := range wishes {
 		if err == nil && !conn.Broken {
 			_, _ = conn.Exec(ctx, sql)
 		}
@@ -201,7 +208,7 @@ func (p place) get(ctx context.Context) (*shard.Conn, error) {
 		p.pool.Put(conn)
 		return nil, fmt.Errorf("prepare a connection to %s for scratch tables: %w", p.name, err)
 	}
-	conn.State = scratchState
+	conn.State = state
 	return conn, nil
 }
 

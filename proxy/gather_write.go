@@ -136,6 +136,9 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 	if err := g.describeOn(ctx, sources); err != nil {
 		return err
 	}
+	if err := g.chooseLogs(ctx); err != nil {
+		return err
+	}
 	control, err := g.at.get(ctx)
 	if err != nil {
 		return err
@@ -156,6 +159,15 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 		engine = "InnoDB"
 	}
 	places := append([]copyPlace{{g.at, control}}, g.also...)
+	for _, to := range places {
+		if !to.logged {
+			continue
+		}
+		// The schema may be older than this, and not be there on replicas.
+		if _, err := to.control.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+quoteName(planner.ScratchSchema)); err != nil {
+			return g.createFailed(err)
+		}
+	}
 	for i, name := range g.tables {
 		if name == "" {
 			continue
@@ -172,6 +184,28 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 		}
 	}
 	return g.waves(ctx, sources, control)
+}
+
+// chooseLogs finds the shards whose replicas get the text of the write instead
+// of its rows: the copies must be there too, made and dropped by the same log.
+func (g *gathering) chooseLogs(ctx context.Context) error {
+	logged := func(id catalog.ShardID) (bool, error) {
+		res, err := g.s.tx.conns[id].Query(ctx, "SHOW VARIABLES LIKE 'binlog_format'")
+		if err != nil {
+			return false, g.s.shardError(id, err)
+		}
+		return len(res.Rows) > 0 && len(res.Rows[0]) > 1 && string(res.Rows[0][1]) != "ROW", nil
+	}
+	var err error
+	if g.at.logged, err = logged(g.at.shard); err != nil {
+		return err
+	}
+	for i := range g.also {
+		if g.also[i].logged, err = logged(g.also[i].shard); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const codeLongKey = 1071 // ER_TOO_LONG_KEY
@@ -193,8 +227,8 @@ func agelessEngine(mariadb bool) string {
 // forget has a connection reset that wrote tables of another engine, or MySQL
 // would warn of what it writes later to InnoDB's.
 func (g *gathering) forget(conn *shard.Conn) {
-	if g.engine != "" && conn.State == scratchState {
-		conn.State = "scratch of " + g.engine
+	if g.engine != "" && strings.HasPrefix(conn.State, scratchState) {
+		conn.State = "to be reset"
 	}
 }
 
