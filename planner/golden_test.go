@@ -150,6 +150,10 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			if i > 0 {
 				out.WriteString("--\n")
 			}
+			if plan.Meets != nil {
+				goldenRows(t, &out, p, plan, params, s, next)
+				continue
+			}
 			b, err := bindGolden(p, plan, params, ix, next)
 			if plan.Copy != nil && (err != nil || b.Refuse != nil) {
 				head, query, tail := plan.Copy.Texts(params)
@@ -433,4 +437,32 @@ func keyText(ix *catalog.Index, key []byte, names map[string]string) string {
 		return fmt.Sprintf("(%x)", key)
 	}
 	return "(" + strings.Join(parts, ", ") + ")"
+}
+
+// goldenRows binds each row of a plan that must be tried first: as a new row, and
+// where the trial met one on the last shard.
+func goldenRows(t *testing.T, out *strings.Builder, p *Planner, plan *Rows, params []keys.Value, s Settings, next uint64) {
+	t.Helper()
+	for _, sql := range plan.Meets.Rows(params) {
+		row, err := p.Plan(sql, s, plan.Catalog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := plan.Catalog.Shards[len(plan.Catalog.Shards)-1].ID
+		for _, at := range []*catalog.ShardID{nil, &last} {
+			b, err := p.BindRow(row.(*Rows), (&entries{}).indexes(), next, at)
+			if err != nil {
+				out.WriteString(errorText(err))
+				continue
+			}
+			if at == nil {
+				trial, err := Trial(b.Statements[0].SQL, s, plan.Catalog)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(out, "try: %s\n", trial)
+			}
+			describeBound(out, row.(*Rows), b, sql, plan.Catalog, nil, false)
+		}
+	}
 }

@@ -274,7 +274,7 @@ func (i *insertAction) increment(b *binder) (*Increment, *Error) {
 // seen = seen + 1, where the user with that email has another id, on another shard.
 func (i *insertAction) meetsElsewhere() *Error {
 	t := i.table
-	if i.auto.col != t.ShardKey || !i.replace && !i.ignore && i.update == nil {
+	if i.tries() || i.auto.col != t.ShardKey || !i.replace && !i.ignore && i.update == nil {
 		return nil
 	}
 	for _, u := range t.Unique {

@@ -8,6 +8,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
 )
 
 // insertAction is INSERT or REPLACE with values in the statement.
@@ -149,9 +150,6 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 		return nil, refuseVolatile(a.volatile, t)
 	}
 	act := &insertAction{st: a.st, table: t, replace: n.IsReplace, ignore: n.IgnoreErr, clock: a.clock}
-	if err := act.anywhere(len(n.OnDuplicate) > 0); err != nil {
-		return nil, err
-	}
 	cols, err := columnList(n.Columns, t)
 	if err != nil {
 		return nil, err
@@ -173,7 +171,7 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 		return nil, err
 	}
 	rows := a.rows(kind, act)
-	rows.Constants = act.constants()
+	rows.Constants, rows.Meets = act.constants(), act.meets()
 	return rows, nil
 }
 
@@ -204,29 +202,6 @@ func refuseVolatile(what string, t *catalog.Table) *Error {
 
 func refuseSetVar() *Error {
 	return notSupported("the optimizer hint SET_VAR in a write is not supported: it may change what is stored; use SET SESSION")
-}
-
-// anywhere refuses what depends on whether a row exists, which for this
-// placement only all shards together know.
-//
-// Counter-example: REPLACE INTO legacy (id) VALUES (5) where row 5 is on another
-// shard than new rows with id 5 go to: both would stay.
-func (i *insertAction) anywhere(odku bool) *Error {
-	if i.table.Placement != catalog.Anywhere || i.table.Shards.Len() == 1 {
-		return nil
-	}
-	what := ""
-	switch {
-	case i.replace:
-		what = "REPLACE"
-	case odku:
-		what = "ON DUPLICATE KEY UPDATE"
-	case i.ignore:
-		what = "INSERT IGNORE"
-	default:
-		return nil
-	}
-	return notSupported("%s into %s is not supported: its rows may be on any shard (placement anywhere), and the row that it meets may be on another; use UPDATE or DELETE, then INSERT", what, i.table.Name)
 }
 
 // columnList resolves the column list; without one it is the table's columns.
@@ -480,6 +455,9 @@ func (i *insertAction) value(row *insertRow, c *catalog.Column) operand {
 
 func (i *insertAction) bind(b *binder) (*Bound, error) {
 	t := i.table
+	if err := i.untried(b); err != nil {
+		return nil, err
+	}
 	e := newEffects(b)
 	spread := t.Shards.Len() > 1
 	per := map[catalog.ShardID][]int{}
@@ -598,19 +576,28 @@ func (i *insertAction) shardOf(b *binder, row *insertRow) (catalog.ShardID, *Err
 	if t.Shards.Len() == 1 {
 		return t.Shards.First(), nil
 	}
+	if b.at != nil {
+		return *b.at, nil
+	}
 	c := t.ShardKey
 	if c == nil {
 		return 0, notSupported("%s has no shard key: set shard_key for it in the configuration", t.Name)
 	}
 	o := i.value(row, c)
-	if o.kind == defaulted {
+	v, known := defaultOf(c)
+	if o.kind != defaulted {
+		v, _, known = o.resolve(b.params)
+	}
+	switch {
+	case !known && o.kind == defaulted && c.Default == nil && !c.DefaultExpr && b.settings.Strict && i.fails(c):
+		return b.cat.ShardOf(keys.AppendNull(nil)), nil
+	case !known && o.kind == defaulted:
 		return 0, notSupported("a row for %s without a value for its shard key %s can't be placed: give %s a value", t.Name, c.Name, c.Name)
-	}
-	v, _, ok := o.resolve(b.params)
-	if !ok {
+	case !known:
 		return 0, notSupported("the shard key %s.%s must be a literal or a parameter: compute it in the client", t.Name, c.Name)
-	}
-	if v.IsNull() {
+	case v.IsNull() && (c.Nullable || i.fails(c)):
+		return b.cat.ShardOf(keys.AppendNull(nil)), nil
+	case v.IsNull():
 		return 0, notSupported("a row for %s with NULL as its shard key %s can't be placed: give %s a value", t.Name, c.Name, c.Name)
 	}
 	codec, err := codecOf(b.cat, c)
@@ -622,6 +609,30 @@ func (i *insertAction) shardOf(b *binder, row *insertRow) (catalog.ShardID, *Err
 		return 0, notSupported("what %s.%s (%s) would hold for %s is not surely known, so the row can't be placed: send it in the column's own type", t.Name, c.Name, c.Type, shortLiteral(v))
 	}
 	return b.cat.ShardOf(k), nil
+}
+
+// defaultOf is the value of a shard key that a row doesn't give; ok is false where
+// it is not surely known.
+func defaultOf(c *catalog.Column) (v keys.Value, ok bool) {
+	switch {
+	case c.DefaultExpr, c.AutoIncrement, c.Generated:
+		return v, false
+	case c.Default != nil:
+		return keys.String([]byte(*c.Default), "utf8mb4"), true
+	case c.Nullable:
+		return keys.Null(), true
+	}
+	return v, false
+}
+
+// Rule refused NULL: NULL for a NOT NULL column is an error in a statement of one
+// row, whatever the mode, so any shard can say it. Rows with NULL in a column that
+// may be NULL are all on one shard.
+//
+// Counter-example: INSERT IGNORE, and without a strict mode a statement of many
+// rows, which store 0 or ”. A TIMESTAMP may store the time.
+func (i *insertAction) fails(c *catalog.Column) bool {
+	return len(i.rows) == 1 && !i.ignore && !c.AutoIncrement && !c.Generated && baseType(c.Type) != "timestamp"
 }
 
 // entries adds what a new row needs in each index.

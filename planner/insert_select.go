@@ -49,10 +49,6 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 			return nil, err
 		}
 	}
-	probe := &insertAction{table: t, replace: n.IsReplace, ignore: n.IgnoreErr}
-	if err := probe.anywhere(len(n.OnDuplicate) > 0); err != nil {
-		return nil, err
-	}
 	cols, err := columnList(n.Columns, t)
 	if err != nil {
 		return nil, err

@@ -40,6 +40,9 @@ type Rows struct {
 	// Constants are what to ask a shard for where Bind refuses an INSERT; nil for
 	// nothing.
 	Constants *Constants
+	// Meets is set for an INSERT or REPLACE whose rows must be tried first, which
+	// Bind refuses; see BindRow.
+	Meets *Meets
 	// Tables are the user tables that the statement names, each once.
 	Tables []*catalog.Table
 	// the routing tree, splits and effects are the planner's own business

@@ -27,6 +27,9 @@ type binder struct {
 	// parameters.
 	next     uint64
 	asParams bool
+	// placing: a row of Meets is bound, for the shard at; nil: that of a new row.
+	placing bool
+	at      *catalog.ShardID
 }
 
 // reach is where the rows of one reference that count may be.

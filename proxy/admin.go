@@ -242,6 +242,9 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 		asked := func() ([][]any, error) {
 			return [][]any{{"route", "", "shard_key", "a shard is asked for the values by which the rows are placed, which then stand in the statement", plan.Constants.Query(nil)}}, nil
 		}
+		if plan.Meets != nil && plan.Constants == nil {
+			return [][]any{{"route", "", "scatter", "each row is tried on all shards, and goes where it meets one with the same unique key, or where a new row goes", sql}}, nil
+		}
 		n, err := p.Increment(plan, nil)
 		if plan.Constants != nil && refused(nil, err) {
 			return asked()

@@ -16,8 +16,8 @@ const codeNoColumn = 1054
 // executed. why is the refusal of the statement as it is, which stays where the
 // values aren't beyond doubt.
 func (s *session) askFirst(ctx context.Context, r request, why error) error {
-	if _, set := s.settings.value("@@character_set_results"); s.settings.charset != "utf8mb4" || set {
-		return why // texts might change on their way
+	if s.mayCollect() != nil {
+		return why
 	}
 	c := r.plan.Constants
 	rows, err := s.collect(ctx, c.Query(r.values))

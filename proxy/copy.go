@@ -52,12 +52,8 @@ func (s *session) mayCollect() error {
 // insertCollected inserts rows by statements that begin with head and end with
 // tail, all of them or none.
 func (s *session) insertCollected(ctx context.Context, rows *collected, head, tail string) (wire.OK, error) {
-	total := wire.OK{}
+	var all insertedRows
 	records := 0
-	var infos []string
-	var warnings [][][]byte
-	firstID := uint64(0)
-	before := s.last.insertID
 	err := s.within(ctx, func() error {
 		for len(rows.rows) > 0 {
 			text := []byte(head)
@@ -72,38 +68,25 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 				}
 			}
 			rows.rows = rows.rows[n:]
-			s.last.insertID = 0
-			ok, err := s.insertRows(ctx, string(text)+tail)
-			if firstID == 0 {
-				firstID = s.last.insertID
-			}
-			if err != nil {
+			records += n
+			insert := func(ctx context.Context) (wire.OK, error) { return s.insertRows(ctx, string(text)+tail) }
+			if err := all.add(ctx, s, insert); err != nil {
 				return err
 			}
-			records += n
-			total.Affected += ok.Affected
-			total.Warnings += ok.Warnings
-			if total.LastInsertID == 0 {
-				total.LastInsertID = ok.LastInsertID
-			}
-			infos = append(infos, ok.Info)
-			warnings = append(warnings, s.last.warnings...)
-			warnings = warnings[:min(len(warnings), maxWarnings)]
 		}
 		return nil
 	})
-	s.last.insertID = before
 	if err != nil {
 		return wire.OK{}, err
 	}
-	if firstID != 0 {
-		s.last.insertID = firstID
+	if all.firstID != 0 {
+		s.last.insertID = all.firstID
 	}
-	s.last.warnings = warnings
-	if total.Info = joinInfo(infos); records == 0 {
-		total.Info = "Records: 0  Duplicates: 0  Warnings: 0"
+	s.last.warnings = all.warnings
+	if all.ok.Info = joinInfo(all.infos); records == 0 {
+		all.ok.Info = "Records: 0  Duplicates: 0  Warnings: 0"
 	}
-	return total, nil
+	return all.ok, nil
 }
 
 // maxCollected bounds the rows of a query that are held at a time.

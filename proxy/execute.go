@@ -55,6 +55,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		return errStale
 	}
 	s.needTemporary(r.plan.Tables)
+	if r.plan.Meets != nil && r.plan.Constants == nil {
+		return s.meetRows(ctx, r)
+	}
 	b, err := s.bind(ctx, r, ids)
 	if r.plan.Copy != nil && refused(b, err) {
 		return s.copyRows(ctx, r)

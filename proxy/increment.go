@@ -59,24 +59,34 @@ func (c *counted) release() {
 // planned once more keeps them. One that fails leaves a gap, as on a server.
 func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.Bound, error) {
 	p := s.proxy.planner
-	n, err := p.Increment(r.plan, r.values)
-	if err != nil {
+	first, err := s.count(ctx, r, ids)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if n == nil {
+	case first == 0:
 		return p.Bind(r.plan, r.values, s.proxy.opts.Index)
+	}
+	return p.BindGenerated(r.plan, r.values, s.proxy.opts.Index, first, r.prepared != nil)
+}
+
+// count takes the AUTO_INCREMENT values that a plan asks for; 0 where it asks for
+// none.
+func (s *session) count(ctx context.Context, r request, ids *counted) (first uint64, err error) {
+	n, err := s.proxy.planner.Increment(r.plan, r.values)
+	if err != nil || n == nil {
+		return 0, err
 	}
 	name := planner.TableName{Schema: n.Table.Schema, Name: n.Table.Name}
 	if end, ok := n.End(ids.first); ids.done == nil || ids.table != name || !ok || end != ids.end {
 		ids.release()
 		first, done, err := s.take(ctx, n)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		end, _ := n.End(first)
 		*ids = counted{name, first, end, done}
 	}
-	return p.BindGenerated(r.plan, r.values, s.proxy.opts.Index, ids.first, r.prepared != nil)
+	return ids.first, nil
 }
 
 // take moves a counter over what a statement asks for.

@@ -53,6 +53,9 @@ type Proxy struct {
 	tries tries
 	// systemColumns are the columns of information_schema's tables, by name.
 	systemColumns sync.Map
+	// undoable are tables, by name and catalog version, whose changes every shard
+	// can undo.
+	undoable sync.Map
 }
 
 // New returns a Proxy; Serve runs it.

@@ -51,6 +51,36 @@ func (s *session) within(ctx context.Context, do func() error) error {
 	return nil
 }
 
+// insertedRows is what statements of ours that insert have done together.
+type insertedRows struct {
+	ok       wire.OK
+	infos    []string
+	warnings [][][]byte
+	firstID  uint64 // what LAST_INSERT_ID() is afterwards; 0 as before
+}
+
+// add executes one more.
+func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.Context) (wire.OK, error)) error {
+	before := s.last.insertID // what LAST_INSERT_ID() is in all of them
+	ok, err := insert(ctx)
+	if a.firstID == 0 && s.last.insertID != before {
+		a.firstID = s.last.insertID
+	}
+	s.last.insertID = before
+	if err != nil {
+		return err
+	}
+	a.ok.Affected += ok.Affected
+	a.ok.Warnings += ok.Warnings
+	if a.ok.LastInsertID == 0 {
+		a.ok.LastInsertID = ok.LastInsertID
+	}
+	a.infos = append(a.infos, ok.Info)
+	a.warnings = append(a.warnings, s.last.warnings...)
+	a.warnings = a.warnings[:min(len(a.warnings), maxWarnings)]
+	return nil
+}
+
 // insertRows executes an INSERT or REPLACE of our own, and answers nothing.
 // REQUIRES: within.
 func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
@@ -65,32 +95,40 @@ func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
 		if !ok {
 			return wire.OK{}, fmt.Errorf("insert rows: plan is %T", plan)
 		}
+		if rows.Meets != nil {
+			return s.meetEach(ctx, rows.Meets, rows.Meets.Rows(nil))
+		}
 		r := request{sql: sql, plan: rows}
 		b, err := s.bind(ctx, r, &ids)
 		if err != nil {
 			return wire.OK{}, err
 		}
-		if b.Refuse != nil {
-			return wire.OK{}, b.Refuse
-		}
-		if err := s.tx.join(ctx, route(b)); err != nil {
-			return wire.OK{}, err
-		}
-		err = s.mayWrite(s.tx.open, r, b, route(b))
+		done, err := s.insertBound(ctx, r, b)
 		if errors.Is(err, errStale) {
 			continue
 		}
-		if err != nil {
-			return wire.OK{}, err
-		}
-		s.tx.wrote(b)
-		s.last.failed = 0
-		done, err := s.writeAll(ctx, r, b, true)
-		s.unsure(r, b)
-		if err != nil {
-			return wire.OK{}, err
-		}
-		return *done, nil
+		return done, err
 	}
 	return wire.OK{}, errors.New("the schema keeps changing while rows are inserted; try again")
+}
+
+// insertBound is insertRows for what is bound; errStale asks to plan again.
+func (s *session) insertBound(ctx context.Context, r request, b *planner.Bound) (wire.OK, error) {
+	if b.Refuse != nil {
+		return wire.OK{}, b.Refuse
+	}
+	if err := s.tx.join(ctx, route(b)); err != nil {
+		return wire.OK{}, err
+	}
+	if err := s.mayWrite(s.tx.open, r, b, route(b)); err != nil {
+		return wire.OK{}, err
+	}
+	s.tx.wrote(b)
+	s.last.failed = 0
+	done, err := s.writeAll(ctx, r, b, true)
+	s.unsure(r, b)
+	if err != nil {
+		return wire.OK{}, err
+	}
+	return *done, nil
 }

@@ -35,7 +35,6 @@ INSERT INTO users (id, email, nothing) VALUES (70, 'x', 1);
 INSERT INTO users (id, email) VALUES (71);
 INSERT INTO users (id, age) VALUES (72, 'abc');
 INSERT INTO users (id, country) VALUES (73, 'DEU');
--- refused
 INSERT INTO users (id, email) VALUES (NULL, 'n');
 -- params: [80, "p80", null]
 INSERT INTO users (id, email, age) VALUES (?, ?, ?);
@@ -52,3 +51,43 @@ INSERT INTO legacy (id, note) VALUES (400 + 9, 'expression');
 SELECT id, name, age FROM users WHERE id > 400 ORDER BY id;
 SELECT * FROM orders WHERE user_id IN (404, 405, 406);
 SELECT * FROM legacy WHERE id = 409;
+-- kind: REPLACE, INSERT IGNORE, ON DUPLICATE KEY UPDATE into a table placed anywhere
+REPLACE INTO legacy (id, ref, note) VALUES (1, 'r1', 'replaced'), (500, 'r500', 'new'), (2, NULL, 'it''s');
+INSERT IGNORE INTO legacy (id, ref) VALUES (1, 'left'), (501, 'r501'), (501, 'twice'), (3, 'left');
+INSERT INTO legacy (id, ref) VALUES (2, 'u2'), (502, 'u502'), (502, 'again') ON DUPLICATE KEY UPDATE ref = CONCAT(VALUES(ref), '!'), note = 'updated';
+INSERT INTO legacy SET id = 3, ref = 'set' ON DUPLICATE KEY UPDATE ref = VALUES(ref);
+-- only: mysql
+INSERT INTO legacy (id, ref) VALUES (3, 'x'), (503, 'y') AS new ON DUPLICATE KEY UPDATE ref = CONCAT(new.ref, new.id);
+REPLACE INTO legacy SET id = 100 + 404, note = 'computed';
+INSERT IGNORE INTO legacy (id, note) VALUES (505.4, 'rounded'), ('506', 'text');
+INSERT INTO legacy (id, note) VALUES (NULL, 'no id');
+REPLACE INTO legacy (note) VALUES ('no id');
+-- kind: ON DUPLICATE KEY UPDATE of a unique column of a table placed anywhere
+-- refused
+INSERT INTO legacy (id, ref) VALUES (1, 'x') ON DUPLICATE KEY UPDATE id = 2;
+INSERT INTO legacy (id, ref) VALUES (507, REPEAT('long', 20)), (508, 'y') ON DUPLICATE KEY UPDATE ref = 'z';
+REPLACE INTO legacy (id, note) SELECT id, name FROM users WHERE id < 4;
+INSERT IGNORE INTO legacy (id, note) SELECT id, 'ignored' FROM users WHERE id < 12;
+BEGIN;
+REPLACE INTO legacy (id, note) VALUES (1, 'undone'), (509, 'undone');
+SELECT id, note FROM legacy WHERE note = 'undone';
+ROLLBACK;
+SELECT * FROM legacy ORDER BY id;
+SELECT * FROM legacy WHERE ref = 'r1';
+CREATE TABLE tags (tag VARCHAR(20) DEFAULT 'none', n INT, KEY (tag));
+-- @hash tag
+INSERT INTO tags VALUES (NULL, 1), ('none', 2), (NULL, 3), ('a', 4);
+INSERT INTO tags (n) VALUES (5), (6);
+INSERT INTO tags VALUES (DEFAULT, 7);
+SELECT tag, n FROM tags ORDER BY n;
+SELECT n FROM tags WHERE tag IS NULL ORDER BY n;
+SELECT n FROM tags WHERE tag <=> NULL ORDER BY n;
+SELECT n FROM tags WHERE tag = 'none' ORDER BY n;
+SELECT tag, COUNT(*), SUM(n) FROM tags GROUP BY tag ORDER BY tag;
+SELECT DISTINCT tag FROM tags ORDER BY tag;
+SELECT COUNT(*) FROM tags x JOIN tags y ON x.tag <=> y.tag;
+SELECT COUNT(*) FROM tags x LEFT JOIN tags y ON x.tag = y.tag;
+DELETE FROM tags WHERE tag IS NULL;
+INSERT INTO users (id, name) VALUES (NULL, 'no id');
+INSERT INTO users (name) VALUES ('no id');
+DROP TABLE tags;

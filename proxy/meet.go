@@ -1,0 +1,261 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// trialSavepoint is what the trial of a row is undone to.
+const trialSavepoint = "shunt_trial"
+
+// meetRows executes a REPLACE, INSERT IGNORE or INSERT ... ON DUPLICATE KEY
+// UPDATE into a table whose rows may be on any shard, row by row:
+//
+//	SAVEPOINT, plain INSERT, ROLLBACK TO   on all shards: where does it meet a row?
+//	the client's statement of this row     there, or where a new row goes
+//
+// What a trial inserts is undone before any other statement runs, so it needs no
+// entries. The server itself says what is a duplicate, whatever the columns'
+// types and collations, and keeps the row that was met locked.
+func (s *session) meetRows(ctx context.Context, r request) error {
+	texts := r.plan.Meets.Rows(r.values)
+	var ok wire.OK
+	before := s.last.insertID
+	err := s.within(ctx, func() (err error) {
+		ok, err = s.meetEach(ctx, r.plan.Meets, texts)
+		return err
+	})
+	if err != nil {
+		s.last.insertID = before
+		return err
+	}
+	if len(texts) == 1 {
+		ok.Info = "" // a server says nothing of one row
+	}
+	return s.answerOK(ok)
+}
+
+// meetEach executes statements of one row each. REQUIRES: within.
+func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string) (wire.OK, error) {
+	if err := s.canUndo(ctx, m.Table); err != nil {
+		return wire.OK{}, err
+	}
+	var all insertedRows
+	duplicates := 0
+	for n, sql := range texts {
+		err := all.add(ctx, s, func(ctx context.Context) (wire.OK, error) {
+			ok, err := s.meetRow(ctx, sql)
+			kept := s.last.warnings[:0]
+			for _, w := range s.last.warnings {
+				if n > 0 && len(w) > 1 && ofText(string(w[1])) {
+					ok.Warnings--
+					continue
+				}
+				w[len(w)-1] = []byte(ofRow(string(w[len(w)-1]), n))
+				kept = append(kept, w)
+			}
+			s.last.warnings = kept
+			switch {
+			case m.Ignore && ok.Affected == 0:
+				duplicates++
+			case ok.Affected > 1:
+				duplicates += int(ok.Affected) - 1
+			}
+			return ok, err
+		})
+		if err != nil {
+			if e, ok := errors.AsType[sqlError](err); ok {
+				e.msg = ofRow(e.msg, n)
+				return wire.OK{}, e
+			}
+			return wire.OK{}, err
+		}
+	}
+	if all.firstID != 0 {
+		s.last.insertID = all.firstID
+	}
+	s.last.warnings = all.warnings
+	all.ok.Info = fmt.Sprintf("Records: %d  Duplicates: %d  Warnings: %d", len(texts), duplicates, all.ok.Warnings)
+	return all.ok, nil
+}
+
+// ofRow makes a message about the first row one about the n-th, from 0.
+func ofRow(msg string, n int) string {
+	const first = " at row 1"
+	i := strings.LastIndex(msg, first)
+	if i < 0 {
+		return msg
+	}
+	rest := msg[i+len(first):]
+	if rest != "" && !strings.HasPrefix(rest, " (on shard") {
+		return msg
+	}
+	return fmt.Sprintf("%s at row %d%s", msg[:i], n+1, rest)
+}
+
+// meetRow executes a statement of one row.
+func (s *session) meetRow(ctx context.Context, sql string) (wire.OK, error) {
+	var ids counted
+	defer ids.release()
+	for range 10 {
+		plan, err := s.plan(ctx, sql)
+		if err != nil {
+			return wire.OK{}, err
+		}
+		rows, ok := plan.(*planner.Rows)
+		if !ok || rows.Meets == nil {
+			return wire.OK{}, errors.New("the table's placement has changed; try again")
+		}
+		r := request{sql: sql, plan: rows}
+		first, err := s.count(ctx, r, &ids)
+		if err != nil {
+			return wire.OK{}, err
+		}
+		p, ix := s.proxy.planner, s.proxy.opts.Index
+		b, err := p.BindRow(rows, ix, first, nil)
+		if err != nil {
+			return wire.OK{}, err
+		}
+		met, err := s.tryRow(ctx, rows.Meets, b.Statements[0].SQL)
+		if err != nil {
+			return wire.OK{}, err
+		}
+		if met.Len() > 1 && !rows.Meets.Ignore {
+			return wire.OK{}, refuse("a row of %s that meets rows on several shards by its unique keys is not supported: DELETE these, then INSERT", rows.Meets.Table.Name)
+		}
+		if !met.Empty() {
+			at := met.First()
+			if b, err = p.BindRow(rows, ix, first, &at); err != nil {
+				return wire.OK{}, err
+			}
+		}
+		done, err := s.insertBound(ctx, r, b)
+		if errors.Is(err, errStale) {
+			continue
+		}
+		return done, err
+	}
+	return wire.OK{}, errors.New("the schema keeps changing while rows are inserted; try again")
+}
+
+// tryRow finds the shards where a row meets one.
+func (s *session) tryRow(ctx context.Context, m *planner.Meets, sql string) (met catalog.ShardSet, err error) {
+	trial, err := planner.Trial(sql, s.settings.planning, s.catalog())
+	if err != nil {
+		return met, err
+	}
+	if err := s.tx.join(ctx, m.Table.Shards); err != nil {
+		return met, err
+	}
+	type outcome struct {
+		shard catalog.ShardID
+		met   bool
+		err   error
+	}
+	outcomes := make([]outcome, 0, m.Table.Shards.Len())
+	for id := range m.Table.Shards.All {
+		outcomes = append(outcomes, outcome{shard: id})
+	}
+	lastID := s.last.insertID
+	var wg sync.WaitGroup
+	for i := range outcomes {
+		o := &outcomes[i]
+		conn := s.tx.conns[o.shard]
+		wg.Go(func() { o.met, o.err = tryOn(ctx, conn, trial, m.Ignore, lastID) })
+	}
+	wg.Wait()
+	for _, o := range outcomes {
+		if o.err != nil {
+			if server, ok := errors.AsType[*shard.ServerError](o.err); ok {
+				s.tx.watch(o.shard, shard.Summary{Err: server})
+			}
+			return met, s.shardError(o.shard, o.err)
+		}
+		if o.met {
+			met.Add(o.shard)
+		}
+	}
+	return met, nil
+}
+
+func tryOn(ctx context.Context, conn *shard.Conn, trial string, ignore bool, lastID uint64) (met bool, err error) {
+	if containsFold(trial, "last_insert_id") {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", lastID)); err != nil {
+			return false, err
+		}
+	}
+	if _, err := conn.Exec(ctx, "SAVEPOINT "+trialSavepoint); err != nil {
+		return false, err
+	}
+	sum, err := conn.Exec(ctx, trial)
+	switch code := serverCode(err); {
+	case isDuplicate(code):
+		met = true
+	case err != nil && !ofTheRow(code):
+		return false, err
+	case err == nil && ignore && sum.Affected == 0:
+		res, err := conn.Query(ctx, "SHOW WARNINGS")
+		if err != nil {
+			return false, err
+		}
+		for _, w := range res.Rows {
+			for _, code := range []string{"1062", "1586", "1022"} {
+				met = met || len(w) > 1 && string(w[1]) == code
+			}
+		}
+	}
+	_, err = conn.Exec(ctx, "ROLLBACK TO SAVEPOINT "+trialSavepoint)
+	return met, err
+}
+
+func isDuplicate(code uint16) bool { return code == codeDuplicate || code == 1586 || code == 1022 }
+
+// ofTheRow reports errors that a row causes by what it holds, before or instead
+// of meeting another: the client's statement will fail with it, or not where
+// it is a shard's own, such as a foreign key to a row of another shard.
+func ofTheRow(code uint16) bool {
+	switch code {
+	case 1048, 1364, 1366, 1265, 1264, 1406, 1292, 1411, 1690, 1365, 1367, // NULL, no default, bad values
+		3140, 3819, 4025, 1452, 1216, 1526, 1644: // JSON, CHECK, foreign key, partition, SIGNAL
+		return true
+	}
+	return false
+}
+
+// canUndo refuses tables from which a trial can't be taken back.
+func (s *session) canUndo(ctx context.Context, t *catalog.Table) error {
+	key := fmt.Sprintf("%s.%s@%d", t.Schema, t.Name, s.catalog().Version)
+	if _, ok := s.proxy.undoable.Load(key); ok {
+		return nil
+	}
+	var statements []planner.ShardStatement
+	for id := range t.Shards.All {
+		statements = append(statements, planner.ShardStatement{Shard: id, SQL: fmt.Sprintf(
+			"SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", quoteText(t.Schema), quoteText(t.Name))})
+	}
+	answers, err := s.ask(ctx, statements)
+	if err != nil {
+		return err
+	}
+	for _, a := range answers {
+		if a.err != nil {
+			return a.err
+		}
+		if len(a.res.Rows) != 1 || !strings.EqualFold(string(a.res.Rows[0][0]), "InnoDB") {
+			return refuse("REPLACE, INSERT IGNORE and ON DUPLICATE KEY UPDATE into %s (placement anywhere) are not supported: its engine on shard %s is not InnoDB; ALTER TABLE %s ENGINE = InnoDB", t.Name, s.catalog().ShardName(a.shard), t.Name)
+		}
+	}
+	s.proxy.undoable.Store(key, true)
+	return nil
+}
+
+// quoteText writes a text so that it means the same in every SQL mode.
+func quoteText(s string) string { return fmt.Sprintf("CONVERT(X'%X' USING utf8mb4)", s) }
