@@ -159,6 +159,12 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 		if err = s.resetConnection(ctx); err == nil {
 			err = s.answerOK(wire.OK{})
 		}
+	case mysql.COM_CHANGE_USER:
+		if err = s.changeUser(ctx, payload); err == nil {
+			err = s.answerOK(wire.OK{})
+		} else {
+			s.release = true // as servers do
+		}
 	case mysql.COM_STATISTICS:
 		err = s.client.WritePacket(fmt.Appendf(nil, "Threads: %d", s.proxy.sessions.len()))
 	case mysql.COM_SET_OPTION:
@@ -275,6 +281,30 @@ func (s *session) resetConnection(ctx context.Context) error {
 	s.last = lastStatement{}
 	s.settings = newSettings(s.catalog(), int(s.client.Charset), s.settings.schema)
 	return nil
+}
+
+// changeUser begins the session anew as another user.
+func (s *session) changeUser(ctx context.Context, payload []byte) error {
+	login, err := s.client.ChangeUser(payload, wire.Options{Users: s.proxy.user})
+	outcome := "ok"
+	if err != nil {
+		outcome = "failed"
+	}
+	s.proxy.metrics.logins.WithLabelValues(outcome).Inc()
+	if err != nil {
+		return s.clientError(err) // which has been told
+	}
+	s.activity.mu.Lock()
+	s.client.User, s.client.Schema, s.client.Charset, s.client.Attrs = login.User, login.Schema, login.Charset, login.Attrs
+	s.activity.mu.Unlock()
+	s.settings.schema = ""
+	if err := s.resetConnection(ctx); err != nil {
+		return err
+	}
+	if err := checkCharset(s.settings.charset); err != nil || login.Schema == "" {
+		return err
+	}
+	return s.use(ctx, login.Schema)
 }
 
 // fieldList answers COM_FIELD_LIST, which old clients complete names with.

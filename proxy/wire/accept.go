@@ -169,7 +169,11 @@ func (h *handshake) run() error {
 	h.Charset = resp.charset
 	h.Attrs = resp.attrs
 	h.Capabilities = resp.capabilities & h.capabilities()
-	return h.authenticate(&resp)
+	if err := h.authenticate(&resp); err != nil {
+		return err
+	}
+	h.Conn.salt = h.salt
+	return nil
 }
 
 func (h *handshake) capabilities() uint32 {
@@ -344,7 +348,7 @@ func (p *prefixed) NetConn() net.Conn { return p.Conn }
 // through the same exchange with a password that nobody has, so that neither
 // messages nor time tell whether a user exists.
 func (h *handshake) authenticate(resp *response) error {
-	cred, known := h.o.Users(h.User)
+	cred, known := h.o.Users(resp.user)
 	if !known {
 		cred.Password = rand.Text()
 	}
@@ -388,7 +392,7 @@ func (h *handshake) authenticate(resp *response) error {
 		if len(auth) > 0 {
 			using = "YES"
 		}
-		return refuse(ErrDenied, 1045, "28000", "Access denied for user '%s'@'%s' (using password: %s)", h.User, h.Host, using)
+		return refuse(ErrDenied, 1045, "28000", "Access denied for user '%s'@'%s' (using password: %s)", resp.user, h.Host, using)
 	}
 	if plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && len(auth) > 0 {
 		return h.w.WritePacket([]byte{mysql.MORE_DATE_HEADER, mysql.CACHE_SHA2_FAST_AUTH})

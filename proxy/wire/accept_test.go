@@ -131,6 +131,12 @@ func (s *testServer) serve(c *Conn) {
 			s.params <- params
 			err = c.WriteOK(OK{Affected: 3, LastInsertID: 1 << 40, Status: status, Info: "fine"})
 		case mysql.COM_STMT_CLOSE:
+		case mysql.COM_CHANGE_USER:
+			login, cerr := c.ChangeUser(p, Options{Users: testUsers})
+			if cerr != nil {
+				return
+			}
+			err = c.WriteOK(OK{Status: status, Info: fmt.Sprint(login.User, "/", login.Schema, "/", login.Charset, "/", login.Attrs["k"])})
 		default:
 			err = c.WriteError(1047, "08S01", "Unknown command")
 		}

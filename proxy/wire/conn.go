@@ -35,7 +35,7 @@ type Options struct {
 
 // Conn is a client's connection.
 type Conn struct {
-	// What the handshake told. Read-only after Accept.
+	// What the handshake told. Only ChangeUser's caller changes it.
 	ID     uint32
 	User   string
 	Host   string // the client's IP address, "localhost" on a Unix socket
@@ -52,6 +52,8 @@ type Conn struct {
 	r   *Reader
 	w   *Writer
 	max int
+	// salt is that of the greeting.
+	salt [saltSize]byte
 	// idle reads the first bytes of a command without holding a buffer until
 	// they come; nil where that isn't possible (TLS).
 	idle *idleWait

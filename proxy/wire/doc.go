@@ -39,6 +39,6 @@
 //
 // # Non-goals
 //
-// Compression, cursors, COM_CHANGE_USER, the pre-4.1 protocol, and stored
+// Compression, cursors, the pre-4.1 protocol, and stored
 // password hashes (credentials are plain text, from the configuration).
 package wire
