@@ -39,8 +39,9 @@ func TestGenerated(t *testing.T) {
 		n = envInt(t, "SHUNT_E2E_STATEMENTS", n)
 		seed := uint64(envInt(t, "SHUNT_E2E_SEED", 30000))
 		t.Logf("SHUNT_E2E_SEED=%d", seed)
-		c := newComparison(t, f, 2)
+		c := newComparison(t, f, 3)
 		c.budget.Store(int64(n))
+		c.perWorld = min(max(n/100, 300), 1500)
 		c.failures.Store(int64(envInt(t, "SHUNT_E2E_FAILURES", 3)))
 		var wg sync.WaitGroup
 		var next atomic.Uint64
@@ -69,9 +70,6 @@ func envInt(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// statementsPerWorld bounds what one set of tables is used for.
-const statementsPerWorld = 400
-
 // comparison is Shunt in all shapes beside one plain server.
 type comparison struct {
 	t        *testing.T
@@ -79,6 +77,9 @@ type comparison struct {
 	workers  int
 	variants []variant
 	plain    *throwaway.Server
+	// perWorld bounds the statements that one set of tables is used for: its
+	// making costs as much as two hundred of them.
+	perWorld int
 	// budget of statements, and of differences, that are left.
 	budget, failures atomic.Int64
 
@@ -134,7 +135,7 @@ func newComparison(t *testing.T, f *flavour, workers int) *comparison {
 		}
 		p := start(t, f, setup{
 			servers: servers[:shards], extra: extra.String(),
-			maintenance: "{delay: 50ms, scan_duty: 0.5, reconcile_every: 24h, workers: 2, audit: 0.02}",
+			maintenance: "{delay: 200ms, scan_duty: 0.5, reconcile_every: 24h, workers: 2, audit: 0.02}",
 		})
 		for _, indexes := range []bool{true, false} {
 			name := fmt.Sprintf("%d shards, indexes %v", shards, indexes)
@@ -323,7 +324,7 @@ func (c *comparison) world(worker int, seed uint64) {
 		}
 	}
 	r.indexed = true
-	for n := 0; n < statementsPerWorld || w.Open(); n++ {
+	for n := 0; n < c.perWorld || w.Open(); n++ {
 		if c.failures.Load() <= 0 || c.budget.Add(-1) < 0 && !w.Open() {
 			break
 		}
@@ -482,10 +483,25 @@ func (r *worldRun) state() bool {
 		return true
 	}
 	r.since = 0
-	for _, t := range r.w.Tables {
-		want := r.plain.table(t.Name)
-		for i, s := range r.sides {
-			got := s.table(t.Name)
+	tables := func(s *side) []*reply {
+		out := make([]*reply, len(r.w.Tables))
+		for n, t := range r.w.Tables {
+			out[n] = s.table(t.Name)
+		}
+		return out
+	}
+	var want []*reply
+	got := make([][]*reply, len(r.sides))
+	var wg sync.WaitGroup
+	wg.Go(func() { want = tables(r.plain) })
+	for i, s := range r.sides {
+		wg.Go(func() { got[i] = tables(s) })
+	}
+	wg.Wait()
+	for n, t := range r.w.Tables {
+		want := want[n]
+		for i := range r.sides {
+			got := got[i][n]
 			if d := compareReplies(got, want, generate.Check{}, false); d.class != "" && !d.minor() {
 				d.class = "state"
 				r.differ(&r.c.variants[i], generate.Statement{Node: generate.Verbatim("SELECT * FROM " + t.Name)}, d, got, want)

@@ -280,7 +280,7 @@ func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.
 	if s.usesPinned(id) {
 		return s.borrowPinned(ctx)
 	}
-	conn, err := s.proxy.opts.Pools[id].Get(ctx, s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0)
+	conn, err := s.proxy.opts.Pools[id].GetIn(ctx, s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0, s.settings.fingerprint)
 	if err != nil {
 		return nil, shardDown(err)
 	}

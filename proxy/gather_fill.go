@@ -26,6 +26,9 @@ type source struct {
 	conn *shard.Conn
 	refs []int // of this wave, in the order of the text
 	own  bool  // the connection isn't the transaction's
+	// once: a single SELECT reads all that is needed of it, which needs no
+	// snapshot but its own.
+	once bool
 	// began: its snapshot is open.
 	began bool
 }
@@ -251,12 +254,14 @@ var snapshot = []string{
 // read copies what one shard has of all references. ctx is the statement's,
 // fctx ends when anything of the fill fails.
 func (f *filling) read(ctx, fctx context.Context, x *source) error {
-	if x.own && !x.began {
-		for _, sql := range snapshot {
-			if _, err := x.conn.Exec(fctx, sql); err != nil {
-				x.conn.Broken = true // the next transaction's isolation may be set
-				return err
-			}
+	if x.own && !x.began && !x.once {
+		refused, err := x.conn.ExecAll(fctx, snapshot...)
+		if failed := first(refused); err == nil && failed != nil {
+			err = failed
+		}
+		if err != nil {
+			x.conn.Broken = true // the next transaction's isolation may be set
+			return err
 		}
 		x.began = true
 	}

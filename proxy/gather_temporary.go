@@ -61,13 +61,6 @@ func (g *gathering) makeTemporary(ctx context.Context, unique bool) error {
 		return shardDown(err)
 	}
 	g.home = conn
-	if conn.State != "" {
-		if err := conn.Reset(ctx); err != nil {
-			return g.serverError(err)
-		}
-	}
-	// Not as a new connection's, should this one not get as far as its reset.
-	conn.State = scratchState
 	settings := append([]string{scratchSettings[1]}, scratchWishes...)
 	var creates []string
 	if g.at.own && conn.Schema != planner.ScratchSchema {
@@ -79,7 +72,12 @@ func (g *gathering) makeTemporary(ctx context.Context, unique bool) error {
 			creates = append(creates, "CREATE TEMPORARY TABLE "+scratchTable(name)+" ("+g.plan.Refs[i].Definition(unique)+") ENGINE=InnoDB")
 		}
 	}
-	refused, err := conn.ExecAll(ctx, append(settings, creates...)...)
+	run := conn.ExecAll
+	if conn.State != "" {
+		run = conn.ResetWith
+	}
+	refused, err := run(ctx, append(settings, creates...)...)
+	conn.State = scratchState
 	if err != nil {
 		return g.serverError(err)
 	}

@@ -78,6 +78,15 @@ func (g *gathering) waves(ctx context.Context, sources []*source, control *shard
 			g.keys[i] = newCopyKeys(wanted[i])
 		}
 	}
+	for _, x := range sources {
+		n := 0
+		for i := range pending {
+			if g.from[i].Has(x.id) {
+				n++
+			}
+		}
+		x.once = n == 1
+	}
 	for len(pending) > 0 {
 		wave := map[int]bool{}
 		for i := range pending {

@@ -163,9 +163,15 @@ var refusedVariables = map[string]string{
 // reset first if it had another session's.
 func (s *settings) applyTo(ctx context.Context, conn *shard.Conn) error {
 	if conn.State != s.fingerprint && conn.State != "" && !strings.HasPrefix(s.fingerprint, conn.State+separator) {
-		if err := conn.Reset(ctx); err != nil {
+		refused, err := conn.ResetWith(ctx, s.statements...)
+		if err != nil {
 			return err
 		}
+		if failed := first(refused); failed != nil {
+			conn.State = "?" // it has a part of them
+			return failed
+		}
+		conn.State = s.fingerprint
 	}
 	return s.applyMore(ctx, conn)
 }

@@ -173,22 +173,32 @@ const setNames = "SET NAMES utf8mb4 COLLATE " + dialCollation
 // the schema, and sets utf8mb4 again. State becomes "". An error leaves the
 // connection Broken. Both commands go in one round trip.
 func (c *Conn) Reset(ctx context.Context) error {
-	err := c.Under(ctx, func() error {
+	_, err := c.ResetWith(ctx)
+	return err
+}
+
+// ResetWith is Reset and ExecAll in one round trip.
+func (c *Conn) ResetWith(ctx context.Context, statements ...string) (refused []*ServerError, err error) {
+	commands := []command{{mysql.COM_RESET_CONNECTION, ""}, {mysql.COM_QUERY, setNames}}
+	for _, sql := range statements {
+		commands = append(commands, command{mysql.COM_QUERY, sql})
+	}
+	err = c.Under(ctx, func() error {
 		c.stmts.forget()
-		refused, err := c.together(command{mysql.COM_RESET_CONNECTION, ""}, command{mysql.COM_QUERY, setNames})
-		for _, e := range refused {
-			if err == nil && e != nil {
-				err = e
-			}
-		}
+		refused, err = c.together(commands...)
 		return err
 	})
+	for i := 0; err == nil && i < 2; i++ {
+		if refused[i] != nil {
+			err = refused[i]
+		}
+	}
 	if err != nil {
 		c.Broken = true
-		return err
+		return nil, err
 	}
 	c.State = ""
-	return nil
+	return refused[2:], nil
 }
 
 // ExecAll runs statements without rows in one round trip: all are sent before

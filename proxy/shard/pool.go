@@ -22,6 +22,9 @@ const (
 	// then Get fails at once with what the last one said, so that a dead
 	// shard delays nobody but the one who tries.
 	retryAfter = 500 * time.Millisecond
+	// stateSearch: how many idle connections are looked at for one in the right
+	// State.
+	stateSearch = 8
 )
 
 // Options of a Pool.
@@ -122,8 +125,14 @@ func kindOf(foundRows bool) int {
 // Errors: ErrShard naming the shard where it can't be reached (and soon after
 // that, without a try), ErrPoolExhausted, ErrPoolClosed, ctx's.
 func (p *Pool) Get(ctx context.Context, foundRows bool) (*Conn, error) {
+	return p.GetIn(ctx, foundRows, "")
+}
+
+// GetIn is Get for a caller who will bring the connection to a State: one that
+// is there already is preferred.
+func (p *Pool) GetIn(ctx context.Context, foundRows bool, state string) (*Conn, error) {
 	for {
-		c, w, replaced, err := p.take(foundRows)
+		c, w, replaced, err := p.take(foundRows, state)
 		if replaced != nil {
 			_ = replaced.Close()
 		}
@@ -148,7 +157,7 @@ func (p *Pool) Get(ctx context.Context, foundRows bool) (*Conn, error) {
 
 // take finds an idle connection c, or a place in the queue w; neither: a place
 // for a new connection is taken, which may have been that of replaced.
-func (p *Pool) take(foundRows bool) (c *Conn, w *waiter, replaced *Conn, err error) {
+func (p *Pool) take(foundRows bool, state string) (c *Conn, w *waiter, replaced *Conn, err error) {
 	kind := kindOf(foundRows)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,9 +165,15 @@ func (p *Pool) take(foundRows bool) (c *Conn, w *waiter, replaced *Conn, err err
 		return nil, nil, nil, ErrPoolClosed
 	}
 	if n := len(p.idle[kind]); n > 0 {
-		c = p.idle[kind][n-1]
-		p.idle[kind][n-1] = nil
-		p.idle[kind] = p.idle[kind][:n-1]
+		at := n - 1
+		for i := at; i >= max(0, n-stateSearch); i-- {
+			if p.idle[kind][i].State == state {
+				at = i
+				break
+			}
+		}
+		c = p.idle[kind][at]
+		p.idle[kind] = slices.Delete(p.idle[kind], at, at+1)
 		p.inUse[c] = struct{}{}
 		return c, nil, nil, nil
 	}
