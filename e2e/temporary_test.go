@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -45,7 +46,8 @@ func TestTemporarySessions(t *testing.T) {
 // none of them may see such a table.
 func TestTemporaryLeaks(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		p, _ := startPeople(t, f, 20, setup{})
+		p, admin := startPeople(t, f, 20, setup{})
+		mustExec(t, admin, "CREATE PROCEDURE leaves () BEGIN DROP TEMPORARY TABLE IF EXISTS people; CREATE TEMPORARY TABLE people (id INT); END")
 		ends := map[string]func(c *wireConn){
 			"quit":       func(c *wireConn) { c.Close() },
 			"disconnect": func(c *wireConn) { c.cut() },
@@ -69,6 +71,13 @@ func TestTemporaryLeaks(t *testing.T) {
 				c.must(t, "CREATE TEMPORARY TABLE people (id INT)")
 				c.must(t, "ROLLBACK")
 				c.reset(t)
+			},
+			"left by a procedure": func(c *wireConn) {
+				c.must(t, "/* shunt: shard=s1 */ CALL leaves()")
+				c.must(t, "BEGIN")
+				c.must(t, "/* shunt: shard=s2 */ CALL leaves()")
+				c.must(t, "COMMIT")
+				c.Close()
 			},
 			"an error": func(c *wireConn) {
 				c.do("CREATE TEMPORARY TABLE people (id INT)", nil, false)
@@ -225,6 +234,33 @@ func TestTemporaryPrepared(t *testing.T) {
 		columns(2)
 		mustExec(t, c, "DROP TEMPORARY TABLE people")
 		check(20, 19)
+	})
+}
+
+// TestTemporaryElsewhere: statements of other kinds over temporary tables.
+func TestTemporaryElsewhere(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		_, c := startPeople(t, f, 20, setup{})
+		mustExec(t, c, "CREATE TEMPORARY TABLE people (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, word VARCHAR(20))")
+		mustExec(t, c, "CREATE TEMPORARY TABLE words (word VARCHAR(20))")
+		name := "words " + string(f.name)
+		mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader("a\nb\nc\n") })
+		defer mysql.DeregisterReaderHandler(name)
+		if got := affected(t, mustExec(t, c, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' INTO TABLE people (word)")); got != 3 {
+			t.Errorf("%d rows were loaded, want 3", got)
+		}
+		want(t, c, "SELECT id, word FROM people ORDER BY id", "id word", "1 a", "2 b", "3 c")
+		if rows := mustRows(t, c, "EXPLAIN SELECT * FROM people p JOIN words w ON w.word = p.word"); len(rows) == 0 {
+			t.Errorf("EXPLAIN: %v", rows)
+		}
+		failsWith(t, c, "SET @n = (SELECT COUNT(*) FROM people)", 1235, "temporary")
+		want(t, c, "WITH p AS (SELECT * FROM people WHERE id > 1) SELECT COUNT(*) AS n FROM p", "n", "2")
+		want(t, c, "(SELECT id FROM people WHERE id = 1) UNION ALL (SELECT 5 AS id) ORDER BY id", "id", "1", "5")
+		mustExec(t, c, "SET NAMES latin1")
+		mustExec(t, c, "CREATE TEMPORARY TABLE inlatin (x VARCHAR(5) CHARACTER SET utf8mb4)")
+		mustExec(t, c, "INSERT INTO inlatin (x) VALUES ('\xfc')")
+		mustExec(t, c, "SET NAMES utf8mb4")
+		want(t, c, "SELECT x FROM inlatin WHERE x = 'ü'", "x", "ü")
 	})
 }
 

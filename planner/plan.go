@@ -12,6 +12,9 @@ type Settings struct {
 	Collation string // collation_connection
 	// SQL modes that change parsing or what a literal stores.
 	ANSIQuotes, NoBackslashEscapes, PipesAsConcat, IgnoreSpace bool
+	// OddParsing: HIGH_NOT_PRECEDENCE or EMPTY_STRING_IS_NULL is set, which change
+	// what a text means that was written without.
+	OddParsing bool
 	// Strict: STRICT_ALL_TABLES or STRICT_TRANS_TABLES is set. Without it the
 	// server truncates and clips what it stores.
 	Strict bool

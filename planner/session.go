@@ -216,6 +216,11 @@ func planSet(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		}
 		if !a.IsLiteral {
 			for _, t := range st.mentionedIn(start, i, cat) {
+				if t.Temporary {
+					// Counter-example: on another connection the name is that of the
+					// table it hides.
+					return nil, notSupported("SET with a query over the temporary table %s is not supported: read the value first", t.Name)
+				}
 				if t.Shards.Len() > 1 && t.Placement != catalog.Reference || t.IsView {
 					return nil, notSupported("SET with a query over the sharded table %s is not supported yet: read the value first", t.Name)
 				}

@@ -245,6 +245,9 @@ func (a *analysis) definition(v *catalog.Table) (string, *Error) {
 	if v.Definition == "" {
 		return "", notSupported("the view %s, whose query the shards don't tell or don't agree on, is not supported over several shards: make it again on all of them", v.Name)
 	}
+	if s.OddParsing {
+		return "", refuseView(v, "was made without the SQL mode HIGH_NOT_PRECEDENCE or EMPTY_STRING_IS_NULL that is set here")
+	}
 	st, err := lexStatement(v.Definition, Settings{}, a.cat)
 	if err != nil {
 		return "", refuseView(v, "has a query that Shunt can't read")

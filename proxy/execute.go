@@ -314,6 +314,8 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 		}
 	}
 	s.activity.sent(st.Shard, conn)
+	// A hinted CALL may do anything there.
+	conn.Unclean = conn.Unclean || r.plan.Kind == planner.Other
 	if r.prepared != nil {
 		return s.sendPrepared(ctx, conn, r, st)
 	}

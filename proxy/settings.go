@@ -128,6 +128,8 @@ func planningSettings(mode string) planner.Settings {
 			p.NoBackslashEscapes = true
 		case "PIPES_AS_CONCAT":
 			p.PipesAsConcat = true
+		case "HIGH_NOT_PRECEDENCE", "EMPTY_STRING_IS_NULL":
+			p.OddParsing = true
 		case "IGNORE_SPACE":
 			p.IgnoreSpace = true
 		case "STRICT_ALL_TABLES", "STRICT_TRANS_TABLES":
@@ -162,7 +164,7 @@ var refusedVariables = map[string]string{
 // applyTo gives a pooled connection the session's settings. The connection is
 // reset first if it had another session's.
 func (s *settings) applyTo(ctx context.Context, conn *shard.Conn) error {
-	if conn.State != s.fingerprint && conn.State != "" && !strings.HasPrefix(s.fingerprint, conn.State+separator) {
+	if conn.Unclean || conn.State != s.fingerprint && conn.State != "" && !strings.HasPrefix(s.fingerprint, conn.State+separator) {
 		refused, err := conn.ResetWith(ctx, s.statements...)
 		if err != nil {
 			return err

@@ -178,8 +178,8 @@ func (s *session) pin(ctx context.Context, set catalog.ShardSet) (*shard.Conn, e
 	return conn, nil
 }
 
-// shardFor is one of the transaction's, or else one that is up, not the same for
-// all sessions.
+// shardFor is one of the transaction's, or else one that is up and has few
+// connections in use, not the same for all sessions.
 func (s *session) shardFor(set catalog.ShardSet) (catalog.ShardID, bool) {
 	if s.tx != nil {
 		for _, id := range s.tx.order {
@@ -188,22 +188,23 @@ func (s *session) shardFor(set catalog.ShardSet) (catalog.ShardID, bool) {
 			}
 		}
 	}
-	var up, all []catalog.ShardID
+	var best catalog.ShardID
+	var bestScore [3]int
+	found := false
 	for id := range set.All {
-		if pool := s.proxy.opts.Pools[id]; pool != nil {
-			all = append(all, id)
-			if pool.State() == "up" {
-				up = append(up, id)
-			}
+		pool := s.proxy.opts.Pools[id]
+		if pool == nil {
+			continue
+		}
+		score := [3]int{0, pool.Stats().InUse, int(uint32(id)+s.client.ID) % len(s.proxy.opts.Pools)}
+		if pool.State() != "up" {
+			score[0] = 1
+		}
+		if !found || less(score, bestScore) {
+			best, bestScore, found = id, score, true
 		}
 	}
-	if len(up) == 0 {
-		up = all
-	}
-	if len(up) == 0 {
-		return 0, false
-	}
-	return up[int(s.client.ID)%len(up)], true
+	return best, found
 }
 
 // unpinIfEmpty gives the connection up when the last table is gone.
@@ -214,7 +215,7 @@ func (s *session) unpinIfEmpty() {
 	}
 	if s.tx != nil && t.conn != nil && s.tx.conns[t.shard] == t.conn {
 		// It goes to its pool with the transaction's end, and is reset then.
-		t.conn.State = resetFirst
+		t.conn.Unclean = true
 		s.temporary = nil
 		s.proxy.metrics.pinned.WithLabelValues(pinnedByTables).Dec()
 		s.temporaryChanged()
@@ -222,10 +223,6 @@ func (s *session) unpinIfEmpty() {
 	}
 	s.endTemporary()
 }
-
-// resetFirst is the state of a connection that is to be reset before anybody
-// else has it.
-const resetFirst = "reset first"
 
 // temporaryTable executes a statement about temporary tables.
 func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql string) error {

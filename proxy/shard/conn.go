@@ -27,6 +27,9 @@ type Conn struct {
 	// State is the fingerprint of the session settings that were applied to
 	// this connection, "" for those of a new one. The owner keeps it.
 	State string
+	// Unclean: a session may have left in it what no setting undoes (a temporary
+	// table). It is to be reset before another has it.
+	Unclean bool
 	// Schema is the current schema, "" for none. InitDB sets it; an owner who
 	// sends USE or drops the schema sets it himself.
 	Schema string
@@ -197,7 +200,7 @@ func (c *Conn) ResetWith(ctx context.Context, statements ...string) (refused []*
 		c.Broken = true
 		return nil, err
 	}
-	c.State = ""
+	c.State, c.Unclean = "", false
 	return refused[2:], nil
 }
 
