@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -291,6 +292,81 @@ func TestGatherWriteLogged(t *testing.T) {
 					t.Errorf("%s: shard %d logs %d statements over copies, and leaves %v", format, i, reads, made)
 				}
 			}
+		}
+	})
+}
+
+// TestWriteLimited: UPDATE and DELETE with ORDER BY and LIMIT over several shards
+// change the rows that one server would.
+func TestWriteLimited(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		g := startGathering(t, f, setup{tables: []string{"parts: {shard_key: k}"}})
+		g.p.createIndex(g.shunt, "i_email", "users (email)")
+		g.onBoth("CREATE TABLE parts (id INT NOT NULL, k VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL, n INT, PRIMARY KEY (id, k))")
+		g.onBoth("INSERT INTO parts VALUES " + rowsFor(60, func(i int) string { return fmt.Sprintf("(%d, 'é''%d', %d)", i%7, i/5, i) }))
+		for _, sql := range []string{
+			"UPDATE users SET age = 1 ORDER BY id LIMIT 5",
+			"UPDATE users SET email = CONCAT(email, '!'), age = age + 1 WHERE age > 20 ORDER BY age DESC, id LIMIT 7;",
+			"UPDATE users AS u SET u.email = 'limited@x' WHERE u.email LIKE 'U1%' OR u.age IS NULL ORDER BY u.email IS NULL, u.email, u.id LIMIT 6 -- done",
+			"UPDATE users SET age = 1 WHERE id > 1000 ORDER BY id LIMIT 3",
+			"UPDATE IGNORE users SET age = 'many' ORDER BY id LIMIT 3",
+			"UPDATE users SET age = 'many' ORDER BY id LIMIT 3",
+			"UPDATE users SET age = 1 WHERE nothing = 1 ORDER BY id LIMIT 3",
+			"UPDATE countries SET name = 'first' WHERE name IS NOT NULL ORDER BY code LIMIT 2",
+			"DELETE FROM countries ORDER BY name DESC, code LIMIT 1",
+			"UPDATE parts SET n = n + 100 ORDER BY k, id DESC LIMIT 11",
+			"DELETE FROM parts WHERE n > 20 ORDER BY n LIMIT 13",
+			"DELETE FROM parts ORDER BY n DESC LIMIT 0",
+			"DELETE FROM users WHERE country = 'DE' ORDER BY id DESC LIMIT 2",
+			"DELETE FROM users ORDER BY id LIMIT 1000",
+		} {
+			for _, around := range [][2]string{{"BEGIN", "ROLLBACK"}, {"DO 0", "DO 0"}} {
+				g.onBoth(around[0])
+				if around[0] == "BEGIN" {
+					g.onBoth("INSERT INTO users VALUES (0, 'U19@x', 'DE', 70, NULL)")
+				}
+				g.sameWrite(sql)
+				g.same("SELECT * FROM parts ORDER BY id, k")
+				g.onBoth(around[1])
+			}
+		}
+		g.onBoth("INSERT INTO users (id, email, age) VALUES (1, 'a@x', 1), (2, 'b@x', 2), (3, 'c@x', 3), (4, 'd@x', 4)")
+		g.sameWrite("UPDATE users SET email = ?, age = age + ? WHERE age < ? ORDER BY id DESC LIMIT ?", "z@x", 3, 4, 2)
+		g.sameWrite("DELETE FROM users WHERE email = ? ORDER BY id LIMIT ?", "z@x", 1)
+		// What is left to chance changes as many rows.
+		r := mustExec(t, g.shunt, "DELETE FROM users LIMIT 2")
+		if n := affected(t, r); n != 2 {
+			t.Errorf("%d rows deleted", n)
+		}
+		want(t, g.shunt, "SELECT COUNT(*) AS n FROM users", "n", "1")
+
+		// Workers that take rows each get their own.
+		mustExec(t, g.shunt, "INSERT INTO users (id, age) VALUES "+rowsFor(30, func(i int) string { return fmt.Sprintf("(%d, 0)", 100+i) }))
+		var took atomic.Int64
+		var workers sync.WaitGroup
+		for w := range 2 {
+			c := g.p.conn()
+			workers.Go(func() {
+				for range 200 {
+					r, err := c.ExecContext(t.Context(), fmt.Sprintf("UPDATE users SET age = %d WHERE age = 0 ORDER BY id LIMIT 4", w+1))
+					if code := errorCode(err); code == 1213 || code == 1205 {
+						continue // as on one server, again
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					n, _ := r.RowsAffected()
+					took.Add(n)
+					if n == 0 {
+						return
+					}
+				}
+			})
+		}
+		workers.Wait()
+		if took.Load() != 30 {
+			t.Errorf("30 rows were taken %d times", took.Load())
 		}
 	})
 }

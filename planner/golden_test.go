@@ -159,6 +159,10 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 				head, query, tail := plan.Copy.Texts(params)
 				fmt.Fprintf(&out, "copy: %s[%s]%s, since ", head, query, tail)
 			}
+			if l := plan.Limited; l != nil && b != nil && b.Refuse != nil {
+				head, tail := l.Texts(params)
+				fmt.Fprintf(&out, "limited: %s, then %s..%s, since ", l.Query(params), head, tail)
+			}
 			if err != nil && plan.Constants != nil {
 				q := plan.Constants
 				fmt.Fprintf(&out, "ask: %s, then %s, since ", q.Query(params), q.With(slices.Repeat([]string{"[..]"}, q.Len()), params))

@@ -40,6 +40,9 @@ type Rows struct {
 	// Copy is the other way of an INSERT ... SELECT, for where Bind or the Bound
 	// refuses it; nil for none.
 	Copy *Copy
+	// Limited is the other way of an UPDATE or DELETE with LIMIT, for where the
+	// Bound refuses it; nil for none.
+	Limited *Limited
 	// Constants are what to ask a shard for where Bind refuses an INSERT; nil for
 	// nothing.
 	Constants *Constants

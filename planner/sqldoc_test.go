@@ -127,7 +127,8 @@ anywhere. ` + "`EXPLAIN ROUTE`" + ` says the same of any statement.
 | --- | --- |
 | route | the statement goes unchanged to one shard or to several, whose rows are joined end to end, or whose affected rows are added up |
 | merge | several shards answer a statement derived from it; their rows are merged as they stream |
-| gather | the rows that it needs are copied to a scratch schema on one server, which runs it |
+| gather | the rows that it needs are copied to a scratch schema on one server, which runs it; those that an UPDATE or DELETE reads, to each shard that it changes |
+| keys | UPDATE and DELETE with LIMIT over several shards: a query finds and locks the rows, which are then changed by their keys |
 | copy | INSERT ... SELECT: the query is answered by any of these ways, and its rows are inserted by statements of many rows |
 | every shard | DDL: all shards that hold the tables do it |
 | session | temporary tables: the session keeps one connection to a shard for them, on which they are as on any server |
@@ -240,6 +241,9 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 		b, err := p.Bind(plan, []keys.Value{}, ix)
 		if plan.Copy != nil && (err != nil || b.Refuse != nil) {
 			return "copy", "its rows go to other shards than they come from"
+		}
+		if plan.Limited != nil && b != nil && b.Refuse != nil {
+			return "keys", "the rows are found and locked on all shards, and changed by their keys"
 		}
 		if plan.Meets != nil {
 			row, err := p.Plan(plan.Meets.Rows(nil)[0], Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}, cat)

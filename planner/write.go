@@ -67,7 +67,7 @@ func (a *analysis) planUpdate(n *ast.UpdateStmt) (*Rows, *Error) {
 		act.picks = act.picks || len(s.refs) > 1 && a.picks(x.Expr, s, t.ref)
 	}
 	act.q = a.routeOf(s, limitSpoils("UPDATE", n.Limit))
-	return a.finishWrite(Update, act)
+	return a.finishWrite(Update, act, n)
 }
 
 // planDelete plans DELETE.
@@ -97,7 +97,7 @@ func (a *analysis) planDelete(n *ast.DeleteStmt) (*Rows, *Error) {
 		act.targets = []*writeTarget{{ref: s.refs[0]}}
 	}
 	act.q = a.routeOf(s, limitSpoils("DELETE", n.Limit))
-	return a.finishWrite(Delete, act)
+	return a.finishWrite(Delete, act, n)
 }
 
 // limitSpoils: LIMIT counts rows over all shards, which no shard can. ORDER BY
@@ -137,7 +137,7 @@ func (a *analysis) unresolved(c *ast.ColumnName, s *scope) *Error {
 	return notSupported("which table the column %s of SET belongs to is not known to Shunt: qualify it with the table's name", c.Name.O)
 }
 
-func (a *analysis) finishWrite(kind Kind, act *writeAction) (*Rows, *Error) {
+func (a *analysis) finishWrite(kind Kind, act *writeAction, n ast.StmtNode) (*Rows, *Error) {
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -185,7 +185,7 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction) (*Rows, *Error) {
 		if a.volatile != "" {
 			return nil, refuseVolatile(a.volatile, t)
 		}
-		if act.q.spoils != "" {
+		if act.q.spoils != "" && !a.inKeyOrder(n, act.targets[0].ref) {
 			return nil, notSupported("%s of the reference table %s might change other rows in each copy: name the rows in WHERE", act.q.spoils, t.Name)
 		}
 		for _, t := range act.targets {
@@ -197,7 +197,9 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction) (*Rows, *Error) {
 			}
 		}
 	}
-	return a.rows(kind, act), nil
+	rows := a.rows(kind, act)
+	rows.Limited = a.planLimited(act, n)
+	return rows, nil
 }
 
 func refuseCopies(verb string, t *catalog.Table) *Error {

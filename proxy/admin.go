@@ -267,6 +267,14 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 			}
 			return append(rows, []any{"route", "", "shard_key", "the query's rows are inserted by statements of many rows", head + "(...)" + tail}), nil
 		}
+		if plan.Limited != nil && err == nil && refused(b, err) {
+			head, tail := plan.Limited.Texts(nil)
+			rows, err := Explain(plan.Limited.Query(nil), settings, c, p, ix, next, gatherAt)
+			if err != nil {
+				return nil, err
+			}
+			return append(rows, []any{"route", "", "shard_key", "the rows that it finds and locks are changed by their keys", head + "(...)" + tail}), nil
+		}
 		if plan.Constants != nil && refused(b, err) {
 			return asked()
 		}

@@ -56,16 +56,9 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 	records := 0
 	err := s.within(ctx, func() error {
 		for len(rows.rows) > 0 {
-			text := []byte(head)
-			n := 0
-			for ; n < len(rows.rows) && n < loadRows && len(text) < loadBytes; n++ {
-				if n > 0 {
-					text = append(text, ',')
-				}
-				var err error
-				if text, err = rows.appendRow(text, rows.rows[n]); err != nil {
-					return err
-				}
+			text, n, err := rows.appendRows([]byte(head))
+			if err != nil {
+				return err
 			}
 			rows.rows = rows.rows[n:]
 			records += n

@@ -65,6 +65,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if r.plan.Constants != nil && refused(b, err) {
 		return s.askFirst(ctx, r, err)
 	}
+	if r.plan.Limited != nil && err == nil && refused(b, err) {
+		return s.writeLimited(ctx, r, b.Refuse)
+	}
 	if err != nil {
 		return err
 	}

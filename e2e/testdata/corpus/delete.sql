@@ -7,7 +7,6 @@ SELECT id FROM users WHERE email = 'bob@x';
 -- kind: DELETE without a bound
 DELETE FROM users WHERE country = 'DE';
 -- kind: DELETE with ORDER BY and LIMIT
--- refused
 DELETE FROM users ORDER BY id LIMIT 1;
 SELECT id FROM users ORDER BY id;
 -- kind: DELETE of a join on the shard keys
@@ -21,6 +20,15 @@ DELETE FROM countries WHERE code = 'BR';
 DELETE FROM settings WHERE k = 'empty';
 DELETE FROM legacy WHERE ref = 'r1';
 SELECT * FROM legacy;
+-- kind: DELETE by a join on other columns
+DELETE o FROM orders o LEFT JOIN users u ON u.paid = o.total WHERE u.id IS NULL AND o.id > 1;
+SELECT * FROM orders ORDER BY user_id, id;
+-- kind: DELETE from a reference table by other tables' rows
+DELETE c FROM countries c LEFT JOIN users u ON u.country = c.code WHERE u.id IS NULL;
+SELECT code FROM countries ORDER BY code;
+-- kind: DELETE with a subquery that each shard might answer in another way
+-- refused
+DELETE FROM users WHERE id IN (SELECT * FROM (SELECT user_id FROM orders ORDER BY total LIMIT 2) x);
 -- kind: DELETE of all rows
 DELETE FROM orders;
 SELECT * FROM orders;

@@ -11,7 +11,6 @@ UPDATE users SET email = CONCAT(email, '!') WHERE age > 30;
 SELECT * FROM users ORDER BY id;
 SELECT id FROM users WHERE email = 'bob@x!';
 -- kind: UPDATE with ORDER BY and LIMIT
--- refused
 UPDATE users SET name = 'first' ORDER BY id LIMIT 2;
 UPDATE users SET name = 'x' WHERE id = 7 LIMIT 1;
 -- kind: UPDATE of the shard key
@@ -35,3 +34,16 @@ UPDATE users SET nothing = 1 WHERE id = 1;
 UPDATE users SET country = 'TOO LONG' WHERE id IN (1, 2, 3, 4);
 UPDATE legacy SET ref = 'r9' WHERE ref = 'r1';
 SELECT * FROM legacy WHERE ref = 'r9' ORDER BY id;
+-- kind: UPDATE of a reference table by other tables' rows
+UPDATE countries SET region = 'used' WHERE code IN (SELECT country FROM users);
+SELECT * FROM countries ORDER BY code;
+-- kind: UPDATE by a derived table
+UPDATE users u JOIN (SELECT user_id, COUNT(*) AS n FROM orders GROUP BY user_id) x ON x.user_id = u.id SET u.age = x.n;
+-- kind: UPDATE of two tables that are not joined on their shard keys
+-- refused
+UPDATE users u JOIN orders o ON o.total = u.paid SET u.name = 'same', o.code = 'same';
+UPDATE orders SET total = (SELECT COUNT(*) FROM users) WHERE id < 3;
+UPDATE settings SET v = (SELECT MAX(id) FROM users) WHERE k = 'theme';
+SELECT * FROM users ORDER BY id;
+SELECT * FROM orders ORDER BY user_id, id;
+SELECT * FROM settings ORDER BY k;

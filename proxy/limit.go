@@ -1,0 +1,66 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// writeLimited executes an UPDATE or DELETE with LIMIT over several shards: a
+// query finds and locks the rows, statements of their keys change them. refusal
+// is what is told where that can't be.
+//
+// What a condition warns of in a query is an error in a write of a strict
+// session. So a query that warns is as good as none.
+func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.Error) error {
+	if s.mayCollect() != nil {
+		return refusal
+	}
+	l := r.plan.Limited
+	head, tail := l.Texts(r.values)
+	var all insertedRows
+	err := s.within(ctx, func() error {
+		rows, err := s.collect(ctx, l.Query(r.values))
+		if err != nil {
+			return err
+		}
+		if len(s.last.warnings) > 0 {
+			return refusal
+		}
+		for len(rows.rows) > 0 {
+			text, n, err := rows.appendRows([]byte(head))
+			if err != nil {
+				return err
+			}
+			rows.rows = rows.rows[n:]
+			change := func(ctx context.Context) (wire.OK, error) { return s.insertRows(ctx, string(text)+tail) }
+			if err := all.add(ctx, s, change); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.last.warnings = all.warnings
+	if all.ok.Info = joinInfo(all.infos); len(all.infos) == 0 && r.plan.Kind == planner.Update {
+		all.ok.Info = "Rows matched: 0  Changed: 0  Warnings: 0"
+	}
+	return s.answerOK(all.ok)
+}
+
+// appendRows appends as many rows as one statement should have, and says how
+// many.
+func (c *collected) appendRows(text []byte) (_ []byte, n int, err error) {
+	for ; n < len(c.rows) && n < loadRows && len(text) < loadBytes; n++ {
+		if n > 0 {
+			text = append(text, ',')
+		}
+		if text, err = c.appendRow(text, c.rows[n]); err != nil {
+			return text, n, err
+		}
+	}
+	return text, n, nil
+}
