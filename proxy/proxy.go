@@ -25,7 +25,7 @@ const writeTimeout = time.Minute
 
 // Options wire a Proxy to the rest.
 type Options struct {
-	Users          map[string]string // name -> password
+	Users          map[string]wire.Credential // by name
 	TLS            *tls.Config
 	RequireTLS     bool
 	MaxConnections int
@@ -48,7 +48,7 @@ type Proxy struct {
 	draining atomic.Bool
 	nextID   atomic.Uint32
 	ddl      sync.Mutex // one DDL at a time, so that catalogs follow in order
-	users    atomic.Pointer[map[string]string]
+	users    atomic.Pointer[map[string]wire.Credential]
 	// tries are DDL statements that some shards lack.
 	tries tries
 	// systemColumns are the columns of information_schema's tables, by name.
@@ -69,7 +69,7 @@ func New(o Options) *Proxy {
 }
 
 // SetUsers replaces the users; sessions that are open go on.
-func (p *Proxy) SetUsers(users map[string]string) { p.users.Store(&users) }
+func (p *Proxy) SetUsers(users map[string]wire.Credential) { p.users.Store(&users) }
 
 // Serve accepts clients until the listener is closed. It returns nil when that
 // was Drain's doing.
@@ -138,8 +138,8 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 }
 
 func (p *Proxy) user(name string) (wire.Credential, bool) {
-	password, ok := (*p.users.Load())[name]
-	return wire.Credential{Password: password}, ok
+	c, ok := (*p.users.Load())[name]
+	return c, ok
 }
 
 // serverVersion is what clients are told in the handshake: that of the shards,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 type explainCmd struct {
@@ -31,15 +33,22 @@ func (c *explainCmd) Run(ctx context.Context, s streams) error {
 	if schema == "" && len(cfg.Schemas) == 1 {
 		schema = cfg.Schemas[0].Name
 	}
-	ask := func(addr string) error {
-		return explainRoute(ctx, s.out, addr, cfg.Users[0], schema, c.Statement)
+	ask := func(addr string, as config.User) error {
+		return explainRoute(ctx, s.out, addr, as, schema, c.Statement)
 	}
 	if conn, err := net.DialTimeout("tcp", cfg.Listen, reachTimeout); err == nil {
 		conn.Close()
-		return ask(cfg.Listen)
+		for _, u := range cfg.Users {
+			if u.Credential.Is(u.Password) {
+				return ask(cfg.Listen, u)
+			}
+		}
+		return errors.New("the configuration knows only hashes of its users' passwords: connect as one of them and send EXPLAIN ROUTE")
 	}
+	self := config.User{Name: "explain", Password: rand.Text()}
+	self.Credential = wire.PasswordCredential(self.Password)
 	own := *cfg
-	own.Listen, own.HTTP = "127.0.0.1:0", ""
+	own.Listen, own.HTTP, own.Users = "127.0.0.1:0", "", []config.User{self}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	addrs := make(chan string, 1)
@@ -50,7 +59,7 @@ func (c *explainCmd) Run(ctx context.Context, s streams) error {
 	case err := <-served:
 		return err
 	case addr := <-addrs:
-		err := ask(addr)
+		err := ask(addr, self)
 		cancel()
 		return errors.Join(err, <-served)
 	}

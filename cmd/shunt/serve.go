@@ -21,6 +21,7 @@ import (
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
 	"github.com/shunt-sql/shunt/storage"
 )
 
@@ -218,10 +219,10 @@ func shardLayout(cfg *config.Config, store *storage.Store) (layout, error) {
 	return l, nil
 }
 
-func users(cfg *config.Config) map[string]string {
-	out := map[string]string{}
+func users(cfg *config.Config) map[string]wire.Credential {
+	out := map[string]wire.Credential{}
 	for _, u := range cfg.Users {
-		out[u.Name] = u.Password
+		out[u.Name] = u.Credential
 	}
 	return out
 }

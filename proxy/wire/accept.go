@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -350,20 +349,23 @@ func (p *prefixed) NetConn() net.Conn { return p.Conn }
 func (h *handshake) authenticate(resp *response) error {
 	cred, known := h.o.Users(resp.user)
 	if !known {
-		cred.Password = rand.Text()
+		cred = PasswordCredential(rand.Text())
 	}
 	plugin, auth := resp.plugin, resp.auth
 	pluggable := h.Capabilities&mysql.CLIENT_PLUGIN_AUTH != 0
 	switch {
 	case !pluggable:
 		plugin = mysql.AUTH_NATIVE_PASSWORD
-	case plugin == mysql.AUTH_CACHING_SHA2_PASSWORD:
-	case plugin == mysql.AUTH_NATIVE_PASSWORD && len(auth) > 0:
+	case plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && cred.serves(plugin):
+	case plugin == mysql.AUTH_NATIVE_PASSWORD && len(auth) > 0 && cred.serves(plugin):
 	default:
 		// libmysqlclient with default-auth=mysql_native_password answers a
 		// greeting of another plugin with empty data and wants to be asked.
 		if plugin != mysql.AUTH_NATIVE_PASSWORD {
 			plugin = mysql.AUTH_CACHING_SHA2_PASSWORD
+		}
+		if !cred.serves(plugin) {
+			plugin = cred.plugin()
 		}
 		p := append([]byte{mysql.EOF_HEADER}, plugin...)
 		p = append(p, 0)
@@ -381,13 +383,7 @@ func (h *handshake) authenticate(resp *response) error {
 	if len(auth) == 1 && auth[0] == 0 {
 		auth = nil
 	}
-	var want []byte // nil for an empty password
-	if plugin == mysql.AUTH_NATIVE_PASSWORD {
-		want = mysql.CalcNativePassword(h.salt[:], []byte(cred.Password))
-	} else {
-		want = mysql.CalcCachingSha2Password(h.salt[:], []byte(cred.Password))
-	}
-	if subtle.ConstantTimeCompare(auth, want) != 1 || !known {
+	if !cred.accepts(plugin, h.salt[:], auth) || !known {
 		using := "NO"
 		if len(auth) > 0 {
 			using = "YES"

@@ -39,7 +39,15 @@ type testServer struct {
 func testUsers(name string) (Credential, bool) {
 	switch name {
 	case "app":
-		return Credential{Password: "secret"}, true
+		return PasswordCredential("secret"), true
+	case "native":
+		c := PasswordCredential("secret")
+		c.sha2 = nil
+		return c, true
+	case "sha2":
+		c := PasswordCredential("secret")
+		c.native = nil
+		return c, true
 	case "open":
 		return Credential{}, true
 	}
@@ -445,6 +453,10 @@ func TestAuthenticationExchanges(t *testing.T) {
 		"no plugin's name":       {"app", true, "", sha2, "caching_sha2_password", sha2, true, true},
 		"wrong kind of response": {"app", true, "caching_sha2_password", native, "", nil, false, false},
 		"nothing when asked":     {"app", true, "mysql_native_password", none, "mysql_native_password", none, false, false},
+		"only its native hash":   {"native", true, "caching_sha2_password", sha2, "mysql_native_password", native, true, false},
+		"native, hash known":     {"native", true, "mysql_native_password", native, "", nil, true, false},
+		"only its sha2 hash":     {"sha2", true, "mysql_native_password", native, "caching_sha2_password", sha2, true, true},
+		"old client, sha2 hash":  {"sha2", false, "", native, "", nil, false, false},
 		"unknown user":           {"eve", true, "mysql_native_password", none, "mysql_native_password", native, false, false},
 		"unknown, no password":   {"eve", true, "caching_sha2_password", nul, "", nil, false, false},
 	} {

@@ -7,11 +7,6 @@ import (
 	"time"
 )
 
-// Credential is what a user is authenticated with.
-type Credential struct {
-	Password string // plain text; empty: the user has none
-}
-
 // Options of Accept.
 type Options struct {
 	// Users finds a user's credential.

@@ -39,6 +39,6 @@
 //
 // # Non-goals
 //
-// Compression, cursors, the pre-4.1 protocol, and stored
-// password hashes (credentials are plain text, from the configuration).
+// Compression, cursors, the pre-4.1 protocol, and caching_sha2_password's full
+// exchange: what Credential keeps always answers the fast one.
 package wire

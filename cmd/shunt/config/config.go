@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // Config is a whole configuration, defaults filled in.
@@ -52,7 +53,12 @@ type TLS struct {
 }
 
 // User may connect to Shunt.
-type User struct{ Name, Password string }
+type User struct {
+	Name string
+	// Password is empty where only its hashes are known, or where it is.
+	Password   string
+	Credential wire.Credential
+}
 
 // Shard is a backend server, and the account that Shunt uses there.
 type Shard struct {

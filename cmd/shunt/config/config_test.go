@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 func noEnv(string) (string, bool) { return "", false }
@@ -62,7 +63,7 @@ func TestFull(t *testing.T) {
 		MaxConnections: 500, ShardConnections: 20, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20,
 		Scratch: &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
-		Users:   []User{{"app", "se:cret"}, {"1", "12345"}},
+		Users:   []User{{"app", "se:cret", wire.PasswordCredential("se:cret")}, {"1", "12345", wire.PasswordCredential("12345")}},
 		Shards:  []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}"}},
 		Schemas: []Schema{{Name: "shop", Tables: []Table{
 			{Name: "users", ShardKey: "id"},
@@ -126,5 +127,51 @@ func TestLoad(t *testing.T) {
 	c, err := Load(file)
 	if err != nil || c.Listen != defaultListen || c.MinFreeDisk != defaultMinFreeDisk {
 		t.Error(c, err)
+	}
+}
+
+func TestPasswords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"unix": "secret\n", "windows": "secret\r\n", "bare": "secret", "two": "a\nb\n", "none": "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hashes := wire.PasswordCredential("secret").Hashes()
+	for entry, want := range map[string]string{
+		"password_file: " + dir + "/unix":                           "",
+		"password_file: " + dir + "/windows":                        "",
+		"password_file: " + dir + "/bare":                           "",
+		"password_file: " + dir + "/two":                            "holds no password",
+		"password_file: " + dir + "/none":                           "holds no password",
+		"password_file: " + dir + "/missing":                        "can't be read",
+		"password_hash: '" + hashes[0] + "'":                        "",
+		"password_hash: '" + hashes[1] + "'":                        "",
+		"password_hash: ['" + hashes[0] + "', '" + hashes[1] + "']": "",
+		"password_hash: ['" + hashes[0] + "', '" + hashes[0] + "']": "is no hash of a password",
+		"password_hash: '" + hashes[0][1:] + "'":                    "is no hash of a password",
+		"password_hash: '*zz'":                                      "is no hash of a password",
+		"password_hash: ''":                                         "is no hash of a password",
+		"password_hash: '" + hashes[0] + "', password: secret":      "has 2 passwords",
+		"password: secret, password_file: " + dir + "/bare":         "has 2 passwords",
+	} {
+		c, err := Parse("f", []byte("users: [{name: a, "+entry+"}]\nshards: [{name: s0, addr: h:1, user: u}]\n"), noEnv)
+		switch {
+		case want != "":
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", entry, err, want)
+			}
+		case err != nil || !c.Users[0].Credential.Is("secret") || c.Users[0].Credential.Is("other"):
+			t.Errorf("%s: %v", entry, err)
+		}
+	}
+	c, err := Parse("f", []byte("users: [{name: a, password: ''}]\nshards: [{name: s0, addr: h:1, user: u, password_file: "+dir+"/unix}]\n"), noEnv)
+	if err != nil || c.Shards[0].Password != "secret" || !c.Users[0].Credential.Is("") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Parse("f", []byte("users: [{name: a}]\nshards: [{name: s0, addr: h:1, user: u, password: x, password_file: "+dir+"/unix}]\n"), noEnv); err == nil ||
+		!strings.Contains(err.Error(), "has 0 passwords") || !strings.Contains(err.Error(), "has 2 passwords") {
+		t.Errorf("%v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // Defaults of the keys that may be left out.
@@ -137,15 +139,67 @@ func readUsers(v value) []User {
 				u.Name = v.nonEmpty("a user name")
 				names.add(v, u.Name)
 			}},
-			field{"password", func(v value) { u.Password, _ = v.text("a password") }},
+			field{"password", func(v value) {
+				u.Password, _ = v.text("a password")
+				u.Credential = wire.PasswordCredential(u.Password)
+			}},
+			field{"password_file", func(v value) {
+				u.Password = readPassword(v)
+				u.Credential = wire.PasswordCredential(u.Password)
+			}},
+			field{"password_hash", func(v value) { u.Credential = readHashes(v) }},
 		)
-		item.require(seen, "name", "password")
+		item.require(seen, "name")
+		ways := 0
+		for _, key := range []string{"password", "password_file", "password_hash"} {
+			if seen[key] {
+				ways++
+			}
+		}
+		if ways != 1 {
+			item.errorf("has %d passwords: expected one of password, password_file and password_hash", ways)
+		}
 		users = append(users, u)
 	})
 	if len(users) == 0 {
 		v.errorf("is empty: expected %s", expected)
 	}
 	return users
+}
+
+// readPassword reads a file that holds a password and nothing else, but for a
+// line's end.
+func readPassword(v value) string {
+	name := v.nonEmpty("a file that holds the password")
+	if name == "" {
+		return ""
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		v.errorf("can't be read: %v", err)
+		return ""
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
+	if password == "" || strings.ContainsAny(password, "\r\n\x00") {
+		v.errorf("%s holds no password: expected one line", name)
+	}
+	return password
+}
+
+// readHashes reads one hash of a password or a list of them.
+func readHashes(v value) wire.Credential {
+	var hashes []string
+	const expected = "a hash as shunt password prints them, or a list"
+	if _, list := v.plain().(*ast.SequenceNode); list {
+		v.items(expected, func(_ int, item value) { hashes = append(hashes, item.nonEmpty(expected)) })
+	} else {
+		hashes = append(hashes, v.nonEmpty(expected))
+	}
+	c, err := wire.HashCredential(hashes...)
+	if err != nil {
+		v.errorf("is no hash of a password: %v", err)
+	}
+	return c
 }
 
 func readShards(v value) []Shard {
@@ -166,9 +220,13 @@ func readShards(v value) []Shard {
 			}},
 			field{"user", func(v value) { s.User = v.nonEmpty("the shard's account") }},
 			field{"password", func(v value) { s.Password, _ = v.text("the account's password") }},
+			field{"password_file", func(v value) { s.Password = readPassword(v) }},
 			field{"tls", func(v value) { s.TLS = readShardTLS(v) }},
 		)
 		item.require(seen, "name", "addr", "user")
+		if seen["password"] && seen["password_file"] {
+			item.errorf("has 2 passwords: expected password or password_file")
+		}
 		shards = append(shards, s)
 	})
 	switch {

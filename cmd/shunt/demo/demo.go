@@ -20,6 +20,7 @@ import (
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // ServeFunc runs the proxy until ctx ends; it calls ready once with the
@@ -152,7 +153,7 @@ func (d *demo) configuration() *config.Config {
 	c.File, c.Listen, c.HTTP = "demo", d.Listen, d.HTTP
 	c.DataDir = filepath.Join(d.dir, "store")
 	c.DrainTimeout = 2 * time.Second // nothing here is worth waiting for
-	c.Users = []config.User{{Name: account, Password: password}}
+	c.Users = []config.User{{Name: account, Password: password, Credential: wire.PasswordCredential(password)}}
 	c.Schemas = []config.Schema{{Name: schema, Tables: []config.Table{
 		{Name: "users", ShardKey: "id"},
 		{Name: "orders", ShardKey: "user_id"},
