@@ -49,6 +49,8 @@ type Rows struct {
 	// Meets is set for an INSERT or REPLACE whose rows must be tried first, which
 	// Bind refuses; see BindRow.
 	Meets *Meets
+	// Lock is set for a statement about locks by name.
+	Lock *NamedLock
 	// Tables are the user tables that the statement names, each once.
 	Tables []*catalog.Table
 	// the routing tree, splits and effects are the planner's own business

@@ -91,8 +91,14 @@ func (p *Planner) dispatch(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		if told := st.tellSession(); told != nil {
 			return told, nil
 		}
+		if plan, err := st.planNamedLock(cat); plan != nil || err != nil {
+			return plan, err
+		}
 		return p.query(st, cat)
 	case "do":
+		if plan, err := st.planNamedLock(cat); plan != nil || err != nil {
+			return plan, err
+		}
 		return p.query(st, cat)
 	case "insert", "replace":
 		return p.insert(st, cat)

@@ -537,8 +537,10 @@ func (a *analysis) function(name string) {
 // connection, which changes from statement to statement.
 func refusedFunction(name string) *Error {
 	switch strings.ToLower(name) {
-	case "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock":
-		return notSupported("%s() is not supported yet: shard connections are pooled, and the lock would stay with one; use a row with SELECT ... FOR UPDATE", strings.ToUpper(name))
+	case "get_lock", "release_lock", "release_all_locks", "is_free_lock":
+		return notSupported("%s() is only supported in a SELECT or DO without tables, unions, subqueries or hints: take the lock by a statement of its own", strings.ToUpper(name))
+	case "is_used_lock":
+		return notSupported("IS_USED_LOCK() is not supported, since it would name a connection of a shard: ask IS_FREE_LOCK()")
 	case "row_count", "found_rows":
 		return notSupported("%s() is not supported yet: shard connections are pooled; use the count that the client library reports", strings.ToUpper(name))
 	}

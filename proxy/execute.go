@@ -54,6 +54,12 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if r.plan.Catalog.Version != s.catalog().Version {
 		return errStale
 	}
+	if err := s.lostLocks(); err != nil {
+		return err
+	}
+	if r.plan.Lock != nil {
+		return s.namedLock(ctx, r)
+	}
 	s.needTemporary(r.plan.Tables)
 	if r.plan.Meets != nil && r.plan.Constants == nil {
 		return s.meetRows(ctx, r)

@@ -34,6 +34,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		pinned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "shunt_sessions_pinned", Help: "Sessions that keep a shard connection of their own, by reason."}, []string{"reason"}),
 	}
 	m.pinned.WithLabelValues(pinnedByTables)
+	m.pinned.WithLabelValues(pinnedByLocks)
 	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned)
 	return m
 }

@@ -28,7 +28,9 @@ type session struct {
 	// temporary is nil without temporary tables. temporarySerial changes with them.
 	temporary       *temporaries
 	temporarySerial uint64
-	last            lastStatement
+	// locks is nil for a session that has no locks by name.
+	locks *namedLocks
+	last  lastStatement
 	// more is SERVER_MORE_RESULTS_EXISTS while statements of the same query
 	// follow, else 0.
 	more uint16
@@ -277,6 +279,7 @@ func (s *session) resetConnection(ctx context.Context) error {
 		return err
 	}
 	s.endTemporary()
+	s.endLocks()
 	s.prepared.init()
 	s.last = lastStatement{}
 	s.settings = newSettings(s.catalog(), int(s.client.Charset), s.settings.schema)
@@ -346,6 +349,7 @@ func (s *session) end() {
 		}
 	}
 	s.endTemporary()
+	s.endLocks()
 }
 
 // idle says that the session waits for a command. It returns false when the

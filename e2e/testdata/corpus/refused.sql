@@ -2,9 +2,9 @@
 -- kind: SELECT ... INTO OUTFILE
 -- refused
 SELECT * FROM users INTO OUTFILE '/tmp/x';
--- kind: GET_LOCK
+-- kind: GET_LOCK with tables
 -- refused
-SELECT GET_LOCK('a', 1);
+SELECT GET_LOCK('a', 1) FROM users;
 -- kind: LOCK TABLES
 -- refused
 LOCK TABLES users READ;

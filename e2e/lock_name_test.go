@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestNamedLocks: locks by name are one session's, across the statements that
+// migration tools use, until it releases them or ends.
+func TestNamedLocks(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"users: {shard_key: id}"}})
+		a, b := p.conn(), p.conn()
+		mustExec(t, a, "CREATE TABLE users (id INT PRIMARY KEY)")
+		pinned := func(n float64) {
+			t.Helper()
+			if got, _ := p.metric("shunt_sessions_pinned", `reason="lock"`); got != n {
+				t.Errorf("%v sessions are pinned by locks, want %v", got, n)
+			}
+		}
+		want(t, a, "SELECT GET_LOCK('m', 10) AS l", "l", "1")
+		want(t, a, "SELECT GET_LOCK('n', 10) AS l", "l", "1")
+		pinned(1)
+		want(t, b, "SELECT GET_LOCK('m', 0) AS l", "l", "0")
+		want(t, b, "SELECT IS_FREE_LOCK('m') AS l", "l", "0")
+		want(t, b, "SELECT RELEASE_LOCK('m') AS l", "l", "0")
+		pinned(1)
+		// Whatever the session does meanwhile, and by prepared statements too.
+		mustExec(t, a, "BEGIN")
+		mustExec(t, a, "INSERT INTO users VALUES (1), (2), (3), (4)")
+		prepared := func(query string, args ...any) {
+			t.Helper()
+			if got := flat(mustRows(t, a, query, args...), "l"); len(got) != 1 || got[0] != "1" {
+				t.Errorf("%s answers %v", query, got)
+			}
+		}
+		prepared("SELECT GET_LOCK(?, ?) AS l", "m", 1)
+		mustExec(t, a, "COMMIT")
+		want(t, a, "SELECT COUNT(*) AS n FROM users", "n", "4")
+		prepared("SELECT RELEASE_LOCK(?) AS l", "m")
+		want(t, b, "SELECT GET_LOCK('m', 0) AS l", "l", "0") // it was taken twice
+		want(t, a, "SELECT RELEASE_LOCK('m')", "RELEASE_LOCK('m')", "1")
+		pinned(1) // n
+		want(t, b, "SELECT GET_LOCK('m', 0) AS l", "l", "1")
+		pinned(2)
+		want(t, a, "SELECT RELEASE_LOCK('n') AS l", "l", "1")
+		pinned(1)
+		// It waits for the other one, whose transaction is its own matter.
+		mustExec(t, a, "BEGIN")
+		mustExec(t, a, "INSERT INTO users VALUES (5)")
+		got := make(chan []row, 1)
+		go func() {
+			rows, _ := rowsOf(context.Background(), a, "SELECT GET_LOCK('m', 20) AS l")
+			got <- rows
+		}()
+		time.Sleep(300 * time.Millisecond)
+		select {
+		case rows := <-got:
+			t.Errorf("got a lock that another session has: %v", rows)
+		default:
+		}
+		mustExec(t, b, "DO RELEASE_ALL_LOCKS()")
+		if rows := <-got; len(rows) != 1 || rows[0]["l"] != "1" {
+			t.Errorf("waited for a lock and got %v", rows)
+		}
+		mustExec(t, a, "ROLLBACK")
+		want(t, a, "SELECT COUNT(*) AS n FROM users", "n", "4")
+		// A client that goes away while it waits gets nothing.
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		gone := p.db()
+		if _, err := rowsOf(ctx, gone, "SELECT GET_LOCK('m', 60) AS l"); err == nil {
+			t.Error("two sessions have a lock")
+		}
+		cancel()
+		gone.Close()
+		want(t, a, "SELECT RELEASE_LOCK('m') AS l", "l", "1")
+		eventually(t, 10*time.Second, "the lock to be free", func() bool {
+			return flat(mustRows(t, b, "SELECT IS_FREE_LOCK('m') AS l"), "l")[0] == "1"
+		})
+		// The session's end releases them.
+		ends := p.db()
+		ends.SetMaxOpenConns(1)
+		want(t, ends, "SELECT GET_LOCK('m', 1) AS l", "l", "1")
+		pinned(1)
+		ends.Close()
+		eventually(t, 10*time.Second, "the lock to be free", func() bool {
+			return flat(mustRows(t, b, "SELECT IS_FREE_LOCK('m') AS l"), "l")[0] == "1"
+		})
+		_, err := b.ExecContext(t.Context(), "SELECT GET_LOCK('m', 1) FROM users")
+		wantError(t, err, 1235, "without tables")
+		pinned(0)
+	})
+}

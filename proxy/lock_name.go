@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// namedLocks are what a session has taken by GET_LOCK(): on a server they belong
+// to a connection, so the session keeps one, pinned, until they are released,
+// COM_RESET_CONNECTION or its end. It is none of the transaction's.
+type namedLocks struct {
+	shard catalog.ShardID
+	conn  *shard.Conn
+	// held is how often locks were taken and not released; unknown: a statement
+	// may have taken more.
+	held    int
+	unknown bool
+}
+
+const pinnedByLocks = "lock"
+
+// namedLock executes a statement about locks by name.
+func (s *session) namedLock(ctx context.Context, r request) error {
+	b, err := s.proxy.planner.Bind(r.plan, r.values, s.proxy.opts.Index)
+	if err != nil {
+		return err
+	}
+	st, lock := b.Statements[0], r.plan.Lock
+	s.last.failed = 0
+	// It waits and ends by itself, whatever becomes of the transaction.
+	o := s.forwardOptions()
+	tx := s.tx
+	s.tx = nil
+	defer func() { s.tx = tx }()
+	conn, err := s.lockConn(ctx, st.Shard)
+	if err != nil {
+		return err
+	}
+	defer s.settleLocks(st.Shard, conn)
+	mine := false
+	if lock.Op == planner.ReleaseLock {
+		if mine, err = s.hasLock(ctx, st.Shard, conn, lock.Owner(r.values)); err != nil {
+			return err
+		}
+	}
+	if err := s.send(ctx, conn, r, st); err != nil {
+		return err
+	}
+	// A client that goes away must not get the lock afterwards.
+	waiting, stop := s.whileClientStays(ctx)
+	var sum shard.Summary
+	err = conn.Under(waiting, func() (err error) {
+		sum, err = conn.Forward(s.client, shard.Result, o)
+		return err
+	})
+	stop()
+	if err := s.forwarded(st.Shard, sum, err); err != nil {
+		return err
+	}
+	s.remember(ctx, conn, sum)
+	switch {
+	case sum.Err != nil || lock.Op == planner.LookAtLock:
+	case lock.Op == planner.GetLock:
+		if mine, err := s.hasLock(ctx, st.Shard, conn, lock.Owner(r.values)); err != nil || mine {
+			s.pinLocks(st.Shard, conn).held++
+		}
+	case lock.Op == planner.ReleaseLock && mine && s.locks != nil:
+		s.locks.held--
+	case lock.Op == planner.ReleaseAllLocks && s.locks != nil:
+		s.locks.held, s.locks.unknown = 0, false
+	case lock.Op == planner.SomeLocks:
+		s.pinLocks(st.Shard, conn).unknown = true
+	}
+	return nil
+}
+
+// lostLocks tells, once, that a session's locks are gone with their connection: it
+// may do what they were to keep others from. Nothing is executed then.
+func (s *session) lostLocks() error {
+	l := s.locks
+	if l == nil || l.conn.Alive() {
+		return nil
+	}
+	l.conn.Broken = true
+	s.endLocks()
+	return sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to shard %s was lost, and this session's locks by name with it", s.catalog().ShardName(l.shard))}
+}
+
+// lockConn is the session's connection for locks, or one of the pool's.
+func (s *session) lockConn(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	if l := s.locks; l != nil {
+		if err := s.settings.applyMore(ctx, l.conn); err != nil {
+			return nil, s.shardError(id, err)
+		}
+		s.activity.sent(id, l.conn)
+		return l.conn, nil
+	}
+	conn, err := s.proxy.opts.Pools[id].Get(ctx, false)
+	if err != nil {
+		return nil, shardDown(err)
+	}
+	if err := s.settings.applyTo(ctx, conn); err != nil {
+		s.proxy.opts.Pools[id].Put(conn)
+		return nil, s.shardError(id, err)
+	}
+	s.activity.sent(id, conn)
+	return conn, nil
+}
+
+// hasLock asks whether the connection itself has a lock.
+func (s *session) hasLock(ctx context.Context, id catalog.ShardID, conn *shard.Conn, owner string) (bool, error) {
+	res, err := conn.Query(ctx, owner)
+	if err != nil {
+		if serverCode(err) != 0 {
+			return false, nil // the statement itself says what is wrong with the name
+		}
+		return false, s.shardError(id, err)
+	}
+	return len(res.Rows) == 1 && string(res.Rows[0][0]) == strconv.FormatUint(uint64(conn.ThreadID), 10), nil
+}
+
+func (s *session) pinLocks(id catalog.ShardID, conn *shard.Conn) *namedLocks {
+	if s.locks == nil {
+		s.locks = &namedLocks{shard: id, conn: conn}
+		s.proxy.metrics.pinned.WithLabelValues(pinnedByLocks).Inc()
+	}
+	return s.locks
+}
+
+// settleLocks gives the connection up where no lock is on it any more.
+func (s *session) settleLocks(id catalog.ShardID, conn *shard.Conn) {
+	s.activity.done(conn)
+	switch l := s.locks; {
+	case l == nil && (conn.Broken || conn.Busy()):
+		// GET_LOCK() may still wait there, for nobody.
+		ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
+		defer cancel()
+		_ = s.proxy.opts.Pools[id].Kill(ctx, conn.ThreadID, false) // its end is noticed sooner or later
+		s.proxy.opts.Pools[id].Discard(conn)
+	case l == nil:
+		s.proxy.opts.Pools[id].Put(conn)
+	case conn.Broken || conn.Busy() || l.held <= 0 && !l.unknown:
+		s.endLocks()
+	}
+}
+
+// endLocks releases all locks by name and gives their connection back.
+func (s *session) endLocks() {
+	l := s.locks
+	if l == nil {
+		return
+	}
+	s.locks = nil
+	s.proxy.metrics.pinned.WithLabelValues(pinnedByLocks).Dec()
+	pool := s.proxy.opts.Pools[l.shard]
+	ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
+	defer cancel()
+	if l.conn.Broken || l.conn.Busy() || l.conn.Reset(ctx) != nil {
+		_ = pool.Kill(ctx, l.conn.ThreadID, false)
+		pool.Discard(l.conn)
+		return
+	}
+	pool.Put(l.conn)
+}
