@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,15 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		return fmt.Errorf("listen for clients (listen: %s): %w", cfg.Listen, err)
 	}
 	defer listener.Close()
+	listeners := []net.Listener{listener}
+	if cfg.Socket != "" {
+		socket, err := listenSocket(ctx, cfg.Socket)
+		if err != nil {
+			return fmt.Errorf("listen for clients (socket: %s): %w", cfg.Socket, err)
+		}
+		defer socket.Close()
+		listeners = append(listeners, socket)
+	}
 	var httpListener net.Listener
 	if cfg.HTTP != "" {
 		if httpListener, err = net.Listen("tcp", cfg.HTTP); err != nil {
@@ -133,7 +143,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	httpAddr := ""
 	if httpListener != nil {
 		httpAddr = httpListener.Addr().String()
-		server := &http.Server{Handler: p.Handler(registry), ReadHeaderTimeout: 10 * time.Second}
+		server := &http.Server{Handler: p.Handler(registry, cfg.HTTPToken), ReadHeaderTimeout: 10 * time.Second}
 		wg.Go(func() {
 			if err := server.Serve(httpListener); !errors.Is(err, http.ErrServerClosed) {
 				log.Error("HTTP server ended", "error", err)
@@ -144,19 +154,23 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	wg.Go(func() { directory.Run(serving) })
 	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { reloads(serving, cfg, p, directory, index, log) })
-	served := make(chan error, 1)
-	wg.Go(func() { served <- p.Serve(serving, listener) })
+	served := make(chan error, len(listeners))
+	for _, l := range listeners {
+		wg.Go(func() { served <- p.Serve(serving, l) })
+		defer l.Close() // before wg.Wait
+	}
 	if ready != nil {
 		ready(listener.Addr().String(), httpAddr)
 	}
-	defer listener.Close() // before wg.Wait
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
 	// Whoever connects from now on is to reach the next process.
-	listener.Close()
+	for _, l := range listeners {
+		l.Close()
+	}
 	log.Info("stopping: waiting for open transactions", "at_most", cfg.DrainTimeout)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
 	defer cancel()
@@ -166,6 +180,31 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		grace = time.Second
 	}
 	return nil
+}
+
+// listenSocket listens on a Unix socket, as the server of the file that a dead
+// process may have left there.
+func listenSocket(ctx context.Context, path string) (net.Listener, error) {
+	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == os.ModeSocket {
+		var d net.Dialer
+		if conn, err := d.DialContext(ctx, "unix", path); err == nil {
+			conn.Close()
+			return nil, errors.New("another process is listening there")
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	// Who may connect is for passwords to say, as with MySQL's socket.
+	if err := os.Chmod(path, 0o777); err != nil { //nolint:gosec // see above
+		l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // layout is the shards' numbers and who owns which slot.

@@ -15,6 +15,11 @@ type Config struct {
 	// Listen is the MySQL protocol's address, HTTP that of metrics, health,
 	// console and REST ("" turns it off).
 	Listen, HTTP string
+	// Socket is a Unix socket for clients of this machine, "" for none.
+	Socket string
+	// HTTPToken is asked for by HTTP, but for health; "" for nothing, which only
+	// an address on loopback may do.
+	HTTPToken string
 	// DataDir holds the store, relative to the working directory.
 	DataDir string
 	// LogLevel is the least severe level that is logged.

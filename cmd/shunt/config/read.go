@@ -75,6 +75,8 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 				c.HTTP = v.address(c.HTTP)
 			}
 		}},
+		field{"socket", func(v value) { c.Socket = readSocket(v) }},
+		field{"http_token", func(v value) { c.HTTPToken = readToken(v) }},
 		field{"data_dir", func(v value) { c.DataDir = v.nonEmpty("a directory") }},
 		field{"log_level", func(v value) {
 			if s, ok := v.text("debug, info, warn or error"); ok && c.LogLevel.UnmarshalText([]byte(s)) != nil {
@@ -103,6 +105,9 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 	if c.HTTP != "" && c.HTTP == c.Listen {
 		root.errorf("listen and http are both %s: expected different addresses", c.Listen)
 	}
+	if c.HTTP != "" && c.HTTPToken == "" && !onLoopback(c.HTTP) {
+		root.errorf("http %s may be reached from other machines: expected an http_token, or an address like %s", c.HTTP, defaultHTTP)
+	}
 	for _, check := range later {
 		check()
 	}
@@ -113,6 +118,33 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		return nil, doc.errors
 	}
 	return c, nil
+}
+
+// onLoopback reports an address that only this machine reaches.
+func onLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err != nil || host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// maxSocket is the longest path that the system takes.
+const maxSocket = 107
+
+func readSocket(v value) string {
+	s := v.nonEmpty("a path like /run/shunt/shunt.sock")
+	if len(s) > maxSocket {
+		v.errorf("has %d bytes: expected a path of at most %d", len(s), maxSocket)
+	}
+	return s
+}
+
+const minToken = 16
+
+func readToken(v value) string {
+	s := v.nonEmpty("a token")
+	if s != "" && len(s) < minToken {
+		v.errorf("has %d characters, which can be guessed: expected at least %d", len(s), minToken)
+	}
+	return s
 }
 
 func readTLS(v value) *TLS {
