@@ -264,6 +264,38 @@ func TestTemporaryElsewhere(t *testing.T) {
 	})
 }
 
+// TestTemporaryKeepsRoom: sessions with temporary tables leave the others half
+// of a shard's connections.
+func TestTemporaryKeepsRoom(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 20, setup{servers: f.servers(t)[:2], extra: "shard_connections: 8"})
+		var made []*wireConn
+		for {
+			w := p.wire(t)
+			o := w.do("CREATE TEMPORARY TABLE mine (n INT)", nil, false)
+			if o.code != 0 {
+				if o.code != 1040 {
+					t.Errorf("%s, want error 1040", o)
+				}
+				w.Close()
+				break
+			}
+			if made = append(made, w); len(made) > 20 {
+				t.Fatal("no end of pinned sessions")
+			}
+		}
+		if len(made) != 8 || pinned(p) != 8 {
+			t.Errorf("%d sessions have made one, %d are pinned; want 4 of each shard", len(made), pinned(p))
+		}
+		want(t, c, "SELECT COUNT(*) AS n FROM people", "n", "20")
+		made[0].must(t, "DROP TABLE mine")
+		mustExec(t, c, "CREATE TEMPORARY TABLE mine (n INT)")
+		for _, w := range made {
+			w.Close()
+		}
+	})
+}
+
 // TestTemporaryGatherFails: a gather that fails leaves the temporary tables.
 func TestTemporaryGatherFails(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {

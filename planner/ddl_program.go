@@ -33,10 +33,10 @@ func (p *Planner) createView(st *statement, cat *catalog.Catalog, op string, i i
 		}
 	}
 	for _, t := range tables {
-		// Counter-example: users is on all shards and settings on s2. There the
-		// view would show the users of s2.
-		if set.Empty() || set != t.Shards && (t.Placement == catalog.Hash || t.Placement == catalog.Anywhere) && !t.IsView {
-			return nil, notSupported("a view of tables that are not on the same shards is not supported: query them without it")
+		// users is on all shards and settings on s2: there the view is, though what
+		// it shows there is the users of s2. Reads put its query in its place.
+		if set.Empty() {
+			return nil, notSupported("a view of %s and other tables, which no shard has all of, is not supported: query them without it", t.Name)
 		}
 	}
 	if was := cat.Table(name.Schema, name.Name); was != nil && was.IsView && was.Shards != set {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -120,7 +121,7 @@ func (s *session) loseTemporary() {
 		t.tables[i] = &lost
 	}
 	s.temporaryChanged()
-	s.proxy.metrics.pinned.WithLabelValues(pinnedByTables).Dec()
+	s.unpinned(t.shard)
 	s.proxy.opts.Pools[t.shard].Discard(conn)
 	s.log.Info("temporary tables lost with their connection", "shard", s.proxy.opts.Pools[t.shard].Name(), "tables", len(t.tables))
 }
@@ -146,10 +147,15 @@ func (s *session) endTemporary() {
 		} else {
 			pool.Put(conn)
 		}
-		s.proxy.metrics.pinned.WithLabelValues(pinnedByTables).Dec()
+		s.unpinned(t.shard)
 	}
 	s.temporary = nil
 	s.temporaryChanged()
+}
+
+func (s *session) unpinned(id catalog.ShardID) {
+	s.proxy.opts.Pools[id].Unpin()
+	s.proxy.metrics.pinned.WithLabelValues(pinnedByTables).Dec()
 }
 
 // pin chooses a shard of the set for temporary tables, and keeps a connection
@@ -165,8 +171,12 @@ func (s *session) pin(ctx context.Context, set catalog.ShardSet) (*shard.Conn, e
 	if !found {
 		return nil, sqlError{codeShardDown, "HY000", "no shard is there for a temporary table"}
 	}
+	if err := s.proxy.opts.Pools[id].Pin(); err != nil {
+		return nil, sqlError{1040, "08004", "Too many connections: " + err.Error() + "; DROP TEMPORARY TABLE when they have served"}
+	}
 	conn, err := s.borrow(ctx, id)
 	if err != nil {
+		s.proxy.opts.Pools[id].Unpin()
 		return nil, err
 	}
 	if s.temporary == nil {
@@ -179,7 +189,7 @@ func (s *session) pin(ctx context.Context, set catalog.ShardSet) (*shard.Conn, e
 }
 
 // shardFor is one of the transaction's, or else one that is up and has few
-// connections in use, not the same for all sessions.
+// connections kept and in use.
 func (s *session) shardFor(set catalog.ShardSet) (catalog.ShardID, bool) {
 	if s.tx != nil {
 		for _, id := range s.tx.order {
@@ -189,18 +199,18 @@ func (s *session) shardFor(set catalog.ShardSet) (catalog.ShardID, bool) {
 		}
 	}
 	var best catalog.ShardID
-	var bestScore [3]int
+	var bestScore [4]int
 	found := false
 	for id := range set.All {
 		pool := s.proxy.opts.Pools[id]
 		if pool == nil {
 			continue
 		}
-		score := [3]int{0, pool.Stats().InUse, int(uint32(id)+s.client.ID) % len(s.proxy.opts.Pools)}
+		score := [4]int{0, pool.Pinned(), pool.Stats().InUse, int(uint32(id)+s.client.ID) % len(s.proxy.opts.Pools)}
 		if pool.State() != "up" {
 			score[0] = 1
 		}
-		if !found || less(score, bestScore) {
+		if !found || slices.Compare(score[:], bestScore[:]) < 0 {
 			best, bestScore, found = id, score, true
 		}
 	}
@@ -217,7 +227,7 @@ func (s *session) unpinIfEmpty() {
 		// It goes to its pool with the transaction's end, and is reset then.
 		t.conn.Unclean = true
 		s.temporary = nil
-		s.proxy.metrics.pinned.WithLabelValues(pinnedByTables).Dec()
+		s.unpinned(t.shard)
 		s.temporaryChanged()
 		return
 	}

@@ -60,6 +60,8 @@ type Pool struct {
 	// open counts idle and used connections and those being dialed.
 	// Invariant: open <= o.Max.
 	open int
+	// pinned counts connections that their users keep: see Pin.
+	pinned int
 	// waiting are those in Get, the first come first. Invariant: while there
 	// is one, a connection is in use or being dialed, and open == o.Max unless
 	// the server has refused to open more.
@@ -442,6 +444,32 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Stats{InUse: len(p.inUse), Idle: len(p.idle[0]) + len(p.idle[1]), Waiting: len(p.waiting)}
+}
+
+// Pin notes that a connection will be kept for long. At most half of the
+// connections may be: the other sessions need some that come back.
+func (p *Pool) Pin() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pinned >= p.o.Max/2 {
+		return fmt.Errorf("%s: %w: %d of %d are kept by sessions", p.cfg.where(), ErrPoolExhausted, p.pinned, p.o.Max)
+	}
+	p.pinned++
+	return nil
+}
+
+// Unpin takes a Pin back.
+func (p *Pool) Unpin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pinned--
+}
+
+// Pinned is how many connections are kept.
+func (p *Pool) Pinned() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pinned
 }
 
 // State is "up", or "down" after a failed connect until one succeeds.

@@ -62,6 +62,16 @@ SELECT * FROM sums ORDER BY land;
 SELECT * FROM per_country FOR UPDATE;
 -- own
 EXPLAIN ROUTE SELECT * FROM per_country;
+CREATE VIEW themed AS SELECT u.id, u.name, s.v FROM users u JOIN settings s ON s.k = 'theme';
+SELECT * FROM themed;
+SELECT name, v FROM themed WHERE id = 4;
+SELECT COUNT(*) FROM themed;
+DESCRIBE themed;
+CREATE OR REPLACE VIEW themed AS SELECT u.id, s.v FROM users u JOIN settings s ON s.k = 'limit' AND s.v = u.age;
+SELECT * FROM themed ORDER BY id;
+SELECT TABLE_NAME FROM information_schema.VIEWS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE 't%' ORDER BY TABLE_NAME;
+DROP VIEW themed;
+SELECT * FROM themed;
 SET NAMES utf8mb4;
 CREATE VIEW said AS SELECT IF(age < 30, 'minor', IF(age < 50, 'Minor', 'É')) AS who, COUNT(*) AS n FROM users GROUP BY who;
 -- check: fold=1 ordered
