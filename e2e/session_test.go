@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
@@ -298,5 +299,37 @@ func TestCancel(t *testing.T) {
 			}
 		}
 		want(t, c, "SELECT id FROM people WHERE id = 3", "id", "3")
+	})
+}
+
+// TestVanishedClient: what a shard does for a client that has gone is ended, and
+// with it the locks that it holds.
+func TestVanishedClient(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 20, setup{})
+		for _, sql := range []string{
+			"SELECT SLEEP(50) FROM people WHERE id = 3",
+			"SELECT id, SLEEP(50) FROM people",
+			"UPDATE people SET age = age + SLEEP(50) WHERE id = 3",
+		} {
+			client, err := dialWire(p.addr, "app", "secret", p.schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client.ResetSequence()
+			if err := client.WritePacket(append([]byte{0, 0, 0, 0, gomysql.COM_QUERY}, sql...)); err != nil {
+				t.Fatal(err)
+			}
+			running := func() (n int) {
+				for i := range p.servers {
+					n += len(mustRows(t, p.shard(i), "SELECT id FROM information_schema.processlist WHERE info LIKE '%SLEEP(50)%' AND info NOT LIKE '%processlist%' AND db = '"+p.schema+"'"))
+				}
+				return n
+			}
+			eventually(t, 30*time.Second, "the statement runs", func() bool { return running() > 0 })
+			client.Close()
+			eventually(t, 30*time.Second, "the statement has ended", func() bool { return running() == 0 })
+		}
+		mustExec(t, c, "UPDATE people SET age = 5 WHERE id = 3")
 	})
 }

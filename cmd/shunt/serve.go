@@ -153,6 +153,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	}
 	wg.Go(func() { directory.Run(serving) })
 	wg.Go(func() { scratch.Run(serving) })
+	wg.Go(func() { p.EndVanished(serving) })
 	wg.Go(func() { reloads(serving, cfg, p, directory, index, log) })
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
