@@ -143,6 +143,15 @@ func TestGatherWrite(t *testing.T) {
 			}
 		}
 		g.sameWrite("UPDATE users u JOIN orders o ON o.user_id = u.id AND o.total > ? SET u.email = ?, u.age = o.id * 0 + ? WHERE u.id < ? AND o.tag <> ?", 10, "p@x", 5, 35, "t3")
+		// What a query warns of is an error here, where sql_mode is strict.
+		g.sameWrite("UPDATE users u JOIN orders o ON o.user_id = u.id SET u.age = 7 WHERE o.tag = 5")
+		g.onBoth("CREATE TEMPORARY TABLE mine (id INT PRIMARY KEY, n INT)")
+		g.onBoth("INSERT INTO mine VALUES (3, 0), (8, 1), (11, 2), (20, 3)")
+		g.sameWrite("UPDATE users u JOIN mine m ON m.id = u.id SET u.age = m.n")
+		g.sameWrite("UPDATE mine SET n = (SELECT COUNT(*) FROM users) WHERE id IN (SELECT user_id FROM orders)")
+		g.sameWrite("UPDATE users SET boss = (SELECT SUM(n) FROM mine) WHERE id < 9")
+		g.sameWrite("DELETE o FROM orders o JOIN mine m ON m.id = o.user_id WHERE m.n > 3")
+		g.onBoth("DROP TEMPORARY TABLE mine")
 		g.sameWrite("DELETE FROM orders WHERE tag = ? AND user_id IN (SELECT id FROM users WHERE age > ? UNION SELECT v FROM settings)", "t2", 20)
 		g.p.check()
 		for i := range g.p.servers {

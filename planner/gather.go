@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -65,8 +66,9 @@ type GatherRef struct {
 	keys   []*catalog.Column
 	alias  string
 	tree   *cnode
-	// filters are the conditions of Select.
+	// filters are the conditions of Select, whole is it without them.
 	filters []filter
+	whole   string
 }
 
 // gatherer is a SELECT that may be gathered. All but its text is read when it
@@ -126,6 +128,20 @@ func (b *binder) aim(x *GatherRef, r *ref) {
 // Query is the client's text with copies in place of tables. copied names the
 // scratch table of a reference, "" where it is read in place.
 func (g *Gather) Query(copied func(ref int) string) string { return g.text.with(copied) }
+
+// Whole is g with all rows of its copies' shards, where the conditions of some
+// made a shard warn: what is a warning in a query is an error in a write of a
+// strict session. ok is false where there are no conditions.
+func (g *Gather) Whole() (_ *Gather, ok bool) {
+	out := *g
+	out.Refs = slices.Clone(g.Refs)
+	for i := range out.Refs {
+		if r := &out.Refs[i]; len(r.filters) > 0 {
+			r.Select, r.filters, r.Params, ok = r.whole, nil, []int{}, true
+		}
+	}
+	return &out, ok
+}
 
 // joined is what the analysis of a query tells a gather about its references.
 type joined struct {

@@ -211,7 +211,7 @@ func (a *analysis) copyOf(r *ref, need needs) GatherRef {
 		b.WriteString(out.Columns[i].read(alias))
 	}
 	b.WriteString(" FROM " + quoteName(t.Schema) + "." + quoteName(t.Name) + " AS " + alias)
-	out.filters = a.filters(r)
+	out.whole, out.filters = b.String(), a.filters(r)
 	for i, f := range out.filters {
 		if i == 0 {
 			b.WriteString(" WHERE (")

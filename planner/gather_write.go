@@ -151,7 +151,7 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 		exempt = q.stays
 	}
 	if q.stays == nil {
-		return nil, nil
+		return nil, refuseGather(w.verb()+" of several tables whose rows are not joined on their shard keys, over several shards,", "in a transaction, SELECT the keys of the rows FOR UPDATE, and change each table by a statement of its own")
 	}
 	v := &meaning{}
 	n.Accept(v)

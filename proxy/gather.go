@@ -99,6 +99,8 @@ type gathering struct {
 	selects     []string
 	keys        []*copyKeys
 	rows, bytes atomic.Int64
+	// warned: a statement that read rows had warnings.
+	warned atomic.Bool
 	// temporary: the copies are TEMPORARY tables, which only home sees. nil: it
 	// isn't there yet, or the copies are ordinary tables.
 	temporary bool

@@ -377,7 +377,10 @@ const codeTooBig = 1104 // ER_TOO_BIG_SELECT
 // stream runs a fill's SELECT, with the statement's parameters.
 func (g *gathering) stream(ctx context.Context, conn *shard.Conn, sql string, r *planner.GatherRef, each func([][]byte) error) error {
 	if len(r.Params) == 0 {
-		_, err := conn.Stream(ctx, sql, each)
+		sum, err := conn.Stream(ctx, sql, each)
+		if sum.Warnings > 0 {
+			g.warned.Store(true)
+		}
 		return err
 	}
 	st, err := conn.PrepareOnce(ctx, sql)
@@ -392,7 +395,10 @@ func (g *gathering) stream(ctx context.Context, conn *shard.Conn, sql string, r 
 	if len(st.Params) != len(params) {
 		return errors.New("shard counts other parameters than the client's statement has")
 	}
-	_, err = conn.StreamExecute(ctx, wire.EncodeExecute(st.ID, 0, params), each)
+	sum, err := conn.StreamExecute(ctx, wire.EncodeExecute(st.ID, 0, params), each)
+	if sum.Warnings > 0 {
+		g.warned.Store(true)
+	}
 	return err
 }
 

@@ -90,10 +90,13 @@ func (s *session) copiesForWrite(ctx context.Context, r request, b *planner.Boun
 		}
 		g.also = append(g.also, copyPlace{place: p})
 	}
-	err = g.copyAll(ctx, route(b), true)
-	if errors.Is(err, errDuplicate) {
+	unique := true
+	for range 3 {
+		if err = g.copyAll(ctx, route(b), unique); !errors.Is(err, errDuplicate) && !errors.Is(err, errWarned) {
+			break
+		}
 		// Rows of several shards share a value of a unique key.
-		err = g.copyAll(ctx, route(b), false)
+		unique = unique && !errors.Is(err, errDuplicate)
 	}
 	if err != nil {
 		return nil, err
@@ -183,8 +186,19 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 			}
 		}
 	}
-	return g.waves(ctx, sources, control)
+	if err := g.waves(ctx, sources, control); err != nil || !g.warned.Load() {
+		return err
+	}
+	if whole, ok := g.plan.Whole(); ok {
+		g.plan = whole
+		return errWarned
+	}
+	return nil
 }
+
+// errWarned: the conditions that bound what is copied made a shard warn. The
+// write itself shall meet what they did.
+var errWarned = errors.New("warnings while rows were read")
 
 // chooseLogs finds the shards whose replicas get the text of the write instead
 // of its rows: the copies must be there too, made and dropped by the same log.
