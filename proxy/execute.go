@@ -316,12 +316,6 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 			return s.shardError(st.Shard, err)
 		}
 	}
-	if containsFold(st.SQL, "connection_id") {
-		// CONNECTION_ID() is the one that KILL takes, not the shard's.
-		if _, err := conn.Exec(ctx, fmt.Sprintf("SET SESSION pseudo_thread_id = %d", s.client.ID)); err != nil {
-			return s.shardError(st.Shard, err)
-		}
-	}
 	s.activity.sent(st.Shard, conn)
 	// A hinted CALL may do anything there.
 	conn.Unclean = conn.Unclean || r.plan.Kind == planner.Other

@@ -124,7 +124,11 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if len(s.prepared.byID) >= maxPrepared {
 		return sqlError{1461, "42000", fmt.Sprintf("Can't create more than max_prepared_stmt_count statements (current value: %d)", maxPrepared)}
 	}
-	st := &preparedStatement{sql: statements[0], own: fmt.Sprint("own ", preparedSerial.Add(1))}
+	text, err := s.ofSession(statements[0], true)
+	if err != nil {
+		return err
+	}
+	st := &preparedStatement{sql: text, own: fmt.Sprint("own ", preparedSerial.Add(1))}
 	if err := s.replan(ctx, st); err != nil {
 		return err
 	}

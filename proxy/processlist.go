@@ -168,20 +168,26 @@ func (s *session) interrupt(ctx context.Context) error {
 func (s *session) tell(told []planner.Told) error {
 	cols, row := tellColumns(told), make([]any, len(told))
 	for i, t := range told {
-		switch t.What {
-		case "connection_id":
-			row[i] = int64(s.client.ID)
-		case "user":
-			row[i] = s.client.User + "@" + s.client.Host
-		case "schema":
-			row[i] = nullable(s.settings.schema)
-		case "warning_count":
-			row[i] = int64(len(s.last.warnings))
-		case "error_count":
-			row[i] = int64(len(s.conditions(true)))
-		}
+		row[i] = s.told(t.What)
 	}
 	return s.answerRows(cols, [][]any{row})
+}
+
+// told is what planner.Told asks for.
+func (s *session) told(what string) any {
+	switch what {
+	case "connection_id":
+		return int64(s.client.ID)
+	case "user":
+		return s.client.User + "@" + s.client.Host
+	case "schema":
+		return nullable(s.settings.schema)
+	case "warning_count":
+		return int64(len(s.last.warnings))
+	case "error_count":
+		return int64(len(s.conditions(true)))
+	}
+	return nil
 }
 
 func tellColumns(told []planner.Told) []wire.Column {

@@ -91,11 +91,33 @@ type request struct {
 func (s *session) statement(ctx context.Context, sql string) error {
 	start := time.Now()
 	s.activity.doing("Query", s.settings.schema, sql)
+	sql, err := s.ofSession(sql, false)
+	if err != nil {
+		return err
+	}
 	plan, err := s.plan(ctx, sql)
 	if err != nil {
 		return err
 	}
 	return s.run(ctx, plan, request{sql: sql, start: start})
+}
+
+// ofSession puts what only this session knows into a statement: its user and
+// number, and those of warnings and errors. In one that is prepared these may change.
+func (s *session) ofSession(sql string, prepared bool) (string, error) {
+	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count")
+	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") {
+		return sql, nil
+	}
+	counted := false
+	out, err := planner.SpliceSession(sql, s.settings.planning, s.catalog(), func(what string) string {
+		counted = counted || what == "warning_count" || what == "error_count"
+		return fmt.Sprint(s.told(what))
+	})
+	if err == nil && counted && prepared {
+		return "", refuse("@@warning_count and @@error_count in a prepared statement with other expressions are not supported: ask for them alone")
+	}
+	return out, err
 }
 
 // plan makes a statement's plan under the current settings and catalog. A table

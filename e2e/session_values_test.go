@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSessionValues: in the midst of any statement the session is the client's at
+// Shunt, not that of a shard's connection.
+func TestSessionValues(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		_, c := startPeople(t, f, 20, setup{})
+		const user = "app@127.0.0.1"
+		id := mustRows(t, c, "SELECT CONNECTION_ID() AS id")[0]["id"]
+		for _, query := range []string{
+			"SELECT USER(), id FROM people WHERE id = 3",                            // one shard
+			"SELECT USER(), MAX(id) FROM people GROUP BY USER()",                    // merged
+			"SELECT DISTINCT USER() FROM people a JOIN people b ON a.city = b.city", // gathered
+			"SELECT USER(), 1",
+			"SELECT USER() FROM people WHERE id = 3 AND CURRENT_USER = SESSION_USER() COLLATE utf8mb4_bin",
+		} {
+			rows := mustRows(t, c, query)
+			if len(rows) != 1 || rows[0]["USER()"] != user {
+				t.Errorf("%s answers %v", query, rows)
+			}
+		}
+		rows := mustRows(t, c, "SELECT CONCAT(USER(), ?) AS u, CONNECTION_ID() AS c FROM people WHERE id = ?", "!", 3)
+		if len(rows) != 1 || rows[0]["u"] != user+"!" || rows[0]["c"] != id {
+			t.Errorf("prepared: %v", rows)
+		}
+		mustExec(t, c, "UPDATE people SET city = SUBSTRING_INDEX(USER(), '@', 1) WHERE id < 6")
+		mustExec(t, c, "INSERT INTO people (id, city) VALUES (900, LEFT(CURRENT_USER(), 3)), (900 + 1, LEFT(USER(), 3))")
+		want(t, c, "SELECT DISTINCT city FROM people WHERE id < 6 OR id >= 900", "city", "app")
+		mustExec(t, c, "SET @me = USER()")
+		want(t, c, "SELECT @me AS me", "me", user)
+		mustRows(t, c, "SELECT 1 / 0 AS n")
+		want(t, c, "SELECT @@warning_count + 10 AS n", "n", "11")
+		_, err := rowsOf(t.Context(), c, "SELECT * FROM (SELECT USER()) t")
+		wantError(t, err, 1235, "select list")
+		// The number is still that of the temporary table's connection.
+		mustExec(t, c, "CREATE TEMPORARY TABLE mine (n INT)")
+		mustExec(t, c, "INSERT INTO mine VALUES (CONNECTION_ID())")
+		want(t, c, "SELECT n, CONNECTION_ID() AS c FROM mine", "n c", strings.Join([]string{id, id}, " "))
+		want(t, c, "SELECT COUNT(*) AS n FROM mine", "n", "1")
+	})
+}
