@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
+	"database/sql"
 	"fmt"
 	"net"
 	"os"
@@ -10,7 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -165,4 +170,82 @@ func TestShardTLSRefused(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestClientTLS: SIGHUP takes over a new certificate, and may ask clients for
+// theirs, without dropping a connection.
+func TestClientTLS(t *testing.T) {
+	t.Parallel()
+	authority, err := throwaway.NewAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(name string) (cert tls.Certificate, serial string) {
+		t.Helper()
+		cert, err := authority.Issue(name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(cert.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert, leaf.SerialNumber.String()
+	}
+	_, old := issue("server")
+	own, _ := issue("client")
+	block := fmt.Sprintf("tls: {cert: '%s', key: '%s'}\n", authority.File("server.pem"), authority.File("server.key"))
+	p := start(t, flavours[0], setup{extra: block, unchecked: true})
+	ca, err := os.ReadFile(authority.File("ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	// connect returns the serial number of the certificate that it met.
+	connect := func(certs ...tls.Certificate) (c *sql.DB, serial string) {
+		c = p.db(func(c *mysql.Config) {
+			c.TLS = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", Certificates: certs, VerifyConnection: func(s tls.ConnectionState) error {
+				serial = s.PeerCertificates[0].SerialNumber.String()
+				return nil
+			}}
+		})
+		c.SetMaxOpenConns(1)
+		if err := c.Ping(); err != nil {
+			return nil, err.Error()
+		}
+		return c, serial
+	}
+	first, serial := connect()
+	if serial != old {
+		t.Fatal(serial)
+	}
+	reload := func(was, becomes string) {
+		t.Helper()
+		text, err := os.ReadFile(p.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p.config, []byte(strings.Replace(string(text), was, becomes, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.signal(syscall.SIGHUP)
+	}
+	ends := "key: '" + authority.File("server.key") + "'"
+
+	_, next := issue("server")
+	reload(ends, ends+", required: true")
+	eventually(t, oneMinute, "the new certificate is shown", func() bool { _, serial := connect(); return serial == next })
+	want(t, first, "SELECT 1 AS n", "n", "1")
+
+	if err := p.db().Ping(); err == nil || !strings.Contains(err.Error(), "insecure transport") {
+		t.Errorf("without TLS: %v", err)
+	}
+
+	reload(ends, ends+", client_ca: '"+authority.File("ca.pem")+"'")
+	eventually(t, oneMinute, "a client without a certificate is refused", func() bool { c, _ := connect(); return c == nil })
+	if c, serial := connect(own); c == nil {
+		t.Errorf("with a certificate: %s", serial)
+	}
+	want(t, first, "SELECT 1 AS n", "n", "1")
 }

@@ -26,8 +26,6 @@ const writeTimeout = time.Minute
 // Options wire a Proxy to the rest.
 type Options struct {
 	Users          map[string]wire.Credential // by name
-	TLS            *tls.Config
-	RequireTLS     bool
 	MaxConnections int
 	Directory      *Directory
 	Pools          map[catalog.ShardID]*shard.Pool
@@ -49,6 +47,7 @@ type Proxy struct {
 	nextID   atomic.Uint32
 	ddl      sync.Mutex // one DDL at a time, so that catalogs follow in order
 	users    atomic.Pointer[map[string]wire.Credential]
+	tls      atomic.Pointer[clientTLS]
 	// tries are DDL statements that some shards lack.
 	tries tries
 	// systemColumns are the columns of information_schema's tables, by name.
@@ -65,11 +64,22 @@ func New(o Options) *Proxy {
 	}
 	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), sessions: sessions{open: map[*session]struct{}{}}}
 	p.SetUsers(o.Users)
+	p.SetTLS(nil, false)
 	return p
 }
 
 // SetUsers replaces the users; sessions that are open go on.
 func (p *Proxy) SetUsers(users map[string]wire.Credential) { p.users.Store(&users) }
+
+// clientTLS is how clients encrypt their connections.
+type clientTLS struct {
+	config   *tls.Config // nil: they can't
+	required bool
+}
+
+// SetTLS replaces what clients that connect from now on are offered; nil is no
+// TLS, which is how a Proxy begins.
+func (p *Proxy) SetTLS(c *tls.Config, required bool) { p.tls.Store(&clientTLS{c, required}) }
 
 // Serve accepts clients until the listener is closed. It returns nil when that
 // was Drain's doing.
@@ -118,12 +128,13 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		return
 	}
 	defer p.sessions.remove(s)
+	encryption := p.tls.Load()
 	conn, err := wire.Accept(ctx, nc, wire.Options{
 		Users:         p.user,
 		ServerVersion: p.serverVersion(),
 		ConnectionID:  id,
-		TLS:           p.opts.TLS,
-		RequireTLS:    p.opts.RequireTLS,
+		TLS:           encryption.config,
+		RequireTLS:    encryption.required,
 		WriteTimeout:  writeTimeout,
 	})
 	if err != nil {

@@ -32,11 +32,6 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	var failures []error
-	if cfg.TLS != nil {
-		if _, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile); err != nil {
-			failures = append(failures, fmt.Errorf("tls: %w", err))
-		}
-	}
 	if err := checkDataDir(cfg.DataDir); err != nil {
 		failures = append(failures, err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // reloads reads the configuration again at each SIGHUP, until ctx ends. Users,
-// schemas and indexes take effect at once, and no connection is dropped; a file
+// tls (toward clients), schemas and indexes take effect at once, and no connection is dropped; a file
 // with errors changes nothing.
 func reloads(ctx context.Context, cfg *config.Config, p *proxy.Proxy, d *proxy.Directory, index virtualIndexes, log *slog.Logger) {
 	hup := make(chan os.Signal, 1)
@@ -35,16 +35,17 @@ func reloads(ctx context.Context, cfg *config.Config, p *proxy.Proxy, d *proxy.D
 			continue
 		}
 		p.SetUsers(users(next))
+		p.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
 		if err := configuredIndexes(ctx, next, d, index, log); err != nil {
 			log.Error("reload: indexes", "error", err)
 		}
 		// What is read only at start.
 		rest, was := *next, *cfg
 		for _, c := range []*config.Config{&rest, &was} {
-			c.Users, c.Schemas, c.Indexes = nil, nil, nil
+			c.Users, c.TLS, c.Schemas, c.Indexes = nil, nil, nil, nil
 		}
 		if !reflect.DeepEqual(rest, was) {
-			log.Warn("reload: users, schemas and indexes were taken over; the other changes need a restart")
+			log.Warn("reload: users, tls, schemas and indexes were taken over; the other changes need a restart")
 		} else {
 			log.Info("reload: done", "file", cfg.File)
 		}

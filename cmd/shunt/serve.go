@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -126,14 +125,8 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		Users: users(cfg), MaxConnections: cfg.MaxConnections, Directory: directory, Pools: pools,
 		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Logger: log, Metrics: registry,
 	}
-	if cfg.TLS != nil {
-		cert, err := tls.LoadX509KeyPair(cfg.TLS.CertFile, cfg.TLS.KeyFile)
-		if err != nil {
-			return fmt.Errorf("load certificate (tls): %w", err)
-		}
-		options.TLS, options.RequireTLS = &tls.Config{Certificates: []tls.Certificate{cert}}, cfg.TLS.Required
-	}
 	p := proxy.New(options)
+	p.SetTLS(cfg.TLS.Server(), cfg.TLS != nil && cfg.TLS.Required)
 
 	// Sessions outlive ctx until they are drained.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))

@@ -49,14 +49,6 @@ type Config struct {
 	Maintenance Maintenance
 }
 
-// TLS is Shunt's certificate toward clients.
-type TLS struct {
-	// CertFile and KeyFile are PEM files.
-	CertFile, KeyFile string
-	// Required refuses clients that don't use TLS.
-	Required bool
-}
-
 // User may connect to Shunt.
 type User struct {
 	Name string

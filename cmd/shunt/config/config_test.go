@@ -23,7 +23,6 @@ listen: 127.0.0.1:4000            # MySQL protocol
 http: 127.0.0.1:4080
 data_dir: ./data
 log_level: debug
-tls: {cert: a.pem, key: b.pem, required: true}
 max_connections: 500
 shard_connections: 20
 min_free_disk: 2GiB
@@ -59,7 +58,7 @@ func TestFull(t *testing.T) {
 	}
 	want := &Config{
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
-		TLS:            &TLS{CertFile: "a.pem", KeyFile: "b.pem", Required: true},
+
 		MaxConnections: 500, ShardConnections: 20, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20,
 		Scratch: &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},

@@ -147,19 +147,6 @@ func readToken(v value) string {
 	return s
 }
 
-func readTLS(v value) *TLS {
-	t := &TLS{}
-	seen := v.fields(
-		field{"cert", func(v value) { t.CertFile = v.nonEmpty("a PEM file") }},
-		field{"key", func(v value) { t.KeyFile = v.nonEmpty("a PEM file") }},
-		field{"required", func(v value) { t.Required = v.boolean() }},
-	)
-	if !seen["cert"] || !seen["key"] {
-		v.errorf("expected both cert and key")
-	}
-	return t
-}
-
 func readUsers(v value) []User {
 	const expected = "a list like [{name: app, password: secret}]"
 	var users []User

@@ -10,6 +10,66 @@ import (
 	"slices"
 )
 
+// TLS is Shunt's certificate toward clients. The files are read with the
+// configuration, so SIGHUP reads them again.
+type TLS struct {
+	Cert, Key []byte // PEM
+	// ClientCA holds the PEM certificates one of which must have signed a
+	// client's; nil where clients need none.
+	ClientCA []byte
+	// Required refuses clients that don't use TLS.
+	Required bool
+}
+
+func readTLS(v value) *TLS {
+	t := &TLS{}
+	var key value
+	seen := v.fields(
+		pemField("cert", &t.Cert, "with Shunt's certificate"),
+		field{"key", func(v value) { key, t.Key = v, v.file() }},
+		pemField("client_ca", &t.ClientCA, "with the certificates of authorities"),
+		field{"required", func(v value) { t.Required = v.boolean() }},
+	)
+	switch {
+	case !seen["cert"] || !seen["key"]:
+		v.errorf("expected both cert and key")
+	case t.Cert != nil && t.Key != nil:
+		if _, err := tls.X509KeyPair(t.Cert, t.Key); err != nil {
+			key.errorf("%v: expected a PEM file with the private key of cert", err)
+		}
+	}
+	return t
+}
+
+// pemField is a field that names a PEM file with certificates.
+func pemField(name string, into *[]byte, holds string) field {
+	return field{name, func(v value) {
+		if *into = v.file(); *into == nil {
+			return
+		}
+		if err := certificates(*into); err != nil {
+			v.errorf("%v: expected a PEM file %s", err, holds)
+			*into = nil
+		}
+	}}
+}
+
+// Server is the configuration of TLS for clients; nil where t is.
+func (t *TLS) Server() *tls.Config {
+	if t == nil {
+		return nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if pair, err := tls.X509KeyPair(t.Cert, t.Key); err == nil { // Parse has seen that it is
+		c.Certificates = []tls.Certificate{pair}
+	}
+	if t.ClientCA != nil {
+		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		c.ClientCAs.AppendCertsFromPEM(t.ClientCA)
+	}
+	return c
+}
+
 // ShardTLS is how Shunt encrypts its connections to a shard, and how it makes
 // sure of whom it talks to. The files are read once, with the configuration.
 type ShardTLS struct {
@@ -44,27 +104,16 @@ const (
 func readShardTLS(v value) *ShardTLS {
 	t := &ShardTLS{Verify: VerifyIdentity}
 	at := map[string]value{}
-	file := func(name string, into *[]byte, check func(value, []byte)) field {
-		return field{name, func(v value) {
-			at[name] = v
-			if *into = v.file(); *into != nil {
-				check(v, *into)
-			}
+	file := func(f field) field {
+		return field{f.name, func(v value) {
+			at[f.name] = v
+			f.read(v)
 		}}
 	}
 	seen := v.fields(
-		file("ca", &t.CA, func(v value, data []byte) {
-			if err := certificates(data); err != nil {
-				v.errorf("%v: expected a PEM file with the certificates of authorities", err)
-			}
-		}),
-		file("cert", &t.Cert, func(v value, data []byte) {
-			if err := certificates(data); err != nil {
-				v.errorf("%v: expected a PEM file with Shunt's certificate", err)
-				t.Cert = nil
-			}
-		}),
-		file("key", &t.Key, func(value, []byte) {}),
+		file(pemField("ca", &t.CA, "with the certificates of authorities")),
+		file(pemField("cert", &t.Cert, "with Shunt's certificate")),
+		file(field{"key", func(v value) { t.Key = v.file() }}),
 		field{"server_name", func(v value) {
 			at["server_name"] = v
 			t.ServerName = v.nonEmpty("the name in the server's certificate")
