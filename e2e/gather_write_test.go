@@ -222,6 +222,72 @@ func TestGatherWriteSeesNow(t *testing.T) {
 	})
 }
 
+// TestGatherWriteLocks: what a write has read stays as it is until it is done. A
+// DELETE of orders without a user never takes those of a user who has just come.
+func TestGatherWriteLocks(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		g := startGathering(t, f, setup{})
+		mustExec(t, g.shunt, "DELETE FROM orders")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var clients sync.WaitGroup
+		var came, runs atomic.Int64
+		come := func(c *sql.Conn, id int) error {
+			for _, statement := range []string{
+				"BEGIN", fmt.Sprintf("INSERT INTO users (id) VALUES (%d)", id), fmt.Sprintf("INSERT INTO orders (id, user_id, total) VALUES (%d, %d, 1)", id+3, id), "COMMIT",
+			} {
+				if _, err := c.ExecContext(t.Context(), statement); err != nil {
+					_, _ = c.ExecContext(t.Context(), "ROLLBACK") // the error is told
+					return err
+				}
+			}
+			return nil
+		}
+		again := func(err error) bool { // as on one server
+			code := errorCode(err)
+			return code == 1213 || code == 1205
+		}
+		for w := range 3 {
+			c := g.p.conn()
+			clients.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					err := come(c, 10000*(w+1)+i)
+					switch {
+					case err == nil:
+						came.Add(1)
+					case !again(err):
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		c := g.p.conn()
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				r, err := c.ExecContext(t.Context(), "DELETE FROM orders WHERE user_id NOT IN (SELECT id FROM users)")
+				if again(err) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n, _ := r.RowsAffected(); n > 0 {
+					t.Errorf("%d orders of users who are there were deleted", n)
+				}
+				runs.Add(1)
+			}
+		})
+		clients.Wait()
+		t.Logf("%d orders, %d deletes", came.Load(), runs.Load())
+		if came.Load() < 20 || runs.Load() < 3 {
+			t.Error("the test says little")
+		}
+		want(t, g.shunt, "SELECT COUNT(*) AS n FROM orders", "n", fmt.Sprint(came.Load()))
+	})
+}
+
 // TestGatherWriteCancelled: clients that go away in the middle of writes over
 // copies leave nothing behind, and each write has happened on all shards or none.
 func TestGatherWriteCancelled(t *testing.T) {

@@ -20,6 +20,8 @@ const ScratchSchema = catalog.ScratchSchema
 //
 // The query is the client's text with the names of the copied tables replaced
 // (see splice). Values, collations, functions, warnings: all MySQL's own.
+//
+// Of an UPDATE or DELETE it is what that reads of other shards: see gatheredWrite.
 type Gather struct {
 	// Refs are the table references, in the order in which the text names them.
 	Refs []GatherRef

@@ -206,8 +206,8 @@ func rowKey(t *catalog.Table) []*catalog.Column {
 		switch base := baseType(c.Type); {
 		case isInteger(base), base == "decimal", base == "binary", base == "varbinary", base == "date":
 		case base == "char" || base == "varchar":
-			if !strings.HasPrefix(c.Charset, "utf8") {
-				return nil
+			if !strings.HasPrefix(c.Charset, "utf8") && c.Charset != "latin1" && c.Charset != "ascii" {
+				return nil // may change on its way to the client's character set and back
 			}
 		default:
 			return nil

@@ -240,7 +240,9 @@ type Bound struct {
 	// client's text, become one answer; nil: their rows are concatenated.
 	Merge *Merge
 	// Gather says what to fill into a scratch schema, where the client's query
-	// then runs; Statements is empty with it.
+	// then runs; Statements is empty with it. With an UPDATE or DELETE Statements
+	// are the client's text for each shard that it changes: the copies are made on
+	// all of these, and Gather.Query is what to run.
 	Gather *Gather
 	// System says how the answers of Statements about the servers and their
 	// schemas become one; nil for all else.
