@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -92,15 +93,59 @@ func (w *world) seen(alias string, r row, shard int) bool {
 		e[alias+"."+k] = v
 	}
 	for _, f := range c.filters {
-		eval := w.preds[f.text]
-		if eval == nil {
-			panic("a filter that no query had: " + f.text)
-		}
-		if eval(e) != 1 {
+		if w.filter(f.text)(e) != 1 {
 			return false
 		}
 	}
 	return true
+}
+
+// filter is the meaning of a copy's filter: a condition generated, or those that
+// each part of a chain of ORs says.
+func (w *world) filter(text string) func(env) tri {
+	if eval := w.preds[text]; eval != nil {
+		return eval
+	}
+	for _, op := range []string{" OR ", " AND "} {
+		parts := splitOutside(text, op)
+		if len(parts) == 1 {
+			continue
+		}
+		var all []func(env) tri
+		for _, part := range parts {
+			all = append(all, w.filter(part))
+		}
+		either := op == " OR "
+		return func(e env) tri {
+			if slices.ContainsFunc(all, func(eval func(env) tri) bool { return (eval(e) == 1) == either }) == either {
+				return 1
+			}
+			return 0
+		}
+	}
+	if strings.HasPrefix(text, "(") && strings.HasSuffix(text, ")") {
+		return w.filter(text[1 : len(text)-1])
+	}
+	panic("a filter that no query had: " + text)
+}
+
+// splitOutside splits a text at the separators outside of parentheses.
+func splitOutside(text, sep string) []string {
+	var out []string
+	depth, start := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if depth == 0 && strings.HasPrefix(text[i:], sep) {
+			out = append(out, text[start:i])
+			start = i + len(sep)
+		}
+	}
+	return append(out, text[start:])
 }
 
 // exists is [NOT] EXISTS or a count over another table, mostly correlated.

@@ -265,7 +265,7 @@ func (a *analysis) joinColumns(r *ref) []*catalog.Column {
 	}
 	seen := map[ast.ExprNode]bool{}
 	for _, other := range a.refs {
-		for _, c := range other.conditions() {
+		for _, c := range a.common(other.conditions()) {
 			if c.expr == nil {
 				add(c.pair[0], c.pair[1])
 				continue

@@ -35,18 +35,108 @@ func (a *analysis) filters(r *ref) []filter {
 		conds = append(slices.Clip(conds), r.scope.where...)
 	}
 	var out []filter
-	for i, c := range conds {
-		if i == maxFilters {
-			break
-		}
-		if c.expr == nil || !a.ownRows(r, c) {
+	tries := 0
+	for _, c := range conds {
+		if c.expr == nil {
 			continue
 		}
-		if f, ok := a.textOf(c.expr); ok {
+		if f, ok := a.filter(r, c, &tries); ok {
 			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// filter is what a condition says of r's rows alone. A chain of ORs says what
+// each of its parts says, where each says something: of part
+//
+//	p.size = 1 AND l.mode = 'AIR' OR p.size = 2 AND l.mode = 'SHIP'
+//
+// says (p.size = 1) OR (p.size = 2). Where one part says nothing of r, as in
+// p.size = 1 OR l.mode = 'SHIP', any row may count.
+func (a *analysis) filter(r *ref, c cond, tries *int) (f filter, ok bool) {
+	if a.ownRows(r, c) {
+		if *tries++; *tries > maxFilters {
+			return f, false
+		}
+		return a.textOf(c.expr)
+	}
+	parts := chain(c.expr, opcode.LogicOr)
+	if len(parts) == 1 {
+		return f, false
+	}
+	for i, part := range parts {
+		said := 0
+		for _, x := range chain(part, opcode.LogicAnd) {
+			own := cond{expr: x, scope: c.scope}
+			if !a.ownRows(r, own) {
+				continue
+			}
+			if *tries++; *tries > maxFilters {
+				return f, false
+			}
+			one, ok := a.textOf(x)
+			if !ok {
+				continue
+			}
+			switch {
+			case said > 0:
+				f.text += " AND "
+			case i > 0:
+				f.text += " OR "
+			}
+			f.text += "(" + one.text + ")"
+			f.params = append(f.params, one.params...)
+			said++
+		}
+		if said == 0 {
+			return filter{}, false
+		}
+	}
+	return f, true
+}
+
+// common are the equalities of columns that a chain of ORs says in each part,
+// besides the conditions themselves.
+func (a *analysis) common(conds []cond) []cond {
+	out := slices.Clip(conds)
+	for _, c := range conds {
+		if c.expr == nil {
+			continue
+		}
+		parts := chain(c.expr, opcode.LogicOr)
+		if len(parts) == 1 {
+			continue
+		}
+		for _, e := range chain(parts[0], opcode.LogicAnd) {
+			x, y, ok := a.equated(e, c.scope)
+			if !ok || x.ref == y.ref {
+				continue
+			}
+			everywhere := true
+			for _, part := range parts[1:] {
+				everywhere = everywhere && slices.ContainsFunc(chain(part, opcode.LogicAnd), func(e ast.ExprNode) bool {
+					u, v, ok := a.equated(e, c.scope)
+					return ok && (u == x && v == y || u == y && v == x)
+				})
+			}
+			if everywhere {
+				out = append(out, cond{pair: [2]column{x, y}, scope: c.scope})
+			}
+		}
+	}
+	return out
+}
+
+// equated are the columns of `a.x = b.y`.
+func (a *analysis) equated(e ast.ExprNode, s *scope) (x, y column, ok bool) {
+	b, isBinary := unwrap(e).(*ast.BinaryOperationExpr)
+	if !isBinary || b.Op != opcode.EQ {
+		return x, y, false
+	}
+	x, okx := a.columnOf(b.L, s)
+	y, oky := a.columnOf(b.R, s)
+	return x, y, okx && oky
 }
 
 // ownRows reports a condition that depends on nothing but a row of r, and that
@@ -113,7 +203,7 @@ func harmless(name string) bool {
 		"concat", "concat_ws", "left", "right", "substr", "substring", "mid", "reverse", "locate", "instr", "field", "find_in_set",
 		"coalesce", "ifnull", "nullif", "if", "isnull", "greatest", "least",
 		"date", "year", "month", "day", "dayofmonth", "dayofweek", "weekday", "dayofyear", "hour", "minute", "second", "quarter",
-		"to_days", "date_add", "date_sub", "adddate", "subdate", "date_format", "last_day", "datediff", "hex", "ascii", "bit_count":
+		ast.DateLiteral, ast.TimeLiteral, ast.TimestampLiteral, "extract", "to_days", "date_add", "date_sub", "adddate", "subdate", "date_format", "last_day", "datediff", "hex", "ascii", "bit_count":
 		return true
 	}
 	return false
@@ -130,11 +220,14 @@ func (a *analysis) textOf(e ast.ExprNode) (f filter, ok bool) {
 		return f, false
 	}
 	blank := st.blanked()
+	b, binary := e.(*ast.BinaryOperationExpr)
+	part := !binary || b.Op != opcode.LogicOr && b.Op != opcode.LogicXor // it ends where an OR begins
 	depth, tries := 0, 0
 	for i := first; ; i++ {
 		end := i == len(st.toks)
 		if !end && depth == 0 {
-			end = st.op(i, ")") || st.op(i, ",") || st.op(i, "&&") || st.op(i, ";") || endsCondition(st.word(i)) && !st.op(i-1, ".")
+			end = st.op(i, ")") || st.op(i, ",") || st.op(i, "&&") || st.op(i, ";") || endsCondition(st.word(i)) && !st.op(i-1, ".") ||
+				part && (st.is(i, "or") || st.is(i, "xor") || st.op(i, "||"))
 		}
 		if end && i > first {
 			if tries++; tries > 8 {

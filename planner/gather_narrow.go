@@ -13,7 +13,7 @@ import (
 )
 
 // MaxNarrowing is how many keys of one copy narrow another.
-const MaxNarrowing = 1000
+const MaxNarrowing = 5000
 
 // GatherJoin says that the rows of a reference count only where the value of
 // Column is one that column From of the copy of Ref has.
@@ -50,7 +50,7 @@ func (a *analysis) narrowings(r *ref) []narrowing {
 			out = append(out, narrowing{x.col, y})
 		}
 	}
-	for _, c := range conds {
+	for _, c := range a.common(conds) {
 		if c.expr == nil {
 			add(c.pair[0], c.pair[1])
 			continue
