@@ -333,3 +333,38 @@ func TestVanishedClient(t *testing.T) {
 		mustExec(t, c, "UPDATE people SET age = 5 WHERE id = 3")
 	})
 }
+
+// TestBackslashFlag: clients escape what they put into statements by a flag of
+// the last answer.
+func TestBackslashFlag(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, _ := startPeople(t, f, 5, setup{})
+		c, err := dialWire(p.addr, "app", "secret", p.schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, step := range []struct {
+			sql  string
+			flag bool
+		}{
+			{"SET sql_mode = 'NO_BACKSLASH_ESCAPES'", true},
+			{"SELECT id FROM people WHERE id = 3", true},
+			{"SELECT id FROM people", true},
+			{"SELECT COUNT(*) FROM people", true},
+			{"UPDATE people SET age = 3 WHERE id = 3", true},
+			{"BEGIN", true},
+			{"SET sql_mode = ''", false},
+			{"SELECT id FROM people WHERE id = 3", false},
+			{"COMMIT", false},
+		} {
+			r, err := c.Execute(step.sql)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Status&gomysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED != 0; got != step.flag {
+				t.Errorf("%s: flag %v, want %v", step.sql, got, step.flag)
+			}
+		}
+	})
+}

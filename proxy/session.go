@@ -223,10 +223,13 @@ func (s *session) status() uint16 {
 	if s.tx != nil && !s.tx.hidden {
 		f |= mysql.SERVER_STATUS_IN_TRANS
 	}
+	if s.settings.planning.NoBackslashEscapes {
+		f |= mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED // clients escape by it
+	}
 	return f
 }
 
-const sessionStatus = mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS
+const sessionStatus = mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
 
 func (s *session) answerOK(ok wire.OK) error {
 	ok.Status |= s.status() | s.more
