@@ -54,7 +54,7 @@ func (b *mergeBuilder) cell(fn *ast.AggregateFuncExpr, call span, column int) bo
 		if name == "max" {
 			c.Op = MergeMax
 		}
-		if c.Key, ok = b.extreme(fn, arg, b.a.st.copyOf(call), column); !ok {
+		if c.Key, ok = b.extreme(fn, call, column); !ok {
 			return false
 		}
 	default:
@@ -80,9 +80,13 @@ func (b *mergeBuilder) argument(fn *ast.AggregateFuncExpr, call span) (frag, boo
 	return st.copyOf(arg), true
 }
 
-// extreme is what MIN and MAX compare by. call is the aggregate's text, and
-// column where its value is.
-func (b *mergeBuilder) extreme(fn *ast.AggregateFuncExpr, arg, call frag, column int) (MergeKey, bool) {
+// extreme is what MIN and MAX compare by. text is the aggregate's, and column
+// where its value is.
+//
+// Counter-example: MAX(IF(n, name, _latin1'x')), where the introducer brings a
+// collation along.
+func (b *mergeBuilder) extreme(fn *ast.AggregateFuncExpr, text span, column int) (MergeKey, bool) {
+	call := b.a.st.copyOf(text)
 	if len(fn.Args) != 1 || b.hasParams(call) {
 		return MergeKey{}, false
 	}
@@ -92,7 +96,7 @@ func (b *mergeBuilder) extreme(fn *ast.AggregateFuncExpr, arg, call frag, column
 		if _, exact := b.exact(fn.Args[0]); exact {
 			return MergeKey{Value: column}, true
 		}
-		src, ok := b.fromExpr(fn.Args[0], span{}, false)
+		src, ok := b.fromExpr(fn.Args[0], span{text.from + 2, text.to - 1}, false)
 		if !ok || src.col != nil || src.aggregate != nil {
 			return MergeKey{}, false
 		}

@@ -23,6 +23,7 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 	if err != nil {
 		return empty, err
 	}
+	differ := false
 	for _, x := range shards {
 		rows, err := x.conn.Rows()
 		a := &answer{sent: x, rows: rows}
@@ -31,22 +32,48 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 			return empty, err
 		}
 		if !sameColumns(answers[0].rows, rows, s.binary) {
-			return empty, s.shardError(x.shard, shard.ErrColumns)
+			differ = true
+			break
 		}
 	}
-	err = s.streamMerge(b.Merge, answers)
+	err = errUnmerged
+	if !differ {
+		err = s.streamMerge(b.Merge, answers)
+	}
 	if errors.Is(err, errUnmerged) {
 		// Nothing has been answered yet. What the shards are at is dropped.
-		if instead := b.Merge.Otherwise(); instead != nil {
-			s.closeAnswers(shards, answers)
-			shards, answers = nil, nil
-			return empty, s.read(ctx, r, instead)
-		}
+		s.closeAnswers(shards, answers)
+		shards, answers = nil, nil
+		return empty, s.mergeOtherwise(ctx, r, b, err)
 	}
 	if err != nil {
 		return empty, err
 	}
 	return s.merged(ctx, b, answers)
+}
+
+// mergeOtherwise answers where the shards' columns are not the same or not of the
+// types that were planned for: because of an ALTER TABLE that the catalog doesn't
+// know of yet, or since some have computed an expression in a wider type, as a
+// server does for the sake of its plan.
+func (s *session) mergeOtherwise(ctx context.Context, r request, b *planner.Bound, cause error) error {
+	if s.tx == nil {
+		if err := s.proxy.opts.Directory.Refresh(ctx); err != nil {
+			return err
+		}
+		if r.plan.Catalog.Version != s.catalog().Version {
+			return errStale
+		}
+	} else {
+		s.proxy.opts.Directory.Soon()
+	}
+	if instead := b.Merge.Otherwise(); instead != nil {
+		return s.read(ctx, r, instead)
+	}
+	if cause != errUnmerged { //nolint:errorlint // itself: the columns differ
+		return cause
+	}
+	return s.shardError(b.Statements[0].Shard, shard.ErrColumns)
 }
 
 // errUnmerged: nothing was answered, since a type can't be compared here.
