@@ -40,7 +40,7 @@ func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, e
 		return nil, false
 	}
 	st, lexErr := lexStatement(v.Definition, Settings{}, a.cat)
-	if lexErr != nil || st.writingFunction(a.cat) != "" {
+	if lexErr != nil || st.writingFunction(a.cat) != "" || st.calls("last_insert_id") || slices.ContainsFunc(ofSession, st.calls) {
 		return nil, false
 	}
 	inner := &analysis{st: st, cat: a.cat, parsers: a.parsers, views: depth + 1}
@@ -57,6 +57,20 @@ func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, e
 		return t, exact
 	}
 	return inner.heldView(v), false
+}
+
+// ofSession are functions about the session, which a shard's connection is not.
+// Counter-example: CREATE VIEW mine AS SELECT * FROM notes WHERE owner = USER().
+var ofSession = []string{"user", "session_user", "system_user", "current_user", "current_role", "connection_id"}
+
+// calls reports a call of a function.
+func (st *statement) calls(name string) bool {
+	for i := range st.toks {
+		if st.is(i, name) && st.op(i+1, "(") && !st.op(i-1, ".") {
+			return true
+		}
+	}
+	return false
 }
 
 // plainView is a view under the rules above. kept are the tables' columns that

@@ -61,3 +61,12 @@ CREATE VIEW jsn AS SELECT country, JSON_ARRAYAGG(id) IS NOT NULL AS j, MAX(JSON_
 SELECT * FROM jsn ORDER BY country;
 CREATE VIEW inter AS SELECT country, MIN(born) + INTERVAL 1 MONTH AS m, MAX(born) - INTERVAL '1-2' YEAR_MONTH AS y, IF(COUNT(*) BETWEEN 1 AND 2, 'few', 'many') AS c FROM users WHERE NOT (age BETWEEN 1 AND 20) AND NOT country <=> 'XX' GROUP BY country;
 SELECT * FROM inter ORDER BY country;
+CREATE VIEW last_one AS SELECT id, name FROM users WHERE id = LAST_INSERT_ID();
+CREATE TABLE counted (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, v INT);
+INSERT INTO counted (v) VALUES (1), (2);
+INSERT INTO counted (v) VALUES (3);
+SELECT * FROM last_one;
+SELECT COUNT(*) FROM last_one l JOIN users u ON u.age > l.id;
+CREATE VIEW mine AS SELECT id, USER() AS who FROM users;
+-- refused
+SELECT id, who FROM mine;
