@@ -124,16 +124,45 @@ func narrows(c *catalog.Column) bool {
 // maxNarrowingText bounds what the keys add to a statement.
 const maxNarrowingText = 256 << 10
 
-// Narrow is Select and Shards of a reference for the rows whose Column is one of
-// values, which are not NULL and as Select of the other reference answered them.
-// ok is false where they don't narrow.
-func (g *Gather) Narrow(ref int, j GatherJoin, values []string) (sel string, shards catalog.ShardSet, ok bool) {
+// Narrow is Select and Shards of a reference for the rows whose Column of each of
+// the joins is one of that join's values, which are not NULL and as Select of the
+// other reference answered them. ok is false where none narrows.
+func (g *Gather) Narrow(ref int, joins []GatherJoin, values [][]string) (sel string, shards catalog.ShardSet, ok bool) {
 	r := &g.Refs[ref]
-	if len(values) == 0 {
-		return r.Select, shards, true
+	tree := []*cnode{r.tree}
+	var text strings.Builder
+	text.WriteString(r.Select)
+	word := " WHERE ("
+	if len(r.filters) > 0 {
+		word = " AND ("
 	}
+	for i, j := range joins {
+		if len(values[i]) == 0 {
+			return r.Select, shards, true
+		}
+		n, list := g.among(j, values[i])
+		if n == nil {
+			continue
+		}
+		text.WriteString(word + quoteName(r.alias) + "." + quoteName(j.Column.Name) + " IN (" + list + "))")
+		word = " AND ("
+		tree, ok = append(tree, n), true
+	}
+	if !ok {
+		return "", shards, false
+	}
+	shards = r.Shards
+	if r.Table.Placement == catalog.Hash || r.Table.Placement == catalog.Anywhere {
+		shards = g.binder.eval(r.Table, and(tree)).set.Intersect(r.Shards)
+	}
+	return text.String(), shards, true
+}
+
+// among is the condition that a join's column is one of values, as a tree and as
+// the list in the text; nil where that is too long.
+func (g *Gather) among(j GatherJoin, values []string) (n *cnode, text string) {
 	from := g.Refs[j.Ref].Columns[j.From]
-	n := &cnode{op: opIn, col: j.Column}
+	n = &cnode{op: opIn, col: j.Column}
 	var list strings.Builder
 	for i, v := range values {
 		var o operand
@@ -143,7 +172,7 @@ func (g *Gather) Narrow(ref int, j GatherJoin, values []string) (sel string, sha
 			} else if k, err := strconv.ParseUint(v, 10, 64); err == nil {
 				o = number(keys.Uint(k))
 			} else {
-				return "", shards, false
+				return nil, ""
 			}
 		} else {
 			o = operand{kind: literal, value: keys.String([]byte(v), strings.ToLower(from.Charset)), class: classString}
@@ -154,19 +183,10 @@ func (g *Gather) Narrow(ref int, j GatherJoin, values []string) (sel string, sha
 		}
 		list.WriteString(o.value.Literal())
 		if list.Len() > maxNarrowingText {
-			return "", shards, false
+			return nil, ""
 		}
 	}
-	word := " WHERE ("
-	if len(r.filters) > 0 {
-		word = " AND ("
-	}
-	sel = r.Select + word + quoteName(r.alias) + "." + quoteName(j.Column.Name) + " IN (" + list.String() + "))"
-	shards = r.Shards
-	if r.Table.Placement == catalog.Hash || r.Table.Placement == catalog.Anywhere {
-		shards = g.binder.eval(r.Table, and([]*cnode{r.tree, n})).set.Intersect(r.Shards)
-	}
-	return sel, shards, true
+	return n, list.String()
 }
 
 // joinsOf makes narrowings those of a Gather's references.

@@ -130,27 +130,26 @@ func (g *gathering) waves(ctx context.Context, sources []*source, control *shard
 // narrow bounds a reference's rows by the keys of the copies that are complete.
 func (g *gathering) narrow(i int, pending map[int]bool) bool {
 	r := &g.plan.Refs[i]
-	best := -1
-	var keys []string
-	for n, j := range r.Joins {
+	var joins []planner.GatherJoin
+	var keys [][]string
+	none := false
+	for _, j := range r.Joins {
 		if pending[j.Ref] || g.keys[j.Ref] == nil {
 			continue
 		}
-		if values, ok := g.keys[j.Ref].of(j.From); ok && (best < 0 || len(values) < len(keys)) {
-			best, keys = n, values
+		if values, ok := g.keys[j.Ref].of(j.From); ok {
+			joins, keys = append(joins, j), append(keys, values)
+			none = none || len(values) == 0
 		}
 	}
-	if best < 0 {
-		return false
-	}
-	sel, set, ok := g.plan.Narrow(i, r.Joins[best], keys)
+	sel, set, ok := g.plan.Narrow(i, joins, keys)
 	if !ok {
 		return false
 	}
 	g.selects[i] = sel
 	if r.Table.Placement == catalog.Hash || r.Table.Placement == catalog.Anywhere {
 		g.from[i] = g.from[i].Intersect(set)
-	} else if len(keys) == 0 {
+	} else if none {
 		g.from[i] = catalog.ShardSet{}
 	}
 	return true
