@@ -16,6 +16,9 @@ type Copy struct {
 	st *statement
 	// the query begins and ends at these offsets
 	from, to uint32
+	// Lenient: INSERT IGNORE, or no strict SQL mode: what the query warns of, an
+	// INSERT ... SELECT warns of too. Else it fails.
+	Lenient bool
 }
 
 // Texts are the statement's parts for the parameters: what to put before the
@@ -36,7 +39,7 @@ func (a *analysis) planCopy(n *ast.InsertStmt, alias *rowAlias) *Copy {
 			return nil
 		}
 	}
-	c := &Copy{st: st, to: uint32(len(st.src))}
+	c := &Copy{st: st, to: uint32(len(st.src)), Lenient: n.IgnoreErr || !st.settings.Strict}
 	depth, found := 0, false
 	for i := range st.toks {
 		query := st.is(i, "select") || st.is(i, "with") || st.is(i, "table") || st.is(i, "values")

@@ -34,11 +34,36 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 	if err != nil {
 		return err
 	}
+	if !r.plan.Copy.Lenient {
+		if err := strictly(s.last.warnings); err != nil {
+			return err
+		}
+	}
 	total, err := s.insertCollected(ctx, rows, head, tail)
 	if err != nil {
 		return err
 	}
 	return s.answerOK(total)
+}
+
+// strictly is the error that a strict server makes of a query's first warning when
+// its rows are inserted; nil where it stays a warning.
+// https://dev.mysql.com/doc/refman/9.0/en/sql-mode.html#sql-mode-strict
+func strictly(warnings [][][]byte) error {
+	states := map[string]string{"1292": "22007", "1365": "22012", "1264": "22003", "1265": "01000", "1366": "HY000", "1411": "HY000", "1441": "22008", "1260": "HY000"}
+	for _, w := range warnings {
+		if len(w) < 3 || string(w[0]) != "Warning" {
+			continue
+		}
+		if state, ok := states[string(w[1])]; ok {
+			code, err := strconv.ParseUint(string(w[1]), 10, 16)
+			if err != nil {
+				continue
+			}
+			return sqlError{uint16(code), state, string(w[2])}
+		}
+	}
+	return nil
 }
 
 // mayCollect refuses a session whose texts would change on their way.

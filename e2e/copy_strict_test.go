@@ -1,0 +1,41 @@
+package e2e
+
+import (
+	"database/sql"
+	"testing"
+)
+
+// TestInsertSelectStrict: what a query warns of is an error of INSERT ... SELECT
+// in a strict mode, be its rows copied by Shunt or by one server.
+func TestInsertSelectStrict(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"src: {shard_key: id}", "dst: {shard_key: k}"}})
+		shunt, plain := p.conn(), plainServer(t, p.servers[1], p.schema+"_plain")
+		for _, c := range []*sql.Conn{shunt, plain} {
+			mustExec(t, c, "CREATE TABLE src (id INT PRIMARY KEY, s VARCHAR(10))")
+			mustExec(t, c, "CREATE TABLE dst (k INT PRIMARY KEY, n DOUBLE)")
+			mustExec(t, c, "INSERT INTO src VALUES (1, '1'), (2, '2x'), (3, 'x'), (4, '0')")
+		}
+		for _, mode := range []string{"STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ZERO_DATE,NO_ZERO_IN_DATE", ""} {
+			for _, statement := range []string{
+				"INSERT INTO dst SELECT id * 10, s + 0 FROM src",
+				"INSERT INTO dst SELECT id * 11, 1 / s FROM src WHERE id IN (1, 4)",
+				"INSERT IGNORE INTO dst SELECT id * 12, s + 0 FROM src",
+				"INSERT INTO dst SELECT id * 13, s + 0 FROM src WHERE id = 1",
+			} {
+				var codes [2]uint16
+				for i, c := range []*sql.Conn{shunt, plain} {
+					mustExec(t, c, "SET sql_mode = '"+mode+"'")
+					mustExec(t, c, "DELETE FROM dst")
+					_, err := c.ExecContext(t.Context(), statement)
+					codes[i] = errorCode(err)
+				}
+				if codes[0] != codes[1] {
+					t.Errorf("in the mode %q, %s: error %d, want %d", mode, statement, codes[0], codes[1])
+				}
+				const all = "SELECT k, n FROM dst ORDER BY k"
+				want(t, shunt, all, "k n", flat(mustRows(t, plain, all), "k", "n")...)
+			}
+		}
+	})
+}
