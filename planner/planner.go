@@ -122,14 +122,8 @@ func (p *Planner) dispatch(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 
 func (p *Planner) parse(st *statement, cat *catalog.Catalog, spans ...[2]uint32) (ast.StmtNode, *Error) {
 	text := st.blanked(spans...)
-	parsed := len(text)
-	for i, r := range st.rows {
-		if i > 0 && r.simple {
-			parsed -= int(r.end - r.start)
-		}
-	}
-	if parsed > maxParsed {
-		return nil, notSupported("a statement of more than 16 MiB is not supported, but for INSERT with rows of literals: send it in parts")
+	if len(text) > maxParsed && len(text)-strings.Count(text, " ") > maxParsed {
+		return nil, notSupported("a statement of more than 16 MiB, long strings and rows of literals not counted, is not supported: send it in parts")
 	}
 	n, err := p.parsers.parse(text, st.settings, cat.MariaDB)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 // accepts.
 const (
 	maxStatement = 64 << 20 // bytes of a statement
-	maxParsed    = 16 << 20 // bytes that the parser sees, rows of plain literals not counted
+	maxParsed    = 16 << 20 // bytes that the parser sees: see blanked
+	longLiteral  = 1 << 20  // bytes of a string that it doesn't see in a longer statement
 	maxNesting   = 1000     // parentheses, or unary operators in a row
 	maxWords     = 200_000  // identifiers and keywords that the parser sees
 	maxOperators = 200_000  // operators that the parser sees
@@ -26,6 +27,7 @@ type statement struct {
 	toks     []token // without those of rows (see rows)
 	comments []comment
 	params   []uint32 // offsets of the `?`
+	long     []token  // strings of more than longLiteral, those of rows too
 	// rows are the row lists of an INSERT or REPLACE ... VALUES, whose tokens
 	// are not in toks: a statement of a million rows stays cheap.
 	rows []rowSpan
@@ -143,6 +145,7 @@ func lexStatement(sql string, s Settings, cat *catalog.Catalog) (*statement, *Er
 		if words > maxWords || operators > maxOperators {
 			return nil, notSupported("a statement with more than %d operators or names is not supported: send it in parts", maxOperators)
 		}
+		st.noteLong(t)
 		st.toks = append(st.toks, t)
 		if t.kind != tokWord || depth != 0 {
 			continue
@@ -265,6 +268,7 @@ func (st *statement) readRows(lx *lexer) *Error {
 			case tokQuoted, tokVar:
 				row.simple = false
 			case tokString, tokInt, tokDecimal, tokFloat, tokHex, tokBit, tokIntro:
+				st.noteLong(t)
 			}
 			// two values side by side are only a charset and its string, or
 			// strings to be joined
@@ -323,10 +327,26 @@ func (st *statement) readComments() *Error {
 	return nil
 }
 
-// blanked is the text for the parser: comments and rows of plain literals are
-// spaces, so that every offset stays what it is. spans are blanked too.
+func (st *statement) noteLong(t token) {
+	if t.kind == tokString && t.end-t.start > longLiteral {
+		st.long = append(st.long, t)
+	}
+}
+
+// hidden are the strings whose text the parser doesn't see: their values come
+// from our own lexer anyway.
+func (st *statement) hidden() []token {
+	if len(st.src) > maxParsed {
+		return st.long
+	}
+	return nil
+}
+
+// blanked is the text for the parser: comments, rows of plain literals and what
+// hidden says are spaces, so that every offset stays what it is. spans are blanked
+// too.
 func (st *statement) blanked(spans ...[2]uint32) string {
-	if len(st.comments) == 0 && len(st.rows) <= 1 && len(spans) == 0 {
+	if len(st.comments) == 0 && len(st.rows) <= 1 && len(spans) == 0 && len(st.hidden()) == 0 {
 		return st.src
 	}
 	buf := []byte(st.src)
@@ -337,6 +357,10 @@ func (st *statement) blanked(spans ...[2]uint32) string {
 	}
 	for _, c := range st.comments {
 		blank(c.start, c.end)
+	}
+	for _, t := range st.hidden() { // but for its quotes
+		buf[t.start+1] = buf[t.end-1]
+		blank(t.start+2, t.end)
 	}
 	// One row at least must stay. The first that does is kept without the
 	// comma before it.
