@@ -298,6 +298,11 @@ func (q *queryRoute) anchored(b *binder) reach {
 // Rule rows in every operand: each operand's rows lie beside an anchor of its
 // own. Counter-example: SELECT 0 UNION ALL SELECT id FROM users, where each
 // shard would answer a row 0.
+//
+// Rule tables of every operand: each shard knows all tables, those too of which it
+// needs no rows. Counter-example: SELECT id FROM users WHERE id = 5 AND EXISTS
+// (SELECT 1 FROM settings) UNION ALL SELECT id FROM users WHERE id = 6, where
+// settings is on the shard of user 5 alone.
 func (q *queryRoute) unionAll(b *binder) (out routed, ok bool) {
 	var how, reasons []string
 	for _, o := range q.operands {
@@ -311,6 +316,13 @@ func (q *queryRoute) unionAll(b *binder) (out routed, ok bool) {
 		}
 		if !slices.Contains(reasons, r.reason) {
 			reasons = append(reasons, r.reason)
+		}
+	}
+	for _, o := range q.operands {
+		for _, r := range o.refs {
+			if r.table != nil && !r.table.Shards.Contains(out.set) {
+				return routed{}, false
+			}
 		}
 	}
 	out.how, out.reason = strings.Join(how, ","), strings.Join(reasons, "; ")
