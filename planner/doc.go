@@ -5,9 +5,9 @@
 //	        tokens, hint,    TiDB's      tables,       cacheable    values,
 //	        bounds, rows     parser      conditions                 lookups
 //
-// A Plan is one of four: *Rows (routed by a condition or by values; Bind it),
-// *DDL, *Admin (Shunt's own statements) and *Session. An error is always an
-// *Error with its MySQL code. 1235 names what is missing and the way out; 1146
+// A Plan is *Rows (routed by a condition or by values; Bind it), *DDL, *Temporary
+// (about temporary tables), *Load, *Admin (Shunt's own statements) or *Session.
+// An error is always an *Error with its MySQL code. 1235 names what is missing and the way out; 1146
 // and 1049 say that the catalog doesn't know a name, which may be the catalog's
 // fault: read the schema again and retry.
 //
@@ -46,10 +46,11 @@
 //	parse                                      TiDB's parser
 //	resolve, condition                         tables, columns, condition trees
 //	query, route                               anchors, routes, lookups
+//	view, view_text                            views as tables, and their queries in their place
 //	merge, merge_keys, _group, _cells, _text   what merges exactly, and the derived statement
 //	insert, insert_select, write, effects      writes and their keys
 //	increment, copy, load                      counted values; writes in many statements
-//	ddl, session, show, admin                  the other statements
+//	ddl, temporary, session, show, admin       the other statements
 //
 // # Not here
 //

@@ -23,6 +23,7 @@
 //	within.go       several statements of ours as one of the client's
 //	merge.go        answers that stream through a merge (package merge)
 //	transaction.go  BEGIN to COMMIT over one or several shards
+//	temporary.go    temporary tables, and the connection that a session keeps for them
 //	prepared.go     COM_STMT_*
 //	ddl.go          DDL on all shards, and what it does to virtual indexes
 //	admin.go        CREATE VIRTUAL INDEX, SHOW SHARDS, EXPLAIN ROUTE, ...
@@ -37,5 +38,5 @@
 //   - a statement whose outcome is not known stays open in the Index
 //     (Open.InDoubt) until it is settled;
 //   - a shard connection goes back to its pool only with no unread bytes, no
-//     open transaction, and its settings fingerprint true.
+//     open transaction, no temporary table, and its settings fingerprint true.
 package proxy
