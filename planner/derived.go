@@ -42,9 +42,9 @@ func (a *analysis) deriveCTEs(w *ast.WithClause, s *scope) bool {
 	if !a.deriving || s.parent != nil || w.IsRecursive {
 		return false
 	}
-	s.ctes, s.derivable = map[string]bool{}, map[string]*ast.CommonTableExpression{}
+	s.ctes, s.unused, s.derivable = map[string]bool{}, map[string]bool{}, map[string]*ast.CommonTableExpression{}
 	for _, c := range w.CTEs {
-		s.ctes[a.cteName(c.Name.O)] = true
+		s.ctes[a.cteName(c.Name.O)], s.unused[a.cteName(c.Name.O)] = true, true
 		s.derivable[a.cteName(c.Name.O)] = c
 	}
 	return true
@@ -61,6 +61,7 @@ func (a *analysis) cteAsTable(name, alias string, noted, s *scope) *ref {
 	if noted == s && len(c.ColNameList) == 0 {
 		r = a.asTable(c.Query, alias, s)
 	}
+	delete(noted.unused, a.cteName(name))
 	if r == nil {
 		a.refuse(notSupported("the common table expression %s is more than rows beside an anchor", name))
 	}
@@ -217,7 +218,8 @@ func (a *analysis) planDerived(n ast.StmtNode) *selectAction {
 	for _, r := range again.refs {
 		found = found || r.derived != nil
 	}
-	if again.err != nil || !found {
+	// A CTE that nothing reads may name a table that not every shard has.
+	if again.err != nil || !found || main != nil && len(main.unused) > 0 {
 		return nil
 	}
 	act := &selectAction{merge: again.planMerge(n, main)}

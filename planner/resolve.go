@@ -44,8 +44,10 @@ type scope struct {
 	// where holds the conjuncts of WHERE.
 	where []cond
 	ctes  map[string]bool
-	// derivable are those that derivedAsTable may read.
+	// derivable are those that derivedAsTable may read, unused those of them that
+	// it hasn't.
 	derivable map[string]*ast.CommonTableExpression
+	unused    map[string]bool
 	// correlated: a subquery in an expression, so that the conditions of the
 	// blocks around it hold for every row that counts.
 	correlated bool
