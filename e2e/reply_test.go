@@ -200,6 +200,9 @@ func fieldType(f *mysql.Field) string {
 // any may be told: each shard stops at its own first.
 var dataErrors = []uint16{1048, 1062, 1264, 1265, 1292, 1366, 1406, 3140}
 
+// deprecated is the warning of VALUES() in ON DUPLICATE KEY UPDATE and the like.
+const deprecated = 1287
+
 // difference is what differs between two answers; "" is nothing.
 type difference struct{ class, detail string }
 
@@ -226,6 +229,11 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 		// once, for each row, or not at all.
 		converted := func(code int) bool { return code == 1292 || code == 1366 }
 		g, w = slices.DeleteFunc(slices.Clone(g), converted), slices.DeleteFunc(slices.Clone(w), converted)
+	}
+	if !slices.Contains(w, deprecated) {
+		// It is told when a statement is parsed: of a prepared one that is before,
+		// but again where Shunt has another text sent.
+		g = slices.DeleteFunc(slices.Clone(g), func(code int) bool { return code == deprecated })
 	}
 	if write && !slices.Equal(g, w) {
 		return difference{"warnings", fmt.Sprintf("warnings %v, want %v", got.warnings, want.warnings)}
