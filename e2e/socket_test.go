@@ -1,13 +1,12 @@
 package e2e
 
 import (
+	"errors"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"errors"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -17,7 +16,7 @@ import (
 func TestSocketAndToken(t *testing.T) {
 	t.Parallel()
 	f := flavours[0]
-	dir, err := os.MkdirTemp("", "s") // t.TempDir's paths are too long for a socket
+	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // t.TempDir's paths are too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -332,7 +332,7 @@ func (s *session) learnTemporary(ctx context.Context, conn *shard.Conn, name pla
 	full := quoteName(name.Schema) + "." + quoteName(name.Name)
 	res, err := conn.Query(ctx, "SHOW CREATE TABLE "+full)
 	if serverCode(err) != 0 || err == nil && (len(res.Rows) != 1 || len(res.Rows[0]) < 2 || !strings.HasPrefix(string(res.Rows[0][1]), "CREATE TEMPORARY TABLE")) {
-		return nil //nolint:nilerr // there is none
+		return nil
 	}
 	if err != nil {
 		return s.shardError(s.temporary.shard, err)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"testing"
 
@@ -64,7 +65,7 @@ func TestChangeUser(t *testing.T) {
 				if e, err := ParseError(p); err != nil || e.Code != 1045 {
 					t.Fatalf("got %q", p)
 				}
-				if _, err := c.r.ReadPacket(100); err != io.EOF {
+				if _, err := c.r.ReadPacket(100); !errors.Is(err, io.EOF) {
 					t.Fatalf("got %v, want the connection's end", err)
 				}
 				return
@@ -83,7 +84,7 @@ func TestChangeUser(t *testing.T) {
 }
 
 func FuzzParseChangeUser(f *testing.F) {
-	f.Add(changeUserBytes("app", []byte("12345678901234567890"), "shop\x00\x21\x00caching_sha2_password\x00\x04\x01k\x01v"), uint32(serverCapabilities))
+	f.Add(changeUserBytes("app", []byte("12345678901234567890"), "shop\x00\x21\x00caching_sha2_password\x00\x04\x01k\x01v"), serverCapabilities)
 	f.Add(changeUserBytes("", nil, ""), uint32(0))
 	f.Fuzz(func(t *testing.T, p []byte, caps uint32) {
 		r, err := parseChangeUser(p, caps, 45)
