@@ -36,19 +36,16 @@ func (a *analysis) routeOf(main *scope, spoils string) *queryRoute {
 }
 
 // routeOfUnion is routeOf for a statement that may be a UNION ALL of blocks.
-func (a *analysis) routeOfUnion(main *scope, operands []*scope, spoils string) *queryRoute {
+func (a *analysis) routeOfUnion(main *scope, operands []operandBlock, spoils string) *queryRoute {
 	q := &queryRoute{refs: a.refs, spoils: spoils}
 	for _, r := range a.refs {
 		a.plant(r)
 	}
-	for _, s := range operands {
-		o := &queryRoute{}
-		for _, r := range a.refs {
-			if r.scope == s {
+	for _, block := range operands {
+		o := &queryRoute{refs: block.refs}
+		for _, r := range o.refs {
+			if r.scope == block.scope {
 				o.main = append(o.main, r)
-			}
-			if r.scope.within(s) {
-				o.refs = append(o.refs, r)
 			}
 		}
 		o.findAnchor()
@@ -70,16 +67,6 @@ func (a *analysis) routeOfUnion(main *scope, operands []*scope, spoils string) *
 		}
 	}
 	return q
-}
-
-// within reports whether s is outer or a block inside of it.
-func (s *scope) within(outer *scope) bool {
-	for ; s != nil; s = s.parent {
-		if s == outer {
-			return true
-		}
-	}
-	return false
 }
 
 // spread reports a reference whose table is not on every shard in full.
@@ -331,16 +318,16 @@ func (q *queryRoute) unionAll(b *binder) (out routed, ok bool) {
 
 // unionAllOf returns the blocks of a statement that is nothing but SELECTs, each
 // of them plain, with UNION ALL between them; nil for any other.
-func (a *analysis) unionAllOf(n ast.Node) []*scope {
+func (a *analysis) unionAllOf(n ast.Node) []operandBlock {
 	u, ok := n.(*ast.SetOprStmt)
 	if !ok || u.With != nil || u.SelectList.With != nil || u.OrderBy != nil || u.Limit != nil ||
 		u.SelectList.OrderBy != nil || u.SelectList.Limit != nil {
 		return nil
 	}
-	var operands []*scope
+	var operands []operandBlock
 	for i, n := range u.SelectList.Selects {
 		sel, ok := n.(*ast.SelectStmt)
-		if !ok || sel.With != nil || spoilsConcatenation(sel) != "" || a.operands[sel] == nil ||
+		if !ok || sel.With != nil || spoilsConcatenation(sel) != "" || a.operands[sel].scope == nil ||
 			i > 0 && (sel.AfterSetOperator == nil || *sel.AfterSetOperator != ast.UnionAll) {
 			return nil
 		}

@@ -33,7 +33,7 @@ type analysis struct {
 	deriving bool
 	hidden   map[string]bool
 	// operands are the blocks of the outermost UNION, by their SELECTs.
-	operands map[*ast.SelectStmt]*scope
+	operands map[*ast.SelectStmt]operandBlock
 }
 
 // scope is one query block: its FROM and what its column names resolve to.
@@ -134,6 +134,13 @@ func (a *analysis) query(n ast.Node, parent *scope, correlated bool) *scope {
 	return nil
 }
 
+// operandBlock is a SELECT of a UNION, with all references in it: those of derived
+// tables and subqueries too.
+type operandBlock struct {
+	scope *scope
+	refs  []*ref
+}
+
 func (a *analysis) setOperands(l *ast.SetOprSelectList, s *scope) {
 	a.subqueries = true
 	a.with(l.With, s)
@@ -143,12 +150,13 @@ func (a *analysis) setOperands(l *ast.SetOprSelectList, s *scope) {
 			a.setOperands(inner, in)
 			continue
 		}
+		from := len(a.refs)
 		in := a.query(sel, s, true)
 		if sel, ok := sel.(*ast.SelectStmt); ok && s.parent == nil {
 			if a.operands == nil {
-				a.operands = map[*ast.SelectStmt]*scope{}
+				a.operands = map[*ast.SelectStmt]operandBlock{}
 			}
-			a.operands[sel] = in
+			a.operands[sel] = operandBlock{in, a.refs[from:len(a.refs):len(a.refs)]}
 		}
 	}
 	a.expressions(s, l.OrderBy, l.Limit)

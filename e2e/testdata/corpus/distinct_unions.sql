@@ -9,6 +9,8 @@ SELECT DISTINCT user_id, total FROM orders;
 SELECT id FROM users WHERE id < 4 UNION ALL SELECT user_id FROM orders;
 SELECT id, name FROM users UNION ALL SELECT user_id, total FROM orders UNION ALL SELECT u.id, o.code FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id = 1;
 SELECT 0 UNION ALL SELECT id FROM users;
+SELECT id FROM users UNION ALL SELECT o.id FROM (SELECT DISTINCT age AS a FROM users) u JOIN orders o ON o.id < u.a;
+SELECT id FROM users UNION ALL SELECT o.id FROM orders o JOIN (SELECT k FROM settings) s ON s.k <> o.code;
 -- kind: UNION
 SELECT age FROM users UNION SELECT qty FROM items;
 SELECT id, name FROM users WHERE id = 1 UNION SELECT id, name FROM users WHERE id = 1;
