@@ -27,12 +27,12 @@ import (
 //	SHUNT_E2E_SEED         the first world's seed (default: always the same, so
 //	                       that a change is told from chance; make differential
 //	                       takes another each time)
-//	SHUNT_E2E_STATEMENTS   how many statements (default 1000; 200 with -short)
+//	SHUNT_E2E_STATEMENTS   how many statements (default 2500, about two minutes; 200 with -short)
 //	SHUNT_E2E_FAILURES     how many differences to look for (default 3)
 //	SHUNT_E2E_FAILURE_DIR  where the shrunk scripts go (default: the log only)
 func TestGenerated(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		n := 1000
+		n := 2500
 		if testing.Short() {
 			n = 200
 		}
