@@ -106,15 +106,11 @@ func (b *building) shard(ctx context.Context, id catalog.ShardID) error {
 	if err != nil {
 		return err
 	}
-	conn, err := x.connect(ctx, id)
+	conn, l, err := x.reach(ctx, t, id)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	l, err := describe(ctx, conn, t, x.opts.Catalog().MariaDB)
-	if err != nil {
-		return err
-	}
 	bounds, err := x.openSnapshot(ctx, conn, id)
 	if err != nil {
 		return err

@@ -263,15 +263,11 @@ func (x *Indexer) maintain(ctx context.Context, t *catalog.Table, id catalog.Sha
 	if len(readings) == 0 {
 		return nil
 	}
-	conn, err := x.connect(ctx, id)
+	conn, l, err := x.reach(ctx, t, id)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	l, err := describe(ctx, conn, t, x.opts.Catalog().MariaDB)
-	if err != nil {
-		return err
-	}
 	b, err := x.openSnapshot(ctx, conn, id)
 	if err != nil {
 		return err

@@ -88,6 +88,20 @@ func (x *Indexer) openSnapshot(ctx context.Context, conn Conn, id catalog.ShardI
 	})
 }
 
+// reach connects to a shard for maintenance and asks it for a table's layout.
+func (x *Indexer) reach(ctx context.Context, t *catalog.Table, id catalog.ShardID) (Conn, layout, error) {
+	conn, err := x.connect(ctx, id)
+	if err != nil {
+		return nil, layout{}, err
+	}
+	l, err := describe(ctx, conn, t, x.opts.Catalog().MariaDB)
+	if err != nil {
+		conn.Close()
+		return nil, layout{}, err
+	}
+	return conn, l, nil
+}
+
 // layout is what a scan must know of a table on one shard.
 type layout struct {
 	// snapshots: the engine has consistent snapshots. Where it has none a scan

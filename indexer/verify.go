@@ -19,15 +19,11 @@ func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.Shard
 	if len(probes) == 0 {
 		return nil
 	}
-	conn, err := x.connect(ctx, id)
+	conn, l, err := x.reach(ctx, t, id)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	l, err := describe(ctx, conn, t, x.opts.Catalog().MariaDB)
-	if err != nil {
-		return err
-	}
 	// Each SELECT has a snapshot of its own; all lie between the bounds.
 	var present, absent []Probe
 	b, err := x.around(id, func() error {
