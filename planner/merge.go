@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 )
@@ -108,6 +109,9 @@ type merger struct {
 	// offset and count are the client's LIMIT; nil for none.
 	offset, count *operand
 	verb          string // what Reason says
+	// means reports whether the derived text means what it should. It parses it,
+	// which most statements can be spared: one shard answers them.
+	means func() bool
 }
 
 // planMerge says how a SELECT whose rows lie beside its anchor is merged; nil
@@ -129,15 +133,19 @@ func (a *analysis) planMerge(n ast.StmtNode, main *scope) *merger {
 		return nil
 	}
 	b := &mergeBuilder{a: a, sel: sel, c: c, scope: main, m: &merger{st: a.st}}
-	if !b.build() || !b.verify() {
+	if !b.build() {
 		return nil
 	}
+	b.m.means = sync.OnceValue(b.meansTheSame())
 	return b.m
 }
 
 // bind derives the shards' statements. ok is false where the values at hand
 // (a LIMIT that is a parameter, say) can't be merged.
 func (m *merger) bind(b *binder, r *routed) (out *Bound, ok bool) {
+	if !m.means() {
+		return nil, false
+	}
 	merge := m.merge
 	merge.Count = NoLimit
 	limit := ""
@@ -379,37 +387,50 @@ func (b *mergeBuilder) finish() {
 // mergeParsers read derived statements once more.
 var mergeParsers parserPool
 
-// verify reads the derived statement as a shard will: it must be the client's
-// but for what was meant to change.
-func (b *mergeBuilder) verify() bool {
-	st := b.a.st
-	for i := range st.toks {
-		if name, ok := st.identifier(i); ok && len(name) >= len(hiddenAlias) && strings.EqualFold(name[:len(hiddenAlias)], hiddenAlias) {
-			return false
-		}
+// selectShape is what of a SELECT must be the same in the derived one.
+type selectShape struct {
+	where, distinct, locks bool
+	fields                 []fieldShape
+}
+
+type fieldShape struct {
+	alias      string
+	wild, expr bool
+}
+
+// shapeOf keeps nothing of the tree.
+func shapeOf(sel *ast.SelectStmt) selectShape {
+	s := selectShape{where: sel.Where != nil, distinct: sel.Distinct, locks: sel.LockInfo != nil}
+	for _, f := range sel.Fields.Fields {
+		s.fields = append(s.fields, fieldShape{strings.Clone(f.AsName.O), f.WildCard != nil, f.Expr != nil})
 	}
-	sql, params := b.m.derived.write(st.src, st.params, "1", true)
-	again, err := lexStatement(sql, st.settings, b.a.cat)
-	if err != nil || params == nil && len(again.params) != len(st.params) || params != nil && len(again.params) != len(params) {
-		return false
-	}
-	n, perr := mergeParsers.parse(again.blanked(), st.settings, b.a.cat.MariaDB)
-	sel, ok := n.(*ast.SelectStmt)
-	if perr != nil || !ok {
-		return false
-	}
-	was := b.sel
-	fields := sel.Fields.Fields
-	if len(fields) != len(was.Fields.Fields)+len(b.hidden) || (sel.Where == nil) != (was.Where == nil) ||
-		sel.Distinct != was.Distinct || (sel.LockInfo == nil) != (was.LockInfo == nil) {
-		return false
-	}
+	return s
+}
+
+// meansTheSame returns what reads the derived statement as a shard will: it must
+// be the client's but for what was meant to change.
+func (b *mergeBuilder) meansTheSame() func() bool {
+	st, cat, derived, want := b.a.st, b.a.cat, b.m.derived, shapeOf(b.sel)
 	for i := range b.hidden {
-		if fields[len(was.Fields.Fields)+i].AsName.O != hiddenAlias+strconv.Itoa(i+1) {
+		want.fields = append(want.fields, fieldShape{hiddenAlias + strconv.Itoa(i+1), false, true})
+	}
+	return func() bool {
+		for i := range st.toks {
+			if name, ok := st.identifier(i); ok && len(name) >= len(hiddenAlias) && strings.EqualFold(name[:len(hiddenAlias)], hiddenAlias) {
+				return false
+			}
+		}
+		sql, params := derived.write(st.src, st.params, "1", true)
+		again, err := lexStatement(sql, st.settings, cat)
+		if err != nil || params == nil && len(again.params) != len(st.params) || params != nil && len(again.params) != len(params) {
 			return false
 		}
+		n, perr := mergeParsers.parse(again.blanked(), st.settings, cat.MariaDB)
+		sel, ok := n.(*ast.SelectStmt)
+		if perr != nil || !ok {
+			return false
+		}
+		got := shapeOf(sel)
+		return got.where == want.where && got.distinct == want.distinct && got.locks == want.locks && slices.Equal(got.fields, want.fields)
 	}
-	return slices.EqualFunc(fields[:len(was.Fields.Fields)], was.Fields.Fields, func(x, y *ast.SelectField) bool {
-		return x.AsName.O == y.AsName.O && (x.WildCard == nil) == (y.WildCard == nil) && (x.Expr == nil) == (y.Expr == nil)
-	})
 }
