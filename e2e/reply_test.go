@@ -186,7 +186,7 @@ func fieldType(f *mysql.Field) string {
 	if f.Flag&mysql.UNSIGNED_FLAG != 0 {
 		unsigned = " unsigned"
 	}
-	if f.Charset == 63 {
+	if f.Charset == 63 && f.Type != mysql.MYSQL_TYPE_JSON { // that too depends on the plan
 		binary = " binary"
 	}
 	decimals := f.Decimal

@@ -757,13 +757,21 @@ func (i *insertAction) alone(b *binder, rows []*insertRow, per map[catalog.Shard
 		if len(list) > 1 {
 			continue
 		}
-		for _, c := range i.needed {
-			if c.Nullable || c.AutoIncrement {
-				continue
-			}
-			if v, _, ok := i.value(rows[list[0]], c).resolve(b.params); ok && v.IsNull() {
-				return notSupported("NULL for the column %s.%s, which is NOT NULL, in a statement whose rows go to several shards is not supported without a strict sql_mode: give the value that is to be stored, or DEFAULT", i.table.Name, c.Name)
-			}
+		if err := i.loneNull(b, rows[list[0]]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loneNull refuses a row that must not be one of its own.
+func (i *insertAction) loneNull(b *binder, row *insertRow) *Error {
+	for _, c := range i.needed {
+		if c.Nullable || c.AutoIncrement {
+			continue
+		}
+		if v, _, ok := i.value(row, c).resolve(b.params); ok && v.IsNull() {
+			return notSupported("NULL for the column %s.%s, which is NOT NULL, in a statement whose rows go to several shards is not supported without a strict sql_mode: give the value that is to be stored, or DEFAULT", i.table.Name, c.Name)
 		}
 	}
 	return nil
