@@ -229,6 +229,7 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 		// once, for each row, or not at all.
 		converted := func(code int) bool { return code == 1292 || code == 1366 }
 		g, w = slices.DeleteFunc(slices.Clone(g), converted), slices.DeleteFunc(slices.Clone(w), converted)
+		g, w = slices.Compact(g), slices.Compact(w) // and others are told as often
 	}
 	if !slices.Contains(w, deprecated) {
 		// It is told when a statement is parsed: of a prepared one that is before,
@@ -256,6 +257,12 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 	minor := difference{}
 	for i, f := range got.fields {
 		w := want.fields[i]
+		if string(f.Name) != string(w.Name) && string(f.Name) == fmt.Sprintf("c%d", i+1) {
+			// So the text calls it. MySQL mixes names up where a window orders over a
+			// derived table.
+			minor = difference{"the server's names are wrong", fmt.Sprintf("column %d is %q, want %q", i+1, f.Name, w.Name)}
+			continue
+		}
 		if string(f.Name) != string(w.Name) {
 			return difference{"names", fmt.Sprintf("column %d is %q, want %q", i+1, f.Name, w.Name)}
 		}
@@ -307,7 +314,7 @@ func integer(f *mysql.Field) bool {
 // minor differences are of what a driver shows, not of the answer.
 func (d difference) minor() bool {
 	switch d.class {
-	case "lengths", "flags", "warnings of a read", "other bad row", "widths", "the server's prepared statements differ from its text":
+	case "lengths", "flags", "warnings of a read", "other bad row", "widths", "the server's names are wrong", "the server's prepared statements differ from its text":
 		return true
 	}
 	return false

@@ -209,8 +209,45 @@ type mergeBuilder struct {
 // hiddenColumn is an expression appended to the select list.
 type hiddenColumn struct{ frags []frag }
 
+// bitExpression finds an expression over a BIT column in the select list.
+//
+// Rule bits of MariaDB: it answers such an expression as bytes, or as a number
+// where it sorts by a temporary table, which hidden columns make it do.
+// Counter-example: SELECT CASE WHEN id > 1 THEN flags ELSE flags END FROM users
+// ORDER BY name.
+func (b *mergeBuilder) bitExpression() bool {
+	for _, f := range b.sel.Fields.Fields {
+		if _, column := f.Expr.(*ast.ColumnNameExpr); f.Expr == nil || column {
+			continue
+		}
+		v := &bitVisitor{b: b}
+		if f.Expr.Accept(v); v.found {
+			return true
+		}
+	}
+	return false
+}
+
+type bitVisitor struct {
+	b     *mergeBuilder
+	found bool
+}
+
+func (v *bitVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	if n, ok := n.(*ast.ColumnNameExpr); ok {
+		c, known := v.b.a.resolve(n.Name, v.b.scope)
+		v.found = v.found || known && baseType(c.col.Type) == "bit"
+	}
+	return n, v.found
+}
+
+func (v *bitVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
 // build is false where the statement can't be merged exactly.
 func (b *mergeBuilder) build() bool {
+	if b.a.cat.MariaDB && b.bitExpression() {
+		return false
+	}
 	f := &featureVisitor{}
 	b.sel.Fields.Accept(f)
 	inList := f.aggregate != ""

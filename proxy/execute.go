@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
@@ -12,6 +13,10 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
+
+// planningTime bounds how often a statement is planned anew because DDL, of other
+// tables as well, gives a new catalog each time.
+const planningTime = 10 * time.Second
 
 // rows executes a Rows plan. Around a statement that can change rows it takes
 // the steps of the write protocol (indexer/doc.go):
@@ -29,7 +34,7 @@ import (
 func (s *session) rows(ctx context.Context, r request) error {
 	var ids counted
 	defer ids.release()
-	for range 10 {
+	for began := time.Now(); time.Since(began) < planningTime; {
 		err := s.rowsOnce(ctx, r, &ids)
 		if !errors.Is(err, errStale) {
 			return err
