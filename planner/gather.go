@@ -92,6 +92,10 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 	for i, r := range q.refs {
 		x := q.copies[i]
 		b.aim(&x, r)
+		if q.idle[r] {
+			x.Shards, x.InPlace, x.Joins = catalog.ShardSet{}, catalog.ShardSet{}, nil
+			x.Access, x.Reason = "none", "nothing reads the common table expression"
+		}
 		if r.table.Temporary {
 			x.InPlace = catalog.ShardSet{} // the query runs on another connection
 		}
@@ -192,6 +196,8 @@ type gatherable struct {
 	refs   []*ref
 	copies []GatherRef
 	text   splice
+	// idle are references that need no rows.
+	idle map[*ref]bool
 
 	namesSchema bool
 }
@@ -225,7 +231,7 @@ func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Err
 	if !ok {
 		return nil, refuseGather("this form of a locking read (FOR UPDATE, FOR SHARE) over several shards", "lock the rows by statements that each name the shard key")
 	}
-	q := &gatherable{refs: a.refs}
+	q := &gatherable{refs: a.refs, idle: a.idle()}
 	if q.namesSchema, err = a.mayGather(n); err != nil {
 		return nil, err
 	}

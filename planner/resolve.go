@@ -28,6 +28,9 @@ type analysis struct {
 	clock      bool // a function of the statement's time
 	// joined, when set, is told what a gather needs to know (gather.go).
 	joined *joined
+	// ctes are the common table expressions, within the one whose query is read.
+	ctes   []*cte
+	within *cte
 	// deriving: derived tables are read as tables where they can be.
 	// hidden are names of CTEs around that this analysis doesn't know.
 	deriving bool
@@ -44,6 +47,7 @@ type scope struct {
 	// where holds the conjuncts of WHERE.
 	where []cond
 	ctes  map[string]bool
+	bodies map[string]*cte
 	// derivable are those that derivedAsTable may read, unused those of them that
 	// it hasn't.
 	derivable map[string]*ast.CommonTableExpression
@@ -177,16 +181,61 @@ func (a *analysis) with(w *ast.WithClause, s *scope) {
 		return
 	}
 	if s.ctes == nil {
-		s.ctes = map[string]bool{}
+		s.ctes, s.bodies = map[string]bool{}, map[string]*cte{}
 	}
 	for _, c := range w.CTEs {
+		body := &cte{from: len(a.refs)}
 		if w.IsRecursive {
-			s.ctes[a.cteName(c.Name.O)] = true
+			s.ctes[a.cteName(c.Name.O)], s.bodies[a.cteName(c.Name.O)] = true, body
 		}
-		inner := &scope{parent: s.parent, ctes: s.ctes}
+		inner := &scope{parent: s.parent, ctes: s.ctes, bodies: s.bodies}
+		around := a.within
+		a.within = body
 		a.query(c.Query, inner, false)
-		s.ctes[a.cteName(c.Name.O)] = true
+		a.within = around
+		body.to = len(a.refs)
+		a.ctes = append(a.ctes, body)
+		s.ctes[a.cteName(c.Name.O)], s.bodies[a.cteName(c.Name.O)] = true, body
 	}
+}
+
+// cte is a common table expression: refs[from:to] are its query's.
+type cte struct {
+	from, to int
+	// read: by what the statement answers. reads are those that it reads itself.
+	read  bool
+	reads []*cte
+}
+
+// reading notes that a CTE is named where the analysis is.
+func (a *analysis) reading(c *cte) {
+	switch {
+	case c == nil:
+	case a.within != nil && !a.within.read:
+		a.within.reads = append(a.within.reads, c)
+	case !c.read:
+		c.read = true
+		for _, x := range c.reads {
+			around := a.within
+			a.within = nil
+			a.reading(x)
+			a.within = around
+		}
+	}
+}
+
+// idle are the references of CTEs that nothing reads: no server evaluates these.
+func (a *analysis) idle() map[*ref]bool {
+	idle := map[*ref]bool{}
+	for _, c := range a.ctes {
+		if c.read {
+			continue
+		}
+		for _, r := range a.refs[c.from:c.to] {
+			idle[r] = true
+		}
+	}
+	return idle
 }
 
 // cteName: names of CTEs compare as those of tables do.
@@ -295,7 +344,7 @@ func (a *analysis) join(n ast.ResultSetNode, s *scope) side {
 		if n.Lateral {
 			outer = s
 		}
-		inner := &scope{parent: outer, ctes: s.ctes}
+		inner := &scope{parent: outer, ctes: s.ctes, bodies: s.bodies}
 		a.query(n.Source, inner, false)
 		r := &ref{scope: s, alias: n.AsName.O}
 		s.refs = append(s.refs, r)
@@ -319,6 +368,7 @@ func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
 					r = d
 					a.refs = append(a.refs, r)
 				}
+				a.reading(sc.bodies[a.cteName(t.Name.O)])
 				s.refs = append(s.refs, r)
 				return side{refs: []*ref{r}}
 			}
