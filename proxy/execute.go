@@ -39,6 +39,7 @@ func (s *session) rows(ctx context.Context, r request) error {
 		if !errors.Is(err, errStale) {
 			return err
 		}
+		r.retyped = r.retyped || errors.Is(err, errRetyped)
 		plan, err := s.plan(ctx, r.sql)
 		if err != nil {
 			return err

@@ -57,14 +57,16 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 // know of yet, or since some have computed an expression in a wider type, as a
 // server does for the sake of its plan.
 func (s *session) mergeOtherwise(ctx context.Context, r request, b *planner.Bound, cause error) error {
-	if s.tx == nil {
+	switch {
+	case r.retyped: // the catalog is new, so it is the server's plan
+	case s.tx == nil:
 		if err := s.proxy.opts.Directory.Refresh(ctx); err != nil {
 			return err
 		}
 		if r.plan.Catalog.Version != s.catalog().Version {
-			return errStale
+			return errRetyped
 		}
-	} else {
+	default:
 		s.proxy.opts.Directory.Soon()
 	}
 	if instead := b.Merge.Otherwise(); instead != nil {

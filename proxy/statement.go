@@ -84,7 +84,9 @@ type request struct {
 	// generated are the AUTO_INCREMENT values that follow params in a prepared
 	// statement's own.
 	generated []uint64
-	start     time.Time
+	// retyped: it was planned again because shards answered other types.
+	retyped bool
+	start   time.Time
 }
 
 // statement runs one statement of the text protocol.
