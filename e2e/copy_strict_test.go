@@ -9,7 +9,7 @@ import (
 // in a strict mode, be its rows copied by Shunt or by one server.
 func TestInsertSelectStrict(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		p := start(t, f, setup{tables: []string{"src: {shard_key: id}", "dst: {shard_key: k}"}})
+		p := start(t, f, setup{tables: []string{"src: {shard_key: id}", "dst: {shard_key: k}", "filled: {shard_key: k}"}})
 		shunt, plain := p.conn(), plainServer(t, p.servers[1], p.schema+"_plain")
 		for _, c := range []*sql.Conn{shunt, plain} {
 			mustExec(t, c, "CREATE TABLE src (id INT PRIMARY KEY, s VARCHAR(10))")
@@ -37,5 +37,14 @@ func TestInsertSelectStrict(t *testing.T) {
 				want(t, shunt, all, "k n", flat(mustRows(t, plain, all), "k", "n")...)
 			}
 		}
+		// A server stores 0 for the NULL of a query's row, even of a single one,
+		// and fails for a row of VALUES.
+		for _, c := range []*sql.Conn{shunt, plain} {
+			mustExec(t, c, "SET sql_mode = ''")
+			mustExec(t, c, "CREATE TABLE filled (k INT PRIMARY KEY, n INT NOT NULL)")
+		}
+		_, err := shunt.ExecContext(t.Context(), "INSERT INTO filled SELECT id * 2, NULL FROM src WHERE id = 1")
+		wantError(t, err, 1235, "which is NOT NULL")
+		want(t, shunt, "SELECT COUNT(*) AS n FROM filled", "n", "0")
 	})
 }

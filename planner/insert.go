@@ -764,6 +764,19 @@ func (i *insertAction) alone(b *binder, rows []*insertRow, per map[catalog.Shard
 	return nil
 }
 
+// Lone refuses a single row that stands for what is no statement of one: a query
+// or a file, of whose NULLs a server stores ” or 0 even if there is one row.
+func (r *Rows) Lone(params []keys.Value) error {
+	i, ok := r.action.(*insertAction)
+	if !ok || len(i.rows) != 1 || i.ignore || r.settings.Strict {
+		return nil
+	}
+	if err := i.loneNull(&binder{cat: r.Catalog, settings: r.settings, params: params}, &i.rows[0]); err != nil {
+		return err
+	}
+	return nil
+}
+
 // loneNull refuses a row that must not be one of its own.
 func (i *insertAction) loneNull(b *binder, row *insertRow) *Error {
 	for _, c := range i.needed {

@@ -37,9 +37,10 @@ func (m *Meets) Rows(params []keys.Value) []string {
 	return out
 }
 
-// Apart reports why the rows can't be statements of their own; see alone.
-func (m *Meets) Apart(s Settings, params []keys.Value) error {
-	if len(m.act.rows) < 2 || s.Strict || m.Ignore {
+// Apart reports why the rows can't be statements of their own; see alone. copied:
+// they are those of a query or a file.
+func (m *Meets) Apart(s Settings, params []keys.Value, copied bool) error {
+	if len(m.act.rows) < 2 && !copied || s.Strict || m.Ignore {
 		return nil
 	}
 	for k := range m.act.rows {

@@ -45,8 +45,8 @@ type scope struct {
 	refs   []*ref
 	side   side
 	// where holds the conjuncts of WHERE.
-	where []cond
-	ctes  map[string]bool
+	where  []cond
+	ctes   map[string]bool
 	bodies map[string]*cte
 	// derivable are those that derivedAsTable may read, unused those of them that
 	// it hasn't.

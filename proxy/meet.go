@@ -26,7 +26,7 @@ const trialSavepoint = "shunt_trial"
 // entries. The server itself says what is a duplicate, whatever the columns'
 // types and collations, and keeps the row that was met locked.
 func (s *session) meetRows(ctx context.Context, r request) error {
-	if err := r.plan.Meets.Apart(s.settings.planning, r.values); err != nil {
+	if err := r.plan.Meets.Apart(s.settings.planning, r.values, false); err != nil {
 		return err
 	}
 	texts := r.plan.Meets.Rows(r.values)

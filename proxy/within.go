@@ -96,7 +96,13 @@ func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
 			return wire.OK{}, fmt.Errorf("insert rows: plan is %T", plan)
 		}
 		if rows.Meets != nil {
+			if err := rows.Meets.Apart(s.settings.planning, nil, true); err != nil {
+				return wire.OK{}, err
+			}
 			return s.meetEach(ctx, rows.Meets, rows.Meets.Rows(nil))
+		}
+		if err := rows.Lone(nil); err != nil {
+			return wire.OK{}, err
 		}
 		r := request{sql: sql, plan: rows}
 		b, err := s.bind(ctx, r, &ids)
