@@ -203,7 +203,7 @@ func TestIncrementRefused(t *testing.T) {
 		db := p.conn()
 		mustExec(t, db, "CREATE TABLE users (id BIGINT AUTO_INCREMENT PRIMARY KEY, email VARCHAR(50))")
 		for _, statement := range []string{
-			"INSERT INTO users (id, email) VALUES (NULLIF(1, 1), 'a')",
+			"INSERT INTO users (id, email) VALUES ((SELECT 7), 'a')",
 			"SET SESSION auto_increment_increment = 10",
 			"SET auto_increment_offset = 5",
 		} {

@@ -65,7 +65,7 @@ func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error
 		return refuse("DATABASE() in a query that is gathered on the scratch server is not supported, since no schema of yours is there: write its name out")
 	}
 	g := &gathering{s: s, sc: sc, r: r, plan: b.Gather, at: at, temporary: true}
-	unique := true
+	unique, whole := true, false
 	for {
 		err := g.attempt(ctx, unique)
 		switch {
@@ -73,6 +73,12 @@ func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error
 			unique = false // rows of several shards share a value of a unique key
 		case g.temporary && errors.Is(err, errNotTemporary):
 			g.temporary = false
+		case !whole && !b.Gather.Locks && conditionFailed(err):
+			// A server may not come to evaluate what failed: the query shall tell.
+			if g.plan, whole = g.plan.Whole(); !whole {
+				return err
+			}
+			s.failed = false
 		default:
 			return err
 		}
@@ -117,6 +123,12 @@ type gathering struct {
 type lostStatement struct {
 	pool   *shard.Pool
 	thread uint32
+}
+
+// conditionFailed reports an error of data that are compared or computed with.
+func conditionFailed(err error) bool {
+	e, ok := errors.AsType[sqlError](err)
+	return ok && (e.code == 1525 || strings.HasPrefix(e.state, "22")) // ER_WRONG_VALUE
 }
 
 // errDuplicate: the copies can't have the unique keys of their tables.
