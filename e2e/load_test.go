@@ -39,9 +39,12 @@ func TestLoadData(t *testing.T) {
 			for who, c := range both {
 				got[who] = answer(t.Context(), c, statement)
 				warnings := mustRows(t, c, "SHOW WARNINGS")
-				got[who] += fmt.Sprintf(", %d warnings", len(warnings))
 				tables := []string{"people", "counted", "kinds"}
-				if serial > 20 {
+				if serial <= 20 {
+					got[who] += fmt.Sprintf(", %d warnings", len(warnings))
+				} else {
+					// Of random files: of several bad things in a row, all may be told.
+					got[who] += fmt.Sprintf(", warnings: %v", len(warnings) > 0)
 					tables = tables[1:]
 				}
 				for _, table := range tables {
