@@ -30,14 +30,14 @@ type Limited struct {
 
 // Query finds the keys of the rows for the parameters.
 func (l *Limited) Query(params []keys.Value) string {
-	return "SELECT " + l.columns() + " FROM " + l.st.withLiterals(l.table[0], l.table[1], params) + " " +
-		l.st.withLiterals(l.rows, l.end, params) + " FOR UPDATE"
+	return "SELECT " + l.columns() + " FROM " + l.st.written(l.table[0], l.table[1], params) + " " +
+		l.st.written(l.rows, l.end, params) + " FOR UPDATE"
 }
 
 // Texts are what stands before and after the keys, each "(1, 'a')", in a
 // statement that changes their rows.
 func (l *Limited) Texts(params []keys.Value) (head, tail string) {
-	return l.st.withLiterals(0, l.rows, params) + " WHERE (" + l.columns() + ") IN (", ") " + l.st.withLiterals(l.order, l.limit, params)
+	return l.st.written(0, l.rows, params) + " WHERE (" + l.columns() + ") IN (", ") " + l.st.written(l.order, l.limit, params)
 }
 
 func (l *Limited) columns() string {
@@ -46,21 +46,6 @@ func (l *Limited) columns() string {
 		names = append(names, quoteName(c.Name))
 	}
 	return strings.Join(names, ", ")
-}
-
-// withLiterals is a part of the text with values in place of parameters.
-func (st *statement) withLiterals(from, to uint32, params []keys.Value) string {
-	var b strings.Builder
-	for n, at := range st.params {
-		if at < from || at >= to || n >= len(params) {
-			continue
-		}
-		b.WriteString(st.src[from:at])
-		b.WriteString(" " + params[n].Literal() + " ")
-		from = at + 1
-	}
-	b.WriteString(st.src[from:to])
-	return b.String()
 }
 
 // planLimited finds the parts; nil where there is no such way.

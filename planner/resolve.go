@@ -207,20 +207,25 @@ type cte struct {
 	reads []*cte
 }
 
-// reading notes that a CTE is named where the analysis is.
+// reading notes that a CTE is named where the analysis is; nil is none of its.
 func (a *analysis) reading(c *cte) {
 	switch {
 	case c == nil:
-	case a.within != nil && !a.within.read:
+	case a.within != nil:
 		a.within.reads = append(a.within.reads, c)
-	case !c.read:
-		c.read = true
-		for _, x := range c.reads {
-			around := a.within
-			a.within = nil
-			a.reading(x)
-			a.within = around
-		}
+	default:
+		c.answers()
+	}
+}
+
+// answers notes that the statement's answer needs a CTE, and those that it reads.
+func (c *cte) answers() {
+	if c.read {
+		return
+	}
+	c.read = true
+	for _, x := range c.reads {
+		x.answers()
 	}
 }
 

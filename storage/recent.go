@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -270,21 +270,21 @@ func (r *recent) widenRange(set *ShardSet, g *generation, from, to []byte) map[s
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var keys map[string]struct{}
-	prefix := generationPrefix(g.id)
+	// As texts, like the records' keys, to make none of each.
+	prefix, first, end := string(generationPrefix(g.id)), string(from), string(to)
 	for _, records := range []map[string]recentRecord{r.records, r.moving} {
 		for recordKey, rec := range records {
-			key := []byte(recordKey)
-			if !bytes.HasPrefix(key, prefix) {
+			if !strings.HasPrefix(recordKey, prefix) {
 				continue
 			}
-			key = key[entryPrefixLen:]
-			if bytes.Compare(key, from) < 0 || to != nil && bytes.Compare(key, to) >= 0 {
+			key := recordKey[entryPrefixLen:]
+			if key < first || to != nil && key >= end {
 				continue
 			}
 			if keys == nil {
 				keys = map[string]struct{}{}
 			}
-			keys[string(key)] = struct{}{}
+			keys[key] = struct{}{}
 			for _, p := range rec.pairs {
 				set.Add(p.Shard)
 			}

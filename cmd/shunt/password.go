@@ -25,6 +25,6 @@ func printHashes(in io.Reader, out io.Writer) error {
 	if password == "" {
 		return errors.New("no password on standard input: expected one line, as in: shunt password < FILE")
 	}
-	_, err = fmt.Fprintf(out, "password_hash: [%q, %q]\n", wire.PasswordCredential(password).Hashes()[0], wire.PasswordCredential(password).Hashes()[1])
+	_, err = fmt.Fprintf(out, "password_hash: [\"%s\"]\n", strings.Join(wire.PasswordCredential(password).Hashes(), `", "`))
 	return err
 }
