@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -65,12 +66,15 @@ func aborted(cause error) error {
 func coded(err error) sqlError {
 	var own sqlError
 	var planned *planner.Error
-	var server *wire.Error
+	var told *wire.Error
+	var server *shard.ServerError
 	switch {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &planned):
 		return sqlError{planned.Code, planned.State, planned.Message}
+	case errors.As(err, &told):
+		return sqlError{told.Code, told.State, told.Message}
 	case errors.As(err, &server):
 		return sqlError{server.Code, server.State, server.Message}
 	case errors.Is(err, ErrIndexFull):

@@ -164,25 +164,15 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 		f.also = append(f.also, make(chan batch, scratchWriters))
 	}
 	group, fctx := errgroup.WithContext(ctx)
-	var failed struct {
-		sync.Mutex
-		from *source
-		err  error
-	}
 	var reading sync.WaitGroup
 	for _, x := range sources {
 		reading.Add(1)
 		group.Go(func() error {
 			defer reading.Done()
-			err := f.read(ctx, fctx, x)
-			if err != nil {
-				failed.Lock()
-				defer failed.Unlock()
-				if failed.err == nil {
-					failed.from, failed.err = x, err
-				}
+			if err := f.read(ctx, fctx, x); err != nil {
+				return &readError{x, err}
 			}
-			return err
+			return nil
 		})
 	}
 	group.Go(func() error {
@@ -216,11 +206,20 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err != nil && failed.from != nil && errors.Is(err, failed.err) {
-		return g.readFailed(failed.from, err)
+	if reading, ok := errors.AsType[*readError](err); ok {
+		return g.readFailed(reading.from, reading.err)
 	}
 	return err
 }
+
+// readError is a source that could not be read.
+type readError struct {
+	from *source
+	err  error
+}
+
+func (e *readError) Error() string { return e.err.Error() }
+func (e *readError) Unwrap() error { return e.err }
 
 // readFailed is the client's error for what a shard's rows could not be read for.
 func (g *gathering) readFailed(x *source, err error) error {

@@ -52,7 +52,7 @@ func (s *Server) Start(ctx context.Context) error {
 	var err error
 	for range attempts {
 		if attempts > 1 {
-			if s.port, err = freePort(); err != nil {
+			if s.port, err = FreePort(); err != nil {
 				return err
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -211,16 +210,6 @@ func (s *Set) Stop() {
 
 // Dir is the set's temporary directory.
 func (s *Set) Dir() string { return s.dir }
-
-// freePort asks the system for a port that nobody listens on.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
 
 // excerpt is what of a program's output says why it failed: all of it if it is
 // short, else its beginning, the lines that speak of errors, and its end.

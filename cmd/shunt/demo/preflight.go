@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
@@ -59,15 +60,14 @@ func tryListen(addr string) error {
 	return l.Close()
 }
 
-// freeAddress finds a port of the system's choice; serve says so if somebody
-// takes it first.
+// freeAddress finds a port that nobody has; serve says so if somebody takes it
+// first.
 func freeAddress() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := throwaway.FreePort()
 	if err != nil {
 		return DefaultListen
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // makeDir makes the demo's directory where there is room.
