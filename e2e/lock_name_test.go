@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 	"time"
 )
@@ -90,5 +91,48 @@ func TestNamedLocks(t *testing.T) {
 		_, err := b.ExecContext(t.Context(), "SELECT GET_LOCK('m', 1) FROM users")
 		wantError(t, err, 1235, "without tables")
 		pinned(0)
+	})
+}
+
+// TestNamedLocksKeepRoom: sessions that have locks by name, or wait for one, leave
+// the others half of a shard's connections.
+func TestNamedLocksKeepRoom(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 20, setup{servers: f.servers(t)[:2], extra: "shard_connections: 8"})
+		want(t, p.conn(), "SELECT GET_LOCK('m', 0) AS l", "l", "1")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		codes := make(chan error, 7)
+		for range cap(codes) {
+			waiting := p.conn()
+			go func() {
+				_, err := rowsOf(ctx, waiting, "SELECT GET_LOCK('m', 600) AS l")
+				codes <- err
+			}()
+		}
+		// Three wait, and the others are told.
+		for range 4 {
+			wantError(t, <-codes, 1040, "shard_connections")
+		}
+		for range 20 {
+			want(t, c, "SELECT COUNT(*) AS n FROM people", "n", "20")
+		}
+		cancel()
+		for range 3 {
+			<-codes
+		}
+		// What the three had is free again.
+		var kept []*sql.Conn
+		for _, name := range []string{"a", "b", "c"} {
+			k := p.conn()
+			eventually(t, 10*time.Second, "room for a lock", func() bool {
+				rows, err := rowsOf(t.Context(), k, "SELECT GET_LOCK('"+name+"', 0) AS l")
+				return err == nil && flat(rows, "l")[0] == "1"
+			})
+			kept = append(kept, k)
+		}
+		for _, k := range kept {
+			want(t, k, "SELECT RELEASE_ALL_LOCKS() AS n", "n", "1")
+		}
 	})
 }

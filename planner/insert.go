@@ -764,15 +764,21 @@ func (i *insertAction) alone(b *binder, rows []*insertRow, per map[catalog.Shard
 	return nil
 }
 
-// Lone refuses a single row that stands for what is no statement of one: a query
-// or a file, of whose NULLs a server stores ” or 0 even if there is one row.
-func (r *Rows) Lone(params []keys.Value) error {
+// Apart refuses rows that can't be statements of their own; see alone. copied:
+// they stand for those of a query or a file, of whose NULLs a server stores an
+// empty text or 0 even if there is one row. Rows that are left together are bind's to refuse.
+func (r *Rows) Apart(params []keys.Value, copied bool) error {
 	i, ok := r.action.(*insertAction)
-	if !ok || len(i.rows) != 1 || i.ignore || r.settings.Strict {
+	if !ok || i.ignore || r.settings.Strict {
 		return nil
 	}
-	if err := i.loneNull(&binder{cat: r.Catalog, settings: r.settings, params: params}, &i.rows[0]); err != nil {
-		return err
+	if one := len(i.rows) == 1; one && !copied || !one && r.Meets == nil {
+		return nil
+	}
+	for k := range i.rows {
+		if err := i.loneNull(&binder{params: params}, &i.rows[k]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -37,20 +37,6 @@ func (m *Meets) Rows(params []keys.Value) []string {
 	return out
 }
 
-// Apart reports why the rows can't be statements of their own; see alone. copied:
-// they are those of a query or a file.
-func (m *Meets) Apart(s Settings, params []keys.Value, copied bool) error {
-	if len(m.act.rows) < 2 && !copied || s.Strict || m.Ignore {
-		return nil
-	}
-	for k := range m.act.rows {
-		if err := m.act.loneNull(&binder{settings: s, params: params}, &m.act.rows[k]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // BindRow is Bind for one of Meets.Rows, for the shard where it goes; nil: where
 // a new row would. first is the AUTO_INCREMENT value to give it, if it needs one.
 func (p *Planner) BindRow(r *Rows, ix Indexes, first uint64, at *catalog.ShardID) (*Bound, error) {

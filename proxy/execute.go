@@ -34,21 +34,31 @@ const planningTime = 10 * time.Second
 func (s *session) rows(ctx context.Context, r request) error {
 	var ids counted
 	defer ids.release()
-	for began := time.Now(); time.Since(began) < planningTime; {
+	return untilPlanned(func() error {
 		err := s.rowsOnce(ctx, r, &ids)
 		if !errors.Is(err, errStale) {
 			return err
 		}
 		r.retyped = r.retyped || errors.Is(err, errRetyped)
-		plan, err := s.plan(ctx, r.sql)
-		if err != nil {
-			return err
+		plan, failed := s.plan(ctx, r.sql)
+		if failed != nil {
+			return failed
 		}
 		rows, ok := plan.(*planner.Rows)
 		if !ok {
 			return s.run(ctx, plan, r)
 		}
 		r.plan = rows
+		return err
+	})
+}
+
+// untilPlanned tries until the catalog did not change meanwhile.
+func untilPlanned(try func() error) error {
+	for began := time.Now(); time.Since(began) < planningTime; {
+		if err := try(); !errors.Is(err, errStale) {
+			return err
+		}
 	}
 	return errors.New("the schema keeps changing while the statement is planned; try again")
 }

@@ -37,7 +37,7 @@ func (s *session) namedLock(ctx context.Context, r request) error {
 	tx := s.tx
 	s.tx = nil
 	defer func() { s.tx = tx }()
-	conn, err := s.lockConn(ctx, st.Shard)
+	conn, err := s.lockConn(ctx, st.Shard, lock.Op == planner.GetLock || lock.Op == planner.SomeLocks)
 	if err != nil {
 		return err
 	}
@@ -67,14 +67,14 @@ func (s *session) namedLock(ctx context.Context, r request) error {
 	case sum.Err != nil || lock.Op == planner.LookAtLock:
 	case lock.Op == planner.GetLock:
 		if mine, err := s.hasLock(ctx, st.Shard, conn, lock.Owner(r.values)); err != nil || mine {
-			s.pinLocks(st.Shard, conn).held++
+			s.locks.held++
 		}
 	case lock.Op == planner.ReleaseLock && mine && s.locks != nil:
 		s.locks.held--
 	case lock.Op == planner.ReleaseAllLocks && s.locks != nil:
 		s.locks.held, s.locks.unknown = 0, false
 	case lock.Op == planner.SomeLocks:
-		s.pinLocks(st.Shard, conn).unknown = true
+		s.locks.unknown = true
 	}
 	return nil
 }
@@ -91,8 +91,9 @@ func (s *session) lostLocks() error {
 	return sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to shard %s was lost, and this session's locks by name with it", s.catalog().ShardName(l.shard))}
 }
 
-// lockConn is the session's connection for locks, or one of the pool's.
-func (s *session) lockConn(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+// lockConn is the session's connection for locks, or one of the pool's. It becomes
+// the session's before a lock is waited for: who waits keeps it from others, too.
+func (s *session) lockConn(ctx context.Context, id catalog.ShardID, take bool) (conn *shard.Conn, err error) {
 	if l := s.locks; l != nil {
 		if err := s.settings.applyMore(ctx, l.conn); err != nil {
 			return nil, s.shardError(id, err)
@@ -100,13 +101,26 @@ func (s *session) lockConn(ctx context.Context, id catalog.ShardID) (*shard.Conn
 		s.activity.sent(id, l.conn)
 		return l.conn, nil
 	}
-	conn, err := s.proxy.opts.Pools[id].Get(ctx, false)
+	if take {
+		if err := s.pinned(id, pinnedByLocks); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				s.unpinned(id, pinnedByLocks)
+			}
+		}()
+	}
+	conn, err = s.proxy.opts.Pools[id].Get(ctx, false)
 	if err != nil {
 		return nil, shardDown(err)
 	}
 	if err := s.settings.applyTo(ctx, conn); err != nil {
 		s.proxy.opts.Pools[id].Put(conn)
 		return nil, s.shardError(id, err)
+	}
+	if take {
+		s.locks = &namedLocks{shard: id, conn: conn}
 	}
 	s.activity.sent(id, conn)
 	return conn, nil
@@ -124,24 +138,10 @@ func (s *session) hasLock(ctx context.Context, id catalog.ShardID, conn *shard.C
 	return len(res.Rows) == 1 && string(res.Rows[0][0]) == strconv.FormatUint(uint64(conn.ThreadID), 10), nil
 }
 
-func (s *session) pinLocks(id catalog.ShardID, conn *shard.Conn) *namedLocks {
-	if s.locks == nil {
-		s.locks = &namedLocks{shard: id, conn: conn}
-		s.proxy.metrics.pinned.WithLabelValues(pinnedByLocks).Inc()
-	}
-	return s.locks
-}
-
 // settleLocks gives the connection up where no lock is on it any more.
 func (s *session) settleLocks(id catalog.ShardID, conn *shard.Conn) {
 	s.activity.done(conn)
 	switch l := s.locks; {
-	case l == nil && (conn.Broken || conn.Busy()):
-		// GET_LOCK() may still wait there, for nobody.
-		ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
-		defer cancel()
-		_ = s.proxy.opts.Pools[id].Kill(ctx, conn.ThreadID, false) // its end is noticed sooner or later
-		s.proxy.opts.Pools[id].Discard(conn)
 	case l == nil:
 		s.proxy.opts.Pools[id].Put(conn)
 	case conn.Broken || conn.Busy() || l.held <= 0 && !l.unknown:
@@ -151,19 +151,8 @@ func (s *session) settleLocks(id catalog.ShardID, conn *shard.Conn) {
 
 // endLocks releases all locks by name and gives their connection back.
 func (s *session) endLocks() {
-	l := s.locks
-	if l == nil {
-		return
+	if l := s.locks; l != nil {
+		s.locks = nil
+		s.letGo(l.shard, l.conn, pinnedByLocks)
 	}
-	s.locks = nil
-	s.proxy.metrics.pinned.WithLabelValues(pinnedByLocks).Dec()
-	pool := s.proxy.opts.Pools[l.shard]
-	ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
-	defer cancel()
-	if l.conn.Broken || l.conn.Busy() || l.conn.Reset(ctx) != nil {
-		_ = pool.Kill(ctx, l.conn.ThreadID, false)
-		pool.Discard(l.conn)
-		return
-	}
-	pool.Put(l.conn)
 }

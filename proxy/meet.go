@@ -26,7 +26,7 @@ const trialSavepoint = "shunt_trial"
 // entries. The server itself says what is a duplicate, whatever the columns'
 // types and collations, and keeps the row that was met locked.
 func (s *session) meetRows(ctx context.Context, r request) error {
-	if err := r.plan.Meets.Apart(s.settings.planning, r.values, false); err != nil {
+	if err := r.plan.Apart(r.values, false); err != nil {
 		return err
 	}
 	texts := r.plan.Meets.Rows(r.values)
@@ -105,48 +105,45 @@ func ofRow(msg string, n int) string {
 }
 
 // meetRow executes a statement of one row.
-func (s *session) meetRow(ctx context.Context, sql string) (wire.OK, error) {
+func (s *session) meetRow(ctx context.Context, sql string) (done wire.OK, err error) {
 	var ids counted
 	defer ids.release()
-	for range 10 {
+	err = untilPlanned(func() error {
 		plan, err := s.plan(ctx, sql)
 		if err != nil {
-			return wire.OK{}, err
+			return err
 		}
 		rows, ok := plan.(*planner.Rows)
 		if !ok || rows.Meets == nil {
-			return wire.OK{}, errors.New("the table's placement has changed; try again")
+			return errors.New("the table's placement has changed; try again")
 		}
 		r := request{sql: sql, plan: rows}
 		first, err := s.count(ctx, r, &ids)
 		if err != nil {
-			return wire.OK{}, err
+			return err
 		}
 		p, ix := s.proxy.planner, s.proxy.opts.Index
 		b, err := p.BindRow(rows, ix, first, nil)
 		if err != nil {
-			return wire.OK{}, err
+			return err
 		}
 		met, err := s.tryRow(ctx, rows.Meets, b.Statements[0].SQL)
 		if err != nil {
-			return wire.OK{}, err
+			return err
 		}
 		if met.Len() > 1 && !rows.Meets.Ignore {
-			return wire.OK{}, refuse("a row of %s that meets rows on several shards by its unique keys is not supported: DELETE these, then INSERT", rows.Meets.Table.Name)
+			return refuse("a row of %s that meets rows on several shards by its unique keys is not supported: DELETE these, then INSERT", rows.Meets.Table.Name)
 		}
 		if !met.Empty() {
 			at := met.First()
 			if b, err = p.BindRow(rows, ix, first, &at); err != nil {
-				return wire.OK{}, err
+				return err
 			}
 		}
-		done, err := s.insertBound(ctx, r, b)
-		if errors.Is(err, errStale) {
-			continue
-		}
-		return done, err
-	}
-	return wire.OK{}, errors.New("the schema keeps changing while rows are inserted; try again")
+		done, err = s.insertBound(ctx, r, b)
+		return err
+	})
+	return done, err
 }
 
 // tryRow finds the shards where a row meets one.

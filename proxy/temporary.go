@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -121,15 +120,12 @@ func (s *session) loseTemporary() {
 		t.tables[i] = &lost
 	}
 	s.temporaryChanged()
-	s.unpinned(t.shard)
+	s.unpinned(t.shard, pinnedByTables)
 	s.proxy.opts.Pools[t.shard].Discard(conn)
 	s.log.Info("temporary tables lost with their connection", "shard", s.proxy.opts.Pools[t.shard].Name(), "tables", len(t.tables))
 }
 
 const pinnedByTables = "temporary table"
-
-// resetTimeout bounds how long a connection's reset may take; else it is closed.
-const resetTimeout = 5 * time.Second
 
 // endTemporary drops all temporary tables and gives the connection back.
 // REQUIRES: no transaction is open.
@@ -138,24 +134,11 @@ func (s *session) endTemporary() {
 	if t == nil {
 		return
 	}
-	if conn := t.conn; conn != nil {
-		pool := s.proxy.opts.Pools[t.shard]
-		ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
-		defer cancel()
-		if conn.Broken || conn.Busy() || conn.Reset(ctx) != nil {
-			pool.Discard(conn)
-		} else {
-			pool.Put(conn)
-		}
-		s.unpinned(t.shard)
+	if t.conn != nil {
+		s.letGo(t.shard, t.conn, pinnedByTables)
 	}
 	s.temporary = nil
 	s.temporaryChanged()
-}
-
-func (s *session) unpinned(id catalog.ShardID) {
-	s.proxy.opts.Pools[id].Unpin()
-	s.proxy.metrics.pinned.WithLabelValues(pinnedByTables).Dec()
 }
 
 // pin chooses a shard of the set for temporary tables, and keeps a connection
@@ -171,19 +154,18 @@ func (s *session) pin(ctx context.Context, set catalog.ShardSet) (*shard.Conn, e
 	if !found {
 		return nil, sqlError{codeShardDown, "HY000", "no shard is there for a temporary table"}
 	}
-	if err := s.proxy.opts.Pools[id].Pin(); err != nil {
-		return nil, sqlError{1040, "08004", "Too many connections: " + err.Error() + "; DROP TEMPORARY TABLE when they have served"}
+	if err := s.pinned(id, pinnedByTables); err != nil {
+		return nil, err
 	}
 	conn, err := s.borrow(ctx, id)
 	if err != nil {
-		s.proxy.opts.Pools[id].Unpin()
+		s.unpinned(id, pinnedByTables)
 		return nil, err
 	}
 	if s.temporary == nil {
 		s.temporary = &temporaries{}
 	}
 	s.temporary.shard, s.temporary.conn = id, conn
-	s.proxy.metrics.pinned.WithLabelValues(pinnedByTables).Inc()
 	s.temporaryChanged()
 	return conn, nil
 }
@@ -227,7 +209,7 @@ func (s *session) unpinIfEmpty() {
 		// It goes to its pool with the transaction's end, and is reset then.
 		t.conn.Unclean = true
 		s.temporary = nil
-		s.unpinned(t.shard)
+		s.unpinned(t.shard, pinnedByTables)
 		s.temporaryChanged()
 		return
 	}

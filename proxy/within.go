@@ -83,39 +83,34 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 
 // insertRows executes an INSERT or REPLACE of our own, and answers nothing.
 // REQUIRES: within.
-func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
+func (s *session) insertRows(ctx context.Context, sql string) (done wire.OK, err error) {
 	var ids counted
 	defer ids.release()
-	for range 10 {
+	err = untilPlanned(func() error {
 		plan, err := s.plan(ctx, sql)
 		if err != nil {
-			return wire.OK{}, err
+			return err
 		}
 		rows, ok := plan.(*planner.Rows)
 		if !ok {
-			return wire.OK{}, fmt.Errorf("insert rows: plan is %T", plan)
+			return fmt.Errorf("insert rows: plan is %T", plan)
+		}
+		if err := rows.Apart(nil, true); err != nil {
+			return err
 		}
 		if rows.Meets != nil {
-			if err := rows.Meets.Apart(s.settings.planning, nil, true); err != nil {
-				return wire.OK{}, err
-			}
-			return s.meetEach(ctx, rows.Meets, rows.Meets.Rows(nil))
-		}
-		if err := rows.Lone(nil); err != nil {
-			return wire.OK{}, err
+			done, err = s.meetEach(ctx, rows.Meets, rows.Meets.Rows(nil))
+			return err
 		}
 		r := request{sql: sql, plan: rows}
 		b, err := s.bind(ctx, r, &ids)
 		if err != nil {
-			return wire.OK{}, err
+			return err
 		}
-		done, err := s.insertBound(ctx, r, b)
-		if errors.Is(err, errStale) {
-			continue
-		}
-		return done, err
-	}
-	return wire.OK{}, errors.New("the schema keeps changing while rows are inserted; try again")
+		done, err = s.insertBound(ctx, r, b)
+		return err
+	})
+	return done, err
 }
 
 // insertBound is insertRows for what is bound; errStale asks to plan again.
