@@ -20,6 +20,7 @@ type metrics struct {
 	refused    prometheus.Counter
 	logins     *prometheus.CounterVec
 	pinned     *prometheus.GaugeVec
+	prepared   prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -33,9 +34,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		logins:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_logins_total", Help: "Handshakes by outcome (ok, failed)."}, []string{"outcome"}),
 		pinned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "shunt_sessions_pinned", Help: "Sessions that keep a shard connection of their own, by reason."}, []string{"reason"}),
 	}
+	m.prepared = prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_prepared_statements", Help: "Statements that clients have prepared and not closed."})
 	m.pinned.WithLabelValues(pinnedByTables)
 	m.pinned.WithLabelValues(pinnedByLocks)
-	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned)
+	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared)
 	return m
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/keys"
@@ -40,16 +41,28 @@ type preparedStatements struct {
 	byID map[uint32]*preparedStatement
 	next uint32
 	held int // bytes of long data
+	// open counts those of all sessions.
+	open prometheus.Gauge
 }
 
 var preparedSerial atomic.Uint64
 
-const (
-	maxPrepared = 16382 // MySQL's default of max_prepared_stmt_count, per session here
-	maxLongData = wire.DefaultMaxPacket
-)
+const maxLongData = wire.DefaultMaxPacket
 
-func (p *preparedStatements) init() { *p = preparedStatements{byID: map[uint32]*preparedStatement{}} }
+func (p *preparedStatements) init(open prometheus.Gauge) {
+	open.Sub(float64(len(p.byID)))
+	*p = preparedStatements{open: open}
+}
+
+func (p *preparedStatements) add(st *preparedStatement) {
+	if p.byID == nil { // most sessions prepare nothing
+		p.byID = map[uint32]*preparedStatement{}
+	}
+	p.next++
+	st.id = p.next
+	p.byID[st.id] = st
+	p.open.Inc()
+}
 
 // longData keeps a piece of a parameter. The command has no answer, so a piece
 // for an unknown statement is dropped as servers drop it; too many are told at
@@ -95,6 +108,7 @@ func (p *preparedStatements) close(payload []byte) {
 	if st := p.byID[id]; st != nil {
 		p.dropLong(st)
 		delete(p.byID, id)
+		p.open.Dec()
 	}
 }
 
@@ -121,8 +135,8 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if len(statements) != 1 {
 		return sqlError{1295, "HY000", "This command is not supported in the prepared statement protocol yet: give one statement"}
 	}
-	if len(s.prepared.byID) >= maxPrepared {
-		return sqlError{1461, "42000", fmt.Sprintf("Can't create more than max_prepared_stmt_count statements (current value: %d)", maxPrepared)}
+	if limit := s.proxy.opts.MaxPrepared; len(s.prepared.byID) >= limit {
+		return sqlError{1461, "42000", fmt.Sprintf("Can't create more than max_prepared_stmt_count statements (current value: %d)", limit)}
 	}
 	text, err := s.ofSession(statements[0], true)
 	if err != nil {
@@ -150,9 +164,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		}
 	}
 	st.params = len(params)
-	s.prepared.next++
-	st.id = s.prepared.next
-	s.prepared.byID[st.id] = st
+	s.prepared.add(st)
 	return s.clientError(s.client.WritePrepareOK(wire.PrepareOK{StatementID: st.id, Warnings: warnings}, params, columns, s.status()))
 }
 
@@ -325,7 +337,7 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 	if len(params) != len(prepared.Params) {
 		return errors.New("shard counts other parameters than the client's statement has")
 	}
-	if err := conn.Send(mysql.COM_STMT_EXECUTE, wire.EncodeExecute(prepared.ID, 0, params)); err != nil {
+	if err := conn.Execute(prepared, st.SQL, wire.EncodeExecute(prepared.ID, 0, params)); err != nil {
 		return s.shardError(st.Shard, err)
 	}
 	return nil

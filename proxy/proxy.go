@@ -27,6 +27,7 @@ const writeTimeout = time.Minute
 type Options struct {
 	Users          map[string]wire.Credential // by name
 	MaxConnections int
+	MaxPrepared    int // statements of a connection
 	Directory      *Directory
 	Pools          map[catalog.ShardID]*shard.Pool
 	Index          Index

@@ -77,7 +77,7 @@ func (s *session) start(ctx context.Context, conn *wire.Conn) {
 	s.activity.mu.Unlock()
 	defer s.end()
 	s.settings = newSettings(s.catalog(), int(conn.Charset), "")
-	s.prepared.init()
+	s.prepared.init(s.proxy.metrics.prepared)
 	err := checkCharset(s.settings.charset)
 	if err == nil && conn.Schema != "" {
 		err = s.use(ctx, conn.Schema)
@@ -283,7 +283,7 @@ func (s *session) resetConnection(ctx context.Context) error {
 	}
 	s.endTemporary()
 	s.endLocks()
-	s.prepared.init()
+	s.prepared.init(s.proxy.metrics.prepared)
 	s.last = lastStatement{}
 	s.settings = newSettings(s.catalog(), int(s.client.Charset), s.settings.schema)
 	return nil
@@ -353,6 +353,9 @@ func (s *session) end() {
 	}
 	s.endTemporary()
 	s.endLocks()
+	if s.prepared.open != nil {
+		s.prepared.init(s.prepared.open)
+	}
 }
 
 // idle says that the session waits for a command. It returns false when the

@@ -71,7 +71,9 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 
 	pools := map[catalog.ShardID]*shard.Pool{}
 	for i, sh := range cfg.Shards {
-		pools[layout.shards[i].ID] = shard.New(shardConfig(sh), shard.Options{Max: cfg.ShardConnections, Logger: log})
+		to := shardConfig(sh)
+		to.Statements = cfg.ShardPreparedStatements
+		pools[layout.shards[i].ID] = shard.New(to, shard.Options{Max: cfg.ShardConnections, Logger: log})
 	}
 	grace := 10 * time.Second // for statements under way
 	defer func() {
@@ -122,7 +124,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		closeScratch(stop)
 	}()
 	options := proxy.Options{
-		Users: users(cfg), MaxConnections: cfg.MaxConnections, Directory: directory, Pools: pools,
+		Users: users(cfg), MaxConnections: cfg.MaxConnections, MaxPrepared: cfg.MaxPreparedStatements, Directory: directory, Pools: pools,
 		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Logger: log, Metrics: registry,
 	}
 	p := proxy.New(options)

@@ -47,6 +47,9 @@ type Conn struct {
 	// suspect: the server may close the connection after its last answer.
 	suspect bool
 	stmts   statements
+	// executing is what to prepare and execute again where the server has
+	// dropped the statement: see Execute.
+	executing execution
 	// anew is where OK and EOF packets are put together; here and not on a
 	// stack so that Forward doesn't allocate.
 	anew [64]byte
@@ -73,6 +76,7 @@ func (c *Conn) Send(cmd byte, payload []byte) error {
 	if c.busy || c.Broken {
 		return c.fail(errors.New("command on a connection that is busy or broken"))
 	}
+	c.executing = execution{}
 	// Set first: after a failed write the server may have got the command.
 	c.busy = cmd != mysql.COM_STMT_CLOSE && cmd != mysql.COM_STMT_SEND_LONG_DATA && cmd != mysql.COM_QUIT
 	if err := c.w.WriteCommand(cmd, payload); err != nil {

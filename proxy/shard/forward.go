@@ -196,6 +196,10 @@ func (f *forwarder) result() (more bool, err error) {
 	case p[0] == mysql.OK_HEADER:
 		return f.ok(p)
 	case p[0] == mysql.ERR_HEADER:
+		p, again, err := f.executeAgain(p)
+		if again || err != nil {
+			return again, err
+		}
 		return false, f.serverError(p)
 	case p[0] == mysql.EOF_HEADER && len(p) < 9:
 		return f.eof(p)
@@ -395,6 +399,7 @@ func (f *forwarder) writeEOF(p []byte, more bool) error {
 }
 
 func (f *forwarder) ended(status, warnings uint16) (more bool) {
+	f.c.executing.st = nil // something has happened
 	f.sum.Status, f.sum.Warnings = status, warnings
 	f.c.Status = status
 	return status&mysql.SERVER_MORE_RESULTS_EXISTS != 0

@@ -350,7 +350,12 @@ func (p *Pool) Put(c *Conn) {
 		return
 	}
 	c.rested = now
-	// An idle connection holds no buffers.
+	// An idle connection holds no buffers, nor statements on the server that
+	// are to be closed with the next command.
+	if c.w.Buffered() > 0 && c.w.Flush() != nil {
+		p.Discard(c)
+		return
+	}
 	c.r.Release()
 
 	p.mu.Lock()

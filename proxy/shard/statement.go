@@ -59,18 +59,33 @@ func (s *statements) get(k statementKey) *Stmt {
 	return e.Value.(*statementEntry).stmt
 }
 
-// add keeps a statement and returns the one that must go for it, if any.
-func (s *statements) add(k statementKey, st *Stmt) (evicted *Stmt) {
+// add keeps a statement. REQUIRES: makeRoom came before.
+func (s *statements) add(k statementKey, st *Stmt) {
 	if s.byKey == nil {
 		s.byKey = map[statementKey]*list.Element{}
 	}
 	s.byKey[k] = s.recent.PushFront(&statementEntry{k, st})
-	if s.recent.Len() <= s.max {
+}
+
+// makeRoom returns the statement that must go for another, if any.
+func (s *statements) makeRoom() (evicted *Stmt) {
+	if s.recent.Len() < s.max {
 		return nil
 	}
 	e := s.recent.Remove(s.recent.Back()).(*statementEntry)
 	delete(s.byKey, e.key)
 	return e.stmt
+}
+
+// drop forgets one that the server has dropped.
+func (s *statements) drop(st *Stmt) {
+	for e := s.recent.Front(); e != nil; e = e.Next() {
+		if x := e.Value.(*statementEntry); x.stmt == st {
+			s.recent.Remove(e)
+			delete(s.byKey, x.key)
+			return
+		}
+	}
 }
 
 // forget drops all: the server has dropped them.
@@ -92,7 +107,7 @@ func (c *Conn) statementKey(sql, use string) statementKey {
 // Prepare prepares a statement, or returns the one that this connection has
 // prepared before from the same text, Schema and State. The Stmt is the
 // connection's: it is valid until the next Prepare or Reset, and nobody else
-// closes it. Execute it by Send(COM_STMT_EXECUTE, wire.EncodeExecute(st.ID, ...)).
+// closes it. Execute it by Execute.
 func (c *Conn) Prepare(ctx context.Context, sql string) (*Stmt, error) {
 	return c.PrepareFor(ctx, sql, "")
 }
@@ -109,6 +124,12 @@ func (c *Conn) PrepareFor(ctx context.Context, sql, use string) (*Stmt, error) {
 	if st := c.stmts.get(key); st != nil {
 		return st, nil
 	}
+	// The oldest is closed first, so that the server never has more than max.
+	if old := c.stmts.makeRoom(); old != nil {
+		if err := c.closeStatement(old); err != nil {
+			return nil, err
+		}
+	}
 	st, err := c.prepare(ctx, sql)
 	var full *ServerError
 	if errors.As(err, &full) && full.Code == 1461 && len(c.stmts.byKey) > 0 {
@@ -124,11 +145,7 @@ func (c *Conn) PrepareFor(ctx context.Context, sql, use string) (*Stmt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if old := c.stmts.add(key, st); old != nil {
-		if err := c.closeStatement(old); err != nil {
-			return nil, err
-		}
-	}
+	c.stmts.add(key, st)
 	return st, nil
 }
 

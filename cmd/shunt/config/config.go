@@ -31,6 +31,12 @@ type Config struct {
 	MaxConnections int
 	// ShardConnections bounds Shunt's connections to each shard.
 	ShardConnections int
+	// MaxPreparedStatements bounds the prepared statements of a client's
+	// connection; the next one is refused with error 1461.
+	MaxPreparedStatements int
+	// ShardPreparedStatements bounds those that Shunt keeps on each of its
+	// connections to a shard.
+	ShardPreparedStatements int
 	// MinFreeDisk in bytes: below it, writes to indexed tables are refused.
 	MinFreeDisk uint64
 	// DrainTimeout is how long a stop waits for open transactions.

@@ -24,6 +24,8 @@ http: 127.0.0.1:4080
 data_dir: ./data
 log_level: debug
 max_connections: 500
+max_prepared_statements: 1000
+shard_prepared_statements: 30
 shard_connections: 20
 min_free_disk: 2GiB
 drain_timeout: 5s
@@ -59,7 +61,7 @@ func TestFull(t *testing.T) {
 	want := &Config{
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
 
-		MaxConnections: 500, ShardConnections: 20, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
+		MaxConnections: 500, ShardConnections: 20, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20,
 		Scratch: &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
 		Users:   []User{{"app", "se:cret", wire.PasswordCredential("se:cret")}, {"1", "12345", wire.PasswordCredential("12345")}},

@@ -23,6 +23,8 @@ const (
 	defaultDataDir          = "./data"
 	defaultMaxConnections   = 10_000
 	defaultShardConnections = 100
+	defaultMaxPrepared      = 16_382 // MySQL's max_prepared_stmt_count
+	defaultShardPrepared    = 64
 	defaultMinFreeDisk      = 256 << 20
 	defaultDrainTimeout     = 30 * time.Second
 	defaultGatherMaxRows    = 1_000_000
@@ -39,15 +41,17 @@ const maxName = 64
 // Default is what an empty file would say, if that were enough.
 func Default() *Config {
 	return &Config{
-		Listen:           defaultListen,
-		HTTP:             defaultHTTP,
-		DataDir:          defaultDataDir,
-		MaxConnections:   defaultMaxConnections,
-		ShardConnections: defaultShardConnections,
-		MinFreeDisk:      defaultMinFreeDisk,
-		DrainTimeout:     defaultDrainTimeout,
-		GatherMaxRows:    defaultGatherMaxRows,
-		GatherMaxBytes:   defaultGatherMaxBytes,
+		Listen:                  defaultListen,
+		HTTP:                    defaultHTTP,
+		DataDir:                 defaultDataDir,
+		MaxConnections:          defaultMaxConnections,
+		ShardConnections:        defaultShardConnections,
+		MinFreeDisk:             defaultMinFreeDisk,
+		MaxPreparedStatements:   defaultMaxPrepared,
+		ShardPreparedStatements: defaultShardPrepared,
+		DrainTimeout:            defaultDrainTimeout,
+		GatherMaxRows:           defaultGatherMaxRows,
+		GatherMaxBytes:          defaultGatherMaxBytes,
 		Maintenance: Maintenance{
 			Delay: time.Second, ScanDuty: 0.1, ReconcileEvery: 24 * time.Hour, Workers: 2, Audit: 0.001,
 		},
@@ -86,6 +90,8 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"tls", func(v value) { c.TLS = readTLS(v) }},
 		field{"max_connections", func(v value) { c.MaxConnections = v.integer(1, 1_000_000) }},
 		field{"shard_connections", func(v value) { c.ShardConnections = v.integer(1, 100_000) }},
+		field{"max_prepared_statements", func(v value) { c.MaxPreparedStatements = v.integer(0, 1_000_000) }},
+		field{"shard_prepared_statements", func(v value) { c.ShardPreparedStatements = v.integer(1, 100_000) }},
 		field{"min_free_disk", func(v value) { c.MinFreeDisk = v.bytes() }},
 		field{"drain_timeout", func(v value) { c.DrainTimeout = v.duration(0) }},
 		field{"gather_max_rows", func(v value) { c.GatherMaxRows = int64(v.integer(0, 1_000_000_000)) }},

@@ -1,0 +1,84 @@
+package shard
+
+import (
+	"encoding/binary"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// executeTries is how often one execution prepares its statement anew, as often
+// as servers do themselves.
+const executeTries = 3
+
+// execution is a prepared statement's, whose answer is due.
+type execution struct {
+	st      *Stmt
+	sql     string
+	payload []byte
+	tries   int
+}
+
+// Execute sends COM_STMT_EXECUTE with a payload of wire.EncodeExecute for st,
+// which Prepare gave for sql. Where the server answers that it has dropped the
+// statement, or that it must be prepared anew, Forward does so and executes it
+// again: nothing has happened then. The payload is Execute's until the answer
+// is read.
+func (c *Conn) Execute(st *Stmt, sql string, payload []byte) error {
+	if err := c.Send(mysql.COM_STMT_EXECUTE, payload); err != nil {
+		return err
+	}
+	c.executing = execution{st: st, sql: sql, payload: payload}
+	return nil
+}
+
+// executeAgain looks at the error with which an answer begins. again: the
+// statement has been executed once more, and its answer is due. Else the error
+// that it returns is what the client is to be told.
+func (f *forwarder) executeAgain(p []byte) (_ []byte, again bool, err error) {
+	c := f.c
+	x := &c.executing
+	if x.st == nil || x.tries >= executeTries {
+		return p, false, nil
+	}
+	e, err := wire.ParseError(p)
+	if err != nil {
+		return p, false, err
+	}
+	switch e.Code {
+	case 1243: // ER_UNKNOWN_STMT_HANDLER
+	case 1615: // ER_NEED_REPREPARE
+		if err := c.closeStatement(x.st); err != nil {
+			return p, false, err
+		}
+	default:
+		return p, false, nil
+	}
+	x.tries++
+	if err := c.ask(mysql.COM_STMT_PREPARE, []byte(x.sql)); err != nil {
+		return p, false, err
+	}
+	var anew Stmt
+	refused, err := c.readPrepared(&anew)
+	switch {
+	case err != nil:
+		return p, false, err
+	case refused != nil: // a table is gone, say
+		c.stmts.drop(x.st)
+		return (*wire.Error)(refused).Append(nil), false, nil
+	}
+	// In place: whoever has the statement has the new one.
+	*x.st = anew
+	binary.LittleEndian.PutUint32(x.payload, anew.ID)
+	return p, true, c.ask(mysql.COM_STMT_EXECUTE, x.payload)
+}
+
+// ask sends a command in the middle of the reading of an answer.
+func (c *Conn) ask(cmd byte, payload []byte) error {
+	if err := c.w.WriteCommand(cmd, payload); err != nil {
+		return err
+	}
+	c.r.SetSequence(c.w.Sequence())
+	return c.w.Flush()
+}
