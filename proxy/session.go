@@ -90,7 +90,11 @@ func (s *session) start(ctx context.Context, conn *wire.Conn) {
 		_ = s.answerOK(wire.OK{})
 	}
 	s.proxy.metrics.logins.WithLabelValues(outcome).Inc()
-	if s.client.Flush() != nil || err != nil {
+	if err != nil {
+		_ = s.client.Flush()
+		return
+	}
+	if s.client.Begin() != nil {
 		return
 	}
 	s.loop(ctx)

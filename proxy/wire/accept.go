@@ -23,7 +23,7 @@ var (
 
 // serverCapabilities is what Shunt can do for clients. Absent for a reason:
 // see the package's documentation.
-const serverCapabilities = mysql.CLIENT_LONG_PASSWORD | mysql.CLIENT_FOUND_ROWS |
+const serverCapabilities = mysql.CLIENT_COMPRESS | mysql.CLIENT_ZSTD_COMPRESSION_ALGORITHM | mysql.CLIENT_LONG_PASSWORD | mysql.CLIENT_FOUND_ROWS |
 	mysql.CLIENT_LONG_FLAG | mysql.CLIENT_CONNECT_WITH_DB |
 	mysql.CLIENT_IGNORE_SPACE | mysql.CLIENT_PROTOCOL_41 |
 	mysql.CLIENT_INTERACTIVE | mysql.CLIENT_TRANSACTIONS |
@@ -168,6 +168,7 @@ func (h *handshake) run() error {
 	h.Charset = resp.charset
 	h.Attrs = resp.attrs
 	h.Capabilities = resp.capabilities & h.capabilities()
+	h.zstdLevel = resp.zstdLevel
 	if err := h.authenticate(&resp); err != nil {
 		return err
 	}
@@ -226,6 +227,7 @@ type response struct {
 	auth         []byte
 	plugin       string // "" where the client has no PLUGIN_AUTH
 	attrs        map[string]string
+	zstdLevel    uint8 // 0 where it isn't sent
 }
 
 func parseResponse(p []byte) (r response, err error) {
@@ -275,7 +277,10 @@ func parseResponse(p []byte) (r response, err error) {
 		r.plugin, p = takeName(p)
 	}
 	if r.capabilities&mysql.CLIENT_CONNECT_ATTRS != 0 {
-		r.attrs = parseAttrs(p)
+		r.attrs, p = parseAttrs(p)
+	}
+	if r.capabilities&mysql.CLIENT_ZSTD_COMPRESSION_ALGORITHM != 0 && len(p) > 0 {
+		r.zstdLevel = p[0]
 	}
 	return r, nil
 }
@@ -288,13 +293,13 @@ func takeName(p []byte) (string, []byte) {
 }
 
 // parseAttrs parses the connection attributes, up to the first that is wrong:
-// they are for display alone.
-func parseAttrs(p []byte) map[string]string {
-	p, _, ok := TakeLenBytes(p)
+// they are for display alone. rest is what follows them.
+func parseAttrs(p []byte) (attrs map[string]string, rest []byte) {
+	p, rest, ok := TakeLenBytes(p)
 	if !ok || len(p) == 0 {
-		return nil
+		return nil, rest
 	}
-	attrs := map[string]string{}
+	attrs = map[string]string{}
 	for len(p) > 0 {
 		var k, v []byte
 		if k, p, ok = TakeLenBytes(p); !ok {
@@ -305,7 +310,7 @@ func parseAttrs(p []byte) map[string]string {
 		}
 		attrs[string(k)] = string(v)
 	}
-	return attrs
+	return attrs, rest
 }
 
 func (h *handshake) startTLS() error {

@@ -90,7 +90,7 @@ func startServer(t *testing.T, o Options) *testServer {
 					_ = c.Flush()
 					return
 				}
-				if c.WriteOK(OK{Status: mysql.SERVER_STATUS_AUTOCOMMIT}) == nil {
+				if c.WriteOK(OK{Status: mysql.SERVER_STATUS_AUTOCOMMIT}) == nil && c.Begin() == nil {
 					s.serve(c)
 				}
 			})
@@ -207,11 +207,14 @@ func testTLS(t *testing.T) (server, client *tls.Config) {
 		&tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
 }
 
-func openDB(t *testing.T, s *testServer, user, password, schema string, tlsConfig *tls.Config) *sql.DB {
+func openDB(t *testing.T, s *testServer, user, password, schema string, tlsConfig *tls.Config, more ...driver.Option) *sql.DB {
 	t.Helper()
 	cfg := driver.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName, cfg.TLS = "tcp", s.addr, user, password, schema, tlsConfig
 	cfg.Logger = &driver.NopLogger{}
+	if err := cfg.Apply(more...); err != nil {
+		t.Fatal(err)
+	}
 	connector, err := driver.NewConnector(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -227,16 +230,19 @@ func TestRealDriver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		offer, use *tls.Config
 		user, pass string
+		compress   bool
 	}{
-		"plain":       {nil, nil, "app", "secret"},
-		"no password": {nil, nil, "open", ""},
-		"TLS offered": {server, nil, "app", "secret"},
-		"TLS":         {server, client, "app", "secret"},
+		"plain":            {nil, nil, "app", "secret", false},
+		"no password":      {nil, nil, "open", "", false},
+		"TLS offered":      {server, nil, "app", "secret", false},
+		"TLS":              {server, client, "app", "secret", false},
+		"compression":      {nil, nil, "app", "secret", true},
+		"compression, TLS": {server, client, "app", "secret", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startServer(t, Options{TLS: tc.offer})
-			db := openDB(t, s, tc.user, tc.pass, "shop", tc.use)
+			db := openDB(t, s, tc.user, tc.pass, "shop", tc.use, driver.EnableCompression(tc.compress))
 			var user, schema string
 			var id, isTLS int64
 			var nothing sql.NullString
@@ -719,10 +725,10 @@ func TestIdle(t *testing.T) {
 func TestParseAttrs(t *testing.T) {
 	t.Parallel()
 	inner := AppendLenBytes(AppendLenBytes(nil, "_client_name"), "x")
-	if a := parseAttrs(AppendLenBytes(nil, inner)); a["_client_name"] != "x" {
+	if a, _ := parseAttrs(AppendLenBytes(nil, inner)); a["_client_name"] != "x" {
 		t.Errorf("%v", a)
 	}
-	if a := parseAttrs(AppendLenBytes(nil, append(inner, 5, 'a'))); len(a) != 1 {
+	if a, _ := parseAttrs(AppendLenBytes(nil, append(inner, 5, 'a'))); len(a) != 1 {
 		t.Errorf("%v", a)
 	}
 }

@@ -70,7 +70,7 @@ func parseChangeUser(p []byte, capabilities uint32, charset uint8) (r response, 
 		r.plugin, p = takeName(p)
 	}
 	if capabilities&mysql.CLIENT_CONNECT_ATTRS != 0 {
-		r.attrs = parseAttrs(p)
+		r.attrs, _ = parseAttrs(p)
 	}
 	return r, nil
 }

@@ -52,6 +52,9 @@ type Conn struct {
 	// idle reads the first bytes of a command without holding a buffer until
 	// they come; nil where that isn't possible (TLS).
 	idle *idleWait
+	// packed is the layer of a client that has compression, from Begin on.
+	packed    *compressed
+	zstdLevel uint8
 	// scratch is where small packets are put together.
 	scratch []byte
 }
@@ -66,14 +69,31 @@ func NewConn(nc net.Conn) *Conn {
 	}
 }
 
+// Begin sends the end of the handshake, which the caller has written. From then
+// on a client that asked for compression has it.
+func (c *Conn) Begin() error {
+	if err := c.w.Flush(); err != nil {
+		return err
+	}
+	if c.packed = newCompressed(c.nc, c.Capabilities, c.zstdLevel); c.packed == nil {
+		return nil
+	}
+	// What is buffered has come after the handshake: a client needn't wait.
+	c.packed.in.buf, c.packed.in.pos, c.packed.in.end = c.r.buf, c.r.pos, c.r.end
+	c.r = &Reader{src: c.packed, unnumbered: true}
+	c.w.dst = c.packed
+	return nil
+}
+
 // ReadCommand sends what is buffered, then reads the next command: its first
 // byte and the rest of its payload, valid until the next call. The sequence
 // starts anew. The caller bounds the wait with SetReadDeadline.
 //
 // A command larger than MaxPacket is answered with 1153 and returns
 // ErrPacketTooLarge, one with a wrong sequence number is answered with 1156
-// and returns ErrSequence: the caller closes the connection then, as after
-// every error. io.EOF: the client has gone.
+// and returns ErrSequence, one that can't be inflated with 1157 and
+// ErrCompressed: the caller closes the connection then, as after every error.
+// io.EOF: the client has gone.
 func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 	if err := c.w.Flush(); err != nil {
 		return 0, nil, err
@@ -82,8 +102,12 @@ func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 	if c.r.Buffered() == 0 {
 		// An idle connection holds no buffer.
 		c.r.Release()
-		if c.idle != nil {
-			if err := c.idle.read(c.r); err != nil {
+		from := c.r
+		if c.packed != nil {
+			from = c.packed.begin()
+		}
+		if c.idle != nil && from != nil {
+			if err := c.idle.read(from); err != nil {
 				return 0, nil, err
 			}
 		}
@@ -100,6 +124,10 @@ func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 	case errors.Is(err, ErrSequence):
 		c.w.SetSequence(1)
 		_ = c.WriteError(1156, "08S01", "Got packets out of order")
+		c.refuse()
+		return 0, nil, err
+	case errors.Is(err, ErrCompressed):
+		_ = c.WriteError(1157, "08S01", "Couldn't uncompress communication packet")
 		c.refuse()
 		return 0, nil, err
 	default:

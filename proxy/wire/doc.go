@@ -11,6 +11,7 @@
 //	c, err := wire.Accept(ctx, nc, options)  // authenticated, not told so yet
 //	...does the schema c.Schema exist?       // else c.WriteError(1049, ...), c.Close()
 //	c.WriteOK(wire.OK{Status: autocommit})
+//	c.Begin()                                // compression begins here
 //	for {
 //	    cmd, payload, err := c.ReadCommand() // flushes what is buffered first
 //	    ...answer with Write... or shard.Conn.Forward
@@ -32,13 +33,13 @@
 //
 // # What is advertised
 //
-// See serverCapabilities. DEPRECATE_EOF, QUERY_ATTRIBUTES, SESSION_TRACK,
-// compression and OPTIONAL_RESULTSET_METADATA are not: shard
+// See serverCapabilities. DEPRECATE_EOF, QUERY_ATTRIBUTES, SESSION_TRACK
+// and OPTIONAL_RESULTSET_METADATA are not: shard
 // connections have them off too, so that the packets of both sides are alike
 // and an answer can be forwarded without being decoded.
 //
 // # Non-goals
 //
-// Compression, cursors, the pre-4.1 protocol, and caching_sha2_password's full
+// Cursors, the pre-4.1 protocol, and caching_sha2_password's full
 // exchange: what Credential keeps always answers the fast one.
 package wire

@@ -44,6 +44,9 @@ type Reader struct {
 	// consumed. Invariant: 0 between frames.
 	left int
 	seq  uint8
+	// unnumbered: whatever numbers come are taken, as servers do within a
+	// compressed stream, whose own numbers count.
+	unnumbered bool
 	// joined holds a packet that doesn't lie whole in buf.
 	joined []byte
 }
@@ -118,7 +121,10 @@ func (r *Reader) Frame() (int, error) {
 	h := r.buf[r.pos : r.pos+headerSize]
 	n := int(h[0]) | int(h[1])<<8 | int(h[2])<<16
 	if h[3] != r.seq {
-		return n, ErrSequence
+		if !r.unnumbered {
+			return n, ErrSequence
+		}
+		r.seq = h[3]
 	}
 	r.seq++
 	r.pos += headerSize
