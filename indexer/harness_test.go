@@ -93,6 +93,7 @@ type fakeShard struct {
 	row     func(pk int) error
 	took    time.Duration // of a scan
 	threads [][]string    // of SHOW PROCESSLIST, beside the connection's own
+	uptime  string
 	said    []string
 	engine  string
 	order   bool // there is a secondary index on k
@@ -391,6 +392,14 @@ func (c fakeConn) Stream(ctx context.Context, sql string, fn func([][]byte) erro
 		return nil
 	case sql == "SELECT CONNECTION_ID()":
 		return one("100")
+	case sql == "SHOW GLOBAL STATUS LIKE 'Uptime'":
+		c.s.mu.Lock()
+		uptime := c.s.uptime
+		c.s.mu.Unlock()
+		if uptime == "" {
+			return errors.New("fake shard: " + sql)
+		}
+		return one("Uptime", uptime)
 	case sql == "SHOW PROCESSLIST":
 		c.s.mu.Lock()
 		threads := append([][]string{{"100", "shunt", "", "", "Query", "0"}}, c.s.threads...)

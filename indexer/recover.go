@@ -136,11 +136,36 @@ const idleSeconds = 3
 
 // lookout is what is known of the threads that a shard must be rid of.
 type lookout struct {
-	// left are the threads of a previous life that were there at the first look
-	// and were not idle since; nil before the first look.
-	left map[uint64]bool
+	// left are the threads that were there at the first look, and nothing says yet
+	// that they are not of a previous life.
+	left map[uint64]*leftover
 	// at is the clock's time of the first look, in seconds.
 	at int64
+}
+
+// leftover is a thread that was there at the first look.
+type leftover struct {
+	// looks is how often in a row it slept, since the clock's second since.
+	looks int
+	since int64
+}
+
+// idleLooks: a thread that slept whenever it was looked at, so often and for
+// idleSeconds, gets its commands from a program that lives, though it may never
+// sleep for long: one that pings each second. What a dead one has sent comes at
+// once, and is read by a thread that sleeps.
+const idleLooks = 6
+
+// slept notes a look at the thread, and reports whether it is of no concern.
+func (l *leftover) slept(th thread, now int64) bool {
+	if !th.idle {
+		l.looks = 0
+		return false
+	}
+	if l.looks++; l.looks == 1 {
+		l.since = now
+	}
+	return l.looks >= idleLooks && now-l.since >= idleSeconds
 }
 
 // thread is a line of SHOW PROCESSLIST.
@@ -189,18 +214,18 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 	if !x.tracker.isSettled(id) {
 		l := x.lookouts[id]
 		if l == nil {
-			l = &lookout{left: map[uint64]bool{}, at: now}
+			l = &lookout{left: map[uint64]*leftover{}, at: now}
 			x.lookouts[id] = l
 			for _, th := range threads {
 				if th.id < own && th.user == threads[own].user {
-					l.left[th.id] = true
+					l.left[th.id] = &leftover{}
 				}
 			}
 		}
-		for left := range l.left {
+		for left, looked := range l.left {
 			th, there := threads[left]
 			mine := x.opts.OwnThread != nil && x.opts.OwnThread(id, uint32(left))
-			if !there || mine || th.idle && th.seconds >= idleSeconds && now-l.at >= idleSeconds {
+			if !there || mine || looked.slept(th, now) || th.idle && th.seconds >= idleSeconds && now-l.at >= idleSeconds {
 				delete(l.left, left)
 			}
 		}
@@ -211,8 +236,17 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 			done = false
 		}
 	}
+	began := time.Time{} // the server's; asked for once, and zero if that isn't known
 	for _, d := range x.tracker.doubtsOn(id) {
 		th, there := threads[uint64(d.thread)]
+		if there {
+			if began.IsZero() {
+				began = x.serverBegan(ctx, conn)
+			}
+			if began.After(d.at.Add(idleSeconds * time.Second)) {
+				there = false // the number is another's now, who may never sleep
+			}
+		}
 		if there && x.opts.OwnThread != nil && x.opts.OwnThread(id, d.thread) {
 			there = false // the server restarted and gave the number to another
 		}
@@ -232,6 +266,23 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 		}
 	}
 	return done, nil
+}
+
+// serverBegan is when the server was started, within a second or two; long ago
+// if it doesn't say.
+func (x *Indexer) serverBegan(ctx context.Context, conn Conn) time.Time {
+	began := time.Unix(0, 0)
+	now := x.clock.Now()
+	err := conn.Stream(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row [][]byte) error {
+		if len(row) == 2 {
+			began = now.Add(-time.Duration(parseUint(row[1])) * time.Second)
+		}
+		return nil
+	})
+	if err != nil {
+		return time.Unix(0, 0)
+	}
+	return began
 }
 
 func parseUint(b []byte) uint64 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -189,6 +190,70 @@ func TestUnsettledShard(t *testing.T) {
 		}
 		if x.tracker.isSettled(0) == test.holds {
 			t.Errorf("%s: settled %v", name, !test.holds)
+		}
+	}
+}
+
+// A program that pings each second never sleeps for long, and holds nothing up.
+func TestSettledBesideOneThatPings(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.x.Close()
+	x := New(b.opts)
+	look := func(threads ...[]string) bool {
+		b.shards[0].change(func(s *fakeShard) { s.threads = threads })
+		if _, err := x.settle(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.move(settleEvery)
+		return x.tracker.isSettled(0)
+	}
+	for range 3 * idleLooks {
+		if look([]string{"7", "shunt", "", "", "Sleep", "0"}, []string{"8", "shunt", "", "", "Query", "0"}) {
+			t.Fatal("settled beside a thread that executes")
+		}
+	}
+	for i := range 2 * idleLooks {
+		// Executing in between, it was not idle at each look.
+		state := "Sleep"
+		if i%idleLooks == 1 {
+			state = "Query"
+		}
+		if look([]string{"8", "shunt", "", "", state, "0"}) {
+			t.Fatal("settled beside a thread that executes now and then")
+		}
+	}
+	for i := range 2 * idleLooks {
+		if look([]string{"8", "shunt", "", "", "Sleep", "1"}) {
+			if i < 1 {
+				t.Error("settled at once")
+			}
+			return
+		}
+	}
+	t.Error("not settled")
+}
+
+// A server that was started after a statement was sent runs it no more, whoever
+// has its thread's number now.
+func TestInDoubtOnARestartedServer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.x.Close()
+	x := New(b.opts)
+	x.tracker.settle(0)
+	o := x.Begin(catalog.Only(0))
+	o.InDoubt(0, 7)
+	b.clock.move(100 * time.Second)
+	for _, c := range []struct {
+		uptime string
+		done   bool
+	}{{"", false}, {"200", false}, {"98", false}, {"90", true}} {
+		b.shards[0].change(func(s *fakeShard) {
+			s.threads, s.uptime = [][]string{{"7", "shunt", "", "", "Query", "0"}}, c.uptime
+		})
+		if done, err := x.settle(t.Context(), 0); err != nil || done != c.done {
+			t.Errorf("uptime %q: done %v, %v", c.uptime, done, err)
 		}
 	}
 }

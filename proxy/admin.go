@@ -19,7 +19,7 @@ func (s *session) admin(ctx context.Context, a *planner.Admin) error {
 	case planner.ShowMaintenanceJobs:
 		return s.answerRows(jobColumns, s.jobRows())
 	case planner.ShowShards:
-		return s.answerRows(shardColumns, s.shardRows(ctx))
+		return s.answerRows(shardColumns, s.shardRows())
 	case planner.ExplainRoute:
 		rows, err := s.explainRoute(ctx, a.Explain)
 		if err != nil {
@@ -179,12 +179,10 @@ func (s *session) jobRows() [][]any {
 	return rows
 }
 
-func (s *session) shardRows(ctx context.Context) [][]any {
+func (s *session) shardRows() [][]any {
 	var rows [][]any
 	for _, sh := range s.catalog().Shards {
-		p := s.proxy.opts.Pools[sh.ID]
-		s.proxy.probe(ctx, p)
-		rows = append(rows, shardRow(p))
+		rows = append(rows, shardRow(s.proxy.opts.Pools[sh.ID]))
 	}
 	return rows
 }
@@ -196,13 +194,6 @@ func shardRow(p *shard.Pool) []any {
 		failure = err.Error()
 	}
 	return []any{p.Name(), p.Addr(), p.State(), p.Version(), st.InUse, st.Idle, failure}
-}
-
-// probe borrows a connection so that the state shown is the state now.
-func (p *Proxy) probe(ctx context.Context, pool *shard.Pool) {
-	if conn, err := pool.Get(ctx, false); err == nil {
-		pool.Put(conn)
-	}
 }
 
 func percent(f float64) string { return fmt.Sprintf("%.0f%%", f*100) }

@@ -24,10 +24,16 @@ type Directory struct {
 
 	soon chan struct{}
 
-	mu      sync.Mutex // one refresh at a time
+	// asking is held while the shards are asked, which takes as long as the
+	// slowest; it comes before mu. opts.Placements is changed under both.
+	asking sync.Mutex
+	mu     sync.Mutex
+	// Invariant: version is that of current.
 	version uint64
 	read    time.Time // when the shards were last asked
 	facts   map[catalog.ShardID]*schema.Facts
+	// untold are the shards of which it has been logged that they don't answer.
+	untold map[catalog.ShardID]bool
 }
 
 // DirectoryOptions is what a Directory reads from.
@@ -50,7 +56,7 @@ type DirectoryOptions struct {
 
 // NewDirectory returns a Directory with an empty catalog; Refresh fills it.
 func NewDirectory(opts DirectoryOptions) *Directory {
-	d := &Directory{opts: opts, soon: make(chan struct{}, 1), facts: map[catalog.ShardID]*schema.Facts{}}
+	d := &Directory{opts: opts, soon: make(chan struct{}, 1), facts: map[catalog.ShardID]*schema.Facts{}, untold: map[catalog.ShardID]bool{}}
 	d.current.Store(&catalog.Catalog{Shards: opts.Shards})
 	return d
 }
@@ -62,12 +68,13 @@ func (d *Directory) Catalog() *catalog.Catalog { return d.current.Load() }
 // not answer keeps what it said last; an error is returned only when none
 // answers, or when the configuration doesn't fit what they say.
 func (d *Directory) Refresh(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.refreshLocked(ctx, d.opts.Placements, d.version == 0)
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	return d.refresh(ctx, d.opts.Placements, false)
 }
 
-func (d *Directory) refreshLocked(ctx context.Context, p schema.Placements, refuse bool) error {
+// refresh asks the shards. REQUIRES: d.asking is held.
+func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse bool) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	facts, errs := schema.ReadAll(ctx, d.opts.Shards, d.opts.Open)
@@ -78,18 +85,35 @@ func (d *Directory) refreshLocked(ctx context.Context, p schema.Placements, refu
 		}
 		return fmt.Errorf("no shard answers: %w", errors.Join(all...))
 	}
-	for id, err := range errs {
-		d.opts.Logger.Warn("schema of shard not read", "shard", d.Catalog().ShardName(id), "error", err)
+	for _, s := range d.opts.Shards {
+		if err := errs[s.ID]; err != nil && !d.untold[s.ID] {
+			d.opts.Logger.Warn("schema of shard not read", "shard", s.Name, "error", err)
+		}
+		d.untold[s.ID] = errs[s.ID] != nil
 	}
-	maps.Copy(d.facts, facts)
-	d.read = time.Now()
-	c, err := d.build(p)
+	d.mu.Lock()
+	told := maps.Clone(d.facts)
+	maps.Copy(told, facts)
+	c, err := d.build(p, told)
+	refuse, version := refuse || d.version == 0, d.version
+	d.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	if err := d.opts.Check(ctx, c, len(d.facts) == len(d.opts.Shards), refuse); err != nil {
+	// Check may ask shards too. What it judges are tables and placements, which
+	// nobody publishes but who is asking; an index that was made meanwhile is in
+	// what is built again.
+	if err := d.opts.Check(ctx, c, len(told) == len(d.opts.Shards), refuse); err != nil {
 		return err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if version != d.version {
+		if c, err = d.build(p, told); err != nil {
+			return err
+		}
+	}
+	d.opts.Placements, d.facts, d.read = p, told, time.Now()
 	d.publish(c)
 	return nil
 }
@@ -97,25 +121,23 @@ func (d *Directory) refreshLocked(ctx context.Context, p schema.Placements, refu
 // RefreshUnlessFresh refreshes, unless that was done within the last second: a
 // client that asks for a table that isn't there must not keep the shards busy.
 func (d *Directory) RefreshUnlessFresh(ctx context.Context) error {
+	d.asking.Lock()
+	defer d.asking.Unlock()
 	d.mu.Lock()
 	fresh := time.Since(d.read) < time.Second
 	d.mu.Unlock()
 	if fresh {
 		return nil
 	}
-	return d.Refresh(ctx)
+	return d.refresh(ctx, d.opts.Placements, false)
 }
 
 // SetPlacements replaces the configured placements and refreshes. Placements
 // that don't fit the shards' tables are refused, and the old ones stay.
 func (d *Directory) SetPlacements(ctx context.Context, p schema.Placements) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.refreshLocked(ctx, p, true); err != nil {
-		return err
-	}
-	d.opts.Placements = p
-	return nil
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	return d.refresh(ctx, p, true)
 }
 
 // Republish builds a snapshot again from what the shards said last: for a
@@ -123,7 +145,7 @@ func (d *Directory) SetPlacements(ctx context.Context, p schema.Placements) erro
 func (d *Directory) Republish() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, err := d.build(d.opts.Placements)
+	c, err := d.build(d.opts.Placements, d.facts)
 	if err != nil {
 		return err
 	}
@@ -131,10 +153,10 @@ func (d *Directory) Republish() error {
 	return nil
 }
 
-func (d *Directory) build(p schema.Placements) (*catalog.Catalog, error) {
+func (d *Directory) build(p schema.Placements, facts map[catalog.ShardID]*schema.Facts) (*catalog.Catalog, error) {
 	return schema.Build(schema.Sources{
 		Version: d.version + 1, Shards: d.opts.Shards, Slots: d.opts.Slots, Placements: p,
-		Indexes: d.opts.Indexes(), Facts: d.facts,
+		Indexes: d.opts.Indexes(), Facts: facts,
 	})
 }
 

@@ -44,7 +44,9 @@ func (p *Proxy) Handler(gather prometheus.Gatherer, token string) http.Handler {
 	})
 }
 
-// readyz is 200 while clients are accepted and a schema is known.
+// readyz is 200 while clients are accepted and a schema is known. A shard that is
+// down takes no proxy out of service: statements that don't need it go on, and
+// any other proxy would miss it too. It is named.
 func (p *Proxy) readyz(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case p.draining.Load():
@@ -52,8 +54,31 @@ func (p *Proxy) readyz(w http.ResponseWriter, _ *http.Request) {
 	case p.opts.Directory.Catalog().Version == 0:
 		http.Error(w, "no shard has answered yet", http.StatusServiceUnavailable)
 	default:
-		fmt.Fprintln(w, "ok")
+		down := p.down()
+		if len(down) == 0 {
+			fmt.Fprintln(w, "ok")
+			return
+		}
+		fmt.Fprintln(w, "ok, degraded:")
+		for _, err := range down {
+			fmt.Fprintln(w, err)
+		}
 	}
+}
+
+// down says of each shard that is down why.
+func (p *Proxy) down() []string {
+	var out []string
+	for _, sh := range p.opts.Directory.Catalog().Shards {
+		pool := p.opts.Pools[sh.ID]
+		if pool.State() == "up" {
+			continue
+		}
+		if err := pool.LastError(); err != nil {
+			out = append(out, fmt.Sprintf("shard %s is down: %v", sh.Name, err))
+		}
+	}
+	return out
 }
 
 // entries answers GET /v1/indexes/{schema}/{table}/{index}?key=&gt=&lt=&limit=

@@ -121,12 +121,14 @@ type poolCollector struct {
 
 var (
 	connectionsDesc = prometheus.NewDesc("shunt_shard_connections", "Connections to a shard by state (in_use, idle), and sessions waiting for one.", []string{"shard", "state"}, nil)
-	shardUpDesc     = prometheus.NewDesc("shunt_shard_up", "1 unless the last connect failed.", []string{"shard"}, nil)
+	shardUpDesc     = prometheus.NewDesc("shunt_shard_up", "1 while the shard answers.", []string{"shard"}, nil)
+	shardDeathsDesc = prometheus.NewDesc("shunt_shard_deaths_total", "How often a shard was judged dead, and all that waited for it failed.", []string{"shard"}, nil)
 )
 
 func (c *poolCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- connectionsDesc
 	ch <- shardUpDesc
+	ch <- shardDeathsDesc
 }
 
 func (c *poolCollector) Collect(ch chan<- prometheus.Metric) {
@@ -140,5 +142,8 @@ func (c *poolCollector) Collect(ch chan<- prometheus.Metric) {
 			up = 0
 		}
 		ch <- prometheus.MustNewConstMetric(shardUpDesc, prometheus.GaugeValue, up, p.Name())
+		if h := p.Health(); h != nil {
+			ch <- prometheus.MustNewConstMetric(shardDeathsDesc, prometheus.CounterValue, float64(h.Deaths()), p.Name())
+		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 // newScratch makes the place for gathered rows, with connections of its own.
 // close drops what is left and closes them. REQUIRES: the store is open, whose
 // lock keeps a second process from this data_dir and so from its scratch tables.
-func newScratch(cfg *config.Config, l layout, reg prometheus.Registerer, log *slog.Logger) (sc *proxy.Scratch, closeAll func(context.Context), err error) {
+func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, h *health, reg prometheus.Registerer, log *slog.Logger) (sc *proxy.Scratch, closeAll func(context.Context), err error) {
 	instance, err := scratchInstance(cfg.DataDir)
 	if err != nil {
 		return nil, nil, err
@@ -34,12 +34,12 @@ func newScratch(cfg *config.Config, l layout, reg prometheus.Registerer, log *sl
 		MaxRows: cfg.GatherMaxRows, MaxBytes: cfg.GatherMaxBytes, Logger: log, Metrics: reg,
 	}
 	var pools []*shard.Pool
-	for i, sh := range cfg.Shards {
-		pool := shard.New(shardConfig(sh), options)
-		o.Pools[l.shards[i].ID], pools = pool, append(pools, pool)
+	for id, c := range dial {
+		pool := shard.New(c, options)
+		o.Pools[id], pools = pool, append(pools, pool)
 	}
 	if cfg.Scratch != nil {
-		o.Server = shard.New(shardConfig(*cfg.Scratch), options)
+		o.Server = shard.New(h.judge(shardConfig(*cfg.Scratch), cfg.ShardTimeout), options)
 		pools = append(pools, o.Server)
 	}
 	sc = proxy.NewScratch(o)

@@ -69,11 +69,15 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	pools := map[catalog.ShardID]*shard.Pool{}
+	pools, health := map[catalog.ShardID]*shard.Pool{}, newHealth(ctx, log)
+	defer health.stop()
+	dial := map[catalog.ShardID]shard.Config{}
 	for i, sh := range cfg.Shards {
-		to := shardConfig(sh)
+		id := layout.shards[i].ID
+		dial[id] = health.judge(shardConfig(sh), cfg.ShardTimeout)
+		to := dial[id]
 		to.Statements = cfg.ShardPreparedStatements
-		pools[layout.shards[i].ID] = shard.New(to, shard.Options{Max: cfg.ShardConnections, Logger: log})
+		pools[id] = shard.New(to, shard.Options{Max: cfg.ShardConnections, Logger: log})
 	}
 	grace := 10 * time.Second // for statements under way
 	defer func() {
@@ -98,7 +102,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	}
 
 	x := indexer.New(indexer.Options{
-		Store: store, Shards: dedicated{cfg, layout}, Catalog: directory.Catalog,
+		Store: store, Shards: dedicated(dial), Catalog: directory.Catalog,
 		Publish: func(context.Context) error { return directory.Republish() },
 		Workers: cfg.Maintenance.Workers, Delay: cfg.Maintenance.Delay, ScanDuty: cfg.Maintenance.ScanDuty,
 		ReconcileEvery: cfg.Maintenance.ReconcileEvery, Audit: cfg.Maintenance.Audit,
@@ -114,7 +118,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	if err := configuredIndexes(ctx, cfg, directory, index, log); err != nil {
 		return err
 	}
-	scratch, closeScratch, err := newScratch(cfg, layout, registry, log)
+	scratch, closeScratch, err := newScratch(cfg, dial, health, registry, log)
 	if err != nil {
 		return err
 	}
@@ -347,22 +351,18 @@ func (q querier) Rows(ctx context.Context, sql string) ([][][]byte, error) {
 
 // dedicated opens connections for maintenance, outside of the pools: a scan
 // must not take a connection from a query.
-type dedicated struct {
-	cfg    *config.Config
-	layout layout
-}
+type dedicated map[catalog.ShardID]shard.Config
 
 func (d dedicated) Open(ctx context.Context, id catalog.ShardID) (indexer.Conn, error) {
-	for i, sh := range d.layout.shards {
-		if sh.ID == id {
-			conn, err := shard.Dial(ctx, shardConfig(d.cfg.Shards[i]), false)
-			if err != nil {
-				return nil, err
-			}
-			return maintenanceConn{conn}, nil
-		}
+	cfg, ok := d[id]
+	if !ok {
+		return nil, fmt.Errorf("no shard has number %d", id)
 	}
-	return nil, fmt.Errorf("no shard has number %d", id)
+	conn, err := shard.Dial(ctx, cfg, false)
+	if err != nil {
+		return nil, err
+	}
+	return maintenanceConn{conn}, nil
 }
 
 type maintenanceConn struct{ *shard.Conn }

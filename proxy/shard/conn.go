@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -44,6 +45,8 @@ type Conn struct {
 	w   *wire.Writer
 	// Invariant: set from Send until its answer is read to the end.
 	busy bool
+	// cut: the server was judged dead, and this connection interrupted.
+	cut atomic.Bool
 	// suspect: the server may close the connection after its last answer.
 	suspect bool
 	stmts   statements
@@ -67,6 +70,16 @@ func (c *Conn) InTransaction() bool { return c.Status&mysql.SERVER_STATUS_IN_TRA
 // fail marks the connection Broken and says where err happened.
 func (c *Conn) fail(err error) error {
 	c.Broken = true
+	if h := c.cfg.Health; h != nil {
+		if c.cut.Load() {
+			err = errCut
+			if dead := h.Err(); dead != nil {
+				err = shortened(dead)
+			}
+		} else {
+			h.Suspect()
+		}
+	}
 	return &connError{ErrShard, c.cfg.where(), err}
 }
 
@@ -94,16 +107,35 @@ func (c *Conn) Send(cmd byte, payload []byte) error {
 // goroutine. The statement goes on at the server: see Pool.Kill.
 func (c *Conn) Interrupt() { _ = c.nc.SetDeadline(longAgo) }
 
+// cutOff is Interrupt for the connections of a server that was judged dead.
+func (c *Conn) cutOff() {
+	c.cut.Store(true)
+	c.Interrupt()
+}
+
+// errCut is told where the server is alive again by the time that it is asked
+// why the connection was cut off.
+var errCut = errors.New("it gave no sign of life for too long")
+
 // SetDeadline bounds reads and writes, by any of the methods without a
 // context. The zero time lifts it.
-func (c *Conn) SetDeadline(t time.Time) error { return c.nc.SetDeadline(t) }
+func (c *Conn) SetDeadline(t time.Time) error {
+	err := c.nc.SetDeadline(t)
+	if c.cut.Load() {
+		c.Interrupt()
+	}
+	return err
+}
 
 // quitTimeout bounds the polite end of a connection.
 const quitTimeout = 100 * time.Millisecond
 
 // Close closes the connection, politely if it isn't Busy.
 func (c *Conn) Close() error {
-	if !c.busy && !c.Broken {
+	if c.cfg.Health != nil {
+		c.cfg.Health.remove(c)
+	}
+	if !c.busy && !c.Broken && !c.cut.Load() {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(quitTimeout))
 		_ = c.Send(mysql.COM_QUIT, nil)
 	}
@@ -115,7 +147,7 @@ func (c *Conn) Close() error {
 // nothing to read. A server says why it closes an idle connection (4031) before
 // it does.
 func (c *Conn) alive() bool {
-	return !c.Broken && c.r.Buffered() == 0 && wire.Quiet(c.nc)
+	return !c.Broken && !c.cut.Load() && c.r.Buffered() == 0 && wire.Quiet(c.nc)
 }
 
 // Alive reports whether a connection that nothing is asked of is still open.

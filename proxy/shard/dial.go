@@ -36,6 +36,13 @@ type Config struct {
 	// Statements bounds the prepared statements that a connection keeps;
 	// default 64.
 	Statements int
+	// Health, when set, judges the server: its connections fail when it is
+	// judged dead, and none is dialed until it is alive.
+	Health *Health
+
+	// greeting, when set, bounds the handshake instead, once TCP is connected.
+	greeting  time.Duration
+	keepAlive net.KeepAliveConfig
 }
 
 func (c *Config) where() string { return fmt.Sprintf("shard %s (%s)", c.Name, c.Addr) }
@@ -50,15 +57,28 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 	if cfg.Statements <= 0 {
 		cfg.Statements = defaultStatements
 	}
-	limited, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout)
+	if cfg.Health != nil {
+		if err := cfg.Health.Err(); err != nil {
+			return nil, err
+		}
+	}
+	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
+	timer := time.AfterFunc(cfg.ConnectTimeout, cancel)
+	defer timer.Stop()
+	if cfg.Health != nil {
+		defer context.AfterFunc(cfg.Health.alive(), cancel)()
+	}
 
 	var stop func() bool
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		var d net.Dialer
+		d := net.Dialer{KeepAliveConfig: cfg.keepAlive}
 		nc, err := d.DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
+		}
+		if cfg.greeting > 0 {
+			timer.Reset(cfg.greeting)
 		}
 		// go-mysql's handshake knows no context.
 		stop = context.AfterFunc(ctx, func() { _ = nc.SetDeadline(longAgo) })
@@ -73,10 +93,15 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 		switch {
 		case ctx.Err() != nil:
 			err = ctx.Err()
+		case cfg.Health != nil && cfg.Health.Err() != nil:
+			return nil, cfg.Health.Err()
 		case limited.Err() != nil:
 			err = fmt.Errorf("connect: no answer within %v", cfg.ConnectTimeout)
 		default:
 			err = dialError(err)
+		}
+		if _, refused := errors.AsType[*ServerError](err); !refused && cfg.Health != nil && ctx.Err() == nil {
+			cfg.Health.Suspect()
 		}
 		return nil, &connError{ErrShard, cfg.where(), err}
 	}
@@ -84,7 +109,7 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 	// The handshake's reader has nothing left: a server speaks only when it is
 	// spoken to.
 	nc := gc.Conn.Conn
-	return &Conn{
+	c := &Conn{
 		Shard:         cfg.Name,
 		ThreadID:      gc.GetConnectionID(),
 		ServerVersion: version,
@@ -99,7 +124,14 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 		w:             wire.NewWriter(nc),
 		born:          time.Now(),
 		stmts:         statements{max: cfg.Statements},
-	}, nil
+	}
+	if cfg.Health != nil {
+		if err := cfg.Health.add(c); err != nil {
+			_ = nc.Close()
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 var longAgo = time.Unix(1, 0)

@@ -100,12 +100,54 @@ func New(cfg Config, o Options) *Pool {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Pool{
+	p := &Pool{
 		cfg: cfg, o: o, now: time.Now,
 		inUse: map[*Conn]struct{}{},
 		empty: make(chan struct{}),
 	}
+	if cfg.Health != nil {
+		cfg.Health.Watch(p.judged)
+	}
+	return p
 }
+
+// judged is told when the server is judged dead, and when it is alive again.
+func (p *Pool) judged(alive bool) {
+	p.mu.Lock()
+	p.down, p.lastErr = false, nil
+	var idle []*Conn
+	if !alive {
+		for kind := range p.idle {
+			idle = append(idle, p.idle[kind]...)
+			p.idle[kind] = nil
+		}
+		for range idle {
+			p.releaseLocked()
+		}
+	}
+	p.mu.Unlock()
+	for _, c := range idle {
+		_ = c.Close()
+	}
+}
+
+// dead is why the server is judged dead, nil while it isn't.
+func (p *Pool) dead() error {
+	if p.cfg.Health == nil {
+		return nil
+	}
+	return p.cfg.Health.Err()
+}
+
+// Lively reports whether there is no sign that the server doesn't answer. It is
+// cheap: for a choice between servers of which any would do.
+func (p *Pool) Lively() bool {
+	h := p.cfg.Health
+	return h == nil || h.failed.Load() == nil && !h.late.Load()
+}
+
+// Health is what judges the server, nil where nothing does.
+func (p *Pool) Health() *Health { return p.cfg.Health }
 
 // Name returns the shard's name.
 func (p *Pool) Name() string { return p.cfg.Name }
@@ -161,6 +203,9 @@ func (p *Pool) GetIn(ctx context.Context, foundRows bool, state string) (*Conn, 
 // for a new connection is taken, which may have been that of replaced.
 func (p *Pool) take(foundRows bool, state string) (c *Conn, w *waiter, replaced *Conn, err error) {
 	kind := kindOf(foundRows)
+	if err := p.dead(); err != nil {
+		return nil, nil, nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -199,7 +244,7 @@ func (p *Pool) usable(c *Conn) bool {
 		return false
 	}
 	if now.Sub(c.rested) < restCheck && !c.suspect {
-		return true
+		return !c.cut.Load()
 	}
 	c.suspect = false
 	return c.alive()
@@ -209,10 +254,19 @@ func (p *Pool) usable(c *Conn) bool {
 func (p *Pool) wait(ctx context.Context, w *waiter) (*Conn, error) {
 	timer := time.NewTimer(p.o.WaitTimeout)
 	defer timer.Stop()
+	var died <-chan struct{}
+	if p.cfg.Health != nil {
+		died = p.cfg.Health.alive().Done()
+	}
 	var err error
 	select {
 	case c := <-w.ready:
 		return p.woken(c)
+	case <-died:
+		err = p.dead()
+		if err == nil { // and is alive again
+			err = &connError{ErrShard, p.cfg.where(), errCut}
+		}
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C:
@@ -289,7 +343,7 @@ func (p *Pool) dial(ctx context.Context, foundRows bool) (*Conn, error) {
 	if err != nil {
 		// The caller's impatience says nothing about the shard.
 		if ctx.Err() == nil {
-			if !p.down {
+			if !p.down && p.tells(err) {
 				p.o.Logger.Warn("shard is down", "shard", p.cfg.Name, "addr", p.cfg.Addr, "error", err)
 			}
 			p.down, p.lastErr, p.tried = true, err, p.now()
@@ -297,7 +351,7 @@ func (p *Pool) dial(ctx context.Context, foundRows bool) (*Conn, error) {
 		p.releaseLocked()
 		return nil, err
 	}
-	if p.down {
+	if p.down && p.tells(p.lastErr) {
 		p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.cfg.Addr)
 	}
 	p.down, p.lastErr, p.version = false, nil, c.ServerVersion
@@ -308,6 +362,13 @@ func (p *Pool) dial(ctx context.Context, foundRows bool) (*Conn, error) {
 	}
 	p.inUse[c] = struct{}{}
 	return c, nil
+}
+
+// tells: what a failed connect says is this pool's to log. That a server can't
+// be reached is its Health's, which sees it too, and logs it for all its pools.
+func (p *Pool) tells(err error) bool {
+	_, refused := errors.AsType[*ServerError](err)
+	return p.cfg.Health == nil || refused
 }
 
 // serverFull: the server lives, and has no room for another connection.
@@ -344,7 +405,7 @@ func (p *Pool) end(c *Conn) {
 // in a transaction: what one session left open must not reach another.
 func (p *Pool) Put(c *Conn) {
 	now := p.now()
-	if c.Broken || c.Busy() || c.InTransaction() || c.r.Buffered() > 0 ||
+	if c.Broken || c.cut.Load() || c.Busy() || c.InTransaction() || c.r.Buffered() > 0 ||
 		p.o.MaxLifetime > 0 && now.Sub(c.born) > p.o.MaxLifetime {
 		p.Discard(c)
 		return
@@ -382,8 +443,10 @@ func (p *Pool) Put(c *Conn) {
 	delete(p.inUse, c)
 	if p.down {
 		// It was refused a connection, and serves those that it has.
+		if p.tells(p.lastErr) {
+			p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.cfg.Addr)
+		}
 		p.down, p.lastErr = false, nil
-		p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.cfg.Addr)
 	}
 	kind := kindOf(c.FoundRows)
 	p.idle[kind] = append(p.idle[kind], c)
@@ -477,8 +540,12 @@ func (p *Pool) Pinned() int {
 	return p.pinned
 }
 
-// State is "up", or "down" after a failed connect until one succeeds.
+// State is "up", or "down" while the server is judged dead, and after a failed
+// connect until one succeeds.
 func (p *Pool) State() string {
+	if p.dead() != nil {
+		return "down"
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.down {
@@ -489,6 +556,9 @@ func (p *Pool) State() string {
 
 // LastError is why State is "down", else nil.
 func (p *Pool) LastError() error {
+	if err := p.dead(); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lastErr
@@ -498,6 +568,9 @@ func (p *Pool) LastError() error {
 func (p *Pool) Version() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.version == "" && p.cfg.Health != nil {
+		return p.cfg.Health.Version()
+	}
 	return p.version
 }
 

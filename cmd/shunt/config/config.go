@@ -37,6 +37,9 @@ type Config struct {
 	// ShardPreparedStatements bounds those that Shunt keeps on each of its
 	// connections to a shard.
 	ShardPreparedStatements int
+	// ShardTimeout is how long a shard may give no sign of life until what waits
+	// for it fails.
+	ShardTimeout time.Duration
 	// MinFreeDisk in bytes: below it, writes to indexed tables are refused.
 	MinFreeDisk uint64
 	// DrainTimeout is how long a stop waits for open transactions.

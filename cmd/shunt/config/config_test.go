@@ -27,6 +27,7 @@ max_connections: 500
 max_prepared_statements: 1000
 shard_prepared_statements: 30
 shard_connections: 20
+shard_timeout: 3s
 min_free_disk: 2GiB
 drain_timeout: 5s
 gather_max_rows: 5000
@@ -61,7 +62,7 @@ func TestFull(t *testing.T) {
 	want := &Config{
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
 
-		MaxConnections: 500, ShardConnections: 20, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
+		MaxConnections: 500, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20,
 		Scratch: &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
 		Users:   []User{{"app", "se:cret", wire.PasswordCredential("se:cret")}, {"1", "12345", wire.PasswordCredential("12345")}},

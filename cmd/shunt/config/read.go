@@ -23,6 +23,7 @@ const (
 	defaultDataDir          = "./data"
 	defaultMaxConnections   = 10_000
 	defaultShardConnections = 100
+	defaultShardTimeout     = 5 * time.Second
 	defaultMaxPrepared      = 16_382 // MySQL's max_prepared_stmt_count
 	defaultShardPrepared    = 64
 	defaultMinFreeDisk      = 256 << 20
@@ -46,6 +47,7 @@ func Default() *Config {
 		DataDir:                 defaultDataDir,
 		MaxConnections:          defaultMaxConnections,
 		ShardConnections:        defaultShardConnections,
+		ShardTimeout:            defaultShardTimeout,
 		MinFreeDisk:             defaultMinFreeDisk,
 		MaxPreparedStatements:   defaultMaxPrepared,
 		ShardPreparedStatements: defaultShardPrepared,
@@ -90,6 +92,7 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"tls", func(v value) { c.TLS = readTLS(v) }},
 		field{"max_connections", func(v value) { c.MaxConnections = v.integer(1, 1_000_000) }},
 		field{"shard_connections", func(v value) { c.ShardConnections = v.integer(1, 100_000) }},
+		field{"shard_timeout", func(v value) { c.ShardTimeout = v.duration(500 * time.Millisecond) }},
 		field{"max_prepared_statements", func(v value) { c.MaxPreparedStatements = v.integer(0, 1_000_000) }},
 		field{"shard_prepared_statements", func(v value) { c.ShardPreparedStatements = v.integer(1, 100_000) }},
 		field{"min_free_disk", func(v value) { c.MinFreeDisk = v.bytes() }},

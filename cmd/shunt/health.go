@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// health runs what judges the servers, until it is stopped.
+type health struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	log    *slog.Logger
+}
+
+func newHealth(ctx context.Context, log *slog.Logger) *health {
+	h := &health{log: log}
+	// Sessions that are drained after ctx has ended still need it.
+	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return h
+}
+
+// judge has a server judged from now on, and returns the configuration with
+// which to dial it.
+func (h *health) judge(cfg shard.Config, timeout time.Duration) shard.Config {
+	cfg.ConnectTimeout = timeout
+	j := shard.NewHealth(cfg, shard.HealthOptions{Timeout: timeout, Logger: h.log})
+	cfg.Health = j
+	h.wg.Go(func() { j.Run(h.ctx) })
+	return cfg
+}
+
+func (h *health) stop() {
+	h.cancel()
+	h.wg.Wait()
+}

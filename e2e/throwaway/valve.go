@@ -1,0 +1,145 @@
+package throwaway
+
+import (
+	"io"
+	"net"
+	"sync"
+)
+
+// Valve is a TCP proxy in front of a server. Shut, it is a network that drops
+// every packet: connections stay, new ones are accepted, and nothing arrives in
+// either direction until it is opened again.
+type Valve struct {
+	l      net.Listener
+	target string
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	open  *sync.Cond
+	shut  bool
+	ended bool
+	conns map[net.Conn]struct{}
+}
+
+// NewValve listens on a free port of 127.0.0.1 for connections to target.
+func NewValve(target string) (*Valve, error) {
+	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+	if err != nil {
+		return nil, err
+	}
+	v := &Valve{l: l, target: target, conns: map[net.Conn]struct{}{}}
+	v.open = sync.NewCond(&v.mu)
+	v.wg.Go(v.accept)
+	return v, nil
+}
+
+// Addr is where to connect to instead of to the target.
+func (v *Valve) Addr() string { return v.l.Addr().String() }
+
+// Shut drops what comes from now on.
+func (v *Valve) Shut() { v.set(true) }
+
+// Open lets everything through again, what was held back first.
+func (v *Valve) Open() { v.set(false) }
+
+func (v *Valve) set(shut bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shut = shut
+	v.open.Broadcast()
+}
+
+// Close ends all connections.
+func (v *Valve) Close() {
+	v.mu.Lock()
+	v.ended = true
+	for c := range v.conns {
+		c.Close()
+	}
+	v.open.Broadcast()
+	v.mu.Unlock()
+	v.l.Close()
+	v.wg.Wait()
+}
+
+// pass waits until the valve is open; false when it has ended.
+func (v *Valve) pass() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for v.shut && !v.ended {
+		v.open.Wait()
+	}
+	return !v.ended
+}
+
+func (v *Valve) add(c net.Conn) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ended {
+		c.Close()
+		return false
+	}
+	v.conns[c] = struct{}{}
+	return true
+}
+
+func (v *Valve) remove(c net.Conn) {
+	c.Close()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.conns, c)
+}
+
+func (v *Valve) accept() {
+	for {
+		c, err := v.l.Accept()
+		if err != nil {
+			return
+		}
+		v.wg.Go(func() { v.serve(c) })
+	}
+}
+
+func (v *Valve) serve(client net.Conn) {
+	if !v.add(client) {
+		return
+	}
+	defer v.remove(client)
+	if !v.pass() {
+		return
+	}
+	server, err := net.Dial("tcp", v.target)
+	if err != nil || !v.add(server) {
+		return
+	}
+	defer v.remove(server)
+	var both sync.WaitGroup
+	both.Go(func() { v.copy(server, client) })
+	v.copy(client, server)
+	both.Wait()
+}
+
+// copy ends both connections when one ends, once the valve lets that through.
+func (v *Valve) copy(to, from net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if !v.pass() {
+			return
+		}
+		if n > 0 {
+			if _, writeErr := to.Write(buf[:n]); writeErr != nil {
+				err = io.EOF
+			}
+		}
+		if err != nil {
+			to.Close()
+			from.Close()
+			return
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// judged is a fake shard behind a valve, with a Health that runs.
+type judged struct {
+	*fakeShard
+	valve *throwaway.Valve
+	h     *Health
+	cfg   Config
+	log   lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func startJudged(t *testing.T, timeout time.Duration, answer func(*wire.Conn, byte, []byte) error) *judged {
+	t.Helper()
+	j := &judged{fakeShard: startFake(t, answer)}
+	var err error
+	if j.valve, err = throwaway.NewValve(j.addr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(j.valve.Close)
+	j.cfg = j.config()
+	j.cfg.Addr = j.valve.Addr()
+	j.h = NewHealth(j.cfg, HealthOptions{Timeout: timeout, Logger: slog.New(slog.NewTextHandler(&j.log, nil))})
+	j.cfg.Health = j.h
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { j.h.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return j
+}
+
+// A server that falls silent fails what waits for it within the timeout, and
+// what comes later at once; a long statement of one that answers pings goes on.
+func TestHealthCutsOffTheSilent(t *testing.T) {
+	t.Parallel()
+	const timeout = time.Second
+	release := make(chan struct{})
+	j := startJudged(t, timeout, func(c *wire.Conn, cmd byte, p []byte) error {
+		if string(p) == "SLOW" {
+			<-release
+		}
+		return ok(c, cmd, p)
+	})
+	p := newPool(t, j.cfg, Options{Max: 4})
+	other := newPool(t, j.cfg, Options{Max: 4})
+	slow, held, idle := get(t, p, false), get(t, p, false), get(t, p, false)
+	p.Put(idle)
+	done := make(chan error, 1)
+	go func() {
+		_, err := slow.Exec(within(t), "SLOW")
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("a long statement of a server that lives was ended: %v", err)
+	case <-time.After(3 * timeout):
+	}
+	if p.State() != "up" || !p.Lively() || j.h.Deaths() != 0 {
+		t.Fatalf("%s, lively %v, %d deaths", p.State(), p.Lively(), j.h.Deaths())
+	}
+
+	j.valve.Shut()
+	began := time.Now()
+	var failed []error
+	failed = append(failed, func() error { _, err := held.Exec(within(t), "x"); return err }(), <-done)
+	_, err := other.Get(within(t), false) // dials
+	failed = append(failed, err)
+	if took := time.Since(began); took > timeout+500*time.Millisecond {
+		t.Errorf("failed after %v, timeout %v", took, timeout)
+	}
+	began = time.Now()
+	_, err = p.Get(within(t), false)
+	failed = append(failed, err)
+	if took := time.Since(began); took > 100*time.Millisecond {
+		t.Errorf("a dead server was waited for: %v", took)
+	}
+	for i, err := range failed {
+		if !errors.Is(err, ErrShard) || !strings.Contains(err.Error(), "s1") || !strings.Contains(err.Error(), "no answer to a health check within 1s") {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if p.State() != "down" || p.LastError() == nil || p.Lively() {
+		t.Errorf("%s %v", p.State(), p.LastError())
+	}
+	if s := p.Stats(); s.Idle != 0 {
+		t.Errorf("idle connections were kept: %+v", s)
+	}
+	if !slow.Broken || !held.Broken {
+		t.Error("a cut connection is not broken")
+	}
+	p.Put(slow)
+	p.Put(held)
+
+	close(release)
+	j.valve.Open()
+	began = time.Now()
+	until(t, "alive again", func() bool { return p.State() == "up" })
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("alive again after %v", took)
+	}
+	c := get(t, p, false)
+	if _, err := c.Exec(within(t), "x"); err != nil {
+		t.Error(err)
+	}
+	p.Put(c)
+	log := j.log.String()
+	if strings.Count(log, "shard is down") != 1 || strings.Count(log, "shard is up") != 1 {
+		t.Errorf("each change is to be logged once:\n%s", log)
+	}
+}
+
+// A server that died is known as soon as a connection breaks.
+func TestHealthOfTheKilled(t *testing.T) {
+	t.Parallel()
+	j := startJudged(t, 20*time.Second, ok)
+	p := newPool(t, j.cfg, Options{})
+	p.Put(get(t, p, false))
+	j.valve.Close() // refuses from now on, and has closed all
+	began := time.Now()
+	if _, err := p.Get(within(t), false); !errors.Is(err, ErrShard) {
+		t.Errorf("%v", err)
+	}
+	until(t, "dead", func() bool { return j.h.Err() != nil })
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("judged after %v", took)
+	}
+}
+
+// Those who wait in the queue of a pool fail when the server is judged dead.
+func TestHealthEmptiesTheQueue(t *testing.T) {
+	t.Parallel()
+	j := startJudged(t, time.Second, ok)
+	p := newPool(t, j.cfg, Options{Max: 1, WaitTimeout: time.Minute})
+	c := get(t, p, false)
+	waiting := make(chan error)
+	go func() {
+		_, err := p.Get(within(t), false)
+		waiting <- err
+	}()
+	until(t, "waits", func() bool { return p.Stats().Waiting == 1 })
+	j.valve.Shut()
+	if err := <-waiting; !errors.Is(err, ErrShard) {
+		t.Errorf("%v", err)
+	}
+	p.Put(c)
+	if s := p.Stats(); s != (Stats{}) {
+		t.Errorf("%+v", s)
+	}
+	j.valve.Open()
+	until(t, "alive again", func() bool { return j.h.Err() == nil })
+	p.Put(get(t, p, false))
+}
+
+// One broken connection is no dead server.
+func TestHealthPingsAnew(t *testing.T) {
+	t.Parallel()
+	j := startJudged(t, 2*time.Second, ok)
+	p := newPool(t, j.cfg, Options{})
+	for range 3 {
+		until(t, "pinged", func() bool { return j.open() > 0 })
+		j.dropAll()
+		j.h.Suspect()
+		time.Sleep(100 * time.Millisecond)
+	}
+	p.Put(get(t, p, false))
+	if j.h.Deaths() != 0 {
+		t.Errorf("%d deaths: %s", j.h.Deaths(), j.log.String())
+	}
+}
+
+// A server that has no room for a connection lives.
+func TestHealthOfTheFull(t *testing.T) {
+	t.Parallel()
+	f := &fakeShard{addr: "127.0.0.1:0", answer: ok, conns: map[*wire.Conn]struct{}{}, limit: 1}
+	f.start(t)
+	t.Cleanup(f.stop)
+	c, err := Dial(within(t), f.config(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	h := NewHealth(f.config(), HealthOptions{Timeout: time.Second})
+	var conn *Conn
+	if err := h.check(within(t), &conn); err != nil || conn != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// What lifts a deadline does not bring a cut connection back.
+func TestCutStaysCut(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, ok)
+	c, err := Dial(within(t), f.config(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.cutOff()
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Send(mysql.COM_QUERY, []byte("x")); err == nil {
+		t.Error("sent over a connection that was cut off")
+	}
+	if c.Alive() {
+		t.Error("alive")
+	}
+}
