@@ -73,6 +73,8 @@ func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error
 			unique = false // rows of several shards share a value of a unique key
 		case g.temporary && errors.Is(err, errNotTemporary):
 			g.temporary = false
+		case !g.anyGroups && g.groupsUnknown(err):
+			g.anyGroups, s.failed = true, false
 		case !whole && !b.Gather.Locks && conditionFailed(err):
 			// A server may not come to evaluate what failed: the query shall tell.
 			if g.plan, whole = g.plan.Whole(); !whole {
@@ -111,6 +113,8 @@ type gathering struct {
 	// isn't there yet, or the copies are ordinary tables.
 	temporary bool
 	home      *shard.Conn
+	// anyGroups: the query is run without ONLY_FULL_GROUP_BY.
+	anyGroups bool
 	// made are the ordinary tables that may exist.
 	made []string
 	// broken are connections whose statement may still run.
@@ -128,7 +132,22 @@ type lostStatement struct {
 // conditionFailed reports an error of data that are compared or computed with.
 func conditionFailed(err error) bool {
 	e, ok := errors.AsType[sqlError](err)
-	return ok && (e.code == 1525 || strings.HasPrefix(e.state, "22")) // ER_WRONG_VALUE
+	if !ok {
+		return false
+	}
+	switch e.code {
+	case 1411, 1525, 3854: // ER_WRONG_VALUE_FOR_TYPE, ER_WRONG_VALUE, ER_CANNOT_CONVERT_STRING
+		return true
+	}
+	return strings.HasPrefix(e.state, "22")
+}
+
+// groupsUnknown reports that the server doesn't know of copies what it knows of
+// the tables, in which the same query is right: that one column determines
+// another, as that of a generated column does.
+func (g *gathering) groupsUnknown(err error) bool {
+	e, ok := errors.AsType[sqlError](err)
+	return ok && e.code == 1055 && len(g.columns) > 0 // ER_WRONG_FIELD_WITH_GROUP
 }
 
 // errDuplicate: the copies can't have the unique keys of their tables.
@@ -189,6 +208,11 @@ func (g *gathering) run(ctx context.Context) error {
 	if g.at.own {
 		own := s.settings.clone()
 		own.schema = planner.ScratchSchema
+		settings = &own
+	}
+	if g.anyGroups {
+		own := settings.clone()
+		own.anyGroups(g.r.plan.Catalog)
 		settings = &own
 	}
 	conn := g.home

@@ -118,6 +118,27 @@ func (s *settings) update(c *catalog.Catalog) {
 	}
 }
 
+// anyGroups takes ONLY_FULL_GROUP_BY out of the SQL mode.
+func (s *settings) anyGroups(c *catalog.Catalog) {
+	mode, ok := s.value("@@sql_mode")
+	if !ok || strings.EqualFold(mode, "default") {
+		mode = c.SQLMode
+	}
+	var kept []string
+	for m := range strings.SplitSeq(strings.ToUpper(mode), ",") {
+		switch m = strings.TrimSpace(m); m {
+		case "ONLY_FULL_GROUP_BY":
+		case "ANSI": // has it too
+			kept = append(kept, "REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE")
+		default:
+			kept = append(kept, m)
+		}
+	}
+	mode = strings.Join(kept, ",")
+	s.with(variable{"@@sql_mode", "SET SESSION sql_mode = '" + mode + "'", mode})
+	s.update(c)
+}
+
 func planningSettings(mode string) planner.Settings {
 	var p planner.Settings
 	for m := range strings.SplitSeq(strings.ToUpper(mode), ",") {

@@ -118,6 +118,18 @@ func (n *Node) Prepared() (string, []any) {
 	return b.String(), params
 }
 
+// written is n with its literals as text in a prepared statement too. An
+// aggregate needs that: MySQL answers NULL for one of nothing but parameters, or
+// not, by its plan.
+func (n *Node) written() *Node {
+	c := *n
+	c.Literal, c.Simple, c.Kids = nil, nil, nil
+	for _, k := range n.Kids {
+		c.Kids = append(c.Kids, k.written())
+	}
+	return &c
+}
+
 func (n *Node) write(b *strings.Builder, params *[]any) {
 	if params != nil && n.Literal != nil {
 		b.WriteByte('?')

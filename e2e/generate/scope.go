@@ -1,6 +1,9 @@
 package generate
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // field is a column that an expression can name.
 type field struct {
@@ -112,6 +115,18 @@ func (g *gen) tableSource(t *Table) *source {
 		}
 	}
 	return s
+}
+
+// reads reports whether n names a field of the block's own sources.
+func (sc *scope) reads(n *Node) bool {
+	for _, s := range sc.sources {
+		for _, f := range s.fields {
+			if n.Text == f.name && s.bare || n.Text == s.alias+"."+f.name {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(n.Kids, sc.reads)
 }
 
 // keys are the fields that together identify a row of all sources; nil: none.

@@ -65,7 +65,7 @@ func (g *gen) scalar(sc *scope, f Family, depth int) expr {
 	default:
 		what = glued(any1(g.random, "MAX(", "MIN(", "SUM("), g.column(own, f).node, ")")
 	}
-	q := sorted("subquery", words("SELECT", what, "FROM", from, where))
+	q := sorted("subquery", words("SELECT", what.written(), "FROM", from, where))
 	return expr{node: sorted(sortOf(f), glued("(", q, ")")), family: f, exact: true}
 }
 
