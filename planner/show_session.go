@@ -81,7 +81,8 @@ func (st *statement) toldAt(i int) (t Told, next int) {
 		name = "@@" + st.word(next+1)
 		next += 2
 	}
-	if name == "@@warning_count" || name == "@@error_count" {
+	switch name {
+	case "@@warning_count", "@@error_count", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout":
 		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next
 	}
 	return t, i

@@ -8,8 +8,8 @@ import (
 )
 
 // SpliceSession writes what a shard's connection would tell of itself into a
-// statement as values: USER() and its synonyms, CONNECTION_ID(), @@warning_count
-// and @@error_count. tell says what they are, by Told.What. A column that
+// statement as values: USER() and its synonyms, CONNECTION_ID(), @@warning_count,
+// @@error_count, and timeouts that Shunt keeps (@@wait_timeout). tell says what they are, by Told.What. A column that
 // the client would see under the expression's text keeps that name.
 //
 //	SELECT id, USER() FROM t     SELECT id, _utf8mb4 X'61..' AS `USER()` FROM t

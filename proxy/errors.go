@@ -19,6 +19,10 @@ type sqlError struct {
 
 func (e sqlError) Error() string { return e.msg }
 
+func (e sqlError) packet() *wire.Error {
+	return &wire.Error{Code: e.code, State: e.state, Message: e.msg}
+}
+
 // Codes of what sessions answer themselves. Where MySQL has a code for the
 // same situation, it is that one.
 var (
@@ -26,8 +30,9 @@ var (
 	errUnknownStmt = func(id uint32, command string) error {
 		return sqlError{1243, "HY000", fmt.Sprintf("Unknown prepared statement handler (%d) given to %s", id, command)}
 	}
-	errShutdown = sqlError{1053, "08S01", "Server shutdown in progress"}
-	errTooMany  = sqlError{1040, "08004", "Too many connections"}
+	errInterrupted = sqlError{1317, "70100", "Query execution was interrupted"}
+	errShutdown    = sqlError{1053, "08S01", "Server shutdown in progress"}
+	errTooMany     = sqlError{1040, "08004", "Too many connections"}
 	// errStale: the catalog changed while the statement was planned; plan again.
 	errStale = errors.New("catalog changed")
 	// errRetyped is errStale after answers of other types than were planned for.

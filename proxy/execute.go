@@ -119,7 +119,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	writes := r.plan.Kind.Writes() || len(b.Adds) > 0 || len(b.Marks) > 0
 	switch {
 	case !writes:
-		err = s.read(ctx, r, b)
+		err = s.inTime(ctx, r, b, func(ctx context.Context) error { return s.read(ctx, r, b) })
 	case b.Gather != nil:
 		err = s.gatherWrite(ctx, r, b, implicit)
 	case s.tx == nil:
@@ -166,6 +166,8 @@ func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 		return s.gather(ctx, r, b)
 	case b.Merge != nil:
 		empty, err = s.merge(ctx, r, b)
+	case len(b.Statements) == 1 && showsVariables(r):
+		empty, err = s.showVariables(ctx, b.Statements[0])
 	case len(b.Statements) == 1:
 		empty, err = s.readOne(ctx, r, b.Statements[0])
 	default:

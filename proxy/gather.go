@@ -29,6 +29,18 @@ import (
 //
 // The client's going away is looked for all the while.
 func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.activity.cancelBy(cancel) // for KILL
+	defer s.activity.cancelBy(nil)
+	err := s.gatherRead(ctx, r, b)
+	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
+		return errInterrupted
+	}
+	return err
+}
+
+func (s *session) gatherRead(ctx context.Context, r request, b *planner.Bound) error {
 	sc := s.proxy.opts.Scratch
 	if sc == nil {
 		return refuse("a query that must be gathered from several shards is not supported here: no scratch tables are configured")

@@ -21,6 +21,8 @@ type metrics struct {
 	logins     *prometheus.CounterVec
 	pinned     *prometheus.GaugeVec
 	prepared   prometheus.Gauge
+	idle       prometheus.Counter
+	late       prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -35,9 +37,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		pinned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "shunt_sessions_pinned", Help: "Sessions that keep a shard connection of their own, by reason."}, []string{"reason"}),
 	}
 	m.prepared = prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_prepared_statements", Help: "Statements that clients have prepared and not closed."})
+	m.idle = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_idle_closed_total", Help: "Client connections closed for being idle longer than wait_timeout."})
+	m.late = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_statements_late_total", Help: "Statements that Shunt ended since they took longer than max_execution_time, max_statement_time or query_timeout."})
 	m.pinned.WithLabelValues(pinnedByTables)
 	m.pinned.WithLabelValues(pinnedByLocks)
-	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared)
+	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late)
 	return m
 }
 

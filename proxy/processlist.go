@@ -42,6 +42,13 @@ func (a *activity) done(conn *shard.Conn) {
 	a.running = slices.DeleteFunc(a.running, func(x sent) bool { return x.conn == conn })
 }
 
+// cancelBy notes how to end what isn't one statement on one shard.
+func (a *activity) cancelBy(cancel context.CancelCauseFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cancel = cancel
+}
+
 // process is a row of SHOW PROCESSLIST.
 type process struct {
 	id                  uint32
@@ -139,7 +146,7 @@ func (s *session) killSession(ctx context.Context, a *planner.Admin) error {
 		// Its statement is this one: as on a server it fails, and with
 		// KILL CONNECTION the session ends.
 		s.release = !a.QueryOnly
-		return sqlError{1317, "70100", "Query execution was interrupted"}
+		return errInterrupted
 	}
 	if !a.QueryOnly {
 		victim.kill()
@@ -151,12 +158,21 @@ func (s *session) killSession(ctx context.Context, a *planner.Admin) error {
 }
 
 // interrupt ends what shards do for a session.
-func (s *session) interrupt(ctx context.Context) error {
+func (s *session) interrupt(ctx context.Context) error { return s.interruptAs(ctx, nil) }
+
+// interruptAs is interrupt whose reason the client is told in place of 1317.
+func (s *session) interruptAs(ctx context.Context, reason *shard.ServerError) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
+	if s.activity.cancel != nil {
+		s.activity.cancel(errInterrupted)
+	}
 	for _, x := range s.activity.running {
+		if reason != nil {
+			x.conn.InterruptedBy(reason)
+		}
 		if err := s.proxy.opts.Pools[x.shard].Kill(ctx, x.conn.ThreadID, false); err != nil && ctx.Err() != nil {
 			return shardDown(err)
 		}
@@ -187,6 +203,9 @@ func (s *session) told(what string) any {
 	case "error_count":
 		return int64(len(s.conditions(true)))
 	}
+	if v := s.settings.own.named(what); v != nil {
+		return *v
+	}
 	return nil
 }
 
@@ -194,7 +213,7 @@ func tellColumns(told []planner.Told) []wire.Column {
 	cols := make([]wire.Column, len(told))
 	for i, t := range told {
 		cols[i] = wire.TextColumn(t.Label)
-		if t.What == "connection_id" || strings.HasSuffix(t.What, "_count") {
+		if t.What == "connection_id" || strings.HasSuffix(t.What, "_count") || strings.HasSuffix(t.What, "_timeout") {
 			cols[i] = wire.IntColumn(t.Label)
 		}
 	}

@@ -19,15 +19,12 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// writeTimeout is how long a client may stop reading in the middle of an answer,
-// which holds shard connections: MySQL's default of net_write_timeout.
-const writeTimeout = time.Minute
-
 // Options wire a Proxy to the rest.
 type Options struct {
 	Users          map[string]wire.Credential // by name
 	MaxConnections int
 	MaxPrepared    int // statements of a connection
+	Timeouts       Timeouts
 	Directory      *Directory
 	Pools          map[catalog.ShardID]*shard.Pool
 	Index          Index
@@ -49,6 +46,7 @@ type Proxy struct {
 	ddl      sync.Mutex // one DDL at a time, so that catalogs follow in order
 	users    atomic.Pointer[map[string]wire.Credential]
 	tls      atomic.Pointer[clientTLS]
+	timeouts atomic.Pointer[Timeouts]
 	// tries are DDL statements that some shards lack.
 	tries tries
 	// systemColumns are the columns of information_schema's tables, by name.
@@ -66,11 +64,19 @@ func New(o Options) *Proxy {
 	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), sessions: sessions{open: map[*session]struct{}{}}}
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)
+	p.SetTimeouts(o.Timeouts)
 	return p
 }
 
 // SetUsers replaces the users; sessions that are open go on.
 func (p *Proxy) SetUsers(users map[string]wire.Credential) { p.users.Store(&users) }
+
+// SetTimeouts replaces the defaults of sessions that begin from now on, and how
+// long a statement may read.
+func (p *Proxy) SetTimeouts(t Timeouts) {
+	t = t.withDefaults()
+	p.timeouts.Store(&t)
+}
 
 // clientTLS is how clients encrypt their connections.
 type clientTLS struct {
@@ -136,7 +142,7 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		ConnectionID:  id,
 		TLS:           encryption.config,
 		RequireTLS:    encryption.required,
-		WriteTimeout:  writeTimeout,
+		WriteTimeout:  p.timeouts.Load().NetWrite,
 	})
 	if err != nil {
 		p.metrics.logins.WithLabelValues("failed").Inc()

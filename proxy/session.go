@@ -59,6 +59,11 @@ type activity struct {
 	busy     bool // a command is being worked on, or a transaction is open
 	draining bool
 	client   *wire.Conn
+	// waiting for a command, for patience at most; expired when it took longer.
+	waiting, expired bool
+	patience         time.Duration
+	// cancel ends what isn't in running: a gather.
+	cancel context.CancelCauseFunc
 	// What SHOW PROCESSLIST shows, and what KILL ends on the shards.
 	command, schema, info string
 	since                 time.Time
@@ -76,7 +81,8 @@ func (s *session) start(ctx context.Context, conn *wire.Conn) {
 	s.activity.client = conn
 	s.activity.mu.Unlock()
 	defer s.end()
-	s.settings = newSettings(s.catalog(), int(conn.Charset), "")
+	s.settings = newSettings(s.catalog(), int(conn.Charset), "", s.proxy.ownDefaults(conn.Capabilities))
+	s.obey()
 	s.prepared.init(s.proxy.metrics.prepared)
 	err := checkCharset(s.settings.charset)
 	if err == nil && conn.Schema != "" {
@@ -109,9 +115,14 @@ func (s *session) loop(ctx context.Context) {
 			return
 		}
 		command, payload, err := s.client.ReadCommand()
-		if !s.begin() {
-			_ = s.answerError(errShutdown)
-			_ = s.client.Flush()
+		if ended := s.begin(); ended != nil {
+			if !errors.Is(ended, errIdle) || !s.mariaDB() {
+				if err != nil {
+					s.client.Writer().SetSequence(0) // an answer to no command
+				}
+				_ = s.answerError(ended)
+				_ = s.client.Flush()
+			}
 			return
 		}
 		if err != nil {
@@ -289,7 +300,8 @@ func (s *session) resetConnection(ctx context.Context) error {
 	s.endLocks()
 	s.prepared.init(s.proxy.metrics.prepared)
 	s.last = lastStatement{}
-	s.settings = newSettings(s.catalog(), int(s.client.Charset), s.settings.schema)
+	s.settings = newSettings(s.catalog(), int(s.client.Charset), s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
+	s.obey()
 	return nil
 }
 
@@ -367,22 +379,27 @@ func (s *session) end() {
 func (s *session) idle() bool {
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
-	s.activity.busy = s.tx != nil
+	s.activity.busy, s.activity.waiting = s.tx != nil, true
+	s.activity.patience = time.Duration(s.settings.own.wait) * time.Second
 	s.activity.command, s.activity.schema, s.activity.info, s.activity.since = "Sleep", s.settings.schema, "", time.Now()
 	s.activity.running = s.activity.running[:0]
 	return !s.activity.draining || s.activity.busy
 }
 
-// begin says that a command has come; false when the session has been drained
-// while it waited.
-func (s *session) begin() bool {
+// begin says that a command has come. It returns why the session ends instead,
+// where it was woken while it waited.
+func (s *session) begin() error {
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
-	if s.activity.draining && !s.activity.busy {
-		return false
+	switch {
+	case s.activity.expired:
+		s.proxy.metrics.idle.Inc()
+		return errIdle
+	case s.activity.draining && !s.activity.busy:
+		return errShutdown
 	}
-	s.activity.busy = true
-	return true
+	s.activity.busy, s.activity.waiting = true, false
+	return nil
 }
 
 // drain wakes a session that waits for a command, so that it ends.

@@ -23,6 +23,8 @@ type settings struct {
 	// once holds SET TRANSACTION statements that count for the next
 	// transaction only.
 	once []string
+	// own are obeyed by Shunt, and aren't part of the fingerprint.
+	own ownVariables
 
 	// Derived from the above by update.
 	fingerprint string
@@ -36,8 +38,8 @@ type variable struct{ name, statement, value string }
 
 // newSettings is what a fresh session has: what the server's own would have
 // after a handshake that names the collation id.
-func newSettings(c *catalog.Catalog, collationID int, schema string) settings {
-	s := settings{autocommit: true, schema: schema}
+func newSettings(c *catalog.Catalog, collationID int, schema string, own ownVariables) settings {
+	s := settings{autocommit: true, schema: schema, own: own}
 	col, ok := c.Collations[collationID]
 	if !ok {
 		col = catalog.Collation{Name: c.DefaultCollation["utf8mb4"], Charset: "utf8mb4"}
@@ -92,7 +94,7 @@ func (s *settings) update(c *catalog.Catalog) {
 		names += " COLLATE " + s.collation
 	}
 	// A shard whose rows wait until those of others are read must not give up;
-	// a client that stops reading is cut off by the proxy (writeTimeout).
+	// a client that stops reading is cut off by the proxy (ownVariables).
 	names += ", SESSION net_write_timeout = 3600"
 	s.statements = append(s.statements[:0:0], names)
 	for _, v := range s.vars {

@@ -18,7 +18,7 @@ func testCatalog() *catalog.Catalog {
 
 func TestNewSettings(t *testing.T) {
 	t.Parallel()
-	s := newSettings(testCatalog(), 45, "shop")
+	s := newSettings(testCatalog(), 45, "shop", ownVariables{})
 	if s.fingerprint != "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci, SESSION net_write_timeout = 3600" {
 		t.Errorf("fingerprint %q", s.fingerprint)
 	}
@@ -27,7 +27,7 @@ func TestNewSettings(t *testing.T) {
 	}
 	// A collation that the shards don't have is answered as servers do: with
 	// the default.
-	if s := newSettings(testCatalog(), 4711, ""); s.collation != "utf8mb4_0900_ai_ci" {
+	if s := newSettings(testCatalog(), 4711, "", ownVariables{}); s.collation != "utf8mb4_0900_ai_ci" {
 		t.Errorf("unknown collation id: %q", s.collation)
 	}
 }
@@ -37,7 +37,7 @@ func TestNewSettings(t *testing.T) {
 func TestFingerprintGrows(t *testing.T) {
 	t.Parallel()
 	c := testCatalog()
-	s := newSettings(c, 45, "")
+	s := newSettings(c, 45, "", ownVariables{})
 	s.with(variable{"@@sql_mode", "SET SESSION sql_mode = 'ANSI'", "ANSI"})
 	s.update(c)
 	before := s.fingerprint
@@ -67,7 +67,7 @@ func TestMixedCharsetsAreNotTrusted(t *testing.T) {
 		{"@@character_set_connection", "", "latin1"},
 		{"@@collation_connection", "", "latin1_swedish_ci"},
 	} {
-		s := newSettings(c, 45, "")
+		s := newSettings(c, 45, "", ownVariables{})
 		s.with(v)
 		s.update(c)
 		if s.planning.Charset == "utf8mb4" {

@@ -108,16 +108,16 @@ func (s *session) statement(ctx context.Context, sql string) error {
 // number, and those of warnings and errors. In one that is prepared these may change.
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count")
-	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") {
+	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") {
 		return sql, nil
 	}
 	counted := false
 	out, err := planner.SpliceSession(sql, s.settings.planning, s.catalog(), func(what string) string {
-		counted = counted || what == "warning_count" || what == "error_count"
+		counted = counted || what == "warning_count" || what == "error_count" || s.settings.own.named(what) != nil
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
-		return "", refuse("@@warning_count and @@error_count in a prepared statement with other expressions are not supported: ask for them alone")
+		return "", refuse("@@warning_count, @@error_count and @@wait_timeout (and the like) in a prepared statement with other expressions are not supported: ask for them alone")
 	}
 	return out, err
 }
@@ -195,7 +195,7 @@ func (s *session) sessionStatement(ctx context.Context, p *planner.Session) erro
 	if err != nil {
 		return err
 	}
-	if p.Op == planner.Rollback {
+	if p.Op == planner.Rollback || p.Op == planner.SetVariables {
 		return s.answerOK(wire.OK{Warnings: uint16(len(s.last.warnings))})
 	}
 	return s.answerOK(wire.OK{})

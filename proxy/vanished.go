@@ -12,7 +12,7 @@ const vanishedAfter = time.Second
 // While a statement runs nothing reads from its client; so one that went would
 // be noticed when the answer comes, with locks held until then. It looks at
 // sessions that have been busy for a while, and nothing is to be paid for the
-// others.
+// others. It also ends sessions that are idle for too long.
 func (p *Proxy) EndVanished(ctx context.Context) {
 	tick := time.NewTicker(vanishedAfter)
 	defer tick.Stop()
@@ -23,7 +23,9 @@ func (p *Proxy) EndVanished(ctx context.Context) {
 		case <-tick.C:
 		}
 		var gone []*session
+		now := time.Now()
 		p.sessions.each(func(s *session) {
+			s.expire(now)
 			if s.vanished() {
 				gone = append(gone, s)
 			}

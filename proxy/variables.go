@@ -36,6 +36,7 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 	}
 	turnedOn := next.autocommit && !s.settings.autocommit
 	s.settings = next
+	s.obey()
 	if turnedOn {
 		return s.commit(ctx) // as the manual says of SET autocommit = 1
 	}
@@ -133,6 +134,8 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 		return nil
 	}
 	switch a.Name {
+	case "wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout":
+		return s.assignOwn(next, a.Name, value, literal)
 	case "autocommit":
 		on, err := boolean(literal)
 		if err != nil {

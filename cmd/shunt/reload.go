@@ -35,6 +35,7 @@ func reloads(ctx context.Context, cfg *config.Config, p *proxy.Proxy, d *proxy.D
 			continue
 		}
 		p.SetUsers(users(next))
+		p.SetTimeouts(proxy.Timeouts(next.Timeouts))
 		p.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
 		if err := configuredIndexes(ctx, next, d, index, log); err != nil {
 			log.Error("reload: indexes", "error", err)
@@ -42,7 +43,7 @@ func reloads(ctx context.Context, cfg *config.Config, p *proxy.Proxy, d *proxy.D
 		// What is read only at start.
 		rest, was := *next, *cfg
 		for _, c := range []*config.Config{&rest, &was} {
-			c.Users, c.TLS, c.Schemas, c.Indexes = nil, nil, nil, nil
+			c.Users, c.TLS, c.Schemas, c.Indexes, c.Timeouts = nil, nil, nil, nil, config.Timeouts{}
 		}
 		if !reflect.DeepEqual(rest, was) {
 			log.Warn("reload: users, tls, schemas and indexes were taken over; the other changes need a restart")

@@ -128,7 +128,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		closeScratch(stop)
 	}()
 	options := proxy.Options{
-		Users: users(cfg), MaxConnections: cfg.MaxConnections, MaxPrepared: cfg.MaxPreparedStatements, Directory: directory, Pools: pools,
+		Users: users(cfg), MaxConnections: cfg.MaxConnections, MaxPrepared: cfg.MaxPreparedStatements, Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools,
 		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Logger: log, Metrics: registry,
 	}
 	p := proxy.New(options)

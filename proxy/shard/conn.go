@@ -53,6 +53,9 @@ type Conn struct {
 	// executing is what to prepare and execute again where the server has
 	// dropped the statement: see Execute.
 	executing execution
+	// interruptedBy is what the client is told where the server says that
+	// somebody has killed the statement.
+	interruptedBy atomic.Pointer[ServerError]
 	// anew is where OK and EOF packets are put together; here and not on a
 	// stack so that Forward doesn't allocate.
 	anew [64]byte
@@ -90,6 +93,9 @@ func (c *Conn) Send(cmd byte, payload []byte) error {
 		return c.fail(errors.New("command on a connection that is busy or broken"))
 	}
 	c.executing = execution{}
+	if c.interruptedBy.Load() != nil {
+		c.interruptedBy.Store(nil)
+	}
 	// Set first: after a failed write the server may have got the command.
 	c.busy = cmd != mysql.COM_STMT_CLOSE && cmd != mysql.COM_STMT_SEND_LONG_DATA && cmd != mysql.COM_QUIT
 	if err := c.w.WriteCommand(cmd, payload); err != nil {
@@ -101,6 +107,11 @@ func (c *Conn) Send(cmd byte, payload []byte) error {
 	}
 	return nil
 }
+
+// InterruptedBy says why the statement under way is killed (Pool.Kill), for
+// its answer: the server's own would be 1317. It may be called from another
+// goroutine.
+func (c *Conn) InterruptedBy(reason *ServerError) { c.interruptedBy.Store(reason) }
 
 // Interrupt makes reads and writes that wait, and later ones, fail at once.
 // The connection is of no use afterwards. It may be called from another

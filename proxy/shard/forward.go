@@ -426,6 +426,10 @@ func (f *forwarder) serverError(p []byte) error {
 	case e.Code == 1317:
 		// KILL QUERY and KILL CONNECTION look the same until the end comes.
 		f.c.suspect = true
+		if reason := f.c.interruptedBy.Load(); reason != nil {
+			f.sum.Err = reason
+			p = (*wire.Error)(reason).Append(nil)
+		}
 	}
 	if f.o.HoldErr {
 		return nil

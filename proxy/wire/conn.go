@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"time"
 )
 
@@ -47,6 +48,9 @@ type Conn struct {
 	r   *Reader
 	w   *Writer
 	max int
+	// readTimeout bounds the wait for the rest of what the client has begun to
+	// send; 0: no bound.
+	readTimeout time.Duration
 	// salt is that of the greeting.
 	salt [saltSize]byte
 	// idle reads the first bytes of a command without holding a buffer until
@@ -112,7 +116,23 @@ func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 			}
 		}
 	}
-	p, err := c.r.ReadPacket(c.max)
+	var p []byte
+	n, err := c.r.Frame()
+	if err == nil {
+		if n > c.r.Buffered() && c.readTimeout > 0 {
+			_ = c.nc.SetReadDeadline(time.Now().Add(c.readTimeout))
+			p, err = c.r.Packet(n, c.max)
+			_ = c.nc.SetReadDeadline(time.Time{})
+		} else {
+			p, err = c.r.Packet(n, c.max)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.w.SetSequence(1)
+			_ = c.WriteError(1159, "08S01", "Got timeout reading communication packets")
+			_ = c.w.Flush()
+			return 0, nil, err
+		}
+	}
 	c.w.SetSequence(c.r.Sequence())
 	switch {
 	case err == nil:
@@ -147,6 +167,10 @@ func (c *Conn) ReadPacket() ([]byte, error) {
 		return nil, err
 	}
 	c.r.SetSequence(c.w.Sequence())
+	if c.readTimeout > 0 {
+		_ = c.nc.SetReadDeadline(time.Now().Add(c.readTimeout))
+		defer func() { _ = c.nc.SetReadDeadline(time.Time{}) }()
+	}
 	p, err := c.r.ReadPacket(c.max)
 	c.w.SetSequence(c.r.Sequence())
 	return p, err
@@ -169,6 +193,10 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.nc.SetDeadline(t) }
 
 // SetWriteTimeout changes Options.WriteTimeout.
 func (c *Conn) SetWriteTimeout(d time.Duration) { c.w.SetTimeout(d) }
+
+// SetReadTimeout bounds the wait for the rest of a command that the client has
+// begun to send, and for each packet within a command (1159). 0: no bound.
+func (c *Conn) SetReadTimeout(d time.Duration) { c.readTimeout = d }
 
 // SetMaxPacket changes Options.MaxPacket.
 func (c *Conn) SetMaxPacket(n int) { c.max = n }

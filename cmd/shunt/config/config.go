@@ -45,6 +45,8 @@ type Config struct {
 	// DrainTimeout is how long a stop waits for open transactions.
 	DrainTimeout time.Duration
 
+	Timeouts Timeouts
+
 	// GatherMaxRows and GatherMaxBytes bound what one query copies to be
 	// answered on one server.
 	GatherMaxRows, GatherMaxBytes int64
@@ -56,6 +58,12 @@ type Config struct {
 	Schemas     []Schema
 	Indexes     []Index
 	Maintenance Maintenance
+}
+
+// Timeouts toward clients: defaults of the session variables of these names, and
+// Query, after which Shunt ends a statement that reads; 0 is never.
+type Timeouts struct {
+	Wait, Interactive, NetRead, NetWrite, Query time.Duration
 }
 
 // User may connect to Shunt.

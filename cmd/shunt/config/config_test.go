@@ -30,6 +30,11 @@ shard_connections: 20
 shard_timeout: 3s
 min_free_disk: 2GiB
 drain_timeout: 5s
+wait_timeout: 1h
+interactive_timeout: 2h
+net_read_timeout: 10s
+net_write_timeout: 20s
+query_timeout: 500ms
 gather_max_rows: 5000
 gather_max_bytes: 64MiB
 scratch: {addr: 127.0.0.1:3499, user: root, password: pw}
@@ -64,9 +69,10 @@ func TestFull(t *testing.T) {
 
 		MaxConnections: 500, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20,
-		Scratch: &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
-		Users:   []User{{"app", "se:cret", wire.PasswordCredential("se:cret")}, {"1", "12345", wire.PasswordCredential("12345")}},
-		Shards:  []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}"}},
+		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond},
+		Scratch:  &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
+		Users:    []User{{"app", "se:cret", wire.PasswordCredential("se:cret")}, {"1", "12345", wire.PasswordCredential("12345")}},
+		Shards:   []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}"}},
 		Schemas: []Schema{{Name: "shop", Tables: []Table{
 			{Name: "users", ShardKey: "id"},
 			{Name: "countries", Placement: catalog.Reference},
