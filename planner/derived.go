@@ -2,6 +2,8 @@ package planner
 
 import (
 	"maps"
+	"slices"
+	"sync"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
@@ -206,23 +208,31 @@ func (b *binder) derivedReach(out reach, q *queryRoute) reach {
 	return out
 }
 
-// planDerived plans a SELECT once more, with derived tables read as tables: nil
-// where there are none.
-func (a *analysis) planDerived(n ast.StmtNode) *selectAction {
-	if !a.subqueries || a.err != nil || a.deriving {
+// planDerived plans a SELECT once more, with derived tables read as tables, where
+// its route is refused: nil if there are none, or a rule forbids it.
+func (a *analysis) planDerived() func() *selectAction {
+	if !a.subqueries || a.deriving {
 		return nil
 	}
-	again := &analysis{st: a.st, cat: a.cat, parsers: a.parsers, views: a.views, deriving: true}
-	main := again.query(n, nil, false)
-	found := false
-	for _, r := range again.refs {
-		found = found || r.derived != nil
-	}
-	// A CTE that nothing reads may name a table that not every shard has.
-	if again.err != nil || !found || main != nil && len(main.unused) > 0 {
-		return nil
-	}
-	act := &selectAction{merge: again.planMerge(n, main)}
-	act.q = again.routeOfUnion(main, again.unionAllOf(n), spoilsConcatenation(n))
-	return act
+	sql, settings, cat, parsers, views := a.st.src, a.st.settings, a.cat, a.parsers, a.views
+	return sync.OnceValue(func() *selectAction {
+		st, err := lexStatement(sql, settings, cat)
+		if err != nil {
+			return nil
+		}
+		n, err := (&Planner{}).parse(st, cat)
+		if err != nil {
+			return nil
+		}
+		again := &analysis{st: st, cat: cat, parsers: parsers, views: views, deriving: true}
+		main := again.query(n, nil, false)
+		found := slices.ContainsFunc(again.refs, func(r *ref) bool { return r.derived != nil })
+		// A CTE that nothing reads may name a table that not every shard has.
+		if again.err != nil || !found || main != nil && len(main.unused) > 0 {
+			return nil
+		}
+		act := &selectAction{merge: again.planMerge(n, main)}
+		act.q = again.routeOfUnion(main, again.unionAllOf(n), spoilsConcatenation(n))
+		return act
+	})
 }

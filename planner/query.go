@@ -477,9 +477,9 @@ type selectAction struct {
 	kind   Kind
 	merge  *merger   // nil: no merge is exact
 	gather *gatherer // nil: a gather would not be
-	// derived is the same with derived tables read as tables, nil where there are
-	// none.
-	derived *selectAction
+	// derived plans the same with derived tables read as tables, nil where there
+	// are none. It parses: only a statement that needs it pays for it.
+	derived func() *selectAction
 	// plain is the client's text where sql has the definitions of views in it, and
 	// knows the shards that have those views. view is why it has not.
 	plain string
@@ -490,8 +490,10 @@ type selectAction struct {
 func (s *selectAction) bind(b *binder) (*Bound, error) {
 	r, merge := s.q.route(b), s.merge
 	if r.refuse != nil && s.derived != nil {
-		if d := s.derived.q.route(b); d.refuse == nil || d.mergeable && s.derived.merge != nil {
-			r, merge = d, s.derived.merge
+		if again := s.derived(); again != nil {
+			if d := again.q.route(b); d.refuse == nil || d.mergeable && again.merge != nil {
+				r, merge = d, again.merge
+			}
 		}
 	}
 	if r.refuse != nil && r.mergeable && merge != nil {
@@ -546,9 +548,9 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 	sys := a.planSystem()
 	merge := a.planMerge(n, main)
 	q := a.routeOfUnion(main, a.unionAllOf(n), spoilsConcatenation(n))
-	var derived *selectAction
+	var derived func() *selectAction
 	if kind == Select {
-		derived = a.planDerived(n)
+		derived = a.planDerived()
 	}
 	gather := a.planGather(n, q)
 	if a.err != nil {
