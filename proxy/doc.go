@@ -24,7 +24,7 @@
 //	merge.go        answers that stream through a merge (package merge)
 //	transaction.go  BEGIN to COMMIT over one or several shards
 //	temporary.go    temporary tables, and the connection that a session keeps for them
-//	prepared.go     COM_STMT_*
+//	prepared.go     COM_STMT_*; cursor.go, spool.go: COM_STMT_FETCH
 //	ddl.go          DDL on all shards, and what it does to virtual indexes
 //	admin.go        CREATE VIRTUAL INDEX, SHOW SHARDS, EXPLAIN ROUTE, ...
 //	directory.go    the current catalog: when it is read again, who sees it

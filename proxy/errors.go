@@ -44,6 +44,7 @@ const (
 	codeNotSupported   = 1235 // ER_NOT_SUPPORTED_YET
 	codeShardDown      = 1429 // ER_CONNECT_TO_FOREIGN_DATA_SOURCE
 	codeShardLost      = 1430 // ER_QUERY_ON_FOREIGN_DATA_SOURCE
+	codeTableFull      = 1114 // ER_RECORD_FILE_FULL
 	codeDiskFull       = 1021 // ER_DISK_FULL
 	codeReadOnly       = 1290 // ER_OPTION_PREVENTS_STATEMENT
 	codeLockWait       = 1205 // ER_LOCK_WAIT_TIMEOUT

@@ -34,6 +34,8 @@ type preparedStatement struct {
 	// fingerprint and schema under which plan was made.
 	fingerprint, schema string
 	version, temporary  uint64
+	// cursor is nil where none is open.
+	cursor *cursor
 }
 
 // preparedStatements are a session's.
@@ -51,6 +53,9 @@ const maxLongData = wire.DefaultMaxPacket
 
 func (p *preparedStatements) init(open prometheus.Gauge) {
 	open.Sub(float64(len(p.byID)))
+	for _, st := range p.byID {
+		st.closeCursor()
+	}
 	*p = preparedStatements{open: open}
 }
 
@@ -107,6 +112,7 @@ func (p *preparedStatements) close(payload []byte) {
 	id := binary.LittleEndian.Uint32(payload)
 	if st := p.byID[id]; st != nil {
 		p.dropLong(st)
+		st.closeCursor()
 		delete(p.byID, id)
 		p.open.Dec()
 	}
@@ -122,6 +128,7 @@ func (p *preparedStatements) reset(payload []byte) error {
 		return errUnknownStmt(id, "mysqld_stmt_reset")
 	}
 	p.dropLong(st)
+	st.closeCursor()
 	return nil
 }
 
@@ -261,9 +268,10 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 		return errUnknownStmt(id, "mysqld_stmt_execute")
 	}
 	const parameterCount = 8 // a flag of clients that know query attributes; no cursor
-	if flags&^parameterCount != 0 {
-		return refuse("cursors are not supported yet; execute the statement without one")
+	if flags&^(parameterCount|mysql.CURSOR_TYPE_READ_ONLY) != 0 {
+		return refuse("cursors that are not read-only are not supported; execute the statement with a read-only one")
 	}
+	st.closeCursor()
 	defer s.prepared.dropLong(st)
 	if s.prepared.held > maxLongData {
 		return sqlError{1105, "HY000", "Parameter of prepared statement which is set through mysql_send_long_data() is longer than 'max_allowed_packet' bytes"}
@@ -281,6 +289,9 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	r := request{sql: st.sql, prepared: st, params: params, values: s.values(params), start: time.Now()}
 	s.binary = true
 	defer func() { s.binary = false }()
+	if flags&mysql.CURSOR_TYPE_READ_ONLY != 0 {
+		return s.openCursor(ctx, st, func() error { return s.run(ctx, st.plan, r) })
+	}
 	return s.run(ctx, st.plan, r)
 }
 

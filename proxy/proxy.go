@@ -31,6 +31,7 @@ type Options struct {
 	Admin          IndexAdmin
 	Scratch        *Scratch // nil: nothing is gathered
 	Sequences      Sequences
+	Cursors        SpoolOptions
 	Logger         *slog.Logger
 	Metrics        prometheus.Registerer
 }
@@ -54,6 +55,7 @@ type Proxy struct {
 	// undoable are tables, by name and catalog version, whose changes every shard
 	// can undo.
 	undoable sync.Map
+	spools   *spools
 }
 
 // New returns a Proxy; Serve runs it.
@@ -61,7 +63,7 @@ func New(o Options) *Proxy {
 	if o.MaxConnections <= 0 {
 		o.MaxConnections = 10000
 	}
-	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), sessions: sessions{open: map[*session]struct{}{}}}
+	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors)}
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)
 	p.SetTimeouts(o.Timeouts)

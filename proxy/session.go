@@ -160,6 +160,8 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 		err = s.prepare(ctx, string(payload))
 	case mysql.COM_STMT_EXECUTE:
 		err = s.executePrepared(ctx, payload)
+	case mysql.COM_STMT_FETCH:
+		err = s.fetch(payload)
 	case mysql.COM_STMT_SEND_LONG_DATA:
 		s.prepared.longData(payload)
 		return nil // this command has no answer

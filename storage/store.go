@@ -298,6 +298,12 @@ func (s *Store) sync() error {
 // ErrReadOnly. It costs an atomic load.
 func (s *Store) Writable() error { return s.space.writable() }
 
+// Room measures the disk and returns why what adds to it is refused, or nil.
+func (s *Store) Room() error {
+	s.space.refresh()
+	return s.space.writable()
+}
+
 // Stats returns the store's numbers.
 func (s *Store) Stats() Stats {
 	if !s.gate.enter() {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -129,7 +130,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	}()
 	options := proxy.Options{
 		Users: users(cfg), MaxConnections: cfg.MaxConnections, MaxPrepared: cfg.MaxPreparedStatements, Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools,
-		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Logger: log, Metrics: registry,
+		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Cursors: cursors(cfg, store), Logger: log, Metrics: registry,
 	}
 	p := proxy.New(options)
 	p.SetTLS(cfg.TLS.Server(), cfg.TLS != nil && cfg.TLS.Required)
@@ -256,6 +257,11 @@ func shardLayout(cfg *config.Config, store *storage.Store) (layout, error) {
 		return l, fmt.Errorf("the configuration lacks shards that own rows: %s; put them back (rows are placed by the slot map in data_dir, made with these shards)", strings.Join(gone, ", "))
 	}
 	return l, nil
+}
+
+// cursors has their rows beside the store, whose guard knows the disk's room.
+func cursors(cfg *config.Config, store *storage.Store) proxy.SpoolOptions {
+	return proxy.SpoolOptions{Dir: filepath.Join(cfg.DataDir, "cursors"), MaxBytes: cfg.CursorMaxBytes, Room: store.Room}
 }
 
 func users(cfg *config.Config) map[string]wire.Credential {

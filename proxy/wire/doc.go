@@ -40,6 +40,6 @@
 //
 // # Non-goals
 //
-// Cursors, the pre-4.1 protocol, and caching_sha2_password's full
+// The pre-4.1 protocol, and caching_sha2_password's full
 // exchange: what Credential keeps always answers the fast one.
 package wire

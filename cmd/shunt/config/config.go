@@ -51,6 +51,9 @@ type Config struct {
 	// answered on one server.
 	GatherMaxRows, GatherMaxBytes int64
 
+	// CursorMaxBytes bounds the rows of all open cursors together.
+	CursorMaxBytes int64
+
 	Users  []User
 	Shards []Shard
 	// Scratch is the server for such copies; nil: one of the shards.

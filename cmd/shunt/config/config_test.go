@@ -37,6 +37,7 @@ net_write_timeout: 20s
 query_timeout: 500ms
 gather_max_rows: 5000
 gather_max_bytes: 64MiB
+cursor_max_bytes: 1GiB
 scratch: {addr: 127.0.0.1:3499, user: root, password: pw}
 users:
   - {name: app, password: "${PW}"}
@@ -68,7 +69,7 @@ func TestFull(t *testing.T) {
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
 
 		MaxConnections: 500, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
-		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20,
+		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20, CursorMaxBytes: 1 << 30,
 		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond},
 		Scratch:  &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
 		Users:    []User{{"app", "se:cret", wire.PasswordCredential("se:cret")}, {"1", "12345", wire.PasswordCredential("12345")}},

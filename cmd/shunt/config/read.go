@@ -30,6 +30,7 @@ const (
 	defaultDrainTimeout     = 30 * time.Second
 	defaultGatherMaxRows    = 1_000_000
 	defaultGatherMaxBytes   = 1 << 30
+	defaultCursorMaxBytes   = 4 << 30
 )
 
 // maxPartitions bounds a virtual index's partitions.
@@ -55,6 +56,7 @@ func Default() *Config {
 		Timeouts:                Timeouts{8 * time.Hour, 8 * time.Hour, 30 * time.Second, time.Minute, 0},
 		GatherMaxRows:           defaultGatherMaxRows,
 		GatherMaxBytes:          defaultGatherMaxBytes,
+		CursorMaxBytes:          defaultCursorMaxBytes,
 		Maintenance: Maintenance{
 			Delay: time.Second, ScanDuty: 0.1, ReconcileEvery: 24 * time.Hour, Workers: 2, Audit: 0.001,
 		},
@@ -105,6 +107,7 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"query_timeout", func(v value) { c.Timeouts.Query = v.duration(0) }},
 		field{"gather_max_rows", func(v value) { c.GatherMaxRows = int64(v.integer(0, 1_000_000_000)) }},
 		field{"gather_max_bytes", func(v value) { c.GatherMaxBytes = int64(v.bytes()) }},
+		field{"cursor_max_bytes", func(v value) { c.CursorMaxBytes = int64(v.bytes()) }},
 		field{"scratch", func(v value) { c.Scratch = readScratch(v) }},
 		field{"users", func(v value) { c.Users = readUsers(v) }},
 		field{"shards", func(v value) { c.Shards = readShards(v) }},

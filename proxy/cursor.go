@@ -1,0 +1,113 @@
+package proxy
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// cursor is the rows of an execution that the client fetches piece by piece.
+//
+// As on a server the whole result is there when the execution is answered. A
+// shard's connection that were kept instead could answer nothing else until the
+// last row is fetched, which in a transaction would be the client's own
+// statements, and of several shards each would be kept.
+type cursor struct {
+	spool    *spool
+	at, ends int64 // the next row, and the end of all
+}
+
+func (st *preparedStatement) closeCursor() {
+	if st.cursor != nil {
+		st.cursor.spool.drop()
+		st.cursor = nil
+	}
+}
+
+// openCursor runs an execution with its answer set aside. What is no single
+// result set is answered at once, as servers do.
+func (s *session) openCursor(ctx context.Context, st *preparedStatement, run func() error) error {
+	sp := &spool{all: s.proxy.spools}
+	sp.onFull = func() {
+		// The rest would be read for nothing.
+		_ = s.interrupt(ctx)
+	}
+	defer func() {
+		if st.cursor == nil || st.cursor.spool != sp {
+			sp.drop()
+		}
+	}()
+	back := s.client.Divert(sp)
+	err := run()
+	back()
+	f := &sp.frames
+	switch {
+	case sp.full != nil:
+		return sp.full
+	case err != nil:
+		// Whatever was written, the client has got nothing of it.
+		return coded(err)
+	case !f.oneResult():
+		from := int64(0)
+		if f.failed() {
+			from = f.last
+		}
+		_, _, err := s.client.Replay(sp.section(from, sp.size), -1)
+		return s.clientError(err)
+	}
+	var end [4 + 5]byte
+	if _, err := sp.ReadAt(end[:], f.last); err != nil {
+		return noSpoolRoom(err)
+	}
+	eof, err := wire.ParseEOF(end[4:])
+	if err != nil {
+		return errors.New("cursor's rows have no end")
+	}
+	st.cursor = &cursor{sp, f.rows, f.last}
+	if _, _, err := s.client.Replay(sp.section(0, f.header), -1); err != nil {
+		st.closeCursor()
+		return s.clientError(err)
+	}
+	return s.clientError(s.client.WriteEOF(eof.Status|mysql.SERVER_STATUS_CURSOR_EXISTS, eof.Warnings))
+}
+
+// fetch answers COM_STMT_FETCH. That there are no more rows is found, and told,
+// by the fetch that wants one more, as servers do.
+func (s *session) fetch(payload []byte) error {
+	if len(payload) < 8 {
+		return errUnknownStmt(0, "mysqld_stmt_fetch")
+	}
+	id, n := binary.LittleEndian.Uint32(payload), int(binary.LittleEndian.Uint32(payload[4:]))
+	st := s.prepared.byID[id]
+	if st == nil {
+		return errUnknownStmt(id, "mysqld_stmt_fetch")
+	}
+	if st.cursor == nil {
+		return sqlError{1421, "HY000", fmt.Sprintf("The statement (%d) has no open cursor.", id)}
+	}
+	s.activity.doing("Fetch", s.settings.schema, st.sql)
+	c := st.cursor
+	rows, bytes, err := s.client.Replay(c.spool.section(c.at, c.ends), n)
+	c.at += bytes
+	if err != nil {
+		st.closeCursor()
+		if s.client.Err() == nil && s.client.Writer().Cut() {
+			return errHalfAnswered
+		}
+		if s.client.Err() == nil {
+			return fmt.Errorf("read a cursor's rows: %w", err)
+		}
+		return s.clientError(err)
+	}
+	status := uint16(mysql.SERVER_STATUS_CURSOR_EXISTS)
+	if rows < n {
+		status = mysql.SERVER_STATUS_LAST_ROW_SEND
+		st.closeCursor()
+	}
+	return s.clientError(s.client.WriteEOF(s.status()|status, 0))
+}

@@ -1,0 +1,237 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// SpoolOptions bound what open cursors take.
+type SpoolOptions struct {
+	// Dir is where the files are; they are gone with the process.
+	Dir string
+	// MaxBytes is for all cursors together, in memory and in files.
+	MaxBytes int64
+	// Room returns an error where the disk has no room.
+	Room func() error
+}
+
+// spools are the answers that are kept for cursors.
+type spools struct {
+	SpoolOptions
+	memory, total atomic.Int64
+}
+
+const (
+	// spoolMemory is how much of one answer is kept in memory, and spoolsMemory
+	// of all; the rest is in files.
+	spoolMemory  = 1 << 20
+	spoolsMemory = 64 << 20
+	// spoolStep is how much is written between two looks at the disk.
+	spoolStep = 4 << 20
+)
+
+// newSpools removes what a dead process may have left.
+func newSpools(o SpoolOptions) *spools {
+	if o.Dir != "" {
+		_ = os.RemoveAll(o.Dir)
+	}
+	return &spools{SpoolOptions: o}
+}
+
+// spool keeps the answer of one execution, frames as they would go to the client,
+// and knows where its rows begin and end. Writing to it never fails: what has no
+// room is dropped and told by full, so that the shards' answers are read to
+// their ends.
+type spool struct {
+	all *spools
+	// full is why something is missing; onFull is called when it is set.
+	full   error
+	onFull func()
+	mem    []byte
+	file   *os.File // nil: all of it is in mem
+	size   int64
+	looked int64 // the size at which the disk was looked at
+
+	frames frames
+}
+
+func (s *spool) Write(p []byte) (int, error) {
+	if s.full == nil {
+		if err := s.write(p); err != nil {
+			s.full = err
+			s.drop()
+			s.onFull()
+		}
+	}
+	s.frames.scan(p)
+	return len(p), nil
+}
+
+func (s *spool) write(p []byte) error {
+	n := int64(len(p))
+	if total := s.all.total.Add(n); total > s.all.MaxBytes {
+		s.all.total.Add(-n)
+		return sqlError{codeTableFull, "HY000", fmt.Sprintf("The rows of open cursors take more than cursor_max_bytes (%d): fetch and close others before, or execute the statement without a cursor", s.all.MaxBytes)}
+	}
+	if s.file == nil && s.size+n <= spoolMemory && s.all.memory.Add(n) <= spoolsMemory {
+		s.mem = append(s.mem, p...)
+		s.size += n
+		return nil
+	}
+	if s.file == nil {
+		if s.size+n <= spoolMemory {
+			s.all.memory.Add(-n) // taken in vain
+		}
+		if err := s.toFile(); err != nil {
+			s.all.total.Add(-n)
+			return err
+		}
+	}
+	err := s.room()
+	if err == nil {
+		_, err = s.file.Write(p)
+	}
+	if err != nil {
+		s.all.total.Add(-n)
+		return noSpoolRoom(err)
+	}
+	s.size += n
+	return nil
+}
+
+func noSpoolRoom(err error) error {
+	return sqlError{codeDiskFull, "HY000", fmt.Sprintf("A cursor's rows can't be kept: %v; execute the statement without one", err)}
+}
+
+func (s *spool) room() error {
+	if s.all.Room == nil || s.looked > 0 && s.size < s.looked+spoolStep {
+		return nil
+	}
+	s.looked = s.size
+	return s.all.Room()
+}
+
+// toFile moves what is in memory into a file that has no name any more.
+func (s *spool) toFile() error {
+	if err := os.MkdirAll(s.all.Dir, 0o700); err != nil {
+		return noSpoolRoom(err)
+	}
+	f, err := os.CreateTemp(s.all.Dir, "cursor-")
+	if err != nil {
+		return noSpoolRoom(err)
+	}
+	_ = os.Remove(filepath.Join(s.all.Dir, filepath.Base(f.Name())))
+	if _, err := f.Write(s.mem); err != nil {
+		f.Close()
+		return noSpoolRoom(err)
+	}
+	s.all.memory.Add(-int64(len(s.mem)))
+	s.file, s.mem = f, nil
+	return nil
+}
+
+// section reads a part of it.
+func (s *spool) section(from, to int64) io.Reader { return io.NewSectionReader(s, from, to-from) }
+
+func (s *spool) ReadAt(p []byte, off int64) (int, error) {
+	if s.file != nil {
+		return s.file.ReadAt(p, off)
+	}
+	if off >= int64(len(s.mem)) {
+		return 0, io.EOF
+	}
+	n := copy(p, s.mem[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// drop gives back all that it takes.
+func (s *spool) drop() {
+	s.all.memory.Add(-int64(len(s.mem)))
+	s.all.total.Add(-s.size)
+	if s.file != nil {
+		s.file.Close()
+	}
+	s.mem, s.file, s.size = nil, nil, 0
+}
+
+// frames follows a stream of frames through writes that cut it anywhere.
+type frames struct {
+	at   int64 // of the stream
+	head [4]byte
+	have int // bytes of head
+	left int // of the frame's payload
+	// joins: the frame goes on with the packet of the one before.
+	joins bool
+	begun bool // the packet's first byte is still to come
+
+	packets int
+	first   byte // the first packet's first byte
+	// last is where the last packet begins, its first byte and length.
+	last     int64
+	lastByte byte
+	lastSize int
+	ends     int   // EOF packets
+	header   int64 // where the first EOF begins
+	rows     int64 // and ends
+}
+
+func (f *frames) scan(p []byte) {
+	for len(p) > 0 {
+		if f.left > 0 {
+			if f.begun {
+				f.begun = false
+				f.packet(p[0])
+			}
+			n := min(f.left, len(p))
+			f.left -= n
+			f.at += int64(n)
+			p = p[n:]
+			continue
+		}
+		n := copy(f.head[f.have:], p)
+		f.have += n
+		f.at += int64(n)
+		p = p[n:]
+		if f.have < len(f.head) {
+			return
+		}
+		f.have = 0
+		f.left = int(f.head[0]) | int(f.head[1])<<8 | int(f.head[2])<<16
+		f.begun = !f.joins && f.left > 0
+		f.joins = f.left == wire.MaxFrame
+	}
+}
+
+func (f *frames) packet(first byte) {
+	if f.packets++; f.packets == 1 {
+		f.first = first
+	}
+	f.last, f.lastByte, f.lastSize = f.at-int64(len(f.head)), first, f.left
+	if f.isEnd() {
+		if f.ends++; f.ends == 1 {
+			f.header, f.rows = f.last, f.at+int64(f.left)
+		}
+	}
+}
+
+// isEnd tells whether the last packet is an EOF. Rows of prepared statements
+// begin with 0.
+func (f *frames) isEnd() bool { return f.lastByte == mysql.EOF_HEADER && f.lastSize < 9 }
+
+// oneResult reports an answer that is one result set and nothing else, whole.
+func (f *frames) oneResult() bool {
+	return f.packets > 2 && f.ends == 2 && f.isEnd() && f.first != mysql.OK_HEADER && f.left == 0 && f.have == 0
+}
+
+// failed reports an answer whose last packet is an error.
+func (f *frames) failed() bool { return f.packets > 0 && f.lastByte == mysql.ERR_HEADER }
