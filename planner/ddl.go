@@ -156,6 +156,23 @@ func (p *Planner) create(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	return nil, st.near(i)
 }
 
+// likeAt is the table behind LIKE at i, nil if that isn't there.
+func (st *statement) likeAt(i int, cat *catalog.Catalog) (*catalog.Table, *Error) {
+	switch {
+	case st.is(i, "like"):
+		i++
+	case st.op(i, "(") && st.is(i+1, "like"):
+		i += 2
+	default:
+		return nil, nil
+	}
+	name, _, err := st.tableAt(i)
+	if err != nil {
+		return nil, err
+	}
+	return userTable(cat, name)
+}
+
 func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
 	name, i, err := st.tableAt(i)
 	if err != nil {
@@ -165,25 +182,14 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		return nil, refuseSystem(name.Schema)
 	}
 	ddl := &DDL{Catalog: cat, Op: "CREATE TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1)}
-	like := -1
-	switch {
-	case st.is(i, "like"):
-		like = i + 1
-	case st.op(i, "(") && st.is(i+1, "like"):
-		like = i + 2
+	src, err := st.likeAt(i, cat)
+	if err != nil {
+		return nil, err
 	}
-	if like >= 0 {
-		from, _, err := st.tableAt(like)
-		if err != nil {
-			return nil, err
-		}
-		src, err := userTable(cat, from)
-		if err != nil {
-			return nil, err
-		}
+	if src != nil {
 		_, set, _ := placed(cat, name, len(src.PrimaryKey) > 0)
 		if !src.Shards.Contains(set) {
-			return nil, notSupported("CREATE TABLE %s LIKE %s, which is not on all of its shards, is not supported: write the columns out", name.Name, from.Name)
+			return nil, notSupported("CREATE TABLE %s LIKE %s, which is not on all of its shards, is not supported: write the columns out", name.Name, src.Name)
 		}
 		ddl.Shards = set
 		return ddl, nil

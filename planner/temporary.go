@@ -56,22 +56,11 @@ func (p *Planner) createTemporary(st *statement, cat *catalog.Catalog, i int) (P
 	}
 	t.Tables, t.Renamed = []TableName{name}, make([]TableName, 1)
 	apart := notSupported("CREATE TEMPORARY TABLE %s from tables that are not on one shard together, or not on that of the session's other temporary tables, is not supported: write the columns out, then INSERT ... SELECT", name.Name)
-	like := -1
-	switch {
-	case st.is(i, "like"):
-		like = i + 1
-	case st.op(i, "(") && st.is(i+1, "like"):
-		like = i + 2
+	src, err := st.likeAt(i, cat)
+	if err != nil {
+		return nil, err
 	}
-	if like >= 0 {
-		from, _, err := st.tableAt(like)
-		if err != nil {
-			return nil, err
-		}
-		src, err := userTable(cat, from)
-		if err != nil {
-			return nil, err
-		}
+	if src != nil {
 		if t.Shards = t.Shards.Intersect(src.Shards); t.Shards.Empty() {
 			return nil, apart
 		}
