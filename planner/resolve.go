@@ -606,6 +606,8 @@ func refusedFunction(name string) *Error {
 		return notSupported("%s() is only supported in a SELECT or DO without tables, unions, subqueries or hints: take the lock by a statement of its own", strings.ToUpper(name))
 	case "is_used_lock":
 		return notSupported("IS_USED_LOCK() is not supported, since it would name a connection of a shard: ask IS_FREE_LOCK()")
+	case "mysql_query_attribute_string":
+		return notSupported("MYSQL_QUERY_ATTRIBUTE_STRING() is not supported, since shards aren't sent query attributes: give the value in the text or as a parameter")
 	case "row_count", "found_rows":
 		return notSupported("%s() is not supported yet: shard connections are pooled; use the count that the client library reports", strings.ToUpper(name))
 	}

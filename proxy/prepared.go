@@ -267,8 +267,7 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if !ok || st == nil {
 		return errUnknownStmt(id, "mysqld_stmt_execute")
 	}
-	const parameterCount = 8 // a flag of clients that know query attributes; no cursor
-	if flags&^(parameterCount|mysql.CURSOR_TYPE_READ_ONLY) != 0 {
+	if flags&^(wire.ParameterCount|mysql.CURSOR_TYPE_READ_ONLY) != 0 {
 		return refuse("cursors that are not read-only are not supported; execute the statement with a read-only one")
 	}
 	st.closeCursor()
@@ -276,7 +275,7 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if s.prepared.held > maxLongData {
 		return sqlError{1105, "HY000", "Parameter of prepared statement which is set through mysql_send_long_data() is longer than 'max_allowed_packet' bytes"}
 	}
-	params, types, err := wire.DecodeExecute(payload, st.params, st.types, st.long)
+	params, types, err := wire.DecodeExecute(payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,12 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 	var err error
 	switch command {
 	case mysql.COM_QUERY:
-		err = s.query(ctx, string(payload))
+		if s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0 {
+			payload, err = wire.QueryText(payload)
+		}
+		if err == nil {
+			err = s.query(ctx, string(payload))
+		}
 	case mysql.COM_PING:
 		err = s.answerOK(wire.OK{})
 	case mysql.COM_INIT_DB:

@@ -117,6 +117,12 @@ func (s *testServer) serve(c *Conn) {
 		case mysql.COM_PING, mysql.COM_STMT_RESET:
 			err = c.WriteOK(OK{Status: status})
 		case mysql.COM_QUERY:
+			if c.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0 {
+				if p, err = QueryText(p); err != nil {
+					err = c.WriteError(1835, "HY000", err.Error())
+					break
+				}
+			}
 			err = s.query(c, string(p))
 		case mysql.COM_STMT_PREPARE:
 			n := strings.Count(string(p), "?")
@@ -128,7 +134,7 @@ func (s *testServer) serve(c *Conn) {
 			err = c.WritePrepareOK(PrepareOK{StatementID: uint32(n)}, defs, nil, status)
 		case mysql.COM_STMT_EXECUTE:
 			id, _, _ := ExecuteHeader(p)
-			params, _, derr := DecodeExecute(p, int(id), nil, nil)
+			params, _, derr := DecodeExecute(p, int(id), nil, nil, c.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
 			if derr != nil {
 				err = c.WriteError(1210, "HY000", derr.Error())
 				break

@@ -33,10 +33,10 @@
 //
 // # What is advertised
 //
-// See serverCapabilities. DEPRECATE_EOF, QUERY_ATTRIBUTES, SESSION_TRACK
-// and OPTIONAL_RESULTSET_METADATA are not: shard
-// connections have them off too, so that the packets of both sides are alike
-// and an answer can be forwarded without being decoded.
+// See serverCapabilities. DEPRECATE_EOF, SESSION_TRACK and
+// OPTIONAL_RESULTSET_METADATA are not: shard connections have them off too, so
+// that the packets of both sides are alike and an answer can be forwarded
+// without being decoded. Query attributes are read and left out.
 //
 // # Non-goals
 //

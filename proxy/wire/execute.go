@@ -54,47 +54,108 @@ func ExecuteHeader(payload []byte) (stmtID uint32, flags byte, ok bool) {
 // the payload, and count even where it says NULL. Bytes after the last value
 // are ignored, as servers do.
 //
+// named: the client has CLIENT_QUERY_ATTRIBUTES. Parameters have names then, and
+// those behind the statement's own are attributes of this execution, which are
+// left out. The types are of all.
+//
 // A malformed payload is an *Error 1210.
-func DecodeExecute(payload []byte, nparams int, previous []ParamType, longData map[int][]byte) ([]Param, []ParamType, error) {
+func DecodeExecute(payload []byte, nparams int, previous []ParamType, longData map[int][]byte, named bool) ([]Param, []ParamType, error) {
 	if len(payload) < executeHead {
 		return nil, nil, errExecute()
 	}
-	if nparams == 0 {
-		return nil, nil, nil
-	}
-	p := payload[executeHead:]
-	bitmap := (nparams + 7) / 8
-	if len(p) < bitmap+1 {
-		return nil, nil, errExecute()
-	}
-	nulls, declared, p := p[:bitmap], p[bitmap] != 0, p[bitmap+1:]
-	types := previous
-	if declared {
-		if len(p) < 2*nparams {
+	p, all := payload[executeHead:], nparams
+	if named && payload[4]&ParameterCount != 0 {
+		var ok bool
+		if all, p, ok = takeCount(p); !ok || all < nparams {
 			return nil, nil, errExecute()
 		}
-		types = make([]ParamType, nparams)
-		for i := range types {
-			types[i] = ParamType{Type: p[2*i], Unsigned: p[2*i+1]&unsignedFlag != 0}
-		}
-		p = p[2*nparams:]
 	}
-	if len(types) != nparams {
-		// Some clients declare no types where all values are NULL.
-		for i := range nparams {
-			if nulls[i/8]&(1<<(i%8)) == 0 {
-				return nil, nil, errExecute()
+	if all == 0 {
+		return nil, nil, nil
+	}
+	params, types, _, ok := takeParams(p, all, previous, longData, named)
+	if !ok {
+		return nil, nil, errExecute()
+	}
+	return params[:nparams], types, nil
+}
+
+// ParameterCount is the flag of a COM_STMT_EXECUTE that says how many parameters
+// it has, attributes among them.
+const ParameterCount = 8
+
+// takeCount cuts off a number of parameters.
+func takeCount(p []byte) (n int, rest []byte, ok bool) {
+	count, rest, ok := TakeLenInt(p)
+	const most = 1<<16 - 1 // of a statement's parameters
+	return int(min(count, most+1)), rest, ok && count <= most
+}
+
+// QueryText cuts a query's attributes off the payload of a COM_QUERY, as clients
+// with CLIENT_QUERY_ATTRIBUTES send it. A malformed payload is an *Error 1835.
+func QueryText(payload []byte) ([]byte, error) {
+	if len(payload) > 2 && payload[0] == 0 && payload[1] == 1 {
+		return payload[2:], nil
+	}
+	malformed := &Error{Code: 1835, State: "HY000", Message: "Malformed communication packet."}
+	n, p, ok := takeCount(payload)
+	if !ok {
+		return nil, malformed
+	}
+	sets, p, ok := TakeLenInt(p)
+	if !ok || sets != 1 {
+		return nil, malformed
+	}
+	if n > 0 {
+		if _, _, p, ok = takeParams(p, n, nil, nil, true); !ok {
+			return nil, malformed
+		}
+	}
+	return p, nil
+}
+
+// takeParams cuts off the NULLs, types, names and values of n parameters.
+func takeParams(p []byte, n int, previous []ParamType, longData map[int][]byte, named bool) (params []Param, types []ParamType, rest []byte, ok bool) {
+	bitmap := (n + 7) / 8
+	if len(p) < bitmap+1 {
+		return nil, nil, nil, false
+	}
+	nulls, declared, p := p[:bitmap], p[bitmap] != 0, p[bitmap+1:]
+	types = previous
+	if declared {
+		if len(p) < 2*n {
+			return nil, nil, nil, false
+		}
+		types = make([]ParamType, n)
+		for i := range types {
+			if len(p) < 2 {
+				return nil, nil, nil, false
+			}
+			types[i] = ParamType{Type: p[0], Unsigned: p[1]&unsignedFlag != 0}
+			p = p[2:]
+			if named {
+				if _, p, ok = TakeLenBytes(p); !ok {
+					return nil, nil, nil, false
+				}
 			}
 		}
-		types = slices.Repeat([]ParamType{{Type: mysql.MYSQL_TYPE_NULL}}, nparams)
 	}
-	params := make([]Param, nparams)
+	if len(types) != n {
+		// Some clients declare no types where all values are NULL.
+		for i := range n {
+			if nulls[i/8]&(1<<(i%8)) == 0 {
+				return nil, nil, nil, false
+			}
+		}
+		types = slices.Repeat([]ParamType{{Type: mysql.MYSQL_TYPE_NULL}}, n)
+	}
+	params = make([]Param, n)
 	for i := range params {
 		t := types[i]
 		v := Param{Type: t.Type, Unsigned: t.Unsigned}
 		shape, ok := shapeOf(t.Type)
 		if !ok {
-			return nil, nil, errExecute()
+			return nil, nil, nil, false
 		}
 		long, isLong := longData[i]
 		switch {
@@ -107,12 +168,12 @@ func DecodeExecute(payload []byte, nparams int, previous []ParamType, longData m
 			v.Null = true
 		default:
 			if v.Data, p, ok = takeValue(p, shape); !ok {
-				return nil, nil, errExecute()
+				return nil, nil, nil, false
 			}
 		}
 		params[i] = v
 	}
-	return params, types, nil
+	return params, types, p, true
 }
 
 // shape is how a value lies on the wire: a fixed number of bytes, or

@@ -68,7 +68,7 @@ func TestExecuteRoundTrip(t *testing.T) {
 		if gotID, gotFlags, ok := ExecuteHeader(p); !ok || gotID != id || gotFlags != flags {
 			t.Fatalf("header %d, %d, %v", gotID, gotFlags, ok)
 		}
-		got, types, err := DecodeExecute(p, len(params), nil, nil)
+		got, types, err := DecodeExecute(p, len(params), nil, nil, false)
 		if err != nil || !sameParams(got, params) {
 			t.Fatalf("%+v became %+v, %v", params, got, err)
 		}
@@ -79,19 +79,19 @@ func TestExecuteRoundTrip(t *testing.T) {
 		at := executeHead + (len(params)+7)/8
 		next := append(bytes.Clone(p[:at]), 0)
 		next = append(next, p[at+1+2*len(params):]...)
-		got, again, err := DecodeExecute(next, len(params), types, nil)
+		got, again, err := DecodeExecute(next, len(params), types, nil, false)
 		if err != nil || !sameParams(got, params) || len(again) != len(types) {
 			t.Fatalf("with types of before %+v became %+v, %v", params, got, err)
 		}
 		// Without types at all, and cut anywhere in the values or before.
-		got, _, err = DecodeExecute(next, len(params), nil, nil)
+		got, _, err = DecodeExecute(next, len(params), nil, nil, false)
 		if slices.ContainsFunc(params, func(p Param) bool { return !p.Null }) {
 			wantExecuteError(t, err)
 		} else if err != nil || len(got) != len(params) {
 			t.Fatalf("without types, NULLs alone became %+v, %v", got, err)
 		}
 		cut := rapid.IntRange(0, len(p)-1).Draw(t, "cut")
-		if _, _, err = DecodeExecute(p[:cut], len(params), nil, nil); err != nil || cut < at {
+		if _, _, err = DecodeExecute(p[:cut], len(params), nil, nil, false); err != nil || cut < at {
 			wantExecuteError(t, err)
 		} else {
 			t.Fatalf("cut at %d of %d bytes it decodes", cut, len(p))
@@ -115,12 +115,12 @@ func TestExecuteLongData(t *testing.T) {
 	}
 	p := EncodeExecute(7, 0, params)
 	long := bytes.Repeat([]byte("long"), 100_000)
-	got, _, err := DecodeExecute(p, 3, nil, map[int][]byte{1: long})
+	got, _, err := DecodeExecute(p, 3, nil, map[int][]byte{1: long}, false)
 	if err != nil || got[1].Null || !got[1].Long || !bytes.Equal(got[1].Data, long) || string(got[2].Data) != "x" {
 		t.Fatalf("%v", err)
 	}
 	// To a shard it goes with the others.
-	again, _, err := DecodeExecute(EncodeExecute(9, 0, got), 3, nil, nil)
+	again, _, err := DecodeExecute(EncodeExecute(9, 0, got), 3, nil, nil, false)
 	if err != nil || !bytes.Equal(again[1].Data, long) || again[1].Type != mysql.MYSQL_TYPE_LONG_BLOB {
 		t.Fatalf("%v", err)
 	}
@@ -129,7 +129,7 @@ func TestExecuteLongData(t *testing.T) {
 func TestExecuteUnknownType(t *testing.T) {
 	t.Parallel()
 	p := EncodeExecute(1, 0, []Param{{Type: 0x77, Data: []byte("abc")}})
-	_, _, err := DecodeExecute(p, 1, nil, nil)
+	_, _, err := DecodeExecute(p, 1, nil, nil, false)
 	wantExecuteError(t, err)
 }
 
@@ -183,13 +183,86 @@ func TestParamValues(t *testing.T) {
 	}
 }
 
+// attributed is a query attribute's or parameter's type and name.
+func attributed(typ byte, name string) []byte { return AppendLenBytes([]byte{typ, 0}, name) }
+
+func TestQueryAttributes(t *testing.T) {
+	t.Parallel()
+	query := []byte("SELECT 1")
+	two := slices.Concat([]byte{2, 1, 0b10, 1}, attributed(mysql.MYSQL_TYPE_STRING, "trace"), attributed(mysql.MYSQL_TYPE_LONG, ""), AppendLenBytes(nil, "abc"))
+	for name, tc := range map[string]struct {
+		payload []byte
+		ok      bool
+	}{
+		"none":             {append([]byte{0, 1}, query...), true},
+		"two, one is NULL": {append(two, query...), true},
+		"no sets":          {append([]byte{0, 0}, query...), false},
+		"two sets":         {append([]byte{0, 2}, query...), false},
+		"too many":         {append([]byte{0xFD, 0, 0, 1, 1}, query...), false},
+		"cut off":          {two[:len(two)-1], false},
+		"without types":    {append([]byte{1, 1, 0, 0}, query...), false},
+		"nothing":          {nil, false},
+	} {
+		got, err := QueryText(tc.payload)
+		var e *Error
+		switch {
+		case tc.ok && (err != nil || !bytes.Equal(got, query)):
+			t.Errorf("%s: %q, %v", name, got, err)
+		case !tc.ok && (!errors.As(err, &e) || e.Code != 1835):
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+
+	// One parameter and one attribute, then the same types again.
+	head := []byte{7, 0, 0, 0, ParameterCount, 1, 0, 0, 0}
+	first := slices.Concat(head, []byte{2, 0, 1}, attributed(mysql.MYSQL_TYPE_TINY, ""), attributed(mysql.MYSQL_TYPE_STRING, "trace"), []byte{5}, AppendLenBytes(nil, "abc"))
+	params, types, err := DecodeExecute(first, 1, nil, nil, true)
+	if err != nil || len(params) != 1 || params[0].Int64() != 5 || len(types) != 2 {
+		t.Fatalf("%+v %+v %v", params, types, err)
+	}
+	again := slices.Concat(head, []byte{2, 0, 0, 6}, AppendLenBytes(nil, "x"))
+	if params, _, err = DecodeExecute(again, 1, types, nil, true); err != nil || len(params) != 1 || params[0].Int64() != 6 {
+		t.Errorf("%+v %v", params, err)
+	}
+	// No attributes, but names; none but an attribute; fewer than the statement has.
+	named := slices.Concat([]byte{7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}, attributed(mysql.MYSQL_TYPE_TINY, "n"), []byte{5})
+	if params, _, err = DecodeExecute(named, 1, nil, nil, true); err != nil || params[0].Int64() != 5 {
+		t.Errorf("%+v %v", params, err)
+	}
+	alone := slices.Concat(head, []byte{1, 0, 1}, attributed(mysql.MYSQL_TYPE_TINY, "n"), []byte{5})
+	if params, _, err = DecodeExecute(alone, 0, nil, nil, true); err != nil || len(params) != 0 {
+		t.Errorf("%+v %v", params, err)
+	}
+	_, _, err = DecodeExecute(alone, 2, nil, nil, true)
+	wantExecuteError(t, err)
+}
+
+// FuzzQueryText: what is left is the payload's end, or an error.
+func FuzzQueryText(f *testing.F) {
+	f.Add(append([]byte{0, 1}, "SELECT 1"...))
+	f.Add(slices.Concat([]byte{2, 1, 0b10, 1}, attributed(mysql.MYSQL_TYPE_STRING, "trace"), attributed(mysql.MYSQL_TYPE_LONG, ""), AppendLenBytes(nil, "abc"), []byte("SELECT 1")))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		got, err := QueryText(p)
+		if err != nil {
+			wanted := &Error{}
+			if !errors.As(err, &wanted) || wanted.Code != 1835 {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !bytes.HasSuffix(p, got) || len(got) > len(p)-2 {
+			t.Errorf("%q of %q", got, p)
+		}
+	})
+}
+
 func FuzzDecodeExecute(f *testing.F) {
 	f.Add(EncodeExecute(1, 0, []Param{{Type: mysql.MYSQL_TYPE_LONG, Data: []byte{1, 2, 3, 4}}, {Type: mysql.MYSQL_TYPE_TIME, Data: payload(12)}}), 2, 1)
 	f.Fuzz(func(t *testing.T, p []byte, n, long int) {
 		if n < 0 || n > 65535 {
 			return
 		}
-		params, types, err := DecodeExecute(p, n, nil, map[int][]byte{long: p})
+		params, types, err := DecodeExecute(p, n, nil, map[int][]byte{long: p}, false)
 		if err != nil {
 			wantExecuteError(t, err)
 			return
@@ -201,7 +274,7 @@ func FuzzDecodeExecute(f *testing.F) {
 			_ = params[i].Text()
 			_, _, _ = params[i].Int64(), params[i].Uint64(), params[i].Float64()
 		}
-		again, _, err := DecodeExecute(EncodeExecute(1, 0, params), n, nil, nil)
+		again, _, err := DecodeExecute(EncodeExecute(1, 0, params), n, nil, nil, false)
 		for i := range params {
 			params[i].Long = false
 		}
