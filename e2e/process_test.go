@@ -33,6 +33,8 @@ type setup struct {
 	user, password string
 	// tls is each shard's value of that key, none if nil.
 	tls []string
+	// users are more of them, in YAML; SCHEMA stands for the test's schema.
+	users []string
 	// extra is YAML at the top level.
 	extra string
 	// maintenance replaces the value of that key.
@@ -67,7 +69,11 @@ func start(t *testing.T, f *flavour, s setup) *process {
 	p.config = filepath.Join(dir, "shunt.yaml")
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: %s\nhttp: %s\ndata_dir: %s\n", p.addr, p.http, filepath.Join(dir, "data"))
-	fmt.Fprintf(&b, "users:\n- {name: app, password: secret}\n- {name: empty, password: ''}\nshards:\n")
+	fmt.Fprintf(&b, "users:\n- {name: app, password: secret}\n- {name: empty, password: ''}\n")
+	for _, u := range s.users {
+		fmt.Fprintf(&b, "- %s\n", strings.ReplaceAll(u, "SCHEMA", p.schema))
+	}
+	b.WriteString("shards:\n")
 	for i, srv := range s.servers {
 		user, password := srv.User, srv.Password
 		if s.user != "" {
@@ -159,6 +165,26 @@ func (p *process) launch() error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// reload changes the configuration's text and has it read again.
+func (p *process) reload(from, to string) {
+	p.t.Helper()
+	text, err := os.ReadFile(p.config)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if !strings.Contains(string(text), from) {
+		p.t.Fatalf("the configuration has no %q", from)
+	}
+	if err := os.WriteFile(p.config, []byte(strings.ReplaceAll(string(text), from, to)), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	before := strings.Count(p.log.String(), "reload: ")
+	p.signal(syscall.SIGHUP)
+	eventually(p.t, 20*time.Second, "the configuration is read again", func() bool {
+		return strings.Count(p.log.String(), "reload: ") > before
+	})
 }
 
 // signal sends a signal to the process by its id.

@@ -20,6 +20,9 @@ type Settings struct {
 	Strict bool
 	// PadCharToFullLength, NoAutoValueOnZero as the SQL modes of that name.
 	PadCharToFullLength, NoAutoValueOnZero bool
+	// Restricted: the client may not see all schemas. Then the rows of
+	// information_schema are never left to one shard, which would show all.
+	Restricted bool
 }
 
 // Plan is what a statement will do. The planner makes it from the statement's

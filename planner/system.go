@@ -105,6 +105,10 @@ var systemTables = map[string]*SystemTable{
 	"processlist":             {Key: []string{"id"}},
 }
 
+// KnowsSystemTable reports whether a table of information_schema (in lower case)
+// tells of schemas row by row, so that rows can be left out.
+func KnowsSystemTable(name string) bool { return systemTables[name] != nil }
+
 func init() {
 	for name, t := range systemTables {
 		t.Schema, t.Name = "information_schema", name
@@ -143,7 +147,7 @@ func (a *analysis) planSystem() *systemAction {
 		if !r.system || t == nil || !strings.EqualFold(r.schema, t.Schema) {
 			continue
 		}
-		if t.Name == "processlist" || t.Name == "schemata" || !whole && t.Owner != "" || several && a.st.asksFor(t.Join) {
+		if t.Name == "processlist" || t.Name == "schemata" || (!whole || a.st.settings.Restricted) && t.Owner != "" || several && a.st.asksFor(t.Join) {
 			want[t.Name]++
 		}
 	}

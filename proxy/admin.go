@@ -160,6 +160,9 @@ func (s *session) virtualIndexRows(from planner.TableName) [][]any {
 		if from.Name != "" && (!strings.EqualFold(r.Table, from.Name) || !strings.EqualFold(r.Schema, schema)) {
 			continue
 		}
+		if !s.rights().sees(r.Schema) {
+			continue
+		}
 		rows = append(rows, []any{
 			r.Schema, r.Table, r.Name, strings.Join(r.Columns, ","), r.Partitions, r.Status, percent(r.Progress), int64(r.Entries),
 			strings.Join(r.UnknownShards, ","), r.PendingJobs, nullable(r.LastScan), nullable(r.Error),
@@ -171,6 +174,9 @@ func (s *session) virtualIndexRows(from planner.TableName) [][]any {
 func (s *session) jobRows() [][]any {
 	var rows [][]any
 	for _, r := range s.proxy.opts.Admin.JobRows() {
+		if !s.rights().sees(r.Schema) {
+			continue
+		}
 		rows = append(rows, []any{
 			int64(r.ID), r.Type, r.Schema, r.Table, strings.Join(r.Shards, ","), strings.Join(r.Indexes, ","), r.State, r.Attempts,
 			nullable(r.NotBefore), nullable(r.ClaimedBy), percent(r.Progress), nullable(r.Error),

@@ -117,6 +117,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		s.tx, implicit = s.newTransaction("BEGIN"), true
 	}
 	writes := r.plan.Kind.Writes() || len(b.Adds) > 0 || len(b.Marks) > 0
+	if (writes || b.System != nil && b.System.Everywhere) && s.rights().ReadOnly {
+		return s.readOnly() // a stored function, ANALYZE TABLE
+	}
 	switch {
 	case !writes:
 		err = s.inTime(ctx, r, b, func(ctx context.Context) error { return s.read(ctx, r, b) })

@@ -23,6 +23,7 @@ type metrics struct {
 	prepared   prometheus.Gauge
 	idle       prometheus.Counter
 	late       prometheus.Counter
+	limited    *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -39,9 +40,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.prepared = prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_prepared_statements", Help: "Statements that clients have prepared and not closed."})
 	m.idle = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_idle_closed_total", Help: "Client connections closed for being idle longer than wait_timeout."})
 	m.late = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_statements_late_total", Help: "Statements that Shunt ended since they took longer than max_execution_time, max_statement_time or query_timeout."})
+	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_user_limits_total", Help: "Connections and statements refused with error 1226 for a limit of their user."}, []string{"limit"})
+	m.limited.WithLabelValues("connections")
+	m.limited.WithLabelValues("statements")
 	m.pinned.WithLabelValues(pinnedByTables)
 	m.pinned.WithLabelValues(pinnedByLocks)
-	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late)
+	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited)
 	return m
 }
 

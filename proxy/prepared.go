@@ -142,8 +142,11 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if len(statements) != 1 {
 		return sqlError{1295, "HY000", "This command is not supported in the prepared statement protocol yet: give one statement"}
 	}
-	if limit := s.proxy.opts.MaxPrepared; len(s.prepared.byID) >= limit {
+	if limit := s.proxy.limits.Load().Prepared; len(s.prepared.byID) >= limit {
 		return sqlError{1461, "42000", fmt.Sprintf("Can't create more than max_prepared_stmt_count statements (current value: %d)", limit)}
+	}
+	if err := s.mayText(statements[0]); err != nil {
+		return err
 	}
 	text, err := s.ofSession(statements[0], true)
 	if err != nil {
@@ -151,6 +154,9 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	}
 	st := &preparedStatement{sql: text, own: fmt.Sprint("own ", preparedSerial.Add(1))}
 	if err := s.replan(ctx, st); err != nil {
+		return err
+	}
+	if err := s.mayRun(st.plan, st.sql); err != nil {
 		return err
 	}
 	if _, load := st.plan.(*planner.Load); load {
@@ -282,6 +288,9 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	st.types = types
 	st.remember(params)
 	if err := s.replan(ctx, st); err != nil {
+		return err
+	}
+	if err := s.mayText(st.sql); err != nil {
 		return err
 	}
 	s.activity.doing("Execute", s.settings.schema, st.sql)

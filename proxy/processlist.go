@@ -78,12 +78,22 @@ func (p *Proxy) processes() []process {
 	return list
 }
 
+// processes are those that the user may see: without the right PROCESS a server
+// shows a user his own.
+func (s *session) processes() []process {
+	list := s.proxy.processes()
+	if s.rights().limited() {
+		list = slices.DeleteFunc(list, func(p process) bool { return p.user != s.client.User })
+	}
+	return list
+}
+
 var processColumns = columns("#Id", "User", "Host", "db", "Command", "#Time", "State", "Info")
 
 // showProcesslist shows the clients of Shunt, whose numbers KILL takes.
 func (s *session) showProcesslist(full bool) error {
 	var rows [][]any
-	for _, p := range s.proxy.processes() {
+	for _, p := range s.processes() {
 		info := p.info
 		if r := []rune(info); !full && len(r) > 100 {
 			info = string(r[:100])
@@ -97,7 +107,7 @@ func (s *session) showProcesslist(full bool) error {
 // knows (bytes of memory, rows examined) is NULL.
 func (s *session) processRows(cols []systemColumn) [][]any {
 	var rows [][]any
-	for _, p := range s.proxy.processes() {
+	for _, p := range s.processes() {
 		row := make([]any, len(cols))
 		for i, c := range cols {
 			switch strings.ToLower(c.name) {
@@ -141,6 +151,9 @@ func (s *session) killSession(ctx context.Context, a *planner.Admin) error {
 	})
 	if victim == nil {
 		return sqlError{1094, "HY000", fmt.Sprintf("Unknown thread id: %d", id)}
+	}
+	if p, _ := victim.process(); s.rights().limited() && p.user != s.client.User {
+		return sqlError{1095, "HY000", fmt.Sprintf("You are not owner of thread %d", id)}
 	}
 	if victim == s {
 		// Its statement is this one: as on a server it fails, and with

@@ -21,19 +21,18 @@ import (
 
 // Options wire a Proxy to the rest.
 type Options struct {
-	Users          map[string]wire.Credential // by name
-	MaxConnections int
-	MaxPrepared    int // statements of a connection
-	Timeouts       Timeouts
-	Directory      *Directory
-	Pools          map[catalog.ShardID]*shard.Pool
-	Index          Index
-	Admin          IndexAdmin
-	Scratch        *Scratch // nil: nothing is gathered
-	Sequences      Sequences
-	Cursors        SpoolOptions
-	Logger         *slog.Logger
-	Metrics        prometheus.Registerer
+	Users     map[string]User // by name
+	Limits    Limits
+	Timeouts  Timeouts
+	Directory *Directory
+	Pools     map[catalog.ShardID]*shard.Pool
+	Index     Index
+	Admin     IndexAdmin
+	Scratch   *Scratch // nil: nothing is gathered
+	Sequences Sequences
+	Cursors   SpoolOptions
+	Logger    *slog.Logger
+	Metrics   prometheus.Registerer
 }
 
 // Proxy accepts clients and runs a session for each.
@@ -45,9 +44,11 @@ type Proxy struct {
 	draining atomic.Bool
 	nextID   atomic.Uint32
 	ddl      sync.Mutex // one DDL at a time, so that catalogs follow in order
-	users    atomic.Pointer[map[string]wire.Credential]
+	users    atomic.Pointer[map[string]User]
+	usage    sync.Map // by the name of a user: *usage
 	tls      atomic.Pointer[clientTLS]
 	timeouts atomic.Pointer[Timeouts]
+	limits   atomic.Pointer[Limits]
 	// tries are DDL statements that some shards lack.
 	tries tries
 	// systemColumns are the columns of information_schema's tables, by name.
@@ -60,24 +61,39 @@ type Proxy struct {
 
 // New returns a Proxy; Serve runs it.
 func New(o Options) *Proxy {
-	if o.MaxConnections <= 0 {
-		o.MaxConnections = 10000
-	}
 	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors)}
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)
 	p.SetTimeouts(o.Timeouts)
+	p.SetLimits(o.Limits)
 	return p
 }
 
-// SetUsers replaces the users; sessions that are open go on.
-func (p *Proxy) SetUsers(users map[string]wire.Credential) { p.users.Store(&users) }
+// SetUsers replaces the users; sessions that are open go on, with what their user
+// may do now.
+func (p *Proxy) SetUsers(users map[string]User) { p.users.Store(&users) }
 
 // SetTimeouts replaces the defaults of sessions that begin from now on, and how
 // long a statement may read.
 func (p *Proxy) SetTimeouts(t Timeouts) {
 	t = t.withDefaults()
 	p.timeouts.Store(&t)
+}
+
+// Limits bound what all clients, and each of them, may have.
+type Limits struct {
+	// Connections of all clients; default 10,000.
+	Connections int
+	// Prepared statements of a connection; 0: none.
+	Prepared int
+}
+
+// SetLimits replaces the limits for what comes from now on.
+func (p *Proxy) SetLimits(l Limits) {
+	if l.Connections <= 0 {
+		l.Connections = 10000
+	}
+	p.limits.Store(&l)
 }
 
 // clientTLS is how clients encrypt their connections.
@@ -132,7 +148,7 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		return
 	}
 	s := &session{proxy: p, log: log}
-	if !p.sessions.add(s, p.opts.MaxConnections) {
+	if !p.sessions.add(s, p.limits.Load().Connections) {
 		_ = wire.Reject(nc, errTooMany.code, errTooMany.state, errTooMany.msg)
 		return
 	}
@@ -159,7 +175,7 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 
 func (p *Proxy) user(name string) (wire.Credential, bool) {
 	c, ok := (*p.users.Load())[name]
-	return c, ok
+	return c.Credential, ok
 }
 
 // serverVersion is what clients are told in the handshake: that of the shards,

@@ -44,6 +44,11 @@ type session struct {
 	// report is what SHOW WARNINGS has below the error of this statement.
 	report   [][][]byte
 	activity activity
+
+	// user and users are for rights; counted is where the connection counts.
+	user    User
+	users   *map[string]User
+	counted *usage
 }
 
 // lastStatement is what SHOW WARNINGS and LAST_INSERT_ID() ask about.
@@ -84,7 +89,10 @@ func (s *session) start(ctx context.Context, conn *wire.Conn) {
 	s.settings = newSettings(s.catalog(), int(conn.Charset), "", s.proxy.ownDefaults(conn.Capabilities))
 	s.obey()
 	s.prepared.init(s.proxy.metrics.prepared)
-	err := checkCharset(s.settings.charset)
+	err := s.admit()
+	if err == nil {
+		err = checkCharset(s.settings.charset)
+	}
 	if err == nil && conn.Schema != "" {
 		err = s.use(ctx, conn.Schema)
 	}
@@ -283,6 +291,9 @@ func (s *session) use(ctx context.Context, schema string) error {
 	if schema == "" {
 		return errNoDatabase
 	}
+	if u := s.rights(); !u.sees(schema) || u.Schemas != nil && catalog.IsSystemSchema(schema) {
+		return s.noSchema(schema)
+	}
 	known := catalog.IsSystemSchema(schema) || s.catalog().Schema(schema) != nil
 	if !known {
 		// It may have been made behind Shunt's back.
@@ -309,6 +320,7 @@ func (s *session) resetConnection(ctx context.Context) error {
 	s.last = lastStatement{}
 	s.settings = newSettings(s.catalog(), int(s.client.Charset), s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
 	s.obey()
+	s.users = nil // the settings have lost what rights had put there
 	return nil
 }
 
@@ -330,6 +342,9 @@ func (s *session) changeUser(ctx context.Context, payload []byte) error {
 	if err := s.resetConnection(ctx); err != nil {
 		return err
 	}
+	if err := s.admit(); err != nil {
+		return err
+	}
 	if err := checkCharset(s.settings.charset); err != nil || login.Schema == "" {
 		return err
 	}
@@ -339,6 +354,9 @@ func (s *session) changeUser(ctx context.Context, payload []byte) error {
 // fieldList answers COM_FIELD_LIST, which old clients complete names with.
 func (s *session) fieldList(ctx context.Context, payload []byte) error {
 	name, _, _ := cutByte(payload, 0)
+	if schema := s.settings.schema; !s.rights().sees(schema) {
+		return s.noSchema(schema)
+	}
 	id := s.catalog().Shards[0].ID
 	if t := s.catalog().Table(s.settings.schema, name); t != nil && !t.Shards.Empty() {
 		id = t.Shards.First()
@@ -379,6 +397,7 @@ func (s *session) end() {
 	if s.prepared.open != nil {
 		s.prepared.init(s.prepared.open)
 	}
+	s.leave()
 }
 
 // idle says that the session waits for a command. It returns false when the

@@ -25,6 +25,8 @@ type settings struct {
 	once []string
 	// own are obeyed by Shunt, and aren't part of the fingerprint.
 	own ownVariables
+	// restricted: the user may not see all schemas.
+	restricted bool
 
 	// Derived from the above by update.
 	fingerprint string
@@ -106,6 +108,7 @@ func (s *settings) update(c *catalog.Catalog) {
 		mode = c.SQLMode
 	}
 	s.planning = planningSettings(mode)
+	s.planning.Restricted = s.restricted
 	s.planning.Schema, s.planning.Charset, s.planning.Collation = s.schema, s.charset, s.collation
 	// character_set_client decides how literals are read, and _connection what
 	// they become; where they differ, literals are not taken for what they look

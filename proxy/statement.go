@@ -93,6 +93,9 @@ type request struct {
 func (s *session) statement(ctx context.Context, sql string) error {
 	start := time.Now()
 	s.activity.doing("Query", s.settings.schema, sql)
+	if err := s.mayText(sql); err != nil {
+		return err
+	}
 	sql, err := s.ofSession(sql, false)
 	if err != nil {
 		return err
@@ -145,6 +148,9 @@ func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
 
 // run executes a plan.
 func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
+	if err := s.mayRun(plan, r.sql); err != nil {
+		return err
+	}
 	var kind string
 	var err error
 	switch plan := plan.(type) {

@@ -165,6 +165,7 @@ func (s *session) askAny(ctx context.Context, b *planner.Bound) error {
 type joiner struct {
 	c       *catalog.Catalog
 	t       *planner.SystemTable
+	user    *User
 	columns []string // lower case
 	rows    [][][]byte
 	byKey   map[string]int
@@ -175,7 +176,7 @@ type joiner struct {
 }
 
 func (s *session) join(t *planner.SystemTable, answers []said) ([][][]byte, error) {
-	j := &joiner{c: s.catalog(), t: t, byKey: map[string]int{}}
+	j := &joiner{c: s.catalog(), t: t, user: s.rights(), byKey: map[string]int{}}
 	for _, c := range answers[0].res.Columns {
 		j.columns = append(j.columns, strings.ToLower(c))
 	}
@@ -233,6 +234,9 @@ func (j *joiner) add(id catalog.ShardID, first bool, row [][]byte) {
 	}
 	if strings.EqualFold(string(schema), catalog.ScratchSchema) {
 		return // Shunt's own, of no use to a client
+	}
+	if len(schema) > 0 && !j.user.sees(string(schema)) {
+		return
 	}
 	t := j.table(row)
 	if t != nil && !t.Shards.Has(id) {

@@ -2,20 +2,36 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
 	"reflect"
+	"regexp"
+	"strings"
 	"syscall"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy"
+	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
-// reloads reads the configuration again at each SIGHUP, until ctx ends. Users,
-// tls (toward clients), schemas and indexes take effect at once, and no connection is dropped; a file
-// with errors changes nothing.
-func reloads(ctx context.Context, cfg *config.Config, p *proxy.Proxy, d *proxy.Directory, index virtualIndexes, log *slog.Logger) {
+// reloader takes changes of the configuration over into a process that runs.
+type reloader struct {
+	// started is what the process was started with.
+	started   *config.Config
+	proxy     *proxy.Proxy
+	directory *proxy.Directory
+	index     virtualIndexes
+	layout    layout
+	dial      map[catalog.ShardID]shard.Config
+	log       *slog.Logger
+}
+
+// run reads the configuration again at each SIGHUP, until ctx ends. No connection
+// is dropped; a file with errors changes nothing.
+func (r reloader) run(ctx context.Context) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -24,31 +40,86 @@ func reloads(ctx context.Context, cfg *config.Config, p *proxy.Proxy, d *proxy.D
 		case <-ctx.Done():
 			return
 		case <-hup:
-		}
-		next, err := config.Load(cfg.File)
-		if err != nil {
-			log.Error("reload: nothing was changed", "error", err)
-			continue
-		}
-		if err := d.SetPlacements(ctx, placements(next)); err != nil {
-			log.Error("reload: nothing was changed", "error", err)
-			continue
-		}
-		p.SetUsers(users(next))
-		p.SetTimeouts(proxy.Timeouts(next.Timeouts))
-		p.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
-		if err := configuredIndexes(ctx, next, d, index, log); err != nil {
-			log.Error("reload: indexes", "error", err)
-		}
-		// What is read only at start.
-		rest, was := *next, *cfg
-		for _, c := range []*config.Config{&rest, &was} {
-			c.Users, c.TLS, c.Schemas, c.Indexes, c.Timeouts = nil, nil, nil, nil, config.Timeouts{}
-		}
-		if !reflect.DeepEqual(rest, was) {
-			log.Warn("reload: users, tls, schemas and indexes were taken over; the other changes need a restart")
-		} else {
-			log.Info("reload: done", "file", cfg.File)
+			r.reload(ctx)
 		}
 	}
+}
+
+func (r reloader) reload(ctx context.Context) {
+	next, err := config.Load(r.started.File)
+	if err != nil {
+		r.log.Error("reload: nothing was changed", "error", err)
+		return
+	}
+	if err := r.directory.SetPlacements(ctx, placements(next)); err != nil {
+		r.log.Error("reload: nothing was changed", "error", err)
+		return
+	}
+	r.proxy.SetUsers(users(next))
+	r.proxy.SetTimeouts(proxy.Timeouts(next.Timeouts))
+	r.proxy.SetLimits(limits(next))
+	r.proxy.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
+	r.accounts(next)
+	if err := configuredIndexes(ctx, next, r.directory, r.index, r.log); err != nil {
+		r.log.Error("reload: indexes", "error", err)
+	}
+	if rest := needRestart(r.started, next); len(rest) > 0 {
+		r.log.Warn("reload: done, but for changes that need a restart", "keys", strings.Join(rest, ", "))
+		return
+	}
+	r.log.Info("reload: done", "file", r.started.File)
+}
+
+// accounts takes over what Shunt logs in with at the shards. Connections that are
+// open stay.
+func (r reloader) accounts(next *config.Config) {
+	for _, sh := range r.layout.shards {
+		for _, to := range next.Shards {
+			if to.Name == sh.Name {
+				r.dial[sh.ID].Account.Set(to.User, to.Password, to.TLS.Client())
+			}
+		}
+	}
+}
+
+// needRestart names the keys that have changed and are read at start only.
+func needRestart(started, next *config.Config) []string {
+	var keys []string
+	was, is := reflect.ValueOf(*started), reflect.ValueOf(*next)
+	for i := range was.NumField() {
+		switch name := was.Type().Field(i).Name; {
+		case reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()):
+		case name == "File", name == "Users", name == "TLS", name == "Schemas", name == "Indexes", name == "Timeouts",
+			name == "MaxConnections", name == "MaxPreparedStatements", name == "MaxAllowedPacket", name == "LoginDelay":
+		case name == "Shards":
+			keys = append(keys, changedShards(started.Shards, next.Shards)...)
+		default:
+			keys = append(keys, keyOf(name))
+		}
+	}
+	return keys
+}
+
+// changedShards names shards that are other servers than at start: accounts are
+// taken over.
+func changedShards(was, is []config.Shard) []string {
+	if len(was) != len(is) {
+		return []string{fmt.Sprintf("shards (%d, now %d)", len(was), len(is))}
+	}
+	var keys []string
+	for i := range was {
+		a, b := was[i], is[i]
+		b.User, b.Password, b.TLS = a.User, a.Password, a.TLS
+		if !reflect.DeepEqual(a, b) {
+			keys = append(keys, "shards."+a.Name)
+		}
+	}
+	return keys
+}
+
+var wordEnd = regexp.MustCompile(`([a-z])([A-Z])|([A-Z])([A-Z][a-z])`)
+
+// keyOf is the key in the file of a field of the configuration.
+func keyOf(field string) string {
+	return strings.ToLower(wordEnd.ReplaceAllString(field, "${1}${3}_${2}${4}"))
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
-	"github.com/shunt-sql/shunt/proxy/wire"
 	"github.com/shunt-sql/shunt/storage"
 )
 
@@ -129,7 +128,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		closeScratch(stop)
 	}()
 	options := proxy.Options{
-		Users: users(cfg), MaxConnections: cfg.MaxConnections, MaxPrepared: cfg.MaxPreparedStatements, Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools,
+		Users: users(cfg), Limits: limits(cfg), Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools,
 		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Cursors: cursors(cfg, store), Logger: log, Metrics: registry,
 	}
 	p := proxy.New(options)
@@ -154,7 +153,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	wg.Go(func() { directory.Run(serving) })
 	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { p.EndVanished(serving) })
-	wg.Go(func() { reloads(serving, cfg, p, directory, index, log) })
+	wg.Go(func() { reloader{cfg, p, directory, index, layout, dial, log}.run(serving) })
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
 		wg.Go(func() { served <- p.Serve(serving, l) })
@@ -264,10 +263,17 @@ func cursors(cfg *config.Config, store *storage.Store) proxy.SpoolOptions {
 	return proxy.SpoolOptions{Dir: filepath.Join(cfg.DataDir, "cursors"), MaxBytes: cfg.CursorMaxBytes, Room: store.Room}
 }
 
-func users(cfg *config.Config) map[string]wire.Credential {
-	out := map[string]wire.Credential{}
+func limits(cfg *config.Config) proxy.Limits {
+	return proxy.Limits{Connections: cfg.MaxConnections, Prepared: cfg.MaxPreparedStatements}
+}
+
+func users(cfg *config.Config) map[string]proxy.User {
+	out := map[string]proxy.User{}
 	for _, u := range cfg.Users {
-		out[u.Name] = u.Credential
+		out[u.Name] = proxy.User{
+			Credential: u.Credential, Schemas: u.Schemas, ReadOnly: u.ReadOnly, RequireTLS: u.RequireTLS,
+			MaxConnections: u.MaxConnections, MaxRate: u.MaxRate,
+		}
 	}
 	return out
 }
@@ -288,7 +294,7 @@ func placements(cfg *config.Config) schema.Placements {
 }
 
 func shardConfig(sh config.Shard) shard.Config {
-	return shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: sh.TLS.Client()}
+	return shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: sh.TLS.Client(), Account: &shard.Account{}}
 }
 
 // firstRefresh waits for the first shard to answer: a proxy that is started

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/client"
@@ -31,6 +32,9 @@ type Config struct {
 	Password string
 	// TLS, when set, is required. ServerName defaults to the host of Addr.
 	TLS *tls.Config
+	// Account, when set, has User, Password and TLS in their place, once it is
+	// given some: all copies of a Config see the change.
+	Account *Account
 	// ConnectTimeout bounds dialing and the handshake; default 5 s.
 	ConnectTimeout time.Duration
 	// Statements bounds the prepared statements that a connection keeps;
@@ -45,6 +49,21 @@ type Config struct {
 	keepAlive net.KeepAliveConfig
 }
 
+// Account is what connections from now on log in with.
+type Account struct {
+	now atomic.Pointer[login]
+}
+
+type login struct {
+	user, password string
+	tls            *tls.Config
+}
+
+// Set changes it. Connections that are open stay.
+func (a *Account) Set(user, password string, encrypt *tls.Config) {
+	a.now.Store(&login{user, password, encrypt})
+}
+
 func (c *Config) where() string { return fmt.Sprintf("shard %s (%s)", c.Name, c.Addr) }
 
 // Dial connects to a shard. The session's character set is utf8mb4 with
@@ -56,6 +75,11 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 	}
 	if cfg.Statements <= 0 {
 		cfg.Statements = defaultStatements
+	}
+	if cfg.Account != nil {
+		if l := cfg.Account.now.Load(); l != nil {
+			cfg.User, cfg.Password, cfg.TLS = l.user, l.password, l.tls
+		}
 	}
 	if cfg.Health != nil {
 		if err := cfg.Health.Err(); err != nil {

@@ -160,7 +160,7 @@ func (h *handshake) run() error {
 		if resp.tlsRequest {
 			return refuse(ErrHandshake, 1043, "08S01", "Bad handshake")
 		}
-	} else if h.o.RequireTLS {
+	} else if h.o.RequireTLS && !h.Local() { // nobody listens on a socket
 		return refuse(ErrHandshake, 3159, "HY000", "Connections using insecure transport are prohibited while --require_secure_transport=ON.")
 	}
 	h.User = resp.user

@@ -204,6 +204,12 @@ func (c *Conn) SetMaxPacket(n int) { c.max = n }
 // RemoteAddr returns the client's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 
+// Local reports a client of this machine, over a Unix socket.
+func (c *Conn) Local() bool {
+	_, unix := c.raw.RemoteAddr().(*net.UnixAddr)
+	return unix
+}
+
 // LocalAddr returns the address that the client connected to.
 func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
 

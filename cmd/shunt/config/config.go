@@ -75,6 +75,15 @@ type User struct {
 	// Password is empty where only its hashes are known, or where it is.
 	Password   string
 	Credential wire.Credential
+	// Schemas are those that the user may see; nil: all.
+	Schemas []string
+	// ReadOnly: no statement that changes or locks anything.
+	ReadOnly bool
+	// RequireTLS refuses connections without TLS (error 3159), but for a socket.
+	RequireTLS bool
+	// MaxConnections at a time and MaxRate of statements a second (error 1226); 0:
+	// no bound.
+	MaxConnections, MaxRate int
 }
 
 // Shard is a backend server, and the account that Shunt uses there.

@@ -40,7 +40,7 @@ gather_max_bytes: 64MiB
 cursor_max_bytes: 1GiB
 scratch: {addr: 127.0.0.1:3499, user: root, password: pw}
 users:
-  - {name: app, password: "${PW}"}
+  - {name: app, password: "${PW}", schemas: [shop, x], read_only: true, max_connections: 5, max_queries_per_second: 100}
   - {name: '1', password: 12345}
 shards:
   - {name: s0, addr: 127.0.0.1:3401, user: root, password: ""}
@@ -72,7 +72,7 @@ func TestFull(t *testing.T) {
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20, CursorMaxBytes: 1 << 30,
 		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond},
 		Scratch:  &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
-		Users:    []User{{"app", "se:cret", wire.PasswordCredential("se:cret")}, {"1", "12345", wire.PasswordCredential("12345")}},
+		Users:    []User{{Name: "app", Password: "se:cret", Credential: wire.PasswordCredential("se:cret"), Schemas: []string{"shop", "x"}, ReadOnly: true, MaxConnections: 5, MaxRate: 100}, {Name: "1", Password: "12345", Credential: wire.PasswordCredential("12345")}},
 		Shards:   []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}"}},
 		Schemas: []Schema{{Name: "shop", Tables: []Table{
 			{Name: "users", ShardKey: "id"},

@@ -126,6 +126,11 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 	if c.HTTP != "" && c.HTTPToken == "" && !onLoopback(c.HTTP) {
 		root.errorf("http %s may be reached from other machines: expected an http_token, or an address like %s", c.HTTP, defaultHTTP)
 	}
+	for _, u := range c.Users {
+		if u.RequireTLS && c.TLS == nil && !slices.ContainsFunc(doc.errors, func(*Error) bool { return true }) {
+			root.errorf("user %s has require_tls, and there is no tls: expected a tls with cert and key", u.Name)
+		}
+	}
 	for _, check := range later {
 		check()
 	}
@@ -185,6 +190,17 @@ func readUsers(v value) []User {
 				u.Credential = wire.PasswordCredential(u.Password)
 			}},
 			field{"password_hash", func(v value) { u.Credential = readHashes(v) }},
+			field{"schemas", func(v value) {
+				u.Schemas = []string{}
+				v.items("a list of schemas", func(_ int, item value) { u.Schemas = append(u.Schemas, item.name("a schema's name")) })
+				if len(u.Schemas) == 0 {
+					v.errorf("is empty, so the user could see nothing: expected a list of schemas, or no such key for all")
+				}
+			}},
+			field{"read_only", func(v value) { u.ReadOnly = v.boolean() }},
+			field{"require_tls", func(v value) { u.RequireTLS = v.boolean() }},
+			field{"max_connections", func(v value) { u.MaxConnections = v.integer(0, 1_000_000) }},
+			field{"max_queries_per_second", func(v value) { u.MaxRate = v.integer(0, 1_000_000) }},
 		)
 		item.require(seen, "name")
 		ways := 0

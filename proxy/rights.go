@@ -1,0 +1,290 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// User is who may connect, and what he may do. The shards know none of the users:
+// all that they are sent comes from one account.
+type User struct {
+	Credential wire.Credential
+	// Schemas are those that the user may name and see; nil: all.
+	Schemas []string
+	// ReadOnly: nothing that changes or locks rows, tables or settings of others.
+	ReadOnly bool
+	// RequireTLS: no connection in clear, but for a Unix socket.
+	RequireTLS bool
+	// MaxConnections at a time, and MaxRate of statements a second over all of
+	// them; 0: no bound.
+	MaxConnections, MaxRate int
+}
+
+// usage is what a user has in use. It outlives a reload.
+type usage struct {
+	mu          sync.Mutex
+	connections int
+	// free is when the next statement is due if they come as evenly as they may.
+	free time.Time
+}
+
+// enter counts a connection, unless there are too many.
+func (u *usage) enter(limit int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if limit > 0 && u.connections >= limit {
+		return false
+	}
+	u.connections++
+	return true
+}
+
+func (u *usage) leave() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.connections--
+}
+
+// statement counts a statement, unless there were too many in the last second.
+func (u *usage) statement(rate int, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	each := time.Second / time.Duration(rate)
+	free := u.free
+	if free.Before(now) {
+		free = now
+	}
+	if free.Sub(now) > time.Second-each {
+		return false
+	}
+	u.free = free.Add(each)
+	return true
+}
+
+func (p *Proxy) usageOf(user string) *usage {
+	u, ok := p.usage.Load(user)
+	if !ok {
+		u, _ = p.usage.LoadOrStore(user, &usage{})
+	}
+	return u.(*usage)
+}
+
+// rights are the session's user's, as of the last reload. A user that is gone
+// keeps what he had.
+func (s *session) rights() *User {
+	if users := s.proxy.users.Load(); users != s.users {
+		s.users = users
+		if u, ok := (*users)[s.client.User]; ok {
+			s.user = u
+		}
+		s.settings.restricted = s.user.Schemas != nil
+		s.settings.update(s.catalog())
+	}
+	return &s.user
+}
+
+// admit lets an authenticated user in, or says why not. leave takes it back.
+func (s *session) admit() error {
+	s.users = nil // it may be another user
+	u := s.rights()
+	if u.RequireTLS && !s.client.TLS && !s.client.Local() {
+		return sqlError{3159, "HY000", fmt.Sprintf("Connections using insecure transport are prohibited for user '%s': connect with TLS", s.client.User)}
+	}
+	s.leave()
+	use := s.proxy.usageOf(s.client.User)
+	if !use.enter(u.MaxConnections) {
+		s.proxy.metrics.limited.WithLabelValues("connections").Inc()
+		return exceeded(s.client.User, "max_user_connections", u.MaxConnections)
+	}
+	s.counted = use
+	return nil
+}
+
+// leave gives up the session's place among the user's connections.
+func (s *session) leave() {
+	if s.counted != nil {
+		s.counted.leave()
+		s.counted = nil
+	}
+}
+
+func exceeded(user, what string, limit int) error {
+	return sqlError{1226, "42000", fmt.Sprintf("User '%s' has exceeded the '%s' resource (current value: %d)", user, what, limit)}
+}
+
+// sees reports whether a user may name a schema.
+func (u *User) sees(schema string) bool {
+	if u.Schemas == nil || strings.EqualFold(schema, "information_schema") {
+		return true
+	}
+	return slices.ContainsFunc(u.Schemas, func(s string) bool { return strings.EqualFold(s, schema) })
+}
+
+func (s *session) noSchema(schema string) error {
+	return sqlError{1044, "42000", fmt.Sprintf("Access denied for user '%s'@'%%' to database '%s'", s.client.User, schema)}
+}
+
+func (s *session) noTable(verb, schema, table string) error {
+	what := fmt.Sprintf("'%s'", table)
+	if s.mariaDB() {
+		what = quoteName(schema) + "." + quoteName(table)
+	}
+	return sqlError{1142, "42000", fmt.Sprintf("%s command denied to user '%s'@'%s' for table %s", verb, s.client.User, s.client.Host, what)}
+}
+
+// harmless are tables of information_schema that tell nothing of schemas.
+var harmless = []string{"character_sets", "collations", "collation_character_set_applicability", "engines", "keywords", "key_caches", "plugins", "all_plugins", "profiling", "sql_functions", "global_variables", "session_variables", "global_status", "session_status", "system_variables", "applicable_roles", "enabled_roles", "resource_groups", "dual"}
+
+// mayText looks at a statement's text before it is planned: planning may tell of
+// what the user may not see.
+func (s *session) mayText(sql string) error {
+	u := s.rights()
+	if u.MaxRate > 0 && !s.proxy.usageOf(s.client.User).statement(u.MaxRate, time.Now()) {
+		s.proxy.metrics.limited.WithLabelValues("statements").Inc()
+		return exceeded(s.client.User, "max_queries_per_second", u.MaxRate)
+	}
+	if u.Schemas == nil {
+		return nil
+	}
+	n, err := planner.NamedSchemas(sql, s.settings.planning, s.catalog())
+	if err != nil {
+		return err
+	}
+	if n.Hinted {
+		return sqlError{1227, "42000", fmt.Sprintf("Access denied; user '%s' may see some schemas only, and a statement with a shunt hint goes to its shard unread", s.client.User)}
+	}
+	for _, schema := range n.Schemas {
+		if !u.sees(schema) {
+			return s.noSchema(schema)
+		}
+	}
+	for _, schema := range n.Qualifiers {
+		if catalog.IsSystemSchema(schema) && !u.sees(schema) {
+			return s.noSchema(schema)
+		}
+	}
+	for _, table := range n.System {
+		if !planner.KnowsSystemTable(table) && !slices.Contains(harmless, table) {
+			return s.noTable("SELECT", "information_schema", table)
+		}
+	}
+	if schema := s.settings.schema; schema != "" && !u.sees(schema) && !s.leavesSchema(sql) {
+		return s.noSchema(schema) // taken from him by a reload
+	}
+	return nil
+}
+
+// leavesSchema reports a USE, which must be possible from any schema.
+func (s *session) leavesSchema(sql string) bool {
+	words := strings.Fields(sql)
+	return len(words) > 1 && strings.EqualFold(words[0], "use")
+}
+
+// mayRun looks at a statement's plan.
+func (s *session) mayRun(plan planner.Plan, sql string) error {
+	u := s.rights()
+	if u.Schemas != nil {
+		if err := s.mayName(u, plan, sql); err != nil {
+			return err
+		}
+	}
+	if u.ReadOnly && changes(plan) {
+		return s.readOnly()
+	}
+	return nil
+}
+
+func (s *session) readOnly() error {
+	return sqlError{codeReadOnly, "HY000", fmt.Sprintf("User '%s' may only read (read_only in Shunt's configuration), so this statement can't be executed; connect as another user for it", s.client.User)}
+}
+
+func (s *session) mayName(u *User, plan planner.Plan, sql string) error {
+	// A statement that isn't read as a query: every name before a point counts.
+	qualifiers := func(verb string) error {
+		n, err := planner.NamedSchemas(sql, s.settings.planning, s.catalog())
+		if err != nil {
+			return err
+		}
+		for _, schema := range n.Qualifiers {
+			if !u.sees(schema) && s.catalog().Schema(schema) != nil {
+				return s.noTable(verb, schema, "")
+			}
+		}
+		return nil
+	}
+	switch plan := plan.(type) {
+	case *planner.Rows:
+		verb := map[planner.Kind]string{planner.Insert: "INSERT", planner.Replace: "INSERT", planner.Update: "UPDATE", planner.Delete: "DELETE"}[plan.Kind]
+		if verb == "" {
+			verb = "SELECT"
+		}
+		for _, t := range plan.Tables {
+			if !u.sees(t.Schema) {
+				return s.noTable(verb, t.Schema, t.Name)
+			}
+		}
+		if plan.Kind == planner.Show || plan.Kind == planner.Other {
+			return qualifiers("SHOW")
+		}
+	case *planner.DDL:
+		verb, _, _ := strings.Cut(plan.Op, " ")
+		if plan.Schema != "" && !u.sees(plan.Schema) {
+			return s.noSchema(plan.Schema)
+		}
+		for _, t := range slices.Concat(plan.Tables, plan.Renamed) {
+			if t.Schema != "" && !u.sees(t.Schema) {
+				return s.noTable(verb, t.Schema, t.Name)
+			}
+		}
+		return qualifiers(verb)
+	case *planner.Session:
+		if plan.Op == planner.Use && !u.sees(plan.Schema) {
+			return s.noSchema(plan.Schema)
+		}
+	case *planner.Temporary:
+		return qualifiers("CREATE")
+	case *planner.Load:
+		return qualifiers("INSERT")
+	case *planner.Admin:
+		if t := plan.Index.Table; t.Schema != "" && !u.sees(t.Schema) {
+			return s.noTable("INDEX", t.Schema, t.Name)
+		}
+		if plan.Op == planner.ExplainRoute {
+			inner, err := s.proxy.planner.Plan(plan.Explain, s.settings.planning, s.catalog())
+			if err != nil {
+				return err
+			}
+			return s.mayName(u, inner, plan.Explain)
+		}
+	}
+	return nil
+}
+
+// changes reports a plan that is none for who may only read. As in a read-only
+// transaction, locking rows is as good as changing them.
+func changes(plan planner.Plan) bool {
+	switch plan := plan.(type) {
+	case *planner.Rows:
+		return plan.Kind.Writes() || plan.Kind == planner.Locking
+	case *planner.DDL, *planner.Temporary, *planner.Load:
+		return true
+	case *planner.Admin:
+		switch plan.Op {
+		case planner.CreateVirtualIndex, planner.DropVirtualIndex, planner.AlterPartitions,
+			planner.DisableVirtualIndex, planner.EnableVirtualIndex, planner.RebuildVirtualIndex:
+			return true
+		default:
+		}
+	}
+	return false
+}
+
+// limited reports a user who may not look at others' sessions.
+func (u *User) limited() bool { return u.Schemas != nil || u.ReadOnly }
