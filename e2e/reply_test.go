@@ -268,11 +268,11 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 		}
 		if g, want := fieldType(f), fieldType(w); g != want {
 			alike := integer(f) && integer(w) && f.Flag&mysql.UNSIGNED_FLAG == w.Flag&mysql.UNSIGNED_FLAG ||
-				text(f) && text(w) && (f.Charset == 63) == (w.Charset == 63)
+				floating(f) && floating(w) || text(f) && text(w) && (f.Charset == 63) == (w.Charset == 63)
 			computed := func(f *mysql.Field) bool { return len(f.OrgName) == 0 || len(f.Schema) == 0 }
 			members := (f.Flag|w.Flag)&(mysql.ENUM_FLAG|mysql.SET_FLAG) != 0
 			if alike && (computed(f) || computed(w) || members) {
-				// INT or BIGINT, VARCHAR or TEXT is an expression's as the server takes
+				// INT or BIGINT, FLOAT or DOUBLE, VARCHAR or TEXT is an expression's as the server takes
 				// a temporary table or not. A derived table's columns have no schema. An
 				// ENUM that went through one is a VARCHAR.
 				minor = difference{"widths", fmt.Sprintf("column %d is %s, want %s", i+1, g, want)}
@@ -303,6 +303,10 @@ func text(f *mysql.Field) bool {
 		return true
 	}
 	return false
+}
+
+func floating(f *mysql.Field) bool {
+	return f.Type == mysql.MYSQL_TYPE_FLOAT || f.Type == mysql.MYSQL_TYPE_DOUBLE
 }
 
 func integer(f *mysql.Field) bool {

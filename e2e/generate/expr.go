@@ -162,7 +162,8 @@ func (g *gen) expr(sc *scope, f Family, depth int) expr {
 		case 6:
 			set(any1(g.random, "TRIM(", "RTRIM(", "REVERSE(", "HEX("), t.node, ")")
 		case 7:
-			set("REPLACE(", t.node, ", ", quoted("a"), ", ", quoted("ee"), ")")
+			// Not by more: MySQL cuts the result off where it goes through a temporary table.
+			set("REPLACE(", t.node, ", ", quoted("a"), ", ", quoted("e"), ")")
 		case 8:
 			set(any1(g.random, "LEFT(", "RIGHT("), t.node, ", ", text(itoa(1+g.IntN(3))), ")")
 		case 9:
