@@ -29,6 +29,8 @@ type setup struct {
 	tables []string
 	// servers are the shards s0, s1, ... (default: the shared ones).
 	servers []*throwaway.Server
+	// addrs are the addresses that Shunt has of them (default: their own).
+	addrs []string
 	// user and password of the shards' account (default: each server's).
 	user, password string
 	// tls is each shard's value of that key, none if nil.
@@ -79,7 +81,11 @@ func start(t *testing.T, f *flavour, s setup) *process {
 		if s.user != "" {
 			user, password = s.user, s.password
 		}
-		fmt.Fprintf(&b, "- {name: s%d, addr: '%s', user: %s, password: '%s'", i, srv.Addr(), user, password)
+		addr := srv.Addr()
+		if s.addrs != nil {
+			addr = s.addrs[i]
+		}
+		fmt.Fprintf(&b, "- {name: s%d, addr: '%s', user: %s, password: '%s'", i, addr, user, password)
 		if s.tls != nil {
 			fmt.Fprintf(&b, ", tls: %s", s.tls[i])
 		}

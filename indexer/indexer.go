@@ -60,6 +60,11 @@ type Options struct {
 	// the indexer's first one, must be seen idle before the shard is settled.
 	OwnThread func(shard catalog.ShardID, thread uint32) bool
 
+	// Down reports a shard that can't be reached: its jobs wait, rather than
+	// fail and be tried again ever more rarely, until Returned is called. It
+	// must not block. nil: none is known to be.
+	Down func(shard catalog.ShardID) bool
+
 	Clock   Clock        // nil: the system's
 	Rand    *rand.Rand   // jitter and sampling; nil: seeded by the system
 	Logger  *slog.Logger // nil: slog.Default()

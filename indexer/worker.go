@@ -70,6 +70,9 @@ func (w *work) init() {
 	w.notes, w.reconciled = map[storage.IndexID]string{}, map[TableName]time.Time{}
 }
 
+// Returned tells that a shard that was Down is so no more.
+func (x *Indexer) Returned() { x.work.wakeUp() }
+
 // wakeUp makes the dispatcher look for work again.
 func (w *work) wakeUp() {
 	select {
@@ -191,6 +194,13 @@ func (x *Indexer) admit(ctx context.Context, j *storage.Job, now time.Time) (r *
 	if w.fenced[TableName{j.Schema, j.Table}] ||
 		j.Type == storage.BuildIndex && w.dismissed != 0 && slices.Contains(j.Indexes, w.dismissed) {
 		return nil, time.Time{}
+	}
+	if x.opts.Down != nil && j.Type != storage.BuildIndex {
+		for id := range catalog.ShardSet(j.Shards).All {
+			if x.opts.Down(id) {
+				return nil, time.Time{} // Returned tells
+			}
+		}
 	}
 	if h := w.held[j.ID]; h != nil {
 		if !x.tracker.Passed(h.Shard, h.After) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,6 +154,42 @@ func TestBackoffOfAFailingShard(t *testing.T) {
 	b.shards[0].change(func(s *fakeShard) { s.fail = nil })
 	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
 }
+
+// Jobs of a shard that is down wait without being tried; those of others go on.
+func TestJobsOfADeadShardWait(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	opened := make([]atomic.Int64, 2)
+	b := newBench(t, 2, func(o *Options) {
+		o.Down = func(id catalog.ShardID) bool { return id == 1 && down.Load() }
+		inner := o.Shards
+		o.Shards = openFunc(func(ctx context.Context, id catalog.ShardID) (Conn, error) {
+			opened[id].Add(1)
+			return inner.Open(ctx, id)
+		})
+	})
+	b.shards[0].set(1, "ann")
+	b.shards[1].set(2, "bob")
+	b.create()
+	b.ready()
+	down.Store(true)
+	before := opened[1].Load()
+	b.update(0, 1, "amy")
+	b.update(1, 2, "bea")
+	b.until("the other's stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+	b.pass(10 * time.Minute)
+	if n := opened[1].Load() - before; n != 0 {
+		t.Errorf("a shard that is down was connected to %d times", n)
+	}
+	b.expect("bob", 1)
+	down.Store(false)
+	b.x.Returned()
+	b.until("its stale entry is gone too", func() bool { return len(b.shardsOf("bob")) == 0 })
+}
+
+type openFunc func(context.Context, catalog.ShardID) (Conn, error)
+
+func (f openFunc) Open(ctx context.Context, id catalog.ShardID) (Conn, error) { return f(ctx, id) }
 
 func TestDutyCycle(t *testing.T) {
 	t.Parallel()

@@ -257,6 +257,8 @@ type fixedAction struct {
 	shards catalog.ShardSet
 	access string
 	reason string
+	// any are the shards of which any one would answer as well, if not empty.
+	any catalog.ShardSet
 	// unknown are the indexes that the statement may change in a way that
 	// Shunt doesn't follow.
 	unknown []*catalog.Index
@@ -264,7 +266,7 @@ type fixedAction struct {
 
 func (f *fixedAction) bind(b *binder) (*Bound, error) {
 	out := sendTo(f.shards, f.sql)
-	out.Access, out.Reason = f.access, f.reason
+	out.Access, out.Reason, out.Alternatives = f.access, f.reason, f.any
 	e := newEffects(b)
 	for _, ix := range f.unknown {
 		for id := range f.shards.All {
@@ -319,7 +321,7 @@ func planUnread(st *statement, cat *catalog.Catalog, refusal *Error) (Plan, *Err
 		access = tables[0].Placement.String()
 	}
 	return fixed(st, cat, kind, tables, &fixedAction{
-		shards: catalog.Only(set.First()), access: access,
+		shards: catalog.Only(set.First()), any: set, access: access,
 		reason: "the text names no sharded table: any shard that has the others will do",
 	}), nil
 }

@@ -102,7 +102,7 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return nil, notSupported("%s is each shard's own: ask a shard with /* shunt: shard=NAME */", strings.ToUpper("show "+w+" "+st.word(i+1)))
 	}
 	return fixed(st, cat, Show, nil, &fixedAction{
-		shards: catalog.Only(fullest(cat).First()), access: "single", reason: "a shard that holds as many tables as any",
+		shards: catalog.Only(fullest(cat).First()), any: fullest(cat), access: "single", reason: "a shard that holds as many tables as any",
 	}), nil
 }
 
@@ -228,10 +228,10 @@ func showOf(st *statement, cat *catalog.Catalog, name TableName) (Plan, *Error) 
 	case err != nil:
 		return nil, err
 	case system:
-		return fixed(st, cat, Show, nil, &fixedAction{shards: firstShard(cat), access: "single", reason: "any shard will do"}), nil
+		return fixed(st, cat, Show, nil, &fixedAction{shards: firstShard(cat), any: cat.All, access: "single", reason: "any shard will do"}), nil
 	}
 	return fixed(st, cat, Show, []*catalog.Table{t}, &fixedAction{
-		shards: catalog.Only(t.Shards.First()), access: t.Placement.String(), reason: "one of the shards that hold " + t.Name,
+		shards: catalog.Only(t.Shards.First()), any: t.Shards, access: t.Placement.String(), reason: "one of the shards that hold " + t.Name,
 	}), nil
 }
 

@@ -67,6 +67,12 @@ func aborted(cause error) error {
 	return sqlError{1180, "HY000", fmt.Sprintf("The transaction can't go on, since it was rolled back when a shard was lost (%v); send ROLLBACK and try again", cause)}
 }
 
+// unreachable reports that a shard can't be connected to, or was lost.
+func unreachable(err error) bool {
+	code := coded(err).code
+	return code == codeShardDown || code == codeShardLost
+}
+
 // coded maps an error to what the client is told. It is the one place that
 // knows both sides.
 func coded(err error) sqlError {

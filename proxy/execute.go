@@ -122,7 +122,16 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	}
 	switch {
 	case !writes:
-		err = s.inTime(ctx, r, b, func(ctx context.Context) error { return s.read(ctx, r, b) })
+		err = s.inTime(ctx, r, b, func(ctx context.Context) error {
+			before := s.client.Writer().Total()
+			err := s.read(ctx, r, b)
+			if err == nil || !s.mayRepeat(r, b, err, before) {
+				return err
+			}
+			s.distrust = true
+			defer func() { s.distrust = false }()
+			return s.read(ctx, r, b)
+		})
 	case b.Gather != nil:
 		err = s.gatherWrite(ctx, r, b, implicit)
 	case s.tx == nil:
@@ -145,17 +154,57 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 }
 
 // stayOn sends a statement that any of several shards can answer to one that
-// the transaction has, rather than let another join.
+// the transaction has, rather than let another join, and else to one that
+// answers.
 func (s *session) stayOn(b *planner.Bound) {
-	if s.tx == nil || len(b.Statements) != 1 {
+	if b.Alternatives.Empty() || len(b.Statements) != 1 {
 		return
 	}
-	for _, id := range s.tx.order {
-		if b.Alternatives.Has(id) {
-			b.Statements[0].Shard = id
-			return
+	if s.tx != nil {
+		for _, id := range s.tx.order {
+			if b.Alternatives.Has(id) {
+				b.Statements[0].Shard = id
+				return
+			}
 		}
 	}
+	if at := b.Statements[0].Shard; !s.proxy.opts.Pools[at].Lively() {
+		b.Statements[0].Shard = s.livelyOf(b.Alternatives)
+	}
+}
+
+// livelyOf picks a shard that answers, the first if none does.
+func (s *session) livelyOf(set catalog.ShardSet) catalog.ShardID {
+	for id := range set.All {
+		if s.proxy.opts.Pools[id].Lively() {
+			return id
+		}
+	}
+	return set.First()
+}
+
+// repeatWithin is how soon a read must have failed to be sent once more.
+const repeatWithin = time.Second
+
+// mayRepeat reports whether a read is to be sent once more. It found a connection
+// dead that had looked alive, as after a restart of a shard or of what is
+// between; or any of several shards would do, and this one is down: b names
+// another then. The client has got nothing of the answer.
+func (s *session) mayRepeat(r request, b *planner.Bound, err error, before int64) bool {
+	if s.tx != nil || s.temporaryNeeded() || !unreachable(err) || s.client.Writer().Total() != before {
+		return false
+	}
+	// Not later: who ends a runaway query by ending its connection doesn't want
+	// it begun again.
+	soon := time.Since(r.start) < repeatWithin
+	if len(b.Statements) == 1 && r.plan.Kind != planner.Locking {
+		at := b.Statements[0].Shard
+		if others := b.Alternatives.Minus(catalog.Only(at)); !others.Empty() && (soon || !s.proxy.opts.Pools[at].Lively()) {
+			b.Statements[0].Shard = s.livelyOf(others)
+			return true
+		}
+	}
+	return soon && coded(err).code == codeShardLost
 }
 
 // read sends a statement that changes nothing.
@@ -226,8 +275,19 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 		s.proxy.opts.Index.After(leftover(b))
 		return err
 	}
-	defer s.giveBack(st.Shard, conn)
+	defer func() { s.giveBack(st.Shard, conn) }()
 	err = s.send(ctx, conn, r, st)
+	if _, unsent := errors.AsType[unsentError](err); unsent && !s.usesPinned(st.Shard) {
+		s.giveBack(st.Shard, conn)
+		anew, newErr := s.borrowNew(ctx, st.Shard)
+		if newErr != nil {
+			s.proxy.opts.Index.After(leftover(b))
+			conn = nil
+			return newErr
+		}
+		conn = anew
+		err = s.send(ctx, conn, r, st)
+	}
 	var sum shard.Summary
 	if err == nil {
 		o := s.forwardOptions()
@@ -310,19 +370,59 @@ func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.
 	if s.usesPinned(id) {
 		return s.borrowPinned(ctx)
 	}
-	conn, err := s.proxy.opts.Pools[id].GetIn(ctx, s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0, s.settings.fingerprint)
+	if s.distrust {
+		return s.borrowNew(ctx, id)
+	}
+	pool, foundRows := s.proxy.opts.Pools[id], s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0
+	conn, err := pool.GetIn(ctx, foundRows, s.settings.fingerprint)
 	if err != nil {
 		return nil, shardDown(err)
 	}
-	if err := s.settings.applyTo(ctx, conn); err != nil {
-		s.proxy.opts.Pools[id].Put(conn)
+	err = s.settings.applyTo(ctx, conn)
+	if errors.Is(err, shard.ErrShard) {
+		// It was dead already, and has got nothing yet that it could have done.
+		pool.Put(conn)
+		if conn, err = s.borrowNew(ctx, id); err != nil {
+			return nil, err
+		}
+		return conn, nil
+	}
+	if err != nil {
+		pool.Put(conn)
 		return nil, s.shardError(id, err)
 	}
 	return conn, nil
 }
 
+// borrowNew is borrowPooled that trusts no idle connection: it has got one that
+// was dead.
+func (s *session) borrowNew(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	pool := s.proxy.opts.Pools[id]
+	conn, err := pool.GetNew(ctx, s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0)
+	if err != nil {
+		return nil, shardDown(err)
+	}
+	if err := s.settings.applyTo(ctx, conn); err != nil {
+		pool.Put(conn)
+		return nil, s.notJoined(id, err)
+	}
+	return conn, nil
+}
+
+// notJoined is shardError for a shard that the transaction has done nothing on:
+// it goes on without.
+func (s *session) notJoined(id catalog.ShardID, err error) error {
+	tx := s.tx
+	s.tx = nil
+	defer func() { s.tx = tx }()
+	return s.shardError(id, err)
+}
+
 // giveBack returns a connection that isn't the transaction's.
 func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
+	if conn == nil {
+		return
+	}
 	s.activity.done(conn)
 	if s.tx == nil || s.tx.conns[id] != conn {
 		s.putBack(id, conn)
@@ -334,7 +434,7 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 	// The connection may remember another session's.
 	if containsFold(st.SQL, "last_insert_id") || containsFold(st.SQL, "@@identity") {
 		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
-			return s.shardError(st.Shard, err)
+			return s.unsent(st.Shard, err)
 		}
 	}
 	s.activity.sent(st.Shard, conn)
@@ -344,9 +444,32 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 		return s.sendPrepared(ctx, conn, r, st)
 	}
 	if err := conn.Send(mysql.COM_QUERY, []byte(st.SQL)); err != nil {
-		return s.shardError(st.Shard, err)
+		return s.sendFailed(st.Shard, conn, err)
 	}
 	return nil
+}
+
+// unsentError: the connection broke before the shard can have got anything of
+// the statement.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// unsent is shardError for a failure before the statement was sent.
+func (s *session) unsent(id catalog.ShardID, err error) error {
+	lost := errors.Is(err, shard.ErrShard)
+	if err = s.shardError(id, err); lost {
+		return unsentError{err}
+	}
+	return err
+}
+
+// sendFailed is shardError for a failure to send.
+func (s *session) sendFailed(id catalog.ShardID, conn *shard.Conn, err error) error {
+	if conn.Untouched() {
+		return s.unsent(id, err)
+	}
+	return s.shardError(id, err)
 }
 
 // containsFold reports whether s has sub, which is lower case ASCII.

@@ -137,7 +137,7 @@ func (g *gathering) describeOn(ctx context.Context, sources []*source) error {
 	if knowing.Empty() {
 		return nil
 	}
-	id := knowing.First()
+	id := g.s.livelyOf(knowing)
 	conn, err := g.s.borrow(ctx, id)
 	if err != nil {
 		return err

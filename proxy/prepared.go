@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
@@ -237,33 +238,54 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 	if all.Empty() {
 		return nil, refuse("preparing a statement of tables that no shard has all of is not supported: send it as text")
 	}
-	where := all.First()
-	if s.tx == nil {
-		conn, err := s.borrowPooled(ctx, where)
-		if err != nil {
-			return nil, err
-		}
-		defer s.putBack(where, conn)
+	prepare := func(where catalog.ShardID, conn *shard.Conn) (*shard.Stmt, error) {
 		st, err := conn.PrepareFor(ctx, sql, use)
 		if err != nil {
 			return nil, s.shardError(where, err)
 		}
 		return st, nil
 	}
-	// In a transaction one of its shards will do where it can, or else the
-	// shard joins.
-	if len(s.tx.order) > 0 && len(plan.Tables) == 0 {
-		where = s.tx.order[0]
+	// In a transaction it must be one of its shards where that can be: another
+	// connection would wait for a DDL that waits for the transaction. No shard
+	// joins for this: the transaction would fail with a shard that it never
+	// needed.
+	if s.tx != nil {
+		for _, where := range s.tx.order {
+			if all.Has(where) {
+				conn, err := s.tx.conn(ctx, where)
+				if err != nil {
+					return nil, err
+				}
+				return prepare(where, conn)
+			}
+		}
 	}
-	conn, err := s.tx.conn(ctx, where)
-	if err != nil {
-		return nil, err
+	for again := false; ; {
+		where := s.livelyOf(all)
+		st, err := func() (*shard.Stmt, error) {
+			tx, distrust := s.tx, s.distrust
+			s.tx, s.distrust = nil, again
+			defer func() { s.tx, s.distrust = tx, distrust }()
+			conn, err := s.borrowPooled(ctx, where)
+			if err != nil {
+				return nil, err
+			}
+			defer s.putBack(where, conn)
+			return prepare(where, conn)
+		}()
+		if err == nil || !unreachable(err) {
+			return st, err
+		}
+		if !again && coded(err).code == codeShardLost {
+			again = true
+			continue
+		}
+		again = false
+		// Any other will do.
+		if all = all.Minus(catalog.Only(where)); all.Empty() {
+			return nil, err
+		}
 	}
-	st, err := conn.PrepareFor(ctx, sql, use)
-	if err != nil {
-		return nil, s.shardError(where, err)
-	}
-	return st, nil
 }
 
 // executePrepared answers COM_STMT_EXECUTE.
@@ -351,13 +373,13 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 		prepared, err = conn.PrepareFor(ctx, st.SQL, r.prepared.own)
 	}
 	if err != nil {
-		return s.shardError(st.Shard, err)
+		return s.unsent(st.Shard, err)
 	}
 	if len(params) != len(prepared.Params) {
 		return errors.New("shard counts other parameters than the client's statement has")
 	}
 	if err := conn.Execute(prepared, st.SQL, wire.EncodeExecute(prepared.ID, 0, params)); err != nil {
-		return s.shardError(st.Shard, err)
+		return s.sendFailed(st.Shard, conn, err)
 	}
 	return nil
 }

@@ -34,6 +34,9 @@ type session struct {
 	// more is SERVER_MORE_RESULTS_EXISTS while statements of the same query
 	// follow, else 0.
 	more uint16
+	// distrust: an idle connection was dead that had looked alive, and what it was
+	// for is done again over new ones.
+	distrust bool
 	// failed: the statement has been answered with a shard's error.
 	failed bool
 	// release: COMMIT RELEASE or ROLLBACK RELEASE ends the connection.
@@ -357,9 +360,9 @@ func (s *session) fieldList(ctx context.Context, payload []byte) error {
 	if schema := s.settings.schema; !s.rights().sees(schema) {
 		return s.noSchema(schema)
 	}
-	id := s.catalog().Shards[0].ID
+	id := s.anyShard()
 	if t := s.catalog().Table(s.settings.schema, name); t != nil && !t.Shards.Empty() {
-		id = t.Shards.First()
+		id = s.livelyOf(t.Shards)
 		s.needTemporary([]*catalog.Table{t})
 	}
 	conn, err := s.borrow(ctx, id)

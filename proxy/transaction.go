@@ -109,21 +109,41 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 	// Registered before its snapshot can begin: nothing that this snapshot
 	// shows loses its entry while the transaction is open.
 	tx.open.Extend(catalog.Only(id))
+	pinned := tx.s.usesPinned(id)
 	conn, err := tx.s.borrowPooled(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	statements := append(append(append([]string(nil), tx.once...), tx.begin), tx.savepointStatements()...)
-	for _, sql := range statements {
-		if _, err := conn.Exec(ctx, sql); err != nil {
+	if err := tx.beginOn(ctx, conn); err != nil {
+		conn.Broken = true
+		tx.s.putBack(id, conn)
+		if !errors.Is(err, shard.ErrShard) || pinned {
+			return nil, tx.s.shardError(id, err)
+		}
+		// It was dead already. Nothing has been done there yet.
+		if conn, err = tx.s.borrowNew(ctx, id); err != nil {
+			return nil, err
+		}
+		if err := tx.beginOn(ctx, conn); err != nil {
 			conn.Broken = true
 			tx.s.putBack(id, conn)
-			return nil, tx.s.shardError(id, err)
+			return nil, tx.s.notJoined(id, err)
 		}
 	}
 	tx.conns[id] = conn
 	tx.order = append(tx.order, id)
 	return conn, nil
+}
+
+// beginOn begins the transaction on a shard.
+func (tx *transaction) beginOn(ctx context.Context, conn *shard.Conn) error {
+	statements := append(append(append([]string(nil), tx.once...), tx.begin), tx.savepointStatements()...)
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (tx *transaction) savepointStatements() []string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
 // set executes a SET: all of its assignments or none. The change is tried on a
@@ -52,22 +53,43 @@ func (s *session) try(ctx context.Context, next *settings) error {
 		}
 		return nil
 	}
-	id := s.anyShard()
-	pool := s.proxy.opts.Pools[id]
-	conn, err := pool.Get(ctx, false)
-	if err != nil {
-		return shardDown(err)
-	}
-	defer pool.Put(conn)
-	// A statement that fails leaves the connection with a part of the list.
-	before := conn.State
-	if err := next.applyTo(ctx, conn); err != nil {
-		if conn.State == before {
-			conn.State = "?"
+	return s.onAnyShard(ctx, func(id catalog.ShardID, conn *shard.Conn) error {
+		// A statement that fails leaves the connection with a part of the list.
+		before := conn.State
+		if err := next.applyTo(ctx, conn); err != nil {
+			if conn.State == before {
+				conn.State = "?"
+			}
+			return s.notJoined(id, err)
 		}
-		return s.shardError(id, err)
+		return nil
+	})
+}
+
+// onAnyShard runs what every shard can answer, and another time too, over a
+// connection that is none of the transaction's. What fails because a connection
+// was dead or a shard is down is done again elsewhere.
+func (s *session) onAnyShard(ctx context.Context, do func(catalog.ShardID, *shard.Conn) error) error {
+	left := s.catalog().All
+	for id := s.anyShard(); ; id = s.livelyOf(left) {
+		pool := s.proxy.opts.Pools[id]
+		var err error
+		for _, get := range []func(context.Context, bool) (*shard.Conn, error){pool.Get, pool.GetNew} {
+			var conn *shard.Conn
+			if conn, err = get(ctx, false); err != nil {
+				err = shardDown(err)
+				break
+			}
+			err = do(id, conn)
+			pool.Put(conn)
+			if err == nil || coded(err).code != codeShardLost {
+				break
+			}
+		}
+		if left = left.Minus(catalog.Only(id)); err == nil || left.Empty() || !unreachable(err) {
+			return err
+		}
 	}
-	return nil
 }
 
 // anyShard picks a shard for what every shard can answer: the first that is up,
@@ -75,7 +97,7 @@ func (s *session) try(ctx context.Context, next *settings) error {
 func (s *session) anyShard() catalog.ShardID {
 	shards := s.catalog().Shards
 	for _, sh := range shards {
-		if s.proxy.opts.Pools[sh.ID].State() == "up" {
+		if p := s.proxy.opts.Pools[sh.ID]; p.Lively() && p.State() == "up" {
 			return sh.ID
 		}
 	}
@@ -232,21 +254,18 @@ func (s *session) evaluate(ctx context.Context, next *settings, expr string) (st
 	if s.tx != nil && s.tx.failed != nil {
 		return "", aborted(s.tx.failed)
 	}
-	id := s.anyShard()
 	next.update(s.catalog())
-	pool := s.proxy.opts.Pools[id]
-	conn, err := pool.Get(ctx, false)
+	var res *shard.QueryResult
+	err := s.onAnyShard(ctx, func(id catalog.ShardID, conn *shard.Conn) (err error) {
+		if err = next.applyTo(ctx, conn); err != nil {
+			conn.State = "?"
+		} else if res, err = conn.Query(ctx, "SELECT "+expr); err == nil {
+			return nil
+		}
+		return s.notJoined(id, err)
+	})
 	if err != nil {
-		return "", shardDown(err)
-	}
-	defer pool.Put(conn)
-	if err := next.applyTo(ctx, conn); err != nil {
-		conn.State = "?"
-		return "", s.shardError(id, err)
-	}
-	res, err := conn.Query(ctx, "SELECT "+expr)
-	if err != nil {
-		return "", s.shardError(id, err)
+		return "", err
 	}
 	if len(res.Rows) != 1 || len(res.Rows[0]) != 1 {
 		return "", sqlError{1241, "21000", "Operand should contain 1 column"}

@@ -106,10 +106,19 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		Publish: func(context.Context) error { return directory.Republish() },
 		Workers: cfg.Maintenance.Workers, Delay: cfg.Maintenance.Delay, ScanDuty: cfg.Maintenance.ScanDuty,
 		ReconcileEvery: cfg.Maintenance.ReconcileEvery, Audit: cfg.Maintenance.Audit,
+		Down:   func(id catalog.ShardID) bool { return dial[id].Health.Err() != nil },
 		Logger: log, Metrics: indexerMetrics(registry, directory),
 	})
 	if err := x.Start(ctx); err != nil {
 		return fmt.Errorf("start the indexer: %w", err)
+	}
+	for _, d := range dial {
+		d.Health.Watch(func(alive bool) {
+			if alive {
+				x.Returned()
+				directory.Soon() // its tables may be others
+			}
+		})
 	}
 	defer x.Close()
 	registry.MustRegister(&storeCollector{store: store, directory: directory}, &poolCollector{pools: pools})

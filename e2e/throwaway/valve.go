@@ -19,6 +19,8 @@ type Valve struct {
 	shut  bool
 	ended bool
 	conns map[net.Conn]struct{}
+	// forgotten are some of conns.
+	forgotten map[*net.TCPConn]bool
 }
 
 // NewValve listens on a free port of 127.0.0.1 for connections to target.
@@ -31,7 +33,7 @@ func NewValve(target string) (*Valve, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Valve{l: l, target: target, conns: map[net.Conn]struct{}{}}
+	v := &Valve{l: l, target: target, conns: map[net.Conn]struct{}{}, forgotten: map[*net.TCPConn]bool{}}
 	v.open = sync.NewCond(&v.mu)
 	v.wg.Go(v.accept)
 	return v, nil
@@ -51,6 +53,31 @@ func (v *Valve) set(shut bool) {
 	defer v.mu.Unlock()
 	v.shut = shut
 	v.open.Broadcast()
+}
+
+// Forget makes the connections that are there answer with a reset when something
+// is sent over them, as a firewall does that has forgotten them: until then
+// nothing shows.
+func (v *Valve) Forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for c := range v.conns {
+		if tc, ok := c.(*net.TCPConn); ok {
+			v.forgotten[tc] = true
+		}
+	}
+}
+
+// refuses ends a forgotten connection.
+func (v *Valve) refuses(c net.Conn) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	tc, ok := c.(*net.TCPConn)
+	if !ok || !v.forgotten[tc] {
+		return false
+	}
+	_ = tc.SetLinger(0) // Close sends a reset
+	return true
 }
 
 // Close ends all connections.
@@ -92,6 +119,9 @@ func (v *Valve) remove(c net.Conn) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.conns, c)
+	if tc, ok := c.(*net.TCPConn); ok {
+		delete(v.forgotten, tc)
+	}
 }
 
 func (v *Valve) accept() {
@@ -130,6 +160,9 @@ func (v *Valve) copy(to, from net.Conn) {
 		n, err := from.Read(buf)
 		if !v.pass() {
 			return
+		}
+		if v.refuses(from) {
+			n, err = 0, io.EOF
 		}
 		if n > 0 {
 			if _, writeErr := to.Write(buf[:n]); writeErr != nil {

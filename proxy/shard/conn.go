@@ -45,6 +45,8 @@ type Conn struct {
 	w   *wire.Writer
 	// Invariant: set from Send until its answer is read to the end.
 	busy bool
+	// sentBefore is what the socket had taken before the last command.
+	sentBefore int64
 	// cut: the server was judged dead, and this connection interrupted.
 	cut atomic.Bool
 	// suspect: the server may close the connection after its last answer.
@@ -97,6 +99,7 @@ func (c *Conn) Send(cmd byte, payload []byte) error {
 		c.interruptedBy.Store(nil)
 	}
 	// Set first: after a failed write the server may have got the command.
+	c.sentBefore = c.w.Sent()
 	c.busy = cmd != mysql.COM_STMT_CLOSE && cmd != mysql.COM_STMT_SEND_LONG_DATA && cmd != mysql.COM_QUIT
 	if err := c.w.WriteCommand(cmd, payload); err != nil {
 		return c.fail(err)
@@ -112,6 +115,10 @@ func (c *Conn) Send(cmd byte, payload []byte) error {
 // its answer: the server's own would be 1317. It may be called from another
 // goroutine.
 func (c *Conn) InterruptedBy(reason *ServerError) { c.interruptedBy.Store(reason) }
+
+// Untouched reports, after a Send that failed, that nothing of its command has
+// left: the server can't execute it.
+func (c *Conn) Untouched() bool { return c.w.Sent() == c.sentBefore }
 
 // Interrupt makes reads and writes that wait, and later ones, fail at once.
 // The connection is of no use afterwards. It may be called from another

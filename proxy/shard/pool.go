@@ -199,6 +199,34 @@ func (p *Pool) GetIn(ctx context.Context, foundRows bool, state string) (*Conn, 
 	}
 }
 
+// GetNew is Get for a caller who has found an idle connection dead, though it
+// had looked alive: it dials, instead of an idle connection if it must be.
+func (p *Pool) GetNew(ctx context.Context, foundRows bool) (*Conn, error) {
+	if err := p.dead(); err != nil {
+		return nil, err
+	}
+	var replaced *Conn
+	p.mu.Lock()
+	switch kind := kindOf(foundRows); {
+	case p.closed:
+		p.mu.Unlock()
+		return nil, ErrPoolClosed
+	case p.open < p.o.Max:
+		p.open++
+	case len(p.idle[kind]) > 0:
+		replaced = p.idle[kind][0]
+		p.idle[kind] = slices.Delete(p.idle[kind], 0, 1)
+	default:
+		p.mu.Unlock()
+		return p.Get(ctx, foundRows)
+	}
+	p.mu.Unlock()
+	if replaced != nil {
+		_ = replaced.Close()
+	}
+	return p.dial(ctx, foundRows)
+}
+
 // take finds an idle connection c, or a place in the queue w; neither: a place
 // for a new connection is taken, which may have been that of replaced.
 func (p *Pool) take(foundRows bool, state string) (c *Conn, w *waiter, replaced *Conn, err error) {

@@ -275,6 +275,8 @@ type Writer struct {
 	err error
 	// total counts the bytes that were accepted, sent or not.
 	total int64
+	// sent counts those that the connection took.
+	sent int64
 	// cut: a packet is begun and not whole.
 	cut bool
 
@@ -306,6 +308,9 @@ func (w *Writer) Err() error { return w.err }
 // Total returns how many bytes were written so far, sent or still buffered.
 func (w *Writer) Total() int64 { return w.total }
 
+// Sent returns how many bytes the connection has taken so far.
+func (w *Writer) Sent() int64 { return w.sent }
+
 // Cut reports whether the last packet is not whole, because what it was copied
 // from ended. Nothing can follow it then.
 func (w *Writer) Cut() bool { return w.cut }
@@ -324,6 +329,7 @@ func (w *Writer) send(p []byte) error {
 		}
 	}
 	n, err := w.dst.Write(p)
+	w.sent += int64(n)
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}
