@@ -392,13 +392,13 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 			i.fused = true
 		}
 	}
-	for _, r := range a.st.rows {
+	for k, r := range a.st.rows {
 		fields := a.st.rowColumns(r)
 		if len(fields) != len(cols) && (len(fields) > 0 || len(n.Columns) > 0) {
 			if len(n.Columns) == 0 {
 				return notSupported("a row has %d values and %s has %d columns: name the columns, INSERT INTO %s (...) VALUES (...)", len(fields), t.Name, len(cols), t.Name)
 			}
-			return &Error{Code: 1136, State: "21S01", Message: "Column count doesn't match value count"}
+			return &Error{Code: 1136, State: "21S01", Message: fmt.Sprintf("Column count doesn't match value count at row %d", k+1)}
 		}
 		row := insertRow{span: r, values: pick(len(fields), func(j int) operand { return a.st.evalTokens(fields[j]) })}
 		for j, f := range fields {
@@ -813,7 +813,7 @@ func (i *insertAction) split(set catalog.ShardSet, per map[catalog.ShardID][]int
 	}
 	for id := range set.All {
 		sql, params := i.text(per[id], ids, b, g)
-		out = append(out, ShardStatement{Shard: id, SQL: sql, Params: params})
+		out = append(out, ShardStatement{Shard: id, SQL: sql, Params: params, Rows: per[id]})
 	}
 	return out
 }

@@ -71,5 +71,7 @@ func nearOf(err error) string {
 }
 
 func refuseParse(err error) *Error {
-	return notSupported("Shunt can't read this statement (%s). If it is valid for the shards, send it to one with /* shunt: shard=NAME */", nearOf(err))
+	e := notSupported("Shunt can't read this statement (%s). If it is valid for the shards, send it to one with /* shunt: shard=NAME */", nearOf(err))
+	e.Unread = true
+	return e
 }

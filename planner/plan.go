@@ -137,7 +137,7 @@ type Admin struct {
 }
 
 // Told is a column about the session: its label, and what it tells:
-// connection_id, user, schema, warning_count or error_count.
+// connection_id, user, schema, warning_count, error_count or row_count.
 type Told struct{ Label, What string }
 
 // AdminOp is one of Shunt's own statements.
@@ -282,6 +282,9 @@ type ShardStatement struct {
 	// SQL, nil when they are all of them in order. Behind the client's are those
 	// of Bound.Generated.Values.
 	Params []int
+	// Rows are the places, from 0, that the rows of a split INSERT have in the
+	// client's; nil when they are all of them.
+	Rows []int
 }
 
 // Entry is one (index, key, shard) to add.
@@ -322,6 +325,8 @@ type Error struct {
 	Code    uint16
 	State   string
 	Message string
+	// Unread: Shunt can't read the statement, of which a server may say more.
+	Unread bool
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -12,7 +12,7 @@ import (
 //
 //	SELECT CONNECTION_ID()     what KILL takes
 //	SELECT USER(), DATABASE()
-//	SELECT @@warning_count
+//	SELECT @@warning_count, ROW_COUNT()
 //
 // nil for every other statement.
 func (st *statement) tellSession() *Admin {
@@ -56,7 +56,7 @@ func (st *statement) tellSession() *Admin {
 func (st *statement) toldAt(i int) (t Told, next int) {
 	what := ""
 	switch w := st.word(i); w {
-	case "connection_id":
+	case "connection_id", "row_count":
 		what = w
 	case "user", "session_user", "system_user", "current_user":
 		what = "user"

@@ -3,16 +3,21 @@ package planner
 import (
 	"encoding/hex"
 	"slices"
+	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // SpliceSession writes what a shard's connection would tell of itself into a
-// statement as values: USER() and its synonyms, CONNECTION_ID(), @@warning_count,
-// @@error_count, and timeouts that Shunt keeps (@@wait_timeout). tell says what they are, by Told.What. A column that
+// statement as values: USER() and its synonyms, CONNECTION_ID(), ROW_COUNT(),
+// @@warning_count, @@error_count, and timeouts that Shunt keeps (@@wait_timeout).
+// tell says what they are, by Told.What. A column that
 // the client would see under the expression's text keeps that name.
 //
 //	SELECT id, USER() FROM t     SELECT id, _utf8mb4 X'61..' AS `USER()` FROM t
+//
+// DATABASE() is the connection's too, unless the session has none: a connection
+// that had one keeps it.
 //
 // The text stays as it is where it has none, or where planning it says better what
 // is wrong. What views, triggers and stored functions ask for stays the shard's.
@@ -133,14 +138,25 @@ func (v *sessionSplicer) read() *Error {
 		}
 		told, next := st.toldAt(i)
 		switch {
-		case next == i || told.What == "schema":
+		case next == i || told.What == "schema" && st.settings.Schema != "":
 			continue
 		case nested > 0 && v.answers:
 			return notSupported("%s in the select list of a subquery, derived table or CTE is not supported: select it in a statement of its own, and write the value", told.Label)
 		}
 		value := v.tell(told.What)
-		if told.What == "user" {
+		switch told.What {
+		case "schema": // none: a pooled connection may have another session's
+			value = "CONCAT(CAST(NULL AS CHAR(64)))"
+		case "user":
 			value = "_utf8mb4 X'" + hex.EncodeToString([]byte(value)) + "'"
+		case "row_count":
+			// A number alone would be a column's place behind ORDER BY.
+			// Servers type a text of 21 characters as they do the function.
+			sign, digits := "+", value
+			if rest, negative := strings.CutPrefix(value, "-"); negative {
+				sign, digits = "-", rest
+			}
+			value = "CAST('" + sign + strings.Repeat("0", 20-len(digits)) + digits + "' AS SIGNED)"
 		}
 		from, to := st.offsets(span{i, next})
 		v.edits = append(v.edits, edit{from, to, []frag{{text: value}}})

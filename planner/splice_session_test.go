@@ -10,7 +10,7 @@ import (
 // keep the names that they had.
 func TestSpliceSession(t *testing.T) {
 	tell := func(what string) string {
-		return map[string]string{"user": "a@b", "connection_id": "7", "warning_count": "2", "error_count": "1"}[what]
+		return map[string]string{"user": "a@b", "connection_id": "7", "warning_count": "2", "error_count": "1", "row_count": "-1"}[what]
 	}
 	const user = "_utf8mb4 X'614062'"
 	for sql, want := range map[string]string{
@@ -29,6 +29,7 @@ func TestSpliceSession(t *testing.T) {
 		"INSERT INTO log SELECT USER(), id FROM t":                      "INSERT INTO log SELECT " + user + ", id FROM t",
 		"UPDATE t SET who = USER() WHERE id = ?":                        "UPDATE t SET who = " + user + " WHERE id = ?",
 		"SET @me = USER()":                                              "SET @me = " + user,
+		"SELECT id FROM t WHERE ROW_COUNT() = 1 ORDER BY row_count()":   "SELECT id FROM t WHERE CAST('-00000000000000000001' AS SIGNED) = 1 ORDER BY CAST('-00000000000000000001' AS SIGNED)",
 		// Not these.
 		"SELECT USER()":                                 "SELECT USER()",
 		"SELECT DATABASE(), user FROM t":                "SELECT DATABASE(), user FROM t",
@@ -43,6 +44,10 @@ func TestSpliceSession(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%s\n got %s, %v\nwant %s", sql, got, err, want)
 		}
+	}
+	// A connection may have another session's schema.
+	if got, err := SpliceSession("SELECT DATABASE(), 1", Settings{}, &catalog.Catalog{}, tell); err != nil || got != "SELECT CONCAT(CAST(NULL AS CHAR(64))) AS `DATABASE()`, 1" {
+		t.Errorf("got %s, %v", got, err)
 	}
 	for _, sql := range []string{
 		"SELECT * FROM (SELECT USER()) t", "WITH x AS (SELECT CONCAT(USER(), '') FROM t) SELECT * FROM x", "(SELECT id, USER() FROM t) ORDER BY 1",

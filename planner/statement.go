@@ -57,7 +57,7 @@ func newLexer(sql string, s Settings, server serverVersion) lexer {
 
 func syntaxError(format string, args ...any) *Error {
 	e := notSupported(format, args...)
-	e.Code = codeParse
+	e.Code, e.Unread = codeParse, true
 	return e
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,10 +161,11 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 	if err != nil {
 		first = err
 	}
-	for _, x := range shards {
+	for i, x := range shards {
 		if !x.conn.Busy() {
 			continue // not sent to
 		}
+		rows := b.Statements[i].Rows
 		o := s.forwardOptions()
 		o.HoldOK, o.HoldErr = hold, several
 		dst := s.client
@@ -177,7 +179,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		}
 		if sum.Err != nil {
 			if several && first == nil {
-				first = sqlError{sum.Err.Code, sum.Err.State, fmt.Sprintf("%s (on shard %s; nothing was changed on any)", sum.Err.Message, s.catalog().ShardName(x.shard))}
+				first = sqlError{sum.Err.Code, sum.Err.State, fmt.Sprintf("%s (on shard %s; nothing was changed on any)", ofRows(sum.Err.Message, rows), s.catalog().ShardName(x.shard))}
 			}
 			hold, told = several, !several // the client has got the error of one alone
 			continue
@@ -203,6 +205,9 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 						joined.Warnings--
 						continue
 					}
+					if len(w) > 2 {
+						w[2] = []byte(ofRows(string(w[2]), rows))
+					}
 					s.last.warnings = append(s.last.warnings, w)
 				}
 			}
@@ -211,6 +216,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			s.last.insertID = sum.LastInsertID
 		}
 	}
+	byRow(s.last.warnings)
 	if first == nil && !told && b.Generated != nil {
 		joined.LastInsertID, first = s.inserted(ctx, b, shards, ids)
 	}
@@ -224,6 +230,38 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		return nil, first
 	}
 	return &joined, first
+}
+
+var atRow = regexp.MustCompile(` at row (\d+)(?: \(on shard .*)?$`)
+
+// ofRows makes a message about a row of a shard's part one about the client's row.
+func ofRows(msg string, rows []int) string {
+	m := atRow.FindStringSubmatchIndex(msg)
+	if m == nil || rows == nil {
+		return msg
+	}
+	if n, err := strconv.Atoi(msg[m[2]:m[3]]); err == nil && n > 0 && n <= len(rows) {
+		return fmt.Sprintf("%s%d%s", msg[:m[2]], rows[n-1]+1, msg[m[3]:])
+	}
+	return msg
+}
+
+// byRow puts warnings of several shards in the order of their rows, if each is
+// about one.
+func byRow(warnings [][][]byte) {
+	row := func(w [][]byte) int {
+		if m := atRow.FindSubmatch(w[len(w)-1]); m != nil {
+			n, _ := strconv.Atoi(string(m[1]))
+			return n
+		}
+		return 0
+	}
+	for _, w := range warnings {
+		if len(w) == 0 || row(w) == 0 {
+			return
+		}
+	}
+	slices.SortStableFunc(warnings, func(a, b [][]byte) int { return row(a) - row(b) })
 }
 
 // ofText reports a warning of a statement's text (deprecated syntax), which

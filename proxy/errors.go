@@ -40,6 +40,7 @@ var (
 )
 
 const (
+	codeSyntax         = 1064 // ER_PARSE_ERROR
 	codeUnknown        = 1105 // ER_UNKNOWN_ERROR
 	codeNotSupported   = 1235 // ER_NOT_SUPPORTED_YET
 	codeShardDown      = 1429 // ER_CONNECT_TO_FOREIGN_DATA_SOURCE

@@ -488,8 +488,11 @@ func (s *session) forwardOptions() shard.ForwardOptions {
 
 // forwarded judges how forwarding an answer ended.
 func (s *session) forwarded(id catalog.ShardID, sum shard.Summary, err error) error {
-	if sum.Err != nil {
+	switch {
+	case sum.Err != nil:
 		s.serverFailed(sum.Err)
+	case err == nil && !sum.ResultSet:
+		s.changed = int64(sum.Affected)
 	}
 	if s.tx != nil && err == nil {
 		s.tx.watch(id, sum)

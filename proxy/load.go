@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -258,11 +259,20 @@ func (d *loading) send(ctx context.Context) error {
 	before := d.s.last.insertID
 	d.s.last.insertID = 0
 	ok, err := d.s.insertRows(ctx, d.text.String())
+	for _, w := range d.s.last.warnings {
+		if len(w) > 2 {
+			w[2] = []byte(d.ofFile(string(w[2])))
+		}
+	}
 	if d.firstID == 0 {
 		d.firstID = d.s.last.insertID
 	}
 	d.s.last.insertID = before
 	if err != nil {
+		if e, ok := errors.AsType[sqlError](err); ok {
+			e.msg = d.ofFile(e.msg)
+			return e
+		}
 		return err
 	}
 	d.records += uint64(d.rows)
@@ -273,6 +283,19 @@ func (d *loading) send(ctx context.Context) error {
 	d.text.Reset()
 	d.rows = 0
 	return nil
+}
+
+// ofFile makes a message about a row of the statement one about the file's row.
+func (d *loading) ofFile(msg string) string {
+	m := atRow.FindStringSubmatchIndex(msg)
+	if m == nil {
+		return msg
+	}
+	n, err := strconv.ParseUint(msg[m[2]:m[3]], 10, 32)
+	if err != nil {
+		return msg
+	}
+	return fmt.Sprintf("%s%d%s", msg[:m[2]], n+d.records, msg[m[3]:])
 }
 
 func (d *loading) ok() wire.OK {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -138,6 +139,9 @@ func (p *preparedStatements) reset(payload []byte) error {
 func (s *session) prepare(ctx context.Context, sql string) error {
 	statements, err := planner.Split(sql, s.settings.planning)
 	if err != nil {
+		if told := s.syntaxError(ctx, sql); told != nil {
+			return told
+		}
 		return err
 	}
 	if len(statements) != 1 {
@@ -172,8 +176,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		}
 		params, columns, warnings = def.Params, def.Columns, def.Warnings
 	} else if a, ok := st.plan.(*planner.Admin); ok {
-		for _, c := range adminColumns(a) {
-			c.Type, c.Charset = mysql.MYSQL_TYPE_VAR_STRING, 45
+		for _, c := range s.ownColumns(adminColumns(a, s.catalog().MariaDB)) {
 			columns = append(columns, c.Append(nil))
 		}
 	}
@@ -182,10 +185,10 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	return s.clientError(s.client.WritePrepareOK(wire.PrepareOK{StatementID: st.id, Warnings: warnings}, params, columns, s.status()))
 }
 
-func adminColumns(a *planner.Admin) []wire.Column {
+func adminColumns(a *planner.Admin, mariaDB bool) []wire.Column {
 	switch a.Op {
 	case planner.TellSession:
-		return tellColumns(a.Tell)
+		return tellColumns(a.Tell, mariaDB)
 	case planner.ShowProcesslist:
 		return processColumns
 	case planner.ShowGrants:
@@ -316,6 +319,7 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 		return err
 	}
 	s.activity.doing("Execute", s.settings.schema, st.sql)
+	s.begun()
 	r := request{sql: st.sql, prepared: st, params: params, values: s.values(params), start: time.Now()}
 	s.binary = true
 	defer func() { s.binary = false }()
@@ -468,12 +472,7 @@ func leavesTraces(params []wire.Param, types []byte) bool {
 // writeBinary writes rows of our own in the binary protocol, every column a
 // string.
 func (s *session) writeBinary(cols []wire.Column, rows [][]any) error {
-	text := make([]wire.Column, len(cols))
-	for i, c := range cols {
-		c.Type, c.Charset = mysql.MYSQL_TYPE_VAR_STRING, 45
-		text[i] = c
-	}
-	if err := s.client.WriteColumns(text, s.status()|s.more); err != nil {
+	if err := s.client.WriteColumns(cols, s.status()|s.more); err != nil {
 		return err
 	}
 	for _, row := range rows {
@@ -484,7 +483,15 @@ func (s *session) writeBinary(cols []wire.Column, rows [][]any) error {
 				nulls[(i+2)/8] |= 1 << ((i + 2) % 8)
 				continue
 			}
-			values = wire.AppendLenBytes(values, fmt.Sprint(v))
+			switch cols[i].Type {
+			case mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG:
+				n, _ := strconv.ParseInt(fmt.Sprint(v), 10, 64)
+				if values = binary.LittleEndian.AppendUint32(values, uint32(n)); cols[i].Type == mysql.MYSQL_TYPE_LONGLONG {
+					values = binary.LittleEndian.AppendUint32(values, uint32(n>>32))
+				}
+			default:
+				values = wire.AppendLenBytes(values, fmt.Sprint(v))
+			}
 		}
 		if err := s.client.WritePacket(append(append([]byte{0}, nulls...), values...)); err != nil {
 			return err

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -195,7 +198,7 @@ func (s *session) interruptAs(ctx context.Context, reason *shard.ServerError) er
 
 // tell answers what a shard's connection would tell of itself instead.
 func (s *session) tell(told []planner.Told) error {
-	cols, row := tellColumns(told), make([]any, len(told))
+	cols, row := tellColumns(told, s.catalog().MariaDB), make([]any, len(told))
 	for i, t := range told {
 		row[i] = s.told(t.What)
 	}
@@ -211,6 +214,8 @@ func (s *session) told(what string) any {
 		return s.client.User + "@" + s.client.Host
 	case "schema":
 		return nullable(s.settings.schema)
+	case "row_count":
+		return s.rowCount
 	case "warning_count":
 		return int64(len(s.last.warnings))
 	case "error_count":
@@ -222,15 +227,60 @@ func (s *session) told(what string) any {
 	return nil
 }
 
-func tellColumns(told []planner.Told) []wire.Column {
+// tellColumns are typed as a server's are: drivers size their buffers and choose
+// types of their own by that.
+func tellColumns(told []planner.Told, mariaDB bool) []wire.Column {
 	cols := make([]wire.Column, len(told))
 	for i, t := range told {
-		cols[i] = wire.TextColumn(t.Label)
-		if t.What == "connection_id" || strings.HasSuffix(t.What, "_count") || strings.HasSuffix(t.What, "_timeout") {
-			cols[i] = wire.IntColumn(t.Label)
+		switch t.What {
+		case "user":
+			chars := uint32(32 + 1 + 255)
+			if mariaDB {
+				chars = 128 + 1 + 255
+			}
+			cols[i] = serverText(t.Label, chars, mariaDB)
+		case "schema":
+			cols[i] = serverText(t.Label, 64, mariaDB)
+		default:
+			c := wire.IntColumn(t.Label)
+			c.Length = 21
+			if t.What != "row_count" {
+				c.Flags |= mysql.UNSIGNED_FLAG
+			}
+			if t.What == "row_count" || t.What == "connection_id" {
+				c.Flags |= mysql.NOT_NULL_FLAG
+			}
+			if t.What == "connection_id" && mariaDB {
+				c.Type, c.Length = mysql.MYSQL_TYPE_LONG, 10
+			}
+			cols[i] = c
 		}
 	}
 	return cols
+}
+
+// conditionColumns are those of SHOW WARNINGS and SHOW ERRORS.
+func conditionColumns(mariaDB bool) []wire.Column {
+	cols := []wire.Column{serverText("Level", 7, mariaDB), wire.IntColumn("Code"), serverText("Message", 512, mariaDB)}
+	cols[1].Type, cols[1].Length = mysql.MYSQL_TYPE_LONG, 5
+	cols[1].Flags |= mysql.UNSIGNED_FLAG
+	if mariaDB {
+		cols[1].Length = 4
+	}
+	for i := range cols {
+		cols[i].Flags |= mysql.NOT_NULL_FLAG
+	}
+	return cols
+}
+
+// serverText is a column of text, up to so many characters.
+func serverText(name string, chars uint32, mariaDB bool) wire.Column {
+	c := wire.TextColumn(name)
+	c.Length = 4 * chars
+	if mariaDB {
+		c.Decimals = 39 // its NOT_FIXED_DEC
+	}
+	return c
 }
 
 // identified is the password that MariaDB shows in SHOW GRANTS, and grantee the
@@ -266,7 +316,8 @@ func (s *session) conditions(errorsOnly bool) [][]any {
 		if len(w) < 3 || errorsOnly && !strings.EqualFold(string(w[0]), "error") {
 			continue
 		}
-		rows = append(rows, []any{string(w[0]), string(w[1]), string(w[2])})
+		code, _ := strconv.ParseInt(string(w[1]), 10, 32)
+		rows = append(rows, []any{string(w[0]), code, string(w[2])})
 	}
 	return rows
 }
@@ -279,5 +330,5 @@ func (s *session) showConditions(p *planner.Session) error {
 	if p.Limit >= 0 {
 		rows = rows[:min(p.Limit, len(rows))]
 	}
-	return s.answerRows(columns("Level", "#Code", "Message"), rows)
+	return s.answerRows(conditionColumns(s.catalog().MariaDB), rows)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +42,9 @@ type session struct {
 	failed bool
 	// release: COMMIT RELEASE or ROLLBACK RELEASE ends the connection.
 	release bool
+	// rowCount is what ROW_COUNT() tells, and changed what it will tell the next
+	// statement.
+	rowCount, changed int64
 	// binary: a prepared statement is executed, whose rows are binary.
 	binary bool
 
@@ -191,7 +195,11 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 	case mysql.COM_FIELD_LIST:
 		err = s.fieldList(ctx, payload)
 	case comResetConnection:
-		if err = s.resetConnection(ctx); err == nil {
+		charset := int(s.client.Charset)
+		if !s.catalog().MariaDB {
+			charset = 0 // MySQL falls back to its own, MariaDB to the client's
+		}
+		if err = s.resetConnection(ctx, charset); err == nil {
 			err = s.answerOK(wire.OK{})
 		}
 	case mysql.COM_CHANGE_USER:
@@ -247,6 +255,10 @@ func (s *session) setOption(payload []byte) error {
 	return s.client.WriteEOF(s.status(), 0)
 }
 
+// begun says that a statement begins, whose outcome is not known yet: an error
+// and rows count as -1, an OK as the rows that it changed.
+func (s *session) begun() { s.rowCount, s.changed = s.changed, -1 }
+
 // status is the flags of OK and EOF packets: the session's, never a shard's.
 func (s *session) status() uint16 {
 	var f uint16
@@ -259,21 +271,41 @@ func (s *session) status() uint16 {
 	if s.settings.planning.NoBackslashEscapes {
 		f |= mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED // clients escape by it
 	}
+	if s.settings.planning.ANSIQuotes && s.catalog().MariaDB {
+		f |= statusANSIQuotes
+	}
 	return f
 }
 
-const sessionStatus = mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
+// statusANSIQuotes is MariaDB's SERVER_STATUS_ANSI_QUOTES.
+const statusANSIQuotes = 0x8000
+
+const sessionStatus = statusANSIQuotes | mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
 
 func (s *session) answerOK(ok wire.OK) error {
+	s.changed = int64(ok.Affected)
 	ok.Status |= s.status() | s.more
 	return s.clientError(s.client.WriteOK(ok))
 }
 
 func (s *session) answerRows(cols []wire.Column, rows [][]any) error {
+	cols = s.ownColumns(cols)
 	if s.binary {
 		return s.clientError(s.writeBinary(cols, rows))
 	}
 	return s.clientError(s.client.WriteResult(cols, rows, s.status()|s.more, 0))
+}
+
+// ownColumns gives Shunt's own texts the collation of the session's results, if
+// these are in UTF-8 as the texts are.
+func (s *session) ownColumns(cols []wire.Column) []wire.Column {
+	cols = slices.Clone(cols)
+	for i, c := range cols {
+		if c.Charset == wire.TextCharset && s.settings.collationID != 0 {
+			cols[i].Charset = s.settings.collationID
+		}
+	}
+	return cols
 }
 
 func (s *session) answerError(err error) error {
@@ -313,7 +345,9 @@ func (s *session) use(ctx context.Context, schema string) error {
 	return nil
 }
 
-func (s *session) resetConnection(ctx context.Context) error {
+// resetConnection begins the session anew, with the character set of a handshake
+// that names this collation.
+func (s *session) resetConnection(ctx context.Context, charset int) error {
 	if err := s.rollback(ctx); err != nil {
 		return err
 	}
@@ -321,7 +355,7 @@ func (s *session) resetConnection(ctx context.Context) error {
 	s.endLocks()
 	s.prepared.init(s.proxy.metrics.prepared)
 	s.last = lastStatement{}
-	s.settings = newSettings(s.catalog(), int(s.client.Charset), s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
+	s.settings = newSettings(s.catalog(), charset, s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
 	s.obey()
 	s.users = nil // the settings have lost what rights had put there
 	return nil
@@ -342,7 +376,7 @@ func (s *session) changeUser(ctx context.Context, payload []byte) error {
 	s.client.User, s.client.Schema, s.client.Charset, s.client.Attrs = login.User, login.Schema, login.Charset, login.Attrs
 	s.activity.mu.Unlock()
 	s.settings.schema = ""
-	if err := s.resetConnection(ctx); err != nil {
+	if err := s.resetConnection(ctx, int(login.Charset)); err != nil {
 		return err
 	}
 	if err := s.admit(); err != nil {

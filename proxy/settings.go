@@ -30,6 +30,8 @@ type settings struct {
 
 	// Derived from the above by update.
 	fingerprint string
+	// collationID is the number of collation, in which Shunt's own texts are answered.
+	collationID uint16
 	statements  []string
 	planning    planner.Settings
 }
@@ -98,6 +100,9 @@ func (s *settings) update(c *catalog.Catalog) {
 	// A shard whose rows wait until those of others are read must not give up;
 	// a client that stops reading is cut off by the proxy (ownVariables).
 	names += ", SESSION net_write_timeout = 3600"
+	if s.collationID = 0; s.charset == "utf8mb4" {
+		s.collationID = c.CollationID(s.collation, s.charset)
+	}
 	s.statements = append(s.statements[:0:0], names)
 	for _, v := range s.vars {
 		s.statements = append(s.statements, v.statement)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -19,10 +20,16 @@ import (
 func (s *session) query(ctx context.Context, text string) error {
 	statements, err := planner.Split(text, s.settings.planning)
 	if err != nil {
+		if told := s.syntaxError(ctx, text); told != nil {
+			return told
+		}
 		return err
 	}
 	if len(statements) > 1 && s.client.Capabilities&mysql.CLIENT_MULTI_STATEMENTS == 0 {
-		return sqlError{1064, "42000", "You have an error in your SQL syntax: several statements in one query need the client option for multi-statements, near '" + excerpt(statements[1]) + "'"}
+		if told := s.syntaxError(ctx, text); told != nil {
+			return told
+		}
+		return sqlError{codeSyntax, "42000", "You have an error in your SQL syntax: several statements in one query need the client option for multi-statements, near '" + excerpt(statements[1]) + "'"}
 	}
 	if len(statements) == 0 {
 		return sqlError{1065, "42000", "Query was empty"}
@@ -100,6 +107,7 @@ func (s *session) statement(ctx context.Context, sql string) error {
 	if err != nil {
 		return err
 	}
+	s.begun()
 	plan, err := s.plan(ctx, sql)
 	if err != nil {
 		return err
@@ -110,17 +118,18 @@ func (s *session) statement(ctx context.Context, sql string) error {
 // ofSession puts what only this session knows into a statement: its user and
 // number, and those of warnings and errors. In one that is prepared these may change.
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
-	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count")
+	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") ||
+		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
 	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") {
 		return sql, nil
 	}
 	counted := false
 	out, err := planner.SpliceSession(sql, s.settings.planning, s.catalog(), func(what string) string {
-		counted = counted || what == "warning_count" || what == "error_count" || s.settings.own.named(what) != nil
+		counted = counted || strings.HasSuffix(what, "_count") || what == "schema" || s.settings.own.named(what) != nil
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
-		return "", refuse("@@warning_count, @@error_count and @@wait_timeout (and the like) in a prepared statement with other expressions are not supported: ask for them alone")
+		return "", refuse("ROW_COUNT(), @@warning_count, @@error_count and @@wait_timeout (and the like), or DATABASE() while none is selected, in a prepared statement with other expressions are not supported: ask for them alone")
 	}
 	return out, err
 }
@@ -136,7 +145,18 @@ func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
 	}
 	switch e.Code {
 	case codeNotSupported:
-		s.proxy.metrics.refused.Inc()
+		if !e.Unread {
+			s.proxy.metrics.refused.Inc()
+			break
+		}
+		fallthrough
+	case codeSyntax:
+		if told := s.syntaxError(ctx, sql); told != nil {
+			return nil, told
+		}
+		if e.Code == codeNotSupported {
+			s.proxy.metrics.refused.Inc()
+		}
 	case codeNoTable, codeBadTable, codeNoView, codeNoSchema:
 		if refreshErr := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); refreshErr != nil {
 			return nil, refreshErr
@@ -145,6 +165,34 @@ func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
 	}
 	return nil, err
 }
+
+// syntaxError is what a server says is wrong with a statement that Shunt can't
+// read; nil where it finds nothing wrong, or can't be asked. Preparing a statement
+// executes nothing.
+func (s *session) syntaxError(ctx context.Context, sql string) error {
+	if len(sql) > maxAsked {
+		return nil
+	}
+	id := s.anyShard()
+	conn, err := s.borrowPooled(ctx, id)
+	if err != nil {
+		return nil //nolint:nilerr // what Shunt itself says is as true
+	}
+	defer s.putBack(id, conn)
+	st, err := conn.PrepareOnce(ctx, sql)
+	if err == nil {
+		conn.Forget(st)
+		return nil
+	}
+	if server, ok := errors.AsType[*shard.ServerError](err); ok && server.Code == codeSyntax {
+		return sqlError{server.Code, server.State, server.Message}
+	}
+	return nil
+}
+
+// maxAsked bounds the bytes of a statement that is only sent to hear what is
+// wrong with it.
+const maxAsked = 1 << 20
 
 // run executes a plan.
 func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {

@@ -326,3 +326,17 @@ func IsSystemSchema(name string) bool {
 	}
 	return false
 }
+
+// CollationID is the number of a collation, or of the character set's default one
+// where none is named; 0 where it isn't known.
+func (c *Catalog) CollationID(name, charset string) uint16 {
+	if name == "" {
+		name = c.DefaultCollation[charset]
+	}
+	for id, col := range c.Collations {
+		if strings.EqualFold(col.Name, name) {
+			return uint16(id)
+		}
+	}
+	return 0
+}

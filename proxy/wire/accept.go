@@ -127,6 +127,10 @@ type handshake struct {
 	*Conn
 	o    Options
 	salt [saltSize]byte
+	// older are salts that the connection has had before. Clients' libraries
+	// answer by one of these when they change the user with mysql_native_password,
+	// whatever salt comes with the question, since servers keep theirs for it.
+	older [][saltSize]byte
 }
 
 func (h *handshake) run() error {
@@ -172,7 +176,7 @@ func (h *handshake) run() error {
 	if err := h.authenticate(&resp); err != nil {
 		return err
 	}
-	h.Conn.salt = h.salt
+	h.Conn.salt, h.Conn.asked = h.salt, h.salt
 	return nil
 }
 
@@ -388,7 +392,13 @@ func (h *handshake) authenticate(resp *response) error {
 	if len(auth) == 1 && auth[0] == 0 {
 		auth = nil
 	}
-	if !cred.accepts(plugin, h.salt[:], auth) || !known {
+	accepted := cred.accepts(plugin, h.salt[:], auth)
+	if plugin == mysql.AUTH_NATIVE_PASSWORD {
+		for _, salt := range h.older {
+			accepted = cred.accepts(plugin, salt[:], auth) || accepted
+		}
+	}
+	if !accepted || !known {
 		using := "NO"
 		if len(auth) > 0 {
 			using = "YES"

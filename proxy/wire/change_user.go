@@ -17,8 +17,9 @@ func (c *Conn) ChangeUser(payload []byte, o Options) (*Login, error) {
 	}
 	_ = c.nc.SetReadDeadline(time.Now().Add(o.Deadline))
 	defer func() { _ = c.nc.SetReadDeadline(time.Time{}) }()
-	h := handshake{Conn: c, o: o, salt: c.salt}
+	h := handshake{Conn: c, o: o, salt: c.salt, older: [][saltSize]byte{c.salt, c.asked}}
 	resp, err := h.changeUser(payload)
+	c.asked = h.salt
 	if err != nil {
 		h.fail(err)
 		return nil, err

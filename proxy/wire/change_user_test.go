@@ -30,6 +30,7 @@ func TestChangeUser(t *testing.T) {
 	}{
 		"sha2":               {all, "app", "shop\x00\x21\x00caching_sha2_password\x00\x04\x01k\x01v", "caching_sha2_password", sha2, "app/shop/33/v"},
 		"native":             {all, "app", "\x00\x21\x00mysql_native_password\x00", "mysql_native_password", native, "app//33/"},
+		"native, old salt":   {all, "app", "\x00\x21\x00mysql_native_password\x00", "mysql_native_password", nil, "app//33/"},
 		"no password":        {all, "open", "shop\x00", "caching_sha2_password", func([]byte) []byte { return []byte{0} }, "open/shop/45/"},
 		"before plugins":     {0, "app", "shop\x00", "", nil, "app/shop/45/"},
 		"old salt's answer":  {all, "app", "\x00\x21\x00caching_sha2_password\x00", "caching_sha2_password", nil, ""},
@@ -52,9 +53,12 @@ func TestChangeUser(t *testing.T) {
 				if p[0] != 0xFE || !ok || string(plugin) != tc.asked || bytes.Equal(salt, c.salt) {
 					t.Fatalf("asked %q", p)
 				}
-				if tc.again == nil {
+				switch {
+				case tc.again == nil && tc.asked == mysql.AUTH_NATIVE_PASSWORD:
+					c.write(native(c.salt)) // as libmariadb does
+				case tc.again == nil:
 					c.write(sha2(c.salt))
-				} else {
+				default:
 					c.write(tc.again(salt))
 				}
 				if p = c.read(); string(p) == "\x01\x03" {

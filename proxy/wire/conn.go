@@ -53,6 +53,8 @@ type Conn struct {
 	readTimeout time.Duration
 	// salt is that of the greeting.
 	salt [saltSize]byte
+	// asked is the salt of the last question.
+	asked [saltSize]byte
 	// idle reads the first bytes of a command without holding a buffer until
 	// they come; nil where that isn't possible (TLS).
 	idle *idleWait

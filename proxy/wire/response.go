@@ -118,15 +118,19 @@ type Column struct {
 	Decimals                               byte
 }
 
+// TextCharset is the collation id of the texts that Shunt itself answers:
+// utf8mb4_general_ci, which all servers know.
+const TextCharset = 45
+
 // TextColumn describes a nullable utf8mb4 string column that Shunt itself
 // answers, as in SHOW statements.
 func TextColumn(name string) Column {
-	return Column{Name: name, Charset: 45, Length: 1024, Type: mysql.MYSQL_TYPE_VAR_STRING, Decimals: 31}
+	return Column{Name: name, Charset: TextCharset, Length: 1024, Type: mysql.MYSQL_TYPE_VAR_STRING, Decimals: 31}
 }
 
 // IntColumn describes a nullable BIGINT column.
 func IntColumn(name string) Column {
-	return Column{Name: name, Charset: 63, Length: 20, Type: mysql.MYSQL_TYPE_LONGLONG, Flags: mysql.BINARY_FLAG | mysql.NUM_FLAG}
+	return Column{Name: name, Charset: 63, Length: 20, Type: mysql.MYSQL_TYPE_LONGLONG, Flags: mysql.BINARY_FLAG}
 }
 
 // Append appends the definition's payload to dst.
