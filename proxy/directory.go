@@ -23,6 +23,8 @@ type Directory struct {
 	current atomic.Pointer[catalog.Catalog]
 
 	soon chan struct{}
+	// versions are those that shards told when they were connected to.
+	versions sync.Map
 
 	// asking is held while the shards are asked, which takes as long as the
 	// slowest; it comes before mu. opts.Placements is changed under both.
@@ -184,6 +186,14 @@ func (d *Directory) Soon() {
 	select {
 	case d.soon <- struct{}{}:
 	default:
+	}
+}
+
+// SawVersion asks for a refresh when a shard's server has another version than
+// when it was connected to before.
+func (d *Directory) SawVersion(id catalog.ShardID, version string) {
+	if before, seen := d.versions.Swap(id, version); seen && before != version {
+		d.Soon()
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,18 +23,20 @@ import (
 
 // Options wire a Proxy to the rest.
 type Options struct {
-	Users     map[string]User // by name
-	Limits    Limits
-	Timeouts  Timeouts
-	Directory *Directory
-	Pools     map[catalog.ShardID]*shard.Pool
-	Index     Index
-	Admin     IndexAdmin
-	Scratch   *Scratch // nil: nothing is gathered
-	Sequences Sequences
-	Cursors   SpoolOptions
-	Logger    *slog.Logger
-	Metrics   prometheus.Registerer
+	Users map[string]User // by name
+	// ServerVersion is told to clients; "": the shards'.
+	ServerVersion string
+	Limits        Limits
+	Timeouts      Timeouts
+	Directory     *Directory
+	Pools         map[catalog.ShardID]*shard.Pool
+	Index         Index
+	Admin         IndexAdmin
+	Scratch       *Scratch // nil: nothing is gathered
+	Sequences     Sequences
+	Cursors       SpoolOptions
+	Logger        *slog.Logger
+	Metrics       prometheus.Registerer
 }
 
 // Proxy accepts clients and runs a session for each.
@@ -57,6 +61,8 @@ type Proxy struct {
 	// can undo.
 	undoable sync.Map
 	spools   *spools
+	// balancers are the networks of SetProxyProtocol.
+	balancers atomic.Pointer[[]netip.Prefix]
 }
 
 // New returns a Proxy; Serve runs it.
@@ -143,6 +149,17 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		}
 		nc.Close()
 	}()
+	if p.balancer(nc) {
+		client, err := wire.AcceptProxied(ctx, nc, 0)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				log.Info("connection without a PROXY protocol header", "error", err)
+			}
+			return
+		}
+		log = p.opts.Logger.With("client", client.RemoteAddr().String(), "through", nc.RemoteAddr().String(), "connection", id)
+		nc = client
+	}
 	if p.draining.Load() {
 		_ = wire.Reject(nc, errShutdown.code, errShutdown.state, errShutdown.msg)
 		return
@@ -181,6 +198,9 @@ func (p *Proxy) user(name string) (wire.Credential, bool) {
 // serverVersion is what clients are told in the handshake: that of the shards,
 // since drivers choose their dialect by it.
 func (p *Proxy) serverVersion() string {
+	if p.opts.ServerVersion != "" {
+		return p.opts.ServerVersion
+	}
 	if v := p.opts.Directory.Catalog().ServerVersion; v != "" {
 		return v
 	}

@@ -58,6 +58,7 @@ func (r reloader) reload(ctx context.Context) {
 	r.proxy.SetUsers(users(next))
 	r.proxy.SetTimeouts(proxy.Timeouts(next.Timeouts))
 	r.proxy.SetLimits(limits(next))
+	r.proxy.SetProxyProtocol(next.ProxyProtocol)
 	r.proxy.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
 	r.accounts(next)
 	if err := configuredIndexes(ctx, next, r.directory, r.index, r.log); err != nil {
@@ -90,7 +91,7 @@ func needRestart(started, next *config.Config) []string {
 		switch name := was.Type().Field(i).Name; {
 		case reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()):
 		case name == "File", name == "Users", name == "TLS", name == "Schemas", name == "Indexes", name == "Timeouts",
-			name == "MaxConnections", name == "MaxPreparedStatements", name == "MaxAllowedPacket", name == "LoginDelay":
+			name == "MaxConnections", name == "MaxPreparedStatements", name == "MaxAllowedPacket", name == "LoginDelay", name == "ProxyProtocol":
 		case name == "Shards":
 			keys = append(keys, changedShards(started.Shards, next.Shards)...)
 		default:

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,13 +72,19 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 
 	pools, health := map[catalog.ShardID]*shard.Pool{}, newHealth(ctx, log)
 	defer health.stop()
+	var reads atomic.Pointer[proxy.Directory] // itself made with the pools
 	dial := map[catalog.ShardID]shard.Config{}
 	for i, sh := range cfg.Shards {
 		id := layout.shards[i].ID
 		dial[id] = health.judge(shardConfig(sh), cfg.ShardTimeout)
 		to := dial[id]
 		to.Statements = cfg.ShardPreparedStatements
-		pools[id] = shard.New(to, shard.Options{Max: cfg.ShardConnections, Logger: log})
+		pools[id] = shard.New(to, shard.Options{Max: cfg.ShardConnections, Logger: log, OnConnect: func(_ context.Context, c *shard.Conn) error {
+			if d := reads.Load(); d != nil {
+				d.SawVersion(id, c.ServerVersion)
+			}
+			return nil
+		}})
 	}
 	grace := 10 * time.Second // for statements under way
 	defer func() {
@@ -97,6 +104,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		Indexes: func() []schema.IndexDef { return indexDefs(store) },
 		Logger:  log,
 	})
+	reads.Store(directory)
 	if err := firstRefresh(ctx, directory, log); err != nil {
 		return err
 	}
@@ -137,10 +145,11 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		closeScratch(stop)
 	}()
 	options := proxy.Options{
-		Users: users(cfg), Limits: limits(cfg), Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools,
+		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg), Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools,
 		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Cursors: cursors(cfg, store), Logger: log, Metrics: registry,
 	}
 	p := proxy.New(options)
+	p.SetProxyProtocol(cfg.ProxyProtocol)
 	p.SetTLS(cfg.TLS.Server(), cfg.TLS != nil && cfg.TLS.Required)
 
 	// Sessions outlive ctx until they are drained.

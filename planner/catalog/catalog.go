@@ -45,7 +45,8 @@ type Catalog struct {
 	LowerCaseNames bool
 	// MariaDB tells the flavour of the shards (false: MySQL).
 	MariaDB bool
-	// ServerVersion is what the first shard answered to SELECT VERSION().
+	// ServerVersion is the lowest that shards of the first's kind answered to
+	// SELECT VERSION().
 	ServerVersion string
 	// DefaultCollation gives for a character set (lower case) the collation
 	// that the shards use with it, e.g. utf8mb4 -> utf8mb4_0900_ai_ci.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -70,7 +71,10 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	}
 	if len(b.order) > 0 {
 		f := src.Facts[b.order[0]]
-		b.c.ServerVersion, b.c.LowerCaseNames, b.c.SQLMode = f.Version, f.LowerCaseNames, f.SQLMode
+		for _, id := range b.order {
+			b.lowestVersion(src.Facts[id].Version)
+		}
+		b.c.LowerCaseNames, b.c.SQLMode = f.LowerCaseNames, f.SQLMode
 		b.c.MariaDB = strings.Contains(f.Version, "MariaDB")
 		for _, col := range f.Collations {
 			b.c.Collations[col.ID] = catalog.Collation{Name: col.Name, Charset: col.Charset}
@@ -92,6 +96,35 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	b.triggers()
 	b.cascades()
 	return b.c, nil
+}
+
+// lowestVersion keeps the lowest version: what clients choose by it is there on
+// every shard. One of the first shard's kind, MySQL or MariaDB, that is.
+func (b *builder) lowestVersion(v string) {
+	isMariaDB := func(v string) bool { return strings.Contains(v, "MariaDB") }
+	now := b.c.ServerVersion
+	if now == "" || isMariaDB(v) == isMariaDB(now) && slices.Compare(versionNumbers(v), versionNumbers(now)) < 0 {
+		b.c.ServerVersion = v
+	}
+}
+
+// versionNumbers are those that a version begins with.
+func versionNumbers(v string) []int {
+	numbers := make([]int, 0, 3)
+	for part := range strings.SplitSeq(v, ".") {
+		digits := strings.IndexFunc(part, func(r rune) bool { return r < '0' || r > '9' })
+		if digits < 0 {
+			digits = len(part)
+		}
+		n, err := strconv.Atoi(part[:digits])
+		if err != nil {
+			break
+		}
+		if numbers = append(numbers, n); digits < len(part) {
+			break
+		}
+	}
+	return numbers
 }
 
 func (b *builder) fold(name string) string {

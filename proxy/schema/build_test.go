@@ -57,6 +57,27 @@ func build(t *testing.T, src Sources) *catalog.Catalog {
 	return c
 }
 
+// TestLowestVersion: numbers are compared as numbers, and only within a kind.
+func TestLowestVersion(t *testing.T) {
+	t.Parallel()
+	for want, versions := range map[string][]string{
+		"9.7.4":               {"10.0.1", "9.7.4", "9.10.0"},
+		"8.0.9-log":           {"8.0.36", "8.0.9-log"},
+		"10.11.8-MariaDB":     {"10.11.8-MariaDB", "9.7.4", "11.4.2-MariaDB-ubu2404"},
+		"8.0.36-28-something": {"8.0.36-28-something", "8.0.36"},
+	} {
+		var shards []*Facts
+		for _, v := range versions {
+			f := facts()
+			f.Version = v
+			shards = append(shards, f)
+		}
+		if got := build(t, sources(shards...)).ServerVersion; got != want {
+			t.Errorf("%v: %s, want %s", versions, got, want)
+		}
+	}
+}
+
 func TestBuild(t *testing.T) {
 	t.Parallel()
 	c := build(t, sources(facts(), facts()))

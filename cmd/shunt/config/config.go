@@ -2,6 +2,7 @@ package config
 
 import (
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -17,6 +18,11 @@ type Config struct {
 	Listen, HTTP string
 	// Socket is a Unix socket for clients of this machine, "" for none.
 	Socket string
+	// ProxyProtocol are the networks from which each connection begins with a
+	// header of the PROXY protocol.
+	ProxyProtocol []netip.Prefix
+	// ServerVersion is what clients are told; "" is the shards'.
+	ServerVersion string
 	// HTTPToken is asked for by HTTP, but for health; "" for nothing, which only
 	// an address on loopback may do.
 	HTTPToken string

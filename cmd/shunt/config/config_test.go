@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,6 +22,8 @@ func noEnv(string) (string, bool) { return "", false }
 const full = `
 listen: 127.0.0.1:4000            # MySQL protocol
 http: 127.0.0.1:4080
+proxy_protocol: [10.0.0.0/8, "2001:db8::1"]
+server_version: 8.4.0-shop
 data_dir: ./data
 log_level: debug
 max_connections: 500
@@ -67,6 +70,7 @@ func TestFull(t *testing.T) {
 	}
 	want := &Config{
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
+		ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, ServerVersion: "8.4.0-shop",
 
 		MaxConnections: 500, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20, CursorMaxBytes: 1 << 30,

@@ -85,6 +85,8 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 			}
 		}},
 		field{"socket", func(v value) { c.Socket = readSocket(v) }},
+		field{"proxy_protocol", func(v value) { c.ProxyProtocol = readNetworks(v) }},
+		field{"server_version", func(v value) { c.ServerVersion = readServerVersion(v) }},
 		field{"http_token", func(v value) { c.HTTPToken = readToken(v) }},
 		field{"data_dir", func(v value) { c.DataDir = v.nonEmpty("a directory") }},
 		field{"log_level", func(v value) {
