@@ -362,18 +362,22 @@ func (h *handshake) authenticate(resp *response) error {
 	}
 	plugin, auth := resp.plugin, resp.auth
 	pluggable := h.Capabilities&mysql.CLIENT_PLUGIN_AUTH != 0
+	// full is caching_sha2_password with the password itself. Where it would need
+	// a public key, mysql_native_password is asked for as long as clients have it:
+	// not all drivers ask for keys.
+	full := pluggable && plugin != mysql.AUTH_NATIVE_PASSWORD && !cred.serves(mysql.AUTH_CACHING_SHA2_PASSWORD) && (h.secure() || lostNative(resp.attrs))
 	switch {
 	case !pluggable:
 		plugin = mysql.AUTH_NATIVE_PASSWORD
-	case plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && cred.serves(plugin):
+	case plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && (full || cred.serves(plugin)):
 	case plugin == mysql.AUTH_NATIVE_PASSWORD && len(auth) > 0 && cred.serves(plugin):
 	default:
 		// libmysqlclient with default-auth=mysql_native_password answers a
 		// greeting of another plugin with empty data and wants to be asked.
-		if plugin != mysql.AUTH_NATIVE_PASSWORD {
+		if plugin != mysql.AUTH_NATIVE_PASSWORD && plugin != mysql.AUTH_SHA256_PASSWORD {
 			plugin = mysql.AUTH_CACHING_SHA2_PASSWORD
 		}
-		if !cred.serves(plugin) {
+		if plugin != mysql.AUTH_SHA256_PASSWORD && !full && !cred.serves(plugin) {
 			plugin = cred.plugin()
 		}
 		p := append([]byte{mysql.EOF_HEADER}, plugin...)
@@ -392,7 +396,27 @@ func (h *handshake) authenticate(resp *response) error {
 	if len(auth) == 1 && auth[0] == 0 {
 		auth = nil
 	}
-	accepted := cred.accepts(plugin, h.salt[:], auth)
+	var accepted bool
+	full = full && plugin == mysql.AUTH_CACHING_SHA2_PASSWORD
+	switch {
+	case len(auth) > 0 && (full || plugin == mysql.AUTH_SHA256_PASSWORD):
+		if full {
+			if err := h.write([]byte{mysql.MORE_DATE_HEADER, mysql.CACHE_SHA2_FULL_AUTH}); err != nil {
+				return err
+			}
+			var err error
+			if auth, err = h.read(); err != nil {
+				return err
+			}
+		}
+		password, ok, err := h.password(plugin, auth)
+		if err != nil {
+			return err
+		}
+		accepted = ok && cred.Is(string(password))
+	default:
+		accepted = cred.accepts(plugin, h.salt[:], auth)
+	}
 	if plugin == mysql.AUTH_NATIVE_PASSWORD {
 		for _, salt := range h.older {
 			accepted = cred.accepts(plugin, salt[:], auth) || accepted
@@ -405,7 +429,7 @@ func (h *handshake) authenticate(resp *response) error {
 		}
 		return refuse(ErrDenied, 1045, "28000", "Access denied for user '%s'@'%s' (using password: %s)", resp.user, h.Host, using)
 	}
-	if plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && len(auth) > 0 {
+	if plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && len(auth) > 0 && !full {
 		return h.w.WritePacket([]byte{mysql.MORE_DATE_HEADER, mysql.CACHE_SHA2_FAST_AUTH})
 	}
 	return nil

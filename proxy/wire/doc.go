@@ -40,6 +40,5 @@
 //
 // # Non-goals
 //
-// The pre-4.1 protocol, and caching_sha2_password's full
-// exchange: what Credential keeps always answers the fast one.
+// The pre-4.1 protocol.
 package wire
