@@ -32,6 +32,7 @@ var (
 	}
 	errInterrupted = sqlError{1317, "70100", "Query execution was interrupted"}
 	errShutdown    = sqlError{1053, "08S01", "Server shutdown in progress"}
+	errBlocked     = sqlError{1129, "HY000", "Host is blocked because of many failed log-ins; try again in a while"}
 	errTooMany     = sqlError{1040, "08004", "Too many connections"}
 	// errStale: the catalog changed while the statement was planned; plan again.
 	errStale = errors.New("catalog changed")

@@ -24,6 +24,7 @@ type metrics struct {
 	idle       prometheus.Counter
 	late       prometheus.Counter
 	limited    *prometheus.CounterVec
+	heldUp     prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -34,18 +35,19 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		errors:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_errors_total", Help: "Errors given to clients, by MySQL error code."}, []string{"code"}),
 		sessions:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_sessions", Help: "Client connections past the handshake."}),
 		refused:    prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_refused_total", Help: "Statements refused with error 1235."}),
-		logins:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_logins_total", Help: "Handshakes by outcome (ok, failed)."}, []string{"outcome"}),
+		logins:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_logins_total", Help: "Handshakes by outcome (ok, failed, blocked)."}, []string{"outcome"}),
 		pinned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "shunt_sessions_pinned", Help: "Sessions that keep a shard connection of their own, by reason."}, []string{"reason"}),
 	}
 	m.prepared = prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_prepared_statements", Help: "Statements that clients have prepared and not closed."})
 	m.idle = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_idle_closed_total", Help: "Client connections closed for being idle longer than wait_timeout."})
 	m.late = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_statements_late_total", Help: "Statements that Shunt ended since they took longer than max_execution_time, max_statement_time or query_timeout."})
 	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_user_limits_total", Help: "Connections and statements refused with error 1226 for a limit of their user."}, []string{"limit"})
+	m.heldUp = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_logins_held_up_total", Help: "Failed log-ins whose answer had to wait for those before from the same address."})
 	m.limited.WithLabelValues("connections")
 	m.limited.WithLabelValues("statements")
 	m.pinned.WithLabelValues(pinnedByTables)
 	m.pinned.WithLabelValues(pinnedByLocks)
-	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited)
+	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited, m.heldUp)
 	return m
 }
 

@@ -47,12 +47,15 @@ type Proxy struct {
 	sessions sessions
 	draining atomic.Bool
 	nextID   atomic.Uint32
-	ddl      sync.Mutex // one DDL at a time, so that catalogs follow in order
-	users    atomic.Pointer[map[string]User]
-	usage    sync.Map // by the name of a user: *usage
-	tls      atomic.Pointer[clientTLS]
-	timeouts atomic.Pointer[Timeouts]
-	limits   atomic.Pointer[Limits]
+	denials  denials
+	// handshakes has an element for each under way.
+	handshakes chan struct{}
+	ddl        sync.Mutex // one DDL at a time, so that catalogs follow in order
+	users      atomic.Pointer[map[string]User]
+	usage      sync.Map // by the name of a user: *usage
+	tls        atomic.Pointer[clientTLS]
+	timeouts   atomic.Pointer[Timeouts]
+	limits     atomic.Pointer[Limits]
 	// tries are DDL statements that some shards lack.
 	tries tries
 	// systemColumns are the columns of information_schema's tables, by name.
@@ -68,6 +71,7 @@ type Proxy struct {
 // New returns a Proxy; Serve runs it.
 func New(o Options) *Proxy {
 	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors)}
+	p.handshakes = make(chan struct{}, maxHandshakes)
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)
 	p.SetTimeouts(o.Timeouts)
@@ -92,6 +96,9 @@ type Limits struct {
 	Connections int
 	// Prepared statements of a connection; 0: none.
 	Prepared int
+	// Packet is the largest command that a client may send, in bytes; default
+	// wire.DefaultMaxPacket.
+	Packet int
 }
 
 // SetLimits replaces the limits for what comes from now on.
@@ -164,12 +171,23 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		_ = wire.Reject(nc, errShutdown.code, errShutdown.state, errShutdown.msg)
 		return
 	}
+	if p.denials.blocked(hostOf(nc.RemoteAddr()), time.Now()) {
+		p.metrics.logins.WithLabelValues("blocked").Inc()
+		_ = wire.Reject(nc, errBlocked.code, errBlocked.state, errBlocked.msg)
+		return
+	}
 	s := &session{proxy: p, log: log}
 	if !p.sessions.add(s, p.limits.Load().Connections) {
 		_ = wire.Reject(nc, errTooMany.code, errTooMany.state, errTooMany.msg)
 		return
 	}
 	defer p.sessions.remove(s)
+	if !p.mayGreet(ctx) {
+		_ = wire.Reject(nc, errTooMany.code, errTooMany.state, errTooMany.msg)
+		return
+	}
+	greeted := sync.OnceFunc(func() { <-p.handshakes })
+	defer greeted()
 	encryption := p.tls.Load()
 	conn, err := wire.Accept(ctx, nc, wire.Options{
 		Users:         p.user,
@@ -178,13 +196,20 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		TLS:           encryption.config,
 		RequireTLS:    encryption.required,
 		WriteTimeout:  p.timeouts.Load().NetWrite,
+		MaxPacket:     p.limits.Load().Packet,
+		Denied: func(user string) {
+			greeted() // who waits for his refusal keeps nobody out
+			s.denied(ctx, nc.RemoteAddr(), user)
+		},
 	})
+	greeted()
 	if err != nil {
 		p.metrics.logins.WithLabelValues("failed").Inc()
 		log.Info("handshake failed", "error", err)
 		return
 	}
 	defer conn.Close()
+	p.denials.passed(hostOf(nc.RemoteAddr()))
 	p.metrics.sessions.Inc()
 	defer p.metrics.sessions.Dec()
 	s.start(ctx, conn)

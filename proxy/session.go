@@ -363,7 +363,10 @@ func (s *session) resetConnection(ctx context.Context, charset int) error {
 
 // changeUser begins the session anew as another user.
 func (s *session) changeUser(ctx context.Context, payload []byte) error {
-	login, err := s.client.ChangeUser(payload, wire.Options{Users: s.proxy.user})
+	login, err := s.client.ChangeUser(payload, wire.Options{
+		Users:  s.proxy.user,
+		Denied: func(user string) { s.denied(ctx, s.client.RemoteAddr(), user) },
+	})
 	outcome := "ok"
 	if err != nil {
 		outcome = "failed"

@@ -91,7 +91,7 @@ func needRestart(started, next *config.Config) []string {
 		switch name := was.Type().Field(i).Name; {
 		case reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()):
 		case name == "File", name == "Users", name == "TLS", name == "Schemas", name == "Indexes", name == "Timeouts",
-			name == "MaxConnections", name == "MaxPreparedStatements", name == "MaxAllowedPacket", name == "LoginDelay", name == "ProxyProtocol":
+			name == "MaxConnections", name == "MaxPreparedStatements", name == "MaxAllowedPacket", name == "ProxyProtocol":
 		case name == "Shards":
 			keys = append(keys, changedShards(started.Shards, next.Shards)...)
 		default:

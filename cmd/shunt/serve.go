@@ -282,7 +282,7 @@ func cursors(cfg *config.Config, store *storage.Store) proxy.SpoolOptions {
 }
 
 func limits(cfg *config.Config) proxy.Limits {
-	return proxy.Limits{Connections: cfg.MaxConnections, Prepared: cfg.MaxPreparedStatements}
+	return proxy.Limits{Connections: cfg.MaxConnections, Prepared: cfg.MaxPreparedStatements, Packet: cfg.MaxAllowedPacket}
 }
 
 func users(cfg *config.Config) map[string]proxy.User {

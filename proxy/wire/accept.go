@@ -427,6 +427,9 @@ func (h *handshake) authenticate(resp *response) error {
 		if len(auth) > 0 {
 			using = "YES"
 		}
+		if h.o.Denied != nil {
+			h.o.Denied(resp.user)
+		}
 		return refuse(ErrDenied, 1045, "28000", "Access denied for user '%s'@'%s' (using password: %s)", resp.user, h.Host, using)
 	}
 	if plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && len(auth) > 0 && !full {

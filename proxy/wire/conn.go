@@ -20,6 +20,8 @@ type Options struct {
 	TLS *tls.Config
 	// RequireTLS refuses clients that don't ask for TLS (3159).
 	RequireTLS bool
+	// Denied, when set, is called before a client is told 1045, and may wait.
+	Denied func(user string)
 	// Deadline of the whole handshake; default 10 s.
 	Deadline time.Duration
 	// MaxPacket bounds a command's payload; default DefaultMaxPacket.

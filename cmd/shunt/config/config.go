@@ -46,6 +46,9 @@ type Config struct {
 	// ShardTimeout is how long a shard may give no sign of life until what waits
 	// for it fails.
 	ShardTimeout time.Duration
+	// MaxAllowedPacket bounds what a client sends as one command, in bytes; more is
+	// error 1153.
+	MaxAllowedPacket int
 	// MinFreeDisk in bytes: below it, writes to indexed tables are refused.
 	MinFreeDisk uint64
 	// DrainTimeout is how long a stop waits for open transactions.

@@ -27,6 +27,7 @@ server_version: 8.4.0-shop
 data_dir: ./data
 log_level: debug
 max_connections: 500
+max_allowed_packet: 1MiB
 max_prepared_statements: 1000
 shard_prepared_statements: 30
 shard_connections: 20
@@ -72,7 +73,7 @@ func TestFull(t *testing.T) {
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
 		ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, ServerVersion: "8.4.0-shop",
 
-		MaxConnections: 500, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
+		MaxConnections: 500, MaxAllowedPacket: 1 << 20, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20, CursorMaxBytes: 1 << 30,
 		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond},
 		Scratch:  &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},

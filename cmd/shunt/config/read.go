@@ -33,6 +33,10 @@ const (
 	defaultCursorMaxBytes   = 4 << 30
 )
 
+// minPacket is the least max_allowed_packet: what Shunt and drivers send to
+// begin with fits.
+const minPacket = 64 << 10
+
 // maxPartitions bounds a virtual index's partitions.
 const maxPartitions = 256
 
@@ -51,6 +55,7 @@ func Default() *Config {
 		ShardTimeout:            defaultShardTimeout,
 		MinFreeDisk:             defaultMinFreeDisk,
 		MaxPreparedStatements:   defaultMaxPrepared,
+		MaxAllowedPacket:        wire.DefaultMaxPacket,
 		ShardPreparedStatements: defaultShardPrepared,
 		DrainTimeout:            defaultDrainTimeout,
 		Timeouts:                Timeouts{8 * time.Hour, 8 * time.Hour, 30 * time.Second, time.Minute, 0},
@@ -100,6 +105,14 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"shard_timeout", func(v value) { c.ShardTimeout = v.duration(500 * time.Millisecond) }},
 		field{"max_prepared_statements", func(v value) { c.MaxPreparedStatements = v.integer(0, 1_000_000) }},
 		field{"shard_prepared_statements", func(v value) { c.ShardPreparedStatements = v.integer(1, 100_000) }},
+		field{"max_allowed_packet", func(v value) {
+			n := v.bytes()
+			if n < minPacket || n > wire.DefaultMaxPacket {
+				v.errorf("is %d bytes: expected 64KiB to 64MiB", n)
+				return
+			}
+			c.MaxAllowedPacket = int(n)
+		}},
 		field{"min_free_disk", func(v value) { c.MinFreeDisk = v.bytes() }},
 		field{"drain_timeout", func(v value) { c.DrainTimeout = v.duration(0) }},
 		field{"wait_timeout", func(v value) { c.Timeouts.Wait = v.duration(time.Second) }},
