@@ -114,8 +114,14 @@ func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 		if c.packed != nil {
 			from = c.packed.begin()
 		}
-		if c.idle != nil && from != nil {
-			if err := c.idle.read(from); err != nil {
+		if from != nil {
+			var err error
+			if c.idle != nil {
+				err = c.idle.read(from)
+			} else {
+				err = from.Await()
+			}
+			if err != nil {
 				return 0, nil, err
 			}
 		}

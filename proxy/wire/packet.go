@@ -47,6 +47,8 @@ type Reader struct {
 	// unnumbered: whatever numbers come are taken, as servers do within a
 	// compressed stream, whose own numbers count.
 	unnumbered bool
+	// first is where Await reads a byte.
+	first [1]byte
 	// joined holds a packet that doesn't lie whole in buf.
 	joined []byte
 }
@@ -71,6 +73,26 @@ func (r *Reader) Release() {
 		poison(r.buf[:])
 		bufferPool.Put(r.buf)
 		r.buf, r.pos, r.end = nil, 0, 0
+	}
+}
+
+// Await waits for the next byte without holding a buffer: for a source that
+// knows better than its socket when there is something to read, such as TLS.
+// REQUIRES: nothing is buffered, and Release was called.
+func (r *Reader) Await() error {
+	for empty := 0; ; {
+		n, err := r.src.Read(r.first[:])
+		if n == 1 {
+			r.buf = bufferPool.Get().(*[BufferSize]byte)
+			r.buf[0], r.pos, r.end = r.first[0], 0, 1
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if empty++; empty > 100 {
+			return io.ErrNoProgress
+		}
 	}
 }
 
