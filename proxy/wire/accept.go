@@ -38,6 +38,9 @@ const (
 	// maxHandshake bounds packets of a client that isn't authenticated.
 	maxHandshake = 64 << 10
 	saltSize     = 20
+	// maxAttrs bounds connection attributes, as servers do. In a handshake they
+	// can't be longer, in a COM_CHANGE_USER they could.
+	maxAttrs = 64 << 10
 	// farewell bounds the sending of an error to a client that is refused
 	// before it is authenticated.
 	farewell = 100 * time.Millisecond
@@ -303,6 +306,7 @@ func parseAttrs(p []byte) (attrs map[string]string, rest []byte) {
 	if !ok || len(p) == 0 {
 		return nil, rest
 	}
+	p = p[:min(len(p), maxAttrs)]
 	attrs = map[string]string{}
 	for len(p) > 0 {
 		var k, v []byte

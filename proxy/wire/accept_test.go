@@ -740,6 +740,17 @@ func TestParseAttrs(t *testing.T) {
 	if a, _ := parseAttrs(AppendLenBytes(nil, append(inner, 5, 'a'))); len(a) != 1 {
 		t.Errorf("%v", a)
 	}
+	var many []byte
+	for len(many) < 2*maxAttrs {
+		many = AppendLenBytes(AppendLenBytes(many, string(rune('a'+len(many)/1000))), strings.Repeat("v", 990))
+	}
+	a, rest := parseAttrs(append(AppendLenBytes(nil, many), "behind"...))
+	if string(rest) != "behind" {
+		t.Errorf("%q is behind the attributes", rest)
+	}
+	if len(a) == 0 || len(a) > maxAttrs/990 {
+		t.Errorf("%d attributes are kept", len(a))
+	}
 }
 
 func FuzzParseResponse(f *testing.F) {

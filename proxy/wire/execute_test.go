@@ -262,6 +262,10 @@ func FuzzDecodeExecute(f *testing.F) {
 		if n < 0 || n > 65535 {
 			return
 		}
+		named, all, err := DecodeExecute(p, n, nil, map[int][]byte{long: p}, true)
+		if err == nil && (len(named) != n || len(all) < n) {
+			t.Fatalf("with attributes %d parameters of %d, %d types", len(named), n, len(all))
+		}
 		params, types, err := DecodeExecute(p, n, nil, map[int][]byte{long: p}, false)
 		if err != nil {
 			wantExecuteError(t, err)
