@@ -25,6 +25,7 @@ import (
 type preparedStatement struct {
 	id     uint32
 	sql    string
+	source string // sql as the client has it: see ofSession
 	plan   planner.Plan
 	params int
 	types  []wire.ParamType // as last declared
@@ -157,7 +158,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if err != nil {
 		return err
 	}
-	st := &preparedStatement{sql: text, own: fmt.Sprint("own ", preparedSerial.Add(1))}
+	st := &preparedStatement{sql: text, source: statements[0], own: fmt.Sprint("own ", preparedSerial.Add(1))}
 	if err := s.replan(ctx, st); err != nil {
 		return err
 	}
@@ -214,6 +215,14 @@ func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 	c := s.catalog()
 	if st.plan != nil && st.version == c.Version && st.temporary == s.temporarySerial && st.fingerprint == s.settings.fingerprint && st.schema == s.settings.schema {
 		return nil
+	}
+	if st.plan != nil && st.schema != s.settings.schema {
+		// DATABASE() of none is written into the text.
+		text, err := s.ofSession(st.source, true)
+		if err != nil {
+			return err
+		}
+		st.sql = text
 	}
 	plan, err := s.plan(ctx, st.sql)
 	if err != nil {

@@ -185,8 +185,6 @@ var refusedVariables = map[string]string{
 	"insert_id":              "AUTO_INCREMENT over several shards is not supported yet",
 	"gtid_next":              "it names one transaction, and several shards have several",
 	"completion_type":        "write COMMIT AND CHAIN or COMMIT RELEASE instead",
-	"collation_server":       "it would count on one shard only; write COLLATE in CREATE DATABASE",
-	"character_set_server":   "it would count on one shard only; write CHARACTER SET in CREATE DATABASE",
 	"character_set_database": "it follows the current schema",
 	"collation_database":     "it follows the current schema",
 	"resultset_metadata":     "Shunt needs the metadata of every result",

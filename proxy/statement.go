@@ -125,11 +125,11 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	}
 	counted := false
 	out, err := planner.SpliceSession(sql, s.settings.planning, s.catalog(), func(what string) string {
-		counted = counted || strings.HasSuffix(what, "_count") || what == "schema" || s.settings.own.named(what) != nil
+		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
-		return "", refuse("ROW_COUNT(), @@warning_count, @@error_count and @@wait_timeout (and the like), or DATABASE() while none is selected, in a prepared statement with other expressions are not supported: ask for them alone")
+		return "", refuse("ROW_COUNT(), @@warning_count, @@error_count and @@wait_timeout (and the like) in a prepared statement with other expressions are not supported: ask for them alone")
 	}
 	return out, err
 }
