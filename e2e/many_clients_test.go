@@ -123,6 +123,10 @@ func TestManyClients(t *testing.T) {
 			if n, _ := p.metric("shunt_errors_total"); n != 0 {
 				t.Errorf("%v errors", n)
 			}
+			// The next run needs the files.
+			each(idle, 32, func(i int) { _ = conns[i].Close() })
+			_ = db.Close()
+			_ = busy.Close()
 		})
 	}
 }
@@ -186,8 +190,8 @@ func TestSharedConnections(t *testing.T) {
 			if i%2 == 0 {
 				other = fmt.Sprint("x", round)
 			}
-			got := fmt.Sprint(r["mine"], r["other"], r["zone"], r["mode"], r["wait"], r["idle"], r["len"], r["cs"], r["d"])
-			want := fmt.Sprint(i, other, zones[i%3], modes[i%4], 20+i%30, 100+i, 1024+i, charset, p.schema)
+			got := fmt.Sprintln(r["mine"], r["other"], r["zone"], r["mode"], r["wait"], r["idle"], r["len"], r["cs"], r["d"])
+			want := fmt.Sprintln(i, other, zones[i%3], modes[i%4], 20+i%30, 100+i, 1024+i, charset, p.schema)
 			if got != want {
 				return fmt.Errorf("has %s, want %s", got, want)
 			}
