@@ -133,6 +133,26 @@ func start(t *testing.T, f *flavour, s setup) *process {
 	return p
 }
 
+// beside is a second process over the same shards, with a store of its own.
+func (p *process) beside() *process {
+	p.t.Helper()
+	q := &process{t: p.t, schema: p.schema, addr: freeAddress(p.t), http: freeAddress(p.t), servers: p.servers}
+	text, err := os.ReadFile(p.config)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	dir := p.t.TempDir()
+	q.config = filepath.Join(dir, "shunt.yaml")
+	changed := strings.NewReplacer("listen: "+p.addr, "listen: "+q.addr, "http: "+p.http, "http: "+q.http,
+		filepath.Join(filepath.Dir(p.config), "data"), filepath.Join(dir, "data")).Replace(string(text))
+	if err := os.WriteFile(q.config, []byte(changed), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(q.kill)
+	q.run()
+	return q
+}
+
 // run starts the process and waits until it is ready.
 func (p *process) run() {
 	p.t.Helper()

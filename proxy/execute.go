@@ -32,6 +32,7 @@ const planningTime = 10 * time.Second
 //
 // In a transaction the registration is the transaction's and ends with it.
 func (s *session) rows(ctx context.Context, r request) error {
+	s.whole = len(r.plan.Tables) > 0
 	var ids counted
 	defer ids.release()
 	return untilPlanned(func() error {
@@ -302,8 +303,11 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 			err = s.answerInserted(ctx, b, conn, sum)
 		}
 		if err == nil && sum.Err == nil {
-			// The client has its answer before maintenance is asked for.
-			err = s.clientError(s.client.Flush())
+			// The client has its answer before maintenance is asked for; the last
+			// one goes with the connection's end.
+			if !s.proxy.draining.Load() {
+				err = s.clientError(s.client.Flush())
+			}
 		}
 	}
 	after := b.Maintain

@@ -167,10 +167,6 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		log = p.opts.Logger.With("client", client.RemoteAddr().String(), "through", nc.RemoteAddr().String(), "connection", id)
 		nc = client
 	}
-	if p.draining.Load() {
-		_ = wire.Reject(nc, errShutdown.code, errShutdown.state, errShutdown.msg)
-		return
-	}
 	if p.denials.blocked(hostOf(nc.RemoteAddr()), time.Now()) {
 		p.metrics.logins.WithLabelValues("blocked").Inc()
 		_ = wire.Reject(nc, errBlocked.code, errBlocked.state, errBlocked.msg)
@@ -178,7 +174,11 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 	}
 	s := &session{proxy: p, log: log}
 	if !p.sessions.add(s, p.limits.Load().Connections) {
-		_ = wire.Reject(nc, errTooMany.code, errTooMany.state, errTooMany.msg)
+		told := errTooMany
+		if p.draining.Load() {
+			told = errShutdown
+		}
+		_ = wire.Reject(nc, told.code, told.state, told.msg)
 		return
 	}
 	defer p.sessions.remove(s)
@@ -232,9 +232,9 @@ func (p *Proxy) serverVersion() string {
 	return "8.0.0-shunt"
 }
 
-// Drain ends the service: idle sessions are closed at once, busy ones when
-// their statement or transaction ends, all of them when ctx does. The listener
-// must be closed by the caller after Drain has begun.
+// Drain ends the service: idle sessions are closed, busy ones when their
+// statement or transaction ends, all of them when ctx does. The listener must
+// be closed by the caller.
 func (p *Proxy) Drain(ctx context.Context) error {
 	p.draining.Store(true)
 	p.sessions.each((*session).drain)

@@ -38,6 +38,10 @@ type session struct {
 	// distrust: an idle connection was dead that had looked alive, and what it was
 	// for is done again over new ones.
 	distrust bool
+	// whole: the last command did something for its own sake, after which a client
+	// gives a connection back to its pool; not PREPARE, PING, SET, after which it
+	// goes on at once.
+	whole bool
 	// failed: the statement has been answered with a shard's error.
 	failed bool
 	// release: COMMIT RELEASE or ROLLBACK RELEASE ends the connection.
@@ -67,10 +71,9 @@ type lastStatement struct {
 
 // activity is what Drain looks at from another goroutine.
 type activity struct {
-	mu       sync.Mutex
-	busy     bool // a command is being worked on, or a transaction is open
-	draining bool
-	client   *wire.Conn
+	mu     sync.Mutex
+	busy   bool // a command is being worked on, or a transaction is open
+	client *wire.Conn
 	// waiting for a command, for patience at most; expired when it took longer.
 	waiting, expired bool
 	patience         time.Duration
@@ -124,13 +127,18 @@ func (s *session) start(ctx context.Context, conn *wire.Conn) {
 // loop reads commands until the client goes or the proxy drains.
 func (s *session) loop(ctx context.Context) {
 	for {
-		if !s.idle() {
-			_ = s.answerError(errShutdown)
-			_ = s.client.Flush()
-			return
-		}
+		s.idle()
 		command, payload, err := s.client.ReadCommand()
-		if ended := s.begin(); ended != nil {
+		if err != nil && s.proxy.draining.Load() && s.client.Came(err) {
+			command, payload, err = s.client.ReadCommand()
+		}
+		if ended := s.begin(err == nil); ended != nil {
+			if errors.Is(ended, errShutdown) {
+				// To a client that is idle a connection that ends says more than an
+				// error that it would take for its next statement's.
+				_ = s.client.FlushLast()
+				return
+			}
 			if !errors.Is(ended, errIdle) || !s.mariaDB() {
 				if err != nil {
 					s.client.Writer().SetSequence(0) // an answer to no command
@@ -139,6 +147,9 @@ func (s *session) loop(ctx context.Context) {
 				_ = s.client.Flush()
 			}
 			return
+		}
+		if s.proxy.draining.Load() {
+			_ = s.client.SetReadDeadline(time.Time{}) // drain's
 		}
 		if err != nil {
 			return // what the client can be told, ReadCommand has told
@@ -151,6 +162,10 @@ func (s *session) loop(ctx context.Context) {
 			_ = s.client.Flush()
 			return
 		}
+		if s.proxy.draining.Load() && s.tx == nil && s.whole {
+			_ = s.client.FlushLast()
+			return
+		}
 		if s.client.Flush() != nil || s.release {
 			return
 		}
@@ -160,6 +175,7 @@ func (s *session) loop(ctx context.Context) {
 // command answers one command. An error ends the session; everything that the
 // client can be told has been.
 func (s *session) command(ctx context.Context, command byte, payload []byte) error {
+	s.whole = false
 	start := time.Now()
 	var err error
 	switch command {
@@ -440,41 +456,48 @@ func (s *session) end() {
 	s.leave()
 }
 
-// idle says that the session waits for a command. It returns false when the
-// proxy drains and no transaction keeps the session.
-func (s *session) idle() bool {
+// idle says that the session waits for a command.
+func (s *session) idle() {
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
 	s.activity.busy, s.activity.waiting = s.tx != nil, true
 	s.activity.patience = time.Duration(s.settings.own.wait) * time.Second
 	s.activity.command, s.activity.schema, s.activity.info, s.activity.since = "Sleep", s.settings.schema, "", time.Now()
 	s.activity.running = s.activity.running[:0]
-	return !s.activity.draining || s.activity.busy
+	s.drainLocked()
 }
 
 // begin says that a command has come. It returns why the session ends instead,
 // where it was woken while it waited.
-func (s *session) begin() error {
+func (s *session) begin(come bool) error {
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
 	switch {
 	case s.activity.expired:
 		s.proxy.metrics.idle.Inc()
 		return errIdle
-	case s.activity.draining && !s.activity.busy:
+	case !come && s.proxy.draining.Load() && !s.activity.busy:
 		return errShutdown
 	}
 	s.activity.busy, s.activity.waiting = true, false
 	return nil
 }
 
+// drainIdle is how long a session must have waited for a command to be ended
+// while it waits. One that has had a statement just now is likely to send the
+// next at this moment; it ends with the answer to that.
+const drainIdle = time.Second
+
 // drain wakes a session that waits for a command, so that it ends.
 func (s *session) drain() {
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
-	s.activity.draining = true
-	if !s.activity.busy && s.activity.client != nil {
-		_ = s.activity.client.SetReadDeadline(time.Now())
+	s.drainLocked()
+}
+
+func (s *session) drainLocked() {
+	if s.proxy.draining.Load() && !s.activity.busy && s.activity.client != nil {
+		_ = s.activity.client.SetReadDeadline(s.activity.since.Add(drainIdle))
 	}
 }
 

@@ -74,6 +74,7 @@ func (s *session) beginTransaction(ctx context.Context, p *planner.Session) erro
 
 // endTransaction is COMMIT or ROLLBACK.
 func (s *session) endTransaction(ctx context.Context, p *planner.Session) error {
+	s.whole = true
 	begin := "START TRANSACTION"
 	if s.tx != nil {
 		begin = s.tx.begin

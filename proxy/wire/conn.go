@@ -3,6 +3,7 @@ package wire
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"time"
@@ -117,7 +118,9 @@ func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 		if from != nil {
 			var err error
 			if c.idle != nil {
-				err = c.idle.read(from)
+				if err = c.idle.read(from); errors.Is(err, os.ErrDeadlineExceeded) {
+					err = errNoCommand
+				}
 			} else {
 				err = from.Await()
 			}
@@ -168,6 +171,34 @@ func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 		return 0, nil, nil
 	}
 	return p[0], p[1:], nil
+}
+
+// errNoCommand: the deadline came, and nothing has been read.
+var errNoCommand = fmt.Errorf("no command: %w", os.ErrDeadlineExceeded)
+
+// Came reports, after ReadCommand failed for its deadline, that a command has
+// come all the same and can be read by another call.
+func (c *Conn) Came(err error) bool {
+	if !errors.Is(err, errNoCommand) || !pending(c.raw) {
+		return false
+	}
+	return c.nc.SetReadDeadline(time.Time{}) == nil
+}
+
+// FlushLast is Flush of the last answer: the end of the connection goes with it,
+// so that a client that has the answer also sees, before it sends anything more,
+// that the connection is closed. Close must follow.
+func (c *Conn) FlushLast() error {
+	cork(c.raw)
+	_ = c.nc.SetWriteDeadline(time.Now().Add(lingerTime))
+	if err := c.w.Flush(); err != nil {
+		return err
+	}
+	if t, ok := c.nc.(*tls.Conn); ok {
+		_ = t.CloseWrite() // the raw connection's is below
+	}
+	linger(c.raw, int64(c.max)+MaxFrame, lingerTime)
+	return nil
 }
 
 // ReadPacket sends what is buffered, then reads a packet that the client sends

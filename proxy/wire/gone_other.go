@@ -9,3 +9,6 @@ func Gone(net.Conn) bool { return false }
 
 // Quiet can't be known here without reading.
 func Quiet(net.Conn) bool { return true }
+
+// pending can't be known here without reading.
+func pending(net.Conn) bool { return false }

@@ -22,6 +22,12 @@ func Quiet(nc net.Conn) bool {
 	return !ok || state == peerQuiet
 }
 
+// pending reports that there is something to read.
+func pending(nc net.Conn) bool {
+	state, ok := peek(nc)
+	return ok && state == peerSent
+}
+
 type peerState uint8
 
 const (
