@@ -123,16 +123,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	}
 	switch {
 	case !writes:
-		err = s.inTime(ctx, r, b, func(ctx context.Context) error {
-			before := s.client.Writer().Total()
-			err := s.read(ctx, r, b)
-			if err == nil || !s.mayRepeat(r, b, err, before) {
-				return err
-			}
-			s.distrust = true
-			defer func() { s.distrust = false }()
-			return s.read(ctx, r, b)
-		})
+		err = s.readInTime(ctx, r, b)
 	case b.Gather != nil:
 		err = s.gatherWrite(ctx, r, b, implicit)
 	case s.tx == nil:
@@ -206,6 +197,18 @@ func (s *session) mayRepeat(r request, b *planner.Bound, err error, before int64
 		}
 	}
 	return soon && coded(err).code == codeShardLost
+}
+
+// readSurely is read, and once more where the connection was dead before.
+func (s *session) readSurely(ctx context.Context, r request, b *planner.Bound) error {
+	before := s.client.Writer().Total()
+	err := s.read(ctx, r, b)
+	if err == nil || !s.mayRepeat(r, b, err, before) {
+		return err
+	}
+	s.distrust = true
+	defer func() { s.distrust = false }()
+	return s.read(ctx, r, b)
 }
 
 // read sends a statement that changes nothing.

@@ -25,11 +25,11 @@ func (s *session) errLate() sqlError {
 // shards: it may just have been between two steps.
 const lateAgain = 50 * time.Millisecond
 
-// inTime runs a statement that reads, and ends it when it takes longer than it
+// readInTime is readSurely, and ends the statement when it takes longer than it
 // may. One shard keeps the session's max_execution_time or max_statement_time by
 // itself, since it has been SET there. Over several, and where rows are copied
 // first, each would count anew what is one statement to the client.
-func (s *session) inTime(ctx context.Context, r request, b *planner.Bound, read func(context.Context) error) error {
+func (s *session) readInTime(ctx context.Context, r request, b *planner.Bound) error {
 	limit := s.proxy.timeouts.Load().Query
 	if b.Gather != nil || len(b.Statements) > 1 {
 		if own := s.maxTime(r.sql); own > 0 && (limit == 0 || own < limit) {
@@ -37,7 +37,7 @@ func (s *session) inTime(ctx context.Context, r request, b *planner.Bound, read 
 		}
 	}
 	if limit == 0 {
-		return read(ctx)
+		return s.readSurely(ctx, r, b)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -63,7 +63,7 @@ func (s *session) inTime(ctx context.Context, r request, b *planner.Bound, read 
 			}
 		}
 	})
-	err := read(ctx)
+	err := s.readSurely(ctx, r, b)
 	close(done)
 	if !timer.Stop() {
 		<-ended
