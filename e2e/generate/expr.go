@@ -83,6 +83,11 @@ func (g *gen) expr(sc *scope, f Family, depth int) expr {
 		default:
 			set("NULLIF(", a.node, ", ", b.node, ")")
 		}
+		if f == Decimal {
+			// MySQL shows the value's own scale, or the result's where it goes through
+			// a temporary table.
+			set("CAST(", out.node, " AS DECIMAL(20,4))")
+		}
 		return out.sorted()
 	}
 	switch f {
