@@ -61,8 +61,9 @@ func (g *gen) expr(sc *scope, f Family, depth int) expr {
 	num := func() *Node { return signed(g.expr(sc, Int, depth-1)).node }
 	out := expr{family: f, exact: f != Text}
 	set := func(parts ...any) { out.node = glued(parts...) }
-	if g.one(5) {
-		// Forms that any family has. Two texts of different collations don't mix.
+	if f != Bit && g.one(5) {
+		// Forms that any family has. Two texts of different collations don't mix; a
+		// BIT is a number or its bytes as the server takes a temporary table.
 		a, b := g.column(sc, f), g.column(sc, f)
 		if f == Text && a.collation != b.collation {
 			b = g.literalOf(f, nil)
