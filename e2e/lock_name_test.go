@@ -99,14 +99,15 @@ func TestNamedLocks(t *testing.T) {
 func TestNamedLocksKeepRoom(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{servers: f.servers(t)[:2], extra: "shard_connections: 8"})
-		want(t, p.conn(), "SELECT GET_LOCK('m', 0) AS l", "l", "1")
+		lock := func(name string) string { return "'" + p.schema + name + "'" } // the servers have other tests' locks too
+		want(t, p.conn(), "SELECT GET_LOCK("+lock("m")+", 0) AS l", "l", "1")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		codes := make(chan error, 7)
 		for range cap(codes) {
 			waiting := p.conn()
 			go func() {
-				_, err := rowsOf(ctx, waiting, "SELECT GET_LOCK('m', 600) AS l")
+				_, err := rowsOf(ctx, waiting, "SELECT GET_LOCK("+lock("m")+", 60) AS l")
 				codes <- err
 			}()
 		}
@@ -126,7 +127,7 @@ func TestNamedLocksKeepRoom(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			k := p.conn()
 			eventually(t, 10*time.Second, "room for a lock", func() bool {
-				rows, err := rowsOf(t.Context(), k, "SELECT GET_LOCK('"+name+"', 0) AS l")
+				rows, err := rowsOf(t.Context(), k, "SELECT GET_LOCK("+lock(name)+", 0) AS l")
 				return err == nil && flat(rows, "l")[0] == "1"
 			})
 			kept = append(kept, k)

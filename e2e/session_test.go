@@ -312,14 +312,8 @@ func TestVanishedClient(t *testing.T) {
 			"SELECT id, SLEEP(50) FROM people",
 			"UPDATE people SET age = age + SLEEP(50) WHERE id = 3",
 		} {
-			client, err := dialWire(p.addr, "app", "secret", p.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			client.ResetSequence()
-			if err := client.WritePacket(append([]byte{0, 0, 0, 0, gomysql.COM_QUERY}, sql...)); err != nil {
-				t.Fatal(err)
-			}
+			client := dialClassic(t, p.addr, "app", "secret", p.schema)
+			client.say(t, gomysql.COM_QUERY, []byte(sql))
 			running := func() (n int) {
 				for i := range p.servers {
 					n += len(mustRows(t, p.shard(i), "SELECT id FROM information_schema.processlist WHERE info LIKE '%SLEEP(50)%' AND info NOT LIKE '%processlist%' AND db = '"+p.schema+"'"))

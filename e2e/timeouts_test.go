@@ -285,20 +285,14 @@ func TestStalledReader(t *testing.T) {
 			"SELECT REPEAT('x', 300000) FROM people WHERE id = 3 OR age > 0",
 			"SELECT age, REPEAT('x', 300000) FROM people ORDER BY age",
 		} {
-			w, err := dialWire(p.addr, "app", "secret", p.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := dialClassic(t, p.addr, "app", "secret", p.schema)
 			if _, err := w.Execute("SET SESSION net_write_timeout = 1"); err != nil {
 				t.Fatal(err)
 			}
 			if tcp, ok := w.Conn.Conn.Conn.(*net.TCPConn); ok {
 				_ = tcp.SetReadBuffer(64 << 10)
 			}
-			w.ResetSequence()
-			if err := w.WritePacket(append([]byte{0, 0, 0, 0, gomysql.COM_QUERY}, query...)); err != nil {
-				t.Fatal(err)
-			}
+			w.say(t, gomysql.COM_QUERY, []byte(query))
 			inUse := func() float64 {
 				n, _ := p.metric("shunt_shard_connections", `state="in_use"`)
 				return n
