@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -215,12 +216,13 @@ func planSet(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			return nil, err
 		}
 		if !a.IsLiteral {
-			for _, t := range st.mentionedIn(start, i, cat) {
-				if t.Temporary {
-					// Counter-example: on another connection the name is that of the
-					// table it hides.
-					return nil, notSupported("SET with a query over the temporary table %s is not supported: read the value first", t.Name)
-				}
+			mentioned := st.mentionedIn(start, i, cat)
+			if k := slices.IndexFunc(mentioned, func(t *catalog.Table) bool { return t.Temporary }); k >= 0 {
+				// Counter-example: on another connection the name is that of the table
+				// it hides.
+				return nil, notSupported("SET with a query over the temporary table %s is not supported: read the value first", mentioned[k].Name)
+			}
+			for _, t := range mentioned {
 				if t.Shards.Len() > 1 && t.Placement != catalog.Reference || t.IsView {
 					return nil, notSupported("SET with a query over the sharded table %s is not supported yet: read the value first", t.Name)
 				}
