@@ -94,6 +94,17 @@ public class Client {
         out.println(n + " rows");
     }
 
+    // Of information_schema: what Shunt puts together from several shards has the
+    // types of its copies there.
+    static void texts(ResultSet r) throws SQLException {
+        ResultSetMetaData m = r.getMetaData();
+        while (r.next()) {
+            List<String> row = new ArrayList<>();
+            for (int i = 1; i <= m.getColumnCount(); i++) row.add(m.getColumnLabel(i) + " " + r.getString(i));
+            out.println("row " + String.join(" | ", row));
+        }
+    }
+
     static void warnings(Statement st) throws SQLException {
         for (SQLWarning w = st.getWarnings(); w != null; w = w.getNextWarning()) {
             out.println("warning " + w.getErrorCode() + " " + w.getSQLState() + " " + w.getMessage());
@@ -208,13 +219,13 @@ public class Client {
                 DatabaseMetaData m = c.getMetaData();
                 out.println(m.getDatabaseProductName() + " " + m.getDatabaseMajorVersion());
                 try (ResultSet r = m.getTables(env("SCHEMA"), null, "%", null)) {
-                    rows(r);
+                    texts(r);
                 }
                 try (ResultSet r = m.getColumns(env("SCHEMA"), null, "items", "%")) {
-                    rows(r);
+                    texts(r);
                 }
                 try (ResultSet r = m.getPrimaryKeys(env("SCHEMA"), null, "items")) {
-                    rows(r);
+                    texts(r);
                 }
                 c.close();
                 if (second != null) second.close();
