@@ -113,7 +113,8 @@ func TestCompressionOfClients(t *testing.T) {
 		options := [][]string{{"--compress"}}
 		if f.name == throwaway.MySQL {
 			options = [][]string{
-				{"--commands", "--compression-algorithms=zlib,zstd"}, {"--commands", "--compression-algorithms=zstd"},
+				{"--commands", "--compression-algorithms=zlib,zstd"},
+				{"--commands", "--compression-algorithms=zstd"},
 				{"--commands", "--compression-algorithms=zstd", "--zstd-compression-level=19"},
 			}
 		}

@@ -91,11 +91,11 @@ func (c *wireConn) packets(t *testing.T, rowsOnly bool) string {
 		return out.String()
 	}
 	if !rowsOnly {
-		switch {
-		case p[0] == mysql.OK_HEADER:
+		switch p[0] {
+		case mysql.OK_HEADER:
 			fmt.Fprintf(&out, "OK %x\n", p[1:])
 			return out.String()
-		case p[0] == mysql.ERR_HEADER:
+		case mysql.ERR_HEADER:
 			return failed(p)
 		}
 		fmt.Fprintf(&out, "columns %d\n", p[0])

@@ -60,10 +60,9 @@ func TestFailedLogins(t *testing.T) {
 		for range 60 {
 			wg.Go(func() {
 				_, err := try(wrong)
-				var e *mysql.MySQLError
 				mu.Lock()
 				defer mu.Unlock()
-				if errors.As(err, &e) {
+				if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 					codes[e.Number]++
 				} else {
 					codes[0]++

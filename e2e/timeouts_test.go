@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -132,6 +133,7 @@ type flagged struct {
 func (f *flagged) Write(b []byte) (int, error) {
 	if !f.sent {
 		f.sent = true
+		b = bytes.Clone(b)
 		b[5] |= byte(gomysql.CLIENT_INTERACTIVE >> 8)
 	}
 	return f.Conn.Write(b)
@@ -318,7 +320,7 @@ func TestStalledReader(t *testing.T) {
 		if _, err := w.Execute("SET SESSION net_read_timeout = 1"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Conn.Conn.Conn.Write([]byte("\xff\x00\x00\x00\x03SELECT 1 /*")); err != nil {
+		if _, err := w.Write([]byte("\xff\x00\x00\x00\x03SELECT 1 /*")); err != nil {
 			t.Fatal(err)
 		}
 		said, err := rest(w)

@@ -104,7 +104,7 @@ func (s *session) fetch(payload []byte) error {
 		}
 		return s.clientError(err)
 	}
-	status := uint16(mysql.SERVER_STATUS_CURSOR_EXISTS)
+	status := mysql.SERVER_STATUS_CURSOR_EXISTS
 	if rows < n {
 		status = mysql.SERVER_STATUS_LAST_ROW_SEND
 		st.closeCursor()

@@ -12,9 +12,9 @@ import (
 func TestDenials(t *testing.T) {
 	var d denials
 	now := time.Unix(1000, 0)
-	for i, want := range []time.Duration{0, 0, 0, 100, 200, 400, 800, 1600, 3200, 3200} {
+	for i, want := range []int64{0, 0, 0, 100, 200, 400, 800, 1600, 3200, 3200} {
 		n, wait := d.failed("a", now)
-		if n != i+1 || wait != want*time.Millisecond {
+		if n != i+1 || wait.Milliseconds() != want {
 			t.Errorf("failure %d waits %v, want %d ms", n, wait, want)
 		}
 		now = now.Add(wait)

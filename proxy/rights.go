@@ -282,6 +282,7 @@ func changes(plan planner.Plan) bool {
 			return true
 		default:
 		}
+	case *planner.Session: // SET GLOBAL and its like are judged by their text
 	}
 	return false
 }

@@ -31,8 +31,10 @@ func TestRate(t *testing.T) {
 
 func TestConnectionsOfUser(t *testing.T) {
 	var u usage
-	if !u.enter(2) || !u.enter(2) || u.enter(2) {
-		t.Error("two and no more were to enter")
+	for i := range 3 {
+		if u.enter(2) != (i < 2) {
+			t.Errorf("two and no more were to enter: %d", i)
+		}
 	}
 	if !u.enter(0) || !u.enter(4) || u.enter(4) {
 		t.Error("a higher bound lets more in, no bound any number")
@@ -49,9 +51,12 @@ func TestSees(t *testing.T) {
 		schema string
 		sees   bool
 	}{
-		{User{}, "x", true}, {User{}, "mysql", true},
-		{User{Schemas: []string{"Shop"}}, "shop", true}, {User{Schemas: []string{"shop"}}, "x", false},
-		{User{Schemas: []string{"shop"}}, "mysql", false}, {User{Schemas: []string{"shop"}}, "INFORMATION_SCHEMA", true},
+		{User{}, "x", true},
+		{User{}, "mysql", true},
+		{User{Schemas: []string{"Shop"}}, "shop", true},
+		{User{Schemas: []string{"shop"}}, "x", false},
+		{User{Schemas: []string{"shop"}}, "mysql", false},
+		{User{Schemas: []string{"shop"}}, "INFORMATION_SCHEMA", true},
 	} {
 		if got := x.user.sees(x.schema); got != x.sees {
 			t.Errorf("%v sees %s: %v", x.user.Schemas, x.schema, got)

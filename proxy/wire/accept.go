@@ -179,7 +179,7 @@ func (h *handshake) run() error {
 	if err := h.authenticate(&resp); err != nil {
 		return err
 	}
-	h.Conn.salt, h.Conn.asked = h.salt, h.salt
+	h.Conn.salt, h.asked = h.salt, h.salt
 	return nil
 }
 

@@ -51,7 +51,7 @@ func TestPasswordItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := dialRaw(t, s)
-			var caps uint32 = mysql.CLIENT_PLUGIN_AUTH | mysql.CLIENT_CONNECT_ATTRS
+			caps := mysql.CLIENT_PLUGIN_AUTH | mysql.CLIENT_CONNECT_ATTRS
 			if tc.tls {
 				caps |= mysql.CLIENT_SSL
 				hello := helloBytes(caps, "", nil, "")
