@@ -46,8 +46,11 @@ type Proxy struct {
 	metrics  *metrics
 	sessions sessions
 	draining atomic.Bool
-	nextID   atomic.Uint32
-	denials  denials
+	// drainIdle is how long a session must have waited for a command to be ended
+	// while it waits; Drain sets it.
+	drainIdle time.Duration
+	nextID    atomic.Uint32
+	denials   denials
 	// handshakes has an element for each under way.
 	handshakes chan struct{}
 	ddl        sync.Mutex // one DDL at a time, so that catalogs follow in order
@@ -174,11 +177,11 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 	}
 	s := &session{proxy: p, log: log}
 	if !p.sessions.add(s, p.limits.Load().Connections) {
-		told := errTooMany
-		if p.draining.Load() {
-			told = errShutdown
+		// A connection that ends before its greeting is opened anew, at the next
+		// process, by drivers that would hand an error on.
+		if !p.draining.Load() {
+			_ = wire.Reject(nc, errTooMany.code, errTooMany.state, errTooMany.msg)
 		}
-		_ = wire.Reject(nc, told.code, told.state, told.msg)
 		return
 	}
 	defer p.sessions.remove(s)
@@ -232,10 +235,20 @@ func (p *Proxy) serverVersion() string {
 	return "8.0.0-shunt"
 }
 
+// maxDrainIdle: a client that has had an answer just now is likely to send its
+// next statement at the moment at which its connection would be closed, and
+// couldn't tell whether that was executed; it ends with the answer to that. One
+// that has long been quiet, or lies deep in a pool, hardly ever does.
+const maxDrainIdle = 3 * time.Second
+
 // Drain ends the service: idle sessions are closed, busy ones when their
 // statement or transaction ends, all of them when ctx does. The listener must
 // be closed by the caller.
 func (p *Proxy) Drain(ctx context.Context) error {
+	p.drainIdle = maxDrainIdle
+	if end, ok := ctx.Deadline(); ok {
+		p.drainIdle = min(p.drainIdle, time.Until(end)/2)
+	}
 	p.draining.Store(true)
 	p.sessions.each((*session).drain)
 	done := p.sessions.empty()

@@ -483,11 +483,6 @@ func (s *session) begin(come bool) error {
 	return nil
 }
 
-// drainIdle is how long a session must have waited for a command to be ended
-// while it waits. One that has had a statement just now is likely to send the
-// next at this moment; it ends with the answer to that.
-const drainIdle = time.Second
-
 // drain wakes a session that waits for a command, so that it ends.
 func (s *session) drain() {
 	s.activity.mu.Lock()
@@ -497,7 +492,7 @@ func (s *session) drain() {
 
 func (s *session) drainLocked() {
 	if s.proxy.draining.Load() && !s.activity.busy && s.activity.client != nil {
-		_ = s.activity.client.SetReadDeadline(s.activity.since.Add(drainIdle))
+		_ = s.activity.client.SetReadDeadline(s.activity.since.Add(s.proxy.drainIdle))
 	}
 }
 
