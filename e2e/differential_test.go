@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,13 +27,7 @@ func TestDifferential(t *testing.T) {
 		}{{4, true}, {2, true}, {4, false}, {1, true}} {
 			t.Run(fmt.Sprintf("%d shards, index %v", shape.shards, shape.indexes), func(t *testing.T) {
 				t.Parallel()
-				seed := uint64(time.Now().UnixNano())
-				if s := os.Getenv("SHUNT_SEED"); s != "" {
-					var err error
-					if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-						t.Fatal(err)
-					}
-				}
+				seed := uint64(envInt(t, "SHUNT_SEED", int(time.Now().UnixNano())))
 				t.Logf("SHUNT_SEED=%d", seed)
 				d := &differential{t: t, rnd: rand.New(rand.NewPCG(seed, 0)), mariaDB: f.name == "mariadb"}
 				d.run(f, shape.shards, shape.indexes)
@@ -103,12 +96,7 @@ func (d *differential) run(f *flavour, shards int, indexes bool) {
 	if testing.Short() {
 		n = 200
 	}
-	if s := os.Getenv("SHUNT_DIFFERENTIAL"); s != "" {
-		if n, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := range n {
+	for i := range envInt(t, "SHUNT_DIFFERENTIAL", n) {
 		if t.Failed() {
 			break
 		}

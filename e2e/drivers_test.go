@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"database/sql"
 	"fmt"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -118,38 +116,12 @@ func (m *matrix) schema(client string) string {
 func startMatrix(t *testing.T, f *flavour, clients []string) *matrix {
 	t.Helper()
 	m := &matrix{flavour: f, base: newSchemaName(t), ca: map[string]string{}}
-	authority, err := throwaway.NewAuthority(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := authority.Issue("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}}); err != nil {
-		t.Fatal(err)
-	}
-	own := slices.Concat(serverArgs, []string{"--local-infile=1"})
-	if f.name == throwaway.MariaDB { // MySQL makes its own certificates
-		own = append(own, "--ssl-ca="+authority.File("ca.pem"), "--ssl-cert="+authority.File("server.pem"), "--ssl-key="+authority.File("server.key"))
-	}
-	src, err := throwaway.Find(t.Context(), f.name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := throwaway.Start(t.Context(), src, throwaway.Options{Servers: 1, Password: shardPassword, Args: own})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(set.Stop)
+	set, authority, cas := startTLS(t, f, 1, "--local-infile=1")
 	m.plain = set.Servers[0]
 	plain := onShard(t, m.plain, "")
 	mustExec(t, plain, fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY '%s'", driverUser, driverPassword))
 	mustExec(t, plain, fmt.Sprintf("GRANT ALL ON *.* TO '%s'@'%%'", driverUser))
-	m.ca["shunt"], m.ca["plain"] = authority.File("ca.pem"), authority.File("ca.pem")
-	if f.name == throwaway.MySQL {
-		m.ca["plain"] = filepath.Join(t.TempDir(), "plain.pem")
-		pem := mustRows(t, plain, "SELECT LOAD_FILE(CONCAT(@@datadir, 'ca.pem')) AS pem")[0]["pem"]
-		if err := os.WriteFile(m.ca["plain"], []byte(pem), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	m.ca["shunt"], m.ca["plain"] = authority.File("ca.pem"), cas[0]
 
 	m.file = filepath.Join(t.TempDir(), "load.csv")
 	if err := os.WriteFile(m.file, []byte("501,lö@x,load,1\n502,\\N,load,2\n503,p@x,load,x\n"), 0o644); err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,20 @@ var binary string
 // race says that it is built with the race detector, which takes several times
 // the memory.
 var race = os.Getenv("SHUNT_E2E_RACE") != ""
+
+// envInt is a test's size or seed: what the environment says, if it does.
+func envInt(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
 
 // shardPassword is the password of the account root on the shared servers.
 const shardPassword = "shard secret"

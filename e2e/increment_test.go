@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -237,12 +236,7 @@ func TestIncrementKill(t *testing.T) {
 		if testing.Short() {
 			kills = 4
 		}
-		if s := os.Getenv("SHUNT_KILLS"); s != "" {
-			var err error
-			if kills, err = strconv.Atoi(s); err != nil {
-				t.Fatal(err)
-			}
-		}
+		kills = envInt(t, "SHUNT_KILLS", kills)
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}", "events: {shard_key: k}"}})
 		mustExec(t, p.db(), "CREATE TABLE users (id BIGINT AUTO_INCREMENT PRIMARY KEY, tag VARCHAR(50) NOT NULL)")
 		// n is not unique on a shard, let alone over all: only Shunt keeps it so.

@@ -22,7 +22,7 @@ import (
 // needs as many open files.
 func TestManyClients(t *testing.T) {
 	t.Parallel()
-	idle := amount(t, "SHUNT_E2E_CLIENTS", 1000)
+	idle := envInt(t, "SHUNT_E2E_CLIENTS", 1000)
 	active := max(idle/50, 20)
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < uint64(idle+active+1000) {
@@ -168,7 +168,7 @@ func (p *process) settledStats() stats {
 // full number.
 func TestSharedConnections(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		sessions := amount(t, "SHUNT_E2E_SESSIONS", 150)
+		sessions := envInt(t, "SHUNT_E2E_SESSIONS", 150)
 		p, _ := startPeople(t, f, 100, setup{extra: "shard_connections: 16"})
 		zones := []string{"+00:00", "+05:30", "-08:00"}
 		modes := []string{"", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "PIPES_AS_CONCAT"}

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,19 +13,7 @@ import (
 // SHUNT_SEED repeats a run, SHUNT_MERGES sets the number of queries.
 func TestMergeRandom(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		seed, n := uint64(time.Now().UnixNano()), 250
-		if s := os.Getenv("SHUNT_SEED"); s != "" {
-			var err error
-			if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if s := os.Getenv("SHUNT_MERGES"); s != "" {
-			var err error
-			if n, err = strconv.Atoi(s); err != nil {
-				t.Fatal(err)
-			}
-		}
+		seed, n := uint64(envInt(t, "SHUNT_SEED", int(time.Now().UnixNano()))), envInt(t, "SHUNT_MERGES", 250)
 		t.Logf("SHUNT_SEED=%d", seed)
 		w := newTwins(t, f, setup{tables: []string{"g: {shard_key: id}", "h: {shard_key: gid}", "none: {shard_key: id}"}})
 		g := &mergeQueries{newRandomRows(seed)}

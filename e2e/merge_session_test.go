@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -126,14 +124,10 @@ func TestMergeErrors(t *testing.T) {
 // SHUNT_E2E_SORT_ROWS sets the number of rows (10 million take minutes).
 func TestMergeMemory(t *testing.T) {
 	rows := 200_000
-	if s := os.Getenv("SHUNT_E2E_SORT_ROWS"); s != "" {
-		var err error
-		if rows, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	} else if testing.Short() {
+	if testing.Short() {
 		rows = 40_000
 	}
+	rows = envInt(t, "SHUNT_E2E_SORT_ROWS", rows)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"big: {shard_key: id}"}, unchecked: true})
 		mustExec(t, p.db(), "CREATE TABLE big (id BIGINT PRIMARY KEY, name VARCHAR(60), KEY (name))")

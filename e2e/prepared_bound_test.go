@@ -2,26 +2,11 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 )
-
-// amount is a test's size: small by default, else what the environment says.
-func amount(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	s := os.Getenv(name)
-	if s == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
 
 // preparedOnServers are the prepared statements of each server.
 func (p *process) preparedOnServers() []int {
@@ -44,7 +29,7 @@ func (p *process) preparedOnServers() []int {
 func TestPreparedAreBounded(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		const connections, kept, clients = 6, 20, 12
-		total := amount(t, "SHUNT_E2E_PREPARED", 3000)
+		total := envInt(t, "SHUNT_E2E_PREPARED", 3000)
 		servers := f.own(t, 2)
 		p, c := startPeople(t, f, 20, setup{servers: servers, extra: fmt.Sprintf(
 			"shard_connections: %d\nshard_prepared_statements: %d\nmax_prepared_statements: 50", connections, kept)})

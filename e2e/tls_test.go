@@ -20,31 +20,49 @@ import (
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
-// encrypted starts two servers with accounts that need TLS. tls is, per
-// server, what trusts it: MySQL's own certificates have no names, so that only
-// their authority can be checked.
-func encrypted(t *testing.T, f *flavour) (servers []*throwaway.Server, ours *throwaway.Authority, tls []string) {
+// startTLS starts servers that take TLS. cas are the files of their
+// certificates' authorities: ours, or one that the server has made.
+func startTLS(t *testing.T, f *flavour, servers int, args ...string) (set *throwaway.Set, ours *throwaway.Authority, cas []string) {
 	t.Helper()
 	ours, err := throwaway.NewAuthority(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := slices.Clone(serverArgs)
+	if _, err := ours.Issue("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}}); err != nil {
+		t.Fatal(err)
+	}
+	args = slices.Concat(serverArgs, args)
 	if f.name == throwaway.MariaDB {
-		if _, err := ours.Issue("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}); err != nil {
-			t.Fatal(err)
-		}
 		args = append(args, "--ssl-ca="+ours.File("ca.pem"), "--ssl-cert="+ours.File("server.pem"), "--ssl-key="+ours.File("server.key"))
 	}
 	src, err := throwaway.Find(t.Context(), f.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := throwaway.Start(t.Context(), src, throwaway.Options{Servers: 2, Password: shardPassword, Args: args})
-	if err != nil {
+	if set, err = throwaway.Start(t.Context(), src, throwaway.Options{Servers: servers, Password: shardPassword, Args: args}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(set.Stop)
+	for _, srv := range set.Servers {
+		ca := ours.File("ca.pem")
+		if f.name == throwaway.MySQL { // read by the server, which may be in a container
+			ca = filepath.Join(t.TempDir(), "ca.pem")
+			pem := mustRows(t, onShard(t, srv, ""), "SELECT LOAD_FILE(CONCAT(@@datadir, 'ca.pem')) AS pem")[0]["pem"]
+			if err := os.WriteFile(ca, []byte(pem), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cas = append(cas, ca)
+	}
+	return set, ours, cas
+}
+
+// encrypted starts two servers with accounts that need TLS. tls is, per
+// server, what trusts it: MySQL's own certificates have no names, so that only
+// their authority can be checked.
+func encrypted(t *testing.T, f *flavour) (servers []*throwaway.Server, ours *throwaway.Authority, tls []string) {
+	t.Helper()
+	set, ours, cas := startTLS(t, f, 2)
 	for i, srv := range set.Servers {
 		db := onShard(t, srv, "")
 		for account, required := range map[string]string{"needs_ssl": "SSL", "needs_x509": "X509"} {
@@ -52,16 +70,10 @@ func encrypted(t *testing.T, f *flavour) (servers []*throwaway.Server, ours *thr
 			mustExec(t, db, fmt.Sprintf("GRANT ALL ON *.* TO '%s'@'%%' WITH GRANT OPTION", account))
 		}
 		if f.name == throwaway.MariaDB {
-			tls = append(tls, fmt.Sprintf("{ca: '%s'}", ours.File("ca.pem")))
-			continue
+			tls = append(tls, fmt.Sprintf("{ca: '%s'}", cas[i]))
+		} else { // its certificate names no address
+			tls = append(tls, fmt.Sprintf("{ca: '%s', verify: ca}", cas[i]))
 		}
-		// Read by the server, which may be in a container.
-		ca := filepath.Join(t.TempDir(), fmt.Sprintf("ca%d.pem", i))
-		pem := mustRows(t, db, "SELECT LOAD_FILE(CONCAT(@@datadir, 'ca.pem')) AS pem")[0]["pem"]
-		if err := os.WriteFile(ca, []byte(pem), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		tls = append(tls, fmt.Sprintf("{ca: '%s', verify: ca}", ca))
 	}
 	return set.Servers, ours, tls
 }

@@ -282,9 +282,8 @@ func changes(plan planner.Plan) bool {
 			return true
 		default:
 		}
-	case *planner.Session: // SET GLOBAL and its like are judged by their text
 	}
-	return false
+	return false // not SET either: GLOBAL and PERSIST are refused for everybody
 }
 
 // limited reports a user who may not look at others' sessions.
