@@ -52,10 +52,16 @@ type expr struct {
 }
 
 func (g *gen) ref(s *source, f field) expr {
-	name := s.alias + "." + f.name
 	if s.bare {
-		name = f.name
+		return g.named(f.name, f)
 	}
+	return g.outerRef(s, f)
+}
+
+// outerRef is ref from a subquery, whose own columns may have the name.
+func (g *gen) outerRef(s *source, f field) expr { return g.named(s.alias+"."+f.name, f) }
+
+func (g *gen) named(name string, f field) expr {
 	n := &Node{Text: name, Least: -1, Sort: sortOf(f.family)}
 	return expr{
 		node: n, family: f.family, collation: f.collation, exact: f.exact || f.family != Text, unsigned: f.unsigned,
@@ -88,6 +94,9 @@ func (g *gen) pick(sc *scope, ok func(field) bool) (expr, *source, field, bool) 
 		}
 		if len(all) > 0 {
 			x := all[g.IntN(len(all))]
+			if s != sc {
+				return g.outerRef(x.s, x.f), x.s, x.f, true
+			}
 			return g.ref(x.s, x.f), x.s, x.f, true
 		}
 	}

@@ -38,7 +38,7 @@ func (g *gen) tie(s *source, sc *scope) *Node {
 				if x.family != f.family || x.collation != f.collation || x.approximate {
 					continue
 				}
-				n := g.ref(o, x).node
+				n := g.outerRef(o, x).node
 				best = append(best, n)
 				if i == 0 {
 					best = append(best, n, n, n)
