@@ -141,7 +141,7 @@ func (s *session) collect(ctx context.Context, query string) (*collected, error)
 	}()
 	client, isBinary, more, failed := s.client, s.binary, s.more, s.failed
 	s.client, s.binary, s.more = wire.NewConn(here), true, 0
-	s.client.ID, s.client.Capabilities = client.ID, client.Capabilities
+	s.client.ID, s.client.Capabilities = client.ID, client.Capabilities&^wire.AnswerCapabilities
 	func() {
 		defer func() { s.client, s.binary, s.more, s.failed = client, isBinary, more, failed }()
 		st := &preparedStatement{sql: query, own: fmt.Sprint("own ", preparedSerial.Add(1)), plan: rows}

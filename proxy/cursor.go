@@ -3,12 +3,9 @@ package proxy
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
-
-	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // cursor is the rows of an execution that the client fetches piece by piece.
@@ -44,7 +41,7 @@ func (s *session) openCursor(ctx context.Context, st *preparedStatement, run fun
 	}()
 	back := s.client.Divert(sp)
 	err := run()
-	back()
+	e := back()
 	f := &sp.frames
 	switch {
 	case sp.full != nil:
@@ -52,7 +49,7 @@ func (s *session) openCursor(ctx context.Context, st *preparedStatement, run fun
 	case err != nil:
 		// Whatever was written, the client has got nothing of it.
 		return coded(err)
-	case !f.oneResult():
+	case !f.oneResult(e):
 		from := int64(0)
 		if f.failed() {
 			from = f.last
@@ -60,20 +57,12 @@ func (s *session) openCursor(ctx context.Context, st *preparedStatement, run fun
 		_, _, err := s.client.Replay(sp.section(from, sp.size), -1)
 		return s.clientError(err)
 	}
-	var end [4 + 5]byte
-	if _, err := sp.ReadAt(end[:], f.last); err != nil {
-		return noSpoolRoom(err)
-	}
-	eof, err := wire.ParseEOF(end[4:])
-	if err != nil {
-		return errors.New("cursor's rows have no end")
-	}
-	st.cursor = &cursor{sp, f.rows, f.last}
-	if _, _, err := s.client.Replay(sp.section(0, f.header), -1); err != nil {
+	st.cursor = &cursor{sp, e.Rows, e.End}
+	if _, _, err := s.client.Replay(sp.section(0, e.Header), -1); err != nil {
 		st.closeCursor()
 		return s.clientError(err)
 	}
-	return s.clientError(s.client.WriteEOF(eof.Status|mysql.SERVER_STATUS_CURSOR_EXISTS, eof.Warnings))
+	return s.clientError(s.client.WriteEnd(e.Status|mysql.SERVER_STATUS_CURSOR_EXISTS, e.Warnings))
 }
 
 // fetch answers COM_STMT_FETCH. That there are no more rows is found, and told,
@@ -109,5 +98,5 @@ func (s *session) fetch(payload []byte) error {
 		status = mysql.SERVER_STATUS_LAST_ROW_SEND
 		st.closeCursor()
 	}
-	return s.clientError(s.client.WriteEOF(s.status()|status, 0))
+	return s.clientError(s.client.WriteEnd(s.status()|status, 0))
 }

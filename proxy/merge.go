@@ -10,7 +10,6 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/merge"
 	"github.com/shunt-sql/shunt/proxy/shard"
-	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // merge streams the answers of several shards through a merge to the client.
@@ -142,15 +141,15 @@ func (s *session) streamMerge(m *planner.Merge, answers []*answer) error {
 		return fmt.Errorf("%w: %w", errUnmerged, mergeError(err))
 	}
 	w := s.client
-	if err := w.WritePacket(wire.AppendLenInt(nil, uint64(layout.Visible()))); err != nil {
+	if err := w.WriteCount(layout.Visible()); err != nil {
 		return s.clientError(err)
 	}
 	for _, d := range first.Definitions[:layout.Visible()] {
-		if err := w.WritePacket(d); err != nil {
+		if err := w.WriteDefinition(d); err != nil {
 			return s.clientError(err)
 		}
 	}
-	if err := w.WriteEOF(s.status()|s.more, 0); err != nil {
+	if err := w.WriteColumnsEnd(s.status() | s.more); err != nil {
 		return s.clientError(err)
 	}
 	for {
@@ -208,7 +207,7 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []*answe
 		}
 		warnings += int(a.rows.Summary.Warnings)
 	}
-	if err := s.client.WriteEOF(s.status()|s.more, uint16(min(warnings, 1<<16-1))); err != nil {
+	if err := s.client.WriteEnd(s.status()|s.more, uint16(min(warnings, 1<<16-1))); err != nil {
 		return empty, s.clientError(err)
 	}
 	for _, a := range answers {

@@ -506,5 +506,5 @@ func (s *session) writeBinary(cols []wire.Column, rows [][]any) error {
 			return err
 		}
 	}
-	return s.client.WriteEOF(s.status()|s.more, 0)
+	return s.client.WriteEnd(s.status()|s.more, 0)
 }

@@ -268,7 +268,7 @@ func (s *session) setOption(payload []byte) error {
 	} else {
 		s.client.Capabilities &^= mysql.CLIENT_MULTI_STATEMENTS
 	}
-	return s.client.WriteEOF(s.status(), 0)
+	return s.client.WriteEnd(s.status(), 0)
 }
 
 // begun says that a statement begins, whose outcome is not known yet: an error

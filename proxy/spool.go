@@ -175,14 +175,9 @@ type frames struct {
 	begun bool // the packet's first byte is still to come
 
 	packets int
-	first   byte // the first packet's first byte
-	// last is where the last packet begins, its first byte and length.
+	// last is where the last packet begins, and its first byte.
 	last     int64
 	lastByte byte
-	lastSize int
-	ends     int   // EOF packets
-	header   int64 // where the first EOF begins
-	rows     int64 // and ends
 }
 
 func (f *frames) scan(p []byte) {
@@ -213,24 +208,13 @@ func (f *frames) scan(p []byte) {
 }
 
 func (f *frames) packet(first byte) {
-	if f.packets++; f.packets == 1 {
-		f.first = first
-	}
-	f.last, f.lastByte, f.lastSize = f.at-int64(len(f.head)), first, f.left
-	if f.isEnd() {
-		if f.ends++; f.ends == 1 {
-			f.header, f.rows = f.last, f.at+int64(f.left)
-		}
-	}
+	f.packets++
+	f.last, f.lastByte = f.at-int64(len(f.head)), first
 }
 
-// isEnd tells whether the last packet is an EOF. Rows of prepared statements
-// begin with 0.
-func (f *frames) isEnd() bool { return f.lastByte == mysql.EOF_HEADER && f.lastSize < 9 }
-
 // oneResult reports an answer that is one result set and nothing else, whole.
-func (f *frames) oneResult() bool {
-	return f.packets > 2 && f.ends == 2 && f.isEnd() && f.first != mysql.OK_HEADER && f.left == 0 && f.have == 0
+func (f *frames) oneResult(e wire.Extent) bool {
+	return e.Results == 1 && e.Ended && f.last == e.End && f.left == 0 && f.have == 0
 }
 
 // failed reports an answer whose last packet is an error.

@@ -5,61 +5,101 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"testing"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// stream puts frames together; n is the payload's length behind its first byte.
-func stream(packets ...[]byte) []byte {
-	var b bytes.Buffer
-	w := wire.NewWriter(&b)
-	for _, p := range packets {
-		_ = w.WritePacket(p)
-	}
-	_ = w.Flush()
-	return b.Bytes()
+// cutter writes what it gets in pieces of random sizes.
+type cutter struct {
+	random *rand.Rand
+	frames frames
+	all    bytes.Buffer
 }
 
+func (c *cutter) Write(p []byte) (int, error) {
+	c.all.Write(p)
+	for rest := p; len(rest) > 0; {
+		n := 1 + c.random.IntN(min(len(rest), 1+c.random.IntN(1<<22)))
+		c.frames.scan(rest[:n])
+		rest = rest[n:]
+	}
+	return len(p), nil
+}
+
+// TestFramesOfAnswers: whatever a client's capabilities, it is known of an answer
+// that was set aside whether it is one result set, and where its rows lie.
 func TestFramesOfAnswers(t *testing.T) {
 	t.Parallel()
-	eof := []byte{0xFE, 0, 0, 2, 0}
-	def := []byte("\x03def...")
 	long := make([]byte, wire.MaxFrame+10)
 	long[wire.MaxFrame] = 0xFF // begins a frame, but no packet
-	rows := stream([]byte{1}, def, eof, []byte{0, 0, 5}, long, []byte{0, 0, 0xFE}, eof)
+	long[0] = 0
+	cols := []wire.Column{wire.TextColumn("a"), wire.IntColumn("b")}
+	result := func(rows ...[]byte) func(c *wire.Conn) {
+		return func(c *wire.Conn) {
+			_ = c.WriteColumns(cols, 2)
+			for _, r := range rows {
+				_ = c.WritePacket(r)
+			}
+			_ = c.WriteEnd(2, 5)
+		}
+	}
+	ok := func(c *wire.Conn) { _ = c.WriteOK(wire.OK{Affected: 1, Status: 2}) }
+	fail := func(c *wire.Conn) { _ = c.WriteError(1064, "42000", "no") }
+	rows := [][]byte{{0, 0, 5}, long, {0, 0, 0xFE}}
 	for name, tc := range map[string]struct {
-		answer    []byte
+		answer    []func(c *wire.Conn)
+		rows      [][]byte
 		one, fail bool
 	}{
-		"rows":         {rows, true, false},
-		"no rows":      {stream([]byte{1}, def, eof, eof), true, false},
-		"OK":           {stream([]byte{0, 1, 0, 2, 0, 0, 0}), false, false},
-		"error":        {stream([]byte{0xFF, 1, 2}), false, true},
-		"rows, error":  {stream([]byte{1}, def, eof, []byte{0, 0, 5}, []byte{0xFF, 1, 2}), false, true},
-		"two results":  {append(bytes.Clone(rows), rows...), false, false},
-		"rows, OK":     {append(bytes.Clone(rows), stream([]byte{0, 1, 0, 2, 0, 0, 0})...), false, false},
-		"cut off":      {rows[:len(rows)-1], false, false},
-		"nothing":      {nil, false, false},
-		"header alone": {stream([]byte{1}, def, eof), false, false},
+		"rows":         {[]func(*wire.Conn){result(rows...)}, rows, true, false},
+		"no rows":      {[]func(*wire.Conn){result()}, nil, true, false},
+		"OK":           {[]func(*wire.Conn){ok}, nil, false, false},
+		"error":        {[]func(*wire.Conn){fail}, nil, false, true},
+		"rows, error":  {[]func(*wire.Conn){func(c *wire.Conn) { _ = c.WriteColumns(cols, 2); _ = c.WritePacket(rows[0]) }, fail}, nil, false, true},
+		"two results":  {[]func(*wire.Conn){result(rows...), result(rows...)}, nil, false, false},
+		"rows, OK":     {[]func(*wire.Conn){result(rows...), ok}, nil, false, false},
+		"nothing":      {nil, nil, false, false},
+		"header alone": {[]func(*wire.Conn){func(c *wire.Conn) { _ = c.WriteColumns(cols, 2) }}, nil, false, false},
 	} {
 		random := rand.New(rand.NewPCG(1, 2))
-		for range 20 {
-			var f frames
-			for rest := tc.answer; len(rest) > 0; {
-				n := 1 + random.IntN(min(len(rest), 1+random.IntN(1<<22)))
-				f.scan(rest[:n])
-				rest = rest[n:]
-			}
-			if f.oneResult() != tc.one || f.failed() != tc.fail {
-				t.Fatalf("%s: one result %v, failed %v", name, f.oneResult(), f.failed())
-			}
-			if tc.one {
-				header := int64(len(stream([]byte{1}, def)))
-				if f.header != header || f.rows != header+9 || f.last != int64(len(tc.answer)-9) {
-					t.Fatalf("%s: header to %d, rows from %d to %d", name, f.header, f.rows, f.last)
+		for i := range 20 {
+			near, _ := net.Pipe()
+			c := wire.NewConn(near)
+			for bit, capability := range []uint32{mysql.CLIENT_DEPRECATE_EOF, mysql.CLIENT_OPTIONAL_RESULTSET_METADATA} {
+				if i>>bit&1 != 0 {
+					c.Capabilities |= capability
 				}
+			}
+			c.NoMetadata = i&6 == 6
+			out := &cutter{random: random}
+			back := c.Divert(out)
+			for _, part := range tc.answer {
+				part(c)
+			}
+			e, f := back(), &out.frames
+			if f.oneResult(e) != tc.one || f.failed() != tc.fail {
+				t.Fatalf("%s: one result %v, failed %v", name, f.oneResult(e), f.failed())
+			}
+			if !tc.one {
+				continue
+			}
+			var want bytes.Buffer
+			w := wire.NewWriter(&want)
+			for _, r := range tc.rows {
+				_ = w.WritePacket(r)
+			}
+			_ = w.Flush()
+			between := 9
+			if i&1 != 0 {
+				between = 0
+			}
+			if got := out.all.Bytes()[e.Rows:e.End]; len(got) != want.Len() || e.Rows-e.Header != int64(between) || e.Warnings != 5 || e.Status != 2 {
+				t.Fatalf("%s: %+v, %d bytes of rows, want %d", name, e, len(got), want.Len())
 			}
 		}
 	}

@@ -58,9 +58,6 @@ type Conn struct {
 	// interruptedBy is what the client is told where the server says that
 	// somebody has killed the statement.
 	interruptedBy atomic.Pointer[ServerError]
-	// anew is where OK and EOF packets are put together; here and not on a
-	// stack so that Forward doesn't allocate.
-	anew [64]byte
 	// born and rested are the pool's.
 	born, rested time.Time
 }

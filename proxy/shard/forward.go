@@ -120,7 +120,7 @@ var errCursor = errors.New("a cursor was opened: execute with flags 0")
 //
 // A caller that must stop it when a context ends runs it in Under.
 func (c *Conn) Forward(dst *wire.Conn, kind ResponseKind, o ForwardOptions) (Summary, error) {
-	f := forwarder{c: c, o: o}
+	f := forwarder{c: c, o: o, dst: dst}
 	var before int64
 	if dst != nil {
 		f.w = dst.Writer()
@@ -136,7 +136,8 @@ func (c *Conn) Forward(dst *wire.Conn, kind ResponseKind, o ForwardOptions) (Sum
 type forwarder struct {
 	c   *Conn
 	o   ForwardOptions
-	w   *wire.Writer // nil: nothing is forwarded
+	dst *wire.Conn   // nil: nothing is forwarded
+	w   *wire.Writer // dst's
 	sum Summary
 	// between: what was sent last is a row or the end of a result set.
 	between bool
@@ -216,8 +217,8 @@ func (f *forwarder) result() (more bool, err error) {
 	first := !f.sum.ResultSet
 	f.sum.ResultSet = true
 	f.between = f.o.SkipHeader
-	if !f.o.SkipHeader {
-		if err := f.write(p); err != nil {
+	if !f.o.SkipHeader && f.dst != nil {
+		if err := f.dst.WriteCount(int(count)); err != nil {
 			return false, err
 		}
 	}
@@ -234,7 +235,11 @@ func (f *forwarder) columns(count uint64, first bool) (ended bool, err error) {
 	r := f.c.r
 	var n int64
 	if f.o.Columns == nil && f.o.Define == nil && !f.o.SkipHeader && f.onColumn == nil {
-		n, _, err = r.CopyUntilEnd(f.w)
+		to := f.w
+		if f.dst != nil && f.dst.NoMetadata {
+			to = nil
+		}
+		n, _, err = r.CopyUntilEnd(to)
 	} else {
 		n, err = f.definitions(first)
 	}
@@ -259,7 +264,11 @@ func (f *forwarder) columns(count uint64, first bool) (ended bool, err error) {
 		// The rows would come by COM_STMT_FETCH.
 		return false, errCursor
 	}
-	return false, f.writeEOF(p, f.o.MoreResults)
+	e, err := wire.ParseEOF(p)
+	if err != nil || f.dst == nil {
+		return false, err
+	}
+	return false, f.dst.WriteColumnsEnd(f.status(e.Status, f.o.MoreResults))
 }
 
 // definitions reads the definitions one by one, up to the header of the packet
@@ -286,8 +295,8 @@ func (f *forwarder) definitions(first bool) (n int64, err error) {
 		if f.o.Define != nil {
 			p = f.o.Define(p)
 		}
-		if !f.o.SkipHeader {
-			if err := f.write(p); err != nil {
+		if !f.o.SkipHeader && f.dst != nil {
+			if err := f.dst.WriteDefinition(p); err != nil {
 				return n, err
 			}
 		}
@@ -372,8 +381,11 @@ func (f *forwarder) ok(p []byte) (more bool, err error) {
 	if !more && f.o.HoldOK {
 		return false, nil
 	}
+	if f.dst == nil {
+		return more, nil
+	}
 	ok.Status = f.status(ok.Status, !more && f.o.MoreResults)
-	return more, f.write(ok.Append(f.c.anew[:0]))
+	return more, f.dst.WriteOK(ok)
 }
 
 // eof ends a result set, or is the whole answer (COM_SET_OPTION).
@@ -386,16 +398,10 @@ func (f *forwarder) eof(p []byte) (more bool, err error) {
 	if !more && f.o.SkipEnd {
 		return false, nil
 	}
-	return more, f.writeEOF(p, !more && f.o.MoreResults)
-}
-
-func (f *forwarder) writeEOF(p []byte, more bool) error {
-	e, err := wire.ParseEOF(p)
-	if err != nil {
-		return err
+	if f.dst == nil {
+		return more, nil
 	}
-	e.Status = f.status(e.Status, more)
-	return f.write(e.Append(f.c.anew[:0]))
+	return more, f.dst.WriteEnd(f.status(e.Status, !more && f.o.MoreResults), e.Warnings)
 }
 
 func (f *forwarder) ended(status, warnings uint16) (more bool) {

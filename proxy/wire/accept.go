@@ -31,7 +31,10 @@ const serverCapabilities = mysql.CLIENT_COMPRESS | mysql.CLIENT_ZSTD_COMPRESSION
 	mysql.CLIENT_MULTI_RESULTS | mysql.CLIENT_PS_MULTI_RESULTS |
 	mysql.CLIENT_PLUGIN_AUTH | mysql.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA |
 	mysql.CLIENT_LOCAL_FILES | mysql.CLIENT_QUERY_ATTRIBUTES |
-	mysql.CLIENT_CONNECT_ATTRS
+	mysql.CLIENT_CONNECT_ATTRS | mysql.CLIENT_DEPRECATE_EOF
+
+// AnswerCapabilities are those that change the packets of answers.
+const AnswerCapabilities = mysql.CLIENT_DEPRECATE_EOF | mysql.CLIENT_SESSION_TRACK | mysql.CLIENT_OPTIONAL_RESULTSET_METADATA
 
 const (
 	defaultDeadline = 10 * time.Second

@@ -181,7 +181,7 @@ func (s *testServer) query(c *Conn, q string) error {
 				return err
 			}
 		}
-		return c.WriteEOF(status, 0)
+		return c.WriteEnd(status, 0)
 	case strings.HasPrefix(q, "SET"):
 		return c.WriteOK(OK{Status: status})
 	}

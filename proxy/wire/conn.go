@@ -46,6 +46,14 @@ type Conn struct {
 	Attrs   map[string]string // connection attributes
 	TLS     bool
 
+	// Changes, when set, gives what a client with SESSION_TRACK is told of its
+	// session with the packet that is written next (AppendChange), nil for nothing.
+	// It is called once for each OK packet.
+	Changes func() []byte
+	// NoMetadata: results have no column definitions.
+	// REQUIRES: CLIENT_OPTIONAL_RESULTSET_METADATA.
+	NoMetadata bool
+
 	nc  net.Conn
 	raw net.Conn // the socket under TLS
 	r   *Reader
@@ -66,13 +74,15 @@ type Conn struct {
 	zstdLevel uint8
 	// scratch is where small packets are put together.
 	scratch []byte
+	// diverted is nil but between Divert and back.
+	diverted *Extent
 }
 
 // NewConn returns a Conn whose handshake is none of its business. Accept is
 // what makes one for a client.
 func NewConn(nc net.Conn) *Conn {
 	return &Conn{
-		Host: host(nc), Capabilities: serverCapabilities,
+		Host: host(nc), Capabilities: serverCapabilities &^ AnswerCapabilities,
 		nc: nc, raw: nc, r: NewReader(nc), w: NewWriter(nc),
 		max: DefaultMaxPacket, idle: newIdleWait(nc),
 	}

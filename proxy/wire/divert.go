@@ -5,15 +5,30 @@ import (
 	"io"
 )
 
+// Extent is where the first result set of what was diverted lies, in bytes.
+type Extent struct {
+	Results int // result sets begun
+	// Header is where the first one's definitions end, Rows where its rows begin.
+	Header, Rows int64
+	// End is where the packet that ends it begins, if Ended, and Status and Warnings
+	// are that packet's.
+	Ended            bool
+	End              int64
+	Status, Warnings uint16
+}
+
 // Divert has what is written from now on go to dst, as frames numbered from 0,
-// until back is called, which flushes there. REQUIRES: nothing is buffered.
-func (c *Conn) Divert(dst io.Writer) (back func()) {
+// until back is called, which flushes there. Changes of the session are kept back
+// from the ends of result sets. REQUIRES: nothing is buffered.
+func (c *Conn) Divert(dst io.Writer) (back func() Extent) {
 	w := c.w
-	c.w = NewWriter(dst)
-	return func() {
+	c.w, c.diverted = NewWriter(dst), &Extent{}
+	return func() Extent {
 		_ = c.w.Flush()
 		c.w.drop()
-		c.w = w
+		e := *c.diverted
+		c.w, c.diverted = w, nil
+		return e
 	}
 }
 

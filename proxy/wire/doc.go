@@ -33,10 +33,13 @@
 //
 // # What is advertised
 //
-// See serverCapabilities. DEPRECATE_EOF, SESSION_TRACK and
-// OPTIONAL_RESULTSET_METADATA are not: shard connections have them off too, so
-// that the packets of both sides are alike and an answer can be forwarded
-// without being decoded. Query attributes are read and left out.
+// See serverCapabilities. Query attributes are read and left out.
+//
+// What changes answers' packets (AnswerCapabilities) is each client's own, and off
+// on shard connections: rows are the same bytes either way and are forwarded
+// without being decoded; the few packets around them (WriteCount,
+// WriteColumnsEnd, WriteEnd, WriteOK) are written anew for the client anyway,
+// since their status flags are the session's.
 //
 // # Non-goals
 //

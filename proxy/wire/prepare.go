@@ -8,7 +8,7 @@ import (
 
 // PrepareOK is the first packet of the answer to COM_STMT_PREPARE. Parameter
 // definitions (if any) and an EOF packet follow, then column definitions (if
-// any) and an EOF packet.
+// any) and an EOF packet; with DEPRECATE_EOF these are left out.
 type PrepareOK struct {
 	StatementID     uint32
 	Columns, Params uint16
@@ -59,7 +59,7 @@ func (c *Conn) WritePrepareOK(o PrepareOK, params, columns [][]byte, status uint
 				return err
 			}
 		}
-		if err := c.WriteEOF(status, 0); err != nil {
+		if err := c.WriteColumnsEnd(status); err != nil {
 			return err
 		}
 	}

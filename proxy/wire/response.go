@@ -16,17 +16,30 @@ type OK struct {
 	Info                   string // such as "Rows matched: 1  Changed: 1  Warnings: 0"
 }
 
-// Append appends the packet's payload to dst.
+// Append appends the packet's payload to dst, as it is without SESSION_TRACK.
 func (o OK) Append(dst []byte) []byte {
-	dst = append(dst, mysql.OK_HEADER)
+	return o.append(dst, mysql.OK_HEADER, nil)
+}
+
+// append appends the payload. header is OK's, or EOF's where it ends rows (and the
+// client has DEPRECATE_EOF); changes are those of the session, encoded, and only
+// for a client that has SESSION_TRACK.
+func (o OK) append(dst []byte, header byte, changes []byte) []byte {
+	if len(changes) > 0 {
+		o.Status |= mysql.SERVER_SESSION_STATE_CHANGED
+	}
+	dst = append(dst, header)
 	dst = AppendLenInt(dst, o.Affected)
 	dst = AppendLenInt(dst, o.LastInsertID)
 	dst = binary.LittleEndian.AppendUint16(dst, o.Status)
 	dst = binary.LittleEndian.AppendUint16(dst, o.Warnings)
 	// The manual says that without SESSION_TRACK the text runs to the end of
 	// the packet; servers and libmysqlclient give it a length all the same.
-	if o.Info != "" {
+	if o.Info != "" || len(changes) > 0 {
 		dst = AppendLenBytes(dst, o.Info)
+	}
+	if len(changes) > 0 {
+		dst = AppendLenBytes(dst, changes)
 	}
 	return dst
 }
@@ -172,7 +185,7 @@ func ParseColumn(p []byte) (c Column, err error) {
 
 // WriteOK writes an OK packet.
 func (c *Conn) WriteOK(o OK) error {
-	c.scratch = o.Append(c.scratch[:0])
+	c.scratch = o.append(c.scratch[:0], mysql.OK_HEADER, c.changes())
 	return c.w.WritePacket(c.scratch)
 }
 
@@ -182,26 +195,95 @@ func (c *Conn) WriteError(code uint16, state, msg string) error {
 	return c.w.WritePacket(c.scratch)
 }
 
-// WriteEOF writes an EOF packet.
-func (c *Conn) WriteEOF(status, warnings uint16) error {
-	c.scratch = EOF{Warnings: warnings, Status: status}.Append(c.scratch[:0])
+// WriteEnd writes what ends rows, or is an answer without any (COM_SET_OPTION): an
+// EOF packet, or an OK packet that looks like one.
+func (c *Conn) WriteEnd(status, warnings uint16) error {
+	if e := c.diverted; e != nil && !e.Ended {
+		e.Ended, e.End, e.Status, e.Warnings = true, c.w.total, status, warnings
+	}
+	if c.Capabilities&mysql.CLIENT_DEPRECATE_EOF != 0 {
+		var changes []byte
+		if c.diverted == nil {
+			changes = c.changes() // else they are told with what is written at last
+		}
+		o := OK{Status: status, Warnings: warnings}
+		c.scratch = o.append(c.scratch[:0], mysql.EOF_HEADER, changes)
+	} else {
+		c.scratch = EOF{Warnings: warnings, Status: status}.Append(c.scratch[:0])
+	}
 	return c.w.WritePacket(c.scratch)
 }
 
+// changes is what the client is told of its session.
+func (c *Conn) changes() []byte {
+	if c.Changes == nil || c.Capabilities&mysql.CLIENT_SESSION_TRACK == 0 {
+		return nil
+	}
+	return c.Changes()
+}
+
+// WriteCount begins a result set. So many definitions follow, then
+// WriteColumnsEnd, rows and WriteEnd.
+func (c *Conn) WriteCount(columns int) error {
+	if c.diverted != nil {
+		c.diverted.Results++
+	}
+	c.scratch = c.scratch[:0]
+	if c.Capabilities&mysql.CLIENT_OPTIONAL_RESULTSET_METADATA != 0 {
+		c.scratch = append(c.scratch, c.metadata())
+	}
+	c.scratch = AppendLenInt(c.scratch, uint64(columns))
+	return c.w.WritePacket(c.scratch)
+}
+
+// metadata says whether definitions follow: RESULTSET_METADATA_NONE or _FULL.
+func (c *Conn) metadata() byte {
+	if c.NoMetadata {
+		return 0
+	}
+	return 1
+}
+
+// WriteDefinition writes the payload of a column's definition, to a client that
+// wants it.
+func (c *Conn) WriteDefinition(p []byte) error {
+	if c.NoMetadata {
+		return nil
+	}
+	return c.w.WritePacket(p)
+}
+
+// WriteColumnsEnd writes what stands between definitions and rows, if anything
+// does.
+func (c *Conn) WriteColumnsEnd(status uint16) error {
+	first := c.diverted != nil && c.diverted.Results == 1
+	if first {
+		c.diverted.Header, c.diverted.Rows = c.w.total, c.w.total
+	}
+	if c.Capabilities&mysql.CLIENT_DEPRECATE_EOF != 0 {
+		return nil
+	}
+	c.scratch = EOF{Status: status}.Append(c.scratch[:0])
+	err := c.w.WritePacket(c.scratch)
+	if first {
+		c.diverted.Rows = c.w.total
+	}
+	return err
+}
+
 // WriteColumns begins a result set: the number of columns, their definitions
-// and an EOF packet with status. Rows and WriteEOF follow.
+// and what ends these, with status. Rows and WriteEnd follow.
 func (c *Conn) WriteColumns(cols []Column, status uint16) error {
-	c.scratch = AppendLenInt(c.scratch[:0], uint64(len(cols)))
-	if err := c.w.WritePacket(c.scratch); err != nil {
+	if err := c.WriteCount(len(cols)); err != nil {
 		return err
 	}
 	for i := range cols {
 		c.scratch = cols[i].Append(c.scratch[:0])
-		if err := c.w.WritePacket(c.scratch); err != nil {
+		if err := c.WriteDefinition(c.scratch); err != nil {
 			return err
 		}
 	}
-	return c.WriteEOF(status, 0)
+	return c.WriteColumnsEnd(status)
 }
 
 // WriteTextRow writes one row of the text protocol; a nil value is NULL.
@@ -227,7 +309,7 @@ func (c *Conn) WriteRow(row []any) error {
 	return c.writeScratch()
 }
 
-// WriteResult writes a whole text result set: definitions, rows, EOF.
+// WriteResult writes a whole text result set: definitions, rows, their end.
 func (c *Conn) WriteResult(cols []Column, rows [][]any, status, warnings uint16) error {
 	if err := c.WriteColumns(cols, status); err != nil {
 		return err
@@ -237,7 +319,7 @@ func (c *Conn) WriteResult(cols []Column, rows [][]any, status, warnings uint16)
 			return err
 		}
 	}
-	return c.WriteEOF(status, warnings)
+	return c.WriteEnd(status, warnings)
 }
 
 // WritePacket writes a payload as it is, with the next sequence number.
