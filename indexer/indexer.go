@@ -55,11 +55,6 @@ type Options struct {
 	ReconcileEvery time.Duration // 0: never
 	Audit          float64       // share of index-routed reads that are audited
 
-	// OwnThread reports whether a connection of this process to the shard has
-	// this thread id. nil: not known; such a connection, if it is older than
-	// the indexer's first one, must be seen idle before the shard is settled.
-	OwnThread func(shard catalog.ShardID, thread uint32) bool
-
 	// Down reports a shard that can't be reached: its jobs wait, rather than
 	// fail and be tried again ever more rarely, until Returned is called. It
 	// must not block. nil: none is known to be.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -182,8 +183,10 @@ type thread struct {
 //
 // A previous life's connection is older than this one's first. When its process
 // died its socket was closed, so its thread ends as soon as the statement does
-// that it runs. One that sleeps on, for idleSeconds after the first look, is of
-// another program, or of a host that fell silent: nothing will come from it.
+// that it runs. If it sleeps, what it was sent may still be on its way, over a
+// network that lost it: the thread is ended. One that the store doesn't know is
+// another program's, or its note was lost with the power: when it sleeps on,
+// for idleSeconds after the first look, nothing will come to it.
 func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, err error) {
 	conn, err := x.connect(ctx, id)
 	if err != nil {
@@ -210,6 +213,13 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 		return false, fmt.Errorf("read the list of threads: %w", err)
 	}
 	now := x.clock.Now().Unix()
+	// The server's; asked for once.
+	began := sync.OnceValue(func() time.Time { return x.serverBegan(ctx, conn) })
+	end := func(thread uint64) {
+		if err := conn.Exec(ctx, fmt.Sprintf("KILL %d", thread)); err != nil {
+			x.log.Debug("end an idle thread", "shard", x.shardName(id), "thread", thread, "error", err)
+		}
+	}
 	done = true
 	if !x.tracker.isSettled(id) {
 		l := x.lookouts[id]
@@ -222,10 +232,21 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 				}
 			}
 		}
+		known := map[uint64]bool{}
+		for _, old := range x.store.OldThreads(storage.ShardID(id)) {
+			if _, there := threads[uint64(old.ID)]; there && !began().After(old.Opened.Add(idleSeconds*time.Second)) {
+				known[uint64(old.ID)] = true
+			} else if err := x.store.ForgetThread(storage.ShardID(id), old.ID); err != nil {
+				x.log.Debug("forget a connection", "shard", x.shardName(id), "thread", old.ID, "error", err)
+			}
+		}
 		for left, looked := range l.left {
-			th, there := threads[left]
-			mine := x.opts.OwnThread != nil && x.opts.OwnThread(id, uint32(left))
-			if !there || mine || looked.slept(th, now) || th.idle && th.seconds >= idleSeconds && now-l.at >= idleSeconds {
+			switch th, there := threads[left]; {
+			case there && known[left]:
+				if th.idle {
+					end(left)
+				}
+			case !there || looked.slept(th, now) || th.idle && th.seconds >= idleSeconds && now-l.at >= idleSeconds:
 				delete(l.left, left)
 			}
 		}
@@ -236,27 +257,16 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 			done = false
 		}
 	}
-	began := time.Time{} // the server's; asked for once, and zero if that isn't known
 	for _, d := range x.tracker.doubtsOn(id) {
 		th, there := threads[uint64(d.thread)]
-		if there {
-			if began.IsZero() {
-				began = x.serverBegan(ctx, conn)
-			}
-			if began.After(d.at.Add(idleSeconds * time.Second)) {
-				there = false // the number is another's now, who may never sleep
-			}
-		}
-		if there && x.opts.OwnThread != nil && x.opts.OwnThread(id, d.thread) {
-			there = false // the server restarted and gave the number to another
+		if there && began().After(d.at.Add(idleSeconds*time.Second)) {
+			there = false // the number is another's now, who may never sleep
 		}
 		switch {
 		case there && th.idle && th.user == threads[own].user && th.seconds > now-d.at.Unix()+idleSeconds:
 			// It has been idle since before the statement was sent, and the
 			// statement may still be on its way. Ending the thread settles it.
-			if err := conn.Exec(ctx, fmt.Sprintf("KILL %d", th.id)); err != nil {
-				x.log.Debug("end an idle thread", "shard", x.shardName(id), "thread", th.id, "error", err)
-			}
+			end(th.id)
 			done = false
 		case there && (!th.idle || th.seconds < idleSeconds):
 			done = false

@@ -321,6 +321,10 @@ func (m *modelStore) Recovered() error {
 	return nil
 }
 
+// No note of the dead process's connections is the harder case.
+func (m *modelStore) OldThreads(storage.ShardID) []storage.Thread { return nil }
+func (m *modelStore) ForgetThread(storage.ShardID, uint32) error  { return nil }
+
 func (m *modelStore) def() storage.IndexDef {
 	return storage.IndexDef{
 		ID: 1, Schema: "s", Table: "t", Name: "ix", Columns: []string{"k"}, Partitions: 1,

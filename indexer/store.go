@@ -15,6 +15,7 @@ type Store interface {
 	Entries
 	Marks
 	Intents
+	Threads
 	Definitions
 	Generations
 	Queue
@@ -50,6 +51,12 @@ type Intents interface {
 	Lost() []storage.Pair
 	Unclean() []storage.Pair
 	Recovered() error
+}
+
+// Threads tell which connections an earlier life had.
+type Threads interface {
+	OldThreads(storage.ShardID) []storage.Thread
+	ForgetThread(storage.ShardID, uint32) error
 }
 
 // Definitions of virtual indexes.

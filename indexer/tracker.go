@@ -125,7 +125,7 @@ func (o *Open) End() {
 
 // InDoubt gives the registration on a shard away, because the statement's
 // outcome there is unknown (the connection broke, or was killed). It stays open
-// until the server's thread is known to be gone or idle; then it ends and jobs
+// until the server's thread is known to be gone; then it ends and jobs
 // are enqueued.
 func (o *Open) InDoubt(id catalog.ShardID, thread uint32, jobs ...Maintenance) {
 	for i, r := range o.regs {

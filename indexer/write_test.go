@@ -194,6 +194,60 @@ func TestUnsettledShard(t *testing.T) {
 	}
 }
 
+// threadNotes are what an earlier life has left in the store.
+type threadNotes struct {
+	Store
+	old []storage.Thread
+}
+
+func (n *threadNotes) OldThreads(storage.ShardID) []storage.Thread { return slices.Clone(n.old) }
+
+func (n *threadNotes) ForgetThread(_ storage.ShardID, id uint32) error {
+	n.old = slices.DeleteFunc(n.old, func(t storage.Thread) bool { return t.ID == id })
+	return nil
+}
+
+// A dead process's thread is ended once it sleeps, however long it has: what it
+// was sent may be on its way. Where the server was restarted, it isn't its.
+func TestOldThreadIsEnded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.x.Close()
+	b.clock.move(1000 * time.Second)
+	notes := &threadNotes{Store: b.store, old: []storage.Thread{{ID: 7, Opened: b.clock.Now().Add(-100 * time.Second)}, {ID: 9, Opened: b.clock.Now()}}}
+	o := b.opts
+	o.Store = notes
+	look := func(x *Indexer, uptime string, threads ...[]string) (settled bool, kills int) {
+		b.shards[0].change(func(s *fakeShard) { s.threads, s.uptime = threads, uptime })
+		if _, err := x.settle(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.move(100 * time.Second)
+		return x.tracker.isSettled(0), len(b.shards[0].statements("KILL 7"))
+	}
+	x := New(o)
+	if settled, kills := look(x, "5000", []string{"7", "shunt", "", "", "Query", "600"}); settled || kills != 0 {
+		t.Errorf("running: settled %v, %d kills", settled, kills)
+	}
+	for n := range 2 * idleLooks {
+		if settled, kills := look(x, "5000", []string{"7", "shunt", "", "", "Sleep", "600"}); settled || kills != n+1 {
+			t.Errorf("asleep: settled %v, %d kills", settled, kills)
+		}
+	}
+	if settled, _ := look(x, "5000"); !settled || len(notes.old) != 0 {
+		t.Errorf("gone: settled %v, left %v", settled, notes.old)
+	}
+	notes.old = []storage.Thread{{ID: 7, Opened: b.clock.Now().Add(-100 * time.Second)}}
+	kills := len(b.shards[0].statements("KILL 7"))
+	x = New(o)
+	for range 3 {
+		look(x, "50", []string{"7", "shunt", "", "", "Sleep", "600"})
+	}
+	if _, now := look(x, "50"); now != kills || !x.tracker.isSettled(0) || len(notes.old) != 0 {
+		t.Errorf("restarted: %d kills more, settled %v, left %v", now-kills, x.tracker.isSettled(0), notes.old)
+	}
+}
+
 // A program that pings each second never sleeps for long, and holds nothing up.
 func TestSettledBesideOneThatPings(t *testing.T) {
 	t.Parallel()

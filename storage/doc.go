@@ -14,6 +14,7 @@
 //
 //	Add, Mark, Remove, ClearMarks            process
 //	Enqueue, Claim, ..., Finish, Fail        process
+//	NoteThread, ForgetThread                 process
 //	CreateIndex, UpdateIndex, StartBuild,
 //	FinishBuild, DropIndex, Repartition      power, each one transaction
 //	Intend (first write after a quiet time)  power
@@ -112,6 +113,7 @@
 //	'p' schema 0 table 0 shard(1)            write-intent: boot ID
 //	'j' job(8)                               job without its keys, JSON
 //	'k' job(8) seq(4)                        key of a job, JSON
+//	'h' shard(1) thread(4)                   connection to a shard: opened, varint of Unix seconds
 //	'n'                                      entry counts at the last graceful stop, JSON;
 //	                                         deleted by Open
 //

@@ -22,6 +22,7 @@ const (
 	kindJob        = 'j'
 	kindJobKey     = 'k'
 	kindCounts     = 'n'
+	kindThread     = 'h'
 	formatVersion  = 1
 	entryPrefixLen = 1 + 4 + 2
 
@@ -84,6 +85,10 @@ func intentKey(p Pair) []byte {
 	k = append(k, 0)
 	k = append(k, p.Table...)
 	return append(k, 0, byte(p.Shard))
+}
+
+func threadKey(shard ShardID, id uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{kindThread, byte(shard)}, id)
 }
 
 // placementKey separates the names with a zero byte, too.

@@ -34,6 +34,7 @@ type Store struct {
 	clock     clock
 	names     names
 	intents   intents
+	threads   threads
 	queue     queue
 	garbage   garbage
 	sequences sequences
@@ -149,6 +150,9 @@ func (s *Store) load() (uncounted []*generation, err error) {
 	}
 	if err := s.intents.load(s); err != nil {
 		return nil, s.loadError("write-intents", err)
+	}
+	if err := s.threads.load(s); err != nil {
+		return nil, s.loadError("connections", err)
 	}
 	if err := s.queue.load(s); err != nil {
 		return nil, s.loadError("jobs", err)

@@ -136,6 +136,14 @@ func TestReopen(t *testing.T) {
 	check(t, s.FinishBuild(id))
 	check(t, s.Add([]Entry{{id, []byte("z"), 1, 1}, {id, []byte("z"), 5, 1}}))
 	epoch := must(s.Advance())
+	opened := time.Unix(1_700_000_000, 0)
+	for _, thread := range []uint32{70, 80, 90} {
+		check(t, s.NoteThread(2, Thread{thread, opened}))
+	}
+	check(t, s.ForgetThread(2, 80))
+	if got := s.OldThreads(2); len(got) != 0 {
+		t.Fatalf("threads of this life: %v", got)
+	}
 	check(t, s.Close())
 
 	s = openTest(t, testOpts(dir), testOptions{})
@@ -148,6 +156,14 @@ func TestReopen(t *testing.T) {
 	wantLookup(t, s, id, "z", 1, 5, 7, 8)
 	if got := must(s.Lookup(id, []byte("z"), [][]byte{nil, []byte("d")})); got != set(1, 5, 8) {
 		t.Fatal(got)
+	}
+	check(t, s.NoteThread(2, Thread{90, opened.Add(time.Hour)})) // a server that was restarted
+	if got := s.OldThreads(2); !slices.Equal(got, []Thread{{70, opened}}) {
+		t.Fatalf("threads of the last life: %v", got)
+	}
+	check(t, s.ForgetThread(2, 70))
+	if got := s.OldThreads(2); len(got) != 0 {
+		t.Fatalf("forgotten threads: %v", got)
 	}
 	st := s.Stats()
 	if n := st.Indexes[id]; n.Entries != 2 || n.Approximate || st.Garbage != 1 {

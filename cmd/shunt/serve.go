@@ -83,7 +83,13 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 			if d := reads.Load(); d != nil {
 				d.SawVersion(id, c.ServerVersion)
 			}
+			// Without the note a next life judges the thread by what it does.
+			_ = store.NoteThread(storage.ShardID(id), storage.Thread{ID: c.ThreadID, Opened: time.Now()})
 			return nil
+		}, OnEnd: func(c *shard.Conn, lost bool) {
+			if !lost { // else the next life, too, must see its end
+				_ = store.ForgetThread(storage.ShardID(id), c.ThreadID)
+			}
 		}})
 	}
 	grace := 10 * time.Second // for statements under way

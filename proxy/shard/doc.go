@@ -33,7 +33,7 @@
 //     be called from another one.
 //   - Between Send and the end of its answer a Conn is Busy. Closing a Busy
 //     Conn leaves a statement that may still run on the server: the pool tells
-//     so by OnLost.
+//     so by OnEnd.
 //   - Memory is bounded whatever an answer's size; a slow client stops the
 //     reading from the shard.
 package shard

@@ -37,9 +37,9 @@ type Options struct {
 
 	// OnConnect is called for each new connection before it is used.
 	OnConnect func(context.Context, *Conn) error
-	// OnLost is called after a Busy connection was closed: its statement may
-	// still run on the server, as ThreadID.
-	OnLost func(*Conn)
+	// OnEnd is called after a connection was closed. lost: it was Busy, so its
+	// statement may still run on the server, as ThreadID.
+	OnEnd func(c *Conn, lost bool)
 }
 
 // Stats of a Pool.
@@ -127,7 +127,7 @@ func (p *Pool) judged(alive bool) {
 	}
 	p.mu.Unlock()
 	for _, c := range idle {
-		_ = c.Close()
+		p.end(c)
 	}
 }
 
@@ -178,7 +178,7 @@ func (p *Pool) GetIn(ctx context.Context, foundRows bool, state string) (*Conn, 
 	for {
 		c, w, replaced, err := p.take(foundRows, state)
 		if replaced != nil {
-			_ = replaced.Close()
+			p.end(replaced)
 		}
 		switch {
 		case err != nil:
@@ -222,7 +222,7 @@ func (p *Pool) GetNew(ctx context.Context, foundRows bool) (*Conn, error) {
 	}
 	p.mu.Unlock()
 	if replaced != nil {
-		_ = replaced.Close()
+		p.end(replaced)
 	}
 	return p.dial(ctx, foundRows)
 }
@@ -384,7 +384,7 @@ func (p *Pool) dial(ctx context.Context, foundRows bool) (*Conn, error) {
 	}
 	p.down, p.lastErr, p.version = false, nil, c.ServerVersion
 	if p.closed {
-		_ = c.Close()
+		p.end(c)
 		p.releaseLocked()
 		return nil, ErrPoolClosed
 	}
@@ -420,12 +420,12 @@ func (p *Pool) dialedInVain(ctx context.Context, foundRows bool) (*Conn, error) 
 	return p.dial(ctx, foundRows)
 }
 
-// end closes a connection and tells if its statement may go on.
+// end closes a connection.
 func (p *Pool) end(c *Conn) {
 	lost := c.Busy()
 	_ = c.Close()
-	if lost && p.o.OnLost != nil {
-		p.o.OnLost(c)
+	if p.o.OnEnd != nil {
+		p.o.OnEnd(c, lost)
 	}
 }
 
@@ -489,13 +489,13 @@ func (p *Pool) Put(c *Conn) {
 	}
 	p.mu.Unlock()
 	if surplus != nil {
-		_ = surplus.Close()
+		p.end(surplus)
 	}
 }
 
 // Discard closes a connection that Get gave.
 func (p *Pool) Discard(c *Conn) {
-	// OnLost comes before the place is free: whoever tracks the statement
+	// OnEnd comes before the place is free: whoever tracks the statement
 	// knows of it before anything else happens.
 	p.end(c)
 	p.mu.Lock()
@@ -616,7 +616,7 @@ func (p *Pool) Close(ctx context.Context) error {
 		p.waiting = nil
 		for kind := range p.idle {
 			for _, c := range p.idle[kind] {
-				_ = c.Close()
+				p.end(c)
 				p.open--
 			}
 			p.idle[kind] = nil

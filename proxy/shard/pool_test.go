@@ -113,7 +113,11 @@ func TestPoolClosesWhatIsNotClean(t *testing.T) {
 		return c.WriteOK(wire.OK{Status: status})
 	})
 	var lost []*Conn
-	p := newPool(t, f.config(), Options{OnLost: func(c *Conn) { lost = append(lost, c) }})
+	p := newPool(t, f.config(), Options{OnEnd: func(c *Conn, busy bool) {
+		if busy {
+			lost = append(lost, c)
+		}
+	}})
 	for name, spoil := range map[string]func(c *Conn){
 		"broken":         func(c *Conn) { c.Broken = true },
 		"busy":           func(c *Conn) { _ = c.Send(mysql.COM_QUERY, []byte("x")) },
@@ -127,7 +131,7 @@ func TestPoolClosesWhatIsNotClean(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 		if (len(lost) > 0) != (name == "busy") {
-			t.Errorf("%s: OnLost called %d times", name, len(lost))
+			t.Errorf("%s: OnEnd called %d times", name, len(lost))
 		}
 	}
 	until(t, "the server sees them closed", func() bool { return f.open() == 0 })
@@ -224,12 +228,19 @@ func TestPoolQueue(t *testing.T) {
 func TestPoolUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, ok)
-	var made, lost int
+	var made, ended, lost int
 	var mu sync.Mutex
 	p := newPool(t, f.config(), Options{
 		Max: 4, IdleMax: 2,
 		OnConnect: func(context.Context, *Conn) error { mu.Lock(); made++; mu.Unlock(); return nil },
-		OnLost:    func(*Conn) { mu.Lock(); lost++; mu.Unlock() },
+		OnEnd: func(_ *Conn, busy bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			ended++
+			if busy {
+				lost++
+			}
+		},
 	})
 	var wg sync.WaitGroup
 	for g := range 16 {
@@ -259,8 +270,8 @@ func TestPoolUnderLoad(t *testing.T) {
 	if s := p.Stats(); s.InUse != 0 || s.Waiting != 0 || s.Idle > 2 {
 		t.Errorf("%+v", s)
 	}
-	if made != f.dialed() || lost == 0 {
-		t.Errorf("OnConnect %d of %d times, OnLost %d", made, f.dialed(), lost)
+	if left := p.Stats().Idle; made != f.dialed() || made-ended != left || lost == 0 {
+		t.Errorf("OnConnect %d of %d times, OnEnd %d times, %d of them lost", made, f.dialed(), ended, lost)
 	}
 	until(t, "the server has the idle ones only", func() bool { return f.open() == p.Stats().Idle })
 }

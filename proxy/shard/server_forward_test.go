@@ -324,7 +324,11 @@ func TestClientFailsDuringForward(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s realServer) {
 		var lost []uint32
-		p := newPool(t, s.config(), Options{OnLost: func(c *Conn) { lost = append(lost, c.ThreadID) }})
+		p := newPool(t, s.config(), Options{OnEnd: func(c *Conn, busy bool) {
+			if busy {
+				lost = append(lost, c.ThreadID)
+			}
+		}})
 		c := get(t, p, false)
 		if err := c.InitDB(within(t), s.schema); err != nil {
 			t.Fatal(err)

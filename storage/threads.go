@@ -1,0 +1,83 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Thread is a connection to a shard, by the number that its server gave it.
+type Thread struct {
+	ID     uint32
+	Opened time.Time // to the second
+}
+
+// threads tell the life after a crash which connections the dead process had:
+// what it has sent may still be on its way to them.
+type threads struct {
+	mu sync.Mutex
+	// old are those of earlier lives.
+	old map[ShardID]map[uint32]time.Time
+}
+
+func (t *threads) load(s *Store) error {
+	t.old = map[ShardID]map[uint32]time.Time{}
+	return s.scan([]byte{kindThread}, func(key, val []byte) (bool, error) {
+		opened, n := binary.Varint(val)
+		if len(key) != 6 || n <= 0 {
+			return false, errCorrupt
+		}
+		shard := ShardID(key[1])
+		if t.old[shard] == nil {
+			t.old[shard] = map[uint32]time.Time{}
+		}
+		t.old[shard][binary.BigEndian.Uint32(key[2:])] = time.Unix(opened, 0)
+		return true, nil
+	})
+}
+
+// NoteThread keeps a connection that was opened, before anything is sent on it.
+func (s *Store) NoteThread(shard ShardID, t Thread) error {
+	return s.changeThread(shard, t.ID, func(txn *badger.Txn, key []byte) error {
+		return txn.Set(key, binary.AppendVarint(nil, t.Opened.Unix()))
+	})
+}
+
+// ForgetThread takes back NoteThread: the connection was closed, and whatever
+// its statement may still do is known elsewhere. One of an earlier life has
+// ended on the server.
+func (s *Store) ForgetThread(shard ShardID, id uint32) error {
+	return s.changeThread(shard, id, func(txn *badger.Txn, key []byte) error { return txn.Delete(key) })
+}
+
+func (s *Store) changeThread(shard ShardID, id uint32, change func(*badger.Txn, []byte) error) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	if err := s.space.writable(); err != nil {
+		return err
+	}
+	s.threads.mu.Lock()
+	defer s.threads.mu.Unlock()
+	if err := s.update(func(txn *badger.Txn) error { return change(txn, threadKey(shard, id)) }); err != nil {
+		return fmt.Errorf("keep the number of a connection: %w", err)
+	}
+	// Where a server was restarted, the number is now this life's.
+	delete(s.threads.old[shard], id)
+	return nil
+}
+
+// OldThreads are the connections to a shard that earlier lives have left open.
+func (s *Store) OldThreads(shard ShardID) []Thread {
+	s.threads.mu.Lock()
+	defer s.threads.mu.Unlock()
+	var out []Thread
+	for id, opened := range s.threads.old[shard] {
+		out = append(out, Thread{id, opened})
+	}
+	return out
+}
