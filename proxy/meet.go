@@ -105,45 +105,36 @@ func ofRow(msg string, n int) string {
 }
 
 // meetRow executes a statement of one row.
-func (s *session) meetRow(ctx context.Context, sql string) (done wire.OK, err error) {
-	var ids counted
-	defer ids.release()
-	err = untilPlanned(func() error {
-		plan, err := s.plan(ctx, sql)
-		if err != nil {
-			return err
+func (s *session) meetRow(ctx context.Context, sql string) (wire.OK, error) {
+	return s.plannedInsert(ctx, sql, func(r request, ids *counted) (wire.OK, error) {
+		m := r.plan.Meets
+		if m == nil {
+			return wire.OK{}, errors.New("the table's placement has changed; try again")
 		}
-		rows, ok := plan.(*planner.Rows)
-		if !ok || rows.Meets == nil {
-			return errors.New("the table's placement has changed; try again")
-		}
-		r := request{sql: sql, plan: rows}
-		first, err := s.count(ctx, r, &ids)
+		first, err := s.count(ctx, r, ids)
 		if err != nil {
-			return err
+			return wire.OK{}, err
 		}
 		p, ix := s.proxy.planner, s.proxy.opts.Index
-		b, err := p.BindRow(rows, ix, first, nil)
+		b, err := p.BindRow(r.plan, ix, first, nil)
 		if err != nil {
-			return err
+			return wire.OK{}, err
 		}
-		met, err := s.tryRow(ctx, rows.Meets, b.Statements[0].SQL)
+		met, err := s.tryRow(ctx, m, b.Statements[0].SQL)
 		if err != nil {
-			return err
+			return wire.OK{}, err
 		}
-		if met.Len() > 1 && !rows.Meets.Ignore {
-			return refuse("a row of %s that meets rows on several shards by its unique keys is not supported: DELETE these, then INSERT", rows.Meets.Table.Name)
+		if met.Len() > 1 && !m.Ignore {
+			return wire.OK{}, refuse("a row of %s that meets rows on several shards by its unique keys is not supported: DELETE these, then INSERT", m.Table.Name)
 		}
 		if !met.Empty() {
 			at := met.First()
-			if b, err = p.BindRow(rows, ix, first, &at); err != nil {
-				return err
+			if b, err = p.BindRow(r.plan, ix, first, &at); err != nil {
+				return wire.OK{}, err
 			}
 		}
-		done, err = s.insertBound(ctx, r, b)
-		return err
+		return s.insertBound(ctx, r, b)
 	})
-	return done, err
 }
 
 // tryRow finds the shards where a row meets one.

@@ -83,7 +83,25 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 
 // insertRows executes an INSERT or REPLACE of our own, and answers nothing.
 // REQUIRES: within.
-func (s *session) insertRows(ctx context.Context, sql string) (done wire.OK, err error) {
+func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
+	return s.plannedInsert(ctx, sql, func(r request, ids *counted) (wire.OK, error) {
+		if err := r.plan.Apart(nil, true); err != nil {
+			return wire.OK{}, err
+		}
+		if m := r.plan.Meets; m != nil {
+			return s.meetEach(ctx, m, m.Rows(nil))
+		}
+		b, err := s.bind(ctx, r, ids)
+		if err != nil {
+			return wire.OK{}, err
+		}
+		return s.insertBound(ctx, r, b)
+	})
+}
+
+// plannedInsert executes an INSERT or REPLACE of our own, until the catalog did
+// not change meanwhile.
+func (s *session) plannedInsert(ctx context.Context, sql string, execute func(request, *counted) (wire.OK, error)) (done wire.OK, err error) {
 	var ids counted
 	defer ids.release()
 	err = untilPlanned(func() error {
@@ -95,19 +113,7 @@ func (s *session) insertRows(ctx context.Context, sql string) (done wire.OK, err
 		if !ok {
 			return fmt.Errorf("insert rows: plan is %T", plan)
 		}
-		if err := rows.Apart(nil, true); err != nil {
-			return err
-		}
-		if rows.Meets != nil {
-			done, err = s.meetEach(ctx, rows.Meets, rows.Meets.Rows(nil))
-			return err
-		}
-		r := request{sql: sql, plan: rows}
-		b, err := s.bind(ctx, r, &ids)
-		if err != nil {
-			return err
-		}
-		done, err = s.insertBound(ctx, r, b)
+		done, err = execute(request{sql: sql, plan: rows}, &ids)
 		return err
 	})
 	return done, err

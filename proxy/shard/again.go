@@ -61,12 +61,12 @@ func (f *forwarder) executeAgain(p []byte) (_ []byte, again bool, err error) {
 	}
 	var anew Stmt
 	refused, err := c.readPrepared(&anew)
-	switch {
-	case err != nil:
+	if err != nil {
 		return p, false, err
-	case refused != nil: // a table is gone, say
+	}
+	if refused != nil { // a table is gone, say
 		c.stmts.drop(x.st)
-		return (*wire.Error)(refused).Append(nil), false, nil //nolint:nilerr // err is nil: the server's refusal is the answer
+		return (*wire.Error)(refused).Append(nil), false, nil
 	}
 	// In place: whoever has the statement has the new one.
 	*x.st = anew
