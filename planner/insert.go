@@ -764,6 +764,12 @@ func (i *insertAction) alone(b *binder, rows []*insertRow, per map[catalog.Shard
 	return nil
 }
 
+// Ignores reports an INSERT IGNORE.
+func (r *Rows) Ignores() bool {
+	i, ok := r.action.(*insertAction)
+	return ok && i.ignore
+}
+
 // Apart refuses rows that can't be statements of their own; see alone. copied:
 // they stand for those of a query or a file, of whose NULLs a server stores an
 // empty text or 0 even if there is one row. Rows that are left together are bind's to refuse.

@@ -173,6 +173,10 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			dst = nil
 		}
 		sum, err := x.conn.Forward(dst, shard.Result, o)
+		skipped := several && s.skips(r, b, i, sum.Err)
+		if skipped {
+			sum = shard.Summary{Status: x.conn.Status, Warnings: 1}
+		}
 		if err := s.forwarded(x.shard, sum, err); err != nil {
 			first = errors.Join(first, err)
 			continue
@@ -200,7 +204,13 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		infos = append(infos, sum.Info)
 		if sum.Warnings > 0 && tells {
 			if res, err := x.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+				if skipped {
+					joined.Warnings += uint16(len(res.Rows)) - sum.Warnings
+				}
 				for _, w := range res.Rows {
+					if skipped {
+						w[0] = []byte("Warning")
+					}
 					if x.shard != shards[0].shard && len(w) > 1 && ofText(string(w[1])) {
 						joined.Warnings--
 						continue
@@ -230,6 +240,15 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		return nil, first
 	}
 	return &joined, first
+}
+
+// skips reports that a row which a shard has refused is to be left out, with a
+// warning, as if the shard had got more of the statement's rows: MariaDB's INSERT
+// IGNORE looks over a CHECK that fails (each JSON column has one) in a statement
+// of several rows only.
+func (s *session) skips(r request, b *planner.Bound, n int, e *shard.ServerError) bool {
+	part := r.part || len(b.Statements) > 1 && b.Statements[n].Rows != nil
+	return e != nil && e.Code == 4025 && part && s.mariaDB() && r.plan.Ignores()
 }
 
 var atRow = regexp.MustCompile(` at row (\d+)(?: \(on shard .*)?$`)

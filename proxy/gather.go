@@ -156,10 +156,11 @@ func conditionFailed(err error) bool {
 
 // groupsUnknown reports that the server doesn't know of copies what it knows of
 // the tables, in which the same query is right: that one column determines
-// another, as that of a generated column does.
+// another, as that of a generated column does. MariaDB knows none of that of tables
+// either, and may refuse to execute what it has prepared.
 func (g *gathering) groupsUnknown(err error) bool {
 	e, ok := errors.AsType[sqlError](err)
-	return ok && e.code == 1055 && len(g.columns) > 0 // ER_WRONG_FIELD_WITH_GROUP
+	return ok && e.code == 1055 && len(g.columns) > 0 && !g.s.mariaDB() // ER_WRONG_FIELD_WITH_GROUP
 }
 
 // errDuplicate: the copies can't have the unique keys of their tables.

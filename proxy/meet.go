@@ -33,7 +33,7 @@ func (s *session) meetRows(ctx context.Context, r request) error {
 	var ok wire.OK
 	before := s.last.insertID
 	err := s.within(ctx, func() (err error) {
-		ok, err = s.meetEach(ctx, r.plan.Meets, texts)
+		ok, err = s.meetEach(ctx, r.plan.Meets, texts, false)
 		return err
 	})
 	if err != nil {
@@ -46,8 +46,9 @@ func (s *session) meetRows(ctx context.Context, r request) error {
 	return s.answerOK(ok)
 }
 
-// meetEach executes statements of one row each. REQUIRES: within.
-func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string) (wire.OK, error) {
+// meetEach executes statements of one row each; copied: they stand for those of
+// a query or a file. REQUIRES: within.
+func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string, copied bool) (wire.OK, error) {
 	if err := s.canUndo(ctx, m.Table); err != nil {
 		return wire.OK{}, err
 	}
@@ -55,7 +56,7 @@ func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string
 	duplicates := 0
 	for n, sql := range texts {
 		err := all.add(ctx, s, func(ctx context.Context) (wire.OK, error) {
-			ok, err := s.meetRow(ctx, sql)
+			ok, err := s.meetRow(ctx, sql, copied || len(texts) > 1)
 			kept := s.last.warnings[:0]
 			for _, w := range s.last.warnings {
 				if n > 0 && len(w) > 1 && ofText(string(w[1])) {
@@ -104,9 +105,9 @@ func ofRow(msg string, n int) string {
 	return fmt.Sprintf("%s at row %d%s", msg[:i], n+1, rest)
 }
 
-// meetRow executes a statement of one row.
-func (s *session) meetRow(ctx context.Context, sql string) (wire.OK, error) {
-	return s.plannedInsert(ctx, sql, func(r request, ids *counted) (wire.OK, error) {
+// meetRow executes a statement of one row; part: the client's has more.
+func (s *session) meetRow(ctx context.Context, sql string, part bool) (wire.OK, error) {
+	return s.plannedInsert(ctx, sql, part, func(r request, ids *counted) (wire.OK, error) {
 		m := r.plan.Meets
 		if m == nil {
 			return wire.OK{}, errors.New("the table's placement has changed; try again")

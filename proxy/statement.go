@@ -91,6 +91,8 @@ type request struct {
 	// generated are the AUTO_INCREMENT values that follow params in a prepared
 	// statement's own.
 	generated []uint64
+	// part: the rows are some of those of the client's statement.
+	part bool
 	// retyped: it was planned again because shards answered other types.
 	retyped bool
 	start   time.Time

@@ -84,12 +84,12 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 // insertRows executes an INSERT or REPLACE of our own, and answers nothing.
 // REQUIRES: within.
 func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
-	return s.plannedInsert(ctx, sql, func(r request, ids *counted) (wire.OK, error) {
+	return s.plannedInsert(ctx, sql, true, func(r request, ids *counted) (wire.OK, error) {
 		if err := r.plan.Apart(nil, true); err != nil {
 			return wire.OK{}, err
 		}
 		if m := r.plan.Meets; m != nil {
-			return s.meetEach(ctx, m, m.Rows(nil))
+			return s.meetEach(ctx, m, m.Rows(nil), true)
 		}
 		b, err := s.bind(ctx, r, ids)
 		if err != nil {
@@ -101,7 +101,7 @@ func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
 
 // plannedInsert executes an INSERT or REPLACE of our own, until the catalog did
 // not change meanwhile.
-func (s *session) plannedInsert(ctx context.Context, sql string, execute func(request, *counted) (wire.OK, error)) (done wire.OK, err error) {
+func (s *session) plannedInsert(ctx context.Context, sql string, part bool, execute func(request, *counted) (wire.OK, error)) (done wire.OK, err error) {
 	var ids counted
 	defer ids.release()
 	err = untilPlanned(func() error {
@@ -113,7 +113,7 @@ func (s *session) plannedInsert(ctx context.Context, sql string, execute func(re
 		if !ok {
 			return fmt.Errorf("insert rows: plan is %T", plan)
 		}
-		done, err = execute(request{sql: sql, plan: rows}, &ids)
+		done, err = execute(request{sql: sql, plan: rows, part: part}, &ids)
 		return err
 	})
 	return done, err
