@@ -278,6 +278,9 @@ func (g *gen) insertSelect(t *Table) *Node {
 				e.node = glued("LEFT(", e.node, ", 5)")
 			}
 			what.Kids = append(what.Kids, e.node)
+		case from == t && g.IntN(3) > 0 && c.Members != nil:
+			// As a text: a server copies even the '' of an invalid value.
+			what.Kids = append(what.Kids, text("CONCAT("+s.alias+"."+c.Name+")"))
 		case from == t && g.IntN(3) > 0:
 			what.Kids = append(what.Kids, text(s.alias+"."+c.Name))
 		default:
