@@ -81,8 +81,32 @@ func (st *statement) toldAt(i int) (t Told, next int) {
 		name = "@@" + st.word(next+1)
 		next += 2
 	}
+	if strings.HasPrefix(name, "@@gtid_") || name == "@@global" {
+		return st.toldGTID(i)
+	}
 	switch name {
 	case "@@warning_count", "@@error_count", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout":
+		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next
+	}
+	return t, i
+}
+
+// toldGTID reads MySQL's variables about transactions' global ids, which each
+// server counts for itself.
+//
+// Counter-example: mysqldump writes one shard's @@GLOBAL.GTID_EXECUTED into the
+// dump as what the whole has executed.
+func (st *statement) toldGTID(i int) (t Told, next int) {
+	if st.server.mariaDB {
+		return t, i // has none of them
+	}
+	name, next := strings.ToLower(st.text(i)), i+1
+	if name == "@@global" && st.op(next, ".") {
+		name = "@@" + st.word(next+1)
+		next += 2
+	}
+	switch name {
+	case "@@gtid_mode", "@@gtid_executed", "@@gtid_purged", "@@gtid_owned":
 		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next
 	}
 	return t, i

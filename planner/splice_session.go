@@ -133,8 +133,8 @@ func (v *sessionSplicer) read() *Error {
 			item = i + 1
 			continue
 		}
-		if st.op(i-1, ".") {
-			continue
+		if st.op(i-1, ".") || st.is(0, "set") && top == 0 && (i == 1 || st.op(i-1, ",")) {
+			continue // or what SET assigns to: SET @@session.wait_timeout = 2
 		}
 		told, next := st.toldAt(i)
 		switch {
@@ -147,6 +147,8 @@ func (v *sessionSplicer) read() *Error {
 		switch told.What {
 		case "schema": // none: a pooled connection may have another session's
 			value = "CONCAT(CAST(NULL AS CHAR(64)))"
+		case "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
+			value = "'" + value + "'"
 		case "user":
 			value = "_utf8mb4 X'" + hex.EncodeToString([]byte(value)) + "'"
 		case "row_count":

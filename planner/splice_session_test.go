@@ -10,27 +10,31 @@ import (
 // keep the names that they had.
 func TestSpliceSession(t *testing.T) {
 	tell := func(what string) string {
-		return map[string]string{"user": "a@b", "connection_id": "7", "warning_count": "2", "error_count": "1", "row_count": "-1"}[what]
+		return map[string]string{"user": "a@b", "connection_id": "7", "warning_count": "2", "error_count": "1", "row_count": "-1", "wait_timeout": "60", "gtid_mode": "OFF"}[what]
 	}
 	const user = "_utf8mb4 X'614062'"
 	for sql, want := range map[string]string{
-		"SELECT id, USER() FROM users":                                  "SELECT id, " + user + " AS `USER()` FROM users",
-		"SELECT DISTINCT CONCAT( user ( ), '`') , 1 FROM t":             "SELECT DISTINCT CONCAT( " + user + ", '`') AS `CONCAT( user ( ), '``')` , 1 FROM t",
-		"SELECT current_user u, CURRENT_USER() AS `v` FROM t":           "SELECT " + user + " u, " + user + " AS `v` FROM t",
-		"SELECT CURRENT_USER, id FROM t":                                "SELECT " + user + " AS `CURRENT_USER`, id FROM t",
-		"SELECT x + CONNECTION_ID() * y FROM t":                         "SELECT x + 7 * y AS `x + CONNECTION_ID() * y` FROM t",
-		"SELECT CASE WHEN USER() = n THEN 1 END FROM t":                 "SELECT CASE WHEN " + user + " = n THEN 1 END AS `CASE WHEN USER() = n THEN 1 END` FROM t",
-		"SELECT USER() COLLATE utf8mb4_bin FROM t":                      "SELECT " + user + " COLLATE utf8mb4_bin AS `USER() COLLATE utf8mb4_bin` FROM t",
-		"SELECT a FROM t WHERE u = SESSION_USER()":                      "SELECT a FROM t WHERE u = " + user,
-		"SELECT a FROM t WHERE u IN (SELECT v FROM w WHERE v = USER())": "SELECT a FROM t WHERE u IN (SELECT v FROM w WHERE v = " + user + ")",
-		"SELECT 1 + @@warning_count, @@session.error_count":             "SELECT 1 + 2 AS `1 + @@warning_count`, 1 AS `@@session.error_count`",
-		"SELECT a FROM t UNION SELECT USER()":                           "SELECT a FROM t UNION SELECT " + user + " AS `USER()`",
-		"INSERT INTO log (who, id) VALUES (CURRENT_USER(), 5)":          "INSERT INTO log (who, id) VALUES (" + user + ", 5)",
-		"INSERT INTO log SELECT USER(), id FROM t":                      "INSERT INTO log SELECT " + user + ", id FROM t",
-		"UPDATE t SET who = USER() WHERE id = ?":                        "UPDATE t SET who = " + user + " WHERE id = ?",
-		"SET @me = USER()":                                              "SET @me = " + user,
-		"SELECT id FROM t WHERE ROW_COUNT() = 1 ORDER BY row_count()":   "SELECT id FROM t WHERE CAST('-00000000000000000001' AS SIGNED) = 1 ORDER BY CAST('-00000000000000000001' AS SIGNED)",
+		"SELECT id, USER() FROM users":                                                                     "SELECT id, " + user + " AS `USER()` FROM users",
+		"SELECT DISTINCT CONCAT( user ( ), '`') , 1 FROM t":                                                "SELECT DISTINCT CONCAT( " + user + ", '`') AS `CONCAT( user ( ), '``')` , 1 FROM t",
+		"SELECT current_user u, CURRENT_USER() AS `v` FROM t":                                              "SELECT " + user + " u, " + user + " AS `v` FROM t",
+		"SELECT CURRENT_USER, id FROM t":                                                                   "SELECT " + user + " AS `CURRENT_USER`, id FROM t",
+		"SELECT x + CONNECTION_ID() * y FROM t":                                                            "SELECT x + 7 * y AS `x + CONNECTION_ID() * y` FROM t",
+		"SELECT CASE WHEN USER() = n THEN 1 END FROM t":                                                    "SELECT CASE WHEN " + user + " = n THEN 1 END AS `CASE WHEN USER() = n THEN 1 END` FROM t",
+		"SELECT USER() COLLATE utf8mb4_bin FROM t":                                                         "SELECT " + user + " COLLATE utf8mb4_bin AS `USER() COLLATE utf8mb4_bin` FROM t",
+		"SELECT a FROM t WHERE u = SESSION_USER()":                                                         "SELECT a FROM t WHERE u = " + user,
+		"SELECT a FROM t WHERE u IN (SELECT v FROM w WHERE v = USER())":                                    "SELECT a FROM t WHERE u IN (SELECT v FROM w WHERE v = " + user + ")",
+		"SELECT 1 + @@warning_count, @@session.error_count":                                                "SELECT 1 + 2 AS `1 + @@warning_count`, 1 AS `@@session.error_count`",
+		"SELECT a FROM t UNION SELECT USER()":                                                              "SELECT a FROM t UNION SELECT " + user + " AS `USER()`",
+		"INSERT INTO log (who, id) VALUES (CURRENT_USER(), 5)":                                             "INSERT INTO log (who, id) VALUES (" + user + ", 5)",
+		"INSERT INTO log SELECT USER(), id FROM t":                                                         "INSERT INTO log SELECT " + user + ", id FROM t",
+		"UPDATE t SET who = USER() WHERE id = ?":                                                           "UPDATE t SET who = " + user + " WHERE id = ?",
+		"SET @@session.wait_timeout = 2, @a = @@wait_timeout, @@wait_timeout = @@session.wait_timeout + 1": "SET @@session.wait_timeout = 2, @a = 60, @@wait_timeout = 60 + 1",
+		"SET @me = USER()": "SET @me = " + user,
+		"SELECT id FROM t WHERE ROW_COUNT() = 1 ORDER BY row_count()": "SELECT id FROM t WHERE CAST('-00000000000000000001' AS SIGNED) = 1 ORDER BY CAST('-00000000000000000001' AS SIGNED)",
+		"SELECT id FROM t WHERE @@global.gtid_mode = 'ON'":            "SELECT id FROM t WHERE 'OFF' = 'ON'",
 		// Not these.
+		"SELECT @@global.gtid_mode":                     "SELECT @@global.gtid_mode",
+		"SELECT @@global.wait_timeout, 1":               "SELECT @@global.wait_timeout, 1",
 		"SELECT USER()":                                 "SELECT USER()",
 		"SELECT DATABASE(), user FROM t":                "SELECT DATABASE(), user FROM t",
 		"SELECT 'USER()', `current_user` FROM t":        "SELECT 'USER()', `current_user` FROM t",

@@ -222,8 +222,8 @@ func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 		return s.gather(ctx, r, b)
 	case b.Merge != nil:
 		empty, err = s.merge(ctx, r, b)
-	case len(b.Statements) == 1 && showsVariables(r):
-		empty, err = s.showVariables(ctx, b.Statements[0])
+	case len(b.Statements) == 1 && showsConnection(r):
+		empty, err = s.showConnection(ctx, r, b.Statements[0])
 	case len(b.Statements) == 1:
 		empty, err = s.readOne(ctx, r, b.Statements[0])
 	default:

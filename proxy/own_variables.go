@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -111,14 +112,22 @@ func (s *session) obey() {
 	s.client.SetReadTimeout(time.Duration(s.settings.own.netRead) * time.Second)
 }
 
-// showsVariables reports a SHOW VARIABLES of the session's.
-func showsVariables(r request) bool {
-	return r.plan.Kind == planner.Show && containsFold(r.sql, "variables") && containsFold(r.sql, "show") && !containsFold(r.sql, "global")
+// ofOneServer are variables that each shard has for itself: transactions over
+// Shunt have no id of theirs. So mysqldump neither locks all tables to read the
+// ids nor writes one shard's as those of the whole.
+var ofOneServer = map[string]string{"gtid_mode": "OFF", "gtid_executed": "", "gtid_purged": "", "gtid_owned": ""}
+
+// showsValues finds SHOW [SESSION | GLOBAL] VARIABLES and STATUS.
+var showsValues = regexp.MustCompile(`(?is)\bshow(\s|/\*.*?\*/)+((session|local|global)(\s|/\*.*?\*/)+)?(variables|status)\b`)
+
+// showsConnection reports a SHOW that may also tell of the connection.
+func showsConnection(r request) bool {
+	return r.plan.Kind == planner.Show && showsValues.MatchString(r.sql)
 }
 
-// showVariables answers SHOW VARIABLES with what a shard says, and what only
-// Shunt knows in its place.
-func (s *session) showVariables(ctx context.Context, st planner.ShardStatement) (empty catalog.ShardSet, err error) {
+// showConnection answers it with what a shard says, and what only Shunt knows in
+// its place.
+func (s *session) showConnection(ctx context.Context, r request, st planner.ShardStatement) (empty catalog.ShardSet, err error) {
 	answers, err := s.ask(ctx, []planner.ShardStatement{st})
 	if err == nil {
 		err = answers[0].err
@@ -127,12 +136,34 @@ func (s *session) showVariables(ctx context.Context, st planner.ShardStatement) 
 		return empty, err
 	}
 	res := answers[0].res
+	global := strings.EqualFold(showsValues.FindStringSubmatch(r.sql)[3], "global")
 	for _, row := range res.Rows {
 		if len(row) != 2 {
 			continue
 		}
-		if v := s.settings.own.named(strings.ToLower(string(row[0]))); v != nil {
+		name := strings.ToLower(string(row[0]))
+		if v, ok := ofOneServer[name]; ok {
+			row[1] = []byte(v)
+		}
+		if global {
+			continue
+		}
+		if v := s.settings.own.named(name); v != nil {
 			row[1] = strconv.AppendInt(nil, *v, 10)
+		}
+		version, cipher := s.client.Cipher()
+		switch name {
+		case "ssl_version":
+			row[1] = []byte(version)
+		case "ssl_cipher":
+			row[1] = []byte(cipher)
+		case "compression":
+			row[1] = []byte("OFF")
+			if s.client.Compression() != "" {
+				row[1] = []byte("ON")
+			}
+		case "compression_algorithm":
+			row[1] = []byte(s.client.Compression())
 		}
 	}
 	return empty, s.answerTexts(res.Definitions, res.Rows)

@@ -221,6 +221,9 @@ func (s *session) told(what string) any {
 	case "error_count":
 		return int64(len(s.conditions(true)))
 	}
+	if v, ok := ofOneServer[what]; ok {
+		return v
+	}
 	if v := s.settings.own.named(what); v != nil {
 		return *v
 	}
@@ -241,6 +244,8 @@ func tellColumns(told []planner.Told, mariaDB bool) []wire.Column {
 			cols[i] = serverText(t.Label, chars, mariaDB)
 		case "schema":
 			cols[i] = serverText(t.Label, 64, mariaDB)
+		case "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
+			cols[i] = serverText(t.Label, 1024, mariaDB)
 		default:
 			c := wire.IntColumn(t.Label)
 			c.Length = 21

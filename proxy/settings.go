@@ -181,7 +181,7 @@ func planningSettings(mode string) planner.Settings {
 // refusedVariables can't be set for one session over many shards, with the
 // reason.
 var refusedVariables = map[string]string{
-	"sql_log_bin":            "changes would be missing from the shards' binary logs",
+	"sql_log_bin":            "changes would be missing from the shards' binary logs (dump with mysqldump --set-gtid-purged=OFF, or leave the line out)",
 	"insert_id":              "AUTO_INCREMENT over several shards is not supported yet",
 	"gtid_next":              "it names one transaction, and several shards have several",
 	"completion_type":        "write COMMIT AND CHAIN or COMMIT RELEASE instead",

@@ -122,7 +122,7 @@ func (s *session) statement(ctx context.Context, sql string) error {
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") ||
 		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
-	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") {
+	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "gtid_") {
 		return sql, nil
 	}
 	counted := false

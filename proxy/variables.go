@@ -133,6 +133,9 @@ func (s *session) setNames(next *settings, set []planner.Assignment) error {
 func (s *session) assign(ctx context.Context, next *settings, a planner.Assignment) error {
 	switch a.Scope {
 	case "global", "persist":
+		if a.Name == "gtid_purged" {
+			return refuse("SET GLOBAL gtid_purged is not supported: each shard counts transactions for itself; dump with mysqldump --set-gtid-purged=OFF, or leave the line out")
+		}
 		return refuse("SET %s is not supported: set it on each shard's server", strings.ToUpper(a.Scope))
 	}
 	if a.Scope != "user" {
