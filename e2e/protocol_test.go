@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // packetPair is a client of Shunt's and one of a plain server's.
@@ -32,7 +34,9 @@ func packetSides(t *testing.T, f *flavour) (dial func(t *testing.T, capabilities
 	})
 	mustExec(t, plainConn(t, f, plainSchema), people)
 	return func(t *testing.T, capabilities uint32) *packetPair {
-		return &packetPair{t, dialPackets(t, p.addr, "empty", p.schema, capabilities), dialPackets(t, server.Addr(), plainSchema, plainSchema, capabilities), p.schema, plainSchema}
+		out := &packetPair{t, dialPackets(t, p.addr, "empty", p.schema, capabilities), dialPackets(t, server.Addr(), plainSchema, plainSchema, capabilities), p.schema, plainSchema}
+		out.shunt.unordered, out.plain.unordered = f.name == throwaway.MariaDB, f.name == throwaway.MariaDB
+		return out
 	}
 }
 
@@ -135,6 +139,96 @@ func TestDeprecateEOF(t *testing.T) {
 								return out.String()
 							})
 						}
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestSessionTracking: what a server tells of a session with its OK packets, Shunt
+// tells of its own, and nothing of what it does on the shards' connections.
+func TestSessionTracking(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		for name, capabilities := range map[string]uint32{"EOF": mysql.CLIENT_SESSION_TRACK, "no EOF": mysql.CLIENT_SESSION_TRACK | mysql.CLIENT_DEPRECATE_EOF, "not asked for": 0} {
+			t.Run(name, func(t *testing.T) {
+				p := dial(t, capabilities)
+				p.both("login", func(c *packetClient) string {
+					var out strings.Builder
+					c.describeEnd(&out, c.login)
+					return out.String()
+				})
+				statements := []string{
+					"USE SCHEMA", "USE SCHEMA", "USE no_such_schema", "DO 1",
+					"SET autocommit = 0", "SET autocommit = 1", "SET autocommit = on",
+					"SET NAMES utf8mb4", "SET NAMES latin1", "SET NAMES utf8mb4 COLLATE utf8mb4_bin", "SET NAMES utf8mb4, @c = 1",
+					"SET time_zone = '+2:00'", "SET time_zone = 'SYSTEM'", "SET SESSION time_zone = DEFAULT", "SET @@session.time_zone = CONCAT('+0', '1:00')",
+					"SET time_zone = 'no such zone'", "SET time_zone = '+03:00', nonsense = 1",
+					"SET character_set_results = NULL", "SET character_set_results = utf8mb4", "SET character_set_client = utf8mb4", "SET character_set_connection = utf8mb4", "SET collation_connection = utf8mb4_bin",
+					"SET sql_mode = ''", "SET wait_timeout = 100", "SET @a = 1", "SET autocommit = 1, time_zone = '+1:00', character_set_client = latin1", "SET NAMES utf8mb4",
+					"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+					// Statements of all kinds, over one shard and over several.
+					"INSERT INTO people (id, email, age) VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3), (4, 'd', 4)", "UPDATE people SET age = 9 WHERE id = 2", "UPDATE people SET age = 8",
+					"SELECT email FROM people WHERE id = 2", "SELECT id FROM people ORDER BY id", "SELECT COUNT(*) FROM people", "SELECT a.id FROM people a JOIN people b ON a.age = b.age AND a.id = b.id + 1 ORDER BY a.id",
+					"BEGIN", "UPDATE people SET age = 9 WHERE id = 2", "UPDATE people SET age = 8", "COMMIT", "DELETE FROM people",
+					"BEGIN", "BEGIN", "COMMIT AND CHAIN", "UPDATE people SET age = 8", "ROLLBACK AND CHAIN", "CREATE TABLE x (i INT PRIMARY KEY)", "DROP TABLE x",
+					"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT COUNT(*) FROM people", "ROLLBACK", "BEGIN", "SELECT nonsense", "SET autocommit = 0", "SET autocommit = 1",
+					"SET autocommit = 0", "SELECT COUNT(*) FROM people", "UPDATE people SET age = 8", "COMMIT", "BEGIN", "SELECT COUNT(*) FROM people", "ROLLBACK", "SET autocommit = 1",
+					"SET session_track_state_change = 1", "SET @a = 2", "USE SCHEMA", "SET sql_mode = ''", "SET NAMES utf8mb4", "SELECT 1",
+					"CREATE TEMPORARY TABLE tt (i INT)", "INSERT INTO tt VALUES (1)", "ALTER TABLE tt ADD j INT", "TRUNCATE TABLE tt", "DROP TEMPORARY TABLE tt",
+					"CREATE TEMPORARY TABLE t2 SELECT 1 AS a", "DROP TABLE t2",
+					"SET TRANSACTION READ ONLY", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET timestamp = 1000", "SET timestamp = DEFAULT",
+					"SET @a = 1, nonsense = 2", "SET session_track_state_change = 1", "SET session_track_state_change = 0", "SET @a = 3",
+					"SET session_track_system_variables = ' sql_mode , wait_timeout,max_sort_length,autocommit,foreign_key_checks'",
+					"SET sql_mode = 'ANSI_QUOTES', wait_timeout = 70, max_sort_length = 2000, autocommit = 1, foreign_key_checks = 0, time_zone = '+05:00'",
+					"SET sql_mode = '', max_sort_length = DEFAULT, foreign_key_checks = DEFAULT",
+					"SET session_track_system_variables = ''", "SET autocommit = 1", "SET session_track_system_variables = DEFAULT", "SET autocommit = 1",
+					"SET session_track_schema = 0", "USE SCHEMA", "SET session_track_schema = ON", "USE SCHEMA", "SET session_track_schema = 5",
+					"SELECT @@session_track_schema, @@session_track_state_change",
+					"SET session_track_transaction_info = 'OFF'", "SET session_track_transaction_info = 5",
+					"USE SCHEMA; SELECT 1; SET @a = 1; SET time_zone = '+01:00'; SET nonsense = 3",
+					"CREATE DATABASE SCHEMA_2", "USE SCHEMA_2", "DROP DATABASE SCHEMA_2", "SELECT DATABASE()", "SELECT 1 FROM people", "USE SCHEMA",
+				}
+				if f.name == throwaway.MySQL {
+					statements = append(statements, "SET session_track_gtids = 'OFF'", "SET session_track_system_variables = 'TIME_ZONE, Autocommit'", "SET time_zone = '+06:00', autocommit = ON", "SET session_track_system_variables = DEFAULT")
+				} else {
+					statements = append(statements, "SET NAMES utf8mb3", "SET NAMES utf8", "SET NAMES utf8mb4", "SET session_track_gtids = 'OFF'", "SET session_track_system_variables = 'autocommit, *'", "SET max_sort_length = 3000", "SET session_track_system_variables = DEFAULT")
+				}
+				p.query(statements...)
+				p.query("BEGIN")
+				for _, c := range []byte{mysql.COM_PING, mysql.COM_RESET_CONNECTION, mysql.COM_PING} {
+					p.both("command", func(r *packetClient) string { r.say(c); return r.answer() })
+				}
+				p.query("SET time_zone = '+01:00'")
+				p.both("COM_INIT_DB", func(r *packetClient) string {
+					if r == p.plain {
+						r.say(mysql.COM_INIT_DB, []byte(p.plainSchema))
+					} else {
+						r.say(mysql.COM_INIT_DB, []byte(p.schema))
+					}
+					return r.answer()
+				})
+				p.both("COM_CHANGE_USER", func(r *packetClient) string {
+					user, schema := "empty", p.schema
+					if r == p.plain {
+						user, schema = p.plainSchema, p.plainSchema
+					}
+					r.say(mysql.COM_CHANGE_USER, []byte(user), []byte{0, 0}, []byte(schema), []byte{0, 45, 0}, []byte(mysql.AUTH_NATIVE_PASSWORD), []byte{0, 0})
+					var out strings.Builder
+					r.describeEnd(&out, r.authenticated())
+					return out.String()
+				})
+				p.query("SET autocommit = 1")
+				id := map[*packetClient]uint32{}
+				p.both("prepare", func(c *packetClient) (out string) { id[c], out = c.prepare("SET time_zone = '+02:00'"); return out })
+				p.both("execute", func(c *packetClient) string {
+					c.say(mysql.COM_STMT_EXECUTE, uint32s(id[c]), []byte{0}, uint32s(1))
+					return c.answer()
+				})
+				for _, refused := range []string{"SET session_track_transaction_info = 'STATE'", "SET session_track_gtids = 'OWN_GTID'"} {
+					if got := p.shunt.query(refused); !strings.HasPrefix(got, "ERR 1235") && !(f.name == throwaway.MariaDB && strings.HasPrefix(got, "ERR 1193")) {
+						t.Errorf("%s: %s", refused, got)
 					}
 				}
 			})

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-mysql-org/go-mysql/mysql"
+
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
@@ -85,11 +87,20 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 			return fmt.Errorf("the index was made on the shards, but not the virtual index: %w", err)
 		}
 	}
+	ok := wire.OK{Affected: sum.Affected, Warnings: sum.Warnings, Info: sum.Info}
+	if d.Op == "DROP DATABASE" && (d.Schema == s.settings.schema || c.LowerCaseNames && strings.EqualFold(d.Schema, s.settings.schema)) {
+		// The session has none then.
+		s.settings.schema = ""
+		s.settings.update(s.catalog())
+		s.schemaChanged()
+		ok.Status = mysql.SERVER_STATUS_DB_DROPPED
+	}
 	notes := indexNotes(c, s.catalog(), d)
 	for _, n := range notes {
 		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1105"), []byte(n)})
 	}
-	return s.answerOK(wire.OK{Affected: sum.Affected, Warnings: sum.Warnings + uint16(len(notes)), Info: sum.Info})
+	ok.Warnings += uint16(len(notes))
+	return s.answerOK(ok)
 }
 
 // flatten keeps the code of the first error of several.

@@ -55,6 +55,9 @@ type session struct {
 	// report is what SHOW WARNINGS has below the error of this statement.
 	report   [][][]byte
 	activity activity
+	// changes are those that the client has not been told of.
+	changes sessionChanges
+	known   known
 
 	// user and users are for rights; counted is where the connection counts.
 	user    User
@@ -98,6 +101,9 @@ func (s *session) start(ctx context.Context, conn *wire.Conn) {
 	defer s.end()
 	s.settings = newSettings(s.catalog(), int(conn.Charset), "", s.proxy.ownDefaults(conn.Capabilities))
 	s.obey()
+	if conn.Capabilities&mysql.CLIENT_SESSION_TRACK != 0 {
+		conn.Changes = s.tellChanges
+	}
 	s.prepared.init(s.proxy.metrics.prepared)
 	err := s.admit()
 	if err == nil {
@@ -358,6 +364,8 @@ func (s *session) use(ctx context.Context, schema string) error {
 	}
 	s.settings.schema = schema
 	s.settings.update(s.catalog())
+	s.schemaChanged()
+	s.stateChanged()
 	return nil
 }
 
@@ -370,7 +378,7 @@ func (s *session) resetConnection(ctx context.Context, charset int) error {
 	s.endTemporary()
 	s.endLocks()
 	s.prepared.init(s.proxy.metrics.prepared)
-	s.last = lastStatement{}
+	s.last, s.changes, s.known.transaction = lastStatement{}, sessionChanges{}, ""
 	s.settings = newSettings(s.catalog(), charset, s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
 	s.obey()
 	s.users = nil // the settings have lost what rights had put there

@@ -25,6 +25,8 @@ type settings struct {
 	once []string
 	// own are obeyed by Shunt, and aren't part of the fingerprint.
 	own ownVariables
+	// tracked is what the client wants to be told of.
+	tracked tracked
 	// restricted: the user may not see all schemas.
 	restricted bool
 
@@ -43,7 +45,7 @@ type variable struct{ name, statement, value string }
 // newSettings is what a fresh session has: what the server's own would have
 // after a handshake that names the collation id.
 func newSettings(c *catalog.Catalog, collationID int, schema string, own ownVariables) settings {
-	s := settings{autocommit: true, schema: schema, own: own}
+	s := settings{autocommit: true, schema: schema, own: own, tracked: trackedByDefault()}
 	col, ok := c.Collations[collationID]
 	if !ok {
 		col = catalog.Collation{Name: c.DefaultCollation["utf8mb4"], Charset: "utf8mb4"}

@@ -251,6 +251,9 @@ func (s *session) sessionStatement(ctx context.Context, p *planner.Session) erro
 	if err != nil {
 		return err
 	}
+	if p.Op == planner.Begin || p.Chain {
+		s.begunByClient(p.ConsistentSnapshot)
+	}
 	if p.Op == planner.Rollback || p.Op == planner.SetVariables {
 		return s.answerOK(wire.OK{Warnings: uint16(len(s.last.warnings))})
 	}

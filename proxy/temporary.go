@@ -241,6 +241,10 @@ func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql 
 	if err != nil {
 		return err
 	}
+	switch {
+	case p.Op == "CREATE TEMPORARY TABLE" && p.Query == "", p.Op == "ALTER TABLE", p.Op == "DROP TABLE" && !p.Commits:
+		s.stateChanged() // not of the others, as servers do
+	}
 	return s.answerOK(ok)
 }
 

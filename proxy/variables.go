@@ -35,8 +35,12 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 			return err
 		}
 	}
+	changed, err := s.changedBy(ctx, p, &next)
+	if err != nil {
+		return err
+	}
 	turnedOn := next.autocommit && !s.settings.autocommit
-	s.settings = next
+	s.settings, s.changes = next, changed
 	s.obey()
 	if turnedOn {
 		return s.commit(ctx) // as the manual says of SET autocommit = 1
@@ -157,6 +161,9 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	if a.Scope == "user" {
 		next.with(variable{"@" + a.Name, "SET @" + quoteName(a.Name) + " = " + value, literal})
 		return nil
+	}
+	if err := next.tracked.assign(a.Name, literal, s.catalog().MariaDB); err != nil {
+		return err
 	}
 	switch a.Name {
 	case "wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout":

@@ -47,7 +47,8 @@ type Conn struct {
 	TLS     bool
 
 	// Changes, when set, gives what a client with SESSION_TRACK is told of its
-	// session with the packet that is written next (AppendChange), nil for nothing.
+	// session with the packet that is written next (AppendChange), nil for nothing, empty for a
+	// change that it is told nothing of.
 	// It is called once for each OK packet.
 	Changes func() []byte
 	// NoMetadata: results have no column definitions.

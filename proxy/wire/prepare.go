@@ -47,6 +47,9 @@ func ParsePrepareOK(p []byte) (PrepareOK, error) {
 func (c *Conn) WritePrepareOK(o PrepareOK, params, columns [][]byte, status uint16) error {
 	o.Params, o.Columns = uint16(len(params)), uint16(len(columns))
 	c.scratch = o.Append(c.scratch[:0])
+	if c.Capabilities&mysql.CLIENT_OPTIONAL_RESULTSET_METADATA != 0 {
+		c.scratch = append(c.scratch, c.metadata())
+	}
 	if err := c.w.WritePacket(c.scratch); err != nil {
 		return err
 	}
@@ -55,7 +58,7 @@ func (c *Conn) WritePrepareOK(o PrepareOK, params, columns [][]byte, status uint
 			continue
 		}
 		for _, d := range defs {
-			if err := c.w.WritePacket(d); err != nil {
+			if err := c.WriteDefinition(d); err != nil {
 				return err
 			}
 		}

@@ -23,9 +23,9 @@ func (o OK) Append(dst []byte) []byte {
 
 // append appends the payload. header is OK's, or EOF's where it ends rows (and the
 // client has DEPRECATE_EOF); changes are those of the session, encoded, and only
-// for a client that has SESSION_TRACK.
+// for a client that has SESSION_TRACK; nil for none.
 func (o OK) append(dst []byte, header byte, changes []byte) []byte {
-	if len(changes) > 0 {
+	if changes != nil {
 		o.Status |= mysql.SERVER_SESSION_STATE_CHANGED
 	}
 	dst = append(dst, header)
@@ -35,10 +35,10 @@ func (o OK) append(dst []byte, header byte, changes []byte) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, o.Warnings)
 	// The manual says that without SESSION_TRACK the text runs to the end of
 	// the packet; servers and libmysqlclient give it a length all the same.
-	if o.Info != "" || len(changes) > 0 {
+	if o.Info != "" || changes != nil {
 		dst = AppendLenBytes(dst, o.Info)
 	}
-	if len(changes) > 0 {
+	if changes != nil {
 		dst = AppendLenBytes(dst, changes)
 	}
 	return dst
