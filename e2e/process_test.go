@@ -35,6 +35,8 @@ type setup struct {
 	user, password string
 	// tls is each shard's value of that key, none if nil.
 	tls []string
+	// replicas are each shard's: s0's, s1's, ...
+	replicas [][]*throwaway.Server
 	// users are more of them, in YAML; SCHEMA stands for the test's schema.
 	users []string
 	// extra is YAML at the top level.
@@ -88,6 +90,13 @@ func start(t *testing.T, f *flavour, s setup) *process {
 		fmt.Fprintf(&b, "- {name: s%d, addr: '%s', user: %s, password: '%s'", i, addr, user, password)
 		if s.tls != nil {
 			fmt.Fprintf(&b, ", tls: %s", s.tls[i])
+		}
+		if s.replicas != nil {
+			b.WriteString(", replicas: [")
+			for _, r := range s.replicas[i] {
+				fmt.Fprintf(&b, "{addr: '%s'},", r.Addr())
+			}
+			b.WriteString("]")
 		}
 		b.WriteString("}\n")
 	}

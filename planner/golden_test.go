@@ -20,7 +20,7 @@ import (
 //	plan [options]                 one statement; lines `params: ..` bind it again
 //
 // Options of plan: schema=, charset=, collation=, ansi, nobackslash, pipes, nonstrict, pad,
-// nozero, noindex (lookups fail), short (statements left out), next=N (the
+// nozero, noindex (lookups fail), replica (no lookups), short (statements left out), next=N (the
 // AUTO_INCREMENT counter, 100).
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -121,9 +121,13 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 	if d.HasArg("next") {
 		d.ScanArgs(t, "next", &next)
 	}
-	ix := stored.indexes()
+	fake := stored.indexes()
 	if d.HasArg("noindex") {
-		ix.lookup = func(*catalog.Index, []byte) (catalog.ShardSet, error) { return catalog.ShardSet{}, os.ErrClosed }
+		fake.lookup = func(*catalog.Index, []byte) (catalog.ShardSet, error) { return catalog.ShardSet{}, os.ErrClosed }
+	}
+	var ix Indexes = fake
+	if d.HasArg("replica") {
+		ix = nil
 	}
 	var sql []string
 	var binds [][]keys.Value

@@ -67,6 +67,13 @@ func (st *statement) writingFunction(cat *catalog.Catalog) string {
 // Bind gives a Rows plan its values. params must have r.Params elements.
 // Lookups go through ix; a lookup that fails makes the route wider. The error
 // is an *Error to give to the client.
+//
+// With a nil ix no virtual index is used, as where rows are read from replicas.
+//
+// Rule indexes are the primaries': counter-example: UPDATE users SET email = 'new'
+// WHERE id = 5; the entry of 'old' is removed when no row of the primary has it,
+// while a replica that is behind still has one that WHERE email = 'old' finds. The
+// shard key of a row never changes in place, so shards are left out by it.
 func (p *Planner) Bind(r *Rows, params []keys.Value, ix Indexes) (*Bound, error) {
 	if len(params) != r.Params {
 		return nil, &Error{Code: codeParamCount, State: stateGeneral, Message: "Incorrect arguments to EXECUTE"}

@@ -180,6 +180,12 @@ func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
 		}
 		return out
 	}
+	if b.ix == nil {
+		if len(t.Indexes) > 0 {
+			out.doubts = append(out.doubts, "replicas are read, which may have rows whose index entries are gone")
+		}
+		return out
+	}
 	for _, ix := range t.Indexes {
 		if out.set.Len() <= 1 {
 			break

@@ -85,7 +85,7 @@ func (st *statement) toldAt(i int) (t Told, next int) {
 		return st.toldGTID(i)
 	}
 	switch name {
-	case "@@warning_count", "@@error_count", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout":
+	case "@@warning_count", "@@error_count", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout", "@@shunt_read_from":
 		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next
 	}
 	return t, i

@@ -151,6 +151,8 @@ func (v *sessionSplicer) read() *Error {
 			value = "'" + value + "'"
 		case "user":
 			value = "_utf8mb4 X'" + hex.EncodeToString([]byte(value)) + "'"
+		case "shunt_read_from":
+			value = "'" + value + "'"
 		case "row_count":
 			// A number alone would be a column's place behind ORDER BY.
 			// Servers type a text of 21 characters as they do the function.

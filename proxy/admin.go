@@ -132,7 +132,7 @@ func (s *session) virtualIndex(ctx context.Context, v planner.VirtualIndex) (*ca
 var (
 	virtualIndexColumns = columns("Schema", "Table", "Name", "Columns", "#Partitions", "Status", "Progress", "#Entries", "Unknown_shards", "#Pending_jobs", "Last_scan", "Error")
 	jobColumns          = columns("#Id", "Type", "Schema", "Table", "Shards", "Indexes", "State", "#Attempts", "Not_before", "Claimed_by", "Progress", "Error")
-	shardColumns        = columns("Name", "Addr", "State", "Version", "#Connections_in_use", "#Connections_idle", "Error")
+	shardColumns        = columns("Name", "Addr", "State", "Version", "#Connections_in_use", "#Connections_idle", "Error", "Role", "Lag")
 	checkColumns        = columns("Index", "Shard", "#Checked", "#Missing", "#Stale")
 	explainColumns      = columns("Plan", "Shards", "Access", "Reason", "Statement")
 )
@@ -189,6 +189,7 @@ func (s *session) shardRows() [][]any {
 	var rows [][]any
 	for _, sh := range s.catalog().Shards {
 		rows = append(rows, shardRow(s.proxy.opts.Pools[sh.ID]))
+		rows = append(rows, s.replicaRows(sh.ID)...)
 	}
 	return rows
 }
@@ -199,7 +200,7 @@ func shardRow(p *shard.Pool) []any {
 	if err := p.LastError(); err != nil {
 		failure = err.Error()
 	}
-	return []any{p.Name(), p.Addr(), p.State(), p.Version(), st.InUse, st.Idle, failure}
+	return []any{p.Name(), p.Addr(), p.State(), p.Version(), st.InUse, st.Idle, failure, "primary", nil}
 }
 
 func percent(f float64) string { return fmt.Sprintf("%.0f%%", f*100) }
@@ -213,6 +214,9 @@ func nullable(s string) any {
 
 // explainRoute plans and binds a statement without sending anything.
 func (s *session) explainRoute(ctx context.Context, sql string) ([][]any, error) {
+	if rows := s.explainReplicas(ctx, sql); rows != nil {
+		return rows, nil
+	}
 	next := func(n *planner.Increment) (uint64, error) {
 		// What is asked for is not taken.
 		first, release, err := s.take(ctx, &planner.Increment{Table: n.Table, Column: n.Column})

@@ -65,9 +65,13 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 	for i, x := range shards {
 		o := s.forwardOptions()
 		o.Columns, o.SkipHeader, o.SkipEnd = &columns, i > 0, i < len(shards)-1
+		o.HoldErr = s.reading.has(x.conn)
 		sum, err := x.conn.Forward(s.client, shard.Result, o)
 		if err := s.forwarded(x.shard, sum, err); err != nil {
 			return empty, err
+		}
+		if o.HoldErr && sum.Err != nil {
+			return empty, sqlError{sum.Err.Code, sum.Err.State, sum.Err.Message}
 		}
 		if sum.Err != nil {
 			return empty, nil // the client has got it

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,9 @@ type Directory struct {
 	// Invariant: version is that of current.
 	version uint64
 	read    time.Time // when the shards were last asked
+	// changed is when they, or the configuration, were last seen to say something
+	// new. It is set before the catalog that has it is published.
+	changed atomic.Pointer[time.Time]
 	facts   map[catalog.ShardID]*schema.Facts
 	// untold are the shards of which it has been logged that they don't answer.
 	untold map[catalog.ShardID]bool
@@ -65,6 +69,15 @@ func NewDirectory(opts DirectoryOptions) *Directory {
 
 // Catalog is the current snapshot.
 func (d *Directory) Catalog() *catalog.Catalog { return d.current.Load() }
+
+// Changed is the time by which all that the current catalog has was so on the
+// shards.
+func (d *Directory) Changed() time.Time {
+	if t := d.changed.Load(); t != nil {
+		return *t
+	}
+	return time.Now() // nothing is known yet
+}
 
 // Refresh asks all shards again and publishes what they say. A shard that does
 // not answer keeps what it said last; an error is returned only when none
@@ -115,7 +128,11 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 			return err
 		}
 	}
-	d.opts.Placements, d.facts, d.read = p, told, time.Now()
+	now := time.Now()
+	if d.changed.Load() == nil || !reflect.DeepEqual(d.facts, told) || !reflect.DeepEqual(d.opts.Placements, p) {
+		d.changed.Store(&now)
+	}
+	d.opts.Placements, d.facts, d.read = p, told, now
 	d.publish(c)
 	return nil
 }

@@ -81,7 +81,16 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if r.plan.Meets != nil && r.plan.Constants == nil {
 		return s.meetRows(ctx, r)
 	}
+	s.reading = s.readingFor(r)
+	defer func() { s.reading = nil }()
 	b, err := s.bind(ctx, r, ids)
+	if s.reading != nil {
+		if err != nil || !s.onReplicas(b) {
+			s.proxy.metrics.replicaRead(s.reading)
+			s.reading = nil
+			b, err = s.bind(ctx, r, ids)
+		}
+	}
 	if r.plan.Copy != nil && refused(b, err) {
 		return s.copyRows(ctx, r)
 	}
@@ -160,7 +169,15 @@ func (s *session) stayOn(b *planner.Bound) {
 			}
 		}
 	}
-	if at := b.Statements[0].Shard; !s.proxy.opts.Pools[at].Lively() {
+	if s.reading != nil && s.pickReplica(b.Statements[0].Shard) == nil {
+		for id := range b.Alternatives.All {
+			if s.pickReplica(id) != nil {
+				b.Statements[0].Shard = id
+				return
+			}
+		}
+	}
+	if at := b.Statements[0].Shard; s.pickReplica(at) == nil && !s.proxy.opts.Pools[at].Lively() {
 		b.Statements[0].Shard = s.livelyOf(b.Alternatives)
 	}
 }
@@ -203,6 +220,12 @@ func (s *session) mayRepeat(r request, b *planner.Bound, err error, before int64
 func (s *session) readSurely(ctx context.Context, r request, b *planner.Bound) error {
 	before := s.client.Writer().Total()
 	err := s.read(ctx, r, b)
+	for err != nil && s.elsewhere(ctx, r, err, before) {
+		err = s.read(ctx, r, b)
+	}
+	if s.reading != nil && err == nil {
+		s.proxy.metrics.replicaRead(s.reading)
+	}
 	if err == nil || !s.mayRepeat(r, b, err, before) {
 		return err
 	}
@@ -215,6 +238,9 @@ func (s *session) readSurely(ctx context.Context, r request, b *planner.Bound) e
 func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 	var empty catalog.ShardSet
 	var err error
+	if b.System != nil || b.Gather != nil {
+		s.reading = nil
+	}
 	switch {
 	case b.System != nil:
 		return s.system(ctx, r, b)
@@ -254,9 +280,14 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 	if err := s.send(ctx, conn, r, st); err != nil {
 		return empty, err
 	}
-	sum, err := conn.Forward(s.client, shard.Result, s.forwardOptions())
+	o := s.forwardOptions()
+	o.HoldErr = s.reading.has(conn)
+	sum, err := conn.Forward(s.client, shard.Result, o)
 	if err := s.forwarded(st.Shard, sum, err); err != nil {
 		return empty, err
+	}
+	if o.HoldErr && sum.Err != nil {
+		return empty, sqlError{sum.Err.Code, sum.Err.State, sum.Err.Message}
 	}
 	s.remember(ctx, conn, sum)
 	if sum.ResultSet && sum.Rows == 0 {
@@ -376,6 +407,11 @@ func (s *session) borrow(ctx context.Context, id catalog.ShardID) (*shard.Conn, 
 func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
 	if s.usesPinned(id) {
 		return s.borrowPinned(ctx)
+	}
+	if s.reading != nil {
+		if conn := s.borrowReplica(ctx, id); conn != nil {
+			return conn, nil
+		}
 	}
 	if s.distrust {
 		return s.borrowNew(ctx, id)

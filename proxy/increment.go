@@ -64,9 +64,9 @@ func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.B
 	case err != nil:
 		return nil, err
 	case first == 0:
-		return p.Bind(r.plan, r.values, s.proxy.opts.Index)
+		return p.Bind(r.plan, r.values, s.lookups())
 	}
-	return p.BindGenerated(r.plan, r.values, s.proxy.opts.Index, first, r.prepared != nil)
+	return p.BindGenerated(r.plan, r.values, s.lookups(), first, r.prepared != nil)
 }
 
 // count takes the AUTO_INCREMENT values that a plan asks for; 0 where it asks for

@@ -25,6 +25,9 @@ type metrics struct {
 	late       prometheus.Counter
 	limited    *prometheus.CounterVec
 	heldUp     prometheus.Counter
+	// replicaReads are statements that might be read from replicas, by what they
+	// were read from.
+	replicaReads *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -43,11 +46,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.late = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_statements_late_total", Help: "Statements that Shunt ended since they took longer than max_execution_time, max_statement_time or query_timeout."})
 	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_user_limits_total", Help: "Connections and statements refused with error 1226 for a limit of their user."}, []string{"limit"})
 	m.heldUp = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_logins_held_up_total", Help: "Failed log-ins whose answer had to wait for those before from the same address."})
+	m.replicaReads = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_replica_reads_total", Help: "Statements of sessions that read from replicas, by where they were read (replica, primary, both). primary: no replica of theirs could be read from, or the statement can't be."}, []string{"from"})
+	for _, from := range []string{"replica", "primary", "both"} {
+		m.replicaReads.WithLabelValues(from)
+	}
 	m.limited.WithLabelValues("connections")
 	m.limited.WithLabelValues("statements")
 	m.pinned.WithLabelValues(pinnedByTables)
 	m.pinned.WithLabelValues(pinnedByLocks)
-	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited, m.heldUp)
+	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited, m.heldUp, m.replicaReads)
 	return m
 }
 

@@ -16,9 +16,11 @@ import (
 
 // ownVariables are session variables about the connection between the client and
 // its server, which is Shunt: it obeys them itself, and no shard connection gets
-// them. In seconds.
+// them. Times are in seconds.
 type ownVariables struct {
 	wait, interactive, netRead, netWrite int64
+	// readFrom is where reads outside of transactions go: readFromUser, ...
+	readFrom int64
 }
 
 // Timeouts toward clients, where a session has not SET its own.
@@ -49,7 +51,7 @@ func (t Timeouts) withDefaults() Timeouts {
 // interactive client is interactive_timeout.
 func (p *Proxy) ownDefaults(capabilities uint32) ownVariables {
 	t := p.timeouts.Load()
-	v := ownVariables{seconds(t.Wait), seconds(t.Interactive), seconds(t.NetRead), seconds(t.NetWrite)}
+	v := ownVariables{seconds(t.Wait), seconds(t.Interactive), seconds(t.NetRead), seconds(t.NetWrite), readFromUser}
 	if capabilities&gomysql.CLIENT_INTERACTIVE != 0 {
 		v.wait = v.interactive
 	}

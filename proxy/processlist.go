@@ -189,7 +189,7 @@ func (s *session) interruptAs(ctx context.Context, reason *shard.ServerError) er
 		if reason != nil {
 			x.conn.InterruptedBy(reason)
 		}
-		if err := s.proxy.opts.Pools[x.shard].Kill(ctx, x.conn.ThreadID, false); err != nil && ctx.Err() != nil {
+		if err := x.conn.Kill(ctx); err != nil && ctx.Err() != nil {
 			return shardDown(err)
 		}
 	}
@@ -224,6 +224,9 @@ func (s *session) told(what string) any {
 	if v, ok := ofOneServer[what]; ok {
 		return v
 	}
+	if what == "shunt_read_from" {
+		return s.readFrom()
+	}
 	if v := s.settings.own.named(what); v != nil {
 		return *v
 	}
@@ -242,7 +245,7 @@ func tellColumns(told []planner.Told, mariaDB bool) []wire.Column {
 				chars = 128 + 1 + 255
 			}
 			cols[i] = serverText(t.Label, chars, mariaDB)
-		case "schema":
+		case "schema", "shunt_read_from":
 			cols[i] = serverText(t.Label, 64, mariaDB)
 		case "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
 			cols[i] = serverText(t.Label, 1024, mariaDB)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/replica"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -32,7 +33,8 @@ type Options struct {
 	Pools         map[catalog.ShardID]*shard.Pool
 	Index         Index
 	Admin         IndexAdmin
-	Scratch       *Scratch // nil: nothing is gathered
+	Replicas      *replica.Set // nil: none
+	Scratch       *Scratch     // nil: nothing is gathered
 	Sequences     Sequences
 	Cursors       SpoolOptions
 	Logger        *slog.Logger

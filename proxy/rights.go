@@ -22,6 +22,8 @@ type User struct {
 	ReadOnly bool
 	// RequireTLS: no connection in clear, but for a Unix socket.
 	RequireTLS bool
+	// ReadFromReplicas: as shunt_read_from = 'replica', unless a session has SET that.
+	ReadFromReplicas bool
 	// MaxConnections at a time, and MaxRate of statements a second over all of
 	// them; 0: no bound.
 	MaxConnections, MaxRate int

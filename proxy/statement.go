@@ -93,6 +93,8 @@ type request struct {
 	generated []uint64
 	// part: the rows are some of those of the client's statement.
 	part bool
+	// sent: by the client, not by Shunt for a statement of the client's.
+	sent bool
 	// retyped: it was planned again because shards answered other types.
 	retyped bool
 	start   time.Time
@@ -114,7 +116,7 @@ func (s *session) statement(ctx context.Context, sql string) error {
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, plan, request{sql: sql, start: start})
+	return s.run(ctx, plan, request{sql: sql, sent: true, start: start})
 }
 
 // ofSession puts what only this session knows into a statement: its user and
@@ -122,16 +124,16 @@ func (s *session) statement(ctx context.Context, sql string) error {
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") ||
 		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
-	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "gtid_") {
+	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "gtid_") && !containsFold(sql, "shunt_") {
 		return sql, nil
 	}
 	counted := false
 	out, err := planner.SpliceSession(sql, s.settings.planning, s.catalog(), func(what string) string {
-		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil
+		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil || what == "shunt_read_from"
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
-		return "", refuse("ROW_COUNT(), @@warning_count, @@error_count and @@wait_timeout (and the like) in a prepared statement with other expressions are not supported: ask for them alone")
+		return "", refuse("ROW_COUNT(), @@warning_count, @@error_count, @@wait_timeout (and the like) and @@shunt_read_from in a prepared statement with other expressions are not supported: ask for them alone")
 	}
 	return out, err
 }

@@ -101,6 +101,9 @@ func (s *session) borrowPinned(ctx context.Context) (*shard.Conn, error) {
 
 // putBack gives a connection back to its pool, unless it is the pinned one.
 func (s *session) putBack(id catalog.ShardID, conn *shard.Conn) {
+	if s.reading.putBack(conn) {
+		return
+	}
 	if t := s.temporary; t == nil || t.conn != conn {
 		s.proxy.opts.Pools[id].Put(conn)
 	} else if conn.Broken || conn.Busy() {

@@ -168,6 +168,8 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	switch a.Name {
 	case "wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout":
 		return s.assignOwn(next, a.Name, value, literal)
+	case "shunt_read_from":
+		return assignReadFrom(next, literal)
 	case "autocommit":
 		on, err := boolean(literal)
 		if err != nil {

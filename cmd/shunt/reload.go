@@ -14,6 +14,7 @@ import (
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy"
+	"github.com/shunt-sql/shunt/proxy/replica"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -26,6 +27,7 @@ type reloader struct {
 	index     virtualIndexes
 	layout    layout
 	dial      map[catalog.ShardID]shard.Config
+	replicas  *replica.Set
 	log       *slog.Logger
 }
 
@@ -61,6 +63,7 @@ func (r reloader) reload(ctx context.Context) {
 	r.proxy.SetProxyProtocol(next.ProxyProtocol)
 	r.proxy.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
 	r.accounts(next)
+	changeReplicas(r.replicas, next, r.layout, r.dial)
 	if err := configuredIndexes(ctx, next, r.directory, r.index, r.log); err != nil {
 		r.log.Error("reload: indexes", "error", err)
 	}
@@ -91,7 +94,7 @@ func needRestart(started, next *config.Config) []string {
 		switch name := was.Type().Field(i).Name; {
 		case reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()):
 		case name == "File", name == "Users", name == "TLS", name == "Schemas", name == "Indexes", name == "Timeouts",
-			name == "MaxConnections", name == "MaxPreparedStatements", name == "MaxAllowedPacket", name == "ProxyProtocol":
+			name == "MaxConnections", name == "MaxPreparedStatements", name == "MaxAllowedPacket", name == "ProxyProtocol", name == "MaxReplicaLag":
 		case name == "Shards":
 			keys = append(keys, changedShards(started.Shards, next.Shards)...)
 		default:
@@ -101,8 +104,8 @@ func needRestart(started, next *config.Config) []string {
 	return keys
 }
 
-// changedShards names shards that are other servers than at start: accounts are
-// taken over.
+// changedShards names shards that are other servers than at start: accounts and
+// replicas are taken over.
 func changedShards(was, is []config.Shard) []string {
 	if len(was) != len(is) {
 		return []string{fmt.Sprintf("shards (%d, now %d)", len(was), len(is))}
@@ -110,7 +113,7 @@ func changedShards(was, is []config.Shard) []string {
 	var keys []string
 	for i := range was {
 		a, b := was[i], is[i]
-		b.User, b.Password, b.TLS = a.User, a.Password, a.TLS
+		b.User, b.Password, b.TLS, b.Replicas = a.User, a.Password, a.TLS, a.Replicas
 		if !reflect.DeepEqual(a, b) {
 			keys = append(keys, "shards."+a.Name)
 		}

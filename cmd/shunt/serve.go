@@ -141,6 +141,14 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	if err := configuredIndexes(ctx, cfg, directory, index, log); err != nil {
 		return err
 	}
+	replicas := newReplicas(cfg, log)
+	defer func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		replicas.Close(stop)
+	}()
+	changeReplicas(replicas, cfg, layout, dial)
+	registry.MustRegister(&replicaCollector{set: replicas, shards: layout.shards, directory: directory})
 	scratch, closeScratch, err := newScratch(cfg, dial, health, registry, log)
 	if err != nil {
 		return err
@@ -151,7 +159,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		closeScratch(stop)
 	}()
 	options := proxy.Options{
-		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg), Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools,
+		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg), Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools, Replicas: replicas,
 		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Cursors: cursors(cfg, store), Logger: log, Metrics: registry,
 	}
 	p := proxy.New(options)
@@ -177,7 +185,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	wg.Go(func() { directory.Run(serving) })
 	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { p.EndVanished(serving) })
-	wg.Go(func() { reloader{cfg, p, directory, index, layout, dial, log}.run(serving) })
+	wg.Go(func() { reloader{cfg, p, directory, index, layout, dial, replicas, log}.run(serving) })
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
 		wg.Go(func() { served <- p.Serve(serving, l) })
@@ -296,7 +304,7 @@ func users(cfg *config.Config) map[string]proxy.User {
 	for _, u := range cfg.Users {
 		out[u.Name] = proxy.User{
 			Credential: u.Credential, Schemas: u.Schemas, ReadOnly: u.ReadOnly, RequireTLS: u.RequireTLS,
-			MaxConnections: u.MaxConnections, MaxRate: u.MaxRate,
+			MaxConnections: u.MaxConnections, MaxRate: u.MaxRate, ReadFromReplicas: u.ReadFromReplicas,
 		}
 	}
 	return out

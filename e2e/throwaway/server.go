@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -86,6 +87,9 @@ func (s *Server) start(ctx context.Context) error {
 	return s.await(ctx, exited)
 }
 
+// number is the server's place in its set.
+func (s *Server) number() int { return slices.Index(s.set.Servers, s) }
+
 // arguments favour a fast start and little memory over durability.
 func (s *Server) arguments(dir string) []string {
 	args := []string{
@@ -95,6 +99,7 @@ func (s *Server) arguments(dir string) []string {
 		"--socket=mysqld.sock",
 		"--pid-file=" + filepath.Join(dir, s.name+".pid"),
 		"--port=" + strconv.Itoa(s.port),
+		"--server-id=" + strconv.Itoa(1+s.number()), // no two in a replication are the same
 		"--skip-log-bin",
 		"--performance-schema=OFF",
 		"--skip-name-resolve",

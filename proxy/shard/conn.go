@@ -113,6 +113,10 @@ func (c *Conn) Send(cmd byte, payload []byte) error {
 // goroutine.
 func (c *Conn) InterruptedBy(reason *ServerError) { c.interruptedBy.Store(reason) }
 
+// Kill ends the statement under way (KILL QUERY), by a connection of its own. It may
+// be called from another goroutine.
+func (c *Conn) Kill(ctx context.Context) error { return kill(ctx, c.cfg, c.ThreadID, false) }
+
 // Untouched reports, after a Send that failed, that nothing of its command has
 // left: the server can't execute it.
 func (c *Conn) Untouched() bool { return c.w.Sent() == c.sentBefore }
@@ -222,6 +226,9 @@ func (c *Conn) Ping(ctx context.Context) error {
 // server's own character set instead.
 const setNames = "SET NAMES utf8mb4 COLLATE " + dialCollation
 
+// setReadOnly is for Config.ReadOnly.
+const setReadOnly = "SET SESSION TRANSACTION READ ONLY"
+
 // Reset makes the session as good as new (COM_RESET_CONNECTION: rolls back,
 // drops temporary tables, locks, variables and prepared statements), keeping
 // the schema, and sets utf8mb4 again. State becomes "". An error leaves the
@@ -234,6 +241,10 @@ func (c *Conn) Reset(ctx context.Context) error {
 // ResetWith is Reset and ExecAll in one round trip.
 func (c *Conn) ResetWith(ctx context.Context, statements ...string) (refused []*ServerError, err error) {
 	commands := []command{{mysql.COM_RESET_CONNECTION, ""}, {mysql.COM_QUERY, setNames}}
+	if c.cfg.ReadOnly {
+		commands = append(commands, command{mysql.COM_QUERY, setReadOnly})
+	}
+	own := len(commands)
 	for _, sql := range statements {
 		commands = append(commands, command{mysql.COM_QUERY, sql})
 	}
@@ -242,7 +253,7 @@ func (c *Conn) ResetWith(ctx context.Context, statements ...string) (refused []*
 		refused, err = c.together(commands...)
 		return err
 	})
-	for i := 0; err == nil && i < 2; i++ {
+	for i := 0; err == nil && i < own; i++ {
 		if refused[i] != nil {
 			err = refused[i]
 		}
@@ -252,7 +263,7 @@ func (c *Conn) ResetWith(ctx context.Context, statements ...string) (refused []*
 		return nil, err
 	}
 	c.State, c.Unclean = "", false
-	return refused[2:], nil
+	return refused[own:], nil
 }
 
 // ExecAll runs statements without rows in one round trip: all are sent before

@@ -40,6 +40,9 @@ type Config struct {
 	// Statements bounds the prepared statements that a connection keeps;
 	// default 64.
 	Statements int
+	// ReadOnly has the server refuse what would change rows: the session's
+	// transactions, and so its statements, are READ ONLY.
+	ReadOnly bool
 	// Health, when set, judges the server: its connections fail when it is
 	// judged dead, and none is dialed until it is alive.
 	Health *Health
@@ -153,6 +156,12 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 		if err := cfg.Health.add(c); err != nil {
 			_ = nc.Close()
 			return nil, err
+		}
+	}
+	if cfg.ReadOnly {
+		if _, err := c.Exec(limited, setReadOnly); err != nil {
+			_ = c.Close()
+			return nil, &connError{ErrShard, cfg.where(), shortened(err)}
 		}
 	}
 	return c, nil

@@ -511,7 +511,11 @@ func (p *Pool) Discard(c *Conn) {
 // connection of its own, outside of the pool's limit: the pool may be exhausted
 // by what is to be killed.
 func (p *Pool) Kill(ctx context.Context, threadID uint32, connection bool) error {
-	c, err := Dial(ctx, p.cfg, false)
+	return kill(ctx, p.cfg, threadID, connection)
+}
+
+func kill(ctx context.Context, cfg Config, threadID uint32, connection bool) error {
+	c, err := Dial(ctx, cfg, false)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,8 @@ type Config struct {
 	// ShardPreparedStatements bounds those that Shunt keeps on each of its
 	// connections to a shard.
 	ShardPreparedStatements int
+	// MaxReplicaLag is how far a replica may be behind its shard to be read from.
+	MaxReplicaLag time.Duration
 	// ShardTimeout is how long a shard may give no sign of life until what waits
 	// for it fails.
 	ShardTimeout time.Duration
@@ -90,6 +92,9 @@ type User struct {
 	ReadOnly bool
 	// RequireTLS refuses connections without TLS (error 3159), but for a socket.
 	RequireTLS bool
+	// ReadFromReplicas is where reads outside of transactions go, unless a session
+	// has SET its own.
+	ReadFromReplicas bool
 	// MaxConnections at a time and MaxRate of statements a second (error 1226); 0:
 	// no bound.
 	MaxConnections, MaxRate int
@@ -101,6 +106,9 @@ type Shard struct {
 	User, Password string
 	// TLS is nil where the connection isn't encrypted.
 	TLS *ShardTLS
+	// Replicas hold copies of its rows, by replication, for reads. Their Name is
+	// the shard's.
+	Replicas []Shard
 }
 
 // Schema places the tables of one schema.

@@ -24,6 +24,7 @@ const (
 	defaultMaxConnections   = 10_000
 	defaultShardConnections = 100
 	defaultShardTimeout     = 5 * time.Second
+	defaultMaxReplicaLag    = time.Second
 	defaultMaxPrepared      = 16_382 // MySQL's max_prepared_stmt_count
 	defaultShardPrepared    = 64
 	defaultMinFreeDisk      = 256 << 20
@@ -53,6 +54,7 @@ func Default() *Config {
 		MaxConnections:          defaultMaxConnections,
 		ShardConnections:        defaultShardConnections,
 		ShardTimeout:            defaultShardTimeout,
+		MaxReplicaLag:           defaultMaxReplicaLag,
 		MinFreeDisk:             defaultMinFreeDisk,
 		MaxPreparedStatements:   defaultMaxPrepared,
 		MaxAllowedPacket:        wire.DefaultMaxPacket,
@@ -103,6 +105,7 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"max_connections", func(v value) { c.MaxConnections = v.integer(1, 1_000_000) }},
 		field{"shard_connections", func(v value) { c.ShardConnections = v.integer(1, 100_000) }},
 		field{"shard_timeout", func(v value) { c.ShardTimeout = v.duration(500 * time.Millisecond) }},
+		field{"max_replica_lag", func(v value) { c.MaxReplicaLag = v.duration(minReplicaLag) }},
 		field{"max_prepared_statements", func(v value) { c.MaxPreparedStatements = v.integer(0, 1_000_000) }},
 		field{"shard_prepared_statements", func(v value) { c.ShardPreparedStatements = v.integer(1, 100_000) }},
 		field{"max_allowed_packet", func(v value) {
@@ -214,6 +217,7 @@ func readUsers(v value) []User {
 			}},
 			field{"read_only", func(v value) { u.ReadOnly = v.boolean() }},
 			field{"require_tls", func(v value) { u.RequireTLS = v.boolean() }},
+			field{"read_from", func(v value) { u.ReadFromReplicas = readFrom(v) }},
 			field{"max_connections", func(v value) { u.MaxConnections = v.integer(0, 1_000_000) }},
 			field{"max_queries_per_second", func(v value) { u.MaxRate = v.integer(0, 1_000_000) }},
 		)
@@ -276,6 +280,7 @@ func readShards(v value) []Shard {
 	names, addrs := unique{}, unique{}
 	v.items(expected, func(_ int, item value) {
 		var s Shard
+		var replicas value
 		seen := item.fields(
 			field{"name", func(v value) {
 				s.Name = v.name("a shard's name")
@@ -290,10 +295,14 @@ func readShards(v value) []Shard {
 			field{"password", func(v value) { s.Password, _ = v.text("the account's password") }},
 			field{"password_file", func(v value) { s.Password = readPassword(v) }},
 			field{"tls", func(v value) { s.TLS = readShardTLS(v) }},
+			field{"replicas", func(v value) { replicas = v }},
 		)
 		item.require(seen, "name", "addr", "user")
 		if seen["password"] && seen["password_file"] {
 			item.errorf("has 2 passwords: expected password or password_file")
+		}
+		if seen["replicas"] { // last: they take over what is the shard's
+			s.Replicas = readReplicas(replicas, s, addrs)
 		}
 		shards = append(shards, s)
 	})

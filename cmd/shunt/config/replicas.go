@@ -1,0 +1,48 @@
+package config
+
+import "time"
+
+// minReplicaLag is the least max_replica_lag: replicas are asked a few times within
+// it how far they are.
+const minReplicaLag = 100 * time.Millisecond
+
+// readReplicas reads the replicas of a shard, whose account they share unless they
+// have their own.
+func readReplicas(v value, of Shard, addrs unique) []Shard {
+	var replicas []Shard
+	v.items("a list like [{addr: 127.0.0.1:3411}]", func(_ int, item value) {
+		r := Shard{Name: of.Name, User: of.User, Password: of.Password, TLS: of.TLS}
+		seen := item.fields(
+			field{"addr", func(v value) {
+				r.Addr = v.address("")
+				addrs.add(v, r.Addr)
+			}},
+			field{"user", func(v value) { r.User = v.nonEmpty("the replica's account") }},
+			field{"password", func(v value) { r.Password, _ = v.text("the account's password") }},
+			field{"password_file", func(v value) { r.Password = readPassword(v) }},
+			field{"tls", func(v value) { r.TLS = readShardTLS(v) }},
+		)
+		item.require(seen, "addr")
+		switch {
+		case seen["password"] && seen["password_file"]:
+			item.errorf("has 2 passwords: expected password or password_file")
+		case seen["user"] && !seen["password"] && !seen["password_file"]:
+			item.errorf("has a user without a password: expected both, or neither for the shard's account")
+		}
+		replicas = append(replicas, r)
+	})
+	if len(replicas) == 0 {
+		v.errorf("is empty: expected a list like [{addr: 127.0.0.1:3411}], or no such key")
+	}
+	return replicas
+}
+
+// readFrom reads where a user's reads go: true for replicas.
+func readFrom(v value) bool {
+	const expected = "primary or replica"
+	s, ok := v.text(expected)
+	if ok && s != "primary" && s != "replica" {
+		v.errorf("%q is nothing to read from: expected %s", s, expected)
+	}
+	return s == "replica"
+}

@@ -1,0 +1,301 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/replica"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// reading is how one statement is read from replicas: of each shard's from one that
+// is not too far behind, and from the primary where there is none. What it goes by
+// is bound without virtual indexes (planner.Bind).
+type reading struct {
+	// since is when the schema was last seen to change: a replica that hasn't come
+	// as far may not have the tables that the statement was planned for.
+	since time.Time
+	// used are connections that are not given back yet.
+	used []replicaConn
+	// avoid are replicas that failed this statement; lost, the last one whose
+	// connection broke.
+	avoid []*replica.Replica
+	lost  *replica.Replica
+	// primaries: replicas are given up.
+	primaries bool
+	// Some of it was read from replicas, some from primaries.
+	fromReplica, fromPrimary bool
+}
+
+type replicaConn struct {
+	conn    *shard.Conn
+	replica *replica.Replica
+}
+
+// wantsReplicas reports whether the session reads from replicas: by what it has
+// SET, else as its user is configured.
+func (s *session) wantsReplicas() bool {
+	switch s.settings.own.readFrom {
+	case readFromPrimary:
+		return false
+	case readFromReplica:
+		return true
+	}
+	return s.rights().ReadFromReplicas
+}
+
+// readingFor is how a statement may be read from replicas; nil: not at all. Only
+// what a client has sent itself may be: what Shunt asks for a statement's sake may
+// decide what is written.
+//
+// In a transaction, behind locks by name and with temporary tables the session
+// reads where it writes, and so does what asks for the connection's own state.
+// What reads no table of the schemas costs a primary nothing, and may ask for the
+// server itself (@@read_only).
+func (s *session) readingFor(r request) *reading {
+	if !r.sent || r.plan.Kind != planner.Select || r.plan.Lock != nil || len(r.plan.Tables) == 0 || !s.wantsReplicas() ||
+		s.tx != nil || !s.settings.autocommit || len(s.settings.once) > 0 || s.temporary != nil || s.locks != nil ||
+		asksConnection(r.sql) {
+		return nil
+	}
+	return &reading{since: s.proxy.opts.Directory.Changed()}
+}
+
+// asksConnection finds what a pooled connection, or the server by itself, would be
+// asked for.
+func asksConnection(sql string) bool {
+	for _, word := range []string{"last_insert_id", "@@identity", "_schema", "mysql.", "nextval", "lastval", "setval", "next value", "previous value"} {
+		if containsFold(sql, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookups are what to bind a plan with.
+func (s *session) lookups() planner.Indexes {
+	if s.reading != nil {
+		return nil
+	}
+	return s.proxy.opts.Index
+}
+
+// onReplicas reports whether a bound statement may be read from replicas, and one
+// at least has some of it.
+func (s *session) onReplicas(b *planner.Bound) bool {
+	if b.Refuse != nil || b.Gather != nil || b.System != nil || len(b.Adds) > 0 || len(b.Marks) > 0 || b.Access == "hint" {
+		return false
+	}
+	for id := range route(b).Union(b.Alternatives).All {
+		if s.pickReplica(id) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *session) pickReplica(id catalog.ShardID) *replica.Replica {
+	rd := s.reading
+	if rd == nil || rd.primaries {
+		return nil
+	}
+	return s.proxy.opts.Replicas.Pick(id, rd.since, func(r *replica.Replica) bool { return slices.Contains(rd.avoid, r) })
+}
+
+// borrowReplica takes a connection of a shard's replica; nil where none can be
+// used.
+func (s *session) borrowReplica(ctx context.Context, id catalog.ShardID) *shard.Conn {
+	rd := s.reading
+	for {
+		r := s.pickReplica(id)
+		if r == nil {
+			rd.fromPrimary = true
+			return nil
+		}
+		conn, err := s.borrowOf(ctx, r.Pool)
+		if err != nil {
+			s.log.Debug("replica is avoided", "addr", r.Addr(), "error", err)
+			rd.avoid = append(rd.avoid, r)
+			continue
+		}
+		r.Read()
+		rd.fromReplica = true
+		rd.used = append(rd.used, replicaConn{conn, r})
+		return conn
+	}
+}
+
+// borrowOf takes a connection of a pool that has the session's settings.
+func (s *session) borrowOf(ctx context.Context, pool *shard.Pool) (*shard.Conn, error) {
+	foundRows := s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0
+	conn, err := pool.GetIn(ctx, foundRows, s.settings.fingerprint)
+	for again := false; err == nil; again = true {
+		if err = s.settings.applyTo(ctx, conn); err == nil {
+			return conn, nil
+		}
+		pool.Put(conn)
+		if again || !errors.Is(err, shard.ErrShard) {
+			break
+		}
+		conn, err = pool.GetNew(ctx, foundRows) // it was dead already
+	}
+	return nil, err
+}
+
+// has reports a connection of a replica.
+func (rd *reading) has(conn *shard.Conn) bool {
+	return rd != nil && slices.ContainsFunc(rd.used, func(u replicaConn) bool { return u.conn == conn })
+}
+
+// putBack gives a replica's connection back; false: it is none.
+func (rd *reading) putBack(conn *shard.Conn) bool {
+	if rd == nil {
+		return false
+	}
+	i := slices.IndexFunc(rd.used, func(u replicaConn) bool { return u.conn == conn })
+	if i < 0 {
+		return false
+	}
+	r := rd.used[i].replica
+	if conn.Broken {
+		rd.avoid, rd.lost = append(rd.avoid, r), r
+	}
+	rd.used = slices.Delete(rd.used, i, i+1)
+	r.Pool.Put(conn)
+	return true
+}
+
+// elsewhere reports, after a statement failed, whether it is to be read from other
+// replicas or the primaries: a replica was lost, or can't answer it, and the
+// client has got nothing.
+func (s *session) elsewhere(ctx context.Context, r request, err error, before int64) bool {
+	rd := s.reading
+	if rd == nil || s.client.Writer().Total() != before || errors.Is(err, shard.ErrClient) {
+		return false
+	}
+	switch lost := rd.lost; {
+	case unreachable(err) && lost != nil:
+		rd.lost = nil
+		// Who ends a runaway query by ending its connection doesn't want it begun
+		// again.
+		if time.Since(r.start) >= repeatWithin && lost.Alive(ctx) {
+			return false
+		}
+	case replicaCant(coded(err).code) && rd.fromReplica && !rd.primaries:
+		rd.primaries = true
+	default:
+		return false
+	}
+	s.failed, s.last.failed = false, 0
+	return true
+}
+
+// replicaCant: errors of which a primary may know nothing.
+func replicaCant(code uint16) bool {
+	switch code {
+	case 1053, // ER_SERVER_SHUTDOWN
+		1290, // ER_OPTION_PREVENTS_STATEMENT: read_only
+		1792, // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+		1836, // ER_READ_ONLY_MODE
+		1927: // MariaDB's ER_CONNECTION_KILLED
+		return true
+	}
+	return false
+}
+
+// replicaRead counts what became of a statement that might be read from replicas.
+func (m *metrics) replicaRead(rd *reading) {
+	from := "primary"
+	switch {
+	case rd.fromReplica && rd.fromPrimary:
+		from = "both"
+	case rd.fromReplica:
+		from = "replica"
+	}
+	m.replicaReads.WithLabelValues(from).Inc()
+}
+
+// Values of ownVariables.readFrom.
+const (
+	readFromUser = iota // as the user is configured
+	readFromPrimary
+	readFromReplica
+)
+
+// assignReadFrom is SET shunt_read_from.
+func assignReadFrom(next *settings, literal string) error {
+	switch strings.ToLower(literal) {
+	case "default":
+		next.own.readFrom = readFromUser
+	case "primary":
+		next.own.readFrom = readFromPrimary
+	case "replica":
+		next.own.readFrom = readFromReplica
+	default:
+		return sqlError{1231, "42000", fmt.Sprintf("Variable 'shunt_read_from' can't be set to the value of '%s': expected primary, replica or DEFAULT", literal)}
+	}
+	return nil
+}
+
+// readFrom is what @@shunt_read_from tells.
+func (s *session) readFrom() string {
+	if s.wantsReplicas() {
+		return "replica"
+	}
+	return "primary"
+}
+
+// replicaRows are a shard's replicas in SHOW SHARDS.
+func (s *session) replicaRows(id catalog.ShardID) [][]any {
+	var rows [][]any
+	for _, r := range s.proxy.opts.Replicas.Of(id) {
+		st, use := r.Status(s.proxy.opts.Directory.Changed()), r.Pool.Stats()
+		var failure, behind any
+		if st.Err != nil {
+			failure = st.Err.Error()
+		}
+		if st.Behind >= 0 {
+			behind = fmt.Sprintf("%.1f", st.Behind.Seconds())
+		}
+		name := s.catalog().ShardName(id) + "/" + r.Addr()
+		rows = append(rows, []any{name, r.Addr(), st.State, r.Pool.Version(), use.InUse, use.Idle, failure, "replica", behind})
+	}
+	return rows
+}
+
+// explainReplicas is EXPLAIN ROUTE of a statement that is read from replicas; nil
+// for all else.
+func (s *session) explainReplicas(ctx context.Context, sql string) [][]any {
+	plan, err := s.plan(ctx, sql)
+	rows, ok := plan.(*planner.Rows)
+	if err != nil || !ok || rows.Params > 0 {
+		return nil
+	}
+	s.needTemporary(rows.Tables)
+	if s.reading = s.readingFor(request{sql: sql, plan: rows, sent: true}); s.reading == nil {
+		return nil
+	}
+	defer func() { s.reading = nil }()
+	b, err := s.proxy.planner.Bind(rows, nil, nil)
+	if err != nil || !s.onReplicas(b) {
+		return nil
+	}
+	s.stayOn(b)
+	var out [][]any
+	for _, st := range b.Statements {
+		from := "its primary, since no replica can be read from now (SHOW SHARDS)"
+		if r := s.pickReplica(st.Shard); r != nil {
+			from = "its replica " + r.Addr()
+		}
+		out = append(out, []any{b.Plan, s.catalog().ShardName(st.Shard), b.Access, b.Reason + "; read from " + from, st.SQL})
+	}
+	return out
+}
