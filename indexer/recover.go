@@ -205,6 +205,9 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 		if len(row) < 6 {
 			return fmt.Errorf("SHOW PROCESSLIST has %d columns", len(row))
 		}
+		if strings.HasPrefix(string(row[4]), "Binlog Dump") {
+			return nil // it serves a replica, never sleeps, and takes no statements
+		}
 		th := thread{id: parseUint(row[0]), user: string(row[1]), idle: strings.EqualFold(string(row[4]), "Sleep"), seconds: int64(parseUint(row[5]))}
 		threads[th.id] = th
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/proxy/replica"
 )
 
 // reachTimeout bounds how long `shunt check` waits for one shard.
@@ -41,6 +42,14 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		wg.Go(func() { reached[i] = reach(ctx, sh) })
 	}
 	wg.Wait()
+	replicas := make([][]checkedReplica, len(cfg.Shards))
+	for i, sh := range cfg.Shards {
+		replicas[i] = make([]checkedReplica, len(sh.Replicas))
+		for j, r := range sh.Replicas {
+			wg.Go(func() { replicas[i][j] = checkReplica(ctx, sh, r) })
+		}
+	}
+	wg.Wait()
 	identity := map[string]string{}
 	for i, r := range reached {
 		sh := cfg.Shards[i]
@@ -59,6 +68,21 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 			failures = append(failures, fmt.Errorf("shard %s runs %s but %s runs %s: expected all MySQL or all MariaDB, since they compare text differently",
 				cfg.Shards[0].Name, reached[0].version, sh.Name, r.version))
 		}
+		for j, x := range replicas[i] {
+			at := fmt.Sprintf("%s/%s", sh.Name, sh.Replicas[j].Addr)
+			if x.err == nil {
+				x.err = sameID(cfg.Shards, reached, i)
+			}
+			if x.err != nil {
+				failures = append(failures, fmt.Errorf("replica %s: %w", at, x.err))
+				fmt.Fprintf(s.out, "%-37s failed\n", at)
+				continue
+			}
+			fmt.Fprintf(s.out, "%-37s %s, replica\n", at, x.version)
+			if x.advice != "" {
+				fmt.Fprintf(s.out, "  note: %s\n", x.advice)
+			}
+		}
 	}
 	if len(failures) > 0 {
 		return errors.Join(failures...)
@@ -71,7 +95,37 @@ type reachedShard struct {
 	version string
 	// identity differs between servers, whatever address they are reached by.
 	identity string
+	serverID string
 	err      error
+}
+
+type checkedReplica struct {
+	version, advice string
+	err             error
+}
+
+// checkReplica reaches a replica, and looks at what it replicates.
+func checkReplica(ctx context.Context, primary, r config.Shard) checkedReplica {
+	reached := reach(ctx, r)
+	if reached.err != nil {
+		return checkedReplica{err: reached.err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	to := shardConfig(r)
+	to.Name += " replica"
+	advice, err := replica.Check(ctx, shardConfig(primary), to)
+	return checkedReplica{reached.version, advice, err}
+}
+
+// sameID: a replica on MariaDB knows its primary by server_id alone.
+func sameID(shards []config.Shard, reached []reachedShard, of int) error {
+	for i, r := range reached {
+		if i != of && r.err == nil && isMariaDB(r.version) && r.serverID == reached[of].serverID {
+			return fmt.Errorf("shards %s and %s both have server_id %s, by which a replica's primary is known: give each server its own", shards[of].Name, shards[i].Name, r.serverID)
+		}
+	}
+	return nil
 }
 
 func reach(ctx context.Context, sh config.Shard) (r reachedShard) {
@@ -82,7 +136,7 @@ func reach(ctx context.Context, sh config.Shard) (r reachedShard) {
 		return reachedShard{err: err}
 	}
 	defer db.Close()
-	r.err = db.QueryRowContext(ctx, "SELECT VERSION(), CONCAT_WS(':', @@hostname, @@port, @@datadir)").Scan(&r.version, &r.identity)
+	r.err = db.QueryRowContext(ctx, "SELECT VERSION(), CONCAT_WS(':', @@hostname, @@port, @@datadir), @@server_id").Scan(&r.version, &r.identity, &r.serverID)
 	switch refused, _ := errors.AsType[*mysql.MySQLError](r.err); {
 	case refused != nil && refused.Number == 1045 && sh.TLS == nil:
 		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE SSL: then the shard needs tls, see README)", r.err)

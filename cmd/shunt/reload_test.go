@@ -16,6 +16,8 @@ func TestNeedRestart(t *testing.T) {
 	next := *started
 	next.Shards = slices.Clone(started.Shards)
 	next.Shards[0].Password = "other"
+	next.Shards[0].Replicas = []config.Shard{{Name: "s0", Addr: "r:1"}}
+	next.MaxReplicaLag = time.Minute
 	next.Users = []config.User{{Name: "new"}}
 	next.Timeouts.Wait = time.Minute
 	next.MaxConnections = 7

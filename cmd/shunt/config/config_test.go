@@ -32,6 +32,7 @@ max_prepared_statements: 1000
 shard_prepared_statements: 30
 shard_connections: 20
 shard_timeout: 3s
+max_replica_lag: 250ms
 min_free_disk: 2GiB
 drain_timeout: 5s
 wait_timeout: 1h
@@ -45,10 +46,14 @@ cursor_max_bytes: 1GiB
 scratch: {addr: 127.0.0.1:3499, user: root, password: pw}
 users:
   - {name: app, password: "${PW}", schemas: [shop, x], read_only: true, max_connections: 5, max_queries_per_second: 100}
-  - {name: '1', password: 12345}
+  - {name: '1', password: 12345, read_from: replica}
 shards:
   - {name: s0, addr: 127.0.0.1:3401, user: root, password: ""}
-  - {name: s1, addr: "${HOST}:3402", user: root, password: "a$${b}"}
+  - name: s1
+    addr: "${HOST}:3402"
+    replicas: [{addr: h:1}, {addr: h:2, user: ro, password: x}]
+    user: root
+    password: "a$${b}"
 schemas:
   shop:
     tables:
@@ -73,12 +78,15 @@ func TestFull(t *testing.T) {
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
 		ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, ServerVersion: "8.4.0-shop",
 
-		MaxConnections: 500, MaxAllowedPacket: 1 << 20, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
+		MaxConnections: 500, MaxAllowedPacket: 1 << 20, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxReplicaLag: 250 * time.Millisecond, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20, CursorMaxBytes: 1 << 30,
 		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond},
 		Scratch:  &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
-		Users:    []User{{Name: "app", Password: "se:cret", Credential: wire.PasswordCredential("se:cret"), Schemas: []string{"shop", "x"}, ReadOnly: true, MaxConnections: 5, MaxRate: 100}, {Name: "1", Password: "12345", Credential: wire.PasswordCredential("12345")}},
-		Shards:   []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}"}},
+		Users:    []User{{Name: "app", Password: "se:cret", Credential: wire.PasswordCredential("se:cret"), Schemas: []string{"shop", "x"}, ReadOnly: true, MaxConnections: 5, MaxRate: 100}, {Name: "1", Password: "12345", Credential: wire.PasswordCredential("12345"), ReadFromReplicas: true}},
+		Shards: []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {
+			Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}",
+			Replicas: []Shard{{Name: "s1", Addr: "h:1", User: "root", Password: "a${b}"}, {Name: "s1", Addr: "h:2", User: "ro", Password: "x"}},
+		}},
 		Schemas: []Schema{{Name: "shop", Tables: []Table{
 			{Name: "users", ShardKey: "id"},
 			{Name: "countries", Placement: catalog.Reference},
