@@ -19,7 +19,7 @@ func (s *session) admin(ctx context.Context, a *planner.Admin) error {
 	case planner.ShowMaintenanceJobs:
 		return s.answerRows(jobColumns, s.jobRows())
 	case planner.ShowShards:
-		return s.answerRows(shardColumns, s.shardRows())
+		return s.answerRows(shardColumns, s.proxy.shardRows())
 	case planner.ExplainRoute:
 		rows, err := s.explainRoute(ctx, a.Explain)
 		if err != nil {
@@ -185,11 +185,12 @@ func (s *session) jobRows() [][]any {
 	return rows
 }
 
-func (s *session) shardRows() [][]any {
+// shardRows are those of SHOW SHARDS, the replicas behind their primary.
+func (p *Proxy) shardRows() [][]any {
 	var rows [][]any
-	for _, sh := range s.catalog().Shards {
-		rows = append(rows, shardRow(s.proxy.opts.Pools[sh.ID]))
-		rows = append(rows, s.replicaRows(sh.ID)...)
+	for _, sh := range p.opts.Directory.Catalog().Shards {
+		rows = append(rows, shardRow(p.opts.Pools[sh.ID]))
+		rows = append(rows, p.replicaRows(sh)...)
 	}
 	return rows
 }

@@ -51,7 +51,7 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 	// the pool; one of a transaction must be read out to stay usable.
 	defer func() {
 		for _, x := range shards {
-			if x.conn.Busy() && s.tx != nil && !x.conn.Broken {
+			if x.conn != nil && x.conn.Busy() && s.tx != nil && !x.conn.Broken {
 				_, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
 			}
 			s.giveBack(x.shard, x.conn)
@@ -62,22 +62,18 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 	}
 	columns := shard.Columns{Binary: s.binary}
 	var warnings int
-	for i, x := range shards {
+	for i := range shards {
 		o := s.forwardOptions()
 		o.Columns, o.SkipHeader, o.SkipEnd = &columns, i > 0, i < len(shards)-1
-		o.HoldErr = s.reading.has(x.conn)
-		sum, err := x.conn.Forward(s.client, shard.Result, o)
-		if err := s.forwarded(x.shard, sum, err); err != nil {
+		sum, err := s.forwardPart(ctx, r, b.Statements[i], &shards[i], o)
+		if err != nil {
 			return empty, err
-		}
-		if o.HoldErr && sum.Err != nil {
-			return empty, sqlError{sum.Err.Code, sum.Err.State, sum.Err.Message}
 		}
 		if sum.Err != nil {
 			return empty, nil // the client has got it
 		}
 		if sum.Rows == 0 {
-			empty.Add(x.shard)
+			empty.Add(shards[i].shard)
 		}
 		warnings += int(sum.Warnings)
 	}

@@ -280,14 +280,9 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 	if err := s.send(ctx, conn, r, st); err != nil {
 		return empty, err
 	}
-	o := s.forwardOptions()
-	o.HoldErr = s.reading.has(conn)
-	sum, err := conn.Forward(s.client, shard.Result, o)
-	if err := s.forwarded(st.Shard, sum, err); err != nil {
+	sum, err := s.forward(st.Shard, conn, s.forwardOptions())
+	if err != nil {
 		return empty, err
-	}
-	if o.HoldErr && sum.Err != nil {
-		return empty, sqlError{sum.Err.Code, sum.Err.State, sum.Err.Message}
 	}
 	s.remember(ctx, conn, sum)
 	if sum.ResultSet && sum.Rows == 0 {

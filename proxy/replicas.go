@@ -173,6 +173,43 @@ func (rd *reading) putBack(conn *shard.Conn) bool {
 	return true
 }
 
+// forward forwards a shard's answer. An error that a replica answers is returned:
+// another server may know better.
+func (s *session) forward(id catalog.ShardID, conn *shard.Conn, o shard.ForwardOptions) (shard.Summary, error) {
+	o.HoldErr = s.reading.has(conn)
+	sum, err := conn.Forward(s.client, shard.Result, o)
+	if err := s.forwarded(id, sum, err); err != nil {
+		return sum, err
+	}
+	if o.HoldErr && sum.Err != nil {
+		return sum, sqlError{sum.Err.Code, sum.Err.State, sum.Err.Message}
+	}
+	return sum, nil
+}
+
+// forwardPart is forward for one shard's part of an answer. Where a replica is lost
+// before the client has got anything of its part, x becomes another's connection:
+// what others have answered stays, since parts are never of one snapshot.
+func (s *session) forwardPart(ctx context.Context, r request, st planner.ShardStatement, x *sent, o shard.ForwardOptions) (shard.Summary, error) {
+	before, columns := s.client.Writer().Total(), *o.Columns
+	sum, err := s.forward(x.shard, x.conn, o)
+	for err != nil && s.reading != nil {
+		s.giveBack(x.shard, x.conn) // which tells what was lost
+		x.conn = nil
+		if !s.elsewhere(ctx, r, err, before) {
+			break
+		}
+		*o.Columns = columns
+		if x.conn, err = s.borrow(ctx, x.shard); err != nil {
+			continue
+		}
+		if err = s.send(ctx, x.conn, r, st); err == nil {
+			sum, err = s.forward(x.shard, x.conn, o)
+		}
+	}
+	return sum, err
+}
+
 // elsewhere reports, after a statement failed, whether it is to be read from other
 // replicas or the primaries: a replica was lost, or can't answer it, and the
 // client has got nothing.
@@ -201,6 +238,8 @@ func (s *session) elsewhere(ctx context.Context, r request, err error, before in
 // replicaCant: errors of which a primary may know nothing.
 func replicaCant(code uint16) bool {
 	switch code {
+	case 1049, 1054, 1146, 1305, 1356: // no such schema, column, table, function; a view without one: not yet there
+		return true
 	case 1053, // ER_SERVER_SHUTDOWN
 		1290, // ER_OPTION_PREVENTS_STATEMENT: read_only
 		1792, // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
@@ -254,10 +293,10 @@ func (s *session) readFrom() string {
 }
 
 // replicaRows are a shard's replicas in SHOW SHARDS.
-func (s *session) replicaRows(id catalog.ShardID) [][]any {
+func (p *Proxy) replicaRows(sh catalog.Shard) [][]any {
 	var rows [][]any
-	for _, r := range s.proxy.opts.Replicas.Of(id) {
-		st, use := r.Status(s.proxy.opts.Directory.Changed()), r.Pool.Stats()
+	for _, r := range p.opts.Replicas.Of(sh.ID) {
+		st, use := r.Status(p.opts.Directory.Changed()), r.Pool.Stats()
 		var failure, behind any
 		if st.Err != nil {
 			failure = st.Err.Error()
@@ -265,8 +304,7 @@ func (s *session) replicaRows(id catalog.ShardID) [][]any {
 		if st.Behind >= 0 {
 			behind = fmt.Sprintf("%.1f", st.Behind.Seconds())
 		}
-		name := s.catalog().ShardName(id) + "/" + r.Addr()
-		rows = append(rows, []any{name, r.Addr(), st.State, r.Pool.Version(), use.InUse, use.Idle, failure, "replica", behind})
+		rows = append(rows, []any{sh.Name + "/" + r.Addr(), r.Addr(), st.State, r.Pool.Version(), use.InUse, use.Idle, failure, "replica", behind})
 	}
 	return rows
 }

@@ -149,6 +149,7 @@ func (r *Replica) judge(until time.Time, err error) {
 	r.state.Store(&state{until, err})
 	log := r.set.o.Logger.With("shard", r.source.name, "addr", r.cfg.Addr)
 	switch {
+	case errors.Is(err, errUnasked):
 	case err != nil && (was.err == nil || was.err.Error() != err.Error()) && !errors.Is(err, context.Canceled):
 		log.Warn("replica is not read from", "error", err)
 	case err == nil && was.err != nil:

@@ -171,7 +171,7 @@ func (s *Set) add(src *source, cfg shard.Config) *Replica {
 	r := &Replica{source: src, set: s, health: shard.NewHealth(cfg, shard.HealthOptions{Timeout: s.o.Timeout, Logger: s.o.Logger})}
 	cfg.Health = r.health
 	r.cfg, r.Pool = cfg, shard.New(cfg, s.o.Pool)
-	r.state.Store(&state{err: fmt.Errorf("it has not been asked yet how far it is")})
+	r.state.Store(&state{err: errUnasked})
 	ctx, cancel := context.WithCancel(s.ctx)
 	r.cancel = cancel
 	s.wg.Go(func() { r.health.Run(ctx) })

@@ -29,6 +29,9 @@ type source struct {
 	err    error   // why it didn't answer last
 }
 
+// errUnasked: it has just been begun with.
+var errUnasked = errors.New("it has not been asked yet how far it is")
+
 // known is what the primary has told of itself, or why it hasn't.
 func (s *source) known() (*server, error) {
 	s.mu.Lock()
@@ -37,7 +40,7 @@ func (s *source) known() (*server, error) {
 		if s.err != nil {
 			return nil, s.err
 		}
-		return nil, errors.New("its primary has not been asked yet how far it is")
+		return nil, errUnasked
 	}
 	return s.server, nil
 }
@@ -53,7 +56,11 @@ func (s *source) told(at time.Time, server *server, err error) {
 		s.points = nil // another server: its positions say nothing of this one's
 	}
 	s.server = server
-	if n := len(s.points); n > 0 && s.points[n-1].pos.equal(server.pos) {
+	n := len(s.points)
+	if n > 0 && !server.pos.reached(s.points[n-1].pos) {
+		s.points, n = nil, 0 // its binary log was begun anew
+	}
+	if n > 0 && s.points[n-1].pos.equal(server.pos) {
 		s.points[n-1].at = at // nothing was committed since
 		return
 	}
