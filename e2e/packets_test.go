@@ -33,6 +33,10 @@ type packetClient struct {
 const rawBasics = mysql.CLIENT_PROTOCOL_41 | mysql.CLIENT_SECURE_CONNECTION | mysql.CLIENT_PLUGIN_AUTH | mysql.CLIENT_LONG_PASSWORD | mysql.CLIENT_LONG_FLAG |
 	mysql.CLIENT_TRANSACTIONS | mysql.CLIENT_MULTI_STATEMENTS | mysql.CLIENT_MULTI_RESULTS | mysql.CLIENT_PS_MULTI_RESULTS | mysql.CLIENT_CONNECT_WITH_DB | mysql.CLIENT_CONNECT_ATTRS
 
+// mariaDBExtensions stands for capabilities of MariaDB's own, which have a place
+// of their own.
+const mariaDBExtensions = 1 << 31
+
 func dialPackets(t *testing.T, addr, user, schema string, capabilities uint32, attributes ...string) *packetClient {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
@@ -41,7 +45,7 @@ func dialPackets(t *testing.T, addr, user, schema string, capabilities uint32, a
 	}
 	t.Cleanup(func() { nc.Close() })
 	_ = nc.SetDeadline(time.Now().Add(3 * time.Minute))
-	c := &packetClient{t: t, nc: nc, r: bufio.NewReader(nc), capabilities: capabilities | rawBasics}
+	c := &packetClient{t: t, nc: nc, r: bufio.NewReader(nc), capabilities: capabilities&^mariaDBExtensions | rawBasics}
 	c.greeting = c.packet()
 	var attrs []byte
 	for _, a := range attributes {
@@ -49,7 +53,11 @@ func dialPackets(t *testing.T, addr, user, schema string, capabilities uint32, a
 	}
 	const utf8mb4 = 45
 	p := append(uint32s(c.capabilities, 1<<24), utf8mb4)
-	p = append(p, make([]byte, 23)...)
+	filler := make([]byte, 23)
+	if capabilities == mariaDBExtensions {
+		filler[19] = 0x1f
+	}
+	p = append(p, filler...)
 	p = append(append(p, user...), 0, 0)
 	p = append(append(p, schema...), 0)
 	p = append(append(p, mysql.AUTH_NATIVE_PASSWORD...), 0)
@@ -254,16 +262,11 @@ func (c *packetClient) answer() string {
 			out.WriteString(describeError(p))
 			return out.String()
 		case mysql.OK_HEADER, mysql.EOF_HEADER:
-			// With optional metadata a result without any begins with 0 too.
-			if !c.has(mysql.CLIENT_OPTIONAL_RESULTSET_METADATA) || len(p) > 2 {
-				status = c.describeEnd(&out, p)
-				break
-			}
-			fallthrough
+			status = c.describeEnd(&out, p)
 		default:
 			metadata := true
 			if c.has(mysql.CLIENT_OPTIONAL_RESULTSET_METADATA) {
-				metadata, p = p[0] == 1, p[1:]
+				metadata = p[len(p)-1] == 1 // behind the number
 			}
 			fmt.Fprintf(&out, "columns %d\n", p[0])
 			if metadata {
@@ -309,13 +312,13 @@ func (c *packetClient) answerOfCursor() string {
 	switch {
 	case p[0] == mysql.ERR_HEADER:
 		return describeError(p)
-	case p[0] == mysql.OK_HEADER && len(p) > 2:
+	case p[0] == mysql.OK_HEADER:
 		c.describeEnd(&out, p)
 		return out.String()
 	}
 	metadata := true
 	if c.has(mysql.CLIENT_OPTIONAL_RESULTSET_METADATA) {
-		metadata, p = p[0] == 1, p[1:]
+		metadata = p[len(p)-1] == 1
 	}
 	fmt.Fprintf(&out, "columns %d\n", p[0])
 	if metadata {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -105,42 +106,89 @@ func TestDeprecateEOF(t *testing.T) {
 					}
 					return r.answer()
 				})
-				for _, sql := range []string{
-					"SELECT id, email FROM people WHERE id = 3", "SELECT id, email FROM people ORDER BY id", "SELECT COUNT(*) FROM people", "SELECT 'one'",
-					"UPDATE people SET age = 7 WHERE id = 3", "SELECT a.id FROM people a JOIN people b ON a.age = b.age + 1 ORDER BY a.id", "SELECT nonsense",
-				} {
-					ids := map[*packetClient]uint32{}
-					p.both("prepare "+sql, func(c *packetClient) (out string) { ids[c], out = c.prepare(sql); return out })
-					if ids[p.plain] == 0 {
-						continue
-					}
-					execute := func(flags byte) {
-						t.Helper()
-						p.both("execute "+sql, func(c *packetClient) string {
-							c.say(mysql.COM_STMT_EXECUTE, uint32s(ids[c]), []byte{flags}, uint32s(1))
-							if flags == 0 || !c.has(mysql.CLIENT_DEPRECATE_EOF) {
-								return c.answer()
-							}
-							return c.answerOfCursor()
-						})
-					}
-					execute(0)
-					if !strings.HasPrefix(sql, "SELECT") {
-						execute(1)
-						continue
-					}
-					for _, n := range []uint32{3, 10} {
-						execute(1)
-						for range 3 {
-							p.both("fetch "+sql, func(c *packetClient) string {
-								c.say(mysql.COM_STMT_FETCH, uint32s(ids[c], n))
-								var out strings.Builder
-								c.rows(&out)
-								return out.String()
-							})
-						}
-					}
+				p.prepared()
+			})
+		}
+	})
+}
+
+// prepared prepares statements of all kinds, and executes them with and without
+// cursors.
+func (p *packetPair) prepared() {
+	p.t.Helper()
+	for _, sql := range []string{
+		"SELECT id, email FROM people WHERE id = 3", "SELECT id, email FROM people ORDER BY id", "SELECT COUNT(*) FROM people", "SELECT 'one'",
+		"UPDATE people SET age = 7 WHERE id = 3", "SELECT a.id FROM people a JOIN people b ON a.age = b.age + 1 ORDER BY a.id", "SELECT nonsense",
+	} {
+		ids := map[*packetClient]uint32{}
+		p.both("prepare "+sql, func(c *packetClient) (out string) { ids[c], out = c.prepare(sql); return out })
+		if ids[p.plain] == 0 {
+			continue
+		}
+		execute := func(flags byte) {
+			p.t.Helper()
+			p.both("execute "+sql, func(c *packetClient) string {
+				c.say(mysql.COM_STMT_EXECUTE, uint32s(ids[c]), []byte{flags}, uint32s(1))
+				if flags == 0 || !c.has(mysql.CLIENT_DEPRECATE_EOF) {
+					return c.answer()
 				}
+				return c.answerOfCursor()
+			})
+		}
+		execute(0)
+		if !strings.HasPrefix(sql, "SELECT") {
+			execute(1)
+			continue
+		}
+		for _, n := range []uint32{3, 10} {
+			execute(1)
+			for range 3 {
+				p.both("fetch "+sql, func(c *packetClient) string {
+					c.say(mysql.COM_STMT_FETCH, uint32s(ids[c], n))
+					var out strings.Builder
+					c.rows(&out)
+					return out.String()
+				})
+			}
+		}
+	}
+}
+
+// TestOptionalMetadata: SET resultset_metadata = NONE, for a client that may.
+func TestOptionalMetadata(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		const optional = mysql.CLIENT_OPTIONAL_RESULTSET_METADATA
+		for name, capabilities := range map[string]uint32{"EOF": optional, "no EOF": optional | mysql.CLIENT_DEPRECATE_EOF | mysql.CLIENT_SESSION_TRACK, "not asked for": 0} {
+			if f.name == throwaway.MariaDB {
+				capabilities &^= optional // it has none, nor has Shunt before it
+			}
+			t.Run(name, func(t *testing.T) {
+				p := dial(t, capabilities)
+				if p.shunt.supported(optional) != p.plain.supported(optional) {
+					t.Fatalf("announced %v", p.shunt.supported(optional))
+				}
+				p.query("INSERT INTO people (id, email, age) VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3), (4, 'd', 4), (5, 'e', 5), (6, 'f', 6), (7, 'g', 7), (8, 'h', 8)")
+				for _, set := range []string{"SET @a = 1", "SET resultset_metadata = NONE", "SET resultset_metadata = 'FULL'", "SET @@session.resultset_metadata = 0", "SET resultset_metadata = DEFAULT"} {
+					p.query(set,
+						"SELECT email FROM people WHERE id = 3", "SELECT email FROM people WHERE id = 300", "SELECT id, email FROM people ORDER BY id", "SELECT COUNT(*) FROM people",
+						"SELECT a.id FROM people a JOIN people b ON a.age = b.age + 1 ORDER BY a.id", "SELECT nonsense FROM people", "SHOW WARNINGS", "SELECT 1; DO 1; SELECT COUNT(*), 'x' FROM people",
+						"SELECT @@resultset_metadata", "SELECT @@session.resultset_metadata, id FROM people WHERE id = 1", "SHOW VARIABLES LIKE 'resultset_metadata'",
+						"SHOW TABLES LIKE 'people'", "UPDATE people SET age = 20 WHERE id = 8", "SET resultset_metadata = 5")
+					p.prepared()
+					p.both("COM_FIELD_LIST", func(c *packetClient) string {
+						c.say(mysql.COM_FIELD_LIST, []byte("people\x00"))
+						n := 0
+						for ; ; n++ {
+							if end := c.packet(); end[0] == mysql.EOF_HEADER {
+								return fmt.Sprintf("%d columns %x", n, end)
+							}
+						}
+					})
+				}
+				p.query("SET resultset_metadata = NONE")
+				p.both("reset", func(c *packetClient) string { c.say(mysql.COM_RESET_CONNECTION); return c.answer() })
+				p.query("SELECT 1", "DELETE FROM people")
 			})
 		}
 	})
@@ -232,6 +280,79 @@ func TestSessionTracking(t *testing.T) {
 					}
 				}
 			})
+		}
+	})
+}
+
+// TestConnectionAttributes: what clients say of themselves is shown as a server
+// shows it, by Shunt's own numbers of connections.
+func TestConnectionAttributes(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{users: []string{"{name: other, password: ''}"}})
+		name := strings.Repeat("n", 40)
+		c := dialPackets(t, p.addr, "empty", p.schema, 0, "program_name", "it's", "_pid", "12", "nothing", "", name, "v")
+		dialPackets(t, p.addr, "other", p.schema, 0, "program_name", "another")
+		const own = "SELECT ATTR_NAME, ATTR_VALUE, ORDINAL_POSITION FROM performance_schema.session_connect_attrs WHERE PROCESSLIST_ID = CONNECTION_ID() ORDER BY ORDINAL_POSITION"
+		rows := fmt.Sprintf("row %x\nrow %x\nrow %x\nrow %x\n", "\x0cprogram_name\x04it's\x010", "\x04_pid\x0212\x011", "\x07nothing\xfb\x012", "\x20"+name[:32]+"\x01v\x013")
+		if got := c.query(own); !strings.Contains(got, "\n"+rows+"EOF") {
+			t.Errorf("got %s, want %s", got, rows)
+		}
+		names := func(sql string, want ...string) {
+			t.Helper()
+			var rows string
+			for _, w := range want {
+				rows += fmt.Sprintf("row %x\n", append([]byte{byte(len(w))}, w...))
+			}
+			if got := c.query(sql); !strings.Contains(got, "\n"+rows+"EOF") {
+				t.Errorf("%s: %s, want %v", sql, got, want)
+			}
+		}
+		names("SELECT ATTR_VALUE FROM performance_schema.session_connect_attrs WHERE ATTR_NAME = 'program_name' AND ATTR_VALUE IN ('another', 'it''s', 'shunt') ORDER BY 1", "another", "it's")
+		names("SELECT a.ATTR_VALUE FROM performance_schema.session_account_connect_attrs AS a WHERE a.ATTR_NAME = 'program_name'", "it's")
+		if got := c.query("USE performance_schema"); !strings.HasPrefix(got, "OK") {
+			t.Fatal(got)
+		}
+		names("SELECT ATTR_VALUE FROM session_account_connect_attrs WHERE ATTR_NAME = 'program_name'", "it's")
+		names("SELECT session_account_connect_attrs.ATTR_VALUE FROM session_account_connect_attrs WHERE performance_schema.session_account_connect_attrs.ATTR_NAME = 'program_name'", "it's")
+
+		// Another user's after COM_CHANGE_USER, which brings attributes of its own.
+		c.say(mysql.COM_CHANGE_USER, []byte("other"), []byte{0, 0}, []byte(p.schema), []byte{0, 45, 0}, []byte(mysql.AUTH_NATIVE_PASSWORD), []byte("\x00\x12\x0cprogram_name\x04next"))
+		if end := c.authenticated(); end[0] != mysql.OK_HEADER {
+			t.Fatalf("%q", end)
+		}
+		names("SELECT ATTR_VALUE FROM performance_schema.session_account_connect_attrs WHERE ATTR_NAME = 'program_name' ORDER BY 1", "another", "next")
+	})
+}
+
+// TestNoMariaDBExtensions: what Shunt hasn't of MariaDB's own protocol it doesn't
+// announce, and a client that asks for it all the same gets plain answers.
+func TestNoMariaDBExtensions(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c := dialPackets(t, p.addr, "empty", p.schema, 0)
+		rest := c.greeting[strings.IndexByte(string(c.greeting), 0)+1:]
+		// A MariaDB that has extended capabilities (in the last four of ten bytes that
+		// are nothing to MySQL) says so by not being CLIENT_LONG_PASSWORD.
+		if !c.supported(mysql.CLIENT_LONG_PASSWORD) || string(rest[21:31]) != strings.Repeat("\x00", 10) {
+			t.Errorf("greeting %x", c.greeting)
+		}
+		// MARIADB_CLIENT_PROGRESS, COM_MULTI, STMT_BULK_OPERATIONS, EXTENDED_METADATA
+		// and CACHE_METADATA.
+		eager := dialPackets(t, p.addr, "empty", p.schema, mariaDBExtensions)
+		if got, want := eager.query("SELECT 'a'"), c.query("SELECT 'a'"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		id, got := eager.prepare("SELECT ?")
+		if _, want := c.prepare("SELECT ?"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		const comStmtBulkExecute = 0xfa
+		eager.say(comStmtBulkExecute, uint32s(id), []byte{128, 0, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0})
+		if got := eager.answer(); !strings.HasPrefix(got, "ERR 1047") {
+			t.Error(got)
+		}
+		if got := eager.query("DO 1"); got != "OK 00 0 0 0002 0\n" {
+			t.Error(got)
 		}
 	})
 }

@@ -84,6 +84,9 @@ func (st *statement) toldAt(i int) (t Told, next int) {
 	if strings.HasPrefix(name, "@@gtid_") || name == "@@global" {
 		return st.toldGTID(i)
 	}
+	if name == "@@resultset_metadata" && !st.server.mariaDB {
+		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next
+	}
 	switch name {
 	case "@@warning_count", "@@error_count", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout", "@@shunt_read_from":
 		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next

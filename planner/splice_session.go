@@ -147,7 +147,7 @@ func (v *sessionSplicer) read() *Error {
 		switch told.What {
 		case "schema": // none: a pooled connection may have another session's
 			value = "CONCAT(CAST(NULL AS CHAR(64)))"
-		case "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
+		case "resultset_metadata", "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
 			value = "'" + value + "'"
 		case "user":
 			value = "_utf8mb4 X'" + hex.EncodeToString([]byte(value)) + "'"

@@ -53,6 +53,8 @@ type SystemTable struct {
 	Join map[string]Joining
 	// Schemas: the first column is a schema's name. Shunt's own is left out.
 	Schemas bool
+	// Clients: it tells of Shunt's clients, whom no shard knows.
+	Clients bool
 	// Sorted: as SHOW answers, by key.
 	Sorted bool
 	// Each: rows of a shard's own, all given; equal ones of all shards once.
@@ -86,7 +88,8 @@ var statusSums = map[string]Joining{
 }
 
 // systemTables are the tables of information_schema that tell of the user's
-// schemas. The others tell of a server, and are asked of one.
+// schemas, and tables that tell of clients. The others tell of a server, and are
+// asked of one.
 var systemTables = map[string]*SystemTable{
 	"schemata":                {Key: []string{"schema_name"}, Owner: "schema_name"},
 	"tables":                  {Key: []string{"table_schema", "table_name"}, Owner: "table_schema", Table: "table_name", Join: tableSums},
@@ -102,16 +105,26 @@ var systemTables = map[string]*SystemTable{
 	"routines":                {Key: []string{"routine_schema", "routine_type", "routine_name"}, Owner: "routine_schema"},
 	"parameters":              {Key: []string{"specific_schema", "routine_type", "specific_name", "ordinal_position"}, Owner: "specific_schema"},
 	"events":                  {Key: []string{"event_schema", "event_name"}, Owner: "event_schema"},
-	"processlist":             {Key: []string{"id"}},
+	"processlist":             {Key: []string{"id"}, Clients: true},
+
+	"session_connect_attrs":         {Schema: "performance_schema", Clients: true},
+	"session_account_connect_attrs": {Schema: "performance_schema", Clients: true},
 }
 
 // KnowsSystemTable reports whether a table of information_schema (in lower case)
 // tells of schemas row by row, so that rows can be left out.
-func KnowsSystemTable(name string) bool { return systemTables[name] != nil }
+func KnowsSystemTable(name string) bool {
+	t := systemTables[name]
+	return t != nil && t.Schema == informationSchema
+}
+
+const informationSchema = "information_schema"
 
 func init() {
 	for name, t := range systemTables {
-		t.Schema, t.Name = "information_schema", name
+		if t.Name = name; t.Schema == "" {
+			t.Schema = informationSchema
+		}
 	}
 }
 
@@ -147,7 +160,7 @@ func (a *analysis) planSystem() *systemAction {
 		if !r.system || t == nil || !strings.EqualFold(r.schema, t.Schema) {
 			continue
 		}
-		if t.Name == "processlist" || t.Name == "schemata" || (!whole || a.st.settings.Restricted) && t.Owner != "" || several && a.st.asksFor(t.Join) {
+		if t.Clients || t.Name == "schemata" || (!whole || a.st.settings.Restricted) && t.Owner != "" || several && a.st.asksFor(t.Join) {
 			want[t.Name]++
 		}
 	}
@@ -185,26 +198,26 @@ func (st *statement) cutSystem(want map[string]int) *System {
 	var part strings.Builder
 	from := uint32(0)
 	found := map[string]int{}
-	inside := strings.EqualFold(st.settings.Schema, "information_schema")
 	for i := 0; i < len(st.toks); i++ {
 		name, ok := st.identifier(i)
 		if !ok || st.op(i-1, ".") {
 			continue
 		}
-		table := i
+		table, schema := i, st.settings.Schema
 		switch {
-		case strings.EqualFold(name, "information_schema") && st.op(i+1, "."):
-			table = i + 2
-		case !inside || st.op(i+1, ".") || st.op(i+1, "(") ||
+		case (strings.EqualFold(name, informationSchema) || strings.EqualFold(name, "performance_schema")) && st.op(i+1, "."):
+			table, schema = i+2, name
+		case st.op(i+1, ".") || st.op(i+1, "(") ||
 			!st.is(i-1, "from") && !st.is(i-1, "join") && !st.op(i-1, ",") && !st.op(i-1, "("):
 			continue
 		}
 		name, ok = st.identifier(table)
 		low := strings.ToLower(name)
-		if table > i && st.op(table+1, ".") && systemTables[low] == nil {
+		known := systemTables[low]
+		if table > i && st.op(table+1, ".") && known == nil && strings.EqualFold(schema, informationSchema) {
 			return nil // a column of what the schema has not
 		}
-		if !ok || want[low] == 0 {
+		if !ok || want[low] == 0 || !strings.EqualFold(schema, known.Schema) {
 			continue
 		}
 		part.WriteString(st.src[from:st.toks[i].start])

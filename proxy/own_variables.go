@@ -21,6 +21,33 @@ type ownVariables struct {
 	wait, interactive, netRead, netWrite int64
 	// readFrom is where reads outside of transactions go: readFromUser, ...
 	readFrom int64
+	// noMetadata is resultset_metadata = NONE: the client is sent no definitions of
+	// columns. Shunt itself needs the shards'.
+	noMetadata bool
+}
+
+// metadata is resultset_metadata.
+func (v *ownVariables) metadata() string {
+	if v.noMetadata {
+		return "NONE"
+	}
+	return "FULL"
+}
+
+// assignMetadata is SET resultset_metadata, of a MySQL.
+func (s *session) assignMetadata(next *settings, literal string) error {
+	switch strings.ToUpper(literal) {
+	case "NONE", "0":
+		if s.client.Capabilities&gomysql.CLIENT_OPTIONAL_RESULTSET_METADATA == 0 {
+			return sqlError{3640, "HY000", "The client doesn't support optional metadata transfer"}
+		}
+		next.own.noMetadata = true
+	case "FULL", "1", "DEFAULT":
+		next.own.noMetadata = false
+	default:
+		return sqlError{1231, "42000", fmt.Sprintf("Variable 'resultset_metadata' can't be set to the value of '%s'", literal)}
+	}
+	return nil
 }
 
 // Timeouts toward clients, where a session has not SET its own.
@@ -51,7 +78,7 @@ func (t Timeouts) withDefaults() Timeouts {
 // interactive client is interactive_timeout.
 func (p *Proxy) ownDefaults(capabilities uint32) ownVariables {
 	t := p.timeouts.Load()
-	v := ownVariables{seconds(t.Wait), seconds(t.Interactive), seconds(t.NetRead), seconds(t.NetWrite), readFromUser}
+	v := ownVariables{wait: seconds(t.Wait), interactive: seconds(t.Interactive), netRead: seconds(t.NetRead), netWrite: seconds(t.NetWrite), readFrom: readFromUser}
 	if capabilities&gomysql.CLIENT_INTERACTIVE != 0 {
 		v.wait = v.interactive
 	}
@@ -112,6 +139,7 @@ func (s *session) mariaDB() bool {
 func (s *session) obey() {
 	s.client.SetWriteTimeout(time.Duration(s.settings.own.netWrite) * time.Second)
 	s.client.SetReadTimeout(time.Duration(s.settings.own.netRead) * time.Second)
+	s.client.NoMetadata = s.settings.own.noMetadata
 }
 
 // ofOneServer are variables that each shard has for itself: transactions over
@@ -155,6 +183,8 @@ func (s *session) showConnection(ctx context.Context, r request, st planner.Shar
 		}
 		version, cipher := s.client.Cipher()
 		switch name {
+		case "resultset_metadata":
+			row[1] = []byte(s.settings.own.metadata())
 		case "ssl_version":
 			row[1] = []byte(version)
 		case "ssl_cipher":

@@ -221,6 +221,9 @@ func (s *session) told(what string) any {
 	case "error_count":
 		return int64(len(s.conditions(true)))
 	}
+	if what == "resultset_metadata" {
+		return s.settings.own.metadata()
+	}
 	if v, ok := ofOneServer[what]; ok {
 		return v
 	}
@@ -247,6 +250,8 @@ func tellColumns(told []planner.Told, mariaDB bool) []wire.Column {
 			cols[i] = serverText(t.Label, chars, mariaDB)
 		case "schema", "shunt_read_from":
 			cols[i] = serverText(t.Label, 64, mariaDB)
+		case "resultset_metadata":
+			cols[i] = serverText(t.Label, 4, mariaDB)
 		case "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
 			cols[i] = serverText(t.Label, 1024, mariaDB)
 		default:

@@ -166,7 +166,7 @@ func (s *session) loop(ctx context.Context) {
 			return
 		}
 		if err := s.command(ctx, command, payload); err != nil {
-			s.log.Info("session ended", "error", err)
+			s.log.Info("session ended", "error", err, "program", s.client.Attrs.Get("program_name"))
 			_ = s.client.Flush()
 			return
 		}

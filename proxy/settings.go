@@ -189,7 +189,6 @@ var refusedVariables = map[string]string{
 	"completion_type":        "write COMMIT AND CHAIN or COMMIT RELEASE instead",
 	"character_set_database": "it follows the current schema",
 	"collation_database":     "it follows the current schema",
-	"resultset_metadata":     "Shunt needs the metadata of every result",
 }
 
 // applyTo gives a pooled connection the session's settings. The connection is

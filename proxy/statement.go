@@ -124,12 +124,12 @@ func (s *session) statement(ctx context.Context, sql string) error {
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") ||
 		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
-	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "gtid_") && !containsFold(sql, "shunt_") {
+	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {
 		return sql, nil
 	}
 	counted := false
 	out, err := planner.SpliceSession(sql, s.settings.planning, s.catalog(), func(what string) string {
-		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil || what == "shunt_read_from"
+		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata"
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -501,7 +500,11 @@ func (s *session) systemColumns(ctx context.Context, t *planner.SystemTable) ([]
 	if cols, ok := s.proxy.systemColumns.Load(t.Name); ok {
 		return cols.([]systemColumn), nil
 	}
-	sql := "SELECT COLUMN_NAME, COLUMN_TYPE, COLLATION_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = '" + strings.ToUpper(t.Name) + "' ORDER BY ORDINAL_POSITION"
+	name := t.Name
+	if t.Schema == "information_schema" {
+		name = strings.ToUpper(name)
+	}
+	sql := "SELECT COLUMN_NAME, COLUMN_TYPE, COLLATION_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '" + t.Schema + "' AND TABLE_NAME = '" + name + "' ORDER BY ORDINAL_POSITION"
 	answers, err := s.ask(ctx, []planner.ShardStatement{{Shard: s.anyShard(), SQL: sql}})
 	if err == nil {
 		err = answers[0].err
@@ -526,7 +529,7 @@ func (s *session) systemColumns(ctx context.Context, t *planner.SystemTable) ([]
 		cols = append(cols, c)
 	}
 	if len(cols) == 0 {
-		return nil, errors.New("the shards tell nothing of information_schema." + strings.ToUpper(t.Name))
+		return nil, fmt.Errorf("the shards tell nothing of %s.%s", t.Schema, name)
 	}
 	s.proxy.systemColumns.Store(t.Name, cols)
 	return cols, nil
@@ -535,8 +538,11 @@ func (s *session) systemColumns(ctx context.Context, t *planner.SystemTable) ([]
 // systemRows are the rows of a system table over all shards; those of the
 // servers' own schemas are of the shard that is named.
 func (s *session) systemRows(ctx context.Context, run catalog.ShardID, t *planner.SystemTable, cols []systemColumn) ([][]any, error) {
-	if t.Name == "processlist" {
+	switch t.Name {
+	case "processlist":
 		return s.processRows(cols), nil
+	case "session_connect_attrs", "session_account_connect_attrs":
+		return s.attributeRows(cols, t.Name == "session_account_connect_attrs"), nil
 	}
 	// Whatever character set the session has its results in, these are ASCII.
 	exprs := make([]string, len(cols))

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,7 +150,7 @@ func (s *session) tracks() bool { return s.client.Changes != nil }
 // tellChanges gives the next OK packet what has changed (wire.Conn.Changes).
 func (s *session) tellChanges() (out []byte) {
 	transaction, begun := s.transactionState()
-	if !s.changes.schema && !s.changes.state && !s.changes.transaction && !begun && s.changes.variables == nil {
+	if !s.changes.schema && !s.changes.state && !s.changes.transaction && !begun && len(s.changes.variables) == 0 {
 		return nil
 	}
 	out = []byte{}
@@ -213,12 +212,13 @@ func (s *session) changedBy(ctx context.Context, p *planner.Session, next *setti
 			c.variables = append(c.variables, change{name: as})
 		}
 	}
-	return c, s.valuesOf(ctx, next, c.variables)
+	c.variables, err = s.valuesOf(ctx, next, c.variables)
+	return c, err
 }
 
-// valuesOf fills in the variables' values, as SHOW VARIABLES has them. A shard is
+// valuesOf gives the changes that have a value: it fills in the variables' values, as SHOW VARIABLES has them. A shard is
 // asked for those that it may write otherwise than the client did.
-func (s *session) valuesOf(ctx context.Context, next *settings, vars []change) error {
+func (s *session) valuesOf(ctx context.Context, next *settings, vars []change) ([]change, error) {
 	var ask []string
 	for i := range vars {
 		v := &vars[i]
@@ -227,6 +227,8 @@ func (s *session) valuesOf(ctx context.Context, next *settings, vars []change) e
 			if v.value = "OFF"; next.autocommit {
 				v.value = "ON"
 			}
+		case "resultset_metadata":
+			v.value = next.own.metadata()
 		default:
 			if own := next.own.named(name); own != nil {
 				v.value = strconv.FormatInt(*own, 10)
@@ -245,7 +247,7 @@ func (s *session) valuesOf(ctx context.Context, next *settings, vars []change) e
 		}
 	}
 	if ask == nil {
-		return nil
+		return vars, nil
 	}
 	next.update(s.catalog())
 	var res *shard.QueryResult
@@ -258,7 +260,7 @@ func (s *session) valuesOf(ctx context.Context, next *settings, vars []change) e
 		return s.notJoined(id, err)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	values := map[string]string{}
 	for _, row := range res.Rows {
@@ -267,13 +269,13 @@ func (s *session) valuesOf(ctx context.Context, next *settings, vars []change) e
 		}
 	}
 	for i := range vars {
-		if name := strings.ToLower(vars[i].name); slices.Contains(ask, "'"+name+"'") {
-			value, ok := values[name]
-			if !ok {
-				return fmt.Errorf("shard doesn't show the variable %s that was set", name)
-			}
+		if value, ok := values[strings.ToLower(vars[i].name)]; ok {
 			vars[i].value = value
 		}
 	}
-	return nil
+	// What no server shows it doesn't tell of either.
+	return slices.DeleteFunc(vars, func(v change) bool {
+		_, ok := values[strings.ToLower(v.name)]
+		return !ok && slices.Contains(ask, "'"+strings.ToLower(v.name)+"'")
+	}), nil
 }

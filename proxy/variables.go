@@ -170,6 +170,10 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 		return s.assignOwn(next, a.Name, value, literal)
 	case "shunt_read_from":
 		return assignReadFrom(next, literal)
+	case "resultset_metadata":
+		if !s.catalog().MariaDB { // which has no such variable, and says so
+			return s.assignMetadata(next, literal)
+		}
 	case "autocommit":
 		on, err := boolean(literal)
 		if err != nil {

@@ -515,7 +515,11 @@ func (f *forwarder) prepared() error {
 }
 
 func (f *forwarder) fieldList() error {
-	n, _, err := f.c.r.CopyUntilEnd(f.w)
+	to := f.w
+	if f.dst != nil && f.dst.NoMetadata {
+		to = nil
+	}
+	n, _, err := f.c.r.CopyUntilEnd(to)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -187,10 +188,14 @@ func (h *handshake) run() error {
 }
 
 func (h *handshake) capabilities() uint32 {
+	caps := serverCapabilities
 	if h.o.TLS != nil {
-		return serverCapabilities | mysql.CLIENT_SSL
+		caps |= mysql.CLIENT_SSL
 	}
-	return serverCapabilities
+	if !strings.Contains(strings.ToLower(h.o.ServerVersion), "mariadb") {
+		caps |= mysql.CLIENT_OPTIONAL_RESULTSET_METADATA // unknown to MariaDB
+	}
+	return caps
 }
 
 // greeting is Protocol::HandshakeV10.
@@ -236,7 +241,7 @@ type response struct {
 	user, schema string
 	auth         []byte
 	plugin       string // "" where the client has no PLUGIN_AUTH
-	attrs        map[string]string
+	attrs        Attributes
 	zstdLevel    uint8 // 0 where it isn't sent
 }
 
@@ -304,13 +309,12 @@ func takeName(p []byte) (string, []byte) {
 
 // parseAttrs parses the connection attributes, up to the first that is wrong:
 // they are for display alone. rest is what follows them.
-func parseAttrs(p []byte) (attrs map[string]string, rest []byte) {
+func parseAttrs(p []byte) (attrs Attributes, rest []byte) {
 	p, rest, ok := TakeLenBytes(p)
 	if !ok || len(p) == 0 {
 		return nil, rest
 	}
 	p = p[:min(len(p), maxAttrs)]
-	attrs = map[string]string{}
 	for len(p) > 0 {
 		var k, v []byte
 		if k, p, ok = TakeLenBytes(p); !ok {
@@ -319,7 +323,7 @@ func parseAttrs(p []byte) (attrs map[string]string, rest []byte) {
 		if v, p, ok = TakeLenBytes(p); !ok {
 			break
 		}
-		attrs[string(k)] = string(v)
+		attrs = append(attrs, Attribute{string(k), string(v)})
 	}
 	return attrs, rest
 }

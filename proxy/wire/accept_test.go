@@ -150,7 +150,7 @@ func (s *testServer) serve(c *Conn) {
 			if cerr != nil {
 				return
 			}
-			err = c.WriteOK(OK{Status: status, Info: fmt.Sprint(login.User, "/", login.Schema, "/", login.Charset, "/", login.Attrs["k"])})
+			err = c.WriteOK(OK{Status: status, Info: fmt.Sprint(login.User, "/", login.Schema, "/", login.Charset, "/", login.Attrs.Get("k"))})
 		default:
 			err = c.WriteError(1047, "08S01", "Unknown command")
 		}
@@ -734,7 +734,7 @@ func TestIdle(t *testing.T) {
 func TestParseAttrs(t *testing.T) {
 	t.Parallel()
 	inner := AppendLenBytes(AppendLenBytes(nil, "_client_name"), "x")
-	if a, _ := parseAttrs(AppendLenBytes(nil, inner)); a["_client_name"] != "x" {
+	if a, _ := parseAttrs(AppendLenBytes(nil, inner)); a.Get("_client_name") != "x" {
 		t.Errorf("%v", a)
 	}
 	if a, _ := parseAttrs(AppendLenBytes(nil, append(inner, 5, 'a'))); len(a) != 1 {

@@ -31,7 +31,7 @@ func (c *Conn) ChangeUser(payload []byte, o Options) (*Login, error) {
 type Login struct {
 	User, Schema string
 	Charset      uint8
-	Attrs        map[string]string
+	Attrs        Attributes
 }
 
 func (h *handshake) changeUser(payload []byte) (response, error) {

@@ -43,7 +43,7 @@ type Conn struct {
 	Capabilities uint32
 	// Charset is the collation id that the client asked for (its low byte).
 	Charset uint8
-	Attrs   map[string]string // connection attributes
+	Attrs   Attributes // connection attributes
 	TLS     bool
 
 	// Changes, when set, gives what a client with SESSION_TRACK is told of its
@@ -77,6 +77,23 @@ type Conn struct {
 	scratch []byte
 	// diverted is nil but between Divert and back.
 	diverted *Extent
+}
+
+// Attributes are what a client says of itself, in its order: program_name and the
+// like.
+type Attributes []Attribute
+
+// Attribute is one of them.
+type Attribute struct{ Name, Value string }
+
+// Get returns a value, "" where there is none.
+func (a Attributes) Get(name string) string {
+	for _, x := range a {
+		if x.Name == name {
+			return x.Value
+		}
+	}
+	return ""
 }
 
 // NewConn returns a Conn whose handshake is none of its business. Accept is

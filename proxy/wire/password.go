@@ -84,8 +84,8 @@ func (h *handshake) password(plugin string, p []byte) (password []byte, ok bool,
 
 // lostNative reports a client that has no mysql_native_password any more, as
 // MySQL's own from 9 on.
-func lostNative(attrs map[string]string) bool {
-	major, _, _ := strings.Cut(attrs["_client_version"], ".")
+func lostNative(attrs Attributes) bool {
+	major, _, _ := strings.Cut(attrs.Get("_client_version"), ".")
 	n, err := strconv.Atoi(major)
-	return attrs["_client_name"] == "libmysql" && err == nil && n >= 9
+	return attrs.Get("_client_name") == "libmysql" && err == nil && n >= 9
 }

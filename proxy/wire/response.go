@@ -228,11 +228,11 @@ func (c *Conn) WriteCount(columns int) error {
 	if c.diverted != nil {
 		c.diverted.Results++
 	}
-	c.scratch = c.scratch[:0]
+	c.scratch = AppendLenInt(c.scratch[:0], uint64(columns))
 	if c.Capabilities&mysql.CLIENT_OPTIONAL_RESULTSET_METADATA != 0 {
+		// The manual has it before the number; MySQL writes it behind.
 		c.scratch = append(c.scratch, c.metadata())
 	}
-	c.scratch = AppendLenInt(c.scratch, uint64(columns))
 	return c.w.WritePacket(c.scratch)
 }
 
