@@ -329,8 +329,13 @@ func (p *process) metric(name string, labels ...string) (sum float64, found bool
 	}
 lines:
 	for line := range strings.Lines(body) {
-		series, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if id, _, _ := strings.Cut(series, "{"); !ok || id != name {
+		line = strings.TrimSpace(line)
+		at := strings.LastIndexByte(line, ' ') // a label may have spaces
+		if at < 0 {
+			continue
+		}
+		series, value := line[:at], line[at+1:]
+		if id, _, _ := strings.Cut(series, "{"); id != name {
 			continue
 		}
 		for _, l := range labels {

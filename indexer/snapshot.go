@@ -20,7 +20,10 @@ func session(mariaDB bool) []string {
 		"SET NAMES utf8mb4",
 		// sql_select_limit and sql_big_selects: a truncated scan would take rows
 		// for absent. net_write_timeout: a scan reads as fast as the store takes.
-		"SET SESSION sql_mode = '', time_zone = '+00:00', net_write_timeout = 3600, autocommit = 1, " +
+		// lock_wait_timeout: who waits for a table that a session has locked (LOCK
+		// TABLES ... WRITE) keeps other tables waiting. The job is done again later;
+		// until then its entries and marks stay.
+		"SET SESSION sql_mode = '', time_zone = '+00:00', net_write_timeout = 3600, lock_wait_timeout = 1, autocommit = 1, " +
 			"sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_auto_is_null = 0, " + limit,
 		// Under READ UNCOMMITTED or READ COMMITTED there is no snapshot.
 		"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",

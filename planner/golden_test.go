@@ -200,6 +200,8 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			fmt.Fprintf(&out, " virtual=%+v", *plan.Virtual)
 		}
 		return out.String() + "\n"
+	case *LockTables:
+		return lockTablesText(plan, cat)
 	case *Temporary:
 		return temporaryText(plan, cat)
 	case *Admin:
@@ -233,6 +235,23 @@ func temporaryText(t *Temporary, cat *catalog.Catalog) string {
 	return out.String() + "\n"
 }
 
+func lockTablesText(l *LockTables, cat *catalog.Catalog) string {
+	switch {
+	case l.Failed != nil:
+		return "lock tables, then " + errorText(l.Failed)
+	case l.Unlock:
+		return "unlock tables\n"
+	}
+	out := "lock tables"
+	if l.Writes() {
+		out += ", to write"
+	}
+	for id := range l.Shards().All {
+		out += "\n  " + cat.ShardName(id) + ": " + l.Text(id)
+	}
+	return out + "\n"
+}
+
 // bindGolden takes values from a counter that stands at next.
 func bindGolden(p *Planner, plan *Rows, params []keys.Value, ix Indexes, next uint64) (*Bound, error) {
 	n, err := p.Increment(plan, params)
@@ -262,6 +281,8 @@ func sessionText(s *Session) string {
 		{s.ReadWrite, "read write"},
 		{s.ConsistentSnapshot, "consistent snapshot"},
 		{s.Chain, "chain"},
+		{s.NoChain, "no chain"},
+		{s.NoRelease, "no release"},
 		{s.Release, "release"},
 		{s.Schema != "", "schema=" + s.Schema},
 		{s.Name != "", "name=" + s.Name},

@@ -169,7 +169,8 @@ type Session struct {
 	// Name of the savepoint.
 	Name string
 	// ReadOnly, ConsistentSnapshot for BEGIN; Chain, Release for COMMIT/ROLLBACK.
-	ReadOnly, ReadWrite, ConsistentSnapshot, Chain, Release bool
+	// NoChain, NoRelease: said so, whatever completion_type is.
+	ReadOnly, ReadWrite, ConsistentSnapshot, Chain, Release, NoChain, NoRelease bool
 	// Set holds the assignments of SET in order. In SetVariables too there may
 	// be "names" and after it "collation" (SET NAMES x COLLATE y, a = 1), and
 	// "character set" (SET CHARACTER SET x), which are no variables.

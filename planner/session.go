@@ -40,9 +40,9 @@ func planSession(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	case "set":
 		return planSet(st, cat)
 	case "unlock":
-		return &Session{Op: NoOp}, nil
+		return planUnlock(st, cat)
 	case "lock":
-		return nil, notSupported("LOCK %s is not supported yet: use a transaction and SELECT ... FOR UPDATE (mysqldump: --single-transaction or --skip-lock-tables)", strings.ToUpper(st.word(1)))
+		return planLock(st, cat)
 	case "xa":
 		return nil, notSupported("XA transactions are not supported yet: use BEGIN and COMMIT")
 	case "handler":
@@ -109,6 +109,9 @@ func planStart(st *statement) (Plan, *Error) {
 			return nil, st.near(i)
 		}
 	}
+	if s.ReadOnly && s.ReadWrite {
+		return nil, st.near(len(st.toks) - 1)
+	}
 	return s, nil
 }
 
@@ -135,7 +138,7 @@ func planEnd(st *statement, op SessionOp) (Plan, *Error) {
 			return nil, st.near(i)
 		}
 		i++
-		s.Chain = !no
+		s.Chain, s.NoChain = !no, no
 	}
 	no := st.is(i, "no")
 	if no {
@@ -143,12 +146,15 @@ func planEnd(st *statement, op SessionOp) (Plan, *Error) {
 	}
 	if st.is(i, "release") {
 		i++
-		s.Release = !no
+		s.Release, s.NoRelease = !no, no
 	} else if no {
 		return nil, st.near(i)
 	}
-	if i != len(st.toks) {
+	switch {
+	case i != len(st.toks):
 		return nil, st.near(i)
+	case s.Chain && s.Release:
+		return nil, st.near(i - 1)
 	}
 	return s, nil
 }
@@ -289,6 +295,10 @@ func setOne(st *statement, i, end int, scope *string) (Assignment, *Error) {
 		if strings.HasPrefix(name, "@@") {
 			a.Name = strings.ToLower(strings.Trim(name[2:], "`"))
 			a.Scope = "session"
+			switch a.Name {
+			case "transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only":
+				a.Scope = "transaction" // as SET TRANSACTION
+			}
 			if w := scopeOf(a.Name); w != "" && st.op(i+1, ".") {
 				a.Scope = w
 				name, ok := st.identifier(i + 2)

@@ -88,7 +88,7 @@ func (st *statement) toldAt(i int) (t Told, next int) {
 		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next
 	}
 	switch name {
-	case "@@warning_count", "@@error_count", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout", "@@shunt_read_from":
+	case "@@warning_count", "@@error_count", "@@completion_type", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout", "@@shunt_read_from":
 		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next
 	}
 	return t, i
@@ -191,8 +191,14 @@ func maintenance(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 
 // flush plans FLUSH. Its locks would stay with one pooled connection.
 func flush(st *statement, cat *catalog.Catalog) (Plan, *Error) {
-	if st.has("lock") || st.has("export") {
-		return nil, notSupported("FLUSH TABLES WITH READ LOCK and FOR EXPORT are not supported: shard connections are pooled, and the lock would stay with one; use START TRANSACTION WITH CONSISTENT SNAPSHOT (mysqldump --single-transaction)")
+	switch {
+	case st.has("export"):
+		return nil, notSupported("FLUSH TABLES ... FOR EXPORT is not supported: the files to copy are on the shards; run it on each shard")
+	case st.has("lock"):
+		if p, err := flushLocked(st, cat); p != nil || err != nil {
+			return p, err
+		}
+		return nil, notSupported("FLUSH TABLES WITH READ LOCK of all tables is not supported, since Shunt's own work on the shards would wait for it too: name the tables (LOCK TABLES t READ, ... or FLUSH TABLES t, ... WITH READ LOCK), or read with START TRANSACTION WITH CONSISTENT SNAPSHOT (mysqldump --single-transaction)")
 	}
 	return everywhere(st, cat, cat.All, &System{Everywhere: true}, "on every shard")
 }

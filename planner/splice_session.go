@@ -149,7 +149,7 @@ func (v *sessionSplicer) read() *Error {
 			value = "CONCAT(CAST(NULL AS CHAR(64)))"
 		case "resultset_metadata", "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
 			value = "'" + value + "'"
-		case "user":
+		case "user", "completion_type":
 			value = "_utf8mb4 X'" + hex.EncodeToString([]byte(value)) + "'"
 		case "shunt_read_from":
 			value = "'" + value + "'"

@@ -71,6 +71,7 @@ var sections = []struct{ file, title string }{
 	{"update", "UPDATE"},
 	{"delete", "DELETE"},
 	{"transactions", "Transactions"},
+	{"lock_tables", "Table locks"},
 	{"session", "The session"},
 	{"ddl", "DDL"},
 	{"show", "Looking around"},
@@ -281,6 +282,11 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 		return "every shard", plan.Op + ", on " + shardNames(cat, plan.Shards)
 	case *Temporary:
 		return "session", plan.Op + ", on the connection that the session keeps"
+	case *LockTables:
+		if plan.Unlock {
+			return "Shunt", "commits, and gives up the connections that were kept"
+		}
+		return "session", fmt.Sprintf("on each shard that holds one of them, over connections that the session keeps: %d of %d", plan.Shards().Len(), len(cat.Shards))
 	case *Admin, *Session, *Load:
 	}
 	return "Shunt", ""

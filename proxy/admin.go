@@ -7,7 +7,6 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -132,7 +131,7 @@ func (s *session) virtualIndex(ctx context.Context, v planner.VirtualIndex) (*ca
 var (
 	virtualIndexColumns = columns("Schema", "Table", "Name", "Columns", "#Partitions", "Status", "Progress", "#Entries", "Unknown_shards", "#Pending_jobs", "Last_scan", "Error")
 	jobColumns          = columns("#Id", "Type", "Schema", "Table", "Shards", "Indexes", "State", "#Attempts", "Not_before", "Claimed_by", "Progress", "Error")
-	shardColumns        = columns("Name", "Addr", "State", "Version", "#Connections_in_use", "#Connections_idle", "Error", "Role", "Lag")
+	shardColumns        = columns("Name", "Addr", "State", "Version", "#Connections_in_use", "#Connections_idle", "Error", "Role", "Lag", "Pinned")
 	checkColumns        = columns("Index", "Shard", "#Checked", "#Missing", "#Stale")
 	explainColumns      = columns("Plan", "Shards", "Access", "Reason", "Statement")
 )
@@ -189,19 +188,20 @@ func (s *session) jobRows() [][]any {
 func (p *Proxy) shardRows() [][]any {
 	var rows [][]any
 	for _, sh := range p.opts.Directory.Catalog().Shards {
-		rows = append(rows, shardRow(p.opts.Pools[sh.ID]))
+		rows = append(rows, p.shardRow(sh.ID))
 		rows = append(rows, p.replicaRows(sh)...)
 	}
 	return rows
 }
 
-func shardRow(p *shard.Pool) []any {
+func (p *Proxy) shardRow(id catalog.ShardID) []any {
+	p := x.opts.Pools[id]
 	st := p.Stats()
 	var failure any
 	if err := p.LastError(); err != nil {
 		failure = err.Error()
 	}
-	return []any{p.Name(), p.Addr(), p.State(), p.Version(), st.InUse, st.Idle, failure, "primary", nil}
+	return []any{p.Name(), p.Addr(), p.State(), p.Version(), st.InUse, st.Idle, failure, "primary", nil, x.pins.text(id)}
 }
 
 func percent(f float64) string { return fmt.Sprintf("%.0f%%", f*100) }

@@ -51,7 +51,7 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 	// the pool; one of a transaction must be read out to stay usable.
 	defer func() {
 		for _, x := range shards {
-			if x.conn != nil && x.conn.Busy() && s.tx != nil && !x.conn.Broken {
+			if x.conn != nil && x.conn.Busy() && (s.tx != nil || s.locked(x.shard, x.conn)) && !x.conn.Broken {
 				_, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
 			}
 			s.giveBack(x.shard, x.conn)

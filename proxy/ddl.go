@@ -33,10 +33,15 @@ import (
 //     nothing changed.
 //  5. The catalog is read again; the indexes are rebuilt, moved or dropped.
 func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
-	if err := s.commit(ctx); err != nil {
+	if err := s.commitImplicitly(ctx); err != nil {
 		return err
 	}
-	s.proxy.ddl.Lock()
+	if s.settings.readOnly() {
+		return s.readOnlyTransaction()
+	}
+	if err := s.lockDDL(); err != nil {
+		return err
+	}
 	defer s.proxy.ddl.Unlock()
 	c := s.catalog()
 	if d.Catalog.Version != c.Version {
@@ -95,12 +100,32 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 		s.schemaChanged()
 		ok.Status = mysql.SERVER_STATUS_DB_DROPPED
 	}
+	if s.tables != nil {
+		for _, name := range d.Renamed {
+			s.tables.named[name] = true
+		}
+	}
 	notes := indexNotes(c, s.catalog(), d)
 	for _, n := range notes {
 		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1105"), []byte(n)})
 	}
 	ok.Warnings += uint16(len(notes))
 	return s.answerOK(ok)
+}
+
+// lockDDL waits for the DDL of others. That may wait for this session's table
+// locks itself.
+func (s *session) lockDDL() error {
+	if s.tables == nil {
+		s.proxy.ddl.Lock()
+		return nil
+	}
+	for began := time.Now(); !s.proxy.ddl.TryLock(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 2*besideWait {
+			return sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction (another session's DDL is under way, which may wait for this session's table locks: UNLOCK TABLES first)"}
+		}
+	}
+	return nil
 }
 
 // flatten keeps the code of the first error of several.
@@ -241,6 +266,11 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 	}
 	_, chosen := s.settings.value("@@lock_wait_timeout")
 	for _, id := range ids[1:] {
+		if s.tables != nil { // it has its locks, and waits for none
+			_, err := s.sendDDLTo(ctx, id, d, sql, false, nil)
+			_ = outcome(id, err) // it is in failed
+			continue
+		}
 		wg.Go(func() {
 			_, err := s.sendDDLTo(ctx, id, d, sql, !chosen, nil)
 			if e, ok := errors.AsType[sqlError](err); ok && e.code == codeLockWait && !chosen {
@@ -274,6 +304,29 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		d.Op, strings.Join(done, ", "), strings.Join(failed, "; "))}
 }
 
+// connForDDL is the connection that holds the session's table locks, or else one of
+// the pool's.
+func (s *session) connForDDL(ctx context.Context, id catalog.ShardID, d *planner.DDL) (*shard.Conn, error) {
+	if conn := s.lockedConn(id); conn != nil {
+		return s.borrowLocked(ctx, id, conn)
+	}
+	pool := s.proxy.opts.Pools[id]
+	conn, err := pool.Get(ctx, false)
+	if err != nil {
+		return nil, shardDown(err)
+	}
+	set := s.settings
+	// The current schema may be the one that is to be made, or just dropped.
+	if strings.HasSuffix(d.Op, "DATABASE") {
+		set.schema = ""
+	}
+	if err := set.applyTo(ctx, conn); err != nil {
+		pool.Put(conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
 // besideWait is how long DDL waits for a lock while it does so on other shards.
 //
 // Two transactions that each hold the table on one shard and want it on the
@@ -287,20 +340,11 @@ const besideWait = 5 * time.Second
 // session has chosen a timeout. warnings, if not nil, is filled with what SHOW
 // WARNINGS answers there.
 func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.DDL, sql string, beside bool, warnings *[][][]byte) (shard.Summary, error) {
-	pool := s.proxy.opts.Pools[id]
-	conn, err := pool.Get(ctx, false)
+	conn, err := s.connForDDL(ctx, id, d)
 	if err != nil {
-		return shard.Summary{}, shardDown(err)
-	}
-	defer pool.Put(conn)
-	set := s.settings
-	// The current schema may be the one that is to be made, or just dropped.
-	if strings.HasSuffix(d.Op, "DATABASE") {
-		set.schema = ""
-	}
-	if err := set.applyTo(ctx, conn); err != nil {
 		return shard.Summary{}, err
 	}
+	defer s.putBack(id, conn)
 	if beside {
 		if _, err := conn.Exec(ctx, fmt.Sprintf("SET lock_wait_timeout = %d", besideWait/time.Second)); err != nil {
 			return shard.Summary{}, err

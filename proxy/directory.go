@@ -197,6 +197,21 @@ func (d *Directory) Missing() []catalog.ShardID {
 	return slices.Clip(ids)
 }
 
+// unsureFor is how long what a shard could not tell for a lock is left so.
+const unsureFor = 5 * time.Second
+
+// unsure reports that it is time to ask again.
+func (d *Directory) unsure() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.facts {
+		if f.Unsure && time.Since(d.read) > unsureFor {
+			return true
+		}
+	}
+	return false
+}
+
 // Soon asks Run for a Refresh: something has hinted at a change behind our
 // back. It doesn't wait.
 func (d *Directory) Soon() {
@@ -228,7 +243,7 @@ func (d *Directory) Run(ctx context.Context) {
 		select {
 		case <-d.soon:
 		default:
-			if len(d.Missing()) == 0 {
+			if len(d.Missing()) == 0 && !d.unsure() {
 				continue
 			}
 		}

@@ -22,7 +22,9 @@
 //	copy.go         INSERT ... SELECT whose rows go to other shards
 //	within.go       several statements of ours as one of the client's
 //	merge.go        answers that stream through a merge (package merge)
-//	transaction.go  BEGIN to COMMIT over one or several shards
+//	transaction.go  BEGIN to COMMIT over one or several shards; characteristics.go:
+//	                isolation level and access mode, and how long they hold
+//	lock_tables.go  LOCK TABLES; pinned.go: why sessions keep connections
 //	temporary.go    temporary tables, and the connection that a session keeps for them
 //	prepared.go     COM_STMT_*; cursor.go, spool.go: COM_STMT_FETCH
 //	ddl.go          DDL on all shards, and what it does to virtual indexes

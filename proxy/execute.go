@@ -35,6 +35,7 @@ func (s *session) rows(ctx context.Context, r request) error {
 	s.whole = len(r.plan.Tables) > 0
 	var ids counted
 	defer ids.release()
+	defer s.spendOnce(r.plan)
 	return untilPlanned(func() error {
 		err := s.rowsOnce(ctx, r, &ids)
 		if !errors.Is(err, errStale) {
@@ -78,6 +79,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		return s.namedLock(ctx, r)
 	}
 	s.needTemporary(r.plan.Tables)
+	if r.plan.Kind.Writes() && r.plan.Kind != planner.Other && !s.temporaryNeeded() && s.settings.readOnly() {
+		return s.readOnlyTransaction()
+	}
 	if r.plan.Meets != nil && r.plan.Constants == nil {
 		return s.meetRows(ctx, r)
 	}
@@ -111,6 +115,11 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		s.proxy.metrics.refused.Inc()
 		return b.Refuse
 	}
+	if b.Gather != nil && s.tables != nil {
+		if err := s.gatherUnderLocks(r.plan); err != nil {
+			return err
+		}
+	}
 	if r.plan.Kind != planner.Locking { // two sessions must meet at the same copy of a row
 		s.stayOn(b)
 	}
@@ -120,11 +129,11 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	switch {
 	case s.tx != nil:
 	case !s.settings.autocommit:
-		if r.plan.Kind != planner.Show {
-			s.tx = s.newTransaction("BEGIN")
+		if r.plan.Kind != planner.Show && (len(r.plan.Tables) > 0 || r.plan.Kind != planner.Select) {
+			s.tx = s.newTransaction()
 		}
-	case r.plan.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil):
-		s.tx, implicit = s.newTransaction("BEGIN"), true
+	case r.plan.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil || s.settings.writesForOnce()):
+		s.tx, implicit = s.newTransaction(), true
 	}
 	writes := r.plan.Kind.Writes() || len(b.Adds) > 0 || len(b.Marks) > 0
 	if (writes || b.System != nil && b.System.Everywhere) && s.rights().ReadOnly {
@@ -144,9 +153,6 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		s.proxy.metrics.routed(b, r.start)
 	}
 	s.unsure(r, b)
-	if s.tx == nil {
-		s.settings.once = nil // this statement was the next transaction
-	}
 	if s.tx != nil && s.tx.victim {
 		// As a server does: the transaction is over, on the other shards too.
 		_ = s.rollback(ctx)
@@ -200,7 +206,7 @@ const repeatWithin = time.Second
 // between; or any of several shards would do, and this one is down: b names
 // another then. The client has got nothing of the answer.
 func (s *session) mayRepeat(r request, b *planner.Bound, err error, before int64) bool {
-	if s.tx != nil || s.temporaryNeeded() || !unreachable(err) || s.client.Writer().Total() != before {
+	if s.tx != nil || s.tables != nil || s.temporaryNeeded() || !unreachable(err) || s.client.Writer().Total() != before {
 		return false
 	}
 	// Not later: who ends a runaway query by ending its connection doesn't want
@@ -307,7 +313,7 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	}
 	defer func() { s.giveBack(st.Shard, conn) }()
 	err = s.send(ctx, conn, r, st)
-	if _, unsent := errors.AsType[unsentError](err); unsent && !s.usesPinned(st.Shard) {
+	if _, unsent := errors.AsType[unsentError](err); unsent && !s.keeps(st.Shard) {
 		s.giveBack(st.Shard, conn)
 		anew, newErr := s.borrowNew(ctx, st.Shard)
 		if newErr != nil {
@@ -400,6 +406,9 @@ func (s *session) borrow(ctx context.Context, id catalog.ShardID) (*shard.Conn, 
 }
 
 func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	if conn := s.lockedConn(id); conn != nil {
+		return s.borrowLocked(ctx, id, conn)
+	}
 	if s.usesPinned(id) {
 		return s.borrowPinned(ctx)
 	}

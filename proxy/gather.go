@@ -52,15 +52,15 @@ func (s *session) gatherRead(ctx context.Context, r request, b *planner.Bound) e
 		return err
 	}
 	defer done()
-	if s.tx == nil && (b.Gather.Locks || s.temporaryNeeded()) {
+	if s.tx == nil && (b.Gather.Locks || s.temporaryNeeded() || s.tables != nil) {
 		// The locks of one statement end with it, those on all shards together. And
 		// what fails in a transaction ends statements, not connections: the pinned
 		// one has the temporary tables.
 		if b.Gather.Locks {
-			s.tx = s.newTransaction("BEGIN")
+			s.tx = s.newTransaction()
 		} else {
-			s.tx = s.newTransaction(snapshot[1])
-			s.tx.once = append(s.tx.once, snapshot[0])
+			s.tx = s.newTransaction()
+			s.tx.chosen, s.tx.snapshot = characteristics{isolation: "ISOLATION LEVEL REPEATABLE READ", access: readOnly}, true
 		}
 		s.tx.hidden = true
 		defer func() {

@@ -227,7 +227,7 @@ const codeLongKey = 1071 // ER_TOO_LONG_KEY
 // maySeePast reports a transaction that may have a snapshot already. InnoDB lets
 // none read a table that is younger, not even with locks (1412).
 func (tx *transaction) maySeePast() bool {
-	return len(tx.order) > 0 || strings.Contains(tx.begin, "SNAPSHOT")
+	return len(tx.order) > 0 || tx.snapshot
 }
 
 // agelessEngine has no versions of rows, nor of tables.

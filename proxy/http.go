@@ -132,7 +132,7 @@ var consolePage = template.Must(template.New("console").Parse(`<!doctype html><m
 <style>body{font:14px system-ui;margin:2em auto;max-width:70em;padding:0 1em}table{border-collapse:collapse;width:100%;margin:0 0 2em}
 th,td{text-align:left;padding:.3em .6em;border-bottom:1px solid #ddd}th{font-weight:600}h2{font-size:1.1em}</style>
 <h1>Shunt</h1><p><a href="/metrics">metrics</a> · <a href="/debug/pprof/">profiles</a> · {{.Sessions}} sessions</p>
-<h2>Shards</h2><table><tr><th>Name<th>Address<th>State<th>Version<th>In use<th>Idle<th>Error<th>Role<th>Lag</tr>
+<h2>Shards</h2><table><tr><th>Name<th>Address<th>State<th>Version<th>In use<th>Idle<th>Error<th>Role<th>Lag<th>Pinned</tr>
 {{range .Shards}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>{{end}}</table>
 <h2>Virtual indexes</h2><table><tr><th>Index<th>Columns<th>Status<th>Progress<th>Entries<th>Unknown on<th>Jobs<th>Last scan<th>Error</tr>
 {{range .Indexes}}<tr><td>{{.Schema}}.{{.Table}}.{{.Name}}<td>{{.Columns}}<td>{{.Status}}<td>{{printf "%.0f%%" .Percent}}<td>{{.Entries}}<td>{{.UnknownShards}}<td>{{.PendingJobs}}<td>{{.LastScan}}<td>{{.Error}}</tr>{{end}}</table>

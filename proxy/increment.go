@@ -160,15 +160,17 @@ func isServerError(err error) bool {
 
 func (s *session) askCounterOn(ctx context.Context, id catalog.ShardID, t *catalog.Table, c *catalog.Column) (next uint64, err error) {
 	// Not the transaction's connection, whose snapshot may be old.
-	pool := s.proxy.opts.Pools[id]
-	conn, err := pool.Get(ctx, false)
-	if err != nil {
-		return 0, shardDown(err)
-	}
-	defer pool.Put(conn)
-	if conn.State != "" { // an SQL mode may leave the counter out
-		if err := conn.Reset(ctx); err != nil {
+	conn := s.lockedConn(id) // another would wait for its locks
+	if conn == nil {
+		pool := s.proxy.opts.Pools[id]
+		if conn, err = pool.Get(ctx, false); err != nil {
 			return 0, shardDown(err)
+		}
+		defer pool.Put(conn)
+		if conn.State != "" { // an SQL mode may leave the counter out
+			if err := conn.Reset(ctx); err != nil {
+				return 0, shardDown(err)
+			}
 		}
 	}
 	table := quoteName(t.Schema) + "." + quoteName(t.Name)

@@ -31,6 +31,9 @@ func (s *session) load(ctx context.Context, l *planner.Load) error {
 	if s.tx != nil && s.tx.failed != nil {
 		return aborted(s.tx.failed)
 	}
+	if s.settings.readOnly() && !l.Table.Temporary {
+		return s.readOnlyTransaction()
+	}
 	charset, err := s.fileCharset(ctx, l)
 	if err != nil {
 		return err
@@ -58,7 +61,9 @@ func (s *session) load(ctx context.Context, l *planner.Load) error {
 	if loading.firstID != 0 {
 		s.last.insertID = loading.firstID
 	}
-	s.last.warnings = loading.shown
+	if s.last.warnings = loading.shown; s.tx == nil {
+		s.settings.once = characteristics{}
+	}
 	return s.answerOK(loading.ok())
 }
 

@@ -22,8 +22,6 @@ type namedLocks struct {
 	unknown bool
 }
 
-const pinnedByLocks = "lock"
-
 // namedLock executes a statement about locks by name.
 func (s *session) namedLock(ctx context.Context, r request) error {
 	b, err := s.proxy.planner.Bind(r.plan, r.values, s.proxy.opts.Index)

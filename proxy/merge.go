@@ -256,13 +256,13 @@ func (s *session) closeAnswers(shards []sent, answers []*answer) {
 		if x.conn.Busy() && !x.conn.Broken {
 			r := rows[x.conn]
 			switch {
-			case s.tx != nil && s.tx.conns[x.shard] == x.conn:
+			case s.tx != nil && s.tx.conns[x.shard] == x.conn, s.locked(x.shard, x.conn):
 				if r == nil {
 					_, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
-				} else if r.Drain(1<<62) && r.Summary.Err == nil {
+				} else if r.Drain(1<<62) && r.Summary.Err == nil && s.tx != nil {
 					s.tx.watch(x.shard, r.Summary)
 				}
-				if x.conn.Broken {
+				if x.conn.Broken && s.tx != nil {
 					s.tx.lost(x.shard, sqlError{codeShardLost, "HY000", "Connection to shard " + s.catalog().ShardName(x.shard) + " was lost"})
 				}
 			case r != nil:

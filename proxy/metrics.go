@@ -52,8 +52,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	m.limited.WithLabelValues("connections")
 	m.limited.WithLabelValues("statements")
-	m.pinned.WithLabelValues(pinnedByTables)
-	m.pinned.WithLabelValues(pinnedByLocks)
+	for _, why := range []pinReason{pinnedByTables, pinnedByLocks, pinnedByTableLocks} {
+		m.pinned.WithLabelValues(pinReasonNames[why])
+	}
 	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited, m.heldUp, m.replicaReads)
 	return m
 }

@@ -180,6 +180,8 @@ func (s *session) showConnection(ctx context.Context, r request, st planner.Shar
 		}
 		if v := s.settings.own.named(name); v != nil {
 			row[1] = strconv.AppendInt(nil, *v, 10)
+		} else if strings.EqualFold(string(row[0]), "completion_type") {
+			row[1] = []byte(s.settings.completionType())
 		}
 		version, cipher := s.client.Cipher()
 		switch name {

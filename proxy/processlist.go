@@ -218,6 +218,8 @@ func (s *session) told(what string) any {
 		return s.rowCount
 	case "warning_count":
 		return int64(len(s.last.warnings))
+	case "completion_type":
+		return s.settings.completionType()
 	case "error_count":
 		return int64(len(s.conditions(true)))
 	}
@@ -254,6 +256,8 @@ func tellColumns(told []planner.Told, mariaDB bool) []wire.Column {
 			cols[i] = serverText(t.Label, 4, mariaDB)
 		case "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
 			cols[i] = serverText(t.Label, 1024, mariaDB)
+		case "completion_type":
+			cols[i] = serverText(t.Label, 8, mariaDB)
 		default:
 			c := wire.IntColumn(t.Label)
 			c.Length = 21

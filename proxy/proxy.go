@@ -46,6 +46,7 @@ type Proxy struct {
 	opts     Options
 	planner  *planner.Planner
 	metrics  *metrics
+	pins     pins
 	sessions sessions
 	draining atomic.Bool
 	// drainIdle is how long a session must have waited for a command to be ended
@@ -75,7 +76,8 @@ type Proxy struct {
 
 // New returns a Proxy; Serve runs it.
 func New(o Options) *Proxy {
-	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors)}
+	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors)}
+	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools})
 	p.handshakes = make(chan struct{}, maxHandshakes)
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)

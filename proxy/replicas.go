@@ -62,7 +62,7 @@ func (s *session) wantsReplicas() bool {
 // server itself (@@read_only).
 func (s *session) readingFor(r request) *reading {
 	if !r.sent || r.plan.Kind != planner.Select || r.plan.Lock != nil || len(r.plan.Tables) == 0 || !s.wantsReplicas() ||
-		s.tx != nil || !s.settings.autocommit || len(s.settings.once) > 0 || s.temporary != nil || s.locks != nil ||
+		s.tx != nil || !s.settings.autocommit || s.settings.once != (characteristics{}) || s.temporary != nil || s.locks != nil || s.tables != nil ||
 		asksConnection(r.sql) {
 		return nil
 	}
@@ -304,7 +304,7 @@ func (p *Proxy) replicaRows(sh catalog.Shard) [][]any {
 		if st.Behind >= 0 {
 			behind = fmt.Sprintf("%.1f", st.Behind.Seconds())
 		}
-		rows = append(rows, []any{sh.Name + "/" + r.Addr(), r.Addr(), st.State, r.Pool.Version(), use.InUse, use.Idle, failure, "replica", behind})
+		rows = append(rows, []any{sh.Name + "/" + r.Addr(), r.Addr(), st.State, r.Pool.Version(), use.InUse, use.Idle, failure, "replica", behind, ""})
 	}
 	return rows
 }

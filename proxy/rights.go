@@ -250,6 +250,12 @@ func (s *session) mayName(u *User, plan planner.Plan, sql string) error {
 		if plan.Op == planner.Use && !u.sees(plan.Schema) {
 			return s.noSchema(plan.Schema)
 		}
+	case *planner.LockTables:
+		for _, x := range plan.Locks {
+			if !u.sees(x.Table.Schema) {
+				return s.noTable("SELECT", x.Table.Schema, x.Table.Name)
+			}
+		}
 	case *planner.Temporary:
 		return qualifiers("CREATE")
 	case *planner.Load:
@@ -277,6 +283,8 @@ func changes(plan planner.Plan) bool {
 		return plan.Kind.Writes() || plan.Kind == planner.Locking
 	case *planner.DDL, *planner.Temporary, *planner.Load:
 		return true
+	case *planner.LockTables:
+		return plan.Writes()
 	case *planner.Admin:
 		switch plan.Op {
 		case planner.CreateVirtualIndex, planner.DropVirtualIndex, planner.AlterPartitions,

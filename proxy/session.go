@@ -31,7 +31,9 @@ type session struct {
 	temporarySerial uint64
 	// locks is nil for a session that has no locks by name.
 	locks *namedLocks
-	last  lastStatement
+	// tables is nil outside of LOCK TABLES.
+	tables *tableLocks
+	last   lastStatement
 	// more is SERVER_MORE_RESULTS_EXISTS while statements of the same query
 	// follow, else 0.
 	more uint16
@@ -170,7 +172,7 @@ func (s *session) loop(ctx context.Context) {
 			_ = s.client.Flush()
 			return
 		}
-		if s.proxy.draining.Load() && s.tx == nil && s.whole {
+		if s.proxy.draining.Load() && s.tx == nil && s.tables == nil && s.whole {
 			_ = s.client.FlushLast()
 			return
 		}
@@ -291,6 +293,9 @@ func (s *session) status() uint16 {
 	}
 	if s.tx != nil && !s.tx.hidden {
 		f |= mysql.SERVER_STATUS_IN_TRANS
+		if s.tx.chosen.access == readOnly {
+			f |= mysql.SERVER_STATUS_IN_TRANS_READONLY
+		}
 	}
 	if s.settings.planning.NoBackslashEscapes {
 		f |= mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED // clients escape by it
@@ -304,7 +309,7 @@ func (s *session) status() uint16 {
 // statusANSIQuotes is MariaDB's SERVER_STATUS_ANSI_QUOTES.
 const statusANSIQuotes = 0x8000
 
-const sessionStatus = statusANSIQuotes | mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
+const sessionStatus = statusANSIQuotes | mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_IN_TRANS_READONLY | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
 
 func (s *session) answerOK(ok wire.OK) error {
 	s.changed = int64(ok.Affected)
@@ -377,6 +382,7 @@ func (s *session) resetConnection(ctx context.Context, charset int) error {
 	if err := s.rollback(ctx); err != nil {
 		return err
 	}
+	s.endTableLocks()
 	s.endTemporary()
 	s.endLocks()
 	s.prepared.init(s.proxy.metrics.prepared)
@@ -458,6 +464,7 @@ func (s *session) end() {
 			s.log.Info("roll back at the session's end", "error", err)
 		}
 	}
+	s.endTableLocks()
 	s.endTemporary()
 	s.endLocks()
 	if s.prepared.open != nil {
@@ -470,7 +477,7 @@ func (s *session) end() {
 func (s *session) idle() {
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
-	s.activity.busy, s.activity.waiting = s.tx != nil, true
+	s.activity.busy, s.activity.waiting = s.tx != nil || s.tables != nil, true
 	s.activity.patience = time.Duration(s.settings.own.wait) * time.Second
 	s.activity.command, s.activity.schema, s.activity.info, s.activity.since = "Sleep", s.settings.schema, "", time.Now()
 	s.activity.running = s.activity.running[:0]

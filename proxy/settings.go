@@ -20,13 +20,15 @@ type settings struct {
 	autocommit         bool
 	// vars in the order of their first SET; later values replace earlier ones.
 	vars []variable
-	// once holds SET TRANSACTION statements that count for the next
-	// transaction only.
-	once []string
+	// once are the characteristics of the transaction at hand, or of the next.
+	once characteristics
+	// completion is completion_type, which Shunt obeys: "", "CHAIN" or "RELEASE".
+	completion string
 	// own are obeyed by Shunt, and aren't part of the fingerprint.
 	own ownVariables
 	// tracked is what the client wants to be told of.
 	tracked tracked
+	mariaDB bool
 	// restricted: the user may not see all schemas.
 	restricted bool
 
@@ -88,13 +90,14 @@ func (s *settings) value(name string) (string, bool) {
 // clone is for trying out a change before it counts.
 func (s *settings) clone() settings {
 	c := *s
-	c.vars, c.once = slices.Clone(s.vars), slices.Clone(s.once)
+	c.vars = slices.Clone(s.vars)
 	return c
 }
 
 // update derives fingerprint, statements and planning. REQUIRES: called after
 // every change.
 func (s *settings) update(c *catalog.Catalog) {
+	s.mariaDB = c.MariaDB
 	names := fmt.Sprintf("SET NAMES %s", s.charset)
 	if s.collation != "" {
 		names += " COLLATE " + s.collation
@@ -186,7 +189,6 @@ var refusedVariables = map[string]string{
 	"sql_log_bin":            "changes would be missing from the shards' binary logs (dump with mysqldump --set-gtid-purged=OFF, or leave the line out)",
 	"insert_id":              "AUTO_INCREMENT over several shards is not supported yet",
 	"gtid_next":              "it names one transaction, and several shards have several",
-	"completion_type":        "write COMMIT AND CHAIN or COMMIT RELEASE instead",
 	"character_set_database": "it follows the current schema",
 	"collation_database":     "it follows the current schema",
 }

@@ -114,7 +114,7 @@ func (s *session) statement(ctx context.Context, sql string) error {
 	s.begun()
 	plan, err := s.plan(ctx, sql)
 	if err != nil {
-		return err
+		return s.readOnlyFirst(sql, err)
 	}
 	return s.run(ctx, plan, request{sql: sql, sent: true, start: start})
 }
@@ -124,16 +124,16 @@ func (s *session) statement(ctx context.Context, sql string) error {
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") ||
 		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
-	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {
+	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "completion_type") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {
 		return sql, nil
 	}
 	counted := false
 	out, err := planner.SpliceSession(sql, s.settings.planning, s.catalog(), func(what string) string {
-		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata"
+		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata" || what == "completion_type"
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
-		return "", refuse("ROW_COUNT(), @@warning_count, @@error_count, @@wait_timeout (and the like) and @@shunt_read_from in a prepared statement with other expressions are not supported: ask for them alone")
+		return "", refuse("ROW_COUNT(), @@warning_count, @@error_count, @@completion_type, @@wait_timeout (and the like) and @@shunt_read_from in a prepared statement with other expressions are not supported: ask for them alone")
 	}
 	return out, err
 }
@@ -203,8 +203,51 @@ func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
 	if err := s.mayRun(plan, r.sql); err != nil {
 		return err
 	}
+	before := s.last.warnings
+	err := s.runPlan(ctx, plan, r)
+	if err == nil && !s.failed {
+		s.conditionsAfter(plan, before)
+	}
+	return err
+}
+
+// conditionsAfter is what SHOW WARNINGS tells after a statement that succeeded:
+// MariaDB keeps what was told before where a statement names no tables and warns of
+// nothing. MySQL forgets it, though the statement still reads @@warning_count.
+func (s *session) conditionsAfter(plan planner.Plan, before [][][]byte) {
+	tells := false
+	switch plan := plan.(type) {
+	case *planner.Rows:
+		if plan.Kind != planner.Select || len(plan.Tables) > 0 {
+			return
+		}
+	case *planner.Session:
+		if plan.Op == planner.ShowWarnings || plan.Op == planner.ShowErrors {
+			return
+		}
+	case *planner.Admin:
+		if tells = plan.Op == planner.TellSession; !tells {
+			return
+		}
+	default:
+		return
+	}
+	switch {
+	case s.mariaDB() && len(s.last.warnings) == 0:
+		s.last.warnings = before
+	case !s.mariaDB() && tells:
+		s.last.warnings = nil
+	}
+}
+
+func (s *session) runPlan(ctx context.Context, plan planner.Plan, r request) error {
 	var kind string
 	var err error
+	if s.tables != nil {
+		if err := s.underLocks(plan); err != nil {
+			return err
+		}
+	}
 	switch plan := plan.(type) {
 	case *planner.Rows:
 		r.plan = plan
@@ -223,6 +266,8 @@ func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
 		kind, err = "ddl", s.temporaryTable(ctx, plan, r.sql)
 	case *planner.Load:
 		kind, err = "load", s.load(ctx, plan)
+	case *planner.LockTables:
+		kind, err = "session", s.lockTables(ctx, plan, r.sql)
 	case *planner.Admin:
 		kind, err = "admin", s.admin(ctx, plan)
 	default:
@@ -253,7 +298,7 @@ func (s *session) sessionStatement(ctx context.Context, p *planner.Session) erro
 	if err != nil {
 		return err
 	}
-	if p.Op == planner.Begin || p.Chain {
+	if p.Op == planner.Begin || s.tx != nil && (p.Op == planner.Commit || p.Op == planner.Rollback) {
 		s.begunByClient(p.ConsistentSnapshot)
 	}
 	if p.Op == planner.Rollback || p.Op == planner.SetVariables {

@@ -82,6 +82,10 @@ func (s *session) usesPinned(id catalog.ShardID) bool {
 	return t != nil && t.conn != nil && t.shard == id && (t.needed || s.tx != nil)
 }
 
+// keeps reports whether the connection to a shard is one that the session keeps:
+// no other could take its place.
+func (s *session) keeps(id catalog.ShardID) bool { return s.usesPinned(id) || s.lockedConn(id) != nil }
+
 // borrowPinned returns the pinned connection with the session's settings.
 func (s *session) borrowPinned(ctx context.Context) (*shard.Conn, error) {
 	t := s.temporary
@@ -102,6 +106,12 @@ func (s *session) borrowPinned(ctx context.Context) (*shard.Conn, error) {
 // putBack gives a connection back to its pool, unless it is the pinned one.
 func (s *session) putBack(id catalog.ShardID, conn *shard.Conn) {
 	if s.reading.putBack(conn) {
+		return
+	}
+	if s.locked(id, conn) {
+		if conn.Broken || conn.Busy() {
+			s.loseTables(id)
+		}
 		return
 	}
 	if t := s.temporary; t == nil || t.conn != conn {
@@ -128,8 +138,6 @@ func (s *session) loseTemporary() {
 	s.log.Info("temporary tables lost with their connection", "shard", s.proxy.opts.Pools[t.shard].Name(), "tables", len(t.tables))
 }
 
-const pinnedByTables = "temporary table"
-
 // endTemporary drops all temporary tables and gives the connection back.
 // REQUIRES: no transaction is open.
 func (s *session) endTemporary() {
@@ -137,7 +145,13 @@ func (s *session) endTemporary() {
 	if t == nil {
 		return
 	}
-	if t.conn != nil {
+	switch {
+	case t.conn == nil:
+	case s.locked(t.shard, t.conn):
+		// It is kept for its locks. UNLOCK TABLES gives it to its pool.
+		t.conn.Unclean = true
+		s.relabel(t.shard, pinnedByTables, pinnedByTableLocks)
+	default:
 		s.letGo(t.shard, t.conn, pinnedByTables)
 	}
 	s.temporary = nil
@@ -157,13 +171,21 @@ func (s *session) pin(ctx context.Context, set catalog.ShardSet) (*shard.Conn, e
 	if !found {
 		return nil, sqlError{codeShardDown, "HY000", "no shard is there for a temporary table"}
 	}
-	if err := s.pinned(id, pinnedByTables); err != nil {
-		return nil, err
+	shared := s.lockedConn(id) != nil
+	if !shared {
+		if err := s.pinned(id, pinnedByTables); err != nil {
+			return nil, err
+		}
 	}
 	conn, err := s.borrow(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil && !shared:
 		s.unpinned(id, pinnedByTables)
 		return nil, err
+	case err != nil:
+		return nil, err
+	case shared:
+		s.relabel(id, pinnedByTableLocks, pinnedByTables)
 	}
 	if s.temporary == nil {
 		s.temporary = &temporaries{}
@@ -212,7 +234,11 @@ func (s *session) unpinIfEmpty() {
 		// It goes to its pool with the transaction's end, and is reset then.
 		t.conn.Unclean = true
 		s.temporary = nil
-		s.unpinned(t.shard, pinnedByTables)
+		if s.locked(t.shard, t.conn) {
+			s.relabel(t.shard, pinnedByTables, pinnedByTableLocks)
+		} else {
+			s.unpinned(t.shard, pinnedByTables)
+		}
 		s.temporaryChanged()
 		return
 	}
@@ -222,9 +248,12 @@ func (s *session) unpinIfEmpty() {
 // temporaryTable executes a statement about temporary tables.
 func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql string) error {
 	if p.Commits {
-		if err := s.commit(ctx); err != nil {
+		if err := s.commitImplicitly(ctx); err != nil {
 			return err
 		}
+	}
+	if s.settings.readOnly() {
+		return s.readOnlyTransaction()
 	}
 	if s.tx != nil && s.tx.failed != nil {
 		return aborted(s.tx.failed)

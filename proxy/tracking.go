@@ -229,6 +229,8 @@ func (s *session) valuesOf(ctx context.Context, next *settings, vars []change) (
 			}
 		case "resultset_metadata":
 			v.value = next.own.metadata()
+		case "completion_type":
+			v.value = next.completionType()
 		default:
 			if own := next.own.named(name); own != nil {
 				v.value = strconv.FormatInt(*own, 10)

@@ -16,12 +16,13 @@ import (
 // transaction is open on the shards that it has touched. A shard joins at the
 // first statement that goes there; its snapshot begins then.
 type transaction struct {
-	s     *session
-	open  Open
-	begin string // how it is begun on a shard
-	once  []string
-	conns map[catalog.ShardID]*shard.Conn
-	order []catalog.ShardID
+	s    *session
+	open Open
+	// chosen are its characteristics, snapshot: WITH CONSISTENT SNAPSHOT.
+	chosen   characteristics
+	snapshot bool
+	conns    map[catalog.ShardID]*shard.Conn
+	order    []catalog.ShardID
 	// savepoints in the order of their making; a shard that joins later gets
 	// them too, so that rolling back to one undoes all that it did.
 	savepoints []string
@@ -40,45 +41,44 @@ type transaction struct {
 	copies []*gathering
 }
 
-func (s *session) newTransaction(begin string) *transaction {
-	tx := &transaction{
-		s: s, begin: begin, open: s.proxy.opts.Index.Begin(catalog.ShardSet{}),
+// newTransaction has the characteristics of the next one, which stay chosen: see
+// characteristics.
+func (s *session) newTransaction() *transaction {
+	for _, name := range []string{isolationSetting, accessSetting} {
+		if v, ok := s.settings.value(name); ok && s.settings.once.of(name) == "" {
+			s.settings.once.set(name, v)
+		}
+	}
+	return &transaction{
+		s: s, chosen: s.settings.once, open: s.proxy.opts.Index.Begin(catalog.ShardSet{}),
 		conns: map[catalog.ShardID]*shard.Conn{}, touched: map[*catalog.Table]catalog.ShardSet{},
 	}
-	tx.once, s.settings.once = s.settings.once, nil
-	return tx
 }
 
 // beginTransaction is BEGIN, which commits what was open.
 func (s *session) beginTransaction(ctx context.Context, p *planner.Session) error {
+	again := s.tx != nil || s.tables != nil
 	if err := s.commit(ctx); err != nil {
 		return err
 	}
-	begin := "START TRANSACTION"
-	var with []string
-	if p.ConsistentSnapshot {
-		with = append(with, "WITH CONSISTENT SNAPSHOT")
+	s.releaseAllTables(ctx)
+	if again && s.mariaDB() { // MySQL's next one is as the last
+		s.settings.once = characteristics{}
 	}
-	if p.ReadOnly {
-		with = append(with, "READ ONLY")
+	switch {
+	case p.ReadOnly:
+		s.settings.once.access = readOnly
+	case p.ReadWrite:
+		s.settings.once.access = readWrite
 	}
-	if p.ReadWrite {
-		with = append(with, "READ WRITE")
-	}
-	if len(with) > 0 {
-		begin += " " + strings.Join(with, ", ")
-	}
-	s.tx = s.newTransaction(begin)
+	s.tx = s.newTransaction()
+	s.tx.snapshot = p.ConsistentSnapshot
 	return nil
 }
 
 // endTransaction is COMMIT or ROLLBACK.
 func (s *session) endTransaction(ctx context.Context, p *planner.Session) error {
 	s.whole = true
-	begin := "START TRANSACTION"
-	if s.tx != nil {
-		begin = s.tx.begin
-	}
 	end := s.commit
 	if p.Op == planner.Rollback {
 		end = s.rollback
@@ -86,12 +86,24 @@ func (s *session) endTransaction(ctx context.Context, p *planner.Session) error 
 	if err := end(ctx); err != nil {
 		return err
 	}
-	if p.Chain {
-		s.tx = s.newTransaction(begin)
+	if p.Chain || s.settings.completion == completionChain && !p.NoChain {
+		s.tx = s.newTransaction()
+	} else {
+		s.settings.once = characteristics{}
 	}
-	if p.Release {
+	if p.Release || s.settings.completion == completionRelease && !p.NoRelease {
 		s.release = true
 	}
+	return nil
+}
+
+// commitImplicitly is the commit before and after statements that can't be part
+// of a transaction.
+func (s *session) commitImplicitly(ctx context.Context) error {
+	if err := s.commit(ctx); err != nil {
+		return err
+	}
+	s.settings.once = characteristics{}
 	return nil
 }
 
@@ -110,12 +122,12 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 	// Registered before its snapshot can begin: nothing that this snapshot
 	// shows loses its entry while the transaction is open.
 	tx.open.Extend(catalog.Only(id))
-	pinned := tx.s.usesPinned(id)
+	pinned := tx.s.keeps(id)
 	conn, err := tx.s.borrowPooled(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.beginOn(ctx, conn); err != nil {
+	if err := tx.beginOn(ctx, id, conn); err != nil {
 		conn.Broken = true
 		tx.s.putBack(id, conn)
 		if !errors.Is(err, shard.ErrShard) || pinned {
@@ -125,7 +137,7 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 		if conn, err = tx.s.borrowNew(ctx, id); err != nil {
 			return nil, err
 		}
-		if err := tx.beginOn(ctx, conn); err != nil {
+		if err := tx.beginOn(ctx, id, conn); err != nil {
 			conn.Broken = true
 			tx.s.putBack(id, conn)
 			return nil, tx.s.notJoined(id, err)
@@ -133,12 +145,19 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 	}
 	tx.conns[id] = conn
 	tx.order = append(tx.order, id)
+	tx.s.proxy.pins.add(id, pinnedByTransaction, 1)
 	return conn, nil
 }
 
 // beginOn begins the transaction on a shard.
-func (tx *transaction) beginOn(ctx context.Context, conn *shard.Conn) error {
-	statements := append(append(append([]string(nil), tx.once...), tx.begin), tx.savepointStatements()...)
+func (tx *transaction) beginOn(ctx context.Context, id catalog.ShardID, conn *shard.Conn) error {
+	var statements []string
+	if tx.s.locked(id, conn) {
+		statements = tx.chosen.beginLocked(&tx.s.settings)
+	} else {
+		statements = tx.chosen.begin(&tx.s.settings, tx.snapshot)
+	}
+	statements = append(statements, tx.savepointStatements()...)
 	for _, sql := range statements {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return err
@@ -227,7 +246,7 @@ func (tx *transaction) watch(id catalog.ShardID, sum shard.Summary) {
 	switch {
 	case sum.Err != nil:
 		tx.victim = tx.victim || sum.Err.Code == codeDeadlock
-	case sum.Status&mysql.SERVER_STATUS_IN_TRANS == 0 && tx.conns[id] != nil:
+	case sum.Status&mysql.SERVER_STATUS_IN_TRANS == 0 && tx.conns[id] != nil && !tx.s.locked(id, tx.conns[id]):
 		tx.lost(id, fmt.Errorf("shard %s ended the transaction by itself", tx.s.catalog().ShardName(id)))
 	}
 }
@@ -339,6 +358,12 @@ func (tx *transaction) after(undone bool) []planner.Maintenance {
 // close gives the connections back and asks for maintenance.
 func (tx *transaction) close(undone bool) {
 	for id, conn := range tx.conns {
+		tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
+		if tx.s.locked(id, conn) && !conn.Broken && !conn.Busy() {
+			if _, err := conn.Exec(context.Background(), "SET autocommit = 1"); err != nil {
+				conn.Broken = true
+			}
+		}
 		tx.s.putBack(id, conn)
 	}
 	for _, g := range tx.copies {
@@ -358,7 +383,7 @@ func (s *session) savepoint(ctx context.Context, p *planner.Session) error {
 	if s.tx == nil {
 		if p.Op == planner.Savepoint {
 			if !s.settings.autocommit {
-				s.tx = s.newTransaction("BEGIN")
+				s.tx = s.newTransaction()
 			} else {
 				return nil // in autocommit it is gone as soon as it is made
 			}

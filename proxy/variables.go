@@ -41,6 +41,9 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 	}
 	turnedOn := next.autocommit && !s.settings.autocommit
 	s.settings, s.changes = next, changed
+	if s.tx != nil && !s.tx.hidden {
+		s.tx.chosen = next.once // see setTransaction
+	}
 	s.obey()
 	if turnedOn {
 		return s.commit(ctx) // as the manual says of SET autocommit = 1
@@ -192,7 +195,9 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	case "character set":
 		return refuse("SET CHARACTER SET is not supported: its meaning depends on the current schema; use SET NAMES %s", literal)
 	case "transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only":
-		return setTransaction(next, a, literal)
+		return s.setTransaction(next, a, literal)
+	case "completion_type":
+		return assignCompletion(next, literal)
 	case "auto_increment_increment", "auto_increment_offset":
 		if !strings.EqualFold(literal, "default") && literal != "1" {
 			return refuse("SET %s is not supported but for 1: Shunt counts AUTO_INCREMENT for all shards together, one by one", a.Name)
@@ -214,16 +219,16 @@ var isolationLevels = []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE
 
 // setTransaction sets characteristics of the next transaction or of all. The
 // variables have other names on other servers; the statement is the same.
-func setTransaction(next *settings, a planner.Assignment, literal string) error {
-	name, text := "@@isolation", ""
+func (s *session) setTransaction(next *settings, a planner.Assignment, literal string) error {
+	name, text := isolationSetting, ""
 	if strings.HasSuffix(a.Name, "read_only") {
 		on, err := boolean(literal)
 		if err != nil {
 			return sqlError{1231, "42000", fmt.Sprintf("Variable '%s' can't be set to the value of '%s'", a.Name, literal)}
 		}
-		name, text = "@@access", "READ WRITE"
+		name, text = accessSetting, readWrite
 		if on {
-			text = "READ ONLY"
+			text = readOnly
 		}
 	} else {
 		level := strings.ReplaceAll(strings.ToUpper(literal), "-", " ")
@@ -233,8 +238,17 @@ func setTransaction(next *settings, a planner.Assignment, literal string) error 
 		text = "ISOLATION LEVEL " + level
 	}
 	if a.Scope == "transaction" {
-		next.once = append(next.once, "SET TRANSACTION "+text)
+		if s.tx != nil {
+			return sqlError{1568, "25001", "Transaction characteristics can't be changed while a transaction is in progress"}
+		}
+		next.once.set(name, text)
 		return nil
+	}
+	switch {
+	case s.tx == nil:
+		next.once.set(name, "") // the next transaction has the session's
+	case next.once.of(name) == "":
+		next.once.set(name, serverDefault) // the one at hand keeps what it began with
 	}
 	next.with(variable{name, "SET SESSION TRANSACTION " + text, text})
 	return nil

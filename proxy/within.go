@@ -20,7 +20,7 @@ func (s *session) within(ctx context.Context, do func() error) error {
 	}
 	implicit := s.tx == nil && s.settings.autocommit
 	if s.tx == nil {
-		s.tx = s.newTransaction("BEGIN")
+		s.tx = s.newTransaction()
 	}
 	tx := s.tx
 	p := planner.Session{Op: planner.Savepoint, Name: withinSavepoint}

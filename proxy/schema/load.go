@@ -30,6 +30,9 @@ type Facts struct {
 	Triggers       []triggerFact
 	ForeignKeys    []foreignKeyFact
 	Functions      []functionFact
+	// Unsure: some of it could not be read now, and is taken for the worst. Ask
+	// again.
+	Unsure bool
 }
 
 // Collation is one that the server has.
@@ -180,36 +183,63 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 			return nil, err
 		}
 	}
-	for i := range f.Tables {
-		if err := f.Tables[i].readIntroducers(ctx, q); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
+	return f, f.readIntroducers(ctx, q)
 }
 
 // introducer is a string's character set, _latin1'x'.
 var introducer = regexp.MustCompile(`(?i)_[a-z0-9]+ *'`)
 
-// readIntroducers asks whether strings in a view's query have character sets of
-// their own: VIEW_DEFINITION leaves them out, SHOW CREATE VIEW doesn't.
-func (t *tableFact) readIntroducers(ctx context.Context, q Querier) error {
-	if !strings.Contains(t.definition, "'") {
+// readIntroducers asks whether strings in views' queries have character sets of
+// their own: VIEW_DEFINITION leaves them out, SHOW CREATE VIEW doesn't. It waits for
+// a view's tables, which a session may have locked (LOCK TABLES ... WRITE): perhaps
+// the one that this catalog is read for.
+func (f *Facts) readIntroducers(ctx context.Context, q Querier) error {
+	timeout := func(seconds string) error {
+		if _, err := q.Rows(ctx, "SET SESSION lock_wait_timeout = "+seconds); err != nil {
+			return fmt.Errorf("read views: %w", err)
+		}
 		return nil
 	}
+	limited := false
+	for i := range f.Tables {
+		t := &f.Tables[i]
+		if !strings.Contains(t.definition, "'") {
+			continue
+		}
+		if !limited {
+			if err := timeout("1"); err != nil {
+				return err
+			}
+			limited = true
+		}
+		waits, err := t.readIntroducers(ctx, q)
+		if err != nil {
+			return err
+		}
+		f.Unsure = f.Unsure || waits
+	}
+	if limited {
+		return timeout("DEFAULT")
+	}
+	return nil
+}
+
+func (t *tableFact) readIntroducers(ctx context.Context, q Querier) (waits bool, err error) {
 	quote := func(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 	rows, err := q.Rows(ctx, "SHOW CREATE VIEW "+quote(t.schema)+"."+quote(t.name))
 	if err != nil || len(rows) != 1 || len(rows[0]) < 2 {
 		// It has gone since, or its tables have, or the account may not see it.
 		t.introducers = true
 		if ctx.Err() != nil {
-			return fmt.Errorf("read a view: %w", err)
+			return false, fmt.Errorf("read a view: %w", err)
 		}
-		return nil
+		return err != nil && strings.Contains(err.Error(), codeLockWait), nil
 	}
 	t.introducers = introducer.Match(rows[0][1])
-	return nil
+	return false, nil
 }
+
+const codeLockWait = "1205" // ER_LOCK_WAIT_TIMEOUT, as it stands in a server's error
 
 // ReadAll asks all shards at once. It returns what those that answered said,
 // and the errors of the others.

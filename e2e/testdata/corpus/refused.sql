@@ -5,9 +5,12 @@ SELECT * FROM users INTO OUTFILE '/tmp/x';
 -- kind: GET_LOCK with tables
 -- refused
 SELECT GET_LOCK('a', 1) FROM users;
--- kind: LOCK TABLES
+-- kind: FLUSH TABLES WITH READ LOCK
 -- refused
-LOCK TABLES users READ;
+FLUSH TABLES WITH READ LOCK;
+-- kind: FLUSH TABLES ... FOR EXPORT
+-- refused
+FLUSH TABLES users FOR EXPORT;
 -- kind: XA
 -- refused
 XA START 'x';

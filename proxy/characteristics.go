@@ -1,0 +1,168 @@
+package proxy
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner"
+)
+
+// characteristics are isolation level and access mode of a transaction, as far as
+// they are known: "" is the session's. As in a server (its tx_isolation and
+// tx_read_only) they live from SET TRANSACTION, or from where a transaction began,
+// to where one ends without chain: by COMMIT, ROLLBACK, an implicit commit, or an
+// autocommitted statement that names tables. SET autocommit = 1 and, in MySQL, BEGIN
+// commit and leave them.
+type characteristics struct{ isolation, access string }
+
+const (
+	readOnly  = "READ ONLY"
+	readWrite = "READ WRITE"
+	// serverDefault: what the server has for sessions that don't say; the
+	// transaction at hand began so, and its session has said something since.
+	serverDefault = "DEFAULT"
+
+	// The names of session's own among settings.vars.
+	isolationSetting = "@@isolation"
+	accessSetting    = "@@access"
+
+	completionChain   = "CHAIN"
+	completionRelease = "RELEASE"
+)
+
+func (c *characteristics) at(name string) *string {
+	if name == isolationSetting {
+		return &c.isolation
+	}
+	return &c.access
+}
+
+func (c *characteristics) of(name string) string { return *c.at(name) }
+
+// set takes "READ ONLY", "ISOLATION LEVEL SERIALIZABLE", serverDefault or "".
+func (c *characteristics) set(name, text string) { *c.at(name) = text }
+
+// begin are the statements that begin a transaction so on a connection that has
+// the session's settings.
+func (c *characteristics) begin(s *settings, snapshot bool) []string {
+	var out []string
+	if now, _ := s.value(isolationSetting); c.isolation != "" && c.isolation != now {
+		if c.isolation == serverDefault {
+			out = append(out, s.onceDefault("isolation"))
+		} else {
+			out = append(out, "SET TRANSACTION "+c.isolation)
+		}
+	}
+	var with []string
+	if snapshot {
+		with = append(with, "WITH CONSISTENT SNAPSHOT")
+	}
+	if now, _ := s.value(accessSetting); c.access != "" && c.access != now {
+		if c.access == serverDefault {
+			out = append(out, s.onceDefault("read_only"))
+		} else {
+			with = append(with, c.access)
+		}
+	}
+	if len(with) == 0 {
+		return append(out, "BEGIN")
+	}
+	return append(out, "START TRANSACTION "+strings.Join(with, ", "))
+}
+
+// beginLocked is begin on a connection with table locks, which BEGIN would release.
+func (c *characteristics) beginLocked(s *settings) []string {
+	return append(c.onceOnly(s), "SET autocommit = 0")
+}
+
+// onceOnly is begin where no START TRANSACTION says the access mode.
+func (c *characteristics) onceOnly(s *settings) []string {
+	out := c.begin(s, false)
+	last := len(out) - 1
+	if now, _ := s.value(accessSetting); c.access != "" && c.access != now && c.access != serverDefault {
+		return append(out[:last], "SET TRANSACTION "+c.access)
+	}
+	return out[:last]
+}
+
+// onceDefault gives the next transaction on a connection the server's own.
+func (s *settings) onceDefault(variable string) string {
+	prefix := "transaction_"
+	if s.mariaDB {
+		prefix = "tx_"
+	}
+	return "SET @@" + prefix + variable + " = @@GLOBAL." + prefix + variable
+}
+
+// readOnly reports that the transaction at hand, or the next, may not write. What
+// the servers themselves default to is theirs to say.
+func (s *settings) readOnly() bool {
+	if s.once.access != "" {
+		return s.once.access == readOnly
+	}
+	v, _ := s.value(accessSetting)
+	return v == readOnly
+}
+
+// writesForOnce: only the next transaction may write.
+func (s *settings) writesForOnce() bool {
+	v, _ := s.value(accessSetting)
+	return v == readOnly && s.once.access == readWrite
+}
+
+// spendOnce: a statement without a transaction was the next one, unless it was
+// refused for that.
+func (s *session) spendOnce(p *planner.Rows) {
+	if s.tx == nil && len(p.Tables) > 0 && p.Kind != planner.Show && s.last.failed != codeReadOnlyTransaction {
+		s.settings.once = characteristics{}
+	}
+}
+
+// readOnlyTransaction is told before anything is done, on any shard or to a
+// counter.
+func (s *session) readOnlyTransaction() error {
+	s.last.failed = codeReadOnlyTransaction
+	e := sqlError{codeReadOnlyTransaction, "25006", "Cannot execute statement in a READ ONLY transaction."}
+	if s.mariaDB() {
+		e.msg = strings.TrimSuffix(e.msg, ".")
+	}
+	return e
+}
+
+const codeReadOnlyTransaction = 1792 // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+
+// readOnlyFirst: a server looks at the access mode before it looks for the table.
+func (s *session) readOnlyFirst(sql string, err error) error {
+	if e, ok := errors.AsType[*planner.Error](err); ok && e.Code == codeNoTable && s.settings.readOnly() {
+		verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
+		switch strings.ToLower(verb) {
+		case "insert", "replace", "update", "delete":
+			return s.readOnlyTransaction()
+		}
+	}
+	return err
+}
+
+// assignCompletion is SET completion_type. No shard gets it: what Shunt itself
+// commits there is not to be chained.
+func assignCompletion(next *settings, literal string) error {
+	switch strings.ToUpper(literal) {
+	case "0", "NO_CHAIN", "DEFAULT":
+		next.completion = ""
+	case "1", completionChain:
+		next.completion = completionChain
+	case "2", completionRelease:
+		next.completion = completionRelease
+	default:
+		return sqlError{1231, "42000", "Variable 'completion_type' can't be set to the value of '" + literal + "'"}
+	}
+	return nil
+}
+
+// completionType is what @@completion_type tells.
+func (s *settings) completionType() string {
+	if s.completion == "" {
+		return "NO_CHAIN"
+	}
+	return s.completion
+}
