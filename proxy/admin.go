@@ -195,13 +195,13 @@ func (p *Proxy) shardRows() [][]any {
 }
 
 func (p *Proxy) shardRow(id catalog.ShardID) []any {
-	p := x.opts.Pools[id]
-	st := p.Stats()
+	pool := p.opts.Pools[id]
+	st := pool.Stats()
 	var failure any
-	if err := p.LastError(); err != nil {
+	if err := pool.LastError(); err != nil {
 		failure = err.Error()
 	}
-	return []any{p.Name(), p.Addr(), p.State(), p.Version(), st.InUse, st.Idle, failure, "primary", nil, x.pins.text(id)}
+	return []any{pool.Name(), pool.Addr(), pool.State(), pool.Version(), st.InUse, st.Idle, failure, "primary", nil, p.pins.text(id)}
 }
 
 func percent(f float64) string { return fmt.Sprintf("%.0f%%", f*100) }

@@ -119,7 +119,7 @@ func (s *session) acquire(ctx context.Context, p *planner.LockTables) (*tableLoc
 	if seconds, err := strconv.ParseInt(strings.TrimSpace(chosen), 10, 32); limited && err == nil {
 		deadline = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
-	for {
+	for tries := 0; ; tries++ {
 		err := s.acquireOnce(ctx, p, locks, chosen)
 		if err == nil {
 			return locks, nil
@@ -131,11 +131,14 @@ func (s *session) acquire(ctx context.Context, p *planner.LockTables) (*tableLoc
 		if !errors.Is(err, errBeside) {
 			return nil, err
 		}
-		if !deadline.IsZero() && time.Now().After(deadline) {
+		if tries > lockTries || !deadline.IsZero() && time.Now().After(deadline) {
 			return nil, sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction"}
 		}
 	}
 }
+
+// lockTries times besideWait is longer than anyone waits.
+const lockTries = 1000
 
 // errBeside: a lock was waited for beside others that are held.
 var errBeside = errors.New("a lock takes too long while others are held")
@@ -167,8 +170,8 @@ func (s *session) acquireOnce(ctx context.Context, p *planner.LockTables, locks 
 				err = errors.Join(err, setErr)
 			}
 		}
-		if beside && serverCode(err) == codeLockWait {
-			return errBeside
+		if code := serverCode(err); beside && code == codeLockWait || code == codeDeadlock {
+			return errBeside // a deadlock costs nothing either: no transaction is open
 		}
 		if err != nil {
 			return s.lockFailed(id, err)
