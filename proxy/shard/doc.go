@@ -6,9 +6,9 @@
 //
 // After the handshake go-mysql is not used any more: the socket is read and
 // written by wire.Reader and wire.Writer, so that an answer is copied from
-// buffer to buffer with only its sequence numbers rewritten. Capabilities are
-// those of the client side (see package wire): EOF packets, no session
-// tracking, no query attributes.
+// buffer to buffer with only its sequence numbers rewritten. Shard connections
+// have EOF packets, no session tracking and no query attributes; what a client
+// has instead is written by wire.Conn.
 //
 // # A command
 //
