@@ -278,6 +278,9 @@ func route(b *planner.Bound) catalog.ShardSet {
 
 // readOne forwards one shard's answer as it is.
 func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatement) (empty catalog.ShardSet, err error) {
+	if s.reading != nil {
+		return s.readPart(ctx, r, st)
+	}
 	conn, err := s.borrow(ctx, st.Shard)
 	if err != nil {
 		return empty, err
@@ -286,8 +289,8 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 	if err := s.send(ctx, conn, r, st); err != nil {
 		return empty, err
 	}
-	sum, err := s.forward(st.Shard, conn, s.forwardOptions())
-	if err != nil {
+	sum, err := conn.Forward(s.client, shard.Result, s.forwardOptions())
+	if err := s.forwarded(st.Shard, sum, err); err != nil {
 		return empty, err
 	}
 	s.remember(ctx, conn, sum)
@@ -522,7 +525,7 @@ func (s *session) sendFailed(id catalog.ShardID, conn *shard.Conn, err error) er
 // containsFold reports whether s has sub, which is lower case ASCII.
 func containsFold(s, sub string) bool {
 	for i := 0; i+len(sub) <= len(s); i++ {
-		if s[i]|0x20 == sub[0] && strings.EqualFold(s[i:i+len(sub)], sub) {
+		if s[i]|0x20 == sub[0]|0x20 && strings.EqualFold(s[i:i+len(sub)], sub) {
 			return true
 		}
 	}

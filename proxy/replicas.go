@@ -187,8 +187,29 @@ func (s *session) forward(id catalog.ShardID, conn *shard.Conn, o shard.ForwardO
 	return sum, nil
 }
 
+// readPart is readOne from a replica.
+func (s *session) readPart(ctx context.Context, r request, st planner.ShardStatement) (empty catalog.ShardSet, err error) {
+	conn, err := s.borrow(ctx, st.Shard)
+	if err != nil {
+		return empty, err
+	}
+	x := sent{st.Shard, conn}
+	defer func() { s.giveBack(x.shard, x.conn) }()
+	if err := s.send(ctx, conn, r, st); err != nil {
+		return empty, err
+	}
+	o := s.forwardOptions()
+	o.Columns = &shard.Columns{Binary: s.binary}
+	sum, err := s.forwardPart(ctx, r, st, &x, o)
+	if err != nil {
+		return empty, err
+	}
+	s.remember(ctx, x.conn, sum)
+	return empty, nil
+}
+
 // forwardPart is forward for one shard's part of an answer. Where a replica is lost
-// before the client has got anything of its part, x becomes another's connection:
+// before the client has got any row of its part, x becomes another's connection:
 // what others have answered stays, since parts are never of one snapshot.
 func (s *session) forwardPart(ctx context.Context, r request, st planner.ShardStatement, x *sent, o shard.ForwardOptions) (shard.Summary, error) {
 	before, columns := s.client.Writer().Total(), *o.Columns
@@ -196,10 +217,17 @@ func (s *session) forwardPart(ctx context.Context, r request, st planner.ShardSt
 	for err != nil && s.reading != nil {
 		s.giveBack(x.shard, x.conn) // which tells what was lost
 		x.conn = nil
+		if !o.SkipHeader && sum.Headed && sum.Rows == 0 && (sum.Err != nil || sum.Clean) {
+			// The client has the definitions, and waits for the first row.
+			o.SkipHeader, before = true, s.client.Writer().Total()
+		}
 		if !s.elsewhere(ctx, r, err, before) {
 			break
 		}
-		*o.Columns = columns
+		if !o.SkipHeader {
+			*o.Columns = columns
+		}
+		sum = shard.Summary{}
 		if x.conn, err = s.borrow(ctx, x.shard); err != nil {
 			continue
 		}

@@ -267,3 +267,33 @@ func TestPick(t *testing.T) {
 		}
 	}
 }
+
+// Two primaries of MariaDB with one server_id can't be told apart by a replica.
+func TestAmbiguous(t *testing.T) {
+	t.Parallel()
+	set := New(Options{})
+	a, b, c := &source{name: "s0"}, &source{name: "s1"}, &source{name: "s2"}
+	set.sources = map[catalog.ShardID]*source{0: a, 1: b, 2: c}
+	at := time.Unix(1000, 0)
+	tell := func(s *source, mariaDB bool, id string) *server {
+		v := &server{mariaDB: mariaDB, uuid: "u" + s.name, id: id}
+		s.told(at, v, nil)
+		return v
+	}
+	one := tell(a, true, "1")
+	if err := set.ambiguous(a, one); err != nil {
+		t.Errorf("before the others have answered: %v", err)
+	}
+	tell(b, true, "2")
+	if err := set.ambiguous(a, one); err != nil {
+		t.Error(err)
+	}
+	tell(c, true, "1")
+	if err := set.ambiguous(a, one); err == nil || !strings.Contains(err.Error(), "shards s0 and s2 both have server_id 1") {
+		t.Errorf("%v", err)
+	}
+	// MySQL's have a UUID.
+	if err := set.ambiguous(a, tell(a, false, "1")); err != nil {
+		t.Error(err)
+	}
+}

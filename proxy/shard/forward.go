@@ -94,6 +94,9 @@ type Summary struct {
 	Rows         int64  // over all result sets
 	// ResultSet: there was at least one result set.
 	ResultSet bool
+	// Headed: the definitions of the first one have been read to their end, and
+	// what follows are its rows.
+	Headed bool
 	// Written: something of the answer was sent (buffered) to the client.
 	Written bool
 	// Clean: an ERR packet may be sent next, and ends the answer for the
@@ -225,7 +228,7 @@ func (f *forwarder) result() (more bool, err error) {
 	if ended, err := f.columns(count, first); ended || err != nil {
 		return false, err
 	}
-	f.between = true
+	f.between, f.sum.Headed = true, true
 	return f.rows(first)
 }
 
