@@ -30,7 +30,9 @@ func TestReplicasLost(t *testing.T) {
 			counts("SELECT email FROM users WHERE id = ?", 1, 7),
 			counts("SELECT id FROM users ORDER BY email DESC LIMIT 35", 35),
 			counts("SELECT n, COUNT(*) FROM users GROUP BY n", 7),
-			counts("SELECT id, SLEEP(0.01) FROM users WHERE id < 20", 20),
+			// Long, with its row at the end: once a client has rows of an answer it can't
+			// be read elsewhere.
+			counts("SELECT COUNT(*) FROM users WHERE id < 20 AND SLEEP(0.01) = 0", 1),
 		}
 		for i, read := range readers {
 			conn := p.conn()

@@ -164,6 +164,7 @@ func TestReadsFromReplicas(t *testing.T) {
 			wantPorts(t, ports(t, c, all), primaries...)
 			mustExec(t, c, "SET shunt_read_from = 'replica'")
 			want(t, c, "SELECT @@shunt_read_from AS f", "f", "replica")
+			want(t, c, "SELECT id, @@shunt_read_from FROM users WHERE id = 3", "id @@shunt_read_from", "3 replica")
 			near(t)
 			wantPorts(t, ports(t, c, all), replicas...)
 			wantPorts(t, ports(t, c, "SELECT id, @@port FROM users WHERE id = 3"), replicaOf(3))
