@@ -198,7 +198,7 @@ func fieldType(f *mysql.Field) string {
 
 // dataErrors are those of a row's values. Of several bad rows on several shards
 // any may be told: each shard stops at its own first.
-var dataErrors = []uint16{1048, 1062, 1264, 1265, 1292, 1366, 1406, 3140}
+var dataErrors = []uint16{1048, 1062, 1264, 1265, 1292, 1366, 1406, 3140, 4025}
 
 // deprecated is the warning of VALUES() in ON DUPLICATE KEY UPDATE and the like.
 const deprecated = 1287
