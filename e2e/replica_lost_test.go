@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -134,7 +133,7 @@ func counts(query string, want int, args ...any) func(context.Context, queryer) 
 			return fmt.Errorf("%s: %w", query, err)
 		}
 		if len(rows) != want {
-			return errors.New(fmt.Sprint(query, ": ", len(rows), " rows, want ", want))
+			return fmt.Errorf("%s: %d rows, want %d", query, len(rows), want)
 		}
 		return nil
 	}

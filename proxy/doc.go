@@ -26,6 +26,7 @@
 //	transaction.go  BEGIN to COMMIT over one or several shards; characteristics.go:
 //	                isolation level and access mode, and how long they hold
 //	lock_tables.go  LOCK TABLES; pinned.go: why sessions keep connections
+//	replicas.go     reads from replicas: which statements, and on elsewhere when one is lost
 //	temporary.go    temporary tables, and the connection that a session keeps for them
 //	prepared.go     COM_STMT_*; cursor.go, spool.go: COM_STMT_FETCH
 //	ddl.go          DDL on all shards, and what it does to virtual indexes
