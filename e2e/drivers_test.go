@@ -80,6 +80,11 @@ var drivers = []driver{
 		probe: []string{python, "-c", "import MySQLdb"}, packages: "python3-mysqldb",
 		lacks: []string{"cursor", "reset"},
 	},
+	{
+		name: "ruby-mysql2", command: []string{"ruby", "drivers/ruby/client.rb"},
+		probe: []string{"ruby", "-e", "require 'mysql2'"}, packages: "ruby ruby-mysql2",
+		lacks: []string{"cursor", "reset", "change"},
+	},
 }
 
 // connectorJ is where Debian has MariaDB Connector/J.
@@ -129,7 +134,8 @@ func startMatrix(t *testing.T, f *flavour, clients []string) *matrix {
 	}
 
 	var tables strings.Builder
-	placements := "{tables: {kinds: {placement: reference}}}"
+	// Alembic changes its table's primary key, which would be the shard key.
+	placements := "{tables: {kinds: {placement: reference}, settings: {placement: single, shard: s2}, orders: {shard_key: user_id}, alembic_version: {placement: single, shard: s0}}}"
 	fmt.Fprintf(&tables, "tls: {cert: '%s', key: '%s'}\nschemas:\n", authority.File("server.pem"), authority.File("server.key"))
 	for _, c := range clients {
 		fmt.Fprintf(&tables, "  %s: %s\n", m.schema(c), placements)

@@ -72,6 +72,9 @@ func (s *session) fileCharset(ctx context.Context, l *planner.Load) (string, err
 	if l.Charset != "" {
 		return l.Charset, nil
 	}
+	if s.settings.fileCharset != "" {
+		return s.settings.fileCharset, checkCharset(s.settings.fileCharset)
+	}
 	id := s.anyShard()
 	pool := s.proxy.opts.Pools[id]
 	conn, err := pool.Get(ctx, false)

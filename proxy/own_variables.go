@@ -166,6 +166,8 @@ func (s *session) showConnection(ctx context.Context, r request, st planner.Shar
 		return empty, err
 	}
 	res := answers[0].res
+	version, cipher := s.client.Cipher()
+	compression, level := s.client.Compression()
 	global := strings.EqualFold(showsValues.FindStringSubmatch(r.sql)[3], "global")
 	for _, row := range res.Rows {
 		if len(row) != 2 {
@@ -183,7 +185,6 @@ func (s *session) showConnection(ctx context.Context, r request, st planner.Shar
 		} else if strings.EqualFold(string(row[0]), "completion_type") {
 			row[1] = []byte(s.settings.completionType())
 		}
-		version, cipher := s.client.Cipher()
 		switch name {
 		case "resultset_metadata":
 			row[1] = []byte(s.settings.own.metadata())
@@ -193,11 +194,13 @@ func (s *session) showConnection(ctx context.Context, r request, st planner.Shar
 			row[1] = []byte(cipher)
 		case "compression":
 			row[1] = []byte("OFF")
-			if s.client.Compression() != "" {
+			if compression != "" {
 				row[1] = []byte("ON")
 			}
 		case "compression_algorithm":
-			row[1] = []byte(s.client.Compression())
+			row[1] = []byte(compression)
+		case "compression_level":
+			row[1] = strconv.AppendInt(nil, int64(level), 10)
 		}
 	}
 	return empty, s.answerTexts(res.Definitions, res.Rows)

@@ -369,7 +369,7 @@ func (s *session) use(ctx context.Context, schema string) error {
 	if !known {
 		return sqlError{1049, "42000", fmt.Sprintf("Unknown database '%s'", schema)}
 	}
-	s.settings.schema = schema
+	s.settings.schema, s.settings.fileCharset = schema, ""
 	s.settings.update(s.catalog())
 	s.schemaChanged()
 	s.stateChanged()

@@ -29,6 +29,9 @@ type settings struct {
 	// tracked is what the client wants to be told of.
 	tracked tracked
 	mariaDB bool
+	// fileCharset is what SET character_set_database has said that LOAD DATA
+	// reads files in, until the next USE; "" for the schema's own.
+	fileCharset string
 	// restricted: the user may not see all schemas.
 	restricted bool
 
@@ -186,11 +189,10 @@ func planningSettings(mode string) planner.Settings {
 // refusedVariables can't be set for one session over many shards, with the
 // reason.
 var refusedVariables = map[string]string{
-	"sql_log_bin":            "changes would be missing from the shards' binary logs (dump with mysqldump --set-gtid-purged=OFF, or leave the line out)",
-	"insert_id":              "AUTO_INCREMENT over several shards is not supported yet",
-	"gtid_next":              "it names one transaction, and several shards have several",
-	"character_set_database": "it follows the current schema",
-	"collation_database":     "it follows the current schema",
+	"sql_log_bin":        "changes would be missing from the shards' binary logs (dump with mysqldump --set-gtid-purged=OFF, or leave the line out)",
+	"insert_id":          "AUTO_INCREMENT over several shards is not supported yet",
+	"gtid_next":          "it names one transaction, and several shards have several",
+	"collation_database": "it follows the current schema",
 }
 
 // applyTo gives a pooled connection the session's settings. The connection is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -119,9 +120,15 @@ func (s *session) statement(ctx context.Context, sql string) error {
 	return s.run(ctx, plan, request{sql: sql, sent: true, start: start})
 }
 
+// asksFileCharset finds who asks back for what SET character_set_database has set.
+var asksFileCharset = regexp.MustCompile(`(?i)@@(session\.|local\.)?(character_set_database|collation_database)\s*($|[^\s:=])`)
+
 // ofSession puts what only this session knows into a statement: its user and
 // number, and those of warnings and errors. In one that is prepared these may change.
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
+	if s.settings.fileCharset != "" && asksFileCharset.MatchString(sql) {
+		return "", refuse("@@character_set_database after SET character_set_database is not supported: no shard's connection has that value")
+	}
 	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") ||
 		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
 	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "completion_type") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {

@@ -177,6 +177,14 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 		if !s.catalog().MariaDB { // which has no such variable, and says so
 			return s.assignMetadata(next, literal)
 		}
+	case "character_set_database": // by mysqlimport
+		next.fileCharset = strings.ToLower(literal)
+		if next.fileCharset == "default" {
+			next.fileCharset = ""
+		} else if next.fileCharset != "binary" && s.catalog().DefaultCollation[next.fileCharset] == "" {
+			return sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%s'", literal)}
+		}
+		return nil
 	case "autocommit":
 		on, err := boolean(literal)
 		if err != nil {

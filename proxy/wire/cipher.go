@@ -19,16 +19,16 @@ func (c *Conn) Cipher() (version, suite string) {
 	return strings.Replace(tls.VersionName(state.Version), "TLS ", "TLSv", 1), opensslName(tls.CipherSuiteName(state.CipherSuite))
 }
 
-// Compression is the algorithm of the client's connection: "zlib", "zstd", or ""
-// without compression.
-func (c *Conn) Compression() string {
+// Compression is the algorithm of the client's connection, "zlib", "zstd", or ""
+// without compression, and its level as servers tell it.
+func (c *Conn) Compression() (algorithm string, level int) {
 	switch {
 	case c.Capabilities&mysql.CLIENT_COMPRESS != 0: // before the other
-		return "zlib"
+		return "zlib", 6
 	case c.Capabilities&mysql.CLIENT_ZSTD_COMPRESSION_ALGORITHM != 0:
-		return "zstd"
+		return "zstd", int(c.zstdLevel)
 	}
-	return ""
+	return "", 0
 }
 
 // opensslName is OpenSSL's name of a suite, from that of the standard. Those of
