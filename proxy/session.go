@@ -257,6 +257,7 @@ func (s *session) finish(err error) error {
 		return err
 	}
 	e := coded(err)
+	s.changed = -1 // whatever some shards had done before it was undone
 	s.last.warnings = append([][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.code), []byte(e.msg)}}, s.report...)
 	s.report = nil
 	return s.answerError(err)

@@ -213,7 +213,7 @@ func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
 	before := s.last.warnings
 	err := s.runPlan(ctx, plan, r)
 	if err == nil && !s.failed {
-		s.conditionsAfter(plan, before)
+		s.conditionsAfter(plan, r.sql, before)
 	}
 	return err
 }
@@ -221,7 +221,7 @@ func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
 // conditionsAfter is what SHOW WARNINGS tells after a statement that succeeded:
 // MariaDB keeps what was told before where a statement names no tables and warns of
 // nothing. MySQL forgets it, though the statement still reads @@warning_count.
-func (s *session) conditionsAfter(plan planner.Plan, before [][][]byte) {
+func (s *session) conditionsAfter(plan planner.Plan, sql string, before [][][]byte) {
 	tells := false
 	switch plan := plan.(type) {
 	case *planner.Rows:
@@ -233,7 +233,8 @@ func (s *session) conditionsAfter(plan planner.Plan, before [][][]byte) {
 			return
 		}
 	case *planner.Admin:
-		if tells = plan.Op == planner.TellSession; !tells {
+		// SHOW COUNT(*) WARNINGS leaves all as it is, as SHOW WARNINGS does.
+		if tells = plan.Op == planner.TellSession && !strings.HasPrefix(strings.ToLower(strings.TrimSpace(sql)), "show"); !tells {
 			return
 		}
 	default:
