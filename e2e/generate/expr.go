@@ -249,7 +249,7 @@ func (g *gen) routed(sc *scope) *Node {
 		}
 	}
 	c := g.ref(s, f).node
-	lit := func() *Node { return value(g.random, f.column, !g.even) }
+	lit := func() *Node { return g.compared(f.column) }
 	switch g.IntN(10) {
 	case 0, 1:
 		in := list(1)
@@ -294,7 +294,7 @@ func (g *gen) condition(sc *scope, depth int) *Node {
 	}
 	lit := func() *Node {
 		if f.column != nil {
-			return value(g.random, f.column, !g.even)
+			return g.compared(f.column)
 		}
 		return g.literalOf(f.family, nil).node
 	}
