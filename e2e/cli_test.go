@@ -49,7 +49,7 @@ func (m *matrix) clientPrograms(t *testing.T) *clientPrograms {
 		c.dir = t.TempDir()
 		return c
 	}
-	dir, err := os.MkdirTemp(filepath.Join(c.root, "tmp"), "shunt-cli-")
+	dir, err := os.MkdirTemp(filepath.Join(c.root, "tmp"), "shunt-cli-") //nolint:usetesting // within the root of the client programs
 	if err != nil {
 		t.Fatal(err)
 	}

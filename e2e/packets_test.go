@@ -292,11 +292,11 @@ func (c *packetClient) answer() string {
 func (c *packetClient) rows(out *strings.Builder) (status uint16, ended bool) {
 	for {
 		p := c.packet()
-		switch {
-		case p[0] == mysql.ERR_HEADER:
+		switch p[0] {
+		case mysql.ERR_HEADER:
 			out.WriteString(describeError(p))
 			return 0, false
-		case p[0] == mysql.EOF_HEADER:
+		case mysql.EOF_HEADER:
 			return c.describeEnd(out, p), true
 		}
 		fmt.Fprintf(out, "row %x\n", p)
@@ -309,10 +309,10 @@ func (c *packetClient) answerOfCursor() string {
 	c.t.Helper()
 	p := c.packet()
 	var out strings.Builder
-	switch {
-	case p[0] == mysql.ERR_HEADER:
+	switch p[0] {
+	case mysql.ERR_HEADER:
 		return describeError(p)
-	case p[0] == mysql.OK_HEADER:
+	case mysql.OK_HEADER:
 		c.describeEnd(&out, p)
 		return out.String()
 	}

@@ -103,7 +103,7 @@ func planLock(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		if st.is(i, "as") {
 			i++
 		}
-		if !st.is(i, "read") && !st.is(i, "write") && !(st.is(i, "low_priority") && st.is(i+1, "write")) {
+		if !st.is(i, "read") && !st.is(i, "write") && (!st.is(i, "low_priority") || !st.is(i+1, "write")) {
 			alias, ok := st.identifier(i)
 			if !ok {
 				return nil, st.near(i)

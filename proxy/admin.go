@@ -304,6 +304,18 @@ func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *plann
 		return [][]any{{"route", "", "single", plan.Op + " goes to the connection that the session keeps for its temporary tables", sql}}, nil
 	case *planner.Load:
 		return [][]any{{"route", "", "shard_key", "the rows of the client's file are inserted by statements of many rows", plan.Statement() + "(...)"}}, nil
+	case *planner.LockTables:
+		if plan.Failed != nil {
+			return nil, plan.Failed
+		}
+		rows := [][]any{}
+		for id := range plan.Shards().All {
+			rows = append(rows, []any{"route", c.ShardName(id), "scatter", "every shard that holds a table locks it, over a connection that the session keeps", plan.Text(id)})
+		}
+		if plan.Unlock {
+			rows = append(rows, []any{"route", "", "scatter", "the connections that the session keeps for its locks release them", sql})
+		}
+		return rows, nil
 	case *planner.Admin, *planner.Session:
 		return [][]any{{"route", "", "single", "answered by Shunt itself", sql}}, nil
 	}

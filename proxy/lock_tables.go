@@ -347,11 +347,13 @@ func (s *session) underLocks(plan planner.Plan) error {
 			}
 		}
 		return nil
-	}
-	if s.tables.failed != nil {
-		return s.tables.failed
+	case *planner.Rows, *planner.DDL, *planner.Load, *planner.Temporary:
+		if s.tables.failed != nil {
+			return s.tables.failed
+		}
 	}
 	switch plan := plan.(type) {
+	case *planner.LockTables, *planner.Admin, *planner.Session, *planner.Temporary:
 	case *planner.Rows:
 		if plan.Kind == planner.Show || plan.Kind == planner.Other {
 			return nil

@@ -292,8 +292,9 @@ func changes(plan planner.Plan) bool {
 			return true
 		default:
 		}
+	case *planner.Session: // not SET either: GLOBAL and PERSIST are refused for everybody
 	}
-	return false // not SET either: GLOBAL and PERSIST are refused for everybody
+	return false
 }
 
 // limited reports a user who may not look at others' sessions.

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -132,10 +133,7 @@ func TestReplicates(t *testing.T) {
 		"Relay_Source_Log_File": "binlog.000007", "Exec_Source_Log_Pos": "1234", "Replicate_Ignore_DB": "mysql,sys", "Replicate_Wild_Ignore_Table": "mysql.rds_%",
 	}
 	with := func(pairs ...string) map[string]string {
-		r := map[string]string{}
-		for k, v := range good {
-			r[k] = v
-		}
+		r := maps.Clone(good)
 		for i := 0; i < len(pairs); i += 2 {
 			r[pairs[i]] = pairs[i+1]
 		}

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,9 +82,9 @@ func (s *source) told(at time.Time, server *server, err error) {
 func (s *source) until(pos position) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := len(s.points) - 1; i >= 0; i-- {
-		if pos.reached(s.points[i].pos) {
-			return s.points[i].at
+	for _, point := range slices.Backward(s.points) {
+		if pos.reached(point.pos) {
+			return point.at
 		}
 	}
 	return time.Time{}

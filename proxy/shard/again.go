@@ -66,7 +66,7 @@ func (f *forwarder) executeAgain(p []byte) (_ []byte, again bool, err error) {
 	}
 	if refused != nil { // a table is gone, say
 		c.stmts.drop(x.st)
-		return (*wire.Error)(refused).Append(nil), false, nil
+		return (*wire.Error)(refused).Append(nil), false, nil //nolint:nilerr // the server's refusal is the answer
 	}
 	// In place: whoever has the statement has the new one.
 	*x.st = anew

@@ -26,15 +26,20 @@ func TestForwardToCapabilities(t *testing.T) {
 	}{
 		"none": {0, false, answer},
 		"no EOF": {mysql.CLIENT_DEPRECATE_EOF, false, []string{
-			"\x01", def, "\x01x", "\xFB", "\xFE\x00\x00\x08\x00\x01\x00", done}},
+			"\x01", def, "\x01x", "\xFB", "\xFE\x00\x00\x08\x00\x01\x00", done,
+		}},
 		"session tracking": {mysql.CLIENT_DEPRECATE_EOF | mysql.CLIENT_SESSION_TRACK, false, []string{
-			"\x01", def, "\x01x", "\xFB", "\xFE\x00\x00\x08\x40\x01\x00\x00\x03\x02\x011", done}},
+			"\x01", def, "\x01x", "\xFB", "\xFE\x00\x00\x08\x40\x01\x00\x00\x03\x02\x011", done,
+		}},
 		"metadata": {mysql.CLIENT_OPTIONAL_RESULTSET_METADATA, false, []string{
-			"\x01\x01", def, eof, "\x01x", "\xFB", more, done}},
+			"\x01\x01", def, eof, "\x01x", "\xFB", more, done,
+		}},
 		"no metadata": {mysql.CLIENT_OPTIONAL_RESULTSET_METADATA, true, []string{
-			"\x01\x00", eof, "\x01x", "\xFB", more, done}},
+			"\x01\x00", eof, "\x01x", "\xFB", more, done,
+		}},
 		"neither": {mysql.CLIENT_OPTIONAL_RESULTSET_METADATA | mysql.CLIENT_DEPRECATE_EOF, true, []string{
-			"\x01\x00", "\x01x", "\xFB", "\xFE\x00\x00\x08\x00\x01\x00", done}},
+			"\x01\x00", "\x01x", "\xFB", "\xFE\x00\x00\x08\x00\x01\x00", done,
+		}},
 	} {
 		// Copied, and looked at packet by packet.
 		for _, columns := range []*Columns{nil, {}} {

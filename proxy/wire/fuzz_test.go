@@ -17,10 +17,11 @@ type recorded struct {
 	out bytes.Buffer
 }
 
-func (c *recorded) Read(p []byte) (int, error)       { return c.in.Read(p) }
-func (c *recorded) Write(p []byte) (int, error)      { return c.out.Write(p) }
-func (c *recorded) Close() error                     { return nil }
-func (c *recorded) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (c *recorded) Read(p []byte) (int, error)  { return c.in.Read(p) }
+func (c *recorded) Write(p []byte) (int, error) { return c.out.Write(p) }
+func (c *recorded) Close() error                { return nil }
+func (c *recorded) LocalAddr() net.Addr         { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
 func (c *recorded) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)} }
 func (c *recorded) SetDeadline(time.Time) error      { return nil }
 func (c *recorded) SetReadDeadline(time.Time) error  { return nil }
@@ -85,10 +86,10 @@ func FuzzAccept(f *testing.F) {
 // they hold is parsed or refused.
 func FuzzCommands(f *testing.F) {
 	f.Add(frame(0, []byte("\x03SELECT 1")), uint32(0))
-	f.Add(append(frame(0, []byte("\x02shop")), frame(0, []byte{mysql.COM_SET_OPTION, 0, 0})...), uint32(AnswerCapabilities))
-	f.Add(frame(0, []byte("\x03\x00\x01SELECT 1")), uint32(mysql.CLIENT_QUERY_ATTRIBUTES))
+	f.Add(append(frame(0, []byte("\x02shop")), frame(0, []byte{mysql.COM_SET_OPTION, 0, 0})...), AnswerCapabilities)
+	f.Add(frame(0, []byte("\x03\x00\x01SELECT 1")), mysql.CLIENT_QUERY_ATTRIBUTES)
 	f.Add(frame(0, append([]byte{mysql.COM_STMT_EXECUTE}, EncodeExecute(1, 0, []Param{{Type: mysql.MYSQL_TYPE_LONG, Data: []byte{1, 2, 3, 4}}})...)), uint32(0))
-	f.Add(frame(0, []byte("\x11app\x00\x00shop\x00\x2d\x00x\x00")), uint32(mysql.CLIENT_PLUGIN_AUTH))
+	f.Add(frame(0, []byte("\x11app\x00\x00shop\x00\x2d\x00x\x00")), mysql.CLIENT_PLUGIN_AUTH)
 	f.Add(append(frame(0, nil), 0xFF, 0xFF, 0xFF, 0, 3), uint32(0))
 	f.Fuzz(func(t *testing.T, in []byte, capabilities uint32) {
 		nc := &recorded{in: bytes.NewReader(in)}
