@@ -20,6 +20,7 @@ func (s *session) askFirst(ctx context.Context, r request, why error) error {
 		return why
 	}
 	c := r.plan.Constants
+	s.last.warnings = nil // MariaDB keeps what was told before
 	rows, err := s.collect(ctx, c.Query(r.values))
 	if told, ok := errors.AsType[sqlError](err); ok && told.code == codeNoColumn {
 		return why // a column of the row, not a constant

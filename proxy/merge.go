@@ -140,6 +140,24 @@ func (s *session) streamMerge(m *planner.Merge, answers []*answer) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnmerged, mergeError(err))
 	}
+	next := func() ([]byte, error) {
+		p, err := rows.Next()
+		if err == nil {
+			return p, nil
+		}
+		for _, a := range answers {
+			if a.err != nil {
+				return nil, s.answered(a, a.err)
+			}
+		}
+		return nil, mergeError(err)
+	}
+	// Before the definitions: while nothing is written, what fails can be read
+	// elsewhere.
+	p, err := next()
+	if err != nil {
+		return err
+	}
 	w := s.client
 	if err := w.WriteCount(layout.Visible()); err != nil {
 		return s.clientError(err)
@@ -152,23 +170,12 @@ func (s *session) streamMerge(m *planner.Merge, answers []*answer) error {
 	if err := w.WriteColumnsEnd(s.status() | s.more); err != nil {
 		return s.clientError(err)
 	}
-	for {
-		p, err := rows.Next()
-		if err != nil {
-			for _, a := range answers {
-				if a.err != nil {
-					return s.answered(a, a.err)
-				}
-			}
-			return mergeError(err)
-		}
-		if p == nil {
-			return nil
-		}
+	for ; p != nil; p, err = next() {
 		if err := w.WritePacket(p); err != nil {
 			return s.clientError(err)
 		}
 	}
+	return err
 }
 
 // mergeError is what the client is told where answers can't be merged after
