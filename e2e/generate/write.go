@@ -113,9 +113,15 @@ func (g *gen) onDuplicate(t *Table, verb string) *Node {
 		return nil
 	}
 	set := list(1)
+	assigned := map[*Column]bool{}
 	for range 1 + g.IntN(2) {
 		c := able[g.IntN(len(able))]
-		switch g.IntN(3) {
+		how := g.IntN(3)
+		if g.d.MariaDB && assigned[c] && c.Family == Text {
+			continue // VALUES() of a TEXT would be what the first assignment has left there
+		}
+		assigned[c] = true
+		switch how {
 		case 0:
 			set.Kids = append(set.Kids, text(c.Name+" = VALUES("+c.Name+")"))
 		case 1:
