@@ -274,6 +274,28 @@ func readHashes(v value) wire.Credential {
 	return c
 }
 
+// serverFields are where a server is, and the account there. Two of addrs must not
+// be the same: two shards on one server would hold each row twice.
+func serverFields(s *Shard, account string, addrs unique) []field {
+	return []field{
+		{"addr", func(v value) {
+			s.Addr = v.address("")
+			addrs.add(v, s.Addr)
+		}},
+		{"user", func(v value) { s.User = v.nonEmpty(account) }},
+		{"password", func(v value) { s.Password, _ = v.text("the account's password") }},
+		{"password_file", func(v value) { s.Password = readPassword(v) }},
+		{"tls", func(v value) { s.TLS = readShardTLS(v) }},
+	}
+}
+
+// onePassword is for what has serverFields.
+func (v value) onePassword(seen map[string]bool) {
+	if seen["password"] && seen["password_file"] {
+		v.errorf("has 2 passwords: expected password or password_file")
+	}
+}
+
 func readShards(v value) []Shard {
 	const expected = `a list like [{name: s0, addr: 127.0.0.1:3401, user: root, password: ""}]`
 	var shards []Shard
@@ -281,26 +303,16 @@ func readShards(v value) []Shard {
 	v.items(expected, func(_ int, item value) {
 		var s Shard
 		var replicas value
-		seen := item.fields(
-			field{"name", func(v value) {
+		seen := item.fields(slices.Concat(
+			[]field{{"name", func(v value) {
 				s.Name = v.name("a shard's name")
 				names.add(v, s.Name)
-			}},
-			field{"addr", func(v value) {
-				s.Addr = v.address("")
-				// Two shards on one server would hold each row twice.
-				addrs.add(v, s.Addr)
-			}},
-			field{"user", func(v value) { s.User = v.nonEmpty("the shard's account") }},
-			field{"password", func(v value) { s.Password, _ = v.text("the account's password") }},
-			field{"password_file", func(v value) { s.Password = readPassword(v) }},
-			field{"tls", func(v value) { s.TLS = readShardTLS(v) }},
-			field{"replicas", func(v value) { replicas = v }},
-		)
+			}}},
+			serverFields(&s, "the shard's account", addrs),
+			[]field{{"replicas", func(v value) { replicas = v }}},
+		)...)
 		item.require(seen, "name", "addr", "user")
-		if seen["password"] && seen["password_file"] {
-			item.errorf("has 2 passwords: expected password or password_file")
-		}
+		item.onePassword(seen)
 		if seen["replicas"] { // last: they take over what is the shard's
 			s.Replicas = readReplicas(replicas, s, addrs)
 		}

@@ -12,21 +12,10 @@ func readReplicas(v value, of Shard, addrs unique) []Shard {
 	var replicas []Shard
 	v.items("a list like [{addr: 127.0.0.1:3411}]", func(_ int, item value) {
 		r := Shard{Name: of.Name, User: of.User, Password: of.Password, TLS: of.TLS}
-		seen := item.fields(
-			field{"addr", func(v value) {
-				r.Addr = v.address("")
-				addrs.add(v, r.Addr)
-			}},
-			field{"user", func(v value) { r.User = v.nonEmpty("the replica's account") }},
-			field{"password", func(v value) { r.Password, _ = v.text("the account's password") }},
-			field{"password_file", func(v value) { r.Password = readPassword(v) }},
-			field{"tls", func(v value) { r.TLS = readShardTLS(v) }},
-		)
+		seen := item.fields(serverFields(&r, "the replica's account", addrs)...)
 		item.require(seen, "addr")
-		switch {
-		case seen["password"] && seen["password_file"]:
-			item.errorf("has 2 passwords: expected password or password_file")
-		case seen["user"] && !seen["password"] && !seen["password_file"]:
+		item.onePassword(seen)
+		if seen["user"] && !seen["password"] && !seen["password_file"] {
 			item.errorf("has a user without a password: expected both, or neither for the shard's account")
 		}
 		replicas = append(replicas, r)
