@@ -110,7 +110,7 @@ func (c *clientPrograms) must(t *testing.T, side, program, input string, args ..
 // and from a plain server.
 func TestCommandLine(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		m := startMatrix(t, f, []string{"cli", "dump", "restored"})
+		m := startMatrix(t, f, "cli", "dump", "restored")
 		t.Run("script", func(t *testing.T) { m.clientPrograms(t).script(t) })
 		t.Run("dump", func(t *testing.T) { m.clientPrograms(t).dumps(t) })
 	})

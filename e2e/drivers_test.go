@@ -34,6 +34,13 @@ type driver struct {
 	large bool
 }
 
+func namesOf(clients []driver) (names []string) {
+	for _, c := range clients {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 var drivers = []driver{
 	{
 		name: "mysql2", command: []string{"node", "drivers/node/mysql2.js"},
@@ -118,7 +125,7 @@ func (m *matrix) schema(client string) string {
 }
 
 // startMatrix starts both sides, with a schema for each client.
-func startMatrix(t *testing.T, f *flavour, clients []string) *matrix {
+func startMatrix(t *testing.T, f *flavour, clients ...string) *matrix {
 	t.Helper()
 	m := &matrix{flavour: f, base: newSchemaName(t), ca: map[string]string{}}
 	set, authority, cas := startTLS(t, f, 1, "--local-infile=1")
@@ -274,11 +281,7 @@ func withoutKeyFlags(text string) string {
 // from a plain server.
 func TestDrivers(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		var names []string
-		for _, d := range drivers {
-			names = append(names, d.name)
-		}
-		m := startMatrix(t, f, names)
+		m := startMatrix(t, f, namesOf(drivers)...)
 		t.Run("clients", func(t *testing.T) {
 			for _, d := range drivers {
 				t.Run(d.name, func(t *testing.T) {

@@ -35,7 +35,7 @@ var resultLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\S+)`)
 func TestGoDriver(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		program := buildGoDriver(t)
-		m := startMatrix(t, f, []string{"gosql"})
+		m := startMatrix(t, f, "gosql")
 		results := map[string]map[string]string{}
 		output := map[string]string{}
 		var mu sync.Mutex

@@ -46,11 +46,7 @@ var buildGorm = sync.OnceValues(func() (string, error) {
 // the same from Shunt and from a plain server.
 func TestORMs(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		var names []string
-		for _, o := range orms {
-			names = append(names, o.name)
-		}
-		m := startMatrix(t, f, names)
+		m := startMatrix(t, f, namesOf(orms)...)
 		t.Run("libraries", func(t *testing.T) {
 			for _, o := range orms {
 				t.Run(o.name, func(t *testing.T) {
