@@ -11,6 +11,9 @@ FUZZTIME      ?= 30s
 # How long the never-miss test runs in `make soak`.
 SOAK          ?= 5m
 TPCH          ?= 0.05
+# The cases of bench-quick; BENCH_ARGS='-rounds 5 -seconds 3' are further flags of ./bench.
+ONLY          ?= one/point_select/text/8$$
+BENCH_ARGS    ?=
 STATEMENTS    ?= 200000
 STATEMENTS_MARIADB ?= 50000
 # The first seed of `make differential`.
@@ -18,7 +21,7 @@ SEED          ?= $(shell date +%s)
 SHELL         := bash
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint bench bench-tpch differential fuzz e2e check soak
+.PHONY: help build demo test race lint bench bench-quick bench-tpch differential fuzz e2e check soak
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,11 +41,17 @@ race: ## All tests but the long ones, under the race detector
 lint: ## Linter and formatter, version pinned
 	$(GO) run $(GOLANGCI_LINT) run ./...
 
-bench: build ## Measure, and write docs/benchmarks.md
-	scripts/with-servers $(GO) run ./bench -shunt bin/shunt -o docs/benchmarks.md
+# What bench needs; it starts servers and peers itself.
+BENCH := export SHUNT_E2E_FLAVOURS=mysql && . scripts/servers.sh && . scripts/peers.sh && $(GO) run ./bench -shunt bin/shunt
+
+bench: build ## Measure against peers, and write docs/benchmarks.md (a quarter of an hour)
+	$(BENCH) -o docs/benchmarks.md
+
+bench-quick: build ## Measure the cases that match ONLY (one/point_select/text/8$$), and print them
+	$(BENCH) -only '$(ONLY)' $(BENCH_ARGS)
 
 bench-tpch: build ## Measure TPC-H's queries at scale TPCH (0.05), and write their part of docs/benchmarks.md
-	scripts/with-servers $(GO) run ./bench -shunt bin/shunt -o docs/benchmarks.md -tpch $(TPCH)
+	$(BENCH) -o docs/benchmarks.md -tpch $(TPCH)
 
 differential: ## STATEMENTS (200000) generated statements on MySQL, STATEMENTS_MARIADB (50000) on MariaDB, against one server each
 	. scripts/servers.sh && SHUNT_E2E_SEED=$(SEED) SHUNT_E2E_FLAVOURS=mysql SHUNT_E2E_STATEMENTS=$(STATEMENTS) $(GO) test -v -count=1 -timeout 6h -run '^TestGenerated$$' ./e2e

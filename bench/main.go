@@ -13,20 +13,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"flag"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
-	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -46,28 +43,36 @@ func main() {
 	}
 }
 
-// bench is one run: the shards, the proxy, and the data.
+// bench is one run.
 type bench struct {
 	binary  string
 	flavour throwaway.Flavour
+	// only leaves the cases whose names it matches.
+	only    *regexp.Regexp
+	conns   []int
+	rounds  int
+	seconds int
 	rows    int
 	pairs   int
 	out     io.Writer
-
 	source  throwaway.Source
-	servers []*throwaway.Server
-	proxy   *exec.Cmd
-	addr    string
-	http    string
-	db      *sql.DB
+
+	// The four shards of the parts that work on them.
+	*stage
+	shunt *shunt
+	db    *sql.DB
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	b := &bench{out: out}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&b.binary, "shunt", "bin/shunt", "the `binary` to measure")
 	report := flags.String("o", "", "`file` to write the report to (default: standard output)")
 	flavour := flags.String("flavour", "mysql", "mysql or mariadb")
+	only := flags.String("only", "", "measure the cases whose names match this `regexp`")
+	conns := flags.String("conns", "1,8,32,256", "connections of the one-shard cases")
+	flags.IntVar(&b.rounds, "rounds", 3, "rounds, in each of which every target is measured once")
+	flags.IntVar(&b.seconds, "seconds", 2, "measured seconds of each target in each round")
 	flags.IntVar(&b.rows, "rows", 200_000, "rows in each table")
 	flags.IntVar(&b.pairs, "pairs", 400, "measured pairs")
 	scale := flags.Float64("tpch", 0, "measure TPC-H at this `scale` factor, and nothing else")
@@ -75,17 +80,29 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	b.flavour = throwaway.Flavour(*flavour)
-	if err := b.start(ctx); err != nil {
+	if b.only, err = regexp.Compile(*only); err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	for field := range strings.SplitSeq(*conns, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 1 {
+			return fmt.Errorf("-conns: %q is no number of connections", field)
+		}
+		b.conns = append(b.conns, n)
+	}
+	if b.source, err = throwaway.Find(ctx, b.flavour); err != nil {
 		return err
 	}
-	defer b.stop()
-	var text string
-	var err error
-	if *scale > 0 {
-		text, err = b.tpch(ctx, *scale)
-	} else if err = b.load(ctx); err == nil {
-		text, err = b.measure(ctx)
+	fmt.Fprintf(b.out, "shards: %s\n", b.source)
+	if *scale == 0 {
+		if _, err := b.oneShard(ctx); err != nil {
+			return err
+		}
+		if !b.only.MatchString("pairs") {
+			return nil
+		}
 	}
+	text, err := b.fourShards(ctx, *scale)
 	if err != nil {
 		return err
 	}
@@ -106,96 +123,28 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 const shards = 4
 
-// durable makes the shards as safe as production has them: what a statement
-// costs beside a proxy's share is mostly that.
-var durable = []string{"--log-bin=binlog", "--server-id=1", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=256M"}
-
-// stoppers are undone in reverse.
-var stoppers []func()
-
-func (b *bench) stop() {
-	for _, f := range slices.Backward(stoppers) {
-		f()
+// fourShards measures what needs several shards: TPC-H where there is a scale,
+// else the rest.
+func (b *bench) fourShards(ctx context.Context, scale float64) (text string, err error) {
+	if b.stage, err = b.newStage(ctx, shards); err != nil {
+		return "", err
 	}
-	stoppers = nil
-}
-
-func (b *bench) start(ctx context.Context) (err error) {
-	defer func() {
-		if err != nil {
-			b.stop()
-		}
-	}()
-	if b.source, err = throwaway.Find(ctx, b.flavour); err != nil {
-		return err
+	defer b.stop()
+	schemas := "{bench: {tables: {plain: {shard_key: id}, indexed: {shard_key: id}, scanned: {shard_key: id}}}, tpch: " + tpchPlacements() + "}"
+	if b.shunt, err = b.startShunt(ctx, b.binary, schemas); err != nil {
+		return "", err
 	}
-	fmt.Fprintf(b.out, "shards: %s\n", b.source)
-	set, err := throwaway.Start(ctx, b.source, throwaway.Options{Servers: shards, Password: "bench", Args: durable})
-	if err != nil {
-		return err
+	if scale > 0 {
+		return b.tpch(ctx, scale)
 	}
-	stoppers = append(stoppers, set.Stop)
-	b.servers = set.Servers
-	dir, err := os.MkdirTemp("", "shunt-bench-")
-	if err != nil {
-		return fmt.Errorf("make a temporary directory: %w", err)
+	if err := b.load(ctx); err != nil {
+		return "", err
 	}
-	stoppers = append(stoppers, func() { os.RemoveAll(dir) })
-	if b.addr, err = freeAddress(); err != nil {
-		return err
-	}
-	if b.http, err = freeAddress(); err != nil {
-		return err
-	}
-	var cfg strings.Builder
-	fmt.Fprintf(&cfg, "listen: %s\nhttp: %s\ndata_dir: %s\nusers: [{name: bench, password: bench}]\nshards:\n", b.addr, b.http, filepath.Join(dir, "data"))
-	for i, s := range b.servers {
-		fmt.Fprintf(&cfg, "- {name: s%d, addr: '%s', user: %s, password: '%s'}\n", i, s.Addr(), s.User, s.Password)
-	}
-	// The defaults, but one worker, so that a build runs alone.
-	cfg.WriteString("schemas: {bench: {tables: {plain: {shard_key: id}, indexed: {shard_key: id}, scanned: {shard_key: id}}}, tpch: " + tpchPlacements() + "}\n" +
-		"maintenance: {delay: 1s, scan_duty: 0.1, reconcile_every: 24h, workers: 1, audit: 0.001}\n")
-	file := filepath.Join(dir, "shunt.yaml")
-	if err := os.WriteFile(file, []byte(cfg.String()), 0o600); err != nil {
-		return fmt.Errorf("write configuration: %w", err)
-	}
-	b.proxy = exec.CommandContext(context.WithoutCancel(ctx), b.binary, "serve", "--config", file)
-	b.proxy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	var log bytes.Buffer
-	b.proxy.Stdout, b.proxy.Stderr = &log, &log
-	if err := b.proxy.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", b.binary, err)
-	}
-	exited := make(chan struct{})
-	go func() {
-		_ = b.proxy.Wait() // told by the log
-		close(exited)
-	}()
-	stoppers = append(stoppers, func() {
-		_ = b.proxy.Process.Signal(syscall.SIGTERM) // may have ended
-		<-exited
-	})
-	for {
-		resp, err := http.Get("http://" + b.http + "/readyz")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				break
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-exited:
-			return fmt.Errorf("shunt ended: %s", log.String())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return nil
+	return b.measure(ctx)
 }
 
 func (b *bench) load(ctx context.Context) (err error) {
-	admin, err := open(b.addr, "bench", "bench", "")
+	admin, err := open(b.shunt.addr, "bench", "bench", "")
 	if err != nil {
 		return err
 	}
@@ -203,10 +152,10 @@ func (b *bench) load(ctx context.Context) (err error) {
 	if _, err := admin.ExecContext(ctx, "CREATE DATABASE bench"); err != nil {
 		return fmt.Errorf("create schema: %w", err)
 	}
-	if b.db, err = open(b.addr, "bench", "bench", "bench"); err != nil {
+	if b.db, err = open(b.shunt.addr, "bench", "bench", "bench"); err != nil {
 		return err
 	}
-	stoppers = append(stoppers, func() { b.db.Close() })
+	b.onStop(func() { b.db.Close() })
 	for _, table := range []string{"plain", "indexed", "scanned"} {
 		key := "KEY (email), KEY (code)"
 		if table == "scanned" {
@@ -302,15 +251,6 @@ func open(addr, user, password, schema string) (*sql.DB, error) {
 	db := sql.OpenDB(connector)
 	db.SetMaxIdleConns(16)
 	return db, nil
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // machine describes where the figures are from.

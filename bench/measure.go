@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -212,7 +210,7 @@ func (b *bench) idsOnFirstShard(ctx context.Context, direct *sql.Conn) (ids []in
 // cpuPerStatement is the proxy's user and system time by statement.
 func (b *bench) cpuPerStatement(ctx context.Context, f func(int) error) (time.Duration, error) {
 	const statements = 10_000
-	before, err := b.proxyCPU()
+	before, err := b.shunt.cpuTime()
 	if err != nil {
 		return 0, err
 	}
@@ -224,26 +222,6 @@ func (b *bench) cpuPerStatement(ctx context.Context, f func(int) error) (time.Du
 			return 0, err
 		}
 	}
-	after, err := b.proxyCPU()
+	after, err := b.shunt.cpuTime()
 	return (after - before) / statements, err
-}
-
-// proxyCPU reads /proc/PID/stat, whose clock ticks a hundred times a second.
-func (b *bench) proxyCPU() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.proxy.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("read CPU time: %w", err)
-	}
-	// The name, in parentheses, may hold spaces.
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("read CPU time: %q", text)
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read CPU time: %w", err)
-	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond, err
 }

@@ -104,7 +104,7 @@ func (b *bench) idle(ctx context.Context) error {
 type scanTotals struct{ rows, reading, jobs float64 }
 
 func (b *bench) scanMetrics(ctx context.Context) (t scanTotals, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.http+"/metrics", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.shunt.http+"/metrics", nil)
 	if err != nil {
 		return t, fmt.Errorf("make request: %w", err)
 	}

@@ -40,7 +40,7 @@ func (b *bench) tpch(ctx context.Context, scale float64) (string, error) {
 	defer set.Stop()
 	one := set.Servers[0]
 	var sides [2]*sql.DB
-	for i, at := range []struct{ addr, user, password string }{{b.addr, "bench", "bench"}, {one.Addr(), one.User, one.Password}} {
+	for i, at := range []struct{ addr, user, password string }{{b.shunt.addr, "bench", "bench"}, {one.Addr(), one.User, one.Password}} {
 		admin, err := open(at.addr, at.user, at.password, "")
 		if err != nil {
 			return "", err

@@ -50,17 +50,23 @@ shunt_mariadb() {
 	shunt_say "MariaDB: $(/usr/sbin/mariadbd --no-defaults --version)"
 }
 
-# The newest MySQL 9 in Debian is in sid; a root file system of its own keeps
-# it apart from this machine's packages. The mirror is the one that this
-# machine's own packages come from.
-shunt_mysql_root() {
-	local root=$1 mirror
-	mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep -v -e security | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
+# The mirror that most of this machine's own packages come from.
+shunt_mirror() {
+	local targets=(apt-get indextargets --format '$(SITE)' 'Created-By: Packages') mirror
+	mirror=$("${targets[@]}" | grep -v -e security | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
 	if [ -z "$mirror" ]; then
 		shunt_as_root apt-get update -q >&2
-		mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep -v -e security | awk 'NR == 1')
+		mirror=$("${targets[@]}" | grep -v -e security | awk 'NR == 1')
 	fi
 	[ -n "$mirror" ] || { shunt_say "apt has no mirror to take MySQL from"; return 1; }
+	echo "$mirror"
+}
+
+# The newest MySQL 9 in Debian is in sid; a root file system of its own keeps
+# it apart from this machine's packages.
+shunt_mysql_root() {
+	local root=$1 mirror
+	mirror=$(shunt_mirror) || return 1
 	command -v mmdebstrap >/dev/null || shunt_install mmdebstrap
 	shunt_say "MySQL: building a root file system in $root (about 800 MB, a few minutes)"
 	mkdir -p "$(dirname "$root")"

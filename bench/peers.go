@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// peer is a proxy that this machine has.
+type peer struct {
+	name, root, program string
+	// argv writes the configuration that passes the port on to the server,
+	// else with defaults, and returns the command line.
+	argv func(dir, inner string, port int, server *throwaway.Server) ([]string, error)
+}
+
+// routerVariable names a root file system with MySQL Router (scripts/peers.sh).
+const routerVariable = "SHUNT_BENCH_ROUTER_ROOT"
+
+// findPeers looks for the peers that bench knows how to start.
+func findPeers() (found []peer, missing []string) {
+	if program, ok := findProgram("haproxy"); ok {
+		found = append(found, peer{"haproxy", "", program, haproxyArgv(program)})
+	} else {
+		missing = append(missing, "haproxy")
+	}
+	const router = "mysqlrouter"
+	if program, ok := findProgram(router); ok {
+		found = append(found, peer{"Router", "", program, routerArgv(program)})
+	} else if root := os.Getenv(routerVariable); root != "" {
+		found = append(found, peer{"Router", root, "/usr/bin/" + router, routerArgv("/usr/bin/" + router)})
+	} else {
+		missing = append(missing, "MySQL Router")
+	}
+	return found, missing
+}
+
+// findProgram also looks where only root's PATH does.
+func findProgram(name string) (string, bool) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, true
+	}
+	path := filepath.Join("/usr/sbin", name)
+	_, err := os.Stat(path)
+	return path, err == nil
+}
+
+// Timeouts as long as MySQL's own; the rest is haproxy's default.
+func haproxyArgv(program string) func(dir, inner string, port int, server *throwaway.Server) ([]string, error) {
+	return func(dir, inner string, port int, server *throwaway.Server) ([]string, error) {
+		text := fmt.Sprintf("defaults\n\tmode tcp\n\ttimeout connect 5s\n\ttimeout client 8h\n\ttimeout server 8h\n"+
+			"listen mysql\n\tbind 127.0.0.1:%d\n\tserver one %s\n", port, server.Addr())
+		return []string{program, "-db", "-f", filepath.Join(inner, "haproxy.cfg")}, os.WriteFile(filepath.Join(dir, "haproxy.cfg"), []byte(text), 0o600)
+	}
+}
+
+// The client's TLS, of which there is none, is passed on: what Router can do
+// with the least work.
+func routerArgv(program string) func(dir, inner string, port int, server *throwaway.Server) ([]string, error) {
+	return func(dir, inner string, port int, server *throwaway.Server) ([]string, error) {
+		text := fmt.Sprintf("[DEFAULT]\nlogging_folder=\nruntime_folder=%[1]s\ndata_folder=%[1]s\n[logger]\nlevel=WARNING\n"+
+			"[routing:one]\nbind_address=127.0.0.1\nbind_port=%[2]d\ndestinations=%[3]s\nrouting_strategy=first-available\nprotocol=classic\n"+
+			"client_ssl_mode=PASSTHROUGH\nserver_ssl_mode=AS_CLIENT\nmax_connections=2000\n", inner, port, server.Addr())
+		return []string{program, "-c", filepath.Join(inner, "router.conf")}, os.WriteFile(filepath.Join(dir, "router.conf"), []byte(text), 0o600)
+	}
+}
+
+// start runs the peer before a server.
+func (p peer) start(ctx context.Context, s *stage, server *throwaway.Server) (target, error) {
+	dir, err := os.MkdirTemp(filepath.Join(p.root, os.TempDir()), "shunt-bench-")
+	if err != nil {
+		return target{}, fmt.Errorf("make directory of %s: %w", p.name, err)
+	}
+	s.onStop(func() { os.RemoveAll(dir) })
+	inner := dir
+	if p.root != "" {
+		inner = filepath.Join(os.TempDir(), filepath.Base(dir))
+	}
+	port, err := throwaway.FreePort()
+	if err != nil {
+		return target{}, err
+	}
+	argv, err := p.argv(dir, inner, port, server)
+	if err != nil {
+		return target{}, fmt.Errorf("configure %s: %w", p.name, err)
+	}
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	process, err := start(ctx, p.name, p.root, argv, listens(addr))
+	if err != nil {
+		return target{}, err
+	}
+	s.onStop(process.stop)
+	return target{p.name, addr, server.User, server.Password, process.pid()}, nil
+}

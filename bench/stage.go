@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// durable makes the shards as safe as production has them: what a statement
+// costs beside a proxy's share is mostly that.
+var durable = []string{"--log-bin=binlog", "--server-id=1", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=256M"}
+
+// password of all accounts.
+const password = "bench"
+
+// stage is servers, and what runs before them; stop ends it all.
+type stage struct {
+	source   throwaway.Source
+	servers  []*throwaway.Server
+	stoppers []func()
+}
+
+func (b *bench) newStage(ctx context.Context, servers int) (*stage, error) {
+	set, err := throwaway.Start(ctx, b.source, throwaway.Options{Servers: servers, Password: password, Args: durable})
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{source: b.source, servers: set.Servers}
+	s.onStop(set.Stop)
+	return s, nil
+}
+
+func (s *stage) onStop(f func()) { s.stoppers = append(s.stoppers, f) }
+
+// stop undoes in reverse.
+func (s *stage) stop() {
+	for _, f := range slices.Backward(s.stoppers) {
+		f()
+	}
+	s.stoppers = nil
+}
+
+// straight is a server without anything before it.
+func straight(s *throwaway.Server) target {
+	return target{name: direct, addr: s.Addr(), user: s.User, password: s.Password}
+}
+
+// shunt is the measured proxy.
+type shunt struct {
+	target
+	http string
+}
+
+// startShunt runs the binary before all servers of the stage, with the
+// defaults, but one maintenance worker, so that a build runs alone. schemas is
+// that part of the configuration, in YAML's flow style.
+func (s *stage) startShunt(ctx context.Context, binary, schemas string) (*shunt, error) {
+	dir, err := os.MkdirTemp("", "shunt-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary directory: %w", err)
+	}
+	s.onStop(func() { os.RemoveAll(dir) })
+	var ports [2]int
+	for i := range ports {
+		if ports[i], err = throwaway.FreePort(); err != nil {
+			return nil, err
+		}
+	}
+	p := &shunt{target{name: ours, addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), user: "bench", password: password}, fmt.Sprintf("127.0.0.1:%d", ports[1])}
+	var cfg strings.Builder
+	fmt.Fprintf(&cfg, "listen: %s\nhttp: %s\ndata_dir: %s\nusers: [{name: %s, password: %s}]\nshards:\n", p.addr, p.http, filepath.Join(dir, "data"), p.user, p.password)
+	for i, server := range s.servers {
+		fmt.Fprintf(&cfg, "- {name: s%d, addr: '%s', user: %s, password: '%s'}\n", i, server.Addr(), server.User, server.Password)
+	}
+	cfg.WriteString("schemas: " + schemas + "\n" +
+		"maintenance: {delay: 1s, scan_duty: 0.1, reconcile_every: 24h, workers: 1, audit: 0.001}\n")
+	file := filepath.Join(dir, "shunt.yaml")
+	if err := os.WriteFile(file, []byte(cfg.String()), 0o600); err != nil {
+		return nil, fmt.Errorf("write configuration: %w", err)
+	}
+	process, err := start(ctx, "shunt", "", []string{binary, "serve", "--config", file}, p.ready)
+	if err != nil {
+		return nil, err
+	}
+	s.onStop(process.stop)
+	p.pid = process.pid()
+	return p, nil
+}
+
+func (p *shunt) ready(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.http+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
