@@ -14,13 +14,18 @@ import (
 // TestConformance is what every kind of store must do.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"disk", "memory"} {
+	for _, kind := range []string{"disk", "memory", "small cache", "no cache"} {
 		for _, tc := range conformance {
 			t.Run(kind+"/"+tc.name, func(t *testing.T) {
 				t.Parallel()
 				o := testOpts("")
-				if kind == "disk" {
+				switch kind {
+				case "disk":
 					o = testOpts(t.TempDir())
+				case "small cache":
+					o.LookupCache = 1
+				case "no cache":
+					o.LookupCache = -1
 				}
 				tc.run(t, openTest(t, o, testOptions{}))
 			})

@@ -47,21 +47,84 @@
 //     is less than the given one. The check is made by the partition's writer,
 //     so nothing comes between it and the removal. ClearMarks checks likewise,
 //     under the mutex that Mark writes under.
-//   - Lookup and Range look at the recent entries before they take a snapshot
-//     of Badger: those that a flush has moved by then are in the snapshot. All
-//     else that reads or removes entries flushes first (recent.go).
+//   - Lookup and Range look at the recent entries before they look at Badger:
+//     those that a flush has moved by then are there. All else that reads or
+//     removes entries flushes first (recent.go).
+//   - Lookup reads hot records and the published snapshot; see "Hot records".
 //   - Add finds an entry in place without asking the writer. That is safe
 //     because of what it requires: the caller's statement is registered in an
 //     epoch no later than the entry's, so no horizon (and no Remove goes past
 //     one) can exceed the stored epoch while the statement is open.
 //   - A generation is shown to readers only when complete, and deleted only
 //     after it is no longer shown. Readers compare the view before and after
-//     taking their snapshot; writers compare it after their write and write
+//     reading (or taking their snapshot); writers compare it after their write and write
 //     again to generations that came meanwhile. index.go has the details.
 //   - A write that can't be made is refused before anything is lost:
 //     ErrStoreFull while free space is under the limit (Badger maps sparse
 //     files, so a full disk would be SIGBUS), ErrReadOnly after a failed write
 //     or sync. Lookups go on.
+//
+// # Hot records
+//
+// Lookup asks the recent entries, then the cache of hot records (hot.go), then
+// the published snapshot of Badger (published.go), which all lookups share until
+// the next commit of entries. What it read there it puts into the cache, keys
+// without a record too. Records are cached by their whole key, generation and
+// partition included, as Badger has them: without recent entries and marks,
+// which each lookup adds for itself.
+//
+// Invariant: a cached record has the shards that the record has in the published
+// snapshot.
+//
+// The writers of partitions are all that changes records (Add, Remove, the flush
+// of recent entries and Repartition all go through them; garbage is not read any
+// more), and they commit so:
+//
+//	1 change    the keys' records leave the cache, their stripes are closed:
+//	            nothing is put into them
+//	2 commit    new snapshots of Badger show the change
+//	3 publish   a new snapshot, taken now, is what lookups read
+//	4 changed   the stripes are open again
+//	5 the callers are told
+//
+// and who fills the cache does so:
+//
+//	1 get       the cache hasn't the record; the ticket is the stripe's version,
+//	            which every change raises
+//	2 acquire   the published snapshot, and read the record
+//	3 put       if the ticket was given by an open stripe, and that is open and
+//	            of the same version still
+//
+// What would go wrong otherwise: a lookup reads that k has no record; Add(k, s1)
+// commits, finds nothing to take out of the cache, and returns; the lookup puts
+// "none" into it; the statement runs, and every later lookup of k misses s1. With
+// the ticket, a put comes before change, which then takes it out, or is refused.
+// One whose get came after changed acquired a snapshot that has s1.
+//
+// Records leave before the commit, not after: another partition may publish
+// between commit and changed, and so show s1. An Add of the same entry finds it in
+// place then, and returns at once, without asking the writer. It must not do so
+// while the cache says "none". For the same reason Add looks for entries in
+// place in the published snapshot: in one of its own it might find what is
+// committed and not yet published.
+//
+// An entry that was recent when its Add returned has left recent only after step
+// 5 of its flush, so a lookup that doesn't find it there finds it in the cache or
+// the snapshot. Where the generation was retired instead, the view has changed,
+// and the lookup begins anew. A new generation's records have keys of their own,
+// so a switch leaves nothing to take out.
+//
+// A crash leaves nothing: the cache begins empty, and the snapshot with what
+// Badger has, after the recent entries were moved there.
+//
+// hot_test.go runs every interleaving of these steps, and finds a miss when one
+// of them is left out.
+//
+// The cache takes LookupCache bytes at most, by default 32 MiB: 400,000 text keys.
+// With 5 million keys of Zipf-distributed popularity (s = 1.01, hardly skewed)
+// that answers 77 % of the lookups, 16 MiB 72 %, 64 MiB 82 %; with s = 1.1 88 %,
+// where 64 MiB bring 1 % more. A hit takes 70 ns and a miss 3 µs, so that twice
+// the memory saves 0.15 µs at best.
 //
 // # Generations
 //
@@ -137,8 +200,9 @@
 // # Goroutines
 //
 // The Store owns all: those that write what came while others wrote, one that
-// flushes recent entries, one for the free space (each second), one that lifts
-// intents, one that counts. Close ends and awaits them after the calls under
+// flushes recent entries, one for the free space (each second), one that renews
+// the published snapshot (each 10 s, so that it doesn't keep old records), one
+// that lifts intents, one that counts. Close ends and awaits them after the calls under
 // way; it ends a Repartition.
 //
 // # Non-goals

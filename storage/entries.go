@@ -44,34 +44,50 @@ func (s *Store) Lookup(id IndexID, key []byte, components [][]byte) (ShardSet, e
 	}
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
-	var set ShardSet
-	var txn *badger.Txn
-	var marks *markSet
-	for txn == nil {
-		var v *view
-		if marks, v = ix.readable(); v == nil {
+	for {
+		marks, v := ix.readable()
+		if v == nil {
 			return ShardSet{}, ErrNoIndex
 		}
 		sc.key = append(append(sc.key[:0], v.read.partition(key).prefix...), key...)
+		var set ShardSet
 		s.recent.widen(&set, sc.key)
-		txn = s.snapshot(ix, v)
+		if err := s.record(sc, &set); err != nil {
+			return ShardSet{}, fmt.Errorf("look up in virtual index %d: %w", id, err)
+		}
+		// The generation was live all the while: see snapshot.
+		if ix.view.Load() == v {
+			marks.widen(&set, components)
+			return set, nil
+		}
 	}
-	defer txn.Discard()
-	item, err := txn.Get(sc.key)
+}
+
+// record adds the shards of the record sc.key in Badger.
+func (s *Store) record(sc *scratch, set *ShardSet) error {
+	t, ok := s.hot.get(set, sc.key)
+	if ok {
+		return nil
+	}
+	snapshot := s.published.acquire()
+	defer snapshot.release()
+	var found ShardSet
+	item, err := snapshot.Get(sc.key)
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound):
 	case err != nil:
-		return ShardSet{}, fmt.Errorf("look up in virtual index %d: %w", id, err)
+		return err
 	default:
 		if sc.val, err = item.ValueCopy(sc.val[:0]); err != nil {
-			return ShardSet{}, fmt.Errorf("look up in virtual index %d: %w", id, err)
+			return err
 		}
-		if err := addShards(&set, sc.val); err != nil {
-			return ShardSet{}, fmt.Errorf("look up in virtual index %d: %w", id, err)
+		if err := addShards(&found, sc.val); err != nil {
+			return err
 		}
 	}
-	marks.widen(&set, components)
-	return set, nil
+	s.hot.put(t, sc.key, &found)
+	*set = set.Union(found)
+	return nil
 }
 
 // readable returns an index's marks, and its view, nil if there is nothing to
@@ -456,12 +472,13 @@ func (s *Store) addFew(b *batch, entries []Entry) error {
 	return err
 }
 
-// missing puts requests for the entries that are not in place into b.
+// missing puts requests for the entries that are not in place into b. What is in
+// place must be so for lookups too: what is committed but not published is not.
 func (s *Store) missing(b *batch, entries []Entry) error {
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
-	txn := s.db.NewTransaction(false)
-	defer txn.Discard()
+	snapshot := s.published.acquire()
+	defer snapshot.release()
 	for i := range entries {
 		e := &entries[i]
 		ix := s.find(e.Index)
@@ -471,7 +488,7 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 		for _, g := range b.view(ix).all {
 			p := g.partition(e.Key)
 			sc.key = append(append(sc.key[:0], p.prefix...), e.Key...)
-			in, err := inPlace(txn, sc, e)
+			in, err := inPlace(snapshot, sc, e)
 			if err != nil {
 				return err
 			}
@@ -485,8 +502,8 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 
 // inPlace reports whether the record sc.key has e's shard in its epoch or a
 // later one.
-func inPlace(txn *badger.Txn, sc *scratch, e *Entry) (bool, error) {
-	item, err := txn.Get(sc.key)
+func inPlace(snapshot *snapshot, sc *scratch, e *Entry) (bool, error) {
+	item, err := snapshot.Get(sc.key)
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return false, nil
 	}

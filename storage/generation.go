@@ -213,8 +213,9 @@ func (p *partition) close() {
 type writer struct {
 	p   *partition
 	txn *badger.Txn
-	// written: txn has changes. delta is the change of the entry count in it.
-	written bool
+	// written are the keys that txn changes. delta is the change of the entry
+	// count in it.
+	written [][]byte
 	delta   int64
 	// values holds the new values of txn; Badger refers to them until commit.
 	values []byte
@@ -263,7 +264,7 @@ func (w *writer) write(batch []*request) {
 func (w *writer) apply(kind requestKind, key []byte, pair ShardEpoch) (changed bool, err error) {
 	for {
 		changed, err = w.applyOnce(kind, key, pair)
-		if !errors.Is(err, badger.ErrTxnTooBig) || !w.written {
+		if !errors.Is(err, badger.ErrTxnTooBig) || len(w.written) == 0 {
 			return changed, err
 		}
 		if err := w.commit(); err != nil {
@@ -328,19 +329,29 @@ func (w *writer) applyOnce(kind requestKind, key []byte, pair ShardEpoch) (chang
 	if err != nil {
 		return false, err
 	}
-	w.written = true
+	w.written = append(w.written, key)
 	w.delta += delta
 	return delta != 0, nil
 }
 
-// commit makes the changes so far survive the death of the process.
+// commit makes the changes so far survive the death of the process, and shows
+// them to lookups. Hot records are out of the way meanwhile: see "Hot records" in
+// doc.go.
 func (w *writer) commit() error {
 	if w.txn == nil {
 		return nil
 	}
 	var err error
-	if w.written {
+	if len(w.written) > 0 {
+		s := w.p.store
+		for _, key := range w.written {
+			s.hot.change(key)
+		}
 		err = w.txn.Commit()
+		s.published.publish()
+		for _, key := range w.written {
+			s.hot.changed(key)
+		}
 	}
 	if err == nil {
 		w.p.count.Add(w.delta)
@@ -353,7 +364,8 @@ func (w *writer) discard() {
 	if w.txn != nil {
 		w.txn.Discard()
 	}
-	w.txn, w.written, w.delta = nil, false, 0
+	clear(w.written)
+	w.txn, w.written, w.delta = nil, w.written[:0], 0
 	if cap(w.values) > 1<<20 {
 		w.values = nil
 	}

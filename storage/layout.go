@@ -3,7 +3,6 @@ package storage
 import (
 	"encoding/binary"
 	"errors"
-	"hash/fnv"
 )
 
 // The first byte of every record's key. doc.go has the whole layout.
@@ -116,9 +115,11 @@ func partitionOf(key []byte, partitions int) int {
 	if partitions == 1 {
 		return 0
 	}
-	h := fnv.New32a()
-	_, _ = h.Write(key)
-	return int(h.Sum32() % uint32(partitions))
+	h := uint32(2166136261)
+	for _, b := range key {
+		h = (h ^ uint32(b)) * 16777619
+	}
+	return int(h % uint32(partitions))
 }
 
 // appendPairs encodes a key's pairs: (shard uvarint, epoch uvarint)*, shards

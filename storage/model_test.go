@@ -55,7 +55,9 @@ func TestModel(t *testing.T) {
 		if disk {
 			o = testOpts(t.TempDir())
 		}
-		s, err := open(o, testOptions{memTable: 1 << 20, manual: true, flushAt: int64(rapid.IntRange(1, 10).Draw(rt, "flushAt"))})
+		o.LookupCache = rapid.SampledFrom([]int64{0, 1, -1}).Draw(rt, "cache")
+		to := testOptions{memTable: 1 << 20, manual: true, flushAt: int64(rapid.IntRange(1, 10).Draw(rt, "flushAt"))}
+		s, err := open(o, to)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -152,8 +154,28 @@ func TestModel(t *testing.T) {
 					t.Skip()
 				}
 				ok(s.Close())
-				s, err = open(o, testOptions{memTable: 1 << 20, manual: true})
+				s, err = open(o, to)
 				ok(err)
+			},
+			"Lookup": func(t *rapid.T) { // before what comes next flushes
+				if m.read == nil {
+					t.Skip()
+				}
+				for range 2 {
+					key := keys.Draw(t, "key")
+					got, err := s.Lookup(id, []byte(key), nil)
+					ok(err)
+					var want ShardSet
+					for sh := range m.read[key] {
+						want.Add(sh)
+					}
+					for _, mark := range m.marks {
+						want.Add(mark.Shard)
+					}
+					if got != want {
+						t.Fatalf("lookup %q: %b, want %b", key, got, want)
+					}
+				}
 			},
 			"Range": func(t *rapid.T) {
 				if m.read == nil {
@@ -212,10 +234,12 @@ func TestModel(t *testing.T) {
 						want.Add(mark.Shard)
 					}
 				}
-				got, err := s.Lookup(id, []byte(key), components)
-				ok(err)
-				if got != want {
-					t.Fatalf("lookup %q: %b, want %b", key, got, want)
+				for range 2 { // the second from the cache
+					got, err := s.Lookup(id, []byte(key), components)
+					ok(err)
+					if got != want {
+						t.Fatalf("lookup %q: %b, want %b", key, got, want)
+					}
 				}
 				n := int64(0)
 				for _, pairs := range m.read {

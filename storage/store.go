@@ -39,6 +39,8 @@ type Store struct {
 	garbage   garbage
 	sequences sequences
 	recent    recent
+	hot       *hot
+	published published
 
 	// indexes is replaced as a whole, under change.
 	indexes atomic.Pointer[map[IndexID]*index]
@@ -93,16 +95,24 @@ func open(o Options, t testOptions) (_ *Store, err error) {
 	}
 	s := &Store{opt: o, db: db, gate: gate{drained: make(chan struct{})}, space: newSpaceGuard(o)}
 	s.intents.syncFile = t.syncFile
+	if o.LookupCache == 0 {
+		o.LookupCache = defaultHotBytes
+	}
+	s.hot = newHot(int(o.LookupCache))
+	s.published.open(db)
 	counts, err := s.load()
 	if err != nil {
+		s.published.close()
 		return nil, errors.Join(err, db.Close())
 	}
 	if err := s.recent.open(s, t.flushAt); err != nil {
+		s.published.close()
 		return nil, errors.Join(unreadable(o.Dir, fmt.Errorf("read recent entries: %w", err)), db.Close())
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	ctx := s.ctx
 	s.background.Go(func() { s.count(ctx, counts) })
+	s.background.Go(func() { s.published.run(ctx) })
 	if !t.noFlusher {
 		s.background.Go(func() { s.recent.run(ctx) })
 	}
@@ -234,6 +244,7 @@ func (s *Store) Close() error {
 	if err == nil && s.space.failed.Load() == nil {
 		err = s.finish()
 	}
+	s.published.close()
 	return errors.Join(err, s.recent.close(), s.db.Close())
 }
 
@@ -324,6 +335,7 @@ func (s *Store) Stats() Stats {
 		Writable:  s.space.writable(),
 		DiskBytes: s.diskBytes(),
 	}
+	st.HotHits, st.HotMisses, st.HotBytes = s.hot.stats()
 	for id, ix := range *s.indexes.Load() {
 		var is IndexStats
 		if g := ix.view.Load().counted(); g != nil {

@@ -19,6 +19,9 @@ type Options struct {
 	// MinFree is the free disk space in bytes under which writes are refused.
 	// 0: 256 MiB, or a tenth of the disk if that is less.
 	MinFree uint64
+	// LookupCache bounds the hot records that are kept in memory, in bytes.
+	// 0: 32 MiB; negative: none are.
+	LookupCache int64
 	// FreeSpace returns the free bytes of the file system of dir. nil: statfs.
 	FreeSpace func(dir string) (uint64, error)
 	// Quiet is how long a write-intent must be idle before it is lifted.
@@ -120,6 +123,10 @@ type Stats struct {
 	Intents int
 	// Writable is what Writable returns.
 	Writable error
+	// HotHits and HotMisses count the lookups since Open that hot records
+	// answered, and the others; HotBytes is what they take.
+	HotHits, HotMisses uint64
+	HotBytes           int64
 }
 
 // Types of jobs.

@@ -72,11 +72,13 @@ var (
 	jobAgeDesc   = prometheus.NewDesc("shunt_job_age_seconds", "Age of the oldest job by type and state.", []string{"type", "state"}, nil)
 	diskDesc     = prometheus.NewDesc("shunt_store_bytes", "Size of the index store on disk.", nil, nil)
 	freeDesc     = prometheus.NewDesc("shunt_store_free_bytes", "Free space on the index store's disk.", nil, nil)
+	lookupsDesc  = prometheus.NewDesc("shunt_lookups_total", "Lookups of a key in a virtual index, by whether it was among the hot records.", []string{"cache"}, nil)
+	hotDesc      = prometheus.NewDesc("shunt_lookup_cache_bytes", "Memory of the virtual indexes' hot records.", nil, nil)
 	writableDesc = prometheus.NewDesc("shunt_store_writable", "1 while the index store takes writes.", nil, nil)
 )
 
 func (c *storeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{entriesDesc, marksDesc, statusDesc, jobsDesc, jobAgeDesc, diskDesc, freeDesc, writableDesc} {
+	for _, d := range []*prometheus.Desc{entriesDesc, marksDesc, statusDesc, jobsDesc, jobAgeDesc, diskDesc, freeDesc, lookupsDesc, hotDesc, writableDesc} {
 		ch <- d
 	}
 }
@@ -107,6 +109,9 @@ func (c *storeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(diskDesc, float64(st.DiskBytes))
 	gauge(freeDesc, float64(st.FreeBytes))
+	gauge(hotDesc, float64(st.HotBytes))
+	ch <- prometheus.MustNewConstMetric(lookupsDesc, prometheus.CounterValue, float64(st.HotHits), "hit")
+	ch <- prometheus.MustNewConstMetric(lookupsDesc, prometheus.CounterValue, float64(st.HotMisses), "miss")
 	writable := 1.0
 	if st.Writable != nil {
 		writable = 0

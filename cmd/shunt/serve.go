@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,9 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		defer httpListener.Close()
 	}
 
-	store, err := storage.Open(storage.Options{Dir: cfg.DataDir, MinFree: cfg.MinFreeDisk, Logger: log})
+	store, err := storage.Open(storage.Options{
+		Dir: cfg.DataDir, MinFree: cfg.MinFreeDisk, LookupCache: cmp.Or(cfg.LookupCache, -1), Logger: log,
+	})
 	if err != nil {
 		return fmt.Errorf("open index store (data_dir: %s): %w", cfg.DataDir, err)
 	}

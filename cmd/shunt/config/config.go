@@ -53,6 +53,8 @@ type Config struct {
 	MaxAllowedPacket int
 	// MinFreeDisk in bytes: below it, writes to indexed tables are refused.
 	MinFreeDisk uint64
+	// LookupCache in bytes: hot records of virtual indexes kept in memory; 0: none.
+	LookupCache int64
 	// DrainTimeout is how long a stop waits for open transactions.
 	DrainTimeout time.Duration
 

@@ -34,6 +34,7 @@ shard_connections: 20
 shard_timeout: 3s
 max_replica_lag: 250ms
 min_free_disk: 2GiB
+lookup_cache: 8MiB
 drain_timeout: 5s
 wait_timeout: 1h
 interactive_timeout: 2h
@@ -78,7 +79,7 @@ func TestFull(t *testing.T) {
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
 		ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, ServerVersion: "8.4.0-shop",
 
-		MaxConnections: 500, MaxAllowedPacket: 1 << 20, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxReplicaLag: 250 * time.Millisecond, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, DrainTimeout: 5 * time.Second,
+		MaxConnections: 500, MaxAllowedPacket: 1 << 20, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxReplicaLag: 250 * time.Millisecond, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, LookupCache: 8 << 20, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20, CursorMaxBytes: 1 << 30,
 		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond},
 		Scratch:  &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},

@@ -28,6 +28,7 @@ const (
 	defaultMaxPrepared      = 16_382 // MySQL's max_prepared_stmt_count
 	defaultShardPrepared    = 64
 	defaultMinFreeDisk      = 256 << 20
+	defaultLookupCache      = 32 << 20
 	defaultDrainTimeout     = 30 * time.Second
 	defaultGatherMaxRows    = 1_000_000
 	defaultGatherMaxBytes   = 1 << 30
@@ -56,6 +57,7 @@ func Default() *Config {
 		ShardTimeout:            defaultShardTimeout,
 		MaxReplicaLag:           defaultMaxReplicaLag,
 		MinFreeDisk:             defaultMinFreeDisk,
+		LookupCache:             defaultLookupCache,
 		MaxPreparedStatements:   defaultMaxPrepared,
 		MaxAllowedPacket:        wire.DefaultMaxPacket,
 		ShardPreparedStatements: defaultShardPrepared,
@@ -117,6 +119,7 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 			c.MaxAllowedPacket = int(n)
 		}},
 		field{"min_free_disk", func(v value) { c.MinFreeDisk = v.bytes() }},
+		field{"lookup_cache", func(v value) { c.LookupCache = int64(v.bytes()) }},
 		field{"drain_timeout", func(v value) { c.DrainTimeout = v.duration(0) }},
 		field{"wait_timeout", func(v value) { c.Timeouts.Wait = v.duration(time.Second) }},
 		field{"interactive_timeout", func(v value) { c.Timeouts.Interactive = v.duration(time.Second) }},

@@ -1,0 +1,416 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestHotIsWhatWasPut: whatever comes and goes, a record is found as it was put,
+// or not at all; after a change not at all; and the cache stays in its bounds.
+func TestHotIsWhatWasPut(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 300_000, defaultHotBytes} {
+		h := newHot(size)
+		rng := rand.New(rand.NewPCG(1, uint64(size)))
+		want := map[string]ShardSet{}
+		key := func() []byte {
+			k := rng.IntN(20_000)
+			return fmt.Appendf(nil, "%d%s", k, strings.Repeat("x", k%97))
+		}
+		hits := 0
+		for range 60_000 {
+			k := key()
+			var got ShardSet
+			ticket, ok := h.get(&got, k)
+			if ok {
+				if hits++; got != want[string(k)] {
+					t.Fatalf("%q: %b, want %b", k, got, want[string(k)])
+				}
+			}
+			switch {
+			case !ok:
+				var s ShardSet
+				for range rng.IntN(4) {
+					s.Add(ShardID(rng.IntN(MaxShards)))
+				}
+				h.put(ticket, k, &s)
+				want[string(k)] = s
+			case rng.IntN(10) == 0:
+				h.change(k)
+				if _, ok := h.get(&got, k); ok {
+					t.Fatalf("%q is found while it changes", k)
+				}
+				h.changed(k)
+				if _, ok := h.get(&got, k); ok {
+					t.Fatalf("%q is found after a change", k)
+				}
+			}
+		}
+		_, _, used := h.stats()
+		t.Logf("%d bytes: %d hits, %d bytes in use", size, hits, used)
+		if hits == 0 || used > int64(max(size, 2*hotStripes<<10)) {
+			t.Errorf("%d hits, %d bytes in use of %d", hits, used, size)
+		}
+	}
+}
+
+// TestHotKeepsWhatIsAskedFor: keys that are asked for again survive any number
+// of others.
+func TestHotKeepsWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	h := newHot(400_000)
+	put := func(k []byte) (had bool) {
+		var s ShardSet
+		ticket, ok := h.get(&s, k)
+		s.Add(3)
+		h.put(ticket, k, &s)
+		return ok
+	}
+	hot, missed := 100, 0
+	for i := range 50_000 {
+		if !put(fmt.Appendf(nil, "hot %d", i%hot)) && i >= hot {
+			missed++
+		}
+		put(fmt.Appendf(nil, "cold %d", i))
+	}
+	if missed > 0 {
+		t.Errorf("%d of 100 hot keys were forgotten", missed)
+	}
+}
+
+// TestHotRefuses: what is too long, or on too many shards, is not kept.
+func TestHotRefuses(t *testing.T) {
+	t.Parallel()
+	h := newHot(defaultHotBytes)
+	var many, none ShardSet
+	for i := range hotShards + 1 {
+		many.Add(ShardID(i))
+	}
+	for _, c := range []struct {
+		key  []byte
+		set  ShardSet
+		kept bool
+	}{
+		{[]byte("none"), none, true},
+		{nil, set(1), true},
+		{[]byte("last"), set(MaxShards - 1), true},
+		{bytes.Repeat([]byte("k"), hotLongest), set(1), true},
+		{bytes.Repeat([]byte("k"), hotLongest+1), set(1), false},
+		{[]byte("many"), many, false},
+	} {
+		var got ShardSet
+		ticket, _ := h.get(&got, c.key)
+		h.put(ticket, c.key, &c.set)
+		if _, ok := h.get(&got, c.key); ok != c.kept || ok && got != c.set {
+			t.Errorf("%.10q: %v %b", c.key, ok, got)
+		}
+	}
+}
+
+// toyStore is the part of a store that matters to hot records: one record, in
+// which a shard is put once. hot is the real one.
+type toyStore struct {
+	hot *hot
+	// committed is what a new snapshot shows, published what lookups read.
+	committed, published bool
+	// acked: an Add has returned.
+	acked bool
+
+	ticket   ticket
+	acquired bool
+}
+
+// hotRules are those of doc.go; a toy store may leave one out.
+type hotRules struct {
+	outBeforeCommit  bool // a record is out before its commit, not only after
+	ticketVersion    bool // put looks at the version
+	publishBeforeAck bool
+	publishedInPlace bool // Add finds entries in place in the published snapshot
+	acquireAfterGet  bool
+}
+
+// covered is what a lookup says now.
+func (s *toyStore) covered() bool {
+	var got ShardSet
+	if _, ok := s.hot.get(&got, []byte("k")); ok {
+		return got.Has(1)
+	}
+	return s.published
+}
+
+// threads are what runs beside one another: each a list of steps.
+func (s *toyStore) threads(r hotRules) [][]func() {
+	key := []byte("k")
+	writer := []func(){
+		func() {
+			if r.outBeforeCommit {
+				s.hot.change(key)
+			}
+		},
+		func() { s.committed = true },
+		func() {
+			if r.publishBeforeAck {
+				s.published = true
+			}
+		},
+		func() {
+			if !r.outBeforeCommit {
+				s.hot.change(key)
+			}
+			s.hot.changed(key)
+		},
+		func() { s.acked = true },
+		func() { s.published = true },
+	}
+	get := func() {
+		s.ticket, _ = s.hot.get(&ShardSet{}, key)
+	}
+	acquire := func() { s.acquired = s.published }
+	reader := []func(){get, acquire}
+	if !r.acquireAfterGet {
+		reader = []func(){acquire, get}
+	}
+	reader = append(reader, func() {
+		var set ShardSet
+		if s.acquired {
+			set.Add(1)
+		}
+		if !r.ticketVersion {
+			st := s.hot.stripe(s.ticket.hash)
+			s.ticket.version, s.ticket.ok = st.version, true
+			changing := st.changing
+			st.changing = 0
+			s.hot.put(s.ticket, key, &set)
+			st.changing = changing
+			return
+		}
+		s.hot.put(s.ticket, key, &set)
+	})
+	// Another Add of the same entry, which may find it in place.
+	inPlace := []func(){func() {
+		if s.published || !r.publishedInPlace && s.committed {
+			s.acked = true
+		}
+	}}
+	// A commit of another partition.
+	publisher := []func(){func() { s.published = s.committed }}
+	return [][]func(){writer, reader, inPlace, publisher}
+}
+
+// TestHotInterleavings visits every interleaving of an Add with a lookup that
+// fills the cache, an Add that finds the entry in place, and another partition's
+// commit. Once an Add has returned every lookup finds the entry. For each rule
+// there is a miss without it.
+func TestHotInterleavings(t *testing.T) {
+	t.Parallel()
+	all := hotRules{true, true, true, true, true}
+	h := newHot(1)
+	// explore returns the number of schedules, and the first with a miss.
+	explore := func(r hotRules) (n int, miss []int) {
+		var schedule []int
+		var next func()
+		next = func() {
+			// Run what is scheduled anew, then go on with each thread in turn.
+			s := &toyStore{hot: h}
+			h.change([]byte("k"))
+			h.changed([]byte("k"))
+			threads := s.threads(r)
+			for _, th := range schedule {
+				threads[th][0]()
+				threads[th] = threads[th][1:]
+			}
+			if s.acked && !s.covered() && miss == nil {
+				miss = slices.Clone(schedule)
+			}
+			ended := true
+			for th := range threads {
+				if len(threads[th]) > 0 && miss == nil {
+					ended = false
+					schedule = append(schedule, th)
+					next()
+					schedule = schedule[:len(schedule)-1]
+				}
+			}
+			if ended {
+				n++
+			}
+			// A change that is under way must end before the next schedule.
+			h.stripe(s.hot.hashOf("k")).changing = 0
+		}
+		next()
+		return n, miss
+	}
+	n, miss := explore(all)
+	t.Logf("%d schedules", n)
+	if miss != nil || n < 9_000 {
+		t.Fatalf("%d schedules, a miss after %v", n, miss)
+	}
+	for name, without := range map[string]func(*hotRules){
+		"out before commit":  func(r *hotRules) { r.outBeforeCommit = false },
+		"version of tickets": func(r *hotRules) { r.ticketVersion = false },
+		"publish before ack": func(r *hotRules) { r.publishBeforeAck = false },
+		"in place published": func(r *hotRules) { r.publishedInPlace = false },
+		"acquire after get":  func(r *hotRules) { r.acquireAfterGet = false },
+	} {
+		r := all
+		without(&r)
+		if _, miss := explore(r); miss == nil {
+			t.Errorf("no miss without %q", name)
+		} else {
+			t.Logf("without %q: %v", name, miss)
+		}
+	}
+}
+
+func (h *hot) hashOf(key string) uint64 {
+	t, _ := h.get(&ShardSet{}, []byte(key))
+	return t.hash
+}
+
+// TestHotNeverMisses: after an Add has returned every lookup finds its entry,
+// and after a Remove none does, while other lookups fill and empty the cache,
+// entries are flushed, and the index is repartitioned.
+func TestHotNeverMisses(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int64{"default": 0, "tiny": 1, "none": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := testOpts(t.TempDir())
+			o.LookupCache = size
+			s := openTest(t, o, testOptions{flushAt: 3})
+			id := readyIndex(t, s, "i", 2)
+			const keys, rounds = 12, 200
+			key := func(i int) []byte { return fmt.Appendf(nil, "key %d", i) }
+			var others, writers sync.WaitGroup
+			stop := make(chan struct{})
+			running := func() bool {
+				select {
+				case <-stop:
+					return false
+				default:
+					return true
+				}
+			}
+			var looked atomic.Int64
+			for range 3 {
+				others.Go(func() {
+					for running() {
+						runtime.Gosched() // a commit takes turns of several goroutines
+						if _, err := s.Lookup(id, key(rand.IntN(keys)), nil); err != nil {
+							t.Error(err)
+							return
+						}
+						looked.Add(1)
+					}
+				})
+			}
+			others.Go(func() {
+				for n := 1; running(); n++ {
+					if err := s.Repartition(t.Context(), id, n%3+1, nil); err != nil {
+						t.Error(err)
+						return
+					}
+					for more := true; more; {
+						more, _ = s.DeleteGarbage(t.Context(), 100)
+					}
+				}
+			})
+			for w := range 4 {
+				writers.Go(func() {
+					shard := ShardID(w)
+					for i := range rounds {
+						k := key(rand.IntN(keys))
+						e := Entry{id, k, shard, Epoch(i + 1)}
+						entries := []Entry{e}
+						if i%3 == 0 { // at once into Badger
+							for j := range fewEntries + 1 {
+								entries = append(entries, Entry{id, fmt.Appendf(nil, "other %d %d", w, j), shard, Epoch(i + 1)})
+							}
+						}
+						if err := s.Add(entries); err != nil {
+							t.Error(err)
+							return
+						}
+						for range 3 {
+							if got, err := s.Lookup(id, k, nil); err != nil || !got.Has(shard) {
+								t.Errorf("%s on %d is missing: %b %v", k, shard, got, err)
+								return
+							}
+						}
+						// Who finds it in place may rely on it.
+						if i%5 == 0 {
+							if err := s.Add(append([]Entry{e}, entries...)); err != nil {
+								t.Error(err)
+							}
+						}
+						if i%2 == 0 {
+							continue
+						}
+						if _, err := s.Remove(id, shard, [][]byte{k}, Epoch(i+2)); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			writers.Wait()
+			close(stop)
+			others.Wait()
+			hits, misses, _ := s.hot.stats()
+			t.Logf("%d lookups, %d hits, %d misses", looked.Load(), hits, misses)
+			// What the cache says in the end is what there is.
+			for i := range keys {
+				var want ShardSet
+				check(t, s.Entries(id, key(i), false, func(k []byte, pairs []ShardEpoch) bool {
+					if bytes.Equal(k, key(i)) {
+						for _, p := range pairs {
+							want.Add(p.Shard)
+						}
+					}
+					return false
+				}))
+				for range 2 {
+					if got := must(s.Lookup(id, key(i), nil)); got != want {
+						t.Errorf("%s: %b, want %b", key(i), got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestHotFillRace is the race of doc.go: a lookup that has read a record before
+// an Add keeps it after.
+func TestHotFillRace(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, testOpts(""), testOptions{})
+	id := readyIndex(t, s, "i", 1)
+	record := append(slices.Clone(s.find(id).view.Load().read.parts[0].prefix), "k"...)
+	var none ShardSet
+	ticket, ok := s.hot.get(&none, record)
+	if ok {
+		t.Fatal("found before it was put")
+	}
+	before := s.published.acquire()
+	if _, err := before.Get(record); err == nil {
+		t.Fatal("found before it was added")
+	}
+	before.release()
+	check(t, s.Add([]Entry{{id, []byte("k"), 1, 1}}))
+	check(t, s.recent.flush())
+	s.hot.put(ticket, record, &none)
+	wantLookup(t, s, id, "k", 1)
+	wantLookup(t, s, id, "k", 1) // from the cache now
+	if hits, _, _ := s.hot.stats(); hits != 1 {
+		t.Fatalf("%d hits", hits)
+	}
+	must(s.Remove(id, 1, [][]byte{[]byte("k")}, 2))
+	wantLookup(t, s, id, "k")
+}
