@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,33 +49,39 @@ type bench struct {
 	binary  string
 	flavour throwaway.Flavour
 	// only leaves the cases whose names it matches.
-	only    *regexp.Regexp
-	conns   []int
-	rounds  int
-	seconds int
-	rows    int
-	pairs   int
-	out     io.Writer
-	source  throwaway.Source
+	only  *regexp.Regexp
+	conns []int
+	// allConns is whether conns were asked for, and not chosen for a full run.
+	allConns bool
+	rounds   int
+	seconds  int
+	rows     int
+	pairs    int
+	out      io.Writer
+	source   throwaway.Source
+	// versions of what it measures with and against.
+	versions []string
 
 	// The four shards of the parts that work on them.
 	*stage
 	shunt *shunt
 	db    *sql.DB
+	// shardOf has each loaded row's shard, by id.
+	shardOf []uint8
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	b := &bench{out: out}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&b.binary, "shunt", "bin/shunt", "the `binary` to measure")
-	report := flags.String("o", "", "`file` to write the report to (default: standard output)")
+	file := flags.String("o", "", "`file` to write the report to (default: standard output)")
 	flavour := flags.String("flavour", "mysql", "mysql or mariadb")
 	only := flags.String("only", "", "measure the cases whose names match this `regexp`")
-	conns := flags.String("conns", "1,8,32,256", "connections of the one-shard cases")
+	conns := flags.String("conns", "1,8,16,32,256", "`connections` of the one-shard cases; some cases leave some of the default out")
 	flags.IntVar(&b.rounds, "rounds", 3, "rounds, in each of which every target is measured once")
 	flags.IntVar(&b.seconds, "seconds", 2, "measured seconds of each target in each round")
 	flags.IntVar(&b.rows, "rows", 200_000, "rows in each table")
-	flags.IntVar(&b.pairs, "pairs", 400, "measured pairs")
+	flags.IntVar(&b.pairs, "pairs", 200, "measured pairs")
 	scale := flags.Float64("tpch", 0, "measure TPC-H at this `scale` factor, and nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -83,6 +90,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if b.only, err = regexp.Compile(*only); err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
+	flags.Visit(func(f *flag.Flag) { b.allConns = b.allConns || f.Name == "conns" })
 	for field := range strings.SplitSeq(*conns, ",") {
 		n, err := strconv.Atoi(field)
 		if err != nil || n < 1 {
@@ -94,162 +102,95 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(b.out, "shards: %s\n", b.source)
-	if *scale == 0 {
-		if _, err := b.oneShard(ctx); err != nil {
-			return err
-		}
-		if !b.only.MatchString("pairs") {
-			return nil
-		}
+	var text string
+	if *scale > 0 {
+		text, err = b.fourShards(ctx, func() (string, error) { return b.tpch(ctx, *scale) })
+	} else {
+		text, err = b.measure(ctx)
 	}
-	text, err := b.fourShards(ctx, *scale)
 	if err != nil {
 		return err
 	}
-	if *report == "" {
-		_, err = io.WriteString(out, text)
+	if *file == "" {
+		_, err = io.WriteString(out, "\n"+text)
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(*report), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(*file), 0o755); err != nil {
 		return fmt.Errorf("make report's directory: %w", err)
 	}
-	text = joinParts(*report, text, *scale > 0)
-	if err := os.WriteFile(*report, []byte(text), 0o644); err != nil {
+	text = joinParts(*file, text, *scale > 0)
+	if err := os.WriteFile(*file, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	fmt.Fprintf(out, "%s\nwritten to %s\n", text, *report)
+	fmt.Fprintf(out, "written to %s\n", *file)
 	return nil
+}
+
+// measure is everything but TPC-H.
+func (b *bench) measure(ctx context.Context) (text string, err error) {
+	r := report{b: b, began: time.Now()}
+	if r.results, err = b.oneShard(ctx); err != nil {
+		return "", err
+	}
+	if !b.needsFourShards() {
+		return r.text(), nil
+	}
+	return b.fourShards(ctx, func() (string, error) {
+		if err := b.fill(ctx); err != nil {
+			return "", err
+		}
+		loads, err := b.loads(ctx)
+		if err != nil {
+			return "", err
+		}
+		r.results = append(r.results, loads...)
+		if b.only.MatchString(pairsCase) {
+			if r.pairs, err = b.measurePairs(ctx); err != nil {
+				return "", err
+			}
+		}
+		if b.only.MatchString(scansCase) {
+			if r.scans, err = b.scans(ctx); err != nil {
+				return "", err
+			}
+		}
+		return r.text(), nil
+	})
+}
+
+func (b *bench) needsFourShards() bool {
+	names := []string{pairsCase, scansCase}
+	for _, c := range (&sharded{}).cases() {
+		names = append(names, c.mode(false), c.mode(true))
+	}
+	return slices.ContainsFunc(names, b.only.MatchString)
 }
 
 const shards = 4
 
-// fourShards measures what needs several shards: TPC-H where there is a scale,
-// else the rest.
-func (b *bench) fourShards(ctx context.Context, scale float64) (text string, err error) {
+// fourShards does something with several shards behind Shunt.
+func (b *bench) fourShards(ctx context.Context, do func() (string, error)) (text string, err error) {
 	if b.stage, err = b.newStage(ctx, shards); err != nil {
 		return "", err
 	}
 	defer b.stop()
-	schemas := "{bench: {tables: {plain: {shard_key: id}, indexed: {shard_key: id}, scanned: {shard_key: id}}}, tpch: " + tpchPlacements() + "}"
-	if b.shunt, err = b.startShunt(ctx, b.binary, schemas); err != nil {
+	if b.shunt, err = b.startShunt(ctx, b.binary, "{bench: "+placements()+", tpch: "+tpchPlacements()+"}"); err != nil {
 		return "", err
 	}
-	if scale > 0 {
-		return b.tpch(ctx, scale)
-	}
-	if err := b.load(ctx); err != nil {
-		return "", err
-	}
-	return b.measure(ctx)
+	return do()
 }
 
-func (b *bench) load(ctx context.Context) (err error) {
-	admin, err := open(b.shunt.addr, "bench", "bench", "")
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	if _, err := admin.ExecContext(ctx, "CREATE DATABASE bench"); err != nil {
-		return fmt.Errorf("create schema: %w", err)
-	}
-	if b.db, err = open(b.shunt.addr, "bench", "bench", "bench"); err != nil {
-		return err
-	}
-	b.onStop(func() { b.db.Close() })
-	for _, table := range []string{"plain", "indexed", "scanned"} {
-		key := "KEY (email), KEY (code)"
-		if table == "scanned" {
-			key = "KEY (code)" // so that a scan by email reads rows
-		}
-		if _, err := b.db.ExecContext(ctx, "CREATE TABLE "+table+" (id BIGINT PRIMARY KEY, email VARCHAR(100) NOT NULL, code VARCHAR(20) NOT NULL, "+key+")"); err != nil {
-			return fmt.Errorf("create table: %w", err)
-		}
-		fmt.Fprintf(b.out, "loading %d rows into %s\n", b.rows, table)
-		for from := 0; from < b.rows; from += 1000 {
-			var q strings.Builder
-			q.WriteString("INSERT INTO " + table + " VALUES ")
-			for i := from; i < min(from+1000, b.rows); i++ {
-				if i > from {
-					q.WriteByte(',')
-				}
-				fmt.Fprintf(&q, "(%d,'user%d@example.com','c%d')", i, i, i)
-			}
-			if _, err := b.db.ExecContext(ctx, q.String()); err != nil {
-				return fmt.Errorf("load: %w", err)
-			}
-		}
-	}
-	for _, q := range []string{"CREATE VIRTUAL INDEX idx_email ON indexed (email)", "CREATE VIRTUAL INDEX idx_code ON indexed (code)"} {
-		if _, err := b.db.ExecContext(ctx, q); err != nil {
-			return fmt.Errorf("%s: %w", q, err)
-		}
-	}
-	return b.awaitIndexes(ctx)
-}
-
-// awaitIndexes waits until every virtual index is ready.
-func (b *bench) awaitIndexes(ctx context.Context) error {
-	for {
-		states, err := b.column(ctx, "SHOW VIRTUAL INDEXES", "Status")
-		if err != nil {
-			return err
-		}
-		waiting := false
-		for _, s := range states {
-			if s == "failed" {
-				return fmt.Errorf("a virtual index failed")
-			}
-			waiting = waiting || s != "ready"
-		}
-		if !waiting {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-// column reads one column of an answer.
-func (b *bench) column(ctx context.Context, query, name string) (values []string, err error) {
-	rows, err := b.db.QueryContext(ctx, query)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", query, err)
-	}
-	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", query, err)
-	}
-	cells := make([]sql.NullString, len(names))
-	into := make([]any, len(names))
-	for i := range cells {
-		into[i] = &cells[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			return nil, fmt.Errorf("%s: %w", query, err)
-		}
-		for i, n := range names {
-			if n == name {
-				values = append(values, cells[i].String)
-			}
-		}
-	}
-	return values, rows.Err()
-}
-
-func open(addr, user, password, schema string) (*sql.DB, error) {
+// openDB prepares connections to a target. With interpolate, statements with
+// values are sent as text.
+func openDB(t target, schema string, interpolate bool) (*sql.DB, error) {
 	c := mysql.NewConfig()
-	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", addr, user, password, schema
+	c.Net, c.Addr, c.User, c.Passwd, c.DBName, c.InterpolateParams = "tcp", t.addr, t.user, t.password, schema, interpolate
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", addr, err)
+		return nil, fmt.Errorf("open %s: %w", t.addr, err)
 	}
 	db := sql.OpenDB(connector)
-	db.SetMaxIdleConns(16)
+	db.SetMaxIdleConns(loadConnections)
 	return db, nil
 }
 

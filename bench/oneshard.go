@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -25,17 +24,14 @@ func mode(prepared bool) string {
 	return "text"
 }
 
+const pointSelect = "oltp_point_select"
+
 // oneShardCases are those that -only and -conns leave.
 func (b *bench) oneShardCases() (cases []oneShardCase) {
-	for _, script := range []string{"oltp_point_select", "oltp_read_only", "oltp_read_write"} {
+	for _, script := range []string{pointSelect, "oltp_read_only", "oltp_read_write"} {
 		for _, prepared := range []bool{false, true} {
 			for _, threads := range b.conns {
-				// Transactions at every number would take as long again and tell
-				// nothing new.
-				if script != "oltp_point_select" && len(b.conns) > 2 && !slices.Contains([]int{8, 32}, threads) {
-					continue
-				}
-				if c := (oneShardCase{script, prepared, threads}); b.only.MatchString(c.name()) {
+				if c := (oneShardCase{script, prepared, threads}); b.only.MatchString(c.name()) && (b.allConns || c.tells()) {
 					cases = append(cases, c)
 				}
 			}
@@ -44,11 +40,25 @@ func (b *bench) oneShardCases() (cases []oneShardCase) {
 	return cases
 }
 
+// tells is whether a case belongs into a quarter of an hour: transactions are
+// slower, and how they go with more connections is much like how selects do.
+func (c oneShardCase) tells() bool {
+	switch c.script {
+	case pointSelect:
+		return c.threads != 16 || !c.prepared
+	case "oltp_read_only":
+		return c.threads == 8
+	default:
+		return c.threads == 8 || c.threads == 32
+	}
+}
+
 // oneShard measures what each proxy makes of one server: sysbench straight to
 // it, through the peers, and through Shunt, for which its table is sharded.
 func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 	cases := b.oneShardCases()
-	if len(cases) == 0 {
+	streams := b.only.MatchString("one/" + streamCase)
+	if len(cases) == 0 && !streams {
 		return nil, nil
 	}
 	s, err := b.newStage(ctx, 1)
@@ -65,16 +75,18 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 			return nil, err
 		}
 		targets = append(targets, t)
+		b.versions = append(b.versions, p.version(ctx))
 	}
+	b.versions = append(b.versions, versionOf(ctx, "", "sysbench", "--version"))
 	if len(missing) > 0 {
 		fmt.Fprintf(b.out, "not on this machine: %s (scripts/peers.sh gets them)\n", strings.Join(missing, ", "))
 	}
-	proxy, err := s.startShunt(ctx, b.binary, "{sbtest: {tables: {sbtest1: {shard_key: id}}}}")
+	proxy, err := s.startShunt(ctx, b.binary, fmt.Sprintf("{sbtest: {tables: {sbtest1: {shard_key: id}, %s: {shard_key: id}}}}", streamTable))
 	if err != nil {
 		return nil, err
 	}
 	targets = append(targets, proxy.target)
-	admin, err := open(proxy.addr, proxy.user, proxy.password, "")
+	admin, err := openDB(proxy.target, "", false)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +94,25 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 	if _, err := admin.ExecContext(ctx, "CREATE DATABASE sbtest"); err != nil {
 		return nil, fmt.Errorf("create schema: %w", err)
 	}
-	if err := prepareSysbench(ctx, proxy.target); err != nil {
-		return nil, err
+	if len(cases) > 0 {
+		if err := prepareSysbench(ctx, proxy.target); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range cases {
 		result, err := b.turnsOf(c.name(), direct, targets, func(t target) (half, error) {
 			return runSysbench(ctx, t, c.script, c.prepared, c.threads, b.seconds)
 		})
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+	}
+	if streams {
+		if err := fillStream(ctx, proxy.target, server); err != nil {
+			return nil, err
+		}
+		result, err := b.turnsOf("one/"+streamCase, direct, targets, func(t target) (half, error) { return stream(ctx, t) })
 		if err != nil {
 			return nil, err
 		}

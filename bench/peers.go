@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -13,6 +15,8 @@ import (
 // peer is a proxy that this machine has.
 type peer struct {
 	name, root, program string
+	// versionFlag has the program print its version.
+	versionFlag string
 	// argv writes the configuration that passes the port on to the server,
 	// else with defaults, and returns the command line.
 	argv func(dir, inner string, port int, server *throwaway.Server) ([]string, error)
@@ -21,18 +25,43 @@ type peer struct {
 // routerVariable names a root file system with MySQL Router (scripts/peers.sh).
 const routerVariable = "SHUNT_BENCH_ROUTER_ROOT"
 
+// The peers' names.
+const (
+	haproxy = "haproxy"
+	router  = "Router"
+)
+
+func (p peer) version(ctx context.Context) string {
+	return versionOf(ctx, p.root, p.program, p.versionFlag)
+}
+
+// versionOf is the first line that a program prints.
+func versionOf(ctx context.Context, root, program, flag string) string {
+	cmd := exec.CommandContext(ctx, program, flag)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+	if root != "" {
+		cmd.Dir = "/"
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		return program + ", version unknown"
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimSpace(line)
+}
+
 // findPeers looks for the peers that bench knows how to start.
 func findPeers() (found []peer, missing []string) {
-	if program, ok := findProgram("haproxy"); ok {
-		found = append(found, peer{"haproxy", "", program, haproxyArgv(program)})
+	if program, ok := findProgram(haproxy); ok {
+		found = append(found, peer{haproxy, "", program, "-v", haproxyArgv(program)})
 	} else {
-		missing = append(missing, "haproxy")
+		missing = append(missing, haproxy)
 	}
-	const router = "mysqlrouter"
-	if program, ok := findProgram(router); ok {
-		found = append(found, peer{"Router", "", program, routerArgv(program)})
+	const name = "mysqlrouter"
+	if program, ok := findProgram(name); ok {
+		found = append(found, peer{router, "", program, "--version", routerArgv(program)})
 	} else if root := os.Getenv(routerVariable); root != "" {
-		found = append(found, peer{"Router", root, "/usr/bin/" + router, routerArgv("/usr/bin/" + router)})
+		found = append(found, peer{router, root, "/usr/bin/" + name, "--version", routerArgv("/usr/bin/" + name)})
 	} else {
 		missing = append(missing, "MySQL Router")
 	}

@@ -22,8 +22,9 @@ type scanned struct {
 // scans measures a maintenance scan that finds nothing to change, by the
 // proxy's own metrics (its rows by the time of reading and of whole jobs), and the plain
 // client reading the same column of all shards, in turns.
-func (b *bench) scans(ctx context.Context) (s scanned, err error) {
-	fmt.Fprintln(b.out, "scans")
+func (b *bench) scans(ctx context.Context) (s *scanned, err error) {
+	fmt.Fprintln(b.out, scansCase)
+	s = &scanned{}
 	start := time.Now()
 	if _, err := b.db.ExecContext(ctx, "CREATE VIRTUAL INDEX idx_scanned ON scanned (email)"); err != nil {
 		return s, fmt.Errorf("create index: %w", err)
@@ -147,7 +148,7 @@ func (b *bench) readPlain(ctx context.Context, shard int) (client string, err er
 		}
 		return "the plain client " + name, nil
 	}
-	db, err := open(s.Addr(), s.User, s.Password, "bench")
+	db, err := openDB(straight(s), "bench", false)
 	if err != nil {
 		return "", err
 	}

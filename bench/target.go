@@ -44,16 +44,20 @@ type series struct {
 // ratio is the median over the rounds of what the target showed by what the
 // other showed.
 func (s *series) ratio(target, other string, of func(half) float64) float64 {
-	var ratios []float64
+	if ratios := s.ratios(target, other, of); len(ratios) > 0 {
+		return median(ratios)
+	}
+	return 0
+}
+
+// ratios are those of the rounds.
+func (s *series) ratios(target, other string, of func(half) float64) (ratios []float64) {
 	for i, h := range s.halves[target] {
 		if o := s.halves[other]; i < len(o) && of(o[i]) > 0 {
 			ratios = append(ratios, of(h)/of(o[i]))
 		}
 	}
-	if len(ratios) == 0 {
-		return 0
-	}
-	return median(ratios)
+	return ratios
 }
 
 // typical is the median over the rounds.
@@ -93,7 +97,7 @@ func latencies(s *series, target string) string {
 	return fmt.Sprintf("(%s %s %s)", milliseconds(s.typical(target, p50)), milliseconds(s.typical(target, p95)), milliseconds(s.typical(target, p99)))
 }
 
-// rounds measures the targets in turns. Each round starts with another one and
+// turnsOf measures the targets in turns. Each round starts with another one and
 // goes the other way round, so that none is always after the same neighbour.
 func (b *bench) turnsOf(name, base string, targets []target, measure func(target) (half, error)) (*series, error) {
 	s := &series{name: name, base: base, halves: map[string][]half{}}

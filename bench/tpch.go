@@ -40,8 +40,8 @@ func (b *bench) tpch(ctx context.Context, scale float64) (string, error) {
 	defer set.Stop()
 	one := set.Servers[0]
 	var sides [2]*sql.DB
-	for i, at := range []struct{ addr, user, password string }{{b.shunt.addr, "bench", "bench"}, {one.Addr(), one.User, one.Password}} {
-		admin, err := open(at.addr, at.user, at.password, "")
+	for i, at := range []target{b.shunt.target, straight(one)} {
+		admin, err := openDB(at, "", false)
 		if err != nil {
 			return "", err
 		}
@@ -50,7 +50,7 @@ func (b *bench) tpch(ctx context.Context, scale float64) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("create schema: %w", err)
 		}
-		if sides[i], err = open(at.addr, at.user, at.password, "tpch"); err != nil {
+		if sides[i], err = openDB(at, "tpch", false); err != nil {
 			return "", err
 		}
 		defer sides[i].Close()
@@ -76,7 +76,7 @@ func (b *bench) tpch(ctx context.Context, scale float64) (string, error) {
 		return "", err
 	}
 	for _, server := range append([]*throwaway.Server{one}, b.servers...) {
-		db, err := open(server.Addr(), server.User, server.Password, "tpch")
+		db, err := openDB(straight(server), "tpch", false)
 		if err != nil {
 			return "", err
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -80,12 +79,24 @@ func (b *bench) turns(ctx context.Context, name string, first, second func(i int
 	return p, nil
 }
 
-func (b *bench) measure(ctx context.Context) (string, error) {
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
+// pairsCase and scansCase are their names for -only.
+const (
+	pairsCase = "pairs"
+	scansCase = "scans"
+)
+
+// pairs are measured over one connection.
+type pairs struct {
+	updates, both, selects, byIndex pairsOf
+	cpu, plainCPU, updateCPU        time.Duration
+}
+
+func (b *bench) measurePairs(ctx context.Context) (p *pairs, err error) {
+	p = &pairs{}
+	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	conn, err := b.db.Conn(ctx)
 	if err != nil {
-		return "", fmt.Errorf("connect: %w", err)
+		return nil, fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close()
 	exec := func(q string) error {
@@ -97,9 +108,8 @@ func (b *bench) measure(ctx context.Context) (string, error) {
 			return exec(fmt.Sprintf("UPDATE %s SET email = 'new%d@example.com' WHERE id = %d", table, n, random.IntN(b.rows)))
 		}
 	}
-	updates, err := b.turns(ctx, "UPDATE of one indexed column, two virtual indexes / none", update("indexed"), update("plain"))
-	if err != nil {
-		return "", err
+	if p.updates, err = b.turns(ctx, "UPDATE of one indexed column, two virtual indexes / none", update("indexed"), update("plain")); err != nil {
+		return nil, err
 	}
 	// The code stays, so that later reads find it; to Shunt it is a new key.
 	updateBoth := func(table string) func(int) error {
@@ -108,19 +118,20 @@ func (b *bench) measure(ctx context.Context) (string, error) {
 			return exec(fmt.Sprintf("UPDATE %s SET email = 'both%d@example.com', code = 'c%d' WHERE id = %d", table, n, id, id))
 		}
 	}
-	both, err := b.turns(ctx, "UPDATE of both indexed columns, two virtual indexes / none", updateBoth("indexed"), updateBoth("plain"))
-	if err != nil {
-		return "", err
+	if p.both, err = b.turns(ctx, "UPDATE of both indexed columns, two virtual indexes / none", updateBoth("indexed"), updateBoth("plain")); err != nil {
+		return nil, err
 	}
 
 	direct, close, err := b.directConn(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer close()
-	ids, err := b.idsOnFirstShard(ctx, direct)
-	if err != nil {
-		return "", err
+	var ids []int // on the first shard
+	for id, shard := range b.shardOf {
+		if shard == 0 {
+			ids = append(ids, id)
+		}
 	}
 	point := func(c *sql.Conn) func(int) error {
 		return func(int) error {
@@ -128,58 +139,32 @@ func (b *bench) measure(ctx context.Context) (string, error) {
 			return c.QueryRowContext(ctx, fmt.Sprintf("SELECT email FROM plain WHERE id = %d", ids[random.IntN(len(ids))])).Scan(&email)
 		}
 	}
-	selects, err := b.turns(ctx, "SELECT by shard key through Shunt / direct", point(conn), point(direct))
-	if err != nil {
-		return "", err
+	if p.selects, err = b.turns(ctx, "SELECT by shard key through Shunt / direct", point(conn), point(direct)); err != nil {
+		return nil, err
 	}
-	byIndex, err := b.turns(ctx, "SELECT by virtual index / by shard key", func(int) error {
+	p.byIndex, err = b.turns(ctx, "SELECT by virtual index / by shard key", func(int) error {
 		var id int
 		return conn.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM indexed WHERE code = 'c%d'", random.IntN(b.rows))).Scan(&id)
 	}, point(conn))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	cpu, err := b.cpuPerStatement(ctx, point(conn))
-	if err != nil {
-		return "", err
+	if p.cpu, err = b.cpuPerStatement(ctx, point(conn)); err != nil {
+		return nil, err
 	}
-	updateCPU, err := b.cpuPerStatement(ctx, update("indexed"))
-	if err != nil {
-		return "", err
+	if p.updateCPU, err = b.cpuPerStatement(ctx, update("indexed")); err != nil {
+		return nil, err
 	}
-	plainCPU, err := b.cpuPerStatement(ctx, update("plain"))
-	if err != nil {
-		return "", err
+	if p.plainCPU, err = b.cpuPerStatement(ctx, update("plain")); err != nil {
+		return nil, err
 	}
-	scan, err := b.scans(ctx)
-	if err != nil {
-		return "", err
-	}
-
-	var w strings.Builder
-	fmt.Fprintf(&w, "# Benchmarks\n\nWritten by `make bench`. Clients, proxy and %d shards share one machine, so ratios say more than absolute\n", shards)
-	fmt.Fprintf(&w, "figures. Pairs are measured in turns (%d pairs of %d statements, one connection); a ratio is the median of the pairs' ratios.\n\n", b.pairs, perHalf)
-	fmt.Fprintf(&w, "- %s\n- %s\n- %d rows in each table, seed %d, %s\n\n", machine(), b.source, b.rows, seed, time.Now().UTC().Format("2006-01-02"))
-	fmt.Fprintf(&w, "| what | A | B | A/B | middle half | wanted |\n| --- | --- | --- | --- | --- | --- |\n")
-	row := func(what string, p pairsOf, wanted string) {
-		fmt.Fprintf(&w, "| %s | %s | %s | %.3f | %s | %s |\n", what, median(p.a).Round(time.Microsecond), median(p.b).Round(time.Microsecond), p.ratio(), p.spread(), wanted)
-	}
-	row("UPDATE of an indexed column by shard key: A with two virtual indexes, B with none", updates, "at most 1.05")
-	row("The same of both indexed columns", both, "")
-	row("SELECT by shard key: A through Shunt, B direct", selects, "")
-	row("SELECT of one row: A by virtual index, B by shard key", byIndex, "")
-	fmt.Fprintf(&w, "| Rows a second of one column: A a maintenance scan, B %s | %.0f | %.0f | %.3f | | at least 0.7 |\n", scan.client, scan.reading, scan.plain, scan.reading/scan.plain)
-	fmt.Fprintf(&w, "| The same over the whole job: A also connects and reads the index of all shards | %.0f | %.0f | %.3f | |  |\n", scan.job, scan.plain, scan.job/scan.plain)
-	fmt.Fprintf(&w, "\nBuilding a virtual index over %d rows: %s, from CREATE VIRTUAL INDEX until it is ready.\n", b.rows, scan.build.Round(time.Millisecond))
-	fmt.Fprintf(&w, "CPU of the proxy: %s a SELECT by shard key, %s an UPDATE with no virtual index, %s one with two (maintenance included).\n",
-		cpu.Round(100*time.Nanosecond), plainCPU.Round(100*time.Nanosecond), updateCPU.Round(100*time.Nanosecond))
-	return w.String(), nil
+	return p, nil
 }
 
 // directConn is a connection to the first shard, around Shunt.
 func (b *bench) directConn(ctx context.Context) (*sql.Conn, func(), error) {
 	s := b.servers[0]
-	db, err := open(s.Addr(), s.User, s.Password, "bench")
+	db, err := openDB(straight(s), "bench", false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -189,22 +174,6 @@ func (b *bench) directConn(ctx context.Context) (*sql.Conn, func(), error) {
 		return nil, nil, fmt.Errorf("connect to shard: %w", err)
 	}
 	return c, func() { c.Close(); db.Close() }, nil
-}
-
-func (b *bench) idsOnFirstShard(ctx context.Context, direct *sql.Conn) (ids []int, err error) {
-	rows, err := direct.QueryContext(ctx, "SELECT id FROM plain")
-	if err != nil {
-		return nil, fmt.Errorf("read ids: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("read ids: %w", err)
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
 }
 
 // cpuPerStatement is the proxy's user and system time by statement.
