@@ -16,8 +16,12 @@ import (
 // TestRollingRestart: two Shunts serve the same shards and are stopped and
 // started in turn. A pool of connections that goes to the other one when one
 // doesn't accept sees nothing of it: no statement fails, in a transaction or not.
+//
+// It runs beside no other test: a client that gets no processor for seconds,
+// between its look at a connection and its statement, looks idle to Shunt, and no
+// server can tell it that the connection ends.
 func TestRollingRestart(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	eachFlavourAlone(t, func(t *testing.T, f *flavour) {
 		a := start(t, f, setup{tables: []string{"account: {shard_key: id}"}, extra: "drain_timeout: 20s"})
 		c := a.db()
 		mustExec(t, c, "CREATE TABLE account (id INT PRIMARY KEY, n INT NOT NULL)")

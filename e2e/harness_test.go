@@ -142,6 +142,14 @@ func eachFlavour(t *testing.T, test func(t *testing.T, f *flavour)) {
 	}
 }
 
+// eachFlavourAlone is eachFlavour for a test that other tests would disturb.
+func eachFlavourAlone(t *testing.T, test func(t *testing.T, f *flavour)) {
+	t.Helper()
+	for _, f := range flavours {
+		t.Run(string(f.name), func(t *testing.T) { test(t, f) })
+	}
+}
+
 var schemaCounter atomic.Int64
 
 // newSchemaName is a name that no other test uses.

@@ -39,10 +39,10 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	if s.settings.readOnly() {
 		return s.readOnlyTransaction()
 	}
-	if err := s.lockDDL(); err != nil {
+	if err := s.lockDDL(ctx); err != nil {
 		return err
 	}
-	defer s.proxy.ddl.Unlock()
+	defer func() { <-s.proxy.ddl }()
 	c := s.catalog()
 	if d.Catalog.Version != c.Version {
 		plan, err := s.plan(ctx, sql)
@@ -113,20 +113,25 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	return s.answerOK(ok)
 }
 
-// lockDDL waits for the DDL of others. That may wait for this session's table
-// locks itself.
-func (s *session) lockDDL() error {
-	if s.tables == nil {
-		s.proxy.ddl.Lock()
+// lockDDL waits for the DDL of others, in the order of their coming. That may wait
+// for this session's table locks itself.
+func (s *session) lockDDL(ctx context.Context) error {
+	var tooLong <-chan time.Time
+	if s.tables != nil {
+		tooLong = time.After(ddlWait)
+	}
+	select {
+	case s.proxy.ddl <- struct{}{}:
 		return nil
+	case <-tooLong:
+		return sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction (another session's DDL is under way, which may wait for this session's table locks: UNLOCK TABLES first)"}
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	for began := time.Now(); !s.proxy.ddl.TryLock(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 2*besideWait {
-			return sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction (another session's DDL is under way, which may wait for this session's table locks: UNLOCK TABLES first)"}
-		}
-	}
-	return nil
 }
+
+// ddlWait is how long a session that holds table locks waits for DDL of others.
+const ddlWait = 6 * besideWait
 
 // flatten keeps the code of the first error of several.
 func flatten(err error) error {

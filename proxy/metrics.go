@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"maps"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +30,17 @@ type metrics struct {
 	// replicaReads are statements that might be read from replicas, by what they
 	// were read from.
 	replicaReads *prometheus.CounterVec
+	// outcomes are the label values that statements have had, so that counting one
+	// doesn't look its labels up.
+	outcomes atomic.Pointer[map[outcome]*outcomeMetrics]
+}
+
+// outcome is what statements are counted by.
+type outcome struct{ plan, access string }
+
+type outcomeMetrics struct {
+	statements prometheus.Counter
+	seconds    prometheus.Observer
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -55,21 +68,40 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, why := range []pinReason{pinnedByTables, pinnedByLocks, pinnedByTableLocks} {
 		m.pinned.WithLabelValues(pinReasonNames[why])
 	}
+	m.outcomes.Store(&map[outcome]*outcomeMetrics{})
 	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited, m.heldUp, m.replicaReads)
 	return m
 }
 
 // routed counts a statement that went to shards.
 func (m *metrics) routed(b *planner.Bound, start time.Time) {
-	m.statements.WithLabelValues(b.Plan, accessLabel(b.Access)).Inc()
+	m.ended(outcome{b.Plan, accessLabel(b.Access)}, start)
 	m.shards.Observe(float64(len(b.Statements)))
-	m.seconds.WithLabelValues(b.Plan).Observe(time.Since(start).Seconds())
 }
 
 // local counts a statement that has no route.
-func (m *metrics) local(plan string, start time.Time) {
-	m.statements.WithLabelValues(plan, "").Inc()
-	m.seconds.WithLabelValues(plan).Observe(time.Since(start).Seconds())
+func (m *metrics) local(plan string, start time.Time) { m.ended(outcome{plan, ""}, start) }
+
+func (m *metrics) ended(o outcome, start time.Time) {
+	x := (*m.outcomes.Load())[o]
+	if x == nil {
+		x = m.add(o)
+	}
+	x.statements.Inc()
+	x.seconds.Observe(time.Since(start).Seconds())
+}
+
+// add makes the metrics of an outcome that no statement has had yet: there are few.
+func (m *metrics) add(o outcome) *outcomeMetrics {
+	x := &outcomeMetrics{m.statements.WithLabelValues(o.plan, o.access), m.seconds.WithLabelValues(o.plan)}
+	for {
+		old := m.outcomes.Load()
+		more := maps.Clone(*old)
+		more[o] = x
+		if m.outcomes.CompareAndSwap(old, &more) {
+			return x
+		}
+	}
 }
 
 // accessLabel leaves out the index's name: labels are few.

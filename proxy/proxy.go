@@ -56,12 +56,14 @@ type Proxy struct {
 	denials   denials
 	// handshakes has an element for each under way.
 	handshakes chan struct{}
-	ddl        sync.Mutex // one DDL at a time, so that catalogs follow in order
-	users      atomic.Pointer[map[string]User]
-	usage      sync.Map // by the name of a user: *usage
-	tls        atomic.Pointer[clientTLS]
-	timeouts   atomic.Pointer[Timeouts]
-	limits     atomic.Pointer[Limits]
+	// ddl has an element while DDL runs: one at a time, so that catalogs follow in
+	// order.
+	ddl      chan struct{}
+	users    atomic.Pointer[map[string]User]
+	usage    sync.Map // by the name of a user: *usage
+	tls      atomic.Pointer[clientTLS]
+	timeouts atomic.Pointer[Timeouts]
+	limits   atomic.Pointer[Limits]
 	// tries are DDL statements that some shards lack.
 	tries tries
 	// systemColumns are the columns of information_schema's tables, by name.
@@ -78,7 +80,7 @@ type Proxy struct {
 func New(o Options) *Proxy {
 	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors)}
 	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools})
-	p.handshakes = make(chan struct{}, maxHandshakes)
+	p.handshakes, p.ddl = make(chan struct{}, maxHandshakes), make(chan struct{}, 1)
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)
 	p.SetTimeouts(o.Timeouts)
