@@ -3,6 +3,8 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // TestSessionValues: in the midst of any statement the session is the client's at
@@ -42,5 +44,35 @@ func TestSessionValues(t *testing.T) {
 		mustExec(t, c, "INSERT INTO mine VALUES (CONNECTION_ID())")
 		want(t, c, "SELECT n, CONNECTION_ID() AS c FROM mine", "n c", strings.Join([]string{id, id}, " "))
 		want(t, c, "SELECT COUNT(*) AS n FROM mine", "n", "1")
+	})
+}
+
+// TestFoundRowsTold: of one query of several statements, and of a session that has
+// found nothing yet.
+func TestFoundRowsTold(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, _ := startPeople(t, f, 20, setup{})
+		c := p.conn(func(c *mysql.Config) { c.MultiStatements = true })
+		want(t, c, "SELECT FOUND_ROWS() AS n", "n", "0") // a MariaDB tells what the thread has counted for somebody else
+		rows, err := c.QueryContext(t.Context(), "SELECT SQL_CALC_FOUND_ROWS id FROM people ORDER BY id LIMIT 2; SELECT FOUND_ROWS(); SELECT FOUND_ROWS()")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		var got []string
+		for more := true; more; more = rows.NextResultSet() {
+			for rows.Next() {
+				var n string
+				if err := rows.Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, n)
+			}
+		}
+		if err := rows.Err(); err != nil || strings.Join(got, " ") != "0 1 20 1" {
+			t.Errorf("got %v, %v", got, err)
+		}
+		mustRows(t, c, "SELECT id FROM people WHERE id < 5")
+		want(t, c, "SELECT FOUND_ROWS() AS n", "n", "5")
 	})
 }

@@ -51,6 +51,7 @@
 //	insert, insert_select, write, effects      writes and their keys
 //	increment, copy, load                      counted values; writes in many statements
 //	ddl, temporary, session, show, admin       the other statements
+//	found_rows                                 what FOUND_ROWS() tells afterwards
 //
 // # Not here
 //

@@ -100,7 +100,7 @@ func (p *Planner) BindGenerated(r *Rows, params []keys.Value, ix Indexes, first 
 	if len(params) != r.Params {
 		return nil, &Error{Code: codeParamCount, State: stateGeneral, Message: "Incorrect arguments to EXECUTE"}
 	}
-	return r.action.bind(&binder{cat: r.Catalog, settings: r.settings, params: params, ix: ix, next: first, asParams: asParams})
+	return r.bind(&binder{cat: r.Catalog, settings: r.settings, params: params, ix: ix, next: first, asParams: asParams})
 }
 
 // autoColumn is how a statement's rows are given values of an AUTO_INCREMENT

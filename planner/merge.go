@@ -32,7 +32,11 @@ type Merge struct {
 	Sort []MergeKey
 	// Offset and Count are the client's LIMIT; Count is math.MaxUint64 for none.
 	Offset, Count uint64
-	gather        func() (*Bound, *Error)
+	// CountAll: FOUND_ROWS() tells how many rows there are without Count. Each shard
+	// can say that of its own; united rows, of which Count then limits no shard's,
+	// are counted where they are united.
+	CountAll bool
+	gather   func() (*Bound, *Error)
 }
 
 // Otherwise answers the same statement without a merge: for a key whose type,
@@ -119,7 +123,7 @@ type merger struct {
 func (a *analysis) planMerge(n ast.StmtNode, main *scope) *merger {
 	sel, ok := n.(*ast.SelectStmt)
 	if !ok || main == nil || a.err != nil || sel.Kind != ast.SelectStmtKindSelect || sel.IsInBraces ||
-		sel.From == nil || sel.SelectIntoOpt != nil || sel.CalcFoundRows || len(sel.WindowSpecs) > 0 ||
+		sel.From == nil || sel.SelectIntoOpt != nil || len(sel.WindowSpecs) > 0 ||
 		a.st.settings.PadCharToFullLength {
 		return nil
 	}
@@ -164,6 +168,9 @@ func (m *merger) bind(b *binder, r *routed) (out *Bound, ok bool) {
 			total = 0 // a server describes its columns without a plan then
 		case total < merge.Count:
 			total = math.MaxUint64
+		}
+		if merge.CountAll && merge.Unite {
+			total = math.MaxUint64 // LIMIT 0 too
 		}
 		limit = strconv.FormatUint(total, 10)
 	}
@@ -334,6 +341,8 @@ func (b *mergeBuilder) limit(all bool) bool {
 	if (offset >= 0) != (b.sel.Limit.Offset != nil) {
 		return false
 	}
+	b.m.merge.CountAll = b.sel.CalcFoundRows
+	all = all || b.m.merge.CountAll && b.m.merge.Unite
 	b.m.count = values[0]
 	if offset >= 0 {
 		b.m.offset, b.m.count = values[offset], values[1-offset]

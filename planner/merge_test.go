@@ -76,7 +76,6 @@ func TestNotMerged(t *testing.T) {
 		{"one of equal texts in HAVING", "SELECT country, COUNT(*) FROM users GROUP BY country HAVING country LIKE 'd%'"},
 		{"an aggregate in ORDER BY alone makes one row", "SELECT id FROM users ORDER BY COUNT(*)"},
 		{"a window over all shards", "SELECT id, ROW_NUMBER() OVER (ORDER BY age) FROM users ORDER BY id"},
-		{"a count of what LIMIT leaves out", "SELECT SQL_CALC_FOUND_ROWS id FROM users LIMIT 5"},
 		{"tables that differ may sort differently", "SELECT id FROM odd ORDER BY n"},
 		{"a view's columns aren't known", "SELECT id FROM active ORDER BY id"},
 		{"no shard has all pairs", "SELECT u.id FROM users u JOIN orders o ON o.code = u.name ORDER BY u.id"},

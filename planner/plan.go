@@ -59,6 +59,7 @@ type Rows struct {
 	// the routing tree, splits and effects are the planner's own business
 	action   action
 	settings Settings
+	found    FoundRows
 }
 
 // Kind tells statements apart where execution differs.
@@ -137,7 +138,7 @@ type Admin struct {
 }
 
 // Told is a column about the session: its label, and what it tells:
-// connection_id, user, schema, warning_count, error_count or row_count.
+// connection_id, user, schema, warning_count, error_count, row_count, found_rows, ...
 type Told struct{ Label, What string }
 
 // AdminOp is one of Shunt's own statements.
@@ -257,6 +258,8 @@ type Bound struct {
 	// Doubts are tables whose AUTO_INCREMENT column gets values that Shunt
 	// doesn't know.
 	Doubts []*catalog.Table
+	// Found says what FOUND_ROWS() tells after the statement.
+	Found FoundRows
 	// SameTime: all shards must take the same time for the statement's, since
 	// what it stores goes by it and each has a copy.
 	SameTime bool

@@ -38,8 +38,12 @@ func (p *Planner) Plan(sql string, s Settings, cat *catalog.Catalog) (Plan, erro
 	if err != nil {
 		return nil, err
 	}
-	if _, rows := plan.(*Rows); !rows && len(st.params) > 0 {
+	rows, ok := plan.(*Rows)
+	if !ok && len(st.params) > 0 {
 		return nil, notSupported("parameters (?) in this statement are not supported: write the values out")
+	}
+	if ok {
+		rows.found = st.foundRows()
 	}
 	return plan, nil
 }
@@ -78,7 +82,15 @@ func (p *Planner) Bind(r *Rows, params []keys.Value, ix Indexes) (*Bound, error)
 	if len(params) != r.Params {
 		return nil, &Error{Code: codeParamCount, State: stateGeneral, Message: "Incorrect arguments to EXECUTE"}
 	}
-	return r.action.bind(&binder{cat: r.Catalog, settings: r.settings, params: params, ix: ix})
+	return r.bind(&binder{cat: r.Catalog, settings: r.settings, params: params, ix: ix})
+}
+
+func (r *Rows) bind(b *binder) (*Bound, error) {
+	out, err := r.action.bind(b)
+	if err == nil {
+		out.Found = r.found.bind(b)
+	}
+	return out, err
 }
 
 // dispatch goes by the statement's first words.

@@ -430,8 +430,6 @@ func spoilsConcatenation(n ast.Node) string {
 		return "ORDER BY"
 	case sel.Limit != nil:
 		return "LIMIT"
-	case sel.SelectStmtOpts != nil && sel.CalcFoundRows:
-		return "SQL_CALC_FOUND_ROWS"
 	}
 	return ""
 }

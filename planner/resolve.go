@@ -608,7 +608,7 @@ func refusedFunction(name string) *Error {
 		return notSupported("IS_USED_LOCK() is not supported, since it would name a connection of a shard: ask IS_FREE_LOCK()")
 	case "mysql_query_attribute_string":
 		return notSupported("MYSQL_QUERY_ATTRIBUTE_STRING() is not supported, since shards aren't sent query attributes: give the value in the text or as a parameter")
-	case "row_count", "found_rows": // ROW_COUNT() where it isn't the session's: see SpliceSession
+	case "row_count", "found_rows": // where they aren't the session's: see SpliceSession
 		return notSupported("%s() is not supported here: shard connections are pooled; use the count that the client library reports", strings.ToUpper(name))
 	}
 	return nil

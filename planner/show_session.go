@@ -56,7 +56,7 @@ func (st *statement) tellSession() *Admin {
 func (st *statement) toldAt(i int) (t Told, next int) {
 	what := ""
 	switch w := st.word(i); w {
-	case "connection_id", "row_count":
+	case "connection_id", "row_count", "found_rows":
 		what = w
 	case "user", "session_user", "system_user", "current_user":
 		what = "user"

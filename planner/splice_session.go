@@ -10,7 +10,7 @@ import (
 
 // SpliceSession writes what a shard's connection would tell of itself into a
 // statement as values: USER() and its synonyms, CONNECTION_ID(), ROW_COUNT(),
-// @@warning_count, @@error_count, and timeouts that Shunt keeps (@@wait_timeout).
+// FOUND_ROWS(), @@warning_count, @@error_count, and timeouts that Shunt keeps (@@wait_timeout).
 // tell says what they are, by Told.What. A column that
 // the client would see under the expression's text keeps that name.
 //
@@ -153,7 +153,7 @@ func (v *sessionSplicer) read() *Error {
 			value = "_utf8mb4 X'" + hex.EncodeToString([]byte(value)) + "'"
 		case "shunt_read_from":
 			value = "'" + value + "'"
-		case "row_count":
+		case "row_count", "found_rows":
 			// A number alone would be a column's place behind ORDER BY.
 			// Servers type a text of 21 characters as they do the function.
 			sign, digits := "+", value

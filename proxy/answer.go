@@ -62,6 +62,7 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 	}
 	columns := shard.Columns{Binary: s.binary}
 	var warnings int
+	var found int64
 	for i := range shards {
 		o := s.forwardOptions()
 		o.Columns, o.SkipHeader, o.SkipEnd = &columns, i > 0, i < len(shards)-1
@@ -76,12 +77,19 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 			empty.Add(shards[i].shard)
 		}
 		warnings += int(sum.Warnings)
+		found += sum.Rows
 	}
-	s.last.warnings = nil
+	s.last.warnings, s.found = nil, found // there is no LIMIT
 	if warnings > 0 {
-		for _, x := range shards {
-			if res, err := x.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
-				s.last.warnings = append(s.last.warnings, res.Rows...)
+		for i, x := range shards {
+			res, err := x.conn.Query(ctx, "SHOW WARNINGS")
+			if err != nil {
+				continue
+			}
+			for _, w := range res.Rows {
+				if i == 0 || len(w) < 2 || !ofText(string(w[1])) {
+					s.last.warnings = append(s.last.warnings, w)
+				}
 			}
 		}
 	}
@@ -158,6 +166,8 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 	ids := map[catalog.ShardID]uint64{}
 	var infos []string
 	s.last.warnings = nil
+	var found int64
+	finds := false
 	if err != nil {
 		first = err
 	}
@@ -187,6 +197,13 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			}
 			hold, told = several, !several // the client has got the error of one alone
 			continue
+		}
+		if n, ok := foundIn(ctx, x.conn, r.found, sum); ok && (b.Access != "reference" || !finds) {
+			if finds = true; n == noFound || found == noFound {
+				found = noFound
+			} else {
+				found += n
+			}
 		}
 		joined.Affected += sum.Affected
 		// Every shard warns of its copy of the same rows.
@@ -226,7 +243,9 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			s.last.insertID = sum.LastInsertID
 		}
 	}
-	byRow(s.last.warnings)
+	if byRow(s.last.warnings); finds && first == nil {
+		s.found = found
+	}
 	if first == nil && !told && b.Generated != nil {
 		joined.LastInsertID, first = s.inserted(ctx, b, shards, ids)
 	}

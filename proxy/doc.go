@@ -23,6 +23,7 @@
 //	copy.go         INSERT ... SELECT whose rows go to other shards
 //	within.go       several statements of ours as one of the client's
 //	merge.go        answers that stream through a merge (package merge)
+//	found_rows.go   FOUND_ROWS()
 //	transaction.go  BEGIN to COMMIT over one or several shards; characteristics.go:
 //	                isolation level and access mode, and how long they hold
 //	lock_tables.go  LOCK TABLES; pinned.go: why sessions keep connections

@@ -95,6 +95,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 			b, err = s.bind(ctx, r, ids)
 		}
 	}
+	if b != nil {
+		r.found = b.Found
+	}
 	if r.plan.Copy != nil && refused(b, err) {
 		return s.copyRows(ctx, r)
 	}
@@ -249,13 +252,18 @@ func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 	}
 	switch {
 	case b.System != nil:
-		return s.system(ctx, r, b)
+		if err = s.system(ctx, r, b); err == nil && r.found.Op == planner.FoundCounted {
+			s.findAnswered()
+		}
+		return err
 	case b.Gather != nil:
 		return s.gather(ctx, r, b)
 	case b.Merge != nil:
 		empty, err = s.merge(ctx, r, b)
 	case len(b.Statements) == 1 && showsConnection(r):
-		empty, err = s.showConnection(ctx, r, b.Statements[0])
+		if empty, err = s.showConnection(ctx, r, b.Statements[0]); err == nil {
+			s.findAnswered()
+		}
 	case len(b.Statements) == 1:
 		empty, err = s.readOne(ctx, r, b.Statements[0])
 	default:
@@ -294,6 +302,7 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 		return empty, err
 	}
 	s.remember(ctx, conn, sum)
+	s.findIn(ctx, conn, r, sum)
 	if sum.ResultSet && sum.Rows == 0 {
 		empty.Add(st.Shard)
 	}
@@ -338,6 +347,7 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 				told.LastInsertID = 0 // answerInserted settles it
 			}
 			s.remember(ctx, conn, told)
+			s.findIn(ctx, conn, r, sum)
 			err = s.answerInserted(ctx, b, conn, sum)
 		}
 		if err == nil && sum.Err == nil {

@@ -282,6 +282,7 @@ func (g *gathering) run(ctx context.Context) error {
 		return g.serverError(sum.Err)
 	case err == nil:
 		s.remember(ctx, conn, sum)
+		s.findIn(ctx, conn, g.r, sum)
 		return nil
 	case errors.Is(err, shard.ErrClient):
 		return err

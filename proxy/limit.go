@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -17,7 +18,7 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 	if s.mayCollect() != nil {
 		return refusal
 	}
-	l := r.plan.Limited
+	l, found := r.plan.Limited, s.found
 	head, tail := l.Texts(r.values)
 	var all insertedRows
 	err := s.within(ctx, func() error {
@@ -48,6 +49,8 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 	if all.ok.Info = joinInfo(all.infos); len(all.infos) == 0 && r.plan.Kind == planner.Update {
 		all.ok.Info = "Rows matched: 0  Changed: 0  Warnings: 0"
 	}
+	s.found = found // not that of the query
+	s.findIn(ctx, nil, r, shard.Summary{Info: all.ok.Info})
 	return s.answerOK(all.ok)
 }
 

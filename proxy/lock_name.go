@@ -61,6 +61,7 @@ func (s *session) namedLock(ctx context.Context, r request) error {
 		return err
 	}
 	s.remember(ctx, conn, sum)
+	s.findIn(ctx, conn, r, sum)
 	switch {
 	case sum.Err != nil || lock.Op == planner.LookAtLock:
 	case lock.Op == planner.GetLock:

@@ -27,7 +27,7 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 		rows, err := x.conn.Rows()
 		a := &answer{sent: x, rows: rows}
 		answers = append(answers, a)
-		if err := s.answered(a, err); err != nil {
+		if err := s.answerFailed(a, err); err != nil {
 			return empty, err
 		}
 		if !sameColumns(answers[0].rows, rows, s.binary) {
@@ -98,9 +98,9 @@ func (a *answer) Next() ([]byte, error) {
 	return p, err
 }
 
-// answered judges an error of reading a shard's answer, or the one that the
+// answerFailed judges an error of reading a shard's answer, or the one that the
 // shard answered.
-func (s *session) answered(a *answer, err error) error {
+func (s *session) answerFailed(a *answer, err error) error {
 	if err == nil && a.rows.Summary.Err != nil {
 		err = a.rows.Summary.Err
 		if s.tx != nil {
@@ -140,17 +140,20 @@ func (s *session) streamMerge(m *planner.Merge, answers []*answer) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnmerged, mergeError(err))
 	}
-	next := func() ([]byte, error) {
-		p, err := rows.Next()
-		if err == nil {
-			return p, nil
-		}
+	failed := func(err error) error {
 		for _, a := range answers {
 			if a.err != nil {
-				return nil, s.answered(a, a.err)
+				return s.answerFailed(a, a.err)
 			}
 		}
-		return nil, mergeError(err)
+		return mergeError(err)
+	}
+	next := func() ([]byte, error) {
+		p, err := rows.Next()
+		if err != nil {
+			err = failed(err)
+		}
+		return p, err
 	}
 	// Before the definitions: while nothing is written, what fails can be read
 	// elsewhere.
@@ -175,7 +178,13 @@ func (s *session) streamMerge(m *planner.Merge, answers []*answer) error {
 			return s.clientError(err)
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if err := s.findMerged(m, rows); err != nil {
+		return failed(err)
+	}
+	return nil
 }
 
 // mergeError is what the client is told where answers can't be merged after
@@ -201,8 +210,11 @@ func mergeError(err error) error {
 // merged ends the answer: the rest of what the shards send is dropped, and
 // their warnings are joined.
 func (s *session) merged(ctx context.Context, b *planner.Bound, answers []*answer) (empty catalog.ShardSet, err error) {
+	if err := s.findAll(ctx, b.Merge, answers); err != nil {
+		return empty, err
+	}
 	warnings := 0
-	for _, a := range answers {
+	for i, a := range answers {
 		if !a.rows.Done() {
 			continue
 		}
@@ -212,7 +224,9 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []*answe
 		if a.rows.Summary.Rows == 0 && b.Merge.Count > 0 {
 			empty.Add(a.shard)
 		}
-		warnings += int(a.rows.Summary.Warnings)
+		if warnings += int(a.rows.Summary.Warnings); i > 0 && !s.mariaDB() && a.rows.Summary.Warnings > 0 && containsFold(b.Statements[i].SQL, "sql_calc_found_rows") {
+			warnings-- // of the text, see ofText
+		}
 	}
 	if err := s.client.WriteEnd(s.status()|s.more, uint16(min(warnings, 1<<16-1))); err != nil {
 		return empty, s.clientError(err)

@@ -480,7 +480,7 @@ func leavesTraces(params []wire.Param, types []byte) bool {
 
 // writeBinary writes rows of our own in the binary protocol, every column a
 // string.
-func (s *session) writeBinary(cols []wire.Column, rows [][]any) error {
+func (s *session) writeBinary(cols []wire.Column, rows [][]any, warnings uint16) error {
 	if err := s.client.WriteColumns(cols, s.status()|s.more); err != nil {
 		return err
 	}
@@ -506,5 +506,5 @@ func (s *session) writeBinary(cols []wire.Column, rows [][]any) error {
 			return err
 		}
 	}
-	return s.client.WriteEnd(s.status()|s.more, 0)
+	return s.client.WriteEnd(s.status()|s.more, warnings)
 }

@@ -199,10 +199,26 @@ func (s *session) interruptAs(ctx context.Context, reason *shard.ServerError) er
 // tell answers what a shard's connection would tell of itself instead.
 func (s *session) tell(told []planner.Told) error {
 	cols, row := tellColumns(told, s.catalog().MariaDB), make([]any, len(told))
+	var warnings [][][]byte
 	for i, t := range told {
 		row[i] = s.told(t.What)
+		if t.What != "found_rows" {
+			continue
+		}
+		if s.found == noFound {
+			return errFound
+		}
+		if !s.mariaDB() {
+			warnings = append(warnings, deprecatedFound())
+		}
 	}
-	return s.answerRows(cols, [][]any{row})
+	if err := s.answerWarned(cols, [][]any{row}, uint16(len(warnings))); err != nil {
+		return err
+	}
+	if warnings != nil {
+		s.last.warnings = warnings
+	}
+	return nil
 }
 
 // told is what planner.Told asks for.
@@ -216,6 +232,8 @@ func (s *session) told(what string) any {
 		return nullable(s.settings.schema)
 	case "row_count":
 		return s.rowCount
+	case "found_rows":
+		return s.found
 	case "warning_count":
 		return int64(len(s.last.warnings))
 	case "completion_type":
@@ -261,10 +279,10 @@ func tellColumns(told []planner.Told, mariaDB bool) []wire.Column {
 		default:
 			c := wire.IntColumn(t.Label)
 			c.Length = 21
-			if t.What != "row_count" {
+			if t.What != "row_count" && t.What != "found_rows" {
 				c.Flags |= mysql.UNSIGNED_FLAG
 			}
-			if t.What == "row_count" || t.What == "connection_id" {
+			if t.What == "row_count" || t.What == "found_rows" || t.What == "connection_id" {
 				c.Flags |= mysql.NOT_NULL_FLAG
 			}
 			if t.What == "connection_id" && mariaDB {

@@ -205,6 +205,7 @@ func (s *session) readPart(ctx context.Context, r request, st planner.ShardState
 		return empty, err
 	}
 	s.remember(ctx, x.conn, sum)
+	s.findIn(ctx, x.conn, r, sum)
 	return empty, nil
 }
 

@@ -53,6 +53,11 @@ type session struct {
 	// rowCount is what ROW_COUNT() tells, and changed what it will tell the next
 	// statement.
 	rowCount, changed int64
+	// found is what FOUND_ROWS() tells; answered are the rows that Shunt itself has
+	// answered the statement with, -1 for none.
+	// spliced are the FOUND_ROWS() whose value stands in the statement.
+	found             int64
+	answered, spliced int
 	// binary: a prepared statement is executed, whose rows are binary.
 	binary bool
 
@@ -284,7 +289,7 @@ func (s *session) setOption(payload []byte) error {
 
 // begun says that a statement begins, whose outcome is not known yet: an error
 // and rows count as -1, an OK as the rows that it changed.
-func (s *session) begun() { s.rowCount, s.changed = s.changed, -1 }
+func (s *session) begun() { s.rowCount, s.changed, s.answered = s.changed, -1, -1 }
 
 // status is the flags of OK and EOF packets: the session's, never a shard's.
 func (s *session) status() uint16 {
@@ -319,11 +324,16 @@ func (s *session) answerOK(ok wire.OK) error {
 }
 
 func (s *session) answerRows(cols []wire.Column, rows [][]any) error {
+	return s.answerWarned(cols, rows, 0)
+}
+
+func (s *session) answerWarned(cols []wire.Column, rows [][]any, warnings uint16) error {
+	s.answered = len(rows)
 	cols = s.ownColumns(cols)
 	if s.binary {
-		return s.clientError(s.writeBinary(cols, rows))
+		return s.clientError(s.writeBinary(cols, rows, warnings))
 	}
-	return s.clientError(s.client.WriteResult(cols, rows, s.status()|s.more, 0))
+	return s.clientError(s.client.WriteResult(cols, rows, s.status()|s.more, warnings))
 }
 
 // ownColumns gives Shunt's own texts the collation of the session's results, if
@@ -387,7 +397,7 @@ func (s *session) resetConnection(ctx context.Context, charset int) error {
 	s.endTemporary()
 	s.endLocks()
 	s.prepared.init(s.proxy.metrics.prepared)
-	s.last, s.changes, s.known.transaction = lastStatement{}, sessionChanges{}, ""
+	s.last, s.changes, s.known.transaction, s.found = lastStatement{}, sessionChanges{}, "", 0
 	s.settings = newSettings(s.catalog(), charset, s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
 	s.obey()
 	s.users = nil // the settings have lost what rights had put there

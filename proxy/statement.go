@@ -94,6 +94,8 @@ type request struct {
 	generated []uint64
 	// part: the rows are some of those of the client's statement.
 	part bool
+	// found says what FOUND_ROWS() tells afterwards.
+	found planner.FoundRows
 	// sent: by the client, not by Shunt for a statement of the client's.
 	sent bool
 	// retyped: it was planned again because shards answered other types.
@@ -126,21 +128,28 @@ var asksFileCharset = regexp.MustCompile(`(?i)@@(session\.|local\.)?(character_s
 // ofSession puts what only this session knows into a statement: its user and
 // number, and those of warnings and errors. In one that is prepared these may change.
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
+	s.spliced = 0
 	if s.settings.fileCharset != "" && asksFileCharset.MatchString(sql) {
 		return "", refuse("@@character_set_database after SET character_set_database is not supported: no shard's connection has that value")
 	}
-	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") ||
+	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") || containsFold(sql, "found_rows") ||
 		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
 	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "completion_type") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {
 		return sql, nil
 	}
 	counted := false
 	out, err := planner.SpliceSession(sql, s.settings.planning, s.catalog(), func(what string) string {
-		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata" || what == "completion_type"
+		if what == "found_rows" {
+			s.spliced++
+		}
+		counted = counted || strings.HasSuffix(what, "_count") || what == "found_rows" || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata" || what == "completion_type"
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
-		return "", refuse("ROW_COUNT(), @@warning_count, @@error_count, @@completion_type, @@wait_timeout (and the like) and @@shunt_read_from in a prepared statement with other expressions are not supported: ask for them alone")
+		return "", refuse("ROW_COUNT(), FOUND_ROWS(), @@warning_count, @@error_count, @@completion_type, @@wait_timeout (and the like) and @@shunt_read_from in a prepared statement with other expressions are not supported: ask for them alone")
+	}
+	if err == nil && s.spliced > 0 && s.found == noFound {
+		err = errFound
 	}
 	return out, err
 }
@@ -243,7 +252,7 @@ func (s *session) conditionsAfter(plan planner.Plan, sql string, before [][][]by
 	switch {
 	case s.mariaDB() && len(s.last.warnings) == 0:
 		s.last.warnings = before
-	case !s.mariaDB() && tells:
+	case !s.mariaDB() && tells && (len(before) == 0 || len(s.last.warnings) == 0 || &before[0] == &s.last.warnings[0]):
 		s.last.warnings = nil
 	}
 }
@@ -267,6 +276,9 @@ func (s *session) runPlan(ctx context.Context, plan planner.Plan, r request) err
 		if plan.Op != planner.ShowWarnings && plan.Op != planner.ShowErrors {
 			s.last.warnings = nil
 		}
+		for ; s.spliced > 0 && !s.mariaDB(); s.spliced-- {
+			s.last.warnings = append(s.last.warnings, deprecatedFound())
+		}
 		kind, err = "session", s.sessionStatement(ctx, plan)
 	case *planner.DDL:
 		kind, err = "ddl", s.ddl(ctx, plan, r.sql)
@@ -278,6 +290,9 @@ func (s *session) runPlan(ctx context.Context, plan planner.Plan, r request) err
 		kind, err = "session", s.lockTables(ctx, plan, r.sql)
 	case *planner.Admin:
 		kind, err = "admin", s.admin(ctx, plan)
+		if plan.Op != planner.ShowProcesslist && plan.Op != planner.ShowGrants && err == nil {
+			s.findAnswered()
+		}
 	default:
 		return fmt.Errorf("plan %T has no executor", plan)
 	}

@@ -468,6 +468,7 @@ func (s *session) gatherSystem(ctx context.Context, r request, b *planner.Bound)
 		return err
 	}
 	s.remember(ctx, conn, sum)
+	s.findIn(ctx, conn, r, sum)
 	return nil
 }
 

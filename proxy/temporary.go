@@ -266,7 +266,11 @@ func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql 
 	case p.Op == "DROP TABLE":
 		ok, err = s.dropTemporary(ctx, p, sql)
 	case p.Query != "":
+		found := s.found
 		ok, err = s.createTemporaryAs(ctx, p, sql)
+		if s.found = found; s.mariaDB() && err == nil {
+			s.found = int64(ok.Affected)
+		}
 	default:
 		ok, err = s.onPinned(ctx, p, p.Shards, sql)
 	}

@@ -23,6 +23,8 @@ type Rows struct {
 	sorted  int  // of the held rows that were given; -1 until all have come
 	skipped uint64
 	given   uint64
+	made    uint64 // rows, without OFFSET and LIMIT
+	united  uint64 // rows that have been held
 	buf     []byte
 }
 
@@ -56,6 +58,27 @@ func New(l *Layout, m *planner.Merge, sources []Source) (*Rows, error) {
 	return r, nil
 }
 
+// Found is the number of rows up to the last one given, those before OFFSET
+// included.
+func (r *Rows) Found() uint64 { return r.made }
+
+// Count reads on until n rows are found, all where there are less.
+func (r *Rows) Count(n uint64) error {
+	for r.made < n {
+		p, err := r.next()
+		if err != nil {
+			return err
+		}
+		if p == nil {
+			break
+		}
+	}
+	if r.held != nil && n == math.MaxUint64 {
+		r.made = r.united // of which only the first were held
+	}
+	return nil
+}
+
 // Next returns the next row, valid until the next call; nil at the end, which
 // comes before that of the sources where LIMIT says so.
 func (r *Rows) Next() ([]byte, error) {
@@ -82,6 +105,7 @@ func (r *Rows) next() ([]byte, error) {
 		}
 		var p []byte
 		p, r.buf = r.layout.visible(r.buf, row)
+		r.made++
 		return p, nil
 	}
 	if r.held == nil {
@@ -89,6 +113,7 @@ func (r *Rows) next() ([]byte, error) {
 		if err != nil || !ok {
 			return nil, err
 		}
+		r.made++
 		r.buf = r.layout.packet(r.buf[:0], r.uniter.values)
 		return r.buf, nil
 	}
@@ -101,6 +126,7 @@ func (r *Rows) next() ([]byte, error) {
 			if !ok {
 				break
 			}
+			r.united++
 			if err := r.held.add(r.layout, r.uniter.values); err != nil {
 				return nil, err
 			}
@@ -112,6 +138,7 @@ func (r *Rows) next() ([]byte, error) {
 		return nil, nil
 	}
 	r.sorted++
+	r.made++
 	return r.held.rows[r.sorted-1].packet, nil
 }
 

@@ -34,3 +34,7 @@ SELECT c.name, u.id FROM countries c JOIN users u ON u.country = c.code ORDER BY
 SELECT placed, user_id, id FROM orders ORDER BY placed, user_id, id;
 -- check: ordered sorted=1 loose=1
 SELECT country FROM users ORDER BY country;
+-- kind: SQL_CALC_FOUND_ROWS
+SELECT SQL_CALC_FOUND_ROWS id, name FROM users ORDER BY name, id LIMIT 2;
+-- kind: FOUND_ROWS()
+SELECT FOUND_ROWS();
