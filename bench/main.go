@@ -1,15 +1,23 @@
 // Command bench measures what Shunt costs, on throwaway shards of this machine,
-// and writes a Markdown report:
+// beside other proxies, and writes a Markdown report:
 //
 //	go run ./bench -shunt bin/shunt -o docs/benchmarks.md
 //	go run ./bench -shunt bin/shunt -o docs/benchmarks.md -tpch 0.05
+//	go run ./bench -shunt bin/shunt -only 'one/point_select/text/8$' -rounds 5
 //
-// The second replaces the report's part about TPC-H only.
+// The second replaces the report's part about TPC-H only. The third prints some
+// cases: their names are those of the lines that a run prints.
 //
 // Compared things are measured in turns (ABAB...), and what is reported is the
-// median of the pairs' ratios: a machine that is slow for a while slows both
-// halves of a pair. Clients, proxy and shards share the machine, so ratios say
-// more than absolute figures.
+// median of the rounds' ratios: a machine that is slow for a while slows all
+// of a round. Load, proxy and shards share the machine, so ratios say more than
+// absolute figures. The load is sysbench's over one shard, and this process's
+// (go-sql-driver) over four; a proxy's processor time is its process's, read
+// from the scheduler's count, without the load's.
+//
+// Another proxy than those that bench finds has to stand before the one shard:
+//
+//	tiproxy ... & go run ./bench -shunt bin/shunt -port 3306 -peer tiproxy=127.0.0.1:6000/$!
 package main
 
 import (
@@ -22,7 +30,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,14 +60,19 @@ type bench struct {
 	conns []int
 	// allConns is whether conns were asked for, and not chosen for a full run.
 	allConns bool
-	rounds   int
-	seconds  int
-	rows     int
-	pairs    int
-	out      io.Writer
-	source   throwaway.Source
+	// peers that were given by address, before a server at port.
+	peers   []target
+	port    int
+	rounds  int
+	seconds int
+	rows    int
+	pairs   int
+	out     io.Writer
+	source  throwaway.Source
 	// versions of what it measures with and against.
 	versions []string
+	// busy is the share of the processors that others had before it began.
+	busy float64
 
 	// The four shards of the parts that work on them.
 	*stage
@@ -82,6 +94,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags.IntVar(&b.seconds, "seconds", 2, "measured seconds of each target in each round")
 	flags.IntVar(&b.rows, "rows", 200_000, "rows in each table")
 	flags.IntVar(&b.pairs, "pairs", 200, "measured pairs")
+	flags.IntVar(&b.port, "port", 0, "`port` of the one shard, for -peer (default: a free one)")
+	flags.Func("peer", "another proxy before the one shard: `NAME=[USER:PASSWORD@]HOST:PORT[/PID]`, by default with the shard's account; its processor time is the process's", func(text string) error {
+		t, err := parsePeer(text)
+		b.peers = append(b.peers, t)
+		return err
+	})
 	scale := flags.Float64("tpch", 0, "measure TPC-H at this `scale` factor, and nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -102,6 +120,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(b.out, "shards: %s\n", b.source)
+	if b.busy, err = busy(); err != nil {
+		return err
+	}
+	if b.busy > 0.1 {
+		fmt.Fprintf(b.out, "other processes keep this machine %.0f %% busy: what follows is worth little\n", 100*b.busy)
+	}
 	var text string
 	if *scale > 0 {
 		text, err = b.fourShards(ctx, func() (string, error) { return b.tpch(ctx, *scale) })
@@ -170,7 +194,7 @@ const shards = 4
 
 // fourShards does something with several shards behind Shunt.
 func (b *bench) fourShards(ctx context.Context, do func() (string, error)) (text string, err error) {
-	if b.stage, err = b.newStage(ctx, shards); err != nil {
+	if b.stage, err = b.newStage(ctx, shards, 0); err != nil {
 		return "", err
 	}
 	defer b.stop()
@@ -192,18 +216,4 @@ func openDB(t target, schema string, interpolate bool) (*sql.DB, error) {
 	db := sql.OpenDB(connector)
 	db.SetMaxIdleConns(loadConnections)
 	return db, nil
-}
-
-// machine describes where the figures are from.
-func machine() string {
-	model := runtime.GOARCH
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%d CPUs (%s), %s", runtime.NumCPU(), model, runtime.Version())
 }

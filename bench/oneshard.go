@@ -61,26 +61,18 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 	if len(cases) == 0 && !streams {
 		return nil, nil
 	}
-	s, err := b.newStage(ctx, 1)
+	s, err := b.newStage(ctx, 1, b.port)
 	if err != nil {
 		return nil, err
 	}
 	defer s.stop()
 	server := s.servers[0]
-	targets := []target{straight(server)}
-	peers, missing := findPeers()
-	for _, p := range peers {
-		t, err := p.start(ctx, s, server)
-		if err != nil {
-			return nil, err
-		}
-		targets = append(targets, t)
-		b.versions = append(b.versions, p.version(ctx))
+	peers, err := b.startPeers(ctx, s, server)
+	if err != nil {
+		return nil, err
 	}
+	targets := append([]target{straight(server)}, peers...)
 	b.versions = append(b.versions, versionOf(ctx, "", "sysbench", "--version"))
-	if len(missing) > 0 {
-		fmt.Fprintf(b.out, "not on this machine: %s (scripts/peers.sh gets them)\n", strings.Join(missing, ", "))
-	}
 	proxy, err := s.startShunt(ctx, b.binary, fmt.Sprintf("{sbtest: {tables: {sbtest1: {shard_key: id}, %s: {shard_key: id}}}}", streamTable))
 	if err != nil {
 		return nil, err

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -124,4 +127,62 @@ func (p peer) start(ctx context.Context, s *stage, server *throwaway.Server) (ta
 	}
 	s.onStop(process.stop)
 	return target{p.name, addr, server.User, server.Password, process.pid()}, nil
+}
+
+// startPeers starts what this machine has before the server, and waits for
+// those that were given by address.
+func (b *bench) startPeers(ctx context.Context, s *stage, server *throwaway.Server) (targets []target, err error) {
+	found, missing := findPeers()
+	for _, p := range found {
+		t, err := p.start(ctx, s, server)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, t)
+		b.versions = append(b.versions, p.version(ctx))
+	}
+	if len(missing) > 0 {
+		b.versions = append(b.versions, "not on this machine: "+strings.Join(missing, ", "))
+	}
+	for _, t := range b.peers {
+		if t.user == "" {
+			t.user, t.password = server.User, server.Password
+		}
+		fmt.Fprintf(b.out, "waiting for %s at %s before %s\n", t.name, t.addr, server.Addr())
+		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+		defer cancel()
+		for !listens(t.addr)(ctx) {
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("%s doesn't listen at %s", t.name, t.addr)
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		targets = append(targets, t)
+	}
+	return targets, nil
+}
+
+// parsePeer reads NAME=[USER:PASSWORD@]HOST:PORT[/PID].
+func parsePeer(text string) (t target, err error) {
+	name, rest, found := strings.Cut(text, "=")
+	if !found || name == "" {
+		return t, fmt.Errorf("%q isn't NAME=[USER:PASSWORD@]HOST:PORT[/PID]", text)
+	}
+	t.name = name
+	if account, after, found := strings.Cut(rest, "@"); found {
+		t.user, t.password, _ = strings.Cut(account, ":")
+		rest = after
+	}
+	addr, pid, found := strings.Cut(rest, "/")
+	if found {
+		if t.pid, err = strconv.Atoi(pid); err != nil {
+			return t, fmt.Errorf("%q: process %q is no number", text, pid)
+		}
+	}
+	t.addr = addr
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return t, fmt.Errorf("%q: %w", text, err)
+	}
+	return t, nil
 }

@@ -26,6 +26,7 @@ func (r *report) text() string {
 		fmt.Fprintf(&w, "- %s\n", version)
 	}
 	fmt.Fprintf(&w, "- %d rows in each table, %d in sysbench's; %s\n", r.b.rows, sysbenchRows, time.Now().UTC().Format(time.DateOnly))
+	fmt.Fprintf(&w, "- measured in %s; other processes kept the processors %.0f %% busy before\n", time.Since(r.began).Round(time.Second), 100*r.b.busy)
 	r.writeWanted(&w)
 	r.writeSeries(&w, "one/", "One shard", "sysbench 1.0 against one server: straight, and through each proxy. For Shunt its table is sharded, over this one shard.")
 	r.writeSeries(&w, "four/", "Four shards", fmt.Sprintf(
@@ -73,7 +74,7 @@ func (r *report) writeSeries(w *strings.Builder, prefix, heading, about string) 
 		}
 	}
 	if !first {
-		fmt.Fprintf(w, "\nThe first line of a case has its figures, the others' throughput and latencies are ratios to it.\n")
+		fmt.Fprintf(w, "\nThe first line of a case has its figures, the others' throughput and latencies are ratios to it, with the rounds' lowest and highest.\n")
 	}
 }
 

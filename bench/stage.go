@@ -26,8 +26,9 @@ type stage struct {
 	stoppers []func()
 }
 
-func (b *bench) newStage(ctx context.Context, servers int) (*stage, error) {
-	set, err := throwaway.Start(ctx, b.source, throwaway.Options{Servers: servers, Password: password, Args: durable})
+// newStage starts servers; port is the first one's, or 0 for a free one.
+func (b *bench) newStage(ctx context.Context, servers, port int) (*stage, error) {
+	set, err := throwaway.Start(ctx, b.source, throwaway.Options{Servers: servers, Port: port, Password: password, Args: durable})
 	if err != nil {
 		return nil, err
 	}

@@ -119,12 +119,14 @@ func readSysbench(out io.Reader, cpuTime func() (time.Duration, error)) (h half,
 	return h, text.String(), nil
 }
 
-// bucket of sysbench's histogram, which is logarithmic: its values are 1.8 %
-// apart.
+// bucket of sysbench's histogram, which is logarithmic: bucketWidth is each
+// value by the one before, and empty ones are left out.
 type bucket struct {
 	value time.Duration
 	count float64
 }
+
+const bucketWidth = 1.0182
 
 // parseBucket reads "       0.162 |**************       137".
 func parseBucket(line string) (b bucket, ok bool) {
@@ -138,6 +140,8 @@ func parseBucket(line string) (b bucket, ok bool) {
 	return b, err == nil
 }
 
+// percentile takes a bucket's events as evenly spread, or ratios would jump by
+// a bucket's width.
 func percentile(histogram []bucket, share float64) time.Duration {
 	var total, seen float64
 	for _, b := range histogram {
@@ -145,7 +149,8 @@ func percentile(histogram []bucket, share float64) time.Duration {
 	}
 	for _, b := range histogram {
 		if seen += b.count; seen >= share*total {
-			return b.value
+			above := (seen - share*total) / b.count
+			return time.Duration(float64(b.value) * (1 - above*(1-1/bucketWidth)))
 		}
 	}
 	return 0

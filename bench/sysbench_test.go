@@ -39,9 +39,20 @@ func TestReadSysbench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := half{6980.17, 90 * time.Microsecond, 162 * time.Microsecond, 9910 * time.Microsecond, time.Second / 14054}
-	if h != want {
-		t.Errorf("got %+v, want %+v", h, want)
+	if h.statements != 6980.17 || h.cpu != time.Second/14054 {
+		t.Errorf("got %+v", h)
+	}
+	// Each is within its bucket.
+	for _, p := range []struct {
+		got, above, most time.Duration
+	}{
+		{h.p50, 88 * time.Microsecond, 90 * time.Microsecond},
+		{h.p95, 161 * time.Microsecond, 162 * time.Microsecond}, // the bucket's last
+		{h.p99, 9900 * time.Microsecond, 9910 * time.Microsecond},
+	} {
+		if p.got <= p.above || p.got > p.most {
+			t.Errorf("got %s, want more than %s and at most %s", p.got, p.above, p.most)
+		}
 	}
 	if _, _, err := readSysbench(strings.NewReader("FATAL: unable to connect"), func() (time.Duration, error) { return 0, nil }); err == nil {
 		t.Error("no error for an output without reports")

@@ -23,6 +23,8 @@ type Options struct {
 	Password string
 	// Args are further options for every server, e.g. --max-connections=500.
 	Args []string
+	// Port of the first server; 0: a free one, as the others have.
+	Port int
 	// TempDir is where the set's directory is made; "" means the system's. In
 	// a root file system it is always /tmp.
 	TempDir string
@@ -87,6 +89,9 @@ func (s *Set) grow(ctx context.Context, n int) error {
 			set: s, name: fmt.Sprintf("s%d", first+i),
 			User: "root", Password: s.opts.Password,
 		})
+		if first+i == 0 {
+			s.Servers[0].port = s.opts.Port
+		}
 	}
 	failures := make([]error, n)
 	var wg sync.WaitGroup
