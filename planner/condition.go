@@ -433,7 +433,7 @@ func (a *analysis) in(r *ref, e *ast.PatternInExpr, s *scope) *cnode {
 			}
 			for i, y := range v.Values {
 				o := a.st.evalExpr(y)
-				if !evaluated(o) || o.kind == literal && !joinClass(&classes[i], o.class) {
+				if !evaluated(o) || !joinClass(&classes[i], o.class) {
 					return allRows
 				}
 			}
@@ -449,7 +449,7 @@ func (a *analysis) in(r *ref, e *ast.PatternInExpr, s *scope) *cnode {
 	var cl class
 	for _, x := range e.List {
 		o := a.st.evalExpr(x)
-		if !evaluated(o) || o.kind == literal && !joinClass(&cl, o.class) {
+		if !evaluated(o) || !joinClass(&cl, o.class) {
 			return allRows
 		}
 		if !o.isNull() { // col = NULL is never true
@@ -501,7 +501,7 @@ func (a *analysis) like(r *ref, e *ast.PatternLikeOrIlikeExpr, s *scope) *cnode 
 	if o.kind != literal && o.kind != parameter {
 		return allRows
 	}
-	if o.kind == literal && o.class != classString {
+	if (o.kind == literal || o.class != classNull) && o.class != classString {
 		return allRows
 	}
 	return &cnode{op: opLike, col: col, prefix: &o}

@@ -214,12 +214,13 @@ func (a *analysis) planDerived() func() *selectAction {
 	if !a.subqueries || a.deriving {
 		return nil
 	}
-	sql, settings, cat, parsers, views := a.st.src, a.st.settings, a.cat, a.parsers, a.views
+	sql, settings, kinds, cat, parsers, views := a.st.src, a.st.settings, a.st.kinds, a.cat, a.parsers, a.views
 	return sync.OnceValue(func() *selectAction {
 		st, err := lexStatement(sql, settings, cat)
 		if err != nil {
 			return nil
 		}
+		st.kinds = kinds
 		n, err := (&Planner{}).parse(st, cat)
 		if err != nil {
 			return nil

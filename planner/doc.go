@@ -40,9 +40,18 @@
 // The parser sees a copy of equal length in which comments, and rows of plain
 // literals, are blank. Session statements and DDL are read from tokens alone.
 //
+// # Plans by shape
+//
+// A Shape is a statement with its literals cut out. Find gives the plan of a
+// shape that was met before, and BindShape binds it to the literals: nothing is
+// parsed. What comes out is what Plan and Bind say of the same text, or nothing:
+// see Shape and planCache for the rules, TestShapeGolden and TestShapeGenerated
+// for what holds them.
+//
 // # Where things are
 //
 //	lexer, statement, split, literal, hint     text
+//	shape, cache                               plans by shape
 //	parse                                      TiDB's parser
 //	resolve, condition                         tables, columns, condition trees
 //	query, route                               anchors, routes, lookups

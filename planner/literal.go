@@ -19,6 +19,7 @@ import (
 type operand struct {
 	kind  operandKind
 	value keys.Value
+	// class is classNull for a parameter whose value may be of any.
 	class class
 	param int
 }
@@ -54,6 +55,9 @@ func (o operand) resolve(params []keys.Value) (v keys.Value, c class, ok bool) {
 	case parameter:
 		if o.param < len(params) {
 			v = params[o.param]
+			if o.class != classNull {
+				return v, o.class, true
+			}
 			return v, classOf(v), true
 		}
 	case unknown, defaulted:
@@ -67,6 +71,15 @@ func (o operand) isNull() bool { return o.kind == literal && o.value.IsNull() }
 func null() operand { return operand{kind: literal, value: keys.Null(), class: classNull} }
 
 func number(v keys.Value) operand { return operand{kind: literal, value: v, class: classNumber} }
+
+// parameter is the n-th one, of a known class where it stands for a literal.
+func (st *statement) parameter(n int) operand {
+	o := operand{kind: parameter, param: n}
+	if n < len(st.kinds) {
+		o.class = literalKind(st.kinds[n]).class()
+	}
+	return o
+}
 
 // evalTokens reads the tokens of one expression: optional sign and number,
 // NULL, TRUE, FALSE, DEFAULT, ?, strings, hex and bit literals, DATE'..'.
@@ -94,7 +107,7 @@ func (st *statement) evalTokens(toks []token) operand {
 	case tokParam:
 		if len(toks) == 1 {
 			if n := st.paramAt(int(t.start)); n >= 0 {
-				return operand{kind: parameter, param: n}
+				return st.parameter(n)
 			}
 		}
 	case tokWord:
@@ -288,7 +301,7 @@ func (st *statement) evalExpr(e ast.ExprNode) operand {
 	switch e := e.(type) {
 	case *driver.ParamMarkerExpr:
 		if n := st.paramAt(e.Offset); n >= 0 {
-			return operand{kind: parameter, param: n}
+			return st.parameter(n)
 		}
 	case *ast.DefaultExpr:
 		if e.Name == nil {

@@ -60,6 +60,8 @@ type Rows struct {
 	action   action
 	settings Settings
 	found    FoundRows
+	// shape is the text that was planned, where it is that of a Shape.
+	shape string
 }
 
 // Kind tells statements apart where execution differs.

@@ -9,10 +9,11 @@ import (
 	"github.com/shunt-sql/shunt/planner/keys"
 )
 
-// Planner turns statements into plans. It holds nothing but a pool of parsers;
-// one serves all sessions.
+// Planner turns statements into plans. It holds nothing but a pool of parsers and
+// plans by shape; one serves all sessions.
 type Planner struct {
 	parsers parserPool
+	cache   planCache
 }
 
 // New returns a Planner.
@@ -23,10 +24,17 @@ func New() *Planner { return &Planner{} }
 // (1235), a statement too large, an unknown table (1146) or schema (1049), or
 // what is wrong with its syntax (1064).
 func (p *Planner) Plan(sql string, s Settings, cat *catalog.Catalog) (Plan, error) {
+	return p.plan(sql, s, cat, "")
+}
+
+// plan is Plan; kinds are those of the literals that the parameters stand for, ""
+// where they are not known.
+func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds string) (Plan, error) {
 	st, err := lexStatement(sql, s, cat)
 	if err != nil {
 		return nil, err
 	}
+	st.kinds = kinds
 	var plan Plan
 	if st.hinted {
 		plan, err = p.planHinted(st, cat)

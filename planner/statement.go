@@ -27,6 +27,7 @@ type statement struct {
 	toks     []token // without those of rows (see rows)
 	comments []comment
 	params   []uint32 // offsets of the `?`
+	kinds    string   // literalKinds of what they stand for; "": not known
 	long     []token  // strings of more than longLiteral, those of rows too
 	// rows are the row lists of an INSERT or REPLACE ... VALUES, whose tokens
 	// are not in toks: a statement of a million rows stays cheap.

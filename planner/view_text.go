@@ -117,6 +117,7 @@ func (p *Planner) expandViews(st *statement, cat *catalog.Catalog, which func(*r
 		if out.st, err = lexStatement(text, st.settings, cat); err != nil {
 			return nil, err
 		}
+		out.st.kinds = st.kinds // definitions have no parameters
 	}
 	return nil, notSupported("views of views more than %d deep are not supported", maxViews)
 }

@@ -50,15 +50,26 @@ func Float(f float64) Value { return Value{kind: kindFloat, num: math.Float64bit
 // String is a character string: its bytes after the literal's escapes are
 // resolved, in the character set (lower case) that the server reads them in.
 // It copies b.
-func String(b []byte, charset string) Value {
+func String(b []byte, charset string) Value { return Text(string(b), charset) }
+
+// Text is String for a text that needs no copy.
+func Text(text, charset string) Value {
 	switch charset {
 	case "binary":
-		return Bytes(b)
+		return Value{kind: kindBytes, text: text}
 	case "utf8":
 		charset = "utf8mb3"
 	}
-	return Value{kind: kindString, text: string(b), charset: charset}
+	return Value{kind: kindString, text: text, charset: charset}
 }
+
+// AsText takes a String apart; ok is false for any other Value.
+func (v Value) AsText() (text, charset string, ok bool) {
+	return v.text, v.charset, v.kind == kindString
+}
+
+// IsInteger reports an Int or Uint.
+func (v Value) IsInteger() bool { return v.kind == kindInt || v.kind == kindUint }
 
 // Bytes is a binary string: X'..', 0x.., _binary'..'. It copies b.
 func Bytes(b []byte) Value { return Value{kind: kindBytes, text: string(b)} }

@@ -1,0 +1,243 @@
+package planner
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// planCache keeps plans by the shape of their statement, so that a statement
+// whose shape was met before is bound without being parsed.
+//
+// The plan of a shape is that of its text with parameters for the literals that
+// were cut out, made as for a prepared statement; planning treats a literal and a
+// parameter of a known class alike (operand). What a plan depends on is in its
+// key, byte by byte: the rest of the text, the literals' kinds, the Settings, and
+// the catalog by its identity.
+//
+// Rule own text: a plan serves only where it is routed or merged, and what is
+// sent is the client's text again, derived texts with the literals put back
+// (BindShape). Anything else is planned anew with its literals: what is refused,
+// whose message may quote them, and what is gathered.
+// Counter-example: a gather's copies are filled by conditions that are cut out of
+// the text, where a ? has no value.
+//
+// Rule one catalog: a cache holds plans of one snapshot, and a newer one empties
+// it. Old plans would keep old snapshots in memory. Sessions that have temporary
+// tables, and so a catalog of their own, don't use it.
+//
+// Rule second look: a shape is planned when it is met for the second time. Texts
+// whose literals can't be cut out are a shape each, and would fill the cache.
+type planCache struct {
+	current atomic.Pointer[cacheGeneration]
+	entries atomic.Int64
+}
+
+const (
+	cacheSets = 512
+	cacheWays = 8
+	// cacheSeen bounds the shapes that are remembered to have been met once.
+	cacheSeen = 1 << 14
+)
+
+// cacheGeneration holds the plans of one catalog.
+type cacheGeneration struct {
+	cat  *catalog.Catalog
+	seen [cacheSeen]atomic.Uint32
+	sets [cacheSets]cacheSet
+}
+
+// cacheSet holds plans whose hash ends alike. Readers take no lock.
+type cacheSet struct {
+	mu   sync.Mutex // held to change ways
+	ways [cacheWays]atomic.Pointer[cachedPlan]
+	hand int
+}
+
+// cachedPlan is the plan of a shape; rows is nil where its statements have to be
+// planned one by one.
+type cachedPlan struct {
+	hash        uint64
+	text, kinds string
+	settings    Settings
+	rows        *Rows
+	used        atomic.Bool // since the hand came by
+}
+
+func (e *cachedPlan) fits(sh *Shape) bool {
+	return e.hash == sh.hash && sh.is(e.text, e.kinds) && e.settings == *sh.settings
+}
+
+// CachedPlans is the number of plans kept by shape.
+func (p *Planner) CachedPlans() int { return int(p.cache.entries.Load()) }
+
+// Find is the plan of a statement's shape, made if need be; nil where the
+// statement is to be planned by itself. It is bound by BindShape.
+//
+// REQUIRES: cat is a published snapshot, none that a session has for itself.
+func (p *Planner) Find(sh *Shape, cat *catalog.Catalog) *Rows {
+	g := p.cache.current.Load()
+	if g == nil || g.cat != cat {
+		if g = p.cache.turn(g, cat); g == nil {
+			return nil
+		}
+	}
+	set := &g.sets[sh.hash%cacheSets]
+	for i := range set.ways {
+		if e := set.ways[i].Load(); e != nil && e.fits(sh) {
+			if !e.used.Load() {
+				e.used.Store(true)
+			}
+			return e.rows
+		}
+	}
+	if mark := uint32(sh.hash>>32) | 1; g.seen[sh.hash/cacheSets%cacheSeen].Swap(mark) != mark {
+		return nil
+	}
+	e := &cachedPlan{hash: sh.hash, text: sh.text(), kinds: sh.kinds(), settings: *sh.settings}
+	e.rows = p.planShape(e, cat)
+	e, grown := set.add(e, sh)
+	if grown {
+		p.cache.entries.Add(1)
+	}
+	return e.rows
+}
+
+// turn begins a new generation for a newer catalog; nil where cat is an older one
+// than the cache's.
+func (c *planCache) turn(old *cacheGeneration, cat *catalog.Catalog) *cacheGeneration {
+	if old != nil && cat.Version < old.cat.Version {
+		return nil
+	}
+	g := &cacheGeneration{cat: cat}
+	if !c.current.CompareAndSwap(old, g) {
+		return nil
+	}
+	c.entries.Store(0)
+	return g
+}
+
+// add keeps a plan in place of one that wasn't used lately; grown: in that of
+// none. Where another session has added one meanwhile, that is the one.
+func (s *cacheSet) add(e *cachedPlan, sh *Shape) (kept *cachedPlan, grown bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	free := -1
+	for i := range s.ways {
+		switch old := s.ways[i].Load(); {
+		case old == nil:
+			free = i
+		case old.fits(sh):
+			return old, false
+		}
+	}
+	if free >= 0 {
+		s.ways[free].Store(e)
+		return e, true
+	}
+	for {
+		s.hand = (s.hand + 1) % cacheWays
+		if at := &s.ways[s.hand]; !at.Load().used.Swap(false) {
+			at.Store(e)
+			return e, false
+		}
+	}
+}
+
+// planShape plans a shape's text; nil where it can't serve for its statements.
+func (p *Planner) planShape(e *cachedPlan, cat *catalog.Catalog) *Rows {
+	// What the session has to be asked for is written into each text.
+	text, err := SpliceSession(e.text, e.settings, cat, func(string) string { return "" })
+	if err != nil || text != e.text {
+		return nil
+	}
+	plan, err := p.plan(e.text, e.settings, cat, e.kinds)
+	if err != nil {
+		return nil
+	}
+	rows, ok := plan.(*Rows)
+	if !ok || rows.Params != len(e.kinds) || rows.Lock != nil || rows.Meets != nil || rows.Constants != nil || rows.Copy != nil {
+		return nil
+	}
+	switch rows.action.(type) {
+	case *selectAction, *insertAction, *writeAction:
+		rows.shape = e.text
+		return rows
+	}
+	return nil
+}
+
+// BindShape is Bind, or from a first value on BindGenerated, for a plan that Find
+// gave for a shape. ok is false where the statement has to be planned with its
+// literals.
+func (p *Planner) BindShape(r *Rows, sh *Shape, ix Indexes, first uint64) (b *Bound, ok bool) {
+	b, err := r.action.bind(&binder{cat: r.Catalog, settings: r.settings, params: sh.values, ix: ix, next: first})
+	if err != nil || b.Refuse != nil || b.Gather != nil || b.System != nil {
+		return nil, false
+	}
+	shape, text := "", ""
+	var places []int
+	for i := range b.Statements {
+		st := &b.Statements[i]
+		switch {
+		case st.Params == nil && st.SQL == r.shape:
+			text = sh.sql
+		case i == 0 || st.SQL != shape || !samePlaces(st.Params, places):
+			shape, places = st.SQL, st.Params
+			if text, ok = sh.filled(shape, places); !ok {
+				return nil, false
+			}
+		}
+		st.SQL, st.Params = text, nil
+	}
+	return b, true
+}
+
+func samePlaces(x, y []int) bool {
+	if (x == nil) != (y == nil) || len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if x[i] != y[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// filled puts literals back into a derived text: places says which, nil for all
+// in their order.
+func (sh *Shape) filled(text string, places []int) (string, bool) {
+	var b strings.Builder
+	b.Grow(len(sh.sql) + len(text))
+	lx := newLexer(text, *sh.settings, serverVersion{})
+	from, n := 0, 0
+	for {
+		t := lx.next()
+		switch t.kind {
+		case tokEOF:
+			b.WriteString(text[from:])
+			return b.String(), n == len(places) || places == nil && n == sh.n
+		case tokBad:
+			return "", false
+		case tokParam:
+			at := n
+			if places != nil {
+				if n == len(places) {
+					return "", false
+				}
+				at = places[n]
+			}
+			if at >= sh.n {
+				return "", false
+			}
+			l := &sh.literals[at]
+			b.WriteString(text[from:t.start])
+			b.WriteString(sh.sql[l.start:l.end])
+			from = int(t.end)
+			n++
+		}
+	}
+}

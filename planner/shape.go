@@ -1,0 +1,659 @@
+package planner
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// Shape is a statement's text with its literals cut out, as far as a plan with
+// parameters in their place is the plan of the statement:
+//
+//	SELECT c FROM t WHERE id = 5 AND name = 'x' LIMIT 10
+//	SELECT c FROM t WHERE id = ? AND name = ? LIMIT ?      number, text, row count
+//
+// It is read in one pass without allocating, and belongs to one session, which
+// reads its statements into it one after the other. What is left in the text,
+// literals too, is compared byte by byte with the shape of a plan (see Cache).
+//
+// Rule plain literals: a literal is cut out where it is all of one side of a
+// comparison with a name (= < > <= >= <> != <=> IN BETWEEN LIKE) in WHERE, ON or
+// SET, a value of a row of INSERT or REPLACE, or a number of LIMIT, and what
+// follows ends the expression. Anywhere else the plan may depend on it.
+// Counter-examples:
+//
+//	SELECT 5 ... ORDER BY 1                 names a column, is a place
+//	SELECT a = 5 ... GROUP BY a = 5         are one expression, two ? are not
+//	WHERE a = 'x' COLLATE utf8mb4_bin       compares otherwise
+//	WHERE a = 'x' 'y', a = _latin1 'x'      are no value of their own
+//	WHERE a = DATE '2020-01-01'             neither
+//
+// Rule plain text: a text is read only if this pass and the servers can't
+// possibly read it differently: ASCII outside of strings; no comment, variable,
+// parameter, `;`, `{`; no character set in which a byte of ASCII may be half a
+// character. All else has no shape. Counter-example: SELECT 1 /*!80000 , 2 */.
+type Shape struct {
+	sql      string
+	settings *Settings
+	hash     uint64
+	n        int
+	literals [maxShapeLiterals]shapeLiteral
+	values   []keys.Value
+}
+
+// shapeLiteral is a literal that was cut out: sql[start:end].
+type shapeLiteral struct {
+	start, end uint32
+	kind       literalKind
+	// escaped: the string has a backslash or a doubled quote in it.
+	escaped bool
+}
+
+// literalKind is what of a literal belongs to the shape.
+//
+// Rule kinds: planning asks of what class a value is, and of a parameter it is
+// told that much. Counter-example: email IN ('a', 5) compares as numbers, so that
+// no index serves, email IN ('a', 'b') as texts.
+type literalKind uint8
+
+const (
+	numberLiteral literalKind = 'n' // 5, -5, 5.25
+	textLiteral   literalKind = 't' // 'x'
+	limitLiteral  literalKind = 'l' // of LIMIT
+)
+
+func (k literalKind) class() class {
+	if k == textLiteral {
+		return classString
+	}
+	return classNumber
+}
+
+const (
+	maxShapeLiterals = 256
+	maxShapeText     = 16 << 10 // bytes of a statement that has a shape
+	maxShape         = 4 << 10  // bytes of a shape
+	maxShapeNumber   = 60       // digits: fewer than MySQL's DECIMAL keeps
+	maxShapeLimit    = 18       // digits: surely within 64 bits
+	maxShapeDepth    = 60
+)
+
+// byteKind sorts bytes for the pass.
+type byteKind uint8
+
+const (
+	byteOther byteKind = iota // has no shape
+	byteSpace
+	byteWord
+	byteDigit
+	byteQuote
+	byteOp
+)
+
+var byteKinds = func() (k [256]byteKind) {
+	for c := range k {
+		switch c := byte(c); {
+		case isSpace(c):
+			k[c] = byteSpace
+		case isDigit(c):
+			k[c] = byteDigit
+		case c < 0x80 && isIdentByte(c):
+			k[c] = byteWord
+		case c == '\'' || c == '"' || c == '`':
+			k[c] = byteQuote
+		case strings.IndexByte("()=<>!,.*+-/%|&^~:", c) >= 0:
+			k[c] = byteOp
+		}
+	}
+	return k
+}()
+
+// shapeWord are the words that the pass heeds.
+type shapeWord uint8
+
+const (
+	wordOther shapeWord = iota
+	wordSelect
+	wordInsert // or REPLACE
+	wordWrite  // UPDATE, DELETE
+	wordValues
+	wordIn
+	wordBetween
+	wordLike
+	// These end an expression.
+	wordClause // WHERE, ON, SET: comparisons follow
+	wordOpen   // FROM, GROUP, HAVING, ORDER, WINDOW: none do
+	wordAnd
+	wordLimit
+	wordOffset
+	wordEnds // any other
+)
+
+// shapeWordOf knows words in any case.
+func shapeWordOf(w string) shapeWord {
+	if len(w) < 2 || len(w) > 13 {
+		return wordOther
+	}
+	is := func(lower string) bool { return len(w) == len(lower) && strings.EqualFold(w, lower) }
+	switch w[0] | 0x20 {
+	case 'a':
+		if is("and") {
+			return wordAnd
+		}
+	case 'b':
+		if is("between") {
+			return wordBetween
+		}
+	case 'c':
+		if is("cross") {
+			return wordEnds
+		}
+	case 'd':
+		if is("delete") {
+			return wordWrite
+		}
+	case 'f':
+		switch {
+		case is("from"):
+			return wordOpen
+		case is("for"):
+			return wordEnds
+		}
+	case 'g':
+		if is("group") {
+			return wordOpen
+		}
+	case 'h':
+		if is("having") {
+			return wordOpen
+		}
+	case 'i':
+		switch {
+		case is("in"):
+			return wordIn
+		case is("insert"):
+			return wordInsert
+		case is("inner"):
+			return wordEnds
+		}
+	case 'j':
+		if is("join") {
+			return wordEnds
+		}
+	case 'l':
+		switch {
+		case is("limit"):
+			return wordLimit
+		case is("like"):
+			return wordLike
+		case is("left"), is("lock"):
+			return wordEnds
+		}
+	case 'n':
+		if is("natural") {
+			return wordEnds
+		}
+	case 'o':
+		switch {
+		case is("on"):
+			return wordClause
+		case is("or"):
+			return wordEnds
+		case is("order"):
+			return wordOpen
+		case is("offset"):
+			return wordOffset
+		}
+	case 'r':
+		switch {
+		case is("replace"):
+			return wordInsert
+		case is("right"):
+			return wordEnds
+		}
+	case 's':
+		switch {
+		case is("select"):
+			return wordSelect
+		case is("set"):
+			return wordClause
+		case is("straight_join"):
+			return wordEnds
+		}
+	case 'u':
+		switch {
+		case is("update"):
+			return wordWrite
+		case is("union"):
+			return wordEnds
+		}
+	case 'v':
+		if is("values") || is("value") {
+			return wordValues
+		}
+	case 'w':
+		switch {
+		case is("where"):
+			return wordClause
+		case is("window"):
+			return wordOpen
+		}
+	case 'x':
+		if is("xor") {
+			return wordEnds
+		}
+	}
+	return wordOther
+}
+
+// What may come next, as the token before has it.
+type expected uint8
+
+const (
+	nothing   expected = iota
+	aValue             // a literal that is cut out in WHERE, ON and SET
+	aList              // the ( of IN
+	aRowValue          // a value of a row or list
+	aLimit             // a number of LIMIT
+)
+
+// shapeReader is where a pass stands.
+type shapeReader struct {
+	sql string
+	// depth of parentheses. clauses and lists have a bit for each, the lowest is
+	// the current one's: comparisons count; after `(` and `,` comes a value.
+	depth          int
+	clauses, lists uint64
+	insert         bool
+	rows           bool // the rows of VALUES may go on
+	limit          bool // in LIMIT
+	between        int  // depth of an open BETWEEN, -1
+	next           expected
+	// name: the token before was a name, with which a literal may be compared.
+	// pending: the last literal is cut out if the next token ends its expression.
+	// dot: it was a point, behind which any word is a name.
+	name, pending, dot bool
+}
+
+// Read reads a statement. ok is false for one that has no shape.
+func (sh *Shape) Read(sql string, s *Settings) (ok bool) {
+	sh.sql, sh.settings, sh.n = sql, s, 0
+	if len(sql) > maxShapeText || s.Charset == "binary" || multiByteUnsafe(s.Charset) {
+		return false
+	}
+	r := shapeReader{sql: sql, between: -1}
+	first := true
+	for i := 0; i < len(sql); {
+		c := sql[i]
+		switch byteKinds[c] {
+		case byteSpace:
+			i++
+			continue
+		case byteWord:
+			end := i + 1
+			for end < len(sql) && (byteKinds[sql[end]] == byteWord || byteKinds[sql[end]] == byteDigit) {
+				end++
+			}
+			// N'..', X'..', _utf8mb4'..'
+			if c == '_' || end < len(sql) && (sql[end] == '\'' || sql[end] == '"') {
+				return false
+			}
+			w := wordOther
+			if !r.dot {
+				w = shapeWordOf(sql[i:end])
+			}
+			if first {
+				switch w {
+				case wordSelect, wordWrite:
+				case wordInsert:
+					r.insert = true
+				default:
+					return false
+				}
+				first = false
+			}
+			sh.word(&r, w)
+			i = end
+		case byteDigit:
+			end, kind := shapeNumber(sql, i)
+			sh.literal(&r, i, end, kind, false)
+			i = end
+		case byteQuote:
+			end, escaped, closed := shapeQuoted(sql, i, s)
+			if !closed {
+				return false
+			}
+			if c == '`' || c == '"' && s.ANSIQuotes {
+				sh.settle(&r, false)
+				r.rows, r.limit, r.next, r.name, r.dot = false, false, nothing, true, false
+			} else {
+				sh.literal(&r, i, end, textLiteral, escaped)
+			}
+			i = end
+		case byteOp:
+			end, fine := sh.operator(&r, i)
+			if !fine {
+				return false
+			}
+			i = end
+		default:
+			return false
+		}
+		if first {
+			return false // begins with something else than a word
+		}
+	}
+	sh.settle(&r, true)
+	if first || r.depth != 0 {
+		return false
+	}
+	return sh.sum()
+}
+
+// settle ends a literal: it is cut out if its expression ends with it.
+func (sh *Shape) settle(r *shapeReader, ends bool) {
+	if r.pending && !ends {
+		sh.n--
+	}
+	r.pending = false
+}
+
+func (sh *Shape) word(r *shapeReader, w shapeWord) {
+	sh.settle(r, w >= wordClause)
+	wasLimit := r.limit
+	r.next, r.name, r.rows, r.limit, r.dot = nothing, false, false, false, false
+	switch w {
+	case wordOther:
+		r.name = true
+	case wordSelect, wordOpen:
+		r.clauses &^= 1
+	case wordClause:
+		r.clauses |= 1
+	case wordValues:
+		r.rows = r.insert && r.depth == 0
+		r.name = !r.rows // VALUES(a) of ON DUPLICATE KEY UPDATE
+	case wordIn:
+		r.next = aList
+	case wordBetween:
+		if r.clauses&1 != 0 {
+			r.between, r.next = r.depth, aValue
+		}
+	case wordLike:
+		r.next = aValue
+	case wordAnd:
+		if r.between == r.depth {
+			r.between, r.next = -1, aValue
+		}
+	case wordLimit:
+		r.clauses &^= 1
+		r.limit, r.next = true, aLimit
+	case wordOffset:
+		if r.limit = wasLimit; wasLimit {
+			r.next = aLimit
+		} else {
+			r.name = true
+		}
+	case wordInsert, wordWrite, wordEnds:
+	}
+}
+
+// literal notes a literal, to be cut out if it stands where one may be.
+func (sh *Shape) literal(r *shapeReader, start, end int, kind literalKind, escaped bool) {
+	sh.settle(r, false)
+	next := r.next
+	r.next, r.name, r.rows, r.dot = nothing, false, false, false
+	size := end - start
+	switch next {
+	case nothing, aList:
+		return
+	case aLimit:
+		if kind != numberLiteral || size > maxShapeLimit || strings.IndexByte(r.sql[start:end], '.') >= 0 {
+			return
+		}
+		kind = limitLiteral
+	case aValue, aRowValue:
+		if next == aValue && r.clauses&1 == 0 || kind == numberLiteral && size > maxShapeNumber {
+			return
+		}
+		if kind == numberLiteral && start > 0 && r.sql[start-1] == '-' {
+			start--
+		}
+	}
+	if kind == 0 || sh.n == maxShapeLiterals {
+		return
+	}
+	sh.literals[sh.n] = shapeLiteral{uint32(start), uint32(end), kind, escaped}
+	sh.n++
+	r.pending = true
+}
+
+// operator moves over an operator at i; ok is false for what has no shape.
+func (sh *Shape) operator(r *shapeReader, i int) (end int, ok bool) {
+	sql := r.sql
+	c, after := sql[i], byte(0)
+	if i+1 < len(sql) {
+		after = sql[i+1]
+	}
+	name, next := r.name, r.next
+	r.dot = c == '.'
+	switch c {
+	case '(':
+		sh.settle(r, false)
+		if r.depth++; r.depth > maxShapeDepth {
+			return 0, false
+		}
+		list := r.rows || next == aList && r.clauses&1 != 0
+		r.clauses = r.clauses<<1 | r.clauses&1
+		r.lists <<= 1
+		r.next, r.name, r.limit = nothing, false, false
+		if r.rows = false; list {
+			r.lists |= 1
+			r.next = aRowValue
+		}
+		return i + 1, true
+	case ')':
+		sh.settle(r, true)
+		if r.depth--; r.depth < 0 {
+			return 0, false
+		}
+		if r.between > r.depth {
+			r.between = -1
+		}
+		// Rows of an INSERT go on with a comma.
+		r.rows = r.insert && r.depth == 0 && r.lists&1 != 0
+		r.clauses >>= 1
+		r.lists >>= 1
+		r.next, r.name, r.limit = nothing, false, false
+		return i + 1, true
+	case ',':
+		sh.settle(r, true)
+		r.next, r.name = nothing, false
+		switch {
+		case r.lists&1 != 0:
+			r.next = aRowValue
+		case r.limit:
+			r.next = aLimit
+		}
+		return i + 1, true
+	}
+	sh.settle(r, false)
+	r.rows, r.limit, r.name, r.next = false, false, false, nothing
+	switch c {
+	case '.':
+		if isDigit(after) {
+			return 0, false
+		}
+	case '-':
+		if after == '-' {
+			return 0, false
+		}
+		if isDigit(after) { // a sign where a value may be; else literal sees nothing
+			r.next = next
+			if next == aLimit {
+				r.next = nothing
+			}
+		}
+	case '/':
+		if after == '*' {
+			return 0, false
+		}
+	case ':':
+		return 0, false
+	case '=':
+		if name {
+			r.next = aValue
+		}
+	case '<', '>', '!':
+		end = i + 1
+		for end < len(sql) && end < i+3 && (sql[end] == '=' || sql[end] == '>' || sql[end] == '<') {
+			end++
+		}
+		switch sql[i:end] {
+		case "<", ">", "<=", ">=", "<>", "!=", "<=>":
+			if name {
+				r.next = aValue
+			}
+		}
+		return end, true
+	}
+	return i + 1, true
+}
+
+// shapeNumber reads 5 and 5.25; kind is 0 for anything else that begins so (1a,
+// 1e5, 0x1f, 5.), up to where the word ends.
+func shapeNumber(sql string, i int) (end int, kind literalKind) {
+	for end = i; end < len(sql) && isDigit(sql[end]); end++ {
+	}
+	kind = numberLiteral
+	if end < len(sql) && sql[end] == '.' {
+		point := end
+		for end++; end < len(sql) && isDigit(sql[end]); end++ {
+		}
+		if end == point+1 {
+			kind = 0
+		}
+	}
+	if end < len(sql) && byteKinds[sql[end]] == byteWord {
+		for kind = 0; end < len(sql) && (byteKinds[sql[end]] == byteWord || byteKinds[sql[end]] == byteDigit); end++ {
+		}
+	}
+	return end, kind
+}
+
+// shapeQuoted reads a string or a quoted name, as lexer.quoted does.
+func shapeQuoted(sql string, i int, s *Settings) (end int, escaped, closed bool) {
+	q := sql[i]
+	backslash := !s.NoBackslashEscapes && q != '`' && (q == '\'' || !s.ANSIQuotes)
+	for end = i + 1; end < len(sql); end++ {
+		switch c := sql[end]; {
+		case c == q:
+			if end+1 == len(sql) || sql[end+1] != q {
+				return end + 1, escaped, true
+			}
+			end++
+			escaped = true
+		case c == '\\' && backslash:
+			end++
+			escaped = true
+		}
+	}
+	return end, escaped, false
+}
+
+const hashStep = 0x9e3779b97f4a7c15 // odd: 2^64 / golden ratio
+
+// sum hashes what of the text and of the settings is left; false where that is
+// too long.
+func (sh *Shape) sum() bool {
+	h := xxhash.Sum64String(sh.settings.Schema)
+	from, size := uint32(0), 0
+	for i := range sh.n {
+		l := &sh.literals[i]
+		h = h*hashStep + xxhash.Sum64String(sh.sql[from:l.start])
+		h = h*hashStep + uint64(l.kind)
+		size += int(l.start - from)
+		from = l.end
+	}
+	sh.hash = h*hashStep + xxhash.Sum64String(sh.sql[from:])
+	size += len(sh.sql) - int(from)
+	return size+sh.n <= maxShape
+}
+
+// text is the statement with parameters for the literals that are cut out.
+func (sh *Shape) text() string {
+	var b strings.Builder
+	from := uint32(0)
+	for _, l := range sh.literals[:sh.n] {
+		b.WriteString(sh.sql[from:l.start])
+		b.WriteByte('?')
+		from = l.end
+	}
+	b.WriteString(sh.sql[from:])
+	return b.String()
+}
+
+// is reports whether the statement has the shape of a text with parameters, of
+// literals of these kinds.
+func (sh *Shape) is(text, kinds string) bool {
+	if sh.n != len(kinds) {
+		return false
+	}
+	from, at := 0, 0
+	for i := range kinds {
+		l := &sh.literals[i]
+		piece := sh.sql[from:l.start]
+		if literalKind(kinds[i]) != l.kind || len(text)-at <= len(piece) || text[at:at+len(piece)] != piece {
+			return false
+		}
+		from, at = int(l.end), at+len(piece)+1
+	}
+	return text[at:] == sh.sql[from:]
+}
+
+// kinds are those of the literals, in order.
+func (sh *Shape) kinds() string {
+	out := make([]byte, sh.n)
+	for i := range out {
+		out[i] = byte(sh.literals[i].kind)
+	}
+	return string(out)
+}
+
+// Values are the literals' values, as the planner reads them where they are left
+// in the text (evalTokens). They share the statement's text, and are good until
+// the next Read.
+func (sh *Shape) Values() []keys.Value {
+	sh.values = sh.values[:0]
+	for i := range sh.n {
+		sh.values = append(sh.values, sh.value(&sh.literals[i]))
+	}
+	return sh.values
+}
+
+func (sh *Shape) value(l *shapeLiteral) keys.Value {
+	text := sh.sql[l.start:l.end]
+	if l.kind == textLiteral {
+		if !l.escaped {
+			return keys.Text(text[1:len(text)-1], sh.settings.Charset)
+		}
+		st := statement{src: sh.sql, settings: *sh.settings}
+		return st.stringOf([]token{{kind: tokString, start: l.start, end: l.end}}).value
+	}
+	// As numberOf and decimalOf have it.
+	digits, negative := strings.CutPrefix(text, "-")
+	if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+		switch {
+		case !negative && n <= math.MaxInt64:
+			return keys.Int(int64(n))
+		case !negative:
+			return keys.Uint(n)
+		case n <= 1<<63:
+			return keys.Int(-int64(n))
+		}
+	}
+	return keys.Decimal(text)
+}
