@@ -173,7 +173,7 @@ func (p *Planner) planShape(e *cachedPlan, cat *catalog.Catalog) *Rows {
 // gave for a shape. ok is false where the statement has to be planned with its
 // literals.
 func (p *Planner) BindShape(r *Rows, sh *Shape, ix Indexes, first uint64) (b *Bound, ok bool) {
-	b, err := r.action.bind(&binder{cat: r.Catalog, settings: r.settings, params: sh.values, ix: ix, next: first})
+	b, err := r.bind(&binder{cat: r.Catalog, settings: r.settings, params: sh.values, ix: ix, next: first})
 	if err != nil || b.Refuse != nil || b.Gather != nil || b.System != nil {
 		return nil, false
 	}
@@ -219,7 +219,7 @@ func (sh *Shape) filled(text string, places []int) (string, bool) {
 		switch t.kind {
 		case tokEOF:
 			b.WriteString(text[from:])
-			return b.String(), n == len(places) || places == nil && n == sh.n
+			return b.String(), n == len(places) || places == nil && n == len(sh.literals)
 		case tokBad:
 			return "", false
 		case tokParam:
@@ -230,7 +230,7 @@ func (sh *Shape) filled(text string, places []int) (string, bool) {
 				}
 				at = places[n]
 			}
-			if at >= sh.n {
+			if at >= len(sh.literals) {
 				return "", false
 			}
 			l := &sh.literals[at]

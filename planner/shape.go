@@ -40,8 +40,7 @@ type Shape struct {
 	sql      string
 	settings *Settings
 	hash     uint64
-	n        int
-	literals [maxShapeLiterals]shapeLiteral
+	literals []shapeLiteral
 	values   []keys.Value
 }
 
@@ -80,6 +79,7 @@ const (
 	maxShapeNumber   = 60       // digits: fewer than MySQL's DECIMAL keeps
 	maxShapeLimit    = 18       // digits: surely within 64 bits
 	maxShapeDepth    = 60
+	shapeKept        = 32 // literals that there is room for between statements
 )
 
 // byteKind sorts bytes for the pass.
@@ -279,9 +279,19 @@ type shapeReader struct {
 	name, pending, dot bool
 }
 
+// Clear drops the statement, and what it needed if that is much.
+func (sh *Shape) Clear() {
+	if cap(sh.literals) > shapeKept {
+		*sh = Shape{}
+		return
+	}
+	sh.sql, sh.settings, sh.literals = "", nil, sh.literals[:0]
+	clear(sh.values)
+}
+
 // Read reads a statement. ok is false for one that has no shape.
 func (sh *Shape) Read(sql string, s *Settings) (ok bool) {
-	sh.sql, sh.settings, sh.n = sql, s, 0
+	sh.sql, sh.settings, sh.literals = sql, s, sh.literals[:0]
 	if len(sql) > maxShapeText || s.Charset == "binary" || multiByteUnsafe(s.Charset) {
 		return false
 	}
@@ -357,7 +367,7 @@ func (sh *Shape) Read(sql string, s *Settings) (ok bool) {
 // settle ends a literal: it is cut out if its expression ends with it.
 func (sh *Shape) settle(r *shapeReader, ends bool) {
 	if r.pending && !ends {
-		sh.n--
+		sh.literals = sh.literals[:len(sh.literals)-1]
 	}
 	r.pending = false
 }
@@ -423,11 +433,10 @@ func (sh *Shape) literal(r *shapeReader, start, end int, kind literalKind, escap
 			start--
 		}
 	}
-	if kind == 0 || sh.n == maxShapeLiterals {
+	if kind == 0 || len(sh.literals) == maxShapeLiterals {
 		return
 	}
-	sh.literals[sh.n] = shapeLiteral{uint32(start), uint32(end), kind, escaped}
-	sh.n++
+	sh.literals = append(sh.literals, shapeLiteral{uint32(start), uint32(end), kind, escaped})
 	r.pending = true
 }
 
@@ -571,7 +580,7 @@ const hashStep = 0x9e3779b97f4a7c15 // odd: 2^64 / golden ratio
 func (sh *Shape) sum() bool {
 	h := xxhash.Sum64String(sh.settings.Schema)
 	from, size := uint32(0), 0
-	for i := range sh.n {
+	for i := range sh.literals {
 		l := &sh.literals[i]
 		h = h*hashStep + xxhash.Sum64String(sh.sql[from:l.start])
 		h = h*hashStep + uint64(l.kind)
@@ -580,14 +589,14 @@ func (sh *Shape) sum() bool {
 	}
 	sh.hash = h*hashStep + xxhash.Sum64String(sh.sql[from:])
 	size += len(sh.sql) - int(from)
-	return size+sh.n <= maxShape
+	return size+len(sh.literals) <= maxShape
 }
 
 // text is the statement with parameters for the literals that are cut out.
 func (sh *Shape) text() string {
 	var b strings.Builder
 	from := uint32(0)
-	for _, l := range sh.literals[:sh.n] {
+	for _, l := range sh.literals {
 		b.WriteString(sh.sql[from:l.start])
 		b.WriteByte('?')
 		from = l.end
@@ -599,7 +608,7 @@ func (sh *Shape) text() string {
 // is reports whether the statement has the shape of a text with parameters, of
 // literals of these kinds.
 func (sh *Shape) is(text, kinds string) bool {
-	if sh.n != len(kinds) {
+	if len(sh.literals) != len(kinds) {
 		return false
 	}
 	from, at := 0, 0
@@ -616,7 +625,7 @@ func (sh *Shape) is(text, kinds string) bool {
 
 // kinds are those of the literals, in order.
 func (sh *Shape) kinds() string {
-	out := make([]byte, sh.n)
+	out := make([]byte, len(sh.literals))
 	for i := range out {
 		out[i] = byte(sh.literals[i].kind)
 	}
@@ -628,7 +637,7 @@ func (sh *Shape) kinds() string {
 // the next Read.
 func (sh *Shape) Values() []keys.Value {
 	sh.values = sh.values[:0]
-	for i := range sh.n {
+	for i := range sh.literals {
 		sh.values = append(sh.values, sh.value(&sh.literals[i]))
 	}
 	return sh.values

@@ -137,10 +137,10 @@ func checkShape(t *testing.T, sh *Shape, sql string, s Settings) {
 		toks = append(toks, tok)
 	}
 	values := sh.Values()
-	if len(values) != sh.n {
-		t.Fatalf("%d values of %d literals", len(values), sh.n)
+	if len(values) != len(sh.literals) {
+		t.Fatalf("%d values of %d literals", len(values), len(sh.literals))
 	}
-	for i, l := range sh.literals[:sh.n] {
+	for i, l := range sh.literals {
 		at := slices.IndexFunc(toks, func(t token) bool { return t.start == l.start })
 		end := slices.IndexFunc(toks, func(t token) bool { return t.end == l.end })
 		if at < 0 || end < at || end > at+1 {
@@ -253,6 +253,9 @@ func boundText(p *Planner, r *Rows, b *Bound) string {
 		m.Having = nil
 		fmt.Fprintf(&out, "merge %+v having %s otherwise=%t\n", m, having, c.Merge.gather != nil)
 	}
+	found := c.Found
+	found.offset = nil
+	fmt.Fprintf(&out, "found %+v\n", found)
 	if c.Generated != nil {
 		fmt.Fprintf(&out, "generated %+v\n", *c.Generated)
 	}

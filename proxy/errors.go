@@ -36,6 +36,8 @@ var (
 	errTooMany     = sqlError{1040, "08004", "Too many connections"}
 	// errStale: the catalog changed while the statement was planned; plan again.
 	errStale = errors.New("catalog changed")
+	// errLiterals: the plan of the statement's shape won't do for it.
+	errLiterals = fmt.Errorf("%w: plan with literals", errStale)
 	// errRetyped is errStale after answers of other types than were planned for.
 	errRetyped = fmt.Errorf("%w: types differ", errStale)
 )

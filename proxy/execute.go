@@ -39,7 +39,14 @@ func (s *session) rows(ctx context.Context, r request) error {
 	return untilPlanned(func() error {
 		err := s.rowsOnce(ctx, r, &ids)
 		if !errors.Is(err, errStale) {
+			if r.shape != nil {
+				s.proxy.metrics.planHits.Inc()
+			}
 			return err
+		}
+		if r.shape != nil { // it is planned by itself now
+			s.proxy.metrics.planMisses.Inc()
+			r.shape, r.values = nil, nil
 		}
 		r.retyped = r.retyped || errors.Is(err, errRetyped)
 		plan, failed := s.plan(ctx, r.sql)

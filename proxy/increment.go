@@ -60,6 +60,14 @@ func (c *counted) release() {
 func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.Bound, error) {
 	p := s.proxy.planner
 	first, err := s.count(ctx, r, ids)
+	if r.shape != nil {
+		if err == nil {
+			if b, ok := p.BindShape(r.plan, r.shape, s.lookups(), first); ok {
+				return b, nil
+			}
+		}
+		return nil, errLiterals
+	}
 	switch {
 	case err != nil:
 		return nil, err

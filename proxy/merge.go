@@ -57,6 +57,8 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 // server does for the sake of its plan.
 func (s *session) mergeOtherwise(ctx context.Context, r request, b *planner.Bound, cause error) error {
 	switch {
+	case r.shape != nil:
+		return errLiterals
 	case r.retyped: // the catalog is new, so it is the server's plan
 	case s.tx == nil:
 		if err := s.proxy.opts.Directory.Refresh(ctx); err != nil {

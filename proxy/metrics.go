@@ -30,6 +30,8 @@ type metrics struct {
 	// replicaReads are statements that might be read from replicas, by what they
 	// were read from.
 	replicaReads *prometheus.CounterVec
+	// planHits are statements that were executed by the plan of their shape.
+	planHits, planMisses prometheus.Counter
 	// outcomes are the label values that statements have had, so that counting one
 	// doesn't look its labels up.
 	outcomes atomic.Pointer[map[outcome]*outcomeMetrics]
@@ -43,7 +45,7 @@ type outcomeMetrics struct {
 	seconds    prometheus.Observer
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, plans *planner.Planner) *metrics {
 	m := &metrics{
 		statements: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_statements_total", Help: "Statements by plan (route, session, ddl, admin) and access (shard_key, index, scatter, reference, single)."}, []string{"plan", "access"}),
 		shards:     prometheus.NewHistogram(prometheus.HistogramOpts{Name: "shunt_statement_shards", Help: "Shards that a statement went to.", Buckets: []float64{1, 2, 3, 4, 8, 16, 32, 64, 128, 256}}),
@@ -60,6 +62,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_user_limits_total", Help: "Connections and statements refused with error 1226 for a limit of their user."}, []string{"limit"})
 	m.heldUp = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_logins_held_up_total", Help: "Failed log-ins whose answer had to wait for those before from the same address."})
 	m.replicaReads = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_replica_reads_total", Help: "Statements of sessions that read from replicas, by where they were read (replica, primary, both). primary: no replica of theirs could be read from, or the statement can't be."}, []string{"from"})
+	m.planHits = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_plan_cache_hits_total", Help: "Statements sent as text that were executed by a cached plan, without being parsed."})
+	m.planMisses = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_plan_cache_misses_total", Help: "Statements sent as text that were planned by themselves."})
+	cached := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "shunt_plan_cache_entries", Help: "Shapes of statements that are kept with their plans."}, func() float64 { return float64(plans.CachedPlans()) })
 	for _, from := range []string{"replica", "primary", "both"} {
 		m.replicaReads.WithLabelValues(from)
 	}
@@ -69,7 +74,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.pinned.WithLabelValues(pinReasonNames[why])
 	}
 	m.outcomes.Store(&map[outcome]*outcomeMetrics{})
-	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited, m.heldUp, m.replicaReads)
+	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited, m.heldUp, m.replicaReads, m.planHits, m.planMisses, cached)
 	return m
 }
 

@@ -78,7 +78,8 @@ type Proxy struct {
 
 // New returns a Proxy; Serve runs it.
 func New(o Options) *Proxy {
-	p := &Proxy{opts: o, planner: planner.New(), metrics: newMetrics(o.Metrics), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors)}
+	plans := planner.New()
+	p := &Proxy{opts: o, planner: plans, metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors)}
 	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools})
 	p.handshakes, p.ddl = make(chan struct{}, maxHandshakes), make(chan struct{}, 1)
 	p.SetUsers(o.Users)

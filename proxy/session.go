@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
@@ -26,6 +27,8 @@ type session struct {
 	settings settings
 	tx       *transaction // nil outside of a transaction
 	prepared preparedStatements
+	// shape is that of the text that is worked on.
+	shape planner.Shape
 	// temporary is nil without temporary tables. temporarySerial changes with them.
 	temporary       *temporaries
 	temporarySerial uint64

@@ -19,6 +19,11 @@ import (
 // query answers a COM_QUERY: one statement, or several where the client asked
 // for multi-statements.
 func (s *session) query(ctx context.Context, text string) error {
+	defer s.shape.Clear()
+	if s.shape.Read(text, &s.settings.planning) { // it is one statement
+		s.more, s.failed = 0, false
+		return s.statement(ctx, text, true)
+	}
 	statements, err := planner.Split(text, s.settings.planning)
 	if err != nil {
 		if told := s.syntaxError(ctx, text); told != nil {
@@ -41,7 +46,8 @@ func (s *session) query(ctx context.Context, text string) error {
 		if i < len(statements)-1 {
 			s.more = mysql.SERVER_MORE_RESULTS_EXISTS
 		}
-		if err := s.statement(ctx, sql); err != nil {
+		shaped := len(statements) > 1 && s.shape.Read(sql, &s.settings.planning)
+		if err := s.statement(ctx, sql, shaped); err != nil {
 			return err // an error ends the list, as on a server
 		}
 		if s.failed {
@@ -88,7 +94,9 @@ type request struct {
 	plan     *planner.Rows
 	values   []keys.Value
 	prepared *preparedStatement // nil: text protocol
-	params   []wire.Param
+	// shape, if not nil, is whose plan it is and values are its literals.
+	shape  *planner.Shape
+	params []wire.Param
 	// generated are the AUTO_INCREMENT values that follow params in a prepared
 	// statement's own.
 	generated []uint64
@@ -103,13 +111,21 @@ type request struct {
 	start   time.Time
 }
 
-// statement runs one statement of the text protocol.
-func (s *session) statement(ctx context.Context, sql string) error {
+// statement runs one statement of the text protocol. shaped: s.shape is its.
+func (s *session) statement(ctx context.Context, sql string, shaped bool) error {
 	start := time.Now()
 	s.activity.doing("Query", s.settings.schema, sql)
 	if err := s.mayText(sql); err != nil {
 		return err
 	}
+	if shaped {
+		if plan := s.planned(); plan != nil {
+			s.spliced = 0
+			s.begun()
+			return s.run(ctx, plan, request{sql: sql, sent: true, shape: &s.shape, values: s.shape.Values(), start: start})
+		}
+	}
+	s.proxy.metrics.planMisses.Inc()
 	sql, err := s.ofSession(sql, false)
 	if err != nil {
 		return err
@@ -120,6 +136,16 @@ func (s *session) statement(ctx context.Context, sql string) error {
 		return s.readOnlyFirst(sql, err)
 	}
 	return s.run(ctx, plan, request{sql: sql, sent: true, start: start})
+}
+
+// planned is the plan that s.shape has already, or gets now. What only the session
+// knows is in no such statement (ofSession), nor may its catalog be its own. Of
+// a user who may not see all schemas each text is looked at.
+func (s *session) planned() *planner.Rows {
+	if s.temporary != nil || s.rights().Schemas != nil {
+		return nil
+	}
+	return s.proxy.planner.Find(&s.shape, s.catalog())
 }
 
 // asksFileCharset finds who asks back for what SET character_set_database has set.
