@@ -52,6 +52,8 @@ type Rows struct {
 	// Meets is set for an INSERT or REPLACE whose rows must be tried first, which
 	// Bind refuses; see BindRow.
 	Meets *Meets
+	// Returning: an INSERT, REPLACE or DELETE answers the rows that it has changed.
+	Returning bool
 	// Lock is set for a statement about locks by name.
 	Lock *NamedLock
 	// Tables are the user tables that the statement names, each once.

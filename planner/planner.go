@@ -195,16 +195,18 @@ func result(r *Rows, err *Error) (Plan, *Error) {
 }
 
 func (p *Planner) insert(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	spans, err := st.cutReturning()
+	if err != nil {
+		return nil, err
+	}
 	alias, span, err := st.rowAlias()
 	if err != nil {
 		return nil, err
 	}
-	var n ast.StmtNode
 	if alias != nil {
-		n, err = p.parse(st, cat, span)
-	} else {
-		n, err = p.parse(st, cat)
+		spans = append(spans, span)
 	}
+	n, err := p.parse(st, cat, spans...)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +215,11 @@ func (p *Planner) insert(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return nil, refuseInsertForm()
 	}
 	a := &analysis{st: st, cat: cat}
-	return result(a.planInsert(ins, alias))
+	rows, err := a.planInsert(ins, alias)
+	if err == nil && st.returning {
+		rows, err = returningRows(rows)
+	}
+	return result(rows, err)
 }
 
 // rowAlias finds `AS new [(a, b)]` before ON DUPLICATE KEY UPDATE, which the
@@ -264,7 +270,14 @@ func (st *statement) rowAlias() (*rowAlias, [2]uint32, *Error) {
 }
 
 func (p *Planner) write(st *statement, cat *catalog.Catalog) (Plan, *Error) {
-	n, err := p.parse(st, cat)
+	var spans [][2]uint32
+	if st.is(0, "delete") {
+		var err *Error
+		if spans, err = st.cutReturning(); err != nil {
+			return nil, err
+		}
+	}
+	n, err := p.parse(st, cat, spans...)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +286,11 @@ func (p *Planner) write(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	case *ast.UpdateStmt:
 		return result(a.planUpdate(n))
 	case *ast.DeleteStmt:
-		return result(a.planDelete(n))
+		rows, err := a.planDelete(n)
+		if err == nil && st.returning {
+			rows, err = returningRows(rows)
+		}
+		return result(rows, err)
 	}
 	return nil, notSupported("this statement is not supported yet: send it to one shard with /* shunt: shard=NAME */")
 }

@@ -39,6 +39,8 @@ type statement struct {
 	// hintShard is the shard named by /* shunt: shard=NAME */.
 	hintShard string
 	hinted    bool
+	// returning: RETURNING was cut off, see cutReturning.
+	returning bool
 	// doubtful: an executable comment that some server may run and another not.
 	doubtful bool
 	// setVar: an optimizer hint SET_VAR, which may change the SQL mode.

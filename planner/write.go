@@ -20,6 +20,8 @@ type writeAction struct {
 	// others: it reads tables that are not on every shard beside those.
 	others bool
 	clock  bool // a function of the statement's time is in it
+	// returning: the rows that are deleted are answered.
+	returning bool
 	// picks: a value comes from a row that the changed one is joined with, of
 	// which there may be several.
 	picks bool
@@ -96,7 +98,11 @@ func (a *analysis) planDelete(n *ast.DeleteStmt) (*Rows, *Error) {
 	} else if len(s.refs) == 1 {
 		act.targets = []*writeTarget{{ref: s.refs[0]}}
 	}
-	act.q = a.routeOf(s, limitSpoils("DELETE", n.Limit))
+	spoils := limitSpoils("DELETE", n.Limit)
+	if a.st.returning && n.Order != nil {
+		spoils = "DELETE with ORDER BY and RETURNING" // the rows are answered in that order
+	}
+	act.q = a.routeOf(s, spoils)
 	return a.finishWrite(Delete, act, n)
 }
 
@@ -287,6 +293,8 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 	if r.refuse != nil {
 		over, set, err := w.gathered(b, &r)
 		switch {
+		case w.returning: // the rows of one shard alone are answered as they are deleted
+			r.refuse = notSupported("DELETE ... RETURNING over several shards is not supported with ORDER BY, LIMIT, or a condition on rows of other shards: SELECT the rows FOR UPDATE in a transaction, and delete them")
 		case over != nil:
 			out, r.set, r.refuse = over, set, nil
 		case err != nil:
@@ -308,7 +316,7 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 		out = sendTo(r.set, w.sql)
 		out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
 	}
-	if out.Refuse != nil && w.q.spoils != "" {
+	if out.Refuse != nil && w.q.spoils != "" && !w.returning {
 		t := w.targets[0].ref.table
 		out.Refuse = notSupported("%s over %d shards is not supported, since no shard knows how many rows the others change: in a transaction, SELECT %s FROM %s with this WHERE, ORDER BY and LIMIT, and name the rows that it finds in WHERE; or add a predicate on the shard key",
 			w.q.spoils, r.set.Len(), rowName(t), t.Name)

@@ -120,7 +120,11 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 			return err
 		}
 	}
-	ok, err := s.writeAll(ctx, r, b, several)
+	var returned *returnedRows
+	if several && r.plan.Returning {
+		returned = &returnedRows{}
+	}
+	ok, err := s.writeAll(ctx, r, b, several, returned)
 	if implicit {
 		if err != nil {
 			_ = s.rollback(ctx)
@@ -141,6 +145,9 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 	if err != nil || ok == nil {
 		return err
 	}
+	if returned != nil {
+		return s.answerReturned(returned, r.plan.Kind != planner.Delete, ok.Warnings)
+	}
 	return s.answerOK(*ok)
 }
 
@@ -150,8 +157,9 @@ const statementSavepoint = "shunt_statement"
 
 // writeAll sends a write and joins the answers. With one shard its answer is
 // forwarded as it is, and nil returned; else the joined one is returned to be
-// sent when nothing can fail any more.
-func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several bool) (*wire.OK, error) {
+// sent when nothing can fail any more. returned, if not nil, gets the rows that the
+// shards answer.
+func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several bool, returned *returnedRows) (*wire.OK, error) {
 	if b.SameTime && several {
 		undo, err := s.sameTime(ctx, route(b))
 		if err != nil {
@@ -182,7 +190,12 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		if several {
 			dst = nil
 		}
-		sum, err := x.conn.Forward(dst, shard.Result, o)
+		var sum shard.Summary
+		if returned != nil {
+			sum, err = returned.read(x.conn, rows, s.binary, b.Access != "reference" || i == 0)
+		} else {
+			sum, err = x.conn.Forward(dst, shard.Result, o)
+		}
 		skipped := several && s.skips(r, b, i, sum.Err)
 		if skipped {
 			sum = shard.Summary{Status: x.conn.Status, Warnings: 1}
@@ -243,10 +256,15 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			s.last.insertID = sum.LastInsertID
 		}
 	}
+	first = errors.Join(first, returned.whole())
 	if byRow(s.last.warnings); finds && first == nil {
 		s.found = found
 	}
-	if first == nil && !told && b.Generated != nil {
+	if first == nil && !told && r.plan.Returning {
+		if first = s.returnedID(ctx, r, b, shards); first != nil && !several {
+			first = fmt.Errorf("%w: %w", errHalfAnswered, first)
+		}
+	} else if first == nil && !told && b.Generated != nil {
 		joined.LastInsertID, first = s.inserted(ctx, b, shards, ids)
 	}
 	if b.Access == "reference" && len(shards) > 0 {

@@ -16,12 +16,13 @@ const codeNoColumn = 1054
 // executed. why is the refusal of the statement as it is, which stays where the
 // values aren't beyond doubt.
 func (s *session) askFirst(ctx context.Context, r request, why error) error {
-	if s.mayCollect() != nil {
-		return why
+	if s.mayCollect() != nil || r.plan.Returning && s.binary {
+		return why // it goes on as text, and so do its rows
 	}
-	c := r.plan.Constants
+	c, found := r.plan.Constants, s.found
 	s.last.warnings = nil // MariaDB keeps what was told before
 	rows, err := s.collect(ctx, c.Query(r.values))
+	s.found = found
 	if told, ok := errors.AsType[sqlError](err); ok && told.code == codeNoColumn {
 		return why // a column of the row, not a constant
 	}

@@ -355,7 +355,11 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 			}
 			s.remember(ctx, conn, told)
 			s.findIn(ctx, conn, r, sum)
-			err = s.answerInserted(ctx, b, conn, sum)
+			if !sum.ResultSet {
+				err = s.answerInserted(ctx, b, conn, sum)
+			} else if err = s.returnedID(ctx, r, b, []sent{{st.Shard, conn}}); err != nil {
+				err = fmt.Errorf("%w: %w", errHalfAnswered, err)
+			}
 		}
 		if err == nil && sum.Err == nil {
 			// The client has its answer before maintenance is asked for; the last
@@ -499,7 +503,7 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 // send sends the statement's text or executes its prepared form.
 func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st planner.ShardStatement) error {
 	// The connection may remember another session's.
-	if containsFold(st.SQL, "last_insert_id") || containsFold(st.SQL, "@@identity") {
+	if containsFold(st.SQL, "last_insert_id") || containsFold(st.SQL, "@@identity") || r.returnsID() {
 		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
 			return s.unsent(st.Shard, err)
 		}

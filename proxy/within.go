@@ -132,7 +132,7 @@ func (s *session) insertBound(ctx context.Context, r request, b *planner.Bound) 
 	}
 	s.tx.wrote(b)
 	s.last.failed = 0
-	done, err := s.writeAll(ctx, r, b, true)
+	done, err := s.writeAll(ctx, r, b, true, nil)
 	s.unsure(r, b)
 	if err != nil {
 		return wire.OK{}, err

@@ -51,11 +51,7 @@ func main() {
 	config.ParseTime, config.Loc = true, time.UTC
 	config.Params = map[string]string{"charset": "utf8mb4"}
 	now := time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
-	db, err := gorm.Open(mysql.New(mysql.Config{
-		DSNConfig: config,
-		// MariaDB's INSERT ... RETURNING is not served.
-		DisableWithReturning: true,
-	}), &gorm.Config{
+	db, err := gorm.Open(mysql.New(mysql.Config{DSNConfig: config}), &gorm.Config{
 		Logger: logger.Discard, NowFunc: func() time.Time { return now },
 		// Foreign keys between shards can't be checked.
 		DisableForeignKeyConstraintWhenMigrating: true,

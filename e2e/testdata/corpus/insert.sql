@@ -91,3 +91,7 @@ DELETE FROM tags WHERE tag IS NULL;
 INSERT INTO users (id, name) VALUES (NULL, 'no id');
 INSERT INTO users (name) VALUES ('no id');
 DROP TABLE tags;
+-- only: mysql
+INSERT INTO countries VALUES ('ZZ', 'Z', 'Z') RETURNING code;
+-- only: mysql
+DELETE FROM countries WHERE code = 'ZZ' RETURNING code;

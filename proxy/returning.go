@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// returnedRows are those that a write over several shards answers (RETURNING). They
+// are kept until all shards have written: what fails answers none.
+type returnedRows struct {
+	definitions [][]byte
+	first       *shard.Rows
+	rows        []returnedRow
+	bytes       int
+}
+
+// returnedRow is a row's packet; at is the place of the inserted row in the client's
+// statement.
+type returnedRow struct {
+	at     int
+	packet []byte
+}
+
+// read takes one shard's answer; places are those of its rows in the client's
+// statement, nil where they have none. keep is false for a copy of rows that another
+// shard has answered.
+func (r *returnedRows) read(conn *shard.Conn, places []int, binary, keep bool) (shard.Summary, error) {
+	rows, err := conn.Rows()
+	if err != nil || rows.Summary.Err != nil {
+		sum := rows.Summary
+		sum.Clean = true
+		return sum, err
+	}
+	if r.first == nil {
+		r.first, r.definitions = rows, rows.Definitions
+	} else if !sameColumns(r.first, rows, binary) {
+		err = shard.ErrColumns
+	}
+	from := len(r.rows)
+	for n := 0; ; n++ {
+		p, readErr := rows.Next()
+		if readErr != nil || p == nil {
+			if err == nil || readErr != nil {
+				err = readErr
+			}
+			break
+		}
+		if r.bytes += len(p); err == nil && keep && r.bytes <= maxCollected { // else the connection's rest is read for its next use
+			r.rows = append(r.rows, returnedRow{n, slices.Clone(p)})
+		}
+	}
+	// With IGNORE some rows are left out, nobody says which: then the shard's order.
+	if came := r.rows[from:]; len(came) == len(places) {
+		for i := range came {
+			came[i].at = places[i]
+		}
+	}
+	sum := rows.Summary
+	sum.Clean = true // nothing has gone to the client
+	return sum, err
+}
+
+// whole is the error of rows that are too many to be kept.
+func (r *returnedRows) whole() error {
+	if r == nil || r.bytes <= maxCollected {
+		return nil
+	}
+	return errReturned
+}
+
+var errReturned = sqlError{1104, "42000", "RETURNING answers too much over several shards: change fewer rows at a time"}
+
+// answerReturned answers the rows in the order of the client's statement.
+func (s *session) answerReturned(r *returnedRows, inOrder bool, warnings uint16) error {
+	if inOrder {
+		slices.SortStableFunc(r.rows, func(a, b returnedRow) int { return a.at - b.at })
+	}
+	w := s.client
+	if err := w.WriteCount(len(r.definitions)); err != nil {
+		return s.clientError(err)
+	}
+	for _, d := range r.definitions {
+		if err := w.WriteDefinition(d); err != nil {
+			return s.clientError(err)
+		}
+	}
+	if err := w.WriteColumnsEnd(s.status() | s.more); err != nil {
+		return s.clientError(err)
+	}
+	for _, row := range r.rows {
+		if err := w.WritePacket(row.packet); err != nil {
+			return s.clientError(err)
+		}
+	}
+	return s.clientError(w.WriteEnd(s.status()|s.more, warnings))
+}
+
+// returnsID: an INSERT or REPLACE that answers rows, and may have set
+// LAST_INSERT_ID() of its connection.
+func (r *request) returnsID() bool {
+	return r.plan.Returning && r.plan.Kind != planner.Delete && slices.ContainsFunc(r.plan.Tables, func(t *catalog.Table) bool {
+		return slices.ContainsFunc(t.Columns, func(c *catalog.Column) bool { return c.AutoIncrement })
+	})
+}
+
+// returnedID settles LAST_INSERT_ID() behind RETURNING, whose answer doesn't tell
+// it.
+func (s *session) returnedID(ctx context.Context, r request, b *planner.Bound, answered []sent) error {
+	if !r.returnsID() {
+		return nil
+	}
+	if g := b.Generated; g != nil {
+		switch {
+		case g.First == 0:
+		case g.Uncertain == nil:
+			s.last.insertID = g.First
+		default:
+			first, err := s.firstInserted(ctx, g, answered)
+			if err != nil {
+				return err
+			}
+			if first > 0 {
+				s.last.insertID = first
+			}
+		}
+		return nil
+	}
+	for _, x := range answered {
+		res, err := x.conn.Query(ctx, "SELECT LAST_INSERT_ID()")
+		if err != nil {
+			return s.shardError(x.shard, err)
+		}
+		if len(res.Rows) == 1 {
+			if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil && n != 0 {
+				s.last.insertID = n
+				break
+			}
+		}
+	}
+	return nil
+}
