@@ -21,7 +21,7 @@ SEED          ?= $(shell date +%s)
 SHELL         := bash
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint bench bench-quick bench-tpch differential fuzz e2e check soak
+.PHONY: help build demo test race lint bench bench-quick bench-tpch pgo differential fuzz e2e check soak
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,11 +44,17 @@ lint: ## Linter and formatter, version pinned
 # What bench needs; it starts servers and peers itself.
 BENCH := export SHUNT_E2E_FLAVOURS=mysql && . scripts/servers.sh && . scripts/peers.sh && $(GO) run ./bench -shunt bin/shunt
 
-bench: build ## Measure against peers, and write docs/benchmarks.md (a quarter of an hour)
+bench: build ## Measure against peers, and write docs/benchmarks.md (18 minutes; nothing else should run)
 	$(BENCH) -o docs/benchmarks.md
 
 bench-quick: build ## Measure the cases that match ONLY (one/point_select/text/8$$), and print them
 	$(BENCH) -only '$(ONLY)' $(BENCH_ARGS)
+
+pgo: build ## Make cmd/shunt/default.pgo, which builds are optimised by, from profiles of the benchmark
+	rm -rf bin/profiles
+	$(BENCH) -profiles bin/profiles -rounds 1 -seconds 5 -conns 8,32 -only 'one/.*/8$$|one/point_select/.*/32$$|four/'
+	$(GO) tool pprof -proto bin/profiles/*.pprof > bin/default.pgo
+	mv bin/default.pgo cmd/shunt/default.pgo
 
 bench-tpch: build ## Measure TPC-H's queries at scale TPCH (0.05), and write their part of docs/benchmarks.md
 	$(BENCH) -o docs/benchmarks.md -tpch $(TPCH)

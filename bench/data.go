@@ -42,7 +42,7 @@ func placements() string {
 // fill makes all tables, their twins and their virtual indexes. Rows go through
 // Shunt into one table, and from there into the others on each shard.
 func (b *bench) fill(ctx context.Context) (err error) {
-	admin, err := openDB(b.shunt.target, "", false)
+	admin, err := openDB(*b.shunt, "", false)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (b *bench) fill(ctx context.Context) (err error) {
 	if _, err := admin.ExecContext(ctx, "CREATE DATABASE bench"); err != nil {
 		return fmt.Errorf("create schema: %w", err)
 	}
-	if b.db, err = openDB(b.shunt.target, "bench", false); err != nil {
+	if b.db, err = openDB(*b.shunt, "bench", false); err != nil {
 		return err
 	}
 	b.onStop(func() { b.db.Close() })

@@ -42,7 +42,8 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A reader of the output that has gone is a reason to stop, too.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -55,6 +56,8 @@ func main() {
 type bench struct {
 	binary  string
 	flavour throwaway.Flavour
+	// profiles is the directory for processor profiles, if they are wanted.
+	profiles string
 	// only leaves the cases whose names it matches.
 	only  *regexp.Regexp
 	conns []int
@@ -76,7 +79,7 @@ type bench struct {
 
 	// The four shards of the parts that work on them.
 	*stage
-	shunt *shunt
+	shunt *target
 	db    *sql.DB
 	// shardOf has each loaded row's shard, by id.
 	shardOf []uint8
@@ -93,13 +96,14 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags.IntVar(&b.rounds, "rounds", 3, "rounds, in each of which every target is measured once")
 	flags.IntVar(&b.seconds, "seconds", 2, "measured seconds of each target in each round")
 	flags.IntVar(&b.rows, "rows", 200_000, "rows in each table")
-	flags.IntVar(&b.pairs, "pairs", 200, "measured pairs")
+	flags.IntVar(&b.pairs, "pairs", 100, "measured pairs")
 	flags.IntVar(&b.port, "port", 0, "`port` of the one shard, for -peer (default: a free one)")
 	flags.Func("peer", "another proxy before the one shard: `NAME=[USER:PASSWORD@]HOST:PORT[/PID]`, by default with the shard's account; its processor time is the process's", func(text string) error {
 		t, err := parsePeer(text)
 		b.peers = append(b.peers, t)
 		return err
 	})
+	flags.StringVar(&b.profiles, "profiles", "", "`directory` to write Shunt's processor profiles to, one a case")
 	scale := flags.Float64("tpch", 0, "measure TPC-H at this `scale` factor, and nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err

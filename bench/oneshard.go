@@ -77,8 +77,8 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 	if err != nil {
 		return nil, err
 	}
-	targets = append(targets, proxy.target)
-	admin, err := openDB(proxy.target, "", false)
+	targets = append(targets, *proxy)
+	admin, err := openDB(*proxy, "", false)
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +87,12 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 		return nil, fmt.Errorf("create schema: %w", err)
 	}
 	if len(cases) > 0 {
-		if err := prepareSysbench(ctx, proxy.target); err != nil {
+		if err := prepareSysbench(ctx, *proxy); err != nil {
 			return nil, err
 		}
 	}
 	for _, c := range cases {
-		result, err := b.turnsOf(c.name(), direct, targets, func(t target) (half, error) {
+		result, err := b.turnsOf(ctx, c.name(), direct, targets, func(t target) (half, error) {
 			return runSysbench(ctx, t, c.script, c.prepared, c.threads, b.seconds)
 		})
 		if err != nil {
@@ -101,10 +101,10 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 		results = append(results, result)
 	}
 	if streams {
-		if err := fillStream(ctx, proxy.target, server); err != nil {
+		if err := fillStream(ctx, *proxy, server); err != nil {
 			return nil, err
 		}
-		result, err := b.turnsOf("one/"+streamCase, direct, targets, func(t target) (half, error) { return stream(ctx, t) })
+		result, err := b.turnsOf(ctx, "one/"+streamCase, direct, targets, func(t target) (half, error) { return stream(ctx, t) })
 		if err != nil {
 			return nil, err
 		}

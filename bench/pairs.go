@@ -178,7 +178,7 @@ func (b *bench) directConn(ctx context.Context) (*sql.Conn, func(), error) {
 
 // cpuPerStatement is the proxy's user and system time by statement.
 func (b *bench) cpuPerStatement(ctx context.Context, f func(int) error) (time.Duration, error) {
-	const statements = 10_000
+	const statements = 3000
 	before, err := b.shunt.cpuTime()
 	if err != nil {
 		return 0, err

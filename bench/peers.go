@@ -103,14 +103,18 @@ func routerArgv(program string) func(dir, inner string, port int, server *throwa
 
 // start runs the peer before a server.
 func (p peer) start(ctx context.Context, s *stage, server *throwaway.Server) (target, error) {
-	dir, err := os.MkdirTemp(filepath.Join(p.root, os.TempDir()), "shunt-bench-")
+	tmp := os.TempDir()
+	if p.root != "" {
+		tmp = filepath.Join(p.root, "tmp")
+	}
+	dir, err := os.MkdirTemp(tmp, "shunt-bench-")
 	if err != nil {
 		return target{}, fmt.Errorf("make directory of %s: %w", p.name, err)
 	}
 	s.onStop(func() { os.RemoveAll(dir) })
 	inner := dir
 	if p.root != "" {
-		inner = filepath.Join(os.TempDir(), filepath.Base(dir))
+		inner = filepath.Join("/tmp", filepath.Base(dir))
 	}
 	port, err := throwaway.FreePort()
 	if err != nil {
@@ -126,7 +130,7 @@ func (p peer) start(ctx context.Context, s *stage, server *throwaway.Server) (ta
 		return target{}, err
 	}
 	s.onStop(process.stop)
-	return target{p.name, addr, server.User, server.Password, process.pid()}, nil
+	return target{name: p.name, addr: addr, user: server.User, password: server.Password, pid: process.pid()}, nil
 }
 
 // startPeers starts what this machine has before the server, and waits for

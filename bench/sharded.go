@@ -165,7 +165,7 @@ func (b *bench) loadCase(ctx context.Context, c loadCase, prepared bool) (*serie
 	var targets []target
 	dbs := map[string][]*sql.DB{}
 	for _, name := range c.targets {
-		t := b.shunt.target
+		t := *b.shunt
 		ends, schema := []target{t}, "bench"
 		if name == shardAware {
 			t, ends, schema = target{}, nil, twin
@@ -184,7 +184,7 @@ func (b *bench) loadCase(ctx context.Context, c loadCase, prepared bool) (*serie
 			dbs[name] = append(dbs[name], db)
 		}
 	}
-	return b.turnsOf(c.mode(prepared), c.targets[0], targets, func(t target) (half, error) {
+	return b.turnsOf(ctx, c.mode(prepared), c.targets[0], targets, func(t target) (half, error) {
 		// What the half before left to the indexer would count for this one.
 		if err := b.idle(ctx); err != nil {
 			return half{}, err

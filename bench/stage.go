@@ -52,16 +52,10 @@ func straight(s *throwaway.Server) target {
 	return target{name: direct, addr: s.Addr(), user: s.User, password: s.Password}
 }
 
-// shunt is the measured proxy.
-type shunt struct {
-	target
-	http string
-}
-
 // startShunt runs the binary before all servers of the stage, with the
 // defaults, but one maintenance worker, so that a build runs alone. schemas is
 // that part of the configuration, in YAML's flow style.
-func (s *stage) startShunt(ctx context.Context, binary, schemas string) (*shunt, error) {
+func (s *stage) startShunt(ctx context.Context, binary, schemas string) (*target, error) {
 	dir, err := os.MkdirTemp("", "shunt-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary directory: %w", err)
@@ -73,7 +67,7 @@ func (s *stage) startShunt(ctx context.Context, binary, schemas string) (*shunt,
 			return nil, err
 		}
 	}
-	p := &shunt{target{name: ours, addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), user: "bench", password: password}, fmt.Sprintf("127.0.0.1:%d", ports[1])}
+	p := &target{name: ours, addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), user: "bench", password: password, http: fmt.Sprintf("127.0.0.1:%d", ports[1])}
 	var cfg strings.Builder
 	fmt.Fprintf(&cfg, "listen: %s\nhttp: %s\ndata_dir: %s\nusers: [{name: %s, password: %s}]\nshards:\n", p.addr, p.http, filepath.Join(dir, "data"), p.user, p.password)
 	for i, server := range s.servers {
@@ -94,8 +88,9 @@ func (s *stage) startShunt(ctx context.Context, binary, schemas string) (*shunt,
 	return p, nil
 }
 
-func (p *shunt) ready(ctx context.Context) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.http+"/readyz", nil)
+// ready is whether Shunt serves.
+func (t *target) ready(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.http+"/readyz", nil)
 	if err != nil {
 		return false
 	}

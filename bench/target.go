@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -11,6 +12,8 @@ type target struct {
 	addr, user, password string
 	// pid of the proxy, 0 if there is none or its processor time isn't known.
 	pid int
+	// http is where Shunt tells its metrics and profiles.
+	http string
 }
 
 const (
@@ -99,7 +102,7 @@ func latencies(s *series, target string) string {
 
 // turnsOf measures the targets in turns. Each round starts with another one and
 // goes the other way round, so that none is always after the same neighbour.
-func (b *bench) turnsOf(name, base string, targets []target, measure func(target) (half, error)) (*series, error) {
+func (b *bench) turnsOf(ctx context.Context, name, base string, targets []target, measure func(target) (half, error)) (*series, error) {
 	s := &series{name: name, base: base, halves: map[string][]half{}}
 	for _, t := range targets {
 		s.targets = append(s.targets, t.name)
@@ -110,7 +113,7 @@ func (b *bench) turnsOf(name, base string, targets []target, measure func(target
 			if round%2 == 1 {
 				t = targets[(round+len(targets)-i)%len(targets)]
 			}
-			h, err := measure(t)
+			h, err := b.profiled(ctx, name, t, measure)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", name, t.name, err)
 			}

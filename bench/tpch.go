@@ -40,7 +40,7 @@ func (b *bench) tpch(ctx context.Context, scale float64) (string, error) {
 	defer set.Stop()
 	one := set.Servers[0]
 	var sides [2]*sql.DB
-	for i, at := range []target{b.shunt.target, straight(one)} {
+	for i, at := range []target{*b.shunt, straight(one)} {
 		admin, err := openDB(at, "", false)
 		if err != nil {
 			return "", err
