@@ -23,6 +23,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -74,6 +75,8 @@ type bench struct {
 	source  throwaway.Source
 	// versions of what it measures with and against.
 	versions []string
+	// failures are the cases that could not be measured.
+	failures []error
 	// busy is the share of the processors that others had before it began.
 	busy float64
 
@@ -140,8 +143,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	if *file == "" {
-		_, err = io.WriteString(out, "\n"+text)
-		return err
+		if _, err := io.WriteString(out, "\n"+text); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		return errors.Join(b.failures...)
 	}
 	if err := os.MkdirAll(filepath.Dir(*file), 0o755); err != nil {
 		return fmt.Errorf("make report's directory: %w", err)
@@ -151,7 +156,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return fmt.Errorf("write report: %w", err)
 	}
 	fmt.Fprintf(out, "written to %s\n", *file)
-	return nil
+	return errors.Join(b.failures...)
 }
 
 // measure is everything but TPC-H.

@@ -95,20 +95,18 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 		result, err := b.turnsOf(ctx, c.name(), direct, targets, func(t target) (half, error) {
 			return runSysbench(ctx, t, c.script, c.prepared, c.threads, b.seconds)
 		})
-		if err != nil {
+		if results, err = b.keep(ctx, results, result, err); err != nil {
 			return nil, err
 		}
-		results = append(results, result)
 	}
 	if streams {
 		if err := fillStream(ctx, *proxy, server); err != nil {
 			return nil, err
 		}
 		result, err := b.turnsOf(ctx, "one/"+streamCase, direct, targets, func(t target) (half, error) { return stream(ctx, t) })
-		if err != nil {
+		if results, err = b.keep(ctx, results, result, err); err != nil {
 			return nil, err
 		}
-		results = append(results, result)
 	}
 	return results, nil
 }

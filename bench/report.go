@@ -34,6 +34,13 @@ func (r *report) text() string {
 			"every shard has to be asked, it asks all at once. It works on tables of its own with the same rows.", loadConnections))
 	r.writeSeries(&w, "inside/", "Inside Shunt", "The same load through Shunt on both sides: what virtual indexes cost and bring.")
 	r.writePairs(&w)
+	if len(r.b.failures) > 0 {
+		fmt.Fprintf(&w, "\n## Not measured\n\n")
+		for _, err := range r.b.failures {
+			line, _, _ := strings.Cut(err.Error(), "\n")
+			fmt.Fprintf(&w, "- %s\n", line)
+		}
+	}
 	return w.String()
 }
 

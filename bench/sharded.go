@@ -152,10 +152,9 @@ func (b *bench) loads(ctx context.Context) (results []*series, err error) {
 				continue
 			}
 			result, err := b.loadCase(ctx, c, prepared)
-			if err != nil {
+			if results, err = b.keep(ctx, results, result, err); err != nil {
 				return nil, err
 			}
-			results = append(results, result)
 		}
 	}
 	return results, nil

@@ -123,3 +123,17 @@ func (b *bench) turnsOf(ctx context.Context, name, base string, targets []target
 	fmt.Fprintln(b.out, s.line())
 	return s, nil
 }
+
+// keep adds a case to the others. One that failed is noted, and the rest is
+// measured all the same, unless the run was ended.
+func (b *bench) keep(ctx context.Context, results []*series, s *series, err error) ([]*series, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		fmt.Fprintln(b.out, "FAILED", err)
+		b.failures = append(b.failures, err)
+		return results, nil
+	}
+	return append(results, s), nil
+}
