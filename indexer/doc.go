@@ -41,7 +41,8 @@
 //	7 End, when its outcome is known       nothing to undo; its job is missing,
 //	  (of a transaction: COMMIT's,         the intent makes up for that
 //	  ROLLBACK's)
-//	8 After: enqueue its jobs              a job
+//	8 After: enqueue its jobs              nothing for up to 100 ms, the intent makes
+//	                                       up for it; then a job
 //
 // Prepare does 3 to 5. If one fails the statement is not sent. An entry or mark
 // that is there with an equal or later epoch costs no write.

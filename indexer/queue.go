@@ -13,6 +13,8 @@ import (
 // A job that can't be enqueued is logged and counted; the entries that stay are
 // stale, and marks get their job at the next start.
 func (x *Indexer) After(ms ...Maintenance) {
+	w := preparations.Get().(*preparation)
+	defer w.release()
 	for _, m := range ms {
 		if m.Shards.Empty() {
 			continue
@@ -33,9 +35,10 @@ func (x *Indexer) After(ms ...Maintenance) {
 			}
 		}
 		for _, ix := range m.Indexes {
-			j.Indexes = append(j.Indexes, storage.IndexID(ix.ID))
+			w.indexes = append(w.indexes, storage.IndexID(ix.ID))
 		}
-		if _, err := x.store.Enqueue(j); err != nil {
+		j.Indexes, w.indexes = w.indexes, w.indexes[:0]
+		if err := x.store.EnqueueSoon(j); err != nil {
 			x.afterError(err)
 		}
 	}

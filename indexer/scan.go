@@ -224,7 +224,7 @@ func (s *scan) secure() error {
 		return nil
 	}
 	s.wrote = false
-	if err := s.x.store.Intend(withPair(nil, s.table, s.bounds.shard)); err != nil {
+	if err := s.x.store.Intend([]storage.Pair{pairOf(s.table, s.bounds.shard)}); err != nil {
 		return fmt.Errorf("set write-intent: %w", err)
 	}
 	return nil

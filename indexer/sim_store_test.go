@@ -423,6 +423,7 @@ func (m *modelStore) saveCheckpoint(c checkpoint) error {
 
 // Jobs are not modelled: the simulation runs every job that may be needed.
 func (m *modelStore) Enqueue(storage.Job) (uint64, error) { return 1, nil }
+func (m *modelStore) EnqueueSoon(storage.Job) error       { return nil }
 func (m *modelStore) Jobs() []storage.Job                 { return nil }
 func (m *modelStore) NextJob() (time.Time, bool)          { return time.Time{}, false }
 func (m *modelStore) JobsChanged() <-chan struct{}        { return nil }

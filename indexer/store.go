@@ -80,6 +80,7 @@ type Generations interface {
 // Queue of jobs.
 type Queue interface {
 	Enqueue(storage.Job) (uint64, error)
+	EnqueueSoon(storage.Job) error
 	Jobs() []storage.Job
 	NextJob() (time.Time, bool)
 	JobsChanged() <-chan struct{}

@@ -54,7 +54,7 @@ func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.Shard
 		if err := x.store.Add(entries); err != nil {
 			return fmt.Errorf("add entries: %w", err)
 		}
-		if err := x.store.Intend(withPair(nil, t, id)); err != nil {
+		if err := x.store.Intend([]storage.Pair{pairOf(t, id)}); err != nil {
 			return fmt.Errorf("set write-intent: %w", err)
 		}
 	}

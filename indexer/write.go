@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -25,62 +26,87 @@ func (x *Indexer) Begin(set catalog.ShardSet) *Open { return x.tracker.Begin(set
 // loses its job. After an error the statement must not be sent; what was
 // written until then is at worst stale.
 func (x *Indexer) Prepare(o *Open, adds []Add, marks []Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
-	var pairs []storage.Pair
+	w := preparations.Get().(*preparation)
+	defer w.release()
 	for _, t := range tables {
 		if len(t.Indexes) == 0 {
 			continue
 		}
 		for id := range shards.Intersect(t.Shards).All {
-			pairs = withPair(pairs, t, id)
+			w.pair(t, id)
 		}
 	}
 	if len(adds) > 0 {
-		entries := make([]storage.Entry, len(adds))
-		for i, a := range adds {
+		for _, a := range adds {
 			e, ok := o.Epoch(a.Shard)
 			if !ok {
 				return fmt.Errorf("add entry of index %s: %w", a.Index.Name, ErrNotRegistered)
 			}
-			entries[i] = storage.Entry{Index: storage.IndexID(a.Index.ID), Key: a.Key, Shard: storage.ShardID(a.Shard), Epoch: e}
-			pairs = withPair(pairs, a.Index.Table, a.Shard)
+			w.entries = append(w.entries, storage.Entry{
+				Index: storage.IndexID(a.Index.ID), Key: a.Key, Shard: storage.ShardID(a.Shard), Epoch: e,
+			})
+			w.pair(a.Index.Table, a.Shard)
 		}
-		if err := x.store.Add(entries); err != nil {
+		if err := x.store.Add(w.entries); err != nil {
 			return fmt.Errorf("add entries: %w", err)
 		}
 	}
 	if len(marks) > 0 {
-		ms := make([]storage.Mark, len(marks))
-		for i, m := range marks {
+		for _, m := range marks {
 			e, ok := o.Epoch(m.Shard)
 			if !ok {
 				return fmt.Errorf("mark index %s: %w", m.Index.Name, ErrNotRegistered)
 			}
-			ms[i] = storage.Mark{Index: storage.IndexID(m.Index.ID), Shard: storage.ShardID(m.Shard), Known: m.Known, Epoch: e}
-			pairs = withPair(pairs, m.Index.Table, m.Shard)
+			w.marks = append(w.marks, storage.Mark{
+				Index: storage.IndexID(m.Index.ID), Shard: storage.ShardID(m.Shard), Known: m.Known, Epoch: e,
+			})
+			w.pair(m.Index.Table, m.Shard)
 		}
-		if err := x.store.Mark(ms); err != nil {
+		if err := x.store.Mark(w.marks); err != nil {
 			return fmt.Errorf("set unknown marks: %w", err)
 		}
 	}
 	// The intents come last: one that is active now is lifted only after a sync
 	// that begins later than this call, and so covers what was written above.
 	// Before the writes it could be lifted in between.
-	if len(pairs) == 0 {
+	if len(w.pairs) == 0 {
 		return nil
 	}
-	if err := x.store.Intend(pairs); err != nil {
+	if err := x.store.Intend(w.pairs); err != nil {
 		return fmt.Errorf("set write-intents: %w", err)
 	}
 	return nil
 }
 
-// withPair appends the pair if it is not in the list: lists are short.
-func withPair(pairs []storage.Pair, t *catalog.Table, id catalog.ShardID) []storage.Pair {
-	p := storage.Pair{Schema: t.Schema, Table: t.Name, Shard: storage.ShardID(id)}
-	if slices.Contains(pairs, p) {
-		return pairs
+// preparation is what Prepare and After give to the store, which keeps none of it.
+type preparation struct {
+	indexes []storage.IndexID
+	entries []storage.Entry
+	marks   []storage.Mark
+	pairs   []storage.Pair
+}
+
+var preparations = sync.Pool{New: func() any { return new(preparation) }}
+
+func (w *preparation) release() {
+	clear(w.entries)
+	clear(w.marks)
+	w.entries, w.marks, w.pairs = w.entries[:0], w.marks[:0], w.pairs[:0]
+	if cap(w.entries) <= 1000 {
+		preparations.Put(w)
 	}
-	return append(pairs, p)
+}
+
+func pairOf(t *catalog.Table, id catalog.ShardID) storage.Pair {
+	return storage.Pair{Schema: t.Schema, Table: t.Name, Shard: storage.ShardID(id)}
+}
+
+// pair adds a pair if it is not in the list: lists are short.
+func (w *preparation) pair(t *catalog.Table, id catalog.ShardID) {
+	p := pairOf(t, id)
+	if !slices.Contains(w.pairs, p) {
+		w.pairs = append(w.pairs, p)
+	}
 }
 
 // Lookup returns the shards that may hold the full key. components are the

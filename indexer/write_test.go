@@ -57,6 +57,13 @@ func (f *faultyStore) Enqueue(j storage.Job) (uint64, error) {
 	return f.Store.Enqueue(j)
 }
 
+func (f *faultyStore) EnqueueSoon(j storage.Job) error {
+	if err := f.call("enqueue"); err != nil {
+		return err
+	}
+	return f.Store.EnqueueSoon(j)
+}
+
 func (f *faultyStore) Lost() []storage.Pair    { return f.lost }
 func (f *faultyStore) Unclean() []storage.Pair { return f.unclean }
 func (f *faultyStore) Recovered() error        { return f.call("recovered") }

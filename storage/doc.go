@@ -14,6 +14,8 @@
 //
 //	Add, Mark, Remove, ClearMarks            process
 //	Enqueue, Claim, ..., Finish, Fail        process
+//	EnqueueSoon                              process, or the pair's write-intent
+//	                                         is found by the next Open
 //	NoteThread, ForgetThread                 process
 //	CreateIndex, UpdateIndex, StartBuild,
 //	FinishBuild, DropIndex, Repartition      power, each one transaction
@@ -191,6 +193,9 @@
 // job is claimed with a lease; the store is open in one process only, so Open
 // releases all claims. Enqueue merges into a job that is neither claimed nor
 // in the middle of its work, and costs no write where that covers it already.
+// EnqueueSoon commits what it changes with all else that comes within 100 ms, as
+// long as the pair's write-intent is set; what lifts that syncs, and so commits
+// it before.
 //
 // # Entry counts
 //
@@ -200,7 +205,7 @@
 // # Goroutines
 //
 // The Store owns all: those that write what came while others wrote, one that
-// flushes recent entries, one for the free space (each second), one that renews
+// flushes recent entries, one that commits what EnqueueSoon has changed, one for the free space (each second), one that renews
 // the published snapshot (each 10 s, so that it doesn't keep old records), one
 // that lifts intents, one that counts. Close ends and awaits them after the calls under
 // way; it ends a Repartition.

@@ -65,28 +65,27 @@ func (s *Store) Lookup(id IndexID, key []byte, components [][]byte) (ShardSet, e
 
 // record adds the shards of the record sc.key in Badger.
 func (s *Store) record(sc *scratch, set *ShardSet) error {
-	t, ok := s.hot.get(set, sc.key)
+	t, ok, err := s.hot.get(set, sc.key)
 	if ok {
-		return nil
+		return err
 	}
 	snapshot := s.published.acquire()
 	defer snapshot.release()
-	var found ShardSet
+	sc.val = sc.val[:0]
 	item, err := snapshot.Get(sc.key)
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound):
 	case err != nil:
 		return err
 	default:
-		if sc.val, err = item.ValueCopy(sc.val[:0]); err != nil {
-			return err
-		}
-		if err := addShards(&found, sc.val); err != nil {
+		if sc.val, err = item.ValueCopy(sc.val); err != nil {
 			return err
 		}
 	}
-	s.hot.put(t, sc.key, &found)
-	*set = set.Union(found)
+	if err := addShards(set, sc.val); err != nil {
+		return err
+	}
+	s.hot.put(t, sc.key, sc.val)
 	return nil
 }
 
@@ -432,22 +431,31 @@ func (s *Store) tryAdd(b *batch, entries []Entry) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	var last Pair // entries of a statement are mostly of one table and shard
 	for i := range entries {
 		e := &entries[i]
 		if i > 0 && entries[i-1].Index == e.Index && entries[i-1].Shard == e.Shard {
 			continue
 		}
-		if ix := s.find(e.Index); ix != nil {
-			if err := s.intents.ensure(s, ix, e.Shard); err != nil {
-				return false, err
-			}
+		ix := s.find(e.Index)
+		if ix == nil {
+			continue
 		}
+		p := ix.pair(e.Shard)
+		if i > 0 && p == last {
+			continue
+		}
+		if err := s.intents.ensure(s, p); err != nil {
+			return false, err
+		}
+		last = p
 	}
 	return b.current(), nil
 }
 
-// addFew puts entries into recent. One for a generation that is gone does no
-// harm there.
+// addFew puts entries into recent, but for hot ones that are in place. To look in
+// Badger for the others would cost more than to bring them there once more. One
+// for a generation that is gone does no harm.
 func (s *Store) addFew(b *batch, entries []Entry) error {
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
@@ -463,10 +471,14 @@ func (s *Store) addFew(b *batch, entries []Entry) error {
 			p := g.partition(e.Key)
 			n := len(sc.key)
 			sc.key = append(append(sc.key, p.prefix...), e.Key...)
-			few = append(few, recentEntry{p, sc.key[n:len(sc.key):len(sc.key)], ShardEpoch{e.Shard, e.Epoch}})
+			if s.hot.has(sc.key[n:], ShardEpoch{e.Shard, e.Epoch}) {
+				sc.key = sc.key[:n]
+				continue
+			}
+			few = append(few, recentEntry{p, n, len(sc.key), ShardEpoch{e.Shard, e.Epoch}})
 		}
 	}
-	err := s.recent.add(few)
+	err := s.recent.add(sc.key, few)
 	clear(few)
 	sc.few = few
 	return err
@@ -493,7 +505,7 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 				return err
 			}
 			if !in {
-				b.request(requestAdd, p).add(sc.key, ShardEpoch{e.Shard, e.Epoch})
+				addPair(b.request(requestAdd, p), sc.key, ShardEpoch{e.Shard, e.Epoch})
 			}
 		}
 	}
@@ -513,13 +525,19 @@ func inPlace(snapshot *snapshot, sc *scratch, e *Entry) (bool, error) {
 	if sc.val, err = item.ValueCopy(sc.val[:0]); err != nil {
 		return false, err
 	}
-	for val := sc.val; ; {
+	return hasPair(sc.val, ShardEpoch{e.Shard, e.Epoch}), nil
+}
+
+// hasPair reports whether a record's value has the pair in its epoch or a later
+// one.
+func hasPair(val []byte, pair ShardEpoch) bool {
+	for {
 		p, rest, ok := nextPair(val)
 		if !ok {
-			return false, nil
+			return false
 		}
-		if p.Shard == e.Shard {
-			return p.Epoch >= e.Epoch, nil
+		if p.Shard == pair.Shard {
+			return p.Epoch >= pair.Epoch
 		}
 		val = rest
 	}
@@ -555,7 +573,7 @@ func (s *Store) Remove(id IndexID, shard ShardID, keys [][]byte, before Epoch) (
 		for _, g := range v.all {
 			p := g.partition(key)
 			sc.key = append(append(sc.key[:0], p.prefix...), key...)
-			b.request(requestRemove, p).add(sc.key, ShardEpoch{shard, before})
+			addPair(b.request(requestRemove, p), sc.key, ShardEpoch{shard, before})
 		}
 	}
 	main := v.counted()

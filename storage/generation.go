@@ -144,8 +144,8 @@ func (r *request) release() {
 	requestPool.Put(r)
 }
 
-// add appends a pair; recordKey is copied.
-func (r *request) add(recordKey []byte, pair ShardEpoch) {
+// addPair appends a pair; recordKey is copied.
+func addPair[K string | []byte](r *request, recordKey K, pair ShardEpoch) {
 	n := len(r.buf)
 	r.buf = append(r.buf, recordKey...)
 	// Where append moved buf, earlier keys keep the old array: still right.

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// hot is a bounded cache of entry records in front of Badger: the shards of a
-// record key, also where there are none. It never lacks one that lookups must
+// hot is a bounded cache of entry records in front of Badger: the value of a
+// record key, empty where there is no record. It never lacks one that lookups must
 // find; doc.go says why ("Hot records").
 //
 // It is cut into stripes by the key's hash. Each has two halves: new records go
@@ -32,14 +32,14 @@ const (
 	// hotSlotBytes: a half has one slot for so many bytes. A record of a text key
 	// takes 60 to 100 bytes, one of a number 30.
 	hotSlotBytes = 32
-	// hotHeader begins a record: hash(8), length of the key(2), shards(2).
+	// hotHeader begins a record: hash(8), lengths of the key and the value(2 each).
 	hotHeader = 12
 	// hotLongest bounds a record's key, so that a few long ones don't take a
 	// half.
 	hotLongest = 1024
-	// hotShards bounds the shards of a record: a key on more is no case for an
-	// index.
-	hotShards = 32
+	// hotValue bounds a record's value: a key on more than some 50 shards is no
+	// case for an index.
+	hotValue = 256
 )
 
 type hotStripe struct {
@@ -64,7 +64,7 @@ type hotHalf struct {
 	n     int
 }
 
-// hotDead is the number of shards of a record that was forgotten.
+// hotDead is the length of the value of a record that was forgotten.
 const hotDead = 1<<16 - 1
 
 // ticket lets who found nothing keep what it then reads from Badger.
@@ -88,54 +88,52 @@ func newHot(size int) *hot {
 
 func (h *hot) stripe(hash uint64) *hotStripe { return &h.stripes[hash%hotStripes] }
 
-// get adds a record's shards to set if it has the record. If not, the ticket is
-// for put.
-//
-// They are those of the published snapshot at a moment during the call.
-func (h *hot) get(set *ShardSet, key []byte) (t ticket, ok bool) {
+// get adds a record's shards to set if it has the record: those of the published
+// snapshot at a moment during the call. If not, the ticket is for put.
+func (h *hot) get(set *ShardSet, key []byte) (t ticket, ok bool, err error) {
 	if h.limit == 0 {
-		return ticket{}, false
+		return ticket{}, false, nil
 	}
 	hash := maphash.Bytes(h.seed, key)
 	s := h.stripe(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec, old := s.young.find(hash, key), false
-	if rec == nil {
-		rec, old = s.old.find(hash, key), true
-	}
+	rec := s.find(h, hash, key)
 	if rec == nil {
 		s.misses++
-		return ticket{hash, s.version, s.changing == 0}, false
+		return ticket{hash, s.version, s.changing == 0}, false, nil
 	}
 	s.hits++
-	for _, shard := range rec[hotHeader+len(key):] {
-		set.Add(ShardID(shard))
+	return ticket{}, true, addShards(set, rec[hotHeader+len(key):])
+}
+
+// has reports whether the record is here and has the pair in its epoch or a later
+// one: then so it is in the published snapshot.
+func (h *hot) has(key []byte, pair ShardEpoch) bool {
+	if h.limit == 0 {
+		return false
 	}
-	if old {
-		s.keep(h, rec)
-	}
-	return ticket{}, true
+	hash := maphash.Bytes(h.seed, key)
+	s := h.stripe(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rec := s.find(h, hash, key)
+	return rec != nil && hasPair(rec[hotHeader+len(key):], pair)
 }
 
 // put keeps what a published snapshot held, unless the record may have changed
 // since get gave the ticket.
 //
 // REQUIRES: the snapshot was acquired after that get.
-func (h *hot) put(t ticket, key []byte, set *ShardSet) {
-	n := set.Len()
-	if !t.ok || n > hotShards || len(key) > hotLongest {
+func (h *hot) put(t ticket, key, val []byte) {
+	if !t.ok || len(key) > hotLongest || len(val) > hotValue || hotHeader+len(key)+len(val) > h.limit {
 		return
 	}
-	var buf [hotHeader + hotLongest + hotShards]byte
+	var buf [hotHeader + hotLongest + hotValue]byte
 	binary.LittleEndian.PutUint64(buf[:], t.hash)
 	binary.LittleEndian.PutUint16(buf[8:], uint16(len(key)))
-	binary.LittleEndian.PutUint16(buf[10:], uint16(n))
-	rec := append(buf[:hotHeader], key...)
-	set.Each(func(shard ShardID) { rec = append(rec, byte(shard)) })
-	if len(rec) > h.limit {
-		return
-	}
+	binary.LittleEndian.PutUint16(buf[10:], uint16(len(val)))
+	rec := append(append(buf[:hotHeader], key...), val...)
 	s := h.stripe(t.hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,6 +176,19 @@ func (h *hot) changed(key []byte) {
 	if invariants && s.changing < 0 {
 		panic("storage: a change of a hot record ended twice")
 	}
+}
+
+// find returns a record, nil if there is none, and lets it stay. It is valid until
+// the stripe is unlocked.
+func (s *hotStripe) find(h *hot, hash uint64, key []byte) []byte {
+	if rec := s.young.find(hash, key); rec != nil {
+		return rec
+	}
+	if rec := s.old.find(hash, key); rec != nil {
+		s.keep(h, rec)
+		return s.young.find(hash, key)
+	}
+	return nil
 }
 
 // keep puts a record into the young half. rec may be in the old one.
@@ -223,10 +234,10 @@ func (half *hotHalf) find(hash uint64, key []byte) []byte {
 	mask := uint64(len(half.slots) - 1)
 	for i := hash >> 8 & mask; half.slots[i] != 0; i = (i + 1) & mask {
 		rec := half.data[half.slots[i]-1:]
-		n, shards := int(binary.LittleEndian.Uint16(rec[8:])), int(binary.LittleEndian.Uint16(rec[10:]))
-		if binary.LittleEndian.Uint64(rec) == hash && shards != hotDead && n == len(key) &&
+		n, val := int(binary.LittleEndian.Uint16(rec[8:])), int(binary.LittleEndian.Uint16(rec[10:]))
+		if binary.LittleEndian.Uint64(rec) == hash && val != hotDead && n == len(key) &&
 			bytes.Equal(rec[hotHeader:hotHeader+n], key) {
-			return rec[: hotHeader+n+shards : hotHeader+n+shards]
+			return rec[:hotHeader+n+val]
 		}
 	}
 	return nil

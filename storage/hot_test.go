@@ -12,6 +12,12 @@ import (
 	"testing"
 )
 
+// pairsOf is a record's value.
+func pairsOf(set ShardSet, e Epoch) (val []byte) {
+	set.Each(func(id ShardID) { val = appendPairs(val, []ShardEpoch{{id, e}}) })
+	return val
+}
+
 // TestHotIsWhatWasPut: whatever comes and goes, a record is found as it was put,
 // or not at all; after a change not at all; and the cache stays in its bounds.
 func TestHotIsWhatWasPut(t *testing.T) {
@@ -28,7 +34,8 @@ func TestHotIsWhatWasPut(t *testing.T) {
 		for range 60_000 {
 			k := key()
 			var got ShardSet
-			ticket, ok := h.get(&got, k)
+			ticket, ok, err := h.get(&got, k)
+			check(t, err)
 			if ok {
 				if hits++; got != want[string(k)] {
 					t.Fatalf("%q: %b, want %b", k, got, want[string(k)])
@@ -40,15 +47,15 @@ func TestHotIsWhatWasPut(t *testing.T) {
 				for range rng.IntN(4) {
 					s.Add(ShardID(rng.IntN(MaxShards)))
 				}
-				h.put(ticket, k, &s)
+				h.put(ticket, k, pairsOf(s, 7))
 				want[string(k)] = s
 			case rng.IntN(10) == 0:
 				h.change(k)
-				if _, ok := h.get(&got, k); ok {
+				if _, ok, _ := h.get(&got, k); ok {
 					t.Fatalf("%q is found while it changes", k)
 				}
 				h.changed(k)
-				if _, ok := h.get(&got, k); ok {
+				if _, ok, _ := h.get(&got, k); ok {
 					t.Fatalf("%q is found after a change", k)
 				}
 			}
@@ -67,10 +74,8 @@ func TestHotKeepsWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	h := newHot(400_000)
 	put := func(k []byte) (had bool) {
-		var s ShardSet
-		ticket, ok := h.get(&s, k)
-		s.Add(3)
-		h.put(ticket, k, &s)
+		ticket, ok, _ := h.get(&ShardSet{}, k)
+		h.put(ticket, k, pairsOf(set(3), 1))
 		return ok
 	}
 	hot, missed := 100, 0
@@ -90,7 +95,7 @@ func TestHotRefuses(t *testing.T) {
 	t.Parallel()
 	h := newHot(defaultHotBytes)
 	var many, none ShardSet
-	for i := range hotShards + 1 {
+	for i := range hotValue/3 + 1 {
 		many.Add(ShardID(i))
 	}
 	for _, c := range []struct {
@@ -106,9 +111,9 @@ func TestHotRefuses(t *testing.T) {
 		{[]byte("many"), many, false},
 	} {
 		var got ShardSet
-		ticket, _ := h.get(&got, c.key)
-		h.put(ticket, c.key, &c.set)
-		if _, ok := h.get(&got, c.key); ok != c.kept || ok && got != c.set {
+		ticket, _, _ := h.get(&got, c.key)
+		h.put(ticket, c.key, pairsOf(c.set, 300))
+		if _, ok, _ := h.get(&got, c.key); ok != c.kept || ok && got != c.set {
 			t.Errorf("%.10q: %v %b", c.key, ok, got)
 		}
 	}
@@ -139,7 +144,7 @@ type hotRules struct {
 // covered is what a lookup says now.
 func (s *toyStore) covered() bool {
 	var got ShardSet
-	if _, ok := s.hot.get(&got, []byte("k")); ok {
+	if _, ok, _ := s.hot.get(&got, []byte("k")); ok {
 		return got.Has(1)
 	}
 	return s.published
@@ -170,7 +175,7 @@ func (s *toyStore) threads(r hotRules) [][]func() {
 		func() { s.published = true },
 	}
 	get := func() {
-		s.ticket, _ = s.hot.get(&ShardSet{}, key)
+		s.ticket, _, _ = s.hot.get(&ShardSet{}, key)
 	}
 	acquire := func() { s.acquired = s.published }
 	reader := []func(){get, acquire}
@@ -178,20 +183,20 @@ func (s *toyStore) threads(r hotRules) [][]func() {
 		reader = []func(){acquire, get}
 	}
 	reader = append(reader, func() {
-		var set ShardSet
+		var val []byte
 		if s.acquired {
-			set.Add(1)
+			val = pairsOf(set(1), 1)
 		}
 		if !r.ticketVersion {
 			st := s.hot.stripe(s.ticket.hash)
 			s.ticket.version, s.ticket.ok = st.version, true
 			changing := st.changing
 			st.changing = 0
-			s.hot.put(s.ticket, key, &set)
+			s.hot.put(s.ticket, key, val)
 			st.changing = changing
 			return
 		}
-		s.hot.put(s.ticket, key, &set)
+		s.hot.put(s.ticket, key, val)
 	})
 	// Another Add of the same entry, which may find it in place.
 	inPlace := []func(){func() {
@@ -270,7 +275,7 @@ func TestHotInterleavings(t *testing.T) {
 }
 
 func (h *hot) hashOf(key string) uint64 {
-	t, _ := h.get(&ShardSet{}, []byte(key))
+	t, _, _ := h.get(&ShardSet{}, []byte(key))
 	return t.hash
 }
 
@@ -393,8 +398,7 @@ func TestHotFillRace(t *testing.T) {
 	s := openTest(t, testOpts(""), testOptions{})
 	id := readyIndex(t, s, "i", 1)
 	record := append(slices.Clone(s.find(id).view.Load().read.parts[0].prefix), "k"...)
-	var none ShardSet
-	ticket, ok := s.hot.get(&none, record)
+	ticket, ok, _ := s.hot.get(&ShardSet{}, record)
 	if ok {
 		t.Fatal("found before it was put")
 	}
@@ -405,7 +409,7 @@ func TestHotFillRace(t *testing.T) {
 	before.release()
 	check(t, s.Add([]Entry{{id, []byte("k"), 1, 1}}))
 	check(t, s.recent.flush())
-	s.hot.put(ticket, record, &none)
+	s.hot.put(ticket, record, nil)
 	wantLookup(t, s, id, "k", 1)
 	wantLookup(t, s, id, "k", 1) // from the cache now
 	if hits, _, _ := s.hot.stats(); hits != 1 {

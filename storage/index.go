@@ -137,6 +137,12 @@ func (s *Store) publish(ix *index, def IndexDef, v *view) {
 	ix.view.Store(v)
 }
 
+// pair is the index's table on a shard.
+func (ix *index) pair(shard ShardID) Pair {
+	d := ix.def.Load()
+	return Pair{d.Schema, d.Table, shard}
+}
+
 func (s *Store) find(id IndexID) *index { return (*s.indexes.Load())[id] }
 
 func cloneDef(d *IndexDef) IndexDef {

@@ -225,10 +225,8 @@ func (in *intents) intend(s *Store, pairs []Pair) error {
 	return nil
 }
 
-// ensure is called at the end of an Add or Mark for (ix, shard): see intents.
-func (in *intents) ensure(s *Store, ix *index, shard ShardID) error {
-	d := ix.def.Load()
-	p := Pair{d.Schema, d.Table, shard}
+// ensure is called at the end of an Add or Mark for the pair: see intents.
+func (in *intents) ensure(s *Store, p Pair) error {
 	if in.touch(p, s.opt.Now().UnixNano()) {
 		return nil
 	}

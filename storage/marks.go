@@ -226,7 +226,7 @@ func (s *Store) markIndex(ix *index, marks []Mark) error {
 		}
 	}
 	for _, m := range marks {
-		if err := s.intents.ensure(s, ix, m.Shard); err != nil {
+		if err := s.intents.ensure(s, ix.pair(m.Shard)); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -17,7 +18,9 @@ import (
 // becomes a maintain_index job: a scan is cheaper then.
 const maxJobKeys = 1000
 
-// queue holds all jobs in memory; each change is committed before it shows.
+// queue holds all jobs in memory; each change is committed before it shows, but
+// for what EnqueueSoon changes. That is committed soon, together, and before any
+// other change of the queue and any sync.
 type queue struct {
 	mu   sync.Mutex
 	jobs map[uint64]*job
@@ -29,7 +32,14 @@ type queue struct {
 	running map[mergeKey]uint64
 	next    uint64
 	changed chan struct{}
+	// unsaved are the jobs that are not in the store as they are here. soon wakes
+	// who saves them.
+	unsaved []*job
+	soon    chan struct{}
 }
+
+// soonDelay is how long EnqueueSoon's changes are gathered.
+const soonDelay = 100 * time.Millisecond
 
 // mergeKey says which jobs merge. Jobs of the types that work on one (table,
 // shard) are split by shard at Enqueue; build_index is one for all shards of
@@ -47,8 +57,12 @@ type job struct {
 	key  mergeKey
 	keys []JobKey
 	seen map[seenKey]struct{}
-	// nextKey numbers the next key's record.
+	// nextKey numbers the next key's record: one for each of keys. Those from
+	// saved on have none yet.
 	nextKey uint32
+	saved   int
+	// unsaved: the job is in queue.unsaved.
+	unsaved bool
 	// swallows: the job is what became of a verify_keys job with too many
 	// keys, so further ones for the (table, shard) add nothing to it.
 	swallows bool
@@ -96,7 +110,7 @@ func firstShard(set ShardSet) (first ShardID) {
 
 func (q *queue) load(s *Store) error {
 	q.jobs, q.fresh, q.running = map[uint64]*job{}, map[mergeKey]*job{}, map[mergeKey]uint64{}
-	q.changed = make(chan struct{}, 1)
+	q.changed, q.soon = make(chan struct{}, 1), make(chan struct{}, 1)
 	q.next = 1
 	err := s.scan([]byte{kindJob}, func(_, val []byte) (bool, error) {
 		j := &job{}
@@ -127,6 +141,7 @@ func (q *queue) load(s *Store) error {
 			return false, err
 		}
 		j.addKey(k)
+		j.saved = len(j.keys)
 		j.nextKey = binary.BigEndian.Uint32(key[9:]) + 1
 		return true, nil
 	})
@@ -259,7 +274,18 @@ func setJob(txn *badger.Txn, j Job) error {
 // and merged into jobs that wait as design section 4 says; where they cover it
 // already nothing is written. It returns the ID of the (first) job that will
 // do the work. Survives the death of the process.
-func (s *Store) Enqueue(j Job) (uint64, error) {
+func (s *Store) Enqueue(j Job) (uint64, error) { return s.enqueue(&j, false) }
+
+// EnqueueSoon is Enqueue for jobs behind writes: what many statements ask for in
+// a moment is one write to the store, in the background, which none waits for.
+// Where the process dies before it, the write-intent of the (table, shard) is
+// found instead: where that isn't set, this is Enqueue.
+func (s *Store) EnqueueSoon(j Job) error {
+	_, err := s.enqueue(&j, true)
+	return err
+}
+
+func (s *Store) enqueue(j *Job, soon bool) (uint64, error) {
 	if !s.gate.enter() {
 		return 0, ErrClosed
 	}
@@ -268,7 +294,7 @@ func (s *Store) Enqueue(j Job) (uint64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !perShard(j.Type) {
-		return q.enqueue(s, &j, Only(0), keyOf(&j, 0))
+		return q.enqueue(s, j, Only(0), keyOf(j, 0), false)
 	}
 	var id uint64
 	for i := range MaxShards {
@@ -276,7 +302,7 @@ func (s *Store) Enqueue(j Job) (uint64, error) {
 		if !j.Shards.Has(shard) {
 			continue
 		}
-		one, err := q.enqueue(s, &j, Only(shard), keyOf(&j, shard))
+		one, err := q.enqueue(s, j, Only(shard), keyOf(j, shard), soon && s.intents.isActive(Pair{j.Schema, j.Table, shard}))
 		if err != nil {
 			return 0, err
 		}
@@ -291,7 +317,13 @@ func (s *Store) Enqueue(j Job) (uint64, error) {
 }
 
 // enqueue does one merge key's part of a job.
-func (q *queue) enqueue(s *Store, n *Job, shard ShardSet, key mergeKey) (uint64, error) {
+func (q *queue) enqueue(s *Store, n *Job, shard ShardSet, key mergeKey, soon bool) (uint64, error) {
+	if !soon {
+		// What covers the job must be in the store too.
+		if err := q.saveLocked(s); err != nil {
+			return 0, err
+		}
+	}
 	into := q.fresh[key]
 	if into != nil && into.covers(n) {
 		return into.ID, nil
@@ -331,35 +363,113 @@ func (q *queue) enqueue(s *Store, n *Job, shard ShardSet, key mergeKey) (uint64,
 	} else {
 		rec = into.with(n)
 	}
+	// More keys are no news to workers.
+	wake := created || n.Type != VerifyKeys || rec.NotBefore.Before(into.NotBefore)
 	var keys []JobKey
 	for _, k := range n.Keys {
 		if _, ok := into.seen[seenKey{k.Index, string(k.Key)}]; !ok {
 			keys = append(keys, JobKey{k.Index, slices.Clone(k.Key), slices.Clone(k.Values)})
 		}
 	}
-	err := s.update(func(txn *badger.Txn) error {
-		for i, k := range keys {
-			if err := setJSON(txn, jobKeyKey(rec.ID, into.nextKey+uint32(i)), k); err != nil {
-				return err
-			}
+	if !soon {
+		err := s.update(func(txn *badger.Txn) error { return setJobKeys(txn, rec, into.nextKey, keys) })
+		if err != nil {
+			return 0, fmt.Errorf("enqueue %s: %w", n.Type, err)
 		}
-		return setJob(txn, rec)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("enqueue %s: %w", n.Type, err)
 	}
 	into.Job = rec
-	into.nextKey += uint32(len(keys))
 	for _, k := range keys {
 		into.addKey(k)
+	}
+	if soon {
+		q.saveSoon(into)
+	} else {
+		into.nextKey += uint32(len(keys))
+		into.saved = len(into.keys)
 	}
 	if created {
 		q.next++
 		q.jobs[rec.ID] = into
 		q.fresh[key] = into
 	}
-	q.wake()
+	if wake {
+		q.wake()
+	}
 	return rec.ID, nil
+}
+
+// setJobKeys writes a job's record and those of keys, numbered from next on.
+func setJobKeys(txn *badger.Txn, rec Job, next uint32, keys []JobKey) error {
+	for i, k := range keys {
+		if err := setJSON(txn, jobKeyKey(rec.ID, next+uint32(i)), k); err != nil {
+			return err
+		}
+	}
+	return setJob(txn, rec)
+}
+
+func (q *queue) saveSoon(j *job) {
+	if j.unsaved {
+		return
+	}
+	j.unsaved = true
+	q.unsaved = append(q.unsaved, j)
+	if len(q.unsaved) == 1 {
+		notify(q.soon)
+	}
+}
+
+// save commits what EnqueueSoon has changed.
+func (q *queue) save(s *Store) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.saveLocked(s)
+}
+
+func (q *queue) saveLocked(s *Store) error {
+	if len(q.unsaved) == 0 {
+		return nil
+	}
+	if err := s.space.reclaimable(); err != nil {
+		return err
+	}
+	err := s.updateEach(len(q.unsaved), func(txn *badger.Txn, i int) error {
+		j := q.unsaved[i]
+		return setJobKeys(txn, j.Job, j.nextKey, j.keys[j.saved:])
+	})
+	if err != nil {
+		return fmt.Errorf("save jobs: %w", err)
+	}
+	for _, j := range q.unsaved {
+		j.nextKey += uint32(len(j.keys) - j.saved)
+		j.saved, j.unsaved = len(j.keys), false
+	}
+	clear(q.unsaved)
+	q.unsaved = q.unsaved[:0]
+	return nil
+}
+
+// run saves what EnqueueSoon has changed, until ctx ends.
+func (q *queue) run(ctx context.Context, s *Store) {
+	t := time.NewTimer(soonDelay)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-q.soon:
+		}
+		t.Reset(soonDelay)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if err := q.save(s); err != nil {
+			// The disk is full, or the store read-only, and the operator knows.
+			notify(q.soon)
+		}
+	}
 }
 
 // overflow puts a maintain_index job in the place of a verify_keys job with
@@ -377,7 +487,7 @@ func (q *queue) overflow(s *Store, old *job, n *Job, shard ShardSet, key mergeKe
 		scan.CreatedAt = old.CreatedAt
 	}
 	key.typ = MaintainIndex
-	id, err := q.enqueue(s, &scan, shard, key)
+	id, err := q.enqueue(s, &scan, shard, key, false)
 	if err != nil {
 		return 0, err
 	}
@@ -399,6 +509,10 @@ func (q *queue) remove(s *Store, j *job) error {
 	})
 	if err != nil {
 		return fmt.Errorf("remove job %d: %w", j.ID, err)
+	}
+	if j.unsaved {
+		q.unsaved = slices.DeleteFunc(q.unsaved, func(o *job) bool { return o == j })
+		j.unsaved = false
 	}
 	delete(q.jobs, j.ID)
 	if q.fresh[j.key] == j {
@@ -482,10 +596,13 @@ func (s *Store) Claim(worker string, lease time.Duration, now time.Time, runnabl
 		if err := s.space.reclaimable(); err != nil {
 			return nil, err
 		}
+		if err := q.saveLocked(s); err != nil {
+			return nil, err
+		}
 		rec := j.Job
 		rec.ClaimedBy, rec.ClaimedUntil = worker, now.Add(lease)
 		rec.Attempts++
-		if err := q.save(s, j, rec); err != nil {
+		if err := q.keep(s, j, rec); err != nil {
 			return nil, fmt.Errorf("claim job %d: %w", j.ID, err)
 		}
 		if q.fresh[j.key] == j {
@@ -502,7 +619,8 @@ func (s *Store) Claim(worker string, lease time.Duration, now time.Time, runnabl
 	return nil, nil
 }
 
-func (q *queue) save(s *Store, j *job, rec Job) error {
+// keep commits and shows a job's new record.
+func (q *queue) keep(s *Store, j *job, rec Job) error {
 	if err := s.update(func(txn *badger.Txn) error { return setJob(txn, rec) }); err != nil {
 		return err
 	}
@@ -527,6 +645,9 @@ func (s *Store) changeJob(id uint64, worker string, fn func(q *queue, j *job, re
 	if err := s.space.reclaimable(); err != nil {
 		return err
 	}
+	if err := q.saveLocked(s); err != nil {
+		return err
+	}
 	return fn(q, j, j.Job)
 }
 
@@ -535,7 +656,7 @@ func (s *Store) changeJob(id uint64, worker string, fn func(q *queue, j *job, re
 func (s *Store) Renew(id uint64, worker string, lease time.Duration) error {
 	return s.changeJob(id, worker, func(q *queue, j *job, rec Job) error {
 		rec.ClaimedUntil = s.opt.Now().Add(lease)
-		return q.save(s, j, rec)
+		return q.keep(s, j, rec)
 	})
 }
 
@@ -543,7 +664,7 @@ func (s *Store) Renew(id uint64, worker string, lease time.Duration) error {
 func (s *Store) SaveCheckpoint(id uint64, worker string, raw json.RawMessage, progress float64) error {
 	return s.changeJob(id, worker, func(q *queue, j *job, rec Job) error {
 		rec.Checkpoint, rec.Progress = slices.Clone(raw), progress
-		return q.save(s, j, rec)
+		return q.keep(s, j, rec)
 	})
 }
 
@@ -568,7 +689,7 @@ func (s *Store) Fail(id uint64, worker string, cause error, notBefore time.Time)
 		if cause != nil {
 			rec.Error = cause.Error()
 		}
-		if err := q.save(s, j, rec); err != nil {
+		if err := q.keep(s, j, rec); err != nil {
 			return err
 		}
 		q.release(j)

@@ -256,3 +256,131 @@ func TestWorkersAreWoken(t *testing.T) {
 		}
 	}
 }
+
+// TestEnqueueSoon: jobs behind writes are gathered in memory as long as a
+// write-intent stands for them, and are in the store after anything that relies
+// on it.
+func TestEnqueueSoon(t *testing.T) {
+	t.Parallel()
+	verify := func(from, to int) Job {
+		j := jobFor(VerifyKeys, 1)
+		for i := from; i < to; i++ {
+			j.Keys = append(j.Keys, JobKey{Index: 1, Key: fmt.Appendf(nil, "k%d", i)})
+		}
+		return j
+	}
+	type world struct {
+		s     *Store
+		clock *testClock
+		dir   string
+	}
+	// crashed are the jobs, with their numbers of keys, and the unclean pairs that
+	// the next process finds.
+	crashed := func(t *testing.T, w world) string {
+		o := testOpts(copyStore(t, w.dir))
+		s := openTest(t, o, testOptions{manual: true})
+		var jobs []string
+		for _, j := range s.Jobs() {
+			jobs = append(jobs, fmt.Sprint(j.Type, len(j.Keys)))
+		}
+		return fmt.Sprint(jobs, len(s.Unclean()))
+	}
+	for name, test := range map[string]struct {
+		do   func(t *testing.T, w world)
+		want string
+	}{
+		"not yet": {func(*testing.T, world) {}, "[] 1"},
+		"after a moment": {func(t *testing.T, w world) {
+			commits := w.s.db.MaxVersion()
+			check(t, w.s.queue.save(w.s))
+			check(t, w.s.queue.save(w.s))
+			if n := w.s.db.MaxVersion() - commits; n != 1 {
+				t.Errorf("%d commits", n)
+			}
+		}, "[maintain_index0 verify_keys40] 1"},
+		"saved twice": {func(t *testing.T, w world) {
+			check(t, w.s.queue.save(w.s))
+			check(t, w.s.EnqueueSoon(verify(30, 50)))
+			check(t, w.s.queue.save(w.s))
+		}, "[maintain_index0 verify_keys50] 1"},
+		"by a sync": {func(t *testing.T, w world) { check(t, w.s.Sync()) }, "[maintain_index0 verify_keys40] 1"},
+		"before the intent is lifted": {func(t *testing.T, w world) {
+			w.clock.add(time.Minute)
+			check(t, w.s.lift())
+		}, "[maintain_index0 verify_keys40] 0"},
+		"Enqueue of what is covered": {func(t *testing.T, w world) { must(w.s.Enqueue(jobFor(MaintainIndex, 1))) },
+			"[maintain_index0 verify_keys40] 1"},
+		"Claim": {func(t *testing.T, w world) { claim(t, w.s, "w") }, "[maintain_index0 verify_keys40] 1"},
+		"Finish": {func(t *testing.T, w world) {
+			for range 2 {
+				j := claim(t, w.s, "w")
+				check(t, w.s.EnqueueSoon(verify(0, 1)))
+				check(t, w.s.Finish(j.ID, "w"))
+			}
+			n := 0
+			check(t, w.s.scan([]byte{kindJobKey}, func(_, _ []byte) (bool, error) { n++; return true, nil }))
+			if n != 1 {
+				t.Errorf("%d keys of jobs in the store", n)
+			}
+		}, "[verify_keys1] 1"},
+		"too many keys": {func(t *testing.T, w world) {
+			check(t, w.s.EnqueueSoon(verify(40, 40+maxJobKeys)))
+			check(t, w.s.queue.save(w.s))
+		}, "[maintain_index0] 1"},
+		"without an intent": {func(t *testing.T, w world) {
+			j := jobFor(MaintainIndex, 2)
+			check(t, w.s.EnqueueSoon(j))
+		}, "[maintain_index0 verify_keys40 maintain_index0] 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := world{clock: newTestClock(), dir: t.TempDir()}
+			o := testOpts(w.dir)
+			o.Now = w.clock.Now
+			w.s = openTest(t, o, testOptions{manual: true})
+			check(t, w.s.Intend([]Pair{{"shop", "users", 1}}))
+			commits := w.s.db.MaxVersion()
+			check(t, w.s.EnqueueSoon(jobFor(MaintainIndex, 1)))
+			for i := range 40 {
+				check(t, w.s.EnqueueSoon(verify(i, i+1)))
+			}
+			if n := w.s.db.MaxVersion() - commits; n != 0 {
+				t.Errorf("%d commits at once", n)
+			}
+			if jobs := w.s.Jobs(); len(jobs) != 2 || len(jobs[1].Keys) != 40 {
+				t.Errorf("not seen at once: %v", jobs)
+			}
+			test.do(t, w)
+			if got := crashed(t, w); got != test.want {
+				t.Errorf("after a crash: %s, want %s", got, test.want)
+			}
+			before := w.s.Jobs()
+			check(t, w.s.Close())
+			s := openTest(t, o, testOptions{})
+			if n := len(s.Jobs()); n != len(before) {
+				t.Errorf("%d jobs after a restart, %d before", n, len(before))
+			}
+		})
+	}
+}
+
+// TestEnqueueSoonIsSaved: nobody has to ask for it.
+func TestEnqueueSoonIsSaved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, testOpts(dir), testOptions{})
+	check(t, s.Intend([]Pair{{"shop", "users", 1}}))
+	for i := range 3 {
+		j := jobFor(VerifyKeys, 1)
+		j.Keys = []JobKey{{Index: 1, Key: []byte{byte(i)}}}
+		check(t, s.EnqueueSoon(j))
+		for saved := false; !saved; time.Sleep(time.Millisecond) {
+			s.queue.mu.Lock()
+			saved = len(s.queue.unsaved) == 0
+			s.queue.mu.Unlock()
+		}
+		if jobs := openTest(t, testOpts(copyStore(t, dir)), testOptions{}).Jobs(); len(jobs) != 1 || len(jobs[0].Keys) != i+1 {
+			t.Fatal(jobs)
+		}
+	}
+}

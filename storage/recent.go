@@ -20,6 +20,10 @@ import (
 // survives the death of the process. Flush moves them into Badger, many in one
 // transaction.
 //
+// Those of a statement are one write to the log, and so are those of all
+// sessions that come while another write is under way: whoever has waited for it
+// writes for the others too.
+//
 // A transaction of Badger's for a single entry costs about 60 µs of CPU, most
 // of it for waking goroutines of its own, and a statement would wait for it;
 // this way it is 2 µs for the statement, and 4 for its share of a flush.
@@ -41,32 +45,52 @@ type recent struct {
 	n          atomic.Int64
 	some, full chan struct{}
 
+	// mu is never held while something is written.
 	mu sync.RWMutex
 	// records are by record key; moving are those that a flush is putting into
 	// Badger.
 	records, moving map[string]recentRecord
+	// pending are the log's records of the entries that no write has begun for
+	// yet; joined counts all that were ever put there. Lookups see them already,
+	// which does no harm.
+	pending []byte
+	joined  uint64
+
+	// log is held by who writes to the active log or changes it. It comes before
+	// mu.
+	log sync.Mutex
 	// logs are nil for a store in memory.
 	logs   [2]*os.File
 	active int
 	size   int64
+	// written is up to what joined was the log has everything.
+	written atomic.Uint64
+	// writes counts the system calls.
+	writes int
+	// buf is pending's array of before.
+	buf []byte
 	// leftover: Open could not move what it found in both logs.
 	leftover atomic.Bool
-	buf      []byte
 
+	// flushing is held by who flushes. It comes before log.
 	flushing sync.Mutex
+	// spare is the empty map of an earlier flush.
+	spare map[string]recentRecord
 }
 
-// recentRecord is what was added to one record.
+// recentRecord is what was added to one record: one pair, seldom more.
 type recentRecord struct {
-	part  *partition
-	pairs []ShardEpoch
+	part *partition
+	pair ShardEpoch
+	more []ShardEpoch
 }
 
-// recentEntry is one entry for one partition.
+// recentEntry is one entry for one partition. The record key is in the buffer
+// that goes with it.
 type recentEntry struct {
-	part *partition
-	key  []byte
-	pair ShardEpoch
+	part     *partition
+	from, to int
+	pair     ShardEpoch
 }
 
 const (
@@ -107,7 +131,7 @@ func (r *recent) open(s *Store, flushAt int64) error {
 		for key, pair, rest := nextRecent(log); rest != nil; key, pair, rest = nextRecent(rest) {
 			// Records of a generation that is gone are garbage.
 			if len(key) >= entryPrefixLen && parts[string(key[:entryPrefixLen])] != nil {
-				r.put(recentEntry{parts[string(key[:entryPrefixLen])], key, pair})
+				r.put(parts[string(key[:entryPrefixLen])], string(key), pair)
 			}
 		}
 		if r.logs[i], err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
@@ -139,12 +163,12 @@ func (r *recent) close() error {
 // and one that is not whole ends the log: its Add did not return.
 const recentHeader = 8
 
-func appendRecent(dst []byte, e *recentEntry) []byte {
+func appendRecent(dst, key []byte, pair ShardEpoch) []byte {
 	at := len(dst)
 	dst = append(dst, make([]byte, recentHeader)...)
-	dst = binary.AppendUvarint(dst, uint64(e.pair.Shard))
-	dst = binary.AppendUvarint(dst, uint64(e.pair.Epoch))
-	dst = append(dst, e.key...)
+	dst = binary.AppendUvarint(dst, uint64(pair.Shard))
+	dst = binary.AppendUvarint(dst, uint64(pair.Epoch))
+	dst = append(dst, key...)
 	binary.BigEndian.PutUint32(dst[at+4:], uint32(len(dst)-at-recentHeader))
 	binary.BigEndian.PutUint32(dst[at:], crc32.ChecksumIEEE(dst[at+4:]))
 	return dst
@@ -171,43 +195,76 @@ func nextRecent(log []byte) (key []byte, pair ShardEpoch, rest []byte) {
 	return key, pair, log[end:]
 }
 
-// add takes entries. Those that are there already cost nothing.
-func (r *recent) add(entries []recentEntry) error {
+// add takes entries, with their record keys in keys. Those that are there already
+// cost nothing.
+func (r *recent) add(keys []byte, entries []recentEntry) error {
 	if r.n.Load() >= r.flushAt*recentBound || r.leftover.Load() {
 		if err := r.flush(); err != nil {
 			return err
 		}
 	}
+	return r.write(r.join(keys, entries))
+}
+
+// join shows the entries to lookups and returns what must be written before they
+// are added: whoever finds an entry here may be before who brought it.
+func (r *recent) join(keys []byte, entries []recentEntry) (joined uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.buf = r.buf[:0]
-	n := 0
+	before := r.n.Load()
+	text := "" // of keys, to make one string of all
 	for i := range entries {
-		if r.has(&entries[i]) {
+		e := &entries[i]
+		if r.has(keys[e.from:e.to], e.pair) {
 			continue
 		}
-		r.buf = appendRecent(r.buf, &entries[i])
-		entries[n] = entries[i]
-		n++
-	}
-	if n == 0 {
-		return nil
-	}
-	if f := r.logs[r.active]; f != nil {
-		if _, err := f.WriteAt(r.buf, r.size); err != nil {
-			return r.s.space.fail(fmt.Errorf("write %s: %w", f.Name(), err))
+		if text == "" {
+			text = string(keys)
 		}
-		r.size += int64(len(r.buf))
-	}
-	if len(r.records) == 0 {
-		notify(r.some)
-	}
-	before := r.n.Load()
-	for _, e := range entries[:n] {
-		r.put(e)
+		if len(r.records) == 0 {
+			notify(r.some)
+		}
+		r.put(e.part, text[e.from:e.to], e.pair)
+		if !r.s.opt.InMemory {
+			r.pending = appendRecent(r.pending, keys[e.from:e.to], e.pair)
+			r.joined++
+		}
 	}
 	if before < r.flushAt && r.n.Load() >= r.flushAt {
 		notify(r.full)
+	}
+	return r.joined
+}
+
+// write returns when what had joined is in a log.
+func (r *recent) write(joined uint64) error {
+	if r.written.Load() >= joined {
+		return nil
+	}
+	r.log.Lock()
+	defer r.log.Unlock()
+	if r.written.Load() >= joined {
+		return nil
+	}
+	// Where the write of ours has failed, so does the store.
+	if err := r.s.space.failed.Load(); err != nil {
+		return *err
+	}
+	r.mu.Lock()
+	buf, all := r.pending, r.joined
+	r.pending = r.buf[:0]
+	r.mu.Unlock()
+	f := r.logs[r.active]
+	r.writes++
+	if _, err := f.WriteAt(buf, r.size); err != nil {
+		return r.s.space.fail(fmt.Errorf("write %s: %w", f.Name(), err))
+	}
+	r.size += int64(len(buf))
+	r.written.Store(all)
+	if cap(buf) <= 1<<16 {
+		r.buf = buf
+	} else {
+		r.buf = nil
 	}
 	return nil
 }
@@ -219,30 +276,54 @@ func notify(c chan struct{}) {
 	}
 }
 
-// has reports whether the entry is here in its epoch or a later one.
-func (r *recent) has(e *recentEntry) bool {
-	for _, p := range r.records[string(e.key)].pairs {
-		if p.Shard == e.pair.Shard {
-			return p.Epoch >= e.pair.Epoch
+// has reports whether the pair is here in its epoch or a later one.
+func (r *recent) has(key []byte, pair ShardEpoch) bool {
+	rec, found := r.records[string(key)]
+	if !found {
+		return false
+	}
+	if rec.pair.Shard == pair.Shard {
+		return rec.pair.Epoch >= pair.Epoch
+	}
+	for _, p := range rec.more {
+		if p.Shard == pair.Shard {
+			return p.Epoch >= pair.Epoch
 		}
 	}
 	return false
 }
 
-func (r *recent) put(e recentEntry) {
-	rec, found := r.records[string(e.key)]
-	for i := range rec.pairs {
-		if rec.pairs[i].Shard == e.pair.Shard {
-			rec.pairs[i].Epoch = max(rec.pairs[i].Epoch, e.pair.Epoch)
+func (r *recent) put(part *partition, key string, pair ShardEpoch) {
+	rec, found := r.records[key]
+	if !found {
+		r.n.Add(1)
+		r.records[key] = recentRecord{part: part, pair: pair}
+		return
+	}
+	if rec.pair.Shard == pair.Shard {
+		rec.pair.Epoch = max(rec.pair.Epoch, pair.Epoch)
+		r.records[key] = rec
+		return
+	}
+	for i := range rec.more {
+		if rec.more[i].Shard == pair.Shard {
+			rec.more[i].Epoch = max(rec.more[i].Epoch, pair.Epoch)
 			return
 		}
 	}
-	if !found {
-		rec.part = e.part
-		r.n.Add(1)
+	rec.more = append(rec.more, pair)
+	r.records[key] = rec
+}
+
+// widen adds the record's shards; a zero one has none.
+func (rec recentRecord) widen(set *ShardSet) {
+	if rec.part == nil {
+		return
 	}
-	rec.pairs = append(rec.pairs, e.pair)
-	r.records[string(e.key)] = rec
+	set.Add(rec.pair.Shard)
+	for _, p := range rec.more {
+		set.Add(p.Shard)
+	}
 }
 
 // widen adds the shards of a record. The caller takes its snapshot of Badger
@@ -253,12 +334,8 @@ func (r *recent) widen(set *ShardSet, recordKey []byte) {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, p := range r.records[string(recordKey)].pairs {
-		set.Add(p.Shard)
-	}
-	for _, p := range r.moving[string(recordKey)].pairs {
-		set.Add(p.Shard)
-	}
+	r.records[string(recordKey)].widen(set)
+	r.moving[string(recordKey)].widen(set)
 }
 
 // widenRange adds the shards of the keys of g in [from, to), and returns those
@@ -285,9 +362,7 @@ func (r *recent) widenRange(set *ShardSet, g *generation, from, to []byte) map[s
 				keys = map[string]struct{}{}
 			}
 			keys[key] = struct{}{}
-			for _, p := range rec.pairs {
-				set.Add(p.Shard)
-			}
+			rec.widen(set)
 		}
 	}
 	return keys
@@ -327,15 +402,23 @@ func (r *recent) flush() error {
 	if err := r.s.space.reclaimable(); err != nil {
 		return err
 	}
+	// What is pending now goes into the other log, though it is moved with the
+	// rest: whoever waits for it is told when it is there.
+	if r.spare == nil {
+		r.spare = map[string]recentRecord{}
+	}
+	r.log.Lock()
 	r.mu.Lock()
-	r.moving, r.records = r.records, map[string]recentRecord{}
+	moved := r.records
+	r.moving, r.records, r.spare = moved, r.spare, nil
+	r.mu.Unlock()
 	logs := r.logs[r.active : r.active+1]
 	if r.leftover.Load() {
 		logs = r.logs[:]
 	} else {
 		r.active, r.size = 1-r.active, 0
 	}
-	r.mu.Unlock()
+	r.log.Unlock()
 
 	err := r.move()
 	for _, f := range logs {
@@ -347,22 +430,34 @@ func (r *recent) flush() error {
 		}
 	}
 
+	if err = r.settle(moved, err); err != nil {
+		return err
+	}
+	r.leftover.Store(false)
+	if int64(len(moved)) <= 4*r.flushAt {
+		clear(moved)
+		r.spare = moved
+	}
+	return nil
+}
+
+// settle ends a flush: what was moved is no longer here, unless that failed.
+func (r *recent) settle(moved map[string]recentRecord, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	moved := r.moving
 	r.moving = nil
 	r.n.Add(-int64(len(moved)))
 	if err != nil {
 		// The store is read-only now. Lookups go on finding these, and the log
 		// stays for the next process: nothing is flushed or added any more.
 		for key, rec := range moved {
-			for _, p := range rec.pairs {
-				r.put(recentEntry{rec.part, []byte(key), p})
+			r.put(rec.part, key, rec.pair)
+			for _, p := range rec.more {
+				r.put(rec.part, key, p)
 			}
 		}
 		return fmt.Errorf("move recent entries: %w", err)
 	}
-	r.leftover.Store(false)
 	return nil
 }
 
@@ -372,8 +467,9 @@ func (r *recent) move() error {
 	defer b.release()
 	for key, rec := range r.moving {
 		q := b.request(requestAdd, rec.part)
-		for _, p := range rec.pairs {
-			q.add([]byte(key), p)
+		addPair(q, key, rec.pair)
+		for _, p := range rec.more {
+			addPair(q, key, p)
 		}
 	}
 	// A generation that is gone needs none.

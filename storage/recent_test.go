@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -177,5 +179,157 @@ func intend(t *testing.T, s *Store, shards ...ShardID) {
 	t.Helper()
 	for _, id := range shards {
 		check(t, s.Intend([]Pair{{"shop", "users", id}}))
+	}
+}
+
+// TestRecentGroups: Adds that come while the log is being written are one write
+// together, and none returns before it.
+func TestRecentGroups(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, testOpts(dir), testOptions{noFlusher: true})
+	id := readyIndex(t, s, "i", 1)
+	intend(t, s, 1)
+	const sessions = 16
+	key := func(i int) []byte { return fmt.Appendf(nil, "k%02d", i) }
+	add := func(i int) {
+		if err := s.Add([]Entry{{id, key(i), 1, 1}, {id, append(key(i), 'x'), 1, 1}}); err != nil {
+			t.Error(err)
+		}
+	}
+	s.recent.log.Lock() // somebody writes
+	var returned atomic.Int64
+	var wg sync.WaitGroup
+	for i := range sessions {
+		wg.Go(func() {
+			add(i)
+			returned.Add(1)
+		})
+		// One that finds the entry in place waits for it too.
+		wg.Go(func() {
+			for s.recent.countJoined() == 0 {
+				runtime.Gosched()
+			}
+			add(0)
+			returned.Add(1)
+		})
+	}
+	for s.recent.countJoined() < 2*sessions {
+		runtime.Gosched()
+	}
+	if n := returned.Load(); n > 0 {
+		t.Errorf("%d Adds returned before their entries were in the log", n)
+	}
+	wantLookup(t, s, id, "k03", 1) // nobody waits for the log to read
+	copied := copyStore(t, dir)
+	before := s.recent.writes
+	s.recent.log.Unlock()
+	wg.Wait()
+	if n := s.recent.writes - before; n != 1 {
+		t.Errorf("%d writes", n)
+	}
+	if got := dump(t, openTest(t, testOpts(copied), testOptions{}), id, false); len(got) != 0 {
+		t.Errorf("in the log before it was written: %v", got)
+	}
+	if got := dump(t, openTest(t, testOpts(copyStore(t, dir)), testOptions{}), id, false); len(got) != 2*sessions {
+		t.Errorf("%d entries after a crash: %v", len(got), got)
+	}
+}
+
+func (r *recent) countJoined() uint64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.joined
+}
+
+// TestRecentFlushBetween: a flush between an entry's appearance and its write to
+// the log loses it at no moment after the Add returned.
+func TestRecentFlushBetween(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, testOpts(dir), testOptions{noFlusher: true})
+	id := readyIndex(t, s, "i", 1)
+	intend(t, s, 1)
+	after := func(want ...string) {
+		t.Helper()
+		if got := dump(t, openTest(t, testOpts(copyStore(t, dir)), testOptions{}), id, false); !slices.Equal(got, want) {
+			t.Fatalf("after a crash: %v, want %v", got, want)
+		}
+	}
+	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}}))
+	part := s.find(id).view.Load().read.parts[0]
+	record := append(slices.Clone(part.prefix), 'b')
+	joined := s.recent.join(record, []recentEntry{{part, 0, len(record), ShardEpoch{2, 1}}})
+	after("a[{1 1}]")
+	check(t, s.recent.flush())
+	after("a[{1 1}]", "b[{2 1}]")
+	check(t, s.recent.write(joined))
+	after("a[{1 1}]", "b[{2 1}]")
+	check(t, s.recent.flush())
+	after("a[{1 1}]", "b[{2 1}]")
+	wantLookup(t, s, id, "b", 2)
+	check(t, s.Add([]Entry{{id, []byte("c"), 3, 1}}))
+	after("a[{1 1}]", "b[{2 1}]", "c[{3 1}]")
+}
+
+// TestCurrentCostsNoWrite: what is in the store already is not written again,
+// neither to the log nor to Badger. What has not been looked up since it was
+// moved to Badger goes through the log once more.
+func TestCurrentCostsNoWrite(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, testOpts(t.TempDir()), testOptions{noFlusher: true, manual: true})
+	id := readyIndex(t, s, "i", 2)
+	intend(t, s, 1, 2)
+	var few, many []Entry
+	for i := range 50 {
+		many = append(many, Entry{id, fmt.Appendf(nil, "k%d", i), 1, 5})
+	}
+	few = many[:fewEntries]
+	marks := []Mark{{id, 2, [][]byte{[]byte("DE")}, 5}}
+	job := Job{Type: MaintainIndex, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(1, 2), Indexes: []IndexID{id}}
+	write := func() {
+		t.Helper()
+		check(t, s.Add(few))
+		check(t, s.Add(few[:1]))
+		check(t, s.Mark(marks))
+		check(t, s.Intend([]Pair{{"shop", "users", 1}}))
+		must(s.Enqueue(job))
+	}
+	check(t, s.Add(many))
+	write()
+	for _, where := range []string{"the log", "Badger"} {
+		for _, e := range many {
+			wantLookup(t, s, id, string(e.Key), 1, 2)
+		}
+		commits, writes := s.db.MaxVersion(), s.recent.writes
+		for range 3 {
+			write()
+			check(t, s.Add(many))
+		}
+		if c, w := s.db.MaxVersion()-commits, s.recent.writes-writes; c != 0 || w != 0 {
+			t.Errorf("%d commits and %d writes of what is in %s", c, w, where)
+		}
+		check(t, s.recent.flush())
+	}
+	for _, e := range many {
+		record := append(slices.Clone(s.find(id).view.Load().read.partition(e.Key).prefix), e.Key...)
+		s.hot.change(record)
+		s.hot.changed(record)
+	}
+	commits, writes := s.db.MaxVersion(), s.recent.writes
+	for range 3 {
+		write()
+		check(t, s.Add(many))
+	}
+	check(t, s.recent.flush())
+	if c, w := s.db.MaxVersion()-commits, s.recent.writes-writes; c != 0 || w != 1 {
+		t.Errorf("%d commits and %d writes of what is cold", c, w)
+	}
+	// A later epoch is something new.
+	commits, writes = s.db.MaxVersion(), s.recent.writes
+	few[0].Epoch = 6
+	check(t, s.Add(few))
+	if c, w := s.db.MaxVersion()-commits, s.recent.writes-writes; c != 0 || w != 1 {
+		t.Errorf("%d commits and %d writes of one entry that is new", c, w)
 	}
 }

@@ -131,7 +131,7 @@ func (s *Store) copyGeneration(ctx context.Context, from, to *generation, progre
 					record = append(append(record[:0], target.prefix...), key...)
 					r := b.request(requestAdd, target)
 					for _, pair := range pairs {
-						r.add(record, pair)
+						addPair(r, record, pair)
 					}
 					copied += int64(len(pairs))
 					return true, nil

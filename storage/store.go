@@ -59,7 +59,7 @@ type testOptions struct {
 	flushAt int64
 	// noFlusher leaves recent entries where they are until a call flushes.
 	noFlusher bool
-	// manual leaves the lifter of intents to the test.
+	// manual leaves the lifter of intents, and what saves jobs, to the test.
 	manual bool
 }
 
@@ -120,6 +120,7 @@ func open(o Options, t testOptions) (_ *Store, err error) {
 		s.background.Go(func() { s.space.run(ctx) })
 	}
 	if !t.manual {
+		s.background.Go(func() { s.queue.run(ctx, s) })
 		s.background.Go(func() { s.runLifter(ctx) })
 	}
 	return s, nil
@@ -296,6 +297,9 @@ func (s *Store) Sync() error {
 
 func (s *Store) sync() error {
 	if err := s.recent.flush(); err != nil {
+		return err
+	}
+	if err := s.queue.save(s); err != nil {
 		return err
 	}
 	if s.opt.InMemory {
