@@ -3,46 +3,93 @@ package storage
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 )
 
-// benchStore has an index with n entries (a tenth with -short).
-func benchStore(b *testing.B, n int) (*Store, IndexID, func(i int) []byte) {
+// benchStore has an index with n entries.
+func benchStore(b *testing.B, n int, cache int64) (*Store, IndexID, func(i int) []byte) {
 	b.Helper()
-	if testing.Short() {
-		n /= 10
-	}
-	s := openTest(b, testOpts(b.TempDir()), testOptions{memTable: memTableSize})
+	o := testOpts(b.TempDir())
+	o.LookupCache = cache
+	s := openTest(b, o, testOptions{memTable: memTableSize})
 	id := readyIndex(b, s, "i", 1)
-	key := func(i int) []byte { return fmt.Appendf(nil, "user%09d@example.com", i%n) }
+	var buf []byte
+	key := func(i int) []byte {
+		buf = fmt.Appendf(buf[:0], "user%09d@example.com", i%n)
+		return buf
+	}
 	var entries []Entry
 	for i := range n {
-		entries = append(entries, Entry{id, key(i), ShardID(i % 4), 1})
-		if len(entries) == 5000 {
+		entries = append(entries, Entry{id, slices.Clone(key(i)), ShardID(i % 4), 1})
+		if len(entries) == 5000 || i == n-1 {
 			check(b, s.Add(entries))
 			entries = entries[:0]
 		}
 	}
-	check(b, s.Add(entries))
 	return s, id, key
 }
 
-func BenchmarkLookup(b *testing.B) {
-	s, id, key := benchStore(b, 1_000_000)
-	b.Run("hot", func(b *testing.B) {
+func BenchmarkLookupHot(b *testing.B) {
+	s, id, key := benchStore(b, 100_000, 0)
+	b.Run("one key", func(b *testing.B) {
 		k := key(7)
 		b.ReportAllocs()
 		for b.Loop() {
 			must(s.Lookup(id, k, nil))
 		}
 	})
-	b.Run("random", func(b *testing.B) {
+	b.Run("any of 100,000", func(b *testing.B) {
+		for i := range 100_000 {
+			must(s.Lookup(id, key(i), nil))
+		}
 		b.ReportAllocs()
 		for b.Loop() {
 			must(s.Lookup(id, key(rand.Int()), nil))
 		}
 	})
-	b.Run("miss", func(b *testing.B) {
+	b.Run("while entries are added", func(b *testing.B) {
+		intents := []Pair{{"shop", "users", 1}}
+		check(b, s.Intend(intents))
+		stop := make(chan struct{})
+		var adder sync.WaitGroup
+		adder.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(100 * time.Microsecond):
+				}
+				check(b, s.Add([]Entry{{id, fmt.Appendf(nil, "new%d", i), 1, 1}}))
+			}
+		})
+		k := key(7)
+		for b.Loop() {
+			must(s.Lookup(id, k, nil))
+		}
+		close(stop)
+		adder.Wait()
+	})
+}
+
+// BenchmarkLookupCold looks keys up that are not among the hot records, of an
+// index of 5 million (building it takes a minute; -short: 100,000).
+func BenchmarkLookupCold(b *testing.B) {
+	n := 5_000_000
+	if testing.Short() {
+		n = 100_000
+	}
+	s, id, key := benchStore(b, n, -1)
+	b.Run("present", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			must(s.Lookup(id, key(rand.Int()), nil))
+		}
+	})
+	b.Run("absent", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			must(s.Lookup(id, append(key(rand.Int()), 'x'), nil))
@@ -51,44 +98,62 @@ func BenchmarkLookup(b *testing.B) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	s, id, key := benchStore(b, 100_000)
-	b.Run("in place", func(b *testing.B) {
-		e := []Entry{{id, key(7), 3, 1}}
+	s, id, key := benchStore(b, 100_000, 0)
+	b.Run("current and recent", func(b *testing.B) {
+		e := []Entry{{id, []byte("recent"), 3, 1}}
+		check(b, s.Add(e))
 		b.ReportAllocs()
 		for b.Loop() {
 			check(b, s.Add(e))
 		}
 	})
+	b.Run("current and hot", func(b *testing.B) {
+		e := []Entry{{id, slices.Clone(key(7)), 3, 1}}
+		must(s.Lookup(id, key(7), nil))
+		b.ReportAllocs()
+		for b.Loop() {
+			check(b, s.Add(e))
+		}
+	})
+	// With its share of what moves it to Badger.
 	b.Run("new", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			check(b, s.Add([]Entry{{id, fmt.Appendf(nil, "new%d", i), 1, 1}}))
 		}
 	})
-	b.Run("new by many", func(b *testing.B) {
-		b.ReportAllocs()
-		b.SetParallelism(16)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				check(b, s.Add([]Entry{{id, fmt.Appendf(nil, "n%x", rand.Uint64()), 1, 1}}))
-			}
+	for _, sessions := range []int{16} {
+		b.Run(fmt.Sprintf("new by %d", sessions), func(b *testing.B) {
+			check(b, s.recent.flush())
+			commits, writes := s.db.MaxVersion(), s.recent.writes
+			b.ReportAllocs()
+			b.SetParallelism((sessions + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					check(b, s.Add([]Entry{{id, fmt.Appendf(nil, "n%x", rand.Uint64()), 1, 1}}))
+				}
+			})
+			check(b, s.recent.flush())
+			b.ReportMetric(float64(s.db.MaxVersion()-commits)/float64(b.N), "commits/op")
+			b.ReportMetric(float64(s.recent.writes-writes)/float64(b.N), "writes/op")
 		})
-	})
+	}
 }
 
 func BenchmarkMark(b *testing.B) {
-	s, id, _ := benchStore(b, 10)
+	s, id, _ := benchStore(b, 10, 0)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		check(b, s.Mark([]Mark{{id, 1, nil, Epoch(i)}}))
 	}
 }
 
-func BenchmarkEnqueue(b *testing.B) {
-	s, id, _ := benchStore(b, 10)
+func BenchmarkEnqueueSoon(b *testing.B) {
+	s, id, _ := benchStore(b, 10, 0)
+	check(b, s.Intend([]Pair{{"shop", "users", 1}}))
 	j := Job{Type: MaintainIndex, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(1), Indexes: []IndexID{id}}
 	b.ReportAllocs()
 	for b.Loop() {
-		must(s.Enqueue(j))
+		check(b, s.EnqueueSoon(j))
 	}
 }
