@@ -205,7 +205,10 @@ func (l *load) run(ctx context.Context) (h half, err error) {
 	done.Store(true)
 	<-ended
 	for _, failed := range append(failures, err, err2, ctx.Err()) {
-		if failed != nil && !(errors.Is(failed, errNoMore) && lasted > loadWarmUp) {
+		if errors.Is(failed, errNoMore) && lasted > loadWarmUp {
+			continue // long enough to count
+		}
+		if failed != nil {
 			return h, failed
 		}
 	}

@@ -101,7 +101,8 @@ func (s *sharded) cases() []loadCase {
 				n := int(s.unique.Add(1))
 				return statement{
 					"INSERT INTO " + table + " (id, a, b, c) VALUES (?, ?, ?, ?)",
-					[]any{n, fmt.Sprintf("a%d@example.com", n), fmt.Sprintf("b%d", n), fmt.Sprintf("c%d", n)}, n % shards, 1,
+					[]any{n, fmt.Sprintf("a%d@example.com", n), fmt.Sprintf("b%d", n), fmt.Sprintf("c%d", n)},
+					n % shards, 1,
 				}, nil
 			}
 		}

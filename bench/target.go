@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -87,13 +88,14 @@ func milliseconds(ns float64) string { return fmt.Sprintf("%.4f", ns/1e6) }
 
 // line is the case in one line.
 func (s *series) line() string {
-	text := fmt.Sprintf("%-32s %s %.0f/s %s", s.name, s.base, s.typical(s.base, throughput), latencies(s, s.base))
+	var w strings.Builder
+	fmt.Fprintf(&w, "%-32s %s %.0f/s %s", s.name, s.base, s.typical(s.base, throughput), latencies(s, s.base))
 	for _, t := range s.targets {
 		if t != s.base {
-			text += fmt.Sprintf(" | %s %.3f cpu %s %s", t, s.ratio(t, s.base, throughput), milliseconds(s.typical(t, cpu)), latencies(s, t))
+			fmt.Fprintf(&w, " | %s %.3f cpu %s %s", t, s.ratio(t, s.base, throughput), milliseconds(s.typical(t, cpu)), latencies(s, t))
 		}
 	}
-	return text
+	return w.String()
 }
 
 func latencies(s *series, target string) string {

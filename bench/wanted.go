@@ -62,8 +62,10 @@ func wants() (all []want) {
 			want{"by_index/" + mode + ": CPU a statement", "four/by_index/" + mode, own(cpu), false, 0.035, " ms"},
 		)
 		inside := func(name, target, base string, limit float64) {
-			all = append(all, want{name + "/" + mode + ": throughput, " + target + " by " + base, "inside/" + name + "/" + mode,
-				func(s *series) float64 { return s.ratio(target, base, throughput) }, true, limit, ""})
+			all = append(all, want{
+				name + "/" + mode + ": throughput, " + target + " by " + base, "inside/" + name + "/" + mode,
+				func(s *series) float64 { return s.ratio(target, base, throughput) }, true, limit, "",
+			})
 		}
 		inside("index_for_scatter", byIndex, scatter, 3)
 		inside("update_literal", twoIndexes, noIndex, 0.95)
