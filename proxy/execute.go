@@ -301,6 +301,7 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 		return empty, err
 	}
 	defer s.giveBack(st.Shard, conn)
+	conn.Await = true
 	if err := s.send(ctx, conn, r, st); err != nil {
 		return empty, err
 	}
@@ -331,6 +332,7 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 		return err
 	}
 	defer func() { s.giveBack(st.Shard, conn) }()
+	conn.Await = true
 	err = s.send(ctx, conn, r, st)
 	if _, unsent := errors.AsType[unsentError](err); unsent && !s.keeps(st.Shard) {
 		s.giveBack(st.Shard, conn)

@@ -195,6 +195,7 @@ func (s *session) readPart(ctx context.Context, r request, st planner.ShardState
 	}
 	x := sent{st.Shard, conn}
 	defer func() { s.giveBack(x.shard, x.conn) }()
+	conn.Await = true
 	if err := s.send(ctx, conn, r, st); err != nil {
 		return empty, err
 	}

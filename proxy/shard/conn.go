@@ -38,11 +38,16 @@ type Conn struct {
 	Status uint16
 	// Broken: to be closed, not to be used again.
 	Broken bool
+	// Await has the next Send wait until the answer begins, for a caller that has
+	// nothing else to do meanwhile: it saves a system call.
+	Await bool
 
 	cfg Config
 	nc  net.Conn
 	r   *wire.Reader
 	w   *wire.Writer
+	// exchange is nil where Await makes no difference.
+	exchange *wire.Exchange
 	// Invariant: set from Send until its answer is read to the end.
 	busy bool
 	// sentBefore is what the socket had taken before the last command.
@@ -58,8 +63,9 @@ type Conn struct {
 	// interruptedBy is what the client is told where the server says that
 	// somebody has killed the statement.
 	interruptedBy atomic.Pointer[ServerError]
-	// born and rested are the pool's.
+	// born, rested and place are the pool's.
 	born, rested time.Time
+	place        int
 }
 
 // Busy reports whether an answer is due that was not read to its end.
@@ -102,7 +108,15 @@ func (c *Conn) Send(cmd byte, payload []byte) error {
 		return c.fail(err)
 	}
 	c.r.SetSequence(c.w.Sequence())
-	if err := c.w.Flush(); err != nil {
+	await := c.Await && c.busy && c.exchange != nil
+	c.Await = false
+	var err error
+	if await {
+		err = c.exchange.Do()
+	} else {
+		err = c.w.Flush()
+	}
+	if err != nil {
 		return c.fail(err)
 	}
 	return nil

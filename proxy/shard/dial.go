@@ -152,6 +152,7 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 		born:          time.Now(),
 		stmts:         statements{max: cfg.Statements},
 	}
+	c.exchange = wire.NewExchange(nc, c.r, c.w)
 	if cfg.Health != nil {
 		if err := cfg.Health.add(c); err != nil {
 			_ = nc.Close()

@@ -55,8 +55,9 @@ type Pool struct {
 
 	mu sync.Mutex
 	// idle connections by FoundRows, the one returned last at the end.
-	idle  [2][]*Conn
-	inUse map[*Conn]struct{}
+	idle [2][]*Conn
+	// inUse has each at its place.
+	inUse []*Conn
 	// open counts idle and used connections and those being dialed.
 	// Invariant: open <= o.Max.
 	open int
@@ -102,7 +103,6 @@ func New(cfg Config, o Options) *Pool {
 	}
 	p := &Pool{
 		cfg: cfg, o: o, now: time.Now,
-		inUse: map[*Conn]struct{}{},
 		empty: make(chan struct{}),
 	}
 	if cfg.Health != nil {
@@ -249,7 +249,7 @@ func (p *Pool) take(foundRows bool, state string) (c *Conn, w *waiter, replaced 
 		}
 		c = p.idle[kind][at]
 		p.idle[kind] = slices.Delete(p.idle[kind], at, at+1)
-		p.inUse[c] = struct{}{}
+		p.useLocked(c)
 		return c, nil, nil, nil
 	}
 	if p.open < p.o.Max {
@@ -264,6 +264,20 @@ func (p *Pool) take(foundRows bool, state string) (c *Conn, w *waiter, replaced 
 	w = &waiter{foundRows: foundRows, ready: make(chan *Conn, 1)}
 	p.waiting = append(p.waiting, w)
 	return nil, w, nil, nil
+}
+
+func (p *Pool) useLocked(c *Conn) {
+	c.place = len(p.inUse)
+	p.inUse = append(p.inUse, c)
+}
+
+func (p *Pool) usesLocked(c *Conn) bool { return c.place < len(p.inUse) && p.inUse[c.place] == c }
+
+func (p *Pool) restLocked(c *Conn) {
+	last := len(p.inUse) - 1
+	p.inUse[c.place], p.inUse[last].place = p.inUse[last], c.place
+	p.inUse[last] = nil
+	p.inUse = p.inUse[:last]
 }
 
 func (p *Pool) usable(c *Conn) bool {
@@ -388,7 +402,7 @@ func (p *Pool) dial(ctx context.Context, foundRows bool) (*Conn, error) {
 		p.releaseLocked()
 		return nil, ErrPoolClosed
 	}
-	p.inUse[c] = struct{}{}
+	p.useLocked(c)
 	return c, nil
 }
 
@@ -438,7 +452,7 @@ func (p *Pool) Put(c *Conn) {
 		p.Discard(c)
 		return
 	}
-	c.rested = now
+	c.rested, c.Await = now, false
 	// An idle connection holds no buffers, nor statements on the server that
 	// are to be closed with the next command.
 	if c.w.Buffered() > 0 && c.w.Flush() != nil {
@@ -448,7 +462,7 @@ func (p *Pool) Put(c *Conn) {
 	c.r.Release()
 
 	p.mu.Lock()
-	if _, ours := p.inUse[c]; !ours {
+	if !p.usesLocked(c) {
 		p.mu.Unlock()
 		panic("shard: Put of a connection that isn't in use")
 	}
@@ -468,7 +482,7 @@ func (p *Pool) Put(c *Conn) {
 		p.Discard(c)
 		return
 	}
-	delete(p.inUse, c)
+	p.restLocked(c)
 	if p.down {
 		// It was refused a connection, and serves those that it has.
 		if p.tells(p.lastErr) {
@@ -500,10 +514,10 @@ func (p *Pool) Discard(c *Conn) {
 	p.end(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ours := p.inUse[c]; !ours {
+	if !p.usesLocked(c) {
 		panic("shard: Discard of a connection that isn't in use")
 	}
-	delete(p.inUse, c)
+	p.restLocked(c)
 	p.releaseLocked()
 }
 
@@ -637,7 +651,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.inUse {
+	for _, c := range p.inUse {
 		c.Interrupt()
 	}
 	return ctx.Err()

@@ -218,7 +218,7 @@ func (c *Conn) Came(err error) bool {
 // that the connection is closed. Close must follow.
 func (c *Conn) FlushLast() error {
 	cork(c.raw)
-	_ = c.nc.SetWriteDeadline(time.Now().Add(lingerTime))
+	c.w.SetTimeout(lingerTime)
 	if err := c.w.Flush(); err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func (c *Conn) Close() error { return c.nc.Close() }
 // bounds: closing with unread bytes would reset the connection, and the client
 // would see that instead of the error.
 func (c *Conn) refuse() {
-	_ = c.nc.SetWriteDeadline(time.Now().Add(lingerTime))
+	c.w.SetTimeout(lingerTime)
 	if c.w.Flush() != nil {
 		return
 	}

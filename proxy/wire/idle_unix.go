@@ -21,6 +21,17 @@ type idleWait struct {
 }
 
 func newIdleWait(nc net.Conn) *idleWait {
+	raw := rawConn(nc)
+	if raw == nil {
+		return nil
+	}
+	w := &idleWait{raw: raw}
+	w.try = w.attempt
+	return w
+}
+
+// rawConn is a socket's, nil for what isn't one.
+func rawConn(nc net.Conn) syscall.RawConn {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
 		return nil
@@ -29,9 +40,7 @@ func newIdleWait(nc net.Conn) *idleWait {
 	if err != nil {
 		return nil
 	}
-	w := &idleWait{raw: raw}
-	w.try = w.attempt
-	return w
+	return raw
 }
 
 // read waits and fills r's buffer. REQUIRES: r holds no buffer.
@@ -44,22 +53,34 @@ func (w *idleWait) read(r *Reader) error {
 }
 
 func (w *idleWait) attempt(fd uintptr) (done bool) {
-	r := w.r
-	buf := bufferPool.Get().(*[BufferSize]byte)
+	done, w.err = w.r.readFrom(int(fd))
+	return done
+}
+
+// readFrom reads what has come on a socket. done is false where that is nothing:
+// no buffer is held then. REQUIRES: nothing is buffered.
+func (r *Reader) readFrom(fd int) (done bool, err error) {
+	buf := r.buf
+	if buf == nil {
+		buf = bufferPool.Get().(*[BufferSize]byte)
+	}
 	for {
-		n, err := syscall.Read(int(fd), buf[:])
+		n, err := syscall.Read(fd, buf[:])
 		switch {
 		case err == syscall.EINTR:
 			continue
 		case n > 0:
 			r.buf, r.pos, r.end = buf, 0, n
-			return true
+			return true, nil
 		case err == nil:
-			w.err = io.EOF
-		case err != syscall.EAGAIN:
-			w.err = os.NewSyscallError("read", err)
+			err = io.EOF
+		case err == syscall.EAGAIN:
+			err = nil
+		default:
+			err = os.NewSyscallError("read", err)
 		}
+		r.buf, r.pos, r.end = nil, 0, 0
 		bufferPool.Put(buf)
-		return w.err != nil
+		return err != nil, err
 	}
 }

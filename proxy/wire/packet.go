@@ -305,6 +305,8 @@ type Writer struct {
 	// timeout bounds each write to conn, 0 for no bound.
 	timeout time.Duration
 	conn    net.Conn
+	// bounded is when conn's deadline was last set.
+	bounded time.Time
 }
 
 // NewWriter returns a Writer to dst.
@@ -316,7 +318,23 @@ func NewWriter(dst io.Writer) *Writer {
 
 // SetTimeout bounds each write of a buffer to the connection. A peer that
 // doesn't take 16 KiB in this time has failed. 0 is no bound.
-func (w *Writer) SetTimeout(d time.Duration) { w.timeout = d }
+func (w *Writer) SetTimeout(d time.Duration) {
+	if d == 0 && w.timeout != 0 && w.conn != nil {
+		_ = w.conn.SetWriteDeadline(time.Time{}) // one that is closed fails anyway
+	}
+	w.timeout, w.bounded = d, time.Time{}
+}
+
+// bound sets the deadline of a write. Not for each anew: one may take an eighth
+// longer than it should.
+func (w *Writer) bound() error {
+	now := time.Now()
+	if now.Sub(w.bounded) < w.timeout/8 {
+		return nil
+	}
+	w.bounded = now
+	return w.conn.SetWriteDeadline(now.Add(w.timeout + w.timeout/8))
+}
 
 // Sequence returns the number that the next frame will carry.
 func (w *Writer) Sequence() uint8 { return w.seq }
@@ -345,7 +363,7 @@ func (w *Writer) send(p []byte) error {
 		return w.err
 	}
 	if w.timeout > 0 && w.conn != nil {
-		if err := w.conn.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+		if err := w.bound(); err != nil {
 			w.err = err
 			return err
 		}

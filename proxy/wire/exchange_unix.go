@@ -1,0 +1,83 @@
+//go:build unix
+
+package wire
+
+import (
+	"net"
+	"syscall"
+)
+
+// Exchange sends a command and waits for its answer with one system call less
+// than Flush and a read that finds nothing yet: between them lies only the wait.
+type Exchange struct {
+	raw syscall.RawConn
+	// try is e.attempt, kept so that an exchange allocates nothing.
+	try  func(fd uintptr) bool
+	r    *Reader
+	w    *Writer
+	sent bool
+	err  error
+}
+
+// NewExchange returns nil where that isn't possible (TLS).
+func NewExchange(nc net.Conn, r *Reader, w *Writer) *Exchange {
+	raw := rawConn(nc)
+	if raw == nil {
+		return nil
+	}
+	e := &Exchange{raw: raw, r: r, w: w}
+	e.try = e.attempt
+	return e
+}
+
+// Do sends what the Writer has buffered, and waits until the Reader has something
+// of the answer. Where not all could be sent at once, it flushes the rest and
+// doesn't wait. REQUIRES: the peer sends nothing before it is asked, so nothing
+// has come since the last read.
+//
+// The poller forgets at the wait's beginning what has come before, and here the
+// wait begins before the command is sent. Counter-example: a peer that sends of
+// its own accord just before; it would be waited for again.
+func (e *Exchange) Do() error {
+	if e.w.n == 0 || e.r.Buffered() > 0 || e.w.err != nil {
+		return e.w.Flush()
+	}
+	e.sent, e.err = false, nil
+	if err := e.raw.Read(e.try); err != nil {
+		if !e.sent {
+			e.w.err = err
+		}
+		return err
+	}
+	if e.err == nil && e.w.n > 0 {
+		return e.w.Flush()
+	}
+	return e.err
+}
+
+func (e *Exchange) attempt(fd uintptr) (done bool) {
+	if e.sent {
+		done, e.err = e.r.readFrom(int(fd))
+		return done
+	}
+	e.sent = true
+	for {
+		n, err := syscall.Write(int(fd), e.w.buf[:e.w.n])
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil && err != syscall.EAGAIN {
+			e.err = err
+			e.w.err = err
+			return true
+		}
+		n = max(n, 0)
+		e.w.sent += int64(n)
+		if n == e.w.n {
+			e.w.drop()
+			return false
+		}
+		e.w.n = copy(e.w.buf[:], e.w.buf[n:e.w.n])
+		return true
+	}
+}
