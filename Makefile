@@ -52,7 +52,7 @@ bench-quick: build ## Measure the cases that match ONLY (one/point_select/text/8
 
 pgo: build ## Make cmd/shunt/default.pgo, which builds are optimised by, from profiles of the benchmark
 	rm -rf bin/profiles
-	$(BENCH) -profiles bin/profiles -rounds 1 -seconds 5 -conns 8,32 -only 'one/.*/8$$|one/point_select/.*/32$$|four/'
+	$(BENCH) -profiles bin/profiles -rounds 1 -seconds 3 -conns 8,32 -only 'one/.*/8$$|one/point_select/.*/32$$|four/'
 	$(GO) tool pprof -proto bin/profiles/*.pprof > bin/default.pgo
 	mv bin/default.pgo cmd/shunt/default.pgo
 
