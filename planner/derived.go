@@ -233,7 +233,7 @@ func (a *analysis) planDerived() func() *selectAction {
 			return nil
 		}
 		act := &selectAction{merge: again.planMerge(n, main)}
-		act.q = again.routeOfUnion(main, again.unionAllOf(n), spoilsConcatenation(n))
+		act.q = again.routeOfUnion(main, again.concatenated(n), again.spoils(n))
 		return act
 	})
 }

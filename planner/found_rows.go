@@ -104,6 +104,9 @@ func (st *statement) foundBySelect() FoundRows {
 		}
 	}
 	if !limits {
+		if st.limitsSelect() && (st.op(0, "(") || st.topLevelAny(0, "union", "except", "intersect", "minus") >= 0) {
+			return asked
+		}
 		return counted
 	}
 	limit := st.topLevel(0, "limit")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,6 +114,12 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			s.Strict = false
 		case "pad":
 			s.PadCharToFullLength = true
+		case "limit":
+			n, err := strconv.ParseUint(a.Vals[0], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.LimitsSelect, s.SelectLimit = true, n
 		case "nozero":
 			s.NoAutoValueOnZero = true
 		}

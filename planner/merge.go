@@ -123,7 +123,7 @@ type merger struct {
 func (a *analysis) planMerge(n ast.StmtNode, main *scope) *merger {
 	sel, ok := n.(*ast.SelectStmt)
 	if !ok || main == nil || a.err != nil || sel.Kind != ast.SelectStmtKindSelect || sel.IsInBraces ||
-		sel.From == nil || sel.SelectIntoOpt != nil || len(sel.WindowSpecs) > 0 ||
+		sel.From == nil || sel.SelectIntoOpt != nil || a.st.limitedByHint() || len(sel.WindowSpecs) > 0 ||
 		a.st.settings.PadCharToFullLength {
 		return nil
 	}
@@ -314,6 +314,7 @@ func (b *mergeBuilder) orderBy() bool {
 // of it; all where only what is made of them is limited.
 func (b *mergeBuilder) limit(all bool) bool {
 	if b.sel.Limit == nil {
+		b.sessionLimit(all)
 		return true
 	}
 	st, l := b.a.st, b.c.limit

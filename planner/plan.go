@@ -20,6 +20,9 @@ type Settings struct {
 	Strict bool
 	// PadCharToFullLength, NoAutoValueOnZero as the SQL modes of that name.
 	PadCharToFullLength, NoAutoValueOnZero bool
+	// LimitsSelect: sql_select_limit is set, to SelectLimit.
+	LimitsSelect bool
+	SelectLimit  uint64
 	// Restricted: the client may not see all schemas. Then the rows of
 	// information_schema are never left to one shard, which would show all.
 	Restricted bool

@@ -545,7 +545,7 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 	}
 	sys := a.planSystem()
 	merge := a.planMerge(n, main)
-	q := a.routeOfUnion(main, a.unionAllOf(n), spoilsConcatenation(n))
+	q := a.routeOfUnion(main, a.concatenated(n), a.spoils(n))
 	var derived func() *selectAction
 	if kind == Select {
 		derived = a.planDerived()

@@ -151,6 +151,8 @@ func (v *sessionSplicer) read() *Error {
 			value = "'" + value + "'"
 		case "user", "completion_type":
 			value = "_utf8mb4 X'" + hex.EncodeToString([]byte(value)) + "'"
+		case "sql_select_limit":
+			value = "CAST('" + strings.Repeat("0", 20-len(value)) + value + "' AS UNSIGNED)"
 		case "shunt_read_from":
 			value = "'" + value + "'"
 		case "row_count", "found_rows":

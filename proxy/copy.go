@@ -122,6 +122,7 @@ var errCollected = errors.New("too large")
 // collect runs a query and keeps its answer. It goes through a pipe with the
 // session as its client, so that every way of answering serves.
 func (s *session) collect(ctx context.Context, query string) (*collected, error) {
+	defer s.unlimited()()
 	plan, err := s.plan(ctx, query)
 	if err != nil {
 		return nil, err

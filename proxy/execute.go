@@ -259,6 +259,7 @@ func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 	}
 	switch {
 	case b.System != nil:
+		s.cutsShown = s.limits(r) && r.found.Op == planner.FoundCounted
 		if err = s.system(ctx, r, b); err == nil && r.found.Op == planner.FoundCounted {
 			s.findAnswered()
 		}
@@ -268,6 +269,7 @@ func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 	case b.Merge != nil:
 		empty, err = s.merge(ctx, r, b)
 	case len(b.Statements) == 1 && showsConnection(r):
+		s.cutsShown = s.limits(r)
 		if empty, err = s.showConnection(ctx, r, b.Statements[0]); err == nil {
 			s.findAnswered()
 		}
@@ -301,6 +303,11 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 		return empty, err
 	}
 	defer s.giveBack(st.Shard, conn)
+	unlimit, err := s.limitOn(ctx, conn, r)
+	if err != nil {
+		return empty, s.unsent(st.Shard, err)
+	}
+	defer unlimit()
 	conn.Await = true
 	if err := s.send(ctx, conn, r, st); err != nil {
 		return empty, err
@@ -310,6 +317,7 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 		return empty, err
 	}
 	s.remember(ctx, conn, sum)
+	unlimit() // before another SELECT
 	s.findIn(ctx, conn, r, sum)
 	if sum.ResultSet && sum.Rows == 0 {
 		empty.Add(st.Shard)

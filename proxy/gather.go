@@ -223,6 +223,12 @@ func (g *gathering) run(ctx context.Context) error {
 		own.schema = planner.ScratchSchema
 		settings = &own
 	}
+	if s.limits(g.r) {
+		own := settings.clone()
+		own.with(variable{"@@sql_select_limit", fmt.Sprintf("SET SESSION sql_select_limit = %d", own.own.limit.rows), ""})
+		own.update(s.catalog())
+		settings = &own
+	}
 	if g.anyGroups {
 		own := settings.clone()
 		own.anyGroups(g.r.plan.Catalog)

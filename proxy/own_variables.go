@@ -24,6 +24,7 @@ type ownVariables struct {
 	// noMetadata is resultset_metadata = NONE: the client is sent no definitions of
 	// columns. Shunt itself needs the shards'.
 	noMetadata bool
+	limit      selectLimit
 }
 
 // metadata is resultset_metadata.
@@ -186,6 +187,8 @@ func (s *session) showConnection(ctx context.Context, r request, st planner.Shar
 			row[1] = []byte(s.settings.completionType())
 		}
 		switch name {
+		case "sql_select_limit":
+			row[1] = strconv.AppendUint(nil, s.settings.own.limit.value(), 10)
 		case "resultset_metadata":
 			row[1] = []byte(s.settings.own.metadata())
 		case "ssl_version":

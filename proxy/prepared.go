@@ -36,6 +36,7 @@ type preparedStatement struct {
 	own string
 	// fingerprint and schema under which plan was made.
 	fingerprint, schema string
+	limit               selectLimit
 	version, temporary  uint64
 	// cursor is nil where none is open.
 	cursor *cursor
@@ -213,7 +214,7 @@ func adminColumns(a *planner.Admin, mariaDB bool) []wire.Column {
 // changed.
 func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 	c := s.catalog()
-	if st.plan != nil && st.version == c.Version && st.temporary == s.temporarySerial && st.fingerprint == s.settings.fingerprint && st.schema == s.settings.schema {
+	if st.plan != nil && st.version == c.Version && st.temporary == s.temporarySerial && st.fingerprint == s.settings.fingerprint && st.schema == s.settings.schema && st.limit == s.settings.own.limit {
 		return nil
 	}
 	if st.plan != nil && st.schema != s.settings.schema {
@@ -229,7 +230,7 @@ func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 		return err
 	}
 	st.plan, st.version, st.fingerprint, st.schema = plan, c.Version, s.settings.fingerprint, s.settings.schema
-	st.temporary = s.temporarySerial
+	st.temporary, st.limit = s.temporarySerial, s.settings.own.limit
 	return nil
 }
 
@@ -494,7 +495,11 @@ func (s *session) writeBinary(cols []wire.Column, rows [][]any, warnings uint16)
 			}
 			switch cols[i].Type {
 			case mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG:
-				n, _ := strconv.ParseInt(fmt.Sprint(v), 10, 64)
+				n, err := strconv.ParseInt(fmt.Sprint(v), 10, 64)
+				if err != nil { // unsigned
+					u, _ := strconv.ParseUint(fmt.Sprint(v), 10, 64)
+					n = int64(u)
+				}
 				if values = binary.LittleEndian.AppendUint32(values, uint32(n)); cols[i].Type == mysql.MYSQL_TYPE_LONGLONG {
 					values = binary.LittleEndian.AppendUint32(values, uint32(n>>32))
 				}

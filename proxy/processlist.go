@@ -234,6 +234,8 @@ func (s *session) told(what string) any {
 		return s.rowCount
 	case "found_rows":
 		return s.found
+	case "sql_select_limit":
+		return s.settings.own.limit.value()
 	case "warning_count":
 		return int64(len(s.last.warnings))
 	case "completion_type":

@@ -63,7 +63,7 @@ func (s *session) wantsReplicas() bool {
 func (s *session) readingFor(r request) *reading {
 	if !r.sent || r.plan.Kind != planner.Select || r.plan.Lock != nil || len(r.plan.Tables) == 0 || !s.wantsReplicas() ||
 		s.tx != nil || !s.settings.autocommit || s.settings.once != (characteristics{}) || s.temporary != nil || s.locks != nil || s.tables != nil ||
-		asksConnection(r.sql) {
+		s.settings.own.limit.on || asksConnection(r.sql) {
 		return nil
 	}
 	return &reading{since: s.proxy.opts.Directory.Changed()}

@@ -61,6 +61,8 @@ type session struct {
 	// spliced are the FOUND_ROWS() whose value stands in the statement.
 	found             int64
 	answered, spliced int
+	// cutsShown: sql_select_limit is for the rows of what Shunt answers.
+	cutsShown bool
 	// binary: a prepared statement is executed, whose rows are binary.
 	binary bool
 
@@ -292,7 +294,7 @@ func (s *session) setOption(payload []byte) error {
 
 // begun says that a statement begins, whose outcome is not known yet: an error
 // and rows count as -1, an OK as the rows that it changed.
-func (s *session) begun() { s.rowCount, s.changed, s.answered = s.changed, -1, -1 }
+func (s *session) begun() { s.rowCount, s.changed, s.answered, s.cutsShown = s.changed, -1, -1, false }
 
 // status is the flags of OK and EOF packets: the session's, never a shard's.
 func (s *session) status() uint16 {

@@ -107,7 +107,7 @@ func (s *settings) update(c *catalog.Catalog) {
 	}
 	// A shard whose rows wait until those of others are read must not give up;
 	// a client that stops reading is cut off by the proxy (ownVariables).
-	names += ", SESSION net_write_timeout = 3600"
+	names += ", SESSION net_write_timeout = 3600, " + noSelectLimit
 	if s.collationID = 0; s.charset == "utf8mb4" {
 		s.collationID = c.CollationID(s.collation, s.charset)
 	}
@@ -122,6 +122,7 @@ func (s *settings) update(c *catalog.Catalog) {
 	}
 	s.planning = planningSettings(mode)
 	s.planning.Restricted = s.restricted
+	s.planning.LimitsSelect, s.planning.SelectLimit = s.own.limit.on, s.own.limit.rows
 	s.planning.Schema, s.planning.Charset, s.planning.Collation = s.schema, s.charset, s.collation
 	// character_set_client decides how literals are read, and _connection what
 	// they become; where they differ, literals are not taken for what they look

@@ -19,7 +19,7 @@ func testCatalog() *catalog.Catalog {
 func TestNewSettings(t *testing.T) {
 	t.Parallel()
 	s := newSettings(testCatalog(), 45, "shop", ownVariables{})
-	if s.fingerprint != "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci, SESSION net_write_timeout = 3600" {
+	if s.fingerprint != "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci, SESSION net_write_timeout = 3600, "+noSelectLimit {
 		t.Errorf("fingerprint %q", s.fingerprint)
 	}
 	if !s.planning.Strict || s.planning.Schema != "shop" || s.planning.Charset != "utf8mb4" || !s.autocommit {

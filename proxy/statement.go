@@ -160,7 +160,7 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	}
 	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") || containsFold(sql, "found_rows") ||
 		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
-	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "completion_type") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {
+	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "completion_type") && !containsFold(sql, "sql_select_limit") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {
 		return sql, nil
 	}
 	counted := false
@@ -168,7 +168,7 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 		if what == "found_rows" {
 			s.spliced++
 		}
-		counted = counted || strings.HasSuffix(what, "_count") || what == "found_rows" || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata" || what == "completion_type"
+		counted = counted || strings.HasSuffix(what, "_count") || what == "found_rows" || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata" || what == "completion_type" || what == "sql_select_limit"
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {

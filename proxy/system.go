@@ -130,6 +130,9 @@ func (s *session) everywhere(ctx context.Context, b *planner.Bound) error {
 
 // answerTexts answers with rows as shards gave them.
 func (s *session) answerTexts(cols []wire.Column, rows [][][]byte) error {
+	if n := s.settings.own.limit.rows; s.cutsShown && uint64(len(rows)) > n {
+		rows = rows[:n]
+	}
 	out := make([][]any, len(rows))
 	for i, row := range rows {
 		out[i] = make([]any, len(row))
@@ -460,6 +463,11 @@ func (s *session) gatherSystem(ctx context.Context, r request, b *planner.Bound)
 			}
 		}
 	}()
+	unlimit, err := s.limitOn(ctx, conn, r)
+	if err != nil {
+		return s.unsent(run.Shard, err)
+	}
+	defer unlimit()
 	if err := s.send(ctx, conn, r, planner.ShardStatement{Shard: run.Shard, SQL: sql.String(), Params: run.Params}); err != nil {
 		return err
 	}
@@ -468,6 +476,7 @@ func (s *session) gatherSystem(ctx context.Context, r request, b *planner.Bound)
 		return err
 	}
 	s.remember(ctx, conn, sum)
+	unlimit()
 	s.findIn(ctx, conn, r, sum)
 	return nil
 }

@@ -498,6 +498,7 @@ func (s *session) dropTemporary(ctx context.Context, p *planner.Temporary, sql s
 //	2 the table is made by the same statement with LIMIT 0
 //	3 the rows are inserted
 func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, sql string) (wire.OK, error) {
+	defer s.unlimited()()
 	name := p.Tables[0]
 	if t := s.catalog().Table(name.Schema, name.Name); t != nil && t.Temporary && !t.Lost {
 		return s.onPinned(ctx, p, p.Shards, p.Make) // what a server says of that

@@ -229,6 +229,8 @@ func (s *session) valuesOf(ctx context.Context, next *settings, vars []change) (
 			}
 		case "resultset_metadata":
 			v.value = next.own.metadata()
+		case "sql_select_limit":
+			v.value = strconv.FormatUint(next.own.limit.value(), 10)
 		case "completion_type":
 			v.value = next.completionType()
 		default:

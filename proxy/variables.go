@@ -171,6 +171,8 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	switch a.Name {
 	case "wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout":
 		return s.assignOwn(next, a.Name, value, literal)
+	case "sql_select_limit":
+		return s.assignSelectLimit(next, value, literal)
 	case "shunt_read_from":
 		return assignReadFrom(next, literal)
 	case "resultset_metadata":
@@ -213,10 +215,6 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	case "sql_mode":
 		if err := checkMode(literal); err != nil {
 			return err
-		}
-	case "sql_select_limit":
-		if !strings.EqualFold(literal, "default") && literal != "18446744073709551615" {
-			return refuse("SET sql_select_limit is not supported: it would count on each shard by itself; write LIMIT")
 		}
 	}
 	next.with(variable{"@@" + a.Name, "SET SESSION " + quoteName(a.Name) + " = " + value, literal})
