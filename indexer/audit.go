@@ -1,10 +1,12 @@
 package indexer
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -72,7 +74,7 @@ func (a *audits) forget() {
 
 // Observe is told of a probe after a read that it routed: the shards that the
 // index gave, those asked, and those of them that answered no row. It never
-// waits.
+// waits, and keeps nothing of the probe.
 func (x *Indexer) Observe(p Probe, routed, asked, empty catalog.ShardSet) {
 	o := observation{probe: p, routed: routed, empty: empty.Intersect(routed).Intersect(asked)}
 	o.audit = x.audits.share > 0 && rand.Float64() < x.audits.share
@@ -82,6 +84,7 @@ func (x *Indexer) Observe(p Probe, routed, asked, empty catalog.ShardSet) {
 	if !o.audit && o.empty.Empty() {
 		return
 	}
+	o.probe.Key, o.probe.Values = bytes.Clone(p.Key), slices.Clone(p.Values)
 	select {
 	case x.audits.queue <- o:
 	default:

@@ -170,10 +170,17 @@ func (p *Planner) planShape(e *cachedPlan, cat *catalog.Catalog) *Rows {
 }
 
 // BindShape is Bind, or from a first value on BindGenerated, for a plan that Find
-// gave for a shape. ok is false where the statement has to be planned with its
-// literals.
+// gave for a shape, to the Values that were read last, and without a Reason. ok is
+// false where the statement has to be planned with its literals. The Bound is as
+// good as one of a Binding.
 func (p *Planner) BindShape(r *Rows, sh *Shape, ix Indexes, first uint64) (b *Bound, ok bool) {
-	b, err := r.bind(&binder{cat: r.Catalog, settings: r.settings, params: sh.values, ix: ix, next: first})
+	binder := sh.binding.begin(r, sh.values, ix)
+	binder.next = first
+	return sh.bind(r, binder)
+}
+
+func (sh *Shape) bind(r *Rows, in *binder) (b *Bound, ok bool) {
+	b, err := r.bind(in)
 	if err != nil || b.Refuse != nil || b.Gather != nil || b.System != nil {
 		return nil, false
 	}

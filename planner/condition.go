@@ -19,6 +19,8 @@ type cnode struct {
 	op   condOp
 	kids []*cnode
 	col  *catalog.Column
+	// codec is col's, nil where its values have no keys.
+	codec *keys.Codec
 	// values of opIn, any of which the column equals; nullSafe for <=>.
 	values   []operand
 	nullSafe bool
@@ -236,6 +238,21 @@ func (a *analysis) plant(r *ref) {
 		}
 	}
 	r.tree = and(kids)
+	a.prepare(r.tree)
+	r.labels = make([]string, 0, len(r.table.Indexes))
+	for _, ix := range r.table.Indexes {
+		r.labels = append(r.labels, "index:"+ix.Name)
+	}
+}
+
+// prepare finds what all evaluations of a tree need.
+func (a *analysis) prepare(n *cnode) {
+	if n.col != nil {
+		n.codec, _ = codecOf(a.cat, n.col) // nil where there is none
+	}
+	for _, k := range n.kids {
+		a.prepare(k)
+	}
 }
 
 func and(kids []*cnode) *cnode {

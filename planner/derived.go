@@ -202,9 +202,7 @@ func (b *binder) derivedReach(out reach, q *queryRoute) reach {
 		out.used, out.doubts = mergeAccess(out.used, in.used), append(out.doubts, in.doubts...)
 	}
 	out.set = out.set.Intersect(set)
-	for i := range out.used {
-		out.used[i].probe = nil // what is made of a row decides whether there is an answer
-	}
+	out.used = unproved(out.used) // what is made of a row decides whether there is an answer
 	return out
 }
 

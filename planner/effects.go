@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -23,15 +24,31 @@ type addKey struct {
 	shard catalog.ShardID
 }
 
-func newEffects(b *binder) *effects {
-	return &effects{b: b, seenAdd: map[addKey]bool{}, seenMark: map[addKey]bool{}}
-}
+func newEffects(b *binder) *effects { return &effects{b: b} }
+
+// fewEffects are looked through one by one for what is there already.
+const fewEffects = 16
 
 func (e *effects) into(out *Bound) {
 	out.Adds, out.Marks, out.Maintain = e.adds, e.marks, e.maintain
 }
 
 func (e *effects) add(ix *catalog.Index, key []byte, shard catalog.ShardID) {
+	if len(e.adds) < fewEffects {
+		for i := range e.adds {
+			if a := &e.adds[i]; a.Index == ix && a.Shard == shard && bytes.Equal(a.Key, key) {
+				return
+			}
+		}
+		e.adds = append(e.adds, Entry{ix, key, shard})
+		return
+	}
+	if e.seenAdd == nil {
+		e.seenAdd = map[addKey]bool{}
+		for _, a := range e.adds {
+			e.seenAdd[addKey{a.Index, string(a.Key), a.Shard}] = true
+		}
+	}
 	k := addKey{ix, string(key), shard}
 	if !e.seenAdd[k] {
 		e.seenAdd[k] = true
@@ -54,6 +71,9 @@ func (e *effects) mark(ix *catalog.Index, shard catalog.ShardID, known [][]byte,
 	k := addKey{ix, id, shard}
 	if e.seenMark[k] {
 		return
+	}
+	if e.seenMark == nil {
+		e.seenMark = map[addKey]bool{}
 	}
 	e.seenMark[k] = true
 	e.marks = append(e.marks, Mark{ix, shard, known})
@@ -97,7 +117,8 @@ func hasString(list []string, s string) bool {
 	return slices.Contains(list, s)
 }
 
-// component is what a column of a row will hold, as far as it is known.
+// component is what a column of a row will hold, as far as it is known. Its key is
+// in the binder's memory.
 type component struct {
 	key  []byte // nil: unknown
 	null bool
@@ -136,11 +157,13 @@ func (e *effects) stored(c *catalog.Column, o operand) component {
 	}
 	// Never as strict: what a strict mode refuses, INSERT IGNORE and tables
 	// without transactions may clip and keep.
-	k, ok := codec.Stored(nil, v, false, e.b.settings.PadCharToFullLength)
+	n := len(e.b.components)
+	out, ok := codec.Stored(e.b.components, v, false, e.b.settings.PadCharToFullLength)
 	if !ok {
 		return component{}
 	}
-	return component{key: k}
+	e.b.components = out
+	return component{key: out[n:len(out):len(out)]}
 }
 
 // row adds the entry that a row with these components needs on a shard, or
@@ -160,7 +183,7 @@ func (e *effects) row(ix *catalog.Index, shard catalog.ShardID, comps []componen
 		if c.key == nil {
 			known := make([][]byte, len(comps))
 			for i, c := range comps {
-				known[i] = c.key
+				known[i] = bytes.Clone(c.key) // its memory is used again
 			}
 			e.mark(ix, shard, known, operation)
 			return

@@ -62,7 +62,7 @@ func (w *writeAction) gathered(b *binder, as *routed) (*Bound, catalog.ShardSet,
 			return nil, set, refuseGather(q.varies+" in a subquery of "+w.verb()+" over several shards, each of which might answer it in another way,", "read its rows first and name them by literals")
 		}
 	}
-	out := sendTo(set, w.sql)
+	out := b.sendTo(set, w.sql)
 	out.Plan, out.Access = "gather", how
 	out.Gather = &Gather{text: q.text, binder: b}
 	out.SameTime = q.clock && set.Len() > 1 // and of reference tables, see bind

@@ -330,8 +330,7 @@ func (i *insertAction) valueOf(b *binder, row *insertRow, limit uint64, unsigned
 // wholeNumber is what a value is as an integer column stores it, where that is
 // beyond doubt. n is the magnitude, the highest number for what is over it.
 func wholeNumber(v keys.Value) (negative bool, n uint64, ok bool) {
-	text, _, isText := stringValue(v)
-	s := string(text)
+	s, _, isText := v.AsText()
 	switch {
 	case isText:
 	case classOf(v) == classNumber:

@@ -503,13 +503,14 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 	}
 	i.follow(e, set)
 
-	out := &Bound{}
+	var out *Bound
 	switch {
 	case ids == nil && len(per) <= 1:
-		out = sendTo(set, i.st.src)
+		out = b.sendTo(set, i.st.src)
 	case i.fused:
 		return nil, notSupported("rows for several shards inside of an executable comment can't be split: write the text out")
 	default:
+		out = b.bound()
 		out.Statements = i.split(set, per, ids, b, generated)
 	}
 	if out.Generated = generated; generated != nil {
@@ -522,17 +523,26 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 	out.Plan = "route"
 	n := set.Len()
 	switch t.Placement {
-	case catalog.Hash:
+	case catalog.Hash, catalog.Anywhere:
 		out.Access = "shard_key"
-		out.Reason = fmt.Sprintf("%d row%s by the shard key %s.%s", len(i.rows), plural(len(i.rows)), t.Name, keyName(t))
-	case catalog.Anywhere:
-		out.Access = "shard_key"
-		out.Reason = fmt.Sprintf("%d new row%s by hash of %s.%s", len(i.rows), plural(len(i.rows)), t.Name, keyName(t))
 	case catalog.Reference:
-		out.Access, out.Reason = "reference", t.Name+" is on every shard"
+		out.Access = "reference"
 		out.SameTime = i.clock || keepsTime(t)
 	case catalog.Single:
-		out.Access, out.Reason = "single", t.Name+" is on one shard"
+		out.Access = "single"
+	}
+	if b.brief {
+		return out, nil
+	}
+	switch t.Placement {
+	case catalog.Hash:
+		out.Reason = fmt.Sprintf("%d row%s by the shard key %s.%s", len(i.rows), plural(len(i.rows)), t.Name, keyName(t))
+	case catalog.Anywhere:
+		out.Reason = fmt.Sprintf("%d new row%s by hash of %s.%s", len(i.rows), plural(len(i.rows)), t.Name, keyName(t))
+	case catalog.Reference:
+		out.Reason = t.Name + " is on every shard"
+	case catalog.Single:
+		out.Reason = t.Name + " is on one shard"
 	}
 	out.Reason += fmt.Sprintf(": %d shard%s of %d", n, plural(n), b.cat.All.Len())
 	return out, nil
@@ -638,7 +648,8 @@ func (i *insertAction) fails(c *catalog.Column) bool {
 // entries adds what a new row needs in each index.
 func (i *insertAction) entries(e *effects, row *insertRow, where catalog.ShardSet) {
 	for _, ix := range i.table.Indexes {
-		comps := make([]component, len(ix.Columns))
+		var few [4]component
+		comps := append(few[:0], make([]component, len(ix.Columns))...)
 		for k, c := range ix.Columns {
 			comps[k] = e.stored(c, i.value(row, c))
 		}

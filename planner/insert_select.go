@@ -223,7 +223,7 @@ func (s *insertSelectAction) bind(b *binder) (*Bound, error) {
 		e.deletes(t, r.set)
 		e.maintainIndexes(t, "REPLACE", r.set, t.Indexes, nil)
 	}
-	out := sendTo(r.set, s.sql)
+	out := b.sendTo(r.set, s.sql)
 	out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
 	out.SameTime = s.everywhere && (s.clock || keepsTime(t))
 	if counts(t) != nil {

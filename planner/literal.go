@@ -2,7 +2,6 @@ package planner
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -377,8 +376,14 @@ func (st *statement) textBytes(i, j int) []byte {
 
 // classOf tells a parameter's class from its SQL text.
 func classOf(v keys.Value) class {
-	if v.IsNull() {
+	switch {
+	case v.IsNull():
 		return classNull
+	case v.IsInteger():
+		return classNumber
+	}
+	if _, _, ok := v.AsText(); ok {
+		return classString
 	}
 	s := v.Literal()
 	if s == "" {
@@ -433,23 +438,4 @@ func (st *statement) rowColumns(r rowSpan) [][]token {
 		}
 		cur = append(cur, t)
 	}
-}
-
-// stringValue takes a String apart, through its record form.
-func stringValue(v keys.Value) (text []byte, charset string, ok bool) {
-	raw, err := v.MarshalJSON()
-	if err != nil {
-		return nil, "", false
-	}
-	var r struct {
-		T, C, V string
-		B       []byte
-	}
-	if json.Unmarshal(raw, &r) != nil || r.T != "string" {
-		return nil, "", false
-	}
-	if r.B != nil {
-		return r.B, r.C, true
-	}
-	return []byte(r.V), r.C, true
 }

@@ -179,8 +179,11 @@ func (m *merger) bind(b *binder, r *routed) (out *Bound, ok bool) {
 	}
 	sql, params := m.derived.text(m.st.src, m.st.params, limit)
 	out = &Bound{
-		Plan: "merge", Access: r.how, Reason: r.reason + "; " + m.verb, Merge: &merge, Probes: r.probes,
+		Plan: "merge", Access: r.how, Merge: &merge, Probes: r.probes,
 		Statements: make([]ShardStatement, 0, r.set.Len()),
+	}
+	if !b.brief {
+		out.Reason = r.reason + "; " + m.verb
 	}
 	for id := range r.set.All {
 		out.Statements = append(out.Statements, ShardStatement{Shard: id, SQL: sql, Params: params})

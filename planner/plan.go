@@ -227,7 +227,8 @@ func (*Session) isPlan() {}
 // Indexes answers lookups while a plan is bound. An error means: the index
 // can't be used now, and the statement goes wide.
 type Indexes interface {
-	// Lookup returns the shards that may hold the full key, marks included.
+	// Lookup returns the shards that may hold the full key, marks included. What it
+	// is given is lent.
 	// components are the key's, one for each column of the index; nil where it
 	// has only one. Marks that know another component don't count.
 	Lookup(ix *catalog.Index, key []byte, components [][]byte) (catalog.ShardSet, error)

@@ -93,10 +93,22 @@ func (p *Planner) Bind(r *Rows, params []keys.Value, ix Indexes) (*Bound, error)
 	return r.bind(&binder{cat: r.Catalog, settings: r.settings, params: params, ix: ix})
 }
 
+// BindIn is Bind without a Reason, in memory that is used again: the Bound is good
+// until bd's next one.
+func (p *Planner) BindIn(bd *Binding, r *Rows, params []keys.Value, ix Indexes) (*Bound, error) {
+	if len(params) != r.Params {
+		return p.Bind(r, params, ix)
+	}
+	return r.bind(bd.begin(r, params, ix))
+}
+
 func (r *Rows) bind(b *binder) (*Bound, error) {
 	out, err := r.action.bind(b)
 	if err == nil {
 		out.Found = r.found.bind(b)
+		if b.brief {
+			out.Reason = ""
+		}
 	}
 	return out, err
 }
@@ -309,7 +321,7 @@ type fixedAction struct {
 }
 
 func (f *fixedAction) bind(b *binder) (*Bound, error) {
-	out := sendTo(f.shards, f.sql)
+	out := b.sendTo(f.shards, f.sql)
 	out.Access, out.Reason, out.Alternatives = f.access, f.reason, f.any
 	e := newEffects(b)
 	for _, ix := range f.unknown {

@@ -166,6 +166,9 @@ type routed struct {
 // Rule one shard: when the union of what all references may reach is one
 // shard, that shard answers anything rightly, whatever the statement.
 func (q *queryRoute) route(b *binder) routed {
+	if len(q.refs) == 1 && q.anchor == q.refs[0] && q.anchor.derived == nil && len(q.operands) == 0 {
+		return q.routeOne(b)
+	}
 	if out, ok := q.unionAll(b); ok {
 		return out
 	}
@@ -175,10 +178,6 @@ func (q *queryRoute) route(b *binder) routed {
 	var decisive reach
 	var table *catalog.Table
 	others, system := "", ""
-	inMain := map[*ref]bool{}
-	for _, r := range q.main {
-		inMain[r] = true
-	}
 	for _, r := range q.refs {
 		if r.system {
 			system = r.alias
@@ -192,7 +191,7 @@ func (q *queryRoute) route(b *binder) routed {
 		if !r.spread() {
 			continue
 		}
-		if !inMain[r] {
+		if !slices.Contains(q.main, r) {
 			if q.beside[r] {
 				continue
 			}
@@ -241,14 +240,16 @@ func (q *queryRoute) route(b *binder) routed {
 	case total.Empty():
 		total = catalog.Only(anyOf(b.cat, table.Shards, decisive))
 		out.how, out.reason = b.describe(decisive, table, catalog.ShardSet{})
-		out.reason += "; one answers that there is nothing"
+		if !b.brief {
+			out.reason += "; one answers that there is nothing"
+		}
 		out.set = total
 	default:
 		out.set = total
 		out.how, out.reason = b.describe(decisive, table, total)
 	}
 	if len(q.refs) == 1 && len(q.main) == 1 && len(decisive.used) == 1 && decisive.used[0].probe != nil {
-		out.probes = []Probe{*decisive.used[0].probe}
+		out.probes = decisive.used[0].probe
 	}
 	if total.Len() <= 1 {
 		return out
@@ -264,6 +265,29 @@ func (q *queryRoute) route(b *binder) routed {
 		out.refuse = refuseSpread("a subquery, derived table or union that reads "+others, total.Len(), table)
 	case q.anchor == nil:
 		out.refuse = refuseSpread(q.whyNoAnchor(), total.Len(), table)
+	}
+	return out
+}
+
+// routeOne is route for one table that is the anchor: for most statements.
+func (q *queryRoute) routeOne(b *binder) (out routed) {
+	got, table := b.reach(q.anchor), q.anchor.table
+	out.set = got.set
+	if len(got.used) == 1 {
+		out.probes = got.used[0].probe
+	}
+	if got.set.Empty() {
+		out.set = catalog.Only(anyOf(b.cat, table.Shards, got))
+		out.how, out.reason = b.describe(got, table, catalog.ShardSet{})
+		if !b.brief {
+			out.reason += "; one answers that there is nothing"
+		}
+		return out
+	}
+	out.how, out.reason = b.describe(got, table, got.set)
+	if n := got.set.Len(); n > 1 && q.spoils != "" {
+		out.mergeable = true
+		out.refuse = refuseSpread(q.spoils, n, table)
 	}
 	return out
 }
@@ -497,13 +521,13 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 	if r.refuse != nil && r.mergeable && merge != nil {
 		if out, ok := merge.bind(b, &r); ok {
 			if s.gather != nil {
-				out.Merge.gather = func() (*Bound, *Error) { return s.gather.bind(b) }
+				out.Merge.gather = func() (*Bound, *Error) { return s.gather.bind(b.explained()) }
 			}
 			return out, nil
 		}
 	}
 	if r.refuse != nil && s.gather != nil {
-		out, refusal := s.gather.bind(b)
+		out, refusal := s.gather.bind(b.explained())
 		if out != nil {
 			return out, nil
 		}
@@ -518,19 +542,10 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 	if s.plain != "" && s.knows.Contains(r.set) {
 		sql = s.plain
 	}
-	out := sendTo(r.set, sql)
-	out.Plan, out.Access, out.Reason = "route", r.how, r.reason
+	out := b.sendTo(r.set, sql)
+	out.Access, out.Reason = r.how, r.reason
 	out.Refuse, out.Probes, out.Alternatives = r.refuse, r.probes, r.holders
 	return out, nil
-}
-
-// sendTo sends one text to all of a set.
-func sendTo(set catalog.ShardSet, sql string) *Bound {
-	out := &Bound{Plan: "route", Statements: make([]ShardStatement, 0, set.Len())}
-	for id := range set.All {
-		out.Statements = append(out.Statements, ShardStatement{Shard: id, SQL: sql})
-	}
-	return out
 }
 
 // planSelect plans SELECT, TABLE, VALUES, UNION and WITH.

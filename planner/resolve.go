@@ -81,6 +81,8 @@ type ref struct {
 	// class links columns that the conditions equate (see equate).
 	class map[column]int
 	tree  *cnode
+	// labels are how lookups by the table's indexes are called.
+	labels []string
 }
 
 // sharded reports a reference whose rows are spread over several shards.

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,20 @@ type binder struct {
 	params   []keys.Value
 	ix       Indexes
 	lookups  int
-	reached  map[*ref]reach
+	reached  []reached
+	// room, when set, is where the Bound is made; brief: without its Reason.
+	room  *Binding
+	brief bool
+	// Room for what a reach is found by. What is cut from these stays as it is
+	// when they grow: it is in the memory from before then.
+	components []byte
+	found      [][]byte
+	values     []keys.Value
+	uses       []access
+	probes     []Probe
+	alone      [1]*cnode
+	// labels are those of the reference whose tree is evaluated.
+	labels []string
 	// next is the AUTO_INCREMENT counter, 0 unknown; asParams: its values become
 	// parameters.
 	next     uint64
@@ -30,6 +44,73 @@ type binder struct {
 	// placing: a row of Meets is bound, for the shard at; nil: that of a new row.
 	placing bool
 	at      *catalog.ShardID
+}
+
+// reached is a reference's reach.
+type reached struct {
+	ref   *ref
+	reach reach
+}
+
+// Binding is room for binding one statement after the other without allocating.
+// What is bound in it is good until it is used again, but for Adds, Marks and
+// Maintain; whoever keeps a Probe makes a copy.
+type Binding struct {
+	binder     binder
+	bound      Bound
+	statements []ShardStatement
+}
+
+// roomKept bounds what a Binding keeps of its room.
+const roomKept = 1 << 10
+
+// begin makes a binder in the Binding.
+func (bd *Binding) begin(r *Rows, params []keys.Value, ix Indexes) *binder {
+	b := &bd.binder
+	if cap(b.components) > roomKept || cap(b.found) > roomKept/16 || cap(b.values) > roomKept/16 || cap(bd.statements) > roomKept/64 {
+		*bd = Binding{}
+	}
+	clear(b.reached)
+	*b = binder{
+		cat: r.Catalog, settings: r.settings, params: params, ix: ix, room: bd, brief: true,
+		reached: b.reached[:0], components: b.components[:0], found: b.found[:0], values: b.values[:0], uses: b.uses[:0], probes: b.probes[:0],
+	}
+	return b
+}
+
+// explained is the binder of what has Reasons.
+func (b *binder) explained() *binder {
+	if !b.brief {
+		return b
+	}
+	return &binder{cat: b.cat, settings: b.settings, params: b.params, ix: b.ix, next: b.next, asParams: b.asParams, placing: b.placing, at: b.at}
+}
+
+// bound is the Bound to fill.
+func (b *binder) bound() *Bound {
+	if b.room == nil {
+		return &Bound{}
+	}
+	b.room.bound = Bound{}
+	return &b.room.bound
+}
+
+// sendTo sends one text to all of a set.
+func (b *binder) sendTo(set catalog.ShardSet, sql string) *Bound {
+	out := b.bound()
+	out.Plan = "route"
+	if b.room != nil {
+		out.Statements = b.room.statements[:0]
+	} else {
+		out.Statements = make([]ShardStatement, 0, set.Len())
+	}
+	for id := range set.All {
+		out.Statements = append(out.Statements, ShardStatement{Shard: id, SQL: sql})
+	}
+	if b.room != nil {
+		b.room.statements = out.Statements
+	}
+	return out
 }
 
 // reach is where the rows of one reference that count may be.
@@ -44,9 +125,10 @@ type reach struct {
 // access is one bound that was used.
 type access struct {
 	index *catalog.Index // nil: shard key
+	how   string         // shard_key, index:NAME, or single for a condition that is never true
 	text  string
 	// probe is the one full key that was looked up, if it was one.
-	probe *Probe
+	probe []Probe
 	// spread is a key to choose a shard by where no shard is left.
 	spread []byte
 	// never: the condition is true for no row.
@@ -55,8 +137,10 @@ type access struct {
 
 // reach evaluates a reference's conditions once.
 func (b *binder) reach(r *ref) reach {
-	if got, ok := b.reached[r]; ok {
-		return got
+	for i := range b.reached {
+		if b.reached[i].ref == r {
+			return b.reached[i].reach
+		}
 	}
 	var out reach
 	switch {
@@ -68,15 +152,13 @@ func (b *binder) reach(r *ref) reach {
 	case r.table.Placement == catalog.Single:
 		out.set = r.table.Shards
 	default:
+		b.labels = r.labels
 		out = b.eval(r.table, r.tree)
 	}
 	if r.derived != nil {
 		out = b.derivedReach(out, r.derived)
 	}
-	if b.reached == nil {
-		b.reached = map[*ref]reach{}
-	}
-	b.reached[r] = out
+	b.reached = append(b.reached, reached{r, out})
 	return out
 }
 
@@ -86,7 +168,7 @@ func (b *binder) eval(t *catalog.Table, n *cnode) reach {
 	case opAll:
 		return reach{set: t.Shards}
 	case opNone:
-		return reach{used: []access{{text: "a condition that is never true", never: true}}}
+		return reach{used: []access{{how: "single", text: "a condition that is never true", never: true}}}
 	case opOr:
 		var out reach
 		for _, k := range n.kids {
@@ -98,20 +180,31 @@ func (b *binder) eval(t *catalog.Table, n *cnode) reach {
 			out.set = out.set.Union(r.set)
 			out.used = mergeAccess(out.used, r.used)
 		}
-		for i := range out.used {
-			out.used[i].probe = nil // none decides by itself
-		}
+		out.used = unproved(out.used) // none decides by itself
 		return out
 	case opAnd:
 		return b.evalAnd(t, n.kids)
 	default:
-		return b.evalAnd(t, []*cnode{n})
+		b.alone[0] = n
+		return b.evalAnd(t, b.alone[:])
 	}
 }
 
 const maxAccess = 4 // bounds that a reason names
 
+// unproved are bounds that a probe is not enough for.
+func unproved(used []access) []access {
+	out := slices.Clone(used)
+	for i := range out {
+		out[i].probe = nil
+	}
+	return out
+}
+
 func mergeAccess(to, from []access) []access {
+	if len(to) == 0 && len(from) <= maxAccess {
+		return slices.Clip(from)
+	}
 	for _, a := range from {
 		if len(to) < maxAccess {
 			to = append(to, a)
@@ -132,31 +225,21 @@ func mergeAccess(to, from []access) []access {
 // values is left out, which leaves the others as they are.
 func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
 	out := reach{set: t.Shards}
-	preds := map[*catalog.Column][]*cnode{}
 	for _, k := range kids {
-		switch k.op {
-		case opIn, opRange, opLike:
-			if b.never(k) {
-				return reach{used: []access{{text: k.col.Name + " compared with NULL", never: true}}}
-			}
-			preds[k.col] = append(preds[k.col], k)
-		case opAll, opNone, opAnd, opOr: // no predicate of one column
+		if k.one() && b.never(k) {
+			return reach{used: []access{{how: "single", text: k.col.Name + " compared with NULL", never: true}}}
 		}
 	}
-	narrow := func(set catalog.ShardSet, a access) {
-		out.set = out.set.Intersect(set)
-		out.used = append(out.used, a)
-	}
 	if t.Placement == catalog.Hash && t.ShardKey != nil {
-		for _, p := range preds[t.ShardKey] {
-			if p.op != opIn {
+		for _, p := range kids {
+			if p.op != opIn || p.col != t.ShardKey {
 				continue
 			}
 			set, text, ok := b.byShardKey(t, p)
 			if ok {
-				narrow(set, access{text: text})
+				b.narrow(&out, set, access{how: "shard_key", text: text})
 			} else {
-				out.doubts = append(out.doubts, fmt.Sprintf("the comparison of the shard key %s.%s is not exact for this type of value", t.Name, t.ShardKey.Name))
+				b.doubt(&out, "the comparison of the shard key %s.%s is not exact for this type of value", t.Name, t.ShardKey.Name)
 			}
 		}
 	}
@@ -176,35 +259,63 @@ func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
 	}
 	if t.Differs != "" {
 		if len(t.Indexes) > 0 {
-			out.doubts = append(out.doubts, "the shards disagree about the table's columns ("+t.Differs+"), so its indexes are not used")
+			b.doubt(&out, "the shards disagree about the table's columns (%s), so its indexes are not used", t.Differs)
 		}
 		return out
 	}
 	if b.ix == nil {
 		if len(t.Indexes) > 0 {
-			out.doubts = append(out.doubts, "replicas are read, which may have rows whose index entries are gone")
+			b.doubt(&out, "replicas are read, which may have rows whose index entries are gone")
 		}
 		return out
 	}
-	for _, ix := range t.Indexes {
+	for i, ix := range t.Indexes {
 		if out.set.Len() <= 1 {
 			break
 		}
-		if len(preds[ix.Columns[0]]) == 0 {
+		if !slices.ContainsFunc(kids, func(k *cnode) bool { return k.one() && k.col == ix.Columns[0] }) {
 			continue
 		}
 		if !ix.Usable() {
-			out.doubts = append(out.doubts, ix.Name+" is "+string(ix.Status))
+			b.doubt(&out, "%s is %s", ix.Name, string(ix.Status))
 			continue
 		}
-		set, a, doubt, ok := b.byIndex(t, ix, preds)
+		set, a, doubt, ok := b.byIndex(t, ix, kids)
 		if ok {
-			narrow(set, a)
-		} else {
+			a.how = b.labels[i]
+			b.narrow(&out, set, a)
+		} else if !b.brief {
 			out.doubts = append(out.doubts, doubt)
 		}
 	}
 	return out
+}
+
+// one reports a predicate of one column.
+func (n *cnode) one() bool { return n.op == opIn || n.op == opRange || n.op == opLike }
+
+// narrow bounds a reach by one more access.
+func (b *binder) narrow(r *reach, set catalog.ShardSet, a access) {
+	r.set = r.set.Intersect(set)
+	if r.used != nil {
+		r.used = append(r.used, a)
+		return
+	}
+	b.uses = append(b.uses, a)
+	r.used = b.uses[len(b.uses)-1 : len(b.uses) : len(b.uses)]
+}
+
+// doubt notes why a bound is not used. Formatting it is left out where nobody
+// reads it.
+func (b *binder) doubt(r *reach, format string, args ...string) {
+	if b.brief {
+		return
+	}
+	list := make([]any, len(args))
+	for i := range args {
+		list[i] = args[i]
+	}
+	r.doubts = append(r.doubts, fmt.Sprintf(format, list...))
 }
 
 // never reports a predicate that is true for no row: col = NULL, col < NULL.
@@ -245,13 +356,17 @@ func (b *binder) padDoubt(c *catalog.Column) bool {
 // equalKeys gives the component of each value of an opIn. ok is false in any
 // doubt about any value.
 func (b *binder) equalKeys(p *cnode) (out [][]byte, vals []keys.Value, ok bool) {
-	codec, err := codecOf(b.cat, p.col)
-	if err != nil || b.padDoubt(p.col) {
+	if p.codec == nil || b.padDoubt(p.col) {
 		return nil, nil, false
 	}
 	var cl class
-	seen := map[string]bool{}
-	for _, o := range p.values {
+	var seen map[string]bool
+	if len(p.values) > 16 {
+		seen = map[string]bool{}
+	}
+	first, firstValue := len(b.found), len(b.values)
+	for i := range p.values {
+		o := &p.values[i]
 		v, c, ok := o.resolve(b.params)
 		if !ok || !joinClass(&cl, c) {
 			return nil, nil, false
@@ -265,24 +380,40 @@ func (b *binder) equalKeys(p *cnode) (out [][]byte, vals []keys.Value, ok bool) 
 		if c == classString && (p.row || len(p.values) > 1) && p.col.Charset == "" && longText(v) {
 			return nil, nil, false
 		}
-		k, ok := codec.Equal(nil, v)
+		n := len(b.components)
+		b.components, ok = p.codec.Equal(b.components, v)
 		if !ok {
 			return nil, nil, false
 		}
-		if !seen[string(k)] {
+		k := b.components[n:len(b.components):len(b.components)]
+		if seen != nil && seen[string(k)] || seen == nil && containsKey(b.found[first:], k) {
+			b.components = b.components[:n]
+			continue
+		}
+		if seen != nil {
 			seen[string(k)] = true
-			out, vals = append(out, k), append(vals, v)
+		}
+		b.found, b.values = append(b.found, k), append(b.values, v)
+	}
+	out, vals = b.found[first:len(b.found):len(b.found)], b.values[firstValue:len(b.values):len(b.values)]
+	return out, vals, true
+}
+
+func containsKey(list [][]byte, k []byte) bool {
+	for _, x := range list {
+		if bytes.Equal(x, k) {
+			return true
 		}
 	}
-	return out, vals, true
+	return false
 }
 
 // longText finds a text whose number a double does not hold exactly. A list or
 // row may compare texts with a number as doubles, where `=` alone makes a number
 // of the text first: id IN ('9007199254740993', 'x') finds 9007199254740992.
 func longText(v keys.Value) bool {
-	text, _, ok := stringValue(v)
-	return !ok || len(text) > 15 && !strings.ContainsAny(string(text), "-: ")
+	text, _, ok := v.AsText()
+	return !ok || len(text) > 15 && !strings.ContainsAny(text, "-: ")
 }
 
 func (b *binder) byShardKey(t *catalog.Table, p *cnode) (set catalog.ShardSet, text string, ok bool) {
@@ -293,7 +424,10 @@ func (b *binder) byShardKey(t *catalog.Table, p *cnode) (set catalog.ShardSet, t
 	for _, k := range ks {
 		set.Add(b.cat.ShardOf(k))
 	}
-	return set.Intersect(t.Shards), t.Name + "." + p.col.Name + valuesText(vals), true
+	if !b.brief {
+		text = t.Name + "." + p.col.Name + valuesText(vals)
+	}
+	return set.Intersect(t.Shards), text, true
 }
 
 func valuesText(vals []keys.Value) string {
@@ -315,14 +449,19 @@ func shortLiteral(v keys.Value) string {
 
 // byIndex looks keys up: full keys one by one, a prefix of the columns or a
 // range on the next one as a range of keys.
-func (b *binder) byIndex(t *catalog.Table, ix *catalog.Index, preds map[*catalog.Column][]*cnode) (set catalog.ShardSet, a access, doubt string, ok bool) {
+func (b *binder) byIndex(t *catalog.Table, ix *catalog.Index, kids []*cnode) (set catalog.ShardSet, a access, doubt string, ok bool) {
+	if len(ix.Columns) == 1 {
+		if ks, vals, found := b.bestIn(kids, ix.Columns[0], maxValues); found && len(ks) > 0 {
+			return b.byKeys(ix, ks, vals)
+		}
+	}
 	prefixes := [][]byte{nil}
 	components := [][][]byte{nil} // of each prefix
 	var shown []string
 	var probe []keys.Value
 	depth := 0
 	for ; depth < len(ix.Columns); depth++ {
-		ks, vals, found := b.bestIn(preds[ix.Columns[depth]], maxValues/len(prefixes))
+		ks, vals, found := b.bestIn(kids, ix.Columns[depth], maxValues/len(prefixes))
 		if !found {
 			break
 		}
@@ -365,11 +504,11 @@ func (b *binder) byIndex(t *catalog.Table, ix *catalog.Index, preds map[*catalog
 		}
 		a.text = ix.Name + " (" + strings.Join(shown, ", ") + ")"
 		if len(prefixes) == 1 && len(probe) == len(ix.Columns) {
-			a.probe = &Probe{Index: ix, Key: prefixes[0], Values: probe}
+			a.probe = []Probe{{Index: ix, Key: prefixes[0], Values: probe}}
 		}
 		return set, a, "", true
 	}
-	lo, hi, text := b.bounds(preds[ix.Columns[depth]])
+	lo, hi, text := b.bounds(kids, ix.Columns[depth])
 	if depth == 0 && lo == nil && hi == nil {
 		return set, access{}, "the comparison of " + t.Name + "." + ix.Columns[0].Name + " is not exact for this type of value or has too many of them, so " + ix.Name + " is not used", false
 	}
@@ -403,10 +542,33 @@ func (b *binder) byIndex(t *catalog.Table, ix *catalog.Index, preds map[*catalog
 	return set, a, "", true
 }
 
-// bestIn chooses the equality with the fewest values.
-func (b *binder) bestIn(preds []*cnode, limit int) (ks [][]byte, vals []keys.Value, found bool) {
-	for _, p := range preds {
-		if p.op != opIn {
+// byKeys is byIndex for full keys of an index of one column.
+func (b *binder) byKeys(ix *catalog.Index, ks [][]byte, vals []keys.Value) (set catalog.ShardSet, a access, doubt string, ok bool) {
+	if b.lookups += len(ks); b.lookups > maxLookups {
+		return set, access{}, ix.Name + " would need too many lookups", false
+	}
+	for i, k := range ks {
+		s, err := b.ix.Lookup(ix, k, ks[i:i+1:i+1])
+		if err != nil {
+			return set, access{}, fmt.Sprintf("%s can't be read now (%v)", ix.Name, err), false
+		}
+		set = set.Union(s)
+	}
+	a = access{index: ix, spread: ks[0]}
+	if !b.brief {
+		a.text = ix.Name + " (" + ix.Columns[0].Name + valuesText(vals) + ")"
+	}
+	if len(ks) == 1 {
+		b.probes = append(b.probes, Probe{Index: ix, Key: ks[0], Values: vals})
+		a.probe = b.probes[len(b.probes)-1 : len(b.probes) : len(b.probes)]
+	}
+	return set, a, "", true
+}
+
+// bestIn chooses the equality of a column with the fewest values.
+func (b *binder) bestIn(kids []*cnode, col *catalog.Column, limit int) (ks [][]byte, vals []keys.Value, found bool) {
+	for _, p := range kids {
+		if p.op != opIn || p.col != col {
 			continue
 		}
 		k, v, ok := b.equalKeys(p)
@@ -419,13 +581,13 @@ func (b *binder) bestIn(preds []*cnode, limit int) (ks [][]byte, vals []keys.Val
 
 // bounds intersects the ranges on one column: components from lo (included) to
 // hi (excluded), nil for open.
-func (b *binder) bounds(preds []*cnode) (lo, hi []byte, text string) {
-	for _, p := range preds {
-		if p.op != opRange && p.op != opLike {
+func (b *binder) bounds(kids []*cnode, col *catalog.Column) (lo, hi []byte, text string) {
+	for _, p := range kids {
+		if p.op != opRange && p.op != opLike || p.col != col {
 			continue
 		}
-		codec, err := codecOf(b.cat, p.col)
-		if err != nil || b.padDoubt(p.col) {
+		codec := p.codec
+		if codec == nil || b.padDoubt(p.col) {
 			continue
 		}
 		var from, to []byte
@@ -480,6 +642,16 @@ func (b *binder) bounds(preds []*cnode) (lo, hi []byte, text string) {
 
 // describe makes Access and Reason of what a reach was found by.
 func (b *binder) describe(r reach, t *catalog.Table, final catalog.ShardSet) (how, reason string) {
+	if b.brief {
+		switch {
+		case len(r.used) == 1:
+			return r.used[0].how, ""
+		case len(r.used) == 0 && t.Placement == catalog.Single:
+			return "single", ""
+		case len(r.used) == 0:
+			return "scatter", ""
+		}
+	}
 	if len(r.used) == 0 {
 		how = "scatter"
 		reason = "no condition bounds the shard key or an indexed column of " + t.Name
@@ -490,13 +662,7 @@ func (b *binder) describe(r reach, t *catalog.Table, final catalog.ShardSet) (ho
 		var hows, texts []string
 		seen := map[string]bool{}
 		for _, u := range r.used {
-			h := "shard_key"
-			switch {
-			case u.index != nil:
-				h = "index:" + u.index.Name
-			case u.never:
-				h = "single"
-			}
+			h := u.how
 			if !seen[h] && (h != "single" || len(r.used) == 1) {
 				seen[h] = true
 				hows = append(hows, h)
@@ -506,6 +672,9 @@ func (b *binder) describe(r reach, t *catalog.Table, final catalog.ShardSet) (ho
 			}
 		}
 		how, reason = strings.Join(hows, ","), strings.Join(texts, " and ")
+	}
+	if b.brief {
+		return how, ""
 	}
 	reason += fmt.Sprintf(": %d shard%s of %d", final.Len(), plural(final.Len()), b.cat.All.Len())
 	for i, d := range r.doubts {
@@ -526,9 +695,9 @@ func plural(n int) string {
 
 // patternPrefix is the part of a LIKE pattern before its first wildcard.
 func patternPrefix(v keys.Value) (keys.Value, bool) {
-	text, charset, ok := stringValue(v)
+	text, charset, ok := v.AsText()
 	if !ok {
 		return v, false
 	}
-	return keys.String(likePrefix(text), charset), true
+	return keys.String(likePrefix([]byte(text)), charset), true
 }

@@ -42,6 +42,7 @@ type Shape struct {
 	hash     uint64
 	literals []shapeLiteral
 	values   []keys.Value
+	binding  Binding
 }
 
 // shapeLiteral is a literal that was cut out: sql[start:end].
@@ -126,7 +127,7 @@ const (
 	wordLike
 	// These end an expression.
 	wordClause // WHERE, ON, SET: comparisons follow
-	wordOpen   // FROM, GROUP, HAVING, ORDER, WINDOW: none do
+	wordOpen   // FROM, GROUP, HAVING, ORDER, WINDOW, RETURNING: none do
 	wordAnd
 	wordLimit
 	wordOffset
@@ -212,6 +213,8 @@ func shapeWordOf(w string) shapeWord {
 		switch {
 		case is("replace"):
 			return wordInsert
+		case is("returning"):
+			return wordOpen
 		case is("right"):
 			return wordEnds
 		}

@@ -244,6 +244,7 @@ func boundText(p *Planner, r *Rows, b *Bound) string {
 	if c.Refuse != nil {
 		refuse = c.Refuse.Error()
 	}
+	fmt.Fprintf(&out, "returning=%t ", r.Returning)
 	fmt.Fprintf(&out, "%v %v gather=%t system=%t refuse=%q\n", r.Kind, r.Tables, c.Gather != nil, c.System != nil, refuse)
 	if c.Merge != nil {
 		m := *c.Merge
@@ -354,7 +355,16 @@ func (w *shapeWorld) check(t *testing.T, sql string, s Settings) {
 	} else {
 		next = 0
 	}
-	b, ok := w.p.BindShape(r, &w.sh, ix, next)
+	b, ok := w.sh.bind(r, &binder{cat: r.Catalog, settings: r.settings, params: values, ix: ix, next: next})
+	if ok {
+		b.Reason = "" // and once more without
+		explained := boundText(w.p, r, b)
+		brief, _ := w.p.BindShape(r, &w.sh, ix, next)
+		if got := boundText(w.p, r, brief); got != explained {
+			t.Fatalf("%s\n-- in a Binding:\n%s\n-- by itself:\n%s", sql, got, explained)
+		}
+		b, ok = w.sh.bind(r, &binder{cat: r.Catalog, settings: r.settings, params: values, ix: ix, next: next})
+	}
 	if !ok {
 		return
 	}

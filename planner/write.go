@@ -31,6 +31,8 @@ type writeAction struct {
 type writeTarget struct {
 	ref  *ref
 	sets []assignment // UPDATE
+	// assigned is what sets says by column: see lastAssignments.
+	assigned map[*catalog.Column]*assignment
 }
 
 // planUpdate plans UPDATE.
@@ -164,6 +166,7 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction, n ast.StmtNode) (*Ro
 		}
 	}
 	for _, t := range act.targets {
+		t.assigned = lastAssignments(t.sets)
 		var set []*catalog.Column
 		for _, s := range t.sets {
 			if !s.self {
@@ -291,7 +294,7 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 	}
 	var out *Bound
 	if r.refuse != nil {
-		over, set, err := w.gathered(b, &r)
+		over, set, err := w.gathered(b.explained(), &r)
 		switch {
 		case w.returning: // the rows of one shard alone are answered as they are deleted
 			r.refuse = notSupported("DELETE ... RETURNING over several shards is not supported with ORDER BY, LIMIT, or a condition on rows of other shards: SELECT the rows FOR UPDATE in a transaction, and delete them")
@@ -313,7 +316,7 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 		t.updated(e, r.set)
 	}
 	if out == nil {
-		out = sendTo(r.set, w.sql)
+		out = b.sendTo(r.set, w.sql)
 		out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
 	}
 	if out.Refuse != nil && w.q.spoils != "" && !w.returning {
@@ -429,7 +432,7 @@ func (t *writeTarget) fullKey(b *binder, ix *catalog.Index) (Probe, bool) {
 // each of its columns is set to a literal or pinned by WHERE.
 func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 	table := t.ref.table
-	assigned := lastAssignments(t.sets)
+	assigned := t.assigned
 	changed := make([]*catalog.Column, 0, len(assigned))
 	moves := false
 	for c, s := range assigned {
@@ -455,7 +458,8 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 			continue
 		}
 		affected = append(affected, ix)
-		comps := make([]component, len(ix.Columns))
+		var few [4]component
+		comps := append(few[:0], make([]component, len(ix.Columns))...)
 		for k, c := range ix.Columns {
 			s, set := assigned[c]
 			switch {
@@ -471,7 +475,9 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 			e.row(ix, id, comps, "UPDATE")
 		}
 	}
-	t.verify(e, set, "UPDATE", affected, columnNames(changed))
+	if len(affected) > 0 {
+		t.verify(e, set, "UPDATE", affected, columnNames(changed))
+	}
 	e.triggers(table, set, "UPDATE")
 	e.updates(table, changed, set)
 }

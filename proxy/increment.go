@@ -71,6 +71,8 @@ func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.B
 	switch {
 	case err != nil:
 		return nil, err
+	case first == 0 && r.prepared != nil:
+		return p.BindIn(&s.binding, r.plan, r.values, s.lookups())
 	case first == 0:
 		return p.Bind(r.plan, r.values, s.lookups())
 	}

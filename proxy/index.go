@@ -30,6 +30,7 @@ type Index interface {
 	// After asks for maintenance behind a statement that has returned.
 	After([]planner.Maintenance)
 	// Observe tells of a read that probes routed: to which shards, and which of them answered no row.
+	// The probes are lent.
 	Observe(probes []planner.Probe, routed, empty catalog.ShardSet)
 }
 

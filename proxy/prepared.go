@@ -330,7 +330,7 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	}
 	s.activity.doing("Execute", s.settings.schema, st.sql)
 	s.begun()
-	r := request{sql: st.sql, sent: true, prepared: st, params: params, values: s.values(params), start: time.Now()}
+	r := request{sql: st.sql, sent: true, prepared: st, params: params, values: s.paramValues(params), start: time.Now()}
 	s.binary = true
 	defer func() { s.binary = false }()
 	if flags&mysql.CURSOR_TYPE_READ_ONLY != 0 {
@@ -339,12 +339,15 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	return s.run(ctx, st.plan, r)
 }
 
-// values are the parameters as the planner knows values.
-func (s *session) values(params []wire.Param) []keys.Value {
+// paramValues are the parameters as the planner knows values.
+func (s *session) paramValues(params []wire.Param) []keys.Value {
 	if len(params) == 0 {
 		return nil
 	}
-	out := make([]keys.Value, len(params))
+	if cap(s.values) < len(params) || cap(s.values) > 4*len(params)+16 {
+		s.values = make([]keys.Value, len(params))
+	}
+	out := s.values[:len(params)]
 	for i := range params {
 		p := &params[i]
 		switch p.Kind() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -27,8 +28,11 @@ type session struct {
 	settings settings
 	tx       *transaction // nil outside of a transaction
 	prepared preparedStatements
-	// shape is that of the text that is worked on.
-	shape planner.Shape
+	// shape is that of the text that is worked on; binding and values are for the
+	// prepared statement that is.
+	shape   planner.Shape
+	binding planner.Binding
+	values  []keys.Value
 	// temporary is nil without temporary tables. temporarySerial changes with them.
 	temporary       *temporaries
 	temporarySerial uint64

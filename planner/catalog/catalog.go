@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -307,9 +306,11 @@ func (c *Catalog) ShardName(id ShardID) string {
 
 // Slot is the slot of a canonical shard key (planner/keys encoding).
 func Slot(key []byte) int {
-	h := fnv.New32a()
-	h.Write(key)
-	return int(h.Sum32() % Slots)
+	h := uint32(2166136261) // FNV-1a
+	for _, b := range key {
+		h = (h ^ uint32(b)) * 16777619
+	}
+	return int(h % Slots)
 }
 
 // ShardOf is the shard that owns a canonical shard key.

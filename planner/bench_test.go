@@ -1,0 +1,175 @@
+package planner
+
+import (
+	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+const benchDDL = `
+CREATE TABLE sbtest1 (id INT NOT NULL PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL);
+CREATE TABLE users (id BIGINT PRIMARY KEY, email VARCHAR(100), name VARCHAR(100), age INT);
+-- @virtual idx_email email`
+
+var benchTexts = []struct {
+	name, sql string
+	allocs    int
+}{
+	{"key", "SELECT c FROM sbtest1 WHERE id = 505", 0},
+	{"index", "SELECT id, name FROM users WHERE email = 'someone@example.com'", 0},
+	{"range", "SELECT c FROM sbtest1 WHERE id BETWEEN 500 AND 599", 0},
+	{"update", "UPDATE users SET age = 33 WHERE id = 505", 0},
+	{"update_indexed", "UPDATE users SET email = 'other@example.com' WHERE id = 505", 6},
+	{"insert", "INSERT INTO users (id, email, name, age) VALUES (505, 'someone@example.com', 'Some One', 33)", 5},
+	{"delete", "DELETE FROM users WHERE id = 505", 2},
+}
+
+// oneShard finds every key on one shard.
+var oneShard Indexes = onShardOne{}
+
+type onShardOne struct{}
+
+func (onShardOne) Lookup(*catalog.Index, []byte, [][]byte) (catalog.ShardSet, error) {
+	return catalog.Only(1), nil
+}
+
+func (onShardOne) Range(*catalog.Index, []byte, []byte, int) (catalog.ShardSet, bool, error) {
+	return catalog.Only(1), true, nil
+}
+
+func BenchmarkShape(b *testing.B) {
+	for _, c := range benchTexts {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var sh Shape
+			for b.Loop() {
+				sh.Read(c.sql, &shapeSettings)
+			}
+		})
+	}
+}
+
+// BenchmarkBindShape is all that planning does for a statement whose shape is
+// known.
+func BenchmarkBindShape(b *testing.B) {
+	cat := buildCatalog(b, 4, benchDDL)
+	for _, c := range benchTexts {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			p := New()
+			var sh Shape
+			for b.Loop() {
+				if bindShape(p, &sh, c.sql, cat) == nil {
+					sh.Read(c.sql, &shapeSettings)
+					if p.Find(&sh, cat) == nil {
+						b.Fatal("no plan")
+					}
+				}
+			}
+		})
+	}
+}
+
+func bindShape(p *Planner, sh *Shape, sql string, cat *catalog.Catalog) *Bound {
+	if !sh.Read(sql, &shapeSettings) {
+		return nil
+	}
+	r := p.Find(sh, cat)
+	if r == nil {
+		return nil
+	}
+	sh.Values()
+	first := uint64(0)
+	if n, err := p.Increment(r, sh.values); err != nil {
+		return nil
+	} else if n != nil {
+		first = 1000
+	}
+	out, _ := p.BindShape(r, sh, oneShard, first)
+	return out
+}
+
+func BenchmarkPlan(b *testing.B) {
+	cat := buildCatalog(b, 4, benchDDL)
+	for _, c := range benchTexts {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			p := New()
+			for b.Loop() {
+				plan, err := p.Plan(c.sql, shapeSettings, cat)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := p.Bind(plan.(*Rows), nil, oneShard); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestBindAllocations: what a statement costs whose shape is known, or that is
+// prepared, allocates nothing, but for the entries and maintenance of a write.
+func TestBindAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	cat := buildCatalog(t, 4, benchDDL)
+	p := New()
+	for _, c := range benchTexts {
+		var sh Shape
+		for range 3 {
+			bindShape(p, &sh, c.sql, cat)
+		}
+		got := int(testing.AllocsPerRun(100, func() {
+			if bindShape(p, &sh, c.sql, cat) == nil {
+				t.Fatal(c.sql)
+			}
+			sh.Clear()
+		}))
+		if got > c.allocs {
+			t.Errorf("%s: %d allocations, at most %d were expected", c.sql, got, c.allocs)
+		}
+	}
+	plan, err := p.Plan("SELECT c FROM sbtest1 WHERE id = ?", shapeSettings, cat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bd Binding
+	params := []keys.Value{keys.Int(5)}
+	if got := testing.AllocsPerRun(100, func() {
+		if _, err := p.BindIn(&bd, plan.(*Rows), params, oneShard); err != nil {
+			t.Fatal(err)
+		}
+	}); got > 0 {
+		t.Errorf("prepared: %v allocations", got)
+	}
+}
+
+// BenchmarkBind is what is done for each execution of a prepared statement.
+func BenchmarkBind(b *testing.B) {
+	cat := buildCatalog(b, 4, benchDDL)
+	for _, c := range []struct {
+		name, sql string
+		params    []keys.Value
+	}{
+		{"key", "SELECT c FROM sbtest1 WHERE id = ?", []keys.Value{keys.Int(505)}},
+		{"index", "SELECT id, name FROM users WHERE email = ?", []keys.Value{keys.Text("someone@example.com", "utf8mb4")}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			p := New()
+			plan, err := p.Plan(c.sql, shapeSettings, cat)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var bd Binding
+			for b.Loop() {
+				if _, err := p.BindIn(&bd, plan.(*Rows), c.params, oneShard); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
