@@ -422,7 +422,7 @@ func (w *shapeWorld) mutant(sql string, s Settings) string {
 
 func (w *shapeWorld) settings() Settings {
 	s := shapeSettings
-	switch w.r.Intn(12) {
+	switch w.r.Intn(13) {
 	case 0:
 		s.ANSIQuotes = true
 	case 1:
@@ -439,6 +439,8 @@ func (w *shapeWorld) settings() Settings {
 		s.PipesAsConcat, s.IgnoreSpace = true, true
 	case 7:
 		s.NoAutoValueOnZero, s.Restricted = true, true
+	case 8:
+		s.LimitsSelect, s.SelectLimit = true, uint64(w.r.Intn(5))
 	}
 	return s
 }
