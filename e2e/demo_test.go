@@ -11,7 +11,7 @@ import (
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), binary, "demo", "--check", "--users", "3000", "--orders", "6000")
+	cmd := exec.CommandContext(t.Context(), binary(t), "demo", "--check", "--users", "3000", "--orders", "6000")
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	b, err := cmd.CombinedOutput()
 	out, code := string(b), cmd.ProcessState.ExitCode()

@@ -32,7 +32,7 @@ var orms = []driver{
 // buildGorm compiles drivers/go-gorm, which is a module of its own: Shunt itself
 // needs none of it.
 var buildGorm = sync.OnceValues(func() (string, error) {
-	program := filepath.Join(filepath.Dir(binary), "gorm")
+	program := filepath.Join(filepath.Dir(built), "gorm")
 	build := exec.Command("go", "build", "-o", program, ".")
 	build.Dir = "drivers/go-gorm"
 	out, err := build.CombinedOutput()

@@ -172,7 +172,7 @@ func (p *process) run() {
 
 // launch is run for goroutines other than the test's.
 func (p *process) launch() error {
-	cmd := exec.CommandContext(context.Background(), binary, "serve", "--config", p.config)
+	cmd := exec.CommandContext(context.Background(), binary(p.t), "serve", "--config", p.config)
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "GOTRACEBACK=all")
@@ -470,7 +470,7 @@ func (p *process) stats() stats {
 // shunt runs a command of the binary to its end.
 func shunt(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd := exec.CommandContext(t.Context(), binary(t), args...)
 	b, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		t.Fatal(err)

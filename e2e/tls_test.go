@@ -169,7 +169,7 @@ func TestShardTLSRefused(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				var log throwaway.Output
-				cmd := exec.CommandContext(ctx, binary, "serve", "--config", file)
+				cmd := exec.CommandContext(ctx, binary(t), "serve", "--config", file)
 				cmd.Stdout, cmd.Stderr = &log, &log
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
