@@ -188,6 +188,8 @@ func open(t *testing.T, addr, user, password, schema string, change ...func(*mys
 	c := mysql.NewConfig()
 	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", addr, user, password, schema
 	c.Timeout = 10 * time.Second
+	// Longer than any statement takes: what hangs fails its own test then, not all.
+	c.ReadTimeout = 3 * time.Minute
 	c.Logger = &mysql.NopLogger{}
 	for _, f := range change {
 		f(c)

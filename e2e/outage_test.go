@@ -247,6 +247,12 @@ func suffer(t *testing.T, p *process, o outage, i int, ids [][]string, loads []*
 	before := time.Now().Add(-settle)
 	began := time.Now()
 	o.begin(t, server, valve)
+	over := false
+	defer func() {
+		if !over {
+			o.end(t, server, valve) // the checks at the test's end need it
+		}
+	}()
 	if took, err := exec(untouched, update(i, 0)); true {
 		names("a transaction that wants to join", err)
 		if took > shardTimeout+slack {
@@ -277,6 +283,7 @@ func suffer(t *testing.T, p *process, o outage, i int, ids [][]string, loads []*
 	}
 	time.Sleep(time.Until(began.Add(lasts)))
 	o.end(t, server, valve)
+	over = true
 	ended := time.Now()
 	eventually(t, returnTime+slack, name+" serves again", func() bool {
 		_, err := rowsOf(t.Context(), p.db(), "SELECT id FROM people WHERE id = "+ids[i][0])

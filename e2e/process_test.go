@@ -124,11 +124,12 @@ func start(t *testing.T, f *flavour, s setup) *process {
 			}
 		}
 		for _, srv := range s.servers {
-			db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", srv.User, srv.Password, srv.Addr()))
+			db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/?timeout=5s&readTimeout=30s", srv.User, srv.Password, srv.Addr()))
 			if err != nil {
 				continue
 			}
-			// A dead shard has nothing to clean up.
+			// A dead shard has nothing to clean up; one that a test has left frozen
+			// doesn't answer.
 			_, _ = db.ExecContext(context.Background(), "DROP DATABASE IF EXISTS "+p.schema)
 			db.Close()
 		}

@@ -1,6 +1,7 @@
 package throwaway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -191,8 +192,43 @@ func (s *Server) Kill() { s.signal(syscall.SIGKILL, "kill") }
 func (s *Server) Shutdown() { s.signal(syscall.SIGTERM, "stop") }
 
 // Pause stops the server from answering, as a hung machine would; Resume lets
-// it go on.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP, "pause") }
+// it go on. It waits until all of the server's threads have stopped: on a busy
+// machine others go on until one of them has taken the signal.
+func (s *Server) Pause() {
+	s.signal(syscall.SIGSTOP, "pause")
+	if s.container != "" {
+		return // docker has waited
+	}
+	for deadline := time.Now().Add(10 * time.Second); !s.stopped() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// stopped reports whether no thread of the server's process runs, as far as the
+// system tells.
+func (s *Server) stopped() bool {
+	s.mu.Lock()
+	cmd := s.cmd
+	s.mu.Unlock()
+	if cmd == nil {
+		return true
+	}
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", cmd.Process.Pid))
+	if err != nil {
+		return true
+	}
+	for _, name := range tasks {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		// The state comes after the name, which is in parentheses.
+		if i := bytes.LastIndexByte(text, ')'); i < 0 || i+2 >= len(text) || text[i+2] != 'T' {
+			return false
+		}
+	}
+	return true
+}
 
 // Resume undoes Pause.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT, "unpause") }
