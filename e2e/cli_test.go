@@ -205,6 +205,12 @@ func (c *clientPrograms) dumps(t *testing.T) {
 		c.must(t, side, "mysql", fmt.Sprintf("DROP DATABASE %s; CREATE DATABASE %[1]s", restored))
 		c.must(t, side, "mysql", dump, restored)
 		check(side, how)
+		if side == "shunt" {
+			indexes := mustRows(t, c.m.shunt.open(""), "SHOW VIRTUAL INDEXES FROM "+restored+".users")
+			if len(indexes) != 1 || indexes[0]["Name"] != "by_email" {
+				t.Errorf("restored of %s, the virtual indexes are %v", how, indexes)
+			}
+		}
 	}
 	for _, options := range []string{
 		"--single-transaction --routines --events --triggers",

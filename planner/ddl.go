@@ -181,7 +181,8 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 	if catalog.IsSystemSchema(name.Schema) {
 		return nil, refuseSystem(name.Schema)
 	}
-	ddl := &DDL{Catalog: cat, Op: "CREATE TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1)}
+	// What OR REPLACE makes anew has nothing of the old table's columns.
+	ddl := &DDL{Catalog: cat, Op: "CREATE TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1), AllColumns: st.is(1, "or")}
 	src, err := st.likeAt(i, cat)
 	if err != nil {
 		return nil, err
@@ -193,6 +194,9 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		}
 		ddl.Shards = set
 		return ddl, nil
+	}
+	if ddl.Virtual, err = st.virtualKeys(name, i, 1); err != nil {
+		return nil, err
 	}
 	primary := false
 	depth, query := 0, -1
@@ -226,63 +230,6 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		}
 	}
 	_, ddl.Shards, _ = placed(cat, name, primary)
-	return ddl, nil
-}
-
-// createIndex: COMMENT 'virtual' makes the virtual index as well.
-func createIndex(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
-	i = ifNotExists(st, i)
-	index, ok := st.identifier(i)
-	if !ok {
-		return nil, st.near(i)
-	}
-	for i++; i < len(st.toks) && !st.is(i, "on"); i++ {
-	}
-	name, i, err := st.tableAt(i + 1)
-	if err != nil {
-		return nil, err
-	}
-	t, err := userTable(cat, name)
-	if err != nil {
-		return nil, err
-	}
-	ddl := &DDL{Catalog: cat, Op: "CREATE INDEX", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}
-	virtual := &VirtualIndex{Name: index, Table: name}
-	if !st.op(i, "(") {
-		return nil, st.near(i)
-	}
-	depth, plain := 0, true
-	for ; i < len(st.toks); i++ {
-		switch {
-		case st.op(i, "("):
-			depth++
-			plain = plain && (depth == 1 || depth == 2 && st.toks[i+1-1].kind == tokOp && i+2 < len(st.toks) && st.toks[i+1].kind == tokInt)
-		case st.op(i, ")"):
-			depth--
-		case depth == 1 && (st.op(i-1, "(") || st.op(i-1, ",")):
-			if col, ok := st.identifier(i); ok {
-				virtual.Columns = append(virtual.Columns, col)
-			}
-		}
-		if depth == 0 {
-			break
-		}
-	}
-	for ; i < len(st.toks); i++ {
-		if !st.is(i, "comment") {
-			continue
-		}
-		v := i + 1
-		if st.op(v, "=") {
-			v++
-		}
-		if v < len(st.toks) && st.toks[v].kind == tokString && strings.EqualFold(string(st.unescape(st.toks[v])), "virtual") {
-			if !plain || len(virtual.Columns) == 0 {
-				return nil, notSupported("a virtual index over an expression is not supported: name columns")
-			}
-			ddl.Virtual = virtual
-		}
-	}
 	return ddl, nil
 }
 
@@ -533,6 +480,9 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 		return nil, err
 	}
 	ddl := &DDL{Catalog: cat, Op: "ALTER TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}
+	if ddl.Virtual, err = st.virtualKeys(name, i, 0); err != nil {
+		return nil, err
+	}
 	sharded := t.Placement == catalog.Hash && t.Shards.Len() > 1 && t.ShardKey != nil
 	n, perr := p.parse(st, cat)
 	alter, ok := n.(*ast.AlterTableStmt)
@@ -590,6 +540,9 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 				return nil, err
 			}
 			ddl.Renamed[0] = to
+			for k := range ddl.Virtual {
+				ddl.Virtual[k].Table = to
+			}
 		case ast.AlterTableOption:
 			for _, o := range spec.Options {
 				if o.Tp == ast.TableOptionCharset && o.UintValue == ast.TableOptionCharsetWithConvertTo {

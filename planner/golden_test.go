@@ -203,8 +203,8 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		if plan.AllColumns {
 			out.WriteString(" all columns")
 		}
-		if plan.Virtual != nil {
-			fmt.Fprintf(&out, " virtual=%+v", *plan.Virtual)
+		for _, v := range plan.Virtual {
+			fmt.Fprintf(&out, " virtual=%+v", v)
 		}
 		return out.String() + "\n"
 	case *LockTables:

@@ -112,8 +112,8 @@ type DDL struct {
 	// SET, an ALTER that only the lexer understood).
 	Touches    []string
 	AllColumns bool
-	// Virtual is set for CREATE INDEX ... COMMENT 'virtual'.
-	Virtual *VirtualIndex
+	// Virtual are the indexes that it makes with COMMENT 'virtual'.
+	Virtual []VirtualIndex
 }
 
 // TableName is a table by name, its schema filled in.

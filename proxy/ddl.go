@@ -83,14 +83,9 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	if err = errors.Join(err, admin.AfterDDL(ctx, d)); err != nil {
 		return flatten(err)
 	}
-	if d.Virtual != nil {
-		t, err := s.tableForIndex(ctx, d.Virtual.Table)
-		if err == nil {
-			err = s.proxy.opts.Admin.CreateIndex(ctx, t, d.Virtual.Name, d.Virtual.Columns, d.Virtual.Partitions)
-		}
-		if err != nil {
-			return fmt.Errorf("the index was made on the shards, but not the virtual index: %w", err)
-		}
+	notes, err := s.virtualIndexes(ctx, d)
+	if err != nil {
+		return err
 	}
 	ok := wire.OK{Affected: sum.Affected, Warnings: sum.Warnings, Info: sum.Info}
 	if d.Op == "DROP DATABASE" && (d.Schema == s.settings.schema || c.LowerCaseNames && strings.EqualFold(d.Schema, s.settings.schema)) {
@@ -105,12 +100,42 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 			s.tables.named[name] = true
 		}
 	}
-	notes := indexNotes(c, s.catalog(), d)
+	notes = append(notes, indexNotes(c, s.catalog(), d)...)
 	for _, n := range notes {
 		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1105"), []byte(n)})
 	}
 	ok.Warnings += uint16(len(notes))
 	return s.answerOK(ok)
+}
+
+// virtualIndexes makes those that the statement has by COMMENT 'virtual'.
+func (s *session) virtualIndexes(ctx context.Context, d *planner.DDL) (notes []string, err error) {
+	for _, w := range s.last.warnings {
+		if len(w) > 1 && (string(w[1]) == "1050" || string(w[1]) == "1061") { // IF NOT EXISTS: there was one
+			return nil, nil
+		}
+	}
+	for _, v := range d.Virtual {
+		t, err := s.tableForIndex(ctx, v.Table)
+		switch {
+		case err == nil && t.Index(v.Name) != nil && slices.EqualFunc(t.Index(v.Name).Columns, v.Columns, func(c *catalog.Column, name string) bool { return strings.EqualFold(c.Name, name) }):
+			continue // the configuration's, or of CREATE OR REPLACE
+		case err == nil && d.Op == "CREATE TABLE" && t.Placement == catalog.Reference:
+			// A dump may be of tables that were placed otherwise.
+			notes = append(notes, fmt.Sprintf("virtual index %s was not made: %s is on every shard", v.Name, t.Name))
+			continue
+		case err == nil:
+			err = s.proxy.opts.Admin.CreateIndex(ctx, t, v.Name, v.Columns, v.Partitions)
+		}
+		if err != nil {
+			made := "index"
+			if d.Op != "CREATE INDEX" {
+				made = "table"
+			}
+			return notes, fmt.Errorf("%s was done on the shards, but the virtual index %s of this %s was not made: %w", d.Op, v.Name, made, err)
+		}
+	}
+	return notes, nil
 }
 
 // lockDDL waits for the DDL of others, in the order of their coming. That may wait
