@@ -53,7 +53,7 @@ type written struct {
 	key    []byte
 }
 
-func (w *writing) statement(adds int, maintain bool) *written {
+func (w *writing) written(adds int, maintain bool) *written {
 	s := &written{w: w, tables: []*catalog.Table{w.table}, shards: catalog.Only(1)}
 	for i := range adds {
 		s.adds = append(s.adds, Add{Index: w.table.Indexes[i], Shard: 1})
@@ -100,13 +100,13 @@ func BenchmarkWriteProtocol(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			w := newWriting(b)
 			var next atomic.Uint64
-			if err := w.statement(c.adds, c.job).write(0); err != nil {
+			if err := w.written(c.adds, c.job).write(0); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
 			b.SetParallelism(max(c.by/2, 1))
 			if c.by == 1 {
-				s := w.statement(c.adds, c.job)
+				s := w.written(c.adds, c.job)
 				for b.Loop() {
 					n := uint64(0)
 					if !c.same {
@@ -119,7 +119,7 @@ func BenchmarkWriteProtocol(b *testing.B) {
 				return
 			}
 			b.RunParallel(func(pb *testing.PB) {
-				s := w.statement(c.adds, c.job)
+				s := w.written(c.adds, c.job)
 				for pb.Next() {
 					if err := s.write(next.Add(1)); err != nil {
 						b.Error(err)

@@ -46,13 +46,15 @@ func (o open) InDoubt(id catalog.ShardID, thread uint32, after []planner.Mainten
 func (v virtualIndexes) Begin(set catalog.ShardSet) proxy.Open { return open{v.indexer.Begin(set)} }
 
 func (v virtualIndexes) Prepare(o proxy.Open, adds []planner.Entry, marks []planner.Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
-	a := make([]indexer.Add, len(adds))
-	for i, e := range adds {
-		a[i] = indexer.Add(e)
+	// Room for most statements' on the stack.
+	var fewAdds [8]indexer.Add
+	var fewMarks [4]indexer.Mark
+	a, m := fewAdds[:0], fewMarks[:0]
+	for _, e := range adds {
+		a = append(a, indexer.Add(e))
 	}
-	m := make([]indexer.Mark, len(marks))
-	for i, e := range marks {
-		m[i] = indexer.Mark(e)
+	for _, e := range marks {
+		m = append(m, indexer.Mark(e))
 	}
 	return storeError(v.indexer.Prepare(o.(open).Open, a, m, tables, shards))
 }
@@ -68,17 +70,24 @@ func storeError(err error) error {
 	return err
 }
 
-func (v virtualIndexes) After(list []planner.Maintenance) { v.indexer.After(maintenance(list)...) }
+func (v virtualIndexes) After(list []planner.Maintenance) {
+	var few [2]indexer.Maintenance
+	v.indexer.After(appendMaintenance(few[:0], list)...)
+}
 
 func maintenance(list []planner.Maintenance) []indexer.Maintenance {
-	out := make([]indexer.Maintenance, len(list))
-	for i, m := range list {
-		out[i] = indexer.Maintenance{Table: m.Table, Operation: m.Operation, Shards: m.Shards, Indexes: m.Indexes, Columns: m.Columns}
+	return appendMaintenance(nil, list)
+}
+
+func appendMaintenance(dst []indexer.Maintenance, list []planner.Maintenance) []indexer.Maintenance {
+	for _, m := range list {
+		one := indexer.Maintenance{Table: m.Table, Operation: m.Operation, Shards: m.Shards, Indexes: m.Indexes, Columns: m.Columns}
 		for _, p := range m.Keys {
-			out[i].Keys = append(out[i].Keys, indexer.Probe(p))
+			one.Keys = append(one.Keys, indexer.Probe(p))
 		}
+		dst = append(dst, one)
 	}
-	return out
+	return dst
 }
 
 func (v virtualIndexes) Observe(probes []planner.Probe, routed, empty catalog.ShardSet) {
