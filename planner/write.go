@@ -382,9 +382,12 @@ func (t *writeTarget) keepsShard(b *binder) *Error {
 // same reports an assignment of the value that WHERE pins the column to.
 func (t *writeTarget) same(b *binder, s assignment) bool {
 	was, _ := t.pinned(b, s.col)
+	if was.key == nil {
+		return false
+	}
 	e := &effects{b: b}
 	will := e.stored(s.col, s.value)
-	return was.key != nil && will.key != nil && !will.null && string(was.key) == string(will.key)
+	return will.key != nil && !will.null && string(was.key) == string(will.key)
 }
 
 // deleted: no key arises; entries of the rows that go are stale.

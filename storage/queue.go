@@ -302,7 +302,7 @@ func (s *Store) enqueue(j *Job, soon bool) (uint64, error) {
 		if !j.Shards.Has(shard) {
 			continue
 		}
-		one, err := q.enqueue(s, j, Only(shard), keyOf(j, shard), soon && s.intents.isActive(Pair{j.Schema, j.Table, shard}))
+		one, err := q.enqueue(s, j, Only(shard), keyOf(j, shard), soon)
 		if err != nil {
 			return 0, err
 		}
@@ -333,6 +333,14 @@ func (q *queue) enqueue(s *Store, n *Job, shard ShardSet, key mergeKey, soon boo
 		scan.typ = MaintainIndex
 		if j := q.fresh[scan]; j != nil && j.swallows && j.covers(n) {
 			return j.ID, nil
+		}
+	}
+	// What covers a job is saved before the intent is lifted, so only now it
+	// matters whether that is set.
+	if soon && !s.intents.isActive(Pair{n.Schema, n.Table, firstShard(shard)}) {
+		soon = false
+		if err := q.saveLocked(s); err != nil {
+			return 0, err
 		}
 	}
 	writable := s.space.writable

@@ -124,7 +124,12 @@ func appendPadded(dst, w, pad []byte, p part) []byte {
 	}
 	dst = append(dst, tagText)
 	start := len(dst)
-	for i := 0; i+u <= len(w); {
+	i := 0
+	if len(w) <= cutAt && len(w)%u == 0 && !hasUnit(w, pad) {
+		// Most texts: nothing in them sorts apart, and nothing is cut.
+		dst, i = append(dst, w...), len(w)
+	}
+	for i+u <= len(w) {
 		unit := w[i : i+u]
 		run := i
 		for bytes.Equal(unit, pad) { // ends: w does not end in pad
@@ -159,6 +164,28 @@ func appendPadded(dst, w, pad []byte, p part) []byte {
 		return dst
 	}
 	return append(append(dst, pad...), padEnd)
+}
+
+// hasUnit reports whether a unit of w is pad.
+func hasUnit(w, pad []byte) bool {
+	switch len(pad) {
+	case 1:
+		return bytes.IndexByte(w, pad[0]) >= 0
+	case 2:
+		for i := 0; i+2 <= len(w); i += 2 {
+			if w[i+1] == pad[1] && w[i] == pad[0] {
+				return true
+			}
+		}
+		return false
+	default:
+		for i := 0; i+len(pad) <= len(w); i += len(pad) {
+			if bytes.Equal(w[i:i+len(pad)], pad) {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 // appendRun appends n > 0 so that greater n sort later, or with flip 0xff
