@@ -198,3 +198,27 @@ func TestPasswords(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestTwoPasswordsOfAccounts: the accounts on servers, replicas and the scratch
+// server have one password each.
+func TestTwoPasswordsOfAccounts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	two := "password: x, password_file: " + file
+	for place, text := range map[string]string{
+		"shards[0]":             "shards: [{name: s0, addr: h:1, user: u, " + two + "}]\n",
+		"shards[0].replicas[1]": "shards: [{name: s0, addr: h:1, user: u, replicas: [{addr: h:2}, {addr: h:3, user: r, " + two + "}]}]\n",
+		"scratch":               "shards: [{name: s0, addr: h:1, user: u}]\nscratch: {addr: h:9, user: u, " + two + "}\n",
+	} {
+		_, err := Parse("f", []byte("users: [{name: a, password: b}]\n"+text), noEnv)
+		if err == nil || !strings.Contains(err.Error(), "has 2 passwords") || !strings.Contains(err.Error(), place) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", place, err)
+		}
+		one := strings.Replace(text, two, "password_file: "+file, 1)
+		if _, err := Parse("f", []byte("users: [{name: a, password: b}]\n"+one), noEnv); err != nil {
+			t.Errorf("%s with one: %v", place, err)
+		}
+	}
+}
