@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
 // characteristics are isolation level and access mode of a transaction, as far as
@@ -108,6 +111,22 @@ func (s *settings) readOnly() bool {
 func (s *settings) writesForOnce() bool {
 	v, _ := s.value(accessSetting)
 	return v == readOnly && s.once.access == readWrite
+}
+
+// sayOnce gives a statement without a transaction, which is one by itself, the
+// characteristics that SET TRANSACTION chose for the next one. Between BEGIN and
+// COMMIT it would not be the same: SERIALIZABLE locks what is read there.
+func (s *session) sayOnce(ctx context.Context, conn *shard.Conn, r request, id catalog.ShardID) error {
+	if s.settings.once == (characteristics{}) || s.tx != nil || len(r.plan.Tables) == 0 || r.plan.Kind == planner.Show {
+		return nil
+	}
+	for _, sql := range s.settings.once.onceOnly(&s.settings) {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return s.unsent(id, err)
+		}
+		conn.Unclean = true // if the statement fails, who knows what is next
+	}
+	return nil
 }
 
 // spendOnce: a statement without a transaction was the next one, unless it was

@@ -524,6 +524,9 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 	if r.prepared != nil {
 		return s.sendPrepared(ctx, conn, r, st)
 	}
+	if err := s.sayOnce(ctx, conn, r, st.Shard); err != nil {
+		return err
+	}
 	if err := conn.Send(mysql.COM_QUERY, []byte(st.SQL)); err != nil {
 		return s.sendFailed(st.Shard, conn, err)
 	}

@@ -395,6 +395,9 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 	if len(params) != len(prepared.Params) {
 		return errors.New("shard counts other parameters than the client's statement has")
 	}
+	if err := s.sayOnce(ctx, conn, r, st.Shard); err != nil {
+		return err
+	}
 	if err := conn.Execute(prepared, st.SQL, wire.EncodeExecute(prepared.ID, 0, params)); err != nil {
 		return s.sendFailed(st.Shard, conn, err)
 	}

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestNextTransactionOfOneStatement: SET TRANSACTION counts for the next statement
+// without a transaction, as it does on a server, and for no other.
+func TestNextTransactionOfOneStatement(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 20, setup{})
+		writer := p.conn()
+		mustExec(t, writer, "BEGIN")
+		mustExec(t, writer, "UPDATE people SET age = 1000 WHERE id < 10")
+		one, all := "SELECT age FROM people WHERE id = 3", "SELECT COUNT(*) AS age FROM people WHERE age = 1000"
+		rows := "SELECT id AS age FROM people WHERE age = 1000 AND id IN (1, 2)"
+		for _, q := range []struct {
+			sql       string
+			dirty     []string
+			committed []string
+		}{
+			{one, []string{"1000"}, []string{"23"}},
+			{all, []string{"10"}, []string{"0"}},
+			{rows, []string{"1", "2"}, nil},
+			{rows + " ORDER BY id DESC LIMIT 1", []string{"2"}, nil},
+		} {
+			want(t, c, q.sql, "age", q.committed...)
+			mustExec(t, c, "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
+			want(t, c, "SELECT 1 AS age", "age", "1") // names no table
+			want(t, c, q.sql, "age", q.dirty...)
+			want(t, c, q.sql, "age", q.committed...)
+			// For whoever has the connection next.
+			for range 4 {
+				want(t, p.conn(), q.sql, "age", q.committed...)
+			}
+			if strings.Contains(q.sql, "ORDER") {
+				continue
+			}
+			mustExec(t, c, "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED, READ ONLY")
+			if got := flat(mustRows(t, c, q.sql+" AND id > ?", -1), "age"); !slices.Equal(got, q.dirty) {
+				t.Errorf("%s, prepared, finds %v, want %v", q.sql, got, q.dirty)
+			}
+			if got := flat(mustRows(t, c, q.sql+" AND id > ?", -1), "age"); !slices.Equal(got, q.committed) {
+				t.Errorf("%s, prepared, finds %v afterwards, want %v", q.sql, got, q.committed)
+			}
+		}
+		// It reads what is committed, and waits for no lock, as a statement that is
+		// alone does.
+		mustExec(t, c, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+		want(t, c, one, "age", "23")
+		// Of a statement that fails it is spent or not, but no other session's.
+		mustExec(t, c, "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
+		if _, err := c.ExecContext(t.Context(), "SELECT id FROM people WHERE id = (SELECT 1 UNION SELECT 2) AND id = 3"); err == nil {
+			t.Error("a subquery of two rows was no error")
+		}
+		for range 8 {
+			want(t, p.conn(), one, "age", "23")
+		}
+		// Writes.
+		mustExec(t, writer, "ROLLBACK")
+		mustExec(t, c, "ROLLBACK")
+		mustExec(t, c, "SET TRANSACTION READ ONLY")
+		_, err := c.ExecContext(t.Context(), "UPDATE people SET age = 5 WHERE id = 15")
+		wantError(t, err, 1792, "READ ONLY")
+		mustExec(t, c, "SET TRANSACTION READ WRITE, ISOLATION LEVEL READ COMMITTED")
+		mustExec(t, c, "UPDATE people SET age = 5 WHERE id = 15")
+	})
+}
