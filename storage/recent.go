@@ -94,8 +94,10 @@ type recentEntry struct {
 }
 
 const (
-	recentFlushAt = 2000
-	recentBound   = 16
+	// recentFlushAt keeps a flush at some 2 ms: statements beside it wait for the
+	// processor. More at a time are not cheaper, a piece.
+	recentFlushAt = 500
+	recentBound   = 64
 	// recentAge bounds how long an entry stays out of Badger, and so what Open
 	// finds after a crash.
 	recentAge = time.Second
