@@ -105,6 +105,17 @@ func (p *Planner) Find(sh *Shape, cat *catalog.Catalog) *Rows {
 	return e.rows
 }
 
+// FindText is Find for a text as it is, parameters and all, as it is prepared: a plan
+// that Plan would give, or nil.
+func (p *Planner) FindText(sql string, s *Settings, cat *catalog.Catalog) *Rows {
+	if len(sql) > maxShape {
+		return nil
+	}
+	sh := Shape{sql: sql, settings: s}
+	sh.sum()
+	return p.Find(&sh, cat)
+}
+
 // turn begins a new generation for a newer catalog; nil where cat is an older one
 // than the cache's.
 func (c *planCache) turn(old *cacheGeneration, cat *catalog.Catalog) *cacheGeneration {

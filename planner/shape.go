@@ -33,9 +33,10 @@ import (
 //	WHERE a = DATE '2020-01-01'             neither
 //
 // Rule plain text: a text is read only if this pass and the servers can't
-// possibly read it differently: ASCII outside of strings; no comment, variable,
-// parameter, `;`, `{`; no character set in which a byte of ASCII may be half a
-// character. All else has no shape. Counter-example: SELECT 1 /*!80000 , 2 */.
+// possibly read it differently: ASCII outside of strings; no variable, parameter,
+// `;`, `{`, no comments but plain ones in slashes; no character set in which a byte
+// of ASCII may be half a character. All else has no shape. Counter-example: SELECT
+// 1 /*!80000 , 2 */.
 type Shape struct {
 	sql      string
 	settings *Settings
@@ -348,6 +349,14 @@ func (sh *Shape) Read(sql string, s *Settings) (ok bool) {
 			}
 			i = end
 		case byteOp:
+			if c == '/' && strings.HasPrefix(sql[i+1:], "*") {
+				end := shapeComment(sql, i+2)
+				if end < 0 {
+					return false
+				}
+				i = end
+				continue
+			}
 			end, fine := sh.operator(&r, i)
 			if !fine {
 				return false
@@ -509,10 +518,6 @@ func (sh *Shape) operator(r *shapeReader, i int) (end int, ok bool) {
 				r.next = nothing
 			}
 		}
-	case '/':
-		if after == '*' {
-			return 0, false
-		}
 	case ':':
 		return 0, false
 	case '=':
@@ -574,6 +579,23 @@ func shapeQuoted(sql string, i int, s *Settings) (end int, escaped, closed bool)
 		}
 	}
 	return end, escaped, false
+}
+
+// shapeComment moves over a comment that nobody runs and that hints at nothing; -1
+// for any other. It is a part of the shape.
+func shapeComment(sql string, i int) (end int) {
+	rest := sql[i:]
+	if strings.HasPrefix(rest, "!") || strings.HasPrefix(rest, "M!") || strings.HasPrefix(rest, "+") {
+		return -1
+	}
+	if end = strings.Index(rest, "*/"); end < 0 {
+		return -1
+	}
+	end += i + 2
+	if _, hint, err := parseHint(sql[i-2 : end]); hint || err != nil {
+		return -1
+	}
+	return end
 }
 
 const hashStep = 0x9e3779b97f4a7c15 // odd: 2^64 / golden ratio

@@ -225,13 +225,23 @@ func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 		}
 		st.sql = text
 	}
-	plan, err := s.plan(ctx, st.sql)
+	plan, err := s.planPrepared(ctx, st.sql)
 	if err != nil {
 		return err
 	}
 	st.plan, st.version, st.fingerprint, st.schema = plan, c.Version, s.settings.fingerprint, s.settings.schema
 	st.temporary, st.limit = s.temporarySerial, s.settings.own.limit
 	return nil
+}
+
+// planPrepared is plan; drivers prepare the same text again and again.
+func (s *session) planPrepared(ctx context.Context, sql string) (planner.Plan, error) {
+	if s.temporary == nil {
+		if rows := s.proxy.planner.FindText(sql, &s.settings.planning, s.catalog()); rows != nil {
+			return rows, nil
+		}
+	}
+	return s.plan(ctx, sql)
 }
 
 // describe prepares the text on one shard that can know it, for its parameter

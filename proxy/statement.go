@@ -139,10 +139,9 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 }
 
 // planned is the plan that s.shape has already, or gets now. What only the session
-// knows is in no such statement (ofSession), nor may its catalog be its own. Of
-// a user who may not see all schemas each text is looked at.
+// knows is in no such statement (ofSession), nor may its catalog be its own.
 func (s *session) planned() *planner.Rows {
-	if s.temporary != nil || s.rights().Schemas != nil {
+	if s.temporary != nil {
 		return nil
 	}
 	return s.proxy.planner.Find(&s.shape, s.catalog())
