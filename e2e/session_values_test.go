@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,13 @@ func TestSessionValues(t *testing.T) {
 		want(t, c, "SELECT @@warning_count + 10 AS n", "n", "11")
 		_, err := rowsOf(t.Context(), c, "SELECT * FROM (SELECT USER()) t")
 		wantError(t, err, 1235, "select list")
+		for _, show := range []string{"LIKE 'shunt_read_from'", "LIKE 'SHUNT%'", "WHERE Variable_name = 'shunt_read_from'", "WHERE Value = 'primary' AND Variable_name LIKE '%read_from'"} {
+			want(t, c, "SHOW VARIABLES "+show, "Variable_name Value", "shunt_read_from primary")
+		}
+		names := flat(mustRows(t, c, "SHOW VARIABLES"), "Variable_name")
+		if !slices.Contains(names, "shunt_read_from") || len(mustRows(t, c, "SHOW GLOBAL VARIABLES LIKE 'shunt%'")) != 0 {
+			t.Error("SHOW VARIABLES lacks shunt_read_from, or SHOW GLOBAL VARIABLES has it")
+		}
 		// The number is still that of the temporary table's connection.
 		mustExec(t, c, "CREATE TEMPORARY TABLE mine (n INT)")
 		mustExec(t, c, "INSERT INTO mine VALUES (CONNECTION_ID())")

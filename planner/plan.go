@@ -57,6 +57,8 @@ type Rows struct {
 	Meets *Meets
 	// Returning: an INSERT, REPLACE or DELETE answers the rows that it has changed.
 	Returning bool
+	// Shown is set for SHOW VARIABLES and SHOW STATUS.
+	Shown *ShownValues
 	// Lock is set for a statement about locks by name.
 	Lock *NamedLock
 	// Tables are the user tables that the statement names, each once.

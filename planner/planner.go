@@ -52,6 +52,9 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 	}
 	if ok {
 		rows.found = st.foundRows()
+		if rows.Kind == Show {
+			rows.Shown = st.shownValues()
+		}
 	}
 	return plan, nil
 }

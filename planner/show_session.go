@@ -88,7 +88,7 @@ func (st *statement) toldAt(i int) (t Told, next int) {
 		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next
 	}
 	switch name {
-	case "@@warning_count", "@@error_count", "@@completion_type", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout", "@@sql_select_limit", "@@shunt_read_from":
+	case "@@warning_count", "@@error_count", "@@autocommit", "@@completion_type", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout", "@@sql_select_limit", "@@shunt_read_from":
 		return Told{Label: st.src[st.toks[i].start:st.toks[next-1].end], What: name[2:]}, next
 	}
 	return t, i

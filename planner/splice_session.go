@@ -155,7 +155,7 @@ func (v *sessionSplicer) read() *Error {
 			value = "CAST('" + strings.Repeat("0", 20-len(value)) + value + "' AS UNSIGNED)"
 		case "shunt_read_from":
 			value = "'" + value + "'"
-		case "row_count", "found_rows":
+		case "row_count", "found_rows", "autocommit":
 			// A number alone would be a column's place behind ORDER BY.
 			// Servers type a text of 21 characters as they do the function.
 			sign, digits := "+", value

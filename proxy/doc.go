@@ -23,7 +23,8 @@
 //	copy.go         INSERT ... SELECT whose rows go to other shards
 //	within.go       several statements of ours as one of the client's
 //	merge.go        answers that stream through a merge (package merge)
-//	found_rows.go   FOUND_ROWS()
+//	found_rows.go   FOUND_ROWS(); select_limit.go: sql_select_limit; show_values.go: SHOW VARIABLES
+//	returning.go    rows that a write answers
 //	transaction.go  BEGIN to COMMIT over one or several shards; characteristics.go:
 //	                isolation level and access mode, and how long they hold
 //	lock_tables.go  LOCK TABLES; pinned.go: why sessions keep connections

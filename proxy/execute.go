@@ -268,9 +268,9 @@ func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 		return s.gather(ctx, r, b)
 	case b.Merge != nil:
 		empty, err = s.merge(ctx, r, b)
-	case len(b.Statements) == 1 && showsConnection(r):
+	case len(b.Statements) == 1 && r.plan.Shown != nil:
 		s.cutsShown = s.limits(r)
-		if empty, err = s.showConnection(ctx, r, b.Statements[0]); err == nil {
+		if empty, err = s.showValues(ctx, r, b.Statements[0]); err == nil {
 			s.findAnswered()
 		}
 	case len(b.Statements) == 1:

@@ -1,17 +1,12 @@
 package proxy
 
 import (
-	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
-
-	"github.com/shunt-sql/shunt/planner"
-	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // ownVariables are session variables about the connection between the client and
@@ -141,72 +136,6 @@ func (s *session) obey() {
 	s.client.SetWriteTimeout(time.Duration(s.settings.own.netWrite) * time.Second)
 	s.client.SetReadTimeout(time.Duration(s.settings.own.netRead) * time.Second)
 	s.client.NoMetadata = s.settings.own.noMetadata
-}
-
-// ofOneServer are variables that each shard has for itself: transactions over
-// Shunt have no id of theirs. So mysqldump neither locks all tables to read the
-// ids nor writes one shard's as those of the whole.
-var ofOneServer = map[string]string{"gtid_mode": "OFF", "gtid_executed": "", "gtid_purged": "", "gtid_owned": ""}
-
-// showsValues finds SHOW [SESSION | GLOBAL] VARIABLES and STATUS.
-var showsValues = regexp.MustCompile(`(?is)\bshow(\s|/\*.*?\*/)+((session|local|global)(\s|/\*.*?\*/)+)?(variables|status)\b`)
-
-// showsConnection reports a SHOW that may also tell of the connection.
-func showsConnection(r request) bool {
-	return r.plan.Kind == planner.Show && showsValues.MatchString(r.sql)
-}
-
-// showConnection answers it with what a shard says, and what only Shunt knows in
-// its place.
-func (s *session) showConnection(ctx context.Context, r request, st planner.ShardStatement) (empty catalog.ShardSet, err error) {
-	answers, err := s.ask(ctx, []planner.ShardStatement{st})
-	if err == nil {
-		err = answers[0].err
-	}
-	if err != nil {
-		return empty, err
-	}
-	res := answers[0].res
-	version, cipher := s.client.Cipher()
-	compression, level := s.client.Compression()
-	global := strings.EqualFold(showsValues.FindStringSubmatch(r.sql)[3], "global")
-	for _, row := range res.Rows {
-		if len(row) != 2 {
-			continue
-		}
-		name := strings.ToLower(string(row[0]))
-		if v, ok := ofOneServer[name]; ok {
-			row[1] = []byte(v)
-		}
-		if global {
-			continue
-		}
-		if v := s.settings.own.named(name); v != nil {
-			row[1] = strconv.AppendInt(nil, *v, 10)
-		} else if strings.EqualFold(string(row[0]), "completion_type") {
-			row[1] = []byte(s.settings.completionType())
-		}
-		switch name {
-		case "sql_select_limit":
-			row[1] = strconv.AppendUint(nil, s.settings.own.limit.value(), 10)
-		case "resultset_metadata":
-			row[1] = []byte(s.settings.own.metadata())
-		case "ssl_version":
-			row[1] = []byte(version)
-		case "ssl_cipher":
-			row[1] = []byte(cipher)
-		case "compression":
-			row[1] = []byte("OFF")
-			if compression != "" {
-				row[1] = []byte("ON")
-			}
-		case "compression_algorithm":
-			row[1] = []byte(compression)
-		case "compression_level":
-			row[1] = strconv.AppendInt(nil, int64(level), 10)
-		}
-	}
-	return empty, s.answerTexts(res.Definitions, res.Rows)
 }
 
 // errIdle is what MySQL tells a client that it closes the connection of for being

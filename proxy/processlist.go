@@ -234,6 +234,11 @@ func (s *session) told(what string) any {
 		return s.rowCount
 	case "found_rows":
 		return s.found
+	case "autocommit":
+		if s.settings.autocommit {
+			return int64(1)
+		}
+		return int64(0)
 	case "sql_select_limit":
 		return s.settings.own.limit.value()
 	case "warning_count":
@@ -278,6 +283,9 @@ func tellColumns(told []planner.Told, mariaDB bool) []wire.Column {
 			cols[i] = serverText(t.Label, 1024, mariaDB)
 		case "completion_type":
 			cols[i] = serverText(t.Label, 8, mariaDB)
+		case "autocommit":
+			cols[i] = wire.IntColumn(t.Label)
+			cols[i].Length = 1
 		default:
 			c := wire.IntColumn(t.Label)
 			c.Length = 21

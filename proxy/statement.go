@@ -159,7 +159,7 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	}
 	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") || containsFold(sql, "found_rows") ||
 		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
-	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "completion_type") && !containsFold(sql, "sql_select_limit") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {
+	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "completion_type") && !containsFold(sql, "sql_select_limit") && !containsFold(sql, "@@autocommit") && !containsFold(sql, ".autocommit") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {
 		return sql, nil
 	}
 	counted := false
@@ -167,11 +167,11 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 		if what == "found_rows" {
 			s.spliced++
 		}
-		counted = counted || strings.HasSuffix(what, "_count") || what == "found_rows" || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata" || what == "completion_type" || what == "sql_select_limit"
+		counted = counted || strings.HasSuffix(what, "_count") || what == "found_rows" || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata" || what == "completion_type" || what == "autocommit" || what == "sql_select_limit"
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
-		return "", refuse("ROW_COUNT(), FOUND_ROWS(), @@warning_count, @@error_count, @@completion_type, @@wait_timeout (and the like) and @@shunt_read_from in a prepared statement with other expressions are not supported: ask for them alone")
+		return "", refuse("ROW_COUNT(), FOUND_ROWS(), @@warning_count, @@error_count, @@autocommit, @@completion_type, @@wait_timeout (and the like) and @@shunt_read_from in a prepared statement with other expressions are not supported: ask for them alone")
 	}
 	if err == nil && s.spliced > 0 && s.found == noFound {
 		err = errFound

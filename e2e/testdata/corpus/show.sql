@@ -18,3 +18,5 @@ SELECT column_name, ordinal_position FROM information_schema.columns WHERE table
 -- kind: USE
 -- own
 USE information_schema;
+-- kind: SHOW VARIABLES WHERE
+SHOW VARIABLES WHERE Variable_name = 'sql_mode' OR Variable_name IN ('autocommit', 'sql_select_limit');

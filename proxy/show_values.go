@@ -1,0 +1,162 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// ofOneServer are variables that each shard has for itself: transactions over
+// Shunt have no id of theirs. So mysqldump neither locks all tables to read the
+// ids nor writes one shard's as those of the whole.
+var ofOneServer = map[string]string{"gtid_mode": "OFF", "gtid_executed": "", "gtid_purged": "", "gtid_owned": ""}
+
+// showValues answers SHOW VARIABLES and SHOW STATUS with what a shard says, and what
+// only Shunt knows in its place. A condition on values is asked of the rows that the
+// client would see: by a shard, to which they go as JSON.
+func (s *session) showValues(ctx context.Context, r request, st planner.ShardStatement) (empty catalog.ShardSet, err error) {
+	v := r.plan.Shown
+	if !v.ByName {
+		st.SQL, st.Params = v.All, nil
+	} else if r.prepared != nil && v.Where(nil) != "" {
+		st.SQL, st.Params = v.All+" WHERE "+v.Where(r.values), nil
+	}
+	res, err := s.askOne(ctx, st)
+	if err != nil {
+		return empty, err
+	}
+	rows := res.Rows
+	for _, row := range rows {
+		if len(row) == 2 {
+			if own, ok := s.shown(strings.ToLower(string(row[0])), v); ok {
+				row[1] = []byte(own)
+			}
+		}
+	}
+	if !v.Status && !v.Global && len(res.Columns) == 2 && (!v.ByName || v.HasLike && likeName(v.Like, readFromVariable) || !v.HasLike && v.Where(nil) == "") {
+		own := [][]byte{[]byte(readFromVariable), []byte(s.readFrom())}
+		at, _ := slices.BinarySearchFunc(rows, own, func(a, b [][]byte) int { return bytes.Compare(bytes.ToLower(a[0]), b[0]) })
+		rows = slices.Insert(rows, at, own)
+	}
+	if !v.ByName {
+		if rows, err = s.filterShown(ctx, st.Shard, rows, v.Where(r.values)); err != nil {
+			return empty, err
+		}
+	}
+	return empty, s.answerTexts(res.Definitions, rows)
+}
+
+const readFromVariable = "shunt_read_from"
+
+// askOne asks one shard.
+func (s *session) askOne(ctx context.Context, st planner.ShardStatement) (*shard.QueryResult, error) {
+	answers, err := s.ask(ctx, []planner.ShardStatement{st})
+	if err == nil {
+		err = answers[0].err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answers[0].res, nil
+}
+
+// shown is the value of a variable, or a line of SHOW STATUS, that is Shunt's.
+func (s *session) shown(name string, v *planner.ShownValues) (value string, ok bool) {
+	if value, ok = ofOneServer[name]; ok || v.Global {
+		return value, ok
+	}
+	if v.Status {
+		return s.shownStatus(name)
+	}
+	if v := s.settings.own.named(name); v != nil {
+		return strconv.FormatInt(*v, 10), true
+	}
+	switch name {
+	case "autocommit":
+		if s.settings.autocommit {
+			return "ON", true
+		}
+		return "OFF", true
+	case "completion_type":
+		return s.settings.completionType(), true
+	case "sql_select_limit":
+		return strconv.FormatUint(s.settings.own.limit.value(), 10), true
+	case "last_insert_id", "identity":
+		return strconv.FormatUint(s.last.insertID, 10), true
+	case "resultset_metadata":
+		return s.settings.own.metadata(), true
+	}
+	return "", false
+}
+
+// shownStatus is shown for SHOW STATUS: of the client's connection.
+func (s *session) shownStatus(name string) (value string, ok bool) {
+	version, cipher := s.client.Cipher()
+	compression, level := s.client.Compression()
+	switch name {
+	case "ssl_version":
+		return version, true
+	case "ssl_cipher":
+		return cipher, true
+	case "compression":
+		if compression != "" {
+			return "ON", true
+		}
+		return "OFF", true
+	case "compression_algorithm":
+		return compression, true
+	case "compression_level":
+		return strconv.Itoa(level), true
+	}
+	return "", false
+}
+
+// filterShown has a shard find the rows that satisfy a condition.
+func (s *session) filterShown(ctx context.Context, id catalog.ShardID, rows [][][]byte, where string) ([][][]byte, error) {
+	all := make([][2]string, len(rows))
+	for i, row := range rows {
+		all[i] = [2]string{string(row[0]), string(row[1])}
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return nil, fmt.Errorf("filter variables: %w", err)
+	}
+	const column = "%s VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PATH '$[%d]'"
+	sql := fmt.Sprintf("SELECT Variable_name, Value FROM JSON_TABLE(CONVERT(0x%s USING utf8mb4), '$[*]' COLUMNS (shunt_row FOR ORDINALITY, "+column+", "+column+")) AS shunt_shown WHERE (%s\n) ORDER BY shunt_row",
+		hex.EncodeToString(text), "Variable_name", 0, "Value", 1, where)
+	res, err := s.askOne(ctx, planner.ShardStatement{Shard: id, SQL: sql})
+	if err != nil {
+		return nil, err
+	}
+	return res.Rows, nil
+}
+
+// likeName reports whether a pattern of LIKE finds a name in lower case.
+func likeName(pattern, name string) bool {
+	if pattern == "" {
+		return name == ""
+	}
+	switch p := pattern[0]; {
+	case p == '%':
+		for i := 0; i <= len(name); i++ {
+			if likeName(pattern[1:], name[i:]) {
+				return true
+			}
+		}
+		return false
+	case p == '\\' && len(pattern) > 1:
+		pattern = pattern[1:]
+	case p == '_':
+		return name != "" && likeName(pattern[1:], name[1:])
+	}
+	return name != "" && strings.EqualFold(pattern[:1], name[:1]) && likeName(pattern[1:], name[1:])
+}
