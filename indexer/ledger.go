@@ -160,7 +160,7 @@ func (l *ledger) overflow() {
 }
 
 // bloom is a chain of Bloom filters, each twice as large as the one before,
-// with a false positive rate of about 1e-6.
+// with a false positive rate of about 1e-5 in all.
 type bloom struct {
 	bits [][]uint64
 	left int // keys that the last one still takes

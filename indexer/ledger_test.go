@@ -80,7 +80,8 @@ func TestLedgerFalsePositives(t *testing.T) {
 				wrong++
 			}
 		}
-		if wrong > 5 {
+		// Two in the mean over many seeds; more than 15 in one of 10^9 runs.
+		if wrong > 15 {
 			t.Errorf("limit %d: %d of %d keys are taken for seen", limit, wrong, n)
 		}
 	}
