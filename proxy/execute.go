@@ -527,7 +527,7 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 	if err := s.sayOnce(ctx, conn, r, st.Shard); err != nil {
 		return err
 	}
-	if err := conn.Send(mysql.COM_QUERY, []byte(st.SQL)); err != nil {
+	if err := conn.SendStatement(st.SQL); err != nil {
 		return s.sendFailed(st.Shard, conn, err)
 	}
 	return nil

@@ -82,8 +82,10 @@ func (s *session) maxTime(sql string) time.Duration {
 		}
 	}
 	text, _ := s.settings.value("@@max_execution_time")
-	if hint := maxExecutionTime.FindStringSubmatch(sql); hint != nil && !s.mariaDB() {
-		text = hint[1]
+	if !s.mariaDB() && strings.Contains(sql, "/*+") {
+		if hint := maxExecutionTime.FindStringSubmatch(sql); hint != nil {
+			text = hint[1]
+		}
 	}
 	if ms, err := strconv.ParseUint(strings.TrimSpace(text), 10, 32); err == nil && ms > 0 {
 		return time.Duration(ms) * time.Millisecond

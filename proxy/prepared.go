@@ -326,11 +326,11 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if s.prepared.held > maxLongData {
 		return sqlError{1105, "HY000", "Parameter of prepared statement which is set through mysql_send_long_data() is longer than 'max_allowed_packet' bytes"}
 	}
-	params, types, err := wire.DecodeExecute(payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
+	params, types, err := wire.DecodeExecuteInto(s.params, payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
 	if err != nil {
 		return err
 	}
-	st.types = types
+	st.types, s.params = types, params
 	st.remember(params)
 	if err := s.replan(ctx, st); err != nil {
 		return err
@@ -408,7 +408,7 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 	if err := s.sayOnce(ctx, conn, r, st.Shard); err != nil {
 		return err
 	}
-	if err := conn.Execute(prepared, st.SQL, wire.EncodeExecute(prepared.ID, 0, params)); err != nil {
+	if err := conn.Execute(prepared, st.SQL, params); err != nil {
 		return s.sendFailed(st.Shard, conn, err)
 	}
 	return nil

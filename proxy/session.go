@@ -33,6 +33,7 @@ type session struct {
 	shape   planner.Shape
 	binding planner.Binding
 	values  []keys.Value
+	params  []wire.Param
 	// temporary is nil without temporary tables. temporarySerial changes with them.
 	temporary       *temporaries
 	temporarySerial uint64

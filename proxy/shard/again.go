@@ -12,6 +12,9 @@ import (
 // as servers do themselves.
 const executeTries = 3
 
+// keptPayload bounds what a connection keeps for its next execution.
+const keptPayload = 16 << 10
+
 // execution is a prepared statement's, whose answer is due.
 type execution struct {
 	st      *Stmt
@@ -20,12 +23,14 @@ type execution struct {
 	tries   int
 }
 
-// Execute sends COM_STMT_EXECUTE with a payload of wire.EncodeExecute for st,
-// which Prepare gave for sql. Where the server answers that it has dropped the
+// Execute sends COM_STMT_EXECUTE of st, which Prepare gave for sql. Where the server answers that it has dropped the
 // statement, or that it must be prepared anew, Forward does so and executes it
-// again: nothing has happened then. The payload is Execute's until the answer
-// is read.
-func (c *Conn) Execute(st *Stmt, sql string, payload []byte) error {
+// again: nothing has happened then.
+func (c *Conn) Execute(st *Stmt, sql string, params []wire.Param) error {
+	payload := wire.AppendExecute(c.payload[:0], st.ID, 0, params)
+	if c.payload = payload; cap(payload) > keptPayload {
+		c.payload = nil
+	}
 	if err := c.Send(mysql.COM_STMT_EXECUTE, payload); err != nil {
 		return err
 	}

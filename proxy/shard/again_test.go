@@ -72,7 +72,7 @@ func TestExecuteAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Execute(st, sql, wire.EncodeExecute(st.ID, 0, nil)); err != nil {
+			if err := c.Execute(st, sql, nil); err != nil {
 				t.Fatal(err)
 			}
 			sum, err := c.Forward(nil, Result, ForwardOptions{})

@@ -60,6 +60,8 @@ type Conn struct {
 	// executing is what to prepare and execute again where the server has
 	// dropped the statement: see Execute.
 	executing execution
+	// payload is room for executing's.
+	payload []byte
 	// interruptedBy is what the client is told where the server says that
 	// somebody has killed the statement.
 	interruptedBy atomic.Pointer[ServerError]
@@ -94,6 +96,15 @@ func (c *Conn) fail(err error) error {
 // Send sends a command. Its answer must be read by Forward before the next
 // one is sent. COM_STMT_CLOSE, COM_STMT_SEND_LONG_DATA and COM_QUIT have none.
 func (c *Conn) Send(cmd byte, payload []byte) error {
+	return c.send(cmd, func() error { return c.w.WriteCommand(cmd, payload) })
+}
+
+// SendStatement is Send of COM_QUERY.
+func (c *Conn) SendStatement(sql string) error {
+	return c.send(mysql.COM_QUERY, func() error { return c.w.WriteStatement(mysql.COM_QUERY, sql) })
+}
+
+func (c *Conn) send(cmd byte, write func() error) error {
 	if c.busy || c.Broken {
 		return c.fail(errors.New("command on a connection that is busy or broken"))
 	}
@@ -104,7 +115,7 @@ func (c *Conn) Send(cmd byte, payload []byte) error {
 	// Set first: after a failed write the server may have got the command.
 	c.sentBefore = c.w.Sent()
 	c.busy = cmd != mysql.COM_STMT_CLOSE && cmd != mysql.COM_STMT_SEND_LONG_DATA && cmd != mysql.COM_QUIT
-	if err := c.w.WriteCommand(cmd, payload); err != nil {
+	if err := write(); err != nil {
 		return c.fail(err)
 	}
 	c.r.SetSequence(c.w.Sequence())
@@ -397,7 +408,7 @@ func (c *Conn) Stream(ctx context.Context, sql string, fn func(row [][]byte) err
 func (c *Conn) rows(ctx context.Context, sql string, onColumn, onRow func([]byte) error) (sum Summary, err error) {
 	f := forwarder{c: c, onColumn: onColumn, onRow: onRow}
 	err = c.Under(ctx, func() error {
-		if err := c.Send(mysql.COM_QUERY, []byte(sql)); err != nil {
+		if err := c.SendStatement(sql); err != nil {
 			return err
 		}
 		return f.run(Result)

@@ -309,11 +309,11 @@ func (f *forwarder) definitions(first bool) (n int64, err error) {
 			}
 		}
 		if f.o.Columns != nil {
-			col, err := wire.ParseColumn(p)
+			typ, flags, err := wire.ColumnType(p)
 			if err != nil {
 				return n, err
 			}
-			types = append(types, columnType{Layout(col.Type, f.o.Columns.Binary), col.Flags&mysql.UNSIGNED_FLAG != 0})
+			types = append(types, columnType{Layout(typ, f.o.Columns.Binary), flags&mysql.UNSIGNED_FLAG != 0})
 		}
 	}
 	if f.o.Columns != nil {

@@ -60,6 +60,12 @@ func ExecuteHeader(payload []byte) (stmtID uint32, flags byte, ok bool) {
 //
 // A malformed payload is an *Error 1210.
 func DecodeExecute(payload []byte, nparams int, previous []ParamType, longData map[int][]byte, named bool) ([]Param, []ParamType, error) {
+	return DecodeExecuteInto(nil, payload, nparams, previous, longData, named)
+}
+
+// DecodeExecuteInto is DecodeExecute that uses room again, and gives previous where
+// the types are the same.
+func DecodeExecuteInto(room []Param, payload []byte, nparams int, previous []ParamType, longData map[int][]byte, named bool) ([]Param, []ParamType, error) {
 	if len(payload) < executeHead {
 		return nil, nil, errExecute()
 	}
@@ -73,7 +79,7 @@ func DecodeExecute(payload []byte, nparams int, previous []ParamType, longData m
 	if all == 0 {
 		return nil, nil, nil
 	}
-	params, types, _, ok := takeParams(p, all, previous, longData, named)
+	params, types, _, ok := takeParams(room, p, all, previous, longData, named)
 	if !ok {
 		return nil, nil, errExecute()
 	}
@@ -107,7 +113,7 @@ func QueryText(payload []byte) ([]byte, error) {
 		return nil, malformed
 	}
 	if n > 0 {
-		if _, _, p, ok = takeParams(p, n, nil, nil, true); !ok {
+		if _, _, p, ok = takeParams(nil, p, n, nil, nil, true); !ok {
 			return nil, malformed
 		}
 	}
@@ -115,7 +121,7 @@ func QueryText(payload []byte) ([]byte, error) {
 }
 
 // takeParams cuts off the NULLs, types, names and values of n parameters.
-func takeParams(p []byte, n int, previous []ParamType, longData map[int][]byte, named bool) (params []Param, types []ParamType, rest []byte, ok bool) {
+func takeParams(room []Param, p []byte, n int, previous []ParamType, longData map[int][]byte, named bool) (params []Param, types []ParamType, rest []byte, ok bool) {
 	bitmap := (n + 7) / 8
 	if len(p) < bitmap+1 {
 		return nil, nil, nil, false
@@ -126,12 +132,19 @@ func takeParams(p []byte, n int, previous []ParamType, longData map[int][]byte, 
 		if len(p) < 2*n {
 			return nil, nil, nil, false
 		}
-		types = make([]ParamType, n)
-		for i := range types {
+		if len(types) != n {
+			types = make([]ParamType, n)
+		}
+		for i := range n {
 			if len(p) < 2 {
 				return nil, nil, nil, false
 			}
-			types[i] = ParamType{Type: p[0], Unsigned: p[1]&unsignedFlag != 0}
+			if t := (ParamType{Type: p[0], Unsigned: p[1]&unsignedFlag != 0}); t != types[i] {
+				if len(previous) == n && &types[0] == &previous[0] {
+					types = slices.Clone(previous)
+				}
+				types[i] = t
+			}
 			p = p[2:]
 			if named {
 				if _, p, ok = TakeLenBytes(p); !ok {
@@ -149,7 +162,10 @@ func takeParams(p []byte, n int, previous []ParamType, longData map[int][]byte, 
 		}
 		types = slices.Repeat([]ParamType{{Type: mysql.MYSQL_TYPE_NULL}}, n)
 	}
-	params = make([]Param, n)
+	if params = room; cap(params) < n || cap(params) > 4*n+16 {
+		params = make([]Param, n)
+	}
+	params = params[:n]
 	for i := range params {
 		t := types[i]
 		v := Param{Type: t.Type, Unsigned: t.Unsigned}

@@ -463,6 +463,31 @@ func (w *Writer) WritePacket(payload []byte) error {
 	}
 }
 
+// WriteStatement is WriteCommand of a text.
+func (w *Writer) WriteStatement(cmd byte, sql string) error {
+	if 1+len(sql) >= MaxFrame {
+		return w.WriteCommand(cmd, []byte(sql))
+	}
+	w.seq = 0
+	if err := w.frame(1 + len(sql)); err != nil {
+		return err
+	}
+	w.buf[w.n] = cmd // frame left room for it
+	w.n++
+	w.total += int64(len(sql))
+	for {
+		n := copy(w.buf[w.n:], sql)
+		w.n += n
+		if sql = sql[n:]; sql == "" {
+			return nil
+		}
+		if err := w.send(w.buf[:w.n]); err != nil {
+			return err
+		}
+		w.n = 0
+	}
+}
+
 // WriteCommand writes a packet whose payload is cmd followed by payload, with
 // the sequence begun anew.
 func (w *Writer) WriteCommand(cmd byte, payload []byte) error {

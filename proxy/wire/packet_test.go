@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -274,4 +275,31 @@ func FuzzReader(f *testing.F) {
 			_, _ = ParsePrepareOK(p)
 		}
 	})
+}
+
+// A statement is sent as a command of the same bytes.
+func TestWriteStatement(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 1, 100, BufferSize - 6, BufferSize - 5, BufferSize - 4, BufferSize, 3*BufferSize + 7, MaxFrame - 2, MaxFrame - 1, MaxFrame, MaxFrame + 5} {
+		sql := strings.Repeat("0123456789abcdef", size/16+1)[:size]
+		var got, want bytes.Buffer
+		for _, x := range []struct {
+			to    *bytes.Buffer
+			write func(w *Writer) error
+		}{
+			{&got, func(w *Writer) error { return w.WriteStatement(3, sql) }},
+			{&want, func(w *Writer) error { return w.WriteCommand(3, []byte(sql)) }},
+		} {
+			w := NewWriter(x.to)
+			// Something is in the buffer before it.
+			for _, err := range []error{w.WritePacket([]byte("before")), x.write(w), w.Flush()} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !bytes.Equal(got.Bytes(), want.Bytes()) {
+			t.Errorf("%d bytes: sent %d, want %d", size, got.Len(), want.Len())
+		}
+	}
 }

@@ -162,25 +162,43 @@ func (c *Column) Append(dst []byte) []byte {
 
 // ParseColumn parses a column definition's payload.
 func ParseColumn(p []byte) (c Column, err error) {
-	var parts [6][]byte
-	for i := range parts {
-		var ok bool
-		if parts[i], p, ok = TakeLenBytes(p); !ok {
-			return Column{}, ErrMalformed
-		}
+	names, p, err := splitColumn(p)
+	if err != nil {
+		return Column{}, err
 	}
-	n, p, ok := TakeLenInt(p)
-	if !ok || n < 10 || uint64(len(p)) < n {
-		return Column{}, ErrMalformed
-	}
-	c.Schema, c.Table, c.OrgTable = string(parts[1]), string(parts[2]), string(parts[3])
-	c.Name, c.OrgName = string(parts[4]), string(parts[5])
+	c.Schema, c.Table, c.OrgTable = string(names[1]), string(names[2]), string(names[3])
+	c.Name, c.OrgName = string(names[4]), string(names[5])
 	c.Charset = binary.LittleEndian.Uint16(p)
 	c.Length = binary.LittleEndian.Uint32(p[2:])
 	c.Type = p[6]
 	c.Flags = binary.LittleEndian.Uint16(p[7:])
 	c.Decimals = p[9]
 	return c, nil
+}
+
+// ColumnType is what a column definition's payload says of its values.
+func ColumnType(p []byte) (typ byte, flags uint16, err error) {
+	_, p, err = splitColumn(p)
+	if err != nil {
+		return 0, 0, err
+	}
+	return p[6], binary.LittleEndian.Uint16(p[7:]), nil
+}
+
+// splitColumn cuts a column definition's payload into its names and its part of
+// fixed length.
+func splitColumn(p []byte) (names [6][]byte, fixed []byte, err error) {
+	for i := range names {
+		var ok bool
+		if names[i], p, ok = TakeLenBytes(p); !ok {
+			return names, nil, ErrMalformed
+		}
+	}
+	n, p, ok := TakeLenInt(p)
+	if !ok || n < 10 || uint64(len(p)) < n {
+		return names, nil, ErrMalformed
+	}
+	return names, p[:n], nil
 }
 
 // WriteOK writes an OK packet.
