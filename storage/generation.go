@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -242,6 +243,9 @@ func (w *writer) write(batch []*request) {
 			continue
 		}
 		for i := 0; i < len(r.keys) && err == nil; i++ {
+			if i%64 == 63 {
+				runtime.Gosched() // statements come first: many keys take milliseconds
+			}
 			var changed bool
 			changed, err = w.apply(r.kind, r.keys[i], r.pairs[i])
 			if changed {
