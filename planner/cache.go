@@ -174,6 +174,8 @@ func (p *Planner) planShape(e *cachedPlan, cat *catalog.Catalog) *Rows {
 	}
 	switch rows.action.(type) {
 	case *selectAction, *insertAction, *writeAction:
+		lower := strings.ToLower(e.text)
+		rows.AsksNoID = !strings.Contains(lower, "last_insert_id") && !strings.Contains(lower, "@@identity")
 		rows.shape = e.text
 		return rows
 	}

@@ -59,6 +59,8 @@ type Rows struct {
 	Returning bool
 	// Shown is set for SHOW VARIABLES and SHOW STATUS.
 	Shown *ShownValues
+	// AsksNoID: the text is known not to ask for LAST_INSERT_ID() or @@identity.
+	AsksNoID bool
 	// Lock is set for a statement about locks by name.
 	Lock *NamedLock
 	// Tables are the user tables that the statement names, each once.

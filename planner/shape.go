@@ -20,10 +20,11 @@ import (
 // reads its statements into it one after the other. What is left in the text,
 // literals too, is compared byte by byte with the shape of a plan (see Cache).
 //
-// Rule plain literals: a literal is cut out where it is all of one side of a
-// comparison with a name (= < > <= >= <> != <=> IN BETWEEN LIKE) in WHERE, ON or
-// SET, a value of a row of INSERT or REPLACE, or a number of LIMIT, and what
-// follows ends the expression. Anywhere else the plan may depend on it.
+// Rule plain literals: a literal is cut out where it is all that a name, call or
+// list is compared with (= < > <= >= <> != <=> IN BETWEEN LIKE) in WHERE, ON or SET,
+// the end of a sum or product there, a value of a row of INSERT or REPLACE, or a
+// number of LIMIT, and what follows ends the expression. Anywhere else the plan may
+// depend on it.
 // Counter-examples:
 //
 //	SELECT 5 ... ORDER BY 1                 names a column, is a place
@@ -260,6 +261,7 @@ type expected uint8
 const (
 	nothing   expected = iota
 	aValue             // a literal that is cut out in WHERE, ON and SET
+	aTerm              // the same, without a sign
 	aList              // the ( of IN
 	aRowValue          // a value of a row or list
 	aLimit             // a number of LIMIT
@@ -268,16 +270,17 @@ const (
 // shapeReader is where a pass stands.
 type shapeReader struct {
 	sql string
-	// depth of parentheses. clauses and lists have a bit for each, the lowest is
-	// the current one's: comparisons count; after `(` and `,` comes a value.
-	depth          int
-	clauses, lists uint64
-	insert         bool
-	rows           bool // the rows of VALUES may go on
-	limit          bool // in LIMIT
-	between        int  // depth of an open BETWEEN, -1
-	next           expected
-	// name: the token before was a name, with which a literal may be compared.
+	// depth of parentheses. clauses, lists and ins have a bit for each, the lowest is
+	// the current one's: comparisons count; after `(` and `,` comes a value; it is
+	// the list of an IN.
+	depth               int
+	clauses, lists, ins uint64
+	insert              bool
+	rows                bool // the rows of VALUES may go on
+	limit               bool // in LIMIT
+	between             int  // depth of an open BETWEEN, -1
+	next                expected
+	// name: the token before was a name or `)`, with which a literal may be compared.
 	// pending: the last literal is cut out if the next token ends its expression.
 	// dot: it was a point, behind which any word is a name.
 	name, pending, dot bool
@@ -437,11 +440,11 @@ func (sh *Shape) literal(r *shapeReader, start, end int, kind literalKind, escap
 			return
 		}
 		kind = limitLiteral
-	case aValue, aRowValue:
-		if next == aValue && r.clauses&1 == 0 || kind == numberLiteral && size > maxShapeNumber {
+	case aValue, aTerm, aRowValue:
+		if next != aRowValue && r.clauses&1 == 0 || kind == numberLiteral && size > maxShapeNumber {
 			return
 		}
-		if kind == numberLiteral && start > 0 && r.sql[start-1] == '-' {
+		if kind == numberLiteral && next != aTerm && r.sql[start-1] == '-' {
 			start--
 		}
 	}
@@ -467,9 +470,13 @@ func (sh *Shape) operator(r *shapeReader, i int) (end int, ok bool) {
 		if r.depth++; r.depth > maxShapeDepth {
 			return 0, false
 		}
-		list := r.rows || next == aList && r.clauses&1 != 0
+		// VALUES (1, 2); IN (1, 2) and IN ((1, 2), (3, 4)); = (1, 2)
+		list := r.rows || (next == aList || next == aValue || next == aRowValue && r.ins&1 != 0) && r.clauses&1 != 0
 		r.clauses = r.clauses<<1 | r.clauses&1
 		r.lists <<= 1
+		if r.ins <<= 1; next == aList {
+			r.ins |= 1
+		}
 		r.next, r.name, r.limit = nothing, false, false
 		if r.rows = false; list {
 			r.lists |= 1
@@ -488,7 +495,8 @@ func (sh *Shape) operator(r *shapeReader, i int) (end int, ok bool) {
 		r.rows = r.insert && r.depth == 0 && r.lists&1 != 0
 		r.clauses >>= 1
 		r.lists >>= 1
-		r.next, r.name, r.limit = nothing, false, false
+		r.ins >>= 1
+		r.next, r.name, r.limit = nothing, true, false
 		return i + 1, true
 	case ',':
 		sh.settle(r, true)
@@ -512,11 +520,15 @@ func (sh *Shape) operator(r *shapeReader, i int) (end int, ok bool) {
 		if after == '-' {
 			return 0, false
 		}
-		if isDigit(after) { // a sign where a value may be; else literal sees nothing
-			r.next = next
-			if next == aLimit {
-				r.next = nothing
-			}
+		switch {
+		case name:
+			r.next = aTerm
+		case isDigit(after) && (next == aValue || next == aRowValue):
+			r.next = next // a sign
+		}
+	case '+', '*', '/', '%':
+		if name {
+			r.next = aTerm
 		}
 	case ':':
 		return 0, false

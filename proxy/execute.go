@@ -513,7 +513,7 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 // send sends the statement's text or executes its prepared form.
 func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st planner.ShardStatement) error {
 	// The connection may remember another session's.
-	if containsFold(st.SQL, "last_insert_id") || containsFold(st.SQL, "@@identity") || r.returnsID() {
+	if asksID(r, st.SQL) || r.returnsID() {
 		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
 			return s.unsent(st.Shard, err)
 		}
@@ -531,6 +531,14 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 		return s.sendFailed(st.Shard, conn, err)
 	}
 	return nil
+}
+
+// asksID reports whether a text may ask for the last insert id.
+func asksID(r request, sql string) bool {
+	if r.plan.AsksNoID && sql == r.sql {
+		return false
+	}
+	return containsFold(sql, "last_insert_id") || containsFold(sql, "@@identity")
 }
 
 // unsentError: the connection broke before the shard can have got anything of

@@ -20,9 +20,13 @@ import (
 // for multi-statements.
 func (s *session) query(ctx context.Context, text string) error {
 	defer s.shape.Clear()
-	if s.shape.Read(text, &s.settings.planning) { // it is one statement
+	one := text
+	if cut := strings.TrimRight(text, " \t\n\v\f\r"); strings.HasSuffix(cut, ";") {
+		one = cut[:len(cut)-1] // as Split has it
+	}
+	if s.shape.Read(one, &s.settings.planning) { // it is one statement
 		s.more, s.failed = 0, false
-		return s.statement(ctx, text, true)
+		return s.statement(ctx, one, true)
 	}
 	statements, err := planner.Split(text, s.settings.planning)
 	if err != nil {
