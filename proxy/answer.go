@@ -211,13 +211,6 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			hold, told = several, !several // the client has got the error of one alone
 			continue
 		}
-		if n, ok := foundIn(ctx, x.conn, r.found, sum); ok && (b.Access != "reference" || !finds) {
-			if finds = true; n == noFound || found == noFound {
-				found = noFound
-			} else {
-				found += n
-			}
-		}
 		joined.Affected += sum.Affected
 		// Every shard warns of its copy of the same rows.
 		tells := b.Access != "reference" || x.shard == shards[0].shard
@@ -254,6 +247,14 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		}
 		if sum.LastInsertID != 0 && b.Generated == nil {
 			s.last.insertID = sum.LastInsertID
+		}
+		// After SHOW WARNINGS: to ask leaves none of these.
+		if n, ok := foundIn(ctx, x.conn, r.found, sum); ok && (b.Access != "reference" || !finds) {
+			if finds = true; n == noFound || found == noFound {
+				found = noFound
+			} else {
+				found += n
+			}
 		}
 	}
 	first = errors.Join(first, returned.whole())
