@@ -70,12 +70,23 @@ func (bd *Binding) begin(r *Rows, params []keys.Value, ix Indexes) *binder {
 	if cap(b.components) > roomKept || cap(b.found) > roomKept/16 || cap(b.values) > roomKept/16 || cap(bd.statements) > roomKept/64 {
 		*bd = Binding{}
 	}
-	clear(b.reached)
 	*b = binder{
 		cat: r.Catalog, settings: r.settings, params: params, ix: ix, room: bd, brief: true,
 		reached: b.reached[:0], components: b.components[:0], found: b.found[:0], values: b.values[:0], uses: b.uses[:0], probes: b.probes[:0],
 	}
 	return b
+}
+
+// Clear drops what was bound: it keeps the catalog in memory.
+func (bd *Binding) Clear() {
+	b := &bd.binder
+	clear(b.reached)
+	clear(b.found)
+	clear(b.values)
+	clear(b.uses)
+	clear(b.probes)
+	clear(bd.statements)
+	b.cat, b.ix, b.params, b.labels, b.alone[0], bd.bound = nil, nil, nil, nil, nil, Bound{}
 }
 
 // explained is the binder of what has Reasons.

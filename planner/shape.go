@@ -18,7 +18,7 @@ import (
 //
 // It is read in one pass without allocating, and belongs to one session, which
 // reads its statements into it one after the other. What is left in the text,
-// literals too, is compared byte by byte with the shape of a plan (see Cache).
+// literals too, is compared byte by byte with the shape of a plan (planCache).
 //
 // Rule plain literals: a literal is cut out where it is all that a name, call or
 // list is compared with (= < > <= >= <> != <=> IN BETWEEN LIKE) in WHERE, ON or SET,
@@ -294,6 +294,7 @@ func (sh *Shape) Clear() {
 	}
 	sh.sql, sh.settings, sh.literals = "", nil, sh.literals[:0]
 	clear(sh.values)
+	sh.binding.Clear()
 }
 
 // Read reads a statement. ok is false for one that has no shape.
