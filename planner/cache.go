@@ -188,7 +188,7 @@ func (p *Planner) planShape(e *cachedPlan, cat *catalog.Catalog) *Rows {
 // good as one of a Binding.
 func (p *Planner) BindShape(r *Rows, sh *Shape, ix Indexes, first uint64) (b *Bound, ok bool) {
 	binder := sh.binding.begin(r, sh.values, ix)
-	binder.next = first
+	binder.next, binder.ungathered = first, true
 	return sh.bind(r, binder)
 }
 

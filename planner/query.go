@@ -526,7 +526,7 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 			return out, nil
 		}
 	}
-	if r.refuse != nil && s.gather != nil {
+	if r.refuse != nil && s.gather != nil && !b.ungathered {
 		out, refusal := s.gather.bind(b.explained())
 		if out != nil {
 			return out, nil

@@ -25,8 +25,9 @@ type binder struct {
 	lookups  int
 	reached  []reached
 	// room, when set, is where the Bound is made; brief: without its Reason.
-	room  *Binding
-	brief bool
+	// ungathered: a gather is not wanted, only to know that it takes one.
+	room              *Binding
+	brief, ungathered bool
 	// Room for what a reach is found by. What is cut from these stays as it is
 	// when they grow: it is in the memory from before then.
 	components []byte

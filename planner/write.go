@@ -293,7 +293,7 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 		}
 	}
 	var out *Bound
-	if r.refuse != nil {
+	if r.refuse != nil && !b.ungathered {
 		over, set, err := w.gathered(b.explained(), &r)
 		switch {
 		case w.returning: // the rows of one shard alone are answered as they are deleted
