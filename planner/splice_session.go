@@ -11,7 +11,7 @@ import (
 // SpliceSession writes what a shard's connection would tell of itself into a
 // statement as values: USER() and its synonyms, CONNECTION_ID(), ROW_COUNT(),
 // FOUND_ROWS(), @@warning_count, @@error_count, and timeouts that Shunt keeps (@@wait_timeout).
-// tell says what they are, by Told.What. A column that
+// tell says what they are, by Told.What, or AsItIs. A column that
 // the client would see under the expression's text keeps that name.
 //
 //	SELECT id, USER() FROM t     SELECT id, _utf8mb4 X'61..' AS `USER()` FROM t
@@ -67,6 +67,9 @@ func SpliceSession(sql string, s Settings, cat *catalog.Catalog, tell func(what 
 	text, _ := st.derive(v.edits).text(sql, nil, "")
 	return text, nil
 }
+
+// AsItIs is told of what the shard's connection tells as well.
+const AsItIs = "as it is"
 
 type sessionSplicer struct {
 	st      *statement
@@ -144,6 +147,9 @@ func (v *sessionSplicer) read() *Error {
 			return notSupported("%s in the select list of a subquery, derived table or CTE is not supported: select it in a statement of its own, and write the value", told.Label)
 		}
 		value := v.tell(told.What)
+		if value == AsItIs {
+			continue
+		}
 		switch told.What {
 		case "schema": // none: a pooled connection may have another session's
 			value = "CONCAT(CAST(NULL AS CHAR(64)))"
@@ -155,7 +161,12 @@ func (v *sessionSplicer) read() *Error {
 			value = "CAST('" + strings.Repeat("0", 20-len(value)) + value + "' AS UNSIGNED)"
 		case "shunt_read_from":
 			value = "'" + value + "'"
-		case "row_count", "found_rows", "autocommit":
+		case "autocommit":
+			// The type of the variable itself, and the length on MySQL.
+			value = map[string]string{
+				"0": "LEAST(@@autocommit, @@autocommit IS NULL)", "1": "GREATEST(@@autocommit, @@autocommit IS NOT NULL)",
+			}[value]
+		case "row_count", "found_rows":
 			// A number alone would be a column's place behind ORDER BY.
 			// Servers type a text of 21 characters as they do the function.
 			sign, digits := "+", value

@@ -172,6 +172,9 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 			s.spliced++
 		}
 		counted = counted || strings.HasSuffix(what, "_count") || what == "found_rows" || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata" || what == "completion_type" || what == "autocommit" || what == "sql_select_limit"
+		if what == "autocommit" && s.settings.autocommit && s.tx == nil && !prepared {
+			return planner.AsItIs // so it is with every connection of the pools
+		}
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
