@@ -60,6 +60,7 @@
 //	insert, insert_select, write, effects      writes and their keys
 //	increment, copy, load                      counted values; writes in many statements
 //	ddl, temporary, session, show, admin       the other statements
+//	transaction_marks                          what a statement does to its transaction
 //	found_rows                                 what FOUND_ROWS() tells afterwards
 //
 // # Not here

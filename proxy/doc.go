@@ -14,7 +14,8 @@
 //	proxy.go        listening, accepting, draining
 //	session.go      the command loop of one client
 //	settings.go     what the client has SET, and how a shard connection gets it
-//	tracking.go     what the client is told of its session (SESSION_TRACK)
+//	tracking.go     what the client is told of its session (SESSION_TRACK);
+//	                tracking_transaction.go: of its transaction
 //	statement.go    text of a COM_QUERY -> plan -> the right executor
 //	execute.go      a bound plan on its shards: the write protocol's steps around it
 //	answer.go       several shards' answers become one

@@ -325,7 +325,7 @@ func (s *session) status() uint16 {
 // statusANSIQuotes is MariaDB's SERVER_STATUS_ANSI_QUOTES.
 const statusANSIQuotes = 0x8000
 
-const sessionStatus = statusANSIQuotes | mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_IN_TRANS_READONLY | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
+const sessionStatus = statusANSIQuotes | mysql.SERVER_SESSION_STATE_CHANGED | mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_IN_TRANS_READONLY | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
 
 func (s *session) answerOK(ok wire.OK) error {
 	s.changed = int64(ok.Affected)
@@ -407,7 +407,7 @@ func (s *session) resetConnection(ctx context.Context, charset int) error {
 	s.endTemporary()
 	s.endLocks()
 	s.prepared.init(s.proxy.metrics.prepared)
-	s.last, s.changes, s.known.transaction, s.found = lastStatement{}, sessionChanges{}, "", 0
+	s.last, s.changes, s.known, s.found = lastStatement{}, sessionChanges{}, known{}, 0
 	s.settings = newSettings(s.catalog(), charset, s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
 	s.obey()
 	s.users = nil // the settings have lost what rights had put there

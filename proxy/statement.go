@@ -94,7 +94,9 @@ func excerpt(sql string) string {
 // request is one statement on its way to the shards: its text, its plan, and
 // for a prepared one its parameters.
 type request struct {
-	sql      string
+	sql string
+	// written is what the client wrote, where that isn't sql.
+	written  string
 	plan     *planner.Rows
 	values   []keys.Value
 	prepared *preparedStatement // nil: text protocol
@@ -130,6 +132,7 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 		}
 	}
 	s.proxy.metrics.planMisses.Inc()
+	written := sql
 	sql, err := s.ofSession(sql, false)
 	if err != nil {
 		return err
@@ -139,7 +142,7 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 	if err != nil {
 		return s.readOnlyFirst(sql, err)
 	}
-	return s.run(ctx, plan, request{sql: sql, sent: true, start: start})
+	return s.run(ctx, plan, request{sql: sql, written: written, sent: true, start: start})
 }
 
 // planned is the plan that s.shape has already, or gets now. What only the session
@@ -247,12 +250,16 @@ func (s *session) syntaxError(ctx context.Context, sql string) error {
 const maxAsked = 1 << 20
 
 // run executes a plan.
-func (s *session) run(ctx context.Context, plan planner.Plan, r request) error {
+func (s *session) run(ctx context.Context, plan planner.Plan, r request) (err error) {
 	if err := s.mayRun(plan, r.sql); err != nil {
 		return err
 	}
+	if r.sent {
+		s.markTransaction(plan, r)
+		defer func() { s.marked(err != nil || s.failed) }()
+	}
 	before := s.last.warnings
-	err := s.runPlan(ctx, plan, r)
+	err = s.runPlan(ctx, plan, r)
 	if err == nil && !s.failed {
 		s.conditionsAfter(plan, r.sql, before)
 	}

@@ -25,6 +25,8 @@ type tracked struct {
 	all       bool // every variable that is SET
 	schema    bool
 	state     bool // that something has changed
+	// transaction is what of the transaction.
+	transaction transactionInfo
 }
 
 // trackedByDefault are the servers' defaults.
@@ -73,10 +75,7 @@ func (t *tracked) assign(name, literal string, mariaDB bool) error {
 			return refuse("SET session_track_gtids is not supported but for OFF: a transaction has a GTID on each shard that it changed; ask the shards for theirs")
 		}
 	case "session_track_transaction_info":
-		switch strings.ToLower(literal) {
-		case "state", "characteristics", "1", "2":
-			return refuse("SET session_track_transaction_info is not supported but for OFF: the status flags of each answer say whether a transaction is open")
-		}
+		t.assignTransactionInfo(literal)
 	}
 	return nil
 }
@@ -94,63 +93,20 @@ func (t *tracked) wants(name string) (string, bool) {
 type sessionChanges struct {
 	variables     []change
 	schema, state bool
-	// transaction: the client has begun one, maybe after another that looks alike:
-	// MySQL says then that something has changed, but not what.
+	// transaction: the client has begun one, or said of what kind the next is; maybe
+	// as it was before: servers say then that something has changed, but not what.
 	transaction bool
 }
 
 type change struct{ name, value string }
-
-// known is what a client knows of its transaction. MySQL tells of those that begin
-// with BEGIN, whatever session_track_transaction_info says.
-type known struct {
-	// begun is the last one that the client began itself, and as its state.
-	begun *transaction
-	as    string
-	// transaction is the state that the client was told last, "" for none.
-	transaction string
-}
-
-const (
-	noTransaction     = "________"
-	emptyTransaction  = "T_______"
-	withSnapshotTaken = "T_R_____"
-)
-
-// begunByClient notes that s.tx was begun by BEGIN or AND CHAIN.
-func (s *session) begunByClient(snapshot bool) {
-	if !s.tracks() || s.mariaDB() {
-		return
-	}
-	s.known.begun, s.known.as, s.changes.transaction = s.tx, emptyTransaction, true
-	if snapshot {
-		s.known.as = withSnapshotTaken
-	}
-}
-
-// transactionState is what the client is told of its transaction; changed: it
-// doesn't know it yet.
-func (s *session) transactionState() (state string, changed bool) {
-	was := s.known.transaction
-	if was == "" {
-		was = noTransaction
-	}
-	state = noTransaction
-	if s.tx != nil && s.tx == s.known.begun {
-		state = s.known.as
-	} else {
-		s.known.begun = nil // no more
-	}
-	return state, state != was
-}
 
 // tracks reports whether the client is told of changes at all.
 func (s *session) tracks() bool { return s.client.Changes != nil }
 
 // tellChanges gives the next OK packet what has changed (wire.Conn.Changes).
 func (s *session) tellChanges() (out []byte) {
-	transaction, begun := s.transactionState()
-	if !s.changes.schema && !s.changes.state && !s.changes.transaction && !begun && len(s.changes.variables) == 0 {
+	told, transaction := s.tellTransaction(nil)
+	if !s.changes.schema && !s.changes.state && !transaction && len(s.changes.variables) == 0 {
 		return nil
 	}
 	out = []byte{}
@@ -163,10 +119,7 @@ func (s *session) tellChanges() (out []byte) {
 	if s.changes.state {
 		out = wire.AppendState(out)
 	}
-	if begun {
-		out = wire.AppendChange(out, wire.TrackTransactionState, transaction)
-		s.known.transaction = transaction
-	}
+	out = append(out, told...)
 	s.changes = sessionChanges{}
 	return out
 }
@@ -192,7 +145,10 @@ func (s *session) changedBy(ctx context.Context, p *planner.Session, next *setti
 	var names []string
 	for i, a := range p.Set {
 		switch {
-		case a.Scope == "transaction", a.Scope == "global", a.Scope == "persist":
+		case a.Scope == "transaction":
+			c.transaction = next.tracked.transaction != infoOff
+			continue
+		case a.Scope == "global", a.Scope == "persist":
 			continue
 		case p.Op == planner.SetNames && i > 0, a.Scope != "user" && a.Name == "collation":
 		case a.Scope == "user":

@@ -16,6 +16,8 @@ func TestTracked(t *testing.T) {
 		schema     bool
 		state      bool
 		refused    bool
+
+		transaction transactionInfo
 	}{
 		{set: "wait_timeout", value: "5", variables: byDefault, schema: true},
 		{set: "session_track_system_variables", value: " Sql_Mode ,, wait_timeout", variables: []string{"sql_mode", "wait_timeout"}, schema: true},
@@ -34,8 +36,9 @@ func TestTracked(t *testing.T) {
 		{set: "session_track_gtids", value: "all_gtids", variables: byDefault, schema: true, refused: true},
 		{set: "session_track_gtids", value: "own_gtid", mariaDB: true, variables: byDefault, schema: true}, // unknown to its servers
 		{set: "session_track_transaction_info", value: "off", variables: byDefault, schema: true},
-		{set: "session_track_transaction_info", value: "state", variables: byDefault, schema: true, refused: true},
-		{set: "session_track_transaction_info", value: "2", mariaDB: true, variables: byDefault, schema: true, refused: true},
+		{set: "session_track_transaction_info", value: "state", variables: byDefault, schema: true, transaction: infoState},
+		{set: "session_track_transaction_info", value: "2", mariaDB: true, variables: byDefault, schema: true, transaction: infoCharacteristics},
+		{set: "session_track_transaction_info", value: "default", variables: byDefault, schema: true},
 	} {
 		got := trackedByDefault()
 		err := got.assign(tc.set, tc.value, tc.mariaDB)
@@ -44,7 +47,7 @@ func TestTracked(t *testing.T) {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		if (err != nil) != tc.refused || !slices.Equal(names, tc.variables) || got.all != tc.all || got.schema != tc.schema || got.state != tc.state {
+		if (err != nil) != tc.refused || !slices.Equal(names, tc.variables) || got.all != tc.all || got.schema != tc.schema || got.state != tc.state || got.transaction != tc.transaction {
 			t.Errorf("SET %s = '%s': %v %+v", tc.set, tc.value, err, got)
 		}
 	}

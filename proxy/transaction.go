@@ -19,7 +19,9 @@ type transaction struct {
 	s    *session
 	open Open
 	// chosen are its characteristics, snapshot: WITH CONSISTENT SNAPSHOT.
-	chosen   characteristics
+	chosen characteristics
+	// said are those that were said for it alone.
+	said     characteristics
 	snapshot bool
 	conns    map[catalog.ShardID]*shard.Conn
 	order    []catalog.ShardID
@@ -44,13 +46,14 @@ type transaction struct {
 // newTransaction has the characteristics of the next one, which stay chosen: see
 // characteristics.
 func (s *session) newTransaction() *transaction {
+	said := s.settings.once
 	for _, name := range []string{isolationSetting, accessSetting} {
 		if v, ok := s.settings.value(name); ok && s.settings.once.of(name) == "" {
 			s.settings.once.set(name, v)
 		}
 	}
 	return &transaction{
-		s: s, chosen: s.settings.once, open: s.proxy.opts.Index.Begin(catalog.ShardSet{}),
+		s: s, said: said, chosen: s.settings.once, open: s.proxy.opts.Index.Begin(catalog.ShardSet{}),
 		conns: map[catalog.ShardID]*shard.Conn{}, touched: map[*catalog.Table]catalog.ShardSet{},
 	}
 }
@@ -58,20 +61,25 @@ func (s *session) newTransaction() *transaction {
 // beginTransaction is BEGIN, which commits what was open.
 func (s *session) beginTransaction(ctx context.Context, p *planner.Session) error {
 	again := s.tx != nil || s.tables != nil
+	said := s.settings.once
+	if s.tx != nil {
+		said = s.tx.said
+	}
 	if err := s.commit(ctx); err != nil {
 		return err
 	}
 	s.releaseAllTables(ctx)
 	if again && s.mariaDB() { // MySQL's next one is as the last
-		s.settings.once = characteristics{}
+		s.settings.once, said = characteristics{}, characteristics{}
 	}
 	switch {
 	case p.ReadOnly:
-		s.settings.once.access = readOnly
+		s.settings.once.access, said.access = readOnly, readOnly
 	case p.ReadWrite:
-		s.settings.once.access = readWrite
+		s.settings.once.access, said.access = readWrite, readWrite
 	}
 	s.tx = s.newTransaction()
+	s.tx.said = said
 	s.tx.snapshot = p.ConsistentSnapshot
 	return nil
 }
@@ -83,11 +91,16 @@ func (s *session) endTransaction(ctx context.Context, p *planner.Session) error 
 	if p.Op == planner.Rollback {
 		end = s.rollback
 	}
+	said := s.settings.once
+	if s.tx != nil {
+		said = s.tx.said
+	}
 	if err := end(ctx); err != nil {
 		return err
 	}
 	if p.Chain || s.settings.completion == completionChain && !p.NoChain {
 		s.tx = s.newTransaction()
+		s.tx.said = said
 	} else {
 		s.settings.once = characteristics{}
 	}

@@ -40,7 +40,13 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 		return err
 	}
 	turnedOn := next.autocommit && !s.settings.autocommit
+	before := s.settings.tracked.transaction
 	s.settings, s.changes = next, changed
+	if slices.ContainsFunc(p.Set, func(a planner.Assignment) bool {
+		return a.Name == "session_track_transaction_info" && a.Scope != "user"
+	}) {
+		s.followTransaction(before)
+	}
 	if s.tx != nil && !s.tx.hidden {
 		s.tx.chosen = next.once // see setTransaction
 	}

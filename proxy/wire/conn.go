@@ -75,6 +75,9 @@ type Conn struct {
 	zstdLevel uint8
 	// scratch is where small packets are put together.
 	scratch []byte
+	// Answers counts the result sets that were begun.
+	Answers uint64
+
 	// diverted is nil but between Divert and back.
 	diverted *Extent
 }

@@ -243,6 +243,7 @@ func (c *Conn) changes() []byte {
 // WriteCount begins a result set. So many definitions follow, then
 // WriteColumnsEnd, rows and WriteEnd.
 func (c *Conn) WriteCount(columns int) error {
+	c.Answers++
 	if c.diverted != nil {
 		c.diverted.Results++
 	}

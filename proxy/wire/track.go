@@ -7,6 +7,7 @@ const (
 	TrackSchema   = 1 // the current schema
 	// TrackState: something of the session has changed. AppendState makes it.
 	TrackState            = 2
+	TrackTransaction      = 4 // the statements that begin one like it
 	TrackTransactionState = 5 // eight letters
 )
 
