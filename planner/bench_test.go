@@ -147,6 +147,42 @@ func TestBindAllocations(t *testing.T) {
 	}
 }
 
+// TestBindIn: a Binding gives what Bind does but for the Reason, which a prepared
+// EXPLAIN tells all the same.
+func TestBindIn(t *testing.T) {
+	t.Parallel()
+	cat := buildCatalog(t, 4, worldDDL)
+	p := New()
+	ix := newShapeWorld(nil, cat).ix
+	var bd Binding
+	for _, sql := range []string{
+		"SELECT * FROM u WHERE id = ?", "SELECT * FROM u WHERE a = ? ORDER BY b LIMIT 3", "SELECT * FROM u WHERE b = ? OR id = 5", "SELECT * FROM u x JOIN u y ON x.a = y.a WHERE x.a = ?",
+		"UPDATE u SET a = ?", "UPDATE u SET b = 'x', a = 3 WHERE id = ?", "DELETE FROM o WHERE a = ?", "INSERT INTO u (id, a, b) VALUES (?, 1, 'x'), (7, 2, 'y')",
+		"EXPLAIN SELECT * FROM u WHERE id = ?",
+	} {
+		plan, err := p.Plan(sql, shapeSettings, cat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := plan.(*Rows)
+		for n := range int64(20) {
+			params := []keys.Value{keys.Int(n)}
+			want, err1 := p.Bind(r, params, ix)
+			got, err2 := p.BindIn(&bd, r, params, ix)
+			if err1 != nil || err2 != nil {
+				t.Fatal(sql, err1, err2)
+			}
+			want.Reason = ""
+			if x, y := boundText(p, r, got), boundText(p, r, want); x != y {
+				t.Fatalf("%s\n-- in a Binding:\n%s\n-- by Bind:\n%s", sql, x, y)
+			}
+			if got.System != nil && (got.System.Route.Reason == "" || got.System.Route.Reason != want.System.Route.Reason) {
+				t.Fatalf("%s: reason %q, not %q", sql, got.System.Route.Reason, want.System.Route.Reason)
+			}
+		}
+	}
+}
+
 // BenchmarkBind is what is done for each execution of a prepared statement.
 func BenchmarkBind(b *testing.B) {
 	cat := buildCatalog(b, 4, benchDDL)

@@ -258,6 +258,7 @@ func (sh *Shape) filled(text string, places []int) (string, bool) {
 			b.WriteString(sh.sql[l.start:l.end])
 			from = int(t.end)
 			n++
+		default:
 		}
 	}
 }

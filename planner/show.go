@@ -305,7 +305,7 @@ type explainAction struct {
 }
 
 func (e *explainAction) bind(b *binder) (*Bound, error) {
-	in, err := e.inner.action.bind(b)
+	in, err := e.inner.action.bind(b.explained())
 	if err != nil || in.Refuse != nil {
 		return in, err
 	}
