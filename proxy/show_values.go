@@ -140,23 +140,34 @@ func (s *session) filterShown(ctx context.Context, id catalog.ShardID, rows [][]
 	return res.Rows, nil
 }
 
-// likeName reports whether a pattern of LIKE finds a name in lower case.
+// likeName reports whether a pattern of LIKE finds a name in lower case. A % that
+// fails is tried again one character further; no earlier one need be.
 func likeName(pattern, name string) bool {
-	if pattern == "" {
-		return name == ""
-	}
-	switch p := pattern[0]; {
-	case p == '%':
-		for i := 0; i <= len(name); i++ {
-			if likeName(pattern[1:], name[i:]) {
-				return true
-			}
+	i, from, again := 0, -1, 0 // from is behind the last %, again where it was tried
+	for at := 0; at < len(name); {
+		width, fits := 1, false
+		switch {
+		case i == len(pattern):
+		case pattern[i] == '%':
+			from, again = i+1, at
+			i++
+			continue
+		case pattern[i] == '_':
+			fits = true
+		case pattern[i] == '\\' && i+1 < len(pattern):
+			width, fits = 2, strings.EqualFold(pattern[i+1:i+2], name[at:at+1])
+		default:
+			fits = strings.EqualFold(pattern[i:i+1], name[at:at+1])
 		}
-		return false
-	case p == '\\' && len(pattern) > 1:
-		pattern = pattern[1:]
-	case p == '_':
-		return name != "" && likeName(pattern[1:], name[1:])
+		switch {
+		case fits:
+			i, at = i+width, at+1
+		case from < 0:
+			return false
+		default:
+			again++
+			i, at = from, again
+		}
 	}
-	return name != "" && strings.EqualFold(pattern[:1], name[:1]) && likeName(pattern[1:], name[1:])
+	return strings.Trim(pattern[i:], "%") == ""
 }

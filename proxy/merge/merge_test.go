@@ -605,3 +605,54 @@ func TestUnsupported(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFound: what FOUND_ROWS() tells is the number of rows up to the last one that
+// was given, or of all: of plain rows, of united ones, and of those that are held.
+func TestFound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := &Layout{Columns: []wire.Column{integer, integer}}
+		m := &planner.Merge{
+			Order:  []planner.MergeKey{{}},
+			Offset: rapid.Uint64Range(0, 9).Draw(t, "offset"), Count: rapid.Uint64Range(1, 9).Draw(t, "count"),
+		}
+		if m.Unite = rapid.Bool().Draw(t, "unite"); m.Unite {
+			m.Group, m.Cells = 1, []planner.MergeCell{{Column: 1}}
+			if rapid.Bool().Draw(t, "held") {
+				m.Sort = []planner.MergeKey{{Value: 1, Desc: true}}
+			}
+		}
+		shards := make([]Source, 2)
+		total := rapid.Uint64Range(0, 20).Draw(t, "rows")
+		all := total
+		for n := range shards {
+			src := &shardRows{}
+			for i := range total {
+				src.packets = append(src.packets, l.encode(cells{strconv.FormatUint(i, 10), "1"}))
+			}
+			shards[n] = src
+		}
+		if !m.Unite {
+			all *= 2
+		}
+		rows, err := New(l, m, shards)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			p, err := rows.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p == nil {
+				break
+			}
+		}
+		if want := min(all, m.Offset+m.Count); rows.Found() != want {
+			t.Fatalf("found %d, want %d", rows.Found(), want)
+		}
+		if err := rows.Count(math.MaxUint64); err != nil || rows.Found() != all {
+			t.Fatalf("found %d of all, want %d: %v", rows.Found(), all, err)
+		}
+	})
+}
