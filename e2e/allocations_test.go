@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -24,16 +26,15 @@ func TestAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func(rows interface {
-		Next() bool
-		Close() error
-	}, err error) {
+	read := func(rows *sql.Rows, err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for rows.Next() {
+		for rows.Next() { // until the answer's end
 		}
-		rows.Close()
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, x := range []struct {
 		what  string

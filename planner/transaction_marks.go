@@ -89,6 +89,7 @@ func (st *statement) unsafeForLog() bool {
 					return true
 				}
 			}
+		default:
 		}
 	}
 	return false

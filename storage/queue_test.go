@@ -308,8 +308,9 @@ func TestEnqueueSoon(t *testing.T) {
 			w.clock.add(time.Minute)
 			check(t, w.s.lift())
 		}, "[maintain_index0 verify_keys40] 0"},
-		"Enqueue of what is covered": {func(t *testing.T, w world) { must(w.s.Enqueue(jobFor(MaintainIndex, 1))) },
-			"[maintain_index0 verify_keys40] 1"},
+		"Enqueue of what is covered": {func(t *testing.T, w world) {
+			must(w.s.Enqueue(jobFor(MaintainIndex, 1)))
+		}, "[maintain_index0 verify_keys40] 1"},
 		"Claim": {func(t *testing.T, w world) { claim(t, w.s, "w") }, "[maintain_index0 verify_keys40] 1"},
 		"Finish": {func(t *testing.T, w world) {
 			for range 2 {

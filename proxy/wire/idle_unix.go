@@ -66,15 +66,16 @@ func (r *Reader) readFrom(fd int) (done bool, err error) {
 	}
 	for {
 		n, err := syscall.Read(fd, buf[:])
-		switch {
-		case err == syscall.EINTR:
-			continue
-		case n > 0:
+		if n > 0 {
 			r.buf, r.pos, r.end = buf, 0, n
 			return true, nil
-		case err == nil:
+		}
+		switch err { //nolint:errorlint // what a system call returns wraps nothing
+		case syscall.EINTR:
+			continue
+		case nil:
 			err = io.EOF
-		case err == syscall.EAGAIN:
+		case syscall.EAGAIN:
 			err = nil
 		default:
 			err = os.NewSyscallError("read", err)
