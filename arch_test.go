@@ -38,7 +38,7 @@ func within(path, tree string) bool { return path == tree || strings.HasPrefix(p
 // TestImports holds the layout of ARCHITECTURE.md.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Deps,TestImports,XTestImports", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-pgo=off", "-e", "-json=ImportPath,Deps,TestImports,XTestImports", "./...")
 	out, err := cmd.Output()
 	if err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -92,7 +92,7 @@ func TestImports(t *testing.T) {
 // TestPlannerIsPure: no clock, randomness, network or context in the planner.
 func TestPlannerIsPure(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-f", "{{.ImportPath}} {{.Imports}}", "./planner/...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-pgo=off", "-e", "-f", "{{.ImportPath}} {{.Imports}}", "./planner/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
