@@ -390,7 +390,7 @@ func TestShardFailsDuringForward(t *testing.T) {
 			}()
 			watch := get(t, p, false)
 			until(t, "it sleeps", func() bool {
-				return one(t, watch, fmt.Sprintf("SELECT COUNT(*) FROM information_schema.processlist WHERE id = %d AND info LIKE '%%SLEEP%%'", c.ThreadID)) == "1"
+				return one(t, watch, fmt.Sprintf("SELECT COUNT(*) FROM information_schema.processlist WHERE id = %d AND state = 'User sleep'", c.ThreadID)) == "1"
 			})
 			p.Put(watch)
 			if err := p.Kill(within(t), c.ThreadID, connection); err != nil {
