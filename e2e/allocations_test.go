@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 )
 
@@ -54,18 +55,26 @@ func TestAllocations(t *testing.T) {
 		}},
 	} {
 		const n = 5000
-		for i := range 1000 {
-			x.run(i)
+		least := math.Inf(1) // what runs beside only adds to it
+		for range 5 {
+			for i := range 1000 {
+				x.run(i)
+			}
+			before, found := p.metric("go_memstats_mallocs_total")
+			for i := range n {
+				x.run(i)
+			}
+			after, _ := p.metric("go_memstats_mallocs_total")
+			if !found {
+				t.Fatal("no metric of allocations")
+			}
+			if least = min(least, (after-before)/n); least <= x.limit {
+				break
+			}
 		}
-		before, _ := p.metric("go_memstats_mallocs_total")
-		for i := range n {
-			x.run(i)
-		}
-		after, found := p.metric("go_memstats_mallocs_total")
-		each := (after - before) / n
-		t.Logf("%s: %.2f allocations", x.what, each)
-		if !found || each > x.limit {
-			t.Errorf("%s: %.2f allocations a statement, want %.1f at most", x.what, each, x.limit)
+		t.Logf("%s: %.2f allocations", x.what, least)
+		if least > x.limit {
+			t.Errorf("%s: %.2f allocations a statement, want %.1f at most", x.what, least, x.limit)
 		}
 	}
 }
