@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	le "encoding/binary"
 	"fmt"
 	"io"
@@ -67,6 +68,12 @@ func dialPackets(t *testing.T, addr, user, schema string, capabilities uint32, a
 		t.Fatalf("login at %s: %q", addr, c.login)
 	}
 	return c
+}
+
+// connectionID is the number that the greeting tells, behind the version.
+func (c *packetClient) connectionID() uint32 {
+	_, rest, _ := bytes.Cut(c.greeting[1:], []byte{0})
+	return le.LittleEndian.Uint32(rest)
 }
 
 // authenticated answers what it is asked, and returns the packet that ends that.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
 // startSpread starts Shunt over tables that no shard has all of: flags and
@@ -246,6 +248,24 @@ func TestProcesslistAndKill(t *testing.T) {
 			eventually(t, oneMinute, "it has left the processlist", func() bool {
 				return len(mustRows(t, c, "SELECT 1 FROM information_schema.processlist WHERE id = "+id)) == 0
 			})
+		}
+		// The same by a command, which some clients have in its place.
+		victim := dialPackets(t, p.addr, "empty", p.schema, 0)
+		by := dialPackets(t, p.addr, "empty", p.schema, 0)
+		eventually(t, oneMinute, "both are in the processlist", func() bool {
+			return len(mustRows(t, c, "SELECT id FROM information_schema.processlist WHERE user = 'empty'")) == 2
+		})
+		id := victim.connectionID()
+		by.say(mysql.COM_PROCESS_KILL, uint32s(id))
+		if got := by.answer(); !strings.HasPrefix(got, "OK") {
+			t.Errorf("COM_PROCESS_KILL: %s", got)
+		}
+		eventually(t, oneMinute, "the killed connection has left the processlist", func() bool {
+			return len(mustRows(t, c, fmt.Sprint("SELECT 1 FROM information_schema.processlist WHERE id = ", id))) == 0
+		})
+		by.say(mysql.COM_PROCESS_KILL, uint32s(id))
+		if got := by.answer(); !strings.Contains(got, "1094") {
+			t.Errorf("COM_PROCESS_KILL of what is gone: %s", got)
 		}
 		_, err := c.ExecContext(t.Context(), "KILL 4000000000")
 		wantError(t, err, 1094, "4000000000")

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"regexp"
 	"slices"
@@ -146,6 +147,18 @@ func (s *session) killSession(ctx context.Context, a *planner.Admin) error {
 	if id == 0 {
 		id = uint64(s.client.ID)
 	}
+	return s.kills(ctx, id, a.QueryOnly)
+}
+
+// processKill is COM_PROCESS_KILL, KILL of older clients.
+func (s *session) processKill(ctx context.Context, payload []byte) error {
+	if len(payload) != 4 {
+		return sqlError{codeUnknownCommand, "08S01", "Malformed COM_PROCESS_KILL"}
+	}
+	return s.kills(ctx, uint64(binary.LittleEndian.Uint32(payload)), false)
+}
+
+func (s *session) kills(ctx context.Context, id uint64, queryOnly bool) error {
 	var victim *session
 	s.proxy.sessions.each(func(x *session) {
 		if p, ok := x.process(); ok && uint64(p.id) == id {
@@ -161,10 +174,10 @@ func (s *session) killSession(ctx context.Context, a *planner.Admin) error {
 	if victim == s {
 		// Its statement is this one: as on a server it fails, and with
 		// KILL CONNECTION the session ends.
-		s.release = !a.QueryOnly
+		s.release = !queryOnly
 		return errInterrupted
 	}
-	if !a.QueryOnly {
+	if !queryOnly {
 		victim.kill()
 	}
 	if err := victim.interrupt(ctx); err != nil {

@@ -249,6 +249,8 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 		} else {
 			s.release = true // as servers do
 		}
+	case mysql.COM_PROCESS_KILL:
+		err = s.processKill(ctx, payload)
 	case mysql.COM_STATISTICS:
 		err = s.client.WritePacket(fmt.Appendf(nil, "Threads: %d", s.proxy.sessions.len()))
 	case mysql.COM_SET_OPTION:
