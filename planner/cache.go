@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -204,7 +205,7 @@ func (sh *Shape) bind(r *Rows, in *binder) (b *Bound, ok bool) {
 		switch {
 		case st.Params == nil && st.SQL == r.shape:
 			text = sh.sql
-		case i == 0 || st.SQL != shape || !samePlaces(st.Params, places):
+		case i == 0 || st.SQL != shape || (st.Params == nil) != (places == nil) || !slices.Equal(st.Params, places):
 			shape, places = st.SQL, st.Params
 			if text, ok = sh.filled(shape, places); !ok {
 				return nil, false
@@ -213,18 +214,6 @@ func (sh *Shape) bind(r *Rows, in *binder) (b *Bound, ok bool) {
 		st.SQL, st.Params = text, nil
 	}
 	return b, true
-}
-
-func samePlaces(x, y []int) bool {
-	if (x == nil) != (y == nil) || len(x) != len(y) {
-		return false
-	}
-	for i := range x {
-		if x[i] != y[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // filled puts literals back into a derived text: places says which, nil for all

@@ -12,31 +12,24 @@ func (st *statement) cutReturning() (spans [][2]uint32, err *Error) {
 	if !st.server.mariaDB {
 		return nil, nil // a syntax error, which the server words
 	}
-	depth := 0
-	for i := range st.toks {
-		switch {
-		case st.op(i, "("):
-			depth++
-		case st.op(i, ")"):
-			depth--
-		case depth == 0 && i > 0 && st.is(i, "returning") && !st.op(i-1, "."):
-			for k := i + 1; k < len(st.toks); k++ {
-				if st.is(k, "select") && !st.op(k-1, ".") {
-					return nil, notSupported("a subquery in RETURNING is not supported: return the row, and ask by a statement of its own")
-				}
-				if st.op(k+1, "(") {
-					if e := refusedFunction(st.word(k)); e != nil {
-						return nil, e
-					}
-				}
+	at := st.topLevel(1, "returning")
+	if at < 0 {
+		return nil, nil
+	}
+	for k := at + 1; k < len(st.toks); k++ {
+		if st.is(k, "select") && !st.op(k-1, ".") {
+			return nil, notSupported("a subquery in RETURNING is not supported: return the row, and ask by a statement of its own")
+		}
+		if st.op(k+1, "(") {
+			if e := refusedFunction(st.word(k)); e != nil {
+				return nil, e
 			}
-			st.returning = true
-			from := st.toks[i].start
-			st.toks = st.toks[:i]
-			return [][2]uint32{{from, uint32(len(st.src))}}, nil
 		}
 	}
-	return nil, nil
+	st.returning = true
+	from := st.toks[at].start
+	st.toks = st.toks[:at]
+	return [][2]uint32{{from, uint32(len(st.src))}}, nil
 }
 
 // returningRows is a plan whose answer is rows that were changed: what can't answer

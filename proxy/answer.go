@@ -82,15 +82,7 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 	s.last.warnings, s.found = nil, found // there is no LIMIT
 	if warnings > 0 {
 		for i, x := range shards {
-			res, err := x.conn.Query(ctx, "SHOW WARNINGS")
-			if err != nil {
-				continue
-			}
-			for _, w := range res.Rows {
-				if i == 0 || len(w) < 2 || !ofText(string(w[1])) {
-					s.last.warnings = append(s.last.warnings, w)
-				}
-			}
+			s.addWarnings(ctx, x.conn, i == 0)
 		}
 	}
 	return empty, nil
@@ -319,6 +311,20 @@ func byRow(warnings [][][]byte) {
 		}
 	}
 	slices.SortStableFunc(warnings, func(a, b [][]byte) int { return row(a) - row(b) })
+}
+
+// addWarnings adds those that a shard has of its part of a read. What is of the text
+// only the first shard tells.
+func (s *session) addWarnings(ctx context.Context, conn *shard.Conn, first bool) {
+	res, err := conn.Query(ctx, "SHOW WARNINGS")
+	if err != nil {
+		return
+	}
+	for _, w := range res.Rows {
+		if first || len(w) < 2 || !ofText(string(w[1])) {
+			s.last.warnings = append(s.last.warnings, w)
+		}
+	}
 }
 
 // ofText reports a warning of a statement's text (deprecated syntax), which

@@ -244,17 +244,8 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []*answe
 	}
 	s.last.warnings = nil
 	for i, a := range answers {
-		if !a.rows.Done() || a.rows.Summary.Warnings == 0 || a.conn.Broken {
-			continue
-		}
-		res, err := a.conn.Query(ctx, "SHOW WARNINGS")
-		if err != nil {
-			continue
-		}
-		for _, w := range res.Rows {
-			if i == 0 || len(w) < 2 || !ofText(string(w[1])) {
-				s.last.warnings = append(s.last.warnings, w)
-			}
+		if a.rows.Done() && a.rows.Summary.Warnings > 0 && !a.conn.Broken {
+			s.addWarnings(ctx, a.conn, i == 0)
 		}
 	}
 	return empty, nil

@@ -147,7 +147,7 @@ func (s *session) killSession(ctx context.Context, a *planner.Admin) error {
 	if id == 0 {
 		id = uint64(s.client.ID)
 	}
-	return s.kills(ctx, id, a.QueryOnly)
+	return s.killByID(ctx, id, a.QueryOnly)
 }
 
 // processKill is COM_PROCESS_KILL, KILL of older clients.
@@ -155,10 +155,10 @@ func (s *session) processKill(ctx context.Context, payload []byte) error {
 	if len(payload) != 4 {
 		return sqlError{codeUnknownCommand, "08S01", "Malformed COM_PROCESS_KILL"}
 	}
-	return s.kills(ctx, uint64(binary.LittleEndian.Uint32(payload)), false)
+	return s.killByID(ctx, uint64(binary.LittleEndian.Uint32(payload)), false)
 }
 
-func (s *session) kills(ctx context.Context, id uint64, queryOnly bool) error {
+func (s *session) killByID(ctx context.Context, id uint64, queryOnly bool) error {
 	var victim *session
 	s.proxy.sessions.each(func(x *session) {
 		if p, ok := x.process(); ok && uint64(p.id) == id {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,6 +158,16 @@ func (s *session) planned() *planner.Rows {
 // asksFileCharset finds who asks back for what SET character_set_database has set.
 var asksFileCharset = regexp.MustCompile(`(?i)@@(session\.|local\.)?(character_set_database|collation_database)\s*($|[^\s:=])`)
 
+// sessionWords: one of them is in any text that ofSession is for, in lower case.
+var sessionWords = []string{
+	"warning_count", "error_count", "row_count", "found_rows", "user", "connection_id", "timeout", "completion_type", "sql_select_limit",
+	"@@autocommit", ".autocommit", "gtid_", "resultset_metadata", "shunt_",
+}
+
+// changing are values that may be others when a prepared statement is executed,
+// beside the counts and Shunt's own variables.
+var changing = []string{"found_rows", "shunt_read_from", "resultset_metadata", "completion_type", "autocommit", "sql_select_limit"}
+
 // ofSession puts what only this session knows into a statement: its user and
 // number, and those of warnings and errors. In one that is prepared these may change.
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
@@ -164,9 +175,8 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	if s.settings.fileCharset != "" && asksFileCharset.MatchString(sql) {
 		return "", refuse("@@character_set_database after SET character_set_database is not supported: no shard's connection has that value")
 	}
-	counts := containsFold(sql, "warning_count") || containsFold(sql, "error_count") || containsFold(sql, "row_count") || containsFold(sql, "found_rows") ||
-		s.settings.schema == "" && (containsFold(sql, "database") || containsFold(sql, "schema"))
-	if !counts && !containsFold(sql, "user") && !containsFold(sql, "connection_id") && !containsFold(sql, "timeout") && !containsFold(sql, "completion_type") && !containsFold(sql, "sql_select_limit") && !containsFold(sql, "@@autocommit") && !containsFold(sql, ".autocommit") && !containsFold(sql, "gtid_") && !containsFold(sql, "resultset_metadata") && !containsFold(sql, "shunt_") {
+	asks := func(word string) bool { return containsFold(sql, word) }
+	if !slices.ContainsFunc(sessionWords, asks) && (s.settings.schema != "" || !asks("database") && !asks("schema")) {
 		return sql, nil
 	}
 	counted := false
@@ -174,7 +184,7 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 		if what == "found_rows" {
 			s.spliced++
 		}
-		counted = counted || strings.HasSuffix(what, "_count") || what == "found_rows" || s.settings.own.named(what) != nil || what == "shunt_read_from" || what == "resultset_metadata" || what == "completion_type" || what == "autocommit" || what == "sql_select_limit"
+		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil || slices.Contains(changing, what)
 		if what == "autocommit" && s.settings.autocommit && s.tx == nil && !prepared {
 			return planner.AsItIs // so it is with every connection of the pools
 		}

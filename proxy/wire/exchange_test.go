@@ -132,3 +132,26 @@ func TestExchangeUnsent(t *testing.T) {
 		t.Errorf("%d bytes sent, error %v", w.Sent(), w.Err())
 	}
 }
+
+// A server that closes an idle connection, and may say why before, is noticed though
+// it did so before the wait began: its end resets what is sent to it.
+func TestExchangeWithClosedPeer(t *testing.T) {
+	for range 200 {
+		near, far := socketPair(t)
+		e, r, w := newExchange(t, near)
+		_ = near.SetDeadline(time.Now().Add(10 * time.Second)) // or the test would hang
+		if _, err := far.Write([]byte("\x01\x00\x00\x00\xff")); err != nil {
+			t.Fatal(err)
+		}
+		far.Close()
+		if err := w.WriteCommand(3, []byte("SELECT 1")); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Do(); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("waited for a connection that is closed")
+		} else if err == nil && r.Buffered() != 5 {
+			t.Fatalf("%d bytes and no error", r.Buffered())
+		}
+		near.Close()
+	}
+}

@@ -32,6 +32,7 @@ SELECT name FROM users WHERE id = ?;
 SELECT code FROM orders WHERE user_id = ?;
 SELECT 1, DATABASE() IS NULL;
 SHOW WARNINGS;
+SELECT 1, @@autocommit;
 UNLOCK TABLES;
 SELECT COUNT(*) FROM orders;
 UNLOCK TABLES;
