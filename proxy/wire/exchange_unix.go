@@ -62,7 +62,7 @@ func (e *Exchange) attempt(fd uintptr) (done bool) {
 	}
 	e.sent = true
 	for {
-		n, err := syscall.Write(int(fd), e.w.buf[:e.w.n])
+		n, err := writeNow(int(fd), e.w.buf[:e.w.n])
 		if err == syscall.EINTR {
 			continue
 		}

@@ -30,19 +30,6 @@ func newIdleWait(nc net.Conn) *idleWait {
 	return w
 }
 
-// rawConn is a socket's, nil for what isn't one.
-func rawConn(nc net.Conn) syscall.RawConn {
-	sc, ok := nc.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	return raw
-}
-
 // read waits and fills r's buffer. REQUIRES: r holds no buffer.
 func (w *idleWait) read(r *Reader) error {
 	w.r, w.err = r, nil
@@ -65,7 +52,7 @@ func (r *Reader) readFrom(fd int) (done bool, err error) {
 		buf = bufferPool.Get().(*[BufferSize]byte)
 	}
 	for {
-		n, err := syscall.Read(fd, buf[:])
+		n, err := readNow(fd, buf[:])
 		if n > 0 {
 			r.buf, r.pos, r.end = buf, 0, n
 			return true, nil

@@ -54,7 +54,12 @@ type Reader struct {
 }
 
 // NewReader returns a Reader of src.
-func NewReader(src io.Reader) *Reader { return &Reader{src: src} }
+func NewReader(src io.Reader) *Reader {
+	if nc, ok := src.(net.Conn); ok {
+		src = newSocket(nc)
+	}
+	return &Reader{src: src}
+}
 
 // Sequence returns the sequence number that the next frame must carry.
 func (r *Reader) Sequence() uint8 { return r.seq }
@@ -312,7 +317,9 @@ type Writer struct {
 // NewWriter returns a Writer to dst.
 func NewWriter(dst io.Writer) *Writer {
 	w := &Writer{dst: dst}
-	w.conn, _ = dst.(net.Conn)
+	if nc, ok := dst.(net.Conn); ok {
+		w.conn, w.dst = nc, newSocket(nc)
+	}
 	return w
 }
 

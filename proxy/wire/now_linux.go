@@ -1,0 +1,28 @@
+//go:build linux && !race
+
+package wire
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// readNow and writeNow are read and write on a socket that never waits. The Go
+// scheduler isn't told of them: what it does around a call that may take long,
+// and its giving the processor to another thread when one does, cost a sixth of
+// a point select's time.
+
+func readNow(fd int, p []byte) (n int, err error) { return now(syscall.SYS_READ, fd, p) }
+
+func writeNow(fd int, p []byte) (n int, err error) { return now(syscall.SYS_WRITE, fd, p) }
+
+func now(call uintptr, fd int, p []byte) (n int, err error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	r, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(r), nil
+}
