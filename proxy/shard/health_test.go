@@ -179,6 +179,7 @@ func TestHealthEmptiesTheQueue(t *testing.T) {
 	if err := <-waiting; !errors.Is(err, ErrShard) {
 		t.Errorf("%v", err)
 	}
+	until(t, "cut off", func() bool { return !c.Alive() })
 	p.Put(c)
 	if s := p.Stats(); s != (Stats{}) {
 		t.Errorf("%+v", s)
