@@ -21,7 +21,7 @@ SEED          ?= $(shell date +%s)
 SHELL         := bash
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint bench bench-quick bench-tpch pgo differential fuzz e2e check soak
+.PHONY: help build demo test race lint bench bench-quick bench-micro bench-tpch pgo differential fuzz e2e check soak
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench: build ## Measure against peers, and write docs/benchmarks.md (18 minutes;
 
 bench-quick: build ## Measure the cases that match ONLY (one/point_select/text/8$$), and print them
 	$(BENCH) -only '$(ONLY)' $(BENCH_ARGS)
+
+bench-micro: ## Measure lexer, bind, lookup, relay and merge by themselves (BASE=<commit>: compared with that commit)
+	scripts/bench-micro
 
 pgo: build ## Make cmd/shunt/default.pgo, which builds are optimised by, from profiles of the benchmark
 	rm -rf bin/profiles
