@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-mysql-org/go-mysql/mysql"
+
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
@@ -43,15 +45,17 @@ func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound) ([]s
 	return out, nil
 }
 
-// concatenate streams the rows of several shards to the client, one shard
-// after the other. A slow client stops the reading from the shards.
+// concatenate streams the rows of several shards to the client, one shard after the
+// other as they begin to answer. A slow client stops the reading from the shards.
 func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
 	shards, err := s.sendAll(ctx, r, b)
+	arrivals := s.arrivals(shards)
 	// A connection whose answer is not read to its end is broken, and closed by
 	// the pool; one of a transaction must be read out to stay usable.
 	defer func() {
+		arrivals.close()
 		for _, x := range shards {
-			if x.conn != nil && x.conn.Busy() && (s.tx != nil || s.locked(x.shard, x.conn)) && !x.conn.Broken {
+			if x.conn != nil && x.conn.Busy() && s.keepsBusy(x.shard, x.conn) && !x.conn.Broken {
 				_, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
 			}
 			s.giveBack(x.shard, x.conn)
@@ -61,11 +65,16 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 		return empty, err
 	}
 	columns := shard.Columns{Binary: s.binary}
+	var status uint16
 	var warnings int
 	var found int64
-	for i := range shards {
+	for n := range shards {
+		i, err := arrivals.next()
+		if err != nil {
+			return empty, err
+		}
 		o := s.forwardOptions()
-		o.Columns, o.SkipHeader, o.SkipEnd = &columns, i > 0, i < len(shards)-1
+		o.Columns, o.SkipHeader, o.SkipEnd = &columns, n > 0, true
 		sum, err := s.forwardPart(ctx, r, b.Statements[i], &shards[i], o)
 		if err != nil {
 			return empty, err
@@ -76,16 +85,18 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 		if sum.Rows == 0 {
 			empty.Add(shards[i].shard)
 		}
+		status |= sum.Status
 		warnings += int(sum.Warnings)
 		found += sum.Rows
 	}
 	s.last.warnings, s.found = nil, found // there is no LIMIT
 	if warnings > 0 {
 		for i, x := range shards {
-			s.addWarnings(ctx, x.conn, i == 0)
+			warnings -= s.addWarnings(ctx, x.conn, i == 0)
 		}
 	}
-	return empty, nil
+	status = status&^(sessionStatus|mysql.SERVER_MORE_RESULTS_EXISTS) | s.status() | s.more
+	return empty, s.clientError(s.client.WriteEnd(status, uint16(min(max(warnings, 0), 1<<16-1))))
 }
 
 // writeInTransaction sends a write within the session's transaction, which is
@@ -314,17 +325,20 @@ func byRow(warnings [][][]byte) {
 }
 
 // addWarnings adds those that a shard has of its part of a read. What is of the text
-// only the first shard tells.
-func (s *session) addWarnings(ctx context.Context, conn *shard.Conn, first bool) {
+// only the first shard tells; it returns how many the others have of that.
+func (s *session) addWarnings(ctx context.Context, conn *shard.Conn, first bool) (again int) {
 	res, err := conn.Query(ctx, "SHOW WARNINGS")
 	if err != nil {
-		return
+		return 0
 	}
 	for _, w := range res.Rows {
 		if first || len(w) < 2 || !ofText(string(w[1])) {
 			s.last.warnings = append(s.last.warnings, w)
+		} else {
+			again++
 		}
 	}
+	return again
 }
 
 // ofText reports a warning of a statement's text (deprecated syntax), which

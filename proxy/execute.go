@@ -504,6 +504,7 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 	if conn == nil {
 		return
 	}
+	conn.Watch(nil)
 	s.activity.done(conn)
 	if s.tx == nil || s.tx.conns[id] != conn {
 		s.putBack(id, conn)

@@ -17,20 +17,32 @@ import (
 // the shards wait.
 func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
 	shards, err := s.sendAll(ctx, r, b)
-	answers := make([]*answer, 0, len(shards))
-	defer func() { s.closeAnswers(shards, answers) }() // those that are left then
+	arrivals := s.arrivals(shards)
+	answers := make([]*answer, len(shards))
+	defer func() { // those that are left then
+		arrivals.close()
+		s.closeAnswers(shards, answers)
+	}()
 	if err != nil {
 		return empty, err
 	}
+	var first *answer
 	differ := false
-	for _, x := range shards {
-		rows, err := x.conn.Rows()
-		a := &answer{sent: x, rows: rows}
-		answers = append(answers, a)
+	for range shards {
+		i, err := arrivals.next()
+		if err != nil {
+			return empty, err
+		}
+		rows, err := shards[i].conn.Rows()
+		a := &answer{sent: shards[i], rows: rows}
+		answers[i] = a
 		if err := s.answerFailed(a, err); err != nil {
 			return empty, err
 		}
-		if !sameColumns(answers[0].rows, rows, s.binary) {
+		if first == nil {
+			first = a
+		}
+		if !sameColumns(first.rows, rows, s.binary) {
 			differ = true
 			break
 		}
@@ -41,6 +53,7 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 	}
 	if errors.Is(err, errUnmerged) {
 		// Nothing has been answered yet. What the shards are at is dropped.
+		arrivals.close()
 		s.closeAnswers(shards, answers)
 		shards, answers = nil, nil
 		return empty, s.mergeOtherwise(ctx, r, b, err)
@@ -264,13 +277,15 @@ const (
 func (s *session) closeAnswers(shards []sent, answers []*answer) {
 	rows := map[*shard.Conn]*shard.Rows{}
 	for _, a := range answers {
-		rows[a.conn] = a.rows
+		if a != nil {
+			rows[a.conn] = a.rows
+		}
 	}
 	for _, x := range shards {
 		if x.conn.Busy() && !x.conn.Broken {
 			r := rows[x.conn]
 			switch {
-			case s.tx != nil && s.tx.conns[x.shard] == x.conn, s.locked(x.shard, x.conn):
+			case s.keepsBusy(x.shard, x.conn):
 				if r == nil {
 					_, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
 				} else if r.Drain(1<<62) && r.Summary.Err == nil && s.tx != nil {
@@ -280,6 +295,7 @@ func (s *session) closeAnswers(shards []sent, answers []*answer) {
 					s.tx.lost(x.shard, sqlError{codeShardLost, "HY000", "Connection to shard " + s.catalog().ShardName(x.shard) + " was lost"})
 				}
 			case r != nil:
+				x.conn.Watch(nil) // it would lift the deadline
 				if x.conn.SetDeadline(time.Now().Add(dropTime)) == nil && r.Drain(dropBytes) {
 					_ = x.conn.SetDeadline(time.Time{})
 				}

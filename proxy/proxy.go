@@ -48,6 +48,7 @@ type Proxy struct {
 	metrics  *metrics
 	pins     pins
 	sessions sessions
+	lookout  lookout
 	draining atomic.Bool
 	// drainIdle is how long a session must have waited for a command to be ended
 	// while it waits; Drain sets it.
@@ -79,7 +80,7 @@ type Proxy struct {
 // New returns a Proxy; Serve runs it.
 func New(o Options) *Proxy {
 	plans := planner.New()
-	p := &Proxy{opts: o, planner: plans, metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors)}
+	p := &Proxy{opts: o, planner: plans, metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors), lookout: newLookout()}
 	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools})
 	p.handshakes, p.ddl = make(chan struct{}, maxHandshakes), make(chan struct{}, 1)
 	p.SetUsers(o.Users)

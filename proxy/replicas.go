@@ -233,6 +233,7 @@ func (s *session) forwardPart(ctx context.Context, r request, st planner.ShardSt
 		if x.conn, err = s.borrow(ctx, x.shard); err != nil {
 			continue
 		}
+		s.watch([]sent{*x})
 		if err = s.send(ctx, x.conn, r, st); err == nil {
 			sum, err = s.forward(x.shard, x.conn, o)
 		}

@@ -52,6 +52,8 @@ type session struct {
 	// gives a connection back to its pool; not PREPARE, PING, SET, after which it
 	// goes on at once.
 	whole bool
+	// patience is with shards whose answers are awaited together.
+	patience patience
 	// reading is nil for a statement that reads from the primaries.
 	reading *reading
 	// failed: the statement has been answered with a shard's error.

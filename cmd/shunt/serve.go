@@ -188,6 +188,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	wg.Go(func() { directory.Run(serving) })
 	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { p.EndVanished(serving) })
+	wg.Go(func() { p.LookOut(serving) })
 	wg.Go(func() { reloader{cfg, p, directory, index, layout, dial, replicas, log}.run(serving) })
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {

@@ -54,6 +54,8 @@ type Conn struct {
 	sentBefore int64
 	// cut: the server was judged dead, and this connection interrupted.
 	cut atomic.Bool
+	// interrupted: no deadline may be set later than Interrupt's.
+	interrupted atomic.Bool
 	// suspect: the server may close the connection after its last answer.
 	suspect bool
 	stmts   statements
@@ -149,7 +151,10 @@ func (c *Conn) Untouched() bool { return c.w.Sent() == c.sentBefore }
 // Interrupt makes reads and writes that wait, and later ones, fail at once.
 // The connection is of no use afterwards. It may be called from another
 // goroutine. The statement goes on at the server: see Pool.Kill.
-func (c *Conn) Interrupt() { _ = c.nc.SetDeadline(longAgo) }
+func (c *Conn) Interrupt() {
+	c.interrupted.Store(true)
+	_ = c.nc.SetDeadline(longAgo)
+}
 
 // cutOff is Interrupt for the connections of a server that was judged dead.
 func (c *Conn) cutOff() {
@@ -165,7 +170,7 @@ var errCut = errors.New("it gave no sign of life for too long")
 // context. The zero time lifts it.
 func (c *Conn) SetDeadline(t time.Time) error {
 	err := c.nc.SetDeadline(t)
-	if c.cut.Load() {
+	if c.interrupted.Load() {
 		c.Interrupt()
 	}
 	return err

@@ -51,6 +51,12 @@ type Reader struct {
 	first [1]byte
 	// joined holds a packet that doesn't lie whole in buf.
 	joined []byte
+	// patience is nil where nobody has anything to do while a read waits. deadline
+	// is what wakes one.
+	patience *Patience
+	deadline Deadliner
+	// failed is what Arrive got and the next read gives.
+	failed error
 }
 
 // NewReader returns a Reader of src.
@@ -118,7 +124,7 @@ func (r *Reader) fill(n int) error {
 		r.pos = 0
 	}
 	for empty := 0; r.end-r.pos < n; {
-		m, err := r.src.Read(r.buf[r.end:])
+		m, err := r.read(r.buf[r.end:])
 		r.end += m
 		switch {
 		case r.end-r.pos >= n:
@@ -244,7 +250,7 @@ func (r *Reader) join() error {
 			r.joined = bigger
 		}
 		room := min(r.left, cap(r.joined)-have)
-		m, err := r.src.Read(r.joined[have : have+room])
+		m, err := r.read(r.joined[have : have+room])
 		r.joined = r.joined[:have+m]
 		r.left -= m
 		if err != nil && r.left > 0 {
