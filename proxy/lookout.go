@@ -15,10 +15,10 @@ import (
 const (
 	// lookEvery is the lookout's interval: a shard is waited for this long at least,
 	// and twice as long at most, before the session does something else meanwhile.
-	lookEvery = 5 * time.Millisecond
+	lookEvery = 20 * time.Millisecond
 	// lookIdle is how many times the lookout finds nothing to look at before it
 	// leaves a session, and sleeps when there is none left.
-	lookIdle = 200
+	lookIdle = 50
 )
 
 // lookout wakes sessions that have waited for one of several shards for too long. One
