@@ -27,8 +27,9 @@ type sent struct {
 // sendAll sends a statement to all its shards before any answer is read, so
 // that they work side by side. Connections are taken in the order of the shard
 // numbers, in which every session takes them: no two wait for each other. On an
-// error the ones that were sent to are returned as well.
-func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound) ([]sent, error) {
+// error the ones that were sent to are returned as well. watch has the client get
+// what there is while a shard is waited for.
+func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound, watch bool) ([]sent, error) {
 	out := make([]sent, 0, len(b.Statements))
 	for _, st := range b.Statements {
 		conn, err := s.borrow(ctx, st.Shard)
@@ -37,7 +38,12 @@ func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound) ([]s
 		}
 		out = append(out, sent{st.Shard, conn})
 	}
+	if watch {
+		s.watch(out)
+	}
 	for i, st := range b.Statements {
+		// When the last has begun to answer the others mostly have, too.
+		out[i].conn.Await = i == len(out)-1
 		if err := s.send(ctx, out[i].conn, r, st); err != nil {
 			return out, err
 		}
@@ -48,8 +54,8 @@ func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound) ([]s
 // concatenate streams the rows of several shards to the client, one shard after the
 // other as they begin to answer. A slow client stops the reading from the shards.
 func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
-	shards, err := s.sendAll(ctx, r, b)
-	arrivals := s.arrivals(shards)
+	shards, err := s.sendAll(ctx, r, b, true)
+	arrivals := arrivals{s: s, shards: shards}
 	// A connection whose answer is not read to its end is broken, and closed by
 	// the pool; one of a transaction must be read out to stay usable.
 	defer func() {
@@ -170,7 +176,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		}
 		defer undo()
 	}
-	shards, err := s.sendAll(ctx, r, b)
+	shards, err := s.sendAll(ctx, r, b, false)
 	var joined wire.OK
 	var first error
 	hold, told := several || holdsID(b), false

@@ -114,7 +114,7 @@ func (s *session) watch(shards []sent) {
 	}
 }
 
-// arrivals are the shards that a statement was sent to, in the order in which their
+// arrivals are the shards that sendAll has sent a statement to, in the order in which their
 // answers begin, as far as it matters: it is theirs by number while none is late.
 type arrivals struct {
 	s      *session
@@ -125,11 +125,6 @@ type arrivals struct {
 	left  []int
 	// came gets the shards of left whose answer has begun; nil while nobody waits.
 	came chan int
-}
-
-func (s *session) arrivals(shards []sent) arrivals {
-	s.watch(shards)
-	return arrivals{s: s, shards: shards}
 }
 
 // next returns the number of the next shard to read, which has begun to answer if

@@ -16,8 +16,8 @@ import (
 // Nothing is kept but a row of each shard: a client that doesn't read makes
 // the shards wait.
 func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
-	shards, err := s.sendAll(ctx, r, b)
-	arrivals := s.arrivals(shards)
+	shards, err := s.sendAll(ctx, r, b, true)
+	arrivals := arrivals{s: s, shards: shards}
 	answers := make([]*answer, len(shards))
 	defer func() { // those that are left then
 		arrivals.close()

@@ -3,7 +3,9 @@
 package wire
 
 import (
+	"errors"
 	"net"
+	"os"
 	"syscall"
 )
 
@@ -31,8 +33,8 @@ func NewExchange(nc net.Conn, r *Reader, w *Writer) *Exchange {
 }
 
 // Do sends what the Writer has buffered, and waits until the Reader has something
-// of the answer. Where not all could be sent at once, it flushes the rest and
-// doesn't wait. REQUIRES: the peer sends nothing before it is asked, so nothing
+// of the answer, or the Reader's Patience comes to its end. Where not all could be
+// sent at once, it flushes the rest and doesn't wait. REQUIRES: the peer sends nothing before it is asked, so nothing
 // has come since the last read.
 //
 // The poller forgets at the wait's beginning what has come before, and here the
@@ -43,7 +45,15 @@ func (e *Exchange) Do() error {
 		return e.w.Flush()
 	}
 	e.sent, e.err = false, nil
-	if err := e.raw.Read(e.try); err != nil {
+	w := e.r.patience
+	if w != nil {
+		w.begin(e.r.deadline)
+	}
+	err := e.raw.Read(e.try)
+	if w != nil && w.end() && e.sent && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil // the reading of the answer waits on
+	}
+	if err != nil {
 		if !e.sent {
 			e.w.err = err
 		}
