@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
 )
 
 // lockRow has a connection of its own to a shard hold a row until release.
@@ -273,6 +275,51 @@ func TestMergeSlowShard(t *testing.T) {
 				}
 				rows.Close()
 				cancel()
+			}
+		}
+	})
+}
+
+// TestScatterWarnings: an answer of several shards tells as many warnings as one
+// server's, and SHOW WARNINGS has them.
+func TestScatterWarnings(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		w := newTwins(t, f, setup{tables: []string{"n: {shard_key: id}"}})
+		w.exec("CREATE TABLE n (id INT PRIMARY KEY, v VARCHAR(10))")
+		w.exec("INSERT INTO n VALUES (1, '1x'), (2, '2'), (3, '3x'), (4, '4x'), (5, '5'), (6, '6x'), (7, '7x'), (8, '8'), (9, '9')")
+		for _, query := range []string{
+			"SELECT id, CAST(v AS SIGNED) FROM n WHERE id > 0",
+			"SELECT id FROM n WHERE v > 0 && id > 0", // MySQL: && is deprecated
+			"SELECT id, CAST(v AS SIGNED) FROM n WHERE v > 0 && id > 0",
+			"SELECT id FROM n WHERE id > 0",
+		} {
+			if f := routeOf(t, w.p.db(), query); f.plan != "route" || f.access != "scatter" {
+				t.Errorf("%s is planned as %+v", query, f)
+			}
+			for _, prepared := range []bool{false, true} {
+				var told [2]int
+				var lists [2][]string
+				for i, c := range []*client.Conn{w.shunt, w.plain} {
+					var args []any
+					text := query
+					if prepared {
+						text, args = query+" AND ? = 1", []any{1}
+					}
+					r, err := c.Execute(text, args...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					told[i] = int(r.Warnings)
+					r.Close()
+					_, lists[i], err = answerOf(c, "SHOW WARNINGS", nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					slices.Sort(lists[i])
+				}
+				if told[0] != told[1] || !slices.Equal(lists[0], lists[1]) {
+					t.Errorf("%s, prepared %v: %d warnings %q, want %d %q", query, prepared, told[0], lists[0], told[1], lists[1])
+				}
 			}
 		}
 	})

@@ -19,6 +19,7 @@
 //	statement.go    text of a COM_QUERY -> plan -> the right executor
 //	execute.go      a bound plan on its shards: the write protocol's steps around it
 //	answer.go       several shards' answers become one
+//	lookout.go      in which order they are read, and that a late one holds up nothing
 //	increment.go    AUTO_INCREMENT for all shards together, last insert ids
 //	load.go         LOAD DATA LOCAL INFILE; load_file.go reads the file's fields
 //	copy.go         INSERT ... SELECT whose rows go to other shards

@@ -4,6 +4,7 @@
 //	Accept        handshake and authentication of a new connection
 //	Conn          one client: ReadCommand, then Write... the answer
 //	Reader/Writer framing, shared with proxy/shard
+//	Patience      what to do when a read takes long
 //	DecodeExecute, EncodeExecute   parameters of prepared statements
 //
 // # Life of a connection
