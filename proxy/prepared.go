@@ -338,9 +338,9 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if err := s.mayText(st.sql); err != nil {
 		return err
 	}
-	s.activity.doing("Execute", s.settings.schema, st.sql)
+	start := s.activity.doing("Execute", s.settings.schema, st.sql)
 	s.begun()
-	r := request{sql: st.sql, written: st.source, sent: true, prepared: st, params: params, values: s.paramValues(params), start: time.Now()}
+	r := request{sql: st.sql, written: st.source, sent: true, prepared: st, params: params, values: s.paramValues(params), start: start}
 	s.binary = true
 	defer func() { s.binary = false }()
 	if flags&mysql.CURSOR_TYPE_READ_ONLY != 0 {

@@ -18,11 +18,13 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// doing notes what SHOW PROCESSLIST shows of a session.
-func (a *activity) doing(command, schema, sql string) {
+// doing notes what SHOW PROCESSLIST shows of a session, and since when.
+func (a *activity) doing(command, schema, sql string) (since time.Time) {
+	since = time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.command, a.schema, a.info, a.since = command, schema, sql, time.Now()
+	a.command, a.schema, a.info, a.since = command, schema, sql, since
+	return since
 }
 
 // sent notes a connection that a shard works on a statement of the session on,

@@ -120,8 +120,7 @@ type request struct {
 
 // statement runs one statement of the text protocol. shaped: s.shape is its.
 func (s *session) statement(ctx context.Context, sql string, shaped bool) error {
-	start := time.Now()
-	s.activity.doing("Query", s.settings.schema, sql)
+	start := s.activity.doing("Query", s.settings.schema, sql)
 	if err := s.mayText(sql); err != nil {
 		return err
 	}
