@@ -297,6 +297,12 @@ func (sh *Shape) Clear() {
 	sh.binding.Clear()
 }
 
+// Keep gives the shape a copy of its statement, and returns it: Read doesn't make one.
+func (sh *Shape) Keep() string {
+	sh.sql = strings.Clone(sh.sql)
+	return sh.sql
+}
+
 // Read reads a statement. ok is false for one that has no shape.
 func (sh *Shape) Read(sql string, s *Settings) (ok bool) {
 	sh.sql, sh.settings, sh.literals = sql, s, sh.literals[:0]

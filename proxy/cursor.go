@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
@@ -79,7 +80,7 @@ func (s *session) fetch(payload []byte) error {
 	if st.cursor == nil {
 		return sqlError{1421, "HY000", fmt.Sprintf("The statement (%d) has no open cursor.", id)}
 	}
-	s.activity.doing("Fetch", s.settings.schema, st.sql)
+	s.activity.doing("Fetch", s.settings.schema, st.sql, time.Now())
 	c := st.cursor
 	rows, bytes, err := s.client.Replay(c.spool.section(c.at, c.ends), n)
 	c.at += bytes

@@ -47,6 +47,7 @@ func (s *session) rows(ctx context.Context, r request) error {
 		if r.shape != nil { // it is planned by itself now
 			s.proxy.metrics.planMisses.Inc()
 			r.shape, r.values = nil, nil
+			r.sql = strings.Clone(r.sql)
 		}
 		r.retyped = r.retyped || errors.Is(err, errRetyped)
 		plan, failed := s.plan(ctx, r.sql)

@@ -32,6 +32,8 @@ type preparedStatement struct {
 	long   map[int][]byte   // COM_STMT_SEND_LONG_DATA
 	// had are the types of each parameter's last value that was not NULL.
 	had []wire.ParamType
+	// use is what typesOf gave last.
+	use string
 	// own is a use (shard.Conn.PrepareFor) that no other statement has.
 	own string
 	// fingerprint and schema under which plan was made.
@@ -338,9 +340,10 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if err := s.mayText(st.sql); err != nil {
 		return err
 	}
-	start := s.activity.doing("Execute", s.settings.schema, st.sql)
+	start := time.Now()
+	s.activity.doing("Execute", s.settings.schema, st.sql, start)
 	s.begun()
-	r := request{sql: st.sql, written: st.source, sent: true, prepared: st, params: params, values: s.paramValues(params), start: start}
+	r := request{sql: st.sql, written: st.source, sent: true, prepared: st, params: params, values: s.paramValues(params, st.plan), start: start}
 	s.binary = true
 	defer func() { s.binary = false }()
 	if flags&mysql.CURSOR_TYPE_READ_ONLY != 0 {
@@ -349,8 +352,9 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	return s.run(ctx, st.plan, r)
 }
 
-// paramValues are the parameters as the planner knows values.
-func (s *session) paramValues(params []wire.Param) []keys.Value {
+// paramValues are the parameters as the planner knows values. For a SELECT texts are
+// views.
+func (s *session) paramValues(params []wire.Param, plan planner.Plan) []keys.Value {
 	if len(params) == 0 {
 		return nil
 	}
@@ -358,6 +362,8 @@ func (s *session) paramValues(params []wire.Param) []keys.Value {
 		s.values = make([]keys.Value, len(params))
 	}
 	out := s.values[:len(params)]
+	rows, ok := plan.(*planner.Rows)
+	views := ok && rows.Kind == planner.Select
 	for i := range params {
 		p := &params[i]
 		switch p.Kind() {
@@ -372,7 +378,11 @@ func (s *session) paramValues(params []wire.Param) []keys.Value {
 		case wire.KindDecimal:
 			out[i] = keys.Decimal(p.Text())
 		case wire.KindString:
-			out[i] = keys.String(p.Data, s.settings.planning.Charset)
+			if views {
+				out[i] = keys.Text(view(p.Data), s.settings.planning.Charset)
+			} else {
+				out[i] = keys.String(p.Data, s.settings.planning.Charset)
+			}
 		case wire.KindBytes:
 			out[i] = keys.Bytes(p.Data)
 		case wire.KindDate, wire.KindDatetime, wire.KindTime:
@@ -451,7 +461,10 @@ func (st *preparedStatement) typesOf(params []wire.Param, places []int) string {
 		}
 		out = append(out, had.Type, unsigned)
 	}
-	return string(out)
+	if string(out) != st.use {
+		st.use = string(out)
+	}
+	return st.use
 }
 
 // leavesTraces finds a text for what is no text on the server. MySQL makes the

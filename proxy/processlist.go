@@ -18,13 +18,11 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// doing notes what SHOW PROCESSLIST shows of a session, and since when.
-func (a *activity) doing(command, schema, sql string) (since time.Time) {
-	since = time.Now()
+// doing notes what SHOW PROCESSLIST shows of a session. sql may be a view.
+func (a *activity) doing(command, schema, sql string, since time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.command, a.schema, a.info, a.since = command, schema, sql, since
-	return since
 }
 
 // sent notes a connection that a shard works on a statement of the session on,
@@ -70,7 +68,7 @@ func (s *session) process() (p process, ok bool) {
 	if c == nil {
 		return p, false // still in its handshake
 	}
-	return process{c.ID, c.User, c.Host, s.activity.command, s.activity.schema, s.activity.info, s.activity.since}, true
+	return process{c.ID, c.User, c.Host, s.activity.command, s.activity.schema, strings.Clone(s.activity.info), s.activity.since}, true
 }
 
 func (p *Proxy) processes() []process {

@@ -211,7 +211,7 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 			payload, err = wire.QueryText(payload)
 		}
 		if err == nil {
-			err = s.query(ctx, string(payload))
+			err = s.query(ctx, view(payload))
 		}
 	case mysql.COM_PING:
 		err = s.answerOK(wire.OK{})

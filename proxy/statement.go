@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
@@ -17,8 +18,12 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
+// view is a command's bytes without a copy. They last until the next command is
+// read: what may be kept for longer must be cloned.
+func view(payload []byte) string { return unsafe.String(unsafe.SliceData(payload), len(payload)) }
+
 // query answers a COM_QUERY: one statement, or several where the client asked
-// for multi-statements.
+// for multi-statements. text is a view.
 func (s *session) query(ctx context.Context, text string) error {
 	defer s.shape.Clear()
 	one := text
@@ -29,6 +34,7 @@ func (s *session) query(ctx context.Context, text string) error {
 		s.more, s.failed = 0, false
 		return s.statement(ctx, one, true)
 	}
+	text = strings.Clone(text)
 	statements, err := planner.Split(text, s.settings.planning)
 	if err != nil {
 		if told := s.syntaxError(ctx, text); told != nil {
@@ -118,18 +124,28 @@ type request struct {
 	start   time.Time
 }
 
-// statement runs one statement of the text protocol. shaped: s.shape is its.
+// statement runs one statement of the text protocol, a view. shaped: s.shape is its.
+// Only a SELECT whose shape is known is run from the view: nothing of it is kept.
 func (s *session) statement(ctx context.Context, sql string, shaped bool) error {
-	start := s.activity.doing("Query", s.settings.schema, sql)
+	start := time.Now()
 	if err := s.mayText(sql); err != nil {
 		return err
 	}
+	var known *planner.Rows
 	if shaped {
-		if plan := s.planned(); plan != nil {
-			s.spliced = 0
-			s.begun()
-			return s.run(ctx, plan, request{sql: sql, sent: true, shape: &s.shape, values: s.shape.Values(), start: start})
-		}
+		known = s.planned()
+	}
+	switch {
+	case known == nil:
+		sql = strings.Clone(sql)
+	case known.Kind != planner.Select:
+		sql = s.shape.Keep()
+	}
+	s.activity.doing("Query", s.settings.schema, sql, start)
+	if known != nil {
+		s.spliced = 0
+		s.begun()
+		return s.run(ctx, known, request{sql: sql, sent: true, shape: &s.shape, values: s.shape.Values(), start: start})
 	}
 	s.proxy.metrics.planMisses.Inc()
 	written := sql
