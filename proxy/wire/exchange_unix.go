@@ -50,7 +50,10 @@ func (e *Exchange) Do() error {
 		w.begin(e.r.deadline)
 	}
 	err := e.raw.Read(e.try)
-	if w != nil && w.end() && e.sent && errors.Is(err, os.ErrDeadlineExceeded) {
+	if w != nil && w.end() && errors.Is(err, os.ErrDeadlineExceeded) {
+		if !e.sent { // woken before it had begun
+			return e.w.Flush()
+		}
 		err = nil // the reading of the answer waits on
 	}
 	if err != nil {

@@ -218,3 +218,39 @@ func TestExchangePatience(t *testing.T) {
 		t.Error("a read is under way")
 	}
 }
+
+// TestExchangeRaces: each command is sent and answered, whenever Look is called.
+func TestExchangeRaces(t *testing.T) {
+	near, far := socketPair(t)
+	go answerEach(far)
+	e, r, out := newExchange(t, near)
+	w := &Patience{Late: func() {}}
+	r.SetPatience(w, near)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				w.Look()
+			}
+		}
+	})
+	defer wg.Wait()
+	defer close(stop)
+	for i := range 5000 {
+		if err := out.WriteCommand(byte(i), []byte{byte(i >> 8)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Do(); err != nil {
+			t.Fatalf("command %d: %v", i, err)
+		}
+		r.SetSequence(1)
+		p, err := r.ReadPacket(100)
+		if err != nil || len(p) != 2 || int(p[0])|int(p[1])<<8 != i {
+			t.Fatalf("answer %d: %v %v", i, p, err)
+		}
+	}
+}
