@@ -324,3 +324,92 @@ func TestScatterWarnings(t *testing.T) {
 		}
 	})
 }
+
+// TestLimitSlowShard: where any rows will do, those of the shards that answer do.
+func TestLimitSlowShard(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
+		fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, %d)", id, id%7) })
+		if r := routeOf(t, c, "SELECT id, v FROM n LIMIT 2, 5 FOR UPDATE"); r.plan != "merge" {
+			t.Fatalf("planned as %+v", r)
+		}
+		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		for slow := range p.servers {
+			for _, limited := range []struct {
+				offset, count int
+				enough        bool // without the slow shard
+			}{{0, 5, true}, {2, 7, true}, {0, 59, false}, {3, 100, false}} {
+				for _, prepared := range []bool{false, true} {
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					release := lockRow(t, p, slow, "n", on[slow][0])
+					query, args := fmt.Sprintf("SELECT id, v FROM n LIMIT %d, %d FOR UPDATE", limited.offset, limited.count), []any(nil)
+					if prepared {
+						query, args = "SELECT id, v FROM n LIMIT ?, ? FOR UPDATE", []any{limited.offset, limited.count}
+					}
+					name := fmt.Sprintf("%s %v, shard %d is slow", query, args, slow)
+					rows, err := c.QueryContext(ctx, query, args...)
+					if err != nil {
+						t.Fatalf("%s: %v", name, err)
+					}
+					all, now := min(60-limited.offset, limited.count), -1
+					if !limited.enough {
+						now = 60 - len(on[slow]) - limited.offset
+					}
+					got := readIDs(t, rows, now)
+					if err := rows.Err(); err != nil || limited.enough && len(got) != all {
+						t.Fatalf("%s: %d rows, %v", name, len(got), err)
+					}
+					release()
+					if !limited.enough {
+						got = append(got, readIDs(t, rows, -1)...)
+					}
+					if err := rows.Err(); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+					rows.Close()
+					slices.Sort(got)
+					if len(got) != all || len(slices.Compact(got)) != all {
+						t.Errorf("%s: %d rows, want %d", name, len(got), all)
+					}
+					want(t, c, "SELECT FOUND_ROWS() AS n", "n", fmt.Sprint(limited.offset+all))
+					want(t, c, "SELECT COUNT(*) AS n FROM n WHERE id > 0", "n", "60")
+					cancel()
+				}
+			}
+		}
+	})
+}
+
+// TestSlowShardDiffers: a shard whose columns turn out to be others than those that
+// the client has been told is an error, never rows that mean something else.
+func TestSlowShardDiffers(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		for _, query := range []string{"SELECT id, v FROM n FOR UPDATE", "SELECT id, v FROM n LIMIT 100 FOR UPDATE"} {
+			p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}, unchecked: true})
+			c := p.conn()
+			mustExec(t, c, "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
+			fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, %d)", id, id%7) })
+			on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+			mustExec(t, p.shard(1), "ALTER TABLE n MODIFY v BIGINT UNSIGNED")
+			release := lockRow(t, p, 1, "n", on[1][0])
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			rows, err := c.QueryContext(ctx, query)
+			if err != nil {
+				t.Fatalf("%s: %v", query, err)
+			}
+			if got := readIDs(t, rows, 60-len(on[1])); len(got) != 60-len(on[1]) {
+				t.Fatalf("%s: %d rows, %v", query, len(got), rows.Err())
+			}
+			release()
+			if more := readIDs(t, rows, -1); len(more) > 0 {
+				t.Errorf("%s: rows %v of other columns", query, more)
+			}
+			wantError(t, rows.Err(), 1412, "definition")
+			rows.Close()
+			want(t, c, "SELECT id FROM n WHERE id = 5", "id", "5")
+		}
+	})
+}

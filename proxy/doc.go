@@ -24,7 +24,8 @@
 //	load.go         LOAD DATA LOCAL INFILE; load_file.go reads the file's fields
 //	copy.go         INSERT ... SELECT whose rows go to other shards
 //	within.go       several statements of ours as one of the client's
-//	merge.go        answers that stream through a merge (package merge)
+//	merge.go        answers that stream through a merge (package merge); merge_late.go:
+//	                those of shards that are not waited for
 //	found_rows.go   FOUND_ROWS(); select_limit.go: sql_select_limit; show_values.go: SHOW VARIABLES
 //	returning.go    rows that a write answers
 //	transaction.go  BEGIN to COMMIT over one or several shards; characteristics.go:

@@ -90,12 +90,13 @@ func (s *session) findMerged(m *planner.Merge, rows *merge.Rows) error {
 
 // findAll adds up what each shard would have answered without LIMIT. It is asked
 // when its answer has been read to the end.
-func (s *session) findAll(ctx context.Context, m *planner.Merge, answers []*answer) error {
+func (s *session) findAll(ctx context.Context, m *planner.Merge, answers []answer) error {
 	if !m.CountAll || m.Unite {
 		return nil
 	}
 	s.found = 0
-	for _, a := range answers {
+	for i := range answers {
+		a := &answers[i]
 		for !a.rows.Done() {
 			if _, err := a.Next(); err != nil {
 				return s.answerFailed(a, err)

@@ -131,15 +131,9 @@ type arrivals struct {
 // others are left. What has been written for the client is sent before it is waited
 // for longer.
 func (a *arrivals) next() (int, error) {
-	if !a.late {
-		if !a.shards[a.given].conn.Arrive() {
-			a.given++
-			return a.given - 1, nil
-		}
-		a.late = true
-		for i := a.given; i < len(a.shards); i++ {
-			a.left = append(a.left, i)
-		}
+	if !a.isLate() {
+		a.given++
+		return a.given - 1, nil
 	}
 	if a.came == nil {
 		for n, i := range a.left {
@@ -173,6 +167,18 @@ func (a *arrivals) next() (int, error) {
 	a.give(slices.Index(a.left, i))
 	a.shards[i].conn.Watch(&a.s.patience.Patience)
 	return i, nil
+}
+
+// isLate waits until the next shard has begun to answer, or for too long.
+// REQUIRES: next has not given all.
+func (a *arrivals) isLate() bool {
+	if !a.late && a.shards[a.given].conn.Arrive() {
+		a.late = true
+		for i := a.given; i < len(a.shards); i++ {
+			a.left = append(a.left, i)
+		}
+	}
+	return a.late
 }
 
 // give takes the nth of left.

@@ -17,51 +17,34 @@ import (
 // the shards wait.
 func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
 	shards, err := s.sendAll(ctx, r, b, true)
-	arrivals := arrivals{s: s, shards: shards}
-	answers := make([]*answer, len(shards))
-	defer func() { // those that are left then
-		arrivals.close()
-		s.closeAnswers(shards, answers)
-	}()
+	m := &merging{s: s, arrivals: arrivals{s: s, shards: shards}, answers: make([]answer, len(shards)), before: s.client.Writer().Total()}
+	defer m.close()
 	if err != nil {
 		return empty, err
 	}
-	var first *answer
-	differ := false
-	for range shards {
-		i, err := arrivals.next()
-		if err != nil {
-			return empty, err
+	for n := range shards {
+		if n > 0 && s.mayBegin(b.Merge) && m.arrivals.isLate() {
+			break
 		}
-		rows, err := shards[i].conn.Rows()
-		a := &answer{sent: shards[i], rows: rows}
-		answers[i] = a
-		if err := s.answerFailed(a, err); err != nil {
-			return empty, err
-		}
-		if first == nil {
-			first = a
-		}
-		if !sameColumns(first.rows, rows, s.binary) {
-			differ = true
+		if _, err = m.arrive(); err != nil {
 			break
 		}
 	}
-	err = errUnmerged
-	if !differ {
-		err = s.streamMerge(b.Merge, answers)
+	if err == nil {
+		err = m.stream(b.Merge)
 	}
 	if errors.Is(err, errUnmerged) {
 		// Nothing has been answered yet. What the shards are at is dropped.
-		arrivals.close()
-		s.closeAnswers(shards, answers)
-		shards, answers = nil, nil
+		m.close()
 		return empty, s.mergeOtherwise(ctx, r, b, err)
 	}
 	if err != nil {
 		return empty, err
 	}
-	return s.merged(ctx, b, answers)
+	if empty, err = s.merged(ctx, b, m.answers); err == nil {
+		m.dropLate()
+	}
+	return empty, err
 }
 
 // mergeOtherwise answers where the shards' columns are not the same or not of the
@@ -98,6 +81,7 @@ var errUnmerged = errors.New("not merged")
 // answer is one shard's part.
 type answer struct {
 	sent
+	// rows is nil until the answer has begun.
 	rows *shard.Rows
 	// err is why Next failed.
 	err error
@@ -112,6 +96,9 @@ func (a *answer) Next() ([]byte, error) {
 	a.err = err
 	return p, err
 }
+
+// done reports that the answer was read to its end.
+func (a *answer) done() bool { return a.rows != nil && a.rows.Done() }
 
 // answerFailed judges an error of reading a shard's answer, or the one that the
 // shard answered.
@@ -142,22 +129,19 @@ func sameColumns(x, y *shard.Rows, binary bool) bool {
 
 const unsignedFlag = 1 << 5
 
-// streamMerge writes the definitions and the merged rows. Whole packets only:
-// an error can follow any of them.
-func (s *session) streamMerge(m *planner.Merge, answers []*answer) error {
-	first := answers[0].rows
+// stream writes the definitions and the merged rows. Whole packets only: an error
+// can follow any of them.
+func (x *merging) stream(m *planner.Merge) error {
+	s := x.s
+	first, sources := x.sources()
 	layout := &merge.Layout{Columns: first.Columns, Hidden: m.Hidden, Binary: s.binary}
-	sources := make([]merge.Source, len(answers))
-	for i, a := range answers {
-		sources[i] = a
-	}
 	rows, err := merge.New(layout, m, sources)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnmerged, mergeError(err))
 	}
 	failed := func(err error) error {
-		for _, a := range answers {
-			if a.err != nil {
+		for i := range x.answers {
+			if a := &x.answers[i]; a.err != nil {
 				return s.answerFailed(a, a.err)
 			}
 		}
@@ -224,13 +208,14 @@ func mergeError(err error) error {
 
 // merged ends the answer: the rest of what the shards send is dropped, and
 // their warnings are joined.
-func (s *session) merged(ctx context.Context, b *planner.Bound, answers []*answer) (empty catalog.ShardSet, err error) {
+func (s *session) merged(ctx context.Context, b *planner.Bound, answers []answer) (empty catalog.ShardSet, err error) {
 	if err := s.findAll(ctx, b.Merge, answers); err != nil {
 		return empty, err
 	}
 	warnings := 0
-	for i, a := range answers {
-		if !a.rows.Done() {
+	for i := range answers {
+		a := &answers[i]
+		if !a.done() {
 			continue
 		}
 		if s.tx != nil {
@@ -246,8 +231,8 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []*answe
 	if err := s.client.WriteEnd(s.status()|s.more, uint16(min(warnings, 1<<16-1))); err != nil {
 		return empty, s.clientError(err)
 	}
-	for _, a := range answers {
-		if !a.rows.Done() {
+	for i := range answers {
+		if !answers[i].done() {
 			// The client has its answer before the rest is dropped.
 			if err := s.client.Flush(); err != nil {
 				return empty, s.clientError(err)
@@ -256,8 +241,8 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []*answe
 		}
 	}
 	s.last.warnings = nil
-	for i, a := range answers {
-		if a.rows.Done() && a.rows.Summary.Warnings > 0 && !a.conn.Broken {
+	for i := range answers {
+		if a := &answers[i]; a.done() && a.rows.Summary.Warnings > 0 && !a.conn.Broken {
 			s.addWarnings(ctx, a.conn, i == 0)
 		}
 	}
@@ -271,36 +256,32 @@ const (
 	dropTime  = 20 * time.Millisecond
 )
 
-// closeAnswers gives the connections back. One whose answer is not read to its
-// end is broken, and closed by the pool; one of a transaction must be read out
-// to stay usable.
-func (s *session) closeAnswers(shards []sent, answers []*answer) {
-	rows := map[*shard.Conn]*shard.Rows{}
-	for _, a := range answers {
-		if a != nil {
-			rows[a.conn] = a.rows
-		}
-	}
-	for _, x := range shards {
-		if x.conn.Busy() && !x.conn.Broken {
-			r := rows[x.conn]
+// close gives the connections back. One whose answer is not read to its end is
+// broken, and closed by the pool; one of a transaction must be read out to stay usable.
+func (x *merging) close() {
+	s := x.s
+	x.arrivals.close()
+	for i, of := range x.arrivals.shards {
+		if of.conn.Busy() && !of.conn.Broken {
+			r := x.answers[i].rows
 			switch {
-			case s.keepsBusy(x.shard, x.conn):
+			case s.keepsBusy(of.shard, of.conn):
 				if r == nil {
-					_, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
+					_, _ = of.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
 				} else if r.Drain(1<<62) && r.Summary.Err == nil && s.tx != nil {
-					s.tx.watch(x.shard, r.Summary)
+					s.tx.watch(of.shard, r.Summary)
 				}
-				if x.conn.Broken && s.tx != nil {
-					s.tx.lost(x.shard, sqlError{codeShardLost, "HY000", "Connection to shard " + s.catalog().ShardName(x.shard) + " was lost"})
+				if of.conn.Broken && s.tx != nil {
+					s.tx.lost(of.shard, sqlError{codeShardLost, "HY000", "Connection to shard " + s.catalog().ShardName(of.shard) + " was lost"})
 				}
 			case r != nil:
-				x.conn.Watch(nil) // it would lift the deadline
-				if x.conn.SetDeadline(time.Now().Add(dropTime)) == nil && r.Drain(dropBytes) {
-					_ = x.conn.SetDeadline(time.Time{})
+				of.conn.Watch(nil) // it would lift the deadline
+				if of.conn.SetDeadline(time.Now().Add(dropTime)) == nil && r.Drain(dropBytes) {
+					_ = of.conn.SetDeadline(time.Time{})
 				}
 			}
 		}
-		s.giveBack(x.shard, x.conn)
+		s.giveBack(of.shard, of.conn)
 	}
+	x.arrivals.shards = nil
 }
