@@ -15,7 +15,7 @@ import (
 const (
 	// lookEvery is the lookout's interval: a shard is waited for this long at least,
 	// and twice as long at most, before the session does something else meanwhile. To
-	// look every 20 ms takes a quarter of a hundredth of a processor.
+	// look every 20 ms takes some thousandths of a processor.
 	lookEvery = 50 * time.Millisecond
 	// lookIdle is how many times the lookout finds nothing to look at before it
 	// leaves a session, and sleeps when there is none left.
@@ -107,7 +107,7 @@ func (s *session) watch(shards []sent) {
 		w.Late = func() { _ = s.client.Flush() }
 	}
 	w.Touch()
-	if !w.listed.Swap(true) {
+	if !w.listed.Load() && !w.listed.Swap(true) {
 		s.proxy.lookout.add(w)
 	}
 	for _, x := range shards {
