@@ -85,6 +85,9 @@ func (x *Indexer) Observe(p Probe, routed, asked, empty catalog.ShardSet) {
 		return
 	}
 	o.probe.Key, o.probe.Values = bytes.Clone(p.Key), slices.Clone(p.Values)
+	for i, v := range o.probe.Values {
+		o.probe.Values[i] = v.Clone() // its text is the client's packet
+	}
 	select {
 	case x.audits.queue <- o:
 	default:

@@ -10,8 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/storage"
 )
 
@@ -293,6 +295,24 @@ func TestAuditFindsAMiss(t *testing.T) {
 	b.ready()
 	if s := b.x.Status()[0].Def; s.Error != "" {
 		t.Errorf("error after the rebuild: %s", s.Error)
+	}
+}
+
+// A probe's text is the client's packet, which the next one overwrites.
+func TestObserveKeepsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, func(o *Options) { o.Audit = 1 })
+	b.shards[0].set(1, "ann")
+	b.shards[1].set(2, "eve")
+	b.create()
+	packet := []byte("ann")
+	p := b.probe("ann")
+	p.Values[0] = keys.Text(unsafe.String(&packet[0], len(packet)), "utf8mb4")
+	b.x.Observe(p, catalog.Only(0), catalog.Only(0), catalog.ShardSet{})
+	copy(packet, "eve")
+	b.until("the audit is done", func() bool { return b.happened("audited false") || b.happened("audited true") })
+	if b.happened("audited true") {
+		t.Error("another value was asked for")
 	}
 }
 

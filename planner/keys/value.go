@@ -52,6 +52,12 @@ func Float(f float64) Value { return Value{kind: kindFloat, num: math.Float64bit
 // It copies b.
 func String(b []byte, charset string) Value { return Text(string(b), charset) }
 
+// Clone shares no text with v.
+func (v Value) Clone() Value {
+	v.text = strings.Clone(v.text)
+	return v
+}
+
 // Text is String for a text that needs no copy.
 func Text(text, charset string) Value {
 	switch charset {
