@@ -92,7 +92,7 @@ func (b *bench) tpch(ctx context.Context, scale float64) (string, error) {
 	fmt.Fprintf(&text, "%s\nWritten by `make bench-tpch`: scale %g (%d orders), lineitem and orders sharded by order key, the rest by their keys, nation and\n"+
 		"region as reference tables. The median of %d runs in turns; every answer is the same on both sides. On %s, %s, %s.\n\n"+
 		"| query | rows | way | four shards | one server | ratio |\n| --- | --- | --- | --- | --- | --- |\n",
-		tpchHeading, scale, int(1_500_000*scale), tpchRuns, machine(), b.source, time.Now().Format(time.DateOnly))
+		tpchHeading, scale, int(1_500_000*scale), tpchRuns, machine(), b.source.Name(), time.Now().Format(time.DateOnly))
 	for i, query := range tpch.Queries(scale) {
 		var took [2][]time.Duration
 		var sums [2]string

@@ -48,18 +48,26 @@ type Source struct {
 	Image string
 }
 
-func (s Source) String() string {
+// Name is the server with its version or image, but not where it lies.
+func (s Source) Name() string {
 	name := "MySQL"
 	if s.Flavour == MariaDB {
 		name = "MariaDB"
 	}
+	if s.Image != "" {
+		return fmt.Sprintf("%s in Docker (image %s)", name, s.Image)
+	}
+	return name + " " + s.Version
+}
+
+func (s Source) String() string {
 	switch {
 	case s.Image != "":
-		return fmt.Sprintf("%s in Docker (image %s)", name, s.Image)
+		return s.Name()
 	case s.Root != "":
-		return fmt.Sprintf("%s %s (%s in %s, by chroot)", name, s.Version, s.Program, s.Root)
+		return fmt.Sprintf("%s (%s in %s, by chroot)", s.Name(), s.Program, s.Root)
 	}
-	return fmt.Sprintf("%s %s (%s)", name, s.Version, s.Program)
+	return fmt.Sprintf("%s (%s)", s.Name(), s.Program)
 }
 
 // Find looks for a server of the flavour: on PATH, then, for MySQL, in the root
