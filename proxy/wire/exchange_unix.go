@@ -75,16 +75,16 @@ func (e *Exchange) attempt(fd uintptr) (done bool) {
 	}
 	e.sent = true
 	for {
-		n, err := writeNow(int(fd), e.w.buf[:e.w.n])
-		if err == syscall.EINTR {
+		n, errno := writeNow(int(fd), e.w.buf[:e.w.n])
+		switch errno {
+		case syscall.EINTR:
 			continue
-		}
-		if err != nil && err != syscall.EAGAIN {
-			e.err = err
-			e.w.err = err
+		case 0, syscall.EAGAIN:
+		default:
+			e.err = errno
+			e.w.err = errno
 			return true
 		}
-		n = max(n, 0)
 		e.w.sent += int64(n)
 		if n == e.w.n {
 			e.w.drop()

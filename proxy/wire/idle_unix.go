@@ -52,20 +52,20 @@ func (r *Reader) readFrom(fd int) (done bool, err error) {
 		buf = bufferPool.Get().(*[BufferSize]byte)
 	}
 	for {
-		n, err := readNow(fd, buf[:])
+		n, errno := readNow(fd, buf[:])
 		if n > 0 {
 			r.buf, r.pos, r.end = buf, 0, n
 			return true, nil
 		}
-		switch err { //nolint:errorlint // what a system call returns wraps nothing
+		switch errno {
 		case syscall.EINTR:
 			continue
-		case nil:
+		case 0:
 			err = io.EOF
 		case syscall.EAGAIN:
 			err = nil
 		default:
-			err = os.NewSyscallError("read", err)
+			err = os.NewSyscallError("read", errno)
 		}
 		r.buf, r.pos, r.end = nil, 0, 0
 		bufferPool.Put(buf)

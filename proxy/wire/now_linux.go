@@ -12,17 +12,17 @@ import (
 // and its giving the processor to another thread when one does, cost a sixth of
 // a point select's time.
 
-func readNow(fd int, p []byte) (n int, err error) { return now(syscall.SYS_READ, fd, p) }
+func readNow(fd int, p []byte) (n int, errno syscall.Errno) { return now(syscall.SYS_READ, fd, p) }
 
-func writeNow(fd int, p []byte) (n int, err error) { return now(syscall.SYS_WRITE, fd, p) }
+func writeNow(fd int, p []byte) (n int, errno syscall.Errno) { return now(syscall.SYS_WRITE, fd, p) }
 
-func now(call uintptr, fd int, p []byte) (n int, err error) {
+func now(call uintptr, fd int, p []byte) (n int, errno syscall.Errno) {
 	if len(p) == 0 {
-		return 0, nil
+		return 0, 0
 	}
 	r, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
 	if errno != 0 {
 		return 0, errno
 	}
-	return int(r), nil
+	return int(r), 0
 }

@@ -67,35 +67,35 @@ func (t *transfer) ended(err error) (int, error) {
 }
 
 func (s *socket) attemptRead(fd uintptr) (done bool) {
-	n, err := readNow(int(fd), s.in.p)
-	for err == syscall.EINTR { //nolint:errorlint // what a system call returns wraps nothing
-		n, err = readNow(int(fd), s.in.p)
+	n, errno := readNow(int(fd), s.in.p)
+	for errno == syscall.EINTR {
+		n, errno = readNow(int(fd), s.in.p)
 	}
-	s.in.n = max(n, 0)
-	switch err { //nolint:errorlint // as above
-	case syscall.EAGAIN:
-		return false
-	case nil:
+	s.in.n = n
+	switch errno {
+	case 0:
 		if n == 0 && len(s.in.p) > 0 {
 			s.in.err = io.EOF
 		}
+	case syscall.EAGAIN:
+		return false
 	default:
-		s.in.err = os.NewSyscallError("read", err)
+		s.in.err = os.NewSyscallError("read", errno)
 	}
 	return true
 }
 
 func (s *socket) attemptWrite(fd uintptr) (done bool) {
 	for s.out.n < len(s.out.p) {
-		n, err := writeNow(int(fd), s.out.p[s.out.n:])
-		switch err { //nolint:errorlint // what a system call returns wraps nothing
-		case nil:
+		n, errno := writeNow(int(fd), s.out.p[s.out.n:])
+		switch errno {
+		case 0:
 			s.out.n += n
 		case syscall.EINTR:
 		case syscall.EAGAIN:
 			return false
 		default:
-			s.out.err = os.NewSyscallError("write", err)
+			s.out.err = os.NewSyscallError("write", errno)
 			return true
 		}
 	}
