@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -338,13 +339,23 @@ func (s *session) addWarnings(ctx context.Context, conn *shard.Conn, first bool)
 		return 0
 	}
 	for _, w := range res.Rows {
-		if first || len(w) < 2 || !ofText(string(w[1])) {
-			s.last.warnings = append(s.last.warnings, w)
-		} else {
+		if !first && len(w) > 2 && (ofText(string(w[1])) || string(w[1]) == invalidText && s.warnedOf(w)) {
 			again++
+		} else {
+			s.last.warnings = append(s.last.warnings, w)
 		}
 	}
 	return again
+}
+
+// invalidText is the code of a warning of a literal whose bytes are no text, which
+// every shard gives in the same words, or of a row's value.
+const invalidText = "1300"
+
+func (s *session) warnedOf(w [][]byte) bool {
+	return slices.ContainsFunc(s.last.warnings, func(told [][]byte) bool {
+		return slices.EqualFunc(told, w, bytes.Equal)
+	})
 }
 
 // ofText reports a warning of a statement's text (deprecated syntax), which
