@@ -65,16 +65,17 @@ func (s *session) rows(ctx context.Context, r request) error {
 
 // untilPlanned tries until the catalog did not change meanwhile.
 func untilPlanned(try func() error) error {
-	err := try()
-	if !errors.Is(err, errStale) {
-		return err
-	}
-	for began := time.Now(); errors.Is(err, errStale); err = try() {
-		if time.Since(began) > planningTime {
+	for began := (time.Time{}); ; {
+		err := try()
+		switch {
+		case !errors.Is(err, errStale):
+			return err
+		case began.IsZero():
+			began = time.Now()
+		case time.Since(began) > planningTime:
 			return errors.New("the schema keeps changing while the statement is planned; try again")
 		}
 	}
-	return err
 }
 
 func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {

@@ -34,8 +34,8 @@ func NewExchange(nc net.Conn, r *Reader, w *Writer) *Exchange {
 
 // Do sends what the Writer has buffered, and waits until the Reader has something
 // of the answer, or the Reader's Patience comes to its end. Where not all could be
-// sent at once, it flushes the rest and doesn't wait. REQUIRES: the peer sends nothing before it is asked, so nothing
-// has come since the last read.
+// sent at once, it flushes the rest and doesn't wait. REQUIRES: the peer sends nothing
+// before it is asked, so nothing has come since the last read.
 //
 // The poller forgets at the wait's beginning what has come before, and here the
 // wait begins before the command is sent. Counter-example: a peer that sends of
@@ -74,23 +74,16 @@ func (e *Exchange) attempt(fd uintptr) (done bool) {
 		return done
 	}
 	e.sent = true
-	for {
-		n, errno := writeNow(int(fd), e.w.buf[:e.w.n])
-		switch errno {
-		case syscall.EINTR:
-			continue
-		case 0, syscall.EAGAIN:
-		default:
-			e.err = errno
-			e.w.err = errno
-			return true
-		}
-		e.w.sent += int64(n)
-		if n == e.w.n {
-			e.w.drop()
-			return false
-		}
-		e.w.n = copy(e.w.buf[:], e.w.buf[n:e.w.n])
+	n, errno := writeNow(int(fd), e.w.buf[:e.w.n])
+	if errno != 0 && errno != syscall.EAGAIN {
+		e.err, e.w.err = errno, errno
 		return true
 	}
+	e.w.sent += int64(n)
+	if n == e.w.n {
+		e.w.drop()
+		return false
+	}
+	e.w.n = copy(e.w.buf[:], e.w.buf[n:e.w.n])
+	return true
 }

@@ -3,9 +3,7 @@
 package wire
 
 import (
-	"io"
 	"net"
-	"os"
 	"syscall"
 )
 
@@ -51,24 +49,12 @@ func (r *Reader) readFrom(fd int) (done bool, err error) {
 	if buf == nil {
 		buf = bufferPool.Get().(*[BufferSize]byte)
 	}
-	for {
-		n, errno := readNow(fd, buf[:])
-		if n > 0 {
-			r.buf, r.pos, r.end = buf, 0, n
-			return true, nil
-		}
-		switch errno {
-		case syscall.EINTR:
-			continue
-		case 0:
-			err = io.EOF
-		case syscall.EAGAIN:
-			err = nil
-		default:
-			err = os.NewSyscallError("read", errno)
-		}
-		r.buf, r.pos, r.end = nil, 0, 0
-		bufferPool.Put(buf)
-		return err != nil, err
+	n, came, err := receive(fd, buf[:])
+	if n > 0 {
+		r.buf, r.pos, r.end = buf, 0, n
+		return true, nil
 	}
+	r.buf, r.pos, r.end = nil, 0, 0
+	bufferPool.Put(buf)
+	return came, err
 }

@@ -30,8 +30,8 @@ func encrypted(t *testing.T) (near, far net.Conn) {
 	return c, s
 }
 
-// looked calls Look until stop is closed, and counts what was under way.
-func looked(w *Patience, stop chan struct{}) (done chan struct{}) {
+// looked calls Look until stop is closed.
+func looked(w *Patience, stop chan struct{}, every time.Duration) (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
 		defer close(done)
@@ -41,7 +41,7 @@ func looked(w *Patience, stop chan struct{}) (done chan struct{}) {
 				return
 			default:
 				w.Look()
-				time.Sleep(time.Millisecond)
+				time.Sleep(every)
 			}
 		}
 	}()
@@ -62,7 +62,7 @@ func TestPatience(t *testing.T) {
 			r := NewReader(near)
 			r.SetPatience(w, near)
 			stop := make(chan struct{})
-			done := looked(w, stop)
+			done := looked(w, stop, time.Millisecond)
 			defer func() { close(stop); <-done }()
 			got := make(chan string, 1)
 			read := func() {
@@ -117,16 +117,7 @@ func TestPatienceRaces(t *testing.T) {
 	r.SetPatience(w, near)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
-	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				w.Look()
-			}
-		}
-	})
+	done := looked(w, stop, 0)
 	const packets = 3000
 	wg.Go(func() {
 		out := NewWriter(far)
@@ -150,6 +141,7 @@ func TestPatienceRaces(t *testing.T) {
 		}
 	}
 	close(stop)
+	<-done
 	wg.Wait()
 	t.Logf("late %d times", calls.Load())
 }
@@ -192,7 +184,7 @@ func TestExchangePatience(t *testing.T) {
 	w := &Patience{Late: func() {}}
 	r.SetPatience(w, near)
 	stop := make(chan struct{})
-	done := looked(w, stop)
+	done := looked(w, stop, time.Millisecond)
 	if err := out.WritePacket([]byte("question")); err != nil {
 		t.Fatal(err)
 	}
@@ -227,19 +219,11 @@ func TestExchangeRaces(t *testing.T) {
 	w := &Patience{Late: func() {}}
 	r.SetPatience(w, near)
 	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				w.Look()
-			}
-		}
-	})
-	defer wg.Wait()
-	defer close(stop)
+	done := looked(w, stop, 0)
+	defer func() {
+		close(stop)
+		<-done
+	}()
 	for i := range 5000 {
 		if err := out.WriteCommand(byte(i), []byte{byte(i >> 8)}); err != nil {
 			t.Fatal(err)

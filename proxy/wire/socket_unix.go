@@ -66,23 +66,24 @@ func (t *transfer) ended(err error) (int, error) {
 	return t.n, err
 }
 
+// receive is readNow, with errors as Read tells them. came is false where nothing has
+// come yet.
+func receive(fd int, p []byte) (n int, came bool, err error) {
+	n, errno := readNow(fd, p)
+	switch {
+	case errno == syscall.EAGAIN:
+		return 0, false, nil
+	case errno != 0:
+		return 0, true, os.NewSyscallError("read", errno)
+	case n == 0 && len(p) > 0:
+		return 0, true, io.EOF
+	}
+	return n, true, nil
+}
+
 func (s *socket) attemptRead(fd uintptr) (done bool) {
-	n, errno := readNow(int(fd), s.in.p)
-	for errno == syscall.EINTR {
-		n, errno = readNow(int(fd), s.in.p)
-	}
-	s.in.n = n
-	switch errno {
-	case 0:
-		if n == 0 && len(s.in.p) > 0 {
-			s.in.err = io.EOF
-		}
-	case syscall.EAGAIN:
-		return false
-	default:
-		s.in.err = os.NewSyscallError("read", errno)
-	}
-	return true
+	s.in.n, done, s.in.err = receive(int(fd), s.in.p)
+	return done
 }
 
 func (s *socket) attemptWrite(fd uintptr) (done bool) {
@@ -91,7 +92,6 @@ func (s *socket) attemptWrite(fd uintptr) (done bool) {
 		switch errno {
 		case 0:
 			s.out.n += n
-		case syscall.EINTR:
 		case syscall.EAGAIN:
 			return false
 		default:
