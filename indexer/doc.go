@@ -174,7 +174,8 @@
 // goroutine, Workers at a time. All are idempotent. A failing shard's job is
 // tried again with exponential backoff. A shard is scanned for maintenance at
 // most ScanDuty of the time, and all together take no more than that share of
-// the processors; where no marks are to be cleared, at most a quarter of that.
+// the processors; where no marks are to be cleared and no reconciliation is due,
+// at most a sixteenth of that.
 // Builds are exempt, and take their turn with other scans of the shard.
 //
 // # Proof and teeth

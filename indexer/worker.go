@@ -240,11 +240,12 @@ func (x *Indexer) forget(r *run) {
 }
 
 // staleRest is how many times longer scans wait that nobody waits for.
-const staleRest = 4
+const staleRest = 16
 
 // rest is what the duty cycle asks for after a scan. Marks widen every lookup:
-// a scan that clears some is urgent. What is stale costs a visit too many now
-// and then, so that looking for it can wait for more to come together.
+// a scan that clears some is urgent. What is stale costs a visit too many until
+// a lookup that meets it has it verified (Observe), so that looking for all of
+// it can wait for more to come together.
 type rest struct{ urgent, other time.Time }
 
 func (r rest) until(urgent bool) time.Time {
@@ -267,8 +268,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// urgent reports whether a scan would clear marks.
+// urgent reports whether a scan would clear marks, or was asked for by the clock.
 func (x *Indexer) urgent(j *storage.Job) bool {
+	if j.Type == storage.Reconcile {
+		return true
+	}
 	for _, id := range j.Indexes {
 		for _, m := range x.store.Marks(id) {
 			if j.Shards.Has(m.Shard) {

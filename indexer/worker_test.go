@@ -203,9 +203,9 @@ func TestDutyCycle(t *testing.T) {
 		least, max float64
 	}{
 		"a shard, clearing marks":     {1, true, 8, 0.05, 0.12},
-		"a shard, looking for stale":  {1, false, 8, 0.01, 0.03},
+		"a shard, looking for stale":  {1, false, 8, 0.003, 0.01},
 		"all shards, clearing marks":  {shards, true, 2, 0.1, 0.24},
-		"all shards, looking for old": {shards, false, 2, 0.02, 0.07},
+		"all shards, looking for old": {shards, false, 2, 0.006, 0.02},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
