@@ -63,7 +63,7 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 		arrivals.close()
 		for _, x := range shards {
 			if x.conn != nil && x.conn.Busy() && s.keepsBusy(x.shard, x.conn) && !x.conn.Broken {
-				_, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
+				s.readOut(x, nil)
 			}
 			s.giveBack(x.shard, x.conn)
 		}
@@ -143,7 +143,7 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 		if err := s.commit(ctx); err != nil {
 			return err
 		}
-	} else if several && tx.failed == nil && !tx.victim {
+	} else if several && tx.failed == nil && tx.victim == nil {
 		undo := "RELEASE SAVEPOINT " + statementSavepoint
 		if err != nil {
 			undo = "ROLLBACK TO SAVEPOINT " + statementSavepoint

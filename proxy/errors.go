@@ -66,9 +66,9 @@ func refuse(format string, args ...any) error {
 	return sqlError{codeNotSupported, "42000", fmt.Sprintf(format, args...)}
 }
 
-// aborted is the answer to statements in a transaction that has lost a shard.
+// aborted is the answer to statements in a transaction that a shard has ended.
 func aborted(cause error) error {
-	return sqlError{1180, "HY000", fmt.Sprintf("The transaction can't go on, since it was rolled back when a shard was lost (%v); send ROLLBACK and try again", cause)}
+	return sqlError{1180, "HY000", fmt.Sprintf("The transaction can't go on, since it was rolled back on a shard (%v); send ROLLBACK and try again", cause)}
 }
 
 // unreachable reports that a shard can't be connected to, or was lost.

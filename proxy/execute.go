@@ -169,9 +169,8 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		s.proxy.metrics.routed(b, r.start)
 	}
 	s.unsure(r, b)
-	if s.tx != nil && s.tx.victim {
-		// As a server does: the transaction is over, on the other shards too.
-		_ = s.rollback(ctx)
+	if s.tx != nil && s.tx.victim != nil {
+		s.endVictim(ctx, err)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -206,6 +207,27 @@ func (a *arrivals) close() {
 		<-a.came
 	}
 	a.came = nil
+}
+
+// readOut reads what nobody waits for of an answer, all of it for nil rows, on a
+// connection that the session goes on with. A transaction may end by it.
+// Counter-example: the client has got one shard's error, and another has rolled back
+// for a deadlock; COMMIT would commit the rest.
+func (s *session) readOut(x sent, rows *shard.Rows) {
+	var sum shard.Summary
+	if rows == nil {
+		sum, _ = x.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
+	} else {
+		rows.Drain(math.MaxInt64)
+		sum = rows.Summary
+	}
+	switch {
+	case s.tx == nil:
+	case x.conn.Broken:
+		s.tx.lost(x.shard, sqlError{codeShardLost, "HY000", "Connection to shard " + s.catalog().ShardName(x.shard) + " was lost"})
+	default:
+		s.tx.watch(x.shard, sum)
+	}
 }
 
 // keepsBusy reports a connection whose answer must be read to its end, since the

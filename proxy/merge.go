@@ -266,14 +266,7 @@ func (x *merging) close() {
 			r := x.answers[i].rows
 			switch {
 			case s.keepsBusy(of.shard, of.conn):
-				if r == nil {
-					_, _ = of.conn.Forward(nil, shard.Result, shard.ForwardOptions{})
-				} else if r.Drain(1<<62) && r.Summary.Err == nil && s.tx != nil {
-					s.tx.watch(of.shard, r.Summary)
-				}
-				if of.conn.Broken && s.tx != nil {
-					s.tx.lost(of.shard, sqlError{codeShardLost, "HY000", "Connection to shard " + s.catalog().ShardName(of.shard) + " was lost"})
-				}
+				s.readOut(of, r)
 			case r != nil:
 				of.conn.Watch(nil) // it would lift the deadline
 				if of.conn.SetDeadline(time.Now().Add(dropTime)) == nil && r.Drain(dropBytes) {

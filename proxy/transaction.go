@@ -33,8 +33,9 @@ type transaction struct {
 	// failed: a shard was lost, everything was rolled back, and the client has
 	// to be told at its next statement too.
 	failed error
-	// victim: a server has rolled the whole transaction back (a deadlock).
-	victim bool
+	// victim is why a server has rolled the whole transaction back (a deadlock), nil
+	// if none has.
+	victim error
 	// maintain and touched are what to look after when it has ended.
 	maintain []planner.Maintenance
 	touched  map[*catalog.Table]catalog.ShardSet
@@ -258,9 +259,28 @@ func (tx *transaction) lost(id catalog.ShardID, cause error) {
 func (tx *transaction) watch(id catalog.ShardID, sum shard.Summary) {
 	switch {
 	case sum.Err != nil:
-		tx.victim = tx.victim || sum.Err.Code == codeDeadlock
+		if sum.Err.Code == codeDeadlock && tx.victim == nil {
+			tx.victim = fmt.Errorf("shard %s: %w", tx.s.catalog().ShardName(id), sum.Err)
+		}
 	case sum.Status&mysql.SERVER_STATUS_IN_TRANS == 0 && tx.conns[id] != nil && !tx.s.locked(id, tx.conns[id]):
 		tx.lost(id, fmt.Errorf("shard %s ended the transaction by itself", tx.s.catalog().ShardName(id)))
+	}
+}
+
+// endVictim ends a transaction that a server has rolled back, on the other shards too,
+// as one server would. err is what the client is told, nil where it has been. If that is
+// another shard's error the client thinks that its transaction goes on, and has to be
+// told of this at its next statement, which would else be none of a transaction's.
+func (s *session) endVictim(ctx context.Context, err error) {
+	told := s.last.failed
+	if err != nil {
+		told = coded(err).code
+	}
+	switch {
+	case told == codeDeadlock:
+		_ = s.rollback(ctx)
+	case s.tx.failed == nil:
+		s.tx.failed = s.tx.victim
 	}
 }
 

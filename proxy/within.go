@@ -35,8 +35,8 @@ func (s *session) within(ctx context.Context, do func() error) error {
 		_ = s.rollback(ctx) // the error is told anyway
 	case implicit:
 		err = s.commit(ctx)
-	case tx.victim:
-		_ = s.rollback(ctx) // as a server did
+	case tx.victim != nil:
+		s.endVictim(ctx, err)
 	case tx.failed == nil:
 		if err != nil {
 			p.Op = planner.RollbackTo

@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestScatterHiddenDeadlock: a statement fails on one shard, which the client is told
+// of, and on another it is a deadlock's victim, where the server rolls back all of
+// the transaction. None of it may be committed, nor what the client sends next.
+func TestScatterHiddenDeadlock(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		for _, query := range []string{
+			"SELECT id, EXP(v) FROM n FOR UPDATE",
+			"SELECT id, EXP(v) FROM n ORDER BY id FOR UPDATE",
+			"UPDATE n SET v = v + EXP(v)",
+		} {
+			p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
+			mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
+			fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+			on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+			mustExec(t, p.db(), fmt.Sprintf("UPDATE n SET v = 2000 WHERE id = %d", on[0][0])) // EXP(2000) is no DOUBLE
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+
+			tx, err := p.db().BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			mustExec(t, tx, fmt.Sprintf("UPDATE n SET v = 1 WHERE id = %d", on[1][0]))
+			mustExec(t, tx, fmt.Sprintf("UPDATE n SET v = 1 WHERE id = %d", on[2][0]))
+			// The other one has changed more, so that it is not the victim.
+			other, err := p.shard(1).BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Rollback()
+			for range 30 {
+				mustExec(t, other, fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", on[1][1]))
+			}
+			told := make(chan error, 1)
+			go func() {
+				_, err := rowsOf(ctx, tx, query)
+				told <- err
+			}()
+			shard := p.shard(1)
+			eventuallyEach(t, 20*time.Second, 250*time.Millisecond, "it waits", func() bool {
+				return len(mustRows(t, shard, "SELECT trx_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")) > 0
+			})
+			mustExec(t, other, fmt.Sprintf("UPDATE n SET v = 5 WHERE id = %d", on[1][0]))
+			wantError(t, <-told, 1690, "DOUBLE value is out of range")
+			_, err = tx.ExecContext(ctx, fmt.Sprintf("UPDATE n SET v = 7 WHERE id = %d", on[3][0]))
+			wantError(t, err, 1180, "Deadlock found")
+			if err := other.Rollback(); err != nil {
+				t.Error(err)
+			}
+			wantError(t, tx.Commit(), 1180, "rolled back")
+			values := fmt.Sprintf("SELECT SUM(v) AS s FROM n WHERE id IN (%d, %d, %d)", on[1][0], on[2][0], on[3][0])
+			want(t, p.db(), values, "s", "0")
+		}
+	})
+}
