@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/bench/instructions"
 )
 
 // benchStore has an index with n entries.
@@ -73,6 +75,30 @@ func BenchmarkLookupHot(b *testing.B) {
 		close(stop)
 		adder.Wait()
 	})
+}
+
+// TestLookupInstructions: a lookup that does more is noticed. A sixth less was
+// measured.
+func TestLookupInstructions(t *testing.T) {
+	s := openTest(t, testOpts(""), testOptions{noFlusher: true})
+	id := readyIndex(t, s, "i", 1)
+	recent, hot := []byte("recent@example.com"), []byte("hot@example.com")
+	check(t, s.Add([]Entry{{id, hot, 1, 1}}))
+	check(t, s.recent.flush())
+	check(t, s.Add([]Entry{{id, recent, 1, 1}}))
+	for _, c := range []struct {
+		name string
+		key  []byte
+		most int
+	}{
+		{"hot", hot, 1430},
+		{"recent", recent, 1350},
+		{"absent", []byte("absent@example.com"), 1330},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			instructions.Check(t, c.most, func() { must(s.Lookup(id, c.key, nil)) })
+		})
+	}
 }
 
 // BenchmarkLookupCold looks keys up that are not among the hot records, of an
