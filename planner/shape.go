@@ -138,119 +138,45 @@ const (
 
 // shapeWordOf knows words in any case.
 func shapeWordOf(w string) shapeWord {
-	if len(w) < 2 || len(w) > 13 {
+	var lower [len("straight_join")]byte
+	if len(w) > len(lower) {
 		return wordOther
 	}
-	is := func(lower string) bool { return len(w) == len(lower) && strings.EqualFold(w, lower) }
-	switch w[0] | 0x20 {
-	case 'a':
-		if is("and") {
-			return wordAnd
+	for i := range len(w) {
+		c := w[i]
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
 		}
-	case 'b':
-		if is("between") {
-			return wordBetween
-		}
-	case 'c':
-		if is("cross") {
-			return wordEnds
-		}
-	case 'd':
-		if is("delete") {
-			return wordWrite
-		}
-	case 'f':
-		switch {
-		case is("from"):
-			return wordOpen
-		case is("for"):
-			return wordEnds
-		}
-	case 'g':
-		if is("group") {
-			return wordOpen
-		}
-	case 'h':
-		if is("having") {
-			return wordOpen
-		}
-	case 'i':
-		switch {
-		case is("in"):
-			return wordIn
-		case is("insert"):
-			return wordInsert
-		case is("inner"):
-			return wordEnds
-		}
-	case 'j':
-		if is("join") {
-			return wordEnds
-		}
-	case 'l':
-		switch {
-		case is("limit"):
-			return wordLimit
-		case is("like"):
-			return wordLike
-		case is("left"), is("lock"):
-			return wordEnds
-		}
-	case 'n':
-		if is("natural") {
-			return wordEnds
-		}
-	case 'o':
-		switch {
-		case is("on"):
-			return wordClause
-		case is("or"):
-			return wordEnds
-		case is("order"):
-			return wordOpen
-		case is("offset"):
-			return wordOffset
-		}
-	case 'r':
-		switch {
-		case is("replace"):
-			return wordInsert
-		case is("returning"):
-			return wordOpen
-		case is("right"):
-			return wordEnds
-		}
-	case 's':
-		switch {
-		case is("select"):
-			return wordSelect
-		case is("set"):
-			return wordClause
-		case is("straight_join"):
-			return wordEnds
-		}
-	case 'u':
-		switch {
-		case is("update"):
-			return wordWrite
-		case is("union"):
-			return wordEnds
-		}
-	case 'v':
-		if is("values") || is("value") {
-			return wordValues
-		}
-	case 'w':
-		switch {
-		case is("where"):
-			return wordClause
-		case is("window"):
-			return wordOpen
-		}
-	case 'x':
-		if is("xor") {
-			return wordEnds
-		}
+		lower[i] = c
+	}
+	switch string(lower[:len(w)]) {
+	case "select":
+		return wordSelect
+	case "insert", "replace":
+		return wordInsert
+	case "update", "delete":
+		return wordWrite
+	case "values", "value":
+		return wordValues
+	case "in":
+		return wordIn
+	case "between":
+		return wordBetween
+	case "like":
+		return wordLike
+	case "where", "on", "set":
+		return wordClause
+	case "from", "group", "having", "order", "window", "returning":
+		return wordOpen
+	case "and":
+		return wordAnd
+	case "limit":
+		return wordLimit
+	case "offset":
+		return wordOffset
+	case "or", "xor", "for", "lock", "union",
+		"join", "inner", "left", "right", "cross", "natural", "straight_join":
+		return wordEnds
 	}
 	return wordOther
 }
