@@ -38,9 +38,9 @@ func newTwins(t *testing.T, f *flavour, s setup) *twins {
 	return &twins{t: t, p: p, shunt: rawClient(t, p.addr, "app", "secret", p.schema), plain: plainClient(t, srv, plainSchema)}
 }
 
-func rawClient(t *testing.T, addr, user, password, schema string) *client.Conn {
+func rawClient(t *testing.T, addr, user, password, schema string, options ...client.Option) *client.Conn {
 	t.Helper()
-	c, err := client.Connect(addr, user, password, schema)
+	c, err := client.Connect(addr, user, password, schema, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +51,9 @@ func rawClient(t *testing.T, addr, user, password, schema string) *client.Conn {
 	return c
 }
 
-func plainClient(t *testing.T, s *throwaway.Server, schema string) *client.Conn {
+func plainClient(t *testing.T, s *throwaway.Server, schema string, options ...client.Option) *client.Conn {
 	t.Helper()
-	return rawClient(t, s.Addr(), s.User, s.Password, schema)
+	return rawClient(t, s.Addr(), s.User, s.Password, schema, options...)
 }
 
 // exec runs a statement on both.

@@ -88,13 +88,8 @@ func (s *session) findMerged(m *planner.Merge, rows *merge.Rows) error {
 	return err
 }
 
-// findAll adds up what each shard would have answered without LIMIT. It is asked
-// when its answer has been read to the end.
-func (s *session) findAll(ctx context.Context, m *planner.Merge, answers []answer) error {
-	if !m.CountAll || m.Unite {
-		return nil
-	}
-	s.found = 0
+// readAll reads answers to their ends.
+func (s *session) readAll(answers []answer) error {
 	for i := range answers {
 		a := &answers[i]
 		for !a.rows.Done() {
@@ -102,9 +97,18 @@ func (s *session) findAll(ctx context.Context, m *planner.Merge, answers []answe
 				return s.answerFailed(a, err)
 			}
 		}
-		n, err := askFound(ctx, a.conn)
+	}
+	return nil
+}
+
+// findAll adds up what each shard would have answered without LIMIT. REQUIRES: their
+// answers have been read to their ends.
+func (s *session) findAll(ctx context.Context, answers []answer) error {
+	s.found = 0
+	for i := range answers {
+		n, err := askFound(ctx, answers[i].conn)
 		if err != nil {
-			return s.shardError(a.shard, err)
+			return s.shardError(answers[i].shard, err)
 		}
 		s.found += n
 	}

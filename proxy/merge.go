@@ -209,9 +209,13 @@ func mergeError(err error) error {
 // merged ends the answer: the rest of what the shards send is dropped, and
 // their warnings are joined.
 func (s *session) merged(ctx context.Context, b *planner.Bound, answers []answer) (empty catalog.ShardSet, err error) {
-	if err := s.findAll(ctx, b.Merge, answers); err != nil {
-		return empty, err
+	asks := b.Merge.CountAll && !b.Merge.Unite
+	if asks {
+		if err := s.readAll(answers); err != nil {
+			return empty, err
+		}
 	}
+	s.last.warnings = nil
 	warnings := 0
 	for i := range answers {
 		a := &answers[i]
@@ -224,11 +228,16 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []answer
 		if a.rows.Summary.Rows == 0 && b.Merge.Count > 0 {
 			empty.Add(a.shard)
 		}
-		if warnings += int(a.rows.Summary.Warnings); i > 0 && !s.mariaDB() && a.rows.Summary.Warnings > 0 && containsFold(b.Statements[i].SQL, "sql_calc_found_rows") {
-			warnings-- // of the text, see ofText
+		if n := int(a.rows.Summary.Warnings); n > 0 && !a.conn.Broken {
+			warnings += n - s.addWarnings(ctx, a.conn, i == 0)
 		}
 	}
-	if err := s.client.WriteEnd(s.status()|s.more, uint16(min(warnings, 1<<16-1))); err != nil {
+	if asks { // which takes the warnings away
+		if err := s.findAll(ctx, answers); err != nil {
+			return empty, err
+		}
+	}
+	if err := s.client.WriteEnd(s.status()|s.more, uint16(min(max(warnings, 0), 1<<16-1))); err != nil {
 		return empty, s.clientError(err)
 	}
 	for i := range answers {
@@ -238,12 +247,6 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []answer
 				return empty, s.clientError(err)
 			}
 			break
-		}
-	}
-	s.last.warnings = nil
-	for i := range answers {
-		if a := &answers[i]; a.done() && a.rows.Summary.Warnings > 0 && !a.conn.Broken {
-			s.addWarnings(ctx, a.conn, i == 0)
 		}
 	}
 	return empty, nil
