@@ -22,22 +22,32 @@ var ten = big.NewInt(10)
 
 func power(n int) *big.Int { return new(big.Int).Exp(ten, big.NewInt(int64(n)), nil) }
 
-// parseExact reads "-12.50".
-func parseExact(v []byte) (e exact, ok bool) {
-	whole, fraction, _ := bytes.Cut(v, []byte("."))
-	digits := make([]byte, 0, len(v))
-	digits = append(append(digits, whole...), fraction...)
-	for i, c := range digits {
-		if (c < '0' || c > '9') && (i > 0 || c != '-') {
-			return e, false
+// read reads "-12.50".
+func (e *exact) read(v []byte) (ok bool) {
+	unsigned, negative := bytes.CutPrefix(v, []byte("-"))
+	whole, fraction, _ := bytes.Cut(unsigned, []byte("."))
+	var n int64
+	for _, digits := range [2][]byte{whole, fraction} {
+		for _, c := range digits {
+			if c < '0' || c > '9' {
+				return false
+			}
+			n = n*10 + int64(c-'0')
 		}
 	}
-	if len(digits) == 0 || len(digits) > 200 {
-		return e, false
+	switch digits := len(whole) + len(fraction); {
+	case digits == 0 || digits > 200:
+		return false
+	case digits <= 18: // they fit into n
+		e.n.SetInt64(n)
+	default:
+		e.n.SetString(string(whole)+string(fraction), 10)
 	}
-	_, ok = e.n.SetString(string(digits), 10)
+	if negative {
+		e.n.Neg(&e.n)
+	}
 	e.scale = len(fraction)
-	return e, ok
+	return true
 }
 
 // rescale gives both numbers the larger scale.
@@ -50,22 +60,30 @@ func (e *exact) rescale(o *exact) {
 	}
 }
 
-func (e *exact) add(o exact) {
-	e.rescale(&o)
+// add adds o, whose scale may change.
+func (e *exact) add(o *exact) {
+	e.rescale(o)
 	e.n.Add(&e.n, &o.n)
 }
 
-func (e *exact) cmp(o exact) int {
-	e.rescale(&o)
+// cmp compares with o, whose scale may change.
+func (e *exact) cmp(o *exact) int {
+	e.rescale(o)
 	return e.n.Cmp(&o.n)
+}
+
+// zero sets the number to 0, and keeps its memory.
+func (e *exact) zero() {
+	e.n.SetInt64(0)
+	e.scale = 0
 }
 
 // text writes the number with the given number of digits after the point,
 // which are not fewer than it has.
 func (e *exact) text(decimals int) ([]byte, error) {
-	n := new(big.Int).Set(&e.n)
+	n := &e.n
 	if e.scale < decimals {
-		n.Mul(n, power(decimals-e.scale))
+		n = new(big.Int).Mul(n, power(decimals-e.scale))
 	} else if e.scale > decimals {
 		q, r := new(big.Int).QuoRem(n, power(e.scale-decimals), new(big.Int))
 		if r.Sign() != 0 {
@@ -73,15 +91,15 @@ func (e *exact) text(decimals int) ([]byte, error) {
 		}
 		n = q
 	}
-	digits := new(big.Int).Abs(n).Append(nil, 10)
+	digits, negative := bytes.CutPrefix(n.Append(nil, 10), []byte("-"))
 	if len(digits) > maxDigits {
 		return nil, ErrOverflow
 	}
-	for len(digits) <= decimals {
-		digits = append([]byte{'0'}, digits...)
+	if missing := decimals + 1 - len(digits); missing > 0 {
+		digits = append(bytes.Repeat([]byte("0"), missing), digits...)
 	}
-	var out []byte
-	if n.Sign() < 0 {
+	out := make([]byte, 0, len(digits)+len("-."))
+	if negative {
 		out = append(out, '-')
 	}
 	out = append(out, digits[:len(digits)-decimals]...)
@@ -103,7 +121,7 @@ func wholeWords(digits int) int { return (digits + word - 1) / word * word }
 //
 //	scale 5, shown 9 digits: the quotient has just nine, and isn't rounded
 //	scale 2, shown 6 digits: the quotient has nine, and is rounded to six
-func average(sum exact, count uint64, sumScale, decimals int) ([]byte, error) {
+func average(sum *exact, count uint64, sumScale, decimals int) ([]byte, error) {
 	increment := max(0, decimals-sumScale-(wholeWords(sumScale)-sumScale))
 	digits := wholeWords(wholeWords(sumScale) + increment)
 	n := new(big.Int).Mul(&sum.n, power(max(0, digits-sum.scale)))

@@ -273,8 +273,9 @@ func TestUnite(t *testing.T) {
 					seen[r.x] = true
 				}
 			}
-			e, _ := parseExact([]byte(decimal2(sum)))
-			avg, err := average(e, uint64(len(rows)), 2, 6)
+			var e exact
+			e.read([]byte(decimal2(sum)))
+			avg, err := average(&e, uint64(len(rows)), 2, 6)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -476,14 +477,13 @@ func TestDecimalKeys(t *testing.T) {
 func TestExactSums(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var sum exact
+		var sum, e exact
 		want := new(big.Rat)
 		for _, s := range rapid.SliceOfN(decimalText, 1, 20).Draw(t, "numbers") {
-			e, ok := parseExact([]byte(s))
-			if !ok {
+			if !e.read([]byte(s)) {
 				t.Fatal(s)
 			}
-			sum.add(e)
+			sum.add(&e)
 			want.Add(want, rat(t, s))
 		}
 		got, err := sum.text(14)
@@ -519,8 +519,9 @@ func TestAverage(t *testing.T) {
 		{"10", 6, 0, 0, "1"},
 		{"10.00000", 6, 5, 30, "1.666666666666666666666666666667"}, // 30
 	} {
-		e, _ := parseExact([]byte(c.sum))
-		got, err := average(e, c.count, c.scale, c.decimals)
+		var e exact
+		e.read([]byte(c.sum))
+		got, err := average(&e, c.count, c.scale, c.decimals)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s / %d: got %s %v, want %s", c.sum, c.count, got, err, c.want)
 		}

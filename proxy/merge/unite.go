@@ -34,6 +34,7 @@ type uniter struct {
 type cellState struct {
 	n    uint64 // COUNT, BIT_..
 	sum  exact  // SUM, of AVG too
+	term exact  // what was added to it last
 	some bool   // a value that isn't NULL was there
 	key  part   // of MIN and MAX: the best so far
 	next part
@@ -132,7 +133,8 @@ func (p *part) copyFrom(q *part) {
 func (u *uniter) addCell(i int, r *Row, k Key, first bool) error {
 	c, s := &u.m.Cells[i], &u.cells[i]
 	if first {
-		s.n, s.sum, s.some = 0, exact{}, false
+		s.n, s.some = 0, false
+		s.sum.zero()
 		if c.Op == planner.MergeAnd {
 			s.n = math.MaxUint64
 		}
@@ -184,12 +186,11 @@ func (u *uniter) addSum(s *cellState, r *Row, column int) error {
 	if v == nil {
 		return nil
 	}
-	e, ok := parseExact(v)
-	if !ok {
+	if !s.term.read(v) {
 		return ErrMalformed
 	}
 	s.some = true
-	s.sum.add(e)
+	s.sum.add(&s.term)
 	return nil
 }
 
@@ -275,7 +276,7 @@ func (u *uniter) closeCell(i int) error {
 		if c.Op == planner.MergeSum {
 			text, err = s.sum.text(decimals)
 		} else {
-			text, err = average(s.sum, s.n, int(u.layout.Columns[u.layout.column(c.Sum)].Decimals), decimals)
+			text, err = average(&s.sum, s.n, int(u.layout.Columns[u.layout.column(c.Sum)].Decimals), decimals)
 		}
 		if err != nil {
 			return err
@@ -353,12 +354,11 @@ func (u *uniter) truth(c *planner.MergeCondition) (int, error) {
 			v = strconv.AppendUint(nil, i, 10)
 		}
 	}
-	x, okx := parseExact(v)
-	y, oky := parseExact([]byte(c.Value))
-	if !okx || !oky {
+	var x, y exact
+	if !x.read(v) || !y.read([]byte(c.Value)) {
 		return 0, &UnsupportedError{col.Name, "no exact number"}
 	}
-	d := x.cmp(y)
+	d := x.cmp(&y)
 	if map[string]bool{"=": d == 0, "<>": d != 0, "<": d < 0, "<=": d <= 0, ">": d > 0, ">=": d >= 0}[c.Op] {
 		return 1, nil
 	}

@@ -8,10 +8,9 @@ import (
 )
 
 // readNow and writeNow are read and write on a socket that never waits, again after
-// a signal. The Go
-// scheduler isn't told of them: what it does around a call that may take long,
-// and its giving the processor to another thread when one does, cost a sixth of
-// a point select's time.
+// a signal. The Go scheduler isn't told of them: what it does around a call that may
+// take long, and its giving the processor to another thread when one does, cost a
+// sixth of a point select's time.
 
 func readNow(fd int, p []byte) (n int, errno syscall.Errno) { return now(syscall.SYS_READ, fd, p) }
 
