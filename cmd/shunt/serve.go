@@ -77,10 +77,16 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	defer health.stop()
 	var reads atomic.Pointer[proxy.Directory] // itself made with the pools
 	dial := map[catalog.ShardID]shard.Config{}
+	known, err := knownServers(cfg, log)
+	if err != nil {
+		return err
+	}
 	for i, sh := range cfg.Shards {
 		id := layout.shards[i].ID
-		dial[id] = health.judge(shardConfig(sh), cfg.ShardTimeout)
-		to := dial[id]
+		to := shardConfig(sh)
+		to.Admit = known.admit(sh)
+		to = health.judge(to, cfg.ShardTimeout)
+		dial[id] = to
 		to.Statements = cfg.ShardPreparedStatements
 		pools[id] = shard.New(to, shard.Options{Max: cfg.ShardConnections, Logger: log, OnConnect: func(_ context.Context, c *shard.Conn) error {
 			if d := reads.Load(); d != nil {

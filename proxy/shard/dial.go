@@ -46,6 +46,9 @@ type Config struct {
 	// Health, when set, judges the server: its connections fail when it is
 	// judged dead, and none is dialed until it is alive.
 	Health *Health
+	// Admit, when set, looks at each new connection: its error is why this is
+	// not the server to talk to, and counts as one that can't be reached.
+	Admit func(context.Context, *Conn) error
 
 	// greeting, when set, bounds the handshake instead, once TCP is connected.
 	greeting  time.Duration
@@ -161,6 +164,12 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 	}
 	if cfg.ReadOnly {
 		if _, err := c.Exec(limited, setReadOnly); err != nil {
+			_ = c.Close()
+			return nil, &connError{ErrShard, cfg.where(), shortened(err)}
+		}
+	}
+	if cfg.Admit != nil {
+		if err := cfg.Admit(limited, c); err != nil {
 			_ = c.Close()
 			return nil, &connError{ErrShard, cfg.where(), shortened(err)}
 		}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// servers knows which server each shard was last, and refuses connections that
+// a mistaken address leads elsewhere: rows would be looked for where they are
+// not, or be found twice, and nothing would tell.
+//
+//	s0: addr of B    B was s1 until now: two addresses have been exchanged
+//	s1: addr of A
+//
+//	s0: addr of A
+//	s1: addr of A    one server twice, its rows too; B's rows are gone
+//
+// A server that was no shard before is another matter: a replica that has taken
+// over, or one restored from a backup.
+type servers struct {
+	path string
+	log  *slog.Logger
+
+	mu sync.Mutex
+	// was has the shards' servers by name, those of earlier lives too.
+	was map[string]string
+	// is has what each shard's address led to in this life.
+	is map[string]server
+	// shards of the configuration.
+	shards map[string]bool
+}
+
+// server is what a connection tells of its server.
+type server struct {
+	id      string
+	version string
+	mariaDB bool
+	addr    string
+}
+
+// serversFile may be removed by an operator who has moved the rows himself.
+const serversFile = "servers.json"
+
+func knownServers(cfg *config.Config, log *slog.Logger) (*servers, error) {
+	s := &servers{path: filepath.Join(cfg.DataDir, serversFile), log: log, was: map[string]string{}, is: map[string]server{}, shards: map[string]bool{}}
+	for _, sh := range cfg.Shards {
+		s.shards[sh.Name] = true
+	}
+	kept, err := os.ReadFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(kept, &s.was)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which server each shard was: %s: %w; if it is damaged remove it, once every shard's addr is right", s.path, err)
+	}
+	return s, nil
+}
+
+// admit is the Admit of a shard's connections.
+func (s *servers) admit(sh config.Shard) func(context.Context, *shard.Conn) error {
+	return func(ctx context.Context, c *shard.Conn) error {
+		to, err := askServer(ctx, c)
+		if _, refused := errors.AsType[*shard.ServerError](err); refused {
+			return nil // it has no name of its own (before MariaDB 10.11): nothing to compare
+		}
+		if err != nil {
+			return err
+		}
+		to.addr = sh.Addr
+		return s.judge(sh.Name, to)
+	}
+}
+
+// askServer asks for what tells servers apart. No part does so alone: copied
+// data directories share a UUID, cloned machines a name, and a container may
+// get the network card of one that has ended. Taken for another one than
+// before, a server is merely new.
+func askServer(ctx context.Context, c *shard.Conn) (server, error) {
+	own := "@@server_uuid"
+	if c.MariaDB {
+		own = "@@server_uid"
+	}
+	res, err := c.Query(ctx, "SELECT CONCAT_WS(' ', "+own+", @@hostname, @@port, @@datadir)")
+	if err != nil {
+		return server{}, err
+	}
+	if len(res.Rows) != 1 || len(res.Rows[0]) != 1 {
+		return server{}, fmt.Errorf("ask which server it is: %d rows", len(res.Rows))
+	}
+	return server{id: string(res.Rows[0][0]), version: c.ServerVersion, mariaDB: c.MariaDB}, nil
+}
+
+// judge says why a server can't be the shard, or takes it for it.
+func (s *servers) judge(name string, to server) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range slices.Sorted(maps.Keys(s.shards)) {
+		if other == name {
+			continue
+		}
+		is, known := s.is[other]
+		switch {
+		case known && is.id == to.id:
+			return fmt.Errorf("this is the server of shard %s (%s): expected a server each", other, is.addr)
+		case s.was[other] == to.id && s.was[name] != to.id:
+			return fmt.Errorf("this is the server that was shard %s: expected that of %s; put the addresses right (or, if its rows were moved, remove %s and start again)", other, name, s.path)
+		case known && is.mariaDB != to.mariaDB:
+			return fmt.Errorf("runs %s but shard %s runs %s: expected all MySQL or all MariaDB, since they compare text differently", to.version, other, is.version)
+		}
+	}
+	s.is[name] = to
+	if s.was[name] == to.id {
+		return nil
+	}
+	s.was[name] = to.id
+	kept, err := json.MarshalIndent(s.was, "", "  ")
+	if err == nil {
+		err = writeSynced(s.path, string(kept)+"\n")
+	}
+	if err != nil {
+		s.log.Warn("which server the shard is can't be kept: at the next start exchanged addresses would not be noticed", "shard", name, "error", err)
+	}
+	return nil
+}
