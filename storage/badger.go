@@ -63,6 +63,9 @@ func openBadger(o Options, memTable int64) (db *badger.DB, err error) {
 	}()
 	options := badgerOptions(o, memTable)
 	if !o.InMemory {
+		if err := prepareDir(o.Dir); err != nil {
+			return nil, fmt.Errorf("open %s: %w", o.Dir, err)
+		}
 		// Where it is another process's, tables come and go: Badger says so.
 		if err := checkTables(options); err != nil && !errors.Is(err, fs.ErrPermission) && !inUse(o.Dir) {
 			return nil, unreadable(o.Dir, err)
@@ -74,13 +77,53 @@ func openBadger(o Options, memTable int64) (db *badger.DB, err error) {
 		return db, nil
 	case errors.Is(err, syscall.EWOULDBLOCK) || strings.Contains(err.Error(), "Cannot acquire directory lock"):
 		return nil, fmt.Errorf("open %s: %w: stop the other one, or give this one a data_dir of its own", o.Dir, ErrLocked)
-	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || strings.Contains(err.Error(), syscall.EROFS.Error()):
-		return nil, fmt.Errorf("open %s: %w: make the directory writable for this user", o.Dir, err)
-	case errors.Is(err, syscall.ENOSPC):
+	case says(err, syscall.EACCES, syscall.EPERM, syscall.EROFS):
+		return nil, fmt.Errorf("open %s: %w: make the directory and all that is in it writable for this user", o.Dir, err)
+	case says(err, syscall.ENOSPC, syscall.EDQUOT):
 		return nil, fmt.Errorf("open %s: %w: free some space on the disk", o.Dir, err)
 	default:
 		return nil, unreadable(o.Dir, err)
 	}
+}
+
+// roomToOpen is what opening writes beside the memtables that it finds.
+const roomToOpen = 16 << 20
+
+// prepareDir makes the directory, and sees that it can be written to and has
+// room for what opening writes: on a full disk Badger would be killed by SIGBUS.
+func prepareDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("%w: choose a data_dir that this user can make", err)
+	}
+	need := uint64(roomToOpen)
+	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	if err != nil {
+		return err
+	}
+	for _, name := range logs { // each becomes a table
+		var st syscall.Stat_t
+		if syscall.Stat(name, &st) == nil {
+			need += uint64(st.Blocks) * 512
+		}
+	}
+	if free, err := FreeSpace(dir); err == nil && free < need {
+		return fmt.Errorf("%w: %d MiB free, %d MiB needed to start: free space on this disk", ErrStoreFull, free>>20, need>>20)
+	}
+	f, err := os.CreateTemp(dir, ".writable-*")
+	if err != nil {
+		return fmt.Errorf("%w: make the directory writable for this user", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// says: Badger tells of some of the system's errors by their text alone.
+func says(err error, causes ...syscall.Errno) bool {
+	for _, c := range causes {
+		if errors.Is(err, c) || strings.Contains(err.Error(), c.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 // inUse reports whether a process holds the lock that Badger takes.
@@ -93,10 +136,13 @@ func inUse(dir string) bool {
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
+// beginAnew is what to do without the store. Another order of shards, or one
+// that was added later among them, would make another slot map.
+const beginAnew = "move the directory aside and start again with the shards of the first start, in the same order, and the same placements; " +
+	"the configuration's virtual indexes are then rebuilt from the shards, others are made anew by CREATE VIRTUAL INDEX, and statements are sent to all shards until they are ready"
+
 func unreadable(dir string, cause error) error {
-	return fmt.Errorf("open %s: %w (%w): move the directory aside and start again; "+
-		"virtual indexes are then rebuilt from the shards, and statements are sent to all shards until they are ready",
-		dir, ErrUnreadable, cause)
+	return fmt.Errorf("open %s: %w (%w): %s", dir, ErrUnreadable, cause, beginAnew)
 }
 
 // syncDir makes every commit so far survive a power loss.

@@ -29,6 +29,12 @@ type spaceGuard struct {
 	failed atomic.Pointer[error]
 }
 
+// FreeSpace is the room that is left on a directory's disk, in bytes.
+func FreeSpace(dir string) (uint64, error) {
+	free, _, err := diskSize(dir)
+	return free, err
+}
+
 func diskSize(dir string) (free, total uint64, err error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -52,10 +58,7 @@ func newSpaceGuard(o Options) *spaceGuard {
 		}
 	}
 	if g.measure == nil {
-		g.measure = func(dir string) (uint64, error) {
-			free, _, err := diskSize(dir)
-			return free, err
-		}
+		g.measure = FreeSpace
 	}
 	g.refresh()
 	return g

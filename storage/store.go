@@ -214,9 +214,8 @@ func (s *Store) loadFormat() error {
 		})
 	}
 	if v, _ := binary.Uvarint(val); v != formatVersion {
-		return fmt.Errorf("open %s: %w: version %d, this program reads version %d: use the version of Shunt that wrote it, "+
-			"or move the directory aside and start again; virtual indexes are then rebuilt from the shards",
-			s.opt.Dir, ErrFormat, v, formatVersion)
+		return fmt.Errorf("open %s: %w: version %d, this program reads version %d: use the version of Shunt that wrote it, or %s",
+			s.opt.Dir, ErrFormat, v, formatVersion, beginAnew)
 	}
 	return nil
 }

@@ -481,3 +481,24 @@ func TestPlacementsStay(t *testing.T) {
 		t.Fatal(got)
 	}
 }
+
+// What stands in the way of opening is told as what it is, and never with the
+// advice to begin without what is there.
+func TestDirectoryInTheWay(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	check(t, os.WriteFile(file, nil, 0o600))
+	for _, dir := range []string{file, filepath.Join(file, "below"), "/proc/below"} {
+		if _, err := Open(testOpts(dir)); err == nil || errors.Is(err, ErrUnreadable) || strings.Contains(err.Error(), "aside") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if os.Getuid() == 0 {
+		t.Skip("root may write anywhere")
+	}
+	dir := filepath.Join(t.TempDir(), "closed")
+	check(t, os.Mkdir(dir, 0o500))
+	if _, err := Open(testOpts(dir)); !errors.Is(err, os.ErrPermission) || errors.Is(err, ErrUnreadable) {
+		t.Error(err)
+	}
+}

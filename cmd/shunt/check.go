@@ -17,6 +17,7 @@ import (
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/proxy/replica"
+	"github.com/shunt-sql/shunt/storage"
 )
 
 // reachTimeout bounds how long `shunt check` waits for one shard.
@@ -33,7 +34,7 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	var failures []error
-	if err := checkDataDir(cfg.DataDir); err != nil {
+	if err := checkDataDir(cfg.DataDir, cfg.MinFreeDisk); err != nil {
 		failures = append(failures, err)
 	}
 	reached := make([]reachedShard, len(cfg.Shards))
@@ -175,7 +176,7 @@ func openDB(addr, user, password, schema string, encrypt *tls.Config) (*sql.DB, 
 
 // checkDataDir reports whether the store could be written, without making
 // the directory: its nearest existing parent must be writable.
-func checkDataDir(dir string) error {
+func checkDataDir(dir string, minFree uint64) error {
 	at, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("data_dir %s: %w", dir, err)
@@ -198,6 +199,11 @@ func checkDataDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("data_dir %s is not writable: %w", dir, err)
 	}
-	f.Close()
-	return os.Remove(f.Name())
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("data_dir %s: %w", dir, err)
+	}
+	if free, err := storage.FreeSpace(at); err == nil && free < minFree {
+		return fmt.Errorf("data_dir %s: %d MiB free on its disk, min_free_disk is %d MiB: with less, writes to indexed tables are refused", dir, free>>20, minFree>>20)
+	}
+	return nil
 }
