@@ -250,7 +250,9 @@ func (x *Indexer) maintain(ctx context.Context, t *catalog.Table, id catalog.Sha
 	// duty cycle.
 	began := x.clock.Now()
 	var readings []*reading
+	marked := false
 	for _, ix := range indexes {
+		marked = marked || x.toClear([]storage.IndexID{storage.IndexID(ix.ID)}, catalog.Only(id))
 		r, err := x.newReading(ix)
 		if err == nil {
 			err = x.load(r, id)
@@ -284,7 +286,7 @@ func (x *Indexer) maintain(ctx context.Context, t *catalog.Table, id catalog.Sha
 		return err
 	}
 	x.counted(id, s)
-	x.rest(id, x.clock.Now().Sub(began))
+	x.rest(id, x.clock.Now().Sub(began), marked)
 	if !l.snapshots {
 		return nil
 	}

@@ -256,9 +256,14 @@ func (r rest) until(urgent bool) time.Time {
 }
 
 // after is the rest after one more scan, whose share of the time is to be one
-// cycle.
-func (r rest) after(began time.Time, cycle time.Duration) rest {
-	return rest{later(r.urgent, began).Add(cycle), later(r.other, began).Add(staleRest * cycle)}
+// cycle. One for marks makes the others wait no longer than that. Counter-example:
+// an hour of such scans, after which nothing stale is looked for in sixteen.
+func (r rest) after(began time.Time, cycle time.Duration, marked bool) rest {
+	other := cycle
+	if !marked {
+		other *= staleRest
+	}
+	return rest{later(r.urgent, began).Add(cycle), later(r.other, began).Add(other)}
 }
 
 func later(a, b time.Time) time.Time {
@@ -273,9 +278,14 @@ func (x *Indexer) urgent(j *storage.Job) bool {
 	if j.Type == storage.Reconcile {
 		return true
 	}
-	for _, id := range j.Indexes {
+	return x.toClear(j.Indexes, catalog.ShardSet(j.Shards))
+}
+
+// toClear reports that there are marks to clear.
+func (x *Indexer) toClear(indexes []storage.IndexID, shards catalog.ShardSet) bool {
+	for _, id := range indexes {
 		for _, m := range x.store.Marks(id) {
-			if j.Shards.Has(m.Shard) {
+			if shards.Has(catalog.ShardID(m.Shard)) {
 				return true
 			}
 		}
@@ -283,16 +293,16 @@ func (x *Indexer) urgent(j *storage.Job) bool {
 	return false
 }
 
-// rest notes a maintenance scan of a shard that took d, and spares the shard
-// for as long as the duty cycle asks. The scans of all shards together take no
-// more than the same share of Shunt's processors.
-func (x *Indexer) rest(id catalog.ShardID, d time.Duration) {
+// rest notes a maintenance scan of a shard that took d, for marks or not, and spares
+// the shard for as long as the duty cycle asks. The scans of all shards together take
+// no more than the same share of Shunt's processors.
+func (x *Indexer) rest(id catalog.ShardID, d time.Duration, marked bool) {
 	now, w := x.clock.Now(), &x.work
 	cycle := time.Duration(float64(d) / x.opts.ScanDuty)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rests[id] = w.rests[id].after(now.Add(-d), cycle)
-	w.pause = w.pause.after(now.Add(-d), cycle/time.Duration(x.opts.Processors))
+	w.rests[id] = w.rests[id].after(now.Add(-d), cycle, marked)
+	w.pause = w.pause.after(now.Add(-d), cycle/time.Duration(x.opts.Processors), marked)
 }
 
 func (x *Indexer) counted(id catalog.ShardID, s *scan) {

@@ -238,6 +238,24 @@ func TestDutyCycle(t *testing.T) {
 	}
 }
 
+// TestStaleAfterMarks: however long marks have been cleared, stale entries are looked
+// for soon after.
+func TestStaleAfterMarks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, func(o *Options) { o.ScanDuty = 0.1 })
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.shards[0].change(func(s *fakeShard) { s.took = time.Second })
+	for i := range 2000 {
+		b.mark(0)
+		b.update(0, 1, fmt.Sprint("ann", i))
+		b.tick(100 * time.Millisecond)
+	}
+	b.until("the marks are cleared", func() bool { return len(b.store.Marks(storage.IndexID(b.index().ID))) == 0 && len(b.store.Jobs()) == 0 })
+	b.update(0, 1, "eve")
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann1999")) == 0 })
+}
+
 func TestMaintenanceIsNotWithoutSnapshots(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)
