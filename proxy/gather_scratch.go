@@ -229,16 +229,23 @@ func (sc *Scratch) drop(ctx context.Context, p place, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	if err := p.drop(ctx, names); err != nil {
+	if err := sc.dropOrKeep(ctx, p, names); err != nil {
 		sc.o.Logger.Warn("scratch tables not dropped yet; trying again", "server", p.name, "tables", names, "error", err)
-		sc.mu.Lock()
-		sc.left[p.pool] = append(sc.left[p.pool], names...)
-		sc.mu.Unlock()
 		select {
 		case sc.wake <- struct{}{}:
 		default:
 		}
 	}
+}
+
+func (sc *Scratch) dropOrKeep(ctx context.Context, p place, names []string) error {
+	err := p.drop(ctx, names)
+	if err != nil {
+		sc.mu.Lock()
+		sc.left[p.pool] = append(sc.left[p.pool], names...)
+		sc.mu.Unlock()
+	}
+	return err
 }
 
 func (p place) drop(ctx context.Context, names []string) error {
@@ -276,13 +283,17 @@ func (sc *Scratch) places() []place {
 // returns when ctx ends.
 func (sc *Scratch) Run(ctx context.Context) {
 	unswept := sc.places()
+	told := map[string]string{} // by server, why it isn't swept
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
 		var again []place
 		for _, p := range unswept {
 			if err := sc.sweep(ctx, p); err != nil {
-				sc.o.Logger.Info("scratch tables not swept yet; trying again", "server", p.name, "error", err)
+				if told[p.name] != err.Error() {
+					told[p.name] = err.Error()
+					sc.o.Logger.Info("scratch tables not swept yet; trying again", "server", p.name, "error", err)
+				}
 				again = append(again, p)
 			}
 		}
@@ -316,9 +327,12 @@ func (sc *Scratch) dropLeft(ctx context.Context) {
 		if err := sc.killUsers(limited, p, func(sql string) bool {
 			return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(sql, "`"+n+"`") })
 		}); err != nil {
-			sc.o.Logger.Info("statements on scratch tables not ended", "server", p.name, "error", err)
+			sc.o.Logger.Debug("statements on scratch tables not ended", "server", p.name, "error", err)
 		}
-		sc.drop(limited, p, names)
+		// It was told when it failed first.
+		if err := sc.dropOrKeep(limited, p, names); err != nil {
+			sc.o.Logger.Debug("scratch tables still not dropped", "server", p.name, "tables", names, "error", err)
+		}
 		cancel()
 	}
 }

@@ -47,13 +47,13 @@ type outcomeMetrics struct {
 
 func newMetrics(reg prometheus.Registerer, plans *planner.Planner) *metrics {
 	m := &metrics{
-		statements: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_statements_total", Help: "Statements by plan (route, session, ddl, admin) and access (shard_key, index, scatter, reference, single)."}, []string{"plan", "access"}),
+		statements: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_statements_total", Help: "Statements by plan (route, merge, gather, load, session, ddl, admin) and by how their shards were found (shard_key, index, scatter, hash, reference, single; empty where none was looked for)."}, []string{"plan", "access"}),
 		shards:     prometheus.NewHistogram(prometheus.HistogramOpts{Name: "shunt_statement_shards", Help: "Shards that a statement went to.", Buckets: []float64{1, 2, 3, 4, 8, 16, 32, 64, 128, 256}}),
 		seconds:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "shunt_statement_seconds", Help: "Time from a statement's arrival to its answer's end.", Buckets: prometheus.ExponentialBuckets(0.0001, 3, 12)}, []string{"plan"}),
 		errors:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_errors_total", Help: "Errors given to clients, by MySQL error code."}, []string{"code"}),
 		sessions:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_sessions", Help: "Client connections past the handshake."}),
 		refused:    prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_refused_total", Help: "Statements refused with error 1235."}),
-		logins:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_logins_total", Help: "Handshakes by outcome (ok, failed, blocked)."}, []string{"outcome"}),
+		logins:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_logins_total", Help: "Handshakes by outcome (ok, failed, blocked; left: closed by the client before it said anything)."}, []string{"outcome"}),
 		pinned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "shunt_sessions_pinned", Help: "Sessions that keep a shard connection of their own, by reason."}, []string{"reason"}),
 	}
 	m.prepared = prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_prepared_statements", Help: "Statements that clients have prepared and not closed."})

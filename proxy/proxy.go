@@ -214,9 +214,16 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		},
 	})
 	greeted()
-	if err != nil {
+	switch {
+	case errors.Is(err, wire.ErrLeft): // each few seconds, where a balancer looks
+		p.metrics.logins.WithLabelValues("left").Inc()
+		log.Debug("handshake failed", "error", err)
+		return
+	case err != nil:
 		p.metrics.logins.WithLabelValues("failed").Inc()
-		log.Info("handshake failed", "error", err)
+		if !errors.Is(err, wire.ErrDenied) { // which s.denied has logged
+			log.Info("handshake failed", "error", err)
+		}
 		return
 	}
 	defer conn.Close()

@@ -7,9 +7,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -20,6 +22,9 @@ var (
 	ErrDenied = errors.New("access denied")
 	// ErrHandshake: the client's bytes are no handshake that is served here.
 	ErrHandshake = errors.New("bad handshake")
+	// ErrLeft: the client closed the connection without a word, as a load
+	// balancer does that looks whether the port answers.
+	ErrLeft = errors.New("the client left before it said anything")
 )
 
 // serverCapabilities is what Shunt can do for clients. Absent for a reason:
@@ -55,7 +60,7 @@ const (
 // Conn.Schema and ends the handshake with WriteOK or WriteError.
 //
 // On an error the client was told where that makes sense, and nc is closed.
-// The error is ErrDenied, ErrHandshake or of the connection.
+// The error is ErrDenied, ErrHandshake, ErrLeft or of the connection.
 func Accept(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 	if o.Deadline <= 0 {
 		o.Deadline = defaultDeadline
@@ -144,11 +149,15 @@ func (h *handshake) run() error {
 	if err := newSalt(h.salt[:]); err != nil {
 		return err
 	}
-	if err := h.write(h.greeting()); err != nil {
-		return err
+	err := h.write(h.greeting())
+	var p []byte
+	if err == nil {
+		p, err = h.read()
 	}
-	p, err := h.read()
-	if err != nil {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("%w: %w", ErrLeft, err)
+	case err != nil:
 		return err
 	}
 	resp, err := parseResponse(p)

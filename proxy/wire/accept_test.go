@@ -324,6 +324,36 @@ func TestRealDriverRefused(t *testing.T) {
 	}
 }
 
+// TestLeft: who looks whether the port answers is no failed log-in.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, Options{})
+	for _, linger := range []int{-1, 0} { // ended by FIN, by RST
+		nc, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.(*net.TCPConn).SetLinger(linger); err != nil {
+			t.Fatal(err)
+		}
+		nc.Close()
+		if got := <-s.accepted; !errors.Is(got, ErrLeft) || errors.Is(got, ErrHandshake) {
+			t.Errorf("Accept returned %v", got)
+		}
+	}
+	nc, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := nc.Write([]byte("GET / HTTP/1.0\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-s.accepted; !errors.Is(got, ErrHandshake) {
+		t.Errorf("Accept returned %v", got)
+	}
+}
+
 func TestTLSRequired(t *testing.T) {
 	t.Parallel()
 	server, client := testTLS(t)
