@@ -24,7 +24,7 @@ type execution struct {
 }
 
 // Execute sends COM_STMT_EXECUTE of st, which Prepare gave for sql. Where the server answers that it has dropped the
-// statement, or that it must be prepared anew, Forward does so and executes it
+// statement, or that it must be prepared anew, Forward and Rows do so and execute it
 // again: nothing has happened then.
 func (c *Conn) Execute(st *Stmt, sql string, params []wire.Param) error {
 	payload := wire.AppendExecute(c.payload[:0], st.ID, 0, params)

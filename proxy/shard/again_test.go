@@ -17,6 +17,7 @@ type preparing struct {
 	prepared, closed []uint32
 	executed         []uint32
 	refusePrepare    bool
+	rows             bool // it answers a row instead of OK
 }
 
 func (s *preparing) answer(c *wire.Conn, cmd byte, p []byte) error {
@@ -37,6 +38,9 @@ func (s *preparing) answer(c *wire.Conn, cmd byte, p []byte) error {
 			code := s.refuse[0]
 			s.refuse = s.refuse[1:]
 			return c.WriteError(code, "HY000", "prepare it again")
+		}
+		if s.rows {
+			return c.WriteResult([]wire.Column{wire.TextColumn("a")}, [][]any{{"x"}}, 2, 0)
 		}
 		return c.WriteOK(wire.OK{Status: 2, Affected: 7})
 	}
@@ -102,6 +106,62 @@ func TestExecuteAgain(t *testing.T) {
 				t.Error("a statement that can't be prepared is kept")
 			case !x.refusePrepare && (err != nil || again != st || again.ID != s.executed[len(s.executed)-1]):
 				t.Errorf("kept %v, executed last %v (%v)", again, s.executed, err)
+			}
+		})
+	}
+}
+
+// TestExecuteAgainRows: so it is with an answer that is read row by row.
+func TestExecuteAgainRows(t *testing.T) {
+	for _, x := range []struct {
+		refuse   []uint16
+		failed   uint16
+		executed string
+	}{
+		{nil, 0, "[1]"},
+		{[]uint16{1615, 1243}, 0, "[1 2 3]"},
+		{[]uint16{1615, 1615, 1615, 1615}, 1615, "[1 2 3 4]"},
+		{[]uint16{1062}, 1062, "[1]"},
+	} {
+		t.Run(fmt.Sprint(x.refuse), func(t *testing.T) {
+			s := &preparing{refuse: x.refuse, rows: true}
+			f := startFake(t, s.answer)
+			c, err := Dial(within(t), f.config(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			const sql = "SELECT a FROM t"
+			st, err := c.Prepare(within(t), sql)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Execute(st, sql, nil); err != nil {
+				t.Fatal(err)
+			}
+			rows, err := c.Rows()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for p, err := rows.Next(); p != nil || err != nil; p, err = rows.Next() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			var code uint16
+			if rows.Summary.Err != nil {
+				code = rows.Summary.Err.Code
+			}
+			if code != x.failed || code == 0 && n != 1 {
+				t.Errorf("error %d, %d rows, want error %d", code, n, x.failed)
+			}
+			if err := c.Ping(within(t)); err != nil {
+				t.Errorf("the connection can't go on: %v", err)
+			}
+			if got := fmt.Sprint(s.executed); got != x.executed {
+				t.Errorf("executed %s, want %s", got, x.executed)
 			}
 		})
 	}

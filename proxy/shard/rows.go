@@ -55,6 +55,13 @@ func (r *Rows) header() error {
 	case len(p) == 0:
 		return wire.ErrMalformed
 	case p[0] == mysql.ERR_HEADER:
+		p, again, err := (&forwarder{c: r.c}).executeAgain(p)
+		switch {
+		case err != nil:
+			return err
+		case again:
+			return r.header()
+		}
 		return r.serverError(p)
 	case p[0] == mysql.OK_HEADER, p[0] == mysql.LocalInFile_HEADER:
 		return errors.New("answer without rows to a query of rows")
