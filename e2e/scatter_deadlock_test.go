@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"testing"
 	"time"
@@ -61,5 +62,64 @@ func TestScatterHiddenDeadlock(t *testing.T) {
 			values := fmt.Sprintf("SELECT SUM(v) AS s FROM n WHERE id IN (%d, %d, %d)", on[1][0], on[2][0], on[3][0])
 			want(t, p.db(), values, "s", "0")
 		}
+	})
+}
+
+// TestTrialHiddenDeadlock: so it is where a row is tried on all shards.
+func TestTrialHiddenDeadlock(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"n: {placement: anywhere}"}})
+		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
+		for i := range p.servers {
+			mustExec(t, p.shard(i), "INSERT INTO n VALUES (?, 0)", 100+i)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		tx, err := p.db().BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		mustExec(t, tx, "UPDATE n SET v = 1 WHERE id = 101")
+		mustExec(t, tx, "UPDATE n SET v = 1 WHERE id = 102")
+		var others [2]*sql.Tx
+		for i := range others {
+			if others[i], err = p.shard(i).BeginTx(ctx, nil); err != nil {
+				t.Fatal(err)
+			}
+			defer others[i].Rollback()
+			mustExec(t, others[i], "INSERT INTO n VALUES (5, 0)")
+			for range 30 { // so that the other one is a deadlock's victim
+				mustExec(t, others[i], "UPDATE n SET v = v + 1 WHERE id = 5")
+			}
+		}
+		told := make(chan error, 1)
+		go func() {
+			_, err := tx.ExecContext(ctx, "INSERT IGNORE INTO n VALUES (5, 5)")
+			told <- err
+		}()
+		waits := func(shard *sql.DB) (thread string) {
+			eventuallyEach(t, 20*time.Second, 250*time.Millisecond, "it waits", func() bool {
+				for _, r := range mustRows(t, shard, "SELECT trx_mysql_thread_id AS id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE 'INSERT%'") {
+					thread = r["id"]
+				}
+				return thread != ""
+			})
+			return thread
+		}
+		first := waits(p.shard(0))
+		waits(p.shard(1))
+		mustExec(t, others[1], "UPDATE n SET v = 5 WHERE id = 101")
+		mustExec(t, p.shard(0), "KILL QUERY "+first)
+		wantError(t, <-told, 1317, "interrupted")
+		_, err = tx.ExecContext(ctx, "UPDATE n SET v = 7 WHERE id = 103")
+		wantError(t, err, 1180, "Deadlock found")
+		for _, other := range others {
+			if err := other.Rollback(); err != nil {
+				t.Error(err)
+			}
+		}
+		wantError(t, tx.Commit(), 1180, "rolled back")
+		want(t, p.db(), "SELECT id, v FROM n WHERE id > 100 ORDER BY id", "id v", "101 0", "102 0", "103 0")
 	})
 }

@@ -165,17 +165,17 @@ func (s *session) tryRow(ctx context.Context, m *planner.Meets, sql string) (met
 	}
 	wg.Wait()
 	for _, o := range outcomes {
-		if o.err != nil {
-			if server, ok := errors.AsType[*shard.ServerError](o.err); ok {
-				s.tx.watch(o.shard, shard.Summary{Err: server})
-			}
-			return met, s.shardError(o.shard, o.err)
+		if server, ok := errors.AsType[*shard.ServerError](o.err); ok {
+			s.tx.watch(o.shard, shard.Summary{Err: server})
 		}
-		if o.met {
+		switch {
+		case o.err != nil:
+			err = errors.Join(err, s.shardError(o.shard, o.err))
+		case o.met:
 			met.Add(o.shard)
 		}
 	}
-	return met, nil
+	return met, err
 }
 
 func tryOn(ctx context.Context, conn *shard.Conn, trial string, ignore bool, lastID uint64) (met bool, err error) {
