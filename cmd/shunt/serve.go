@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -362,20 +363,28 @@ func firstRefresh(ctx context.Context, d *proxy.Directory, log *slog.Logger) err
 // configuredIndexes makes the indexes of the configuration that are missing. A
 // table that isn't there yet is told, not an error: it may be made later.
 func configuredIndexes(ctx context.Context, cfg *config.Config, d *proxy.Directory, index virtualIndexes, log *slog.Logger) error {
+	var failed []error
 	for _, ix := range cfg.Indexes {
 		t := d.Catalog().Table(ix.Schema, ix.Table)
 		if t == nil || len(t.Columns) == 0 {
-			log.Warn("virtual index not made: its table doesn't exist yet; CREATE VIRTUAL INDEX makes it later", "index", ix.Name, "table", ix.Schema+"."+ix.Table)
+			log.Warn("virtual index not made: its table doesn't exist yet; once it does, CREATE VIRTUAL INDEX makes the index, and so do SIGHUP and the next start", "index", ix.Name, "table", ix.Schema+"."+ix.Table)
 			continue
 		}
-		if t.Index(ix.Name) != nil {
+		if made := t.Index(ix.Name); made != nil {
+			var on []string
+			for _, c := range made.Columns {
+				on = append(on, c.Name)
+			}
+			if !slices.EqualFunc(on, ix.Columns, strings.EqualFold) {
+				log.Warn("virtual index is on other columns than the configuration says; after DROP VIRTUAL INDEX, SIGHUP or the next start makes it anew", "index", ix.Name, "table", ix.Schema+"."+ix.Table, "columns", on, "configured", ix.Columns)
+			}
 			continue
 		}
 		if err := index.CreateIndex(ctx, t, ix.Name, ix.Columns, ix.Partitions); err != nil {
-			return fmt.Errorf("indexes: %s: %w", ix.Name, err)
+			failed = append(failed, fmt.Errorf("indexes: %s: %w", ix.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // openSchema borrows a connection for information_schema.
