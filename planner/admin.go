@@ -15,6 +15,11 @@ import (
 //	SHOW SHARDS
 //	EXPLAIN ROUTE statement
 func planAdmin(st *statement) (plan Plan, ok bool, err *Error) {
+	defer func() {
+		if err != nil {
+			err.Own = true
+		}
+	}()
 	verb := st.word(0)
 	switch {
 	case verb == "show" && st.is(1, "shards"):

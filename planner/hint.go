@@ -17,15 +17,21 @@ func parseHint(text string) (shard string, ok bool, err *Error) {
 		return "", false, nil
 	}
 	if !isBlock {
-		return "", false, syntaxError("hint %q is not understood: write it as /* shunt: shard=NAME */", body)
+		return "", false, hintError("hint %q is not understood: write it as /* shunt: shard=NAME */", body)
 	}
 	rest := strings.TrimSpace(body[6:])
 	name, value, found := strings.Cut(rest, "=")
 	value = strings.TrimSpace(value)
 	if !found || !strings.EqualFold(strings.TrimSpace(name), "shard") || value == "" || strings.ContainsAny(value, " \t\r\n,;") {
-		return "", false, syntaxError("hint %q is not understood: write /* shunt: shard=NAME */", body)
+		return "", false, hintError("hint %q is not understood: write /* shunt: shard=NAME */", body)
 	}
 	return value, true, nil
+}
+
+func hintError(format string, args ...any) *Error {
+	e := syntaxError(format, args...)
+	e.Own = true
+	return e
 }
 
 // planHinted sends a statement as it is to the shard that its hint names.
@@ -33,6 +39,9 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 	shard, ok := cat.ShardByName(st.hintShard)
 	if !ok {
 		return nil, &Error{Code: codeUnknownShard, State: stateGeneral, Message: "unknown shard '" + st.hintShard + "' in the hint: see SHOW SHARDS"}
+	}
+	if _, own, err := planAdmin(st); own || err != nil {
+		return nil, hintError("the hint /* shunt: shard=%s */ can't stand before a statement that Shunt answers by itself; EXPLAIN ROUTE has it in what is explained: EXPLAIN ROUTE /* shunt: shard=%[1]s */ SELECT ...", st.hintShard)
 	}
 	w := st.word(0)
 	if st.op(0, "(") {

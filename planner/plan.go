@@ -343,6 +343,8 @@ type Error struct {
 	Message string
 	// Unread: Shunt can't read the statement, of which a server may say more.
 	Unread bool
+	// Own: it is about a statement or hint of Shunt's own, which no server knows.
+	Own bool
 }
 
 func (e *Error) Error() string { return e.Message }

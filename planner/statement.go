@@ -303,8 +303,16 @@ func (st *statement) readComments() *Error {
 	if len(st.toks) > 0 {
 		first = st.toks[0].start
 	}
+	// What is explained is planned by itself, and has its own hint.
+	explained := uint32(len(st.src))
+	if st.is(0, "explain") && st.is(1, "route") {
+		explained = st.toks[1].end
+	}
 	for _, c := range st.comments {
 		text := st.src[c.start:c.end]
+		if c.start >= explained {
+			break
+		}
 		switch c.kind {
 		case doubtfulBlock:
 			st.doubtful = true
@@ -321,7 +329,7 @@ func (st *statement) readComments() *Error {
 				continue
 			}
 			if c.start > first || st.hinted {
-				return syntaxError("the hint /* shunt: shard=%s */ must stand once, before the statement", name)
+				return hintError("the hint /* shunt: shard=%s */ must stand once, before the statement", name)
 			}
 			st.hinted, st.hintShard = true, name
 		case execOpen, execClose, skippedByAll: // all servers read these alike

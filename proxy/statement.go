@@ -231,6 +231,9 @@ func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
 		}
 		fallthrough
 	case codeSyntax:
+		if e.Own {
+			break
+		}
 		if told := s.syntaxError(ctx, sql); told != nil {
 			return nil, told
 		}
