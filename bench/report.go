@@ -20,7 +20,8 @@ func (r *report) text() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "# Benchmarks\n\nWritten by `make bench`. Load, proxy and servers share one machine, so ratios say more than absolute figures, and a proxy's\n"+
 		"processor time per statement says most. What is compared is measured in turns, in an order that changes; each figure is the median\n"+
-		"of %d rounds of %d s, after a warm-up. The servers write their binary log and are fully durable.\n\n", r.b.rounds, r.b.seconds)
+		"of %d rounds of %d s (%d s inside Shunt), after a warm-up. The servers write their binary log and are fully durable.\n\n",
+		r.b.rounds, r.b.seconds, insideLonger*r.b.seconds)
 	fmt.Fprintf(&w, "- %s\n- %s\n", machine(), r.b.source.Name())
 	for _, version := range r.b.versions {
 		fmt.Fprintf(&w, "- %s\n", version)
