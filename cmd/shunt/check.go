@@ -40,7 +40,11 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	reached := make([]reachedShard, len(cfg.Shards))
 	var wg sync.WaitGroup
 	for i, sh := range cfg.Shards {
-		wg.Go(func() { reached[i] = reach(ctx, sh) })
+		wg.Go(func() {
+			if reached[i] = reach(ctx, sh); reached[i].err == nil {
+				reached[i].notes = lackingRights(ctx, sh)
+			}
+		})
 	}
 	wg.Wait()
 	replicas := make([][]checkedReplica, len(cfg.Shards))
@@ -60,6 +64,9 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 			continue
 		}
 		fmt.Fprintf(s.out, "%-12s %-24s %s\n", sh.Name, sh.Addr, r.version)
+		for _, note := range r.notes {
+			fmt.Fprintf(s.out, "  note: %s\n", note)
+		}
 		if first, twice := identity[r.identity]; twice {
 			failures = append(failures, fmt.Errorf("shards %s and %s are the same server (%s): expected a server each",
 				first, sh.Name, r.identity))
@@ -97,7 +104,9 @@ type reachedShard struct {
 	// identity differs between servers, whatever address they are reached by.
 	identity string
 	serverID string
-	err      error
+	// notes are what README asks for and the account lacks.
+	notes []string
+	err   error
 }
 
 type checkedReplica struct {
