@@ -53,6 +53,8 @@ const (
 	codeReadOnly       = 1290 // ER_OPTION_PREVENTS_STATEMENT
 	codeLockWait       = 1205 // ER_LOCK_WAIT_TIMEOUT
 	codeDeadlock       = 1213 // ER_LOCK_DEADLOCK
+	codeRecordChanged  = 1020 // ER_CHECKREAD
+	codeLocksFull      = 1206 // ER_LOCK_TABLE_FULL
 	codeNoTable        = 1146 // ER_NO_SUCH_TABLE
 	codeBadTable       = 1051 // ER_BAD_TABLE_ERROR: what DROP TABLE says of one that isn't there
 	codeNoView         = 4092 // MariaDB's ER_UNKNOWN_VIEW

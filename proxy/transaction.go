@@ -33,9 +33,9 @@ type transaction struct {
 	// failed: a shard was lost, everything was rolled back, and the client has
 	// to be told at its next statement too.
 	failed error
-	// victim is why a server has rolled the whole transaction back (a deadlock), nil
-	// if none has.
-	victim error
+	// victim is the error with which a server has rolled the whole transaction back
+	// (a deadlock), nil if none has.
+	victim *shard.ServerError
 	// maintain and touched are what to look after when it has ended.
 	maintain []planner.Maintenance
 	touched  map[*catalog.Table]catalog.ShardSet
@@ -254,17 +254,40 @@ func (tx *transaction) lost(id catalog.ShardID, cause error) {
 }
 
 // watch looks at an answer for a sign that the server has ended the transaction
-// by itself: a deadlock rolls all of it back; innodb_rollback_on_timeout or an
-// implicit commit show in the next answer's status.
+// by itself: some errors roll all of it back; an implicit commit shows in the status.
+// REQUIRES: the answer was read to its end.
 func (tx *transaction) watch(id catalog.ShardID, sum shard.Summary) {
 	switch {
 	case sum.Err != nil:
-		if sum.Err.Code == codeDeadlock && tx.victim == nil {
-			tx.victim = fmt.Errorf("shard %s: %w", tx.s.catalog().ShardName(id), sum.Err)
+		if tx.victim == nil && tx.endedBy(id, sum.Err) {
+			tx.victim = sum.Err
 		}
 	case sum.Status&mysql.SERVER_STATUS_IN_TRANS == 0 && tx.conns[id] != nil && !tx.s.locked(id, tx.conns[id]):
 		tx.lost(id, fmt.Errorf("shard %s ended the transaction by itself", tx.s.catalog().ShardName(id)))
 	}
+}
+
+// endedBy reports that a server has rolled back all of the transaction with an error,
+// not its statement alone. A deadlock always does. Of others it depends: lock
+// timeouts on innodb_rollback_on_timeout, changed records on MariaDB's
+// innodb_snapshot_isolation. Errors have no status, other answers do.
+func (tx *transaction) endedBy(id catalog.ShardID, e *shard.ServerError) bool {
+	switch e.Code {
+	case codeDeadlock:
+		return true
+	case codeLockWait, codeRecordChanged, codeLocksFull:
+	default:
+		return false
+	}
+	conn := tx.conns[id]
+	if conn == nil || conn.Broken || conn.Busy() || tx.s.locked(id, conn) {
+		return false
+	}
+	if err := conn.Ping(context.Background()); err != nil {
+		tx.lost(id, err)
+		return false
+	}
+	return !conn.InTransaction()
 }
 
 // endVictim ends a transaction that a server has rolled back, on the other shards too,
@@ -277,7 +300,7 @@ func (s *session) endVictim(ctx context.Context, err error) {
 		told = coded(err).code
 	}
 	switch {
-	case told == codeDeadlock:
+	case told == s.tx.victim.Code:
 		_ = s.rollback(ctx)
 	case s.tx.failed == nil:
 		s.tx.failed = s.tx.victim

@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// TestTransactionEndedByServer: errors with which a server, by its settings, rolls back
+// the whole transaction. What it did on other shards is undone as well.
+func TestTransactionEndedByServer(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		src, err := throwaway.Find(t.Context(), f.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"--innodb-rollback-on-timeout=ON"}, serverArgs...)
+		set, err := throwaway.Start(t.Context(), src, throwaway.Options{Servers: 2, Password: shardPassword, Args: args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(set.Stop)
+		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}, servers: set.Servers})
+		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
+		fill(t, p, "n", 20, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		update := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
+		c := p.conn()
+		begun := func() {
+			mustExec(t, c, "BEGIN")
+			mustExec(t, c, update(on[0][0]))
+			mustExec(t, c, update(on[1][0]))
+		}
+		ended := func(what string, err error, code uint16) {
+			t.Helper()
+			wantError(t, err, code, "")
+			mustExec(t, c, "COMMIT") // of nothing
+			if n := mustRows(t, p.db(), "SELECT SUM(v) AS n FROM n WHERE id IN (?, ?)", on[0][0], on[1][0])[0]["n"]; n != "0" {
+				t.Errorf("%s: %s rows of the transaction were changed", what, n)
+			}
+		}
+
+		mustExec(t, c, "SET innodb_lock_wait_timeout = 1")
+		release := lockRow(t, p, 1, "n", on[1][1])
+		begun()
+		_, err = c.ExecContext(t.Context(), update(on[1][1]))
+		ended("lock timeout", err, 1205)
+		release()
+
+		if f.name != throwaway.MariaDB {
+			return
+		}
+		mustExec(t, c, "SET innodb_snapshot_isolation = 1")
+		begun()
+		mustRows(t, c, fmt.Sprintf("SELECT v FROM n WHERE id = %d", on[1][1])) // its snapshot
+		mustExec(t, p.shard(1), update(on[1][1]))
+		_, err = c.ExecContext(t.Context(), update(on[1][1]))
+		ended("changed record", err, 1020)
+	})
+}
