@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -57,5 +58,36 @@ func TestTransactionEndedByServer(t *testing.T) {
 		mustExec(t, p.shard(1), update(on[1][1]))
 		_, err = c.ExecContext(t.Context(), update(on[1][1]))
 		ended("changed record", err, 1020)
+	})
+}
+
+// TestCommitWithoutAShard: a transaction that has lost a shard's connection before COMMIT
+// is committed on none.
+func TestCommitWithoutAShard(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
+		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
+		fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		for lost := range p.servers {
+			tx, err := p.db().BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range p.servers {
+				mustExec(t, tx, fmt.Sprintf("UPDATE n SET v = 1 WHERE id = %d", on[i][0]))
+			}
+			shard := p.shard(lost)
+			busy := "SELECT t.trx_mysql_thread_id AS id FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = '" + p.schema + "'"
+			eventuallyEach(t, 20*time.Second, 250*time.Millisecond, "the connection is gone", func() bool {
+				rows := mustRows(t, shard, busy)
+				for _, r := range rows {
+					_, _ = shard.ExecContext(t.Context(), "KILL "+r["id"]) // it may be gone already
+				}
+				return len(rows) == 0
+			})
+			wantError(t, tx.Commit(), 1180, fmt.Sprintf("s%d", lost))
+			want(t, p.db(), "SELECT id FROM n WHERE v > 0", "id")
+		}
 	})
 }

@@ -308,8 +308,9 @@ func (s *session) endVictim(ctx context.Context, err error) {
 }
 
 // commit ends the transaction, if there is one, shard by shard in the order in
-// which they joined. A failure at the first leaves nothing committed; a later
-// one is told with the names of those that have and those that have not.
+// which they joined. A connection that is gone by then or a failure at the first
+// leaves nothing committed; a later one is told with the names of those that have
+// and those that have not.
 func (s *session) commit(ctx context.Context) error {
 	tx := s.tx
 	if tx == nil {
@@ -319,6 +320,14 @@ func (s *session) commit(ctx context.Context) error {
 		cause := tx.failed
 		_ = s.rollback(ctx)
 		return aborted(cause)
+	}
+	for _, id := range tx.order {
+		if conn := tx.conns[id]; len(tx.order) > 1 && !conn.Alive() {
+			conn.Broken = true
+			_ = s.rollback(ctx)
+			return sqlError{1180, "HY000", fmt.Sprintf("Got error during COMMIT on shard %s: its connection was lost (committed: none; rolled back: %s)",
+				s.catalog().ShardName(id), s.shardNames(tx.order))}
+		}
 	}
 	s.tx = nil
 	var committed []catalog.ShardID
@@ -347,22 +356,23 @@ func (s *session) commit(ctx context.Context) error {
 }
 
 func (s *session) commitFailed(tx *transaction, at int, committed []catalog.ShardID, err error) error {
-	names := func(ids []catalog.ShardID) string {
-		var out []string
-		for _, id := range ids {
-			out = append(out, s.catalog().ShardName(id))
-		}
-		if len(out) == 0 {
-			return "none"
-		}
-		return strings.Join(out, ", ")
-	}
 	outcome := "rolled back"
 	if tx.conns[tx.order[at]].Broken {
 		outcome = "unknown, its connection was lost"
 	}
 	return sqlError{1180, "HY000", fmt.Sprintf("Got error during COMMIT on shard %s: %v (outcome there: %s; committed: %s; rolled back: %s)",
-		s.catalog().ShardName(tx.order[at]), err, outcome, names(committed), names(tx.order[at+1:]))}
+		s.catalog().ShardName(tx.order[at]), err, outcome, s.shardNames(committed), s.shardNames(tx.order[at+1:]))}
+}
+
+func (s *session) shardNames(ids []catalog.ShardID) string {
+	var out []string
+	for _, id := range ids {
+		out = append(out, s.catalog().ShardName(id))
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
 }
 
 // rollback ends the transaction, if there is one, undoing everything.
