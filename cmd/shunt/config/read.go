@@ -84,9 +84,11 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 	// What refers to something that stands elsewhere in the file is checked
 	// once all of it is read.
 	var later []func()
+	httpAt, tlsNeeded := root, []value(nil)
 	seen := root.fields(
 		field{"listen", func(v value) { c.Listen = v.address(c.Listen) }},
 		field{"http", func(v value) {
+			httpAt = v
 			if s, ok := v.text("host:port, or off"); ok && (s == "" || s == "off") {
 				c.HTTP = ""
 			} else if ok {
@@ -111,7 +113,11 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"max_prepared_statements", func(v value) { c.MaxPreparedStatements = v.integer(0, 1_000_000) }},
 		field{"shard_prepared_statements", func(v value) { c.ShardPreparedStatements = v.integer(1, 100_000) }},
 		field{"max_allowed_packet", func(v value) {
+			wrong := len(doc.errors)
 			n := v.bytes()
+			if len(doc.errors) > wrong {
+				return
+			}
 			if n < minPacket || n > wire.DefaultMaxPacket {
 				v.errorf("is %d bytes: expected 64KiB to 64MiB", n)
 				return
@@ -130,7 +136,7 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"gather_max_bytes", func(v value) { c.GatherMaxBytes = int64(v.bytes()) }},
 		field{"cursor_max_bytes", func(v value) { c.CursorMaxBytes = int64(v.bytes()) }},
 		field{"scratch", func(v value) { c.Scratch = readScratch(v) }},
-		field{"users", func(v value) { c.Users = readUsers(v) }},
+		field{"users", func(v value) { c.Users, tlsNeeded = readUsers(v) }},
 		field{"shards", func(v value) { c.Shards = readShards(v) }},
 		field{"schemas", func(v value) { c.Schemas, later = readSchemas(v, c, later) }},
 		field{"indexes", func(v value) { c.Indexes, later = readIndexes(v, c, later) }},
@@ -145,11 +151,11 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		root.errorf("listen and http are both %s: expected different addresses", c.Listen)
 	}
 	if c.HTTP != "" && c.HTTPToken == "" && !onLoopback(c.HTTP) {
-		root.errorf("http %s may be reached from other machines: expected an http_token, or an address like %s", c.HTTP, defaultHTTP)
+		httpAt.errorf("%s may be reached from other machines: expected an http_token, or an address like %s", c.HTTP, defaultHTTP)
 	}
-	for _, u := range c.Users {
-		if u.RequireTLS && c.TLS == nil && !slices.ContainsFunc(doc.errors, func(*Error) bool { return true }) {
-			root.errorf("user %s has require_tls, and there is no tls: expected a tls with cert and key", u.Name)
+	for _, v := range tlsNeeded {
+		if !seen["tls"] {
+			v.errorf("there is no tls that could be required: expected a tls with cert and key at the top level")
 		}
 	}
 	for _, check := range later {
@@ -191,9 +197,9 @@ func readToken(v value) string {
 	return s
 }
 
-func readUsers(v value) []User {
+// readUsers returns the places that ask for TLS, too.
+func readUsers(v value) (users []User, tlsNeeded []value) {
 	const expected = "a list like [{name: app, password: secret}]"
-	var users []User
 	names := unique{}
 	v.items(expected, func(_ int, item value) {
 		var u User
@@ -219,7 +225,11 @@ func readUsers(v value) []User {
 				}
 			}},
 			field{"read_only", func(v value) { u.ReadOnly = v.boolean() }},
-			field{"require_tls", func(v value) { u.RequireTLS = v.boolean() }},
+			field{"require_tls", func(v value) {
+				if u.RequireTLS = v.boolean(); u.RequireTLS {
+					tlsNeeded = append(tlsNeeded, v)
+				}
+			}},
 			field{"read_from", func(v value) { u.ReadFromReplicas = readFrom(v) }},
 			field{"max_connections", func(v value) { u.MaxConnections = v.integer(0, 1_000_000) }},
 			field{"max_queries_per_second", func(v value) { u.MaxRate = v.integer(0, 1_000_000) }},
@@ -239,7 +249,7 @@ func readUsers(v value) []User {
 	if len(users) == 0 {
 		v.errorf("is empty: expected %s", expected)
 	}
-	return users
+	return users, tlsNeeded
 }
 
 // readPassword reads a file that holds a password and nothing else, but for a
@@ -532,8 +542,8 @@ func (v value) address(otherwise string) string {
 		v.errorf("%q is no address: expected %s", s, expected)
 		return otherwise
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strings.ContainsAny(host, " /") {
-		v.errorf("%q is no address (port %d): expected %s", s, n, expected)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil || strings.ContainsAny(host, " /") {
+		v.errorf("%q is no address: expected %s, with a port up to 65535", s, expected)
 		return otherwise
 	}
 	return s
