@@ -103,8 +103,8 @@ func (a *answer) done() bool { return a.rows != nil && a.rows.Done() }
 // answerFailed judges an error of reading a shard's answer, or the one that the
 // shard answered.
 func (s *session) answerFailed(a *answer, err error) error {
-	if err == nil && a.rows.Summary.Err != nil {
-		err = a.rows.Summary.Err
+	if told := a.rows.Summary.Err; told != nil {
+		err = told
 		if s.tx != nil {
 			s.tx.watch(a.shard, a.rows.Summary)
 		}

@@ -300,6 +300,7 @@ func (s *session) endVictim(ctx context.Context, err error) {
 		told = coded(err).code
 	}
 	switch {
+	case s.tx == nil: // the end of a part of the statement has ended it
 	case told == s.tx.victim.Code:
 		_ = s.rollback(ctx)
 	case s.tx.failed == nil:
