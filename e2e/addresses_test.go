@@ -32,6 +32,11 @@ func TestAddressesExchanged(t *testing.T) {
 			p.run()
 			_, err := p.db().ExecContext(t.Context(), "SELECT COUNT(*) FROM users")
 			wantError(t, err, 1429, "this is the server")
+			// Exchanged addresses are right for who knows nothing of before.
+			out, code := shunt(t, "check", "--config", p.config)
+			if twice := strings.Contains(out, "are the same server"); twice != (name == "one server twice") || twice != (code == 1) {
+				t.Errorf("check: status %d\n%s", code, out)
+			}
 			if t.Failed() {
 				t.Fatal(name)
 			}

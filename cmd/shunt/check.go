@@ -146,7 +146,10 @@ func reach(ctx context.Context, sh config.Shard) (r reachedShard) {
 		return reachedShard{err: err}
 	}
 	defer db.Close()
-	r.err = db.QueryRowContext(ctx, "SELECT VERSION(), CONCAT_WS(':', @@hostname, @@port, @@datadir), @@server_id").Scan(&r.version, &r.identity, &r.serverID)
+	r.err = db.QueryRowContext(ctx, "SELECT VERSION(), @@server_id").Scan(&r.version, &r.serverID)
+	if r.err == nil && db.QueryRowContext(ctx, identityQuery(isMariaDB(r.version))).Scan(&r.identity) != nil {
+		r.identity = sh.Addr // it has no name of its own (before MariaDB 10.11)
+	}
 	switch refused, _ := errors.AsType[*mysql.MySQLError](r.err); {
 	case refused != nil && refused.Number == 1045 && sh.TLS == nil:
 		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE SSL: then the shard needs tls, see README)", r.err)

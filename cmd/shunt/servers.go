@@ -86,16 +86,20 @@ func (s *servers) admit(sh config.Shard) func(context.Context, *shard.Conn) erro
 	}
 }
 
-// askServer asks for what tells servers apart. No part does so alone: copied
+// identityQuery asks for what tells servers apart. No part does so alone: copied
 // data directories share a UUID, cloned machines a name, and a container may
 // get the network card of one that has ended. Taken for another one than
 // before, a server is merely new.
-func askServer(ctx context.Context, c *shard.Conn) (server, error) {
+func identityQuery(mariaDB bool) string {
 	own := "@@server_uuid"
-	if c.MariaDB {
+	if mariaDB {
 		own = "@@server_uid"
 	}
-	res, err := c.Query(ctx, "SELECT CONCAT_WS(' ', "+own+", @@hostname, @@port, @@datadir)")
+	return "SELECT CONCAT_WS(' ', " + own + ", @@hostname, @@port, @@datadir)"
+}
+
+func askServer(ctx context.Context, c *shard.Conn) (server, error) {
+	res, err := c.Query(ctx, identityQuery(c.MariaDB))
 	if err != nil {
 		return server{}, err
 	}
