@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,11 +20,12 @@ func TestScatterHiddenDeadlock(t *testing.T) {
 			"UPDATE n SET v = v + EXP(v)":                           1690,
 			"INSERT INTO m SELECT id + 1, EXP(v) FROM n FOR UPDATE": 1690,
 			// Not hidden.
-			"SELECT id FROM n FOR UPDATE":                      1213,
-			"SELECT id FROM n ORDER BY id FOR UPDATE":          1213,
-			"SELECT COUNT(*) FROM n FOR UPDATE":                1213,
-			"INSERT INTO m SELECT id + 1, v FROM n FOR UPDATE": 1213,
-			"UPDATE n SET v = v + 1 ORDER BY id LIMIT 50":      1213,
+			"SELECT id FROM n FOR UPDATE":                                        1213,
+			"SELECT id FROM n ORDER BY id FOR UPDATE":                            1213,
+			"SELECT COUNT(*) FROM n FOR UPDATE":                                  1213,
+			"INSERT INTO m SELECT id + 1, v FROM n FOR UPDATE":                   1213,
+			"UPDATE n SET v = v + 1 ORDER BY id LIMIT 50":                        1213,
+			"CREATE TEMPORARY TABLE x SELECT id FROM n WHERE id IN (OWN, OTHER)": 1213,
 		} {
 			p := start(t, f, setup{tables: []string{"n: {shard_key: id}", "m: {shard_key: id}"}})
 			mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
@@ -50,6 +52,7 @@ func TestScatterHiddenDeadlock(t *testing.T) {
 			for range 30 {
 				mustExec(t, other, fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", on[1][1]))
 			}
+			query = strings.NewReplacer("OWN", fmt.Sprint(on[1][0]), "OTHER", fmt.Sprint(on[1][1])).Replace(query)
 			told := make(chan error, 1)
 			go func() {
 				_, err := rowsOf(ctx, tx, query)

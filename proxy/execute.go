@@ -169,9 +169,6 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		s.proxy.metrics.routed(b, r.start)
 	}
 	s.unsure(r, b)
-	if s.tx != nil && s.tx.victim != nil {
-		s.endVictim(ctx, err)
-	}
 	return err
 }
 
@@ -641,6 +638,9 @@ func (s *session) remember(ctx context.Context, conn *shard.Conn, sum shard.Summ
 func (s *session) shardError(id catalog.ShardID, err error) error {
 	if server, ok := errors.AsType[*shard.ServerError](err); ok {
 		s.serverFailed(server)
+		if s.tx != nil {
+			s.tx.watch(id, shard.Summary{Err: server})
+		}
 		return sqlError{server.Code, server.State, server.Message}
 	}
 	failed := sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to shard %s was lost: %v", s.catalog().ShardName(id), err)}

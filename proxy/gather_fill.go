@@ -226,10 +226,6 @@ func (g *gathering) readFailed(x *source, err error) error {
 	if _, ok := errors.AsType[sqlError](err); ok {
 		return err
 	}
-	var server *shard.ServerError
-	if g.s.tx != nil && errors.As(err, &server) {
-		g.s.tx.watch(x.id, shard.Summary{Err: server})
-	}
 	return g.s.shardError(x.id, err)
 }
 

@@ -165,9 +165,6 @@ func (s *session) tryRow(ctx context.Context, m *planner.Meets, sql string) (met
 	}
 	wg.Wait()
 	for _, o := range outcomes {
-		if server, ok := errors.AsType[*shard.ServerError](o.err); ok {
-			s.tx.watch(o.shard, shard.Summary{Err: server})
-		}
 		switch {
 		case o.err != nil:
 			err = errors.Join(err, s.shardError(o.shard, o.err))

@@ -105,9 +105,6 @@ func (a *answer) done() bool { return a.rows != nil && a.rows.Done() }
 func (s *session) answerFailed(a *answer, err error) error {
 	if told := a.rows.Summary.Err; told != nil {
 		err = told
-		if s.tx != nil {
-			s.tx.watch(a.shard, a.rows.Summary)
-		}
 	}
 	if err == nil {
 		return nil

@@ -288,6 +288,9 @@ func (s *session) run(ctx context.Context, plan planner.Plan, r request) (err er
 	}
 	before := s.last.warnings
 	err = s.runPlan(ctx, plan, r)
+	if s.tx != nil && s.tx.victim != nil {
+		s.endVictim(ctx, err)
+	}
 	if err == nil && !s.failed {
 		s.conditionsAfter(plan, r.sql, before)
 	}
