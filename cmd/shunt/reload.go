@@ -24,7 +24,7 @@ type reloader struct {
 	started   *config.Config
 	proxy     *proxy.Proxy
 	directory *proxy.Directory
-	index     virtualIndexes
+	indexes   *configuredIndexes
 	layout    layout
 	dial      map[catalog.ShardID]shard.Config
 	replicas  *replica.Set
@@ -64,7 +64,7 @@ func (r reloader) reload(ctx context.Context) {
 	r.proxy.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
 	r.accounts(next)
 	changeReplicas(r.replicas, next, r.layout, r.dial)
-	if err := configuredIndexes(ctx, next, r.directory, r.index, r.log); err != nil {
+	if err := r.indexes.make(ctx, next); err != nil {
 		r.log.Error("reload: indexes", "error", err)
 	}
 	if rest := needRestart(r.started, next); len(rest) > 0 {

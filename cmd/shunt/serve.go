@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -148,7 +147,8 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	registry.MustRegister(&storeCollector{store: store, directory: directory}, &poolCollector{pools: pools})
 
 	index := virtualIndexes{indexer: x, store: store, directory: directory}
-	if err := configuredIndexes(ctx, cfg, directory, index, log); err != nil {
+	configured := &configuredIndexes{directory: directory, index: index, log: log}
+	if err := configured.make(ctx, cfg); err != nil {
 		return err
 	}
 	replicas := newReplicas(cfg, log)
@@ -196,7 +196,8 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { p.EndVanished(serving) })
 	wg.Go(func() { p.LookOut(serving) })
-	wg.Go(func() { reloader{cfg, p, directory, index, layout, dial, replicas, log}.run(serving) })
+	wg.Go(func() { configured.run(serving) })
+	wg.Go(func() { reloader{cfg, p, directory, configured, layout, dial, replicas, log}.run(serving) })
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
 		wg.Go(func() { served <- p.Serve(serving, l) })
@@ -358,33 +359,6 @@ func firstRefresh(ctx context.Context, d *proxy.Directory, log *slog.Logger) err
 		case <-time.After(time.Second):
 		}
 	}
-}
-
-// configuredIndexes makes the indexes of the configuration that are missing. A
-// table that isn't there yet is told, not an error: it may be made later.
-func configuredIndexes(ctx context.Context, cfg *config.Config, d *proxy.Directory, index virtualIndexes, log *slog.Logger) error {
-	var failed []error
-	for _, ix := range cfg.Indexes {
-		t := d.Catalog().Table(ix.Schema, ix.Table)
-		if t == nil || len(t.Columns) == 0 {
-			log.Warn("virtual index not made: its table doesn't exist yet; once it does, CREATE VIRTUAL INDEX makes the index, and so do SIGHUP and the next start", "index", ix.Name, "table", ix.Schema+"."+ix.Table)
-			continue
-		}
-		if made := t.Index(ix.Name); made != nil {
-			var on []string
-			for _, c := range made.Columns {
-				on = append(on, c.Name)
-			}
-			if !slices.EqualFunc(on, ix.Columns, strings.EqualFold) {
-				log.Warn("virtual index is on other columns than the configuration says; after DROP VIRTUAL INDEX, SIGHUP or the next start makes it anew", "index", ix.Name, "table", ix.Schema+"."+ix.Table, "columns", on, "configured", ix.Columns)
-			}
-			continue
-		}
-		if err := index.CreateIndex(ctx, t, ix.Name, ix.Columns, ix.Partitions); err != nil {
-			failed = append(failed, fmt.Errorf("indexes: %s: %w", ix.Name, err))
-		}
-	}
-	return errors.Join(failed...)
 }
 
 // openSchema borrows a connection for information_schema.

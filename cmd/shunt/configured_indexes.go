@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy"
+)
+
+// configuredIndexes makes the virtual indexes of the configuration that are
+// missing: at start, at a reload, and, where the table isn't there yet, once it
+// is. What an operator drops later stays dropped until the next start or reload.
+type configuredIndexes struct {
+	directory *proxy.Directory
+	index     virtualIndexes
+	log       *slog.Logger
+
+	mu sync.Mutex
+	// awaited had no table when they were to be made.
+	awaited []*awaitedIndex
+}
+
+type awaitedIndex struct {
+	config.Index
+	// failed is why it could not be made, and was logged.
+	failed string
+}
+
+// make makes what can be made. One that can't doesn't keep the others from it.
+func (c *configuredIndexes) make(ctx context.Context, cfg *config.Config) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.awaited = nil
+	var failed []error
+	for _, ix := range cfg.Indexes {
+		t := c.table(ix)
+		if t == nil {
+			c.log.Info("virtual index will be made once its table exists", "index", ix.Name, "table", ix.Schema+"."+ix.Table)
+			c.awaited = append(c.awaited, &awaitedIndex{Index: ix})
+			continue
+		}
+		if err := c.makeOne(ctx, t, ix); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (c *configuredIndexes) table(ix config.Index) *catalog.Table {
+	if t := c.directory.Catalog().Table(ix.Schema, ix.Table); t != nil && len(t.Columns) > 0 {
+		return t
+	}
+	return nil
+}
+
+func (c *configuredIndexes) makeOne(ctx context.Context, t *catalog.Table, ix config.Index) error {
+	made := t.Index(ix.Name)
+	if made == nil {
+		if err := c.index.CreateIndex(ctx, t, ix.Name, ix.Columns, ix.Partitions); err != nil {
+			return fmt.Errorf("indexes: %s: %w", ix.Name, err)
+		}
+		return nil
+	}
+	var on []string
+	for _, col := range made.Columns {
+		on = append(on, col.Name)
+	}
+	if !slices.EqualFunc(on, ix.Columns, strings.EqualFold) {
+		c.log.Warn("virtual index is on other columns than the configuration says; after DROP VIRTUAL INDEX, SIGHUP or the next start makes it anew", "index", ix.Name, "table", ix.Schema+"."+ix.Table, "columns", on, "configured", ix.Columns)
+	}
+	return nil
+}
+
+// awaitEvery is how often run looks for tables; each look is some lookups in the catalog.
+const awaitEvery = time.Second
+
+// run makes awaited indexes until ctx ends.
+func (c *configuredIndexes) run(ctx context.Context) {
+	tick := time.NewTicker(awaitEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.look(ctx)
+		}
+	}
+}
+
+func (c *configuredIndexes) look(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.awaited = slices.DeleteFunc(c.awaited, func(ix *awaitedIndex) bool {
+		t := c.table(ix.Index)
+		if t == nil {
+			return false
+		}
+		err := c.makeOne(ctx, t, ix.Index)
+		// The table may be on some shards only, while its DDL is under way.
+		if err != nil && err.Error() != ix.failed {
+			ix.failed = err.Error()
+			c.log.Error("virtual index of the configuration not made; trying again", "error", err)
+		}
+		return err == nil
+	})
+}
