@@ -344,6 +344,7 @@ func shardConfig(sh config.Shard) shard.Config {
 // firstRefresh waits for the first shard to answer: a proxy that is started
 // together with its shards should not fail for being the faster.
 func firstRefresh(ctx context.Context, d *proxy.Directory, log *slog.Logger) error {
+	told := ""
 	for {
 		err := d.Refresh(ctx)
 		if err == nil {
@@ -352,7 +353,10 @@ func firstRefresh(ctx context.Context, d *proxy.Directory, log *slog.Logger) err
 		if !strings.Contains(err.Error(), "no shard answers") {
 			return err
 		}
-		log.Warn("waiting for a shard", "error", err)
+		if err.Error() != told {
+			told = err.Error()
+			log.Warn("waiting for a shard; each second is tried again", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return err
