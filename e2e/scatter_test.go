@@ -282,6 +282,37 @@ func TestMergeSlowShard(t *testing.T) {
 	})
 }
 
+// TestMergeSlowShardAgain: so it is when it is waited for again after a long time.
+func TestMergeSlowShardAgain(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
+		db := p.db()
+		mustExec(t, db, "CREATE TABLE n (id INT PRIMARY KEY, v VARCHAR(500) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, KEY (v))")
+		const all = 800
+		fill(t, p, "n", all, func(id int) string { return fmt.Sprintf("(%d, RPAD('%06d', 500, 'x'))", id, id) })
+		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		first := lockRow(t, p, 1, "n", on[1][len(on[1])*3/8])
+		second := lockRow(t, p, 1, "n", on[1][len(on[1])*7/8])
+		rows, err := db.QueryContext(ctx, "SELECT id FROM n FORCE INDEX (v) ORDER BY v FOR UPDATE")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		got := readIDs(t, rows, all/8)
+		time.Sleep(1500 * time.Millisecond) // longer than the session is looked at for nothing
+		first()
+		if got = append(got, readIDs(t, rows, all/2)...); len(got) != all/8+all/2 || rows.Err() != nil {
+			t.Errorf("%d rows while the second one is waited for: %v", len(got), rows.Err())
+		}
+		second()
+		if got = append(got, readIDs(t, rows, -1)...); len(got) != all || !slices.IsSorted(got) || rows.Err() != nil {
+			t.Errorf("%d rows, sorted %v: %v", len(got), slices.IsSorted(got), rows.Err())
+		}
+	})
+}
+
 // TestScatterWarnings: an answer of several shards tells as many warnings as one
 // server's, and SHOW WARNINGS has them.
 func TestScatterWarnings(t *testing.T) {

@@ -164,7 +164,9 @@ func (a *arrivals) next() (int, error) {
 		if err := a.flush(); err != nil {
 			return 0, err
 		}
+		a.s.patience.Waits(true)
 		i = <-a.came
+		a.s.patience.Waits(false)
 	}
 	a.give(slices.Index(a.left, i))
 	a.shards[i].conn.Watch(&a.s.patience.Patience)

@@ -22,6 +22,8 @@ type Patience struct {
 	// state is the number of the read, twice, and 1 while it is under way; woken
 	// when it is that no more.
 	state atomic.Uint64
+	// waits: see Waits.
+	waits atomic.Bool
 	// reads is the number of the last one. Invariant: its reader's alone.
 	reads uint64
 	// on is what the read under way waits for. Invariant: changes only while none is.
@@ -40,11 +42,12 @@ type Deadliner interface {
 var longAgo = time.Unix(1, 0)
 
 // Look wakes the read that was under way at the last call and still is. It reports
-// a read under way, or one that has been since. One goroutine at a time may call it.
+// a read under way, or one that has been since, or a longer wait. One goroutine at a
+// time may call it.
 func (w *Patience) Look() (active bool) {
 	v := w.state.Load()
 	if v != w.seen || v&1 == 0 {
-		active = v != w.seen
+		active = v != w.seen || w.waits.Load()
 		w.seen = v
 		return active
 	}
@@ -55,6 +58,10 @@ func (w *Patience) Look() (active bool) {
 	}
 	return true
 }
+
+// Waits says that its owner waits for what Late was called for, or does no more: other
+// reads will follow, which Look must see.
+func (w *Patience) Waits(on bool) { w.waits.Store(on) }
 
 // Touch counts as a read for Look.
 func (w *Patience) Touch() {
@@ -97,7 +104,9 @@ func (r *Reader) read(p []byte) (int, error) {
 	n, late, err := r.readFor(p)
 	if late {
 		// Not again: nothing more can come to be done while nothing is read.
-		return r.src.Read(p)
+		r.patience.Waits(true)
+		n, err = r.src.Read(p)
+		r.patience.Waits(false)
 	}
 	return n, err
 }
