@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,5 +94,69 @@ func TestShardKeyChanged(t *testing.T) {
 		insert()
 		wantRoute(t, p.db(), "SELECT a FROM users WHERE b = 101", 1, "shard_key")
 		wantAll()
+	})
+}
+
+// TestRowsOfAnotherRule: rows that Shunt hasn't placed are not looked for where it
+// would have placed them. Those that it has are known again without its store.
+func TestRowsOfAnotherRule(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"t0: {shard_key: k}", "other: {shard_key: id}"}})
+		loseStore := func() {
+			t.Helper()
+			p.stop()
+			if err := os.RemoveAll(filepath.Join(filepath.Dir(p.config), "data")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, c := range []struct{ of, literal string }{
+			{"BIGINT", "%d"},
+			{"DECIMAL(9,3)", "%d.5"},
+			{"VARCHAR(20)", "'Äb %d '"},
+			{"VARCHAR(20) CHARACTER SET latin1", "'é%d'"},
+			{"CHAR(9)", "'c%d'"},
+			{"VARBINARY(8)", "x'00%04d'"},
+			{"DATETIME(3)", "'2026-01-01 00:00:%02d.5'"},
+		} {
+			mustExec(t, p.db(), fmt.Sprintf("CREATE TABLE t%d (k %s PRIMARY KEY)", i, c.of))
+			for n := range 20 {
+				mustExec(t, p.db(), fmt.Sprintf("INSERT INTO t%d VALUES ("+c.literal+")", i, n))
+			}
+		}
+		loseStore()
+		p.run()
+
+		for table, column := range map[string]string{"other": "id INT PRIMARY KEY", "keyless": "id INT"} {
+			for i := range p.servers {
+				mustExec(t, p.shard(i), "CREATE TABLE "+table+" ("+column+")")
+			}
+			mustExec(t, p.shard(1), "INSERT INTO "+table+" VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)")
+			loseStore()
+			out, code := shunt(t, "serve", "--config", p.config)
+			if code != 1 || !strings.Contains(out, "table "+p.schema+"."+table+": its rows are not where Shunt looks for them: shard s1 has ") {
+				t.Errorf("%s: status %d\n%s", table, code, out)
+			}
+			for i := range p.servers {
+				if table != "other" {
+					mustExec(t, p.shard(i), "RENAME TABLE "+table+" TO other")
+				}
+			}
+			text, err := os.ReadFile(p.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			anywhere := strings.Replace(string(text), "other: {shard_key: id}", "other: {placement: anywhere}", 1)
+			if err := os.WriteFile(p.config, []byte(anywhere), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p.run()
+			for n := 1; n <= 10; n++ {
+				want(t, p.db(), fmt.Sprintf("SELECT id FROM other WHERE id = %d", n), "id", fmt.Sprint(n))
+			}
+			mustExec(t, p.db(), "DROP TABLE other")
+			if err := os.WriteFile(p.config, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
 }

@@ -52,11 +52,11 @@ type DirectoryOptions struct {
 	// Indexes are the virtual indexes as the store has them now.
 	Indexes func() []schema.IndexDef
 	// Check looks at a catalog before it is published, whenever the shards were
-	// asked. complete: each shard has told its schema. refuse: the first
+	// asked. configured are the placements that it was built by. complete: each shard has told its schema. refuse: the first
 	// catalog, or new placements; an error then keeps it from being published.
 	// At any other time what is wrong is told by Check itself, since without a
 	// new catalog no DDL would show.
-	Check  func(ctx context.Context, c *catalog.Catalog, complete, refuse bool) error
+	Check  func(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error
 	Logger *slog.Logger
 }
 
@@ -118,7 +118,7 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 	// Check may ask shards too. What it judges are tables and placements, which
 	// nobody publishes but who is asking; an index that was made meanwhile is in
 	// what is built again.
-	if err := d.opts.Check(ctx, c, len(told) == len(d.opts.Shards), refuse); err != nil {
+	if err := d.opts.Check(ctx, c, p, len(told) == len(d.opts.Shards), refuse); err != nil {
 		return err
 	}
 	d.mu.Lock()

@@ -9,8 +9,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/storage"
@@ -28,12 +31,23 @@ type placementCheck struct {
 
 // check is the directory's Check. New records are kept before the catalog
 // places any row by them.
-func (p placementCheck) check(ctx context.Context, c *catalog.Catalog, complete, refuse bool) error {
+func (p placementCheck) check(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error {
 	records, err := p.store.Placements()
 	if err != nil {
 		return err
 	}
-	changes, wrong := comparePlacements(c, complete, records, func(t storage.TableName) error { return p.empty(ctx, c, t) })
+	strays := p.strays(ctx, c, records)
+	for _, k := range sorted(strays) {
+		if _, named := configured[k.Schema]; named || strays[k] == nil {
+			continue
+		}
+		// Not everything on the servers is meant for Shunt: a monitor's tables, say.
+		if refuse && !errors.Is(strays[k], errNotAsked) {
+			p.log.Warn("statements for this table would miss rows", "error", strays[k])
+		}
+		strays[k] = errNotAsked
+	}
+	changes, wrong := comparePlacements(c, complete, records, strays, func(t storage.TableName) error { return p.empty(ctx, c, t) })
 	if refuse && len(wrong) > 0 {
 		// No record is changed either: the configuration isn't taken over.
 		return errors.Join(wrong...)
@@ -55,24 +69,24 @@ func (p placementCheck) check(ctx context.Context, c *catalog.Catalog, complete,
 }
 
 // comparePlacements returns the changes of records that a catalog asks for, and
-// an error for each table whose rows are not where the catalog has them. empty
-// returns nil for a table that is known to have no rows on any shard.
-func comparePlacements(c *catalog.Catalog, complete bool, records map[storage.TableName]string, empty func(storage.TableName) error) (changes map[storage.TableName]string, wrong []error) {
+// an error for each table whose rows are not where the catalog has them: of those
+// without a record strays has it. empty returns nil for a table that is known to have
+// no rows on any shard.
+func comparePlacements(c *catalog.Catalog, complete bool, records map[storage.TableName]string, strays map[storage.TableName]error, empty func(storage.TableName) error) (changes map[storage.TableName]string, wrong []error) {
 	changes = map[storage.TableName]string{}
-	tables := map[storage.TableName]*catalog.Table{}
-	for schemaName, s := range c.Schemas {
-		for name, t := range s.Tables {
-			k := storage.TableName{Schema: schemaName, Name: name}
-			tables[k] = t
-			if records[k] == "" && !t.IsView && len(t.Columns) > 0 {
-				changes[k] = placementRecord(c, t)
-			}
+	tables := tablesOf(c)
+	for _, k := range sorted(tables) {
+		if t := tables[k]; records[k] != "" || !hasRecord(t) {
+			continue
+		}
+		switch err := strays[k]; {
+		case err == nil:
+			changes[k] = placementRecord(c, tables[k])
+		case !errors.Is(err, errNotAsked):
+			wrong = append(wrong, err)
 		}
 	}
-	byName := func(a, b storage.TableName) int {
-		return cmp.Or(strings.Compare(a.Schema, b.Schema), strings.Compare(a.Name, b.Name))
-	}
-	for _, k := range slices.SortedFunc(maps.Keys(records), byName) {
+	for _, k := range sorted(records) {
 		was, t := records[k], tables[k]
 		now := ""
 		switch {
@@ -103,6 +117,25 @@ func comparePlacements(c *catalog.Catalog, complete bool, records map[storage.Ta
 	}
 	return changes, wrong
 }
+
+func tablesOf(c *catalog.Catalog) map[storage.TableName]*catalog.Table {
+	tables := map[storage.TableName]*catalog.Table{}
+	for schemaName, s := range c.Schemas {
+		for name, t := range s.Tables {
+			tables[storage.TableName{Schema: schemaName, Name: name}] = t
+		}
+	}
+	return tables
+}
+
+func sorted[V any](tables map[storage.TableName]V) []storage.TableName {
+	return slices.SortedFunc(maps.Keys(tables), func(a, b storage.TableName) int {
+		return cmp.Or(strings.Compare(a.Schema, b.Schema), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// hasRecord reports a table of which a record is kept.
+func hasRecord(t *catalog.Table) bool { return !t.IsView && len(t.Columns) > 0 }
 
 // placementRecord is what a table's rows are placed by, as the store keeps it.
 func placementRecord(c *catalog.Catalog, t *catalog.Table) string {
@@ -153,6 +186,97 @@ func inWords(record string) string {
 	return kind
 }
 
+// sample is how many rows of a table are looked at on each shard. Where another rule
+// has placed them, most lie on another shard than Shunt's would have it.
+const sample = 100
+
+// errNotAsked: a shard couldn't be asked; the next refresh tries again.
+var errNotAsked = errors.New("not asked")
+
+// strays looks at some rows of each table that has no record: one that Shunt sees
+// for the first time may have rows that something else has placed, or an earlier life
+// whose store is lost, with the shards in another order.
+func (p placementCheck) strays(ctx context.Context, c *catalog.Catalog, records map[storage.TableName]string) map[storage.TableName]error {
+	found := map[storage.TableName]error{}
+	if len(c.Shards) == 1 {
+		return found
+	}
+	tables := tablesOf(c)
+	maps.DeleteFunc(tables, func(k storage.TableName, t *catalog.Table) bool { return records[k] != "" || !hasRecord(t) })
+	if len(tables) == 0 {
+		return found
+	}
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	for _, s := range c.Shards {
+		asked.Go(func() {
+			conn, done, err := p.open(ctx, s.ID)
+			if err == nil {
+				defer done()
+			}
+			for _, k := range sorted(tables) {
+				stray := errNotAsked
+				if err == nil {
+					stray = strayOn(ctx, conn, c, s, k, tables[k])
+				}
+				mu.Lock()
+				if found[k] == nil || errors.Is(found[k], errNotAsked) && stray != nil {
+					found[k] = stray
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	asked.Wait()
+	return found
+}
+
+// strayOn returns an error if a shard has a row of a table that belongs elsewhere.
+func strayOn(ctx context.Context, conn schema.Querier, c *catalog.Catalog, s catalog.Shard, k storage.TableName, t *catalog.Table) error {
+	// A table that somebody has locked is asked for later.
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	of, what := "1", ""
+	var codec *keys.Codec
+	switch {
+	case t.Placement == catalog.Single && !t.Shards.Has(s.ID):
+		what = "has rows, and it is to be on another shard alone"
+	case t.Placement == catalog.Hash && t.ShardKey != nil:
+		var err error
+		if codec, err = keys.For(t.ShardKey.Type, t.ShardKey.Charset, t.ShardKey.Collation, c.MariaDB); err != nil {
+			return nil // nor can its rows be routed
+		}
+		of = quoted(t.ShardKey.Name)
+	default:
+		return nil
+	}
+	rows, err := conn.Rows(ctx, fmt.Sprintf("SELECT %s FROM %s.%s LIMIT %d", of, quoted(k.Schema), quoted(k.Name), sample))
+	if e, ok := errors.AsType[*shard.ServerError](err); ok && (e.Code == 1146 || e.Code == 1049) {
+		return nil // no such table, no such database
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotAsked, err)
+	}
+	for _, row := range rows {
+		if codec != nil {
+			key, ok := codec.Scanned(nil, row[0])
+			if !ok {
+				continue
+			}
+			at := c.ShardOf(key)
+			if at == s.ID {
+				continue
+			}
+			what = fmt.Sprintf("has one with %s = %.50q, which hash of %s places on %s", t.ShardKey.Name, row[0], t.ShardKey.Name, c.ShardName(at))
+		}
+		return fmt.Errorf("table %s.%s: its rows are not where Shunt looks for them: shard %s %s; "+
+			"say in the configuration how they are placed (placement: anywhere fits all rows but those of a reference table), or put the shards in the order of the first start", k.Schema, k.Name, s.Name, what)
+	}
+	return nil
+}
+
+func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
 // empty returns nil if no shard has a row of the table, nor has one under way.
 func (p placementCheck) empty(ctx context.Context, c *catalog.Catalog, t storage.TableName) error {
 	for _, s := range c.Shards {
@@ -169,7 +293,6 @@ func (p placementCheck) emptyOn(ctx context.Context, id catalog.ShardID, t stora
 		return fmt.Errorf("not known to be empty: %w", err)
 	}
 	defer done()
-	quoted := func(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 	find := "SELECT 1 FROM " + quoted(t.Schema) + "." + quoted(t.Name) + " LIMIT 1"
 	// The locking read waits for rows that are not committed yet. It comes
 	// second: in a table with rows it could wait for nothing of interest.

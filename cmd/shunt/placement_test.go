@@ -30,6 +30,7 @@ func TestComparePlacements(t *testing.T) {
 		rows  bool           // or not known to be empty
 		// incomplete: a shard hasn't told its schema. alone: there is one shard.
 		incomplete, alone bool
+		stray             error
 		want              string // the record's change; "" deletes it
 		wrong             string
 	}{
@@ -37,6 +38,8 @@ func TestComparePlacements(t *testing.T) {
 		{name: "first seen, single", table: on(1, id), rows: true, want: "single:s1"},
 		{name: "first seen, reference", table: reference, rows: true, want: "reference"},
 		{name: "first seen, anywhere", table: anywhere, rows: true, want: "anywhere"},
+		{name: "first seen, placed by another rule", table: hash(id), rows: true, stray: errors.New("shard s1 has one with id = 7"), want: keep, wrong: "s1 has one with id = 7"},
+		{name: "first seen, a shard is down", table: hash(id), rows: true, stray: errNotAsked, want: keep},
 		{name: "a view", table: view, rows: true, want: keep},
 		{name: "only in the configuration", table: &catalog.Table{}, want: keep},
 		{name: "the same", was: "hash:id", table: hash(id), rows: true, want: keep},
@@ -75,7 +78,7 @@ func TestComparePlacements(t *testing.T) {
 			if x.want != keep {
 				want[k] = x.want
 			}
-			changes, wrong := comparePlacements(c, !x.incomplete, records, func(storage.TableName) error {
+			changes, wrong := comparePlacements(c, !x.incomplete, records, map[storage.TableName]error{k: x.stray}, func(storage.TableName) error {
 				if x.rows {
 					return errors.New("it has rows")
 				}
