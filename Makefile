@@ -44,7 +44,7 @@ lint: ## Linter and formatter, version pinned
 # What bench needs; it starts servers and peers itself.
 BENCH := export SHUNT_E2E_FLAVOURS=mysql && . scripts/servers.sh && . scripts/peers.sh && $(GO) run ./bench -shunt bin/shunt
 
-bench: build ## Measure against peers, and write docs/benchmarks.md (20 minutes; nothing else should run)
+bench: build ## Measure against peers, and write docs/benchmarks.md (35 minutes; nothing else should run)
 	$(BENCH) -o docs/benchmarks.md
 
 bench-quick: build ## Measure the cases that match ONLY (one/point_select/text/8$$), and print them
