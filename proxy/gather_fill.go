@@ -31,6 +31,9 @@ type source struct {
 	once bool
 	// began: its snapshot is open.
 	began bool
+	// told is the error that the shard has answered in the session's transaction,
+	// which may have ended by it though another shard's is the client's.
+	told *shard.ServerError
 }
 
 // batch is an INSERT of some rows into one copy.
@@ -203,6 +206,11 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 	}
 	err := group.Wait()
 	g.broken = append(g.broken, f.broken...)
+	for _, x := range sources {
+		if x.told != nil && g.s.tx != nil {
+			g.s.tx.watch(x.id, shard.Summary{Err: x.told})
+		}
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -427,6 +435,7 @@ func (f *filling) streamInTransaction(ctx, fctx context.Context, x *source, sql 
 		}
 		return nil
 	})
+	x.told, _ = errors.AsType[*shard.ServerError](err)
 	asked := ended
 	if !stop() {
 		<-killed
