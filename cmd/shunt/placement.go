@@ -27,27 +27,26 @@ type placementCheck struct {
 	store *storage.Store
 	open  func(context.Context, catalog.ShardID) (schema.Querier, func(), error)
 	log   *slog.Logger
+
+	mu sync.Mutex
+	// unrecorded are the new tables whose rows lay elsewhere, or couldn't be looked
+	// at, when the configuration was last taken over.
+	unrecorded map[storage.TableName]error
 }
 
 // check is the directory's Check. New records are kept before the catalog
 // places any row by them.
-func (p placementCheck) check(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error {
+func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error {
 	records, err := p.store.Placements()
 	if err != nil {
 		return err
 	}
-	strays := p.strays(ctx, c, records)
-	for _, k := range sorted(strays) {
-		if _, named := configured[k.Schema]; named || strays[k] == nil {
-			continue
-		}
-		// Not everything on the servers is meant for Shunt: a monitor's tables, say.
-		if refuse && !errors.Is(strays[k], errNotAsked) {
-			p.log.Warn("statements for this table would miss rows", "error", strays[k])
-		}
-		strays[k] = errNotAsked
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if refuse {
+		p.unrecorded = p.strays(ctx, c, configured, records)
 	}
-	changes, wrong := comparePlacements(c, complete, records, strays, func(t storage.TableName) error { return p.empty(ctx, c, t) })
+	changes, wrong := comparePlacements(c, complete, records, p.unrecorded, func(t storage.TableName) error { return p.empty(ctx, c, t) })
 	if refuse && len(wrong) > 0 {
 		// No record is changed either: the configuration isn't taken over.
 		return errors.Join(wrong...)
@@ -190,13 +189,14 @@ func inWords(record string) string {
 // has placed them, most lie on another shard than Shunt's would have it.
 const sample = 100
 
-// errNotAsked: a shard couldn't be asked; the next refresh tries again.
+// errNotAsked: a shard couldn't be asked. The next start or SIGHUP asks again.
 var errNotAsked = errors.New("not asked")
 
 // strays looks at some rows of each table that has no record: one that Shunt sees
 // for the first time may have rows that something else has placed, or an earlier life
-// whose store is lost, with the shards in another order.
-func (p placementCheck) strays(ctx context.Context, c *catalog.Catalog, records map[storage.TableName]string) map[storage.TableName]error {
+// whose store is lost, with the shards in another order. In schemas that aren't
+// configured it only warns: not everything on the servers is meant for Shunt.
+func (p *placementCheck) strays(ctx context.Context, c *catalog.Catalog, configured schema.Placements, records map[storage.TableName]string) map[storage.TableName]error {
 	found := map[storage.TableName]error{}
 	if len(c.Shards) == 1 {
 		return found
@@ -228,6 +228,13 @@ func (p placementCheck) strays(ctx context.Context, c *catalog.Catalog, records 
 		})
 	}
 	asked.Wait()
+	maps.DeleteFunc(found, func(_ storage.TableName, err error) bool { return err == nil })
+	for _, k := range sorted(found) {
+		if _, named := configured[k.Schema]; !named && !errors.Is(found[k], errNotAsked) {
+			p.log.Warn("statements for this table would miss rows", "error", found[k])
+			found[k] = errNotAsked
+		}
+	}
 	return found
 }
 
@@ -278,7 +285,7 @@ func strayOn(ctx context.Context, conn schema.Querier, c *catalog.Catalog, s cat
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // empty returns nil if no shard has a row of the table, nor has one under way.
-func (p placementCheck) empty(ctx context.Context, c *catalog.Catalog, t storage.TableName) error {
+func (p *placementCheck) empty(ctx context.Context, c *catalog.Catalog, t storage.TableName) error {
 	for _, s := range c.Shards {
 		if err := p.emptyOn(ctx, s.ID, t); err != nil {
 			return fmt.Errorf("shard %s: %w", s.Name, err)
@@ -287,7 +294,7 @@ func (p placementCheck) empty(ctx context.Context, c *catalog.Catalog, t storage
 	return nil
 }
 
-func (p placementCheck) emptyOn(ctx context.Context, id catalog.ShardID, t storage.TableName) error {
+func (p *placementCheck) emptyOn(ctx context.Context, id catalog.ShardID, t storage.TableName) error {
 	conn, done, err := p.open(ctx, id)
 	if err != nil {
 		return fmt.Errorf("not known to be empty: %w", err)

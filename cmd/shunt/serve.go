@@ -115,7 +115,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	}
 	directory := proxy.NewDirectory(proxy.DirectoryOptions{
 		Shards: layout.shards, Slots: layout.slots, Placements: placements(cfg),
-		Open: openSchema, Check: placementCheck{store, openSchema, log}.check,
+		Open: openSchema, Check: (&placementCheck{store: store, open: openSchema, log: log}).check,
 		Indexes: func() []schema.IndexDef { return indexDefs(store) },
 		Logger:  log,
 	})
