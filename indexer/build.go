@@ -146,7 +146,7 @@ func (b *building) inKeyOrder(ctx context.Context, s *scan) error {
 	columns := union(append([]*catalog.Column(nil), t.PrimaryKey...), r.ix.Columns)
 	r.at = positions(r.ix.Columns, columns)
 	n := len(t.PrimaryKey)
-	sql := "SELECT " + quoteAll(columns) + " FROM " + quote(t.Schema) + "." + quote(t.Name)
+	sql := "SELECT " + quoteAll(columns) + " FROM " + catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name)
 	if b.ck.Shard == s.bounds.shard && len(b.ck.Key) == n {
 		sql += " WHERE " + following(t.PrimaryKey, b.ck.Key)
 	}
@@ -222,9 +222,9 @@ func following(pk []*catalog.Column, values [][]byte) string {
 	for i := range pk {
 		var and []string
 		for j := range i {
-			and = append(and, quote(pk[j].Name)+" = "+literal(pk[j], values[j]))
+			and = append(and, catalog.QuoteName(pk[j].Name)+" = "+literal(pk[j], values[j]))
 		}
-		and = append(and, quote(pk[i].Name)+" > "+literal(pk[i], values[i]))
+		and = append(and, catalog.QuoteName(pk[i].Name)+" > "+literal(pk[i], values[i]))
 		or = append(or, strings.Join(and, " AND "))
 	}
 	return "(" + strings.Join(or, ") OR (") + ")"

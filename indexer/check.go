@@ -71,7 +71,7 @@ func (x *Indexer) checkShard(ctx context.Context, ix *catalog.Index, id catalog.
 		return result, err
 	}
 	var key []byte
-	err = conn.Stream(ctx, "SELECT "+quoteAll(ix.Columns)+" FROM "+quote(ix.Table.Schema)+"."+quote(ix.Table.Name), func(row [][]byte) error {
+	err = conn.Stream(ctx, "SELECT "+quoteAll(ix.Columns)+" FROM "+catalog.QuoteName(ix.Table.Schema)+"."+catalog.QuoteName(ix.Table.Name), func(row [][]byte) error {
 		if row[0] == nil {
 			return nil
 		}

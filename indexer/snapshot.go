@@ -138,7 +138,7 @@ func describe(ctx context.Context, conn Conn, t *catalog.Table, mariaDB bool) (l
 		visible = "NO"
 	}
 	ended := false
-	err = conn.Stream(ctx, "SHOW INDEX FROM "+quote(t.Schema)+"."+quote(t.Name), func(row [][]byte) error {
+	err = conn.Stream(ctx, "SHOW INDEX FROM "+catalog.QuoteName(t.Schema)+"."+catalog.QuoteName(t.Name), func(row [][]byte) error {
 		if len(row) < 11 {
 			return nil
 		}
@@ -179,9 +179,6 @@ next:
 	return ""
 }
 
-// quote writes an identifier.
-func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
-
 // text writes a string literal for a session whose sql_mode is empty.
 func text(s string) string { return "'" + escapes.Replace(s) + "'" }
 
@@ -193,7 +190,7 @@ func quoteAll(columns []*catalog.Column) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(quote(c.Name))
+		b.WriteString(catalog.QuoteName(c.Name))
 	}
 	return b.String()
 }

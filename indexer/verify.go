@@ -108,12 +108,12 @@ func (x *Indexer) asks(p Probe) bool {
 // exists asks a shard for a row with the probe's values.
 func exists(ctx context.Context, conn Conn, p Probe) (bool, error) {
 	var b strings.Builder
-	b.WriteString("SELECT 1 FROM " + quote(p.Index.Table.Schema) + "." + quote(p.Index.Table.Name) + " WHERE ")
+	b.WriteString("SELECT 1 FROM " + catalog.QuoteName(p.Index.Table.Schema) + "." + catalog.QuoteName(p.Index.Table.Name) + " WHERE ")
 	for i, c := range p.Index.Columns {
 		if i > 0 {
 			b.WriteString(" AND ")
 		}
-		b.WriteString(quote(c.Name))
+		b.WriteString(catalog.QuoteName(c.Name))
 		if p.Values[i].IsNull() {
 			b.WriteString(" IS NULL")
 		} else {

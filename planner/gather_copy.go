@@ -81,7 +81,7 @@ func formOf(c *catalog.Column) (f Form, ok bool) {
 // read is the expression that answers a column of a reference in its form.
 // CONVERT .. USING binary keeps character_set_results out.
 func (c *GatherColumn) read(alias string) string {
-	name := alias + "." + quoteName(c.Name)
+	name := alias + "." + catalog.QuoteName(c.Name)
 	switch base := baseType(c.Type); {
 	case base == "enum" || base == "set":
 		return "CAST(" + name + " AS UNSIGNED)"
@@ -201,7 +201,7 @@ func (a *analysis) copyOf(r *ref, need needs) GatherRef {
 		}
 	}
 	out.keys = a.joinColumns(r)
-	alias := quoteName(r.alias)
+	alias := catalog.QuoteName(r.alias)
 	var b strings.Builder
 	b.WriteString("SELECT ")
 	for i := range out.Columns {
@@ -210,7 +210,7 @@ func (a *analysis) copyOf(r *ref, need needs) GatherRef {
 		}
 		b.WriteString(out.Columns[i].read(alias))
 	}
-	b.WriteString(" FROM " + quoteName(t.Schema) + "." + quoteName(t.Name) + " AS " + alias)
+	b.WriteString(" FROM " + catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name) + " AS " + alias)
 	out.whole, out.filters = b.String(), a.filters(r)
 	for i, f := range out.filters {
 		if i == 0 {
@@ -315,7 +315,7 @@ func (r *GatherRef) Definition(unique bool) string {
 			b.WriteString(", ")
 		}
 		typ, _, _ := strings.Cut(c.Type, " /*") // MariaDB's COMPRESSED
-		b.WriteString(quoteName(c.Name) + " " + typ)
+		b.WriteString(catalog.QuoteName(c.Name) + " " + typ)
 		if f := baseType(c.Type); c.Charset != "" && (c.Form == FormText || c.Form == FormEncoded || f == "enum" || f == "set") {
 			b.WriteString(" CHARACTER SET " + c.Charset + " COLLATE " + c.Collation)
 		}
@@ -339,7 +339,7 @@ func (r *GatherRef) Definition(unique bool) string {
 				if i > 0 {
 					b.WriteString(", ")
 				}
-				b.WriteString(quoteName(c.Name))
+				b.WriteString(catalog.QuoteName(c.Name))
 			}
 			b.WriteString(")")
 		}
@@ -349,7 +349,7 @@ func (r *GatherRef) Definition(unique bool) string {
 		if !r.has(c) || leads {
 			continue
 		}
-		b.WriteString(", KEY (" + quoteName(c.Name))
+		b.WriteString(", KEY (" + catalog.QuoteName(c.Name))
 		if !wholeKey(c) {
 			b.WriteString("(" + strconv.Itoa(keyPrefix) + ")")
 		}
@@ -387,6 +387,3 @@ func typeLength(t string) (int, bool) {
 // ZeroWarns reports an ENUM, into which writing the number 0 is a warning, as
 // correct as it is.
 func (c *GatherColumn) ZeroWarns() bool { return baseType(c.Type) == "enum" }
-
-// quoteName writes a name so that no word or sign in it is read.
-func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

@@ -144,7 +144,7 @@ func (g *Gather) Narrow(ref int, joins []GatherJoin, values [][]string) (sel str
 		if n == nil {
 			continue
 		}
-		text.WriteString(word + quoteName(r.alias) + "." + quoteName(j.Column.Name) + " IN (" + list + "))")
+		text.WriteString(word + catalog.QuoteName(r.alias) + "." + catalog.QuoteName(j.Column.Name) + " IN (" + list + "))")
 		word = " AND ("
 		tree, ok = append(tree, n), true
 	}

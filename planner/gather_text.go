@@ -6,6 +6,8 @@ import (
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/format"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // splice is a text in which the names of tables can be replaced.
@@ -37,7 +39,7 @@ func (s *splice) with(copied func(ref int) string) string {
 		}
 		b.WriteString(s.src[at:c.start])
 		if c.name {
-			b.WriteString(quoteName(ScratchSchema) + "." + quoteName(name) + c.alias)
+			b.WriteString(catalog.QuoteName(ScratchSchema) + "." + catalog.QuoteName(name) + c.alias)
 		}
 		at = c.end
 	}

@@ -163,7 +163,7 @@ func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, ali
 	}
 	st := a.st
 	v := st.rowsAt - 1 // VALUES
-	i.auto.at, i.auto.text = st.toks[v].start, "("+backquoted(c.Name)+") "
+	i.auto.at, i.auto.text = st.toks[v].start, "("+catalog.QuoteName(c.Name)+") "
 	if !st.op(v-1, ")") {
 		return
 	}
@@ -180,13 +180,11 @@ func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, ali
 	if st.is(o-1, "partition") {
 		return
 	}
-	i.auto.at, i.auto.text = st.toks[v-1].start, ", "+backquoted(c.Name)
+	i.auto.at, i.auto.text = st.toks[v-1].start, ", "+catalog.QuoteName(c.Name)
 	if o+1 == v-1 {
-		i.auto.text = backquoted(c.Name)
+		i.auto.text = catalog.QuoteName(c.Name)
 	}
 }
-
-func backquoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // setFields finds the expressions of INSERT .. SET a = 1, b = 2.
 func (st *statement) setFields() (fields [][2]uint32) {

@@ -358,7 +358,7 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 			at := fields[len(fields)-1][1]
 			row.auto = autoSpan{start: at, end: at}
 			if c := counts(t); c != nil {
-				row.auto.before = ", " + backquoted(c.Name) + " = "
+				row.auto.before = ", " + catalog.QuoteName(c.Name) + " = "
 				row.namesAuto = a.st.names(a.st.toks, fields, auto, c)
 			}
 		}

@@ -43,7 +43,7 @@ func (l *Limited) Texts(params []keys.Value) (head, tail string) {
 func (l *Limited) columns() string {
 	var names []string
 	for _, c := range l.Key {
-		names = append(names, quoteName(c.Name))
+		names = append(names, catalog.QuoteName(c.Name))
 	}
 	return strings.Join(names, ", ")
 }

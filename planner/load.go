@@ -277,12 +277,12 @@ func (l *Load) Statement() string {
 		b.Reset()
 		b.WriteString("REPLACE INTO ")
 	}
-	b.WriteString(backquoted(l.Table.Schema) + "." + backquoted(l.Table.Name) + " (")
+	b.WriteString(catalog.QuoteName(l.Table.Schema) + "." + catalog.QuoteName(l.Table.Name) + " (")
 	for i, c := range l.Columns {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(backquoted(c.Name))
+		b.WriteString(catalog.QuoteName(c.Name))
 	}
 	b.WriteString(") VALUES ")
 	return b.String()

@@ -65,9 +65,9 @@ func (l *LockTables) Text(id catalog.ShardID) string {
 		if b.Len() > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(quoteName(x.Table.Schema) + "." + quoteName(x.Table.Name))
+		b.WriteString(catalog.QuoteName(x.Table.Schema) + "." + catalog.QuoteName(x.Table.Name))
 		if x.Alias != "" {
-			b.WriteString(" AS " + quoteName(x.Alias))
+			b.WriteString(" AS " + catalog.QuoteName(x.Alias))
 		}
 		if !l.flush {
 			b.WriteString(" " + x.mode)

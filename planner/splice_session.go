@@ -205,6 +205,6 @@ func (v *sessionSplicer) alias(from, to int) *Error {
 	if b-a > 255 {
 		return notSupported("a column of more than 255 characters that asks for the session (USER(), @@warning_count) needs an alias: write AS name behind it")
 	}
-	v.edits = append(v.edits, edit{b, b, []frag{{text: " AS " + quoteName(st.src[a:b])}}})
+	v.edits = append(v.edits, edit{b, b, []frag{{text: " AS " + catalog.QuoteName(st.src[a:b])}}})
 	return nil
 }

@@ -236,7 +236,7 @@ func (st *statement) cutSystem(want map[string]int) *System {
 		sys.Order = append(sys.Order, source[low])
 		found[low]++
 		if !st.aliasAt(table + 1) {
-			part.WriteString(" AS `" + strings.ReplaceAll(name, "`", "``") + "`")
+			part.WriteString(" AS " + catalog.QuoteName(name))
 		}
 		i = table
 	}

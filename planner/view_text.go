@@ -146,7 +146,7 @@ func (a *analysis) expandOnce(n ast.StmtNode, x *expanded, which func(*ref) bool
 			}
 			if t := a.st.tokenAt(int(c.start)); c.alias == "" && a.st.is(t-1, "table") { // TABLE v
 				from = a.st.toks[t-1].start
-				with = "SELECT * FROM " + with + " AS " + quoteName(r.view.Name)
+				with = "SELECT * FROM " + with + " AS " + catalog.QuoteName(r.view.Name)
 			}
 			with += c.alias
 			x.views = append(x.views, r.view)
@@ -197,12 +197,12 @@ func (a *analysis) derivedView(v *catalog.Table) (string, *Error) {
 		if i > 0 {
 			list.WriteString(", ")
 		}
-		list.WriteString(quoteName(f.AsName.O) + " AS " + quoteName(v.Columns[i].Name))
+		list.WriteString(catalog.QuoteName(f.AsName.O) + " AS " + catalog.QuoteName(v.Columns[i].Name))
 	}
 	if same {
 		return "(" + def + ")", nil
 	}
-	return "(SELECT " + list.String() + " FROM (" + def + ") AS " + quoteName(v.Name) + ")", nil
+	return "(SELECT " + list.String() + " FROM (" + def + ") AS " + catalog.QuoteName(v.Name) + ")", nil
 }
 
 // firstBlock is the SELECT that names a query's columns. sorted: the query as a

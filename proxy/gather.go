@@ -332,7 +332,7 @@ func (g *gathering) original(text string) string {
 		t := g.plan.Refs[i].Table
 		schema = t.Schema
 		pairs = append(pairs,
-			scratchTable(name), quoteName(t.Schema)+"."+quoteName(t.Name),
+			scratchTable(name), catalog.QuoteName(t.Schema)+"."+catalog.QuoteName(t.Name),
 			planner.ScratchSchema+"."+name, t.Schema+"."+t.Name,
 			name, t.Name)
 	}

@@ -280,7 +280,7 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 	r := &f.g.plan.Refs[i]
 	names := make([]string, len(r.Columns))
 	for n := range r.Columns {
-		names[n] = quoteName(r.Columns[n].Name)
+		names[n] = catalog.QuoteName(r.Columns[n].Name)
 	}
 	head := "INSERT INTO " + scratchTable(f.g.tables[i]) + " (" + strings.Join(names, ", ") + ") VALUES "
 	b := batch{ref: i}

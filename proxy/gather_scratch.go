@@ -157,7 +157,7 @@ func (sc *Scratch) names(n int) []string {
 }
 
 func scratchTable(name string) string {
-	return quoteName(planner.ScratchSchema) + "." + quoteName(name)
+	return catalog.QuoteName(planner.ScratchSchema) + "." + catalog.QuoteName(name)
 }
 
 // scratchState is the fingerprint of a connection that writes scratch tables.
@@ -422,7 +422,7 @@ func (sc *Scratch) Close(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+quoteName(planner.ScratchSchema)); err != nil {
+		if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+catalog.QuoteName(planner.ScratchSchema)); err != nil {
 			sc.o.Logger.Info("drop the scratch schema", "server", p.name, "error", err)
 		}
 		p.pool.Put(conn)

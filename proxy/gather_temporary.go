@@ -7,6 +7,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -128,7 +129,7 @@ var scratchUndone = []string{
 func (g *gathering) settle(ctx context.Context, s *settings) error {
 	todo := append([]string(nil), scratchUndone...)
 	if s.schema != "" && g.home.Schema != s.schema {
-		todo = append(todo, "USE "+quoteName(s.schema))
+		todo = append(todo, "USE "+catalog.QuoteName(s.schema))
 	}
 	wishes := len(scratchWishes) // may be refused both ways
 	refused, err := g.home.ExecAll(ctx, append(todo, s.statements...)...)

@@ -167,7 +167,7 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 			continue
 		}
 		// The schema may be older than this, and not be there on replicas.
-		if _, err := to.control.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+quoteName(planner.ScratchSchema)); err != nil {
+		if _, err := to.control.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+catalog.QuoteName(planner.ScratchSchema)); err != nil {
 			return g.createFailed(err)
 		}
 	}

@@ -183,8 +183,8 @@ func (s *session) askCounterOn(ctx context.Context, id catalog.ShardID, t *catal
 			}
 		}
 	}
-	table := quoteName(t.Schema) + "." + quoteName(t.Name)
-	res, err := conn.Query(ctx, fmt.Sprintf("SELECT MAX(%s) FROM %s", quoteName(c.Name), table))
+	table := catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name)
+	res, err := conn.Query(ctx, fmt.Sprintf("SELECT MAX(%s) FROM %s", catalog.QuoteName(c.Name), table))
 	if err != nil {
 		return 0, fmt.Errorf("read the AUTO_INCREMENT counter of %s: %w", table, err)
 	}
@@ -266,7 +266,7 @@ func (s *session) firstInserted(ctx context.Context, g *planner.Generated, answe
 		}
 		condition = "IN (" + strings.Join(list, ", ") + ")"
 	}
-	sql := fmt.Sprintf("SELECT MIN(%[1]s) FROM %[2]s.%[3]s WHERE %[1]s %[4]s", quoteName(g.Column.Name), quoteName(g.Table.Schema), quoteName(g.Table.Name), condition)
+	sql := fmt.Sprintf("SELECT MIN(%[1]s) FROM %[2]s.%[3]s WHERE %[1]s %[4]s", catalog.QuoteName(g.Column.Name), catalog.QuoteName(g.Table.Schema), catalog.QuoteName(g.Table.Name), condition)
 	for _, x := range answered {
 		res, err := x.conn.Query(ctx, sql)
 		if err != nil {

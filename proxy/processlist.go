@@ -358,7 +358,7 @@ func (s *session) showGrants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	account := quoteName(s.client.User) + "@`%`"
+	account := catalog.QuoteName(s.client.User) + "@`%`"
 	var rows [][]any
 	for _, r := range answers[0].res.Rows {
 		text := identified.ReplaceAllString(string(r[0]), "$2")

@@ -494,8 +494,8 @@ func jsonTable(i int, cols []systemColumn, mariaDB bool) string {
 			charset, _, _ := strings.Cut(c.collation, "_")
 			text = " CHARACTER SET " + charset + " COLLATE " + c.collation
 		}
-		defs = append(defs, fmt.Sprintf("%s %s%s PATH '$[%d]'", quoteName(c.name), c.typ, text, n))
-		names = append(names, quoteName(c.name))
+		defs = append(defs, fmt.Sprintf("%s %s%s PATH '$[%d]'", catalog.QuoteName(c.name), c.typ, text, n))
+		names = append(names, catalog.QuoteName(c.name))
 	}
 	table := fmt.Sprintf("JSON_TABLE(@shunt_system_%d, '$[*]' COLUMNS (%s))", i, strings.Join(defs, ", "))
 	limit := ""
@@ -557,9 +557,9 @@ func (s *session) systemRows(ctx context.Context, run catalog.ShardID, t *planne
 	// Whatever character set the session has its results in, these are ASCII.
 	exprs := make([]string, len(cols))
 	for i, c := range cols {
-		exprs[i] = quoteName(c.name)
+		exprs[i] = catalog.QuoteName(c.name)
 		if c.collation != "" {
-			exprs[i] = "HEX(CONVERT(" + exprs[i] + " USING utf8mb4)) AS " + quoteName(c.name)
+			exprs[i] = "HEX(CONVERT(" + exprs[i] + " USING utf8mb4)) AS " + catalog.QuoteName(c.name)
 		}
 	}
 	var statements []planner.ShardStatement

@@ -351,7 +351,7 @@ func (s *session) learnTemporary(ctx context.Context, conn *shard.Conn, name pla
 			return s.shardError(s.temporary.shard, err)
 		}
 	}
-	full := quoteName(name.Schema) + "." + quoteName(name.Name)
+	full := catalog.QuoteName(name.Schema) + "." + catalog.QuoteName(name.Name)
 	res, err := conn.Query(ctx, "SHOW CREATE TABLE "+full)
 	if serverCode(err) != 0 || err == nil && (len(res.Rows) != 1 || len(res.Rows[0]) < 2 || !strings.HasPrefix(string(res.Rows[0][1]), "CREATE TEMPORARY TABLE")) {
 		return nil
@@ -467,7 +467,7 @@ func (s *session) dropTemporary(ctx context.Context, p *planner.Temporary, sql s
 			s.forgetTemporary(name)
 			lost = true
 		default:
-			alive = append(alive, quoteName(name.Schema)+"."+quoteName(name.Name))
+			alive = append(alive, catalog.QuoteName(name.Schema)+"."+catalog.QuoteName(name.Name))
 			names = append(names, name)
 		}
 	}
@@ -540,9 +540,9 @@ func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, s
 	}
 	columns := make([]string, len(answer.columns))
 	for i, c := range answer.columns {
-		columns[i] = quoteName(c.Name)
+		columns[i] = catalog.QuoteName(c.Name)
 	}
-	table := quoteName(name.Schema) + "." + quoteName(name.Name)
+	table := catalog.QuoteName(name.Schema) + "." + catalog.QuoteName(name.Name)
 	done, err := s.insertCollected(ctx, answer, p.Insert+table+" ("+strings.Join(columns, ", ")+") VALUES ", "")
 	if err != nil {
 		drop := &planner.Temporary{Tables: p.Tables, Renamed: p.Renamed}

@@ -183,7 +183,7 @@ func (tx *transaction) beginOn(ctx context.Context, id catalog.ShardID, conn *sh
 func (tx *transaction) savepointStatements() []string {
 	var out []string
 	for _, name := range tx.savepoints {
-		out = append(out, "SAVEPOINT "+quoteName(name))
+		out = append(out, "SAVEPOINT "+catalog.QuoteName(name))
 	}
 	return out
 }
@@ -491,11 +491,9 @@ func (s *session) savepoint(ctx context.Context, p *planner.Session) error {
 			tx.maintain = append(tx.maintain, planner.Maintenance{Table: t, Operation: "ROLLBACK", Shards: set, Indexes: t.Indexes})
 		}
 	}
-	return tx.each(ctx, all, verb+quoteName(p.Name))
+	return tx.each(ctx, all, verb+catalog.QuoteName(p.Name))
 }
 
 func noSavepoint(name string) error {
 	return sqlError{1305, "42000", fmt.Sprintf("SAVEPOINT %s does not exist", name)}
 }
-
-func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

@@ -168,7 +168,7 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 		literal = a.Literal
 	}
 	if a.Scope == "user" {
-		next.with(variable{"@" + a.Name, "SET @" + quoteName(a.Name) + " = " + value, literal})
+		next.with(variable{"@" + a.Name, "SET @" + catalog.QuoteName(a.Name) + " = " + value, literal})
 		return nil
 	}
 	if err := next.tracked.assign(a.Name, literal, s.catalog().MariaDB); err != nil {
@@ -223,7 +223,7 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 			return err
 		}
 	}
-	next.with(variable{"@@" + a.Name, "SET SESSION " + quoteName(a.Name) + " = " + value, literal})
+	next.with(variable{"@@" + a.Name, "SET SESSION " + catalog.QuoteName(a.Name) + " = " + value, literal})
 	return nil
 }
 

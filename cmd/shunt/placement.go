@@ -253,11 +253,11 @@ func strayOn(ctx context.Context, conn schema.Querier, c *catalog.Catalog, s cat
 		if codec, err = keys.For(t.ShardKey.Type, t.ShardKey.Charset, t.ShardKey.Collation, c.MariaDB); err != nil {
 			return nil // nor can its rows be routed
 		}
-		of = quoted(t.ShardKey.Name)
+		of = catalog.QuoteName(t.ShardKey.Name)
 	default:
 		return nil
 	}
-	rows, err := conn.Rows(ctx, fmt.Sprintf("SELECT %s FROM %s.%s LIMIT %d", of, quoted(k.Schema), quoted(k.Name), sample))
+	rows, err := conn.Rows(ctx, fmt.Sprintf("SELECT %s FROM %s.%s LIMIT %d", of, catalog.QuoteName(k.Schema), catalog.QuoteName(k.Name), sample))
 	if e, ok := errors.AsType[*shard.ServerError](err); ok && (e.Code == 1146 || e.Code == 1049) {
 		return nil // no such table, no such database
 	}
@@ -282,8 +282,6 @@ func strayOn(ctx context.Context, conn schema.Querier, c *catalog.Catalog, s cat
 	return nil
 }
 
-func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
-
 // empty returns nil if no shard has a row of the table, nor has one under way.
 func (p *placementCheck) empty(ctx context.Context, c *catalog.Catalog, t storage.TableName) error {
 	for _, s := range c.Shards {
@@ -300,7 +298,7 @@ func (p *placementCheck) emptyOn(ctx context.Context, id catalog.ShardID, t stor
 		return fmt.Errorf("not known to be empty: %w", err)
 	}
 	defer done()
-	find := "SELECT 1 FROM " + quoted(t.Schema) + "." + quoted(t.Name) + " LIMIT 1"
+	find := "SELECT 1 FROM " + catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name) + " LIMIT 1"
 	// The locking read waits for rows that are not committed yet. It comes
 	// second: in a table with rows it could wait for nothing of interest.
 	for _, sql := range []string{find, find + " LOCK IN SHARE MODE"} {

@@ -342,3 +342,6 @@ func (c *Catalog) CollationID(name, charset string) uint16 {
 	}
 	return 0
 }
+
+// QuoteName writes a name so that a server reads no word or sign in it.
+func QuoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

@@ -225,8 +225,7 @@ func (f *Facts) readIntroducers(ctx context.Context, q Querier) error {
 }
 
 func (t *tableFact) readIntroducers(ctx context.Context, q Querier) (waits bool, err error) {
-	quote := func(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
-	rows, err := q.Rows(ctx, "SHOW CREATE VIEW "+quote(t.schema)+"."+quote(t.name))
+	rows, err := q.Rows(ctx, "SHOW CREATE VIEW "+catalog.QuoteName(t.schema)+"."+catalog.QuoteName(t.name))
 	if err != nil || len(rows) != 1 || len(rows[0]) < 2 {
 		// It has gone since, or its tables have, or the account may not see it.
 		t.introducers = true
