@@ -52,10 +52,10 @@ type DirectoryOptions struct {
 	// Indexes are the virtual indexes as the store has them now.
 	Indexes func() []schema.IndexDef
 	// Check looks at a catalog before it is published, whenever the shards were
-	// asked. configured are the placements that it was built by. complete: each shard has told its schema. refuse: the first
-	// catalog, or new placements; an error then keeps it from being published.
-	// At any other time what is wrong is told by Check itself, since without a
-	// new catalog no DDL would show.
+	// asked. configured are the placements that it was built by. complete: each
+	// shard has told its schema. refuse: the first catalog, or new placements; an
+	// error then keeps it from being published. At any other time what is wrong is
+	// told by Check itself, since without a new catalog no DDL would show.
 	Check  func(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error
 	Logger *slog.Logger
 }

@@ -240,46 +240,55 @@ func (p *placementCheck) strays(ctx context.Context, c *catalog.Catalog, configu
 
 // strayOn returns an error if a shard has a row of a table that belongs elsewhere.
 func strayOn(ctx context.Context, conn schema.Querier, c *catalog.Catalog, s catalog.Shard, k storage.TableName, t *catalog.Table) error {
-	// A table that somebody has locked is asked for later.
+	// Somebody may have locked the table.
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	of, what := "1", ""
-	var codec *keys.Codec
+	var stray string
+	var err error
 	switch {
 	case t.Placement == catalog.Single && !t.Shards.Has(s.ID):
-		what = "has rows, and it is to be on another shard alone"
+		var rows [][][]byte
+		if rows, err = rowsOf(ctx, conn, k, "1", "LIMIT 1"); len(rows) > 0 {
+			stray = "rows, and it is to be on another shard alone"
+		}
 	case t.Placement == catalog.Hash && t.ShardKey != nil:
-		var err error
-		if codec, err = keys.For(t.ShardKey.Type, t.ShardKey.Charset, t.ShardKey.Collation, c.MariaDB); err != nil {
-			return nil // nor can its rows be routed
-		}
-		of = catalog.QuoteName(t.ShardKey.Name)
-	default:
-		return nil
+		stray, err = strayKey(ctx, conn, c, s.ID, k, t.ShardKey)
 	}
-	rows, err := conn.Rows(ctx, fmt.Sprintf("SELECT %s FROM %s.%s LIMIT %d", of, catalog.QuoteName(k.Schema), catalog.QuoteName(k.Name), sample))
-	if e, ok := errors.AsType[*shard.ServerError](err); ok && (e.Code == 1146 || e.Code == 1049) {
-		return nil // no such table, no such database
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("%w: %w", errNotAsked, err)
-	}
-	for _, row := range rows {
-		if codec != nil {
-			key, ok := codec.Scanned(nil, row[0])
-			if !ok {
-				continue
-			}
-			at := c.ShardOf(key)
-			if at == s.ID {
-				continue
-			}
-			what = fmt.Sprintf("has one with %s = %.50q, which hash of %s places on %s", t.ShardKey.Name, row[0], t.ShardKey.Name, c.ShardName(at))
-		}
-		return fmt.Errorf("table %s.%s: its rows are not where Shunt looks for them: shard %s %s; "+
-			"say in the configuration how they are placed (placement: anywhere fits all rows but those of a reference table), or put the shards in the order of the first start", k.Schema, k.Name, s.Name, what)
+	case stray != "":
+		return fmt.Errorf("table %s.%s: its rows are not where Shunt looks for them: shard %s has %s; "+
+			"say in the configuration how they are placed (placement: anywhere fits all rows but those of a reference table), or put the shards in the order of the first start", k.Schema, k.Name, s.Name, stray)
 	}
 	return nil
+}
+
+// strayKey tells of a row whose shard key belongs to another shard, "" for none.
+func strayKey(ctx context.Context, conn schema.Querier, c *catalog.Catalog, id catalog.ShardID, k storage.TableName, by *catalog.Column) (string, error) {
+	codec, err := keys.For(by.Type, by.Charset, by.Collation, c.MariaDB)
+	if err != nil {
+		return "", nil //nolint:nilerr // nor is any row looked for by such a key
+	}
+	rows, err := rowsOf(ctx, conn, k, catalog.QuoteName(by.Name), fmt.Sprintf("LIMIT %d", sample))
+	if err != nil {
+		return "", err
+	}
+	for _, row := range rows {
+		if key, ok := codec.Scanned(nil, row[0]); ok && c.ShardOf(key) != id {
+			return fmt.Sprintf("one with %s = %.50q, which hash of %s places on %s", by.Name, row[0], by.Name, c.ShardName(c.ShardOf(key))), nil
+		}
+	}
+	return "", nil
+}
+
+// rowsOf selects from a table. One that the shard doesn't have has no rows.
+func rowsOf(ctx context.Context, conn schema.Querier, t storage.TableName, what, limit string) ([][][]byte, error) {
+	rows, err := conn.Rows(ctx, fmt.Sprintf("SELECT %s FROM %s.%s %s", what, catalog.QuoteName(t.Schema), catalog.QuoteName(t.Name), limit))
+	if e, ok := errors.AsType[*shard.ServerError](err); ok && (e.Code == 1146 || e.Code == 1049) {
+		return nil, nil // no such table, no such database
+	}
+	return rows, err
 }
 
 // empty returns nil if no shard has a row of the table, nor has one under way.
@@ -298,14 +307,10 @@ func (p *placementCheck) emptyOn(ctx context.Context, id catalog.ShardID, t stor
 		return fmt.Errorf("not known to be empty: %w", err)
 	}
 	defer done()
-	find := "SELECT 1 FROM " + catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name) + " LIMIT 1"
 	// The locking read waits for rows that are not committed yet. It comes
 	// second: in a table with rows it could wait for nothing of interest.
-	for _, sql := range []string{find, find + " LOCK IN SHARE MODE"} {
-		rows, err := conn.Rows(ctx, sql)
-		if e, ok := errors.AsType[*shard.ServerError](err); ok && (e.Code == 1146 || e.Code == 1049) {
-			return nil // no such table, no such database
-		}
+	for _, limit := range []string{"LIMIT 1", "LIMIT 1 LOCK IN SHARE MODE"} {
+		rows, err := rowsOf(ctx, conn, t, "1", limit)
 		if err != nil {
 			return fmt.Errorf("not known to be empty: %w", err)
 		}
