@@ -193,6 +193,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		defer server.Close()
 	}
 	wg.Go(func() { directory.Run(serving) })
+	wg.Go(func() { processorsByLoad(serving, calm, log) })
 	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { p.EndVanished(serving) })
 	wg.Go(func() { p.LookOut(serving) })

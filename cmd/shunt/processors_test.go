@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestProcessorsThatALoadNeeds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		busy  []float64 // in each period
+		needs int
+	}{
+		{"idle", []float64{0, 0, 0}, 1},
+		{"half of one", slices.Repeat([]float64{0.5}, 100), 1},
+		{"a burst of statements", append(slices.Repeat([]float64{0.1}, 50), 0.85, 0.1), 1},
+		{"a merge begins", append(slices.Repeat([]float64{0.1}, 50), 1), 2},
+		{"a merge has ended", append([]float64{1}, slices.Repeat([]float64{0}, 50)...), 2},
+		{"three quarters of one, for long", slices.Repeat([]float64{0.75}, 100), 2},
+		{"two and a half", slices.Repeat([]float64{2.5}, 100), 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var l load
+			for _, b := range c.busy {
+				l.add(time.Duration(b*float64(loadPeriod)), loadPeriod)
+			}
+			if n := l.processors(); n != c.needs {
+				t.Errorf("%d processors, expected %d (%+v)", n, c.needs, l)
+			}
+		})
+	}
+}
+
+// Without load there is one processor, with it there are all, afterwards as many
+// as before.
+func TestProcessorsByLoad(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "")
+	all := runtime.GOMAXPROCS(0)
+	if all == 1 {
+		t.Skip("needs two processors")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		processorsByLoad(ctx, 5*loadPeriod, slog.New(slog.DiscardHandler))
+	}()
+	until := func(n int, work func()) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); runtime.GOMAXPROCS(0) != n; work() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d processors, expected %d", runtime.GOMAXPROCS(0), n)
+			}
+		}
+	}
+	idle := func() { <-time.After(loadPeriod) }
+	until(1, idle)
+	until(all, func() {})
+	until(1, idle)
+	cancel()
+	<-ended
+	if n := runtime.GOMAXPROCS(0); n != all {
+		t.Errorf("%d processors in the end, expected %d", n, all)
+	}
+}
