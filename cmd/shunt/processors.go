@@ -24,7 +24,8 @@ const (
 // started Shunt has set it. Of a statement's 20 µs Go spends a fifth on threads
 // that look for work while a processor is free, and the kernel on moving them:
 // so there are no more processors than the load fills, often one. When it grows
-// there are all of them at once: a long merge must not hold up others.
+// there are all of them at once: a long merge must not hold up others, nor a
+// thread that waits for a page of the store to be read, with its processor.
 func processorsByLoad(ctx context.Context, calm time.Duration, log *slog.Logger) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
@@ -34,15 +35,15 @@ func processorsByLoad(ctx context.Context, calm time.Duration, log *slog.Logger)
 	defer runtime.SetDefaultGOMAXPROCS()
 	all := runtime.GOMAXPROCS(0)
 	now, l := all, load{}
-	at, used := time.Now(), processorTime()
+	at, used := time.Now(), processUsage()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		t, u := time.Now(), processorTime()
-		l.add(u-used, t.Sub(at))
+		t, u := time.Now(), processUsage()
+		l.add(u.since(used), t.Sub(at))
 		at, used = t, u
 		n := min(l.processors(), all)
 		if n <= now && l.over < calm {
@@ -68,10 +69,12 @@ type load struct {
 	mean    float64 // of late
 	peak    float64 // the highest mean
 	highest float64 // in one period
+	waited  bool    // with a processor, as one does for the disk
 }
 
-func (l *load) add(used, passed time.Duration) {
-	busy := used.Seconds() / passed.Seconds()
+func (l *load) add(u usage, passed time.Duration) {
+	busy := u.time.Seconds() / passed.Seconds()
+	l.waited = l.waited || u.faults > 0 || passed > 2*loadPeriod // a processor had no time for this
 	l.over += passed
 	l.mean += (busy - l.mean) * min(1, passed.Seconds()/(10*loadPeriod).Seconds())
 	l.peak, l.highest = max(l.peak, l.mean), max(l.highest, busy)
@@ -79,14 +82,26 @@ func (l *load) add(used, passed time.Duration) {
 
 // processors is how many the load needs.
 func (l *load) processors() int {
+	if l.waited {
+		return math.MaxInt
+	}
 	return max(1, int(math.Ceil(max(l.peak/usualLoad, l.highest/fullLoad))))
 }
 
-// processorTime is what the process has used.
-func processorTime() time.Duration {
+// usage is what the process has used.
+type usage struct {
+	time   time.Duration
+	faults int64 // of pages that had to be read from the disk
+}
+
+func (u usage) since(before usage) usage {
+	return usage{u.time - before.time, u.faults - before.faults}
+}
+
+func processUsage() usage {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
+		return usage{}
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return usage{time.Duration(u.Utime.Nano() + u.Stime.Nano()), int64(u.Majflt)} //nolint:unconvert // int32 on some systems
 }

@@ -26,10 +26,31 @@ func TestProcessorsThatALoadNeeds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var l load
 			for _, b := range c.busy {
-				l.add(time.Duration(b*float64(loadPeriod)), loadPeriod)
+				l.add(usage{time: time.Duration(b * float64(loadPeriod))}, loadPeriod)
 			}
 			if n := l.processors(); n != c.needs {
 				t.Errorf("%d processors, expected %d (%+v)", n, c.needs, l)
+			}
+		})
+	}
+}
+
+// A thread that waits for the disk does so with its processor.
+func TestProcessorsWaitedWith(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		u      usage
+		passed time.Duration
+	}{
+		{"a page was read", usage{faults: 1}, loadPeriod},
+		{"the look came late", usage{}, 3 * loadPeriod},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var l load
+			l.add(c.u, c.passed)
+			l.add(usage{}, loadPeriod)
+			if n := l.processors(); n < 1000 {
+				t.Errorf("%d processors, expected all", n)
 			}
 		})
 	}
