@@ -26,6 +26,7 @@ type fakeShard struct {
 	l     net.Listener
 	conns map[*wire.Conn]struct{}
 	dials int
+	pings int // that were answered
 	wg    sync.WaitGroup
 }
 
@@ -93,7 +94,7 @@ func (f *fakeShard) serve(nc net.Conn, id uint32) {
 			return
 		}
 		if cmd == mysql.COM_PING {
-			err = ok(c, cmd, p)
+			err = f.pong(c)
 		} else if f.answer == nil {
 			_, _ = nc.Write(f.answerRaw)
 			return
@@ -106,13 +107,31 @@ func (f *fakeShard) serve(nc net.Conn, id uint32) {
 	}
 }
 
-// dropAll closes every connection, as a server that dies does.
-func (f *fakeShard) dropAll() {
+func (f *fakeShard) pong(c *wire.Conn) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := c.WriteOK(wire.OK{Status: mysql.SERVER_STATUS_AUTOCOMMIT}); err != nil {
+		return err
+	}
+	f.pings++
+	return c.Flush()
+}
+
+// dropAll closes every connection, as a server that dies does, and returns how
+// many pings were answered before.
+func (f *fakeShard) dropAll() (pings int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for c := range f.conns {
 		_ = c.Close()
 	}
+	return f.pings
+}
+
+func (f *fakeShard) pinged() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pings
 }
 
 func (f *fakeShard) open() int {

@@ -192,11 +192,11 @@ func TestHealthPingsAnew(t *testing.T) {
 	t.Parallel()
 	j := startJudged(t, 2*time.Second, ok)
 	p := newPool(t, j.cfg, Options{})
+	until(t, "pinged", func() bool { return j.pinged() > 0 })
 	for range 3 {
-		until(t, "pinged", func() bool { return j.open() > 0 })
-		j.dropAll()
+		before := j.dropAll()
 		j.h.Suspect()
-		time.Sleep(100 * time.Millisecond)
+		until(t, "pinged anew", func() bool { return j.pinged() > before })
 	}
 	p.Put(get(t, p, false))
 	if j.h.Deaths() != 0 {
