@@ -134,3 +134,24 @@ func TestLoadData(t *testing.T) {
 		want(t, shunt, "SELECT 1 AS one", "one", "1") // the connection is in step
 	})
 }
+
+// TestLoadDataOfVanishedClient: half a file is none.
+func TestLoadDataOfVanishedClient(t *testing.T) {
+	const localFiles = 128 // CLIENT_LOCAL_FILES
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 0, setup{})
+		for _, part := range []string{"1\ta@x\n2\tb@x\n", "3\tc@x\n4"} {
+			client := dialPackets(t, p.addr, "empty", p.schema, localFiles)
+			client.say(0x03, []byte("LOAD DATA LOCAL INFILE 'x' INTO TABLE people (id, email)"))
+			if asked := client.packet(); string(asked) != "\xfbx" {
+				t.Fatalf("asked for %q", asked)
+			}
+			client.write([]byte(part))
+			client.nc.Close()
+		}
+		eventually(t, 10*time.Second, "both sessions have ended", func() bool {
+			return strings.Count(p.log.String(), "session ended") == 2
+		})
+		want(t, c, "SELECT id FROM people", "id")
+	})
+}

@@ -110,6 +110,10 @@ func (c *clientFile) Read(p []byte) (int, error) {
 		}
 		packet, err := c.conn.ReadPacket()
 		switch {
+		case errors.Is(err, io.EOF):
+			// A client that has gone in the middle has not sent its file: taken for the
+			// file's end it would commit half of it, the last line cut off.
+			c.err = io.ErrUnexpectedEOF
 		case err != nil:
 			c.err = err
 		case len(packet) == 0:
