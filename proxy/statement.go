@@ -203,6 +203,9 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 		if what == "autocommit" && s.settings.autocommit && s.tx == nil && !prepared {
 			return planner.AsItIs // so it is with every connection of the pools
 		}
+		if what == "row_count" {
+			return fmt.Sprint(s.changed) // the statement before, until this one has begun
+		}
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
