@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -150,6 +152,10 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		}
 	case r.plan.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil || s.settings.writesForOnce()):
 		s.tx, implicit = s.newTransaction(), true
+	}
+	if !r.plan.Kind.Writes() && (len(b.Statements) != 1 || b.Gather != nil || b.System != nil) && asksID(r, r.sql) && setsID(r.sql) {
+		// Each shard would set its own.
+		return refuse("LAST_INSERT_ID() of a value in a query over several shards is not supported: SET LAST_INSERT_ID = value")
 	}
 	writes := r.plan.Kind.Writes() || len(b.Adds) > 0 || len(b.Marks) > 0
 	if (writes || b.System != nil && b.System.Everywhere) && s.rights().ReadOnly {
@@ -320,6 +326,11 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 	}
 	s.remember(ctx, conn, sum)
 	unlimit() // before another SELECT
+	if sum.Err == nil && asksID(r, st.SQL) && setsID(st.SQL) {
+		if err := s.learnID(ctx, st.Shard, conn); err != nil {
+			return empty, fmt.Errorf("%w: %w", errHalfAnswered, err)
+		}
+	}
 	s.findIn(ctx, conn, r, sum)
 	if sum.ResultSet && sum.Rows == 0 {
 		empty.Add(st.Shard)
@@ -542,6 +553,25 @@ func asksID(r request, sql string) bool {
 		return false
 	}
 	return containsFold(sql, "last_insert_id") || containsFold(sql, "@@identity")
+}
+
+// setsID reports whether a text may set LAST_INSERT_ID(), as LAST_INSERT_ID(n) does.
+func setsID(sql string) bool {
+	return containsFold(sql, "last_insert_id") && settingID.MatchString(sql)
+}
+
+var settingID = regexp.MustCompile(`(?i)last_insert_id\s*\(\s*[^\s)]`)
+
+// learnID asks for what a statement's rows don't tell.
+func (s *session) learnID(ctx context.Context, id catalog.ShardID, conn *shard.Conn) error {
+	res, err := conn.Query(ctx, "SELECT LAST_INSERT_ID()")
+	if err != nil {
+		return s.shardError(id, err)
+	}
+	if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil {
+		s.last.insertID = n
+	}
+	return nil
 }
 
 // unsentError: the connection broke before the shard can have got anything of

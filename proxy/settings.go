@@ -32,6 +32,8 @@ type settings struct {
 	// fileCharset is what SET character_set_database has said that LOAD DATA
 	// reads files in, until the next USE; "" for the schema's own.
 	fileCharset string
+	// insertID is what SET LAST_INSERT_ID says, nil once the session has it.
+	insertID *uint64
 	// restricted: the user may not see all schemas.
 	restricted bool
 
@@ -117,7 +119,7 @@ func (s *settings) update(c *catalog.Catalog) {
 	}
 	s.fingerprint = strings.Join(s.statements, separator)
 	mode, ok := s.value("@@sql_mode")
-	if !ok {
+	if !ok || strings.EqualFold(mode, "default") {
 		mode = c.SQLMode
 	}
 	s.planning = planningSettings(mode)
@@ -199,7 +201,7 @@ var refusedVariables = map[string]string{
 // applyTo gives a pooled connection the session's settings. The connection is
 // reset first if it had another session's.
 func (s *settings) applyTo(ctx context.Context, conn *shard.Conn) error {
-	if conn.Unclean || conn.State != s.fingerprint && conn.State != "" && !strings.HasPrefix(s.fingerprint, conn.State+separator) {
+	if _, ok := s.lacking(conn.State); conn.Unclean || conn.State != s.fingerprint && !ok {
 		refused, err := conn.ResetWith(ctx, s.statements...)
 		if err != nil {
 			return err
@@ -217,9 +219,9 @@ func (s *settings) applyTo(ctx context.Context, conn *shard.Conn) error {
 // ones it lacks; a transaction's connection must not be reset.
 func (s *settings) applyMore(ctx context.Context, conn *shard.Conn) error {
 	if conn.State != s.fingerprint {
-		todo := s.statements
-		if conn.State != "" && strings.HasPrefix(s.fingerprint, conn.State+separator) {
-			todo = strings.Split(s.fingerprint[len(conn.State)+len(separator):], separator)
+		todo, ok := s.lacking(conn.State)
+		if !ok {
+			todo = s.statements
 		}
 		for _, sql := range todo {
 			if _, err := conn.Exec(ctx, sql); err != nil {
@@ -234,8 +236,28 @@ func (s *settings) applyMore(ctx context.Context, conn *shard.Conn) error {
 	return nil
 }
 
-// separator stands between the statements of a fingerprint.
+// separator stands between the statements of a fingerprint. A statement may hold it
+// too, in a string: only lacking takes a fingerprint apart.
 const separator = ";\n"
+
+// lacking is what is to be said to a connection in a state of which the fingerprint is
+// a continuation; ok is false where it is none.
+func (s *settings) lacking(state string) (todo []string, ok bool) {
+	if state == "" {
+		return s.statements, true
+	}
+	if !strings.HasPrefix(s.fingerprint, state+separator) {
+		return nil, false
+	}
+	end := 0
+	for i, sql := range s.statements {
+		if end += len(sql); end == len(state) {
+			return s.statements[i+1:], true
+		}
+		end += len(separator)
+	}
+	return nil, false
+}
 
 // forget drops a variable that something else now decides.
 func (s *settings) forget(name string) {

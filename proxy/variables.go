@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner"
@@ -41,6 +42,9 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 	}
 	turnedOn := next.autocommit && !s.settings.autocommit
 	before := s.settings.tracked.transaction
+	if next.insertID != nil {
+		s.last.insertID, next.insertID = *next.insertID, nil
+	}
 	s.settings, s.changes = next, changed
 	if slices.ContainsFunc(p.Set, func(a planner.Assignment) bool {
 		return a.Name == "session_track_transaction_info" && a.Scope != "user"
@@ -156,20 +160,24 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 			return refuse("SET %s is not supported: %s", a.Name, reason)
 		}
 	}
+	if a.Scope == "user" {
+		value, err := s.userValue(ctx, next, a)
+		if err == nil {
+			next.with(variable{"@" + a.Name, "SET @" + catalog.QuoteName(a.Name) + " = " + value, value})
+		}
+		return err
+	}
 	value := a.Value
 	if !a.IsLiteral {
+		// As it was before the statement: servers evaluate all before they assign any.
 		var err error
-		if value, err = s.evaluate(ctx, next, a.Value); err != nil {
+		if value, err = s.evaluate(ctx, s.settings.clone(), a.Value); err != nil {
 			return err
 		}
 	}
 	literal := strings.Trim(value, `'"`)
 	if a.IsLiteral {
 		literal = a.Literal
-	}
-	if a.Scope == "user" {
-		next.with(variable{"@" + a.Name, "SET @" + catalog.QuoteName(a.Name) + " = " + value, literal})
-		return nil
 	}
 	if err := next.tracked.assign(a.Name, literal, s.catalog().MariaDB); err != nil {
 		return err
@@ -200,7 +208,15 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 		}
 		next.autocommit = on
 		return nil
+	case "last_insert_id", "identity":
+		return assignInsertID(next, value)
 	case "character_set_client", "character_set_connection", "character_set_results":
+		if id, err := strconv.Atoi(literal); err == nil { // of a collation
+			if literal = strings.ToLower(s.catalog().Collations[id].Charset); literal == "" {
+				return sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%d'", id)}
+			}
+			value = literal
+		}
 		if err := checkCharset(literal); err != nil && a.Name != "character_set_results" {
 			return err
 		}
@@ -219,6 +235,16 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 			return refuse("SET %s is not supported but for 1: Shunt counts AUTO_INCREMENT for all shards together, one by one", a.Name)
 		}
 	case "sql_mode":
+		if number.MatchString(literal) {
+			// Which bit is which mode only the servers know; the planner has to know.
+			trial := s.settings.clone()
+			trial.with(variable{"@@sql_mode", "SET SESSION sql_mode = " + literal, literal})
+			var err error
+			if value, err = s.evaluate(ctx, trial, "@@SESSION.sql_mode"); err != nil {
+				return err
+			}
+			literal = strings.Trim(value, "'")
+		}
 		if err := checkMode(literal); err != nil {
 			return err
 		}
@@ -290,38 +316,57 @@ func boolean(v string) (bool, error) {
 
 var number = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-// evaluate lets a shard compute an expression of a SET, and returns the value
-// as a literal, so that it can be set again on other connections.
-func (s *session) evaluate(ctx context.Context, next *settings, expr string) (string, error) {
-	if s.tx != nil && s.tx.failed != nil {
-		return "", aborted(s.tx.failed)
-	}
-	next.update(s.catalog())
-	var res *shard.QueryResult
-	err := s.onAnyShard(ctx, func(id catalog.ShardID, conn *shard.Conn) (err error) {
-		if err = next.applyTo(ctx, conn); err != nil {
-			conn.State = "?"
-		} else if res, err = conn.Query(ctx, "SELECT "+expr); err == nil {
-			return nil
+// evaluate lets a shard compute an expression of a SET under some settings, and
+// returns the value as a literal, so that it can be set again on other connections.
+func (s *session) evaluate(ctx context.Context, under settings, expr string) (string, error) {
+	var text string
+	err := s.askUnder(ctx, under, func(id catalog.ShardID, conn *shard.Conn) error {
+		res, err := conn.Query(ctx, "SELECT "+expr)
+		if err != nil {
+			return s.notJoined(id, err)
 		}
-		return s.notJoined(id, err)
+		if len(res.Rows) != 1 || len(res.Rows[0]) != 1 {
+			return sqlError{1241, "21000", "Operand should contain 1 column"}
+		}
+		switch v := res.Rows[0][0]; {
+		case v == nil:
+			text = "NULL"
+		case number.Match(v):
+			text = string(v)
+		default:
+			text = strings.ReplaceAll(string(v), "'", "''")
+			if !under.planning.NoBackslashEscapes {
+				text = strings.ReplaceAll(text, `\`, `\\`)
+			}
+			text = "'" + text + "'"
+		}
+		return nil
 	})
-	if err != nil {
-		return "", err
+	return text, err
+}
+
+// askUnder has a connection to a shard with some settings answer.
+func (s *session) askUnder(ctx context.Context, under settings, do func(catalog.ShardID, *shard.Conn) error) error {
+	if s.tx != nil && s.tx.failed != nil {
+		return aborted(s.tx.failed)
 	}
-	if len(res.Rows) != 1 || len(res.Rows[0]) != 1 {
-		return "", sqlError{1241, "21000", "Operand should contain 1 column"}
+	under.update(s.catalog())
+	return s.onAnyShard(ctx, func(id catalog.ShardID, conn *shard.Conn) error {
+		if err := under.applyTo(ctx, conn); err != nil {
+			conn.State = "?"
+			return s.notJoined(id, err)
+		}
+		return do(id, conn)
+	})
+}
+
+// assignInsertID is SET LAST_INSERT_ID. No shard's connection keeps it: each statement
+// that asks is told before.
+func assignInsertID(next *settings, value string) error {
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil && !strings.HasPrefix(value, "-") {
+		return sqlError{1232, "42000", "Incorrect argument type to variable 'last_insert_id'"}
 	}
-	v := res.Rows[0][0]
-	switch {
-	case v == nil:
-		return "NULL", nil
-	case number.Match(v):
-		return string(v), nil
-	}
-	text := strings.ReplaceAll(string(v), "'", "''")
-	if !next.planning.NoBackslashEscapes {
-		text = strings.ReplaceAll(text, `\`, `\\`)
-	}
-	return "'" + text + "'", nil
+	next.insertID = &n
+	return nil
 }

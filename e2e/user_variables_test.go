@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestUserVariables: they have the type, the characters and the time of their SET on
+// every connection and after any other SET, as on a server.
+func TestUserVariables(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, 0)
+		p.query("INSERT INTO people (id, email, age) VALUES (1, 'a@x', 1), (2, 'b@x', 2), (3, 'c@x', 3), (4, 'd@x', 4)")
+		p.query("SET @x = 'a;\nb'", "SET @y = 2", "SELECT @x, @y", "SELECT COUNT(*), MAX(@x) FROM people")
+		p.query("SET @a = 1", "SET @a = 2, @b = @a + 1", "SELECT @a, @b") // all are evaluated first
+		p.query("SET @i = 18446744073709551615, @d = POW(2, 70), @q = 1 / 3, @e = 1.0e0 / 3, @u = CAST(5 AS UNSIGNED), @n = NULL, @t = TRUE",
+			"SELECT @i, @d, @q, @e, @u, @n, @t", "SELECT @i / 3, @d / 3, @q * 3, @e * 3, @t + 1", "SELECT @u - 6")
+		p.query("SET @bin = UNHEX('FF00FE'), @none = '', @latin = _latin1'x', @sum = CONCAT('a', 1)",
+			"SELECT HEX(@bin), COLLATION(@bin), @bin = UNHEX('FF00FE'), @none, COLLATION(@latin), @sum, COLLATION(@sum)")
+		p.query("SET @now = CURRENT_TIMESTAMP", "SELECT SLEEP(1.1)", "SELECT @now < NOW(), LENGTH(@now)", "SELECT COUNT(*) FROM people WHERE @now < NOW()")
+		p.query("SET NAMES latin1", "SET @l = '\xe9\xe8', @m = CONCAT('\xe9', 'x')", "SET NAMES utf8mb4",
+			"SELECT HEX(@l), COLLATION(@l), HEX(@m), COLLATION(@m), @l", "SELECT COUNT(*), MAX(@l) FROM people")
+		p.query("SET sql_mode = ''", `SET @s = 'a\\b', @o = "it's"`, "SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'", "SELECT @s, @o", "SELECT COUNT(*), MAX(@s), MAX(@o) FROM people")
+	})
+}
+
+// TestSettingsByNumber: the planner knows what a number stands for.
+func TestSettingsByNumber(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, 0)
+		p.query(`INSERT INTO people (id, email) VALUES (1, 'a\\b'), (2, 'a\\\\b')`)
+		const noBackslashEscapes, ansiQuotes = "1048576", "4"
+		look := []string{`SELECT id FROM people WHERE email = 'a\\b'`, `SELECT id FROM people WHERE email = 'a\b'`}
+		p.query(look...)
+		p.query("SET sql_mode = " + noBackslashEscapes)
+		p.query(look...)
+		p.query("SET sql_mode = DEFAULT")
+		p.query(look...)
+		p.query("SET @m = "+noBackslashEscapes, "SET sql_mode = @m")
+		p.query(look...)
+		p.query("SET sql_mode = "+ansiQuotes, `SELECT "age" FROM people WHERE "id" = 2`)
+
+		c := p.shunt
+		const gbk, utf8mb3 = "28", "33"
+		if got := c.query("SET character_set_client = " + gbk); !strings.HasPrefix(got, "ERR 1235") {
+			t.Errorf("gbk by its number: %s", got)
+		}
+		c.query("SET character_set_client = " + utf8mb3)
+		if got, want := c.query("SELECT @@character_set_client = 'utf8mb3' AS same"), p.plain.query("SELECT 1 = 1 AS same"); got != want {
+			t.Errorf("utf8mb3 by its number: %s", got)
+		}
+	})
+}
+
+// TestLastInsertIDIsSet: by SET, and by LAST_INSERT_ID(n) in a query.
+func TestLastInsertIDIsSet(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, 0)
+		ask := "SELECT LAST_INSERT_ID(), @@identity"
+		p.query("INSERT INTO people (id, age) VALUES (1, 7)", "SELECT LAST_INSERT_ID(77)", ask, "SELECT LAST_INSERT_ID(age) FROM people WHERE id = 1", ask)
+		p.query("SET LAST_INSERT_ID = 5", ask, "SET @@identity = 2 + 4", ask, "SET @x = LAST_INSERT_ID()", "SELECT @x")
+		p.query("SET @x = LAST_INSERT_ID(9)", "SELECT @x", ask, "DO LAST_INSERT_ID(8)", ask, "UPDATE people SET age = LAST_INSERT_ID(age + 1) WHERE id = 1", ask)
+		p.query("SET LAST_INSERT_ID = 'x'", ask)
+		if got := p.shunt.query("SELECT LAST_INSERT_ID(3) FROM people"); !strings.HasPrefix(got, "ERR 1235") {
+			t.Errorf("over all shards: %s", got)
+		}
+	})
+}
+
+// TestRowCountBesideOthers: what ROW_COUNT() tells is not the statement's before the last.
+func TestRowCountBesideOthers(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, 0)
+		p.query("INSERT INTO people (id, age) VALUES (1, 7), (2, 8)", "SELECT ROW_COUNT(), 5", "SELECT ROW_COUNT(), 5")
+		p.query("UPDATE people SET age = 9; SELECT ROW_COUNT() + 1, LAST_INSERT_ID(); SELECT ROW_COUNT() + 1", "DELETE FROM people WHERE id = 2", "SELECT id, ROW_COUNT() FROM people WHERE id = 1")
+	})
+}

@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// userValue is the value of a user variable as an expression that means the same on
+// every connection, whatever is set there before or after it. Counter-examples, each
+// replayed as it was written:
+//
+//	SET NAMES latin1; SET @x = 'é'; SET NAMES utf8mb4      two other characters
+//	SET @x = 'a\\b'; SET sql_mode = 'NO_BACKSLASH_ESCAPES'  two backslashes
+//	SET @x = CURRENT_TIMESTAMP                             another time on each
+func (s *session) userValue(ctx context.Context, next *settings, a planner.Assignment) (string, error) {
+	if a.IsLiteral {
+		switch now := &s.settings; {
+		case number.MatchString(a.Literal) && a.Value[0] != '\'' && a.Value[0] != '"',
+			strings.EqualFold(a.Value, "null"), strings.EqualFold(a.Value, "true"), strings.EqualFold(a.Value, "false"):
+			return a.Value, nil
+		case now.planning.Charset == "?": // only the server knows which it has
+		case a.Value[0] == '\'', a.Value[0] == '"' && !now.planning.ANSIQuotes:
+			return textOf([]byte(a.Literal), now.charset, now.collation), nil
+		}
+	}
+	var value string
+	err := s.askUnder(ctx, s.settings.clone(), func(id catalog.ShardID, conn *shard.Conn) (err error) {
+		if value, err = s.typedValue(ctx, next, conn, a.Value); err != nil {
+			return s.notJoined(id, err)
+		}
+		return nil
+	})
+	return value, err
+}
+
+// typedValue has a connection compute the value of an expression as its own variable's,
+// which gives its type as well.
+func (s *session) typedValue(ctx context.Context, next *settings, conn *shard.Conn, expr string) (string, error) {
+	conn.State = "?" // it has a variable that no session has
+	asks := containsFold(expr, "last_insert_id") || containsFold(expr, "@@identity")
+	if asks {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
+			return "", err
+		}
+	}
+	if _, err := conn.Exec(ctx, "SET @shunt_value = "+expr); err != nil {
+		return "", err
+	}
+	res, err := conn.Query(ctx, "SELECT @shunt_value, HEX(@shunt_value), CHARSET(@shunt_value), COLLATION(@shunt_value), LAST_INSERT_ID()")
+	if err != nil {
+		return "", err
+	}
+	row := res.Rows[0]
+	if asks {
+		if n, err := strconv.ParseUint(string(row[4]), 10, 64); err == nil {
+			next.insertID = &n // LAST_INSERT_ID(n) sets it
+		}
+	}
+	text := string(row[0])
+	switch def := res.Definitions[0]; {
+	case row[0] == nil:
+		return "NULL", nil
+	case def.Type == mysql.MYSQL_TYPE_LONGLONG && def.Flags&mysql.UNSIGNED_FLAG != 0:
+		return "CAST(" + text + " AS UNSIGNED)", nil
+	case def.Type == mysql.MYSQL_TYPE_LONGLONG, def.Type == mysql.MYSQL_TYPE_NEWDECIMAL:
+		return text, nil
+	case def.Type == mysql.MYSQL_TYPE_DOUBLE:
+		if !strings.Contains(text, "e") {
+			text += "e0"
+		}
+		return text, nil
+	}
+	bytes, err := hex.DecodeString(string(row[1]))
+	return textOf(bytes, string(row[2]), string(row[3])), err
+}
+
+// textOf is a string of this character set and collation, "" for the default one.
+func textOf(b []byte, charset, collation string) string {
+	if charset == "binary" {
+		return fmt.Sprintf("x'%x'", b)
+	}
+	text := fmt.Sprintf("_%s x'%x'", charset, b)
+	if collation != "" {
+		text += " COLLATE " + collation
+	}
+	return text
+}
