@@ -506,9 +506,11 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 		// it is not.
 		return nil, notSupported("adding a primary key to %s, which is on one shard for the lack of one, is not supported: make a new table and copy, or send it to %s with a hint and configure it as placement single", t.Name, cat.ShardName(t.Shards.First()))
 	}
+	computed := false // from columns that change
 	for _, spec := range alter.Specs {
 		touch := func(column string) {
 			ddl.Touches = append(ddl.Touches, strings.ToLower(column))
+			computed = computed || spec.Tp != ast.AlterTableAlterColumn // a default alone changes no row
 		}
 		key := func(column string) bool { return sharded && strings.EqualFold(column, t.ShardKey.Name) }
 		switch spec.Tp {
@@ -563,6 +565,14 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 			if spec.Tp == ast.AlterTableExchangePartition && t.Shards.Len() > 1 {
 				return nil, notSupported("EXCHANGE PARTITION is not supported yet: the other table's rows would come in unplaced")
 			}
+		}
+	}
+	// Rule generated: what a generated column holds follows the columns that it is
+	// computed from. Counter-example: g AS (CONCAT(a, 'x')), and ALTER TABLE t MODIFY a
+	// DECIMAL(10,2) makes '3.00x' of '3x'.
+	for _, c := range t.Columns {
+		if computed && c.Generated && !hasString(ddl.Touches, strings.ToLower(c.Name)) {
+			ddl.Touches = append(ddl.Touches, strings.ToLower(c.Name))
 		}
 	}
 	return ddl, nil

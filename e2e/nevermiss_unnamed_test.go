@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestNeverMissGenerated alters the columns that an indexed one is computed from.
+func TestNeverMissGenerated(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		db := p.db()
+		mustExec(t, db, `CREATE TABLE parts (id INT PRIMARY KEY, n INT, code VARCHAR(20) AS (CONCAT(n, 'x')) VIRTUAL, longer VARCHAR(30) AS (CONCAT(code, 'y')) VIRTUAL)`)
+		p.createIndex(db, "by_code", "parts (code)")
+		p.createIndex(db, "by_longer", "parts (longer)")
+		for i := range 12 {
+			mustExec(t, db, fmt.Sprintf("INSERT INTO parts (id, n) VALUES (%d, %d)", i, i))
+		}
+		p.settled(db)
+		wantRoute(t, db, "SELECT id FROM parts WHERE code = '7x'", 1, "index:by_code")
+		for _, change := range []struct{ alter, suffix string }{
+			{"ALTER TABLE parts MODIFY n DECIMAL(10,2)", ".00x"},
+			{"ALTER TABLE parts CHANGE n n DECIMAL(10,1)", ".0x"},
+		} {
+			mustExec(t, db, change.alter)
+			for _, when := range []string{"at once", "when they are built"} {
+				for i := range 12 {
+					key := fmt.Sprint(i, change.suffix)
+					if got := flat(mustRows(t, db, "SELECT id FROM parts WHERE code = '"+key+"'"), "id"); len(got) != 1 || got[0] != fmt.Sprint(i) {
+						t.Errorf("%s, %s: code = '%s' found %v", change.alter, when, key, got)
+					}
+					want(t, db, "SELECT id FROM parts WHERE longer = '"+key+"y'", "id", fmt.Sprint(i))
+				}
+				p.waitIndex(db, "by_code")
+				p.waitIndex(db, "by_longer")
+			}
+		}
+		// A default changes no row.
+		mustExec(t, db, "ALTER TABLE parts ALTER COLUMN n SET DEFAULT '5'")
+		wantRoute(t, db, "SELECT id FROM parts WHERE code = '7.0x'", 1, "index:by_code")
+	})
+}
