@@ -40,3 +40,33 @@ func TestNeverMissGenerated(t *testing.T) {
 		wantRoute(t, db, "SELECT id FROM parts WHERE code = '7.0x'", 1, "index:by_code")
 	})
 }
+
+// TestNeverMissConnectionCharset stores what a client writes in one character set
+// and the connection makes another of.
+func TestNeverMissConnectionCharset(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"placed: {shard_key: b}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE words (id INT PRIMARY KEY, b VARBINARY(20), v VARCHAR(20))")
+		mustExec(t, c, "CREATE TABLE placed (b VARBINARY(20) PRIMARY KEY)")
+		p.createIndex(c, "by_b", "words (b)")
+		p.createIndex(c, "by_v", "words (v)")
+		mustExec(t, c, "SET NAMES utf8mb4")
+		mustExec(t, c, "SET character_set_connection = latin1")
+		mustExec(t, c, "INSERT INTO words VALUES (1, 'ö', 'ö'), (2, 'é', 'é')")
+		mustExec(t, c, "UPDATE words SET b = 'ü' WHERE id = 2")
+		want(t, c, "SELECT id FROM words WHERE b = 'ö'", "id", "1")
+		_, err := c.ExecContext(t.Context(), "INSERT INTO placed VALUES ('ö')")
+		wantError(t, err, 1235, "not surely known")
+		mustExec(t, c, "SET NAMES utf8mb4")
+		for _, when := range []string{"at once", "when all is settled"} {
+			t.Log(when)
+			want(t, c, "SELECT id FROM words WHERE b = X'F6'", "id", "1")
+			want(t, c, "SELECT id FROM words WHERE b = X'FC'", "id", "2")
+			want(t, c, "SELECT id FROM words WHERE b = 'ö'", "id")
+			want(t, c, "SELECT id FROM words WHERE v = 'ö'", "id", "1")
+			p.settled(c)
+		}
+		wantRoute(t, c, "SELECT id FROM words WHERE b = X'F6'", 1, "index:by_b")
+	})
+}

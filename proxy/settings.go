@@ -8,6 +8,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -135,7 +136,7 @@ func (s *settings) update(c *catalog.Catalog) {
 	switch {
 	case hasClient && !strings.EqualFold(client, s.charset), hasConnection && !strings.EqualFold(connection, s.charset),
 		hasCollation && !strings.HasPrefix(strings.ToLower(collation), s.charset):
-		s.planning.Charset = "?"
+		s.planning.Charset = keys.UnknownCharset
 	}
 }
 

@@ -1,11 +1,15 @@
 package keys
 
 // binaryOf gives the bytes that a string literal has in a binary column or
-// comparison: those it came with, whatever its character set.
+// comparison: those it came with, whatever its character set. Where the client's
+// differs from the connection's, they are others: 'ö' of a utf8mb4 client on a
+// latin1 connection is stored as X'F6'.
 func binaryOf(v Value) (string, bool) {
 	switch v.kind {
-	case kindBytes, kindString:
+	case kindBytes:
 		return v.text, true
+	case kindString:
+		return v.text, v.charset != UnknownCharset
 	default:
 		return "", false
 	}

@@ -58,6 +58,10 @@ func (v Value) Clone() Value {
 	return v
 }
 
+// UnknownCharset is that of texts whose character set can't be told: they are in
+// doubt for every column.
+const UnknownCharset = "?"
+
 // Text is String for a text that needs no copy.
 func Text(text, charset string) Value {
 	switch charset {
