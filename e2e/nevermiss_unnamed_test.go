@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"testing"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestNeverMissGenerated alters the columns that an indexed one is computed from.
@@ -68,5 +70,25 @@ func TestNeverMissConnectionCharset(t *testing.T) {
 			p.settled(c)
 		}
 		wantRoute(t, c, "SELECT id FROM words WHERE b = X'F6'", 1, "index:by_b")
+	})
+}
+
+// TestRefusedValues: settings by which a shard would answer what only one server
+// knows, or rows that no index knows.
+func TestRefusedValues(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c := p.conn()
+		for _, query := range []string{"SET sql_auto_is_null = 1", "SET @@sql_auto_is_null = ON", "SET SESSION sql_auto_is_null = 0 + 1"} {
+			_, err := c.ExecContext(t.Context(), query)
+			wantError(t, err, 1235, "LAST_INSERT_ID()")
+		}
+		mustExec(t, c, "SET sql_auto_is_null = 0")
+		mustExec(t, c, "SET @sql_auto_is_null = 1")
+		if f.name == throwaway.MariaDB {
+			_, err := c.ExecContext(t.Context(), "SET system_versioning_asof = '2020-01-01'")
+			wantError(t, err, 1235, "the rows of now")
+			mustExec(t, c, "SET system_versioning_asof = DEFAULT")
+		}
 	})
 }

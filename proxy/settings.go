@@ -199,6 +199,20 @@ var refusedVariables = map[string]string{
 	"collation_database": "it follows the current schema",
 }
 
+// refusedValues are of variables that may only be set to one value, with the reason.
+// What the SET would mean is to be had by other statements.
+var refusedValues = map[string]struct {
+	allowed []string
+	reason  string
+}{
+	// Counter-example: WHERE id IS NULL, for the row that was inserted last, asks
+	// each shard by what its own connection inserted last.
+	"sql_auto_is_null": {[]string{"0", "off", "false", "default"}, "each shard knows only what its own connection inserted last; use WHERE id = LAST_INSERT_ID()"},
+	// Counter-example: WHERE email = 'old' as of yesterday. The index has the keys of
+	// the rows of now.
+	"system_versioning_asof": {[]string{"default"}, "virtual indexes have the keys of the rows of now; read history on each shard, with /* shunt: shard=NAME */ and FOR SYSTEM_TIME"},
+}
+
 // applyTo gives a pooled connection the session's settings. The connection is
 // reset first if it had another session's.
 func (s *settings) applyTo(ctx context.Context, conn *shard.Conn) error {

@@ -179,6 +179,9 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	if a.IsLiteral {
 		literal = a.Literal
 	}
+	if v, ok := refusedValues[a.Name]; ok && !slices.Contains(v.allowed, strings.ToLower(literal)) {
+		return refuse("SET %s is not supported but for %s: %s", a.Name, strings.ToUpper(v.allowed[0]), v.reason)
+	}
 	if err := next.tracked.assign(a.Name, literal, s.catalog().MariaDB); err != nil {
 		return err
 	}
