@@ -12,6 +12,9 @@ import (
 
 const (
 	loadPeriod = 20 * time.Millisecond
+	// Who is idle holds nobody up, and need not be woken as often.
+	idleLoad   = 0.05
+	idlePeriod = 5 * loadPeriod
 	// A processor that is busier than this in one period, or busier than usualLoad
 	// over ten or so, is full.
 	fullLoad  = 0.9
@@ -30,17 +33,15 @@ func processorsByLoad(ctx context.Context, calm time.Duration, log *slog.Logger)
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
-	ticker := time.NewTicker(loadPeriod)
-	defer ticker.Stop()
 	defer runtime.SetDefaultGOMAXPROCS()
 	all := runtime.GOMAXPROCS(0)
-	now, l := all, load{}
+	now, l := all, load{period: loadPeriod}
 	at, used := time.Now(), processUsage()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(l.period):
 		}
 		t, u := time.Now(), processUsage()
 		l.add(u.since(used), t.Sub(at))
@@ -59,12 +60,13 @@ func processorsByLoad(ctx context.Context, calm time.Duration, log *slog.Logger)
 		if n != now {
 			log.Debug("processors by load", "processors", n, "before", now, "of", all)
 		}
-		now, l = n, load{}
+		now, l = n, load{period: l.period}
 	}
 }
 
 // load is how busy the process is over some time, in processors.
 type load struct {
+	period  time.Duration // until it is looked at again
 	over    time.Duration
 	mean    float64 // of late
 	peak    float64 // the highest mean
@@ -74,10 +76,14 @@ type load struct {
 
 func (l *load) add(u usage, passed time.Duration) {
 	busy := u.time.Seconds() / passed.Seconds()
-	l.waited = l.waited || u.faults > 0 || passed > 2*loadPeriod // a processor had no time for this
+	l.waited = l.waited || u.faults > 0 || passed > l.period+loadPeriod // a processor had no time for this
 	l.over += passed
 	l.mean += (busy - l.mean) * min(1, passed.Seconds()/(10*loadPeriod).Seconds())
 	l.peak, l.highest = max(l.peak, l.mean), max(l.highest, busy)
+	l.period = loadPeriod
+	if busy < idleLoad {
+		l.period = idlePeriod
+	}
 }
 
 // processors is how many the load needs.

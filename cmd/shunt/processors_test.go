@@ -24,7 +24,7 @@ func TestProcessorsThatALoadNeeds(t *testing.T) {
 		{"two and a half", slices.Repeat([]float64{2.5}, 100), 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var l load
+			l := load{period: loadPeriod}
 			for _, b := range c.busy {
 				l.add(usage{time: time.Duration(b * float64(loadPeriod))}, loadPeriod)
 			}
@@ -44,9 +44,10 @@ func TestProcessorsWaitedWith(t *testing.T) {
 	}{
 		{"a page was read", usage{faults: 1}, loadPeriod},
 		{"the look came late", usage{}, 3 * loadPeriod},
+		{"a look at the idle came late", usage{}, idlePeriod + 2*loadPeriod},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var l load
+			l := load{period: loadPeriod}
 			l.add(c.u, c.passed)
 			l.add(usage{}, loadPeriod)
 			if n := l.processors(); n < 1000 {
