@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,10 +37,13 @@ type preparedStatement struct {
 	use string
 	// own is a use (shard.Conn.PrepareFor) that no other statement has.
 	own string
-	// fingerprint and schema under which plan was made.
-	fingerprint, schema string
-	limit               selectLimit
-	version, temporary  uint64
+	// prepared are the settings under which the client prepared it: they say what
+	// its text means, whatever is set since.
+	prepared planner.Settings
+	// fingerprint of the settings under which plan was made.
+	fingerprint        string
+	limit              selectLimit
+	version, temporary uint64
 	// cursor is nil where none is open.
 	cursor *cursor
 }
@@ -161,7 +165,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if err != nil {
 		return err
 	}
-	st := &preparedStatement{sql: text, source: statements[0], own: fmt.Sprint("own ", preparedSerial.Add(1))}
+	st := &preparedStatement{sql: text, source: statements[0], prepared: s.settings.planning, own: fmt.Sprint("own ", preparedSerial.Add(1))}
 	if err := s.replan(ctx, st); err != nil {
 		return err
 	}
@@ -213,25 +217,17 @@ func adminColumns(a *planner.Admin, mariaDB bool) []wire.Column {
 }
 
 // replan plans a prepared statement again when what it was planned with has
-// changed.
+// changed. REQUIRES: the current schema is that of its preparation.
 func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 	c := s.catalog()
-	if st.plan != nil && st.version == c.Version && st.temporary == s.temporarySerial && st.fingerprint == s.settings.fingerprint && st.schema == s.settings.schema && st.limit == s.settings.own.limit {
+	if st.plan != nil && st.version == c.Version && st.temporary == s.temporarySerial && st.fingerprint == s.settings.fingerprint && st.limit == s.settings.own.limit {
 		return nil
-	}
-	if st.plan != nil && st.schema != s.settings.schema {
-		// DATABASE() of none is written into the text.
-		text, err := s.ofSession(st.source, true)
-		if err != nil {
-			return err
-		}
-		st.sql = text
 	}
 	plan, err := s.planPrepared(ctx, st.sql)
 	if err != nil {
 		return err
 	}
-	st.plan, st.version, st.fingerprint, st.schema = plan, c.Version, s.settings.fingerprint, s.settings.schema
+	st.plan, st.version, st.fingerprint = plan, c.Version, s.settings.fingerprint
 	st.temporary, st.limit = s.temporarySerial, s.settings.own.limit
 	return nil
 }
@@ -334,6 +330,12 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	}
 	st.types, s.params = types, params
 	st.remember(params)
+	if err := st.meansTheSame(&s.settings.planning); err != nil {
+		return err
+	}
+	if st.prepared.Schema != s.settings.schema {
+		defer s.inSchema(st.prepared.Schema)()
+	}
 	if err := s.replan(ctx, st); err != nil {
 		return err
 	}
@@ -350,6 +352,41 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 		return s.openCursor(ctx, st, func() error { return s.run(ctx, st.plan, r) })
 	}
 	return s.run(ctx, st.plan, r)
+}
+
+// inSchema makes a schema the current one until back is called. A server executes
+// what is prepared in the schema in which it was prepared.
+//
+// Counter-example: prepare INSERT INTO t VALUES (?), USE other, execute: the row is
+// not for other.t.
+func (s *session) inSchema(name string) (back func()) {
+	was := s.settings.schema
+	s.settings.schema = name
+	s.settings.update(s.catalog())
+	return func() {
+		s.settings.schema = was
+		s.settings.update(s.catalog())
+	}
+}
+
+// meansTheSame refuses a text that the shards would read in another way now, since
+// they are given it anew: a server has read it when it was prepared.
+//
+// Counter-example: prepare INSERT INTO t VALUES ('é') by a utf8mb4 client, SET NAMES
+// latin1, execute: each byte of é would become a character.
+func (st *preparedStatement) meansTheSame(now *planner.Settings) error {
+	was, has := &st.prepared, func(what string) bool { return strings.Contains(st.source, what) }
+	changed := ""
+	switch {
+	case was.Charset != now.Charset && strings.ContainsFunc(st.source, func(r rune) bool { return r >= utf8.RuneSelf }):
+		changed = "the character set"
+	case was.ANSIQuotes != now.ANSIQuotes && has(`"`), was.NoBackslashEscapes != now.NoBackslashEscapes && has(`\`),
+		was.PipesAsConcat != now.PipesAsConcat && has("||"), was.OddParsing != now.OddParsing && containsFold(st.source, "not"):
+		changed = "sql_mode"
+	default:
+		return nil
+	}
+	return refuse("executing a statement that was prepared before %s was set otherwise, and would mean something else now, is not supported: prepare it again", changed)
 }
 
 // paramValues are the parameters as the planner knows values. For a SELECT texts are
