@@ -31,6 +31,9 @@ type preparedStatement struct {
 	params int
 	types  []wire.ParamType // as last declared
 	long   map[int][]byte   // COM_STMT_SEND_LONG_DATA
+	// longErr is what was wrong with such a piece, told at each execution until the
+	// statement is reset.
+	longErr error
 	// had are the types of each parameter's last value that was not NULL.
 	had []wire.ParamType
 	// use is what typesOf gave last.
@@ -91,11 +94,17 @@ func (p *preparedStatements) longData(payload []byte) {
 		return
 	}
 	n := int(binary.LittleEndian.Uint16(payload[4:]))
-	p.held += len(payload) - 6
-	if n >= st.params || p.held > maxLongData {
-		p.held = maxLongData + 1
+	switch {
+	case n >= st.params:
+		st.longErr = sqlError{1210, "HY000", "Incorrect arguments to mysqld_stmt_send_long_data"}
+	case p.held+len(payload)-6 > maxLongData:
+		st.longErr = sqlError{1105, "HY000", "Parameter of prepared statement which is set through mysql_send_long_data() is longer than 'max_allowed_packet' bytes"}
+	}
+	if st.longErr != nil {
+		p.dropLong(st)
 		return
 	}
+	p.held += len(payload) - 6
 	if st.long == nil {
 		st.long = map[int][]byte{}
 	}
@@ -110,9 +119,6 @@ func (p *preparedStatements) dropLong(st *preparedStatement) {
 		p.held -= len(b)
 	}
 	st.long = nil
-	if len(p.byID) == 0 || p.held < 0 {
-		p.held = 0
-	}
 }
 
 func (p *preparedStatements) close(payload []byte) {
@@ -138,6 +144,7 @@ func (p *preparedStatements) reset(payload []byte) error {
 		return errUnknownStmt(id, "mysqld_stmt_reset")
 	}
 	p.dropLong(st)
+	st.longErr = nil
 	st.closeCursor()
 	return nil
 }
@@ -321,8 +328,8 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	}
 	st.closeCursor()
 	defer s.prepared.dropLong(st)
-	if s.prepared.held > maxLongData {
-		return sqlError{1105, "HY000", "Parameter of prepared statement which is set through mysql_send_long_data() is longer than 'max_allowed_packet' bytes"}
+	if st.longErr != nil {
+		return st.longErr
 	}
 	params, types, err := wire.DecodeExecuteInto(s.params, payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
 	if err != nil {

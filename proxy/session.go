@@ -290,8 +290,8 @@ var errHalfAnswered = errors.New("answer broken off")
 const comResetConnection = 0x1f
 
 func (s *session) setOption(payload []byte) error {
-	if len(payload) != 2 {
-		return sqlError{codeUnknownCommand, "08S01", "Malformed COM_SET_OPTION"}
+	if len(payload) != 2 || payload[0] > 1 || payload[1] != 0 {
+		return sqlError{codeUnknownCommand, "08S01", "Unknown command"}
 	}
 	if payload[0] == 0 {
 		s.client.Capabilities |= mysql.CLIENT_MULTI_STATEMENTS
