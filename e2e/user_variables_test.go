@@ -75,3 +75,63 @@ func TestRowCountBesideOthers(t *testing.T) {
 		p.query("UPDATE people SET age = 9; SELECT ROW_COUNT() + 1, LAST_INSERT_ID(); SELECT ROW_COUNT() + 1", "DELETE FROM people WHERE id = 2", "SELECT id, ROW_COUNT() FROM people WHERE id = 1")
 	})
 }
+
+// TestUserVariablesDontLeak: what stored functions and triggers assign is no other
+// client's.
+func TestUserVariablesDontLeak(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 9, setup{})
+		mustExec(t, c, "CREATE FUNCTION leaking(x INT) RETURNS INT DETERMINISTIC NO SQL BEGIN SET @leak = x; RETURN x; END")
+		mustExec(t, c, "CREATE FUNCTION tight(x INT) RETURNS INT DETERMINISTIC NO SQL RETURN x + 1")
+		_, err := rowsOf(t.Context(), c, "SELECT leaking(3)")
+		wantError(t, err, 1235, "leaking() sets")
+		_, err = rowsOf(t.Context(), c, "SELECT leaking(?), id FROM people", 3)
+		wantError(t, err, 1235, "leaking() sets")
+		for _, shard := range []string{"s0", "s1", "s2", "s3"} {
+			mustRows(t, c, "/* shunt: shard="+shard+" */ SELECT leaking(3)")
+		}
+		want(t, c, "SELECT tight(1) AS n", "n", "2")
+		mustExec(t, c, "CREATE TRIGGER summing BEFORE INSERT ON people FOR EACH ROW SET @leak = NEW.age")
+		_, err = c.ExecContext(t.Context(), "INSERT INTO people (id, age) VALUES (100, 5)")
+		wantError(t, err, 1235, "a trigger of people sets")
+		mustExec(t, c, "UPDATE people SET age = 5 WHERE id = 1")
+		mustExec(t, c, "/* shunt: shard=s0 */ INSERT IGNORE INTO people (id, age) VALUES (0, 5)")
+		for _, other := range []queryer{p.conn(), c} {
+			want(t, other, "SELECT COUNT(*) AS n FROM people WHERE @leak IS NOT NULL", "n", "0")
+			want(t, other, "SELECT @leak AS x", "x", "NULL")
+		}
+		mustExec(t, c, "DROP TRIGGER summing")
+		mustExec(t, c, "INSERT INTO people (id, age) VALUES (100, 5)")
+	})
+}
+
+// TestLongDataInVain: what is wrong with a piece of one statement's parameter is no
+// other statement's error, nor that statement's once it is reset.
+func TestLongDataInVain(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		c := packetSides(t, f)(t, 0).shunt
+		first, _ := c.prepare("SELECT LENGTH(?)")
+		second, _ := c.prepare("SELECT 5")
+		execute := func(id uint32, more ...byte) string {
+			c.say(0x17, uint32s(id), []byte{0, 1, 0, 0, 0}, more)
+			return c.answer()
+		}
+		text := []byte{0, 1, 0xfd, 0, 1, 'x'}
+		before := execute(first, text...)
+		if strings.HasPrefix(before, "ERR") {
+			t.Fatal(before)
+		}
+		c.say(0x18, uint32s(first), []byte{7, 0}, []byte("no such parameter"))
+		if got := execute(first, text...); !strings.HasPrefix(got, "ERR 1210") {
+			t.Errorf("no such parameter: %s", got)
+		}
+		if got := execute(second); strings.HasPrefix(got, "ERR") {
+			t.Errorf("another statement: %s", got)
+		}
+		c.say(0x1a, uint32s(first))
+		c.answer()
+		if got := execute(first, text...); got != before {
+			t.Errorf("after a reset: %s", got)
+		}
+	})
+}

@@ -124,7 +124,7 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 			cat.Procedures[catalog.ProcedureKey(of.Schema, f[1])] = &catalog.Procedure{Words: words}
 		case "trigger":
 			later = append(later, func() {
-				tr := catalog.Trigger{Event: f[1]}
+				tr := catalog.Trigger{Event: f[1], Leaves: len(f) > 3 && f[3] == "leaves"}
 				for name := range strings.SplitSeq(f[2], ",") {
 					tr.Touches = append(tr.Touches, table(name))
 				}
@@ -143,6 +143,11 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				cat.Functions = map[string]bool{}
 			}
 			cat.Functions[f[1]] = true
+		case "leaving":
+			if cat.Leaving == nil {
+				cat.Leaving = map[string]bool{}
+			}
+			cat.Leaving[f[1]] = true
 		case "differs":
 			of.Differs = strings.Join(f[1:], " ")
 		default:

@@ -69,10 +69,10 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 		}
 		switch {
 		case st.is(0, "with") && (st.has("update") || st.has("delete") || st.has("insert") || st.has("replace")):
+		case st.writingFunction(cat) != "", st.leavingFunction(cat) != "":
+			w = "" // it may change any table, or its connection
 		case hasLock(st):
 			kind = Locking
-		case st.writingFunction(cat) != "":
-			w = "" // it may change any table
 		default:
 			kind = Select
 		}

@@ -40,6 +40,8 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 		plan, err = p.planHinted(st, cat)
 	} else if f := st.writingFunction(cat); f != "" {
 		return nil, notSupported("the stored function %s() may change rows that Shunt does not see: send the statement to one shard with /* shunt: shard=NAME */", f)
+	} else if f := st.leavingFunction(cat); f != "" {
+		return nil, notSupported("the stored function %s() sets variables of the session (@x, @@x), which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", f)
 	} else {
 		plan, err = p.dispatch(st, cat)
 	}
@@ -47,6 +49,9 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 		return nil, err
 	}
 	rows, ok := plan.(*Rows)
+	if t := rows.leavingTrigger(st); ok && t != nil {
+		return nil, notSupported("a trigger of %s sets variables of the session (@x, @@x), which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
+	}
 	if !ok && len(st.params) > 0 {
 		return nil, notSupported("parameters (?) in this statement are not supported: write the values out")
 	}
@@ -64,15 +69,44 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 //
 // Counter-example: SELECT rename_all('x'), where the function runs UPDATE users
 // SET email = ...: without a mark the new keys would be missed.
-func (st *statement) writingFunction(cat *catalog.Catalog) string {
-	if len(cat.Functions) == 0 {
+func (st *statement) writingFunction(cat *catalog.Catalog) string { return st.callsOf(cat.Functions) }
+
+// leavingFunction is one that assigns user variables.
+//
+// Rule nothing left behind, as for CALL. Counter-example: FUNCTION next_row() ... SET @n =
+// @n + 1: the next client of the connection reads this one's @n, and the client that
+// called it another's, or none.
+func (st *statement) leavingFunction(cat *catalog.Catalog) string { return st.callsOf(cat.Leaving) }
+
+// leavingTrigger is a table of a write whose triggers assign user variables, the same
+// rule. Counter-example: BEFORE INSERT ... SET @sum = @sum + NEW.amount, as in the manual:
+// a session of two shards has two sums.
+func (r *Rows) leavingTrigger(st *statement) *catalog.Table {
+	if r == nil || st.hinted || !r.Kind.Writes() {
+		return nil
+	}
+	for _, t := range r.Tables {
+		for _, tr := range t.Triggers {
+			fires := tr.Event == "UPDATE" && (r.Kind == Update || st.has("duplicate")) || tr.Event == "INSERT" && (r.Kind == Insert || r.Kind == Replace) ||
+				tr.Event == "DELETE" && (r.Kind == Delete || r.Kind == Replace)
+			if tr.Leaves && fires {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// callsOf finds one of the functions among what the statement seems to call.
+func (st *statement) callsOf(functions map[string]bool) string {
+	if len(functions) == 0 {
 		return ""
 	}
 	for i := range st.toks {
 		if !st.op(i+1, "(") {
 			continue
 		}
-		if name, ok := st.identifier(i); ok && cat.Functions[strings.ToLower(name)] {
+		if name, ok := st.identifier(i); ok && functions[strings.ToLower(name)] {
 			return name
 		}
 	}

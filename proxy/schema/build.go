@@ -61,7 +61,7 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	b := &builder{Sources: src, c: &catalog.Catalog{
 		Version: src.Version, Shards: src.Shards, Slots: src.Slots,
 		Schemas: map[string]*catalog.Schema{}, DefaultCollation: map[string]string{},
-		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
+		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Leaving: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
 	}}
 	for _, s := range src.Shards {
 		b.c.All.Add(s.ID)
@@ -197,6 +197,9 @@ func (b *builder) functions() {
 			if f.hidden || words["insert"] || words["update"] || words["delete"] || words["replace"] || words["call"] || words["truncate"] {
 				b.c.Functions[f.name] = true
 			}
+			if assignsVariables(f.body) {
+				b.c.Leaving[f.name] = true
+			}
 			bodies[f.name] = words
 		}
 	}
@@ -206,6 +209,9 @@ func (b *builder) functions() {
 			for w := range words {
 				if !b.c.Functions[name] && b.c.Functions[w] && w != name {
 					b.c.Functions[name], again = true, true
+				}
+				if !b.c.Leaving[name] && b.c.Leaving[w] {
+					b.c.Leaving[name], again = true, true
 				}
 			}
 		}
@@ -539,14 +545,15 @@ func (b *builder) triggers() {
 			}
 		}
 	}
+	leaving := b.leavingTriggers()
 	for _, id := range b.order {
 		for _, tf := range b.Facts[id].Triggers {
 			t := b.c.Table(tf.schema, tf.table)
 			if t == nil {
 				continue
 			}
-			trigger := catalog.Trigger{Event: tf.event}
 			words := identifiers(tf.body)
+			trigger := catalog.Trigger{Event: tf.event, Leaves: leaving[tf.body]}
 			all := words["call"]
 			for w := range words {
 				all = all || b.c.Functions[w] || views[w]
@@ -560,6 +567,50 @@ func (b *builder) triggers() {
 		}
 	}
 }
+
+// leavingTriggers are the bodies of triggers that assign variables, themselves or by
+// a function, a procedure, or the trigger of a table that they name.
+func (b *builder) leavingTriggers() map[string]bool {
+	leaving, tables := map[string]bool{}, map[string]bool{}
+	calls := false
+	for _, p := range b.c.Procedures {
+		calls = calls || p.Variables || p.Hidden
+	}
+	for again := true; again; {
+		again = false
+		for _, id := range b.order {
+			for _, tf := range b.Facts[id].Triggers {
+				if leaving[tf.body] {
+					continue
+				}
+				words := identifiers(tf.body)
+				leaves := assignsVariables(tf.body) || calls && words["call"]
+				for w := range words {
+					leaves = leaves || b.c.Leaving[w] || tables[w]
+				}
+				if leaves {
+					leaving[tf.body], tables[strings.ToLower(tf.table)], again = true, true, true
+				}
+			}
+		}
+	}
+	return leaving
+}
+
+// assignsVariables reports whether a body may assign a user variable or the session's, or
+// have a procedure do so. Too often is only narrow: such statements are refused.
+func assignsVariables(body string) bool {
+	rest := texts.ReplaceAllString(body, "''")
+	return setsSession.MatchString(rest) || assigned.MatchString(rest) || userVariable.MatchString(rest) && filled.MatchString(rest)
+}
+
+var (
+	texts        = regexp.MustCompile(`'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"`)
+	userVariable = regexp.MustCompile("(?:^|[^@])@[^@\\s]")
+	assigned     = regexp.MustCompile("(?:^|[^@])@(?:[\\w.$\\x80-\\xff]+|`[^`]*`|'')\\s*:?=")
+	setsSession  = regexp.MustCompile("(?i)\\bset\\s+(?:session|local)\\s|@@[\\w.`]+\\s*:?=")
+	filled       = regexp.MustCompile(`(?i)\b(?:into|call)\b`)
+)
 
 // identifiers returns every word of a text in lower case. Words in strings and
 // comments are in it too: too many is only wide.

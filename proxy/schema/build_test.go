@@ -132,6 +132,31 @@ func TestTriggerThatCallsTouchesAll(t *testing.T) {
 	}
 }
 
+// TestBodiesThatLeaveVariables: theirs would be those of a shard's connection.
+func TestBodiesThatLeaveVariables(t *testing.T) {
+	t.Parallel()
+	for body, leaves := range map[string]bool{
+		"SET @n = 1": true, "SET @n:=@n+1": true, "RETURN (SELECT @`a b` := 5)": true, "SELECT MAX(id) INTO @n FROM t": true, "CALL p(@n)": true, "SET @'n' = 1": true,
+		"SET SESSION sql_mode = ''": true, "SET @@time_zone = '+00:00'": true, "RETURN g(1)": true, "INSERT INTO shop.audit VALUES (1)": true,
+		"RETURN SUBSTRING_INDEX(e, '@x = 1', 1)": false, `RETURN "@x = 1"`: false, "RETURN @n + 1": false, "SET x = @@sql_mode": false, "SELECT 1 INTO n": false, "INSERT INTO t (e) VALUES ('a@b')": false,
+	} {
+		f := facts()
+		f.Functions = []functionFact{{name: "f", body: body}, {name: "g", body: "SET @g = 1"}, {name: "h", body: "RETURN f()"}}
+		f.Triggers = []triggerFact{{schema: "shop", table: "audit", event: "INSERT", body: "SET @a = 1"}, {schema: "shop", table: "users", event: "INSERT", body: body}}
+		c := build(t, sources(f))
+		triggers := c.Table("shop", "users").Triggers
+		if got := triggers[len(triggers)-1].Leaves; got != leaves {
+			t.Errorf("trigger %s: leaves %v", body, got)
+		}
+		if body == "INSERT INTO shop.audit VALUES (1)" { // a function that writes is refused for that
+			leaves = false
+		}
+		if c.Leaving["f"] != leaves || c.Leaving["h"] != leaves {
+			t.Errorf("function %s: %v", body, c.Leaving)
+		}
+	}
+}
+
 // A definition that differs means keys that differ: the index must not be used.
 func TestShardsThatDisagree(t *testing.T) {
 	t.Parallel()
