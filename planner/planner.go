@@ -41,7 +41,7 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 	} else if f := st.writingFunction(cat); f != "" {
 		return nil, notSupported("the stored function %s() may change rows that Shunt does not see: send the statement to one shard with /* shunt: shard=NAME */", f)
 	} else if f := st.leavingFunction(cat); f != "" {
-		return nil, notSupported("the stored function %s() sets variables of the session (@x, @@x), which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", f)
+		return nil, notSupported("the stored function %s() sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", f)
 	} else {
 		plan, err = p.dispatch(st, cat)
 	}
@@ -50,7 +50,7 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 	}
 	rows, ok := plan.(*Rows)
 	if t := rows.leavingTrigger(st); ok && t != nil {
-		return nil, notSupported("a trigger of %s sets variables of the session (@x, @@x), which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
+		return nil, notSupported("a trigger of %s sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
 	}
 	if !ok && len(st.params) > 0 {
 		return nil, notSupported("parameters (?) in this statement are not supported: write the values out")
@@ -71,14 +71,14 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 // SET email = ...: without a mark the new keys would be missed.
 func (st *statement) writingFunction(cat *catalog.Catalog) string { return st.callsOf(cat.Functions) }
 
-// leavingFunction is one that assigns user variables.
+// leavingFunction is one that leaves something in its connection.
 //
 // Rule nothing left behind, as for CALL. Counter-example: FUNCTION next_row() ... SET @n =
 // @n + 1: the next client of the connection reads this one's @n, and the client that
 // called it another's, or none.
 func (st *statement) leavingFunction(cat *catalog.Catalog) string { return st.callsOf(cat.Leaving) }
 
-// leavingTrigger is a table of a write whose triggers assign user variables, the same
+// leavingTrigger is a table of a write whose triggers do so, the same
 // rule. Counter-example: BEFORE INSERT ... SET @sum = @sum + NEW.amount, as in the manual:
 // a session of two shards has two sums.
 func (r *Rows) leavingTrigger(st *statement) *catalog.Table {

@@ -57,8 +57,8 @@ type Catalog struct {
 	// Functions holds the names (lower case) of the stored functions that may
 	// change rows: a statement that calls one may change any table.
 	Functions map[string]bool
-	// Leaving holds the names (lower case) of those that assign user variables,
-	// which would stay with the shard's connection.
+	// Leaving holds the names (lower case) of those that assign variables of the session, or
+	// keep a lock or a temporary table, which would stay with the shard's connection.
 	Leaving map[string]bool
 	// Temporary is how many temporary tables With has added; Pinned the shard
 	// that those which still exist are on.
@@ -147,7 +147,7 @@ type Table struct {
 // Trigger is what a trigger of a table may do to indexed tables.
 type Trigger struct {
 	Event string // INSERT, UPDATE or DELETE
-	// Leaves: it assigns user variables, or sets off what does.
+	// Leaves: it does what the functions in Catalog.Leaving do, or sets off what does.
 	Leaves bool
 	// Touches are the indexed tables that its body names (the table itself
 	// included, since BEFORE triggers set NEW.col).

@@ -197,7 +197,7 @@ func (b *builder) functions() {
 			if f.hidden || words["insert"] || words["update"] || words["delete"] || words["replace"] || words["call"] || words["truncate"] {
 				b.c.Functions[f.name] = true
 			}
-			if assignsVariables(f.body) {
+			if leavesTraces(f.body) {
 				b.c.Leaving[f.name] = true
 			}
 			bodies[f.name] = words
@@ -584,7 +584,7 @@ func (b *builder) leavingTriggers() map[string]bool {
 					continue
 				}
 				words := identifiers(tf.body)
-				leaves := assignsVariables(tf.body) || calls && words["call"]
+				leaves := leavesTraces(tf.body) || calls && words["call"]
 				for w := range words {
 					leaves = leaves || b.c.Leaving[w] || tables[w]
 				}
@@ -597,19 +597,26 @@ func (b *builder) leavingTriggers() map[string]bool {
 	return leaving
 }
 
-// assignsVariables reports whether a body may assign a user variable or the session's, or
-// have a procedure do so. Too often is only narrow: such statements are refused.
-func assignsVariables(body string) bool {
+// leavesTraces reports whether a body may leave something in its connection: a user variable or
+// the session's, a lock by name, a temporary table, or what a procedure does. Too often is
+// only narrow: such statements are refused.
+func leavesTraces(body string) bool {
 	rest := texts.ReplaceAllString(body, "''")
-	return setsSession.MatchString(rest) || assigned.MatchString(rest) || userVariable.MatchString(rest) && filled.MatchString(rest)
+	return setsSession.MatchString(rest) || keeps.MatchString(rest) || assigned.MatchString(rest) || userVariable.MatchString(rest) && filled.MatchString(rest)
 }
 
 var (
 	texts        = regexp.MustCompile(`'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"`)
 	userVariable = regexp.MustCompile("(?:^|[^@])@[^@\\s]")
 	assigned     = regexp.MustCompile("(?:^|[^@])@(?:[\\w.$\\x80-\\xff]+|`[^`]*`|'')\\s*:?=")
-	setsSession  = regexp.MustCompile("(?i)\\bset\\s+(?:session|local)\\s|@@[\\w.`]+\\s*:?=")
-	filled       = regexp.MustCompile(`(?i)\b(?:into|call)\b`)
+	// Without SESSION a variable looks like one of the body's own, but for its name.
+	setsSession = regexp.MustCompile("(?i)\\bset\\s+(?:session|local)\\s|@@[\\w.`]+\\s*:?=|(?:\\bset\\s|,)\\s*`?(?:" +
+		"sql_(?:mode|notes|warnings|safe_updates|big_selects|select_limit|auto_is_null|quote_show_create)|time_zone|group_concat_max_len|(?:foreign_key|unique|check_constraint)_checks|" +
+		"max_(?:error_count|sp_recursion_depth|heap_table_size|join_size|sort_length|execution_time|statement_time|recursive_iterations|length_for_sort_data)|cte_max_recursion_depth|" +
+		"lc_time_names|default_week_format|div_precision_increment|timestamp|insert_id|last_insert_id|identity|rand_seed[12]|(?:innodb_)?lock_wait_timeout|optimizer_\\w+|" +
+		"(?:sort|join|read|read_rnd)_buffer_size|tmp_table_size|tx_isolation|transaction_isolation|(?:character_set|collation)_\\w+)`?\\s*:?=")
+	keeps  = regexp.MustCompile(`(?i)\b(?:get_lock\s*\(|create\s+(?:or\s+replace\s+)?temporary\b)`)
+	filled = regexp.MustCompile(`(?i)\b(?:into|call)\b`)
 )
 
 // identifiers returns every word of a text in lower case. Words in strings and
