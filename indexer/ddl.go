@@ -44,12 +44,15 @@ func (x *Indexer) BeforeDDL(ctx context.Context, c Change) (err error) {
 		if err := x.store.StartBuild(def.ID, 0); err != nil {
 			return fmt.Errorf("virtual index %s: %w", def.Name, err)
 		}
-		if def.Status == storage.Ready {
-			err := x.store.UpdateIndex(def.ID, func(d *storage.IndexDef) { d.Status = storage.Building })
-			if err != nil {
-				return fmt.Errorf("virtual index %s: %w", def.Name, err)
+		// As it is now, not as it was found: a build that ended when it was dismissed
+		// has made it ready.
+		err := x.store.UpdateIndex(def.ID, func(d *storage.IndexDef) {
+			if d.Status == storage.Ready {
+				d.Status, changed = storage.Building, true
 			}
-			changed = true
+		})
+		if err != nil {
+			return fmt.Errorf("virtual index %s: %w", def.Name, err)
 		}
 	}
 	if changed {

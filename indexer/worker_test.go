@@ -510,6 +510,65 @@ func TestRebuildSupersedesABuild(t *testing.T) {
 	}
 }
 
+// heldBuild is a store whose first FinishBuild is late.
+type heldBuild struct {
+	Store
+	begun, goOn chan struct{}
+	once        sync.Once
+}
+
+func (h *heldBuild) FinishBuild(id storage.IndexID) error {
+	h.once.Do(func() {
+		close(h.begun)
+		<-h.goOn
+	})
+	return h.Store.FinishBuild(id)
+}
+
+// A build that ends just when DDL comes makes its index ready: with the keys of
+// before the DDL, which reads would use until it is built again.
+func TestDDLWhileABuildEnds(t *testing.T) {
+	t.Parallel()
+	held := &heldBuild{begun: make(chan struct{}), goOn: make(chan struct{})}
+	b := newBench(t, 1, func(o *Options) { held.Store, o.Store = o.Store, held })
+	b.shards[0].set(1, "ann")
+	if err := b.x.CreateIndex(t.Context(), "s", "t", "ix", []string{"k"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the build has read all shards", func() bool {
+		select {
+		case <-held.begun:
+			return true
+		default:
+			return false
+		}
+	})
+	change := Change{Op: "ALTER TABLE", Tables: []TableName{{"s", "t"}}, Touches: []string{"k"}}
+	before := make(chan error)
+	go func() { before <- b.x.BeforeDDL(t.Context(), change) }()
+	b.until("the DDL has looked at the index", func() bool {
+		b.x.work.mu.Lock()
+		defer b.x.work.mu.Unlock()
+		return len(b.x.work.fenced) > 0
+	})
+	close(held.goOn)
+	if err := <-before; err != nil {
+		t.Fatal(err)
+	}
+	if b.index().Usable() {
+		t.Error("reads use the index during the DDL")
+	}
+	b.shards[0].set(1, "bob")
+	if err := b.x.AfterDDL(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if b.index().Usable() {
+		b.expect("bob", 0)
+	}
+	b.ready()
+	b.expect("bob", 0)
+}
+
 func TestInDoubtHoldsRemovalsBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)
