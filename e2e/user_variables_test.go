@@ -60,7 +60,7 @@ func TestLastInsertIDIsSet(t *testing.T) {
 		p.query("INSERT INTO people (id, age) VALUES (1, 7)", "SELECT LAST_INSERT_ID(77)", ask, "SELECT LAST_INSERT_ID(age) FROM people WHERE id = 1", ask)
 		p.query("SET LAST_INSERT_ID = 5", ask, "SET @@identity = 2 + 4", ask, "SET @x = LAST_INSERT_ID()", "SELECT @x")
 		p.query("SET @x = LAST_INSERT_ID(9)", "SELECT @x", ask, "DO LAST_INSERT_ID(8)", ask, "UPDATE people SET age = LAST_INSERT_ID(age + 1) WHERE id = 1", ask)
-		p.query("SET LAST_INSERT_ID = 'x'", ask)
+		p.query("SET LAST_INSERT_ID = 'x'", ask, "SET @@identity = 4, @x = LAST_INSERT_ID()", "SELECT @x", ask)
 		if got := p.shunt.query("SELECT LAST_INSERT_ID(3) FROM people"); !strings.HasPrefix(got, "ERR 1235") {
 			t.Errorf("over all shards: %s", got)
 		}

@@ -61,8 +61,8 @@ func (s *session) typedValue(ctx context.Context, next *settings, conn *shard.Co
 	}
 	row := res.Rows[0]
 	if asks {
-		if n, err := strconv.ParseUint(string(row[4]), 10, 64); err == nil {
-			next.insertID = &n // LAST_INSERT_ID(n) sets it
+		if n, err := strconv.ParseUint(string(row[4]), 10, 64); err == nil && n != s.last.insertID {
+			next.insertID = &n // LAST_INSERT_ID(n) has set it
 		}
 	}
 	text := string(row[0])
