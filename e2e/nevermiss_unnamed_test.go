@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -70,6 +72,52 @@ func TestNeverMissConnectionCharset(t *testing.T) {
 			p.settled(c)
 		}
 		wantRoute(t, c, "SELECT id FROM words WHERE b = X'F6'", 1, "index:by_b")
+	})
+}
+
+// TestNeverMissColumnOrder has an INSERT without a column list wait for an ALTER
+// TABLE that puts the columns in another order.
+func TestNeverMissColumnOrder(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		db := p.db()
+		mustExec(t, db, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(20), name VARCHAR(20))")
+		p.createIndex(db, "by_email", "people (email)")
+		mustExec(t, db, "INSERT INTO people VALUES (1, 'e1', 'n1'), (2, 'e2', 'n2'), (3, 'e3', 'n3'), (4, 'e4', 'n4')")
+		p.settled(db)
+		reader := p.conn()
+		mustExec(t, reader, "BEGIN")
+		mustRows(t, reader, "SELECT * FROM people")
+		waiting := func(statement string) func() bool {
+			return func() bool {
+				for i := range p.servers {
+					if len(mustRows(t, p.shard(i), "SELECT id FROM information_schema.processlist WHERE db = '"+p.schema+"' AND state LIKE 'Waiting for table metadata lock%' AND info LIKE '"+statement+"%'")) > 0 {
+						return true
+					}
+				}
+				return false
+			}
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { mustExec(t, db, "ALTER TABLE people MODIFY name VARCHAR(20) AFTER id, ALGORITHM=COPY") })
+		eventually(t, 20*time.Second, "the ALTER waits", waiting("ALTER"))
+		for id := 11; id < 23; id++ {
+			wg.Go(func() { mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'a%d', 'b%d')", id, id, id)) })
+		}
+		eventually(t, 20*time.Second, "an INSERT waits for it", waiting("INSERT"))
+		mustExec(t, reader, "COMMIT")
+		wg.Wait()
+		turned := 0
+		for id := 11; id < 23; id++ {
+			email := flat(mustRows(t, db, fmt.Sprintf("SELECT email FROM people WHERE id = %d", id)), "email")[0]
+			if email == fmt.Sprint("b", id) {
+				turned++
+			}
+			want(t, db, "SELECT id FROM people WHERE email = '"+email+"'", "id", fmt.Sprint(id))
+		}
+		if turned == 0 {
+			t.Error("no INSERT had to wait")
+		}
 	})
 }
 

@@ -507,7 +507,17 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 		return nil, notSupported("adding a primary key to %s, which is on one shard for the lack of one, is not supported: make a new table and copy, or send it to %s with a hint and configure it as placement single", t.Name, cat.ShardName(t.Shards.First()))
 	}
 	computed := false // from columns that change
+	drops, adds := false, false
 	for _, spec := range alter.Specs {
+		// Rule order: an INSERT without a column list that was planned before and waits
+		// for the ALTER puts its values in other columns.
+		//
+		// Counter-example: INSERT INTO t VALUES (1, 'a', 'b') waits for ALTER TABLE t
+		// MODIFY name VARCHAR(20) AFTER id. With it email is 'b', not 'a'.
+		drops = drops || spec.Tp == ast.AlterTableDropColumn
+		adds = adds || spec.Tp == ast.AlterTableAddColumns
+		ddl.Unforeseen = ddl.Unforeseen || drops && adds ||
+			spec.Tp != ast.AlterTableAddColumns && spec.Position != nil && spec.Position.Tp != ast.ColumnPositionNone
 		touch := func(column string) {
 			ddl.Touches = append(ddl.Touches, strings.ToLower(column))
 			computed = computed || spec.Tp != ast.AlterTableAlterColumn // a default alone changes no row
