@@ -121,6 +121,31 @@ func TestNeverMissColumnOrder(t *testing.T) {
 	})
 }
 
+// TestConsistentSnapshot: the snapshots are of when the transaction began, on
+// shards too that it asks later.
+func TestConsistentSnapshot(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c, db := p.conn(), p.db()
+		mustExec(t, db, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(20))")
+		p.createIndex(db, "by_email", "people (email)")
+		for id := range 12 {
+			mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'old%d')", id, id))
+		}
+		p.settled(db)
+		mustExec(t, c, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+		mustExec(t, db, "UPDATE people SET email = CONCAT('new', id)")
+		mustExec(t, db, "DELETE FROM people WHERE id > 8")
+		time.Sleep(time.Second) // for scans, which must not remove anything
+		for id := range 12 {
+			want(t, c, fmt.Sprintf("SELECT id FROM people WHERE email = 'old%d'", id), "id", fmt.Sprint(id))
+			want(t, c, fmt.Sprintf("SELECT email FROM people WHERE id = %d", id), "email", fmt.Sprintf("old%d", id))
+		}
+		mustExec(t, c, "COMMIT")
+		want(t, c, "SELECT email FROM people WHERE id = 3", "email", "new3")
+	})
+}
+
 // TestRefusedValues: settings by which a shard would answer what only one server
 // knows, or rows that no index knows.
 func TestRefusedValues(t *testing.T) {

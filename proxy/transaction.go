@@ -82,7 +82,16 @@ func (s *session) beginTransaction(ctx context.Context, p *planner.Session) erro
 	s.tx = s.newTransaction()
 	s.tx.said = said
 	s.tx.snapshot = p.ConsistentSnapshot
-	return nil
+	if !p.ConsistentSnapshot {
+		return nil
+	}
+	// All snapshots are of now. Shards that joined with their first statement would
+	// show what has been committed since.
+	err := s.tx.join(ctx, s.catalog().All)
+	if err != nil {
+		_ = s.rollback(ctx) // it has done nothing, and the client is told of the shard
+	}
+	return err
 }
 
 // endTransaction is COMMIT or ROLLBACK.
