@@ -394,3 +394,10 @@ func TestNoMariaDBExtensions(t *testing.T) {
 		}
 	})
 }
+
+// TestEmptyQueries: of nothing at all a server says so; a comment is a statement.
+func TestEmptyQueries(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		packetSides(t, f)(t, 0).query("", " ", ";", "\n ;", "/* nothing */", "-- nothing", "# nothing\n")
+	})
+}

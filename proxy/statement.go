@@ -27,8 +27,13 @@ func view(payload []byte) string { return unsafe.String(unsafe.SliceData(payload
 func (s *session) query(ctx context.Context, text string) error {
 	defer s.shape.Clear()
 	one := text
-	if cut := strings.TrimRight(text, " \t\n\v\f\r"); strings.HasSuffix(cut, ";") {
+	cut := strings.TrimRight(text, " \t\n\v\f\r")
+	if strings.HasSuffix(cut, ";") {
 		one = cut[:len(cut)-1] // as Split has it
+		cut = strings.TrimRight(one, " \t\n\v\f\r")
+	}
+	if cut == "" {
+		return sqlError{1065, "42000", "Query was empty"}
 	}
 	if s.shape.Read(one, &s.settings.planning) { // it is one statement
 		s.more, s.failed = 0, false
