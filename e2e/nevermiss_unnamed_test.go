@@ -45,6 +45,37 @@ func TestNeverMissGenerated(t *testing.T) {
 	})
 }
 
+// TestNeverMissVarying looks by columns whose values depend on who reads them.
+func TestNeverMissVarying(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c := p.conn()
+		mustExec(t, c, "SET time_zone = '+00:00'")
+		mustExec(t, c, `CREATE TABLE visits (id INT PRIMARY KEY, at TIMESTAMP NULL, email VARCHAR(20), born DATE,
+			day DATE AS (DATE(at)) VIRTUAL, text VARCHAR(30) AS (CONCAT(day, '')) VIRTUAL, called VARCHAR(20) AS (DAYNAME(born)) VIRTUAL,
+			low VARCHAR(20) AS (LOWER(CONCAT(email, '/@'))) VIRTUAL, y INT AS (YEAR(born)) VIRTUAL)`)
+		for _, column := range []string{"day", "text", "called"} {
+			_, err := c.ExecContext(t.Context(), "CREATE VIRTUAL INDEX by_"+column+" ON visits ("+column+")")
+			wantError(t, err, 1105, "depends on the session")
+		}
+		p.createIndex(c, "by_y", "visits (y)")
+		// One that was a plain column when its index was made.
+		mustExec(t, c, "CREATE TABLE later (id INT PRIMARY KEY, at TIMESTAMP NULL, day DATE)")
+		p.createIndex(c, "by_day", "later (day)")
+		mustExec(t, c, "ALTER TABLE later DROP COLUMN day, ADD COLUMN day DATE AS (DATE(at)) VIRTUAL")
+		for id := range 8 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO later (id, at) VALUES (%d, '2020-01-0%d 22:00:00')", id, id+1))
+			mustExec(t, c, fmt.Sprintf("INSERT INTO visits (id, born) VALUES (%d, '201%d-01-01')", id, id))
+		}
+		p.settled(c)
+		wantRoute(t, c, "SELECT id FROM visits WHERE y = 2013", 1, "index:by_y")
+		mustExec(t, c, "SET time_zone = '+05:00'")
+		for id := range 8 {
+			want(t, c, fmt.Sprintf("SELECT id FROM later WHERE day = '2020-01-0%d'", id+2), "id", fmt.Sprint(id))
+		}
+	})
+}
+
 // TestNeverMissConnectionCharset stores what a client writes in one character set
 // and the connection makes another of.
 func TestNeverMissConnectionCharset(t *testing.T) {

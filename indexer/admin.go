@@ -45,6 +45,9 @@ func (x *Indexer) CreateIndex(ctx context.Context, schema, table, name string, c
 		if col == nil {
 			return fmt.Errorf("table %s has no column %s", table, column)
 		}
+		if col.Varies {
+			return fmt.Errorf("column %s can't be in a virtual index: it is VIRTUAL, and what it is depends on the session that reads it; make it STORED", column)
+		}
 		if _, err := x.codec(col, c.MariaDB); err != nil {
 			return fmt.Errorf("column %s can't be in a virtual index: %w", column, err)
 		}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -187,8 +188,13 @@ func sameKeys(cat *catalog.Catalog, x, y *catalog.Column) bool {
 }
 
 func codecOf(cat *catalog.Catalog, c *catalog.Column) (*keys.Codec, error) {
+	if c.Varies {
+		return nil, errVaries
+	}
 	return keys.For(c.Type, c.Charset, c.Collation, cat.MariaDB)
 }
+
+var errVaries = errors.New("its values depend on the session that reads them")
 
 // baseType is the first word of a column type: varchar, bigint, ...
 func baseType(t string) string {

@@ -189,6 +189,8 @@ type Column struct {
 	OnUpdate bool
 	// Generated: VIRTUAL or STORED generated column.
 	Generated bool
+	// Varies: VIRTUAL, and sessions may see different values of it.
+	Varies bool
 	// Invisible: a * doesn't answer it.
 	Invisible bool
 }

@@ -53,12 +53,14 @@ type builder struct {
 	Sources
 	c     *catalog.Catalog
 	order []catalog.ShardID // shards with facts, in configured order
+	// virtual are the expressions of VIRTUAL columns.
+	virtual map[*catalog.Column]string
 }
 
 // Build makes a snapshot. Errors are about the configuration (an unknown shard
 // or shard key); what the shards say can only make tables less usable.
 func Build(src Sources) (*catalog.Catalog, error) {
-	b := &builder{Sources: src, c: &catalog.Catalog{
+	b := &builder{Sources: src, virtual: map[*catalog.Column]string{}, c: &catalog.Catalog{
 		Version: src.Version, Shards: src.Shards, Slots: src.Slots,
 		Schemas: map[string]*catalog.Schema{}, DefaultCollation: map[string]string{},
 		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Leaving: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
@@ -236,6 +238,7 @@ func (b *builder) procedure(f functionFact, words map[string]bool) {
 func (b *builder) tables() {
 	type key struct{ schema, table string }
 	from := map[key]catalog.ShardID{}
+	computed := map[*catalog.Table]bool{}
 	for _, id := range b.order {
 		f := b.Facts[id]
 		for _, name := range f.Schemas {
@@ -269,8 +272,16 @@ func (b *builder) tables() {
 				continue
 			}
 			t := b.table(cf.schema, cf.table)
-			t.Columns = append(t.Columns, b.column(cf, len(t.Columns)))
+			c := b.column(cf, len(t.Columns))
+			t.Columns = append(t.Columns, c)
+			if c.Generated && !strings.Contains(cf.extra, "stored") && !strings.Contains(cf.extra, "persistent") {
+				b.virtual[c] = cf.generated
+				computed[t] = true
+			}
 		}
+	}
+	for t := range computed {
+		b.varying(t)
 	}
 }
 
