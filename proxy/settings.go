@@ -216,7 +216,11 @@ var refusedValues = map[string]struct {
 // applyTo gives a pooled connection the session's settings. The connection is
 // reset first if it had another session's.
 func (s *settings) applyTo(ctx context.Context, conn *shard.Conn) error {
-	if _, ok := s.lacking(conn.State); conn.Unclean || conn.State != s.fingerprint && !ok {
+	fits := conn.State == s.fingerprint
+	if !fits {
+		_, fits = s.lacking(conn.State)
+	}
+	if conn.Unclean || !fits {
 		refused, err := conn.ResetWith(ctx, s.statements...)
 		if err != nil {
 			return err
@@ -261,7 +265,7 @@ func (s *settings) lacking(state string) (todo []string, ok bool) {
 	if state == "" {
 		return s.statements, true
 	}
-	if !strings.HasPrefix(s.fingerprint, state+separator) {
+	if rest, ok := strings.CutPrefix(s.fingerprint, state); !ok || !strings.HasPrefix(rest, separator) {
 		return nil, false
 	}
 	end := 0
