@@ -67,8 +67,8 @@ func TestLastInsertIDIsSet(t *testing.T) {
 	})
 }
 
-// TestRowCountBesideOthers: what ROW_COUNT() tells is not the statement's before the last.
-func TestRowCountBesideOthers(t *testing.T) {
+// TestRowCountBeside: what ROW_COUNT() tells is not the statement's before the last.
+func TestRowCountBeside(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p := packetSides(t, f)(t, 0)
 		p.query("INSERT INTO people (id, age) VALUES (1, 7), (2, 8)", "SELECT ROW_COUNT(), 5", "SELECT ROW_COUNT(), 5")
