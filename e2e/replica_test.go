@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"os"
@@ -112,6 +113,11 @@ func startReplicated(t *testing.T, f *flavour, servers replicated, extra string)
 		users:  []string{"{name: report, password: secret, read_from: replica}"}, extra: extra,
 	})
 	db := p.db()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(rowsOf(context.Background(), db, "SHOW SHARDS"))
+		}
+	})
 	mustExec(t, db, "CREATE TABLE users (id INT PRIMARY KEY, email VARCHAR(50), n INT)")
 	mustExec(t, db, "CREATE TABLE copies (id INT PRIMARY KEY, email VARCHAR(50), n INT)")
 	mustExec(t, db, "CREATE TABLE settings (k VARCHAR(20) PRIMARY KEY, v INT)")

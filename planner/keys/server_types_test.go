@@ -214,12 +214,15 @@ func (s *server) checkColumn(t *testing.T, c *Codec, column [3]string, r *rand.R
 	tables := []string{"v", "v FORCE INDEX (k)"}
 	exhaustive := os.Getenv("SHUNT_TEST_EXHAUSTIVE") != ""
 	for _, v := range values {
+		key, ok := c.Equal(nil, v)
+		if ok {
+			sure++
+		}
 		if !exhaustive && r.IntN(2) == 0 {
 			continue // half of them a run, others with each seed
 		}
 		lit := v.Literal()
-		if key, ok := c.Equal(nil, v); ok {
-			sure++
+		if ok {
 			s.checkEqual(t, rows, byID, lit, key, fmt.Sprintf("SELECT id, c = %[1]s, %[1]s = c, c <=> %[1]s, c IN (%[1]s), c IN (%[1]s, NULL) FROM v", lit), 5)
 			s.checkEqual(t, rows, byID, lit, key, "SELECT id FROM v FORCE INDEX (k) WHERE c = "+lit, 0)
 			// With another sure literal in one list.
