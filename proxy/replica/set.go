@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +36,6 @@ type Shard struct {
 type Set struct {
 	o     Options
 	limit atomic.Int64
-	next  atomic.Uint32
 	now   atomic.Pointer[map[catalog.ShardID][]*Replica]
 
 	ctx    context.Context
@@ -77,7 +77,9 @@ func (s *Set) Pick(id catalog.ShardID, since time.Time, avoid func(*Replica) boo
 	if len(list) == 0 {
 		return nil
 	}
-	now, limit, first := time.Now(), s.Limit(), int(s.next.Add(1)%uint32(len(list)))
+	// Not in turns: statements that pick an even number of times would always get
+	// the same one of two.
+	now, limit, first := time.Now(), s.Limit(), rand.IntN(len(list)) //nolint:gosec // nothing secret
 	for i := range list {
 		r := list[(first+i)%len(list)]
 		if (avoid == nil || !avoid(r)) && r.usable(now, since, limit) {
