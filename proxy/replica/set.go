@@ -77,16 +77,19 @@ func (s *Set) Pick(id catalog.ShardID, since time.Time, avoid func(*Replica) boo
 	if len(list) == 0 {
 		return nil
 	}
-	// Not in turns: statements that pick an even number of times would always get
-	// the same one of two.
-	now, limit, first := time.Now(), s.Limit(), rand.IntN(len(list)) //nolint:gosec // nothing secret
-	for i := range list {
-		r := list[(first+i)%len(list)]
-		if (avoid == nil || !avoid(r)) && r.usable(now, since, limit) {
-			return r
+	now, limit, usable := time.Now(), s.Limit(), 0
+	var chosen *Replica
+	for _, r := range list {
+		if avoid != nil && avoid(r) || !r.usable(now, since, limit) {
+			continue
+		}
+		// Not in turns: a statement that picks an even number of times would always
+		// get the same one of two.
+		if usable++; rand.IntN(usable) == 0 { //nolint:gosec // nothing secret
+			chosen = r
 		}
 	}
-	return nil
+	return chosen
 }
 
 // Change replaces the replicas. Those that stay, by shard and address, go on, with
