@@ -618,7 +618,7 @@ func leavesTraces(body string) bool {
 
 var (
 	texts        = regexp.MustCompile(`'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"`)
-	userVariable = regexp.MustCompile("(?:^|[^@])@[^@\\s]")
+	userVariable = regexp.MustCompile(`(?:^|[^@])@[^@\s]`)
 	assigned     = regexp.MustCompile("(?:^|[^@])@(?:[\\w.$\\x80-\\xff]+|`[^`]*`|'')\\s*:?=")
 	// Without SESSION a variable looks like one of the body's own, but for its name.
 	setsSession = regexp.MustCompile("(?i)\\bset\\s+(?:session|local)\\s|@@[\\w.`]+\\s*:?=|(?:\\bset\\s|,)\\s*`?(?:" +
