@@ -579,57 +579,6 @@ func (b *builder) triggers() {
 	}
 }
 
-// leavingTriggers are the bodies of triggers that assign variables, themselves or by
-// a function, a procedure, or the trigger of a table that they name.
-func (b *builder) leavingTriggers() map[string]bool {
-	leaving, tables := map[string]bool{}, map[string]bool{}
-	calls := false
-	for _, p := range b.c.Procedures {
-		calls = calls || p.Variables || p.Hidden
-	}
-	for again := true; again; {
-		again = false
-		for _, id := range b.order {
-			for _, tf := range b.Facts[id].Triggers {
-				if leaving[tf.body] {
-					continue
-				}
-				words := identifiers(tf.body)
-				leaves := leavesTraces(tf.body) || calls && words["call"]
-				for w := range words {
-					leaves = leaves || b.c.Leaving[w] || tables[w]
-				}
-				if leaves {
-					leaving[tf.body], tables[strings.ToLower(tf.table)], again = true, true, true
-				}
-			}
-		}
-	}
-	return leaving
-}
-
-// leavesTraces reports whether a body may leave something in its connection: a user variable or
-// the session's, a lock by name, a temporary table, or what a procedure does. Too often is
-// only narrow: such statements are refused.
-func leavesTraces(body string) bool {
-	rest := texts.ReplaceAllString(body, "''")
-	return setsSession.MatchString(rest) || keeps.MatchString(rest) || assigned.MatchString(rest) || userVariable.MatchString(rest) && filled.MatchString(rest)
-}
-
-var (
-	texts        = regexp.MustCompile(`'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"`)
-	userVariable = regexp.MustCompile(`(?:^|[^@])@[^@\s]`)
-	assigned     = regexp.MustCompile("(?:^|[^@])@(?:[\\w.$\\x80-\\xff]+|`[^`]*`|'')\\s*:?=")
-	// Without SESSION a variable looks like one of the body's own, but for its name.
-	setsSession = regexp.MustCompile("(?i)\\bset\\s+(?:session|local)\\s|@@[\\w.`]+\\s*:?=|(?:\\bset\\s|,)\\s*`?(?:" +
-		"sql_(?:mode|notes|warnings|safe_updates|big_selects|select_limit|auto_is_null|quote_show_create)|time_zone|group_concat_max_len|(?:foreign_key|unique|check_constraint)_checks|" +
-		"max_(?:error_count|sp_recursion_depth|heap_table_size|join_size|sort_length|execution_time|statement_time|recursive_iterations|length_for_sort_data)|cte_max_recursion_depth|" +
-		"lc_time_names|default_week_format|div_precision_increment|timestamp|insert_id|last_insert_id|identity|rand_seed[12]|(?:innodb_)?lock_wait_timeout|optimizer_\\w+|" +
-		"(?:sort|join|read|read_rnd)_buffer_size|tmp_table_size|tx_isolation|transaction_isolation|(?:character_set|collation)_\\w+)`?\\s*:?=")
-	keeps  = regexp.MustCompile(`(?i)\b(?:get_lock\s*\(|create\s+(?:or\s+replace\s+)?temporary\b)`)
-	filled = regexp.MustCompile(`(?i)\b(?:into|call)\b`)
-)
-
 // identifiers returns every word of a text in lower case. Words in strings and
 // comments are in it too: too many is only wide.
 func identifiers(text string) map[string]bool {
