@@ -13,14 +13,16 @@
 //
 //	proxy.go        listening, accepting, draining
 //	session.go      the command loop of one client
-//	settings.go     what the client has SET, and how a shard connection gets it
+//	settings.go     what the client has SET, and how a shard connection gets it;
+//	                variables.go: SET itself; user_variable.go: the values of @x
 //	tracking.go     what the client is told of its session (SESSION_TRACK);
 //	                tracking_transaction.go: of its transaction
 //	statement.go    text of a COM_QUERY -> plan -> the right executor
 //	execute.go      a bound plan on its shards: the write protocol's steps around it
 //	answer.go       several shards' answers become one
 //	lookout.go      in which order they are read, and that a late one holds up nothing
-//	increment.go    AUTO_INCREMENT for all shards together, last insert ids
+//	increment.go    AUTO_INCREMENT for all shards together; last_insert_id.go:
+//	                LAST_INSERT_ID(), which pooled connections don't keep
 //	load.go         LOAD DATA LOCAL INFILE; load_file.go reads the file's fields
 //	copy.go         INSERT ... SELECT whose rows go to other shards
 //	within.go       several statements of ours as one of the client's

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -327,8 +325,12 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 	s.remember(ctx, conn, sum)
 	unlimit() // before another SELECT
 	if sum.Err == nil && asksID(r, st.SQL) && setsID(st.SQL) {
-		if err := s.learnID(ctx, st.Shard, conn); err != nil {
-			return empty, fmt.Errorf("%w: %w", errHalfAnswered, err)
+		id, told, err := askID(ctx, conn)
+		if err != nil {
+			return empty, fmt.Errorf("%w: %w", errHalfAnswered, s.shardError(st.Shard, err))
+		}
+		if told {
+			s.last.insertID = id
 		}
 	}
 	s.findIn(ctx, conn, r, sum)
@@ -528,7 +530,7 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st planner.ShardStatement) error {
 	// The connection may remember another session's.
 	if asksID(r, st.SQL) || r.returnsID() {
-		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
+		if err := tellID(ctx, conn, s.last.insertID); err != nil {
 			return s.unsent(st.Shard, err)
 		}
 	}
@@ -543,33 +545,6 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 	}
 	if err := conn.SendStatement(st.SQL); err != nil {
 		return s.sendFailed(st.Shard, conn, err)
-	}
-	return nil
-}
-
-// asksID reports whether a text may ask for the last insert id.
-func asksID(r request, sql string) bool {
-	if r.plan.AsksNoID && sql == r.sql {
-		return false
-	}
-	return containsFold(sql, "last_insert_id") || containsFold(sql, "@@identity")
-}
-
-// setsID reports whether a text may set LAST_INSERT_ID(), as LAST_INSERT_ID(n) does.
-func setsID(sql string) bool {
-	return containsFold(sql, "last_insert_id") && settingID.MatchString(sql)
-}
-
-var settingID = regexp.MustCompile(`(?i)last_insert_id\s*\(\s*[^\s)]`)
-
-// learnID asks for what a statement's rows don't tell.
-func (s *session) learnID(ctx context.Context, id catalog.ShardID, conn *shard.Conn) error {
-	res, err := conn.Query(ctx, "SELECT LAST_INSERT_ID()")
-	if err != nil {
-		return s.shardError(id, err)
-	}
-	if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil {
-		s.last.insertID = n
 	}
 	return nil
 }

@@ -250,7 +250,7 @@ func (g *gathering) run(ctx context.Context) error {
 		}
 	}
 	if s.last.insertID != 0 && containsFold(sql, "last_insert_id") {
-		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
+		if err := tellID(ctx, conn, s.last.insertID); err != nil {
 			return g.serverError(err)
 		}
 	}

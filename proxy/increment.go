@@ -245,12 +245,12 @@ func (s *session) inserted(ctx context.Context, b *planner.Bound, answered []sen
 			continue
 		}
 		// LAST_INSERT_ID(expr) may have been computed there, or not.
-		res, err := answered[i].conn.Query(ctx, "SELECT LAST_INSERT_ID()")
+		set, told, err := askID(ctx, answered[i].conn)
 		if err != nil {
 			return 0, s.shardError(st.Shard, err)
 		}
-		if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil && n != 0 {
-			s.last.insertID = n
+		if told && set != 0 {
+			s.last.insertID = set
 		}
 	}
 	return id, nil

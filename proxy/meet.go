@@ -177,7 +177,7 @@ func (s *session) tryRow(ctx context.Context, m *planner.Meets, sql string) (met
 
 func tryOn(ctx context.Context, conn *shard.Conn, trial string, ignore bool, lastID uint64) (met bool, err error) {
 	if containsFold(trial, "last_insert_id") {
-		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", lastID)); err != nil {
+		if err := tellID(ctx, conn, lastID); err != nil {
 			return false, err
 		}
 	}

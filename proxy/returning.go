@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"slices"
-	"strconv"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -131,15 +130,13 @@ func (s *session) returnedID(ctx context.Context, r request, b *planner.Bound, a
 		return nil
 	}
 	for _, x := range answered {
-		res, err := x.conn.Query(ctx, "SELECT LAST_INSERT_ID()")
+		id, told, err := askID(ctx, x.conn)
 		if err != nil {
 			return s.shardError(x.shard, err)
 		}
-		if len(res.Rows) == 1 {
-			if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil && n != 0 {
-				s.last.insertID = n
-				break
-			}
+		if told && id != 0 {
+			s.last.insertID = id
+			break
 		}
 	}
 	return nil

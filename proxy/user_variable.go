@@ -11,6 +11,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -27,7 +28,7 @@ func (s *session) userValue(ctx context.Context, next *settings, a planner.Assig
 		case number.MatchString(a.Literal) && a.Value[0] != '\'' && a.Value[0] != '"',
 			strings.EqualFold(a.Value, "null"), strings.EqualFold(a.Value, "true"), strings.EqualFold(a.Value, "false"):
 			return a.Value, nil
-		case now.planning.Charset == "?": // only the server knows which it has
+		case now.planning.Charset == keys.UnknownCharset: // only the server knows which it has
 		case a.Value[0] == '\'', a.Value[0] == '"' && !now.planning.ANSIQuotes:
 			return textOf([]byte(a.Literal), now.charset, now.collation), nil
 		}
@@ -46,9 +47,9 @@ func (s *session) userValue(ctx context.Context, next *settings, a planner.Assig
 // which gives its type as well.
 func (s *session) typedValue(ctx context.Context, next *settings, conn *shard.Conn, expr string) (string, error) {
 	conn.State = "?" // it has a variable that no session has
-	asks := containsFold(expr, "last_insert_id") || containsFold(expr, "@@identity")
+	asks := namesID(expr)
 	if asks {
-		if _, err := conn.Exec(ctx, fmt.Sprintf("SET LAST_INSERT_ID = %d", s.last.insertID)); err != nil {
+		if err := tellID(ctx, conn, s.last.insertID); err != nil {
 			return "", err
 		}
 	}

@@ -362,14 +362,3 @@ func (s *session) askUnder(ctx context.Context, under settings, do func(catalog.
 		return do(id, conn)
 	})
 }
-
-// assignInsertID is SET LAST_INSERT_ID. No shard's connection keeps it: each statement
-// that asks is told before.
-func assignInsertID(next *settings, value string) error {
-	n, err := strconv.ParseUint(value, 10, 64)
-	if err != nil && !strings.HasPrefix(value, "-") {
-		return sqlError{1232, "42000", "Incorrect argument type to variable 'last_insert_id'"}
-	}
-	next.insertID = &n
-	return nil
-}
