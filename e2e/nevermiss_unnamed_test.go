@@ -119,23 +119,13 @@ func TestNeverMissColumnOrder(t *testing.T) {
 		reader := p.conn()
 		mustExec(t, reader, "BEGIN")
 		mustRows(t, reader, "SELECT * FROM people")
-		waiting := func(statement string) func() bool {
-			return func() bool {
-				for i := range p.servers {
-					if len(mustRows(t, p.shard(i), "SELECT id FROM information_schema.processlist WHERE db = '"+p.schema+"' AND state LIKE 'Waiting for table metadata lock%' AND info LIKE '"+statement+"%'")) > 0 {
-						return true
-					}
-				}
-				return false
-			}
-		}
 		var wg sync.WaitGroup
 		wg.Go(func() { mustExec(t, db, "ALTER TABLE people MODIFY name VARCHAR(20) AFTER id, ALGORITHM=COPY") })
-		eventually(t, 20*time.Second, "the ALTER waits", waiting("ALTER"))
+		eventually(t, 20*time.Second, "the ALTER waits", p.waitingFor("ALTER"))
 		for id := 11; id < 23; id++ {
 			wg.Go(func() { mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'a%d', 'b%d')", id, id, id)) })
 		}
-		eventually(t, 20*time.Second, "an INSERT waits for it", waiting("INSERT"))
+		eventually(t, 20*time.Second, "an INSERT waits for it", p.waitingFor("INSERT"))
 		mustExec(t, reader, "COMMIT")
 		wg.Wait()
 		turned := 0

@@ -374,6 +374,18 @@ func (p *process) createIndex(q queryer, name, on string) {
 	p.waitIndex(q, name)
 }
 
+// waitingFor is whether a statement that begins so waits for a table on some shard.
+func (p *process) waitingFor(statement string) func() bool {
+	return func() bool {
+		for i := range p.servers {
+			if len(mustRows(p.t, p.shard(i), "SELECT id FROM information_schema.processlist WHERE db = '"+p.schema+"' AND state LIKE 'Waiting for table metadata lock%' AND info LIKE '"+statement+"%'")) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+}
+
 // settled waits until no maintenance job is waiting or running for the schema.
 func (p *process) settled(q queryer) {
 	p.t.Helper()

@@ -387,6 +387,9 @@ func rename(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		if err := keepsPlace(cat, t, to); err != nil {
 			return nil, err
 		}
+		if err := keepsKey(cat.Table(to.Schema, to.Name), t); err != nil {
+			return nil, err
+		}
 		was[to] = t
 		if len(ddl.Tables) > 0 && t.Shards != ddl.Shards {
 			return nil, notSupported("RENAME TABLE of tables that are not on the same shards is not supported: rename each by a statement of its own")
@@ -498,6 +501,10 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 				return nil, perr
 			}
 		}
+		var movesKey bool
+		if ddl.Unforeseen, movesKey = st.mayReorder(i, t); movesKey && sharded {
+			return nil, refuseMoveKey(t)
+		}
 		return ddl, nil
 	}
 	if t.Placement == catalog.Single && !t.Temporary && len(t.PrimaryKey) == 0 && len(cat.Shards) > 1 && addsPrimaryKey(alter) &&
@@ -507,17 +514,7 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 		return nil, notSupported("adding a primary key to %s, which is on one shard for the lack of one, is not supported: make a new table and copy, or send it to %s with a hint and configure it as placement single", t.Name, cat.ShardName(t.Shards.First()))
 	}
 	computed := false // from columns that change
-	drops, adds := false, false
 	for _, spec := range alter.Specs {
-		// Rule order: an INSERT without a column list that was planned before and waits
-		// for the ALTER puts its values in other columns.
-		//
-		// Counter-example: INSERT INTO t VALUES (1, 'a', 'b') waits for ALTER TABLE t
-		// MODIFY name VARCHAR(20) AFTER id. With it email is 'b', not 'a'.
-		drops = drops || spec.Tp == ast.AlterTableDropColumn
-		adds = adds || spec.Tp == ast.AlterTableAddColumns
-		ddl.Unforeseen = ddl.Unforeseen || drops && adds ||
-			spec.Tp != ast.AlterTableAddColumns && spec.Position != nil && spec.Position.Tp != ast.ColumnPositionNone
 		touch := func(column string) {
 			ddl.Touches = append(ddl.Touches, strings.ToLower(column))
 			computed = computed || spec.Tp != ast.AlterTableAlterColumn // a default alone changes no row
@@ -576,6 +573,10 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 				return nil, notSupported("EXCHANGE PARTITION is not supported yet: the other table's rows would come in unplaced")
 			}
 		}
+	}
+	var movesKey bool
+	if ddl.Unforeseen, movesKey = reorders(t, alter); movesKey && sharded {
+		return nil, refuseMoveKey(t)
 	}
 	// Rule generated: what a generated column holds follows the columns that it is
 	// computed from. Counter-example: g AS (CONCAT(a, 'x')), and ALTER TABLE t MODIFY a

@@ -203,6 +203,9 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		if plan.AllColumns {
 			out.WriteString(" all columns")
 		}
+		if plan.Unforeseen {
+			out.WriteString(" unforeseen")
+		}
 		for _, v := range plan.Virtual {
 			fmt.Fprintf(&out, " virtual=%+v", v)
 		}
