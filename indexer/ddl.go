@@ -73,7 +73,7 @@ func (x *Indexer) AfterDDL(ctx context.Context, c Change) error {
 	if cat == nil {
 		return errors.New("there is no catalog")
 	}
-	var errs []error
+	errs := []error{x.move(c, cat)}
 	for _, def := range x.concerned(c) {
 		errs = append(errs, x.after(ctx, c, cat, def))
 	}
@@ -83,18 +83,7 @@ func (x *Indexer) AfterDDL(ctx context.Context, c Change) error {
 // after does for one index what a DDL statement asks for.
 func (x *Indexer) after(ctx context.Context, c Change, cat *catalog.Catalog, def storage.IndexDef) error {
 	t := cat.Table(def.Schema, def.Table)
-	// A table that the configuration names is known without columns.
-	gone := t == nil || len(t.Columns) == 0
-	if to, ok := c.newName(x, def); ok && gone {
-		if t = cat.Table(to.Schema, to.Name); t != nil {
-			err := x.store.UpdateIndex(def.ID, func(d *storage.IndexDef) { d.Schema, d.Table = t.Schema, t.Name })
-			if err != nil {
-				return fmt.Errorf("virtual index %s: %w", def.Name, err)
-			}
-			def.Schema, def.Table = t.Schema, t.Name
-			gone = len(t.Columns) == 0
-		}
-	}
+	gone := missing(t)
 	switch {
 	case gone && (strings.HasPrefix(c.Op, "DROP") || len(c.Renamed) > 0):
 		x.log.Info("virtual index dropped with its table", "index", def.Name, "schema", def.Schema, "table", def.Table)
@@ -133,14 +122,8 @@ func (x *Indexer) concerned(c Change) []storage.IndexDef {
 	var defs []storage.IndexDef
 	for _, d := range x.store.Indexes() {
 		named := c.Schema != "" && strings.HasSuffix(c.Op, "DATABASE") && x.same(c.Schema, d.Schema)
-		for _, n := range c.Tables {
-			named = named || x.same(n.Schema, d.Schema) && x.same(n.Name, d.Table)
-		}
-		// A rename may already have moved it.
-		for _, n := range c.Renamed {
-			named = named || n.Name != "" && x.same(n.Schema, d.Schema) && x.same(n.Name, d.Table)
-		}
-		if named {
+		table := TableName{d.Schema, d.Table}
+		if named || x.names(c.Tables, table) || x.names(c.Renamed, table) { // a rename may already have moved it
 			defs = append(defs, d)
 		}
 	}
@@ -162,14 +145,43 @@ func (c Change) unsettles(d storage.IndexDef) bool {
 	})
 }
 
-// newName is the name that the change gives to the index's table.
-func (c Change) newName(x *Indexer, d storage.IndexDef) (TableName, bool) {
-	for i, n := range c.Tables {
-		if i < len(c.Renamed) && c.Renamed[i].Name != "" && x.same(n.Schema, d.Schema) && x.same(n.Name, d.Table) {
-			return c.Renamed[i], true
+// move gives the indexes of renamed tables to the new names, where the rename is known
+// to have been done: all shards say so, or nothing is left under the old name, and the
+// new one was none of these.
+func (x *Indexer) move(c Change, cat *catalog.Catalog) error {
+	to := map[storage.IndexID]storage.TableName{}
+	for _, d := range x.concerned(c) {
+		n := x.newName(c, d)
+		t := cat.Table(n.Schema, n.Name)
+		if t == nil || t.Schema == d.Schema && t.Name == d.Table {
+			continue
+		}
+		if c.Done || !x.names(c.Tables, n) && missing(cat.Table(d.Schema, d.Table)) {
+			to[d.ID] = storage.TableName{Schema: t.Schema, Name: t.Name}
 		}
 	}
-	return TableName{}, false
+	if len(to) == 0 {
+		return nil
+	}
+	return x.store.MoveIndexes(to)
+}
+
+// missing is whether no shard has the table. One that the configuration names is known without columns.
+func missing(t *catalog.Table) bool { return t == nil || len(t.Columns) == 0 }
+
+// newName is what the change makes of the name of the index's table, step by step.
+func (x *Indexer) newName(c Change, d storage.IndexDef) TableName {
+	name := TableName{d.Schema, d.Table}
+	for i, to := range c.Renamed {
+		if to.Name != "" && x.names(c.Tables[i:i+1], name) {
+			name = to
+		}
+	}
+	return name
+}
+
+func (x *Indexer) names(tables []TableName, name TableName) bool {
+	return slices.ContainsFunc(tables, func(n TableName) bool { return x.same(n.Schema, name.Schema) && x.same(n.Name, name.Name) })
 }
 
 // fence keeps jobs off the tables of a change, until unfence or the next fence.

@@ -271,6 +271,8 @@ type Change struct {
 	// Touches: columns dropped, renamed or changed; AllColumns: any may be.
 	Touches    []string
 	AllColumns bool
+	// Done: all shards have done it. Before that, and where it isn't known, false.
+	Done bool
 }
 
 // TableName is a table by name.

@@ -371,6 +371,10 @@ func (m *modelStore) UpdateIndex(_ storage.IndexID, fn func(*storage.IndexDef)) 
 	return nil
 }
 
+func (m *modelStore) MoveIndexes(map[storage.IndexID]storage.TableName) error {
+	panic("not simulated")
+}
+
 func (m *modelStore) DropIndex(storage.IndexID) error { panic("not simulated") }
 
 func (m *modelStore) StartBuild(storage.IndexID, int) error {

@@ -65,6 +65,7 @@ type Definitions interface {
 	Index(storage.IndexID) (storage.IndexDef, bool)
 	Indexes() []storage.IndexDef
 	UpdateIndex(storage.IndexID, func(*storage.IndexDef)) error
+	MoveIndexes(map[storage.IndexID]storage.TableName) error
 	DropIndex(storage.IndexID) error
 }
 

@@ -71,6 +71,7 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	}
 
 	sum, err := s.sendDDL(ctx, d, sql)
+	everywhere := err == nil
 	if refreshErr := s.proxy.opts.Directory.Refresh(ctx); refreshErr != nil {
 		s.log.Error("read the schema after DDL", "error", refreshErr)
 		err = errors.Join(err, fmt.Errorf("%s was sent, but the schema could not be read again: %w", d.Op, refreshErr))
@@ -80,7 +81,7 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	} else {
 		err = errors.Join(err, markErr)
 	}
-	if err = errors.Join(err, admin.AfterDDL(ctx, d)); err != nil {
+	if err = errors.Join(err, admin.AfterDDL(ctx, d, everywhere)); err != nil {
 		return flatten(err)
 	}
 	notes, err := s.virtualIndexes(ctx, d)

@@ -63,9 +63,9 @@ type IndexAdmin interface {
 	// BeforeDDL takes indexes whose keys may come to mean something else out of
 	// use for reads, durably, before the DDL is sent.
 	BeforeDDL(ctx context.Context, d *planner.DDL) error
-	// AfterDDL rebuilds, moves or drops them, whether the DDL failed or not,
-	// once the catalog has been read again.
-	AfterDDL(ctx context.Context, d *planner.DDL) error
+	// AfterDDL rebuilds, moves or drops them, whether the DDL was done on all shards or
+	// not, once the catalog has been read again.
+	AfterDDL(ctx context.Context, d *planner.DDL, done bool) error
 }
 
 // IndexRow is a row of SHOW VIRTUAL INDEXES.

@@ -277,13 +277,12 @@ var conformance = []struct {
 		id := readyIndex(t, s, "i", 2)
 		readyIndex(t, s, "j", 1)
 		check(t, s.UpdateIndex(id, func(d *IndexDef) {
-			d.Status, d.Error, d.ID, d.Partitions, d.Table = Failed, "miss", 99, 99, "people"
+			d.Status, d.Error, d.ID, d.Partitions, d.Schema, d.Table = Failed, "miss", 99, 99, "other", "people"
 		}))
 		d, ok := s.Index(id)
-		if !ok || d.Status != Failed || d.Error != "miss" || d.Partitions != 2 || d.Table != "people" || !d.Readable {
+		if !ok || d.Status != Failed || d.Error != "miss" || d.Partitions != 2 || d.Schema != "shop" || d.Table != "users" || !d.Readable {
 			t.Fatalf("%+v", d)
 		}
-		check(t, s.UpdateIndex(id, func(d *IndexDef) { d.Table = "users" }))
 		if err := s.UpdateIndex(id, func(d *IndexDef) { d.Name = "j" }); !errors.Is(err, ErrIndexExists) {
 			t.Fatal(err)
 		}
@@ -297,6 +296,20 @@ var conformance = []struct {
 		check(t, s.FinishBuild(id))
 		if d, _ := s.Index(id); d.Status != Disabled || len(s.Indexes()) != 2 {
 			t.Fatalf("%+v", d)
+		}
+	}},
+	{"MoveIndexes", func(t *testing.T, s *Store) {
+		a, b := readyIndex(t, s, "i", 1), readyIndex(t, s, "j", 1)
+		people, users := TableName{"shop", "people"}, TableName{"shop", "users"}
+		check(t, s.MoveIndexes(map[IndexID]TableName{a: people}))
+		check(t, s.UpdateIndex(b, func(d *IndexDef) { d.Name = "i" }))
+		if err := s.MoveIndexes(map[IndexID]TableName{b: people}); !errors.Is(err, ErrIndexExists) {
+			t.Fatal(err)
+		}
+		check(t, s.MoveIndexes(map[IndexID]TableName{a: users, b: people}))
+		da, _ := s.Index(a)
+		if db, _ := s.Index(b); da.Table != "users" || db.Table != "people" || !da.Readable || !db.Readable {
+			t.Fatalf("%+v %+v", da, db)
 		}
 	}},
 	{"Epochs", func(t *testing.T, s *Store) {

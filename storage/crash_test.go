@@ -285,7 +285,7 @@ func TestRenameKeepsIntents(t *testing.T) {
 	s := openTest(t, testOpts(t.TempDir()), testOptions{manual: true})
 	id := readyIndex(t, s, "i", 1)
 	check(t, s.Intend([]Pair{{"shop", "users", 3}}))
-	check(t, s.UpdateIndex(id, func(d *IndexDef) { d.Table = "people" }))
+	check(t, s.MoveIndexes(map[IndexID]TableName{id: {"shop", "people"}}))
 	l := openTest(t, testOpts(copyStore(t, s.opt.Dir)), testOptions{})
 	if got := l.Unclean(); !slices.Contains(got, Pair{"shop", "people", 3}) {
 		t.Fatal(got)

@@ -328,10 +328,8 @@ func (s *Store) lockIndex(id IndexID) (ix *index, unlock func(), err error) {
 	return ix, unlock, nil
 }
 
-// UpdateIndex changes an index's definition: anything but ID, Partitions and
-// what the generations say. fn must not call the Store. Renaming a table is an
-// update of Schema and Table of its indexes; write-intents of the old name are
-// set for the new one too.
+// UpdateIndex changes an index's definition: anything but ID, table, Partitions and
+// what the generations say. fn must not call the Store.
 func (s *Store) UpdateIndex(id IndexID, fn func(*IndexDef)) error {
 	ix, unlock, err := s.lockIndex(id)
 	if err != nil {
@@ -344,20 +342,62 @@ func (s *Store) UpdateIndex(id IndexID, fn func(*IndexDef)) error {
 	old := ix.def.Load()
 	def := cloneDef(old)
 	fn(&def)
-	def.ID, def.Partitions = old.ID, old.Partitions
+	def.ID, def.Schema, def.Table, def.Partitions = old.ID, old.Schema, old.Table, old.Partitions
 	if s.exists(def, id) {
 		return fmt.Errorf("update virtual index %s: %w", def.Name, ErrIndexExists)
 	}
-	def = cloneDef(&def)
-	if def.Schema != old.Schema || def.Table != old.Table {
-		if err := s.intents.rename(s, Pair{Schema: old.Schema, Table: old.Table}, Pair{Schema: def.Schema, Table: def.Table}); err != nil {
-			return fmt.Errorf("update virtual index %s: %w", def.Name, err)
-		}
-	}
-	if err := s.changeDef(ix, def, ix.view.Load(), nil); err != nil {
+	if err := s.changeDef(ix, cloneDef(&def), ix.view.Load(), nil); err != nil {
 		return fmt.Errorf("update virtual index %s: %w", def.Name, err)
 	}
 	return nil
+}
+
+// MoveIndexes gives indexes to other tables, all at once: tables may exchange their
+// names. Write-intents of the old names are set for the new ones too.
+func (s *Store) MoveIndexes(to map[IndexID]TableName) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	s.change.Lock()
+	defer s.change.Unlock()
+	if err := s.space.writable(); err != nil {
+		return err
+	}
+	type name struct{ schema, table, index string }
+	taken := map[name]bool{}
+	moved := map[*index]IndexDef{}
+	for id, ix := range *s.indexes.Load() {
+		def := cloneDef(ix.def.Load())
+		if t, ok := to[id]; ok {
+			if err := s.intents.rename(s, Pair{Schema: def.Schema, Table: def.Table}, Pair{Schema: t.Schema, Table: t.Name}); err != nil {
+				return fmt.Errorf("move virtual index %s: %w", def.Name, err)
+			}
+			def.Schema, def.Table = t.Schema, t.Name
+			moved[ix] = def
+		}
+		n := name{def.Schema, def.Table, def.Name}
+		if taken[n] {
+			return fmt.Errorf("move virtual index %s to %s.%s: %w", def.Name, def.Schema, def.Table, ErrIndexExists)
+		}
+		taken[n] = true
+	}
+	err := s.update(func(txn *badger.Txn) error {
+		for ix, def := range moved {
+			v := ix.view.Load()
+			if err := setJSON(txn, indexKey(ix.id), definition{def, v.read.ref(), v.build.ref(), v.move.ref()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("move virtual indexes: %w", err)
+	}
+	for ix, def := range moved {
+		s.publish(ix, def, ix.view.Load())
+	}
+	return s.sync()
 }
 
 // StartBuild opens an empty building generation, dropping an unfinished build

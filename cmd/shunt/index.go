@@ -219,8 +219,10 @@ func (v virtualIndexes) BeforeDDL(ctx context.Context, d *planner.DDL) error {
 	return v.indexer.BeforeDDL(ctx, change(d))
 }
 
-func (v virtualIndexes) AfterDDL(ctx context.Context, d *planner.DDL) error {
-	return errors.Join(v.indexer.AfterDDL(ctx, change(d)), sequences{v.store, v.directory}.afterDDL(d))
+func (v virtualIndexes) AfterDDL(ctx context.Context, d *planner.DDL, done bool) error {
+	c := change(d)
+	c.Done = done
+	return errors.Join(v.indexer.AfterDDL(ctx, c), sequences{v.store, v.directory}.afterDDL(d))
 }
 
 func change(d *planner.DDL) indexer.Change {

@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestRenameSwap exchanges tables as tools that alter tables by copies do, while
+// INSERTs planned for the old one wait.
+func TestRenameSwap(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		t.Run("with another place for the shard key", func(t *testing.T) {
+			p := start(t, f, setup{})
+			db := p.db()
+			mustExec(t, db, "CREATE TABLE people (id INT PRIMARY KEY, n INT)")
+			mustExec(t, db, "CREATE TABLE turned (n INT, id INT PRIMARY KEY)")
+			mustExec(t, db, "CREATE TABLE text_key (id VARCHAR(20) PRIMARY KEY, n INT)")
+			mustExec(t, db, "CREATE TABLE longer (more INT, id BIGINT PRIMARY KEY, n INT)")
+			for _, table := range []string{"turned", "text_key"} {
+				_, err := db.ExecContext(t.Context(), "RENAME TABLE people TO old, "+table+" TO people")
+				wantError(t, err, 1235, "shard key")
+			}
+			mustExec(t, db, "RENAME TABLE people TO old, longer TO people")
+		})
+		for _, tt := range []struct{ name, rename, old string }{
+			{"in two steps", "RENAME TABLE people TO people_old, people_new TO people", "people_old"},
+			{"in a circle", "RENAME TABLE people TO people_tmp, people_new TO people, people_tmp TO people_new", "people_new"},
+		} {
+			t.Run(tt.name, func(t *testing.T) {
+				p := start(t, f, setup{})
+				db := p.db()
+				for _, table := range []string{"people", "people_new"} {
+					mustExec(t, db, "CREATE TABLE "+table+" (id INT PRIMARY KEY, email VARCHAR(20), n INT)")
+					mustExec(t, db, "CREATE VIRTUAL INDEX by_email ON "+table+" (email)")
+					mustExec(t, db, "INSERT INTO "+table+" VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 1), (4, 'd', 1), (5, 'only_"+table+"', 1)")
+				}
+				mustExec(t, db, "CREATE VIRTUAL INDEX by_n ON people_new (n)")
+				wantIndexes := func(names ...string) {
+					t.Helper()
+					var got []string
+					defer func() {
+						if t.Failed() {
+							t.Logf("indexes are %s", strings.Join(got, ", "))
+						}
+					}()
+					eventually(t, 15*time.Second, "indexes are "+strings.Join(names, ", "), func() bool { got = p.indexNames(db); return slices.Equal(got, names) })
+				}
+				wantIndexes("people.by_email ready", "people_new.by_email ready", "people_new.by_n ready")
+				p.settled(db)
+				reader := p.conn()
+				mustExec(t, reader, "BEGIN")
+				mustRows(t, reader, "SELECT * FROM people")
+				var wg sync.WaitGroup
+				wg.Go(func() { mustExec(t, db, tt.rename) })
+				eventually(t, 20*time.Second, "the RENAME waits", p.waitingFor("RENAME"))
+				for id := 11; id < 23; id++ {
+					wg.Go(func() { mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'e%d', %d)", id, id, id)) })
+				}
+				eventually(t, 20*time.Second, "an INSERT waits for it", p.waitingFor("INSERT"))
+				mustExec(t, reader, "COMMIT")
+				wg.Wait()
+				check := func() {
+					t.Helper()
+					moved := 0
+					for id := 11; id < 23; id++ {
+						table := "people"
+						if len(mustRows(t, db, fmt.Sprintf("SELECT id FROM people WHERE id + 0 = %d", id))) == 0 {
+							table = tt.old // its shard had not been told of the RENAME
+						} else {
+							moved++
+						}
+						for _, where := range []string{"id = %d", "email = 'e%d'", "n = %d"} {
+							want(t, db, "SELECT id FROM "+table+" WHERE "+fmt.Sprintf(where, id), "id", fmt.Sprint(id))
+						}
+					}
+					if moved == 0 {
+						t.Error("no INSERT had to wait")
+					}
+					want(t, db, "SELECT id FROM people WHERE email = 'only_people_new'", "id", "5")
+					want(t, db, "SELECT id FROM "+tt.old+" WHERE email = 'only_people'", "id", "5")
+				}
+				check()
+				wantIndexes("people.by_email ready", "people.by_n ready", tt.old+".by_email ready")
+				p.settled(db)
+				check()
+			})
+		}
+	})
+}
