@@ -6,6 +6,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/opcode"
+	driver "github.com/pingcap/tidb/pkg/parser/test_driver"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
@@ -22,7 +23,7 @@ type cnode struct {
 	col  *catalog.Column
 	// codec is col's, nil where its values have no keys.
 	codec *keys.Codec
-	// values of opIn, any of which the column equals; nullSafe for <=>.
+	// values of opIn, any of which the column equals; nullSafe for <=>. The two of opSame.
 	values   []operand
 	nullSafe bool
 	// row: a part of a row comparison.
@@ -43,6 +44,7 @@ const (
 	opIn    // col = v, col <=> v, col IN (..)
 	opRange // < <= > >= BETWEEN
 	opLike  // col LIKE 'prefix%'
+	opSame  // two values, which are equal or no row is wanted
 )
 
 var (
@@ -332,6 +334,10 @@ func (a *analysis) condition(r *ref, e ast.ExprNode, s *scope, depth int) *cnode
 		case opcode.EQ, opcode.NullEQ, opcode.LT, opcode.LE, opcode.GT, opcode.GE:
 			return a.comparison(r, e, s)
 		}
+	case *driver.ValueExpr:
+		if o := a.st.evalExpr(e); o.kind == literal && o.value == keys.Int(0) {
+			return noRows // WHERE FALSE
+		}
 	case *ast.PatternInExpr:
 		if !e.Not && e.Sel == nil {
 			return a.in(r, e, s)
@@ -395,6 +401,11 @@ func (a *analysis) comparison(r *ref, e *ast.BinaryOperationExpr, s *scope) *cno
 		}
 	}
 	if col == nil {
+		// Who wants a statement's columns and no rows says WHERE 1 = 0.
+		x, y := a.st.evalExpr(l), a.st.evalExpr(rt)
+		if op == opcode.EQ && evaluated(x) && evaluated(y) {
+			return &cnode{op: opSame, values: []operand{x, y}}
+		}
 		return allRows
 	}
 	o := a.st.evalExpr(v)

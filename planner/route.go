@@ -239,7 +239,11 @@ func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
 	out := reach{set: t.Shards}
 	for _, k := range kids {
 		if k.one() && b.never(k) {
-			return reach{used: []access{{how: "single", text: k.col.Name + " compared with NULL", never: true}}}
+			text := "a condition that is never true"
+			if k.col != nil {
+				text = k.col.Name + " compared with NULL"
+			}
+			return reach{used: []access{{how: "single", text: text, never: true}}}
 		}
 	}
 	if t.Placement == catalog.Hash && t.ShardKey != nil {
@@ -304,7 +308,9 @@ func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
 }
 
 // one reports a predicate of one column.
-func (n *cnode) one() bool { return n.op == opIn || n.op == opRange || n.op == opLike }
+func (n *cnode) one() bool {
+	return n.op == opIn || n.op == opRange || n.op == opLike || n.op == opSame
+}
 
 // narrow bounds a reach by one more access.
 func (b *binder) narrow(r *reach, set catalog.ShardSet, a access) {
@@ -330,7 +336,7 @@ func (b *binder) doubt(r *reach, format string, args ...string) {
 	r.doubts = append(r.doubts, fmt.Sprintf(format, list...))
 }
 
-// never reports a predicate that is true for no row: col = NULL, col < NULL.
+// never reports a predicate that is true for no row: col = NULL, col < NULL, 1 = 0.
 func (b *binder) never(p *cnode) bool {
 	isNull := func(o *operand) bool {
 		if o == nil {
@@ -354,6 +360,10 @@ func (b *binder) never(p *cnode) bool {
 		return isNull(p.lo) || isNull(p.hi)
 	case opLike:
 		return isNull(p.prefix)
+	case opSame:
+		x, _, okx := p.values[0].resolve(b.params)
+		y, _, oky := p.values[1].resolve(b.params)
+		return okx && oky && x.IsInteger() && y.IsInteger() && x.Literal() != y.Literal()
 	default:
 		return false
 	}
