@@ -238,7 +238,7 @@ func mergeAccess(to, from []access) []access {
 func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
 	out := reach{set: t.Shards}
 	for _, k := range kids {
-		if k.one() && b.never(k) {
+		if b.never(k) {
 			text := "a condition that is never true"
 			if k.col != nil {
 				text = k.col.Name + " compared with NULL"
@@ -308,9 +308,7 @@ func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
 }
 
 // one reports a predicate of one column.
-func (n *cnode) one() bool {
-	return n.op == opIn || n.op == opRange || n.op == opLike || n.op == opSame
-}
+func (n *cnode) one() bool { return n.op == opIn || n.op == opRange || n.op == opLike }
 
 // narrow bounds a reach by one more access.
 func (b *binder) narrow(r *reach, set catalog.ShardSet, a access) {
