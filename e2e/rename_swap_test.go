@@ -91,3 +91,49 @@ func TestRenameSwap(t *testing.T) {
 		}
 	})
 }
+
+// TestRenameCircleLost loses the connection to a shard in an exchange: sent again it
+// must not be undone there.
+func TestRenameCircleLost(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		db := p.db()
+		const circle = "RENAME TABLE a TO tmp, b TO a, tmp TO b"
+		for _, table := range []string{"a", "b"} {
+			mustExec(t, db, "CREATE TABLE "+table+" (id INT PRIMARY KEY, v VARCHAR(20))")
+			p.createIndex(db, "by_"+table, table+" (v)")
+			mustExec(t, db, "INSERT INTO "+table+" VALUES (1, 'in_"+table+"'), (2, 'in_"+table+"'), (3, 'in_"+table+"'), (4, 'in_"+table+"'), (5, 'in_"+table+"')")
+		}
+		holder, err := p.shard(1).Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Close()
+		mustExec(t, holder, "BEGIN")
+		mustRows(t, holder, "SELECT * FROM a")
+		failed := make(chan error, 1)
+		go func() {
+			_, err := db.ExecContext(t.Context(), circle)
+			failed <- err
+		}()
+		eventually(t, 20*time.Second, "the RENAME waits", p.waitingFor("RENAME"))
+		for _, r := range mustRows(t, p.shard(1), "SELECT id FROM information_schema.processlist WHERE db = '"+p.schema+"' AND info LIKE 'RENAME%'") {
+			mustExec(t, p.shard(1), "KILL "+r["id"]+r["ID"])
+		}
+		wantError(t, <-failed, 1105, "was done on s0")
+		mustExec(t, holder, "COMMIT")
+		_, err = db.ExecContext(t.Context(), circle)
+		wantError(t, err, 1235, "shard=s1")
+		mustExec(t, db, "/* shunt: shard=s1 */ "+circle)
+		for i, n := range p.onShards("SELECT * FROM a WHERE v = 'in_a'") {
+			if n > 0 {
+				t.Errorf("s%d has the old table", i)
+			}
+		}
+		for id := 1; id < 6; id++ {
+			want(t, db, fmt.Sprintf("SELECT v FROM a WHERE id = %d", id), "v", "in_b")
+		}
+		want(t, db, "SELECT id FROM a WHERE v = 'in_b'", "id", "1", "2", "3", "4", "5")
+		want(t, db, "SELECT id FROM b WHERE v = 'in_a'", "id", "1", "2", "3", "4", "5")
+	})
+}

@@ -263,6 +263,10 @@ func (s *session) markUnforeseen(indexes []*catalog.Index) (done func(), err err
 // some shards without it, it goes to those.
 func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum shard.Summary, err error) {
 	try := s.proxy.tries.begin(s.settings.schema, sql, d)
+	if lost := try.unknown.Intersect(d.Shards); !lost.Empty() && inCircle(d) {
+		name := s.catalog().ShardName(lost.First())
+		return sum, refuse("%s: the connection to shard %s was lost in it before, and it may have exchanged the tables already; a second time would undo it. Look there (SHOW CREATE TABLE with the hint /* shunt: shard=%s */), and send it with that hint to each shard that has not", d.Op, name, name)
+	}
 	ids := slices.Collect(d.Shards.Minus(try.done).All)
 	if len(ids) == 0 {
 		return sum, refuse("%s: no shard holds this table", d.Op)
@@ -333,6 +337,16 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 	}
 	return sum, sqlError{codeUnknown, "HY000", fmt.Sprintf("%s was done on %s, and failed on %s. Mend the cause, then send the same statement again: it goes to the shards that lack it. Or send it to each with the hint /* shunt: shard=NAME */",
 		d.Op, strings.Join(done, ", "), strings.Join(failed, "; "))}
+}
+
+// inCircle is whether the DDL only exchanges names: it can be done twice.
+func inCircle(d *planner.DDL) bool {
+	for _, to := range d.Renamed {
+		if !slices.Contains(d.Tables, to) {
+			return false
+		}
+	}
+	return len(d.Renamed) > 0
 }
 
 // connForDDL is the connection that holds the session's table locks, or else one of
