@@ -242,19 +242,20 @@ func (e *effects) touched(t *catalog.Table, shards catalog.ShardSet, seen map[*c
 }
 
 // updates follows foreign keys with ON UPDATE rules from a table of which the
-// columns were set (nil: any may have been).
+// columns were set.
 //
 // Counter-example: orders.user_email REFERENCES users(email) ON UPDATE CASCADE.
 // UPDATE users SET email = 'n' changes orders without naming them.
 func (e *effects) updates(t *catalog.Table, set []*catalog.Column, shards catalog.ShardSet) {
-	e.cascadeUpdate(t, set, shards, map[*catalog.Table]bool{})
+	if len(t.Cascades) > 0 {
+		e.cascadeUpdate(t, set, shards, columnsSeen{})
+	}
 }
 
-func (e *effects) cascadeUpdate(t *catalog.Table, set []*catalog.Column, shards catalog.ShardSet, seen map[*catalog.Table]bool) {
-	if seen[t] {
+func (e *effects) cascadeUpdate(t *catalog.Table, set []*catalog.Column, shards catalog.ShardSet, seen columnsSeen) {
+	if set = seen.news(t, set); len(set) == 0 {
 		return
 	}
-	seen[t] = true
 	for i := range t.Cascades {
 		c := &t.Cascades[i]
 		if !c.OnUpdate || !mayReference(t, c, set) {
@@ -265,17 +266,51 @@ func (e *effects) cascadeUpdate(t *catalog.Table, set []*catalog.Column, shards 
 	}
 }
 
+// columnsSeen are the columns whose changes were followed. A table may be reached
+// twice, by other columns.
+//
+// Counter-example: kids.a and kids.b each refer to a column of parents that is set,
+// and toys.b to kids.b: with kids done after kids.a, toys would be left out.
+type columnsSeen map[*catalog.Table][]*catalog.Column
+
+// news are those of a table's columns that change with some of them and are new.
+//
+// Rule unnamed: with any column those change that are computed from others, and
+// those that keep the time. Counter-example: parents.at is ON UPDATE
+// CURRENT_TIMESTAMP, and kids.at REFERENCES it ON UPDATE CASCADE. UPDATE parents SET
+// name = 'x' changes kids.at.
+func (seen columnsSeen) news(t *catalog.Table, set []*catalog.Column) []*catalog.Column {
+	var out []*catalog.Column
+	for _, c := range t.Columns {
+		if len(set) > 0 && (c.Generated || c.OnUpdate || hasColumn(set, c)) && !hasColumn(seen[t], c) {
+			out = append(out, c)
+		}
+	}
+	seen[t] = append(seen[t], out...)
+	return out
+}
+
 // movesChildren refuses a write whose foreign keys would change the shard key of
 // a child's rows, which stay where they are: they would be looked for on another
-// shard. set nil means the rows are deleted (and DELETE alone).
+// shard. deleted: the rows are, and set means nothing.
 //
 // Counter-example: kids.parent_ext is the shard key of kids and REFERENCES
 // parents(ext) ON UPDATE CASCADE. UPDATE parents SET ext = 'y'.
-func movesChildren(t *catalog.Table, set []*catalog.Column, deleted bool, seen map[*catalog.Table]bool) *Error {
-	if seen[t] {
+func movesChildren(t *catalog.Table, set []*catalog.Column, deleted bool) *Error {
+	if len(t.Cascades) == 0 {
 		return nil
 	}
-	seen[t] = true
+	return childrenMoved(t, set, deleted, map[*catalog.Table]bool{}, columnsSeen{})
+}
+
+func childrenMoved(t *catalog.Table, set []*catalog.Column, deleted bool, gone map[*catalog.Table]bool, seen columnsSeen) *Error {
+	if deleted && gone[t] {
+		return nil
+	}
+	gone[t] = gone[t] || deleted
+	if set = seen.news(t, set); !deleted && len(set) == 0 {
+		return nil
+	}
 	for i := range t.Cascades {
 		c := &t.Cascades[i]
 		rows := deleted && c.OnDelete && c.DeletesRows
@@ -286,11 +321,11 @@ func movesChildren(t *catalog.Table, set []*catalog.Column, deleted bool, seen m
 			if k.Placement == catalog.Hash && k.Shards.Len() > 1 && k.ShardKey != nil && hasColumn(c.Columns, k.ShardKey) {
 				return notSupported("a foreign key of %s may change its shard key %s with this statement, and the rows would have to move to another shard: write to %s first", k.Name, k.ShardKey.Name, k.Name)
 			}
-			if err := movesChildren(k, c.Columns, false, seen); err != nil {
+			if err := childrenMoved(k, c.Columns, false, gone, seen); err != nil {
 				return err
 			}
 		case rows:
-			if err := movesChildren(c.Child, nil, true, seen); err != nil {
+			if err := childrenMoved(c.Child, nil, true, gone, seen); err != nil {
 				return err
 			}
 		}
@@ -298,12 +333,13 @@ func movesChildren(t *catalog.Table, set []*catalog.Column, deleted bool, seen m
 	return nil
 }
 
-// mayReference reports whether a foreign key may refer to one of the columns
-// set: those of a unique key, and any of the type of a referring column, since
-// InnoDB lets foreign keys refer to columns that are not unique.
+// mayReference reports whether a foreign key may refer to one of the columns set.
+// Where it isn't known to which one, to those of a unique key, and any of the type of
+// a referring column, since InnoDB lets foreign keys refer to columns that are not
+// unique.
 func mayReference(t *catalog.Table, c *catalog.Cascade, set []*catalog.Column) bool {
-	if set == nil {
-		return true
+	if c.Refers != nil {
+		return hasColumn(set, c.Refers)
 	}
 	for _, s := range set {
 		for _, u := range t.Unique {

@@ -98,13 +98,13 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	s.refs = []*ref{target}
 	s.side = side{refs: s.refs}
 	if n.IsReplace {
-		if err := movesChildren(t, nil, true, map[*catalog.Table]bool{}); err != nil {
+		if err := movesChildren(t, nil, true); err != nil {
 			return nil, err
 		}
 	}
 	for _, x := range n.OnDuplicate {
 		if c := t.Column(x.Column.Name.L); c != nil {
-			if err := movesChildren(t, []*catalog.Column{c}, false, map[*catalog.Table]bool{}); err != nil {
+			if err := movesChildren(t, []*catalog.Column{c}, false); err != nil {
 				return nil, err
 			}
 		}

@@ -176,7 +176,7 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction, n ast.StmtNode) (*Ro
 		if !act.delete && len(set) == 0 {
 			continue
 		}
-		if err := movesChildren(t.ref.table, set, act.delete, map[*catalog.Table]bool{}); err != nil {
+		if err := movesChildren(t.ref.table, set, act.delete); err != nil {
 			return nil, err
 		}
 	}

@@ -149,8 +149,8 @@ type Trigger struct {
 	Event string // INSERT, UPDATE or DELETE
 	// Leaves: it does what the functions in Catalog.Leaving do, or sets off what does.
 	Leaves bool
-	// Touches are the indexed tables that its body names (the table itself
-	// included, since BEFORE triggers set NEW.col).
+	// Touches are the tables that its body names (the table itself included, since
+	// BEFORE triggers set NEW.col), of those that have indexes, triggers or cascades.
 	Touches []*Table
 }
 
@@ -160,6 +160,9 @@ type Cascade struct {
 	Child *Table
 	// Columns of Child that the rule sets.
 	Columns []*Column
+	// Refers is the one column that they follow when it changes, nil where that isn't
+	// known.
+	Refers *Column
 	// OnUpdate and OnDelete are true where the rule is CASCADE, SET NULL or
 	// SET DEFAULT.
 	OnUpdate, OnDelete bool

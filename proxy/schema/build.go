@@ -95,8 +95,8 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	}
 	b.compare()
 	b.indexes()
-	b.triggers()
 	b.cascades()
+	b.triggers()
 	return b.c, nil
 }
 
@@ -540,16 +540,26 @@ func (b *builder) indexes() {
 	}
 }
 
-// triggers notes which indexed tables each trigger may change: its own table
+// triggers notes which tables that matter each trigger may change: its own table
 // (a BEFORE trigger sets NEW.col) and each table that its body names. A body
 // that calls a routine may change any.
+//
+// Rule on the way: a table matters that has an index, or by whose trigger or foreign
+// key another table may change. Counter-example: a trigger of orders inserts into
+// log, which has no index, and one of log inserts into mails, which has.
 func (b *builder) triggers() {
-	var indexed []*catalog.Table
+	var matter []*catalog.Table
+	passes := map[*catalog.Table]bool{}
+	for _, id := range b.order {
+		for _, tf := range b.Facts[id].Triggers {
+			passes[b.c.Table(tf.schema, tf.table)] = true
+		}
+	}
 	views := map[string]bool{} // a body may write to a table by one
 	for _, s := range b.c.Schemas {
 		for _, t := range s.Tables {
-			if len(t.Indexes) > 0 {
-				indexed = append(indexed, t)
+			if len(t.Indexes) > 0 || len(t.Cascades) > 0 || passes[t] {
+				matter = append(matter, t)
 			}
 			if t.IsView {
 				views[strings.ToLower(t.Name)] = true
@@ -569,7 +579,7 @@ func (b *builder) triggers() {
 			for w := range words {
 				all = all || b.c.Functions[w] || views[w]
 			}
-			for _, other := range indexed {
+			for _, other := range matter {
 				if all || other == t || words[strings.ToLower(other.Name)] {
 					trigger.Touches = append(trigger.Touches, other)
 				}
@@ -598,7 +608,7 @@ func identifiers(text string) map[string]bool {
 }
 
 func (b *builder) cascades() {
-	type key struct{ child, column, parent string }
+	type key struct{ child, column, parent, refers string }
 	seen := map[key]bool{}
 	for _, id := range b.order {
 		for _, fk := range b.Facts[id].ForeignKeys {
@@ -607,7 +617,7 @@ func (b *builder) cascades() {
 				continue
 			}
 			col := child.Column(fk.column)
-			k := key{child.Schema + "." + child.Name, fk.column, parent.Schema + "." + parent.Name}
+			k := key{child.Schema + "." + child.Name, fk.column, parent.Schema + "." + parent.Name, fk.refColumn}
 			if col == nil || seen[k] {
 				continue
 			}
@@ -615,6 +625,9 @@ func (b *builder) cascades() {
 			c := catalog.Cascade{
 				Child: child, Columns: []*catalog.Column{col},
 				OnUpdate: cascades(fk.update), OnDelete: cascades(fk.delete), DeletesRows: fk.delete == "CASCADE",
+			}
+			if fk.update == "CASCADE" { // SET NULL sets all of a key's columns
+				c.Refers = parent.Column(fk.refColumn)
 			}
 			if c.OnUpdate || c.OnDelete {
 				parent.Cascades = append(parent.Cascades, c)

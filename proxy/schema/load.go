@@ -73,8 +73,8 @@ type functionFact struct {
 }
 
 type foreignKeyFact struct {
-	schema, table, column, refSchema, refTable string
-	update, delete                             string
+	schema, table, column, refSchema, refTable, refColumn string
+	update, delete                                        string
 }
 
 const userSchemas = " NOT IN ('mysql','information_schema','performance_schema','sys','shunt_scratch')"
@@ -172,10 +172,10 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 		{"stored programs", "SELECT ROUTINE_NAME, ROUTINE_DEFINITION, ROUTINE_SCHEMA, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE') AND ROUTINE_SCHEMA" + userSchemas, func(r []string, null []bool) {
 			f.Functions = append(f.Functions, functionFact{schema: r[2], name: strings.ToLower(r[0]), body: r[1], hidden: null[1], procedure: r[3] == "PROCEDURE"})
 		}},
-		{"foreign keys", "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, r.UPDATE_RULE, r.DELETE_RULE" +
+		{"foreign keys", "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME, r.UPDATE_RULE, r.DELETE_RULE" +
 			" FROM information_schema.KEY_COLUMN_USAGE k JOIN information_schema.REFERENTIAL_CONSTRAINTS r ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME AND r.TABLE_NAME = k.TABLE_NAME" +
 			" WHERE k.REFERENCED_TABLE_NAME IS NOT NULL AND k.TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
-			f.ForeignKeys = append(f.ForeignKeys, foreignKeyFact{schema: r[0], table: r[1], column: r[2], refSchema: r[3], refTable: r[4], update: strings.ToUpper(r[5]), delete: strings.ToUpper(r[6])})
+			f.ForeignKeys = append(f.ForeignKeys, foreignKeyFact{schema: r[0], table: r[1], column: r[2], refSchema: r[3], refTable: r[4], refColumn: r[5], update: strings.ToUpper(r[6]), delete: strings.ToUpper(r[7])})
 		}},
 	}
 	for _, s := range steps {

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestNeverMissOnTheWay changes rows by triggers and foreign keys of tables that
+// have no index themselves.
+func TestNeverMissOnTheWay(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		var tables []string
+		for _, name := range []string{"t", "log", "mails", "owners", "pets", "parents", "kids", "toys", "computed", "follows", "timed", "keeps"} {
+			tables = append(tables, name+": {shard_key: id}")
+		}
+		p := start(t, f, setup{tables: tables})
+		c := p.conn()
+		for _, statement := range []string{
+			"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))",
+			"CREATE TABLE log (id INT PRIMARY KEY, v VARCHAR(20))",
+			"CREATE TABLE mails (id INT PRIMARY KEY, v VARCHAR(20))",
+			"CREATE TABLE owners (id INT PRIMARY KEY, v VARCHAR(20), UNIQUE KEY (id, v))",
+			"CREATE TABLE pets (id INT PRIMARY KEY, v VARCHAR(20), KEY (id, v), FOREIGN KEY (id, v) REFERENCES owners (id, v) ON UPDATE CASCADE)",
+			// toys.b follows kids.b, which follows another column than kids.a does.
+			"CREATE TABLE parents (id INT PRIMARY KEY, a INT, b VARCHAR(20), UNIQUE KEY (a), UNIQUE KEY (b))",
+			"CREATE TABLE kids (id INT PRIMARY KEY, a INT, b VARCHAR(20), UNIQUE KEY (b), KEY (a), FOREIGN KEY (a) REFERENCES parents (a) ON UPDATE CASCADE, FOREIGN KEY (b) REFERENCES parents (b) ON UPDATE CASCADE)",
+			"CREATE TABLE toys (id INT PRIMARY KEY, b VARCHAR(20), KEY (b), FOREIGN KEY (b) REFERENCES kids (b) ON UPDATE CASCADE)",
+			// What is referred to changes unnamed.
+			"CREATE TABLE computed (id INT PRIMARY KEY, v VARCHAR(50), g INT AS (LENGTH(v)) STORED, UNIQUE KEY (g))",
+			"CREATE TABLE follows (id INT PRIMARY KEY, g INT, KEY (g), FOREIGN KEY (g) REFERENCES computed (g) ON UPDATE CASCADE)",
+			"CREATE TABLE timed (id INT PRIMARY KEY, v VARCHAR(20), at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), UNIQUE KEY (at))",
+			"CREATE TABLE keeps (id INT PRIMARY KEY, at DATETIME(6), KEY (at), FOREIGN KEY (at) REFERENCES timed (at) ON UPDATE CASCADE)",
+		} {
+			mustExec(t, c, statement)
+		}
+		for index, on := range map[string]string{"by_mail": "mails (v)", "by_pet": "pets (v)", "by_kid": "kids (a)", "by_toy": "toys (b)", "by_g": "follows (g)", "by_at": "keeps (at)"} {
+			p.createIndex(c, index, on)
+		}
+		for _, statement := range []string{
+			"CREATE TRIGGER log_i AFTER INSERT ON log FOR EACH ROW INSERT INTO mails (id, v) VALUES (NEW.id, NEW.v)",
+			"CREATE TRIGGER t_i AFTER INSERT ON t FOR EACH ROW INSERT INTO log (id, v) VALUES (NEW.id, NEW.v)",
+			"CREATE TRIGGER t_u AFTER UPDATE ON t FOR EACH ROW UPDATE owners SET v = NEW.v WHERE id = NEW.id",
+		} {
+			mustExec(t, c, statement)
+		}
+		const n = 6
+		for i := range n {
+			for _, statement := range []string{
+				"INSERT INTO owners VALUES (%[1]d, 'v%[1]d')", "INSERT INTO pets VALUES (%[1]d, 'v%[1]d')",
+				"INSERT INTO parents VALUES (%[1]d, %[1]d, 'v%[1]d')", "INSERT INTO kids VALUES (%[1]d, %[1]d, 'v%[1]d')", "INSERT INTO toys VALUES (%[1]d, 'v%[1]d')",
+				"INSERT INTO computed (id, v) VALUES (%[1]d, REPEAT('x', %[1]d))", "INSERT INTO follows VALUES (%[1]d, %[1]d)",
+				"INSERT INTO timed VALUES (%[1]d, 'v', '2020-01-01 00:00:0%[1]d')", "INSERT INTO keeps VALUES (%[1]d, '2020-01-01 00:00:0%[1]d')",
+			} {
+				mustExec(t, c, fmt.Sprintf(statement, i))
+			}
+		}
+		p.settled(c)
+		each := func(write, read string) {
+			t.Helper()
+			for i := range n {
+				mustExec(t, c, fmt.Sprintf(write, i))
+			}
+			for i := range n {
+				want(t, c, fmt.Sprintf(read, i), "id", fmt.Sprint(i))
+			}
+		}
+		each("INSERT INTO t VALUES (%[1]d, 'v%[1]d')", "SELECT id FROM mails WHERE v = 'v%d'")
+		each("UPDATE t SET v = 'w%[1]d' WHERE id = %[1]d", "SELECT id FROM pets WHERE v = 'w%d'")
+		each("UPDATE parents SET a = %[1]d + 100, b = 'w%[1]d' WHERE id = %[1]d", "SELECT id FROM toys WHERE b = 'w%d'")
+		each("UPDATE computed SET v = REPEAT('x', %[1]d + 20) WHERE id = %[1]d", "SELECT id FROM follows WHERE g = 2%d")
+		each("UPDATE timed SET v = 'w' WHERE id = %d", "SELECT id FROM keeps WHERE id = %d")
+		for i := range n {
+			want(t, c, fmt.Sprintf("SELECT id FROM kids WHERE a = %d", i+100), "id", fmt.Sprint(i))
+			at := mustRows(t, c, fmt.Sprintf("SELECT at FROM timed WHERE id = %d", i))[0]["at"]
+			want(t, c, "SELECT id FROM keeps WHERE at = '"+at+"'", "id", fmt.Sprint(i))
+		}
+	})
+}
