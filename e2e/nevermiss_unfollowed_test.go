@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"testing"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestNeverMissOnTheWay changes rows by triggers and foreign keys of tables that
@@ -73,6 +75,35 @@ func TestNeverMissOnTheWay(t *testing.T) {
 			want(t, c, fmt.Sprintf("SELECT id FROM kids WHERE a = %d", i+100), "id", fmt.Sprint(i))
 			at := mustRows(t, c, fmt.Sprintf("SELECT at FROM timed WHERE id = %d", i))[0]["at"]
 			want(t, c, "SELECT id FROM keeps WHERE at = '"+at+"'", "id", fmt.Sprint(i))
+		}
+	})
+}
+
+// TestInvisibleColumns: no * and no INSERT without a list of columns means them.
+func TestInvisibleColumns(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"hidden: {shard_key: k}", "other: {shard_key: k}", "starred: {shard_key: id}", "listless: {shard_key: id}"}})
+		c := p.conn()
+		for _, name := range []string{"hidden", "other"} {
+			mustExec(t, c, "CREATE TABLE "+name+" (k INT NOT NULL DEFAULT 0 INVISIBLE PRIMARY KEY, id INT, x INT)")
+		}
+		mustExec(t, c, "CREATE TABLE starred (id INT PRIMARY KEY, x INT)")
+		mustExec(t, c, "CREATE TABLE listless (k INT DEFAULT 1 INVISIBLE, id INT PRIMARY KEY, x INT)")
+		for i := range 8 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO hidden (k, id, x) VALUES (%d, %d, %d)", i, 100+i*7, 500+i))
+			mustExec(t, c, fmt.Sprintf("INSERT INTO other (k, id, x) VALUES (%d, %d, %d)", i+100, 100+i*7, 500+i))
+		}
+		mustExec(t, c, "INSERT INTO starred (id, x) SELECT * FROM hidden")
+		mustExec(t, c, "INSERT INTO listless SELECT x, k FROM hidden")
+		mustExec(t, c, "INSERT INTO listless VALUES (700, 1), (701, 2), (702, 3)")
+		for i := range 8 {
+			want(t, c, fmt.Sprintf("SELECT x FROM starred WHERE id = %d", 100+i*7), "x", fmt.Sprint(500+i))
+			want(t, c, fmt.Sprintf("SELECT x FROM listless WHERE id = %d", 500+i), "x", fmt.Sprint(i))
+		}
+		want(t, c, "SELECT x FROM listless WHERE id = 702", "x", "3")
+		if f.name == throwaway.MySQL { // MariaDB takes no such column without a default, as copies have it
+			want(t, c, "SELECT COUNT(*) AS n FROM hidden NATURAL JOIN other", "n", "8")
+			want(t, c, "SELECT other.k FROM hidden NATURAL JOIN other WHERE hidden.k = 5", "k", "105")
 		}
 	})
 }

@@ -204,10 +204,11 @@ func refuseSetVar() *Error {
 	return notSupported("the optimizer hint SET_VAR in a write is not supported: it may change what is stored; use SET SESSION")
 }
 
-// columnList resolves the column list; without one it is the table's columns.
+// columnList resolves the column list; without one it is the table's columns, but
+// for invisible ones.
 func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *Error) {
 	if len(names) == 0 {
-		return t.Columns, nil
+		return visible(t), nil
 	}
 	out := make([]*catalog.Column, len(names))
 	for i, n := range names {
@@ -218,6 +219,18 @@ func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *
 		out[i] = c
 	}
 	return out, nil
+}
+
+// visible are the columns that * stands for.
+//
+// Counter-example: t (secret INT INVISIBLE, id INT, v INT), hashed by id. In INSERT
+// INTO t SELECT a, b FROM u it is a that places the rows.
+func visible(t *catalog.Table) []*catalog.Column {
+	hidden := func(c *catalog.Column) bool { return c.Invisible }
+	if !slices.ContainsFunc(t.Columns, hidden) {
+		return t.Columns
+	}
+	return slices.DeleteFunc(slices.Clone(t.Columns), hidden)
 }
 
 func unknownColumn(name, where string) *Error {

@@ -163,7 +163,7 @@ func (a *analysis) selected(n ast.Node, main *scope, cols []*catalog.Column, c *
 			if len(main.refs) != 1 || main.refs[0].table == nil || main.refs[0].table.IsView || f.WildCard.Table.O != "" {
 				return nil
 			}
-			for _, x := range main.refs[0].table.Columns {
+			for _, x := range visible(main.refs[0].table) {
 				if i == at {
 					return column{main.refs[0], x}
 				}

@@ -213,12 +213,12 @@ func (f *LoadFormat) read(st *statement, i int) (int, *Error) {
 // columns reads the list of columns; without one it is all of the table's.
 func (l *Load) columns(st *statement, i int) (int, *Error) {
 	if !st.op(i, "(") {
-		for _, c := range l.Table.Columns {
+		for _, c := range visible(l.Table) {
 			if c.Generated {
 				return i, notSupported("LOAD DATA into %s, which has the generated column %s, needs a list of columns: name the others", l.Table.Name, c.Name)
 			}
 		}
-		l.Columns = l.Table.Columns
+		l.Columns = visible(l.Table)
 		return i, nil
 	}
 	for i++; ; i++ {

@@ -449,9 +449,9 @@ func commonColumns(l, r side) []string {
 		if x.table == nil || x.table.IsView || x.partial {
 			return nil
 		}
-		for _, c := range x.table.Columns {
+		for _, c := range visible(x.table) {
 			name := strings.ToLower(c.Name)
-			if _, ok := l.lookup(name); ok && !seen[name] {
+			if lc, ok := l.lookup(name); ok && !lc.col.Invisible && !seen[name] {
 				seen[name] = true
 				out = append(out, name)
 			}
