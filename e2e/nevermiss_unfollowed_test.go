@@ -107,3 +107,48 @@ func TestInvisibleColumns(t *testing.T) {
 		}
 	})
 }
+
+// TestInsertSelectKeepsKeys: rows stay on their shards only where the shard key is
+// stored as it is.
+func TestInsertSelectKeepsKeys(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		var tables []string
+		for _, name := range []string{"wide", "narrow", "wider", "texts", "short", "optional", "needed"} {
+			tables = append(tables, name+": {shard_key: k}")
+		}
+		p := start(t, f, setup{tables: tables})
+		c := p.conn()
+		collation := map[throwaway.Flavour]string{throwaway.MySQL: "utf8mb4_0900_ai_ci", throwaway.MariaDB: "utf8mb4_nopad_bin"}[f.name]
+		for table, typ := range map[string]string{
+			"wide": "INT NOT NULL", "narrow": "SMALLINT NOT NULL", "wider": "BIGINT", "optional": "INT", "needed": "INT NOT NULL",
+			"texts": "VARCHAR(20) COLLATE " + collation, "short": "VARCHAR(3) COLLATE " + collation,
+		} {
+			mustExec(t, c, "CREATE TABLE "+table+" (k "+typ+", x INT, KEY (k))")
+		}
+		for i := range 8 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO wide VALUES (%d, %d)", 100000+i, i))
+			mustExec(t, c, fmt.Sprintf("INSERT INTO texts VALUES ('abc%d', %d), ('%dx   ', %d)", i, i, i, i))
+		}
+		mustExec(t, c, "INSERT INTO wide VALUES (40, 0), (41, 1), (42, 2)")
+		mustExec(t, c, "INSERT INTO texts VALUES ('ab', 9)")
+		mustExec(t, c, "INSERT INTO optional VALUES (NULL, 1), (7, 2)")
+		if r := routeOf(t, c, "INSERT INTO wider SELECT k, x FROM wide"); r.plan != "route" {
+			t.Errorf("into a wider column: %+v", r)
+		}
+		mustExec(t, c, "INSERT INTO wider SELECT k, x FROM wide")
+		want(t, c, "SELECT x FROM wider WHERE k = 100003", "x", "3")
+		for _, write := range []string{
+			"INSERT IGNORE INTO narrow SELECT k, x FROM wide", "INSERT IGNORE INTO needed SELECT k, x FROM optional", "INSERT IGNORE INTO short SELECT k, x FROM texts",
+			"INSERT INTO short SELECT k, x FROM texts WHERE k LIKE '%x%'",
+		} {
+			_, err := c.ExecContext(t.Context(), write)
+			wantError(t, err, 1235, "placed")
+		}
+		mustExec(t, c, "INSERT INTO narrow SELECT k, x FROM wide WHERE k < 50")
+		mustExec(t, c, "INSERT INTO needed SELECT k, x FROM optional WHERE k IS NOT NULL")
+		mustExec(t, c, "INSERT INTO short SELECT k, x FROM texts WHERE k = 'ab'")
+		want(t, c, "SELECT x FROM narrow WHERE k = 41", "x", "1")
+		want(t, c, "SELECT x FROM needed WHERE k = 7", "x", "2")
+		want(t, c, "SELECT x FROM short WHERE k = 'ab'", "x", "9")
+	})
+}

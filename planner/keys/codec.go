@@ -208,6 +208,16 @@ func (c *Codec) Stored(dst []byte, v Value, strict, padChar bool) (out []byte, o
 	}
 }
 
+// Covers reports whether the column holds all values of another one of the same class
+// of types, character set and collation.
+func (c *Codec) Covers(other *Codec) bool {
+	if c.class == classInteger {
+		return other.class == classInteger && c.min <= other.min && c.max >= other.max
+	}
+	return c.class == other.class && c.length >= other.length && c.inBytes == other.inBytes && c.fixed == other.fixed &&
+		c.precision == other.precision && c.scale == other.scale && c.unsigned == other.unsigned
+}
+
 // Equal appends the component such that `col = v` is true exactly for the rows
 // that have it. ok is false for NULL (`col = NULL` is true for no row, and
 // `col <=> NULL` is for the caller to see) and in all doubt.
