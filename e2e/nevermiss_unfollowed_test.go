@@ -79,6 +79,37 @@ func TestNeverMissOnTheWay(t *testing.T) {
 	})
 }
 
+// TestNeverMissDefaults: what the shards don't agree on is not known.
+func TestNeverMissDefaults(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20) DEFAULT 'old', n INT)")
+		p.createIndex(c, "by_v", "t (v)")
+		p.createIndex(c, "by_n", "t (n)")
+		p.settled(c)
+		again := func() {
+			t.Helper()
+			mustExec(t, c, "CREATE TABLE other (id INT PRIMARY KEY)") // the schema is read again
+			mustExec(t, c, "DROP TABLE other")
+		}
+		// As a DDL leaves it that failed on some shards.
+		mustExec(t, p.shard(0), "ALTER TABLE t ALTER COLUMN v SET DEFAULT 'new'")
+		again()
+		for id := range 12 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO t (id, n) VALUES (%d, %d)", id, id))
+		}
+		old, recent := mustRows(t, c, "SELECT id FROM t WHERE v = 'old'"), mustRows(t, c, "SELECT id FROM t WHERE v = 'new'")
+		if len(old)+len(recent) != 12 || len(old) == 0 || len(recent) == 0 {
+			t.Errorf("%d rows have the old default, %d the new one", len(old), len(recent))
+		}
+		wantRoute(t, c, "SELECT id FROM t WHERE n = 5", 1, "index:by_n")
+		mustExec(t, p.shard(0), "ALTER TABLE t MODIFY n INT NOT NULL DEFAULT 7")
+		again()
+		wantRoute(t, c, "SELECT id FROM t WHERE n = 5", 4, "scatter")
+	})
+}
+
 // TestInvisibleColumns: no * and no INSERT without a list of columns means them.
 func TestInvisibleColumns(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {

@@ -487,9 +487,24 @@ func (b *builder) compare() {
 				if !t.Shards.Has(id) || t.Differs != "" || len(t.Columns) == 0 {
 					continue
 				}
-				t.Differs = differs(t, cols[key{b.fold(t.Schema), b.fold(t.Name)}], b.c.ShardName(id))
+				facts := cols[key{b.fold(t.Schema), b.fold(t.Name)}]
+				if t.Differs = differs(t, facts, b.c.ShardName(id)); t.Differs == "" {
+					b.defaults(t, facts)
+				}
 			}
 		}
+	}
+}
+
+// defaults has none of the defaults known that the shards don't agree on, as after a
+// DDL that failed on some.
+func (b *builder) defaults(t *catalog.Table, cols []columnFact) {
+	for i, c := range t.Columns {
+		def, expr := defaultOf(cols[i], b.c.MariaDB)
+		if expr == c.DefaultExpr && (def == nil) == (c.Default == nil) && (def == nil || *def == *c.Default) {
+			continue
+		}
+		c.Default, c.DefaultExpr, c.DefaultNow = nil, true, false
 	}
 }
 
@@ -504,6 +519,9 @@ func differs(t *catalog.Table, cols []columnFact, shard string) string {
 		f := cols[i]
 		if f.name != c.Name || f.typ != c.Type || f.collation != c.Collation {
 			return fmt.Sprintf("column %d is %s %s %s on shard %s, and %s %s %s on another", i+1, f.name, f.typ, f.collation, shard, c.Name, c.Type, c.Collation)
+		}
+		if f.nullable != c.Nullable || (f.generated != "") != c.Generated || strings.Contains(f.extra, "on update") != c.OnUpdate || strings.Contains(f.extra, "invisible") != c.Invisible {
+			return fmt.Sprintf("column %s is defined otherwise on shard %s than on another", c.Name, shard)
 		}
 	}
 	return ""
