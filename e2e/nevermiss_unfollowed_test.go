@@ -183,3 +183,39 @@ func TestInsertSelectKeepsKeys(t *testing.T) {
 		want(t, c, "SELECT x FROM short WHERE k = 'ab'", "x", "9")
 	})
 }
+
+// TestRefusedUnplaced: what would leave rows on other shards than their keys say, or
+// change a table by another one.
+func TestRefusedUnplaced(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"one: {placement: single, shard: s0}", "users: {shard_key: id}", "seen: {shard_key: at}", "computed: {shard_key: g}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE seen (at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), id INT, v INT, UNIQUE KEY (at))")
+		mustExec(t, c, "INSERT INTO seen VALUES ('2020-01-01', 1, 1), ('2020-01-02', 2, 2), ('2020-01-03', 3, 3)")
+		mustExec(t, c, "CREATE TABLE computed (a INT, g INT AS (a + 1) STORED, v INT, KEY (g))")
+		mustExec(t, c, "CREATE TABLE one (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100), PARTITION p1 VALUES LESS THAN (1000))")
+		mustExec(t, c, "CREATE TABLE users (id INT PRIMARY KEY, v INT)")
+		refused := map[string]string{
+			"UPDATE seen SET v = 5 WHERE id = 1":                                          "shard key",
+			"INSERT INTO seen VALUES ('2020-01-01', 1, 1) ON DUPLICATE KEY UPDATE v = 7":  "shard key",
+			"UPDATE computed SET a = 5":                                                   "shard key",
+			"ALTER TABLE one EXCHANGE PARTITION p0 WITH TABLE users":                      "EXCHANGE PARTITION",
+			"CREATE TABLE merged (id INT, v INT) ENGINE=MERGE UNION=(users)":              "ENGINE=MERGE",
+			"CREATE TABLE merged (id INT, v INT) ENGINE = 'mrg_myisam' UNION = (users)":   "ENGINE=MRG_MYISAM",
+			"ALTER TABLE users ENGINE FEDERATED CONNECTION='mysql://a@127.0.0.1/b/users'": "ENGINE=FEDERATED",
+		}
+		if f.name == throwaway.MariaDB {
+			refused["ALTER TABLE one CONVERT TABLE users TO PARTITION p2 VALUES LESS THAN (5000)"] = "CONVERT TABLE"
+			refused["ALTER TABLE one CONVERT PARTITION p0 TO TABLE fresh"] = "CONVERT PARTITION"
+		}
+		for statement, text := range refused {
+			_, err := c.ExecContext(t.Context(), statement)
+			wantError(t, err, 1235, text)
+		}
+		mustExec(t, c, "UPDATE seen SET v = 5, at = '2020-01-02' WHERE at = '2020-01-02'")
+		mustExec(t, c, "INSERT INTO seen VALUES ('2020-01-01', 1, 1) ON DUPLICATE KEY UPDATE v = 7, at = VALUES(at)")
+		want(t, c, "SELECT v FROM seen WHERE at = '2020-01-01'", "v", "7")
+		want(t, c, "SELECT v FROM seen WHERE at = '2020-01-02'", "v", "5")
+		mustExec(t, c, "UPDATE seen SET v = v")
+	})
+}

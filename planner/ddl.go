@@ -181,6 +181,9 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 	if catalog.IsSystemSchema(name.Schema) {
 		return nil, refuseSystem(name.Schema)
 	}
+	if err := st.throughEngine(i); err != nil {
+		return nil, err
+	}
 	// What OR REPLACE makes anew has nothing of the old table's columns.
 	ddl := &DDL{Catalog: cat, Op: "CREATE TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1), AllColumns: st.is(1, "or")}
 	src, err := st.likeAt(i, cat)
@@ -482,6 +485,9 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 	if err != nil {
 		return nil, err
 	}
+	if err := st.throughEngine(i); err != nil {
+		return nil, err
+	}
 	ddl := &DDL{Catalog: cat, Op: "ALTER TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}
 	if ddl.Virtual, err = st.virtualKeys(name, i, 0); err != nil {
 		return nil, err
@@ -497,6 +503,8 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 			switch {
 			case sharded && isName && strings.EqualFold(id, t.ShardKey.Name) || sharded && st.is(j, "convert") || sharded && st.is(j, "primary"):
 				return nil, refuseAlterKey(t)
+			case st.is(j, "convert") && (st.is(j+1, "partition") || st.is(j+1, "table")) && len(cat.Shards) > 1:
+				return nil, refuseExchange("CONVERT " + strings.ToUpper(st.word(j+1)))
 			case st.is(j, "rename") && !st.is(j+1, "column") && !st.is(j+1, "index") && !st.is(j+1, "key"):
 				return nil, perr
 			}
@@ -569,8 +577,8 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 			ast.AlterTableImportTablespace, ast.AlterTableImportPartitionTablespace, ast.AlterTableDiscardTablespace:
 			// Rows come or go without being named.
 			ddl.AllColumns = true
-			if spec.Tp == ast.AlterTableExchangePartition && t.Shards.Len() > 1 {
-				return nil, notSupported("EXCHANGE PARTITION is not supported yet: the other table's rows would come in unplaced")
+			if spec.Tp == ast.AlterTableExchangePartition && len(cat.Shards) > 1 {
+				return nil, refuseExchange("EXCHANGE PARTITION")
 			}
 		}
 	}
@@ -587,6 +595,40 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 		}
 	}
 	return ddl, nil
+}
+
+// refuseExchange: of the two tables one may be on this shard alone, and the other
+// spread.
+//
+// Counter-example: ALTER TABLE settings EXCHANGE PARTITION p WITH TABLE users, with
+// settings on s0: what it had are users on s0 then, whatever their ids.
+func refuseExchange(what string) *Error {
+	return notSupported("%s is not supported: the rows would come into a table unplaced; INSERT INTO ... SELECT, then TRUNCATE PARTITION", what)
+}
+
+// throughEngine refuses a table whose rows are another table's: what is written by it
+// would be in no virtual index of that one.
+//
+// Counter-example: CREATE TABLE m (..) ENGINE=MERGE UNION=(users) INSERT_METHOD=LAST.
+func (st *statement) throughEngine(i int) *Error {
+	for ; i < len(st.toks); i++ {
+		if !st.is(i, "engine") {
+			continue
+		}
+		at := i + 1
+		if st.op(at, "=") {
+			at++
+		}
+		name, ok := st.identifier(at)
+		if !ok && at < len(st.toks) && st.toks[at].kind == tokString {
+			name = string(st.unescape(st.toks[at]))
+		}
+		switch name = strings.ToUpper(name); name {
+		case "MERGE", "MRG_MYISAM", "FEDERATED", "FEDERATEDX", "CONNECT", "SPIDER":
+			return notSupported("ENGINE=%s is not supported: what is written by such a table changes another one, unseen; use the tables themselves", name)
+		}
+	}
+	return nil
 }
 
 func addsPrimaryKey(alter *ast.AlterTableStmt) bool {

@@ -294,6 +294,9 @@ func (i *insertAction) duplicateKey() *Error {
 			return refuseShardKey(t)
 		}
 	}
+	if movesByItself(t, i.update.sets) {
+		return refuseShardKey(t)
+	}
 	return nil
 }
 

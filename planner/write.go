@@ -376,7 +376,19 @@ func (t *writeTarget) keepsShard(b *binder) *Error {
 			return refuseShardKey(table)
 		}
 	}
+	if movesByItself(table, t.sets) {
+		return refuseShardKey(table)
+	}
 	return nil
+}
+
+// movesByItself reports a shard key that changes with other columns.
+//
+// Counter-example: users is hashed by seen, a DATETIME ON UPDATE CURRENT_TIMESTAMP.
+// UPDATE users SET name = 'x'.
+func movesByItself(t *catalog.Table, sets []assignment) bool {
+	changed := slices.ContainsFunc(sets, func(s assignment) bool { return !s.self && s.col != t.ShardKey })
+	return changed && (t.ShardKey.Generated || t.ShardKey.OnUpdate && !assigns(sets, t.ShardKey))
 }
 
 // same reports an assignment of the value that WHERE pins the column to.
