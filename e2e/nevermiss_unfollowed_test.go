@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
@@ -75,6 +76,40 @@ func TestNeverMissOnTheWay(t *testing.T) {
 			want(t, c, fmt.Sprintf("SELECT id FROM kids WHERE a = %d", i+100), "id", fmt.Sprint(i))
 			at := mustRows(t, c, fmt.Sprintf("SELECT at FROM timed WHERE id = %d", i))[0]["at"]
 			want(t, c, "SELECT id FROM keeps WHERE at = '"+at+"'", "id", fmt.Sprint(i))
+		}
+	})
+}
+
+// TestNeverMissTwins updates rows by two names of one table, each of which sets a
+// column that the other's condition knows.
+func TestNeverMissTwins(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+		p.createIndex(c, "by_ab", "t (a, b)")
+		mustExec(t, c, "INSERT INTO t VALUES (0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5)")
+		p.settled(c)
+		for i := range 6 {
+			mustExec(t, c, fmt.Sprintf("UPDATE t x JOIN t y ON x.id = y.id SET x.a = %d, y.b = %d WHERE x.b = %d AND y.a = %d", i+50, i+60, i, i))
+		}
+		for i := range 6 {
+			want(t, c, fmt.Sprintf("SELECT id FROM t WHERE a = %d AND b = %d", i+50, i+60), "id", fmt.Sprint(i))
+		}
+	})
+}
+
+// TestNeverMissWideIntroducers stores short binary texts of character sets to which
+// the server puts zeros.
+func TestNeverMissWideIntroducers(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE t (id INT PRIMARY KEY, b VARBINARY(20))")
+		p.createIndex(c, "by_b", "t (b)")
+		mustExec(t, c, "INSERT INTO t VALUES (0, ''), (1, _ucs2 x'61'), (2, _utf32 x'62'), (3, _utf16'c'), (4, _utf16 x'0064'), (5, _utf32'e')")
+		for b, id := range map[string]string{"0061": "1", "00000062": "2", "0063": "3", "0064": "4", "00000065": "5", "61": "", "63": ""} {
+			want(t, c, "SELECT id FROM t WHERE b = x'"+b+"'", "id", strings.Fields(id)...)
 		}
 	})
 }

@@ -218,10 +218,24 @@ func (st *statement) stringOf(toks []token) operand {
 }
 
 func textOf(b []byte, charset string) operand {
+	if n := leastWidth(charset); len(b)%n != 0 {
+		return operand{} // the server puts zeros before it: _ucs2 x'61' is x'0061'
+	}
 	if charset == "binary" {
 		return operand{kind: literal, value: keys.Bytes(b), class: classBinary}
 	}
 	return operand{kind: literal, value: keys.String(b, charset), class: classString}
+}
+
+// leastWidth is the number of bytes that a character has at least.
+func leastWidth(charset string) int {
+	switch charset {
+	case "ucs2", "utf16", "utf16le":
+		return 2
+	case "utf32":
+		return 4
+	}
+	return 1
 }
 
 // unescape is the value of a string token.

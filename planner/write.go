@@ -33,6 +33,12 @@ type writeTarget struct {
 	sets []assignment // UPDATE
 	// assigned is what sets says by column: see lastAssignments.
 	assigned map[*catalog.Column]*assignment
+	// besides are columns that the statement sets in the same table by another alias.
+	//
+	// Counter-example: an index over (a, b), and UPDATE t x JOIN t y ON x.id = y.id SET
+	// x.a = 5, y.b = 6 WHERE x.b = 1 AND y.a = 2. The key is (5, 6), neither (5, 1) nor
+	// (2, 6).
+	besides []*catalog.Column
 }
 
 // planUpdate plans UPDATE.
@@ -167,6 +173,13 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction, n ast.StmtNode) (*Ro
 	}
 	for _, t := range act.targets {
 		t.assigned = lastAssignments(t.sets)
+		for _, other := range act.targets {
+			for _, s := range other.sets {
+				if other != t && other.ref.table == t.ref.table {
+					t.besides = append(t.besides, s.col)
+				}
+			}
+		}
 		var set []*catalog.Column
 		for _, s := range t.sets {
 			if !s.self {
@@ -478,7 +491,7 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 		for k, c := range ix.Columns {
 			s, set := assigned[c]
 			switch {
-			case c.Generated || c.OnUpdate && !set:
+			case c.Generated || c.OnUpdate && !set, hasColumn(t.besides, c):
 			case set && s == nil: // assigned twice
 			case set && !s.self:
 				comps[k] = e.stored(c, s.value)
