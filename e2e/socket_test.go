@@ -1,62 +1,50 @@
 package e2e
 
 import (
-	"errors"
-	"io/fs"
-	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
+	"time"
 
-	"github.com/go-sql-driver/mysql"
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
-// TestSocketAndToken: clients of the machine come by a Unix socket, which a
-// killed process may have left; HTTP asks for its token.
-func TestSocketAndToken(t *testing.T) {
-	t.Parallel()
-	f := flavours[0]
-	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // t.TempDir's paths are too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "shunt.sock")
-	const token = "0123456789abcdef"
-	p := start(t, f, setup{extra: "socket: " + socket + "\nhttp_token: " + token + "\n", unchecked: true})
-	bySocket := func(c *mysql.Config) { c.Net, c.Addr = "unix", socket }
-	want(t, p.conn(bySocket), "SELECT 1 + 1 AS n", "n", "2")
-	want(t, p.conn(), "SELECT 1 + 1 AS n", "n", "2")
-
-	for header, status := range map[string]int{"": 401, "Bearer " + token: 200, "Bearer x": 401, token: 401} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.http+"/metrics", nil)
-		if err != nil {
+// TestShardsBySocket has shards on Unix sockets.
+func TestShardsBySocket(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2)
+		addrs := socketsOf(t, servers)
+		p, c := startPeople(t, f, 60, setup{servers: servers, addrs: addrs})
+		out, code := shunt(t, "check", "--config", p.config)
+		if code != 0 {
+			t.Errorf("check: %s", out)
+		}
+		p.createIndex(c, "by_age", "people (age)")
+		want(t, c, "SELECT COUNT(*) AS n FROM people", "n", "60")
+		mustExec(t, c, "BEGIN")
+		mustExec(t, c, "UPDATE people SET age = 7")
+		want(t, c, "SELECT COUNT(*) AS n FROM people WHERE age = 7", "n", "60")
+		mustExec(t, c, "COMMIT")
+		servers[1].Kill()
+		eventually(t, 20*time.Second, "the dead shard is told by its socket", func() bool {
+			_, err := p.db().ExecContext(t.Context(), "UPDATE people SET age = 8")
+			return errorCode(err) == 1429
+		})
+		if err := servers[1].Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Authorization", header)
-		resp, err := httpClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != status {
-			t.Errorf("Authorization %q: %d, want %d", header, resp.StatusCode, status)
-		}
-	}
-	if status, _, err := p.get("/healthz"); status != http.StatusOK || err != nil {
-		t.Errorf("health: %d %v", status, err)
-	}
+		eventually(t, 20*time.Second, "it is back", func() bool {
+			_, err := p.db().ExecContext(t.Context(), "UPDATE people SET age = 8")
+			return err == nil
+		})
+	})
+}
 
-	p.kill()
-	if _, err := os.Lstat(socket); err != nil {
-		t.Fatal(err)
+func socketsOf(t *testing.T, servers []*throwaway.Server) (paths []string) {
+	for _, s := range servers {
+		path := s.Socket()
+		if path == "" || len(path) > 107 {
+			t.Skipf("the socket %q can't be reached from here", path)
+		}
+		paths = append(paths, path)
 	}
-	p.run()
-	want(t, p.conn(bySocket), "SELECT 1 + 1 AS n", "n", "2")
-	if code := p.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the socket has stayed: %v", err)
-	}
+	return paths
 }

@@ -175,6 +175,9 @@ func isMariaDB(version string) bool { return strings.Contains(strings.ToLower(ve
 func openDB(addr, user, password, schema string, encrypt *tls.Config) (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", addr, user, password, schema
+	if strings.HasPrefix(addr, "/") {
+		c.Net = "unix"
+	}
 	c.Timeout = reachTimeout
 	c.Logger = &mysql.NopLogger{}
 	c.AllowNativePasswords = true

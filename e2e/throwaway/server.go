@@ -37,6 +37,14 @@ type Server struct {
 // Addr is host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
+// Socket is the path of its Unix socket; "" where this machine can't reach that.
+func (s *Server) Socket() string {
+	if s.container != "" {
+		return ""
+	}
+	return filepath.Join(s.set.dir, s.name, "mysqld.sock")
+}
+
 // Port on 127.0.0.1.
 func (s *Server) Port() int { return s.port }
 

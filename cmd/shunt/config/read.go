@@ -292,7 +292,7 @@ func readHashes(v value) wire.Credential {
 func serverFields(s *Shard, account string, addrs unique) []field {
 	return []field{
 		{"addr", func(v value) {
-			s.Addr = v.address("")
+			s.Addr = v.serverAddress()
 			addrs.add(v, s.Addr)
 		}},
 		{"user", func(v value) { s.User = v.nonEmpty(account) }},
@@ -531,12 +531,27 @@ func checkName(v value, n ast.Node, s, expected string) {
 }
 
 // address reads host:port.
+const hostPort = "host:port, e.g. 127.0.0.1:3306"
+
 func (v value) address(otherwise string) string {
-	const expected = "host:port, e.g. 127.0.0.1:3306"
-	s, ok := v.text(expected)
+	s, ok := v.text(hostPort)
 	if !ok {
 		return otherwise
 	}
+	return v.hostPort(s, otherwise, hostPort)
+}
+
+// serverAddress is where a server listens: on a socket of this machine, it may be.
+func (v value) serverAddress() string {
+	const expected = hostPort + ", or the path of a Unix socket"
+	s, ok := v.text(expected)
+	if !ok || strings.HasPrefix(s, "/") {
+		return s
+	}
+	return v.hostPort(s, "", expected)
+}
+
+func (v value) hostPort(s, otherwise, expected string) string {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
 		v.errorf("%q is no address: expected %s", s, expected)
