@@ -273,7 +273,7 @@ func (b *mergeBuilder) build() bool {
 	case b.sel.GroupBy != nil && b.sel.GroupBy.Rollup:
 		return false
 	case b.sel.GroupBy != nil && b.wholeGroups():
-		ok = (!b.sel.Distinct || b.wholeRows()) && b.orderBy() && b.limit(false)
+		ok = (!b.sel.Distinct || b.wholeRows()) && b.orderBy() && (!b.sel.Distinct || len(b.hidden) == 0) && b.limit(false)
 	case b.sel.GroupBy != nil || inList:
 		ok = !b.sel.Distinct && b.groups()
 	case f.aggregate != "":
@@ -282,7 +282,17 @@ func (b *mergeBuilder) build() bool {
 	case b.sel.Distinct && !b.wholeRows():
 		ok = b.distinct()
 	default:
-		ok = b.orderBy() && b.limit(false)
+		ok = b.orderBy()
+		if b.sel.Distinct && len(b.hidden) > 0 {
+			// Rule distinct keys: what is hidden behind the list counts for DISTINCT, too.
+			// Counter-example: SELECT DISTINCT u.id FROM users u JOIN orders o ON o.user_id =
+			// u.id ORDER BY o.total, where a user would be answered once an order; and ORDER
+			// BY a text, of which the weights of 'a' and 'a ' differ.
+			b.hidden, b.edits, b.m.merge = nil, nil, Merge{}
+			ok = b.distinct()
+			break
+		}
+		ok = ok && b.limit(false)
 	}
 	if ok {
 		b.finish()

@@ -21,3 +21,19 @@ SELECT id FROM users EXCEPT SELECT user_id FROM orders ORDER BY id;
 (SELECT id FROM users ORDER BY id LIMIT 2) UNION ALL (SELECT user_id FROM orders ORDER BY user_id, id LIMIT 2);
 SELECT code FROM countries UNION SELECT k FROM settings;
 SELECT id, name FROM users UNION SELECT 1;
+-- DISTINCT that has the shard key, in an order by something else.
+-- check: multiset
+SELECT DISTINCT o.user_id FROM orders o JOIN items i ON i.user_id = o.user_id ORDER BY i.qty;
+SELECT DISTINCT user_id FROM orders GROUP BY user_id ORDER BY MAX(total), user_id;
+SELECT DISTINCT u.id, u.name FROM users u JOIN orders o ON o.user_id = u.id ORDER BY u.name DESC, u.id LIMIT 4;
+SELECT DISTINCT u.id, u.score FROM users u JOIN orders o ON o.user_id = u.id ORDER BY u.score, u.id;
+SET sql_mode = '';
+-- check: multiset
+SELECT DISTINCT o.user_id FROM orders o JOIN items i ON i.user_id = o.user_id ORDER BY i.qty;
+-- check: multiset
+SELECT DISTINCT user_id FROM orders GROUP BY user_id, id ORDER BY id;
+SELECT COUNT(*) FROM (SELECT DISTINCT o.user_id FROM orders o JOIN items i ON i.user_id = o.user_id ORDER BY i.qty) x;
+SET sql_mode = DEFAULT;
+INSERT INTO orders (user_id, id, code) VALUES (20, 1, 'same'), (20, 2, 'same '), (20, 3, 'SAME'), (21, 1, 'same');
+-- check: fold=2 ordered
+SELECT DISTINCT user_id, code FROM orders WHERE user_id > 10 ORDER BY code, user_id;
