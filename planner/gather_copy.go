@@ -327,6 +327,10 @@ func (r *GatherRef) Definition(unique bool) string {
 		if c.invisible && visible {
 			b.WriteString(" INVISIBLE")
 		}
+		if c.JSON {
+			// Counter-example: JSON_ARRAYAGG(doc), in which a text is a string.
+			b.WriteString(" CHECK (JSON_VALID(" + catalog.QuoteName(c.Name) + "))")
+		}
 	}
 	if unique {
 		for _, u := range r.unique {

@@ -196,6 +196,8 @@ type Column struct {
 	Varies bool
 	// Invisible: a * doesn't answer it.
 	Invisible bool
+	// JSON: a text of MariaDB's with the check that makes it its JSON.
+	JSON bool
 }
 
 // IndexStatus is a virtual index's state.

@@ -325,6 +325,7 @@ func (b *builder) column(f columnFact, position int) *catalog.Column {
 		OnUpdate:      strings.Contains(f.extra, "on update"),
 		Generated:     f.generated != "",
 		Invisible:     strings.Contains(f.extra, "invisible"),
+		JSON:          f.json,
 	}
 	c.Default, c.DefaultExpr = defaultOf(f, b.c.MariaDB)
 	c.DefaultNow = c.DefaultExpr && f.def != nil && currentTimestamp.MatchString(*f.def)

@@ -56,6 +56,7 @@ type columnFact struct {
 	nullable                                     bool
 	def                                          *string
 	extra, generated                             string
+	json                                         bool
 }
 
 type keyFact struct {
@@ -181,6 +182,21 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 	for _, s := range steps {
 		if err := read(s.what, s.sql, s.each); err != nil {
 			return nil, err
+		}
+	}
+	if strings.Contains(f.Version, "MariaDB") {
+		// Its JSON is a LONGTEXT with this check, by which it is told from a text.
+		json := map[[3]string]bool{}
+		err := read("checks", "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.CHECK_CONSTRAINTS"+
+			" WHERE CHECK_CLAUSE = CONCAT('json_valid(`', CONSTRAINT_NAME, '`)') AND CONSTRAINT_SCHEMA"+userSchemas, func(r []string, _ []bool) {
+			json[[3]string(r)] = true
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range f.Columns {
+			c := &f.Columns[i]
+			c.json = json[[3]string{c.schema, c.table, c.name}]
 		}
 	}
 	return f, f.readIntroducers(ctx, q)
