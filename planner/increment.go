@@ -144,8 +144,10 @@ func counts(t *catalog.Table) *catalog.Column {
 	return nil
 }
 
-// planIncrement finds where values go. REQUIRES: rows and their spans are read.
-func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, alias *rowAlias) {
+// planIncrement finds where values go. implied are the columns that the rows have
+// values for without a list of them, which an invisible AUTO_INCREMENT column is not
+// among. REQUIRES: rows and their spans are read.
+func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, implied []*catalog.Column, alias *rowAlias) {
 	c := counts(i.table)
 	if c == nil {
 		return
@@ -163,7 +165,11 @@ func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, ali
 	}
 	st := a.st
 	v := st.rowsAt - 1 // VALUES
-	i.auto.at, i.auto.text = st.toks[v].start, "("+catalog.QuoteName(c.Name)+") "
+	var names strings.Builder
+	for _, x := range implied {
+		names.WriteString(catalog.QuoteName(x.Name) + ", ")
+	}
+	i.auto.at, i.auto.text = st.toks[v].start, "("+names.String()+catalog.QuoteName(c.Name)+") "
 	if !st.op(v-1, ")") {
 		return
 	}

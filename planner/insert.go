@@ -390,7 +390,7 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 				i.ask(i.needed[k], row.values[k], a.st.between(fields[j][0], fields[j][1]))
 			}
 		}
-		i.planIncrement(a, auto >= 0, true, alias)
+		i.planIncrement(a, auto >= 0, true, nil, alias)
 		return nil
 	}
 	if len(a.st.rows) == 0 || !a.st.keptRows(len(n.Lists)) {
@@ -408,8 +408,12 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 			i.fused = true
 		}
 	}
+	var implied []*catalog.Column
 	for k, r := range a.st.rows {
 		fields := a.st.rowColumns(r)
+		if len(n.Columns) == 0 && len(fields) > 0 {
+			implied = cols
+		}
 		if len(fields) != len(cols) && (len(fields) > 0 || len(n.Columns) > 0) {
 			if len(n.Columns) == 0 {
 				return notSupported("a row has %d values and %s has %d columns: name the columns, INSERT INTO %s (...) VALUES (...)", len(fields), t.Name, len(cols), t.Name)
@@ -441,7 +445,7 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 		}
 		i.rows = append(i.rows, row)
 	}
-	i.planIncrement(a, auto >= 0, false, alias)
+	i.planIncrement(a, auto >= 0, false, implied, alias)
 	return nil
 }
 

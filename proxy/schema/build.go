@@ -406,7 +406,7 @@ func (b *builder) placeTable(t *catalog.Table) error {
 			if t.ShardKey = t.Column(p.ShardKey); t.ShardKey == nil {
 				return fmt.Errorf("shard_key: the table has no column %q", p.ShardKey)
 			}
-		case len(t.PrimaryKey) > 0:
+		case len(t.PrimaryKey) > 0 && (p.Placement != catalog.Hash || !ownKey(t) || named && !b.isDefault(t)):
 			t.ShardKey = t.PrimaryKey[0]
 		case p.Placement == catalog.Anywhere:
 			// Rows can be found by index or scatter; only new ones have no place.
@@ -417,6 +417,13 @@ func (b *builder) placeTable(t *catalog.Table) error {
 		}
 	}
 	return nil
+}
+
+// ownKey reports a primary key that MySQL has given a table which was made without
+// one (sql_generate_invisible_primary_key). CREATE TABLE has placed it by its text.
+func ownKey(t *catalog.Table) bool {
+	c := t.PrimaryKey[0]
+	return c.Invisible && c.AutoIncrement && c.Name == "my_row_id"
 }
 
 // isDefault reports whether a table is placed by its schema's default rather
