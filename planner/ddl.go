@@ -17,6 +17,12 @@ func (p *Planner) definition(st *statement, cat *catalog.Catalog) (Plan, *Error)
 	}
 	plan, err := p.define(st, cat)
 	if err != nil {
+		switch st.word(0) {
+		case "create", "drop", "alter", "rename", "truncate":
+			// Of a statement that it can't read, and of temporary tables, it doesn't.
+			known := err.Code != codeNotSupported && err.Code != codeParse && err.Code != codeNoDatabase
+			err.Commits = known && !st.is(1, "temporary") && !st.is(3, "temporary")
+		}
 		return nil, err
 	}
 	return overTemporary(st, cat, plan)

@@ -345,6 +345,8 @@ type Error struct {
 	Unread bool
 	// Own: it is about a statement or hint of Shunt's own, which no server knows.
 	Own bool
+	// Commits: a server commits before it says so, as before all DDL.
+	Commits bool
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -161,6 +161,11 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 	s.begun()
 	plan, err := s.plan(ctx, sql)
 	if err != nil {
+		if e, ok := errors.AsType[*planner.Error](err); ok && e.Commits && s.tables == nil {
+			if err := s.commitImplicitly(ctx); err != nil {
+				return err
+			}
+		}
 		return s.readOnlyFirst(sql, err)
 	}
 	return s.run(ctx, plan, request{sql: sql, written: written, sent: true, start: start})
