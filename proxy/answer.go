@@ -230,7 +230,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		if ids[x.shard] = sum.LastInsertID; joined.LastInsertID == 0 {
 			joined.LastInsertID = sum.LastInsertID
 		}
-		if sum.Info == "" && (r.plan.Kind == planner.Insert || r.plan.Kind == planner.Replace) {
+		if sum.Info == "" && b.Access != "reference" && (r.plan.Kind == planner.Insert || r.plan.Kind == planner.Replace) {
 			// A server says nothing of one row; joined with others it counts.
 			sum.Info = fmt.Sprintf("Records: 1  Duplicates: %d  Warnings: %d", max(sum.Affected, 1)-1, sum.Warnings)
 		}

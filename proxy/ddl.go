@@ -276,6 +276,7 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		wg     sync.WaitGroup
 		failed []string
 		alone  []catalog.ShardID // to be tried again, one after the other
+		sums   []shard.Summary   // of the others
 	)
 	// outcome notes what came of it on a shard.
 	outcome := func(id catalog.ShardID, err error) error {
@@ -300,14 +301,20 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		return sum, err // nothing was changed, unless the shard was lost
 	}
 	_, chosen := s.settings.value("@@lock_wait_timeout")
+	send := func(id catalog.ShardID, beside bool) error {
+		part, err := s.sendDDLTo(ctx, id, d, sql, beside, nil)
+		mu.Lock()
+		defer mu.Unlock()
+		sums = append(sums, part)
+		return err
+	}
 	for _, id := range ids[1:] {
 		if s.tables != nil { // it has its locks, and waits for none
-			_, err := s.sendDDLTo(ctx, id, d, sql, false, nil)
-			_ = outcome(id, err) // it is in failed
+			_ = outcome(id, send(id, false)) // it is in failed
 			continue
 		}
 		wg.Go(func() {
-			_, err := s.sendDDLTo(ctx, id, d, sql, !chosen, nil)
+			err := send(id, !chosen)
 			if e, ok := errors.AsType[sqlError](err); ok && e.code == codeLockWait && !chosen {
 				mu.Lock()
 				defer mu.Unlock()
@@ -319,11 +326,18 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 	}
 	wg.Wait()
 	for _, id := range alone {
-		_, err := s.sendDDLTo(ctx, id, d, sql, false, nil)
-		_ = outcome(id, err)
+		_ = outcome(id, send(id, false))
 	}
 	s.proxy.tries.end(try, len(failed))
 	if len(failed) == 0 {
+		if s.spreads(d) {
+			infos := []string{sum.Info}
+			for _, part := range sums {
+				sum.Affected += part.Affected
+				infos = append(infos, part.Info)
+			}
+			sum.Info = infoWarnings.ReplaceAllString(joinInfo(infos), fmt.Sprintf("Warnings: %d", sum.Warnings))
+		}
 		return sum, nil
 	}
 	slices.Sort(failed)
@@ -347,6 +361,16 @@ func inCircle(d *planner.DDL) bool {
 		}
 	}
 	return len(d.Renamed) > 0
+}
+
+// spreads reports DDL of one table whose rows are spread over the shards: each tells
+// how many it has written anew.
+func (s *session) spreads(d *planner.DDL) bool {
+	if len(d.Tables) != 1 {
+		return false
+	}
+	t := d.Catalog.Table(d.Tables[0].Schema, d.Tables[0].Name)
+	return t != nil && (t.Placement == catalog.Hash || t.Placement == catalog.Anywhere)
 }
 
 // connForDDL is the connection that holds the session's table locks, or else one of
