@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,11 +230,15 @@ func TestRefusedUnplaced(t *testing.T) {
 		mustExec(t, c, "INSERT INTO seen VALUES ('2020-01-01', 1, 1), ('2020-01-02', 2, 2), ('2020-01-03', 3, 3)")
 		mustExec(t, c, "CREATE TABLE computed (a INT, g INT AS (a + 1) STORED, v INT, KEY (g))")
 		mustExec(t, c, "CREATE TABLE one (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100), PARTITION p1 VALUES LESS THAN (1000))")
-		mustExec(t, c, "CREATE TABLE users (id INT PRIMARY KEY, v INT)")
+		mustExec(t, c, "CREATE TABLE users (id INT PRIMARY KEY, v INT, t VARCHAR(20) NOT NULL)")
 		refused := map[string]string{
 			"UPDATE seen SET v = 5 WHERE id = 1":                                          "shard key",
 			"INSERT INTO seen VALUES ('2020-01-01', 1, 1) ON DUPLICATE KEY UPDATE v = 7":  "shard key",
 			"UPDATE computed SET a = 5":                                                   "shard key",
+			"DROP INDEX `PRIMARY` ON users":                                               "shard key",
+			"ALTER TABLE users DROP INDEX `primary`":                                      "shard key",
+			"ALTER TABLE users DROP CONSTRAINT `PRIMARY`":                                 "shard key",
+			"ALTER TABLE users DROP PRIMARY KEY, ADD PRIMARY KEY (id, t(5))":              "shard key",
 			"ALTER TABLE one EXCHANGE PARTITION p0 WITH TABLE users":                      "EXCHANGE PARTITION",
 			"CREATE TABLE merged (id INT, v INT) ENGINE=MERGE UNION=(users)":              "ENGINE=MERGE",
 			"CREATE TABLE merged (id INT, v INT) ENGINE = 'mrg_myisam' UNION = (users)":   "ENGINE=MRG_MYISAM",
@@ -252,5 +257,15 @@ func TestRefusedUnplaced(t *testing.T) {
 		want(t, c, "SELECT v FROM seen WHERE at = '2020-01-01'", "v", "7")
 		want(t, c, "SELECT v FROM seen WHERE at = '2020-01-02'", "v", "5")
 		mustExec(t, c, "UPDATE seen SET v = v")
+		mustExec(t, c, "ALTER TABLE users DROP PRIMARY KEY, ADD PRIMARY KEY (id, t)")
+		// A key over the beginning of a column places no rows: such a table is on one
+		// shard, as one without a key.
+		for _, key := range []string{"PRIMARY KEY (t(5), id)", "PRIMARY KEY (id, t(5))"} {
+			mustExec(t, c, "CREATE TABLE prefixed (id INT NOT NULL, t VARCHAR(20) NOT NULL, "+key+")")
+			if n := p.onShards("SHOW TABLES LIKE 'prefixed'"); !slices.Equal(n, []int{1, 0, 0, 0}) {
+				t.Errorf("%s: it is on %v", key, n)
+			}
+			mustExec(t, c, "DROP TABLE prefixed")
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -216,7 +217,7 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		case st.op(j, ")"):
 			depth--
 		case st.is(j, "primary") && st.is(j+1, "key"):
-			primary = true
+			primary = primary || !st.prefixKeyAt(j+2)
 		case st.is(j, "select") || depth == 0 && (st.is(j, "table") || st.is(j, "with") && !st.is(j+1, "system") || st.is(j, "values") && j > 0 && !st.is(j-1, "in") && !st.is(j-1, "than")):
 			if len(cat.Shards) > 1 && !st.op(j-1, ".") {
 				for query = j; st.op(query-1, "("); query-- {
@@ -240,6 +241,26 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 	}
 	_, ddl.Shards, _ = placed(cat, name, primary)
 	return ddl, nil
+}
+
+// prefixKeyAt reports a key, behind whose words PRIMARY KEY token i is, of which a part
+// is a column's beginning: it doesn't say where rows are (schema.uniqueKeys).
+//
+//	PRIMARY KEY (name(10), id)
+func (st *statement) prefixKeyAt(i int) bool {
+	for depth := 0; i < len(st.toks); i++ {
+		switch {
+		case st.op(i, "("):
+			if depth++; depth == 2 {
+				return true
+			}
+		case st.op(i, ")"):
+			return false
+		case depth == 0 && st.op(i, ","):
+			return false // of a column: id INT PRIMARY KEY, ...
+		}
+	}
+	return false
 }
 
 // createTrigger goes to the shards of the trigger's table.
@@ -280,6 +301,7 @@ func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return dropTemporary(st, cat)
 	case "index":
 		i := ifExists(st, 2)
+		index, _ := st.identifier(i)
 		for ; i < len(st.toks) && !st.is(i, "on"); i++ {
 		}
 		name, _, err := st.tableAt(i + 1)
@@ -289,6 +311,9 @@ func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		t, err := userTable(cat, name)
 		if err != nil {
 			return nil, err
+		}
+		if strings.EqualFold(index, "primary") && t.Placement == catalog.Hash && t.Shards.Len() > 1 && t.ShardKey != nil {
+			return nil, refuseAlterKey(t)
 		}
 		return &DDL{Catalog: cat, Op: "DROP INDEX", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil
 	case "trigger":
@@ -507,7 +532,7 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 		for j := i; j < len(st.toks); j++ {
 			id, isName := st.identifier(j)
 			switch {
-			case sharded && isName && strings.EqualFold(id, t.ShardKey.Name) || sharded && st.is(j, "convert") || sharded && st.is(j, "primary"):
+			case sharded && isName && (strings.EqualFold(id, t.ShardKey.Name) || strings.EqualFold(id, "primary")) || sharded && st.is(j, "convert"):
 				return nil, refuseAlterKey(t)
 			case st.is(j, "convert") && (st.is(j+1, "partition") || st.is(j+1, "table")) && len(cat.Shards) > 1:
 				return nil, refuseExchange("CONVERT " + strings.ToUpper(st.word(j+1)))
@@ -574,6 +599,10 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 						return nil, refuseAlterKey(t)
 					}
 				}
+			}
+		case ast.AlterTableDropIndex, ast.AlterTableDropCheck: // of the name `PRIMARY`
+			if sharded && (strings.EqualFold(spec.Name, "primary") || spec.Constraint != nil && strings.EqualFold(spec.Constraint.Name, "primary")) && !newPrimaryKeyOn(alter, t.ShardKey.Name) {
+				return nil, refuseAlterKey(t)
 			}
 		case ast.AlterTableDropPrimaryKey:
 			if sharded && !newPrimaryKeyOn(alter, t.ShardKey.Name) {
@@ -662,7 +691,9 @@ func newPrimaryKeyOn(alter *ast.AlterTableStmt, column string) bool {
 	for _, spec := range alter.Specs {
 		if c := spec.Constraint; spec.Tp == ast.AlterTableAddConstraint && c != nil && c.Tp == ast.ConstraintPrimaryKey &&
 			len(c.Keys) > 0 && c.Keys[0].Column != nil && strings.EqualFold(c.Keys[0].Column.Name.O, column) {
-			return true
+			// Counter-example: ADD PRIMARY KEY (id, name(10)), which says nothing of where
+			// rows are.
+			return !slices.ContainsFunc(c.Keys, func(k *ast.IndexPartSpecification) bool { return k.Length > 0 })
 		}
 	}
 	return false
