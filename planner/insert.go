@@ -208,6 +208,9 @@ func refuseSetVar() *Error {
 // for invisible ones.
 func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *Error) {
 	if len(names) == 0 {
+		if t.OrderDiffers && t.Shards.Len() > 1 {
+			return nil, notSupported("rows for %s without a list of columns, about whose order the shards disagree (%s): name the columns", t.Name, t.Differs)
+		}
 		return visible(t), nil
 	}
 	out := make([]*catalog.Column, len(names))

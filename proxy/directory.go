@@ -88,6 +88,21 @@ func (d *Directory) Refresh(ctx context.Context) error {
 	return d.refresh(ctx, d.opts.Placements, false)
 }
 
+// Reread is Refresh that needs a shard's answer. changed: something is otherwise than was
+// known.
+func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed bool, err error) {
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	before := d.Changed()
+	if err := d.refresh(ctx, d.opts.Placements, false); err != nil {
+		return false, err
+	}
+	if d.untold[id] {
+		return false, errors.New("the shard doesn't answer")
+	}
+	return !d.Changed().Equal(before), nil
+}
+
 // refresh asks the shards. REQUIRES: d.asking is held.
 func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse bool) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -180,6 +195,15 @@ func (d *Directory) build(p schema.Placements, facts map[catalog.ShardID]*schema
 }
 
 func (d *Directory) publish(c *catalog.Catalog) {
+	for _, u := range c.Unlike {
+		switch {
+		case slices.Contains(d.current.Load().Unlike, u):
+		case u.Able:
+			d.opts.Logger.Warn("the shards have different global settings; sessions begin with the first shard's", "setting", u.Name, "value", u.Value, "shard", u.Shard, "has", u.Other)
+		default:
+			d.opts.Logger.Error("the shards have different global settings, so statements may be answered differently: make them equal", "setting", u.Name, "value", u.Value, "shard", u.Shard, "has", u.Other)
+		}
+	}
 	d.version++
 	d.current.Store(c)
 }

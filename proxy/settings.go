@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner"
@@ -53,7 +54,7 @@ type variable struct{ name, statement, value string }
 // newSettings is what a fresh session has: what the server's own would have
 // after a handshake that names the collation id.
 func newSettings(c *catalog.Catalog, collationID int, schema string, own ownVariables) settings {
-	s := settings{autocommit: true, schema: schema, own: own, tracked: trackedByDefault()}
+	s := settings{autocommit: !c.AutocommitOff, schema: schema, own: own, tracked: trackedByDefault()}
 	col, ok := c.Collations[collationID]
 	if !ok {
 		col = catalog.Collation{Name: c.DefaultCollation["utf8mb4"], Charset: "utf8mb4"}
@@ -111,12 +112,24 @@ func (s *settings) update(c *catalog.Catalog) {
 	// A shard whose rows wait until those of others are read must not give up;
 	// a client that stops reading is cut off by the proxy (ownVariables).
 	names += ", SESSION net_write_timeout = 3600, " + noSelectLimit
+	common := commonDefaults(c)
+	for _, v := range common {
+		names += ", " + v.statement
+	}
 	if s.collationID = 0; s.charset == "utf8mb4" {
 		s.collationID = c.CollationID(s.collation, s.charset)
 	}
 	s.statements = append(s.statements[:0:0], names)
 	for _, v := range s.vars {
-		s.statements = append(s.statements, v.statement)
+		sql := v.statement
+		if strings.EqualFold(v.value, "default") {
+			for _, d := range common {
+				if d.name == v.name {
+					sql = "SET " + d.statement
+				}
+			}
+		}
+		s.statements = append(s.statements, sql)
 	}
 	s.fingerprint = strings.Join(s.statements, separator)
 	mode, ok := s.value("@@sql_mode")
@@ -138,6 +151,25 @@ func (s *settings) update(c *catalog.Catalog) {
 		hasCollation && !strings.HasPrefix(strings.ToLower(collation), s.charset):
 		s.planning.Charset = keys.UnknownCharset
 	}
+}
+
+// commonDefaults are the first shard's global settings where another shard's sessions
+// would begin otherwise: a statement means the same on all of them.
+//
+// Counter-example: s1 has NO_BACKSLASH_ESCAPES in its sql_mode. INSERT ... ('a\\b') stores
+// a\b on s0, which is what the index has, and a\\b on s1.
+func commonDefaults(c *catalog.Catalog) []variable {
+	var out []variable
+	for _, d := range c.Unlike {
+		if d.Able {
+			value := d.Value
+			if _, err := strconv.ParseUint(value, 10, 64); err != nil {
+				value = "'" + strings.ReplaceAll(value, "'", "''") + "'"
+			}
+			out = append(out, variable{"@@" + d.Name, "SESSION " + d.Name + " = " + value, d.Value})
+		}
+	}
+	return out
 }
 
 // anyGroups takes ONLY_FULL_GROUP_BY out of the SQL mode.

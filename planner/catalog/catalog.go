@@ -54,6 +54,10 @@ type Catalog struct {
 	Collations map[int]Collation
 	// SQLMode is the shards' global sql_mode: what a session starts with.
 	SQLMode string
+	// AutocommitOff: a session starts without autocommit.
+	AutocommitOff bool
+	// Unlike are settings in which the shards' sessions would begin otherwise.
+	Unlike []Setting
 	// Functions holds the names (lower case) of the stored functions that may
 	// change rows: a statement that calls one may change any table.
 	Functions map[string]bool
@@ -66,6 +70,15 @@ type Catalog struct {
 	Pinned    ShardSet
 	// Procedures by ProcedureKey.
 	Procedures map[string]*Procedure
+}
+
+// Setting is a global one whose value isn't the same on all shards.
+type Setting struct {
+	Name string
+	// Value is the first shard's, Other that of Shard.
+	Value, Other, Shard string
+	// Able: a session can set it, and so have the first shard's everywhere.
+	Able bool
 }
 
 // Procedure is what is known of a stored procedure.
@@ -142,6 +155,8 @@ type Table struct {
 	// Differs is non-empty when the shards disagree about the table's
 	// columns, and says how; such a table's indexes are not used.
 	Differs string
+	// OrderDiffers: they have as many columns, in another order or of other names.
+	OrderDiffers bool
 }
 
 // Trigger is what a trigger of a table may do to indexed tables.
@@ -192,6 +207,8 @@ type Column struct {
 	OnUpdate bool
 	// Generated: VIRTUAL or STORED generated column.
 	Generated bool
+	// Expression is that of a generated column.
+	Expression string
 	// Varies: VIRTUAL, and sessions may see different values of it.
 	Varies bool
 	// Invisible: a * doesn't answer it.
@@ -221,6 +238,16 @@ type Index struct {
 	Status     IndexStatus
 	// Error says why the index failed, or why it can't be used.
 	Error string
+}
+
+// Definition is what keys of the index's columns depend on: those that were made under
+// another one say nothing of the rows.
+func (ix *Index) Definition() string {
+	var b strings.Builder
+	for _, c := range ix.Columns {
+		b.WriteString(c.Type + " " + c.Charset + " " + c.Collation + " " + c.Expression + "\n")
+	}
+	return b.String()
 }
 
 // Usable reports whether reads may be routed by the index.

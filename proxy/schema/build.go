@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -36,6 +37,8 @@ type IndexDef struct {
 	Partitions          int
 	Status              catalog.IndexStatus
 	Error               string
+	// Keyed is the Definition that its keys were made under, "" where that isn't known.
+	Keyed string
 }
 
 // Sources is all that a snapshot is made of.
@@ -55,12 +58,14 @@ type builder struct {
 	order []catalog.ShardID // shards with facts, in configured order
 	// virtual are the expressions of VIRTUAL columns.
 	virtual map[*catalog.Column]string
+	// from is what each column was made of.
+	from map[*catalog.Column]columnFact
 }
 
 // Build makes a snapshot. Errors are about the configuration (an unknown shard
 // or shard key); what the shards say can only make tables less usable.
 func Build(src Sources) (*catalog.Catalog, error) {
-	b := &builder{Sources: src, virtual: map[*catalog.Column]string{}, c: &catalog.Catalog{
+	b := &builder{Sources: src, virtual: map[*catalog.Column]string{}, from: map[*catalog.Column]columnFact{}, c: &catalog.Catalog{
 		Version: src.Version, Shards: src.Shards, Slots: src.Slots,
 		Schemas: map[string]*catalog.Schema{}, DefaultCollation: map[string]string{},
 		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Leaving: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
@@ -76,7 +81,9 @@ func Build(src Sources) (*catalog.Catalog, error) {
 		for _, id := range b.order {
 			b.lowestVersion(src.Facts[id].Version)
 		}
-		b.c.LowerCaseNames, b.c.SQLMode = f.LowerCaseNames, f.SQLMode
+		b.c.LowerCaseNames, b.c.SQLMode = f.LowerCaseNames, f.Settings["sql_mode"]
+		b.c.AutocommitOff = strings.EqualFold(f.Settings["autocommit"], "OFF")
+		b.settings()
 		b.c.MariaDB = strings.Contains(f.Version, "MariaDB")
 		for _, col := range f.Collations {
 			b.c.Collations[col.ID] = catalog.Collation{Name: col.Name, Charset: col.Charset}
@@ -326,7 +333,9 @@ func (b *builder) column(f columnFact, position int) *catalog.Column {
 		Generated:     f.generated != "",
 		Invisible:     strings.Contains(f.extra, "invisible"),
 		JSON:          f.json,
+		Expression:    f.generated,
 	}
+	b.from[c] = f
 	c.Default, c.DefaultExpr = defaultOf(f, b.c.MariaDB)
 	c.DefaultNow = c.DefaultExpr && f.def != nil && currentTimestamp.MatchString(*f.def)
 	return c
@@ -492,27 +501,67 @@ func (b *builder) compare() {
 		}
 		for _, s := range b.c.Schemas {
 			for _, t := range s.Tables {
-				if !t.Shards.Has(id) || t.Differs != "" || len(t.Columns) == 0 {
+				if !t.Shards.Has(id) || len(t.Columns) == 0 || t.Differs != "" && t.OrderDiffers {
 					continue
 				}
-				facts := cols[key{b.fold(t.Schema), b.fold(t.Name)}]
-				if t.Differs = differs(t, facts, b.c.ShardName(id)); t.Differs == "" {
-					b.defaults(t, facts)
+				theirs := cols[key{b.fold(t.Schema), b.fold(t.Name)}]
+				if d := differs(t, theirs, b.c.ShardName(id)); d == "" {
+					b.alike(t, theirs)
+				} else {
+					t.Differs, t.OrderDiffers = cmp.Or(t.Differs, d), t.OrderDiffers || ordersDiffer(t, theirs)
 				}
 			}
 		}
 	}
 }
 
-// defaults has none of the defaults known that the shards don't agree on, as after a
-// DDL that failed on some.
-func (b *builder) defaults(t *catalog.Table, cols []columnFact) {
+// alike leaves of columns that shards compute otherwise what is so on all of them: a
+// default that they don't share is one that isn't known.
+//
+// Counter-example: ALTER TABLE t ALTER city SET DEFAULT 'Oslo' is done on s0, and failed
+// on s1. INSERT INTO t (id) VALUES (1) for s1 would have an entry for 'Oslo', and its row
+// 'nowhere'.
+func (b *builder) alike(t *catalog.Table, theirs []columnFact) {
 	for i, c := range t.Columns {
-		def, expr := defaultOf(cols[i], b.c.MariaDB)
-		if expr == c.DefaultExpr && (def == nil) == (c.Default == nil) && (def == nil || *def == *c.Default) {
+		ours, f := b.from[c], theirs[i]
+		if (ours.def == nil) != (f.def == nil) || ours.def != nil && *ours.def != *f.def || ours.extra != f.extra || ours.nullable != f.nullable {
+			c.Default, c.DefaultExpr, c.DefaultNow = nil, true, false
+			c.Nullable = c.Nullable && f.nullable
+			c.OnUpdate = c.OnUpdate || strings.Contains(f.extra, "on update")
+		}
+		c.Generated = c.Generated || f.generated != ""
+	}
+}
+
+// ordersDiffer: a row without a list of columns means another one there.
+func ordersDiffer(t *catalog.Table, theirs []columnFact) bool {
+	return len(theirs) == len(t.Columns) && slices.ContainsFunc(t.Columns, func(c *catalog.Column) bool { return !strings.EqualFold(theirs[c.Position].name, c.Name) })
+}
+
+// settings finds in what the shards' sessions would begin otherwise.
+func (b *builder) settings() {
+	first := b.order[0]
+	for _, name := range append(slices.Clone(settings), "system_time_zone", "lower_case_table_names", "autocommit") {
+		value := func(id catalog.ShardID) (string, bool) {
+			if name == "lower_case_table_names" {
+				return fmt.Sprint(b.Facts[id].LowerCaseNames), true
+			}
+			v, ok := b.Facts[id].Settings[name]
+			return v, ok
+		}
+		ours, ok := value(first)
+		if !ok || name == "system_time_zone" && !strings.EqualFold(b.Facts[first].Settings["time_zone"], "SYSTEM") {
 			continue
 		}
-		c.Default, c.DefaultExpr, c.DefaultNow = nil, true, false
+		for _, id := range b.order[1:] {
+			theirs, ok := value(id)
+			if !ok || strings.EqualFold(ours, theirs) {
+				continue
+			}
+			able := slices.Contains(settings, name)
+			b.c.Unlike = append(b.c.Unlike, catalog.Setting{Name: name, Value: ours, Other: theirs, Shard: b.c.ShardName(id), Able: able})
+			break
+		}
 	}
 }
 
@@ -561,6 +610,9 @@ func (b *builder) indexes() {
 		}
 		if t.Differs != "" && ix.Status == catalog.Ready {
 			ix.Status, ix.Error = catalog.Failed, t.Differs
+		}
+		if def.Keyed != "" && def.Keyed != ix.Definition() && ix.Status == catalog.Ready {
+			ix.Status, ix.Error = catalog.Building, "a column was changed since it was built: it is built again within a minute"
 		}
 		t.Indexes = append(t.Indexes, ix)
 	}

@@ -11,7 +11,7 @@ import (
 // facts are those of a shard with users (sharded), countries and a trigger.
 func facts() *Facts {
 	return &Facts{
-		Version: "9.7.4", SQLMode: "STRICT_TRANS_TABLES",
+		Version: "9.7.4", Settings: map[string]string{"sql_mode": "STRICT_TRANS_TABLES"},
 		Collations: []Collation{{ID: 255, Name: "utf8mb4_0900_ai_ci", Charset: "utf8mb4", Default: true}},
 		Schemas:    []string{"shop"},
 		Tables:     []tableFact{{schema: "shop", name: "users"}, {schema: "shop", name: "audit"}, {schema: "shop", name: "v", view: true}, {schema: "shop", name: "log"}},

@@ -1,9 +1,11 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,18 +23,26 @@ type Querier interface {
 type Facts struct {
 	Version        string
 	LowerCaseNames bool
-	SQLMode        string
-	Collations     []Collation
-	Schemas        []string
-	Tables         []tableFact
-	Columns        []columnFact
-	Keys           []keyFact
-	Triggers       []triggerFact
-	ForeignKeys    []foreignKeyFact
-	Functions      []functionFact
+	// Settings are the global values of settings, by name.
+	Settings    map[string]string
+	Collations  []Collation
+	Schemas     []string
+	Tables      []tableFact
+	Columns     []columnFact
+	Keys        []keyFact
+	Triggers    []triggerFact
+	ForeignKeys []foreignKeyFact
+	Functions   []functionFact
 	// Unsure: some of it could not be read now, and is taken for the worst. Ask
 	// again.
 	Unsure bool
+}
+
+// settings are global ones with which a session begins, and which give statements a
+// meaning. Any session may set them.
+var settings = []string{
+	"sql_mode", "time_zone", "transaction_isolation", "tx_isolation", "group_concat_max_len", "div_precision_increment", "lc_time_names",
+	"default_week_format", "sql_auto_is_null", "default_storage_engine",
 }
 
 // Collation is one that the server has.
@@ -114,7 +124,7 @@ func (f *Facts) torn() bool {
 }
 
 func readOnce(ctx context.Context, q Querier) (*Facts, error) {
-	f := &Facts{}
+	f := &Facts{Settings: map[string]string{}}
 	read := func(what, sql string, each func(r []string, null []bool)) error {
 		rows, err := q.Rows(ctx, sql)
 		if err != nil {
@@ -133,8 +143,11 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 		what, sql string
 		each      func(r []string, null []bool)
 	}{
-		{"version", "SELECT VERSION(), @@lower_case_table_names, @@GLOBAL.sql_mode", func(r []string, _ []bool) {
-			f.Version, f.LowerCaseNames, f.SQLMode = r[0], r[1] != "0", r[2]
+		{"version", "SELECT VERSION(), @@lower_case_table_names", func(r []string, _ []bool) {
+			f.Version, f.LowerCaseNames = r[0], r[1] != "0"
+		}},
+		{"settings", "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" + strings.Join(append(slices.Clone(settings), "system_time_zone", "autocommit"), "', '") + "')", func(r []string, _ []bool) {
+			f.Settings[strings.ToLower(r[0])] = r[1]
 		}},
 		// MariaDB lists collations that serve several character sets with NULL
 		// as id and character set; they are of no use in a handshake.
@@ -199,7 +212,27 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 			c.json = json[[3]string{c.schema, c.table, c.name}]
 		}
 	}
+	f.sort()
 	return f, f.readIntroducers(ctx, q)
+}
+
+// sort puts into an order what information_schema answers in none: a server may
+// answer the same otherwise when its statistics have changed, and two facts that say
+// the same must be equal.
+func (f *Facts) sort() {
+	slices.SortFunc(f.Collations, func(a, b Collation) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) })
+	slices.Sort(f.Schemas)
+	slices.SortFunc(f.Tables, func(a, b tableFact) int { return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(f.Triggers, func(a, b triggerFact) int {
+		return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.table, b.table), cmp.Compare(a.event, b.event), cmp.Compare(a.body, b.body))
+	})
+	slices.SortFunc(f.Functions, func(a, b functionFact) int {
+		return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.name, b.name), cmp.Compare(a.body, b.body))
+	})
+	slices.SortFunc(f.ForeignKeys, func(a, b foreignKeyFact) int {
+		return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.table, b.table), cmp.Compare(a.column, b.column), cmp.Compare(a.refSchema, b.refSchema),
+			cmp.Compare(a.refTable, b.refTable), cmp.Compare(a.refColumn, b.refColumn), cmp.Compare(a.update, b.update), cmp.Compare(a.delete, b.delete))
+	})
 }
 
 // introducer is a string's character set, _latin1'x'.

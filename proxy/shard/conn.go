@@ -254,7 +254,7 @@ func (c *Conn) Ping(ctx context.Context) error {
 
 // setNames is what Dial asks for. COM_RESET_CONNECTION falls back to the
 // server's own character set instead.
-const setNames = "SET NAMES utf8mb4 COLLATE " + dialCollation
+const setNames = "SET NAMES utf8mb4 COLLATE " + dialCollation + ", autocommit = 1"
 
 // setReadOnly is for Config.ReadOnly.
 const setReadOnly = "SET SESSION TRANSACTION READ ONLY"

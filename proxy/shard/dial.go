@@ -162,6 +162,14 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 			return nil, err
 		}
 	}
+	if !gc.IsAutoCommit() {
+		// The server's global setting. Whoever wants a transaction here begins one, and
+		// a statement without one is to be committed.
+		if _, err := c.Exec(limited, "SET autocommit = 1"); err != nil {
+			_ = c.Close()
+			return nil, &connError{ErrShard, cfg.where(), shortened(err)}
+		}
+	}
 	if cfg.ReadOnly {
 		if _, err := c.Exec(limited, setReadOnly); err != nil {
 			_ = c.Close()

@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestUnlikeSettings: the shards' global settings differ. A statement means on each of
+// them what it means on the first.
+func TestUnlikeSettings(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2)
+		odd := onShard(t, servers[1], "")
+		mustExec(t, odd, "SET GLOBAL sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT'")
+		mustExec(t, odd, "SET GLOBAL time_zone = '+07:00'")
+		mustExec(t, odd, "SET GLOBAL autocommit = 0")
+		mustExec(t, odd, "SET GLOBAL group_concat_max_len = 4")
+		p := start(t, f, setup{servers: servers, tables: []string{"people: {shard_key: id}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(50), at TIMESTAMP NULL, KEY (email))")
+		p.createIndex(c, "idx_email", "people (email)")
+		prepared, err := c.PrepareContext(t.Context(), "SELECT id, at FROM people WHERE email = ?")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer prepared.Close()
+		for i := range 20 {
+			mustExec(t, c, fmt.Sprintf(`INSERT INTO people VALUES (%d, "a\\%d", '2026-01-02 03:04:05')`, i, i))
+			var id int
+			var at string
+			if err := prepared.QueryRowContext(t.Context(), fmt.Sprintf(`a\%d`, i)).Scan(&id, &at); err != nil || id != i || at != "2026-01-02 03:04:05" {
+				t.Errorf("row %d: %d at %s, %v", i, id, at, err)
+			}
+		}
+		for _, n := range p.onShards("SELECT id FROM people WHERE UNIX_TIMESTAMP(at) = (SELECT MIN(UNIX_TIMESTAMP(at)) FROM people)") {
+			if n == 0 {
+				t.Error("a shard has no rows")
+			}
+		}
+		moments := map[string]bool{}
+		for i := range servers {
+			for _, r := range mustRows(t, p.shard(i), "SELECT DISTINCT UNIX_TIMESTAMP(at) AS at FROM people") {
+				moments[r["at"]] = true
+			}
+		}
+		if len(moments) != 1 {
+			t.Errorf("one text was stored as %v", moments)
+		}
+		want(t, c, "SELECT COUNT(*) AS n FROM people WHERE at = '2026-01-02 03:04:05'", "n", "20")
+		for i := range 20 {
+			want(t, c, fmt.Sprintf("SELECT GROUP_CONCAT(REPEAT('x', 9)) AS x FROM people WHERE id = %d", i), "x", "xxxxxxxxx")
+			want(t, c, fmt.Sprintf("SELECT @@autocommit AS a FROM people WHERE id = %d", i), "a", "1")
+		}
+		// A session's own setting counts, and DEFAULT is the first shard's.
+		mustExec(t, c, "SET sql_mode = 'NO_BACKSLASH_ESCAPES'")
+		for i := range 20 {
+			mustExec(t, c, fmt.Sprintf(`UPDATE people SET email = 'b\%d' WHERE id = %d`, i, i))
+		}
+		mustExec(t, c, "SET sql_mode = DEFAULT")
+		for i := range 20 {
+			want(t, c, fmt.Sprintf(`SELECT id FROM people WHERE email = "b\\%d"`, i), "id", fmt.Sprint(i))
+		}
+		if log := p.log.String(); !strings.Contains(log, "different global settings") || !strings.Contains(log, "NO_BACKSLASH_ESCAPES") {
+			t.Errorf("the log doesn't tell:\n%s", log)
+		}
+		p.settled(c)
+	})
+}
+
+// TestUnlikeTables: DDL was done on one shard only. What it changes of new rows isn't
+// foreseen by the other's.
+func TestUnlikeTables(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		for _, other := range []int{0, 1} { // the shard that has it: the first, of which the columns are taken, or not
+			p, c := startPeople(t, f, 10, setup{})
+			p.createIndex(c, "idx_city", "people (city)")
+			at := fmt.Sprintf("/* shunt: shard=s%d */ ", other)
+			mustExec(t, c, at+"ALTER TABLE people ALTER city SET DEFAULT 'Oslo'")
+			p.restart()
+			c = p.conn()
+			for id := 100; id < 140; id++ {
+				mustExec(t, c, fmt.Sprintf("INSERT INTO people (id, email) VALUES (%d, 'p%d@x')", id, id))
+			}
+			n := map[string]int{}
+			for _, r := range mustRows(t, c, "SELECT id, city FROM people WHERE id >= 100") {
+				n[r["city"]]++
+				want(t, c, fmt.Sprintf("SELECT city FROM people WHERE city = '%s' AND id = %s", r["city"], r["id"]), "city", r["city"])
+			}
+			if len(n) != 2 {
+				t.Errorf("cities %v, want those of both definitions", n)
+			}
+			for city, k := range n {
+				if got := len(mustRows(t, c, fmt.Sprintf("SELECT id FROM people WHERE city = '%s' AND id >= 100", city))); got != k {
+					t.Errorf("%d of %d rows with city %s are found", got, k, city)
+				}
+			}
+
+			// The same columns in another order.
+			mustExec(t, c, at+"ALTER TABLE people MODIFY age INT FIRST")
+			p.restart()
+			c = p.conn()
+			refused := 0
+			for id := 200; id < 220; id++ {
+				if _, err := c.ExecContext(t.Context(), fmt.Sprintf("INSERT INTO people VALUES (%d, 'o%d@x', 'Rome', %d)", id, id, id+1000)); err != nil {
+					wantError(t, err, 1235, "name the columns")
+					refused++
+				}
+			}
+			if refused != 20 {
+				t.Errorf("%d of 20 rows without a list of columns were refused", refused)
+			}
+			mustExec(t, c, "INSERT INTO people (id, email, city, age) VALUES (300, 'o300@x', 'Rome', 7), (301, 'o301@x', 'Rome', 7), (302, 'o302@x', 'Rome', 7), (303, 'o303@x', 'Rome', 7)")
+			for id := 300; id < 304; id++ {
+				want(t, c, fmt.Sprintf("SELECT id FROM people WHERE email = 'o%d@x'", id), "id", fmt.Sprint(id))
+				want(t, c, fmt.Sprintf("SELECT email FROM people WHERE id = %d", id), "email", fmt.Sprintf("o%d@x", id))
+			}
+		}
+	})
+}
+
+// restart stops the process and starts it again.
+func (p *process) restart() {
+	p.t.Helper()
+	if code := p.stop(); code != 0 {
+		p.t.Fatalf("exit status %d", code)
+	}
+	p.run()
+}
