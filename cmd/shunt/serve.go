@@ -81,11 +81,22 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	if err != nil {
 		return err
 	}
+	var running atomic.Pointer[indexer.Indexer] // once there is one
+	known.replaced = func(name string) error { return replaced(store, &running, layout, name) }
 	for i, sh := range cfg.Shards {
 		id := layout.shards[i].ID
 		to := shardConfig(sh)
-		to.Admit = known.admit(sh)
+		var judged atomic.Pointer[shard.Health]
+		to.Admit = known.admit(sh, func(c *shard.Conn) {
+			if h := judged.Load(); h != nil {
+				h.Only(c)
+			}
+			if d := reads.Load(); d != nil {
+				d.Soon()
+			}
+		})
 		to = health.judge(to, cfg.ShardTimeout)
+		judged.Store(to.Health)
 		dial[id] = to
 		to.Statements = cfg.ShardPreparedStatements
 		pools[id] = shard.New(to, shard.Options{Max: cfg.ShardConnections, Logger: log, OnConnect: func(_ context.Context, c *shard.Conn) error {
@@ -132,7 +143,8 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		Down:   func(id catalog.ShardID) bool { return dial[id].Health.Err() != nil },
 		Logger: log, Metrics: indexerMetrics(registry, directory),
 	})
-	if err := x.Start(ctx); err != nil {
+	// It makes jobs for the marks that it finds, and for those that it makes.
+	if err := known.while(func() error { running.Store(x); return x.Start(ctx) }); err != nil {
 		return fmt.Errorf("start the indexer: %w", err)
 	}
 	for _, d := range dial {
@@ -223,6 +235,20 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		log.Warn("stopping", "error", err)
 		// They had their time: a shard that hangs must not hold up the end.
 		grace = time.Second
+	}
+	return nil
+}
+
+// replaced has the virtual indexes forget what they know of a shard.
+func replaced(store *storage.Store, running *atomic.Pointer[indexer.Indexer], l layout, name string) error {
+	for _, sh := range l.shards {
+		if sh.Name != name {
+			continue
+		}
+		if x := running.Load(); x != nil {
+			return x.Replaced(sh.ID)
+		}
+		return indexer.MarkShard(store, sh.ID)
 	}
 	return nil
 }

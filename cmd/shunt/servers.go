@@ -28,10 +28,21 @@ import (
 //	s1: addr of A    one server twice, its rows too; B's rows are gone
 //
 // A server that was no shard before is another matter: a replica that has taken
-// over, or one restored from a backup.
+// over, or one restored from a backup. It may lack the last changes of the one
+// before, and so has rows whose index entries are gone:
+//
+//	A     row 5 is email = 'old'; entry (old, s0)
+//	A     UPDATE ... SET email = 'new' WHERE id = 5; later a scan removes (old, s0)
+//	B     takes over without that UPDATE: row 5 is email = 'old'
+//
+// So before its first connection is used, what the indexes have of the shard is
+// taken for unknown (replaced).
 type servers struct {
 	path string
 	log  *slog.Logger
+	// replaced is told of a shard that has another server than before. Its error
+	// keeps the server from being used.
+	replaced func(name string) error
 
 	mu sync.Mutex
 	// was has the shards' servers by name, those of earlier lives too.
@@ -54,7 +65,7 @@ type server struct {
 const serversFile = "servers.json"
 
 func knownServers(cfg *config.Config, log *slog.Logger) (*servers, error) {
-	s := &servers{path: filepath.Join(cfg.DataDir, serversFile), log: log, was: map[string]string{}, is: map[string]server{}, shards: map[string]bool{}}
+	s := &servers{path: filepath.Join(cfg.DataDir, serversFile), log: log, was: map[string]string{}, is: map[string]server{}, shards: map[string]bool{}, replaced: func(string) error { return nil }}
 	for _, sh := range cfg.Shards {
 		s.shards[sh.Name] = true
 	}
@@ -71,8 +82,9 @@ func knownServers(cfg *config.Config, log *slog.Logger) (*servers, error) {
 	return s, nil
 }
 
-// admit is the Admit of a shard's connections.
-func (s *servers) admit(sh config.Shard) func(context.Context, *shard.Conn) error {
+// admit is the Admit of a shard's connections. alone is called with one that leads to
+// another server than before, when those of before must go: a shard is one server.
+func (s *servers) admit(sh config.Shard, alone func(*shard.Conn)) func(context.Context, *shard.Conn) error {
 	return func(ctx context.Context, c *shard.Conn) error {
 		to, err := askServer(ctx, c)
 		if _, refused := errors.AsType[*shard.ServerError](err); refused {
@@ -82,8 +94,15 @@ func (s *servers) admit(sh config.Shard) func(context.Context, *shard.Conn) erro
 			return err
 		}
 		to.addr = sh.Addr
-		return s.judge(sh.Name, to)
+		return s.judge(sh.Name, to, func() { alone(c) })
 	}
+}
+
+// while calls fn while no server is judged.
+func (s *servers) while(fn func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fn()
 }
 
 // identityQuery asks for what tells servers apart. No part does so alone: copied
@@ -109,8 +128,10 @@ func askServer(ctx context.Context, c *shard.Conn) (server, error) {
 	return server{id: string(res.Rows[0][0]), version: c.ServerVersion, mariaDB: c.MariaDB}, nil
 }
 
-// judge says why a server can't be the shard, or takes it for it.
-func (s *servers) judge(name string, to server) error {
+// judge says why a server can't be the shard, or takes it for it. alone is called if
+// the shard had another before. It comes before replaced: a scan over a connection to
+// the old server must not end, with a snapshot of it that is younger than the marks.
+func (s *servers) judge(name string, to server, alone func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range slices.Sorted(maps.Keys(s.shards)) {
@@ -127,8 +148,16 @@ func (s *servers) judge(name string, to server) error {
 			return fmt.Errorf("runs %s but shard %s runs %s: expected all MySQL or all MariaDB, since they compare text differently", to.version, other, is.version)
 		}
 	}
+	was := s.was[name]
+	if was != "" && was != to.id {
+		s.log.Warn("the shard has another server than before; reads by virtual indexes go to it until it has been scanned", "shard", name, "addr", to.addr, "was", was, "is", to.id)
+		alone()
+		if err := s.replaced(name); err != nil {
+			return fmt.Errorf("another server than before, and the virtual indexes can't be told: %w", err)
+		}
+	}
 	s.is[name] = to
-	if s.was[name] == to.id {
+	if was == to.id {
 		return nil
 	}
 	s.was[name] = to.id

@@ -10,15 +10,15 @@ import (
 // every packet: connections stay, new ones are accepted, and nothing arrives in
 // either direction until it is opened again.
 type Valve struct {
-	l      net.Listener
-	target string
-	wg     sync.WaitGroup
+	l  net.Listener
+	wg sync.WaitGroup
 
-	mu    sync.Mutex
-	open  *sync.Cond
-	shut  bool
-	ended bool
-	conns map[net.Conn]struct{}
+	mu     sync.Mutex
+	target string
+	open   *sync.Cond
+	shut   bool
+	ended  bool
+	conns  map[net.Conn]struct{}
 	// forgotten are some of conns.
 	forgotten map[*net.TCPConn]bool
 }
@@ -66,6 +66,23 @@ func (v *Valve) Forget() {
 			v.forgotten[tc] = true
 		}
 	}
+}
+
+// Cut ends the connections that are there, in the midst of whatever passes.
+func (v *Valve) Cut() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for c := range v.conns {
+		c.Close()
+	}
+}
+
+// Lead has new connections go to another server, as an address does that was
+// given to a replica. Those that are there stay.
+func (v *Valve) Lead(target string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.target = target
 }
 
 // refuses ends a forgotten connection.
@@ -142,7 +159,10 @@ func (v *Valve) serve(client net.Conn) {
 	if !v.pass() {
 		return
 	}
-	server, err := net.Dial("tcp", v.target)
+	v.mu.Lock()
+	target := v.target
+	v.mu.Unlock()
+	server, err := net.Dial("tcp", target)
 	if err != nil || !v.add(server) {
 		return
 	}

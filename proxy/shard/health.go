@@ -34,9 +34,11 @@ type Health struct {
 	// failed is why the server is dead, nil while it is alive.
 	failed atomic.Pointer[connError]
 	// late: a ping has been waited for longer than is usual.
-	late   atomic.Bool
-	deaths atomic.Uint64
-	wake   chan struct{}
+	late atomic.Bool
+	// elsewhere: the address leads to another server than it did.
+	elsewhere atomic.Bool
+	deaths    atomic.Uint64
+	wake      chan struct{}
 
 	mu      sync.Mutex
 	conns   map[*Conn]struct{}
@@ -177,6 +179,10 @@ func (h *Health) check(ctx context.Context, conn **Conn) (err error) {
 	defer cancel()
 	late := time.AfterFunc(lateAfter, func() { h.late.Store(true) })
 	defer late.Stop()
+	if h.elsewhere.Swap(false) && *conn != nil {
+		_ = (*conn).Close()
+		*conn = nil
+	}
 	if *conn != nil {
 		// One connection may break alone: half of the time is for a new one.
 		ping, cancel := context.WithTimeout(limited, budget/2)
@@ -293,6 +299,23 @@ func (h *Health) add(c *Conn) error {
 	}
 	h.conns[c] = struct{}{}
 	return nil
+}
+
+// Only cuts off all connections but one, which leads to another server than they do.
+func (h *Health) Only(c *Conn) {
+	h.mu.Lock()
+	var cut []*Conn
+	for other := range h.conns {
+		if other != c {
+			cut = append(cut, other)
+		}
+	}
+	h.mu.Unlock()
+	for _, other := range cut {
+		other.cutOff()
+	}
+	h.elsewhere.Store(true)
+	h.Suspect()
 }
 
 func (h *Health) remove(c *Conn) {
