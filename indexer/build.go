@@ -257,8 +257,10 @@ func (b *building) restore(raw []byte) error {
 
 // announce lets reads use an index whose build is finished, unless an operator
 // disabled it, and makes jobs for the marks that the build left.
-func (x *Indexer) announce(ctx context.Context, id storage.IndexID, operation string) error {
+func (x *Indexer) announce(ctx context.Context, ix *catalog.Index, operation string) error {
+	id := storage.IndexID(ix.ID)
 	err := x.store.UpdateIndex(id, func(d *storage.IndexDef) {
+		d.Keyed = ix.Definition()
 		if d.Status != storage.Disabled || strings.Contains(operation, opAudit) {
 			d.Status, d.Error = storage.Ready, ""
 		}

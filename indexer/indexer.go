@@ -48,6 +48,10 @@ type Options struct {
 	// of its catalog sees the new one.
 	Publish func(context.Context) error
 
+	// Reread reads what a shard's tables are, and publishes that; changed: they are
+	// others than was known. nil: they never are.
+	Reread func(ctx context.Context, shard catalog.ShardID) (changed bool, err error)
+
 	Workers        int           // goroutines that run jobs; 0: 2
 	Delay          time.Duration // from a write to its maintenance scan; 0: 1 s
 	ScanDuty       float64       // share of time a shard may be scanned, and of Processors for all; 0: 0.1

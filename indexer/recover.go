@@ -86,7 +86,11 @@ func (x *Indexer) resumeBuilds() error {
 		}
 	}
 	for _, def := range x.store.Indexes() {
-		needed := (def.HasBuild || def.Status == storage.Building) && def.Status != storage.Failed
+		altered, err := x.altered(def)
+		if err != nil {
+			return err
+		}
+		needed := (def.HasBuild || def.Status == storage.Building) && def.Status != storage.Failed || altered
 		if !needed || has[def.ID] {
 			continue
 		}
@@ -100,6 +104,30 @@ func (x *Indexer) resumeBuilds() error {
 		}
 	}
 	return nil
+}
+
+// altered reports an index whose columns have been changed since its keys were made,
+// by DDL behind Shunt's back or that an earlier life had sent. Nobody reads by it.
+func (x *Indexer) altered(def storage.IndexDef) (bool, error) {
+	c := x.opts.Catalog()
+	if c == nil || !def.Readable || def.HasBuild || def.Status != storage.Ready {
+		return false, nil
+	}
+	t := c.Table(def.Schema, def.Table)
+	if t == nil || t.Differs != "" {
+		return false, nil
+	}
+	for _, ix := range t.Indexes {
+		if ix.ID != uint32(def.ID) || len(ix.Columns) == 0 {
+			continue
+		}
+		now := ix.Definition()
+		if def.Keyed == "" { // a store of before there was this
+			return false, x.store.UpdateIndex(def.ID, func(d *storage.IndexDef) { d.Keyed = now })
+		}
+		return def.Keyed != now, nil
+	}
+	return false, nil
 }
 
 // mend makes the jobs that could not be made when they should have been, for
@@ -254,6 +282,9 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 			}
 		}
 		if len(l.left) == 0 {
+			if err := x.reread(ctx, id, false); err != nil {
+				return false, err
+			}
 			x.tracker.settle(id)
 			delete(x.lookouts, id)
 		} else {
@@ -274,11 +305,33 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 		case there && (!th.idle || th.seconds < idleSeconds):
 			done = false
 		default:
+			if d.ddl {
+				if err := x.reread(ctx, id, true); err != nil {
+					return false, err
+				}
+			}
 			x.tracker.resolve(d)
 			x.After(d.jobs...)
 		}
 	}
 	return done, nil
+}
+
+// reread has the schema of a shard read again, once what may have changed it is over
+// there. If it was changed, statements planned meanwhile did not foresee what keys they
+// make: they are registered no later than the marks, which so outlive them.
+func (x *Indexer) reread(ctx context.Context, id catalog.ShardID, ddl bool) error {
+	if x.opts.Reread == nil {
+		return nil
+	}
+	changed, err := x.opts.Reread(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read the schema again: %w", err)
+	}
+	if !changed && !ddl {
+		return nil
+	}
+	return x.Replaced(id)
 }
 
 // serverBegan is when the server was started, within a second or two; long ago

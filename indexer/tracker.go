@@ -55,6 +55,8 @@ type doubt struct {
 	thread uint32
 	at     time.Time
 	jobs   []Maintenance
+	// ddl: what the tables are is in doubt, too.
+	ddl bool
 }
 
 func newTracker(now func() storage.Epoch, clock func() time.Time) *Tracker {
@@ -128,12 +130,23 @@ func (o *Open) End() {
 // until the server's thread is known to be gone; then it ends and jobs
 // are enqueued.
 func (o *Open) InDoubt(id catalog.ShardID, thread uint32, jobs ...Maintenance) {
+	o.inDoubt(id, thread, jobs, false)
+}
+
+// DDLInDoubt is InDoubt for DDL: the schema is read again before it ends.
+//
+// Counter-example: ALTER TABLE t MODIFY email ... COLLATE utf8mb4_bin waits for a lock
+// on a shard, and its connection breaks. The schema, read right after it, is as it was;
+// the index is built by that. Then the shard does it.
+func (o *Open) DDLInDoubt(id catalog.ShardID, thread uint32) { o.inDoubt(id, thread, nil, true) }
+
+func (o *Open) inDoubt(id catalog.ShardID, thread uint32, jobs []Maintenance, ddl bool) {
 	for i, r := range o.regs {
 		if r.shard == id {
 			o.regs = append(o.regs[:i], o.regs[i+1:]...)
 			t := o.tracker
 			t.doubtMu.Lock()
-			t.doubts = append(t.doubts, &doubt{id, r.epoch, thread, t.clock(), jobs})
+			t.doubts = append(t.doubts, &doubt{id, r.epoch, thread, t.clock(), jobs, ddl})
 			doubted := t.doubted
 			t.doubtMu.Unlock()
 			if doubted != nil {

@@ -561,7 +561,7 @@ func (x *Indexer) buildJob(ctx context.Context, t *catalog.Table, j *storage.Job
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	if err := x.announce(ctx, id, j.Operation); err != nil {
+	if err := x.announce(ctx, ix, j.Operation); err != nil {
 		return err
 	}
 	return x.enqueueGarbage(j.Schema, j.Table)

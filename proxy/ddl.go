@@ -434,6 +434,9 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 		if server, ok := errors.AsType[*shard.ServerError](err); ok {
 			return sum, sqlError{server.Code, server.State, server.Message}
 		}
+		open := s.proxy.opts.Index.Begin(catalog.Only(id))
+		open.DDLInDoubt(id, conn.ThreadID)
+		open.End()
 		return sum, sqlError{codeShardLost, "HY000", fmt.Sprintf("connection lost: %v", err)}
 	}
 	if d.Op == "DROP DATABASE" && strings.EqualFold(conn.Schema, d.Schema) {

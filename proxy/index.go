@@ -43,6 +43,8 @@ type Open interface {
 	// on its own until the server's thread is known to be gone; the maintenance
 	// is asked for then.
 	InDoubt(id catalog.ShardID, thread uint32, after []planner.Maintenance)
+	// DDLInDoubt is InDoubt for DDL: the schema is read again then.
+	DDLInDoubt(id catalog.ShardID, thread uint32)
 	// End ends the registration on all shards that are not in doubt.
 	End()
 }

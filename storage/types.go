@@ -61,6 +61,9 @@ type IndexDef struct {
 	Status     Status
 	// Error says why Status is failed.
 	Error string `json:",omitempty"`
+	// Keyed is the definition of the columns under which the keys of the readable
+	// generation were made; "" where it isn't known.
+	Keyed string `json:",omitempty"`
 	// LastScan is when the index was last known to be complete.
 	LastScan time.Time `json:",omitzero"`
 	Created  time.Time

@@ -39,6 +39,8 @@ func (v virtualIndexes) Range(ix *catalog.Index, from, to []byte, limit int) (ca
 // open adapts a registration.
 type open struct{ *indexer.Open }
 
+func (o open) DDLInDoubt(id catalog.ShardID, thread uint32) { o.Open.DDLInDoubt(id, thread) }
+
 func (o open) InDoubt(id catalog.ShardID, thread uint32, after []planner.Maintenance) {
 	o.Open.InDoubt(id, thread, maintenance(after)...)
 }
@@ -242,7 +244,7 @@ func indexDefs(store *storage.Store) []schema.IndexDef {
 	for _, d := range store.Indexes() {
 		out = append(out, schema.IndexDef{
 			ID: uint32(d.ID), Schema: d.Schema, Table: d.Table, Name: d.Name, Columns: d.Columns, Partitions: d.Partitions,
-			Status: catalog.IndexStatus(d.Status), Error: d.Error,
+			Status: catalog.IndexStatus(d.Status), Error: d.Error, Keyed: d.Keyed,
 		})
 	}
 	return out

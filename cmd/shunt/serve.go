@@ -137,7 +137,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 
 	x := indexer.New(indexer.Options{
 		Store: store, Shards: dedicated(dial), Catalog: directory.Catalog,
-		Publish: func(context.Context) error { return directory.Republish() },
+		Publish: func(context.Context) error { return directory.Republish() }, Reread: directory.Reread,
 		Workers: cfg.Maintenance.Workers, Delay: cfg.Maintenance.Delay, ScanDuty: cfg.Maintenance.ScanDuty,
 		ReconcileEvery: cfg.Maintenance.ReconcileEvery, Audit: cfg.Maintenance.Audit,
 		Down:   func(id catalog.ShardID) bool { return dial[id].Health.Err() != nil },

@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestDDLBehind: a tool alters the table on each shard itself. Once Shunt sees it, the
+// index of the old definition is not used, and built again.
+func TestDDLBehind(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"people: {shard_key: id}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(50) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)")
+		for i := range 20 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO people VALUES (%d, 'p%d@x')", i, i))
+		}
+		p.createIndex(c, "idx_email", "people (email)")
+		alter := func(collation string) {
+			for i := range p.servers {
+				mustExec(t, p.shard(i), "ALTER TABLE people MODIFY email VARCHAR(50) CHARACTER SET utf8mb4 COLLATE "+collation)
+			}
+		}
+		alter("utf8mb4_general_ci")
+		p.restart()
+		c = p.conn()
+		for i := range 20 {
+			want(t, c, fmt.Sprintf("SELECT id FROM people WHERE email = 'P%d@X'", i), "id", fmt.Sprint(i))
+		}
+		p.waitIndex(c, "idx_email")
+		wantRoute(t, c, "SELECT id FROM people WHERE email = 'P7@X'", 1, "index:idx_email")
+		// While it runs it notices when something else asks for the schema.
+		alter("utf8mb4_unicode_ci")
+		if _, err := c.ExecContext(t.Context(), "SELECT nothing FROM people"); err == nil {
+			t.Error("there is no such column")
+		}
+		eventually(t, time.Minute, "the change is seen", func() bool {
+			return routeOf(t, c, "SELECT id FROM people WHERE email = 'P7@X'").access == "scatter"
+		})
+		want(t, c, "SELECT id FROM people WHERE email = 'P7@X'", "id", "7")
+		eventuallyEach(t, 2*time.Minute, time.Second, "the index is built again", func() bool {
+			return routeOf(t, c, "SELECT id FROM people WHERE email = 'P7@X'").access == "index:idx_email"
+		})
+	})
+}
