@@ -55,6 +55,8 @@ type process struct {
 	config     string
 	servers    []*throwaway.Server
 	log        throwaway.Output
+	// program, if set, is run in shunt's place.
+	program string
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -173,7 +175,11 @@ func (p *process) run() {
 
 // launch is run for goroutines other than the test's.
 func (p *process) launch() error {
-	cmd := exec.CommandContext(context.Background(), binary(p.t), "serve", "--config", p.config)
+	program := binary(p.t)
+	if p.program != "" {
+		program = p.program
+	}
+	cmd := exec.CommandContext(context.Background(), program, "serve", "--config", p.config)
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "GOTRACEBACK=all")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -304,7 +305,11 @@ func (s *Store) sync() error {
 	if s.opt.InMemory {
 		return nil
 	}
-	if err := syncDir(s.db, s.opt.Dir, s.intents.syncFile); err != nil {
+	err := syncDir(s.db, s.opt.Dir, s.intents.syncFile)
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return fmt.Errorf("sync index store: %w", err) // nothing was synced, and nothing lost: a later one will do
+	}
+	if err != nil {
 		// After a failed fsync the kernel may have dropped the dirty pages: a
 		// second one that succeeds would prove nothing.
 		return s.space.fail(fmt.Errorf("sync: %w", err))

@@ -59,7 +59,7 @@ func (r reloader) reload(ctx context.Context) {
 	}
 	r.proxy.SetUsers(users(next))
 	r.proxy.SetTimeouts(proxy.Timeouts(next.Timeouts))
-	r.proxy.SetLimits(limits(next))
+	r.proxy.SetLimits(limits(next, r.log))
 	r.proxy.SetProxyProtocol(next.ProxyProtocol)
 	r.proxy.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
 	r.accounts(next)

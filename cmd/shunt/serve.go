@@ -181,7 +181,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		closeScratch(stop)
 	}()
 	options := proxy.Options{
-		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg), Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools, Replicas: replicas,
+		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg, log), Timeouts: proxy.Timeouts(cfg.Timeouts), Directory: directory, Pools: pools, Replicas: replicas,
 		Index: index, Admin: index, Scratch: scratch, Sequences: sequences{store, directory}, Cursors: cursors(cfg, store), Logger: log, Metrics: registry,
 	}
 	p := proxy.New(options)
@@ -334,8 +334,8 @@ func cursors(cfg *config.Config, store *storage.Store) proxy.SpoolOptions {
 	return proxy.SpoolOptions{Dir: filepath.Join(cfg.DataDir, "cursors"), MaxBytes: cfg.CursorMaxBytes, Room: store.Room}
 }
 
-func limits(cfg *config.Config) proxy.Limits {
-	return proxy.Limits{Connections: cfg.MaxConnections, Prepared: cfg.MaxPreparedStatements, Packet: cfg.MaxAllowedPacket}
+func limits(cfg *config.Config, log *slog.Logger) proxy.Limits {
+	return proxy.Limits{Connections: withinFiles(cfg.MaxConnections, cfg, log), Prepared: cfg.MaxPreparedStatements, Packet: cfg.MaxAllowedPacket}
 }
 
 func users(cfg *config.Config) map[string]proxy.User {
