@@ -112,6 +112,8 @@ type contest struct {
 
 	// shards are connections around Shunt.
 	shards []*sql.DB
+	// outages: shards fail.
+	outages bool
 	// tolerated are further error codes that what the test does explains.
 	tolerated []uint16
 	// still is held by a writer for each of its changes, and to keep all of
@@ -306,8 +308,8 @@ func (n *contest) direct(ids ...int) (map[int]stored, map[int]string) {
 	}
 	for i, db := range n.shards {
 		answer, err := rowsOf(context.Background(), db, query)
-		for noTable(err) {
-			// It is being renamed, and comes back.
+		for began := time.Now(); noTable(err) || err != nil && n.outages && time.Since(began) < time.Minute; {
+			// It is being renamed, or the shard is down, and comes back.
 			answer, err = rowsOf(context.Background(), db, query)
 		}
 		if err != nil {

@@ -1,0 +1,167 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// TestNeverMissOutages has the writers and readers of TestNeverMiss work while
+// shards are killed, stopped, frozen and cut off, and the proxy is killed beside
+// that. What a statement that got no answer has done is seen once its shard's
+// connections of before are gone.
+func TestNeverMissOutages(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		duration := 20 * time.Second
+		if s := os.Getenv("SHUNT_NEVERMISS"); s != "" {
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			duration = d
+		} else if testing.Short() {
+			duration = 8 * time.Second
+		}
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d, %s", seed, duration)
+		servers := f.own(t, 3)
+		// An account of its own tells the proxy's connections.
+		for _, s := range servers {
+			db := onShard(t, s, "")
+			mustExec(t, db, "CREATE USER 'nm'@'%' IDENTIFIED BY 'pw'")
+			mustExec(t, db, "GRANT ALL ON *.* TO 'nm'@'%'")
+		}
+		n := &contest{t: t, account: "nm", outages: true, tolerated: []uint16{
+			1429, 1430, // a shard that can't be reached, or was lost
+			1180,                         // a transaction that has lost one
+			1040, 1053, 1077, 1079, 1927, // a server that stops
+		}}
+		o := &outageMaker{contest: n, rnd: rand.New(rand.NewPCG(seed, 6000))}
+		addrs := make([]string, len(servers))
+		for i, s := range servers {
+			v, err := throwaway.NewValve(s.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(v.Close)
+			o.valves, addrs[i] = append(o.valves, v), v.Addr()
+		}
+		n.p = start(t, f, setup{
+			servers: servers, addrs: addrs, user: "nm", password: "pw", extra: "shard_timeout: 2s",
+			tables:      []string{"people: {shard_key: tenant}", "templates: {shard_key: tenant}"},
+			maintenance: contestMaintenance,
+		})
+		n.prepare()
+		n.run(seed, duration, time.Second, o.disturb)
+		eventually(t, time.Minute, "all shards serve", func() bool {
+			for i := range servers {
+				if shardState(t, n.p, fmt.Sprintf("s%d", i)) != "up" {
+					return false
+				}
+			}
+			_, err := rowsOf(t.Context(), n.db, "SELECT COUNT(*) FROM people")
+			return err == nil
+		})
+		n.verify()
+		t.Logf("%d reads, %d writes, %d transactions, %d kills, outages %v", n.reads.Load(), n.writes.Load(), n.transactions.Load(), n.kills.Load(), o.done)
+	})
+}
+
+// outageMaker makes shards fail.
+type outageMaker struct {
+	*contest
+	rnd    *rand.Rand
+	valves []*throwaway.Valve
+	done   []string
+}
+
+func (o *outageMaker) disturb() {
+	i := o.rnd.IntN(len(o.valves))
+	s, v := o.p.servers[i], o.valves[i]
+	up, settled := make(chan struct{}), make(chan struct{})
+	o.mu.Lock()
+	o.up, o.settled = up, settled
+	o.mu.Unlock()
+	again := func() {
+		if err := s.Start(context.Background()); err != nil {
+			o.fail("start s%d: %v", i, err)
+		}
+	}
+	lasts := time.Duration(o.rnd.IntN(3500)) * time.Millisecond
+	kind := o.rnd.IntN(7)
+	o.done = append(o.done, fmt.Sprintf("s%d:%d", i, kind))
+	switch kind {
+	case 0: // the machine of a server dies
+		s.Kill()
+		again()
+	case 1:
+		s.Shutdown()
+		again()
+	case 2:
+		s.Pause()
+		time.Sleep(lasts)
+		s.Resume()
+	case 3:
+		for range 10 {
+			v.Cut()
+			time.Sleep(time.Duration(o.rnd.IntN(100)) * time.Millisecond)
+		}
+	case 4:
+		v.Shut()
+		time.Sleep(lasts)
+		v.Open()
+	case 5: // all of them at once
+		for _, v := range o.valves {
+			v.Cut()
+		}
+	case 6: // the proxy dies, and is back before the server is
+		s.Pause()
+		o.p.kill()
+		o.kills.Add(1)
+		go func() {
+			time.Sleep(lasts)
+			s.Resume()
+		}()
+		if err := o.p.launch(); err != nil {
+			o.fail("restart: %v", err)
+		}
+	}
+	close(up)
+	// Whatever was under way ends, so that its outcome can be seen.
+	for k, v := range o.valves {
+		if k != i && kind != 5 && kind != 6 {
+			continue
+		}
+		old := o.pooled(k)
+		v.Cut()
+		eventuallyEach(o.t, time.Minute, 50*time.Millisecond, fmt.Sprintf("the connections of before are gone from s%d (%d)", k, kind), func() bool {
+			for id := range o.pooled(k) {
+				if old[id] {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	close(settled)
+}
+
+// pooled are the numbers of the threads that the proxy has on a shard.
+func (o *outageMaker) pooled(i int) map[string]bool {
+	ids := map[string]bool{}
+	var rows []row
+	eventuallyEach(o.t, time.Minute, 100*time.Millisecond, fmt.Sprintf("s%d answers", i), func() (ok bool) {
+		var err error
+		rows, err = rowsOf(context.Background(), o.shards[i], "SELECT id FROM information_schema.processlist WHERE user = '"+o.account+"'")
+		return err == nil
+	})
+	for _, r := range rows {
+		ids[r["id"]] = true
+	}
+	return ids
+}
