@@ -70,6 +70,9 @@ func openBadger(o Options, memTable int64) (db *badger.DB, err error) {
 		if err := checkTables(options); err != nil && !errors.Is(err, fs.ErrPermission) && !inUse(o.Dir) {
 			return nil, unreadable(o.Dir, err)
 		}
+		if err := checkMemLogs(o); err != nil && !errors.Is(err, fs.ErrPermission) && !inUse(o.Dir) {
+			return nil, unreadable(o.Dir, err)
+		}
 	}
 	db, err = badger.Open(options)
 	switch {

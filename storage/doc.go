@@ -61,6 +61,8 @@
 //     after it is no longer shown. Readers compare the view before and after
 //     reading (or taking their snapshot); writers compare it after their write and write
 //     again to generations that came meanwhile. index.go has the details.
+//   - Open refuses a store whose files are damaged, where that shows. A damaged log
+//     of recent entries is as a power loss (Lost).
 //   - A write that can't be made is refused before anything is lost:
 //     ErrStoreFull while free space is under the limit (Badger maps sparse
 //     files, so a full disk would be SIGBUS), ErrReadOnly after a failed write

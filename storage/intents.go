@@ -61,6 +61,14 @@ func (in *intents) load(s *Store) error {
 	})
 }
 
+// lose takes what was found for lost, as after a power loss. REQUIRES: it is called in
+// Open.
+func (in *intents) lose() {
+	for p := range in.kept {
+		in.kept[p] = true
+	}
+}
+
 func (in *intents) len() int {
 	in.mu.RLock()
 	defer in.mu.RUnlock()

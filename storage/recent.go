@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -130,11 +132,19 @@ func (r *recent) open(s *Store, flushAt int64) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		missing := err != nil && !s.fresh
 		for key, pair, rest := nextRecent(log); rest != nil; key, pair, rest = nextRecent(rest) {
+			log = rest
 			// Records of a generation that is gone are garbage.
 			if len(key) >= entryPrefixLen && parts[string(key[:entryPrefixLen])] != nil {
 				r.put(parts[string(key[:entryPrefixLen])], string(key), pair)
 			}
+		}
+		if missing || len(log) > 0 {
+			// It was damaged, or cut short by the death of the process: which of them
+			// can't be told. What may be lost is as after a power loss.
+			s.opt.Logger.Warn("a log of recent index entries is damaged; what was written to lately is taken for lost", "file", name, "bytes", len(log))
+			s.intents.lose()
 		}
 		if r.logs[i], err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 			return errors.Join(err, r.close())
@@ -258,7 +268,18 @@ func (r *recent) write(joined uint64) error {
 	r.mu.Unlock()
 	f := r.logs[r.active]
 	r.writes++
-	if _, err := f.WriteAt(buf, r.size); err != nil {
+	_, err := f.WriteAt(buf, r.size)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		// Nothing is lost: the next write is at the same place. The guard refuses what
+		// comes until there is room.
+		r.mu.Lock()
+		r.pending = append(slices.Clone(buf), r.pending...)
+		r.mu.Unlock()
+		s := r.s.space
+		s.refresh()
+		return fmt.Errorf("%w: write %s: %w", ErrStoreFull, f.Name(), err)
+	}
+	if err != nil {
 		return r.s.space.fail(fmt.Errorf("write %s: %w", f.Name(), err))
 	}
 	r.size += int64(len(buf))

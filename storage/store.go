@@ -43,6 +43,9 @@ type Store struct {
 	hot       *hot
 	published published
 
+	// fresh: Open has made it.
+	fresh bool
+
 	// indexes is replaced as a whole, under change.
 	indexes atomic.Pointer[map[IndexID]*index]
 	// change serialises changes of definitions and generations.
@@ -109,6 +112,9 @@ func open(o Options, t testOptions) (_ *Store, err error) {
 	if err := s.recent.open(s, t.flushAt); err != nil {
 		s.published.close()
 		return nil, errors.Join(unreadable(o.Dir, fmt.Errorf("read recent entries: %w", err)), db.Close())
+	}
+	if err := noteBoot(o); err != nil {
+		o.Logger.Warn("damage of the index store's logs will not be noticed at the next start", "error", err)
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	ctx := s.ctx
@@ -210,6 +216,7 @@ func (s *Store) loadFormat() error {
 			return fmt.Errorf("open %s: %w: it holds a Badger database that is not Shunt's: choose another data_dir",
 				s.opt.Dir, ErrFormat)
 		}
+		s.fresh = true
 		return s.db.Update(func(txn *badger.Txn) error {
 			return txn.Set([]byte{kindFormat}, binary.AppendUvarint(nil, formatVersion))
 		})
