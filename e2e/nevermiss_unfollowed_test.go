@@ -81,6 +81,29 @@ func TestNeverMissOnTheWay(t *testing.T) {
 	})
 }
 
+// TestNeverMissQuotedNames has programs name tables in double quotes.
+func TestNeverMissQuotedNames(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c := p.conn()
+		mustExec(t, c, "SET sql_mode = 'ANSI_QUOTES'")
+		mustExec(t, c, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))")
+		mustExec(t, c, "CREATE TABLE `my-log` (id INT PRIMARY KEY, v VARCHAR(20))")
+		p.createIndex(c, "by_v", "`my-log` (v)")
+		mustExec(t, c, `CREATE TRIGGER t_i AFTER INSERT ON t FOR EACH ROW INSERT INTO "my-log" (id, v) VALUES (NEW.id, CONCAT(NEW.v, '"'))`)
+		mustExec(t, c, `CREATE PROCEDURE counted () SELECT COUNT(*) FROM "my-log"`)
+		p.settled(c)
+		for i := range 6 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO t VALUES (%d, 'v%d')", i, i))
+		}
+		for i := range 6 {
+			want(t, c, fmt.Sprintf("SELECT id FROM `my-log` WHERE v = 'v%d\"'", i), "id", fmt.Sprint(i))
+		}
+		_, err := c.ExecContext(t.Context(), "CALL counted()")
+		wantError(t, err, 1235, "my-log")
+	})
+}
+
 // TestNeverMissTwins updates rows by two names of one table, each of which sets a
 // column that the other's condition knows.
 func TestNeverMissTwins(t *testing.T) {

@@ -676,9 +676,10 @@ func identifiers(text string) map[string]bool {
 	}) {
 		words[strings.ToLower(w)] = true
 	}
-	// A quoted name may hold anything between its quotes.
-	for i, part := range strings.Split(text, "`") {
-		if i%2 == 1 {
+	// A quoted name may hold anything between its quotes, which under ANSI_QUOTES are
+	// double ones too. Where one stands in a string, names come to be between others'.
+	for _, quote := range []string{"`", `"`} {
+		for part := range strings.SplitSeq(text, quote) {
 			words[strings.ToLower(part)] = true
 		}
 	}
