@@ -63,7 +63,7 @@ func TestUserSchemas(t *testing.T) {
 			{1142, "SELECT * FROM information_schema.innodb_tables"},
 			{1142, "INSERT INTO OTHER.secrets VALUES (3, 'x')"},
 			{1142, "INSERT INTO people (id) SELECT id + 1000 FROM OTHER.secrets"},
-			{1235, "INSERT INTO people (id, age) VALUES (1000, (SELECT MAX(id) FROM OTHER.secrets))"},
+			{1142, "INSERT INTO people (id, age) VALUES (1000, (SELECT MAX(id) FROM OTHER.secrets))"},
 			{1142, "UPDATE OTHER.secrets SET secret = 'x' WHERE id = 1"},
 			{1142, "UPDATE people p, OTHER.secrets s SET p.age = 1 WHERE p.id = s.id"},
 			{1142, "DELETE FROM OTHER.secrets WHERE id = 1"},
@@ -156,11 +156,165 @@ func TestUserSchemas(t *testing.T) {
 	})
 }
 
+// TestUserReach: a user who may see some schemas reaches no others by what Shunt's
+// account may do: not by SET and DO, by what he stores, by files, nor by SHOW.
+func TestUserReach(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 5, setup{users: []string{"{name: narrow, password: pw, schemas: [SCHEMA]}", "{name: reader, password: pw, read_only: true}"}})
+		other, upper := p.schema+"_other", strings.ToUpper(p.schema)
+		for _, schema := range []string{other, upper} {
+			mustExec(t, c, "CREATE DATABASE "+schema)
+			t.Cleanup(func() { _, _ = p.open("").ExecContext(context.Background(), "DROP DATABASE "+schema) })
+			// Without a primary key it is on one shard.
+			mustExec(t, c, "CREATE TABLE "+schema+".secrets (id BIGINT, secret VARCHAR(100))")
+			mustExec(t, c, "INSERT INTO "+schema+".secrets VALUES (1, 'hidden')")
+		}
+		mustExec(t, c, "CREATE FUNCTION "+other+".hidden_f() RETURNS INT DETERMINISTIC RETURN 1")
+		mustExec(t, c, "CREATE VIEW shown AS SELECT secret FROM "+other+".secrets")
+		narrow, err := p.as("narrow", p.schema).Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer narrow.Close()
+
+		for _, x := range []struct {
+			code uint16
+			sql  string
+		}{
+			// Values of SET, and DO, whose errors tell of what they read.
+			{1142, "SET @a = (SELECT secret FROM OTHER.secrets LIMIT 1)"},
+			{1142, "SET @b = 1, @a = (SELECT 1 + (SELECT secret FROM `OTHER`.`secrets`))"},
+			{1142, "DO (SELECT EXTRACTVALUE(1, CONCAT('~', (SELECT secret FROM OTHER.secrets))))"},
+			{1142, "EXPLAIN ROUTE SET @a = (SELECT secret FROM OTHER.secrets LIMIT 1)"},
+			{1235, "SET @a = (SELECT GROUP_CONCAT(SCHEMA_NAME) FROM information_schema.SCHEMATA)"},
+			{1235, "DO (SELECT EXTRACTVALUE(1, CONCAT('~', (SELECT GROUP_CONCAT(SCHEMA_NAME) FROM information_schema.SCHEMATA))))"},
+			{1235, "UPDATE people SET city = (SELECT MAX(TABLE_NAME) FROM information_schema.TABLES) WHERE id = 1"},
+			{1235, "INSERT INTO people (id, city) SELECT 100, MAX(TABLE_NAME) FROM information_schema.TABLES"},
+			{1235, "CREATE VIEW peek AS SELECT * FROM information_schema.TABLES"},
+			{1235, "CREATE FUNCTION peek() RETURNS TEXT READS SQL DATA RETURN (SELECT GROUP_CONCAT(TABLE_NAME) FROM information_schema.TABLES)"},
+			{1235, "CREATE PROCEDURE peek() SELECT * FROM information_schema.PROCESSLIST"},
+			// Another schema, where names have case.
+			{1142, "SELECT * FROM UPPER.secrets"},
+			{1044, "USE UPPER"},
+			// The same whether there is such a table or not.
+			{1142, "SELECT * FROM OTHER.no_such"},
+			{1142, "SELECT no_such FROM OTHER.secrets"},
+			{1142, "SELECT * FROM no_such_schema.t"},
+			{1142, "SELECT * FROM people, OTHER.no_such"},
+			{1142, "SELECT * FROM people a JOIN people b ON a.id = b.id, (OTHER.no_such)"},
+			{1142, "DROP VIEW OTHER.no_such"},
+			{1142, "DROP INDEX x ON OTHER.no_such"},
+			{1142, "UPDATE OTHER.no_such SET a = 1"},
+			{1142, "CREATE TABLE mine LIKE OTHER.no_such"},
+			{1142, "ALTER TABLE people RENAME TO no_such_schema.people"},
+			// What is stored runs with the rights of the account, later too.
+			{1227, "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DROP DATABASE OTHER"},
+			{1227, "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SET GLOBAL max_connections = 5"},
+			{1227, "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO BEGIN SET @s = CONCAT('DR', 'OP DATABASE x'); PREPARE s FROM @s; EXECUTE s; END"},
+			{1227, "CREATE PROCEDURE peek() SHOW DATABASES"},
+			{1227, "CREATE PROCEDURE peek() BEGIN DECLARE EXIT HANDLER FOR NOT FOUND KILL 1; END"},
+			{1227, "CREATE PROCEDURE peek() /*!50000 FLUSH */ TABLES"},
+			{1227, "CREATE PROCEDURE peek() SET @@GLOBAL.max_connections = 5"},
+			{1227, "CREATE PROCEDURE peek() SET @a = 1, GLOBAL max_connections = 5"},
+			{1227, "CREATE PROCEDURE peek() SET PASSWORD = 'x'"},
+			{1227, "CREATE PROCEDURE peek() SET `sql_log_bin` = 0"},
+			{1227, "CREATE DEFINER=view PROCEDURE peek() SHOW DATABASES"},
+			{1227, "CREATE PROCEDURE peek() SELECT 1 INTO OUTFILE '/tmp/x'"},
+			{1142, "CREATE PROCEDURE peek() SELECT * FROM people a JOIN people b ON a.id = b.id, schema_to_come.t"},
+			{1044, "CREATE PROCEDURE peek() CALL schema_to_come.p()"},
+			// Files of the servers'.
+			{1227, "SELECT LOAD_FILE('/etc/passwd')"},
+			{1227, "SELECT id FROM people WHERE city = `load_file`('/etc/passwd')"},
+			{1227, "INSERT INTO people (id, city) VALUES (100, LOAD_FILE('/etc/passwd'))"},
+			{1227, "CREATE VIEW peek AS SELECT /*!50000 LOAD_FILE('/etc/passwd') */"},
+			{1227, "CREATE TABLE mine (id BIGINT PRIMARY KEY) DATA DIRECTORY = '/tmp'"},
+			// Servers, accounts and other sessions.
+			{1227, "SHOW ENGINE INNODB STATUS"},
+			{1227, "SHOW CREATE USER root"},
+			{1227, "SHOW CREATE USER"},
+			{1227, "SHOW BINLOG EVENTS"},
+			{1227, "SHOW PROFILES"},
+			{1227, "FLUSH PRIVILEGES"},
+			{1227, "FLUSH TABLES"},
+			{1227, "SET SESSION binlog_format = 'STATEMENT'"},
+			{1227, "SET @@pseudo_thread_id = 5"},
+		} {
+			query := strings.NewReplacer("OTHER", other, "UPPER", upper).Replace(x.sql)
+			_, err := narrow.ExecContext(t.Context(), query)
+			if wantError(t, err, x.code, ""); err == nil || strings.Contains(err.Error(), "hidden") {
+				t.Errorf("%s: %v", query, err)
+			}
+		}
+		for _, query := range []string{"SHOW PROCEDURE STATUS", "SHOW FUNCTION STATUS", "SHOW OPEN TABLES", "SHOW OPEN TABLES LIKE 'secrets'", "SHOW GRANTS", "SHOW EVENTS"} {
+			for _, r := range mustRows(t, narrow, query) {
+				for column, v := range r {
+					if strings.Contains(v, other) || v == "mysql" || v == "sys" || strings.Contains(v, "ALL PRIVILEGES ON *.*") {
+						t.Errorf("%s shows %s = %s", query, column, v)
+					}
+				}
+			}
+		}
+		// What is his own goes on.
+		want(t, narrow, "SELECT secret FROM shown", "secret", "hidden") // as its maker meant it
+		for _, query := range []string{
+			"CREATE FUNCTION mine(a INT) RETURNS INT DETERMINISTIC RETURN a + 1", "DROP FUNCTION mine",
+			"CREATE PROCEDURE mine(IN a INT) BEGIN DECLARE x INT DEFAULT 5; START TRANSACTION; UPDATE people SET age = x, city = 'x' WHERE people.id = -1; IF a > 3 THEN SELECT p.id FROM people p JOIN people q ON p.id = q.id LIMIT 1; END IF; COMMIT; END",
+			"DROP PROCEDURE mine",
+			"CREATE TRIGGER mine BEFORE INSERT ON people FOR EACH ROW SET NEW.city = UPPER(NEW.city)", "DROP TRIGGER mine",
+			"CREATE EVENT mine ON SCHEDULE EVERY 1 DAY DO DELETE FROM people WHERE id < 0", "ALTER EVENT mine RENAME TO mine2", "DROP EVENT mine2",
+			"CREATE TABLE mine (id BIGINT PRIMARY KEY, role INT, password INT, file_name INT)", "CREATE VIEW ours AS SELECT role, password FROM mine", "DROP VIEW ours",
+			"UPDATE mine SET role = 1, password = 2, file_name = 3 WHERE id = 1", "DROP TABLE mine",
+			"INSERT INTO people (id, city) VALUES (1, 'x') ON DUPLICATE KEY UPDATE people.city = 'y', people.age = 20",
+			"SET @a = (SELECT COUNT(*) FROM information_schema.ENGINES)", "SET SESSION sql_mode = ''",
+		} {
+			mustExec(t, narrow, query)
+		}
+		for _, query := range []string{
+			"SELECT EXTRACT(YEAR FROM p.city), TRIM(LEADING 'x' FROM p.city), SUBSTRING(p.city FROM 2), REPLACE(p.city, 'a', 'b') FROM people p WHERE p.id = 1",
+			"SHOW FULL COLUMNS FROM people", "SHOW GLOBAL STATUS LIKE 'Uptime'", "SHOW STORAGE ENGINES", "SHOW CHARACTER SET", "DESCRIBE information_schema.TABLES",
+		} {
+			mustRows(t, narrow, query)
+		}
+
+		reader, err := p.as("reader", p.schema).Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		for _, query := range []string{
+			"SHOW ENGINE INNODB STATUS", "/* shunt: shard=s0 */ SHOW ENGINE INNODB STATUS", "/* shunt: shard=s0 */ SHOW FULL PROCESSLIST", "/* shunt: shard=s0 */ SHOW GRANTS",
+			"/* shunt: shard=s0 */ SELECT * FROM information_schema.PROCESSLIST", "SHOW CREATE USER root", "SELECT LOAD_FILE('/etc/passwd')", "/* shunt: shard=s0 */ SELECT LOAD_FILE('/etc/passwd')",
+			"SET @a = LOAD_FILE('/etc/passwd')", "SET SESSION binlog_format = 'STATEMENT'",
+		} {
+			_, err := reader.ExecContext(t.Context(), query)
+			if wantError(t, err, 1227, ""); err == nil {
+				t.Errorf("%s: no error", query)
+			}
+		}
+		if f.name == throwaway.MariaDB {
+			mustExec(t, c, "/* shunt: shard=s0 */ CREATE SEQUENCE counter")
+			for _, query := range []string{"SELECT NEXT VALUE FOR counter", "/* shunt: shard=s0 */ SELECT NEXTVAL(counter)", "/* shunt: shard=s0 */ SELECT SETVAL(counter, 100)"} {
+				_, err := reader.ExecContext(t.Context(), query)
+				if wantError(t, err, 1290, "read"); err == nil {
+					t.Errorf("%s: no error", query)
+				}
+			}
+		}
+		// Statements of others that ran over the same connection to a shard.
+		mustExec(t, c, "SET profiling = 1")
+		_, err = c.ExecContext(t.Context(), "SHOW PROFILES")
+		wantError(t, err, 1235, "pooled connection")
+		_, err = c.ExecContext(t.Context(), "SHOW CREATE USER")
+		wantError(t, err, 1235, "SHOW CREATE USER")
+	})
+}
+
 // TestReadOnlyUser: reads and nothing else.
 func TestReadOnlyUser(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{users: []string{"{name: reader, password: pw, read_only: true}"}})
 		mustExec(t, c, "CREATE TABLE seen (id BIGINT PRIMARY KEY)")
+		mustExec(t, c, "CREATE TABLE cities (id BIGINT PRIMARY KEY)")
 		if f.name == throwaway.MariaDB {
 			mustExec(t, c, "CREATE FUNCTION writes_seen() RETURNS INT MODIFIES SQL DATA BEGIN INSERT INTO seen VALUES (1); RETURN 1; END")
 		}
@@ -186,7 +340,7 @@ func TestReadOnlyUser(t *testing.T) {
 			"SELECT * FROM people WHERE id = 3 FOR UPDATE", "SELECT * FROM people LOCK IN SHARE MODE", "CREATE TEMPORARY TABLE x (id INT)", "INSERT INTO seen SELECT id FROM people",
 			"CREATE VIRTUAL INDEX x ON people (age)", "DROP VIRTUAL INDEX idx_email ON people", "REBUILD VIRTUAL INDEX idx_email ON people",
 			"/* shunt: shard=s0 */ CALL nothing()", "/* shunt: shard=s0 */ INSERT INTO people (id) VALUES (100)", "LOAD DATA LOCAL INFILE 'x' INTO TABLE people",
-			"ANALYZE TABLE people", "/*!50000 DELETE */ FROM people",
+			"ANALYZE TABLE people", "/*!50000 DELETE */ FROM people", "LOCK TABLES people READ", "FLUSH TABLES people WITH READ LOCK", "DO (SELECT id FROM cities WHERE id = 1 FOR UPDATE)",
 		} {
 			_, err := r.ExecContext(t.Context(), query)
 			if wantError(t, err, 1290, "read"); err == nil {

@@ -83,6 +83,9 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 			kind = Show
 		}
 	}
+	if st.doubtful {
+		kind = Other // there may be anything in it
+	}
 	act := &fixedAction{shards: catalog.Only(shard.ID), access: "hint", reason: "sent to " + shard.Name + " by its hint"}
 	tables := st.mentioned(cat)
 	if kind == Other {

@@ -17,8 +17,11 @@ type Named struct {
 	Qualifiers []string
 	// System are the tables of information_schema, lower case.
 	System []string
+	// Tables with a schema stand where nothing else can: FROM shop.orders.
+	Tables []TableName
 	// Hinted: the statement goes where its hint says, unread.
 	Hinted bool
+	Beyond Beyond
 }
 
 // NamedSchemas reads a statement for Named. An error is planning's to tell.
@@ -27,9 +30,19 @@ func NamedSchemas(sql string, s Settings, cat *catalog.Catalog) (Named, error) {
 	if err != nil {
 		return Named{}, err
 	}
-	n := Named{Hinted: st.hinted}
+	n := Named{Hinted: st.hinted, Beyond: st.beyond()}
+	n.readAll(st)
+	if st.is(0, "show") {
+		n.show(st)
+	}
+	return n, nil
+}
+
+// readAll reads the statement with the rows of an INSERT, whose tokens are kept
+// apart.
+func (n *Named) readAll(st *statement) {
 	n.read(st)
-	for _, r := range st.rows { // their tokens are kept apart
+	for _, r := range st.rows {
 		if r.simple {
 			continue
 		}
@@ -37,12 +50,9 @@ func NamedSchemas(sql string, s Settings, cat *catalog.Catalog) (Named, error) {
 			row := *st
 			row.toks = field
 			n.read(&row)
+			n.Beyond.Files = n.Beyond.Files || row.namesFiles()
 		}
 	}
-	if st.is(0, "show") {
-		n.show(st)
-	}
-	return n, nil
 }
 
 // beforeTable are words between which and a parenthesis a table's name stands,
@@ -61,6 +71,9 @@ func (n *Named) read(st *statement) {
 			continue
 		}
 		n.Qualifiers = append(n.Qualifiers, name)
+		if ok && !st.op(i+3, ".") && st.tableStands(i) {
+			n.Tables = append(n.Tables, TableName{name, second})
+		}
 		if st.op(i+3, ".") || ok && st.op(i+3, "(") && !slices.Contains(beforeTable, st.word(i-1)) {
 			n.Schemas = append(n.Schemas, name)
 		}

@@ -48,6 +48,9 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 	if err != nil {
 		return nil, err
 	}
+	if err := reachesSystem(st, plan); err != nil {
+		return nil, err
+	}
 	rows, ok := plan.(*Rows)
 	if t := rows.leavingTrigger(st); ok && t != nil {
 		return nil, notSupported("a trigger of %s sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
@@ -230,7 +233,11 @@ func (p *Planner) query(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		if a.err != nil {
 			return nil, a.err
 		}
-		return a.rows(Select, &selectAction{q: q, sql: st.src}), nil
+		kind := Select
+		if hasLock(st) {
+			kind = Locking
+		}
+		return a.rows(kind, &selectAction{q: q, sql: st.src, kind: kind}), nil
 	}
 	return nil, notSupported("this statement is not supported yet: send it to one shard with /* shunt: shard=NAME */")
 }

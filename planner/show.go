@@ -51,6 +51,8 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			if name, _, ok := st.showTable(i + 2); ok {
 				return showOf(st, cat, name)
 			}
+		case "user":
+			return nil, notSupported("SHOW CREATE USER is not supported: accounts of Shunt are in its configuration; those of the shards are each shard's own, ask it with /* shunt: shard=NAME */")
 		case "trigger", "procedure", "function", "event":
 			return everywhere(st, cat, cat.All, &System{Any: true}, "the first shard that knows it")
 		}
@@ -87,6 +89,16 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		if !complete(cat) && !catalog.IsSystemSchema(schema) {
 			return everywhere(st, cat, cat.All, &System{Rows: &SystemTable{Key: []string{"trigger"}, Table: "table", OfSchema: schema}}, "no shard holds all tables")
 		}
+	case "procedure", "function", "package":
+		if st.settings.Restricted && st.is(i+1, "status") {
+			return looked(st, cat, &SystemTable{Key: []string{"db", "name"}, Owner: "db"})
+		}
+	case "open":
+		if st.settings.Restricted {
+			return looked(st, cat, &SystemTable{Key: []string{"database", "table"}, Owner: "database"})
+		}
+	case "profile", "profiles":
+		return nil, notSupported("SHOW %s is not supported: it would tell of a pooled connection, whose statements are other clients' too; use EXPLAIN ANALYZE", strings.ToUpper(w))
 	case "processlist":
 		return &Admin{Op: ShowProcesslist, Full: st.is(1, "full")}, nil
 	case "grants":
@@ -104,6 +116,12 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	return fixed(st, cat, Show, nil, &fixedAction{
 		shards: catalog.Only(fullest(cat).First()), any: fullest(cat), access: "single", reason: "a shard that holds as many tables as any",
 	}), nil
+}
+
+// looked is a SHOW of one shard, whose rows are looked through: the client may not
+// see all schemas.
+func looked(st *statement, cat *catalog.Catalog, t *SystemTable) (Plan, *Error) {
+	return everywhere(st, cat, catalog.Only(fullest(cat).First()), &System{Rows: t}, "a shard that holds as many tables as any")
 }
 
 // joinedShow is everywhere for a SHOW whose columns are joined. A WHERE over them is

@@ -159,7 +159,7 @@ func (s *session) virtualIndexRows(from planner.TableName) [][]any {
 		if from.Name != "" && (!strings.EqualFold(r.Table, from.Name) || !strings.EqualFold(r.Schema, schema)) {
 			continue
 		}
-		if !s.rights().sees(r.Schema) {
+		if !s.sees(r.Schema) {
 			continue
 		}
 		rows = append(rows, []any{
@@ -173,7 +173,7 @@ func (s *session) virtualIndexRows(from planner.TableName) [][]any {
 func (s *session) jobRows() [][]any {
 	var rows [][]any
 	for _, r := range s.proxy.opts.Admin.JobRows() {
-		if !s.rights().sees(r.Schema) {
+		if !s.sees(r.Schema) {
 			continue
 		}
 		rows = append(rows, []any{

@@ -349,8 +349,11 @@ var (
 )
 
 // showGrants shows the rights of the shards' account, which are those of every
-// client, as the client's own.
+// client whose user isn't limited, as the client's own.
 func (s *session) showGrants(ctx context.Context) error {
+	if u := s.rights(); u.limited() {
+		return s.answerRows([]wire.Column{wire.TextColumn("Grants for " + s.client.User + "@%")}, s.limitedGrants(u))
+	}
 	answers, err := s.ask(ctx, []planner.ShardStatement{{Shard: s.anyShard(), SQL: "SHOW GRANTS"}})
 	if err == nil {
 		err = answers[0].err
@@ -365,6 +368,23 @@ func (s *session) showGrants(ctx context.Context) error {
 		rows = append(rows, []any{grantee.ReplaceAllString(text, " TO "+strings.ReplaceAll(account, "$", "$$"))})
 	}
 	return s.answerRows([]wire.Column{wire.TextColumn("Grants for " + s.client.User + "@%")}, rows)
+}
+
+// limitedGrants are a server's grants that come nearest to the user's rights.
+func (s *session) limitedGrants(u *User) (rows [][]any) {
+	account := catalog.QuoteName(s.client.User) + "@`%`"
+	what := "ALL PRIVILEGES"
+	if u.ReadOnly {
+		what = "SELECT, EXECUTE, SHOW VIEW"
+	}
+	if u.Schemas == nil {
+		return append(rows, []any{"GRANT " + what + " ON *.* TO " + account})
+	}
+	rows = append(rows, []any{"GRANT USAGE ON *.* TO " + account})
+	for _, schema := range u.Schemas {
+		rows = append(rows, []any{"GRANT " + what + " ON " + catalog.QuoteName(schema) + ".* TO " + account})
+	}
+	return rows
 }
 
 // conditions are the rows of SHOW WARNINGS, or SHOW ERRORS.

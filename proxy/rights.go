@@ -121,13 +121,17 @@ func exceeded(user, what string, limit int) error {
 	return sqlError{1226, "42000", fmt.Sprintf("User '%s' has exceeded the '%s' resource (current value: %d)", user, what, limit)}
 }
 
-// sees reports whether a user may name a schema.
-func (u *User) sees(schema string) bool {
+// sees reports whether a user may name a schema of the catalog's servers, on most
+// of which shop and Shop are two.
+func (u *User) sees(schema string, c *catalog.Catalog) bool {
 	if u.Schemas == nil || strings.EqualFold(schema, "information_schema") {
 		return true
 	}
-	return slices.ContainsFunc(u.Schemas, func(s string) bool { return strings.EqualFold(s, schema) })
+	return slices.ContainsFunc(u.Schemas, func(s string) bool { return s == schema || c.LowerCaseNames && strings.EqualFold(s, schema) })
 }
+
+// sees reports whether the session's user may name a schema.
+func (s *session) sees(schema string) bool { return s.rights().sees(schema, s.catalog()) }
 
 func (s *session) noSchema(schema string) error {
 	return sqlError{1044, "42000", fmt.Sprintf("Access denied for user '%s'@'%%' to database '%s'", s.client.User, schema)}
@@ -152,24 +156,32 @@ func (s *session) mayText(sql string) error {
 		s.proxy.metrics.limited.WithLabelValues("statements").Inc()
 		return exceeded(s.client.User, "max_queries_per_second", u.MaxRate)
 	}
-	if u.Schemas == nil {
+	if !u.limited() || u.Schemas == nil && !slices.ContainsFunc(beyondWords, func(w string) bool { return containsFold(sql, w) }) {
 		return nil
 	}
 	n, err := planner.NamedSchemas(sql, s.settings.planning, s.catalog())
 	if err != nil {
 		return err
 	}
+	if err := s.mayReach(u, n); err != nil || u.Schemas == nil {
+		return err
+	}
 	if n.Hinted {
 		return sqlError{1227, "42000", fmt.Sprintf("Access denied; user '%s' may see some schemas only, and a statement with a shunt hint goes to its shard unread", s.client.User)}
 	}
 	for _, schema := range n.Schemas {
-		if !u.sees(schema) {
+		if !s.sees(schema) {
 			return s.noSchema(schema)
 		}
 	}
 	for _, schema := range n.Qualifiers {
-		if catalog.IsSystemSchema(schema) && !u.sees(schema) {
+		if catalog.IsSystemSchema(schema) && !s.sees(schema) {
 			return s.noSchema(schema)
+		}
+	}
+	for _, t := range n.Tables {
+		if !s.sees(t.Schema) {
+			return s.noTable(verbOf(sql), t.Schema, t.Name)
 		}
 	}
 	for _, table := range n.System {
@@ -177,10 +189,66 @@ func (s *session) mayText(sql string) error {
 			return s.noTable("SELECT", "information_schema", table)
 		}
 	}
-	if schema := s.settings.schema; schema != "" && !u.sees(schema) && !s.leavesSchema(sql) {
+	if schema := s.settings.schema; schema != "" && (!s.sees(schema) || catalog.IsSystemSchema(schema)) && !s.leavesSchema(sql) {
 		return s.noSchema(schema) // taken from him by a reload
 	}
 	return nil
+}
+
+// beyondWords: one of them is in any text with something that mayReach refuses,
+// but for what read_only refuses already.
+var beyondWords = []string{"load_file", "show", "processlist", "nextval", "setval", "value"}
+
+// mayShow are the words behind SHOW that those may ask for who have not all rights:
+// what tells of schemas is looked through, what tells of other sessions and of the
+// servers' accounts and logs isn't there.
+var mayShow = []string{
+	"", "authors", "character set", "charset", "collation", "columns", "contributors", "count", "create database", "create event", "create function", "create procedure",
+	"create schema", "create sequence", "create table", "create trigger", "create view", "databases", "engines", "errors", "events", "fields", "function status", "grants", "index",
+	"indexes", "keys", "locales", "maintenance jobs", "open tables", "package status", "plugins", "privileges", "procedure status", "processlist", "schemas", "shards", "status",
+	"table status", "tables", "triggers", "variables", "virtual indexes", "warnings",
+}
+
+// mayReach looks at what a statement asks for beside tables.
+func (s *session) mayReach(u *User, n planner.Named) error {
+	b := n.Beyond
+	first, _, _ := strings.Cut(b.Show, " ")
+	switch {
+	case u.ReadOnly && b.Counts:
+		return s.readOnly()
+	case n.Hinted && (first == "processlist" || first == "grants" || slices.Contains(n.System, "processlist")): // the account's
+		return s.lacks("PROCESS")
+	case b.Files:
+		return s.lacks("FILE")
+	case !slices.Contains(mayShow, b.Show) && !slices.Contains(mayShow, first):
+		return s.lacks("PROCESS")
+	case u.Schemas == nil:
+	case b.Flush:
+		return s.lacks("RELOAD")
+	case b.Program != "":
+		return sqlError{1227, "42000", fmt.Sprintf("Access denied; user '%s' may see some schemas only, and what he stores would run with the rights of the shards' account: it can't have %s (a name may be written in quotes)", s.client.User, strings.ToUpper(b.Program))}
+	}
+	return nil
+}
+
+func (s *session) lacks(privilege string) error {
+	return sqlError{1227, "42000", fmt.Sprintf("Access denied; you need (at least one of) the %s privilege(s) for this operation", privilege)}
+}
+
+// verbOf is the right that a server names which a statement lacks.
+func verbOf(sql string) string {
+	verb, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(sql, " \t\r\n(")), " ")
+	switch verb {
+	case "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER":
+		return verb
+	case "REPLACE":
+		return "INSERT"
+	case "RENAME":
+		return "ALTER"
+	case "TRUNCATE":
+		return "DROP"
+	}
+	return "SELECT"
 }
 
 // leavesSchema reports a USE, which must be possible from any schema.
@@ -200,6 +268,13 @@ func (s *session) mayRun(plan planner.Plan, sql string) error {
 	if u.ReadOnly && changes(plan) {
 		return s.readOnly()
 	}
+	if p, ok := plan.(*planner.Session); ok && u.limited() {
+		for _, a := range p.Set {
+			if a.Scope != "user" && planner.PrivilegedVariable(a.Name) {
+				return s.lacks("SYSTEM_VARIABLES_ADMIN")
+			}
+		}
+	}
 	return nil
 }
 
@@ -215,7 +290,7 @@ func (s *session) mayName(u *User, plan planner.Plan, sql string) error {
 			return err
 		}
 		for _, schema := range n.Qualifiers {
-			if !u.sees(schema) && s.catalog().Schema(schema) != nil {
+			if !s.sees(schema) && s.catalog().Schema(schema) != nil {
 				return s.noTable(verb, schema, "")
 			}
 		}
@@ -228,7 +303,7 @@ func (s *session) mayName(u *User, plan planner.Plan, sql string) error {
 			verb = "SELECT"
 		}
 		for _, t := range plan.Tables {
-			if !u.sees(t.Schema) {
+			if !s.sees(t.Schema) {
 				return s.noTable(verb, t.Schema, t.Name)
 			}
 		}
@@ -237,22 +312,25 @@ func (s *session) mayName(u *User, plan planner.Plan, sql string) error {
 		}
 	case *planner.DDL:
 		verb, _, _ := strings.Cut(plan.Op, " ")
-		if plan.Schema != "" && !u.sees(plan.Schema) {
+		if plan.Schema != "" && !s.sees(plan.Schema) {
 			return s.noSchema(plan.Schema)
 		}
 		for _, t := range slices.Concat(plan.Tables, plan.Renamed) {
-			if t.Schema != "" && !u.sees(t.Schema) {
+			if t.Schema != "" && !s.sees(t.Schema) {
 				return s.noTable(verb, t.Schema, t.Name)
 			}
 		}
 		return qualifiers(verb)
 	case *planner.Session:
-		if plan.Op == planner.Use && !u.sees(plan.Schema) {
+		if plan.Op == planner.Use && !s.sees(plan.Schema) {
 			return s.noSchema(plan.Schema)
+		}
+		if plan.Op == planner.SetVariables {
+			return qualifiers("SELECT") // in queries for values
 		}
 	case *planner.LockTables:
 		for _, x := range plan.Locks {
-			if !u.sees(x.Table.Schema) {
+			if !s.sees(x.Table.Schema) {
 				return s.noTable("SELECT", x.Table.Schema, x.Table.Name)
 			}
 		}
@@ -261,7 +339,7 @@ func (s *session) mayName(u *User, plan planner.Plan, sql string) error {
 	case *planner.Load:
 		return qualifiers("INSERT")
 	case *planner.Admin:
-		if t := plan.Index.Table; t.Schema != "" && !u.sees(t.Schema) {
+		if t := plan.Index.Table; t.Schema != "" && !s.sees(t.Schema) {
 			return s.noTable("INDEX", t.Schema, t.Name)
 		}
 		if plan.Op == planner.ExplainRoute {
@@ -281,10 +359,8 @@ func changes(plan planner.Plan) bool {
 	switch plan := plan.(type) {
 	case *planner.Rows:
 		return plan.Kind.Writes() || plan.Kind == planner.Locking
-	case *planner.DDL, *planner.Temporary, *planner.Load:
+	case *planner.DDL, *planner.Temporary, *planner.Load, *planner.LockTables: // READ too, which keeps others from writing
 		return true
-	case *planner.LockTables:
-		return plan.Writes()
 	case *planner.Admin:
 		switch plan.Op {
 		case planner.CreateVirtualIndex, planner.DropVirtualIndex, planner.AlterPartitions,

@@ -3,6 +3,8 @@ package proxy
 import (
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // TestRate: a second's worth at once, then as evenly as may be; and never more
@@ -49,16 +51,19 @@ func TestSees(t *testing.T) {
 	for _, x := range []struct {
 		user   User
 		schema string
+		lower  bool
 		sees   bool
 	}{
-		{User{}, "x", true},
-		{User{}, "mysql", true},
-		{User{Schemas: []string{"Shop"}}, "shop", true},
-		{User{Schemas: []string{"shop"}}, "x", false},
-		{User{Schemas: []string{"shop"}}, "mysql", false},
-		{User{Schemas: []string{"shop"}}, "INFORMATION_SCHEMA", true},
+		{User{}, "x", false, true},
+		{User{}, "mysql", false, true},
+		{User{Schemas: []string{"shop"}}, "shop", false, true},
+		{User{Schemas: []string{"Shop"}}, "shop", true, true},
+		{User{Schemas: []string{"Shop"}}, "shop", false, false}, // two schemas
+		{User{Schemas: []string{"shop"}}, "x", false, false},
+		{User{Schemas: []string{"shop"}}, "mysql", false, false},
+		{User{Schemas: []string{"shop"}}, "INFORMATION_SCHEMA", false, true},
 	} {
-		if got := x.user.sees(x.schema); got != x.sees {
+		if got := x.user.sees(x.schema, &catalog.Catalog{LowerCaseNames: x.lower}); got != x.sees {
 			t.Errorf("%v sees %s: %v", x.user.Schemas, x.schema, got)
 		}
 	}

@@ -380,7 +380,7 @@ func (s *session) use(ctx context.Context, schema string) error {
 	if schema == "" {
 		return errNoDatabase
 	}
-	if u := s.rights(); !u.sees(schema) || u.Schemas != nil && catalog.IsSystemSchema(schema) {
+	if u := s.rights(); !s.sees(schema) || u.Schemas != nil && catalog.IsSystemSchema(schema) {
 		return s.noSchema(schema)
 	}
 	known := catalog.IsSystemSchema(schema) || s.catalog().Schema(schema) != nil
@@ -451,7 +451,7 @@ func (s *session) changeUser(ctx context.Context, payload []byte) error {
 // fieldList answers COM_FIELD_LIST, which old clients complete names with.
 func (s *session) fieldList(ctx context.Context, payload []byte) error {
 	name, _, _ := cutByte(payload, 0)
-	if schema := s.settings.schema; !s.rights().sees(schema) {
+	if schema := s.settings.schema; !s.sees(schema) {
 		return s.noSchema(schema)
 	}
 	id := s.anyShard()

@@ -237,7 +237,7 @@ func (j *joiner) add(id catalog.ShardID, first bool, row [][]byte) {
 	if strings.EqualFold(string(schema), catalog.ScratchSchema) {
 		return // Shunt's own, of no use to a client
 	}
-	if len(schema) > 0 && !j.user.sees(string(schema)) {
+	if len(schema) > 0 && !j.user.sees(string(schema), j.c) {
 		return
 	}
 	t := j.table(row)
