@@ -81,6 +81,7 @@ func refuseSystem(schema string) *Error {
 // configured table exists before the table does, or the schema's default.
 func placed(cat *catalog.Catalog, name TableName, primaryKey bool) (p catalog.Placement, shards catalog.ShardSet, key string) {
 	if t := cat.Table(name.Schema, name.Name); t != nil {
+		key = t.KeyWanted
 		if t.ShardKey != nil {
 			key = t.ShardKey.Name
 		}

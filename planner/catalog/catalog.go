@@ -127,6 +127,9 @@ type Table struct {
 	// ShardKey is the column that Hash goes by; for Anywhere the column whose
 	// value places new rows. nil for Reference and Single.
 	ShardKey *Column
+	// KeyWanted is the shard key's name for a table that isn't there yet, "" for its
+	// primary key's first column.
+	KeyWanted string
 	// Shards are those that hold the table: all of them for Hash, Reference
 	// and Anywhere, the one for Single.
 	Shards ShardSet

@@ -408,6 +408,7 @@ func (b *builder) placeTable(t *catalog.Table) error {
 		t.Shards = catalog.Only(id)
 	case catalog.Hash, catalog.Anywhere:
 		if len(t.Columns) == 0 {
+			t.KeyWanted = p.ShardKey
 			return nil
 		}
 		switch {

@@ -35,3 +35,15 @@ DROP TABLE IF EXISTS notes2;
 CREATE TABLE users2 LIKE users;
 SELECT * FROM users2;
 ALTER TABLE users ADD COLUMN nothing INT AFTER nowhere;
+-- A name whose rows the configuration places by another column, though no table has it now.
+CREATE TABLE others (id INT NOT NULL PRIMARY KEY, n INT);
+-- @hash n
+DROP TABLE others;
+CREATE TABLE goes (id INT NOT NULL PRIMARY KEY, n INT);
+-- @hash id
+INSERT INTO goes VALUES (1, 21), (2, 22), (3, 23), (4, 24);
+-- refused
+RENAME TABLE goes TO others;
+-- refused
+ALTER TABLE goes RENAME TO others;
+SELECT id FROM goes WHERE id = 2;
