@@ -106,8 +106,22 @@ func (a *analysis) plainView(v *catalog.Table, n ast.StmtNode, main *scope) (t *
 	}
 	if whole {
 		a.keepIndexes(t, v, kept)
+		keepJSON(t, kept)
 	}
 	return t, kept
+}
+
+// keepJSON has columns that are JSON in their table be JSON in t, which no server
+// says of a view's.
+func keepJSON(t *catalog.Table, kept map[int]column) {
+	for i, of := range kept {
+		if of.col.JSON && t.Columns[i] != t.ShardKey {
+			c := *t.Columns[i]
+			c.JSON = true
+			t.Columns = slices.Clone(t.Columns)
+			t.Columns[i] = &c
+		}
+	}
 }
 
 // keepIndexes gives t the indexes all of whose columns v has.

@@ -372,6 +372,13 @@ func (s *session) learnTemporary(ctx context.Context, conn *shard.Conn, name pla
 		Columns: temporaryColumns(base, columns),
 	}
 	temporaryKeys(t, keys)
+	if base.MariaDB {
+		text, err := conn.Query(ctx, "SHOW CREATE TABLE "+full)
+		if err != nil {
+			return s.shardError(s.temporary.shard, err)
+		}
+		temporaryJSON(t, text)
+	}
 	s.temporary.tables = append(s.temporary.tables, t)
 	s.temporaryChanged()
 	return nil
@@ -404,6 +411,21 @@ func temporaryColumns(c *catalog.Catalog, res *shard.QueryResult) []*catalog.Col
 		out = append(out, col)
 	}
 	return out
+}
+
+// temporaryJSON reads which texts are MariaDB's JSON from SHOW CREATE TABLE: no other
+// statement tells the checks of temporary tables.
+func temporaryJSON(t *catalog.Table, res *shard.QueryResult) {
+	for _, row := range res.Rows {
+		for line := range strings.SplitSeq(string(row[len(row)-1]), "\n") {
+			for _, c := range t.Columns {
+				name := catalog.QuoteName(c.Name)
+				if strings.HasPrefix(strings.TrimLeft(line, " "), name+" ") && strings.Contains(line, "CHECK (json_valid("+name+"))") {
+					c.JSON = true
+				}
+			}
+		}
+	}
 }
 
 // temporaryKeys reads SHOW INDEX.

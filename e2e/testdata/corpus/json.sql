@@ -8,3 +8,9 @@ SELECT a.id, JSON_OBJECT('j', a.j, 't', a.t), JSON_ARRAY(a.j), JSON_SET('{}', '$
 SELECT LENGTH(JSON_ARRAYAGG(j)), LENGTH(JSON_OBJECTAGG(id, j)), LENGTH(JSON_ARRAYAGG(t)) FROM docs;
 UPDATE docs SET t = (SELECT JSON_ARRAY(x.j) FROM (SELECT j FROM docs WHERE id = 5) x) WHERE id < 3;
 SELECT id, t FROM docs ORDER BY id;
+CREATE VIEW seen AS SELECT id, n, j FROM docs;
+SELECT a.id, JSON_ARRAY(a.j) FROM seen a JOIN seen b ON b.n = a.id + 1 ORDER BY a.id;
+SELECT JSON_ARRAYAGG(j) FROM seen WHERE id = 1;
+CREATE TEMPORARY TABLE bag (id INT PRIMARY KEY, j JSON, t TEXT);
+INSERT INTO bag SELECT id, j, t FROM docs;
+SELECT bag.id, JSON_ARRAY(bag.j, bag.t, docs.j) FROM bag JOIN docs ON docs.id = bag.id ORDER BY bag.id;
