@@ -135,6 +135,7 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 		returned = &returnedRows{}
 	}
 	ok, err := s.writeAll(ctx, r, b, several, returned)
+	s.activity.settled()
 	if implicit {
 		if err != nil {
 			_ = s.rollback(ctx)

@@ -268,6 +268,9 @@ func (d *loading) send(ctx context.Context) error {
 	if d.rows == 0 {
 		return nil
 	}
+	if d.s.activity.killed() {
+		return errInterrupted
+	}
 	before := d.s.last.insertID
 	d.s.last.insertID = 0
 	ok, err := d.s.insertRows(ctx, d.text.String())

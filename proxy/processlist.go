@@ -46,6 +46,25 @@ func (a *activity) done(conn *shard.Conn) {
 	a.running = slices.DeleteFunc(a.running, func(x sent) bool { return x.conn == conn })
 }
 
+// settled forgets all connections: the shards have answered the statement, and what
+// follows on them is Shunt's own. It waits for a KILL that is under way.
+//
+// Counter-example: a KILL QUERY that meets the COMMIT of a statement's second shard, or
+// the ROLLBACK TO that undoes it there: a half of the statement stays.
+func (a *activity) settled() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running = a.running[:0]
+}
+
+// killed reports that KILL QUERY was asked for since the command came: between two of
+// the statements that it is made of there is nothing to kill.
+func (a *activity) killed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.interrupted
+}
+
 // cancelBy notes how to end what isn't one statement on one shard.
 func (a *activity) cancelBy(cancel context.CancelCauseFunc) {
 	a.mu.Lock()
@@ -195,6 +214,7 @@ func (s *session) interruptAs(ctx context.Context, reason *shard.ServerError) er
 	defer cancel()
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
+	s.activity.interrupted = s.activity.busy
 	if s.activity.cancel != nil {
 		s.activity.cancel(errInterrupted)
 	}

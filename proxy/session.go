@@ -101,6 +101,8 @@ type activity struct {
 	// waiting for a command, for patience at most; expired when it took longer.
 	waiting, expired bool
 	patience         time.Duration
+	// interrupted: KILL QUERY was asked for while the command was worked on.
+	interrupted bool
 	// cancel ends what isn't in running: a gather.
 	cancel context.CancelCauseFunc
 	// What SHOW PROCESSLIST shows, and what KILL ends on the shards.
@@ -521,7 +523,7 @@ func (s *session) begin(come bool) error {
 	case !come && s.proxy.draining.Load() && !s.activity.busy:
 		return errShutdown
 	}
-	s.activity.busy, s.activity.waiting = true, false
+	s.activity.busy, s.activity.waiting, s.activity.interrupted = true, false, false
 	return nil
 }
 

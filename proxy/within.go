@@ -30,6 +30,10 @@ func (s *session) within(ctx context.Context, do func() error) error {
 		}
 	}
 	err := do()
+	if err == nil && s.activity.killed() {
+		err = errInterrupted
+	}
+	s.activity.settled()
 	switch {
 	case implicit && err != nil:
 		_ = s.rollback(ctx) // the error is told anyway
@@ -61,6 +65,9 @@ type insertedRows struct {
 
 // add executes one more.
 func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.Context) (wire.OK, error)) error {
+	if s.activity.killed() {
+		return errInterrupted
+	}
 	before := s.last.insertID // what LAST_INSERT_ID() is in all of them
 	ok, err := insert(ctx)
 	if a.firstID == 0 && s.last.insertID != before {
