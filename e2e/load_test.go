@@ -120,6 +120,23 @@ func TestLoadData(t *testing.T) {
 		wantError(t, err, 1235, "can't be placed")
 		want(t, shunt, "SELECT id FROM people WHERE id = 7", "id")
 
+		// With REPLACE a line that has too few or too many fields is an error to a strict
+		// session, though it is LOCAL.
+		for i, line := range []string{"600\tfew\n", "600\tmany\t5\tx\t1.5\tmore\n"} {
+			name := fmt.Sprintf("%s-strict%d", t.Name(), i)
+			mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader("601\tok\t5\tx\t1.5\n" + line) })
+			defer mysql.DeregisterReaderHandler(name)
+			for _, c := range both {
+				_, err := c.ExecContext(t.Context(), "LOAD DATA LOCAL INFILE 'Reader::"+name+"' REPLACE INTO TABLE people")
+				wantError(t, err, uint16(1261+i), "Row 2 ")
+				want(t, c, "SELECT id FROM people WHERE id BETWEEN 600 AND 601", "id")
+				mustExec(t, c, "SET @mode = @@sql_mode, sql_mode = ''")
+				mustExec(t, c, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' REPLACE INTO TABLE people")
+				mustExec(t, c, "SET sql_mode = @mode")
+				mustExec(t, c, "DELETE FROM people WHERE id BETWEEN 600 AND 601")
+			}
+		}
+
 		for _, refused := range []string{
 			"LOAD DATA INFILE '/etc/passwd' INTO TABLE people",
 			"LOAD DATA LOCAL INFILE 'x' INTO TABLE people (id, @a)",

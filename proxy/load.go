@@ -164,10 +164,14 @@ func (d *loading) run(ctx context.Context, file *loadFile) error {
 			return err
 		}
 		if extra {
-			d.warn(1262, fmt.Sprintf("Row %d was truncated; it contained more data than there were input columns", file.line))
+			if err := d.warn(1262, fmt.Sprintf("Row %d was truncated; it contained more data than there were input columns", file.line)); err != nil {
+				return err
+			}
 		}
 		for range len(d.l.Columns) - len(file.fields) {
-			d.warn(1261, fmt.Sprintf("Row %d doesn't contain data for all columns", file.line))
+			if err := d.warn(1261, fmt.Sprintf("Row %d doesn't contain data for all columns", file.line)); err != nil {
+				return err
+			}
 		}
 		if err := d.row(file); err != nil {
 			return err
@@ -180,11 +184,17 @@ func (d *loading) run(ctx context.Context, file *loadFile) error {
 	}
 }
 
-func (d *loading) warn(code int, text string) {
+// warn notes what is wrong with a line. With REPLACE it is an error to a strict session:
+// what LOCAL forgives goes by IGNORE.
+func (d *loading) warn(code uint16, text string) error {
+	if d.l.Replace && d.s.settings.planning.Strict {
+		return sqlError{code, "01000", text}
+	}
 	d.warnings++
 	if len(d.shown) < maxWarnings {
 		d.shown = append(d.shown, [][]byte{[]byte("Warning"), fmt.Append(nil, code), []byte(text)})
 	}
+	return nil
 }
 
 // row appends a line to the statement.
