@@ -233,7 +233,11 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		}
 		if sum.Info == "" && b.Access != "reference" && (r.plan.Kind == planner.Insert || r.plan.Kind == planner.Replace) {
 			// A server says nothing of one row; joined with others it counts.
-			sum.Info = fmt.Sprintf("Records: 1  Duplicates: %d  Warnings: %d", max(sum.Affected, 1)-1, sum.Warnings)
+			duplicates := max(sum.Affected, 1) - 1
+			if sum.Affected == 0 && r.plan.Ignores() {
+				duplicates = 1
+			}
+			sum.Info = fmt.Sprintf("Records: 1  Duplicates: %d  Warnings: %d", duplicates, sum.Warnings)
 		}
 		infos = append(infos, sum.Info)
 		if sum.Warnings > 0 && tells {

@@ -30,6 +30,7 @@ var (
 	errUnknownStmt = func(id uint32, command string) error {
 		return sqlError{1243, "HY000", fmt.Sprintf("Unknown prepared statement handler (%d) given to %s", id, command)}
 	}
+	errEmptyQuery  = sqlError{1065, "42000", "Query was empty"}
 	errInterrupted = sqlError{1317, "70100", "Query execution was interrupted"}
 	errShutdown    = sqlError{1053, "08S01", "Server shutdown in progress"}
 	errBlocked     = sqlError{1129, "HY000", "Host is blocked because of many failed log-ins; try again in a while"}

@@ -29,8 +29,10 @@ type preparedStatement struct {
 	source string // sql as the client has it: see ofSession
 	plan   planner.Plan
 	params int
-	types  []wire.ParamType // as last declared
-	long   map[int][]byte   // COM_STMT_SEND_LONG_DATA
+	// columns are those that the client knows of.
+	columns int
+	types   []wire.ParamType // as last declared
+	long    map[int][]byte   // COM_STMT_SEND_LONG_DATA
 	// longErr is what was wrong with such a piece, told at each execution until the
 	// statement is reset.
 	longErr error
@@ -69,7 +71,9 @@ func (p *preparedStatements) init(open prometheus.Gauge) {
 	for _, st := range p.byID {
 		st.closeCursor()
 	}
-	*p = preparedStatements{open: open}
+	// Numbers go on: who closes a statement of before a reset, late, must not close a
+	// younger one.
+	*p = preparedStatements{open: open, next: p.next}
 }
 
 func (p *preparedStatements) add(st *preparedStatement) {
@@ -159,7 +163,13 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		}
 		return err
 	}
+	if len(statements) == 0 || len(statements) == 1 && strings.TrimRight(statements[0], " \t\n\v\f\r;") == "" {
+		return errEmptyQuery
+	}
 	if len(statements) != 1 {
+		if told := s.syntaxError(ctx, sql); told != nil {
+			return told
+		}
 		return sqlError{1295, "HY000", "This command is not supported in the prepared statement protocol yet: give one statement"}
 	}
 	if limit := s.proxy.limits.Load().Prepared; len(s.prepared.byID) >= limit {
@@ -195,7 +205,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 			columns = append(columns, c.Append(nil))
 		}
 	}
-	st.params = len(params)
+	st.params, st.columns = len(params), len(columns)
 	s.prepared.add(st)
 	return s.clientError(s.client.WritePrepareOK(wire.PrepareOK{StatementID: st.id, Warnings: warnings}, params, columns, s.status()))
 }
@@ -354,7 +364,8 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	s.begun()
 	r := request{sql: st.sql, written: st.source, sent: true, prepared: st, params: params, values: s.paramValues(params, st.plan), start: start}
 	s.binary = true
-	defer func() { s.binary = false }()
+	s.client.Knows(st.columns)
+	defer func() { s.binary, st.columns = false, s.client.Knows(0) }()
 	if flags&mysql.CURSOR_TYPE_READ_ONLY != 0 {
 		return s.openCursor(ctx, st, func() error { return s.run(ctx, st.plan, r) })
 	}

@@ -33,7 +33,7 @@ func (s *session) query(ctx context.Context, text string) error {
 		cut = strings.TrimRight(one, " \t\n\v\f\r")
 	}
 	if cut == "" {
-		return sqlError{1065, "42000", "Query was empty"}
+		return errEmptyQuery
 	}
 	if s.shape.Read(one, &s.settings.planning) { // it is one statement
 		s.more, s.failed = 0, false
@@ -54,7 +54,7 @@ func (s *session) query(ctx context.Context, text string) error {
 		return sqlError{codeSyntax, "42000", "You have an error in your SQL syntax: several statements in one query need the client option for multi-statements, near '" + excerpt(statements[1]) + "'"}
 	}
 	if len(statements) == 0 {
-		return sqlError{1065, "42000", "Query was empty"}
+		return errEmptyQuery
 	}
 	defer func() { s.more = 0 }()
 	for i, sql := range statements {
@@ -335,7 +335,7 @@ func (s *session) conditionsAfter(plan planner.Plan, sql string, before [][][]by
 	switch {
 	case s.mariaDB() && len(s.last.warnings) == 0:
 		s.last.warnings = before
-	case !s.mariaDB() && tells && (len(before) == 0 || len(s.last.warnings) == 0 || &before[0] == &s.last.warnings[0]):
+	case !s.mariaDB() && tells && len(before) > 0 && len(s.last.warnings) > 0 && &before[0] == &s.last.warnings[0]:
 		s.last.warnings = nil
 	}
 }

@@ -78,6 +78,10 @@ type Conn struct {
 	// Answers counts the result sets that were begun.
 	Answers uint64
 
+	// known is how many columns the client was told of when it prepared the statement
+	// at hand, 0 for none, changed that the answer has others.
+	known   int
+	changed bool
 	// diverted is nil but between Divert and back.
 	diverted *Extent
 }

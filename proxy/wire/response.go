@@ -216,6 +216,10 @@ func (c *Conn) WriteError(code uint16, state, msg string) error {
 // WriteEnd writes what ends rows, or is an answer without any (COM_SET_OPTION): an
 // EOF packet, or an OK packet that looks like one.
 func (c *Conn) WriteEnd(status, warnings uint16) error {
+	if c.changed {
+		status |= mysql.SERVER_STATUS_METADATA_CHANGED
+		c.changed = false
+	}
 	if e := c.diverted; e != nil && !e.Ended {
 		e.Ended, e.End, e.Status, e.Warnings = true, c.w.total, status, warnings
 	}
@@ -240,10 +244,21 @@ func (c *Conn) changes() []byte {
 	return c.Changes()
 }
 
+// Knows says how many columns the client has been told that the next answers have, 0
+// for none: where they have others it is told that they have changed. It returns how
+// many it knows of by now.
+func (c *Conn) Knows(columns int) (before int) {
+	before, c.known, c.changed = c.known, columns, false
+	return before
+}
+
 // WriteCount begins a result set. So many definitions follow, then
 // WriteColumnsEnd, rows and WriteEnd.
 func (c *Conn) WriteCount(columns int) error {
 	c.Answers++
+	if c.known > 0 && columns != c.known {
+		c.known, c.changed = columns, true
+	}
 	if c.diverted != nil {
 		c.diverted.Results++
 	}
@@ -275,6 +290,9 @@ func (c *Conn) WriteDefinition(p []byte) error {
 // WriteColumnsEnd writes what stands between definitions and rows, if anything
 // does.
 func (c *Conn) WriteColumnsEnd(status uint16) error {
+	if c.changed {
+		status |= mysql.SERVER_STATUS_METADATA_CHANGED
+	}
 	first := c.diverted != nil && c.diverted.Results == 1
 	if first {
 		c.diverted.Header, c.diverted.Rows = c.w.total, c.w.total
