@@ -476,6 +476,38 @@ func (i *insertAction) value(row *insertRow, c *catalog.Column) operand {
 	return operand{}
 }
 
+// ids is Bound.Counted and Given.
+func (i *insertAction) ids(b *binder) (counted, given bool) {
+	if i.update != nil {
+		return false, false // a row that is there already has an id, too
+	}
+	counted, given = true, true
+	for _, c := range i.table.Columns {
+		if !c.AutoIncrement {
+			continue
+		}
+		for k := range i.rows {
+			o := i.value(&i.rows[k], c)
+			if o.kind == defaulted {
+				given = false
+				continue
+			}
+			v, _, ok := o.resolve(b.params)
+			if ok && v.IsNull() {
+				given = false
+				continue
+			}
+			counted = false
+			if ok {
+				_, n, whole := wholeNumber(v)
+				ok = whole && n > 0
+			}
+			given = given && ok
+		}
+	}
+	return counted, given
+}
+
 func (i *insertAction) bind(b *binder) (*Bound, error) {
 	t := i.table
 	if err := i.untried(b); err != nil {
@@ -542,6 +574,7 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 			out.Doubts = []*catalog.Table{t}
 		}
 	}
+	out.Counted, out.Given = i.ids(b)
 	e.into(out)
 	out.Plan = "route"
 	n := set.Len()

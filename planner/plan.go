@@ -267,6 +267,10 @@ type Bound struct {
 	// Generated is set for an INSERT into a table whose AUTO_INCREMENT column
 	// Shunt counts.
 	Generated *Generated
+	// Counted and Given: all rows of an INSERT get the value of their AUTO_INCREMENT
+	// column from its server, or none does. The answer tells an id in both cases,
+	// LAST_INSERT_ID() only the former.
+	Counted, Given bool
 	// Doubts are tables whose AUTO_INCREMENT column gets values that Shunt
 	// doesn't know.
 	Doubts []*catalog.Table

@@ -260,9 +260,6 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 				}
 			}
 		}
-		if sum.LastInsertID != 0 && b.Generated == nil {
-			s.last.insertID = sum.LastInsertID
-		}
 		// After SHOW WARNINGS: to ask leaves none of these.
 		if n, ok := foundIn(ctx, x.conn, r.found, sum); ok && (b.Access != "reference" || !finds) {
 			if finds = true; n == noFound || found == noFound {
@@ -271,6 +268,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 				found += n
 			}
 		}
+		s.learnID(ctx, x.conn, r, b, sum)
 	}
 	first = errors.Join(first, returned.whole())
 	if byRow(s.last.warnings); finds && first == nil {

@@ -126,6 +126,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if b.Generated != nil {
 		r.generated = b.Generated.Values
 	}
+	r.givesID = mayGiveID(&r, b)
 	s.last.failed = 0
 	if b.Refuse != nil {
 		s.proxy.metrics.refused.Inc()
@@ -375,11 +376,10 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 		sum, err = conn.Forward(s.client, shard.Result, o)
 		if err = s.forwarded(st.Shard, sum, err); err == nil && sum.Err == nil {
 			told := sum
-			if b.Generated != nil {
-				told.LastInsertID = 0 // answerInserted settles it
-			}
+			told.LastInsertID = 0 // learnID or answerInserted settles it
 			s.remember(ctx, conn, told)
 			s.findIn(ctx, conn, r, sum)
+			s.learnID(ctx, conn, r, b, sum)
 			if !sum.ResultSet {
 				err = s.answerInserted(ctx, b, conn, sum)
 			} else if err = s.returnedID(ctx, r, b, []sent{{st.Shard, conn}}); err != nil {
@@ -529,7 +529,7 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 // send sends the statement's text or executes its prepared form.
 func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st planner.ShardStatement) error {
 	// The connection may remember another session's.
-	if asksID(r, st.SQL) || r.returnsID() {
+	if r.givesID || asksID(r, st.SQL) || r.returnsID() {
 		if err := tellID(ctx, conn, s.last.insertID); err != nil {
 			return s.unsent(st.Shard, err)
 		}

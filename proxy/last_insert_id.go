@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -47,6 +50,37 @@ func askID(ctx context.Context, conn *shard.Conn) (id uint64, told bool, err err
 	}
 	id, malformed := strconv.ParseUint(string(res.Rows[0][0]), 10, 64)
 	return id, malformed == nil, nil
+}
+
+// mayGiveID reports whether the id in the answer of a write may be one that its rows
+// give. Its connection is told the session's before then, and asked afterwards.
+//
+// Counter-example: INSERT INTO t (id) VALUES (7) answers with 7, while LAST_INSERT_ID()
+// stays what it was.
+func mayGiveID(r *request, b *planner.Bound) bool {
+	switch r.plan.Kind {
+	case planner.Insert, planner.Replace, planner.Other:
+	default:
+		return false
+	}
+	return b.Generated == nil && !b.Counted && !b.Given && slices.ContainsFunc(r.plan.Tables, func(t *catalog.Table) bool {
+		return slices.ContainsFunc(t.Columns, func(c *catalog.Column) bool { return c.AutoIncrement })
+	})
+}
+
+// learnID notes what a write has made of LAST_INSERT_ID(). It comes last: to ask leaves
+// no warnings, and no FOUND_ROWS().
+func (s *session) learnID(ctx context.Context, conn *shard.Conn, r request, b *planner.Bound, sum shard.Summary) {
+	if sum.LastInsertID == 0 || b.Generated != nil || b.Given && !b.Counted && !namesID(r.sql) {
+		return
+	}
+	id := sum.LastInsertID
+	if r.givesID {
+		if asked, told, err := askID(ctx, conn); err == nil && told {
+			id = asked
+		}
+	}
+	s.last.insertID = id
 }
 
 // assignInsertID is SET LAST_INSERT_ID. No shard's connection keeps it: each statement

@@ -124,6 +124,8 @@ type request struct {
 	found planner.FoundRows
 	// sent: by the client, not by Shunt for a statement of the client's.
 	sent bool
+	// givesID: see mayGiveID.
+	givesID bool
 	// retyped: it was planned again because shards answered other types.
 	retyped bool
 	start   time.Time

@@ -139,6 +139,7 @@ func (s *session) insertBound(ctx context.Context, r request, b *planner.Bound) 
 	}
 	s.tx.wrote(b)
 	s.last.failed = 0
+	r.givesID = mayGiveID(&r, b)
 	done, err := s.writeAll(ctx, r, b, true, nil)
 	s.unsure(r, b)
 	if err != nil {

@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+)
+
+// TestGivenIDs: LAST_INSERT_ID() tells what was counted, not what rows were given, though
+// both are in the answer.
+func TestGivenIDs(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
+		p.query("CREATE TABLE settings (k INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))", "CREATE TABLE cities (k BIGINT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))", "CREATE TEMPORARY TABLE mine (k INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
+		for _, table := range []string{"settings", "cities", "mine"} {
+			p.query("SET LAST_INSERT_ID = 55")
+			for _, sql := range []string{
+				"INSERT INTO t (k, v) VALUES (800, 'x')", "INSERT INTO t (v) VALUES ('y')", "INSERT INTO t (k, v) VALUES (700, 'x'), (NULL, 'z'), (900, 'u')", "INSERT INTO t (k, v) VALUES (600, 'x'), (601, 'z')",
+				"REPLACE INTO t (k, v) VALUES (600, 'x')", "INSERT INTO t VALUES (500, 'x')", "INSERT IGNORE INTO t VALUES (500, 'x'), (501, 'y')", "INSERT INTO t SET k = 450", "INSERT INTO t (k, v) VALUES (500, 'x') ON DUPLICATE KEY UPDATE v = 'again'",
+				"INSERT INTO t VALUES (NULL, 'n')", "INSERT INTO t VALUES (0, 'n')", "INSERT INTO t VALUES (DEFAULT, 'n')", "INSERT INTO t VALUES (410, 'x')", "UPDATE t SET v = 'q' WHERE k = 500", "BEGIN", "INSERT INTO t (k, v) VALUES (430, 'x')", "ROLLBACK",
+			} {
+				p.query(strings.Replace(sql, " t ", " "+table+" ", 1), "SELECT LAST_INSERT_ID()")
+			}
+			if table == "settings" { // computed, which others refuse
+				p.query("INSERT INTO settings (k) VALUES (400 + 4)", "SELECT LAST_INSERT_ID()", "INSERT INTO settings (k) SELECT 406", "SELECT LAST_INSERT_ID()", "INSERT INTO settings (v) SELECT 'z'", "SELECT LAST_INSERT_ID()")
+			}
+			ids := map[*packetClient]uint32{}
+			p.both("prepare", func(c *packetClient) (out string) {
+				ids[c], out = c.prepare("INSERT INTO " + table + " (k, v) VALUES (?, 'p')")
+				return out
+			})
+			for _, payload := range [][]byte{{0, 1, 3, 0, 0xa4, 1, 0, 0}, {1, 1, 3, 0}} { // 420, NULL
+				p.both("execute", func(c *packetClient) string {
+					c.say(mysql.COM_STMT_EXECUTE, uint32s(ids[c]), []byte{0}, uint32s(1), payload)
+					return c.answer()
+				})
+				p.query("SELECT LAST_INSERT_ID()")
+			}
+			p.query("SELECT * FROM " + table)
+		}
+	})
+}
