@@ -190,6 +190,9 @@ func (c *packetClient) end(out *strings.Builder) (status uint16) {
 	return c.describeEnd(out, c.packet())
 }
 
+// outParams is SERVER_PS_OUT_PARAMS.
+const outParams = 0x1000
+
 // Flags of what the server thinks of its plan.
 const statusOfPlan = mysql.SERVER_STATUS_NO_GOOD_INDEX_USED | mysql.SERVER_STATUS_NO_INDEX_USED | mysql.SERVER_QUERY_WAS_SLOW
 
@@ -279,15 +282,20 @@ func (c *packetClient) answer() string {
 			if metadata {
 				c.definitions(&out, int(p[0]))
 			}
+			kept := uint16(0)
 			if !c.has(mysql.CLIENT_DEPRECATE_EOF) {
 				if status = c.end(&out); status&mysql.SERVER_STATUS_CURSOR_EXISTS != 0 {
 					return out.String()
+				}
+				if status&outParams != 0 {
+					kept = status & mysql.SERVER_MORE_RESULTS_EXISTS // as client libraries do
 				}
 			}
 			var ended bool
 			if status, ended = c.rows(&out); !ended {
 				return out.String()
 			}
+			status |= kept
 		}
 		if status&mysql.SERVER_MORE_RESULTS_EXISTS == 0 {
 			return out.String()

@@ -40,13 +40,21 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if p == nil || p.Hidden {
 		return refuse("what it does is not known")
 	}
-	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "handler", "lock", "create", "alter", "drop", "rename", "grant"} {
+	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "handler", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {
 		if p.Words[w] {
 			return refuse("it has the word " + strings.ToUpper(w) + ", behind which it may do anything")
 		}
 	}
 	if p.Variables {
 		return refuse("the user variables in it would be those of a pooled connection")
+	}
+	if p.Leaves {
+		return refuse("what it sets in its session, or locks by name, would stay with a pooled connection")
+	}
+	for f := range cat.Leaving {
+		if p.Words[f] {
+			return refuse("it calls " + f + "(), which sets variables of its session")
+		}
 	}
 	writes := false
 	for _, w := range []string{"insert", "update", "delete", "replace", "truncate"} {
@@ -99,5 +107,7 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			act.unknown = nil
 		}
 	}
-	return fixed(st, cat, kind, tables, act), nil
+	plan := fixed(st, cat, kind, tables, act)
+	plan.Calls, plan.Ends = true, p.Ends
+	return plan, nil
 }

@@ -94,7 +94,15 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 		}
 		act.unknown = hintedIndexes(w, tables, cat)
 	}
-	return fixed(st, cat, kind, tables, act), nil
+	plan := fixed(st, cat, kind, tables, act)
+	if st.is(0, "call") {
+		plan.Calls, plan.Ends = true, true
+		if name, _, err := st.tableAt(1); err == nil {
+			p := cat.Procedures[catalog.ProcedureKey(name.Schema, name.Name)]
+			plan.Ends = p == nil || p.Hidden || p.Ends || p.Words["call"] || p.Words["execute"]
+		}
+	}
+	return plan, nil
 }
 
 // hintedIndexes are those that a hinted statement may change: of the tables it

@@ -59,6 +59,9 @@ type Rows struct {
 	Returning bool
 	// Shown is set for SHOW VARIABLES and SHOW STATUS.
 	Shown *ShownValues
+	// Calls: CALL, whose procedure may ask for LAST_INSERT_ID(), and set it.
+	// Ends: it may also end the transaction that it is called in.
+	Calls, Ends bool
 	// AsksNoID: the text is known not to ask for LAST_INSERT_ID() or @@identity.
 	AsksNoID bool
 	// Lock is set for a statement about locks by name.

@@ -181,7 +181,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 	shards, err := s.sendAll(ctx, r, b, false)
 	var joined wire.OK
 	var first error
-	hold, told := several || holdsID(b), false
+	hold, told := several || holdsID(b) || r.plan.Calls, false
 	ids := map[catalog.ShardID]uint64{}
 	var infos []string
 	s.last.warnings = nil
@@ -274,7 +274,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 	if byRow(s.last.warnings); finds && first == nil {
 		s.found = found
 	}
-	if first == nil && !told && r.plan.Returning {
+	if first == nil && !told && (r.plan.Returning || r.plan.Calls) {
 		if first = s.returnedID(ctx, r, b, shards); first != nil && !several {
 			first = fmt.Errorf("%w: %w", errHalfAnswered, first)
 		}

@@ -52,7 +52,7 @@ func (s *session) openCursor(ctx context.Context, st *preparedStatement, run fun
 		return coded(err)
 	case !f.oneResult(e):
 		from := int64(0)
-		if f.failed() {
+		if f.failed() && !e.Ended { // else results of CALL stand before the error
 			from = f.last
 		}
 		_, _, err := s.client.Replay(sp.section(from, sp.size), -1)

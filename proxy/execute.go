@@ -12,6 +12,7 @@ import (
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // planningTime bounds how often a statement is planned anew because DDL, of other
@@ -90,6 +91,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	}
 	if r.plan.Lock != nil {
 		return s.namedLock(ctx, r)
+	}
+	if r.plan.Ends && (s.tx != nil || !s.settings.autocommit) {
+		return refuse("CALL of a procedure that may end a transaction (COMMIT, ROLLBACK, START TRANSACTION, DDL) is not supported in one, whose other shards would know nothing of it: COMMIT before, and call it with autocommit")
 	}
 	s.needTemporary(r.plan.Tables)
 	if r.plan.Kind.Writes() && r.plan.Kind != planner.Other && !s.temporaryNeeded() && s.settings.readOnly() {
@@ -319,12 +323,17 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 	if err := s.send(ctx, conn, r, st); err != nil {
 		return empty, err
 	}
-	sum, err := conn.Forward(s.client, shard.Result, s.forwardOptions())
+	o := s.forwardOptions()
+	o.HoldOK = r.plan.Calls
+	sum, err := conn.Forward(s.client, shard.Result, o)
 	if err := s.forwarded(st.Shard, sum, err); err != nil {
 		return empty, err
 	}
 	s.remember(ctx, conn, sum)
 	unlimit() // before another SELECT
+	if r.plan.Calls && sum.Err == nil {
+		return empty, s.answerCall(ctx, st.Shard, conn, sum)
+	}
 	if sum.Err == nil && asksID(r, st.SQL) && setsID(st.SQL) {
 		id, told, err := askID(ctx, conn)
 		if err != nil {
@@ -372,7 +381,7 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	var sum shard.Summary
 	if err == nil {
 		o := s.forwardOptions()
-		o.HoldOK = holdsID(b)
+		o.HoldOK = holdsID(b) || r.plan.Calls
 		sum, err = conn.Forward(s.client, shard.Result, o)
 		if err = s.forwarded(st.Shard, sum, err); err == nil && sum.Err == nil {
 			told := sum
@@ -380,7 +389,9 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 			s.remember(ctx, conn, told)
 			s.findIn(ctx, conn, r, sum)
 			s.learnID(ctx, conn, r, b, sum)
-			if !sum.ResultSet {
+			if r.plan.Calls {
+				err = s.answerCall(ctx, st.Shard, conn, sum)
+			} else if !sum.ResultSet {
 				err = s.answerInserted(ctx, b, conn, sum)
 			} else if err = s.returnedID(ctx, r, b, []sent{{st.Shard, conn}}); err != nil {
 				err = fmt.Errorf("%w: %w", errHalfAnswered, err)
@@ -405,6 +416,26 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	open.End()
 	s.proxy.opts.Index.After(after)
 	return err
+}
+
+// answerCall answers the end of a CALL, which was held back: what the procedure may have
+// set is asked for before, and a transaction that it has left open is none of the
+// session's, which has others' connections for its next statements.
+func (s *session) answerCall(ctx context.Context, id catalog.ShardID, conn *shard.Conn, sum shard.Summary) error {
+	if s.tx == nil && (conn.InTransaction() || conn.Status&mysql.SERVER_STATUS_AUTOCOMMIT == 0) {
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			return s.shardError(id, err)
+		}
+		return refuse("CALL of a procedure that leaves a transaction open, or autocommit off, is not supported: what it had not committed was rolled back; let it COMMIT")
+	}
+	last, told, err := askID(ctx, conn)
+	if err != nil {
+		return s.shardError(id, err)
+	}
+	if told {
+		s.last.insertID = last
+	}
+	return s.answerOK(wire.OK{Affected: sum.Affected, LastInsertID: sum.LastInsertID, Warnings: sum.Warnings, Info: sum.Info})
 }
 
 // mayWrite takes steps 3 and 4.
@@ -536,7 +567,7 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 	}
 	s.activity.sent(st.Shard, conn)
 	// A hinted CALL may do anything there.
-	conn.Unclean = conn.Unclean || r.plan.Kind == planner.Other
+	conn.Unclean = conn.Unclean || r.plan.Kind == planner.Other || r.plan.Calls
 	if r.prepared != nil {
 		return s.sendPrepared(ctx, conn, r, st)
 	}
@@ -591,7 +622,7 @@ func (s *session) forwarded(id catalog.ShardID, sum shard.Summary, err error) er
 	switch {
 	case sum.Err != nil:
 		s.serverFailed(sum.Err)
-	case err == nil && !sum.ResultSet:
+	case err == nil && (!sum.ResultSet || sum.Counted):
 		s.changed = int64(sum.Affected)
 	}
 	if s.tx != nil && err == nil {

@@ -99,10 +99,10 @@ func (s *session) answerReturned(r *returnedRows, inOrder bool, warnings uint16)
 	return s.clientError(w.WriteEnd(s.status()|s.more, warnings))
 }
 
-// returnsID: an INSERT or REPLACE that answers rows, and may have set
+// returnsID: an INSERT or REPLACE that answers rows, or a CALL, and may have set
 // LAST_INSERT_ID() of its connection.
 func (r *request) returnsID() bool {
-	return r.plan.Returning && r.plan.Kind != planner.Delete && slices.ContainsFunc(r.plan.Tables, func(t *catalog.Table) bool {
+	return r.plan.Calls || r.plan.Returning && r.plan.Kind != planner.Delete && slices.ContainsFunc(r.plan.Tables, func(t *catalog.Table) bool {
 		return slices.ContainsFunc(t.Columns, func(c *catalog.Column) bool { return c.AutoIncrement })
 	})
 }
@@ -130,6 +130,9 @@ func (s *session) returnedID(ctx context.Context, r request, b *planner.Bound, a
 		return nil
 	}
 	for _, x := range answered {
+		if x.conn.Broken { // its transaction has ended, which is told
+			continue
+		}
 		id, told, err := askID(ctx, x.conn)
 		if err != nil {
 			return s.shardError(x.shard, err)

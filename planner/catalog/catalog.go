@@ -85,8 +85,9 @@ type Setting struct {
 type Procedure struct {
 	// Words are all names and keywords in its body, in lower case.
 	Words map[string]bool
-	// Hidden: the body can't be seen. Variables: it has user variables.
-	Hidden, Variables bool
+	// Hidden: the body can't be seen. Variables: it has user variables. Leaves: it sets
+	// variables of the session, or keeps a lock. Ends: it may end its caller's transaction.
+	Hidden, Variables, Leaves, Ends bool
 }
 
 // ProcedureKey is a procedure's key: names of procedures don't mind case.

@@ -239,6 +239,7 @@ func (b *builder) procedure(f functionFact, words map[string]bool) {
 	maps.Copy(p.Words, words)
 	p.Hidden = p.Hidden || f.hidden
 	p.Variables = p.Variables || strings.Contains(f.body, "@")
+	p.Leaves, p.Ends = p.Leaves || leavesTraces(f.body), p.Ends || endsTransactions(f.body)
 }
 
 // tables takes the columns of each table from the first shard that has it.

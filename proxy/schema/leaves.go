@@ -42,18 +42,41 @@ func (b *builder) leavingTriggers() map[string]bool {
 // session's, a lock by name, a temporary table, or what a procedure does. Too often
 // only refuses what would do no harm.
 func leavesTraces(body string) bool {
-	rest := texts.ReplaceAllString(body, "''")
+	rest := words(body)
 	return setsSession.MatchString(rest) || keeps.MatchString(rest) || assigned.MatchString(rest) || userVariable.MatchString(rest) && filled.MatchString(rest)
 }
 
+// endsTransactions reports whether a body may end the transaction that it is called in,
+// or begin another.
+func endsTransactions(body string) bool {
+	return ends.MatchString(undoes.ReplaceAllString(words(body), " "))
+}
+
+// words is a body without its strings and comments, but for what servers execute of
+// these. Both are found in one pass: a comment may have an apostrophe.
+func words(body string) string {
+	return texts.ReplaceAllStringFunc(body, func(s string) string {
+		switch s[0] {
+		case '`':
+			return s
+		case '\'', '"':
+			return "''"
+		}
+		return " "
+	})
+}
+
 var (
-	texts        = regexp.MustCompile(`'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"`)
+	undoes       = regexp.MustCompile(`(?i)\brollback\s+(?:work\s+)?to\b`)
+	ends         = regexp.MustCompile(`(?i)\b(?:commit|rollback|start\s+transaction|autocommit|xa|truncate|analyze|optimize|repair|flush|create|alter|drop|rename|grant|revoke|lock\s+tables?|unlock\s+tables?)\b`)
+	texts        = regexp.MustCompile(`(?s)'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|` + "`[^`]*`" + `|/\*M?!\d*|\*/|/\*.*?\*/|--\s[^\n]*|#[^\n]*`)
 	userVariable = regexp.MustCompile(`(?:^|[^@])@[^@\s]`)
 	assigned     = regexp.MustCompile("(?:^|[^@])@(?:[\\w.$\\x80-\\xff]+|`[^`]*`|'')\\s*:?=")
 	// Without SESSION a variable looks like one of the body's own, but for its name.
-	setsSession = regexp.MustCompile("(?i)\\bset\\s+(?:session|local)\\s|@@[\\w.`]+\\s*:?=|(?:\\bset\\s|,)\\s*`?(?:" +
+	setsSession = regexp.MustCompile("(?i)\\bset\\s+(?:session|local)\\s|,\\s*(?:session|local)\\s+\\w+\\s*:?=|\\bset\\s+(?:names|charset|character\\s+set|transaction)\\s+[^\\s:=]|@@[\\w.`]+\\s*:?=|(?:\\bset\\s|,)\\s*`?(?:" +
 		"sql_(?:mode|notes|warnings|safe_updates|big_selects|select_limit|auto_is_null|quote_show_create)|time_zone|group_concat_max_len|(?:foreign_key|unique|check_constraint)_checks|" +
 		"max_(?:error_count|sp_recursion_depth|heap_table_size|join_size|sort_length|execution_time|statement_time|recursive_iterations|length_for_sort_data)|cte_max_recursion_depth|" +
+		"autocommit|completion_type|updatable_views_with_limit|low_priority_updates|(?:default_|default_tmp_)?storage_engine|(?:tx|transaction)_read_only|net_\\w+|(?:wait|interactive)_timeout|session_track_\\w+|sql_log_\\w+|big_tables|binlog_\\w+|pseudo_\\w+|old_mode|eq_range_index_dive_limit|resultset_metadata|" +
 		"lc_time_names|default_week_format|div_precision_increment|timestamp|insert_id|last_insert_id|identity|rand_seed[12]|(?:innodb_)?lock_wait_timeout|optimizer_\\w+|" +
 		"(?:sort|join|read|read_rnd)_buffer_size|tmp_table_size|tx_isolation|transaction_isolation|(?:character_set|collation)_\\w+)`?\\s*:?=")
 	keeps  = regexp.MustCompile(`(?i)\b(?:get_lock\s*\(|create\s+(?:or\s+replace\s+)?temporary\b)`)

@@ -92,8 +92,9 @@ type Summary struct {
 	LastInsertID uint64 // of the last OK
 	Info         string // of the last OK
 	Rows         int64  // over all result sets
-	// ResultSet: there was at least one result set.
-	ResultSet bool
+	// ResultSet: there was at least one result set. Counted: the last packet was an OK,
+	// which it is behind CALL all the same.
+	ResultSet, Counted bool
 	// Headed: the definitions of the first one have been read to their end, and
 	// what follows are its rows.
 	Headed bool
@@ -144,6 +145,11 @@ type forwarder struct {
 	sum Summary
 	// between: what was sent last is a row or the end of a result set.
 	between bool
+
+	// follows: the rows are those of OUT parameters, and the packet that ends them
+	// doesn't say that the answer goes on, though the one before them did.
+	// (Connector/C has "OUT-parameters result set" in the same place.)
+	follows bool
 
 	// onColumn and onRow, when set, get the packets of the first result set
 	// instead of a writer. The bytes are valid during the call.
@@ -268,6 +274,7 @@ func (f *forwarder) columns(count uint64, first bool) (ended bool, err error) {
 		return false, errCursor
 	}
 	e, err := wire.ParseEOF(p)
+	f.follows = err == nil && e.Status&statusOutParams != 0 && e.Status&mysql.SERVER_MORE_RESULTS_EXISTS != 0
 	if err != nil || f.dst == nil {
 		return false, err
 	}
@@ -379,7 +386,7 @@ func (f *forwarder) ok(p []byte) (more bool, err error) {
 		// would be taken for a row.
 		return false, ErrColumns
 	}
-	f.sum.Affected, f.sum.LastInsertID, f.sum.Info = ok.Affected, ok.LastInsertID, ok.Info
+	f.sum.Affected, f.sum.LastInsertID, f.sum.Info, f.sum.Counted = ok.Affected, ok.LastInsertID, ok.Info, true
 	more = f.ended(ok.Status, ok.Warnings)
 	if !more && f.o.HoldOK {
 		return false, nil
@@ -391,13 +398,21 @@ func (f *forwarder) ok(p []byte) (more bool, err error) {
 	return more, f.dst.WriteOK(ok)
 }
 
+// statusOutParams is SERVER_PS_OUT_PARAMS.
+const statusOutParams = 0x1000
+
 // eof ends a result set, or is the whole answer (COM_SET_OPTION).
 func (f *forwarder) eof(p []byte) (more bool, err error) {
 	e, err := wire.ParseEOF(p)
 	if err != nil {
 		return false, err
 	}
-	more = f.ended(e.Status, e.Warnings)
+	more = f.ended(e.Status, e.Warnings) || f.follows
+	if f.follows && f.dst != nil && f.dst.Capabilities&mysql.CLIENT_DEPRECATE_EOF != 0 {
+		// The client got no EOF packet that says so.
+		e.Status |= statusOutParams | mysql.SERVER_MORE_RESULTS_EXISTS
+	}
+	f.follows = false
 	if !more && f.o.SkipEnd {
 		return false, nil
 	}

@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+)
+
+// calledPrograms are procedures of both sides of packetSides. The table is on one shard.
+var calledPrograms = []string{
+	"CREATE TABLE settings (k INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))",
+	"CREATE PROCEDURE p_two () BEGIN SELECT 1; SELECT * FROM settings; END",
+	"CREATE PROCEDURE p_add (w VARCHAR(20)) BEGIN INSERT INTO settings (v) VALUES (w); SELECT COUNT(*) FROM settings; END",
+	"CREATE PROCEDURE p_add_two (w VARCHAR(20)) INSERT INTO settings (v) VALUES (w), (w)",
+	"CREATE PROCEDURE p_asks () SELECT LAST_INSERT_ID()",
+	"CREATE PROCEDURE p_out (IN a INT, OUT b INT, OUT c VARCHAR(20)) BEGIN SET b = a + 1; SET c = 'out'; END",
+	"CREATE PROCEDURE p_both (IN a INT, OUT b INT) BEGIN SELECT a; SET b = a + 1; SELECT COUNT(*) FROM settings; END",
+	"CREATE PROCEDURE p_fails () BEGIN SELECT 1; SELECT 2; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'own'; END",
+}
+
+// TestCallPackets: what CALL answers, as text, prepared, with cursors, in transactions,
+// with OUT parameters, and what it leaves for the next statement.
+func TestCallPackets(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		dial(t, 0).query(calledPrograms...)
+		for name, capabilities := range map[string]uint32{"EOF": 0, "no EOF": mysql.CLIENT_DEPRECATE_EOF} {
+			t.Run(name, func(t *testing.T) {
+				p := dial(t, capabilities)
+				p.query("CALL p_two()", "CALL p_add('a')", "SELECT ROW_COUNT()", "SELECT LAST_INSERT_ID()", "CALL p_add_two('b')", "SELECT ROW_COUNT()", "SELECT LAST_INSERT_ID()",
+					"CALL p_asks()", "CALL p_two(); SELECT 5; CALL p_add('c'); SELECT 6", "CALL p_fails(); SELECT 5", "BEGIN", "CALL p_add('d')", "SELECT LAST_INSERT_ID()", "CALL p_two()", "ROLLBACK", "SELECT COUNT(*) FROM settings")
+				// What another client has inserted is none of this one's.
+				other := dial(t, capabilities)
+				other.query("SET LAST_INSERT_ID = 77", "CALL p_asks()", "SELECT LAST_INSERT_ID()")
+				for _, begin := range []string{"SELECT 'none'", "BEGIN"} {
+					p.query(begin)
+					for _, sql := range []string{"CALL p_two()", "CALL p_out(?, ?, ?)", "CALL p_both(?, ?)", "CALL p_fails()", "CALL p_add(?)"} {
+						for flags := range byte(2) {
+							ids := map[*packetClient]uint32{}
+							p.both("prepare "+sql, func(c *packetClient) (out string) { ids[c], out = c.prepare(sql); return out })
+							for range 2 {
+								p.both(fmt.Sprintf("execute %s with flags %d, %s", sql, flags, begin), func(c *packetClient) string {
+									var params []byte
+									if n := strings.Count(sql, "?"); n > 0 {
+										params = []byte{0, 1}
+										for range n {
+											params = append(params, mysql.MYSQL_TYPE_LONGLONG, 0)
+										}
+										for range n {
+											params = append(params, 7, 0, 0, 0, 0, 0, 0, 0)
+										}
+									}
+									c.say(mysql.COM_STMT_EXECUTE, uint32s(ids[c]), []byte{flags}, uint32s(1), params)
+									return c.answer()
+								})
+								p.query("SELECT 'in step'")
+							}
+						}
+					}
+					p.query("ROLLBACK")
+				}
+			})
+		}
+	})
+}
+
+// TestCallLeavesNothing: what a procedure would leave in a pooled connection is refused,
+// and so is one that may end a transaction in the midst of one.
+func TestCallLeavesNothing(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 5, setup{})
+		mustExec(t, c, "CREATE TABLE settings (k INT PRIMARY KEY, v VARCHAR(20))")
+		for _, body := range []string{
+			"SET sql_mode = 'ANSI_QUOTES'",
+			"BEGIN DECLARE x INT; SET x = 1, SESSION sql_mode = 'ANSI_QUOTES'; END",
+			"BEGIN /* don't */ SET sql_mode = 'ANSI_QUOTES'; SELECT 'x'; END",
+			"SET NAMES latin1",
+			"SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+			"SET TRANSACTION READ ONLY",
+			"SET autocommit = 0",
+			"DO GET_LOCK('called', 0)",
+			"XA START 'x'",
+		} {
+			mustExec(t, c, "DROP PROCEDURE IF EXISTS leaves")
+			mustExec(t, c, "CREATE PROCEDURE leaves () "+body)
+			wantError(t, execError(t, c, "CALL leaves()"), 1235, "leaves")
+		}
+		for name, body := range map[string]string{
+			"opens":   "BEGIN START TRANSACTION; INSERT INTO settings VALUES (1, 'x'); END",
+			"commits": "BEGIN START TRANSACTION; INSERT INTO settings VALUES (2, 'x'); COMMIT; END",
+			"undoes":  "BEGIN SAVEPOINT a; INSERT INTO settings VALUES (3, 'x'); ROLLBACK TO a; END",
+		} {
+			mustExec(t, c, "CREATE PROCEDURE "+name+" () "+body)
+		}
+		// A server's session would be in a transaction now: what this one goes on with
+		// would be none of it.
+		wantError(t, execError(t, c, "CALL opens()"), 1235, "rolled back")
+		mustExec(t, c, "COMMIT")
+		want(t, c, "SELECT k FROM settings", "k")
+		mustExec(t, c, "CALL commits()")
+		want(t, c, "SELECT k FROM settings", "k", "2")
+		mustExec(t, c, "BEGIN")
+		mustExec(t, c, "INSERT INTO people (id) VALUES (100)")
+		mustExec(t, c, "CALL undoes()")
+		for _, call := range []string{"CALL commits()", "CALL opens()", "/* shunt: shard=s1 */ CALL commits()"} {
+			wantError(t, execError(t, c, call), 1235, "COMMIT before")
+		}
+		mustExec(t, c, "ROLLBACK")
+		want(t, p.conn(), "SELECT id FROM people WHERE id = 100", "id")
+		want(t, p.conn(), "SELECT @@autocommit AS a, IS_FREE_LOCK('called') AS f", "a f", "1 1")
+	})
+}
