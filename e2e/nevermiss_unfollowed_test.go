@@ -292,3 +292,40 @@ func TestRefusedUnplaced(t *testing.T) {
 		}
 	})
 }
+
+// TestReadingFunctions: a stored function would see the rows of the shard that runs
+// it.
+func TestReadingFunctions(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"countries: {placement: reference}"}})
+		c := p.conn()
+		for _, statement := range []string{
+			"CREATE TABLE users (id INT PRIMARY KEY, v VARCHAR(20))",
+			"CREATE TABLE countries (code CHAR(2) PRIMARY KEY, name VARCHAR(20))",
+			"INSERT INTO users VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')",
+			"INSERT INTO countries VALUES ('DE', 'Germany')",
+			"CREATE FUNCTION total() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM users)",
+			"CREATE FUNCTION renames(x INT) RETURNS INT MODIFIES SQL DATA BEGIN UPDATE users SET v = CONCAT('f', id) WHERE id = x; RETURN 1; END",
+			"CREATE FUNCTION twice() RETURNS INT READS SQL DATA RETURN 2 * total()",
+			"CREATE FUNCTION named(c CHAR(2)) RETURNS VARCHAR(20) READS SQL DATA RETURN (SELECT name FROM countries WHERE code = c)",
+			"CREATE FUNCTION users_of(users INT) RETURNS INT DETERMINISTIC RETURN users + 1",
+			"CREATE VIEW totals AS SELECT total() AS n",
+			"CREATE VIEW told AS SELECT id, total() AS n FROM users",
+		} {
+			mustExec(t, c, statement)
+		}
+		for _, query := range []string{
+			"SELECT total()", "SELECT id FROM users WHERE id = total()", "SELECT id, twice() FROM users WHERE id = 3", "DO total()", "SET @n = total()", "UPDATE users SET v = total() WHERE id = 1",
+			"INSERT INTO users VALUES (9, total())", "INSERT INTO users VALUES (8, 'x'), (9, CONCAT('a', `total`()))", "REPLACE INTO users (id, v) VALUES (9, renames(1))", "SELECT * FROM totals", "SELECT * FROM told",
+		} {
+			_, err := c.ExecContext(t.Context(), query)
+			if wantError(t, err, 1235, "function"); err == nil {
+				t.Error(query)
+			}
+		}
+		want(t, c, "SELECT named('DE') AS n, users_of(4) AS u", "n u", "Germany 5")
+		want(t, c, "SELECT id, named('DE') AS n FROM users WHERE id = 3", "id n", "3 Germany")
+		mustRows(t, c, "/* shunt: shard=s0 */ SELECT total()")
+		mustExec(t, c, "DROP FUNCTION total")
+	})
+}

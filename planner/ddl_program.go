@@ -72,6 +72,9 @@ func (p *Planner) createAs(st *statement, cat *catalog.Catalog, ddl *DDL, primar
 	if f := query.writingFunction(cat); f != "" {
 		return nil, notSupported("CREATE TABLE ... SELECT with the stored function %s(), which may change rows, is not supported: CREATE TABLE, then INSERT", f)
 	}
+	if f := query.readingFunction(cat); f != "" {
+		return nil, notSupported("CREATE TABLE ... SELECT with the stored function %s(), which may read rows of one shard only, is not supported: CREATE TABLE, then INSERT", f)
+	}
 	var placement catalog.Placement
 	placement, ddl.Shards, _ = placed(cat, name, primary)
 	refused := notSupported("CREATE TABLE %s ... SELECT is not supported, since the rows would have to move to other shards: CREATE TABLE %s with its columns, then INSERT INTO %s SELECT ...", name.Name, name.Name, name.Name)

@@ -40,6 +40,8 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 		plan, err = p.planHinted(st, cat)
 	} else if f := st.writingFunction(cat); f != "" {
 		return nil, notSupported("the stored function %s() may change rows that Shunt does not see: send the statement to one shard with /* shunt: shard=NAME */", f)
+	} else if f := st.readingFunction(cat); f != "" {
+		return nil, notSupported("the stored function %s() reads a table or view whose rows are on several shards, and would see those of one: write its query into the statement, or send the statement to one shard with /* shunt: shard=NAME */", f)
 	} else if f := st.leavingFunction(cat); f != "" {
 		return nil, notSupported("the stored function %s() sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", f)
 	} else {
@@ -81,6 +83,18 @@ func (st *statement) writingFunction(cat *catalog.Catalog) string { return st.ca
 // called it another's, or none.
 func (st *statement) leavingFunction(cat *catalog.Catalog) string { return st.callsOf(cat.Leaving) }
 
+// readingFunction is one that may read a spread table.
+//
+// Rule rows of one shard. Counter-example: FUNCTION total() ... RETURN (SELECT COUNT(*)
+// FROM users), whose value on each shard is the number of users there.
+func (st *statement) readingFunction(cat *catalog.Catalog) string {
+	// A definition calls nothing yet.
+	if len(cat.Reading) == 0 || st.is(0, "create") || st.is(0, "drop") || st.is(0, "alter") || st.is(0, "show") {
+		return ""
+	}
+	return st.callsOf(cat.Reading)
+}
+
 // leavingTrigger is a table of a write whose triggers do so, the same
 // rule. Counter-example: BEFORE INSERT ... SET @sum = @sum + NEW.amount, as in the manual:
 // a session of two shards has two sums.
@@ -110,6 +124,11 @@ func (st *statement) callsOf(functions map[string]bool) string {
 			continue
 		}
 		if name, ok := st.identifier(i); ok && functions[strings.ToLower(name)] {
+			return name
+		}
+	}
+	for _, name := range st.rowCalls {
+		if functions[name] {
 			return name
 		}
 	}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -34,8 +35,10 @@ type statement struct {
 	rows []rowSpan
 	// rowsAt is the place in toks where the rows would stand.
 	rowsAt int
-	// rowRefusal: a function in a row that is refused.
+	// rowRefusal: a function in a row that is refused. rowCalls are the names (lower
+	// case) of what is called in rows.
 	rowRefusal *Error
+	rowCalls   []string
 	// hintShard is the shard named by /* shunt: shard=NAME */.
 	hintShard string
 	hinted    bool
@@ -204,7 +207,7 @@ func (st *statement) readRows(lx *lexer) *Error {
 	back := func() { // not rows: let the common loop read it
 		*lx = mark
 		st.params = st.params[:params]
-		st.rows, st.rowsAt = nil, -1
+		st.rows, st.rowsAt, st.rowCalls = nil, -1, nil
 	}
 	st.rowsAt = len(st.toks)
 	for {
@@ -242,6 +245,12 @@ func (st *statement) readRows(lx *lexer) *Error {
 					row.simple = false
 					if prev.kind == tokWord && st.rowRefusal == nil {
 						st.rowRefusal = refusedFunction(st.src[prev.start:prev.end])
+					}
+					if prev.kind == tokWord || prev.kind == tokQuoted {
+						name := strings.ToLower(strings.Trim(st.src[prev.start:prev.end], "`\""))
+						if !slices.Contains(st.rowCalls, name) {
+							st.rowCalls = append(st.rowCalls, name)
+						}
 					}
 				case ')':
 					depth--

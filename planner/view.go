@@ -40,7 +40,7 @@ func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, e
 		return nil, false
 	}
 	st, lexErr := lexStatement(v.Definition, Settings{}, a.cat)
-	if lexErr != nil || st.writingFunction(a.cat) != "" || st.leavingFunction(a.cat) != "" || st.calls("last_insert_id") || slices.ContainsFunc(ofSession, st.calls) {
+	if lexErr != nil || st.writingFunction(a.cat) != "" || st.leavingFunction(a.cat) != "" || st.readingFunction(a.cat) != "" || st.calls("last_insert_id") || slices.ContainsFunc(ofSession, st.calls) {
 		return nil, false
 	}
 	inner := &analysis{st: st, cat: a.cat, parsers: a.parsers, views: depth + 1}

@@ -258,6 +258,9 @@ func (a *analysis) definition(v *catalog.Table) (string, *Error) {
 	if f := st.writingFunction(a.cat); f != "" {
 		return "", refuseView(v, "calls the function "+f+"(), which may change rows")
 	}
+	if f := st.readingFunction(a.cat); f != "" {
+		return "", refuseView(v, "calls the function "+f+"(), which may read rows of one shard only")
+	}
 	if name := st.namesTemporary(a.cat); name != "" {
 		// A view reads the table, which the session's text can't name.
 		return "", refuseView(v, "reads "+name+", the name of a temporary table of this session too")

@@ -64,6 +64,9 @@ type Catalog struct {
 	// Leaving holds the names (lower case) of those that assign variables of the session, or
 	// keep a lock or a temporary table, which would stay with the shard's connection.
 	Leaving map[string]bool
+	// Reading holds the names (lower case) of those that may read a table whose rows are
+	// on several shards: they see those of the shard that runs them.
+	Reading map[string]bool
 	// Temporary is how many temporary tables With has added; Pinned the shard
 	// that those which still exist are on.
 	Temporary int

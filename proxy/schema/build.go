@@ -68,7 +68,7 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	b := &builder{Sources: src, virtual: map[*catalog.Column]string{}, from: map[*catalog.Column]columnFact{}, c: &catalog.Catalog{
 		Version: src.Version, Shards: src.Shards, Slots: src.Slots,
 		Schemas: map[string]*catalog.Schema{}, DefaultCollation: map[string]string{},
-		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Leaving: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
+		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Leaving: map[string]bool{}, Reading: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
 	}}
 	for _, s := range src.Shards {
 		b.c.All.Add(s.ID)
@@ -100,6 +100,7 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	if err := b.place(); err != nil {
 		return nil, err
 	}
+	b.reading()
 	b.compare()
 	b.indexes()
 	b.cascades()
@@ -221,6 +222,45 @@ func (b *builder) functions() {
 				}
 				if !b.c.Leaving[name] && b.c.Leaving[w] {
 					b.c.Leaving[name], again = true, true
+				}
+			}
+		}
+	}
+}
+
+// reading finds the stored functions that name, and perhaps read, a table whose rows
+// are on several shards, or a view, or that call one of those.
+func (b *builder) reading() {
+	if len(b.c.Shards) < 2 {
+		return
+	}
+	spread := map[string]bool{}
+	for _, s := range b.c.Schemas {
+		for _, t := range s.Tables {
+			if t.IsView || t.Shards.Len() > 1 && t.Placement != catalog.Reference {
+				spread[strings.ToLower(t.Name)] = true
+			}
+		}
+	}
+	bodies := map[string]map[string]bool{}
+	for _, id := range b.order {
+		for _, f := range b.Facts[id].Functions {
+			if words := identifiers(f.body); !f.procedure {
+				bodies[f.name] = words
+				for w := range words {
+					if spread[w] && (words["from"] || words["table"]) {
+						b.c.Reading[f.name] = true
+					}
+				}
+			}
+		}
+	}
+	for again := true; again; {
+		again = false
+		for name, words := range bodies {
+			for w := range words {
+				if !b.c.Reading[name] && b.c.Reading[w] {
+					b.c.Reading[name], again = true, true
 				}
 			}
 		}
