@@ -35,7 +35,9 @@ type denials struct {
 
 type denied struct {
 	failures int
-	last     time.Time
+	// user is whose log-ins failed, "" for several.
+	user string
+	last time.Time
 	// due is when the last answer is given that was put off.
 	due time.Time
 }
@@ -54,7 +56,7 @@ func hostOf(a net.Addr) string {
 }
 
 // failed counts a failed log-in, and says how long its answer is to wait.
-func (d *denials) failed(host string, now time.Time) (failures int, wait time.Duration) {
+func (d *denials) failed(host, user string, now time.Time) (failures int, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	x := d.byHost[host]
@@ -62,7 +64,7 @@ func (d *denials) failed(host string, now time.Time) (failures int, wait time.Du
 		if x == nil && len(d.byHost) >= deniedAddresses {
 			d.makeRoomLocked(now)
 		}
-		x = &denied{}
+		x = &denied{user: user}
 		if d.byHost == nil {
 			d.byHost = map[string]*denied{}
 		}
@@ -70,6 +72,9 @@ func (d *denials) failed(host string, now time.Time) (failures int, wait time.Du
 	}
 	x.failures++
 	x.last = now
+	if x.user != user {
+		x.user = ""
+	}
 	if x.failures <= deniedFree {
 		return x.failures, 0
 	}
@@ -110,16 +115,24 @@ func (d *denials) blocked(host string, now time.Time) bool {
 	return x != nil && x.due.Sub(now) > deniedQueue
 }
 
-// passed forgets an address from which somebody has logged in.
-func (d *denials) passed(host string) {
+// passed forgets an address from which the user has logged in whose log-ins failed.
+// Another's opens the door to the address again and no more: who has a password of
+// his own would try one of somebody else as fast as he likes, logging in between.
+func (d *denials) passed(host, user string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.byHost, host)
+	switch x := d.byHost[host]; {
+	case x == nil:
+	case x.user == user:
+		delete(d.byHost, host)
+	default:
+		x.due = time.Time{}
+	}
 }
 
 // denied holds up the answer to a failed log-in.
 func (s *session) denied(ctx context.Context, addr net.Addr, user string) {
-	failures, wait := s.proxy.denials.failed(hostOf(addr), time.Now())
+	failures, wait := s.proxy.denials.failed(hostOf(addr), user, time.Now())
 	s.log.Warn("log-in denied", "user", user, "failures_from_address", failures, "answered_in", wait)
 	if wait == 0 {
 		return

@@ -13,19 +13,19 @@ func TestDenials(t *testing.T) {
 	var d denials
 	now := time.Unix(1000, 0)
 	for i, want := range []int64{0, 0, 0, 100, 200, 400, 800, 1600, 3200, 3200} {
-		n, wait := d.failed("a", now)
+		n, wait := d.failed("a", "u", now)
 		if n != i+1 || wait.Milliseconds() != want {
 			t.Errorf("failure %d waits %v, want %d ms", n, wait, want)
 		}
 		now = now.Add(wait)
 	}
-	if _, wait := d.failed("b", now); wait != 0 {
+	if _, wait := d.failed("b", "u", now); wait != 0 {
 		t.Errorf("another address waits %v", wait)
 	}
 	// Many at once are answered one after the other, and then turned away.
 	var waits []time.Duration
 	for range 4 {
-		_, wait := d.failed("a", now)
+		_, wait := d.failed("a", "u", now)
 		waits = append(waits, wait)
 	}
 	if s := fmt.Sprint(waits); s != "[3.2s 6.4s 8s 8s]" {
@@ -38,14 +38,14 @@ func TestDenials(t *testing.T) {
 		t.Error("it is blocked for longer than its answers take")
 	}
 	now = now.Add(deniedFor + time.Second)
-	if _, wait := d.failed("a", now); wait != 0 {
+	if _, wait := d.failed("a", "u", now); wait != 0 {
 		t.Errorf("waits %v after a quiet time", wait)
 	}
 	for range 5 {
-		d.failed("a", now)
+		d.failed("a", "u", now)
 	}
-	d.passed("a")
-	if n, wait := d.failed("a", now); n != 1 || wait != 0 {
+	d.passed("a", "u")
+	if n, wait := d.failed("a", "u", now); n != 1 || wait != 0 {
 		t.Errorf("%d failures after a log-in", n)
 	}
 }
@@ -54,19 +54,19 @@ func TestDenialsAreBounded(t *testing.T) {
 	var d denials
 	now := time.Unix(1000, 0)
 	for i := range 3 * deniedAddresses {
-		d.failed(fmt.Sprint(i), now)
+		d.failed(fmt.Sprint(i), "u", now)
 	}
 	if len(d.byHost) > deniedAddresses {
 		t.Errorf("%d addresses are kept", len(d.byHost))
 	}
-	if n, _ := d.failed(fmt.Sprint(3*deniedAddresses-1), now); n != 2 {
+	if n, _ := d.failed(fmt.Sprint(3*deniedAddresses-1), "u", now); n != 2 {
 		t.Error("the newest has been forgotten")
 	}
 	if !d.swept.Equal(now) {
 		t.Error("nothing was swept")
 	}
 	now = now.Add(deniedFor + time.Second)
-	d.failed("new", now)
+	d.failed("new", "u", now)
 	if len(d.byHost) != 1 {
 		t.Errorf("%d quiet addresses are kept", len(d.byHost)-1)
 	}
@@ -84,5 +84,32 @@ func TestHostOf(t *testing.T) {
 		if got := hostOf(x.addr); got != x.want {
 			t.Errorf("%v: %s, want %s", x.addr, got, x.want)
 		}
+	}
+}
+
+// TestDeniedAmongOthers: who logs in between as somebody else goes on waiting.
+func TestDeniedAmongOthers(t *testing.T) {
+	var d denials
+	now := time.Unix(1000, 0)
+	for i := range 6 {
+		now = now.Add(10 * time.Second)
+		_, wait := d.failed("a", "admin", now)
+		if (wait > 0) != (i >= deniedFree) {
+			t.Errorf("failure %d waits %v", i, wait)
+		}
+		d.passed("a", "own")
+	}
+	for range 20 {
+		d.failed("a", "admin", now)
+	}
+	if !d.blocked("a", now) {
+		t.Error("the address was to be blocked")
+	}
+	if d.passed("a", "own"); d.blocked("a", now) {
+		t.Error("somebody has logged in: others may come")
+	}
+	d.passed("a", "admin")
+	if _, wait := d.failed("a", "admin", now); wait > 0 {
+		t.Error("the user himself has logged in: he waits no more")
 	}
 }

@@ -227,7 +227,7 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		return
 	}
 	defer conn.Close()
-	p.denials.passed(hostOf(nc.RemoteAddr()))
+	p.denials.passed(hostOf(nc.RemoteAddr()), conn.User)
 	p.metrics.sessions.Inc()
 	defer p.metrics.sessions.Dec()
 	s.start(ctx, conn)
