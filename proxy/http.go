@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -21,7 +24,7 @@ func (p *Proxy) Handler(gather prometheus.Gatherer, token string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", p.readyz)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { p.readyz(w, token == "" || authorized(r, token)) })
 	mux.HandleFunc("GET /{$}", p.console)
 	mux.HandleFunc("GET /v1/indexes/{schema}/{table}/{index}", p.entries)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -29,13 +32,16 @@ func (p *Proxy) Handler(gather prometheus.Gatherer, token string) http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	if token == "" {
-		return mux
-	}
-	want := sha256.Sum256([]byte("Bearer " + token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		if r.ContentLength != 0 { // nothing here takes much; what comes slowly would be waited for
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
+		switch health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"; {
+		case health:
+		case token == "" && fromPage(r):
+			http.Error(w, "asked for by another page, or by a name that anybody may point here: open it as localhost or by its address, or set http_token", http.StatusForbidden)
+			return
+		case token != "" && !authorized(r, token):
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "expected the header Authorization: Bearer, with the http_token of the configuration", http.StatusUnauthorized)
 			return
@@ -44,17 +50,42 @@ func (p *Proxy) Handler(gather prometheus.Gatherer, token string) http.Handler {
 	})
 }
 
+// bodyTimeout is for how long a request's body is read.
+const bodyTimeout = 10 * time.Second
+
+func authorized(r *http.Request, token string) bool {
+	want, got := sha256.Sum256([]byte("Bearer "+token)), sha256.Sum256([]byte(r.Header.Get("Authorization")))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+// fromPage reports a request that a page of some other site makes in the browser of
+// somebody on this machine: directly, as browsers tell, or having pointed its own
+// name here (DNS rebinding). Without a token these would read index entries and
+// profiles, or start them. A link to the console is harmless.
+func fromPage(r *http.Request) bool {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	if host != "" && !strings.EqualFold(host, "localhost") && net.ParseIP(strings.Trim(host, "[]")) == nil {
+		return true
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "cross-site" || site == "same-site") && (r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate")
+}
+
 // readyz is 200 while clients are accepted and a schema is known. A shard that is
 // down takes no proxy out of service: statements that don't need it go on, and
-// any other proxy would miss it too. It is named.
-func (p *Proxy) readyz(w http.ResponseWriter, _ *http.Request) {
+// any other proxy would miss it too. It is named; why it is down tells of addresses
+// and accounts, for those who may know.
+func (p *Proxy) readyz(w http.ResponseWriter, why bool) {
 	switch {
 	case p.draining.Load():
 		http.Error(w, "draining", http.StatusServiceUnavailable)
 	case p.opts.Directory.Catalog().Version == 0:
 		http.Error(w, "no shard has answered yet", http.StatusServiceUnavailable)
 	default:
-		down := p.down()
+		down := p.down(why)
 		if len(down) == 0 {
 			fmt.Fprintln(w, "ok")
 			return
@@ -66,15 +97,19 @@ func (p *Proxy) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// down says of each shard that is down why.
-func (p *Proxy) down() []string {
+// down names the shards that are down, and says why.
+func (p *Proxy) down(why bool) []string {
 	var out []string
 	for _, sh := range p.opts.Directory.Catalog().Shards {
 		pool := p.opts.Pools[sh.ID]
 		if pool.State() == "up" {
 			continue
 		}
-		if err := pool.LastError(); err != nil {
+		switch err := pool.LastError(); {
+		case err == nil:
+		case !why:
+			out = append(out, "shard "+sh.Name+" is down")
+		default:
 			out = append(out, fmt.Sprintf("shard %s is down: %v", sh.Name, err))
 		}
 	}

@@ -196,7 +196,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	httpAddr := ""
 	if httpListener != nil {
 		httpAddr = httpListener.Addr().String()
-		server := &http.Server{Handler: p.Handler(registry, cfg.HTTPToken), ReadHeaderTimeout: 10 * time.Second}
+		server := &http.Server{Handler: p.Handler(registry, cfg.HTTPToken), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 		wg.Go(func() {
 			if err := server.Serve(httpListener); !errors.Is(err, http.ErrServerClosed) {
 				log.Error("HTTP server ended", "error", err)
