@@ -132,7 +132,7 @@ func (st *statement) reaches(i int) string {
 			w == "role" && st.is(i-1, "default") && !assigned, w == "instance" && st.is(i-1, "lock"), w == "language" && !st.is(i+1, "sql") && !st.nameAt(i),
 			w == "password" && inSet && (assigned || st.is(i+1, "for")):
 			return w
-		case slices.Contains(reaching, w) && !st.nameAt(i) && !(w == "start" && st.is(i+1, "transaction")) && !(w == "rename" && st.is(i+1, "to")):
+		case slices.Contains(reaching, w) && !st.nameAt(i) && (w != "start" || !st.is(i+1, "transaction")) && (w != "rename" || !st.is(i+1, "to")):
 			return w
 		case inSet && assigned && PrivilegedVariable(strings.ToLower(name)):
 			return name

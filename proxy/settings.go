@@ -113,9 +113,11 @@ func (s *settings) update(c *catalog.Catalog) {
 	// a client that stops reading is cut off by the proxy (ownVariables).
 	names += ", SESSION net_write_timeout = 3600, " + noSelectLimit
 	common := commonDefaults(c)
+	parts := []string{names}
 	for _, v := range common {
-		names += ", " + v.statement
+		parts = append(parts, v.statement)
 	}
+	names = strings.Join(parts, ", ")
 	if s.collationID = 0; s.charset == "utf8mb4" {
 		s.collationID = c.CollationID(s.collation, s.charset)
 	}
