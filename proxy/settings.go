@@ -111,17 +111,15 @@ func (s *settings) update(c *catalog.Catalog) {
 	}
 	// A shard whose rows wait until those of others are read must not give up;
 	// a client that stops reading is cut off by the proxy (ownVariables).
-	names += ", SESSION net_write_timeout = 3600, " + noSelectLimit
+	first := []string{names, "SESSION net_write_timeout = 3600", noSelectLimit}
 	common := commonDefaults(c)
-	parts := []string{names}
 	for _, v := range common {
-		parts = append(parts, v.statement)
+		first = append(first, v.statement)
 	}
-	names = strings.Join(parts, ", ")
 	if s.collationID = 0; s.charset == "utf8mb4" {
 		s.collationID = c.CollationID(s.collation, s.charset)
 	}
-	s.statements = append(s.statements[:0:0], names)
+	s.statements = append(s.statements[:0:0], strings.Join(first, ", "))
 	for _, v := range s.vars {
 		sql := v.statement
 		if strings.EqualFold(v.value, "default") {
