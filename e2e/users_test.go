@@ -300,6 +300,29 @@ func TestUserReach(t *testing.T) {
 				}
 			}
 		}
+		// A foreign key of a table that he may not see tells no names.
+		mustExec(t, c, "CREATE TABLE parents (id BIGINT, UNIQUE (id))") // on one shard
+		mustExec(t, c, "CREATE TABLE "+other+".children (id BIGINT, UNIQUE (id), FOREIGN KEY (id) REFERENCES "+p.schema+".parents (id))")
+		mustExec(t, c, "INSERT INTO parents VALUES (1)")
+		mustExec(t, c, "INSERT INTO "+other+".children VALUES (1)")
+		for _, x := range []struct {
+			code uint16
+			sql  string
+		}{{1217, "DELETE FROM parents WHERE id = 1"}, {1217, "UPDATE parents SET id = 2"}, {1701, "TRUNCATE TABLE parents"}} {
+			_, err := narrow.ExecContext(t.Context(), x.sql)
+			if wantError(t, err, x.code, ""); err == nil || strings.Contains(err.Error(), "children") {
+				t.Errorf("%s: %v", x.sql, err)
+			}
+			if told := fmt.Sprint(mustRows(t, narrow, "SHOW WARNINGS")); strings.Contains(told, "children") || strings.Contains(told, other) {
+				t.Errorf("%s: SHOW WARNINGS tells %s", x.sql, told)
+			}
+			_, err = c.ExecContext(t.Context(), x.sql)
+			if err == nil || x.code == 1217 && !strings.Contains(err.Error(), "children") {
+				t.Errorf("%s by who may see it: %v", x.sql, err)
+			}
+		}
+		mustExec(t, reader, "UNLOCK TABLES") // as mysqldump ends
+
 		// Statements of others that ran over the same connection to a shard.
 		mustExec(t, c, "SET profiling = 1")
 		_, err = c.ExecContext(t.Context(), "SHOW PROFILES")

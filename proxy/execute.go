@@ -614,7 +614,11 @@ func containsFold(s, sub string) bool {
 }
 
 func (s *session) forwardOptions() shard.ForwardOptions {
-	return shard.ForwardOptions{MoreResults: s.more != 0, StatusMask: sessionStatus, StatusSet: s.status()}
+	o := shard.ForwardOptions{MoreResults: s.more != 0, StatusMask: sessionStatus, StatusSet: s.status()}
+	if s.settings.restricted {
+		o.Tell = s.veil
+	}
+	return o
 }
 
 // forwarded judges how forwarding an answer ended.

@@ -414,8 +414,9 @@ func (s *session) conditions(errorsOnly bool) [][]any {
 		if len(w) < 3 || errorsOnly && !strings.EqualFold(string(w[0]), "error") {
 			continue
 		}
-		code, _ := strconv.ParseInt(string(w[1]), 10, 32)
-		rows = append(rows, []any{string(w[0]), code, string(w[2])})
+		code, _ := strconv.ParseUint(string(w[1]), 10, 16)
+		told, msg := s.veiled(uint16(code), string(w[2]))
+		rows = append(rows, []any{string(w[0]), int64(told), msg})
 	}
 	return rows
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -359,8 +360,10 @@ func changes(plan planner.Plan) bool {
 	switch plan := plan.(type) {
 	case *planner.Rows:
 		return plan.Kind.Writes() || plan.Kind == planner.Locking
-	case *planner.DDL, *planner.Temporary, *planner.Load, *planner.LockTables: // READ too, which keeps others from writing
+	case *planner.DDL, *planner.Temporary, *planner.Load:
 		return true
+	case *planner.LockTables:
+		return !plan.Unlock // READ too, which keeps others from writing
 	case *planner.Admin:
 		switch plan.Op {
 		case planner.CreateVirtualIndex, planner.DropVirtualIndex, planner.AlterPartitions,
@@ -375,3 +378,46 @@ func changes(plan planner.Plan) bool {
 
 // limited reports a user who may not look at others' sessions.
 func (u *User) limited() bool { return u.Schemas != nil || u.ReadOnly }
+
+// quotedSchema is a schema's name in the text of an error about a foreign key.
+var quotedSchema = regexp.MustCompile("`((?:[^`]|``)+)`\\.`|of table '([^'.]+)\\.")
+
+// veiled is what a user is told of an error about a foreign key of a table that he
+// may not see: as a server puts it where the right is lacking, without names.
+func (s *session) veiled(code uint16, msg string) (uint16, string) {
+	plain := code
+	switch code {
+	case 1451: // ER_ROW_IS_REFERENCED_2
+		plain = 1217
+	case 1452: // ER_NO_REFERENCED_ROW_2
+		plain = 1216
+	case 1701, 1833, 3730: // of TRUNCATE, ALTER and DROP
+	default:
+		return code, msg
+	}
+	if s.rights().Schemas == nil {
+		return code, msg
+	}
+	found := quotedSchema.FindAllStringSubmatch(msg, -1)
+	for _, m := range found {
+		if schema := strings.ReplaceAll(m[1]+m[2], "``", "`"); !s.sees(schema) {
+			if i := strings.IndexAny(msg, "(:"); i > 0 && plain == code {
+				return code, strings.TrimSpace(msg[:i])
+			}
+			if plain == 1217 {
+				return plain, "Cannot delete or update a parent row: a foreign key constraint fails"
+			}
+			if plain == 1216 {
+				return plain, "Cannot add or update a child row: a foreign key constraint fails"
+			}
+			return code, "A foreign key of another table needs this one"
+		}
+	}
+	return code, msg
+}
+
+// veil changes a shard's error before it is forwarded.
+func (s *session) veil(e *wire.Error) *wire.Error {
+	code, msg := s.veiled(e.Code, e.Message)
+	return &wire.Error{Code: code, State: e.State, Message: msg}
+}

@@ -366,6 +366,9 @@ func (s *session) ownColumns(cols []wire.Column) []wire.Column {
 
 func (s *session) answerError(err error) error {
 	e := coded(err)
+	if s.settings.restricted {
+		e.code, e.msg = s.veiled(e.code, e.msg)
+	}
 	s.proxy.metrics.failed(e.code)
 	return s.clientError(s.client.WriteError(e.code, e.state, e.msg))
 }

@@ -50,6 +50,9 @@ type ForwardOptions struct {
 	// Define, when set, gives what is sent for a column definition.
 	Define func(def []byte) []byte
 
+	// Tell, when set, gives what is sent for an ERR; the Summary has the shard's.
+	Tell func(*wire.Error) *wire.Error
+
 	// HoldOK, HoldErr: a (last) OK or ERR is not sent but only returned in the
 	// Summary, so that the caller can merge several or try elsewhere.
 	HoldOK, HoldErr bool
@@ -457,6 +460,9 @@ func (f *forwarder) serverError(p []byte) error {
 	}
 	if f.o.HoldErr {
 		return nil
+	}
+	if f.o.Tell != nil {
+		p = f.o.Tell((*wire.Error)(f.sum.Err)).Append(nil)
 	}
 	return f.write(p)
 }
