@@ -227,6 +227,11 @@ func (p *process) reload(from, to string) {
 	eventually(p.t, 20*time.Second, "the configuration is read again", func() bool {
 		return strings.Count(p.log.String(), "reload: ") > before
 	})
+	for line := range strings.Lines(p.log.String()) {
+		if strings.Contains(line, "reload: nothing was changed") {
+			p.t.Logf("%s", line) // what comes goes by the configuration of before
+		}
+	}
 }
 
 // signal sends a signal to the process by its id.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -146,10 +147,21 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 	now := time.Now()
 	if d.changed.Load() == nil || !reflect.DeepEqual(d.facts, told) || !reflect.DeepEqual(d.opts.Placements, p) {
 		d.changed.Store(&now)
+		d.tellChanged(told)
 	}
 	d.opts.Placements, d.facts, d.read = p, told, now
 	d.publish(c)
 	return nil
+}
+
+// tellChanged logs which shards have told of something new: replicas that are behind
+// aren't read from until they have it. REQUIRES: d.mu is held.
+func (d *Directory) tellChanged(told map[catalog.ShardID]*schema.Facts) {
+	for _, s := range d.opts.Shards {
+		if was, is := d.facts[s.ID], told[s.ID]; was != nil && is != nil && !reflect.DeepEqual(was, is) {
+			d.opts.Logger.Info("the schema of a shard has changed", "shard", s.Name, "in", strings.Join(was.Changed(is), ", "))
+		}
+	}
 }
 
 // RefreshUnlessFresh refreshes, unless that was done within the last second: a

@@ -76,8 +76,8 @@ func fromPage(r *http.Request) bool {
 
 // readyz is 200 while clients are accepted and a schema is known. A shard that is
 // down takes no proxy out of service: statements that don't need it go on, and
-// any other proxy would miss it too. It is named; why it is down tells of addresses
-// and accounts, for those who may know.
+// any other proxy would miss it too. It is named, as is an index store that takes no
+// writes; why tells of addresses, accounts and paths, for those who may know.
 func (p *Proxy) readyz(w http.ResponseWriter, why bool) {
 	switch {
 	case p.draining.Load():
@@ -86,6 +86,13 @@ func (p *Proxy) readyz(w http.ResponseWriter, why bool) {
 		http.Error(w, "no shard has answered yet", http.StatusServiceUnavailable)
 	default:
 		down := p.down(why)
+		if err := p.opts.Admin.Writable(); err != nil {
+			told := "writes to tables with virtual indexes are refused"
+			if why {
+				told += ": " + err.Error()
+			}
+			down = append(down, told)
+		}
 		if len(down) == 0 {
 			fmt.Fprintln(w, "ok")
 			return

@@ -59,6 +59,9 @@ type IndexAdmin interface {
 	CheckIndex(ctx context.Context, ix *catalog.Index) ([]CheckRow, error)
 	IndexRows() []IndexRow
 	JobRows() []JobRow
+	// Writable is why the indexes can't be written to now, so that writes to their
+	// tables are refused; nil if they can.
+	Writable() error
 	// Scan yields the entries of an index in key order.
 	Entries(ix *catalog.Index, from, to []byte, limit int) ([]EntryRow, error)
 

@@ -173,6 +173,8 @@ func (v virtualIndexes) published(d storage.IndexDef) *catalog.Index {
 	return t.Index(d.Name)
 }
 
+func (v virtualIndexes) Writable() error { return v.store.Writable() }
+
 func (v virtualIndexes) JobRows() []proxy.JobRow {
 	names := map[storage.IndexID]string{}
 	for _, d := range v.store.Indexes() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,6 +44,18 @@ type Facts struct {
 var settings = []string{
 	"sql_mode", "time_zone", "transaction_isolation", "tx_isolation", "group_concat_max_len", "div_precision_increment", "lc_time_names",
 	"default_week_format", "sql_auto_is_null", "default_storage_engine",
+}
+
+// Changed names what is otherwise in later facts, for the log.
+func (f *Facts) Changed(later *Facts) []string {
+	var names []string
+	was, is := reflect.ValueOf(*f), reflect.ValueOf(*later)
+	for i := range was.NumField() {
+		if name := was.Type().Field(i).Name; !reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
+			names = append(names, strings.ToLower(name))
+		}
+	}
+	return names
 }
 
 // Collation is one that the server has.
