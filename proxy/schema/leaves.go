@@ -49,7 +49,7 @@ func leavesTraces(body string) bool {
 // endsTransactions reports whether a body may end the transaction that it is called in,
 // or begin another.
 func endsTransactions(body string) bool {
-	return ends.MatchString(undoes.ReplaceAllString(words(body), " "))
+	return ends.MatchString(harmless.ReplaceAllString(words(body), " "))
 }
 
 // words is a body without its strings and comments, but for what servers execute of
@@ -67,7 +67,7 @@ func words(body string) string {
 }
 
 var (
-	undoes       = regexp.MustCompile(`(?i)\brollback\s+(?:work\s+)?to\b`)
+	harmless     = regexp.MustCompile(`(?i)\b(?:rollback\s+(?:work\s+)?to|(?:create\s+(?:or\s+replace\s+)?|drop\s+)temporary)\b`)
 	ends         = regexp.MustCompile(`(?i)\b(?:commit|rollback|start\s+transaction|autocommit|xa|truncate|analyze|optimize|repair|flush|create|alter|drop|rename|grant|revoke|lock\s+tables?|unlock\s+tables?)\b`)
 	texts        = regexp.MustCompile(`(?s)'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|` + "`[^`]*`" + `|/\*M?!\d*|\*/|/\*.*?\*/|--\s[^\n]*|#[^\n]*`)
 	userVariable = regexp.MustCompile(`(?:^|[^@])@[^@\s]`)
