@@ -68,6 +68,7 @@ type GatherRef struct {
 	keys   []*catalog.Column
 	alias  string
 	tree   *cnode
+	labels []string // as the reference's
 	// filters are the conditions of Select, whole is it without them.
 	filters []filter
 	whole   string
@@ -116,7 +117,7 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 // aim says where the rows of a copy are.
 func (b *binder) aim(x *GatherRef, r *ref) {
 	got := b.reach(r)
-	x.Shards, x.tree = got.set, r.tree
+	x.Shards, x.tree, x.labels = got.set, r.tree, r.labels
 	x.Bounded = len(got.used) > 0 || len(x.filters) > 0
 	switch {
 	case r.reference():
