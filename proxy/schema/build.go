@@ -60,12 +60,14 @@ type builder struct {
 	virtual map[*catalog.Column]string
 	// from is what each column was made of.
 	from map[*catalog.Column]columnFact
+	// bodies are the words of the stored functions; of several of one name, those of all.
+	bodies map[string]map[string]bool
 }
 
 // Build makes a snapshot. Errors are about the configuration (an unknown shard
 // or shard key); what the shards say can only make tables less usable.
 func Build(src Sources) (*catalog.Catalog, error) {
-	b := &builder{Sources: src, virtual: map[*catalog.Column]string{}, from: map[*catalog.Column]columnFact{}, c: &catalog.Catalog{
+	b := &builder{Sources: src, virtual: map[*catalog.Column]string{}, from: map[*catalog.Column]columnFact{}, bodies: map[string]map[string]bool{}, c: &catalog.Catalog{
 		Version: src.Version, Shards: src.Shards, Slots: src.Slots,
 		Schemas: map[string]*catalog.Schema{}, DefaultCollation: map[string]string{},
 		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Leaving: map[string]bool{}, Reading: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
@@ -196,7 +198,6 @@ func (b *builder) placeholders() error {
 // word that writes, or calls one of those. What a function declares (READS SQL
 // DATA) the servers don't enforce.
 func (b *builder) functions() {
-	bodies := map[string]map[string]bool{}
 	for _, id := range b.order {
 		for _, f := range b.Facts[id].Functions {
 			words := identifiers(f.body)
@@ -210,18 +211,24 @@ func (b *builder) functions() {
 			if leavesTraces(f.body) {
 				b.c.Leaving[f.name] = true
 			}
-			bodies[f.name] = words
+			if b.bodies[f.name] == nil {
+				b.bodies[f.name] = map[string]bool{}
+			}
+			maps.Copy(b.bodies[f.name], words)
 		}
 	}
+	b.addCallers(b.c.Functions)
+	b.addCallers(b.c.Leaving)
+}
+
+// addCallers adds to a set of functions those that call one in it.
+func (b *builder) addCallers(set map[string]bool) {
 	for again := true; again; {
 		again = false
-		for name, words := range bodies {
+		for name, words := range b.bodies {
 			for w := range words {
-				if !b.c.Functions[name] && b.c.Functions[w] && w != name {
-					b.c.Functions[name], again = true, true
-				}
-				if !b.c.Leaving[name] && b.c.Leaving[w] {
-					b.c.Leaving[name], again = true, true
+				if !set[name] && set[w] {
+					set[name], again = true, true
 				}
 			}
 		}
@@ -242,29 +249,14 @@ func (b *builder) reading() {
 			}
 		}
 	}
-	bodies := map[string]map[string]bool{}
-	for _, id := range b.order {
-		for _, f := range b.Facts[id].Functions {
-			if words := identifiers(f.body); !f.procedure {
-				bodies[f.name] = words
-				for w := range words {
-					if spread[w] && (words["from"] || words["table"]) {
-						b.c.Reading[f.name] = true
-					}
-				}
+	for name, words := range b.bodies {
+		for w := range words {
+			if spread[w] && (words["from"] || words["table"]) {
+				b.c.Reading[name] = true
 			}
 		}
 	}
-	for again := true; again; {
-		again = false
-		for name, words := range bodies {
-			for w := range words {
-				if !b.c.Reading[name] && b.c.Reading[w] {
-					b.c.Reading[name], again = true, true
-				}
-			}
-		}
-	}
+	b.addCallers(b.c.Reading)
 }
 
 // procedure notes a procedure. Where the shards have several of its name it is

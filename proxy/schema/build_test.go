@@ -120,7 +120,7 @@ func TestTriggerThatCallsTouchesAll(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"CALL p()", "SET NEW.email = f(1)"} {
 		f := facts()
-		f.Functions = []functionFact{{name: "f", body: "RETURN g()"}, {name: "g", body: "BEGIN DELETE FROM t; RETURN 1; END"}, {name: "pure", body: "RETURN 1"}}
+		f.Functions = []functionFact{{name: "f", body: "RETURN g()"}, {schema: "other", name: "f", body: "RETURN 1"}, {name: "g", body: "BEGIN DELETE FROM t; RETURN 1; END"}, {name: "pure", body: "RETURN 1"}}
 		f.Triggers = []triggerFact{{schema: "shop", table: "users", event: "INSERT", body: body}}
 		c := build(t, sources(f))
 		if n := len(c.Table("shop", "users").Triggers[0].Touches); n != 2 {
