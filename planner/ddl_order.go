@@ -90,12 +90,7 @@ func reorders(t *catalog.Table, alter *ast.AlterTableStmt) (reorders, movesKey b
 
 func reordered(t *catalog.Table, after []listed) (reorders, movesKey bool) {
 	after = slices.DeleteFunc(after, func(c listed) bool { return !c.visible })
-	var before []*catalog.Column
-	for _, c := range t.Columns {
-		if !c.Invisible {
-			before = append(before, c)
-		}
-	}
+	before := visible(t)
 	if len(before) != len(after) {
 		return false, false
 	}
@@ -139,7 +134,7 @@ func (st *statement) mayReorder(i int, t *catalog.Table) (reorders, movesKey boo
 	}
 	changes := words["modify"] || words["change"]
 	// One becomes invisible, another visible.
-	hidden := words["visible"] || words["invisible"] || slices.ContainsFunc(t.Columns, func(c *catalog.Column) bool { return c.Invisible })
+	hidden := words["visible"] || words["invisible"] || len(visible(t)) < len(t.Columns)
 	shows := hidden && several && (changes || words["set"])
 	reorders = shows || changes && (words["first"] || words["after"]) || words["drop"] && words["add"]
 	// Nothing comes before the first column but what is said to.

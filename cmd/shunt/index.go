@@ -39,8 +39,6 @@ func (v virtualIndexes) Range(ix *catalog.Index, from, to []byte, limit int) (ca
 // open adapts a registration.
 type open struct{ *indexer.Open }
 
-func (o open) DDLInDoubt(id catalog.ShardID, thread uint32) { o.Open.DDLInDoubt(id, thread) }
-
 func (o open) InDoubt(id catalog.ShardID, thread uint32, after []planner.Maintenance) {
 	o.Open.InDoubt(id, thread, maintenance(after)...)
 }

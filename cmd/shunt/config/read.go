@@ -530,9 +530,9 @@ func checkName(v value, n ast.Node, s, expected string) {
 	}
 }
 
-// address reads host:port.
 const hostPort = "host:port, e.g. 127.0.0.1:3306"
 
+// address reads host:port.
 func (v value) address(otherwise string) string {
 	s, ok := v.text(hostPort)
 	if !ok {
