@@ -543,7 +543,7 @@ func (v value) address(otherwise string) string {
 
 // serverAddress is where a server listens: on a socket of this machine, it may be.
 func (v value) serverAddress() string {
-	const expected = hostPort + ", or the path of a Unix socket"
+	const expected = hostPort + ", or the absolute path of a Unix socket"
 	s, ok := v.text(expected)
 	if !ok || strings.HasPrefix(s, "/") {
 		return s
