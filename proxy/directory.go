@@ -17,6 +17,9 @@ import (
 	"github.com/shunt-sql/shunt/proxy/schema"
 )
 
+// ErrNoShard: none has told its schema.
+var ErrNoShard = errors.New("no shard answers")
+
 // Directory owns the current catalog: it reads the shards' schemas, builds a
 // snapshot with the configured placements and the virtual indexes, and
 // publishes it. Everybody else only loads the pointer.
@@ -114,7 +117,7 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 		for _, s := range d.opts.Shards {
 			all = append(all, errs[s.ID])
 		}
-		return fmt.Errorf("no shard answers: %w", errors.Join(all...))
+		return fmt.Errorf("%w: %w", ErrNoShard, errors.Join(all...))
 	}
 	for _, s := range d.opts.Shards {
 		if err := errs[s.ID]; err != nil && !d.untold[s.ID] {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -53,8 +55,9 @@ func (r reloader) reload(ctx context.Context) {
 		r.log.Error("reload: nothing was changed", "error", err)
 		return
 	}
-	if err := r.directory.SetPlacements(ctx, placements(next)); err != nil {
-		r.log.Error("reload: nothing was changed", "error", err)
+	r.accounts(next) // first, or shards that don't take the old ones could not be asked
+	if err := r.placements(ctx, next); err != nil {
+		r.log.Error("reload: nothing was changed but the shards' accounts", "error", err)
 		return
 	}
 	r.proxy.SetUsers(users(next))
@@ -62,7 +65,6 @@ func (r reloader) reload(ctx context.Context) {
 	r.proxy.SetLimits(limits(next, r.log))
 	r.proxy.SetProxyProtocol(next.ProxyProtocol)
 	r.proxy.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
-	r.accounts(next)
 	changeReplicas(r.replicas, next, r.layout, r.dial)
 	if err := r.indexes.make(ctx, next); err != nil {
 		r.log.Error("reload: indexes", "error", err)
@@ -72,6 +74,25 @@ func (r reloader) reload(ctx context.Context) {
 		return
 	}
 	r.log.Info("reload: done", "file", r.started.File)
+}
+
+// returnTime is how long shards have to answer to new accounts: one that was judged dead
+// for its certificate is looked at again twice a second.
+const returnTime = 3 * time.Second
+
+// placements takes over how rows are placed, which the shards' tables must fit.
+func (r reloader) placements(ctx context.Context, next *config.Config) error {
+	for began := time.Now(); ; {
+		err := r.directory.SetPlacements(ctx, placements(next))
+		if !errors.Is(err, proxy.ErrNoShard) || time.Since(began) > returnTime {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(returnTime / 10):
+		}
+	}
 }
 
 // accounts takes over what Shunt logs in with at the shards. Connections that are

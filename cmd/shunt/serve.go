@@ -377,7 +377,7 @@ func firstRefresh(ctx context.Context, d *proxy.Directory, log *slog.Logger) err
 		if err == nil {
 			return nil
 		}
-		if !strings.Contains(err.Error(), "no shard answers") {
+		if !errors.Is(err, proxy.ErrNoShard) {
 			return err
 		}
 		if err.Error() != told {
