@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,6 +21,10 @@ func TestFewFiles(t *testing.T) {
 	wrapper := filepath.Join(t.TempDir(), "shunt")
 	if err := os.WriteFile(wrapper, fmt.Appendf(nil, "#!/bin/sh\nulimit -n 400\nexec %s \"$@\"\n", built), 0o700); err != nil {
 		t.Fatal(err)
+	}
+	none := exec.Command("sh", "-c", `ulimit -n 64; exec "$0" serve --config "$1"`, built, p.config)
+	if out, err := none.CombinedOutput(); err == nil || !strings.Contains(string(out), "expected at least 256 for the index store") {
+		t.Errorf("64 files: %v\n%s", err, out)
 	}
 	p.program = wrapper
 	p.run()

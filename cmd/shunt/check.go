@@ -34,6 +34,9 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	var failures []error
+	if err := enoughFiles(); err != nil {
+		failures = append(failures, err)
+	}
 	if err := checkDataDir(cfg.DataDir, cfg.MinFreeDisk); err != nil {
 		failures = append(failures, err)
 	}
@@ -157,6 +160,8 @@ func reach(ctx context.Context, sh config.Shard) (r reachedShard) {
 		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE X509: then the shard's tls needs cert and key)", r.err)
 	case errors.Is(r.err, mysql.ErrNoTLS):
 		r.err = fmt.Errorf("%w (the shard has tls: set up certificates on the server, or remove tls)", r.err)
+	case errors.Is(r.err, context.DeadlineExceeded):
+		r.err = fmt.Errorf("no answer within %s (a firewall between, or no MySQL server at this port)", reachTimeout)
 	case nameless(r.err):
 		r.err = fmt.Errorf("%w (the certificate holds no name, as those that MySQL makes for itself: give tls a ca and verify: ca)", r.err)
 	}

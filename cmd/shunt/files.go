@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"syscall"
 
@@ -9,6 +10,16 @@ import (
 
 // ownFiles are open files beside the connections: the store's, listeners, HTTP.
 const ownFiles = 256
+
+// enoughFiles refuses to start where the store alone may want more open files than
+// the process may have: it would try for ever to write, even when it is to stop.
+func enoughFiles() error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur >= ownFiles {
+		return nil //nolint:nilerr // who can't be told a limit has none
+	}
+	return fmt.Errorf("the process may have only %d open files (ulimit -n): expected at least %d for the index store, and one for each connection", limit.Cur, ownFiles)
+}
 
 // withinFiles lowers the number of clients to what the process may have open files
 // for, beside the shards' connections and the store. Without files the store can't

@@ -34,6 +34,9 @@ import (
 //
 //	store -> pools -> directory (catalog) -> indexer -> proxy -> listeners
 func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string)) (err error) {
+	if err := enoughFiles(); err != nil {
+		return err
+	}
 	// The ports first: a port in use should be told before the store is opened
 	// and shards are asked.
 	listener, err := net.Listen("tcp", cfg.Listen)
