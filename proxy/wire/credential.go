@@ -49,9 +49,15 @@ func (c Credential) Hashes() []string {
 	return []string{"*" + strings.ToUpper(hex.EncodeToString(c.native)), sha2Prefix + hex.EncodeToString(c.sha2)}
 }
 
-// HashCredential is that of one hash or both.
+var errHashes = errors.New("expected '*' and 40 hexadecimal digits, or sha2: and 64, one of each at most (shunt password prints both)")
+
+// HashCredential is that of one hash or both. None at all would be that of a user
+// without a password.
 func HashCredential(hashes ...string) (Credential, error) {
 	var c Credential
+	if len(hashes) == 0 {
+		return c, errHashes
+	}
 	for _, h := range hashes {
 		to, size, text := &c.sha2, sha256.Size, ""
 		var ok bool
@@ -61,7 +67,7 @@ func HashCredential(hashes ...string) (Credential, error) {
 		}
 		b, err := hex.DecodeString(text)
 		if !ok || err != nil || len(b) != size || *to != nil {
-			return Credential{}, errors.New("expected '*' and 40 hexadecimal digits, or sha2: and 64, one of each at most (shunt password prints both)")
+			return Credential{}, errHashes
 		}
 		*to = b
 	}

@@ -166,20 +166,22 @@ func TestPasswords(t *testing.T) {
 		"password_file: " + dir + "/unix":                           "",
 		"password_file: " + dir + "/windows":                        "",
 		"password_file: " + dir + "/bare":                           "",
-		"password_file: " + dir + "/two":                            "holds no password",
-		"password_file: " + dir + "/none":                           "holds no password",
+		"password_file: " + dir + "/two":                            "holds no single line",
+		"password_file: " + dir + "/none":                           "holds no single line",
 		"password_file: " + dir + "/missing":                        "can't be read",
 		"password_hash: '" + hashes[0] + "'":                        "",
 		"password_hash: '" + hashes[1] + "'":                        "",
 		"password_hash: ['" + hashes[0] + "', '" + hashes[1] + "']": "",
 		"password_hash: ['" + hashes[0] + "', '" + hashes[0] + "']": "is no hash of a password",
 		"password_hash: '" + hashes[0][1:] + "'":                    "is no hash of a password",
+		"password_hash: []":                                         "is no hash of a password",
+		"password: '${EMPTY}'":                                      "its environment variable is empty",
 		"password_hash: '*zz'":                                      "is no hash of a password",
 		"password_hash: ''":                                         "is no hash of a password",
 		"password_hash: '" + hashes[0] + "', password: secret":      "has 2 passwords",
 		"password: secret, password_file: " + dir + "/bare":         "has 2 passwords",
 	} {
-		c, err := Parse("f", []byte("users: [{name: a, "+entry+"}]\nshards: [{name: s0, addr: h:1, user: u}]\n"), noEnv)
+		c, err := Parse("f", []byte("users: [{name: a, "+entry+"}]\nshards: [{name: s0, addr: h:1, user: u}]\n"), func(name string) (string, bool) { return "", name == "EMPTY" })
 		switch {
 		case want != "":
 			if err == nil || !strings.Contains(err.Error(), want) {

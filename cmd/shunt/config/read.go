@@ -201,7 +201,7 @@ func readToken(v value) string {
 func readUsers(v value) (users []User, tlsNeeded []value) {
 	const expected = "a list like [{name: app, password: secret}]"
 	names := unique{}
-	v.items(expected, func(_ int, item value) {
+	list := v.items(expected, func(_ int, item value) {
 		var u User
 		seen := item.fields(
 			field{"name", func(v value) {
@@ -209,7 +209,10 @@ func readUsers(v value) (users []User, tlsNeeded []value) {
 				names.add(v, u.Name)
 			}},
 			field{"password", func(v value) {
-				u.Password, _ = v.text("a password")
+				var ok bool
+				if u.Password, ok = v.text("a password"); ok && u.Password == "" && v.variable() {
+					v.errorf("its environment variable is empty: expected a password (password: '' is for a user without one)")
+				}
 				u.Credential = wire.PasswordCredential(u.Password)
 			}},
 			field{"password_file", func(v value) {
@@ -219,8 +222,8 @@ func readUsers(v value) (users []User, tlsNeeded []value) {
 			field{"password_hash", func(v value) { u.Credential = readHashes(v) }},
 			field{"schemas", func(v value) {
 				u.Schemas = []string{}
-				v.items("a list of schemas", func(_ int, item value) { u.Schemas = append(u.Schemas, item.name("a schema's name")) })
-				if len(u.Schemas) == 0 {
+				list := v.items("a list of schemas", func(_ int, item value) { u.Schemas = append(u.Schemas, item.name("a schema's name")) })
+				if list && len(u.Schemas) == 0 {
 					v.errorf("is empty, so the user could see nothing: expected a list of schemas, or no such key for all")
 				}
 			}},
@@ -246,7 +249,7 @@ func readUsers(v value) (users []User, tlsNeeded []value) {
 		}
 		users = append(users, u)
 	})
-	if len(users) == 0 {
+	if list && len(users) == 0 {
 		v.errorf("is empty: expected %s", expected)
 	}
 	return users, tlsNeeded
@@ -266,7 +269,7 @@ func readPassword(v value) string {
 	}
 	password := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
 	if password == "" || strings.ContainsAny(password, "\r\n\x00") {
-		v.errorf("%s holds no password: expected one line", name)
+		v.errorf("%s holds no single line: expected the password and nothing else", name)
 	}
 	return password
 }
@@ -313,7 +316,7 @@ func readShards(v value) []Shard {
 	const expected = `a list like [{name: s0, addr: 127.0.0.1:3401, user: root, password: ""}]`
 	var shards []Shard
 	names, addrs := unique{}, unique{}
-	v.items(expected, func(_ int, item value) {
+	list := v.items(expected, func(_ int, item value) {
 		var s Shard
 		var replicas value
 		seen := item.fields(slices.Concat(
@@ -332,7 +335,7 @@ func readShards(v value) []Shard {
 		shards = append(shards, s)
 	})
 	switch {
-	case len(shards) == 0:
+	case list && len(shards) == 0:
 		v.errorf("is empty: expected %s", expected)
 	case len(shards) > catalog.MaxShards:
 		v.errorf("has %d shards: expected at most %d", len(shards), catalog.MaxShards)
@@ -392,7 +395,7 @@ func readPlacement(v value, c *Config, later []func()) (Table, []func()) {
 		field{"shard", func(v value) {
 			t.Shard = v.nonEmpty("a shard's name")
 			later = append(later, func() {
-				if !slices.ContainsFunc(c.Shards, func(s Shard) bool { return s.Name == t.Shard }) {
+				if len(c.Shards) > 0 && !slices.ContainsFunc(c.Shards, func(s Shard) bool { return s.Name == t.Shard }) {
 					v.errorf("there is no shard %q: expected one of %s", t.Shard, shardNames(c))
 				}
 			})
@@ -435,13 +438,13 @@ func readIndexes(v value, c *Config, later []func()) ([]Index, []func()) {
 			}},
 			field{"columns", func(v value) {
 				columns := unique{}
-				v.items("a list of columns like [email]", func(_ int, item value) {
+				list := v.items("a list of columns like [email]", func(_ int, item value) {
 					name := item.name("a column")
 					columns.add(item, strings.ToLower(name))
 					ix.Columns = append(ix.Columns, name)
 				})
 				switch {
-				case len(ix.Columns) == 0:
+				case list && len(ix.Columns) == 0:
 					v.errorf("is empty: expected at least one column")
 				case len(ix.Columns) > 16:
 					v.errorf("has %d columns: expected at most 16", len(ix.Columns))

@@ -10,7 +10,7 @@ const minReplicaLag = 100 * time.Millisecond
 // have their own.
 func readReplicas(v value, of Shard, addrs unique) []Shard {
 	var replicas []Shard
-	v.items("a list like [{addr: 127.0.0.1:3411}]", func(_ int, item value) {
+	list := v.items("a list like [{addr: 127.0.0.1:3411}]", func(_ int, item value) {
 		r := Shard{Name: of.Name, User: of.User, Password: of.Password, TLS: of.TLS}
 		seen := item.fields(serverFields(&r, "the replica's account", addrs)...)
 		item.require(seen, "addr")
@@ -20,7 +20,7 @@ func readReplicas(v value, of Shard, addrs unique) []Shard {
 		}
 		replicas = append(replicas, r)
 	})
-	if len(replicas) == 0 {
+	if list && len(replicas) == 0 {
 		v.errorf("is empty: expected a list like [{addr: 127.0.0.1:3411}], or no such key")
 	}
 	return replicas

@@ -165,16 +165,17 @@ func (v value) fields(known ...field) map[string]bool {
 	return seen
 }
 
-// items reads a list.
-func (v value) items(expected string, each func(i int, item value)) {
+// items reads a list. It returns false, and notes an error, where there is none.
+func (v value) items(expected string, each func(i int, item value)) bool {
 	list, ok := v.plain().(*ast.SequenceNode)
 	if !ok {
 		v.errorf("is %s: expected %s", kindOf(v.plain()), expected)
-		return
+		return false
 	}
 	for i, n := range list.Values {
 		each(i, value{v.doc, fmt.Sprintf("%s[%d]", v.key, i), n})
 	}
+	return true
 }
 
 // plain is the node without the wrappings that only YAML cares for.
@@ -208,6 +209,10 @@ func (v value) text(expected string) (s string, ok bool) {
 	}
 	return v.expand(s)
 }
+
+// variable reports whether the text has something in it, such as ${NAME}, even
+// where nothing is left once that is replaced.
+func (v value) variable() bool { return v.plain().GetToken().Value != "" }
 
 // expand replaces ${NAME}; $${ is a literal ${.
 func (v value) expand(s string) (string, bool) {
