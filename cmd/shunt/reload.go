@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,9 @@ import (
 	"os/signal"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -39,26 +42,32 @@ func (r reloader) run(ctx context.Context) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
+	now := r.started
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
-			r.reload(ctx)
+			now = r.reload(ctx, now)
 		}
 	}
 }
 
-func (r reloader) reload(ctx context.Context) {
+// reload takes over the file. It returns the configuration whose accounts hold from
+// now on: the one before if nothing was changed.
+func (r reloader) reload(ctx context.Context, now *config.Config) *config.Config {
 	next, err := config.Load(r.started.File)
+	if err == nil {
+		err = r.tryAccounts(ctx, now, next)
+	}
 	if err != nil {
 		r.log.Error("reload: nothing was changed", "error", err)
-		return
+		return now
 	}
 	r.accounts(next) // first, or shards that don't take the old ones could not be asked
 	if err := r.placements(ctx, next); err != nil {
 		r.log.Error("reload: nothing was changed but the shards' accounts", "error", err)
-		return
+		return next
 	}
 	r.proxy.SetUsers(users(next))
 	r.proxy.SetTimeouts(proxy.Timeouts(next.Timeouts))
@@ -71,9 +80,10 @@ func (r reloader) reload(ctx context.Context) {
 	}
 	if rest := needRestart(r.started, next); len(rest) > 0 {
 		r.log.Warn("reload: done, but for changes that need a restart", "keys", strings.Join(rest, ", "))
-		return
+		return next
 	}
 	r.log.Info("reload: done", "file", r.started.File)
+	return next
 }
 
 // returnTime is how long shards have to answer to new accounts: one that was judged dead
@@ -95,14 +105,62 @@ func (r reloader) placements(ctx context.Context, next *config.Config) error {
 	}
 }
 
+// tryAccounts logs in at the shards whose account or TLS has changed. With a mistyped
+// password open connections would go on, and statements fail only as these end.
+// A shard that doesn't answer is no reason to refuse.
+func (r reloader) tryAccounts(ctx context.Context, now, next *config.Config) error {
+	errs := make([]error, len(r.layout.shards))
+	var wg sync.WaitGroup
+	for i, sh := range r.layout.shards {
+		was, is := shardNamed(now, sh.Name), shardNamed(next, sh.Name)
+		if was == nil || is == nil || was.User == is.User && was.Password == is.Password && reflect.DeepEqual(was.TLS, is.TLS) {
+			continue
+		}
+		to := *is
+		to.Addr = r.dial[sh.ID].Addr // another one needs a restart
+		wg.Go(func() {
+			c, err := shard.Dial(ctx, shardConfig(to), false)
+			if err == nil {
+				_ = c.Close()
+			} else if loginRefused(err) {
+				errs[i] = err
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func shardNamed(c *config.Config, name string) *config.Shard {
+	if i := slices.IndexFunc(c.Shards, func(s config.Shard) bool { return s.Name == name }); i >= 0 {
+		return &c.Shards[i]
+	}
+	return nil
+}
+
+// loginRefused tells an account or TLS that the server, or Shunt, doesn't take from a
+// server that can't serve just now.
+func loginRefused(err error) bool {
+	if refused, ok := errors.AsType[*shard.ServerError](err); ok {
+		return refused.State == "28000" || refused.Code == lockedMySQL || refused.Code == lockedMariaDB
+	}
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	// The client library has no value for this one.
+	return certificate || strings.Contains(err.Error(), "does not support TLS")
+}
+
+// Errors of locked accounts.
+const (
+	lockedMySQL   = 3118
+	lockedMariaDB = 4151
+)
+
 // accounts takes over what Shunt logs in with at the shards. Connections that are
 // open stay.
 func (r reloader) accounts(next *config.Config) {
 	for _, sh := range r.layout.shards {
-		for _, to := range next.Shards {
-			if to.Name == sh.Name {
-				r.dial[sh.ID].Account.Set(to.User, to.Password, to.TLS.Client())
-			}
+		if to := shardNamed(next, sh.Name); to != nil {
+			r.dial[sh.ID].Account.Set(to.User, to.Password, to.TLS.Client())
 		}
 	}
 }
