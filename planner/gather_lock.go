@@ -60,6 +60,10 @@ func locks(n *ast.SelectStmt) bool {
 	return n.LockInfo != nil && n.LockInfo.LockType != ast.SelectLockNone
 }
 
+func skipsLocked(n *ast.SelectStmt) bool {
+	return n.LockInfo != nil && (n.LockInfo.LockType == ast.SelectLockForUpdateSkipLocked || n.LockInfo.LockType == ast.SelectLockForShareSkipLocked)
+}
+
 // branches gives a clause at the end of a union to all of its branches: it may
 // be meant for the union, and locking more than one server does no harm.
 func (v *lockVisitor) branches(list *ast.SetOprSelectList) {

@@ -36,7 +36,10 @@ type Merge struct {
 	// can say that of its own; united rows, of which Count then limits no shard's,
 	// are counted where they are united.
 	CountAll bool
-	gather   func() (*Bound, *Error)
+	// Skips: SKIP LOCKED with LIMIT. A row that a shard has locked and LIMIT leaves out
+	// would be skipped by others, though nobody has it.
+	Skips  bool
+	gather func() (*Bound, *Error)
 }
 
 // Otherwise answers the same statement without a merge: for a key whose type,
@@ -356,6 +359,7 @@ func (b *mergeBuilder) limit(all bool) bool {
 		return false
 	}
 	b.m.merge.CountAll = b.sel.CalcFoundRows
+	b.m.merge.Skips = skipsLocked(b.sel) && !b.sel.CalcFoundRows
 	all = all || b.m.merge.CountAll && b.m.merge.Unite
 	b.m.count = values[0]
 	if offset >= 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shunt-sql/shunt/planner"
@@ -16,6 +17,10 @@ import (
 // Nothing is kept but a row of each shard: a client that doesn't read makes
 // the shards wait.
 func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
+	joined := 0
+	if s.tx != nil {
+		joined = len(s.tx.order)
+	}
 	shards, err := s.sendAll(ctx, r, b, true)
 	m := &merging{s: s, arrivals: arrivals{s: s, shards: shards}, answers: make([]answer, len(shards)), before: s.client.Writer().Total()}
 	defer m.close()
@@ -40,6 +45,11 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 	}
 	if err != nil {
 		return empty, err
+	}
+	if b.Merge.Skips && s.tx != nil {
+		if err := m.leave(ctx, joined); err != nil {
+			return empty, err
+		}
 	}
 	if empty, err = s.merged(ctx, b, m.answers); err == nil {
 		m.dropLate()
@@ -177,8 +187,30 @@ func (x *merging) stream(m *planner.Merge) error {
 	if err != nil {
 		return err
 	}
+	x.given = rows.Given
 	if err := s.findMerged(m, rows); err != nil {
 		return failed(err)
+	}
+	return nil
+}
+
+// leave gives up the row locks of shards none of whose rows was answered: SKIP LOCKED
+// with LIMIT, where each shard locks as many rows as LIMIT says. Only a ROLLBACK does
+// that, so the transaction leaves those that it has joined for this statement: the
+// shards behind the first joined ones.
+//
+//	worker 1: SELECT id FROM jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED    id 1; s1 has locked 2, s2 has locked 3
+//	worker 2: the same                                                          would find 4, and with three jobs none
+func (x *merging) leave(ctx context.Context, joined int) error {
+	s := x.s
+	if err := s.readAll(x.answers); err != nil {
+		return err
+	}
+	news := slices.Clone(s.tx.order[joined:])
+	for i := range x.answers {
+		if a := &x.answers[i]; !x.given(i) && a.rows.Summary.Warnings == 0 && slices.Contains(news, a.shard) {
+			s.tx.leave(ctx, a.shard)
+		}
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ type merging struct {
 	answers []answer
 	// first is the one that has begun first, whose columns all others must have.
 	first *answer
+	// given reports which answers had a row that was answered.
+	given func(n int) bool
 	// before is what had been written for the client before the statement.
 	before int64
 }

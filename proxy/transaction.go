@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -195,6 +196,21 @@ func (tx *transaction) savepointStatements() []string {
 		out = append(out, "SAVEPOINT "+catalog.QuoteName(name))
 	}
 	return out
+}
+
+// leave ends the transaction on a shard where it has changed nothing, as if it had not
+// joined. Who has the connection gives it back.
+func (tx *transaction) leave(ctx context.Context, id catalog.ShardID) {
+	conn := tx.conns[id]
+	if conn == nil || conn.Broken || conn.Busy() || tx.s.keeps(id) {
+		return
+	}
+	if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+		conn.Broken = true
+	}
+	delete(tx.conns, id)
+	tx.order = slices.DeleteFunc(tx.order, func(x catalog.ShardID) bool { return x == id })
+	tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
 }
 
 // join begins the transaction on shards before a write is prepared for them.

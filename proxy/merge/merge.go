@@ -62,6 +62,9 @@ func New(l *Layout, m *planner.Merge, sources []Source) (*Rows, error) {
 // included.
 func (r *Rows) Found() uint64 { return r.made }
 
+// Given reports whether a row of the n-th source has come to anything.
+func (r *Rows) Given(n int) bool { return r.streams.Given(n) }
+
 // Count reads on until n rows are found, all where there are less.
 func (r *Rows) Count(n uint64) error {
 	for r.made < n {

@@ -40,6 +40,8 @@ type stream struct {
 	// key is the row's, and spare the memory of the one before.
 	key, spare Key
 	first      bool
+	// given: a row of it was.
+	given bool
 }
 
 // NewStreams returns a merge of sources whose rows are in the order of keys.
@@ -115,8 +117,12 @@ func (s *Streams) Next() (*Row, Key, error) {
 		return nil, nil, nil
 	}
 	x := s.streams[s.heap[0]]
+	x.given = true
 	return &x.row, x.key, nil
 }
+
+// Given reports whether Next has given a row of the n-th source.
+func (s *Streams) Given(n int) bool { return s.streams[n].given }
 
 func (s *Streams) nextInTurn() (*Row, Key, error) {
 	if !s.begun {
@@ -132,6 +138,7 @@ func (s *Streams) nextInTurn() (*Row, Key, error) {
 			return nil, nil, err
 		}
 		if ok {
+			s.streams[n].given = true
 			return &s.streams[n].row, nil, nil
 		}
 		s.heap = s.heap[1:]
