@@ -80,8 +80,10 @@ func untilPlanned(try func() error) error {
 }
 
 func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
-	if s.tx != nil && s.tx.failed != nil {
-		return aborted(s.tx.failed)
+	if s.tx != nil {
+		if err := s.tx.mayGoOn(); err != nil {
+			return err
+		}
 	}
 	if r.plan.Catalog.Version != s.catalog().Version {
 		return errStale

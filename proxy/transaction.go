@@ -136,7 +136,7 @@ func (s *session) commitImplicitly(ctx context.Context) error {
 func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
 	if conn := tx.conns[id]; conn != nil {
 		if conn.Broken {
-			return nil, aborted(tx.failed)
+			return nil, tx.mayGoOn()
 		}
 		if err := tx.s.settings.applyMore(ctx, conn); err != nil {
 			return nil, tx.s.shardError(id, err)
@@ -276,6 +276,20 @@ func (tx *transaction) lost(id catalog.ShardID, cause error) {
 	if conn := tx.conns[id]; conn != nil {
 		conn.Broken = true
 	}
+}
+
+// mayGoOn is the error of statements in a transaction that has failed. A gather that fails on
+// several shards tells of one: another's connection may have been lost without a word.
+func (tx *transaction) mayGoOn() error {
+	for _, id := range tx.order {
+		if tx.failed == nil && tx.conns[id].Broken {
+			tx.failed = errors.New("a shard's connection was lost in the midst of a statement")
+		}
+	}
+	if tx.failed != nil {
+		return aborted(tx.failed)
+	}
+	return nil
 }
 
 // watch looks at an answer for a sign that the server has ended the transaction
