@@ -164,6 +164,14 @@ func TestVirtualIndexStatements(t *testing.T) {
 				t.Errorf("SHOW VIRTUAL INDEXES has no column %s: %v", column, index)
 			}
 		}
+		for statement, code := range map[string]uint16{ // as servers answer SHOW INDEX and CREATE INDEX
+			"SHOW VIRTUAL INDEXES FROM no_table":             1146,
+			"CREATE VIRTUAL INDEX idx_email ON people (id)":  1061,
+			"CREATE VIRTUAL INDEX i ON people (id, missing)": 1072,
+		} {
+			_, err := c.ExecContext(t.Context(), statement)
+			wantError(t, err, code, "")
+		}
 		shards := mustRows(t, c, "SHOW SHARDS")
 		if len(shards) != 4 {
 			t.Errorf("SHOW SHARDS: %v", shards)

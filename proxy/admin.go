@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -14,7 +15,13 @@ import (
 func (s *session) admin(ctx context.Context, a *planner.Admin) error {
 	switch a.Op {
 	case planner.ShowVirtualIndexes:
-		return s.answerRows(virtualIndexColumns, s.virtualIndexRows(a.Index.Table))
+		rows := s.virtualIndexRows(a.Index.Table)
+		if len(rows) == 0 && a.Index.Table.Name != "" && s.sees(cmp.Or(a.Index.Table.Schema, s.settings.schema)) {
+			if _, err := s.indexedTable(ctx, a.Index.Table); err != nil { // or a typo reads as no index
+				return err
+			}
+		}
+		return s.answerRows(virtualIndexColumns, rows)
 	case planner.ShowMaintenanceJobs:
 		return s.answerRows(jobColumns, s.jobRows())
 	case planner.ShowShards:
@@ -37,6 +44,14 @@ func (s *session) admin(ctx context.Context, a *planner.Admin) error {
 		t, err := s.tableForIndex(ctx, a.Index.Table)
 		if err != nil {
 			return err
+		}
+		if t.Index(a.Index.Name) != nil {
+			return sqlError{1061, "42000", fmt.Sprintf("Duplicate key name '%s'", a.Index.Name)}
+		}
+		for _, column := range a.Index.Columns {
+			if t.Column(column) == nil {
+				return sqlError{1072, "42000", fmt.Sprintf("Key column '%s' doesn't exist in table", column)}
+			}
 		}
 		if err := s.proxy.opts.Admin.CreateIndex(ctx, t, a.Index.Name, a.Index.Columns, a.Index.Partitions); err != nil {
 			return err

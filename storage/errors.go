@@ -5,7 +5,7 @@ import "errors"
 var (
 	// ErrNoIndex: the index is unknown or has no generation that is complete
 	// enough to read. The caller scatters.
-	ErrNoIndex = errors.New("virtual index has no readable generation")
+	ErrNoIndex = errors.New("virtual index is not built yet, or was dropped")
 	// ErrIndexExists: an index of this table already has the name.
 	ErrIndexExists = errors.New("virtual index already exists")
 	// ErrNotBuilding: FinishBuild without a building generation.

@@ -28,6 +28,9 @@ func indexerMetrics(reg prometheus.Registerer, d *proxy.Directory) indexer.Metri
 	held := counter("shunt_removals_held_back_total", "Removals put off since an open transaction may still see the rows.", "shard")
 	enqueue := counter("shunt_job_enqueue_errors_total", "Jobs that could not be put into the store.")
 	audits := counter("shunt_audits_total", "Index-routed reads that were also asked of the skipped shards, by outcome (ok, miss). A miss is a bug.", "outcome")
+	// A series that begins with its first miss has no increase to alert on.
+	audits.WithLabelValues("ok").Add(0)
+	audits.WithLabelValues("miss").Add(0)
 	dropped := counter("shunt_background_dropped_total", "Audits and repairs left out because their queue was full.", "what")
 	return indexer.Metrics{
 		ScanRows: func(id catalog.ShardID, n int, took time.Duration) {
