@@ -171,3 +171,24 @@ func TestGatherLongValues(t *testing.T) {
 		g.gathered(query)
 	})
 }
+
+// TestGatherConnectionCollation: what the client's strings would be doesn't change
+// what is copied.
+func TestGatherConnectionCollation(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		g := startGathering(t, f, setup{tables: []string{"kinds: {shard_key: id}"}})
+		columns, values := "d DATE, dt DATETIME(3), t TIME(2), s VARCHAR(10)", "'2024-02-29', '2024-02-29 10:11:12.5', '-10:11:12.25', 'é'"
+		if f.name == "mariadb" {
+			columns, values = columns+", u UUID, i INET6, j INET4", values+", '123e4567-e89b-12d3-a456-426655440000', '::1', '1.2.3.4'"
+		}
+		for _, sql := range []string{"CREATE TABLE kinds (id INT PRIMARY KEY, " + columns + ")", "INSERT INTO kinds VALUES (1, " + values + "), (2, " + values + ")"} {
+			mustExec(t, g.shunt, sql)
+			mustExec(t, g.plain, sql)
+		}
+		for _, settings := range []string{"SET collation_connection = utf16_general_ci", "SET collation_connection = binary", "SET collation_connection = utf8mb4_bin"} {
+			mustExec(t, g.shunt, settings)
+			mustExec(t, g.plain, settings)
+			g.gathered("SELECT a.* FROM kinds a JOIN kinds b ON a.d = b.d AND a.id < b.id")
+		}
+	})
+}

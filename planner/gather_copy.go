@@ -79,7 +79,9 @@ func formOf(c *catalog.Column) (f Form, ok bool) {
 }
 
 // read is the expression that answers a column of a reference in its form.
-// CONVERT .. USING binary keeps character_set_results out.
+// CONVERT .. USING binary keeps character_set_results out. CAST .. AS CHAR names
+// its character set, since it would take collation_connection's: UTF-16 text, or
+// a UUID's bytes where that is binary.
 func (c *GatherColumn) read(alias string) string {
 	name := alias + "." + catalog.QuoteName(c.Name)
 	switch base := baseType(c.Type); {
@@ -92,7 +94,7 @@ func (c *GatherColumn) read(alias string) string {
 		again := "CAST(" + text + " AS JSON)"
 		return "CONVERT(CASE WHEN " + name + " IS NULL THEN NULL WHEN " + again + " = " + name + " AND CAST(" + again + " AS BINARY) = CAST(" + text + " AS BINARY) THEN " + text + " ELSE '' END USING binary)"
 	case c.Form == FormPlain:
-		return "CONVERT(CAST(" + name + " AS CHAR) USING binary)"
+		return "CONVERT(CAST(" + name + " AS CHAR CHARACTER SET utf8mb4) USING binary)"
 	case c.Form == FormText || c.Form == FormEncoded:
 		return "CONVERT(" + name + " USING binary)"
 	case c.Form == FormInstant:
