@@ -2,6 +2,7 @@ package planner
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
@@ -52,11 +53,36 @@ func (st *statement) written(from, to uint32, params []keys.Value) string {
 			continue
 		}
 		b.WriteString(st.src[from:at])
-		b.WriteString(" " + params[n].Literal() + " ")
+		b.WriteString(" " + st.literal(params[n]) + " ")
 		from = at + 1
 	}
 	b.WriteString(st.src[from:to])
 	return b.String()
+}
+
+// literal is a parameter's value as the client could have written it. A text has no
+// introducer where that can be: a parameter has the session's collation, as such a
+// literal has, and _utf8mb4'a' the character set's default one.
+//
+// Counter-example: SET NAMES utf8mb4 COLLATE utf8mb4_bin; ? = ? with 'a' and 'A' is
+// false, _utf8mb4'a' = _utf8mb4'A' true.
+func (st *statement) literal(v keys.Value) string {
+	text, charset, ok := v.AsText()
+	if !ok {
+		return v.Literal()
+	}
+	escapes := !st.settings.NoBackslashEscapes
+	switch odd := strings.ContainsAny(text, `'\`); {
+	case strings.Contains(text, "\x00") && !escapes,
+		!isASCII(text) && (multiByteUnsafe(charset) || charset == keys.UnknownCharset && odd),
+		strings.HasPrefix(charset, "utf8") && !utf8.ValidString(text):
+		return v.Literal()
+	}
+	text = strings.ReplaceAll(text, "'", "''")
+	if escapes {
+		text = strings.NewReplacer(`\`, `\\`, "\x00", `\0`).Replace(text)
+	}
+	return "'" + text + "'"
 }
 
 // maxConstants bounds the values that one question asks for; MySQL answers up to
