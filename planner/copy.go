@@ -3,6 +3,7 @@ package planner
 import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
+	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
 )
 
@@ -19,6 +20,16 @@ type Copy struct {
 	// Lenient: INSERT IGNORE, or no strict SQL mode: what the query warns of, an
 	// INSERT ... SELECT warns of too. Else it fails.
 	Lenient bool
+	targets []*catalog.Column // that are inserted, in the query's order
+}
+
+// Target is the type of the i-th of the columns that are inserted, without its
+// arguments; "" if there is none.
+func (c *Copy) Target(i int) string {
+	if i >= len(c.targets) {
+		return "" // the server says what is wrong
+	}
+	return baseType(c.targets[i].Type)
 }
 
 // Texts are the statement's parts for the parameters: what to put before the

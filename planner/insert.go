@@ -112,6 +112,9 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	if n.Select != nil {
 		rows, err := a.planInsertSelect(n, t, target, newAlias, kind)
 		c := a.planCopy(n, newAlias)
+		if c != nil {
+			c.targets, _ = columnList(n.Columns, t) // its error is planInsertSelect's
+		}
 		switch {
 		case err == nil:
 			rows.Copy = c

@@ -64,7 +64,7 @@ func (c *collected) literals(p []byte) ([]string, error) {
 			out[i] = "NULL"
 			continue
 		}
-		text, rest, err := appendBinary(nil, &c.columns[i], p)
+		text, rest, err := appendBinary(nil, &c.columns[i], anyTarget, p)
 		if err != nil {
 			return nil, err
 		}

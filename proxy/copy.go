@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -38,6 +41,9 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 		if err := strictly(s.last.warnings); err != nil {
 			return err
 		}
+	}
+	if err := rows.into(r.plan.Copy, s.catalog()); err != nil {
+		return err
 	}
 	total, err := s.insertCollected(ctx, rows, head, tail)
 	if err != nil {
@@ -72,6 +78,66 @@ func (s *session) mayCollect() error {
 		return refuse("INSERT ... SELECT from other shards than its rows go to needs the character set utf8mb4, or texts might change on their way: SET NAMES utf8mb4")
 	}
 	return nil
+}
+
+// target is a column that values go to, as far as these depend on it. A server that
+// copies from column to column knows more than a literal says.
+type target uint8
+
+const (
+	anyTarget  target = iota
+	longText          // TEXT and BLOB take the text or bytes, others the number
+	asciiBytes        // takes a text's bytes, of a character set that isn't known
+)
+
+// into prepares the rows for the columns that they go to, and refuses what literals
+// would store otherwise than the server.
+//
+// Counter-example: INSERT INTO t (id, n) SELECT ..., colour FROM u of an ENUM's third
+// member stores 3 in an INT, where 'green' stores 0.
+func (c *collected) into(plan *planner.Copy, cat *catalog.Catalog) error {
+	c.targets = make([]target, len(c.columns))
+	for i, col := range c.columns {
+		number, bytes := false, false
+		switch plan.Target(i) {
+		case "tinyint", "smallint", "mediumint", "int", "integer", "bigint", "decimal", "numeric", "float", "double", "real", "year":
+			number = true
+		case "bit":
+			number, bytes = true, true
+		case "binary", "varbinary":
+			bytes = true
+		case "tinyblob", "blob", "mediumblob", "longblob":
+			bytes, c.targets[i] = true, longText
+		case "tinytext", "text", "mediumtext", "longtext":
+			c.targets[i] = longText
+		}
+		if number && col.Flags&(mysql.ENUM_FLAG|mysql.SET_FLAG) != 0 {
+			return refuse("INSERT ... SELECT of the ENUM or SET column %s into a column of numbers, from other shards than its rows go to, is not supported: write %s + 0, or CONCAT(%s) for its text", col.Name, col.Name, col.Name)
+		}
+		if !bytes || !isText(col.Type) || col.Charset == binaryCollation {
+			continue
+		}
+		var from *catalog.Column
+		if t := cat.Table(col.Schema, col.OrgTable); t != nil {
+			from = t.Column(col.OrgName)
+		}
+		switch {
+		case from == nil:
+			c.targets[i] = asciiBytes
+		case !slices.Contains([]string{"utf8mb4", "utf8mb3", "utf8", "ascii"}, strings.ToLower(from.Charset)):
+			return refuse("INSERT ... SELECT of column %s, whose bytes are not those of its text in utf8mb4, into a binary column, from other shards than its rows go to, is not supported: write CAST(%s AS BINARY)", col.Name, col.Name)
+		}
+	}
+	return nil
+}
+
+func isText(columnType byte) bool {
+	switch columnType {
+	case mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_ENUM, mysql.MYSQL_TYPE_SET,
+		mysql.MYSQL_TYPE_TINY_BLOB, mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_MEDIUM_BLOB, mysql.MYSQL_TYPE_LONG_BLOB:
+		return true
+	}
+	return false
 }
 
 // insertCollected inserts rows by statements that begin with head and end with
@@ -113,6 +179,8 @@ const maxCollected = 128 << 20
 // collected is a query's answer in the binary protocol, whose values are exact.
 type collected struct {
 	columns []wire.Column
+	// targets of the columns, nil for any.
+	targets []target
 	rows    [][]byte
 	bytes   int
 }
@@ -235,8 +303,12 @@ func (c *collected) appendRow(dst, p []byte) ([]byte, error) {
 			dst = append(dst, "NULL"...)
 			continue
 		}
+		into := anyTarget
+		if c.targets != nil {
+			into = c.targets[i]
+		}
 		var err error
-		if dst, p, err = appendBinary(dst, &c.columns[i], p); err != nil {
+		if dst, p, err = appendBinary(dst, &c.columns[i], into, p); err != nil {
 			return dst, err
 		}
 	}
@@ -244,7 +316,7 @@ func (c *collected) appendRow(dst, p []byte) ([]byte, error) {
 }
 
 // appendBinary appends the first value of p as a literal that stores the same.
-func appendBinary(dst []byte, col *wire.Column, p []byte) (text, rest []byte, err error) {
+func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, rest []byte, err error) {
 	width := map[byte]int{
 		mysql.MYSQL_TYPE_TINY: 1, mysql.MYSQL_TYPE_SHORT: 2, mysql.MYSQL_TYPE_YEAR: 2, mysql.MYSQL_TYPE_INT24: 4,
 		mysql.MYSQL_TYPE_LONG: 4, mysql.MYSQL_TYPE_LONGLONG: 8, mysql.MYSQL_TYPE_FLOAT: 4, mysql.MYSQL_TYPE_DOUBLE: 8,
@@ -255,6 +327,13 @@ func appendBinary(dst []byte, col *wire.Column, p []byte) (text, rest []byte, er
 		}
 		v := p[:width]
 		switch {
+		case col.Type == mysql.MYSQL_TYPE_FLOAT && into == longText && col.OrgName != "":
+			x := math.Float32frombits(binary.LittleEndian.Uint32(v))
+			if col.Decimals <= 30 {
+				dst = append(strconv.AppendFloat(append(dst, '\''), float64(x), 'f', int(col.Decimals), 32), '\'')
+			} else {
+				dst = strconv.AppendFloat(dst, float64(x), 'e', -1, 32)
+			}
 		case col.Type == mysql.MYSQL_TYPE_FLOAT:
 			dst = strconv.AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v))), 'e', -1, 64)
 		case col.Type == mysql.MYSQL_TYPE_DOUBLE:
@@ -272,6 +351,9 @@ func appendBinary(dst []byte, col *wire.Column, p []byte) (text, rest []byte, er
 	if !ok {
 		return dst, p, wire.ErrMalformed
 	}
+	if into == asciiBytes && slices.ContainsFunc(v, func(c byte) bool { return c >= utf8.RuneSelf }) {
+		return dst, rest, refuse("INSERT ... SELECT of the text %s into a binary column, from other shards than its rows go to, is not supported: write CAST(... AS BINARY)", col.Name)
+	}
 	switch col.Type {
 	case mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL:
 		return append(dst, v...), rest, nil
@@ -284,7 +366,7 @@ func appendBinary(dst []byte, col *wire.Column, p []byte) (text, rest []byte, er
 		if keyword != "TIME" && (len(v) < 4 || v[2] == 0 || v[3] == 0) {
 			keyword = "" // no literal says a zero date
 		}
-		return append(dst, keyword+"'"+x.Text()+"'"...), rest, nil
+		return append(dst, keyword+"'"+withDigits(x.Text(), int(col.Decimals))+"'"...), rest, nil
 	case mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_ENUM, mysql.MYSQL_TYPE_SET,
 		mysql.MYSQL_TYPE_TINY_BLOB, mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_MEDIUM_BLOB, mysql.MYSQL_TYPE_LONG_BLOB:
 		charset := "_utf8mb4"
@@ -294,26 +376,49 @@ func appendBinary(dst []byte, col *wire.Column, p []byte) (text, rest []byte, er
 		return appendHex(dst, charset, v), rest, nil
 	case mysql.MYSQL_TYPE_JSON:
 		return appendHex(dst, "_utf8mb4", v), rest, nil
-	case mysql.MYSQL_TYPE_GEOMETRY:
+	case mysql.MYSQL_TYPE_GEOMETRY, mysql.MYSQL_TYPE_VECTOR:
 		return appendHex(dst, "_binary", v), rest, nil
 	case mysql.MYSQL_TYPE_BIT:
-		return appendHex(dst, "", v), rest, nil
+		// Servers copy its number: X'0032' would be a text in most other types. The
+		// value of an expression may come as bytes or as digits.
+		if col.OrgName == "" || len(v) > 8 {
+			return dst, rest, refuse("INSERT ... SELECT of the BIT expression %s from other shards than its rows go to is not supported: write CAST(... AS UNSIGNED)", col.Name)
+		}
+		var bits [8]byte
+		copy(bits[8-len(v):], v)
+		if into == longText {
+			return appendHex(dst, "_binary", v), rest, nil
+		}
+		return strconv.AppendUint(dst, binary.BigEndian.Uint64(bits[:]), 10), rest, nil
 	}
 	return dst, rest, refuse("INSERT ... SELECT of the column %s from other shards than its rows go to is not supported: its type (%d) is not known", col.Name, col.Type)
+}
+
+// withDigits gives a time the fractional digits of its column, which texts that it is
+// stored in have.
+func withDigits(text string, digits int) string {
+	if digits > 6 {
+		return text
+	}
+	clock, fraction, _ := strings.Cut(text, ".")
+	if digits == 0 || !strings.Contains(clock, ":") {
+		return text
+	}
+	return clock + "." + (fraction + "000000")[:digits]
 }
 
 // binaryCollation is the number of the collation binary.
 const binaryCollation = 63
 
 func appendHex(dst []byte, charset string, v []byte) []byte {
-	plain := charset != "_binary" && charset != ""
+	plain := charset != "_binary"
 	for _, c := range v {
 		plain = plain && c >= 0x20 && c < 0x7f && c != '\'' && c != '\\'
 	}
 	if plain {
 		return append(append(append(dst, charset+"'"...), v...), '\'')
 	}
-	dst = append(dst, strings.TrimSpace(charset+" X")+"'"...)
+	dst = append(dst, charset+" X'"...)
 	return append(hex.AppendEncode(dst, v), '\'')
 }
 
