@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -8,7 +9,8 @@ import (
 )
 
 // Meets is a REPLACE, INSERT IGNORE or INSERT ... ON DUPLICATE KEY UPDATE into a
-// table placed anywhere. What becomes of a row depends on whether it meets one
+// table placed anywhere, or of rows whose shard key is counted (see
+// insertAction.countsKey). What becomes of a row depends on whether it meets one
 // with the same unique key, which may be on any shard: each row is tried as a
 // plain INSERT on all of them, which is then undone, and goes to the shard where
 // it met one, or to that of a new row.
@@ -81,7 +83,36 @@ func (i *insertAction) meets() *Meets {
 }
 
 func (i *insertAction) tries() bool {
-	return i.table.Placement == catalog.Anywhere && i.table.Shards.Len() > 1 && (i.replace || i.ignore || i.update != nil)
+	if i.table.Shards.Len() == 1 || !i.replace && !i.ignore && i.update == nil {
+		return false
+	}
+	return i.table.Placement == catalog.Anywhere || i.countsKey()
+}
+
+// countsKey: Shunt counts the shard key of all rows, so that the row of another
+// unique key that one meets may be on any shard. Rows that meet none go by their
+// new shard key. Not REPLACE, whose row would go where the one that it meets is. Nor
+// are triggers' tables tried so: the duplicate may be of another table, and the row
+// would be inserted where its shard key doesn't say.
+//
+// Counter-example: INSERT INTO users (email) VALUES ('a') ON DUPLICATE KEY UPDATE
+// seen = seen + 1, where the user with that email has another id, on another shard.
+func (i *insertAction) countsKey() bool {
+	t := i.table
+	if t.Placement != catalog.Hash || i.auto == nil || i.auto.col != t.ShardKey || i.replace {
+		return false
+	}
+	for _, x := range t.Triggers {
+		if x.Event == "INSERT" {
+			return false
+		}
+	}
+	for k := range i.rows {
+		if o := i.value(&i.rows[k], t.ShardKey); o.kind != defaulted && !o.isNull() {
+			return false
+		}
+	}
+	return slices.ContainsFunc(t.Unique, func(u []*catalog.Column) bool { return !hasColumn(u, t.ShardKey) })
 }
 
 // untried refuses to bind what must be tried first, and what a trial doesn't see.
@@ -94,9 +125,12 @@ func (i *insertAction) untried(b *binder) *Error {
 	}
 	if i.update != nil {
 		for _, s := range i.update.sets {
+			if i.table.Placement == catalog.Hash && s.col == i.table.ShardKey && !s.self {
+				return notSupported("changing the shard key %s.%s by ON DUPLICATE KEY UPDATE is not supported: the row would have to move to another shard", i.table.Name, s.col.Name)
+			}
 			for _, u := range i.table.Unique {
 				if hasColumn(u, s.col) && !s.self && s.inserted != s.col {
-					return notSupported("ON DUPLICATE KEY UPDATE of %s.%s, which is unique, is not supported: the table's rows may be on any shard (placement anywhere), and another may have the new value; use UPDATE", i.table.Name, s.col.Name)
+					return notSupported("ON DUPLICATE KEY UPDATE of %s.%s, which is unique, is not supported: the row that it meets may be on any shard%s, and another may have the new value; use UPDATE", i.table.Name, s.col.Name, i.anywhere())
 				}
 			}
 		}
@@ -111,5 +145,13 @@ func (i *insertAction) untried(b *binder) *Error {
 	case i.update != nil:
 		what = "ON DUPLICATE KEY UPDATE"
 	}
-	return notSupported("%s into %s is not supported in this form: its rows may be on any shard (placement anywhere), and the row that it meets may be on another; use UPDATE or DELETE, then INSERT", what, i.table.Name)
+	return notSupported("%s into %s is not supported in this form: the row that it meets may be on any shard%s; use UPDATE or DELETE, then INSERT", what, i.table.Name, i.anywhere())
+}
+
+// anywhere says in a refusal why.
+func (i *insertAction) anywhere() string {
+	if i.table.Placement == catalog.Anywhere {
+		return " (placement anywhere)"
+	}
+	return ""
 }

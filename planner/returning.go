@@ -36,7 +36,7 @@ func (st *statement) cutReturning() (spans [][2]uint32, err *Error) {
 // them as they are changed is no way to execute it.
 func returningRows(r *Rows) (*Rows, *Error) {
 	if r.Meets != nil {
-		return nil, notSupported("RETURNING of REPLACE, INSERT IGNORE and ON DUPLICATE KEY UPDATE is not supported for %s, whose rows may be on any shard (placement anywhere): leave it out, and select the rows", r.Meets.Table.Name)
+		return nil, notSupported("RETURNING of REPLACE, INSERT IGNORE and ON DUPLICATE KEY UPDATE is not supported for %s: the rows that it meets may be on any shard; leave it out, and select the rows", r.Meets.Table.Name)
 	}
 	if w, ok := r.action.(*writeAction); ok {
 		w.returning = true

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -17,7 +19,7 @@ import (
 const trialSavepoint = "shunt_trial"
 
 // meetRows executes a REPLACE, INSERT IGNORE or INSERT ... ON DUPLICATE KEY
-// UPDATE into a table whose rows may be on any shard, row by row:
+// UPDATE of rows that may meet one on any shard, row by row:
 //
 //	SAVEPOINT, plain INSERT, ROLLBACK TO   on all shards: where does it meet a row?
 //	the client's statement of this row     there, or where a new row goes
@@ -52,11 +54,20 @@ func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string
 	if err := s.canUndo(ctx, m.Table); err != nil {
 		return wire.OK{}, err
 	}
+	if m.Table.Placement == catalog.Hash {
+		if err := s.meetAlone(ctx, m.Table); err != nil {
+			return wire.OK{}, err
+		}
+	}
 	var all insertedRows
 	duplicates := 0
+	var lastID uint64 // of a row that was changed or given its value
 	for n, sql := range texts {
 		err := all.add(ctx, s, func(ctx context.Context) (wire.OK, error) {
 			ok, err := s.meetRow(ctx, sql, copied || len(texts) > 1)
+			if ok.LastInsertID != 0 {
+				lastID = ok.LastInsertID
+			}
 			kept := s.last.warnings[:0]
 			for _, w := range s.last.warnings {
 				if n > 0 && len(w) > 1 && ofText(string(w[1])) {
@@ -83,12 +94,46 @@ func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string
 			return wire.OK{}, err
 		}
 	}
+	all.ok.LastInsertID = lastID
 	if all.firstID != 0 {
-		s.last.insertID = all.firstID
+		s.last.insertID, all.ok.LastInsertID = all.firstID, all.firstID
 	}
 	s.last.warnings = all.warnings
 	all.ok.Info = fmt.Sprintf("Records: %d  Duplicates: %d  Warnings: %d", len(texts), duplicates, all.ok.Warnings)
 	return all.ok, nil
+}
+
+// meetAlone has other sessions wait with such statements for a table until the
+// transaction has ended: two rows of the same unique key that both meet none would
+// go to different shards, by keys of their own. All of the table's keys are counted
+// by this process.
+func (s *session) meetAlone(ctx context.Context, t *catalog.Table) error {
+	name := planner.TableName{Schema: t.Schema, Name: t.Name}
+	if slices.Contains(s.tx.meets, name) {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.activity.cancelBy(cancel) // for KILL
+	defer s.activity.cancelBy(nil)
+	select {
+	case s.proxy.meeting(name) <- struct{}{}:
+		s.tx.meets = append(s.tx.meets, name)
+		return nil
+	case <-time.After(meetWait):
+		return sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction"}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// meetWait is innodb_lock_wait_timeout's default.
+const meetWait = 50 * time.Second
+
+// meeting has an element while a session is alone with a table.
+func (p *Proxy) meeting(name planner.TableName) chan struct{} {
+	one, _ := p.meetings.LoadOrStore(name, make(chan struct{}, 1))
+	return one.(chan struct{})
 }
 
 // ofRow makes a message about the first row one about the n-th, from 0.
@@ -239,7 +284,7 @@ func (s *session) canUndo(ctx context.Context, t *catalog.Table) error {
 			return a.err
 		}
 		if len(a.res.Rows) != 1 || !strings.EqualFold(string(a.res.Rows[0][0]), "InnoDB") {
-			return refuse("REPLACE, INSERT IGNORE and ON DUPLICATE KEY UPDATE into %s (placement anywhere) are not supported: its engine on shard %s is not InnoDB; ALTER TABLE %s ENGINE = InnoDB", t.Name, s.catalog().ShardName(a.shard), t.Name)
+			return refuse("REPLACE, INSERT IGNORE and ON DUPLICATE KEY UPDATE into %s, whose rows may be on any shard, are not supported: its engine on shard %s is not InnoDB; ALTER TABLE %s ENGINE = InnoDB", t.Name, s.catalog().ShardName(a.shard), t.Name)
 		}
 	}
 	s.proxy.undoable.Store(key, true)

@@ -43,6 +43,8 @@ type transaction struct {
 	// copies are those that its statements read: no server drops a table that an
 	// open transaction has read.
 	copies []*gathering
+	// meets are the tables that it is alone with: see meetAlone.
+	meets []planner.TableName
 }
 
 // newTransaction has the characteristics of the next one, which stay chosen: see
@@ -474,6 +476,9 @@ func (tx *transaction) close(undone bool) {
 	}
 	for _, g := range tx.copies {
 		g.dropCopies(context.Background())
+	}
+	for _, name := range tx.meets {
+		<-tx.s.proxy.meeting(name)
 	}
 	tx.open.End()
 	if list := tx.after(undone); len(list) > 0 {
