@@ -174,6 +174,12 @@ func TestInformationSchemaOverShards(t *testing.T) {
 		mustExec(t, l, "BEGIN")
 		want(t, l, "SELECT table_comment AS c, table_rows AS r FROM information_schema.tables"+where+" AND table_name = 'countries'", "c r", "ISO 3166 3")
 		mustExec(t, l, "ROLLBACK")
+		mustExec(t, l, "SET NAMES binary")
+		want(t, l, "SELECT SUM(table_rows) AS r FROM information_schema.tables"+where+" AND table_name = 'users'", "r", "100")
+		if v := mustRows(t, l, "SHOW VARIABLES WHERE Variable_name = 'character_set_client'"); len(v) != 1 {
+			t.Errorf("SHOW VARIABLES in binary: %v", v)
+		}
+		mustExec(t, l, "SET NAMES latin1")
 		mustExec(t, l, "USE information_schema")
 		want(t, l, "SELECT table_rows AS r FROM tables"+where+" AND table_name = 'users'", "r", "100")
 		want(t, l, "SELECT SUM(t.table_rows) AS r FROM tables AS t, columns AS c"+strings.ReplaceAll(where, "table_schema", "t.table_schema")+" AND c.table_schema = t.table_schema AND c.table_name = t.table_name AND c.column_name = 'email'", "r", "100")

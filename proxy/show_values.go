@@ -130,8 +130,8 @@ func (s *session) filterShown(ctx context.Context, id catalog.ShardID, rows [][]
 	if err != nil {
 		return nil, fmt.Errorf("filter variables: %w", err)
 	}
-	const column = "%s VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PATH '$[%d]'"
-	sql := fmt.Sprintf("SELECT Variable_name, Value FROM JSON_TABLE(CONVERT(0x%s USING utf8mb4), '$[*]' COLUMNS (shunt_row FOR ORDINALITY, "+column+", "+column+")) AS shunt_shown WHERE (%s\n) ORDER BY shunt_row",
+	const column = "%s VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PATH _utf8mb4'$[%d]'"
+	sql := fmt.Sprintf("SELECT Variable_name, Value FROM JSON_TABLE(CONVERT(0x%s USING utf8mb4), _utf8mb4'$[*]' COLUMNS (shunt_row FOR ORDINALITY, "+column+", "+column+")) AS shunt_shown WHERE (%s\n) ORDER BY shunt_row",
 		hex.EncodeToString(text), "Variable_name", 0, "Value", 1, where)
 	res, err := s.askOne(ctx, planner.ShardStatement{Shard: id, SQL: sql})
 	if err != nil {

@@ -485,7 +485,8 @@ func (s *session) gatherSystem(ctx context.Context, r request, b *planner.Bound)
 // tables of information_schema are views: a column is answered by its own name,
 // however the query writes it, as from a derived table. In MariaDB it is answered
 // as written, as from a derived table with a LIMIT; JSON_TABLE alone would do that
-// too, but MariaDB 10.11 crashes where a column of it is named with a schema.
+// too, but MariaDB 10.11 crashes where a column of it is named with a schema. The
+// paths tell their character set: MySQL takes none of the session's where it is binary.
 func jsonTable(i int, cols []systemColumn, mariaDB bool) string {
 	var defs, names []string
 	for n, c := range cols {
@@ -494,10 +495,10 @@ func jsonTable(i int, cols []systemColumn, mariaDB bool) string {
 			charset, _, _ := strings.Cut(c.collation, "_")
 			text = " CHARACTER SET " + charset + " COLLATE " + c.collation
 		}
-		defs = append(defs, fmt.Sprintf("%s %s%s PATH '$[%d]'", catalog.QuoteName(c.name), c.typ, text, n))
+		defs = append(defs, fmt.Sprintf("%s %s%s PATH _utf8mb4'$[%d]'", catalog.QuoteName(c.name), c.typ, text, n))
 		names = append(names, catalog.QuoteName(c.name))
 	}
-	table := fmt.Sprintf("JSON_TABLE(@shunt_system_%d, '$[*]' COLUMNS (%s))", i, strings.Join(defs, ", "))
+	table := fmt.Sprintf("JSON_TABLE(@shunt_system_%d, _utf8mb4'$[*]' COLUMNS (%s))", i, strings.Join(defs, ", "))
 	limit := ""
 	if mariaDB {
 		limit = " LIMIT 18446744073709551615"
