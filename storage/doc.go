@@ -66,7 +66,7 @@
 //   - A write that can't be made is refused before anything is lost:
 //     ErrStoreFull while free space is under the limit (Badger maps sparse
 //     files, so a full disk would be SIGBUS), ErrReadOnly after a failed write
-//     or sync. Lookups go on.
+//     or sync, and while the directory is gone or can't be written. Lookups go on.
 //
 // # Hot records
 //

@@ -19,8 +19,9 @@ var (
 	// Reads work, and writes work again once there is space.
 	ErrStoreFull = errors.New("index store is out of disk space")
 	// ErrReadOnly: a write to the store failed, so that what is on disk is in
-	// doubt. Reads work; writes are refused until the process restarts.
-	ErrReadOnly = errors.New("index store is read-only after a failed write")
+	// doubt, or its directory can't be written. Reads work; writes are refused, after a
+	// failed one until the process restarts.
+	ErrReadOnly = errors.New("index store is read-only")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("index store is closed")
 

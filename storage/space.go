@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,8 +19,14 @@ import (
 // minFree. Writes that only take away (removals, cleared marks, finished
 // jobs, deleted garbage) are refused under half of it, so that a store that
 // filled the disk itself can shrink again.
+//
+// So are writes while the directory is gone or can't be written. Badger would notice with
+// its next file: its reads would panic then, and its next write end the process.
 type spaceGuard struct {
-	dir     string
+	dir string
+	// opened is what dir was when the store was opened.
+	opened os.FileInfo
+
 	minFree uint64
 	measure func(dir string) (uint64, error)
 	free    atomic.Uint64
@@ -60,12 +67,37 @@ func newSpaceGuard(o Options) *spaceGuard {
 	if g.measure == nil {
 		g.measure = FreeSpace
 	}
+	g.opened, _ = os.Stat(o.Dir) // nil: another one in its place isn't noticed
 	g.refresh()
 	return g
 }
 
+// reachable returns why files can't be made in the directory, or nil. What may pass by
+// itself (an interrupted call, a network's failure) is none.
+func (g *spaceGuard) reachable() error {
+	now, err := os.Stat(g.dir)
+	if err == nil && g.opened != nil && !os.SameFile(g.opened, now) {
+		return fmt.Errorf("%s is another directory than the one that was opened", g.dir)
+	}
+	if err == nil {
+		err = syscall.Access(g.dir, 2) // W_OK
+	}
+	for _, lasting := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES, syscall.EROFS} {
+		if errors.Is(err, lasting) {
+			return fmt.Errorf("%s can't be written: %w", g.dir, err)
+		}
+	}
+	return nil
+}
+
 func (g *spaceGuard) refresh() {
 	if g.measure == nil {
+		return
+	}
+	if err := g.reachable(); err != nil {
+		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
+		g.refuse.Store(&err)
+		g.refuseReclaim.Store(&err)
 		return
 	}
 	free, err := g.measure(g.dir)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -316,6 +317,31 @@ func TestFreeSpace(t *testing.T) {
 	measure(100)
 	check(t, s.Writable())
 	check(t, s.Add([]Entry{{id, []byte("b"), 1, 1}}))
+}
+
+// TestLostDirectory: Badger without its directory would end the process.
+func TestLostDirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "store")
+	s := openTest(t, testOpts(dir), testOptions{manual: true})
+	id := readyIndex(t, s, "i", 1)
+	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}}))
+	check(t, os.Rename(dir, dir+".away"))
+	s.space.refresh()
+	if err := s.Add([]Entry{{id, []byte("b"), 1, 1}}); !errors.Is(err, ErrReadOnly) || !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	check(t, os.Mkdir(dir, 0o700))
+	s.space.refresh()
+	if err := s.Writable(); !errors.Is(err, ErrReadOnly) {
+		t.Error(err)
+	}
+	wantLookup(t, s, id, "a", 1)
+	check(t, os.Remove(dir))
+	check(t, os.Rename(dir+".away", dir))
+	s.space.refresh()
+	check(t, s.Add([]Entry{{id, []byte("b"), 1, 1}}))
+	wantLookup(t, s, id, "b", 1)
 }
 
 func TestFailedSyncMakesReadOnly(t *testing.T) {
