@@ -305,6 +305,13 @@ func TestReadsFromReplicas(t *testing.T) {
 			if code != 0 || !strings.Contains(out, "s0/"+replicas[0].Addr()) || !strings.Contains(out, "note: it takes writes from anybody") {
 				t.Errorf("exit %d: %s", code, out)
 			}
+			primary := onShard(t, primaries[0], "")
+			mustExec(t, primary, "SET GLOBAL read_only = 1")
+			out, code = shunt(t, "check", "--config", p.config)
+			mustExec(t, primary, "SET GLOBAL read_only = 0")
+			if code != 0 || strings.Count(out, "note: read_only is on") != 1 {
+				t.Errorf("a primary that takes no writes: exit %d: %s", code, out)
+			}
 			changed := func(from, to string) string {
 				text, err := os.ReadFile(p.config)
 				if err != nil {

@@ -45,7 +45,7 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	for i, sh := range cfg.Shards {
 		wg.Go(func() {
 			if reached[i] = reach(ctx, sh); reached[i].err == nil {
-				reached[i].notes = lackingRights(ctx, sh)
+				reached[i].notes = append(reached[i].notes, lackingRights(ctx, sh)...)
 			}
 		})
 	}
@@ -107,7 +107,8 @@ type reachedShard struct {
 	// identity differs between servers, whatever address they are reached by.
 	identity string
 	serverID string
-	// notes are what README asks for and the account lacks.
+	// notes are what will fail later: on a server that takes no writes, or for rights
+	// that the account lacks.
 	notes []string
 	err   error
 }
@@ -153,11 +154,17 @@ func reach(ctx context.Context, sh config.Shard) (r reachedShard) {
 	if r.err == nil && db.QueryRowContext(ctx, identityQuery(isMariaDB(r.version))).Scan(&r.identity) != nil {
 		r.identity = sh.Addr // it has no name of its own (before MariaDB 10.11)
 	}
+	var readOnly string
+	if r.err == nil && db.QueryRowContext(ctx, "SELECT @@read_only").Scan(&readOnly) == nil && readOnly != "0" && readOnly != "OFF" {
+		r.notes = []string{"read_only is on: writes to this server will fail; is it a replica?"}
+	}
 	switch refused, _ := errors.AsType[*mysql.MySQLError](r.err); {
 	case refused != nil && refused.Number == 1045 && sh.TLS == nil:
 		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE SSL: then the shard needs tls, see README)", r.err)
 	case refused != nil && refused.Number == 1045 && sh.TLS.Cert == nil:
 		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE X509: then the shard's tls needs cert and key)", r.err)
+	case refused != nil && refused.Number == 3159: // MySQL's require_secure_transport
+		r.err = fmt.Errorf("%w (the shard needs tls, see README)", r.err)
 	case errors.Is(r.err, mysql.ErrNoTLS):
 		r.err = fmt.Errorf("%w (the shard has tls: set up certificates on the server, or remove tls)", r.err)
 	case errors.Is(r.err, context.DeadlineExceeded):
