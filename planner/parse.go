@@ -50,6 +50,9 @@ func (p *parserPool) parse(text string, s Settings, mariaDB bool) (stmt ast.Stmt
 	if len(stmts) == 1 {
 		stmt = stmts[0]
 	}
+	// Its stack has expressions of this tree, whose offsets the next parse, another
+	// session's, would write.
+	ps.Reset()
 	p.pool.Put(ps)
 	if stmt == nil {
 		return nil, notSupported("the parser found no single statement")
