@@ -21,6 +21,9 @@ type Valve struct {
 	conns  map[net.Conn]struct{}
 	// forgotten are some of conns.
 	forgotten map[*net.TCPConn]bool
+	// passed counts bytes, both ways. When left more have gone through, act is called.
+	passed, left int64
+	act          func(net.Conn)
 }
 
 // NewValve listens on a free port of 127.0.0.1 for connections to target.
@@ -66,6 +69,37 @@ func (v *Valve) Forget() {
 			v.forgotten[tc] = true
 		}
 	}
+}
+
+// Passed is how many bytes have come through, both ways.
+func (v *Valve) Passed() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.passed
+}
+
+// After has act called, once, when n more bytes have gone through, with the
+// connection whose next byte waits for act to return; nil calls it off.
+func (v *Valve) After(n int64, act func(net.Conn)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.left, v.act = n, act
+}
+
+// due counts n bytes that are to go through. Where an act comes between them, first
+// is how many go before it.
+func (v *Valve) due(n int) (first int, act func(net.Conn)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.passed += int64(n)
+	if v.act == nil {
+		return n, nil
+	}
+	first = int(min(v.left, int64(n)))
+	if v.left -= int64(n); v.left <= 0 {
+		act, v.act = v.act, nil
+	}
+	return first, act
 }
 
 // Cut ends the connections that are there, in the midst of whatever passes.
@@ -184,8 +218,17 @@ func (v *Valve) copy(to, from net.Conn) {
 		if v.refuses(from) {
 			n, err = 0, io.EOF
 		}
-		if n > 0 {
-			if _, writeErr := to.Write(buf[:n]); writeErr != nil {
+		sent, act := v.due(n)
+		if act != nil {
+			_, _ = to.Write(buf[:sent]) // what comes behind fails as well
+			if act(from); !v.pass() {
+				return
+			}
+		} else {
+			sent = 0
+		}
+		if n > sent {
+			if _, writeErr := to.Write(buf[sent:n]); writeErr != nil {
 				err = io.EOF
 			}
 		}
