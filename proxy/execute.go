@@ -129,6 +129,12 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if err != nil {
 		return err
 	}
+	// A write asks again before it is sent. Counter-example: a lookup waits for the disk
+	// while an ALTER changes what the keys mean and the index is built anew, and then
+	// finds nothing there by a key of before.
+	if !r.plan.Kind.Writes() && r.plan.Catalog.Version != s.catalog().Version {
+		return errStale
+	}
 	if b.Generated != nil {
 		r.generated = b.Generated.Values
 	}
