@@ -244,23 +244,33 @@ func (c *cuts) failure(i int) (way string, fail func(net.Conn), heal func()) {
 	case 3:
 		return "silence", func(net.Conn) { v.Shut() }, v.Open
 	case 4:
-		return "KILL", func(net.Conn) { c.kill(i, "KILL ") }, heal
+		var killed []string
+		return "KILL", func(net.Conn) { killed = c.kill(i, "KILL ") }, func() {
+			db := onShard(c.t, c.servers[i], "")
+			defer db.Close()
+			eventually(c.t, time.Minute, "the killed connections are gone", func() bool {
+				return len(killed) == 0 || len(mustRows(c.t, db, "SELECT id FROM information_schema.processlist WHERE id IN ("+strings.Join(killed, ",")+")")) == 0
+			})
+		}
 	}
 	return "KILL QUERY", func(net.Conn) { c.kill(i, "KILL QUERY ") }, heal
 }
 
-// kill is called by a valve, outside of the test's goroutine.
-func (c *cuts) kill(i int, verb string) {
+// kill returns the ids of Shunt's connections, which it kills. It is called by a valve,
+// outside of the test's goroutine.
+func (c *cuts) kill(i int, verb string) (ids []string) {
 	s := c.servers[i]
 	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", s.User, s.Password, s.Addr()))
 	if err != nil {
-		return
+		return nil
 	}
 	defer db.Close()
 	rows, _ := rowsOf(context.Background(), db, "SELECT id FROM information_schema.processlist WHERE user = '"+cutUser+"'")
 	for _, r := range rows {
 		_, _ = db.ExecContext(context.Background(), verb+r["id"]) // it may have gone
+		ids = append(ids, r["id"])
 	}
+	return ids
 }
 
 // healed waits until all shards serve and nothing is left open.
@@ -284,10 +294,16 @@ func (c *cuts) healed() {
 			t.Log(left)
 		}
 	}()
-	// InnoDB shows what it showed 100 ms ago to who asks more often.
-	eventuallyEach(t, time.Minute, 200*time.Millisecond, "nothing is left open", func() bool {
-		left = c.leftOpen(db)
-		return left == ""
+	// InnoDB shows what it showed 100 ms ago to who asks more often. And a connection that
+	// was used just before it was lost is taken for well for 50 ms.
+	looks := 0
+	eventuallyEach(t, time.Minute, 150*time.Millisecond, "nothing is left open", func() bool {
+		if left = c.leftOpen(db); left != "" {
+			looks = 0
+			return false
+		}
+		looks++
+		return looks > 1
 	})
 }
 
@@ -319,6 +335,7 @@ func (c *cuts) leftOpen(db *sql.DB) string {
 // what Shunt finds.
 func (c *cuts) verify(what string, from int, told error) {
 	t := c.t
+	unsure := told != nil && outcomeOpen(told)
 	db := c.p.db()
 	for _, table := range []string{"people", "notes", "cities"} {
 		query := fmt.Sprintf("SELECT id, email, age, pad FROM %s WHERE id BETWEEN %d AND %d", table, from, from+cutIDs-1)
@@ -337,13 +354,16 @@ func (c *cuts) verify(what string, from int, told error) {
 				there = append(there, rows...)
 			case i == 0:
 				there = rows
-			case !slices.Equal(rows, there):
+			case !slices.Equal(rows, there) && !unsure:
 				t.Errorf("%s: s%d has %d rows of a reference table, s0 %d: %v", what, i, len(rows), len(there), told)
 			}
 		}
 		slices.Sort(there)
-		if n := len(there) + changed; told != nil && n > 0 && !outcomeOpen(told) {
+		if n := len(there) + changed; told != nil && n > 0 && !unsure {
 			t.Errorf("%s: told %v, and %d rows of %s have been written", what, told, n, table)
+		}
+		if table == "cities" && unsure {
+			continue // its copies may differ
 		}
 		if found, err := sortedRows(t.Context(), db, query); err != nil || !slices.Equal(found, there) {
 			t.Errorf("%s: all shards of %s are asked: %d rows, there are %d: %v", what, table, len(found), len(there), err)
