@@ -354,6 +354,13 @@ func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, re
 	if into == asciiBytes && slices.ContainsFunc(v, func(c byte) bool { return c >= utf8.RuneSelf }) {
 		return dst, rest, refuse("INSERT ... SELECT of the text %s into a binary column, from other shards than its rows go to, is not supported: write CAST(... AS BINARY)", col.Name)
 	}
+	if isText(col.Type) {
+		charset := "_utf8mb4"
+		if col.Charset == binaryCollation {
+			charset = "_binary"
+		}
+		return appendHex(dst, charset, v), rest, nil
+	}
 	switch col.Type {
 	case mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL:
 		return append(dst, v...), rest, nil
@@ -367,13 +374,6 @@ func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, re
 			keyword = "" // no literal says a zero date
 		}
 		return append(dst, keyword+"'"+withDigits(x.Text(), int(col.Decimals))+"'"...), rest, nil
-	case mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_ENUM, mysql.MYSQL_TYPE_SET,
-		mysql.MYSQL_TYPE_TINY_BLOB, mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_MEDIUM_BLOB, mysql.MYSQL_TYPE_LONG_BLOB:
-		charset := "_utf8mb4"
-		if col.Charset == binaryCollation {
-			charset = "_binary"
-		}
-		return appendHex(dst, charset, v), rest, nil
 	case mysql.MYSQL_TYPE_JSON:
 		return appendHex(dst, "_utf8mb4", v), rest, nil
 	case mysql.MYSQL_TYPE_GEOMETRY, mysql.MYSQL_TYPE_VECTOR:
