@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -33,5 +34,22 @@ func TestDataDirLost(t *testing.T) {
 			return err == nil
 		})
 		want(t, c, "SELECT id FROM people WHERE email = 'back@x'", "id", "99")
+	})
+}
+
+// TestStopWithoutDataDir: what can't be written any more doesn't keep the process.
+func TestStopWithoutDataDir(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 20, setup{extra: "drain_timeout: 1s"})
+		p.settled(c)
+		data := filepath.Join(filepath.Dir(p.config), "data")
+		if err := os.Rename(data, data+".away"); err != nil {
+			t.Fatal(err)
+		}
+		p.signal(syscall.SIGTERM)
+		if !p.wait(time.Minute) {
+			p.kill()
+			t.Error("it hangs")
+		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -96,10 +97,19 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: cfg.LogLevel}))
+	context.AfterFunc(ctx, func() {
+		time.Sleep(cfg.DrainTimeout + stopTimeout)
+		log.Error("stopping takes too long; ending all the same, as a crash would: nothing is lost", "after", cfg.DrainTimeout+stopTimeout)
+		os.Exit(1)
+	})
 	return serve(ctx, cfg, log, func(addr, http string) {
 		log.Info("ready", "listen", addr, "http", http, "shards", len(cfg.Shards), "version", version)
 	})
 }
+
+// stopTimeout is how long stopping may take after open transactions have had their
+// time. The store tries for ever to write where it can't: where data_dir is gone, say.
+const stopTimeout = 30 * time.Second
 
 type versionCmd struct{}
 
