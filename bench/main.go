@@ -56,6 +56,7 @@ func main() {
 // bench is one run.
 type bench struct {
 	binary  string
+	nice    int
 	flavour throwaway.Flavour
 	// profiles is the directory for processor profiles, if they are wanted.
 	profiles string
@@ -88,10 +89,19 @@ type bench struct {
 	shardOf []uint8
 }
 
+// program is the beginning of the command that starts Shunt.
+func (b *bench) program() []string {
+	if b.nice == 0 {
+		return []string{b.binary}
+	}
+	return []string{"nice", "-n", strconv.Itoa(b.nice), b.binary}
+}
+
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	b := &bench{out: out}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&b.binary, "shunt", "bin/shunt", "the `binary` to measure")
+	flags.IntVar(&b.nice, "nice", 0, "start the binary with this `niceness` above this process's (a negative one is for root)")
 	file := flags.String("o", "", "`file` to write the report to (default: standard output)")
 	flavour := flags.String("flavour", "mysql", "mysql or mariadb")
 	only := flags.String("only", "", "measure the cases whose names match this `regexp`")
@@ -207,7 +217,7 @@ func (b *bench) fourShards(ctx context.Context, do func() (string, error)) (text
 		return "", err
 	}
 	defer b.stop()
-	if b.shunt, err = b.startShunt(ctx, b.binary, "{bench: "+placements()+", tpch: "+tpchPlacements()+"}"); err != nil {
+	if b.shunt, err = b.startShunt(ctx, b.program(), "{bench: "+placements()+", tpch: "+tpchPlacements()+"}"); err != nil {
 		return "", err
 	}
 	return do()

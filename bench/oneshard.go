@@ -73,7 +73,7 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 	}
 	targets := append([]target{straight(server)}, peers...)
 	b.versions = append(b.versions, versionOf(ctx, "", "sysbench", "--version"))
-	proxy, err := s.startShunt(ctx, b.binary, fmt.Sprintf("{sbtest: {tables: {sbtest1: {shard_key: id}, %s: {shard_key: id}}}}", streamTable))
+	proxy, err := s.startShunt(ctx, b.program(), fmt.Sprintf("{sbtest: {tables: {sbtest1: {shard_key: id}, %s: {shard_key: id}}}}", streamTable))
 	if err != nil {
 		return nil, err
 	}

@@ -52,10 +52,10 @@ func straight(s *throwaway.Server) target {
 	return target{name: direct, addr: s.Addr(), user: s.User, password: s.Password}
 }
 
-// startShunt runs the binary before all servers of the stage, with the
+// startShunt runs the program before all servers of the stage, with the
 // defaults, but one maintenance worker, so that a build runs alone. schemas is
 // that part of the configuration, in YAML's flow style.
-func (s *stage) startShunt(ctx context.Context, binary, schemas string) (*target, error) {
+func (s *stage) startShunt(ctx context.Context, program []string, schemas string) (*target, error) {
 	dir, err := os.MkdirTemp("", "shunt-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary directory: %w", err)
@@ -79,7 +79,7 @@ func (s *stage) startShunt(ctx context.Context, binary, schemas string) (*target
 	if err := os.WriteFile(file, []byte(cfg.String()), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
-	process, err := start(ctx, "shunt", "", []string{binary, "serve", "--config", file}, p.ready)
+	process, err := start(ctx, "shunt", "", append(program, "serve", "--config", file), p.ready)
 	if err != nil {
 		return nil, err
 	}
