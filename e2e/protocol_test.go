@@ -401,3 +401,10 @@ func TestEmptyQueries(t *testing.T) {
 		packetSides(t, f)(t, 0).query("", " ", ";", "\n ;", "/* nothing */", "-- nothing", "# nothing\n")
 	})
 }
+
+// TestEndedByNUL: mysqlslap sends its statements with the byte 0 at their end.
+func TestEndedByNUL(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		packetSides(t, f)(t, 0).query("SELECT 1\x00", "SELECT 1\x00 ;\n", "SELECT 1 -- one\x00", "SELECT 'a\x00'", "\x00")
+	})
+}

@@ -213,7 +213,7 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 			payload, err = wire.QueryText(payload)
 		}
 		if err == nil {
-			err = s.query(ctx, view(payload))
+			err = s.query(ctx, view(wire.WithoutNUL(payload)))
 		}
 	case mysql.COM_PING:
 		err = s.answerOK(wire.OK{})
@@ -222,7 +222,7 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 			err = s.answerOK(wire.OK{})
 		}
 	case mysql.COM_STMT_PREPARE:
-		err = s.prepare(ctx, string(payload))
+		err = s.prepare(ctx, string(wire.WithoutNUL(payload)))
 	case mysql.COM_STMT_EXECUTE:
 		err = s.executePrepared(ctx, payload)
 	case mysql.COM_STMT_FETCH:

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -118,6 +119,15 @@ func QueryText(payload []byte) ([]byte, error) {
 		}
 	}
 	return p, nil
+}
+
+// WithoutNUL cuts off the byte 0 with which some clients (mysqlslap) end a
+// statement: servers take it for the end.
+func WithoutNUL(text []byte) []byte {
+	if cut := bytes.TrimRight(text, " \t\n\v\f\r;"); bytes.HasSuffix(cut, []byte{0}) {
+		return cut[:len(cut)-1]
+	}
+	return text
 }
 
 // takeParams cuts off the NULLs, types, names and values of n parameters.
