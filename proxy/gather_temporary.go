@@ -34,6 +34,7 @@ const largeHome = 16 << 20
 const (
 	codeReopen       = 1137 // ER_CANT_REOPEN_TABLE
 	codeFull         = mysql.ER_RECORD_FILE_FULL
+	codeLogFormat    = 3745 // ER_TEMP_TABLE_PREVENTS_SWITCH_SESSION_BINLOG_FORMAT
 	codeSchemaDenied = mysql.ER_DBACCESS_DENIED_ERROR
 	codeTableDenied  = mysql.ER_TABLEACCESS_DENIED_ERROR
 	codeDenied       = mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR
@@ -47,9 +48,9 @@ func (g *gathering) unlessOrdinary(err error) error {
 	}
 	switch serverCode(err) {
 	// A session may have set pseudo_thread_id, by which the server knows whose a
-	// temporary table is. Where temporary tables are too large ordinary ones may
-	// have room.
-	case codeReopen, codeNoTable, codeFull:
+	// temporary table is, or binlog_format, which MySQL doesn't change beside one. Where
+	// temporary tables are too large ordinary ones may have room.
+	case codeReopen, codeNoTable, codeFull, codeLogFormat:
 		return errNotTemporary
 	}
 	return err
@@ -140,7 +141,7 @@ func (g *gathering) settle(ctx context.Context, s *settings) error {
 		return refused[0]
 	}
 	if failed := first(refused[1+wishes:]); failed != nil {
-		return failed
+		return g.unlessOrdinary(failed)
 	}
 	g.home.State = s.fingerprint
 	if s.schema != "" {
