@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestLoadData: files in many formats, loaded through Shunt over four shards and
@@ -170,5 +172,44 @@ func TestLoadDataOfVanishedClient(t *testing.T) {
 			return strings.Count(p.log.String(), "session ended") == 2
 		})
 		want(t, c, "SELECT id FROM people", "id")
+	})
+}
+
+// TestLoadDataOtherwise: files whose values depend on the session's sql_mode and on
+// the kind of server.
+func TestLoadDataOtherwise(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		mustExec(t, onShard(t, p.servers[3], ""), "SET GLOBAL local_infile = 1")
+		both := map[string]queryer{"shunt": p.conn(), "plain": plainServer(t, p.servers[3], p.schema+"_plain")}
+		addr := "VARBINARY(16)"
+		if f.name == throwaway.MariaDB {
+			addr = "INET6"
+		}
+		for i, c := range []struct{ mode, content, options string }{
+			{"NO_BACKSLASH_ESCAPES", "1\ta\\\\b\ta\t\\N\n2\t\\\tb\t\\\n3\t\\N\tb\tx\n", ""},
+			{"NO_BACKSLASH_ESCAPES", "1,a\\,b,b,x\n2,\\N,a,x\n", "FIELDS TERMINATED BY ',' ESCAPED BY '\\'"},
+			{"", "1\ta\t\\N\tx\n2\tb\ta\tx\n", ""},                      // NULL for ENUM NOT NULL
+			{"", "1\ta\ta\t::1\n2\tb\ta\t0123456789abcdef\n", "BINARY"}, // an address as text and as bytes
+		} {
+			charset, options := "utf8mb4", c.options
+			if options == "BINARY" {
+				charset, options = "binary", ""
+			}
+			got := map[string]string{}
+			for who, q := range both {
+				name := fmt.Sprintf("%s-%d-%s", t.Name(), i, who)
+				mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader(c.content) })
+				defer mysql.DeregisterReaderHandler(name)
+				mustExec(t, q, "SET sql_mode = '"+c.mode+"'")
+				mustExec(t, q, "CREATE TABLE things (id BIGINT PRIMARY KEY, name VARCHAR(40), kind ENUM('a','b') NOT NULL, addr "+addr+")")
+				got[who] = answer(t.Context(), q, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' INTO TABLE things CHARACTER SET "+charset+" "+options)
+				got[who] += fmt.Sprintf(" %q", flat(mustRows(t, q, "SELECT id, name, kind, HEX(addr) AS h FROM things ORDER BY id"), "id", "name", "kind", "h"))
+				mustExec(t, q, "DROP TABLE things")
+			}
+			if got["shunt"] != got["plain"] {
+				t.Errorf("%q in mode %q\nshunt:  %s\nserver: %s", c.content, c.mode, got["shunt"], got["plain"])
+			}
+		}
 	})
 }

@@ -42,6 +42,9 @@ func (*Load) isPlan() {}
 //	[CHARACTER SET c] [FIELDS ..] [LINES ..] [IGNORE n LINES] [(columns)]
 func planLoad(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	l := &Load{Catalog: cat, Format: LoadFormat{FieldEnd: "\t", LineEnd: "\n", Escape: '\\'}}
+	if st.settings.NoBackslashEscapes {
+		l.Format.Escape = 0
+	}
 	i := 1
 	if !st.is(i, "data") {
 		return nil, notSupported("LOAD %s is not supported: LOAD DATA LOCAL INFILE and INSERT load rows", strings.ToUpper(st.text(i)))

@@ -223,6 +223,8 @@ func (d *loading) row(file *loadFile) error {
 		switch v := file.buf[f.start:f.end]; {
 		case f.null && !c.Nullable && !c.AutoIncrement && strings.HasPrefix(strings.ToLower(c.Type), "timestamp"):
 			return refuse("row %d: NULL for the column %s (TIMESTAMP NOT NULL) is not supported by LOAD DATA: write the time into the file", file.line, c.Name)
+		case f.null && !c.Nullable && d.s.mariaDB() && strings.HasPrefix(strings.ToLower(c.Type), "enum"):
+			d.text.WriteString("''") // for which an INSERT has its first value
 		case f.null:
 			d.text.WriteString("NULL")
 		case len(v) == 0 && c.AutoIncrement:
@@ -258,7 +260,7 @@ func missing(c *catalog.Column) (literal string, ok bool) {
 // literal writes a value so that no sql_mode and no character set of the session
 // reads it differently.
 func (d *loading) literal(v []byte, c *catalog.Column) {
-	plain := d.charset != "binary" || c.Collation == ""
+	plain := d.charset != "binary" || c.Collation == "" && !bytesOrText(c)
 	for _, x := range v {
 		plain = plain && x >= 0x20 && x < 0x7f && x != '\'' && x != '\\'
 	}
@@ -271,6 +273,15 @@ func (d *loading) literal(v []byte, c *catalog.Column) {
 	d.text.WriteString("_" + d.charset + " X'")
 	d.text.WriteString(hex.EncodeToString(v))
 	d.text.WriteByte('\'')
+}
+
+// bytesOrText: binary strings are taken for its own bytes, others for its text.
+func bytesOrText(c *catalog.Column) bool {
+	switch strings.ToLower(c.Type) {
+	case "uuid", "inet4", "inet6":
+		return true
+	}
+	return false
 }
 
 // send inserts the rows collected.
