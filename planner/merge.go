@@ -38,7 +38,10 @@ type Merge struct {
 	CountAll bool
 	// Skips: SKIP LOCKED with LIMIT. A row that a shard has locked and LIMIT leaves out
 	// would be skipped by others, though nobody has it.
-	Skips  bool
+	Skips bool
+	// Likely: Order is not the client's, but how the shards most likely answer. Rows that
+	// come otherwise, or can't be compared, are as good.
+	Likely bool
 	gather func() (*Bound, *Error)
 }
 

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -25,6 +26,54 @@ type keySource struct {
 	item int
 	// constant: the same for all rows, and so no key at all.
 	constant bool
+}
+
+// primaryOrder is the order in which one server answers rows that are asked for by
+// their primary keys, though no ORDER BY says so: an ORM that has inserted objects asks
+// for what the server has filled in by SELECT id, created FROM t WHERE id = 7 OR id = 8,
+// and takes the rows for the objects in turn. The shards' text stays as it is: nil where
+// the key isn't in the select list, or compares by more than it shows.
+func (a *analysis) primaryOrder(n ast.StmtNode, q *queryRoute) []MergeKey {
+	sel, ok := n.(*ast.SelectStmt)
+	if !ok || q.spoils != "" && q.spoils != "LIMIT" || len(q.refs) != 1 || q.anchor != q.refs[0] || q.anchor.derived != nil || sel.SelectIntoOpt != nil {
+		return nil
+	}
+	t := q.anchor.table
+	if t.Placement != catalog.Hash || t.Differs != "" || len(t.PrimaryKey) == 0 || t.PrimaryKey[0] != t.ShardKey {
+		return nil
+	}
+	var answered []*catalog.Column // nil for an expression
+	for _, f := range sel.Fields.Fields {
+		if f.WildCard == nil {
+			c, _ := a.columnOf(f.Expr, q.anchor.scope)
+			answered = append(answered, c.col)
+			continue
+		}
+		for _, c := range t.Columns {
+			if !c.Invisible {
+				answered = append(answered, c)
+			}
+		}
+	}
+	var order []MergeKey
+	for _, c := range t.PrimaryKey {
+		at := slices.Index(answered, c)
+		if at < 0 || !showsOrder(c) {
+			return nil
+		}
+		order = append(order, MergeKey{Value: at})
+	}
+	return order
+}
+
+// showsOrder: types whose values sort by what they show.
+func showsOrder(c *catalog.Column) bool {
+	switch base := baseType(c.Type); base {
+	case "decimal", "numeric", "year", "date", "datetime", "time", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return true
+	default:
+		return isInteger(base)
+	}
 }
 
 // sortedBy finds what an ORDER BY or GROUP BY expression means.
@@ -202,13 +251,11 @@ func (v *keyVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 // plainType: types whose values sort by what they show, or a text by its
 // weight.
 func plainType(c *catalog.Column) bool {
-	switch base := baseType(c.Type); base {
-	case "decimal", "numeric", "year", "date", "datetime", "time", "char", "varchar", "tinytext", "text", "mediumtext", "longtext",
-		"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+	switch baseType(c.Type) {
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
 		return true
-	default:
-		return isInteger(base)
 	}
+	return showsOrder(c)
 }
 
 // key makes the key of a source, hiding what it needs at the rows' end.
@@ -239,9 +286,10 @@ func (b *mergeBuilder) key(s keySource) (MergeKey, bool) {
 			Pad: b.hide(frag{text: min + "IF(LEFT("}, s.text, frag{text: ",0)=' ',WEIGHT_STRING(CONCAT(LEFT("}, s.text, frag{text: ",0),' ')),X'')" + end}),
 		}, true
 	}
-	switch base := baseType(s.col.Type); base {
-	case "decimal", "numeric", "year", "date", "datetime", "time", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+	if showsOrder(s.col) {
 		return MergeKey{Value: value()}, true
+	}
+	switch baseType(s.col.Type) {
 	case "float", "double":
 		// A FLOAT shows six digits, a DOUBLE(m,d) those after the point only.
 		return MergeKey{Value: wrapped("CAST(", " AS DOUBLE)")}, true
@@ -252,12 +300,8 @@ func (b *mergeBuilder) key(s keySource) (MergeKey, bool) {
 		return MergeKey{Value: wrapped("CAST(", " AS UNSIGNED)")}, true
 	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
 		return b.textKey(s.col, frag{text: "WEIGHT_STRING("}, s.text, frag{text: ")"})
-	default:
-		if isInteger(base) {
-			return MergeKey{Value: value()}, true
-		}
-		return MergeKey{}, false // JSON, spatial, VECTOR, UUID, INET6, ...
 	}
+	return MergeKey{}, false // JSON, spatial, VECTOR, UUID, INET6, ...
 }
 
 // textKey is the key of a text of a column, whose weight is given.

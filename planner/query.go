@@ -499,6 +499,9 @@ type selectAction struct {
 	kind   Kind
 	merge  *merger   // nil: no merge is exact
 	gather *gatherer // nil: a gather would not be
+	// inOrder merges by the primary key what is asked for by shard keys, and needs no
+	// merge; nil: one shard's rows come after the other's.
+	inOrder *Merge
 	// derived plans the same with derived tables read as tables, nil where there
 	// are none. It parses: only a statement that needs it pays for it.
 	derived func() *selectAction
@@ -523,6 +526,12 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 			if s.gather != nil {
 				out.Merge.gather = func() (*Bound, *Error) { return s.gather.bind(b.explained()) }
 			}
+			if s.inOrder != nil && r.how == "shard_key" {
+				out.Merge.Order, out.Merge.Likely = s.inOrder.Order, true
+				if !b.brief {
+					out.Reason += ", by primary key"
+				}
+			}
 			return out, nil
 		}
 	}
@@ -545,6 +554,12 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 	out := b.sendTo(r.set, sql)
 	out.Access, out.Reason = r.how, r.reason
 	out.Refuse, out.Probes, out.Alternatives = r.refuse, r.probes, r.holders
+	if s.inOrder != nil && r.refuse == nil && r.how == "shard_key" && len(out.Statements) > 1 {
+		out.Plan, out.Merge = "merge", s.inOrder
+		if !b.brief {
+			out.Reason += "; merged: by primary key"
+		}
+	}
 	return out, nil
 }
 
@@ -570,6 +585,9 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 		return nil, a.err
 	}
 	act := &selectAction{q: q, sql: a.st.src, kind: kind, merge: merge, gather: gather, derived: derived}
+	if order := a.primaryOrder(n, q); order != nil {
+		act.inOrder = &Merge{Order: order, Likely: true, Count: NoLimit}
+	}
 	if sys != nil {
 		sys.inner = act
 		return a.rows(kind, sys), nil

@@ -63,6 +63,11 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 // server does for the sake of its plan.
 func (s *session) mergeOtherwise(ctx context.Context, r request, b *planner.Bound, cause error) error {
 	switch {
+	case b.Merge.Likely:
+		inTurn, merge := *b, *b.Merge
+		merge.Order, merge.Likely = nil, false
+		inTurn.Merge = &merge
+		return s.read(ctx, r, &inTurn)
 	case r.shape != nil:
 		return errLiterals
 	case r.retyped: // the catalog is new, so it is the server's plan
