@@ -228,3 +228,16 @@ func TestLockTablesDump(t *testing.T) {
 		want(t, c, "SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS d FROM counted", "n d", "6 6")
 	})
 }
+
+// TestLockTablesChained: AND CHAIN unlocks as BEGIN does, and FLUSH TABLES ... WITH
+// READ LOCK takes no other locks' place.
+func TestLockTablesChained(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, 0)
+		const insert = "INSERT INTO people (id, age) VALUES (1, 1), (2, 2), (3, 3)"
+		p.query("LOCK TABLES people READ", insert, "COMMIT AND CHAIN", insert, "UNLOCK TABLES", "ROLLBACK", "SELECT COUNT(*) FROM people",
+			"LOCK TABLES people READ", "ROLLBACK AND CHAIN", insert, "COMMIT", "SELECT COUNT(*) FROM people",
+			"LOCK TABLES people READ", "SET completion_type = 1", "COMMIT", "DELETE FROM people WHERE id = 1", "SET completion_type = 0", "ROLLBACK", "SELECT COUNT(*) FROM people",
+			"LOCK TABLES people WRITE", "FLUSH TABLES people WITH READ LOCK", "DELETE FROM people WHERE id = 1", "UNLOCK TABLES")
+	})
+}

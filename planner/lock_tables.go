@@ -16,9 +16,9 @@ type LockTables struct {
 	// Failed is what is wrong with a table, to be told when what was locked before
 	// has been released.
 	Failed *Error
-	// flush: FLUSH TABLES. wait is MariaDB's WAIT n or NOWAIT.
-	flush bool
-	wait  string
+	// Flush: FLUSH TABLES.
+	Flush bool
+	wait  string // MariaDB's WAIT n or NOWAIT
 }
 
 // TableLock is one item of a LockTables.
@@ -69,11 +69,11 @@ func (l *LockTables) Text(id catalog.ShardID) string {
 		if x.Alias != "" {
 			b.WriteString(" AS " + catalog.QuoteName(x.Alias))
 		}
-		if !l.flush {
+		if !l.Flush {
 			b.WriteString(" " + x.mode)
 		}
 	}
-	if l.flush {
+	if l.Flush {
 		return "FLUSH TABLES " + b.String() + " WITH READ LOCK"
 	}
 	return "LOCK TABLES " + b.String() + l.wait
@@ -203,7 +203,7 @@ func flushLocked(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if !st.is(i, "table") && !st.is(i, "tables") || st.is(i+1, "with") {
 		return nil, nil
 	}
-	l := &LockTables{Catalog: cat, flush: true}
+	l := &LockTables{Catalog: cat, Flush: true}
 	for i++; ; i++ {
 		t, next, err := st.lockedTable(i, cat)
 		if err != nil {

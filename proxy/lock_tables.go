@@ -18,7 +18,7 @@ import (
 
 // tableLocks are what LOCK TABLES has locked: on every shard that holds one of the
 // tables, over a connection that the session keeps, pinned, until UNLOCK TABLES,
-// START TRANSACTION, COM_RESET_CONNECTION, COM_CHANGE_USER or its end. All that the
+// START TRANSACTION, AND CHAIN, COM_RESET_CONNECTION, COM_CHANGE_USER or its end. All that the
 // session does on these shards goes over these connections, be it in a transaction:
 // another one would wait for the session's own locks. So the servers themselves say
 // what isn't locked (1100), by which alias it is, and what may only be read (1099).
@@ -65,6 +65,9 @@ func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql str
 		return s.answerOK(wire.OK{})
 	}
 	err := s.commitImplicitly(ctx)
+	if p.Flush && s.tables != nil && err == nil {
+		return errTablesLocked
+	}
 	s.releaseAllTables(ctx)
 	if err != nil {
 		return err
@@ -363,7 +366,7 @@ func (s *session) underLocks(plan planner.Plan) error {
 		return s.allLocked([]*catalog.Table{plan.Table})
 	case *planner.DDL:
 		if strings.HasSuffix(plan.Op, "DATABASE") {
-			return sqlError{1192, "HY000", "Can't execute the given command because you have active locked tables or an active transaction"}
+			return errTablesLocked
 		}
 		for _, t := range plan.Tables {
 			if !s.tables.named[t] {
@@ -373,6 +376,9 @@ func (s *session) underLocks(plan planner.Plan) error {
 	}
 	return nil
 }
+
+// errTablesLocked is ER_LOCK_OR_ACTIVE_TRANSACTION.
+var errTablesLocked = sqlError{1192, "HY000", "Can't execute the given command because you have active locked tables or an active transaction"}
 
 func (s *session) allLocked(tables []*catalog.Table) error {
 	for _, t := range tables {

@@ -112,6 +112,7 @@ func (s *session) endTransaction(ctx context.Context, p *planner.Session) error 
 		return err
 	}
 	if p.Chain || s.settings.completion == completionChain && !p.NoChain {
+		s.releaseAllTables(ctx) // as BEGIN does
 		s.tx = s.newTransaction()
 		s.tx.said = said
 	} else {
