@@ -17,6 +17,9 @@ var calledPrograms = []string{
 	"CREATE PROCEDURE p_asks () SELECT LAST_INSERT_ID()",
 	"CREATE PROCEDURE p_out (IN a INT, OUT b INT, OUT c VARCHAR(20)) BEGIN SET b = a + 1; SET c = 'out'; END",
 	"CREATE PROCEDURE p_both (IN a INT, OUT b INT) BEGIN SELECT a; SET b = a + 1; SELECT COUNT(*) FROM settings; END",
+	"CREATE PROCEDURE p_inout (INOUT a DECIMAL(5,2), w VARCHAR(20)) BEGIN SET a = a + 1; INSERT INTO settings (v) VALUES (w); SELECT a; END",
+	"CREATE PROCEDURE p_types (OUT a DATETIME(3), OUT b DOUBLE, OUT c VARBINARY(5), OUT d TEXT CHARACTER SET latin1, OUT e BIGINT UNSIGNED, OUT f INT) " +
+		`BEGIN SET a = '2026-01-02 03:04:05.678', b = 0.1, c = x'00ff27', d = 'é\\''', e = 18446744073709551615; END`,
 	"CREATE PROCEDURE p_fails () BEGIN SELECT 1; SELECT 2; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'own'; END",
 }
 
@@ -31,6 +34,12 @@ func TestCallPackets(t *testing.T) {
 				p := dial(t, capabilities)
 				p.query("CALL p_two()", "CALL p_add('a')", "SELECT ROW_COUNT()", "SELECT LAST_INSERT_ID()", "CALL p_add_two('b')", "SELECT ROW_COUNT()", "SELECT LAST_INSERT_ID()",
 					"CALL p_asks()", "CALL p_two(); SELECT 5; CALL p_add('c'); SELECT 6", "CALL p_fails(); SELECT 5", "BEGIN", "CALL p_add('d')", "SELECT LAST_INSERT_ID()", "CALL p_two()", "ROLLBACK", "SELECT COUNT(*) FROM settings")
+				// Clients that know no OUT parameters give them as variables: Connector/J, PDO.
+				for _, begin := range []string{"SELECT 'none'", "BEGIN"} {
+					p.query(begin, "SET @c = 1.50, @kept = 'kept'", "CALL p_out(4, @b, @`d`)", "CALL p_inout(@c, 'in')", "CALL p_inout(@c, @kept)", "SELECT @b, @c, @d, @kept",
+						"CALL p_types(@t1, @t2, @t3, @t4, @t5, @t6)", "SELECT @t1, @t2, HEX(@t3), @t4, @t5, @t6", "SELECT CHARSET(@t1), CHARSET(@t3), CHARSET(@t4), COLLATION(@t4)",
+						"CALL p_fails()", "SELECT @b, @c", "COMMIT", "SELECT @b, @c, @d, @t5", "SELECT v FROM settings ORDER BY k")
+				}
 				// What another client has inserted is none of this one's.
 				other := dial(t, capabilities)
 				other.query("SET LAST_INSERT_ID = 77", "CALL p_asks()", "SELECT LAST_INSERT_ID()")

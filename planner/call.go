@@ -16,7 +16,8 @@ import (
 //
 // Rule nothing left behind: what a procedure leaves in its connection (user
 // variables, temporary tables) would be another session's. And what it runs from
-// texts or by other procedures is not in its words.
+// texts or by other procedures is not in its words. The variables that are its
+// parameters may be OUT ones: these are read from the connection behind it.
 func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	name, next, err := st.tableAt(1)
 	if err != nil {
@@ -29,11 +30,11 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return nil, st.near(next)
 	}
 	for i := next; i < len(st.toks); i++ {
-		if st.toks[i].kind == tokVar && !strings.HasPrefix(st.text(i), "@@") {
-			return refuse("a user variable that it sets would be one of a pooled connection")
-		}
-		if st.is(i, "select") {
+		switch {
+		case st.is(i, "select"):
 			return refuse("a query in its parameters is not looked into")
+		case st.op(i, ":="):
+			return refuse("a user variable that its parameters set would be one of a pooled connection")
 		}
 	}
 	p := cat.Procedures[catalog.ProcedureKey(name.Schema, name.Name)]
@@ -108,6 +109,6 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		}
 	}
 	plan := fixed(st, cat, kind, tables, act)
-	plan.Calls, plan.Ends = true, p.Ends
+	plan.Calls, plan.Ends, plan.Sets = true, p.Ends, st.userVariables()
 	return plan, nil
 }

@@ -353,6 +353,10 @@ func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	i := ifExists(st, 2)
 	quiet := i > 2
 	ddl := &DDL{Catalog: cat, Op: op}
+	first := i
+	var names []string // as they are written
+	var sets []catalog.ShardSet
+	temporary := false
 	for {
 		name, next, err := st.tableAt(i)
 		if err != nil {
@@ -377,9 +381,11 @@ func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 				return nil, err
 			}
 		}
-		if len(ddl.Tables) > 0 && set != ddl.Shards && !quiet {
-			return nil, notSupported("%s of tables that are not on the same shards is not supported: drop each by a statement of its own", op)
+		temporary = temporary || t != nil && t.Temporary
+		if len(ddl.Tables) > 0 && temporary && set != ddl.Shards && !quiet {
+			return nil, notSupported("%s of temporary tables and others is not supported: drop each by a statement of its own", op)
 		}
+		names, sets = append(names, st.src[st.toks[i].start:st.toks[next-1].end]), append(sets, set)
 		ddl.Tables = append(ddl.Tables, name)
 		ddl.Shards = ddl.Shards.Union(set)
 		i = next
@@ -389,6 +395,20 @@ func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		i++
 	}
 	ddl.Renamed = make([]TableName, len(ddl.Tables))
+	if slices.ContainsFunc(sets, func(set catalog.ShardSet) bool { return set != ddl.Shards }) {
+		// Counter-example: DROP TABLE users, settings, of which s1 has only users and
+		// would drop neither (1051).
+		ddl.Texts = map[catalog.ShardID]string{}
+		for id := range ddl.Shards.All {
+			var here []string
+			for k, set := range sets {
+				if set.Has(id) {
+					here = append(here, names[k])
+				}
+			}
+			ddl.Texts[id] = st.src[:st.toks[first].start] + strings.Join(here, ", ") + st.src[st.toks[i-1].end:]
+		}
+	}
 	if i < len(st.toks) && !st.is(i, "restrict") && !st.is(i, "cascade") && !st.is(i, "wait") && !st.is(i, "nowait") {
 		return nil, st.near(i)
 	}

@@ -209,6 +209,11 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		for _, v := range plan.Virtual {
 			fmt.Fprintf(&out, " virtual=%+v", v)
 		}
+		for _, s := range cat.Shards {
+			if text, ok := plan.Texts[s.ID]; ok {
+				fmt.Fprintf(&out, "\n  %s: %s", s.Name, text)
+			}
+		}
 		return out.String() + "\n"
 	case *LockTables:
 		return lockTablesText(plan, cat)

@@ -96,7 +96,7 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 	}
 	plan := fixed(st, cat, kind, tables, act)
 	if st.is(0, "call") {
-		plan.Calls, plan.Ends = true, true
+		plan.Calls, plan.Ends, plan.Sets = true, true, st.userVariables()
 		if name, _, err := st.tableAt(1); err == nil {
 			p := cat.Procedures[catalog.ProcedureKey(name.Schema, name.Name)]
 			plan.Ends = p == nil || p.Hidden || p.Ends || p.Words["call"] || p.Words["execute"]

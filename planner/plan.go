@@ -62,6 +62,8 @@ type Rows struct {
 	// Calls: CALL, whose procedure may ask for LAST_INSERT_ID(), and set it.
 	// Ends: it may also end the transaction that it is called in.
 	Calls, Ends bool
+	// Sets are the user variables among CALL's parameters (lower case, without @).
+	Sets []string
 	// AsksNoID: the text is known not to ask for LAST_INSERT_ID() or @@identity.
 	AsksNoID bool
 	// Lock is set for a statement about locks by name.
@@ -114,6 +116,9 @@ type DDL struct {
 	// (zero value: not renamed).
 	Renamed []TableName
 	Shards  catalog.ShardSet
+	// Texts is what each shard gets where that isn't the client's text: a DROP of the
+	// tables that it has.
+	Texts map[catalog.ShardID]string
 	// Touches names the columns that an ALTER TABLE drops, renames or changes
 	// (lower case); AllColumns where it may change any (CONVERT TO CHARACTER
 	// SET, an ALTER that only the lexer understood).

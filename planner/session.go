@@ -310,7 +310,7 @@ func setOne(st *statement, i, end int, scope *string) (Assignment, *Error) {
 			}
 		} else {
 			a.Scope = "user"
-			a.Name = strings.ToLower(strings.Trim(name[1:], "`'\""))
+			a.Name, _ = st.userVariable(i)
 		}
 	default:
 		name, ok := st.identifier(i)
@@ -341,6 +341,25 @@ func setOne(st *statement, i, end int, scope *string) (Assignment, *Error) {
 	a.Value = st.src[st.toks[i].start:st.toks[end-1].end]
 	a.Literal, a.IsLiteral = st.literalText(i, end)
 	return a, nil
+}
+
+// userVariable is the name (lower case) of the user variable at token i.
+func (st *statement) userVariable(i int) (string, bool) {
+	if st.toks[i].kind != tokVar {
+		return "", false
+	}
+	name := st.text(i)
+	return strings.ToLower(strings.Trim(name[1:], "`'\"")), !strings.HasPrefix(name, "@@")
+}
+
+// userVariables are those that the statement names.
+func (st *statement) userVariables() (names []string) {
+	for i := range st.toks {
+		if v, ok := st.userVariable(i); ok && !slices.Contains(names, v) {
+			names = append(names, v)
+		}
+	}
+	return names
 }
 
 // literalText is the value of one literal or bare word.

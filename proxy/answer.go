@@ -278,6 +278,11 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		if first = s.returnedID(ctx, r, b, shards); first != nil && !several {
 			first = fmt.Errorf("%w: %w", errHalfAnswered, first)
 		}
+		for _, x := range shards {
+			if err := s.takeOver(ctx, x.conn, r.plan.Sets); err != nil {
+				first = errors.Join(first, s.shardError(x.shard, err))
+			}
+		}
 	} else if first == nil && !told && b.Generated != nil {
 		joined.LastInsertID, first = s.inserted(ctx, b, shards, ids)
 	}

@@ -419,6 +419,9 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 			return shard.Summary{}, err
 		}
 	}
+	if text, ok := d.Texts[id]; ok {
+		sql = text
+	}
 	sum, err := conn.Exec(ctx, sql)
 	if err == nil && sum.Warnings > 0 && warnings != nil {
 		if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {

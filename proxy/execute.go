@@ -340,7 +340,7 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 	s.remember(ctx, conn, sum)
 	unlimit() // before another SELECT
 	if r.plan.Calls && sum.Err == nil {
-		return empty, s.answerCall(ctx, st.Shard, conn, sum)
+		return empty, s.answerCall(ctx, r, st.Shard, conn, sum)
 	}
 	if sum.Err == nil && asksID(r, st.SQL) && setsID(st.SQL) {
 		id, told, err := askID(ctx, conn)
@@ -398,7 +398,7 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 			s.findIn(ctx, conn, r, sum)
 			s.learnID(ctx, conn, r, b, sum)
 			if r.plan.Calls {
-				err = s.answerCall(ctx, st.Shard, conn, sum)
+				err = s.answerCall(ctx, r, st.Shard, conn, sum)
 			} else if !sum.ResultSet {
 				err = s.answerInserted(ctx, b, conn, sum)
 			} else if err = s.returnedID(ctx, r, b, []sent{{st.Shard, conn}}); err != nil {
@@ -429,7 +429,7 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 // answerCall answers the end of a CALL, which was held back: what the procedure may have
 // set is asked for before, and a transaction that it has left open is none of the
 // session's, which has others' connections for its next statements.
-func (s *session) answerCall(ctx context.Context, id catalog.ShardID, conn *shard.Conn, sum shard.Summary) error {
+func (s *session) answerCall(ctx context.Context, r request, id catalog.ShardID, conn *shard.Conn, sum shard.Summary) error {
 	if s.tx == nil && (conn.InTransaction() || conn.Status&mysql.SERVER_STATUS_AUTOCOMMIT == 0) {
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
 			return s.shardError(id, err)
@@ -442,6 +442,9 @@ func (s *session) answerCall(ctx context.Context, id catalog.ShardID, conn *shar
 	}
 	if told {
 		s.last.insertID = last
+	}
+	if err := s.takeOver(ctx, conn, r.plan.Sets); err != nil {
+		return s.shardError(id, err)
 	}
 	return s.answerOK(wire.OK{Affected: sum.Affected, LastInsertID: sum.LastInsertID, Warnings: sum.Warnings, Info: sum.Info})
 }

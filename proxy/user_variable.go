@@ -84,6 +84,29 @@ func (s *session) typedValue(ctx context.Context, next *settings, conn *shard.Co
 	return textOf(bytes, string(row[2]), string(row[3])), err
 }
 
+// takeOver gives the session the values that user variables have on a connection.
+func (s *session) takeOver(ctx context.Context, conn *shard.Conn, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	next := s.settings.clone()
+	for _, name := range names {
+		value, err := s.typedValue(ctx, &next, conn, "@"+catalog.QuoteName(name))
+		if err != nil {
+			return err
+		}
+		next.with(userVariable(name, value))
+	}
+	next.update(s.catalog())
+	s.settings = next
+	return nil
+}
+
+// userVariable is the setting of a user variable.
+func userVariable(name, value string) variable {
+	return variable{"@" + name, "SET @" + catalog.QuoteName(name) + " = " + value, value}
+}
+
 // textOf is a string of this character set and collation, "" for the default one.
 func textOf(b []byte, charset, collation string) string {
 	if charset == "binary" {

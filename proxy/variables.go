@@ -163,7 +163,7 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	if a.Scope == "user" {
 		value, err := s.userValue(ctx, next, a)
 		if err == nil {
-			next.with(variable{"@" + a.Name, "SET @" + catalog.QuoteName(a.Name) + " = " + value, value})
+			next.with(userVariable(a.Name, value))
 		}
 		return err
 	}

@@ -47,3 +47,12 @@ RENAME TABLE goes TO others;
 -- refused
 ALTER TABLE goes RENAME TO others;
 SELECT id FROM goes WHERE id = 2;
+-- Of these two one is on the first shard alone.
+CREATE TABLE unkeyed (n INT);
+DROP TABLE goes, unkeyed;
+SELECT * FROM goes;
+SELECT * FROM unkeyed;
+CREATE TABLE goes (id INT NOT NULL PRIMARY KEY, n INT);
+CREATE TABLE unkeyed (n INT);
+DROP TABLE IF EXISTS unkeyed, goes;
+SHOW WARNINGS;
