@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -161,22 +162,25 @@ func (x *Indexer) mendAtTimes(now time.Time) (next time.Time) {
 
 // idleSeconds is how long a thread must have slept, and how long ago the first
 // look must have been, to take it for one that got no command any more.
-const idleSeconds = 3
+const (
+	idleSeconds = 3
+	idleTime    = idleSeconds * time.Second
+)
 
 // lookout is what is known of the threads that a shard must be rid of.
 type lookout struct {
 	// left are the threads that were there at the first look, and nothing says yet
 	// that they are not of a previous life.
 	left map[uint64]*leftover
-	// at is the clock's time of the first look, in seconds.
-	at int64
+	// at is the time of the first look.
+	at time.Time
 }
 
 // leftover is a thread that was there at the first look.
 type leftover struct {
-	// looks is how often in a row it slept, since the clock's second since.
+	// looks is how often in a row it slept, since that time.
 	looks int
-	since int64
+	since time.Time
 }
 
 // idleLooks: a thread that slept whenever it was looked at, so often and for
@@ -186,7 +190,7 @@ type leftover struct {
 const idleLooks = 6
 
 // slept notes a look at the thread, and reports whether it is of no concern.
-func (l *leftover) slept(th thread, now int64) bool {
+func (l *leftover) slept(th thread, now time.Time) bool {
 	if !th.idle {
 		l.looks = 0
 		return false
@@ -194,7 +198,7 @@ func (l *leftover) slept(th thread, now int64) bool {
 	if l.looks++; l.looks == 1 {
 		l.since = now
 	}
-	return l.looks >= idleLooks && now-l.since >= idleSeconds
+	return l.looks >= idleLooks && now.Sub(l.since) >= idleTime
 }
 
 // thread is a line of SHOW PROCESSLIST.
@@ -243,9 +247,10 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 	if err != nil {
 		return false, fmt.Errorf("read the list of threads: %w", err)
 	}
-	now := x.clock.Now().Unix()
-	// The server's; asked for once.
-	began := sync.OnceValue(func() time.Time { return x.serverBegan(ctx, conn) })
+	now := x.clock.Now() // compared by Sub alone, which no step of the clock confuses
+	// restarted: the server was started after a time, surely. It is asked once.
+	uptime := sync.OnceValue(func() time.Duration { return serverUptime(ctx, conn) })
+	restarted := func(since time.Time) bool { return now.Sub(since)-idleTime > uptime() }
 	end := func(thread uint64) {
 		if err := conn.Exec(ctx, fmt.Sprintf("KILL %d", thread)); err != nil {
 			x.log.Debug("end an idle thread", "shard", x.shardName(id), "thread", thread, "error", err)
@@ -265,7 +270,7 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 		}
 		known := map[uint64]bool{}
 		for _, old := range x.store.OldThreads(storage.ShardID(id)) {
-			if _, there := threads[uint64(old.ID)]; there && !began().After(old.Opened.Add(idleSeconds*time.Second)) {
+			if _, there := threads[uint64(old.ID)]; there && !restarted(old.Opened) {
 				known[uint64(old.ID)] = true
 			} else if err := x.store.ForgetThread(storage.ShardID(id), old.ID); err != nil {
 				x.log.Debug("forget a connection", "shard", x.shardName(id), "thread", old.ID, "error", err)
@@ -277,7 +282,7 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 				if th.idle {
 					end(left)
 				}
-			case !there || looked.slept(th, now) || th.idle && th.seconds >= idleSeconds && now-l.at >= idleSeconds:
+			case !there || looked.slept(th, now) || th.idle && th.seconds >= idleSeconds && now.Sub(l.at) >= idleTime:
 				delete(l.left, left)
 			}
 		}
@@ -293,11 +298,11 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 	}
 	for _, d := range x.tracker.doubtsOn(id) {
 		th, there := threads[uint64(d.thread)]
-		if there && began().After(d.at.Add(idleSeconds*time.Second)) {
+		if there && restarted(d.at) {
 			there = false // the number is another's now, who may never sleep
 		}
 		switch {
-		case there && th.idle && th.user == threads[own].user && th.seconds > now-d.at.Unix()+idleSeconds:
+		case there && th.idle && th.user == threads[own].user && th.seconds > int64(now.Sub(d.at)/time.Second)+idleSeconds:
 			// It has been idle since before the statement was sent, and the
 			// statement may still be on its way. Ending the thread settles it.
 			end(th.id)
@@ -334,21 +339,24 @@ func (x *Indexer) reread(ctx context.Context, id catalog.ShardID, ddl bool) erro
 	return x.Replaced(id)
 }
 
-// serverBegan is when the server was started, within a second or two; long ago
-// if it doesn't say.
-func (x *Indexer) serverBegan(ctx context.Context, conn Conn) time.Time {
-	began := time.Unix(0, 0)
-	now := x.clock.Now()
+// serverUptime is how long the server has run, within a second or two; for ever if
+// it doesn't say. One whose clock was set back behind its start says a negative
+// number, as an unsigned one.
+func serverUptime(ctx context.Context, conn Conn) time.Duration {
+	const ever = time.Duration(math.MaxInt64)
+	uptime := ever
 	err := conn.Stream(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row [][]byte) error {
 		if len(row) == 2 {
-			began = now.Add(-time.Duration(parseUint(row[1])) * time.Second)
+			if seconds := parseUint(row[1]); seconds < uint64(ever/time.Second) {
+				uptime = time.Duration(seconds) * time.Second
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		return time.Unix(0, 0)
+		return ever
 	}
-	return began
+	return uptime
 }
 
 func parseUint(b []byte) uint64 {
