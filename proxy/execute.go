@@ -585,7 +585,7 @@ func (s *session) send(ctx context.Context, conn *shard.Conn, r request, st plan
 	if err := s.sayOnce(ctx, conn, r, st.Shard); err != nil {
 		return err
 	}
-	if err := conn.SendStatement(st.SQL); err != nil {
+	if err := conn.SendStatement(s.headed(st.SQL)); err != nil {
 		return s.sendFailed(st.Shard, conn, err)
 	}
 	return nil

@@ -76,9 +76,12 @@ func (s *session) readInTime(ctx context.Context, r request, b *planner.Bound) e
 
 // maxTime is how long the session lets a statement run; 0: for ever.
 func (s *session) maxTime(sql string) time.Duration {
+	if s.one != nil && s.one.MaxTime != "" {
+		return statementTime(s.one.MaxTime)
+	}
 	if v, ok := s.settings.value("@@max_statement_time"); ok {
-		if seconds, err := strconv.ParseFloat(strings.TrimSpace(v), 64); err == nil && seconds > 0 && seconds < maxTimeout {
-			return time.Duration(seconds * float64(time.Second))
+		if d := statementTime(v); d > 0 {
+			return d
 		}
 	}
 	text, _ := s.settings.value("@@max_execution_time")

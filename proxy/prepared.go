@@ -42,6 +42,8 @@ type preparedStatement struct {
 	use string
 	// own is a use (shard.Conn.PrepareFor) that no other statement has.
 	own string
+	// one are the settings that it has by SET STATEMENT, nil for none.
+	one *planner.StatementSettings
 	// prepared are the settings under which the client prepared it: they say what
 	// its text means, whatever is set since.
 	prepared planner.Settings
@@ -178,11 +180,20 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if err := s.mayText(statements[0]); err != nil {
 		return err
 	}
-	text, err := s.ofSession(statements[0], true)
+	one, source, err := planner.SplitSetStatement(statements[0], s.settings.planning, s.catalog())
 	if err != nil {
 		return err
 	}
-	st := &preparedStatement{sql: text, source: statements[0], prepared: s.settings.planning, own: fmt.Sprint("own ", preparedSerial.Add(1))}
+	undo, err := s.forOne(one)
+	if err != nil {
+		return err
+	}
+	defer undo()
+	text, err := s.ofSession(source, true)
+	if err != nil {
+		return err
+	}
+	st := &preparedStatement{sql: text, source: source, one: one, prepared: s.settings.planning, own: fmt.Sprint("own ", preparedSerial.Add(1))}
 	if err := s.replan(ctx, st); err != nil {
 		return err
 	}
@@ -353,6 +364,11 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if st.prepared.Schema != s.settings.schema {
 		defer s.inSchema(st.prepared.Schema)()
 	}
+	undo, err := s.forOne(st.one)
+	if err != nil {
+		return err
+	}
+	defer undo()
 	if err := s.replan(ctx, st); err != nil {
 		return err
 	}
@@ -460,9 +476,10 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 			params[i] = r.params[n]
 		}
 	}
-	prepared, err := conn.PrepareFor(ctx, st.SQL, r.prepared.typesOf(params, st.Params))
+	sql := s.headed(st.SQL)
+	prepared, err := conn.PrepareFor(ctx, sql, r.prepared.typesOf(params, st.Params))
 	if err == nil && len(params) == len(prepared.ParamTypes) && leavesTraces(params, prepared.ParamTypes) {
-		prepared, err = conn.PrepareFor(ctx, st.SQL, r.prepared.own)
+		prepared, err = conn.PrepareFor(ctx, sql, r.prepared.own)
 	}
 	if err != nil {
 		return s.unsent(st.Shard, err)
@@ -473,7 +490,7 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 	if err := s.sayOnce(ctx, conn, r, st.Shard); err != nil {
 		return err
 	}
-	if err := conn.Execute(prepared, st.SQL, params); err != nil {
+	if err := conn.Execute(prepared, sql, params); err != nil {
 		return s.sendFailed(st.Shard, conn, err)
 	}
 	return nil

@@ -32,8 +32,10 @@ type session struct {
 	// prepared statement that is.
 	shape   planner.Shape
 	binding planner.Binding
-	values  []keys.Value
-	params  []wire.Param
+	// one is what SET STATEMENT sets for the statement at hand, nil for nothing.
+	one    *planner.StatementSettings
+	values []keys.Value
+	params []wire.Param
 	// temporary is nil without temporary tables. temporarySerial changes with them.
 	temporary       *temporaries
 	temporarySerial uint64

@@ -138,6 +138,21 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 	if err := s.mayText(sql); err != nil {
 		return err
 	}
+	if !shaped && s.one == nil {
+		one, rest, err := planner.SplitSetStatement(sql, s.settings.planning, s.catalog())
+		if err != nil {
+			return err
+		}
+		if one != nil {
+			undo, err := s.forOne(one)
+			if err != nil {
+				return err
+			}
+			defer undo()
+			rest = strings.Clone(rest)
+			return s.statement(ctx, rest, s.shape.Read(rest, &s.settings.planning))
+		}
+	}
 	var known *planner.Rows
 	if shaped {
 		known = s.planned()
