@@ -69,7 +69,7 @@ func envInt(t *testing.T, name string, otherwise int) int {
 // shardPassword is the password of the account root on the shared servers.
 const shardPassword = "shard secret"
 
-// serverArgs: no shard sees a deadlock over several shards, so a short timeout
+// serverArgs: what waits for a lock that nobody gives up fails soon: a short timeout
 // ends it. No test pulls the plug, only processes die: nothing need reach the
 // disk. Tables without files of their own are made and dropped in half the time.
 var serverArgs = []string{"--innodb-lock-wait-timeout=5", "--innodb-flush-method=nosync", "--innodb-file-per-table=OFF"}
@@ -139,13 +139,13 @@ func (f *flavour) servers(t *testing.T) []*throwaway.Server {
 }
 
 // own starts servers for this test alone, which it may stop.
-func (f *flavour) own(t *testing.T, n int) []*throwaway.Server {
+func (f *flavour) own(t *testing.T, n int, args ...string) []*throwaway.Server {
 	t.Helper()
 	src, err := throwaway.Find(t.Context(), f.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := throwaway.Start(t.Context(), src, throwaway.Options{Servers: n, Password: shardPassword, Args: serverArgs})
+	set, err := throwaway.Start(t.Context(), src, throwaway.Options{Servers: n, Password: shardPassword, Args: slices.Concat(serverArgs, args)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ type metrics struct {
 	prepared   prometheus.Gauge
 	idle       prometheus.Counter
 	late       prometheus.Counter
+	deadlocks  prometheus.Counter
 	limited    *prometheus.CounterVec
 	heldUp     prometheus.Counter
 	// replicaReads are statements that might be read from replicas, by what they
@@ -59,6 +60,7 @@ func newMetrics(reg prometheus.Registerer, plans *planner.Planner) *metrics {
 	m.prepared = prometheus.NewGauge(prometheus.GaugeOpts{Name: "shunt_prepared_statements", Help: "Statements that clients have prepared and not closed."})
 	m.idle = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_idle_closed_total", Help: "Client connections closed for being idle longer than wait_timeout."})
 	m.late = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_statements_late_total", Help: "Statements that Shunt ended since they took longer than max_execution_time, max_statement_time or query_timeout."})
+	m.deadlocks = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_deadlocks_total", Help: "Transactions that Shunt has rolled back since they waited for each other over several shards."})
 	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_user_limits_total", Help: "Connections and statements refused with error 1226 for a limit of their user."}, []string{"limit"})
 	m.heldUp = prometheus.NewCounter(prometheus.CounterOpts{Name: "shunt_logins_held_up_total", Help: "Failed log-ins whose answer had to wait for those before from the same address."})
 	m.replicaReads = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shunt_replica_reads_total", Help: "Statements of sessions that read from replicas, by where they were read (replica, primary, both). primary: no replica of theirs could be read from, or the statement can't be."}, []string{"from"})
@@ -74,7 +76,7 @@ func newMetrics(reg prometheus.Registerer, plans *planner.Planner) *metrics {
 		m.pinned.WithLabelValues(pinReasonNames[why])
 	}
 	m.outcomes.Store(&map[outcome]*outcomeMetrics{})
-	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.limited, m.heldUp, m.replicaReads, m.planHits, m.planMisses, cached)
+	reg.MustRegister(m.statements, m.shards, m.seconds, m.errors, m.sessions, m.refused, m.logins, m.pinned, m.prepared, m.idle, m.late, m.deadlocks, m.limited, m.heldUp, m.replicaReads, m.planHits, m.planMisses, cached)
 	return m
 }
 

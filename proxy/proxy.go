@@ -49,7 +49,9 @@ type Proxy struct {
 	pins     pins
 	sessions sessions
 	lookout  lookout
-	draining atomic.Bool
+	// deadlocks are those over several shards, which no shard sees.
+	deadlocks deadlocks
+	draining  atomic.Bool
 	// drainIdle is how long a session must have waited for a command to be ended
 	// while it waits; Drain sets it.
 	drainIdle time.Duration
@@ -82,7 +84,7 @@ type Proxy struct {
 // New returns a Proxy; Serve runs it.
 func New(o Options) *Proxy {
 	plans := planner.New()
-	p := &Proxy{opts: o, planner: plans, metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors), lookout: newLookout()}
+	p := &Proxy{opts: o, planner: plans, metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors), lookout: newLookout(), deadlocks: newDeadlocks()}
 	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools})
 	p.handshakes, p.ddl = make(chan struct{}, maxHandshakes), make(chan struct{}, 1)
 	p.SetUsers(o.Users)

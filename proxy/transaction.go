@@ -173,6 +173,9 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 	tx.conns[id] = conn
 	tx.order = append(tx.order, id)
 	tx.s.proxy.pins.add(id, pinnedByTransaction, 1)
+	if len(tx.order) > 1 {
+		tx.s.proxy.deadlocks.joined(tx)
+	}
 	return conn, nil
 }
 
@@ -213,6 +216,7 @@ func (tx *transaction) leave(ctx context.Context, id catalog.ShardID) {
 	}
 	delete(tx.conns, id)
 	tx.order = slices.DeleteFunc(tx.order, func(x catalog.ShardID) bool { return x == id })
+	tx.s.proxy.deadlocks.joined(tx)
 	tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
 }
 
@@ -466,6 +470,9 @@ func (tx *transaction) after(undone bool) []planner.Maintenance {
 
 // close gives the connections back and asks for maintenance.
 func (tx *transaction) close(undone bool) {
+	if len(tx.order) > 1 {
+		tx.s.proxy.deadlocks.ended(tx)
+	}
 	for id, conn := range tx.conns {
 		tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
 		if tx.s.locked(id, conn) && !conn.Broken && !conn.Busy() {

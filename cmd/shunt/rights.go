@@ -48,6 +48,11 @@ func lackingRights(ctx context.Context, sh config.Shard) (notes []string) {
 		refused, ok := errors.AsType[*mysql.MySQLError](err)
 		return ok && slices.Contains([]uint16{1044, 1142, 1227}, refused.Number)
 	}
+	var version string
+	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err == nil && !strings.Contains(version, "MariaDB") &&
+		denied("SELECT 1 FROM performance_schema.data_lock_waits LIMIT 1") {
+		notes = append(notes, "the account lacks SELECT on performance_schema.data_lock_waits: deadlocks over several shards last for innodb_lock_wait_timeout")
+	}
 	var lacking []string
 	for _, p := range rightProbes {
 		if denied(p.sql) {

@@ -212,6 +212,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { p.EndVanished(serving) })
 	wg.Go(func() { p.LookOut(serving) })
+	wg.Go(func() { p.EndDeadlocks(serving) })
 	wg.Go(func() { configured.run(serving) })
 	wg.Go(func() { reloader{cfg, p, directory, configured, layout, dial, replicas, log}.run(serving) })
 	served := make(chan error, len(listeners))

@@ -521,6 +521,10 @@ func (p *Pool) Discard(c *Conn) {
 	p.releaseLocked()
 }
 
+// Dial makes a connection outside of the pool's limit, which the caller closes: the pool
+// may be exhausted by what is to be looked into.
+func (p *Pool) Dial(ctx context.Context) (*Conn, error) { return Dial(ctx, p.cfg, false) }
+
 // Kill ends a statement (KILL QUERY), or a connection (KILL) of the shard, by a
 // connection of its own, outside of the pool's limit: the pool may be exhausted
 // by what is to be killed.

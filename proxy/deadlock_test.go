@@ -1,0 +1,78 @@
+package proxy
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// TestCircles: what is found are circles, and without the victims there are none left.
+func TestCircles(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		open := map[*transaction]spreadTransaction{}
+		owner := map[thread]*transaction{}
+		began := time.Now()
+		for n := range rapid.IntRange(0, 6).Draw(t, "transactions") {
+			tx := &transaction{}
+			x := spreadTransaction{began: began.Add(time.Duration(n) * time.Second)}
+			for id := range rapid.IntRange(2, 3).Draw(t, "shards") {
+				th := thread{catalog.ShardID(id), uint32(n)}
+				x.threads, owner[th] = append(x.threads, th), tx
+			}
+			open[tx] = x
+		}
+		draw := func(shard catalog.ShardID, what string) thread { // from 6 on they are others'
+			return thread{shard, rapid.Uint32Range(0, 8).Draw(t, what)}
+		}
+		edges := map[thread][]thread{}
+		for range rapid.IntRange(0, 12).Draw(t, "edges") {
+			shard := catalog.ShardID(rapid.IntRange(0, 2).Draw(t, "shard"))
+			waits := draw(shard, "waits")
+			edges[waits] = append(edges[waits], draw(shard, "for"))
+		}
+		// reach are the transactions that one waits for, directly or not.
+		gone := map[*transaction]bool{}
+		reach := func(from *transaction) map[*transaction]bool {
+			seen, out := map[thread]bool{}, map[*transaction]bool{}
+			todo := slices.Clone(open[from].threads)
+			for len(todo) > 0 {
+				at := todo[0]
+				todo = todo[1:]
+				for _, next := range edges[at] {
+					tx := owner[next]
+					switch {
+					case seen[next] || tx != nil && gone[tx]:
+					case tx == nil:
+						seen[next] = true
+						todo = append(todo, next)
+					default:
+						seen[next], out[tx] = true, true
+						todo = append(todo, open[tx].threads...)
+					}
+				}
+			}
+			return out
+		}
+		for victim, circle := range circles(open, edges) {
+			for _, tx := range circle {
+				if !reach(tx)[victim] || !reach(victim)[tx] {
+					t.Fatalf("no circle: %v of %v", circle, edges)
+				}
+				if open[tx].began.After(open[victim].began) {
+					t.Fatal("another is younger")
+				}
+			}
+			gone[victim] = true
+		}
+		for tx := range open {
+			if !gone[tx] && reach(tx)[tx] {
+				t.Fatalf("a circle is left: %v", edges)
+			}
+		}
+	})
+}
