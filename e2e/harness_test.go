@@ -69,9 +69,9 @@ func envInt(t *testing.T, name string, otherwise int) int {
 // shardPassword is the password of the account root on the shared servers.
 const shardPassword = "shard secret"
 
-// serverArgs: what waits for a lock that nobody gives up fails soon: a short timeout
-// ends it. No test pulls the plug, only processes die: nothing need reach the
-// disk. Tables without files of their own are made and dropped in half the time.
+// serverArgs: a short timeout ends what waits for a lock that nobody gives up. No
+// test pulls the plug, only processes die: nothing need reach the disk. Tables
+// without files of their own are made and dropped in half the time.
 var serverArgs = []string{"--innodb-lock-wait-timeout=5", "--innodb-flush-method=nosync", "--innodb-file-per-table=OFF"}
 
 // flavour is one kind of server, and the servers that all tests share.
