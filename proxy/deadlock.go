@@ -28,9 +28,9 @@ import (
 
 const (
 	// deadlockEvery is the time between two looks, and how long a statement must have
-	// been under way to be taken for one that waits. (Servers compute INNODB_TRX anew
-	// after 100 ms.)
-	deadlockEvery = 200 * time.Millisecond
+	// been under way to be taken for one that waits. Servers compute INNODB_TRX anew
+	// after 100 ms. While the same ones wait, and in no circle, the time grows.
+	deadlockEvery, deadlockSlow = 110 * time.Millisecond, time.Second
 	// deadlockAsk bounds how long a shard may take to tell.
 	deadlockAsk = 2 * time.Second
 	// deadlockRest is for how long a shard that refused to tell isn't asked again, and
@@ -123,7 +123,7 @@ func (p *Proxy) EndDeadlocks(ctx context.Context) {
 			l.look(ctx, open)
 			continue
 		}
-		l.suspected = nil
+		l.suspected, l.waited = nil, nil
 		tick.Stop()
 		select {
 		case <-ctx.Done():
@@ -143,6 +143,11 @@ type deadlockLook struct {
 	// suspected are the transactions that were in a circle at the last look, with the
 	// statement that each was at.
 	suspected map[*transaction]time.Time
+	// waited are those that waited at the last look; the next is pause later while
+	// these do.
+	waited map[*transaction]waiting
+	looked time.Time
+	pause  time.Duration
 }
 
 // waiting is a transaction whose statement has been under way for some time.
@@ -163,8 +168,6 @@ func (tx *transaction) waiting() (w waiting) {
 }
 
 func (l *deadlockLook) look(ctx context.Context, open map[*transaction]spreadTransaction) {
-	before := l.suspected
-	l.suspected = nil
 	wait := map[*transaction]waiting{}
 	var shards catalog.ShardSet
 	for tx := range open {
@@ -173,9 +176,19 @@ func (l *deadlockLook) look(ctx context.Context, open map[*transaction]spreadTra
 			shards = shards.Union(w.on)
 		}
 	}
-	if len(wait) < 2 || shards.Len() < 2 {
+	before := l.suspected
+	switch {
+	case len(wait) < 2 || shards.Len() < 2:
+		l.suspected, l.waited = nil, nil
 		return
+	case before != nil || !maps.Equal(wait, l.waited):
+		l.pause = deadlockEvery
+	case time.Since(l.looked) < l.pause:
+		return
+	default:
+		l.pause = min(2*l.pause, deadlockSlow)
 	}
+	l.suspected, l.waited, l.looked = nil, wait, time.Now()
 	edges := l.edges(ctx, shards)
 	for victim, circle := range circles(open, edges) {
 		sure := true
