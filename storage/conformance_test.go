@@ -367,10 +367,25 @@ var conformance = []struct {
 		if got := take(t, a, 1); got != 200_000 {
 			t.Fatal(got)
 		}
+		// Where all are in doubt what is kept says nothing, under another name neither.
+		check(t, s.DoubtSequences())
+		unstarted(a)
+		check(t, s.RenameSequence(a, b))
+		if must(s.SequenceKept(b)) {
+			t.Fatal("a sequence in doubt is kept")
+		}
+		check(t, s.RenameSequence(b, a))
+		check(t, s.StartSequence(a, 7))
+		if got := take(t, a, 1); got != 200_001 {
+			t.Fatal(got)
+		}
+		if !must(s.SequenceKept(a)) {
+			t.Fatal("a sequence that was started is not kept")
+		}
 		// A restart waits for what is on its way into the table.
 		open := must(s.TakeNumbers(a, func(next uint64) uint64 { return next + 1 }))
 		s.RestartSequence(a)
-		if got := take(t, a, 1); got != 200_002 {
+		if got := take(t, a, 1); got != 200_003 {
 			t.Fatal(got)
 		}
 		open.Release()

@@ -43,6 +43,8 @@ type sequence struct {
 	// loaded: the record has been read. started: StartSequence has been called,
 	// and nobody has doubted since.
 	loaded, started bool
+	// doubted: the record says so too, or is to; see DoubtSequences.
+	doubted bool
 	// restart: the next StartSequence may begin lower. It waits until open is 0:
 	// numbers of before may still be on their way into the table.
 	restart bool
@@ -127,7 +129,7 @@ func (s *Store) extendSequence(q *sequence, end uint64) error {
 	if end <= math.MaxUint64-q.step {
 		bound = end + q.step
 	}
-	if err := s.keepSequence(q.name, bound); err != nil {
+	if err := s.keepSequence(q.name, bound, false); err != nil {
 		return err
 	}
 	if err := s.sync(); err != nil {
@@ -138,9 +140,9 @@ func (s *Store) extendSequence(q *sequence, end uint64) error {
 	return nil
 }
 
-func (s *Store) keepSequence(t TableName, bound uint64) error {
+func (s *Store) keepSequence(t TableName, bound uint64, doubted bool) error {
 	err := s.update(func(txn *badger.Txn) error {
-		return txn.Set(sequenceKey(t), binary.AppendUvarint(nil, bound))
+		return txn.Set(sequenceKey(t), sequenceValue(bound, doubted))
 	})
 	if err != nil {
 		return fmt.Errorf("keep sequence of %s.%s: %w", t.Schema, t.Name, err)
@@ -158,7 +160,7 @@ func (s *Store) StartSequence(t TableName, from uint64) error {
 	defer s.gate.leave()
 	q := s.sequence(t)
 	defer q.mu.Unlock()
-	kept, err := s.sequenceBound(t)
+	kept, _, err := s.sequenceRecord(t)
 	if err != nil {
 		return err
 	}
@@ -174,7 +176,7 @@ func (s *Store) StartSequence(t TableName, from uint64) error {
 		q.next = from
 		q.bound = max(q.bound, from)
 	}
-	q.loaded, q.started = true, true
+	q.loaded, q.started, q.doubted = true, true, false
 	return nil
 }
 
@@ -190,24 +192,33 @@ func (s *Store) SequenceKept(t TableName) (bool, error) {
 	if q.restart {
 		return false, nil
 	}
-	bound, err := s.sequenceBound(t)
-	return bound > 0, err
+	bound, doubted, err := s.sequenceRecord(t)
+	return bound > 0 && !doubted, err
 }
 
-// sequenceBound is the record; 0 if there is none.
-func (s *Store) sequenceBound(t TableName) (uint64, error) {
+// sequenceRecord is what is kept; 0 if there is none.
+func (s *Store) sequenceRecord(t TableName) (bound uint64, doubted bool, err error) {
 	val, err := s.get(sequenceKey(t))
 	if err == nil && val != nil {
 		n, l := binary.Uvarint(val)
 		if l > 0 {
-			return n, nil
+			return n, len(val) > l, nil
 		}
 		err = errCorrupt
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read sequence of %s.%s: %w", t.Schema, t.Name, err)
+		return 0, false, fmt.Errorf("read sequence of %s.%s: %w", t.Schema, t.Name, err)
 	}
-	return 0, nil
+	return 0, false, nil
+}
+
+// sequenceValue is a record. A doubted one has a byte behind the bound.
+func sequenceValue(bound uint64, doubted bool) []byte {
+	val := binary.AppendUvarint(nil, bound)
+	if doubted {
+		val = append(val, 1)
+	}
+	return val
 }
 
 // DoubtSequence says that the table may hold higher numbers than the sequence
@@ -216,6 +227,63 @@ func (s *Store) DoubtSequence(t TableName) {
 	q := s.sequence(t)
 	q.started = false
 	q.mu.Unlock()
+}
+
+// DoubtSequences is DoubtSequence of all, and for later lives too: none is Kept until
+// it has been started again. Survives a power loss.
+func (s *Store) DoubtSequences() error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	names, err := s.sequenceNames(nil)
+	if err != nil {
+		return err
+	}
+	for t := range names {
+		if err := s.doubtKept(t); err != nil {
+			return err
+		}
+	}
+	return s.sync()
+}
+
+func (s *Store) doubtKept(t TableName) error {
+	q := s.sequence(t)
+	defer q.mu.Unlock()
+	q.started, q.doubted = false, true
+	bound, doubted, err := s.sequenceRecord(t)
+	if err != nil || bound == 0 || doubted {
+		return err
+	}
+	if err := s.space.writable(); err != nil {
+		return err
+	}
+	return s.keepSequence(t, bound, true)
+}
+
+// sequenceNames are those that there are whose keys begin so.
+func (s *Store) sequenceNames(prefix []byte) (map[TableName]bool, error) {
+	names := map[TableName]bool{}
+	err := s.scan(append([]byte{kindSequence}, prefix...), func(key, _ []byte) (bool, error) {
+		schema, name, ok := bytes.Cut(key[1:], []byte{0})
+		if !ok {
+			return false, errCorrupt
+		}
+		names[TableName{string(schema), string(name)}] = true
+		return true, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read sequences: %w", err)
+	}
+	s.sequences.mu.Lock()
+	defer s.sequences.mu.Unlock()
+	for t := range s.sequences.of {
+		if bytes.HasPrefix(sequenceKey(t)[1:], prefix) {
+			names[t] = true
+		}
+	}
+	return names, nil
 }
 
 // RestartSequence says that the sequence may begin anew, since the table was
@@ -262,22 +330,10 @@ func (s *Store) DropSequences(schema string) error {
 		return ErrClosed
 	}
 	defer s.gate.leave()
-	names := map[TableName]bool{}
-	prefix := append(append([]byte{kindSequence}, schema...), 0)
-	err := s.scan(prefix, func(key, _ []byte) (bool, error) {
-		names[TableName{schema, string(key[len(prefix):])}] = true
-		return true, nil
-	})
+	names, err := s.sequenceNames(append([]byte(schema), 0))
 	if err != nil {
-		return fmt.Errorf("read sequences: %w", err)
+		return err
 	}
-	s.sequences.mu.Lock()
-	for t := range s.sequences.of {
-		if t.Schema == schema {
-			names[t] = true
-		}
-	}
-	s.sequences.mu.Unlock()
 	for t := range names {
 		if err := s.DropSequence(t); err != nil {
 			return err
@@ -300,7 +356,7 @@ func (s *Store) RenameSequence(from, to TableName) error {
 	}
 	q := s.sequence(from)
 	defer q.mu.Unlock()
-	bound, err := s.sequenceBound(from)
+	bound, doubted, err := s.sequenceRecord(from)
 	if err != nil {
 		return err
 	}
@@ -311,7 +367,7 @@ func (s *Store) RenameSequence(from, to TableName) error {
 		if err := txn.Delete(sequenceKey(from)); err != nil || bound == 0 {
 			return err
 		}
-		return txn.Set(sequenceKey(to), binary.AppendUvarint(nil, bound))
+		return txn.Set(sequenceKey(to), sequenceValue(bound, doubted))
 	})
 	if err != nil {
 		return fmt.Errorf("rename sequence of %s.%s: %w", from.Schema, from.Name, err)
@@ -334,7 +390,7 @@ func (s *Store) finishSequences() error {
 	}
 	return s.updateEach(len(all), func(txn *badger.Txn, i int) error {
 		if q := all[i]; !q.restart {
-			return txn.Set(sequenceKey(q.name), binary.AppendUvarint(nil, q.next))
+			return txn.Set(sequenceKey(q.name), sequenceValue(q.next, q.doubted))
 		}
 		return txn.Delete(sequenceKey(all[i].name))
 	})
