@@ -174,6 +174,8 @@ type lookout struct {
 	left map[uint64]*leftover
 	// at is the time of the first look.
 	at time.Time
+	// unsettled is what it is of, see toSettle.
+	unsettled int
 }
 
 // leftover is a thread that was there at the first look.
@@ -220,6 +222,7 @@ type thread struct {
 // another program's, or its note was lost with the power: when it sleeps on,
 // for idleSeconds after the first look, nothing will come to it.
 func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, err error) {
+	unsettled, open := x.tracker.toSettle(id)
 	conn, err := x.connect(ctx, id)
 	if err != nil {
 		return false, err
@@ -257,10 +260,10 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 		}
 	}
 	done = true
-	if !x.tracker.isSettled(id) {
+	if open {
 		l := x.lookouts[id]
-		if l == nil {
-			l = &lookout{left: map[uint64]*leftover{}, at: now}
+		if l == nil || l.unsettled != unsettled {
+			l = &lookout{left: map[uint64]*leftover{}, at: now, unsettled: unsettled}
 			x.lookouts[id] = l
 			for _, th := range threads {
 				if th.id < own && th.user == threads[own].user {
@@ -290,7 +293,7 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 			if err := x.reread(ctx, id, false); err != nil {
 				return false, err
 			}
-			x.tracker.settle(id)
+			x.tracker.settle(id, unsettled)
 			delete(x.lookouts, id)
 		} else {
 			done = false

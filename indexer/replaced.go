@@ -48,3 +48,10 @@ func (x *Indexer) Replaced(id catalog.ShardID) error {
 	}
 	return nil
 }
+
+// Retaken is Replaced of a shard that another Shunt had: what it has sent may still run
+// there, as of a previous life.
+func (x *Indexer) Retaken(id catalog.ShardID) error {
+	x.tracker.unsettle(id)
+	return x.Replaced(id)
+}

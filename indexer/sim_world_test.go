@@ -114,7 +114,7 @@ func newWorld(sc scenario, broken rules) *world {
 	}
 	w.store = &modelStore{w: w, now: first, disk: first.clone(), epoch: 2}
 	w.proc = w.newProcess()
-	w.proc.x.tracker.settle(0)
+	w.proc.x.tracker.settle(0, 0)
 	w.proc.serving = true
 	sc.actors(w)
 	return w

@@ -13,9 +13,9 @@ import (
 // Tracker knows, for each shard, the epochs in which the statements and
 // transactions that are still open there were registered.
 //
-// Invariant: a shard that was not settled since the process started has an
-// open registration at epoch 0, which stands for whatever a previous life of
-// the process left running there.
+// Invariant: a shard that was not settled since the process started, or since somebody
+// else had it, has an open registration at epoch 0, which stands for whatever these left
+// running there.
 type Tracker struct {
 	now    func() storage.Epoch
 	clock  func() time.Time
@@ -41,6 +41,8 @@ type track struct {
 	wake chan struct{}
 	// settled: the registration at epoch 0 has ended.
 	settled bool
+	// unsettled is how often it was begun anew.
+	unsettled int
 }
 
 type openCount struct {
@@ -274,12 +276,12 @@ func (t *Tracker) wait(ctx context.Context, id catalog.ShardID, min storage.Epoc
 }
 
 // settle ends the registration at epoch 0: nothing of a previous life runs on
-// the shard.
-func (t *Tracker) settle(id catalog.ShardID) {
+// the shard. unsettled is what toSettle told before that was found out.
+func (t *Tracker) settle(id catalog.ShardID, unsettled int) {
 	s := &t.shards[id]
 	s.mu.Lock()
 	woken := false
-	if !s.settled {
+	if !s.settled && s.unsettled == unsettled {
 		s.settled = true
 		woken = s.wakeLocked()
 	}
@@ -289,11 +291,32 @@ func (t *Tracker) settle(id catalog.ShardID) {
 	}
 }
 
+// unsettle begins the registration at epoch 0 anew.
+func (t *Tracker) unsettle(id catalog.ShardID) {
+	s := &t.shards[id]
+	s.mu.Lock()
+	s.settled = false
+	s.unsettled++
+	s.mu.Unlock()
+	t.doubtMu.Lock()
+	doubted := t.doubted
+	t.doubtMu.Unlock()
+	if doubted != nil {
+		doubted()
+	}
+}
+
 func (t *Tracker) isSettled(id catalog.ShardID) bool {
+	_, open := t.toSettle(id)
+	return !open
+}
+
+// toSettle reports that the registration at epoch 0 is open, and which one it is.
+func (t *Tracker) toSettle(id catalog.ShardID) (unsettled int, open bool) {
 	s := &t.shards[id]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.settled
+	return s.unsettled, !s.settled
 }
 
 // onDoubt sets what is called when a registration becomes in doubt.

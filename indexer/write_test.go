@@ -303,7 +303,7 @@ func TestInDoubtOnARestartedServer(t *testing.T) {
 	b := newBench(t, 1, nil)
 	b.x.Close()
 	x := New(b.opts)
-	x.tracker.settle(0)
+	x.tracker.settle(0, 0)
 	o := x.Begin(catalog.Only(0))
 	o.InDoubt(0, 7)
 	b.clock.move(100 * time.Second)
@@ -327,7 +327,7 @@ func TestInDoubtOnAnIdleThread(t *testing.T) {
 	b := newBench(t, 1, nil)
 	b.x.Close()
 	x := New(b.opts)
-	x.tracker.settle(0)
+	x.tracker.settle(0, 0)
 	o := x.Begin(catalog.Only(0))
 	o.InDoubt(0, 7)
 	look := func(threads ...[]string) (done bool, kills int) {
