@@ -13,9 +13,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// TestRollingRestart: two Shunts serve the same shards and are stopped and
-// started in turn. A pool of connections that goes to the other one when one
-// doesn't accept sees nothing of it: no statement fails, in a transaction or not.
+// TestRollingRestart: of two Shunts before the same shards one serves, and the other
+// takes over when it is stopped, in turn. A pool of connections that tries both until
+// one accepts sees nothing of it: no statement fails, in a transaction or not.
 //
 // It runs beside no other test: a client that gets no processor for seconds,
 // between its look at a connection and its statement, looks idle to Shunt, and no
@@ -31,19 +31,26 @@ func TestRollingRestart(t *testing.T) {
 		}
 		c.Close()
 		b := a.beside()
+		b.standsBy()
 		network := "rolling-" + a.schema
 		var turn atomic.Int64
 		mysql.RegisterDialContext(network, func(ctx context.Context, _ string) (net.Conn, error) {
 			var d net.Dialer
 			addrs := []string{a.addr, b.addr}
-			first := int(turn.Add(1) % 2)
-			nc, err := d.DialContext(ctx, "tcp", addrs[first])
-			if err != nil {
-				nc, err = d.DialContext(ctx, "tcp", addrs[1-first])
+			// As balancers do: none serves while the one drains.
+			for began := time.Now(); ; {
+				nc, err := d.DialContext(ctx, "tcp", addrs[turn.Add(1)%2])
+				if err == nil || time.Since(began) > 30*time.Second {
+					return nc, err
+				}
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-time.After(20 * time.Millisecond):
+				}
 			}
-			return nc, err
 		})
-		db := open(t, "either:0", "app", "secret", a.schema, func(c *mysql.Config) { c.Net = network })
+		db := open(t, "either:0", "app", "secret", a.schema, func(c *mysql.Config) { c.Net, c.Timeout = network, 40*time.Second })
 		db.SetMaxOpenConns(12)
 		db.SetMaxIdleConns(12)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -81,14 +88,16 @@ func TestRollingRestart(t *testing.T) {
 			})
 		}
 		for range 2 {
-			for _, p := range []*process{a, b} {
+			for _, p := range [][2]*process{{a, b}, {b, a}} {
 				time.Sleep(500 * time.Millisecond)
 				began := time.Now()
-				if code := p.stop(); code != 0 {
+				if code := p[0].stop(); code != 0 {
 					t.Errorf("exit status %d", code)
 				}
-				t.Logf("drained in %v", time.Since(began).Round(time.Millisecond))
-				p.run()
+				drained := time.Now()
+				p[1].takesOver()
+				t.Logf("drained in %v, taken over %v later", drained.Sub(began).Round(time.Millisecond), time.Since(drained).Round(time.Millisecond))
+				p[0].standsBy()
 			}
 		}
 		cancel()

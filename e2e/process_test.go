@@ -102,8 +102,12 @@ func start(t *testing.T, f *flavour, s setup) *process {
 		}
 		b.WriteString("}\n")
 	}
-	if len(s.tables) > 0 {
+	// The schema is always named: by it a Shunt knows others before the same shards.
+	if !strings.Contains(s.extra, "schemas:") {
 		fmt.Fprintf(&b, "schemas:\n  %s:\n    tables:\n", p.schema)
+		if len(s.tables) == 0 {
+			b.WriteString("      {}\n")
+		}
 		for _, line := range s.tables {
 			fmt.Fprintf(&b, "      %s\n", line)
 		}
@@ -145,7 +149,8 @@ func start(t *testing.T, f *flavour, s setup) *process {
 	return p
 }
 
-// beside is a second process over the same shards, with a store of its own.
+// beside is a second process over the same shards, with a store of its own. It isn't
+// started.
 func (p *process) beside() *process {
 	p.t.Helper()
 	q := &process{t: p.t, schema: p.schema, addr: freeAddress(p.t), http: freeAddress(p.t), servers: p.servers}
@@ -160,8 +165,12 @@ func (p *process) beside() *process {
 	if err := os.WriteFile(q.config, []byte(changed), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(q.kill)
-	q.run()
+	p.t.Cleanup(func() {
+		if p.t.Failed() {
+			p.t.Logf("the second shunt's log:\n%s", q.log.Tail(60))
+		}
+		q.kill()
+	})
 	return q
 }
 
@@ -175,6 +184,27 @@ func (p *process) run() {
 
 // launch is run for goroutines other than the test's.
 func (p *process) launch() error {
+	exited, err := p.spawn()
+	if err != nil {
+		return err
+	}
+	deadline := time.After(60 * time.Second)
+	for {
+		if status, _, err := p.get("/readyz"); err == nil && status == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-exited:
+			return fmt.Errorf("shunt ended before it was ready: %v\n%s", p.cmd.ProcessState, p.log.Tail(40))
+		case <-deadline:
+			return fmt.Errorf("shunt is not ready after 60s\n%s", p.log.Tail(40))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// spawn starts the process; exited is closed when it has ended.
+func (p *process) spawn() (exited chan struct{}, err error) {
 	program := binary(p.t)
 	if p.program != "" {
 		program = p.program
@@ -184,9 +214,9 @@ func (p *process) launch() error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "GOTRACEBACK=all")
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start shunt: %w", err)
+		return nil, fmt.Errorf("start shunt: %w", err)
 	}
-	exited := make(chan struct{})
+	exited = make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // the exit code is in ProcessState
 		close(exited)
@@ -194,19 +224,7 @@ func (p *process) launch() error {
 	p.mu.Lock()
 	p.cmd, p.exited = cmd, exited
 	p.mu.Unlock()
-	deadline := time.After(60 * time.Second)
-	for {
-		if status, _, err := p.get("/readyz"); err == nil && status == http.StatusOK {
-			return nil
-		}
-		select {
-		case <-exited:
-			return fmt.Errorf("shunt ended before it was ready: %v\n%s", cmd.ProcessState, p.log.Tail(40))
-		case <-deadline:
-			return fmt.Errorf("shunt is not ready after 60s\n%s", p.log.Tail(40))
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return exited, nil
 }
 
 // reload changes the configuration's text and has it read again.

@@ -32,6 +32,27 @@ func (p *Proxy) Handler(gather prometheus.Gatherer, token string) http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return guarded(mux, token)
+}
+
+// WaitingHandler serves metrics and health of a process that takes no statements yet.
+// why tells, in short for anybody and in full.
+func WaitingHandler(gather prometheus.Gatherer, token string, why func() (short, full string)) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		told, full := why()
+		if token == "" || authorized(r, token) {
+			told = full
+		}
+		http.Error(w, told, http.StatusServiceUnavailable)
+	})
+	return guarded(mux, token)
+}
+
+// guarded asks for the token, where there is one.
+func guarded(mux *http.ServeMux, token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 { // nothing here takes much; what comes slowly would be waited for
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))

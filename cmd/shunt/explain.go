@@ -54,7 +54,7 @@ func (c *explainCmd) Run(ctx context.Context, s streams) error {
 	addrs := make(chan string, 1)
 	served := make(chan error, 1)
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	go func() { served <- serve(ctx, &own, log, func(addr, _ string) { addrs <- addr }) }()
+	go func() { served <- serveAs(ctx, &own, log, func(addr, _ string) { addrs <- addr }, false) }()
 	select {
 	case err := <-served:
 		return err

@@ -25,10 +25,21 @@ func newHealth(ctx context.Context, log *slog.Logger) *health {
 }
 
 // judge has a server judged from now on, and returns the configuration with
-// which to dial it.
-func (h *health) judge(cfg shard.Config, timeout time.Duration) shard.Config {
+// which to dial it. by is a shard's claim; nil for what needs none.
+func (h *health) judge(cfg shard.Config, timeout time.Duration, by *claimed) shard.Config {
 	cfg.ConnectTimeout = timeout
-	j := shard.NewHealth(cfg, shard.HealthOptions{Timeout: timeout, Logger: h.log})
+	o := shard.HealthOptions{Timeout: timeout, Logger: h.log}
+	if by != nil {
+		o.Claim, o.Conn, o.Unreached = by.claim, by.conn, by.failed
+	}
+	j := shard.NewHealth(cfg, o)
+	if by != nil {
+		j.Watch(func(alive bool) {
+			if !alive {
+				by.of.away(by)
+			}
+		})
+	}
 	cfg.Health = j
 	h.wg.Go(func() { j.Run(h.ctx) })
 	return cfg

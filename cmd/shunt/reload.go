@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
@@ -36,12 +34,9 @@ type reloader struct {
 	log       *slog.Logger
 }
 
-// run reads the configuration again at each SIGHUP, until ctx ends. No connection
+// run reads the configuration again at each signal, until ctx ends. No connection
 // is dropped; a file with errors changes nothing.
-func (r reloader) run(ctx context.Context) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+func (r reloader) run(ctx context.Context, hup <-chan os.Signal) {
 	now := r.started
 	for {
 		select {

@@ -60,7 +60,7 @@ func lackingRights(ctx context.Context, sh config.Shard) (notes []string) {
 		}
 	}
 	if len(lacking) > 0 {
-		notes = append(notes, fmt.Sprintf("the account lacks %s on shunt_scratch.*: queries that no shard can answer alone will fail", strings.Join(lacking, ", ")))
+		notes = append(notes, fmt.Sprintf("the account lacks %s on shunt_scratch.*: queries that no shard can answer alone will fail, and that another Shunt has served in between can't be noticed", strings.Join(lacking, ", ")))
 	}
 	lacking = nil
 	if denied("SELECT 1 FROM information_schema.INNODB_TRX LIMIT 1") {

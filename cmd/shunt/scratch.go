@@ -39,7 +39,7 @@ func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, h *he
 		o.Pools[id], pools = pool, append(pools, pool)
 	}
 	if cfg.Scratch != nil {
-		o.Server = shard.New(h.judge(shardConfig(*cfg.Scratch), cfg.ShardTimeout), options)
+		o.Server = shard.New(h.judge(shardConfig(*cfg.Scratch), cfg.ShardTimeout, nil), options)
 		pools = append(pools, o.Server)
 	}
 	sc = proxy.NewScratch(o)

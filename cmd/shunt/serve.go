@@ -9,10 +9,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,27 +34,27 @@ import (
 //
 // What depends on what, and so the order of starting (stopping is the reverse):
 //
-//	store -> pools -> directory (catalog) -> indexer -> proxy -> listeners
+//	store -> claims -> pools -> directory (catalog) -> indexer -> proxy -> listeners
 func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string)) (err error) {
+	return serveAs(ctx, cfg, log, ready, true)
+}
+
+// serveAs is serve. Without a claim nothing may be written.
+func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string), claim bool) (err error) {
 	if err := enoughFiles(); err != nil {
 		return err
 	}
+	// One that comes while another Shunt is waited for is obeyed afterwards.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	// The ports first: a port in use should be told before the store is opened
 	// and shards are asked.
-	listener, err := net.Listen("tcp", cfg.Listen)
+	listeners, err := listen(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("listen for clients (listen: %s): %w", cfg.Listen, err)
+		return err
 	}
-	defer listener.Close()
-	listeners := []net.Listener{listener}
-	if cfg.Socket != "" {
-		socket, err := listenSocket(ctx, cfg.Socket)
-		if err != nil {
-			return fmt.Errorf("listen for clients (socket: %s): %w", cfg.Socket, err)
-		}
-		defer socket.Close()
-		listeners = append(listeners, socket)
-	}
+	defer func() { closeAll(listeners) }()
 	var httpListener net.Listener
 	if cfg.HTTP != "" {
 		if httpListener, err = net.Listen("tcp", cfg.HTTP); err != nil {
@@ -76,8 +78,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	pools, health := map[catalog.ShardID]*shard.Pool{}, newHealth(ctx, log)
-	defer health.stop()
+	pools := map[catalog.ShardID]*shard.Pool{}
 	var reads atomic.Pointer[proxy.Directory] // itself made with the pools
 	dial := map[catalog.ShardID]shard.Config{}
 	known, err := knownServers(cfg, log)
@@ -85,7 +86,42 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 		return err
 	}
 	var running atomic.Pointer[indexer.Indexer] // once there is one
-	known.replaced = func(name string) error { return replaced(store, &running, layout, name) }
+	known.replaced = func(name string) error { return replaced(store, &running, layout, name, (*indexer.Indexer).Replaced) }
+	var web *website
+	if httpListener != nil {
+		web = newWebsite(httpListener, log)
+		defer web.close()
+	}
+	mine := make([]*claimed, len(cfg.Shards))
+	var over chan error
+	if claim {
+		c, err := newClaims(cfg, layout, store, known, func(name string) error {
+			return known.while(func() error {
+				return errors.Join(replaced(store, &running, layout, name, (*indexer.Indexer).Retaken), store.DoubtSequences(), store.Sync())
+			})
+		}, log)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		registry.MustRegister(c.gauge())
+		web.show(proxy.WaitingHandler(registry, cfg.HTTPToken, c.why))
+		waited := false
+		// A port that refuses is what balancers and drivers pass by at once; one that
+		// accepts and then says no would have them hand the error on.
+		if c.take(ctx, func() { closeAll(listeners); waited = true }); ctx.Err() != nil {
+			return nil
+		}
+		if waited {
+			if listeners, err = listen(ctx, cfg); err != nil {
+				return err
+			}
+		}
+		over = c.over
+		copy(mine, c.shards)
+	}
+	health := newHealth(ctx, log)
+	defer health.stop()
 	for i, sh := range cfg.Shards {
 		id := layout.shards[i].ID
 		to := shardConfig(sh)
@@ -98,7 +134,7 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 				d.Soon()
 			}
 		})
-		to = health.judge(to, cfg.ShardTimeout)
+		to = health.judge(to, cfg.ShardTimeout, mine[i])
 		judged.Store(to.Health)
 		dial[id] = to
 		to.Statements = cfg.ShardPreparedStatements
@@ -197,15 +233,10 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	defer wg.Wait()
 	defer stopServing()
 	httpAddr := ""
-	if httpListener != nil {
+	if web != nil {
 		httpAddr = httpListener.Addr().String()
-		server := &http.Server{Handler: p.Handler(registry, cfg.HTTPToken), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-		wg.Go(func() {
-			if err := server.Serve(httpListener); !errors.Is(err, http.ErrServerClosed) {
-				log.Error("HTTP server ended", "error", err)
-			}
-		})
-		defer server.Close()
+		web.show(p.Handler(registry, cfg.HTTPToken))
+		defer web.close() // what it shows of the rest ends before that
 	}
 	wg.Go(func() { directory.Run(serving) })
 	wg.Go(func() { processorsByLoad(serving, calm, log) })
@@ -214,24 +245,30 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	wg.Go(func() { p.LookOut(serving) })
 	wg.Go(func() { p.EndDeadlocks(serving) })
 	wg.Go(func() { configured.run(serving) })
-	wg.Go(func() { reloader{cfg, p, directory, configured, layout, dial, replicas, log}.run(serving) })
+	wg.Go(func() { reloader{cfg, p, directory, configured, layout, dial, replicas, log}.run(serving, hup) })
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
 		wg.Go(func() { served <- p.Serve(serving, l) })
 		defer l.Close() // before wg.Wait
 	}
 	if ready != nil {
-		ready(listener.Addr().String(), httpAddr)
+		ready(listeners[0].Addr().String(), httpAddr)
 	}
 	select {
 	case err := <-served:
 		return err
+	case err := <-over:
+		// At once: the rows are another one's.
+		closeAll(listeners)
+		grace = time.Second
+		cut, cancel := context.WithCancel(serving)
+		cancel()
+		_ = p.Drain(cut)
+		return err
 	case <-ctx.Done():
 	}
 	// Whoever connects from now on is to reach the next process.
-	for _, l := range listeners {
-		l.Close()
-	}
+	closeAll(listeners)
 	log.Info("stopping: waiting for open transactions", "at_most", cfg.DrainTimeout)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
 	defer cancel()
@@ -243,14 +280,76 @@ func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func
 	return nil
 }
 
-// replaced has the virtual indexes forget what they know of a shard.
-func replaced(store *storage.Store, running *atomic.Pointer[indexer.Indexer], l layout, name string) error {
+// listen opens the ports for clients.
+func listen(ctx context.Context, cfg *config.Config) (listeners []net.Listener, err error) {
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for clients (listen: %s): %w", cfg.Listen, err)
+	}
+	listeners = append(listeners, l)
+	if cfg.Socket != "" {
+		socket, err := listenSocket(ctx, cfg.Socket)
+		if err != nil {
+			l.Close()
+			return nil, fmt.Errorf("listen for clients (socket: %s): %w", cfg.Socket, err)
+		}
+		listeners = append(listeners, socket)
+	}
+	return listeners, nil
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		l.Close()
+	}
+}
+
+// website is the HTTP server, which is there before what it shows.
+type website struct {
+	server *http.Server
+	now    atomic.Pointer[http.Handler]
+	done   chan struct{}
+}
+
+// newWebsite serves on l until it is closed.
+func newWebsite(l net.Listener, log *slog.Logger) *website {
+	w := &website{done: make(chan struct{})}
+	w.show(http.NotFoundHandler())
+	w.server = &http.Server{Handler: w, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	go func() {
+		defer close(w.done)
+		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("HTTP server ended", "error", err)
+		}
+	}()
+	return w
+}
+
+// show has requests from now on answered by h.
+func (w *website) show(h http.Handler) {
+	if w != nil {
+		w.now.Store(&h)
+	}
+}
+
+func (w *website) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	(*w.now.Load()).ServeHTTP(rw, r)
+}
+
+func (w *website) close() {
+	_ = w.server.Close()
+	<-w.done
+}
+
+// replaced has the virtual indexes forget what they know of a shard; tell is how those
+// are told that run.
+func replaced(store *storage.Store, running *atomic.Pointer[indexer.Indexer], l layout, name string, tell func(*indexer.Indexer, catalog.ShardID) error) error {
 	for _, sh := range l.shards {
 		if sh.Name != name {
 			continue
 		}
 		if x := running.Load(); x != nil {
-			return x.Replaced(sh.ID)
+			return tell(x, sh.ID)
 		}
 		return indexer.MarkShard(store, sh.ID)
 	}

@@ -39,6 +39,8 @@ type Health struct {
 	elsewhere atomic.Bool
 	deaths    atomic.Uint64
 	wake      chan struct{}
+	// claimed is when Claim last succeeded. It is Run's.
+	claimed time.Time
 
 	mu      sync.Mutex
 	conns   map[*Conn]struct{}
@@ -56,6 +58,15 @@ type HealthOptions struct {
 	// Every is the time between pings; default 1 s, at most a quarter of Timeout.
 	Every  time.Duration
 	Logger *slog.Logger
+	// Claim, when set, is called with the connection that is pinged after each
+	// answer, and with a new one before the server counts as alive. Its error is why
+	// the server may not be used: then it is dead. What it does to a connection is
+	// gone with that; at once, since it is closed.
+	Claim func(context.Context, *Conn) error
+	// Conn is one that Claim knows already; Health closes it. Where there is none,
+	// but a Claim, the server is dead until Run has reached it; Unreached is why.
+	Conn      *Conn
+	Unreached error
 }
 
 const (
@@ -93,6 +104,12 @@ func NewHealth(cfg Config, o HealthOptions) *Health {
 	cfg.Health = nil // its own connections are not judged by what they find out
 	h := &Health{cfg: cfg, o: o, wake: make(chan struct{}, 1), conns: map[*Conn]struct{}{}}
 	h.life, h.end = context.WithCancel(context.Background())
+	switch {
+	case o.Conn != nil:
+		h.claimed, h.version = time.Now(), o.Conn.ServerVersion
+	case o.Claim != nil:
+		h.judge(shortened(o.Unreached))
+	}
 	return h
 }
 
@@ -132,7 +149,7 @@ func (h *Health) Suspect() {
 
 // Run judges until ctx ends.
 func (h *Health) Run(ctx context.Context) {
-	var conn *Conn
+	conn := h.o.Conn
 	defer func() {
 		if conn != nil {
 			_ = conn.Close()
@@ -140,6 +157,9 @@ func (h *Health) Run(ctx context.Context) {
 	}()
 	for {
 		err := h.check(ctx, &conn)
+		if err == nil && h.o.Claim != nil {
+			err = h.claim(ctx, &conn)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -202,6 +222,29 @@ func (h *Health) check(ctx context.Context, conn **Conn) (err error) {
 		return fmt.Errorf("no answer to a health check within %v", h.o.Timeout)
 	}
 	return err
+}
+
+// claimTimeout bounds a Claim, which may write to the server's disk.
+const claimTimeout = 15 * time.Second
+
+// claim says why a server that answers may not be used. One that refuses the
+// connection may be in somebody else's hands by now.
+func (h *Health) claim(ctx context.Context, conn **Conn) error {
+	if *conn == nil {
+		if time.Since(h.claimed) < h.o.Timeout {
+			return nil
+		}
+		return errors.New("it refuses the connection by which it would be claimed")
+	}
+	limited, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	if err := h.o.Claim(limited, *conn); err != nil {
+		_ = (*conn).Close()
+		*conn = nil
+		return shortened(err)
+	}
+	h.claimed = time.Now()
+	return nil
 }
 
 // revive is check for a dead server.

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// records say on each shard who served its schemas last: an empty table of the scratch
+// schema for each, whose name has the schema's lock and the life that served.
+//
+//	shunt_scratch.owner_<lock>_<life>
+//
+// A store whose own last life that isn't is behind somebody's back: another Shunt has
+// served since, or the store was copied or restored. What it knows of the shard's rows
+// is of before. Names of tables need no right but those that gathers need, and come out
+// the same on replicas whether or not they are replicated.
+//
+// At each claim of a shard, whose locks are held:
+//
+//  1. read the record. Is it of no life that this store remembers for the shard, tell
+//     the store, durably, that the shard's rows are unknown;
+//  2. remember this life, durably;
+//  3. write its record, and drop the others;
+//  4. remember what there are records of now: this life.
+//
+// A crash before 3 leaves the record of before, by which 1 is done again if it was done;
+// one behind it that of a life that is remembered. Of two records, by a crash within 3,
+// one that isn't remembered counts. 2 and 3 are tried again where the server refuses 3.
+type records struct {
+	path string
+	// locks are those whose records there are, by what stands for them in the names.
+	locks map[string]string
+	life  string
+	// foreign has the store forget what it knows of a shard.
+	foreign func(name string) error
+	log     *slog.Logger
+
+	mu sync.Mutex
+	// lives are those of this store that a record may name, by shard and lock.
+	lives map[string]map[string][]string
+	// told are shards of which it was told that there can be no record.
+	told map[string]bool
+}
+
+const (
+	recordsFile  = "owner.json"
+	recordPrefix = "owner_"
+	// settleTime is how long what another Shunt has left is waited for: more than a
+	// living one needs to see that it has lost a shard.
+	settleTime = 3 * time.Second
+)
+
+func newRecords(dir string, locks []string, foreign func(name string) error, log *slog.Logger) (*records, error) {
+	var raw [8]byte
+	_, _ = rand.Read(raw[:]) // it never fails
+	r := &records{path: filepath.Join(dir, recordsFile), life: hex.EncodeToString(raw[:]), foreign: foreign, log: log, locks: map[string]string{}, lives: map[string]map[string][]string{}, told: map[string]bool{}}
+	for _, l := range locks {
+		sum := sha256.Sum256([]byte(l))
+		r.locks[hex.EncodeToString(sum[:8])] = l
+	}
+	kept, err := os.ReadFile(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(kept, &r.lives)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which lives have served the shards: %s: %w; if it is damaged remove it: all virtual indexes are then scanned anew", r.path, err)
+	}
+	return r, nil
+}
+
+// judge does the first step. An error is why the shard can't be used now.
+func (r *records) judge(ctx context.Context, name string, conn *shard.Conn) error {
+	found, err := r.read(ctx, conn)
+	if err != nil {
+		return err
+	}
+	lives := r.remembered(name)
+	same := true
+	for key, lock := range r.locks {
+		of := found[key]
+		// A store that remembers nothing is new, or of before there were records.
+		same = same && (len(of) > 0 || len(lives[lock]) == 0) && !slices.ContainsFunc(of, func(life string) bool { return !slices.Contains(lives[lock], life) })
+	}
+	if same {
+		return nil
+	}
+	r.log.Warn("another Shunt has served the shard since, or it was replaced or restored, or data_dir is a copy; reads by virtual indexes go to it until it has been scanned", "shard", name)
+	r.settle(ctx, conn)
+	if err := r.foreign(name); err != nil {
+		return fmt.Errorf("another Shunt has served the shard, and the virtual indexes can't be told: %w", err)
+	}
+	return nil
+}
+
+// write does the other steps. Where a record can't be written it is gone on without:
+// failed says so, for another attempt.
+func (r *records) write(ctx context.Context, name string, conn *shard.Conn) (failed bool, err error) {
+	found, err := r.read(ctx, conn)
+	if err != nil {
+		return false, err
+	}
+	current := true
+	for key := range r.locks {
+		current = current && len(found[key]) == 1 && found[key][0] == r.life
+	}
+	if current {
+		return false, nil
+	}
+	lives := r.remembered(name)
+	for _, lock := range r.locks {
+		lives[lock] = append(lives[lock], r.life)
+	}
+	if err := r.remember(name, lives); err != nil {
+		return false, err
+	}
+	refused := r.make(ctx, conn, found)
+	if found, err = r.read(ctx, conn); err != nil {
+		return false, err
+	}
+	for key, lock := range r.locks {
+		lives[lock] = slices.DeleteFunc(lives[lock], func(life string) bool { return !slices.Contains(found[key], life) })
+	}
+	if err := r.remember(name, lives); err != nil {
+		return false, err
+	}
+	if refused != nil && r.first(name) {
+		r.log.Warn("who serves the shard can't be written down in its schema shunt_scratch: Shunts that take turns, each with its own data_dir, would miss rows of each other's", "shard", name, "error", refused)
+	}
+	return refused != nil, nil
+}
+
+// read returns the lives that a shard has records of, by key.
+func (r *records) read(ctx context.Context, conn *shard.Conn) (map[string][]string, error) {
+	res, err := conn.Query(ctx, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+catalog.ScratchSchema+"'")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]string{}
+	for _, row := range res.Rows {
+		if rest, ok := strings.CutPrefix(string(row[0]), recordPrefix); ok {
+			key, life, _ := strings.Cut(rest, "_")
+			found[key] = append(found[key], life)
+		}
+	}
+	return found, nil
+}
+
+// make makes this life's records, and drops the others.
+func (r *records) make(ctx context.Context, conn *shard.Conn, found map[string][]string) error {
+	sql := []string{"CREATE DATABASE IF NOT EXISTS " + catalog.ScratchSchema}
+	var old []string
+	for key := range r.locks {
+		sql = append(sql, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s.%s%s_%s (a INT PRIMARY KEY) COMMENT = 'Shunt: who has served a schema last'", catalog.ScratchSchema, recordPrefix, key, r.life))
+		for _, life := range found[key] {
+			if life != r.life {
+				old = append(old, fmt.Sprintf("%s.%s%s_%s", catalog.ScratchSchema, recordPrefix, key, life))
+			}
+		}
+	}
+	if len(old) > 0 {
+		sql = append(sql, "DROP TABLE IF EXISTS "+strings.Join(old, ", "))
+	}
+	for _, s := range sql {
+		if _, err := conn.Exec(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first reports that the shard's record is missed for the first time.
+func (r *records) first(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := r.told[name]
+	r.told[name] = true
+	return !told
+}
+
+// remembered is a shard's part of lives, the caller's own.
+func (r *records) remembered(name string) map[string][]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string][]string{}
+	for lock, lives := range r.lives[name] {
+		out[lock] = slices.Clone(lives)
+	}
+	return out
+}
+
+// remember keeps it. Survives a power loss.
+func (r *records) remember(name string, lives map[string][]string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := maps.Clone(r.lives)
+	all[name] = lives
+	kept, err := json.MarshalIndent(all, "", "  ")
+	if err == nil {
+		err = writeSynced(r.path, string(kept)+"\n")
+	}
+	if err != nil {
+		return fmt.Errorf("remember who serves the shard: %w", err)
+	}
+	r.lives = map[string]map[string][]string{}
+	return json.Unmarshal(kept, &r.lives) // not the caller's slices
+}
+
+// settle waits until the account's other connections to a shard have ended, for
+// settleTime at most: of a Shunt that has died, statements may still be under way, and
+// AUTO_INCREMENT values with them that are in no table yet. Where the account is
+// another program's, too, it waits that long.
+func (r *records) settle(ctx context.Context, conn *shard.Conn) {
+	for end := time.Now().Add(settleTime); time.Now().Before(end); {
+		res, err := conn.Query(ctx, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = SUBSTRING_INDEX(USER(), '@', 1) AND ID <> CONNECTION_ID() AND COMMAND NOT LIKE 'Binlog Dump%'")
+		if err != nil || string(res.Rows[0][0]) == "0" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

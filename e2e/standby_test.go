@@ -1,0 +1,333 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// standsBy starts a process that finds another one serving, and waits until it says so.
+func (p *process) standsBy() {
+	p.t.Helper()
+	if _, err := p.spawn(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.isStandby()
+}
+
+// isStandby waits until the process is a standby.
+func (p *process) isStandby() {
+	p.t.Helper()
+	eventually(p.t, 20*time.Second, "it stands by", func() bool {
+		if !p.running() {
+			p.t.Fatalf("shunt has ended:\n%s", p.log.Tail(20))
+		}
+		status, body, err := p.get("/readyz")
+		return err == nil && status == http.StatusServiceUnavailable && strings.Contains(body, "another Shunt serves it: connection ")
+	})
+	if nc, err := net.DialTimeout("tcp", p.addr, 5*time.Second); err == nil {
+		nc.Close()
+		p.t.Error("a standby accepts clients")
+	}
+	if n, _ := p.metric("shunt_standby"); n != 1 {
+		p.t.Errorf("shunt_standby is %v, want 1", n)
+	}
+	if !strings.Contains(p.log.String(), "standby: another Shunt serves; waiting until it has stopped") {
+		p.t.Errorf("the log doesn't tell:\n%s", p.log.Tail(20))
+	}
+}
+
+// takesOver waits until a standby serves.
+func (p *process) takesOver() {
+	p.t.Helper()
+	eventually(p.t, 30*time.Second, "the standby serves", func() bool {
+		status, _, err := p.get("/readyz")
+		return err == nil && status == http.StatusOK
+	})
+	if n, _ := p.metric("shunt_standby"); n != 0 {
+		p.t.Errorf("shunt_standby is %v, want 0", n)
+	}
+}
+
+// lockOf is the connection that holds the schema's lock on a shard, "" for none.
+func (p *process) lockOf(shard int) string {
+	p.t.Helper()
+	db := onShard(p.t, p.servers[shard], "")
+	defer db.Close()
+	id := mustRows(p.t, db, "SELECT IS_USED_LOCK('shunt-serves-"+p.schema+"') AS id")[0]["id"]
+	return strings.TrimPrefix(id, "NULL")
+}
+
+// TestStandby: of two Shunts before the same shards, each with its own store, one waits
+// until the other has stopped, or died. What the one has written the other finds by
+// virtual index, and ids are handed out once, however often they take turns.
+func TestStandby(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		a, c := startPeople(t, f, 40, setup{
+			tables: []string{"counted: {shard_key: id}"},
+			extra:  "drain_timeout: 5s",
+		})
+		mustExec(t, c, "CREATE TABLE counted (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(10))")
+		id := 1000
+		ids := map[string]bool{}
+		// wrote writes through a process, after which rows that were moved are where its
+		// index, and no other one's, has them.
+		write := func(p *process) {
+			t.Helper()
+			db := p.db()
+			for range 8 {
+				mustExec(t, db, "INSERT INTO people (id, email) VALUES (?, ?)", id, fmt.Sprintf("p%d@x", id))
+				mustExec(t, db, "UPDATE people SET email = ? WHERE id = ?", fmt.Sprintf("moved%d@x", id), id)
+				id++
+			}
+			for range 5 {
+				n, err := mustExec(t, db, "INSERT INTO counted (who) VALUES ('x')").LastInsertId()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if key := fmt.Sprint(n); ids[key] {
+					t.Errorf("id %d is handed out twice", n)
+				} else {
+					ids[key] = true
+				}
+			}
+		}
+		// finds reads all rows by their emails.
+		finds := func(p *process) {
+			t.Helper()
+			db := p.db()
+			for i := 1000; i < id; i++ {
+				want(t, db, fmt.Sprintf("SELECT id FROM people WHERE email = 'moved%d@x'", i), "id", fmt.Sprint(i))
+			}
+			want(t, db, "SELECT id FROM people WHERE email = 'p7@x'", "id", "7")
+		}
+		write(a)
+		a.settled(c)
+		wantRoute(t, c, "SELECT id FROM people WHERE email = 'moved1001@x'", 1, "index:idx_email")
+
+		b := a.beside()
+		b.standsBy()
+		write(a)
+		if code := a.stop(); code != 0 {
+			t.Errorf("exit status %d", code)
+		}
+		b.takesOver()
+		finds(b)
+		b.createIndex(b.db(), "idx_email", "people (email)")
+		write(b)
+		finds(b)
+		b.settled(b.db())
+
+		a.standsBy()
+		write(b)
+		b.kill()
+		a.takesOver()
+		finds(a)
+		write(a)
+		finds(a)
+		a.settled(a.db())
+		finds(a)
+		// Narrow again.
+		eventually(t, time.Minute, "lookups are narrow again", func() bool {
+			return len(routeOf(t, a.db(), "SELECT id FROM people WHERE email = 'moved1001@x'").shards) == 1
+		})
+
+		// B stood by nowhere, but A has served since.
+		a.stop()
+		b.run()
+		finds(b)
+		write(b)
+		finds(b)
+		b.stop()
+		a.run()
+		finds(a)
+		write(a)
+		if n := mustRows(t, a.db(), "SELECT COUNT(*) AS n FROM counted")[0]["n"]; n != fmt.Sprint(len(ids)) {
+			t.Errorf("%s rows, %d ids", n, len(ids))
+		}
+		// By itself it is nobody's standby.
+		a.stop()
+		told := strings.Count(a.log.String(), "another Shunt has served")
+		a.run()
+		if n := strings.Count(a.log.String(), "another Shunt has served"); n != told {
+			t.Error("it takes itself for another one")
+		}
+	})
+}
+
+// TestLockLost: a lock's connection is ended. The Shunt that serves takes the lock again,
+// its standby goes on waiting. A shard that somebody else holds isn't used; without any,
+// Shunt ends.
+func TestLockLost(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2)
+		a, c := startPeople(t, f, 40, setup{servers: servers, unchecked: true})
+		a.settled(c)
+		b := a.beside()
+		b.standsBy()
+		at := make([]string, 2)
+		for i := range at {
+			at[i] = mustRows(t, a.shard(i), "SELECT id FROM people LIMIT 1")[0]["id"]
+		}
+		for i := range 2 {
+			was := a.lockOf(i)
+			mustExec(t, onShard(t, servers[i], ""), "KILL "+was)
+			eventually(t, 10*time.Second, "the lock is taken again", func() bool {
+				now := a.lockOf(i)
+				return now != "" && now != was
+			})
+			want(t, c, "SELECT id FROM people WHERE email = 'p7@x'", "id", "7")
+		}
+		b.isStandby()
+		b.stop()
+
+		// Somebody waits for the lock and gets it.
+		steal := func(i int) {
+			t.Helper()
+			thief, err := onShard(t, servers[i], "").Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(chan error, 1)
+			go func() {
+				_, err := rowsOf(t.Context(), thief, "SELECT GET_LOCK('shunt-serves-"+a.schema+"', 60)")
+				got <- err
+			}()
+			db := onShard(t, servers[i], "")
+			eventually(t, 10*time.Second, "the lock is waited for", func() bool {
+				return len(mustRows(t, db, "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK%'")) > 0
+			})
+			mustExec(t, db, "KILL "+a.lockOf(i))
+			if err := <-got; err != nil {
+				t.Fatal(err)
+			}
+		}
+		steal(1)
+		eventually(t, 10*time.Second, "the shard isn't used", func() bool {
+			_, err := rowsOf(t.Context(), a.db(), "SELECT id FROM people WHERE id = "+at[1])
+			return err != nil && strings.Contains(err.Error(), "another Shunt serves it: connection ")
+		})
+		want(t, a.db(), "SELECT id FROM people WHERE id = "+at[0], "id", at[0])
+		if _, body, err := a.get("/readyz"); err != nil || !strings.Contains(body, "shard s1 is down: ") {
+			t.Errorf("readyz: %v %s", err, body)
+		}
+		mustExec(t, onShard(t, servers[1], ""), "KILL "+a.lockOf(1))
+		eventually(t, 10*time.Second, "the shard is used again", func() bool {
+			_, err := rowsOf(t.Context(), a.db(), "SELECT id FROM people WHERE id = "+at[1])
+			return err == nil
+		})
+		want(t, a.db(), "SELECT id FROM people WHERE email = 'p7@x'", "id", "7")
+
+		steal(0)
+		steal(1)
+		if !a.wait(20 * time.Second) {
+			t.Fatal("it goes on without any shard")
+		}
+		if code := a.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(a.log.String(), "stopped serving: shard s") {
+			t.Errorf("exit status %d\n%s", code, a.log.Tail(20))
+		}
+	})
+}
+
+// TestStandbyShardDown: a shard is down when the second Shunt starts. Whoever has the
+// others serves, and takes that one when it is back.
+func TestStandbyShardDown(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2)
+		valves, addrs := make([]*throwaway.Valve, 2), make([]string, 2)
+		for i := range valves {
+			v, err := throwaway.NewValve(servers[i].Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(v.Close)
+			valves[i], addrs[i] = v, v.Addr()
+		}
+		a, c := startPeople(t, f, 40, setup{servers: servers, addrs: addrs, extra: "shard_timeout: 2s", unchecked: true})
+		a.settled(c)
+		// B has ways of its own to the servers.
+		b := a.beside()
+		text, err := os.ReadFile(b.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ways := make([]*throwaway.Valve, 2)
+		for i := range ways {
+			if ways[i], err = throwaway.NewValve(servers[i].Addr()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(ways[i].Close)
+			text = []byte(strings.ReplaceAll(string(text), addrs[i], ways[i].Addr()))
+		}
+		if err := os.WriteFile(b.config, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		// A serves, B reaches only one of the shards: it waits.
+		ways[0].Shut()
+		b.standsBy()
+		b.stop()
+
+		// Both reach one: A has lost s0, B never had s1. B goes when it finds out.
+		valves[0].Shut()
+		eventually(t, 50*time.Second, "the server has ended the silent connection", func() bool { return a.lockOf(0) == "" })
+		ways[0].Open()
+		ways[1].Shut()
+		b.run()
+		mine := mustRows(t, a.shard(0), "SELECT id FROM people LIMIT 1")[0]["id"]
+		eventually(t, 20*time.Second, "B reads from s0", func() bool {
+			_, err := rowsOf(t.Context(), b.db(), "SELECT id FROM people WHERE id = "+mine)
+			return err == nil
+		})
+		mustExec(t, b.db(), "UPDATE people SET email = 'moved@x' WHERE id = "+mine)
+		ways[1].Open()
+		if !b.wait(20 * time.Second) {
+			t.Fatal("B goes on beside A")
+		}
+		if !strings.Contains(b.log.String(), "stopped serving: shard s1: another Shunt serves it") {
+			t.Errorf("B doesn't say why it ended:\n%s", b.log.Tail(20))
+		}
+		valves[0].Open()
+		eventually(t, 20*time.Second, "A has s0 again", func() bool {
+			_, err := rowsOf(t.Context(), a.db(), "SELECT id FROM people WHERE id = "+mine)
+			return err == nil
+		})
+		want(t, a.db(), "SELECT id FROM people WHERE email = 'moved@x'", "id", mine)
+	})
+}
+
+// TestSideBySide: Shunts of different schemas have nothing to do with each other. Two
+// stores that are copies of each other do.
+func TestSideBySide(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2)
+		a, _ := startPeople(t, f, 20, setup{servers: servers})
+		b, _ := startPeople(t, f, 20, setup{servers: servers})
+		for _, p := range []*process{a, b} {
+			want(t, p.db(), "SELECT id FROM people WHERE email = 'p7@x'", "id", "7")
+			if p.lockOf(0) == "" || p.lockOf(1) == "" {
+				t.Error("no lock")
+			}
+		}
+		// A copy of the store is as of when it was made.
+		a.settled(a.db())
+		a.stop()
+		copied := a.beside()
+		if err := os.CopyFS(filepath.Join(filepath.Dir(copied.config), "data"), os.DirFS(filepath.Join(filepath.Dir(a.config), "data"))); err != nil {
+			t.Fatal(err)
+		}
+		a.run()
+		mustExec(t, a.db(), "INSERT INTO people (id, email) VALUES (501, 'later@x')")
+		a.stop()
+		copied.run()
+		want(t, copied.db(), "SELECT id FROM people WHERE email = 'later@x'", "id", "501")
+		copied.stop()
+	})
+}
