@@ -80,10 +80,8 @@ func untilPlanned(try func() error) error {
 }
 
 func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
-	if s.tx != nil {
-		if err := s.tx.mayGoOn(); err != nil {
-			return err
-		}
+	if err := s.mayGoOn(); err != nil {
+		return err
 	}
 	if r.plan.Catalog.Version != s.catalog().Version {
 		return errStale

@@ -28,8 +28,8 @@ func (s *session) load(ctx context.Context, l *planner.Load) error {
 	if s.client.Capabilities&mysql.CLIENT_LOCAL_FILES == 0 {
 		return sqlError{3948, "42000", "Loading local data is disabled; this must be enabled on both the client and server sides"}
 	}
-	if s.tx != nil && s.tx.failed != nil {
-		return aborted(s.tx.failed)
+	if err := s.mayGoOn(); err != nil {
+		return err
 	}
 	if s.settings.readOnly() && !l.Table.Temporary {
 		return s.readOnlyTransaction()

@@ -255,8 +255,8 @@ func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql 
 	if s.settings.readOnly() {
 		return s.readOnlyTransaction()
 	}
-	if s.tx != nil && s.tx.failed != nil {
-		return aborted(s.tx.failed)
+	if err := s.mayGoOn(); err != nil {
+		return err
 	}
 	s.last.failed, s.last.warnings = 0, nil
 	defer s.unpinIfEmpty()

@@ -299,6 +299,14 @@ func (tx *transaction) mayGoOn() error {
 	return nil
 }
 
+// mayGoOn is the transaction's, if there is one.
+func (s *session) mayGoOn() error {
+	if s.tx == nil {
+		return nil
+	}
+	return s.tx.mayGoOn()
+}
+
 // watch looks at an answer for a sign that the server has ended the transaction
 // by itself: some errors roll all of it back; an implicit commit shows in the status.
 // REQUIRES: the answer was read to its end.
@@ -496,8 +504,8 @@ func (tx *transaction) close(undone bool) {
 
 // savepoint makes, rolls back to, or releases one.
 func (s *session) savepoint(ctx context.Context, p *planner.Session) error {
-	if s.tx != nil && s.tx.failed != nil {
-		return aborted(s.tx.failed)
+	if err := s.mayGoOn(); err != nil {
+		return err
 	}
 	if s.tx == nil {
 		if p.Op == planner.Savepoint {

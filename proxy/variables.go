@@ -63,7 +63,7 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 
 // try applies settings to a shard connection.
 func (s *session) try(ctx context.Context, next *settings) error {
-	if s.tx != nil && len(s.tx.order) > 0 && s.tx.failed == nil {
+	if s.tx != nil && len(s.tx.order) > 0 && s.mayGoOn() == nil {
 		id := s.tx.order[0]
 		if err := next.applyMore(ctx, s.tx.conns[id]); err != nil {
 			return s.shardError(id, err)
@@ -350,8 +350,8 @@ func (s *session) evaluate(ctx context.Context, under settings, expr string) (st
 
 // askUnder has a connection to a shard with some settings answer.
 func (s *session) askUnder(ctx context.Context, under settings, do func(catalog.ShardID, *shard.Conn) error) error {
-	if s.tx != nil && s.tx.failed != nil {
-		return aborted(s.tx.failed)
+	if err := s.mayGoOn(); err != nil {
+		return err
 	}
 	under.update(s.catalog())
 	return s.onAnyShard(ctx, func(id catalog.ShardID, conn *shard.Conn) error {

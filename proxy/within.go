@@ -15,8 +15,8 @@ const withinSavepoint = "shunt_within"
 // within runs statements of ours so that all of them happen or none: as a
 // transaction of their own, or behind a savepoint in the session's.
 func (s *session) within(ctx context.Context, do func() error) error {
-	if s.tx != nil && s.tx.failed != nil {
-		return aborted(s.tx.failed)
+	if err := s.mayGoOn(); err != nil {
+		return err
 	}
 	implicit := s.tx == nil && s.settings.autocommit
 	if s.tx == nil {
