@@ -202,7 +202,7 @@ func TestStoredPrograms(t *testing.T) {
 		for _, body := range []string{
 			"INSERT INTO orders (id, user_id, total) VALUES (NEW.id, 1, 0)",
 			"INSERT INTO orders (id, user_id, total) VALUES (NEW.id, NEW.id, 0), (1, 5, 0)",
-			"INSERT INTO orders VALUES (NEW.id, NEW.id, 0)",
+			"INSERT INTO orders VALUES (1, 5, 0)",
 			"UPDATE countries SET name = NEW.name WHERE code = 'de'",
 			"INSERT INTO settings VALUES (NEW.name, '')",
 			"UPDATE orders SET user_id = 3 WHERE user_id = NEW.id",
@@ -261,5 +261,46 @@ func TestCreateTableAs(t *testing.T) {
 		mustExec(t, c, "CREATE TABLE users2 LIKE users")
 		mustExec(t, c, "INSERT INTO users2 SELECT * FROM users")
 		want(t, c, "SELECT name FROM users2 WHERE id = 6", "name", "f")
+	})
+}
+
+// TestTriggersOfLaterTables: a trigger that puts rows where they are not looked for
+// sets off nothing, though CREATE TRIGGER could not know: its table came later, or it
+// was made on the shards. One that puts them beside the row works.
+func TestTriggersOfLaterTables(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 0, setup{tables: []string{"early: {shard_key: id}"}})
+		mustExec(t, c, "CREATE TRIGGER astray AFTER INSERT ON people FOR EACH ROW INSERT INTO later (id, v) VALUES (NEW.id + 1000, 1)")
+		mustExec(t, c, "CREATE TABLE later (id BIGINT PRIMARY KEY, v INT)")
+		for _, sql := range []string{"INSERT INTO people (id) VALUES (1), (2), (3)", "REPLACE INTO people (id) VALUES (1)", "INSERT INTO people (id) SELECT 5"} {
+			wantError(t, execError(t, c, sql), 1235, "a trigger of people that does INSERT on later")
+		}
+		mustExec(t, c, "UPDATE people SET age = 1")
+		mustExec(t, c, "DROP TRIGGER astray")
+		mustExec(t, c, "INSERT INTO people (id) VALUES (1), (2), (3), (4), (5)")
+
+		// As dumps have them: orders, its trigger, totals.
+		mustExec(t, c, "CREATE TRIGGER counts AFTER INSERT ON people FOR EACH ROW INSERT INTO tally VALUES (1, NEW.id) ON DUPLICATE KEY UPDATE n = n + 1")
+		mustExec(t, c, "CREATE TRIGGER configured AFTER UPDATE ON people FOR EACH ROW INSERT INTO early (v, id) VALUES (NEW.age, NEW.id) ON DUPLICATE KEY UPDATE v = v + 1")
+		mustExec(t, c, "CREATE TABLE tally (n INT, id BIGINT, PRIMARY KEY (id))")
+		mustExec(t, c, "CREATE TABLE early (v INT, id BIGINT, PRIMARY KEY (id))")
+		mustExec(t, c, "DELETE FROM people")
+		for range 2 {
+			mustExec(t, c, "INSERT INTO people (id, age) VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)")
+			mustExec(t, c, "UPDATE people SET age = age + 1")
+			mustExec(t, c, "DELETE FROM people")
+		}
+		for id := range 5 {
+			want(t, c, fmt.Sprintf("SELECT t.n, e.v FROM tally t JOIN early e ON e.id = t.id WHERE t.id = %d", id+1), "n v", fmt.Sprintf("2 %d", id+3))
+		}
+		mustExec(t, c, "DROP TRIGGER counts")
+
+		// Behind Shunt's back, and by another table's.
+		for i := range 4 {
+			mustExec(t, p.shard(i), "CREATE TRIGGER first AFTER DELETE ON people FOR EACH ROW INSERT INTO tally VALUES (1, OLD.id)")
+			mustExec(t, p.shard(i), "CREATE TRIGGER second AFTER INSERT ON tally FOR EACH ROW UPDATE early SET id = id + 1")
+		}
+		mustExec(t, c, "CREATE TABLE look (id INT PRIMARY KEY)")
+		wantError(t, execError(t, c, "DELETE FROM people WHERE id = 1"), 1235, "a trigger of tally that does UPDATE on early")
 	})
 }

@@ -279,8 +279,8 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 			continue // INSERT() the function, and the like
 		}
 		t := cat.Table(name.Schema, name.Name)
-		if t == nil || t == on {
-			continue
+		if t == nil || t == on || len(t.Columns) == 0 && t.Placement == catalog.Hash && !t.IsView {
+			continue // the table may come yet: see strayTrigger
 		}
 		refused := notSupported("a trigger of %s that does %s on %s is not supported: what it writes stays on the shard of the row that fired it, and %s would be looked for elsewhere; write to it by a statement of its own",
 			on.Name, strings.ToUpper(verb), t.Name, t.Name)
@@ -294,7 +294,7 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 			}
 		case verb == "delete", verb == "update" && !st.setsKey(next, t.ShardKey):
 			// of rows that are here anyway
-		case t.ShardKey == nil || on.Placement != catalog.Hash || on.ShardKey == nil || !st.givesKey(next, t.ShardKey.Name, on.ShardKey.Name):
+		case t.ShardKey == nil || on.Placement != catalog.Hash || on.ShardKey == nil || !st.givesKey(next, t, on.ShardKey.Name):
 			return refused
 		}
 	}
@@ -313,20 +313,30 @@ func (st *statement) setsKey(i int, key *catalog.Column) bool {
 }
 
 // givesKey reports whether the INSERT whose columns begin at token i gives the
-// key column the value of NEW.own or OLD.own.
-func (st *statement) givesKey(i int, key, own string) bool {
-	if !st.op(i, "(") {
-		return false
-	}
+// table's shard key the value of NEW.own or OLD.own.
+func (st *statement) givesKey(i int, t *catalog.Table, own string) bool {
+	key := t.ShardKey.Name
 	place, at := -1, 0
-	for i++; i < len(st.toks) && !st.op(i, ")"); i++ {
-		if st.op(i, ",") {
-			at++
-		} else if name, ok := st.identifier(i); ok && strings.EqualFold(name, key) {
-			place = at
+	if st.op(i, "(") {
+		for i++; i < len(st.toks) && !st.op(i, ")"); i++ {
+			if st.op(i, ",") {
+				at++
+			} else if name, ok := st.identifier(i); ok && strings.EqualFold(name, key) {
+				place = at
+			}
+		}
+		i++
+	} else if !t.OrderDiffers {
+		for _, c := range t.Columns {
+			if c == t.ShardKey && !c.Invisible {
+				place = at
+			}
+			if !c.Invisible {
+				at++
+			}
 		}
 	}
-	if i++; place < 0 || !st.is(i, "values") && !st.is(i, "value") && !st.is(i, "select") {
+	if place < 0 || !st.is(i, "values") && !st.is(i, "value") && !st.is(i, "select") {
 		return false
 	}
 	selects := st.is(i, "select")
@@ -362,7 +372,7 @@ func (st *statement) givesKey(i int, key, own string) bool {
 			if depth--; depth < 0 && st.op(j+1, ",") {
 				return false
 			}
-		case st.is(j, "duplicate"), st.is(j, "union"):
+		case st.is(j, "union"), st.is(j, "duplicate") && st.setsKey(j, t.ShardKey):
 			return false
 		}
 	}

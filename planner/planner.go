@@ -57,6 +57,9 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 	if t := rows.leavingTrigger(st); ok && t != nil {
 		return nil, notSupported("a trigger of %s sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
 	}
+	if err := rows.strayTrigger(st, cat); err != nil {
+		return nil, err
+	}
 	if !ok && len(st.params) > 0 {
 		return nil, notSupported("parameters (?) in this statement are not supported: write the values out")
 	}
@@ -103,12 +106,64 @@ func (r *Rows) leavingTrigger(st *statement) *catalog.Table {
 		return nil
 	}
 	for _, t := range r.Tables {
-		for _, tr := range t.Triggers {
-			fires := tr.Event == "UPDATE" && (r.Kind == Update || st.has("duplicate")) || tr.Event == "INSERT" && (r.Kind == Insert || r.Kind == Replace) ||
-				tr.Event == "DELETE" && (r.Kind == Delete || r.Kind == Replace)
-			if tr.Leaves && fires {
+		for i := range t.Triggers {
+			if tr := &t.Triggers[i]; tr.Leaves && r.fires(st, tr) {
 				return t
 			}
+		}
+	}
+	return nil
+}
+
+// fires reports whether a write may set off a trigger of one of its tables.
+func (r *Rows) fires(st *statement, tr *catalog.Trigger) bool {
+	switch tr.Event {
+	case "INSERT":
+		return r.Kind == Insert || r.Kind == Replace
+	case "UPDATE":
+		return r.Kind == Update || st.has("duplicate")
+	}
+	return r.Kind == Delete || r.Kind == Replace
+}
+
+// strayTrigger refuses a write that sets off a trigger which CREATE TRIGGER would have
+// refused. It could not know: a table that the trigger names may have come later, as
+// dumps have triggers right behind their table, or the trigger was made on the shards.
+func (r *Rows) strayTrigger(st *statement, cat *catalog.Catalog) *Error {
+	if r == nil || st.hinted || !r.Kind.Writes() || len(cat.Shards) <= 1 {
+		return nil
+	}
+	seen := map[string]bool{}
+	var follow func(t *catalog.Table, first bool) *Error
+	follow = func(t *catalog.Table, first bool) *Error {
+		for i := range t.Triggers {
+			tr := &t.Triggers[i]
+			key := t.Schema + "\x00" + t.Name + "\x00" + tr.Body // each shard has it
+			if seen[key] || first && !r.fires(st, tr) {
+				continue
+			}
+			seen[key] = true
+			// Not as a statement by itself, whose rows would be no tokens.
+			body, err := lexStatement("FOR EACH ROW "+tr.Body, Settings{Schema: t.Schema, ANSIQuotes: tr.ANSIQuotes}, cat)
+			if err == nil {
+				err = body.triggerPlaces(cat, t, 0)
+			}
+			if err != nil {
+				return err
+			}
+			for _, next := range tr.Touches {
+				if next != t {
+					if err := follow(next, false); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}
+	for _, t := range r.Tables {
+		if err := follow(t, true); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -169,6 +169,9 @@ type Table struct {
 // Trigger is what a trigger of a table may do to indexed tables.
 type Trigger struct {
 	Event string // INSERT, UPDATE or DELETE
+	// Body is what it does, read under ANSI_QUOTES or not.
+	Body       string
+	ANSIQuotes bool
 	// Leaves: it does what the functions in Catalog.Leaving do, or sets off what does.
 	Leaves bool
 	// Touches are the tables that its body names (the table itself included, since

@@ -45,7 +45,7 @@ func TestReadInAnyOrder(t *testing.T) {
 		"information_schema.SCHEMATA":          {{"x"}, {"y"}, {"z"}},
 		"information_schema.TABLES":            {{"x", "t", "BASE TABLE"}, {"x", "u", "BASE TABLE"}, {"y", "t", "BASE TABLE"}},
 		"information_schema.COLUMNS":           {{"x", "t", "a", "int", "", "", "NO", "", "", ""}, {"x", "u", "a", "int", "", "", "NO", "", "", ""}, {"y", "t", "a", "int", "", "", "NO", "", "", ""}},
-		"information_schema.TRIGGERS":          {{"x", "t", "INSERT", "a"}, {"x", "t", "INSERT", "b"}, {"x", "t", "DELETE", "a"}},
+		"information_schema.TRIGGERS":          {{"x", "t", "INSERT", "a", ""}, {"x", "t", "INSERT", "b", ""}, {"x", "t", "DELETE", "a", ""}},
 		"information_schema.ROUTINES":          {{"f", "a", "x", "FUNCTION"}, {"g", "a", "x", "FUNCTION"}, {"f", "a", "y", "FUNCTION"}},
 		"information_schema.KEY_COLUMN_USAGE ": {{"x", "t", "a", "x", "u", "a", "CASCADE", "CASCADE"}, {"x", "u", "a", "x", "t", "a", "CASCADE", "CASCADE"}, {"y", "t", "a", "x", "t", "a", "CASCADE", "CASCADE"}},
 	}}

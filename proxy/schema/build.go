@@ -686,7 +686,7 @@ func (b *builder) triggers() {
 				continue
 			}
 			words := identifiers(tf.body)
-			trigger := catalog.Trigger{Event: tf.event, Leaves: leaving[tf.body]}
+			trigger := catalog.Trigger{Event: tf.event, Body: tf.body, ANSIQuotes: strings.Contains(tf.mode, "ANSI_QUOTES"), Leaves: leaving[tf.body]}
 			all := words["call"]
 			for w := range words {
 				all = all || b.c.Functions[w] || views[w]
