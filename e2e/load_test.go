@@ -211,5 +211,18 @@ func TestLoadDataOtherwise(t *testing.T) {
 				t.Errorf("%q in mode %q\nshunt:  %s\nserver: %s", c.content, c.mode, got["shunt"], got["plain"])
 			}
 		}
+		// A line that ends before the AUTO_INCREMENT column takes the next number in every mode.
+		mysql.RegisterReaderHandler(t.Name(), func() io.Reader { return strings.NewReader("a\nb\nc\t0\n") })
+		defer mysql.DeregisterReaderHandler(t.Name())
+		for _, q := range both {
+			mustExec(t, q, "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
+			mustExec(t, q, "CREATE TABLE numbered (id BIGINT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40))")
+			mustExec(t, q, "LOAD DATA LOCAL INFILE 'Reader::"+t.Name()+"' INTO TABLE numbered (name, id)")
+			want(t, q, "SELECT id = 0 AS z, name FROM numbered ORDER BY name", "z name", "0 a", "0 b", "1 c")
+		}
+		mustExec(t, both["shunt"], "SET NAMES binary")
+		mustExec(t, both["shunt"], "SET collation_connection = utf16_bin")
+		_, err := both["shunt"].ExecContext(t.Context(), "LOAD DATA LOCAL INFILE 'Reader::"+t.Name()+"' INTO TABLE numbered (name, id)")
+		wantError(t, err, 1235, "SET NAMES utf8mb4")
 	})
 }

@@ -34,6 +34,11 @@ func (s *session) load(ctx context.Context, l *planner.Load) error {
 	if s.settings.readOnly() && !l.Table.Temporary {
 		return s.readOnlyTransaction()
 	}
+	c, _ := s.settings.value("@@collation_connection")
+	if c = strings.ToLower(c); s.settings.charset == "binary" && (strings.HasPrefix(c, "utf16") || strings.HasPrefix(c, "utf32") || strings.HasPrefix(c, "ucs2")) {
+		// The ASCII that Shunt writes would be taken for half its characters.
+		return refuse("LOAD DATA with character_set_client binary and collation_connection %s is not supported: SET NAMES utf8mb4 before", c)
+	}
 	charset, err := s.fileCharset(ctx, l)
 	if err != nil {
 		return err
@@ -243,6 +248,8 @@ func missing(c *catalog.Column) (literal string, ok bool) {
 	typ, _, _ := strings.Cut(strings.ToLower(c.Type), "(")
 	typ, _, _ = strings.Cut(typ, " ")
 	switch {
+	case c.AutoIncrement:
+		return "NULL", true // the next number, by NO_AUTO_VALUE_ON_ZERO too
 	case c.DefaultExpr:
 		return "", false
 	case c.Default == nil && c.Nullable:
