@@ -329,5 +329,54 @@ func TestSideBySide(t *testing.T) {
 		copied.run()
 		want(t, copied.db(), "SELECT id FROM people WHERE email = 'later@x'", "id", "501")
 		copied.stop()
+
+		// Another order of the shards has rows elsewhere.
+		other := a.beside()
+		text, err := os.ReadFile(other.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		swapped := strings.NewReplacer(servers[0].Addr(), servers[1].Addr(), servers[1].Addr(), servers[0].Addr()).Replace(string(text))
+		if err := os.WriteFile(other.config, []byte(swapped), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a.run()
+		if out, code := shunt(t, "serve", "--config", other.config); code != 1 || !strings.Contains(out, "placed rows otherwise") {
+			t.Errorf("another order of the shards: status %d\n%s", code, out)
+		}
+	})
+}
+
+// TestStandbyAtOnce: of two that start at the same moment one serves, each time.
+func TestStandbyAtOnce(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		a := start(t, f, setup{servers: f.own(t, 3)})
+		b := a.beside()
+		a.stop()
+		for range 5 {
+			for _, p := range []*process{a, b} {
+				if _, err := p.spawn(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			serves := func(p *process) bool {
+				status, _, err := p.get("/readyz")
+				return err == nil && status == http.StatusOK
+			}
+			eventually(t, 30*time.Second, "one serves", func() bool { return serves(a) || serves(b) })
+			first, second := a, b
+			if serves(b) {
+				first, second = b, a
+			}
+			second.isStandby()
+			if !serves(first) {
+				t.Error("the first doesn't serve any more")
+			}
+			for _, p := range []*process{second, first} {
+				if code := p.stop(); code != 0 {
+					t.Errorf("exit status %d", code)
+				}
+			}
+		}
 	})
 }

@@ -153,7 +153,7 @@ func newClaims(cfg *config.Config, l layout, store *storage.Store, known *server
 		over: make(chan error, 1), held: map[*claimed]bool{}, had: map[*claimed]bool{},
 	}
 	var err error
-	if c.records, err = newRecords(cfg.DataDir, c.locks, foreign, log); err != nil {
+	if c.records, err = newRecords(cfg.DataDir, l, c.locks, foreign, log); err != nil {
 		return nil, err
 	}
 	for i, sh := range cfg.Shards {
@@ -174,8 +174,8 @@ func (c *claims) why() (short, full string) {
 
 // take claims all shards that answer, one at least. Where another Shunt has one of
 // them it waits until that has ended, as a standby; standby is called first. It gives up
-// when ctx ends.
-func (c *claims) take(ctx context.Context, standby func()) {
+// when ctx ends. An error is why it can never serve.
+func (c *claims) take(ctx context.Context, standby func()) error {
 	var told struct {
 		what string
 		at   time.Time
@@ -185,7 +185,9 @@ func (c *claims) take(ctx context.Context, standby func()) {
 		other, err := c.try(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return
+			return nil
+		case errors.Is(err, errSlots):
+			return err
 		case other != nil:
 			if standby != nil {
 				standby()
@@ -210,7 +212,7 @@ func (c *claims) take(ctx context.Context, standby func()) {
 				c.log.Info("taking over: the other Shunt has stopped", "waited", time.Since(began).Round(time.Millisecond))
 			}
 			c.waits.Store(&waiting{short: "starting", full: "starting"})
-			return
+			return nil
 		}
 		// Two that began at once must not meet again and again.
 		select {
@@ -232,6 +234,9 @@ func (c *claims) try(ctx context.Context) (other *holder, err error) {
 	var errs []error
 	reached := 0
 	for i, s := range c.shards {
+		if s.conn == nil && errors.Is(s.failed, errSlots) {
+			return nil, s.failed
+		}
 		if others[i] != nil {
 			return others[i], nil
 		}
@@ -334,6 +339,10 @@ func (s *claimed) look(ctx context.Context) (*holder, error) {
 		}
 		s.conn = conn
 		if err := s.prepare(ctx, conn); err != nil {
+			return nil, err
+		}
+		// Told now rather than when it is to take over.
+		if err := s.of.records.fits(ctx, s.name, conn); err != nil {
 			return nil, err
 		}
 	}

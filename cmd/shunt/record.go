@@ -23,9 +23,10 @@ import (
 )
 
 // records say on each shard who served its schemas last: an empty table of the scratch
-// schema for each, whose name has the schema's lock and the life that served.
+// schema for each, whose name has the schema's lock, the life that served, and which of
+// the slots it had there.
 //
-//	shunt_scratch.owner_<lock>_<life>
+//	shunt_scratch.owner_<lock>_<life>_<slots>
 //
 // A store whose own last life that isn't is behind somebody's back: another Shunt has
 // served since, or the store was copied or restored. What it knows of the shard's rows
@@ -48,6 +49,8 @@ type records struct {
 	// locks are those whose records there are, by what stands for them in the names.
 	locks map[string]string
 	life  string
+	// slots are those of each shard, in short.
+	slots map[string]string
 	// foreign has the store forget what it knows of a shard.
 	foreign func(name string) error
 	log     *slog.Logger
@@ -67,13 +70,32 @@ const (
 	settleTime = 3 * time.Second
 )
 
-func newRecords(dir string, locks []string, foreign func(name string) error, log *slog.Logger) (*records, error) {
+// errSlots: rows would be looked for where they are not.
+var errSlots = errors.New("the Shunt that served the shard last placed rows otherwise: its shards were others, or in another order, at its first start; " +
+	"take the shards of that start in the same order (those that came later are added afterwards), or a copy of its data_dir, or, if the rows lie so by now, drop the tables shunt_scratch.owner_* on all shards")
+
+// slotsOf tells a shard's slots in short.
+func slotsOf(l layout, id catalog.ShardID) string {
+	var owned [catalog.Slots]byte
+	for slot, owner := range l.slots {
+		if owner == id {
+			owned[slot] = 1
+		}
+	}
+	sum := sha256.Sum256(owned[:])
+	return hex.EncodeToString(sum[:4])
+}
+
+func newRecords(dir string, l layout, locks []string, foreign func(name string) error, log *slog.Logger) (*records, error) {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:]) // it never fails
-	r := &records{path: filepath.Join(dir, recordsFile), life: hex.EncodeToString(raw[:]), foreign: foreign, log: log, locks: map[string]string{}, lives: map[string]map[string][]string{}, told: map[string]bool{}}
+	r := &records{path: filepath.Join(dir, recordsFile), life: hex.EncodeToString(raw[:]), foreign: foreign, log: log, locks: map[string]string{}, slots: map[string]string{}, lives: map[string]map[string][]string{}, told: map[string]bool{}}
 	for _, l := range locks {
 		sum := sha256.Sum256([]byte(l))
 		r.locks[hex.EncodeToString(sum[:8])] = l
+	}
+	for _, sh := range l.shards {
+		r.slots[sh.Name] = slotsOf(l, sh.ID)
 	}
 	kept, err := os.ReadFile(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,10 +126,33 @@ func (r *records) judge(ctx context.Context, name string, conn *shard.Conn) erro
 	if same {
 		return nil
 	}
+	if err := r.placed(name, found); err != nil {
+		return err
+	}
 	r.log.Warn("another Shunt has served the shard since, or it was replaced or restored, or data_dir is a copy; reads by virtual indexes go to it until it has been scanned", "shard", name)
 	r.settle(ctx, conn)
 	if err := r.foreign(name); err != nil {
 		return fmt.Errorf("another Shunt has served the shard, and the virtual indexes can't be told: %w", err)
+	}
+	return nil
+}
+
+// fits is errSlots where a record says so.
+func (r *records) fits(ctx context.Context, name string, conn *shard.Conn) error {
+	found, err := r.read(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return r.placed(name, found)
+}
+
+func (r *records) placed(name string, found map[string][]string) error {
+	for key := range r.locks {
+		for _, life := range found[key] {
+			if _, slots, told := strings.Cut(life, "_"); told && slots != r.slots[name] {
+				return fmt.Errorf("shard %s: %w", name, errSlots)
+			}
+		}
 	}
 	return nil
 }
@@ -119,21 +164,21 @@ func (r *records) write(ctx context.Context, name string, conn *shard.Conn) (fai
 	if err != nil {
 		return false, err
 	}
-	current := true
+	current, life := true, r.life+"_"+r.slots[name]
 	for key := range r.locks {
-		current = current && len(found[key]) == 1 && found[key][0] == r.life
+		current = current && len(found[key]) == 1 && found[key][0] == life
 	}
 	if current {
 		return false, nil
 	}
 	lives := r.remembered(name)
 	for _, lock := range r.locks {
-		lives[lock] = append(lives[lock], r.life)
+		lives[lock] = append(lives[lock], life)
 	}
 	if err := r.remember(name, lives); err != nil {
 		return false, err
 	}
-	refused := r.make(ctx, conn, found)
+	refused := r.make(ctx, conn, life, found)
 	if found, err = r.read(ctx, conn); err != nil {
 		return false, err
 	}
@@ -149,7 +194,7 @@ func (r *records) write(ctx context.Context, name string, conn *shard.Conn) (fai
 	return refused != nil, nil
 }
 
-// read returns the lives that a shard has records of, by key.
+// read returns the lives, with their slots, that a shard has records of, by key.
 func (r *records) read(ctx context.Context, conn *shard.Conn) (map[string][]string, error) {
 	res, err := conn.Query(ctx, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+catalog.ScratchSchema+"'")
 	if err != nil {
@@ -166,14 +211,14 @@ func (r *records) read(ctx context.Context, conn *shard.Conn) (map[string][]stri
 }
 
 // make makes this life's records, and drops the others.
-func (r *records) make(ctx context.Context, conn *shard.Conn, found map[string][]string) error {
+func (r *records) make(ctx context.Context, conn *shard.Conn, life string, found map[string][]string) error {
 	sql := []string{"CREATE DATABASE IF NOT EXISTS " + catalog.ScratchSchema}
 	var old []string
 	for key := range r.locks {
-		sql = append(sql, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s.%s%s_%s (a INT PRIMARY KEY) COMMENT = 'Shunt: who has served a schema last'", catalog.ScratchSchema, recordPrefix, key, r.life))
-		for _, life := range found[key] {
-			if life != r.life {
-				old = append(old, fmt.Sprintf("%s.%s%s_%s", catalog.ScratchSchema, recordPrefix, key, life))
+		sql = append(sql, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s.%s%s_%s (a INT PRIMARY KEY) COMMENT = 'Shunt: who has served a schema last'", catalog.ScratchSchema, recordPrefix, key, life))
+		for _, other := range found[key] {
+			if other != life {
+				old = append(old, fmt.Sprintf("%s.%s%s_%s", catalog.ScratchSchema, recordPrefix, key, other))
 			}
 		}
 	}

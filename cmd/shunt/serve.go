@@ -109,8 +109,8 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		waited := false
 		// A port that refuses is what balancers and drivers pass by at once; one that
 		// accepts and then says no would have them hand the error on.
-		if c.take(ctx, func() { closeAll(listeners); waited = true }); ctx.Err() != nil {
-			return nil
+		if err := c.take(ctx, func() { closeAll(listeners); waited = true }); err != nil || ctx.Err() != nil {
+			return err
 		}
 		if waited {
 			if listeners, err = listen(ctx, cfg); err != nil {
