@@ -179,6 +179,46 @@ func TestNoDeadlock(t *testing.T) {
 	})
 }
 
+// TestWritesOverShardsMeet: statements that are transactions of their own and change the
+// same rows, each on several shards, wait for each other as on one server; none fails.
+func TestWritesOverShardsMeet(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"ref: {placement: reference}", "n: {shard_key: id}"}, servers: f.watching(t)})
+		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
+		mustExec(t, p.db(), "CREATE TABLE ref (id INT PRIMARY KEY, v INT NOT NULL)")
+		fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+		mustExec(t, p.db(), "INSERT INTO ref VALUES (1, 0), (2, 0), (3, 0)")
+		const clients, times = 8, 15
+		meet := func(query string) (deadlocks float64) {
+			before, _ := p.metric("shunt_deadlocks_total")
+			var all sync.WaitGroup
+			for range clients {
+				c := p.conn()
+				all.Go(func() {
+					for range times {
+						if _, err := c.ExecContext(t.Context(), query); err != nil {
+							t.Errorf("%s: %v", query, err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			after, _ := p.metric("shunt_deadlocks_total")
+			return after - before
+		}
+		for _, query := range []string{"UPDATE ref SET v = v + 1 WHERE id = 1", "INSERT INTO ref VALUES (1, 1) ON DUPLICATE KEY UPDATE v = v + 1"} {
+			if n := meet(query); n > 0 {
+				t.Errorf("%s: %v deadlocks", query, n)
+			}
+		}
+		meet("UPDATE n SET v = v + 1")
+		want(t, p.db(), "SELECT MIN(v) AS least, MAX(v) AS most FROM n", "least most", fmt.Sprintf("%d %[1]d", clients*times))
+		for i := range p.servers {
+			want(t, p.shard(i), "SELECT v FROM ref WHERE id = 1", "v", fmt.Sprint(2*clients*times))
+		}
+	})
+}
+
 // transfer takes from some rows what it gives to others, one after the other.
 func transfer(ctx context.Context, conn *sql.Conn, order, places []int) error {
 	tx, err := conn.BeginTx(ctx, nil)

@@ -26,11 +26,20 @@ type sent struct {
 }
 
 // sendAll sends a statement to all its shards before any answer is read, so
-// that they work side by side. Connections are taken in the order of the shard
-// numbers, in which every session takes them: no two wait for each other. On an
-// error the ones that were sent to are returned as well. watch has the client get
-// what there is while a shard is waited for.
-func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound, watch bool) ([]sent, error) {
+// that they work side by side. On an error the ones that were sent to are returned
+// as well. The client gets what there is while a shard is waited for.
+func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound) ([]sent, error) {
+	out, err := s.borrowAll(ctx, b)
+	if err != nil {
+		return out, err
+	}
+	s.watch(out)
+	return out, s.sendTo(ctx, r, b.Statements, out)
+}
+
+// borrowAll takes connections to a statement's shards, in the order of the shard
+// numbers, in which every session takes them: no two wait for each other.
+func (s *session) borrowAll(ctx context.Context, b *planner.Bound) ([]sent, error) {
 	out := make([]sent, 0, len(b.Statements))
 	for _, st := range b.Statements {
 		conn, err := s.borrow(ctx, st.Shard)
@@ -39,23 +48,25 @@ func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound, watc
 		}
 		out = append(out, sent{st.Shard, conn})
 	}
-	if watch {
-		s.watch(out)
-	}
-	for i, st := range b.Statements {
+	return out, nil
+}
+
+// sendTo sends a statement to some of its shards.
+func (s *session) sendTo(ctx context.Context, r request, statements []planner.ShardStatement, to []sent) error {
+	for i, st := range statements {
 		// When the last has begun to answer the others mostly have, too.
-		out[i].conn.Await = i == len(out)-1
-		if err := s.send(ctx, out[i].conn, r, st); err != nil {
-			return out, err
+		to[i].conn.Await = i == len(to)-1
+		if err := s.send(ctx, to[i].conn, r, st); err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // concatenate streams the rows of several shards to the client, one shard after the
 // other as they begin to answer. A slow client stops the reading from the shards.
 func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
-	shards, err := s.sendAll(ctx, r, b, true)
+	shards, err := s.sendAll(ctx, r, b)
 	arrivals := arrivals{s: s, shards: shards}
 	// A connection whose answer is not read to its end is broken, and closed by
 	// the pool; one of a transaction must be read out to stay usable.
@@ -134,11 +145,19 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 	if several && r.plan.Returning {
 		returned = &returnedRows{}
 	}
+	r.inTurn = r.inTurn || several && s.proxy.deadlocks.feared(r.plan.Tables)
 	ok, err := s.writeAll(ctx, r, b, several, returned)
 	s.activity.settled()
+	circle := several && tx.victim == errDeadlock
+	if circle {
+		s.proxy.deadlocks.fear(r.plan.Tables)
+	}
 	if implicit {
 		if err != nil {
 			_ = s.rollback(ctx)
+			if circle && !r.again && b.Gather == nil && !s.activity.killed() {
+				return errAgain
+			}
 			return err
 		}
 		if err := s.commit(ctx); err != nil {
@@ -162,6 +181,10 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 	return s.answerOK(*ok)
 }
 
+// errAgain: a statement that is a transaction of its own was rolled back for a deadlock
+// over several shards, of which the client need not know.
+var errAgain = errors.New("deadlock over several shards")
+
 // statementSavepoint makes one statement over several shards atomic inside of
 // a transaction.
 const statementSavepoint = "shunt_statement"
@@ -178,7 +201,19 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		}
 		defer undo()
 	}
-	shards, err := s.sendAll(ctx, r, b, false)
+	shards, err := s.borrowAll(ctx, b)
+	// asked are the shards that have got the statement.
+	//
+	// Rule first copy: the shards of a reference table are asked after the first one has
+	// answered. Who has locked rows there meets nobody on the others. Counter-example:
+	// two sessions UPDATE the same row; each is the first on a shard, and waits on another.
+	asked := len(shards)
+	if b.Access == "reference" || r.inTurn {
+		asked = min(asked, 1)
+	}
+	if err == nil {
+		err = s.sendTo(ctx, r, b.Statements[:asked], shards[:asked])
+	}
 	var joined wire.OK
 	var first error
 	hold, told := several || holdsID(b) || r.plan.Calls, false
@@ -191,6 +226,12 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		first = err
 	}
 	for i, x := range shards {
+		if i == asked && first == nil {
+			if asked = len(shards); r.inTurn {
+				asked = i + 1
+			}
+			first = s.sendTo(ctx, r, b.Statements[i:asked], shards[i:asked])
+		}
 		if !x.conn.Busy() {
 			continue // not sent to
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
@@ -47,6 +48,9 @@ type deadlocks struct {
 	spread map[*transaction]spreadTransaction
 	// wake has an element when there may be several of them.
 	wake chan struct{}
+	// met are tables (by planner.TableName) that writes over several shards have met at,
+	// with the time.
+	met sync.Map
 }
 
 type spreadTransaction struct {
@@ -62,6 +66,28 @@ type thread struct {
 
 func newDeadlocks() deadlocks {
 	return deadlocks{spread: map[*transaction]spreadTransaction{}, wake: make(chan struct{}, 1)}
+}
+
+// deadlockFear is for how long a table's shards are asked in turn after writes that asked
+// them at once have met.
+const deadlockFear = 10 * time.Second
+
+// fear notes that a write over several shards was a victim.
+func (d *deadlocks) fear(tables []*catalog.Table) {
+	for _, t := range tables {
+		d.met.Store(planner.TableName{Schema: t.Schema, Name: t.Name}, time.Now())
+	}
+}
+
+// feared reports that a write had better ask its shards in turn: it then meets others on
+// the first shard that both need, and waits there.
+func (d *deadlocks) feared(tables []*catalog.Table) bool {
+	for _, t := range tables {
+		if at, ok := d.met.Load(planner.TableName{Schema: t.Schema, Name: t.Name}); ok && time.Since(at.(time.Time)) < deadlockFear {
+			return true
+		}
+	}
+	return false
 }
 
 // joined notes the connections of a transaction that has joined a shard, or left one.

@@ -179,6 +179,10 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		err = s.writeOne(ctx, r, b)
 	default:
 		err = s.writeInTransaction(ctx, r, b, implicit)
+		if errors.Is(err, errAgain) {
+			r.again, s.tx = true, s.newTransaction()
+			err = s.writeInTransaction(ctx, r, b, implicit)
+		}
 	}
 	if !errors.Is(err, errStale) {
 		s.proxy.metrics.routed(b, r.start)

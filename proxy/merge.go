@@ -21,7 +21,7 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 	if s.tx != nil {
 		joined = len(s.tx.order)
 	}
-	shards, err := s.sendAll(ctx, r, b, true)
+	shards, err := s.sendAll(ctx, r, b)
 	m := &merging{s: s, arrivals: arrivals{s: s, shards: shards}, answers: make([]answer, len(shards)), before: s.client.Writer().Total()}
 	defer m.close()
 	if err != nil {

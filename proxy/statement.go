@@ -128,7 +128,10 @@ type request struct {
 	givesID bool
 	// retyped: it was planned again because shards answered other types.
 	retyped bool
-	start   time.Time
+	// inTurn: a write's shards are asked one after the other. again: it was rolled back for
+	// a deadlock.
+	inTurn, again bool
+	start         time.Time
 }
 
 // statement runs one statement of the text protocol, a view. shaped: s.shape is its.
