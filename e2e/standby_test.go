@@ -316,6 +316,18 @@ func TestSideBySide(t *testing.T) {
 				t.Error("no lock")
 			}
 		}
+		// One that comes at SIGHUP is claimed too, unless another has it.
+		a.reload("schemas:\n", "schemas:\n  "+b.schema+": {}\n")
+		if !strings.Contains(a.log.String(), "another Shunt serves it: connection ") {
+			t.Errorf("another one's schema is taken:\n%s", a.log.Tail(10))
+		}
+		a.reload("  "+b.schema+": {}\n", "  "+a.schema+"_more: {}\n")
+		for i, srv := range servers {
+			if got := mustRows(t, onShard(t, srv, ""), "SELECT IS_USED_LOCK('shunt-serves-"+a.schema+"_more') AS id")[0]["id"]; got != a.lockOf(i) {
+				t.Errorf("the new schema's lock is held by %s", got)
+			}
+		}
+		want(t, a.db(), "SELECT id FROM people WHERE email = 'p7@x'", "id", "7")
 		// A copy of the store is as of when it was made.
 		a.settled(a.db())
 		a.stop()

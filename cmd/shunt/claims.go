@@ -46,10 +46,11 @@ import (
 // record (see record.go).
 type claims struct {
 	shards []*claimed
-	locks  []string
-	lease  time.Duration
-	store  *storage.Store
-	log    *slog.Logger
+	// locks are those to hold; what has been read of it isn't changed.
+	locks atomic.Pointer[[]string]
+	lease time.Duration
+	store *storage.Store
+	log   *slog.Logger
 	// records say who had a shard last.
 	records *records
 	// waits is why nothing is served yet.
@@ -58,8 +59,10 @@ type claims struct {
 	over chan error
 
 	mu sync.Mutex
-	// held are the shards whose locks are held, had those that once were in this life.
-	held, had map[*claimed]bool
+	// held are the shards whose locks are held, and which locks; had those that once were
+	// in this life.
+	held map[*claimed]*[]string
+	had  map[*claimed]bool
 }
 
 // claimed is one shard, and its claim.
@@ -71,6 +74,8 @@ type claimed struct {
 	// conn has the locks; nil while nobody has. Before the shard's health is judged it
 	// is take's, then Health's.
 	conn *shard.Conn
+	// locks are what conn has, or is to have.
+	locks *[]string
 	// mine are the connections of this life that may have the locks, by number.
 	mine map[uint32]own
 	// failed is why take has no connection, and again when it tries anew; later that is
@@ -119,6 +124,9 @@ const (
 	leftoverTime = 3 * time.Second
 )
 
+// usedBy asks which other connection has a lock.
+const usedBy = "NULLIF(IS_USED_LOCK('%s'), CONNECTION_ID())"
+
 // plainName needs no quoting in a lock's name.
 var plainName = regexp.MustCompile(`^[a-z0-9_$-]+$`)
 
@@ -149,18 +157,20 @@ func lockNames(cfg *config.Config) []string {
 
 func newClaims(cfg *config.Config, l layout, store *storage.Store, known *servers, foreign func(name string) error, log *slog.Logger) (*claims, error) {
 	c := &claims{
-		locks: lockNames(cfg), lease: max(minLease, 3*cfg.ShardTimeout), store: store, log: log,
-		over: make(chan error, 1), held: map[*claimed]bool{}, had: map[*claimed]bool{},
+		lease: max(minLease, 3*cfg.ShardTimeout), store: store, log: log,
+		over: make(chan error, 1), held: map[*claimed]*[]string{}, had: map[*claimed]bool{},
 	}
+	locks := lockNames(cfg)
+	c.locks.Store(&locks)
 	var err error
-	if c.records, err = newRecords(cfg.DataDir, l, c.locks, foreign, log); err != nil {
+	if c.records, err = newRecords(cfg.DataDir, l, locks, foreign, log); err != nil {
 		return nil, err
 	}
 	for i, sh := range cfg.Shards {
 		to := shardConfig(sh)
 		to.ConnectTimeout = cfg.ShardTimeout
 		to.Admit = known.admit(sh, func(*shard.Conn) {})
-		c.shards = append(c.shards, &claimed{of: c, name: sh.Name, id: l.shards[i].ID, dial: to, mine: map[uint32]own{}})
+		c.shards = append(c.shards, &claimed{of: c, name: sh.Name, id: l.shards[i].ID, dial: to, locks: &locks, mine: map[uint32]own{}})
 	}
 	c.waits.Store(&waiting{short: "starting", full: "starting"})
 	return c, nil
@@ -185,7 +195,7 @@ func (c *claims) take(ctx context.Context, standby func()) error {
 		other, err := c.try(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // what failed did so for this
 		case errors.Is(err, errSlots):
 			return err
 		case other != nil:
@@ -272,7 +282,7 @@ func (c *claims) try(ctx context.Context) (other *holder, err error) {
 	defer c.mu.Unlock()
 	for _, s := range c.shards {
 		if s.conn != nil {
-			c.held[s], c.had[s] = true, true
+			c.held[s], c.had[s] = s.locks, true
 			s.forget(s.conn.ThreadID)
 		}
 	}
@@ -360,10 +370,10 @@ func (s *claimed) prepare(ctx context.Context, conn *shard.Conn) error {
 	return err
 }
 
-// all makes one SELECT of a function of each lock's name.
-func (s *claimed) all(form string) string {
+// ofEach makes one SELECT of a function of each lock's name.
+func ofEach(locks []string, form string) string {
 	var b strings.Builder
-	for i, l := range s.of.locks {
+	for i, l := range locks {
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -376,7 +386,7 @@ func (s *claimed) all(form string) string {
 // ended.
 func (s *claimed) held(ctx context.Context, conn *shard.Conn) (*holder, error) {
 	for began := time.Now(); ; {
-		res, err := conn.Query(ctx, s.all("NULLIF(IS_USED_LOCK('%s'), CONNECTION_ID())"))
+		res, err := conn.Query(ctx, ofEach(*s.locks, usedBy))
 		if s.without(err) {
 			return nil, nil
 		}
@@ -478,27 +488,29 @@ func (s *claimed) holder(ctx context.Context, conn *shard.Conn, thread string) (
 
 // lock takes all locks of the shard, or none: other is who has one.
 func (s *claimed) lock(ctx context.Context, conn *shard.Conn) (other *holder, err error) {
-	res, err := conn.Query(ctx, s.all("GET_LOCK('%s', 0)"))
-	if s.without(err) {
-		return nil, nil
+	for range 5 { // who had one may just have ended
+		res, err := conn.Query(ctx, ofEach(*s.locks, "GET_LOCK('%s', 0)"))
+		if s.without(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(res.Rows[0], func(cell []byte) bool { return string(cell) != "1" }) {
+			return nil, nil
+		}
+		other, err = s.held(ctx, conn)
+		s.release(ctx, conn)
+		if err != nil || other != nil {
+			return other, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	if !slices.ContainsFunc(res.Rows[0], func(cell []byte) bool { return string(cell) != "1" }) {
-		return nil, nil
-	}
-	other, err = s.held(ctx, conn)
-	s.release(ctx, conn)
-	if err == nil && other == nil {
-		other = &holder{shard: s.name, thread: "that has ended", account: "an unknown account", host: "an unknown host"}
-	}
-	return other, err
+	return nil, errors.New("its locks change hands")
 }
 
 func (s *claimed) release(ctx context.Context, conn *shard.Conn) {
 	if !s.lockless {
-		_, _ = conn.Query(ctx, s.all("RELEASE_LOCK('%s')")) // else they go with the connection
+		_, _ = conn.Query(ctx, ofEach(*s.locks, "RELEASE_LOCK('%s')")) // else they go with the connection
 	}
 }
 
@@ -514,13 +526,14 @@ func (s *claimed) unlock(ctx context.Context) {
 
 // claim is the Claim of the shard's Health.
 func (s *claimed) claim(ctx context.Context, conn *shard.Conn) error {
-	if conn == s.conn {
+	locks := s.of.locks.Load()
+	if conn == s.conn && locks == s.locks {
 		if s.unwritten && time.Now().After(s.again) {
 			return s.write(ctx, conn)
 		}
 		return nil
 	}
-	s.conn = nil
+	s.conn, s.locks = nil, locks
 	// A connection of before may still have the locks.
 	other, err := s.held(ctx, conn)
 	if err == nil {
@@ -542,7 +555,7 @@ func (s *claimed) claim(ctx context.Context, conn *shard.Conn) error {
 	s.forget(conn.ThreadID)
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	s.of.held[s], s.of.had[s] = true, true
+	s.of.held[s], s.of.had[s] = s.locks, true
 	return nil
 }
 
@@ -559,6 +572,65 @@ func (s *claimed) write(ctx context.Context, conn *shard.Conn) (err error) {
 	s.unwritten, err = s.of.records.write(ctx, s.name, conn)
 	s.again = time.Now().Add(recordAgain)
 	return err
+}
+
+// add claims the schemas that a configuration has besides, by the shards' connections.
+// An error is that another Shunt serves one of them: nothing is claimed then.
+func (c *claims) add(ctx context.Context, cfg *config.Config, dial map[catalog.ShardID]shard.Config) error {
+	now := *c.locks.Load()
+	more := slices.DeleteFunc(lockNames(cfg), func(l string) bool { return slices.Contains(now, l) })
+	if len(more) == 0 {
+		return nil
+	}
+	for _, s := range c.shards {
+		if err := s.free(ctx, dial[s.id], more); err != nil {
+			return fmt.Errorf("a new schema: shard %s: %w", s.name, err)
+		}
+	}
+	all := slices.Concat(now, more)
+	c.records.add(more)
+	c.locks.Store(&all)
+	for began := time.Now(); !c.hold(&all) && time.Since(began) < returnTime && ctx.Err() == nil; {
+		for _, s := range c.shards {
+			dial[s.id].Health.Suspect()
+		}
+		time.Sleep(returnTime / 100)
+	}
+	return nil
+}
+
+// free is an error where somebody has one of the locks. A shard that doesn't answer is
+// claimed when it does.
+func (s *claimed) free(ctx context.Context, dial shard.Config, locks []string) error {
+	conn, err := shard.Dial(ctx, dial, false)
+	if err != nil {
+		return nil // see above
+	}
+	defer conn.Close()
+	res, err := conn.Query(ctx, ofEach(locks, usedBy))
+	if err != nil {
+		return nil // its health will tell
+	}
+	for _, cell := range res.Rows[0] {
+		if cell != nil {
+			if other, err := s.holder(ctx, conn, string(cell)); err == nil {
+				return other
+			}
+		}
+	}
+	return nil
+}
+
+// hold reports that all shards that are in use are so by these locks.
+func (c *claims) hold(locks *[]string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, by := range c.held {
+		if by != locks {
+			return false
+		}
+	}
+	return true
 }
 
 // lost says that another Shunt has the shard. One that this life never had is in the

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -47,7 +48,7 @@ import (
 type records struct {
 	path string
 	// locks are those whose records there are, by what stands for them in the names.
-	locks map[string]string
+	locks atomic.Pointer[map[string]string]
 	life  string
 	// slots are those of each shard, in short.
 	slots map[string]string
@@ -89,11 +90,8 @@ func slotsOf(l layout, id catalog.ShardID) string {
 func newRecords(dir string, l layout, locks []string, foreign func(name string) error, log *slog.Logger) (*records, error) {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:]) // it never fails
-	r := &records{path: filepath.Join(dir, recordsFile), life: hex.EncodeToString(raw[:]), foreign: foreign, log: log, locks: map[string]string{}, slots: map[string]string{}, lives: map[string]map[string][]string{}, told: map[string]bool{}}
-	for _, l := range locks {
-		sum := sha256.Sum256([]byte(l))
-		r.locks[hex.EncodeToString(sum[:8])] = l
-	}
+	r := &records{path: filepath.Join(dir, recordsFile), life: hex.EncodeToString(raw[:]), foreign: foreign, log: log, slots: map[string]string{}, lives: map[string]map[string][]string{}, told: map[string]bool{}}
+	r.add(locks)
 	for _, sh := range l.shards {
 		r.slots[sh.Name] = slotsOf(l, sh.ID)
 	}
@@ -110,6 +108,19 @@ func newRecords(dir string, l layout, locks []string, foreign func(name string) 
 	return r, nil
 }
 
+// add has records of more locks.
+func (r *records) add(locks []string) {
+	all := map[string]string{}
+	if now := r.locks.Load(); now != nil {
+		maps.Copy(all, *now)
+	}
+	for _, l := range locks {
+		sum := sha256.Sum256([]byte(l))
+		all[hex.EncodeToString(sum[:8])] = l
+	}
+	r.locks.Store(&all)
+}
+
 // judge does the first step. An error is why the shard can't be used now.
 func (r *records) judge(ctx context.Context, name string, conn *shard.Conn) error {
 	found, err := r.read(ctx, conn)
@@ -118,7 +129,7 @@ func (r *records) judge(ctx context.Context, name string, conn *shard.Conn) erro
 	}
 	lives := r.remembered(name)
 	same := true
-	for key, lock := range r.locks {
+	for key, lock := range *r.locks.Load() {
 		of := found[key]
 		// A store that remembers nothing is new, or of before there were records.
 		same = same && (len(of) > 0 || len(lives[lock]) == 0) && !slices.ContainsFunc(of, func(life string) bool { return !slices.Contains(lives[lock], life) })
@@ -147,7 +158,7 @@ func (r *records) fits(ctx context.Context, name string, conn *shard.Conn) error
 }
 
 func (r *records) placed(name string, found map[string][]string) error {
-	for key := range r.locks {
+	for key := range *r.locks.Load() {
 		for _, life := range found[key] {
 			if _, slots, told := strings.Cut(life, "_"); told && slots != r.slots[name] {
 				return fmt.Errorf("shard %s: %w", name, errSlots)
@@ -165,14 +176,14 @@ func (r *records) write(ctx context.Context, name string, conn *shard.Conn) (fai
 		return false, err
 	}
 	current, life := true, r.life+"_"+r.slots[name]
-	for key := range r.locks {
+	for key := range *r.locks.Load() {
 		current = current && len(found[key]) == 1 && found[key][0] == life
 	}
 	if current {
 		return false, nil
 	}
 	lives := r.remembered(name)
-	for _, lock := range r.locks {
+	for _, lock := range *r.locks.Load() {
 		lives[lock] = append(lives[lock], life)
 	}
 	if err := r.remember(name, lives); err != nil {
@@ -182,7 +193,7 @@ func (r *records) write(ctx context.Context, name string, conn *shard.Conn) (fai
 	if found, err = r.read(ctx, conn); err != nil {
 		return false, err
 	}
-	for key, lock := range r.locks {
+	for key, lock := range *r.locks.Load() {
 		lives[lock] = slices.DeleteFunc(lives[lock], func(life string) bool { return !slices.Contains(found[key], life) })
 	}
 	if err := r.remember(name, lives); err != nil {
@@ -214,7 +225,7 @@ func (r *records) read(ctx context.Context, conn *shard.Conn) (map[string][]stri
 func (r *records) make(ctx context.Context, conn *shard.Conn, life string, found map[string][]string) error {
 	sql := []string{"CREATE DATABASE IF NOT EXISTS " + catalog.ScratchSchema}
 	var old []string
-	for key := range r.locks {
+	for key := range *r.locks.Load() {
 		sql = append(sql, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s.%s%s_%s (a INT PRIMARY KEY) COMMENT = 'Shunt: who has served a schema last'", catalog.ScratchSchema, recordPrefix, key, life))
 		for _, other := range found[key] {
 			if other != life {

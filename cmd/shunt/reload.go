@@ -30,6 +30,7 @@ type reloader struct {
 	indexes   *configuredIndexes
 	layout    layout
 	dial      map[catalog.ShardID]shard.Config
+	claims    *claims // nil: nothing is claimed
 	replicas  *replica.Set
 	log       *slog.Logger
 }
@@ -60,7 +61,13 @@ func (r reloader) reload(ctx context.Context, now *config.Config) *config.Config
 		return now
 	}
 	r.accounts(next) // first, or shards that don't take the old ones could not be asked
-	if err := r.placements(ctx, next); err != nil {
+	if r.claims != nil {
+		err = r.claims.add(ctx, next, r.dial)
+	}
+	if err == nil {
+		err = r.placements(ctx, next)
+	}
+	if err != nil {
 		r.log.Error("reload: nothing was changed but the shards' accounts", "error", err)
 		return next
 	}

@@ -94,8 +94,9 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 	}
 	mine := make([]*claimed, len(cfg.Shards))
 	var over chan error
+	var own *claims
 	if claim {
-		c, err := newClaims(cfg, layout, store, known, func(name string) error {
+		own, err = newClaims(cfg, layout, store, known, func(name string) error {
 			return known.while(func() error {
 				return errors.Join(replaced(store, &running, layout, name, (*indexer.Indexer).Retaken), store.DoubtSequences(), store.Sync())
 			})
@@ -103,13 +104,13 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		if err != nil {
 			return err
 		}
-		defer c.close()
-		registry.MustRegister(c.gauge())
-		web.show(proxy.WaitingHandler(registry, cfg.HTTPToken, c.why))
+		defer own.close()
+		registry.MustRegister(own.gauge())
+		web.show(proxy.WaitingHandler(registry, cfg.HTTPToken, own.why))
 		waited := false
 		// A port that refuses is what balancers and drivers pass by at once; one that
 		// accepts and then says no would have them hand the error on.
-		if err := c.take(ctx, func() { closeAll(listeners); waited = true }); err != nil || ctx.Err() != nil {
+		if err := own.take(ctx, func() { closeAll(listeners); waited = true }); err != nil || ctx.Err() != nil {
 			return err
 		}
 		if waited {
@@ -117,8 +118,8 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 				return err
 			}
 		}
-		over = c.over
-		copy(mine, c.shards)
+		over = own.over
+		copy(mine, own.shards)
 	}
 	health := newHealth(ctx, log)
 	defer health.stop()
@@ -245,7 +246,7 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 	wg.Go(func() { p.LookOut(serving) })
 	wg.Go(func() { p.EndDeadlocks(serving) })
 	wg.Go(func() { configured.run(serving) })
-	wg.Go(func() { reloader{cfg, p, directory, configured, layout, dial, replicas, log}.run(serving, hup) })
+	wg.Go(func() { reloader{cfg, p, directory, configured, layout, dial, own, replicas, log}.run(serving, hup) })
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
 		wg.Go(func() { served <- p.Serve(serving, l) })

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,6 +220,73 @@ func TestHealthOfTheFull(t *testing.T) {
 	var conn *Conn
 	if err := h.check(within(t), &conn); err != nil || conn != nil {
 		t.Errorf("%v", err)
+	}
+}
+
+// A server that may not be used counts as dead, also before it was first reached.
+func TestHealthClaims(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, ok)
+	var taken atomic.Bool
+	var mu sync.Mutex
+	by := map[*Conn]int{}
+	h := NewHealth(f.config(), HealthOptions{Timeout: 2 * time.Second, Unreached: errors.New("nobody there"), Claim: func(_ context.Context, c *Conn) error {
+		mu.Lock()
+		defer mu.Unlock()
+		by[c]++
+		if taken.Load() {
+			return errors.New("another one has it")
+		}
+		return nil
+	}})
+	if err := h.Err(); err == nil || !strings.Contains(err.Error(), "nobody there") {
+		t.Errorf("alive before it was claimed: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { h.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	until(t, "claimed", func() bool { return h.Err() == nil })
+	cfg := f.config()
+	cfg.Health = h
+	c, err := Dial(within(t), cfg, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	taken.Store(true)
+	until(t, "dead", func() bool { return h.Err() != nil && strings.Contains(h.Err().Error(), "another one has it") })
+	if c.Alive() {
+		t.Error("a connection to a server that another one has goes on")
+	}
+	taken.Store(false)
+	until(t, "alive again", func() bool { return h.Err() == nil })
+	mu.Lock()
+	before := len(by)
+	mu.Unlock()
+	f.dropAll()
+	h.Suspect()
+	until(t, "claimed anew", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(by) > before
+	})
+	if h.Deaths() != 2 {
+		t.Errorf("%d deaths, want 2", h.Deaths())
+	}
+}
+
+// One that refuses the connection may be claimed by somebody else by now.
+func TestHealthUnclaimed(t *testing.T) {
+	t.Parallel()
+	h := NewHealth(startFake(t, ok).config(), HealthOptions{Timeout: time.Minute, Conn: &Conn{}, Claim: func(context.Context, *Conn) error { return nil }})
+	var none *Conn
+	if err := h.claim(within(t), &none); err != nil {
+		t.Error(err)
+	}
+	h.claimed = time.Now().Add(-2 * time.Minute)
+	if h.claim(within(t), &none) == nil {
+		t.Error("a server without a claim is used")
 	}
 }
 
