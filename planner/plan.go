@@ -59,6 +59,9 @@ type Rows struct {
 	Returning bool
 	// Shown is set for SHOW VARIABLES and SHOW STATUS.
 	Shown *ShownValues
+	// Creates is set for SHOW CREATE TABLE of a table over several shards that has an
+	// AUTO_INCREMENT column.
+	Creates *catalog.Table
 	// Calls: CALL, whose procedure may ask for LAST_INSERT_ID(), and set it.
 	// Ends: it may also end the transaction that it is called in.
 	Calls, Ends bool

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,7 +50,14 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		switch st.word(i + 1) {
 		case "table", "view":
 			if name, _, ok := st.showTable(i + 2); ok {
-				return showOf(st, cat, name)
+				plan, err := showOf(st, cat, name)
+				if rows, ok := plan.(*Rows); ok && err == nil && len(rows.Tables) == 1 {
+					t := rows.Tables[0]
+					if t.Shards.Len() > 1 && t.Placement != catalog.Reference && slices.ContainsFunc(t.Columns, func(c *catalog.Column) bool { return c.AutoIncrement }) {
+						rows.Creates = t
+					}
+				}
+				return plan, err
 			}
 		case "user":
 			return nil, notSupported("SHOW CREATE USER is not supported: accounts of Shunt are in its configuration; those of the shards are each shard's own, ask it with /* shunt: shard=NAME */")

@@ -294,6 +294,10 @@ func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 		if empty, err = s.showValues(ctx, r, b.Statements[0]); err == nil {
 			s.findAnswered()
 		}
+	case len(b.Statements) == 1 && r.plan.Creates != nil:
+		if err = s.showCreate(ctx, r.plan.Creates, b.Statements[0]); err == nil {
+			s.findAnswered()
+		}
 	case len(b.Statements) == 1:
 		empty, err = s.readOne(ctx, r, b.Statements[0])
 	default:

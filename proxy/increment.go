@@ -136,7 +136,7 @@ func (s *session) take(ctx context.Context, n *planner.Increment) (first uint64,
 
 // shownCounter finds the counter in what SHOW CREATE TABLE answers. A comment of
 // a column can't look like it: line breaks in it are escaped.
-var shownCounter = regexp.MustCompile(`\n\) (?:/\*[^*]*\*/ )?ENGINE=\w+ AUTO_INCREMENT=(\d+)`)
+var shownCounter = regexp.MustCompile(`(\n\) (?:/\*[^*]*\*/ )?ENGINE=\w+)(?: AUTO_INCREMENT=(\d+))?`)
 
 // askCounter asks the shards for the first value over all that the table has or
 // had. SHOW CREATE TABLE tells a shard's own counter, which knows of rows that
@@ -169,44 +169,85 @@ func isServerError(err error) bool {
 }
 
 func (s *session) askCounterOn(ctx context.Context, id catalog.ShardID, t *catalog.Table, c *catalog.Column) (next uint64, err error) {
-	// Not the transaction's connection, whose snapshot may be old.
-	conn := s.lockedConn(id) // another would wait for its locks
-	if conn == nil {
-		pool := s.proxy.opts.Pools[id]
-		if conn, err = pool.Get(ctx, false); err != nil {
-			return 0, shardDown(err)
+	err = s.besideOn(ctx, id, func(conn *shard.Conn) error {
+		table := catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name)
+		res, err := conn.Query(ctx, fmt.Sprintf("SELECT MAX(%s) FROM %s", catalog.QuoteName(c.Name), table))
+		if err != nil {
+			return fmt.Errorf("read the AUTO_INCREMENT counter of %s: %w", table, err)
 		}
-		defer pool.Put(conn)
-		if conn.State != "" { // an SQL mode may leave the counter out
-			if err := conn.Reset(ctx); err != nil {
-				return 0, shardDown(err)
+		next = 1
+		if len(res.Rows) == 1 && len(res.Rows[0]) == 1 {
+			// NULL and negative numbers don't parse.
+			if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil {
+				next = max(n, n+1)
 			}
 		}
-	}
-	table := catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name)
-	res, err := conn.Query(ctx, fmt.Sprintf("SELECT MAX(%s) FROM %s", catalog.QuoteName(c.Name), table))
-	if err != nil {
-		return 0, fmt.Errorf("read the AUTO_INCREMENT counter of %s: %w", table, err)
-	}
-	next = 1
-	if len(res.Rows) == 1 && len(res.Rows[0]) == 1 {
-		// NULL and negative numbers don't parse.
-		if n, err := strconv.ParseUint(string(res.Rows[0][0]), 10, 64); err == nil {
-			next = max(n, n+1)
-		}
-	}
-	res, err = conn.Query(ctx, "SHOW CREATE TABLE "+table)
+		own, err := ownCounter(ctx, conn, table)
+		next = max(next, own)
+		return err
+	})
+	return next, err
+}
+
+// ownCounter is a shard's own counter of a table, 0 where it doesn't tell.
+func ownCounter(ctx context.Context, conn *shard.Conn, table string) (uint64, error) {
+	res, err := conn.Query(ctx, "SHOW CREATE TABLE "+table)
 	if err != nil {
 		return 0, fmt.Errorf("read the AUTO_INCREMENT counter of %s: %w", table, err)
 	}
 	if len(res.Rows) == 1 && len(res.Rows[0]) > 1 {
 		if m := shownCounter.FindSubmatch(res.Rows[0][1]); m != nil {
-			if n, err := strconv.ParseUint(string(m[1]), 10, 64); err == nil {
-				next = max(next, n)
+			n, _ := strconv.ParseUint(string(m[2]), 10, 64)
+			return n, nil
+		}
+	}
+	return 0, nil
+}
+
+// besideOn has a connection answer that is none of the transaction's, whose snapshot may
+// be old, under a server's own settings: an SQL mode may leave the counter out.
+func (s *session) besideOn(ctx context.Context, id catalog.ShardID, do func(*shard.Conn) error) (err error) {
+	conn := s.lockedConn(id) // another would wait for its locks
+	if conn == nil {
+		pool := s.proxy.opts.Pools[id]
+		if conn, err = pool.Get(ctx, false); err != nil {
+			return shardDown(err)
+		}
+		defer pool.Put(conn)
+		if conn.State != "" {
+			if err := conn.Reset(ctx); err != nil {
+				return shardDown(err)
 			}
 		}
 	}
-	return next, nil
+	return do(conn)
+}
+
+// showCreate answers SHOW CREATE TABLE with the highest of the shards' counters, as
+// information_schema has it: a dump that is restored would count from one shard's own. A
+// shard that doesn't answer is left out.
+func (s *session) showCreate(ctx context.Context, t *catalog.Table, st planner.ShardStatement) error {
+	res, err := s.askOne(ctx, st)
+	if err != nil {
+		return err
+	}
+	if len(res.Rows) == 1 && len(res.Rows[0]) > 1 {
+		var highest uint64
+		for id := range t.Shards.All {
+			err := s.besideOn(ctx, id, func(conn *shard.Conn) error {
+				own, err := ownCounter(ctx, conn, catalog.QuoteName(t.Schema)+"."+catalog.QuoteName(t.Name))
+				highest = max(highest, own)
+				return err
+			})
+			if err != nil {
+				s.log.Debug("SHOW CREATE TABLE without the counter of a shard", "table", t.Schema+"."+t.Name, "error", err)
+			}
+		}
+		if highest > 0 {
+			res.Rows[0][1] = shownCounter.ReplaceAll(res.Rows[0][1], fmt.Appendf(nil, "${1} AUTO_INCREMENT=%d", highest))
+		}
+	}
+	return s.answerTexts(res.Definitions, res.Rows)
 }
 
 // holdsID reports that the answer of one shard alone has another last insert id

@@ -4,6 +4,22 @@ SHOW COLUMNS FROM users;
 -- own
 SHOW TABLES;
 SHOW CREATE TABLE countries;
+-- The counter of all shards.
+CREATE TABLE dumped (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, v INT COMMENT ') ENGINE=x AUTO_INCREMENT=3');
+SHOW CREATE TABLE dumped;
+INSERT INTO dumped (v) VALUES (1), (2), (3), (4), (5), (6), (7);
+SHOW CREATE TABLE dumped;
+DELETE FROM dumped;
+BEGIN;
+SHOW CREATE TABLE dumped;
+ROLLBACK;
+SET sql_select_limit = 0;
+SHOW CREATE TABLE dumped;
+SET sql_select_limit = DEFAULT;
+LOCK TABLES dumped WRITE;
+SHOW CREATE TABLE dumped;
+UNLOCK TABLES;
+DROP TABLE dumped;
 DESCRIBE orders;
 -- kind: SHOW WARNINGS
 -- own
