@@ -239,5 +239,10 @@ func TestLockTablesChained(t *testing.T) {
 			"LOCK TABLES people READ", "ROLLBACK AND CHAIN", insert, "COMMIT", "SELECT COUNT(*) FROM people",
 			"LOCK TABLES people READ", "SET completion_type = 1", "COMMIT", "DELETE FROM people WHERE id = 1", "SET completion_type = 0", "ROLLBACK", "SELECT COUNT(*) FROM people",
 			"LOCK TABLES people WRITE", "FLUSH TABLES people WITH READ LOCK", "DELETE FROM people WHERE id = 1", "UNLOCK TABLES")
+		// The table that a temporary one hides.
+		p.query("CREATE TEMPORARY TABLE people (id INT)")
+		if got := p.shunt.query("FLUSH TABLES people WITH READ LOCK"); !strings.HasPrefix(got, "ERR 1235") {
+			t.Errorf("FLUSH TABLES of a hidden table: %s", got)
+		}
 	})
 }

@@ -65,8 +65,15 @@ func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql str
 		return s.answerOK(wire.OK{})
 	}
 	err := s.commitImplicitly(ctx)
-	if p.Flush && s.tables != nil && err == nil {
-		return errTablesLocked
+	if p.Flush && err == nil {
+		if s.tables != nil {
+			return errTablesLocked
+		}
+		for _, x := range p.Locks {
+			if x.Table.Temporary { // a server locks the other table of that name
+				return refuse("FLUSH TABLES %s WITH READ LOCK is not supported while the session has a temporary table of that name: DROP it, or rename it", x.Table.Name)
+			}
+		}
 	}
 	s.releaseAllTables(ctx)
 	if err != nil {
