@@ -155,10 +155,10 @@ func (p *Proxy) EndDeadlocks(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-p.deadlocks.wake:
-			tick.Reset(deadlockEvery)
 		case <-time.After(deadlockRest):
 			l.close(deadlockRest)
 		}
+		tick.Reset(deadlockEvery)
 	}
 }
 

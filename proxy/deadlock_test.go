@@ -1,14 +1,44 @@
 package proxy
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
 )
+
+// TestEndDeadlocksAfterRest: who looks for deadlocks is there again after hours without
+// transactions over several shards.
+func TestEndDeadlocksAfterRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Proxy{deadlocks: newDeadlocks()}
+		ctx, cancel := context.WithCancel(t.Context())
+		go p.EndDeadlocks(ctx)
+		for range 3 {
+			time.Sleep(time.Hour)
+			var open []*transaction
+			for range 2 {
+				tx := &transaction{s: &session{}, conns: map[catalog.ShardID]*shard.Conn{0: {}, 1: {}}, order: []catalog.ShardID{0, 1}}
+				p.deadlocks.joined(tx)
+				open = append(open, tx)
+			}
+			time.Sleep(2 * deadlockEvery)
+			if len(p.deadlocks.wake) > 0 {
+				t.Fatal("nobody looks")
+			}
+			for _, tx := range open {
+				p.deadlocks.ended(tx)
+			}
+		}
+		cancel()
+	})
+}
 
 // TestCircles: what is found are circles, and without the victims there are none left.
 func TestCircles(t *testing.T) {
