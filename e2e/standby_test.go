@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -390,5 +391,81 @@ func TestStandbyAtOnce(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// TestFrozen: the Shunt that serves stands still, so that the servers end what holds its
+// locks. Another one takes over, and the first ends when it goes on.
+func TestFrozen(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		a, c := startPeople(t, f, 20, setup{servers: f.own(t, 2), unchecked: true})
+		a.settled(c)
+		b := a.beside()
+		b.standsBy()
+		a.signal(syscall.SIGSTOP)
+		eventually(t, time.Minute, "the standby serves", func() bool {
+			status, _, err := b.get("/readyz")
+			return err == nil && status == http.StatusOK
+		})
+		mustExec(t, b.db(), "UPDATE people SET email = 'moved@x' WHERE id = 3")
+		a.signal(syscall.SIGCONT)
+		if !a.wait(20 * time.Second) {
+			t.Fatal("it goes on beside the other one")
+		}
+		if code := a.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(a.log.String(), "stopped serving: shard s") {
+			t.Errorf("exit status %d\n%s", code, a.log.Tail(20))
+		}
+		a.standsBy()
+		b.stop()
+		a.takesOver()
+		want(t, a.db(), "SELECT id FROM people WHERE email = 'moved@x'", "id", "3")
+	})
+}
+
+// TestUnrecorded: where the shards' account may not write who serves, that is told, and
+// all else is as it was. With the right, it is written at the next start.
+func TestUnrecorded(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2)
+		grant := func(what, on string) {
+			t.Helper()
+			for _, s := range servers {
+				mustExec(t, onShard(t, s, ""), "GRANT "+what+" ON "+on+" TO 'narrow'@'%'")
+			}
+		}
+		for _, s := range servers {
+			mustExec(t, onShard(t, s, ""), "CREATE USER 'narrow'@'%' IDENTIFIED BY 'pw'")
+		}
+		grant("ALL", "`e2e%`.*")
+		process := "PROCESS, CONNECTION_ADMIN"
+		if f.name == throwaway.MariaDB {
+			process = "PROCESS, CONNECTION ADMIN"
+		}
+		grant(process, "*.*")
+		p, c := startPeople(t, f, 20, setup{servers: servers, user: "narrow", password: "pw"})
+		p.settled(c)
+		told := func(what string, n int) {
+			t.Helper()
+			if got := strings.Count(p.log.String(), what); got != n {
+				t.Errorf("%q is told %d times, want %d:\n%s", what, got, n, p.log.Tail(20))
+			}
+		}
+		told("can't be written down", 2)
+		p.stop()
+		p.run()
+		told("can't be written down", 4)
+		grant("CREATE, CREATE TEMPORARY TABLES, DROP, INSERT, SELECT", "shunt_scratch.*")
+		for range 2 {
+			p.stop()
+			p.run()
+			told("can't be written down", 4)
+			for _, s := range servers {
+				if n := len(mustRows(t, onShard(t, s, ""), "SHOW TABLES FROM shunt_scratch LIKE 'owner%'")); n != 1 {
+					t.Errorf("%d records, want 1", n)
+				}
+			}
+		}
+		told("another Shunt has served", 0)
+		want(t, p.db(), "SELECT id FROM people WHERE email = 'p7@x'", "id", "7")
 	})
 }
