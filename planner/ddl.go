@@ -395,7 +395,7 @@ func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		i++
 	}
 	ddl.Renamed = make([]TableName, len(ddl.Tables))
-	if slices.ContainsFunc(sets, func(set catalog.ShardSet) bool { return set != ddl.Shards }) {
+	if !temporary && slices.ContainsFunc(sets, func(set catalog.ShardSet) bool { return set != ddl.Shards }) {
 		// Counter-example: DROP TABLE users, settings, of which s1 has only users and
 		// would drop neither (1051).
 		ddl.Texts = map[catalog.ShardID]string{}
