@@ -39,8 +39,10 @@ type Health struct {
 	elsewhere atomic.Bool
 	deaths    atomic.Uint64
 	wake      chan struct{}
-	// claimed is when Claim last succeeded. It is Run's.
+	// claimed is when Claim last succeeded, refused why there is no connection for it.
+	// They are Run's.
 	claimed time.Time
+	refused error
 
 	mu      sync.Mutex
 	conns   map[*Conn]struct{}
@@ -108,7 +110,7 @@ func NewHealth(cfg Config, o HealthOptions) *Health {
 	case o.Conn != nil:
 		h.claimed, h.version = time.Now(), o.Conn.ServerVersion
 	case o.Claim != nil:
-		h.judge(shortened(o.Unreached))
+		h.judge(asText(o.Unreached))
 	}
 	return h
 }
@@ -234,18 +236,22 @@ func (h *Health) claim(ctx context.Context, conn **Conn) error {
 		if time.Since(h.claimed) < h.o.Timeout {
 			return nil
 		}
-		return errors.New("it refuses the connection by which it would be claimed")
+		return fmt.Errorf("it refuses the connection by which it would be claimed: %w", asText(h.refused))
 	}
 	limited, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	if err := h.o.Claim(limited, *conn); err != nil {
 		_ = (*conn).Close()
 		*conn = nil
-		return shortened(err)
+		return asText(err)
 	}
 	h.claimed = time.Now()
 	return nil
 }
+
+// asText leaves of an error what it says: a server's refusal that is why a server is dead
+// is no answer to a statement.
+func asText(err error) error { return errors.New(shortened(err).Error()) }
 
 // revive is check for a dead server.
 func (h *Health) revive(ctx context.Context, conn **Conn) error {
@@ -263,6 +269,7 @@ func (h *Health) revive(ctx context.Context, conn **Conn) error {
 func (h *Health) greet(ctx context.Context, cfg Config) (*Conn, error) {
 	c, err := Dial(ctx, cfg, false)
 	if _, refused := errors.AsType[*ServerError](err); refused {
+		h.refused = shortened(err)
 		return nil, nil
 	}
 	if err != nil {

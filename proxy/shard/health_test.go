@@ -284,9 +284,9 @@ func TestHealthUnclaimed(t *testing.T) {
 	if err := h.claim(within(t), &none); err != nil {
 		t.Error(err)
 	}
-	h.claimed = time.Now().Add(-2 * time.Minute)
-	if h.claim(within(t), &none) == nil {
-		t.Error("a server without a claim is used")
+	h.claimed, h.refused = time.Now().Add(-2*time.Minute), errors.New("too many connections")
+	if err := h.claim(within(t), &none); err == nil || !strings.Contains(err.Error(), "too many") {
+		t.Errorf("a server without a claim: %v", err)
 	}
 }
 
