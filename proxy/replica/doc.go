@@ -29,6 +29,7 @@
 //     missing;
 //   - settings that give statements another meaning or answer than on the
 //     primary (settings);
+//   - tables that have other columns than its primary's (columns);
 //   - its primary's schema has changed in the meantime (Pick's since).
 //
 // # Invariants

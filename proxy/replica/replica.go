@@ -20,6 +20,8 @@ type Replica struct {
 	source *source
 	set    *Set
 	state  atomic.Pointer[state]
+	// columns of its tables, to be those of the source.
+	columns *columns
 	// reads counts statements.
 	reads  atomic.Uint64
 	cancel context.CancelFunc
@@ -136,7 +138,7 @@ func (r *Replica) look(ctx context.Context, a *asking) (until time.Time, err err
 	if err != nil {
 		return until, err
 	}
-	return r.source.until(pos), nil
+	return r.source.until(pos), r.columns.differ(r.source.columns)
 }
 
 // judge takes over what a look found. What was reached once stays reached, unless
@@ -150,6 +152,8 @@ func (r *Replica) judge(until time.Time, err error) {
 	log := r.set.o.Logger.With("shard", r.source.name, "addr", r.cfg.Addr)
 	switch {
 	case errors.Is(err, errUnasked):
+	case errors.Is(err, errTables) && was.err == nil, err == nil && errors.Is(was.err, errTables):
+		log.Debug("replica's tables", "error", err) // as after each ALTER TABLE; SHOW SHARDS tells what lasts
 	case err != nil && (was.err == nil || was.err.Error() != err.Error()) && !errors.Is(err, context.Canceled):
 		log.Warn("replica is not read from", "error", err)
 	case err == nil && was.err != nil:

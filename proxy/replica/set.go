@@ -146,7 +146,8 @@ func find(list []*Replica, addr string) *Replica {
 
 // follow asks a primary for its position until the Set is closed.
 func (s *Set) follow(cfg shard.Config) *source {
-	src := &source{name: cfg.Name, cfg: cfg}
+	src := &source{name: cfg.Name, cfg: cfg, columns: newColumns()}
+	s.wg.Go(func() { src.columns.follow(s.ctx, cfg) })
 	s.wg.Go(func() {
 		a := asking{cfg: cfg}
 		defer a.close()
@@ -173,13 +174,14 @@ func (s *Set) add(src *source, cfg shard.Config) *Replica {
 	cfg.Name += " replica"
 	cfg.ReadOnly, cfg.Account = true, &shard.Account{}
 	cfg.ConnectTimeout, cfg.Statements = s.o.Timeout, s.o.Statements
-	r := &Replica{source: src, set: s, health: shard.NewHealth(cfg, shard.HealthOptions{Timeout: s.o.Timeout, Logger: s.o.Logger})}
+	r := &Replica{source: src, set: s, columns: newColumns(), health: shard.NewHealth(cfg, shard.HealthOptions{Timeout: s.o.Timeout, Logger: s.o.Logger})}
 	cfg.Health = r.health
 	r.cfg, r.Pool = cfg, shard.New(cfg, s.o.Pool)
 	r.state.Store(&state{err: errUnasked})
 	ctx, cancel := context.WithCancel(s.ctx)
 	r.cancel = cancel
 	s.wg.Go(func() { r.health.Run(ctx) })
+	s.wg.Go(func() { r.columns.follow(ctx, cfg) })
 	s.wg.Go(func() { r.run(ctx) })
 	return r
 }

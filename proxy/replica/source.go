@@ -21,8 +21,9 @@ type point struct {
 
 // source is a primary, whose position is asked for again and again.
 type source struct {
-	name string
-	cfg  shard.Config
+	name    string
+	cfg     shard.Config
+	columns *columns
 
 	mu     sync.Mutex
 	server *server // nil before it has answered
