@@ -183,9 +183,9 @@ func (c *claims) why() (short, full string) {
 }
 
 // take claims all shards that answer, one at least. Where another Shunt has one of
-// them it waits until that has ended, as a standby; standby is called first. It gives up
-// when ctx ends. An error is why it can never serve.
-func (c *claims) take(ctx context.Context, standby func()) error {
+// them it waits until that has ended, as a standby. It gives up when ctx ends. An error is
+// why it can never serve.
+func (c *claims) take(ctx context.Context) error {
 	var told struct {
 		what string
 		at   time.Time
@@ -199,10 +199,6 @@ func (c *claims) take(ctx context.Context, standby func()) error {
 		case errors.Is(err, errSlots):
 			return err
 		case other != nil:
-			if standby != nil {
-				standby()
-				standby, began = nil, time.Now()
-			}
 			c.waits.Store(&waiting{
 				short: "standby: another Shunt serves", standby: true,
 				full: fmt.Sprintf("standby since %s: shard %s: %v", began.UTC().Format(time.RFC3339), other.shard, other),

@@ -49,11 +49,13 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	// The ports first: a port in use should be told before the store is opened
-	// and shards are asked.
+	// and shards are asked. It is only a look: whoever connected now would have to wait,
+	// and be sent away again, while another Shunt serves.
 	listeners, err := listen(ctx, cfg)
 	if err != nil {
 		return err
 	}
+	closeAll(listeners)
 	defer func() { closeAll(listeners) }()
 	var httpListener net.Listener
 	if cfg.HTTP != "" {
@@ -107,19 +109,16 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		defer own.close()
 		registry.MustRegister(own.gauge())
 		web.show(proxy.WaitingHandler(registry, cfg.HTTPToken, own.why))
-		waited := false
-		// A port that refuses is what balancers and drivers pass by at once; one that
-		// accepts and then says no would have them hand the error on.
-		if err := own.take(ctx, func() { closeAll(listeners); waited = true }); err != nil || ctx.Err() != nil {
+		if err := own.take(ctx); err != nil || ctx.Err() != nil {
 			return err
-		}
-		if waited {
-			if listeners, err = listen(ctx, cfg); err != nil {
-				return err
-			}
 		}
 		over = own.over
 		copy(mine, own.shards)
+	}
+	// A port that refuses is what balancers and drivers pass by at once; one that
+	// accepted and then said no would have them hand the error on.
+	if listeners, err = listen(ctx, cfg); err != nil {
+		return err
 	}
 	health := newHealth(ctx, log)
 	defer health.stop()
