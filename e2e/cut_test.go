@@ -312,7 +312,7 @@ func (c *cuts) leftOpen(db *sql.DB) string {
 	for i, s := range c.servers {
 		direct := onShard(c.t, s, "")
 		rows := append(mustRows(c.t, direct, "SELECT trx_mysql_thread_id, trx_query FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())"),
-			mustRows(c.t, direct, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'shunt_scratch'")...)
+			mustRows(c.t, direct, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'shunt_scratch' AND table_name NOT LIKE 'owner!_%' ESCAPE '!'")...)
 		direct.Close()
 		if len(rows) > 0 {
 			return fmt.Sprint("on s", i, ": ", rows)
