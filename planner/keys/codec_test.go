@@ -280,6 +280,35 @@ func TestPadSensitive(t *testing.T) {
 	}
 }
 
+// TestCutSpace: a CHAR's index is asked for what the column would hold.
+func TestCutSpace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		columnType, collation, value string
+		want                         bool
+	}{
+		{"char(5)", "utf8mb4_general_ci", "abcde\n", false},
+		{"char(5)", "utf8mb4_general_ci", "abcd \t", false},
+		{"char(5)", "latin1_swedish_ci", "abcde\u00a0", false},
+		{"char(5)", "utf8mb4_bin", "ééééé \t", false},
+		{"char(5)", "utf8mb4_general_ci", "abcd\t", true},
+		{"char(5)", "utf8mb4_general_ci", "abcde  ", true},
+		{"char(5)", "utf8mb4_general_ci", "abcdef\t", true},
+		{"char(5)", "utf8mb4_general_ci", "abcde\tf", true},
+		{"char(5)", "utf8mb4_0900_ai_ci", "abcde\t", true},
+		{"varchar(5)", "utf8mb4_general_ci", "abcde\t", true},
+	} {
+		for name, of := range map[string]func(*Codec) bool{
+			"Equal": func(x *Codec) bool { _, ok := x.Equal(nil, text(c.value)); return ok },
+			"Order": func(x *Codec) bool { _, ok := x.Order(nil, text(c.value)); return ok },
+		} {
+			if got := of(codec(t, c.columnType, c.collation)); got != c.want {
+				t.Errorf("%s of %q in %s %s: sure %t, want %t", name, c.value, c.columnType, c.collation, got, c.want)
+			}
+		}
+	}
+}
+
 func TestLikePrefix(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

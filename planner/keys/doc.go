@@ -105,6 +105,9 @@
 //   - MariaDB compares CHAR columns of NO PAD collations in an index with their
 //     padding: 'a' and "a\x00" are equal by the collation and not found by each
 //     other. Such columns are refused.
+//   - MySQL looks a CHAR column up in an index by what it would hold of a constant, and
+//     takes white space that is cut off for nothing: c = "abcde\n" finds 'abcde' in a
+//     CHAR(5) with a PAD SPACE collation, with an index only. Such constants are in doubt.
 //   - BETWEEN and IN may compare numbers as floats as soon as one of the
 //     operands is a string or a float. Equality of integers stays exact below
 //     2^53, and strings and floats are accepted only there; order on BIGINT

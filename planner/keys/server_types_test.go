@@ -97,7 +97,7 @@ func valuesOnServer(r *rand.Rand) []Value {
 	text("", " ", "  ", "0", "5", "-5", "05", "5 ", " 5", "5.0", "5e0", "+5", "0x5", "-0", "42", "127", "128", "255", "256", "1999", "2024", "99", "00", "0000", "1900",
 		"9007199254740991", "9007199254740992", "9007199254740993", "18446744073709551615", "-9223372036854775808", "5.5", "-5.5", "1.005", "0.5", "-0.00", "00.5", "12345.678", "1e2",
 		"a", "A", "a ", "a  ", "b", "B", "aa", "AA", "é", "É", "e\u0301", "ß", "ss", "SS", "s", "x y", "X Y", "x", "it's", `back\slash`, "%", "_", "ab", "abc", "abcde", "abcdef", "abcd ", "abcde ", "abcde   ",
-		"abcdefghij", "abcdefghij ", "abcdefghijk", "a\tb", "a\x00", "a\x00b", "\x00", "😀", "😀😀😀😀😀", "日本", "ł", "€", "\u0081", "?", "a?", "\ufffd", "\uffff", "\t", "a\t", "a\t ", "\u00a0", "a\u00a0",
+		"abcdefghij", "abcdefghij ", "abcdefghijk", "a\tb", "a\x00", "a\x00b", "\x00", "😀", "😀😀😀😀😀", "日本", "ł", "€", "\u0081", "?", "a?", "\ufffd", "\uffff", "\t", "a\t", "a\t ", "abcde\t", "abcde\n ", "abcd \r", "abcde\u00a0", "abcdefghij\t", "\u00a0", "a\u00a0",
 		strings.Repeat("é", 100), strings.Repeat("a", 255), strings.Repeat("a", 256), strings.Repeat("é", 128), strings.Repeat("x", 300)+"1", strings.Repeat("x", 300)+"2", strings.Repeat("x", 300), strings.Repeat(" ", 300)+"y")
 	times := []string{
 		"2024-01-01", "2024-02-29", "2023-02-29", "1999-12-31", "1000-01-01", "0999-01-01", "9999-12-31", "0000-00-00", "2024-00-00", "2024-01-00",

@@ -1,10 +1,12 @@
 package keys
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -109,6 +111,20 @@ func (c *Codec) holds(text []byte) bool {
 	return n <= c.length
 }
 
+// cutsSpace reports that what a text has beyond the column's length is white space,
+// and not spaces alone, which are padding. MySQL looks a CHAR up in its index by what
+// the column would hold.
+func (c *Codec) cutsSpace(text []byte) bool {
+	if len(text) <= c.length {
+		return false
+	}
+	for range c.length {
+		_, n := utf8.DecodeRune(text)
+		text = text[n:]
+	}
+	return len(bytes.TrimFunc(text, unicode.IsSpace)) == 0 && len(bytes.Trim(text, " ")) > 0
+}
+
 func (c *Codec) equalText(dst []byte, v Value, p part) ([]byte, bool) {
 	s := scratches.Get().(*scratch)
 	defer s.release()
@@ -118,6 +134,9 @@ func (c *Codec) equalText(dst []byte, v Value, p part) ([]byte, bool) {
 	}
 	if n := len(s.text); c.fixed && !c.text.padded && n > 0 && s.text[n-1] == ' ' {
 		// No CHAR value ends in a space, unless PAD_CHAR_TO_FULL_LENGTH is on.
+		return dst, false
+	}
+	if c.fixed && c.text.padded && c.cutsSpace(s.text) {
 		return dst, false
 	}
 	return c.text.component(dst, s, p)
