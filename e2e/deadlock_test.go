@@ -16,207 +16,203 @@ import (
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
-// watching starts servers that tell who waits for whom.
-func (f *flavour) watching(t *testing.T) []*throwaway.Server {
-	t.Helper()
-	args := []string{"--innodb-lock-wait-timeout=50"}
-	if f.name == throwaway.MySQL {
-		args = append(args, "--performance-schema=ON")
-	}
-	return f.own(t, 4, args...)
+// TestDeadlocks needs servers that tell who waits for whom.
+func TestDeadlocks(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		args := []string{"--innodb-lock-wait-timeout=50"}
+		if f.name == throwaway.MySQL {
+			args = append(args, "--performance-schema=ON")
+		}
+		servers := f.own(t, 4, args...)
+		begin := func(t *testing.T) *process {
+			return start(t, f, setup{tables: []string{"n: {shard_key: id}", "ref: {placement: reference}"}, servers: servers})
+		}
+		t.Run("over shards", func(t *testing.T) { deadlocksOverShards(t, begin(t)) })
+		t.Run("none", func(t *testing.T) { noDeadlocks(t, begin(t)) })
+		t.Run("writes meet", func(t *testing.T) { writesMeet(t, begin(t)) })
+	})
 }
 
-// TestDeadlockOverShards: transactions that wait for each other on different shards,
-// of which none sees a circle. One of them is the victim, at once, as on one server.
-func TestDeadlockOverShards(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
-		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}, servers: f.watching(t)})
-		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
-		fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
-		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
-		add := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
-		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second) // less than a lock timeout
-		defer cancel()
+// deadlocksOverShards: transactions that wait for each other on different shards, of
+// which none sees a circle. One of them is the victim, at once, as on one server.
+func deadlocksOverShards(t *testing.T, p *process) {
+	mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
+	fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+	on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+	add := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second) // less than a lock timeout
+	defer cancel()
 
-		// Each locks its first row, then all ask for their second one.
-		for name, c := range map[string][][2]string{
-			"two":       {{add(on[0][0]), add(on[1][0])}, {add(on[1][0]), add(on[0][0])}},
-			"three":     {{add(on[0][0]), add(on[1][0])}, {add(on[1][0]), add(on[2][0])}, {add(on[2][0]), add(on[0][0])}},
-			"two pairs": {{add(on[0][0]), add(on[1][0])}, {add(on[1][0]), add(on[0][0])}, {add(on[2][0]), add(on[3][0])}, {add(on[3][0]), add(on[2][0])}},
-			"all shards": {
-				{add(on[3][0]), "UPDATE n SET v = v + 1"},
-				{add(on[0][0]), add(on[3][0])},
-			},
-			"locking reads": {
-				{"SELECT id FROM n WHERE id = " + fmt.Sprint(on[0][0]) + " FOR UPDATE", "SELECT SUM(v) FROM n FOR UPDATE"},
-				{"SELECT id FROM n WHERE id = " + fmt.Sprint(on[1][0]) + " FOR UPDATE", "SELECT id, v FROM n FOR UPDATE"},
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				victims := len(c) / 4 // of two pairs there are two
-				victims++
-				before, _ := p.metric("shunt_deadlocks_total")
-				conns := make([]*sql.Conn, len(c))
-				for i := range c {
-					conns[i] = p.conn()
-					mustExec(t, conns[i], "BEGIN")
-					mustRows(t, conns[i], c[i][0])
-				}
-				answers := make([]error, len(c))
-				var all sync.WaitGroup
-				for i := range c {
-					all.Go(func() {
-						_, answers[i] = rowsOf(ctx, conns[i], c[i][1])
-						if answers[i] != nil {
-							// It is not in a transaction any more.
-							_, err := conns[i].ExecContext(ctx, "UPDATE n SET v = v + 100 WHERE id = ?", on[2][1+i])
-							answers[i] = errors.Join(answers[i], err)
-						}
-						_, err := conns[i].ExecContext(ctx, "COMMIT")
+	// Each locks its first row, then all ask for their second one.
+	for name, c := range map[string][][2]string{
+		"two":       {{add(on[0][0]), add(on[1][0])}, {add(on[1][0]), add(on[0][0])}},
+		"three":     {{add(on[0][0]), add(on[1][0])}, {add(on[1][0]), add(on[2][0])}, {add(on[2][0]), add(on[0][0])}},
+		"two pairs": {{add(on[0][0]), add(on[1][0])}, {add(on[1][0]), add(on[0][0])}, {add(on[2][0]), add(on[3][0])}, {add(on[3][0]), add(on[2][0])}},
+		"all shards": {
+			{add(on[3][0]), "UPDATE n SET v = v + 1"},
+			{add(on[0][0]), add(on[3][0])},
+		},
+		"locking reads": {
+			{"SELECT id FROM n WHERE id = " + fmt.Sprint(on[0][0]) + " FOR UPDATE", "SELECT SUM(v) FROM n FOR UPDATE"},
+			{"SELECT id FROM n WHERE id = " + fmt.Sprint(on[1][0]) + " FOR UPDATE", "SELECT id, v FROM n FOR UPDATE"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			victims := len(c) / 4 // of two pairs there are two
+			victims++
+			before, _ := p.metric("shunt_deadlocks_total")
+			conns := make([]*sql.Conn, len(c))
+			for i := range c {
+				conns[i] = p.conn()
+				mustExec(t, conns[i], "BEGIN")
+				mustRows(t, conns[i], c[i][0])
+			}
+			answers := make([]error, len(c))
+			var all sync.WaitGroup
+			for i := range c {
+				all.Go(func() {
+					_, answers[i] = rowsOf(ctx, conns[i], c[i][1])
+					if answers[i] != nil {
+						// It is not in a transaction any more.
+						_, err := conns[i].ExecContext(ctx, "UPDATE n SET v = v + 100 WHERE id = ?", on[2][1+i])
 						answers[i] = errors.Join(answers[i], err)
-					})
-				}
-				all.Wait()
-				var failed int
-				for i, err := range answers {
-					if err != nil {
-						failed++
-						wantError(t, err, 1213, "Deadlock found")
-						want(t, p.db(), fmt.Sprintf("SELECT v >= 100 AS n FROM n WHERE id = %d", on[2][1+i]), "n", "1")
-						mustExec(t, p.db(), fmt.Sprintf("UPDATE n SET v = v - 100 WHERE id = %d", on[2][1+i]))
 					}
+					_, err := conns[i].ExecContext(ctx, "COMMIT")
+					answers[i] = errors.Join(answers[i], err)
+				})
+			}
+			all.Wait()
+			var failed int
+			for i, err := range answers {
+				if err != nil {
+					failed++
+					wantError(t, err, 1213, "Deadlock found")
+					want(t, p.db(), fmt.Sprintf("SELECT v >= 100 AS n FROM n WHERE id = %d", on[2][1+i]), "n", "1")
+					mustExec(t, p.db(), fmt.Sprintf("UPDATE n SET v = v - 100 WHERE id = %d", on[2][1+i]))
 				}
-				if failed != victims {
-					t.Errorf("%d of them failed, want %d", failed, victims)
-				}
-				if after, _ := p.metric("shunt_deadlocks_total"); int(after-before) != victims {
-					t.Errorf("shunt_deadlocks_total went from %v to %v, want %d more", before, after, victims)
+			}
+			if failed != victims {
+				t.Errorf("%d of them failed, want %d", failed, victims)
+			}
+			if after, _ := p.metric("shunt_deadlocks_total"); int(after-before) != victims {
+				t.Errorf("shunt_deadlocks_total went from %v to %v, want %d more", before, after, victims)
+			}
+		})
+	}
+	// A way that leads over the lock of a client which Shunt doesn't know.
+	other, err := p.shard(0).BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback()
+	mustExec(t, other, add(on[0][1]))
+	a, b := p.conn(), p.conn()
+	mustExec(t, a, "BEGIN")
+	mustExec(t, a, add(on[1][0]))
+	mustExec(t, b, "BEGIN")
+	mustExec(t, b, add(on[0][0]))
+	waits := func(q queryer, id int) chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := q.ExecContext(ctx, add(id))
+			done <- err
+		}()
+		return done
+	}
+	byA, byB := waits(a, on[0][1]), waits(b, on[1][0])
+	waits(other, on[0][0])
+	for err == nil { // one goes on when the other has been rolled back
+		select {
+		case err = <-byA:
+		case err = <-byB:
+		}
+	}
+	wantError(t, err, 1213, "Deadlock found")
+	cancel() // who still waits waits for nothing
+}
+
+// noDeadlocks: transactions that take their locks in one order wait, and none fails;
+// in random order some do, and what the others did stays.
+func noDeadlocks(t *testing.T, p *process) {
+	mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
+	const rows = 16
+	fill(t, p, "n", rows, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+	var order []int // the shards', which Shunt takes them in
+	for _, ids := range idsOn(t, p, "SELECT id FROM n ORDER BY id") {
+		order = append(order, ids...)
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, sorted := range []bool{true, false} {
+		before, _ := p.metric("shunt_deadlocks_total")
+		var mu sync.Mutex
+		failed := 0
+		var all sync.WaitGroup
+		for client := range 8 {
+			conn := p.conn()
+			r := rand.New(rand.NewPCG(seed, uint64(client)))
+			all.Go(func() {
+				for range 6 {
+					ids := r.Perm(rows)[:4]
+					if sorted {
+						slices.Sort(ids)
+					}
+					err := transfer(t.Context(), conn, order, ids)
+					if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == 1213 && !sorted {
+						mu.Lock()
+						failed++
+						mu.Unlock()
+					} else if err != nil {
+						t.Errorf("sorted %t: %v", sorted, err)
+					}
 				}
 			})
 		}
-		// A way that leads over the lock of a client which Shunt doesn't know.
-		other, err := p.shard(0).BeginTx(ctx, nil)
-		if err != nil {
-			t.Fatal(err)
+		all.Wait()
+		after, _ := p.metric("shunt_deadlocks_total")
+		if sorted && after != before {
+			t.Errorf("%v deadlocks where there is none", after-before)
 		}
-		defer other.Rollback()
-		mustExec(t, other, add(on[0][1]))
-		a, b := p.conn(), p.conn()
-		mustExec(t, a, "BEGIN")
-		mustExec(t, a, add(on[1][0]))
-		mustExec(t, b, "BEGIN")
-		mustExec(t, b, add(on[0][0]))
-		waits := func(q queryer, id int) chan error {
-			done := make(chan error, 1)
-			go func() {
-				_, err := q.ExecContext(ctx, add(id))
-				done <- err
-			}()
-			return done
-		}
-		byA, byB := waits(a, on[0][1]), waits(b, on[1][0])
-		waits(other, on[0][0])
-		for err == nil { // one goes on when the other has been rolled back
-			select {
-			case err = <-byA:
-			case err = <-byB:
-			}
-		}
-		wantError(t, err, 1213, "Deadlock found")
-	})
+		t.Logf("sorted %t: %d of 48 failed, %v deadlocks over shards", sorted, failed, after-before)
+		want(t, p.db(), "SELECT SUM(v) AS n FROM n", "n", "0")
+	}
 }
 
-// TestNoDeadlock: transactions that take their locks in one order wait, and none fails;
-// in random order some do, and what the others did stays.
-func TestNoDeadlock(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
-		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}, servers: f.watching(t)})
-		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
-		const rows = 16
-		fill(t, p, "n", rows, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
-		var order []int // the shards', which Shunt takes them in
-		for _, ids := range idsOn(t, p, "SELECT id FROM n ORDER BY id") {
-			order = append(order, ids...)
-		}
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		for _, sorted := range []bool{true, false} {
-			before, _ := p.metric("shunt_deadlocks_total")
-			var mu sync.Mutex
-			failed := 0
-			var all sync.WaitGroup
-			for client := range 8 {
-				conn := p.conn()
-				r := rand.New(rand.NewPCG(seed, uint64(client)))
-				all.Go(func() {
-					for range 12 {
-						ids := r.Perm(rows)[:4]
-						if sorted {
-							slices.Sort(ids)
-						}
-						err := transfer(t.Context(), conn, order, ids)
-						if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == 1213 && !sorted {
-							mu.Lock()
-							failed++
-							mu.Unlock()
-						} else if err != nil {
-							t.Errorf("sorted %t: %v", sorted, err)
-						}
-					}
-				})
-			}
-			all.Wait()
-			after, _ := p.metric("shunt_deadlocks_total")
-			switch {
-			case sorted && after != before:
-				t.Errorf("%v deadlocks where there is none", after-before)
-			case !sorted && after == before:
-				t.Error("no deadlock: this says little")
-			}
-			t.Logf("sorted %t: %d of 96 failed, %v deadlocks over shards", sorted, failed, after-before)
-			want(t, p.db(), "SELECT SUM(v) AS n FROM n", "n", "0")
-		}
-	})
-}
-
-// TestWritesOverShardsMeet: statements that are transactions of their own and change the
+// writesMeet: statements that are transactions of their own and change the
 // same rows, each on several shards, wait for each other as on one server; none fails.
-func TestWritesOverShardsMeet(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
-		p := start(t, f, setup{tables: []string{"ref: {placement: reference}", "n: {shard_key: id}"}, servers: f.watching(t)})
-		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
-		mustExec(t, p.db(), "CREATE TABLE ref (id INT PRIMARY KEY, v INT NOT NULL)")
-		fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
-		mustExec(t, p.db(), "INSERT INTO ref VALUES (1, 0), (2, 0), (3, 0)")
-		const clients, times = 8, 15
-		meet := func(query string) (deadlocks float64) {
-			before, _ := p.metric("shunt_deadlocks_total")
-			var all sync.WaitGroup
-			for range clients {
-				c := p.conn()
-				all.Go(func() {
-					for range times {
-						if _, err := c.ExecContext(t.Context(), query); err != nil {
-							t.Errorf("%s: %v", query, err)
-						}
+func writesMeet(t *testing.T, p *process) {
+	mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
+	mustExec(t, p.db(), "CREATE TABLE ref (id INT PRIMARY KEY, v INT NOT NULL)")
+	fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+	mustExec(t, p.db(), "INSERT INTO ref VALUES (1, 0), (2, 0), (3, 0)")
+	const clients, times = 8, 15
+	meet := func(query string) (deadlocks float64) {
+		before, _ := p.metric("shunt_deadlocks_total")
+		var all sync.WaitGroup
+		for range clients {
+			c := p.conn()
+			all.Go(func() {
+				for range times {
+					if _, err := c.ExecContext(t.Context(), query); err != nil {
+						t.Errorf("%s: %v", query, err)
 					}
-				})
-			}
-			all.Wait()
-			after, _ := p.metric("shunt_deadlocks_total")
-			return after - before
+				}
+			})
 		}
-		for _, query := range []string{"UPDATE ref SET v = v + 1 WHERE id = 1", "INSERT INTO ref VALUES (1, 1) ON DUPLICATE KEY UPDATE v = v + 1"} {
-			if n := meet(query); n > 0 {
-				t.Errorf("%s: %v deadlocks", query, n)
-			}
+		all.Wait()
+		after, _ := p.metric("shunt_deadlocks_total")
+		return after - before
+	}
+	for _, query := range []string{"UPDATE ref SET v = v + 1 WHERE id = 1", "INSERT INTO ref VALUES (1, 1) ON DUPLICATE KEY UPDATE v = v + 1"} {
+		if n := meet(query); n > 0 {
+			t.Errorf("%s: %v deadlocks", query, n)
 		}
-		meet("UPDATE n SET v = v + 1")
-		want(t, p.db(), "SELECT MIN(v) AS least, MAX(v) AS most FROM n", "least most", fmt.Sprintf("%d %[1]d", clients*times))
-		for i := range p.servers {
-			want(t, p.shard(i), "SELECT v FROM ref WHERE id = 1", "v", fmt.Sprint(2*clients*times))
-		}
-	})
+	}
+	meet("UPDATE n SET v = v + 1")
+	want(t, p.db(), "SELECT MIN(v) AS least, MAX(v) AS most FROM n", "least most", fmt.Sprintf("%d %[1]d", clients*times))
+	for i := range p.servers {
+		want(t, p.shard(i), "SELECT v FROM ref WHERE id = 1", "v", fmt.Sprint(2*clients*times))
+	}
 }
 
 // transfer takes from some rows what it gives to others, one after the other.
