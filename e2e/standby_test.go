@@ -168,7 +168,7 @@ func TestStandby(t *testing.T) {
 // Shunt ends.
 func TestLockLost(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		servers := f.own(t, 2)
+		servers := f.servers(t)[:2]
 		a, c := startPeople(t, f, 40, setup{servers: servers, unchecked: true})
 		a.settled(c)
 		b := a.beside()
@@ -241,7 +241,7 @@ func TestLockLost(t *testing.T) {
 // others serves, and takes that one when it is back.
 func TestStandbyShardDown(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		servers := f.own(t, 2)
+		servers := f.servers(t)[:2]
 		valves, addrs := make([]*throwaway.Valve, 2), make([]string, 2)
 		for i := range valves {
 			v, err := throwaway.NewValve(servers[i].Addr())
@@ -308,7 +308,7 @@ func TestStandbyShardDown(t *testing.T) {
 // stores that are copies of each other do.
 func TestSideBySide(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		servers := f.own(t, 2)
+		servers := f.servers(t)[:2]
 		a, _ := startPeople(t, f, 20, setup{servers: servers})
 		b, _ := startPeople(t, f, 20, setup{servers: servers})
 		for _, p := range []*process{a, b} {
@@ -363,7 +363,7 @@ func TestSideBySide(t *testing.T) {
 // TestStandbyAtOnce: of two that start at the same moment one serves, each time.
 func TestStandbyAtOnce(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		a := start(t, f, setup{servers: f.own(t, 3)})
+		a := start(t, f, setup{servers: f.servers(t)[:3]})
 		b := a.beside()
 		a.stop()
 		for range 5 {
@@ -398,7 +398,7 @@ func TestStandbyAtOnce(t *testing.T) {
 // locks. Another one takes over, and the first ends when it goes on.
 func TestFrozen(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		a, c := startPeople(t, f, 20, setup{servers: f.own(t, 2), unchecked: true})
+		a, c := startPeople(t, f, 20, setup{servers: f.servers(t)[:2], unchecked: true})
 		a.settled(c)
 		b := a.beside()
 		b.standsBy()
