@@ -5,13 +5,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,14 +92,7 @@ func newRecords(dir string, l layout, locks []string, foreign func(name string) 
 	for _, sh := range l.shards {
 		r.slots[sh.Name] = slotsOf(l, sh.ID)
 	}
-	kept, err := os.ReadFile(r.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(kept, &r.lives)
-	}
-	if err != nil {
+	if err := readKept(r.path, &r.lives); err != nil {
 		return nil, fmt.Errorf("read which lives have served the shards: %s: %w; if it is damaged remove it: all virtual indexes are then scanned anew", r.path, err)
 	}
 	return r, nil
@@ -257,9 +247,13 @@ func (r *records) first(name string) bool {
 func (r *records) remembered(name string) map[string][]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return cloned(r.lives[name])
+}
+
+func cloned(lives map[string][]string) map[string][]string {
 	out := map[string][]string{}
-	for lock, lives := range r.lives[name] {
-		out[lock] = slices.Clone(lives)
+	for lock, of := range lives {
+		out[lock] = slices.Clone(of)
 	}
 	return out
 }
@@ -269,16 +263,12 @@ func (r *records) remember(name string, lives map[string][]string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := maps.Clone(r.lives)
-	all[name] = lives
-	kept, err := json.MarshalIndent(all, "", "  ")
-	if err == nil {
-		err = writeSynced(r.path, string(kept)+"\n")
-	}
-	if err != nil {
+	all[name] = cloned(lives)
+	if err := keep(r.path, all); err != nil {
 		return fmt.Errorf("remember who serves the shard: %w", err)
 	}
-	r.lives = map[string]map[string][]string{}
-	return json.Unmarshal(kept, &r.lives) // not the caller's slices
+	r.lives = all
+	return nil
 }
 
 // settle waits until the account's other connections to a shard have ended, for

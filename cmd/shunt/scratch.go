@@ -76,24 +76,3 @@ func scratchInstance(dir string) (string, error) {
 	}
 	return id, nil
 }
-
-// writeSynced makes a file that is there as a whole or not at all.
-func writeSynced(path, text string) error {
-	f, err := os.Create(path + ".new")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

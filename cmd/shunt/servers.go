@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -69,14 +66,7 @@ func knownServers(cfg *config.Config, log *slog.Logger) (*servers, error) {
 	for _, sh := range cfg.Shards {
 		s.shards[sh.Name] = true
 	}
-	kept, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(kept, &s.was)
-	}
-	if err != nil {
+	if err := readKept(s.path, &s.was); err != nil {
 		return nil, fmt.Errorf("read which server each shard was: %s: %w; if it is damaged remove it, once every shard's addr is right", s.path, err)
 	}
 	return s, nil
@@ -161,11 +151,7 @@ func (s *servers) judge(name string, to server, alone func()) error {
 		return nil
 	}
 	s.was[name] = to.id
-	kept, err := json.MarshalIndent(s.was, "", "  ")
-	if err == nil {
-		err = writeSynced(s.path, string(kept)+"\n")
-	}
-	if err != nil {
+	if err := keep(s.path, s.was); err != nil {
 		s.log.Warn("which server the shard is can't be kept: at the next start exchanged addresses would not be noticed", "shard", name, "error", err)
 	}
 	return nil
