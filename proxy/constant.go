@@ -16,7 +16,7 @@ const codeNoColumn = 1054
 // executed. why is the refusal of the statement as it is, which stays where the
 // values aren't beyond doubt.
 func (s *session) askFirst(ctx context.Context, r request, why error) error {
-	if s.mayCollect() != nil || r.plan.Returning && s.binary {
+	if r.plan.Returning && s.binary {
 		return why // it goes on as text, and so do its rows
 	}
 	c, found := r.plan.Constants, s.found

@@ -29,9 +29,6 @@ import (
 //
 // The query's rows are read without locks, as of before the first insert.
 func (s *session) copyRows(ctx context.Context, r request) error {
-	if err := s.mayCollect(); err != nil {
-		return err
-	}
 	head, query, tail := r.plan.Copy.Texts(r.values)
 	rows, err := s.collect(ctx, query)
 	if err != nil {
@@ -72,12 +69,24 @@ func strictly(warnings [][][]byte) error {
 	return nil
 }
 
-// mayCollect refuses a session whose texts would change on their way.
-func (s *session) mayCollect() error {
-	if _, set := s.settings.value("@@character_set_results"); s.settings.charset != "utf8mb4" || set {
-		return refuse("INSERT ... SELECT from other shards than its rows go to needs the character set utf8mb4, or texts might change on their way: SET NAMES utf8mb4")
+// inUTF8 has texts answered in utf8mb4, in which literals name them whatever the
+// client's own character set is.
+//
+// Counter-example: SET NAMES latin1; INSERT INTO t SELECT ... of a text with a euro
+// sign and a snowman, which latin1 makes a question mark of.
+func (s *session) inUTF8() (undo func()) {
+	const name = "@@character_set_results"
+	if _, set := s.settings.value(name); !set && s.settings.charset == "utf8mb4" {
+		return func() {}
 	}
-	return nil
+	vars := s.settings.vars
+	s.settings.vars = slices.Clone(vars)
+	s.settings.with(variable{name, "SET character_set_results = utf8mb4", "utf8mb4"})
+	s.settings.update(s.catalog())
+	return func() {
+		s.settings.vars = vars
+		s.settings.update(s.catalog())
+	}
 }
 
 // target is a column that values go to, as far as these depend on it. A server that
@@ -190,6 +199,7 @@ var errCollected = errors.New("too large")
 // collect runs a query and keeps its answer. It goes through a pipe with the
 // session as its client, so that every way of answering serves.
 func (s *session) collect(ctx context.Context, query string) (*collected, error) {
+	defer s.inUTF8()()
 	defer s.unlimited()()
 	plan, err := s.plan(ctx, query)
 	if err != nil {

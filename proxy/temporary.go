@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -549,20 +550,20 @@ func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, s
 			return s.onPinned(ctx, p, one, sql)
 		}
 	}
-	if err := s.mayCollect(); err != nil {
-		return wire.OK{}, err
-	}
 	answer, err := s.collect(ctx, p.Query)
-	if err != nil {
-		return wire.OK{}, err
-	}
-	made, err := s.onPinned(ctx, p, p.Shards, p.Make)
 	if err != nil {
 		return wire.OK{}, err
 	}
 	columns := make([]string, len(answer.columns))
 	for i, c := range answer.columns {
+		if !strings.HasPrefix(s.settings.charset, "utf8") && strings.ContainsFunc(c.Name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			return wire.OK{}, refuse("CREATE TEMPORARY TABLE ... SELECT of a column named %s, in a session of the character set %s, is not supported: SET NAMES utf8mb4", c.Name, s.settings.charset)
+		}
 		columns[i] = catalog.QuoteName(c.Name)
+	}
+	made, err := s.onPinned(ctx, p, p.Shards, p.Make)
+	if err != nil {
+		return wire.OK{}, err
 	}
 	table := catalog.QuoteName(name.Schema) + "." + catalog.QuoteName(name.Name)
 	done, err := s.insertCollected(ctx, answer, p.Insert+table+" ("+strings.Join(columns, ", ")+") VALUES ", "")
