@@ -279,21 +279,26 @@ func (c *cuts) healed() {
 	t.Helper()
 	db := c.p.open("")
 	defer db.Close()
-	eventually(t, time.Minute, "all shards serve", func() bool {
-		for i := range c.servers {
-			if shardState(t, c.p, fmt.Sprint("s", i)) != "up" {
-				return false
-			}
-		}
-		_, err := rowsOf(t.Context(), db, "SELECT COUNT(*) FROM "+c.p.schema+".people")
-		return err == nil
-	})
 	left := ""
 	defer func() {
 		if left != "" {
 			t.Log(left)
 		}
 	}()
+	eventually(t, time.Minute, "all shards serve", func() bool {
+		for i := range c.servers {
+			if is := shardState(t, db, fmt.Sprint("s", i)); is != "up" {
+				left = fmt.Sprint("s", i, " is ", is)
+				return false
+			}
+		}
+		left = ""
+		_, err := rowsOf(t.Context(), db, "SELECT COUNT(*) FROM "+c.p.schema+".people")
+		if err != nil {
+			left = err.Error()
+		}
+		return err == nil
+	})
 	// InnoDB shows what it showed 100 ms ago to who asks more often. And a connection that
 	// was used just before it was lost is taken for well for 50 ms.
 	looks := 0

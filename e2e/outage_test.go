@@ -259,7 +259,8 @@ func suffer(t *testing.T, p *process, o outage, i int, ids [][]string, loads []*
 			t.Errorf("%s: a transaction waited %v to join", name, took)
 		}
 	}
-	eventually(t, shardTimeout+slack, name+" is seen", func() bool { return shardState(t, p, dead) == "down" })
+	db := p.db()
+	eventually(t, shardTimeout+slack, name+" is seen", func() bool { return shardState(t, db, dead) == "down" })
 	if took, err := exec(untouched, update(i, 0)); true {
 		names("a statement for a shard that is known to be dead", err)
 		if took > slack/2 {
@@ -339,9 +340,9 @@ func suffer(t *testing.T, p *process, o outage, i int, ids [][]string, loads []*
 		name, failed, affected, longest.Round(time.Millisecond), back.Round(time.Millisecond), p99(calm).Round(10*time.Microsecond), p99(later).Round(10*time.Microsecond), len(later))
 }
 
-func shardState(t *testing.T, p *process, name string) string {
+func shardState(t *testing.T, q queryer, name string) string {
 	t.Helper()
-	for _, r := range mustRows(t, p.db(), "SHOW SHARDS") {
+	for _, r := range mustRows(t, q, "SHOW SHARDS") {
 		if r["Name"] == name {
 			return r["State"]
 		}
