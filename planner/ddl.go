@@ -547,6 +547,8 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 	sharded := t.Placement == catalog.Hash && t.Shards.Len() > 1 && t.ShardKey != nil
 	n, perr := p.parse(st, cat)
 	alter, ok := n.(*ast.AlterTableStmt)
+	ddl.AddsKey = t.Placement == catalog.Single && !t.Temporary && len(t.PrimaryKey) == 0 && len(cat.Shards) > 1 &&
+		cat.Schema(name.Schema).Default.Placement == catalog.Hash && (!ok || addsPrimaryKey(alter))
 	if perr != nil || !ok {
 		// Only the lexer understood it: any column may be changed.
 		ddl.AllColumns = true
@@ -566,12 +568,6 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 			return nil, refuseMoveKey(t)
 		}
 		return ddl, nil
-	}
-	if t.Placement == catalog.Single && !t.Temporary && len(t.PrimaryKey) == 0 && len(cat.Shards) > 1 && addsPrimaryKey(alter) &&
-		cat.Schema(name.Schema).Default.Placement == catalog.Hash && t.Shards == firstShard(cat) {
-		// With a primary key the default would spread it over all shards, where
-		// it is not.
-		return nil, notSupported("adding a primary key to %s, which is on one shard for the lack of one, is not supported: make a new table and copy, or send it to %s with a hint and configure it as placement single", t.Name, cat.ShardName(t.Shards.First()))
 	}
 	computed := false // from columns that change
 	for _, spec := range alter.Specs {
@@ -607,6 +603,9 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 			}
 			if err := keepsPlace(cat, t, to); err != nil {
 				return nil, err
+			}
+			if ddl.AddsKey { // nothing is known of where a table of the new name stays
+				return nil, notSupported("adding a primary key to %s and renaming it in one statement is not supported: rename it first", t.Name)
 			}
 			ddl.Renamed[0] = to
 			for k := range ddl.Virtual {

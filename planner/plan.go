@@ -127,6 +127,8 @@ type DDL struct {
 	// SET, an ALTER that only the lexer understood).
 	Touches    []string
 	AllColumns bool
+	// AddsKey: Tables[0], which is on one shard for the lack of a primary key, may have one then.
+	AddsKey bool
 	// Virtual are the indexes that it makes with COMMENT 'virtual'.
 	Virtual []VirtualIndex
 }

@@ -58,6 +58,9 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	if err := keepsShardKey(c, d); err != nil {
 		return err
 	}
+	if err := s.staysAlone(c, d); err != nil {
+		return err
+	}
 	marked := s.unforeseen(c, d, sql)
 	done, err := s.markUnforeseen(marked)
 	if err != nil {
@@ -102,6 +105,7 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 		}
 	}
 	notes = append(notes, indexNotes(c, s.catalog(), d)...)
+	notes = append(notes, aloneNote(s.catalog(), d)...)
 	for _, n := range notes {
 		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1105"), []byte(n)})
 	}
@@ -182,6 +186,35 @@ func keepsShardKey(c *catalog.Catalog, d *planner.DDL) error {
 		}
 	}
 	return nil
+}
+
+// staysAlone refuses a primary key for a table that isn't known to stay on its shard
+// with it.
+func (s *session) staysAlone(c *catalog.Catalog, d *planner.DDL) error {
+	if !d.AddsKey {
+		return nil
+	}
+	t := c.Table(d.Tables[0].Schema, d.Tables[0].Name)
+	stays, err := s.proxy.opts.Directory.Stays(t)
+	if err != nil {
+		return err
+	}
+	if !stays {
+		return refuse("%s can't be given a primary key now: that it is on shard %s alone is not kept in data_dir; Shunt's log says why. Send Shunt a SIGHUP and try again", t.Name, c.ShardName(t.Shards.First()))
+	}
+	return nil
+}
+
+// aloneNote tells of a table that a primary key would have spread, had it been made with it.
+func aloneNote(after *catalog.Catalog, d *planner.DDL) []string {
+	if !d.AddsKey {
+		return nil
+	}
+	t := after.Table(d.Tables[0].Schema, d.Tables[0].Name)
+	if t == nil || t.Placement != catalog.Single || len(t.PrimaryKey) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s stays on shard %s, where its rows are; to spread it over all shards, make it anew with the primary key in CREATE TABLE and copy the rows", t.Name, after.ShardName(t.Shards.First()))}
 }
 
 // indexNotes tells what the DDL did to virtual indexes.

@@ -60,7 +60,10 @@ type DirectoryOptions struct {
 	// shard has told its schema. refuse: the first catalog, or new placements; an
 	// error then keeps it from being published. At any other time what is wrong is
 	// told by Check itself, since without a new catalog no DDL would show.
-	Check  func(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error
+	Check func(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error
+	// Alone is that of schema.Sources. first: for the first catalog, and each shard has told
+	// its schema. Nobody is making the table on the others then.
+	Alone  func(schema, table, shard string, first bool) (bool, error)
 	Logger *slog.Logger
 }
 
@@ -128,8 +131,10 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 	d.mu.Lock()
 	told := maps.Clone(d.facts)
 	maps.Copy(told, facts)
-	c, err := d.build(p, told)
 	refuse, version := refuse || d.version == 0, d.version
+	complete := len(told) == len(d.opts.Shards)
+	first := version == 0 && complete
+	c, err := d.build(p, told, first)
 	d.mu.Unlock()
 	if err != nil {
 		return err
@@ -137,13 +142,13 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 	// Check may ask shards too. What it judges are tables and placements, which
 	// nobody publishes but who is asking; an index that was made meanwhile is in
 	// what is built again.
-	if err := d.opts.Check(ctx, c, p, len(told) == len(d.opts.Shards), refuse); err != nil {
+	if err := d.opts.Check(ctx, c, p, complete, refuse); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if version != d.version {
-		if c, err = d.build(p, told); err != nil {
+		if c, err = d.build(p, told, first); err != nil {
 			return err
 		}
 	}
@@ -189,12 +194,22 @@ func (d *Directory) SetPlacements(ctx context.Context, p schema.Placements) erro
 	return d.refresh(ctx, p, true)
 }
 
+// Stays reports whether a table that is on one shard for the lack of a primary key stays
+// there with one.
+func (d *Directory) Stays(t *catalog.Table) (bool, error) {
+	c, schemaName, name := d.Catalog(), t.Schema, t.Name
+	if c.LowerCaseNames {
+		schemaName, name = strings.ToLower(schemaName), strings.ToLower(name)
+	}
+	return d.opts.Alone(schemaName, name, c.ShardName(t.Shards.First()), false)
+}
+
 // Republish builds a snapshot again from what the shards said last: for a
 // change of a virtual index, which the shards know nothing of.
 func (d *Directory) Republish() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, err := d.build(d.opts.Placements, d.facts)
+	c, err := d.build(d.opts.Placements, d.facts, false)
 	if err != nil {
 		return err
 	}
@@ -202,10 +217,11 @@ func (d *Directory) Republish() error {
 	return nil
 }
 
-func (d *Directory) build(p schema.Placements, facts map[catalog.ShardID]*schema.Facts) (*catalog.Catalog, error) {
+func (d *Directory) build(p schema.Placements, facts map[catalog.ShardID]*schema.Facts, first bool) (*catalog.Catalog, error) {
 	return schema.Build(schema.Sources{
 		Version: d.version + 1, Shards: d.opts.Shards, Slots: d.opts.Slots, Placements: p,
 		Indexes: d.opts.Indexes(), Facts: facts,
+		Alone: func(schema, table, shard string) (bool, error) { return d.opts.Alone(schema, table, shard, first) },
 	})
 }
 

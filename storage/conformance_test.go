@@ -327,6 +327,12 @@ var conformance = []struct {
 		a, b := TableName{"shop", "a"}, TableName{"shop", "b"}
 		check(t, s.SetPlacements(map[TableName]string{a: "hash:id", b: "reference"}))
 		check(t, s.SetPlacements(map[TableName]string{a: "hash:x", b: "", {"none", "n"}: ""}))
+		if got := must(s.Placement(a)); got != "hash:x" {
+			t.Errorf("placement %q", got)
+		}
+		if got := must(s.Placement(b)); got != "" {
+			t.Errorf("placement %q of a table without a record", got)
+		}
 		if got := must(s.Placements()); len(got) != 1 || got[a] != "hash:x" {
 			t.Fatal(got)
 		}

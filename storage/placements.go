@@ -31,6 +31,19 @@ func (s *Store) Placements() (map[TableName]string, error) {
 	return out, nil
 }
 
+// Placement returns what SetPlacements kept of a table, "" for nothing.
+func (s *Store) Placement(t TableName) (string, error) {
+	if !s.gate.enter() {
+		return "", ErrClosed
+	}
+	defer s.gate.leave()
+	val, err := s.get(placementKey(t))
+	if err != nil {
+		return "", fmt.Errorf("read a placement: %w", err)
+	}
+	return string(val), nil
+}
+
 // SetPlacements keeps for each table by what its rows are placed, a text that
 // is the caller's; an empty one deletes the record. Survives a power loss.
 func (s *Store) SetPlacements(changes map[TableName]string) error {

@@ -67,6 +67,14 @@ func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configur
 	return nil
 }
 
+// alone is the directory's Alone: what a record says of the table, or without one what
+// a start finds. A table without a record that comes up later may be one that somebody is
+// just making on all shards.
+func (p *placementCheck) alone(schemaName, table, shardName string, first bool) (bool, error) {
+	record, err := p.store.Placement(storage.TableName{Schema: schemaName, Name: table})
+	return record == "single:"+shardName || record == "" && first, err
+}
+
 // comparePlacements returns the changes of records that a catalog asks for, and
 // an error for each table whose rows are not where the catalog has them: of those
 // without a record strays has it. empty returns nil for a table that is known to have

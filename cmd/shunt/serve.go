@@ -163,9 +163,10 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 	openSchema := func(ctx context.Context, id catalog.ShardID) (schema.Querier, func(), error) {
 		return openSchema(ctx, pools[id])
 	}
+	placed := &placementCheck{store: store, open: openSchema, log: log}
 	directory := proxy.NewDirectory(proxy.DirectoryOptions{
 		Shards: layout.shards, Slots: layout.slots, Placements: placements(cfg),
-		Open: openSchema, Check: (&placementCheck{store: store, open: openSchema, log: log}).check,
+		Open: openSchema, Check: placed.check, Alone: placed.alone,
 		Indexes: func() []schema.IndexDef { return indexDefs(store) },
 		Logger:  log,
 	})

@@ -49,6 +49,9 @@ type Sources struct {
 	Placements Placements
 	Indexes    []IndexDef
 	Facts      map[catalog.ShardID]*Facts
+	// Alone reports whether a table that no shard but this is known to have, and that its
+	// schema's default places, has all its rows there: it isn't spread then.
+	Alone func(schema, table, shard string) (bool, error)
 }
 
 // builder holds what the steps of Build share.
@@ -60,6 +63,8 @@ type builder struct {
 	virtual map[*catalog.Column]string
 	// from is what each column was made of.
 	from map[*catalog.Column]columnFact
+	// on are the shards that have each table.
+	on map[*catalog.Table]catalog.ShardSet
 	// bodies are the words of the stored functions; of several of one name, those of all.
 	bodies map[string]map[string]bool
 }
@@ -67,7 +72,7 @@ type builder struct {
 // Build makes a snapshot. Errors are about the configuration (an unknown shard
 // or shard key); what the shards say can only make tables less usable.
 func Build(src Sources) (*catalog.Catalog, error) {
-	b := &builder{Sources: src, virtual: map[*catalog.Column]string{}, from: map[*catalog.Column]columnFact{}, bodies: map[string]map[string]bool{}, c: &catalog.Catalog{
+	b := &builder{Sources: src, virtual: map[*catalog.Column]string{}, from: map[*catalog.Column]columnFact{}, on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{}, c: &catalog.Catalog{
 		Version: src.Version, Shards: src.Shards, Slots: src.Slots,
 		Schemas: map[string]*catalog.Schema{}, DefaultCollation: map[string]string{},
 		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Leaving: map[string]bool{}, Reading: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
@@ -286,6 +291,8 @@ func (b *builder) tables() {
 		}
 		for _, tf := range f.Tables {
 			k := key{b.fold(tf.schema), b.fold(tf.name)}
+			at := b.table(tf.schema, tf.name)
+			b.on[at] = b.on[at].Union(catalog.Only(id))
 			if want := b.wantedSource(tf.schema, tf.name); want != nil && *want != id {
 				continue
 			}
@@ -444,7 +451,13 @@ func (b *builder) placeTable(t *catalog.Table) error {
 			t.KeyWanted = p.ShardKey
 			return nil
 		}
+		alone, err := b.alone(t, p)
+		if err != nil {
+			return err
+		}
 		switch {
+		case alone:
+			t.Placement, t.Shards = catalog.Single, b.on[t]
 		case p.ShardKey != "":
 			if t.ShardKey = t.Column(p.ShardKey); t.ShardKey == nil {
 				return fmt.Errorf("shard_key: the table has no column %q", p.ShardKey)
@@ -460,6 +473,19 @@ func (b *builder) placeTable(t *catalog.Table) error {
 		}
 	}
 	return nil
+}
+
+// alone reports a table that is to be spread by default, and stays on the one shard that
+// has it.
+//
+// Counter-example: CREATE TABLE t (id INT), which is single for the lack of a primary key;
+// INSERT INTO t VALUES (7); ALTER TABLE t ADD PRIMARY KEY (id). By the key the row would
+// be looked for on a shard that doesn't even have the table.
+func (b *builder) alone(t *catalog.Table, p TablePlacement) (bool, error) {
+	if p != (TablePlacement{}) || !b.isDefault(t) || len(b.c.Shards) < 2 || b.on[t].Len() != 1 {
+		return false, nil
+	}
+	return b.Alone(b.fold(t.Schema), b.fold(t.Name), b.c.ShardName(b.on[t].First()))
 }
 
 // ownKey reports a primary key that MySQL has given a table which was made without

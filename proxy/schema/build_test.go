@@ -38,6 +38,7 @@ func sources(perShard ...*Facts) Sources {
 		{ID: 1, Schema: "shop", Table: "users", Name: "by_email", Columns: []string{"email"}, Status: catalog.Ready},
 		{ID: 2, Schema: "shop", Table: "audit", Name: "audit_email", Columns: []string{"email"}, Status: catalog.Ready},
 	}}
+	src.Alone = func(_, _, _ string) (bool, error) { return false, nil }
 	for i, f := range perShard {
 		id := catalog.ShardID(i)
 		src.Shards = append(src.Shards, catalog.Shard{ID: id, Name: "s" + string(rune('0'+i))})
@@ -211,6 +212,58 @@ func TestPlacements(t *testing.T) {
 		if _, err := Build(src); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "users") {
 			t.Errorf("%+v: error %v lacks %q", p, err, want)
 		}
+	}
+}
+
+// TestAlone: a table with a key that one shard alone has is asked about, and isn't spread
+// if its rows stay there.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	lacks := func(names ...string) *Facts {
+		f := facts()
+		f.Tables = slices.DeleteFunc(f.Tables, func(tf tableFact) bool { return slices.Contains(names, tf.name) })
+		f.Columns = slices.DeleteFunc(f.Columns, func(cf columnFact) bool { return slices.Contains(names, cf.table) })
+		f.Keys = slices.DeleteFunc(f.Keys, func(kf keyFact) bool { return slices.Contains(names, kf.table) })
+		f.ForeignKeys = nil
+		return f
+	}
+	named := Placements{"shop": {Tables: map[string]TablePlacement{"users": {}}}}
+	for _, c := range []struct {
+		name       string
+		shards     []*Facts
+		placements Placements
+		stay       bool
+		asked      string // "" where nobody is asked
+		users      catalog.ShardSet
+	}{
+		{"stays", []*Facts{facts(), lacks("users"), lacks("users")}, nil, true, "shop.users on s0", catalog.Only(0)},
+		{"on another shard than the first", []*Facts{lacks("users"), lacks("users"), facts()}, nil, true, "shop.users on s2", catalog.Only(2)},
+		{"a shard hasn't told", []*Facts{facts(), nil, lacks("users")}, nil, true, "shop.users on s0", catalog.Only(0)},
+		{"is being made on the others", []*Facts{facts(), lacks("users"), lacks("users")}, nil, false, "shop.users on s0", catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))},
+		{"on two", []*Facts{facts(), facts(), lacks("users")}, nil, true, "", catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))},
+		{"configured by name", []*Facts{facts(), lacks("users"), lacks("users")}, named, true, "", catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))},
+		{"one shard", []*Facts{facts()}, nil, true, "", catalog.Only(0)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			src, asked := sources(c.shards...), ""
+			src.Placements = c.placements
+			src.Alone = func(schema, table, shard string) (bool, error) {
+				asked += schema + "." + table + " on " + shard
+				return c.stay, nil
+			}
+			users := build(t, src).Table("shop", "users")
+			placement := catalog.Hash
+			if c.stay && c.asked != "" {
+				placement = catalog.Single
+			}
+			if users.Shards != c.users || users.Placement != placement {
+				t.Errorf("%v on %v, want %v on %v", users.Placement, users.Shards, placement, c.users)
+			}
+			if asked != c.asked {
+				t.Errorf("asked about %q, want %q", asked, c.asked)
+			}
+		})
 	}
 }
 
