@@ -128,8 +128,8 @@ func (m *matrix) schema(client string) string {
 func startMatrix(t *testing.T, f *flavour, clients ...string) *matrix {
 	t.Helper()
 	m := &matrix{flavour: f, base: newSchemaName(t), ca: map[string]string{}}
-	set, authority, cas := startTLS(t, f, 1, "--local-infile=1")
-	m.plain = set.Servers[0]
+	servers, authority, cas := startTLS(t, f, 1, "--local-infile=1")
+	m.plain = servers[0]
 	plain := onShard(t, m.plain, "")
 	mustExec(t, plain, fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY '%s'", driverUser, driverPassword))
 	mustExec(t, plain, fmt.Sprintf("GRANT ALL ON *.* TO '%s'@'%%'", driverUser))

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // gatherWrites are UPDATEs and DELETEs whose joins and subqueries need rows of
@@ -317,22 +315,12 @@ func TestGatherWriteCancelled(t *testing.T) {
 // copies that they read.
 func TestGatherWriteLogged(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		src, err := throwaway.Find(t.Context(), f.name)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, format := range []string{"STATEMENT", "MIXED", "ROW"} {
 			if testing.Short() && format == "ROW" {
 				continue
 			}
-			set, err := throwaway.Start(t.Context(), src, throwaway.Options{
-				Servers: 2, Password: shardPassword, Args: append(slices.Clip(serverArgs), "--log-bin=binlog", "--server-id=1", "--binlog-format="+format),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(set.Stop)
-			p := start(t, f, setup{servers: set.Servers, tables: []string{"users: {shard_key: id}", "orders: {shard_key: id}"}})
+			servers := f.own(t, 2, "--log-bin=binlog", "--server-id=1", "--binlog-format="+format)
+			p := start(t, f, setup{servers: servers, tables: []string{"users: {shard_key: id}", "orders: {shard_key: id}"}})
 			c := p.conn()
 			mustExec(t, c, "CREATE TABLE users (id INT PRIMARY KEY, n INT)")
 			mustExec(t, c, "CREATE TABLE orders (id INT PRIMARY KEY, user_id INT)")
@@ -344,7 +332,7 @@ func TestGatherWriteLogged(t *testing.T) {
 			mustRows(t, c, "SELECT COUNT(*) FROM users")
 			mustExec(t, c, "DELETE u FROM users u JOIN orders o ON o.user_id = u.id WHERE o.id > 5")
 			mustExec(t, c, "COMMIT")
-			for i := range set.Servers {
+			for i := range servers {
 				made, reads := map[string]bool{}, 0
 				for _, r := range mustRows(t, p.shard(i), "SHOW BINLOG EVENTS") {
 					if r["Event_type"] == "Annotate_rows" {

@@ -74,10 +74,15 @@ const shardPassword = "shard secret"
 // without files of their own are made and dropped in half the time.
 var serverArgs = []string{"--innodb-lock-wait-timeout=5", "--innodb-flush-method=nosync", "--innodb-file-per-table=OFF"}
 
-// flavour is one kind of server, and the servers that all tests share.
+// flavour is one kind of server.
 type flavour struct {
-	name  throwaway.Flavour
-	start func() (*throwaway.Set, error)
+	name throwaway.Flavour
+	// base has no servers, but the data directory that all of them start from; shared
+	// are those that all tests share.
+	base, shared func() (*throwaway.Set, error)
+
+	mu   sync.Mutex
+	stop []func()
 }
 
 var flavours []*flavour
@@ -106,32 +111,56 @@ func TestMain(m *testing.M) {
 		for name := range strings.SplitSeq(names, ",") {
 			f := newFlavour(throwaway.Flavour(name))
 			flavours = append(flavours, f)
-			defer func() {
-				if set, err := f.start(); err == nil {
-					set.Stop()
-				}
-			}()
+			defer f.stopAll()
 		}
 		return m.Run()
 	}())
 }
 
 func newFlavour(name throwaway.Flavour) *flavour {
-	return &flavour{name: name, start: sync.OnceValues(func() (*throwaway.Set, error) {
-		ctx := context.Background()
+	f := &flavour{name: name}
+	ctx := context.Background()
+	f.base = sync.OnceValues(func() (*throwaway.Set, error) {
 		src, err := throwaway.Find(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(os.Stderr, "e2e: %s\n", src)
-		return throwaway.Start(ctx, src, throwaway.Options{Servers: 4, Password: shardPassword, Args: serverArgs})
-	})}
+		return f.kept(throwaway.Start(ctx, src, throwaway.Options{Password: shardPassword}))
+	})
+	f.shared = sync.OnceValues(func() (*throwaway.Set, error) { return f.kept(f.start(ctx, 4)) })
+	return f
+}
+
+// start starts servers.
+func (f *flavour) start(ctx context.Context, n int, args ...string) (*throwaway.Set, error) {
+	base, err := f.base()
+	if err != nil {
+		return nil, err
+	}
+	return throwaway.Start(ctx, base.Source, throwaway.Options{Servers: n, Base: base, Password: shardPassword, Args: slices.Concat(serverArgs, args)})
+}
+
+// kept has a set stopped after all tests.
+func (f *flavour) kept(set *throwaway.Set, err error) (*throwaway.Set, error) {
+	if err == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.stop = append(f.stop, set.Stop)
+	}
+	return set, err
+}
+
+func (f *flavour) stopAll() {
+	for _, stop := range f.stop {
+		stop()
+	}
 }
 
 // servers are the flavour's shared ones.
 func (f *flavour) servers(t *testing.T) []*throwaway.Server {
 	t.Helper()
-	set, err := f.start()
+	set, err := f.shared()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,11 +170,7 @@ func (f *flavour) servers(t *testing.T) []*throwaway.Server {
 // own starts servers for this test alone, which it may stop.
 func (f *flavour) own(t *testing.T, n int, args ...string) []*throwaway.Server {
 	t.Helper()
-	src, err := throwaway.Find(t.Context(), f.name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := throwaway.Start(t.Context(), src, throwaway.Options{Servers: n, Password: shardPassword, Args: slices.Concat(serverArgs, args)})
+	set, err := f.start(t.Context(), n, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

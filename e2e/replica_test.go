@@ -23,24 +23,14 @@ type replicated struct {
 // replicatedServers starts so many shards with so many replicas each.
 func replicatedServers(t *testing.T, f *flavour, shards, each int) replicated {
 	t.Helper()
-	src, err := throwaway.Find(t.Context(), f.name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := throwaway.Start(t.Context(), src, throwaway.Options{
-		Servers: shards * (1 + each), Password: shardPassword, Args: append(slices.Clone(serverArgs), throwaway.ReplicationArgs(f.name)...),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(set.Stop)
-	r := replicated{primaries: set.Servers[:shards]}
-	rest := set.Servers[shards:]
+	servers := f.own(t, shards*(1+each), throwaway.ReplicationArgs(f.name)...)
+	r := replicated{primaries: servers[:shards]}
+	rest := servers[shards:]
 	for i := range shards {
 		mine := rest[i*each : (i+1)*each]
 		for _, s := range mine {
 			db := onShard(t, s, "")
-			for _, sql := range s.Replicates(set.Servers[i]) {
+			for _, sql := range s.Replicates(servers[i]) {
 				mustExec(t, db, sql)
 			}
 		}

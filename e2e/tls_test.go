@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,7 +21,7 @@ import (
 
 // startTLS starts servers that take TLS. cas are the files of their
 // certificates' authorities: ours, or one that the server has made.
-func startTLS(t *testing.T, f *flavour, servers int, args ...string) (set *throwaway.Set, ours *throwaway.Authority, cas []string) {
+func startTLS(t *testing.T, f *flavour, n int, args ...string) (servers []*throwaway.Server, ours *throwaway.Authority, cas []string) {
 	t.Helper()
 	ours, err := throwaway.NewAuthority(t.TempDir())
 	if err != nil {
@@ -31,19 +30,11 @@ func startTLS(t *testing.T, f *flavour, servers int, args ...string) (set *throw
 	if _, err := ours.Issue("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}}); err != nil {
 		t.Fatal(err)
 	}
-	args = slices.Concat(serverArgs, args)
 	if f.name == throwaway.MariaDB {
 		args = append(args, "--ssl-ca="+ours.File("ca.pem"), "--ssl-cert="+ours.File("server.pem"), "--ssl-key="+ours.File("server.key"))
 	}
-	src, err := throwaway.Find(t.Context(), f.name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if set, err = throwaway.Start(t.Context(), src, throwaway.Options{Servers: servers, Password: shardPassword, Args: args}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(set.Stop)
-	for _, srv := range set.Servers {
+	servers = f.own(t, n, args...)
+	for _, srv := range servers {
 		ca := ours.File("ca.pem")
 		if f.name == throwaway.MySQL { // read by the server, which may be in a container
 			ca = filepath.Join(t.TempDir(), "ca.pem")
@@ -54,7 +45,7 @@ func startTLS(t *testing.T, f *flavour, servers int, args ...string) (set *throw
 		}
 		cas = append(cas, ca)
 	}
-	return set, ours, cas
+	return servers, ours, cas
 }
 
 // encrypted starts two servers with accounts that need TLS. tls is, per
@@ -62,8 +53,8 @@ func startTLS(t *testing.T, f *flavour, servers int, args ...string) (set *throw
 // their authority can be checked.
 func encrypted(t *testing.T, f *flavour) (servers []*throwaway.Server, ours *throwaway.Authority, tls []string) {
 	t.Helper()
-	set, ours, cas := startTLS(t, f, 2)
-	for i, srv := range set.Servers {
+	servers, ours, cas := startTLS(t, f, 2)
+	for i, srv := range servers {
 		db := onShard(t, srv, "")
 		for account, required := range map[string]string{"needs_ssl": "SSL", "needs_x509": "X509"} {
 			mustExec(t, db, fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'over tls' REQUIRE %s", account, required))
@@ -75,7 +66,7 @@ func encrypted(t *testing.T, f *flavour) (servers []*throwaway.Server, ours *thr
 			tls = append(tls, fmt.Sprintf("{ca: '%s', verify: ca}", cas[i]))
 		}
 	}
-	return set.Servers, ours, tls
+	return servers, ours, tls
 }
 
 // TestShardTLS: queries, maintenance and check all reach shards whose accounts

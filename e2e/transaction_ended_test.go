@@ -12,17 +12,7 @@ import (
 // the whole transaction. What it did on other shards is undone as well.
 func TestTransactionEndedByServer(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		src, err := throwaway.Find(t.Context(), f.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		args := append([]string{"--innodb-rollback-on-timeout=ON"}, serverArgs...)
-		set, err := throwaway.Start(t.Context(), src, throwaway.Options{Servers: 2, Password: shardPassword, Args: args})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(set.Stop)
-		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}, servers: set.Servers})
+		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}, servers: f.own(t, 2, "--innodb-rollback-on-timeout=ON")})
 		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
 		fill(t, p, "n", 20, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
 		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
@@ -45,7 +35,7 @@ func TestTransactionEndedByServer(t *testing.T) {
 		mustExec(t, c, "SET innodb_lock_wait_timeout = 1")
 		release := lockRow(t, p, 1, "n", on[1][1])
 		begun()
-		_, err = c.ExecContext(t.Context(), update(on[1][1]))
+		_, err := c.ExecContext(t.Context(), update(on[1][1]))
 		ended("lock timeout", err, 1205)
 		release()
 

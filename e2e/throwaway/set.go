@@ -16,8 +16,11 @@ import (
 
 // Options for Start.
 type Options struct {
-	// Servers is how many to start (at least 1).
+	// Servers is how many to start; 0 for a Base.
 	Servers int
+	// Base, if set, is a set of the same source and password, whose data directory as it
+	// was initialised the servers start from. It must not be stopped meanwhile.
+	Base *Set
 	// Password of the account root, which may connect by TCP from anywhere
 	// that reaches the loopback. REQUIRES: no quote or backslash.
 	Password string
@@ -41,6 +44,8 @@ type Set struct {
 	// dir is the set's directory on this machine, inner the same as the
 	// servers see it (inside Root).
 	dir, inner string
+	// template is the data directory that the servers' are copies of; "" in containers.
+	template string
 }
 
 // Start starts the servers and returns when all of them answer. On an error
@@ -63,10 +68,16 @@ func Start(ctx context.Context, src Source, o Options) (_ *Set, err error) {
 	if src.Root != "" {
 		s.inner = filepath.Join("/tmp", filepath.Base(s.dir))
 	}
-	if src.Image == "" {
+	switch {
+	case src.Image != "":
+		if err = pull(ctx, src.Image, o.Out); err == nil {
+			err = s.keep()
+		}
+	case o.Base != nil:
+		s.template = o.Base.template
+	default:
+		s.template = filepath.Join(s.dir, "template")
 		err = s.initialise(ctx)
-	} else if err = pull(ctx, src.Image, o.Out); err == nil {
-		err = s.keep()
 	}
 	if err != nil {
 		return nil, err
@@ -98,7 +109,7 @@ func (s *Set) grow(ctx context.Context, n int) error {
 	for i, srv := range s.Servers[first:] {
 		wg.Go(func() {
 			if s.Source.Image == "" {
-				if failures[i] = os.CopyFS(filepath.Join(s.dir, srv.name), skipping{os.DirFS(filepath.Join(s.dir, "template"))}); failures[i] != nil {
+				if failures[i] = os.CopyFS(filepath.Join(s.dir, srv.name), skipping{os.DirFS(s.template)}); failures[i] != nil {
 					return
 				}
 			}
@@ -123,7 +134,8 @@ func (s skipping) ReadDir(name string) ([]fs.DirEntry, error) {
 	return kept, err
 }
 
-// initialise makes the data directory that the servers start from.
+// initialise makes the data directory that the servers start from. Its redo log is
+// small, since it is copied for each.
 func (s *Set) initialise(ctx context.Context) error {
 	grants := fmt.Sprintf("FLUSH PRIVILEGES;\nCREATE USER IF NOT EXISTS 'root'@'%%' IDENTIFIED BY '%[1]s';\n"+
 		"GRANT ALL ON *.* TO 'root'@'%%' WITH GRANT OPTION;\n"+
@@ -141,7 +153,7 @@ func (s *Set) initialise(ctx context.Context) error {
 	if s.Source.Flavour == MariaDB {
 		args := []string{
 			"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal",
-			"--skip-test-db", "--skip-name-resolve", "--extra-file=" + filepath.Join(s.inner, "init.sql"),
+			"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M", "--extra-file=" + filepath.Join(s.inner, "init.sql"),
 		}
 		if os.Geteuid() == 0 {
 			args = append(args, "--user=root")
@@ -154,7 +166,7 @@ func (s *Set) initialise(ctx context.Context) error {
 			cmd.Args = append(cmd.Args, "--basedir="+base)
 		}
 	} else {
-		args := []string{"--no-defaults", "--initialize-insecure", "--datadir=" + data, "--init-file=" + filepath.Join(s.inner, "init.sql")}
+		args := []string{"--no-defaults", "--initialize-insecure", "--datadir=" + data, "--innodb-redo-log-capacity=8M", "--innodb-doublewrite=OFF", "--init-file=" + filepath.Join(s.inner, "init.sql")}
 		if os.Geteuid() == 0 {
 			args = append(args, "--user=root")
 		}
