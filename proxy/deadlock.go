@@ -90,22 +90,20 @@ func (d *deadlocks) feared(tables []*catalog.Table) bool {
 	return false
 }
 
-// joined notes the connections of a transaction that has joined a shard, or left one.
+// joined notes by which connection a transaction has joined its last shard. It is of no
+// concern before it is on two.
 func (d *deadlocks) joined(tx *transaction) {
 	if len(tx.order) < 2 {
-		d.ended(tx)
 		return
 	}
-	threads := make([]thread, 0, len(tx.order))
-	for _, id := range tx.order {
-		threads = append(threads, thread{id, tx.conns[id].ThreadID})
-	}
+	on := func(id catalog.ShardID) thread { return thread{id, tx.conns[id].ThreadID} }
 	d.mu.Lock()
-	began := d.spread[tx].began
-	if began.IsZero() {
-		began = time.Now()
+	x, known := d.spread[tx]
+	if !known {
+		x = spreadTransaction{time.Now(), []thread{on(tx.order[0])}}
 	}
-	d.spread[tx] = spreadTransaction{began, threads}
+	x.threads = append(x.threads, on(tx.order[len(tx.order)-1]))
+	d.spread[tx] = x
 	several := len(d.spread) > 1
 	d.mu.Unlock()
 	if several {
@@ -113,6 +111,22 @@ func (d *deadlocks) joined(tx *transaction) {
 		case d.wake <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// left forgets a transaction's connection to a shard before it may become another's.
+func (d *deadlocks) left(tx *transaction, id catalog.ShardID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	x, known := d.spread[tx]
+	if !known {
+		return
+	}
+	// Who looks for deadlocks may be reading the list.
+	x.threads = slices.DeleteFunc(slices.Clone(x.threads), func(t thread) bool { return t.shard == id })
+	d.spread[tx] = x
+	if len(x.threads) < 2 {
+		delete(d.spread, tx)
 	}
 }
 

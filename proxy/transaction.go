@@ -173,9 +173,7 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 	tx.conns[id] = conn
 	tx.order = append(tx.order, id)
 	tx.s.proxy.pins.add(id, pinnedByTransaction, 1)
-	if len(tx.order) > 1 {
-		tx.s.proxy.deadlocks.joined(tx)
-	}
+	tx.s.proxy.deadlocks.joined(tx)
 	return conn, nil
 }
 
@@ -216,7 +214,7 @@ func (tx *transaction) leave(ctx context.Context, id catalog.ShardID) {
 	}
 	delete(tx.conns, id)
 	tx.order = slices.DeleteFunc(tx.order, func(x catalog.ShardID) bool { return x == id })
-	tx.s.proxy.deadlocks.joined(tx)
+	tx.s.proxy.deadlocks.left(tx, id)
 	tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
 }
 
