@@ -1,0 +1,266 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+func (p *Planner) alter(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	i := 1
+	for st.is(i, "ignore") || st.is(i, "online") {
+		i++
+	}
+	switch w := st.word(i); w {
+	case "database", "schema":
+		name, ok := st.identifier(i + 1)
+		if !ok || isDatabaseOption(st, i+1) {
+			name = st.settings.Schema
+		}
+		if name == "" {
+			return nil, &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+		}
+		if catalog.IsSystemSchema(name) {
+			return nil, refuseSystem(name)
+		}
+		return &DDL{Catalog: cat, Op: "ALTER DATABASE", Schema: name, Shards: cat.All}, nil
+	case "table":
+		return p.alterTable(st, cat, ifExists(st, i+1))
+	}
+	for j := i; j < len(st.toks) && j < i+24; j++ {
+		switch {
+		case st.is(j, "view"):
+			return p.createView(st, cat, "ALTER VIEW", ifExists(st, j+1))
+		case st.is(j, "procedure"), st.is(j, "function"), st.is(j, "event"):
+			return program(st, cat, "ALTER", j)
+		case st.is(j, "user"), st.is(j, "role"):
+			return nil, refuseAccount(st)
+		}
+	}
+	return nil, notSupported("ALTER %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.word(i)))
+}
+
+func isDatabaseOption(st *statement, i int) bool {
+	switch st.word(i) {
+	case "default", "character", "charset", "collate", "encryption", "read", "comment":
+		return i+1 < len(st.toks) && (st.toks[i].kind == tokWord)
+	}
+	return false
+}
+
+// alteration is an ALTER TABLE that is being planned.
+type alteration struct {
+	st   *statement
+	cat  *catalog.Catalog
+	t    *catalog.Table
+	name TableName
+	ddl  *DDL
+	// sharded: where a row is depends on the shard key.
+	sharded bool
+}
+
+func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
+	name, _, err := st.tableAt(i)
+	if err != nil {
+		return nil, err
+	}
+	t, err := userTable(cat, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := st.throughEngine(i); err != nil {
+		return nil, err
+	}
+	ddl := &DDL{Catalog: cat, Op: "ALTER TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}
+	if ddl.Virtual, err = st.virtualKeys(name, i, 0); err != nil {
+		return nil, err
+	}
+	a := &alteration{st, cat, t, name, ddl, t.Placement == catalog.Hash && t.Shards.Len() > 1 && t.ShardKey != nil}
+	var movesKey bool
+	n, perr := p.parse(st, cat)
+	alter, ok := n.(*ast.AlterTableStmt)
+	ddl.AddsKey = t.Placement == catalog.Single && !t.Temporary && len(t.PrimaryKey) == 0 && len(cat.Shards) > 1 &&
+		cat.Schema(name.Schema).Default.Placement == catalog.Hash && (!ok || addsPrimaryKey(alter))
+	if ok {
+		err = a.bySpecs(alter)
+		ddl.Unforeseen, movesKey = reorders(t, alter)
+	} else {
+		err = a.byWords(i, perr)
+		ddl.Unforeseen, movesKey = st.mayReorder(i, t)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case movesKey && a.sharded:
+		return nil, refuseMoveKey(t)
+	}
+	return ddl, nil
+}
+
+// byWords is for what the parser refuses, with perr: any column may be changed.
+func (a *alteration) byWords(i int, perr *Error) *Error {
+	a.ddl.AllColumns = true
+	st := a.st
+	for j := i; j < len(st.toks); j++ {
+		id, isName := st.identifier(j)
+		switch {
+		case a.sharded && isName && (a.isKey(id) || strings.EqualFold(id, "primary")) || a.sharded && st.is(j, "convert"):
+			return refuseAlterKey(a.t)
+		case st.is(j, "convert") && (st.is(j+1, "partition") || st.is(j+1, "table")) && len(a.cat.Shards) > 1:
+			return refuseExchange("CONVERT " + strings.ToUpper(st.word(j+1)))
+		case st.is(j, "rename") && !st.is(j+1, "column") && !st.is(j+1, "index") && !st.is(j+1, "key"):
+			return perr
+		}
+	}
+	return nil
+}
+
+// isKey reports the shard key's name, where it matters.
+func (a *alteration) isKey(column string) bool {
+	return a.sharded && strings.EqualFold(column, a.t.ShardKey.Name)
+}
+
+func (a *alteration) bySpecs(alter *ast.AlterTableStmt) *Error {
+	computed := false // from columns that change
+	for _, spec := range alter.Specs {
+		touched := len(a.ddl.Touches)
+		if err := a.spec(alter, spec); err != nil {
+			return err
+		}
+		// A default alone changes no row.
+		computed = computed || len(a.ddl.Touches) > touched && spec.Tp != ast.AlterTableAlterColumn
+	}
+	// Rule generated: what a generated column holds follows the columns that it is
+	// computed from. Counter-example: g AS (CONCAT(a, 'x')), and ALTER TABLE t MODIFY a
+	// DECIMAL(10,2) makes '3.00x' of '3x'.
+	for _, c := range a.t.Columns {
+		if computed && c.Generated && !hasString(a.ddl.Touches, strings.ToLower(c.Name)) {
+			a.touch(c.Name)
+		}
+	}
+	return nil
+}
+
+func (a *alteration) touch(column string) {
+	a.ddl.Touches = append(a.ddl.Touches, strings.ToLower(column))
+}
+
+// spec notes what one part of the statement changes, and refuses what would leave rows
+// where they are not looked for.
+func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *Error {
+	switch spec.Tp {
+	case ast.AlterTableDropColumn, ast.AlterTableRenameColumn, ast.AlterTableChangeColumn:
+		a.touch(spec.OldColumnName.Name.O)
+		if a.isKey(spec.OldColumnName.Name.O) {
+			return refuseAlterKey(a.t)
+		}
+	case ast.AlterTableModifyColumn:
+		for _, c := range spec.NewColumns {
+			a.touch(c.Name.Name.O)
+			if a.isKey(c.Name.Name.O) && (!isInteger(baseType(a.t.ShardKey.Type)) || !isInteger(baseType(c.Tp.String()))) {
+				return refuseAlterKey(a.t)
+			}
+		}
+	case ast.AlterTableAlterColumn:
+		for _, c := range spec.NewColumns {
+			a.touch(c.Name.Name.O)
+		}
+	case ast.AlterTableRenameTable:
+		return a.rename(TableName{spec.NewTable.Schema.O, spec.NewTable.Name.O})
+	case ast.AlterTableOption:
+		for _, o := range spec.Options {
+			if o.Tp == ast.TableOptionCharset && o.UintValue == ast.TableOptionCharsetWithConvertTo {
+				a.ddl.AllColumns = true
+				if a.sharded && a.t.ShardKey.Collation != "" {
+					return refuseAlterKey(a.t)
+				}
+			}
+		}
+	case ast.AlterTableDropIndex, ast.AlterTableDropCheck: // of the name `PRIMARY`
+		primary := strings.EqualFold(spec.Name, "primary") || spec.Constraint != nil && strings.EqualFold(spec.Constraint.Name, "primary")
+		if a.sharded && primary && !newPrimaryKeyOn(alter, a.t.ShardKey.Name) {
+			return refuseAlterKey(a.t)
+		}
+	case ast.AlterTableDropPrimaryKey:
+		if a.sharded && !newPrimaryKeyOn(alter, a.t.ShardKey.Name) {
+			return refuseAlterKey(a.t)
+		}
+	case ast.AlterTableDropPartition, ast.AlterTableTruncatePartition, ast.AlterTableExchangePartition,
+		ast.AlterTableImportTablespace, ast.AlterTableImportPartitionTablespace, ast.AlterTableDiscardTablespace:
+		// Rows come or go without being named.
+		a.ddl.AllColumns = true
+		if spec.Tp == ast.AlterTableExchangePartition && len(a.cat.Shards) > 1 {
+			return refuseExchange("EXCHANGE PARTITION")
+		}
+	}
+	return nil
+}
+
+func (a *alteration) rename(to TableName) *Error {
+	if to.Schema == "" {
+		to.Schema = a.name.Schema
+		if a.st.settings.Schema != "" {
+			to.Schema = a.st.settings.Schema
+		}
+	}
+	if err := keepsPlace(a.cat, a.t, to); err != nil {
+		return err
+	}
+	if a.ddl.AddsKey { // nothing is known of where a table of the new name stays
+		return notSupported("adding a primary key to %s and renaming it in one statement is not supported: rename it first", a.t.Name)
+	}
+	a.ddl.Renamed[0] = to
+	for k := range a.ddl.Virtual {
+		a.ddl.Virtual[k].Table = to
+	}
+	return nil
+}
+
+// refuseExchange: of the two tables one may be on this shard alone, and the other
+// spread.
+//
+// Counter-example: ALTER TABLE settings EXCHANGE PARTITION p WITH TABLE users, with
+// settings on s0: what it had are users on s0 then, whatever their ids.
+func refuseExchange(what string) *Error {
+	return notSupported("%s is not supported: the rows would come into a table unplaced; INSERT INTO ... SELECT, then TRUNCATE PARTITION", what)
+}
+
+func addsPrimaryKey(alter *ast.AlterTableStmt) bool {
+	for _, spec := range alter.Specs {
+		if c := spec.Constraint; c != nil && c.Tp == ast.ConstraintPrimaryKey {
+			return true
+		}
+		for _, c := range spec.NewColumns {
+			for _, o := range c.Options {
+				if o.Tp == ast.ColumnOptionPrimaryKey {
+					return true
+				}
+			}
+		}
+		for _, c := range spec.NewConstraints {
+			if c.Tp == ast.ConstraintPrimaryKey {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func newPrimaryKeyOn(alter *ast.AlterTableStmt, column string) bool {
+	for _, spec := range alter.Specs {
+		if c := spec.Constraint; spec.Tp == ast.AlterTableAddConstraint && c != nil && c.Tp == ast.ConstraintPrimaryKey &&
+			len(c.Keys) > 0 && c.Keys[0].Column != nil && strings.EqualFold(c.Keys[0].Column.Name.O, column) {
+			// Counter-example: ADD PRIMARY KEY (id, name(10)), which says nothing of where
+			// rows are.
+			return !slices.ContainsFunc(c.Keys, func(k *ast.IndexPartSpecification) bool { return k.Length > 0 })
+		}
+	}
+	return false
+}
+
+func refuseAlterKey(t *catalog.Table) *Error {
+	return notSupported("an ALTER TABLE that may change the shard key %s.%s is not supported: rows would have to move between shards; make a new table and copy", t.Name, t.ShardKey.Name)
+}

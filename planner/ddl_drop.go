@@ -1,0 +1,163 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	switch w := st.word(1); w {
+	case "database", "schema":
+		i := ifExists(st, 2)
+		name, ok := st.identifier(i)
+		if !ok || i+1 != len(st.toks) {
+			return nil, st.near(i)
+		}
+		if catalog.IsSystemSchema(name) {
+			return nil, refuseSystem(name)
+		}
+		return &DDL{Catalog: cat, Op: "DROP DATABASE", Schema: name, Shards: cat.All}, nil
+	case "temporary":
+		return dropTemporary(st, cat)
+	case "index":
+		return dropIndex(st, cat)
+	case "trigger":
+		return dropTrigger(st, cat)
+	case "procedure", "function", "event":
+		return program(st, cat, "DROP", 1)
+	case "user", "role":
+		return nil, refuseAccount(st)
+	case "table", "tables":
+		return dropTables(st, cat, "DROP TABLE")
+	case "view":
+		return dropTables(st, cat, "DROP VIEW")
+	default:
+		return nil, notSupported("DROP %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(w))
+	}
+}
+
+func dropIndex(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	i := ifExists(st, 2)
+	index, _ := st.identifier(i)
+	for ; i < len(st.toks) && !st.is(i, "on"); i++ {
+	}
+	name, _, err := st.tableAt(i + 1)
+	if err != nil {
+		return nil, err
+	}
+	t, err := userTable(cat, name)
+	if err != nil {
+		return nil, err
+	}
+	if strings.EqualFold(index, "primary") && t.Placement == catalog.Hash && t.Shards.Len() > 1 && t.ShardKey != nil {
+		return nil, refuseAlterKey(t)
+	}
+	return &DDL{Catalog: cat, Op: "DROP INDEX", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil
+}
+
+func dropTrigger(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	i := ifExists(st, 2)
+	if _, ok := st.identifier(i); !ok {
+		return nil, st.near(i)
+	}
+	name, _, err := st.tableAt(i)
+	if err != nil {
+		return nil, err
+	}
+	// The catalog doesn't name triggers: the shards of all tables that have
+	// some.
+	var set catalog.ShardSet
+	if s := cat.Schema(name.Schema); s != nil {
+		for _, t := range s.Tables {
+			if len(t.Triggers) > 0 {
+				set = set.Union(t.Shards)
+			}
+		}
+	}
+	if set.Empty() {
+		set = cat.All
+	}
+	return &DDL{Catalog: cat, Op: "DROP TRIGGER", Schema: name.Schema, Shards: set}, nil
+}
+
+// dropTables is DROP TABLE or DROP VIEW, which op says.
+func dropTables(st *statement, cat *catalog.Catalog, op string) (Plan, *Error) {
+	i := ifExists(st, 2)
+	quiet := i > 2
+	ddl := &DDL{Catalog: cat, Op: op}
+	first := i
+	var names []string // as they are written
+	var sets []catalog.ShardSet
+	temporary := false
+	for {
+		name, next, err := st.tableAt(i)
+		if err != nil {
+			return nil, err
+		}
+		if catalog.IsSystemSchema(name.Schema) {
+			return nil, refuseSystem(name.Schema)
+		}
+		t := cat.Table(name.Schema, name.Name)
+		set := cat.All
+		switch {
+		case t != nil && !t.Shards.Empty():
+			set = t.Shards
+		case !quiet && t == nil:
+			if err := missing(cat, name, op); err != nil {
+				return nil, err
+			}
+		}
+		temporary = temporary || t != nil && t.Temporary
+		if len(ddl.Tables) > 0 && temporary && set != ddl.Shards && !quiet {
+			return nil, notSupported("%s of temporary tables and others is not supported: drop each by a statement of its own", op)
+		}
+		names, sets = append(names, st.src[st.toks[i].start:st.toks[next-1].end]), append(sets, set)
+		ddl.Tables = append(ddl.Tables, name)
+		ddl.Shards = ddl.Shards.Union(set)
+		i = next
+		if !st.op(i, ",") {
+			break
+		}
+		i++
+	}
+	ddl.Renamed = make([]TableName, len(ddl.Tables))
+	if !temporary && slices.ContainsFunc(sets, func(set catalog.ShardSet) bool { return set != ddl.Shards }) {
+		ddl.Texts = textsOfEach(ddl.Shards, st.src[:st.toks[first].start], names, sets, st.src[st.toks[i-1].end:])
+	}
+	if i < len(st.toks) && !st.is(i, "restrict") && !st.is(i, "cascade") && !st.is(i, "wait") && !st.is(i, "nowait") {
+		return nil, st.near(i)
+	}
+	return ddl, nil
+}
+
+// missing is a server's error where it hasn't the table or view.
+func missing(cat *catalog.Catalog, name TableName, op string) *Error {
+	_, _, err := lookupTable(cat, name.Schema, name.Name)
+	switch {
+	case err == nil || err.Code != codeUnknownTable:
+		return err
+	case op == "DROP VIEW" && cat.MariaDB:
+		return &Error{Code: 4092, State: stateUnknownTable, Message: "Unknown VIEW: '" + name.Schema + "." + name.Name + "'"}
+	}
+	return &Error{Code: 1051, State: stateUnknownTable, Message: "Unknown table '" + name.Schema + "." + name.Name + "'"}
+}
+
+// textsOfEach names on each shard those that are there.
+//
+// Counter-example: DROP TABLE users, settings, of which s1 has only users and would drop
+// neither (1051).
+func textsOfEach(shards catalog.ShardSet, head string, names []string, sets []catalog.ShardSet, tail string) map[catalog.ShardID]string {
+	texts := map[catalog.ShardID]string{}
+	for id := range shards.All {
+		var here []string
+		for k, set := range sets {
+			if set.Has(id) {
+				here = append(here, names[k])
+			}
+		}
+		texts[id] = head + strings.Join(here, ", ") + tail
+	}
+	return texts
+}
