@@ -86,8 +86,8 @@ type Indexer struct {
 	patience       time.Duration
 	adders         int
 
-	// lookouts belong to whoever calls settle: one goroutine.
-	lookouts map[catalog.ShardID]*lookout
+	// leftovers belong to whoever calls settle: one goroutine.
+	leftovers map[catalog.ShardID]*leftovers
 
 	work    work
 	audits  audits
@@ -127,7 +127,7 @@ func New(o Options) *Indexer {
 		checkpointRows: 200_000,
 		patience:       10 * time.Second,
 		adders:         adders,
-		lookouts:       map[catalog.ShardID]*lookout{},
+		leftovers:      map[catalog.ShardID]*leftovers{},
 	}
 	x.work.init()
 	x.audits.init(o.Audit)

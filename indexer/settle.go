@@ -1,0 +1,324 @@
+package indexer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// idleSeconds is how long a thread must have slept, and how long ago the first
+// look must have been, to take it for one that got no command any more.
+const (
+	idleSeconds = 3
+	idleTime    = idleSeconds * time.Second
+)
+
+// leftovers are the threads that a shard must be rid of.
+type leftovers struct {
+	// left are the threads that were there at the first look, and nothing says yet
+	// that they are not of a previous life.
+	left map[uint64]*leftover
+	// at is the time of the first look.
+	at time.Time
+	// unsettled is what it is of, see toSettle.
+	unsettled int
+}
+
+// leftover is a thread that was there at the first look.
+type leftover struct {
+	// looks is how often in a row it slept, since that time.
+	looks int
+	since time.Time
+}
+
+// idleLooks: a thread that slept whenever it was looked at, so often and for
+// idleSeconds, gets its commands from a program that lives, though it may never
+// sleep for long: one that pings each second. What a dead one has sent comes at
+// once, and is read by a thread that sleeps.
+const idleLooks = 6
+
+// slept notes a look at the thread, and reports whether it is of no concern.
+func (l *leftover) slept(th thread, now time.Time) bool {
+	if !th.idle {
+		l.looks = 0
+		return false
+	}
+	if l.looks++; l.looks == 1 {
+		l.since = now
+	}
+	return l.looks >= idleLooks && now.Sub(l.since) >= idleTime
+}
+
+// thread is a line of SHOW PROCESSLIST.
+type thread struct {
+	id      uint64
+	user    string
+	idle    bool
+	seconds int64
+}
+
+// threadsNow are a shard's threads as of one look.
+type threadsNow struct {
+	shard catalog.ShardID
+	conn  Conn
+	// own is the number of conn, by which the others are asked for.
+	own uint64
+	all map[uint64]thread
+	// at is compared by Sub alone, which no step of the clock confuses.
+	at time.Time
+	// uptime is the server's. It is asked once.
+	uptime func() time.Duration
+}
+
+// threadsOf looks at a shard's threads.
+func (x *Indexer) threadsOf(ctx context.Context, id catalog.ShardID, conn Conn) (*threadsNow, error) {
+	now := &threadsNow{shard: id, conn: conn, all: map[uint64]thread{}}
+	now.uptime = sync.OnceValue(func() time.Duration { return serverUptime(ctx, conn) })
+	if err := conn.Stream(ctx, "SELECT CONNECTION_ID()", func(row [][]byte) error {
+		now.own = parseUint(row[0])
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("ask for the connection's id: %w", err)
+	}
+	err := conn.Stream(ctx, "SHOW PROCESSLIST", func(row [][]byte) error {
+		if len(row) < 6 {
+			return fmt.Errorf("SHOW PROCESSLIST has %d columns", len(row))
+		}
+		if strings.HasPrefix(string(row[4]), "Binlog Dump") {
+			return nil // it serves a replica, never sleeps, and takes no statements
+		}
+		th := thread{id: parseUint(row[0]), user: string(row[1]), idle: strings.EqualFold(string(row[4]), "Sleep"), seconds: int64(parseUint(row[5]))}
+		now.all[th.id] = th
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the list of threads: %w", err)
+	}
+	now.at = x.clock.Now()
+	return now, nil
+}
+
+// ours reports a thread of Shunt's account.
+func (now *threadsNow) ours(th thread) bool { return th.user == now.all[now.own].user }
+
+// restarted reports that the server was started after a time, surely.
+func (now *threadsNow) restarted(since time.Time) bool {
+	return now.at.Sub(since)-idleTime > now.uptime()
+}
+
+// kill ends a thread that sleeps.
+func (x *Indexer) kill(ctx context.Context, now *threadsNow, thread uint64) {
+	if err := now.conn.Exec(ctx, fmt.Sprintf("KILL %d", thread)); err != nil {
+		x.log.Debug("end an idle thread", "shard", x.shardName(now.shard), "thread", thread, "error", err)
+	}
+}
+
+// settle looks at a shard's threads once and ends the registrations of those
+// that are gone: the one at epoch 0, and those in doubt. done is false if any
+// is left.
+func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, err error) {
+	unsettled, open := x.tracker.toSettle(id)
+	conn, err := x.connect(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	now, err := x.threadsOf(ctx, id, conn)
+	if err != nil {
+		return false, err
+	}
+	done = true
+	if open {
+		if done, err = x.settleEarlier(ctx, now, unsettled); err != nil {
+			return false, err
+		}
+	}
+	for _, d := range x.tracker.doubtsOn(id) {
+		over, err := x.settleDoubt(ctx, now, d)
+		if err != nil {
+			return false, err
+		}
+		done = done && over
+	}
+	return done, nil
+}
+
+// settleEarlier ends the registration at epoch 0 when a previous life's threads have
+// gone, and reports that.
+//
+// A previous life's connection is older than this one's first. When its process
+// died its socket was closed, so its thread ends as soon as the statement does
+// that it runs. If it sleeps, what it was sent may still be on its way, over a
+// network that lost it: the thread is ended. One that the store doesn't know is
+// another program's, or its note was lost with the power: when it sleeps on,
+// for idleSeconds after the first look, nothing will come to it.
+func (x *Indexer) settleEarlier(ctx context.Context, now *threadsNow, unsettled int) (done bool, err error) {
+	l := x.leftovers[now.shard]
+	if l == nil || l.unsettled != unsettled {
+		l = &leftovers{left: map[uint64]*leftover{}, at: now.at, unsettled: unsettled}
+		x.leftovers[now.shard] = l
+		for _, th := range now.all {
+			if th.id < now.own && now.ours(th) {
+				l.left[th.id] = &leftover{}
+			}
+		}
+	}
+	known := map[uint64]bool{}
+	for _, old := range x.store.OldThreads(storage.ShardID(now.shard)) {
+		if _, there := now.all[uint64(old.ID)]; there && !now.restarted(old.Opened) {
+			known[uint64(old.ID)] = true
+		} else if err := x.store.ForgetThread(storage.ShardID(now.shard), old.ID); err != nil {
+			x.log.Debug("forget a connection", "shard", x.shardName(now.shard), "thread", old.ID, "error", err)
+		}
+	}
+	for id, looked := range l.left {
+		switch th, there := now.all[id]; {
+		case there && known[id]:
+			if th.idle {
+				x.kill(ctx, now, id)
+			}
+		case !there || looked.slept(th, now.at) || th.idle && th.seconds >= idleSeconds && now.at.Sub(l.at) >= idleTime:
+			delete(l.left, id)
+		}
+	}
+	if len(l.left) > 0 {
+		return false, nil
+	}
+	if err := x.reread(ctx, now.shard, false); err != nil {
+		return false, err
+	}
+	x.tracker.settle(now.shard, unsettled)
+	delete(x.leftovers, now.shard)
+	return true, nil
+}
+
+// settleDoubt ends a registration in doubt when its thread is gone, or got no command
+// any more, and reports that.
+func (x *Indexer) settleDoubt(ctx context.Context, now *threadsNow, d *doubt) (done bool, err error) {
+	th, there := now.all[uint64(d.thread)]
+	if there && now.restarted(d.at) {
+		there = false // the number is another's now, who may never sleep
+	}
+	switch {
+	case there && th.idle && now.ours(th) && th.seconds > int64(now.at.Sub(d.at)/time.Second)+idleSeconds:
+		// It has been idle since before the statement was sent, and the
+		// statement may still be on its way. Ending the thread settles it.
+		x.kill(ctx, now, th.id)
+		return false, nil
+	case there && (!th.idle || th.seconds < idleSeconds):
+		return false, nil
+	}
+	if d.ddl {
+		if err := x.reread(ctx, now.shard, true); err != nil {
+			return false, err
+		}
+	}
+	x.tracker.resolve(d)
+	x.After(d.jobs...)
+	return true, nil
+}
+
+// reread has the schema of a shard read again, once what may have changed it is over
+// there. If it was changed, statements planned meanwhile did not foresee what keys they
+// make: they are registered no later than the marks, which so outlive them.
+func (x *Indexer) reread(ctx context.Context, id catalog.ShardID, ddl bool) error {
+	if x.opts.Reread == nil {
+		return nil
+	}
+	changed, err := x.opts.Reread(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read the schema again: %w", err)
+	}
+	if !changed && !ddl {
+		return nil
+	}
+	return x.Replaced(id)
+}
+
+// serverUptime is how long the server has run, within a second or two; for ever if
+// it doesn't say. One whose clock was set back behind its start says a negative
+// number, as an unsigned one.
+func serverUptime(ctx context.Context, conn Conn) time.Duration {
+	const ever = time.Duration(math.MaxInt64)
+	uptime := ever
+	err := conn.Stream(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row [][]byte) error {
+		if len(row) == 2 {
+			if seconds := parseUint(row[1]); seconds < uint64(ever/time.Second) {
+				uptime = time.Duration(seconds) * time.Second
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return ever
+	}
+	return uptime
+}
+
+func parseUint(b []byte) uint64 {
+	n := uint64(0)
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n
+}
+
+// settleEvery is how often a shard with something in doubt is looked at.
+const settleEvery = 500 * time.Millisecond
+
+// settleAll looks at the shards that are not settled, and at those with a
+// registration in doubt, until nothing is left; then it waits for the next.
+func (x *Indexer) settleAll(ctx context.Context) {
+	doubted := make(chan struct{}, 1)
+	x.tracker.onDoubt(func() {
+		select {
+		case doubted <- struct{}{}:
+		default:
+		}
+	})
+	failures := map[catalog.ShardID]time.Time{}
+	for {
+		again := false
+		if c := x.opts.Catalog(); c != nil {
+			for _, s := range c.Shards {
+				if x.tracker.isSettled(s.ID) && len(x.tracker.doubtsOn(s.ID)) == 0 {
+					continue
+				}
+				done, err := x.settle(ctx, s.ID)
+				if ctx.Err() != nil {
+					return
+				}
+				again = again || !done
+				if now := x.clock.Now(); err != nil && now.Sub(failures[s.ID]) > time.Minute {
+					failures[s.ID] = now
+					x.log.Warn("what an earlier connection may still do on the shard can't be told; stale index entries stay until it can",
+						"shard", s.Name, "error", err)
+				}
+			}
+		} else {
+			again = true
+		}
+		wait := 60 * settleEvery // a shard may have been added
+		if again {
+			wait = settleEvery
+		}
+		timer, stop := x.clock.After(wait)
+		select {
+		case <-doubted:
+		case <-timer:
+		case <-ctx.Done():
+			stop()
+			return
+		}
+		stop()
+	}
+}
