@@ -380,10 +380,11 @@ lines:
 	return sum, found
 }
 
-// waitIndex waits until a virtual index is ready.
+// waitIndex waits until a virtual index is ready. On shared servers a build waits for what other
+// tests' Shunts were doing there by the same account when this one began.
 func (p *process) waitIndex(q queryer, name string) {
 	p.t.Helper()
-	eventually(p.t, time.Minute, "index "+name+" is ready", func() bool {
+	eventually(p.t, 3*time.Minute, "index "+name+" is ready", func() bool {
 		for _, r := range mustRows(p.t, q, "SHOW VIRTUAL INDEXES") {
 			if r["Schema"] == p.schema && r["Name"] == name {
 				if r["Status"] == "failed" {
