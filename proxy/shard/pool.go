@@ -22,6 +22,9 @@ const (
 	// then Get fails at once with what the last one said, so that a dead
 	// shard delays nobody but the one who tries.
 	retryAfter = 500 * time.Millisecond
+	// downFor: how long a failed connect speaks for the server's state where a Health
+	// judges it.
+	downFor = 5 * time.Second
 	// stateSearch: how many idle connections are looked at for one in the right
 	// State.
 	stateSearch = 8
@@ -591,14 +594,10 @@ func (p *Pool) Pinned() int {
 }
 
 // State is "up", or "down" while the server is judged dead, and after a failed
-// connect until one succeeds.
+// connect until one succeeds, or for a time if its Health says that it lives: without
+// statements nobody tries to connect.
 func (p *Pool) State() string {
-	if p.dead() != nil {
-		return "down"
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down {
+	if p.LastError() != nil {
 		return "down"
 	}
 	return "up"
@@ -611,6 +610,9 @@ func (p *Pool) LastError() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.down && !p.tells(p.lastErr) && p.now().Sub(p.tried) > downFor {
+		return nil
+	}
 	return p.lastErr
 }
 

@@ -313,6 +313,33 @@ func TestPoolDownAndUp(t *testing.T) {
 	}
 }
 
+// TestPoolDownLapses: of a server that lives a connect that failed doesn't tell for ever, if
+// no other is tried. A refusal does, which Health takes for a sign of life.
+func TestPoolDownLapses(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, ok)
+	cfg := f.config()
+	cfg.Health = NewHealth(cfg, HealthOptions{})
+	p := newPool(t, cfg, Options{})
+	now := time.Now()
+	p.now = func() time.Time { return now }
+	f.stop()
+	if _, err := p.Get(within(t), false); err == nil || p.State() != "down" || p.LastError() == nil {
+		t.Errorf("error %v, state %s, %v", err, p.State(), p.LastError())
+	}
+	now = now.Add(downFor + 1)
+	if p.State() != "up" || p.LastError() != nil {
+		t.Errorf("later: state %s, %v", p.State(), p.LastError())
+	}
+	if _, err := p.Get(within(t), false); err == nil || p.State() != "down" {
+		t.Errorf("again: error %v, state %s", err, p.State())
+	}
+	p.lastErr = &ServerError{Code: 1045, Message: "Access denied"}
+	if now = now.Add(downFor + 1); p.State() != "down" || p.LastError() == nil {
+		t.Errorf("refused: state %s, %v", p.State(), p.LastError())
+	}
+}
+
 func TestPoolImpatienceIsNotDown(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
