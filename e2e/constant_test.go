@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -51,5 +52,59 @@ func TestInsertComputedKeys(t *testing.T) {
 		_, err = c.ExecContext(t.Context(), "INSERT INTO posts VALUES (n + 1, 1, NOW())")
 		wantError(t, err, 1235, "shard key")
 		want(t, c, "SELECT COUNT(*) AS n FROM posts", "n", "40")
+	})
+}
+
+// TestInsertDefaultKeys: a row that leaves its shard key to an expression is where its key
+// is looked for.
+func TestInsertDefaultKeys(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"kept: {placement: anywhere}"}})
+		c := p.conn()
+		byDefault := []string{"CHAR(36) NOT NULL DEFAULT (UUID())", "BINARY(16) NOT NULL DEFAULT (UNHEX(REPLACE(UUID(), '-', '')))", "VARCHAR(60) DEFAULT (CONCAT('d-', UUID()))", "BIGINT UNSIGNED DEFAULT (UUID_SHORT())"}
+		if f.name == "mysql" {
+			byDefault = append(byDefault, "BINARY(16) DEFAULT (UUID_TO_BIN(UUID(), 1))")
+		}
+		for i, d := range append(byDefault, byDefault[0]) {
+			table := fmt.Sprintf("docs%d", i)
+			if i == len(byDefault) {
+				table = "kept"
+			}
+			mustExec(t, c, "CREATE TABLE "+table+" (k "+d+", n INT, PRIMARY KEY (k))")
+			mustExec(t, c, "INSERT INTO "+table+" (n) VALUES (1), (2), (3), (4), (5), (6), (7), (8)")
+			mustExec(t, c, "INSERT INTO "+table+" (n, k) VALUES (?, DEFAULT), (ABS(?), DEFAULT)", 9, 10)
+			mustExec(t, c, "INSERT INTO "+table+" VALUES (DEFAULT, ?)", 11)
+			mustExec(t, c, "INSERT INTO "+table+" SET n = 12")
+			mustExec(t, c, "INSERT INTO "+table+" VALUES ()")
+			mustExec(t, c, "INSERT INTO "+table+" (n) VALUES (13) ON DUPLICATE KEY UPDATE n = VALUES(n) + 1")
+			mustExec(t, c, "UPDATE "+table+" SET n = 14 WHERE n IS NULL")
+			on := 0
+			for _, n := range p.onShards("SELECT COUNT(*) FROM " + table) {
+				if n > 0 {
+					on++
+				}
+			}
+			if on < 2 {
+				t.Errorf("%s: rows are on %d shards", d, on)
+			}
+			rows := mustRows(t, c, "SELECT n, HEX(k) AS k FROM "+table+" ORDER BY n")
+			if len(rows) != 14 {
+				t.Fatalf("%s: %d rows", d, len(rows))
+			}
+			for i, r := range rows {
+				key := "X'" + r["k"] + "'"
+				if strings.HasPrefix(d, "BIGINT") {
+					key = "0x" + r["k"]
+				} else if !strings.HasPrefix(d, "BINARY") {
+					key = "_utf8mb4 " + key
+				}
+				if r["n"] != fmt.Sprint(i+1) {
+					t.Errorf("%s: row %d has %s", d, i+1, r["n"])
+				}
+				want(t, c, "SELECT n FROM "+table+" WHERE k = "+key, "n", r["n"])
+			}
+		}
+		mustExec(t, c, "CREATE TABLE stamped (at DATETIME DEFAULT CURRENT_TIMESTAMP PRIMARY KEY, n INT)")
+		failsWith(t, c, "INSERT INTO stamped (n) VALUES (1)", 1235, "without a value for its shard key")
 	})
 }

@@ -212,6 +212,7 @@ func testTable(t testing.TB, cat *catalog.Catalog, ddl string) *catalog.Table {
 					col.DefaultExpr = true
 					if f, ok := o.Expr.(*ast.FuncCallExpr); ok {
 						col.DefaultNow = f.FnName.L == ast.CurrentTimestamp
+						col.DefaultText = strings.ToLower(f.FnName.L) + "()"
 					}
 				case v.Kind() == driver.KindNull:
 				default:

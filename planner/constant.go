@@ -16,17 +16,41 @@ import (
 //	SELECT 50 + 1, UUID_SHORT()
 //	INSERT INTO t (id, a) VALUES (51, 'x'), (102301, 'y')
 //
+// So is the default of a column that the rows don't give, with id DEFAULT (UUID_SHORT()):
+//
+//	INSERT INTO t (a) VALUES ('x'), ('y')
+//	SELECT UUID_SHORT(), UUID_SHORT()
+//	INSERT INTO t (a, `id`) VALUES ('x', 102301), ('y', 102302)
+//
 // What is different each time (UUID(), RAND()) is thus computed once.
 type Constants struct {
-	st *statement
-	at [][2]uint32 // in the order of the text
+	st  *statement
+	all []constantPlace // in the order of the text
+	n   int
+}
+
+// constantPlace is where in the text a value is, or goes: before it, then the value, in place
+// of [start, end).
+type constantPlace struct {
+	start, end uint32
+	before     string
+	// query is the expression, "" for that of the text.
+	query string
+	// name: it is of the list of columns, and has no value.
+	name bool
 }
 
 // Query asks for the values.
 func (c *Constants) Query(params []keys.Value) string {
-	parts := make([]string, len(c.at))
-	for i, x := range c.at {
-		parts[i] = c.st.written(x[0], x[1], params)
+	parts := make([]string, 0, c.n)
+	for _, x := range c.all {
+		switch {
+		case x.name:
+		case x.query != "":
+			parts = append(parts, x.query)
+		default:
+			parts = append(parts, c.st.written(x.start, x.end, params))
+		}
 	}
 	return "SELECT " + strings.Join(parts, ", ")
 }
@@ -35,15 +59,25 @@ func (c *Constants) Query(params []keys.Value) string {
 func (c *Constants) With(literals []string, params []keys.Value) string {
 	var b strings.Builder
 	from := uint32(0)
-	for i, x := range c.at {
-		b.WriteString(c.st.written(from, x[0], params) + " " + literals[i] + " ")
-		from = x[1]
+	for _, x := range c.all {
+		b.WriteString(c.st.written(from, x.start, params) + x.before)
+		if !x.name {
+			b.WriteString(" " + literals[0] + " ")
+			literals = literals[1:]
+		}
+		from = x.end
 	}
 	return b.String() + c.st.written(from, uint32(len(c.st.src)), params)
 }
 
 // Len is the number of values that Query answers.
-func (c *Constants) Len() int { return len(c.at) }
+func (c *Constants) Len() int { return c.n }
+
+func (c *Constants) add(x constantPlace) {
+	if c.all = append(c.all, x); !x.name {
+		c.n++
+	}
+}
 
 // written is a piece of the client's text with literals for its parameters.
 func (st *statement) written(from, to uint32, params []keys.Value) string {
@@ -91,22 +125,53 @@ const maxConstants = 4000
 
 // ask notes the value of a column in a row, if it must be known and isn't.
 func (i *insertAction) ask(c *catalog.Column, o operand, toks []token) {
-	if o.kind != unknown || i.unasked || c != i.table.ShardKey && c != counts(i.table) {
+	byDefault := o.kind == defaulted && c == i.table.ShardKey && i.keyDefault != ""
+	if o.kind != unknown && !byDefault || i.unasked || c != i.table.ShardKey && c != counts(i.table) {
 		return
 	}
-	if len(toks) == 0 || i.fused || !i.st.constant(toks) || i.asked != nil && len(i.asked.at) == maxConstants {
+	if len(toks) == 0 || !byDefault && !i.st.constant(toks) {
+		i.unasked = true
+		return
+	}
+	x := constantPlace{start: toks[0].start, end: toks[len(toks)-1].end}
+	if byDefault {
+		x.query = i.keyDefault
+	}
+	i.askAt(x)
+}
+
+func (i *insertAction) askAt(x constantPlace) {
+	if i.fused || i.asked != nil && i.asked.n == maxConstants {
 		i.unasked = true
 		return
 	}
 	if i.asked == nil {
 		i.asked = &Constants{st: i.st}
 	}
-	i.asked.at = append(i.asked.at, [2]uint32{toks[0].start, toks[len(toks)-1].end})
+	i.asked.add(x)
+}
+
+// askable is the shard key's default, if it may be asked for.
+func (i *insertAction) askable() string {
+	c := i.table.ShardKey
+	if c == nil || c.DefaultText == "" || !i.spreads() {
+		return ""
+	}
+	own, err := lexStatement(c.DefaultText, i.st.settings, nil)
+	if err != nil || !own.constant(own.toks) {
+		return ""
+	}
+	return c.DefaultText
+}
+
+// spreads reports that a row's shard depends on its values.
+func (i *insertAction) spreads() bool {
+	return i.table.Shards.Len() > 1 && (i.table.Placement == catalog.Hash || i.table.Placement == catalog.Anywhere)
 }
 
 // constants are what to ask for, nil for nothing.
 func (i *insertAction) constants() *Constants {
-	if i.unasked || i.table.Shards.Len() < 2 || i.table.Placement != catalog.Hash && i.table.Placement != catalog.Anywhere {
+	if i.unasked || !i.spreads() {
 		return nil
 	}
 	return i.asked

@@ -163,15 +163,20 @@ func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, imp
 		i.auto.refuse = notSupported("an alias with names of columns, AS %s(...), needs the AUTO_INCREMENT column too: name %s in the list of columns, with NULL in the rows", alias.name, c.Name)
 		return
 	}
-	st := a.st
+	i.auto.at, i.auto.text = a.st.listed(c, implied)
+}
+
+// listed says where before the rows, and how, a column is added to those that have values in
+// them: implied, where there is no list.
+func (st *statement) listed(c *catalog.Column, implied []*catalog.Column) (at uint32, text string) {
 	v := st.rowsAt - 1 // VALUES
 	var names strings.Builder
 	for _, x := range implied {
 		names.WriteString(catalog.QuoteName(x.Name) + ", ")
 	}
-	i.auto.at, i.auto.text = st.toks[v].start, "("+names.String()+catalog.QuoteName(c.Name)+") "
+	own := "(" + names.String() + catalog.QuoteName(c.Name) + ") "
 	if !st.op(v-1, ")") {
-		return
+		return st.toks[v].start, own
 	}
 	depth, o := 0, v-1
 	for ; o >= 0; o-- {
@@ -183,13 +188,13 @@ func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, imp
 			}
 		}
 	}
-	if st.is(o-1, "partition") {
-		return
+	switch {
+	case st.is(o-1, "partition"):
+		return st.toks[v].start, own
+	case o+1 == v-1:
+		return st.toks[v-1].start, catalog.QuoteName(c.Name)
 	}
-	i.auto.at, i.auto.text = st.toks[v-1].start, ", "+catalog.QuoteName(c.Name)
-	if o+1 == v-1 {
-		i.auto.text = catalog.QuoteName(c.Name)
-	}
+	return st.toks[v-1].start, ", " + catalog.QuoteName(c.Name)
 }
 
 // setFields finds the expressions of INSERT .. SET a = 1, b = 2.

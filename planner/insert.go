@@ -32,6 +32,8 @@ type insertAction struct {
 	// them nobody can be asked.
 	asked   *Constants
 	unasked bool
+	// keyDefault is the default of the shard key that may be asked for, "" for none.
+	keyDefault string
 }
 
 type insertRow struct {
@@ -364,6 +366,7 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 		}
 		return out
 	}
+	i.keyDefault = i.askable()
 	if n.Setlist {
 		if len(a.st.rows) > 0 || len(n.Lists) != 1 {
 			return refuseInsertForm()
@@ -396,6 +399,11 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 				i.ask(i.needed[k], row.values[k], a.st.between(fields[j][0], fields[j][1]))
 			}
 		}
+		if i.keyDefault != "" && !slices.Contains(cols, t.ShardKey) && len(fields) > 0 {
+			at := fields[len(fields)-1][1]
+			i.unasked = i.unasked || a.st.names(a.st.toks, fields, -1, t.ShardKey)
+			i.askAt(constantPlace{start: at, end: at, before: ", " + catalog.QuoteName(t.ShardKey.Name) + " =", query: i.keyDefault})
+		}
 		i.planIncrement(a, auto >= 0, true, nil, alias)
 		return nil
 	}
@@ -415,11 +423,17 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 		}
 	}
 	var implied []*catalog.Column
+	if len(n.Columns) == 0 && slices.ContainsFunc(a.st.rows, func(r rowSpan) bool { return len(a.st.rowColumns(r)) > 0 }) {
+		implied = cols
+	}
+	keyless := i.keyDefault != "" && (!slices.Contains(cols, t.ShardKey) || len(n.Columns) == 0 && implied == nil)
+	if keyless {
+		i.unasked = alias != nil && len(alias.columns) > 0
+		at, text := a.st.listed(t.ShardKey, implied)
+		i.askAt(constantPlace{start: at, end: at, before: text, name: true})
+	}
 	for k, r := range a.st.rows {
 		fields := a.st.rowColumns(r)
-		if len(n.Columns) == 0 && len(fields) > 0 {
-			implied = cols
-		}
 		if len(fields) != len(cols) && (len(fields) > 0 || len(n.Columns) > 0) {
 			if len(n.Columns) == 0 {
 				return notSupported("a row has %d values and %s has %d columns: name the columns, INSERT INTO %s (...) VALUES (...)", len(fields), t.Name, len(cols), t.Name)
@@ -428,9 +442,17 @@ func (i *insertAction) read(a *analysis, n *ast.InsertStmt, cols []*catalog.Colu
 		}
 		row := insertRow{span: r, values: pick(len(fields), func(j int) operand { return a.st.evalTokens(fields[j]) })}
 		for j, f := range fields {
-			if !r.simple {
+			if !r.simple || i.keyDefault != "" && cols[j] == t.ShardKey {
 				i.ask(cols[j], a.st.evalTokens(f), f)
 			}
+			i.unasked = i.unasked || keyless && !r.simple && a.st.naming(f, t.ShardKey)
+		}
+		if keyless {
+			x := constantPlace{start: r.end - 1, end: r.end - 1, query: i.keyDefault}
+			if len(fields) > 0 {
+				x.before = ","
+			}
+			i.askAt(x)
 		}
 		if len(fields) == 0 {
 			auto = -1 // () has no value for any column

@@ -210,6 +210,8 @@ type Column struct {
 	// (CURRENT_TIMESTAMP, DEFAULT (uuid())), whose value Shunt does not know.
 	Default     *string
 	DefaultExpr bool
+	// DefaultText is that expression as any session reads it, "" where it isn't known.
+	DefaultText string
 	// DefaultNow: that expression is CURRENT_TIMESTAMP.
 	DefaultNow    bool
 	AutoIncrement bool

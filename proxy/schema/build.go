@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
@@ -377,6 +378,9 @@ func (b *builder) column(f columnFact, position int) *catalog.Column {
 	}
 	b.from[c] = f
 	c.Default, c.DefaultExpr = defaultOf(f, b.c.MariaDB)
+	if c.DefaultExpr {
+		c.DefaultText = defaultText(*f.def, b.c.MariaDB)
+	}
 	c.DefaultNow = c.DefaultExpr && f.def != nil && currentTimestamp.MatchString(*f.def)
 	return c
 }
@@ -417,6 +421,19 @@ func defaultOf(f columnFact, mariaDB bool) (def *string, expr bool) {
 		return &d, false
 	}
 	return nil, true
+}
+
+// defaultText is a default that calls functions as an expression of SQL, which sql_mode and
+// character set don't change; "" for others. MySQL gives quotes in it with a backslash.
+func defaultText(def string, mariaDB bool) string {
+	if !mariaDB {
+		def = strings.ReplaceAll(def, `\'`, "'")
+	}
+	strange := func(r rune) bool { return r == '\\' || r == '"' || r < ' ' || r >= utf8.RuneSelf }
+	if !strings.Contains(def, "(") || strings.ContainsFunc(def, strange) {
+		return ""
+	}
+	return def
 }
 
 // place puts each table where the configuration or the default says.
@@ -585,7 +602,7 @@ func (b *builder) alike(t *catalog.Table, theirs []columnFact) {
 	for i, c := range t.Columns {
 		ours, f := b.from[c], theirs[i]
 		if (ours.def == nil) != (f.def == nil) || ours.def != nil && *ours.def != *f.def || ours.extra != f.extra || ours.nullable != f.nullable {
-			c.Default, c.DefaultExpr, c.DefaultNow = nil, true, false
+			c.Default, c.DefaultExpr, c.DefaultText, c.DefaultNow = nil, true, "", false
 			c.Nullable = c.Nullable && f.nullable
 			c.OnUpdate = c.OnUpdate || strings.Contains(f.extra, "on update")
 		}

@@ -300,3 +300,25 @@ func TestDefaultOf(t *testing.T) {
 		}
 	}
 }
+
+func TestDefaultText(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		def   string
+		maria bool
+		want  string
+	}{
+		{"uuid()", false, "uuid()"},
+		{"uuid()", true, "uuid()"},
+		{`replace(uuid(),_utf8mb4\'-\',_utf8mb4\'\')`, false, "replace(uuid(),_utf8mb4'-',_utf8mb4'')"},
+		{"replace(uuid(),'-','')", true, "replace(uuid(),'-','')"},
+		{`concat(_utf8mb4\'it\\\'s\',uuid())`, false, ""},
+		{`concat('it\'s',uuid())`, true, ""},
+		{"concat('é',uuid())", true, ""},
+		{"0x6162", false, ""},
+	} {
+		if got := defaultText(c.def, c.maria); got != c.want {
+			t.Errorf("%s (MariaDB %v) = %q, want %q", c.def, c.maria, got, c.want)
+		}
+	}
+}
