@@ -30,6 +30,7 @@ func TestDeadlocks(t *testing.T) {
 		t.Run("over shards", func(t *testing.T) { deadlocksOverShards(t, begin(t)) })
 		t.Run("none", func(t *testing.T) { noDeadlocks(t, begin(t)) })
 		t.Run("writes meet", func(t *testing.T) { writesMeet(t, begin(t)) })
+		t.Run("done again", func(t *testing.T) { doneAgain(t, begin(t)) })
 	})
 }
 
@@ -212,6 +213,47 @@ func writesMeet(t *testing.T, p *process) {
 	want(t, p.db(), "SELECT MIN(v) AS least, MAX(v) AS most FROM n", "least most", fmt.Sprintf("%d %[1]d", clients*times))
 	for i := range p.servers {
 		want(t, p.shard(i), "SELECT v FROM ref WHERE id = 1", "v", fmt.Sprint(2*clients*times))
+	}
+}
+
+// doneAgain: a write that is a transaction of its own, and the victim, is done again; what
+// comes behind it in a list of statements too.
+func doneAgain(t *testing.T, p *process) {
+	mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
+	fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+	on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+	add := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	older, list := p.conn(), p.conn(func(c *mysql.Config) { c.MultiStatements = true })
+	mustExec(t, older, "BEGIN")
+	mustExec(t, older, add(on[1][0]))
+	mustExec(t, older, add(on[2][0]))
+	done := make(chan error, 1)
+	go func() {
+		rows, err := list.QueryContext(ctx, "UPDATE n SET v = v + 1; SELECT ROW_COUNT(), SUM(v) FROM n")
+		if err != nil {
+			done <- err
+			return
+		}
+		defer rows.Close()
+		var changed, sum int
+		for rows.Next() {
+			err = errors.Join(err, rows.Scan(&changed, &sum))
+		}
+		if changed != 40 || sum != 43 {
+			t.Errorf("ROW_COUNT() is %d, want 40; the sum %d, want 43", changed, sum)
+		}
+		done <- errors.Join(err, rows.Err())
+	}()
+	shard := p.shard(1)
+	eventuallyEach(t, 10*time.Second, 150*time.Millisecond, "it waits", func() bool {
+		return len(mustRows(t, shard, "SELECT trx_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")) > 0
+	})
+	mustExec(t, older, add(on[0][0]))
+	mustExec(t, older, "COMMIT")
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -181,6 +181,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		err = s.writeInTransaction(ctx, r, b, implicit)
 		if errors.Is(err, errAgain) {
 			r.again, s.tx = true, s.newTransaction()
+			s.failed, s.last.failed = false, 0 // the client has not been told
 			err = s.writeInTransaction(ctx, r, b, implicit)
 		}
 	}
