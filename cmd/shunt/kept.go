@@ -8,16 +8,23 @@ import (
 	"path/filepath"
 )
 
-// readKept reads what keep has kept; without a file it leaves into as it is.
-func readKept(path string, into any) error {
-	kept, err := os.ReadFile(path)
+// readKept reads what keep has kept: an empty map without a file.
+func readKept[V any](path string) (map[string]V, error) {
+	kept := map[string]V{}
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return kept, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return json.Unmarshal(kept, into)
+	if err := json.Unmarshal(text, &kept); err != nil {
+		return nil, err
+	}
+	if kept == nil {
+		return nil, errors.New("it holds null")
+	}
+	return kept, nil
 }
 
 // keep keeps a value as JSON. Survives a power loss.

@@ -87,12 +87,13 @@ func slotsOf(l layout, id catalog.ShardID) string {
 func newRecords(dir string, l layout, locks []string, foreign func(name string) error, log *slog.Logger) (*records, error) {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:]) // it never fails
-	r := &records{path: filepath.Join(dir, recordsFile), life: hex.EncodeToString(raw[:]), foreign: foreign, log: log, slots: map[string]string{}, lives: map[string]map[string][]string{}, told: map[string]bool{}}
+	r := &records{path: filepath.Join(dir, recordsFile), life: hex.EncodeToString(raw[:]), foreign: foreign, log: log, slots: map[string]string{}, told: map[string]bool{}}
 	r.add(locks)
 	for _, sh := range l.shards {
 		r.slots[sh.Name] = slotsOf(l, sh.ID)
 	}
-	if err := readKept(r.path, &r.lives); err != nil {
+	var err error
+	if r.lives, err = readKept[map[string][]string](r.path); err != nil {
 		return nil, fmt.Errorf("read which lives have served the shards: %s: %w; if it is damaged remove it: all virtual indexes are then scanned anew", r.path, err)
 	}
 	return r, nil

@@ -63,7 +63,7 @@ func scratchInstance(dir string) (string, error) {
 		if raw, err := hex.DecodeString(id); err == nil && len(raw) == 4 {
 			return id, nil
 		}
-		return "", fmt.Errorf("%s holds no instance (8 hexadecimal digits): remove it, and drop the tables of the schema shunt_scratch on the shards", path)
+		return "", fmt.Errorf("%s holds no instance (8 hexadecimal digits): remove it, and drop the tables shunt_scratch.g_* on the shards", path)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read scratch instance: %w", err)

@@ -62,11 +62,12 @@ type server struct {
 const serversFile = "servers.json"
 
 func knownServers(cfg *config.Config, log *slog.Logger) (*servers, error) {
-	s := &servers{path: filepath.Join(cfg.DataDir, serversFile), log: log, was: map[string]string{}, is: map[string]server{}, shards: map[string]bool{}, replaced: func(string) error { return nil }}
+	s := &servers{path: filepath.Join(cfg.DataDir, serversFile), log: log, is: map[string]server{}, shards: map[string]bool{}, replaced: func(string) error { return nil }}
 	for _, sh := range cfg.Shards {
 		s.shards[sh.Name] = true
 	}
-	if err := readKept(s.path, &s.was); err != nil {
+	var err error
+	if s.was, err = readKept[string](s.path); err != nil {
 		return nil, fmt.Errorf("read which server each shard was: %s: %w; if it is damaged remove it, once every shard's addr is right", s.path, err)
 	}
 	return s, nil
