@@ -304,6 +304,60 @@ func TestStandbyShardDown(t *testing.T) {
 	})
 }
 
+// TestStandbyShardHangs: a shard hangs while a standby waits, and then the one that serves
+// dies. The standby serves the others, and that shard when it goes on.
+func TestStandbyShardHangs(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.servers(t)[:2]
+		valve, err := throwaway.NewValve(servers[1].Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(valve.Close)
+		a, c := startPeople(t, f, 20, setup{servers: servers, addrs: []string{servers[0].Addr(), valve.Addr()}, extra: "shard_timeout: 2s", unchecked: true})
+		a.settled(c)
+		b := a.beside()
+		b.standsBy()
+		mine := mustRows(t, a.shard(0), "SELECT id FROM people LIMIT 1")[0]["id"]
+		valve.Shut()
+		a.kill()
+		eventually(t, 30*time.Second, "the standby serves the other shard", func() bool {
+			_, err := rowsOf(t.Context(), b.db(), "SELECT id FROM people WHERE id = "+mine)
+			return err == nil
+		})
+		valve.Open()
+		eventually(t, 30*time.Second, "it serves both", func() bool {
+			rows, err := rowsOf(t.Context(), b.db(), "SELECT id FROM people")
+			return err == nil && len(rows) == 20
+		})
+	})
+}
+
+// TestStandbyDataDir: a standby whose data_dir can't be written says so, and serves as soon
+// as it can be.
+func TestStandbyDataDir(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		a, c := startPeople(t, f, 20, setup{servers: f.servers(t)[:2], unchecked: true})
+		a.settled(c)
+		b := a.beside()
+		b.standsBy()
+		inTheWay := filepath.Join(filepath.Dir(b.config), "data", "owner.json.new")
+		if err := os.Mkdir(inTheWay, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		a.stop()
+		eventually(t, 20*time.Second, "it says why it doesn't serve", func() bool {
+			_, body, err := b.get("/readyz")
+			return err == nil && strings.HasPrefix(body, "no shard can be used yet: shard s0") && strings.Contains(body, "owner.json")
+		})
+		if err := os.Remove(inTheWay); err != nil {
+			t.Fatal(err)
+		}
+		b.takesOver()
+		want(t, b.db(), "SELECT id FROM people WHERE id = 7", "id", "7")
+	})
+}
+
 // TestSideBySide: Shunts of different schemas have nothing to do with each other. Two
 // stores that are copies of each other do.
 func TestSideBySide(t *testing.T) {

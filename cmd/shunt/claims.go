@@ -122,6 +122,8 @@ const (
 	recordAgain = time.Minute
 	// leftoverTime is what a connection of our own takes at most to end after a KILL.
 	leftoverTime = 3 * time.Second
+	// recordTime is what a record may take besides: its server writes to its disk.
+	recordTime = 15 * time.Second
 )
 
 // usedBy asks which other connection has a lock.
@@ -208,7 +210,7 @@ func (c *claims) take(ctx context.Context) error {
 				c.log.Warn("standby: another Shunt serves; waiting until it has stopped", "shard", other.shard, "connection", other.thread, "of", other.account, "from", other.host, "since", began.UTC().Format(time.RFC3339))
 			}
 		case err != nil:
-			c.waits.Store(&waiting{short: "no shard has answered yet", full: "no shard has answered yet: " + err.Error()})
+			c.waits.Store(&waiting{short: "no shard can be used yet", full: "no shard can be used yet: " + err.Error()})
 			if told.what != err.Error() {
 				told.what = err.Error()
 				c.log.Warn("waiting for a shard; each second is tried again", "error", err)
@@ -233,12 +235,13 @@ func (c *claims) try(ctx context.Context) (other *holder, err error) {
 	// First only to look: a lock that is taken for a moment might be one that a living
 	// Shunt is just taking again.
 	others := make([]*holder, len(c.shards))
-	c.each(func(i int, s *claimed) (err error) {
-		others[i], err = s.look(ctx)
-		return err
+	c.each(func(i int, s *claimed) error {
+		return s.within(ctx, leftoverTime, func(ctx context.Context) (err error) {
+			others[i], err = s.look(ctx)
+			return err
+		})
 	})
-	var errs []error
-	reached := 0
+	reached := false
 	for i, s := range c.shards {
 		if s.conn == nil && errors.Is(s.failed, errSlots) {
 			return nil, s.failed
@@ -246,21 +249,21 @@ func (c *claims) try(ctx context.Context) (other *holder, err error) {
 		if others[i] != nil {
 			return others[i], nil
 		}
-		if s.conn == nil {
-			errs = append(errs, s.failed)
-			continue
-		}
-		reached++
+		reached = reached || s.conn != nil
 	}
-	if reached == 0 {
-		return nil, errors.Join(errs...)
+	if !reached {
+		return nil, c.unreached()
 	}
 	// In the configuration's order: of two that began at once one is first on the first.
 	for i, s := range c.shards {
 		if s.conn == nil {
 			continue
 		}
-		other, err := s.lock(ctx, s.conn)
+		var other *holder
+		err := s.within(ctx, leftoverTime, func(ctx context.Context) (err error) {
+			other, err = s.lock(ctx, s.conn)
+			return err
+		})
 		if err != nil || other != nil {
 			for _, t := range c.shards[:i+1] {
 				t.unlock(ctx)
@@ -272,7 +275,11 @@ func (c *claims) try(ctx context.Context) (other *holder, err error) {
 		if s.conn == nil {
 			return nil
 		}
-		return s.record(ctx, s.conn)
+		err := s.within(ctx, recordTime, func(ctx context.Context) error { return s.record(ctx, s.conn) })
+		if err != nil {
+			return fmt.Errorf("shard %s: %w", s.name, err)
+		}
+		return nil
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,9 +290,20 @@ func (c *claims) try(ctx context.Context) (other *holder, err error) {
 		}
 	}
 	if len(c.held) == 0 {
-		return nil, errors.New("the shards were lost again")
+		return nil, c.unreached()
 	}
 	return nil, nil
+}
+
+// unreached is why shards can't be claimed.
+func (c *claims) unreached() error {
+	var errs []error
+	for _, s := range c.shards {
+		if s.conn == nil {
+			errs = append(errs, s.failed)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // each calls fn for all shards side by side. Its error loses the shard's connection.
@@ -310,6 +328,19 @@ func (c *claims) close() {
 		}
 		s.forget(0)
 	}
+}
+
+// within calls fn, that asks the shard, with a bound: one that hangs is as one that is down,
+// and must not keep a standby from the others. more is what fn may take besides.
+func (s *claimed) within(ctx context.Context, more time.Duration, fn func(context.Context) error) error {
+	limit := s.dial.ConnectTimeout + more
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := fn(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("no answer within %v", limit)
+	}
+	return err
 }
 
 // forget forgets all connections but one.
@@ -514,7 +545,7 @@ func (s *claimed) unlock(ctx context.Context) {
 	if s.conn == nil {
 		return
 	}
-	s.release(ctx, s.conn)
+	_ = s.within(ctx, 0, func(ctx context.Context) error { s.release(ctx, s.conn); return nil })
 	if s.conn.Broken {
 		s.lose(errors.New("the connection was lost"))
 	}
@@ -566,7 +597,9 @@ func (s *claimed) record(ctx context.Context, conn *shard.Conn) error {
 
 func (s *claimed) write(ctx context.Context, conn *shard.Conn) (err error) {
 	s.unwritten, err = s.of.records.write(ctx, s.name, conn)
-	s.again = time.Now().Add(recordAgain)
+	if s.unwritten {
+		s.again = time.Now().Add(recordAgain)
+	}
 	return err
 }
 
