@@ -61,9 +61,19 @@ func uint32s(n ...uint32) (b []byte) {
 func (c *wireConn) statement(t *testing.T, sql string) uint32 {
 	t.Helper()
 	c.say(t, mysql.COM_STMT_PREPARE, []byte(sql))
+	id, failed := c.prepared(t)
+	if failed != 0 {
+		t.Fatalf("prepare %s: error %d", sql, failed)
+	}
+	return id
+}
+
+// prepared reads the answer to COM_STMT_PREPARE: the statement's number or an error's.
+func (c *wireConn) prepared(t *testing.T) (id uint32, failed uint16) {
+	t.Helper()
 	p := c.packet(t)
 	if p[0] != mysql.OK_HEADER {
-		t.Fatalf("prepare %s: %q", sql, p)
+		return 0, le.LittleEndian.Uint16(p[1:])
 	}
 	id, columns, params := le.LittleEndian.Uint32(p[1:]), le.LittleEndian.Uint16(p[5:]), le.LittleEndian.Uint16(p[7:])
 	for _, n := range []uint16{params, columns} {
@@ -71,7 +81,7 @@ func (c *wireConn) statement(t *testing.T, sql string) uint32 {
 			c.packet(t)
 		}
 	}
-	return id
+	return id, 0
 }
 
 // packets describes an answer: OK, the code of an error, or the columns, the

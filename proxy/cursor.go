@@ -73,7 +73,7 @@ func (s *session) fetch(payload []byte) error {
 		return errUnknownStmt(0, "mysqld_stmt_fetch")
 	}
 	id, n := binary.LittleEndian.Uint32(payload), int(binary.LittleEndian.Uint32(payload[4:]))
-	st := s.prepared.byID[id]
+	st := s.prepared.find(id)
 	if st == nil {
 		return errUnknownStmt(id, "mysqld_stmt_fetch")
 	}

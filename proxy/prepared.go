@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -59,6 +60,8 @@ type preparedStatement struct {
 type preparedStatements struct {
 	byID map[uint32]*preparedStatement
 	next uint32
+	// last is what the last COM_STMT_PREPARE made, nil where that failed and on MySQL.
+	last *preparedStatement
 	held int // bytes of long data
 	// open counts those of all sessions.
 	open prometheus.Gauge
@@ -88,6 +91,19 @@ func (p *preparedStatements) add(st *preparedStatement) {
 	p.open.Inc()
 }
 
+// lastPrepared stands for the statement that was prepared last: clients of MariaDB send
+// COM_STMT_EXECUTE with it behind COM_STMT_PREPARE, without waiting for an answer.
+// https://mariadb.com/kb/en/com_stmt_execute/
+const lastPrepared = math.MaxUint32
+
+// find is a client's statement, nil for none.
+func (p *preparedStatements) find(id uint32) *preparedStatement {
+	if id == lastPrepared {
+		return p.last
+	}
+	return p.byID[id]
+}
+
 // longData keeps a piece of a parameter. The command has no answer, so a piece
 // for an unknown statement is dropped as servers drop it; too many are told at
 // the execution.
@@ -95,7 +111,7 @@ func (p *preparedStatements) longData(payload []byte) {
 	if len(payload) < 6 {
 		return
 	}
-	st := p.byID[binary.LittleEndian.Uint32(payload)]
+	st := p.find(binary.LittleEndian.Uint32(payload))
 	if st == nil {
 		return
 	}
@@ -131,11 +147,13 @@ func (p *preparedStatements) close(payload []byte) {
 	if len(payload) < 4 {
 		return
 	}
-	id := binary.LittleEndian.Uint32(payload)
-	if st := p.byID[id]; st != nil {
+	if st := p.find(binary.LittleEndian.Uint32(payload)); st != nil {
 		p.dropLong(st)
 		st.closeCursor()
-		delete(p.byID, id)
+		delete(p.byID, st.id)
+		if p.last == st {
+			p.last = nil
+		}
 		p.open.Dec()
 	}
 }
@@ -145,7 +163,7 @@ func (p *preparedStatements) reset(payload []byte) error {
 		return errUnknownStmt(0, "mysqld_stmt_reset")
 	}
 	id := binary.LittleEndian.Uint32(payload)
-	st := p.byID[id]
+	st := p.find(id)
 	if st == nil {
 		return errUnknownStmt(id, "mysqld_stmt_reset")
 	}
@@ -158,6 +176,7 @@ func (p *preparedStatements) reset(payload []byte) error {
 // prepare answers COM_STMT_PREPARE with the definitions that a shard gives for
 // the same text.
 func (s *session) prepare(ctx context.Context, sql string) error {
+	s.prepared.last = nil
 	statements, err := planner.Split(sql, s.settings.planning)
 	if err != nil {
 		if told := s.syntaxError(ctx, sql); told != nil {
@@ -218,6 +237,9 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	}
 	st.params, st.columns = len(params), len(columns)
 	s.prepared.add(st)
+	if s.catalog().MariaDB {
+		s.prepared.last = st
+	}
 	return s.clientError(s.client.WritePrepareOK(wire.PrepareOK{StatementID: st.id, Warnings: warnings}, params, columns, s.status()))
 }
 
@@ -340,7 +362,7 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 // executePrepared answers COM_STMT_EXECUTE.
 func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	id, flags, ok := wire.ExecuteHeader(payload)
-	st := s.prepared.byID[id]
+	st := s.prepared.find(id)
 	if !ok || st == nil {
 		return errUnknownStmt(id, "mysqld_stmt_execute")
 	}
