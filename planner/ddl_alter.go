@@ -7,6 +7,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
 )
 
 func (p *Planner) alter(st *statement, cat *catalog.Catalog) (Plan, *Error) {
@@ -139,6 +140,9 @@ func (a *alteration) bySpecs(alter *ast.AlterTableStmt) *Error {
 	for _, c := range a.t.Columns {
 		if computed && c.Generated && !hasString(a.ddl.Touches, strings.ToLower(c.Name)) {
 			a.touch(c.Name)
+			if a.isKey(c.Name) {
+				return refuseAlterKey(a.t)
+			}
 		}
 	}
 	return nil
@@ -152,21 +156,28 @@ func (a *alteration) touch(column string) {
 // where they are not looked for.
 func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *Error {
 	switch spec.Tp {
-	case ast.AlterTableDropColumn, ast.AlterTableRenameColumn, ast.AlterTableChangeColumn:
+	case ast.AlterTableDropColumn, ast.AlterTableRenameColumn:
 		a.touch(spec.OldColumnName.Name.O)
 		if a.isKey(spec.OldColumnName.Name.O) {
 			return refuseAlterKey(a.t)
 		}
-	case ast.AlterTableModifyColumn:
-		for _, c := range spec.NewColumns {
-			a.touch(c.Name.Name.O)
-			if a.isKey(c.Name.Name.O) && (!isInteger(baseType(a.t.ShardKey.Type)) || !isInteger(baseType(c.Tp.String()))) {
-				return refuseAlterKey(a.t)
-			}
+	case ast.AlterTableChangeColumn, ast.AlterTableModifyColumn:
+		c := spec.NewColumns[0]
+		old := c.Name
+		if spec.OldColumnName != nil {
+			old = spec.OldColumnName
+		}
+		a.touch(old.Name.O)
+		if a.isKey(old.Name.O) && !(a.isKey(c.Name.Name.O) && a.keepsKeys(c)) {
+			return refuseAlterKey(a.t)
 		}
 	case ast.AlterTableAlterColumn:
 		for _, c := range spec.NewColumns {
 			a.touch(c.Name.Name.O)
+			// An INSERT that is under way has been placed by the old default.
+			if a.isKey(c.Name.Name.O) {
+				return refuseAlterKey(a.t)
+			}
 		}
 	case ast.AlterTableRenameTable:
 		return a.rename(TableName{spec.NewTable.Schema.O, spec.NewTable.Name.O})
@@ -197,6 +208,40 @@ func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *
 		}
 	}
 	return nil
+}
+
+// keepsKeys reports that a new definition of the shard key changes no row's value, nor
+// which value a row gets that doesn't give it: of an integer one that holds all that the old
+// one does, as an INT that becomes a BIGINT.
+//
+// Counter-example: id INT NOT NULL becomes AUTO_INCREMENT. An INSERT without an id, which was
+// sent to any shard for its error, waits there for the ALTER TABLE, and makes a row.
+func (a *alteration) keepsKeys(c *ast.ColumnDef) bool {
+	old := a.t.ShardKey
+	if old.Generated || old.Default != nil || old.DefaultExpr || !isInteger(baseType(old.Type)) || !isInteger(baseType(c.Tp.String())) {
+		return false
+	}
+	for _, o := range c.Options {
+		switch o.Tp {
+		case ast.ColumnOptionNotNull, ast.ColumnOptionPrimaryKey:
+			if old.Nullable { // NULL becomes 0
+				return false
+			}
+		case ast.ColumnOptionAutoIncrement:
+			if !old.AutoIncrement {
+				return false
+			}
+		case ast.ColumnOptionNull, ast.ColumnOptionUniqKey, ast.ColumnOptionComment:
+		default:
+			return false
+		}
+	}
+	was, err := codecOf(a.cat, old)
+	if err != nil {
+		return false
+	}
+	is, err := keys.For(c.Tp.String(), "", "", a.cat.MariaDB)
+	return err == nil && is.Covers(was)
 }
 
 func (a *alteration) rename(to TableName) *Error {
@@ -262,5 +307,5 @@ func newPrimaryKeyOn(alter *ast.AlterTableStmt, column string) bool {
 }
 
 func refuseAlterKey(t *catalog.Table) *Error {
-	return notSupported("an ALTER TABLE that may change the shard key %s.%s is not supported: rows would have to move between shards; make a new table and copy", t.Name, t.ShardKey.Name)
+	return notSupported("an ALTER TABLE that may change the shard key %s.%s is not supported, but for a larger integer type: rows would have to move between shards; make a new table and copy", t.Name, t.ShardKey.Name)
 }

@@ -55,9 +55,6 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 		}
 		d = again
 	}
-	if err := keepsShardKey(c, d); err != nil {
-		return err
-	}
 	if err := s.staysAlone(c, d); err != nil {
 		return err
 	}
@@ -168,24 +165,6 @@ func flatten(err error) error {
 	e := coded(err)
 	e.msg = strings.ReplaceAll(err.Error(), "\n", "; ")
 	return e
-}
-
-// keepsShardKey refuses changes of the column that rows are placed by: after
-// them, rows would be looked for on shards where they are not.
-func keepsShardKey(c *catalog.Catalog, d *planner.DDL) error {
-	if d.Op != "ALTER TABLE" {
-		return nil
-	}
-	for _, name := range d.Tables {
-		t := c.Table(name.Schema, name.Name)
-		if t == nil || t.ShardKey == nil || t.Placement != catalog.Hash || t.Shards.Len() < 2 {
-			continue
-		}
-		if slices.Contains(d.Touches, strings.ToLower(t.ShardKey.Name)) || d.AllColumns && t.ShardKey.Collation != "" {
-			return refuse("ALTER TABLE %s would change its shard key %s, by which its rows are placed; make a new table and copy the rows", t.Name, t.ShardKey.Name)
-		}
-	}
-	return nil
 }
 
 // staysAlone refuses a primary key for a table that isn't known to stay on its shard
