@@ -168,7 +168,7 @@ func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *
 			old = spec.OldColumnName
 		}
 		a.touch(old.Name.O)
-		if a.isKey(old.Name.O) && !(a.isKey(c.Name.Name.O) && a.keepsKeys(c)) {
+		if a.isKey(old.Name.O) && (!a.isKey(c.Name.Name.O) || !a.keepsKeys(c)) {
 			return refuseAlterKey(a.t)
 		}
 	case ast.AlterTableAlterColumn:
