@@ -34,7 +34,9 @@ type Directory struct {
 	// asking is held while the shards are asked, which takes as long as the
 	// slowest; it comes before mu. opts.Placements is changed under both.
 	asking sync.Mutex
-	mu     sync.Mutex
+	// began is when the shards began to be asked for facts, if all have answered; asking's.
+	began time.Time
+	mu    sync.Mutex
 	// Invariant: version is that of current.
 	version uint64
 	read    time.Time // when the shards were last asked
@@ -88,10 +90,15 @@ func (d *Directory) Changed() time.Time {
 
 // Refresh asks all shards again and publishes what they say. A shard that does
 // not answer keeps what it said last; an error is returned only when none
-// answers, or when the configuration doesn't fit what they say.
+// answers, or when the configuration doesn't fit what they say. Of several at once,
+// most find that the shards have been asked since they were called.
 func (d *Directory) Refresh(ctx context.Context) error {
+	called := time.Now()
 	d.asking.Lock()
 	defer d.asking.Unlock()
+	if d.began.After(called) {
+		return nil
+	}
 	return d.refresh(ctx, d.opts.Placements, false)
 }
 
@@ -114,6 +121,7 @@ func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed boo
 func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse bool) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	began := time.Now()
 	facts, errs := schema.ReadAll(ctx, d.opts.Shards, d.opts.Open)
 	if len(facts) == 0 {
 		var all []error
@@ -156,6 +164,9 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 	if d.changed.Load() == nil || !reflect.DeepEqual(d.facts, told) || !reflect.DeepEqual(d.opts.Placements, p) {
 		d.changed.Store(&now)
 		d.tellChanged(told)
+	}
+	if len(errs) == 0 {
+		d.began = began
 	}
 	d.opts.Placements, d.facts, d.read = p, told, now
 	d.publish(c)
