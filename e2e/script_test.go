@@ -335,7 +335,7 @@ func (r *scriptRun) run() {
 			t.Fatal(err)
 		}
 		s := &side{wireConn: c, schema: schema}
-		for _, sql := range []string{"DROP DATABASE IF EXISTS " + schema, "CREATE DATABASE " + schema, "USE " + schema} {
+		for _, sql := range []string{"CREATE DATABASE " + schema, "USE " + schema} {
 			if o := s.do(sql, nil, false); o.broken != nil || o.code != 0 {
 				t.Fatalf("%s: %s", sql, o)
 			}

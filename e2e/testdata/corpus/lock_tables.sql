@@ -3,7 +3,6 @@ CREATE TABLE counted (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, v INT);
 -- @hash id
 CREATE TABLE plain (id INT NOT NULL PRIMARY KEY, v INT);
 -- @single s0
-CREATE VIEW german AS SELECT id, name FROM users WHERE country = 'DE';
 -- kind: LOCK TABLES ... READ
 LOCK TABLES users READ, countries READ;
 SELECT id, name FROM users WHERE id = 3;
@@ -155,6 +154,12 @@ UPDATE users SET name = 'locked' WHERE country = 'DE';
 UNLOCK TABLES;
 SELECT COUNT(*) FROM bag;
 DROP TEMPORARY TABLE bag;
+CREATE VIEW german AS SELECT id, name FROM users WHERE country = 'DE';
+-- The schema is read though the view's table is locked, which costs all others a second, too.
+LOCK TABLES users WRITE, plain WRITE;
+ALTER TABLE plain MODIFY v BIGINT;
+SELECT * FROM plain ORDER BY id;
+UNLOCK TABLES;
 LOCK TABLES german READ;
 SELECT * FROM german ORDER BY id;
 SELECT COUNT(*) FROM orders;
