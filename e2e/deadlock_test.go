@@ -25,7 +25,7 @@ func TestDeadlocks(t *testing.T) {
 		}
 		servers := f.own(t, 4, args...)
 		begin := func(t *testing.T) *process {
-			return start(t, f, setup{tables: []string{"n: {shard_key: id}", "ref: {placement: reference}"}, servers: servers})
+			return start(t, f, setup{tables: []string{"n: {shard_key: id}", "m: {shard_key: id}", "ref: {placement: reference}"}, servers: servers})
 		}
 		t.Run("over shards", func(t *testing.T) { deadlocksOverShards(t, begin(t)) })
 		t.Run("none", func(t *testing.T) { noDeadlocks(t, begin(t)) })
@@ -37,8 +37,10 @@ func TestDeadlocks(t *testing.T) {
 // deadlocksOverShards: transactions that wait for each other on different shards, of
 // which none sees a circle. One of them is the victim, at once, as on one server.
 func deadlocksOverShards(t *testing.T, p *process) {
-	mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
-	fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+	for _, name := range []string{"n", "m"} {
+		mustExec(t, p.db(), "CREATE TABLE "+name+" (id INT PRIMARY KEY, v INT NOT NULL)")
+		fill(t, p, name, 60, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+	}
 	on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
 	add := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second) // less than a lock timeout
@@ -52,6 +54,14 @@ func deadlocksOverShards(t *testing.T, p *process) {
 		"all shards": {
 			{add(on[3][0]), "UPDATE n SET v = v + 1"},
 			{add(on[0][0]), add(on[3][0])},
+		},
+		"a write over copies": {
+			{add(on[0][0]), fmt.Sprintf("UPDATE m SET v = v + 1 WHERE v IN (SELECT v FROM n WHERE id = %d)", on[1][0])},
+			{add(on[1][0]), fmt.Sprintf("UPDATE m SET v = v + 1 WHERE v IN (SELECT v FROM n WHERE id = %d)", on[0][0])},
+		},
+		"a locking read of copies": {
+			{add(on[0][0]), fmt.Sprintf("SELECT n.v FROM n JOIN m ON n.v = m.v WHERE n.id = %d LIMIT 1 FOR UPDATE", on[1][0])},
+			{add(on[1][0]), fmt.Sprintf("SELECT n.v FROM n JOIN m ON n.v = m.v WHERE n.id = %d LIMIT 1 FOR UPDATE", on[0][0])},
 		},
 		"locking reads": {
 			{"SELECT id FROM n WHERE id = " + fmt.Sprint(on[0][0]) + " FOR UPDATE", "SELECT SUM(v) FROM n FOR UPDATE"},

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
@@ -37,6 +39,89 @@ func TestKillBetween(t *testing.T) {
 			}
 			client.query("COMMIT")
 			want(t, c, "SELECT COUNT(*) AS n FROM people", "n", "0")
+		}
+	})
+}
+
+// TestKillWaiting: KILL QUERY, and the client's going, end what waits for a lock, whatever a
+// statement is made of.
+func TestKillWaiting(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"n: {shard_key: id}", "m: {shard_key: id}", "old: {placement: anywhere}"}})
+		for _, name := range []string{"n", "m", "old"} {
+			mustExec(t, p.db(), "CREATE TABLE "+name+" (id INT PRIMARY KEY, v INT NOT NULL)")
+		}
+		fill(t, p, "n", 30, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+		fill(t, p, "m", 30, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+		fill(t, p, "old", 30, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+		for _, statement := range []string{
+			"UPDATE n SET v = 1",
+			"REPLACE INTO old VALUES (1, 2)",
+			"INSERT INTO old VALUES (1, 2) ON DUPLICATE KEY UPDATE v = 2",
+			"UPDATE m SET v = 2 WHERE v IN (SELECT v FROM n)",
+			"SELECT n.v FROM n JOIN m ON n.v = m.v LIMIT 1 FOR UPDATE",
+			"ALTER TABLE n ADD COLUMN w INT",
+			"CREATE TABLE behind (id INT PRIMARY KEY)",
+		} {
+			holder, err := p.db().BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustExec(t, holder, "UPDATE n SET v = 5 WHERE id = 1")
+			mustExec(t, holder, "UPDATE old SET v = 5 WHERE id = 1")
+			alter := p.conn()
+			altered := make(chan error, 1)
+			if strings.HasPrefix(statement, "CREATE") { // it waits for other DDL
+				go func() {
+					_, err := alter.ExecContext(t.Context(), "ALTER TABLE n ADD COLUMN x INT")
+					altered <- err
+				}()
+				eventually(t, 10*time.Second, "DDL waits", p.waitingFor("ALTER TABLE n"))
+			} else {
+				close(altered)
+			}
+			c := p.conn()
+			id := mustRows(t, c, "SELECT CONNECTION_ID() AS id")[0]["id"]
+			told := make(chan error, 1)
+			go func() {
+				_, err := rowsOf(t.Context(), c, statement)
+				told <- err
+			}()
+			time.Sleep(300 * time.Millisecond) // it waits by then, or KILL ends it before
+			began := time.Now()
+			mustExec(t, p.db(), "KILL QUERY "+id)
+			wantError(t, <-told, 1317, "interrupted")
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("%s: KILL took %v", statement, took)
+			}
+			if err := holder.Rollback(); err != nil {
+				t.Error(err)
+			}
+			if err := <-altered; err != nil {
+				t.Error(err)
+			}
+		}
+		want(t, p.db(), "SELECT COUNT(*) AS n, SUM(v) AS s FROM old", "n s", "30 0")
+
+		// Who has gone gives up what his transaction has locked.
+		holder, err := p.db().BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, holder, "UPDATE old SET v = 5 WHERE id = 1")
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		c := p.conn()
+		mustExec(t, c, "BEGIN")
+		mustExec(t, c, "UPDATE n SET v = 1 WHERE id = 2")
+		_, _ = c.ExecContext(ctx, "REPLACE INTO old VALUES (1, 2)")
+		began := time.Now()
+		mustExec(t, p.db(), "UPDATE n SET v = 2 WHERE id = 2")
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("its locks were held for %v", took)
+		}
+		if err := holder.Rollback(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -43,6 +43,7 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 		return err
 	}
 	defer func() { <-s.proxy.ddl }()
+	s.activity.outlive()
 	c := s.catalog()
 	if d.Catalog.Version != c.Version {
 		plan, err := s.plan(ctx, sql)
@@ -147,13 +148,17 @@ func (s *session) lockDDL(ctx context.Context) error {
 	if s.tables != nil {
 		tooLong = time.After(ddlWait)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.activity.cancelBy(cancel) // for KILL
+	defer s.activity.cancelBy(nil)
 	select {
 	case s.proxy.ddl <- struct{}{}:
 		return nil
 	case <-tooLong:
 		return sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction (another session's DDL is under way, which may wait for this session's table locks: UNLOCK TABLES first)"}
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
@@ -426,6 +431,11 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 		return shard.Summary{}, err
 	}
 	defer s.putBack(id, conn)
+	s.activity.sent(id, conn)
+	defer s.activity.done(conn)
+	if s.activity.killed() {
+		return shard.Summary{}, errInterrupted
+	}
 	if beside {
 		if _, err := conn.Exec(ctx, fmt.Sprintf("SET lock_wait_timeout = %d", besideWait/time.Second)); err != nil {
 			return shard.Summary{}, err
@@ -435,6 +445,7 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 		sql = text
 	}
 	sum, err := conn.Exec(ctx, sql)
+	s.activity.done(conn)
 	if err == nil && sum.Warnings > 0 && warnings != nil {
 		if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
 			*warnings = res.Rows

@@ -166,6 +166,12 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 	for range g.also {
 		f.also = append(f.also, make(chan batch, scratchWriters))
 	}
+	for _, x := range sources {
+		if !x.own { // it may wait for locks
+			g.s.activity.sent(x.id, x.conn)
+			defer g.s.activity.done(x.conn)
+		}
+	}
 	group, fctx := errgroup.WithContext(ctx)
 	var reading sync.WaitGroup
 	for _, x := range sources {

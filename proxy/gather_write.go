@@ -29,13 +29,18 @@ import (
 func (s *session) gatherWrite(ctx context.Context, r request, b *planner.Bound, implicit bool) error {
 	tx := s.tx
 	g, err := s.copiesForWrite(ctx, r, b)
+	if g != nil {
+		tx.copies = append(tx.copies, g)
+	}
+	if err == nil && s.activity.killed() {
+		err = errInterrupted
+	}
 	if err != nil {
 		if implicit {
 			_ = s.rollback(ctx) // the error is told anyway
 		}
 		return err
 	}
-	tx.copies = append(tx.copies, g)
 	over := *b
 	over.Statements = make([]planner.ShardStatement, len(b.Statements))
 	for i, st := range b.Statements {

@@ -206,9 +206,11 @@ func (s *session) tryRow(ctx context.Context, m *planner.Meets, sql string) (met
 	for i := range outcomes {
 		o := &outcomes[i]
 		conn := s.tx.conns[o.shard]
+		s.activity.sent(o.shard, conn)
 		wg.Go(func() { o.met, o.err = tryOn(ctx, conn, trial, m.Ignore, lastID) })
 	}
 	wg.Wait()
+	s.activity.settled()
 	for _, o := range outcomes {
 		switch {
 		case o.err != nil:

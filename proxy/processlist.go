@@ -46,6 +46,14 @@ func (a *activity) done(conn *shard.Conn) {
 	a.running = slices.DeleteFunc(a.running, func(x sent) bool { return x.conn == conn })
 }
 
+// outlive has the command go on when the client has gone, as DDL that copies a table for
+// hours does on a server.
+func (a *activity) outlive() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.outlives = true
+}
+
 // settled forgets all connections: the shards have answered the statement, and what
 // follows on them is Shunt's own. It waits for a KILL that is under way.
 //

@@ -105,6 +105,8 @@ type activity struct {
 	patience         time.Duration
 	// interrupted: KILL QUERY was asked for while the command was worked on.
 	interrupted bool
+	// outlives: the command goes on when the client has gone.
+	outlives bool
 	// cancel ends what isn't in running: a gather.
 	cancel context.CancelCauseFunc
 	// What SHOW PROCESSLIST shows, and what KILL ends on the shards.
@@ -528,7 +530,7 @@ func (s *session) begin(come bool) error {
 	case !come && s.proxy.draining.Load() && !s.activity.busy:
 		return errShutdown
 	}
-	s.activity.busy, s.activity.waiting, s.activity.interrupted = true, false, false
+	s.activity.busy, s.activity.waiting, s.activity.interrupted, s.activity.outlives = true, false, false, false
 	return nil
 }
 

@@ -45,5 +45,5 @@ func (s *session) vanished() bool {
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
 	a := &s.activity
-	return a.client != nil && len(a.running) > 0 && time.Since(a.since) > vanishedAfter && a.client.Gone()
+	return a.client != nil && len(a.running) > 0 && !a.outlives && time.Since(a.since) > vanishedAfter && a.client.Gone()
 }
