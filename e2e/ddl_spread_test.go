@@ -294,6 +294,17 @@ func TestTriggersOfLaterTables(t *testing.T) {
 			want(t, c, fmt.Sprintf("SELECT t.n, e.v FROM tally t JOIN early e ON e.id = t.id WHERE t.id = %d", id+1), "n v", fmt.Sprintf("2 %d", id+3))
 		}
 		mustExec(t, c, "DROP TRIGGER counts")
+		mustExec(t, c, "DROP TRIGGER configured")
+
+		// Of several statements, as pt-online-schema-change has them.
+		mustExec(t, c, "CREATE TRIGGER block AFTER UPDATE ON people FOR EACH ROW BEGIN DELETE IGNORE FROM tally WHERE NOT (OLD.id <=> NEW.id) AND tally.id <=> OLD.id; REPLACE INTO tally (n, id) VALUES (NEW.age, NEW.id); END")
+		mustExec(t, c, "CREATE TRIGGER filled BEFORE INSERT ON people FOR EACH ROW BEGIN IF NEW.age IS NULL THEN SET NEW.age = 7; ELSE SET NEW.age = NEW.age + 1; END IF; END")
+		mustExec(t, c, "INSERT INTO people (id, age) VALUES (1, NULL), (2, 2)")
+		mustExec(t, c, "UPDATE people SET age = age + 10")
+		want(t, c, "SELECT t.id, t.n FROM tally t JOIN people p ON p.id = t.id AND p.age = t.n", "id n", "1 17", "2 13")
+		mustExec(t, c, "DELETE FROM tally")
+		mustExec(t, c, "DROP TRIGGER block")
+		mustExec(t, c, "DROP TRIGGER filled")
 
 		// Behind Shunt's back, and by another table's.
 		for i := range 4 {

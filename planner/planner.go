@@ -143,8 +143,9 @@ func (r *Rows) strayTrigger(st *statement, cat *catalog.Catalog) *Error {
 				continue
 			}
 			seen[key] = true
-			// Not as a statement by itself, whose rows would be no tokens.
-			body, err := lexStatement("FOR EACH ROW "+tr.Body, Settings{Schema: t.Schema, ANSIQuotes: tr.ANSIQuotes}, cat)
+			// Not as a statement by itself, whose rows would be no tokens and whose BEGIN no
+			// block.
+			body, err := lexStatement("CREATE TRIGGER FOR EACH ROW "+tr.Body, Settings{Schema: t.Schema, ANSIQuotes: tr.ANSIQuotes}, cat)
 			if err == nil {
 				err = body.triggerPlaces(cat, t, 0)
 			}
