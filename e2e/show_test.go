@@ -307,40 +307,28 @@ func TestConditions(t *testing.T) {
 	})
 }
 
-func TestExplainHasTheRouteOnTop(t *testing.T) {
+func TestExplainHasTheRoute(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		_, c := startPeople(t, f, 40, setup{})
 		shard := routeOf(t, c, "SELECT * FROM people WHERE email = 'p5@x'").shards[0]
-		top := func(query string) string {
+		// It is the last row, below what programs ask of a plan's first one, or the first
+		// line of a text.
+		told := func(query string) string {
 			t.Helper()
-			rows, err := c.QueryContext(t.Context(), query)
-			if err != nil {
-				t.Fatalf("%s: %v", query, err)
+			rows := mustRows(t, c, query)
+			if len(rows) == 0 {
+				t.Fatalf("%s: no rows", query)
 			}
-			defer rows.Close()
-			names, err := rows.Columns()
-			if err != nil || !rows.Next() {
-				t.Fatalf("%s: no rows: %v", query, err)
+			last := rows[len(rows)-1]
+			if len(last) == 1 {
+				for _, text := range rows[0] {
+					return text
+				}
 			}
-			cells := make([]any, len(names))
-			for i := range cells {
-				cells[i] = new([]byte)
+			if first := rows[0]; len(rows) == 1 || first["select_type"] == "ROUTE" || first["rows"] == "NULL" {
+				t.Errorf("%s: the first row is %v", query, first)
 			}
-			if err := rows.Scan(cells...); err != nil {
-				t.Fatal(err)
-			}
-			var line []string
-			for _, cell := range cells {
-				line = append(line, string(*cell.(*[]byte)))
-			}
-			rest := 0
-			for rows.Next() {
-				rest++
-			}
-			if len(names) > 1 && rest == 0 {
-				t.Errorf("%s: nothing below the route", query)
-			}
-			return strings.Join(line, " ")
+			return fmt.Sprint(last)
 		}
 		for _, query := range []string{
 			"EXPLAIN FORMAT=TRADITIONAL SELECT * FROM people WHERE email = 'p5@x'", "EXPLAIN FORMAT=JSON SELECT * FROM people WHERE email = 'p5@x'",
@@ -351,11 +339,11 @@ func TestExplainHasTheRouteOnTop(t *testing.T) {
 			if query == "EXPLAIN FORMAT=TRADITIONAL SELECT * FROM people WHERE email = 'p5@x'" && f.name == "mariadb" {
 				continue
 			}
-			if got := top(query); !strings.Contains(got, shard) || !strings.Contains(got, "index:idx_email") || !strings.Contains(got, "1 shard of 4") {
+			if got := told(query); !strings.Contains(got, shard) || !strings.Contains(got, "index:idx_email") || !strings.Contains(got, "1 shard of 4") {
 				t.Errorf("%s: %s", query, got)
 			}
 		}
-		if got := top("EXPLAIN SELECT * FROM people"); !strings.Contains(got, "s0,s1,s2,s3") {
+		if got := told("EXPLAIN SELECT * FROM people"); !strings.Contains(got, "s0,s1,s2,s3") {
 			t.Errorf("EXPLAIN of a scatter: %s", got)
 		}
 		want(t, c, "SELECT city FROM people WHERE city = 'q'", "city")

@@ -344,8 +344,12 @@ func (j *joiner) finish(asked catalog.ShardSet) {
 	}
 }
 
-// explained answers an EXPLAIN, the route on top: as a first row, a first line,
-// or a first member, whatever the format has.
+// explained answers an EXPLAIN with the route: as a last row, a first line, or a first
+// member, whatever the format has. Programs ask the first row how many rows there are and
+// by which key they are read.
+//
+// Counter-example: pt-online-schema-change, mydumper. Without a number they copy a table of
+// any size at once.
 func (s *session) explained(ctx context.Context, r request, b *planner.Bound) error {
 	st := b.Statements[0]
 	if len(r.params) > 0 {
@@ -366,23 +370,23 @@ func (s *session) explained(ctx context.Context, r request, b *planner.Bound) er
 	}
 	route := b.System.Route
 	shards := strings.Join(route.Shards, ",")
-	top := make([][]byte, len(res.Columns))
+	last := make([][]byte, len(res.Columns))
 	if len(res.Columns) > 1 {
 		for i, c := range res.Columns {
 			switch strings.ToLower(c) {
 			case "select_type":
-				top[i] = []byte("ROUTE")
+				last[i] = []byte("ROUTE")
 			case "table":
-				top[i] = []byte(shards)
+				last[i] = []byte(shards)
 			case "type":
-				top[i] = []byte(route.Plan)
+				last[i] = []byte(route.Plan)
 			case "key":
-				top[i] = []byte(route.Access)
+				last[i] = []byte(route.Access)
 			case "extra":
-				top[i] = []byte(route.Reason)
+				last[i] = []byte(route.Reason)
 			}
 		}
-		return s.answerTexts(res.Definitions, append([][][]byte{top}, res.Rows...))
+		return s.answerTexts(res.Definitions, append(res.Rows, last))
 	}
 	if len(res.Rows) > 0 {
 		res.Rows[0][0] = onTop(res.Rows[0][0], route, shards)
