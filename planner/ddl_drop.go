@@ -29,6 +29,8 @@ func drop(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return program(st, cat, "DROP", 1)
 	case "user", "role":
 		return nil, refuseAccount(st)
+	case "prepare":
+		return nil, notPrepared()
 	case "table", "tables":
 		return dropTables(st, cat, "DROP TABLE")
 	case "view":

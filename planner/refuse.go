@@ -10,6 +10,7 @@ const (
 	codeNoDatabase     = 1046 // ER_NO_DB_ERROR
 	codeUnknownShard   = 1105 // ER_UNKNOWN_ERROR
 	codeParamCount     = 1210 // ER_WRONG_ARGUMENTS
+	codeNotPrepared    = 1295 // ER_UNSUPPORTED_PS
 	codeTooLong        = 1153 // ER_NET_PACKET_TOO_LARGE
 	codeUnknownTable   = 1146 // ER_NO_SUCH_TABLE
 	stateUnknownTable  = "42S02"

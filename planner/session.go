@@ -48,7 +48,7 @@ func planSession(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	case "handler":
 		return nil, notSupported("HANDLER is not supported: it would read one shard by an open cursor; use SELECT")
 	case "prepare", "execute", "deallocate":
-		return nil, notSupported("%s as a text statement is not supported yet: use the client library's prepared statements", strings.ToUpper(w))
+		return nil, notPrepared()
 	case "call":
 		return call(st, cat)
 	case "kill":

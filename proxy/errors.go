@@ -30,6 +30,7 @@ var (
 	errUnknownStmt = func(id uint32, command string) error {
 		return sqlError{1243, "HY000", fmt.Sprintf("Unknown prepared statement handler (%d) given to %s", id, command)}
 	}
+	errNotPrepared = sqlError{1295, "HY000", "This command is not supported in the prepared statement protocol yet"}
 	errEmptyQuery  = sqlError{1065, "42000", "Query was empty"}
 	errInterrupted = sqlError{1317, "70100", "Query execution was interrupted"}
 	errShutdown    = sqlError{1053, "08S01", "Server shutdown in progress"}

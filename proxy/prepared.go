@@ -60,6 +60,8 @@ type preparedStatement struct {
 type preparedStatements struct {
 	byID map[uint32]*preparedStatement
 	next uint32
+	// byName are those that were prepared by SQL, by name in lower case.
+	byName map[string]*preparedText
 	// last is what the last COM_STMT_PREPARE made, nil where that failed and on MySQL.
 	last *preparedStatement
 	held int // bytes of long data
@@ -173,6 +175,14 @@ func (p *preparedStatements) reset(payload []byte) error {
 	return nil
 }
 
+// mayPrepare bounds what one session prepares.
+func (s *session) mayPrepare() error {
+	if limit := s.proxy.limits.Load().Prepared; len(s.prepared.byID)+len(s.prepared.byName) >= limit {
+		return sqlError{1461, "42000", fmt.Sprintf("Can't create more than max_prepared_stmt_count statements (current value: %d)", limit)}
+	}
+	return nil
+}
+
 // prepare answers COM_STMT_PREPARE with the definitions that a shard gives for
 // the same text.
 func (s *session) prepare(ctx context.Context, sql string) error {
@@ -193,8 +203,8 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		}
 		return sqlError{1295, "HY000", "This command is not supported in the prepared statement protocol yet: give one statement"}
 	}
-	if limit := s.proxy.limits.Load().Prepared; len(s.prepared.byID) >= limit {
-		return sqlError{1461, "42000", fmt.Sprintf("Can't create more than max_prepared_stmt_count statements (current value: %d)", limit)}
+	if err := s.mayPrepare(); err != nil {
+		return err
 	}
 	if err := s.mayText(statements[0]); err != nil {
 		return err
@@ -220,7 +230,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		return err
 	}
 	if _, load := st.plan.(*planner.Load); load {
-		return sqlError{1295, "HY000", "This command is not supported in the prepared statement protocol yet"}
+		return errNotPrepared
 	}
 	var params, columns [][]byte
 	var warnings uint16
@@ -380,7 +390,7 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	}
 	st.types, s.params = types, params
 	st.remember(params)
-	if err := st.meansTheSame(&s.settings.planning); err != nil {
+	if err := meansTheSame(st.source, &st.prepared, &s.settings.planning); err != nil {
 		return err
 	}
 	if st.prepared.Schema != s.settings.schema {
@@ -430,14 +440,14 @@ func (s *session) inSchema(name string) (back func()) {
 //
 // Counter-example: prepare INSERT INTO t VALUES ('é') by a utf8mb4 client, SET NAMES
 // latin1, execute: each byte of é would become a character.
-func (st *preparedStatement) meansTheSame(now *planner.Settings) error {
-	was, has := &st.prepared, func(what string) bool { return strings.Contains(st.source, what) }
+func meansTheSame(text string, was, now *planner.Settings) error {
+	has := func(what string) bool { return strings.Contains(text, what) }
 	changed := ""
 	switch {
-	case was.Charset != now.Charset && strings.ContainsFunc(st.source, func(r rune) bool { return r >= utf8.RuneSelf }):
+	case was.Charset != now.Charset && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }):
 		changed = "the character set"
 	case was.ANSIQuotes != now.ANSIQuotes && has(`"`), was.NoBackslashEscapes != now.NoBackslashEscapes && has(`\`),
-		was.PipesAsConcat != now.PipesAsConcat && has("||"), was.OddParsing != now.OddParsing && containsFold(st.source, "not"):
+		was.PipesAsConcat != now.PipesAsConcat && has("||"), was.OddParsing != now.OddParsing && containsFold(text, "not"):
 		changed = "sql_mode"
 	default:
 		return nil

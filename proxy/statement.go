@@ -156,6 +156,16 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 			return s.statement(ctx, rest, s.shape.Read(rest, &s.settings.planning))
 		}
 	}
+	if !shaped {
+		text, back, done, err := s.preparedByText(ctx, sql)
+		defer back()
+		if err != nil || done {
+			return err
+		}
+		if text != "" {
+			return s.statement(ctx, text, s.shape.Read(text, &s.settings.planning))
+		}
+	}
 	var known *planner.Rows
 	if shaped {
 		known = s.planned()

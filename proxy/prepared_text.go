@@ -1,0 +1,199 @@
+package proxy
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// preparedText is a statement that the client has prepared by SQL. Shards never see it
+// as that: EXECUTE is its text with the values where the parameters were.
+type preparedText struct {
+	text string
+	// params are where its ? stand.
+	params   []int
+	prepared planner.Settings
+}
+
+// preparedByText executes PREPARE and DEALLOCATE PREPARE, done is true then. For EXECUTE it
+// gives the text to be executed, in a schema that is the current one until back is called.
+func (s *session) preparedByText(ctx context.Context, sql string) (text string, back func(), done bool, err error) {
+	back = func() {}
+	if len(sql) > maxAsked || !containsFold(sql, "prepare") && !containsFold(sql, "execute") {
+		return "", back, false, nil
+	}
+	p, err := planner.ReadPreparedText(sql, s.settings.planning, s.catalog())
+	if p == nil {
+		return "", back, false, err
+	}
+	st := s.prepared.byName[strings.ToLower(p.Name)]
+	switch {
+	case p.Verb == planner.Prepare, p.Name == "":
+		if p.Verb == planner.Prepare {
+			delete(s.prepared.byName, strings.ToLower(p.Name)) // even if the new one fails
+		}
+		if st, err = s.readPrepared(ctx, p.From); err != nil {
+			return "", back, false, err
+		}
+	case st == nil:
+		to := "EXECUTE"
+		if p.Verb == planner.Deallocate {
+			to = "DEALLOCATE PREPARE"
+		}
+		return "", back, false, sqlError{1243, "HY000", fmt.Sprintf("Unknown prepared statement handler (%s) given to %s", p.Name, to)}
+	}
+	switch p.Verb {
+	case planner.Prepare:
+		if s.prepared.byName == nil { // most sessions have none
+			s.prepared.byName = map[string]*preparedText{}
+		}
+		s.prepared.byName[strings.ToLower(p.Name)] = st
+		return "", back, true, s.answerPrepared("Statement prepared")
+	case planner.Deallocate:
+		delete(s.prepared.byName, strings.ToLower(p.Name))
+		return "", back, true, s.answerPrepared("")
+	case planner.Execute:
+	}
+	if len(p.Using) != len(st.params) {
+		return "", back, false, sqlError{1210, "HY000", "Incorrect arguments to EXECUTE"}
+	}
+	if err := meansTheSame(st.text, &st.prepared, &s.settings.planning); err != nil {
+		return "", back, false, err
+	}
+	values, err := s.preparedValues(ctx, p.Using)
+	if err != nil {
+		return "", back, false, err
+	}
+	if st.prepared.Schema != s.settings.schema {
+		back = s.inSchema(st.prepared.Schema)
+	}
+	return st.with(values), back, false, nil
+}
+
+func (s *session) answerPrepared(info string) error {
+	s.begun()
+	s.last.warnings = nil
+	return s.answerOK(wire.OK{Info: info})
+}
+
+// with is the text with values for its parameters.
+func (st *preparedText) with(values []string) string {
+	var b strings.Builder
+	from := 0
+	for i, at := range st.params {
+		b.WriteString(st.text[from:at])
+		b.WriteString(values[i])
+		from = at + 1
+	}
+	b.WriteString(st.text[from:])
+	return b.String()
+}
+
+// readPrepared has a statement that is the value of an expression, and says what is wrong
+// with it as far as that shows before it is executed.
+func (s *session) readPrepared(ctx context.Context, from string) (*preparedText, error) {
+	if err := s.mayPrepare(); err != nil {
+		return nil, err
+	}
+	var text []byte
+	err := s.computed(ctx, "SELECT CONVERT("+from+" USING "+s.settings.charset+")", func(row [][]byte, _ []wire.Column) {
+		text = row[0]
+	})
+	if err != nil {
+		return nil, err
+	}
+	if text == nil {
+		return nil, sqlError{codeSyntax, "42000", "You have an error in your SQL syntax; there is no statement in NULL"}
+	}
+	statements, err := planner.Split(string(text), s.settings.planning)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(statements) == 0 || strings.TrimSpace(statements[0]) == "":
+		return nil, errEmptyQuery
+	case len(statements) > 1:
+		return nil, sqlError{codeSyntax, "42000", "You have an error in your SQL syntax: only one statement can be prepared, near '" + excerpt(statements[1]) + "'"}
+	}
+	st := &preparedText{text: statements[0], prepared: s.settings.planning}
+	if st.params, err = planner.Parameters(st.text, st.prepared, s.catalog()); err != nil {
+		return nil, err
+	}
+	if err := s.mayText(st.text); err != nil {
+		return nil, err
+	}
+	plan, err := s.plan(ctx, st.text)
+	if err != nil && coded(err).code != codeNotSupported { // that may be for its parameters
+		return nil, err
+	}
+	if p, ok := plan.(*planner.Session); ok && p.Op == planner.Use {
+		return nil, errNotPrepared
+	}
+	if _, load := plan.(*planner.Load); load {
+		return nil, errNotPrepared
+	}
+	return st, nil
+}
+
+// computed has a shard compute expressions under the session's settings.
+func (s *session) computed(ctx context.Context, sql string, take func(row [][]byte, defs []wire.Column)) error {
+	return s.askUnder(ctx, s.settings.clone(), func(id catalog.ShardID, conn *shard.Conn) error {
+		res, err := conn.Query(ctx, sql)
+		if err != nil {
+			return s.notJoined(id, err)
+		}
+		take(res.Rows[0], res.Definitions)
+		return nil
+	})
+}
+
+// preparedValues are literals with the values that parameters have: texts are in the
+// connection's character set and collation then, whatever the variable has.
+func (s *session) preparedValues(ctx context.Context, using []string) ([]string, error) {
+	if len(using) == 0 {
+		return nil, nil
+	}
+	asked := make([]string, 0, len(using))
+	for _, u := range using {
+		asked = append(asked, fmt.Sprintf("%s, CHARSET(%[1]s), HEX(%[1]s), HEX(CONVERT(%[1]s USING %s))", u, s.settings.charset))
+	}
+	values := make([]string, 0, len(using))
+	err := s.computed(ctx, "SELECT "+strings.Join(asked, ", "), func(row [][]byte, defs []wire.Column) {
+		for i := 0; i < len(row); i += 4 {
+			switch def := defs[i]; {
+			case row[i] == nil:
+				values = append(values, "NULL")
+			case def.Type == mysql.MYSQL_TYPE_LONGLONG, def.Type == mysql.MYSQL_TYPE_LONG, def.Type == mysql.MYSQL_TYPE_NEWDECIMAL:
+				values = append(values, " "+string(row[i])) // behind a minus, -- would begin a comment
+			case def.Type == mysql.MYSQL_TYPE_DOUBLE:
+				value := " " + string(row[i])
+				if !strings.Contains(value, "e") {
+					value += "e0"
+				}
+				values = append(values, value)
+			case string(row[i+1]) == "binary":
+				values = append(values, "_binary X'"+string(row[i+2])+"'")
+			default:
+				text, _ := hex.DecodeString(string(row[i+3])) // the server's own
+				values = append(values, s.quoted(string(text)))
+			}
+		}
+	})
+	return values, err
+}
+
+// quoted is a literal for text in the client's character set.
+func (s *session) quoted(text string) string {
+	text = strings.ReplaceAll(text, "'", "''")
+	if !s.settings.planning.NoBackslashEscapes {
+		text = strings.ReplaceAll(text, `\`, `\\`)
+	}
+	return "'" + text + "'"
+}
