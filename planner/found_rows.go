@@ -104,14 +104,14 @@ func (st *statement) foundBySelect() FoundRows {
 		}
 	}
 	if !limits {
-		if st.limitsSelect() && (st.op(0, "(") || st.topLevelAny(0, "union", "except", "intersect", "minus") >= 0) {
+		if st.limitsSelect() && (st.op(0, "(") || st.topLevel(0, "union", "except", "intersect", "minus") >= 0) {
 			return asked
 		}
 		return counted
 	}
 	limit := st.topLevel(0, "limit")
 	switch {
-	case st.op(0, "("), !st.is(0, "select"), st.topLevelAny(0, "union", "except", "intersect", "minus") >= 0:
+	case st.op(0, "("), !st.is(0, "select"), st.topLevel(0, "union", "except", "intersect", "minus") >= 0:
 		return asked
 	case limit < 0:
 		return counted // of a subquery

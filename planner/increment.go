@@ -199,17 +199,14 @@ func (st *statement) listed(c *catalog.Column, implied []*catalog.Column) (at ui
 
 // setFields finds the expressions of INSERT .. SET a = 1, b = 2.
 func (st *statement) setFields() (fields [][2]uint32) {
-	i, depth := 0, 0
-	for ; i < len(st.toks); i++ {
-		if st.op(i, "(") {
-			depth++
-		} else if st.op(i, ")") {
-			depth--
-		} else if depth == 0 && st.is(i, "set") {
+	i := len(st.toks)
+	for j := range st.outside(0, len(st.toks)) {
+		if st.is(j, "set") {
+			i = j
 			break
 		}
 	}
-	from := -1
+	from, depth := -1, 0
 	end := func(i int) {
 		if from >= 0 && i > from {
 			fields = append(fields, [2]uint32{st.toks[from].start, st.toks[i-1].end})

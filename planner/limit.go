@@ -70,19 +70,7 @@ func (a *analysis) planLimited(act *writeAction, n ast.StmtNode) *Limited {
 	}
 	end := st.toks[len(st.toks)-1].end // what stands behind it says nothing
 	l.rows, l.order, l.limit, l.end = end, end, end, end
-	depth := 0
-	for i := range st.toks {
-		switch {
-		case st.op(i, "("):
-			depth++
-			continue
-		case st.op(i, ")"):
-			depth--
-			continue
-		}
-		if depth > 0 {
-			continue
-		}
+	for i := range st.outside(0, len(st.toks)) {
 		at := st.toks[i].start
 		switch w := st.word(i); {
 		case w == "set" && l.table[1] == 0 && !act.delete:

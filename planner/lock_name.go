@@ -102,21 +102,16 @@ func (n *NamedLock) single() {
 	default:
 		return
 	}
-	depth, comma, end := 0, -1, -1
-	for i := 2; i < len(st.toks) && end < 0; i++ {
-		switch {
-		case st.op(i, "("):
-			depth++
-		case st.op(i, ")"):
-			if depth--; depth == 0 {
-				end = i
-			}
-		case st.op(i, ",") && depth == 1 && comma < 0:
-			comma = i
-		}
-	}
-	if end < 0 || !st.op(2, "(") {
+	end := st.closes(2)
+	if end < 0 {
 		return
+	}
+	first := end // behind the name
+	for i := range st.outside(3, end) {
+		if st.op(i, ",") {
+			first = i
+			break
+		}
 	}
 	rest := end + 1
 	if st.is(rest, "as") {
@@ -131,10 +126,7 @@ func (n *NamedLock) single() {
 	if rest < len(st.toks) {
 		return // an expression around it, or a second one
 	}
-	if comma < 0 {
-		comma = end
-	}
-	if n.name = st.toks[3:comma]; op != ReleaseAllLocks && (len(n.name) == 0 || !st.steady(n.name)) {
+	if n.name = st.toks[3:first]; op != ReleaseAllLocks && (len(n.name) == 0 || !st.steady(n.name)) {
 		return
 	}
 	n.Op = op

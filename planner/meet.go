@@ -56,14 +56,8 @@ func Trial(sql string, s Settings, cat *catalog.Catalog) (string, error) {
 		return "", err
 	}
 	end := uint32(len(sql))
-	depth := 0
-	for i := range st.toks {
-		switch {
-		case st.op(i, "("):
-			depth++
-		case st.op(i, ")"):
-			depth--
-		case depth == 0 && st.is(i, "on") && st.is(i+1, "duplicate"):
+	for i := range st.outside(0, len(st.toks)) {
+		if st.is(i, "on") && st.is(i+1, "duplicate") {
 			end = min(end, st.toks[i].start)
 		}
 	}

@@ -67,7 +67,7 @@ func (b *mergeBuilder) cell(fn *ast.AggregateFuncExpr, call span, column int) bo
 // argument is the text between an aggregate's parentheses, without DISTINCT.
 func (b *mergeBuilder) argument(fn *ast.AggregateFuncExpr, call span) (frag, bool) {
 	st := b.a.st
-	if !st.is(call.from, strings.ToLower(fn.F)) || st.closingParen(call.from+1) != call.to-1 || call.to-call.from < 4 {
+	if !st.is(call.from, strings.ToLower(fn.F)) || st.closes(call.from+1) != call.to-1 || call.to-call.from < 4 {
 		return frag{}, false
 	}
 	arg := span{call.from + 2, call.to - 1}

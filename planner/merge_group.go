@@ -567,7 +567,7 @@ func (b *mergeBuilder) comparison(op opcode.Op, l, r ast.ExprNode) (*MergeCondit
 		if at < 0 {
 			return nil, false
 		}
-		end := b.a.st.closingParen(at + 1)
+		end := b.a.st.closes(at + 1)
 		if end < 0 {
 			return nil, false
 		}
@@ -582,25 +582,6 @@ func (b *mergeBuilder) comparison(op opcode.Op, l, r ast.ExprNode) (*MergeCondit
 		return nil, false
 	}
 	return &MergeCondition{Op: text, Column: c.Column, value: &o}, true
-}
-
-// closingParen is the token that closes the parenthesis at token i; -1 if that
-// is none.
-func (st *statement) closingParen(i int) int {
-	if !st.op(i, "(") {
-		return -1
-	}
-	for depth := 0; i < len(st.toks); i++ {
-		switch {
-		case st.op(i, "("):
-			depth++
-		case st.op(i, ")"):
-			if depth--; depth == 0 {
-				return i
-			}
-		}
-	}
-	return -1
 }
 
 // each visits the comparisons.

@@ -54,7 +54,7 @@ func (st *statement) clausesOf(sel *ast.SelectStmt) (c clauses, ok bool) {
 	}
 	for i := pos; i < len(st.toks); i++ {
 		// After an index name list: USE INDEX FOR ORDER BY (i).
-		if i = st.topLevelAny(i, "for", "lock"); i < 0 {
+		if i = st.topLevel(i, "for", "lock"); i < 0 {
 			break
 		}
 		if !st.is(i-1, "index") && !st.is(i-1, "key") {
@@ -125,48 +125,6 @@ func selectOption(w string) bool {
 		return true
 	}
 	return false
-}
-
-// topLevel finds a reserved word outside of parentheses, from token i on; -1
-// where there is none. After a `.` a word is a name, and in USE INDEX FOR ORDER
-// BY (x) it begins no clause.
-func (st *statement) topLevel(i int, word string) int { return st.topLevelAny(i, word) }
-
-func (st *statement) topLevelAny(i int, words ...string) int {
-	depth := 0
-	for ; i < len(st.toks); i++ {
-		switch {
-		case st.op(i, "("):
-			depth++
-		case st.op(i, ")"):
-			depth--
-		case depth == 0 && !st.op(i-1, ".") && slices.Contains(words, st.word(i)) && (!st.is(i-1, "for") || st.is(i, "for")):
-			return i
-		}
-	}
-	return -1
-}
-
-// list cuts a span at its commas.
-func (st *statement) list(s span) (out []span, ok bool) {
-	depth, from := 0, s.from
-	for i := s.from; i < s.to; i++ {
-		switch {
-		case st.op(i, "("):
-			depth++
-		case st.op(i, ")"):
-			depth--
-		case depth == 0 && st.op(i, ","):
-			out, from = append(out, span{from, i}), i+1
-		}
-	}
-	out = append(out, span{from, s.to})
-	for _, x := range out {
-		if x.empty() {
-			return nil, false
-		}
-	}
-	return out, depth == 0
 }
 
 // expression is a select item without its alias.

@@ -379,14 +379,8 @@ func (st *statement) literalText(i, end int) (string, bool) {
 
 // topLevelComma finds a comma outside of parentheses.
 func (st *statement) topLevelComma() bool {
-	depth := 0
-	for i := range st.toks {
-		switch {
-		case st.op(i, "("):
-			depth++
-		case st.op(i, ")"):
-			depth--
-		case depth == 0 && st.op(i, ","):
+	for i := range st.outside(0, len(st.toks)) {
+		if st.op(i, ",") {
 			return true
 		}
 	}

@@ -46,9 +46,12 @@ func SplitSetStatement(sql string, s Settings, cat *catalog.Catalog) (*Statement
 	var kept []string
 	scope := "session"
 	for i := 2; i < end; {
-		next := i
-		for next < end && !st.op(next, ",") {
-			next++
+		next := end
+		for j := range st.outside(i, end) {
+			if st.op(j, ",") {
+				next = j
+				break
+			}
 		}
 		a, err := setOne(st, i, next, &scope)
 		switch {

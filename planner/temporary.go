@@ -145,37 +145,17 @@ func (st *statement) temporaryAs(t *Temporary, i int) *Error {
 	}
 	t.Query = st.src[st.toks[i].start:st.toks[last].end]
 	end := last + 1
-	depth := 0
-	for j := i; j <= last; j++ {
+	for j := range st.outside(i, last+1) {
 		switch {
-		case st.op(j, "("):
-			depth++
-		case st.op(j, ")"):
-			depth--
-		case depth == 0 && st.is(j, "into") && !st.op(j-1, "."):
+		case st.op(j-1, "."):
+		case st.is(j, "into"):
 			return notSupported("SELECT ... INTO is not supported here")
-		case depth == 0 && end > last && !st.op(j-1, ".") && (st.is(j, "limit") || st.locksAt(j)):
+		case end > last && (st.is(j, "limit") || st.locksAt(j)):
 			end = j
 		}
 	}
 	t.Make = head + st.src[st.toks[i].start:st.toks[end-1].end] + " LIMIT 0"
 	return nil
-}
-
-// closes is the token that closes the parenthesis at i; -1 for none.
-func (st *statement) closes(i int) int {
-	depth := 0
-	for j := i; j < len(st.toks); j++ {
-		switch {
-		case st.op(j, "("):
-			depth++
-		case st.op(j, ")"):
-			if depth--; depth == 0 {
-				return j
-			}
-		}
-	}
-	return -1
 }
 
 // dropTemporary plans DROP TEMPORARY TABLE.
