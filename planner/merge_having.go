@@ -1,0 +1,190 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
+)
+
+// having says what becomes of HAVING. Where it speaks of nothing but the groups'
+// keys the shards answer it as it is, else it is evaluated here (later).
+func (b *mergeBuilder) having(groups []groupKey) (later, ok bool) {
+	if b.sel.Having == nil {
+		return false, true
+	}
+	v := &havingVisitor{b: b, groups: groups}
+	b.sel.Having.Expr.Accept(v)
+	if !v.other && len(groups) > 0 {
+		return false, true
+	}
+	c, ok := b.condition(b.sel.Having.Expr)
+	if !ok {
+		return false, false
+	}
+	b.m.merge.Having = c
+	from, to := b.a.st.offsets(b.c.having)
+	b.edits = append(b.edits, edit{from: from, to: to})
+	return true, true
+}
+
+// havingVisitor looks for anything but the groups' key columns.
+type havingVisitor struct {
+	b      *mergeBuilder
+	groups []groupKey
+	other  bool
+}
+
+func (v *havingVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.ColumnNameExpr:
+		if c, ok := v.b.a.resolve(n.Name, v.b.scope); ok {
+			if i, one, found := v.b.itemNamed(n.Name.Name.L); n.Name.Table.O == "" && found {
+				if x, same := v.b.a.columnOf(v.b.sel.Fields.Fields[i].Expr, v.b.scope); !one || !same || x != c {
+					v.other = true
+				}
+			}
+			for _, g := range v.groups {
+				// Rule one value: of equal texts ('a', 'A') a shard may look at
+				// another one than the next.
+				if g.src.col == c.col && g.src.ref == c.ref && g.key.Weight == 0 {
+					return n, true
+				}
+			}
+		}
+		v.other = true
+	case *ast.AggregateFuncExpr, *ast.WindowFuncExpr, *ast.SubqueryExpr, *ast.VariableExpr, *ast.PositionExpr:
+		v.other = true
+	case *ast.FuncCallExpr:
+		if volatileFunction(n.FnName.L) || aggregateName(n.FnName.L) {
+			v.other = true
+		}
+	}
+	return n, v.other
+}
+
+func (v *havingVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// condition is a HAVING of comparisons of exact aggregates with numbers.
+func (b *mergeBuilder) condition(e ast.ExprNode) (*MergeCondition, bool) {
+	switch x := unwrap(e).(type) {
+	case *ast.UnaryOperationExpr:
+		if x.Op != opcode.Not && x.Op != opcode.Not2 {
+			return nil, false
+		}
+		k, ok := b.condition(x.V)
+		return &MergeCondition{Op: "NOT", Kids: []*MergeCondition{k}}, ok
+	case *ast.BetweenExpr:
+		if x.Not {
+			return nil, false
+		}
+		lo, ok := b.comparison(opcode.GE, x.Expr, x.Left)
+		if !ok {
+			return nil, false
+		}
+		hi, ok := b.comparison(opcode.LE, x.Expr, x.Right)
+		return &MergeCondition{Op: "AND", Kids: []*MergeCondition{lo, hi}}, ok
+	case *ast.BinaryOperationExpr:
+		if x.Op == opcode.LogicAnd || x.Op == opcode.LogicOr {
+			l, ok := b.condition(x.L)
+			if !ok {
+				return nil, false
+			}
+			r, ok := b.condition(x.R)
+			return &MergeCondition{Op: map[opcode.Op]string{opcode.LogicAnd: "AND", opcode.LogicOr: "OR"}[x.Op], Kids: []*MergeCondition{l, r}}, ok
+		}
+		if c, ok := b.comparison(x.Op, x.L, x.R); ok {
+			return c, true
+		}
+		swapped := map[opcode.Op]opcode.Op{opcode.EQ: opcode.EQ, opcode.NE: opcode.NE, opcode.LT: opcode.GT, opcode.LE: opcode.GE, opcode.GT: opcode.LT, opcode.GE: opcode.LE}
+		if op, ok := swapped[x.Op]; ok {
+			return b.comparison(op, x.R, x.L)
+		}
+	}
+	return nil, false
+}
+
+var comparisonText = map[opcode.Op]string{opcode.EQ: "=", opcode.NE: "<>", opcode.LT: "<", opcode.LE: "<=", opcode.GT: ">", opcode.GE: ">="}
+
+// comparison is `aggregate op number`. AVG isn't compared: its value has more
+// digits than it shows.
+func (b *mergeBuilder) comparison(op opcode.Op, l, r ast.ExprNode) (*MergeCondition, bool) {
+	text, ok := comparisonText[op]
+	if !ok {
+		return nil, false
+	}
+	o := b.a.st.evalExpr(r)
+	if o.kind != parameter && (o.kind != literal || o.class != classNumber) {
+		return nil, false
+	}
+	src := keySource{item: -1}
+	switch x := unwrap(l).(type) {
+	case *ast.ColumnNameExpr:
+		i, one, found := b.itemNamed(x.Name.Name.L)
+		if _, isColumn := b.a.resolve(x.Name, b.scope); !found || !one || isColumn || x.Name.Table.O != "" {
+			return nil, false
+		}
+		if src, ok = b.fromItem(i); !ok {
+			return nil, false
+		}
+	case *ast.AggregateFuncExpr:
+		at := b.a.st.tokenAt(x.OriginTextPosition())
+		if at < 0 {
+			return nil, false
+		}
+		end := b.a.st.closes(at + 1)
+		if end < 0 {
+			return nil, false
+		}
+		s := span{at, end + 1}
+		src.text, src.span, src.aggregate = b.a.st.copyOf(s), s, x
+	}
+	if src.aggregate == nil || strings.EqualFold(src.aggregate.F, "avg") || !b.exactAggregate(src.aggregate) {
+		return nil, false
+	}
+	c := b.cellOf(src)
+	if c == nil {
+		return nil, false
+	}
+	return &MergeCondition{Op: text, Column: c.Column, value: &o}, true
+}
+
+// each visits the comparisons.
+func (c *MergeCondition) each(visit func(*MergeCondition)) {
+	if c == nil {
+		return
+	}
+	if len(c.Kids) == 0 {
+		visit(c)
+	}
+	for _, k := range c.Kids {
+		k.each(visit)
+	}
+}
+
+// bind gives the comparisons their values. ok is false where one is no exact
+// number.
+func (c *MergeCondition) bind(b *binder) (out *MergeCondition, ok bool) {
+	if c == nil {
+		return nil, true
+	}
+	out = &MergeCondition{Op: c.Op, Column: c.Column}
+	for _, k := range c.Kids {
+		kid, ok := k.bind(b)
+		if !ok {
+			return nil, false
+		}
+		out.Kids = append(out.Kids, kid)
+	}
+	if c.value != nil {
+		v, class, ok := c.value.resolve(b.params)
+		if !ok || class != classNumber {
+			return nil, false
+		}
+		out.Value = v.Literal()
+		if strings.ContainsAny(out.Value, "eE'") {
+			return nil, false // approximate
+		}
+	}
+	return out, true
+}
