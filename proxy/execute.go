@@ -719,3 +719,12 @@ func shardDown(err error) error {
 	}
 	return sqlError{codeShardDown, "HY000", fmt.Sprintf("Unable to connect to %v", err)}
 }
+
+// refused reports that a plan can't be executed as it is.
+func refused(b *planner.Bound, err error) bool {
+	if err == nil {
+		return b != nil && b.Refuse != nil
+	}
+	e, ok := errors.AsType[*planner.Error](err)
+	return ok && e.Code == codeNotSupported
+}

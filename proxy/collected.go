@@ -1,0 +1,298 @@
+package proxy
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// target is a column that values go to, as far as these depend on it. A server that
+// copies from column to column knows more than a literal says.
+type target uint8
+
+const (
+	anyTarget  target = iota
+	longText          // TEXT and BLOB take the text or bytes, others the number
+	asciiBytes        // takes a text's bytes, of a character set that isn't known
+)
+
+// maxCollected bounds the rows of a query that are held at a time.
+const maxCollected = 128 << 20
+
+// collected is a query's answer in the binary protocol, whose values are exact.
+type collected struct {
+	columns []wire.Column
+	// targets of the columns, nil for any.
+	targets []target
+	rows    [][]byte
+	bytes   int
+}
+
+var errCollected = errors.New("too large")
+
+// collect runs a query and keeps its answer. It goes through a pipe with the
+// session as its client, so that every way of answering serves.
+func (s *session) collect(ctx context.Context, query string) (*collected, error) {
+	defer s.inUTF8()()
+	defer s.unlimited()()
+	plan, err := s.plan(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	rows, ok := plan.(*planner.Rows)
+	if !ok || rows.Kind != planner.Select && rows.Kind != planner.Locking {
+		return nil, refuse("INSERT from this kind of query is not supported: write SELECT")
+	}
+	here, there := net.Pipe()
+	defer here.Close()
+	out := &collected{}
+	read := make(chan error, 1)
+	go func() {
+		err := out.read(there)
+		there.Close() // what is still written then fails
+		read <- err
+	}()
+	client, isBinary, more, failed := s.client, s.binary, s.more, s.failed
+	s.client, s.binary, s.more = wire.NewConn(here), true, 0
+	s.client.ID, s.client.Capabilities = client.ID, client.Capabilities&^wire.AnswerCapabilities
+	func() {
+		defer func() { s.client, s.binary, s.more, s.failed = client, isBinary, more, failed }()
+		st := &preparedStatement{sql: query, own: fmt.Sprint("own ", preparedSerial.Add(1)), plan: rows}
+		if err = s.run(ctx, rows, request{sql: query, prepared: st}); err == nil {
+			err = s.client.Flush()
+		}
+	}()
+	here.Close()
+	readErr := <-read
+	var told sqlError
+	switch {
+	case errors.Is(readErr, errCollected):
+		return nil, refuse("INSERT ... SELECT of more than %d MiB from other shards than its rows go to is not supported: insert in parts, by a condition", maxCollected>>20)
+	case errors.As(readErr, &told):
+		return nil, told
+	case err != nil:
+		return nil, err
+	case readErr != nil:
+		return nil, fmt.Errorf("read the query's rows: %w", readErr)
+	}
+	return out, nil
+}
+
+// read reads an answer to its end. A server's error is a sqlError.
+func (c *collected) read(nc net.Conn) error {
+	r := wire.NewReader(nc)
+	packet := func() ([]byte, error) {
+		p, err := r.ReadPacket(1 << 30)
+		if err != nil {
+			return nil, err
+		}
+		if len(p) > 0 && p[0] == mysql.ERR_HEADER {
+			e, err := wire.ParseError(p)
+			if err != nil {
+				return nil, err
+			}
+			return nil, sqlError{e.Code, e.State, e.Message}
+		}
+		return p, nil
+	}
+	p, err := packet()
+	if err != nil {
+		return err
+	}
+	n, _, ok := wire.TakeLenInt(p)
+	if !ok || n == 0 {
+		return wire.ErrMalformed
+	}
+	for range n {
+		if p, err = packet(); err != nil {
+			return err
+		}
+		col, err := wire.ParseColumn(p)
+		if err != nil {
+			return err
+		}
+		c.columns = append(c.columns, col)
+	}
+	if _, err = packet(); err != nil { // EOF
+		return err
+	}
+	for {
+		if p, err = packet(); err != nil {
+			return err
+		}
+		if len(p) < 9 && len(p) > 0 && p[0] == mysql.EOF_HEADER {
+			return nil
+		}
+		if c.bytes += len(p) + 24; c.bytes > maxCollected {
+			return errCollected
+		}
+		c.rows = append(c.rows, append([]byte(nil), p...))
+	}
+}
+
+// appendRow appends a row of the binary protocol as a row of VALUES.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_binary_resultset.html
+func (c *collected) appendRow(dst, p []byte) ([]byte, error) {
+	at := 1 + (len(c.columns)+9)/8
+	if len(p) < at {
+		return dst, wire.ErrMalformed
+	}
+	nulls, p := p[1:at], p[at:]
+	dst = append(dst, '(')
+	for i := range c.columns {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if nulls[(i+2)/8]&(1<<((i+2)%8)) != 0 {
+			dst = append(dst, "NULL"...)
+			continue
+		}
+		into := anyTarget
+		if c.targets != nil {
+			into = c.targets[i]
+		}
+		var err error
+		if dst, p, err = appendBinary(dst, &c.columns[i], into, p); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, ')'), nil
+}
+
+// appendBinary appends the first value of p as a literal that stores the same.
+func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, rest []byte, err error) {
+	if text, rest, ok, err := appendFixed(dst, col, into, p); ok || err != nil {
+		return text, rest, err
+	}
+	v, rest, ok := wire.TakeLenBytes(p)
+	if !ok {
+		return dst, p, wire.ErrMalformed
+	}
+	if into == asciiBytes && slices.ContainsFunc(v, func(c byte) bool { return c >= utf8.RuneSelf }) {
+		return dst, rest, refuse("INSERT ... SELECT of the text %s into a binary column, from other shards than its rows go to, is not supported: write CAST(... AS BINARY)", col.Name)
+	}
+	if isText(col.Type) {
+		charset := "_utf8mb4"
+		if col.Charset == binaryCollation {
+			charset = "_binary"
+		}
+		return appendHex(dst, charset, v), rest, nil
+	}
+	switch col.Type {
+	case mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL:
+		return append(dst, v...), rest, nil
+	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIME:
+		x := wire.Param{Type: col.Type, Data: v}
+		keyword := map[byte]string{mysql.MYSQL_TYPE_DATE: "DATE", mysql.MYSQL_TYPE_NEWDATE: "DATE", mysql.MYSQL_TYPE_TIME: "TIME"}[col.Type]
+		if keyword == "" {
+			keyword = "TIMESTAMP"
+		}
+		if keyword != "TIME" && (len(v) < 4 || v[2] == 0 || v[3] == 0) {
+			keyword = "" // no literal says a zero date
+		}
+		return append(dst, keyword+"'"+withDigits(x.Text(), int(col.Decimals))+"'"...), rest, nil
+	case mysql.MYSQL_TYPE_JSON:
+		return appendHex(dst, "_utf8mb4", v), rest, nil
+	case mysql.MYSQL_TYPE_GEOMETRY, mysql.MYSQL_TYPE_VECTOR:
+		return appendHex(dst, "_binary", v), rest, nil
+	case mysql.MYSQL_TYPE_BIT:
+		// Servers copy its number: X'0032' would be a text in most other types. The
+		// value of an expression may come as bytes or as digits.
+		if col.OrgName == "" || len(v) > 8 {
+			return dst, rest, refuse("INSERT ... SELECT of the BIT expression %s from other shards than its rows go to is not supported: write CAST(... AS UNSIGNED)", col.Name)
+		}
+		var bits [8]byte
+		copy(bits[8-len(v):], v)
+		if into == longText {
+			return appendHex(dst, "_binary", v), rest, nil
+		}
+		return strconv.AppendUint(dst, binary.BigEndian.Uint64(bits[:]), 10), rest, nil
+	}
+	return dst, rest, refuse("INSERT ... SELECT of the column %s from other shards than its rows go to is not supported: its type (%d) is not known", col.Name, col.Type)
+}
+
+// appendFixed is appendBinary for the types whose values are of one width: numbers. ok is
+// false for the others.
+func appendFixed(dst []byte, col *wire.Column, into target, p []byte) (text, rest []byte, ok bool, err error) {
+	width := map[byte]int{
+		mysql.MYSQL_TYPE_TINY: 1, mysql.MYSQL_TYPE_SHORT: 2, mysql.MYSQL_TYPE_YEAR: 2, mysql.MYSQL_TYPE_INT24: 4,
+		mysql.MYSQL_TYPE_LONG: 4, mysql.MYSQL_TYPE_LONGLONG: 8, mysql.MYSQL_TYPE_FLOAT: 4, mysql.MYSQL_TYPE_DOUBLE: 8,
+	}[col.Type]
+	switch {
+	case width == 0:
+		return dst, p, false, nil
+	case len(p) < width:
+		return dst, p, false, wire.ErrMalformed
+	}
+	v := p[:width]
+	switch {
+	case col.Type == mysql.MYSQL_TYPE_FLOAT && into == longText && col.OrgName != "":
+		x := math.Float32frombits(binary.LittleEndian.Uint32(v))
+		if col.Decimals <= 30 {
+			dst = append(strconv.AppendFloat(append(dst, '\''), float64(x), 'f', int(col.Decimals), 32), '\'')
+		} else {
+			dst = strconv.AppendFloat(dst, float64(x), 'e', -1, 32)
+		}
+	case col.Type == mysql.MYSQL_TYPE_FLOAT:
+		dst = strconv.AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v))), 'e', -1, 64)
+	case col.Type == mysql.MYSQL_TYPE_DOUBLE:
+		dst = strconv.AppendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v)), 'e', -1, 64)
+	case col.Flags&mysql.UNSIGNED_FLAG != 0:
+		x := wire.Param{Type: mysql.MYSQL_TYPE_LONGLONG, Unsigned: true, Data: v}
+		dst = strconv.AppendUint(dst, x.Uint64(), 10)
+	default:
+		x := wire.Param{Type: mysql.MYSQL_TYPE_LONGLONG, Data: v}
+		dst = strconv.AppendInt(dst, x.Int64(), 10)
+	}
+	return dst, p[width:], true, nil
+}
+
+// withDigits gives a time the fractional digits of its column, which texts that it is
+// stored in have.
+func withDigits(text string, digits int) string {
+	if digits > 6 {
+		return text
+	}
+	clock, fraction, _ := strings.Cut(text, ".")
+	if digits == 0 || !strings.Contains(clock, ":") {
+		return text
+	}
+	return clock + "." + (fraction + "000000")[:digits]
+}
+
+// binaryCollation is the number of the collation binary.
+const binaryCollation = 63
+
+func appendHex(dst []byte, charset string, v []byte) []byte {
+	plain := charset != "_binary"
+	for _, c := range v {
+		plain = plain && c >= 0x20 && c < 0x7f && c != '\'' && c != '\\'
+	}
+	if plain {
+		return append(append(append(dst, charset+"'"...), v...), '\'')
+	}
+	dst = append(dst, charset+" X'"...)
+	return append(hex.AppendEncode(dst, v), '\'')
+}
+
+func isText(columnType byte) bool {
+	switch columnType {
+	case mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_ENUM, mysql.MYSQL_TYPE_SET,
+		mysql.MYSQL_TYPE_TINY_BLOB, mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_MEDIUM_BLOB, mysql.MYSQL_TYPE_LONG_BLOB:
+		return true
+	}
+	return false
+}
