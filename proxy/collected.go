@@ -227,12 +227,9 @@ func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, re
 // appendFixed is appendBinary for the types whose values are of one width: numbers. ok is
 // false for the others.
 func appendFixed(dst []byte, col *wire.Column, into target, p []byte) (text, rest []byte, ok bool, err error) {
-	width := map[byte]int{
-		mysql.MYSQL_TYPE_TINY: 1, mysql.MYSQL_TYPE_SHORT: 2, mysql.MYSQL_TYPE_YEAR: 2, mysql.MYSQL_TYPE_INT24: 4,
-		mysql.MYSQL_TYPE_LONG: 4, mysql.MYSQL_TYPE_LONGLONG: 8, mysql.MYSQL_TYPE_FLOAT: 4, mysql.MYSQL_TYPE_DOUBLE: 8,
-	}[col.Type]
+	width, fixed := wire.FixedWidth(col.Type)
 	switch {
-	case width == 0:
+	case !fixed:
 		return dst, p, false, nil
 	case len(p) < width:
 		return dst, p, false, wire.ErrMalformed

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
-
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -89,7 +87,7 @@ func (l *Layout) splitBinary(r *Row, packet []byte) error {
 			r.values[i] = nil
 			continue
 		}
-		v, rest, ok := takeBinary(p, l.Columns[i].Type)
+		v, rest, ok := wire.TakeBinary(p, l.Columns[i].Type)
 		if !ok {
 			return ErrMalformed
 		}
@@ -99,34 +97,6 @@ func (l *Layout) splitBinary(r *Row, packet []byte) error {
 		r.cut = len(packet)
 	}
 	return nil
-}
-
-// takeBinary cuts a value of a binary row off p.
-func takeBinary(p []byte, typ byte) (v, rest []byte, ok bool) {
-	n := 0
-	switch typ {
-	case mysql.MYSQL_TYPE_NULL:
-		return nil, p, true
-	case mysql.MYSQL_TYPE_TINY:
-		n = 1
-	case mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_YEAR:
-		n = 2
-	case mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_FLOAT:
-		n = 4
-	case mysql.MYSQL_TYPE_LONGLONG, mysql.MYSQL_TYPE_DOUBLE:
-		n = 8
-	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIME:
-		if len(p) == 0 {
-			return nil, p, false
-		}
-		n, p = int(p[0]), p[1:]
-	default:
-		return wire.TakeLenBytes(p)
-	}
-	if len(p) < n {
-		return nil, p, false
-	}
-	return p[:n:n], p[n:], true
 }
 
 // appendVisible appends the packet that the client gets.

@@ -380,11 +380,12 @@ func (l *Layout) packet(dst []byte, values [][]byte) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, 1+(l.Visible()+7+nullOffset)/8)...)
 	for i, v := range values[:l.Visible()] {
+		_, fixed := wire.FixedWidth(l.Columns[i].Type)
 		switch {
 		case v == nil:
 			n := i + nullOffset
 			dst[start+1+n/8] |= 1 << (n % 8)
-		case fixedBinary(l.Columns[i].Type):
+		case fixed:
 			dst = append(dst, v...)
 		default:
 			// Strings, and temporals, whose length is one byte.
@@ -392,14 +393,4 @@ func (l *Layout) packet(dst []byte, values [][]byte) []byte {
 		}
 	}
 	return dst
-}
-
-// fixedBinary: values of a binary row that have no length in front.
-func fixedBinary(typ byte) bool {
-	switch typ {
-	case mysql.MYSQL_TYPE_NULL, mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_YEAR, mysql.MYSQL_TYPE_LONG,
-		mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_FLOAT, mysql.MYSQL_TYPE_LONGLONG, mysql.MYSQL_TYPE_DOUBLE:
-		return true
-	}
-	return false
 }

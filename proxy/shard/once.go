@@ -83,32 +83,22 @@ func splitBinaryRow(row [][]byte, columns []columnType, p, text []byte) ([]byte,
 		if bitmap[(i+2)/8]&(1<<((i+2)%8)) != 0 {
 			continue
 		}
-		size := 0
-		switch c.typ {
-		case mysql.MYSQL_TYPE_TINY:
-			size = 1
-		case mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_YEAR:
-			size = 2
-		case mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_FLOAT:
-			size = 4
-		case mysql.MYSQL_TYPE_LONGLONG, mysql.MYSQL_TYPE_DOUBLE:
-			size = 8
-		case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIME:
-			return text, fmt.Errorf("column %d is a date or time in the binary protocol", i+1)
-		default:
-			v, rest, ok := wire.TakeLenBytes(p)
-			if !ok {
-				return malformed()
-			}
-			row[i], p = v, rest
-			continue
-		}
-		if len(p) < size {
+		v, rest, ok := wire.TakeBinary(p, c.typ)
+		if !ok {
 			return malformed()
 		}
+		p = rest
+		switch c.typ {
+		case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIME:
+			return text, fmt.Errorf("column %d is a date or time in the binary protocol", i+1)
+		}
+		if _, number := wire.FixedWidth(c.typ); !number {
+			row[i] = v
+			continue
+		}
 		from := len(text)
-		text = appendBinaryNumber(text, c, p[:size])
-		spans[i], p = span{from, len(text)}, p[size:]
+		text = appendBinaryNumber(text, c, v)
+		spans[i] = span{from, len(text)}
 	}
 	for i, s := range spans {
 		if s.from >= 0 {

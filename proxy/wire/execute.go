@@ -213,17 +213,10 @@ const (
 )
 
 func shapeOf(typ byte) (shape, bool) {
+	if n, fixed := FixedWidth(typ); fixed {
+		return shape(n), true
+	}
 	switch typ {
-	case mysql.MYSQL_TYPE_NULL:
-		return shapeNull, true
-	case mysql.MYSQL_TYPE_TINY:
-		return 1, true
-	case mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_YEAR:
-		return 2, true
-	case mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_FLOAT:
-		return 4, true
-	case mysql.MYSQL_TYPE_LONGLONG, mysql.MYSQL_TYPE_DOUBLE:
-		return 8, true
 	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP:
 		return shapeDate, true
 	case mysql.MYSQL_TYPE_TIME:
