@@ -16,39 +16,48 @@ const codeNoColumn = 1054
 // executed. why is the refusal of the statement as it is, which stays where the
 // values aren't beyond doubt.
 func (s *session) askFirst(ctx context.Context, r request, why error) error {
+	plan, sql, err := s.filled(ctx, r, why)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, plan, request{sql: sql, start: r.start})
+}
+
+// filled is askFirst's statement with the values.
+func (s *session) filled(ctx context.Context, r request, why error) (*planner.Rows, string, error) {
 	if r.plan.Returning && s.binary {
-		return why // it goes on as text, and so do its rows
+		return nil, "", why // it goes on as text, and so do its rows
 	}
 	c, found := r.plan.Constants, s.found
 	s.last.warnings = nil // MariaDB keeps what was told before
 	rows, err := s.collect(ctx, c.Query(r.values))
 	s.found = found
 	if told, ok := errors.AsType[sqlError](err); ok && told.code == codeNoColumn {
-		return why // a column of the row, not a constant
+		return nil, "", why // a column of the row, not a constant
 	}
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	if len(s.last.warnings) > 0 {
-		return why // an INSERT may fail with what a SELECT warns of
+		return nil, "", why // an INSERT may fail with what a SELECT warns of
 	}
 	if len(rows.rows) != 1 || len(rows.columns) != c.Len() {
-		return why
+		return nil, "", why
 	}
 	literals, err := rows.literals(rows.rows[0])
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	sql := c.With(literals, r.values)
 	plan, err := s.plan(ctx, sql)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	insert, ok := plan.(*planner.Rows)
 	if !ok || insert.Constants != nil {
-		return why
+		return nil, "", why
 	}
-	return s.run(ctx, insert, request{sql: sql, start: r.start})
+	return insert, sql, nil
 }
 
 // literals are a row's values, each as a literal that stores the same.

@@ -95,10 +95,20 @@ func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
 		if err := r.plan.Apart(nil, true); err != nil {
 			return wire.OK{}, err
 		}
-		if m := r.plan.Meets; m != nil {
+		if m := r.plan.Meets; m != nil && r.plan.Constants == nil {
 			return s.meetEach(ctx, m, m.Rows(nil), true)
 		}
 		b, err := s.bind(ctx, r, ids)
+		if r.plan.Constants != nil && refused(b, err) {
+			if err == nil {
+				err = b.Refuse
+			}
+			_, filled, err := s.filled(ctx, r, err)
+			if err != nil {
+				return wire.OK{}, err
+			}
+			return s.insertRows(ctx, filled)
+		}
 		if err != nil {
 			return wire.OK{}, err
 		}
