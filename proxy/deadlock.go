@@ -262,11 +262,16 @@ func (l *deadlockLook) end(ctx context.Context, tx *transaction, since time.Time
 		if len(edges[thread{x.shard, x.conn.ThreadID}]) == 0 {
 			continue
 		}
-		ends = true
 		x.conn.InterruptedBy(errDeadlock)
-		if err := x.conn.Kill(ctx); err != nil {
-			tx.s.log.Warn("end a deadlock", "shard", l.p.opts.Pools[x.shard].Name(), "error", err)
+		err := x.conn.Kill(ctx)
+		if err == nil {
+			ends = true
+			continue
 		}
+		if serverCode(err) != 0 { // it was not killed
+			x.conn.InterruptedBy(nil)
+		}
+		tx.s.log.Warn("end a deadlock", "shard", l.p.opts.Pools[x.shard].Name(), "error", err)
 	}
 	if ends {
 		l.p.metrics.deadlocks.Inc()
