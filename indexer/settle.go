@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -73,13 +74,13 @@ type threadsNow struct {
 	// at is compared by Sub alone, which no step of the clock confuses.
 	at time.Time
 	// uptime is the server's. It is asked once.
-	uptime func() time.Duration
+	uptime func() (up time.Duration, known bool)
 }
 
 // threadsOf looks at a shard's threads.
 func (x *Indexer) threadsOf(ctx context.Context, id catalog.ShardID, conn Conn) (*threadsNow, error) {
 	now := &threadsNow{shard: id, conn: conn, all: map[uint64]thread{}}
-	now.uptime = sync.OnceValue(func() time.Duration { return serverUptime(ctx, conn) })
+	now.uptime = sync.OnceValues(func() (time.Duration, bool) { return ServerUptime(ctx, conn) })
 	if err := conn.Stream(ctx, "SELECT CONNECTION_ID()", func(row [][]byte) error {
 		now.own = parseUint(row[0])
 		return nil
@@ -109,7 +110,8 @@ func (now *threadsNow) ours(th thread) bool { return th.user == now.all[now.own]
 
 // restarted reports that the server was started after a time, surely.
 func (now *threadsNow) restarted(since time.Time) bool {
-	return now.at.Sub(since)-idleTime > now.uptime()
+	uptime, known := now.uptime()
+	return known && now.at.Sub(since)-idleTime > uptime
 }
 
 // kill ends a thread that sleeps.
@@ -241,24 +243,19 @@ func (x *Indexer) reread(ctx context.Context, id catalog.ShardID, ddl bool) erro
 	return x.Replaced(id)
 }
 
-// serverUptime is how long the server has run, within a second or two; for ever if
-// it doesn't say. One whose clock was set back behind its start says a negative
-// number, as an unsigned one.
-func serverUptime(ctx context.Context, conn Conn) time.Duration {
-	const ever = time.Duration(math.MaxInt64)
-	uptime := ever
+// ServerUptime is how long a server has run, by its own clock and within a second or two. It
+// isn't known where the server doesn't say, or where its clock was set back behind its
+// start: that is a negative number, as an unsigned one.
+func ServerUptime(ctx context.Context, conn Conn) (uptime time.Duration, known bool) {
 	err := conn.Stream(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row [][]byte) error {
 		if len(row) == 2 {
-			if seconds := parseUint(row[1]); seconds < uint64(ever/time.Second) {
-				uptime = time.Duration(seconds) * time.Second
-			}
+			seconds, err := strconv.ParseUint(string(row[1]), 10, 64)
+			known = err == nil && seconds < uint64(math.MaxInt64/time.Second)
+			uptime = time.Duration(seconds) * time.Second
 		}
 		return nil
 	})
-	if err != nil {
-		return ever
-	}
-	return uptime
+	return uptime, known && err == nil
 }
 
 func parseUint(b []byte) uint64 {

@@ -310,7 +310,7 @@ func TestInDoubtOnARestartedServer(t *testing.T) {
 	for _, c := range []struct {
 		uptime string
 		done   bool
-	}{{"", false}, {"18446744073709548041", false}, {"200", false}, {"98", false}, {"90", true}} {
+	}{{"", false}, {"18446744073709548041", false}, {"-5", false}, {"200", false}, {"98", false}, {"90", true}} {
 		b.shards[0].change(func(s *fakeShard) {
 			s.threads, s.uptime = [][]string{{"7", "shunt", "", "", "Query", "0"}}, c.uptime
 		})

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/indexer"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/storage"
@@ -489,16 +490,13 @@ func (s *claimed) leftover(ctx context.Context, conn *shard.Conn, h *holder) (bo
 	if !ours {
 		return false, nil
 	}
-	res, err := conn.Query(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'")
-	if err != nil {
-		return false, err
+	up, known := indexer.ServerUptime(ctx, maintenanceConn{conn})
+	if conn.Broken {
+		return false, errors.New("the connection was lost while its server was asked how long it has run")
 	}
-	if len(res.Rows) != 1 || len(res.Rows[0]) != 2 {
-		return false, nil
-	}
-	up, err := strconv.Atoi(string(res.Rows[0][1]))
-	// When it was started is so told up to a second late, never too early.
-	return err == nil && !time.Now().Add(-time.Duration(up)*time.Second).After(one.opened), nil
+	// Numbers grow: one over this connection's is of before the server's start.
+	age := time.Since(one.opened)
+	return known && 0 <= age && age <= up && thread < uint64(conn.ThreadID), nil
 }
 
 func (s *claimed) holder(ctx context.Context, conn *shard.Conn, thread string) (*holder, error) {
