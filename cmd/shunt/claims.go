@@ -79,11 +79,12 @@ type claimed struct {
 	locks *[]string
 	// mine are the connections of this life that may have the locks, by number.
 	mine map[uint32]own
-	// failed is why take has no connection, and again when it tries anew; later that is
-	// when a record that is unwritten is tried again.
+	// failed is why take has no connection, and dialAgain when it tries anew.
 	failed    error
-	again     time.Time
-	unwritten bool
+	dialAgain time.Time
+	// writeAgain is when a record that could not be written is tried again; zero where it
+	// is written.
+	writeAgain time.Time
 	// lockless: the server knows no such locks. It is told once.
 	lockless bool
 }
@@ -366,12 +367,12 @@ func (s *claimed) lose(err error) {
 func (s *claimed) look(ctx context.Context) (*holder, error) {
 	if s.conn == nil {
 		began := time.Now()
-		if began.Before(s.again) {
+		if began.Before(s.dialAgain) {
 			return nil, s.failed
 		}
 		conn, err := shard.Dial(ctx, s.dial, false)
 		// A frozen server would count each attempt that was given up, and block the host.
-		s.again = time.Now().Add(time.Second + 2*time.Since(began))
+		s.dialAgain = time.Now().Add(time.Second + 2*time.Since(began))
 		if err != nil {
 			return nil, err
 		}
@@ -553,7 +554,7 @@ func (s *claimed) unlock(ctx context.Context) {
 func (s *claimed) claim(ctx context.Context, conn *shard.Conn) error {
 	locks := s.of.locks.Load()
 	if conn == s.conn && locks == s.locks {
-		if s.unwritten && time.Now().After(s.again) {
+		if !s.writeAgain.IsZero() && time.Now().After(s.writeAgain) {
 			return s.write(ctx, conn)
 		}
 		return nil
@@ -593,10 +594,11 @@ func (s *claimed) record(ctx context.Context, conn *shard.Conn) error {
 	return s.write(ctx, conn)
 }
 
-func (s *claimed) write(ctx context.Context, conn *shard.Conn) (err error) {
-	s.unwritten, err = s.of.records.write(ctx, s.name, conn)
-	if s.unwritten {
-		s.again = time.Now().Add(recordAgain)
+func (s *claimed) write(ctx context.Context, conn *shard.Conn) error {
+	refused, err := s.of.records.write(ctx, s.name, conn)
+	s.writeAgain = time.Time{}
+	if refused {
+		s.writeAgain = time.Now().Add(recordAgain)
 	}
 	return err
 }
