@@ -65,7 +65,7 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 	switch w {
 	case "select", "with", "table", "values":
 		if st.has("into") {
-			return nil, notSupported("SELECT ... INTO is not supported yet: read the rows and write them from the client")
+			return nil, notSupported("SELECT ... INTO is not supported, but for user variables in a statement that is sent as text: read the rows and write them from the client")
 		}
 		switch {
 		case st.is(0, "with") && (st.has("update") || st.has("delete") || st.has("insert") || st.has("replace")):

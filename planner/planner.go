@@ -466,7 +466,7 @@ func planUnread(st *statement, cat *catalog.Catalog, refusal *Error) (Plan, *Err
 		return nil, err
 	}
 	if st.has("into") {
-		return nil, notSupported("SELECT ... INTO is not supported yet: read the rows and write them from the client")
+		return nil, notSupported("SELECT ... INTO is not supported, but for user variables in a statement that is sent as text: read the rows and write them from the client")
 	}
 	if st.is(0, "with") && (st.has("update") || st.has("delete")) {
 		return nil, refusal

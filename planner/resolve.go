@@ -257,7 +257,7 @@ func (a *analysis) selectBlock(n *ast.SelectStmt, parent *scope, correlated bool
 	s := &scope{parent: parent, correlated: correlated}
 	a.with(n.With, s)
 	if n.SelectIntoOpt != nil {
-		a.refuse(notSupported("SELECT ... INTO is not supported yet: read the rows and write them from the client"))
+		a.refuse(notSupported("SELECT ... INTO is not supported, but for user variables in a statement that is sent as text: read the rows and write them from the client"))
 	}
 	if n.From != nil && n.From.TableRefs != nil {
 		s.side = a.join(n.From.TableRefs, s)

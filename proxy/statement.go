@@ -165,6 +165,9 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 		if text != "" {
 			return s.statement(ctx, text, s.shape.Read(text, &s.settings.planning))
 		}
+		if done, err := s.selectInto(ctx, sql); err != nil || done {
+			return err
+		}
 	}
 	var known *planner.Rows
 	if shaped {

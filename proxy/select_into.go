@@ -1,0 +1,163 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// selectInto runs SELECT ... INTO @a, @b as the query without its INTO, whose one row the
+// session's user variables get. done is false for any other statement.
+func (s *session) selectInto(ctx context.Context, sql string) (done bool, err error) {
+	if len(sql) > maxAsked || !containsFold(sql, "into") || !strings.Contains(sql, "@") {
+		return false, nil
+	}
+	names, query := planner.SplitInto(sql, s.settings.planning, s.catalog())
+	if len(names) == 0 {
+		return false, nil
+	}
+	sp := &spool{all: s.proxy.spools, onFull: func() { _ = s.interrupt(ctx) }}
+	defer sp.drop()
+	back := s.client.Divert(sp)
+	err = s.statement(ctx, query, s.shape.Read(query, &s.settings.planning))
+	e := back()
+	switch {
+	case sp.full != nil:
+		return true, sp.full
+	case err != nil:
+		return true, err
+	case !sp.frames.oneResult(e):
+		from := int64(0)
+		if sp.frames.failed() {
+			from = sp.frames.last
+		}
+		_, _, err := s.client.Replay(sp.section(from, sp.size), -1)
+		return true, s.clientError(err)
+	}
+	columns, rows, err := firstRows(sp, e)
+	if err != nil {
+		return true, err
+	}
+	if len(columns) != len(names) {
+		return true, sqlError{1222, "21000", "The used SELECT statements have a different number of columns"}
+	}
+	if len(rows) == 0 {
+		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Warning"), []byte("1329"), []byte("No data - zero rows fetched, selected, or processed")})
+		return true, s.answerOK(wire.OK{Warnings: e.Warnings + 1})
+	}
+	next := s.settings.clone()
+	for i, name := range names {
+		next.with(userVariable(name, s.columnValue(columns[i], rows[0][i])))
+	}
+	next.update(s.catalog())
+	s.settings = next
+	if len(rows) > 1 { // a server has set them by then, too
+		return true, sqlError{1172, "42000", "Result consisted of more than one row"}
+	}
+	return true, s.answerOK(wire.OK{Affected: 1, Warnings: e.Warnings})
+}
+
+// firstRows reads two rows of an answer that was set aside.
+func firstRows(sp *spool, e wire.Extent) (columns []wire.Column, rows [][][]byte, err error) {
+	r := wire.NewReader(sp.section(0, e.End))
+	defer r.Release()
+	p, err := r.ReadPacket(wire.DefaultMaxPacket)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read an answer: %w", err)
+	}
+	n, _, _ := wire.TakeLenInt(p)
+	for range n {
+		if p, err = r.ReadPacket(wire.DefaultMaxPacket); err != nil {
+			return nil, nil, fmt.Errorf("read an answer's columns: %w", err)
+		}
+		c, err := wire.ParseColumn(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		columns = append(columns, c)
+	}
+	if e.Rows > e.Header { // an EOF packet
+		if _, err = r.ReadPacket(wire.DefaultMaxPacket); err != nil {
+			return nil, nil, fmt.Errorf("read an answer: %w", err)
+		}
+	}
+	for len(rows) < 2 {
+		if p, err = r.ReadPacket(wire.DefaultMaxPacket); errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read an answer's rows: %w", err)
+		}
+		row := make([][]byte, 0, len(columns))
+		for len(p) > 0 {
+			var v []byte
+			if p[0] == 0xfb { // NULL
+				p = p[1:]
+			} else {
+				var ok bool
+				if v, p, ok = wire.TakeLenBytes(p); !ok {
+					return nil, nil, wire.ErrMalformed
+				}
+				v = append([]byte{}, v...)
+			}
+			row = append(row, v)
+		}
+		if len(row) != len(columns) {
+			return nil, nil, wire.ErrMalformed
+		}
+		rows = append(rows, row)
+	}
+	return columns, rows, nil
+}
+
+// columnValue is an answer's value as a user variable has it.
+func (s *session) columnValue(c wire.Column, v []byte) string {
+	if v == nil {
+		return "NULL"
+	}
+	text := string(v)
+	switch c.Type {
+	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG, mysql.MYSQL_TYPE_YEAR:
+		if c.Flags&mysql.UNSIGNED_FLAG != 0 {
+			return "CAST(" + text + " AS UNSIGNED)"
+		}
+		return text
+	case mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL:
+		return text
+	case mysql.MYSQL_TYPE_FLOAT, mysql.MYSQL_TYPE_DOUBLE:
+		if !strings.Contains(text, "e") {
+			text += "e0"
+		}
+		return text
+	case mysql.MYSQL_TYPE_BIT:
+		return fmt.Sprintf("CAST(x'%x' AS UNSIGNED)", v)
+	}
+	if c.Charset == binaryCollation && isBytes(c.Type) {
+		return textOf(v, "binary", "")
+	}
+	collation := s.settings.collation
+	if t := s.catalog().Table(c.Schema, c.OrgTable); t != nil && c.OrgName != "" {
+		// What it is compared with later may have this one only.
+		if of := t.Column(c.OrgName); of != nil && strings.HasPrefix(of.Collation, s.settings.charset+"_") {
+			collation = of.Collation
+		}
+	}
+	return textOf(v, s.settings.charset, collation)
+}
+
+// isBytes reports a type whose values are bytes where their character set is binary.
+func isBytes(typ byte) bool {
+	switch typ {
+	case mysql.MYSQL_TYPE_TINY_BLOB, mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_MEDIUM_BLOB, mysql.MYSQL_TYPE_LONG_BLOB,
+		mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_GEOMETRY:
+		return true
+	}
+	return false
+}
