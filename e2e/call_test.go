@@ -96,6 +96,7 @@ func TestCallLeavesNothing(t *testing.T) {
 			mustExec(t, c, "CREATE PROCEDURE leaves () "+body)
 			wantError(t, execError(t, c, "CALL leaves()"), 1235, "leaves")
 		}
+		wantError(t, execError(t, c, "CALL missing(1)"), 1305, "PROCEDURE "+p.schema+".missing does not exist")
 		for name, body := range map[string]string{
 			"opens":   "BEGIN START TRANSACTION; INSERT INTO settings VALUES (1, 'x'); END",
 			"commits": "BEGIN START TRANSACTION; INSERT INTO settings VALUES (2, 'x'); COMMIT; END",

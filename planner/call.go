@@ -38,7 +38,10 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		}
 	}
 	p := cat.Procedures[catalog.ProcedureKey(name.Schema, name.Name)]
-	if p == nil || p.Hidden {
+	if p == nil && cat.Schema(name.Schema) != nil {
+		return nil, &Error{Code: codeUnknownProgram, State: "42000", Message: "PROCEDURE " + name.Schema + "." + name.Name + " does not exist"}
+	}
+	if p == nil || p.Hidden { // a schema of the servers', or a body that Shunt may not see
 		return refuse("what it does is not known")
 	}
 	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "handler", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {

@@ -15,6 +15,7 @@ const (
 	codeUnknownTable   = 1146 // ER_NO_SUCH_TABLE
 	stateUnknownTable  = "42S02"
 	codeUnknownSchema  = 1049 // ER_BAD_DB_ERROR
+	codeUnknownProgram = 1305 // ER_SP_DOES_NOT_EXIST
 	stateGeneral       = "HY000"
 	stateNoDatabase    = "3D000"
 	stateConnectionBad = "08S01"
