@@ -25,11 +25,12 @@ func TestDeadlocks(t *testing.T) {
 		}
 		servers := f.own(t, 4, args...)
 		begin := func(t *testing.T) *process {
-			return start(t, f, setup{tables: []string{"n: {shard_key: id}", "m: {shard_key: id}", "ref: {placement: reference}"}, servers: servers})
+			return start(t, f, setup{tables: []string{"n: {shard_key: id}", "m: {shard_key: id}", "counted: {shard_key: id}", "ref: {placement: reference}"}, servers: servers})
 		}
 		t.Run("over shards", func(t *testing.T) { deadlocksOverShards(t, begin(t)) })
 		t.Run("none", func(t *testing.T) { noDeadlocks(t, begin(t)) })
 		t.Run("writes meet", func(t *testing.T) { writesMeet(t, begin(t)) })
+		t.Run("alone with a table", func(t *testing.T) { deadlocksBesideTables(t, begin(t)) })
 		t.Run("done again", func(t *testing.T) { doneAgain(t, begin(t)) })
 	})
 }
@@ -224,6 +225,68 @@ func writesMeet(t *testing.T, p *process) {
 	for i := range p.servers {
 		want(t, p.shard(i), "SELECT v FROM ref WHERE id = 1", "v", fmt.Sprint(2*clients*times))
 	}
+}
+
+// deadlocksBesideTables: one waits until it is alone with a table, which another is that waits
+// for its rows. Whichever is the younger one is the victim.
+func deadlocksBesideTables(t *testing.T, p *process) {
+	mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
+	mustExec(t, p.db(), "CREATE TABLE counted (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE, v INT NOT NULL)")
+	fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+	on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+	add := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
+	upsert := func(name string) string {
+		return "INSERT INTO counted (name, v) VALUES ('" + name + "', 1) ON DUPLICATE KEY UPDATE v = v + 1"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for round, victim := range []string{"who waits in Shunt", "who is alone"} {
+		alone, waits := p.conn(), p.conn()
+		if round == 1 { // it is on two shards first
+			mustExec(t, waits, "BEGIN")
+			mustExec(t, waits, add(on[0][0]))
+			mustExec(t, waits, add(on[1][0]))
+		}
+		mustExec(t, alone, "BEGIN")
+		mustExec(t, alone, upsert("a"))
+		if round == 0 {
+			mustExec(t, waits, "BEGIN")
+			mustExec(t, waits, add(on[0][0]))
+		}
+		failed := map[string]error{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		run := func(who string, c *sql.Conn, query string) {
+			all.Go(func() {
+				_, err := c.ExecContext(ctx, query)
+				if err == nil {
+					_, err = c.ExecContext(ctx, "COMMIT")
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				failed[who] = err
+			})
+		}
+		began := time.Now()
+		run("who waits in Shunt", waits, upsert("b"))
+		run("who is alone", alone, add(on[0][0]))
+		all.Wait()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		for who, err := range failed {
+			if who == victim {
+				wantError(t, err, 1213, "Deadlock found")
+			} else if err != nil {
+				t.Errorf("%s: %v", who, err)
+			}
+		}
+	}
+	want(t, p.db(), "SELECT name, v FROM counted", "name v", "a 1", "b 1")
+	// None of a victim's rows is there, and none of its locks.
+	want(t, p.db(), fmt.Sprintf("SELECT id, v FROM n WHERE id IN (%d, %d)", on[0][0], on[1][0]), "id v", fmt.Sprintf("%d 2", on[0][0]), fmt.Sprintf("%d 1", on[1][0]))
+	mustExec(t, p.db(), "UPDATE n SET v = 0")
+	mustExec(t, p.db(), upsert("a"))
 }
 
 // doneAgain: a write that is a transaction of its own, and the victim, is done again; what

@@ -46,6 +46,8 @@ var errDeadlock = &shard.ServerError{Code: codeDeadlock, State: "40001", Message
 type deadlocks struct {
 	mu     sync.Mutex
 	spread map[*transaction]spreadTransaction
+	// alone are those that wait until they are alone with a table.
+	alone map[*transaction]aloneWait
 	// wake has an element when there may be several of them.
 	wake chan struct{}
 	// met are tables (by planner.TableName) that writes over several shards have met at,
@@ -58,6 +60,13 @@ type spreadTransaction struct {
 	threads []thread
 }
 
+// aloneWait is a transaction's wait in Shunt, beside what it holds on the shards.
+type aloneWait struct {
+	spreadTransaction
+	until  *meeting
+	cancel context.CancelCauseFunc
+}
+
 // thread is a server's.
 type thread struct {
 	shard catalog.ShardID
@@ -65,7 +74,7 @@ type thread struct {
 }
 
 func newDeadlocks() deadlocks {
-	return deadlocks{spread: map[*transaction]spreadTransaction{}, wake: make(chan struct{}, 1)}
+	return deadlocks{spread: map[*transaction]spreadTransaction{}, alone: map[*transaction]aloneWait{}, wake: make(chan struct{}, 1)}
 }
 
 // deadlockFear is for how long a table's shards are asked in turn after writes that asked
@@ -107,11 +116,49 @@ func (d *deadlocks) joined(tx *transaction) {
 	several := len(d.spread) > 1
 	d.mu.Unlock()
 	if several {
-		select {
-		case d.wake <- struct{}{}:
-		default:
-		}
+		d.wakeUp()
 	}
+}
+
+// wakeUp has deadlocks looked for.
+func (d *deadlocks) wakeUp() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// waitsAlone notes that a transaction waits for the end of another, in which a session is
+// alone with a table.
+func (d *deadlocks) waitsAlone(tx *transaction, until *meeting, cancel context.CancelCauseFunc) {
+	w := aloneWait{spreadTransaction{began: time.Now()}, until, cancel}
+	for _, id := range tx.order {
+		w.threads = append(w.threads, thread{id, tx.conns[id].ThreadID})
+	}
+	if len(w.threads) == 0 {
+		return // nobody waits for it
+	}
+	d.mu.Lock()
+	d.alone[tx] = w
+	d.mu.Unlock()
+	d.wakeUp()
+}
+
+func (d *deadlocks) waitedAlone(tx *transaction) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.alone, tx)
+}
+
+// cancelAlone ends a transaction's wait, if it still does.
+func (d *deadlocks) cancelAlone(tx *transaction) (ended bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w, ended := d.alone[tx]
+	if ended {
+		w.cancel(errDeadlock)
+	}
+	return ended
 }
 
 // left forgets a transaction's connection to a shard before it may become another's.
@@ -137,14 +184,24 @@ func (d *deadlocks) ended(tx *transaction) {
 	delete(d.spread, tx)
 }
 
-// several returns those that are open, nil if they are not several.
-func (d *deadlocks) several() map[*transaction]spreadTransaction {
+// several returns those that are open, nil if they are not several, and for whom some of
+// them wait in Shunt.
+func (d *deadlocks) several() (open map[*transaction]spreadTransaction, alone map[*transaction]*transaction) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.spread) < 2 {
-		return nil
+	if len(d.spread) < 2 && len(d.alone) == 0 {
+		return nil, nil
 	}
-	return maps.Clone(d.spread)
+	open, alone = maps.Clone(d.spread), map[*transaction]*transaction{}
+	for tx, w := range d.alone {
+		if by := w.until.by.Load(); by != nil {
+			alone[tx] = by
+			if _, known := open[tx]; !known {
+				open[tx] = w.spreadTransaction
+			}
+		}
+	}
+	return open, alone
 }
 
 // EndDeadlocks looks for deadlocks over several shards, and ends them, until ctx ends.
@@ -159,8 +216,8 @@ func (p *Proxy) EndDeadlocks(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if open := p.deadlocks.several(); open != nil {
-			l.look(ctx, open)
+		if open, alone := p.deadlocks.several(); open != nil {
+			l.look(ctx, open, alone)
 			continue
 		}
 		l.suspected, l.waited = nil, nil
@@ -207,18 +264,18 @@ func (tx *transaction) waiting() (w waiting) {
 	return w
 }
 
-func (l *deadlockLook) look(ctx context.Context, open map[*transaction]spreadTransaction) {
+func (l *deadlockLook) look(ctx context.Context, open map[*transaction]spreadTransaction, alone map[*transaction]*transaction) {
 	wait := map[*transaction]waiting{}
 	var shards catalog.ShardSet
 	for tx := range open {
-		if w := tx.waiting(); !w.on.Empty() && time.Since(w.since) >= deadlockEvery {
+		if w := tx.waiting(); (!w.on.Empty() || alone[tx] != nil) && time.Since(w.since) >= deadlockEvery {
 			wait[tx] = w
 			shards = shards.Union(w.on)
 		}
 	}
 	before := l.suspected
 	switch {
-	case len(wait) < 2 || shards.Len() < 2:
+	case len(wait) < 2 || shards.Len() < 2 && len(alone) == 0:
 		l.suspected, l.waited = nil, nil
 		return
 	case before != nil || !maps.Equal(wait, l.waited):
@@ -230,6 +287,11 @@ func (l *deadlockLook) look(ctx context.Context, open map[*transaction]spreadTra
 	}
 	l.suspected, l.waited, l.looked = nil, wait, time.Now()
 	edges := l.edges(ctx, shards)
+	for tx, by := range alone {
+		if other, known := open[by]; known {
+			edges[open[tx].threads[0]] = append(edges[open[tx].threads[0]], other.threads[0])
+		}
+	}
 	for victim, circle := range circles(open, edges) {
 		sure := true
 		for _, tx := range circle {
@@ -257,7 +319,7 @@ func (l *deadlockLook) end(ctx context.Context, tx *transaction, since time.Time
 	if !a.since.Equal(since) {
 		return
 	}
-	ends := false
+	ends := l.p.deadlocks.cancelAlone(tx)
 	for _, x := range a.running { // all: it isn't rolled back before each has answered
 		if len(edges[thread{x.shard, x.conn.ThreadID}]) == 0 {
 			continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shunt-sql/shunt/planner"
@@ -112,28 +113,59 @@ func (s *session) meetAlone(ctx context.Context, t *catalog.Table) error {
 	if slices.Contains(s.tx.meets, name) {
 		return nil
 	}
+	m := s.proxy.meeting(name)
+	select {
+	case m.alone <- struct{}{}:
+	default:
+		if err := s.waitAlone(ctx, m); err != nil {
+			return err
+		}
+	}
+	m.by.Store(s.tx)
+	s.tx.meets = append(s.tx.meets, name)
+	return nil
+}
+
+func (s *session) waitAlone(ctx context.Context, m *meeting) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.activity.cancelBy(cancel) // for KILL
 	defer s.activity.cancelBy(nil)
+	s.proxy.deadlocks.waitsAlone(s.tx, m, cancel)
+	defer s.proxy.deadlocks.waitedAlone(s.tx)
 	select {
-	case s.proxy.meeting(name) <- struct{}{}:
-		s.tx.meets = append(s.tx.meets, name)
+	case m.alone <- struct{}{}:
 		return nil
 	case <-time.After(meetWait):
 		return sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction"}
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		if err := context.Cause(ctx); !errors.Is(err, errDeadlock) {
+			return err
+		}
+		s.serverFailed(errDeadlock)
+		s.tx.victim = errDeadlock
+		return sqlError{errDeadlock.Code, errDeadlock.State, errDeadlock.Message}
 	}
 }
 
 // meetWait is innodb_lock_wait_timeout's default.
 const meetWait = 50 * time.Second
 
-// meeting has an element while a session is alone with a table.
-func (p *Proxy) meeting(name planner.TableName) chan struct{} {
-	one, _ := p.meetings.LoadOrStore(name, make(chan struct{}, 1))
-	return one.(chan struct{})
+// meeting is of a table that sessions want to be alone with.
+type meeting struct {
+	// alone has an element while one is, until its transaction by ends.
+	alone chan struct{}
+	by    atomic.Pointer[transaction]
+}
+
+func (p *Proxy) meeting(name planner.TableName) *meeting {
+	one, _ := p.meetings.LoadOrStore(name, &meeting{alone: make(chan struct{}, 1)})
+	return one.(*meeting)
+}
+
+func (m *meeting) leave() {
+	m.by.Store(nil)
+	<-m.alone
 }
 
 // ofRow makes a message about the first row one about the n-th, from 0.

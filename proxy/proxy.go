@@ -74,7 +74,7 @@ type Proxy struct {
 	// undoable are tables, by name and catalog version, whose changes every shard
 	// can undo.
 	undoable sync.Map
-	// meetings are of the tables that sessions want to be alone with: chan struct{}.
+	// meetings has a *meeting for each planner.TableName.
 	meetings sync.Map
 	spools   *spools
 	// balancers are the networks of SetProxyProtocol.

@@ -492,7 +492,7 @@ func (tx *transaction) close(undone bool) {
 		g.dropCopies(context.Background())
 	}
 	for _, name := range tx.meets {
-		<-tx.s.proxy.meeting(name)
+		tx.s.proxy.meeting(name).leave()
 	}
 	tx.open.End()
 	if list := tx.after(undone); len(list) > 0 {
