@@ -63,9 +63,8 @@ type DirectoryOptions struct {
 	// error then keeps it from being published. At any other time what is wrong is
 	// told by Check itself, since without a new catalog no DDL would show.
 	Check func(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error
-	// Alone is that of schema.Sources. first: for the first catalog, and each shard has told
-	// its schema. Nobody is making the table on the others then.
-	Alone  func(schema, table, shard string, first bool) (bool, error)
+	// Alone is that of schema.Sources.
+	Alone  func(schema, table, shard string, found bool) (bool, error)
 	Logger *slog.Logger
 }
 
@@ -232,7 +231,7 @@ func (d *Directory) build(p schema.Placements, facts map[catalog.ShardID]*schema
 	return schema.Build(schema.Sources{
 		Version: d.version + 1, Shards: d.opts.Shards, Slots: d.opts.Slots, Placements: p,
 		Indexes: d.opts.Indexes(), Facts: facts,
-		Alone: func(schema, table, shard string) (bool, error) { return d.opts.Alone(schema, table, shard, first) },
+		Alone: d.opts.Alone, First: first,
 	})
 }
 

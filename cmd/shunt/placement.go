@@ -70,9 +70,9 @@ func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configur
 // alone is the directory's Alone: what a record says of the table, or without one what
 // a start finds. A table without a record that comes up later may be one that somebody is
 // just making on all shards.
-func (p *placementCheck) alone(schemaName, table, shardName string, first bool) (bool, error) {
+func (p *placementCheck) alone(schemaName, table, shardName string, found bool) (bool, error) {
 	record, err := p.store.Placement(storage.TableName{Schema: schemaName, Name: table})
-	return record == "single:"+shardName || record == "" && first, err
+	return record == "single:"+shardName || record == "" && found, err
 }
 
 // comparePlacements returns the changes of records that a catalog asks for, and

@@ -51,8 +51,12 @@ type Sources struct {
 	Indexes    []IndexDef
 	Facts      map[catalog.ShardID]*Facts
 	// Alone reports whether a table that no shard but this is known to have, and that its
-	// schema's default places, has all its rows there: it isn't spread then.
-	Alone func(schema, table, shard string) (bool, error)
+	// schema's default places, has all its rows there: it isn't spread then. found: it is so in
+	// the first catalog, in a configured schema.
+	Alone func(schema, table, shard string, found bool) (bool, error)
+	// First: the snapshot is the first, and each shard has told its facts. Nobody is making
+	// a configured schema's tables then.
+	First bool
 }
 
 // builder holds what the steps of Build share.
@@ -502,7 +506,18 @@ func (b *builder) alone(t *catalog.Table, p TablePlacement) (bool, error) {
 	if p != (TablePlacement{}) || !b.isDefault(t) || len(b.c.Shards) < 2 || b.on[t].Len() != 1 {
 		return false, nil
 	}
-	return b.Alone(b.fold(t.Schema), b.fold(t.Name), b.c.ShardName(b.on[t].First()))
+	found := b.First && b.configured(t.Schema)
+	return b.Alone(b.fold(t.Schema), b.fold(t.Name), b.c.ShardName(b.on[t].First()), found)
+}
+
+// configured reports a schema that the configuration names.
+func (b *builder) configured(schema string) bool {
+	for name := range b.Placements {
+		if b.fold(name) == b.fold(schema) {
+			return true
+		}
+	}
+	return false
 }
 
 // ownKey reports a primary key that MySQL has given a table which was made without

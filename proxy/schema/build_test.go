@@ -38,7 +38,7 @@ func sources(perShard ...*Facts) Sources {
 		{ID: 1, Schema: "shop", Table: "users", Name: "by_email", Columns: []string{"email"}, Status: catalog.Ready},
 		{ID: 2, Schema: "shop", Table: "audit", Name: "audit_email", Columns: []string{"email"}, Status: catalog.Ready},
 	}}
-	src.Alone = func(_, _, _ string) (bool, error) { return false, nil }
+	src.Alone = func(_, _, _ string, _ bool) (bool, error) { return false, nil }
 	for i, f := range perShard {
 		id := catalog.ShardID(i)
 		src.Shards = append(src.Shards, catalog.Shard{ID: id, Name: "s" + string(rune('0'+i))})
@@ -240,6 +240,7 @@ func TestAlone(t *testing.T) {
 		{"on another shard than the first", []*Facts{lacks("users"), lacks("users"), facts()}, nil, true, "shop.users on s2", catalog.Only(2)},
 		{"a shard hasn't told", []*Facts{facts(), nil, lacks("users")}, nil, true, "shop.users on s0", catalog.Only(0)},
 		{"is being made on the others", []*Facts{facts(), lacks("users"), lacks("users")}, nil, false, "shop.users on s0", catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))},
+		{"in a configured schema", []*Facts{facts(), lacks("users")}, Placements{"shop": {}}, true, "shop.users on s0, found", catalog.Only(0)},
 		{"on two", []*Facts{facts(), facts(), lacks("users")}, nil, true, "", catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))},
 		{"configured by name", []*Facts{facts(), lacks("users"), lacks("users")}, named, true, "", catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))},
 		{"one shard", []*Facts{facts()}, nil, true, "", catalog.Only(0)},
@@ -247,9 +248,12 @@ func TestAlone(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			src, asked := sources(c.shards...), ""
-			src.Placements = c.placements
-			src.Alone = func(schema, table, shard string) (bool, error) {
+			src.Placements, src.First = c.placements, true
+			src.Alone = func(schema, table, shard string, found bool) (bool, error) {
 				asked += schema + "." + table + " on " + shard
+				if found {
+					asked += ", found"
+				}
 				return c.stay, nil
 			}
 			users := build(t, src).Table("shop", "users")
