@@ -145,23 +145,43 @@ func waitFor(t testing.TB, ok func() bool) {
 }
 
 // copyStore copies the files of a store that is open, as a power loss right
-// after a sync would leave them.
+// after a sync would leave them. Where one came or went meanwhile, which a manifest copied
+// later would tell of, they are copied again.
 func copyStore(t testing.TB, from string) string {
 	t.Helper()
-	to := t.TempDir()
-	names, err := os.ReadDir(from)
+	for {
+		before := filesIn(t, from)
+		to := copyFiles(t, from, before)
+		if slices.Equal(before, filesIn(t, from)) {
+			return to
+		}
+	}
+}
+
+func filesIn(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
 	check(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func copyFiles(t testing.TB, from string, names []string) string {
+	t.Helper()
+	to := t.TempDir()
 	for _, n := range names {
-		if n.Name() == "LOCK" {
+		if n == "LOCK" {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(from, n.Name()))
+		b, err := os.ReadFile(filepath.Join(from, n))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		check(t, err)
 		// Badger's logs are sparse: only what is written counts.
-		f, err := os.Create(filepath.Join(to, n.Name()))
+		f, err := os.Create(filepath.Join(to, n))
 		check(t, err)
 		used := len(bytes.TrimRight(b, "\x00"))
 		_, err = f.Write(b[:used])
