@@ -458,6 +458,10 @@ func (p *process) check() {
 		}
 		query := fmt.Sprintf("CHECK VIRTUAL INDEX `%s` ON `%s`.`%s`", ix["Name"], ix["Schema"], ix["Table"])
 		rows, err := rowsOf(ctx, db, query)
+		for err != nil && strings.Contains(err.Error(), "is being built") && ctx.Err() == nil {
+			time.Sleep(50 * time.Millisecond)
+			rows, err = rowsOf(ctx, db, query)
+		}
 		if err != nil {
 			p.t.Errorf("final check: %s: %v", query, err)
 		}

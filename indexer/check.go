@@ -32,7 +32,8 @@ func (x *Indexer) Check(ctx context.Context, schema, table, name string, row fun
 	if ix == nil || len(ix.Columns) == 0 {
 		return fmt.Errorf("virtual index %s is not in the catalog", name)
 	}
-	if !def.Readable {
+	// What DDL has unsettled may be readable still, but nobody reads it.
+	if !def.Readable || def.Status == storage.Building {
 		return fmt.Errorf("virtual index %s is being built", name)
 	}
 	for id := range t.Shards.All {
