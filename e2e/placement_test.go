@@ -160,3 +160,41 @@ func TestRowsOfAnotherRule(t *testing.T) {
 		}
 	})
 }
+
+// TestMadeAnewElsewhere: Shunt starts beside a table that somebody else has made anew in a
+// schema that isn't configured, if its rows are where Shunt looks for them.
+func TestMadeAnewElsewhere(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		other := p.schema + "_other"
+		onShards := func(sql string) {
+			t.Helper()
+			for i := range p.servers {
+				mustExec(t, p.shard(i), sql)
+			}
+		}
+		mustExec(t, p.db(), "CREATE DATABASE "+other)
+		mustExec(t, p.db(), "CREATE TABLE "+other+".notes (a INT, b INT)")
+		mustExec(t, p.db(), "INSERT INTO "+other+".notes VALUES (1, 1)")
+		mustExec(t, p.db(), "CREATE TABLE "+other+".spread (a INT, b INT, PRIMARY KEY (a, b))")
+		for i := range 20 {
+			mustExec(t, p.db(), fmt.Sprintf("INSERT INTO %s.spread VALUES (%d, %d)", other, i, 100+i))
+		}
+		wantRoute(t, p.db(), "SELECT a FROM "+other+".notes WHERE a = 1", 1, "single")
+		p.stop()
+
+		mustExec(t, p.shard(0), "DROP TABLE "+other+".notes")
+		onShards("RENAME TABLE " + other + ".spread TO " + other + ".notes")
+		p.run()
+		for i := range 20 {
+			want(t, p.db(), fmt.Sprintf("SELECT b FROM %s.notes WHERE a = %d", other, i), "b", fmt.Sprint(100+i))
+		}
+		p.stop()
+
+		onShards("ALTER TABLE " + other + ".notes DROP PRIMARY KEY, ADD PRIMARY KEY (b, a)")
+		if out, code := shunt(t, "serve", "--config", p.config); code != 1 || !strings.Contains(out, "its rows were placed by hash of a, the configuration says hash of b") {
+			t.Errorf("status %d\n%s", code, out)
+		}
+		onShards("DROP DATABASE " + other)
+	})
+}

@@ -46,7 +46,13 @@ func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configur
 	if refuse {
 		p.unrecorded = p.strays(ctx, c, configured, records)
 	}
-	changes, wrong := comparePlacements(c, complete, records, p.unrecorded, func(t storage.TableName) error { return p.empty(ctx, c, t) })
+	changes, wrong := comparePlacements(c, complete, records, p.unrecorded, func(t storage.TableName) error {
+		err := p.empty(ctx, c, t)
+		if _, named := configured[t.Schema]; named || err == nil || !p.fits(ctx, c, t) {
+			return err
+		}
+		return nil
+	})
 	if refuse && len(wrong) > 0 {
 		// No record is changed either: the configuration isn't taken over.
 		return errors.Join(wrong...)
@@ -78,7 +84,7 @@ func (p *placementCheck) alone(schemaName, table, shardName string, found bool) 
 // comparePlacements returns the changes of records that a catalog asks for, and
 // an error for each table whose rows are not where the catalog has them: of those
 // without a record strays has it. empty returns nil for a table that is known to have
-// no rows on any shard.
+// no rows on any shard, or none where the catalog wouldn't look for them.
 func comparePlacements(c *catalog.Catalog, complete bool, records map[storage.TableName]string, strays map[storage.TableName]error, empty func(storage.TableName) error) (changes map[storage.TableName]string, wrong []error) {
 	changes = map[storage.TableName]string{}
 	tables := tablesOf(c)
@@ -205,12 +211,34 @@ var errNotAsked = errors.New("not asked")
 // whose store is lost, with the shards in another order. In schemas that aren't
 // configured it only warns: not everything on the servers is meant for Shunt.
 func (p *placementCheck) strays(ctx context.Context, c *catalog.Catalog, configured schema.Placements, records map[storage.TableName]string) map[storage.TableName]error {
-	found := map[storage.TableName]error{}
 	if len(c.Shards) == 1 {
-		return found
+		return nil
 	}
 	tables := tablesOf(c)
 	maps.DeleteFunc(tables, func(k storage.TableName, t *catalog.Table) bool { return records[k] != "" || !hasRecord(t) })
+	found := p.misplacedRows(ctx, c, tables)
+	for _, k := range sorted(found) {
+		if _, named := configured[k.Schema]; !named && !errors.Is(found[k], errNotAsked) {
+			p.log.Warn("statements for this table would miss rows", "error", found[k])
+			found[k] = errNotAsked
+		}
+	}
+	return found
+}
+
+// fits reports whether some rows of a table that has a record of another rule are where the
+// catalog looks for them. In a schema that isn't configured somebody else may have made it
+// anew, or this Shunt seen it while it was changed; one that was taken out of the
+// configuration has its rows elsewhere.
+func (p *placementCheck) fits(ctx context.Context, c *catalog.Catalog, k storage.TableName) bool {
+	t := tablesOf(c)[k]
+	return t != nil && hasRecord(t) && len(p.misplacedRows(ctx, c, map[storage.TableName]*catalog.Table{k: t})) == 0
+}
+
+// misplacedRows looks at some rows of tables on all shards, and returns an error for each that has
+// one where the catalog wouldn't look for it, or that a shard couldn't be asked about.
+func (p *placementCheck) misplacedRows(ctx context.Context, c *catalog.Catalog, tables map[storage.TableName]*catalog.Table) map[storage.TableName]error {
+	found := map[storage.TableName]error{}
 	if len(tables) == 0 {
 		return found
 	}
@@ -237,12 +265,6 @@ func (p *placementCheck) strays(ctx context.Context, c *catalog.Catalog, configu
 	}
 	asked.Wait()
 	maps.DeleteFunc(found, func(_ storage.TableName, err error) bool { return err == nil })
-	for _, k := range sorted(found) {
-		if _, named := configured[k.Schema]; !named && !errors.Is(found[k], errNotAsked) {
-			p.log.Warn("statements for this table would miss rows", "error", found[k])
-			found[k] = errNotAsked
-		}
-	}
 	return found
 }
 

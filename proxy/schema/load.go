@@ -80,6 +80,9 @@ type columnFact struct {
 	def                                          *string
 	extra, generated                             string
 	json                                         bool
+	// unique: it is in the primary key, or is a unique one alone. As the column tells it:
+	// it need not be so in a table that is renamed meanwhile.
+	unique bool
 }
 
 type keyFact struct {
@@ -120,11 +123,24 @@ func Read(ctx context.Context, q Querier) (*Facts, error) {
 	}
 }
 
-// torn: a table has no columns, or columns have no table.
+// torn: a table has no columns, or columns have no table; a column has no key that it
+// says it has, or a key has no column. A table without its keys would look like one
+// that can't be spread.
 func (f *Facts) torn() bool {
-	columns := map[[2]string]bool{}
+	columns, keyed := map[[2]string]bool{}, map[[3]string]bool{}
+	for _, k := range f.Keys {
+		keyed[[3]string{k.schema, k.table, k.column}] = true
+	}
 	for _, c := range f.Columns {
 		columns[[2]string{c.schema, c.table}] = true
+		if c.unique && !keyed[[3]string{c.schema, c.table, c.name}] {
+			return true
+		}
+	}
+	for _, k := range f.Keys {
+		if !columns[[2]string{k.schema, k.table}] {
+			return true
+		}
 	}
 	for _, t := range f.Tables {
 		k := [2]string{t.schema, t.name}
@@ -183,8 +199,8 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 				}
 			}
 		}},
-		{"columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION FROM information_schema.COLUMNS WHERE TABLE_SCHEMA" + userSchemas + " ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r []string, null []bool) {
-			c := columnFact{schema: r[0], table: r[1], name: r[2], typ: r[3], charset: r[4], collation: r[5], nullable: r[6] == "YES", extra: strings.ToLower(r[8]), generated: r[9]}
+		{"columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION, COLUMN_KEY FROM information_schema.COLUMNS WHERE TABLE_SCHEMA" + userSchemas + " ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r []string, null []bool) {
+			c := columnFact{schema: r[0], table: r[1], name: r[2], typ: r[3], charset: r[4], collation: r[5], nullable: r[6] == "YES", extra: strings.ToLower(r[8]), generated: r[9], unique: r[10] == "PRI" || r[10] == "UNI"}
 			if !null[7] {
 				c.def = &r[7]
 			}

@@ -1,0 +1,94 @@
+package schema
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// shuffled answers the same rows in another order each time, where none was asked for.
+type shuffled struct{ answers map[string][][]string }
+
+func (s shuffled) Rows(_ context.Context, sql string) ([][][]byte, error) {
+	var out [][][]byte
+	for name, rows := range s.answers {
+		if !strings.Contains(sql, name) {
+			continue
+		}
+		for _, r := range rows {
+			var row [][]byte
+			for _, v := range r {
+				row = append(row, []byte(v))
+			}
+			out = append(out, row)
+		}
+	}
+	if !strings.Contains(sql, "ORDER BY") {
+		rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	}
+	return out, nil
+}
+
+// TestReadInAnyOrder: the same rows in another order are no change of the schema, after
+// which replicas would have to prove that they have it.
+func TestReadInAnyOrder(t *testing.T) {
+	t.Parallel()
+	s := shuffled{map[string][][]string{
+		"VERSION()":                            {{"9.7.4", "0"}},
+		"SHOW GLOBAL VARIABLES":                {{"sql_mode", "ANSI"}, {"time_zone", "SYSTEM"}},
+		"information_schema.COLLATIONS":        {{"1", "a", "a", "Yes"}, {"2", "b", "b", ""}, {"3", "c", "c", ""}},
+		"information_schema.SCHEMATA":          {{"x"}, {"y"}, {"z"}},
+		"information_schema.TABLES":            {{"x", "t", "BASE TABLE"}, {"x", "u", "BASE TABLE"}, {"y", "t", "BASE TABLE"}},
+		"information_schema.COLUMNS":           {{"x", "t", "a", "int", "", "", "NO", "", "", "", ""}, {"x", "u", "a", "int", "", "", "NO", "", "", "", ""}, {"y", "t", "a", "int", "", "", "NO", "", "", "", ""}},
+		"information_schema.TRIGGERS":          {{"x", "t", "INSERT", "a", ""}, {"x", "t", "INSERT", "b", ""}, {"x", "t", "DELETE", "a", ""}},
+		"information_schema.ROUTINES":          {{"f", "a", "x", "FUNCTION"}, {"g", "a", "x", "FUNCTION"}, {"f", "a", "y", "FUNCTION"}},
+		"information_schema.KEY_COLUMN_USAGE ": {{"x", "t", "a", "x", "u", "a", "CASCADE", "CASCADE"}, {"x", "u", "a", "x", "t", "a", "CASCADE", "CASCADE"}, {"y", "t", "a", "x", "t", "a", "CASCADE", "CASCADE"}},
+	}}
+	first, err := Read(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first.Tables) != 3 || len(first.ForeignKeys) != 3 || len(first.Functions) != 3 || len(first.Triggers) != 3 {
+		t.Fatalf("%+v", first)
+	}
+	for range 20 {
+		if again, err := Read(t.Context(), s); err != nil || !reflect.DeepEqual(first, again) {
+			t.Fatalf("%+v, then %+v, %v", first, again, err)
+		}
+	}
+}
+
+// renamedMeanwhile answers as a server on which a table comes back from another name
+// between the questions for its columns and for its keys, the first time.
+type renamedMeanwhile struct {
+	shuffled
+	readings int
+}
+
+func (q *renamedMeanwhile) Rows(ctx context.Context, sql string) ([][][]byte, error) {
+	if strings.Contains(sql, "STATISTICS") {
+		if q.readings++; q.readings == 1 {
+			return nil, nil
+		}
+	}
+	return q.shuffled.Rows(ctx, sql)
+}
+
+func TestReadWholeTables(t *testing.T) {
+	t.Parallel()
+	q := &renamedMeanwhile{shuffled: shuffled{map[string][][]string{
+		"VERSION()":                     {{"9.7.4", "0"}},
+		"information_schema.TABLES":     {{"x", "t", "BASE TABLE"}},
+		"information_schema.COLUMNS":    {{"x", "t", "a", "int", "", "", "NO", "", "", "", "PRI"}},
+		"information_schema.STATISTICS": {{"x", "t", "PRIMARY", "a", "", ""}},
+	}}}
+	f, err := Read(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Keys) != 1 || q.readings != 2 {
+		t.Errorf("keys %v after %d readings of a table with a primary key", f.Keys, q.readings)
+	}
+}
