@@ -21,8 +21,9 @@ type Meets struct {
 	act *insertAction
 	// Table is where the rows go.
 	Table *catalog.Table
-	// Ignore: rows that meet one are left out.
-	Ignore bool
+	// Ignore: rows that meet one are left out. Replace: they take its place, so that one whose
+	// shard key is counted needs a value that belongs to that one's shard.
+	Ignore, Replace bool
 }
 
 // Rows are the statement's rows, each as a statement of its own.
@@ -73,7 +74,7 @@ func (i *insertAction) meets() *Meets {
 	if !i.tries() || i.fused {
 		return nil
 	}
-	return &Meets{act: i, Table: i.table, Ignore: i.ignore}
+	return &Meets{act: i, Table: i.table, Ignore: i.ignore, Replace: i.replace}
 }
 
 func (i *insertAction) tries() bool {
@@ -85,15 +86,14 @@ func (i *insertAction) tries() bool {
 
 // countsKey: Shunt counts the shard key of all rows, so that the row of another
 // unique key that one meets may be on any shard. Rows that meet none go by their
-// new shard key. Not REPLACE, whose row would go where the one that it meets is. Nor
-// are triggers' tables tried so: the duplicate may be of another table, and the row
-// would be inserted where its shard key doesn't say.
+// new shard key. Triggers' tables aren't tried so: the duplicate may be of another
+// table, and the row would be inserted where its shard key doesn't say.
 //
 // Counter-example: INSERT INTO users (email) VALUES ('a') ON DUPLICATE KEY UPDATE
 // seen = seen + 1, where the user with that email has another id, on another shard.
 func (i *insertAction) countsKey() bool {
 	t := i.table
-	if t.Placement != catalog.Hash || i.auto == nil || i.auto.col != t.ShardKey || i.replace {
+	if t.Placement != catalog.Hash || i.auto == nil || i.auto.col != t.ShardKey {
 		return false
 	}
 	for _, x := range t.Triggers {

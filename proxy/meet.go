@@ -206,13 +206,35 @@ func (s *session) meetRow(ctx context.Context, sql string, part bool) (wire.OK, 
 			return wire.OK{}, refuse("a row of %s that meets rows on several shards by its unique keys is not supported: DELETE these, then INSERT", m.Table.Name)
 		}
 		if !met.Empty() {
-			at := met.First()
-			if b, err = p.BindRow(r.plan, ix, first, &at); err != nil {
+			if b, err = s.bindWhereMet(ctx, r, b, ids, met.First()); err != nil {
 				return wire.OK{}, err
 			}
 		}
 		return s.insertBound(ctx, r, b)
 	})
+}
+
+// bindWhereMet binds a row for the shard where it meets one. b is how it is bound for the shard of a new row.
+func (s *session) bindWhereMet(ctx context.Context, r request, b *planner.Bound, ids *counted, at catalog.ShardID) (*planner.Bound, error) {
+	p, ix, m := s.proxy.planner, s.proxy.opts.Index, r.plan.Meets
+	if !m.Replace || m.Table.Placement != catalog.Hash {
+		return p.BindRow(r.plan, ix, ids.first, &at)
+	}
+	// The row stays where it belongs by its new shard key, if the counter goes on to one of that shard.
+	for range 64 * len(s.catalog().Shards) {
+		if b.Statements[0].Shard == at {
+			return b, nil
+		}
+		ids.release()
+		first, err := s.count(ctx, r, ids)
+		if err != nil {
+			return nil, err
+		}
+		if b, err = p.BindRow(r.plan, ix, first, nil); err != nil {
+			return nil, err
+		}
+	}
+	return nil, refuse("a row of %s that meets one on shard %s, where no new rows go, is not supported: DELETE that, then INSERT", m.Table.Name, s.catalog().ShardName(at))
 }
 
 // tryRow finds the shards where a row meets one.
