@@ -61,10 +61,11 @@ type DirectoryOptions struct {
 	// asked. configured are the placements that it was built by. complete: each
 	// shard has told its schema. refuse: the first catalog, or new placements; an
 	// error then keeps it from being published. At any other time what is wrong is
-	// told by Check itself, since without a new catalog no DDL would show.
-	Check func(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error
-	// Alone is that of schema.Sources.
-	Alone  func(schema, table, shard string, found bool) (bool, error)
+	// told by Check itself, since without a new catalog no DDL would show. changed: what
+	// Kept answers is otherwise now for a table of the catalog.
+	Check func(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) (changed bool, err error)
+	// Kept is that of schema.Sources.
+	Kept   func(schema, table string) (p schema.TablePlacement, ok bool, err error)
 	Logger *slog.Logger
 }
 
@@ -149,12 +150,13 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 	// Check may ask shards too. What it judges are tables and placements, which
 	// nobody publishes but who is asking; an index that was made meanwhile is in
 	// what is built again.
-	if err := d.opts.Check(ctx, c, p, complete, refuse); err != nil {
+	changed, err := d.opts.Check(ctx, c, p, complete, refuse)
+	if err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if version != d.version {
+	if changed || version != d.version {
 		if c, err = d.build(p, told, first); err != nil {
 			return err
 		}
@@ -211,7 +213,8 @@ func (d *Directory) Stays(t *catalog.Table) (bool, error) {
 	if c.LowerCaseNames {
 		schemaName, name = strings.ToLower(schemaName), strings.ToLower(name)
 	}
-	return d.opts.Alone(schemaName, name, c.ShardName(t.Shards.First()), false)
+	kept, ok, err := d.opts.Kept(schemaName, name)
+	return ok && kept == schema.TablePlacement{Placement: catalog.Single, Shard: c.ShardName(t.Shards.First())}, err
 }
 
 // Republish builds a snapshot again from what the shards said last: for a
@@ -227,11 +230,12 @@ func (d *Directory) Republish() error {
 	return nil
 }
 
+// build makes the next snapshot. REQUIRES: d.mu is held.
 func (d *Directory) build(p schema.Placements, facts map[catalog.ShardID]*schema.Facts, first bool) (*catalog.Catalog, error) {
 	return schema.Build(schema.Sources{
 		Version: d.version + 1, Shards: d.opts.Shards, Slots: d.opts.Slots, Placements: p,
 		Indexes: d.opts.Indexes(), Facts: facts,
-		Alone: d.opts.Alone, First: first,
+		Kept: d.opts.Kept, First: first,
 	})
 }
 

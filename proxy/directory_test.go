@@ -49,9 +49,11 @@ func TestRefreshTogether(t *testing.T) {
 			return a, func() {}, nil
 		},
 		Indexes: func() []schema.IndexDef { return nil },
-		Check:   func(context.Context, *catalog.Catalog, schema.Placements, bool, bool) error { return nil },
-		Alone:   func(string, string, string, bool) (bool, error) { return false, nil },
-		Logger:  slog.New(slog.DiscardHandler),
+		Check: func(context.Context, *catalog.Catalog, schema.Placements, bool, bool) (bool, error) {
+			return false, nil
+		},
+		Kept:   func(string, string) (schema.TablePlacement, bool, error) { return schema.TablePlacement{}, false, nil },
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	var all, called sync.WaitGroup
 	refresh := func() {

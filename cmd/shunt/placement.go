@@ -34,67 +34,87 @@ type placementCheck struct {
 	unrecorded map[storage.TableName]error
 }
 
+// byDefault ends the record of a table in a schema that the configuration doesn't name.
+const byDefault = " by default"
+
 // check is the directory's Check. New records are kept before the catalog
 // places any row by them.
-func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) error {
+func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) (changed bool, err error) {
 	records, err := p.store.Placements()
 	if err != nil {
-		return err
+		return false, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if refuse {
 		p.unrecorded = p.strays(ctx, c, configured, records)
 	}
-	changes, wrong := comparePlacements(c, complete, records, p.unrecorded, func(t storage.TableName) error {
-		err := p.empty(ctx, c, t)
-		if _, named := configured[t.Schema]; named || err == nil || !p.fits(ctx, c, t) {
-			return err
-		}
-		return nil
-	})
+	changes, scattered, wrong := comparePlacements(c, configured, complete, records, p.unrecorded, func(t storage.TableName) error { return p.empty(ctx, c, t) })
 	if refuse && len(wrong) > 0 {
 		// No record is changed either: the configuration isn't taken over.
-		return errors.Join(wrong...)
+		return false, errors.Join(wrong...)
 	}
 	for _, err := range wrong {
 		p.log.Error("rows may be looked for where they are not", "error", err)
 	}
+	for _, err := range scattered {
+		p.log.Warn("rows are looked for on all shards from now on", "error", err)
+	}
 	if len(changes) == 0 {
-		return nil
+		return false, nil
 	}
 	if err := p.store.SetPlacements(changes); err != nil {
 		if refuse {
-			return fmt.Errorf("keep what rows are placed by: %w", err)
+			return false, fmt.Errorf("keep what rows are placed by: %w", err)
 		}
 		// The next refresh tries again.
 		p.log.Error("what rows are placed by is not kept", "error", err)
+		return false, nil
 	}
-	return nil
+	return len(scattered) > 0, nil
 }
 
-// alone is the directory's Alone: what a record says of the table, or without one what
-// a start finds. A table without a record that comes up later may be one that somebody is
-// just making on all shards.
-func (p *placementCheck) alone(schemaName, table, shardName string, found bool) (bool, error) {
+// kept is the directory's Kept.
+func (p *placementCheck) kept(schemaName, table string) (placed schema.TablePlacement, ok bool, err error) {
 	record, err := p.store.Placement(storage.TableName{Schema: schemaName, Name: table})
-	return record == "single:"+shardName || record == "" && found, err
+	if err != nil || record == "" {
+		return placed, false, err
+	}
+	kind, of, _ := strings.Cut(rule(record), ":")
+	switch kind {
+	case catalog.Hash.String():
+		placed.ShardKey = of
+	case catalog.Single.String():
+		placed = schema.TablePlacement{Placement: catalog.Single, Shard: of}
+	case catalog.Reference.String():
+		placed.Placement = catalog.Reference
+	case catalog.Anywhere.String():
+		placed.Placement = catalog.Anywhere
+	}
+	return placed, true, nil
 }
 
 // comparePlacements returns the changes of records that a catalog asks for, and
 // an error for each table whose rows are not where the catalog has them: of those
-// without a record strays has it. empty returns nil for a table that is known to have
-// no rows on any shard, or none where the catalog wouldn't look for them.
-func comparePlacements(c *catalog.Catalog, complete bool, records map[storage.TableName]string, strays map[storage.TableName]error, empty func(storage.TableName) error) (changes map[storage.TableName]string, wrong []error) {
+// without a record strays has it. It is among scattered where the record changes to
+// one by which the rows are found. empty returns nil for a table that is known to have
+// no rows on any shard.
+func comparePlacements(c *catalog.Catalog, configured schema.Placements, complete bool, records map[storage.TableName]string, strays map[storage.TableName]error, empty func(storage.TableName) error) (changes map[storage.TableName]string, scattered, wrong []error) {
 	changes = map[storage.TableName]string{}
 	tables := tablesOf(c)
+	record := func(k storage.TableName) string {
+		if named(c, configured, k.Schema) {
+			return placementRecord(c, tables[k])
+		}
+		return placementRecord(c, tables[k]) + byDefault
+	}
 	for _, k := range sorted(tables) {
 		if t := tables[k]; records[k] != "" || !hasRecord(t) {
 			continue
 		}
 		switch err := strays[k]; {
 		case err == nil:
-			changes[k] = placementRecord(c, tables[k])
+			changes[k] = record(k)
 		case !errors.Is(err, errNotAsked):
 			wrong = append(wrong, err)
 		}
@@ -107,13 +127,13 @@ func comparePlacements(c *catalog.Catalog, complete bool, records map[storage.Ta
 			changes[k] = ""
 			continue
 		case t != nil && (len(t.Columns) > 0 || t.Placement == catalog.Single || t.Placement == catalog.Reference):
-			now = placementRecord(c, t)
+			now = record(k)
 		}
 		here := t != nil && len(t.Columns) > 0
 		if here && now == was || !here && !complete {
 			continue
 		}
-		if here && placedAlike(c, was, now) {
+		if here && placedAlike(c, rule(was), rule(now)) {
 			changes[k] = now
 			continue
 		}
@@ -124,11 +144,28 @@ func comparePlacements(c *catalog.Catalog, complete bool, records map[storage.Ta
 			changes[k] = now
 		case err == nil:
 			changes[k] = ""
-		case now != "" && now != was:
-			wrong = append(wrong, misplaced(k, was, now, err))
+		case now == "" || rule(now) == rule(was):
+		case here && strings.HasSuffix(was, byDefault) && strings.HasSuffix(now, byDefault):
+			// Nobody has configured the one nor the other: somebody has changed the table.
+			changes[k] = catalog.Anywhere.String() + byDefault
+			scattered = append(scattered, misplaced(k, rule(was), rule(now), err))
+		default:
+			wrong = append(wrong, misplaced(k, rule(was), rule(now), err))
 		}
 	}
-	return changes, wrong
+	return changes, scattered, wrong
+}
+
+// rule is what a record says but for whether it is by default.
+func rule(record string) string { return strings.TrimSuffix(record, byDefault) }
+
+// named reports a schema that the configuration names.
+func named(c *catalog.Catalog, configured schema.Placements, schemaName string) bool {
+	_, ok := configured[schemaName]
+	for name := range configured {
+		ok = ok || c.LowerCaseNames && strings.EqualFold(name, schemaName)
+	}
+	return ok
 }
 
 func tablesOf(c *catalog.Catalog) map[storage.TableName]*catalog.Table {
@@ -172,7 +209,7 @@ func placedAlike(c *catalog.Catalog, was, now string) bool {
 	if len(c.Shards) == 1 && (!strings.HasPrefix(was, "single:") || was == "single:"+c.Shards[0].Name) {
 		return true
 	}
-	return now == "anywhere" && was != "reference"
+	return now == was || now == "anywhere" && was != "reference"
 }
 
 func misplaced(t storage.TableName, was, now string, rows error) error {
@@ -211,34 +248,12 @@ var errNotAsked = errors.New("not asked")
 // whose store is lost, with the shards in another order. In schemas that aren't
 // configured it only warns: not everything on the servers is meant for Shunt.
 func (p *placementCheck) strays(ctx context.Context, c *catalog.Catalog, configured schema.Placements, records map[storage.TableName]string) map[storage.TableName]error {
+	found := map[storage.TableName]error{}
 	if len(c.Shards) == 1 {
-		return nil
+		return found
 	}
 	tables := tablesOf(c)
 	maps.DeleteFunc(tables, func(k storage.TableName, t *catalog.Table) bool { return records[k] != "" || !hasRecord(t) })
-	found := p.misplacedRows(ctx, c, tables)
-	for _, k := range sorted(found) {
-		if _, named := configured[k.Schema]; !named && !errors.Is(found[k], errNotAsked) {
-			p.log.Warn("statements for this table would miss rows", "error", found[k])
-			found[k] = errNotAsked
-		}
-	}
-	return found
-}
-
-// fits reports whether some rows of a table that has a record of another rule are where the
-// catalog looks for them. In a schema that isn't configured somebody else may have made it
-// anew, or this Shunt seen it while it was changed; one that was taken out of the
-// configuration has its rows elsewhere.
-func (p *placementCheck) fits(ctx context.Context, c *catalog.Catalog, k storage.TableName) bool {
-	t := tablesOf(c)[k]
-	return t != nil && hasRecord(t) && len(p.misplacedRows(ctx, c, map[storage.TableName]*catalog.Table{k: t})) == 0
-}
-
-// misplacedRows looks at some rows of tables on all shards, and returns an error for each that has
-// one where the catalog wouldn't look for it, or that a shard couldn't be asked about.
-func (p *placementCheck) misplacedRows(ctx context.Context, c *catalog.Catalog, tables map[storage.TableName]*catalog.Table) map[storage.TableName]error {
-	found := map[storage.TableName]error{}
 	if len(tables) == 0 {
 		return found
 	}
@@ -265,6 +280,12 @@ func (p *placementCheck) misplacedRows(ctx context.Context, c *catalog.Catalog, 
 	}
 	asked.Wait()
 	maps.DeleteFunc(found, func(_ storage.TableName, err error) bool { return err == nil })
+	for _, k := range sorted(found) {
+		if !named(c, configured, k.Schema) && !errors.Is(found[k], errNotAsked) {
+			p.log.Warn("statements for this table would miss rows", "error", found[k])
+			found[k] = errNotAsked
+		}
+	}
 	return found
 }
 

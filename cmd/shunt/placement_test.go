@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/storage"
 )
 
@@ -33,6 +34,8 @@ func TestComparePlacements(t *testing.T) {
 		stray             error
 		want              string // the record's change; "" deletes it
 		wrong             string
+		// unnamed: the configuration doesn't name the schema. scattered: wrong is of rows that are found.
+		unnamed, scattered bool
 	}{
 		{name: "first seen", table: hash(id), rows: true, want: "hash:id"},
 		{name: "first seen, single", table: on(1, id), rows: true, want: "single:s1"},
@@ -60,6 +63,16 @@ func TestComparePlacements(t *testing.T) {
 		{name: "not told yet", was: "hash:id", incomplete: true, want: keep},
 		{name: "not seen, but there", was: "hash:id", rows: true, want: keep},
 		{name: "became a view", was: "hash:id", table: view, rows: true, want: ""},
+		{name: "unnamed, first seen", table: hash(id), rows: true, unnamed: true, want: "hash:id by default"},
+		{name: "unnamed, the same", was: "hash:id by default", table: hash(id), rows: true, unnamed: true, want: keep},
+		{name: "unnamed, of an earlier version", was: "hash:id", table: hash(id), rows: true, unnamed: true, want: "hash:id by default"},
+		{name: "unnamed, made anew", was: "single:s0 by default", table: hash(id), rows: true, unnamed: true, want: "anywhere by default", wrong: "placed as single on s0", scattered: true},
+		{name: "unnamed, another key", was: "hash:id by default", table: hash(email), rows: true, unnamed: true, want: "anywhere by default", wrong: "placed by hash of id", scattered: true},
+		{name: "unnamed, another key, no rows", was: "hash:id by default", table: hash(email), unnamed: true, want: "hash:email by default"},
+		{name: "taken out of the configuration", was: "hash:email", table: hash(id), rows: true, unnamed: true, want: keep, wrong: "placed by hash of email"},
+		{name: "taken out of the configuration, placed alike", was: "hash:id", table: hash(id), rows: true, unnamed: true, want: "hash:id by default"},
+		{name: "put into the configuration", was: "hash:id by default", table: hash(email), rows: true, want: keep, wrong: "placed by hash of id"},
+		{name: "put into the configuration, placed alike", was: "hash:id by default", table: hash(id), rows: true, want: "hash:id"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +91,11 @@ func TestComparePlacements(t *testing.T) {
 			if x.want != keep {
 				want[k] = x.want
 			}
-			changes, wrong := comparePlacements(c, !x.incomplete, records, map[storage.TableName]error{k: x.stray}, func(storage.TableName) error {
+			configured := schema.Placements{"shop": {}}
+			if x.unnamed {
+				configured = nil
+			}
+			changes, scattered, wrong := comparePlacements(c, configured, !x.incomplete, records, map[storage.TableName]error{k: x.stray}, func(storage.TableName) error {
 				if x.rows {
 					return errors.New("it has rows")
 				}
@@ -86,6 +103,12 @@ func TestComparePlacements(t *testing.T) {
 			})
 			if !maps.Equal(changes, want) {
 				t.Errorf("changes %v, want %v", changes, want)
+			}
+			if x.scattered {
+				scattered, wrong = wrong, scattered
+			}
+			if len(scattered) > 0 {
+				t.Errorf("%v", scattered)
 			}
 			text := ""
 			if err := errors.Join(wrong...); err != nil {

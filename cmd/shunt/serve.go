@@ -166,7 +166,7 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 	placed := &placementCheck{store: store, open: openSchema, log: log}
 	directory := proxy.NewDirectory(proxy.DirectoryOptions{
 		Shards: layout.shards, Slots: layout.slots, Placements: placements(cfg),
-		Open: openSchema, Check: placed.check, Alone: placed.alone,
+		Open: openSchema, Check: placed.check, Kept: placed.kept,
 		Indexes: func() []schema.IndexDef { return indexDefs(store) },
 		Logger:  log,
 	})

@@ -50,10 +50,8 @@ type Sources struct {
 	Placements Placements
 	Indexes    []IndexDef
 	Facts      map[catalog.ShardID]*Facts
-	// Alone reports whether a table that no shard but this is known to have, and that its
-	// schema's default places, has all its rows there: it isn't spread then. found: it is so in
-	// the first catalog, in a configured schema.
-	Alone func(schema, table, shard string, found bool) (bool, error)
+	// Kept is by what the rows of a table have been placed so far; ok is false where that isn't known.
+	Kept func(schema, table string) (p TablePlacement, ok bool, err error)
 	// First: the snapshot is the first, and each shard has told its facts. Nobody is making
 	// a configured schema's tables then.
 	First bool
@@ -458,6 +456,12 @@ func (b *builder) placeTable(t *catalog.Table) error {
 		return nil // it is where it was made, and its rows are where its tables' are
 	}
 	p, named := b.placement(t.Schema, t.Name)
+	if len(t.Columns) > 0 && p == (TablePlacement{}) && b.isDefault(t) {
+		var err error
+		if p, err = b.keptPlacement(t); err != nil {
+			return err
+		}
+	}
 	t.Placement, t.Shards = p.Placement, b.c.All
 	switch p.Placement {
 	case catalog.Reference:
@@ -472,13 +476,7 @@ func (b *builder) placeTable(t *catalog.Table) error {
 			t.KeyWanted = p.ShardKey
 			return nil
 		}
-		alone, err := b.alone(t, p)
-		if err != nil {
-			return err
-		}
 		switch {
-		case alone:
-			t.Placement, t.Shards = catalog.Single, b.on[t]
 		case p.ShardKey != "":
 			if t.ShardKey = t.Column(p.ShardKey); t.ShardKey == nil {
 				return fmt.Errorf("shard_key: the table has no column %q", p.ShardKey)
@@ -496,18 +494,31 @@ func (b *builder) placeTable(t *catalog.Table) error {
 	return nil
 }
 
-// alone reports a table that is to be spread by default, and stays on the one shard that
-// has it.
+// keptPlacement is that of a table which is to be spread by its primary key, unless its rows
+// are known to be elsewhere.
 //
 // Counter-example: CREATE TABLE t (id INT), which is single for the lack of a primary key;
 // INSERT INTO t VALUES (7); ALTER TABLE t ADD PRIMARY KEY (id). By the key the row would
 // be looked for on a shard that doesn't even have the table.
-func (b *builder) alone(t *catalog.Table, p TablePlacement) (bool, error) {
-	if p != (TablePlacement{}) || !b.isDefault(t) || len(b.c.Shards) < 2 || b.on[t].Len() != 1 {
-		return false, nil
+func (b *builder) keptPlacement(t *catalog.Table) (TablePlacement, error) {
+	if len(b.c.Shards) < 2 {
+		return TablePlacement{}, nil
 	}
-	found := b.First && b.configured(t.Schema)
-	return b.Alone(b.fold(t.Schema), b.fold(t.Name), b.c.ShardName(b.on[t].First()), found)
+	kept, known, err := b.Kept(b.fold(t.Schema), b.fold(t.Name))
+	if err != nil {
+		return TablePlacement{}, err
+	}
+	configured := b.configured(t.Schema)
+	if known && kept.Placement == catalog.Anywhere && !configured {
+		return kept, nil
+	}
+	if b.on[t].Len() == 1 {
+		alone := TablePlacement{Placement: catalog.Single, Shard: b.c.ShardName(b.on[t].First())}
+		if known && kept == alone || !known && configured && b.First {
+			return alone, nil
+		}
+	}
+	return TablePlacement{}, nil
 }
 
 // configured reports a schema that the configuration names.

@@ -38,7 +38,7 @@ func sources(perShard ...*Facts) Sources {
 		{ID: 1, Schema: "shop", Table: "users", Name: "by_email", Columns: []string{"email"}, Status: catalog.Ready},
 		{ID: 2, Schema: "shop", Table: "audit", Name: "audit_email", Columns: []string{"email"}, Status: catalog.Ready},
 	}}
-	src.Alone = func(_, _, _ string, _ bool) (bool, error) { return false, nil }
+	src.Kept = func(_, _ string) (TablePlacement, bool, error) { return TablePlacement{}, false, nil }
 	for i, f := range perShard {
 		id := catalog.ShardID(i)
 		src.Shards = append(src.Shards, catalog.Shard{ID: id, Name: "s" + string(rune('0'+i))})
@@ -215,9 +215,9 @@ func TestPlacements(t *testing.T) {
 	}
 }
 
-// TestAlone: a table with a key that one shard alone has is asked about, and isn't spread
-// if its rows stay there.
-func TestAlone(t *testing.T) {
+// TestKept: a table that one shard alone has isn't spread by its key if its rows stay there,
+// nor is one looked for by it whose rows may be anywhere.
+func TestKept(t *testing.T) {
 	t.Parallel()
 	lacks := func(names ...string) *Facts {
 		f := facts()
@@ -228,44 +228,43 @@ func TestAlone(t *testing.T) {
 		return f
 	}
 	named := Placements{"shop": {Tables: map[string]TablePlacement{"users": {}}}}
+	all := catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))
+	on := func(shard string) *TablePlacement { return &TablePlacement{Placement: catalog.Single, Shard: shard} }
+	anywhere := &TablePlacement{Placement: catalog.Anywhere}
 	for _, c := range []struct {
 		name       string
 		shards     []*Facts
 		placements Placements
-		stay       bool
-		asked      string // "" where nobody is asked
-		users      catalog.ShardSet
+		kept       *TablePlacement // nil: not known
+		later      bool            // not the first catalog
+		placement  catalog.Placement
+		on         catalog.ShardSet
 	}{
-		{"stays", []*Facts{facts(), lacks("users"), lacks("users")}, nil, true, "shop.users on s0", catalog.Only(0)},
-		{"on another shard than the first", []*Facts{lacks("users"), lacks("users"), facts()}, nil, true, "shop.users on s2", catalog.Only(2)},
-		{"a shard hasn't told", []*Facts{facts(), nil, lacks("users")}, nil, true, "shop.users on s0", catalog.Only(0)},
-		{"is being made on the others", []*Facts{facts(), lacks("users"), lacks("users")}, nil, false, "shop.users on s0", catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))},
-		{"in a configured schema", []*Facts{facts(), lacks("users")}, Placements{"shop": {}}, true, "shop.users on s0, found", catalog.Only(0)},
-		{"on two", []*Facts{facts(), facts(), lacks("users")}, nil, true, "", catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))},
-		{"configured by name", []*Facts{facts(), lacks("users"), lacks("users")}, named, true, "", catalog.Only(0).Union(catalog.Only(1)).Union(catalog.Only(2))},
-		{"one shard", []*Facts{facts()}, nil, true, "", catalog.Only(0)},
+		{"stays", []*Facts{facts(), lacks("users"), lacks("users")}, nil, on("s0"), true, catalog.Single, catalog.Only(0)},
+		{"on another shard than the first", []*Facts{lacks("users"), lacks("users"), facts()}, nil, on("s2"), true, catalog.Single, catalog.Only(2)},
+		{"a shard hasn't told", []*Facts{facts(), nil, lacks("users")}, nil, on("s0"), true, catalog.Single, catalog.Only(0)},
+		{"was on another", []*Facts{facts(), lacks("users"), lacks("users")}, nil, on("s1"), true, catalog.Hash, all},
+		{"is being made on the others", []*Facts{facts(), lacks("users"), lacks("users")}, nil, nil, false, catalog.Hash, all},
+		{"found in a configured schema", []*Facts{facts(), lacks("users"), lacks("users")}, Placements{"shop": {}}, nil, false, catalog.Single, catalog.Only(0)},
+		{"is being made in a configured schema", []*Facts{facts(), lacks("users"), lacks("users")}, Placements{"shop": {}}, nil, true, catalog.Hash, all},
+		{"on two", []*Facts{facts(), facts(), lacks("users")}, nil, on("s0"), true, catalog.Hash, all},
+		{"configured by name", []*Facts{facts(), lacks("users"), lacks("users")}, named, on("s0"), false, catalog.Hash, all},
+		{"one shard", []*Facts{facts()}, nil, anywhere, true, catalog.Hash, catalog.Only(0)},
+		{"anywhere", []*Facts{facts(), facts(), facts()}, nil, anywhere, true, catalog.Anywhere, all},
+		{"anywhere before it was configured", []*Facts{facts(), facts(), facts()}, Placements{"shop": {}}, anywhere, true, catalog.Hash, all},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			src, asked := sources(c.shards...), ""
-			src.Placements, src.First = c.placements, true
-			src.Alone = func(schema, table, shard string, found bool) (bool, error) {
-				asked += schema + "." + table + " on " + shard
-				if found {
-					asked += ", found"
+			src := sources(c.shards...)
+			src.Placements, src.First = c.placements, !c.later
+			src.Kept = func(schema, table string) (TablePlacement, bool, error) {
+				if schema+"."+table != "shop.users" || c.kept == nil {
+					return TablePlacement{}, false, nil
 				}
-				return c.stay, nil
+				return *c.kept, true, nil
 			}
-			users := build(t, src).Table("shop", "users")
-			placement := catalog.Hash
-			if c.stay && c.asked != "" {
-				placement = catalog.Single
-			}
-			if users.Shards != c.users || users.Placement != placement {
-				t.Errorf("%v on %v, want %v on %v", users.Placement, users.Shards, placement, c.users)
-			}
-			if asked != c.asked {
-				t.Errorf("asked about %q, want %q", asked, c.asked)
+			if users := build(t, src).Table("shop", "users"); users.Shards != c.on || users.Placement != c.placement {
+				t.Errorf("%v on %v, want %v on %v", users.Placement, users.Shards, c.placement, c.on)
 			}
 		})
 	}
