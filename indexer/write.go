@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,20 @@ var ErrNotRegistered = errors.New("statement is not registered on the shard")
 // of every transaction. The caller then checks that the catalog it planned with
 // is still the published one; if not, it ends the registration and plans anew.
 func (x *Indexer) Begin(set catalog.ShardSet) *Open { return x.tracker.Begin(set) }
+
+// AwaitOpen waits until all that is registered on shards now has ended.
+func (x *Indexer) AwaitOpen(ctx context.Context, set catalog.ShardSet) error {
+	since, err := x.store.Advance()
+	if err != nil {
+		return fmt.Errorf("advance epoch: %w", err)
+	}
+	for id := range set.All {
+		if err := x.tracker.Wait(ctx, id, since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Prepare is steps 3 to 5 of a write: it puts what the statement may create
 // into the store, and then the write-intents. tables are those that the

@@ -168,8 +168,15 @@ func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *
 			old = spec.OldColumnName
 		}
 		a.touch(old.Name.O)
-		if a.isKey(old.Name.O) && (!a.isKey(c.Name.Name.O) || !a.keepsKeys(c)) {
+		if !a.isKey(old.Name.O) {
+			break
+		}
+		if !a.isKey(c.Name.Name.O) || !a.keepsKeys(c) {
 			return refuseAlterKey(a.t)
+		}
+		a.ddl.Counts = !a.t.ShardKey.AutoIncrement && isAutoIncrement(c)
+		if a.ddl.Counts && !a.st.settings.NoAutoValueOnZero {
+			return notSupported("AUTO_INCREMENT for the shard key %s.%s needs the sql_mode NO_AUTO_VALUE_ON_ZERO, since a row with 0 would get another value: SET sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO'), then send it again", a.t.Name, a.t.ShardKey.Name)
 		}
 	case ast.AlterTableAlterColumn:
 		for _, c := range spec.NewColumns {
@@ -210,12 +217,9 @@ func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *
 	return nil
 }
 
-// keepsKeys reports that a new definition of the shard key changes no row's value, nor
-// which value a row gets that doesn't give it: of an integer one that holds all that the old
-// one does, as an INT that becomes a BIGINT.
-//
-// Counter-example: id INT NOT NULL becomes AUTO_INCREMENT. An INSERT without an id, which was
-// sent to any shard for its error, waits there for the ALTER TABLE, and makes a row.
+// keepsKeys reports that a new definition of the shard key changes no row's value: of an
+// integer one that holds all that the old one does, as an INT that becomes a BIGINT, or
+// AUTO_INCREMENT.
 func (a *alteration) keepsKeys(c *ast.ColumnDef) bool {
 	old := a.t.ShardKey
 	if old.Generated || old.Default != nil || old.DefaultExpr || !isInteger(baseType(old.Type)) || !isInteger(baseType(c.Tp.String())) {
@@ -223,12 +227,8 @@ func (a *alteration) keepsKeys(c *ast.ColumnDef) bool {
 	}
 	for _, o := range c.Options {
 		switch o.Tp {
-		case ast.ColumnOptionNotNull, ast.ColumnOptionPrimaryKey:
-			if old.Nullable { // NULL becomes 0
-				return false
-			}
-		case ast.ColumnOptionAutoIncrement:
-			if !old.AutoIncrement {
+		case ast.ColumnOptionNotNull, ast.ColumnOptionPrimaryKey, ast.ColumnOptionAutoIncrement:
+			if old.Nullable { // NULL becomes 0, or is counted
 				return false
 			}
 		case ast.ColumnOptionNull, ast.ColumnOptionUniqKey, ast.ColumnOptionComment:
@@ -242,6 +242,10 @@ func (a *alteration) keepsKeys(c *ast.ColumnDef) bool {
 	}
 	is, err := keys.For(c.Tp.String(), "", "", a.cat.MariaDB)
 	return err == nil && is.Covers(was)
+}
+
+func isAutoIncrement(c *ast.ColumnDef) bool {
+	return slices.ContainsFunc(c.Options, func(o *ast.ColumnOption) bool { return o.Tp == ast.ColumnOptionAutoIncrement })
 }
 
 func (a *alteration) rename(to TableName) *Error {
@@ -307,5 +311,5 @@ func newPrimaryKeyOn(alter *ast.AlterTableStmt, column string) bool {
 }
 
 func refuseAlterKey(t *catalog.Table) *Error {
-	return notSupported("an ALTER TABLE that may change the shard key %s.%s is not supported, but for a larger integer type: rows would have to move between shards; make a new table and copy", t.Name, t.ShardKey.Name)
+	return notSupported("an ALTER TABLE that may change the shard key %s.%s is not supported, but for a larger integer type or AUTO_INCREMENT: rows would have to move between shards; make a new table and copy", t.Name, t.ShardKey.Name)
 }

@@ -206,6 +206,9 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		if plan.Unforeseen {
 			out.WriteString(" unforeseen")
 		}
+		if plan.Counts {
+			out.WriteString(" counts")
+		}
 		for _, v := range plan.Virtual {
 			fmt.Fprintf(&out, " virtual=%+v", v)
 		}

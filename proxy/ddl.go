@@ -21,17 +21,18 @@ import (
 // indexes right:
 //
 //  1. An open transaction is committed, as on a server.
-//  2. Indexes whose keys may come to mean something else are taken out of use
+//  2. A shard key that becomes AUTO_INCREMENT is counted from now on.
+//  3. Indexes whose keys may come to mean something else are taken out of use
 //     for reads, durably, before anything is sent: a crash in the middle leaves
 //     them unused, never wrong.
-//  3. Where writes that are planned with the old catalog could make keys that
+//  4. Where writes that are planned with the old catalog could make keys that
 //     it does not foresee (a new trigger or foreign key), unknown marks are set
 //     before, and again when the new catalog is out, so that no such write
 //     outlives them.
-//  4. The statement goes to the first shard, and if that accepts it to the
+//  5. The statement goes to the first shard, and if that accepts it to the
 //     others. What most often fails (syntax, names) fails at the first, with
 //     nothing changed.
-//  5. The catalog is read again; the indexes are rebuilt, moved or dropped.
+//  6. The catalog is read again; the indexes are rebuilt, moved or dropped.
 func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	if err := s.commitImplicitly(ctx); err != nil {
 		return err
@@ -59,6 +60,18 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	if err := s.staysAlone(c, d); err != nil {
 		return err
 	}
+	lost := false
+	if d.Counts {
+		stop, err := s.countBefore(ctx, d)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if !lost { // a shard may have done it
+				stop()
+			}
+		}()
+	}
 	marked := s.unforeseen(c, d, sql)
 	done, err := s.markUnforeseen(marked)
 	if err != nil {
@@ -73,6 +86,9 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 
 	sum, err := s.sendDDL(ctx, d, sql)
 	everywhere := err == nil
+	if e, ok := errors.AsType[sqlError](err); ok {
+		lost = e.code == codeShardLost
+	}
 	if refreshErr := s.proxy.opts.Directory.Refresh(ctx); refreshErr != nil {
 		s.log.Error("read the schema after DDL", "error", refreshErr)
 		err = errors.Join(err, fmt.Errorf("%s was sent, but the schema could not be read again: %w", d.Op, refreshErr))
@@ -109,6 +125,36 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	}
 	ok.Warnings += uint16(len(notes))
 	return s.answerOK(ok)
+}
+
+// countBefore has the shard key of a table counted, and waits until no statement that was
+// planned without that is on its way.
+func (s *session) countBefore(ctx context.Context, d *planner.DDL) (stop func(), err error) {
+	directory := s.proxy.opts.Directory
+	stop = func() {
+		if err := directory.Count(planner.TableName{}); err != nil {
+			s.log.Error("publish the schema after DDL", "error", err)
+		}
+	}
+	if err = directory.Count(d.Tables[0]); err == nil {
+		err = s.awaitOpen(ctx, d.Shards)
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// awaitOpen waits until all statements and transactions that are open on shards have ended.
+func (s *session) awaitOpen(ctx context.Context, shards catalog.ShardSet) error {
+	ctx, cancelWait := context.WithTimeoutCause(ctx, meetWait, sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction (a transaction has been open all the while: SHOW PROCESSLIST)"})
+	defer cancelWait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.activity.cancelBy(cancel) // for KILL
+	defer s.activity.cancelBy(nil)
+	return s.proxy.opts.Index.AwaitOpen(ctx, shards)
 }
 
 // virtualIndexes makes those that the statement has by COMMENT 'virtual'.

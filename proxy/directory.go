@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/schema"
 )
@@ -44,6 +45,8 @@ type Directory struct {
 	// new. It is set before the catalog that has it is published.
 	changed atomic.Pointer[time.Time]
 	facts   map[catalog.ShardID]*schema.Facts
+	// counting is a table whose shard key is AUTO_INCREMENT, whatever the shards say.
+	counting planner.TableName
 	// untold are the shards of which it has been logged that they don't answer.
 	untold map[catalog.ShardID]bool
 }
@@ -230,13 +233,29 @@ func (d *Directory) Republish() error {
 	return nil
 }
 
+// Count publishes a snapshot in which the shard key of a table is AUTO_INCREMENT, before the
+// shards are told, or none for the zero name.
+func (d *Directory) Count(t planner.TableName) error {
+	d.mu.Lock()
+	d.counting = t
+	d.mu.Unlock()
+	return d.Republish()
+}
+
 // build makes the next snapshot. REQUIRES: d.mu is held.
 func (d *Directory) build(p schema.Placements, facts map[catalog.ShardID]*schema.Facts, first bool) (*catalog.Catalog, error) {
-	return schema.Build(schema.Sources{
+	c, err := schema.Build(schema.Sources{
 		Version: d.version + 1, Shards: d.opts.Shards, Slots: d.opts.Slots, Placements: p,
 		Indexes: d.opts.Indexes(), Facts: facts,
 		Kept: d.opts.Kept, First: first,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if t := c.Table(d.counting.Schema, d.counting.Name); t != nil && t.ShardKey != nil {
+		t.ShardKey.AutoIncrement, t.ShardKey.Unannounced = true, true
+	}
+	return c, nil
 }
 
 func (d *Directory) publish(c *catalog.Catalog) {

@@ -251,9 +251,10 @@ func (s *session) showCreate(ctx context.Context, t *catalog.Table, st planner.S
 }
 
 // holdsID reports that the answer of one shard alone has another last insert id
-// than the statement: the shard got values, not NULL, and tells the last one.
+// than the statement: the shard got values, not NULL, and tells the last one, or
+// none.
 func holdsID(b *planner.Bound) bool {
-	return b.Generated != nil && b.Generated.First > 0 && b.Generated.Rows > 1
+	return b.Generated != nil && b.Generated.First > 0 && (b.Generated.Rows > 1 || b.Generated.Column.Unannounced)
 }
 
 // inserted settles the last insert id of an INSERT whose values Shunt counted,
@@ -265,7 +266,7 @@ func (s *session) inserted(ctx context.Context, b *planner.Bound, answered []sen
 	id := ids[g.LastShard]
 	switch {
 	case g.First == 0:
-	case g.Rows == 1:
+	case g.Rows == 1 && !g.Column.Unannounced:
 		if id == g.First {
 			s.last.insertID = id
 		}

@@ -22,6 +22,8 @@ type Index interface {
 	// Begin registers a statement or transaction on shards, before the catalog
 	// that it is planned with is checked for being current.
 	Begin(catalog.ShardSet) Open
+	// AwaitOpen waits until all that is registered on shards now has ended.
+	AwaitOpen(context.Context, catalog.ShardSet) error
 	// Prepare puts entries and marks into the store. When it returns nil they
 	// survive the death of the process, and the statement may be sent. tables
 	// are those that the statement may change, on the given shards. Errors are

@@ -45,6 +45,10 @@ func (o open) InDoubt(id catalog.ShardID, thread uint32, after []planner.Mainten
 
 func (v virtualIndexes) Begin(set catalog.ShardSet) proxy.Open { return open{v.indexer.Begin(set)} }
 
+func (v virtualIndexes) AwaitOpen(ctx context.Context, set catalog.ShardSet) error {
+	return v.indexer.AwaitOpen(ctx, set)
+}
+
 func (v virtualIndexes) Prepare(o proxy.Open, adds []planner.Entry, marks []planner.Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
 	// Room for most statements' on the stack.
 	var fewAdds [8]indexer.Add

@@ -215,6 +215,8 @@ type Column struct {
 	// DefaultNow: that expression is CURRENT_TIMESTAMP.
 	DefaultNow    bool
 	AutoIncrement bool
+	// Unannounced: AUTO_INCREMENT before the shards say so, which don't answer its values as last insert ids.
+	Unannounced bool
 	// OnUpdate: ON UPDATE CURRENT_TIMESTAMP.
 	OnUpdate bool
 	// Generated: VIRTUAL or STORED generated column.

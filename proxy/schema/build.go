@@ -633,6 +633,7 @@ func (b *builder) alike(t *catalog.Table, theirs []columnFact) {
 			c.OnUpdate = c.OnUpdate || strings.Contains(f.extra, "on update")
 		}
 		c.Generated = c.Generated || f.generated != ""
+		c.AutoIncrement = c.AutoIncrement || strings.Contains(f.extra, "auto_increment")
 	}
 }
 
