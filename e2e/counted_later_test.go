@@ -89,6 +89,35 @@ func TestCountedLater(t *testing.T) {
 	})
 }
 
+// TestOtherColumnCountedLater: so may a column that isn't the shard key, if its rows have values.
+func TestOtherColumnCountedLater(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"orders: {shard_key: user_id}", "kinds: {placement: reference}"}})
+		c := p.conn()
+		mustExec(t, c, "SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO')")
+		for _, table := range []string{"orders", "kinds"} {
+			insert := func() {
+				t.Helper()
+				for user := range 8 {
+					mustExec(t, c, fmt.Sprintf("INSERT INTO %s (user_id) VALUES (%d)", table, user))
+				}
+			}
+			mustExec(t, c, "CREATE TABLE "+table+" (user_id INT NOT NULL, id INT, KEY (user_id))")
+			insert()
+			failsWith(t, c, "ALTER TABLE "+table+" ADD COLUMN n INT AUTO_INCREMENT UNIQUE", 1235, "count from 1")
+			failsWith(t, c, "ALTER TABLE "+table+" MODIFY id INT NOT NULL AUTO_INCREMENT UNIQUE", 1235, "fill it")
+			mustExec(t, c, "UPDATE "+table+" SET id = user_id * 10")
+			mustExec(t, c, "ALTER TABLE "+table+" MODIFY id INT NOT NULL")
+			mustExec(t, c, "ALTER TABLE "+table+" MODIFY id INT NOT NULL AUTO_INCREMENT UNIQUE")
+			insert()
+			want(t, c, "SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS d, MAX(id) AS m FROM "+table, "n d m", "16 16 78")
+		}
+		for i := range p.servers {
+			want(t, p.shard(i), "SELECT SUM(user_id * id) AS s FROM kinds", "s", "3528")
+		}
+	})
+}
+
 // TestCountedLaterFails: a table whose ALTER fails is as it was.
 func TestCountedLaterFails(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {

@@ -110,6 +110,8 @@ func (a *alteration) byWords(i int, perr *Error) *Error {
 		switch {
 		case a.sharded && isName && (a.isKey(id) || strings.EqualFold(id, "primary")) || a.sharded && st.is(j, "convert"):
 			return refuseAlterKey(a.t)
+		case st.is(j, "auto_increment") && !st.op(j+1, "=") && a.t.Shards.Len() > 1 && j+1 < len(st.toks) && st.toks[j+1].kind != tokInt:
+			return refuseNumbering(a.t)
 		case st.is(j, "convert") && (st.is(j+1, "partition") || st.is(j+1, "table")) && len(a.cat.Shards) > 1:
 			return refuseExchange("CONVERT " + strings.ToUpper(st.word(j+1)))
 		case st.is(j, "rename") && !st.is(j+1, "column") && !st.is(j+1, "index") && !st.is(j+1, "key"):
@@ -168,15 +170,13 @@ func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *
 			old = spec.OldColumnName
 		}
 		a.touch(old.Name.O)
-		if !a.isKey(old.Name.O) {
-			break
-		}
-		if !a.isKey(c.Name.Name.O) || !a.keepsKeys(c) {
+		if a.isKey(old.Name.O) && (!a.isKey(c.Name.Name.O) || !a.keepsKeys(c)) {
 			return refuseAlterKey(a.t)
 		}
-		a.ddl.Counts = !a.t.ShardKey.AutoIncrement && isAutoIncrement(c)
-		if a.ddl.Counts && !a.st.settings.NoAutoValueOnZero {
-			return notSupported("AUTO_INCREMENT for the shard key %s.%s needs the sql_mode NO_AUTO_VALUE_ON_ZERO, since a row with 0 would get another value: SET sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO'), then send it again", a.t.Name, a.t.ShardKey.Name)
+		return a.counts(a.t.Column(old.Name.O), c)
+	case ast.AlterTableAddColumns:
+		if slices.ContainsFunc(spec.NewColumns, isAutoIncrement) && a.t.Shards.Len() > 1 {
+			return refuseNumbering(a.t)
 		}
 	case ast.AlterTableAlterColumn:
 		for _, c := range spec.NewColumns {
@@ -242,6 +242,29 @@ func (a *alteration) keepsKeys(c *ast.ColumnDef) bool {
 	}
 	is, err := keys.For(c.Tp.String(), "", "", a.cat.MariaDB)
 	return err == nil && is.Covers(was)
+}
+
+// counts notes a column that becomes AUTO_INCREMENT. What has no value then would get one from
+// each shard's own counter.
+func (a *alteration) counts(old *catalog.Column, c *ast.ColumnDef) *Error {
+	switch {
+	case old == nil || old.AutoIncrement || !isAutoIncrement(c) || a.t.Shards.Len() == 1:
+		return nil
+	case old.Nullable:
+		return refuseNumbering(a.t)
+	case !a.st.settings.NoAutoValueOnZero:
+		return notSupported("AUTO_INCREMENT for %s.%s needs the sql_mode NO_AUTO_VALUE_ON_ZERO, since each shard would give rows with 0 values of its own: SET sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO'), then send it again", a.t.Name, old.Name)
+	}
+	a.ddl.Counts = old.Name
+	return nil
+}
+
+// refuseNumbering: each shard would number its rows, of a reference table in an order of its own.
+//
+// Counter-example: CREATE TABLE log (at DATETIME, user_id INT), hashed by user_id; ALTER TABLE
+// log ADD id INT AUTO_INCREMENT PRIMARY KEY. There is a row 1 on every shard then.
+func refuseNumbering(t *catalog.Table) *Error {
+	return notSupported("AUTO_INCREMENT for a column of %s whose rows have no values yet is not supported: each shard would count from 1; add the column without it, fill it, make it NOT NULL, then AUTO_INCREMENT", t.Name)
 }
 
 func isAutoIncrement(c *ast.ColumnDef) bool {

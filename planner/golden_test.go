@@ -206,8 +206,8 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		if plan.Unforeseen {
 			out.WriteString(" unforeseen")
 		}
-		if plan.Counts {
-			out.WriteString(" counts")
+		if plan.Counts != "" {
+			out.WriteString(" counts=" + plan.Counts)
 		}
 		for _, v := range plan.Virtual {
 			fmt.Fprintf(&out, " virtual=%+v", v)

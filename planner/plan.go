@@ -129,12 +129,12 @@ type DDL struct {
 	AllColumns bool
 	// AddsKey: Tables[0], which is on one shard for the lack of a primary key, may have one then.
 	AddsKey bool
-	// Counts: the shard key of Tables[0] becomes AUTO_INCREMENT. Its rows must be counted before
-	// the first shard does so.
+	// Counts is a column of Tables[0] that becomes AUTO_INCREMENT, "" for none. It must be counted
+	// before the first shard does so.
 	//
 	// Counter-example: id INT NOT NULL becomes AUTO_INCREMENT. An INSERT without an id, which
 	// was sent to any shard for its error, waits there for the ALTER TABLE, and makes a row.
-	Counts bool
+	Counts string
 	// Virtual are the indexes that it makes with COMMENT 'virtual'.
 	Virtual []VirtualIndex
 }

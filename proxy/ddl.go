@@ -21,7 +21,7 @@ import (
 // indexes right:
 //
 //  1. An open transaction is committed, as on a server.
-//  2. A shard key that becomes AUTO_INCREMENT is counted from now on.
+//  2. A column that becomes AUTO_INCREMENT is counted from now on.
 //  3. Indexes whose keys may come to mean something else are taken out of use
 //     for reads, durably, before anything is sent: a crash in the middle leaves
 //     them unused, never wrong.
@@ -61,7 +61,7 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 		return err
 	}
 	lost := false
-	if d.Counts {
+	if d.Counts != "" {
 		stop, err := s.countBefore(ctx, d)
 		if err != nil {
 			return err
@@ -127,16 +127,16 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	return s.answerOK(ok)
 }
 
-// countBefore has the shard key of a table counted, and waits until no statement that was
+// countBefore has a column counted, and waits until no statement that was
 // planned without that is on its way.
 func (s *session) countBefore(ctx context.Context, d *planner.DDL) (stop func(), err error) {
 	directory := s.proxy.opts.Directory
 	stop = func() {
-		if err := directory.Count(planner.TableName{}); err != nil {
+		if err := directory.Count(planner.TableName{}, ""); err != nil {
 			s.log.Error("publish the schema after DDL", "error", err)
 		}
 	}
-	if err = directory.Count(d.Tables[0]); err == nil {
+	if err = directory.Count(d.Tables[0], d.Counts); err == nil {
 		err = s.awaitOpen(ctx, d.Shards)
 	}
 	if err != nil {

@@ -45,8 +45,11 @@ type Directory struct {
 	// new. It is set before the catalog that has it is published.
 	changed atomic.Pointer[time.Time]
 	facts   map[catalog.ShardID]*schema.Facts
-	// counting is a table whose shard key is AUTO_INCREMENT, whatever the shards say.
-	counting planner.TableName
+	// counting is a column that is AUTO_INCREMENT, whatever the shards say, "" for none.
+	counting struct {
+		table  planner.TableName
+		column string
+	}
 	// untold are the shards of which it has been logged that they don't answer.
 	untold map[catalog.ShardID]bool
 }
@@ -233,11 +236,11 @@ func (d *Directory) Republish() error {
 	return nil
 }
 
-// Count publishes a snapshot in which the shard key of a table is AUTO_INCREMENT, before the
-// shards are told, or none for the zero name.
-func (d *Directory) Count(t planner.TableName) error {
+// Count publishes a snapshot in which a column is AUTO_INCREMENT before the shards are told, ""
+// for none.
+func (d *Directory) Count(t planner.TableName, column string) error {
 	d.mu.Lock()
-	d.counting = t
+	d.counting.table, d.counting.column = t, column
 	d.mu.Unlock()
 	return d.Republish()
 }
@@ -252,8 +255,10 @@ func (d *Directory) build(p schema.Placements, facts map[catalog.ShardID]*schema
 	if err != nil {
 		return nil, err
 	}
-	if t := c.Table(d.counting.Schema, d.counting.Name); t != nil && t.ShardKey != nil {
-		t.ShardKey.AutoIncrement, t.ShardKey.Unannounced = true, true
+	if t := c.Table(d.counting.table.Schema, d.counting.table.Name); t != nil {
+		if col := t.Column(d.counting.column); col != nil {
+			col.AutoIncrement, col.Unannounced = true, true
+		}
 	}
 	return c, nil
 }
