@@ -50,18 +50,30 @@
 //
 // # Where things are
 //
-//	lexer, statement, split, literal, hint     text
+//	planner, plan                              from a statement's first words to its Plan
+//	lexer, statement, tokens, literal, hint    its text; split: several statements in one
 //	shape, cache                               plans by shape
-//	parse                                      TiDB's parser
+//	parse, unread                              TiDB's parser, and what that refuses
 //	resolve, condition                         tables, columns, condition trees
-//	query, route                               anchors, routes, lookups
-//	view, view_text                            views as tables, and their queries in their place
-//	merge, merge_keys, _group, _cells, _text   what merges exactly, and the derived statement
-//	insert, insert_select, write, effects      writes and their keys
-//	increment, copy, load                      counted values; writes in many statements
-//	ddl, temporary, session, show, admin       the other statements
-//	transaction_marks                          what a statement does to its transaction
-//	found_rows                                 what FOUND_ROWS() tells afterwards
+//	query, query_route                         SELECT; anchors and routes
+//	binder, reach, lookup                      which shards, for given values
+//	view, view_text, derived                   views and derived tables as tables, or in their place
+//	merge, merge_*                             what merges exactly, and the derived statement
+//	gather, gather_*                           what is copied to be answered or written
+//	insert, insert_rows, insert_bind,          INSERT and REPLACE: the plan, the rows' text, their shards
+//	on_duplicate, row_alias
+//	increment, constant, meet                  rows that are counted, asked for or tried before they are placed
+//	insert_select, copy, load                  INSERT ... SELECT and LOAD DATA, as many statements
+//	write, assignment, limit                   UPDATE and DELETE
+//	effects                                    the keys that writes make, their marks and maintenance
+//	stored_programs, call                      functions and triggers that a statement sets off; CALL
+//	ddl, ddl_*, temporary                      DDL
+//	session, set_statement, splice_session,    the session's settings, and what it tells of itself
+//	prepared_text, select_into, lock_*
+//	show, show_*, system, admin                SHOW, information_schema, Shunt's own SQL
+//	named_schemas, beyond                      what a user's rights are asked of
+//	found_rows, select_limit, returning,       what a statement answers besides its rows
+//	transaction_marks
 //
 // # Not here
 //

@@ -166,73 +166,6 @@ func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, imp
 	i.auto.at, i.auto.text = a.st.listed(c, implied)
 }
 
-// listed says where before the rows, and how, a column is added to those that have values in
-// them: implied, where there is no list.
-func (st *statement) listed(c *catalog.Column, implied []*catalog.Column) (at uint32, text string) {
-	v := st.rowsAt - 1 // VALUES
-	var names strings.Builder
-	for _, x := range implied {
-		names.WriteString(catalog.QuoteName(x.Name) + ", ")
-	}
-	own := "(" + names.String() + catalog.QuoteName(c.Name) + ") "
-	if !st.op(v-1, ")") {
-		return st.toks[v].start, own
-	}
-	depth, o := 0, v-1
-	for ; o >= 0; o-- {
-		if st.op(o, ")") {
-			depth++
-		} else if st.op(o, "(") {
-			if depth--; depth == 0 {
-				break
-			}
-		}
-	}
-	switch {
-	case st.is(o-1, "partition"):
-		return st.toks[v].start, own
-	case o+1 == v-1:
-		return st.toks[v-1].start, catalog.QuoteName(c.Name)
-	}
-	return st.toks[v-1].start, ", " + catalog.QuoteName(c.Name)
-}
-
-// setFields finds the expressions of INSERT .. SET a = 1, b = 2.
-func (st *statement) setFields() (fields [][2]uint32) {
-	i := len(st.toks)
-	for j := range st.outside(0, len(st.toks)) {
-		if st.is(j, "set") {
-			i = j
-			break
-		}
-	}
-	from, depth := -1, 0
-	end := func(i int) {
-		if from >= 0 && i > from {
-			fields = append(fields, [2]uint32{st.toks[from].start, st.toks[i-1].end})
-		}
-		from = -1
-	}
-	for i++; i < len(st.toks); i++ {
-		switch {
-		case st.op(i, "("):
-			depth++
-		case st.op(i, ")"):
-			depth--
-		case depth > 0:
-		case from < 0 && (st.op(i, "=") || st.op(i, ":=")):
-			from = i + 1
-		case st.op(i, ","):
-			end(i)
-		case st.is(i, "as") || st.is(i, "on") && st.is(i+1, "duplicate"):
-			end(i)
-			return fields
-		}
-	}
-	end(i)
-	return fields
-}
-
 // increment says what the rows ask of the counter.
 func (i *insertAction) increment(b *binder) (*Increment, *Error) {
 	c := i.auto.col
@@ -426,56 +359,6 @@ func (i *insertAction) withID(row *insertRow, id uint64) *insertRow {
 		}
 	}
 	return &out
-}
-
-// text writes a statement for some of the rows: what is before them, the rows as
-// they are written but for counted values, what is after.
-func (i *insertAction) text(rows []int, ids []uint64, b *binder, g *Generated) (sql string, params []int) {
-	src, all := i.st.src, i.st.params
-	var out strings.Builder
-	p := 0
-	take := func(from, to uint32) {
-		out.WriteString(src[from:to])
-		for p < len(all) && all[p] < from {
-			p++
-		}
-		for p < len(all) && all[p] < to {
-			params = append(params, p)
-			p++
-		}
-	}
-	if ids != nil && i.auto.at > 0 {
-		take(0, i.auto.at)
-		out.WriteString(i.auto.text)
-		take(i.auto.at, i.head)
-	} else {
-		take(0, i.head)
-	}
-	for n, k := range rows {
-		row := &i.rows[k]
-		if n > 0 {
-			out.WriteString(",")
-		}
-		if ids == nil || ids[k] == 0 {
-			take(row.span.start, row.span.end)
-			continue
-		}
-		take(row.span.start, row.auto.start)
-		out.WriteString(row.auto.before)
-		if b.asParams {
-			out.WriteString("?")
-			params = append(params, len(all)+len(g.Values))
-			g.Values = append(g.Values, ids[k])
-		} else {
-			out.WriteString(strconv.FormatUint(ids[k], 10))
-		}
-		take(row.auto.end, row.span.end)
-	}
-	take(i.tail, uint32(len(src)))
-	if params == nil && len(all) > 0 {
-		params = []int{} // nil would be all of them
-	}
-	return out.String(), params
 }
 
 // naming reports an identifier of a column's name among tokens.

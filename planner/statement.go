@@ -418,80 +418,6 @@ func (st *statement) blanked(spans ...[2]uint32) string {
 	return string(buf)
 }
 
-// is reports whether token i is the unquoted word w (lower case).
-func (st *statement) is(i int, w string) bool {
-	if i < 0 || i >= len(st.toks) || st.toks[i].kind != tokWord {
-		return false
-	}
-	t := st.toks[i]
-	return int(t.end-t.start) == len(w) && strings.EqualFold(st.src[t.start:t.end], w)
-}
-
-// op reports whether token i is the operator o.
-func (st *statement) op(i int, o string) bool {
-	return i >= 0 && i < len(st.toks) && st.toks[i].kind == tokOp && st.text(i) == o
-}
-
-// text is token i as written.
-func (st *statement) text(i int) string {
-	if i < 0 || i >= len(st.toks) {
-		return ""
-	}
-	return st.src[st.toks[i].start:st.toks[i].end]
-}
-
-// word is token i in lower case where it is an unquoted word, else "".
-func (st *statement) word(i int) string {
-	if i < 0 || i >= len(st.toks) || st.toks[i].kind != tokWord {
-		return ""
-	}
-	return strings.ToLower(st.text(i))
-}
-
-// has reports whether any token is the unquoted word w.
-func (st *statement) has(w string) bool {
-	for i := range st.toks {
-		if st.is(i, w) {
-			return true
-		}
-	}
-	return false
-}
-
-// tokenAt finds the token that starts at an offset; -1 if none does.
-func (st *statement) tokenAt(offset int) int {
-	lo, hi := 0, len(st.toks)
-	for lo < hi {
-		m := (lo + hi) / 2
-		if int(st.toks[m].start) < offset {
-			lo = m + 1
-		} else {
-			hi = m
-		}
-	}
-	if lo < len(st.toks) && int(st.toks[lo].start) == offset {
-		return lo
-	}
-	return -1
-}
-
-// paramAt is the number of the `?` at an offset; -1 if there is none.
-func (st *statement) paramAt(offset int) int {
-	lo, hi := 0, len(st.params)
-	for lo < hi {
-		m := (lo + hi) / 2
-		if int(st.params[m]) < offset {
-			lo = m + 1
-		} else {
-			hi = m
-		}
-	}
-	if lo < len(st.params) && int(st.params[lo]) == offset {
-		return lo
-	}
-	return -1
-}
-
 func isUnaryWord(w string) bool {
 	return strings.EqualFold(w, "not") || strings.EqualFold(w, "binary") || strings.EqualFold(w, "case") ||
 		strings.EqualFold(w, "interval") || strings.EqualFold(w, "explain") || strings.EqualFold(w, "describe") || strings.EqualFold(w, "desc")
@@ -526,17 +452,4 @@ func isASCII(s string) bool {
 		}
 	}
 	return true
-}
-
-// between are the tokens of a piece of the text.
-func (st *statement) between(from, to uint32) []token {
-	i := 0
-	for i < len(st.toks) && st.toks[i].start < from {
-		i++
-	}
-	j := i
-	for j < len(st.toks) && st.toks[j].end <= to {
-		j++
-	}
-	return st.toks[i:j]
 }

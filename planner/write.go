@@ -259,25 +259,6 @@ func (v *picksVisitor) Enter(n ast.Node) (ast.Node, bool) {
 
 func (v *picksVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
-func assigns(sets []assignment, c *catalog.Column) bool {
-	for _, s := range sets {
-		if s.col == c {
-			return true
-		}
-	}
-	return false
-}
-
-// changes reports an assignment of something else than the column itself.
-func changes(sets []assignment, c *catalog.Column) bool {
-	for _, s := range sets {
-		if s.col == c && !s.self {
-			return true
-		}
-	}
-	return false
-}
-
 func verbOf(k Kind) string {
 	switch k {
 	case Insert:

@@ -1,0 +1,109 @@
+package planner
+
+import (
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// assignment is one col = value.
+type assignment struct {
+	col   *catalog.Column
+	value operand
+	// inserted: VALUES(c) or new.c, the value of that column in the new row.
+	inserted *catalog.Column
+	// self: col = col
+	self bool
+}
+
+// assignments resolves what ON DUPLICATE KEY UPDATE or SET assigns in target.
+func (a *analysis) assignments(list []*ast.Assignment, target *ref, alias *rowAlias) ([]assignment, *Error) {
+	var out []assignment
+	for _, x := range list {
+		c := target.table.Column(x.Column.Name.L)
+		if c == nil {
+			return nil, unknownColumn(x.Column.Name.O, "field list")
+		}
+		out = append(out, a.assignment(c, x.Expr, target, alias))
+	}
+	return out, nil
+}
+
+func (a *analysis) assignment(c *catalog.Column, e ast.ExprNode, target *ref, alias *rowAlias) assignment {
+	s := assignment{col: c}
+	e = lastInserted(e)
+	switch v := unwrap(e).(type) {
+	case *ast.ValuesExpr:
+		if v.Column != nil {
+			s.inserted = target.table.Column(v.Column.Name.Name.L)
+		}
+	case *ast.ColumnNameExpr:
+		if src := alias.column(v.Name, target.table); src != nil {
+			s.inserted = src
+		} else if got, ok := a.resolve(v.Name, target.scope); ok && got.ref == target && got.col == c {
+			s.self = true
+		}
+	default:
+		s.value = a.st.evalExpr(e)
+	}
+	return s
+}
+
+// lastInserted is id of LAST_INSERT_ID(id), which tells the client the id of the
+// row that ON DUPLICATE KEY UPDATE met.
+func lastInserted(e ast.ExprNode) ast.ExprNode {
+	if f, ok := unwrap(e).(*ast.FuncCallExpr); ok && f.FnName.L == "last_insert_id" && len(f.Args) == 1 {
+		if c, ok := unwrap(f.Args[0]).(*ast.ColumnNameExpr); ok {
+			return c
+		}
+	}
+	return e
+}
+
+// lastAssignments maps each assigned column to its assignment; to nil where it
+// is assigned more than once, since MySQL evaluates from left to right and the
+// value is then anyone's guess.
+func lastAssignments(sets []assignment) map[*catalog.Column]*assignment {
+	out := map[*catalog.Column]*assignment{}
+	for k := range sets {
+		s := &sets[k]
+		if _, twice := out[s.col]; twice {
+			out[s.col] = nil
+			continue
+		}
+		out[s.col] = s
+	}
+	return out
+}
+
+// touchesPrimaryKey reports an assignment to a primary key column. A scan that
+// resumes at a checkpoint goes on after the last primary key that it saw; a row
+// that moves from after it to before it in the meantime would not be seen, and
+// its entries be taken for stale. So such an update marks all indexes.
+func touchesPrimaryKey(t *catalog.Table, assigned map[*catalog.Column]*assignment) bool {
+	for _, c := range t.PrimaryKey {
+		if s, ok := assigned[c]; ok && (s == nil || !s.self) {
+			return true
+		}
+	}
+	return false
+}
+
+func assigns(sets []assignment, c *catalog.Column) bool {
+	for _, s := range sets {
+		if s.col == c {
+			return true
+		}
+	}
+	return false
+}
+
+// changes reports an assignment of something else than the column itself.
+func changes(sets []assignment, c *catalog.Column) bool {
+	for _, s := range sets {
+		if s.col == c && !s.self {
+			return true
+		}
+	}
+	return false
+}

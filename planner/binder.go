@@ -1,0 +1,115 @@
+package planner
+
+import (
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+)
+
+// binder evaluates condition trees for given parameter values.
+type binder struct {
+	cat      *catalog.Catalog
+	settings Settings
+	params   []keys.Value
+	ix       Indexes
+	lookups  int
+	reached  []reached
+	// room, when set, is where the Bound is made; brief: without its Reason.
+	// ungathered: a gather is not wanted, only to know that it takes one.
+	room              *Binding
+	brief, ungathered bool
+	// Room for what a reach is found by. What is cut from these stays as it is
+	// when they grow: it is in the memory from before then.
+	components []byte
+	found      [][]byte
+	values     []keys.Value
+	uses       []access
+	probes     []Probe
+	alone      [1]*cnode
+	// labels are those of the reference whose tree is evaluated.
+	labels []string
+	// next is the AUTO_INCREMENT counter, 0 unknown; asParams: its values become
+	// parameters.
+	next     uint64
+	asParams bool
+	// placing: a row of Meets is bound, for the shard at; nil: that of a new row.
+	placing bool
+	at      *catalog.ShardID
+}
+
+// reached is a reference's reach.
+type reached struct {
+	ref   *ref
+	reach reach
+}
+
+// Binding is room for binding one statement after the other without allocating.
+// What is bound in it is good until it is used again, but for Adds, Marks and
+// Maintain; whoever keeps a Probe makes a copy.
+type Binding struct {
+	binder     binder
+	bound      Bound
+	statements []ShardStatement
+}
+
+// roomKept bounds what a Binding keeps of its room.
+const roomKept = 1 << 10
+
+// begin makes a binder in the Binding.
+func (bd *Binding) begin(r *Rows, params []keys.Value, ix Indexes) *binder {
+	b := &bd.binder
+	if cap(b.components) > roomKept || cap(b.found) > roomKept/16 || cap(b.values) > roomKept/16 || cap(bd.statements) > roomKept/64 {
+		*bd = Binding{}
+	}
+	*b = binder{
+		cat: r.Catalog, settings: r.settings, params: params, ix: ix, room: bd, brief: true,
+		reached: b.reached[:0], components: b.components[:0], found: b.found[:0], values: b.values[:0], uses: b.uses[:0], probes: b.probes[:0],
+	}
+	return b
+}
+
+// Clear drops what was bound: it keeps the catalog in memory.
+func (bd *Binding) Clear() {
+	b := &bd.binder
+	clear(b.reached)
+	clear(b.found)
+	clear(b.values)
+	clear(b.uses)
+	clear(b.probes)
+	clear(bd.statements)
+	b.cat, b.ix, b.params, b.labels, b.alone[0], bd.bound = nil, nil, nil, nil, nil, Bound{}
+}
+
+// explained is the binder of what has Reasons.
+func (b *binder) explained() *binder {
+	if !b.brief {
+		return b
+	}
+	return &binder{cat: b.cat, settings: b.settings, params: b.params, ix: b.ix, next: b.next, asParams: b.asParams, placing: b.placing, at: b.at}
+}
+
+// bound is the Bound to fill.
+func (b *binder) bound() *Bound {
+	if b.room == nil {
+		return &Bound{}
+	}
+	b.room.bound = Bound{}
+	return &b.room.bound
+}
+
+// sendTo sends one text to all of a set.
+func (b *binder) sendTo(set catalog.ShardSet, sql string) *Bound {
+	out := b.bound()
+	out.Plan = "route"
+	if b.room != nil {
+		out.Statements = b.room.statements[:0]
+	} else {
+		out.Statements = make([]ShardStatement, 0, set.Len())
+	}
+	for id := range set.All {
+		out.Statements = append(out.Statements, ShardStatement{Shard: id, SQL: sql})
+	}
+	if b.room != nil {
+		b.room.statements = out.Statements
+	}
+	return out
+}

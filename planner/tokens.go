@@ -1,0 +1,140 @@
+package planner
+
+import (
+	"strings"
+)
+
+// text is token i as written.
+func (st *statement) text(i int) string {
+	if i < 0 || i >= len(st.toks) {
+		return ""
+	}
+	return st.src[st.toks[i].start:st.toks[i].end]
+}
+
+// word is token i in lower case where it is an unquoted word, else "".
+func (st *statement) word(i int) string {
+	if i < 0 || i >= len(st.toks) || st.toks[i].kind != tokWord {
+		return ""
+	}
+	return strings.ToLower(st.text(i))
+}
+
+// is reports whether token i is the unquoted word w (lower case).
+func (st *statement) is(i int, w string) bool {
+	if i < 0 || i >= len(st.toks) || st.toks[i].kind != tokWord {
+		return false
+	}
+	t := st.toks[i]
+	return int(t.end-t.start) == len(w) && strings.EqualFold(st.src[t.start:t.end], w)
+}
+
+// op reports whether token i is the operator o.
+func (st *statement) op(i int, o string) bool {
+	return i >= 0 && i < len(st.toks) && st.toks[i].kind == tokOp && st.text(i) == o
+}
+
+// has reports whether any token is the unquoted word w.
+func (st *statement) has(w string) bool {
+	for i := range st.toks {
+		if st.is(i, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// identifier is token i as a name, quoted or not.
+func (st *statement) identifier(i int) (string, bool) {
+	if i < 0 || i >= len(st.toks) {
+		return "", false
+	}
+	text := st.text(i)
+	switch st.toks[i].kind {
+	case tokWord, tokIntro:
+		return text, true
+	case tokQuoted:
+		q := text[:1]
+		return strings.ReplaceAll(text[1:len(text)-1], q+q, q), true
+	default:
+		return "", false
+	}
+}
+
+// tableAt reads [schema.]table at token i.
+func (st *statement) tableAt(i int) (name TableName, next int, err *Error) {
+	first, ok := st.identifier(i)
+	if !ok {
+		return name, i, st.near(i)
+	}
+	if st.op(i+1, ".") {
+		second, ok := st.identifier(i + 2)
+		if !ok {
+			return name, i, st.near(i + 2)
+		}
+		return TableName{first, second}, i + 3, nil
+	}
+	if st.settings.Schema == "" {
+		return name, i, &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+	}
+	return TableName{st.settings.Schema, first}, i + 1, nil
+}
+
+// near is a syntax error at token i.
+func (st *statement) near(i int) *Error {
+	if i >= len(st.toks) {
+		return syntaxError("You have an error in your SQL syntax: the statement ends too early")
+	}
+	rest := st.src[st.toks[i].start:]
+	if r := []rune(rest); len(r) > 60 {
+		rest = string(r[:60]) + "..."
+	}
+	return syntaxError("You have an error in your SQL syntax near '%s'", rest)
+}
+
+// tokenAt finds the token that starts at an offset; -1 if none does.
+func (st *statement) tokenAt(offset int) int {
+	lo, hi := 0, len(st.toks)
+	for lo < hi {
+		m := (lo + hi) / 2
+		if int(st.toks[m].start) < offset {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	if lo < len(st.toks) && int(st.toks[lo].start) == offset {
+		return lo
+	}
+	return -1
+}
+
+// paramAt is the number of the `?` at an offset; -1 if there is none.
+func (st *statement) paramAt(offset int) int {
+	lo, hi := 0, len(st.params)
+	for lo < hi {
+		m := (lo + hi) / 2
+		if int(st.params[m]) < offset {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	if lo < len(st.params) && int(st.params[lo]) == offset {
+		return lo
+	}
+	return -1
+}
+
+// between are the tokens of a piece of the text.
+func (st *statement) between(from, to uint32) []token {
+	i := 0
+	for i < len(st.toks) && st.toks[i].start < from {
+		i++
+	}
+	j := i
+	for j < len(st.toks) && st.toks[j].end <= to {
+		j++
+	}
+	return st.toks[i:j]
+}

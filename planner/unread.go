@@ -1,0 +1,89 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// planUnread plans a query that the parser refuses: valid MySQL that it doesn't
+// know (JSON_TABLE, SOUNDS LIKE, spatial functions) or a syntax error. A query
+// reads a table only by naming it. So where no name in the text is that of a
+// sharded table, one shard can answer, and says too what is wrong with it.
+func planUnread(st *statement, cat *catalog.Catalog, refusal *Error) (Plan, *Error) {
+	if err := st.refusedLexically(); err != nil {
+		return nil, err
+	}
+	if st.has("into") {
+		return nil, notSupported("SELECT ... INTO is not supported, but for user variables in a statement that is sent as text: read the rows and write them from the client")
+	}
+	if st.is(0, "with") && (st.has("update") || st.has("delete")) {
+		return nil, refusal
+	}
+	tables := st.mentioned(cat)
+	set := cat.All
+	for _, t := range tables {
+		if t.Lost {
+			return nil, lostTemporary(t)
+		}
+		if t.IsView || t.Placement == catalog.Hash || t.Placement == catalog.Anywhere {
+			if t.Shards.Len() > 1 || t.IsView && len(cat.Shards) > 1 {
+				return nil, refusal
+			}
+		}
+		set = set.Intersect(t.Shards)
+	}
+	if set.Empty() {
+		return nil, refusal
+	}
+	kind := Select
+	if hasLock(st) {
+		kind = Locking
+	}
+	access := "single"
+	if len(tables) > 0 {
+		access = tables[0].Placement.String()
+	}
+	return fixed(st, cat, kind, tables, &fixedAction{
+		shards: catalog.Only(set.First()), any: set, access: access,
+		reason: "the text names no sharded table: any shard that has the others will do",
+	}), nil
+}
+
+// refusedLexically finds in a text that was not parsed what is refused anyway.
+func (st *statement) refusedLexically() *Error {
+	if st.rowRefusal != nil {
+		return st.rowRefusal
+	}
+	for i := range st.toks {
+		if st.op(i, ":=") {
+			return notSupported("assigning a user variable inside of a statement (:=) is not supported yet: use SET")
+		}
+		if st.op(i+1, "(") {
+			if e := refusedFunction(st.word(i)); e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// mentioned are all tables that have the name of any identifier in the text, in
+// any schema: more than the statement reads, never less.
+func (st *statement) mentioned(cat *catalog.Catalog) []*catalog.Table {
+	names := map[string]bool{}
+	for i := range st.toks {
+		if name, ok := st.identifier(i); ok {
+			names[strings.ToLower(name)] = true
+		}
+	}
+	var out []*catalog.Table
+	for _, s := range sortedSchemas(cat) {
+		for _, t := range sortedTables(s) {
+			if names[strings.ToLower(t.Name)] {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
