@@ -1,0 +1,203 @@
+package storage
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// mergeKey says which jobs merge. Jobs of the types that work on one (table,
+// shard) are split by shard at Enqueue; build_index is one for all shards of
+// an index; others are one for a table.
+type mergeKey struct {
+	typ, schema, table string
+	// shard is -1 where the job is for all its shards.
+	shard int16
+	index IndexID
+}
+
+// job is a job in the queue. Job.Keys is nil: the keys are in keys.
+type job struct {
+	Job
+	key  mergeKey
+	keys []JobKey
+	seen map[seenKey]struct{}
+	// nextKey numbers the next key's record: one for each of keys. Those from
+	// saved on have none yet.
+	nextKey uint32
+	saved   int
+	// unsaved: the job is in queue.unsaved.
+	unsaved bool
+	// swallows: the job is what became of a verify_keys job with too many
+	// keys, so further ones for the (table, shard) add nothing to it.
+	swallows bool
+}
+
+type seenKey struct {
+	index IndexID
+	key   string
+}
+
+// perShard are the types whose jobs are for one (table, shard) each.
+func perShard(typ string) bool {
+	return typ == MaintainIndex || typ == Reconcile || typ == VerifyKeys
+}
+
+func keyOf(j *Job, shard ShardID) mergeKey {
+	k := mergeKey{typ: j.Type, schema: j.Schema, table: j.Table, shard: -1}
+	switch {
+	case perShard(j.Type):
+		k.shard = int16(shard)
+	case j.Type == BuildIndex && len(j.Indexes) > 0:
+		k.index = j.Indexes[0]
+	}
+	return k
+}
+
+// exclusive is the key under which only one job may run. The two kinds of
+// scans of a (table, shard) exclude each other.
+func (k mergeKey) exclusive() mergeKey {
+	if k.typ == Reconcile {
+		k.typ = MaintainIndex
+	}
+	return k
+}
+
+func (j *job) addKey(k JobKey) {
+	if j.seen == nil {
+		j.seen = map[seenKey]struct{}{}
+	}
+	sk := seenKey{k.Index, string(k.Key)}
+	if _, ok := j.seen[sk]; !ok {
+		j.seen[sk] = struct{}{}
+		j.keys = append(j.keys, k)
+	}
+}
+
+// covers reports whether doing j does all that n asks for. It allocates
+// nothing: it is what most UPDATEs find.
+func (j *job) covers(n *Job) bool {
+	if j.swallows && n.Type == VerifyKeys {
+		for i := range n.Keys {
+			if !slices.Contains(j.Indexes, n.Keys[i].Index) {
+				return false
+			}
+		}
+		return true
+	}
+	if !j.inTime(n) || !hasOperations(j.Operation, n.Operation) {
+		return false
+	}
+	for _, id := range n.Indexes {
+		if !slices.Contains(j.Indexes, id) {
+			return false
+		}
+	}
+	for _, c := range n.UpdatedColumns {
+		if !slices.Contains(j.UpdatedColumns, c) {
+			return false
+		}
+	}
+	if !perShard(n.Type) && !j.Shards.Contains(n.Shards) {
+		return false
+	}
+	for i := range n.Keys {
+		if _, ok := j.seen[seenKey{n.Keys[i].Index, string(n.Keys[i].Key)}]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// inTime: j will run no later than n asks for. A job that failed keeps its
+// backoff whatever comes, or a failing shard would be asked with each UPDATE.
+func (j *job) inTime(n *Job) bool {
+	return j.Attempts > 0 || !j.NotBefore.After(n.NotBefore)
+}
+
+// hasOperations reports whether all of b's operations ("UPDATE+DELETE") are
+// among a's.
+func hasOperations(a, b string) bool {
+	for b != "" {
+		var op string
+		op, b, _ = strings.Cut(b, "+")
+		found := false
+		for rest := a; rest != "" && !found; {
+			var have string
+			have, rest, _ = strings.Cut(rest, "+")
+			found = have == op
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+func union[T cmp.Ordered](a, b []T) []T {
+	out := append(slices.Clone(a), b...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// with returns j's record merged with n.
+func (j *job) with(n *Job) Job {
+	m := j.Job
+	if !j.inTime(n) {
+		m.NotBefore = n.NotBefore
+	}
+	if n.CreatedAt.Before(m.CreatedAt) {
+		m.CreatedAt = n.CreatedAt
+	}
+	if !hasOperations(m.Operation, n.Operation) {
+		ops := union(strings.Split(m.Operation, "+"), strings.Split(n.Operation, "+"))
+		m.Operation = strings.TrimPrefix(strings.Join(ops, "+"), "+")
+	}
+	m.Indexes = union(m.Indexes, n.Indexes)
+	m.UpdatedColumns = union(m.UpdatedColumns, n.UpdatedColumns)
+	if !perShard(n.Type) {
+		m.Shards = m.Shards.Union(n.Shards)
+	}
+	return m
+}
+
+// setJob writes a job's record; its keys have records of their own.
+func setJob(txn *badger.Txn, j Job) error {
+	j.Keys = nil
+	return setJSON(txn, jobRecordKey(j.ID), j)
+}
+
+// setJobKeys writes a job's record and those of keys, numbered from next on.
+func setJobKeys(txn *badger.Txn, rec Job, next uint32, keys []JobKey) error {
+	for i, k := range keys {
+		if err := setJSON(txn, jobKeyKey(rec.ID, next+uint32(i)), k); err != nil {
+			return err
+		}
+	}
+	return setJob(txn, rec)
+}
+
+// export returns a copy for callers.
+func (j *job) export(now time.Time) Job {
+	c := j.Job
+	c.Indexes = slices.Clone(c.Indexes)
+	c.UpdatedColumns = slices.Clone(c.UpdatedColumns)
+	c.Checkpoint = slices.Clone(c.Checkpoint)
+	c.Keys = slices.Clone(j.keys)
+	switch {
+	case j.claimed(now):
+		c.State = Running
+	case j.Attempts > 0 && j.NotBefore.After(now):
+		c.State = Backoff
+	default:
+		c.State = Waiting
+	}
+	return c
+}
+
+func (j *job) claimed(now time.Time) bool {
+	return j.ClaimedBy != "" && j.ClaimedUntil.After(now)
+}
