@@ -11,9 +11,9 @@ import (
 
 // Enqueue adds a job. Of j, Type, Schema, Table, Operation, Shards, Indexes,
 // UpdatedColumns, Keys, CreatedAt (zero: now) and NotBefore count. It is split
-// and merged into jobs that wait as design section 4 says; where they cover it
-// already nothing is written. It returns the ID of the (first) job that will
-// do the work. Survives the death of the process.
+// and merged into jobs that wait (see mergeKey); where they cover it already
+// nothing is written. It returns the ID of the (first) job that will do the
+// work. Survives the death of the process.
 func (s *Store) Enqueue(j Job) (uint64, error) { return s.enqueue(&j, false) }
 
 // EnqueueSoon is Enqueue for jobs behind writes: what many statements ask for in
@@ -34,15 +34,11 @@ func (s *Store) enqueue(j *Job, soon bool) (uint64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !perShard(j.Type) {
-		return q.enqueue(s, j, Only(0), keyOf(j, 0), false)
+		return q.enqueue(s, j, keyOf(j, 0), false)
 	}
 	var id uint64
-	for i := range MaxShards {
-		shard := ShardID(i)
-		if !j.Shards.Has(shard) {
-			continue
-		}
-		one, err := q.enqueue(s, j, Only(shard), keyOf(j, shard), soon)
+	for shard := range j.Shards.All {
+		one, err := q.enqueue(s, j, keyOf(j, shard), soon)
 		if err != nil {
 			return 0, err
 		}
@@ -61,27 +57,19 @@ func (s *Store) enqueue(j *Job, soon bool) (uint64, error) {
 const maxJobKeys = 1000
 
 // enqueue does one merge key's part of a job.
-func (q *queue) enqueue(s *Store, n *Job, shard ShardSet, key mergeKey, soon bool) (uint64, error) {
+func (q *queue) enqueue(s *Store, n *Job, key mergeKey, soon bool) (uint64, error) {
 	if !soon {
 		// What covers the job must be in the store too.
 		if err := q.saveLocked(s); err != nil {
 			return 0, err
 		}
 	}
-	into := q.fresh[key]
-	if into != nil && into.covers(n) {
-		return into.ID, nil
-	}
-	if n.Type == VerifyKeys {
-		scan := key
-		scan.typ = MaintainIndex
-		if j := q.fresh[scan]; j != nil && j.swallows && j.covers(n) {
-			return j.ID, nil
-		}
+	if j := q.covering(n, key); j != nil {
+		return j.ID, nil
 	}
 	// What covers a job is saved before the intent is lifted, so only now it
 	// matters whether that is set.
-	if soon && !s.intents.isActive(Pair{n.Schema, n.Table, firstShard(shard)}) {
+	if soon && !s.intents.isActive(Pair{n.Schema, n.Table, ShardID(key.shard)}) {
 		soon = false
 		if err := q.saveLocked(s); err != nil {
 			return 0, err
@@ -94,55 +82,43 @@ func (q *queue) enqueue(s *Store, n *Job, shard ShardSet, key mergeKey, soon boo
 	if err := writable(); err != nil {
 		return 0, err
 	}
-	if into != nil && len(into.keys)+len(n.Keys) > maxJobKeys || into == nil && len(n.Keys) > maxJobKeys {
-		return q.overflow(s, into, n, shard, key)
+	j := q.fresh[key]
+	created := j == nil
+	if created {
+		j = &job{key: key}
+	}
+	if len(j.keys)+len(n.Keys) > maxJobKeys {
+		return q.overflow(s, j, n)
 	}
 	var rec Job
-	created := into == nil
 	if created {
-		rec = Job{
-			ID: q.next, Type: n.Type, Schema: n.Schema, Table: n.Table, Operation: n.Operation, Shards: n.Shards,
-			Indexes: union(n.Indexes, nil), UpdatedColumns: union(n.UpdatedColumns, nil),
-			CreatedAt: n.CreatedAt, NotBefore: n.NotBefore,
-		}
-		if perShard(n.Type) {
-			rec.Shards = shard
-		}
-		if rec.CreatedAt.IsZero() {
-			rec.CreatedAt = s.opt.Now()
-		}
-		into = &job{key: key}
+		rec = q.newRecord(s, n, key)
 	} else {
-		rec = into.with(n)
+		rec = j.with(n)
 	}
 	// More keys are no news to workers.
-	wake := created || n.Type != VerifyKeys || rec.NotBefore.Before(into.NotBefore)
-	var keys []JobKey
-	for _, k := range n.Keys {
-		if _, ok := into.seen[seenKey{k.Index, string(k.Key)}]; !ok {
-			keys = append(keys, JobKey{k.Index, slices.Clone(k.Key), slices.Clone(k.Values)})
-		}
-	}
+	wake := created || n.Type != VerifyKeys || rec.NotBefore.Before(j.NotBefore)
+	keys := j.lacking(n.Keys)
 	if !soon {
-		err := s.update(func(txn *badger.Txn) error { return setJobKeys(txn, rec, into.nextKey, keys) })
+		err := s.update(func(txn *badger.Txn) error { return setJobKeys(txn, rec, j.nextKey, keys) })
 		if err != nil {
 			return 0, fmt.Errorf("enqueue %s: %w", n.Type, err)
 		}
 	}
-	into.Job = rec
+	j.Job = rec
 	for _, k := range keys {
-		into.addKey(k)
+		j.addKey(k)
 	}
 	if soon {
-		q.saveSoon(into)
+		q.saveSoon(j)
 	} else {
-		into.nextKey += uint32(len(keys))
-		into.saved = len(into.keys)
+		j.nextKey += uint32(len(keys))
+		j.saved = len(j.keys)
 	}
 	if created {
 		q.next++
-		q.jobs[rec.ID] = into
-		q.fresh[key] = into
+		q.jobs[rec.ID] = j
+		q.fresh[key] = j
 	}
 	if wake {
 		q.wake()
@@ -150,27 +126,57 @@ func (q *queue) enqueue(s *Store, n *Job, shard ShardSet, key mergeKey, soon boo
 	return rec.ID, nil
 }
 
-// overflow puts a maintain_index job in the place of a verify_keys job with
-// too many keys. The scan's job is written first: a crash between leaves both.
-func (q *queue) overflow(s *Store, old *job, n *Job, shard ShardSet, key mergeKey) (uint64, error) {
+// covering returns a job that waits and does all that n asks for, nil if none
+// does.
+func (q *queue) covering(n *Job, key mergeKey) *job {
+	if j := q.fresh[key]; j != nil && j.covers(n) {
+		return j
+	}
+	if n.Type == VerifyKeys {
+		key.typ = MaintainIndex
+		if j := q.fresh[key]; j != nil && j.swallows && j.covers(n) {
+			return j
+		}
+	}
+	return nil
+}
+
+// newRecord is the record of a new job for what n asks for.
+func (q *queue) newRecord(s *Store, n *Job, key mergeKey) Job {
+	rec := Job{
+		ID: q.next, Type: n.Type, Schema: n.Schema, Table: n.Table, Operation: n.Operation, Shards: n.Shards,
+		Indexes: union(n.Indexes, nil), UpdatedColumns: union(n.UpdatedColumns, nil),
+		CreatedAt: n.CreatedAt, NotBefore: n.NotBefore,
+	}
+	if perShard(n.Type) {
+		rec.Shards = Only(ShardID(key.shard))
+	}
+	if rec.CreatedAt.IsZero() {
+		rec.CreatedAt = s.opt.Now()
+	}
+	return rec
+}
+
+// overflow puts a maintain_index job in the place of a verify_keys job (a new
+// one has no ID) that n would give too many keys. The scan's job is written
+// first: a crash between leaves both.
+func (q *queue) overflow(s *Store, old *job, n *Job) (uint64, error) {
 	scan := *n
 	scan.Type, scan.Keys = MaintainIndex, nil
-	for _, k := range n.Keys {
+	for _, k := range slices.Concat(n.Keys, old.keys) {
 		scan.Indexes = union(scan.Indexes, []IndexID{k.Index})
 	}
-	if old != nil {
-		for _, k := range old.keys {
-			scan.Indexes = union(scan.Indexes, []IndexID{k.Index})
-		}
+	if old.ID != 0 {
 		scan.CreatedAt = old.CreatedAt
 	}
+	key := old.key
 	key.typ = MaintainIndex
-	id, err := q.enqueue(s, &scan, shard, key, false)
+	id, err := q.enqueue(s, &scan, key, false)
 	if err != nil {
 		return 0, err
 	}
 	q.jobs[id].swallows = true
-	if old == nil {
+	if old.ID == 0 {
 		return id, nil
 	}
 	return id, q.remove(s, old)

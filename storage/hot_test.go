@@ -14,7 +14,9 @@ import (
 
 // pairsOf is a record's value.
 func pairsOf(set ShardSet, e Epoch) (val []byte) {
-	set.Each(func(id ShardID) { val = appendPairs(val, []ShardEpoch{{id, e}}) })
+	for id := range set.All {
+		val = appendPairs(val, []ShardEpoch{{id, e}})
+	}
 	return val
 }
 

@@ -479,14 +479,10 @@ func (s *Store) DropIndex(id IndexID) error {
 				return err
 			}
 		}
-		var err error
-		ix.marks.Load().shards().Each(func(shard ShardID) {
-			if err == nil {
-				err = txn.Delete(markKey(id, shard))
+		for shard := range ix.marks.Load().shards().All {
+			if err := txn.Delete(markKey(id, shard)); err != nil {
+				return err
 			}
-		})
-		if err != nil {
-			return err
 		}
 		return txn.Delete(indexKey(id))
 	})

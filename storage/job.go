@@ -77,6 +77,17 @@ func (j *job) addKey(k JobKey) {
 	}
 }
 
+// lacking are copies of those keys that j has not.
+func (j *job) lacking(keys []JobKey) []JobKey {
+	var out []JobKey
+	for _, k := range keys {
+		if _, ok := j.seen[seenKey{k.Index, string(k.Key)}]; !ok {
+			out = append(out, JobKey{k.Index, slices.Clone(k.Key), slices.Clone(k.Values)})
+		}
+	}
+	return out
+}
+
 // covers reports whether doing j does all that n asks for. It allocates
 // nothing: it is what most UPDATEs find.
 func (j *job) covers(n *Job) bool {

@@ -258,23 +258,22 @@ func (s *Store) writeMarks(ix *index, marks []Mark, covered func(*markSet) bool)
 // when it has.
 func (s *Store) keepMarks(ix *index, byShard map[ShardID][]Mark, changed ShardSet) error {
 	err := s.update(func(txn *badger.Txn) error {
-		var err error
-		changed.Each(func(shard ShardID) {
-			if err != nil {
-				return
-			}
+		for shard := range changed.All {
 			if len(byShard[shard]) == 0 {
-				err = txn.Delete(markKey(ix.id, shard))
-				return
+				if err := txn.Delete(markKey(ix.id, shard)); err != nil {
+					return err
+				}
+				continue
 			}
 			val := appendMarks(nil, byShard[shard])
 			if len(val) > maxValue {
-				err = fmt.Errorf("marks of shard %d take %d bytes", shard, len(val))
-				return
+				return fmt.Errorf("marks of shard %d take %d bytes", shard, len(val))
 			}
-			err = txn.Set(markKey(ix.id, shard), val)
-		})
-		return err
+			if err := txn.Set(markKey(ix.id, shard), val); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -329,7 +328,7 @@ func (s *Store) Marks(id IndexID) []Mark {
 	if ix == nil {
 		return nil
 	}
-	return ix.marks.Load().list(nil)
+	return ix.marks.Load().list()
 }
 
 // AllMarks returns the marks of all indexes by index and shard.
@@ -341,7 +340,9 @@ func (s *Store) AllMarks() []Mark {
 	return all
 }
 
-func (m *markSet) list(dst []Mark) []Mark {
-	m.shards().Each(func(shard ShardID) { dst = append(dst, m.byShard[shard]...) })
-	return dst
+func (m *markSet) list() (list []Mark) {
+	for shard := range m.shards().All {
+		list = append(list, m.byShard[shard]...)
+	}
+	return list
 }

@@ -32,16 +32,6 @@ type queue struct {
 	soon    chan struct{}
 }
 
-func firstShard(set ShardSet) (first ShardID) {
-	found := false
-	set.Each(func(s ShardID) {
-		if !found {
-			first, found = s, true
-		}
-	})
-	return first
-}
-
 func (q *queue) load(s *Store) error {
 	q.jobs, q.fresh, q.running = map[uint64]*job{}, map[mergeKey]*job{}, map[mergeKey]uint64{}
 	q.changed, q.soon = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -51,7 +41,7 @@ func (q *queue) load(s *Store) error {
 		if err := json.Unmarshal(val, &j.Job); err != nil {
 			return false, err
 		}
-		j.key = keyOf(&j.Job, firstShard(j.Shards))
+		j.key = keyOf(&j.Job, j.Shards.First())
 		// The worker that claimed it died with the process that had the store.
 		j.ClaimedBy, j.ClaimedUntil = "", time.Time{}
 		q.jobs[j.ID] = j

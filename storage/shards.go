@@ -58,11 +58,21 @@ func (s ShardSet) Union(o ShardSet) ShardSet {
 // Contains reports whether every shard of o is in s.
 func (s ShardSet) Contains(o ShardSet) bool { return s.Union(o) == s }
 
-// Each calls fn for every shard of the set in rising order.
-func (s ShardSet) Each(fn func(ShardID)) {
+// All yields the shards of the set in rising order.
+func (s ShardSet) All(yield func(ShardID) bool) {
 	for i, w := range s {
 		for ; w != 0; w &= w - 1 {
-			fn(ShardID(i*64 + bits.TrailingZeros64(w)))
+			if !yield(ShardID(i*64 + bits.TrailingZeros64(w))) {
+				return
+			}
 		}
 	}
+}
+
+// First returns the lowest shard of the set, 0 where it is empty.
+func (s ShardSet) First() ShardID {
+	for id := range s.All {
+		return id
+	}
+	return 0
 }
