@@ -8,9 +8,6 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// codeNoColumn is ER_BAD_FIELD_ERROR.
-const codeNoColumn = 1054
-
 // askFirst executes an INSERT whose rows are placed by expressions: a shard says
 // what their values are, and the statement with these in their places is
 // executed. why is the refusal of the statement as it is, which stays where the

@@ -11,41 +11,54 @@
 //
 // Where does X happen?
 //
-//	proxy.go        listening, accepting, draining
-//	session.go      the command loop of one client
-//	settings.go     what the client has SET, and how a shard connection gets it;
-//	                variables.go: SET itself; user_variable.go: the values of @x
-//	tracking.go     what the client is told of its session (SESSION_TRACK);
-//	                tracking_transaction.go: of its transaction
-//	statement.go    text of a COM_QUERY -> plan -> the right executor
-//	execute.go      a bound plan on its shards: the write protocol's steps around it
-//	answer.go       several shards' answers become one
-//	lookout.go      in which order they are read, and that a late one holds up nothing
-//	increment.go    AUTO_INCREMENT for all shards together; last_insert_id.go:
-//	                LAST_INSERT_ID(), which pooled connections don't keep
-//	load.go         LOAD DATA LOCAL INFILE; load_file.go reads the file's fields
-//	copy.go         INSERT ... SELECT whose rows go to other shards
-//	within.go       several statements of ours as one of the client's
-//	merge.go        answers that stream through a merge (package merge); merge_late.go:
-//	                those of shards that are not waited for
-//	found_rows.go   FOUND_ROWS(); select_limit.go: sql_select_limit; show_values.go: SHOW VARIABLES
-//	returning.go    rows that a write answers
-//	transaction.go  BEGIN to COMMIT over one or several shards; characteristics.go:
-//	                isolation level and access mode, and how long they hold
-//	lock_tables.go  LOCK TABLES; pinned.go: why sessions keep connections
-//	replicas.go     reads from replicas: which statements, and on elsewhere when one is lost
-//	temporary.go    temporary tables, and the connection that a session keeps for them
-//	prepared.go     COM_STMT_*; cursor.go, spool.go: COM_STMT_FETCH
-//	ddl.go          DDL on all shards, and what it does to virtual indexes
-//	admin.go        CREATE VIRTUAL INDEX, SHOW SHARDS, EXPLAIN ROUTE, ...
-//	directory.go    the current catalog: when it is read again, who sees it
-//	errors.go       our errors <-> MySQL's
-//	metrics.go      shunt_* figures
-//	http.go         /metrics, /healthz, /readyz, the console, /v1
+// Clients and their sessions:
+//
+//	proxy            listening, accepting, draining; balancer: PROXY protocol
+//	session          the command loop of one client; vanished: clients that are gone, or idle
+//	rights, denied   what a user may do; log-ins that fail
+//	settings         what the client has SET, and how a shard connection gets it;
+//	                 variables: SET itself; user_variable: the values of @x;
+//	                 own_variables: those that Shunt obeys itself; set_statement: MariaDB's
+//	                 SET STATEMENT; select_limit: sql_select_limit
+//	tracking         what the client is told of its session (SESSION_TRACK);
+//	                 tracking_transaction: of its transaction; attributes: what it tells of itself
+//	transaction      BEGIN to COMMIT over one or several shards; characteristics: isolation
+//	                 level and access mode; deadlock: circles that no server sees
+//	lock_tables      LOCK TABLES; lock_name: GET_LOCK; temporary: temporary tables; pinned: the
+//	                 connections that sessions keep for these
+//	processlist      SHOW PROCESSLIST and KILL; late: statements that take too long
+//
+// Statements:
+//
+//	statement        text of a COM_QUERY -> plan -> the right executor
+//	prepared         COM_STMT_*; cursor, spool: COM_STMT_FETCH; prepared_text: PREPARE as SQL
+//	execute          a bound plan: by which of the ways below it is done
+//	borrow, send     the shard connections that it goes over; shard_error: what their errors do
+//	read             one shard's rows; replicas: from replicas, and on elsewhere when one is lost
+//	write            the write protocol's steps around a write
+//	answer, merge    several shards' answers become one: concatenated, or merged (package merge);
+//	                 lookout, merge_late: without waiting for shards that are late
+//	gather, gather_* rows are copied to be answered or written
+//	increment        AUTO_INCREMENT for all shards together; last_insert_id: LAST_INSERT_ID()
+//	constant, meet   rows that are placed by what a shard says; limit: writes with LIMIT
+//	load, load_file, INSERTs of many rows for LOAD DATA and INSERT ... SELECT;
+//	copy, collected  within: several statements of ours as one of the client's
+//	returning, call, what a statement answers or leaves behind besides its rows
+//	select_into, found_rows, warnings
+//	ddl, ddl_tries   DDL on all shards, and what it does to virtual indexes
+//	system           SHOW and information_schema; show_values: SHOW VARIABLES
+//	admin            CREATE VIRTUAL INDEX, SHOW SHARDS, EXPLAIN ROUTE, ...
+//
+// What they share:
+//
+//	directory        the current catalog: when it is read again, who sees it
+//	index            what is needed of the virtual indexes
+//	errors           our errors <-> MySQL's
+//	metrics, http    shunt_* figures; /metrics, /healthz, /readyz, the console, /v1
 //
 // Invariants:
 //   - nothing is sent to a shard before the entries and marks of its statement
-//     are in the store (execute.go, Index.Prepare);
+//     are in the store (session.mayWrite);
 //   - a statement whose outcome is not known stays open in the Index
 //     (Open.InDoubt) until it is settled;
 //   - a shard connection goes back to its pool only with no unread bytes, no

@@ -57,6 +57,7 @@ const (
 	codeDeadlock       = 1213 // ER_LOCK_DEADLOCK
 	codeRecordChanged  = 1020 // ER_CHECKREAD
 	codeLocksFull      = 1206 // ER_LOCK_TABLE_FULL
+	codeNoColumn       = 1054 // ER_BAD_FIELD_ERROR
 	codeNoTable        = 1146 // ER_NO_SUCH_TABLE
 	codeBadTable       = 1051 // ER_BAD_TABLE_ERROR: what DROP TABLE says of one that isn't there
 	codeNoView         = 4092 // MariaDB's ER_UNKNOWN_VIEW
@@ -105,4 +106,13 @@ func coded(err error) sqlError {
 		return errShutdown
 	}
 	return sqlError{codeUnknown, "HY000", err.Error()}
+}
+
+// refused reports that a plan can't be executed as it is.
+func refused(b *planner.Bound, err error) bool {
+	if err == nil {
+		return b != nil && b.Refuse != nil
+	}
+	e, ok := errors.AsType[*planner.Error](err)
+	return ok && e.Code == codeNotSupported
 }

@@ -445,3 +445,13 @@ func (s *session) sessionStatement(ctx context.Context, p *planner.Session) erro
 	}
 	return s.answerOK(wire.OK{})
 }
+
+// containsFold reports whether s has sub, which is lower case ASCII.
+func containsFold(s, sub string) bool {
+	for i := 0; i+len(sub) <= len(s); i++ {
+		if s[i]|0x20 == sub[0]|0x20 && strings.EqualFold(s[i:i+len(sub)], sub) {
+			return true
+		}
+	}
+	return false
+}

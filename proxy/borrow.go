@@ -1,0 +1,122 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// stayOn sends a statement that any of several shards can answer to one that
+// the transaction has, rather than let another join, and else to one that
+// answers.
+func (s *session) stayOn(b *planner.Bound) {
+	if b.Alternatives.Empty() || len(b.Statements) != 1 {
+		return
+	}
+	if s.tx != nil {
+		for _, id := range s.tx.order {
+			if b.Alternatives.Has(id) {
+				b.Statements[0].Shard = id
+				return
+			}
+		}
+	}
+	if s.reading != nil && s.pickReplica(b.Statements[0].Shard) == nil {
+		for id := range b.Alternatives.All {
+			if s.pickReplica(id) != nil {
+				b.Statements[0].Shard = id
+				return
+			}
+		}
+	}
+	if at := b.Statements[0].Shard; s.pickReplica(at) == nil && !s.proxy.opts.Pools[at].Lively() {
+		b.Statements[0].Shard = s.livelyOf(b.Alternatives)
+	}
+}
+
+// livelyOf picks a shard that answers, the first if none does.
+func (s *session) livelyOf(set catalog.ShardSet) catalog.ShardID {
+	for id := range set.All {
+		if s.proxy.opts.Pools[id].Lively() {
+			return id
+		}
+	}
+	return set.First()
+}
+
+// borrow takes a connection that has the session's settings: the transaction's
+// own, or one of the pool's.
+func (s *session) borrow(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	if s.tx != nil {
+		return s.tx.conn(ctx, id)
+	}
+	return s.borrowPooled(ctx, id)
+}
+
+func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	if conn := s.lockedConn(id); conn != nil {
+		return s.borrowLocked(ctx, id, conn)
+	}
+	if s.usesPinned(id) {
+		return s.borrowPinned(ctx)
+	}
+	if s.reading != nil {
+		if conn := s.borrowReplica(ctx, id); conn != nil {
+			return conn, nil
+		}
+	}
+	if s.distrust {
+		return s.borrowNew(ctx, id)
+	}
+	pool, foundRows := s.proxy.opts.Pools[id], s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0
+	conn, err := pool.GetIn(ctx, foundRows, s.settings.fingerprint)
+	if err != nil {
+		return nil, shardDown(err)
+	}
+	err = s.settings.applyTo(ctx, conn)
+	if errors.Is(err, shard.ErrShard) {
+		// It was dead already, and has got nothing yet that it could have done.
+		pool.Put(conn)
+		if conn, err = s.borrowNew(ctx, id); err != nil {
+			return nil, err
+		}
+		return conn, nil
+	}
+	if err != nil {
+		pool.Put(conn)
+		return nil, s.shardError(id, err)
+	}
+	return conn, nil
+}
+
+// borrowNew is borrowPooled that trusts no idle connection: it has got one that
+// was dead.
+func (s *session) borrowNew(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	pool := s.proxy.opts.Pools[id]
+	conn, err := pool.GetNew(ctx, s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0)
+	if err != nil {
+		return nil, shardDown(err)
+	}
+	if err := s.settings.applyTo(ctx, conn); err != nil {
+		pool.Put(conn)
+		return nil, s.notJoined(id, err)
+	}
+	return conn, nil
+}
+
+// giveBack returns a connection that isn't the transaction's.
+func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
+	if conn == nil {
+		return
+	}
+	conn.Watch(nil)
+	s.activity.done(conn)
+	if s.tx == nil || s.tx.conns[id] != conn {
+		s.putBack(id, conn)
+	}
+}

@@ -1,0 +1,34 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// answerCall answers the end of a CALL, which was held back: what the procedure may have
+// set is asked for before, and a transaction that it has left open is none of the
+// session's, which has others' connections for its next statements.
+func (s *session) answerCall(ctx context.Context, r request, id catalog.ShardID, conn *shard.Conn, sum shard.Summary) error {
+	if s.tx == nil && (conn.InTransaction() || conn.Status&mysql.SERVER_STATUS_AUTOCOMMIT == 0) {
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			return s.shardError(id, err)
+		}
+		return refuse("CALL of a procedure that leaves a transaction open, or autocommit off, is not supported: what it had not committed was rolled back; let it COMMIT")
+	}
+	last, told, err := askID(ctx, conn)
+	if err != nil {
+		return s.shardError(id, err)
+	}
+	if told {
+		s.last.insertID = last
+	}
+	if err := s.takeOver(ctx, conn, r.plan.Sets); err != nil {
+		return s.shardError(id, err)
+	}
+	return s.answerOK(wire.OK{Affected: sum.Affected, LastInsertID: sum.LastInsertID, Warnings: sum.Warnings, Info: sum.Info})
+}

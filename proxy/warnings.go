@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/shunt-sql/shunt/proxy/shard"
+)
+
+// addWarnings adds those that a shard has of its part of a read. What is of the text
+// only the first shard tells; it returns how many the others have of that.
+func (s *session) addWarnings(ctx context.Context, conn *shard.Conn, first bool) (again int) {
+	res, err := conn.Query(ctx, "SHOW WARNINGS")
+	if err != nil {
+		return 0
+	}
+	for _, w := range res.Rows {
+		if !first && len(w) > 2 && (ofText(string(w[1])) || string(w[1]) == invalidText && s.warnedOf(w)) {
+			again++
+		} else {
+			s.last.warnings = append(s.last.warnings, w)
+		}
+	}
+	return again
+}
+
+// invalidText is the code of a warning of a literal whose bytes are no text, which
+// every shard gives in the same words, or of a row's value.
+const invalidText = "1300"
+
+func (s *session) warnedOf(w [][]byte) bool {
+	return slices.ContainsFunc(s.last.warnings, func(told [][]byte) bool {
+		return slices.EqualFunc(told, w, bytes.Equal)
+	})
+}
+
+// ofText reports a warning of a statement's text (deprecated syntax), which
+// every shard that gets it gives.
+func ofText(code string) bool { return code == "1287" || code == "1681" }
+
+var atRow = regexp.MustCompile(` at row (\d+)(?: \(on shard .*)?$`)
+
+// ofRows makes a message about a row of a shard's part one about the client's row.
+func ofRows(msg string, rows []int) string {
+	m := atRow.FindStringSubmatchIndex(msg)
+	if m == nil || rows == nil {
+		return msg
+	}
+	if n, err := strconv.Atoi(msg[m[2]:m[3]]); err == nil && n > 0 && n <= len(rows) {
+		return fmt.Sprintf("%s%d%s", msg[:m[2]], rows[n-1]+1, msg[m[3]:])
+	}
+	return msg
+}
+
+// byRow puts warnings of several shards in the order of their rows, if each is
+// about one.
+func byRow(warnings [][][]byte) {
+	row := func(w [][]byte) int {
+		if m := atRow.FindSubmatch(w[len(w)-1]); m != nil {
+			n, _ := strconv.Atoi(string(m[1]))
+			return n
+		}
+		return 0
+	}
+	for _, w := range warnings {
+		if len(w) == 0 || row(w) == 0 {
+			return
+		}
+	}
+	slices.SortStableFunc(warnings, func(a, b [][]byte) int { return row(a) - row(b) })
+}

@@ -1,0 +1,377 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// writeOne sends an autocommitted write to its one shard.
+func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) error {
+	st := b.Statements[0]
+	shards := catalog.Only(st.Shard)
+	open := s.proxy.opts.Index.Begin(shards)
+	defer open.End()
+	if err := s.mayWrite(open, r, b, shards); err != nil {
+		return err
+	}
+	conn, err := s.borrow(ctx, st.Shard)
+	if err != nil {
+		s.proxy.opts.Index.After(leftover(b))
+		return err
+	}
+	defer func() { s.giveBack(st.Shard, conn) }()
+	conn.Await = true
+	err = s.send(ctx, conn, r, st)
+	if _, unsent := errors.AsType[unsentError](err); unsent && !s.keeps(st.Shard) {
+		s.giveBack(st.Shard, conn)
+		anew, newErr := s.borrowNew(ctx, st.Shard)
+		if newErr != nil {
+			s.proxy.opts.Index.After(leftover(b))
+			conn = nil
+			return newErr
+		}
+		conn = anew
+		err = s.send(ctx, conn, r, st)
+	}
+	var sum shard.Summary
+	if err == nil {
+		o := s.forwardOptions()
+		o.HoldOK = holdsID(b) || r.plan.Calls
+		sum, err = conn.Forward(s.client, shard.Result, o)
+		if err = s.forwarded(st.Shard, sum, err); err == nil && sum.Err == nil {
+			told := sum
+			told.LastInsertID = 0 // learnID or answerInserted settles it
+			s.remember(ctx, conn, told)
+			s.findIn(ctx, conn, r, sum)
+			s.learnID(ctx, conn, r, b, sum)
+			if r.plan.Calls {
+				err = s.answerCall(ctx, r, st.Shard, conn, sum)
+			} else if !sum.ResultSet {
+				err = s.answerInserted(ctx, b, conn, sum)
+			} else if err = s.returnedID(ctx, r, b, []sent{{st.Shard, conn}}); err != nil {
+				err = fmt.Errorf("%w: %w", errHalfAnswered, err)
+			}
+		}
+		if err == nil && sum.Err == nil {
+			// The client has its answer before maintenance is asked for; the last
+			// one goes with the connection's end.
+			if !s.proxy.draining.Load() {
+				err = s.clientError(s.client.Flush())
+			}
+		}
+	}
+	after := b.Maintain
+	if err != nil || sum.Err != nil {
+		after = append(leftover(b), after...)
+	}
+	if conn.Broken || conn.Busy() {
+		open.InDoubt(st.Shard, conn.ThreadID, after)
+		return err
+	}
+	open.End()
+	s.proxy.opts.Index.After(after)
+	return err
+}
+
+// mayWrite takes steps 3 and 4.
+func (s *session) mayWrite(open Open, r request, b *planner.Bound, shards catalog.ShardSet) error {
+	if r.plan.Catalog.Version != s.catalog().Version {
+		return errStale
+	}
+	return s.proxy.opts.Index.Prepare(open, b.Adds, b.Marks, r.plan.Tables, shards)
+}
+
+// leftover is the maintenance behind a statement that may have changed nothing:
+// the entries that were added for it may be stale, its marks without cause.
+func leftover(b *planner.Bound) []planner.Maintenance {
+	if len(b.Adds) == 0 && len(b.Marks) == 0 {
+		return nil
+	}
+	type key struct {
+		t  *catalog.Table
+		ix *catalog.Index
+	}
+	sets := map[key]catalog.ShardSet{}
+	for _, a := range b.Adds {
+		k := key{a.Index.Table, a.Index}
+		set := sets[k]
+		set.Add(a.Shard)
+		sets[k] = set
+	}
+	for _, m := range b.Marks {
+		k := key{m.Index.Table, m.Index}
+		set := sets[k]
+		set.Add(m.Shard)
+		sets[k] = set
+	}
+	var out []planner.Maintenance
+	for k, set := range sets {
+		out = append(out, planner.Maintenance{Table: k.t, Operation: "FAILED", Shards: set, Indexes: []*catalog.Index{k.ix}})
+	}
+	return out
+}
+
+// writeInTransaction sends a write within the session's transaction, which is
+// the statement's own when implicit is true. A statement that fails on one
+// shard is undone on the others, as one server would undo it.
+func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.Bound, implicit bool) error {
+	tx := s.tx
+	if err := tx.join(ctx, route(b)); err != nil {
+		if implicit {
+			_ = s.rollback(ctx)
+		}
+		return err
+	}
+	if err := s.mayWrite(tx.open, r, b, route(b)); err != nil {
+		if implicit {
+			_ = s.rollback(ctx)
+		}
+		return err
+	}
+	tx.wrote(b)
+	several := len(b.Statements) > 1 || b.Gather != nil
+	if several && !implicit {
+		if err := tx.each(ctx, route(b), "SAVEPOINT "+statementSavepoint); err != nil {
+			return err
+		}
+	}
+	var returned *returnedRows
+	if several && r.plan.Returning {
+		returned = &returnedRows{}
+	}
+	r.inTurn = r.inTurn || several && s.proxy.deadlocks.feared(r.plan.Tables)
+	ok, err := s.writeAll(ctx, r, b, several, returned)
+	s.activity.settled()
+	circle := several && tx.victim == errDeadlock
+	if circle {
+		s.proxy.deadlocks.fear(r.plan.Tables)
+	}
+	if implicit {
+		if err != nil {
+			_ = s.rollback(ctx)
+			if circle && !r.again && b.Gather == nil && !s.activity.killed() {
+				return errAgain
+			}
+			return err
+		}
+		if err := s.commit(ctx); err != nil {
+			return err
+		}
+	} else if several && tx.failed == nil && tx.victim == nil {
+		undo := "RELEASE SAVEPOINT " + statementSavepoint
+		if err != nil {
+			undo = "ROLLBACK TO SAVEPOINT " + statementSavepoint
+		}
+		if undoErr := tx.each(ctx, route(b), undo); undoErr != nil {
+			return undoErr
+		}
+	}
+	if err != nil || ok == nil {
+		return err
+	}
+	if returned != nil {
+		return s.answerReturned(returned, r.plan.Kind != planner.Delete, ok.Warnings)
+	}
+	return s.answerOK(*ok)
+}
+
+// errAgain: a statement that is a transaction of its own was rolled back for a deadlock
+// over several shards, of which the client need not know.
+var errAgain = errors.New("deadlock over several shards")
+
+// statementSavepoint makes one statement over several shards atomic inside of
+// a transaction.
+const statementSavepoint = "shunt_statement"
+
+// writeAll sends a write and joins the answers. With one shard its answer is
+// forwarded as it is, and nil returned; else the joined one is returned to be
+// sent when nothing can fail any more. returned, if not nil, gets the rows that the
+// shards answer.
+func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several bool, returned *returnedRows) (*wire.OK, error) {
+	if b.SameTime && several {
+		undo, err := s.sameTime(ctx, route(b))
+		if err != nil {
+			return nil, err
+		}
+		defer undo()
+	}
+	shards, err := s.borrowAll(ctx, b)
+	// asked are the shards that have got the statement.
+	//
+	// Rule first copy: the shards of a reference table are asked after the first one has
+	// answered. Who has locked rows there meets nobody on the others. Counter-example:
+	// two sessions UPDATE the same row; each is the first on a shard, and waits on another.
+	asked := len(shards)
+	if b.Access == "reference" || r.inTurn {
+		asked = min(asked, 1)
+	}
+	if err == nil {
+		err = s.sendTo(ctx, r, b.Statements[:asked], shards[:asked])
+	}
+	var joined wire.OK
+	var first error
+	hold, told := several || holdsID(b) || r.plan.Calls, false
+	ids := map[catalog.ShardID]uint64{}
+	var infos []string
+	s.last.warnings = nil
+	var found int64
+	finds := false
+	if err != nil {
+		first = err
+	}
+	for i, x := range shards {
+		if i == asked && first == nil {
+			if asked = len(shards); r.inTurn {
+				asked = i + 1
+			}
+			first = s.sendTo(ctx, r, b.Statements[i:asked], shards[i:asked])
+		}
+		if !x.conn.Busy() {
+			continue // not sent to
+		}
+		rows := b.Statements[i].Rows
+		o := s.forwardOptions()
+		o.HoldOK, o.HoldErr = hold, several
+		dst := s.client
+		if several {
+			dst = nil
+		}
+		var sum shard.Summary
+		if returned != nil {
+			sum, err = returned.read(x.conn, rows, s.binary, b.Access != "reference" || i == 0)
+		} else {
+			sum, err = x.conn.Forward(dst, shard.Result, o)
+		}
+		skipped := several && s.skips(r, b, i, sum.Err)
+		if skipped {
+			sum = shard.Summary{Status: x.conn.Status, Warnings: 1}
+		}
+		if err := s.forwarded(x.shard, sum, err); err != nil {
+			first = errors.Join(first, err)
+			continue
+		}
+		if sum.Err != nil {
+			if several && first == nil {
+				first = sqlError{sum.Err.Code, sum.Err.State, fmt.Sprintf("%s (on shard %s; nothing was changed on any)", ofRows(sum.Err.Message, rows), s.catalog().ShardName(x.shard))}
+			}
+			hold, told = several, !several // the client has got the error of one alone
+			continue
+		}
+		joined.Affected += sum.Affected
+		// Every shard warns of its copy of the same rows.
+		tells := b.Access != "reference" || x.shard == shards[0].shard
+		if tells {
+			joined.Warnings += sum.Warnings
+		}
+		if ids[x.shard] = sum.LastInsertID; joined.LastInsertID == 0 {
+			joined.LastInsertID = sum.LastInsertID
+		}
+		if sum.Info == "" && b.Access != "reference" && (r.plan.Kind == planner.Insert || r.plan.Kind == planner.Replace) {
+			// A server says nothing of one row; joined with others it counts.
+			duplicates := max(sum.Affected, 1) - 1
+			if sum.Affected == 0 && r.plan.Ignores() {
+				duplicates = 1
+			}
+			sum.Info = fmt.Sprintf("Records: 1  Duplicates: %d  Warnings: %d", duplicates, sum.Warnings)
+		}
+		infos = append(infos, sum.Info)
+		if sum.Warnings > 0 && tells {
+			if res, err := x.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+				if skipped {
+					joined.Warnings += uint16(len(res.Rows)) - sum.Warnings
+				}
+				for _, w := range res.Rows {
+					if skipped {
+						w[0] = []byte("Warning")
+					}
+					if x.shard != shards[0].shard && len(w) > 1 && ofText(string(w[1])) {
+						joined.Warnings--
+						continue
+					}
+					if len(w) > 2 {
+						w[2] = []byte(ofRows(string(w[2]), rows))
+					}
+					s.last.warnings = append(s.last.warnings, w)
+				}
+			}
+		}
+		// After SHOW WARNINGS: to ask leaves none of these.
+		if n, ok := foundIn(ctx, x.conn, r.found, sum); ok && (b.Access != "reference" || !finds) {
+			if finds = true; n == noFound || found == noFound {
+				found = noFound
+			} else {
+				found += n
+			}
+		}
+		s.learnID(ctx, x.conn, r, b, sum)
+	}
+	first = errors.Join(first, returned.whole())
+	if byRow(s.last.warnings); finds && first == nil {
+		s.found = found
+	}
+	if first == nil && !told && (r.plan.Returning || r.plan.Calls) {
+		if first = s.returnedID(ctx, r, b, shards); first != nil && !several {
+			first = fmt.Errorf("%w: %w", errHalfAnswered, first)
+		}
+		for _, x := range shards {
+			if err := s.takeOver(ctx, x.conn, r.plan.Sets); err != nil {
+				first = errors.Join(first, s.shardError(x.shard, err))
+			}
+		}
+	} else if first == nil && !told && b.Generated != nil {
+		joined.LastInsertID, first = s.inserted(ctx, b, shards, ids)
+	}
+	if b.Access == "reference" && len(shards) > 0 {
+		// Every shard changed its copy of the same rows.
+		joined.Affected /= uint64(len(shards))
+		infos = infos[:min(1, len(infos))]
+	}
+	joined.Info = infoWarnings.ReplaceAllString(joinInfo(infos), fmt.Sprintf("Warnings: %d", joined.Warnings))
+	if !hold {
+		return nil, first
+	}
+	return &joined, first
+}
+
+// skips reports that a row which a shard has refused is to be left out, with a
+// warning, as if the shard had got more of the statement's rows: MariaDB's INSERT
+// IGNORE looks over a CHECK that fails (each JSON column has one) in a statement
+// of several rows only.
+func (s *session) skips(r request, b *planner.Bound, n int, e *shard.ServerError) bool {
+	part := r.part || len(b.Statements) > 1 && b.Statements[n].Rows != nil
+	return e != nil && e.Code == 4025 && part && s.mariaDB() && r.plan.Ignores()
+}
+
+// sameTime gives the transaction's shards the same time for the statements that
+// follow, until undo. A session that has SET timestamp has chosen one.
+func (s *session) sameTime(ctx context.Context, shards catalog.ShardSet) (undo func(), err error) {
+	if v, ok := s.settings.value("@@timestamp"); ok && !strings.EqualFold(v, "default") {
+		return func() {}, nil
+	}
+	now := time.Now()
+	sql := fmt.Sprintf("SET TIMESTAMP = %d.%06d", now.Unix(), now.Nanosecond()/1000)
+	if err := s.tx.each(ctx, shards, sql); err != nil {
+		return nil, err
+	}
+	tx := s.tx
+	return func() {
+		for id := range shards.All {
+			conn := tx.conns[id]
+			if conn == nil || conn.Broken || conn.Busy() {
+				continue
+			}
+			if _, err := conn.Exec(ctx, "SET TIMESTAMP = DEFAULT"); err != nil {
+				_ = s.shardError(id, err) // fails the transaction, or the connection is not used again
+				conn.Broken = true
+			}
+		}
+	}, nil
+}
