@@ -74,6 +74,7 @@ func untilPlanned(try func() error) error {
 	}
 }
 
+// rowsOnce executes a plan, or returns errStale where it has to be made anew first.
 func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if err := s.mayGoOn(); err != nil {
 		return err
@@ -99,25 +100,12 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	}
 	s.reading = s.readingFor(r)
 	defer func() { s.reading = nil }()
-	b, err := s.bind(ctx, r, ids)
-	if s.reading != nil {
-		if err != nil || !s.onReplicas(b) {
-			s.proxy.metrics.replicaRead(s.reading)
-			s.reading = nil
-			b, err = s.bind(ctx, r, ids)
-		}
-	}
+	b, err := s.bindToRead(ctx, r, ids)
 	if b != nil {
 		r.found = b.Found
 	}
-	if r.plan.Copy != nil && refused(b, err) {
-		return s.copyRows(ctx, r)
-	}
-	if r.plan.Constants != nil && refused(b, err) {
-		return s.askFirst(ctx, r, err)
-	}
-	if r.plan.Limited != nil && err == nil && refused(b, err) {
-		return s.writeLimited(ctx, r, b.Refuse)
+	if done, err := s.otherWay(ctx, r, b, err); done {
+		return err
 	}
 	if err != nil {
 		return err
@@ -145,18 +133,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if r.plan.Kind != planner.Locking { // two sessions must meet at the same copy of a row
 		s.stayOn(b)
 	}
-	// Without autocommit a statement opens a transaction; a write over several
-	// shards is a transaction of its own, so that it happens on all or none.
-	implicit := false
-	switch {
-	case s.tx != nil:
-	case !s.settings.autocommit:
-		if r.plan.Kind != planner.Show && (len(r.plan.Tables) > 0 || r.plan.Kind != planner.Select) {
-			s.tx = s.newTransaction()
-		}
-	case r.plan.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil || s.settings.writesForOnce()):
-		s.tx, implicit = s.newTransaction(), true
-	}
+	implicit := s.beginFor(r.plan, b)
 	if !r.plan.Kind.Writes() && (len(b.Statements) != 1 || b.Gather != nil || b.System != nil) && asksID(r, r.sql) && setsID(r.sql) {
 		// Each shard would set its own.
 		return refuse("LAST_INSERT_ID() of a value in a query over several shards is not supported: SET LAST_INSERT_ID = value")
@@ -165,26 +142,86 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if (writes || b.System != nil && b.System.Everywhere) && s.rights().ReadOnly {
 		return s.readOnly() // a stored function, ANALYZE TABLE
 	}
-	switch {
-	case !writes:
+	if writes {
+		err = s.write(ctx, r, b, implicit)
+	} else {
 		err = s.readInTime(ctx, r, b)
-	case b.Gather != nil:
-		err = s.gatherWrite(ctx, r, b, implicit)
-	case s.tx == nil:
-		err = s.writeOne(ctx, r, b)
-	default:
-		err = s.writeInTransaction(ctx, r, b, implicit)
-		if errors.Is(err, errAgain) {
-			r.again, s.tx = true, s.newTransaction()
-			s.failed, s.last.failed = false, 0 // the client has not been told
-			err = s.writeInTransaction(ctx, r, b, implicit)
-		}
 	}
 	if !errors.Is(err, errStale) {
 		s.proxy.metrics.routed(b, r.start)
 	}
 	s.unsure(r, b)
 	return err
+}
+
+// bind gives a plan its values and its route. AUTO_INCREMENT values are taken
+// before, so that the rows are routed and indexed by them; a statement that is
+// planned once more keeps them. One that fails leaves a gap, as on a server.
+func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.Bound, error) {
+	p := s.proxy.planner
+	first, err := s.count(ctx, r, ids)
+	if r.shape != nil {
+		if err == nil {
+			if b, ok := p.BindShape(r.plan, r.shape, s.lookups(), first); ok {
+				return b, nil
+			}
+		}
+		return nil, errLiterals
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case first == 0 && r.prepared != nil:
+		return p.BindIn(&s.binding, r.plan, r.values, s.lookups())
+	case first == 0:
+		return p.Bind(r.plan, r.values, s.lookups())
+	}
+	return p.BindGenerated(r.plan, r.values, s.lookups(), first, r.prepared != nil)
+}
+
+// bindToRead is bind for what is to be read from replicas (s.reading), and for the
+// primaries where that can't be.
+func (s *session) bindToRead(ctx context.Context, r request, ids *counted) (*planner.Bound, error) {
+	b, err := s.bind(ctx, r, ids)
+	if s.reading == nil || err == nil && s.onReplicas(b) {
+		return b, err
+	}
+	s.proxy.metrics.replicaRead(s.reading)
+	s.reading = nil
+	return s.bind(ctx, r, ids)
+}
+
+// otherWay executes a statement that is refused as it is bound, if its plan has another
+// way; done says so. why is the refusal, nil where it is b's.
+func (s *session) otherWay(ctx context.Context, r request, b *planner.Bound, why error) (done bool, err error) {
+	switch {
+	case !refused(b, why):
+		return false, nil
+	case r.plan.Copy != nil:
+		return true, s.copyRows(ctx, r)
+	case r.plan.Constants != nil:
+		return true, s.askFirst(ctx, r, why)
+	case r.plan.Limited != nil && why == nil:
+		return true, s.writeLimited(ctx, r, b.Refuse)
+	}
+	return false, nil
+}
+
+// beginFor begins the transaction that a statement needs. Without autocommit it is the
+// session's; a write over several shards is one of its own (implicit), so that it happens
+// on all or none.
+func (s *session) beginFor(plan *planner.Rows, b *planner.Bound) (implicit bool) {
+	switch {
+	case s.tx != nil:
+	case !s.settings.autocommit:
+		if plan.Kind != planner.Show && (len(plan.Tables) > 0 || plan.Kind != planner.Select) {
+			s.tx = s.newTransaction()
+		}
+	case plan.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil || s.settings.writesForOnce()):
+		s.tx = s.newTransaction()
+		return true
+	}
+	return false
 }
 
 func (s *session) forwardOptions() shard.ForwardOptions {

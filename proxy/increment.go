@@ -54,31 +54,6 @@ func (c *counted) release() {
 	}
 }
 
-// bind gives a plan its values and its route. AUTO_INCREMENT values are taken
-// before, so that the rows are routed and indexed by them; a statement that is
-// planned once more keeps them. One that fails leaves a gap, as on a server.
-func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.Bound, error) {
-	p := s.proxy.planner
-	first, err := s.count(ctx, r, ids)
-	if r.shape != nil {
-		if err == nil {
-			if b, ok := p.BindShape(r.plan, r.shape, s.lookups(), first); ok {
-				return b, nil
-			}
-		}
-		return nil, errLiterals
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case first == 0 && r.prepared != nil:
-		return p.BindIn(&s.binding, r.plan, r.values, s.lookups())
-	case first == 0:
-		return p.Bind(r.plan, r.values, s.lookups())
-	}
-	return p.BindGenerated(r.plan, r.values, s.lookups(), first, r.prepared != nil)
-}
-
 // count takes the AUTO_INCREMENT values that a plan asks for; 0 where it asks for
 // none.
 func (s *session) count(ctx context.Context, r request, ids *counted) (first uint64, err error) {

@@ -28,6 +28,37 @@ func (s *session) addWarnings(ctx context.Context, conn *shard.Conn, first bool)
 	return again
 }
 
+// addPartWarnings adds the n warnings that a shard has of its part of a write, and
+// returns how many of them count. rows are the part's. first: it is the first shard,
+// which alone tells of what is of the text. skipped: the row was left out, and the error
+// that says why is a warning.
+func (s *session) addPartWarnings(ctx context.Context, conn *shard.Conn, n uint16, rows []int, first, skipped bool) uint16 {
+	if n == 0 {
+		return 0
+	}
+	res, err := conn.Query(ctx, "SHOW WARNINGS")
+	if err != nil {
+		return n
+	}
+	if skipped {
+		n = uint16(len(res.Rows))
+	}
+	for _, w := range res.Rows {
+		if skipped {
+			w[0] = []byte("Warning")
+		}
+		if !first && len(w) > 1 && ofText(string(w[1])) {
+			n--
+			continue
+		}
+		if len(w) > 2 {
+			w[2] = []byte(ofRows(string(w[2]), rows))
+		}
+		s.last.warnings = append(s.last.warnings, w)
+	}
+	return n
+}
+
 // invalidText is the code of a warning of a literal whose bytes are no text, which
 // every shard gives in the same words, or of a row's value.
 const invalidText = "1300"

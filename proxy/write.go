@@ -13,6 +13,24 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
+// write sends a write, within the session's transaction if there is one, which is the
+// statement's own when implicit is true.
+func (s *session) write(ctx context.Context, r request, b *planner.Bound, implicit bool) error {
+	switch {
+	case b.Gather != nil:
+		return s.gatherWrite(ctx, r, b, implicit)
+	case s.tx == nil:
+		return s.writeOne(ctx, r, b)
+	}
+	err := s.writeInTransaction(ctx, r, b, implicit)
+	if errors.Is(err, errAgain) {
+		r.again, s.tx = true, s.newTransaction()
+		s.failed, s.last.failed = false, 0 // the client has not been told
+		err = s.writeInTransaction(ctx, r, b, implicit)
+	}
+	return err
+}
+
 // writeOne sends an autocommitted write to its one shard.
 func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) error {
 	st := b.Statements[0]
@@ -203,6 +221,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		}
 		defer undo()
 	}
+	copies := b.Access == "reference" // of the same rows, which each shard changes
 	shards, err := s.borrowAll(ctx, b)
 	// asked are the shards that have got the statement.
 	//
@@ -210,23 +229,20 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 	// answered. Who has locked rows there meets nobody on the others. Counter-example:
 	// two sessions UPDATE the same row; each is the first on a shard, and waits on another.
 	asked := len(shards)
-	if b.Access == "reference" || r.inTurn {
+	if copies || r.inTurn {
 		asked = min(asked, 1)
 	}
 	if err == nil {
 		err = s.sendTo(ctx, r, b.Statements[:asked], shards[:asked])
 	}
+	first := err
+	s.last.warnings = nil
 	var joined wire.OK
-	var first error
 	hold, told := several || holdsID(b) || r.plan.Calls, false
 	ids := map[catalog.ShardID]uint64{}
 	var infos []string
-	s.last.warnings = nil
 	var found int64
 	finds := false
-	if err != nil {
-		first = err
-	}
 	for i, x := range shards {
 		if i == asked && first == nil {
 			if asked = len(shards); r.inTurn {
@@ -246,7 +262,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		}
 		var sum shard.Summary
 		if returned != nil {
-			sum, err = returned.read(x.conn, rows, s.binary, b.Access != "reference" || i == 0)
+			sum, err = returned.read(x.conn, rows, s.binary, !copies || i == 0)
 		} else {
 			sum, err = x.conn.Forward(dst, shard.Result, o)
 		}
@@ -266,45 +282,18 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 			continue
 		}
 		joined.Affected += sum.Affected
-		// Every shard warns of its copy of the same rows.
-		tells := b.Access != "reference" || x.shard == shards[0].shard
-		if tells {
-			joined.Warnings += sum.Warnings
-		}
 		if ids[x.shard] = sum.LastInsertID; joined.LastInsertID == 0 {
 			joined.LastInsertID = sum.LastInsertID
 		}
-		if sum.Info == "" && b.Access != "reference" && (r.plan.Kind == planner.Insert || r.plan.Kind == planner.Replace) {
-			// A server says nothing of one row; joined with others it counts.
-			duplicates := max(sum.Affected, 1) - 1
-			if sum.Affected == 0 && r.plan.Ignores() {
-				duplicates = 1
-			}
-			sum.Info = fmt.Sprintf("Records: 1  Duplicates: %d  Warnings: %d", duplicates, sum.Warnings)
+		if sum.Info == "" && !copies && (r.plan.Kind == planner.Insert || r.plan.Kind == planner.Replace) {
+			sum.Info = infoOfOne(sum, r.plan.Ignores())
 		}
 		infos = append(infos, sum.Info)
-		if sum.Warnings > 0 && tells {
-			if res, err := x.conn.Query(ctx, "SHOW WARNINGS"); err == nil {
-				if skipped {
-					joined.Warnings += uint16(len(res.Rows)) - sum.Warnings
-				}
-				for _, w := range res.Rows {
-					if skipped {
-						w[0] = []byte("Warning")
-					}
-					if x.shard != shards[0].shard && len(w) > 1 && ofText(string(w[1])) {
-						joined.Warnings--
-						continue
-					}
-					if len(w) > 2 {
-						w[2] = []byte(ofRows(string(w[2]), rows))
-					}
-					s.last.warnings = append(s.last.warnings, w)
-				}
-			}
+		if !copies || i == 0 { // every shard warns of its copy of the same rows
+			joined.Warnings += s.addPartWarnings(ctx, x.conn, sum.Warnings, rows, i == 0, skipped)
 		}
 		// After SHOW WARNINGS: to ask leaves none of these.
-		if n, ok := foundIn(ctx, x.conn, r.found, sum); ok && (b.Access != "reference" || !finds) {
+		if n, ok := foundIn(ctx, x.conn, r.found, sum); ok && (!copies || !finds) {
 			if finds = true; n == noFound || found == noFound {
 				found = noFound
 			} else {
@@ -329,8 +318,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 	} else if first == nil && !told && b.Generated != nil {
 		joined.LastInsertID, first = s.inserted(ctx, b, shards, ids)
 	}
-	if b.Access == "reference" && len(shards) > 0 {
-		// Every shard changed its copy of the same rows.
+	if copies && len(shards) > 0 {
 		joined.Affected /= uint64(len(shards))
 		infos = infos[:min(1, len(infos))]
 	}
@@ -339,6 +327,16 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		return nil, first
 	}
 	return &joined, first
+}
+
+// infoOfOne is the Info of an INSERT's only row: a server says nothing of one, but
+// joined with others it counts.
+func infoOfOne(sum shard.Summary, ignores bool) string {
+	duplicates := max(sum.Affected, 1) - 1
+	if sum.Affected == 0 && ignores {
+		duplicates = 1
+	}
+	return fmt.Sprintf("Records: 1  Duplicates: %d  Warnings: %d", duplicates, sum.Warnings)
 }
 
 // skips reports that a row which a shard has refused is to be left out, with a
