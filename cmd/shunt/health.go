@@ -26,11 +26,11 @@ func newHealth(ctx context.Context, log *slog.Logger) *health {
 
 // judge has a server judged from now on, and returns the configuration with
 // which to dial it. by is a shard's claim; nil for what needs none.
-func (h *health) judge(cfg shard.Config, timeout time.Duration, by *claimed) shard.Config {
+func (h *health) judge(cfg shard.Config, timeout time.Duration, by *claim) shard.Config {
 	cfg.ConnectTimeout = timeout
 	o := shard.HealthOptions{Timeout: timeout, Logger: h.log}
 	if by != nil {
-		o.Claim, o.Conn, o.Unreached = by.claim, by.conn, by.failed
+		o.Claim, o.Conn, o.Unreached = by.take, by.conn, by.failed
 	}
 	j := shard.NewHealth(cfg, o)
 	if by != nil {
