@@ -1,0 +1,200 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// Placements is what the configuration says of schemas and tables.
+type Placements map[string]SchemaPlacement
+
+// SchemaPlacement places the tables of a schema.
+type SchemaPlacement struct {
+	Tables  map[string]TablePlacement
+	Default TablePlacement
+}
+
+// TablePlacement places one table. The zero value is hash by the primary key's
+// first column.
+type TablePlacement struct {
+	Placement catalog.Placement
+	ShardKey  string // Hash: "" for the primary key's first column
+	Shard     string // Single
+}
+
+// placeholders makes the configured schemas and tables known even where no
+// shard has them yet, so that CREATE TABLE knows where to go.
+func (b *builder) placeholders() error {
+	for _, name := range slices.Sorted(maps.Keys(b.Placements)) {
+		p := b.Placements[name]
+		s := b.schema(name)
+		s.Default.Placement = p.Default.Placement
+		if p.Default.Placement == catalog.Single {
+			id, err := b.shardNamed(p.Default.Shard)
+			if err != nil {
+				return fmt.Errorf("schema %s: default: %w", name, err)
+			}
+			s.Default.Shard = id
+		}
+		for t := range p.Tables {
+			b.table(name, t)
+		}
+	}
+	return nil
+}
+
+// place puts each table where the configuration or the default says.
+func (b *builder) place() error {
+	b.uniqueKeys()
+	for _, s := range b.c.Schemas {
+		for _, t := range s.Tables {
+			if err := b.placeTable(t); err != nil {
+				return fmt.Errorf("table %s.%s: %w", t.Schema, t.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *builder) placeTable(t *catalog.Table) error {
+	if t.IsView {
+		return nil // it is where it was made, and its rows are where its tables' are
+	}
+	p, named := b.placement(t.Schema, t.Name)
+	if len(t.Columns) > 0 && p == (TablePlacement{}) && b.isDefault(t) {
+		var err error
+		if p, err = b.keptPlacement(t); err != nil {
+			return err
+		}
+	}
+	t.Placement, t.Shards = p.Placement, b.c.All
+	switch p.Placement {
+	case catalog.Reference:
+	case catalog.Single:
+		id, err := b.shardNamed(p.Shard)
+		if err != nil {
+			return err
+		}
+		t.Shards = catalog.Only(id)
+	case catalog.Hash, catalog.Anywhere:
+		if len(t.Columns) == 0 {
+			t.KeyWanted = p.ShardKey
+			return nil
+		}
+		switch {
+		case p.ShardKey != "":
+			if t.ShardKey = t.Column(p.ShardKey); t.ShardKey == nil {
+				return fmt.Errorf("shard_key: the table has no column %q", p.ShardKey)
+			}
+		case len(t.PrimaryKey) > 0 && (p.Placement != catalog.Hash || !ownKey(t) || named && !b.isDefault(t)):
+			t.ShardKey = t.PrimaryKey[0]
+		case p.Placement == catalog.Anywhere:
+			// Rows can be found by index or scatter; only new ones have no place.
+		case named && !b.isDefault(t):
+			return fmt.Errorf("placement hash needs a shard_key, or a primary key on the table")
+		default:
+			t.Placement, t.Shards = catalog.Single, catalog.Only(b.c.Shards[0].ID)
+		}
+	}
+	return nil
+}
+
+// keptPlacement is that of a table which is to be spread by its primary key, unless its rows
+// are known to be elsewhere.
+//
+// Counter-example: CREATE TABLE t (id INT), which is single for the lack of a primary key;
+// INSERT INTO t VALUES (7); ALTER TABLE t ADD PRIMARY KEY (id). By the key the row would
+// be looked for on a shard that doesn't even have the table.
+func (b *builder) keptPlacement(t *catalog.Table) (TablePlacement, error) {
+	if len(b.c.Shards) < 2 {
+		return TablePlacement{}, nil
+	}
+	kept, known, err := b.Kept(b.fold(t.Schema), b.fold(t.Name))
+	if err != nil {
+		return TablePlacement{}, err
+	}
+	configured := b.configured(t.Schema)
+	if known && kept.Placement == catalog.Anywhere && !configured {
+		return kept, nil
+	}
+	if b.on[t].Len() == 1 {
+		alone := TablePlacement{Placement: catalog.Single, Shard: b.c.ShardName(b.on[t].First())}
+		if known && kept == alone || !known && configured && b.First {
+			return alone, nil
+		}
+	}
+	return TablePlacement{}, nil
+}
+
+// ownKey reports a primary key that MySQL has given a table which was made without
+// one (sql_generate_invisible_primary_key). CREATE TABLE has placed it by its text.
+func ownKey(t *catalog.Table) bool {
+	c := t.PrimaryKey[0]
+	return c.Invisible && c.AutoIncrement && c.Name == "my_row_id"
+}
+
+// placement finds what the configuration says of a table; named is false where
+// only the built-in default is left.
+func (b *builder) placement(schema, table string) (p TablePlacement, named bool) {
+	for name, sp := range b.Placements {
+		if b.fold(name) != b.fold(schema) {
+			continue
+		}
+		for t, tp := range sp.Tables {
+			if b.fold(t) == b.fold(table) {
+				return tp, true
+			}
+		}
+		return sp.Default, sp.Default != TablePlacement{}
+	}
+	return TablePlacement{}, false
+}
+
+// configured reports a schema that the configuration names.
+func (b *builder) configured(schema string) bool {
+	for name := range b.Placements {
+		if b.fold(name) == b.fold(schema) {
+			return true
+		}
+	}
+	return false
+}
+
+// isDefault reports whether a table is placed by its schema's default rather
+// than by its own line in the configuration.
+func (b *builder) isDefault(t *catalog.Table) bool {
+	for name, sp := range b.Placements {
+		if b.fold(name) == b.fold(t.Schema) {
+			for own := range sp.Tables {
+				if b.fold(own) == b.fold(t.Name) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// wantedSource is the shard whose definition counts for a table that the
+// configuration puts on a single one; nil for all others.
+func (b *builder) wantedSource(schema, table string) *catalog.ShardID {
+	p, named := b.placement(schema, table)
+	if !named || p.Placement != catalog.Single {
+		return nil
+	}
+	if s, ok := b.c.ShardByName(p.Shard); ok {
+		return &s.ID
+	}
+	return nil
+}
+
+func (b *builder) shardNamed(name string) (catalog.ShardID, error) {
+	s, ok := b.c.ShardByName(name)
+	if !ok {
+		return 0, fmt.Errorf("unknown shard %q", name)
+	}
+	return s.ID, nil
+}

@@ -1,0 +1,156 @@
+package schema
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// functions finds the stored functions that may change rows: whose body has a
+// word that writes, or calls one of those. What a function declares (READS SQL
+// DATA) the servers don't enforce.
+func (b *builder) functions() {
+	for _, id := range b.order {
+		for _, f := range b.Facts[id].Functions {
+			words := identifiers(f.body)
+			if f.procedure {
+				b.procedure(f, words)
+				continue
+			}
+			if f.hidden || words["insert"] || words["update"] || words["delete"] || words["replace"] || words["call"] || words["truncate"] {
+				b.c.Functions[f.name] = true
+			}
+			if leavesTraces(f.body) {
+				b.c.Leaving[f.name] = true
+			}
+			if b.bodies[f.name] == nil {
+				b.bodies[f.name] = map[string]bool{}
+			}
+			maps.Copy(b.bodies[f.name], words)
+		}
+	}
+	b.addCallers(b.c.Functions)
+	b.addCallers(b.c.Leaving)
+}
+
+// addCallers adds to a set of functions those that call one in it.
+func (b *builder) addCallers(set map[string]bool) {
+	for again := true; again; {
+		again = false
+		for name, words := range b.bodies {
+			for w := range words {
+				if !set[name] && set[w] {
+					set[name], again = true, true
+				}
+			}
+		}
+	}
+}
+
+// reading finds the stored functions that name, and perhaps read, a table whose rows
+// are on several shards, or a view, or that call one of those.
+func (b *builder) reading() {
+	if len(b.c.Shards) < 2 {
+		return
+	}
+	spread := map[string]bool{}
+	for _, s := range b.c.Schemas {
+		for _, t := range s.Tables {
+			if t.IsView || t.Shards.Len() > 1 && t.Placement != catalog.Reference {
+				spread[strings.ToLower(t.Name)] = true
+			}
+		}
+	}
+	for name, words := range b.bodies {
+		for w := range words {
+			if spread[w] && (words["from"] || words["table"]) {
+				b.c.Reading[name] = true
+			}
+		}
+	}
+	b.addCallers(b.c.Reading)
+}
+
+// procedure notes a procedure. Where the shards have several of its name it is
+// all of them.
+func (b *builder) procedure(f functionFact, words map[string]bool) {
+	key := catalog.ProcedureKey(f.schema, f.name)
+	p := b.c.Procedures[key]
+	if p == nil {
+		p = &catalog.Procedure{Words: map[string]bool{}}
+		b.c.Procedures[key] = p
+	}
+	maps.Copy(p.Words, words)
+	p.Hidden = p.Hidden || f.hidden
+	p.Variables = p.Variables || strings.Contains(f.body, "@")
+	p.Leaves, p.Ends = p.Leaves || leavesTraces(f.body), p.Ends || endsTransactions(f.body)
+}
+
+// triggers notes which tables that matter each trigger may change: its own table
+// (a BEFORE trigger sets NEW.col) and each table that its body names. A body
+// that calls a routine may change any.
+//
+// Rule on the way: a table matters that has an index, or by whose trigger or foreign
+// key another table may change. Counter-example: a trigger of orders inserts into
+// log, which has no index, and one of log inserts into mails, which has.
+func (b *builder) triggers() {
+	var matter []*catalog.Table
+	passes := map[*catalog.Table]bool{}
+	for _, id := range b.order {
+		for _, tf := range b.Facts[id].Triggers {
+			passes[b.c.Table(tf.schema, tf.table)] = true
+		}
+	}
+	views := map[string]bool{} // a body may write to a table by one
+	for _, s := range b.c.Schemas {
+		for _, t := range s.Tables {
+			if len(t.Indexes) > 0 || len(t.Cascades) > 0 || passes[t] {
+				matter = append(matter, t)
+			}
+			if t.IsView {
+				views[strings.ToLower(t.Name)] = true
+			}
+		}
+	}
+	leaving := b.leavingTriggers()
+	for _, id := range b.order {
+		for _, tf := range b.Facts[id].Triggers {
+			t := b.c.Table(tf.schema, tf.table)
+			if t == nil {
+				continue
+			}
+			words := identifiers(tf.body)
+			trigger := catalog.Trigger{Event: tf.event, Body: tf.body, ANSIQuotes: strings.Contains(tf.mode, "ANSI_QUOTES"), Leaves: leaving[tf.body]}
+			all := words["call"]
+			for w := range words {
+				all = all || b.c.Functions[w] || views[w]
+			}
+			for _, other := range matter {
+				if all || other == t || words[strings.ToLower(other.Name)] {
+					trigger.Touches = append(trigger.Touches, other)
+				}
+			}
+			t.Triggers = append(t.Triggers, trigger)
+		}
+	}
+}
+
+// identifiers returns every word of a text in lower case. Words in strings and
+// comments are in it too: too many is only wide.
+func identifiers(text string) map[string]bool {
+	words := map[string]bool{}
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool {
+		return r != '_' && r != '$' && r < 0x80 && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		words[strings.ToLower(w)] = true
+	}
+	// A quoted name may hold anything between its quotes, which under ANSI_QUOTES are
+	// double ones too. Where one stands in a string, names come to be between others'.
+	for _, quote := range []string{"`", `"`} {
+		for part := range strings.SplitSeq(text, quote) {
+			words[strings.ToLower(part)] = true
+		}
+	}
+	return words
+}

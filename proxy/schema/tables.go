@@ -1,0 +1,135 @@
+package schema
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// tables takes the columns of each table from the first shard that has it.
+func (b *builder) tables() {
+	type key struct{ schema, table string }
+	from := map[key]catalog.ShardID{}
+	computed := map[*catalog.Table]bool{}
+	for _, id := range b.order {
+		f := b.Facts[id]
+		for _, name := range f.Schemas {
+			b.schema(name)
+		}
+		for _, tf := range f.Tables {
+			k := key{b.fold(tf.schema), b.fold(tf.name)}
+			at := b.table(tf.schema, tf.name)
+			b.on[at] = b.on[at].Union(catalog.Only(id))
+			if want := b.wantedSource(tf.schema, tf.name); want != nil && *want != id {
+				continue
+			}
+			if _, seen := from[k]; seen {
+				if t := b.table(tf.schema, tf.name); t.IsView && tf.view {
+					t.Shards.Add(id)
+					if t.Definition != tf.definition || t.DefinitionCollation != tf.collation {
+						t.Definition = "" // each shard has its own
+					}
+					t.Introducers = t.Introducers || tf.introducers
+				}
+				continue
+			}
+			from[k] = id
+			t := b.table(tf.schema, tf.name)
+			t.IsView, t.Definition = tf.view, tf.definition
+			t.DefinitionCollation, t.Introducers = tf.collation, tf.introducers
+			if tf.view {
+				t.Shards.Add(id)
+			}
+		}
+		for _, cf := range f.Columns {
+			if from[key{b.fold(cf.schema), b.fold(cf.table)}] != id || !hasTable(from, key{b.fold(cf.schema), b.fold(cf.table)}) {
+				continue
+			}
+			t := b.table(cf.schema, cf.table)
+			c := b.column(cf, len(t.Columns))
+			t.Columns = append(t.Columns, c)
+			if c.Generated && !strings.Contains(cf.extra, "stored") && !strings.Contains(cf.extra, "persistent") {
+				b.virtual[c] = cf.generated
+				computed[t] = true
+			}
+		}
+	}
+	for t := range computed {
+		b.varying(t)
+	}
+}
+
+func hasTable[K comparable, V any](m map[K]V, k K) bool { _, ok := m[k]; return ok }
+
+func (b *builder) column(f columnFact, position int) *catalog.Column {
+	c := &catalog.Column{
+		Name: f.name, Position: position, Type: f.typ, Charset: f.charset, Collation: f.collation,
+		Nullable:      f.nullable,
+		AutoIncrement: strings.Contains(f.extra, "auto_increment"),
+		OnUpdate:      strings.Contains(f.extra, "on update"),
+		Generated:     f.generated != "",
+		Invisible:     strings.Contains(f.extra, "invisible"),
+		JSON:          f.json,
+		Expression:    f.generated,
+	}
+	b.from[c] = f
+	c.Default, c.DefaultExpr = defaultOf(f, b.c.MariaDB)
+	if c.DefaultExpr {
+		c.DefaultText = defaultText(*f.def, b.c.MariaDB)
+	}
+	c.DefaultNow = c.DefaultExpr && f.def != nil && currentTimestamp.MatchString(*f.def)
+	return c
+}
+
+var currentTimestamp = regexp.MustCompile(`(?i)^(current_timestamp|now)(\([0-9]?\))?$`)
+
+// defaultOf tells a column's constant default. MySQL gives a constant as its
+// bare text and flags expressions in EXTRA; MariaDB gives SQL text, constants
+// quoted. Binary and bit defaults come in forms of their own: they count as
+// expressions, whose value Shunt does not know.
+func defaultOf(f columnFact, mariaDB bool) (def *string, expr bool) {
+	if f.def == nil {
+		return nil, false
+	}
+	d := *f.def
+	typ := strings.ToLower(f.typ)
+	if strings.Contains(typ, "binary") || strings.Contains(typ, "blob") || strings.HasPrefix(typ, "bit") {
+		return nil, !strings.EqualFold(d, "NULL")
+	}
+	if !mariaDB {
+		if strings.Contains(f.extra, "default_generated") || strings.HasPrefix(strings.ToUpper(d), "CURRENT_TIMESTAMP") {
+			return nil, true
+		}
+		return &d, false
+	}
+	if strings.EqualFold(d, "NULL") {
+		return nil, false
+	}
+	if len(d) >= 2 && d[0] == '\'' && d[len(d)-1] == '\'' {
+		inner := d[1 : len(d)-1]
+		if strings.Contains(inner, `\`) || strings.Count(inner, "'")%2 != 0 || strings.Count(inner, "''")*2 != strings.Count(inner, "'") {
+			return nil, true
+		}
+		inner = strings.ReplaceAll(inner, "''", "'")
+		return &inner, false
+	}
+	if d != "" && strings.Trim(d, "-0123456789.") == "" {
+		return &d, false
+	}
+	return nil, true
+}
+
+// defaultText is a default that calls functions as an expression of SQL, which sql_mode and
+// character set don't change; "" for others. MySQL gives quotes in it with a backslash.
+func defaultText(def string, mariaDB bool) string {
+	if !mariaDB {
+		def = strings.ReplaceAll(def, `\'`, "'")
+	}
+	strange := func(r rune) bool { return r == '\\' || r == '"' || r < ' ' || r >= utf8.RuneSelf }
+	if !strings.Contains(def, "(") || strings.ContainsFunc(def, strange) {
+		return ""
+	}
+	return def
+}
