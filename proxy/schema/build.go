@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,21 +159,12 @@ func (b *builder) indexes() {
 		}
 		ix := &catalog.Index{ID: def.ID, Name: def.Name, Table: t, Partitions: def.Partitions, Status: def.Status, Error: def.Error}
 		for _, name := range def.Columns {
-			c := t.Column(name)
-			if c == nil {
-				if len(t.Columns) > 0 {
-					ix.Status, ix.Error = catalog.Failed, fmt.Sprintf("the table has no column %q", name)
-				}
-				break
+			if c := t.Column(name); c != nil {
+				ix.Columns = append(ix.Columns, c)
 			}
-			ix.Columns = append(ix.Columns, c)
 		}
 		if len(ix.Columns) != len(def.Columns) {
-			if ix.Status != catalog.Failed {
-				continue // no shard has told the columns yet
-			}
-			ix.Columns = nil
-			continue
+			continue // no shard has told the columns yet, or one is gone
 		}
 		if t.Differs != "" && ix.Status == catalog.Ready {
 			ix.Status, ix.Error = catalog.Failed, t.Differs

@@ -116,7 +116,7 @@ func (b *builder) keptPlacement(t *catalog.Table) (TablePlacement, error) {
 	if err != nil {
 		return TablePlacement{}, err
 	}
-	configured := b.configured(t.Schema)
+	_, configured := b.configuredSchema(t.Schema)
 	if known && kept.Placement == catalog.Anywhere && !configured {
 		return kept, nil
 	}
@@ -136,46 +136,42 @@ func ownKey(t *catalog.Table) bool {
 	return c.Invisible && c.AutoIncrement && c.Name == "my_row_id"
 }
 
-// placement finds what the configuration says of a table; named is false where
-// only the built-in default is left.
-func (b *builder) placement(schema, table string) (p TablePlacement, named bool) {
-	for name, sp := range b.Placements {
-		if b.fold(name) != b.fold(schema) {
-			continue
+// configuredSchema finds what the configuration says of a schema.
+func (b *builder) configuredSchema(schema string) (SchemaPlacement, bool) {
+	for name, p := range b.Placements {
+		if b.fold(name) == b.fold(schema) {
+			return p, true
 		}
-		for t, tp := range sp.Tables {
-			if b.fold(t) == b.fold(table) {
-				return tp, true
-			}
+	}
+	return SchemaPlacement{}, false
+}
+
+// configuredTable finds a table's own line in the configuration.
+func (b *builder) configuredTable(schema, table string) (TablePlacement, bool) {
+	s, _ := b.configuredSchema(schema)
+	for name, p := range s.Tables {
+		if b.fold(name) == b.fold(table) {
+			return p, true
 		}
-		return sp.Default, sp.Default != TablePlacement{}
 	}
 	return TablePlacement{}, false
 }
 
-// configured reports a schema that the configuration names.
-func (b *builder) configured(schema string) bool {
-	for name := range b.Placements {
-		if b.fold(name) == b.fold(schema) {
-			return true
-		}
+// placement finds what the configuration says of a table; named is false where
+// only the built-in default is left.
+func (b *builder) placement(schema, table string) (p TablePlacement, named bool) {
+	if p, ok := b.configuredTable(schema, table); ok {
+		return p, true
 	}
-	return false
+	s, _ := b.configuredSchema(schema)
+	return s.Default, s.Default != TablePlacement{}
 }
 
 // isDefault reports whether a table is placed by its schema's default rather
 // than by its own line in the configuration.
 func (b *builder) isDefault(t *catalog.Table) bool {
-	for name, sp := range b.Placements {
-		if b.fold(name) == b.fold(t.Schema) {
-			for own := range sp.Tables {
-				if b.fold(own) == b.fold(t.Name) {
-					return false
-				}
-			}
-		}
-	}
-	return true
+	_, own := b.configuredTable(t.Schema, t.Name)
+	return !own
 }
 
 // wantedSource is the shard whose definition counts for a table that the

@@ -20,13 +20,13 @@ func (b *builder) tables() {
 		}
 		for _, tf := range f.Tables {
 			k := key{b.fold(tf.schema), b.fold(tf.name)}
-			at := b.table(tf.schema, tf.name)
-			b.on[at] = b.on[at].Union(catalog.Only(id))
+			t := b.table(tf.schema, tf.name)
+			b.on[t] = b.on[t].Union(catalog.Only(id))
 			if want := b.wantedSource(tf.schema, tf.name); want != nil && *want != id {
 				continue
 			}
 			if _, seen := from[k]; seen {
-				if t := b.table(tf.schema, tf.name); t.IsView && tf.view {
+				if t.IsView && tf.view {
 					t.Shards.Add(id)
 					if t.Definition != tf.definition || t.DefinitionCollation != tf.collation {
 						t.Definition = "" // each shard has its own
@@ -36,7 +36,6 @@ func (b *builder) tables() {
 				continue
 			}
 			from[k] = id
-			t := b.table(tf.schema, tf.name)
 			t.IsView, t.Definition = tf.view, tf.definition
 			t.DefinitionCollation, t.Introducers = tf.collation, tf.introducers
 			if tf.view {
@@ -44,7 +43,7 @@ func (b *builder) tables() {
 			}
 		}
 		for _, cf := range f.Columns {
-			if from[key{b.fold(cf.schema), b.fold(cf.table)}] != id || !hasTable(from, key{b.fold(cf.schema), b.fold(cf.table)}) {
+			if source, ok := from[key{b.fold(cf.schema), b.fold(cf.table)}]; !ok || source != id {
 				continue
 			}
 			t := b.table(cf.schema, cf.table)
@@ -60,8 +59,6 @@ func (b *builder) tables() {
 		b.varying(t)
 	}
 }
-
-func hasTable[K comparable, V any](m map[K]V, k K) bool { _, ok := m[k]; return ok }
 
 func (b *builder) column(f columnFact, position int) *catalog.Column {
 	c := &catalog.Column{
