@@ -55,7 +55,7 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if p.Leaves {
 		return refuse("what it sets in its session, or locks by name, would stay with a pooled connection")
 	}
-	for f := range cat.Leaving {
+	for f := range cat.LeavingFunctions {
 		if p.Words[f] {
 			return refuse("it calls " + f + "(), which sets variables of its session")
 		}
@@ -64,7 +64,7 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	for _, w := range []string{"insert", "update", "delete", "replace", "truncate"} {
 		writes = writes || p.Words[w]
 	}
-	for f := range cat.Functions {
+	for f := range cat.WritingFunctions {
 		if p.Words[f] {
 			return refuse("it calls " + f + "(), which changes rows")
 		}

@@ -139,15 +139,15 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				})
 			})
 		case "function":
-			if cat.Functions == nil {
-				cat.Functions = map[string]bool{}
+			if cat.WritingFunctions == nil {
+				cat.WritingFunctions = map[string]bool{}
 			}
-			cat.Functions[f[1]] = true
+			cat.WritingFunctions[f[1]] = true
 		case "leaving":
-			if cat.Leaving == nil {
-				cat.Leaving = map[string]bool{}
+			if cat.LeavingFunctions == nil {
+				cat.LeavingFunctions = map[string]bool{}
 			}
-			cat.Leaving[f[1]] = true
+			cat.LeavingFunctions[f[1]] = true
 		case "differs":
 			of.Differs = strings.Join(f[1:], " ")
 		default:

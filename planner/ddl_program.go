@@ -169,7 +169,7 @@ func (st *statement) writes(cat *catalog.Catalog) bool {
 		case "insert", "update", "delete", "replace", "call", "truncate", "load", "execute":
 			return true
 		default:
-			if w != "" && cat.Functions[w] {
+			if w != "" && cat.WritingFunctions[w] {
 				return true
 			}
 		}
@@ -201,7 +201,7 @@ func (st *statement) mayBeEvent(cat *catalog.Catalog) *Error {
 		case "insert", "update", "replace", "call", "load", "execute", "create", "alter", "rename", "grant":
 			return notSupported("an event that does %s is not supported: it would run on every shard by itself, unseen; %s", strings.ToUpper(w), way)
 		default:
-			if w != "" && cat.Functions[w] {
+			if w != "" && cat.WritingFunctions[w] {
 				return notSupported("an event that calls %s(), which changes rows, is not supported: %s", w, way)
 			}
 		}
@@ -269,7 +269,7 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 		case "call":
 			return notSupported("a trigger that calls a procedure is not supported: what that writes would stay on the shard of the row that fired the trigger")
 		default:
-			if verb != "" && cat.Functions[verb] {
+			if verb != "" && cat.WritingFunctions[verb] {
 				return notSupported("a trigger that calls %s(), which changes rows, is not supported: what it writes would stay on the shard of the row that fired the trigger", verb)
 			}
 			continue

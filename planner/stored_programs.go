@@ -11,14 +11,18 @@ import (
 //
 // Counter-example: SELECT rename_all('x'), where the function runs UPDATE users
 // SET email = ...: without a mark the new keys would be missed.
-func (st *statement) writingFunction(cat *catalog.Catalog) string { return st.callsOf(cat.Functions) }
+func (st *statement) writingFunction(cat *catalog.Catalog) string {
+	return st.callsOf(cat.WritingFunctions)
+}
 
 // leavingFunction is one that leaves something in its connection.
 //
 // Rule nothing left behind, as for CALL. Counter-example: FUNCTION next_row() ... SET @n =
 // @n + 1: the next client of the connection reads this one's @n, and the client that
 // called it another's, or none.
-func (st *statement) leavingFunction(cat *catalog.Catalog) string { return st.callsOf(cat.Leaving) }
+func (st *statement) leavingFunction(cat *catalog.Catalog) string {
+	return st.callsOf(cat.LeavingFunctions)
+}
 
 // readingFunction is one that may read a spread table.
 //
@@ -26,10 +30,10 @@ func (st *statement) leavingFunction(cat *catalog.Catalog) string { return st.ca
 // FROM users), whose value on each shard is the number of users there.
 func (st *statement) readingFunction(cat *catalog.Catalog) string {
 	// A definition calls nothing yet.
-	if len(cat.Reading) == 0 || st.is(0, "create") || st.is(0, "drop") || st.is(0, "alter") || st.is(0, "show") {
+	if len(cat.ReadingFunctions) == 0 || st.is(0, "create") || st.is(0, "drop") || st.is(0, "alter") || st.is(0, "show") {
 		return ""
 	}
-	return st.callsOf(cat.Reading)
+	return st.callsOf(cat.ReadingFunctions)
 }
 
 // leavingTrigger is a table of a write whose triggers do so, the same

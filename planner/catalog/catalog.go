@@ -58,15 +58,15 @@ type Catalog struct {
 	AutocommitOff bool
 	// Unlike are settings in which the shards' sessions would begin otherwise.
 	Unlike []Setting
-	// Functions holds the names (lower case) of the stored functions that may
+	// WritingFunctions are the names (lower case) of the stored functions that may
 	// change rows: a statement that calls one may change any table.
-	Functions map[string]bool
-	// Leaving holds the names (lower case) of those that assign variables of the session, or
-	// keep a lock or a temporary table, which would stay with the shard's connection.
-	Leaving map[string]bool
-	// Reading holds the names (lower case) of those that may read a table whose rows are
-	// on several shards: they see those of the shard that runs them.
-	Reading map[string]bool
+	WritingFunctions map[string]bool
+	// LeavingFunctions are those that assign variables of the session, or keep a lock or
+	// a temporary table, which would stay with the shard's connection.
+	LeavingFunctions map[string]bool
+	// ReadingFunctions are those that may read a table whose rows are on several shards:
+	// they see those of the shard that runs them.
+	ReadingFunctions map[string]bool
 	// Temporary is how many temporary tables With has added; Pinned the shard
 	// that those which still exist are on.
 	Temporary int
@@ -172,7 +172,7 @@ type Trigger struct {
 	// Body is what it does, read under ANSI_QUOTES or not.
 	Body       string
 	ANSIQuotes bool
-	// Leaves: it does what the functions in Catalog.Leaving do, or sets off what does.
+	// Leaves: it does what the functions in Catalog.LeavingFunctions do, or sets off what does.
 	Leaves bool
 	// Touches are the tables that its body names (the table itself included, since
 	// BEFORE triggers set NEW.col), of those that have indexes, triggers or cascades.

@@ -53,11 +53,16 @@ type builder struct {
 // Build makes a snapshot. Errors are about the configuration (an unknown shard
 // or shard key); what the shards say can only make tables less usable.
 func Build(src Sources) (*catalog.Catalog, error) {
-	b := &builder{Sources: src, virtual: map[*catalog.Column]string{}, from: map[*catalog.Column]columnFact{}, on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{}, c: &catalog.Catalog{
-		Version: src.Version, Shards: src.Shards, Slots: src.Slots,
-		Schemas: map[string]*catalog.Schema{}, DefaultCollation: map[string]string{},
-		Collations: map[int]catalog.Collation{}, Functions: map[string]bool{}, Leaving: map[string]bool{}, Reading: map[string]bool{}, Procedures: map[string]*catalog.Procedure{},
-	}}
+	b := &builder{
+		Sources: src, virtual: map[*catalog.Column]string{}, from: map[*catalog.Column]columnFact{},
+		on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{},
+		c: &catalog.Catalog{
+			Version: src.Version, Shards: src.Shards, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
+			DefaultCollation: map[string]string{}, Collations: map[int]catalog.Collation{},
+			WritingFunctions: map[string]bool{}, LeavingFunctions: map[string]bool{}, ReadingFunctions: map[string]bool{},
+			Procedures: map[string]*catalog.Procedure{},
+		},
+	}
 	for _, s := range src.Shards {
 		b.c.All.Add(s.ID)
 		if src.Facts[s.ID] != nil {

@@ -127,8 +127,8 @@ func TestTriggerThatCallsTouchesAll(t *testing.T) {
 		if n := len(c.Table("shop", "users").Triggers[0].Touches); n != 2 {
 			t.Errorf("%s touches %d of 2 indexed tables", body, n)
 		}
-		if !c.Functions["f"] || !c.Functions["g"] || c.Functions["pure"] {
-			t.Errorf("functions that may write: %v", c.Functions)
+		if !c.WritingFunctions["f"] || !c.WritingFunctions["g"] || c.WritingFunctions["pure"] {
+			t.Errorf("functions that may write: %v", c.WritingFunctions)
 		}
 	}
 }
@@ -155,8 +155,8 @@ func TestBodiesThatLeaveVariables(t *testing.T) {
 		if body == "INSERT INTO shop.audit VALUES (1)" { // a function that writes is refused for that
 			leaves = false
 		}
-		if c.Leaving["f"] != leaves || c.Leaving["h"] != leaves {
-			t.Errorf("function %s: %v", body, c.Leaving)
+		if c.LeavingFunctions["f"] != leaves || c.LeavingFunctions["h"] != leaves {
+			t.Errorf("function %s: %v", body, c.LeavingFunctions)
 		}
 	}
 }

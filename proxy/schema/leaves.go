@@ -27,7 +27,7 @@ func (b *builder) leavingTriggers() map[string]bool {
 				words := identifiers(tf.body)
 				leaves := leavesTraces(tf.body) || calls && words["call"]
 				for w := range words {
-					leaves = leaves || b.c.Leaving[w] || tables[w]
+					leaves = leaves || b.c.LeavingFunctions[w] || tables[w]
 				}
 				if leaves {
 					leaving[tf.body], tables[strings.ToLower(tf.table)], again = true, true, true

@@ -19,10 +19,10 @@ func (b *builder) functions() {
 				continue
 			}
 			if f.hidden || words["insert"] || words["update"] || words["delete"] || words["replace"] || words["call"] || words["truncate"] {
-				b.c.Functions[f.name] = true
+				b.c.WritingFunctions[f.name] = true
 			}
 			if leavesTraces(f.body) {
-				b.c.Leaving[f.name] = true
+				b.c.LeavingFunctions[f.name] = true
 			}
 			if b.bodies[f.name] == nil {
 				b.bodies[f.name] = map[string]bool{}
@@ -30,8 +30,8 @@ func (b *builder) functions() {
 			maps.Copy(b.bodies[f.name], words)
 		}
 	}
-	b.addCallers(b.c.Functions)
-	b.addCallers(b.c.Leaving)
+	b.addCallers(b.c.WritingFunctions)
+	b.addCallers(b.c.LeavingFunctions)
 }
 
 // addCallers adds to a set of functions those that call one in it.
@@ -65,11 +65,11 @@ func (b *builder) reading() {
 	for name, words := range b.bodies {
 		for w := range words {
 			if spread[w] && (words["from"] || words["table"]) {
-				b.c.Reading[name] = true
+				b.c.ReadingFunctions[name] = true
 			}
 		}
 	}
-	b.addCallers(b.c.Reading)
+	b.addCallers(b.c.ReadingFunctions)
 }
 
 // procedure notes a procedure. Where the shards have several of its name it is
@@ -124,7 +124,7 @@ func (b *builder) triggers() {
 			trigger := catalog.Trigger{Event: tf.event, Body: tf.body, ANSIQuotes: strings.Contains(tf.mode, "ANSI_QUOTES"), Leaves: leaving[tf.body]}
 			all := words["call"]
 			for w := range words {
-				all = all || b.c.Functions[w] || views[w]
+				all = all || b.c.WritingFunctions[w] || views[w]
 			}
 			for _, other := range matter {
 				if all || other == t || words[strings.ToLower(other.Name)] {
