@@ -42,13 +42,8 @@ func (c *Copy) Texts(params []keys.Value) (head, query, tail string) {
 // planCopy finds the parts; nil where the text doesn't tell them.
 func (a *analysis) planCopy(n *ast.InsertStmt, alias *rowAlias) *Copy {
 	st := a.st
-	if alias != nil || st.setVar {
+	if alias != nil || st.setVar || st.hasExecutable() {
 		return nil
-	}
-	for _, c := range st.comments {
-		if c.kind >= execOpen && c.kind != skippedByAll {
-			return nil
-		}
 	}
 	c := &Copy{st: st, to: uint32(len(st.src)), Lenient: n.IgnoreErr || !st.settings.Strict}
 	depth, found := 0, false

@@ -147,7 +147,7 @@ func counts(t *catalog.Table) *catalog.Column {
 // planIncrement finds where values go. implied are the columns that the rows have
 // values for without a list of them, which an invisible AUTO_INCREMENT column is not
 // among. REQUIRES: rows and their spans are read.
-func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, implied []*catalog.Column, alias *rowAlias) {
+func (i *insertAction) planIncrement(listed, setList bool, implied []*catalog.Column, alias *rowAlias) {
 	c := counts(i.table)
 	if c == nil {
 		return
@@ -163,7 +163,7 @@ func (i *insertAction) planIncrement(a *analysis, listed bool, setList bool, imp
 		i.auto.refuse = notSupported("an alias with names of columns, AS %s(...), needs the AUTO_INCREMENT column too: name %s in the list of columns, with NULL in the rows", alias.name, c.Name)
 		return
 	}
-	i.auto.at, i.auto.text = a.st.listed(c, implied)
+	i.auto.at, i.auto.text = i.st.listed(c, implied)
 }
 
 // increment says what the rows ask of the counter.

@@ -18,7 +18,7 @@ type insertAction struct {
 	// AUTO_INCREMENT column, columns of indexes. rows holds their operands.
 	needed []*catalog.Column
 	rows   []insertRow
-	update *duplicateUpdate // ON DUPLICATE KEY UPDATE
+	update []assignment // ON DUPLICATE KEY UPDATE, nil without
 	// head and tail are the offsets between which the rows are.
 	head, tail uint32
 	// fused: the rows' text can't be cut (an executable comment runs over it).
@@ -46,34 +46,15 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	if a.st.setVar {
 		return nil, refuseSetVar()
 	}
-	name, err := insertTarget(n)
+	target, err := a.insertTarget(n)
 	if err != nil {
 		return nil, err
 	}
-	schema := name.Schema.O
-	if schema == "" {
-		schema = a.st.settings.Schema
-	}
-	t, system, err := lookupTable(a.cat, schema, name.Name.O)
-	if err != nil {
-		return nil, err
-	}
-	if system {
-		return nil, notSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", schema)
-	}
-	if t.IsView {
-		return nil, notSupported("writing through the view %s is not supported yet: write to its table", t.Name)
-	}
+	t := target.table
 	a.addTable(t)
 	kind := Insert
 	if n.IsReplace {
 		kind = Replace
-	}
-	s := &scope{}
-	target := &ref{scope: s, alias: name.Name.O, schema: schema, table: t}
-	s.refs = []*ref{target}
-	s.side = side{refs: s.refs}
-	if n.IsReplace {
 		if err := movesChildren(t, nil, true); err != nil {
 			return nil, err
 		}
@@ -85,31 +66,37 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 			}
 		}
 	}
-	if n.Select != nil {
-		rows, err := a.planInsertSelect(n, t, target, newAlias, kind)
-		c := a.planCopy(n, newAlias)
-		if c != nil {
-			c.targets, _ = columnList(n.Columns, t) // its error is planInsertSelect's
-		}
-		switch {
-		case err == nil:
-			rows.Copy = c
-		case c != nil && err.Code == codeNotSupported:
-			// Another way may do.
-			a.err = nil
-			rows = a.rows(kind, &refusedAction{err})
-			rows.Copy = c
-			return rows, nil
-		}
-		return rows, err
+	if n.Select == nil {
+		return a.planInsertValues(n, target, newAlias, kind)
 	}
+	rows, err := a.planInsertSelect(n, t, target, newAlias, kind)
+	c := a.planCopy(n, newAlias)
+	if c != nil {
+		c.targets, _ = columnList(n.Columns, t) // its error is planInsertSelect's
+	}
+	switch {
+	case err == nil:
+		rows.Copy = c
+	case c != nil && err.Code == codeNotSupported:
+		// Another way may do.
+		a.err = nil
+		rows = a.rows(kind, &refusedAction{err})
+		rows.Copy = c
+		return rows, nil
+	}
+	return rows, err
+}
+
+// planInsertValues plans INSERT and REPLACE with values in the statement.
+func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *rowAlias, kind Kind) (*Rows, *Error) {
+	t := target.table
 	for _, l := range n.Lists {
 		for _, e := range l {
-			a.expressions(s, e)
+			a.expressions(target.scope, e)
 		}
 	}
 	for _, x := range n.OnDuplicate {
-		a.expressions(s, x.Expr)
+		a.expressions(target.scope, x.Expr)
 	}
 	if a.err != nil {
 		return nil, a.err
@@ -136,17 +123,13 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	if newAlias != nil {
 		newAlias.listed = cols
 	}
-	if len(n.OnDuplicate) > 0 {
-		sets, err := a.assignments(n.OnDuplicate, target, newAlias)
-		if err != nil {
-			return nil, err
-		}
-		act.update = &duplicateUpdate{sets: sets}
-		if err := act.duplicateKey(); err != nil {
-			return nil, err
-		}
+	if act.update, err = a.assignments(n.OnDuplicate, target, newAlias); err != nil {
+		return nil, err
 	}
-	if err := act.read(a, n, cols, newAlias); err != nil {
+	if err := duplicateMoves(t, act.update); err != nil {
+		return nil, err
+	}
+	if err := act.read(n, cols, newAlias); err != nil {
 		return nil, err
 	}
 	rows := a.rows(kind, act)
@@ -154,7 +137,34 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	return rows, nil
 }
 
-func insertTarget(n *ast.InsertStmt) (*ast.TableName, *Error) {
+// insertTarget is the table that rows go to, which a view or a server's own can't be.
+func (a *analysis) insertTarget(n *ast.InsertStmt) (*ref, *Error) {
+	name, err := insertedTable(n)
+	if err != nil {
+		return nil, err
+	}
+	schema := name.Schema.O
+	if schema == "" {
+		schema = a.st.settings.Schema
+	}
+	t, system, err := lookupTable(a.cat, schema, name.Name.O)
+	if err != nil {
+		return nil, err
+	}
+	if system {
+		return nil, notSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", schema)
+	}
+	if t.IsView {
+		return nil, notSupported("writing through the view %s is not supported yet: write to its table", t.Name)
+	}
+	s := &scope{}
+	target := &ref{scope: s, alias: name.Name.O, schema: schema, table: t}
+	s.refs = []*ref{target}
+	s.side = side{refs: s.refs}
+	return target, nil
+}
+
+func insertedTable(n *ast.InsertStmt) (*ast.TableName, *Error) {
 	if n.Table != nil && n.Table.TableRefs != nil {
 		if src, ok := n.Table.TableRefs.Left.(*ast.TableSource); ok {
 			if name, ok := src.Source.(*ast.TableName); ok {

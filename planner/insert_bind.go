@@ -71,7 +71,7 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 	}
 	if out.Generated = generated; generated != nil {
 		generated.LastShard = places[len(places)-1].First()
-		if i.update != nil && changes(i.update.sets, i.auto.col) {
+		if i.update != nil && changes(i.update, i.auto.col) {
 			out.Doubts = []*catalog.Table{t}
 		}
 	}

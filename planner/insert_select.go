@@ -22,7 +22,7 @@ type insertSelectAction struct {
 	// own shard key column, so that each row stays on its shard.
 	key    operand
 	placed bool
-	update *duplicateUpdate
+	update []assignment // ON DUPLICATE KEY UPDATE, nil without
 }
 
 // Rule own shard key: INSERT INTO a (k, ..) SELECT b.k, .. FROM b runs shard by
@@ -42,16 +42,12 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 	if a.err != nil {
 		return nil, a.err
 	}
-	if len(n.OnDuplicate) > 0 {
-		sets, err := a.assignments(n.OnDuplicate, target, alias)
-		if err != nil {
-			return nil, err
-		}
-		act.update = &duplicateUpdate{sets: sets}
-		probe := &insertAction{table: t, update: act.update}
-		if err := probe.duplicateKey(); err != nil {
-			return nil, err
-		}
+	var err *Error
+	if act.update, err = a.assignments(n.OnDuplicate, target, alias); err != nil {
+		return nil, err
+	}
+	if err := duplicateMoves(t, act.update); err != nil {
+		return nil, err
 	}
 	cols, err := columnList(n.Columns, t)
 	if err != nil {
@@ -230,7 +226,7 @@ func (s *insertSelectAction) bind(b *binder) (*Bound, error) {
 	e.triggers(t, r.set, "INSERT")
 	if s.update != nil {
 		var cols []*catalog.Column
-		for _, x := range s.update.sets {
+		for _, x := range s.update {
 			cols = append(cols, x.col)
 		}
 		e.updates(t, cols, r.set)

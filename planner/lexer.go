@@ -45,6 +45,9 @@ const (
 	doubtfulBlock             // an executable comment that some server may run and another not
 )
 
+// executable reports a comment whose text a server may run.
+func (k commentKind) executable() bool { return k == execOpen || k == execClose || k == doubtfulBlock }
+
 type comment struct {
 	kind       commentKind
 	start, end uint32

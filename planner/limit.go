@@ -56,13 +56,8 @@ func (l *Limited) columns() string {
 // query allows.
 func (a *analysis) planLimited(act *writeAction, n ast.StmtNode) *Limited {
 	st := a.st
-	if act.everywhere || a.subqueries || len(a.refs) != 1 || len(act.targets) != 1 || act.q.spoils == "" {
+	if act.everywhere || a.subqueries || len(a.refs) != 1 || len(act.targets) != 1 || act.q.spoils == "" || st.hasExecutable() {
 		return nil
-	}
-	for _, c := range st.comments {
-		if c.kind >= execOpen && c.kind != skippedByAll {
-			return nil
-		}
 	}
 	l := &Limited{st: st, Key: rowKey(act.targets[0].ref.table)}
 	if l.Key == nil || slices.ContainsFunc(l.Key, func(c *catalog.Column) bool { return assigns(act.targets[0].sets, c) }) {

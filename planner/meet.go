@@ -118,7 +118,7 @@ func (i *insertAction) untried(b *binder) *Error {
 		return nil
 	}
 	if i.update != nil {
-		for _, s := range i.update.sets {
+		for _, s := range i.update {
 			if i.table.Placement == catalog.Hash && s.col == i.table.ShardKey && !s.self {
 				return notSupported("changing the shard key %s.%s by ON DUPLICATE KEY UPDATE is not supported: the row would have to move to another shard", i.table.Name, s.col.Name)
 			}

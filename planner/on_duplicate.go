@@ -4,25 +4,19 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
-// duplicateUpdate is what ON DUPLICATE KEY UPDATE assigns.
-type duplicateUpdate struct {
-	sets []assignment
-}
-
-// duplicateKey refuses an update of the shard key, but for VALUES(shard_key):
-// that is the key by which this row came to its shard, so the row that it meets
-// stays where it is.
-func (i *insertAction) duplicateKey() *Error {
-	t := i.table
+// duplicateMoves refuses an ON DUPLICATE KEY UPDATE of the shard key, but for
+// VALUES(shard_key): that is the key by which the new row came to its shard, so the
+// row that it meets stays where it is.
+func duplicateMoves(t *catalog.Table, update []assignment) *Error {
 	if t.ShardKey == nil || t.Placement != catalog.Hash || t.Shards.Len() == 1 {
 		return nil
 	}
-	for _, s := range i.update.sets {
+	for _, s := range update {
 		if s.col == t.ShardKey && !s.self && s.inserted != t.ShardKey {
 			return refuseShardKey(t)
 		}
 	}
-	if movesByItself(t, i.update.sets) {
+	if movesByItself(t, update) {
 		return refuseShardKey(t)
 	}
 	return nil
@@ -32,7 +26,7 @@ func (i *insertAction) duplicateKey() *Error {
 // hold what Shunt doesn't know.
 func (i *insertAction) onDuplicate(e *effects, set catalog.ShardSet, rows []*insertRow, places []catalog.ShardSet) {
 	t := i.table
-	assigned := lastAssignments(i.update.sets)
+	assigned := lastAssignments(i.update)
 	if touchesPrimaryKey(t, assigned) {
 		e.markAll(t, set, "UPDATE")
 	}

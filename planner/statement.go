@@ -347,6 +347,11 @@ func (st *statement) readComments() *Error {
 	return nil
 }
 
+// hasExecutable reports an executable comment: text can't be cut or copied around one.
+func (st *statement) hasExecutable() bool {
+	return slices.ContainsFunc(st.comments, func(c comment) bool { return c.kind.executable() })
+}
+
 func (st *statement) noteLong(t token) {
 	if t.kind == tokString && t.end-t.start > longLiteral {
 		st.long = append(st.long, t)

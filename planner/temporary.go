@@ -119,10 +119,8 @@ func (st *statement) queryAt(i int) int {
 // Make is the head and the query with LIMIT 0: a table's columns don't depend on
 // the rows.
 func (st *statement) temporaryAs(t *Temporary, i int) *Error {
-	for _, c := range st.comments {
-		if c.kind == execOpen || c.kind == execClose || c.kind == doubtfulBlock {
-			return refuseExecutable()
-		}
+	if st.hasExecutable() {
+		return refuseExecutable()
 	}
 	head := st.src[:st.toks[i].start]
 	t.Insert = "INSERT INTO "
