@@ -140,7 +140,7 @@ func (a *alteration) bySpecs(alter *ast.AlterTableStmt) *Error {
 	// computed from. Counter-example: g AS (CONCAT(a, 'x')), and ALTER TABLE t MODIFY a
 	// DECIMAL(10,2) makes '3.00x' of '3x'.
 	for _, c := range a.t.Columns {
-		if computed && c.Generated && !hasString(a.ddl.Touches, strings.ToLower(c.Name)) {
+		if computed && c.Generated && !slices.Contains(a.ddl.Touches, strings.ToLower(c.Name)) {
 			a.touch(c.Name)
 			if a.isKey(c.Name) {
 				return refuseAlterKey(a.t)

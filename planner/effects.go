@@ -92,12 +92,12 @@ func (e *effects) maintainIndexes(t *catalog.Table, operation string, shards cat
 		}
 		m.Shards = m.Shards.Union(shards)
 		for _, ix := range indexes {
-			if !hasIndex(m.Indexes, ix) {
+			if !slices.Contains(m.Indexes, ix) {
 				m.Indexes = append(m.Indexes, ix)
 			}
 		}
 		for _, c := range columns {
-			if !hasString(m.Columns, c) {
+			if !slices.Contains(m.Columns, c) {
 				m.Columns = append(m.Columns, c)
 			}
 		}
@@ -107,14 +107,6 @@ func (e *effects) maintainIndexes(t *catalog.Table, operation string, shards cat
 		Table: t, Operation: operation, Shards: shards,
 		Indexes: append([]*catalog.Index(nil), indexes...), Columns: append([]string(nil), columns...),
 	})
-}
-
-func hasIndex(list []*catalog.Index, ix *catalog.Index) bool {
-	return slices.Contains(list, ix)
-}
-
-func hasString(list []string, s string) bool {
-	return slices.Contains(list, s)
 }
 
 // component is what a column of a row will hold, as far as it is known. Its key is
@@ -398,5 +390,3 @@ func (e *effects) cascadeDelete(t *catalog.Table, shards catalog.ShardSet, seen 
 		}
 	}
 }
-
-func sortStrings(s []string) { slices.Sort(s) }

@@ -100,7 +100,7 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 		if r.table.Temporary {
 			x.InPlace = catalog.ShardSet{} // the query runs on another connection
 		}
-		if !hasString(hows, x.Access) {
+		if !slices.Contains(hows, x.Access) {
 			hows = append(hows, x.Access)
 		}
 		out.Gather.Locks = out.Gather.Locks || x.Lock != ""

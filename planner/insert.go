@@ -238,6 +238,6 @@ func columnNames(cols []*catalog.Column) []string {
 	for i, c := range cols {
 		out[i] = c.Name
 	}
-	sortStrings(out)
+	slices.Sort(out)
 	return out
 }

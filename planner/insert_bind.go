@@ -77,19 +77,25 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 	}
 	out.Counted, out.Given = i.ids(b)
 	e.into(out)
+	out.SameTime = t.Placement == catalog.Reference && (i.clock || keepsTime(t))
+	i.describe(b, out, set.Len())
+	return out, nil
+}
+
+// describe sets what EXPLAIN ROUTE shows.
+func (i *insertAction) describe(b *binder, out *Bound, shards int) {
+	t := i.table
 	out.Plan = "route"
-	n := set.Len()
 	switch t.Placement {
 	case catalog.Hash, catalog.Anywhere:
 		out.Access = "shard_key"
 	case catalog.Reference:
 		out.Access = "reference"
-		out.SameTime = i.clock || keepsTime(t)
 	case catalog.Single:
 		out.Access = "single"
 	}
 	if b.brief {
-		return out, nil
+		return
 	}
 	switch t.Placement {
 	case catalog.Hash:
@@ -101,8 +107,7 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 	case catalog.Single:
 		out.Reason = t.Name + " is on one shard"
 	}
-	out.Reason += fmt.Sprintf(": %d shard%s of %d", n, plural(n), b.cat.All.Len())
-	return out, nil
+	out.Reason += fmt.Sprintf(": %d shard%s of %d", shards, plural(shards), b.cat.All.Len())
 }
 
 // split cuts the statement into one a shard, or one for all where all get all

@@ -124,91 +124,116 @@ func (b *binder) byIndex(t *catalog.Table, ix *catalog.Index, kids []*cnode) (se
 			return b.byKeys(ix, ks, vals)
 		}
 	}
-	prefixes := [][]byte{nil}
-	components := [][][]byte{nil} // of each prefix
-	var shown []string
-	var probe []keys.Value
-	depth := 0
-	for ; depth < len(ix.Columns); depth++ {
-		ks, vals, found := b.bestIn(kids, ix.Columns[depth], maxValues/len(prefixes))
+	p := b.prefixes(ix, kids)
+	if len(p.keys) == 0 {
+		return set, access{index: ix, text: ix.Name + ": an empty list"}, "", true
+	}
+	if p.columns == len(ix.Columns) {
+		return b.byFullKeys(ix, p)
+	}
+	return b.byRange(t, ix, kids, p)
+}
+
+// keyPrefixes are the first components of an index's keys, as equalities give them.
+type keyPrefixes struct {
+	keys       [][]byte
+	components [][][]byte // of each of keys
+	columns    int        // of the index that are in keys
+	// shown are the conditions, for Reason.
+	shown []string
+	// values has the value of each column that has only one.
+	values []keys.Value
+}
+
+// prefixes goes over the index's columns as far as kids have equalities of them.
+func (b *binder) prefixes(ix *catalog.Index, kids []*cnode) keyPrefixes {
+	p := keyPrefixes{keys: [][]byte{nil}, components: [][][]byte{nil}}
+	for ; p.columns < len(ix.Columns) && len(p.keys) > 0; p.columns++ {
+		ks, vals, found := b.bestIn(kids, ix.Columns[p.columns], maxValues/len(p.keys))
 		if !found {
 			break
 		}
-		next := make([][]byte, 0, len(prefixes)*len(ks))
+		next := make([][]byte, 0, len(p.keys)*len(ks))
 		parts := make([][][]byte, 0, cap(next))
-		for i, p := range prefixes {
+		for i, key := range p.keys {
 			for _, k := range ks {
-				next = append(next, append(append(make([]byte, 0, len(p)+len(k)), p...), k...))
-				parts = append(parts, append(slices.Clip(components[i]), k))
+				next = append(next, append(append(make([]byte, 0, len(key)+len(k)), key...), k...))
+				parts = append(parts, append(slices.Clip(p.components[i]), k))
 			}
 		}
-		prefixes, components = next, parts
-		shown = append(shown, ix.Columns[depth].Name+valuesText(vals))
+		p.keys, p.components = next, parts
+		p.shown = append(p.shown, ix.Columns[p.columns].Name+valuesText(vals))
 		if len(vals) == 1 {
-			probe = append(probe, vals[0])
-		}
-		if len(prefixes) == 0 {
-			break
+			p.values = append(p.values, vals[0])
 		}
 	}
-	a = access{index: ix}
-	if len(prefixes) == 0 {
-		a.text = ix.Name + ": an empty list"
-		return set, a, "", true
-	}
-	a.spread = prefixes[0]
-	unusable := func(err error) (catalog.ShardSet, access, string, bool) {
-		return set, access{}, fmt.Sprintf("%s can't be read now (%v)", ix.Name, err), false
-	}
-	if depth == len(ix.Columns) {
-		if b.lookups += len(prefixes); b.lookups > maxLookups {
-			return set, access{}, ix.Name + " would need too many lookups", false
-		}
-		for i, k := range prefixes {
-			s, err := b.ix.Lookup(ix, k, components[i])
-			if err != nil {
-				return unusable(err)
-			}
-			set = set.Union(s)
-		}
-		a.text = ix.Name + " (" + strings.Join(shown, ", ") + ")"
-		if len(prefixes) == 1 && len(probe) == len(ix.Columns) {
-			a.probe = []Probe{{Index: ix, Key: prefixes[0], Values: probe}}
-		}
-		return set, a, "", true
-	}
-	lo, hi, text := b.bounds(kids, ix.Columns[depth])
-	if depth == 0 && lo == nil && hi == nil {
-		return set, access{}, "the comparison of " + t.Name + "." + ix.Columns[0].Name + " is not exact for this type of value or has too many of them, so " + ix.Name + " is not used", false
-	}
-	if text != "" {
-		shown = append(shown, ix.Columns[depth].Name+" "+text)
-	}
-	if b.lookups += len(prefixes); b.lookups > maxLookups {
+	return p
+}
+
+// text is what an index was used for, for Reason.
+func (p *keyPrefixes) text(ix *catalog.Index) string {
+	return ix.Name + " (" + strings.Join(p.shown, ", ") + ")"
+}
+
+// byFullKeys looks up each of some full keys.
+func (b *binder) byFullKeys(ix *catalog.Index, p keyPrefixes) (set catalog.ShardSet, a access, doubt string, ok bool) {
+	if b.lookups += len(p.keys); b.lookups > maxLookups {
 		return set, access{}, ix.Name + " would need too many lookups", false
 	}
-	for _, p := range prefixes {
-		from := append(append([]byte(nil), p...), lo...)
+	for i, k := range p.keys {
+		s, err := b.ix.Lookup(ix, k, p.components[i])
+		if err != nil {
+			return set, access{}, unreadableIndex(ix, err), false
+		}
+		set = set.Union(s)
+	}
+	a = access{index: ix, spread: p.keys[0], text: p.text(ix)}
+	if len(p.keys) == 1 && len(p.values) == len(ix.Columns) {
+		a.probe = []Probe{{Index: ix, Key: p.keys[0], Values: p.values}}
+	}
+	return set, a, "", true
+}
+
+// byRange looks up the keys that begin with one of some prefixes, and whose next
+// column is in a range.
+func (b *binder) byRange(t *catalog.Table, ix *catalog.Index, kids []*cnode, p keyPrefixes) (set catalog.ShardSet, a access, doubt string, ok bool) {
+	next := ix.Columns[p.columns]
+	lo, hi, text := b.bounds(kids, next)
+	if p.columns == 0 && lo == nil && hi == nil {
+		return set, access{}, "the comparison of " + t.Name + "." + next.Name + " is not exact for this type of value or has too many of them, so " + ix.Name + " is not used", false
+	}
+	if text != "" {
+		p.shown = append(p.shown, next.Name+" "+text)
+	}
+	if b.lookups += len(p.keys); b.lookups > maxLookups {
+		return set, access{}, ix.Name + " would need too many lookups", false
+	}
+	for _, key := range p.keys {
+		from := slices.Concat(key, lo)
 		var to []byte
 		if hi != nil {
-			to = append(append([]byte(nil), p...), hi...)
-		} else if len(p) > 0 {
-			to = keys.Successor(p)
+			to = slices.Concat(key, hi)
+		} else if len(key) > 0 {
+			to = keys.Successor(key)
 		}
 		if to != nil && string(from) >= string(to) {
 			continue // BETWEEN 5 AND 1
 		}
-		s, within, err := b.ix.Range(ix, from, to, max(1, fanOut/len(prefixes)))
+		s, within, err := b.ix.Range(ix, from, to, max(1, fanOut/len(p.keys)))
 		if err != nil {
-			return unusable(err)
+			return set, access{}, unreadableIndex(ix, err), false
 		}
 		if !within {
 			return set, access{}, fmt.Sprintf("more than %d keys of %s are in the range", fanOut, ix.Name), false
 		}
 		set = set.Union(s)
 	}
-	a.text = ix.Name + " (" + strings.Join(shown, ", ") + ")"
-	return set, a, "", true
+	return set, access{index: ix, spread: p.keys[0], text: p.text(ix)}, "", true
+}
+
+// unreadableIndex says why a lookup that failed bounds nothing.
+func unreadableIndex(ix *catalog.Index, err error) string {
+	return fmt.Sprintf("%s can't be read now (%v)", ix.Name, err)
 }
 
 // byKeys is byIndex for full keys of an index of one column.
@@ -219,7 +244,7 @@ func (b *binder) byKeys(ix *catalog.Index, ks [][]byte, vals []keys.Value) (set 
 	for i, k := range ks {
 		s, err := b.ix.Lookup(ix, k, ks[i:i+1:i+1])
 		if err != nil {
-			return set, access{}, fmt.Sprintf("%s can't be read now (%v)", ix.Name, err), false
+			return set, access{}, unreadableIndex(ix, err), false
 		}
 		set = set.Union(s)
 	}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -94,36 +95,20 @@ func (st *statement) near(i int) *Error {
 
 // tokenAt finds the token that starts at an offset; -1 if none does.
 func (st *statement) tokenAt(offset int) int {
-	lo, hi := 0, len(st.toks)
-	for lo < hi {
-		m := (lo + hi) / 2
-		if int(st.toks[m].start) < offset {
-			lo = m + 1
-		} else {
-			hi = m
-		}
+	i, ok := slices.BinarySearchFunc(st.toks, offset, func(t token, offset int) int { return int(t.start) - offset })
+	if !ok {
+		return -1
 	}
-	if lo < len(st.toks) && int(st.toks[lo].start) == offset {
-		return lo
-	}
-	return -1
+	return i
 }
 
 // paramAt is the number of the `?` at an offset; -1 if there is none.
 func (st *statement) paramAt(offset int) int {
-	lo, hi := 0, len(st.params)
-	for lo < hi {
-		m := (lo + hi) / 2
-		if int(st.params[m]) < offset {
-			lo = m + 1
-		} else {
-			hi = m
-		}
+	i, ok := slices.BinarySearch(st.params, uint32(offset))
+	if !ok {
+		return -1
 	}
-	if lo < len(st.params) && int(st.params[lo]) == offset {
-		return lo
-	}
-	return -1
+	return i
 }
 
 // between are the tokens of a piece of the text.
