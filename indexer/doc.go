@@ -89,10 +89,10 @@
 // A (step 7) protects readers of the past, and H alone does not: an entry of
 // epoch 3; a REPEATABLE READ transaction T opens its snapshot in epoch 5; the
 // row is deleted in 6; a scan in 7 has H = 5 and finds no row. 3 < 5, so the
-// entry would go, but T still sees the row and would not look for it here. (The
-// first design had only H.) A snapshot older than the scan's belongs to a
-// transaction that was registered before A, since a transaction registers
-// before it opens a snapshot and A begins after step 3. Once all of those have
+// entry would go, but T still sees the row and would not look for it here. A
+// snapshot older than the scan's belongs to a transaction that was registered
+// before A, since a transaction registers before it opens a snapshot and A
+// begins after step 3. Once all of those have
 // ended, whatever is open has a younger snapshot, or none. The same is true of
 // marks. The wait is bounded: then the job goes back to the queue, held back,
 // and does not scan again while that transaction is open.
