@@ -57,7 +57,7 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 		warnings += int(sum.Warnings)
 		found += sum.Rows
 	}
-	s.last.warnings, s.found = nil, found // there is no LIMIT
+	s.last.warnings, s.counts.found = nil, found // there is no LIMIT
 	if warnings > 0 {
 		for i, x := range shards {
 			warnings -= s.addWarnings(ctx, x.conn, i == 0)

@@ -25,10 +25,10 @@ func (s *session) filled(ctx context.Context, r request, why error) (*planner.Ro
 	if r.plan.Returning && s.binary {
 		return nil, "", why // it goes on as text, and so do its rows
 	}
-	c, found := r.plan.Constants, s.found
+	c, found := r.plan.Constants, s.counts.found
 	s.last.warnings = nil // MariaDB keeps what was told before
 	rows, err := s.collect(ctx, c.Query(r.values))
-	s.found = found
+	s.counts.found = found
 	if told, ok := errors.AsType[sqlError](err); ok && told.code == codeNoColumn {
 		return nil, "", why // a column of the row, not a constant
 	}

@@ -113,9 +113,9 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 		s.schemaChanged()
 		ok.Status = mysql.SERVER_STATUS_DB_DROPPED
 	}
-	if s.tables != nil {
+	if s.tableLocks != nil {
 		for _, name := range d.Renamed {
-			s.tables.named[name] = true
+			s.tableLocks.named[name] = true
 		}
 	}
 	notes = append(notes, indexNotes(c, s.catalog(), d)...)
@@ -191,7 +191,7 @@ func (s *session) virtualIndexes(ctx context.Context, d *planner.DDL) (notes []s
 // for this session's table locks itself.
 func (s *session) lockDDL(ctx context.Context) error {
 	var tooLong <-chan time.Time
-	if s.tables != nil {
+	if s.tableLocks != nil {
 		tooLong = time.After(ddlWait)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -372,7 +372,7 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		return err
 	}
 	for _, id := range ids[1:] {
-		if s.tables != nil { // it has its locks, and waits for none
+		if s.tableLocks != nil { // it has its locks, and waits for none
 			_ = outcome(id, send(id, false)) // it is in failed
 			continue
 		}

@@ -28,7 +28,7 @@ const planningTime = 10 * time.Second
 //
 // In a transaction the registration is the transaction's and ends with it.
 func (s *session) rows(ctx context.Context, r request) error {
-	s.whole = len(r.plan.Tables) > 0
+	s.poolable = len(r.plan.Tables) > 0
 	var ids counted
 	defer ids.release()
 	defer s.spendOnce(r.plan)
@@ -125,7 +125,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		s.proxy.metrics.refused.Inc()
 		return b.Refuse
 	}
-	if b.Gather != nil && s.tables != nil {
+	if b.Gather != nil && s.tableLocks != nil {
 		if err := s.gatherUnderLocks(r.plan); err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.B
 	case err != nil:
 		return nil, err
 	case first == 0 && r.prepared != nil:
-		return p.BindIn(&s.binding, r.plan, r.values, s.lookups())
+		return p.BindIn(&s.room.binding, r.plan, r.values, s.lookups())
 	case first == 0:
 		return p.Bind(r.plan, r.values, s.lookups())
 	}

@@ -18,7 +18,7 @@ import (
 // findIn notes what one server's answer says of it.
 func (s *session) findIn(ctx context.Context, conn *shard.Conn, r request, sum shard.Summary) {
 	if n, ok := foundIn(ctx, conn, r.found, sum); ok {
-		s.found = n
+		s.counts.found = n
 	}
 }
 
@@ -68,8 +68,8 @@ func askFound(ctx context.Context, conn *shard.Conn) (int64, error) {
 
 // findAnswered notes the rows that Shunt itself has answered.
 func (s *session) findAnswered() {
-	if s.answered >= 0 {
-		s.found = int64(s.answered)
+	if s.counts.answered >= 0 {
+		s.counts.found = int64(s.counts.answered)
 	}
 }
 
@@ -84,7 +84,7 @@ func (s *session) findMerged(m *planner.Merge, rows *merge.Rows) error {
 		to = m.Offset // MySQL counts what LIMIT 3, 0 skips
 	}
 	err := rows.Count(to)
-	s.found = int64(rows.Found())
+	s.counts.found = int64(rows.Found())
 	return err
 }
 
@@ -104,13 +104,13 @@ func (s *session) readAll(answers []answer) error {
 // findAll adds up what each shard would have answered without LIMIT. REQUIRES: their
 // answers have been read to their ends.
 func (s *session) findAll(ctx context.Context, answers []answer) error {
-	s.found = 0
+	s.counts.found = 0
 	for i := range answers {
 		n, err := askFound(ctx, answers[i].conn)
 		if err != nil {
 			return s.shardError(answers[i].shard, err)
 		}
-		s.found += n
+		s.counts.found += n
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (s *session) gatherRead(ctx context.Context, r request, b *planner.Bound) e
 		return err
 	}
 	defer done()
-	if s.tx == nil && (b.Gather.Locks || s.temporaryNeeded() || s.tables != nil) {
+	if s.tx == nil && (b.Gather.Locks || s.temporaryNeeded() || s.tableLocks != nil) {
 		// The locks of one statement end with it, those on all shards together. And
 		// what fails in a transaction ends statements, not connections: the pinned
 		// one has the temporary tables.

@@ -76,8 +76,8 @@ func (s *session) readInTime(ctx context.Context, r request, b *planner.Bound) e
 
 // maxTime is how long the session lets a statement run; 0: for ever.
 func (s *session) maxTime(sql string) time.Duration {
-	if s.one != nil && s.one.MaxTime != "" {
-		return statementTime(s.one.MaxTime)
+	if s.setStatement != nil && s.setStatement.MaxTime != "" {
+		return statementTime(s.setStatement.MaxTime)
 	}
 	if v, ok := s.settings.value("@@max_statement_time"); ok {
 		if d := statementTime(v); d > 0 {

@@ -15,7 +15,7 @@ import (
 // What a condition warns of in a query is an error in a write of a strict
 // session. So a query that warns is as good as none.
 func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.Error) error {
-	l, found := r.plan.Limited, s.found
+	l, found := r.plan.Limited, s.counts.found
 	head, tail := l.Texts(r.values)
 	var all insertedRows
 	err := s.within(ctx, func() error {
@@ -46,7 +46,7 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 	if all.ok.Info = joinInfo(all.infos); len(all.infos) == 0 && r.plan.Kind == planner.Update {
 		all.ok.Info = "Rows matched: 0  Changed: 0  Warnings: 0"
 	}
-	s.found = found // not that of the query
+	s.counts.found = found // not that of the query
 	s.findIn(ctx, nil, r, shard.Summary{Info: all.ok.Info})
 	return s.answerOK(all.ok)
 }

@@ -66,14 +66,14 @@ func (s *session) namedLock(ctx context.Context, r request) error {
 	case sum.Err != nil || lock.Op == planner.LookAtLock:
 	case lock.Op == planner.GetLock:
 		if mine, err := s.hasLock(ctx, st.Shard, conn, lock.Owner(r.values)); err != nil || mine {
-			s.locks.held++
+			s.namedLocks.held++
 		}
-	case lock.Op == planner.ReleaseLock && mine && s.locks != nil:
-		s.locks.held--
-	case lock.Op == planner.ReleaseAllLocks && s.locks != nil:
-		s.locks.held, s.locks.unknown = 0, false
+	case lock.Op == planner.ReleaseLock && mine && s.namedLocks != nil:
+		s.namedLocks.held--
+	case lock.Op == planner.ReleaseAllLocks && s.namedLocks != nil:
+		s.namedLocks.held, s.namedLocks.unknown = 0, false
 	case lock.Op == planner.SomeLocks:
-		s.locks.unknown = true
+		s.namedLocks.unknown = true
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (s *session) namedLock(ctx context.Context, r request) error {
 // lostLocks tells, once, that a session's locks are gone with their connection: it
 // may do what they were to keep others from. Nothing is executed then.
 func (s *session) lostLocks() error {
-	l := s.locks
+	l := s.namedLocks
 	if l == nil || l.conn.Alive() {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (s *session) lostLocks() error {
 // lockConn is the session's connection for locks, or one of the pool's. It becomes
 // the session's before a lock is waited for: who waits keeps it from others, too.
 func (s *session) lockConn(ctx context.Context, id catalog.ShardID, take bool) (conn *shard.Conn, err error) {
-	if l := s.locks; l != nil {
+	if l := s.namedLocks; l != nil {
 		if err := s.settings.applyMore(ctx, l.conn); err != nil {
 			return nil, s.shardError(id, err)
 		}
@@ -119,7 +119,7 @@ func (s *session) lockConn(ctx context.Context, id catalog.ShardID, take bool) (
 		return nil, s.shardError(id, err)
 	}
 	if take {
-		s.locks = &namedLocks{shard: id, conn: conn}
+		s.namedLocks = &namedLocks{shard: id, conn: conn}
 	}
 	s.activity.sent(id, conn)
 	return conn, nil
@@ -140,7 +140,7 @@ func (s *session) hasLock(ctx context.Context, id catalog.ShardID, conn *shard.C
 // settleLocks gives the connection up where no lock is on it any more.
 func (s *session) settleLocks(id catalog.ShardID, conn *shard.Conn) {
 	s.activity.done(conn)
-	switch l := s.locks; {
+	switch l := s.namedLocks; {
 	case l == nil:
 		s.proxy.opts.Pools[id].Put(conn)
 	case conn.Broken || conn.Busy() || l.held <= 0 && !l.unknown:
@@ -150,8 +150,8 @@ func (s *session) settleLocks(id catalog.ShardID, conn *shard.Conn) {
 
 // endLocks releases all locks by name and gives their connection back.
 func (s *session) endLocks() {
-	if l := s.locks; l != nil {
-		s.locks = nil
+	if l := s.namedLocks; l != nil {
+		s.namedLocks = nil
 		s.letGo(l.shard, l.conn, pinnedByLocks)
 	}
 }

@@ -55,7 +55,7 @@ type tableLocks struct {
 // lockTables executes LOCK TABLES and UNLOCK TABLES.
 func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql string) error {
 	if p.Unlock {
-		if s.tables != nil { // else it commits nothing
+		if s.tableLocks != nil { // else it commits nothing
 			err := s.commitImplicitly(ctx)
 			s.releaseAllTables(ctx)
 			if err != nil {
@@ -66,7 +66,7 @@ func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql str
 	}
 	err := s.commitImplicitly(ctx)
 	if p.Flush && err == nil {
-		if s.tables != nil {
+		if s.tableLocks != nil {
 			return errTablesLocked
 		}
 		for _, x := range p.Locks {
@@ -108,7 +108,7 @@ func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql str
 		if err != nil {
 			return err
 		}
-		s.tables = locks
+		s.tableLocks = locks
 		if p.Catalog.Version == s.catalog().Version {
 			return nil
 		}
@@ -250,8 +250,8 @@ func (s *session) lockNames(p *planner.LockTables) map[planner.TableName]bool {
 // releaseAllTables releases the locks, if there are any. REQUIRES: no transaction
 // is open.
 func (s *session) releaseAllTables(ctx context.Context) {
-	locks := s.tables
-	s.tables = nil
+	locks := s.tableLocks
+	s.tableLocks = nil
 	if locks == nil {
 		return
 	}
@@ -262,7 +262,7 @@ func (s *session) releaseAllTables(ctx context.Context) {
 
 // endTableLocks is releaseAllTables where nobody waits for long.
 func (s *session) endTableLocks() {
-	if s.tables != nil {
+	if s.tableLocks != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
 		defer cancel()
 		s.releaseAllTables(ctx)
@@ -294,15 +294,15 @@ func (s *session) releaseTables(ctx context.Context, id catalog.ShardID, conn *s
 
 // lockedConn is the connection that holds the locks on a shard, nil for none.
 func (s *session) lockedConn(id catalog.ShardID) *shard.Conn {
-	if s.tables == nil {
+	if s.tableLocks == nil {
 		return nil
 	}
-	return s.tables.conns[id]
+	return s.tableLocks.conns[id]
 }
 
 // locked reports that a connection holds table locks.
 func (s *session) locked(id catalog.ShardID, conn *shard.Conn) bool {
-	return s.tables != nil && s.tables.conns[id] == conn
+	return s.tableLocks != nil && s.tableLocks.conns[id] == conn
 }
 
 // borrowLocked is borrowPinned for the connection that holds the locks.
@@ -310,7 +310,7 @@ func (s *session) borrowLocked(ctx context.Context, id catalog.ShardID, conn *sh
 	if !conn.Alive() {
 		conn.Broken = true
 		s.loseTables(id)
-		return nil, s.tables.failed
+		return nil, s.tableLocks.failed
 	}
 	if err := s.settings.applyMore(ctx, conn); err != nil {
 		err = s.shardError(id, err)
@@ -323,7 +323,7 @@ func (s *session) borrowLocked(ctx context.Context, id catalog.ShardID, conn *sh
 // loseTables notes that a connection with locks is gone: all are released, and the
 // session is told until it unlocks. Going on without them would be worse.
 func (s *session) loseTables(id catalog.ShardID) {
-	locks := s.tables
+	locks := s.tableLocks
 	locks.failed = sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to shard %s was lost, and this session's table locks with it; all are released. Send UNLOCK TABLES, then lock again", s.catalog().ShardName(id))}
 	conns := locks.conns
 	locks.conns = map[catalog.ShardID]*shard.Conn{}
@@ -358,8 +358,8 @@ func (s *session) underLocks(plan planner.Plan) error {
 		}
 		return nil
 	case *planner.Rows, *planner.DDL, *planner.Load, *planner.Temporary:
-		if s.tables.failed != nil {
-			return s.tables.failed
+		if s.tableLocks.failed != nil {
+			return s.tableLocks.failed
 		}
 	}
 	switch plan := plan.(type) {
@@ -376,7 +376,7 @@ func (s *session) underLocks(plan planner.Plan) error {
 			return errTablesLocked
 		}
 		for _, t := range plan.Tables {
-			if !s.tables.named[t] {
+			if !s.tableLocks.named[t] {
 				return notLocked(t.Name)
 			}
 		}
@@ -389,7 +389,7 @@ var errTablesLocked = sqlError{1192, "HY000", "Can't execute the given command b
 
 func (s *session) allLocked(tables []*catalog.Table) error {
 	for _, t := range tables {
-		if !t.Temporary && !catalog.IsSystemSchema(t.Schema) && !s.tables.named[planner.TableName{Schema: t.Schema, Name: t.Name}] {
+		if !t.Temporary && !catalog.IsSystemSchema(t.Schema) && !s.tableLocks.named[planner.TableName{Schema: t.Schema, Name: t.Name}] {
 			return notLocked(t.Name)
 		}
 	}

@@ -24,7 +24,7 @@ type merging struct {
 // any rows will do, as many as LIMIT says. In a transaction a shard that is not
 // needed must be heard all the same, before the client is told that all went well.
 func (s *session) mayBegin(m *planner.Merge) bool {
-	return len(m.Order) == 0 && len(m.Sort) == 0 && !m.Unite && !m.CountAll && s.tx == nil && s.tables == nil
+	return len(m.Order) == 0 && len(m.Sort) == 0 && !m.Unite && !m.CountAll && s.tx == nil && s.tableLocks == nil
 }
 
 // arrive reads the next shard's answer up to its rows. The error is errUnmerged where

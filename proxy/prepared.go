@@ -56,6 +56,13 @@ type preparedStatement struct {
 	cursor *cursor
 }
 
+// executeRoom is what executing a prepared statement uses again and again.
+type executeRoom struct {
+	params  []wire.Param
+	values  []keys.Value
+	binding planner.Binding
+}
+
 // preparedStatements are a session's.
 type preparedStatements struct {
 	byID map[uint32]*preparedStatement
@@ -384,11 +391,11 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if st.longErr != nil {
 		return st.longErr
 	}
-	params, types, err := wire.DecodeExecuteInto(s.params, payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
+	params, types, err := wire.DecodeExecuteInto(s.room.params, payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
 	if err != nil {
 		return err
 	}
-	st.types, s.params = types, params
+	st.types, s.room.params = types, params
 	st.remember(params)
 	if err := meansTheSame(st.source, &st.prepared, &s.settings.planning); err != nil {
 		return err
@@ -461,10 +468,10 @@ func (s *session) paramValues(params []wire.Param, plan planner.Plan) []keys.Val
 	if len(params) == 0 {
 		return nil
 	}
-	if cap(s.values) < len(params) || cap(s.values) > 4*len(params)+16 {
-		s.values = make([]keys.Value, len(params))
+	if cap(s.room.values) < len(params) || cap(s.room.values) > 4*len(params)+16 {
+		s.room.values = make([]keys.Value, len(params))
 	}
-	out := s.values[:len(params)]
+	out := s.room.values[:len(params)]
 	rows, ok := plan.(*planner.Rows)
 	views := ok && rows.Kind == planner.Select
 	for i := range params {

@@ -246,7 +246,7 @@ func (s *session) tell(told []planner.Told) error {
 		if t.What != "found_rows" {
 			continue
 		}
-		if s.found == noFound {
+		if s.counts.found == noFound {
 			return errFound
 		}
 		if !s.mariaDB() {
@@ -272,9 +272,9 @@ func (s *session) told(what string) any {
 	case "schema":
 		return nullable(s.settings.schema)
 	case "row_count":
-		return s.rowCount
+		return s.counts.rows
 	case "found_rows":
-		return s.found
+		return s.counts.found
 	case "autocommit":
 		if s.settings.autocommit {
 			return int64(1)

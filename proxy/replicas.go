@@ -62,7 +62,7 @@ func (s *session) wantsReplicas() bool {
 // server itself (@@read_only).
 func (s *session) readingFor(r request) *reading {
 	if !r.sent || r.plan.Kind != planner.Select || r.plan.Lock != nil || len(r.plan.Tables) == 0 || !s.wantsReplicas() ||
-		s.tx != nil || !s.settings.autocommit || s.settings.once != (characteristics{}) || s.temporary != nil || s.locks != nil || s.tables != nil ||
+		s.tx != nil || !s.settings.autocommit || s.settings.once != (characteristics{}) || s.temporary != nil || s.namedLocks != nil || s.tableLocks != nil ||
 		s.settings.own.limit.on || asksConnection(r.sql) {
 		return nil
 	}

@@ -79,23 +79,32 @@ func (p *Proxy) usageOf(user string) *usage {
 	return u.(*usage)
 }
 
+// account is a session's user.
+type account struct {
+	// user is what users, of the last reload that was looked at, have of him.
+	user  User
+	users *map[string]User
+	// counted is where the connection counts; nil where it doesn't.
+	counted *usage
+}
+
 // rights are the session's user's, as of the last reload. A user that is gone
 // keeps what he had.
 func (s *session) rights() *User {
-	if users := s.proxy.users.Load(); users != s.users {
-		s.users = users
+	if users := s.proxy.users.Load(); users != s.account.users {
+		s.account.users = users
 		if u, ok := (*users)[s.client.User]; ok {
-			s.user = u
+			s.account.user = u
 		}
-		s.settings.restricted = s.user.Schemas != nil
+		s.settings.restricted = s.account.user.Schemas != nil
 		s.settings.update(s.catalog())
 	}
-	return &s.user
+	return &s.account.user
 }
 
 // admit lets an authenticated user in, or says why not. leave takes it back.
 func (s *session) admit() error {
-	s.users = nil // it may be another user
+	s.account.users = nil // it may be another user
 	u := s.rights()
 	if u.RequireTLS && !s.client.TLS && !s.client.Local() {
 		return sqlError{3159, "HY000", fmt.Sprintf("Connections using insecure transport are prohibited for user '%s': connect with TLS", s.client.User)}
@@ -106,15 +115,15 @@ func (s *session) admit() error {
 		s.proxy.metrics.limited.WithLabelValues("connections").Inc()
 		return exceeded(s.client.User, "max_user_connections", u.MaxConnections)
 	}
-	s.counted = use
+	s.account.counted = use
 	return nil
 }
 
 // leave gives up the session's place among the user's connections.
 func (s *session) leave() {
-	if s.counted != nil {
-		s.counted.leave()
-		s.counted = nil
+	if s.account.counted != nil {
+		s.account.counted.leave()
+		s.account.counted = nil
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -28,48 +27,35 @@ type session struct {
 	settings settings
 	tx       *transaction // nil outside of a transaction
 	prepared preparedStatements
-	// shape is that of the text that is worked on; binding and values are for the
-	// prepared statement that is.
-	shape   planner.Shape
-	binding planner.Binding
-	// one is what SET STATEMENT sets for the statement at hand, nil for nothing.
-	one    *planner.StatementSettings
-	values []keys.Value
-	params []wire.Param
+	// shape is that of the text that is worked on.
+	shape planner.Shape
+	room  executeRoom
+	// setStatement is what SET STATEMENT sets for the statement at hand, nil for nothing.
+	setStatement *planner.StatementSettings
 	// temporary is nil without temporary tables. temporarySerial changes with them.
 	temporary       *temporaries
 	temporarySerial uint64
-	// locks is nil for a session that has no locks by name.
-	locks *namedLocks
-	// tables is nil outside of LOCK TABLES.
-	tables *tableLocks
-	last   lastStatement
+	namedLocks      *namedLocks // nil without locks by name
+	tableLocks      *tableLocks // nil outside of LOCK TABLES
+	last            lastStatement
 	// more is SERVER_MORE_RESULTS_EXISTS while statements of the same query
 	// follow, else 0.
 	more uint16
 	// distrust: an idle connection was dead that had looked alive, and what it was
 	// for is done again over new ones.
 	distrust bool
-	// whole: the last command did something for its own sake, after which a client
+	// poolable: the last command did something for its own sake, after which a client
 	// gives a connection back to its pool; not PREPARE, PING, SET, after which it
 	// goes on at once.
-	whole bool
+	poolable bool
 	// patience is with shards whose answers are awaited together.
 	patience patience
-	// reading is nil for a statement that reads from the primaries.
-	reading *reading
+	reading  *reading // nil for a statement that reads from the primaries
 	// failed: the statement has been answered with a shard's error.
 	failed bool
 	// release: COMMIT RELEASE or ROLLBACK RELEASE ends the connection.
 	release bool
-	// rowCount is what ROW_COUNT() tells, and changed what it will tell the next
-	// statement.
-	rowCount, changed int64
-	// found is what FOUND_ROWS() tells; answered are the rows that Shunt itself has
-	// answered the statement with, -1 for none.
-	// spliced are the FOUND_ROWS() whose value stands in the statement.
-	found             int64
-	answered, spliced int
+	counts  rowCounts
 	// cutsShown: sql_select_limit is for the rows of what Shunt answers.
 	cutsShown bool
 	// binary: a prepared statement is executed, whose rows are binary.
@@ -81,11 +67,19 @@ type session struct {
 	// changes are those that the client has not been told of.
 	changes sessionChanges
 	known   known
+	account account
+}
 
-	// user and users are for rights; counted is where the connection counts.
-	user    User
-	users   *map[string]User
-	counted *usage
+// rowCounts are what ROW_COUNT() and FOUND_ROWS() tell.
+type rowCounts struct {
+	// rows is what ROW_COUNT() tells, and changed what it will tell the next statement.
+	rows, changed int64
+	// found is what FOUND_ROWS() tells; answered are the rows that Shunt itself has
+	// answered the statement with, -1 for none.
+	found    int64
+	answered int
+	// spliced are the FOUND_ROWS() whose value stands in the statement.
+	spliced int
 }
 
 // lastStatement is what SHOW WARNINGS and LAST_INSERT_ID() ask about.
@@ -195,7 +189,7 @@ func (s *session) loop(ctx context.Context) {
 			_ = s.client.Flush()
 			return
 		}
-		if s.proxy.draining.Load() && s.tx == nil && s.tables == nil && s.whole {
+		if s.proxy.draining.Load() && s.tx == nil && s.tableLocks == nil && s.poolable {
 			_ = s.client.FlushLast()
 			return
 		}
@@ -208,7 +202,7 @@ func (s *session) loop(ctx context.Context) {
 // command answers one command. An error ends the session; everything that the
 // client can be told has been.
 func (s *session) command(ctx context.Context, command byte, payload []byte) error {
-	s.whole = false
+	s.poolable = false
 	start := time.Now()
 	var err error
 	switch command {
@@ -282,7 +276,7 @@ func (s *session) finish(err error) error {
 		return err
 	}
 	e := coded(err)
-	s.changed = -1 // whatever some shards had done before it was undone
+	s.counts.changed = -1 // whatever some shards had done before it was undone
 	s.last.warnings = append([][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.code), []byte(e.msg)}}, s.report...)
 	s.report = nil
 	return s.answerError(err)
@@ -309,7 +303,9 @@ func (s *session) setOption(payload []byte) error {
 
 // begun says that a statement begins, whose outcome is not known yet: an error
 // and rows count as -1, an OK as the rows that it changed.
-func (s *session) begun() { s.rowCount, s.changed, s.answered, s.cutsShown = s.changed, -1, -1, false }
+func (s *session) begun() {
+	s.counts.rows, s.counts.changed, s.counts.answered, s.cutsShown = s.counts.changed, -1, -1, false
+}
 
 // status is the flags of OK and EOF packets: the session's, never a shard's.
 func (s *session) status() uint16 {
@@ -338,7 +334,7 @@ const statusANSIQuotes = 0x8000
 const sessionStatus = statusANSIQuotes | mysql.SERVER_SESSION_STATE_CHANGED | mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_IN_TRANS_READONLY | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
 
 func (s *session) answerOK(ok wire.OK) error {
-	s.changed = int64(ok.Affected)
+	s.counts.changed = int64(ok.Affected)
 	ok.Status |= s.status() | s.more
 	return s.clientError(s.client.WriteOK(ok))
 }
@@ -348,7 +344,7 @@ func (s *session) answerRows(cols []wire.Column, rows [][]any) error {
 }
 
 func (s *session) answerWarned(cols []wire.Column, rows [][]any, warnings uint16) error {
-	s.answered = len(rows)
+	s.counts.answered = len(rows)
 	cols = s.ownColumns(cols)
 	if s.binary {
 		return s.clientError(s.writeBinary(cols, rows, warnings))
@@ -420,10 +416,10 @@ func (s *session) resetConnection(ctx context.Context, charset int) error {
 	s.endTemporary()
 	s.endLocks()
 	s.prepared.init(s.proxy.metrics.prepared)
-	s.last, s.changes, s.known, s.found = lastStatement{}, sessionChanges{}, known{}, 0
+	s.last, s.changes, s.known, s.counts.found = lastStatement{}, sessionChanges{}, known{}, 0
 	s.settings = newSettings(s.catalog(), charset, s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
 	s.obey()
-	s.users = nil // the settings have lost what rights had put there
+	s.account.users = nil // the settings have lost what rights had put there
 	return nil
 }
 
@@ -511,7 +507,7 @@ func (s *session) end() {
 func (s *session) idle() {
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
-	s.activity.busy, s.activity.waiting = s.tx != nil || s.tables != nil, true
+	s.activity.busy, s.activity.waiting = s.tx != nil || s.tableLocks != nil, true
 	s.activity.patience = time.Duration(s.settings.own.wait) * time.Second
 	s.activity.command, s.activity.schema, s.activity.info, s.activity.since = "Sleep", s.settings.schema, "", time.Now()
 	s.activity.running = s.activity.running[:0]

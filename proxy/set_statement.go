@@ -21,9 +21,9 @@ func (s *session) forOne(set *planner.StatementSettings) (undo func(), err error
 		}
 		s.limitSelect(next.own.limit)
 	}
-	s.one = set
+	s.setStatement = set
 	return func() {
-		s.one = nil
+		s.setStatement = nil
 		s.limitSelect(was)
 	}, nil
 }
@@ -37,10 +37,10 @@ func (s *session) limitSelect(limit selectLimit) {
 
 // headed is what is sent to a shard for one of the client's statements.
 func (s *session) headed(sql string) string {
-	if s.one == nil {
+	if s.setStatement == nil {
 		return sql
 	}
-	return s.one.Head + sql
+	return s.setStatement.Head + sql
 }
 
 // statementTime reads a max_statement_time; 0: no limit.

@@ -14,7 +14,7 @@ func (s *session) forwarded(id catalog.ShardID, sum shard.Summary, err error) er
 	case sum.Err != nil:
 		s.serverFailed(sum.Err)
 	case err == nil && (!sum.ResultSet || sum.Counted):
-		s.changed = int64(sum.Affected)
+		s.counts.changed = int64(sum.Affected)
 	}
 	if s.tx != nil && err == nil {
 		s.tx.watch(id, sum)

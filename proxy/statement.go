@@ -141,7 +141,7 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 	if err := s.mayText(sql); err != nil {
 		return err
 	}
-	if !shaped && s.one == nil {
+	if !shaped && s.setStatement == nil {
 		one, rest, err := planner.SplitSetStatement(sql, s.settings.planning, s.catalog())
 		if err != nil {
 			return err
@@ -181,7 +181,7 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 	}
 	s.activity.doing("Query", s.settings.schema, sql, start)
 	if known != nil {
-		s.spliced = 0
+		s.counts.spliced = 0
 		s.begun()
 		return s.run(ctx, known, request{sql: sql, sent: true, shape: &s.shape, values: s.shape.Values(), start: start})
 	}
@@ -194,7 +194,7 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 	s.begun()
 	plan, err := s.plan(ctx, sql)
 	if err != nil {
-		if e, ok := errors.AsType[*planner.Error](err); ok && e.Commits && s.tables == nil {
+		if e, ok := errors.AsType[*planner.Error](err); ok && e.Commits && s.tableLocks == nil {
 			if err := s.commitImplicitly(ctx); err != nil {
 				return err
 			}
@@ -229,7 +229,7 @@ var changing = []string{"found_rows", "shunt_read_from", "resultset_metadata", "
 // ofSession puts what only this session knows into a statement: its user and
 // number, and those of warnings and errors. In one that is prepared these may change.
 func (s *session) ofSession(sql string, prepared bool) (string, error) {
-	s.spliced = 0
+	s.counts.spliced = 0
 	if s.settings.fileCharset != "" && asksFileCharset.MatchString(sql) {
 		return "", refuse("@@character_set_database after SET character_set_database is not supported: no shard's connection has that value")
 	}
@@ -240,21 +240,21 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 	counted := false
 	out, err := planner.SpliceSession(sql, s.settings.planning, s.catalog(), func(what string) string {
 		if what == "found_rows" {
-			s.spliced++
+			s.counts.spliced++
 		}
 		counted = counted || strings.HasSuffix(what, "_count") || s.settings.own.named(what) != nil || slices.Contains(changing, what)
 		if what == "autocommit" && s.settings.autocommit && s.tx == nil && !prepared {
 			return planner.AsItIs // so it is with every connection of the pools
 		}
 		if what == "row_count" {
-			return fmt.Sprint(s.changed) // the statement before, until this one has begun
+			return fmt.Sprint(s.counts.changed) // the statement before, until this one has begun
 		}
 		return fmt.Sprint(s.told(what))
 	})
 	if err == nil && counted && prepared {
 		return "", refuse("ROW_COUNT(), FOUND_ROWS(), @@warning_count, @@error_count, @@autocommit, @@completion_type, @@wait_timeout (and the like) and @@shunt_read_from in a prepared statement with other expressions are not supported: ask for them alone")
 	}
-	if err == nil && s.spliced > 0 && s.found == noFound {
+	if err == nil && s.counts.spliced > 0 && s.counts.found == noFound {
 		err = errFound
 	}
 	return out, err
@@ -376,7 +376,7 @@ func (s *session) conditionsAfter(plan planner.Plan, sql string, before [][][]by
 func (s *session) runPlan(ctx context.Context, plan planner.Plan, r request) error {
 	var kind string
 	var err error
-	if s.tables != nil {
+	if s.tableLocks != nil {
 		if err := s.underLocks(plan); err != nil {
 			return err
 		}
@@ -392,7 +392,7 @@ func (s *session) runPlan(ctx context.Context, plan planner.Plan, r request) err
 		if plan.Op != planner.ShowWarnings && plan.Op != planner.ShowErrors {
 			s.last.warnings = nil
 		}
-		for ; s.spliced > 0 && !s.mariaDB(); s.spliced-- {
+		for ; s.counts.spliced > 0 && !s.mariaDB(); s.counts.spliced-- {
 			s.last.warnings = append(s.last.warnings, deprecatedFound())
 		}
 		kind, err = "session", s.sessionStatement(ctx, plan)

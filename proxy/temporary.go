@@ -267,10 +267,10 @@ func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql 
 	case p.Op == "DROP TABLE":
 		ok, err = s.dropTemporary(ctx, p, sql)
 	case p.Query != "":
-		found := s.found
+		found := s.counts.found
 		ok, err = s.createTemporaryAs(ctx, p, sql)
-		if s.found = found; s.mariaDB() && err == nil {
-			s.found = int64(ok.Affected)
+		if s.counts.found = found; s.mariaDB() && err == nil {
+			s.counts.found = int64(ok.Affected)
 		}
 	default:
 		ok, err = s.onPinned(ctx, p, p.Shards, sql)

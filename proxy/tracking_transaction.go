@@ -149,7 +149,7 @@ func (s *session) transactionState() string {
 		}
 		return string(state)
 	}
-	if s.tables != nil {
+	if s.tableLocks != nil {
 		state[markLocked] = 'L'
 	}
 	if s.tx == nil || s.tx.hidden || s.tx == k.unfollowed {

@@ -64,7 +64,7 @@ func (s *session) newTransaction() *transaction {
 
 // beginTransaction is BEGIN, which commits what was open.
 func (s *session) beginTransaction(ctx context.Context, p *planner.Session) error {
-	again := s.tx != nil || s.tables != nil
+	again := s.tx != nil || s.tableLocks != nil
 	said := s.settings.once
 	if s.tx != nil {
 		said = s.tx.said
@@ -99,7 +99,7 @@ func (s *session) beginTransaction(ctx context.Context, p *planner.Session) erro
 
 // endTransaction is COMMIT or ROLLBACK.
 func (s *session) endTransaction(ctx context.Context, p *planner.Session) error {
-	s.whole = true
+	s.poolable = true
 	end := s.commit
 	if p.Op == planner.Rollback {
 		end = s.rollback

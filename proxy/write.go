@@ -304,7 +304,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 	}
 	first = errors.Join(first, returned.whole())
 	if byRow(s.last.warnings); finds && first == nil {
-		s.found = found
+		s.counts.found = found
 	}
 	if first == nil && !told && (r.plan.Returning || r.plan.Calls) {
 		if first = s.returnedID(ctx, r, b, shards); first != nil && !several {
