@@ -41,25 +41,33 @@ func (s *session) admin(ctx context.Context, a *planner.Admin) error {
 	case planner.TellSession:
 		return s.tell(a.Tell)
 	case planner.CreateVirtualIndex:
-		t, err := s.tableForIndex(ctx, a.Index.Table)
-		if err != nil {
-			return err
-		}
-		if t.Index(a.Index.Name) != nil {
-			return sqlError{1061, "42000", fmt.Sprintf("Duplicate key name '%s'", a.Index.Name)}
-		}
-		for _, column := range a.Index.Columns {
-			if t.Column(column) == nil {
-				return sqlError{1072, "42000", fmt.Sprintf("Key column '%s' doesn't exist in table", column)}
-			}
-		}
-		if err := s.proxy.opts.Admin.CreateIndex(ctx, t, a.Index.Name, a.Index.Columns, a.Index.Partitions); err != nil {
-			return err
-		}
-		return s.answerOK(wire.OK{})
-	default: // about an index that exists
+		return s.createVirtualIndex(ctx, a.Index)
+	default:
+		return s.changeVirtualIndex(ctx, a)
 	}
+}
 
+func (s *session) createVirtualIndex(ctx context.Context, ix planner.VirtualIndex) error {
+	t, err := s.tableForIndex(ctx, ix.Table)
+	if err != nil {
+		return err
+	}
+	if t.Index(ix.Name) != nil {
+		return sqlError{1061, "42000", fmt.Sprintf("Duplicate key name '%s'", ix.Name)}
+	}
+	for _, column := range ix.Columns {
+		if t.Column(column) == nil {
+			return sqlError{1072, "42000", fmt.Sprintf("Key column '%s' doesn't exist in table", column)}
+		}
+	}
+	if err := s.proxy.opts.Admin.CreateIndex(ctx, t, ix.Name, ix.Columns, ix.Partitions); err != nil {
+		return err
+	}
+	return s.answerOK(wire.OK{})
+}
+
+// changeVirtualIndex executes a statement about an index that exists.
+func (s *session) changeVirtualIndex(ctx context.Context, a *planner.Admin) error {
 	ix, err := s.virtualIndex(ctx, a.Index)
 	if err != nil {
 		return err
@@ -226,113 +234,4 @@ func nullable(s string) any {
 		return nil
 	}
 	return s
-}
-
-// explainRoute plans and binds a statement without sending anything.
-func (s *session) explainRoute(ctx context.Context, sql string) ([][]any, error) {
-	if rows := s.explainReplicas(ctx, sql); rows != nil {
-		return rows, nil
-	}
-	next := func(n *planner.Increment) (uint64, error) {
-		// What is asked for is not taken.
-		first, release, err := s.take(ctx, &planner.Increment{Table: n.Table, Column: n.Column})
-		if err == nil {
-			release()
-		}
-		return first, err
-	}
-	return Explain(sql, s.settings.planning, s.catalog(), s.proxy.planner, s.proxy.opts.Index, next, s.proxy.gatherAt)
-}
-
-// Explain says where a statement would go and why: the rows of EXPLAIN ROUTE.
-// next tells where an AUTO_INCREMENT counter stands.
-func Explain(sql string, settings planner.Settings, c *catalog.Catalog, p *planner.Planner, ix planner.Indexes, next func(*planner.Increment) (uint64, error), gatherAt func(*planner.Gather) string) ([][]any, error) {
-	plan, err := p.Plan(sql, settings, c)
-	if err != nil {
-		return nil, err
-	}
-	switch plan := plan.(type) {
-	case *planner.Rows:
-		if plan.Params > 0 {
-			return nil, sqlError{1210, "HY000", "EXPLAIN ROUTE needs values in place of ?"}
-		}
-		asked := func() ([][]any, error) {
-			return [][]any{{"route", "", "shard_key", "a shard is asked for the values by which the rows are placed, which then stand in the statement", plan.Constants.Query(nil)}}, nil
-		}
-		if plan.Meets != nil && plan.Constants == nil {
-			return [][]any{{"route", "", "scatter", "each row is tried on all shards, and goes where it meets one with the same unique key, or where a new row goes", sql}}, nil
-		}
-		n, err := p.Increment(plan, nil)
-		if plan.Constants != nil && refused(nil, err) {
-			return asked()
-		}
-		if err != nil {
-			return nil, err
-		}
-		first := uint64(0)
-		if n != nil {
-			if first, err = next(n); err != nil {
-				return nil, err
-			}
-		}
-		b, err := p.BindGenerated(plan, nil, ix, first, false)
-		if plan.Copy != nil && refused(b, err) {
-			head, query, tail := plan.Copy.Texts(nil)
-			rows, err := Explain(query, settings, c, p, ix, next, gatherAt)
-			if err != nil {
-				return nil, err
-			}
-			return append(rows, []any{"route", "", "shard_key", "the query's rows are inserted by statements of many rows", head + "(...)" + tail}), nil
-		}
-		if plan.Limited != nil && err == nil && refused(b, err) {
-			head, tail := plan.Limited.Texts(nil)
-			rows, err := Explain(plan.Limited.Query(nil), settings, c, p, ix, next, gatherAt)
-			if err != nil {
-				return nil, err
-			}
-			return append(rows, []any{"route", "", "shard_key", "the rows that it finds and locks are changed by their keys", head + "(...)" + tail}), nil
-		}
-		if plan.Constants != nil && refused(b, err) {
-			return asked()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if b.Refuse != nil {
-			return nil, b.Refuse
-		}
-		if b.Gather != nil {
-			return explainGather(b, c, gatherAt(b.Gather)), nil
-		}
-		var rows [][]any
-		for _, st := range b.Statements {
-			rows = append(rows, []any{b.Plan, c.ShardName(st.Shard), b.Access, b.Reason, st.SQL})
-		}
-		return rows, nil
-	case *planner.DDL:
-		var rows [][]any
-		for id := range plan.Shards.All {
-			rows = append(rows, []any{"route", c.ShardName(id), "scatter", plan.Op + " goes to every shard that holds the table", sql})
-		}
-		return rows, nil
-	case *planner.Temporary:
-		return [][]any{{"route", "", "single", plan.Op + " goes to the connection that the session keeps for its temporary tables", sql}}, nil
-	case *planner.Load:
-		return [][]any{{"route", "", "shard_key", "the rows of the client's file are inserted by statements of many rows", plan.Statement() + "(...)"}}, nil
-	case *planner.LockTables:
-		if plan.Failed != nil {
-			return nil, plan.Failed
-		}
-		rows := [][]any{}
-		for id := range plan.Shards().All {
-			rows = append(rows, []any{"route", c.ShardName(id), "scatter", "every shard that holds a table locks it, over a connection that the session keeps", plan.Text(id)})
-		}
-		if plan.Unlock {
-			rows = append(rows, []any{"route", "", "scatter", "the connections that the session keeps for its locks release them", sql})
-		}
-		return rows, nil
-	case *planner.Admin, *planner.Session:
-		return [][]any{{"route", "", "single", "answered by Shunt itself", sql}}, nil
-	}
-	return nil, fmt.Errorf("explain %T", plan)
 }

@@ -47,7 +47,7 @@
 //	select_into, found_rows, warnings
 //	ddl, ddl_tries   DDL on all shards, and what it does to virtual indexes
 //	system           SHOW and information_schema; show_values: SHOW VARIABLES
-//	admin            CREATE VIRTUAL INDEX, SHOW SHARDS, EXPLAIN ROUTE, ...
+//	admin, explain   CREATE VIRTUAL INDEX, SHOW SHARDS, ...; EXPLAIN ROUTE
 //
 // What they share:
 //

@@ -18,7 +18,7 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// session is one client's connection and all its state. Everything but busy is
+// session is one client's connection and all its state. Everything but activity is
 // touched by its own goroutine alone.
 type session struct {
 	proxy    *Proxy
