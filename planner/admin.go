@@ -58,65 +58,76 @@ func planAdmin(st *statement) (plan Plan, ok bool, err *Error) {
 	case "check":
 		a.Op = CheckVirtualIndex
 	case "alter":
-		a.Op = AlterPartitions
+		a.Op = AlterPartitions // or another one, see readAlter
 	default:
 		return nil, false, nil
 	}
-	name, found := st.identifier(3)
-	if !found || !st.is(4, "on") {
-		return nil, true, st.near(3)
-	}
-	a.Index.Name = name
-	table, i, err := st.tableAt(5)
+	i, err := a.readIndex(st)
 	if err != nil {
 		return nil, true, err
 	}
-	a.Index.Table = table
+	return adminEnd(st, a, i)
+}
+
+// readIndex reads a statement about a virtual index behind its first words; i is the
+// token behind it.
+func (a *Admin) readIndex(st *statement) (i int, err *Error) {
+	name, found := st.identifier(3)
+	if !found || !st.is(4, "on") {
+		return 0, st.near(3)
+	}
+	a.Index.Name = name
+	if a.Index.Table, i, err = st.tableAt(5); err != nil {
+		return 0, err
+	}
 	switch a.Op {
 	case CreateVirtualIndex:
-		if !st.op(i, "(") {
-			return nil, true, st.near(i)
+		if a.Index.Columns, i, err = st.nameList(i); err != nil || !st.is(i, "partitions") {
+			return i, err
 		}
-		for i++; ; i++ {
-			col, found := st.identifier(i)
-			if !found {
-				return nil, true, st.near(i)
-			}
-			a.Index.Columns = append(a.Index.Columns, col)
-			i++
-			if st.op(i, ")") {
-				break
-			}
-			if !st.op(i, ",") {
-				return nil, true, st.near(i)
-			}
-		}
-		i++
-		if st.is(i, "partitions") {
-			if a.Index.Partitions, err = st.partitions(i + 1); err != nil {
-				return nil, true, err
-			}
-			i += 2
-		}
+		a.Index.Partitions, err = st.partitions(i + 1)
+		return i + 2, err
 	case AlterPartitions:
-		switch st.word(i) {
-		case "disable":
-			a.Op = DisableVirtualIndex
-			i++
-		case "enable":
-			a.Op = EnableVirtualIndex
-			i++
-		case "partitions":
-			if a.Index.Partitions, err = st.partitions(i + 1); err != nil {
-				return nil, true, err
-			}
-			i += 2
-		default:
-			return nil, true, st.near(i)
-		}
+		return a.readAlter(st, i)
 	default: // the others end after the table
+		return i, nil
 	}
-	return adminEnd(st, a, i)
+}
+
+func (a *Admin) readAlter(st *statement, i int) (int, *Error) {
+	switch st.word(i) {
+	case "disable":
+		a.Op = DisableVirtualIndex
+		return i + 1, nil
+	case "enable":
+		a.Op = EnableVirtualIndex
+		return i + 1, nil
+	case "partitions":
+		var err *Error
+		a.Index.Partitions, err = st.partitions(i + 1)
+		return i + 2, err
+	}
+	return 0, st.near(i)
+}
+
+// nameList reads (a, b, c); next is the token behind it.
+func (st *statement) nameList(i int) (names []string, next int, err *Error) {
+	if !st.op(i, "(") {
+		return nil, 0, st.near(i)
+	}
+	for i++; ; i++ {
+		name, found := st.identifier(i)
+		if !found {
+			return nil, 0, st.near(i)
+		}
+		names = append(names, name)
+		if i++; st.op(i, ")") {
+			return names, i + 1, nil
+		}
+		if !st.op(i, ",") {
+			return nil, 0, st.near(i)
+		}
+	}
 }
 
 func adminEnd(st *statement, a *Admin, i int) (Plan, bool, *Error) {

@@ -172,7 +172,6 @@ func (q *queryRoute) route(b *binder) routed {
 	if out, ok := q.unionAll(b); ok {
 		return out
 	}
-	var out routed
 	holders := b.cat.All
 	var mainSet, rest catalog.ShardSet
 	var decisive reach
@@ -214,40 +213,21 @@ func (q *queryRoute) route(b *binder) routed {
 		decisive, table = q.anchored(b), q.anchor.table
 		mainSet = decisive.set
 	}
+	if table == nil { // no sharded or single table at all
+		return q.anyShard(b, holders, system != "")
+	}
+	var out routed
 	total := mainSet.Union(rest)
-	switch {
-	case table == nil: // no sharded or single table at all
-		if holders.Empty() {
-			holders = b.cat.All
-		}
-		if system != "" {
-			// information_schema of a shard knows only what is there.
-			if most := fullest(b.cat).Intersect(holders); !most.Empty() {
-				holders = most
-			}
-		}
-		out.set, out.holders = catalog.Only(holders.First()), holders
-		out.how, out.reason = "single", "no table of the schemas is read: any shard will do"
-		if system != "" {
-			out.reason = "a system table: a shard that holds as many tables as any"
-		}
-		for _, r := range q.refs {
-			if r.reference() {
-				out.how, out.reason = "reference", r.table.Name+" is on every shard"
-			}
-		}
-		return out
-	case total.Empty():
+	if total.Empty() {
 		total = catalog.Only(anyOf(b.cat, table.Shards, decisive))
 		out.how, out.reason = b.describe(decisive, table, catalog.ShardSet{})
 		if !b.brief {
 			out.reason += "; one answers that there is nothing"
 		}
-		out.set = total
-	default:
-		out.set = total
+	} else {
 		out.how, out.reason = b.describe(decisive, table, total)
 	}
+	out.set = total
 	if len(q.refs) == 1 && len(q.main) == 1 && len(decisive.used) == 1 && decisive.used[0].probe != nil {
 		out.probes = decisive.used[0].probe
 	}
@@ -265,6 +245,29 @@ func (q *queryRoute) route(b *binder) routed {
 		out.refuse = refuseSpread("a subquery, derived table or union that reads "+others, total.Len(), table)
 	case q.anchor == nil:
 		out.refuse = refuseSpread(q.whyNoAnchor(), total.Len(), table)
+	}
+	return out
+}
+
+// anyShard is the route of what one of some shards can answer: holders, or any. system:
+// it reads a system table.
+func (q *queryRoute) anyShard(b *binder, holders catalog.ShardSet, system bool) (out routed) {
+	if holders.Empty() {
+		holders = b.cat.All
+	}
+	out.how, out.reason = "single", "no table of the schemas is read: any shard will do"
+	if system {
+		// information_schema of a shard knows only what is there.
+		if most := fullest(b.cat).Intersect(holders); !most.Empty() {
+			holders = most
+		}
+		out.reason = "a system table: a shard that holds as many tables as any"
+	}
+	out.set, out.holders = catalog.Only(holders.First()), holders
+	for _, r := range q.refs {
+		if r.reference() {
+			out.how, out.reason = "reference", r.table.Name+" is on every shard"
+		}
 	}
 	return out
 }

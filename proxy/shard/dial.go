@@ -120,20 +120,7 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 		err = limited.Err()
 	}
 	if err != nil {
-		switch {
-		case ctx.Err() != nil:
-			err = ctx.Err()
-		case cfg.Health != nil && cfg.Health.Err() != nil:
-			return nil, cfg.Health.Err()
-		case limited.Err() != nil:
-			err = fmt.Errorf("connect: no answer within %v", cfg.ConnectTimeout)
-		default:
-			err = dialError(err)
-		}
-		if _, refused := errors.AsType[*ServerError](err); !refused && cfg.Health != nil && ctx.Err() == nil {
-			cfg.Health.Suspect()
-		}
-		return nil, &connError{ErrShard, cfg.where(), err}
+		return nil, cfg.unreached(ctx, limited, err)
 	}
 	version := strings.TrimPrefix(gc.GetServerVersion(), "5.5.5-")
 	// The handshake's reader has nothing left: a server speaks only when it is
@@ -162,27 +149,50 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 			return nil, err
 		}
 	}
-	if !gc.IsAutoCommit() {
-		// The server's global setting. Whoever wants a transaction here begins one, and
-		// a statement without one is to be committed.
-		if _, err := c.Exec(limited, "SET autocommit = 1"); err != nil {
-			_ = c.Close()
-			return nil, &connError{ErrShard, cfg.where(), shortened(err)}
-		}
-	}
-	if cfg.ReadOnly {
-		if _, err := c.Exec(limited, setReadOnly); err != nil {
-			_ = c.Close()
-			return nil, &connError{ErrShard, cfg.where(), shortened(err)}
-		}
-	}
-	if cfg.Admit != nil {
-		if err := cfg.Admit(limited, c); err != nil {
-			_ = c.Close()
-			return nil, &connError{ErrShard, cfg.where(), shortened(err)}
-		}
+	if err := c.ready(limited, gc.IsAutoCommit()); err != nil {
+		_ = c.Close()
+		return nil, &connError{ErrShard, cfg.where(), shortened(err)}
 	}
 	return c, nil
+}
+
+// unreached is why a connection could not be made: err, or what has ended the attempt,
+// the caller's ctx or the time that it was limited to.
+func (c *Config) unreached(ctx, limited context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case c.Health != nil && c.Health.Err() != nil:
+		return c.Health.Err()
+	case limited.Err() != nil:
+		err = fmt.Errorf("connect: no answer within %v", c.ConnectTimeout)
+	default:
+		err = dialError(err)
+	}
+	if _, refused := errors.AsType[*ServerError](err); !refused && c.Health != nil && ctx.Err() == nil {
+		c.Health.Suspect()
+	}
+	return &connError{ErrShard, c.where(), err}
+}
+
+// ready sets what a new connection has to have, and asks whether it may be used.
+func (c *Conn) ready(ctx context.Context, autocommit bool) error {
+	if !autocommit {
+		// The server's global setting. Whoever wants a transaction here begins one, and
+		// a statement without one is to be committed.
+		if _, err := c.Exec(ctx, "SET autocommit = 1"); err != nil {
+			return err
+		}
+	}
+	if c.cfg.ReadOnly {
+		if _, err := c.Exec(ctx, setReadOnly); err != nil {
+			return err
+		}
+	}
+	if c.cfg.Admit != nil {
+		return c.cfg.Admit(ctx, c)
+	}
+	return nil
 }
 
 var longAgo = time.Unix(1, 0)
