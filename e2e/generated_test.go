@@ -218,7 +218,7 @@ func (s *side) run(st generate.Statement) *reply {
 	return s.do(st.SQL(), nil, false)
 }
 
-// tables reads whole tables.
+// table reads a whole table.
 func (s *side) table(name string) *reply { return s.do("SELECT * FROM "+name, nil, false) }
 
 // resync gives a table the rows that the plain server has, after a write that

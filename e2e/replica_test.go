@@ -39,7 +39,7 @@ func replicatedServers(t *testing.T, f *flavour, shards, each int) replicated {
 	return r
 }
 
-// state is a replica's row in SHOW SHARDS.
+// replica is a replica's row in SHOW SHARDS.
 func (p *process) replica(s *throwaway.Server) row {
 	p.t.Helper()
 	for _, r := range mustRows(p.t, p.open(""), "SHOW SHARDS") {

@@ -389,7 +389,7 @@ func (b *mergeBuilder) hide(frags ...frag) int {
 // hiddenBase marks hidden columns until their number is known.
 const hiddenBase = -1 << 20
 
-// column turns what hide returned into a place from the row's end.
+// place turns what hide returned into a place from the row's end.
 func (b *mergeBuilder) place(col int) int {
 	if col > hiddenBase {
 		return col

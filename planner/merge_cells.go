@@ -201,7 +201,7 @@ func (b *mergeBuilder) numericAggregate(s keySource) bool {
 	return !strings.EqualFold(s.aggregate.F, "avg") && b.exactAggregate(s.aggregate)
 }
 
-// number is the declared size of an exact number.
+// exactNumber is the declared size of an exact number.
 type exactNumber struct{ precision, scale int }
 
 // exact: an expression that is an exact number of at most 65 digits, whose value

@@ -517,7 +517,7 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 	}
 	sql := s.headed(st.SQL)
 	prepared, err := conn.PrepareFor(ctx, sql, r.prepared.typesOf(params, st.Params))
-	if err == nil && len(params) == len(prepared.ParamTypes) && leavesTraces(params, prepared.ParamTypes) {
+	if err == nil && len(params) == len(prepared.ParamTypes) && textForOther(params, prepared.ParamTypes) {
 		prepared, err = conn.PrepareFor(ctx, sql, r.prepared.own)
 	}
 	if err != nil {
@@ -578,7 +578,7 @@ func (st *preparedStatement) typesOf(params []wire.Param, places []int) string {
 	return st.use
 }
 
-// leavesTraces finds a text for what is no text on the server. MySQL makes the
+// textForOther finds a text for what is no text on the server. MySQL makes the
 // one of the other, and where that fails the parameter keeps what an execution
 // before left in it, be it another client's:
 //
@@ -586,7 +586,7 @@ func (st *preparedStatement) typesOf(params []wire.Param, places []int) string {
 //	    the second finds the rows of 2020-01-05
 //
 // So such a text is kept apart, unless it is surely one of that type.
-func leavesTraces(params []wire.Param, types []byte) bool {
+func textForOther(params []wire.Param, types []byte) bool {
 	for i := range params {
 		p := &params[i]
 		if p.Null {

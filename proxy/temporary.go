@@ -53,7 +53,7 @@ func (s *session) catalog() *catalog.Catalog {
 	return t.over
 }
 
-// changed is called after every change of the tables.
+// temporaryChanged is called after every change of the tables.
 func (s *session) temporaryChanged() {
 	s.temporarySerial++
 	if t := s.temporary; t != nil {

@@ -135,7 +135,7 @@ func (s *session) stateChanged() {
 	s.changes.state = s.tracks() && s.settings.tracked.state
 }
 
-// changed is what a SET changes that the client wants to be told of. It is asked
+// changedBy is what a SET changes that the client wants to be told of. It is asked
 // for before the SET counts, since that may fail.
 func (s *session) changedBy(ctx context.Context, p *planner.Session, next *settings) (c sessionChanges, err error) {
 	if !s.tracks() {

@@ -197,7 +197,7 @@ func (q *queue) keep(s *Store, j *job, rec Job) error {
 	return nil
 }
 
-// change runs fn on the record of a job that worker has claimed. A lease that
+// changeJob runs fn on the record of a job that worker has claimed. A lease that
 // ran out but was not taken over is still the worker's.
 func (s *Store) changeJob(id uint64, worker string, fn func(q *queue, j *job, rec Job) error) error {
 	if !s.gate.enter() {
