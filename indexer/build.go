@@ -318,3 +318,63 @@ func encode(c checkpoint) ([]byte, error) {
 	}
 	return raw, nil
 }
+
+// buildJob runs or resumes the build of one index.
+func (x *Indexer) buildJob(ctx context.Context, t *catalog.Table, j *storage.Job) error {
+	if len(j.Indexes) == 0 {
+		return nil
+	}
+	id := j.Indexes[0]
+	var ix *catalog.Index
+	for _, have := range t.Indexes {
+		if have.ID == uint32(id) {
+			ix = have
+		}
+	}
+	if ix == nil || len(ix.Columns) == 0 {
+		return fmt.Errorf("index %d is not in the catalog", id)
+	}
+	if _, err := x.newReading(ix); err != nil {
+		return x.fail(ctx, id, err)
+	}
+	b := &building{
+		x: x, ix: ix,
+		note: func(text string) {
+			x.work.mu.Lock()
+			defer x.work.mu.Unlock()
+			x.work.notes[id] = text
+		},
+		scanning: func(ctx context.Context, shard catalog.ShardID) (func(), error) {
+			if err := x.work.gates.enter(ctx, scanGate(shard)); err != nil {
+				return nil, err
+			}
+			return func() { x.work.gates.leave(scanGate(shard)) }, nil
+		},
+	}
+	b.save = func(c checkpoint) error {
+		raw, err := encode(c)
+		if err != nil {
+			return err
+		}
+		return x.store.SaveCheckpoint(j.ID, x.work.name, raw, b.progress())
+	}
+	if err := b.restore(j.Checkpoint); err != nil {
+		return err
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	if err := x.announce(ctx, ix, j.Operation); err != nil {
+		return err
+	}
+	return x.enqueueGarbage(j.Schema, j.Table)
+}
+
+// fail gives an index up: its reads scatter until it is rebuilt or dropped.
+func (x *Indexer) fail(ctx context.Context, id storage.IndexID, why error) error {
+	err := x.store.UpdateIndex(id, func(d *storage.IndexDef) { d.Status, d.Error = storage.Failed, why.Error() })
+	if err != nil {
+		return fmt.Errorf("update index: %w", err)
+	}
+	return x.opts.Publish(ctx)
+}

@@ -54,7 +54,7 @@
 //	lexer, statement, tokens, literal, hint    its text; split: several statements in one
 //	shape, cache                               plans by shape
 //	parse, unread                              TiDB's parser, and what that refuses
-//	resolve, condition                         tables, columns, condition trees
+//	resolve, cte, functions, condition         tables, columns, functions, condition trees
 //	query, query_route                         SELECT; anchors and routes
 //	binder, reach, lookup                      which shards, for given values
 //	view, view_text, derived                   views and derived tables as tables, or in their place

@@ -1,8 +1,6 @@
 package planner
 
-import (
-	"github.com/shunt-sql/shunt/planner/catalog"
-)
+import "github.com/shunt-sql/shunt/planner/catalog"
 
 // fixedAction sends the text to shards that were known from the start.
 type fixedAction struct {

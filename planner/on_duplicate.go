@@ -1,8 +1,6 @@
 package planner
 
-import (
-	"github.com/shunt-sql/shunt/planner/catalog"
-)
+import "github.com/shunt-sql/shunt/planner/catalog"
 
 // duplicateMoves refuses an ON DUPLICATE KEY UPDATE of the shard key, but for
 // VALUES(shard_key): that is the key by which the new row came to its shard, so the

@@ -120,3 +120,25 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 		s.putBack(id, conn)
 	}
 }
+
+// keeps reports whether the connection to a shard is one that the session keeps:
+// no other could take its place.
+func (s *session) keeps(id catalog.ShardID) bool { return s.usesPinned(id) || s.lockedConn(id) != nil }
+
+// putBack gives a connection back to its pool, unless it is the pinned one.
+func (s *session) putBack(id catalog.ShardID, conn *shard.Conn) {
+	if s.reading.putBack(conn) {
+		return
+	}
+	if s.locked(id, conn) {
+		if conn.Broken || conn.Busy() {
+			s.loseTables(id)
+		}
+		return
+	}
+	if t := s.temporary; t == nil || t.conn != conn {
+		s.proxy.opts.Pools[id].Put(conn)
+	} else if conn.Broken || conn.Busy() {
+		s.loseTemporary()
+	}
+}

@@ -31,7 +31,8 @@
 // Statements:
 //
 //	statement        text of a COM_QUERY -> plan -> the right executor
-//	prepared         COM_STMT_*; cursor, spool: COM_STMT_FETCH; prepared_text: PREPARE as SQL
+//	prepared         COM_STMT_*; prepared_params: their parameters; cursor, spool: COM_STMT_FETCH;
+//	                 prepared_text: PREPARE as SQL
 //	execute          a bound plan: by which of the ways below it is done
 //	borrow, send     the shard connections that it goes over; shard_error: what their errors do
 //	read             one shard's rows; replicas: from replicas, and on elsewhere when one is lost
@@ -46,7 +47,7 @@
 //	returning, call, what a statement answers or leaves behind besides its rows
 //	select_into, found_rows, warnings
 //	ddl, ddl_tries   DDL on all shards, and what it does to virtual indexes
-//	system           SHOW and information_schema; show_values: SHOW VARIABLES
+//	system, system_* SHOW and information_schema; show_values: SHOW VARIABLES
 //	admin, explain   CREATE VIRTUAL INDEX, SHOW SHARDS, ...; EXPLAIN ROUTE
 //
 // What they share:

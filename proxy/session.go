@@ -551,3 +551,18 @@ func (s *session) kill() {
 		_ = s.activity.client.Close()
 	}
 }
+
+// catalog is the current one, as this session sees it.
+func (s *session) catalog() *catalog.Catalog {
+	c := s.proxy.opts.Directory.Catalog()
+	t := s.temporary
+	if t == nil {
+		return c
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.base != c {
+		t.base, t.over = c, c.With(t.tables)
+	}
+	return t.over
+}

@@ -38,21 +38,6 @@ type temporaries struct {
 	base, over *catalog.Catalog
 }
 
-// catalog is the current one, as this session sees it.
-func (s *session) catalog() *catalog.Catalog {
-	c := s.proxy.opts.Directory.Catalog()
-	t := s.temporary
-	if t == nil {
-		return c
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.base != c {
-		t.base, t.over = c, c.With(t.tables)
-	}
-	return t.over
-}
-
 // temporaryChanged is called after every change of the tables.
 func (s *session) temporaryChanged() {
 	s.temporarySerial++
@@ -83,10 +68,6 @@ func (s *session) usesPinned(id catalog.ShardID) bool {
 	return t != nil && t.conn != nil && t.shard == id && (t.needed || s.tx != nil)
 }
 
-// keeps reports whether the connection to a shard is one that the session keeps:
-// no other could take its place.
-func (s *session) keeps(id catalog.ShardID) bool { return s.usesPinned(id) || s.lockedConn(id) != nil }
-
 // borrowPinned returns the pinned connection with the session's settings.
 func (s *session) borrowPinned(ctx context.Context) (*shard.Conn, error) {
 	t := s.temporary
@@ -102,24 +83,6 @@ func (s *session) borrowPinned(ctx context.Context) (*shard.Conn, error) {
 		return nil, err
 	}
 	return conn, nil
-}
-
-// putBack gives a connection back to its pool, unless it is the pinned one.
-func (s *session) putBack(id catalog.ShardID, conn *shard.Conn) {
-	if s.reading.putBack(conn) {
-		return
-	}
-	if s.locked(id, conn) {
-		if conn.Broken || conn.Busy() {
-			s.loseTables(id)
-		}
-		return
-	}
-	if t := s.temporary; t == nil || t.conn != conn {
-		s.proxy.opts.Pools[id].Put(conn)
-	} else if conn.Broken || conn.Busy() {
-		s.loseTemporary()
-	}
 }
 
 // loseTemporary notes that the pinned connection is gone. Its tables stay known,

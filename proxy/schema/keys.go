@@ -1,8 +1,6 @@
 package schema
 
-import (
-	"github.com/shunt-sql/shunt/planner/catalog"
-)
+import "github.com/shunt-sql/shunt/planner/catalog"
 
 func (b *builder) uniqueKeys() {
 	type key struct{ schema, table, name string }
