@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -44,31 +45,10 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if p == nil || p.Hidden { // a schema of the servers', or a body that Shunt may not see
 		return refuse("what it does is not known")
 	}
-	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "handler", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {
-		if p.Words[w] {
-			return refuse("it has the word " + strings.ToUpper(w) + ", behind which it may do anything")
-		}
+	if why := leavesOrCalls(p, cat); why != "" {
+		return refuse(why)
 	}
-	if p.Variables {
-		return refuse("the user variables in it would be those of a pooled connection")
-	}
-	if p.Leaves {
-		return refuse("what it sets in its session, or locks by name, would stay with a pooled connection")
-	}
-	for f := range cat.LeavingFunctions {
-		if p.Words[f] {
-			return refuse("it calls " + f + "(), which sets variables of its session")
-		}
-	}
-	writes := false
-	for _, w := range []string{"insert", "update", "delete", "replace", "truncate"} {
-		writes = writes || p.Words[w]
-	}
-	for f := range cat.WritingFunctions {
-		if p.Words[f] {
-			return refuse("it calls " + f + "(), which changes rows")
-		}
-	}
+	writes := slices.ContainsFunc([]string{"insert", "update", "delete", "replace", "truncate"}, func(w string) bool { return p.Words[w] })
 	set, kind := cat.All, Select
 	if writes || p.Words["for"] {
 		kind = Other
@@ -114,4 +94,31 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	plan := fixed(st, cat, kind, tables, act)
 	plan.Calls, plan.Ends, plan.Sets = true, p.Ends, st.userVariables()
 	return plan, nil
+}
+
+// leavesOrCalls says what of a procedure's body can't be looked into, or would stay with
+// the connection, "" for nothing.
+func leavesOrCalls(p *catalog.Procedure, cat *catalog.Catalog) string {
+	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "handler", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {
+		if p.Words[w] {
+			return "it has the word " + strings.ToUpper(w) + ", behind which it may do anything"
+		}
+	}
+	if p.Variables {
+		return "the user variables in it would be those of a pooled connection"
+	}
+	if p.Leaves {
+		return "what it sets in its session, or locks by name, would stay with a pooled connection"
+	}
+	for f := range cat.LeavingFunctions {
+		if p.Words[f] {
+			return "it calls " + f + "(), which sets variables of its session"
+		}
+	}
+	for f := range cat.WritingFunctions {
+		if p.Words[f] {
+			return "it calls " + f + "(), which changes rows"
+		}
+	}
+	return ""
 }
