@@ -217,23 +217,7 @@ func (g *gathering) put(pool *shard.Pool, conn *shard.Conn) {
 func (g *gathering) run(ctx context.Context) error {
 	s := g.s
 	sql := g.plan.Query(func(ref int) string { return g.tables[ref] })
-	settings := &s.settings
-	if g.at.own {
-		own := s.settings.clone()
-		own.schema = planner.ScratchSchema
-		settings = &own
-	}
-	if s.limits(g.r) {
-		own := settings.clone()
-		own.with(variable{"@@sql_select_limit", fmt.Sprintf("SET SESSION sql_select_limit = %d", own.own.limit.rows), ""})
-		own.update(s.catalog())
-		settings = &own
-	}
-	if g.anyGroups {
-		own := settings.clone()
-		own.anyGroups(g.r.plan.Catalog)
-		settings = &own
-	}
+	settings := g.settings()
 	conn := g.home
 	if conn != nil {
 		if err := g.settle(ctx, settings); err != nil {
@@ -296,6 +280,30 @@ func (g *gathering) run(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errHalfAnswered, g.serverError(err))
 	}
 	return g.serverError(err)
+}
+
+// settings are those under which the query runs: the session's, with what only this
+// query has.
+func (g *gathering) settings() *settings {
+	s := g.s
+	out := &s.settings
+	if g.at.own {
+		own := s.settings.clone()
+		own.schema = planner.ScratchSchema
+		out = &own
+	}
+	if s.limits(g.r) {
+		own := out.clone()
+		own.with(variable{"@@sql_select_limit", fmt.Sprintf("SET SESSION sql_select_limit = %d", own.own.limit.rows), ""})
+		own.update(s.catalog())
+		out = &own
+	}
+	if g.anyGroups {
+		own := out.clone()
+		own.anyGroups(g.r.plan.Catalog)
+		out = &own
+	}
+	return out
 }
 
 // serverError is what went wrong on the scratch server, in the client's words.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -162,11 +163,21 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 			to.control = nil
 		}()
 	}
-	engine := g.engine
-	if engine == "" {
-		engine = "InnoDB"
+	if err := g.createAll(ctx, append([]copyPlace{{g.at, control}}, g.also...), unique); err != nil {
+		return err
 	}
-	places := append([]copyPlace{{g.at, control}}, g.also...)
+	if err := g.waves(ctx, sources, control); err != nil || !g.warned.Load() {
+		return err
+	}
+	if whole, ok := g.plan.Whole(); ok {
+		g.plan = whole
+		return errWarned
+	}
+	return nil
+}
+
+// createAll makes the copies, empty, in all places.
+func (g *gathering) createAll(ctx context.Context, places []copyPlace, unique bool) error {
 	for _, to := range places {
 		if !to.logged {
 			continue
@@ -176,6 +187,7 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 			return g.createFailed(err)
 		}
 	}
+	engine := cmp.Or(g.engine, "InnoDB")
 	for i, name := range g.tables {
 		if name == "" {
 			continue
@@ -190,13 +202,6 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 				return g.createFailed(err)
 			}
 		}
-	}
-	if err := g.waves(ctx, sources, control); err != nil || !g.warned.Load() {
-		return err
-	}
-	if whole, ok := g.plan.Whole(); ok {
-		g.plan = whole
-		return errWarned
 	}
 	return nil
 }
