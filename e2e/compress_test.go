@@ -71,12 +71,6 @@ func TestCompression(t *testing.T) {
 	})
 }
 
-func execError(t *testing.T, q queryer, query string) error {
-	t.Helper()
-	_, err := rowsOf(t.Context(), q, query)
-	return err
-}
-
 // commandLine is mysql or mariadb with Shunt's address and account; nil where
 // there is none.
 func commandLine(t *testing.T, p *process, f *flavour, args ...string) *exec.Cmd {

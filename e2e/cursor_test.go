@@ -1,135 +1,16 @@
 package e2e
 
 import (
-	le "encoding/binary"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/go-mysql-org/go-mysql/client"
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
-
-// dialClassic connects with EOF packets and without query attributes, so that
-// packets can be compared whatever the server could do.
-func dialClassic(t *testing.T, addr, user, password, schema string) *wireConn {
-	t.Helper()
-	c, err := client.Connect(addr, user, password, schema, func(c *client.Conn) error {
-		c.UnsetCapability(mysql.CLIENT_DEPRECATE_EOF | mysql.CLIENT_QUERY_ATTRIBUTES | mysql.CLIENT_SESSION_TRACK)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
-	return &wireConn{c}
-}
-
-// say sends a command, without reading its answer.
-func (c *wireConn) say(t *testing.T, command byte, payload ...[]byte) {
-	t.Helper()
-	c.ResetSequence()
-	if err := c.WritePacket(append([]byte{0, 0, 0, 0, command}, slices.Concat(payload...)...)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (c *wireConn) packet(t *testing.T) []byte {
-	t.Helper()
-	p, err := c.ReadPacket()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func uint32s(n ...uint32) (b []byte) {
-	for _, x := range n {
-		b = le.LittleEndian.AppendUint32(b, x)
-	}
-	return b
-}
-
-// statement prepares and returns the statement's number; 0 after an error.
-func (c *wireConn) statement(t *testing.T, sql string) uint32 {
-	t.Helper()
-	c.say(t, mysql.COM_STMT_PREPARE, []byte(sql))
-	id, failed := c.prepared(t)
-	if failed != 0 {
-		t.Fatalf("prepare %s: error %d", sql, failed)
-	}
-	return id
-}
-
-// prepared reads the answer to COM_STMT_PREPARE: the statement's number or an error's.
-func (c *wireConn) prepared(t *testing.T) (id uint32, failed uint16) {
-	t.Helper()
-	p := c.packet(t)
-	if p[0] != mysql.OK_HEADER {
-		return 0, le.LittleEndian.Uint16(p[1:])
-	}
-	id, columns, params := le.LittleEndian.Uint32(p[1:]), le.LittleEndian.Uint16(p[5:]), le.LittleEndian.Uint16(p[7:])
-	for _, n := range []uint16{params, columns} {
-		for i := 0; n > 0 && i <= int(n); i++ {
-			c.packet(t)
-		}
-	}
-	return id, 0
-}
-
-// packets describes an answer: OK, the code of an error, or the columns, the
-// rows as bytes, and the status and warnings of each EOF.
-func (c *wireConn) packets(t *testing.T, rowsOnly bool) string {
-	t.Helper()
-	var out strings.Builder
-	p := c.packet(t)
-	eof := func(p []byte) uint16 {
-		const indexes = 0x10 | 0x20 // SERVER_QUERY_NO_GOOD_INDEX_USED, _NO_INDEX_USED
-		status := le.LittleEndian.Uint16(p[3:]) &^ indexes
-		fmt.Fprintf(&out, "EOF %04x %d\n", status, le.LittleEndian.Uint16(p[1:]))
-		return status
-	}
-	failed := func(p []byte) string {
-		fmt.Fprintf(&out, "ERR %d %s\n", le.LittleEndian.Uint16(p[1:]), p[4:9])
-		return out.String()
-	}
-	if !rowsOnly {
-		switch p[0] {
-		case mysql.OK_HEADER:
-			fmt.Fprintf(&out, "OK %x\n", p[1:])
-			return out.String()
-		case mysql.ERR_HEADER:
-			return failed(p)
-		}
-		fmt.Fprintf(&out, "columns %d\n", p[0])
-		for range p[0] {
-			c.packet(t)
-		}
-		p = c.packet(t)
-		if status := eof(p); status&mysql.SERVER_STATUS_CURSOR_EXISTS != 0 {
-			return out.String()
-		}
-		p = c.packet(t)
-	}
-	for {
-		switch {
-		case p[0] == mysql.ERR_HEADER:
-			return failed(p)
-		case p[0] == mysql.EOF_HEADER && len(p) < 9:
-			eof(p)
-			return out.String()
-		}
-		fmt.Fprintf(&out, "row %x\n", p)
-		p = c.packet(t)
-	}
-}
 
 // TestCursors: what a server answers packet by packet, Shunt answers over one
 // shard and over several.

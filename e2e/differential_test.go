@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // TestDifferential sends the same random statements to Shunt and to one plain
@@ -149,13 +146,6 @@ func (d *differential) both(statement string, write bool) {
 		d.t.Errorf("%s\n shunt: %q %v\n plain: %q %v\n route now: %v %v\n the writes before:\n  %s", statement, got, gotErr, want, wantErr,
 			explained, err, strings.Join(d.history[max(0, len(d.history)-40):], ";\n  "))
 	}
-}
-
-func errorCode(err error) uint16 {
-	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return e.Number
-	}
-	return 0
 }
 
 // outcome is a statement's answer in a form that can be compared.

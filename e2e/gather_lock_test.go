@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"database/sql"
 	"testing"
 )
 
@@ -73,13 +72,4 @@ func TestGatherLocks(t *testing.T) {
 		mustExec(t, other, "UPDATE orders SET tag = 'y' WHERE id = 21")
 		mustExec(t, g.shunt, "COMMIT")
 	})
-}
-
-func fail(t *testing.T, c *sql.Conn, query string) error {
-	t.Helper()
-	rows, err := rowsOf(t.Context(), c, query)
-	if err == nil {
-		t.Errorf("%s answers %d rows", query, len(rows))
-	}
-	return err
 }

@@ -70,14 +70,6 @@ func startGathering(t *testing.T, f *flavour, s setup) *gathering {
 	return g
 }
 
-func rowsFor(n int, row func(i int) string) string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = row(i + 1)
-	}
-	return strings.Join(out, ", ")
-}
-
 func nullEvery(i, n int, v string) string {
 	if i%n == 0 {
 		return "NULL"

@@ -389,3 +389,126 @@ func eventuallyEach(t *testing.T, limit, pause time.Duration, what string, condi
 		}
 	}
 }
+
+// execError is the error of a statement, nil for none.
+func execError(t *testing.T, q queryer, query string) error {
+	t.Helper()
+	_, err := rowsOf(t.Context(), q, query)
+	return err
+}
+
+// fail is execError of a statement that has to fail.
+func fail(t *testing.T, c *sql.Conn, query string) error {
+	t.Helper()
+	err := execError(t, c, query)
+	if err == nil {
+		t.Errorf("%s: no error", query)
+	}
+	return err
+}
+
+// failsWith checks the error of a statement; code 0: any.
+func failsWith(t *testing.T, q queryer, query string, code uint16, text string) {
+	t.Helper()
+	err := execError(t, q, query)
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) || code != 0 && e.Number != code || !strings.Contains(e.Message, text) {
+		t.Errorf("%s: got %v, want error %d with %q", query, err, code, text)
+	}
+}
+
+// errorCode is the code of a server's error, 0 for any other.
+func errorCode(err error) uint16 {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number
+	}
+	return 0
+}
+
+// plainServer is a schema on one server itself, to compare with.
+func plainServer(t *testing.T, s *throwaway.Server, schema string) *sql.Conn {
+	t.Helper()
+	mustExec(t, onShard(t, s, ""), "CREATE DATABASE "+schema)
+	t.Cleanup(func() {
+		db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", s.User, s.Password, s.Addr()))
+		if err == nil {
+			_, _ = db.ExecContext(context.Background(), "DROP DATABASE "+schema) // the servers go anyway
+			db.Close()
+		}
+	})
+	c, err := onShard(t, s, schema).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// answer is what a client learns of a statement.
+func answer(ctx context.Context, q queryer, statement string, args ...any) string {
+	r, err := q.ExecContext(ctx, statement, args...)
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return fmt.Sprintf("error %d", e.Number)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	n, _ := r.RowsAffected()
+	id, _ := r.LastInsertId()
+	return fmt.Sprintf("affected %d, id %d", n, id)
+}
+
+// later runs a statement beside the test; its outcome comes over the channel.
+func later(c *sql.Conn, query string) chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.ExecContext(context.Background(), query)
+		done <- err
+	}()
+	return done
+}
+
+// waits holds that a statement is still waiting.
+func waits(t *testing.T, done chan error, what string) {
+	t.Helper()
+	select {
+	case err := <-done:
+		t.Errorf("%s: did not wait: %v", what, err)
+	case <-time.After(300 * time.Millisecond):
+	}
+}
+
+// ends holds that it has come to its end by itself.
+func ends(t *testing.T, done chan error, what string) {
+	t.Helper()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatalf("%s: still waits", what)
+	}
+}
+
+// fill inserts n rows straight through Shunt.
+func fill(t *testing.T, p *process, table string, n int, row func(id int) string) {
+	t.Helper()
+	db := p.db()
+	for from := 1; from <= n; from += 1000 {
+		var rows []string
+		for id := from; id < from+1000 && id <= n; id++ {
+			rows = append(rows, row(id))
+		}
+		mustExec(t, db, "INSERT INTO "+table+" VALUES "+strings.Join(rows, ", "))
+	}
+}
+
+// rowsFor are n rows of VALUES.
+func rowsFor(n int, row func(i int) string) string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = row(i + 1)
+	}
+	return strings.Join(out, ", ")
+}

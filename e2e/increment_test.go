@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -13,42 +12,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-
-	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
-
-// plainServer is a schema on one server itself, to compare with.
-func plainServer(t *testing.T, s *throwaway.Server, schema string) *sql.Conn {
-	t.Helper()
-	mustExec(t, onShard(t, s, ""), "CREATE DATABASE "+schema)
-	t.Cleanup(func() {
-		db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", s.User, s.Password, s.Addr()))
-		if err == nil {
-			_, _ = db.ExecContext(context.Background(), "DROP DATABASE "+schema) // the servers go anyway
-			db.Close()
-		}
-	})
-	c, err := onShard(t, s, schema).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
-// answer is what a client learns of a statement.
-func answer(ctx context.Context, q queryer, statement string, args ...any) string {
-	r, err := q.ExecContext(ctx, statement, args...)
-	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return fmt.Sprintf("error %d", e.Number)
-	}
-	if err != nil {
-		return err.Error()
-	}
-	n, _ := r.RowsAffected()
-	id, _ := r.LastInsertId()
-	return fmt.Sprintf("affected %d, id %d", n, id)
-}
 
 // TestIncrementDifferential: the same statements on Shunt over four shards and on
 // one server give the same ids, last insert ids and rows. Where a server leaves

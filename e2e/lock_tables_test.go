@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -12,39 +11,6 @@ import (
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
-
-// later runs a statement beside the test; its outcome comes over the channel.
-func later(c *sql.Conn, query string) chan error {
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.ExecContext(context.Background(), query)
-		done <- err
-	}()
-	return done
-}
-
-// waits holds that a statement is still waiting.
-func waits(t *testing.T, done chan error, what string) {
-	t.Helper()
-	select {
-	case err := <-done:
-		t.Errorf("%s: did not wait: %v", what, err)
-	case <-time.After(300 * time.Millisecond):
-	}
-}
-
-// ends holds that it has come to its end by itself.
-func ends(t *testing.T, done chan error, what string) {
-	t.Helper()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	case <-time.After(60 * time.Second):
-		t.Fatalf("%s: still waits", what)
-	}
-}
 
 // TestLockTables: table locks hold on every shard against every other session,
 // until they are given up, and no row is missed that was written under them.

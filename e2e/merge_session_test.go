@@ -54,19 +54,6 @@ func TestMergeInTransaction(t *testing.T) {
 	})
 }
 
-// fill inserts n rows straight through Shunt.
-func fill(t *testing.T, p *process, table string, n int, row func(id int) string) {
-	t.Helper()
-	db := p.db()
-	for from := 1; from <= n; from += 1000 {
-		var rows []string
-		for id := from; id < from+1000 && id <= n; id++ {
-			rows = append(rows, row(id))
-		}
-		mustExec(t, db, "INSERT INTO "+table+" VALUES "+strings.Join(rows, ", "))
-	}
-}
-
 // TestMergeErrors: a shard's error comes to the client, and the connection
 // goes on; a shard that dies in the middle of its rows is an error too, never a
 // shorter answer.

@@ -1,16 +1,13 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-mysql-org/go-mysql/client"
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/e2e/generate"
@@ -18,19 +15,6 @@ import (
 
 // statementTimeout ends a statement that hangs.
 const statementTimeout = time.Minute
-
-// wireConn is a connection that shows what a driver hides: types, warnings.
-type wireConn struct {
-	*client.Conn
-}
-
-func dialWire(addr, user, password, schema string) (*wireConn, error) {
-	c, err := client.Connect(addr, user, password, schema)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", addr, err)
-	}
-	return &wireConn{c}, nil
-}
 
 // refusedCode is the error of what Shunt doesn't do.
 const refusedCode = 1235
@@ -58,96 +42,6 @@ type reply struct {
 }
 
 func (o *reply) refused() bool { return o.code == refusedCode }
-
-// do runs a statement, as text or prepared.
-func (c *wireConn) do(sql string, params []any, prepared bool) *reply {
-	o := &reply{}
-	// A deadline that can't be set shows in what follows.
-	_ = c.SetDeadline(time.Now().Add(statementTimeout))
-	var res *mysql.Result
-	var err error
-	if prepared {
-		var stmt *client.Stmt
-		if stmt, err = c.Prepare(sql); err == nil {
-			res, err = stmt.Execute(params...)
-			if closeErr := stmt.Close(); err == nil {
-				err = closeErr
-			}
-		}
-	} else {
-		res, err = c.Execute(sql)
-	}
-	if err != nil {
-		if e, ok := errors.AsType[*mysql.MyError](err); ok {
-			o.code, o.message = e.Code, e.Message
-		} else {
-			o.broken = err
-		}
-		return o
-	}
-	// Not closed: that would give what the reply keeps to the next one.
-	o.affected, o.insertID, o.counted = res.AffectedRows, res.InsertId, int(res.Warnings)
-	if res.HasResultset() {
-		o.fields = slices.Clone(res.Fields)
-		for _, data := range res.RowDatas {
-			row, err := cells(data, res.Fields, prepared)
-			if err != nil {
-				o.broken = err
-				return o
-			}
-			o.rows = append(o.rows, row)
-		}
-	}
-	if o.counted > 0 {
-		w, err := c.Execute("SHOW WARNINGS")
-		if err != nil {
-			o.broken = fmt.Errorf("show warnings: %w", err)
-			return o
-		}
-		for i := range w.RowDatas {
-			code, err := w.GetInt(i, 1)
-			if err != nil {
-				o.broken = fmt.Errorf("read warnings: %w", err)
-				return o
-			}
-			o.warnings = append(o.warnings, int(code))
-		}
-		sort.Ints(o.warnings)
-	}
-	return o
-}
-
-// cells splits a row into its values.
-func cells(data mysql.RowData, fields []*mysql.Field, binary bool) ([]datum, error) {
-	row := make([]datum, len(fields))
-	if !binary {
-		pos := 0
-		for i := range row {
-			v, null, n, err := mysql.LengthEncodedString(data[pos:])
-			if err != nil {
-				return nil, fmt.Errorf("read row: %w", err)
-			}
-			pos += n
-			row[i] = datum{null, string(v)}
-		}
-		return row, nil
-	}
-	values, err := data.ParseBinary(fields, nil)
-	if err != nil {
-		return nil, fmt.Errorf("read row: %w", err)
-	}
-	for i, v := range values {
-		switch x := v.Value().(type) {
-		case nil:
-			row[i].null = true
-		case []byte:
-			row[i].text = string(x)
-		default:
-			row[i].text = fmt.Sprint(x)
-		}
-	}
-	return row, nil
-}
 
 func (o *reply) String() string {
 	switch {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -323,46 +322,6 @@ func pinned(p *process) int {
 	}
 	return n
 }
-
-// failsWith checks the error of a statement; code 0: any.
-func failsWith(t *testing.T, q queryer, query string, code uint16, text string) {
-	t.Helper()
-	_, err := rowsOf(t.Context(), q, query)
-	var e *mysql.MySQLError
-	if !errors.As(err, &e) || code != 0 && e.Number != code || !strings.Contains(e.Message, text) {
-		t.Errorf("%s: got %v, want error %d with %q", query, err, code, text)
-	}
-}
-
-func (p *process) wire(t *testing.T) *wireConn {
-	t.Helper()
-	c, err := dialWire(p.addr, "app", "secret", p.schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func (c *wireConn) must(t *testing.T, sql string) {
-	if o := c.do(sql, nil, false); o.code != 0 || o.broken != nil {
-		t.Errorf("%s: %s", sql, o)
-	}
-}
-
-// reset is COM_RESET_CONNECTION.
-func (c *wireConn) reset(t *testing.T) {
-	c.ResetSequence()
-	if err := c.WritePacket([]byte{0, 0, 0, 0, 0x1f}); err != nil {
-		t.Errorf("reset: %v", err)
-		return
-	}
-	if answer, err := c.ReadPacket(); err != nil || len(answer) == 0 || answer[0] != 0 {
-		t.Errorf("reset: %v, %v", answer, err)
-	}
-}
-
-// cut ends the connection without a word.
-func (c *wireConn) cut() { _ = c.Conn.Conn.Close() }
 
 // killConnections ends all of Shunt's connections to the shards.
 func killConnections(t *testing.T, p *process) {
