@@ -1,7 +1,7 @@
 // Package e2e tests Shunt from outside: real MySQL and MariaDB servers behind
 // the real binary, real drivers in front. It imports none of Shunt's packages.
 //
-// TestMain builds bin/shunt once. Each flavour (SHUNT_E2E_FLAVOURS, by default
+// TestMain builds shunt once. Each flavour (SHUNT_E2E_FLAVOURS, by default
 // mysql,mariadb) has one Set of four throwaway servers that all tests share,
 // each test in a schema of its own; a test that stops servers starts its own.
 // Run `make e2e`, or `go test ./e2e` where both servers are installed.

@@ -17,7 +17,7 @@
 //
 //   - An epoch is a number of the store's clock. Opening a snapshot moves it.
 //   - A statement or transaction is open on a shard from Begin to End. It is
-//     registered in the epoch of its Begin (Tracker). Transactions register on
+//     registered in the epoch of its Begin (tracker). Transactions register on
 //     a shard with their first statement there, whatever it is. Autocommit
 //     reads need not; see below.
 //   - The horizon of a shard is the oldest epoch in which something still open

@@ -76,7 +76,7 @@ type Indexer struct {
 	store   Store
 	clock   Clock
 	log     *slog.Logger
-	tracker *Tracker
+	tracker *tracker
 	// codec finds the codec of a column; a field for the simulation.
 	codec func(c *catalog.Column, mariaDB bool) (codec, error)
 

@@ -10,13 +10,13 @@ import (
 	"github.com/shunt-sql/shunt/storage"
 )
 
-// Tracker knows, for each shard, the epochs in which the statements and
+// tracker knows, for each shard, the epochs in which the statements and
 // transactions that are still open there were registered.
 //
 // Invariant: a shard that was not settled since the process started, or since somebody
 // else had it, has an open registration at epoch 0, which stands for whatever these left
 // running there.
-type Tracker struct {
+type tracker struct {
 	now    func() storage.Epoch
 	clock  func() time.Time
 	shards [catalog.MaxShards]track
@@ -61,8 +61,8 @@ type doubt struct {
 	ddl bool
 }
 
-func newTracker(now func() storage.Epoch, clock func() time.Time) *Tracker {
-	t := &Tracker{now: now, clock: clock}
+func newTracker(now func() storage.Epoch, clock func() time.Time) *tracker {
+	t := &tracker{now: now, clock: clock}
 	t.block = t.wait
 	return t
 }
@@ -70,7 +70,7 @@ func newTracker(now func() storage.Epoch, clock func() time.Time) *Tracker {
 // Open is the registration of one statement or transaction. It belongs to one
 // goroutine.
 type Open struct {
-	tracker *Tracker
+	tracker *tracker
 	regs    []registration
 	inline  [4]registration
 }
@@ -81,7 +81,7 @@ type registration struct {
 }
 
 // Begin registers a statement or transaction on shards.
-func (t *Tracker) Begin(set catalog.ShardSet) *Open {
+func (t *tracker) Begin(set catalog.ShardSet) *Open {
 	o := &Open{tracker: t}
 	o.regs = o.inline[:0]
 	o.Extend(set)
@@ -106,17 +106,6 @@ func (o *Open) Epoch(id catalog.ShardID) (e storage.Epoch, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// EndShard ends the registration on one shard: its outcome there is known.
-func (o *Open) EndShard(id catalog.ShardID) {
-	for i, r := range o.regs {
-		if r.shard == id {
-			o.regs = append(o.regs[:i], o.regs[i+1:]...)
-			o.tracker.end(id, r.epoch)
-			return
-		}
-	}
 }
 
 // End ends all registrations that are left. A second End does nothing.
@@ -159,7 +148,7 @@ func (o *Open) inDoubt(id catalog.ShardID, thread uint32, jobs []Maintenance, dd
 	}
 }
 
-func (t *Tracker) begin(id catalog.ShardID) storage.Epoch {
+func (t *tracker) begin(id catalog.ShardID) storage.Epoch {
 	s := &t.shards[id]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +164,7 @@ func (t *Tracker) begin(id catalog.ShardID) storage.Epoch {
 	return e
 }
 
-func (t *Tracker) end(id catalog.ShardID, e storage.Epoch) {
+func (t *tracker) end(id catalog.ShardID, e storage.Epoch) {
 	s := &t.shards[id]
 	s.mu.Lock()
 	for i := range s.open {
@@ -223,7 +212,7 @@ func (s *track) oldestLocked() (e storage.Epoch, ok bool) {
 
 // Horizon is the oldest epoch in which something still open on the shard was
 // registered, or the current epoch if nothing is open.
-func (t *Tracker) Horizon(id catalog.ShardID) storage.Epoch {
+func (t *tracker) Horizon(id catalog.ShardID) storage.Epoch {
 	s := &t.shards[id]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +224,7 @@ func (t *Tracker) Horizon(id catalog.ShardID) storage.Epoch {
 
 // Passed reports whether everything that was registered on the shard before
 // epoch min has ended.
-func (t *Tracker) Passed(id catalog.ShardID, min storage.Epoch) bool {
+func (t *tracker) Passed(id catalog.ShardID, min storage.Epoch) bool {
 	s := &t.shards[id]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,11 +239,11 @@ func (t *Tracker) Passed(id catalog.ShardID, min storage.Epoch) bool {
 
 // Wait waits until everything that was registered on the shard before epoch
 // min has ended, or ctx.
-func (t *Tracker) Wait(ctx context.Context, id catalog.ShardID, min storage.Epoch) error {
+func (t *tracker) Wait(ctx context.Context, id catalog.ShardID, min storage.Epoch) error {
 	return t.block(ctx, id, min)
 }
 
-func (t *Tracker) wait(ctx context.Context, id catalog.ShardID, min storage.Epoch) error {
+func (t *tracker) wait(ctx context.Context, id catalog.ShardID, min storage.Epoch) error {
 	s := &t.shards[id]
 	for {
 		s.mu.Lock()
@@ -277,7 +266,7 @@ func (t *Tracker) wait(ctx context.Context, id catalog.ShardID, min storage.Epoc
 
 // settle ends the registration at epoch 0: nothing of a previous life runs on
 // the shard. unsettled is what toSettle told before that was found out.
-func (t *Tracker) settle(id catalog.ShardID, unsettled int) {
+func (t *tracker) settle(id catalog.ShardID, unsettled int) {
 	s := &t.shards[id]
 	s.mu.Lock()
 	woken := false
@@ -292,7 +281,7 @@ func (t *Tracker) settle(id catalog.ShardID, unsettled int) {
 }
 
 // unsettle begins the registration at epoch 0 anew.
-func (t *Tracker) unsettle(id catalog.ShardID) {
+func (t *tracker) unsettle(id catalog.ShardID) {
 	s := &t.shards[id]
 	s.mu.Lock()
 	s.settled = false
@@ -306,13 +295,13 @@ func (t *Tracker) unsettle(id catalog.ShardID) {
 	}
 }
 
-func (t *Tracker) isSettled(id catalog.ShardID) bool {
+func (t *tracker) isSettled(id catalog.ShardID) bool {
 	_, open := t.toSettle(id)
 	return !open
 }
 
 // toSettle reports that the registration at epoch 0 is open, and which one it is.
-func (t *Tracker) toSettle(id catalog.ShardID) (unsettled int, open bool) {
+func (t *tracker) toSettle(id catalog.ShardID) (unsettled int, open bool) {
 	s := &t.shards[id]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,14 +309,14 @@ func (t *Tracker) toSettle(id catalog.ShardID) (unsettled int, open bool) {
 }
 
 // onDoubt sets what is called when a registration becomes in doubt.
-func (t *Tracker) onDoubt(fn func()) {
+func (t *tracker) onDoubt(fn func()) {
 	t.doubtMu.Lock()
 	defer t.doubtMu.Unlock()
 	t.doubted = fn
 }
 
 // doubtsOn lists the registrations in doubt on a shard.
-func (t *Tracker) doubtsOn(id catalog.ShardID) []*doubt {
+func (t *tracker) doubtsOn(id catalog.ShardID) []*doubt {
 	t.doubtMu.Lock()
 	defer t.doubtMu.Unlock()
 	var on []*doubt
@@ -340,7 +329,7 @@ func (t *Tracker) doubtsOn(id catalog.ShardID) []*doubt {
 }
 
 // resolve ends a registration that was in doubt.
-func (t *Tracker) resolve(d *doubt) {
+func (t *tracker) resolve(d *doubt) {
 	t.doubtMu.Lock()
 	i := slices.Index(t.doubts, d)
 	if i >= 0 {

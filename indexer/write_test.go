@@ -113,8 +113,8 @@ func TestPrepareNeedsARegistration(t *testing.T) {
 	if err := x.Prepare(o, []Add{{b.index(), b.key("ann"), 0}}, nil, nil, catalog.ShardSet{}); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("add: %v", err)
 	}
+	o.End()
 	o.Extend(catalog.Only(0))
-	o.EndShard(1)
 	if err := x.Prepare(o, nil, []Mark{{Index: b.index(), Shard: 1}}, nil, catalog.ShardSet{}); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("mark: %v", err)
 	}

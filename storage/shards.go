@@ -29,23 +29,11 @@ func Only(id ShardID) ShardSet {
 // Add puts id into the set.
 func (s *ShardSet) Add(id ShardID) { s[id/64] |= 1 << (id % 64) }
 
-// Delete takes id out of the set.
-func (s *ShardSet) Delete(id ShardID) { s[id/64] &^= 1 << (id % 64) }
-
 // Has reports whether id is in the set.
 func (s ShardSet) Has(id ShardID) bool { return s[id/64]&(1<<(id%64)) != 0 }
 
 // Empty reports whether no shard is in the set.
 func (s ShardSet) Empty() bool { return s == ShardSet{} }
-
-// Len counts the shards in the set.
-func (s ShardSet) Len() int {
-	n := 0
-	for _, w := range s {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
 
 // Union returns the shards that are in s or in o.
 func (s ShardSet) Union(o ShardSet) ShardSet {

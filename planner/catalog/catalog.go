@@ -357,8 +357,8 @@ func (c *Catalog) ShardName(id ShardID) string {
 	return "?"
 }
 
-// Slot is the slot of a canonical shard key (planner/keys encoding).
-func Slot(key []byte) int {
+// slot is that of a canonical shard key (planner/keys encoding).
+func slot(key []byte) int {
 	h := uint32(2166136261) // FNV-1a
 	for _, b := range key {
 		h = (h ^ uint32(b)) * 16777619
@@ -367,7 +367,7 @@ func Slot(key []byte) int {
 }
 
 // ShardOf is the shard that owns a canonical shard key.
-func (c *Catalog) ShardOf(key []byte) ShardID { return c.Slots[Slot(key)] }
+func (c *Catalog) ShardOf(key []byte) ShardID { return c.Slots[slot(key)] }
 
 // ScratchSchema holds Shunt's own passing copies of rows, on any shard.
 const ScratchSchema = "shunt_scratch"

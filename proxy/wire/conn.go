@@ -274,9 +274,6 @@ func (c *Conn) SetWriteTimeout(d time.Duration) { c.w.SetTimeout(d) }
 // begun to send, and for each packet within a command (1159). 0: no bound.
 func (c *Conn) SetReadTimeout(d time.Duration) { c.readTimeout = d }
 
-// SetMaxPacket changes Options.MaxPacket.
-func (c *Conn) SetMaxPacket(n int) { c.max = n }
-
 // RemoteAddr returns the client's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 

@@ -95,7 +95,7 @@ func FuzzCommands(f *testing.F) {
 		nc := &recorded{in: bytes.NewReader(in)}
 		c := NewConn(nc)
 		c.Capabilities = capabilities & serverCapabilities
-		c.SetMaxPacket(1 << 16)
+		c.max = 1 << 16
 		for {
 			cmd, p, err := c.ReadCommand()
 			if err != nil {

@@ -323,19 +323,6 @@ func (c *Conn) WriteColumns(cols []Column, status uint16) error {
 	return c.WriteColumnsEnd(status)
 }
 
-// WriteTextRow writes one row of the text protocol; a nil value is NULL.
-func (c *Conn) WriteTextRow(row [][]byte) error {
-	c.scratch = c.scratch[:0]
-	for _, v := range row {
-		if v == nil {
-			c.scratch = append(c.scratch, 0xFB)
-		} else {
-			c.scratch = AppendLenBytes(c.scratch, v)
-		}
-	}
-	return c.writeScratch()
-}
-
 // WriteRow writes one row of the text protocol. Values are nil, string,
 // []byte, bool, integers or floats; anything else is written with fmt.
 func (c *Conn) WriteRow(row []any) error {
