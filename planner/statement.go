@@ -227,83 +227,95 @@ func (st *statement) readRows(lx *lexer) *Error {
 			back()
 			return nil
 		}
-		row := rowSpan{start: t.start, simple: true}
-		depth, unary, words := 1, 0, 0
-		prev := token{kind: tokOp, start: t.start, end: t.end}
-		for depth > 0 {
-			t = lx.next()
-			switch t.kind {
-			case tokEOF, tokBad, tokEnd:
-				back()
-				return nil
-			case tokParam:
-				st.params = append(st.params, t.start)
-			case tokOp:
-				switch st.src[t.start] {
-				case '(':
-					depth++
-					row.simple = false
-					if prev.kind == tokWord && st.rowRefusal == nil {
-						st.rowRefusal = refusedFunction(st.src[prev.start:prev.end])
-					}
-					if prev.kind == tokWord || prev.kind == tokQuoted {
-						name := strings.ToLower(strings.Trim(st.src[prev.start:prev.end], "`\""))
-						if !slices.Contains(st.rowCalls, name) {
-							st.rowCalls = append(st.rowCalls, name)
-						}
-					}
-				case ')':
-					depth--
-				case ',':
-				case '-', '+':
-					// a sign only: (-5), not (1 - 5)
-					if prev.kind != tokOp || st.src[prev.start] != '(' && st.src[prev.start] != ',' {
-						row.simple = false
-					}
-				default:
-					row.simple = false
-				}
-				if c := st.src[t.start]; c == ',' || c == ')' {
-					unary = 0
-				} else {
-					unary++
-				}
-			case tokWord:
-				switch w := st.src[t.start:t.end]; {
-				case strings.EqualFold(w, "null"), strings.EqualFold(w, "default"), strings.EqualFold(w, "true"), strings.EqualFold(w, "false"):
-				default:
-					row.simple = false
-					if isUnaryWord(w) {
-						unary++
-					}
-				}
-			case tokQuoted, tokVar:
-				row.simple = false
-			case tokString, tokInt, tokDecimal, tokFloat, tokHex, tokBit, tokIntro:
-				st.noteLong(t)
-			}
-			// two values side by side are only a charset and its string, or
-			// strings to be joined
-			if prev.kind != tokOp && t.kind != tokOp && prev.kind != tokIntro && (prev.kind != tokString || t.kind != tokString) {
-				row.simple = false
-			}
-			if t.kind != tokOp && t.kind != tokWord {
-				unary = 0
-			}
-			if t.kind == tokWord || t.kind == tokQuoted || t.kind == tokOp && st.src[t.start] != ',' {
-				words++
-			}
-			if words > maxOperators {
-				return notSupported("a row with more than %d operators or names is not supported", maxOperators)
-			}
-			if depth > maxNesting || unary > maxNesting {
-				return notSupported("more than %d nested expressions are not supported", maxNesting)
-			}
-			prev = t
+		row, ok, err := st.readRow(lx, t)
+		if err != nil {
+			return err
 		}
-		row.end = t.end
+		if !ok {
+			back()
+			return nil
+		}
 		st.rows = append(st.rows, row)
 	}
+}
+
+// readRow reads a row behind its parenthesis; ok is false where that isn't closed.
+func (st *statement) readRow(lx *lexer, open token) (row rowSpan, ok bool, err *Error) {
+	row = rowSpan{start: open.start, simple: true}
+	depth, unary, words := 1, 0, 0
+	prev := open
+	for depth > 0 {
+		t := lx.next()
+		switch t.kind {
+		case tokEOF, tokBad, tokEnd:
+			return row, false, nil
+		case tokParam:
+			st.params = append(st.params, t.start)
+		case tokOp:
+			switch st.src[t.start] {
+			case '(':
+				depth++
+				row.simple = false
+				if prev.kind == tokWord && st.rowRefusal == nil {
+					st.rowRefusal = refusedFunction(st.src[prev.start:prev.end])
+				}
+				if prev.kind == tokWord || prev.kind == tokQuoted {
+					name := strings.ToLower(strings.Trim(st.src[prev.start:prev.end], "`\""))
+					if !slices.Contains(st.rowCalls, name) {
+						st.rowCalls = append(st.rowCalls, name)
+					}
+				}
+			case ')':
+				depth--
+			case ',':
+			case '-', '+':
+				// a sign only: (-5), not (1 - 5)
+				if prev.kind != tokOp || st.src[prev.start] != '(' && st.src[prev.start] != ',' {
+					row.simple = false
+				}
+			default:
+				row.simple = false
+			}
+			if c := st.src[t.start]; c == ',' || c == ')' {
+				unary = 0
+			} else {
+				unary++
+			}
+		case tokWord:
+			switch w := st.src[t.start:t.end]; {
+			case strings.EqualFold(w, "null"), strings.EqualFold(w, "default"), strings.EqualFold(w, "true"), strings.EqualFold(w, "false"):
+			default:
+				row.simple = false
+				if isUnaryWord(w) {
+					unary++
+				}
+			}
+		case tokQuoted, tokVar:
+			row.simple = false
+		case tokString, tokInt, tokDecimal, tokFloat, tokHex, tokBit, tokIntro:
+			st.noteLong(t)
+		}
+		// two values side by side are only a charset and its string, or
+		// strings to be joined
+		if prev.kind != tokOp && t.kind != tokOp && prev.kind != tokIntro && (prev.kind != tokString || t.kind != tokString) {
+			row.simple = false
+		}
+		if t.kind != tokOp && t.kind != tokWord {
+			unary = 0
+		}
+		if t.kind == tokWord || t.kind == tokQuoted || t.kind == tokOp && st.src[t.start] != ',' {
+			words++
+		}
+		if words > maxOperators {
+			return row, false, notSupported("a row with more than %d operators or names is not supported", maxOperators)
+		}
+		if depth > maxNesting || unary > maxNesting {
+			return row, false, notSupported("more than %d nested expressions are not supported", maxNesting)
+		}
+		prev = t
+	}
+	row.end = prev.end
+	return row, true, nil
 }
 
 // readComments finds the hint and what an executable comment leaves in doubt.
