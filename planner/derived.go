@@ -84,7 +84,7 @@ func (a *analysis) asTable(source ast.Node, alias string, s *scope) *ref {
 		inner.hidden[name] = true
 	}
 	main := inner.query(query, nil, false)
-	if inner.err != nil {
+	if inner.err != nil || inner.hiddenAggregate != "" {
 		return nil
 	}
 	t := &catalog.Table{Name: alias, Placement: catalog.Hash}

@@ -34,7 +34,7 @@ type insertSelectAction struct {
 // with one 'a ' becomes 'a' in a CHAR.
 func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target *ref, alias *rowAlias, kind Kind) (*Rows, *Error) {
 	main := a.query(n.Select, nil, false)
-	spoils := spoilsConcatenation(n.Select)
+	spoils := a.spoilsRows(n.Select)
 	act := &insertSelectAction{sql: a.st.src, table: t, replace: n.IsReplace, q: a.routeOf(main, spoils)}
 	for _, x := range n.OnDuplicate {
 		a.expressions(target.scope, x.Expr)

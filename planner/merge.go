@@ -128,7 +128,7 @@ type merger struct {
 // where it can't be merged exactly.
 func (a *analysis) planMerge(n ast.StmtNode, main *scope) *merger {
 	sel, ok := n.(*ast.SelectStmt)
-	if !ok || main == nil || a.err != nil || sel.Kind != ast.SelectStmtKindSelect || sel.IsInBraces ||
+	if !ok || main == nil || a.err != nil || a.hiddenAggregate != "" || sel.Kind != ast.SelectStmtKindSelect || sel.IsInBraces ||
 		sel.From == nil || sel.SelectIntoOpt != nil || a.st.limitedByHint() || len(sel.WindowSpecs) > 0 ||
 		a.st.settings.PadCharToFullLength {
 		return nil

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -45,6 +46,11 @@ func spoilsConcatenation(n ast.Node) string {
 		return "LIMIT"
 	}
 	return ""
+}
+
+// spoilsRows is spoilsConcatenation of a query that has been read.
+func (a *analysis) spoilsRows(n ast.Node) string {
+	return cmp.Or(spoilsConcatenation(n), a.hiddenAggregate)
 }
 
 type featureVisitor struct {

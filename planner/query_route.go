@@ -347,7 +347,7 @@ func (q *queryRoute) unionAll(b *binder) (out routed, ok bool) {
 // of them plain, with UNION ALL between them; nil for any other.
 func (a *analysis) unionAllOf(n ast.Node) []operandBlock {
 	u, ok := n.(*ast.SetOprStmt)
-	if !ok || u.With != nil || u.SelectList.With != nil || u.OrderBy != nil || u.Limit != nil ||
+	if !ok || a.hiddenAggregate != "" || u.With != nil || u.SelectList.With != nil || u.OrderBy != nil || u.Limit != nil ||
 		u.SelectList.OrderBy != nil || u.SelectList.Limit != nil {
 		return nil
 	}

@@ -26,6 +26,9 @@ type analysis struct {
 	subqueries bool // a query block inside of another one
 	volatile   string
 	clock      bool // a function of the statement's time
+	// hiddenAggregate is what may make one row of many though featureVisitor doesn't find
+	// it, "" for nothing.
+	hiddenAggregate string
 	// joined, when set, is told what a gather needs to know (gather.go).
 	joined *joined
 	// ctes are the common table expressions, within the one whose query is read.
@@ -483,8 +486,16 @@ func (v *expressionVisitor) Enter(n ast.Node) (ast.Node, bool) {
 		v.a.subqueries = true
 		v.a.query(n, v.s, true)
 		return n, true
+	case *ast.AggregateFuncExpr:
+		v.a.aggregate(n.Args, v.s)
 	case *ast.FuncCallExpr:
 		v.a.function(n.FnName.L)
+		if aggregateName(n.FnName.L) {
+			v.a.aggregate(n.Args, v.s)
+		}
+		if v.a.cat.AggregateFunctions[n.FnName.L] {
+			v.a.hiddenAggregate = "the aggregate function " + n.FnName.O + "()"
+		}
 	case *ast.VariableExpr:
 		if n.Value != nil {
 			v.a.refuse(notSupported("assigning a user variable inside of a statement (@%s :=) is not supported yet: use SET @%s = ...", n.Name, n.Name))
@@ -496,3 +507,44 @@ func (v *expressionVisitor) Enter(n ast.Node) (ast.Node, bool) {
 }
 
 func (v *expressionVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// aggregate notes one in a block whose columns may all be of the blocks around it.
+//
+// Rule outer rows: such a one is of the rows of those. Counter-example: SELECT (SELECT
+// COUNT(u.id)) FROM users u is one row, as SELECT COUNT(u.id) FROM users u is.
+func (a *analysis) aggregate(args []ast.ExprNode, s *scope) {
+	around := false
+	for p := s.parent; p != nil; p = p.parent {
+		around = around || len(p.refs) > 0
+	}
+	v := &outerVisitor{a: a, s: s}
+	for _, e := range args {
+		e.Accept(v)
+	}
+	if around && v.column && !v.own {
+		a.hiddenAggregate = "an aggregate of the rows around its subquery"
+	}
+}
+
+// outerVisitor looks whether a block's expression has columns, and one of its own.
+type outerVisitor struct {
+	a           *analysis
+	s           *scope
+	column, own bool
+}
+
+func (v *outerVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	if n, ok := n.(*ast.ColumnNameExpr); ok {
+		v.column = true
+		if c, ok := v.a.resolve(n.Name, v.s); ok {
+			v.own = v.own || c.ref.scope == v.s
+		} else if n.Name.Table.O != "" {
+			v.own = v.own || slices.ContainsFunc(v.s.refs, func(r *ref) bool { return v.a.sameName(r.alias, n.Name.Table.O) })
+		} else if _, around := v.a.resolve(n.Name, v.s.parent); !around {
+			v.own = true // of a derived table, most likely
+		}
+	}
+	return n, v.own
+}
+
+func (v *outerVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }

@@ -28,7 +28,7 @@ func (st *statement) limitedByHint() bool {
 
 // spoils is spoilsConcatenation of the client's own SELECT.
 func (a *analysis) spoils(n ast.Node) string {
-	what := spoilsConcatenation(n)
+	what := a.spoilsRows(n)
 	if what == "" && (a.st.limitsSelect() || a.st.limitedByHint()) {
 		what = "sql_select_limit"
 	}

@@ -77,7 +77,7 @@ func (st *statement) calls(name string) bool {
 // the view's are, by place.
 func (a *analysis) plainView(v *catalog.Table, n ast.StmtNode, main *scope) (t *catalog.Table, kept map[int]column) {
 	sel, ok := n.(*ast.SelectStmt)
-	if !ok || main == nil || a.subqueries || len(a.refs) == 0 || len(a.refs) != len(main.refs) || sel.LockInfo != nil ||
+	if !ok || main == nil || a.subqueries || a.hiddenAggregate != "" || len(a.refs) == 0 || len(a.refs) != len(main.refs) || sel.LockInfo != nil ||
 		sel.Kind != ast.SelectStmtKindSelect || sel.Fields == nil || len(sel.Fields.Fields) != len(v.Columns) {
 		return nil, nil
 	}

@@ -67,6 +67,8 @@ type Catalog struct {
 	// ReadingFunctions are those that may read a table whose rows are on several shards:
 	// they see those of the shard that runs them.
 	ReadingFunctions map[string]bool
+	// AggregateFunctions are MariaDB's stored aggregate functions.
+	AggregateFunctions map[string]bool
 	// Temporary is how many temporary tables With has added; Pinned the shard
 	// that those which still exist are on.
 	Temporary int

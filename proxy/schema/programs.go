@@ -2,6 +2,7 @@ package schema
 
 import (
 	"maps"
+	"regexp"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -13,6 +14,7 @@ import (
 func (b *builder) functions() {
 	for _, id := range b.order {
 		for _, f := range b.Facts[id].Functions {
+			aggregates := fetchesGroup.MatchString(words(f.body))
 			words := identifiers(f.body)
 			if f.procedure {
 				b.procedure(f, words)
@@ -24,6 +26,9 @@ func (b *builder) functions() {
 			if leavesTraces(f.body) {
 				b.c.LeavingFunctions[f.name] = true
 			}
+			if aggregates {
+				b.c.AggregateFunctions[f.name] = true
+			}
 			if b.bodies[f.name] == nil {
 				b.bodies[f.name] = map[string]bool{}
 			}
@@ -33,6 +38,9 @@ func (b *builder) functions() {
 	b.addCallers(b.c.WritingFunctions)
 	b.addCallers(b.c.LeavingFunctions)
 }
+
+// fetchesGroup finds what MariaDB's aggregate functions have in them, and no other one.
+var fetchesGroup = regexp.MustCompile(`(?i)\bfetch\s+group\s+next\s+row\b`)
 
 // addCallers adds to a set of functions those that call one in it.
 func (b *builder) addCallers(set map[string]bool) {

@@ -36,3 +36,22 @@ SELECT COUNT(*) FROM legacy;
 SELECT COUNT(*) FROM users WHERE email = 'eve@x';
 -- only: mysql
 SELECT country, name FROM users GROUP BY country;
+SELECT (SELECT COUNT(u.id)) AS n FROM users u;
+SELECT (SELECT MAX(u.age) FROM countries c WHERE c.code = 'DE') AS m FROM users u;
+SELECT 1 FROM users u HAVING (SELECT MAX(u.age)) > 5;
+SELECT COUNT(*) FROM (SELECT (SELECT COUNT(u.id)) AS n FROM users u) t;
+SELECT u.country, (SELECT SUM(u.age)) AS s FROM users u GROUP BY u.country ORDER BY u.country;
+SELECT (SELECT COUNT(u.id)) AS n FROM users u UNION ALL SELECT id FROM users WHERE id < 3;
+SELECT u.id, (SELECT SUM(o.total + u.age) FROM orders o WHERE o.user_id = u.id) AS s FROM users u ORDER BY u.id;
+-- only: mariadb
+CREATE AGGREGATE FUNCTION total_of(x INT) RETURNS INT BEGIN DECLARE s INT DEFAULT 0; DECLARE CONTINUE HANDLER FOR NOT FOUND RETURN s; LOOP FETCH GROUP NEXT ROW; SET s = s + x; END LOOP; END;
+-- only: mariadb
+SELECT total_of(total) FROM orders WHERE user_id = 10;
+-- only: mariadb
+-- refused
+SELECT total_of(id) FROM users;
+-- only: mariadb
+-- refused
+SELECT COUNT(*) FROM (SELECT total_of(id) FROM users) t;
+-- only: mariadb
+DROP FUNCTION total_of;

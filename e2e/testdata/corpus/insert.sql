@@ -95,3 +95,5 @@ DROP TABLE tags;
 INSERT INTO countries VALUES ('ZZ', 'Z', 'Z') RETURNING code;
 -- only: mysql
 DELETE FROM countries WHERE code = 'ZZ' RETURNING code;
+INSERT INTO orders (user_id, id) SELECT 700, (SELECT COUNT(u.id)) FROM users u;
+SELECT COUNT(*) FROM orders WHERE user_id = 700;
