@@ -198,8 +198,11 @@ func (a *analysis) besideAnchor(t, v *catalog.Table, sel *ast.SelectStmt, main *
 		sel.GroupBy == nil && (f.aggregate != "" || sel.Having != nil || !sel.Distinct || t.ShardKey == nil) {
 		return false
 	}
-	if sel.GroupBy == nil { // DISTINCT
-		return isInteger(baseType(t.ShardKey.Type))
+	if sel.Distinct && (t.ShardKey == nil || !isInteger(baseType(t.ShardKey.Type))) {
+		return false // of groups on several shards, too
+	}
+	if sel.GroupBy == nil {
+		return true
 	}
 	if sel.GroupBy.Rollup {
 		return false

@@ -28,3 +28,6 @@ WITH t AS (SELECT id, age FROM users WHERE age > 3) SELECT COUNT(*), SUM(age) FR
 WITH t AS (SELECT id, name FROM users) SELECT a.id, b.name FROM t a JOIN t b ON a.id = b.id JOIN orders o ON o.user_id = a.id ORDER BY a.id, o.id LIMIT 4;
 WITH t AS (SELECT id, age FROM users) SELECT a.id, b.id FROM t a JOIN t b ON a.id = b.age - 29 ORDER BY 1, 2;
 WITH orders AS (SELECT id FROM users) SELECT COUNT(*) FROM (SELECT id FROM orders) d;
+SELECT COUNT(*) FROM (SELECT DISTINCT country FROM users GROUP BY id, country) t;
+SELECT COUNT(*) FROM (SELECT DISTINCT COUNT(*) AS n FROM orders GROUP BY user_id) t;
+SELECT COUNT(*) FROM (SELECT DISTINCT user_id, COUNT(*) AS n FROM orders GROUP BY user_id) t;
