@@ -276,7 +276,7 @@ func (b *mergeBuilder) build() bool {
 	ok := !f.window
 	switch {
 	case !ok:
-	case b.sel.GroupBy != nil && b.sel.GroupBy.Rollup:
+	case b.sel.GroupBy != nil && (b.sel.GroupBy.Rollup || b.sortsGroups()):
 		return false
 	case b.sel.GroupBy != nil && b.wholeGroups():
 		ok = (!b.sel.Distinct || b.wholeRows()) && b.orderBy() && (!b.sel.Distinct || len(b.hidden) == 0) && b.limit(false)

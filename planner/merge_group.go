@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	driver "github.com/pingcap/tidb/pkg/parser/test_driver"
 
@@ -29,12 +31,18 @@ func (b *mergeBuilder) wholeGroups() bool {
 	return false
 }
 
+// sortsGroups reports MariaDB's GROUP BY a DESC, which is an ORDER BY as well.
+func (b *mergeBuilder) sortsGroups() bool {
+	return slices.ContainsFunc(b.sel.GroupBy.Items, func(item *ast.ByItem) bool { return !item.NullOrder })
+}
+
 // groupedBy finds what a GROUP BY expression means.
 //
 // Rule names of groups: MySQL looks a bare name up among the columns of FROM
 // first, and then in the select list: the other way round than for ORDER BY.
 // Where both have it, and differ, better nobody relies on it.
 func (b *mergeBuilder) groupedBy(e ast.ExprNode, text span) (keySource, bool) {
+	e, text = b.bare(e, text)
 	if x, ok := e.(*ast.ColumnNameExpr); ok && x.Name.Table.O == "" {
 		c, isColumn := b.a.resolve(x.Name, b.scope)
 		i, one, isItem := b.itemNamed(x.Name.Name.L)
@@ -128,9 +136,6 @@ func (b *mergeBuilder) groupKeys() (out []groupKey, ok bool) {
 		return nil, true
 	}
 	for i, item := range b.sel.GroupBy.Items {
-		if item.Desc || b.a.st.is(b.c.groups[i].to-1, "asc") {
-			return nil, false
-		}
 		src, ok := b.groupedBy(item.Expr, b.c.groups[i])
 		if !ok || src.aggregate != nil {
 			return nil, false
@@ -312,7 +317,7 @@ func (b *mergeBuilder) writeGroups(keys, distinct []groupKey, later bool) {
 			insert(afterGroup, ", ", distinct)
 		}
 	}
-	if b.sel.OrderBy != nil {
+	if b.sel.OrderBy != nil && len(keys) > 0 { // what is wrong with that of one row a shard says
 		from, to := st.offsets(b.c.order)
 		b.edits = append(b.edits, edit{from: from, to: to})
 	}

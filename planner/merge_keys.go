@@ -6,6 +6,7 @@ import (
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/opcode"
+	driver "github.com/pingcap/tidb/pkg/parser/test_driver"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
@@ -82,12 +83,21 @@ func showsOrder(c *catalog.Column) bool {
 // and then among the columns of FROM. Counter-example: SELECT -age AS age FROM
 // users ORDER BY age sorts by the negated age.
 func (b *mergeBuilder) sortedBy(e ast.ExprNode, text span) (keySource, bool) {
+	e, text = b.bare(e, text)
+	place := text.to-text.from == 1 && (b.a.st.toks[text.from].kind == tokInt || b.a.cat.MariaDB && b.a.st.toks[text.from].kind == tokWord)
 	switch x := e.(type) {
 	case *ast.PositionExpr:
-		if x.P != nil || x.N < 1 || x.N > len(b.sel.Fields.Fields) {
+		switch {
+		case x.P != nil:
 			return keySource{}, false
+		case place:
+			return b.fromPlace(int64(x.N))
 		}
-		return b.fromItem(x.N - 1)
+		return keySource{text: b.a.st.copyOf(text), span: text, expr: e, item: -1, constant: true}, true
+	case *driver.ValueExpr:
+		if place && x.Kind() == driver.KindInt64 {
+			return b.fromPlace(x.GetInt64())
+		}
 	case *ast.ColumnNameExpr:
 		if x.Name.Table.O == "" {
 			if i, ok, found := b.itemNamed(x.Name.Name.L); found {
@@ -99,6 +109,39 @@ func (b *mergeBuilder) sortedBy(e ast.ExprNode, text span) (keySource, bool) {
 		}
 	}
 	return b.fromExpr(e, text, true)
+}
+
+// bare is an expression without what servers drop before they look whether it is a name
+// or a place: parentheses, and a plus sign.
+//
+// Rule places: a whole number is one, and no other literal, but for MariaDB's TRUE.
+// Counter-examples: ORDER BY (2) and ORDER BY +2 sort by the second column; MySQL's ORDER
+// BY TRUE, which the parser takes for a 1, by none.
+func (b *mergeBuilder) bare(e ast.ExprNode, text span) (ast.ExprNode, span) {
+	for {
+		switch x := e.(type) {
+		case *ast.ParenthesesExpr:
+			if b.a.st.closes(text.from) != text.to-1 {
+				return e, text
+			}
+			e, text = x.Expr, span{text.from + 1, text.to - 1}
+		case *ast.UnaryOperationExpr:
+			if x.Op != opcode.Plus || !b.a.st.op(text.from, "+") {
+				return e, text
+			}
+			e, text = x.V, span{text.from + 1, text.to}
+		default:
+			return e, text
+		}
+	}
+}
+
+// fromPlace is the source that the n-th select item is.
+func (b *mergeBuilder) fromPlace(n int64) (keySource, bool) {
+	if n < 1 || n > int64(len(b.sel.Fields.Fields)) {
+		return keySource{}, false
+	}
+	return b.fromItem(int(n) - 1)
 }
 
 // itemNamed finds a name in the select list. found: something has that name;

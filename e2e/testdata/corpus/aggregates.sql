@@ -55,3 +55,13 @@ SELECT total_of(id) FROM users;
 SELECT COUNT(*) FROM (SELECT total_of(id) FROM users) t;
 -- only: mariadb
 DROP FUNCTION total_of;
+SELECT COUNT(*) FROM users ORDER BY name;
+SELECT COUNT(*) FROM users ORDER BY nosuch;
+SELECT COUNT(*), MAX(age) FROM users ORDER BY 3;
+-- only: mariadb
+-- check: total
+SELECT user_id, COUNT(*) FROM orders GROUP BY user_id DESC;
+-- only: mariadb
+-- check: total
+SELECT user_id, COUNT(*) FROM orders GROUP BY user_id ASC LIMIT 3;
+SELECT COUNT(*) FROM users GROUP BY TRUE;

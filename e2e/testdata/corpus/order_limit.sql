@@ -38,3 +38,12 @@ SELECT country FROM users ORDER BY country;
 SELECT SQL_CALC_FOUND_ROWS id, name FROM users ORDER BY name, id LIMIT 2;
 -- kind: FOUND_ROWS()
 SELECT FOUND_ROWS();
+SELECT id, name FROM users ORDER BY (2);
+SELECT name FROM users ORDER BY (1) LIMIT 3;
+SELECT id FROM users WHERE id > 2 ORDER BY +1 DESC LIMIT 3;
+SELECT name, id FROM users ORDER BY +(2);
+SELECT id, -age AS age FROM users ORDER BY (age), id;
+SELECT age, id FROM users ORDER BY TRUE, id;
+SELECT DISTINCT age FROM users ORDER BY (1) DESC LIMIT 2;
+SELECT country, COUNT(*) FROM users GROUP BY country ORDER BY (2), (1);
+SELECT id FROM users ORDER BY (2);
