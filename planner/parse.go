@@ -40,6 +40,9 @@ func (p *parserPool) parse(text string, s Settings, mariaDB bool) (stmt ast.Stmt
 	if s.IgnoreSpace {
 		mode |= mysql.ModeIgnoreSpace
 	}
+	if s.HighNotPrecedence {
+		mode |= mysql.ModeHighNotPrecedence
+	}
 	ps.SetSQLMode(mode)
 	ps.SetMariaDB(mariaDB)
 	stmts, _, err := ps.ParseSQL(text)

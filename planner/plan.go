@@ -11,7 +11,7 @@ type Settings struct {
 	Charset   string // character_set_client/connection, lower case (utf8mb4, latin1, ...)
 	Collation string // collation_connection
 	// SQL modes that change parsing or what a literal stores.
-	ANSIQuotes, NoBackslashEscapes, PipesAsConcat, IgnoreSpace bool
+	ANSIQuotes, NoBackslashEscapes, PipesAsConcat, IgnoreSpace, HighNotPrecedence bool
 	// OddParsing: HIGH_NOT_PRECEDENCE or EMPTY_STRING_IS_NULL is set, which change
 	// what a text means that was written without.
 	OddParsing bool

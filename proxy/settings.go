@@ -203,7 +203,9 @@ func planningSettings(mode string) planner.Settings {
 			p.NoBackslashEscapes = true
 		case "PIPES_AS_CONCAT":
 			p.PipesAsConcat = true
-		case "HIGH_NOT_PRECEDENCE", "EMPTY_STRING_IS_NULL":
+		case "HIGH_NOT_PRECEDENCE":
+			p.HighNotPrecedence, p.OddParsing = true, true
+		case "EMPTY_STRING_IS_NULL":
 			p.OddParsing = true
 		case "IGNORE_SPACE":
 			p.IgnoreSpace = true

@@ -65,3 +65,6 @@ SELECT user_id, COUNT(*) FROM orders GROUP BY user_id DESC;
 -- check: total
 SELECT user_id, COUNT(*) FROM orders GROUP BY user_id ASC LIMIT 3;
 SELECT COUNT(*) FROM users GROUP BY TRUE;
+SET sql_mode = 'HIGH_NOT_PRECEDENCE';
+SELECT country, COUNT(*) FROM users GROUP BY country HAVING NOT COUNT(*) > 1 ORDER BY country;
+SELECT country, COUNT(*) FROM users GROUP BY country HAVING NOT (COUNT(*) > 1) ORDER BY country;
