@@ -208,18 +208,21 @@ func (a *analysis) join(n ast.ResultSetNode, s *scope) side {
 		}
 		l, r := a.join(n.Left, s), a.join(n.Right, s)
 		var on []cond
-		if n.On != nil {
-			on = conjuncts(n.On.Expr, s, nil)
-			a.expressions(s, n.On.Expr)
-		}
 		out := side{refs: append(append([]*ref(nil), l.refs...), r.refs...), merged: map[string]column{}}
 		maps.Copy(out.merged, l.merged)
 		maps.Copy(out.merged, r.merged)
+		if n.On != nil {
+			// Rule names of ON: those of the tables that it joins, and of the blocks around.
+			// Counter-example: FROM orders o WHERE EXISTS (SELECT 1 FROM users u JOIN countries c ON
+			// u.id = user_id JOIN items i ...), where user_id is o's and not i's.
+			on = conjuncts(n.On.Expr, &scope{parent: s.parent, refs: out.refs, side: out}, nil)
+			a.expressions(s, n.On.Expr)
+		}
 		var using []string
 		for _, u := range n.Using {
 			using = append(using, u.Name.L)
 		}
-		if n.NaturalJoin {
+		if n.NaturalJoin && !rotated(n) {
 			using = commonColumns(l, r)
 		}
 		for _, name := range using {
@@ -319,6 +322,16 @@ func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
 	a.joined.table(r, t)
 	a.addTable(table)
 	return side{refs: []*ref{r}}
+}
+
+// rotated reports a join in parentheses that the parser may have moved a table into, which
+// is in none of its columns' names.
+//
+// Counter-example: of a JOIN (b NATURAL JOIN c) LEFT JOIN d ON ... it makes (a JOIN b)
+// NATURAL JOIN c, which would join by what a and c alone have in common.
+func rotated(n *ast.Join) bool {
+	left, ok := n.Left.(*ast.Join)
+	return ok && n.ExplicitParens && left.Right != nil && !left.ExplicitParens && left.On == nil && left.Using == nil && !left.NaturalJoin
 }
 
 func (a *analysis) addTable(t *catalog.Table) {

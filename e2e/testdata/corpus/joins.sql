@@ -31,3 +31,6 @@ SELECT s.k, c.code FROM settings s JOIN countries c ON c.region = 'EU' ORDER BY 
 -- kind: LATERAL
 -- only: mysql
 SELECT u.id, x.code FROM users u, LATERAL (SELECT code FROM orders o WHERE o.user_id = u.id ORDER BY o.total DESC, o.id LIMIT 1) x;
+SELECT o.user_id, o.id FROM orders o WHERE EXISTS (SELECT 1 FROM users u JOIN countries c ON u.id = user_id JOIN items i ON i.qty IN (5, 7, 10) WHERE u.id = o.user_id);
+SELECT COUNT(*) FROM orders o JOIN (users u NATURAL JOIN items i) LEFT JOIN countries k ON k.code = o.code WHERE u.id = o.user_id;
+SELECT COUNT(*) FROM (orders NATURAL JOIN items) JOIN users u ON u.id = user_id;
