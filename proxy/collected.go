@@ -27,6 +27,7 @@ const (
 	anyTarget  target = iota
 	longText          // TEXT and BLOB take the text or bytes, others the number
 	asciiBytes        // takes a text's bytes, of a character set that isn't known
+	document          // JSON
 )
 
 // maxCollected bounds the rows of a query that are held at a time.
@@ -205,6 +206,9 @@ func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, re
 		}
 		return append(dst, keyword+"'"+withDigits(x.Text(), int(col.Decimals))+"'"...), rest, nil
 	case mysql.MYSQL_TYPE_JSON:
+		if into == document && hasDecimal(v) {
+			return dst, rest, refuse("INSERT ... SELECT of the JSON column %s from other shards than its rows go to is not supported where it holds a DECIMAL, whose text would become a DOUBLE: write CAST(... AS DOUBLE) in it", col.Name)
+		}
 		return appendHex(dst, "_utf8mb4", v), rest, nil
 	case mysql.MYSQL_TYPE_GEOMETRY, mysql.MYSQL_TYPE_VECTOR:
 		return appendHex(dst, "_binary", v), rest, nil
@@ -222,6 +226,33 @@ func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, re
 		return strconv.AppendUint(dst, binary.BigEndian.Uint64(bits[:]), 10), rest, nil
 	}
 	return dst, rest, refuse("INSERT ... SELECT of the column %s from other shards than its rows go to is not supported: its type (%d) is not known", col.Name, col.Type)
+}
+
+// hasDecimal reports a JSON text with a number that is surely a DECIMAL, since a DOUBLE
+// would be written otherwise: 1.50, 20.00.
+func hasDecimal(text []byte) bool {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case c == '-' || c >= '0' && c <= '9':
+			end := i + 1
+			for end < len(text) && strings.IndexByte("0123456789.e+-", text[end]) >= 0 {
+				end++
+			}
+			whole, fraction, point := strings.Cut(string(text[i:end]), ".")
+			i = end - 1
+			digits := strings.TrimLeft(whole+fraction, "-0")
+			if point && !strings.Contains(fraction, "e") && (len(fraction) > 1 && strings.HasSuffix(fraction, "0") || len(digits) > 17) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // appendFixed is appendBinary for the types whose values are of one width: numbers. ok is

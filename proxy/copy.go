@@ -102,6 +102,8 @@ func (c *collected) into(plan *planner.Copy, cat *catalog.Catalog) error {
 			bytes, c.targets[i] = true, longText
 		case "tinytext", "text", "mediumtext", "longtext":
 			c.targets[i] = longText
+		case "json":
+			c.targets[i] = document
 		}
 		if number && col.Flags&(mysql.ENUM_FLAG|mysql.SET_FLAG) != 0 {
 			return refuse("INSERT ... SELECT of the ENUM or SET column %s into a column of numbers, from other shards than its rows go to, is not supported: write %s + 0, or CONCAT(%s) for its text", col.Name, col.Name, col.Name)

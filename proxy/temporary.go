@@ -8,6 +8,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/go-mysql-org/go-mysql/mysql"
+
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
@@ -518,7 +520,11 @@ func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, s
 		return wire.OK{}, err
 	}
 	columns := make([]string, len(answer.columns))
+	answer.targets = make([]target, len(answer.columns))
 	for i, c := range answer.columns {
+		if c.Type == mysql.MYSQL_TYPE_JSON {
+			answer.targets[i] = document
+		}
 		if !strings.HasPrefix(s.settings.charset, "utf8") && strings.ContainsFunc(c.Name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			return wire.OK{}, refuse("CREATE TEMPORARY TABLE ... SELECT of a column named %s, in a session of the character set %s, is not supported: SET NAMES utf8mb4", c.Name, s.settings.charset)
 		}

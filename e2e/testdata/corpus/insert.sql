@@ -97,3 +97,11 @@ INSERT INTO countries VALUES ('ZZ', 'Z', 'Z') RETURNING code;
 DELETE FROM countries WHERE code = 'ZZ' RETURNING code;
 INSERT INTO orders (user_id, id) SELECT 700, (SELECT COUNT(u.id)) FROM users u;
 SELECT COUNT(*) FROM orders WHERE user_id = 700;
+CREATE TABLE docs (id BIGINT NOT NULL PRIMARY KEY, doc JSON, txt TEXT);
+-- @hash id
+INSERT INTO docs (id, doc) SELECT id + 1, JSON_OBJECT('name', name, 'at', id, 'score', score, 'x', '1.50"') FROM users;
+-- only: mysql
+-- refused
+INSERT INTO docs (id, doc) SELECT id + 100, JSON_OBJECT('paid', paid) FROM users;
+INSERT INTO docs (id, txt) SELECT id + 200, JSON_OBJECT('paid', paid) FROM users WHERE id < 3;
+SELECT * FROM docs WHERE id NOT BETWEEN 100 AND 199 ORDER BY id;
