@@ -28,6 +28,7 @@ const (
 	longText          // TEXT and BLOB take the text or bytes, others the number
 	asciiBytes        // takes a text's bytes, of a character set that isn't known
 	document          // JSON
+	instant           // TIMESTAMP, from another one
 )
 
 // maxCollected bounds the rows of a query that are held at a time.

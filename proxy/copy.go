@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"context"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +106,10 @@ func (c *collected) into(plan *planner.Copy, cat *catalog.Catalog) error {
 			c.targets[i] = longText
 		case "json":
 			c.targets[i] = document
+		case "timestamp":
+			if col.Type == mysql.MYSQL_TYPE_TIMESTAMP && col.OrgName != "" {
+				c.targets[i] = instant
+			}
 		}
 		if number && col.Flags&(mysql.ENUM_FLAG|mysql.SET_FLAG) != 0 {
 			return refuse("INSERT ... SELECT of the ENUM or SET column %s into a column of numbers, from other shards than its rows go to, is not supported: write %s + 0, or CONCAT(%s) for its text", col.Name, col.Name, col.Name)
@@ -128,6 +134,9 @@ func (c *collected) into(plan *planner.Copy, cat *catalog.Catalog) error {
 // insertCollected inserts rows by statements that begin with head and end with
 // tail, all of them or none.
 func (s *session) insertCollected(ctx context.Context, rows *collected, head, tail string) (wire.OK, error) {
+	if err := s.onceOnly(ctx, rows); err != nil {
+		return wire.OK{}, err
+	}
 	var all insertedRows
 	records := 0
 	err := s.within(ctx, func() error {
@@ -156,4 +165,59 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 		all.ok.Info = "Records: 0  Duplicates: 0  Warnings: 0"
 	}
 	return all.ok, nil
+}
+
+// onceOnly refuses TIMESTAMPs of days on which clocks are set back: a literal is of the
+// session's time zone, in which an hour of these comes twice.
+//
+// Counter-example: in Berlin 00:30 and 01:30 UTC of 2024-10-27 are both 02:30.
+func (s *session) onceOnly(ctx context.Context, rows *collected) error {
+	days, err := rows.days()
+	if zone, set := s.settings.value("@@time_zone"); err != nil || set && offset.MatchString(zone) {
+		return err
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(days)), 500) {
+		var day []byte
+		err := s.computed(ctx, "SELECT CAST(MIN(d) AS CHAR) FROM (SELECT DATE'"+strings.Join(part, "' AS d UNION ALL SELECT DATE'")+
+			"' AS d) AS days WHERE UNIX_TIMESTAMP(d + INTERVAL 1 DAY) - UNIX_TIMESTAMP(d) > 86400", func(row [][]byte, _ []wire.Column) { day = row[0] })
+		if err != nil {
+			return err
+		}
+		if day != nil {
+			return refuse("INSERT ... SELECT of a TIMESTAMP of %s, when clocks are set back in the session's time zone, from other shards than its rows go to is not supported: SET time_zone = '+00:00'", day)
+		}
+	}
+	return nil
+}
+
+// offset is a time zone without a clock that is ever set.
+var offset = regexp.MustCompile(`^'?[+-][0-9]`)
+
+// days are those of the values that go to an instant.
+func (c *collected) days() (map[string]bool, error) {
+	out := map[string]bool{}
+	if !slices.Contains(c.targets, instant) {
+		return out, nil
+	}
+	for _, p := range c.rows {
+		at := 1 + (len(c.columns)+9)/8
+		if len(p) < at {
+			return nil, wire.ErrMalformed
+		}
+		nulls, p := p[1:at], p[at:]
+		for i := range c.columns {
+			if nulls[(i+2)/8]&(1<<((i+2)%8)) != 0 {
+				continue
+			}
+			v, rest, ok := wire.TakeBinary(p, c.columns[i].Type)
+			if !ok {
+				return nil, wire.ErrMalformed
+			}
+			if p = rest; c.targets[i] == instant && len(v) > 0 {
+				x := wire.Param{Type: mysql.MYSQL_TYPE_DATE, Data: v}
+				out[x.Text()] = true
+			}
+		}
+	}
+	return out, nil
 }

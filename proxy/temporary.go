@@ -522,8 +522,11 @@ func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, s
 	columns := make([]string, len(answer.columns))
 	answer.targets = make([]target, len(answer.columns))
 	for i, c := range answer.columns {
-		if c.Type == mysql.MYSQL_TYPE_JSON {
+		switch {
+		case c.Type == mysql.MYSQL_TYPE_JSON:
 			answer.targets[i] = document
+		case c.Type == mysql.MYSQL_TYPE_TIMESTAMP && c.OrgName != "":
+			answer.targets[i] = instant
 		}
 		if !strings.HasPrefix(s.settings.charset, "utf8") && strings.ContainsFunc(c.Name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			return wire.OK{}, refuse("CREATE TEMPORARY TABLE ... SELECT of a column named %s, in a session of the character set %s, is not supported: SET NAMES utf8mb4", c.Name, s.settings.charset)
