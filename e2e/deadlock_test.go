@@ -42,7 +42,7 @@ func deadlocksOverShards(t *testing.T, p *process) {
 		mustExec(t, p.db(), "CREATE TABLE "+name+" (id INT PRIMARY KEY, v INT NOT NULL)")
 		fill(t, p, name, 60, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
 	}
-	on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+	on := idsOn(t, p)
 	add := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second) // less than a lock timeout
 	defer cancel()
@@ -150,7 +150,7 @@ func noDeadlocks(t *testing.T, p *process) {
 	const rows = 16
 	fill(t, p, "n", rows, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
 	var order []int // the shards', which Shunt takes them in
-	for _, ids := range idsOn(t, p, "SELECT id FROM n ORDER BY id") {
+	for _, ids := range idsOn(t, p) {
 		order = append(order, ids...)
 	}
 	seed := rand.Uint64()
@@ -233,7 +233,7 @@ func deadlocksBesideTables(t *testing.T, p *process) {
 	mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
 	mustExec(t, p.db(), "CREATE TABLE counted (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20) NOT NULL UNIQUE, v INT NOT NULL)")
 	fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
-	on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+	on := idsOn(t, p)
 	add := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
 	upsert := func(name string) string {
 		return "INSERT INTO counted (name, v) VALUES ('" + name + "', 1) ON DUPLICATE KEY UPDATE v = v + 1"
@@ -294,7 +294,7 @@ func deadlocksBesideTables(t *testing.T, p *process) {
 func doneAgain(t *testing.T, p *process) {
 	mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT NOT NULL)")
 	fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
-	on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+	on := idsOn(t, p)
 	add := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

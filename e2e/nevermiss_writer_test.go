@@ -244,7 +244,7 @@ func (w *writer) next(rows map[int]stored) change {
 	city := cities[w.rnd.IntN(len(cities))]
 	tenant := w.w*tenantsPerOwner + w.rnd.IntN(tenantsPerOwner)
 	if len(present) == 0 || len(absent) > 0 && w.rnd.IntN(4) == 0 {
-		return w.insert(rows, absent, tenant, e, city)
+		return w.insert(absent, tenant, e, city)
 	}
 	id := pick(present)
 	old := rows[id]
@@ -310,7 +310,7 @@ func (w *writer) next(rows map[int]stored) change {
 	}
 }
 
-func (w *writer) insert(rows map[int]stored, absent []int, tenant int, e, city string) change {
+func (w *writer) insert(absent []int, tenant int, e, city string) change {
 	id := absent[w.rnd.IntN(len(absent))]
 	switch w.rnd.IntN(4) {
 	case 0: // several rows, over several shards

@@ -13,25 +13,25 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// lockRow has a connection of its own to a shard hold a row until release.
-func lockRow(t *testing.T, p *process, shard int, table string, id int) (release func()) {
+// lockRow has a connection of its own to a shard hold a row of the table n until release.
+func lockRow(t *testing.T, p *process, shard, id int) (release func()) {
 	t.Helper()
 	tx, err := p.shard(shard).BeginTx(context.WithoutCancel(t.Context()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustRows(t, tx, fmt.Sprintf("SELECT id FROM %s WHERE id = %d FOR UPDATE", table, id))
+	mustRows(t, tx, fmt.Sprintf("SELECT id FROM n WHERE id = %d FOR UPDATE", id))
 	release = func() { _ = tx.Rollback() } // a second one does nothing
 	t.Cleanup(release)
 	return release
 }
 
-// idsOn are the ids that lie on each shard.
-func idsOn(t *testing.T, p *process, query string) [][]int {
+// idsOn are the ids of the table n that lie on each shard.
+func idsOn(t *testing.T, p *process) [][]int {
 	t.Helper()
 	ids := make([][]int, len(p.servers))
 	for i := range p.servers {
-		for _, r := range mustRows(t, p.shard(i), query) {
+		for _, r := range mustRows(t, p.shard(i), "SELECT id FROM n ORDER BY id") {
 			var id int
 			if _, err := fmt.Sscan(r["id"], &id); err != nil {
 				t.Fatal(err)
@@ -76,7 +76,7 @@ func TestScatterSlowShard(t *testing.T) {
 		fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, %d)", id, id%7) })
 		const query = "SELECT id, v FROM n WHERE v >= 0 FOR UPDATE"
 		wantRoute(t, db, query, len(p.servers), "scatter")
-		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		on := idsOn(t, p)
 		prepared, err := db.PrepareContext(t.Context(), strings.Replace(query, "0", "?", 1))
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestScatterSlowShard(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				release := lockRow(t, p, slow, "n", on[slow][0])
+				release := lockRow(t, p, slow, on[slow][0])
 				rows, err := ask(ctx, tx)
 				if err != nil {
 					t.Fatalf("%s, shard %d is slow: %v", name, slow, err)
@@ -136,14 +136,14 @@ func TestScatterSlowShards(t *testing.T) {
 		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
 		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
 		fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, %d)", id, id%7) })
-		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		on := idsOn(t, p)
 		c, other := p.conn(), p.conn()
 		id := mustRows(t, c, "SELECT CONNECTION_ID() AS id")[0]["id"]
 		for fast := range p.servers {
 			var releases []func()
 			for i := range p.servers {
 				if i != fast {
-					releases = append(releases, lockRow(t, p, i, "n", on[i][0]))
+					releases = append(releases, lockRow(t, p, i, on[i][0]))
 				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -188,10 +188,10 @@ func TestScatterDeadShard(t *testing.T) {
 			p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}, servers: f.own(t, 3), unchecked: true})
 			mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
 			fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, %d)", id, id%7) })
-			on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+			on := idsOn(t, p)
 			c := p.conn()
-			release := lockRow(t, p, 0, "n", on[0][0])
-			lockRow(t, p, 2, "n", on[2][0])
+			release := lockRow(t, p, 0, on[0][0])
+			lockRow(t, p, 2, on[2][0])
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			shards := []*sql.DB{p.shard(0), p.shard(1), p.shard(2)}
@@ -248,7 +248,7 @@ func TestMergeSlowShard(t *testing.T) {
 		if r := routeOf(t, db, query); r.plan != "merge" {
 			t.Fatalf("planned as %+v", r)
 		}
-		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		on := idsOn(t, p)
 		prepared, err := db.PrepareContext(t.Context(), query)
 		if err != nil {
 			t.Fatal(err)
@@ -261,7 +261,7 @@ func TestMergeSlowShard(t *testing.T) {
 			} {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				locked := on[slow][len(on[slow])*3/4]
-				release := lockRow(t, p, slow, "n", locked)
+				release := lockRow(t, p, slow, locked)
 				rows, err := ask(ctx)
 				if err != nil {
 					t.Fatalf("%s, shard %d is slow: %v", name, slow, err)
@@ -290,11 +290,11 @@ func TestMergeSlowShardAgain(t *testing.T) {
 		mustExec(t, db, "CREATE TABLE n (id INT PRIMARY KEY, v VARCHAR(500) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, KEY (v))")
 		const all = 800
 		fill(t, p, "n", all, func(id int) string { return fmt.Sprintf("(%d, RPAD('%06d', 500, 'x'))", id, id) })
-		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		on := idsOn(t, p)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		first := lockRow(t, p, 1, "n", on[1][len(on[1])*3/8])
-		second := lockRow(t, p, 1, "n", on[1][len(on[1])*7/8])
+		first := lockRow(t, p, 1, on[1][len(on[1])*3/8])
+		second := lockRow(t, p, 1, on[1][len(on[1])*7/8])
 		rows, err := db.QueryContext(ctx, "SELECT id FROM n FORCE INDEX (v) ORDER BY v FOR UPDATE")
 		if err != nil {
 			t.Fatal(err)
@@ -385,7 +385,7 @@ func TestLimitSlowShard(t *testing.T) {
 		if r := routeOf(t, c, "SELECT id, v FROM n LIMIT 2, 5 FOR UPDATE"); r.plan != "merge" {
 			t.Fatalf("planned as %+v", r)
 		}
-		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		on := idsOn(t, p)
 		for slow := range p.servers {
 			for _, limited := range []struct {
 				offset, count int
@@ -393,7 +393,7 @@ func TestLimitSlowShard(t *testing.T) {
 			}{{0, 5, true}, {2, 7, true}, {0, 59, false}, {3, 100, false}} {
 				for _, prepared := range []bool{false, true} {
 					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-					release := lockRow(t, p, slow, "n", on[slow][0])
+					release := lockRow(t, p, slow, on[slow][0])
 					query, args := fmt.Sprintf("SELECT id, v FROM n LIMIT %d, %d FOR UPDATE", limited.offset, limited.count), []any(nil)
 					if prepared {
 						query, args = "SELECT id, v FROM n LIMIT ?, ? FOR UPDATE", []any{limited.offset, limited.count}
@@ -441,9 +441,9 @@ func TestSlowShardDiffers(t *testing.T) {
 			c := p.conn()
 			mustExec(t, c, "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
 			fill(t, p, "n", 60, func(id int) string { return fmt.Sprintf("(%d, %d)", id, id%7) })
-			on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+			on := idsOn(t, p)
 			mustExec(t, p.shard(1), "ALTER TABLE n MODIFY v BIGINT UNSIGNED")
-			release := lockRow(t, p, 1, "n", on[1][0])
+			release := lockRow(t, p, 1, on[1][0])
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			rows, err := c.QueryContext(ctx, query)

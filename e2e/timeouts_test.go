@@ -158,7 +158,7 @@ func TestIdleTimeoutConfigured(t *testing.T) {
 
 // slowQueries are queries over people that take for ever, one for each
 // form of execution.
-func slowQueries(schema string) map[string]string {
+func slowQueries() map[string]string {
 	join := "%s FROM people a JOIN people b ON a.age < b.age + %d JOIN people c ON b.age < c.age + a.age JOIN people d ON c.age + %d > d.age"
 	return map[string]string{
 		"one shard": "SELECT id FROM people WHERE id = 3 AND (SELECT COUNT(*) FROM information_schema.columns x, information_schema.columns y, information_schema.columns z WHERE x.table_name > y.column_name) < 0",
@@ -190,7 +190,7 @@ func TestMaxTime(t *testing.T) {
 				t.Errorf("%s: no error", name)
 			}
 		}
-		for name, sql := range slowQueries(p.schema) {
+		for name, sql := range slowQueries() {
 			if plan := routeOf(t, c, sql); name != "one shard" && name != "scatter" && plan.plan != name {
 				t.Errorf("%s is planned as %+v", name, plan)
 			}
@@ -209,8 +209,8 @@ func TestMaxTime(t *testing.T) {
 		mustExec(t, c, "BEGIN")
 		mustExec(t, c, "UPDATE people SET age = 77 WHERE id = 3")
 		mustExec(t, c, set)
-		late(c, "one shard", slowQueries(p.schema)["one shard"])
-		late(c, "scatter", slowQueries(p.schema)["scatter"])
+		late(c, "one shard", slowQueries()["one shard"])
+		late(c, "scatter", slowQueries()["scatter"])
 		mustExec(t, c, off)
 		mustExec(t, c, "COMMIT")
 		want(t, c, "SELECT age FROM people WHERE id = 3", "age", "77")
@@ -233,7 +233,7 @@ func TestQueryTimeout(t *testing.T) {
 		if f.name == throwaway.MariaDB {
 			code = 1969
 		}
-		slow := slowQueries(p.schema)
+		slow := slowQueries()
 		slow["gather"] += " JOIN people e ON e.age < d.age + 1000"
 		for name, sql := range slow {
 			began := time.Now()
@@ -258,7 +258,7 @@ func TestKillGather(t *testing.T) {
 		id := mustRows(t, victim, "SELECT CONNECTION_ID() AS id")[0]["id"]
 		ended := make(chan error, 1)
 		go func() {
-			_, err := rowsOf(t.Context(), victim, slowQueries(p.schema)["gather"])
+			_, err := rowsOf(t.Context(), victim, slowQueries()["gather"])
 			ended <- err
 		}()
 		eventually(t, 20*time.Second, "the query runs", func() bool {

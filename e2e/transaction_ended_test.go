@@ -15,7 +15,7 @@ func TestTransactionEndedByServer(t *testing.T) {
 		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}, servers: f.own(t, 2, "--innodb-rollback-on-timeout=ON")})
 		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
 		fill(t, p, "n", 20, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
-		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		on := idsOn(t, p)
 		update := func(id int) string { return fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", id) }
 		c := p.conn()
 		begun := func() {
@@ -33,7 +33,7 @@ func TestTransactionEndedByServer(t *testing.T) {
 		}
 
 		mustExec(t, c, "SET innodb_lock_wait_timeout = 1")
-		release := lockRow(t, p, 1, "n", on[1][1])
+		release := lockRow(t, p, 1, on[1][1])
 		begun()
 		_, err := c.ExecContext(t.Context(), update(on[1][1]))
 		ended("lock timeout", err, 1205)
@@ -58,7 +58,7 @@ func TestCommitWithoutAShard(t *testing.T) {
 		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
 		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
 		fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
-		on := idsOn(t, p, "SELECT id FROM n ORDER BY id")
+		on := idsOn(t, p)
 		for lost := range p.servers {
 			tx, err := p.db().BeginTx(t.Context(), nil)
 			if err != nil {

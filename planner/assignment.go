@@ -22,7 +22,7 @@ func (a *analysis) assignments(list []*ast.Assignment, target *ref, alias *rowAl
 	for _, x := range list {
 		c := target.table.Column(x.Column.Name.L)
 		if c == nil {
-			return nil, unknownColumn(x.Column.Name.O, "field list")
+			return nil, unknownColumn(x.Column.Name.O)
 		}
 		out = append(out, a.assignment(c, x.Expr, target, alias))
 	}

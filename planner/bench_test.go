@@ -194,7 +194,7 @@ func TestBindIn(t *testing.T) {
 				t.Fatal(sql, err1, err2)
 			}
 			want.Reason = ""
-			if x, y := boundText(p, r, got), boundText(p, r, want); x != y {
+			if x, y := boundText(r, got), boundText(r, want); x != y {
 				t.Fatalf("%s\n-- in a Binding:\n%s\n-- by Bind:\n%s", sql, x, y)
 			}
 			if got.System != nil && (got.System.Route.Reason == "" || got.System.Route.Reason != want.System.Route.Reason) {

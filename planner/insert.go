@@ -206,7 +206,7 @@ func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *
 	for i, n := range names {
 		c := t.Column(n.Name.L)
 		if c == nil {
-			return nil, unknownColumn(n.Name.O, "field list")
+			return nil, unknownColumn(n.Name.O)
 		}
 		out[i] = c
 	}
@@ -225,8 +225,8 @@ func visible(t *catalog.Table) []*catalog.Column {
 	return slices.DeleteFunc(slices.Clone(t.Columns), hidden)
 }
 
-func unknownColumn(name, where string) *Error {
-	return &Error{Code: 1054, State: "42S22", Message: fmt.Sprintf("Unknown column '%s' in '%s'", name, where)}
+func unknownColumn(name string) *Error {
+	return &Error{Code: 1054, State: "42S22", Message: fmt.Sprintf("Unknown column '%s' in 'field list'", name)}
 }
 
 func refuseShardKey(t *catalog.Table) *Error {

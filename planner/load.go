@@ -234,7 +234,7 @@ func (l *Load) columns(st *statement, i int) (int, *Error) {
 		}
 		c := l.Table.Column(name)
 		if c == nil {
-			return i, unknownColumn(name, "field list")
+			return i, unknownColumn(name)
 		}
 		if hasColumn(l.Columns, c) {
 			return i, &Error{Code: 1110, State: "42000", Message: "Column '" + c.Name + "' specified twice"}

@@ -52,10 +52,7 @@ func Trial(sql string, s Settings, cat *catalog.Catalog) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	alias, span, err := st.rowAlias()
-	if err != nil {
-		return "", err
-	}
+	alias, span := st.rowAlias()
 	end := uint32(len(sql))
 	for i := range st.outside(0, len(st.toks)) {
 		if st.is(i, "on") && st.is(i+1, "duplicate") {

@@ -211,10 +211,7 @@ func (p *Planner) insert(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	alias, span, err := st.rowAlias()
-	if err != nil {
-		return nil, err
-	}
+	alias, span := st.rowAlias()
 	if alias != nil {
 		spans = append(spans, span)
 	}

@@ -17,8 +17,7 @@ type rowAlias struct {
 
 // rowAlias finds `AS new [(a, b)]` before ON DUPLICATE KEY UPDATE, which the
 // parser doesn't know: it is set aside and the names resolved by Shunt.
-func (st *statement) rowAlias() (*rowAlias, [2]uint32, *Error) {
-	var span [2]uint32
+func (st *statement) rowAlias() (alias *rowAlias, span [2]uint32) {
 	depth, on := 0, -1
 	for i := range st.toks {
 		switch {
@@ -40,26 +39,26 @@ func (st *statement) rowAlias() (*rowAlias, [2]uint32, *Error) {
 			if name, ok := st.identifier(i); ok {
 				columns = append([]string{name}, columns...)
 			} else if !st.op(i, ",") {
-				return nil, span, nil
+				return nil, span
 			}
 		}
 		i--
 	}
 	name, ok := st.identifier(i)
 	if !ok || !st.is(i-1, "as") {
-		return nil, span, nil
+		return nil, span
 	}
 	if st.rowsAt >= 0 && i-1 != st.rowsAt || st.rowsAt < 0 && !st.has("set") {
-		return nil, span, nil
+		return nil, span
 	}
 	if st.has("select") {
-		return nil, span, nil
+		return nil, span
 	}
 	end := st.toks[on-1].end
 	if on < len(st.toks) {
 		end = st.toks[on].start
 	}
-	return &rowAlias{name: name, columns: columns}, [2]uint32{st.toks[i-1].start, end}, nil
+	return &rowAlias{name: name, columns: columns}, [2]uint32{st.toks[i-1].start, end}
 }
 
 // column resolves new.c, or c alone where only the alias' own list has it.

@@ -247,7 +247,7 @@ func newShapeWorld(r *rand.Rand, cat *catalog.Catalog) *shapeWorld {
 }
 
 // boundText is all of a Bound but its closures.
-func boundText(p *Planner, r *Rows, b *Bound) string {
+func boundText(r *Rows, b *Bound) string {
 	var out strings.Builder
 	c := *b
 	refuse := ""
@@ -328,7 +328,7 @@ func (w *shapeWorld) fresh(sql string, s Settings, ix Indexes, next uint64) stri
 	if err != nil {
 		return err.Error()
 	}
-	return count + boundText(w.new, r, b)
+	return count + boundText(r, b)
 }
 
 // check plans a statement both ways, through the cache when that has met its
@@ -368,9 +368,9 @@ func (w *shapeWorld) check(t *testing.T, sql string, s Settings) {
 	b, ok := w.sh.bind(r, &binder{cat: r.Catalog, settings: r.settings, params: values, ix: ix, next: next})
 	if ok {
 		b.Reason = "" // and once more without
-		explained := boundText(w.p, r, b)
+		explained := boundText(r, b)
 		brief, _ := w.p.BindShape(r, &w.sh, ix, next)
-		if got := boundText(w.p, r, brief); got != explained {
+		if got := boundText(r, brief); got != explained {
 			t.Fatalf("%s\n-- in a Binding:\n%s\n-- by itself:\n%s", sql, got, explained)
 		}
 		b, ok = w.sh.bind(r, &binder{cat: r.Catalog, settings: r.settings, params: values, ix: ix, next: next})
@@ -385,7 +385,7 @@ func (w *shapeWorld) check(t *testing.T, sql string, s Settings) {
 	if len(b.Adds)+len(b.Marks) > 0 {
 		w.written++
 	}
-	if got, want := count+boundText(w.p, r, b), w.fresh(sql, s, ix, max(next, 100)); got != want {
+	if got, want := count+boundText(r, b), w.fresh(sql, s, ix, max(next, 100)); got != want {
 		t.Fatalf("%s\nsettings %+v\nshape %s\n-- by the cache:\n%s\n-- fresh:\n%s", sql, s, r.shape, got, want)
 	}
 }

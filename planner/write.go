@@ -146,7 +146,7 @@ func (a *analysis) writeScope(w *ast.WithClause, refs *ast.TableRefsClause, wher
 
 func (a *analysis) unresolved(c *ast.ColumnName, s *scope) *Error {
 	if len(s.refs) == 1 && s.refs[0].table != nil && !s.refs[0].table.IsView {
-		return unknownColumn(c.Name.O, "field list")
+		return unknownColumn(c.Name.O)
 	}
 	return notSupported("which table the column %s of SET belongs to is not known to Shunt: qualify it with the table's name", c.Name.O)
 }

@@ -72,7 +72,7 @@ func (s *session) read(ctx context.Context, r request, b *planner.Bound) error {
 		empty, err = s.merge(ctx, r, b)
 	case len(b.Statements) == 1 && r.plan.Shown != nil:
 		s.cutsShown = s.limits(r)
-		if empty, err = s.showValues(ctx, r, b.Statements[0]); err == nil {
+		if err = s.showValues(ctx, r, b.Statements[0]); err == nil {
 			s.findAnswered()
 		}
 	case len(b.Statements) == 1 && r.plan.Creates != nil:

@@ -271,7 +271,7 @@ func (s *session) leavesSchema(sql string) bool {
 func (s *session) mayRun(plan planner.Plan, sql string) error {
 	u := s.rights()
 	if u.Schemas != nil {
-		if err := s.mayName(u, plan, sql); err != nil {
+		if err := s.mayName(plan, sql); err != nil {
 			return err
 		}
 	}
@@ -292,7 +292,7 @@ func (s *session) readOnly() error {
 	return sqlError{codeReadOnly, "HY000", fmt.Sprintf("User '%s' may only read (read_only in Shunt's configuration), so this statement can't be executed; connect as another user for it", s.client.User)}
 }
 
-func (s *session) mayName(u *User, plan planner.Plan, sql string) error {
+func (s *session) mayName(plan planner.Plan, sql string) error {
 	// A statement that isn't read as a query: every name before a point counts.
 	qualifiers := func(verb string) error {
 		n, err := planner.NamedSchemas(sql, s.settings.planning, s.catalog())
@@ -357,7 +357,7 @@ func (s *session) mayName(u *User, plan planner.Plan, sql string) error {
 			if err != nil {
 				return err
 			}
-			return s.mayName(u, inner, plan.Explain)
+			return s.mayName(inner, plan.Explain)
 		}
 	}
 	return nil

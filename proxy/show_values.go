@@ -23,7 +23,7 @@ var ofOneServer = map[string]string{"gtid_mode": "OFF", "gtid_executed": "", "gt
 // showValues answers SHOW VARIABLES and SHOW STATUS with what a shard says, and what
 // only Shunt knows in its place. A condition on values is asked of the rows that the
 // client would see: by a shard, to which they go as JSON.
-func (s *session) showValues(ctx context.Context, r request, st planner.ShardStatement) (empty catalog.ShardSet, err error) {
+func (s *session) showValues(ctx context.Context, r request, st planner.ShardStatement) error {
 	v := r.plan.Shown
 	if !v.ByName {
 		st.SQL, st.Params = v.All, nil
@@ -32,7 +32,7 @@ func (s *session) showValues(ctx context.Context, r request, st planner.ShardSta
 	}
 	res, err := s.askOne(ctx, st)
 	if err != nil {
-		return empty, err
+		return err
 	}
 	rows := res.Rows
 	for _, row := range rows {
@@ -49,10 +49,10 @@ func (s *session) showValues(ctx context.Context, r request, st planner.ShardSta
 	}
 	if !v.ByName {
 		if rows, err = s.filterShown(ctx, st.Shard, rows, v.Where(r.values)); err != nil {
-			return empty, err
+			return err
 		}
 	}
-	return empty, s.answerTexts(res.Definitions, rows)
+	return s.answerTexts(res.Definitions, rows)
 }
 
 const readFromVariable = "shunt_read_from"

@@ -42,11 +42,10 @@ func (c *testClock) Now() time.Time {
 	return c.now
 }
 
-func (c *testClock) add(d time.Duration) time.Time {
+func (c *testClock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
-	return c.now
 }
 
 func testOpts(dir string) Options {

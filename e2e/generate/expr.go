@@ -24,20 +24,17 @@ func (e expr) sorted() expr {
 	return e
 }
 
-// literalOf is a literal of a family that a column like f could hold.
-func (g *gen) literalOf(f Family, like *Column) expr {
-	if like == nil {
-		like = &Column{Family: f, Width: 20}
-	}
-	return expr{node: value(g.random, like, false), family: f, exact: f != Text, plain: true, collation: like.Collation}
+// literalOf is a literal of a family.
+func (g *gen) literalOf(f Family) expr {
+	return expr{node: value(g.random, &Column{Family: f, Width: 20}, false), family: f, exact: f != Text, plain: true}
 }
 
 // column is a column of a family, else a literal.
 func (g *gen) column(sc *scope, f Family) expr {
-	if e, _, _, ok := g.pick(sc, func(x field) bool { return x.family == f && !x.folded }); ok {
+	if e, _, ok := g.pick(sc, func(x field) bool { return x.family == f && !x.folded }); ok {
 		return e
 	}
-	return g.literalOf(f, nil)
+	return g.literalOf(f)
 }
 
 // signed is an integer whose arithmetic can't leave its range.
@@ -53,7 +50,7 @@ func signed(e expr) expr {
 func (g *gen) expr(sc *scope, f Family, depth int) expr {
 	if depth <= 0 || g.one(3) {
 		if g.one(6) {
-			return g.literalOf(f, nil).sorted()
+			return g.literalOf(f).sorted()
 		}
 		return g.column(sc, f)
 	}
@@ -66,7 +63,7 @@ func (g *gen) expr(sc *scope, f Family, depth int) expr {
 		// BIT is a number or its bytes as the server takes a temporary table.
 		a, b := g.column(sc, f), g.column(sc, f)
 		if f == Text && a.collation != b.collation {
-			b = g.literalOf(f, nil)
+			b = g.literalOf(f)
 		}
 		out.collation, out.exact = a.collation, f != Text
 		if f == Int {
@@ -207,7 +204,7 @@ func (g *gen) expr(sc *scope, f Family, depth int) expr {
 
 // anyFamily is one that the block has columns of.
 func (g *gen) anyFamily(sc *scope) Family {
-	e, _, _, ok := g.pick(&scope{sources: sc.sources}, func(f field) bool { return !f.folded })
+	e, _, ok := g.pick(&scope{sources: sc.sources}, func(f field) bool { return !f.folded })
 	if !ok {
 		return Int
 	}
@@ -288,7 +285,7 @@ func (g *gen) condition(sc *scope, depth int) *Node {
 	if depth > 0 && g.one(6) {
 		return g.subqueryPred(sc, depth-1)
 	}
-	e, _, f, ok := g.pick(sc, func(f field) bool { return f.family != JSON && f.family != Bit })
+	e, f, ok := g.pick(sc, func(f field) bool { return f.family != JSON && f.family != Bit })
 	if !ok {
 		return words(g.expr(sc, Int, depth).node, any1(g.random, comparisons...), intLiteral(g.IntN(20)))
 	}
@@ -296,7 +293,7 @@ func (g *gen) condition(sc *scope, depth int) *Node {
 		if f.column != nil {
 			return g.compared(f.column)
 		}
-		return g.literalOf(f.family, nil).node
+		return g.literalOf(f.family).node
 	}
 	switch g.IntN(16) {
 	case 0:
@@ -319,7 +316,7 @@ func (g *gen) condition(sc *scope, depth int) *Node {
 		}
 	case 6, 7:
 		// Two columns of a family.
-		if o, _, of, ok := g.pick(sc, func(x field) bool { return x.family == f.family && x.collation == f.collation && x.name != f.name }); ok && (!of.folded || of.collation == f.collation) {
+		if o, of, ok := g.pick(sc, func(x field) bool { return x.family == f.family && x.collation == f.collation && x.name != f.name }); ok && (!of.folded || of.collation == f.collation) {
 			// Not <=>: MySQL, where it joins by hash, forgets an = of the same columns.
 			return words(e.node, any1(g.random, comparisons[:len(comparisons)-1]...), o.node)
 		}
@@ -331,7 +328,7 @@ func (g *gen) condition(sc *scope, depth int) *Node {
 			}
 		}
 	case 9:
-		if o, _, of, ok := g.pick(sc, func(x field) bool { return x.column != nil && x.family != JSON && x.family != Bit && x.name != f.name }); ok {
+		if o, of, ok := g.pick(sc, func(x field) bool { return x.column != nil && x.family != JSON && x.family != Bit && x.name != f.name }); ok {
 			return glued("(", e.node, ", ", o.node, ") IN ((", lit(), ", ", value(g.random, of.column, false), "), (", lit(), ", ", value(g.random, of.column, false), "))")
 		}
 	case 10:

@@ -112,7 +112,7 @@ func (g *gen) items(sc *scope, depth int) []expr {
 			out = append(out, g.expr(sc, g.anyFamily(sc), depth))
 			continue
 		}
-		if e, _, f, ok := g.pick(&scope{sources: sc.sources}, func(field) bool { return true }); ok {
+		if e, f, ok := g.pick(&scope{sources: sc.sources}, func(field) bool { return true }); ok {
 			e.approximate = f.approximate
 			out = append(out, e)
 		}
@@ -214,7 +214,7 @@ func (g *gen) aggregate(sc *scope) expr {
 	case 0, 1:
 		return expr{node: text("COUNT(*)"), family: Int, exact: true}
 	case 2:
-		e, _, _, ok := g.pick(own, func(f field) bool { return f.family != JSON })
+		e, _, ok := g.pick(own, func(f field) bool { return f.family != JSON })
 		if !ok {
 			e = intLiteralExpr(1)
 		}
@@ -234,7 +234,7 @@ func (g *gen) aggregate(sc *scope) expr {
 		}
 		return expr{node: glued(any1(g.random, "AVG(", "AVG(", "AVG(DISTINCT "), e.node, ")"), family: f, exact: true}
 	case 8, 9, 10:
-		e, _, _, ok := g.pick(own, func(f field) bool { return f.family != JSON && f.family != Bit })
+		e, _, ok := g.pick(own, func(f field) bool { return f.family != JSON && f.family != Bit })
 		if !ok {
 			e = intLiteralExpr(1)
 		}
@@ -253,7 +253,7 @@ func (g *gen) aggregate(sc *scope) expr {
 }
 
 func (g *gen) groupConcat(sc *scope) expr {
-	e, _, f, ok := g.pick(sc, func(f field) bool {
+	e, f, ok := g.pick(sc, func(f field) bool {
 		return f.family != JSON && f.family != Bit && f.family != Bytes && f.family != Double && !f.folded
 	})
 	keys := g.keys(sc.sources)
@@ -290,7 +290,7 @@ func (g *gen) grouped(sc *scope, from, where *Node, nested bool) block {
 	by := list(-1)
 	own := &scope{sources: sc.sources}
 	for range 1 + g.IntN(2) {
-		e, _, _, ok := g.pick(own, func(f field) bool { return f.family != JSON })
+		e, _, ok := g.pick(own, func(f field) bool { return f.family != JSON })
 		if !ok {
 			e = intLiteralExpr(1)
 		}
@@ -320,7 +320,7 @@ func (g *gen) grouped(sc *scope, from, where *Node, nested bool) block {
 		for a.approximate || a.family == Text || a.family == Bytes {
 			a = expr{node: text("COUNT(*)"), family: Int}
 		}
-		having = optional(words("HAVING", sorted("pred", words(a.node, any1(g.random, ">", "<", "=", ">=", "<>"), g.literalOf(a.family, nil).node))))
+		having = optional(words("HAVING", sorted("pred", words(a.node, any1(g.random, ">", "<", "=", ">=", "<>"), g.literalOf(a.family).node))))
 	}
 	for range g.IntN(4) {
 		items = append(items, g.aggregate(sc))
@@ -368,11 +368,11 @@ func (g *gen) windowed(sc *scope, from, where *Node, nested bool) block {
 	for range 1 + g.IntN(2) {
 		partition := ""
 		var over []any
-		if p, _, _, ok := g.pick(own, func(f field) bool { return f.family != JSON }); ok && g.IntN(3) > 0 {
+		if p, _, ok := g.pick(own, func(f field) bool { return f.family != JSON }); ok && g.IntN(3) > 0 {
 			over = append(over, "PARTITION BY", p.node)
 			partition = "p"
 		}
-		o, _, _, ok := g.pick(own, func(f field) bool { return f.family != JSON })
+		o, _, ok := g.pick(own, func(f field) bool { return f.family != JSON })
 		if !ok {
 			break
 		}

@@ -73,9 +73,9 @@ func sortOf(f Family) string {
 	return [...]string{"int", "decimal", "double", "text", "bytes", "date", "datetime", "time", "json", "bit"}[f]
 }
 
-// fields that satisfy a condition, over the block's own sources and now and
-// then those around it.
-func (g *gen) pick(sc *scope, ok func(field) bool) (expr, *source, field, bool) {
+// pick chooses a field that satisfies a condition, over the block's own sources and
+// now and then those around it.
+func (g *gen) pick(sc *scope, ok func(field) bool) (expr, field, bool) {
 	for s := sc; s != nil; s = s.outer {
 		if s.outer != nil && g.one(4) {
 			continue
@@ -95,12 +95,12 @@ func (g *gen) pick(sc *scope, ok func(field) bool) (expr, *source, field, bool) 
 		if len(all) > 0 {
 			x := all[g.IntN(len(all))]
 			if s != sc {
-				return g.outerRef(x.s, x.f), x.s, x.f, true
+				return g.outerRef(x.s, x.f), x.f, true
 			}
-			return g.ref(x.s, x.f), x.s, x.f, true
+			return g.ref(x.s, x.f), x.f, true
 		}
 	}
-	return expr{}, nil, field{}, false
+	return expr{}, field{}, false
 }
 
 func (t *Table) fields() []field {

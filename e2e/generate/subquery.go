@@ -79,11 +79,11 @@ func (g *gen) subqueryPred(sc *scope, depth int) *Node {
 	}
 	// A column of the block around, and one like it in the subquery.
 	for range 5 {
-		e, _, f, ok := g.pick(&scope{sources: sc.sources}, func(f field) bool { return f.family != JSON && f.family != Bit })
+		e, f, ok := g.pick(&scope{sources: sc.sources}, func(f field) bool { return f.family != JSON && f.family != Bit })
 		if !ok {
 			break
 		}
-		o, _, _, ok := g.pick(own, func(x field) bool { return x.family == f.family && x.collation == f.collation })
+		o, _, ok := g.pick(own, func(x field) bool { return x.family == f.family && x.collation == f.collation })
 		if !ok {
 			continue
 		}

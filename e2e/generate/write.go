@@ -125,7 +125,7 @@ func (g *gen) onDuplicate(t *Table, verb string) *Node {
 		case 0:
 			set.Kids = append(set.Kids, text(c.Name+" = VALUES("+c.Name+")"))
 		case 1:
-			set.Kids = append(set.Kids, g.assignment(t, "", c))
+			set.Kids = append(set.Kids, g.assignment(c))
 		default:
 			set.Kids = append(set.Kids, words(c.Name, "=", value(g.random, c, false)))
 		}
@@ -134,12 +134,8 @@ func (g *gen) onDuplicate(t *Table, verb string) *Node {
 }
 
 // assignment sets a column to a literal or to an expression that stays in range.
-func (g *gen) assignment(t *Table, alias string, c *Column) *Node {
-	name := c.Name
-	if alias != "" {
-		name = alias + "." + name
-	}
-	self := name
+func (g *gen) assignment(c *Column) *Node {
+	self := c.Name
 	var v *Node
 	switch {
 	case g.IntN(3) > 0:
@@ -160,7 +156,7 @@ func (g *gen) assignment(t *Table, alias string, c *Column) *Node {
 	default:
 		v = g.cell(c)
 	}
-	return words(name, "=", v)
+	return words(self, "=", v)
 }
 
 func (g *gen) update(t *Table) *Node {
@@ -171,17 +167,17 @@ func (g *gen) update(t *Table) *Node {
 	set := list(1)
 	for range 1 + g.IntN(2) {
 		if len(able) > 0 {
-			set.Kids = append(set.Kids, g.assignment(t, "", able[g.IntN(len(able))]))
+			set.Kids = append(set.Kids, g.assignment(able[g.IntN(len(able))]))
 		}
 	}
 	if len(set.Kids) == 0 {
 		return g.insert(t, 1)
 	}
-	return words(any1(g.random, "UPDATE", "UPDATE", "UPDATE", "UPDATE", "UPDATE IGNORE"), t.Name, "SET", set, g.narrow(sc, t), g.writeTail(s))
+	return words(any1(g.random, "UPDATE", "UPDATE", "UPDATE", "UPDATE", "UPDATE IGNORE"), t.Name, "SET", set, g.narrow(sc), g.writeTail(s))
 }
 
 // narrow is the WHERE of a write: mostly of few rows.
-func (g *gen) narrow(sc *scope, t *Table) *Node {
+func (g *gen) narrow(sc *scope) *Node {
 	conditions := list(1)
 	conditions.Sep = " AND "
 	if g.IntN(3) > 0 {
@@ -213,7 +209,7 @@ func (g *gen) delete(t *Table) *Node {
 	s := g.tableSource(t)
 	s.bare, s.alias = true, t.Name
 	sc := &scope{sources: []*source{s}}
-	return words(any1(g.random, "DELETE FROM", "DELETE FROM", "DELETE FROM", "DELETE IGNORE FROM"), t.Name, g.narrow(sc, t), g.writeTail(s))
+	return words(any1(g.random, "DELETE FROM", "DELETE FROM", "DELETE FROM", "DELETE IGNORE FROM"), t.Name, g.narrow(sc), g.writeTail(s))
 }
 
 // pair is two tables joined on their keys or on something else.
