@@ -280,6 +280,7 @@ func (b *mergeBuilder) build() bool {
 		return false
 	case b.sel.GroupBy != nil && b.wholeGroups():
 		ok = (!b.sel.Distinct || b.wholeRows()) && b.orderBy() && (!b.sel.Distinct || len(b.hidden) == 0) && b.limit(false)
+		b.impliedOrder()
 	case b.sel.GroupBy != nil || inList:
 		ok = !b.sel.Distinct && b.groups()
 	case f.aggregate != "":

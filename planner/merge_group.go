@@ -36,6 +36,22 @@ func (b *mergeBuilder) sortsGroups() bool {
 	return slices.ContainsFunc(b.sel.GroupBy.Items, func(item *ast.ByItem) bool { return !item.NullOrder })
 }
 
+// impliedOrder is that of MariaDB's GROUP BY, which sorts by its expressions where no ORDER
+// BY says otherwise: as far as the answer shows them. The shards' text stays as it is.
+// https://mariadb.com/kb/en/group-by/
+func (b *mergeBuilder) impliedOrder() {
+	if !b.a.cat.MariaDB || b.sel.OrderBy != nil {
+		return
+	}
+	for i, item := range b.sel.GroupBy.Items {
+		src, ok := b.groupedBy(item.Expr, b.c.groups[i])
+		if !ok || src.col == nil || src.item < 0 || !showsOrder(src.col) {
+			return
+		}
+		b.m.merge.Order, b.m.merge.Likely = append(b.m.merge.Order, MergeKey{Value: src.item}), true
+	}
+}
+
 // groupedBy finds what a GROUP BY expression means.
 //
 // Rule names of groups: MySQL looks a bare name up among the columns of FROM

@@ -44,6 +44,12 @@ SELECT u.country, (SELECT SUM(u.age)) AS s FROM users u GROUP BY u.country ORDER
 SELECT (SELECT COUNT(u.id)) AS n FROM users u UNION ALL SELECT id FROM users WHERE id < 3;
 SELECT u.id, (SELECT SUM(o.total + u.age) FROM orders o WHERE o.user_id = u.id) AS s FROM users u ORDER BY u.id;
 -- only: mariadb
+-- check: total
+SELECT user_id, COUNT(*) FROM orders GROUP BY user_id;
+-- only: mariadb
+-- check: total
+SELECT COUNT(*), id, user_id FROM items JOIN orders USING (user_id) GROUP BY user_id, id LIMIT 4;
+-- only: mariadb
 CREATE AGGREGATE FUNCTION total_of(x INT) RETURNS INT BEGIN DECLARE s INT DEFAULT 0; DECLARE CONTINUE HANDLER FOR NOT FOUND RETURN s; LOOP FETCH GROUP NEXT ROW; SET s = s + x; END LOOP; END;
 -- only: mariadb
 SELECT total_of(total) FROM orders WHERE user_id = 10;
