@@ -105,8 +105,14 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	if err != nil {
 		return err
 	}
+	return s.answerDDL(d, c, sum, notes)
+}
+
+// answerDDL tells the client of DDL that was done on all shards, and what has changed for
+// its session. before is the catalog that it was planned with; notes are on virtual indexes.
+func (s *session) answerDDL(d *planner.DDL, before *catalog.Catalog, sum shard.Summary, notes []string) error {
 	ok := wire.OK{Affected: sum.Affected, Warnings: sum.Warnings, Info: sum.Info}
-	if d.Op == "DROP DATABASE" && (d.Schema == s.settings.schema || c.LowerCaseNames && strings.EqualFold(d.Schema, s.settings.schema)) {
+	if d.Op == "DROP DATABASE" && (d.Schema == s.settings.schema || before.LowerCaseNames && strings.EqualFold(d.Schema, s.settings.schema)) {
 		// The session has none then.
 		s.settings.schema = ""
 		s.settings.update(s.catalog())
@@ -118,7 +124,7 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 			s.tableLocks.named[name] = true
 		}
 	}
-	notes = append(notes, indexNotes(c, s.catalog(), d)...)
+	notes = append(notes, indexNotes(before, s.catalog(), d)...)
 	notes = append(notes, aloneNote(s.catalog(), d)...)
 	for _, n := range notes {
 		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1105"), []byte(n)})
@@ -403,6 +409,12 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		}
 		return sum, nil
 	}
+	return sum, s.partlyDone(d, try, failed)
+}
+
+// partlyDone is the error of DDL that some shards have done and others not; failed says
+// of each of these why.
+func (s *session) partlyDone(d *planner.DDL, try *try, failed []string) error {
 	slices.Sort(failed)
 	var done []string
 	for id := range try.done.Intersect(d.Shards).All {
@@ -412,7 +424,7 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 	for _, f := range failed {
 		s.report = append(s.report, [][]byte{[]byte("Error"), []byte("1105"), []byte(f)})
 	}
-	return sum, sqlError{codeUnknown, "HY000", fmt.Sprintf("%s was done on %s, and failed on %s. Mend the cause, then send the same statement again: it goes to the shards that lack it. Or send it to each with the hint /* shunt: shard=NAME */",
+	return sqlError{codeUnknown, "HY000", fmt.Sprintf("%s was done on %s, and failed on %s. Mend the cause, then send the same statement again: it goes to the shards that lack it. Or send it to each with the hint /* shunt: shard=NAME */",
 		d.Op, strings.Join(done, ", "), strings.Join(failed, "; "))}
 }
 

@@ -154,18 +154,15 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 			return refuse("SET GLOBAL gtid_purged is not supported: each shard counts transactions for itself; dump with mysqldump --set-gtid-purged=OFF, or leave the line out")
 		}
 		return refuse("SET %s is not supported: set it on each shard's server", strings.ToUpper(a.Scope))
-	}
-	if a.Scope != "user" {
-		if reason, ok := refusedVariables[a.Name]; ok {
-			return refuse("SET %s is not supported: %s", a.Name, reason)
-		}
-	}
-	if a.Scope == "user" {
+	case "user":
 		value, err := s.userValue(ctx, next, a)
 		if err == nil {
 			next.with(userVariable(a.Name, value))
 		}
 		return err
+	}
+	if reason, ok := refusedVariables[a.Name]; ok {
+		return refuse("SET %s is not supported: %s", a.Name, reason)
 	}
 	value := a.Value
 	if !a.IsLiteral {
@@ -185,57 +182,79 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	if err := next.tracked.assign(a.Name, literal, s.catalog().MariaDB); err != nil {
 		return err
 	}
+	if done, err := s.assignHere(next, a, value, literal); done {
+		return err
+	}
+	value, literal, err := s.sentValue(ctx, a.Name, value, literal)
+	if err != nil {
+		return err
+	}
+	next.with(variable{"@@" + a.Name, "SET SESSION " + catalog.QuoteName(a.Name) + " = " + value, literal})
+	return nil
+}
+
+// assignHere assigns what no shard connection is given as it is; done is false for all else.
+func (s *session) assignHere(next *settings, a planner.Assignment, value, literal string) (done bool, err error) {
 	switch a.Name {
 	case "wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout":
-		return s.assignOwn(next, a.Name, value, literal)
+		return true, s.assignOwn(next, a.Name, value, literal)
 	case "sql_select_limit":
-		return s.assignSelectLimit(next, value, literal)
+		return true, s.assignSelectLimit(next, value, literal)
 	case "shunt_read_from":
-		return assignReadFrom(next, literal)
+		return true, assignReadFrom(next, literal)
 	case "resultset_metadata":
-		if !s.catalog().MariaDB { // which has no such variable, and says so
-			return s.assignMetadata(next, literal)
+		if s.catalog().MariaDB { // which has no such variable, and says so
+			return false, nil
 		}
+		return true, s.assignMetadata(next, literal)
 	case "character_set_database": // by mysqlimport
 		next.fileCharset = strings.ToLower(literal)
 		if next.fileCharset == "default" {
 			next.fileCharset = ""
 		} else if next.fileCharset != "binary" && s.catalog().DefaultCollation[next.fileCharset] == "" {
-			return sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%s'", literal)}
+			return true, sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%s'", literal)}
 		}
-		return nil
+		return true, nil
 	case "autocommit":
 		on, err := boolean(literal)
 		if err != nil {
-			return sqlError{1231, "42000", fmt.Sprintf("Variable 'autocommit' can't be set to the value of '%s'", literal)}
+			return true, sqlError{1231, "42000", fmt.Sprintf("Variable 'autocommit' can't be set to the value of '%s'", literal)}
 		}
 		next.autocommit = on
-		return nil
+		return true, nil
 	case "last_insert_id", "identity":
-		return assignInsertID(next, value)
+		return true, assignInsertID(next, value)
+	case "names":
+		return true, s.setNames(next, []planner.Assignment{a})
+	case "collation":
+		return true, s.setNames(next, []planner.Assignment{{Literal: next.charset}, a})
+	case "character set":
+		return true, refuse("SET CHARACTER SET is not supported: its meaning depends on the current schema; use SET NAMES %s", literal)
+	case "transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only":
+		return true, s.setTransaction(next, a, literal)
+	case "completion_type":
+		return true, assignCompletion(next, literal)
+	}
+	return false, nil
+}
+
+// sentValue is what a variable is set to on shard connections, which Shunt must
+// understand where it reads statements by it.
+func (s *session) sentValue(ctx context.Context, name, value, literal string) (string, string, error) {
+	switch name {
 	case "character_set_client", "character_set_connection", "character_set_results":
 		if id, err := strconv.Atoi(literal); err == nil { // of a collation
 			if literal = strings.ToLower(s.catalog().Collations[id].Charset); literal == "" {
-				return sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%d'", id)}
+				return "", "", sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%d'", id)}
 			}
 			value = literal
 		}
-		if err := checkCharset(literal); err != nil && a.Name != "character_set_results" {
-			return err
+		if err := checkCharset(literal); err != nil && name != "character_set_results" {
+			return "", "", err
 		}
-	case "names":
-		return s.setNames(next, []planner.Assignment{a})
-	case "collation":
-		return s.setNames(next, []planner.Assignment{{Literal: next.charset}, a})
-	case "character set":
-		return refuse("SET CHARACTER SET is not supported: its meaning depends on the current schema; use SET NAMES %s", literal)
-	case "transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only":
-		return s.setTransaction(next, a, literal)
-	case "completion_type":
-		return assignCompletion(next, literal)
 	case "auto_increment_increment", "auto_increment_offset":
 		if !strings.EqualFold(literal, "default") && literal != "1" {
-			return refuse("SET %s is not supported but for 1: Shunt counts AUTO_INCREMENT for all shards together, one by one", a.Name)
+			return "", "", refuse("SET %s is not supported but for 1: Shunt counts AUTO_INCREMENT for all shards together, one by one", name)
 		}
 	case "sql_mode":
 		if number.MatchString(literal) {
@@ -244,16 +263,15 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 			trial.with(variable{"@@sql_mode", "SET SESSION sql_mode = " + literal, literal})
 			var err error
 			if value, err = s.evaluate(ctx, trial, "@@SESSION.sql_mode"); err != nil {
-				return err
+				return "", "", err
 			}
 			literal = strings.Trim(value, "'")
 		}
 		if err := checkMode(literal); err != nil {
-			return err
+			return "", "", err
 		}
 	}
-	next.with(variable{"@@" + a.Name, "SET SESSION " + catalog.QuoteName(a.Name) + " = " + value, literal})
-	return nil
+	return value, literal, nil
 }
 
 var isolationLevels = []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
