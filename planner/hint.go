@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -148,19 +149,9 @@ func hintedIndexes(w string, tables []*catalog.Table, cat *catalog.Catalog) []*c
 }
 
 func sortedSchemas(cat *catalog.Catalog) []*catalog.Schema {
-	out := make([]*catalog.Schema, 0, len(cat.Schemas))
-	for _, s := range cat.Schemas {
-		out = append(out, s)
-	}
-	slices.SortFunc(out, func(a, b *catalog.Schema) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return slices.SortedFunc(maps.Values(cat.Schemas), func(a, b *catalog.Schema) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func sortedTables(s *catalog.Schema) []*catalog.Table {
-	out := make([]*catalog.Table, 0, len(s.Tables))
-	for _, t := range s.Tables {
-		out = append(out, t)
-	}
-	slices.SortFunc(out, func(a, b *catalog.Table) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return slices.SortedFunc(maps.Values(s.Tables), func(a, b *catalog.Table) int { return strings.Compare(a.Name, b.Name) })
 }

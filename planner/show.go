@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -32,32 +31,17 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	}
 	switch w := st.word(i); w {
 	case "columns", "fields", "index", "indexes", "keys":
-		if st.is(i+1, "from") || st.is(i+1, "in") {
-			name, next, ok := st.showTable(i + 2)
-			if ok {
-				if st.is(next, "from") || st.is(next, "in") {
-					if s, ok := st.identifier(next + 1); ok {
-						name.Schema = s
-					}
-				}
-				if w != "columns" && w != "fields" {
-					return showIndex(st, cat, name)
-				}
+		if name, ok := st.showFrom(i + 1); ok {
+			if w == "columns" || w == "fields" {
 				return showOf(st, cat, name)
 			}
+			return showIndex(st, cat, name)
 		}
 	case "create":
 		switch st.word(i + 1) {
 		case "table", "view":
 			if name, _, ok := st.showTable(i + 2); ok {
-				plan, err := showOf(st, cat, name)
-				if rows, ok := plan.(*Rows); ok && err == nil && len(rows.Tables) == 1 {
-					t := rows.Tables[0]
-					if t.Shards.Len() > 1 && t.Placement != catalog.Reference && slices.ContainsFunc(t.Columns, func(c *catalog.Column) bool { return c.AutoIncrement }) {
-						rows.Creates = t
-					}
-				}
-				return plan, err
+				return showCreate(st, cat, name)
 			}
 		case "user":
 			return nil, notSupported("SHOW CREATE USER is not supported: accounts of Shunt are in its configuration; those of the shards are each shard's own, ask it with /* shunt: shard=NAME */")
@@ -124,6 +108,31 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	return fixed(st, cat, Show, nil, &fixedAction{
 		shards: catalog.Only(fullest(cat).First()), any: fullest(cat), access: "single", reason: "a shard that holds as many tables as any",
 	}), nil
+}
+
+// showFrom reads FROM table [FROM schema].
+func (st *statement) showFrom(i int) (name TableName, ok bool) {
+	if !st.is(i, "from") && !st.is(i, "in") {
+		return name, false
+	}
+	name, next, ok := st.showTable(i + 1)
+	if ok && (st.is(next, "from") || st.is(next, "in")) {
+		if schema, ok := st.identifier(next + 1); ok {
+			name.Schema = schema
+		}
+	}
+	return name, ok
+}
+
+// showCreate is showOf for SHOW CREATE TABLE, which tells where AUTO_INCREMENT stands.
+func showCreate(st *statement, cat *catalog.Catalog, name TableName) (Plan, *Error) {
+	plan, err := showOf(st, cat, name)
+	if rows, ok := plan.(*Rows); ok && err == nil && len(rows.Tables) == 1 {
+		if t := rows.Tables[0]; t.Placement != catalog.Reference && counts(t) != nil {
+			rows.Creates = t
+		}
+	}
+	return plan, err
 }
 
 // looked is a SHOW of one shard, whose rows are looked through: the client may not
