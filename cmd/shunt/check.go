@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,24 +41,7 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	if err := checkDataDir(cfg.DataDir, cfg.MinFreeDisk); err != nil {
 		failures = append(failures, err)
 	}
-	reached := make([]reachedShard, len(cfg.Shards))
-	var wg sync.WaitGroup
-	for i, sh := range cfg.Shards {
-		wg.Go(func() {
-			if reached[i] = reach(ctx, sh); reached[i].err == nil {
-				reached[i].notes = append(reached[i].notes, lackingRights(ctx, sh)...)
-			}
-		})
-	}
-	wg.Wait()
-	replicas := make([][]checkedReplica, len(cfg.Shards))
-	for i, sh := range cfg.Shards {
-		replicas[i] = make([]checkedReplica, len(sh.Replicas))
-		for j, r := range sh.Replicas {
-			wg.Go(func() { replicas[i][j] = checkReplica(ctx, sh, r) })
-		}
-	}
-	wg.Wait()
+	reached, replicas := reachAll(ctx, cfg.Shards)
 	identity := map[string]string{}
 	for i, r := range reached {
 		sh := cfg.Shards[i]
@@ -79,27 +63,57 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 			failures = append(failures, fmt.Errorf("shard %s runs %s but %s runs %s: expected all MySQL or all MariaDB, since they compare text differently",
 				cfg.Shards[0].Name, reached[0].version, sh.Name, r.version))
 		}
-		for j, x := range replicas[i] {
-			at := fmt.Sprintf("%s/%s", sh.Name, sh.Replicas[j].Addr)
-			if x.err == nil {
-				x.err = sameID(cfg.Shards, reached, i)
-			}
-			if x.err != nil {
-				failures = append(failures, fmt.Errorf("replica %s: %w", at, x.err))
-				fmt.Fprintf(s.out, "%-37s failed\n", at)
-				continue
-			}
-			fmt.Fprintf(s.out, "%-37s %s, replica\n", at, x.version)
-			if x.advice != "" {
-				fmt.Fprintf(s.out, "  note: %s\n", x.advice)
-			}
-		}
+		failures = append(failures, reportReplicas(s.out, cfg.Shards, reached, i, replicas[i])...)
 	}
 	if len(failures) > 0 {
 		return errors.Join(failures...)
 	}
 	_, err = fmt.Fprintf(s.out, "%s is valid, all %d shards answer\n", cfg.File, len(cfg.Shards))
 	return err
+}
+
+// reachAll reaches all shards, and then their replicas, side by side.
+func reachAll(ctx context.Context, shards []config.Shard) ([]reachedShard, [][]checkedReplica) {
+	reached := make([]reachedShard, len(shards))
+	var wg sync.WaitGroup
+	for i, sh := range shards {
+		wg.Go(func() {
+			if reached[i] = reach(ctx, sh); reached[i].err == nil {
+				reached[i].notes = append(reached[i].notes, lackingRights(ctx, sh)...)
+			}
+		})
+	}
+	wg.Wait()
+	replicas := make([][]checkedReplica, len(shards))
+	for i, sh := range shards {
+		replicas[i] = make([]checkedReplica, len(sh.Replicas))
+		for j, r := range sh.Replicas {
+			wg.Go(func() { replicas[i][j] = checkReplica(ctx, sh, r) })
+		}
+	}
+	wg.Wait()
+	return reached, replicas
+}
+
+// reportReplicas prints what was found out about a shard's replicas, and returns what
+// is wrong with them.
+func reportReplicas(out io.Writer, shards []config.Shard, reached []reachedShard, of int, replicas []checkedReplica) (failures []error) {
+	for j, x := range replicas {
+		at := fmt.Sprintf("%s/%s", shards[of].Name, shards[of].Replicas[j].Addr)
+		if x.err == nil {
+			x.err = sameID(shards, reached, of)
+		}
+		if x.err != nil {
+			failures = append(failures, fmt.Errorf("replica %s: %w", at, x.err))
+			fmt.Fprintf(out, "%-37s failed\n", at)
+			continue
+		}
+		fmt.Fprintf(out, "%-37s %s, replica\n", at, x.version)
+		if x.advice != "" {
+			fmt.Fprintf(out, "  note: %s\n", x.advice)
+		}
+	}
+	return failures
 }
 
 type reachedShard struct {
