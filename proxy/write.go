@@ -221,112 +221,145 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		}
 		defer undo()
 	}
-	copies := b.Access == "reference" // of the same rows, which each shard changes
-	shards, err := s.borrowAll(ctx, b)
-	// asked are the shards that have got the statement.
-	//
-	// Rule first copy: the shards of a reference table are asked after the first one has
-	// answered. Who has locked rows there meets nobody on the others. Counter-example:
-	// two sessions UPDATE the same row; each is the first on a shard, and waits on another.
-	asked := len(shards)
-	if copies || r.inTurn {
-		asked = min(asked, 1)
+	w := writing{
+		s: s, r: r, b: b, several: several, copies: b.Access == "reference", returned: returned,
+		hold: several || holdsID(b) || r.plan.Calls, ids: map[catalog.ShardID]uint64{},
 	}
-	if err == nil {
-		err = s.sendTo(ctx, r, b.Statements[:asked], shards[:asked])
-	}
-	first := err
+	w.shards, w.failed = s.borrowAll(ctx, b)
+	w.ask(ctx, 0)
 	s.last.warnings = nil
-	var joined wire.OK
-	hold, told := several || holdsID(b) || r.plan.Calls, false
-	ids := map[catalog.ShardID]uint64{}
-	var infos []string
-	var found int64
-	finds := false
-	for i, x := range shards {
-		if i == asked && first == nil {
-			if asked = len(shards); r.inTurn {
-				asked = i + 1
-			}
-			first = s.sendTo(ctx, r, b.Statements[i:asked], shards[i:asked])
+	for i, x := range w.shards {
+		w.ask(ctx, i)
+		if x.conn.Busy() { // else it was not sent to
+			w.answer(ctx, i)
 		}
-		if !x.conn.Busy() {
-			continue // not sent to
+	}
+	w.failed = errors.Join(w.failed, returned.whole())
+	if byRow(s.last.warnings); w.finds && w.failed == nil {
+		s.counts.found = w.found
+	}
+	w.settleID(ctx)
+	if w.copies && len(w.shards) > 0 {
+		w.joined.Affected /= uint64(len(w.shards))
+		w.infos = w.infos[:min(1, len(w.infos))]
+	}
+	w.joined.Info = infoWarnings.ReplaceAllString(joinInfo(w.infos), fmt.Sprintf("Warnings: %d", w.joined.Warnings))
+	if !w.hold {
+		return nil, w.failed
+	}
+	joined := w.joined // of w itself nothing need outlive the call
+	return &joined, w.failed
+}
+
+// writing is a write on its way to its shards, and what they have answered.
+type writing struct {
+	s *session
+	r request
+	b *planner.Bound
+	// several: it goes to several shards. copies: each changes its copy of the same rows.
+	several, copies bool
+	returned        *returnedRows
+	shards          []sent
+	asked           int // of shards, which have got the statement
+	// hold: the client gets the joined answer, not a shard's. told: it has got the error of
+	// the only shard.
+	hold, told bool
+	failed     error
+	joined     wire.OK
+	ids        map[catalog.ShardID]uint64 // LAST_INSERT_ID() on each shard
+	infos      []string
+	// found is what FOUND_ROWS() tells, where finds.
+	found int64
+	finds bool
+}
+
+// ask sends the statement to the shards that come next, when it is the turn of shard i.
+//
+// Rule first copy: the shards of a reference table are asked after the first one has
+// answered. Who has locked rows there meets nobody on the others. Counter-example:
+// two sessions UPDATE the same row; each is the first on a shard, and waits on another.
+func (w *writing) ask(ctx context.Context, i int) {
+	if i != w.asked || w.failed != nil || i == len(w.shards) {
+		return
+	}
+	w.asked = len(w.shards)
+	if w.r.inTurn || w.copies && i == 0 {
+		w.asked = i + 1
+	}
+	w.failed = w.s.sendTo(ctx, w.r, w.b.Statements[i:w.asked], w.shards[i:w.asked])
+}
+
+// answer reads what shard i answers, and joins it with what the others did.
+func (w *writing) answer(ctx context.Context, i int) {
+	s, x, rows := w.s, w.shards[i], w.b.Statements[i].Rows
+	o := s.forwardOptions()
+	o.HoldOK, o.HoldErr = w.hold, w.several
+	dst := s.client
+	if w.several {
+		dst = nil
+	}
+	var sum shard.Summary
+	var err error
+	if w.returned != nil {
+		sum, err = w.returned.read(x.conn, rows, s.binary, !w.copies || i == 0)
+	} else {
+		sum, err = x.conn.Forward(dst, shard.Result, o)
+	}
+	skipped := w.several && s.skips(w.r, w.b, i, sum.Err)
+	if skipped {
+		sum = shard.Summary{Status: x.conn.Status, Warnings: 1}
+	}
+	if err := s.forwarded(x.shard, sum, err); err != nil {
+		w.failed = errors.Join(w.failed, err)
+		return
+	}
+	if sum.Err != nil {
+		if w.several && w.failed == nil {
+			w.failed = sqlError{sum.Err.Code, sum.Err.State, fmt.Sprintf("%s (on shard %s; nothing was changed on any)", ofRows(sum.Err.Message, rows), s.catalog().ShardName(x.shard))}
 		}
-		rows := b.Statements[i].Rows
-		o := s.forwardOptions()
-		o.HoldOK, o.HoldErr = hold, several
-		dst := s.client
-		if several {
-			dst = nil
-		}
-		var sum shard.Summary
-		if returned != nil {
-			sum, err = returned.read(x.conn, rows, s.binary, !copies || i == 0)
+		w.hold, w.told = w.several, !w.several // the client has got the error of one alone
+		return
+	}
+	w.joined.Affected += sum.Affected
+	if w.ids[x.shard] = sum.LastInsertID; w.joined.LastInsertID == 0 {
+		w.joined.LastInsertID = sum.LastInsertID
+	}
+	if sum.Info == "" && !w.copies && (w.r.plan.Kind == planner.Insert || w.r.plan.Kind == planner.Replace) {
+		sum.Info = infoOfOne(sum, w.r.plan.Ignores())
+	}
+	w.infos = append(w.infos, sum.Info)
+	if !w.copies || i == 0 { // every shard warns of its copy of the same rows
+		w.joined.Warnings += s.addPartWarnings(ctx, x.conn, sum.Warnings, rows, i == 0, skipped)
+	}
+	// After SHOW WARNINGS: to ask leaves none of these.
+	if n, ok := foundIn(ctx, x.conn, w.r.found, sum); ok && (!w.copies || !w.finds) {
+		if w.finds = true; n == noFound || w.found == noFound {
+			w.found = noFound
 		} else {
-			sum, err = x.conn.Forward(dst, shard.Result, o)
+			w.found += n
 		}
-		skipped := several && s.skips(r, b, i, sum.Err)
-		if skipped {
-			sum = shard.Summary{Status: x.conn.Status, Warnings: 1}
+	}
+	s.learnID(ctx, x.conn, w.r, w.b, sum)
+}
+
+// settleID finds out what LAST_INSERT_ID() tells after the statement, and what a CALL has
+// left in the session's variables.
+func (w *writing) settleID(ctx context.Context) {
+	s, plan := w.s, w.r.plan
+	switch {
+	case w.failed != nil || w.told:
+	case plan.Returning || plan.Calls:
+		if w.failed = s.returnedID(ctx, w.r, w.b, w.shards); w.failed != nil && !w.several {
+			w.failed = fmt.Errorf("%w: %w", errHalfAnswered, w.failed)
 		}
-		if err := s.forwarded(x.shard, sum, err); err != nil {
-			first = errors.Join(first, err)
-			continue
-		}
-		if sum.Err != nil {
-			if several && first == nil {
-				first = sqlError{sum.Err.Code, sum.Err.State, fmt.Sprintf("%s (on shard %s; nothing was changed on any)", ofRows(sum.Err.Message, rows), s.catalog().ShardName(x.shard))}
-			}
-			hold, told = several, !several // the client has got the error of one alone
-			continue
-		}
-		joined.Affected += sum.Affected
-		if ids[x.shard] = sum.LastInsertID; joined.LastInsertID == 0 {
-			joined.LastInsertID = sum.LastInsertID
-		}
-		if sum.Info == "" && !copies && (r.plan.Kind == planner.Insert || r.plan.Kind == planner.Replace) {
-			sum.Info = infoOfOne(sum, r.plan.Ignores())
-		}
-		infos = append(infos, sum.Info)
-		if !copies || i == 0 { // every shard warns of its copy of the same rows
-			joined.Warnings += s.addPartWarnings(ctx, x.conn, sum.Warnings, rows, i == 0, skipped)
-		}
-		// After SHOW WARNINGS: to ask leaves none of these.
-		if n, ok := foundIn(ctx, x.conn, r.found, sum); ok && (!copies || !finds) {
-			if finds = true; n == noFound || found == noFound {
-				found = noFound
-			} else {
-				found += n
+		for _, x := range w.shards {
+			if err := s.takeOver(ctx, x.conn, plan.Sets); err != nil {
+				w.failed = errors.Join(w.failed, s.shardError(x.shard, err))
 			}
 		}
-		s.learnID(ctx, x.conn, r, b, sum)
+	case w.b.Generated != nil:
+		w.joined.LastInsertID, w.failed = s.inserted(ctx, w.b, w.shards, w.ids)
 	}
-	first = errors.Join(first, returned.whole())
-	if byRow(s.last.warnings); finds && first == nil {
-		s.counts.found = found
-	}
-	if first == nil && !told && (r.plan.Returning || r.plan.Calls) {
-		if first = s.returnedID(ctx, r, b, shards); first != nil && !several {
-			first = fmt.Errorf("%w: %w", errHalfAnswered, first)
-		}
-		for _, x := range shards {
-			if err := s.takeOver(ctx, x.conn, r.plan.Sets); err != nil {
-				first = errors.Join(first, s.shardError(x.shard, err))
-			}
-		}
-	} else if first == nil && !told && b.Generated != nil {
-		joined.LastInsertID, first = s.inserted(ctx, b, shards, ids)
-	}
-	if copies && len(shards) > 0 {
-		joined.Affected /= uint64(len(shards))
-		infos = infos[:min(1, len(infos))]
-	}
-	joined.Info = infoWarnings.ReplaceAllString(joinInfo(infos), fmt.Sprintf("Warnings: %d", joined.Warnings))
-	if !hold {
-		return nil, first
-	}
-	return &joined, first
 }
 
 // infoOfOne is the Info of an INSERT's only row: a server says nothing of one, but
