@@ -101,16 +101,8 @@ func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *ro
 	if a.err != nil {
 		return nil, a.err
 	}
-	if a.subqueries && a.readsSpread() && t.Shards.Len() > 1 {
-		return nil, notSupported("INSERT with a subquery over a sharded table is not supported yet: read the value first")
-	}
-	if a.subqueries {
-		// Reference tables are everywhere; a single one must be where the row goes.
-		for _, r := range a.refs {
-			if r.table != nil && !r.table.Shards.Contains(t.Shards) {
-				return nil, notSupported("INSERT with a subquery over %s, which is not on every shard of %s, is not supported yet: read the value first", r.table.Name, t.Name)
-			}
-		}
+	if err := a.subqueriesBeside(a.refs, t); err != nil {
+		return nil, err
 	}
 	if t.Placement == catalog.Reference && t.Shards.Len() > 1 && a.volatile != "" {
 		return nil, refuseVolatile(a.volatile, t)
@@ -175,14 +167,23 @@ func insertedTable(n *ast.InsertStmt) (*ast.TableName, *Error) {
 	return nil, notSupported("this form of INSERT is not supported yet: send it to one shard with /* shunt: shard=NAME */")
 }
 
-// readsSpread reports a subquery over a table that is not on every shard.
-func (a *analysis) readsSpread() bool {
-	for _, r := range a.refs {
-		if r.sharded() {
-			return true
+// subqueriesBeside refuses subqueries in values of rows, and in ON DUPLICATE KEY UPDATE,
+// whose tables are not all where the rows go.
+//
+// Rule all rows: a shard answers them with those that it has. Counter-example: INSERT INTO
+// settings VALUES ('users', (SELECT COUNT(*) FROM users)), with settings on s0: the users
+// of s0 are counted.
+func (a *analysis) subqueriesBeside(refs []*ref, t *catalog.Table) *Error {
+	for _, r := range refs {
+		switch {
+		case r.table == nil || len(a.cat.Shards) == 1:
+		case r.table.IsView, r.sharded() && r.table.Shards.Len() > 1:
+			return notSupported("INSERT with a subquery over the sharded table or view %s is not supported yet: write INSERT ... SELECT, or read the value first", r.table.Name)
+		case !r.table.Shards.Contains(t.Shards):
+			return notSupported("INSERT with a subquery over %s, which is not on every shard of %s, is not supported yet: read the value first", r.table.Name, t.Name)
 		}
 	}
-	return false
+	return nil
 }
 
 func refuseVolatile(what string, t *catalog.Table) *Error {

@@ -36,11 +36,15 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 	main := a.query(n.Select, nil, false)
 	spoils := a.spoilsRows(n.Select)
 	act := &insertSelectAction{sql: a.st.src, table: t, replace: n.IsReplace, q: a.routeOf(main, spoils)}
+	selected := len(a.refs)
 	for _, x := range n.OnDuplicate {
 		a.expressions(target.scope, x.Expr)
 	}
 	if a.err != nil {
 		return nil, a.err
+	}
+	if err := a.subqueriesBeside(a.refs[selected:], t); err != nil {
+		return nil, err
 	}
 	var err *Error
 	if act.update, err = a.assignments(n.OnDuplicate, target, alias); err != nil {

@@ -105,3 +105,18 @@ INSERT INTO docs (id, doc) SELECT id + 1, JSON_OBJECT('name', name, 'at', id, 's
 INSERT INTO docs (id, doc) SELECT id + 100, JSON_OBJECT('paid', paid) FROM users;
 INSERT INTO docs (id, txt) SELECT id + 200, JSON_OBJECT('paid', paid) FROM users WHERE id < 3;
 SELECT * FROM docs WHERE id NOT BETWEEN 100 AND 199 ORDER BY id;
+-- refused
+INSERT INTO settings VALUES ('n', (SELECT COUNT(*) FROM users));
+-- refused
+REPLACE INTO settings SET k = 'n1', v = (SELECT name FROM users WHERE id = 5);
+-- refused
+INSERT INTO settings VALUES ('theme', 1) ON DUPLICATE KEY UPDATE v = (SELECT COUNT(*) FROM orders);
+-- refused
+INSERT INTO settings SELECT 'theme', 1 ON DUPLICATE KEY UPDATE v = (SELECT COUNT(*) FROM orders);
+-- refused
+INSERT INTO orders (user_id, id, total) SELECT id, 1, 5 FROM users ON DUPLICATE KEY UPDATE total = (SELECT COUNT(*) FROM items);
+INSERT INTO orders (user_id, id, total) SELECT id, 1, 5 FROM users ON DUPLICATE KEY UPDATE total = (SELECT COUNT(*) FROM countries);
+INSERT INTO settings SELECT 'users', (SELECT COUNT(*) FROM users);
+INSERT INTO settings VALUES ('countries', (SELECT COUNT(*) FROM countries));
+SELECT * FROM settings WHERE k IN ('users', 'countries') ORDER BY k;
+SELECT user_id, total FROM orders WHERE id = 1 ORDER BY user_id;
