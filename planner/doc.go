@@ -50,8 +50,10 @@
 //
 // # Where things are
 //
-//	planner, plan                              from a statement's first words to its Plan
-//	lexer, statement, tokens, literal, hint    its text; split: several statements in one
+//	planner, plan                              from a statement's first words to its Plan; fixed: one
+//	                                           whose shards need no values; refuse: the errors
+//	lexer, statement, tokens, parentheses,     its text; split: several statements in one
+//	literal, hint
 //	shape, cache                               plans by shape
 //	parse, unread                              TiDB's parser, and what that refuses
 //	resolve, cte, functions, condition         tables, columns, functions, condition trees
