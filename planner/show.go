@@ -25,6 +25,15 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		}
 		return &Admin{Op: TellSession, Tell: []Told{{Label: "@@session." + name, What: name}}}, nil
 	}
+	if st.has("select") {
+		// Rule all rows: a shard would answer by those that it has. Counter-example: SHOW
+		// TABLES WHERE (SELECT COUNT(*) FROM users) > 8.
+		for _, t := range st.mentioned(cat) {
+			if t.Shards.Len() > 1 && t.Placement != catalog.Reference || t.IsView {
+				return nil, notSupported("SHOW with a query over the sharded table %s is not supported: read the value first", t.Name)
+			}
+		}
+	}
 	i := 1
 	for st.is(i, "full") || st.is(i, "extended") {
 		i++
