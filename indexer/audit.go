@@ -208,7 +208,7 @@ func current(c *catalog.Catalog, ix *catalog.Index) bool {
 
 // missed takes an index that would have lost a row out of use and rebuilds it.
 func (x *Indexer) missed(ctx context.Context, p Probe, id catalog.ShardID) {
-	x.log.Error("MISS: a shard has a row that the virtual index does not cover; the index is disabled and rebuilt",
+	x.log.Error("MISS: a shard has a row that the virtual index does not cover; the index is taken out of use and rebuilt",
 		"schema", p.Index.Table.Schema, "table", p.Index.Table.Name, "index", p.Index.Name,
 		"shard", x.shardName(id), "key", fmt.Sprintf("%x", p.Key))
 	x.admin.Lock()
@@ -217,11 +217,11 @@ func (x *Indexer) missed(ctx context.Context, p Probe, id catalog.ShardID) {
 	if !ok || def.Status != storage.Ready {
 		return
 	}
-	err := x.setStatus(ctx, def.ID, storage.Disabled, "an audit found a row on shard "+x.shardName(id)+" that the index did not cover; being rebuilt")
+	err := x.setStatus(ctx, def.ID, storage.Building, "an audit found a row on shard "+x.shardName(id)+" that the index did not cover; being rebuilt")
 	if err == nil {
-		err = x.rebuild(ctx, def, opAudit)
+		err = x.rebuild(ctx, def, "AUDIT")
 	}
 	if err != nil {
-		x.log.Error("disable and rebuild a virtual index", "index", def.Name, "error", err)
+		x.log.Error("rebuild a virtual index", "index", def.Name, "error", err)
 	}
 }

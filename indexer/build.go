@@ -257,11 +257,11 @@ func (b *building) restore(raw []byte) error {
 
 // announce lets reads use an index whose build is finished, unless an operator
 // disabled it, and makes jobs for the marks that the build left.
-func (x *Indexer) announce(ctx context.Context, ix *catalog.Index, operation string) error {
+func (x *Indexer) announce(ctx context.Context, ix *catalog.Index) error {
 	id := storage.IndexID(ix.ID)
 	err := x.store.UpdateIndex(id, func(d *storage.IndexDef) {
 		d.Keyed = ix.Definition()
-		if d.Status != storage.Disabled || strings.Contains(operation, opAudit) {
+		if d.Status != storage.Disabled {
 			d.Status, d.Error = storage.Ready, ""
 		}
 		d.LastScan = x.clock.Now()
@@ -297,9 +297,6 @@ func (x *Indexer) enqueueMarked(id storage.IndexID) error {
 	}
 	return nil
 }
-
-// opAudit is the Operation of a build that an audit asked for.
-const opAudit = "AUDIT"
 
 // progress is the share of the build that is done: whole shards, and of the one
 // being scanned what the number of rows of the others suggests.
@@ -364,7 +361,7 @@ func (x *Indexer) buildJob(ctx context.Context, t *catalog.Table, j *storage.Job
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	if err := x.announce(ctx, ix, j.Operation); err != nil {
+	if err := x.announce(ctx, ix); err != nil {
 		return err
 	}
 	return x.enqueueGarbage(j.Schema, j.Table)

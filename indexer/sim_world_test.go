@@ -611,7 +611,7 @@ func (w *world) resume(p *process) {
 	}
 	w.must(b.restore([]byte(w.store.now.checkpoint)))
 	w.must(b.run(context.Background()))
-	w.must(p.x.announce(context.Background(), b.ix, "BUILD"))
+	w.must(p.x.announce(context.Background(), b.ix))
 }
 
 // lifter lifts the write-intent, twice at most.

@@ -402,6 +402,27 @@ func TestOperators(t *testing.T) {
 	b.until("the entries are deleted", func() bool { return len(b.store.Jobs()) == 0 && b.store.Stats().Garbage == 0 })
 }
 
+// TestMissBesideDDL: DDL takes the place of the build that an audit's find has begun.
+func TestMissBesideDDL(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.shards[0].set(1, "eve")
+	open := b.x.Begin(catalog.Only(0)) // the build waits
+	b.x.missed(t.Context(), Probe{Index: b.index()}, 0)
+	if b.index().Usable() {
+		t.Error("an index that misses a row is used")
+	}
+	change := Change{Op: "ALTER TABLE", Tables: []TableName{{"s", "t"}}, Touches: []string{"k"}}
+	if err := errors.Join(b.x.BeforeDDL(t.Context(), change), b.x.AfterDDL(t.Context(), change)); err != nil {
+		t.Error(err)
+	}
+	open.End()
+	b.ready()
+	b.expect("eve", 0)
+}
+
 func TestDDL(t *testing.T) {
 	change := Change{Op: "ALTER TABLE", Tables: []TableName{{"s", "t"}}, Touches: []string{"k"}}
 	renamed := Change{Op: "RENAME TABLE", Tables: []TableName{{"s", "t"}}, Renamed: []TableName{{"s", "u"}}}
