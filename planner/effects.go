@@ -126,7 +126,7 @@ func (e *effects) stored(c *catalog.Column, o operand) component {
 	switch o.kind {
 	case defaulted:
 		switch {
-		case c.DefaultExpr, c.AutoIncrement:
+		case c.DefaultExpr, c.DefaultBlurred, c.AutoIncrement:
 			return component{}
 		case c.Default != nil:
 			v = keys.String([]byte(*c.Default), "utf8mb4")

@@ -235,7 +235,7 @@ func keyName(t *catalog.Table) string {
 // it is not surely known.
 func defaultOf(c *catalog.Column) (v keys.Value, ok bool) {
 	switch {
-	case c.DefaultExpr, c.AutoIncrement, c.Generated:
+	case c.DefaultExpr, c.DefaultBlurred, c.AutoIncrement, c.Generated:
 		return v, false
 	case c.Default != nil:
 		return keys.String([]byte(*c.Default), "utf8mb4"), true

@@ -212,6 +212,9 @@ type Column struct {
 	// (CURRENT_TIMESTAMP, DEFAULT (uuid())), whose value Shunt does not know.
 	Default     *string
 	DefaultExpr bool
+	// DefaultBlurred: Default may stand for another text: information_schema has a ? for each
+	// character that utf8mb3 lacks.
+	DefaultBlurred bool
 	// DefaultText is that expression as any session reads it, "" where it isn't known.
 	DefaultText string
 	// DefaultNow: that expression is CURRENT_TIMESTAMP.

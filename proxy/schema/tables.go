@@ -2,6 +2,7 @@ package schema
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -77,8 +78,13 @@ func (b *builder) column(f columnFact, position int) *catalog.Column {
 		c.DefaultText = defaultText(*f.def, b.c.MariaDB)
 	}
 	c.DefaultNow = c.DefaultExpr && f.def != nil && currentTimestamp.MatchString(*f.def)
+	c.DefaultBlurred = c.Default != nil && strings.Contains(*c.Default, "?") && slices.Contains(beyondBMP, strings.ToLower(f.charset))
 	return c
 }
+
+// beyondBMP are the character sets with characters that utf8mb3 lacks, in which
+// information_schema is.
+var beyondBMP = []string{"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"}
 
 var currentTimestamp = regexp.MustCompile(`(?i)^(current_timestamp|now)(\([0-9]?\))?$`)
 
