@@ -208,3 +208,41 @@ func TestPlacedBehindBack(t *testing.T) {
 		onShards("DROP DATABASE " + other)
 	})
 }
+
+// TestShardWithRows: a shard is added that has rows of a table placed anywhere.
+func TestShardWithRows(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 3)
+		p := start(t, f, setup{servers: servers[:2], tables: []string{"legacy: {placement: anywhere}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE legacy (id INT PRIMARY KEY, ref VARCHAR(20))")
+		p.createIndex(c, "by_ref", "legacy (ref)")
+		for i := range 8 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO legacy VALUES (%d, 'r%d')", i, i))
+		}
+		p.settled(c)
+		create := mustRows(t, p.shard(0), "SHOW CREATE TABLE legacy")[0]["Create Table"]
+		mustExec(t, onShard(t, servers[2], ""), "CREATE DATABASE "+p.schema)
+		added := onShard(t, servers[2], p.schema)
+		mustExec(t, added, create)
+		mustExec(t, added, "INSERT INTO legacy VALUES (100, 'r100'), (101, 'r3')")
+		p.stop()
+		text, err := os.ReadFile(p.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shard := fmt.Sprintf("- {name: s2, addr: '%s', user: %s, password: '%s'}\nschemas:", servers[2].Addr(), servers[2].User, servers[2].Password)
+		if err := os.WriteFile(p.config, []byte(strings.Replace(string(text), "schemas:", shard, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.servers = servers
+		p.run()
+		c = p.conn()
+		for range 2 {
+			want(t, c, "SELECT id FROM legacy WHERE ref = 'r100'", "id", "100")
+			want(t, c, "SELECT id FROM legacy WHERE ref = 'r3'", "id", "3", "101")
+			p.waitIndex(c, "by_ref")
+		}
+		wantRoute(t, c, "SELECT id FROM legacy WHERE ref = 'r100'", 1, "index:by_ref")
+	})
+}

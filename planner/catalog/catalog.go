@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -259,10 +260,16 @@ type Index struct {
 	Error string
 }
 
-// Definition is what keys of the index's columns depend on: those that were made under
-// another one say nothing of the rows.
+// Definition is what keys of the index's columns depend on, and the shards that they are
+// of: those that were made under another one say nothing of the rows.
+//
+// Counter-example: a shard is added that has rows of a table placed anywhere.
 func (ix *Index) Definition() string {
 	var b strings.Builder
+	for id := range ix.Table.Shards.All {
+		fmt.Fprintf(&b, "%d ", id)
+	}
+	b.WriteString("\n")
 	for _, c := range ix.Columns {
 		b.WriteString(c.Type + " " + c.Charset + " " + c.Collation + " " + c.Expression + "\n")
 	}
