@@ -68,6 +68,32 @@ func TestUnlikeSettings(t *testing.T) {
 	})
 }
 
+// TestGlobalModeChanged: SET GLOBAL sql_mode while Shunt runs. Statements are read by the mode
+// of the start, by Shunt and by the shards.
+func TestGlobalModeChanged(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2)
+		p := start(t, f, setup{servers: servers, tables: []string{"people: {shard_key: id}"}})
+		old := p.conn()
+		mustExec(t, old, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(50))")
+		p.createIndex(old, "idx_email", "people (email)")
+		for i := range servers {
+			mustExec(t, p.shard(i), "SET GLOBAL sql_mode = 'NO_BACKSLASH_ESCAPES'")
+		}
+		other := p.conn()
+		mustExec(t, other, "SET @x = 1")
+		for i := range 10 {
+			for j, c := range []queryer{old, other} { // who take turns, and reset connections
+				id := 100*j + i
+				mustExec(t, c, "SELECT @x FROM people")
+				mustExec(t, c, fmt.Sprintf(`INSERT INTO people VALUES (%d, 'a\\%d')`, id, id))
+				want(t, c, fmt.Sprintf(`SELECT id FROM people WHERE email = CONCAT('a', CHAR(92), %d)`, id), "id", fmt.Sprint(id))
+				want(t, c, fmt.Sprintf(`SELECT id FROM people WHERE email = 'a\\%d'`, id), "id", fmt.Sprint(id))
+			}
+		}
+	})
+}
+
 // TestUnlikeTables: DDL was done on one shard only. What it changes of new rows isn't
 // foreseen by the other's.
 func TestUnlikeTables(t *testing.T) {

@@ -158,9 +158,15 @@ func (s *settings) update(c *catalog.Catalog) {
 //
 // Counter-example: s1 has NO_BACKSLASH_ESCAPES in its sql_mode. INSERT ... ('a\\b') stores
 // a\b on s0, which is what the index has, and a\\b on s1.
+//
+// sql_mode, by which Shunt reads statements, is always said: SET GLOBAL may change it.
 func commonDefaults(c *catalog.Catalog) []variable {
 	var out []variable
-	for _, d := range c.Unlike {
+	list := c.Unlike
+	if !slices.ContainsFunc(list, func(d catalog.Setting) bool { return d.Name == "sql_mode" }) && c.ServerVersion != "" {
+		list = append(slices.Clip(list), catalog.Setting{Name: "sql_mode", Value: c.SQLMode, Able: true})
+	}
+	for _, d := range list {
 		if d.Able {
 			value := d.Value
 			if _, err := strconv.ParseUint(value, 10, 64); err != nil {
