@@ -262,3 +262,28 @@ func TestTriggersAndCascades(t *testing.T) {
 		mustExec(t, c, "DROP TABLE pets")
 	})
 }
+
+// TestPrimaryKeyOverNulls: without a strict mode ADD PRIMARY KEY makes values of NULLs.
+func TestPrimaryKeyOverNulls(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"parts: {shard_key: k}", "keyed: {shard_key: k}"}})
+		c := p.conn()
+		mustExec(t, c, "SET sql_mode = ''")
+		mustExec(t, c, "CREATE TABLE parts (k INT NOT NULL, code VARCHAR(10), KEY (k))")
+		mustExec(t, c, "CREATE TABLE keyed (k INT, code VARCHAR(10), KEY (k))")
+		p.createIndex(c, "by_code", "parts (code)")
+		var ids []string
+		for i := range 8 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO parts VALUES (%d, NULL)", i))
+			ids = append(ids, fmt.Sprint(i))
+		}
+		mustExec(t, c, "INSERT INTO keyed VALUES (NULL, 'a')")
+		p.settled(c)
+		mustExec(t, c, "ALTER TABLE parts ADD PRIMARY KEY (k, code)")
+		want(t, c, "SELECT k FROM parts WHERE code = ''", "k", ids...)
+		p.waitIndex(c, "by_code")
+		want(t, c, "SELECT k FROM parts WHERE code = ''", "k", ids...)
+		_, err := c.ExecContext(t.Context(), "ALTER TABLE keyed ADD PRIMARY KEY (k)") // NULL would be 0
+		wantError(t, err, 1235, "shard key")
+	})
+}

@@ -186,6 +186,8 @@ func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *
 				return refuseAlterKey(a.t)
 			}
 		}
+	case ast.AlterTableAddConstraint:
+		return a.nulls(spec.Constraint)
 	case ast.AlterTableRenameTable:
 		return a.rename(TableName{spec.NewTable.Schema.O, spec.NewTable.Name.O})
 	case ast.AlterTableOption:
@@ -212,6 +214,31 @@ func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *
 		a.ddl.AllColumns = true
 		if spec.Tp == ast.AlterTableExchangePartition && len(a.cat.Shards) > 1 {
 			return refuseExchange("EXCHANGE PARTITION")
+		}
+	}
+	return nil
+}
+
+// nulls notes the columns that a new primary key makes NOT NULL. Without a strict mode a
+// NULL becomes 0 or an empty text.
+//
+// Counter-example: ALTER TABLE t ADD PRIMARY KEY (id, code). A row without a code has no entry,
+// and from then on an empty code.
+func (a *alteration) nulls(c *ast.Constraint) *Error {
+	if c == nil || c.Tp != ast.ConstraintPrimaryKey || a.st.settings.Strict && !a.st.is(1, "ignore") {
+		return nil
+	}
+	for _, k := range c.Keys {
+		if k.Column == nil {
+			continue
+		}
+		col := a.t.Column(k.Column.Name.O)
+		if col == nil || !col.Nullable {
+			continue
+		}
+		a.touch(col.Name)
+		if a.isKey(col.Name) {
+			return refuseAlterKey(a.t)
 		}
 	}
 	return nil
