@@ -137,3 +137,38 @@ func TestRenameCircleLost(t *testing.T) {
 		want(t, db, "SELECT id FROM b WHERE v = 'in_a'", "id", "1", "2", "3", "4", "5")
 	})
 }
+
+// TestRenameToTriggers: an INSERT waits for a RENAME, and sets off the triggers of another
+// table than it was planned for.
+func TestRenameToTriggers(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		db := p.db()
+		for _, table := range []string{"people", "people_new", "log"} {
+			mustExec(t, db, "CREATE TABLE "+table+" (id INT PRIMARY KEY, v VARCHAR(20))")
+		}
+		p.createIndex(db, "by_v", "log (v)")
+		mustExec(t, db, "CREATE TRIGGER logged AFTER INSERT ON people_new FOR EACH ROW INSERT INTO log VALUES (NEW.id, CONCAT('t', NEW.v))")
+		mustExec(t, db, "INSERT INTO people VALUES (1, 'x'), (2, 'x'), (3, 'x'), (4, 'x')")
+		p.settled(db)
+		reader := p.conn()
+		mustExec(t, reader, "BEGIN")
+		mustRows(t, reader, "SELECT * FROM people")
+		var wg sync.WaitGroup
+		wg.Go(func() { mustExec(t, db, "RENAME TABLE people TO people_old, people_new TO people") })
+		eventually(t, 20*time.Second, "the RENAME waits", p.waitingFor("RENAME"))
+		for id := 11; id < 31; id++ {
+			wg.Go(func() { mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'v%d')", id, id)) })
+		}
+		eventually(t, 20*time.Second, "an INSERT waits for it", p.waitingFor("INSERT"))
+		mustExec(t, reader, "COMMIT")
+		wg.Wait()
+		rows := mustRows(t, db, "SELECT id, v FROM log")
+		if len(rows) == 0 {
+			t.Error("no INSERT set off the trigger")
+		}
+		for _, r := range rows {
+			want(t, db, "SELECT id FROM log WHERE v = '"+r["v"]+"'", "id", r["id"])
+		}
+	})
+}
