@@ -44,3 +44,27 @@ func TestDDLBehind(t *testing.T) {
 		})
 	})
 }
+
+// TestCreateAsBehind: a table was dropped on the shards, and is made anew with rows. They
+// have no entries in the index that Shunt had kept.
+func TestCreateAsBehind(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"legacy: {placement: anywhere}", "source: {placement: anywhere}"}})
+		c := p.conn()
+		for _, table := range []string{"legacy", "source"} {
+			mustExec(t, c, "CREATE TABLE "+table+" (id INT PRIMARY KEY, ref VARCHAR(20))")
+		}
+		p.createIndex(c, "by_ref", "legacy (ref)")
+		for i := range 8 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO source VALUES (%d, 'r%d')", i, i))
+		}
+		p.settled(c)
+		for i := range p.servers {
+			mustExec(t, p.shard(i), "DROP TABLE legacy")
+		}
+		mustExec(t, c, "CREATE TABLE legacy (id INT PRIMARY KEY, ref VARCHAR(20)) SELECT id, ref FROM source")
+		for i := range 8 {
+			want(t, c, fmt.Sprintf("SELECT id FROM legacy WHERE ref = 'r%d'", i), "id", fmt.Sprint(i))
+		}
+	})
+}

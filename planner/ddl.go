@@ -226,6 +226,9 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		}
 	}
 	if query >= 0 {
+		// Its rows have no entries in an index of an earlier table of that name, of whose end
+		// Shunt wasn't told.
+		ddl.AllColumns = true
 		return p.createAs(st, cat, ddl, primary, query)
 	}
 	if !primary { // `id INT KEY` is a primary key too
