@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // indexNames of the test's schema with their status.
@@ -260,6 +262,50 @@ func TestTriggersAndCascades(t *testing.T) {
 		mustExec(t, c, "UPDATE people SET email = 'cascaded@x' WHERE id = 1")
 		want(t, c, "SELECT name FROM pets WHERE email = 'cascaded@x'", "name", "Rex")
 		mustExec(t, c, "DROP TABLE pets")
+	})
+}
+
+// TestIndexBesideTrigger: a virtual index is made while a CREATE TRIGGER waits. What a write
+// that was planned before the trigger inserts by it is not missed.
+func TestIndexBesideTrigger(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		db, writer := p.db(), p.conn()
+		for _, table := range []string{"people", "log"} {
+			mustExec(t, db, "CREATE TABLE "+table+" (id INT PRIMARY KEY, v VARCHAR(20))")
+		}
+		mustExec(t, db, "INSERT INTO people VALUES (1, 'x')")
+		shard := routeOf(t, db, "SELECT * FROM people WHERE id = 1").shards[0]
+		holder, err := p.shard(int(shard[1] - '0')).Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Close()
+		mustExec(t, holder, "BEGIN")
+		mustRows(t, holder, "SELECT * FROM people")
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			mustExec(t, db, "CREATE TRIGGER logged AFTER INSERT ON people FOR EACH ROW INSERT INTO log VALUES (NEW.id, CONCAT('t', NEW.v))")
+		})
+		eventually(t, 20*time.Second, "the CREATE TRIGGER waits", p.waitingFor("CREATE"))
+		mustExec(t, db, "CREATE VIRTUAL INDEX by_v ON log (v)")
+		eventually(t, 20*time.Second, "the build waits", func() bool {
+			rows := mustRows(t, db, "SHOW VIRTUAL INDEXES")
+			return len(rows) == 1 && rows[0]["Error"] == "waiting for open transactions"
+		})
+		mustExec(t, writer, "BEGIN")
+		var id int
+		for id = 2; routeOf(t, db, fmt.Sprintf("SELECT * FROM people WHERE id = %d", id)).shards[0] != shard; id++ {
+		}
+		wg.Go(func() { mustExec(t, writer, fmt.Sprintf("INSERT INTO people VALUES (%d, 'v')", id)) })
+		eventually(t, 20*time.Second, "the INSERT waits", p.waitingFor("INSERT"))
+		mustExec(t, holder, "COMMIT")
+		wg.Wait()
+		time.Sleep(3 * time.Second) // the build reads the shards while the row isn't committed
+		mustExec(t, writer, "COMMIT")
+		p.waitIndex(db, "by_v")
+		p.settled(db)
+		want(t, db, "SELECT id FROM log WHERE v = 'tv'", "id", fmt.Sprint(id))
 	})
 }
 

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -203,7 +204,7 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 			return nil, notSupported("CREATE TABLE %s LIKE %s, which is not on all of its shards, is not supported: write the columns out", name.Name, src.Name)
 		}
 		ddl.Shards = set
-		return ddl, nil
+		return ddl, lacksKey(cat, name, func(column string) bool { return src.Column(column) != nil })
 	}
 	if ddl.Virtual, err = st.virtualKeys(name, i, 1); err != nil {
 		return nil, err
@@ -243,7 +244,21 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		}
 	}
 	_, ddl.Shards, _ = placed(cat, name, primary)
-	return ddl, nil
+	return ddl, lacksKey(cat, name, func(column string) bool {
+		return slices.ContainsFunc(st.toks[i:], func(t token) bool {
+			return t.kind != tokString && strings.EqualFold(strings.Trim(st.src[t.start:t.end], "`\""), column)
+		})
+	})
+}
+
+// lacksKey refuses a new table without the column that is to place its rows: while it is
+// there no schema could be read. has may be too generous.
+func lacksKey(cat *catalog.Catalog, name TableName, has func(column string) bool) *Error {
+	t := cat.Table(name.Schema, name.Name)
+	if t == nil || len(t.Columns) > 0 || t.KeyWanted == "" || has(t.KeyWanted) {
+		return nil
+	}
+	return notSupported("CREATE TABLE %s without the column %s, by which the configuration places its rows (shard_key), is not supported: put either right", name.Name, t.KeyWanted)
 }
 
 // prefixKeyAt reports a key, behind whose words PRIMARY KEY token i is, of which a part

@@ -72,8 +72,7 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 			}
 		}()
 	}
-	marked := s.unforeseen(c, d, sql)
-	done, err := s.markUnforeseen(marked)
+	done, err := s.markUnforeseen(s.unforeseen(c, d, sql), c.All)
 	if err != nil {
 		return err
 	}
@@ -89,11 +88,13 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	if e, ok := errors.AsType[sqlError](err); ok {
 		lost = e.code == codeShardLost
 	}
-	if refreshErr := s.proxy.opts.Directory.Refresh(ctx); refreshErr != nil {
-		s.log.Error("read the schema after DDL", "error", refreshErr)
-		err = errors.Join(err, fmt.Errorf("%s was sent, but the schema could not be read again: %w", d.Op, refreshErr))
+	known, readErr := s.readAgain(ctx, d.Shards)
+	lost = lost || !known
+	if readErr != nil {
+		err = errors.Join(err, fmt.Errorf("%s was sent, but %w", d.Op, readErr))
 	}
-	if again, markErr := s.markUnforeseen(marked); markErr == nil {
+	// Of the new catalog: an index may have been made while the statement waited.
+	if again, markErr := s.markUnforeseen(s.unforeseen(s.catalog(), d, sql), c.All); markErr == nil {
 		again()
 	} else {
 		err = errors.Join(err, markErr)
@@ -161,6 +162,27 @@ func (s *session) awaitOpen(ctx context.Context, shards catalog.ShardSet) error 
 	s.activity.cancelBy(cancel) // for KILL
 	defer s.activity.cancelBy(nil)
 	return s.proxy.opts.Index.AwaitOpen(ctx, shards)
+}
+
+// readAgain reads the schema behind a statement that may have changed it on some shards.
+// What one of them has isn't known until it has told: the registration that is left
+// keeps its marks, and has builds wait.
+func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet) (known bool, err error) {
+	untold, err := s.proxy.opts.Directory.RefreshTold(ctx)
+	if err != nil {
+		s.log.Error("read the schema after DDL; trying again", "error", err)
+		untold, err = shards, fmt.Errorf("the schema could not be read again: %w", err)
+	}
+	untold = untold.Intersect(shards)
+	for id := range untold.All {
+		if h := s.proxy.opts.Pools[id].Health(); h != nil && h.Err() != nil {
+			continue // it is asked when it is back
+		}
+		open := s.proxy.opts.Index.Begin(catalog.Only(id))
+		open.DDLInDoubt(id, 0)
+		open.End()
+	}
+	return untold.Len() == 0, err
 }
 
 // virtualIndexes makes those that the statement has by COMMENT 'virtual'.
@@ -288,7 +310,10 @@ func (s *session) unforeseen(c *catalog.Catalog, d *planner.DDL, sql string) []*
 	if d.Op != "CREATE TRIGGER" && !foreignKey && !d.Unforeseen {
 		return nil
 	}
-	var out []*catalog.Index
+	return allIndexes(c)
+}
+
+func allIndexes(c *catalog.Catalog) (out []*catalog.Index) {
 	for _, sch := range c.Schemas {
 		for _, t := range sch.Tables {
 			out = append(out, t.Indexes...)
@@ -297,9 +322,9 @@ func (s *session) unforeseen(c *catalog.Catalog, d *planner.DDL, sql string) []*
 	return out
 }
 
-// markUnforeseen sets unknown marks for indexes on all shards that hold them.
+// markUnforeseen sets unknown marks for indexes on those shards that hold them.
 // They last at least until done is called.
-func (s *session) markUnforeseen(indexes []*catalog.Index) (done func(), err error) {
+func (s *session) markUnforeseen(indexes []*catalog.Index, on catalog.ShardSet) (done func(), err error) {
 	if len(indexes) == 0 {
 		return func() {}, nil
 	}
@@ -308,11 +333,12 @@ func (s *session) markUnforeseen(indexes []*catalog.Index) (done func(), err err
 	var after []planner.Maintenance
 	var tables []*catalog.Table
 	for _, ix := range indexes {
-		shards = shards.Union(ix.Table.Shards)
-		for id := range ix.Table.Shards.All {
+		held := ix.Table.Shards.Intersect(on)
+		shards = shards.Union(held)
+		for id := range held.All {
 			marks = append(marks, planner.Mark{Index: ix, Shard: id})
 		}
-		after = append(after, planner.Maintenance{Table: ix.Table, Operation: "UNKNOWN", Shards: ix.Table.Shards, Indexes: []*catalog.Index{ix}})
+		after = append(after, planner.Maintenance{Table: ix.Table, Operation: "UNKNOWN", Shards: held, Indexes: []*catalog.Index{ix}})
 		if !slices.Contains(tables, ix.Table) {
 			tables = append(tables, ix.Table)
 		}

@@ -37,7 +37,11 @@ type Directory struct {
 	asking sync.Mutex
 	// began is when the shards began to be asked for facts, if all have answered; asking's.
 	began time.Time
-	mu    sync.Mutex
+	// failed is why Reread failed last, at failedAt; asking's.
+	failed   error
+	failedAt time.Time
+
+	mu sync.Mutex
 	// Invariant: version is that of current.
 	version uint64
 	read    time.Time // when the shards were last asked
@@ -99,13 +103,27 @@ func (d *Directory) Changed() time.Time {
 // answers, or when the configuration doesn't fit what they say. Of several at once,
 // most find that the shards have been asked since they were called.
 func (d *Directory) Refresh(ctx context.Context) error {
+	_, err := d.RefreshTold(ctx)
+	return err
+}
+
+// RefreshTold is Refresh, and tells which shards did not answer.
+func (d *Directory) RefreshTold(ctx context.Context) (untold catalog.ShardSet, err error) {
 	called := time.Now()
 	d.asking.Lock()
 	defer d.asking.Unlock()
 	if d.began.After(called) {
-		return nil
+		return untold, nil
 	}
-	return d.refresh(ctx, d.opts.Placements, false)
+	if err := d.refresh(ctx, d.opts.Placements, false); err != nil {
+		return untold, err
+	}
+	for id, silent := range d.untold {
+		if silent {
+			untold.Add(id)
+		}
+	}
+	return untold, nil
 }
 
 // Reread is Refresh that needs a shard's answer. changed: something is otherwise than was
@@ -113,8 +131,12 @@ func (d *Directory) Refresh(ctx context.Context) error {
 func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed bool, err error) {
 	d.asking.Lock()
 	defer d.asking.Unlock()
+	if time.Since(d.failedAt) < unsureFor { // whoever needs it asks again and again
+		return false, d.failed
+	}
 	before := d.Changed()
 	if err := d.refresh(ctx, d.opts.Placements, false); err != nil {
+		d.failed, d.failedAt = err, time.Now()
 		return false, err
 	}
 	if d.untold[id] {
