@@ -103,6 +103,16 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 			plan.Ends = p == nil || p.Hidden || p.Ends || p.Words["call"] || p.Words["execute"]
 		}
 	}
+	switch st.word(0) {
+	case "create", "drop", "alter", "rename":
+		plan.Redefines = true
+	case "call":
+		plan.Redefines = plan.Ends
+	default: // /*!99999 CREATE TABLE t AS */ SELECT ...
+		plan.Redefines = slices.ContainsFunc(st.comments, func(c comment) bool {
+			return c.kind == doubtfulBlock && c.start < st.toks[0].start
+		})
+	}
 	return plan, nil
 }
 

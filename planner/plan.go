@@ -65,6 +65,9 @@ type Rows struct {
 	// Calls: CALL, whose procedure may ask for LAST_INSERT_ID(), and set it.
 	// Ends: it may also end the transaction that it is called in.
 	Calls, Ends bool
+	// Redefines: a hinted statement that may change what tables, triggers and the like its
+	// shard has.
+	Redefines bool
 	// Sets are the user variables among CALL's parameters (lower case, without @).
 	Sets []string
 	// AsksNoID: the text is known not to ask for LAST_INSERT_ID() or @@identity.

@@ -185,6 +185,22 @@ func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet) (known
 	return untold.Len() == 0, err
 }
 
+// redefined takes steps 3 and 5 behind a hinted statement that may be DDL.
+//
+// Counter-example: /* shunt: shard=s1 */ CREATE TRIGGER ... SET NEW.email = LOWER(NEW.email).
+// No write that is planned with the old catalog foresees the key of its row.
+func (s *session) redefined(ctx context.Context, id catalog.ShardID) error {
+	_, err := s.readAgain(ctx, catalog.Only(id))
+	done, markErr := s.markUnforeseen(allIndexes(s.catalog()), catalog.Only(id))
+	if markErr == nil {
+		done()
+	}
+	if err != nil {
+		err = fmt.Errorf("the statement was sent, but %w", err)
+	}
+	return errors.Join(err, markErr)
+}
+
 // virtualIndexes makes those that the statement has by COMMENT 'virtual'.
 func (s *session) virtualIndexes(ctx context.Context, d *planner.DDL) (notes []string, err error) {
 	for _, w := range s.last.warnings {

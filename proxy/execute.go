@@ -91,6 +91,11 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if r.plan.Ends && (s.tx != nil || !s.settings.autocommit) {
 		return refuse("CALL of a procedure that may end a transaction (COMMIT, ROLLBACK, START TRANSACTION, DDL) is not supported in one, whose other shards would know nothing of it: COMMIT before, and call it with autocommit")
 	}
+	if r.plan.Redefines && !r.plan.Calls {
+		if err := s.commitImplicitly(ctx); err != nil { // as a server does
+			return err
+		}
+	}
 	s.needTemporary(r.plan.Tables)
 	if r.plan.Kind.Writes() && r.plan.Kind != planner.Other && !s.temporaryNeeded() && s.settings.readOnly() {
 		return s.readOnlyTransaction()
@@ -212,7 +217,7 @@ func (s *session) otherWay(ctx context.Context, r request, b *planner.Bound, why
 // on all or none.
 func (s *session) beginFor(plan *planner.Rows, b *planner.Bound) (implicit bool) {
 	switch {
-	case s.tx != nil:
+	case s.tx != nil, plan.Redefines:
 	case !s.settings.autocommit:
 		if plan.Kind != planner.Show && (len(plan.Tables) > 0 || plan.Kind != planner.Select) {
 			s.tx = s.newTransaction()

@@ -62,9 +62,16 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	var sum shard.Summary
 	if err == nil {
 		o := s.forwardOptions()
-		o.HoldOK = holdsID(b) || r.plan.Calls
+		o.HoldOK = holdsID(b) || r.plan.Calls || r.plan.Redefines
 		sum, err = conn.Forward(s.client, shard.Result, o)
-		if err = s.forwarded(st.Shard, sum, err); err == nil && sum.Err == nil {
+		err = s.forwarded(st.Shard, sum, err)
+		if r.plan.Redefines && !conn.Broken && !conn.Busy() {
+			failed := s.redefined(ctx, st.Shard)
+			if answered := sum.ResultSet && !r.plan.Calls; err == nil && sum.Err == nil && !answered {
+				err = failed
+			}
+		}
+		if err == nil && sum.Err == nil {
 			told := sum
 			told.LastInsertID = 0 // learnID or answerInserted settles it
 			s.remember(ctx, conn, told)
@@ -72,6 +79,8 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 			s.learnID(ctx, conn, r, b, sum)
 			if r.plan.Calls {
 				err = s.answerCall(ctx, r, st.Shard, conn, sum)
+			} else if r.plan.Redefines && !sum.ResultSet {
+				err = s.answerOK(wire.OK{Affected: sum.Affected, Warnings: sum.Warnings, Info: sum.Info})
 			} else if !sum.ResultSet {
 				err = s.answerInserted(ctx, b, conn, sum)
 			} else if err = s.returnedID(ctx, r, b, []sent{{st.Shard, conn}}); err != nil {
@@ -91,6 +100,10 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 		after = append(leftover(b), after...)
 	}
 	if conn.Broken || conn.Busy() {
+		if r.plan.Redefines {
+			open.DDLInDoubt(st.Shard, conn.ThreadID)
+			return err
+		}
 		open.InDoubt(st.Shard, conn.ThreadID, after)
 		return err
 	}
