@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -326,6 +327,37 @@ func TestStalledReader(t *testing.T) {
 		said, err := rest(w)
 		if err != nil || !strings.Contains(said, "timeout") {
 			t.Errorf("%q, %v", said, err)
+		}
+	})
+}
+
+// TestSlowCommand: net_read_timeout is for each piece of what a client sends, not for all of
+// it.
+func TestSlowCommand(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, gomysql.CLIENT_LOCAL_FILES)
+		p.query("SET net_read_timeout = 2")
+		send := func(c *packetClient, seq byte, payload string) {
+			n := len(payload)
+			for piece := range slices.Chunk(append([]byte{byte(n), byte(n >> 8), byte(n >> 16), seq}, payload...), n/7) {
+				time.Sleep(500 * time.Millisecond)
+				if _, err := c.nc.Write(piece); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.seq = seq + 1
+		}
+		p.both("a slow command", func(c *packetClient) string {
+			send(c, 0, "\x03SELECT 'x' /*"+strings.Repeat("y", 100_000)+"*/")
+			return c.answer()
+		})
+		c := p.shunt // MySQL's local_infile is off
+		c.say(gomysql.COM_QUERY, []byte("LOAD DATA LOCAL INFILE 'x' INTO TABLE people (id)"))
+		c.packet()
+		send(c, 2, "7\n"+strings.Repeat("8\n", 20_000))
+		c.write(nil)
+		if got := c.answer(); !strings.HasPrefix(got, "OK 00 2 ") {
+			t.Errorf("a slow file: %s", got)
 		}
 	})
 }

@@ -60,7 +60,7 @@ type Conn struct {
 	r   *Reader
 	w   *Writer
 	max int
-	// readTimeout bounds the wait for the rest of what the client has begun to
+	// readTimeout bounds the wait for each piece of what the client has begun to
 	// send; 0: no bound.
 	readTimeout time.Duration
 	// salt is that of the greeting.
@@ -168,9 +168,9 @@ func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 	n, err := c.r.Frame()
 	if err == nil {
 		if n > c.r.Buffered() && c.readTimeout > 0 {
-			_ = c.nc.SetReadDeadline(time.Now().Add(c.readTimeout))
+			end := c.boundReads()
 			p, err = c.r.Packet(n, c.max)
-			_ = c.nc.SetReadDeadline(time.Time{})
+			end()
 		} else {
 			p, err = c.r.Packet(n, c.max)
 		}
@@ -244,12 +244,25 @@ func (c *Conn) ReadPacket() ([]byte, error) {
 	}
 	c.r.SetSequence(c.w.Sequence())
 	if c.readTimeout > 0 {
-		_ = c.nc.SetReadDeadline(time.Now().Add(c.readTimeout))
-		defer func() { _ = c.nc.SetReadDeadline(time.Time{}) }()
+		defer c.boundReads()()
 	}
 	p, err := c.r.ReadPacket(c.max)
 	c.w.SetSequence(c.r.Sequence())
 	return p, err
+}
+
+// boundReads bounds the wait for each piece of a packet, until end is called. Not that for all of
+// it, as no server does: 64 MiB may take minutes.
+func (c *Conn) boundReads() (end func()) {
+	r := c.r
+	if c.packed != nil {
+		r = c.packed.in
+	}
+	r.before = func() { _ = c.nc.SetReadDeadline(time.Now().Add(c.readTimeout)) }
+	return func() {
+		r.before = nil
+		_ = c.nc.SetReadDeadline(time.Time{})
+	}
 }
 
 // Flush sends what is buffered.
@@ -270,8 +283,8 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.nc.SetDeadline(t) }
 // SetWriteTimeout changes Options.WriteTimeout.
 func (c *Conn) SetWriteTimeout(d time.Duration) { c.w.SetTimeout(d) }
 
-// SetReadTimeout bounds the wait for the rest of a command that the client has
-// begun to send, and for each packet within a command (1159). 0: no bound.
+// SetReadTimeout bounds the wait for each piece of a command that the client has
+// begun to send, and of a packet within a command (1159). 0: no bound.
 func (c *Conn) SetReadTimeout(d time.Duration) { c.readTimeout = d }
 
 // RemoteAddr returns the client's address.

@@ -57,6 +57,8 @@ type Reader struct {
 	deadline Deadliner
 	// failed is what Arrive got and the next read gives.
 	failed error
+	// before, when set, is called before each read.
+	before func()
 }
 
 // NewReader returns a Reader of src.

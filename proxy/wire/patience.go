@@ -98,6 +98,9 @@ func (r *Reader) read(p []byte) (int, error) {
 		r.failed = nil
 		return 0, err
 	}
+	if r.before != nil {
+		r.before()
+	}
 	if r.patience == nil {
 		return r.src.Read(p)
 	}
