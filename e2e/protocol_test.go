@@ -112,6 +112,21 @@ func TestDeprecateEOF(t *testing.T) {
 	})
 }
 
+// changeUser has the session begin anew with this collation.
+func (p *packetPair) changeUser(collation int) {
+	p.t.Helper()
+	p.both(fmt.Sprint("COM_CHANGE_USER with collation ", collation), func(r *packetClient) string {
+		user, schema := "empty", p.schema
+		if r == p.plain {
+			user, schema = p.plainSchema, p.plainSchema
+		}
+		r.say(mysql.COM_CHANGE_USER, []byte(user), []byte{0, 0}, []byte(schema), []byte{0, byte(collation), byte(collation >> 8)}, []byte(mysql.AUTH_NATIVE_PASSWORD), []byte{0, 0})
+		var out strings.Builder
+		r.describeEnd(&out, r.authenticated())
+		return out.String()
+	})
+}
+
 // prepared prepares statements of all kinds, and executes them with and without
 // cursors.
 func (p *packetPair) prepared() {
@@ -286,16 +301,7 @@ func TestSessionTracking(t *testing.T) {
 					}
 					return r.answer()
 				})
-				p.both("COM_CHANGE_USER", func(r *packetClient) string {
-					user, schema := "empty", p.schema
-					if r == p.plain {
-						user, schema = p.plainSchema, p.plainSchema
-					}
-					r.say(mysql.COM_CHANGE_USER, []byte(user), []byte{0, 0}, []byte(schema), []byte{0, 45, 0}, []byte(mysql.AUTH_NATIVE_PASSWORD), []byte{0, 0})
-					var out strings.Builder
-					r.describeEnd(&out, r.authenticated())
-					return out.String()
-				})
+				p.changeUser(45)
 				p.query("SET autocommit = 1")
 				id := map[*packetClient]uint32{}
 				p.both("prepare", func(c *packetClient) (out string) { id[c], out = c.prepare("SET time_zone = '+02:00'"); return out })
@@ -391,6 +397,17 @@ func TestNoMariaDBExtensions(t *testing.T) {
 		}
 		if got := eager.query("DO 1"); got != "OK 00 0 0 0002 0\n" {
 			t.Error(got)
+		}
+	})
+}
+
+// TestChangeUserCollation: COM_CHANGE_USER has place for numbers that a handshake hasn't.
+func TestChangeUserCollation(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, 0)
+		for _, id := range []int{309, 255, 46, 8} { // the first two are MySQL's alone
+			p.changeUser(id)
+			p.query("SELECT @@character_set_client, @@collation_connection, @@character_set_results")
 		}
 	})
 }

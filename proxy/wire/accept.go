@@ -246,7 +246,7 @@ func newSalt(salt []byte) error {
 type response struct {
 	tlsRequest   bool
 	capabilities uint32 // as the client sent them
-	charset      uint8
+	charset      uint16
 	user, schema string
 	auth         []byte
 	plugin       string // "" where the client has no PLUGIN_AUTH
@@ -270,7 +270,7 @@ func parseResponse(p []byte) (r response, err error) {
 		return r, bad
 	}
 	r.capabilities = binary.LittleEndian.Uint32(p)
-	r.charset = p[8]
+	r.charset = uint16(p[8])
 	p = p[32:]
 	if len(p) == 0 {
 		if r.capabilities&mysql.CLIENT_SSL == 0 {

@@ -30,7 +30,7 @@ func (c *Conn) ChangeUser(payload []byte, o Options) (*Login, error) {
 // Login is what a client asks for when it changes its user.
 type Login struct {
 	User, Schema string
-	Charset      uint8
+	Charset      uint16
 	Attrs        Attributes
 }
 
@@ -54,7 +54,7 @@ func (h *handshake) changeUser(payload []byte) (response, error) {
 
 // parseChangeUser parses what follows the command's byte. charset stays where
 // the client, an old one, sends none.
-func parseChangeUser(p []byte, capabilities uint32, charset uint8) (r response, err error) {
+func parseChangeUser(p []byte, capabilities uint32, charset uint16) (r response, err error) {
 	bad := refuse(ErrHandshake, 1047, "08S01", "Malformed COM_CHANGE_USER")
 	r.capabilities, r.charset = capabilities, charset
 	user, p, ok := takeNul(p)
@@ -65,7 +65,7 @@ func parseChangeUser(p []byte, capabilities uint32, charset uint8) (r response, 
 	r.auth, p = p[1:1+int(p[0])], p[1+int(p[0]):]
 	r.schema, p = takeName(p)
 	if len(p) >= 2 {
-		r.charset, p = byte(binary.LittleEndian.Uint16(p)), p[2:]
+		r.charset, p = binary.LittleEndian.Uint16(p), p[2:]
 	}
 	if capabilities&mysql.CLIENT_PLUGIN_AUTH != 0 {
 		r.plugin, p = takeName(p)

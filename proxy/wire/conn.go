@@ -41,8 +41,9 @@ type Conn struct {
 	Schema string // asked for, not checked; "" for none
 	// Capabilities are those that both sides have: mysql.CLIENT_...
 	Capabilities uint32
-	// Charset is the collation id that the client asked for (its low byte).
-	Charset uint8
+	// Charset is the collation id that the client asked for; in a handshake its low
+	// byte.
+	Charset uint16
 	Attrs   Attributes // connection attributes
 	TLS     bool
 
