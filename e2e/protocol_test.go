@@ -401,6 +401,27 @@ func TestNoMariaDBExtensions(t *testing.T) {
 	})
 }
 
+// TestIgnoreSpace: Node.js's drivers ask for the SQL mode IGNORE_SPACE by a flag of the
+// handshake.
+func TestIgnoreSpace(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		for _, capabilities := range []uint32{mysql.CLIENT_IGNORE_SPACE, 0} {
+			p := dial(t, capabilities)
+			look := []string{"SELECT @@sql_mode", "SELECT COUNT (*), MAX (id) FROM people", "SELECT NOW () > 0"}
+			p.query(look...)
+			p.query("SET sql_mode = ''")
+			p.query(look...)
+			p.query("SET sql_mode = DEFAULT")
+			p.query(look...)
+			p.both("reset", func(r *packetClient) string { r.say(mysql.COM_RESET_CONNECTION); return r.answer() })
+			p.query(look...)
+			p.changeUser(45)
+			p.query(look...)
+		}
+	})
+}
+
 // TestChangeUserCollation: COM_CHANGE_USER has place for numbers that a handshake hasn't.
 func TestChangeUserCollation(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {

@@ -121,6 +121,7 @@ func (s *session) start(ctx context.Context, conn *wire.Conn) {
 	s.activity.mu.Unlock()
 	defer s.end()
 	s.settings = newSettings(s.catalog(), int(conn.Charset), "", s.proxy.ownDefaults(conn.Capabilities))
+	s.heedFlags()
 	s.obey()
 	if conn.Capabilities&mysql.CLIENT_SESSION_TRACK != 0 {
 		conn.Changes = s.tellChanges
@@ -149,6 +150,14 @@ func (s *session) start(ctx context.Context, conn *wire.Conn) {
 		return
 	}
 	s.loop(ctx)
+}
+
+// heedFlags is for what a client asks for by a flag of its handshake: the SQL mode
+// IGNORE_SPACE, as Node.js's drivers do.
+func (s *session) heedFlags() {
+	if s.client.Capabilities&mysql.CLIENT_IGNORE_SPACE != 0 {
+		s.settings.ignoreSpace(s.catalog())
+	}
 }
 
 // loop reads commands until the client goes or the proxy drains.
@@ -418,6 +427,9 @@ func (s *session) resetConnection(ctx context.Context, charset int) error {
 	s.prepared.init(s.proxy.metrics.prepared)
 	s.last, s.changes, s.known, s.counts.found = lastStatement{}, sessionChanges{}, known{}, 0
 	s.settings = newSettings(s.catalog(), charset, s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
+	if !s.catalog().MariaDB { // which does so at the log-in alone
+		s.heedFlags()
+	}
 	s.obey()
 	s.account.users = nil // the settings have lost what rights had put there
 	return nil

@@ -64,6 +64,16 @@ func newSettings(c *catalog.Catalog, collationID int, schema string, own ownVari
 	return s
 }
 
+// ignoreSpace adds IGNORE_SPACE to the server's SQL mode.
+func (s *settings) ignoreSpace(c *catalog.Catalog) {
+	mode := "IGNORE_SPACE"
+	if c.SQLMode != "" {
+		mode = c.SQLMode + "," + mode
+	}
+	s.with(variable{"@@sql_mode", "SET SESSION sql_mode = '" + mode + "'", mode})
+	s.update(c)
+}
+
 // Character sets in which a byte of a multi-byte character can be an ASCII
 // one (a quote, a backslash): statements in them can't be split safely.
 var unsafeCharsets = []string{"big5", "gbk", "gb18030", "sjis", "cp932", "ucs2", "utf16", "utf16le", "utf32"}
