@@ -84,3 +84,14 @@ func TestFoundRowsTold(t *testing.T) {
 		want(t, c, "SELECT FOUND_ROWS() AS n", "n", "5")
 	})
 }
+
+// TestOptimizerSwitch: SET of some flags leaves the others as they were.
+func TestOptimizerSwitch(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, 0)
+		const look = "SELECT @@optimizer_switch LIKE '%,mrr=off%', @@optimizer_switch LIKE '%index_merge=off%', @@optimizer_switch LIKE '%mrr_sort_keys=on%', @@optimizer_switch = @@GLOBAL.optimizer_switch"
+		p.query("SET optimizer_switch = 'mrr=off'", look, "SET optimizer_switch = 'index_merge=off'", look, "SET @@optimizer_switch = 'MRR=on, index_merge = off'", look,
+			"SET optimizer_switch = 'mrr=off,index_merge=default'", look, "SET @was = @@optimizer_switch", "SET optimizer_switch = 'index_merge=off'", look, "SET optimizer_switch = @was", look,
+			"SET optimizer_switch = 'nonsense=off'", look, "SET optimizer_switch = DEFAULT", look, "SET optimizer_switch = 'index_merge=off'", look, "SET optimizer_switch = 'default,mrr=off'", look)
+	})
+}

@@ -185,7 +185,7 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	if done, err := s.assignHere(next, a, value, literal); done {
 		return err
 	}
-	value, literal, err := s.sentValue(ctx, a.Name, value, literal)
+	value, literal, err := s.sentValue(ctx, next, a.Name, value, literal)
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (s *session) assignHere(next *settings, a planner.Assignment, value, litera
 
 // sentValue is what a variable is set to on shard connections, which Shunt must
 // understand where it reads statements by it.
-func (s *session) sentValue(ctx context.Context, name, value, literal string) (string, string, error) {
+func (s *session) sentValue(ctx context.Context, next *settings, name, value, literal string) (string, string, error) {
 	switch name {
 	case "character_set_client", "character_set_connection", "character_set_results":
 		if id, err := strconv.Atoi(literal); err == nil { // of a collation
@@ -270,9 +270,35 @@ func (s *session) sentValue(ctx context.Context, name, value, literal string) (s
 		if err := checkMode(literal); err != nil {
 			return "", "", err
 		}
+	case "optimizer_switch":
+		was, _ := next.value("@@optimizer_switch")
+		if all := switches(was, literal); all != literal {
+			return "'" + all + "'", all, nil
+		}
 	}
 	return value, literal, nil
 }
+
+// switches is what optimizer_switch is when some of its flags are SET: the others stay as
+// they were SET before.
+func switches(was, set string) string {
+	flags := strings.Split(set, ",")
+	for i, f := range flags {
+		if flags[i] = strings.TrimSpace(f); !flag.MatchString(flags[i]) {
+			return set // it begins with the default, or has all of them as a number
+		}
+	}
+	var all []string
+	for f := range strings.SplitSeq(was, ",") {
+		name, _, ok := strings.Cut(f, "=")
+		if ok && !slices.ContainsFunc(flags, func(f string) bool { return strings.EqualFold(strings.SplitN(f, "=", 2)[0], name) }) {
+			all = append(all, f)
+		}
+	}
+	return strings.Join(append(all, flags...), ",")
+}
+
+var flag = regexp.MustCompile(`^\w+=\w+$`)
 
 var isolationLevels = []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
 
