@@ -95,3 +95,17 @@ func TestOptimizerSwitch(t *testing.T) {
 			"SET optimizer_switch = 'nonsense=off'", look, "SET optimizer_switch = DEFAULT", look, "SET optimizer_switch = 'index_merge=off'", look, "SET optimizer_switch = 'default,mrr=off'", look)
 	})
 }
+
+// TestLimitWarned: where the query for the rows of a DELETE with LIMIT warns, a write may fail, be it
+// that the session keeps no warnings.
+func TestLimitWarned(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		_, c := startPeople(t, f, 20, setup{})
+		for _, kept := range []string{"DEFAULT", "0"} {
+			mustExec(t, c, "SET max_error_count = "+kept)
+			_, err := c.ExecContext(t.Context(), "DELETE FROM people WHERE email < 5 LIMIT 2")
+			wantError(t, err, 1235, "LIMIT")
+		}
+		want(t, c, "SELECT COUNT(*) AS n FROM people", "n", "20")
+	})
+}

@@ -41,6 +41,8 @@ type collected struct {
 	targets []target
 	rows    [][]byte
 	bytes   int
+	// warned: the answer had warnings, whether SHOW WARNINGS has them or not (max_error_count).
+	warned bool
 }
 
 var errCollected = errors.New("too large")
@@ -136,7 +138,9 @@ func (c *collected) read(nc net.Conn) error {
 			return err
 		}
 		if len(p) < 9 && len(p) > 0 && p[0] == mysql.EOF_HEADER {
-			return nil
+			end, err := wire.ParseEOF(p)
+			c.warned = end.Warnings > 0
+			return err
 		}
 		if c.bytes += len(p) + 24; c.bytes > maxCollected {
 			return errCollected

@@ -51,6 +51,11 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 			return empty, err
 		}
 	}
+	if r.plan.Kind == planner.Locking && !r.sent { // see writeLimited: all that they warn of counts
+		if err := s.readAll(m.answers); err != nil {
+			return empty, err
+		}
+	}
 	if empty, err = s.merged(ctx, b, m.answers); err == nil {
 		m.dropLate()
 	}
