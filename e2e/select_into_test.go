@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestSelectInto: SELECT ... INTO @a gives user variables what one server gives them.
@@ -40,6 +43,36 @@ func TestSelectInto(t *testing.T) {
 						"SELECT id FROM people WHERE id = 3 FOR UPDATE INTO @a", show)
 				}
 			})
+		}
+	})
+}
+
+// TestSelectIntoCharset: texts come in the character set of the variables, whatever the
+// client gets its own in, or without definitions of columns.
+func TestSelectIntoCharset(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		optional := uint32(0)
+		if f.name == throwaway.MySQL {
+			optional = mysql.CLIENT_OPTIONAL_RESULTSET_METADATA
+		}
+		p := packetSides(t, f)(t, optional)
+		p.query("INSERT INTO people (id, email) VALUES (1, 'é')")
+		for _, charset := range []string{"latin1", "utf8mb4"} {
+			for _, results := range []string{"latin1", "utf8mb4", "NULL", "binary"} {
+				p.query("SET NAMES "+charset, "SET character_set_results = "+results, "SELECT email INTO @l FROM people WHERE id = 1",
+					"SET NAMES utf8mb4", "SELECT HEX(CONVERT(@l USING utf8mb4)), @l")
+			}
+		}
+		if f.name == throwaway.MySQL {
+			p.query("SET resultset_metadata = NONE", "SELECT id, email INTO @i, @l FROM people WHERE id = 1", "SELECT @i, @l", "SET resultset_metadata = FULL")
+		}
+		p.shunt.query("CREATE TABLE measured (id INT PRIMARY KEY, f FLOAT)")
+		p.shunt.query("INSERT INTO measured VALUES (1, 0.1)")
+		if got := p.shunt.query("SELECT f INTO @f FROM measured WHERE id = 1"); !strings.HasPrefix(got, "ERR 1235") {
+			t.Errorf("a FLOAT: %s", got)
+		}
+		if got, want := p.shunt.query("SELECT f + 0e0 INTO @f FROM measured WHERE id = 1"), "OK 00 1 0 0002 0\n"; got != want {
+			t.Errorf("a DOUBLE: %s", got)
 		}
 	})
 }

@@ -69,14 +69,17 @@ func strictly(warnings [][][]byte) error {
 //
 // Counter-example: SET NAMES latin1; INSERT INTO t SELECT ... of a text with a euro
 // sign and a snowman, which latin1 makes a question mark of.
-func (s *session) inUTF8() (undo func()) {
+func (s *session) inUTF8() (undo func()) { return s.resultsIn("utf8mb4") }
+
+// resultsIn has texts answered in a character set.
+func (s *session) resultsIn(charset string) (undo func()) {
 	const name = "@@character_set_results"
-	if _, set := s.settings.value(name); !set && s.settings.charset == "utf8mb4" {
+	if _, set := s.settings.value(name); !set && s.settings.charset == charset {
 		return func() {}
 	}
 	vars := s.settings.vars
 	s.settings.vars = slices.Clone(vars)
-	s.settings.with(variable{name, "SET character_set_results = utf8mb4", "utf8mb4"})
+	s.settings.with(variable{name, "SET character_set_results = " + charset, charset})
 	s.settings.update(s.catalog())
 	return func() {
 		s.settings.vars = vars

@@ -23,25 +23,7 @@ func (s *session) selectInto(ctx context.Context, sql string) (done bool, err er
 	if len(names) == 0 {
 		return false, nil
 	}
-	sp := &spool{all: s.proxy.spools, onFull: func() { _ = s.interrupt(ctx) }}
-	defer sp.drop()
-	back := s.client.Divert(sp)
-	err = s.statement(ctx, query, s.shape.Read(query, &s.settings.planning))
-	e := back()
-	switch {
-	case sp.full != nil:
-		return true, sp.full
-	case err != nil:
-		return true, err
-	case !sp.frames.oneResult(e):
-		from := int64(0)
-		if sp.frames.failed() {
-			from = sp.frames.last
-		}
-		_, _, err := s.client.Replay(sp.section(from, sp.size), -1)
-		return true, s.clientError(err)
-	}
-	columns, rows, err := firstRows(sp, e)
+	columns, rows, warnings, err := s.selected(ctx, query)
 	if err != nil {
 		return true, err
 	}
@@ -50,18 +32,63 @@ func (s *session) selectInto(ctx context.Context, sql string) (done bool, err er
 	}
 	if len(rows) == 0 {
 		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Warning"), []byte("1329"), []byte("No data - zero rows fetched, selected, or processed")})
-		return true, s.answerOK(wire.OK{Warnings: e.Warnings + 1})
+		return true, s.answerOK(wire.OK{Warnings: warnings + 1})
 	}
 	next := s.settings.clone()
 	for i, name := range names {
-		next.with(userVariable(name, s.columnValue(columns[i], rows[0][i])))
+		value, err := s.columnValue(columns[i], rows[0][i])
+		if err != nil {
+			return true, err
+		}
+		next.with(userVariable(name, value))
 	}
 	next.update(s.catalog())
 	s.settings = next
 	if len(rows) > 1 { // a server has set them by then, too
 		return true, sqlError{1172, "42000", "Result consisted of more than one row"}
 	}
-	return true, s.answerOK(wire.OK{Affected: 1, Warnings: e.Warnings})
+	return true, s.answerOK(wire.OK{Affected: 1, Warnings: warnings})
+}
+
+// selected runs a query of the client's, and keeps its answer: two rows of it.
+func (s *session) selected(ctx context.Context, query string) (columns []wire.Column, rows [][][]byte, warnings uint16, err error) {
+	sp := &spool{all: s.proxy.spools, onFull: func() { _ = s.interrupt(ctx) }}
+	defer sp.drop()
+	// As text, with definitions and in the character set of the variables.
+	binary, none := s.binary, s.client.NoMetadata
+	s.binary, s.client.NoMetadata = false, false
+	back, undo := s.client.Divert(sp), s.resultsIn(s.settings.charset)
+	err = s.statement(ctx, query, s.shape.Read(query, &s.settings.planning))
+	undo()
+	e := back()
+	s.binary, s.client.NoMetadata = binary, none
+	switch {
+	case sp.full != nil:
+		err = sp.full
+	case err == nil && !sp.frames.oneResult(e):
+		err = sp.failure()
+	}
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	columns, rows, err = firstRows(sp, e)
+	return columns, rows, e.Warnings, err
+}
+
+// failure is the error that an answer ends with.
+func (s *spool) failure() error {
+	r := wire.NewReader(s.section(s.frames.last, s.size))
+	r.SetSequence(s.frames.head[3])
+	defer r.Release()
+	p, err := r.ReadPacket(wire.DefaultMaxPacket)
+	if err != nil {
+		return fmt.Errorf("read an answer: %w", err)
+	}
+	told, err := wire.ParseError(p)
+	if err != nil {
+		return fmt.Errorf("read an answer: %w", err)
+	}
+	return sqlError{told.Code, told.State, told.Message}
 }
 
 // firstRows reads two rows of an answer that was set aside.
@@ -118,29 +145,31 @@ func firstRows(sp *spool, e wire.Extent) (columns []wire.Column, rows [][][]byte
 }
 
 // columnValue is an answer's value as a user variable has it.
-func (s *session) columnValue(c wire.Column, v []byte) string {
+func (s *session) columnValue(c wire.Column, v []byte) (string, error) {
 	if v == nil {
-		return "NULL"
+		return "NULL", nil
 	}
 	text := string(v)
 	switch c.Type {
 	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG, mysql.MYSQL_TYPE_YEAR:
 		if c.Flags&mysql.UNSIGNED_FLAG != 0 {
-			return "CAST(" + text + " AS UNSIGNED)"
+			text = "CAST(" + text + " AS UNSIGNED)"
 		}
-		return text
+		return text, nil
 	case mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL:
-		return text
-	case mysql.MYSQL_TYPE_FLOAT, mysql.MYSQL_TYPE_DOUBLE:
+		return text, nil
+	case mysql.MYSQL_TYPE_FLOAT: // of whose digits a text has six
+		return "", refuse("a user variable of the FLOAT column %s is not supported: write %s + 0e0", c.Name, c.Name)
+	case mysql.MYSQL_TYPE_DOUBLE:
 		if !strings.Contains(text, "e") {
 			text += "e0"
 		}
-		return text
+		return text, nil
 	case mysql.MYSQL_TYPE_BIT:
-		return fmt.Sprintf("CAST(x'%x' AS UNSIGNED)", v)
+		return fmt.Sprintf("CAST(x'%x' AS UNSIGNED)", v), nil
 	}
 	if c.Charset == binaryCollation && isBytes(c.Type) {
-		return textOf(v, "binary", "")
+		return textOf(v, "binary", ""), nil
 	}
 	collation := s.settings.collation
 	if t := s.catalog().Table(c.Schema, c.OrgTable); t != nil && c.OrgName != "" {
@@ -149,7 +178,7 @@ func (s *session) columnValue(c wire.Column, v []byte) string {
 			collation = of.Collation
 		}
 	}
-	return textOf(v, s.settings.charset, collation)
+	return textOf(v, s.settings.charset, collation), nil
 }
 
 // isBytes reports a type whose values are bytes where their character set is binary.
