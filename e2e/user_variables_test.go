@@ -105,6 +105,67 @@ func TestUserVariablesDontLeak(t *testing.T) {
 	})
 }
 
+// TestSetByQuery: a query in a SET reads what its transaction has written, and what one
+// server would say of the schemas.
+func TestSetByQuery(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 0, setup{tables: []string{"rates: {placement: reference}", "knobs: {placement: single, shard: s2}"}})
+		mustExec(t, c, "CREATE TABLE rates (code CHAR(2) PRIMARY KEY, n INT, name VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)")
+		mustExec(t, c, "CREATE TABLE knobs (k VARCHAR(20) PRIMARY KEY, v VARCHAR(20))")
+		mustExec(t, c, "INSERT INTO rates VALUES ('DE', 1, 'one'), ('IT', 2, 'two')")
+		mustExec(t, c, "INSERT INTO knobs VALUES ('theme', 'dark')")
+		value := func(what string) string {
+			t.Helper()
+			return mustRows(t, c, "SELECT "+what+" AS v")[0]["v"]
+		}
+		for _, begin := range []string{"BEGIN", "SET autocommit = 0"} {
+			mustExec(t, c, begin)
+			mustExec(t, c, "UPDATE rates SET n = 50 WHERE code = 'DE'")
+			mustExec(t, c, "UPDATE knobs SET v = 'light' WHERE k = 'theme'")
+			mustExec(t, c, "SET @n = (SELECT n FROM rates WHERE code = 'DE'), @v = (SELECT v FROM knobs), max_sort_length = (SELECT 1000 + n FROM rates WHERE code = 'DE')")
+			if got := value("CONCAT(@n, @v, @@max_sort_length)"); got != "50light1050" {
+				t.Errorf("in a transaction (%s): %s", begin, got)
+			}
+			mustExec(t, c, "ROLLBACK")
+		}
+		mustExec(t, c, "SET autocommit = 1")
+		mustExec(t, c, "SET @n = (SELECT n FROM rates WHERE code = 'DE'), @v = (SELECT v FROM knobs), @name = (SELECT name FROM rates WHERE n = 2)")
+		if got := value("CONCAT(@n, @v, @name, COLLATION(@name))"); got != "1darktwoutf8mb4_bin" {
+			t.Errorf("afterwards: %s", got)
+		}
+		// knobs is on one shard alone.
+		const columns = "FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'knobs'"
+		mustExec(t, c, "SET @n = (SELECT COUNT(*) "+columns+"), @has = EXISTS (SELECT 1 "+columns+" AND column_name = 'v'), @last = (SELECT MAX(column_name) "+columns+")")
+		if got := value("CONCAT(@n, @has, @last, @n + 1)"); got != "21v3" {
+			t.Errorf("columns: %s", got)
+		}
+		mustExec(t, c, "SET sql_mode = (SELECT IF(COUNT(*) = 2, 'ANSI_QUOTES', '') "+columns+")")
+		if got := mustRows(t, c, `SELECT "v" FROM "knobs"`)[0]["v"]; got != "dark" {
+			t.Errorf("sql_mode by a query: %s", got)
+		}
+		mustExec(t, c, "SET sql_mode = ''")
+		_, err := c.ExecContext(t.Context(), "SET @n = (SELECT nothing "+columns+")")
+		wantError(t, err, 1054, "nothing")
+		for range 5 {
+			want(t, p.conn(), "SELECT @shunt_value AS v", "v", "NULL")
+		}
+	})
+}
+
+// TestLargeUserVariable: one that can't be told to the shards is refused.
+func TestLargeUserVariable(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, 0)
+		p.query("SET @x = REPEAT('a', 1000000)", "SELECT LENGTH(@x)")
+		for _, set := range []string{"SET @x = REPEAT('b', 40000000)", "SET @x = (SELECT REPEAT('b', 40000000))"} {
+			if got := p.shunt.query(set); !strings.HasPrefix(got, "ERR 1235") {
+				t.Errorf("%s: %s", set, got)
+			}
+		}
+		p.query("SELECT LENGTH(@x), LEFT(@x, 1)")
+	})
+}
+
 // TestLongDataInVain: what is wrong with a piece of one statement's parameter is no
 // other statement's error, nor that statement's once it is reset.
 func TestLongDataInVain(t *testing.T) {

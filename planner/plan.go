@@ -243,6 +243,10 @@ type Assignment struct {
 	// ON, DEFAULT); IsLiteral says so.
 	Literal   string
 	IsLiteral bool
+	// Tables are those that a query in the expression may read; System: it may read the
+	// servers' own about them.
+	Tables []*catalog.Table
+	System bool
 }
 
 func (*Rows) isPlan()    {}

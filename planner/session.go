@@ -222,7 +222,7 @@ func planSet(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			return nil, err
 		}
 		if !a.IsLiteral {
-			mentioned := st.mentionedIn(start, i, cat)
+			mentioned, query := st.mentionedIn(start, i, cat)
 			if k := slices.IndexFunc(mentioned, func(t *catalog.Table) bool { return t.Temporary }); k >= 0 {
 				// Counter-example: on another connection the name is that of the table
 				// it hides.
@@ -233,6 +233,8 @@ func planSet(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 					return nil, notSupported("SET with a query over the sharded table %s is not supported yet: read the value first", t.Name)
 				}
 			}
+			a.Tables = mentioned
+			a.System = query && (catalog.IsSystemSchema(st.settings.Schema) || st.hasIn(start, i, "information_schema", "performance_schema"))
 		}
 		s.Set = append(s.Set, a)
 		start = i + 1
@@ -254,16 +256,22 @@ func (st *statement) refusedInSet() *Error {
 
 // mentionedIn is mentioned for a query among tokens i to j; a name outside of a
 // query is no table.
-func (st *statement) mentionedIn(i, j int, cat *catalog.Catalog) []*catalog.Table {
-	query := false
+func (st *statement) mentionedIn(i, j int, cat *catalog.Catalog) (tables []*catalog.Table, query bool) {
+	if !st.hasIn(i, j, "select", "table") {
+		return nil, false
+	}
 	part := &statement{src: st.src, settings: st.settings, toks: st.toks[i:j]}
-	for k := range part.toks {
-		query = query || part.is(k, "select") || part.is(k, "table")
+	return part.mentioned(cat), true
+}
+
+// hasIn reports whether one of some names is among tokens i to j.
+func (st *statement) hasIn(i, j int, names ...string) bool {
+	for ; i < j; i++ {
+		if name, ok := st.identifier(i); ok && slices.Contains(names, strings.ToLower(name)) {
+			return true
+		}
 	}
-	if !query {
-		return nil
-	}
-	return part.mentioned(cat)
+	return false
 }
 
 func scopeOf(w string) string {

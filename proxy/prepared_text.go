@@ -144,7 +144,7 @@ func (s *session) readPrepared(ctx context.Context, from string) (*preparedText,
 
 // computed has a shard compute expressions under the session's settings.
 func (s *session) computed(ctx context.Context, sql string, take func(row [][]byte, defs []wire.Column)) error {
-	return s.askUnder(ctx, s.settings.clone(), func(id catalog.ShardID, conn *shard.Conn) error {
+	return s.askUnder(ctx, s.settings.clone(), s.catalog().All, func(id catalog.ShardID, conn *shard.Conn) error {
 		res, err := conn.Query(ctx, sql)
 		if err != nil {
 			return s.notJoined(id, err)

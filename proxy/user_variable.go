@@ -29,14 +29,22 @@ func (s *session) userValue(ctx context.Context, next *settings, a planner.Assig
 			strings.EqualFold(a.Value, "null"), strings.EqualFold(a.Value, "true"), strings.EqualFold(a.Value, "false"):
 			return a.Value, nil
 		case now.planning.Charset == keys.UnknownCharset: // only the server knows which it has
+		case len(a.Literal) > 1<<20: // it may be too large
 		case a.Value[0] == '\'', a.Value[0] == '"' && !now.planning.ANSIQuotes:
 			return textOf([]byte(a.Literal), now.charset, now.collation), nil
 		}
 	}
+	if a.System {
+		column, v, err := s.looked(ctx, a.Value)
+		if err != nil {
+			return "", err
+		}
+		return s.columnValue(column, v)
+	}
 	var value string
-	err := s.askUnder(ctx, s.settings.clone(), func(id catalog.ShardID, conn *shard.Conn) (err error) {
+	err := s.askFor(ctx, s.settings.clone(), a.Tables, func(id catalog.ShardID, conn *shard.Conn) (err error) {
 		if value, err = s.typedValue(ctx, next, conn, a.Value); err != nil {
-			return s.notJoined(id, err)
+			return s.evaluationFailed(id, conn, err)
 		}
 		return nil
 	})
@@ -56,7 +64,7 @@ func (s *session) typedValue(ctx context.Context, next *settings, conn *shard.Co
 	if _, err := conn.Exec(ctx, "SET @shunt_value = "+expr); err != nil {
 		return "", err
 	}
-	res, err := conn.Query(ctx, "SELECT @shunt_value, HEX(@shunt_value), CHARSET(@shunt_value), COLLATION(@shunt_value), LAST_INSERT_ID()")
+	res, err := conn.Query(ctx, "SELECT @shunt_value, HEX(@shunt_value), CHARSET(@shunt_value), COLLATION(@shunt_value), LAST_INSERT_ID(), @@max_allowed_packet")
 	if err != nil {
 		return "", err
 	}
@@ -80,9 +88,16 @@ func (s *session) typedValue(ctx context.Context, next *settings, conn *shard.Co
 		}
 		return text, nil
 	}
+	most, _ := strconv.Atoi(string(row[5]))
+	if row[1] == nil || len(row[1]) > most-1024 { // MariaDB's HEX() answers NULL then
+		return "", errLargeVariable
+	}
 	bytes, err := hex.DecodeString(string(row[1]))
 	return textOf(bytes, string(row[2]), string(row[3])), err
 }
+
+// errLargeVariable: connections are told of texts in hexadecimal.
+var errLargeVariable = sqlError{codeNotSupported, "42000", "a user variable of more than half of the shards' max_allowed_packet is not supported: send the value in the statements that need it"}
 
 // takeOver gives the session the values that user variables have on a connection.
 func (s *session) takeOver(ctx context.Context, conn *shard.Conn, names []string) error {

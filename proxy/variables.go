@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // set executes a SET: all of its assignments or none. The change is tried on a
@@ -87,8 +89,16 @@ func (s *session) try(ctx context.Context, next *settings) error {
 // connection that is none of the transaction's. What fails because a connection
 // was dead or a shard is down is done again elsewhere.
 func (s *session) onAnyShard(ctx context.Context, do func(catalog.ShardID, *shard.Conn) error) error {
-	left := s.catalog().All
-	for id := s.anyShard(); ; id = s.livelyOf(left) {
+	return s.onShardOf(ctx, s.catalog().All, do)
+}
+
+// onShardOf is onAnyShard for what only some shards can answer.
+func (s *session) onShardOf(ctx context.Context, left catalog.ShardSet, do func(catalog.ShardID, *shard.Conn) error) error {
+	id := s.anyShard()
+	if !left.Has(id) {
+		id = s.livelyOf(left)
+	}
+	for ; ; id = s.livelyOf(left) {
 		pool := s.proxy.opts.Pools[id]
 		var err error
 		for _, get := range []func(context.Context, bool) (*shard.Conn, error){pool.Get, pool.GetNew} {
@@ -168,7 +178,7 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	if !a.IsLiteral {
 		// As it was before the statement: servers evaluate all before they assign any.
 		var err error
-		if value, err = s.evaluate(ctx, s.settings.clone(), a.Value); err != nil {
+		if value, err = s.evaluate(ctx, s.settings.clone(), a); err != nil {
 			return err
 		}
 	}
@@ -262,7 +272,7 @@ func (s *session) sentValue(ctx context.Context, next *settings, name, value, li
 			trial := s.settings.clone()
 			trial.with(variable{"@@sql_mode", "SET SESSION sql_mode = " + literal, literal})
 			var err error
-			if value, err = s.evaluate(ctx, trial, "@@SESSION.sql_mode"); err != nil {
+			if value, err = s.evaluate(ctx, trial, planner.Assignment{Value: "@@SESSION.sql_mode"}); err != nil {
 				return "", "", err
 			}
 			literal = strings.Trim(value, "'")
@@ -365,40 +375,114 @@ var number = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
 // evaluate lets a shard compute an expression of a SET under some settings, and
 // returns the value as a literal, so that it can be set again on other connections.
-func (s *session) evaluate(ctx context.Context, under settings, expr string) (string, error) {
-	var text string
-	err := s.askUnder(ctx, under, func(id catalog.ShardID, conn *shard.Conn) error {
-		res, err := conn.Query(ctx, "SELECT "+expr)
+func (s *session) evaluate(ctx context.Context, under settings, a planner.Assignment) (text string, err error) {
+	if a.System {
+		_, v, err := s.looked(ctx, a.Value)
+		return under.literal(v), err
+	}
+	err = s.askFor(ctx, under, a.Tables, func(id catalog.ShardID, conn *shard.Conn) error {
+		res, err := conn.Query(ctx, "SELECT "+a.Value)
 		if err != nil {
-			return s.notJoined(id, err)
+			return s.evaluationFailed(id, conn, err)
 		}
 		if len(res.Rows) != 1 || len(res.Rows[0]) != 1 {
-			return sqlError{1241, "21000", "Operand should contain 1 column"}
+			return errOneColumn
 		}
-		switch v := res.Rows[0][0]; {
-		case v == nil:
-			text = "NULL"
-		case number.Match(v):
-			text = string(v)
-		default:
-			text = strings.ReplaceAll(string(v), "'", "''")
-			if !under.planning.NoBackslashEscapes {
-				text = strings.ReplaceAll(text, `\`, `\\`)
-			}
-			text = "'" + text + "'"
-		}
+		text = under.literal(res.Rows[0][0])
 		return nil
 	})
 	return text, err
 }
 
-// askUnder has a connection to a shard with some settings answer.
-func (s *session) askUnder(ctx context.Context, under settings, do func(catalog.ShardID, *shard.Conn) error) error {
+var errOneColumn = sqlError{1241, "21000", "Operand should contain 1 column"}
+
+// literal is a value that a server has answered.
+func (s *settings) literal(v []byte) string {
+	switch {
+	case v == nil:
+		return "NULL"
+	case number.Match(v):
+		return string(v)
+	}
+	text := strings.ReplaceAll(string(v), "'", "''")
+	if !s.planning.NoBackslashEscapes {
+		text = strings.ReplaceAll(text, `\`, `\\`)
+	}
+	return "'" + text + "'"
+}
+
+// looked is the value of an expression that asks the servers about their schemas: no shard
+// alone knows all tables.
+func (s *session) looked(ctx context.Context, expr string) (wire.Column, []byte, error) {
+	found := s.counts.found
+	defer func() { s.counts.found = found }()
+	columns, rows, _, err := s.selected(ctx, "SELECT "+expr)
+	switch {
+	case err != nil:
+		return wire.Column{}, nil, err
+	case len(columns) != 1 || len(rows) != 1:
+		return wire.Column{}, nil, errOneColumn
+	}
+	return columns[0], rows[0][0], nil
+}
+
+// askFor is askUnder for an expression that reads tables: a shard that has them is asked,
+// and over the transaction's connection, if there is one. No other sees what it has written.
+//
+// Counter-example: BEGIN; UPDATE countries SET region = 'x'; SET @r = (SELECT region FROM
+// countries WHERE code = 'DE').
+func (s *session) askFor(ctx context.Context, under settings, tables []*catalog.Table, do func(catalog.ShardID, *shard.Conn) error) error {
+	set := s.catalog().All
+	for _, t := range tables {
+		if !t.Shards.Empty() {
+			set = set.Intersect(t.Shards)
+		}
+	}
+	switch {
+	case set.Empty():
+		return refuse("SET with a query over tables that no shard has all of is not supported: read the values first")
+	case len(tables) == 0 || s.tx == nil && s.settings.autocommit:
+		return s.askUnder(ctx, under, set, do)
+	}
+	if err := s.mayGoOn(); err != nil {
+		return err
+	}
+	if s.tx == nil {
+		s.tx = s.newTransaction()
+	}
+	id := s.livelyOf(set)
+	if i := slices.IndexFunc(s.tx.order, set.Has); i >= 0 {
+		id = s.tx.order[i]
+	}
+	conn, err := s.tx.conn(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer s.giveBack(id, conn)
+	s.activity.sent(id, conn)
+	conn.Unclean = true // it gets a variable that no session has
+	return do(id, conn)
+}
+
+// evaluationFailed is shardError, or notJoined on a connection that is none of the
+// transaction's.
+func (s *session) evaluationFailed(id catalog.ShardID, conn *shard.Conn, err error) error {
+	if own, ok := errors.AsType[sqlError](err); ok {
+		return own
+	}
+	if s.tx != nil && s.tx.conns[id] == conn {
+		return s.shardError(id, err)
+	}
+	return s.notJoined(id, err)
+}
+
+// askUnder has a connection to one of some shards with some settings answer.
+func (s *session) askUnder(ctx context.Context, under settings, set catalog.ShardSet, do func(catalog.ShardID, *shard.Conn) error) error {
 	if err := s.mayGoOn(); err != nil {
 		return err
 	}
 	under.update(s.catalog())
-	return s.onAnyShard(ctx, func(id catalog.ShardID, conn *shard.Conn) error {
+	return s.onShardOf(ctx, set, func(id catalog.ShardID, conn *shard.Conn) error {
 		if err := under.applyTo(ctx, conn); err != nil {
 			conn.State = "?"
 			return s.notJoined(id, err)
