@@ -105,6 +105,22 @@ func TestUserVariablesDontLeak(t *testing.T) {
 	})
 }
 
+// TestSetInPart: a SET that fails in the midst of a transaction has done nothing, neither to the
+// session nor to the connection, which is another client's afterwards.
+func TestSetInPart(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		p := dial(t, 0)
+		const look = "SELECT @a, @b, @@div_precision_increment, @@max_sort_length, 1 / 3, id FROM people WHERE id = 1"
+		p.query("INSERT INTO people (id) VALUES (1)", "SET @b = 5, max_sort_length = 500", "BEGIN", look,
+			"SET @a = 1, @b = 6, div_precision_increment = 9, max_sort_length = 600, sql_mode = 'nonsense'", look,
+			"SET @a = 1, nonsense = 2", look, "SET @b = 7", look, "COMMIT", look)
+		for range 5 {
+			dial(t, 0).query(look)
+		}
+	})
+}
+
 // TestSetByQuery: a query in a SET reads what its transaction has written, and what one
 // server would say of the schemas.
 func TestSetByQuery(t *testing.T) {

@@ -90,11 +90,16 @@ func (c *characteristics) onceOnly(s *settings) []string {
 
 // onceDefault gives the next transaction on a connection the server's own.
 func (s *settings) onceDefault(variable string) string {
-	prefix := "transaction_"
+	name := s.characteristic(variable)
+	return "SET @@" + name + " = @@GLOBAL." + name
+}
+
+// characteristic is the name of a transaction's variable, isolation or read_only.
+func (s *settings) characteristic(variable string) string {
 	if s.mariaDB {
-		prefix = "tx_"
+		return "tx_" + variable
 	}
-	return "SET @@" + prefix + variable + " = @@GLOBAL." + prefix + variable
+	return "transaction_" + variable
 }
 
 // readOnly reports that the transaction at hand, or the next, may not write. What

@@ -285,7 +285,8 @@ func (s *settings) applyTo(ctx context.Context, conn *shard.Conn) error {
 }
 
 // applyMore gives a connection that has only had this session's settings the
-// ones it lacks; a transaction's connection must not be reset.
+// ones it lacks; a transaction's connection must not be reset. Where the server refuses
+// one, the connection has a part of them, and is reset before another session has it.
 func (s *settings) applyMore(ctx context.Context, conn *shard.Conn) error {
 	if conn.State != s.fingerprint {
 		todo, ok := s.lacking(conn.State)
@@ -294,6 +295,7 @@ func (s *settings) applyMore(ctx context.Context, conn *shard.Conn) error {
 		}
 		for _, sql := range todo {
 			if _, err := conn.Exec(ctx, sql); err != nil {
+				conn.State, conn.Unclean = "?", true
 				return err
 			}
 		}
@@ -303,6 +305,41 @@ func (s *settings) applyMore(ctx context.Context, conn *shard.Conn) error {
 		return conn.InitDB(ctx, s.schema)
 	}
 	return nil
+}
+
+// takeBack brings a connection that has a part of other settings back to these, without a
+// reset. What the server refuses stays for the reset.
+//
+// Counter-example: in a transaction SET @x = 1, sql_mode = 'nonsense' fails, and @x is 1.
+func (s *settings) takeBack(ctx context.Context, conn *shard.Conn, from *settings) {
+	for _, v := range from.vars {
+		if _, had := s.value(v.name); had {
+			continue
+		}
+		if _, err := conn.Exec(ctx, s.unset(v.name)); err != nil && conn.Broken {
+			return
+		}
+	}
+	for _, sql := range s.statements {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return
+		}
+	}
+	conn.State = s.fingerprint
+}
+
+// unset gives a variable the value that it has in a session that never SET it.
+func (s *settings) unset(name string) string {
+	switch name, system := strings.CutPrefix(name, "@@"); {
+	case !system:
+		return "SET @" + catalog.QuoteName(name[1:]) + " = NULL"
+	case "@@"+name == isolationSetting:
+		return "SET SESSION " + s.characteristic("isolation") + " = DEFAULT"
+	case "@@"+name == accessSetting:
+		return "SET SESSION " + s.characteristic("read_only") + " = DEFAULT"
+	default:
+		return "SET SESSION " + catalog.QuoteName(name) + " = DEFAULT"
+	}
 }
 
 // separator stands between the statements of a fingerprint. A statement may hold it

@@ -67,18 +67,18 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 func (s *session) try(ctx context.Context, next *settings) error {
 	if s.tx != nil && len(s.tx.order) > 0 && s.mayGoOn() == nil {
 		id := s.tx.order[0]
-		if err := next.applyMore(ctx, s.tx.conns[id]); err != nil {
-			return s.shardError(id, err)
+		conn := s.tx.conns[id]
+		if err := next.applyMore(ctx, conn); err != nil {
+			err = s.shardError(id, err)
+			if !conn.Broken {
+				s.settings.takeBack(ctx, conn, next)
+			}
+			return err
 		}
 		return nil
 	}
 	return s.onAnyShard(ctx, func(id catalog.ShardID, conn *shard.Conn) error {
-		// A statement that fails leaves the connection with a part of the list.
-		before := conn.State
 		if err := next.applyTo(ctx, conn); err != nil {
-			if conn.State == before {
-				conn.State = "?"
-			}
 			return s.notJoined(id, err)
 		}
 		return nil
