@@ -433,6 +433,43 @@ func TestChangeUserCollation(t *testing.T) {
 	})
 }
 
+// TestWithoutSchema: a session that has none gets no other client's by the connections that it
+// borrows, and one whose schema somebody has dropped goes on.
+func TestWithoutSchema(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		p, q := dial(t, 0), dial(t, 0)
+		p.query("INSERT INTO people (id) VALUES (1), (2), (3), (4), (5), (6), (7), (8)", "CREATE FUNCTION one() RETURNS INT DETERMINISTIC NO SQL RETURN 1",
+			"CREATE DATABASE SCHEMA_2", "CREATE TABLE SCHEMA_2.x (i INT PRIMARY KEY)", "SELECT COUNT(*) FROM people")
+		none := &packetPair{
+			t, dialPackets(t, p.shunt.nc.RemoteAddr().String(), "empty", "", 0), dialPackets(t, p.plain.nc.RemoteAddr().String(), p.plainSchema, "", 0),
+			p.schema, p.plainSchema,
+		}
+		fails := func(p *packetPair, statements ...string) {
+			t.Helper()
+			for _, sql := range statements {
+				if shunt, plain := p.shunt.query(sql), p.plain.query(sql); !strings.HasPrefix(plain, "ERR") || !strings.HasPrefix(shunt, "ERR") {
+					t.Errorf("%s: %s, a server: %s", sql, shunt, plain)
+				}
+			}
+		}
+		fails(none, "SELECT one()", "DO one()", "SET @x = one() + 1", "SELECT * FROM (SELECT one()) x", "SHOW EVENTS", "SHOW CREATE FUNCTION one", "SHOW TABLES", "/* shunt: shard=s0 */ DELETE FROM people")
+		none.both("COM_FIELD_LIST", func(c *packetClient) string {
+			c.say(mysql.COM_FIELD_LIST, []byte("people\x00"))
+			return describeError(c.packet())
+		})
+		none.query("SELECT DATABASE() IS NULL, 1", "SELECT COUNT(*) FROM SCHEMA.people")
+
+		q.query("USE SCHEMA_2", "SELECT * FROM x")
+		p.shunt.query("DROP DATABASE " + p.schema + "_2")
+		p.plain.query("DROP DATABASE " + p.plainSchema + "_2")
+		q.query("SELECT 1", "SELECT DATABASE() = 'SCHEMA_2'", "SELECT DATABASE() = 'SCHEMA_2', id FROM SCHEMA.people WHERE id = 3", "SET @x = 5", "SELECT @x + 1", "SET time_zone = '+01:00'",
+			"SELECT COUNT(*) FROM SCHEMA.people", "BEGIN", "UPDATE SCHEMA.people SET age = 5 WHERE id = 3", "ROLLBACK")
+		fails(q, "SELECT * FROM x", "SHOW TABLES", "CREATE TABLE y (i INT PRIMARY KEY)", "INSERT INTO x VALUES (1)")
+		q.query("USE SCHEMA", "SELECT id FROM people WHERE id = 3")
+	})
+}
+
 // TestEmptyQueries: of nothing at all a server says so; a comment is a statement.
 func TestEmptyQueries(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {

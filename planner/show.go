@@ -64,7 +64,7 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		}
 		return everywhere(st, cat, set, &System{Rows: &SystemTable{Schemas: true, Sorted: true}}, reason)
 	case "tables":
-		schema, err := st.showSchema(i + 1)
+		schema, err := st.showSchema(i+1, cat)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		if !st.is(i+1, "status") {
 			break
 		}
-		schema, err := st.showSchema(i + 2)
+		schema, err := st.showSchema(i+2, cat)
 		if err != nil {
 			return nil, err
 		}
@@ -83,12 +83,16 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			return joinedShow(st, cat, cat.All, &SystemTable{Table: "name", OfSchema: schema, Join: statusSums, Sorted: true})
 		}
 	case "triggers":
-		schema, err := st.showSchema(i + 1)
+		schema, err := st.showSchema(i+1, cat)
 		if err != nil {
 			return nil, err
 		}
 		if !complete(cat) && !catalog.IsSystemSchema(schema) {
 			return everywhere(st, cat, cat.All, &System{Rows: &SystemTable{Key: []string{"trigger"}, Table: "table", OfSchema: schema}}, "no shard holds all tables")
+		}
+	case "events":
+		if _, err := st.showSchema(i+1, cat); err != nil {
+			return nil, err
 		}
 	case "procedure", "function", "package":
 		if st.settings.Restricted && st.is(i+1, "status") {
@@ -175,7 +179,7 @@ func showIndex(st *statement, cat *catalog.Catalog, name TableName) (Plan, *Erro
 }
 
 // showSchema is the schema of a SHOW: that of FROM, or the current one.
-func (st *statement) showSchema(i int) (string, *Error) {
+func (st *statement) showSchema(i int, cat *catalog.Catalog) (string, *Error) {
 	if st.is(i, "from") || st.is(i, "in") {
 		if name, ok := st.identifier(i + 1); ok {
 			return name, nil
@@ -183,6 +187,9 @@ func (st *statement) showSchema(i int) (string, *Error) {
 	}
 	if st.settings.Schema == "" {
 		return "", &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+	}
+	if !IsCurrent(st.settings.Schema, cat) { // somebody has dropped it
+		return "", &Error{Code: codeUnknownSchema, State: "42000", Message: "Unknown database '" + st.settings.Schema + "'"}
 	}
 	return st.settings.Schema, nil
 }

@@ -16,8 +16,8 @@ import (
 //
 //	SELECT id, USER() FROM t     SELECT id, _utf8mb4 X'61..' AS `USER()` FROM t
 //
-// DATABASE() is the connection's too, unless the session has none: a connection
-// that had one keeps it.
+// DATABASE() is the connection's too, unless the session has none, where a connection
+// that had one keeps it, or one that somebody has dropped.
 //
 // The text stays as it is where it has none, or where planning it says better what
 // is wrong. What views, triggers and stored functions ask for stays the shard's.
@@ -43,7 +43,7 @@ func SpliceSession(sql string, s Settings, cat *catalog.Catalog, tell func(what 
 	default:
 		return sql, nil
 	}
-	v := &sessionSplicer{st: st, tell: tell, answers: w == "select" || w == "with"}
+	v := &sessionSplicer{st: st, cat: cat, tell: tell, answers: w == "select" || w == "with"}
 	if err := v.read(); err != nil {
 		return "", err
 	}
@@ -54,7 +54,7 @@ func SpliceSession(sql string, s Settings, cat *catalog.Catalog, tell func(what 
 		for _, field := range st.rowColumns(r) {
 			row := *st
 			row.toks = field
-			x := &sessionSplicer{st: &row, tell: tell}
+			x := &sessionSplicer{st: &row, cat: cat, tell: tell}
 			if err := x.read(); err != nil {
 				return "", err
 			}
@@ -68,11 +68,17 @@ func SpliceSession(sql string, s Settings, cat *catalog.Catalog, tell func(what 
 	return text, nil
 }
 
+// IsCurrent reports that a session's schema can be that of its connections.
+func IsCurrent(schema string, cat *catalog.Catalog) bool {
+	return catalog.IsSystemSchema(schema) || schema != "" && cat.Schema(schema) != nil
+}
+
 // AsItIs is told of what the shard's connection tells as well.
 const AsItIs = "as it is"
 
 type sessionSplicer struct {
 	st      *statement
+	cat     *catalog.Catalog
 	tell    func(string) string
 	answers bool // the statement's columns have names that the client sees
 	edits   []edit
@@ -141,7 +147,7 @@ func (v *sessionSplicer) read() *Error {
 		}
 		told, next := st.toldAt(i)
 		switch {
-		case next == i || told.What == "schema" && st.settings.Schema != "":
+		case next == i || told.What == "schema" && IsCurrent(st.settings.Schema, v.cat):
 			continue
 		case nested > 0 && v.answers:
 			return notSupported("%s in the select list of a subquery, derived table or CTE is not supported: select it in a statement of its own, and write the value", told.Label)
@@ -151,8 +157,11 @@ func (v *sessionSplicer) read() *Error {
 			continue
 		}
 		switch told.What {
-		case "schema": // none: a pooled connection may have another session's
+		case "schema": // a pooled connection may have another session's
 			value = "CONCAT(CAST(NULL AS CHAR(64)))"
+			if name := st.settings.Schema; name != "" {
+				value = "CAST(_utf8mb4 X'" + hex.EncodeToString([]byte(name)) + "' AS CHAR(64))"
+			}
 		case "resultset_metadata", "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
 			value = "'" + value + "'"
 		case "user", "completion_type":

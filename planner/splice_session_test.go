@@ -12,6 +12,7 @@ func TestSpliceSession(t *testing.T) {
 	tell := func(what string) string {
 		return map[string]string{"user": "a@b", "connection_id": "7", "warning_count": "2", "error_count": "1", "row_count": "-1", "wait_timeout": "60", "gtid_mode": "OFF"}[what]
 	}
+	cat := &catalog.Catalog{Schemas: map[string]*catalog.Schema{"shop": {Name: "shop"}}}
 	const user = "_utf8mb4 X'614062'"
 	for sql, want := range map[string]string{
 		"SELECT id, USER() FROM users":                                                                     "SELECT id, " + user + " AS `USER()` FROM users",
@@ -44,7 +45,7 @@ func TestSpliceSession(t *testing.T) {
 		"SHOW GRANTS FOR CURRENT_USER()":                "SHOW GRANTS FOR CURRENT_USER()",
 		"/* shunt: shard=s1 */ SELECT a, USER() FROM t": "/* shunt: shard=s1 */ SELECT a, USER() FROM t",
 	} {
-		got, err := SpliceSession(sql, Settings{Schema: "shop", Charset: "utf8mb4", Strict: true}, &catalog.Catalog{}, tell)
+		got, err := SpliceSession(sql, Settings{Schema: "shop", Charset: "utf8mb4", Strict: true}, cat, tell)
 		if err != nil || got != want {
 			t.Errorf("%s\n got %s, %v\nwant %s", sql, got, err, want)
 		}
@@ -53,10 +54,13 @@ func TestSpliceSession(t *testing.T) {
 	if got, err := SpliceSession("SELECT DATABASE(), 1", Settings{}, &catalog.Catalog{}, tell); err != nil || got != "SELECT CONCAT(CAST(NULL AS CHAR(64))) AS `DATABASE()`, 1" {
 		t.Errorf("got %s, %v", got, err)
 	}
+	if got, err := SpliceSession("SELECT DATABASE(), 1", Settings{Schema: "gone"}, cat, tell); err != nil || got != "SELECT CAST(_utf8mb4 X'676f6e65' AS CHAR(64)) AS `DATABASE()`, 1" {
+		t.Errorf("got %s, %v", got, err)
+	}
 	for _, sql := range []string{
 		"SELECT * FROM (SELECT USER()) t", "WITH x AS (SELECT CONCAT(USER(), '') FROM t) SELECT * FROM x", "(SELECT id, USER() FROM t) ORDER BY 1",
 	} {
-		if got, err := SpliceSession(sql, Settings{Schema: "shop"}, &catalog.Catalog{}, tell); err == nil {
+		if got, err := SpliceSession(sql, Settings{Schema: "shop"}, cat, tell); err == nil {
 			t.Errorf("%s: got %s", sql, got)
 		}
 	}

@@ -90,7 +90,11 @@ func (s *session) fileCharset(ctx context.Context, l *planner.Load) (string, err
 	if err := s.settings.applyTo(ctx, conn); err != nil {
 		return "", s.shardError(id, err)
 	}
-	res, err := conn.Query(ctx, "SELECT @@character_set_database")
+	of := "database"
+	if s.settings.schema == "" {
+		of = "server" // the connection's may be withoutSchema
+	}
+	res, err := conn.Query(ctx, "SELECT @@character_set_"+of)
 	if err != nil {
 		return "", s.shardError(id, err)
 	}

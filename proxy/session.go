@@ -468,11 +468,15 @@ func (s *session) changeUser(ctx context.Context, payload []byte) error {
 // fieldList answers COM_FIELD_LIST, which old clients complete names with.
 func (s *session) fieldList(ctx context.Context, payload []byte) error {
 	name, _, _ := cutByte(payload, 0)
-	if schema := s.settings.schema; !s.sees(schema) {
+	schema := s.settings.schema
+	switch {
+	case schema == "":
+		return errNoDatabase
+	case !s.sees(schema):
 		return s.noSchema(schema)
 	}
 	id := s.anyShard()
-	if t := s.catalog().Table(s.settings.schema, name); t != nil && !t.Shards.Empty() {
+	if t := s.catalog().Table(schema, name); t != nil && !t.Shards.Empty() {
 		id = s.livelyOf(t.Shards)
 		s.needTemporary([]*catalog.Table{t})
 	}

@@ -301,11 +301,30 @@ func (s *settings) applyMore(ctx context.Context, conn *shard.Conn) error {
 		}
 		conn.State = s.fingerprint
 	}
-	if s.schema != "" && conn.Schema != s.schema {
-		return conn.InitDB(ctx, s.schema)
+	schema := s.schema
+	if schema == "" && conn.Schema != "" {
+		schema = withoutSchema
 	}
-	return nil
+	if schema == "" || conn.Schema == schema {
+		return nil
+	}
+	err := conn.InitDB(ctx, schema)
+	if serverCode(err) != codeNoSchema {
+		return err
+	}
+	// Somebody has dropped it. A session goes on then, and so must who only has it for its
+	// current one.
+	if conn.Schema == "" || conn.Schema == withoutSchema {
+		return nil
+	}
+	return conn.InitDB(ctx, withoutSchema)
 }
+
+// withoutSchema stands for none where a connection has had one: it can't be without again.
+//
+// Counter-example: /* shunt: shard=s0 */ DELETE FROM t, in a session without a schema,
+// deletes from the t of whose connection it was before.
+const withoutSchema = "information_schema"
 
 // takeBack brings a connection that has a part of other settings back to these, without a
 // reset. What the server refuses stays for the reset.

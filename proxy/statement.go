@@ -234,7 +234,7 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 		return "", refuse("@@character_set_database after SET character_set_database is not supported: no shard's connection has that value")
 	}
 	asks := func(word string) bool { return containsFold(sql, word) }
-	if !slices.ContainsFunc(sessionWords, asks) && (s.settings.schema != "" || !asks("database") && !asks("schema")) {
+	if !slices.ContainsFunc(sessionWords, asks) && (planner.IsCurrent(s.settings.schema, s.catalog()) || !asks("database") && !asks("schema")) {
 		return sql, nil
 	}
 	counted := false
