@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestKillBetween: KILL QUERY that comes between two of the statements that a client's is
@@ -121,6 +123,52 @@ func TestKillWaiting(t *testing.T) {
 			t.Errorf("its locks were held for %v", took)
 		}
 		if err := holder.Rollback(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestKillUnrouted: KILL QUERY ends what goes to whatever shard will do, and what is only prepared.
+func TestKillUnrouted(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, admin := startPeople(t, f, 3, setup{})
+		holder, err := p.db().BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustRows(t, holder, "SELECT id FROM people")
+		altered := make(chan error, 1)
+		alter := p.conn()
+		go func() {
+			_, err := alter.ExecContext(t.Context(), "ALTER TABLE people ADD COLUMN x INT")
+			altered <- err
+		}()
+		eventually(t, 10*time.Second, "DDL waits", p.waitingFor("ALTER TABLE people"))
+		c := dialPackets(t, p.addr, "empty", p.schema, 0)
+		for _, sql := range []string{"SET @x = SLEEP(30)", "SET max_sort_length = 1000 + SLEEP(30)", "SELECT SLEEP(30) INTO @x", "prepare"} {
+			began := time.Now()
+			answer := c.answer
+			if sql == "prepare" {
+				c.say(mysql.COM_STMT_PREPARE, []byte("SELECT age FROM people WHERE id = ?"))
+				answer = func() string { return describeError(c.packet()) }
+			} else {
+				c.say(mysql.COM_QUERY, []byte(sql))
+			}
+			time.Sleep(300 * time.Millisecond)
+			mustExec(t, admin, fmt.Sprintf("KILL QUERY %d", c.connectionID()))
+			got := answer()
+			if took := time.Since(began); took > 8*time.Second {
+				t.Errorf("%s: %s after %v", sql, got, took)
+			}
+			// MySQL's SLEEP() answers 1 then.
+			if !strings.HasPrefix(got, "ERR 1317") && (f.name != throwaway.MySQL || !strings.HasPrefix(got, "OK") || sql == "prepare") {
+				t.Errorf("%s: %s", sql, got)
+			}
+		}
+		if err := holder.Rollback(); err != nil {
+			t.Error(err)
+		}
+		if err := <-altered; err != nil {
 			t.Error(err)
 		}
 	})

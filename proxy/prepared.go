@@ -194,6 +194,7 @@ func (s *session) mayPrepare() error {
 // the same text.
 func (s *session) prepare(ctx context.Context, sql string) error {
 	s.prepared.last = nil
+	s.activity.doing("Prepare", s.settings.schema, sql, time.Now())
 	statements, err := planner.Split(sql, s.settings.planning)
 	if err != nil {
 		if told := s.syntaxError(ctx, sql); told != nil {
@@ -327,6 +328,8 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 		return nil, refuse("preparing a statement of tables that no shard has all of is not supported: send it as text")
 	}
 	prepare := func(where catalog.ShardID, conn *shard.Conn) (*shard.Stmt, error) {
+		s.activity.sent(where, conn) // DDL may keep it waiting
+		defer s.activity.done(conn)
 		st, err := conn.PrepareFor(ctx, sql, use)
 		if err != nil {
 			return nil, s.shardError(where, err)

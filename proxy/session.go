@@ -485,6 +485,8 @@ func (s *session) fieldList(ctx context.Context, payload []byte) error {
 		return err
 	}
 	defer s.giveBack(id, conn)
+	s.activity.doing("Field List", schema, name, time.Now())
+	s.activity.sent(id, conn)
 	if err := conn.Send(mysql.COM_FIELD_LIST, payload); err != nil {
 		return s.shardError(id, err)
 	}

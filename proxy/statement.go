@@ -308,7 +308,9 @@ func (s *session) syntaxError(ctx context.Context, sql string) error {
 		return nil // what Shunt itself says is as true
 	}
 	defer s.putBack(id, conn)
+	s.activity.sent(id, conn)
 	st, err := conn.PrepareOnce(ctx, sql)
+	s.activity.done(conn)
 	if err == nil {
 		conn.Forget(st)
 		return nil

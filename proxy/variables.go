@@ -107,7 +107,9 @@ func (s *session) onShardOf(ctx context.Context, left catalog.ShardSet, do func(
 				err = shardDown(err)
 				break
 			}
+			s.activity.sent(id, conn)
 			err = do(id, conn)
+			s.activity.done(conn)
 			pool.Put(conn)
 			if err == nil || coded(err).code != codeShardLost {
 				break
