@@ -173,3 +173,28 @@ func TestKillUnrouted(t *testing.T) {
 		}
 	})
 }
+
+// TestKillFrozen: while a statement on a shard that doesn't answer is killed, others log in
+// and look around.
+func TestKillFrozen(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2)
+		p, look := startPeople(t, f, 0, setup{servers: servers, unchecked: true})
+		victim, killer := dialPackets(t, p.addr, "empty", p.schema, 0), dialPackets(t, p.addr, "empty", p.schema, 0)
+		victim.query("SELECT COUNT(*) FROM people")
+		servers[1].Pause()
+		defer servers[1].Resume()
+		victim.say(mysql.COM_QUERY, []byte("SELECT COUNT(*) FROM people"))
+		time.Sleep(300 * time.Millisecond)
+		killer.say(mysql.COM_QUERY, fmt.Appendf(nil, "KILL QUERY %d", victim.connectionID()))
+		time.Sleep(100 * time.Millisecond)
+		began := time.Now()
+		mustRows(t, look, "SHOW PROCESSLIST")
+		dialPackets(t, p.addr, "empty", p.schema, 0)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("others were kept waiting for %v", took)
+		}
+		killer.answer()
+		victim.answer()
+	})
+}

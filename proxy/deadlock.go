@@ -314,13 +314,16 @@ func (l *deadlockLook) end(ctx context.Context, tx *transaction, since time.Time
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	a := &tx.s.activity
+	a.ending.Lock()
+	defer a.ending.Unlock()
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.since.Equal(since) {
+	now, running := a.since, slices.Clone(a.running)
+	a.mu.Unlock()
+	if !now.Equal(since) {
 		return
 	}
 	ends := l.p.deadlocks.cancelAlone(tx)
-	for _, x := range a.running { // all: it isn't rolled back before each has answered
+	for _, x := range running { // all: it isn't rolled back before each has answered
 		if len(edges[thread{x.shard, x.conn.ThreadID}]) == 0 {
 			continue
 		}

@@ -39,8 +39,10 @@ func (a *activity) sent(id catalog.ShardID, conn *shard.Conn) {
 }
 
 // done forgets a connection before it may become another session's: KILL holds
-// the mutex until it has killed.
+// ending until it has killed.
 func (a *activity) done(conn *shard.Conn) {
+	a.ending.Lock()
+	defer a.ending.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running = slices.DeleteFunc(a.running, func(x sent) bool { return x.conn == conn })
@@ -60,6 +62,8 @@ func (a *activity) outlive() {
 // Counter-example: a KILL QUERY that meets the COMMIT of a statement's second shard, or
 // the ROLLBACK TO that undoes it there: a half of the statement stays.
 func (a *activity) settled() {
+	a.ending.Lock()
+	defer a.ending.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running = a.running[:0]
@@ -220,13 +224,17 @@ func (s *session) interrupt(ctx context.Context) error { return s.interruptAs(ct
 func (s *session) interruptAs(ctx context.Context, reason *shard.ServerError) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	s.activity.mu.Lock()
-	defer s.activity.mu.Unlock()
-	s.activity.interrupted = s.activity.busy
-	if s.activity.cancel != nil {
-		s.activity.cancel(errInterrupted)
+	a := &s.activity
+	a.ending.Lock()
+	defer a.ending.Unlock()
+	a.mu.Lock()
+	a.interrupted = a.busy
+	end, running := a.cancel, slices.Clone(a.running)
+	a.mu.Unlock()
+	if end != nil {
+		end(errInterrupted)
 	}
-	for _, x := range s.activity.running {
+	for _, x := range running {
 		if reason != nil {
 			x.conn.InterruptedBy(reason)
 		}

@@ -91,6 +91,9 @@ type lastStatement struct {
 
 // activity is what Drain looks at from another goroutine.
 type activity struct {
+	// ending is held while statements on the shards are killed, which may take until a shard
+	// is judged dead. It comes before mu, which all who look at sessions wait for.
+	ending sync.Mutex
 	mu     sync.Mutex
 	busy   bool // a command is being worked on, or a transaction is open
 	client *wire.Conn
@@ -523,12 +526,14 @@ func (s *session) end() {
 
 // idle says that the session waits for a command.
 func (s *session) idle() {
+	if len(s.activity.running) > 0 { // which only the session itself changes
+		s.activity.settled()
+	}
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
 	s.activity.busy, s.activity.waiting = s.tx != nil || s.tableLocks != nil, true
 	s.activity.patience = time.Duration(s.settings.own.wait) * time.Second
 	s.activity.command, s.activity.schema, s.activity.info, s.activity.since = "Sleep", s.settings.schema, "", time.Now()
-	s.activity.running = s.activity.running[:0]
 	s.drainLocked()
 }
 
@@ -564,9 +569,10 @@ func (s *session) drainLocked() {
 // kill ends a session whatever it does.
 func (s *session) kill() {
 	s.activity.mu.Lock()
-	defer s.activity.mu.Unlock()
-	if s.activity.client != nil {
-		_ = s.activity.client.Close()
+	client := s.activity.client
+	s.activity.mu.Unlock()
+	if client != nil {
+		_ = client.Close()
 	}
 }
 
