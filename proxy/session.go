@@ -114,7 +114,7 @@ type activity struct {
 
 func stack() string { return string(debug.Stack()) }
 
-// start finishes the handshake (which needs the catalog) and runs the loop.
+// start serves a client that has been greeted.
 func (s *session) start(ctx context.Context, conn *wire.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -123,36 +123,36 @@ func (s *session) start(ctx context.Context, conn *wire.Conn) {
 	s.activity.client = conn
 	s.activity.mu.Unlock()
 	defer s.end()
-	s.settings = newSettings(s.catalog(), int(conn.Charset), "", s.proxy.ownDefaults(conn.Capabilities))
+	if s.welcome(ctx) {
+		s.loop(ctx)
+	}
+}
+
+// welcome finishes the handshake, which needs the catalog.
+func (s *session) welcome(ctx context.Context) (ok bool) {
+	s.settings = newSettings(s.catalog(), int(s.client.Charset), "", s.proxy.ownDefaults(s.client.Capabilities))
 	s.heedFlags()
 	s.obey()
-	if conn.Capabilities&mysql.CLIENT_SESSION_TRACK != 0 {
-		conn.Changes = s.tellChanges
+	if s.client.Capabilities&mysql.CLIENT_SESSION_TRACK != 0 {
+		s.client.Changes = s.tellChanges
 	}
 	s.prepared.init(s.proxy.metrics.prepared)
 	err := s.admit()
 	if err == nil {
 		err = checkCharset(s.settings.charset)
 	}
-	if err == nil && conn.Schema != "" {
-		err = s.use(ctx, conn.Schema)
+	if err == nil && s.client.Schema != "" {
+		err = s.use(ctx, s.client.Schema)
 	}
-	outcome := "ok"
 	if err != nil {
-		outcome = "failed"
+		s.proxy.metrics.logins.WithLabelValues("failed").Inc()
 		_ = s.answerError(err)
-	} else {
-		_ = s.answerOK(wire.OK{})
-	}
-	s.proxy.metrics.logins.WithLabelValues(outcome).Inc()
-	if err != nil {
 		_ = s.client.Flush()
-		return
+		return false
 	}
-	if s.client.Begin() != nil {
-		return
-	}
-	s.loop(ctx)
+	s.proxy.metrics.logins.WithLabelValues("ok").Inc()
+	_ = s.answerOK(wire.OK{})
+	return s.client.Begin() == nil
 }
 
 // heedFlags is for what a client asks for by a flag of its handshake: the SQL mode
