@@ -201,7 +201,8 @@ func (s *session) loop(ctx context.Context) {
 			_ = s.client.Flush()
 			return
 		}
-		if s.proxy.draining.Load() && s.tx == nil && s.tableLocks == nil && s.poolable {
+		if s.proxy.draining.Load() && s.tx == nil && s.tableLocks == nil && s.poolable && s.client.Writer().Buffered() > 0 {
+			// A client that has its answer already may have sent its next statement.
 			_ = s.client.FlushLast()
 			return
 		}
