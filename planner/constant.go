@@ -22,11 +22,14 @@ import (
 //	SELECT UUID_SHORT(), UUID_SHORT()
 //	INSERT INTO t (a, `id`) VALUES ('x', 102301), ('y', 102302)
 //
-// What is different each time (UUID(), RAND()) is thus computed once.
+// What is different each time (UUID(), RAND()) is thus computed once. Subqueries are asked
+// for one by one: see subqueryValues.
 type Constants struct {
 	st  *statement
 	all []constantPlace // in the order of the text
 	n   int
+	// targets are the columns that subqueries' values go to, nil for other expressions.
+	targets []*catalog.Column
 }
 
 // constantPlace is where in the text a value is, or goes: before it, then the value, in place
@@ -36,23 +39,36 @@ type constantPlace struct {
 	before     string
 	// query is the expression, "" for that of the text.
 	query string
+	// from and to are where a subquery is in [start, end), without its parentheses.
+	from, to uint32
 	// name: it is of the list of columns, and has no value.
 	name bool
 }
 
-// Query asks for the values.
-func (c *Constants) Query(params []keys.Value) string {
+// Subqueries reports that Queries asks for each value by itself.
+func (c *Constants) Subqueries() bool { return c.targets != nil }
+
+// Target is the type of the column that the i-th subquery's value goes to.
+func (c *Constants) Target(i int) string { return baseType(c.targets[i].Type) }
+
+// Queries ask for the values: one for all, or one for each subquery.
+func (c *Constants) Queries(params []keys.Value) []string {
 	parts := make([]string, 0, c.n)
 	for _, x := range c.all {
 		switch {
 		case x.name:
 		case x.query != "":
 			parts = append(parts, x.query)
+		case c.Subqueries():
+			parts = append(parts, c.st.written(x.from, x.to, params))
 		default:
 			parts = append(parts, c.st.written(x.start, x.end, params))
 		}
 	}
-	return "SELECT " + strings.Join(parts, ", ")
+	if c.Subqueries() {
+		return parts
+	}
+	return []string{"SELECT " + strings.Join(parts, ", ")}
 }
 
 // With is the statement with literals for the expressions and the parameters.
@@ -70,7 +86,7 @@ func (c *Constants) With(literals []string, params []keys.Value) string {
 	return b.String() + c.st.written(from, uint32(len(c.st.src)), params)
 }
 
-// Len is the number of values that Query answers.
+// Len is the number of values that Queries answer.
 func (c *Constants) Len() int { return c.n }
 
 func (c *Constants) add(x constantPlace) {

@@ -176,7 +176,7 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			}
 			if err != nil && plan.Constants != nil {
 				q := plan.Constants
-				fmt.Fprintf(&out, "ask: %s, then %s, since ", q.Query(params), q.With(slices.Repeat([]string{"[..]"}, q.Len()), params))
+				fmt.Fprintf(&out, "ask: %s, then %s, since ", strings.Join(q.Queries(params), "; "), q.With(slices.Repeat([]string{"[..]"}, q.Len()), params))
 			}
 			if err != nil {
 				out.WriteString(errorText(err))

@@ -90,28 +90,21 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 // planInsertValues plans INSERT and REPLACE with values in the statement.
 func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *rowAlias, kind Kind) (*Rows, *Error) {
 	t := target.table
-	for _, l := range n.Lists {
-		for _, e := range l {
-			a.expressions(target.scope, e)
-		}
+	cols, err := columnList(n.Columns, t)
+	if err != nil {
+		return nil, err
 	}
-	for _, x := range n.OnDuplicate {
-		a.expressions(target.scope, x.Expr)
-	}
-	if a.err != nil {
-		return nil, a.err
-	}
-	if err := a.subqueriesBeside(a.refs, t); err != nil {
+	if asked, err := a.subqueryValues(n, target, cols); asked != nil {
+		rows := a.rows(kind, &refusedAction{err})
+		rows.Constants = asked
+		return rows, nil //nolint:nilerr // who binds it is told
+	} else if err != nil {
 		return nil, err
 	}
 	if t.Placement == catalog.Reference && t.Shards.Len() > 1 && a.volatile != "" {
 		return nil, refuseVolatile(a.volatile, t)
 	}
 	act := &insertAction{st: a.st, table: t, replace: n.IsReplace, ignore: n.IgnoreErr, clock: a.clock}
-	cols, err := columnList(n.Columns, t)
-	if err != nil {
-		return nil, err
-	}
 	if newAlias != nil {
 		newAlias.listed = cols
 	}
@@ -165,25 +158,6 @@ func insertedTable(n *ast.InsertStmt) (*ast.TableName, *Error) {
 		}
 	}
 	return nil, notSupported("this form of INSERT is not supported yet: send it to one shard with /* shunt: shard=NAME */")
-}
-
-// subqueriesBeside refuses subqueries in values of rows, and in ON DUPLICATE KEY UPDATE,
-// whose tables are not all where the rows go.
-//
-// Rule all rows: a shard answers them with those that it has. Counter-example: INSERT INTO
-// settings VALUES ('users', (SELECT COUNT(*) FROM users)), with settings on s0: the users
-// of s0 are counted.
-func (a *analysis) subqueriesBeside(refs []*ref, t *catalog.Table) *Error {
-	for _, r := range refs {
-		switch {
-		case r.table == nil || len(a.cat.Shards) == 1:
-		case r.table.IsView, r.sharded() && r.table.Shards.Len() > 1:
-			return notSupported("INSERT with a subquery over the sharded table or view %s is not supported yet: write INSERT ... SELECT, or read the value first", r.table.Name)
-		case !r.table.Shards.Contains(t.Shards):
-			return notSupported("INSERT with a subquery over %s, which is not on every shard of %s, is not supported yet: read the value first", r.table.Name, t.Name)
-		}
-	}
-	return nil
 }
 
 func refuseVolatile(what string, t *catalog.Table) *Error {

@@ -257,7 +257,7 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 			return "route", "each row is tried on all shards, and goes where it meets one with the same unique key, or where a new row goes"
 		}
 		if plan.Constants != nil && err != nil {
-			return "route", "a shard is asked first for the values that place the rows: " + plan.Constants.Query(nil)
+			return "route", "it is asked first for values that are needed: " + strings.Join(plan.Constants.Queries(nil), "; ")
 		}
 		if err != nil {
 			return refusedAs(t, sql, err)

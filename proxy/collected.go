@@ -166,16 +166,20 @@ func (c *collected) appendRow(dst, p []byte) ([]byte, error) {
 			dst = append(dst, "NULL"...)
 			continue
 		}
-		into := anyTarget
-		if c.targets != nil {
-			into = c.targets[i]
-		}
 		var err error
-		if dst, p, err = appendBinary(dst, &c.columns[i], into, p); err != nil {
+		if dst, p, err = appendBinary(dst, &c.columns[i], c.target(i), p); err != nil {
 			return dst, err
 		}
 	}
 	return append(dst, ')'), nil
+}
+
+// target is that of the i-th column.
+func (c *collected) target(i int) target {
+	if c.targets == nil {
+		return anyTarget
+	}
+	return c.targets[i]
 }
 
 // appendBinary appends the first value of p as a literal that stores the same.
@@ -319,6 +323,14 @@ func appendHex(dst []byte, charset string, v []byte) []byte {
 	}
 	dst = append(dst, charset+" X'"...)
 	return append(hex.AppendEncode(dst, v), '\'')
+}
+
+func isTime(columnType byte) bool {
+	switch columnType {
+	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIME:
+		return true
+	}
+	return false
 }
 
 func isText(columnType byte) bool {

@@ -95,10 +95,8 @@ func (s *session) resultsIn(charset string) (undo func()) {
 func (c *collected) into(plan *planner.Copy, cat *catalog.Catalog) error {
 	c.targets = make([]target, len(c.columns))
 	for i, col := range c.columns {
-		number, bytes := false, false
+		number, bytes := isNumeric(plan.Target(i)), false
 		switch plan.Target(i) {
-		case "tinyint", "smallint", "mediumint", "int", "integer", "bigint", "decimal", "numeric", "float", "double", "real", "year":
-			number = true
 		case "bit":
 			number, bytes = true, true
 		case "binary", "varbinary":
@@ -132,6 +130,15 @@ func (c *collected) into(plan *planner.Copy, cat *catalog.Catalog) error {
 		}
 	}
 	return nil
+}
+
+// isNumeric reports a column type whose values are numbers.
+func isNumeric(columnType string) bool {
+	switch columnType {
+	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint", "decimal", "numeric", "float", "double", "real", "year":
+		return true
+	}
+	return false
 }
 
 // insertCollected inserts rows by statements that begin with head and end with

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -77,7 +78,7 @@ func (s *session) explainRows(ctx context.Context, plan *planner.Rows, sql strin
 			head, tail := plan.Limited.Texts(nil)
 			return s.explainBehind(ctx, plan.Limited.Query(nil), explainRow("shard_key", "the rows that it finds and locks are changed by their keys", head+"(...)"+tail))
 		case plan.Constants != nil:
-			return [][]any{explainRow("shard_key", "a shard is asked for the values by which the rows are placed, which then stand in the statement", plan.Constants.Query(nil))}, nil
+			return [][]any{explainRow("shard_key", "it is asked first for values that are needed, which then stand in the statement", strings.Join(plan.Constants.Queries(nil), "; "))}, nil
 		}
 	}
 	if err != nil {

@@ -105,10 +105,28 @@ INSERT INTO docs (id, doc) SELECT id + 1, JSON_OBJECT('name', name, 'at', id, 's
 INSERT INTO docs (id, doc) SELECT id + 100, JSON_OBJECT('paid', paid) FROM users;
 INSERT INTO docs (id, txt) SELECT id + 200, JSON_OBJECT('paid', paid) FROM users WHERE id < 3;
 SELECT * FROM docs WHERE id NOT BETWEEN 100 AND 199 ORDER BY id;
+-- kind: INSERT of a subquery's value
+INSERT INTO orders (user_id, id, code) VALUES ((SELECT id FROM users WHERE email = 'a23'), 900, (SELECT email FROM users WHERE id = 24)), (24, (SELECT COUNT(*) FROM items), 'count');
+INSERT INTO settings VALUES ('n', (SELECT COUNT(*) FROM users)), ('none', (SELECT email FROM users WHERE id = -1)), ('sum', ((SELECT SUM(score) FROM users)));
+REPLACE INTO settings SET k = 'n1', v = (SELECT name FROM users WHERE id = 20);
+INSERT INTO settings VALUES ('two', (SELECT email FROM users));
+INSERT INTO settings VALUES ('two', (SELECT email, id FROM users WHERE id = 1));
+INSERT INTO settings VALUES ('nothing', (SELECT nothing FROM users WHERE id = 1));
+INSERT INTO users (id, age) VALUES (901, (SELECT code FROM orders WHERE user_id = 24 AND code = 'count'));
+-- params: ["a23", 902, "p"]
+INSERT INTO orders (user_id, id, code) VALUES ((SELECT id FROM users WHERE email = ?), ?, ?) ON DUPLICATE KEY UPDATE code = VALUES(code);
+BEGIN;
+INSERT INTO orders (user_id, id, total) VALUES ((WITH x AS (SELECT MAX(id) AS n FROM users) SELECT n FROM x), 903, (SELECT MAX(qty) FROM items o WHERE EXISTS (SELECT * FROM users u WHERE u.id = o.user_id)));
+-- only: mariadb
+INSERT INTO orders (user_id, id, total) VALUES (1, 903, (SELECT MAX(total) FROM orders o WHERE EXISTS (SELECT * FROM users u WHERE u.id = o.user_id)));
+SELECT COUNT(*) FROM orders WHERE id = 903;
+ROLLBACK;
 -- refused
-INSERT INTO settings VALUES ('n', (SELECT COUNT(*) FROM users));
+INSERT INTO settings VALUES ('later', (SELECT COUNT(*) FROM users WHERE born < NOW()));
 -- refused
-REPLACE INTO settings SET k = 'n1', v = (SELECT name FROM users WHERE id = 5);
+INSERT INTO settings VALUES ('more', (SELECT COUNT(*) FROM users) + 1);
+SELECT * FROM orders WHERE id >= 900 OR code = 'count' ORDER BY id, user_id;
+SELECT * FROM settings ORDER BY k;
 -- refused
 INSERT INTO settings VALUES ('theme', 1) ON DUPLICATE KEY UPDATE v = (SELECT COUNT(*) FROM orders);
 -- refused
