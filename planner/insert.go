@@ -97,7 +97,7 @@ func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *ro
 	if asked, err := a.subqueryValues(n, target, cols); asked != nil {
 		rows := a.rows(kind, &refusedAction{err})
 		rows.Constants = asked
-		return rows, nil //nolint:nilerr // who binds it is told
+		return rows, nil
 	} else if err != nil {
 		return nil, err
 	}
