@@ -202,6 +202,13 @@ func (x *Indexer) fence(ctx context.Context, c Change, defs []storage.IndexDef) 
 	return x.interrupt(ctx, func(j *storage.Job) bool { return fenced[TableName{j.Schema, j.Table}] })
 }
 
+// fencing reports that DDL has begun and not ended.
+func (x *Indexer) fencing() bool {
+	x.work.mu.Lock()
+	defer x.work.mu.Unlock()
+	return len(x.work.fenced) > 0
+}
+
 func (x *Indexer) unfence() {
 	x.work.mu.Lock()
 	clear(x.work.fenced)

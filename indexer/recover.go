@@ -143,16 +143,29 @@ func (x *Indexer) mend() {
 
 const mendEvery = time.Minute
 
-// mendAtTimes mends each minute. It is the dispatcher's, and so doesn't wait
-// for an operator's statement, which may wait for a job.
+// mendAtTimes mends each minute, and when a catalog has been published: a table that was
+// altered behind Shunt's back, or that shards had in other ways until now, may have an index to be
+// built. It is the dispatcher's, and so doesn't wait for an operator's statement, which may
+// wait for a job.
 func (x *Indexer) mendAtTimes(now time.Time) (next time.Time) {
-	if now.Before(x.work.mend) {
-		return x.work.mend
+	w := &x.work
+	var version uint64
+	if c := x.opts.Catalog(); c != nil {
+		version = c.Version
 	}
-	if !x.work.mend.IsZero() && x.admin.TryLock() {
+	switch {
+	case w.mend.IsZero(): // recover has
+	case now.Before(w.mend) && (version == w.mended || x.fencing()): // DDL of our own builds what it alters
+		return w.mend
+	case !x.admin.TryLock():
+		return now.Add(time.Second)
+	default:
 		x.mend()
 		x.admin.Unlock()
 	}
-	x.work.mend = now.Add(mendEvery)
-	return x.work.mend
+	w.mend, w.mended = now.Add(mendEvery), version
+	return w.mend
 }
+
+// Published tells that there is another catalog.
+func (x *Indexer) Published() { x.work.wakeUp() }

@@ -46,8 +46,10 @@ type work struct {
 	dismissed storage.IndexID
 	// notes say what a build waits for.
 	notes map[storage.IndexID]string
-	// mend is when to mend next; the dispatcher's.
-	mend time.Time
+	// mend is when to mend next, and mended the catalog's version when that was done last; the
+	// dispatcher's.
+	mend   time.Time
+	mended uint64
 	// reconciled is when each table's reconciliation was last asked for.
 	reconciled map[TableName]time.Time
 }

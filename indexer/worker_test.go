@@ -637,3 +637,26 @@ func TestDDLThatCannotBegin(t *testing.T) {
 	b.update(0, 1, "eve")
 	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
 }
+
+// TestAlteredBehind: an index whose column has another collation since a catalog was published
+// is built again, at once and not when the next minute ends.
+func TestAlteredBehind(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.shards[1].set(1, "ann")
+	b.create()
+	b.mu.Lock()
+	b.column.Collation = "utf8mb4_general_ci"
+	b.mu.Unlock()
+	if err := b.publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.x.Published()
+	altered := b.clock.Now()
+	b.until("it is built again", func() bool { return b.store.Indexes()[0].Keyed == b.index().Definition() })
+	if took := b.clock.Now().Sub(altered); took >= mendEvery {
+		t.Errorf("it was built %s later", took)
+	}
+	b.ready()
+	b.expect("ANN", 1)
+}

@@ -27,6 +27,7 @@ var ErrNoShard = errors.New("no shard answers")
 type Directory struct {
 	opts    DirectoryOptions
 	current atomic.Pointer[catalog.Catalog]
+	watch   atomic.Pointer[func()]
 
 	soon chan struct{}
 	// versions are those that shards told when they were connected to.
@@ -297,7 +298,13 @@ func (d *Directory) publish(c *catalog.Catalog) {
 	}
 	d.version++
 	d.current.Store(c)
+	if f := d.watch.Load(); f != nil {
+		(*f)()
+	}
 }
+
+// Watch has f called behind each catalog that is published. It must not wait.
+func (d *Directory) Watch(f func()) { d.watch.Store(&f) }
 
 // Missing lists the shards whose schema has never been read.
 func (d *Directory) Missing() []catalog.ShardID {

@@ -145,6 +145,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	if err := s.servers.while(func() error { s.indexer.Store(x); return x.Start(ctx) }); err != nil {
 		return fmt.Errorf("start the indexer: %w", err)
 	}
+	directory.Watch(x.Published)
 	s.watchReturns(directory, x)
 	defer x.Close()
 	s.registry.MustRegister(&storeCollector{store: s.store, directory: directory}, &poolCollector{pools: s.pools})
