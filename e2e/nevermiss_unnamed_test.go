@@ -76,6 +76,51 @@ func TestNeverMissVarying(t *testing.T) {
 	})
 }
 
+// TestNeverMissVaryingModes looks by columns whose values depend on the SQL mode of who
+// reads them.
+func TestNeverMissVaryingModes(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c := p.conn()
+		mustExec(t, c, "SET sql_mode = ''")
+		mustExec(t, c, `CREATE TABLE visits (id INT PRIMARY KEY, c CHAR(5), v VARCHAR(40), born DATE, at DATETIME(6),
+			called VARCHAR(20) AS (CONCAT(c, 'x')) VIRTUAL, y INT AS (YEAR(v)) VIRTUAL, whole DATETIME AS (at) VIRTUAL,
+			told DATETIME AS (CAST(v AS DATETIME)) VIRTUAL, known DATETIME AS (COALESCE(CAST(born AS DATETIME), '1970-01-01')) VIRTUAL,
+			later VARCHAR(20) AS (GREATEST(born, v)) VIRTUAL)`)
+		for _, column := range []string{"told", "known", "later"} {
+			_, err := c.ExecContext(t.Context(), "CREATE VIRTUAL INDEX by_"+column+" ON visits ("+column+")")
+			wantError(t, err, 1105, "depends on the session")
+		}
+		for _, column := range []string{"called", "y", "whole"} {
+			p.createIndex(c, "by_"+column, "visits ("+column+")")
+		}
+		for id := range 8 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO visits (id, c, v, at) VALUES (%d, 'c%[1]d', '201%[1]d-02-31', '2020-01-01 00:00:0%[1]d.7')", id))
+		}
+		p.settled(c)
+		wantRoute(t, c, "SELECT id FROM visits WHERE called = 'c3x'", 1, "index:by_called")
+		each := func(query string) {
+			t.Helper()
+			for id := range 8 {
+				want(t, c, fmt.Sprintf(query, id), "id", fmt.Sprint(id))
+			}
+		}
+		if f.name == throwaway.MySQL {
+			mustExec(t, c, "SET sql_mode = 'ALLOW_INVALID_DATES'")
+			each("SELECT id FROM visits WHERE y = 201%d")
+			mustExec(t, c, "SET sql_mode = ''")
+			each("SELECT /*+ SET_VAR(sql_mode = 'PAD_CHAR_TO_FULL_LENGTH') */ id FROM visits WHERE called = 'c%d   x'")
+		} else {
+			mustExec(t, c, "SET sql_mode = 'TIME_ROUND_FRACTIONAL'")
+			for id := range 8 {
+				want(t, c, fmt.Sprintf("SELECT id FROM visits WHERE whole = '2020-01-01 00:00:0%d'", id+1), "id", fmt.Sprint(id))
+			}
+		}
+		mustExec(t, c, "SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'")
+		each("SELECT id FROM visits WHERE called = 'c%d   x'")
+	})
+}
+
 // TestNeverMissConnectionCharset stores what a client writes in one character set
 // and the connection makes another of.
 func TestNeverMissConnectionCharset(t *testing.T) {

@@ -20,6 +20,9 @@ type Settings struct {
 	Strict bool
 	// PadCharToFullLength, NoAutoValueOnZero as the SQL modes of that name.
 	PadCharToFullLength, NoAutoValueOnZero bool
+	// ComputesOtherwise: a mode is set under which VIRTUAL columns may have other values
+	// than scans read.
+	ComputesOtherwise bool
 	// LimitsSelect: sql_select_limit is set, to SelectLimit.
 	LimitsSelect bool
 	SelectLimit  uint64

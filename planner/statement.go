@@ -340,6 +340,9 @@ func (st *statement) readComments() *Error {
 		case hintComment:
 			if strings.Contains(strings.ToLower(text), "set_var") {
 				st.setVar = true
+				if strings.Contains(strings.ToLower(text), "sql_mode") {
+					st.settings.PadCharToFullLength, st.settings.ComputesOtherwise = true, true
+				}
 			}
 		case plainComment:
 			name, ok, err := parseHint(text)

@@ -228,7 +228,9 @@ func planningSettings(mode string) planner.Settings {
 		case "STRICT_ALL_TABLES", "STRICT_TRANS_TABLES":
 			p.Strict = true
 		case "PAD_CHAR_TO_FULL_LENGTH":
-			p.PadCharToFullLength = true
+			p.PadCharToFullLength, p.ComputesOtherwise = true, true
+		case "ALLOW_INVALID_DATES", "TIME_ROUND_FRACTIONAL":
+			p.ComputesOtherwise = true
 		case "NO_AUTO_VALUE_ON_ZERO":
 			p.NoAutoValueOnZero = true
 		case "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL":

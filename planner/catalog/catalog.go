@@ -229,7 +229,9 @@ type Column struct {
 	Generated bool
 	// Expression is that of a generated column.
 	Expression string
-	// Varies: VIRTUAL, and sessions may see different values of it.
+	// Virtual: a generated column that is computed when it is read.
+	Virtual bool
+	// Varies: Virtual, and sessions may see different values of it.
 	Varies bool
 	// Invisible: a * doesn't answer it.
 	Invisible bool

@@ -40,8 +40,6 @@ type builder struct {
 	Sources
 	c     *catalog.Catalog
 	order []catalog.ShardID // shards with facts, in configured order
-	// virtual are the expressions of VIRTUAL columns.
-	virtual map[*catalog.Column]string
 	// from is what each column was made of.
 	from map[*catalog.Column]columnFact
 	// on are the shards that have each table.
@@ -54,7 +52,7 @@ type builder struct {
 // or shard key); what the shards say can only make tables less usable.
 func Build(src Sources) (*catalog.Catalog, error) {
 	b := &builder{
-		Sources: src, virtual: map[*catalog.Column]string{}, from: map[*catalog.Column]columnFact{},
+		Sources: src, from: map[*catalog.Column]columnFact{},
 		on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{},
 		c: &catalog.Catalog{
 			Version: src.Version, Shards: src.Shards, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},

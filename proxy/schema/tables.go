@@ -51,8 +51,7 @@ func (b *builder) tables() {
 			c := b.column(cf, len(t.Columns))
 			t.Columns = append(t.Columns, c)
 			if c.Generated && !strings.Contains(cf.extra, "stored") && !strings.Contains(cf.extra, "persistent") {
-				b.virtual[c] = cf.generated
-				computed[t] = true
+				c.Virtual, computed[t] = true, true
 			}
 		}
 	}
