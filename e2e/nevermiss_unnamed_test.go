@@ -121,6 +121,32 @@ func TestNeverMissVaryingModes(t *testing.T) {
 	})
 }
 
+// TestNeverMissHistory looks for past rows of a system-versioned table.
+func TestNeverMissHistory(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		if f.name != throwaway.MariaDB {
+			t.Skip("only MariaDB has system-versioned tables")
+		}
+		p := start(t, f, setup{})
+		c := p.conn()
+		mustExec(t, c, `CREATE TABLE kept (id INT PRIMARY KEY, v VARCHAR(20)) WITH SYSTEM VERSIONING
+			PARTITION BY SYSTEM_TIME (PARTITION past HISTORY, PARTITION present CURRENT)`)
+		p.createIndex(c, "by_v", "kept (v)")
+		mustExec(t, c, "INSERT INTO kept VALUES (0, 'v0'), (1, 'v1'), (2, 'v2'), (3, 'v3'), (4, 'v4'), (5, 'v5')")
+		mustExec(t, c, "UPDATE kept SET v = CONCAT('new', id)")
+		mustExec(t, c, "CREATE VIEW former AS SELECT id, v FROM kept PARTITION (past)")
+		p.settled(c)
+		for id := range 6 {
+			want(t, c, fmt.Sprintf("SELECT id FROM kept PARTITION (past) WHERE v = 'v%d'", id), "id", fmt.Sprint(id))
+			want(t, c, fmt.Sprintf("SELECT id FROM (SELECT * FROM kept PARTITION (past)) x WHERE v = 'v%d'", id), "id", fmt.Sprint(id))
+			want(t, c, fmt.Sprintf("SELECT id FROM former WHERE v = 'v%d'", id), "id", fmt.Sprint(id))
+			want(t, c, fmt.Sprintf("SELECT id FROM kept WHERE v = 'v%d'", id), "id")
+		}
+		wantRoute(t, c, "SELECT id FROM kept WHERE v = 'new3'", 1, "index:by_v")
+		wantRoute(t, c, "SELECT id FROM kept PARTITION (past) WHERE v = 'v3' AND id = 3", 1, "shard_key")
+	})
+}
+
 // TestNeverMissConnectionCharset stores what a client writes in one character set
 // and the connection makes another of.
 func TestNeverMissConnectionCharset(t *testing.T) {

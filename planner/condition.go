@@ -246,7 +246,7 @@ func (a *analysis) plant(r *ref) {
 		}
 	}
 	r.tree = and(kids)
-	a.prepare(r.tree)
+	a.prepare(r, r.tree)
 	r.labels = make([]string, 0, len(r.table.Indexes))
 	for _, ix := range r.table.Indexes {
 		r.labels = append(r.labels, "index:"+ix.Name)
@@ -254,12 +254,12 @@ func (a *analysis) plant(r *ref) {
 }
 
 // prepare finds what all evaluations of a tree need.
-func (a *analysis) prepare(n *cnode) {
-	if n.col != nil {
+func (a *analysis) prepare(r *ref, n *cnode) {
+	if n.col != nil && (!r.history || n.col == r.table.ShardKey) { // no row has had another shard key
 		n.codec, _ = codecOf(a.cat, n.col) // nil where there is none
 	}
 	for _, k := range n.kids {
-		a.prepare(k)
+		a.prepare(r, k)
 	}
 }
 

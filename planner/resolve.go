@@ -76,6 +76,8 @@ type ref struct {
 	derived *queryRoute
 	partial bool
 	system  bool
+	// history: it may read rows of the past, whose values indexes don't know.
+	history bool
 	// nullable: on the side of an outer join that may be filled with NULLs.
 	nullable bool
 	// on holds the conjuncts of the ON clauses that every row of this
@@ -311,6 +313,8 @@ func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
 		a.refuse(err)
 	}
 	r.table, r.system = table, system
+	// MariaDB answers what a partition of a system-versioned table has, past rows too.
+	r.history = a.cat.MariaDB && len(t.PartitionNames) > 0
 	if table != nil && table.IsView && a.parsers != nil {
 		r.view = table
 		if t, exact := a.viewAsTable(table, a.views); t != nil {

@@ -127,7 +127,7 @@ func keepJSON(t *catalog.Table, kept map[int]column) {
 // keepIndexes gives t the indexes all of whose columns v has.
 func (a *analysis) keepIndexes(t, v *catalog.Table, kept map[int]column) {
 	for _, r := range a.refs {
-		if r.nullable {
+		if r.nullable || r.history {
 			continue
 		}
 		for _, ix := range r.table.Indexes {
