@@ -198,3 +198,46 @@ func TestKillFrozen(t *testing.T) {
 		victim.answer()
 	})
 }
+
+// TestKillBesideFrozen: a statement is ended on the shards that answer, though another one
+// doesn't, for KILL and for a client that has gone.
+func TestKillBesideFrozen(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2)
+		p, _ := startPeople(t, f, 20, setup{servers: servers, unchecked: true})
+		killer := dialPackets(t, p.addr, "empty", p.schema, 0)
+		for how, end := range map[string]func(victim *packetClient){
+			"KILL": func(victim *packetClient) {
+				killer.say(mysql.COM_QUERY, fmt.Appendf(nil, "KILL QUERY %d", victim.connectionID()))
+			},
+			"gone": func(victim *packetClient) { victim.nc.Close() },
+		} {
+			t.Run(how, func(t *testing.T) {
+				victim := dialPackets(t, p.addr, "empty", p.schema, 0)
+				waiting := func(shard int) int {
+					return len(mustRows(t, p.shard(shard), "SELECT id FROM information_schema.processlist WHERE info LIKE 'UPDATE people%'"))
+				}
+				for i := range servers {
+					tx, err := p.shard(i).BeginTx(t.Context(), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer tx.Rollback()
+					if _, err := tx.ExecContext(t.Context(), "SELECT * FROM people FOR UPDATE"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				victim.say(mysql.COM_QUERY, []byte("UPDATE people SET age = 5"))
+				eventually(t, 20*time.Second, "the statement waits on both", func() bool { return waiting(0) == 1 && waiting(1) == 1 })
+				servers[0].Pause()
+				end(victim)
+				eventually(t, 4*time.Second, "it has ended on the shard that answers, before the other one is given up", func() bool { return waiting(1) == 0 })
+				servers[0].Resume()
+				if how == "KILL" {
+					killer.answer()
+				}
+				eventually(t, 30*time.Second, "it has ended", func() bool { return waiting(0) == 0 })
+			})
+		}
+	})
+}

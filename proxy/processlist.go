@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -234,15 +236,21 @@ func (s *session) interruptAs(ctx context.Context, reason *shard.ServerError) er
 	if end != nil {
 		end(errInterrupted)
 	}
-	for _, x := range running {
+	// One that doesn't answer holds up no other's.
+	var kills sync.WaitGroup
+	errs := make([]error, len(running))
+	for i, x := range running {
 		if reason != nil {
 			x.conn.InterruptedBy(reason)
 		}
-		if err := x.conn.Kill(ctx); err != nil && ctx.Err() != nil {
-			return shardDown(err)
-		}
+		kills.Go(func() {
+			if err := x.conn.Kill(ctx); err != nil && ctx.Err() != nil {
+				errs[i] = shardDown(err)
+			}
+		})
 	}
-	return nil
+	kills.Wait()
+	return cmp.Or(errs...)
 }
 
 // tell answers what a shard's connection would tell of itself instead.

@@ -102,8 +102,9 @@ type activity struct {
 	patience         time.Duration
 	// interrupted: KILL QUERY was asked for while the command was worked on.
 	interrupted bool
-	// outlives: the command goes on when the client has gone.
-	outlives bool
+	// outlives: the command goes on when the client has gone, and leaving, that it is being ended
+	// since the client has.
+	outlives, leaving bool
 	// cancel ends what isn't in running: a gather.
 	cancel context.CancelCauseFunc
 	// What SHOW PROCESSLIST shows, and what KILL ends on the shards.

@@ -22,28 +22,36 @@ func (p *Proxy) EndVanished(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		var gone []*session
 		now := time.Now()
 		p.sessions.each(func(s *session) {
 			s.expire(now)
 			if s.vanished() {
-				gone = append(gone, s)
+				go s.endVanished(ctx)
 			}
 		})
-		for _, s := range gone {
-			s.log.Info("the client has gone; its statement is ended")
-			s.kill()
-			if err := s.interrupt(ctx); err != nil {
-				s.log.Info("end the statement of a client that has gone", "error", err)
-			}
-		}
 	}
 }
 
-// vanished reports whether a session works for a client that has gone.
+// vanished reports a session that works for a client that has gone, and is to be ended.
 func (s *session) vanished() bool {
-	s.activity.mu.Lock()
-	defer s.activity.mu.Unlock()
 	a := &s.activity
-	return a.client != nil && len(a.running) > 0 && !a.outlives && time.Since(a.since) > vanishedAfter && a.client.Gone()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.client == nil || a.leaving || len(a.running) == 0 || a.outlives || time.Since(a.since) <= vanishedAfter || !a.client.Gone() {
+		return false
+	}
+	a.leaving = true
+	return true
+}
+
+// endVanished ends what vanished reports. A shard that doesn't answer takes its time.
+func (s *session) endVanished(ctx context.Context) {
+	s.log.Info("the client has gone; its statement is ended")
+	s.kill()
+	if err := s.interrupt(ctx); err != nil {
+		s.log.Info("end the statement of a client that has gone", "error", err)
+	}
+	s.activity.mu.Lock()
+	s.activity.leaving = false
+	s.activity.mu.Unlock()
 }
