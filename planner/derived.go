@@ -99,7 +99,7 @@ func (a *analysis) asTable(source ast.Node, alias string, s *scope) *ref {
 		if main == nil || sel.With != nil || sel.Kind != ast.SelectStmtKindSelect || sel.LockInfo != nil || sel.Fields == nil {
 			return nil
 		}
-		kept, all := inner.keptColumns(t, sel, main)
+		kept, all, others := inner.keptColumns(t, sel, main)
 		whole := spoilsConcatenation(sel) == ""
 		if !inner.besideAnchor(t, t, sel, main, kept, whole) {
 			return nil
@@ -107,7 +107,7 @@ func (a *analysis) asTable(source ast.Node, alias string, s *scope) *ref {
 		if whole {
 			inner.keepIndexes(t, t, kept)
 		}
-		r.partial = !all
+		r.partial, r.others = !all, others
 		if r.derived = inner.routeOf(main, ""); !r.derived.alone() {
 			return nil
 		}
@@ -142,9 +142,11 @@ func (q *queryRoute) alone() bool {
 }
 
 // keptColumns gives t the columns of a derived table that are a table's as they
-// are, and tells of which: by their place in t. all: it has no others.
-func (a *analysis) keptColumns(t *catalog.Table, sel *ast.SelectStmt, main *scope) (kept map[int]column, all bool) {
-	kept, all = map[int]column{}, true
+// are, and tells of which: by their place in t. all: it has no others; else these are
+// their names, nil where they aren't known.
+func (a *analysis) keptColumns(t *catalog.Table, sel *ast.SelectStmt, main *scope) (kept map[int]column, all bool, others map[string]bool) {
+	kept, all, others = map[int]column{}, true, map[string]bool{}
+	named := true
 	keep := func(c column, name string) {
 		as := *c.col
 		as.Name, as.Position = name, len(t.Columns)
@@ -157,7 +159,8 @@ func (a *analysis) keptColumns(t *catalog.Table, sel *ast.SelectStmt, main *scop
 		if f.WildCard == nil {
 			c, ok := a.columnOf(f.Expr, main)
 			if !ok {
-				all = false
+				all, named = false, named && f.AsName.O != ""
+				others[f.AsName.L] = true
 				continue
 			}
 			name := f.AsName.O
@@ -168,7 +171,7 @@ func (a *analysis) keptColumns(t *catalog.Table, sel *ast.SelectStmt, main *scop
 			continue
 		}
 		if len(main.side.merged) > 0 {
-			all = false // USING and NATURAL show a column once
+			all, named = false, false // USING and NATURAL show a column once
 			continue
 		}
 		for _, r := range main.refs {
@@ -176,7 +179,7 @@ func (a *analysis) keptColumns(t *catalog.Table, sel *ast.SelectStmt, main *scop
 				continue
 			}
 			if r.table == nil || r.partial {
-				all = false
+				all, named = false, false
 				continue
 			}
 			for _, c := range r.table.Columns {
@@ -186,7 +189,10 @@ func (a *analysis) keptColumns(t *catalog.Table, sel *ast.SelectStmt, main *scop
 			}
 		}
 	}
-	return kept, all
+	if !named {
+		others = nil
+	}
+	return kept, all, others
 }
 
 // derivedReach bounds what a derived table's reference reaches by what its query

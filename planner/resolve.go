@@ -72,9 +72,10 @@ type ref struct {
 	exact bool
 	// derived is the query of a derived table that is read as a table; table has
 	// those of its columns that are known.
-	// partial: it may have more.
+	// partial: it has more, of the names others; nil: of names that aren't known.
 	derived *queryRoute
 	partial bool
+	others  map[string]bool
 	system  bool
 	// history: it may read rows of the past, whose values indexes don't know.
 	history bool
@@ -93,6 +94,11 @@ type ref struct {
 // sharded reports a reference whose rows are spread over several shards.
 func (r *ref) sharded() bool {
 	return r.table != nil && (r.table.IsView || r.table.Placement == catalog.Hash || r.table.Placement == catalog.Anywhere)
+}
+
+// mayHave reports whether a name in lower case may be one of r's columns.
+func (r *ref) mayHave(name string) bool {
+	return r.table == nil || r.table.IsView || r.table.Column(name) != nil || r.partial && (r.others == nil || r.others[name])
 }
 
 func (r *ref) reference() bool {
@@ -427,7 +433,7 @@ func (a *analysis) resolve(n *ast.ColumnName, s *scope) (column, bool) {
 			for _, r := range s.refs {
 				// An alias may hide in what Shunt doesn't know the columns of;
 				// and two tables with the name make it ambiguous.
-				if r.table == nil || r.table.IsView || r.partial || r.table.Column(n.Name.L) != nil {
+				if r.mayHave(n.Name.L) {
 					return column{}, false
 				}
 			}

@@ -23,6 +23,8 @@ SELECT COUNT(*) FROM (SELECT id FROM users WHERE age * 10 > (SELECT AVG(total) F
 SELECT COUNT(*) FROM (SELECT 0 UNION ALL SELECT id FROM users) t;
 SELECT COUNT(*) FROM (SELECT id FROM users UNION SELECT user_id FROM orders) t;
 SELECT * FROM (SELECT id, age + 1 AS a FROM users) t ORDER BY a, id;
+SELECT u.country AS n, COUNT(*) FROM users u JOIN (SELECT 1 AS n UNION SELECT 2) t GROUP BY n, u.country ORDER BY u.country;
+SELECT COUNT(*), t.h % 2 AS h FROM (SELECT id, age + 1 AS h FROM users) t GROUP BY h ORDER BY COUNT(*), h;
 -- kind: WITH whose rows are on one shard each
 WITH t AS (SELECT id, age FROM users WHERE age > 3) SELECT COUNT(*), SUM(age) FROM t WHERE id IN (5, 6);
 WITH t AS (SELECT id, name FROM users) SELECT a.id, b.name FROM t a JOIN t b ON a.id = b.id JOIN orders o ON o.user_id = a.id ORDER BY a.id, o.id LIMIT 4;
