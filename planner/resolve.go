@@ -280,7 +280,7 @@ func (a *analysis) join(n ast.ResultSetNode, s *scope) side {
 		if n.Lateral {
 			outer = s
 		}
-		inner := &scope{parent: outer, ctes: s.ctes, bodies: s.bodies}
+		inner := &scope{parent: outer, ctes: s.ctes, bodies: s.bodies, derivable: s.derivable}
 		a.query(n.Source, inner, false)
 		r := &ref{scope: s, alias: n.AsName.O}
 		s.refs = append(s.refs, r)

@@ -5,6 +5,7 @@ WITH x AS (SELECT id, age FROM users WHERE age > 30), y AS (SELECT id FROM x WHE
 WITH x AS (SELECT user_id, SUM(total) AS s FROM orders GROUP BY user_id) SELECT a.user_id, b.user_id FROM x a JOIN x b ON a.s < b.s ORDER BY 1, 2;
 WITH x AS (SELECT id FROM users WHERE born = 'no date'), y AS (SELECT x.id FROM x JOIN orders o ON o.id = x.id) SELECT a.id FROM users a JOIN orders b ON b.id = a.age - 29 ORDER BY 1;
 WITH x AS (SELECT id FROM users), y AS (SELECT x.id FROM x JOIN orders o ON o.id = x.id) SELECT a.id, COUNT(*) FROM users a JOIN y b ON b.id = a.age - 29 GROUP BY a.id;
+WITH x AS (SELECT id, paid FROM users) SELECT x.id, x.paid, t.s, t.n FROM x JOIN (SELECT SUM(paid) AS s, COUNT(*) AS n FROM x) t ORDER BY x.id;
 -- kind: WITH RECURSIVE
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12) SELECT n.i, u.name FROM n LEFT JOIN users u ON u.id = n.i ORDER BY n.i;
 -- kind: WITH of one shard
