@@ -216,7 +216,7 @@ func (a *analysis) textOf(e ast.ExprNode) (f filter, ok bool) {
 	st := a.st
 	first := st.tokenAt(e.OriginTextPosition())
 	want, okWant := restored(e)
-	if first < 0 || !okWant {
+	if first < 0 || !okWant || len(st.hidden()) > 0 {
 		return f, false
 	}
 	blank := st.blanked()

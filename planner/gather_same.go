@@ -245,7 +245,7 @@ func (b *block) has(items map[string]bool, e ast.ExprNode) bool {
 		return items[c.key()]
 	}
 	text, ok := restored(unwrap(e))
-	return ok && items[text]
+	return ok && items[text] && len(b.a.st.hidden()) == 0
 }
 
 // ordered reports an order in which no two rows of the block are equal, or only

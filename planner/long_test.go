@@ -33,3 +33,25 @@ func TestLongStrings(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLongStringsGathered: a copy isn't bounded by a string that the parser didn't see.
+func TestLongStringsGathered(t *testing.T) {
+	t.Parallel()
+	cat := buildCatalog(t, 4, "CREATE TABLE users (id BIGINT NOT NULL PRIMARY KEY, name LONGTEXT);")
+	settings := Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
+	text := "'" + strings.Repeat("x", maxParsed) + "'"
+	p := New()
+	plan, err := p.Plan("SELECT COUNT(*) FROM users a JOIN users b ON a.name = b.name WHERE b.name IN ("+text+", 'y')", settings, cat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := p.Bind(plan.(*Rows), nil, entries{}.indexes())
+	if err != nil || b.Gather == nil {
+		t.Fatal(b, err)
+	}
+	for _, r := range b.Gather.Refs {
+		if strings.Contains(r.Select, "''") {
+			t.Error(r.Select)
+		}
+	}
+}
