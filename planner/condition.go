@@ -101,6 +101,17 @@ func (r *ref) conditions() []cond {
 	return out
 }
 
+func (r *ref) countConditions() int {
+	n := len(r.on)
+	for s := r.scope; s != nil; s = s.parent {
+		n += len(s.where)
+		if !s.correlated {
+			break
+		}
+	}
+	return n
+}
+
 // equate finds which columns r's conditions make equal to others. Only columns
 // whose values have the same keys are linked.
 //

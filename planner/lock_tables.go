@@ -90,6 +90,7 @@ func planLock(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return nil, notSupported("LOCK %s is not supported: run it on the shard itself", strings.ToUpper(st.word(1)))
 	}
 	l := &LockTables{Catalog: cat}
+	names := map[[2]string]bool{} // schema and name in lower case
 	for i := 2; ; i++ {
 		t, next, err := st.lockedTable(i, cat)
 		switch {
@@ -131,9 +132,16 @@ func planLock(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			return nil, st.near(i)
 		}
 		if t != nil {
-			if err := l.add(x); err != nil {
-				return nil, err
+			name := x.Alias
+			if name == "" {
+				name = t.Name
 			}
+			key := [2]string{t.Schema, strings.ToLower(name)}
+			if names[key] {
+				return nil, &Error{Code: 1066, State: stateNotSupported, Message: "Not unique table/alias: '" + name + "'"}
+			}
+			names[key] = true
+			l.Locks = append(l.Locks, x)
 		}
 		switch {
 		case i == len(st.toks):
@@ -148,23 +156,6 @@ func planLock(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			return nil, st.near(i)
 		}
 	}
-}
-
-// add takes another item.
-func (l *LockTables) add(x TableLock) *Error {
-	name := func(x TableLock) string {
-		if x.Alias != "" {
-			return x.Alias
-		}
-		return x.Table.Name
-	}
-	for _, y := range l.Locks {
-		if strings.EqualFold(name(x), name(y)) && x.Table.Schema == y.Table.Schema {
-			return &Error{Code: 1066, State: stateNotSupported, Message: "Not unique table/alias: '" + name(x) + "'"}
-		}
-	}
-	l.Locks = append(l.Locks, x)
-	return nil
 }
 
 func (st *statement) lockedTable(i int, cat *catalog.Catalog) (*catalog.Table, int, *Error) {

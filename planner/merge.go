@@ -124,13 +124,21 @@ type merger struct {
 	means func() bool
 }
 
+// maxItems bounds the items of a SELECT list, GROUP BY and ORDER BY that are looked for
+// in each other.
+const maxItems = 4096
+
+func tooManyItems(sel *ast.SelectStmt) bool {
+	return len(sel.Fields.Fields) > maxItems || sel.GroupBy != nil && len(sel.GroupBy.Items) > maxItems || sel.OrderBy != nil && len(sel.OrderBy.Items) > maxItems
+}
+
 // planMerge says how a SELECT whose rows lie beside its anchor is merged; nil
 // where it can't be merged exactly.
 func (a *analysis) planMerge(n ast.StmtNode, main *scope) *merger {
 	sel, ok := n.(*ast.SelectStmt)
 	if !ok || main == nil || a.err != nil || a.hiddenAggregate != "" || sel.Kind != ast.SelectStmtKindSelect || sel.IsInBraces ||
 		sel.From == nil || sel.SelectIntoOpt != nil || a.st.limitedByHint() || len(sel.WindowSpecs) > 0 ||
-		a.st.settings.PadCharToFullLength {
+		a.st.settings.PadCharToFullLength || tooManyItems(sel) {
 		return nil
 	}
 	for _, r := range a.refs {

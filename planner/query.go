@@ -161,6 +161,9 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 // planSelect plans SELECT, TABLE, VALUES, UNION and WITH.
 func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 	main := a.query(n, nil, false)
+	if a.err != nil {
+		return nil, a.err
+	}
 	kind := Select
 	if sel, ok := n.(*ast.SelectStmt); ok && sel.LockInfo != nil && sel.LockInfo.LockType != ast.SelectLockNone {
 		kind = Locking

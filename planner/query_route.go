@@ -30,6 +30,10 @@ type queryRoute struct {
 	operands []*queryRoute
 }
 
+// maxConditions bounds what is looked at of a statement: each of a table's conditions,
+// which for a subquery are those around it too.
+const maxConditions = 2_000_000
+
 // routeOf plants the conditions of all references and looks for an anchor.
 func (a *analysis) routeOf(main *scope, spoils string) *queryRoute {
 	return a.routeOfUnion(main, nil, spoils)
@@ -38,7 +42,13 @@ func (a *analysis) routeOf(main *scope, spoils string) *queryRoute {
 // routeOfUnion is routeOf for a statement that may be a UNION ALL of blocks.
 func (a *analysis) routeOfUnion(main *scope, operands []operandBlock, spoils string) *queryRoute {
 	q := &queryRoute{refs: a.refs, spoils: spoils}
+	conditions := 0
 	for _, r := range a.refs {
+		if conditions += r.countConditions(); conditions > maxConditions {
+			a.refuse(notSupported("conditions of more than %d tables and subqueries together are not supported: send the statement in parts", maxConditions))
+			r.tree = allRows
+			continue
+		}
 		a.plant(r)
 	}
 	for _, block := range operands {
@@ -125,28 +135,32 @@ func grow(in map[*ref]bool, from []*ref) {
 	for grown := true; grown; {
 		grown = false
 		for _, r := range from {
-			if in[r] || !r.spread() {
-				continue
-			}
-			for p := range in {
-				if r.linked(p) {
-					in[r], grown = true, true
-					break
-				}
+			if !in[r] && r.spread() && r.linked(in) {
+				in[r], grown = true, true
 			}
 		}
 	}
 }
 
-// linked reports whether r's conditions put its rows on p's shard.
-func (r *ref) linked(p *ref) bool {
-	if r.table.IsView || p.table.IsView || r.table.Placement != catalog.Hash || p.table.Placement != catalog.Hash ||
-		r.table.ShardKey == nil || p.table.ShardKey == nil {
+// linked reports whether r's conditions put its rows on the shard of one of a set.
+func (r *ref) linked(to map[*ref]bool) bool {
+	if !r.byKey() {
 		return false
 	}
-	x, okx := r.class[column{r, r.table.ShardKey}]
-	y, oky := r.class[column{p, p.table.ShardKey}]
-	return okx && oky && x == y
+	x, ok := r.class[column{r, r.table.ShardKey}]
+	if !ok {
+		return false
+	}
+	for c, y := range r.class {
+		if x == y && to[c.ref] && c.ref.byKey() && c.col == c.ref.table.ShardKey {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *ref) byKey() bool {
+	return !r.table.IsView && r.table.Placement == catalog.Hash && r.table.ShardKey != nil
 }
 
 // routed is the outcome for given values.

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -185,9 +186,7 @@ func (a *analysis) selectBlock(n *ast.SelectStmt, parent *scope, correlated bool
 	if n.SelectIntoOpt != nil {
 		a.refuse(notSupported("SELECT ... INTO is not supported, but for user variables in a statement that is sent as text: read the rows and write them from the client"))
 	}
-	if n.From != nil && n.From.TableRefs != nil {
-		s.side = a.join(n.From.TableRefs, s)
-	}
+	a.from(n.From, s)
 	s.where = conjuncts(n.Where, s, nil)
 	nodes := []ast.Node{n.Fields, n.Where, n.GroupBy, n.Having, n.OrderBy, n.Limit}
 	for i := range n.WindowSpecs {
@@ -198,6 +197,43 @@ func (a *analysis) selectBlock(n *ast.SelectStmt, parent *scope, correlated bool
 	}
 	a.expressions(s, nodes...)
 	return s
+}
+
+// maxJoin bounds the tables of one FROM clause, as servers do.
+const maxJoin = 61
+
+func (a *analysis) from(n *ast.TableRefsClause, s *scope) {
+	switch {
+	case n == nil || n.TableRefs == nil:
+	case tooMany(n.TableRefs):
+		server := "MySQL"
+		if a.cat.MariaDB {
+			server = "MariaDB"
+		}
+		a.refuse(&Error{Code: 1116, State: stateNotSupported, Message: fmt.Sprintf("Too many tables; %s can only use %d tables in a join", server, maxJoin)})
+	default:
+		s.side = a.join(n.TableRefs, s)
+	}
+}
+
+func tooMany(n ast.ResultSetNode) bool {
+	tables := 0
+	for stack := []ast.ResultSetNode{n}; len(stack) > 0 && tables <= maxJoin; {
+		n, stack = stack[len(stack)-1], stack[:len(stack)-1]
+		if t, ok := n.(*ast.TableSource); ok {
+			if j, ok := t.Source.(*ast.Join); ok {
+				n = j
+			}
+		}
+		switch j := n.(type) {
+		case nil:
+		case *ast.Join:
+			stack = append(stack, j.Left, j.Right)
+		default:
+			tables++
+		}
+	}
+	return tables > maxJoin
 }
 
 // join reads a FROM clause. Which references an ON condition filters is the

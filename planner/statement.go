@@ -15,9 +15,11 @@ const (
 	maxStatement = 64 << 20 // bytes of a statement
 	maxParsed    = 16 << 20 // bytes that the parser sees: see blanked
 	longLiteral  = 1 << 20  // bytes of a string that it doesn't see in a longer statement
+	maxJoined    = 1000     // strings beside each other ('a' 'b'): it copies what it has of them for each
 	maxNesting   = 1000     // parentheses, or unary operators in a row
 	maxWords     = 200_000  // identifiers and keywords that the parser sees
 	maxOperators = 200_000  // operators that the parser sees
+	maxLiterals  = 1 << 20  // literals that it sees: they take 500 bytes each
 )
 
 // statement is one statement, lexed.
@@ -30,6 +32,8 @@ type statement struct {
 	params   []uint32 // offsets of the `?`
 	kinds    string   // literalKinds of what they stand for; "": not known
 	long     []token  // strings of more than longLiteral, those of rows too
+	joining  int      // strings in turn, so far
+	inRows   int      // literals of the rows that the parser sees
 	// rows are the row lists of an INSERT or REPLACE ... VALUES, whose tokens
 	// are not in toks: a statement of a million rows stays cheap.
 	rows []rowSpan
@@ -81,7 +85,7 @@ func lexStatement(sql string, s Settings, cat *catalog.Catalog) (*statement, *Er
 	}
 	st := &statement{src: sql, settings: s, server: server, rowsAt: -1}
 	lx := newLexer(sql, s, server)
-	depth, unary, words, operators := 0, 0, 0, 0
+	depth, unary, words, operators, literals := 0, 0, 0, 0, 0
 	insert := false
 	for {
 		t := lx.next()
@@ -109,6 +113,7 @@ func lexStatement(sql string, s Settings, cat *catalog.Catalog) (*statement, *Er
 		case tokParam:
 			st.params = append(st.params, t.start)
 			unary = 0
+			literals++
 		case tokOp:
 			switch sql[t.start] {
 			case '(':
@@ -144,6 +149,7 @@ func lexStatement(sql string, s Settings, cat *catalog.Catalog) (*statement, *Er
 			unary = 0
 		default:
 			unary = 0
+			literals++
 		}
 		if depth > maxNesting || unary > maxNesting {
 			return nil, notSupported("more than %d nested expressions are not supported", maxNesting)
@@ -151,7 +157,12 @@ func lexStatement(sql string, s Settings, cat *catalog.Catalog) (*statement, *Er
 		if words > maxWords || operators > maxOperators {
 			return nil, notSupported("a statement with more than %d operators or names is not supported: send it in parts", maxOperators)
 		}
-		st.noteLong(t)
+		if literals+st.inRows > maxLiterals {
+			return nil, refuseLiterals()
+		}
+		if err := st.noteString(t, len(st.toks) > 0 && st.toks[len(st.toks)-1].kind == tokString); err != nil {
+			return nil, err
+		}
 		st.toks = append(st.toks, t)
 		if t.kind != tokWord || depth != 0 {
 			continue
@@ -207,7 +218,7 @@ func (st *statement) readRows(lx *lexer) *Error {
 	back := func() { // not rows: let the common loop read it
 		*lx = mark
 		st.params = st.params[:params]
-		st.rows, st.rowsAt, st.rowCalls = nil, -1, nil
+		st.rows, st.rowsAt, st.rowCalls, st.inRows = nil, -1, nil, 0
 	}
 	st.rowsAt = len(st.toks)
 	for {
@@ -242,7 +253,7 @@ func (st *statement) readRows(lx *lexer) *Error {
 // readRow reads a row behind its parenthesis; ok is false where that isn't closed.
 func (st *statement) readRow(lx *lexer, open token) (row rowSpan, ok bool, err *Error) {
 	row = rowSpan{start: open.start, simple: true}
-	depth, unary, words := 1, 0, 0
+	depth, unary, words, literals := 1, 0, 0, 0
 	prev := open
 	for depth > 0 {
 		t := lx.next()
@@ -293,7 +304,10 @@ func (st *statement) readRow(lx *lexer, open token) (row rowSpan, ok bool, err *
 		case tokQuoted, tokVar:
 			row.simple = false
 		case tokString, tokInt, tokDecimal, tokFloat, tokHex, tokBit, tokIntro:
-			st.noteLong(t)
+			if err := st.noteString(t, prev.kind == tokString); err != nil {
+				return row, false, err
+			}
+			literals++
 		}
 		// two values side by side are only a charset and its string, or
 		// strings to be joined
@@ -313,6 +327,11 @@ func (st *statement) readRow(lx *lexer, open token) (row rowSpan, ok bool, err *
 			return row, false, notSupported("more than %d nested expressions are not supported", maxNesting)
 		}
 		prev = t
+	}
+	if !row.simple {
+		if st.inRows += literals; st.inRows > maxLiterals {
+			return row, false, refuseLiterals()
+		}
 	}
 	row.end = prev.end
 	return row, true, nil
@@ -367,14 +386,30 @@ func (st *statement) hasExecutable() bool {
 	return slices.ContainsFunc(st.comments, func(c comment) bool { return c.kind.executable() })
 }
 
-func (st *statement) noteLong(t token) {
-	if t.kind == tokString && t.end-t.start > longLiteral {
+func refuseLiterals() *Error {
+	return notSupported("a statement with more than %d literals, rows of nothing else not counted, is not supported: send it in parts", maxLiterals)
+}
+
+// noteString notes one that hidden may be asked for. joins: it follows another one.
+func (st *statement) noteString(t token, joins bool) *Error {
+	if t.kind != tokString {
+		return nil
+	}
+	if !joins {
+		st.joining = 0
+	}
+	if st.joining++; st.joining > maxJoined {
+		return notSupported("more than %d strings beside each other are not supported: write them as one", maxJoined)
+	}
+	if t.end-t.start > longLiteral {
 		st.long = append(st.long, t)
 	}
+	return nil
 }
 
 // hidden are the strings whose text the parser doesn't see: their values come
-// from our own lexer anyway.
+// from our own lexer anyway. Expressions of such a statement can't be compared by
+// what they restore to.
 func (st *statement) hidden() []token {
 	if len(st.src) > maxParsed {
 		return st.long
@@ -399,7 +434,7 @@ func (st *statement) blanked(spans ...[2]uint32) string {
 		blank(c.start, c.end)
 	}
 	for _, t := range st.hidden() { // but for its quotes
-		buf[t.start+1] = buf[t.end-1]
+		buf[t.start+1] = st.src[t.end-1] // of one that was noted twice, too: see readRows
 		blank(t.start+2, t.end)
 	}
 	// One row at least must stay. The first that does is kept without the

@@ -180,7 +180,7 @@ func (a *analysis) besideAnchor(t, v *catalog.Table, sel *ast.SelectStmt, main *
 	t.Placement, t.Shards = base.Placement, base.Shards
 	var keys []column
 	for _, r := range q.inner {
-		if r.table.ShardKey != nil && (r == q.anchor || r.linked(q.anchor)) {
+		if r.table.ShardKey != nil && (r == q.anchor || r.linked(map[*ref]bool{q.anchor: true})) {
 			keys = append(keys, column{r, r.table.ShardKey})
 		}
 	}

@@ -133,9 +133,7 @@ func (a *analysis) writeScope(w *ast.WithClause, refs *ast.TableRefsClause, wher
 		a.refuse(refuseSetVar())
 	}
 	a.with(w, s)
-	if refs != nil && refs.TableRefs != nil {
-		s.side = a.join(refs.TableRefs, s)
-	}
+	a.from(refs, s)
 	s.where = conjuncts(where, s, nil)
 	if where != nil {
 		a.expressions(s, where)
