@@ -37,6 +37,7 @@ func TestCallPackets(t *testing.T) {
 				// Clients that know no OUT parameters give them as variables: Connector/J, PDO.
 				for _, begin := range []string{"SELECT 'none'", "BEGIN"} {
 					p.query(begin, "SET @c = 1.50, @kept = 'kept'", "CALL p_out(4, @b, @`d`)", "CALL p_inout(@c, 'in')", "CALL p_inout(@c, @kept)", "SELECT @b, @c, @d, @kept",
+						"PREPARE o FROM 'CALL p_out(?, ?, ?)'", "SET @in = 40", "EXECUTE o USING @in, @b, @`d`", "SELECT @b, @`d`", "PREPARE o FROM 'CALL p_inout(?, ?)'", "EXECUTE o USING @c, @kept", "SELECT @c, @kept",
 						"CALL p_types(@t1, @t2, @t3, @t4, @t5, @t6)", "SELECT @t1, @t2, HEX(@t3), @t4, @t5, @t6", "SELECT CHARSET(@t1), CHARSET(@t3), CHARSET(@t4), COLLATION(@t4)",
 						"CALL p_fails()", "SELECT @b, @c", "COMMIT", "SELECT @b, @c, @d, @t5", "SELECT v FROM settings ORDER BY k")
 				}

@@ -98,12 +98,21 @@ func (c *Constants) add(x constantPlace) {
 // written is a piece of the client's text with literals for its parameters.
 func (st *statement) written(from, to uint32, params []keys.Value) string {
 	var b strings.Builder
+	var places []Parameter
+	begin := from
 	for n, at := range st.params {
 		if at < from || at >= to || n >= len(params) {
 			continue
 		}
+		if places == nil {
+			places = parameters(st.src[begin:to], st.settings, st.server)
+		}
+		p := &Parameter{}
+		for ; len(places) > 0 && places[0].At <= int(at-begin); places = places[1:] {
+			p = &places[0]
+		}
 		b.WriteString(st.src[from:at])
-		b.WriteString(" " + st.literal(params[n]) + " ")
+		b.WriteString(" " + p.write(st, params[n]) + " ")
 		from = at + 1
 	}
 	b.WriteString(st.src[from:to])
@@ -116,7 +125,12 @@ func (st *statement) written(from, to uint32, params []keys.Value) string {
 //
 // Counter-example: SET NAMES utf8mb4 COLLATE utf8mb4_bin; ? = ? with 'a' and 'A' is
 // false, _utf8mb4'a' = _utf8mb4'A' true.
+//
+// A DECIMAL keeps its digits, which a text shows that it is stored in: 1.50.
 func (st *statement) literal(v keys.Value) string {
+	if digits, ok := v.AsDecimal(); ok {
+		return digits
+	}
 	text, charset, ok := v.AsText()
 	if !ok {
 		return v.Literal()

@@ -94,6 +94,12 @@ func (b *mergeBuilder) sortedBy(e ast.ExprNode, text span) (keySource, bool) {
 			return b.fromPlace(int64(x.N))
 		}
 		return keySource{text: b.a.st.copyOf(text), span: text, expr: e, item: -1, constant: true}, true
+	case *driver.ParamMarkerExpr:
+		// Rule places: to MariaDB a parameter is one too, if its value is a whole number.
+		// Counter-example: ORDER BY ? LIMIT 3 with 2 sorts by the second column there.
+		if b.a.cat.MariaDB {
+			return keySource{}, false
+		}
 	case *driver.ValueExpr:
 		if place && x.Kind() == driver.KindInt64 {
 			return b.fromPlace(x.GetInt64())

@@ -119,22 +119,6 @@ func (st *statement) expressionToPrepare(i int, cat *catalog.Catalog) *Error {
 	return notSupported("PREPARE and EXECUTE with an expression are not supported: SET a user variable to it, and give that")
 }
 
-// Parameters are where the ? of a statement stand.
-func Parameters(sql string, s Settings, cat *catalog.Catalog) ([]int, error) {
-	st, err := lexStatement(sql, s, cat)
-	if err != nil {
-		return nil, err
-	}
-	var at []int
-	lx := newLexer(sql, s, st.server) // since st has only the first of many rows of an INSERT
-	for t := lx.next(); t.kind != tokEOF && t.kind != tokBad; t = lx.next() {
-		if t.kind == tokParam {
-			at = append(at, int(t.start))
-		}
-	}
-	return at, nil
-}
-
 // notPrepared is a statement that can't be prepared, as servers say it.
 func notPrepared() *Error {
 	return &Error{Code: codeNotPrepared, State: stateGeneral, Message: "This command is not supported in the prepared statement protocol yet"}

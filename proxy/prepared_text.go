@@ -17,10 +17,11 @@ import (
 // preparedText is a statement that the client has prepared by SQL. Shards never see it
 // as that: EXECUTE is its text with the values where the parameters were.
 type preparedText struct {
-	text string
-	// params are where its ? stand.
-	params   []int
+	text     string
+	params   []planner.Parameter
 	prepared planner.Settings
+	// calls: it is a CALL, which may set the variables that it is given.
+	calls bool
 }
 
 // preparedByText executes PREPARE and DEALLOCATE PREPARE, done is true then. For EXECUTE it
@@ -72,6 +73,11 @@ func (s *session) preparedByText(ctx context.Context, sql string) (text string, 
 	if err != nil {
 		return "", back, false, err
 	}
+	for i, u := range p.Using {
+		if st.calls && strings.HasPrefix(u, "@") {
+			values[i] = preparedValue{literal: " " + u + " "}
+		}
+	}
 	if st.prepared.Schema != s.settings.schema {
 		back = s.inSchema(st.prepared.Schema)
 	}
@@ -85,13 +91,14 @@ func (s *session) answerPrepared(info string) error {
 }
 
 // with is the text with values for its parameters.
-func (st *preparedText) with(values []string) string {
+func (st *preparedText) with(values []preparedValue) string {
 	var b strings.Builder
 	from := 0
-	for i, at := range st.params {
-		b.WriteString(st.text[from:at])
-		b.WriteString(values[i])
-		from = at + 1
+	for i := range st.params {
+		p := &st.params[i]
+		b.WriteString(st.text[from:p.At])
+		b.WriteString(p.Write(values[i].literal, values[i].number))
+		from = p.At + 1
 	}
 	b.WriteString(st.text[from:])
 	return b.String()
@@ -139,6 +146,9 @@ func (s *session) readPrepared(ctx context.Context, from string) (*preparedText,
 	if _, load := plan.(*planner.Load); load {
 		return nil, errNotPrepared
 	}
+	if rows, ok := plan.(*planner.Rows); ok {
+		st.calls = rows.Calls
+	}
 	return st, nil
 }
 
@@ -154,9 +164,12 @@ func (s *session) computed(ctx context.Context, sql string, take func(row [][]by
 	})
 }
 
+// preparedValue is a parameter's value: a literal, and what Parameter.Write wants to know.
+type preparedValue struct{ literal, number string }
+
 // preparedValues are literals with the values that parameters have: texts are in the
 // connection's character set and collation then, whatever the variable has.
-func (s *session) preparedValues(ctx context.Context, using []string) ([]string, error) {
+func (s *session) preparedValues(ctx context.Context, using []string) ([]preparedValue, error) {
 	if len(using) == 0 {
 		return nil, nil
 	}
@@ -164,26 +177,27 @@ func (s *session) preparedValues(ctx context.Context, using []string) ([]string,
 	for _, u := range using {
 		asked = append(asked, fmt.Sprintf("%s, CHARSET(%[1]s), HEX(%[1]s), HEX(CONVERT(%[1]s USING %s))", u, s.settings.charset))
 	}
-	values := make([]string, 0, len(using))
+	values := make([]preparedValue, 0, len(using))
 	err := s.computed(ctx, "SELECT "+strings.Join(asked, ", "), func(row [][]byte, defs []wire.Column) {
 		for i := 0; i < len(row); i += 4 {
+			v := preparedValue{literal: "NULL"}
 			switch def := defs[i]; {
 			case row[i] == nil:
-				values = append(values, "NULL")
 			case def.Type == mysql.MYSQL_TYPE_LONGLONG, def.Type == mysql.MYSQL_TYPE_LONG, def.Type == mysql.MYSQL_TYPE_NEWDECIMAL:
-				values = append(values, " "+string(row[i])) // behind a minus, -- would begin a comment
+				v.number = string(row[i])
+				v.literal = " " + v.number // behind a minus, -- would begin a comment
 			case def.Type == mysql.MYSQL_TYPE_DOUBLE:
-				value := " " + string(row[i])
-				if !strings.Contains(value, "e") {
-					value += "e0"
+				v.literal = " " + string(row[i])
+				if !strings.Contains(v.literal, "e") {
+					v.literal += "e0"
 				}
-				values = append(values, value)
 			case string(row[i+1]) == "binary":
-				values = append(values, "_binary X'"+string(row[i+2])+"'")
+				v.literal = "_binary X'" + string(row[i+2]) + "'"
 			default:
 				text, _ := hex.DecodeString(string(row[i+3])) // the server's own
-				values = append(values, s.quoted(string(text)))
+				v.literal, v.number = s.quoted(string(text)), string(text)
 			}
+			values = append(values, v)
 		}
 	})
 	return values, err

@@ -78,6 +78,16 @@ func (v Value) AsText() (text, charset string, ok bool) {
 	return v.text, v.charset, v.kind == kindString
 }
 
+// AsDecimal is the text of a Decimal that can stand as a literal with all of its
+// digits: 1.50. ok is false for any other Value.
+func (v Value) AsDecimal() (text string, ok bool) {
+	if v.kind != kindDecimal {
+		return "", false
+	}
+	_, ok = parseDecimal(v.text)
+	return v.text, ok
+}
+
 // IsInteger reports an Int or Uint.
 func (v Value) IsInteger() bool { return v.kind == kindInt || v.kind == kindUint }
 
