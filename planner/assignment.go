@@ -82,11 +82,18 @@ func lastAssignments(sets []assignment) map[*catalog.Column]*assignment {
 // its entries be taken for stale. So such an update marks all indexes.
 func touchesPrimaryKey(t *catalog.Table, assigned map[*catalog.Column]*assignment) bool {
 	for _, c := range t.PrimaryKey {
-		if s, ok := assigned[c]; ok && (s == nil || !s.self) {
+		s, ok := assigned[c]
+		if ok && (s == nil || !s.self) || changesUnnamed(c, ok) {
 			return true
 		}
 	}
 	return false
+}
+
+// changesUnnamed reports a column that changes with any other one of its row, whether it
+// is named or not.
+func changesUnnamed(c *catalog.Column, named bool) bool {
+	return c.Generated || c.OnUpdate && !named
 }
 
 func assigns(sets []assignment, c *catalog.Column) bool {

@@ -349,15 +349,15 @@ func mayReference(t *catalog.Table, c *catalog.Cascade, set []*catalog.Column) b
 }
 
 // columnsChanged marks the indexes of a table over columns that a rule sets to
-// what Shunt doesn't know.
+// what Shunt doesn't know; all of them where that moves rows in the primary key (see
+// touchesPrimaryKey).
 func (e *effects) columnsChanged(t *catalog.Table, cols []*catalog.Column, shards catalog.ShardSet) {
+	changes := func(c *catalog.Column) bool { return hasColumn(cols, c) || changesUnnamed(c, false) }
+	moves := slices.ContainsFunc(t.PrimaryKey, changes)
 	for _, ix := range t.Indexes {
-		for _, c := range ix.Columns {
-			if hasColumn(cols, c) || c.Generated || c.OnUpdate {
-				for id := range shards.All {
-					e.mark(ix, id, nil, "UPDATE")
-				}
-				break
+		if moves || slices.ContainsFunc(ix.Columns, changes) {
+			for id := range shards.All {
+				e.mark(ix, id, nil, "UPDATE")
 			}
 		}
 	}

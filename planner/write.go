@@ -449,6 +449,9 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 		changed = append(changed, c)
 		moves = moves || hasColumn(table.PrimaryKey, c)
 	}
+	for _, c := range table.PrimaryKey {
+		moves = moves || len(changed) > 0 && changesUnnamed(c, assigns(t.sets, c))
+	}
 	if moves {
 		// A scan that resumes after the primary key that it saw last would
 		// miss a row that moved from after it to before it: see
@@ -459,7 +462,7 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 	for _, ix := range table.Indexes {
 		touched := false
 		for _, c := range ix.Columns {
-			touched = touched || hasColumn(changed, c) || c.Generated || c.OnUpdate && !assigns(t.sets, c)
+			touched = touched || hasColumn(changed, c) || changesUnnamed(c, assigns(t.sets, c))
 		}
 		if !touched {
 			continue
@@ -470,7 +473,7 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 		for k, c := range ix.Columns {
 			s, set := assigned[c]
 			switch {
-			case c.Generated || c.OnUpdate && !set, hasColumn(t.besides, c):
+			case changesUnnamed(c, set), hasColumn(t.besides, c):
 			case set && s == nil: // assigned twice
 			case set && !s.self:
 				comps[k] = e.stored(c, s.value)
