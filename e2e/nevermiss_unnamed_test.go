@@ -121,6 +121,30 @@ func TestNeverMissVaryingModes(t *testing.T) {
 	})
 }
 
+// TestNeverMissBlurred stores texts that may stand for others when they are read, and has them
+// checked before a scan comes by.
+func TestNeverMissBlurred(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{maintenance: "{delay: 1h}"})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE words (id INT PRIMARY KEY, n INT, v VARCHAR(20) CHARACTER SET cp1251)")
+		p.createIndex(c, "by_v", "words (v)")
+		p.createIndex(c, "by_n_v", "words (n, v)")
+		mustExec(t, c, "SET sql_mode = ''")
+		mustExec(t, c, "INSERT INTO words VALUES (1, 1, '?'), (2, 1, '😀'), (3, 2, 'why?'), (4, 2, 'because')")
+		for _, index := range []string{"by_v", "by_n_v"} {
+			for _, r := range mustRows(t, c, "CHECK VIRTUAL INDEX "+index+" ON words") {
+				if r["Missing"] != "0" {
+					t.Errorf("%v", r)
+				}
+			}
+		}
+		want(t, c, "SELECT id FROM words WHERE v = '?'", "id", "1", "2")
+		want(t, c, "SELECT id FROM words WHERE n = 1 AND v = '?'", "id", "1", "2")
+		want(t, c, "SELECT id FROM words WHERE n = 2 AND v = 'why?'", "id", "3")
+	})
+}
+
 // TestNeverMissHistory looks for past rows of a system-versioned table.
 func TestNeverMissHistory(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -72,21 +73,27 @@ func (x *Indexer) checkShard(ctx context.Context, ix *catalog.Index, id catalog.
 		return result, err
 	}
 	var key []byte
+	components := make([][]byte, len(r.at))
 	err = conn.Stream(ctx, "SELECT "+quoteAll(ix.Columns)+" FROM "+catalog.QuoteName(ix.Table.Schema)+"."+catalog.QuoteName(ix.Table.Name), func(row [][]byte) error {
 		if row[0] == nil {
 			return nil
 		}
 		result.Checked++
 		key = key[:0]
+		clear(components)
+		whole := true
 		for i, at := range r.at {
-			var ok bool
-			if key, ok = r.codecs[i].Scanned(key, row[at]); !ok {
-				// It has no key; only a mark covers it.
-				if !x.marked(r.id, id) {
-					result.Missing++
-				}
-				return nil
+			n := len(key)
+			out, ok := r.codecs[i].Scanned(key, row[at])
+			if whole = whole && ok; ok {
+				key, components[i] = out, out[n:]
 			}
+		}
+		if !whole { // it has no key; only a mark covers it
+			if !x.marked(r.id, id, components) {
+				result.Missing++
+			}
+			return nil
 		}
 		if r.ledger.see(key) {
 			return nil
@@ -110,13 +117,20 @@ func (x *Indexer) checkShard(ctx context.Context, ix *catalog.Index, id catalog.
 	return result, err
 }
 
-func (x *Indexer) marked(index storage.IndexID, id catalog.ShardID) bool {
-	for _, m := range x.store.Marks(index) {
-		if m.Shard == storage.ShardID(id) && m.Known == nil {
-			return true
+// marked reports a mark that covers a row with these components, nil where they aren't
+// known.
+func (x *Indexer) marked(index storage.IndexID, id catalog.ShardID, components [][]byte) bool {
+	return slices.ContainsFunc(x.store.Marks(index), func(m storage.Mark) bool {
+		if m.Shard != storage.ShardID(id) {
+			return false
 		}
-	}
-	return false
+		for i, known := range m.Known {
+			if known != nil && !bytes.Equal(known, components[i]) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func (x *Indexer) countStale(ctx context.Context, b bounds, r *reading) (stale int64, err error) {

@@ -82,7 +82,7 @@ func (c *Codec) storedText(dst []byte, v Value, padChar bool) ([]byte, bool) {
 	default:
 		s.text, ok = decode(s.text[:0], v)
 	}
-	if !ok || !c.holds(s.text) {
+	if !ok || !c.holds(s.text) || c.blurred(s.text) {
 		return dst, false
 	}
 	if c.fixed && !c.text.padded {
@@ -109,6 +109,12 @@ func (c *Codec) holds(text []byte) bool {
 		}
 	}
 	return n <= c.length
+}
+
+// blurred reports a text that, read back, may stand for another one: '?' is also what the
+// server sends for bytes without a character.
+func (c *Codec) blurred(text []byte) bool {
+	return c.text.charset.holes && slices.Contains(text, '?')
 }
 
 // cutsSpace reports that what a text has beyond the column's length is white space,
@@ -149,11 +155,8 @@ func (c *Codec) scannedText(dst, raw []byte) ([]byte, bool) {
 	if !utf8.Valid(s.text) {
 		return dst, false
 	}
-	if c.text.charset.holes {
-		// '?' is also what the server sends for bytes without a character.
-		if slices.Contains(raw, '?') {
-			return dst, false
-		}
+	if c.blurred(s.text) {
+		return dst, false
 	}
 	return c.text.component(dst, s, whole)
 }
