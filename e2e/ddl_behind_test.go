@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,6 +43,39 @@ func TestDDLBehind(t *testing.T) {
 		eventuallyEach(t, 2*time.Minute, time.Second, "the index is built again", func() bool {
 			return routeOf(t, c, "SELECT id FROM people WHERE email = 'P7@X'").access == "index:idx_email"
 		})
+	})
+}
+
+// TestColumnGoneBehind: a column was dropped on the shards, then the table. SHOW VIRTUAL INDEXES
+// says why an index isn't used, and it can be dropped.
+func TestColumnGoneBehind(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 0, setup{})
+		p.createIndex(c, "by_age", "people (age)")
+		for i := range p.servers {
+			mustExec(t, p.shard(i), "ALTER TABLE people DROP COLUMN age")
+		}
+		if _, err := c.ExecContext(t.Context(), "SELECT age FROM people"); err == nil {
+			t.Error("there is no such column")
+		}
+		eventually(t, time.Minute, "the index has failed for it", func() bool {
+			rows := mustRows(t, c, "SHOW VIRTUAL INDEXES FROM people")
+			return len(rows) == 2 && rows[0]["Status"] == "failed" && strings.Contains(rows[0]["Error"], "column age is gone")
+		})
+		mustExec(t, c, "DROP VIRTUAL INDEX by_age ON people")
+		for i := range p.servers {
+			mustExec(t, p.shard(i), "DROP TABLE people")
+		}
+		if _, err := c.ExecContext(t.Context(), "SELECT * FROM people"); err == nil {
+			t.Error("there is no such table")
+		}
+		eventually(t, time.Minute, "the index has failed for it", func() bool {
+			rows := mustRows(t, c, "SHOW VIRTUAL INDEXES")
+			return len(rows) == 1 && rows[0]["Status"] == "failed" && strings.Contains(rows[0]["Error"], "no shard has its table")
+		})
+		mustExec(t, c, "DROP VIRTUAL INDEX idx_email ON people")
+		_, err := c.ExecContext(t.Context(), "DROP VIRTUAL INDEX idx_email ON people")
+		wantError(t, err, 1146, "")
 	})
 }
 

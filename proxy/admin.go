@@ -69,6 +69,11 @@ func (s *session) createVirtualIndex(ctx context.Context, ix planner.VirtualInde
 // changeVirtualIndex executes a statement about an index that exists.
 func (s *session) changeVirtualIndex(ctx context.Context, a *planner.Admin) error {
 	ix, err := s.virtualIndex(ctx, a.Index)
+	if err != nil && a.Op == planner.DropVirtualIndex {
+		if orphan := s.orphan(a.Index); orphan != nil {
+			ix, err = orphan, nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -149,6 +154,19 @@ func (s *session) virtualIndex(ctx context.Context, v planner.VirtualIndex) (*ca
 		return ix, nil
 	}
 	return nil, sqlError{1176, "42000", fmt.Sprintf("Virtual index '%s' doesn't exist in table '%s.%s'; SHOW VIRTUAL INDEXES lists them", v.Name, t.Schema, t.Name)}
+}
+
+// orphan is an index whose table, or a column of it, is gone, by its names alone; nil if
+// there is none.
+func (s *session) orphan(v planner.VirtualIndex) *catalog.Index {
+	c, schema := s.catalog(), cmp.Or(v.Table.Schema, s.settings.schema)
+	same := func(a, b string) bool { return a == b || c.LowerCaseNames && strings.EqualFold(a, b) }
+	for _, r := range s.proxy.opts.Admin.IndexRows() {
+		if same(r.Schema, schema) && same(r.Table, v.Table.Name) && strings.EqualFold(r.Name, v.Name) {
+			return &catalog.Index{Name: r.Name, Table: &catalog.Table{Schema: r.Schema, Name: r.Table}}
+		}
+	}
+	return nil
 }
 
 var (

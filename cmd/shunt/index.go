@@ -153,10 +153,8 @@ func (v virtualIndexes) IndexRows() []proxy.IndexRow {
 			Status: string(d.Status), Progress: s.Progress, Entries: uint64(max(0, s.Entries)),
 			UnknownShards: v.shardNames(s.Unknown), PendingJobs: s.PendingJobs, LastScan: timeText(d.LastScan), Error: d.Error,
 		}
-		// An index is ready when sessions know it, and not where they can't use
-		// it (shards that disagree about the table).
-		if ix := v.published(d); ix != nil && d.Status == storage.Ready {
-			row.Status, row.Error = string(ix.Status), ix.Error
+		if d.Status == storage.Ready {
+			row.Status, row.Error = v.published(d)
 		}
 		if row.Error == "" {
 			row.Error = s.Waiting
@@ -166,13 +164,23 @@ func (v virtualIndexes) IndexRows() []proxy.IndexRow {
 	return rows
 }
 
-// published is an index as sessions see it now; nil if they don't.
-func (v virtualIndexes) published(d storage.IndexDef) *catalog.Index {
+// published is the status of an index that is ready in the store, as sessions see it: not ready
+// where they don't know it yet, or can't use it (shards that disagree about the table, a column that
+// is gone).
+func (v virtualIndexes) published(d storage.IndexDef) (status, why string) {
 	t := v.directory.Catalog().Table(d.Schema, d.Table)
-	if t == nil {
-		return nil
+	if t == nil || len(t.Columns) == 0 {
+		return string(catalog.Failed), "no shard has its table, or has told of it yet"
 	}
-	return t.Index(d.Name)
+	if ix := t.Index(d.Name); ix != nil {
+		return string(ix.Status), ix.Error
+	}
+	for _, name := range d.Columns {
+		if t.Column(name) == nil {
+			return string(catalog.Failed), "its column " + name + " is gone: drop it"
+		}
+	}
+	return string(d.Status), d.Error
 }
 
 func (v virtualIndexes) Writable() error { return v.store.Writable() }

@@ -173,7 +173,7 @@ func (b *builder) indexes() {
 			ix.Status, ix.Error = catalog.Failed, t.Differs
 		}
 		if def.Keyed != "" && def.Keyed != ix.Definition() && ix.Status == catalog.Ready {
-			ix.Status, ix.Error = catalog.Building, "a column was changed since it was built: it is built again within a minute"
+			ix.Status, ix.Error = catalog.Building, "a column was changed since it was built: it is built again"
 		}
 		t.Indexes = append(t.Indexes, ix)
 	}
