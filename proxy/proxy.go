@@ -57,6 +57,7 @@ type Proxy struct {
 	drainIdle time.Duration
 	nextID    atomic.Uint32
 	denials   denials
+	strangers strangers
 	// handshakes has an element for each under way.
 	handshakes chan struct{}
 	// ddl has an element while DDL runs: one at a time, so that catalogs follow in
@@ -175,7 +176,7 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		client, err := wire.AcceptProxied(ctx, nc, 0)
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				log.Info("connection without a PROXY protocol header", "error", err)
+				p.strangers.info(log, "connection without a PROXY protocol header", err)
 			}
 			return
 		}
@@ -241,7 +242,7 @@ func (p *Proxy) greet(ctx context.Context, nc net.Conn, s *session, id uint32) *
 	default:
 		p.metrics.logins.WithLabelValues("failed").Inc()
 		if !errors.Is(err, wire.ErrDenied) { // which s.denied has logged
-			s.log.Info("handshake failed", "error", err)
+			p.strangers.info(s.log, "handshake failed", err)
 		}
 	}
 	return nil
