@@ -39,6 +39,9 @@ type planCache struct {
 const (
 	cacheSets = 512
 	cacheWays = 8
+	// cacheLarge of the ways are for plans of more than fewLiterals, which take up to 80 KiB each.
+	cacheLarge  = 2
+	fewLiterals = 32
 	// cacheSeen bounds the shapes that are remembered to have been met once.
 	cacheSeen = 1 << 14
 )
@@ -136,11 +139,15 @@ func (c *planCache) turn(old *cacheGeneration, cat *catalog.Catalog) *cacheGener
 func (s *cacheSet) add(e *cachedPlan, sh *Shape) (kept *cachedPlan, grown bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	free := -1
+	free, ways := -1, cacheWays
+	if max(len(e.kinds), strings.Count(e.text, "?")) > fewLiterals {
+		ways = cacheLarge
+	}
 	for i := range s.ways {
 		switch old := s.ways[i].Load(); {
-		case old == nil:
+		case old == nil && i < ways:
 			free = i
+		case old == nil:
 		case old.fits(sh):
 			return old, false
 		}
@@ -150,7 +157,7 @@ func (s *cacheSet) add(e *cachedPlan, sh *Shape) (kept *cachedPlan, grown bool) 
 		return e, true
 	}
 	for {
-		s.hand = (s.hand + 1) % cacheWays
+		s.hand = (s.hand + 1) % ways
 		if at := &s.ways[s.hand]; !at.Load().used.Swap(false) {
 			at.Store(e)
 			return e, false

@@ -643,6 +643,15 @@ func TestCacheBounds(t *testing.T) {
 	if n := p.CachedPlans(); n > cacheSets*cacheWays || n < cacheSets*cacheWays/2 {
 		t.Errorf("%d plans are cached", n)
 	}
+	p = New()
+	for i := range 3 * cacheSets * cacheWays {
+		for range 2 {
+			find(newer, fmt.Sprintf("SELECT %d FROM u WHERE id = 1", i)+strings.Repeat(" OR id = 1", fewLiterals))
+		}
+	}
+	if n := p.CachedPlans(); n > cacheSets*cacheLarge || n < cacheSets*cacheLarge/2 {
+		t.Errorf("%d large plans are cached", n)
+	}
 	var e *Error
 	if _, err := p.Plan("SELECT * FROM u WHERE nope(", shapeSettings, newer); !errors.As(err, &e) {
 		t.Error(err)
