@@ -174,6 +174,7 @@ func (b *mergeBuilder) groupKeys() (out []groupKey, ok bool) {
 				src.item = n
 			}
 		}
+		src.grouped = true
 		k, ok := b.key(src)
 		if !ok {
 			return nil, false

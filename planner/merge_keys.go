@@ -27,6 +27,8 @@ type keySource struct {
 	item int
 	// constant: the same for all rows, and so no key at all.
 	constant bool
+	// grouped: what the rows are grouped by.
+	grouped bool
 }
 
 // primaryOrder is the order in which one server answers rows that are asked for by
@@ -311,8 +313,14 @@ func plainType(c *catalog.Column) bool {
 func (b *mergeBuilder) key(s keySource) (MergeKey, bool) {
 	wrapped := func(head, tail string) int { return b.hide(frag{text: head}, s.text, frag{text: tail}) }
 	value := func() int {
-		if s.item >= 0 {
+		switch {
+		case s.item >= 0:
 			return s.item
+		case s.grouped && s.col == nil:
+			// Servers don't know each expression again that they group by. Counter-example:
+			// SELECT COUNT(*), NULLIF(a, 1) FROM t GROUP BY NULLIF(a, 1) of a MariaDB with
+			// ONLY_FULL_GROUP_BY.
+			return wrapped("MIN(", ")")
 		}
 		return b.hide(s.text)
 	}
@@ -425,7 +433,8 @@ func numericExpr(e ast.ExprNode) bool {
 }
 
 // knownFunction: functions whose value is a function of their arguments, with a
-// type that sorts by what it shows.
+// type that sorts by what it shows. (Not INTERVAL(): MySQL with ONLY_FULL_GROUP_BY doesn't
+// know it in ORDER BY for what it groups by.)
 func knownFunction(name string) bool {
 	switch name {
 	case "length", "char_length", "character_length", "bit_length", "octet_length", "year", "month", "day", "dayofmonth",
@@ -434,7 +443,7 @@ func knownFunction(name string) bool {
 		"concat", "concat_ws", "lower", "lcase", "upper", "ucase", "trim", "ltrim", "rtrim", "left", "right", "substring", "substr", "mid",
 		"substring_index", "replace", "reverse", "repeat", "lpad", "rpad", "hex", "md5", "sha1", "sha", "sha2", "if", "ifnull", "nullif", "coalesce",
 		"greatest", "least", "abs", "round", "floor", "ceil", "ceiling", "truncate", "mod", "date", "date_format", "dayname", "monthname",
-		"last_day", "date_add", "date_sub", "adddate", "subdate", "elt", "insert", "inet_aton", "extract", "timestampdiff", "isnull", "interval":
+		"last_day", "date_add", "date_sub", "adddate", "subdate", "elt", "insert", "inet_aton", "extract", "timestampdiff", "isnull":
 		return true
 	}
 	return false

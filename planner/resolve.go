@@ -196,6 +196,7 @@ func (a *analysis) selectBlock(n *ast.SelectStmt, parent *scope, correlated bool
 		nodes = append(nodes, l)
 	}
 	a.expressions(s, nodes...)
+	a.groupsByView(n, s)
 	return s
 }
 

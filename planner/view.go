@@ -59,6 +59,29 @@ func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, e
 	return inner.heldView(v), false
 }
 
+// groupsByView has a view read by its definition where a copy of its rows would be
+// grouped otherwise.
+//
+// Rule names of a view's groups: where a select item that is a view's column has the name
+// of another one, MySQL's GROUP BY takes that name for the item; of a table, for the
+// column. Counter-example: SELECT id AS name, COUNT(*) FROM v GROUP BY name.
+func (a *analysis) groupsByView(n *ast.SelectStmt, s *scope) {
+	if n.GroupBy == nil || a.cat.MariaDB {
+		return
+	}
+	for _, item := range n.GroupBy.Items {
+		x, ok := item.Expr.(*ast.ColumnNameExpr)
+		if !ok || x.Name.Table.O != "" || !slices.ContainsFunc(n.Fields.Fields, func(f *ast.SelectField) bool { return f.AsName.L == x.Name.Name.L }) {
+			continue
+		}
+		for _, r := range s.refs {
+			if r.view != nil && !r.unread() && r.table.Column(x.Name.Name.L) != nil {
+				r.exact = false
+			}
+		}
+	}
+}
+
 // ofSession are functions about the session, which a shard's connection is not.
 // Counter-example: CREATE VIEW mine AS SELECT * FROM notes WHERE owner = USER().
 var ofSession = []string{"user", "session_user", "system_user", "current_user", "current_role", "connection_id"}

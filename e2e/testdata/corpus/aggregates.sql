@@ -71,6 +71,9 @@ SELECT user_id, COUNT(*) FROM orders GROUP BY user_id DESC;
 -- check: total
 SELECT user_id, COUNT(*) FROM orders GROUP BY user_id ASC LIMIT 3;
 SELECT COUNT(*) FROM users GROUP BY TRUE;
+SET sql_mode = 'ONLY_FULL_GROUP_BY';
+SELECT COUNT(*) FROM users GROUP BY NULLIF(age, 30);
+SELECT COUNT(*), MAX(age) FROM users GROUP BY INTERVAL(id, 1, 3, 9), IF((age, id) < (paid, 5), age, id);
 SET sql_mode = 'HIGH_NOT_PRECEDENCE';
 SELECT country, COUNT(*) FROM users GROUP BY country HAVING NOT COUNT(*) > 1 ORDER BY country;
 SELECT country, COUNT(*) FROM users GROUP BY country HAVING NOT (COUNT(*) > 1) ORDER BY country;
