@@ -39,14 +39,19 @@ type constantPlace struct {
 	before     string
 	// query is the expression, "" for that of the text.
 	query string
-	// from and to are where a subquery is in [start, end), without its parentheses.
+	// from and to are what to ask for of [start, end), where that is a subquery: without its
+	// parentheses, if it is the whole value.
 	from, to uint32
+	whole    bool
 	// name: it is of the list of columns, and has no value.
 	name bool
 }
 
 // Subqueries reports that Queries asks for each value by itself.
 func (c *Constants) Subqueries() bool { return c.targets != nil }
+
+// Whole reports that the i-th value is nothing but a subquery.
+func (c *Constants) Whole(i int) bool { return c.Subqueries() && c.all[i].whole }
 
 // Target is the type of the column that the i-th subquery's value goes to.
 func (c *Constants) Target(i int) string { return baseType(c.targets[i].Type) }
@@ -59,8 +64,10 @@ func (c *Constants) Queries(params []keys.Value) []string {
 		case x.name:
 		case x.query != "":
 			parts = append(parts, x.query)
-		case c.Subqueries():
+		case x.whole:
 			parts = append(parts, c.st.written(x.from, x.to, params))
+		case c.Subqueries():
+			parts = append(parts, "SELECT "+c.st.written(x.from, x.to, params))
 		default:
 			parts = append(parts, c.st.written(x.start, x.end, params))
 		}

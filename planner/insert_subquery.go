@@ -20,37 +20,35 @@ func (a *analysis) subqueriesBeside(refs []*ref, t *catalog.Table) *Error {
 		switch {
 		case r.table == nil || len(a.cat.Shards) == 1:
 		case r.table.IsView, r.sharded() && r.table.Shards.Len() > 1:
-			return notSupported("INSERT with a subquery over the sharded table or view %s is only supported where it is all of a value, of another table and without the time: write INSERT ... SELECT, or read the value first", r.table.Name)
+			return notSupported("INSERT with a subquery over the sharded table or view %s is only supported in a value that names no column, of another table and without the time: write INSERT ... SELECT, or read the value first", r.table.Name)
 		case !r.table.Shards.Contains(t.Shards):
-			return notSupported("INSERT with a subquery over %s, which is not on every shard of %s, is only supported where it is all of a value, and without the time: read the value first", r.table.Name, t.Name)
+			return notSupported("INSERT with a subquery over %s, which is not on every shard of %s, is only supported in a value that names no column, and without the time: read the value first", r.table.Name, t.Name)
 		}
 	}
 	return nil
 }
 
-// subqueryValues looks at the values of rows, and at ON DUPLICATE KEY UPDATE. Values that are
-// subqueries, and that the shards where the rows go can't answer, or that say where these are,
-// are to be asked for as statements of their own; why is then what the statement as it is
+// subqueryValues looks at the values of rows, and at ON DUPLICATE KEY UPDATE. Values with
+// subqueries that the shards where the rows go can't answer, or that say where these are,
+// are to be asked for by statements of their own; why is then what the statement as it is
 // would be refused with.
 //
-//	INSERT INTO orders (user_id, note) VALUES ((SELECT id FROM users WHERE email = 'x'), 'y')
+//	INSERT INTO orders (user_id, n) VALUES ((SELECT id FROM users WHERE email = 'x'), (SELECT COUNT(*) FROM users) + 1)
 //	SELECT id FROM users WHERE email = 'x'
-//	INSERT INTO orders (user_id, note) VALUES (7, 'y')
+//	SELECT (SELECT COUNT(*) FROM users) + 1
+//	INSERT INTO orders (user_id, n) VALUES (7, 101)
 //
 // They are read without locks, as the rows of an INSERT ... SELECT that are copied.
 func (a *analysis) subqueryValues(n *ast.InsertStmt, target *ref, cols []*catalog.Column) (asked *Constants, why *Error) {
 	t, found, own := target.table, 0, false
-	var others []*ref
 	for _, l := range n.Lists {
 		for j, e := range l {
 			before := len(a.refs)
-			a.expressions(target.scope, e)
-			read := a.refs[before:]
-			if !isSubquery(e) {
-				others = append(others, read...)
+			if !a.subqueriesIn(target.scope, e) {
 				continue
 			}
 			found++
+			read := a.refs[before:]
 			own = own || slices.ContainsFunc(read, func(r *ref) bool { return r.table == t })
 			if err := a.subqueriesBeside(read, t); err != nil {
 				why = err
@@ -66,7 +64,7 @@ func (a *analysis) subqueryValues(n *ast.InsertStmt, target *ref, cols []*catalo
 	if a.err != nil {
 		return nil, a.err
 	}
-	if err := a.subqueriesBeside(append(others, a.refs[before:]...), t); err != nil || why == nil {
+	if err := a.subqueriesBeside(a.refs[before:], t); err != nil || why == nil {
 		return nil, err
 	}
 	if own && (!a.cat.MariaDB || len(a.st.rows) > 1) {
@@ -83,22 +81,18 @@ func placing(t *catalog.Table, c *catalog.Column) bool {
 	return t.Shards.Len() > 1 && (t.Placement == catalog.Hash || t.Placement == catalog.Anywhere) && (c == t.ShardKey || c == counts(t))
 }
 
-// isSubquery reports an expression that is nothing but a subquery.
-func isSubquery(e ast.ExprNode) bool {
-	for {
-		switch x := e.(type) {
-		case *ast.ParenthesesExpr:
-			e = x.Expr
-		case *ast.SubqueryExpr:
-			return true
-		default:
-			return false
-		}
-	}
+// subqueriesIn is expressions, and reports subqueries.
+func (a *analysis) subqueriesIn(s *scope, e ast.ExprNode) bool {
+	before := a.subqueries
+	a.subqueries = false
+	a.expressions(s, e)
+	found := a.subqueries
+	a.subqueries = found || before
+	return found
 }
 
-// subqueriesOfRows finds the values that are subqueries in the text; nil where these can't be
-// asked for, or not all are certain to be found.
+// subqueriesOfRows finds the values with subqueries in the text; nil where these can't be
+// asked for.
 func (st *statement) subqueriesOfRows(n *ast.InsertStmt, cols []*catalog.Column) *Constants {
 	if st.hasExecutable() || st.setVar {
 		return nil
@@ -106,15 +100,19 @@ func (st *statement) subqueriesOfRows(n *ast.InsertStmt, cols []*catalog.Column)
 	c := &Constants{st: st, targets: []*catalog.Column{}}
 	row := func(fields [][]token) (ok bool) {
 		for j, f := range fields {
-			query := st.unwrapped(f)
 			switch {
-			case query == nil:
+			case !slices.ContainsFunc(f, func(t token) bool { return strings.EqualFold(st.src[t.start:t.end], "select") }):
 				continue
-			case j >= len(cols), !st.readsAlone(query), c.n == maxConstants:
+			case j >= len(cols), !st.readsAlone(f), c.n == maxConstants:
 				return false
 			}
+			x := constantPlace{start: f[0].start, end: f[len(f)-1].end}
+			x.from, x.to = x.start, x.end
+			if query := st.unwrapped(f); query != nil {
+				x.from, x.to, x.whole = query[0].start, query[len(query)-1].end, true
+			}
 			c.targets = append(c.targets, cols[j])
-			c.add(constantPlace{start: f[0].start, end: f[len(f)-1].end, from: query[0].start, to: query[len(query)-1].end})
+			c.add(x)
 		}
 		return true
 	}

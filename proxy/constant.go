@@ -56,7 +56,7 @@ func (s *session) asked(ctx context.Context, c *planner.Constants, i int, query 
 	rows, err := s.collect(ctx, query)
 	told, failed := errors.AsType[sqlError](err)
 	switch {
-	case failed && told.code == codeNoColumn && !c.Subqueries():
+	case failed && told.code == codeNoColumn && !c.Whole(i):
 		return nil, why // a column of the row, not a constant
 	case err != nil:
 		return nil, err
@@ -88,6 +88,8 @@ func (s *session) scalar(ctx context.Context, rows *collected, column string) er
 	bytes := strings.HasSuffix(column, "blob") || strings.HasSuffix(column, "binary") || column == "bit"
 	text := strings.HasSuffix(column, "text") || strings.HasSuffix(column, "char") || column == "enum" || column == "set"
 	switch {
+	case !isText(from.Type) && (column == "enum" || column == "set"): // a number of members
+		stored = false
 	case from.Type == mysql.MYSQL_TYPE_BIT:
 		stored = !bytes
 	case from.Type == mysql.MYSQL_TYPE_JSON:

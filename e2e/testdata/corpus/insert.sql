@@ -123,8 +123,9 @@ SELECT COUNT(*) FROM orders WHERE id = 903;
 ROLLBACK;
 -- refused
 INSERT INTO settings VALUES ('later', (SELECT COUNT(*) FROM users WHERE born < NOW()));
+INSERT INTO settings VALUES (CONCAT('more', 1), (SELECT COUNT(*) FROM users) + 1), ('most', COALESCE((SELECT email FROM users WHERE id = -1), (SELECT MAX(email) FROM users), '')), ('x', EXISTS (SELECT * FROM orders WHERE user_id = 24));
 -- refused
-INSERT INTO settings VALUES ('more', (SELECT COUNT(*) FROM users) + 1);
+INSERT INTO settings (k, v) VALUES ('more2', CONCAT(k, (SELECT COUNT(*) FROM users)));
 SELECT * FROM orders WHERE id >= 900 OR code = 'count' ORDER BY id, user_id;
 SELECT * FROM settings ORDER BY k;
 -- refused
