@@ -2,7 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
 // TestPreparedLeavesNoTraces: what a statement was executed with by one client
@@ -48,6 +52,47 @@ func TestPreparedLeavesNoTraces(t *testing.T) {
 		mustExec(t, c, "ALTER TABLE days ADD COLUMN note VARCHAR(10) NOT NULL DEFAULT 'n'")
 		if rows := mustRows(t, c, st, int64(5)); len(rows) != 1 || rows[0]["note"] != "n" {
 			t.Errorf("%v", rows)
+		}
+	})
+}
+
+// TestPreparedTypesInTurn: a statement that is executed with other types each time answers
+// as if it were prepared anew: MySQL would take texts for the types, and values, of before.
+func TestPreparedTypesInTurn(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, mysql.CLIENT_DEPRECATE_EOF)
+		p.query("SET sql_mode = ''", "INSERT INTO people (id, age) VALUES (0, 0), (1, 1), (5, 5), (2020, 2020), (101112, 101112), (250000, 25), (100, 100), (20200105, 6)")
+		var values [][]byte
+		for _, of := range []struct {
+			kind  byte
+			texts string
+		}{
+			{mysql.MYSQL_TYPE_VAR_STRING, "5, 5 ,+5,5.0,5e0,5x,x,,-5,2020-01-05,20200105,2020-01-05 10:11:12,10:11:12,101112,25:00:00,1 01:00:00,2020,100,0.1"},
+			{mysql.MYSQL_TYPE_BLOB, "5,5 ,5.0,x,a,2020-01-05,2020-01-05 10:11:12,10:11:12,0.1"}, {mysql.MYSQL_TYPE_NEWDECIMAL, "5,5.00,5.5,0.1,-5,20200105,101112,2020"},
+		} {
+			for text := range strings.SplitSeq(of.texts, ",") {
+				values = append(values, append([]byte{of.kind, byte(len(text))}, text...))
+			}
+		}
+		values = append(values, []byte{mysql.MYSQL_TYPE_LONGLONG, 5, 0, 0, 0, 0, 0, 0, 0}, []byte{mysql.MYSQL_TYPE_TINY, 100}, []byte{mysql.MYSQL_TYPE_DOUBLE, 0, 0, 0, 0, 0, 0, 0x16, 0x40},
+			[]byte{mysql.MYSQL_TYPE_DATE, 4, 0xe4, 7, 1, 5}, []byte{mysql.MYSQL_TYPE_DATETIME, 7, 0xe4, 7, 1, 5, 10, 11, 12}, []byte{mysql.MYSQL_TYPE_TIME, 8, 0, 0, 0, 0, 0, 10, 11, 12}, []byte{mysql.MYSQL_TYPE_TIME, 0})
+		sql := "SELECT age FROM people WHERE id IN (?, ?)"
+		again, _ := p.shunt.prepare(sql)
+		for _, step := range []int{5, 6, 7, 8} {
+			for i := range values {
+				x := [][]byte{values[i], values[(i*step+3)%len(values)]}
+				p.both(fmt.Sprintf("%q", x), func(c *packetClient) string {
+					id := again
+					if c == p.plain {
+						id, _ = c.prepare(sql)
+						defer c.say(mysql.COM_STMT_CLOSE, uint32s(id))
+					}
+					c.say(mysql.COM_STMT_EXECUTE, uint32s(id), []byte{0}, uint32s(1), []byte{0, 1, x[0][0], 0, x[1][0], 0}, x[0][1:], x[1][1:])
+					rows := slices.DeleteFunc(strings.Split(c.answer(), "\n"), func(line string) bool { return !strings.HasPrefix(line, "row") })
+					slices.Sort(rows)
+					return strings.Join(rows, "\n")
+				})
+			}
 		}
 	})
 }

@@ -41,7 +41,7 @@ type preparedStatement struct {
 	had []wire.ParamType
 	// use is what typesOf gave last.
 	use string
-	// own is a use (shard.Conn.PrepareFor) that no other statement has.
+	// own begins uses (shard.Conn.PrepareFor) that no other statement has.
 	own string
 	// one are the settings that it has by SET STATEMENT, nil for none.
 	one *planner.StatementSettings
@@ -479,9 +479,10 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 		}
 	}
 	sql := s.headed(st.SQL)
-	prepared, err := conn.PrepareFor(ctx, sql, r.prepared.typesOf(params, st.Params))
+	types := r.prepared.typesOf(params, st.Params)
+	prepared, err := conn.PrepareFor(ctx, sql, types)
 	if err == nil && len(params) == len(prepared.ParamTypes) && textForOther(params, prepared.ParamTypes) {
-		prepared, err = conn.PrepareFor(ctx, sql, r.prepared.own)
+		prepared, err = conn.PrepareFor(ctx, sql, r.prepared.own+types)
 	}
 	if err != nil {
 		return s.unsent(st.Shard, err)

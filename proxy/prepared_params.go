@@ -101,7 +101,11 @@ func (st *preparedStatement) typesOf(params []wire.Param, places []int) string {
 //	SELECT ... WHERE day IN (?, ?) executed with '2020-01-05', then with 'x'
 //	    the second finds the rows of 2020-01-05
 //
-// So such a text is kept apart, unless it is surely one of that type.
+// So such a text is kept apart, unless it is surely one of that type: from other clients,
+// and from this one's values of other types.
+//
+//	SELECT ... WHERE id IN (?, ?) executed with 5 and a TIME, then with '2020-01-05' and '1'
+//	    the second doesn't find 2020, nor maybe 1
 func textForOther(params []wire.Param, types []byte) bool {
 	for i := range params {
 		p := &params[i]
