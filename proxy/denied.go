@@ -145,28 +145,3 @@ func (s *session) denied(ctx context.Context, addr net.Addr, user string) {
 	case <-ctx.Done():
 	}
 }
-
-// maxHandshakes bounds the connections that aren't logged in yet. The next ones
-// wait until they are greeted: after a restart all clients come at once.
-const maxHandshakes = 1000
-
-// handshakeWait is for how long.
-const handshakeWait = 10 * time.Second
-
-// mayGreet waits for a place among the handshakes under way.
-func (p *Proxy) mayGreet(ctx context.Context) bool {
-	select {
-	case p.handshakes <- struct{}{}:
-		return true
-	default:
-	}
-	timer := time.NewTimer(handshakeWait)
-	defer timer.Stop()
-	select {
-	case p.handshakes <- struct{}{}:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return false
-}

@@ -54,12 +54,11 @@ type Proxy struct {
 	draining  atomic.Bool
 	// drainIdle is how long a session must have waited for a command to be ended
 	// while it waits; Drain sets it.
-	drainIdle time.Duration
-	nextID    atomic.Uint32
-	denials   denials
-	strangers strangers
-	// handshakes has an element for each under way.
-	handshakes chan struct{}
+	drainIdle  time.Duration
+	nextID     atomic.Uint32
+	denials    denials
+	strangers  strangers
+	handshakes handshakes
 	// ddl has an element while DDL runs: one at a time, so that catalogs follow in
 	// order.
 	ddl      chan struct{}
@@ -87,7 +86,7 @@ func New(o Options) *Proxy {
 	plans := planner.New()
 	p := &Proxy{opts: o, planner: plans, metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors), lookout: newLookout(), deadlocks: newDeadlocks()}
 	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools})
-	p.handshakes, p.ddl = make(chan struct{}, maxHandshakes), make(chan struct{}, 1)
+	p.handshakes, p.ddl = newHandshakes(), make(chan struct{}, 1)
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)
 	p.SetTimeouts(o.Timeouts)
@@ -213,11 +212,12 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 // as welcome from start, since what stands below an idle client's frame is part of what the client
 // costs: a stack halves when less than a quarter of it is in use.
 func (p *Proxy) greet(ctx context.Context, nc net.Conn, s *session, id uint32) *wire.Conn {
-	if !p.mayGreet(ctx) {
+	end, ok := p.handshakes.begin(ctx, hostOf(nc.RemoteAddr()))
+	if !ok {
 		_ = wire.Reject(nc, errTooMany.code, errTooMany.state, errTooMany.msg)
 		return nil
 	}
-	greeted := sync.OnceFunc(func() { <-p.handshakes })
+	greeted := sync.OnceFunc(end)
 	defer greeted()
 	encryption := p.tls.Load()
 	conn, err := wire.Accept(ctx, nc, wire.Options{
