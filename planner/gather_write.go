@@ -174,6 +174,10 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 	if a.err != nil {
 		return nil, a.err
 	}
+	if x, ok := n.(*ast.UpdateStmt); ok && b.cat.MariaDB && len(main.refs) == 1 && readsAssigned(x.List) &&
+		slices.ContainsFunc(a.refs, func(r *ref) bool { return !q.stays[r] && r.table == targets[0].table }) {
+		return nil, refuseGather("UPDATE over several shards that reads its own table in a subquery, and in SET a column that it has assigned before,", "assign that column last")
+	}
 	for i, r := range a.refs {
 		if !q.stays[r] {
 			q.copies[i].Joins = joinsOf(a.refs, q.copies, a.narrowings(r))
@@ -185,6 +189,37 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 	}
 	return q, nil
 }
+
+// readsAssigned reports that the value of an assignment is made of a column that one before
+// it has assigned.
+//
+// Rule old values: where a subquery reads the table that an UPDATE changes, MariaDB assigns
+// what the row's columns were, and else goes from left to right. Counter-example: UPDATE
+// users SET age = age + 1, name = age WHERE age < (SELECT AVG(age) FROM users): over a copy
+// the name would be the new age.
+func readsAssigned(list []*ast.Assignment) bool {
+	v := &assignedVisitor{names: map[string]bool{}}
+	for _, x := range list {
+		x.Expr.Accept(v)
+		v.names[x.Column.Name.L] = true
+	}
+	return v.found
+}
+
+// assignedVisitor looks for columns of some names.
+type assignedVisitor struct {
+	names map[string]bool
+	found bool
+}
+
+func (v *assignedVisitor) Enter(n ast.Node) (ast.Node, bool) {
+	if n, ok := n.(*ast.ColumnNameExpr); ok {
+		v.found = v.found || v.names[n.Name.Name.L]
+	}
+	return n, v.found
+}
+
+func (v *assignedVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // staying finds the references that a write leaves where they are, nil where
 // some of those that it changes are not together.

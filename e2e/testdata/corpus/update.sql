@@ -47,3 +47,9 @@ UPDATE settings SET v = (SELECT MAX(id) FROM users) WHERE k = 'theme';
 SELECT * FROM users ORDER BY id;
 SELECT * FROM orders ORDER BY user_id, id;
 SELECT * FROM settings ORDER BY k;
+-- only: mariadb
+-- refused
+UPDATE users SET age = age + 1, paid = age WHERE paid < (SELECT AVG(paid) FROM users);
+-- only: mariadb
+UPDATE users SET paid = age, age = age + 1 WHERE paid < (SELECT AVG(paid) FROM users);
+SELECT id, age, paid FROM users ORDER BY id;
