@@ -156,6 +156,7 @@ func (i *insertAction) readRows(n *ast.InsertStmt, l *rowLayout, alias *rowAlias
 		at, text := st.listed(t.ShardKey, implied)
 		i.askAt(constantPlace{start: at, end: at, before: text, name: true})
 	}
+	i.rows = make([]insertRow, 0, len(st.rows))
 	for k, r := range st.rows {
 		fields := st.rowColumns(r)
 		switch {
