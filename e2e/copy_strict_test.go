@@ -22,6 +22,14 @@ func TestInsertSelectStrict(t *testing.T) {
 				"INSERT INTO dst SELECT id * 11, 1 / s FROM src WHERE id IN (1, 4)",
 				"INSERT IGNORE INTO dst SELECT id * 12, s + 0 FROM src",
 				"INSERT INTO dst SELECT id * 13, s + 0 FROM src WHERE id = 1",
+				"INSERT INTO dst SELECT id * 14, DATE'9999-12-31' + INTERVAL id DAY FROM src",
+				"INSERT INTO dst SELECT id * 15, ADDTIME('838:00:00', '20:00:00') FROM src",
+				"INSERT INTO dst SELECT id * 16, LN(-id) FROM src",
+				"INSERT INTO dst SELECT id * 17, JSON_EXTRACT('[\"x\"]', '$[0]') + id FROM src",
+				"INSERT INTO dst SELECT id * 18, LENGTH(FROM_BASE64('?')) FROM src",
+				"INSERT INTO dst SELECT id * 19, LENGTH(CONVERT(_binary x'ff' USING utf8mb4)) FROM src",
+				"INSERT INTO dst SELECT id * 20, LENGTH(UNCOMPRESS('x')) FROM src",
+				"INSERT INTO dst SELECT id * 21, LENGTH(REPEAT('a', 2000000000)) FROM src",
 			} {
 				var codes [2]uint16
 				for i, c := range []*sql.Conn{shunt, plain} {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"regexp"
@@ -30,7 +31,7 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 		return err
 	}
 	if !r.plan.Copy.Lenient {
-		if err := strictly(s.last.warnings); err != nil {
+		if err := strictly(s.last.warnings, s.catalog().MariaDB); err != nil {
 			return err
 		}
 	}
@@ -44,16 +45,30 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 	return s.answerOK(total)
 }
 
+// strictErrors are the SQLSTATEs of what is a warning of a query and, by a strict mode, an
+// error where its rows are inserted; strictMySQL and strictMariaDB are of one of them alone:
+// CONVERT(x'ff' USING utf8mb4) warns on both (1300), and fails on MariaDB.
+// https://dev.mysql.com/doc/refman/9.0/en/sql-mode.html#sql-mode-strict
+var (
+	strictErrors = map[string]string{
+		"1292": "22007", "1365": "22012", "1264": "22003", "1265": "01000", "1366": "HY000", "1411": "HY000", "1441": "22008", "1260": "HY000", "1301": "HY000",
+	}
+	strictMySQL   = map[string]string{"3020": "2201E", "3156": "22018", "6527": "22008"}
+	strictMariaDB = map[string]string{"1259": "HY000", "1300": "HY000", "1958": "HY000"}
+)
+
 // strictly is the error that a strict server makes of a query's first warning when
 // its rows are inserted; nil where it stays a warning.
-// https://dev.mysql.com/doc/refman/9.0/en/sql-mode.html#sql-mode-strict
-func strictly(warnings [][][]byte) error {
-	states := map[string]string{"1292": "22007", "1365": "22012", "1264": "22003", "1265": "01000", "1366": "HY000", "1411": "HY000", "1441": "22008", "1260": "HY000"}
+func strictly(warnings [][][]byte, mariaDB bool) error {
+	own := strictMySQL
+	if mariaDB {
+		own = strictMariaDB
+	}
 	for _, w := range warnings {
 		if len(w) < 3 || string(w[0]) != "Warning" {
 			continue
 		}
-		if state, ok := states[string(w[1])]; ok {
+		if state := cmp.Or(strictErrors[string(w[1])], own[string(w[1])]); state != "" {
 			code, err := strconv.ParseUint(string(w[1]), 10, 16)
 			if err != nil {
 				continue
