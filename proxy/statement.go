@@ -57,6 +57,7 @@ func (s *session) query(ctx context.Context, text string) error {
 		return errEmptyQuery
 	}
 	defer func() { s.more = 0 }()
+	split := s.settings.planning
 	for i, sql := range statements {
 		s.more, s.failed = 0, false
 		if i < len(statements)-1 {
@@ -72,8 +73,11 @@ func (s *session) query(ctx context.Context, text string) error {
 		// A list must not change its order by what it sets: the next one is
 		// split already, under the settings of its beginning. Servers parse one
 		// by one; where that would differ, sql_mode was changed in the list.
-		if i < len(statements)-1 && s.splitChanged(text, statements) {
-			return refuse("a SET sql_mode that changes how text is read must be sent alone, not in a list of statements")
+		if i < len(statements)-1 && s.settings.planning != split {
+			if s.splitChanged(text, statements) {
+				return refuse("a SET sql_mode that changes how text is read must be sent alone, not in a list of statements")
+			}
+			split = s.settings.planning
 		}
 	}
 	return nil
@@ -81,7 +85,7 @@ func (s *session) query(ctx context.Context, text string) error {
 
 // splitChanged reports whether the text would now be split differently.
 func (s *session) splitChanged(text string, before []string) bool {
-	if !strings.Contains(strings.ToLower(text), "sql_mode") {
+	if !containsFold(text, "sql_mode") {
 		return false
 	}
 	now, err := planner.Split(text, s.settings.planning)
