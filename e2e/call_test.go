@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
@@ -20,6 +21,10 @@ var calledPrograms = []string{
 	"CREATE PROCEDURE p_inout (INOUT a DECIMAL(5,2), w VARCHAR(20)) BEGIN SET a = a + 1; INSERT INTO settings (v) VALUES (w); SELECT a; END",
 	"CREATE PROCEDURE p_types (OUT a DATETIME(3), OUT b DOUBLE, OUT c VARBINARY(5), OUT d TEXT CHARACTER SET latin1, OUT e BIGINT UNSIGNED, OUT f INT) " +
 		`BEGIN SET a = '2026-01-02 03:04:05.678', b = 0.1, c = x'00ff27', d = 'é\\''', e = 18446744073709551615; END`,
+	"CREATE PROCEDURE p_handles (x INT) BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION SELECT 'failed'; INSERT INTO settings VALUES (x, 'once'); SELECT 'done'; END",
+	"CREATE PROCEDURE p_raises (x INT) BEGIN DECLARE EXIT HANDLER FOR 1062 BEGIN INSERT INTO settings (v) VALUES ('twice'); RESIGNAL SET MESSAGE_TEXT = 'again'; END; INSERT INTO settings VALUES (x, 'once'); END",
+	"CREATE PROCEDURE p_walks (OUT n INT) BEGIN DECLARE done, k INT DEFAULT 0; DECLARE c CURSOR FOR SELECT s.k FROM settings s; DECLARE CONTINUE HANDLER FOR NOT FOUND SET done = 1; " +
+		"SET n = 0; OPEN c; l: LOOP FETCH c INTO k; IF done THEN LEAVE l; END IF; SET n = n + 1; END LOOP; CLOSE c; END",
 	"CREATE PROCEDURE p_fails () BEGIN SELECT 1; SELECT 2; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'own'; END",
 }
 
@@ -33,7 +38,12 @@ func TestCallPackets(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				p := dial(t, capabilities)
 				p.query("CALL p_two()", "CALL p_add('a')", "SELECT ROW_COUNT()", "SELECT LAST_INSERT_ID()", "CALL p_add_two('b')", "SELECT ROW_COUNT()", "SELECT LAST_INSERT_ID()",
-					"CALL p_asks()", "CALL p_two(); SELECT 5; CALL p_add('c'); SELECT 6", "CALL p_fails(); SELECT 5", "BEGIN", "CALL p_add('d')", "SELECT LAST_INSERT_ID()", "CALL p_two()", "ROLLBACK", "SELECT COUNT(*) FROM settings")
+					"CALL p_asks()", "CALL p_two(); SELECT 5; CALL p_add('c'); SELECT 6", "CALL p_fails(); SELECT 5", "BEGIN", "CALL p_add('d')", "SELECT LAST_INSERT_ID()", "CALL p_two()", "ROLLBACK", "SELECT COUNT(*) FROM settings",
+					"CALL p_handles(1)", "CALL p_handles(500)", "CALL p_handles(500)", "CALL p_raises(500)", "CALL p_raises(501)")
+				p.both("a cursor in a procedure", func(c *packetClient) string { // whose flags MySQL leaves in the answer
+					return strings.ReplaceAll(c.query("CALL p_walks(@n)"), "00c2", "0002")
+				})
+				p.query("SELECT @n", "DELETE FROM settings WHERE k >= 500")
 				// Clients that know no OUT parameters give them as variables: Connector/J, PDO.
 				for _, begin := range []string{"SELECT 'none'", "BEGIN"} {
 					p.query(begin, "SET @c = 1.50, @kept = 'kept'", "CALL p_out(4, @b, @`d`)", "CALL p_inout(@c, 'in')", "CALL p_inout(@c, @kept)", "SELECT @b, @c, @d, @kept",
@@ -121,5 +131,57 @@ func TestCallLeavesNothing(t *testing.T) {
 		mustExec(t, c, "ROLLBACK")
 		want(t, p.conn(), "SELECT id FROM people WHERE id = 100", "id")
 		want(t, p.conn(), "SELECT @@autocommit AS a, IS_FREE_LOCK('called') AS f", "a f", "1 1")
+	})
+}
+
+// TestCallSwallowsDeadlock: a procedure's handler says nothing of the deadlock by which the
+// shard has rolled back the transaction. Its other shards must not commit theirs.
+func TestCallSwallowsDeadlock(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 0, setup{})
+		mustExec(t, c, "CREATE TABLE settings (k INT PRIMARY KEY, v INT)")
+		mustExec(t, c, "INSERT INTO settings VALUES (1, 0), (2, 0)")
+		mustExec(t, c, "CREATE PROCEDURE swallows () BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; UPDATE settings SET v = 5 WHERE k = 2; INSERT INTO settings VALUES (3, 3); END")
+		mustExec(t, c, "BEGIN")
+		mustExec(t, c, "INSERT INTO people (id) VALUES (1), (2), (3), (4), (5), (6), (7), (8)")
+		mustExec(t, c, "UPDATE settings SET v = 1 WHERE k = 1")
+
+		// The other transaction has changed more, so that it isn't the victim.
+		other, err := p.shard(1).BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Rollback()
+		if _, err := other.ExecContext(t.Context(), "UPDATE settings SET v = 2 WHERE k = 2"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 200 {
+			if _, err := other.ExecContext(t.Context(), "INSERT INTO settings VALUES (?, 0)", 100+i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waited := make(chan error, 1)
+		go func() {
+			_, err := other.ExecContext(t.Context(), "UPDATE settings SET v = 2 WHERE k = 1")
+			waited <- err
+		}()
+		eventually(t, time.Minute, "the other transaction waits", func() bool {
+			return len(mustRows(t, p.shard(1), "SELECT id FROM information_schema.processlist WHERE info LIKE 'UPDATE settings SET v = 2 WHERE k = 1%'")) == 1
+		})
+		_, callErr := c.ExecContext(t.Context(), "CALL swallows()")
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.ExecContext(t.Context(), "COMMIT")
+		t.Logf("CALL: %v, COMMIT: %v", callErr, err)
+		if callErr == nil && err == nil {
+			t.Error("nobody said that the transaction was rolled back")
+		}
+		mustExec(t, c, "ROLLBACK")
+		want(t, c, "SELECT COUNT(*) AS n FROM people", "n", "0")
+		want(t, c, "SELECT v FROM settings WHERE k < 3 ORDER BY k", "v", "2", "2")
 	})
 }

@@ -99,7 +99,7 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 // leavesOrCalls says what of a procedure's body can't be looked into, or would stay with
 // the connection, "" for nothing.
 func leavesOrCalls(p *catalog.Procedure, cat *catalog.Catalog) string {
-	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "handler", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {
+	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {
 		if p.Words[w] {
 			return "it has the word " + strings.ToUpper(w) + ", behind which it may do anything"
 		}
