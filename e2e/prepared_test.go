@@ -68,7 +68,8 @@ func TestPreparedTypesInTurn(t *testing.T) {
 			texts string
 		}{
 			{mysql.MYSQL_TYPE_VAR_STRING, "5, 5 ,+5,5.0,5e0,5x,x,,-5,2020-01-05,20200105,2020-01-05 10:11:12,10:11:12,101112,25:00:00,1 01:00:00,2020,100,0.1"},
-			{mysql.MYSQL_TYPE_BLOB, "5,5 ,5.0,x,a,2020-01-05,2020-01-05 10:11:12,10:11:12,0.1"}, {mysql.MYSQL_TYPE_NEWDECIMAL, "5,5.00,5.5,0.1,-5,20200105,101112,2020"},
+			{mysql.MYSQL_TYPE_BLOB, "5,5 ,5.0,x,a,2020-01-05,2020-01-05 10:11:12,10:11:12,0.1"},
+			{mysql.MYSQL_TYPE_NEWDECIMAL, "5,5.00,5.5,0.1,-5,20200105,101112,2020"},
 		} {
 			for text := range strings.SplitSeq(of.texts, ",") {
 				values = append(values, append([]byte{of.kind, byte(len(text))}, text...))

@@ -60,6 +60,7 @@ func parameters(sql string, s Settings, server serverVersion) (all []Parameter) 
 			case "select", "having", "window", "rows", "range", "on", "for", "lock", "into", "union", "except", "intersect", "separator", "returning":
 				within = clause{}
 			}
+		default:
 		}
 		before = text
 	}
