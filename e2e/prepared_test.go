@@ -1,12 +1,17 @@
 package e2e
 
 import (
+	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestPreparedLeavesNoTraces: what a statement was executed with by one client
@@ -94,6 +99,91 @@ func TestPreparedTypesInTurn(t *testing.T) {
 					return strings.Join(rows, "\n")
 				})
 			}
+		}
+	})
+}
+
+// TestPreparedOwn: statements that Shunt executes itself, with parameters, as drivers send
+// them that have values sent apart.
+func TestPreparedOwn(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 8, setup{})
+		plainSchema := p.schema + "_plain"
+		mustExec(t, onShard(t, f.servers(t)[3], ""), "CREATE DATABASE "+plainSchema)
+		plain, err := onShard(t, f.servers(t)[3], plainSchema).Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plain.Close()
+		t.Cleanup(func() {
+			_, _ = onShard(t, f.servers(t)[3], "").Exec("DROP DATABASE " + plainSchema) //nolint:noctx // the test's is over
+		})
+		mustExec(t, plain, people)
+		for i := range 8 {
+			mustExec(t, plain, fmt.Sprintf("INSERT INTO people (id, email, age) VALUES (%d, 'p%[1]d@x', %d)", i, 20+i))
+		}
+		both := func(ask, statement string, args ...any) {
+			t.Helper()
+			_, err := c.ExecContext(t.Context(), statement, args...)
+			_, plainErr := plain.ExecContext(t.Context(), statement, args...)
+			if errorCode(err) != errorCode(plainErr) {
+				t.Errorf("%s %v: %v, a server: %v", statement, args, err, plainErr)
+				return
+			}
+			if got, want := mustRows(t, c, ask), mustRows(t, plain, ask); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s %v: %v, a server: %v", statement, args, got, want)
+			}
+		}
+		const x = "SELECT @x, HEX(@x), CHARSET(@x), COLLATION(@x), @y"
+		for _, v := range []any{
+			5, -5, int64(math.MinInt64), uint64(math.MaxUint64), 1.5, 0.1, 1e100, true, "", "text", "12", "é☃", `it's a \ "quote"`, "a\x00b", []byte("x"),
+			time.Date(2026, 1, 2, 3, 4, 5, 678000000, time.UTC),
+		} {
+			both(x, "SET @x = ?", v)
+			both(x, "SET @y = CONCAT('a', ?), @x = ?", v, v)
+		}
+		const settings = "SELECT @@time_zone, @@sql_mode, @@character_set_results, @@lock_wait_timeout, @@autocommit"
+		both(settings, "SET time_zone = ?", "+05:00")
+		both(settings, "SET @@session.lock_wait_timeout = ?, @x = ?", 77, 5)
+		both(settings, "SET sql_mode = ?", "ANSI_QUOTES,PIPES_AS_CONCAT")
+		both(settings, "SET SESSION sql_mode = ?", "")
+		both(settings, "SET character_set_results = ?", nil)
+		both(settings, "SET character_set_results = ?", "utf8mb4")
+		both(settings, "SET autocommit = ?", 1)
+		both(settings, "SET time_zone = ?", "nonsense")
+		both(settings, "SET nonsense = ?", 1)
+		both(settings, "SET @x = ?,", 1)
+		both("SELECT @x", "SET @x = ?", nil)
+		both(settings, "SET TRANSACTION READ ONLY, ISOLATION LEVEL ?", "x")
+		// Again and again, with the statement kept.
+		for _, conn := range []*sql.Conn{c, plain} {
+			st, err := conn.PrepareContext(t.Context(), "SET @x = ?, @y = @x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range []any{1, "two", nil, 3.5} {
+				if _, err := st.ExecContext(t.Context(), v); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		both(x, "DO 1")
+		victim := p.conn()
+		var id int64
+		if err := victim.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		if f.name == throwaway.MySQL { // as the server, where only DML has parameters
+			_, err := c.ExecContext(t.Context(), "KILL ?", id)
+			wantError(t, err, 1235, "")
+			return
+		}
+		mustExec(t, c, "KILL ?", id)
+		if err := victim.PingContext(t.Context()); err == nil {
+			t.Error("the victim lives")
 		}
 	})
 }

@@ -29,6 +29,25 @@ func Parameters(sql string, s Settings, cat *catalog.Catalog) ([]Parameter, erro
 	return parameters(sql, s, st.server), nil
 }
 
+// OwnParameters counts those of a SET or KILL, which Shunt executes itself, and so as a text
+// with the values (WithValues); 0 for any other statement. (MySQL's KILL has none.)
+func OwnParameters(sql string, s Settings, cat *catalog.Catalog) int {
+	st, err := lexStatement(sql, s, cat)
+	if err != nil || st.hinted || (!st.is(0, "kill") || !cat.MariaDB) && (!st.is(0, "set") || st.is(1, "statement")) {
+		return 0 // what is wrong with it, planning says
+	}
+	return len(st.params)
+}
+
+// WithValues is a statement with literals for its parameters.
+func WithValues(sql string, s Settings, cat *catalog.Catalog, values []keys.Value) (string, error) {
+	st, err := lexStatement(sql, s, cat)
+	if err != nil {
+		return "", err
+	}
+	return st.written(0, uint32(len(st.src)), values), nil
+}
+
 // parameters are those of a text that lies within no list of ORDER BY, GROUP BY or LIMIT.
 func parameters(sql string, s Settings, server serverVersion) (all []Parameter) {
 	type clause struct{ sorts, limits bool }

@@ -28,6 +28,7 @@ type preparedStatement struct {
 	id     uint32
 	sql    string
 	source string // sql as the client has it: see ofSession
+	// plan is nil for what is executed as a text: see planner.OwnParameters.
 	plan   planner.Plan
 	params int
 	// columns are those that the client knows of.
@@ -217,6 +218,9 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if err := s.mayText(statements[0]); err != nil {
 		return err
 	}
+	if n := planner.OwnParameters(statements[0], s.settings.planning, s.catalog()); n > 0 {
+		return s.prepareOwn(ctx, statements[0], n)
+	}
 	one, source, err := planner.SplitSetStatement(statements[0], s.settings.planning, s.catalog())
 	if err != nil {
 		return err
@@ -259,6 +263,23 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		s.prepared.last = st
 	}
 	return s.clientError(s.client.WritePrepareOK(wire.PrepareOK{StatementID: st.id, Warnings: warnings}, params, columns, s.status()))
+}
+
+// prepareOwn prepares a statement with parameters that Shunt executes itself.
+func (s *session) prepareOwn(ctx context.Context, sql string, n int) error {
+	if told := s.syntaxError(ctx, sql); told != nil {
+		return told
+	}
+	st := &preparedStatement{source: strings.Clone(sql), prepared: s.settings.planning, params: n}
+	params := make([][]byte, n)
+	for i := range params {
+		params[i] = (&wire.Column{Name: "?", Type: mysql.MYSQL_TYPE_VAR_STRING, Charset: binaryCollation, Flags: mysql.BINARY_FLAG}).Append(nil)
+	}
+	s.prepared.add(st)
+	if s.catalog().MariaDB {
+		s.prepared.last = st
+	}
+	return s.clientError(s.client.WritePrepareOK(wire.PrepareOK{StatementID: st.id}, params, nil, s.status()))
 }
 
 func adminColumns(a *planner.Admin, mariaDB bool) []wire.Column {
@@ -405,6 +426,13 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	}
 	if st.prepared.Schema != s.settings.schema {
 		defer s.inSchema(st.prepared.Schema)()
+	}
+	if st.plan == nil {
+		text, err := planner.WithValues(st.source, s.settings.planning, s.catalog(), s.paramValues(params, nil))
+		if err != nil {
+			return err
+		}
+		return s.statement(ctx, text, false)
 	}
 	undo, err := s.forOne(st.one)
 	if err != nil {
