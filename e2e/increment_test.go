@@ -166,7 +166,7 @@ func TestIncrementRefused(t *testing.T) {
 		db := p.conn()
 		mustExec(t, db, "CREATE TABLE users (id BIGINT AUTO_INCREMENT PRIMARY KEY, email VARCHAR(50))")
 		for _, statement := range []string{
-			"INSERT INTO users (id, email) VALUES ((SELECT 7), 'a')",
+			"INSERT INTO users (id, email) VALUES (SLEEP(0) + 7, 'a')",
 			"SET SESSION auto_increment_increment = 10",
 			"SET auto_increment_offset = 5",
 		} {
@@ -189,6 +189,10 @@ func TestIncrementRefused(t *testing.T) {
 		if err != nil {
 			t.Error("the counter has not been read again")
 		}
+		// A value that is read first is counted as a literal is.
+		mustExec(t, db, "INSERT INTO users (id, email) VALUES ((SELECT MAX(n) FROM (SELECT 1000 AS n UNION SELECT 7) x), 'read')")
+		mustExec(t, db, "INSERT INTO users (email) VALUES ('next')")
+		want(t, db, "SELECT id FROM users WHERE email = 'next'", "id", "1001")
 	})
 }
 
