@@ -20,7 +20,7 @@ func (a *analysis) subqueriesBeside(refs []*ref, t *catalog.Table) *Error {
 		switch {
 		case r.table == nil || len(a.cat.Shards) == 1:
 		case r.table.IsView, r.sharded() && r.table.Shards.Len() > 1:
-			return notSupported("INSERT with a subquery over the sharded table or view %s is only supported in a value that names no column, of another table and without the time: write INSERT ... SELECT, or read the value first", r.table.Name)
+			return notSupported("INSERT with a subquery over the sharded table or view %s is only supported in a value that names no column, of another table, without the time, and in one row where triggers or foreign keys may change others: write INSERT ... SELECT, or read the value first", r.table.Name)
 		case !r.table.Shards.Contains(t.Shards):
 			return notSupported("INSERT with a subquery over %s, which is not on every shard of %s, is only supported in a value that names no column, and without the time: read the value first", r.table.Name, t.Name)
 		}
@@ -67,13 +67,22 @@ func (a *analysis) subqueryValues(n *ast.InsertStmt, target *ref, cols []*catalo
 	if err := a.subqueriesBeside(a.refs[before:], t); err != nil || why == nil {
 		return nil, err
 	}
-	if own && (!a.cat.MariaDB || len(a.st.rows) > 1) {
-		return nil, why // MySQL refuses most (1093), and a row may read the ones before it
+	if own && !a.cat.MariaDB || len(a.st.rows) > 1 && (own || changesOthers(t, n)) {
+		return nil, why // MySQL refuses most that read the table itself (1093)
 	}
 	if asked = a.st.subqueriesOfRows(n, cols); asked != nil && asked.n != found {
 		asked = nil
 	}
 	return asked, why
+}
+
+// changesOthers reports an INSERT or REPLACE by whose first row what a second one's subquery
+// reads may change.
+//
+// Counter-example: VALUES (1, (SELECT COUNT(*) FROM log)), (2, (SELECT COUNT(*) FROM log)),
+// with a trigger that writes to log.
+func changesOthers(t *catalog.Table, n *ast.InsertStmt) bool {
+	return len(t.Triggers) > 0 || len(t.Cascades) > 0 && (n.IsReplace || len(n.OnDuplicate) > 0)
 }
 
 // placing reports a column whose value says where a row goes.
