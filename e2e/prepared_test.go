@@ -108,16 +108,7 @@ func TestPreparedTypesInTurn(t *testing.T) {
 func TestPreparedOwn(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 8, setup{})
-		plainSchema := p.schema + "_plain"
-		mustExec(t, onShard(t, f.servers(t)[3], ""), "CREATE DATABASE "+plainSchema)
-		plain, err := onShard(t, f.servers(t)[3], plainSchema).Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plain.Close()
-		t.Cleanup(func() {
-			_, _ = onShard(t, f.servers(t)[3], "").Exec("DROP DATABASE " + plainSchema) //nolint:noctx // the test's is over
-		})
+		plain := plainServer(t, f.servers(t)[3], p.schema+"_plain")
 		mustExec(t, plain, people)
 		for i := range 8 {
 			mustExec(t, plain, fmt.Sprintf("INSERT INTO people (id, email, age) VALUES (%d, 'p%[1]d@x', %d)", i, 20+i))

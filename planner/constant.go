@@ -191,7 +191,7 @@ func (i *insertAction) askAt(x constantPlace) {
 // askable is the shard key's default, if it may be asked for.
 func (i *insertAction) askable() string {
 	c := i.table.ShardKey
-	if c == nil || c.DefaultText == "" || !i.spreads() {
+	if c == nil || c.DefaultText == "" || !spreads(i.table) {
 		return ""
 	}
 	own, err := lexStatement(c.DefaultText, i.st.settings, nil)
@@ -202,13 +202,13 @@ func (i *insertAction) askable() string {
 }
 
 // spreads reports that a row's shard depends on its values.
-func (i *insertAction) spreads() bool {
-	return i.table.Shards.Len() > 1 && (i.table.Placement == catalog.Hash || i.table.Placement == catalog.Anywhere)
+func spreads(t *catalog.Table) bool {
+	return t.Shards.Len() > 1 && (t.Placement == catalog.Hash || t.Placement == catalog.Anywhere)
 }
 
 // constants are what to ask for, nil for nothing.
 func (i *insertAction) constants() *Constants {
-	if i.unasked || !i.spreads() {
+	if i.unasked || !spreads(i.table) {
 		return nil
 	}
 	return i.asked

@@ -53,7 +53,7 @@
 //	planner, plan                              from a statement's first words to its Plan; fixed: one
 //	                                           whose shards need no values; refuse: the errors
 //	lexer, statement, tokens, parentheses,     its text; split: several statements in one
-//	literal, hint
+//	literal, parameter, hint
 //	shape, cache                               plans by shape
 //	parse, unread                              TiDB's parser, and what that refuses
 //	resolve, cte, functions, condition         tables, columns, functions, condition trees
@@ -64,7 +64,8 @@
 //	gather, gather_*                           what is copied to be answered or written
 //	insert, insert_rows, insert_bind,          INSERT and REPLACE: the plan, the rows' text, their shards
 //	on_duplicate, row_alias
-//	increment, constant, meet                  rows that are counted, asked for or tried before they are placed
+//	increment, constant, insert_subquery,      rows that are counted, asked for or tried before they are placed
+//	meet
 //	insert_select, copy, load                  INSERT ... SELECT and LOAD DATA, as many statements
 //	write, assignment, limit                   UPDATE and DELETE
 //	effects                                    the keys that writes make, their marks and maintenance

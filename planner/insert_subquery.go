@@ -87,7 +87,7 @@ func changesOthers(t *catalog.Table, n *ast.InsertStmt) bool {
 
 // placing reports a column whose value says where a row goes.
 func placing(t *catalog.Table, c *catalog.Column) bool {
-	return t.Shards.Len() > 1 && (t.Placement == catalog.Hash || t.Placement == catalog.Anywhere) && (c == t.ShardKey || c == counts(t))
+	return spreads(t) && (c == t.ShardKey || c == counts(t))
 }
 
 // subqueriesIn is expressions, and reports subqueries.

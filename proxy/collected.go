@@ -201,10 +201,7 @@ func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, re
 		}
 		return appendHex(dst, charset, v), rest, nil
 	}
-	switch col.Type {
-	case mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL:
-		return append(dst, v...), rest, nil
-	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIME:
+	if isTime(col.Type) {
 		x := wire.Param{Type: col.Type, Data: v}
 		keyword := map[byte]string{mysql.MYSQL_TYPE_DATE: "DATE", mysql.MYSQL_TYPE_NEWDATE: "DATE", mysql.MYSQL_TYPE_TIME: "TIME"}[col.Type]
 		if keyword == "" {
@@ -214,6 +211,10 @@ func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, re
 			keyword = "" // no literal says a zero date
 		}
 		return append(dst, keyword+"'"+withDigits(x.Text(), int(col.Decimals))+"'"...), rest, nil
+	}
+	switch col.Type {
+	case mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL:
+		return append(dst, v...), rest, nil
 	case mysql.MYSQL_TYPE_JSON:
 		if into == document && hasDecimal(v) {
 			return dst, rest, refuse("INSERT ... SELECT of the JSON column %s from other shards than its rows go to is not supported where it holds a DECIMAL, whose text would become a DOUBLE: write CAST(... AS DOUBLE) in it", col.Name)

@@ -218,9 +218,6 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if err := s.mayText(statements[0]); err != nil {
 		return err
 	}
-	if n := planner.OwnParameters(statements[0], s.settings.planning, s.catalog()); n > 0 {
-		return s.prepareOwn(ctx, statements[0], n)
-	}
 	one, source, err := planner.SplitSetStatement(statements[0], s.settings.planning, s.catalog())
 	if err != nil {
 		return err
@@ -236,6 +233,9 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	}
 	st := &preparedStatement{sql: text, source: source, one: one, prepared: s.settings.planning, own: fmt.Sprint("own ", preparedSerial.Add(1))}
 	if err := s.replan(ctx, st); err != nil {
+		if n := planner.OwnParameters(statements[0], s.settings.planning, s.catalog()); n > 0 {
+			return s.prepareOwn(ctx, statements[0], n)
+		}
 		return err
 	}
 	if err := s.mayRun(st.plan, st.sql); err != nil {
@@ -257,6 +257,11 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 			columns = append(columns, c.Append(nil))
 		}
 	}
+	return s.keepPrepared(st, params, columns, warnings)
+}
+
+// keepPrepared keeps a statement, and tells the client what it has.
+func (s *session) keepPrepared(st *preparedStatement, params, columns [][]byte, warnings uint16) error {
 	st.params, st.columns = len(params), len(columns)
 	s.prepared.add(st)
 	if s.catalog().MariaDB {
@@ -270,16 +275,11 @@ func (s *session) prepareOwn(ctx context.Context, sql string, n int) error {
 	if told := s.syntaxError(ctx, sql); told != nil {
 		return told
 	}
-	st := &preparedStatement{source: strings.Clone(sql), prepared: s.settings.planning, params: n}
 	params := make([][]byte, n)
 	for i := range params {
 		params[i] = (&wire.Column{Name: "?", Type: mysql.MYSQL_TYPE_VAR_STRING, Charset: binaryCollation, Flags: mysql.BINARY_FLAG}).Append(nil)
 	}
-	s.prepared.add(st)
-	if s.catalog().MariaDB {
-		s.prepared.last = st
-	}
-	return s.clientError(s.client.WritePrepareOK(wire.PrepareOK{StatementID: st.id}, params, nil, s.status()))
+	return s.keepPrepared(&preparedStatement{source: strings.Clone(sql), prepared: s.settings.planning}, params, nil, 0)
 }
 
 func adminColumns(a *planner.Admin, mariaDB bool) []wire.Column {

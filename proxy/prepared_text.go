@@ -195,19 +195,10 @@ func (s *session) preparedValues(ctx context.Context, using []string) ([]prepare
 				v.literal = "_binary X'" + string(row[i+2]) + "'"
 			default:
 				text, _ := hex.DecodeString(string(row[i+3])) // the server's own
-				v.literal, v.number = s.quoted(string(text)), string(text)
+				v.literal, v.number = s.settings.quoted(string(text)), string(text)
 			}
 			values = append(values, v)
 		}
 	})
 	return values, err
-}
-
-// quoted is a literal for text in the client's character set.
-func (s *session) quoted(text string) string {
-	text = strings.ReplaceAll(text, "'", "''")
-	if !s.settings.planning.NoBackslashEscapes {
-		text = strings.ReplaceAll(text, `\`, `\\`)
-	}
-	return "'" + text + "'"
 }

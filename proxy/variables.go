@@ -406,7 +406,12 @@ func (s *settings) literal(v []byte) string {
 	case number.Match(v):
 		return string(v)
 	}
-	text := strings.ReplaceAll(string(v), "'", "''")
+	return s.quoted(string(v))
+}
+
+// quoted is a literal for text in the client's character set.
+func (s *settings) quoted(text string) string {
+	text = strings.ReplaceAll(text, "'", "''")
 	if !s.planning.NoBackslashEscapes {
 		text = strings.ReplaceAll(text, `\`, `\\`)
 	}
