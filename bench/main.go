@@ -3,10 +3,11 @@
 //
 //	go run ./bench -shunt bin/shunt -o docs/benchmarks.md
 //	go run ./bench -shunt bin/shunt -o docs/benchmarks.md -tpch 0.05
-//	go run ./bench -shunt bin/shunt -only 'one/point_select/text/8$' -rounds 5
+//	go run ./bench -shunt bin/shunt -only 'one/point_select/text/8$' -rounds 5 -sessions
 //
 // The second replaces the report's part about TPC-H only. The third prints some
-// cases: their names are those of the lines that a run prints.
+// cases: their names are those of the lines that a run prints. With -sessions each
+// program is a session of its own, between which Linux shares the processors first.
 //
 // Compared things are measured in turns (ABAB...), and what is reported is the
 // median of the rounds' ratios: a machine that is slow for a while slows all
@@ -55,9 +56,11 @@ func main() {
 
 // bench is one run.
 type bench struct {
-	binary  string
-	nice    int
-	flavour throwaway.Flavour
+	binary string
+	nice   int
+	// sessions is whether each program has a session (setsid) of its own.
+	sessions bool
+	flavour  throwaway.Flavour
 	// profiles is the directory for processor profiles, if they are wanted.
 	profiles string
 	// only leaves the cases whose names it matches.
@@ -102,6 +105,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&b.binary, "shunt", "bin/shunt", "the `binary` to measure")
 	flags.IntVar(&b.nice, "nice", 0, "start the binary with this `niceness` above this process's (a negative one is for root)")
+	flags.BoolVar(&b.sessions, "sessions", false, "start each program in a session of its own, as systemd does: the kernel shares processors between these first (sysctl kernel.sched_autogroup_enabled)")
 	file := flags.String("o", "", "`file` to write the report to (default: standard output)")
 	flavour := flags.String("flavour", "mysql", "mysql or mariadb")
 	only := flags.String("only", "", "measure the cases whose names match this `regexp`")

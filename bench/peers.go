@@ -125,7 +125,7 @@ func (p peer) start(ctx context.Context, s *stage, server *throwaway.Server) (ta
 		return target{}, fmt.Errorf("configure %s: %w", p.name, err)
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	process, err := start(ctx, p.name, p.root, argv, listens(addr))
+	process, err := s.start(ctx, p.name, p.root, argv, listens(addr))
 	if err != nil {
 		return target{}, err
 	}

@@ -28,11 +28,11 @@ type process struct {
 
 // start runs a program, which dies with this one, and waits until ready says
 // so. root is a root file system to run it in; "" is this machine's.
-func start(ctx context.Context, name, root string, argv []string, ready func(context.Context) bool) (*process, error) {
+func (s *stage) start(ctx context.Context, name, root string, argv []string, ready func(context.Context) bool) (*process, error) {
 	p := &process{name: name, exited: make(chan struct{})}
 	// Its end is stop, not the context's.
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Setpgid: !s.sessions, Setsid: s.sessions, Pdeathsig: syscall.SIGKILL}
 	if root != "" {
 		p.cmd.Dir = "/"
 	}

@@ -26,6 +26,9 @@ func (r *report) text() string {
 	for _, version := range r.b.versions {
 		fmt.Fprintf(&w, "- %s\n", version)
 	}
+	if r.b.sessions {
+		fmt.Fprintf(&w, "- each program in a session of its own, as services are\n")
+	}
 	fmt.Fprintf(&w, "- %d rows in each table, %d in sysbench's; %s\n", r.b.rows, sysbenchRows, time.Now().UTC().Format(time.DateOnly))
 	fmt.Fprintf(&w, "- measured in %s; other processes kept the processors %.0f %% busy before\n", time.Since(r.began).Round(time.Second), 100*r.b.busy)
 	r.writeWanted(&w)

@@ -22,17 +22,18 @@ const password = "bench"
 // stage is servers, and what runs before them; stop ends it all.
 type stage struct {
 	source   throwaway.Source
+	sessions bool
 	servers  []*throwaway.Server
 	stoppers []func()
 }
 
 // newStage starts servers; port is the first one's, or 0 for a free one.
 func (b *bench) newStage(ctx context.Context, servers, port int) (*stage, error) {
-	set, err := throwaway.Start(ctx, b.source, throwaway.Options{Servers: servers, Port: port, Password: password, Args: durable})
+	set, err := throwaway.Start(ctx, b.source, throwaway.Options{Servers: servers, Port: port, Password: password, Args: durable, Sessions: b.sessions})
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{source: b.source, servers: set.Servers}
+	s := &stage{source: b.source, sessions: b.sessions, servers: set.Servers}
 	s.onStop(set.Stop)
 	return s, nil
 }
@@ -79,7 +80,7 @@ func (s *stage) startShunt(ctx context.Context, program []string, schemas string
 	if err := os.WriteFile(file, []byte(cfg.String()), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
-	process, err := start(ctx, "shunt", "", append(program, "serve", "--config", file), p.ready)
+	process, err := s.start(ctx, "shunt", "", append(program, "serve", "--config", file), p.ready)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,8 @@ type Options struct {
 	Args []string
 	// Port of the first server; 0: a free one, as the others have.
 	Port int
+	// Sessions starts each server in a session (setsid) of its own, as a service is.
+	Sessions bool
 	// TempDir is where the set's directory is made; "" means the system's. In
 	// a root file system it is always /tmp.
 	TempDir string
@@ -195,6 +197,9 @@ func (s *Set) command(ctx context.Context, name, program string, args ...string)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(s.inner, name))
 	cmd.SysProcAttr = chroot(s.Source.Root)
+	if s.opts.Sessions {
+		cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Setsid = false, true
+	}
 	// mariadb-install-db is a script: what it runs has to end with it.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	// Go changes the directory after the root.
