@@ -417,7 +417,7 @@ func (h *handshake) authenticate(resp *response) error {
 		auth = nil
 	}
 	var accepted bool
-	full = full && plugin == mysql.AUTH_CACHING_SHA2_PASSWORD
+	full = plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && (full || cred.swapped(h.salt[:], auth))
 	switch {
 	case len(auth) > 0 && (full || plugin == mysql.AUTH_SHA256_PASSWORD):
 		if full {

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -112,7 +113,21 @@ func (c Credential) accepts(plugin string, salt, answer []byte) bool {
 		got := sha1.Sum(mysql.Xor(mask[:], answer))                     //nolint:gosec // as above
 		return subtle.ConstantTimeCompare(got[:], want) == 1
 	}
-	mask := sha256.Sum256(append(append([]byte(nil), want...), salt...))
-	got := sha256.Sum256(mysql.Xor(mask[:], answer))
+	return revealed(want, answer, want, salt)
+}
+
+// revealed undoes an answer of caching_sha2_password that hides under the hash of
+// mask, and reports whether it is the password's.
+func revealed(want, answer []byte, mask ...[]byte) bool {
+	under := sha256.Sum256(slices.Concat(mask...))
+	got := sha256.Sum256(mysql.Xor(under[:], answer))
 	return subtle.ConstantTimeCompare(got[:], want) == 1
+}
+
+// swapped reports an answer to caching_sha2_password that is right but for salt and
+// hash, which are in mysql_native_password's order. Elixir's MyXQL answers so, and
+// knows nothing of being accepted for it: MySQL, which asks for the password itself
+// wherever the answer isn't right, always asks it.
+func (c Credential) swapped(salt, answer []byte) bool {
+	return c.sha2 != nil && len(answer) == len(c.sha2) && revealed(c.sha2, answer, salt, c.sha2)
 }

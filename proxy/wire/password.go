@@ -16,8 +16,8 @@ import (
 
 // Where a hash can't be compared with what a client answers, the client is asked
 // for the password itself: with sha256_password always, with
-// caching_sha2_password where only the hash of mysql_native_password is kept. It
-// comes through TLS or a Unix socket as it is, else under the public key of this
+// caching_sha2_password where only the hash of mysql_native_password is kept, or the
+// client reckons otherwise (swapped). It comes through TLS or a Unix socket as it is, else under the public key of this
 // process, which clients ask for.
 
 // passwordKey is made at the first need, and lasts as long as the process.

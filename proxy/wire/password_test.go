@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -31,22 +32,28 @@ func TestPasswordItself(t *testing.T) {
 		switched string
 		full     bool
 		ok       bool
+		// elixir answers caching_sha2_password as MyXQL does.
+		elixir bool
 	}{
-		"sha256":                       {"app", "secret", "sha256_password", "8.0.36", false, "sha256_password", false, true},
-		"sha256, wrong":                {"app", "wrong", "sha256_password", "8.0.36", false, "sha256_password", false, false},
-		"sha256, TLS":                  {"app", "secret", "sha256_password", "8.0.36", true, "sha256_password", false, true},
-		"sha256, TLS, wrong":           {"app", "secre", "sha256_password", "8.0.36", true, "sha256_password", false, false},
-		"sha256, native hash":          {"native", "secret", "sha256_password", "5.7.44", false, "sha256_password", false, true},
-		"sha256, sha2 hash":            {"sha2", "secret", "sha256_password", "5.7.44", false, "sha256_password", false, true},
-		"sha256, nobody":               {"eve", "secret", "sha256_password", "5.7.44", false, "sha256_password", false, false},
-		"sha256, needless":             {"open", "secret", "sha256_password", "5.7.44", false, "sha256_password", false, false},
-		"native lost":                  {"native", "secret", "caching_sha2_password", "9.7.4", false, "", true, true},
-		"native lost, wrong":           {"native", "wrong", "caching_sha2_password", "9.7.4", false, "", true, false},
-		"native lost, other plugin":    {"native", "secret", "dialog", "9.7.4", false, "caching_sha2_password", true, true},
-		"native hash through TLS":      {"native", "secret", "caching_sha2_password", "8.4.0", true, "", true, true},
-		"native hash, TLS, wrong":      {"native", "x", "caching_sha2_password", "8.4.0", true, "", true, false},
-		"native hash, client has it":   {"native", "secret", "caching_sha2_password", "8.0.36", false, "mysql_native_password", false, true},
-		"native hash, client wants it": {"native", "secret", "mysql_native_password", "8.0.36", true, "mysql_native_password", false, true},
+		"sha256":                       {"app", "secret", "sha256_password", "8.0.36", false, "sha256_password", false, true, false},
+		"sha256, wrong":                {"app", "wrong", "sha256_password", "8.0.36", false, "sha256_password", false, false, false},
+		"sha256, TLS":                  {"app", "secret", "sha256_password", "8.0.36", true, "sha256_password", false, true, false},
+		"sha256, TLS, wrong":           {"app", "secre", "sha256_password", "8.0.36", true, "sha256_password", false, false, false},
+		"sha256, native hash":          {"native", "secret", "sha256_password", "5.7.44", false, "sha256_password", false, true, false},
+		"sha256, sha2 hash":            {"sha2", "secret", "sha256_password", "5.7.44", false, "sha256_password", false, true, false},
+		"sha256, nobody":               {"eve", "secret", "sha256_password", "5.7.44", false, "sha256_password", false, false, false},
+		"sha256, needless":             {"open", "secret", "sha256_password", "5.7.44", false, "sha256_password", false, false, false},
+		"native lost":                  {"native", "secret", "caching_sha2_password", "9.7.4", false, "", true, true, false},
+		"native lost, wrong":           {"native", "wrong", "caching_sha2_password", "9.7.4", false, "", true, false, false},
+		"native lost, other plugin":    {"native", "secret", "dialog", "9.7.4", false, "caching_sha2_password", true, true, false},
+		"native hash through TLS":      {"native", "secret", "caching_sha2_password", "8.4.0", true, "", true, true, false},
+		"native hash, TLS, wrong":      {"native", "x", "caching_sha2_password", "8.4.0", true, "", true, false, false},
+		"native hash, client has it":   {"native", "secret", "caching_sha2_password", "8.0.36", false, "mysql_native_password", false, true, false},
+		"native hash, client wants it": {"native", "secret", "mysql_native_password", "8.0.36", true, "mysql_native_password", false, true, false},
+		"Elixir":                       {"app", "secret", "caching_sha2_password", "", false, "", true, true, true},
+		"Elixir, TLS":                  {"sha2", "secret", "caching_sha2_password", "", true, "", true, true, true},
+		"Elixir, asked":                {"app", "secret", "dialog", "", false, "caching_sha2_password", true, true, true},
+		"Elixir, wrong":                {"app", "wrong", "caching_sha2_password", "", false, "", false, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,9 +68,16 @@ func TestPasswordItself(t *testing.T) {
 				c.nc, c.r, c.w = net.Conn(conn), NewReader(conn), NewWriter(conn)
 				c.w.SetSequence(seq)
 			}
+			answer := mysql.CalcCachingSha2Password(c.salt, []byte(tc.password))
+			if tc.elixir {
+				once := sha256.Sum256([]byte(tc.password))
+				twice := sha256.Sum256(once[:])
+				mask := sha256.Sum256(append(append([]byte(nil), c.salt...), twice[:]...))
+				answer = mysql.Xor(mask[:], once[:])
+			}
 			first := []byte(nil)
 			if tc.plugin == mysql.AUTH_CACHING_SHA2_PASSWORD {
-				first = mysql.CalcCachingSha2Password(c.salt, []byte(tc.password))
+				first = answer
 			}
 			c.write(append(helloBytes(caps, tc.user, first, tc.plugin), attrs(tc.version)...))
 			p := c.read()
@@ -75,7 +89,7 @@ func TestPasswordItself(t *testing.T) {
 				case mysql.AUTH_NATIVE_PASSWORD:
 					c.write(mysql.CalcNativePassword(c.salt, []byte(tc.password)))
 				case mysql.AUTH_CACHING_SHA2_PASSWORD:
-					c.write(mysql.CalcCachingSha2Password(c.salt, []byte(tc.password)))
+					c.write(answer)
 				default:
 					p = []byte{1}
 				}
