@@ -38,5 +38,19 @@ func TestWrittenParameters(t *testing.T) {
 		}
 		w.exec("SET NAMES utf8mb4", "SET sql_mode = ''")
 		w.same(true, "SELECT k, v, HEX(v) FROM dst ORDER BY k")
+
+		// Bytes that are no text, as drivers send a UUID.
+		w.exec("CREATE TABLE ids (id INT AUTO_INCREMENT PRIMARY KEY, b BINARY(4) UNIQUE, n INT)", "INSERT INTO ids (b) VALUES (x'fff4de27'), (x'fff4de28'), (x'fff4de29')")
+		for _, sql := range []string{
+			"INSERT INTO ids (b, n) VALUES (?, 1) ON DUPLICATE KEY UPDATE n = 2", "INSERT IGNORE INTO ids (b) VALUES (?)", "UPDATE ids SET n = n + 1 WHERE b = ? LIMIT 1",
+			"INSERT INTO ids (b, n) SELECT REVERSE(b), n FROM ids WHERE b = ? LIMIT 1", "REPLACE INTO ids (b, n) VALUES (?, 7)", "DELETE FROM ids WHERE b > ? LIMIT 5",
+		} {
+			params := []any{"\xff\xf4\xde\x27"}
+			got, want := (&wireConn{w.shunt}).do(sql, params, true), (&wireConn{w.plain}).do(sql, params, true)
+			if d := compareReplies(got, want, generate.Check{}, true); d.class != "" {
+				t.Errorf("%s: %s\n shunt: %s\n plain: %s", sql, d.detail, got, want)
+			}
+		}
+		w.same(true, "SELECT HEX(b), n FROM ids ORDER BY b")
 	})
 }

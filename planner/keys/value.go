@@ -124,6 +124,11 @@ func (v Value) Literal() string {
 	case kindString:
 		switch v.charset {
 		case "utf8mb4", "utf8mb3":
+			if !utf8.ValidString(v.text) {
+				// Drivers send bytes as texts. Counter-example: a UUID for a column of
+				// BINARY(16), which servers take; _utf8mb4 X'ff' is an error (1300).
+				return quote("_binary", v.text)
+			}
 			return quote("_utf8mb4", v.text)
 		}
 		return quote("_"+v.charset, v.text)

@@ -29,7 +29,7 @@ func TestLiteral(t *testing.T) {
 		{text("it's"), "_utf8mb4 X'69742773'"},
 		{text(`a\`), "_utf8mb4 X'615c'"},
 		{text("a\x00"), "_utf8mb4 X'6100'"},
-		{text("\xff"), "_utf8mb4 X'ff'"},
+		{text("\xff"), "_binary X'ff'"},
 		{String([]byte("\xe9"), "latin1"), "_latin1 X'e9'"},
 		{String([]byte("é"), "latin1"), "_latin1 X'c3a9'"},
 		{String([]byte("a"), "utf8"), "_utf8mb4'a'"},
