@@ -265,6 +265,7 @@ func TestSessionTracking(t *testing.T) {
 					"SELECT email FROM people WHERE id = 2", "SELECT id FROM people ORDER BY id", "SELECT COUNT(*) FROM people", "SELECT a.id FROM people a JOIN people b ON a.age = b.age AND a.id = b.id + 1 ORDER BY a.id",
 					"BEGIN", "UPDATE people SET age = 9 WHERE id = 2", "UPDATE people SET age = 8", "COMMIT", "DELETE FROM people",
 					"BEGIN", "BEGIN", "COMMIT AND CHAIN", "UPDATE people SET age = 8", "ROLLBACK AND CHAIN", "CREATE TABLE x (i INT PRIMARY KEY)", "DROP TABLE x",
+					"BEGIN", "SELECT GET_LOCK('SCHEMA', 0)", "DO RELEASE_LOCK('SCHEMA')", "SELECT IS_FREE_LOCK('SCHEMA')", "ROLLBACK",
 					"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT COUNT(*) FROM people", "ROLLBACK", "BEGIN", "SELECT nonsense", "SET autocommit = 0", "SET autocommit = 1",
 					"SET autocommit = 0", "SELECT COUNT(*) FROM people", "UPDATE people SET age = 8", "COMMIT", "BEGIN", "SELECT COUNT(*) FROM people", "ROLLBACK", "SET autocommit = 1",
 					"SET session_track_state_change = 1", "SET @a = 2", "USE SCHEMA", "SET sql_mode = ''", "SET NAMES utf8mb4", "SELECT 1",
@@ -320,7 +321,7 @@ func TestSessionTracking(t *testing.T) {
 					if f.name == throwaway.MySQL {
 						p.query("SET SESSION session_track_transaction_info = 'OFF'", "BEGIN", "SET session_track_transaction_info = 'STATE'", "SET session_track_transaction_info = 2", "ROLLBACK", "SET session_track_transaction_info = DEFAULT",
 							"BEGIN", "SELECT COUNT(*) FROM people", "COMMIT", "SET session_track_transaction_info = STATE", "BEGIN", "SHOW TABLES LIKE 'x'", "DESC people", "COMMIT", "BEGIN", "SHOW VARIABLES LIKE 'autocommit'", "COMMIT",
-							"BEGIN", "SELECT COUNT(*) FROM people FOR SHARE", "COMMIT", "SET session_track_transaction_info = OFF")
+							"BEGIN", "SELECT COUNT(*) FROM people FOR SHARE", "COMMIT", "BEGIN", "DO IS_FREE_LOCK('SCHEMA')", "SELECT GET_LOCK('SCHEMA', 0)", "SELECT RELEASE_ALL_LOCKS()", "COMMIT", "SET session_track_transaction_info = OFF")
 					}
 				}
 			})

@@ -52,10 +52,12 @@ func (s *session) namedLock(ctx context.Context, r request) error {
 	// A client that goes away must not get the lock afterwards.
 	waiting, stop := s.whileClientStays(ctx)
 	var sum shard.Summary
+	s.tx = tx // of which the client may be told with the answer
 	err = conn.Under(waiting, func() (err error) {
 		sum, err = conn.Forward(s.client, shard.Result, o)
 		return err
 	})
+	s.tx = nil
 	stop()
 	if err := s.forwarded(st.Shard, sum, err); err != nil {
 		return err
