@@ -20,6 +20,8 @@ func TestUserVariables(t *testing.T) {
 		p.query("SET @now = CURRENT_TIMESTAMP", "SELECT SLEEP(1.1)", "SELECT @now < NOW(), LENGTH(@now)", "SELECT COUNT(*) FROM people WHERE @now < NOW()")
 		p.query("SET NAMES latin1", "SET @l = '\xe9\xe8', @m = CONCAT('\xe9', 'x')", "SET NAMES utf8mb4",
 			"SELECT HEX(@l), COLLATION(@l), HEX(@m), COLLATION(@m), @l", "SELECT COUNT(*), MAX(@l) FROM people")
+		p.query("SET @`a``b` = 1, @'c''d' = 2, @'e\\'f' = 3, @\"g\"\"h\" = 4, @`i'j` = 5, @'k`l' = 6, @`` = 7, @'m n' = 8, @o.p = 9", "SELECT 'A``B' INTO @`A``B`",
+			"SELECT @`a``b`, @`c'd`, @'e\\'f', @\"g\"\"h\", @'i''j', @`k``l`, @``, @`m n`, @`o.p`", "SELECT COUNT(*), MAX(@`a``b`), MAX(@'c''d') FROM people")
 		p.query("SET sql_mode = ''", `SET @s = 'a\\b', @o = "it's"`, "SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'", "SELECT @s, @o", "SELECT COUNT(*), MAX(@s), MAX(@o) FROM people")
 	})
 }

@@ -356,8 +356,19 @@ func (st *statement) userVariable(i int) (string, bool) {
 	if st.toks[i].kind != tokVar {
 		return "", false
 	}
-	name := st.text(i)
-	return strings.ToLower(strings.Trim(name[1:], "`'\"")), !strings.HasPrefix(name, "@@")
+	name := st.text(i)[1:]
+	if strings.HasPrefix(name, "@") {
+		return "", false
+	}
+	switch q := name[:min(1, len(name))]; q {
+	case "`":
+		name = strings.ReplaceAll(name[1:len(name)-1], "``", q)
+	case "'", `"`:
+		quoted := st.toks[i]
+		quoted.start++ // behind the @
+		name = string(st.unescape(quoted))
+	}
+	return strings.ToLower(name), true
 }
 
 // userVariables are those that the statement names.
