@@ -137,6 +137,11 @@ func (i *insertAction) split(set catalog.ShardSet, per map[catalog.ShardID][]int
 func (i *insertAction) text(rows []int, ids []uint64, b *binder, g *Generated) (sql string, params []int) {
 	src, all := i.st.src, i.st.params
 	var out strings.Builder
+	size := len(src) - int(i.tail-i.head)
+	for _, k := range rows {
+		size += int(i.rows[k].span.end-i.rows[k].span.start) + 1
+	}
+	out.Grow(size)
 	p := 0
 	take := func(from, to uint32) {
 		out.WriteString(src[from:to])
@@ -358,8 +363,13 @@ func (i *insertAction) alone(b *binder, rows []*insertRow, per map[catalog.Shard
 
 // Ignores reports an INSERT IGNORE.
 func (r *Rows) Ignores() bool {
-	i, ok := r.action.(*insertAction)
-	return ok && i.ignore
+	switch act := r.action.(type) {
+	case *insertAction:
+		return act.ignore
+	case spentAction:
+		return act.ignore
+	}
+	return false
 }
 
 // Apart refuses rows that can't be statements of their own; see alone. copied:

@@ -157,8 +157,12 @@ func (i *insertAction) readRows(n *ast.InsertStmt, l *rowLayout, alias *rowAlias
 		i.askAt(constantPlace{start: at, end: at, before: text, name: true})
 	}
 	i.rows = make([]insertRow, 0, len(st.rows))
+	room := &rowRoom{}
 	for k, r := range st.rows {
-		fields := st.rowColumns(r)
+		if !r.simple || i.keyDefault != "" {
+			room = &rowRoom{} // ask keeps tokens
+		}
+		fields := st.rowColumnsIn(room, r)
 		switch {
 		case len(fields) == len(l.cols), len(fields) == 0 && !listed:
 		case !listed:

@@ -424,32 +424,45 @@ func classOf(v keys.Value) class {
 
 // rowColumns cuts a row `(a, b, ..)` at its commas into the tokens of each
 // column.
-func (st *statement) rowColumns(r rowSpan) [][]token {
+func (st *statement) rowColumns(r rowSpan) [][]token { return st.rowColumnsIn(&rowRoom{}, r) }
+
+// rowRoom is memory for the tokens of one row after another.
+type rowRoom struct {
+	toks   []token
+	fields [][]token
+}
+
+// rowColumnsIn is rowColumns in memory that is used again.
+func (st *statement) rowColumnsIn(room *rowRoom, r rowSpan) [][]token {
 	lx := newLexer(st.src[:r.end], st.settings, st.server)
 	lx.pos = int(r.start) + 1
-	var out [][]token
-	var cur []token
+	toks, out := room.toks[:0], room.fields[:0]
+	defer func() { room.toks, room.fields = toks, out }()
+	begin := 0
+	field := func() []token { return toks[begin:len(toks):len(toks)] }
 	depth := 1
 	for {
 		t := lx.next()
 		switch {
 		case t.kind == tokEOF || t.kind == tokBad:
-			return append(out, cur)
+			out = append(out, field())
+			return out
 		case t.kind == tokOp && st.src[t.start] == '(':
 			depth++
 		case t.kind == tokOp && st.src[t.start] == ')':
 			depth--
 			if depth == 0 {
-				if len(out) == 0 && len(cur) == 0 {
+				if len(out) == 0 && len(toks) == 0 {
 					return nil // ()
 				}
-				return append(out, cur)
+				out = append(out, field())
+				return out
 			}
 		case t.kind == tokOp && st.src[t.start] == ',' && depth == 1:
-			out = append(out, cur)
-			cur = nil
+			out = append(out, field())
+			begin = len(toks)
 			continue
 		}
-		cur = append(cur, t)
+		toks = append(toks, t)
 	}
 }

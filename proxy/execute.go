@@ -147,6 +147,9 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if (writes || b.System != nil && b.System.Everywhere) && s.rights().ReadOnly {
 		return s.readOnly() // a stored function, ANALYZE TABLE
 	}
+	if len(r.sql) > largeText && r.prepared == nil && r.shape == nil {
+		r.plan.Spend()
+	}
 	if writes {
 		err = s.write(ctx, r, b, implicit)
 	} else {
@@ -173,9 +176,15 @@ func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.B
 		}
 		return nil, errLiterals
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
+	}
+	leave, err := s.roomToPlan(ctx, r.sql)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	switch {
 	case first == 0 && r.prepared != nil:
 		return p.BindIn(&s.room.binding, r.plan, r.values, s.lookups())
 	case first == 0:

@@ -86,6 +86,13 @@ func (a *activity) cancelBy(cancel context.CancelCauseFunc) {
 	a.cancel = cancel
 }
 
+// cancelledBy is what cancelBy has noted.
+func (a *activity) cancelledBy() context.CancelCauseFunc {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cancel
+}
+
 // process is a row of SHOW PROCESSLIST.
 type process struct {
 	id                  uint32

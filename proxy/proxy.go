@@ -45,6 +45,7 @@ type Options struct {
 type Proxy struct {
 	opts     Options
 	planner  *planner.Planner
+	planning planningRoom
 	metrics  *metrics
 	pins     pins
 	sessions sessions
@@ -86,7 +87,7 @@ func New(o Options) *Proxy {
 	plans := planner.New()
 	p := &Proxy{opts: o, planner: plans, metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors), lookout: newLookout(), deadlocks: newDeadlocks()}
 	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools})
-	p.handshakes, p.ddl = newHandshakes(), make(chan struct{}, 1)
+	p.handshakes, p.ddl, p.planning = newHandshakes(), make(chan struct{}, 1), newPlanningRoom()
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)
 	p.SetTimeouts(o.Timeouts)

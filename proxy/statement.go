@@ -39,7 +39,7 @@ func (s *session) query(ctx context.Context, text string) error {
 		s.more, s.failed = 0, false
 		return s.statement(ctx, one, true)
 	}
-	text = strings.Clone(text)
+	text = s.client.Keep(text)
 	statements, err := planner.Split(text, s.settings.planning)
 	if err != nil {
 		if told := s.syntaxError(ctx, text); told != nil {
@@ -178,6 +178,7 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 		known = s.planned()
 	}
 	switch {
+	case !shaped: // a copy already
 	case known == nil:
 		sql = strings.Clone(sql)
 	case known.Kind != planner.Select:
@@ -268,7 +269,7 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 // or schema that the catalog lacks may have been made behind Shunt's back: the
 // shards are asked once more before the client is told.
 func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
-	plan, err := s.proxy.planner.Plan(sql, s.settings.planning, s.catalog())
+	plan, err := s.planOnce(ctx, sql)
 	var e *planner.Error
 	if err == nil || !errors.As(err, &e) {
 		return plan, err
@@ -294,9 +295,18 @@ func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
 		if refreshErr := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); refreshErr != nil {
 			return nil, refreshErr
 		}
-		return s.proxy.planner.Plan(sql, s.settings.planning, s.catalog())
+		return s.planOnce(ctx, sql)
 	}
 	return nil, err
+}
+
+func (s *session) planOnce(ctx context.Context, sql string) (planner.Plan, error) {
+	leave, err := s.roomToPlan(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.proxy.planner.Plan(sql, s.settings.planning, s.catalog())
 }
 
 // syntaxError is what a server says is wrong with a statement that Shunt can't

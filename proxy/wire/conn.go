@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -250,6 +251,16 @@ func (c *Conn) ReadPacket() ([]byte, error) {
 	p, err := c.r.ReadPacket(c.max)
 	c.w.SetSequence(c.r.Sequence())
 	return p, err
+}
+
+// Keep is a text of the command that was read last, for good. A long one isn't copied: it lies
+// in memory that the next command wouldn't use anyway.
+func (c *Conn) Keep(text string) string {
+	if len(text) <= keptPayload {
+		return strings.Clone(text)
+	}
+	c.r.joined = nil
+	return text
 }
 
 // boundReads bounds the wait for each piece of a packet, until end is called. Not that for all of
