@@ -97,6 +97,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: cfg.LogLevel}))
+	limitMemory(log)
 	context.AfterFunc(ctx, func() {
 		time.Sleep(cfg.DrainTimeout + stopTimeout)
 		log.Error("stopping takes too long; ending all the same, as a crash would: nothing is lost", "after", cfg.DrainTimeout+stopTimeout)
