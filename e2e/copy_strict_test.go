@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"database/sql"
+	"slices"
 	"testing"
 )
 
@@ -30,19 +31,33 @@ func TestInsertSelectStrict(t *testing.T) {
 				"INSERT INTO dst SELECT id * 19, LENGTH(CONVERT(_binary x'ff' USING utf8mb4)) FROM src",
 				"INSERT INTO dst SELECT id * 20, LENGTH(UNCOMPRESS('x')) FROM src",
 				"INSERT INTO dst SELECT id * 21, LENGTH(REPEAT('a', 2000000000)) FROM src",
+				"INSERT INTO dst SELECT id * 22, s + 0 FROM src ORDER BY s + 0 LIMIT 1",
+				"CREATE TEMPORARY TABLE dst SELECT id AS k, s + 0 AS n FROM src",
+				"CREATE TEMPORARY TABLE dst SELECT id AS k, s + 0 AS n FROM src WHERE id = 1 OR id = 4",
+				"CREATE TEMPORARY TABLE dst IGNORE SELECT id AS k, s + 0 AS n FROM src",
+				"CREATE TEMPORARY TABLE dst SELECT id AS k, s + 0 AS n FROM src ORDER BY s + 0 LIMIT 1",
 			} {
 				var codes [2]uint16
+				var warnings [2][]string
 				for i, c := range []*sql.Conn{shunt, plain} {
 					mustExec(t, c, "SET sql_mode = '"+mode+"'")
 					mustExec(t, c, "DELETE FROM dst")
 					_, err := c.ExecContext(t.Context(), statement)
 					codes[i] = errorCode(err)
+					if err == nil {
+						warnings[i] = slices.Compact(flat(mustRows(t, c, "SHOW WARNINGS"), "Code"))
+					}
+				}
+				if !slices.Equal(warnings[0], warnings[1]) {
+					t.Errorf("in the mode %q, %s: warnings %v, want %v", mode, statement, warnings[0], warnings[1])
 				}
 				if codes[0] != codes[1] {
 					t.Errorf("in the mode %q, %s: error %d, want %d", mode, statement, codes[0], codes[1])
 				}
 				const all = "SELECT k, n FROM dst ORDER BY k"
 				want(t, shunt, all, "k n", flat(mustRows(t, plain, all), "k", "n")...)
+				mustExec(t, shunt, "DROP TEMPORARY TABLE IF EXISTS dst")
+				mustExec(t, plain, "DROP TEMPORARY TABLE IF EXISTS dst")
 			}
 		}
 		// A server stores 0 for the NULL of a query's row, even of a single one,

@@ -27,6 +27,8 @@ type Temporary struct {
 	// shard answers it alone, Make makes the table without rows, and Insert, before
 	// a list of columns, inserts them.
 	Query, Make, Insert string
+	// Lenient is Copy's, of the query.
+	Lenient bool
 }
 
 func (*Temporary) isPlan() {}
@@ -123,14 +125,14 @@ func (st *statement) temporaryAs(t *Temporary, i int) *Error {
 		return refuseExecutable()
 	}
 	head := st.src[:st.toks[i].start]
-	t.Insert = "INSERT INTO "
+	t.Insert, t.Lenient = "INSERT INTO ", !st.settings.Strict
 	verb := i - 1
 	if st.is(verb, "as") {
 		verb--
 	}
 	switch {
 	case st.is(verb, "ignore"):
-		t.Insert = "INSERT IGNORE INTO "
+		t.Insert, t.Lenient = "INSERT IGNORE INTO ", true
 	case st.is(verb, "replace"):
 		t.Insert = "REPLACE INTO "
 	}

@@ -41,8 +41,9 @@ type collected struct {
 	targets []target
 	rows    [][]byte
 	bytes   int
-	// warned: the answer had warnings, whether SHOW WARNINGS has them or not (max_error_count).
-	warned bool
+	// warned counts the answer's warnings; warnings are those that SHOW WARNINGS has (max_error_count).
+	warned   uint16
+	warnings [][][]byte
 }
 
 var errCollected = errors.New("too large")
@@ -92,6 +93,7 @@ func (s *session) collect(ctx context.Context, query string) (*collected, error)
 	case readErr != nil:
 		return nil, fmt.Errorf("read the query's rows: %w", readErr)
 	}
+	out.warnings = s.last.warnings
 	return out, nil
 }
 
@@ -139,7 +141,7 @@ func (c *collected) read(nc net.Conn) error {
 		}
 		if len(p) < 9 && len(p) > 0 && p[0] == mysql.EOF_HEADER {
 			end, err := wire.ParseEOF(p)
-			c.warned = end.Warnings > 0
+			c.warned = end.Warnings
 			return err
 		}
 		if c.bytes += len(p) + 24; c.bytes > maxCollected {

@@ -60,7 +60,7 @@ func (s *session) asked(ctx context.Context, c *planner.Constants, i int, query 
 		return nil, why // a column of the row, not a constant
 	case err != nil:
 		return nil, err
-	case rows.warned || len(s.last.warnings) > 0:
+	case rows.warned > 0 || len(rows.warnings) > 0:
 		return nil, why // an INSERT may fail with what a SELECT warns of
 	case c.Subqueries():
 		if err := s.scalar(ctx, rows, c.Target(i)); err != nil {

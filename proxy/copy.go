@@ -3,7 +3,9 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -31,7 +33,7 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 		return err
 	}
 	if !r.plan.Copy.Lenient {
-		if err := strictly(s.last.warnings, s.catalog().MariaDB); err != nil {
+		if err := strictly(rows.warnings, s.catalog().MariaDB); err != nil {
 			return err
 		}
 	}
@@ -185,10 +187,12 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 	if all.firstID != 0 {
 		s.last.insertID = all.firstID
 	}
-	s.last.warnings = all.warnings
+	s.last.warnings = append(rows.warnings, all.warnings...)
+	all.ok.Warnings = uint16(min(int(rows.warned)+int(all.ok.Warnings), math.MaxUint16))
 	if all.ok.Info = joinInfo(all.infos); records == 0 {
 		all.ok.Info = "Records: 0  Duplicates: 0  Warnings: 0"
 	}
+	all.ok.Info = infoWarnings.ReplaceAllString(all.ok.Info, fmt.Sprintf("Warnings: %d", all.ok.Warnings))
 	return all.ok, nil
 }
 

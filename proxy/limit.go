@@ -23,7 +23,7 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 		if err != nil {
 			return err
 		}
-		if rows.warned || len(s.last.warnings) > 0 {
+		if rows.warned > 0 || len(rows.warnings) > 0 {
 			return refusal
 		}
 		for len(rows.rows) > 0 {

@@ -51,7 +51,7 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 			return empty, err
 		}
 	}
-	if r.plan.Kind == planner.Locking && !r.sent { // see writeLimited: all that they warn of counts
+	if !r.sent { // what is written from the rows may fail by what they warn of, that of all of them
 		if err := s.readAll(m.answers); err != nil {
 			return empty, err
 		}

@@ -519,6 +519,11 @@ func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, s
 	if err != nil {
 		return wire.OK{}, err
 	}
+	if !p.Lenient {
+		if err := strictly(answer.warnings, s.catalog().MariaDB); err != nil {
+			return wire.OK{}, err
+		}
+	}
 	columns := make([]string, len(answer.columns))
 	answer.targets = make([]target, len(answer.columns))
 	for i, c := range answer.columns {
