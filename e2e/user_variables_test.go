@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
 // TestUserVariables: they have the type, the characters and the time of their SET on
@@ -23,6 +27,58 @@ func TestUserVariables(t *testing.T) {
 		p.query("SET @`a``b` = 1, @'c''d' = 2, @'e\\'f' = 3, @\"g\"\"h\" = 4, @`i'j` = 5, @'k`l' = 6, @`` = 7, @'m n' = 8, @o.p = 9", "SELECT 'A``B' INTO @`A``B`",
 			"SELECT @`a``b`, @`c'd`, @'e\\'f', @\"g\"\"h\", @'i''j', @`k``l`, @``, @`m n`, @`o.p`", "SELECT COUNT(*), MAX(@`a``b`), MAX(@'c''d') FROM people")
 		p.query("SET sql_mode = ''", `SET @s = 'a\\b', @o = "it's"`, "SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'", "SELECT @s, @o", "SELECT COUNT(*), MAX(@s), MAX(@o) FROM people")
+	})
+}
+
+// TestAssignedInStatements: a SELECT that one shard answers may assign them, and the session
+// has what it has assigned, whichever connection the next statement takes.
+func TestAssignedInStatements(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		w := newTwins(t, f, setup{})
+		w.exec("CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50), age INT)", "INSERT INTO people VALUES (1, 'a@x', 1), (2, 'b@x', 2), (3, 'c@x', 3), (4, 'd@x', 4)")
+		same := func(assigns string, args ...any) {
+			t.Helper()
+			w.same(true, assigns, args...)
+			w.same(true, "SELECT @a, @B, @c")
+			w.same(true, "SELECT COUNT(*), MAX(@a) FROM people")
+			w.same(true, "SELECT @a + 1, @c, id FROM people WHERE id = 3")
+		}
+		same("SELECT @a := 5, @b := 'x', @c := NULL")
+		same("SELECT @a := @a + 1.5, @b := CONCAT(@b, email), @C := id FROM people WHERE id = 2")
+		same("SELECT @b := age, CASE WHEN 1 THEN @c := -1 ELSE @c := 2 END FROM people WHERE id = 99")
+		same("SELECT @a := ?, @b := CONCAT(?, email) FROM people WHERE id = ?", 7, "y", 4)
+		w.exec("SET @n = 0")
+		same("SELECT @n := @n + 1 AS n, x.v FROM (SELECT 3 AS v UNION ALL SELECT 1) x, (SELECT @a := 2) y")
+		w.exec("INSERT INTO people (id, age) SELECT 50, @a := 77")
+		w.same(true, "SELECT @a, age FROM people WHERE id = 50")
+		w.exec("START TRANSACTION")
+		same("SELECT @a := age FROM people WHERE id = 4")
+		w.exec("UPDATE people SET age = @a + 10 WHERE id = 4")
+		same("SELECT @c := age FROM people WHERE id = 4")
+		w.exec("ROLLBACK")
+		same("SELECT @a := 'é', age FROM people WHERE id = 4")
+		w.exec("CREATE TEMPORARY TABLE tmp (n INT)", "INSERT INTO tmp VALUES (1), (2), (3)", "SET @a = 1")
+		same("SELECT @a := @a + n FROM tmp")
+		w.same(true, "SELECT @a, COUNT(*) FROM tmp")
+		for _, c := range []*client.Conn{w.shunt, w.plain} {
+			if _, err := c.Execute("SELECT @a := 8, (SELECT n FROM tmp)"); err == nil {
+				t.Error("a subquery of three rows is a value")
+			}
+		}
+		w.same(true, "SELECT @a")
+		// As MariaDB's ODBC driver asks for columns.
+		same("SELECT CAST(CASE DATA_TYPE WHEN 'bigint' THEN @a := (-5) ELSE @a := 12 END AS SIGNED) AS t, @a AS same, COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'people' ORDER BY ORDINAL_POSITION")
+		same("SELECT @a := COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = DATABASE()")
+
+		for _, sql := range []string{
+			"SELECT @a := id FROM people", "SELECT @a := MAX(id) FROM people", "SELECT @a := id FROM people WHERE id = 1 FOR UPDATE", "SELECT @a := id FROM people ORDER BY age LIMIT 1",
+			"UPDATE people SET age = (@a := 1) WHERE id = 1", "EXPLAIN ANALYZE SELECT @a := 1",
+		} {
+			_, err := w.shunt.Execute(sql)
+			if e, ok := errors.AsType[*mysql.MyError](err); !ok || e.Code != 1235 {
+				t.Errorf("%s: %v", sql, err)
+			}
+		}
 	})
 }
 

@@ -73,6 +73,8 @@ type Rows struct {
 	Redefines bool
 	// Sets are the user variables among CALL's parameters (lower case, without @).
 	Sets []string
+	// Assigns are those that a SELECT assigns (@x := ...).
+	Assigns []string
 	// AsksNoID: the text is known not to ask for LAST_INSERT_ID() or @@identity.
 	AsksNoID bool
 	// Lock is set for a statement about locks by name.

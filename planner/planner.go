@@ -185,7 +185,11 @@ func (p *Planner) query(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	a := &analysis{st: st, cat: cat}
 	switch n := n.(type) {
 	case *ast.SelectStmt, *ast.SetOprStmt:
-		return result(p.planQuery(st, cat, n))
+		plan, err := p.planQuery(st, cat, n)
+		if err == nil && len(plan.Assigns) > 0 {
+			plan.action = &assigningAction{plan.action, plan.Assigns[0]}
+		}
+		return result(plan, err)
 	case *ast.UpdateStmt: // WITH ... UPDATE
 		return result(a.planUpdate(n))
 	case *ast.DeleteStmt:

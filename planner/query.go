@@ -160,6 +160,7 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 
 // planSelect plans SELECT, TABLE, VALUES, UNION and WITH.
 func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
+	a.selects = true
 	main := a.query(n, nil, false)
 	if a.err != nil {
 		return nil, a.err
@@ -170,6 +171,9 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 	}
 	if kind == Select && (a.st.has("for") || a.st.has("lock")) && hasLock(a.st) {
 		kind = Locking // in a branch of a union or a subquery
+	}
+	if kind == Locking && len(a.assigned) > 0 {
+		return nil, refuseAssigned(a.assigned[0])
 	}
 	sys := a.planSystem()
 	merge := a.planMerge(n, main)
@@ -186,11 +190,13 @@ func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
 	if order := a.primaryOrder(n, q); order != nil {
 		act.inOrder = &Merge{Order: order, Likely: true, Count: NoLimit}
 	}
+	rows := a.rows(kind, act)
 	if sys != nil {
 		sys.inner = act
-		return a.rows(kind, sys), nil
+		rows.action = sys
 	}
-	return a.rows(kind, act), nil
+	rows.Assigns = a.assigned
+	return rows, nil
 }
 
 // hasLock finds FOR UPDATE, FOR SHARE and LOCK IN SHARE MODE anywhere.

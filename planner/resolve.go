@@ -27,6 +27,10 @@ type analysis struct {
 	subqueries bool // a query block inside of another one
 	volatile   string
 	clock      bool // a function of the statement's time
+	// selects: what is read is a SELECT, which may assign user variables; assigned are
+	// those (lower case), each once.
+	selects  bool
+	assigned []string
 	// hiddenAggregate is what may make one row of many though featureVisitor doesn't find
 	// it, "" for nothing.
 	hiddenAggregate string
@@ -558,7 +562,7 @@ func (v *expressionVisitor) Enter(n ast.Node) (ast.Node, bool) {
 		}
 	case *ast.VariableExpr:
 		if n.Value != nil {
-			v.a.refuse(notSupported("assigning a user variable inside of a statement (@%s :=) is not supported yet: use SET @%s = ...", n.Name, n.Name))
+			v.a.assign(n.Name)
 		} else {
 			v.a.setVolatile(map[bool]string{true: "@@", false: "@"}[n.IsSystem] + n.Name)
 		}

@@ -338,7 +338,7 @@ func (p *Planner) explain(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return nil, e
 	}
 	rows, ok := inner.(*Rows)
-	if !ok || analyze && rows.Kind != Select {
+	if !ok || analyze && (rows.Kind != Select || len(rows.Assigns) > 0) {
 		return nil, notSupported("EXPLAIN of this statement is not supported yet")
 	}
 	act := &explainAction{head: st.src[:st.toks[i].start], text: st.src, inner: rows, analyze: analyze}

@@ -114,6 +114,7 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 		return empty, s.unsent(st.Shard, err)
 	}
 	defer unlimit()
+	willAssign(r, conn)
 	conn.Await = true
 	if err := s.send(ctx, conn, r, st); err != nil {
 		return empty, err
@@ -142,5 +143,5 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 	if sum.ResultSet && sum.Rows == 0 {
 		empty.Add(st.Shard)
 	}
-	return empty, nil
+	return empty, s.tookOver(ctx, r, st.Shard, conn)
 }

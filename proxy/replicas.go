@@ -61,7 +61,7 @@ func (s *session) wantsReplicas() bool {
 // What reads no table of the schemas costs a primary nothing, and may ask for the
 // server itself (@@read_only).
 func (s *session) readingFor(r request) *reading {
-	if !r.sent || r.plan.Kind != planner.Select || r.plan.Lock != nil || len(r.plan.Tables) == 0 || !s.wantsReplicas() ||
+	if !r.sent || r.plan.Kind != planner.Select || r.plan.Lock != nil || len(r.plan.Tables) == 0 || len(r.plan.Assigns) > 0 || !s.wantsReplicas() ||
 		s.tx != nil || !s.settings.autocommit || s.settings.once != (characteristics{}) || s.temporary != nil || s.namedLocks != nil || s.tableLocks != nil ||
 		s.settings.own.limit.on || asksConnection(r.sql) {
 		return nil

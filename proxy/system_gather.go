@@ -80,6 +80,7 @@ func (s *session) gatherSystem(ctx context.Context, r request, b *planner.Bound)
 		return s.unsent(run.Shard, err)
 	}
 	defer unlimit()
+	willAssign(r, conn)
 	if err := s.send(ctx, conn, r, planner.ShardStatement{Shard: run.Shard, SQL: sql.String(), Params: run.Params}); err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (s *session) gatherSystem(ctx context.Context, r request, b *planner.Bound)
 	s.remember(ctx, conn, sum)
 	unlimit()
 	s.findIn(ctx, conn, r, sum)
-	return nil
+	return s.tookOver(ctx, r, run.Shard, conn)
 }
 
 // jsonTable is the table that the i-th variable's text is read as. In MySQL the

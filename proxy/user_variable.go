@@ -117,6 +117,25 @@ func (s *session) takeOver(ctx context.Context, conn *shard.Conn, names []string
 	return nil
 }
 
+// willAssign says so of a connection that is sent a SELECT that assigns user variables: from
+// then on it has values that no session has, however the statement ends.
+func willAssign(r request, conn *shard.Conn) {
+	if len(r.plan.Assigns) > 0 {
+		conn.State = "?"
+	}
+}
+
+// tookOver is takeOver for those that a SELECT has assigned, whose answer the client has.
+func (s *session) tookOver(ctx context.Context, r request, id catalog.ShardID, conn *shard.Conn) error {
+	if len(r.plan.Assigns) == 0 {
+		return nil
+	}
+	if err := s.takeOver(ctx, conn, r.plan.Assigns); err != nil {
+		return fmt.Errorf("%w: %w", errHalfAnswered, s.shardError(id, err))
+	}
+	return nil
+}
+
 // userVariable is the setting of a user variable.
 func userVariable(name, value string) variable {
 	return variable{"@" + name, "SET @" + catalog.QuoteName(name) + " = " + value, value}

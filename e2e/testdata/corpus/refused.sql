@@ -23,6 +23,6 @@ LOAD DATA INFILE '/tmp/x' INTO TABLE users;
 -- kind: GRANT, CREATE USER
 -- refused
 GRANT ALL ON *.* TO a;
--- kind: assignment of a user variable inside of a statement
+-- kind: assignment of a user variable inside of a statement over several shards
 -- refused
-SELECT @x := id FROM users WHERE id = 5;
+SELECT @x := id FROM users;

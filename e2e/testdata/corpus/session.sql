@@ -35,3 +35,6 @@ DO GET_LOCK('corpus', 1);
 SELECT RELEASE_ALL_LOCKS();
 SELECT GET_LOCK(NULL, 1);
 SELECT GET_LOCK('a', 1), RELEASE_LOCK('a');
+-- kind: assignment of a user variable inside of a SELECT of one shard
+SELECT @x := id, name FROM users WHERE id = 5;
+SELECT @x;
