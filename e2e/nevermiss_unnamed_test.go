@@ -83,19 +83,20 @@ func TestNeverMissVaryingModes(t *testing.T) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		mustExec(t, c, "SET sql_mode = ''")
-		mustExec(t, c, `CREATE TABLE visits (id INT PRIMARY KEY, c CHAR(5), v VARCHAR(40), born DATE, at DATETIME(6),
-			called VARCHAR(20) AS (CONCAT(c, 'x')) VIRTUAL, y INT AS (YEAR(v)) VIRTUAL, whole DATETIME AS (at) VIRTUAL,
+		mustExec(t, c, `CREATE TABLE visits (id INT PRIMARY KEY, c CHAR(5), v VARCHAR(40), n INT, b VARBINARY(40), born DATE, at DATETIME(6),
+			called VARCHAR(20) AS (CONCAT(c, 'x')) VIRTUAL, y INT AS (YEAR(n)) VIRTUAL, whole DATETIME AS (at) VIRTUAL, dawn DATETIME AS (born) VIRTUAL,
 			told DATETIME AS (CAST(v AS DATETIME)) VIRTUAL, known DATETIME AS (COALESCE(CAST(born AS DATETIME), '1970-01-01')) VIRTUAL,
-			later VARCHAR(20) AS (GREATEST(born, v)) VIRTUAL)`)
-		for _, column := range []string{"told", "known", "later"} {
+			later VARCHAR(20) AS (GREATEST(born, v)) VIRTUAL, moment DATETIME AS (TRIM(v)) VIRTUAL, clock TIME AS (b) VIRTUAL,
+			told_year INT AS (YEAR(v)) VIRTUAL, told_day INT AS (DAYOFMONTH(b)) VIRTUAL, late BOOL AS (v > at) VIRTUAL, shown VARCHAR(20) AS (CONCAT(dawn)) VIRTUAL)`)
+		for _, column := range []string{"told", "known", "later", "moment", "clock", "told_year", "told_day", "late", "shown"} {
 			_, err := c.ExecContext(t.Context(), "CREATE VIRTUAL INDEX by_"+column+" ON visits ("+column+")")
 			wantError(t, err, 1105, "depends on the session")
 		}
-		for _, column := range []string{"called", "y", "whole"} {
+		for _, column := range []string{"called", "y", "whole", "dawn"} {
 			p.createIndex(c, "by_"+column, "visits ("+column+")")
 		}
 		for id := range 8 {
-			mustExec(t, c, fmt.Sprintf("INSERT INTO visits (id, c, v, at) VALUES (%d, 'c%[1]d', '201%[1]d-02-31', '2020-01-01 00:00:0%[1]d.7')", id))
+			mustExec(t, c, fmt.Sprintf("INSERT INTO visits (id, c, n, at, born) VALUES (%d, 'c%[1]d', 201%[1]d0231, '2020-01-01 00:00:0%[1]d.7', '201%[1]d-01-00')", id))
 		}
 		p.settled(c)
 		wantRoute(t, c, "SELECT id FROM visits WHERE called = 'c3x'", 1, "index:by_called")
@@ -118,6 +119,9 @@ func TestNeverMissVaryingModes(t *testing.T) {
 		}
 		mustExec(t, c, "SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'")
 		each("SELECT id FROM visits WHERE called = 'c%d   x'")
+		mustExec(t, c, "SET sql_mode = 'TRADITIONAL'")
+		want(t, c, "SELECT COUNT(*) AS n FROM visits WHERE dawn < '2001-01-01'", "n", "8") // '0000-00-00' each
+		wantRoute(t, c, "SELECT id FROM visits WHERE dawn >= '1000-01-01' AND dawn < '2001-01-01'", 1, "index:by_dawn")
 	})
 }
 

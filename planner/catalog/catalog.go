@@ -239,6 +239,12 @@ type Column struct {
 	JSON bool
 }
 
+// Zeros reports a VIRTUAL DATE or DATETIME: by its sql_mode a session may see '0000-00-00' in
+// place of a value that has a zero in it.
+func (c *Column) Zeros() bool {
+	return c.Virtual && len(c.Type) >= 4 && strings.EqualFold(c.Type[:4], "date")
+}
+
 // IndexStatus is a virtual index's state.
 type IndexStatus string
 

@@ -46,12 +46,12 @@ func (b *builder) varying(t *catalog.Table) {
 	}
 }
 
-// dates find casts to dates; nulls what makes something else of NULL; picks what compares
-// its arguments as dates where one is.
+// dates find casts to dates; nulls what makes something else of NULL; reads what reads a
+// text as a date.
 var (
 	dates = regexp.MustCompile(`(?i)\b(?:as|returning)\s+(?:date|timestamp)`)
 	nulls = regexp.MustCompile(`(?i)\b(?:coalesce|concat_ws|elt|field|if|ifnull|isnull|is|json_\w+|nullif|case)\b|<=>`)
-	picks = regexp.MustCompile(`(?i)\b(?:greatest|least)\s*\(`)
+	reads = regexp.MustCompile(`(?i)\b(?:date_add|day|dayofmonth|dayofyear|month|quarter|to_days|year)\s*\(|\binterval\b|` + dates.String()[len("(?i)"):])
 )
 
 // Rule dates: MySQL reads '2020-01-01 00:30:00+03:00' in the session's time zone, and whether
@@ -59,15 +59,22 @@ var (
 // only what makes another value of it is looked for by that value.
 //
 // Counter-example: at DATETIME AS (CAST(doc->>'$.at' AS DATETIME)), which is another time for
-// a client in another time zone than the scan's.
+// a client in another time zone than the scan's. So are at DATETIME AS (text), y INT AS
+// (YEAR(text)) and late BOOL AS (text > born).
+//
+// Rule zeros: a DATE or DATETIME column holds '0000-00-00' for what sql_mode doesn't allow:
+// the planner's lookups know that (see Zeros), and what is computed from it varies.
 func varies(t *catalog.Table, computed *catalog.Column) bool {
-	text, texts, dated := computed.Expression, false, false
+	text, dated := computed.Expression, false
+	// An offset needs a colon, which a text column may have.
+	texts := strings.Contains(text, ":")
 	for _, m := range expression.FindAllStringSubmatch(text, -1) {
 		switch word := m[0]; {
 		case m[1] != "":
 			if !sameForAll[strings.ToLower(m[1])] {
 				return true
 			}
+			texts = texts || strings.EqualFold(m[1], "char") || strings.EqualFold(m[1], "unhex")
 		case word[0] == '`':
 			c := t.Column(strings.ReplaceAll(word[1:len(word)-1], "``", "`"))
 			if c == nil {
@@ -75,14 +82,16 @@ func varies(t *catalog.Table, computed *catalog.Column) bool {
 			}
 			// A TIME becomes a date by today's.
 			typ := strings.ToLower(c.Type)
-			if c.Varies || strings.HasPrefix(typ, "time") {
+			if c.Varies || c.Zeros() || strings.HasPrefix(typ, "time") {
 				return true
 			}
-			texts = texts || c.Charset != "" || typ == "json"
+			texts = texts || c.Charset != "" || typ == "json" || strings.Contains(typ, "binary") || strings.Contains(typ, "blob")
 			dated = dated || strings.HasPrefix(typ, "date")
 		default:
 			return true
 		}
 	}
-	return dates.MatchString(text) && (texts || nulls.MatchString(text)) || texts && dated && picks.MatchString(text)
+	typ := strings.ToLower(computed.Type)
+	read := dated || strings.HasPrefix(typ, "date") || strings.HasPrefix(typ, "time") || reads.MatchString(text)
+	return texts && read || dates.MatchString(text) && nulls.MatchString(text)
 }
