@@ -81,3 +81,30 @@ func TestCommitWithoutAShard(t *testing.T) {
 		}
 	})
 }
+
+// TestImplicitCommit: what commits, and what a server refuses before it does or doesn't
+// count among them.
+func TestImplicitCommit(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := packetSides(t, f)(t, 0)
+		p.query("INSERT INTO people (id, age) VALUES (1, 0), (2, 0), (3, 0), (4, 0)", "CREATE TABLE other (id INT PRIMARY KEY)")
+		for i, sql := range []string{
+			"CHECKSUM TABLE people", "ANALYZE TABLE people", "CHECK TABLE people", "ANALYZE TABLE people nonsense", "FLUSH TABLES",
+			"CREATE TABLE x (i INT", "CREATE TABLE x nonsense", "CREATE TABLE other (id INT PRIMARY KEY)", "ALTER TABLE other ADD COLUMN id INT", "ALTER TABLE other ADDD COLUMN x INT",
+			"DROP TABLE other nonsense", "DROP TABLE no_such", "TRUNCATE TABLE other", "TRUNCATE other other", "CREATE VIEW v AS SELEC 1", "CREATE INDEX i ON other (nosuch)",
+			"CREATE PROCEDURE p() BEGIN SELECT 1", "DROP PROCEDURE IF EXISTS p", "LOCK TABLES other WRIT", "UNLOCK TABLES", "CREATE TEMPORARY TABLE tt (i INT", "RENAME TABLE other people", "SHOW TABLES", "SET autocommit = 0",
+		} {
+			p.both(sql, func(c *packetClient) string {
+				c.query("SET autocommit = 1")
+				c.query("START TRANSACTION")
+				c.query(fmt.Sprintf("UPDATE people SET age = %d", i+1))
+				c.query(sql)
+				return c.query("ROLLBACK") + c.query("SELECT age FROM people WHERE id = 3")
+			})
+		}
+		// What was said of the transaction is not said of the next one.
+		p.query("SET autocommit = 1", "START TRANSACTION READ ONLY", "SELECT id FROM people WHERE id = 1")
+		p.both("ANALYZE", func(c *packetClient) string { c.query("ANALYZE TABLE people"); return "" })
+		p.query("BEGIN", "UPDATE people SET age = 1000", "COMMIT")
+	})
+}

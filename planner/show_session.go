@@ -178,11 +178,11 @@ func maintenance(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			break
 		}
 	}
-	t := &SystemTable{Table: "table", Each: true}
-	if st.is(0, "checksum") {
-		t = &SystemTable{Table: "table", Join: map[string]Joining{"checksum": Checksum}}
+	sys := &System{Rows: &SystemTable{Table: "table", Each: true}, Everywhere: true}
+	if st.is(0, "checksum") { // which reads, within a transaction too
+		sys = &System{Rows: &SystemTable{Table: "table", Join: map[string]Joining{"checksum": Checksum}}}
 	}
-	plan, err := everywhere(st, cat, set, &System{Rows: t, Everywhere: true}, "on every shard that holds the tables")
+	plan, err := everywhere(st, cat, set, sys, "on every shard that holds the tables")
 	if rows, ok := plan.(*Rows); ok && err == nil {
 		rows.Tables = tables
 	}

@@ -34,7 +34,7 @@ import (
 //     nothing changed.
 //  6. The catalog is read again; the indexes are rebuilt, moved or dropped.
 func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
-	if err := s.commitImplicitly(ctx); err != nil {
+	if err := s.commitBefore(ctx, sql); err != nil {
 		return err
 	}
 	if s.settings.readOnly() {

@@ -92,7 +92,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		return refuse("CALL of a procedure that may end a transaction (COMMIT, ROLLBACK, START TRANSACTION, DDL) is not supported in one, whose other shards would know nothing of it: COMMIT before, and call it with autocommit")
 	}
 	if r.plan.Redefines && !r.plan.Calls {
-		if err := s.commitImplicitly(ctx); err != nil { // as a server does
+		if err := s.commitBefore(ctx, r.sql); err != nil { // as a server does
 			return err
 		}
 	}

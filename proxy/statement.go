@@ -323,6 +323,14 @@ func (s *session) syntaxError(ctx context.Context, sql string) error {
 	}
 	defer s.putBack(id, conn)
 	s.activity.sent(id, conn)
+	if !s.keeps(id) {
+		// MySQL opens some statements' tables. Counter-example: ALTER TABLE t of somebody else
+		// waits for our transaction; so would this for that, and we for this.
+		conn.Unclean = true
+		if _, err := conn.Exec(ctx, "SET lock_wait_timeout = 1"); err != nil {
+			return nil
+		}
+	}
 	st, err := conn.PrepareOnce(ctx, sql)
 	s.activity.done(conn)
 	if err == nil {

@@ -24,6 +24,11 @@ func (s *session) system(ctx context.Context, r request, b *planner.Bound) error
 	case len(b.System.Sources) > 0:
 		return s.gatherSystem(ctx, r, b)
 	}
+	if b.System.Everywhere {
+		if err := s.commitBefore(ctx, r.sql); err != nil {
+			return err
+		}
+	}
 	return s.everywhere(ctx, b)
 }
 
@@ -77,11 +82,6 @@ func (s *session) ask(ctx context.Context, statements []planner.ShardStatement) 
 
 // everywhere answers with what all shards say, joined.
 func (s *session) everywhere(ctx context.Context, b *planner.Bound) error {
-	if b.System.Everywhere {
-		if err := s.commit(ctx); err != nil {
-			return err
-		}
-	}
 	answers, err := s.ask(ctx, b.Statements)
 	if err != nil {
 		return err

@@ -214,7 +214,7 @@ func (s *session) unpinIfEmpty() {
 // temporaryTable executes a statement about temporary tables.
 func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql string) error {
 	if p.Commits {
-		if err := s.commitImplicitly(ctx); err != nil {
+		if err := s.commitBefore(ctx, sql); err != nil {
 			return err
 		}
 	}

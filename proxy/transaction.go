@@ -124,6 +124,17 @@ func (s *session) endTransaction(ctx context.Context, p *planner.Session) error 
 	return nil
 }
 
+// commitBefore is the commit before a statement that can't be part of a transaction. A
+// server reads it first: a syntax error leaves the transaction open.
+func (s *session) commitBefore(ctx context.Context, sql string) error {
+	if s.tx != nil && len(s.tx.order) > 0 && s.tableLocks == nil {
+		if err := s.syntaxError(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return s.commitImplicitly(ctx)
+}
+
 // commitImplicitly is the commit before and after statements that can't be part
 // of a transaction.
 func (s *session) commitImplicitly(ctx context.Context) error {
