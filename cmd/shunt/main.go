@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -96,11 +95,13 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: cfg.LogLevel}))
+	log, flush := newLog(s.err, cfg.LogLevel)
+	defer flush()
 	limitMemory(log)
 	context.AfterFunc(ctx, func() {
 		time.Sleep(cfg.DrainTimeout + stopTimeout)
 		log.Error("stopping takes too long; ending all the same, as a crash would: nothing is lost", "after", cfg.DrainTimeout+stopTimeout)
+		flush()
 		os.Exit(1)
 	})
 	return serve(ctx, cfg, log, func(addr, http string) {
