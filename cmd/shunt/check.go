@@ -38,10 +38,15 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	if err := enoughFiles(); err != nil {
 		failures = append(failures, err)
 	}
+	for _, own := range ownCertificates(cfg) {
+		if note := own.note(time.Now()); note != "" {
+			fmt.Fprintf(s.out, "note: %s\n", note)
+		}
+	}
 	if err := checkDataDir(cfg.DataDir, cfg.MinFreeDisk); err != nil {
 		failures = append(failures, err)
 	}
-	reached, replicas := reachAll(ctx, cfg.Shards)
+	reached, replicas := reachAll(ctx, cfg)
 	identity := map[string]string{}
 	for i, r := range reached {
 		sh := cfg.Shards[i]
@@ -73,13 +78,15 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 }
 
 // reachAll reaches all shards, and then their replicas, side by side.
-func reachAll(ctx context.Context, shards []config.Shard) ([]reachedShard, [][]checkedReplica) {
+func reachAll(ctx context.Context, cfg *config.Config) ([]reachedShard, [][]checkedReplica) {
+	shards := cfg.Shards
 	reached := make([]reachedShard, len(shards))
 	var wg sync.WaitGroup
 	for i, sh := range shards {
 		wg.Go(func() {
 			if reached[i] = reach(ctx, sh); reached[i].err == nil {
-				reached[i].notes = append(reached[i].notes, lackingRights(ctx, sh)...)
+				reached[i].notes = append(reached[i].notes, lackingRights(ctx, sh, cfg.Schemas)...)
+				reached[i].notes = append(reached[i].notes, smallerLimits(ctx, sh, cfg)...)
 			}
 		})
 	}
@@ -185,8 +192,34 @@ func reach(ctx context.Context, sh config.Shard) (r reachedShard) {
 		r.err = fmt.Errorf("no answer within %s (a firewall between, or no MySQL server at this port)", reachTimeout)
 	case nameless(r.err):
 		r.err = fmt.Errorf("%w (the certificate holds no name, as those that MySQL makes for itself: give tls a ca and verify: ca)", r.err)
+	case errors.As(r.err, new(x509.HostnameError)):
+		r.err = fmt.Errorf("%w (the name that the certificate must have is the host of addr, or the server_name of the shard's tls)", r.err)
+	case errors.As(r.err, new(x509.UnknownAuthorityError)):
+		r.err = fmt.Errorf("%w (the ca of the shard's tls is what must have signed it)", r.err)
 	}
 	return r
+}
+
+// smallerLimits notes where a server allows less than Shunt does.
+func smallerLimits(ctx context.Context, sh config.Shard, cfg *config.Config) (notes []string) {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	db, err := openDB(sh.Addr, sh.User, sh.Password, "", sh.TLS.Client())
+	if err != nil {
+		return nil // it was reached before
+	}
+	defer db.Close()
+	var connections, packet int
+	if db.QueryRowContext(ctx, "SELECT @@max_connections, @@max_allowed_packet").Scan(&connections, &packet) != nil {
+		return nil
+	}
+	if connections <= cfg.ShardConnections {
+		notes = append(notes, fmt.Sprintf("max_connections is %d: expected more than shard_connections (%d), or statements fail when all are used (1040)", connections, cfg.ShardConnections))
+	}
+	if packet < cfg.MaxAllowedPacket {
+		notes = append(notes, fmt.Sprintf("max_allowed_packet is %d, Shunt's is %d: longer statements fail only here, as a lost connection (1430); set both alike", packet, cfg.MaxAllowedPacket))
+	}
+	return notes
 }
 
 // nameless tells a certificate that names no server from one that names another.

@@ -32,6 +32,7 @@ type reloader struct {
 	dial      map[catalog.ShardID]shard.Config
 	claims    *claims // nil: nothing is claimed
 	replicas  *replica.Set
+	own       *certificates
 	log       *slog.Logger
 }
 
@@ -76,6 +77,7 @@ func (r reloader) reload(ctx context.Context, now *config.Config) *config.Config
 	r.proxy.SetLimits(limits(next, r.log))
 	r.proxy.SetProxyProtocol(next.ProxyProtocol)
 	r.proxy.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
+	r.own.set(next)
 	changeReplicas(r.replicas, next, r.layout, r.dial)
 	if err := r.indexes.make(ctx, next); err != nil {
 		r.log.Error("reload: indexes", "error", err)

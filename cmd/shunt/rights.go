@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // rightProbes fail for want of a right (1044, 1142, 1227), or for want of what
@@ -25,8 +26,8 @@ var rightProbes = []struct{ right, sql string }{
 }
 
 // lackingRights says which of the rights that README asks for a shard's account
-// lacks, and what fails for it. Those of the clients' own statements aren't known.
-func lackingRights(ctx context.Context, sh config.Shard) (notes []string) {
+// lacks, and what fails for it. Of the clients' own statements only that they may read is known.
+func lackingRights(ctx context.Context, sh config.Shard, schemas []config.Schema) (notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	db, err := openDB(sh.Addr, sh.User, sh.Password, "", sh.TLS.Client())
@@ -52,6 +53,11 @@ func lackingRights(ctx context.Context, sh config.Shard) (notes []string) {
 	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err == nil && !strings.Contains(version, "MariaDB") &&
 		denied("SELECT 1 FROM performance_schema.data_lock_waits LIMIT 1") {
 		notes = append(notes, "the account lacks SELECT on performance_schema.data_lock_waits: deadlocks over several shards last for innodb_lock_wait_timeout")
+	}
+	for _, x := range schemas {
+		if denied("SELECT 1 FROM " + catalog.QuoteName(x.Name) + ".shunt_check_none") {
+			notes = append(notes, fmt.Sprintf("the account has no rights on %s.*: all that clients do there fails", x.Name))
+		}
 	}
 	var lacking []string
 	for _, p := range rightProbes {

@@ -63,10 +63,11 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 	}
 
 	s := &service{
-		cfg: cfg, log: log, registry: prometheus.NewRegistry(), grace: 10 * time.Second,
+		cfg: cfg, log: log, registry: prometheus.NewRegistry(), grace: 10 * time.Second, own: &certificates{log: log},
 		dial: map[catalog.ShardID]shard.Config{}, pools: map[catalog.ShardID]*shard.Pool{},
 	}
-	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.own.set(cfg)
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.own)
 	if s.store, err = openStore(cfg, log); err != nil {
 		return err
 	}
@@ -105,6 +106,7 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 type service struct {
 	cfg      *config.Config
 	log      *slog.Logger
+	own      *certificates
 	registry *prometheus.Registry
 	store    *storage.Store
 	layout   layout
@@ -191,7 +193,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	wg.Go(func() { p.EndDeadlocks(serving) })
 	wg.Go(func() { configured.run(serving) })
 	wg.Go(func() {
-		reloader{cfg, p, directory, configured, s.layout, s.dial, s.claims, replicas, log}.run(serving, hup)
+		reloader{cfg, p, directory, configured, s.layout, s.dial, s.claims, replicas, s.own, log}.run(serving, hup)
 	})
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {

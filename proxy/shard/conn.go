@@ -2,8 +2,10 @@ package shard
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -118,7 +120,7 @@ func (c *Conn) send(cmd byte, write func() error) error {
 	c.sentBefore = c.w.Sent()
 	c.busy = cmd != mysql.COM_STMT_CLOSE && cmd != mysql.COM_STMT_SEND_LONG_DATA && cmd != mysql.COM_QUIT
 	if err := write(); err != nil {
-		return c.fail(err)
+		return c.fail(c.lastWord(err))
 	}
 	c.r.SetSequence(c.w.Sequence())
 	await := c.Await && c.busy && c.exchange != nil
@@ -130,9 +132,28 @@ func (c *Conn) send(cmd byte, write func() error) error {
 		err = c.w.Flush()
 	}
 	if err != nil {
-		return c.fail(err)
+		return c.fail(c.lastWord(err))
 	}
 	return nil
+}
+
+// lastWordTime is how long a server that takes no more may take to say why.
+const lastWordTime = 100 * time.Millisecond
+
+// lastWord adds to a failure to send what the server has said before it closed the
+// connection: that the statement is larger than its max_allowed_packet, say. It isn't a
+// ServerError, after which a connection could be used again.
+func (c *Conn) lastWord(failed error) error {
+	if c.interrupted.Load() || c.nc.SetReadDeadline(time.Now().Add(lastWordTime)) != nil {
+		return failed
+	}
+	said := make([]byte, 512)
+	n, _ := io.ReadAtLeast(c.nc, said, 4+9) // a packet's header, 0xff, the code, # and the state
+	if n < 4+9 || said[4] != mysql.ERR_HEADER || said[7] != '#' {
+		return failed
+	}
+	end := min(n, 4+int(said[0])+int(said[1])<<8)
+	return fmt.Errorf("%w (the server said: %d (%s): %s)", failed, binary.LittleEndian.Uint16(said[5:7]), said[8:13], said[13:end])
 }
 
 // InterruptedBy says why the statement under way is killed (Pool.Kill), for
