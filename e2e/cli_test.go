@@ -159,6 +159,9 @@ func (c *clientPrograms) script(t *testing.T) {
 			t.Errorf("%s\n%s\n shunt: %.3000s\n plain: %.3000s", command, input, answers["shunt"], answers["plain"])
 		}
 	}
+	if status := c.must(t, "shunt", "mysqladmin", "", "status"); !regexp.MustCompile(`^Uptime: \d+  Threads: \d+\n$`).MatchString(status) {
+		t.Errorf("mysqladmin status: %q", status)
+	}
 	if ran < 35 {
 		t.Errorf("only %d commands were run", ran)
 	}

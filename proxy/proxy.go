@@ -60,6 +60,7 @@ type Proxy struct {
 	denials    denials
 	strangers  strangers
 	handshakes handshakes
+	began      time.Time
 	// ddl has an element while DDL runs: one at a time, so that catalogs follow in
 	// order.
 	ddl      chan struct{}
@@ -87,6 +88,7 @@ func New(o Options) *Proxy {
 	plans := planner.New()
 	p := &Proxy{opts: o, planner: plans, metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors), lookout: newLookout(), deadlocks: newDeadlocks()}
 	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools})
+	p.began = time.Now()
 	p.handshakes, p.ddl, p.planning = newHandshakes(), make(chan struct{}, 1), newPlanningRoom()
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)

@@ -268,7 +268,8 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 	case mysql.COM_PROCESS_KILL:
 		err = s.processKill(ctx, payload)
 	case mysql.COM_STATISTICS:
-		err = s.client.WritePacket(fmt.Appendf(nil, "Threads: %d", s.proxy.sessions.len()))
+		// mysqladmin takes its second word for the uptime.
+		err = s.client.WritePacket(fmt.Appendf(nil, "Uptime: %d  Threads: %d", int(time.Since(s.proxy.began).Seconds()), s.proxy.sessions.len()))
 	case mysql.COM_SET_OPTION:
 		err = s.setOption(payload)
 	default:
