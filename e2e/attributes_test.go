@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,5 +58,31 @@ func TestQueryAttributes(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "p3@x\n20\n") {
 			t.Errorf("%v\n%s", err, out)
 		}
+	})
+}
+
+// TestAttributesUncounted: Oracle's Connector/Python has the number of parameters in its
+// packets, for attributes, without the flag that says so.
+func TestAttributesUncounted(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		if f.name != throwaway.MySQL {
+			t.Skip("MariaDB has no attributes to compare with")
+		}
+		p := packetSides(t, f)(t, mysql.CLIENT_QUERY_ATTRIBUTES)
+		execute := func(sql string, params ...[]byte) {
+			t.Helper()
+			p.both(sql, func(c *packetClient) string {
+				id, _ := c.prepare(sql)
+				c.say(mysql.COM_STMT_EXECUTE, uint32s(id), []byte{0}, uint32s(1), slices.Concat(params...))
+				return c.answer()
+			})
+		}
+		long := []byte{mysql.MYSQL_TYPE_LONGLONG, 0, 0}
+		one, two := []byte{7, 0, 0, 0, 0, 0, 0, 0}, []byte{27, 0, 0, 0, 0, 0, 0, 0}
+		execute("INSERT INTO people (id, age) VALUES (?, ?)", []byte{2, 0, 1}, long, long, one, two)
+		execute("SELECT id, age FROM people WHERE id = ?", []byte{1, 0, 1}, long, one)
+		execute("SELECT id, age FROM people WHERE id = ? AND age = ?", []byte{2, 0, 1}, long, long, one, two)
+		execute("SELECT id, age FROM people WHERE age > 5")
+		execute("SELECT id FROM people WHERE id = ?", []byte{0, 1}, long, one) // without the number
 	})
 }

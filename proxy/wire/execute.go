@@ -71,7 +71,9 @@ func DecodeExecuteInto(room []Param, payload []byte, nparams int, previous []Par
 		return nil, nil, errExecute()
 	}
 	p, all := payload[executeHead:], nparams
-	if named && payload[4]&ParameterCount != 0 {
+	// Oracle's Connector/Python doesn't say that the number is there. Counter-example: read
+	// as the NULLs, the number of one parameter made it NULL.
+	if named && (nparams > 0 || payload[4]&ParameterCount != 0) {
 		var ok bool
 		if all, p, ok = takeCount(p); !ok || all < nparams {
 			return nil, nil, errExecute()
@@ -88,7 +90,8 @@ func DecodeExecuteInto(room []Param, payload []byte, nparams int, previous []Par
 }
 
 // ParameterCount is the flag of a COM_STMT_EXECUTE that says how many parameters
-// it has, attributes among them.
+// it has, attributes among them. Where the statement has any, the number is there
+// without it.
 const ParameterCount = 8
 
 // takeCount cuts off a number of parameters.

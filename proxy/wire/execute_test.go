@@ -224,9 +224,9 @@ func TestQueryAttributes(t *testing.T) {
 	if params, _, err = DecodeExecute(again, 1, types, nil, true); err != nil || len(params) != 1 || params[0].Int64() != 6 {
 		t.Errorf("%+v %v", params, err)
 	}
-	// No attributes, but names; none but an attribute; fewer than the statement has.
-	named := slices.Concat([]byte{7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}, attributed(mysql.MYSQL_TYPE_TINY, "n"), []byte{5})
-	if params, _, err = DecodeExecute(named, 1, nil, nil, true); err != nil || params[0].Int64() != 5 {
+	// No attributes, and no flag; none but an attribute; fewer than the statement has.
+	named := slices.Concat([]byte{7, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1}, attributed(mysql.MYSQL_TYPE_TINY, "n"), []byte{5})
+	if params, _, err = DecodeExecute(named, 1, nil, nil, true); err != nil || params[0].Null || params[0].Int64() != 5 {
 		t.Errorf("%+v %v", params, err)
 	}
 	alone := slices.Concat(head, []byte{1, 0, 1}, attributed(mysql.MYSQL_TYPE_TINY, "n"), []byte{5})
