@@ -46,17 +46,17 @@ func (b *builder) varying(t *catalog.Table) {
 	}
 }
 
-// dates find casts to dates; nulls what makes something else of NULL; reads what reads a
+// dates find casts to dates and times; nulls what makes something else of NULL; reads what reads a
 // text as a date.
 var (
-	dates = regexp.MustCompile(`(?i)\b(?:as|returning)\s+(?:date|timestamp)`)
+	dates = regexp.MustCompile(`(?i)\b(?:as|returning)\s+(?:date|time)`)
 	nulls = regexp.MustCompile(`(?i)\b(?:coalesce|concat_ws|elt|field|if|ifnull|isnull|is|json_\w+|nullif|case)\b|<=>`)
 	reads = regexp.MustCompile(`(?i)\b(?:date_add|day|dayofmonth|dayofyear|month|quarter|to_days|year)\s*\(|\binterval\b|` + dates.String()[len("(?i)"):])
 )
 
 // Rule dates: MySQL reads '2020-01-01 00:30:00+03:00' in the session's time zone, and whether
 // '0000-00-00' is a date or NULL depends on sql_mode, also of a DATE. NULL has no entry, so
-// only what makes another value of it is looked for by that value.
+// only what makes another value of it is looked for by that value: 0 in a NOT NULL column.
 //
 // Counter-example: at DATETIME AS (CAST(doc->>'$.at' AS DATETIME)), which is another time for
 // a client in another time zone than the scan's. So are at DATETIME AS (text), y INT AS
@@ -93,5 +93,5 @@ func varies(t *catalog.Table, computed *catalog.Column) bool {
 	}
 	typ := strings.ToLower(computed.Type)
 	read := dated || strings.HasPrefix(typ, "date") || strings.HasPrefix(typ, "time") || reads.MatchString(text)
-	return texts && read || dates.MatchString(text) && nulls.MatchString(text)
+	return texts && read || dates.MatchString(text) && (nulls.MatchString(text) || !computed.Nullable)
 }
