@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -118,11 +119,22 @@ func (g *spaceGuard) refresh() {
 	g.refuseReclaim.Store(reclaim)
 }
 
-// run refreshes each second until ctx ends.
-func (g *spaceGuard) run(ctx context.Context) {
-	t := time.NewTicker(time.Second)
+// spacePeriod: in a second somebody else can fill a disk from above minFree on.
+const spacePeriod = 100 * time.Millisecond
+
+// run refreshes until ctx ends, and tells when writes are refused, and taken again.
+func (g *spaceGuard) run(ctx context.Context, log *slog.Logger) {
+	t := time.NewTicker(spacePeriod)
 	defer t.Stop()
-	for {
+	for refused := false; ; {
+		switch err := g.writable(); {
+		case err != nil && !refused:
+			log.Error("writes to tables with virtual indexes are refused", "error", err)
+			refused = true
+		case err == nil && refused:
+			log.Info("writes to tables with virtual indexes are taken again")
+			refused = false
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -124,7 +124,7 @@ func open(o Options, t testOptions) (_ *Store, err error) {
 		s.background.Go(func() { s.recent.run(ctx) })
 	}
 	if s.space.measure != nil {
-		s.background.Go(func() { s.space.run(ctx) })
+		s.background.Go(func() { s.space.run(ctx, o.Logger) })
 	}
 	if !t.manual {
 		s.background.Go(func() { s.queue.run(ctx, s) })
