@@ -220,34 +220,44 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		case st.is(j, "primary") && st.is(j+1, "key"):
 			primary = primary || !st.prefixKeyAt(j+2)
 		case st.is(j, "select") || depth == 0 && (st.is(j, "table") || st.is(j, "with") && !st.is(j+1, "system") || st.is(j, "values") && j > 0 && !st.is(j-1, "in") && !st.is(j-1, "than")):
-			if len(cat.Shards) > 1 && !st.op(j-1, ".") {
+			if !st.op(j-1, ".") {
 				for query = j; st.op(query-1, "("); query-- {
 				}
 			}
 		}
 	}
-	if query >= 0 {
-		// Its rows have no entries in an index of an earlier table of that name, of whose end
-		// Shunt wasn't told.
-		ddl.AllColumns = true
-		return p.createAs(st, cat, ddl, primary, query)
+	primary = primary || p.keyColumn(st, cat)
+	lacks := func(toks []token) *Error {
+		return lacksKey(cat, name, func(column string) bool { return st.mentions(toks, column) })
 	}
-	if !primary { // `id INT KEY` is a primary key too
-		if n, err := p.parse(st, cat); err == nil {
-			if c, ok := n.(*ast.CreateTableStmt); ok {
-				for _, col := range c.Cols {
-					for _, o := range col.Options {
-						primary = primary || o.Tp == ast.ColumnOptionPrimaryKey
-					}
-				}
-			}
+	if query >= 0 {
+		if apart := lacks(st.toks[i:query]); len(cat.Shards) > 1 || apart != nil {
+			// Its rows have no entries in an index of an earlier table of that name, of whose end
+			// Shunt wasn't told.
+			ddl.AllColumns = true
+			return p.createTableAs(st, cat, ddl, primary, query, apart)
 		}
 	}
 	_, ddl.Shards, _ = placed(cat, name, primary)
-	return ddl, lacksKey(cat, name, func(column string) bool {
-		return slices.ContainsFunc(st.toks[i:], func(t token) bool {
-			return t.kind != tokString && strings.EqualFold(strings.Trim(st.src[t.start:t.end], "`\""), column)
-		})
+	return ddl, lacks(st.toks[i:])
+}
+
+// keyColumn reports a CREATE TABLE with a column that is the primary key: id INT KEY is one too.
+func (p *Planner) keyColumn(st *statement, cat *catalog.Catalog) bool {
+	n, err := p.parse(st, cat)
+	if err != nil {
+		return false
+	}
+	c, ok := n.(*ast.CreateTableStmt)
+	return ok && slices.ContainsFunc(c.Cols, func(col *ast.ColumnDef) bool {
+		return slices.ContainsFunc(col.Options, func(o *ast.ColumnOption) bool { return o.Tp == ast.ColumnOptionPrimaryKey })
+	})
+}
+
+// mentions reports a name among tokens.
+func (st *statement) mentions(toks []token, name string) bool {
+	return slices.ContainsFunc(toks, func(t token) bool {
+		return t.kind != tokString && strings.EqualFold(strings.Trim(st.src[t.start:t.end], "`\""), name)
 	})
 }
 

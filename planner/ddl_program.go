@@ -45,59 +45,6 @@ func (p *Planner) createView(st *statement, cat *catalog.Catalog, op string, i i
 	return &DDL{Catalog: cat, Op: op, Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: set}, nil
 }
 
-// createAs plans CREATE TABLE ... SELECT, whose query is at token i: each shard
-// fills its own table from its own rows.
-//
-// Rule rows where they are made: counter-examples are
-//
-//	CREATE TABLE t (id INT PRIMARY KEY) SELECT user_id AS id FROM orders
-//	    rows that t's placement has on another shard
-//	CREATE TABLE countries2 SELECT *, UUID() FROM countries     countries2 a reference table
-//	    copies that are not the same
-func (p *Planner) createAs(st *statement, cat *catalog.Catalog, ddl *DDL, primary bool, i int) (Plan, *Error) {
-	name := ddl.Tables[0]
-	query, err := lexStatement(st.src[st.toks[i].start:], st.settings, cat)
-	if err != nil {
-		return nil, err
-	}
-	n, err := p.parse(query, cat)
-	if err != nil {
-		return nil, err
-	}
-	a := &analysis{st: query, cat: cat, parsers: &p.parsers}
-	main := a.query(n, nil, false)
-	if a.err != nil {
-		return nil, a.err
-	}
-	if f := query.writingFunction(cat); f != "" {
-		return nil, notSupported("CREATE TABLE ... SELECT with the stored function %s(), which may change rows, is not supported: CREATE TABLE, then INSERT", f)
-	}
-	if f := query.readingFunction(cat); f != "" {
-		return nil, notSupported("CREATE TABLE ... SELECT with the stored function %s(), which may read rows of one shard only, is not supported: CREATE TABLE, then INSERT", f)
-	}
-	var placement catalog.Placement
-	placement, ddl.Shards, _ = placed(cat, name, primary)
-	refused := notSupported("CREATE TABLE %s ... SELECT is not supported, since the rows would have to move to other shards: CREATE TABLE %s with its columns, then INSERT INTO %s SELECT ...", name.Name, name.Name, name.Name)
-	for _, r := range a.refs {
-		switch {
-		case r.table == nil || r.table.IsView, !r.table.Shards.Contains(ddl.Shards):
-			return nil, refused
-		case placement == catalog.Anywhere && len(a.refs) == 1 && main != nil && !a.subqueries && r.sharded() && spoilsConcatenation(n) == "":
-			// the rows stay where they are, and anywhere will do
-		case r.spread() && r.table.Placement != catalog.Single:
-			return nil, refused
-		}
-	}
-	switch {
-	case placement == catalog.Single:
-	case placement == catalog.Reference && len(a.refs) > 0 && a.volatile == "" && !query.has("limit") && !st.has("auto_increment"):
-	case placement == catalog.Anywhere && len(a.refs) == 1 && a.refs[0].sharded():
-	default:
-		return nil, refused
-	}
-	return ddl, nil
-}
-
 // viewTables are the tables of a view's query, which follows AS. Where it can't
 // be read they are all that have a name in it.
 func (p *Planner) viewTables(st *statement, cat *catalog.Catalog, i int) ([]*catalog.Table, *Error) {

@@ -213,11 +213,11 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			fmt.Fprintf(&out, " virtual=%+v", v)
 		}
 		for _, s := range cat.Shards {
-			if text, ok := plan.Texts[s.ID]; ok {
+			if text, ok := plan.Texts[s.ID]; ok && plan.As == nil {
 				fmt.Fprintf(&out, "\n  %s: %s", s.Name, text)
 			}
 		}
-		return out.String() + "\n"
+		return out.String() + createAsText(plan.As) + "\n"
 	case *LockTables:
 		return lockTablesText(plan, cat)
 	case *Temporary:
@@ -247,10 +247,14 @@ func temporaryText(t *Temporary, cat *catalog.Catalog) string {
 	if t.Quiet {
 		out.WriteString(", quiet")
 	}
-	if t.Query != "" {
-		fmt.Fprintf(&out, "\n  query: %s\n  make: %s\n  insert: %s", t.Query, t.Make, t.Insert)
+	return out.String() + createAsText(t.As) + "\n"
+}
+
+func createAsText(as *CreateAs) string {
+	if as == nil {
+		return ""
 	}
-	return out.String() + "\n"
+	return fmt.Sprintf("\n  query: %s\n  make: %s\n  insert: %s", as.Query, as.Make, as.Insert)
 }
 
 func lockTablesText(l *LockTables, cat *catalog.Catalog) string {

@@ -145,6 +145,8 @@ type DDL struct {
 	Counts string
 	// Virtual are the indexes that it makes with COMMENT 'virtual'.
 	Virtual []VirtualIndex
+	// As is of CREATE TABLE ... SELECT whose rows have to move; nil where the shards do it.
+	As *CreateAs
 }
 
 // TableName is a table by name, its schema filled in.

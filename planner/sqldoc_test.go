@@ -279,7 +279,11 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 		}
 		return how, why
 	case *DDL:
-		return "every shard", plan.Op + ", on " + shardNames(cat, plan.Shards)
+		why = plan.Op + ", on " + shardNames(cat, plan.Shards)
+		if plan.As != nil {
+			why += "; then the query's rows are inserted"
+		}
+		return "every shard", why
 	case *Temporary:
 		return "session", plan.Op + ", on the connection that the session keeps"
 	case *LockTables:

@@ -23,12 +23,8 @@ type Temporary struct {
 	Commits bool
 	// Quiet: IF NOT EXISTS or IF EXISTS.
 	Quiet bool
-	// Query is that of CREATE TEMPORARY TABLE ... SELECT, "" for none. Where no
-	// shard answers it alone, Make makes the table without rows, and Insert, before
-	// a list of columns, inserts them.
-	Query, Make, Insert string
-	// Lenient is Copy's, of the query.
-	Lenient bool
+	// As is of CREATE TEMPORARY TABLE ... SELECT, for where no shard answers that alone.
+	As *CreateAs
 }
 
 func (*Temporary) isPlan() {}
@@ -72,90 +68,21 @@ func (p *Planner) createTemporary(st *statement, cat *catalog.Catalog, i int) (P
 	if query < 0 {
 		return t, nil
 	}
-	if err := st.temporaryAs(t, query); err != nil {
+	t.As, err = st.createAs(query)
+	if err != nil {
 		return nil, err
 	}
-	inner, failed := p.Plan(t.Query, st.settings, cat)
-	if failed != nil {
-		e, _ := failed.(*Error) //nolint:errorlint // Plan returns *Error as it is
-		return nil, e
+	from, err := p.createdFrom(t.As, st, cat)
+	if err != nil {
+		return nil, err
 	}
-	rows, ok := inner.(*Rows)
-	if !ok || rows.Kind != Select && rows.Kind != Locking {
-		return nil, notSupported("CREATE TEMPORARY TABLE from this kind of query is not supported: write SELECT")
-	}
-	for _, x := range rows.Tables {
+	for _, x := range from {
 		t.Shards = t.Shards.Intersect(x.Shards)
 	}
 	if t.Shards.Empty() {
 		return nil, apart
 	}
 	return t, nil
-}
-
-// queryAt finds the query of CREATE TABLE ... SELECT behind the table's name; -1
-// for none.
-func (st *statement) queryAt(i int) int {
-	depth := 0
-	for ; i < len(st.toks); i++ {
-		switch {
-		case depth == 0 && st.op(i, "(") && (st.is(i+1, "select") || st.is(i+1, "with") || st.is(i+1, "values") || st.is(i+1, "table") || st.op(i+1, "(")):
-			return i
-		case st.op(i, "("):
-			depth++
-		case st.op(i, ")"):
-			depth--
-		case depth != 0 || st.op(i-1, "."):
-		case st.is(i, "select"), st.is(i, "table"), st.is(i, "with") && !st.is(i+1, "system"), st.is(i, "values"):
-			return i
-		}
-	}
-	return -1
-}
-
-// temporaryAs cuts CREATE TEMPORARY TABLE ... SELECT, whose query is at token i:
-//
-//	CREATE TEMPORARY TABLE t (a INT KEY) IGNORE AS SELECT a FROM u LIMIT 5
-//	└──────────────── head ────────────────────┘└────── query ──────────┘
-//
-// Make is the head and the query with LIMIT 0: a table's columns don't depend on
-// the rows.
-func (st *statement) temporaryAs(t *Temporary, i int) *Error {
-	if st.hasExecutable() {
-		return refuseExecutable()
-	}
-	head := st.src[:st.toks[i].start]
-	t.Insert, t.Lenient = "INSERT INTO ", !st.settings.Strict
-	verb := i - 1
-	if st.is(verb, "as") {
-		verb--
-	}
-	switch {
-	case st.is(verb, "ignore"):
-		t.Insert, t.Lenient = "INSERT IGNORE INTO ", true
-	case st.is(verb, "replace"):
-		t.Insert = "REPLACE INTO "
-	}
-	last := len(st.toks) - 1
-	for st.op(i, "(") && st.closes(i) == last { // around all of it
-		i, last = i+1, last-1
-	}
-	if i > last {
-		return st.near(i)
-	}
-	t.Query = st.src[st.toks[i].start:st.toks[last].end]
-	end := last + 1
-	for j := range st.outside(i, last+1) {
-		switch {
-		case st.op(j-1, "."):
-		case st.is(j, "into"):
-			return notSupported("SELECT ... INTO is not supported here")
-		case end > last && (st.is(j, "limit") || st.locksAt(j)):
-			end = j
-		}
-	}
-	t.Make = head + st.src[st.toks[i].start:st.toks[end-1].end] + " LIMIT 0"
-	return nil
 }
 
 // dropTemporary plans DROP TEMPORARY TABLE.

@@ -17,7 +17,28 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// ddl sends DDL to every shard that holds the table, and keeps the virtual
+// ddl executes DDL.
+func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
+	if d.As != nil {
+		return s.createTableAs(ctx, d, sql)
+	}
+	done, err := s.define(ctx, d, sql)
+	if err != nil {
+		return err
+	}
+	return s.answerDDL(done)
+}
+
+// defined is DDL that was done on all shards.
+type defined struct {
+	plan *planner.DDL
+	// before is the catalog that it was planned with.
+	before *catalog.Catalog
+	sum    shard.Summary
+	notes  []string // on virtual indexes
+}
+
+// define sends DDL to every shard that holds the table, and keeps the virtual
 // indexes right:
 //
 //  1. An open transaction is committed, as on a server.
@@ -33,15 +54,15 @@ import (
 //     others. What most often fails (syntax, names) fails at the first, with
 //     nothing changed.
 //  6. The catalog is read again; the indexes are rebuilt, moved or dropped.
-func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
+func (s *session) define(ctx context.Context, d *planner.DDL, sql string) (done defined, err error) {
 	if err := s.commitBefore(ctx, sql); err != nil {
-		return err
+		return done, err
 	}
 	if s.settings.readOnly() {
-		return s.readOnlyTransaction()
+		return done, s.readOnlyTransaction()
 	}
 	if err := s.lockDDL(ctx); err != nil {
-		return err
+		return done, err
 	}
 	defer func() { <-s.proxy.ddl }()
 	s.activity.outlive()
@@ -49,22 +70,22 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 	if d.Catalog.Version != c.Version {
 		plan, err := s.plan(ctx, sql)
 		if err != nil {
-			return err
+			return done, err
 		}
 		again, ok := plan.(*planner.DDL)
-		if !ok {
-			return errors.New("the schema changed while the statement was planned; try again")
+		if !ok || (again.As == nil) != (d.As == nil) {
+			return done, errors.New("the schema changed while the statement was planned; try again")
 		}
 		d = again
 	}
 	if err := s.staysAlone(c, d); err != nil {
-		return err
+		return done, err
 	}
 	lost := false
 	if d.Counts != "" {
 		stop, err := s.countBefore(ctx, d)
 		if err != nil {
-			return err
+			return done, err
 		}
 		defer func() {
 			if !lost { // a shard may have done it
@@ -72,15 +93,15 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 			}
 		}()
 	}
-	done, err := s.markUnforeseen(s.unforeseen(c, d, sql), c.All)
+	unmark, err := s.markUnforeseen(s.unforeseen(c, d, sql), c.All)
 	if err != nil {
-		return err
+		return done, err
 	}
-	defer done()
+	defer unmark()
 	// From here on AfterDDL follows, whatever happens.
 	admin := s.proxy.opts.Admin
 	if err := admin.BeforeDDL(ctx, d); err != nil {
-		return err
+		return done, err
 	}
 
 	sum, err := s.sendDDL(ctx, d, sql)
@@ -100,18 +121,19 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 		err = errors.Join(err, markErr)
 	}
 	if err = errors.Join(err, admin.AfterDDL(ctx, d, everywhere)); err != nil {
-		return flatten(err)
+		return done, flatten(err)
 	}
 	notes, err := s.virtualIndexes(ctx, d)
 	if err != nil {
-		return err
+		return done, err
 	}
-	return s.answerDDL(d, c, sum, notes)
+	return defined{d, c, sum, notes}, nil
 }
 
 // answerDDL tells the client of DDL that was done on all shards, and what has changed for
-// its session. before is the catalog that it was planned with; notes are on virtual indexes.
-func (s *session) answerDDL(d *planner.DDL, before *catalog.Catalog, sum shard.Summary, notes []string) error {
+// its session.
+func (s *session) answerDDL(done defined) error {
+	d, before, sum := done.plan, done.before, done.sum
 	ok := wire.OK{Affected: sum.Affected, Warnings: sum.Warnings, Info: sum.Info}
 	if d.Op == "DROP DATABASE" && (d.Schema == s.settings.schema || before.LowerCaseNames && strings.EqualFold(d.Schema, s.settings.schema)) {
 		// The session has none then.
@@ -125,7 +147,7 @@ func (s *session) answerDDL(d *planner.DDL, before *catalog.Catalog, sum shard.S
 			s.tableLocks.named[name] = true
 		}
 	}
-	notes = append(notes, indexNotes(before, s.catalog(), d)...)
+	notes := append(done.notes, indexNotes(before, s.catalog(), d)...)
 	notes = append(notes, aloneNote(s.catalog(), d)...)
 	for _, n := range notes {
 		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1105"), []byte(n)})
@@ -203,10 +225,8 @@ func (s *session) redefined(ctx context.Context, id catalog.ShardID) error {
 
 // virtualIndexes makes those that the statement has by COMMENT 'virtual'.
 func (s *session) virtualIndexes(ctx context.Context, d *planner.DDL) (notes []string, err error) {
-	for _, w := range s.last.warnings {
-		if len(w) > 1 && (string(w[1]) == "1050" || string(w[1]) == "1061") { // IF NOT EXISTS: there was one
-			return nil, nil
-		}
+	if existed(s.last.warnings) {
+		return nil, nil
 	}
 	for _, v := range d.Virtual {
 		t, err := s.tableForIndex(ctx, v.Table)
@@ -229,6 +249,13 @@ func (s *session) virtualIndexes(ctx context.Context, d *planner.DDL) (notes []s
 		}
 	}
 	return notes, nil
+}
+
+// existed reports warnings of IF NOT EXISTS: there is a table or index of that name.
+func existed(warnings [][][]byte) bool {
+	return slices.ContainsFunc(warnings, func(w [][]byte) bool {
+		return len(w) > 1 && (string(w[1]) == "1050" || string(w[1]) == "1061")
+	})
 }
 
 // lockDDL waits for the DDL of others, in the order of their coming. That may wait

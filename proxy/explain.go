@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -29,8 +30,14 @@ func (s *session) explain(ctx context.Context, sql string) ([][]any, error) {
 		return s.explainRows(ctx, plan, sql)
 	case *planner.DDL:
 		var rows [][]any
+		if plan.As != nil { // whose rows are inserted then
+			if rows, err = s.explain(ctx, plan.As.Query); err != nil {
+				return nil, err
+			}
+		}
 		for id := range plan.Shards.All {
-			rows = append(rows, []any{"route", c.ShardName(id), "scatter", plan.Op + " goes to every shard that holds the table", sql})
+			text := cmp.Or(plan.Texts[id], sql)
+			rows = append(rows, []any{"route", c.ShardName(id), "scatter", plan.Op + " goes to every shard that holds the table", text})
 		}
 		return rows, nil
 	case *planner.Temporary:

@@ -79,6 +79,13 @@ func (a *activity) killed() bool {
 	return a.interrupted
 }
 
+// resume has what undoes a statement run though that was killed.
+func (a *activity) resume() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.interrupted = false
+}
+
 // cancelBy notes how to end what isn't one statement on one shard.
 func (a *activity) cancelBy(cancel context.CancelCauseFunc) {
 	a.mu.Lock()

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
-
-	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -231,7 +228,7 @@ func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql 
 	switch {
 	case p.Op == "DROP TABLE":
 		ok, err = s.dropTemporary(ctx, p, sql)
-	case p.Query != "":
+	case p.As != nil:
 		found := s.counts.found
 		ok, err = s.createTemporaryAs(ctx, p, sql)
 		if s.counts.found = found; s.mariaDB() && err == nil {
@@ -244,7 +241,7 @@ func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql 
 		return err
 	}
 	switch {
-	case p.Op == "CREATE TEMPORARY TABLE" && p.Query == "", p.Op == "ALTER TABLE", p.Op == "DROP TABLE" && !p.Commits:
+	case p.Op == "CREATE TEMPORARY TABLE" && p.As == nil, p.Op == "ALTER TABLE", p.Op == "DROP TABLE" && !p.Commits:
 		s.stateChanged() // not of the others, as servers do
 	}
 	return s.answerOK(ok)
@@ -317,7 +314,7 @@ func (s *session) learnTemporary(ctx context.Context, conn *shard.Conn, name pla
 			return s.shardError(s.temporary.shard, err)
 		}
 	}
-	full := catalog.QuoteName(name.Schema) + "." + catalog.QuoteName(name.Name)
+	full := quoted(name)
 	res, err := conn.Query(ctx, "SHOW CREATE TABLE "+full)
 	if serverCode(err) != 0 || err == nil && (len(res.Rows) != 1 || len(res.Rows[0]) < 2 || !strings.HasPrefix(string(res.Rows[0][1]), "CREATE TEMPORARY TABLE")) {
 		return nil
@@ -477,81 +474,4 @@ func (s *session) dropTemporary(ctx context.Context, p *planner.Temporary, sql s
 		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1051"), []byte("Unknown table '" + name + "'")})
 	}
 	return wire.OK{Warnings: uint16(len(unknown))}, nil
-}
-
-// createTemporaryAs executes CREATE TEMPORARY TABLE ... SELECT: as it is on the
-// shard that answers its query alone, or else
-//
-//	1 the query is run as a client's own
-//	2 the table is made by the same statement with LIMIT 0
-//	3 the rows are inserted
-func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, sql string) (wire.OK, error) {
-	defer s.unlimited()()
-	name := p.Tables[0]
-	if t := s.catalog().Table(name.Schema, name.Name); t != nil && t.Temporary && !t.Lost {
-		return s.onPinned(ctx, p, p.Shards, p.Make) // what a server says of that
-	}
-	plan, err := s.plan(ctx, p.Query)
-	if err != nil {
-		return wire.OK{}, err
-	}
-	rows, ok := plan.(*planner.Rows)
-	if !ok {
-		return wire.OK{}, refuse("CREATE TEMPORARY TABLE from this kind of query is not supported: write SELECT")
-	}
-	var ids counted
-	defer ids.release()
-	b, err := s.bind(ctx, request{sql: p.Query, plan: rows}, &ids)
-	if err != nil {
-		return wire.OK{}, err
-	}
-	if b.Refuse != nil {
-		return wire.OK{}, b.Refuse
-	}
-	if len(b.Statements) == 1 && b.Merge == nil && b.Gather == nil && b.System == nil {
-		one := b.Alternatives
-		one.Add(b.Statements[0].Shard)
-		if one = one.Intersect(p.Shards); !one.Empty() {
-			return s.onPinned(ctx, p, one, sql)
-		}
-	}
-	answer, err := s.collect(ctx, p.Query)
-	if err != nil {
-		return wire.OK{}, err
-	}
-	if !p.Lenient {
-		if err := strictly(answer.warnings, s.catalog().MariaDB); err != nil {
-			return wire.OK{}, err
-		}
-	}
-	columns := make([]string, len(answer.columns))
-	answer.targets = make([]target, len(answer.columns))
-	for i, c := range answer.columns {
-		switch {
-		case c.Type == mysql.MYSQL_TYPE_JSON:
-			answer.targets[i] = document
-		case c.Type == mysql.MYSQL_TYPE_TIMESTAMP && c.OrgName != "":
-			answer.targets[i] = instant
-		}
-		if !strings.HasPrefix(s.settings.charset, "utf8") && strings.ContainsFunc(c.Name, func(r rune) bool { return r >= utf8.RuneSelf }) {
-			return wire.OK{}, refuse("CREATE TEMPORARY TABLE ... SELECT of a column named %s, in a session of the character set %s, is not supported: SET NAMES utf8mb4", c.Name, s.settings.charset)
-		}
-		columns[i] = catalog.QuoteName(c.Name)
-	}
-	made, err := s.onPinned(ctx, p, p.Shards, p.Make)
-	if err != nil {
-		return wire.OK{}, err
-	}
-	table := catalog.QuoteName(name.Schema) + "." + catalog.QuoteName(name.Name)
-	done, err := s.insertCollected(ctx, answer, p.Insert+table+" ("+strings.Join(columns, ", ")+") VALUES ", "")
-	if err != nil {
-		drop := &planner.Temporary{Tables: p.Tables, Renamed: p.Renamed}
-		if _, dropErr := s.onPinned(ctx, drop, p.Shards, "DROP TEMPORARY TABLE "+table); dropErr != nil {
-			s.log.Info("drop a temporary table that was not filled", "error", dropErr)
-		}
-		return wire.OK{}, err
-	}
-	done.Warnings += made.Warnings
-	done.LastInsertID = 0
-	return done, nil
 }

@@ -34,6 +34,9 @@ DROP TABLE IF EXISTS notes2;
 -- kind: CREATE TABLE ... LIKE
 CREATE TABLE users2 LIKE users;
 SELECT * FROM users2;
+-- kind: CREATE TABLE ... SELECT
+CREATE TABLE backup AS SELECT * FROM users;
+SELECT COUNT(*) FROM backup;
 ALTER TABLE users ADD COLUMN nothing INT AFTER nowhere;
 -- A name whose rows the configuration places by another column, though no table has it now.
 CREATE TABLE others (id INT NOT NULL PRIMARY KEY, n INT);
