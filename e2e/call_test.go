@@ -109,9 +109,11 @@ func TestCallLeavesNothing(t *testing.T) {
 		}
 		wantError(t, execError(t, c, "CALL missing(1)"), 1305, "PROCEDURE "+p.schema+".missing does not exist")
 		for name, body := range map[string]string{
-			"opens":   "BEGIN START TRANSACTION; INSERT INTO settings VALUES (1, 'x'); END",
-			"commits": "BEGIN START TRANSACTION; INSERT INTO settings VALUES (2, 'x'); COMMIT; END",
-			"undoes":  "BEGIN SAVEPOINT a; INSERT INTO settings VALUES (3, 'x'); ROLLBACK TO a; END",
+			"opens":    "BEGIN START TRANSACTION; INSERT INTO settings VALUES (1, 'x'); END",
+			"commits":  "BEGIN START TRANSACTION; INSERT INTO settings VALUES (2, 'x'); COMMIT; END",
+			"undoes":   "BEGIN SAVEPOINT a; INSERT INTO settings VALUES (3, 'x'); ROLLBACK TO a; END",
+			"breaks":   "BEGIN START TRANSACTION; INSERT INTO settings VALUES (4, 'x'); SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'broken'; END",
+			"gives_up": "BEGIN START TRANSACTION; INSERT INTO settings VALUES (4, 'x'); ROLLBACK; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'given up'; END",
 		} {
 			mustExec(t, c, "CREATE PROCEDURE "+name+" () "+body)
 		}
@@ -122,6 +124,15 @@ func TestCallLeavesNothing(t *testing.T) {
 		want(t, c, "SELECT k FROM settings", "k")
 		mustExec(t, c, "CALL commits()")
 		want(t, c, "SELECT k FROM settings", "k", "2")
+		// An error says nothing of the transaction that is left, whose locks others would wait for.
+		for _, call := range []string{"CALL breaks()", "/* shunt: shard=s1 */ CALL breaks()"} {
+			wantError(t, execError(t, c, call), 1644, "broken (what the procedure had not committed was rolled back)")
+			mustExec(t, p.shard(1), "INSERT INTO settings VALUES (4, 'y')")
+			mustExec(t, p.shard(1), "DELETE FROM settings WHERE k = 4")
+		}
+		if err := execError(t, c, "CALL gives_up()"); errorCode(err) != 1644 || !strings.HasSuffix(err.Error(), "given up") {
+			t.Errorf("CALL gives_up(): %v", err)
+		}
 		mustExec(t, c, "BEGIN")
 		mustExec(t, c, "INSERT INTO people (id) VALUES (100)")
 		mustExec(t, c, "CALL undoes()")

@@ -10,11 +10,33 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
+// answerFailedCall answers a CALL outside of a transaction with its error, which doesn't tell
+// whether the procedure has left one open: its locks would stay with a pooled connection.
+func (s *session) answerFailedCall(ctx context.Context, conn *shard.Conn, e shard.ServerError, tell func(*wire.Error) *wire.Error) error {
+	if err := conn.Ping(ctx); err == nil && leftOpen(conn) {
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			conn.Broken = true
+		}
+		e.Message += " (what the procedure had not committed was rolled back)"
+	}
+	told := wire.Error(e)
+	if tell != nil {
+		told = *tell(&told)
+	}
+	return s.clientError(s.client.WriteError(told.Code, told.State, told.Message))
+}
+
+// leftOpen reports that a connection is in a transaction, or not in autocommit. REQUIRES: its
+// last answer was no error.
+func leftOpen(conn *shard.Conn) bool {
+	return conn.InTransaction() || conn.Status&mysql.SERVER_STATUS_AUTOCOMMIT == 0
+}
+
 // answerCall answers the end of a CALL, which was held back: what the procedure may have
 // set is asked for before, and a transaction that it has left open is none of the
 // session's, which has others' connections for its next statements.
 func (s *session) answerCall(ctx context.Context, r request, id catalog.ShardID, conn *shard.Conn, sum shard.Summary) error {
-	if s.tx == nil && (conn.InTransaction() || conn.Status&mysql.SERVER_STATUS_AUTOCOMMIT == 0) {
+	if s.tx == nil && leftOpen(conn) {
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
 			return s.shardError(id, err)
 		}

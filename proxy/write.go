@@ -63,8 +63,12 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	if err == nil {
 		o := s.forwardOptions()
 		o.HoldOK = holdsID(b) || r.plan.Calls || r.plan.Redefines
+		o.HoldErr = r.plan.Calls
 		sum, err = conn.Forward(s.client, shard.Result, o)
 		err = s.forwarded(st.Shard, sum, err)
+		if r.plan.Calls && err == nil && sum.Err != nil {
+			err = s.answerFailedCall(ctx, conn, *sum.Err, o.Tell)
+		}
 		if r.plan.Redefines && !conn.Broken && !conn.Busy() {
 			failed := s.redefined(ctx, st.Shard)
 			if answered := sum.ResultSet && !r.plan.Calls; err == nil && sum.Err == nil && !answered {
