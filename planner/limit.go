@@ -90,7 +90,7 @@ func (a *analysis) planLimited(act *writeAction, n ast.StmtNode) *Limited {
 		}
 	}
 	l.order = min(l.order, l.limit)
-	if l.condition > 0 && !(st.settings.Strict && l.repeats()) {
+	if l.condition > 0 && (!st.settings.Strict || !l.repeats()) {
 		l.condition = 0
 	}
 	if l.table[1] == 0 {
