@@ -148,6 +148,8 @@ func TestStoredReadsBack(t *testing.T) {
 		{"varchar(3)", "latin1_swedish_ci", text("€"), "€"},
 		{"varchar(3)", "latin1_swedish_ci", text("日"), ""},
 		{"varchar(3)", "utf8mb3_general_ci", text("😀"), ""},
+		{"varchar(25)", "utf32_general_ci", Int(1234567890123456), "1234567890123456"},
+		{"varchar(25)", "utf32_general_ci", Int(-1234567890123456), ""},
 		{"tinytext", general, text(strings.Repeat("é", 127)), strings.Repeat("é", 127)},
 		{"tinytext", general, text(strings.Repeat("é", 128)), ""},
 		{"enum('a','it''s')", general, text("IT'S"), "it's"},

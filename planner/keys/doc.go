@@ -113,6 +113,7 @@
 //     2^53, and strings and floats are accepted only there; order on BIGINT
 //     takes neither.
 //   - The servers refuse -0.4 in an unsigned column, although it rounds to 0.
+//   - A number of more than 16 digits loses the last ones in a UTF-32 column.
 //   - An ENUM row reads as ” for the member ” and for the error value, and
 //     only the first equals ”.
 //   - Which fractional seconds a column keeps of a longer literal depends on

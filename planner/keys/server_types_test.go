@@ -52,6 +52,7 @@ func columnsOnServer(mariaDB bool) [][3]string {
 		[3]string{"varchar(10)", "latin2", "latin2_general_ci"},
 		[3]string{"varchar(10)", "ascii", "ascii_general_ci"},
 		[3]string{"varchar(10)", "utf16", "utf16_unicode_ci"},
+		[3]string{"varchar(25)", "utf32", "utf32_general_ci"},
 		[3]string{"varchar(10)", "ucs2", "ucs2_bin"},
 		[3]string{"tinytext", "utf8mb4", "utf8mb4_unicode_ci"},
 		[3]string{"text", "latin1", "latin1_general_cs"},

@@ -82,6 +82,10 @@ func (c *Codec) storedText(dst []byte, v Value, padChar bool) ([]byte, bool) {
 	default:
 		s.text, ok = decode(s.text[:0], v)
 	}
+	if (v.kind == kindInt || v.kind == kindUint) && !c.text.charset.ascii && len(s.text) > 16 {
+		// The servers write a number in 64 bytes: in UTF-32 its last digits are lost.
+		return dst, false
+	}
 	if !ok || !c.holds(s.text) || c.blurred(s.text) {
 		return dst, false
 	}
