@@ -25,6 +25,9 @@ func (x *Indexer) reconcile(now time.Time) (next time.Time) {
 		}
 	}
 	for n, at := range last {
+		if at.After(now) {
+			at = time.Time{} // the clock was ahead
+		}
 		x.work.mu.Lock()
 		if asked := x.work.reconciled[n]; asked.After(at) {
 			at = asked

@@ -282,6 +282,23 @@ func TestReconcileByTheClock(t *testing.T) {
 	b.until("the time is noted", func() bool { return b.clock.Now().Sub(b.x.Status()[0].Def.LastScan) < 3*time.Hour })
 }
 
+// TestReconcileAfterClockAhead: a scan that was noted with a time to come puts the next one off
+// no longer.
+func TestReconcileAfterClockAhead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, func(o *Options) { o.ReconcileEvery = 24 * time.Hour })
+	b.shards[0].set(1, "ann")
+	b.create()
+	b.shards[0].set(1, "eve") // behind the proxy's back
+	ahead := b.clock.Now().Add(1000 * time.Hour)
+	if err := b.store.UpdateIndex(b.x.Status()[0].Def.ID, func(d *storage.IndexDef) { d.LastScan = ahead }); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(25 * time.Hour)
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+	b.until("the time is noted", func() bool { return b.x.Status()[0].Def.LastScan.Before(ahead) })
+}
+
 func TestReadRepair(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2, nil)

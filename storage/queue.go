@@ -32,6 +32,10 @@ type queue struct {
 	soon    chan struct{}
 }
 
+// maxPutOff is how long a job of an earlier life waits at most: the clock may have been ahead by
+// days when it was made.
+const maxPutOff = 10 * time.Minute
+
 func (q *queue) load(s *Store) error {
 	q.jobs, q.fresh, q.running = map[uint64]*job{}, map[mergeKey]*job{}, map[mergeKey]uint64{}
 	q.changed, q.soon = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -44,6 +48,9 @@ func (q *queue) load(s *Store) error {
 		j.key = keyOf(&j.Job, j.Shards.First())
 		// The worker that claimed it died with the process that had the store.
 		j.ClaimedBy, j.ClaimedUntil = "", time.Time{}
+		if latest := s.opt.Now().Add(maxPutOff); j.NotBefore.After(latest) {
+			j.NotBefore = latest
+		}
 		q.jobs[j.ID] = j
 		q.refresh(j)
 		q.next = max(q.next, j.ID+1)

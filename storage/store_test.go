@@ -527,3 +527,35 @@ func TestDirectoryInTheWay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestJobsAfterClockAhead: a job that was made while the clock was ahead waits for minutes, not
+// until then.
+func TestJobsAfterClockAhead(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for table, notBefore := range map[string]time.Time{"soon": now.Add(time.Minute), "ahead": now.Add(24 * time.Hour)} {
+		if _, err := s.Enqueue(Job{Type: BuildIndex, Schema: "s", Table: table, Shards: Only(0), NotBefore: notBefore}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, j := range s.Jobs() {
+		waits := j.NotBefore.Sub(now)
+		if j.Table == "soon" && !j.NotBefore.Equal(now.Add(time.Minute)) || j.Table == "ahead" && (waits < maxPutOff || waits > 2*maxPutOff) {
+			t.Errorf("%s waits for %v", j.Table, waits)
+		}
+	}
+	if n := len(s.Jobs()); n != 2 {
+		t.Errorf("%d jobs", n)
+	}
+}
