@@ -212,3 +212,16 @@ func TestLockTablesChained(t *testing.T) {
 		}
 	})
 }
+
+// TestHintedLocks: a lock that a hint would take stays with a pooled connection, and holds up
+// whoever writes to the shard.
+func TestHintedLocks(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		_, c := startPeople(t, f, 5, setup{})
+		for _, sql := range []string{"FLUSH TABLES WITH READ LOCK", "FLUSH TABLES people WITH READ LOCK", "FLUSH TABLES people FOR EXPORT", "BACKUP STAGE START", "LOCK INSTANCE FOR BACKUP"} {
+			failsWith(t, c, "/* shunt: shard=s1 */ "+sql, 1235, "a hint before")
+		}
+		mustExec(t, c, "/* shunt: shard=s1 */ FLUSH TABLES people")
+		mustExec(t, c, "UPDATE people SET age = 5")
+	})
+}

@@ -48,12 +48,19 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 	if st.op(0, "(") {
 		w = "select"
 	}
+	leaves := func(what string) *Error {
+		return notSupported("a hint before %s is not supported: it would change the state of one pooled connection", what)
+	}
 	switch w {
 	case "":
 		return &Session{Op: NoOp}, nil
 	case "begin", "start", "commit", "rollback", "savepoint", "release", "set", "use", "lock", "unlock", "prepare",
-		"execute", "deallocate", "xa", "handler", "change", "reset", "kill", "shutdown", "restart":
-		return nil, notSupported("a hint before %s is not supported: it would change the state of one pooled connection", strings.ToUpper(w))
+		"execute", "deallocate", "xa", "handler", "change", "reset", "kill", "shutdown", "restart", "backup":
+		return nil, leaves(strings.ToUpper(w))
+	case "flush":
+		if st.has("lock") || st.has("export") { // which holds up all writes of the shard
+			return nil, leaves("FLUSH TABLES with a lock")
+		}
 	case "create", "drop":
 		if st.is(1, "temporary") || st.is(1, "or") && st.is(3, "temporary") {
 			return nil, refuseHintedTemporary()
