@@ -47,7 +47,7 @@ func volatileFunction(name string) bool {
 	case "rand", "uuid", "uuid_short", "uuid_v4", "uuid_v7", "sys_guid", "random_bytes", "now", "sysdate", "current_timestamp", "curdate", "current_date", "curtime",
 		"current_time", "localtime", "localtimestamp", "utc_date", "utc_time", "utc_timestamp", "unix_timestamp",
 		"connection_id", "user", "current_user", "session_user", "system_user", "current_role", "last_insert_id",
-		"version", "sleep", "load_file", "database", "schema", "encrypt", "nextval", "lastval", "setval":
+		"version", "sleep", "load_file", "database", "schema", "encrypt", "nextval", "lastval", "setval", "rownum":
 		return true
 	}
 	return false

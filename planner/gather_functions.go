@@ -39,7 +39,7 @@ var builtins = func() map[string]bool {
 		md5 median microsecond mid min minute mod month monthname months_between multilinestring multipoint multipolygon
 		natural_sort_key now nth_value ntile nullif nvl nvl2 oct octet_length old_password ord password percent_rank percentile_cont
 		percentile_disc period_add period_diff pi point polygon position pow power quarter quote radians rand random_bytes rank
-		regexp_instr regexp_like regexp_replace regexp_substr repeat replace reverse right round row_number rpad rtrim schema
+		regexp_instr regexp_like regexp_replace regexp_substr repeat replace reverse right round row_number rownum rpad rtrim schema
 		sec_to_time second session_user sformat sha sha1 sha2 sign sin sleep soundex space sqrt std stddev stddev_pop stddev_samp
 		str_to_date strcmp string_to_vector subdate substr substring substring_index subtime sum sys_guid sysdate system_user tan time
 		time_format time_to_sec timediff timestamp timestampadd timestampdiff to_base64 to_char to_date to_days to_number to_seconds

@@ -31,8 +31,8 @@ type analysis struct {
 	// those (lower case), each once.
 	selects  bool
 	assigned []string
-	// hiddenAggregate is what may make one row of many though featureVisitor doesn't find
-	// it, "" for nothing.
+	// hiddenAggregate is what may make one row of many, or counts them, though featureVisitor
+	// doesn't find it, "" for nothing.
 	hiddenAggregate string
 	// joined, when set, is told what a gather needs to know (gather.go).
 	joined *joined
@@ -559,6 +559,9 @@ func (v *expressionVisitor) Enter(n ast.Node) (ast.Node, bool) {
 		}
 		if v.a.cat.AggregateFunctions[n.FnName.L] {
 			v.a.hiddenAggregate = "the aggregate function " + n.FnName.O + "()"
+		}
+		if n.FnName.L == "rownum" && v.a.cat.MariaDB { // WHERE ROWNUM() <= 3 is LIMIT 3
+			v.a.hiddenAggregate = "ROWNUM()"
 		}
 	case *ast.VariableExpr:
 		if n.Value != nil {

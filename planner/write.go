@@ -76,7 +76,7 @@ func (a *analysis) planUpdate(n *ast.UpdateStmt) (*Rows, *Error) {
 		t.sets = append(t.sets, as)
 		act.picks = act.picks || len(s.refs) > 1 && a.picks(x.Expr, s, t.ref)
 	}
-	act.q = a.routeOf(s, limitSpoils("UPDATE", n.Limit))
+	act.q = a.routeOf(s, a.countSpoils("UPDATE", n.Limit))
 	return a.finishWrite(Update, act, n)
 }
 
@@ -106,12 +106,22 @@ func (a *analysis) planDelete(n *ast.DeleteStmt) (*Rows, *Error) {
 	} else if len(s.refs) == 1 {
 		act.targets = []*writeTarget{{ref: s.refs[0]}}
 	}
-	spoils := limitSpoils("DELETE", n.Limit)
+	spoils := a.countSpoils("DELETE", n.Limit)
 	if a.st.returning && n.Order != nil {
 		spoils = "DELETE with ORDER BY and RETURNING" // the rows are answered in that order
 	}
 	act.q = a.routeOf(s, spoils)
 	return a.finishWrite(Delete, act, n)
+}
+
+// countSpoils: what limitSpoils does, and MariaDB's ROWNUM(), by which each shard
+// counts its own rows.
+func (a *analysis) countSpoils(verb string, limit *ast.Limit) string {
+	spoils := limitSpoils(verb, limit)
+	if spoils == "" && a.hiddenAggregate != "" {
+		spoils = verb + " with " + a.hiddenAggregate
+	}
+	return spoils
 }
 
 // limitSpoils: LIMIT counts rows over all shards, which no shard can. ORDER BY
