@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -123,7 +124,7 @@ func New(o Options) *Indexer {
 		opts: o, store: o.Store, clock: o.Clock, log: o.Logger,
 		tracker:        newTracker(o.Store.Epoch, o.Clock.Now),
 		codec:          columnCodec,
-		ledgerLimit:    maxLedger,
+		ledgerLimit:    ledgerLimit(debug.SetMemoryLimit(-1)),
 		checkpointRows: 200_000,
 		patience:       10 * time.Second,
 		adders:         adders,

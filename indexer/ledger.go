@@ -39,9 +39,17 @@ const (
 const (
 	// maxLedger bounds the keys that a ledger keeps exactly: 96 MiB of slots.
 	maxLedger = 3 << 20
-	// maxStored bounds the bytes of the keys that the store had.
+	// maxStored bounds the bytes of the keys that the store had, in a ledger of maxLedger keys;
+	// minStored in a small one.
 	maxStored = 32 << 20
+	minStored = 1 << 20
+	// ledgerShare of a memory limit are the slots of a ledger, 64 bytes a key while they grow: two
+	// scans at once and what is stored have to fit as well.
+	ledgerShare = 16
 )
+
+// ledgerLimit is how many keys a ledger keeps exactly under a memory limit of the process.
+func ledgerLimit(memory int64) int { return int(min(maxLedger, memory/ledgerShare/64)) }
 
 func newLedger(limit int) *ledger {
 	return &ledger{
@@ -73,7 +81,7 @@ func (l *ledger) has(key []byte) {
 	if l.stored != nil {
 		h.at = uint32(len(l.stored) + 1)
 		l.stored = append(binary.AppendUvarint(l.stored, uint64(len(key))), key...)
-		if len(l.stored) > maxStored {
+		if len(l.stored) > max(minStored, l.limit*(maxStored/maxLedger)) {
 			l.stored = nil
 		}
 	}

@@ -2,6 +2,7 @@ package indexer
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -116,6 +117,18 @@ func TestOrdered(t *testing.T) {
 	}{{[]*catalog.Column{a}, "cut"}, {[]*catalog.Column{a, b}, "both"}, {[]*catalog.Column{b}, ""}, {[]*catalog.Column{b, a}, ""}} {
 		if got := l.ordered(test.columns); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+func TestLedgerLimit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		memory int64
+		want   int
+	}{{math.MaxInt64, maxLedger}, {4 << 30, maxLedger}, {224 << 20, 229_376}} {
+		if got := ledgerLimit(c.memory); got != c.want {
+			t.Errorf("%d bytes: %d keys, want %d", c.memory, got, c.want)
 		}
 	}
 }
