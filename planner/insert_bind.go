@@ -220,7 +220,7 @@ func (i *insertAction) shardOf(b *binder, row *insertRow) (catalog.ShardID, *Err
 	}
 	codec, err := codecOf(b.cat, c)
 	if err != nil {
-		return 0, notSupported("%s.%s can't be a shard key: %v", t.Name, c.Name, err)
+		return 0, notSupported("%s.%s can't be a shard key: %v; in the configuration, give %s another shard_key or placement: single", t.Name, c.Name, err, t.Name)
 	}
 	k, ok := codec.Stored(nil, v, b.settings.Strict && !i.ignore, b.settings.PadCharToFullLength)
 	if !ok {
