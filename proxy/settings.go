@@ -156,11 +156,23 @@ func (s *settings) update(c *catalog.Catalog) {
 	client, hasClient := s.value("@@character_set_client")
 	connection, hasConnection := s.value("@@character_set_connection")
 	collation, hasCollation := s.value("@@collation_connection")
+	of, _, _ := strings.Cut(collation, "_")
 	switch {
-	case hasClient && !strings.EqualFold(client, s.charset), hasConnection && !strings.EqualFold(connection, s.charset),
-		hasCollation && !strings.HasPrefix(strings.ToLower(collation), s.charset):
+	case hasClient && !sameCharset(client, s.charset), hasConnection && !sameCharset(connection, s.charset), hasCollation && !sameCharset(of, s.charset):
 		s.planning.Charset = keys.UnknownCharset
 	}
+}
+
+// sameCharset knows the two names of one. Counter-example: Sqitch sets character_set_client to
+// utf8 on a connection of utf8mb3, and no text was taken for a shard key.
+func sameCharset(x, y string) bool {
+	name := func(s string) string {
+		if s = strings.ToLower(s); s == "utf8" {
+			return "utf8mb3"
+		}
+		return s
+	}
+	return name(x) == name(y)
 }
 
 // commonDefaults are the first shard's global settings where another shard's sessions
