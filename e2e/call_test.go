@@ -109,11 +109,12 @@ func TestCallLeavesNothing(t *testing.T) {
 		}
 		wantError(t, execError(t, c, "CALL missing(1)"), 1305, "PROCEDURE "+p.schema+".missing does not exist")
 		for name, body := range map[string]string{
-			"opens":    "BEGIN START TRANSACTION; INSERT INTO settings VALUES (1, 'x'); END",
-			"commits":  "BEGIN START TRANSACTION; INSERT INTO settings VALUES (2, 'x'); COMMIT; END",
-			"undoes":   "BEGIN SAVEPOINT a; INSERT INTO settings VALUES (3, 'x'); ROLLBACK TO a; END",
-			"breaks":   "BEGIN START TRANSACTION; INSERT INTO settings VALUES (4, 'x'); SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'broken'; END",
-			"gives_up": "BEGIN START TRANSACTION; INSERT INTO settings VALUES (4, 'x'); ROLLBACK; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'given up'; END",
+			"opens":      "BEGIN START TRANSACTION; INSERT INTO settings VALUES (1, 'x'); END",
+			"commits":    "BEGIN START TRANSACTION; INSERT INTO settings VALUES (2, 'x'); COMMIT; END",
+			"only_reads": "BEGIN DECLARE n INT; START TRANSACTION; SET n = (SELECT COUNT(*) FROM settings); SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'broken'; END",
+			"undoes":     "BEGIN SAVEPOINT a; INSERT INTO settings VALUES (3, 'x'); ROLLBACK TO a; END",
+			"breaks":     "BEGIN START TRANSACTION; INSERT INTO settings VALUES (4, 'x'); SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'broken'; END",
+			"gives_up":   "BEGIN START TRANSACTION; INSERT INTO settings VALUES (4, 'x'); ROLLBACK; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'given up'; END",
 		} {
 			mustExec(t, c, "CREATE PROCEDURE "+name+" () "+body)
 		}
@@ -130,6 +131,7 @@ func TestCallLeavesNothing(t *testing.T) {
 			mustExec(t, p.shard(1), "INSERT INTO settings VALUES (4, 'y')")
 			mustExec(t, p.shard(1), "DELETE FROM settings WHERE k = 4")
 		}
+		wantError(t, execError(t, c, "CALL only_reads()"), 1644, "broken (what the procedure had not committed was rolled back)")
 		if err := execError(t, c, "CALL gives_up()"); errorCode(err) != 1644 || !strings.HasSuffix(err.Error(), "given up") {
 			t.Errorf("CALL gives_up(): %v", err)
 		}

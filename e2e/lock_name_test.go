@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestNamedLocks: locks by name are one session's, across the statements that
@@ -134,6 +136,29 @@ func TestNamedLocksKeepRoom(t *testing.T) {
 		}
 		for _, k := range kept {
 			want(t, k, "SELECT RELEASE_ALL_LOCKS() AS n", "n", "1")
+		}
+	})
+}
+
+// TestLocksElsewhere: a lock that another statement than SELECT or DO would take stays with a
+// pooled connection.
+func TestLocksElsewhere(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 5, setup{})
+		mustExec(t, c, "CREATE PROCEDURE told (n INT) SELECT n")
+		analyze := "EXPLAIN ANALYZE"
+		if f.name == throwaway.MariaDB {
+			analyze = "ANALYZE"
+		}
+		for _, sql := range []string{
+			analyze + " SELECT GET_LOCK('elsewhere', 0)", "CALL told(GET_LOCK('elsewhere', 0))", "CALL told(`get_lock`('elsewhere', 0))", "SHOW VARIABLES WHERE GET_LOCK('elsewhere', 0)",
+			"SHOW TABLES WHERE GET_LOCK('elsewhere', 0)", "CREATE TEMPORARY TABLE held SELECT GET_LOCK('elsewhere', 0) AS g",
+		} {
+			failsWith(t, c, sql, 1235, "take the lock by a statement of its own")
+		}
+		mustRows(t, c, "EXPLAIN SELECT GET_LOCK('elsewhere', 0)")
+		for i := range p.servers {
+			want(t, p.shard(i), "SELECT IS_FREE_LOCK('elsewhere') AS f", "f", "1")
 		}
 	})
 }

@@ -30,6 +30,9 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if next < len(st.toks) && !st.op(next, "(") {
 		return nil, st.near(next)
 	}
+	if err := st.refuseLocks(); err != nil {
+		return nil, err
+	}
 	for i := next; i < len(st.toks); i++ {
 		switch {
 		case st.is(i, "select"):

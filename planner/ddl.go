@@ -16,6 +16,11 @@ func (p *Planner) definition(st *statement, cat *catalog.Catalog) (Plan, *Error)
 	if plan, ok, err := planAdmin(st); ok || err != nil {
 		return plan, err
 	}
+	if st.is(1, "temporary") {
+		if err := st.refuseLocks(); err != nil { // of its query
+			return nil, err
+		}
+	}
 	plan, err := p.define(st, cat)
 	if err != nil {
 		switch st.word(0) {

@@ -88,6 +88,21 @@ func (st *statement) planNamedLock(cat *catalog.Catalog) (Plan, *Error) {
 	return rows, nil
 }
 
+// refuseLocks is for statements that planNamedLock doesn't plan: a lock that they take would
+// stay with a pooled connection.
+func (st *statement) refuseLocks() *Error {
+	for i := range st.toks {
+		if !st.op(i+1, "(") {
+			continue
+		}
+		switch name, _ := st.identifier(i); strings.ToLower(name) {
+		case "get_lock", "release_lock", "release_all_locks":
+			return refusedFunction(name)
+		}
+	}
+	return nil
+}
+
 // single reads SELECT f(..) [AS alias]: what it has done is then known.
 func (n *NamedLock) single() {
 	st := n.st

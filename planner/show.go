@@ -34,6 +34,9 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			}
 		}
 	}
+	if err := st.refuseLocks(); err != nil {
+		return nil, err
+	}
 	i := 1
 	for st.is(i, "full") || st.is(i, "extended") {
 		i++
@@ -327,6 +330,11 @@ func (p *Planner) explain(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			return nil, st.near(i)
 		}
 		return showOf(st, cat, name)
+	}
+	if analyze {
+		if err := st.refuseLocks(); err != nil {
+			return nil, err
+		}
 	}
 	if analyze && w != "select" && w != "with" && w != "table" && w != "values" {
 		// It runs the statement.

@@ -120,10 +120,13 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 		return empty, err
 	}
 	o := s.forwardOptions()
-	o.HoldOK = r.plan.Calls
+	o.HoldOK, o.HoldErr = r.plan.Calls, r.plan.Calls && s.tx == nil
 	sum, err := conn.Forward(s.client, shard.Result, o)
 	if err := s.forwarded(st.Shard, sum, err); err != nil {
 		return empty, err
+	}
+	if sum.Err != nil && o.HoldErr {
+		return empty, s.answerFailedCall(ctx, conn, *sum.Err, o.Tell)
 	}
 	s.remember(ctx, conn, sum)
 	unlimit() // before another SELECT
