@@ -251,13 +251,9 @@ func TestCreateTableAs(t *testing.T) {
 		mustExec(t, c, "CREATE TABLE loose (PRIMARY KEY (id)) SELECT id, name FROM users WHERE id > 2")
 		want(t, c, "SELECT id FROM loose", "id", "3", "4", "5", "6")
 		want(t, c, "SELECT name FROM loose WHERE id = 5", "name", "e")
-		for _, q := range []string{
-			"CREATE TABLE spread (PRIMARY KEY (id)) SELECT * FROM users", "CREATE TABLE first SELECT * FROM users",
-			"CREATE TABLE spread (id INT PRIMARY KEY) SELECT 1 AS id",
-		} {
-			_, err := c.ExecContext(t.Context(), q)
-			wantError(t, err, 1235, "INSERT INTO")
-		}
+		// Where rows have to move: testdata/corpus/create_as.sql.
+		_, err := c.ExecContext(t.Context(), "CREATE TABLE spread (k INT PRIMARY KEY) SELECT k FROM settings")
+		wantError(t, err, 1235, "write the columns out")
 		mustExec(t, c, "CREATE TABLE users2 LIKE users")
 		mustExec(t, c, "INSERT INTO users2 SELECT * FROM users")
 		want(t, c, "SELECT name FROM users2 WHERE id = 6", "name", "f")

@@ -62,7 +62,7 @@ func (l *Limited) columns() string {
 // query allows.
 func (a *analysis) planLimited(act *writeAction, n ast.StmtNode) *Limited {
 	st := a.st
-	if act.everywhere || a.subqueries || a.hiddenAggregate != "" || len(a.refs) != 1 || len(act.targets) != 1 || act.q.spoils == "" || st.hasExecutable() {
+	if act.everywhere || a.subqueries || a.counted || len(a.refs) != 1 || len(act.targets) != 1 || act.q.spoils == "" || st.hasExecutable() {
 		return nil
 	}
 	l := &Limited{st: st, Key: rowKey(act.targets[0].ref.table)}

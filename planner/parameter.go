@@ -29,12 +29,19 @@ func Parameters(sql string, s Settings, cat *catalog.Catalog) ([]Parameter, erro
 	return parameters(sql, s, st.server), nil
 }
 
-// OwnParameters counts those of a SET or KILL, which Shunt executes itself, and so as a text
-// with the values (WithValues); 0 for any other statement. (MySQL's KILL has none.)
+// OwnParameters counts those of a SET, KILL or CREATE TABLE ... SELECT, which Shunt executes
+// itself, and so as a text with the values (WithValues); 0 for any other statement. (MySQL's
+// KILL has none.)
 func OwnParameters(sql string, s Settings, cat *catalog.Catalog) int {
 	st, err := lexStatement(sql, s, cat)
-	if err != nil || st.hinted || (!st.is(0, "kill") || !cat.MariaDB) && (!st.is(0, "set") || st.is(1, "statement")) {
+	if err != nil || st.hinted {
 		return 0 // what is wrong with it, planning says
+	}
+	switch {
+	case st.is(0, "kill") && cat.MariaDB, st.is(0, "set") && !st.is(1, "statement"):
+	case st.is(0, "create") && (st.is(1, "table") || st.is(1, "temporary") || st.is(1, "or")):
+	default:
+		return 0
 	}
 	return len(st.params)
 }

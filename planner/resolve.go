@@ -34,6 +34,8 @@ type analysis struct {
 	// hiddenAggregate is what may make one row of many, or counts them, though featureVisitor
 	// doesn't find it, "" for nothing.
 	hiddenAggregate string
+	// counted: MariaDB's ROWNUM() counts rows.
+	counted bool
 	// joined, when set, is told what a gather needs to know (gather.go).
 	joined *joined
 	// ctes are the common table expressions, within the one whose query is read.
@@ -561,7 +563,7 @@ func (v *expressionVisitor) Enter(n ast.Node) (ast.Node, bool) {
 			v.a.hiddenAggregate = "the aggregate function " + n.FnName.O + "()"
 		}
 		if n.FnName.L == "rownum" && v.a.cat.MariaDB { // WHERE ROWNUM() <= 3 is LIMIT 3
-			v.a.hiddenAggregate = "ROWNUM()"
+			v.a.hiddenAggregate, v.a.counted = "ROWNUM()", true
 		}
 	case *ast.VariableExpr:
 		if n.Value != nil {

@@ -118,8 +118,8 @@ func (a *analysis) planDelete(n *ast.DeleteStmt) (*Rows, *Error) {
 // counts its own rows.
 func (a *analysis) countSpoils(verb string, limit *ast.Limit) string {
 	spoils := limitSpoils(verb, limit)
-	if spoils == "" && a.hiddenAggregate != "" {
-		spoils = verb + " with " + a.hiddenAggregate
+	if spoils == "" && a.counted {
+		spoils = verb + " with ROWNUM()"
 	}
 	return spoils
 }

@@ -35,7 +35,7 @@ func TestJobsMerge(t *testing.T) {
 	must(s.Enqueue(first))
 	second := jobFor(MaintainIndex, 2, 3)
 	second.Operation, second.Indexes, second.UpdatedColumns = "DELETE", []IndexID{3, 2}, []string{"city"}
-	second.NotBefore = now.Add(time.Hour)
+	second.NotBefore = now.Add(maxPutOff / 2)
 	must(s.Enqueue(second))
 	jobs := s.Jobs()
 	if len(jobs) != 3 {

@@ -81,3 +81,14 @@ SELECT u.id, e.name FROM users u JOIN everywhere e ON e.id = u.id ORDER BY u.id;
 -- params: []
 CREATE TABLE by_protocol (id BIGINT PRIMARY KEY) SELECT id, name FROM users;
 SELECT COUNT(*) FROM by_protocol;
+-- params: [4, "US"]
+CREATE TABLE by_value (id BIGINT PRIMARY KEY) SELECT id, name FROM users WHERE id < ? OR country = ?;
+SELECT * FROM by_value ORDER BY id;
+-- params: [9]
+CREATE TEMPORARY TABLE few AS SELECT id, name FROM users WHERE id >= ?;
+SELECT * FROM few ORDER BY id;
+SET @name = 'Eve';
+PREPARE make FROM 'CREATE TABLE by_name (id BIGINT PRIMARY KEY) SELECT id, name FROM users WHERE name = ?';
+EXECUTE make USING @name;
+SELECT * FROM by_name ORDER BY id;
+DEALLOCATE PREPARE make;
