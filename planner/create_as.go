@@ -37,21 +37,23 @@ func (a *CreateAs) Lacks(columns []string) *Error {
 	return a.lacks
 }
 
-// queryAt finds the query of CREATE TABLE ... SELECT behind the table's name; -1
-// for none.
+// queryAt finds the query of CREATE TABLE ... SELECT behind the table's name, with the
+// parentheses around it; -1 for none.
 func (st *statement) queryAt(i int) int {
 	depth := 0
 	for ; i < len(st.toks); i++ {
+		first := i
+		for st.op(first, "(") {
+			first++
+		}
+		begins := st.is(first, "select") || st.is(first, "with") && !st.is(first+1, "system") || st.is(first, "values") || st.is(first, "table")
 		switch {
-		case depth == 0 && st.op(i, "(") && (st.is(i+1, "select") || st.is(i+1, "with") || st.is(i+1, "values") || st.is(i+1, "table") || st.op(i+1, "(")):
+		case depth == 0 && begins && !st.op(i-1, "."):
 			return i
 		case st.op(i, "("):
 			depth++
 		case st.op(i, ")"):
 			depth--
-		case depth != 0 || st.op(i-1, "."):
-		case st.is(i, "select"), st.is(i, "table"), st.is(i, "with") && !st.is(i+1, "system"), st.is(i, "values"):
-			return i
 		}
 	}
 	return -1

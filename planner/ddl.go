@@ -214,22 +214,14 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 	if ddl.Virtual, err = st.virtualKeys(name, i, 1); err != nil {
 		return nil, err
 	}
+	query := st.queryAt(i)
+	end := query
+	if query < 0 {
+		end = len(st.toks)
+	}
 	primary := false
-	depth, query := 0, -1
-	for j := i; j < len(st.toks) && query < 0; j++ {
-		switch {
-		case st.op(j, "("):
-			depth++
-		case st.op(j, ")"):
-			depth--
-		case st.is(j, "primary") && st.is(j+1, "key"):
-			primary = primary || !st.prefixKeyAt(j+2)
-		case st.is(j, "select") || depth == 0 && (st.is(j, "table") || st.is(j, "with") && !st.is(j+1, "system") || st.is(j, "values") && j > 0 && !st.is(j-1, "in") && !st.is(j-1, "than")):
-			if !st.op(j-1, ".") {
-				for query = j; st.op(query-1, "("); query-- {
-				}
-			}
-		}
+	for j := i; j < end && !primary; j++ {
+		primary = st.is(j, "primary") && st.is(j+1, "key") && !st.prefixKeyAt(j+2)
 	}
 	primary = primary || p.keyColumn(st, cat)
 	lacks := func(toks []token) *Error {

@@ -92,3 +92,7 @@ PREPARE make FROM 'CREATE TABLE by_name (id BIGINT PRIMARY KEY) SELECT id, name 
 EXECUTE make USING @name;
 SELECT * FROM by_name ORDER BY id;
 DEALLOCATE PREPARE make;
+-- only: mysql
+CREATE TABLE within (id BIGINT PRIMARY KEY) PARTITION BY HASH ((id)) PARTITIONS 2 AS (WITH x AS (SELECT id, name FROM users) SELECT * FROM x);
+-- only: mysql
+SELECT * FROM within ORDER BY id;
