@@ -37,7 +37,7 @@ func binary(t *testing.T) string {
 }
 
 var sources = sync.OnceFunc(func() {
-	for _, name := range []string{"SHUNT_E2E_FLAVOURS", "SHUNT_E2E_RACE", "SHUNT_E2E_MYSQL_ROOT", "SHUNT_E2E_MYSQL_IMAGE"} {
+	for _, name := range []string{"SHUNT_E2E_FLAVOURS", "SHUNT_E2E_RACE", "SHUNT_E2E_MYSQL_ROOT", "SHUNT_E2E_MYSQL_IMAGE", "SHUNT_E2E_MARIADB_ROOT"} {
 		os.Getenv(name)
 	}
 	_ = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

@@ -60,9 +60,17 @@ func newSettings(c *catalog.Catalog, collationID int, schema string, own ownVari
 		col = catalog.Collation{Name: c.DefaultCollation["utf8mb4"], Charset: "utf8mb4"}
 	}
 	s.charset, s.collation = strings.ToLower(col.Charset), strings.ToLower(col.Name)
+	if c.MariaDB && slices.Contains(defaultsBefore11, s.collation) {
+		s.collation = strings.ToLower(c.DefaultCollation[s.charset])
+	}
 	s.update(c)
 	return s
 }
+
+// defaultsBefore11 are the collations that were their character sets' defaults before
+// MariaDB had @@character_set_collations. A client that names one in its handshake gets
+// what is the default now.
+var defaultsBefore11 = []string{"utf8mb3_general_ci", "utf8mb4_general_ci", "latin1_swedish_ci"}
 
 // ignoreSpace adds IGNORE_SPACE to the server's SQL mode.
 func (s *settings) ignoreSpace(c *catalog.Catalog) {

@@ -155,6 +155,7 @@ func (s *Set) initialise(ctx context.Context) error {
 	if s.Source.Flavour == MariaDB {
 		args := []string{
 			"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal",
+			"--force", // even if nothing resolves the host's name
 			"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M", "--extra-file=" + filepath.Join(s.inner, "init.sql"),
 		}
 		if os.Geteuid() == 0 {

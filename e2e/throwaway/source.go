@@ -20,11 +20,12 @@ const (
 	MariaDB Flavour = "mariadb"
 )
 
-// Environment variables that choose where MySQL comes from. scripts/servers.sh
-// makes what they name.
+// Environment variables that choose where the servers come from. scripts/servers.sh
+// makes what those of MySQL name.
 const (
-	rootVariable  = "SHUNT_E2E_MYSQL_ROOT"  // a root file system with mysqld in it
-	imageVariable = "SHUNT_E2E_MYSQL_IMAGE" // a container image with mysqld in it
+	mysqlRootVariable   = "SHUNT_E2E_MYSQL_ROOT"   // a root file system with mysqld in it
+	mariadbRootVariable = "SHUNT_E2E_MARIADB_ROOT" // a root file system with mariadbd in it
+	imageVariable       = "SHUNT_E2E_MYSQL_IMAGE"  // a container image with mysqld in it
 )
 
 // DefaultImage is the container image of MySQL.
@@ -70,18 +71,17 @@ func (s Source) String() string {
 	return fmt.Sprintf("%s (%s)", s.Name(), s.Program)
 }
 
-// Find looks for a server of the flavour: on PATH, then, for MySQL, in the root
-// file system and the image that the environment names, in Docker's default
-// image if it is there already, and in the root file system that
-// scripts/servers.sh caches.
+// Find looks for a server of the flavour: in the root file system or the image
+// that the environment names, on PATH, then, for MySQL, in Docker's default image
+// if it is there already, and in the root file system that scripts/servers.sh
+// caches.
 func Find(ctx context.Context, f Flavour) (Source, error) {
-	if f == MySQL {
-		if root := os.Getenv(rootVariable); root != "" {
-			return inRoot(ctx, root)
-		}
-		if os.Getenv(imageVariable) != "" {
-			return Source{Flavour: MySQL, Image: image()}, dockerAnswers(ctx)
-		}
+	variable := map[Flavour]string{MySQL: mysqlRootVariable, MariaDB: mariadbRootVariable}[f]
+	if root := os.Getenv(variable); root != "" {
+		return inRoot(ctx, f, root)
+	}
+	if f == MySQL && os.Getenv(imageVariable) != "" {
+		return Source{Flavour: MySQL, Image: image()}, dockerAnswers(ctx)
 	}
 	for _, program := range onPath("mysqld", "mariadbd") {
 		if s, err := probe(ctx, program); err == nil && s.Flavour == f {
@@ -95,7 +95,7 @@ func Find(ctx context.Context, f Flavour) (Source, error) {
 		if cache, err := os.UserCacheDir(); err == nil {
 			root := filepath.Join(cache, "shunt", "mysql9")
 			if _, err := os.Stat(filepath.Join(root, "usr/sbin/mysqld")); err == nil && os.Geteuid() == 0 {
-				return inRoot(ctx, root)
+				return inRoot(ctx, f, root)
 			}
 		}
 	}
@@ -178,19 +178,23 @@ func parseVersion(program, out string) (Source, error) {
 	return s, nil
 }
 
-func inRoot(ctx context.Context, root string) (Source, error) {
+func inRoot(ctx context.Context, f Flavour, root string) (Source, error) {
 	if os.Geteuid() != 0 {
-		return Source{}, fmt.Errorf("%s holds MySQL, but running it there by chroot needs root", root)
+		return Source{}, fmt.Errorf("%s holds a server, but running it there by chroot needs root", root)
 	}
-	cmd := exec.CommandContext(ctx, "/usr/sbin/mysqld", "--no-defaults", "--version")
+	program := map[Flavour]string{MySQL: "/usr/sbin/mysqld", MariaDB: "/usr/sbin/mariadbd"}[f]
+	cmd := exec.CommandContext(ctx, program, "--no-defaults", "--version")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = chroot(root)
 	out, err := cmd.Output()
 	if err != nil {
-		return Source{}, fmt.Errorf("run mysqld in %s: %w", root, err)
+		return Source{}, fmt.Errorf("run %s in %s: %w", program, root, err)
 	}
-	s, err := parseVersion("/usr/sbin/mysqld", string(out))
+	s, err := parseVersion(program, string(out))
 	s.Root = root
+	if f == MariaDB {
+		s.InstallDB = "/usr/bin/mariadb-install-db"
+	}
 	return s, err
 }
 

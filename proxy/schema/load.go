@@ -168,6 +168,16 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 		}
 		return nil
 	}
+	severalCharsets := false
+	collation := func(r []string, null []bool) {
+		if null[0] || null[2] {
+			severalCharsets = true
+			return
+		}
+		if id, err := strconv.Atoi(r[0]); err == nil {
+			f.Collations = append(f.Collations, Collation{ID: id, Name: r[1], Charset: r[2], Default: strings.EqualFold(r[3], "yes")})
+		}
+	}
 	steps := []struct {
 		what, sql string
 		each      func(r []string, null []bool)
@@ -178,14 +188,7 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 		{"settings", "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" + strings.Join(append(slices.Clone(settings), "system_time_zone", "autocommit"), "', '") + "')", func(r []string, _ []bool) {
 			f.Settings[strings.ToLower(r[0])] = r[1]
 		}},
-		// MariaDB lists collations that serve several character sets with NULL
-		// as id and character set; they are of no use in a handshake.
-		{"collations", "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND CHARACTER_SET_NAME IS NOT NULL", func(r []string, _ []bool) {
-			id, err := strconv.Atoi(r[0])
-			if err == nil {
-				f.Collations = append(f.Collations, Collation{ID: id, Name: r[1], Charset: r[2], Default: strings.EqualFold(r[3], "yes")})
-			}
-		}},
+		{"collations", "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATIONS", collation},
 		{"schemas", "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME" + userSchemas, func(r []string, _ []bool) {
 			f.Schemas = append(f.Schemas, r[0])
 		}},
@@ -223,6 +226,14 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 	}
 	for _, s := range steps {
 		if err := read(s.what, s.sql, s.each); err != nil {
+			return nil, err
+		}
+	}
+	if severalCharsets {
+		// MariaDB's uca1400 collations have a number and a full name in each of their character sets.
+		f.Collations = nil
+		err := read("collations", "SELECT ID, FULL_COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY", collation)
+		if err != nil {
 			return nil, err
 		}
 	}
