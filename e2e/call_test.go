@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,44 @@ func TestCallPackets(t *testing.T) {
 				}
 			})
 		}
+	})
+}
+
+// TestCallRowsBesideCursor: servers leave the flags of a procedure's cursor in the
+// answers of its queries. They broke the client's connection.
+func TestCallRowsBesideCursor(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		_, c := startPeople(t, f, 0, setup{})
+		mustExec(t, c, "CREATE TABLE settings (k INT PRIMARY KEY, v VARCHAR(20))")
+		mustExec(t, c, "INSERT INTO settings VALUES (1, 'one'), (2, 'two')")
+		mustExec(t, c, "CREATE PROCEDURE shows (x INT) BEGIN DECLARE n INT; DECLARE c CURSOR FOR SELECT k FROM settings ORDER BY k; OPEN c; "+
+			"FETCH c INTO n; SELECT n + x AS k; FETCH c INTO n; SELECT k + x AS k FROM settings WHERE k = n; CLOSE c; SELECT 7 AS k; END")
+		for _, begin := range []string{"DO 0", "BEGIN"} {
+			mustExec(t, c, begin)
+			for _, call := range []struct {
+				sql  string
+				args []any
+			}{{"CALL shows(10)", nil}, {"CALL shows(?)", []any{10}}} {
+				rows, err := c.QueryContext(t.Context(), call.sql, call.args...)
+				if err != nil {
+					t.Fatalf("%s: %v", call.sql, err)
+				}
+				var got []int
+				for more := true; more; more = rows.NextResultSet() {
+					for rows.Next() {
+						var k int
+						if err := rows.Scan(&k); err != nil {
+							t.Error(err)
+						}
+						got = append(got, k)
+					}
+				}
+				if err := rows.Close(); err != nil || rows.Err() != nil || !slices.Equal(got, []int{11, 12, 7}) {
+					t.Errorf("%s: got %v, %v, %v", call.sql, got, err, rows.Err())
+				}
+			}
+		}
+		mustExec(t, c, "ROLLBACK")
 	})
 }
 

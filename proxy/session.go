@@ -346,7 +346,10 @@ func (s *session) status() uint16 {
 // statusANSIQuotes is MariaDB's SERVER_STATUS_ANSI_QUOTES.
 const statusANSIQuotes = 0x8000
 
-const sessionStatus = statusANSIQuotes | mysql.SERVER_SESSION_STATE_CHANGED | mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_IN_TRANS_READONLY | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
+// sessionStatus are the flags that a shard's answer says nothing of. Those of cursors
+// are left in it by the ones that a procedure has open: to a client they would mean
+// that the rows wait to be fetched.
+const sessionStatus = statusANSIQuotes | mysql.SERVER_STATUS_CURSOR_EXISTS | mysql.SERVER_STATUS_LAST_ROW_SEND | mysql.SERVER_SESSION_STATE_CHANGED | mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_IN_TRANS_READONLY | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
 
 func (s *session) answerOK(ok wire.OK) error {
 	s.counts.changed = int64(ok.Affected)

@@ -119,8 +119,6 @@ const maxControl = 1 << 20
 // maxRow is the protocol's limit of a packet, and of max_allowed_packet.
 const maxRow = 1 << 30
 
-var errCursor = errors.New("a cursor was opened: execute with flags 0")
-
 // Forward reads the answer of the command that was sent and copies it to dst,
 // whose buffer it doesn't flush at the end. A nil dst discards the answer.
 // The error is ErrClient or ErrShard; a server's error is Summary.Err.
@@ -271,10 +269,6 @@ func (f *forwarder) columns(count uint64, first bool) (ended bool, err error) {
 	if f.o.SkipHeader {
 		_, err = wire.ParseEOF(p)
 		return false, err
-	}
-	if e, err := wire.ParseEOF(p); err == nil && e.Status&mysql.SERVER_STATUS_CURSOR_EXISTS != 0 {
-		// The rows would come by COM_STMT_FETCH.
-		return false, errCursor
 	}
 	e, err := wire.ParseEOF(p)
 	f.follows = err == nil && e.Status&statusOutParams != 0 && e.Status&mysql.SERVER_MORE_RESULTS_EXISTS != 0

@@ -86,10 +86,7 @@ func (r *Rows) header() error {
 		case end && p[0] == mysql.ERR_HEADER:
 			return r.serverError(p)
 		case end:
-			e, err := wire.ParseEOF(p)
-			if err == nil && e.Status&mysql.SERVER_STATUS_CURSOR_EXISTS != 0 {
-				err = errCursor
-			}
+			_, err := wire.ParseEOF(p)
 			if err == nil && uint64(len(r.Columns)) != count {
 				err = wire.ErrMalformed
 			}
