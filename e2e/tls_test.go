@@ -23,7 +23,18 @@ import (
 // certificates' authorities: ours, or one that the server has made.
 func startTLS(t *testing.T, f *flavour, n int, args ...string) (servers []*throwaway.Server, ours *throwaway.Authority, cas []string) {
 	t.Helper()
-	ours, err := throwaway.NewAuthority(t.TempDir())
+	base, err := f.base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, root := t.TempDir(), base.Source.Root
+	if root != "" { // the servers see nothing else
+		if dir, err = os.MkdirTemp(filepath.Join(root, "tmp"), "shunt-tls-"); err != nil { //nolint:usetesting // elsewhere
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	}
+	ours, err = throwaway.NewAuthority(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +42,9 @@ func startTLS(t *testing.T, f *flavour, n int, args ...string) (servers []*throw
 		t.Fatal(err)
 	}
 	if f.name == throwaway.MariaDB {
-		args = append(args, "--ssl-ca="+ours.File("ca.pem"), "--ssl-cert="+ours.File("server.pem"), "--ssl-key="+ours.File("server.key"))
+		for option, file := range map[string]string{"ca": "ca.pem", "cert": "server.pem", "key": "server.key"} {
+			args = append(args, "--ssl-"+option+"="+strings.TrimPrefix(ours.File(file), root))
+		}
 	}
 	servers = f.own(t, n, args...)
 	for _, srv := range servers {

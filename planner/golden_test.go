@@ -39,6 +39,17 @@ func TestGolden(t *testing.T) {
 				cat = buildCatalog(t, n, d.Input)
 				if d.HasArg("mariadb") {
 					cat.MariaDB, cat.ServerVersion = true, "10.11.8-MariaDB"
+					cat.DefaultCollation["utf8mb4"] = "utf8mb4_general_ci"
+					for _, t := range cat.Schemas["shop"].Tables {
+						for _, c := range t.Columns {
+							if c.Charset == "utf8mb4" {
+								c.Collation = "utf8mb4_general_ci"
+							}
+						}
+						if t.IsView {
+							t.DefinitionCollation = "utf8mb4_general_ci"
+						}
+					}
 				}
 				stored = entries{}
 				return ""
@@ -92,7 +103,7 @@ func addEntries(t *testing.T, cat *catalog.Catalog, stored entries, line string)
 }
 
 func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, d *datadriven.TestData) string {
-	s := Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}
+	s := Settings{Schema: "shop", Charset: "utf8mb4", Collation: cat.DefaultCollation["utf8mb4"], Strict: true}
 	for _, a := range d.CmdArgs {
 		switch a.Key {
 		case "schema":

@@ -395,9 +395,9 @@ func (b *mergeBuilder) comparableWeights(collation string) bool {
 		// Servers sort and compare these by more, or by something else, than what
 		// WEIGHT_STRING shows (found by TestMergeCollations).
 		return false
-	case b.a.cat.MariaDB && strings.Contains(c, "nopad"):
-		// MariaDB fills the keys that it sorts by with zeros: 'a' and 'a\0' are
-		// equal to ORDER BY, and not to =.
+	case b.a.cat.MariaDB && (strings.Contains(c, "nopad") || strings.Contains(c, "_0900_")):
+		// MariaDB, to which MySQL's names are aliases, fills the keys that it sorts by
+		// with zeros: 'a' and 'a\0' are equal to ORDER BY, and not to =.
 		return false
 	case strings.Contains(c, "uca1400"):
 		return strings.HasSuffix(c, "_ai_ci")

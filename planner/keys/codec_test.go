@@ -47,6 +47,8 @@ func TestForRefuses(t *testing.T) {
 		{`enum('a\\b')`, "utf8mb4_bin", false, "not understood"},
 		{"varchar(x)", "utf8mb4_bin", false, "not understood"},
 		{"varchar(10)", "utf8mb4_uca1400_ai_ci", true, "collation utf8mb4_uca1400_ai_ci: the UCA 14 weights"},
+		{"varchar(10)", "utf8mb4_0900_ai_ci", true, "collation utf8mb4_uca1400_nopad_ai_ci: the UCA 14 weights"}, // an alias
+		{"varchar(10)", "utf8mb4_de_pb_0900_as_cs", true, "the UCA 14 weights"},
 		{"varchar(10)", "gbk_chinese_ci", false, "multi-byte"},
 		{"varchar(10)", "sjis_japanese_ci", false, "multi-byte"},
 		{"varchar(10)", "latin2_czech_cs", false, "four-pass"},

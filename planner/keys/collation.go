@@ -65,6 +65,9 @@ func newCollation(name string, mariaDB bool) (*collation, error) {
 	if strings.HasPrefix(name, "utf8_") {
 		name = "utf8mb3_" + name[len("utf8_"):]
 	}
+	if mariaDB {
+		name = mariaDBName(name)
+	}
 	if why := refusedCollation(name); why != "" {
 		return nil, fmt.Errorf("collation %s: %s", name, why)
 	}
@@ -96,6 +99,15 @@ func newCollation(name string, mariaDB bool) (*collation, error) {
 	c.ascii = c.asciiWeights()
 	c.like = c.raw || (c.ascii != nil || c.levels) && likeSafe(base)
 	return c, nil
+}
+
+// mariaDBName is what MySQL's collations of UCA 9.0.0, whose names are known to MariaDB from
+// 11.4 on, stand for there: other weights. It doesn't exist for those of a language.
+func mariaDBName(name string) string {
+	if name == "utf8mb4_0900_bin" {
+		return "utf8mb4_nopad_bin"
+	}
+	return strings.Replace(name, "_0900_", "_uca1400_nopad_", 1)
 }
 
 // oddCharacters gives collation.odd.

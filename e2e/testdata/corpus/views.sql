@@ -43,6 +43,7 @@ CREATE VIEW crowded AS SELECT land, CONCAT(land, ': ', people) AS line FROM per_
 -- kind: view of a view
 SELECT * FROM crowded;
 SELECT crowded.line, COUNT(*) FROM crowded JOIN above ON above.age > 30 GROUP BY crowded.line;
+SET NAMES utf8mb4;
 CREATE VIEW kinds AS SELECT id, IF(age < 30, 'young', 'old') AS kind, CASE country WHEN 'DE' THEN 'Deutschland' ELSE 'ailleurs' END AS place FROM users;
 SELECT kind, COUNT(*), MIN(place) FROM kinds GROUP BY kind ORDER BY kind;
 SELECT DISTINCT COLLATION(kind), COLLATION(place) FROM kinds;
