@@ -31,11 +31,11 @@ func TestInsertSelectStrict(t *testing.T) {
 				"INSERT INTO dst SELECT id * 19, LENGTH(CONVERT(_binary x'ff' USING utf8mb4)) FROM src",
 				"INSERT INTO dst SELECT id * 20, LENGTH(UNCOMPRESS('x')) FROM src",
 				"INSERT INTO dst SELECT id * 21, LENGTH(REPEAT('a', 2000000000)) FROM src",
-				"INSERT INTO dst SELECT id * 22, s + 0 FROM src ORDER BY s + 0 LIMIT 1",
+				"INSERT INTO dst SELECT id * 22, s + 0 FROM src ORDER BY s + 0, id LIMIT 1",
 				"CREATE TEMPORARY TABLE dst SELECT id AS k, s + 0 AS n FROM src",
 				"CREATE TEMPORARY TABLE dst SELECT id AS k, s + 0 AS n FROM src WHERE id = 1 OR id = 4",
 				"CREATE TEMPORARY TABLE dst IGNORE SELECT id AS k, s + 0 AS n FROM src",
-				"CREATE TEMPORARY TABLE dst SELECT id AS k, s + 0 AS n FROM src ORDER BY s + 0 LIMIT 1",
+				"CREATE TEMPORARY TABLE dst SELECT id AS k, s + 0 AS n FROM src ORDER BY s + 0, id LIMIT 1",
 			} {
 				var codes [2]uint16
 				var warnings [2][]string

@@ -200,6 +200,7 @@ func TestGatherWriteSeesNow(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		other := g.p.conn()
+		overSnapshots(t, f, g.shunt)
 		for _, level := range []string{"REPEATABLE READ", "READ COMMITTED"} {
 			mustExec(t, g.shunt, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
 			mustExec(t, g.shunt, "BEGIN")
