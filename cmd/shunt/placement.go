@@ -81,6 +81,7 @@ func (p *placementCheck) kept(schemaName, table string) (placed schema.TablePlac
 		return placed, false, err
 	}
 	kind, of, _ := strings.Cut(rule(record), ":")
+	kind, _, _ = strings.Cut(kind, "(")
 	switch kind {
 	case catalog.Hash.String():
 		placed.ShardKey = of
@@ -187,12 +188,23 @@ func sorted[V any](tables map[storage.TableName]V) []storage.TableName {
 // hasRecord reports a table of which a record is kept.
 func hasRecord(t *catalog.Table) bool { return !t.IsView && len(t.Columns) > 0 }
 
-// placementRecord is what a table's rows are placed by, as the store keeps it.
+// noKeys is the kind of a shard key that can't be keyed: no row was placed by it.
+const noKeys = "no keys"
+
+// placementRecord is what a table's rows are placed by, as the store keeps it: hash:id,
+// or hash(utf8mb4_bin):name where the key is of another kind than integers.
 func placementRecord(c *catalog.Catalog, t *catalog.Table) string {
 	of := ""
 	switch t.Placement {
 	case catalog.Hash:
 		of = ":" + strings.ToLower(t.ShardKey.Name)
+		kind := noKeys
+		if codec, err := keys.For(t.ShardKey.Type, t.ShardKey.Charset, t.ShardKey.Collation, c.MariaDB); err == nil {
+			kind = codec.Kind()
+		}
+		if kind != "" {
+			of = "(" + kind + ")" + of
+		}
 	case catalog.Single:
 		for id := range t.Shards.All {
 			of = ":" + c.ShardName(id)
@@ -209,12 +221,24 @@ func placedAlike(c *catalog.Catalog, was, now string) bool {
 	if len(c.Shards) == 1 && (!strings.HasPrefix(was, "single:") || was == "single:"+c.Shards[0].Name) {
 		return true
 	}
+	if kind, column, ok := hashOf(now); ok {
+		before, sameColumn, _ := hashOf(was)
+		// Versions that kept no kinds had no keys for uca1400 collations.
+		return sameColumn == column && (kind == before || before == "" && !strings.HasPrefix(kind, "uca1400"))
+	}
 	return now == was || now == "anywhere" && was != "reference"
+}
+
+// hashOf is what a record says of a hash table's key.
+func hashOf(record string) (kind, column string, ok bool) {
+	how, column, _ := strings.Cut(record, ":")
+	how, kind, _ = strings.Cut(how, "(")
+	return strings.TrimSuffix(kind, ")"), column, how == catalog.Hash.String()
 }
 
 func misplaced(t storage.TableName, was, now string, rows error) error {
 	placed := "as "
-	if strings.HasPrefix(was, "hash:") {
+	if _, _, ok := hashOf(was); ok {
 		placed = "by "
 	}
 	way := "put it back, use placement: anywhere with virtual indexes, or empty the table first"
@@ -226,11 +250,14 @@ func misplaced(t storage.TableName, was, now string, rows error) error {
 }
 
 func inWords(record string) string {
+	if kind, column, ok := hashOf(record); ok {
+		if kind != "" {
+			column += " (" + kind + ")"
+		}
+		return "hash of " + column
+	}
 	kind, of, ok := strings.Cut(record, ":")
-	switch {
-	case ok && kind == "hash":
-		return "hash of " + of
-	case ok:
+	if ok {
 		return kind + " on " + of
 	}
 	return kind

@@ -13,7 +13,11 @@ import (
 
 func TestComparePlacements(t *testing.T) {
 	t.Parallel()
-	id, email := &catalog.Column{Name: "ID"}, &catalog.Column{Name: "email"}
+	id, email := &catalog.Column{Name: "ID", Type: "bigint"}, &catalog.Column{Name: "email", Type: "bigint unsigned"}
+	text := func(collation string) *catalog.Table {
+		name := &catalog.Column{Name: "name", Type: "varchar(50)", Charset: "utf8mb4", Collation: collation}
+		return &catalog.Table{Placement: catalog.Hash, ShardKey: name, Columns: []*catalog.Column{name}}
+	}
 	hash := func(c *catalog.Column) *catalog.Table {
 		return &catalog.Table{Placement: catalog.Hash, ShardKey: c, Columns: []*catalog.Column{id, email}}
 	}
@@ -49,6 +53,14 @@ func TestComparePlacements(t *testing.T) {
 		{name: "another key", was: "hash:id", table: hash(email), rows: true, want: keep, wrong: "placed by hash of id, the configuration says hash of email; put it back, use placement: anywhere"},
 		{name: "another key, no rows", was: "hash:id", table: hash(email), want: "hash:email"},
 		{name: "another key, one shard", was: "hash:id", table: hash(email), rows: true, alone: true, want: "hash:email"},
+		{name: "a text", table: text("utf8mb4_bin"), rows: true, want: "hash(utf8mb4_bin):name"},
+		{name: "a text that can't be keyed", table: text("utf8mb4_uca1400_swedish_ai_ci"), rows: true, want: "hash(no keys):name"},
+		{name: "a text, the same", was: "hash(utf8mb4_bin):name", table: text("utf8mb4_bin"), rows: true, want: keep},
+		{name: "a text, of an earlier version", was: "hash:name", table: text("utf8mb4_bin"), rows: true, want: "hash(utf8mb4_bin):name"},
+		{name: "a text, which couldn't be keyed then", was: "hash:name", table: text("utf8mb4_uca1400_ai_ci"), rows: true, want: keep, wrong: "placed by hash of name, the configuration says hash of name (uca1400_ai_ci)"},
+		{name: "a text that can be keyed now", was: "hash(no keys):name", table: text("utf8mb4_bin"), rows: true, want: keep, wrong: "placed by hash of name (no keys)"},
+		{name: "a text that can be keyed now, no rows", was: "hash(no keys):name", table: text("utf8mb4_bin"), want: "hash(utf8mb4_bin):name"},
+		{name: "a text, another collation", was: "hash(utf8mb4_bin):name", table: text("utf8mb4_general_ci"), rows: true, want: keep, wrong: "hash of name (utf8mb4_bin), the configuration says hash of name (utf8mb4_general_ci)"},
 		{name: "a shard that isn't there", was: "single:s1", table: hash(id), rows: true, alone: true, want: keep, wrong: "as single on s1"},
 		{name: "hash to reference", was: "hash:id", table: reference, rows: true, want: keep, wrong: "says reference"},
 		{name: "reference to hash", was: "reference", table: hash(id), rows: true, want: keep, wrong: "as reference, the configuration says hash of id; put it back, or empty"},
@@ -77,7 +89,7 @@ func TestComparePlacements(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			k := storage.TableName{Schema: "shop", Name: "users"}
-			c := &catalog.Catalog{Shards: []catalog.Shard{{ID: 0, Name: "s0"}, {ID: 1, Name: "s1"}}, Schemas: map[string]*catalog.Schema{}}
+			c := &catalog.Catalog{MariaDB: true, Shards: []catalog.Shard{{ID: 0, Name: "s0"}, {ID: 1, Name: "s1"}}, Schemas: map[string]*catalog.Schema{}}
 			if x.alone {
 				c.Shards = c.Shards[:1]
 			}

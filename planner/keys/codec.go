@@ -87,6 +87,28 @@ func For(columnType, charset, collation string, mariaDB bool) (*Codec, error) {
 	return c, err
 }
 
+// Kind says what keys a column has: those of one kind have the same key for a value.
+// Integers have "".
+func (c *Codec) Kind() string {
+	switch c.class {
+	case classDecimal:
+		return "decimal"
+	case classDate, classDateTime:
+		return "date"
+	case classTime:
+		return "time"
+	case classBinary:
+		if c.fixed {
+			return "binary padded"
+		}
+		return "binary"
+	case classText, classEnum:
+		return c.text.kind
+	case classInteger, classYear:
+	}
+	return ""
+}
+
 // PadSensitive reports whether the column compares differently in a session
 // with PAD_CHAR_TO_FULL_LENGTH. Such a session must not use an index over it.
 func (c *Codec) PadSensitive() bool { return c.fixed && c.class == classText && !c.text.padded }

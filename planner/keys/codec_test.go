@@ -46,9 +46,9 @@ func TestForRefuses(t *testing.T) {
 		{"enum('a", "utf8mb4_bin", false, "not understood"},
 		{`enum('a\\b')`, "utf8mb4_bin", false, "not understood"},
 		{"varchar(x)", "utf8mb4_bin", false, "not understood"},
-		{"varchar(10)", "utf8mb4_uca1400_ai_ci", true, "collation utf8mb4_uca1400_ai_ci: the UCA 14 weights"},
-		{"varchar(10)", "utf8mb4_0900_ai_ci", true, "collation utf8mb4_uca1400_nopad_ai_ci: the UCA 14 weights"}, // an alias
-		{"varchar(10)", "utf8mb4_de_pb_0900_as_cs", true, "the UCA 14 weights"},
+		{"varchar(10)", "utf8mb4_uca1400_swedish_ai_ci", true, "collation utf8mb4_uca1400_swedish_ai_ci: its language's UCA 14 weights"},
+		{"varchar(10)", "utf8mb4_sv_0900_ai_ci", true, "collation utf8mb4_sv_uca1400_nopad_ai_ci: its language's UCA 14 weights"}, // an alias
+		{"varchar(10)", "utf8mb3_uca1400_nopad_ai_cs", true, "its levels without accents"},
 		{"varchar(10)", "gbk_chinese_ci", false, "multi-byte"},
 		{"varchar(10)", "sjis_japanese_ci", false, "multi-byte"},
 		{"varchar(10)", "latin2_czech_cs", false, "four-pass"},
@@ -245,6 +245,13 @@ func TestCollationsFold(t *testing.T) {
 		{"utf8mb4_bin", "a", "A", false},
 		{"utf8mb4_bin", "a", "a\t", false},
 		{"utf8mb4_0900_bin", "a", "a ", false},
+		{"utf8mb4_uca1400_ai_ci", "Résumé", "RESUME  ", true},
+		{"utf8mb4_uca1400_ai_ci", "ŀ", "l·", true},
+		{"utf8mb4_uca1400_ai_ci", "🥰", "🤩", false},
+		{"utf8mb4_uca1400_as_ci", "é", "É ", true},
+		{"utf8mb4_uca1400_as_ci", "e", "é", false},
+		{"utf8mb4_uca1400_as_cs", "a", "A", false},
+		{"utf8mb4_uca1400_as_cs", "a", "a ", true},
 		{"latin1_swedish_ci", "ü", "Y", true},
 		{"utf8mb4_spanish2_ci", "ch", "CH", true},
 	} {
@@ -322,6 +329,7 @@ func TestLikePrefix(t *testing.T) {
 	}{
 		{"varchar(9)", "utf8mb4_0900_ai_ci", text("abc"), true},
 		{"varchar(9)", "utf8mb4_0900_as_cs", text("abc"), true},
+		{"varchar(9)", "utf8mb4_uca1400_as_ci", text("abc"), true},
 		{"varchar(9)", "utf8mb4_general_ci", text("a b "), true},
 		{"varchar(9)", "utf8mb4_general_ci", text("  "), false},
 		{"varchar(9)", "utf8mb4_bin", text("abc"), true},
@@ -346,7 +354,7 @@ func TestLikePrefix(t *testing.T) {
 // changing its weight.
 func TestLikePrefixCovers(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"utf8mb4_0900_ai_ci", "utf8mb4_0900_as_ci", "utf8mb4_0900_as_cs", "utf8mb4_unicode_ci", "utf8mb4_unicode_520_ci", "utf8mb4_general_ci"} {
+	for _, name := range []string{"utf8mb4_0900_ai_ci", "utf8mb4_0900_as_ci", "utf8mb4_0900_as_cs", "utf8mb4_unicode_ci", "utf8mb4_unicode_520_ci", "utf8mb4_general_ci", "utf8mb4_uca1400_ai_ci", "utf8mb4_uca1400_as_cs"} {
 		c := codec(t, "varchar(9)", name)
 		firsts := "aAlLsSkcdzin-.'1~"
 		if raceEnabled || testing.Short() {
@@ -513,6 +521,8 @@ func TestNoAllocations(t *testing.T) {
 		{"varchar(50)", "utf8mb4_0900_ai_ci", text("someone@example.com")},
 		{"varchar(50)", "utf8mb4_general_ci", text("someone@example.com")},
 		{"varchar(50)", "utf8mb4_unicode_ci", text("someone@example.com")},
+		{"varchar(50)", "utf8mb4_uca1400_ai_ci", text("someone@example.com")},
+		{"varchar(50)", "utf8mb4_uca1400_as_cs", text("l·jemand-ü@example.com")},
 		{"varchar(50)", "utf8mb4_bin", text("someone@example.com")},
 		{"varchar(50)", "latin1_swedish_ci", text("someone@example.com")},
 		{"varbinary(50)", "", text("someone@example.com")},
@@ -549,6 +559,8 @@ func BenchmarkEqual(b *testing.B) {
 		{"varchar(50)", "utf8mb4_0900_as_cs", text("someone@example.com")},
 		{"varchar(50)", "utf8mb4_0900_ai_ci", text("jemand-ü@example.com")},
 		{"varchar(50)", "utf8mb4_general_ci", text("someone@example.com")},
+		{"varchar(50)", "utf8mb4_uca1400_ai_ci", text("someone@example.com")},
+		{"varchar(50)", "utf8mb4_uca1400_ai_ci", text("jemand-ü@example.com")},
 		{"decimal(10,2)", "", Decimal("12.50")},
 	} {
 		b.Run(c.columnType+c.collation, func(b *testing.B) {

@@ -3,6 +3,7 @@ package keys
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -14,20 +15,23 @@ import (
 // collation gives the weights that a column's comparisons go by.
 type collation struct {
 	name    string
+	kind    string // of Codec.Kind
 	charset *charsetInfo
-	// raw: the UTF-8 text itself is its weights, as code points compare.
-	raw    bool
-	vitess colldata.Collation
-	// padded: PAD SPACE. pad is the weight of a space; all weights are units as
-	// long as pad.
+	// One of these gives the weights. raw: the UTF-8 text itself is its weights, as
+	// code points compare.
+	raw     bool
+	vitess  colldata.Collation
+	uca1400 []int // the levels of MariaDB's that count, from 0
+	// padded: PAD SPACE. pads are the weights of a space, of which there is one on each
+	// level; all weights are units as long.
 	padded bool
-	pad    []byte
+	pads   [][]byte
 	// ascii holds the weight of each ASCII character where a text's weights are
 	// those of its characters one after the other, else nil.
 	ascii *[utf8.RuneSelf][]byte
 	// like: LIKE 'prefix%' of ASCII is a range of keys.
 	like bool
-	// levels: the weights have levels, separated by 0x0000.
+	// levels: the weights have several, separated by 0x0000 where nothing is padded.
 	levels bool
 	// odd holds the characters that Vitess weighs otherwise than the servers.
 	// A text with one of them has no key.
@@ -65,39 +69,51 @@ func newCollation(name string, mariaDB bool) (*collation, error) {
 	if strings.HasPrefix(name, "utf8_") {
 		name = "utf8mb3_" + name[len("utf8_"):]
 	}
-	if mariaDB {
-		name = mariaDBName(name)
-	}
-	if why := refusedCollation(name); why != "" {
-		return nil, fmt.Errorf("collation %s: %s", name, why)
-	}
 	base := name
 	if mariaDB {
-		base = strings.Replace(base, "_nopad", "", 1)
+		name = mariaDBName(name)
+		base = strings.Replace(name, "_nopad", "", 1)
 	}
-	id := names().LookupByName(base)
-	vt := colldata.Lookup(id)
-	if vt == nil {
-		return nil, fmt.Errorf("collation %s: its weights are not known to Shunt", name)
+	if why := refusedCollation(base); why != "" {
+		return nil, fmt.Errorf("collation %s: %s", name, why)
 	}
+	charsetName, variant, _ := strings.Cut(base, "_")
 	c := &collation{
 		name:    name,
-		charset: newCharset(vt.Charset().Name(), vt.Charset(), mariaDB),
-		vitess:  vt,
+		kind:    name,
+		uca1400: uca1400Levels[variant],
 		padded:  base == name && !strings.Contains(name, "_0900_"),
 		levels:  strings.Contains(name, "_as_"),
 	}
-	c.odd = oddCharacters(vt, c.charset)
-	c.raw = strings.HasSuffix(name, "_bin") && (c.charset.utf8 || c.charset.width > 1)
+	known := base
+	if c.uca1400 != nil {
+		known = charsetName + "_general_ci" // of which Vitess has the character set
+		if c.kind = variant; !c.padded {
+			c.kind += " no pad"
+		}
+	}
+	vt := colldata.Lookup(names().LookupByName(known))
+	if vt == nil {
+		return nil, fmt.Errorf("collation %s: its weights are not known to Shunt", name)
+	}
+	c.charset = newCharset(vt.Charset().Name(), vt.Charset(), mariaDB)
+	if c.uca1400 == nil {
+		c.vitess, c.odd = vt, oddCharacters(vt, c.charset)
+		c.raw = strings.HasSuffix(name, "_bin") && (c.charset.utf8 || c.charset.width > 1)
+	}
 	if c.padded {
 		pad, ok := c.weights(&scratch{text: []byte(" ")})
 		if !ok || len(pad) == 0 {
 			return nil, fmt.Errorf("collation %s: a space has no weight", name)
 		}
-		c.pad = append([]byte(nil), pad...)
+		for pad = slices.Clone(pad); len(pad) > 0; {
+			var first []byte
+			first, pad = c.cutLevel(pad)
+			c.pads = append(c.pads, first)
+		}
 	}
 	c.ascii = c.asciiWeights()
-	c.like = c.raw || (c.ascii != nil || c.levels) && likeSafe(base)
+	c.like = c.raw || (c.ascii != nil || c.levels) && (c.uca1400 != nil || likeSafe(base))
 	return c, nil
 }
 
@@ -109,6 +125,9 @@ func mariaDBName(name string) string {
 	}
 	return strings.Replace(name, "_0900_", "_uca1400_nopad_", 1)
 }
+
+// uca1400Levels are the levels that count in the uca1400 collations that For takes.
+var uca1400Levels = map[string][]int{"uca1400_ai_ci": {0}, "uca1400_as_ci": {0, 1}, "uca1400_as_cs": {0, 1, 2}}
 
 // oddCharacters gives collation.odd.
 func oddCharacters(vt colldata.Collation, cs *charsetInfo) (odd string) {
@@ -159,6 +178,16 @@ func (c *collation) weights(s *scratch) (w []byte, ok bool) {
 	if c.odd != "" && bytes.ContainsAny(s.text, c.odd) {
 		return nil, false
 	}
+	if c.uca1400 != nil {
+		s.weights = s.weights[:0]
+		for i, level := range c.uca1400 {
+			if i > 0 {
+				s.weights = append(s.weights, 0, 0)
+			}
+			s.weights = loadUCA1400().append(s.weights, s.text, level)
+		}
+		return s.weights, !c.charset.bmp || inBMP(s.text)
+	}
 	if s.encoded, ok = c.charset.encode(s.encoded[:0], s.text); !ok {
 		return nil, false
 	}
@@ -172,18 +201,28 @@ func (c *collation) component(dst []byte, s *scratch, p part) ([]byte, bool) {
 	if !ok {
 		return dst, false
 	}
-	if c.padded {
-		return appendPadded(dst, w, c.pad, p), true
+	if p == prefix || p == bound && c.padded {
+		w, _ = c.cutLevel(w)
 	}
-	if p == prefix && c.levels {
-		for i := 0; i+1 < len(w); i += 2 {
-			if w[i] == 0 && w[i+1] == 0 {
-				w = w[:i]
-				break
-			}
+	if !c.padded {
+		return appendPlain(dst, w, p), true
+	}
+	for i := 0; i == 0 || i < len(c.pads) && p == whole; i++ {
+		var level []byte
+		level, w = c.cutLevel(w)
+		dst = appendPadded(dst, level, c.pads[i], p)
+	}
+	return dst, true
+}
+
+// cutLevel cuts the first level off weights.
+func (c *collation) cutLevel(w []byte) (level, rest []byte) {
+	for i := 0; c.levels && i+1 < len(w); i += 2 {
+		if w[i] == 0 && w[i+1] == 0 {
+			return w[:i], w[i+2:]
 		}
 	}
-	return appendPlain(dst, w, p), true
+	return w, nil
 }
 
 // asciiWeights makes the table for c.ascii, nil where a pair of characters

@@ -76,6 +76,8 @@
 //	SP 00 h*8  the cut, a unit below SP follows it or its run
 //	SP 04 h*8  the cut, a unit above SP follows
 //
+// Of weights with several levels (uca1400_as_ci) each is such a component.
+//
 // n is one byte up to 254, else ff and four bytes.
 //
 // Bodies are cut at the first unit boundary from 256 bytes on; what follows is
@@ -85,7 +87,8 @@
 //
 // # Where the exactness comes from
 //
-// Weights are those of Vitess's colldata. server_test.go compares them, for each
+// Weights are those of Vitess's colldata, and of MariaDB's uca1400 collations the
+// server's own (uca1400.txt). server_test.go compares them, for each
 // collation that For accepts, with what real MySQL 9 and MariaDB 10.11 answer
 // to = and <; with SHUNT_TEST_EXHAUSTIVE over every code point of the BMP and
 // samples beyond. server_types_test.go does the same for values of every type in
@@ -96,6 +99,8 @@
 //   - Vitess gives U+FFFF no weight in the UCA 4.0.0 collations (unicode_ci and
 //     its languages), and ends UCS-2, UTF-16 and UTF-32 strings at U+FFFD under
 //     general_ci and the UCA ones. Texts with these characters are in doubt.
+//   - utf8mb4_0900_ai_ci, MySQL's name, has the weights of UCA 9 on MySQL, and those of
+//     uca1400_nopad_ai_ci on MariaDB from 11.4.5 on.
 //   - A column in a single-byte character set may hold bytes that stand for no
 //     character; they are read as '?'. There a '?' that was read is in doubt.
 //     MySQL's ascii refuses such bytes, MariaDB's takes them.

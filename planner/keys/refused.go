@@ -49,12 +49,15 @@ var refusedCollations = []struct{ suffix, why string }{
 }
 
 // refusedCollation says why a collation's comparisons can't be keyed exactly,
-// "" where nothing is known against it.
+// "" where nothing is known against it. The name is without "nopad".
 func refusedCollation(name string) string {
-	if strings.Contains(name, "uca1400_") {
-		return "the UCA 14 weights are in no library that Shunt can use"
+	charset, variant, _ := strings.Cut(name, "_")
+	switch {
+	case variant == "uca1400_ai_cs":
+		return "its levels without accents are in no library that Shunt can use"
+	case strings.Contains(variant, "uca1400_") && uca1400Levels[variant] == nil:
+		return "its language's UCA 14 weights are in no library that Shunt can use"
 	}
-	charset, _, _ := strings.Cut(name, "_")
 	if why, ok := refusedCharsets[charset]; ok {
 		return why
 	}

@@ -226,6 +226,9 @@ func TestCollationsOnServer(t *testing.T) {
 				if exhaustive || c.text.charset.width == 1 {
 					texts = append(texts, everyCodePoint()...)
 				}
+				if c.text.uca1400 != nil {
+					texts = append(texts, contractionTexts(r)...)
+				}
 				s.checkOrder(t, c, charset, name, texts)
 				s.checkLiterals(t, c, r)
 				s.checkLike(t, c, r)
