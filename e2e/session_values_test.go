@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"database/sql"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +56,50 @@ func TestSessionValues(t *testing.T) {
 		mustExec(t, c, "INSERT INTO mine VALUES (CONNECTION_ID())")
 		want(t, c, "SELECT n, CONNECTION_ID() AS c FROM mine", "n c", strings.Join([]string{id, id}, " "))
 		want(t, c, "SELECT COUNT(*) AS n FROM mine", "n", "1")
+	})
+}
+
+// TestConnectionCollation: what strings are compared by is as one server has it, whichever
+// variables it was SET by.
+func TestConnectionCollation(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c, plain := p.conn(), plainServer(t, f.servers(t)[3], p.schema+"_plain")
+		for _, side := range []*sql.Conn{c, plain} {
+			mustExec(t, side, "CREATE TABLE people (id INT PRIMARY KEY, age INT)")
+			mustExec(t, side, "INSERT INTO people VALUES (0, 20), (1, 21), (2, 22), (3, 23)")
+			mustExec(t, side, "SET NAMES utf8mb4")
+			mustExec(t, side, "SET collation_connection = 'utf8mb4_bin'")
+			mustExec(t, side, "CREATE VIEW names AS SELECT id, IF(age < 22, 'minor', 'Minor') AS who FROM people")
+		}
+		statements := []string{
+			"SET NAMES utf8mb4", "SET collation_connection = 'utf8mb4_general_ci'", "SET character_set_connection = utf8mb4",
+			"SET character_set_connection = latin1", "SET collation_connection = 'latin1_bin'", "SET character_set_connection = latin1", "SET collation_connection = 'latin1_bin'",
+			"SET character_set_connection = latin1", "SET collation_connection = 'utf8mb4_bin'", "SET character_set_connection = latin1", "SET collation_connection = @@collation_server",
+			"SET collation_connection = 'utf8mb4_bin, autocommit = 0'", "SET NAMES utf8mb4 COLLATE 'utf8mb4_bin, autocommit = 0'", "SET NAMES 'utf8mb4 COLLATE utf8mb4_bin'",
+		}
+		if len(mustRows(t, plain, "SHOW VARIABLES LIKE 'character_set_collations'")) == 1 {
+			statements = append(statements, "SET character_set_collations = 'utf8mb4=utf8mb4_bin,latin1=latin1_bin'", "SET character_set_connection = utf8mb4", "SET NAMES utf8mb4",
+				"SET character_set_connection = latin1", "SET character_set_collations = 'utf8mb4=utf8mb4_general_ci'", "SET NAMES utf8mb4", "SET character_set_collations = DEFAULT", "SET NAMES utf8mb4")
+		}
+		for _, set := range statements {
+			if got, want := answer(t.Context(), c, set), answer(t.Context(), plain, set); got != want {
+				t.Errorf("%s: got %s, want %s", set, got, want)
+			}
+			for _, query := range []string{
+				"SELECT @@collation_connection AS x, 'a' = 'A' AS y, COLLATION(CONVERT(0x61 USING utf8mb4)) AS z",
+				"SELECT COUNT(DISTINCT who) AS x FROM names WHERE id < 9",
+				"SELECT COUNT(*) AS x FROM people GROUP BY CONVERT(IF(age < 22, 'minor', 'Minor') USING utf8mb4)",
+			} {
+				got, err := rowsOf(t.Context(), c, query)
+				if errorCode(err) == 1235 {
+					continue // the view's strings
+				}
+				if want, err2 := rowsOf(t.Context(), plain, query); err != nil || err2 != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%s, behind %s:\n got %v %v\nwant %v %v", query, set, got, err, want, err2)
+				}
+			}
+		}
 	})
 }
 

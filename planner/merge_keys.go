@@ -219,7 +219,7 @@ func (b *mergeBuilder) fromExpr(e ast.ExprNode, text span, aliases bool) (keySou
 		s.col, s.ref, s.item = c.col, c.ref, b.itemOf(c)
 		return s, true
 	}
-	v := &keyVisitor{b: b, aliases: aliases, doubt: !b.comparableWeights(b.a.st.settings.Collation)}
+	v := &keyVisitor{b: b, aliases: aliases, doubt: b.a.st.settings.OwnCollations || !b.comparableWeights(b.a.st.settings.Collation)}
 	for i := text.from; i < text.to; i++ {
 		// A charset's introducer brings a collation along.
 		v.doubt = v.doubt || b.a.st.toks[i].kind == tokIntro

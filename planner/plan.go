@@ -15,6 +15,9 @@ type Settings struct {
 	// OddParsing: HIGH_NOT_PRECEDENCE or EMPTY_STRING_IS_NULL is set, which change
 	// what a text means that was written without.
 	OddParsing bool
+	// OwnCollations: character_set_collations is set, by which a character set alone (an
+	// introducer, CONVERT) stands for another collation than the catalog's default.
+	OwnCollations bool
 	// Strict: STRICT_ALL_TABLES or STRICT_TRANS_TABLES is set. Without it the
 	// server truncates and clips what it stores.
 	Strict bool

@@ -294,7 +294,7 @@ func (a *analysis) definition(v *catalog.Table) (string, *Error) {
 			continue
 		}
 		charset, _, _ := strings.Cut(strings.ToLower(v.DefinitionCollation), "_")
-		if v.DefinitionCollation == "" || !strings.EqualFold(a.cat.DefaultCollation[charset], v.DefinitionCollation) || charset != "utf8mb4" && !isASCII(st.text(i)) {
+		if v.DefinitionCollation == "" || s.OwnCollations || !strings.EqualFold(a.cat.DefaultCollation[charset], v.DefinitionCollation) || charset != "utf8mb4" && !isASCII(st.text(i)) {
 			return "", notSupported("the view %s, whose strings have the collation %s, is not supported over several shards for a connection with %s: SET NAMES %s COLLATE %s",
 				v.Name, v.DefinitionCollation, s.Collation, charset, v.DefinitionCollation)
 		}

@@ -158,6 +158,7 @@ func (s *settings) update(c *catalog.Catalog) {
 	s.planning.Restricted = s.restricted
 	s.planning.LimitsSelect, s.planning.SelectLimit = s.own.limit.on, s.own.limit.rows
 	s.planning.Schema, s.planning.Charset, s.planning.Collation = s.schema, s.charset, s.collation
+	_, s.planning.OwnCollations = s.value(defaultCollations)
 	// character_set_client decides how literals are read, and _connection what
 	// they become; where they differ, literals are not taken for what they look
 	// like.
@@ -169,7 +170,17 @@ func (s *settings) update(c *catalog.Catalog) {
 	case hasClient && !sameCharset(client, s.charset), hasConnection && !sameCharset(connection, s.charset), hasCollation && !sameCharset(of, s.charset):
 		s.planning.Charset = keys.UnknownCharset
 	}
+	switch {
+	case hasCollation:
+		s.planning.Collation = strings.ToLower(collation)
+	case hasConnection:
+		s.planning.Collation = strings.ToLower(c.DefaultCollation[strings.ToLower(connection)])
+	}
 }
+
+// defaultCollations is MariaDB's variable (11.2) of what collations character sets stand
+// for where none is named.
+const defaultCollations = "@@character_set_collations"
 
 // sameCharset knows the two names of one. Counter-example: Sqitch sets character_set_client to
 // utf8 on a connection of utf8mb3, and no text was taken for a shard key.
@@ -409,4 +420,10 @@ func (s *settings) lacking(state string) (todo []string, ok bool) {
 // forget drops a variable that something else now decides.
 func (s *settings) forget(name string) {
 	s.vars = slices.DeleteFunc(s.vars, func(v variable) bool { return v.name == name })
+}
+
+// forgetConnection forgets the two variables of which either sets both.
+func (s *settings) forgetConnection() {
+	s.forget("@@character_set_connection")
+	s.forget("@@collation_connection")
 }

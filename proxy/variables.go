@@ -21,7 +21,7 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 	next := s.settings.clone()
 	var err error
 	if p.Op == planner.SetNames {
-		err = s.setNames(&next, p.Set)
+		err = s.setNames(ctx, &next, p.Set)
 	} else {
 		for _, a := range p.Set {
 			if err = s.assign(ctx, &next, a); err != nil {
@@ -133,8 +133,7 @@ func (s *session) anyShard() catalog.ShardID {
 	return shards[0].ID
 }
 
-func (s *session) setNames(next *settings, set []planner.Assignment) error {
-	c := s.catalog()
+func (s *session) setNames(ctx context.Context, next *settings, set []planner.Assignment) error {
 	charset := strings.ToLower(set[0].Literal)
 	collation := ""
 	if len(set) > 1 {
@@ -147,17 +146,61 @@ func (s *session) setNames(next *settings, set []planner.Assignment) error {
 		return err
 	}
 	if collation == "" {
-		collation = strings.ToLower(c.DefaultCollation[charset])
+		collation = strings.ToLower(s.catalog().DefaultCollation[charset])
+		if _, other := next.value(defaultCollations); other && collation != "" {
+			var err error
+			if collation, err = s.collationBehind(ctx, next, "SET NAMES "+charset); err != nil {
+				return err
+			}
+		}
 	}
-	if collation == "" && charset != "utf8" && charset != "binary" {
+	switch {
+	case collation == "" && charset != "utf8" && charset != "binary" || !plainName.MatchString(charset):
 		return sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%s'", charset)}
+	case collation != "" && !plainName.MatchString(collation):
+		return sqlError{1273, "HY000", fmt.Sprintf("Unknown collation: '%s'", collation)}
 	}
 	next.charset, next.collation = charset, collation
-	for _, name := range []string{"@@character_set_client", "@@character_set_connection", "@@collation_connection", "@@character_set_results"} {
-		next.forget(name)
-	}
+	next.forgetConnection()
+	next.forget("@@character_set_client")
+	next.forget("@@character_set_results")
 	return nil
 }
+
+// collationBehind is what collation_connection is behind a SET.
+func (s *session) collationBehind(ctx context.Context, next *settings, set string) (string, error) {
+	trial := next.clone()
+	trial.with(variable{set, set, ""})
+	collation, err := s.evaluate(ctx, trial, planner.Assignment{Value: "@@collation_connection"})
+	return strings.Trim(collation, "'"), err
+}
+
+// setConnection assigns character_set_connection or collation_connection. Either sets both,
+// so that the last one counts. Where literals stay in the session's character set it is as SET NAMES.
+func (s *session) setConnection(ctx context.Context, next *settings, name, value, literal string) error {
+	charset, collation := strings.ToLower(literal), strings.ToLower(literal)
+	if name == "collation_connection" {
+		charset, _, _ = strings.Cut(collation, "_")
+	}
+	set := "SET SESSION " + name + " = " + value
+	next.forgetConnection()
+	if charset != next.charset || !plainName.MatchString(collation) {
+		next.with(variable{"@@" + name, set, literal})
+		return nil
+	}
+	if name == "character_set_connection" {
+		// MariaDB's default here is another than with SET NAMES.
+		var err error
+		if collation, err = s.collationBehind(ctx, next, set); err != nil {
+			return err
+		}
+	}
+	next.collation = collation
+	return nil
+}
+
+// plainName is how character sets and collations are named.
+var plainName = regexp.MustCompile(`^[0-9A-Za-z_]+$`)
 
 func (s *session) assign(ctx context.Context, next *settings, a planner.Assignment) error {
 	switch a.Scope {
@@ -194,19 +237,22 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	if err := next.tracked.assign(a.Name, literal, s.catalog().MariaDB); err != nil {
 		return err
 	}
-	if done, err := s.assignHere(next, a, value, literal); done {
+	if done, err := s.assignHere(ctx, next, a, value, literal); done {
 		return err
 	}
 	value, literal, err := s.sentValue(ctx, next, a.Name, value, literal)
 	if err != nil {
 		return err
 	}
+	if a.Name == "character_set_connection" || a.Name == "collation_connection" {
+		return s.setConnection(ctx, next, a.Name, value, literal)
+	}
 	next.with(variable{"@@" + a.Name, "SET SESSION " + catalog.QuoteName(a.Name) + " = " + value, literal})
 	return nil
 }
 
 // assignHere assigns what no shard connection is given as it is; done is false for all else.
-func (s *session) assignHere(next *settings, a planner.Assignment, value, literal string) (done bool, err error) {
+func (s *session) assignHere(ctx context.Context, next *settings, a planner.Assignment, value, literal string) (done bool, err error) {
 	switch a.Name {
 	case "wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout":
 		return true, s.assignOwn(next, a.Name, value, literal)
@@ -237,9 +283,9 @@ func (s *session) assignHere(next *settings, a planner.Assignment, value, litera
 	case "last_insert_id", "identity":
 		return true, assignInsertID(next, value)
 	case "names":
-		return true, s.setNames(next, []planner.Assignment{a})
+		return true, s.setNames(ctx, next, []planner.Assignment{a})
 	case "collation":
-		return true, s.setNames(next, []planner.Assignment{{Literal: next.charset}, a})
+		return true, s.setNames(ctx, next, []planner.Assignment{{Literal: next.charset}, a})
 	case "character set":
 		return true, refuse("SET CHARACTER SET is not supported: its meaning depends on the current schema; use SET NAMES %s", literal)
 	case "transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only":
