@@ -16,15 +16,17 @@ ONLY          ?= one/point_select/text/8$$
 BENCH_ARGS    ?=
 STATEMENTS    ?= 200000
 STATEMENTS_MARIADB ?= 50000
+# Which tests test-mariadb11 runs.
+RUN           ?= .
 # The first seed of `make differential`.
 SEED          ?= $(shell date +%s)
 SHELL         := bash
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint bench bench-quick bench-micro bench-tpch pgo differential fuzz e2e check soak
+.PHONY: help build demo test test-mariadb11 race lint bench bench-quick bench-micro bench-tpch pgo differential fuzz e2e check soak
 
 help: ## Print the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build bin/shunt
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/shunt ./cmd/shunt
@@ -34,6 +36,10 @@ demo: build ## Start 4 throwaway shards with sample data and serve on 127.0.0.1:
 
 test: ## All tests, against real MySQL and MariaDB servers (gets them first)
 	scripts/with-servers $(GO) test -parallel 6 -timeout 60m ./...
+
+test-mariadb11: ## The tests against a MariaDB 11.8, which Debian 13 has, in place of this machine's (RUN=TestScripts: some)
+	export SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_MARIADB_ROOT=$${XDG_CACHE_HOME:-$$HOME/.cache}/shunt/mariadb11 && \
+		scripts/with-servers $(GO) test -parallel 6 -timeout 60m -run '$(RUN)' ./e2e ./planner/keys
 
 race: ## All tests but the long ones, under the race detector
 	SHUNT_E2E_RACE=1 scripts/with-servers $(GO) test -race -short -timeout 40m ./...

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Gets the server programs that the tests run against, without starting any:
 #
-#   MariaDB  Debian's package mariadb-server-core, by apt-get if it is missing
+#   MariaDB  the root file system that SHUNT_E2E_MARIADB_ROOT names, which is made of
+#            Debian 13's package (11.8) if it isn't there; else this machine's package
+#            mariadb-server-core, by apt-get if it is missing
 #   MySQL 9  the first of
 #            - the root file system that SHUNT_E2E_MYSQL_ROOT names
 #            - the image that SHUNT_E2E_MYSQL_IMAGE names, if it can be had
@@ -38,7 +40,12 @@ shunt_install() {
 }
 
 shunt_mariadb() {
-	local program
+	local program root=${SHUNT_E2E_MARIADB_ROOT:-}
+	if [ -n "$root" ]; then
+		[ -x "$root/usr/sbin/mariadbd" ] || shunt_root "$root" trixie mariadb-server-core,mariadb-client-core || return 1
+		shunt_say "MariaDB: $(shunt_as_root chroot "$root" mariadbd --no-defaults --version) in $root"
+		return
+	fi
 	for program in mariadbd /usr/sbin/mariadbd; do
 		if command -v "$program" >/dev/null && command -v my_print_defaults >/dev/null; then
 			shunt_say "MariaDB: $("$program" --no-defaults --version)"
@@ -62,20 +69,20 @@ shunt_mirror() {
 	echo "$mirror"
 }
 
-# The newest MySQL 9 in Debian is in sid; a root file system of its own keeps
-# it apart from this machine's packages.
-shunt_mysql_root() {
-	local root=$1 mirror
+# A root file system of its own keeps packages of another Debian apart from this
+# machine's.
+shunt_root() {
+	local root=$1 suite=$2 packages=$3 mirror
 	mirror=$(shunt_mirror) || return 1
 	command -v mmdebstrap >/dev/null || shunt_install mmdebstrap
-	shunt_say "MySQL: building a root file system in $root (about 800 MB, a few minutes)"
+	shunt_say "building a root file system with $packages in $root (up to 800 MB, a few minutes)"
 	mkdir -p "$(dirname "$root")"
 	shunt_as_root rm -rf --one-file-system "$root.new"
 	# A mirror that lags behind is still signed.
 	shunt_as_root mmdebstrap --mode=root --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' \
-		--include=mysql-server-core,mysql-client-core \
+		--include="$packages" \
 		--setup-hook='mkdir -p "$1/var/lib/mysql-files"' \
-		sid "$root.new" "$mirror" >&2 || { shunt_as_root rm -rf --one-file-system "$root.new"; return 1; }
+		"$suite" "$root.new" "$mirror" >&2 || { shunt_as_root rm -rf --one-file-system "$root.new"; return 1; }
 	shunt_as_root rm -rf --one-file-system "$root"
 	shunt_as_root mv "$root.new" "$root"
 }
@@ -115,7 +122,7 @@ shunt_mysql() {
 		shunt_say "MySQL: Docker answers, but has no image of MySQL and can't pull one"
 	fi
 	root=${XDG_CACHE_HOME:-$HOME/.cache}/shunt/mysql9
-	[ -x "$root/usr/sbin/mysqld" ] || shunt_mysql_root "$root" || return 1
+	[ -x "$root/usr/sbin/mysqld" ] || shunt_root "$root" sid mysql-server-core,mysql-client-core || return 1 # the newest MySQL 9
 	shunt_say "MySQL: $(shunt_as_root chroot "$root" mysqld --no-defaults --version) in $root"
 	export SHUNT_E2E_MYSQL_ROOT=$root
 }
