@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +37,42 @@ func TestTemporarySessions(t *testing.T) {
 		want(t, a, "SELECT COUNT(*) AS n FROM people", "n", "20")
 		if got := pinned(p); got != 1 {
 			t.Errorf("%d sessions are pinned, want 1", got)
+		}
+	})
+}
+
+// TestTemporaryListed: a session sees its temporary tables among the others where its
+// server lists them, which MariaDB does from 11.2 on.
+func TestTemporaryListed(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		for _, shards := range []int{2, 4} {
+			p, c := startPeople(t, f, 20, setup{servers: f.servers(t)[:shards], tables: []string{"alone: {placement: single, shard: s1}"}})
+			plain := plainServer(t, f.servers(t)[3], p.schema+"_plain")
+			mustExec(t, plain, people)
+			for _, q := range []queryer{c, plain} {
+				mustExec(t, q, "CREATE TABLE alone (id INT PRIMARY KEY)")
+				mustExec(t, q, "CREATE TEMPORARY TABLE mine (n INT)")
+				mustExec(t, q, "CREATE TEMPORARY TABLE people (n INT)")
+			}
+			for _, list := range []string{"SHOW FULL TABLES", "SHOW FULL TABLES LIKE 'm%'", "SHOW TABLE STATUS", "SHOW TABLE STATUS LIKE 'mine'"} {
+				listed := func(q queryer) (out []string) {
+					for _, r := range mustRows(t, q, list) {
+						var cells []string
+						for name, v := range r {
+							if name == "Name" || name == "Temporary" || name == "Table_type" || strings.HasPrefix(name, "Tables_in_") {
+								cells = append(cells, v)
+							}
+						}
+						slices.Sort(cells)
+						out = append(out, strings.Join(cells, " "))
+					}
+					slices.Sort(out)
+					return out
+				}
+				if got, want := listed(c), listed(plain); !slices.Equal(got, want) {
+					t.Errorf("%s over %d shards: %q, want %q", list, shards, got, want)
+				}
+			}
 		}
 	})
 }

@@ -71,7 +71,11 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		if err != nil {
 			return nil, err
 		}
-		if !complete(cat) && !catalog.IsSystemSchema(schema) {
+		switch {
+		case catalog.IsSystemSchema(schema):
+		case st.listsTemporary(cat):
+			return everywhere(st, cat, cat.All, &System{Rows: &SystemTable{Key: []string{"", "table_type"}, OfSchema: schema, Sorted: true}, Temporary: true}, "the session has temporary tables")
+		case !complete(cat):
 			return everywhere(st, cat, cat.All, &System{Rows: &SystemTable{OfSchema: schema, Sorted: true}}, "no shard holds all tables")
 		}
 	case "table":
@@ -82,8 +86,12 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(cat.Shards) > 1 && !catalog.IsSystemSchema(schema) {
-			return joinedShow(st, cat, cat.All, &SystemTable{Table: "name", OfSchema: schema, Join: statusSums, Sorted: true})
+		switch {
+		case catalog.IsSystemSchema(schema):
+		case st.listsTemporary(cat):
+			return joinedShow(st, cat, cat.All, &System{Rows: &SystemTable{Key: []string{"name", "temporary"}, Table: "name", OfSchema: schema, Join: statusSums, Sorted: true}, Temporary: true})
+		case len(cat.Shards) > 1:
+			return joinedShow(st, cat, cat.All, &System{Rows: &SystemTable{Table: "name", OfSchema: schema, Join: statusSums, Sorted: true}})
 		}
 	case "triggers":
 		schema, err := st.showSchema(i+1, cat)
@@ -159,15 +167,15 @@ func looked(st *statement, cat *catalog.Catalog, t *SystemTable) (Plan, *Error) 
 
 // joinedShow is everywhere for a SHOW whose columns are joined. A WHERE over them is
 // another on each shard.
-func joinedShow(st *statement, cat *catalog.Catalog, set catalog.ShardSet, t *SystemTable) (Plan, *Error) {
+func joinedShow(st *statement, cat *catalog.Catalog, set catalog.ShardSet, sys *System) (Plan, *Error) {
 	where := false
 	for i := range st.toks {
 		where = where || st.is(i, "where")
-		if name, ok := st.identifier(i); where && ok && t.Join[strings.ToLower(name)] != 0 {
+		if name, ok := st.identifier(i); where && ok && sys.Rows.Join[strings.ToLower(name)] != 0 {
 			return nil, notSupported("SHOW ... WHERE by %s, which is made of what all shards say, is not supported: query information_schema", name)
 		}
 	}
-	return everywhere(st, cat, set, &System{Rows: t}, "the rows of all shards are summed")
+	return everywhere(st, cat, set, sys, "the rows of all shards are summed")
 }
 
 // showIndex is showOf for SHOW INDEX: cardinalities are summed.
@@ -176,9 +184,9 @@ func showIndex(st *statement, cat *catalog.Catalog, name TableName) (Plan, *Erro
 	if t == nil || t.IsView || t.Shards.Len() <= 1 || t.Placement == catalog.Reference || len(t.Columns) == 0 {
 		return showOf(st, cat, name)
 	}
-	return joinedShow(st, cat, t.Shards, &SystemTable{
+	return joinedShow(st, cat, t.Shards, &System{Rows: &SystemTable{
 		Key: []string{"key_name", "seq_in_index"}, Table: "table", OfSchema: t.Schema, Join: map[string]Joining{"cardinality": Sum},
-	})
+	}})
 }
 
 // showSchema is the schema of a SHOW: that of FROM, or the current one.

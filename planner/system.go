@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -26,6 +27,8 @@ type System struct {
 	Sources []*SystemTable
 	Parts   []string
 	Order   []int
+	// Temporary: the session's temporary tables are listed among the others.
+	Temporary bool
 }
 
 // Route is where an explained statement goes, as EXPLAIN ROUTE says it.
@@ -39,7 +42,8 @@ type Route struct {
 type SystemTable struct {
 	// Schema and Name of the system table; Schema is "" for a SHOW.
 	Schema, Name string
-	// Key are the columns that name what a row is about, "" for the first one.
+	// Key are the columns that name what a row is about, "" for the first one; so does
+	// an empty Key.
 	Key []string
 	// Owner is the column with the schema that a row belongs to. Rows of the
 	// servers' own schemas are taken from one shard.
@@ -120,12 +124,23 @@ func KnowsSystemTable(name string) bool {
 
 const informationSchema = "information_schema"
 
+// besideTemporary is information_schema.TABLES where a temporary table may be listed
+// beside the one that it hides.
+var besideTemporary SystemTable
+
 func init() {
 	for name, t := range systemTables {
 		if t.Name = name; t.Schema == "" {
 			t.Schema = informationSchema
 		}
 	}
+	besideTemporary = *systemTables["tables"]
+	besideTemporary.Key = append(slices.Clone(besideTemporary.Key), "table_type")
+}
+
+// listsTemporary: MariaDB lists a session's temporary tables from 11.2 on.
+func (st *statement) listsTemporary(cat *catalog.Catalog) bool {
+	return hasTemporary(cat) && st.server.mariaDB && st.server.number >= 110200
 }
 
 // complete reports whether one shard knows all tables there are.
@@ -152,15 +167,20 @@ func complete(cat *catalog.Catalog) bool {
 //
 // Rule sums: TABLE_ROWS and the like are each shard's own. Counter-example:
 // SELECT TABLE_ROWS FROM information_schema.TABLES answers a quarter of the rows.
+//
+// Rule temporary tables: where the servers list them, only the session's own connection
+// to a shard does.
 func (a *analysis) planSystem() *systemAction {
 	whole, several := complete(a.cat), len(a.cat.Shards) > 1
-	want := map[string]int{}
+	want, temporary := map[string]int{}, false
 	for _, r := range a.refs {
 		t := systemTables[strings.ToLower(r.name)]
 		if !r.system || t == nil || !strings.EqualFold(r.schema, t.Schema) {
 			continue
 		}
-		if t.Clients || t.Name == "schemata" || (!whole || a.st.settings.Restricted) && t.Owner != "" || several && a.st.asksFor(t.Join) {
+		listed := t.Name == "tables" && a.st.listsTemporary(a.cat)
+		temporary = temporary || listed
+		if listed || t.Clients || t.Name == "schemata" || (!whole || a.st.settings.Restricted) && t.Owner != "" || several && a.st.asksFor(t.Join) {
 			want[t.Name]++
 		}
 	}
@@ -170,6 +190,9 @@ func (a *analysis) planSystem() *systemAction {
 	sys := a.st.cutSystem(want)
 	if sys == nil {
 		a.refuse(notSupported("this form of a query of information_schema is not supported: write information_schema before the name of each of its tables, in FROM and before columns"))
+	} else if temporary {
+		sys.Temporary = true
+		sys.Sources[slices.Index(sys.Sources, systemTables["tables"])] = &besideTemporary
 	}
 	return &systemAction{sys: sys}
 }

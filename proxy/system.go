@@ -16,6 +16,9 @@ import (
 
 // system answers a statement about the servers and their schemas.
 func (s *session) system(ctx context.Context, r request, b *planner.Bound) error {
+	if b.System.Temporary && s.temporary != nil {
+		s.temporary.needed = true
+	}
 	switch {
 	case b.System.Route != nil:
 		return s.explained(ctx, r, b)

@@ -106,7 +106,11 @@ func (j *joiner) add(id catalog.ShardID, first bool, row [][]byte) {
 		key = row[0]
 	default:
 		for _, name := range j.t.Key {
-			key = append(append(key, j.column(row, name)...), 0)
+			v := row[0]
+			if name != "" {
+				v = j.column(row, name)
+			}
+			key = append(append(key, v...), 0)
 		}
 	}
 	at, seen := j.byKey[string(key)]

@@ -67,6 +67,7 @@ INSERT INTO orders VALUES (1, 'mine');
 SELECT * FROM orders;
 SHOW CREATE TABLE orders;
 DESCRIBE orders;
+SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() ORDER BY TABLE_NAME, TABLE_TYPE;
 UPDATE orders SET what = 'still';
 SELECT o.what, u.name FROM orders o JOIN users u ON u.id = o.id;
 -- own
