@@ -48,6 +48,7 @@ type ownConn struct {
 // holder is who has a lock: a connection, as its server tells of it.
 type holder struct {
 	shard, thread, account, host string
+	listed                       bool
 }
 
 func (h *holder) Error() string {
@@ -164,11 +165,16 @@ func (s *claim) held(ctx context.Context, conn *shard.Conn) (*holder, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !ours || time.Since(began) > leftoverTime {
+		// MariaDB lists a connection no more as soon as it ends, some time before it gives up
+		// its locks. Counter-example: the other Shunt has died while the network held
+		// everything back; whose lock there still was for a moment ended this one.
+		if !ours && h.listed || time.Since(began) > leftoverTime {
 			return h, nil
 		}
-		if _, err := conn.Exec(ctx, "KILL "+other); err != nil && conn.Broken {
-			return nil, err
+		if ours {
+			if _, err := conn.Exec(ctx, "KILL "+other); err != nil && conn.Broken {
+				return nil, err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -232,7 +238,7 @@ func (s *claim) holder(ctx context.Context, conn *shard.Conn, thread string) (*h
 		return nil, err
 	}
 	if err == nil && len(res.Rows) == 1 {
-		h.account, h.host = string(res.Rows[0][0]), string(res.Rows[0][1])
+		h.account, h.host, h.listed = string(res.Rows[0][0]), string(res.Rows[0][1]), true
 	}
 	return h, nil
 }
