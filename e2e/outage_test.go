@@ -204,7 +204,7 @@ func TestOutages(t *testing.T) {
 		for i := range n {
 			for k, o := range outages {
 				if long || k == i {
-					suffer(t, p, o, i, ids, loads, lasts, settle, servers[i], valves[i])
+					suffer(t, f, p, o, i, ids, loads, lasts, settle, servers[i], valves[i])
 				}
 			}
 		}
@@ -216,7 +216,7 @@ func TestOutages(t *testing.T) {
 	})
 }
 
-func suffer(t *testing.T, p *process, o outage, i int, ids [][]string, loads []*load, lasts, settle time.Duration, server *throwaway.Server, valve *throwaway.Valve) {
+func suffer(t *testing.T, f *flavour, p *process, o outage, i int, ids [][]string, loads []*load, lasts, settle time.Duration, server *throwaway.Server, valve *throwaway.Valve) {
 	t.Helper()
 	name := fmt.Sprintf("s%d %s", i, o.name)
 	dead := fmt.Sprintf("s%d", i)
@@ -239,6 +239,7 @@ func suffer(t *testing.T, p *process, o outage, i int, ids [][]string, loads []*
 	// Two transactions: one has touched the shard that will fail. Rows that the
 	// load doesn't use would be better; it waits for them.
 	touched, untouched := p.conn(), p.conn()
+	overSnapshots(t, f, untouched)
 	mustExec(t, touched, "BEGIN")
 	mustRows(t, touched, "SELECT id FROM people WHERE id = "+ids[i][0])
 	mustExec(t, untouched, "BEGIN")
