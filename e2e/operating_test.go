@@ -253,6 +253,43 @@ func TestCheckAndExplain(t *testing.T) {
 	})
 }
 
+// TestCheckSchema: what serve wouldn't start with, for the shards' tables, check tells as well.
+func TestCheckSchema(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 0, setup{})
+		mustExec(t, c, "ALTER TABLE people ADD COLUMN weight FLOAT")
+		text, err := os.ReadFile(p.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(from, to string, status int, told ...string) {
+			t.Helper()
+			file := filepath.Join(t.TempDir(), "shunt.yaml")
+			if err := os.WriteFile(file, []byte(strings.Replace(string(text), from, to, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, code := shunt(t, "check", "--config", file)
+			if code != status {
+				t.Errorf("%s: status %d, want %d\n%s", to, code, status, out)
+			}
+			for _, x := range told {
+				if !strings.Contains(out, strings.ReplaceAll(x, "SCHEMA", p.schema)) {
+					t.Errorf("%s: no %q in\n%s", to, x, out)
+				}
+			}
+		}
+		check("people: {shard_key: id}", "people: {shard_key: idd}", 1, `table SCHEMA.people: shard_key: the table has no column "idd"`)
+		index := func(table, column string) string {
+			return fmt.Sprintf("indexes: [{name: ix, table: %s, columns: [%s]}]\nusers:", strings.ReplaceAll(table, "SCHEMA", p.schema), column)
+		}
+		check("users:", index("SCHEMA.people", "emall"), 1, "indexes: ix: table people has no column emall")
+		check("users:", index("SCHEMA.people", "weight"), 1, "indexes: ix: column weight can't be in a virtual index: type FLOAT")
+		check("users:", index("SCHEMA.people", "email"), 0)
+		check("users:", index("SCHEMA.persons", "email"), 0, "note: on no shard yet, or mistyped: ", "table SCHEMA.persons\n")
+		check("schemas:", "schemas:\n  none_such: {}", 0, "note: on no shard yet, or mistyped: schema none_such")
+	})
+}
+
 // TestIndexFromConfiguration: made at start if missing.
 func TestIndexFromConfiguration(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {

@@ -14,6 +14,7 @@ import (
 func TestCheckRights(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: a}"}})
+		mustExec(t, p.db(), "CREATE TABLE users (a INT PRIMARY KEY)")
 		if out, code := shunt(t, "check", "--config", p.config); code != 0 || strings.Contains(out, "note:") {
 			t.Errorf("all rights: status %d\n%s", code, out)
 		}

@@ -25,36 +25,17 @@ func (x *Indexer) CreateIndex(ctx context.Context, schema, table, name string, c
 		return errors.New("there is no catalog yet: no shard has answered")
 	}
 	t := c.Table(schema, table)
-	switch {
-	case t == nil || len(t.Columns) == 0 && !t.IsView:
+	if t == nil || len(t.Columns) == 0 && !t.IsView {
 		return fmt.Errorf("table %s.%s is not known", schema, table)
-	case t.IsView:
-		return fmt.Errorf("%s.%s is a view", schema, table)
-	case t.Placement == catalog.Reference:
-		return fmt.Errorf("table %s is on every shard, so a virtual index has nothing to tell", table)
+	}
+	names, err := indexable(t, columns, c.MariaDB, x.codec)
+	switch {
+	case err != nil:
+		return err
 	case t.Differs != "":
 		return fmt.Errorf("table %s is not the same on all shards: %s", table, t.Differs)
-	case len(columns) == 0:
-		return errors.New("a virtual index needs a column")
 	case t.Index(name) != nil:
 		return fmt.Errorf("create virtual index %s on %s: %w", name, table, storage.ErrIndexExists)
-	}
-	var names []string
-	for i, column := range columns {
-		col := t.Column(column)
-		if col == nil {
-			return fmt.Errorf("table %s has no column %s", table, column)
-		}
-		if col.Varies {
-			return fmt.Errorf("column %s can't be in a virtual index: it is VIRTUAL, and what it is depends on the session that reads it; make it STORED", column)
-		}
-		if _, err := x.codec(col, c.MariaDB); err != nil {
-			return fmt.Errorf("column %s can't be in a virtual index: %w", column, err)
-		}
-		if slices.ContainsFunc(columns[:i], func(have string) bool { return strings.EqualFold(have, column) }) {
-			return fmt.Errorf("column %s is named twice", column)
-		}
-		names = append(names, col.Name)
 	}
 	def, err := x.store.CreateIndex(storage.IndexDef{
 		Schema: t.Schema, Table: t.Name, Name: name, Columns: names, Partitions: partitions, Status: storage.Building,
@@ -68,6 +49,41 @@ func (x *Indexer) CreateIndex(ctx context.Context, schema, table, name string, c
 		return fmt.Errorf("publish catalog: %w", err)
 	}
 	return x.enqueueBuild(def, "CREATE")
+}
+
+// Indexable says why a virtual index can't be on a table's columns.
+func Indexable(t *catalog.Table, columns []string, mariaDB bool) error {
+	_, err := indexable(t, columns, mariaDB, columnCodec)
+	return err
+}
+
+// indexable returns the columns by the names that the table has for them.
+func indexable(t *catalog.Table, columns []string, mariaDB bool, codecOf func(*catalog.Column, bool) (codec, error)) (names []string, err error) {
+	switch {
+	case t.IsView:
+		return nil, fmt.Errorf("%s.%s is a view", t.Schema, t.Name)
+	case t.Placement == catalog.Reference:
+		return nil, fmt.Errorf("table %s is on every shard, so a virtual index has nothing to tell", t.Name)
+	case len(columns) == 0:
+		return nil, errors.New("a virtual index needs a column")
+	}
+	for i, column := range columns {
+		col := t.Column(column)
+		if col == nil {
+			return nil, fmt.Errorf("table %s has no column %s", t.Name, column)
+		}
+		if col.Varies {
+			return nil, fmt.Errorf("column %s can't be in a virtual index: it is VIRTUAL, and what it is depends on the session that reads it; make it STORED", column)
+		}
+		if _, err := codecOf(col, mariaDB); err != nil {
+			return nil, fmt.Errorf("column %s can't be in a virtual index: %w", column, err)
+		}
+		if slices.ContainsFunc(columns[:i], func(have string) bool { return strings.EqualFold(have, column) }) {
+			return nil, fmt.Errorf("column %s is named twice", column)
+		}
+		names = append(names, col.Name)
+	}
+	return names, nil
 }
 
 // find returns the definition of an index by its names.

@@ -70,7 +70,11 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		}
 		failures = append(failures, reportReplicas(s.out, cfg.Shards, reached, i, replicas[i])...)
 	}
-	if len(failures) > 0 {
+	notes, wrong := checkSchemas(ctx, cfg, reached)
+	for _, note := range notes {
+		fmt.Fprintf(s.out, "note: %s\n", note)
+	}
+	if failures = append(failures, wrong...); len(failures) > 0 {
 		return errors.Join(failures...)
 	}
 	_, err = fmt.Fprintf(s.out, "%s is valid, all %d shards answer\n", cfg.File, len(cfg.Shards))

@@ -36,7 +36,7 @@ func main() {
 type cli struct {
 	Serve    serveCmd    `cmd:"" help:"Run the proxy until SIGTERM (drain, then stop); SIGHUP reloads."`
 	Demo     demoCmd     `cmd:"" help:"Start throwaway MySQL shards on loopback, load sample data, serve, print what to try."`
-	Check    checkCmd    `cmd:"" help:"Validate the configuration and reach every shard; exit 1 and say why."`
+	Check    checkCmd    `cmd:"" help:"Validate the configuration, reach every shard, look at its tables; exit 1 and say why."`
 	Explain  explainCmd  `cmd:"" help:"Where would this statement go, and why."`
 	Password passwordCmd `cmd:"" help:"Read a password from standard input, print its hashes for password_hash."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`

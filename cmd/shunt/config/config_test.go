@@ -125,6 +125,21 @@ func TestErrors(t *testing.T) {
 	})
 }
 
+// TestOtherTools: files as Windows' editors and tools of YAML 1.1 write them.
+func TestOtherTools(t *testing.T) {
+	t.Parallel()
+	const minimal = "users: [{name: a, password: b}]\r\nshards: [{name: s0, addr: h:1, user: u, password: ''}]\r\n"
+	for _, off := range []string{"off", "false"} {
+		c, err := Parse("f.yaml", []byte("\ufeff"+minimal+"http: "+off+"\r\n"), noEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.HTTP != "" || c.Users[0].Name != "a" {
+			t.Errorf("http: %s: %q, %v", off, c.HTTP, c.Users)
+		}
+	}
+}
+
 func TestTooManyShards(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -88,7 +88,8 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"listen", func(v value) { c.Listen = v.address(c.Listen) }},
 		field{"http", func(v value) {
 			httpAt = v
-			if s, ok := v.text("host:port, or off"); ok && (s == "" || s == "off") {
+			// Tools that write YAML 1.1 make false of off.
+			if s, ok := v.text("host:port, or off"); ok && (s == "" || s == "off" || s == "false") {
 				c.HTTP = ""
 			} else if ok {
 				c.HTTP = v.address(c.HTTP)
@@ -98,7 +99,11 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		field{"proxy_protocol", func(v value) { c.ProxyProtocol = readNetworks(v) }},
 		field{"server_version", func(v value) { c.ServerVersion = readServerVersion(v) }},
 		field{"http_token", func(v value) { c.HTTPToken = readToken(v) }},
-		field{"data_dir", func(v value) { c.DataDir = v.nonEmpty("a directory") }},
+		field{"data_dir", func(v value) {
+			if c.DataDir = v.nonEmpty("a directory"); strings.HasPrefix(c.DataDir, "~") {
+				v.errorf("%q begins with ~, which only a shell reads as a home directory: expected a path, which ${HOME} may begin", c.DataDir)
+			}
+		}},
 		field{"log_level", func(v value) {
 			if s, ok := v.text("debug, info, warn or error"); ok && c.LogLevel.UnmarshalText([]byte(s)) != nil {
 				v.errorf("%q is no level: expected debug, info, warn or error", s)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -69,7 +70,8 @@ type field struct {
 
 func parseDocument(file string, data []byte, env func(string) (string, bool)) (*document, ast.Node, error) {
 	doc := &document{file: file, env: env}
-	tree, err := parser.ParseBytes(data, 0)
+	// A byte order mark, as Windows' editors write it, would be taken for part of the first key.
+	tree, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
 	if err != nil {
 		e := &Error{File: file, Message: err.Error()}
 		if syntax, ok := errors.AsType[yaml.Error](err); ok {
