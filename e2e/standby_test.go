@@ -163,6 +163,40 @@ func TestStandby(t *testing.T) {
 	})
 }
 
+// TestStandbyReload: at SIGHUP a standby takes over what a Shunt that serves needs a restart
+// for. A file with errors changes nothing.
+func TestStandbyReload(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		a, c := startPeople(t, f, 10, setup{})
+		a.settled(c)
+		b := a.beside()
+		b.standsBy()
+		text, err := os.ReadFile(b.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reload := func(text, told string) {
+			t.Helper()
+			before := strings.Count(b.log.String(), told)
+			if err := os.WriteFile(b.config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b.signal(syscall.SIGHUP)
+			eventually(t, 20*time.Second, told, func() bool { return strings.Count(b.log.String(), told) > before })
+			b.isStandby()
+		}
+		reload(string(text)+"\nno_such_key: 1\n", "reload: nothing was changed")
+		port := fmt.Sprint(a.servers[2].Port())
+		reload(strings.Replace(string(text), "127.0.0.1:"+port, "localhost:"+port, 1), "reload: beginning anew")
+		a.stop()
+		b.takesOver()
+		want(t, b.db(), "SELECT id FROM people WHERE email = 'p7@x'", "id", "7")
+		if addr := mustRows(t, b.db(), "SHOW SHARDS")[2]["Addr"]; addr != "localhost:"+port {
+			t.Errorf("the standby serves with %s", addr)
+		}
+	})
+}
+
 // TestLockLost: a lock's connection is ended. The Shunt that serves takes the lock again,
 // its standby goes on waiting. A shard that somebody else holds isn't used; without any,
 // Shunt ends.

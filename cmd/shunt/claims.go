@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -108,9 +109,9 @@ func (c *claims) why() (short, full string) {
 }
 
 // take claims all shards that answer, one at least. Where another Shunt has one of
-// them it waits until that has ended, as a standby. It gives up when ctx ends. An error is
-// why it can never serve.
-func (c *claims) take(ctx context.Context) error {
+// them it waits until that has ended, as a standby, and obeys hup by reread. It gives up when
+// ctx ends. An error is reread's, or why it can never serve.
+func (c *claims) take(ctx context.Context, hup <-chan os.Signal, reread func() error) error {
 	var told struct {
 		what string
 		at   time.Time
@@ -148,6 +149,10 @@ func (c *claims) take(ctx context.Context) error {
 		// Two that began at once must not meet again and again.
 		select {
 		case <-ctx.Done():
+		case <-hup:
+			if err := reread(); err != nil {
+				return err
+			}
 		case <-time.After(standbyEvery + rand.N(standbyEvery)):
 		}
 	}

@@ -33,18 +33,29 @@ import (
 //
 //	store -> claims -> pools -> directory (catalog) -> indexer -> proxy -> listeners
 func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string)) (err error) {
-	return serveAs(ctx, cfg, log, ready, true)
-}
-
-// serveAs is serve. Without claiming the shards nothing may be written.
-func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string), claiming bool) (err error) {
-	if err := enoughFiles(); err != nil {
-		return err
-	}
-	// One that comes while another Shunt is waited for is obeyed afterwards.
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
+	for {
+		err := serveAs(ctx, cfg, log, ready, hup, true)
+		x, ok := errors.AsType[*anew](err)
+		if !ok {
+			return err
+		}
+		cfg = x.cfg
+	}
+}
+
+// anew ends a process's wait for the shards: it begins again by a changed configuration.
+type anew struct{ cfg *config.Config }
+
+func (*anew) Error() string { return "the configuration has changed" }
+
+// serveAs is serve. Without claiming the shards nothing may be written.
+func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string), hup <-chan os.Signal, claiming bool) (err error) {
+	if err := enoughFiles(); err != nil {
+		return err
+	}
 	// The ports first: a port in use should be told before the store is opened
 	// and shards are asked. It is only a look: whoever connected now would have to wait,
 	// and be sent away again, while another Shunt serves.
@@ -90,7 +101,7 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		defer s.claims.close()
 		s.registry.MustRegister(s.claims.gauge())
 		s.web.show(proxy.WaitingHandler(s.registry, cfg.HTTPToken, s.claims.why))
-		if err := s.claims.take(ctx); err != nil || ctx.Err() != nil {
+		if err := s.claims.take(ctx, hup, s.reread); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -100,6 +111,20 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		return err
 	}
 	return s.run(ctx, listeners, hup, ready)
+}
+
+// reread obeys SIGHUP while nothing is served yet: what needs a restart otherwise, as shards'
+// addresses, needs none then. Counter-example: a primary has died, both Shunts' files get
+// its replica's address, and the one that serves is restarted; the standby takes over with
+// the address that it began with.
+func (s *service) reread() error {
+	next, err := config.Load(s.cfg.File)
+	if err != nil {
+		s.log.Error("reload: nothing was changed", "error", err)
+		return nil //nolint:nilerr // it goes on with the file that it has
+	}
+	s.log.Info("reload: beginning anew", "file", s.cfg.File)
+	return &anew{next}
 }
 
 // service is what the parts of a Shunt that serves share.
