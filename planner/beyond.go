@@ -82,7 +82,7 @@ func (st *statement) programAt() int {
 		i += 2
 	}
 	switch st.word(i) {
-	case "table", "temporary", "database", "schema", "index", "unique", "fulltext", "spatial", "virtual", "":
+	case "table", "temporary", "database", "schema", "index", "unique", "fulltext", "spatial", "vector", "virtual", "":
 		return 0
 	}
 	view := false

@@ -145,7 +145,7 @@ func (p *Planner) create(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return p.createTemporary(st, cat, ifNotExists(st, i+2))
 	case "table":
 		return p.createTable(st, cat, ifNotExists(st, i+1))
-	case "unique", "fulltext", "spatial":
+	case "unique", "fulltext", "spatial", "vector":
 		if st.is(i+1, "index") {
 			return createIndex(st, cat, i+2)
 		}
@@ -291,8 +291,11 @@ func (st *statement) prefixKeyAt(i int) bool {
 // createTrigger goes to the shards of the trigger's table.
 func createTrigger(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
 	for ; i < len(st.toks); i++ {
-		if (st.is(i, "insert") || st.is(i, "update") || st.is(i, "delete")) && st.is(i+1, "on") && (st.is(i-1, "before") || st.is(i-1, "after")) {
-			name, _, err := st.tableAt(i + 2)
+		if (st.is(i, "insert") || st.is(i, "update") || st.is(i, "delete")) && (st.is(i-1, "before") || st.is(i-1, "after")) {
+			// MariaDB's may be BEFORE UPDATE OF a, b (11.8) or BEFORE INSERT OR UPDATE (12).
+			for i++; i < len(st.toks) && !st.is(i, "on"); i++ {
+			}
+			name, _, err := st.tableAt(i + 1)
 			if err != nil {
 				return nil, err
 			}
@@ -300,7 +303,7 @@ func createTrigger(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := st.triggerPlaces(cat, t, i+3); err != nil {
+			if err := st.triggerPlaces(cat, t, i+2); err != nil {
 				return nil, err
 			}
 			return &DDL{Catalog: cat, Op: "CREATE TRIGGER", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil

@@ -137,6 +137,7 @@ func TestLargeInsert(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
+	many := "CREATE PROCEDURE a (IN x INT" + strings.Repeat(", IN x INT", 100) + ") BEGIN SELECT 1; SELECT 2; END"
 	for _, c := range []struct {
 		sql  string
 		want []string
@@ -150,6 +151,11 @@ func TestSplit(t *testing.T) {
 		{"SELECT 1; CREATE TRIGGER a BEFORE INSERT ON b FOR EACH ROW BEGIN SET @a = 1; SET @b = 2; END", []string{"SELECT 1", " CREATE TRIGGER a BEFORE INSERT ON b FOR EACH ROW BEGIN SET @a = 1; SET @b = 2; END"}},
 		{"CREATE TRIGGER a BEFORE INSERT ON b FOR EACH ROW SET NEW.a = 1; SELECT 2", []string{"CREATE TRIGGER a BEFORE INSERT ON b FOR EACH ROW SET NEW.a = 1", " SELECT 2"}},
 		{"SELECT 'a; SELECT 2", []string{"SELECT 'a; SELECT 2"}},
+		{"CREATE PROCEDURE a () FOR i IN 1..3 DO SELECT i; END FOR", []string{"CREATE PROCEDURE a () FOR i IN 1..3 DO SELECT i; END FOR"}},
+		{"CREATE PROCEDURE a () SELECT 1 FOR UPDATE; SELECT 2", []string{"CREATE PROCEDURE a () SELECT 1 FOR UPDATE", " SELECT 2"}},
+		{"CREATE OR REPLACE PACKAGE a FUNCTION b() RETURNS INT; END", []string{"CREATE OR REPLACE PACKAGE a FUNCTION b() RETURNS INT; END"}},
+		{"BEGIN; SELECT 2", []string{"BEGIN", " SELECT 2"}},
+		{many, []string{many}},
 	} {
 		got, err := Split(c.sql, Settings{Charset: "utf8mb4"})
 		if err != nil || strings.Join(got, "|") != strings.Join(c.want, "|") || len(got) != len(c.want) {

@@ -29,7 +29,8 @@ func Split(sql string, s Settings) ([]string, error) {
 				continue // begins with something else
 			}
 			seen = true
-			if len(head.toks) < 64 {
+			// A program's body begins behind its parameters.
+			if len(head.toks) < 64 || head.is(0, "create") || head.is(0, "alter") {
 				head.src = sql
 				head.toks = append(head.toks, t)
 			}

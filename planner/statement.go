@@ -178,18 +178,26 @@ func lexStatement(sql string, s Settings, cat *catalog.Catalog) (*statement, *Er
 }
 
 // compound reports a stored program with a body, BEGIN .. END, in which `;` ends
-// no statement.
+// no statement. MariaDB has FOR loops, packages, and blocks of their own, besides.
 func (st *statement) compound() bool {
 	if !st.is(0, "create") && !st.is(0, "alter") {
-		return false
+		return st.is(0, "begin") && st.is(1, "not")
 	}
 	program := false
 	for i := range st.toks {
 		switch st.word(i) {
-		case "trigger", "procedure", "function", "event", "package":
+		case "package":
+			if !program && i < 24 {
+				return true
+			}
+		case "trigger", "procedure", "function", "event":
 			program = program || i < 24
 		case "begin", "loop", "repeat", "while", "if", "case":
 			if program {
+				return true
+			}
+		case "for":
+			if program && st.is(i+2, "in") {
 				return true
 			}
 		}

@@ -213,7 +213,9 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 			f.Keys = append(f.Keys, keyFact{schema: r[0], table: r[1], key: r[2], column: r[3], nullable: r[4] == "YES", prefix: !null[5]})
 		}},
 		{"triggers", "SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA" + userSchemas, func(r []string, _ []bool) {
-			f.Triggers = append(f.Triggers, triggerFact{schema: r[0], table: r[1], event: strings.ToUpper(r[2]), body: r[3], mode: r[4]})
+			for event := range strings.SplitSeq(strings.ToUpper(r[2]), ",") { // MariaDB 12: INSERT OR UPDATE
+				f.Triggers = append(f.Triggers, triggerFact{schema: r[0], table: r[1], event: event, body: r[3], mode: r[4]})
+			}
 		}},
 		{"stored programs", "SELECT ROUTINE_NAME, ROUTINE_DEFINITION, ROUTINE_SCHEMA, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE') AND ROUTINE_SCHEMA" + userSchemas, func(r []string, null []bool) {
 			f.Functions = append(f.Functions, functionFact{schema: r[2], name: strings.ToLower(r[0]), body: r[1], hidden: null[1], procedure: r[3] == "PROCEDURE"})
