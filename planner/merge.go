@@ -42,6 +42,8 @@ type Merge struct {
 	// Likely: Order is not the client's, but how the shards most likely answer. Rows that
 	// come otherwise, or can't be compared, are as good.
 	Likely bool
+	// Nearly: the shards answer nearly in Order. A vector index rounds distances.
+	Nearly bool
 	gather func() (*Bound, *Error)
 }
 
@@ -333,6 +335,7 @@ func (b *mergeBuilder) orderBy() bool {
 			return false
 		}
 		k.Desc = item.Desc
+		b.m.merge.Nearly = b.m.merge.Nearly || b.a.isDistance(src.expr)
 		b.m.merge.Order = append(b.m.merge.Order, k)
 	}
 	return true

@@ -279,6 +279,12 @@ func (v *keyVisitor) Enter(n ast.Node) (ast.Node, bool) {
 		v.doubt = true
 	case *ast.FuncCallExpr:
 		name := n.FnName.L
+		if v.b.a.isDistance(n) {
+			for _, arg := range n.Args {
+				v.vector(arg)
+			}
+			return n, true
+		}
 		if volatileFunction(name) || aggregateName(name) || strings.HasPrefix(name, "json") || strings.HasPrefix(name, "st_") ||
 			n.Schema.O != "" || strings.Contains(name, "vector") || !knownFunction(name) {
 			v.doubt = true
@@ -298,6 +304,32 @@ func (v *keyVisitor) Enter(n ast.Node) (ast.Node, bool) {
 }
 
 func (v *keyVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
+
+// vector looks at an argument of a distance: a VECTOR column, or a constant.
+func (v *keyVisitor) vector(arg ast.ExprNode) {
+	if f, ok := unwrap(arg).(*ast.FuncCallExpr); ok && f.FnName.L == "vec_fromtext" && len(f.Args) == 1 {
+		arg = f.Args[0]
+	} else if n, ok := unwrap(arg).(*ast.ColumnNameExpr); ok {
+		c, ok := v.b.a.resolve(n.Name, v.b.scope)
+		v.column, v.doubt = true, v.doubt || !ok || baseType(c.col.Type) != "vector"
+		if _, _, named := v.b.itemNamed(n.Name.Name.L); n.Name.Table.O == "" && v.aliases && named {
+			v.doubt = true
+		}
+		return
+	}
+	switch unwrap(arg).(type) {
+	case *driver.ValueExpr, *driver.ParamMarkerExpr:
+	default:
+		v.doubt = true
+	}
+}
+
+// isDistance: MariaDB's distance of two vectors. A shard finds the nearest ones by its vector index,
+// which needs no rows of others: no copy has it.
+func (a *analysis) isDistance(e ast.ExprNode) bool {
+	f, ok := unwrap(e).(*ast.FuncCallExpr)
+	return ok && a.cat.MariaDB && len(f.Args) == 2 && (f.FnName.L == "vec_distance" || f.FnName.L == "vec_distance_euclidean" || f.FnName.L == "vec_distance_cosine")
+}
 
 // plainType: types whose values sort by what they show, or a text by its
 // weight.
@@ -329,7 +361,7 @@ func (b *mergeBuilder) key(s keySource) (MergeKey, bool) {
 		return MergeKey{Value: value()}, b.numericAggregate(s)
 	}
 	if s.col == nil {
-		if numericExpr(s.expr) {
+		if numericExpr(s.expr) || b.a.isDistance(s.expr) {
 			return MergeKey{Value: value()}, true
 		}
 		// MIN: inside of other functions MySQL doesn't know a group's expression

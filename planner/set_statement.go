@@ -21,7 +21,7 @@ type StatementSettings struct {
 // what it answers.
 var forOneStatement = []string{
 	"innodb_lock_wait_timeout", "join_buffer_size", "join_cache_level", "lock_wait_timeout", "max_heap_table_size", "max_statement_time",
-	"mrr_buffer_size", "optimizer_search_depth", "optimizer_switch", "optimizer_use_condition_selectivity", "read_buffer_size",
+	"mhnsw_ef_search", "mrr_buffer_size", "optimizer_search_depth", "optimizer_switch", "optimizer_use_condition_selectivity", "read_buffer_size",
 	"read_rnd_buffer_size", "sort_buffer_size", "sql_select_limit", "tmp_memory_table_size", "tmp_table_size", "use_stat_tables",
 }
 

@@ -38,7 +38,7 @@ func New(l *Layout, m *planner.Merge, sources []Source) (*Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.likely = m.Likely
+	s.unsorted = m.Likely || m.Nearly
 	r := &Rows{layout: l, streams: s, merge: m, sorted: -1}
 	if m.Unite {
 		if r.uniter, err = newUniter(l, m, s.sorters); err != nil {

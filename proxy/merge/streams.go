@@ -32,8 +32,8 @@ type Streams struct {
 	// begun: each stream has its first row. Without keys they are begun one by
 	// one.
 	begun bool
-	// likely: a stream that isn't in order is as good.
-	likely bool
+	// unsorted: a stream that isn't in order is as good.
+	unsorted bool
 }
 
 type stream struct {
@@ -77,7 +77,7 @@ func (s *Streams) advance(n int) (ok bool, err error) {
 	if x.key, err = fill(x.key, s.sorters, &x.row); err != nil {
 		return false, err
 	}
-	if !s.likely && !x.first && compare(s.sorters, x.spare, x.key) > 0 {
+	if !s.unsorted && !x.first && compare(s.sorters, x.spare, x.key) > 0 {
 		return false, &OrderError{n}
 	}
 	x.first = false
