@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,25 +29,24 @@ const (
 	instant           // TIMESTAMP, from another one
 )
 
-// maxCollected bounds the rows of a query that are held at a time.
-const maxCollected = 128 << 20
-
 // collected is a query's answer in the binary protocol, whose values are exact.
 type collected struct {
 	columns []wire.Column
 	// targets of the columns, nil for any.
 	targets []target
-	rows    [][]byte
-	bytes   int
+	// count is that of all rows, left of those that are still to be read.
+	count, left int
 	// warned counts the answer's warnings; warnings are those that SHOW WARNINGS has (max_error_count).
 	warned   uint16
 	warnings [][][]byte
+
+	spool  *spool
+	extent wire.Extent
+	reader *wire.Reader
 }
 
-var errCollected = errors.New("too large")
-
-// collect runs a query and keeps its answer. It goes through a pipe with the
-// session as its client, so that every way of answering serves.
+// collect runs a query as a client's own, whatever way answers it, and keeps its answer. The
+// caller drops that.
 func (s *session) collect(ctx context.Context, query string) (*collected, error) {
 	defer s.inUTF8()()
 	defer s.unlimited()()
@@ -61,93 +58,61 @@ func (s *session) collect(ctx context.Context, query string) (*collected, error)
 	if !ok || rows.Kind != planner.Select && rows.Kind != planner.Locking {
 		return nil, refuse("INSERT from this kind of query is not supported: write SELECT")
 	}
-	here, there := net.Pipe()
-	defer here.Close()
-	out := &collected{}
-	read := make(chan error, 1)
-	go func() {
-		err := out.read(there)
-		there.Close() // what is still written then fails
-		read <- err
-	}()
-	client, isBinary, more, failed := s.client, s.binary, s.more, s.failed
-	s.client, s.binary, s.more = wire.NewConn(here), true, 0
-	s.client.ID, s.client.Capabilities = client.ID, client.Capabilities&^wire.AnswerCapabilities
-	func() {
-		defer func() { s.client, s.binary, s.more, s.failed = client, isBinary, more, failed }()
+	sp, e, err := s.setAside(ctx, true, "write in parts, by a condition", func() error {
 		st := &preparedStatement{sql: query, own: fmt.Sprint("own ", preparedSerial.Add(1)), plan: rows}
-		if err = s.run(ctx, rows, request{sql: query, prepared: st}); err == nil {
-			err = s.client.Flush()
-		}
-	}()
-	here.Close()
-	readErr := <-read
-	var told sqlError
-	switch {
-	case errors.Is(readErr, errCollected):
-		return nil, refuse("INSERT ... SELECT of more than %d MiB from other shards than its rows go to is not supported: insert in parts, by a condition", maxCollected>>20)
-	case errors.As(readErr, &told):
-		return nil, told
-	case err != nil:
+		return s.run(ctx, rows, request{sql: query, prepared: st})
+	})
+	if err != nil {
 		return nil, err
-	case readErr != nil:
-		return nil, fmt.Errorf("read the query's rows: %w", readErr)
 	}
-	out.warnings = s.last.warnings
-	return out, nil
+	c := &collected{warned: e.Warnings, warnings: s.last.warnings, spool: sp, extent: e}
+	if err := c.rewind(); err != nil {
+		c.drop()
+		return nil, err
+	}
+	const count, end = 1, 1
+	c.count = sp.frames.packets - count - len(c.columns) - end
+	if e.Rows > e.Header { // an EOF packet behind the definitions
+		c.count--
+	}
+	c.left = c.count
+	return c, nil
 }
 
-// read reads an answer to its end. A server's error is a sqlError.
-func (c *collected) read(nc net.Conn) error {
-	r := wire.NewReader(nc)
-	packet := func() ([]byte, error) {
-		p, err := r.ReadPacket(1 << 30)
-		if err != nil {
-			return nil, err
-		}
-		if len(p) > 0 && p[0] == mysql.ERR_HEADER {
-			e, err := wire.ParseError(p)
-			if err != nil {
-				return nil, err
-			}
-			return nil, sqlError{e.Code, e.State, e.Message}
-		}
-		return p, nil
-	}
-	p, err := packet()
+// rewind has next begin with the first row.
+func (c *collected) rewind() error {
+	c.release()
+	columns, r, err := c.spool.columns(c.extent)
 	if err != nil {
 		return err
 	}
-	n, _, ok := wire.TakeLenInt(p)
-	if !ok || n == 0 {
-		return wire.ErrMalformed
+	c.columns, c.reader, c.left = columns, r, c.count
+	return nil
+}
+
+// next is a row, valid until the next one is asked for. REQUIRES: there is one left.
+func (c *collected) next() ([]byte, error) {
+	p, err := c.reader.ReadPacket(maxKept)
+	if err != nil {
+		return nil, fmt.Errorf("read the query's rows: %w", err)
 	}
-	for range n {
-		if p, err = packet(); err != nil {
-			return err
-		}
-		col, err := wire.ParseColumn(p)
-		if err != nil {
-			return err
-		}
-		c.columns = append(c.columns, col)
+	c.left--
+	return p, nil
+}
+
+// drop gives back what the rows take, if there are any.
+func (c *collected) drop() {
+	if c == nil {
+		return
 	}
-	if _, err = packet(); err != nil { // EOF
-		return err
-	}
-	for {
-		if p, err = packet(); err != nil {
-			return err
-		}
-		if len(p) < 9 && len(p) > 0 && p[0] == mysql.EOF_HEADER {
-			end, err := wire.ParseEOF(p)
-			c.warned = end.Warnings
-			return err
-		}
-		if c.bytes += len(p) + 24; c.bytes > maxCollected {
-			return errCollected
-		}
-		c.rows = append(c.rows, append([]byte(nil), p...))
+	c.release()
+	c.spool.drop()
+}
+
+func (c *collected) release() {
+	if c.reader != nil {
+		c.reader.Release()
+		c.reader = nil
 	}
 }
 

@@ -60,19 +60,26 @@ func (s *session) asked(ctx context.Context, c *planner.Constants, i int, query 
 		return nil, why // a column of the row, not a constant
 	case err != nil:
 		return nil, err
+	}
+	defer rows.drop()
+	switch {
 	case rows.warned > 0 || len(rows.warnings) > 0:
 		return nil, why // an INSERT may fail with what a SELECT warns of
 	case c.Subqueries():
 		if err := s.scalar(ctx, rows, c.Target(i)); err != nil {
 			return nil, err
 		}
-		if len(rows.rows) == 0 {
+		if rows.count == 0 {
 			return []string{"NULL"}, nil
 		}
-	case len(rows.rows) != 1 || len(rows.columns) != c.Len():
+	case rows.count != 1 || len(rows.columns) != c.Len():
 		return nil, why
 	}
-	return rows.literals(rows.rows[0])
+	row, err := rows.next()
+	if err != nil {
+		return nil, err
+	}
+	return rows.literals(row)
 }
 
 // scalar is for a subquery's answer whose value goes to a column: it refuses what isn't one value,
@@ -81,7 +88,7 @@ func (s *session) scalar(ctx context.Context, rows *collected, column string) er
 	switch {
 	case len(rows.columns) != 1:
 		return sqlError{1241, "21000", "Operand should contain 1 column(s)"}
-	case len(rows.rows) > 1:
+	case rows.count > 1:
 		return sqlError{1242, "21000", "Subquery returns more than 1 row"}
 	}
 	from, into, stored := rows.columns[0], anyTarget, true

@@ -23,7 +23,7 @@ import (
 // and its rows are inserted by statements of many rows, which are routed,
 // indexed and counted as any other.
 //
-//	query ── route, merge or gather ── pipe ── collected ── INSERT ... VALUES ── shards
+//	query ── route, merge or gather ── spool ── collected ── INSERT ... VALUES ── shards
 //
 // The query's rows are read without locks, as of before the first insert.
 func (s *session) copyRows(ctx context.Context, r request) error {
@@ -32,6 +32,7 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 	if err != nil {
 		return err
 	}
+	defer rows.drop()
 	if !r.plan.Copy.Lenient {
 		if err := strictly(rows.warnings, s.catalog().MariaDB); err != nil {
 			return err
@@ -169,15 +170,12 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 		return wire.OK{}, err
 	}
 	var all insertedRows
-	records := 0
 	err := s.within(ctx, func() error {
-		for len(rows.rows) > 0 {
-			text, n, err := rows.appendRows([]byte(head))
+		for rows.left > 0 {
+			text, err := rows.appendRows([]byte(head))
 			if err != nil {
 				return err
 			}
-			rows.rows = rows.rows[n:]
-			records += n
 			insert := func(ctx context.Context) (wire.OK, error) { return s.insertRows(ctx, string(text)+tail) }
 			if err := all.add(ctx, s, insert); err != nil {
 				return err
@@ -193,7 +191,7 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 	}
 	s.last.warnings = append(rows.warnings, all.warnings...)
 	all.ok.Warnings = uint16(min(int(rows.warned)+int(all.ok.Warnings), math.MaxUint16))
-	if all.ok.Info = joinInfo(all.infos); records == 0 {
+	if all.ok.Info = joinInfo(all.infos); rows.count == 0 {
 		all.ok.Info = "Records: 0  Duplicates: 0  Warnings: 0"
 	}
 	all.ok.Info = infoWarnings.ReplaceAllString(all.ok.Info, fmt.Sprintf("Warnings: %d", all.ok.Warnings))
@@ -232,7 +230,11 @@ func (c *collected) days() (map[string]bool, error) {
 	if !slices.Contains(c.targets, instant) {
 		return out, nil
 	}
-	for _, p := range c.rows {
+	for c.left > 0 {
+		p, err := c.next()
+		if err != nil {
+			return nil, err
+		}
 		at := 1 + (len(c.columns)+9)/8
 		if len(p) < at {
 			return nil, wire.ErrMalformed
@@ -252,5 +254,5 @@ func (c *collected) days() (map[string]bool, error) {
 			}
 		}
 	}
-	return out, nil
+	return out, c.rewind()
 }

@@ -30,6 +30,7 @@ func (s *session) createTableAs(ctx context.Context, d *planner.DDL, sql string)
 	}
 	name, exists := d.Tables[0], d.As.Exists
 	var rows content
+	defer func() { rows.drop() }()
 	if !exists {
 		if rows, err = s.collectFor(ctx, name, d.As); err != nil {
 			return err
@@ -89,11 +90,16 @@ type content struct {
 }
 
 // collectFor runs the query of CREATE TABLE ... SELECT.
-func (s *session) collectFor(ctx context.Context, name planner.TableName, as *planner.CreateAs) (content, error) {
+func (s *session) collectFor(ctx context.Context, name planner.TableName, as *planner.CreateAs) (_ content, err error) {
 	rows, err := s.collect(ctx, as.Query)
 	if err != nil {
 		return content{}, err
 	}
+	defer func() {
+		if err != nil {
+			rows.drop()
+		}
+	}()
 	if !as.Lenient {
 		if err := strictly(rows.warnings, s.catalog().MariaDB); err != nil {
 			return content{}, err
@@ -173,6 +179,7 @@ func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, s
 	if err != nil {
 		return wire.OK{}, err
 	}
+	defer from.drop()
 	made, err := s.onPinned(ctx, p, p.Shards, p.As.Make)
 	if err != nil {
 		return wire.OK{}, err

@@ -30,7 +30,7 @@ func (st *preparedStatement) closeCursor() {
 // openCursor runs an execution with its answer set aside. What is no single
 // result set is answered at once, as servers do.
 func (s *session) openCursor(ctx context.Context, st *preparedStatement, run func() error) error {
-	sp := &spool{all: s.proxy.spools}
+	sp := &spool{all: s.proxy.spools, instead: "fetch and close others before, or execute the statement without a cursor"}
 	sp.onFull = func() {
 		// The rest would be read for nothing.
 		_ = s.interrupt(ctx)

@@ -23,15 +23,15 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 		if err != nil {
 			return err
 		}
+		defer rows.drop()
 		if rows.warned > 0 || len(rows.warnings) > 0 {
 			return refusal
 		}
-		for len(rows.rows) > 0 {
-			text, n, err := rows.appendRows([]byte(head))
+		for rows.left > 0 {
+			text, err := rows.appendRows([]byte(head))
 			if err != nil {
 				return err
 			}
-			rows.rows = rows.rows[n:]
 			change := func(ctx context.Context) (wire.OK, error) { return s.insertRows(ctx, string(text)+tail) }
 			if err := all.add(ctx, s, change); err != nil {
 				return err
@@ -51,16 +51,19 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 	return s.answerOK(all.ok)
 }
 
-// appendRows appends as many rows as one statement should have, and says how
-// many.
-func (c *collected) appendRows(text []byte) (_ []byte, n int, err error) {
-	for ; n < len(c.rows) && n < loadRows && len(text) < loadBytes; n++ {
+// appendRows appends as many of the rows that are left as one statement should have.
+func (c *collected) appendRows(text []byte) ([]byte, error) {
+	for n := 0; c.left > 0 && n < loadRows && len(text) < loadBytes; n++ {
 		if n > 0 {
 			text = append(text, ',')
 		}
-		if text, err = c.appendRow(text, c.rows[n]); err != nil {
-			return text, n, err
+		row, err := c.next()
+		if err == nil {
+			text, err = c.appendRow(text, row)
+		}
+		if err != nil {
+			return text, err
 		}
 	}
-	return text, n, nil
+	return text, nil
 }

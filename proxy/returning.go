@@ -49,7 +49,7 @@ func (r *returnedRows) read(conn *shard.Conn, places []int, binary, keep bool) (
 			}
 			break
 		}
-		if r.bytes += len(p); err == nil && keep && r.bytes <= maxCollected { // else the connection's rest is read for its next use
+		if r.bytes += len(p); err == nil && keep && r.bytes <= maxReturned { // else the connection's rest is read for its next use
 			r.rows = append(r.rows, returnedRow{n, slices.Clone(p)})
 		}
 	}
@@ -66,11 +66,14 @@ func (r *returnedRows) read(conn *shard.Conn, places []int, binary, keep bool) (
 
 // whole is the error of rows that are too many to be kept.
 func (r *returnedRows) whole() error {
-	if r == nil || r.bytes <= maxCollected {
+	if r == nil || r.bytes <= maxReturned {
 		return nil
 	}
 	return errReturned
 }
+
+// maxReturned bounds the rows of a RETURNING that are held at a time.
+const maxReturned = 128 << 20
 
 var errReturned = sqlError{1104, "42000", "RETURNING answers too much over several shards: change fewer rows at a time"}
 

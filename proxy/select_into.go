@@ -50,73 +50,32 @@ func (s *session) selectInto(ctx context.Context, sql string) (done bool, err er
 	return true, s.answerOK(wire.OK{Affected: 1, Warnings: warnings})
 }
 
-// selected runs a query of the client's, and keeps its answer: two rows of it.
+// selected runs a query of the client's, and reads two rows of its answer.
 func (s *session) selected(ctx context.Context, query string) (columns []wire.Column, rows [][][]byte, warnings uint16, err error) {
-	sp := &spool{all: s.proxy.spools, onFull: func() { _ = s.interrupt(ctx) }}
-	defer sp.drop()
 	// As text, with definitions and in the character set of the variables.
-	binary, none := s.binary, s.client.NoMetadata
-	s.binary, s.client.NoMetadata = false, false
-	back, undo := s.client.Divert(sp), s.resultsIn(s.settings.charset)
-	err = s.statement(ctx, query, s.shape.Read(query, &s.settings.planning))
+	undo := s.resultsIn(s.settings.charset)
+	sp, e, err := s.setAside(ctx, false, "select one row", func() error {
+		return s.statement(ctx, query, s.shape.Read(query, &s.settings.planning))
+	})
 	undo()
-	e := back()
-	s.binary, s.client.NoMetadata = binary, none
-	switch {
-	case sp.full != nil:
-		err = sp.full
-	case err == nil && !sp.frames.oneResult(e):
-		err = sp.failure()
-	}
 	if err != nil {
 		return nil, nil, 0, err
 	}
+	defer sp.drop()
 	columns, rows, err = firstRows(sp, e)
 	return columns, rows, e.Warnings, err
 }
 
-// failure is the error that an answer ends with.
-func (s *spool) failure() error {
-	r := wire.NewReader(s.section(s.frames.last, s.size))
-	r.SetSequence(s.frames.head[3])
-	defer r.Release()
-	p, err := r.ReadPacket(wire.DefaultMaxPacket)
-	if err != nil {
-		return fmt.Errorf("read an answer: %w", err)
-	}
-	told, err := wire.ParseError(p)
-	if err != nil {
-		return fmt.Errorf("read an answer: %w", err)
-	}
-	return sqlError{told.Code, told.State, told.Message}
-}
-
 // firstRows reads two rows of an answer that was set aside.
 func firstRows(sp *spool, e wire.Extent) (columns []wire.Column, rows [][][]byte, err error) {
-	r := wire.NewReader(sp.section(0, e.End))
-	defer r.Release()
-	p, err := r.ReadPacket(wire.DefaultMaxPacket)
+	columns, r, err := sp.columns(e)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read an answer: %w", err)
+		return nil, nil, err
 	}
-	n, _, _ := wire.TakeLenInt(p)
-	for range n {
-		if p, err = r.ReadPacket(wire.DefaultMaxPacket); err != nil {
-			return nil, nil, fmt.Errorf("read an answer's columns: %w", err)
-		}
-		c, err := wire.ParseColumn(p)
-		if err != nil {
-			return nil, nil, err
-		}
-		columns = append(columns, c)
-	}
-	if e.Rows > e.Header { // an EOF packet
-		if _, err = r.ReadPacket(wire.DefaultMaxPacket); err != nil {
-			return nil, nil, fmt.Errorf("read an answer: %w", err)
-		}
-	}
+	defer r.Release()
 	for len(rows) < 2 {
-		if p, err = r.ReadPacket(wire.DefaultMaxPacket); errors.Is(err, io.EOF) {
+		p, err := r.ReadPacket(maxKept)
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -12,17 +13,18 @@ import (
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// SpoolOptions bound what open cursors take.
+// SpoolOptions bound what answers that are kept take.
 type SpoolOptions struct {
 	// Dir is where the files are; they are gone with the process.
 	Dir string
-	// MaxBytes is for all cursors together, in memory and in files.
+	// MaxBytes is for all of them together, in memory and in files.
 	MaxBytes int64
 	// Room returns an error where the disk has no room.
 	Room func() error
 }
 
-// spools are the answers that are kept for cursors.
+// spools are the answers that are kept: for cursors, and for statements of ours that
+// go on with their rows.
 type spools struct {
 	SpoolOptions
 	memory, total atomic.Int64
@@ -33,6 +35,8 @@ const (
 	// of all; the rest is in files.
 	spoolMemory  = 1 << 20
 	spoolsMemory = 64 << 20
+	// maxKept bounds a packet: a row may have several of the largest values.
+	maxKept = 1 << 30
 	// spoolStep is how much is written between two looks at the disk.
 	spoolStep = 4 << 20
 )
@@ -51,9 +55,12 @@ func newSpools(o SpoolOptions) *spools {
 // their ends.
 type spool struct {
 	all *spools
-	// full is why something is missing; onFull is called when it is set.
-	full   error
-	onFull func()
+	// full is why something is missing; onFull is called when it is set. instead is what
+	// the client is told to do then.
+	full    error
+	onFull  func()
+	instead string
+
 	mem    []byte
 	file   *os.File // nil: all of it is in mem
 	size   int64
@@ -78,7 +85,7 @@ func (s *spool) write(p []byte) error {
 	n := int64(len(p))
 	if total := s.all.total.Add(n); total > s.all.MaxBytes {
 		s.all.total.Add(-n)
-		return sqlError{codeTableFull, "HY000", fmt.Sprintf("The rows of open cursors take more than cursor_max_bytes (%d): fetch and close others before, or execute the statement without a cursor", s.all.MaxBytes)}
+		return sqlError{codeTableFull, "HY000", fmt.Sprintf("The rows of open cursors, and of statements that keep theirs, take more than cursor_max_bytes (%d): %s", s.all.MaxBytes, s.instead)}
 	}
 	if s.file == nil && s.size+n <= spoolMemory && s.all.memory.Add(n) <= spoolsMemory {
 		s.mem = append(s.mem, p...)
@@ -100,14 +107,14 @@ func (s *spool) write(p []byte) error {
 	}
 	if err != nil {
 		s.all.total.Add(-n)
-		return noSpoolRoom(err)
+		return s.noRoom(err)
 	}
 	s.size += n
 	return nil
 }
 
-func noSpoolRoom(err error) error {
-	return sqlError{codeDiskFull, "HY000", fmt.Sprintf("A cursor's rows can't be kept: %v; execute the statement without one", err)}
+func (s *spool) noRoom(err error) error {
+	return sqlError{codeDiskFull, "HY000", fmt.Sprintf("The rows can't be kept: %v; %s", err, s.instead)}
 }
 
 func (s *spool) room() error {
@@ -121,20 +128,86 @@ func (s *spool) room() error {
 // toFile moves what is in memory into a file that has no name any more.
 func (s *spool) toFile() error {
 	if err := os.MkdirAll(s.all.Dir, 0o700); err != nil {
-		return noSpoolRoom(err)
+		return s.noRoom(err)
 	}
 	f, err := os.CreateTemp(s.all.Dir, "cursor-")
 	if err != nil {
-		return noSpoolRoom(err)
+		return s.noRoom(err)
 	}
 	_ = os.Remove(filepath.Join(s.all.Dir, filepath.Base(f.Name())))
 	if _, err := f.Write(s.mem); err != nil {
 		f.Close()
-		return noSpoolRoom(err)
+		return s.noRoom(err)
 	}
 	s.all.memory.Add(-int64(len(s.mem)))
 	s.file, s.mem = f, nil
 	return nil
+}
+
+// setAside runs a query of the client's, or of ours, and keeps its answer, which is one result. The
+// caller drops it, unless there is an error.
+func (s *session) setAside(ctx context.Context, binary bool, instead string, run func() error) (sp *spool, e wire.Extent, err error) {
+	sp = &spool{all: s.proxy.spools, onFull: func() { _ = s.interrupt(ctx) }, instead: instead}
+	was, more, none, failed := s.binary, s.more, s.client.NoMetadata, s.failed
+	s.binary, s.more, s.client.NoMetadata = binary, 0, false
+	back := s.client.Divert(sp)
+	err = run()
+	e = back()
+	s.binary, s.more, s.client.NoMetadata, s.failed = was, more, none, failed
+	switch {
+	case sp.full != nil: // the rest was interrupted
+		err = sp.full
+	case err == nil && !sp.frames.oneResult(e):
+		err = sp.failure()
+	}
+	if err != nil {
+		sp.drop()
+	}
+	return sp, e, err
+}
+
+// failure is the error that an answer ends with.
+func (s *spool) failure() error {
+	r := wire.NewReader(s.section(s.frames.last, s.size))
+	r.SetSequence(s.frames.head[3])
+	defer r.Release()
+	p, err := r.ReadPacket(maxKept)
+	if err != nil {
+		return fmt.Errorf("read an answer: %w", err)
+	}
+	told, err := wire.ParseError(p)
+	if err != nil {
+		return fmt.Errorf("read an answer: %w", err)
+	}
+	return sqlError{told.Code, told.State, told.Message}
+}
+
+// columns reads the definitions that an answer begins with; r goes on with its rows.
+func (s *spool) columns(e wire.Extent) (columns []wire.Column, r *wire.Reader, err error) {
+	r = wire.NewReader(s.section(0, e.End))
+	packet := func() []byte {
+		var p []byte
+		if err == nil {
+			p, err = r.ReadPacket(maxKept)
+		}
+		return p
+	}
+	n, _, _ := wire.TakeLenInt(packet())
+	for range n {
+		var c wire.Column
+		if p := packet(); err == nil {
+			c, err = wire.ParseColumn(p)
+		}
+		columns = append(columns, c)
+	}
+	if e.Rows > e.Header { // an EOF packet
+		packet()
+	}
+	if err != nil {
+		r.Release()
+		return nil, nil, fmt.Errorf("read an answer's columns: %w", err)
+	}
+	return columns, r, nil
 }
 
 // section reads a part of it.

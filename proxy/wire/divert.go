@@ -21,13 +21,13 @@ type Extent struct {
 // until back is called, which flushes there. Changes of the session are kept back
 // from the ends of result sets. REQUIRES: nothing is buffered.
 func (c *Conn) Divert(dst io.Writer) (back func() Extent) {
-	w := c.w
+	w, outer := c.w, c.diverted
 	c.w, c.diverted = NewWriter(dst), &Extent{}
 	return func() Extent {
 		_ = c.w.Flush()
 		c.w.drop()
 		e := *c.diverted
-		c.w, c.diverted = w, nil
+		c.w, c.diverted = w, outer
 		return e
 	}
 }
