@@ -89,7 +89,7 @@ func commandLine(t *testing.T, p *process, f *flavour, args ...string) *exec.Cmd
 		if err != nil {
 			return nil
 		}
-		return exec.CommandContext(t.Context(), path, args...)
+		return exec.CommandContext(t.Context(), path, append(args, "--skip-ssl")...)
 	}
 	if src.Root == "" {
 		return nil

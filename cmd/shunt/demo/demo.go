@@ -130,7 +130,7 @@ func (d *demo) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 	if err != nil {
 		return d.cause(ctx, err)
 	}
-	d.explain(src, found)
+	d.explain(ctx, src, found)
 	if d.Check {
 		return d.cause(ctx, d.check(ctx, found))
 	}

@@ -110,14 +110,14 @@ func shardNames(s string) []string {
 }
 
 // explain prints how to connect, what to try, and what the index saves.
-func (d *demo) explain(src throwaway.Source, m measured) {
+func (d *demo) explain(ctx context.Context, src throwaway.Source, m measured) {
 	host, port, err := net.SplitHostPort(d.Listen)
 	if err != nil {
 		host, port = d.Listen, ""
 	}
 	client := "mysql"
-	if name, _, found := commandLineClient(); found {
-		client = name
+	if c, found := findCommandLine(ctx); found {
+		client = strings.Join(append([]string{c.name}, c.options...), " ")
 	}
 	w := d.Out
 	fmt.Fprintf(w, "\nShunt serves on %s: one MySQL over %d shards (%s).\n", d.Listen, d.Shards, src)
