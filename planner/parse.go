@@ -46,6 +46,9 @@ func (p *parserPool) parse(text string, s Settings, mariaDB bool) (stmt ast.Stmt
 	ps.SetSQLMode(mode)
 	ps.SetMariaDB(mariaDB)
 	stmts, _, err := ps.ParseSQL(text)
+	if err != nil && strings.Contains(err.Error(), "1273") {
+		stmts, _, err = ps.ParseSQL(withKnownCollations(text, s))
+	}
 	if err != nil {
 		// A parser that stopped half-way is not used again.
 		return nil, err
@@ -61,6 +64,23 @@ func (p *parserPool) parse(text string, s Settings, mariaDB bool) (stmt ast.Stmt
 		return nil, notSupported("the parser found no single statement")
 	}
 	return stmt, nil
+}
+
+// withKnownCollations puts one that the parser knows, at equal length, where COLLATE names any:
+// MariaDB's uca1400 and nopad collations, and most of one language, it doesn't. What sorts or compares by
+// COLLATE is left to the servers, whichever it is, and so are names of none.
+func withKnownCollations(text string, s Settings) string {
+	const known = "binary"
+	buf := []byte(text)
+	lx := newLexer(text, s, serverVersion{})
+	var before, collate token
+	for t := lx.next(); t.kind != tokEOF && t.kind != tokBad; t = lx.next() {
+		if n := int(t.end - t.start); n >= len(known) && strings.EqualFold(text[collate.start:collate.end], "collate") && text[before.start:before.end] != "." {
+			copy(buf[t.start:t.end], known+strings.Repeat(" ", n-len(known)))
+		}
+		before, collate = collate, t
+	}
+	return string(buf)
 }
 
 // nearOf shortens what the parser says.
