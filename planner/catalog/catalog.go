@@ -402,16 +402,24 @@ func IsSystemSchema(name string) bool {
 	return false
 }
 
-// CollationID is the number of a collation, or of the character set's default one
-// where none is named; 0 where it isn't known.
+// CollationID is the number of a collation that clients are told, or of the character
+// set's default one where none is named; 0 where it isn't known.
 func (c *Catalog) CollationID(name, charset string) uint16 {
 	if name == "" {
 		name = c.DefaultCollation[charset]
 	}
 	for id, col := range c.Collations {
-		if strings.EqualFold(col.Name, name) {
-			return uint16(id)
+		if !strings.EqualFold(col.Name, name) {
+			continue
 		}
+		switch {
+		case !strings.HasPrefix(col.Name, "utf8mb4_uca1400_"):
+			return uint16(id)
+		case strings.Contains(col.Name, "_croatian_"):
+			return 608
+		}
+		// MariaDB has eight to a language, and tells the number of its older one.
+		return uint16(224 + (id-2304)/8)
 	}
 	return 0
 }

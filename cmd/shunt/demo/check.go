@@ -57,8 +57,10 @@ func (d *demo) clients(ctx context.Context) []client {
 		return all
 	}
 	return append(all, client{c.name, func(ctx context.Context, statement string) ([]map[string]string, error) {
-		args := append([]string{"--no-defaults", "--protocol=tcp", "--host=" + host, "--port=" + port,
-			"--user=" + account, "--password=" + password, "--batch", "--execute=" + statement}, c.options...)
+		args := append([]string{
+			"--no-defaults", "--protocol=tcp", "--host=" + host, "--port=" + port,
+			"--user=" + account, "--password=" + password, "--batch", "--execute=" + statement,
+		}, c.options...)
 		cmd := exec.CommandContext(ctx, c.path, append(args, schema)...)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
