@@ -329,3 +329,46 @@ func TestReadingFunctions(t *testing.T) {
 		mustExec(t, c, "DROP FUNCTION total")
 	})
 }
+
+// TestPackagedFunctions: what the functions of MariaDB's packages, which are made on the
+// shards themselves, write or read isn't missed.
+func TestPackagedFunctions(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		if f.name != throwaway.MariaDB {
+			t.Skip("MariaDB's")
+		}
+		p := start(t, f, setup{})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE users (id INT PRIMARY KEY, v VARCHAR(20) CHARACTER SET latin1)")
+		mustExec(t, c, "INSERT INTO users VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
+		p.createIndex(c, "by_v", "users (v)")
+		for i := range p.servers {
+			shard, err := p.shard(i).Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shard.Close()
+			for _, sql := range []string{
+				"SET sql_mode = ORACLE",
+				"CREATE PACKAGE pk AS FUNCTION renames RETURN INT; FUNCTION counts RETURN INT; END",
+				"CREATE PACKAGE BODY pk AS FUNCTION renames RETURN INT AS BEGIN UPDATE users SET v = 'renamed'; RETURN 7; END; FUNCTION counts RETURN INT AS BEGIN RETURN 1; END; END",
+				"CREATE PACKAGE plain AS FUNCTION seven RETURN INT; END",
+				"CREATE PACKAGE BODY plain AS FUNCTION seven RETURN INT AS BEGIN RETURN 7; END; END",
+				"CREATE FUNCTION by_package RETURN INT AS BEGIN RETURN pk.renames(); END",
+				"CREATE FUNCTION by_plain RETURN INT AS BEGIN RETURN plain.seven(); END",
+			} {
+				mustExec(t, shard, sql)
+			}
+		}
+		mustExec(t, c, "ALTER TABLE users COMMENT 'the packages are there'")
+		for _, sql := range []string{"SELECT pk.renames()", "SELECT by_package()", "SELECT id, pk.renames() FROM users", "DO pk.renames()", "INSERT INTO users VALUES (9, pk.renames())"} {
+			failsWith(t, c, sql, 1235, "function")
+		}
+		want(t, c, "SELECT by_plain() AS n", "n", "7")
+		mustExec(t, c, "/* shunt: shard=s1 */ SELECT by_package()")
+		if left := len(mustRows(t, p.shard(1), "SELECT id FROM users")); len(mustRows(t, c, "SELECT id FROM users WHERE v = 'renamed'")) != left {
+			t.Errorf("%d rows were renamed, and not all are found", left)
+		}
+		failsWith(t, c, "DELETE HISTORY FROM users", 1235, "each shard")
+	})
+}

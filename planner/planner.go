@@ -148,6 +148,9 @@ func (p *Planner) dispatch(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	case "insert", "replace":
 		return p.insert(st, cat)
 	case "update", "delete":
+		if cat.MariaDB && st.is(1, "history") && st.is(2, "from") { // of a system-versioned table
+			return nil, notSupported("DELETE HISTORY is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */")
+		}
 		return p.write(st, cat)
 	case "load":
 		return planLoad(st, cat)

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -130,6 +131,23 @@ func TestTriggerThatCallsTouchesAll(t *testing.T) {
 		if !c.WritingFunctions["f"] || !c.WritingFunctions["g"] || c.WritingFunctions["pure"] {
 			t.Errorf("functions that may write: %v", c.WritingFunctions)
 		}
+	}
+}
+
+// TestPackagedFunctions: each has the package's whole text.
+func TestPackagedFunctions(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	f.Functions = append(packaged("shop", "FUNCTION `writes`() RETURNS INT BEGIN UPDATE t SET a = 1; RETURN 7; END; PROCEDURE p() SELECT 1; function reads() RETURNS INT RETURN 1; END"),
+		packaged("shop", "AS x INT := 5; FUNCTION \"counts\" RETURN INT AS BEGIN x := x + 1; RETURN x; END; END")...)
+	f.Functions = append(f.Functions, packaged("shop", "AS FUNCTION pure RETURN INT AS BEGIN RETURN 1; END; END")...)
+	f.Functions = append(f.Functions, functionFact{name: "caller", body: "RETURN pk.writes()"})
+	c := build(t, sources(f))
+	if got := slices.Sorted(maps.Keys(c.WritingFunctions)); !slices.Equal(got, []string{"caller", "reads", "writes"}) {
+		t.Errorf("functions that may write: %v", got)
+	}
+	if got := slices.Sorted(maps.Keys(c.LeavingFunctions)); !slices.Equal(got, []string{"counts"}) {
+		t.Errorf("functions that leave something: %v", got)
 	}
 }
 

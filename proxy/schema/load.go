@@ -217,7 +217,11 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 				f.Triggers = append(f.Triggers, triggerFact{schema: r[0], table: r[1], event: event, body: r[3], mode: r[4]})
 			}
 		}},
-		{"stored programs", "SELECT ROUTINE_NAME, ROUTINE_DEFINITION, ROUTINE_SCHEMA, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE') AND ROUTINE_SCHEMA" + userSchemas, func(r []string, null []bool) {
+		{"stored programs", "SELECT ROUTINE_NAME, ROUTINE_DEFINITION, ROUTINE_SCHEMA, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE', 'PACKAGE BODY') AND ROUTINE_SCHEMA" + userSchemas, func(r []string, null []bool) {
+			if r[3] == "PACKAGE BODY" {
+				f.Functions = append(f.Functions, packaged(r[2], r[1])...)
+				return
+			}
 			f.Functions = append(f.Functions, functionFact{schema: r[2], name: strings.ToLower(r[0]), body: r[1], hidden: null[1], procedure: r[3] == "PROCEDURE"})
 		}},
 		{"foreign keys", "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME, r.UPDATE_RULE, r.DELETE_RULE" +

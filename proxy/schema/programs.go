@@ -39,6 +39,26 @@ func (b *builder) functions() {
 	b.addCallers(b.c.LeavingFunctions)
 }
 
+// packaged are the functions of MariaDB's package, each with the whole text: what one calls is
+// in it. Its procedures can't be called, since they aren't known.
+//
+// Rule nothing left behind: variables of the package are the connection's. They stand before
+// the routines; the function then counts as one that sets @x.
+func packaged(schema, body string) (out []functionFact) {
+	if rest := words(body); !routinesFirst.MatchString(rest) {
+		body += " @x := 1"
+	}
+	for _, name := range functionNames.FindAllStringSubmatch(body, -1) {
+		out = append(out, functionFact{schema: schema, name: strings.ToLower(name[1]), body: body})
+	}
+	return out
+}
+
+var (
+	routinesFirst = regexp.MustCompile(`(?i)^\s*(?:[ai]s\s+)?(?:function|procedure)\b`)
+	functionNames = regexp.MustCompile("(?i)\\bfunction\\s+[`\"]?([\\w$\\x80-\\xff]+)")
+)
+
 // fetchesGroup finds what MariaDB's aggregate functions have in them, and no other one.
 var fetchesGroup = regexp.MustCompile(`(?i)\bfetch\s+group\s+next\s+row\b`)
 
