@@ -16,6 +16,10 @@ func TestUnlikeSettings(t *testing.T) {
 		mustExec(t, odd, "SET GLOBAL time_zone = '+07:00'")
 		mustExec(t, odd, "SET GLOBAL autocommit = 0")
 		mustExec(t, odd, "SET GLOBAL group_concat_max_len = 4")
+		collations := len(mustRows(t, odd, "SHOW VARIABLES LIKE 'character_set_collations'")) > 0
+		if collations {
+			mustExec(t, odd, "SET GLOBAL character_set_collations = 'utf8mb4=utf8mb4_bin', GLOBAL innodb_snapshot_isolation = OFF")
+		}
 		p := start(t, f, setup{servers: servers, tables: []string{"people: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(50), at TIMESTAMP NULL, KEY (email))")
@@ -51,6 +55,11 @@ func TestUnlikeSettings(t *testing.T) {
 		for i := range 20 {
 			want(t, c, fmt.Sprintf("SELECT GROUP_CONCAT(REPEAT('x', 9)) AS x FROM people WHERE id = %d", i), "x", "xxxxxxxxx")
 			want(t, c, fmt.Sprintf("SELECT @@autocommit AS a FROM people WHERE id = %d", i), "a", "1")
+		}
+		if collations {
+			if rows := mustRows(t, c, "SELECT DISTINCT COLLATION(_utf8mb4'x') AS c, @@innodb_snapshot_isolation AS i FROM people"); len(rows) != 1 || rows[0]["i"] != "1" {
+				t.Errorf("the shards have %v", rows)
+			}
 		}
 		// A session's own setting counts, and DEFAULT is the first shard's.
 		mustExec(t, c, "SET sql_mode = 'NO_BACKSLASH_ESCAPES'")

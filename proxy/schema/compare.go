@@ -90,6 +90,8 @@ func (b *builder) settings() {
 			return v, ok
 		}
 		ours, ok := value(first)
+		// Shards of other versions need not have it.
+		able := slices.Contains(settings, name) && !slices.ContainsFunc(b.order, func(id catalog.ShardID) bool { _, ok := value(id); return !ok })
 		if !ok || name == "system_time_zone" && !strings.EqualFold(b.Facts[first].Settings["time_zone"], "SYSTEM") {
 			continue
 		}
@@ -98,7 +100,6 @@ func (b *builder) settings() {
 			if !ok || strings.EqualFold(ours, theirs) {
 				continue
 			}
-			able := slices.Contains(settings, name)
 			b.c.Unlike = append(b.c.Unlike, catalog.Setting{Name: name, Value: ours, Other: theirs, Shard: b.c.ShardName(id), Able: able})
 			break
 		}

@@ -43,7 +43,7 @@ type Facts struct {
 // meaning. Any session may set them.
 var settings = []string{
 	"sql_mode", "time_zone", "transaction_isolation", "tx_isolation", "group_concat_max_len", "div_precision_increment", "lc_time_names",
-	"default_week_format", "sql_auto_is_null", "default_storage_engine",
+	"default_week_format", "sql_auto_is_null", "default_storage_engine", "character_set_collations", "innodb_snapshot_isolation",
 }
 
 // Changed names what is otherwise in later facts, for the log.
