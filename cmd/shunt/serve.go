@@ -121,7 +121,7 @@ func (s *service) reread() error {
 	next, err := config.Load(s.cfg.File)
 	if err != nil {
 		s.log.Error("reload: nothing was changed", "error", err)
-		return nil //nolint:nilerr // it goes on with the file that it has
+		return nil // it goes on with the file that it has
 	}
 	s.log.Info("reload: beginning anew", "file", s.cfg.File)
 	return &anew{next}

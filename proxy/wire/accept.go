@@ -201,7 +201,7 @@ func (h *handshake) capabilities() uint32 {
 	if h.o.TLS != nil {
 		caps |= mysql.CLIENT_SSL
 	}
-	if !strings.Contains(strings.ToLower(h.o.ServerVersion), "mariadb") {
+	if !h.mariaDB() {
 		caps |= mysql.CLIENT_OPTIONAL_RESULTSET_METADATA // unknown to MariaDB
 	}
 	return caps
@@ -223,8 +223,20 @@ func (h *handshake) greeting() []byte {
 	p = append(p, make([]byte, 10)...)
 	p = append(p, h.salt[8:]...)
 	p = append(p, 0)
-	p = append(p, mysql.AUTH_CACHING_SHA2_PASSWORD...)
+	p = append(p, h.greets()...)
 	return append(p, 0)
+}
+
+// greets is the plugin of the greeting.
+func (h *handshake) greets() string {
+	if h.mariaDB() && selfSigned(h.o.TLS) != nil {
+		return mysql.AUTH_NATIVE_PASSWORD // see vouch
+	}
+	return mysql.AUTH_CACHING_SHA2_PASSWORD
+}
+
+func (h *handshake) mariaDB() bool {
+	return strings.Contains(strings.ToLower(h.o.ServerVersion), "mariadb")
 }
 
 // newSalt makes a random salt without NUL, which ends strings, and '$', which
@@ -348,7 +360,7 @@ func (h *handshake) startTLS() error {
 	if err := conn.Handshake(); err != nil {
 		return fmt.Errorf("%w: %w", ErrHandshake, err)
 	}
-	h.nc, h.TLS = conn, true
+	h.nc, h.TLS, h.certificate = conn, true, selfSigned(h.o.TLS)
 	h.r, h.w = NewReader(conn), NewWriter(conn)
 	h.r.SetSequence(seq)
 	return nil
@@ -389,7 +401,7 @@ func (h *handshake) authenticate(resp *response) error {
 	switch {
 	case !pluggable:
 		plugin = mysql.AUTH_NATIVE_PASSWORD
-	case plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && (full || cred.serves(plugin)):
+	case plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && (full || cred.serves(plugin)) && (len(auth) > 0 || plugin == h.greets()):
 	case plugin == mysql.AUTH_NATIVE_PASSWORD && len(auth) > 0 && cred.serves(plugin):
 	default:
 		// libmysqlclient with default-auth=mysql_native_password answers a
@@ -438,9 +450,13 @@ func (h *handshake) authenticate(resp *response) error {
 		accepted = cred.accepts(plugin, h.salt[:], auth)
 	}
 	if plugin == mysql.AUTH_NATIVE_PASSWORD {
+		answered := h.salt
 		for _, salt := range h.older {
-			accepted = cred.accepts(plugin, salt[:], auth) || accepted
+			if cred.accepts(plugin, salt[:], auth) {
+				accepted, answered = true, salt
+			}
 		}
+		h.vouches = cred.vouch(answered[:], h.certificate)
 	}
 	if !accepted || !known {
 		using := "NO"

@@ -69,6 +69,10 @@ type Conn struct {
 	salt [saltSize]byte
 	// asked is the salt of the last question.
 	asked [saltSize]byte
+	// certificate is the hash of the one that the client has seen, nil where it was
+	// signed by another. vouches is for the OK that ends the log-in.
+	certificate []byte
+	vouches     string
 	// idle reads the first bytes of a command without holding a buffer until
 	// they come; nil where that isn't possible (TLS).
 	idle *idleWait

@@ -203,6 +203,9 @@ func splitColumn(p []byte) (names [6][]byte, fixed []byte, err error) {
 
 // WriteOK writes an OK packet.
 func (c *Conn) WriteOK(o OK) error {
+	if c.vouches != "" {
+		o.Info, c.vouches = c.vouches, ""
+	}
 	c.scratch = o.append(c.scratch[:0], mysql.OK_HEADER, c.changes())
 	return c.w.WritePacket(c.scratch)
 }

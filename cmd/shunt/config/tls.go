@@ -2,12 +2,19 @@ package config
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"math/big"
 	"os"
 	"slices"
+	"sync"
+	"time"
 )
 
 // TLS is Shunt's certificate toward clients. The files are read with the
@@ -17,6 +24,8 @@ type TLS struct {
 	// ClientCA holds the PEM certificates one of which must have signed a
 	// client's; nil where clients need none.
 	ClientCA []byte
+	// SelfSigned is in place of Cert and Key: one that nobody has signed is made.
+	SelfSigned bool
 	// Required refuses clients that don't use TLS.
 	Required bool
 }
@@ -29,10 +38,14 @@ func readTLS(v value) *TLS {
 		field{"key", func(v value) { key, t.Key = v, v.file() }},
 		pemField("client_ca", &t.ClientCA, "with the certificates of authorities"),
 		field{"required", func(v value) { t.Required = v.boolean() }},
+		field{"self_signed", func(v value) { t.SelfSigned = v.boolean() }},
 	)
 	switch {
+	case t.SelfSigned && (seen["cert"] || seen["key"]):
+		v.errorf("has self_signed beside a certificate: expected either")
+	case t.SelfSigned:
 	case !seen["cert"] || !seen["key"]:
-		v.errorf("expected both cert and key")
+		v.errorf("expected both cert and key, or self_signed: true")
 	case t.Cert != nil && t.Key != nil:
 		if _, err := tls.X509KeyPair(t.Cert, t.Key); err != nil {
 			key.errorf("%v: expected a PEM file with the private key of cert", err)
@@ -60,7 +73,9 @@ func (t *TLS) Server() *tls.Config {
 		return nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if pair, err := tls.X509KeyPair(t.Cert, t.Key); err == nil { // Parse has seen that it is
+	if t.SelfSigned {
+		c.Certificates = []tls.Certificate{selfSigned()}
+	} else if pair, err := tls.X509KeyPair(t.Cert, t.Key); err == nil { // Parse has seen that it is
 		c.Certificates = []tls.Certificate{pair}
 	}
 	if t.ClientCA != nil {
@@ -69,6 +84,26 @@ func (t *TLS) Server() *tls.Config {
 	}
 	return c
 }
+
+// selfSigned is the certificate of this process that nobody has signed.
+var selfSigned = sync.OnceValue(func() tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err) // there is no such curve, or no randomness
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()),
+		Subject:      pkix.Name{CommonName: "Shunt"},
+		NotBefore:    now.Add(-24 * time.Hour), // clocks differ
+		NotAfter:     now.AddDate(10, 0, 0),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+})
 
 // ShardTLS is how Shunt encrypts its connections to a shard, and how it makes
 // sure of whom it talks to. The files are read once, with the configuration.
