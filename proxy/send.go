@@ -30,6 +30,17 @@ func (s *session) sendAll(ctx context.Context, r request, b *planner.Bound) ([]s
 // borrowAll takes connections to a statement's shards, in the order of the shard
 // numbers, in which every session takes them: no two wait for each other.
 func (s *session) borrowAll(ctx context.Context, b *planner.Bound) ([]sent, error) {
+	if s.tx != nil {
+		var to catalog.ShardSet
+		for _, st := range b.Statements {
+			if s.tx.conns[st.Shard] == nil {
+				to.Add(st.Shard)
+			}
+		}
+		if err := s.tx.join(ctx, to); err != nil {
+			return nil, err
+		}
+	}
 	out := make([]sent, 0, len(b.Statements))
 	for _, st := range b.Statements {
 		conn, err := s.borrow(ctx, st.Shard)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
@@ -157,46 +158,62 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 		}
 		return conn, nil
 	}
-	// Registered before its snapshot can begin: nothing that this snapshot
-	// shows loses its entry while the transaction is open.
-	tx.open.Extend(catalog.Only(id))
-	pinned := tx.s.keeps(id)
-	conn, err := tx.s.borrowPooled(ctx, id)
+	conn, err := tx.toJoin(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.beginOn(ctx, id, conn); err != nil {
+	if err := tx.joined(ctx, id, conn, execEach(ctx, conn, tx.beginStatements(id, conn))); err != nil {
+		return nil, err
+	}
+	return tx.conns[id], nil
+}
+
+// toJoin borrows a connection on which the transaction is to begin.
+func (tx *transaction) toJoin(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+	// Registered before its snapshot can begin: nothing that this snapshot
+	// shows loses its entry while the transaction is open.
+	tx.open.Extend(catalog.Only(id))
+	return tx.s.borrowPooled(ctx, id)
+}
+
+// joined takes a connection on which the transaction has begun, unless that has failed. One
+// that was dead is replaced.
+func (tx *transaction) joined(ctx context.Context, id catalog.ShardID, conn *shard.Conn, failed error) error {
+	if err := failed; err != nil {
 		conn.Broken = true
 		tx.s.putBack(id, conn)
-		if !errors.Is(err, shard.ErrShard) || pinned {
-			return nil, tx.s.shardError(id, err)
+		if !errors.Is(err, shard.ErrShard) || tx.s.keeps(id) {
+			return tx.s.shardError(id, err)
 		}
 		// It was dead already. Nothing has been done there yet.
 		if conn, err = tx.s.borrowNew(ctx, id); err != nil {
-			return nil, err
+			return err
 		}
-		if err := tx.beginOn(ctx, id, conn); err != nil {
+		if err := execEach(ctx, conn, tx.beginStatements(id, conn)); err != nil {
 			conn.Broken = true
 			tx.s.putBack(id, conn)
-			return nil, tx.s.notJoined(id, err)
+			return tx.s.notJoined(id, err)
 		}
 	}
 	tx.conns[id] = conn
 	tx.order = append(tx.order, id)
 	tx.s.proxy.pins.add(id, pinnedByTransaction, 1)
 	tx.s.proxy.deadlocks.joined(tx)
-	return conn, nil
+	return nil
 }
 
-// beginOn begins the transaction on a shard.
-func (tx *transaction) beginOn(ctx context.Context, id catalog.ShardID, conn *shard.Conn) error {
+// beginStatements begin the transaction on a shard.
+func (tx *transaction) beginStatements(id catalog.ShardID, conn *shard.Conn) []string {
 	var statements []string
 	if tx.s.locked(id, conn) {
 		statements = tx.chosen.beginLocked(&tx.s.settings)
 	} else {
 		statements = tx.chosen.begin(&tx.s.settings, tx.snapshot)
 	}
-	statements = append(statements, tx.savepointStatements()...)
+	return append(statements, tx.savepointStatements()...)
+}
+
+func execEach(ctx context.Context, conn *shard.Conn, statements []string) error {
 	for _, sql := range statements {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return err
@@ -229,31 +246,80 @@ func (tx *transaction) leave(ctx context.Context, id catalog.ShardID) {
 	tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
 }
 
-// join begins the transaction on shards before a write is prepared for them.
+// join begins the transaction on those of the shards where it hasn't, on all at once: one
+// round trip, where one for each would be tens of milliseconds between data centers.
 func (tx *transaction) join(ctx context.Context, shards catalog.ShardSet) error {
-	for id := range shards.All {
-		if _, err := tx.conn(ctx, id); err != nil {
-			return err
-		}
+	type joining struct {
+		shard  catalog.ShardID
+		conn   *shard.Conn
+		begin  []string
+		failed error
 	}
-	return nil
-}
-
-// each runs a statement of ours on some of the transaction's shards.
-func (tx *transaction) each(ctx context.Context, shards catalog.ShardSet, sql string) error {
-	for _, id := range tx.order {
-		if !shards.Has(id) {
-			continue
+	var fresh []joining
+	for id := range shards.All {
+		var conn *shard.Conn
+		var err error
+		if tx.conns[id] != nil {
+			_, err = tx.conn(ctx, id)
+		} else if conn, err = tx.toJoin(ctx, id); err == nil {
+			fresh = append(fresh, joining{id, conn, tx.beginStatements(id, conn), nil})
 		}
-		if _, err := tx.conns[id].Exec(ctx, sql); err != nil {
-			err = tx.s.shardError(id, err)
-			if tx.conns[id].Broken {
-				tx.lost(id, err)
+		if err != nil {
+			for _, x := range fresh {
+				tx.s.putBack(x.shard, x.conn)
 			}
 			return err
 		}
 	}
-	return nil
+	atOnce(len(fresh), func(i int) {
+		fresh[i].failed = execEach(ctx, fresh[i].conn, fresh[i].begin)
+	})
+	var failed error
+	for _, x := range fresh {
+		if err := tx.joined(ctx, x.shard, x.conn, x.failed); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// each runs a statement of ours on some of the transaction's shards, on all at once.
+func (tx *transaction) each(ctx context.Context, shards catalog.ShardSet, sql string) error {
+	var ids []catalog.ShardID
+	var conns []*shard.Conn
+	for _, id := range tx.order {
+		if shards.Has(id) {
+			ids, conns = append(ids, id), append(conns, tx.conns[id])
+		}
+	}
+	errs := make([]error, len(ids))
+	atOnce(len(ids), func(i int) { _, errs[i] = conns[i].Exec(ctx, sql) })
+	var failed error
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		err = tx.s.shardError(ids[i], err)
+		if conns[i].Broken {
+			tx.lost(ids[i], err)
+		}
+		if failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// atOnce calls fn with 0 to n-1, beside each other, and waits for all.
+func atOnce(n int, fn func(i int)) {
+	var wg sync.WaitGroup
+	for i := 1; i < n; i++ {
+		wg.Go(func() { fn(i) })
+	}
+	if n > 0 {
+		fn(0)
+	}
+	wg.Wait()
 }
 
 // wrote notes what a statement changes, for the time after the transaction.
@@ -446,19 +512,26 @@ func (s *session) rollback(ctx context.Context) error {
 		return nil
 	}
 	s.tx = nil
+	conns := make([]*shard.Conn, len(tx.order))
+	for i, id := range tx.order {
+		conns[i] = tx.conns[id]
+	}
+	sums, errs := make([]shard.Summary, len(conns)), make([]error, len(conns))
+	atOnce(len(conns), func(i int) {
+		if conn := conns[i]; !conn.Broken && !conn.Busy() {
+			sums[i], errs[i] = conn.Exec(ctx, "ROLLBACK")
+		}
+	})
 	var failed error
-	for _, id := range tx.order {
-		conn := tx.conns[id]
-		if !conn.Broken && !conn.Busy() {
-			sum, err := conn.Exec(ctx, "ROLLBACK")
-			if err != nil {
-				conn.Broken = true
-				failed = errors.Join(failed, s.shardError(id, err))
-			} else if sum.Warnings > 0 && s.temporary != nil && s.temporary.conn == conn {
-				// Temporary tables were made or dropped, and stay so.
-				if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
-					s.last.warnings = res.Rows
-				}
+	for i, id := range tx.order {
+		conn := conns[i]
+		if err := errs[i]; err != nil {
+			conn.Broken = true
+			failed = errors.Join(failed, s.shardError(id, err))
+		} else if sums[i].Warnings > 0 && s.temporary != nil && s.temporary.conn == conn {
+			// Temporary tables were made or dropped, and stay so.
+			if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+				s.last.warnings = res.Rows
 			}
 		}
 		if conn.Broken || conn.Busy() {

@@ -411,14 +411,18 @@ func (s *session) sameTime(ctx context.Context, shards catalog.ShardSet) (undo f
 	}
 	tx := s.tx
 	return func() {
+		var ids []catalog.ShardID
 		for id := range shards.All {
-			conn := tx.conns[id]
-			if conn == nil || conn.Broken || conn.Busy() {
-				continue
+			if conn := tx.conns[id]; conn != nil && !conn.Broken && !conn.Busy() {
+				ids = append(ids, id)
 			}
-			if _, err := conn.Exec(ctx, "SET TIMESTAMP = DEFAULT"); err != nil {
-				_ = s.shardError(id, err) // fails the transaction, or the connection is not used again
-				conn.Broken = true
+		}
+		errs := make([]error, len(ids))
+		atOnce(len(ids), func(i int) { _, errs[i] = tx.conns[ids[i]].Exec(ctx, "SET TIMESTAMP = DEFAULT") })
+		for i, err := range errs {
+			if err != nil {
+				_ = s.shardError(ids[i], err) // fails the transaction, or the connection is not used again
+				tx.conns[ids[i]].Broken = true
 			}
 		}
 	}, nil
