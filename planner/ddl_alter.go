@@ -76,6 +76,11 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 		return nil, err
 	}
 	ddl := &DDL{Catalog: cat, Op: "ALTER TABLE", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}
+	if t.Placement == catalog.Reference && t.Shards.Len() > 1 {
+		if ddl.SameTime, err = st.defaultsOfCopies(i, t); err != nil {
+			return nil, err
+		}
+	}
 	if ddl.Virtual, err = st.virtualKeys(name, i, 0); err != nil {
 		return nil, err
 	}
@@ -99,6 +104,32 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 		return nil, refuseMoveKey(t)
 	}
 	return ddl, nil
+}
+
+// defaultsOfCopies looks at what the defaults from token i on give the rows that are there.
+//
+// Rule equal copies. Counter-examples, for a reference table: ADD COLUMN token CHAR(36) DEFAULT
+// (UUID()), and ADD COLUMN made DATETIME DEFAULT NOW(), which the shards do one after the other.
+func (st *statement) defaultsOfCopies(i int, t *catalog.Table) (clock bool, err *Error) {
+	depth, within := 0, -1 // the depth that a default is at
+	for ; i < len(st.toks); i++ {
+		switch w := st.word(i); {
+		case st.op(i, "("):
+			depth++
+		case st.op(i, ")"):
+			depth--
+		case st.op(i, ",") && depth <= within:
+			within = -1
+		case w == "default" && within < 0:
+			within = depth
+		case within < 0:
+		case clockFunction(w):
+			clock = true
+		case volatileFunction(w) && st.op(i+1, "(") && st.has("add"):
+			return false, notSupported("%s() in the default of a column that is added to the reference table %s would give each shard other values: add it without, fill it by literals, and SET DEFAULT then", strings.ToUpper(w), t.Name)
+		}
+	}
+	return clock, nil
 }
 
 // byWords is for what the parser refuses, with perr: any column may be changed.

@@ -217,6 +217,9 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		if plan.Unforeseen {
 			out.WriteString(" unforeseen")
 		}
+		if plan.SameTime {
+			out.WriteString(" same time")
+		}
 		if plan.Counts != "" {
 			out.WriteString(" counts=" + plan.Counts)
 		}

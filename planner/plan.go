@@ -146,6 +146,8 @@ type DDL struct {
 	// Counter-example: id INT NOT NULL becomes AUTO_INCREMENT. An INSERT without an id, which
 	// was sent to any shard for its error, waits there for the ALTER TABLE, and makes a row.
 	Counts string
+	// SameTime as Bound's.
+	SameTime bool
 	// Virtual are the indexes that it makes with COMMENT 'virtual'.
 	Virtual []VirtualIndex
 	// As is of CREATE TABLE ... SELECT whose rows have to move; nil where the shards do it.

@@ -565,6 +565,15 @@ func (v *expressionVisitor) Enter(n ast.Node) (ast.Node, bool) {
 		if n.FnName.L == "rownum" && v.a.cat.MariaDB { // WHERE ROWNUM() <= 3 is LIMIT 3
 			v.a.hiddenAggregate, v.a.counted = "ROWNUM()", true
 		}
+	case *ast.DefaultExpr:
+		if n.Name == nil {
+			break // SET v = DEFAULT
+		}
+		if c, ok := v.a.resolve(n.Name, v.s); ok && c.col.DefaultNow {
+			v.a.clock = true
+		} else if ok && c.col.DefaultExpr {
+			v.a.setVolatile("DEFAULT(" + c.col.Name + ")")
+		}
 	case *ast.VariableExpr:
 		if n.Value != nil {
 			v.a.assign(n.Name)

@@ -433,14 +433,15 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		return err
 	}
 	s.last.warnings = nil
-	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, false, &s.last.warnings)
+	now := time.Now()
+	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, now, false, &s.last.warnings)
 	if err = outcome(ids[0], err); err != nil && try.done.Empty() {
 		s.proxy.tries.end(try, len(failed))
 		return sum, err // nothing was changed, unless the shard was lost
 	}
 	_, chosen := s.settings.value("@@lock_wait_timeout")
 	send := func(id catalog.ShardID, beside bool) error {
-		part, err := s.sendDDLTo(ctx, id, d, sql, beside, nil)
+		part, err := s.sendDDLTo(ctx, id, d, sql, now, beside, nil)
 		mu.Lock()
 		defer mu.Unlock()
 		sums = append(sums, part)
@@ -550,9 +551,9 @@ const besideWait = 5 * time.Second
 
 // sendDDLTo sends the statement to one shard. Where others get it at the same
 // time, beside, it gives up after besideWait: with error 1205, unless the
-// session has chosen a timeout. warnings, if not nil, is filled with what SHOW
-// WARNINGS answers there.
-func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.DDL, sql string, beside bool, warnings *[][][]byte) (shard.Summary, error) {
+// session has chosen a timeout. now is the statement's time where all take the same. warnings, if
+// not nil, is filled with what SHOW WARNINGS answers there.
+func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.DDL, sql string, now time.Time, beside bool, warnings *[][][]byte) (shard.Summary, error) {
 	conn, err := s.connForDDL(ctx, id, d)
 	if err != nil {
 		return shard.Summary{}, err
@@ -563,8 +564,15 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 	if s.activity.killed() {
 		return shard.Summary{}, errInterrupted
 	}
+	var settings, defaults []string
 	if beside {
-		if _, err := conn.Exec(ctx, fmt.Sprintf("SET lock_wait_timeout = %d", besideWait/time.Second)); err != nil {
+		settings, defaults = append(settings, fmt.Sprintf("lock_wait_timeout = %d", besideWait/time.Second)), append(defaults, "lock_wait_timeout = DEFAULT")
+	}
+	if d.SameTime && !s.choseTime() {
+		settings, defaults = append(settings, timestamp(now)), append(defaults, "TIMESTAMP = DEFAULT")
+	}
+	if settings != nil {
+		if _, err := conn.Exec(ctx, "SET "+strings.Join(settings, ", ")); err != nil {
 			return shard.Summary{}, err
 		}
 	}
@@ -578,8 +586,8 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 			*warnings = res.Rows
 		}
 	}
-	if beside && !conn.Broken {
-		if _, err := conn.Exec(ctx, "SET lock_wait_timeout = DEFAULT"); err != nil {
+	if settings != nil && !conn.Broken {
+		if _, err := conn.Exec(ctx, "SET "+strings.Join(defaults, ", ")); err != nil {
 			conn.Broken = true // not for another session
 		}
 	}

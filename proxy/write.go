@@ -398,15 +398,24 @@ func (s *session) skips(r request, b *planner.Bound, n int, e *shard.ServerError
 	return e != nil && e.Code == 4025 && part && s.mariaDB() && r.plan.Ignores()
 }
 
+// choseTime: the session has SET timestamp.
+func (s *session) choseTime() bool {
+	v, ok := s.settings.value("@@timestamp")
+	return ok && !strings.EqualFold(v, "default")
+}
+
+// timestamp is the assignment that makes a statement's time this one.
+func timestamp(now time.Time) string {
+	return fmt.Sprintf("TIMESTAMP = %d.%06d", now.Unix(), now.Nanosecond()/1000)
+}
+
 // sameTime gives the transaction's shards the same time for the statements that
 // follow, until undo. A session that has SET timestamp has chosen one.
 func (s *session) sameTime(ctx context.Context, shards catalog.ShardSet) (undo func(), err error) {
-	if v, ok := s.settings.value("@@timestamp"); ok && !strings.EqualFold(v, "default") {
+	if s.choseTime() {
 		return func() {}, nil
 	}
-	now := time.Now()
-	sql := fmt.Sprintf("SET TIMESTAMP = %d.%06d", now.Unix(), now.Nanosecond()/1000)
-	if err := s.tx.each(ctx, shards, sql); err != nil {
+	if err := s.tx.each(ctx, shards, "SET "+timestamp(time.Now())); err != nil {
 		return nil, err
 	}
 	tx := s.tx
