@@ -158,31 +158,55 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 		}
 		return conn, nil
 	}
-	conn, err := tx.toJoin(ctx, id)
+	x, err := tx.toJoin(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.joined(ctx, id, conn, execEach(ctx, conn, tx.beginStatements(id, conn))); err != nil {
+	x.failed = execEach(ctx, x.conn, x.begin)
+	if err := tx.joined(ctx, x); err != nil {
 		return nil, err
 	}
 	return tx.conns[id], nil
 }
 
+// joining is a connection on which the transaction begins.
+type joining struct {
+	shard catalog.ShardID
+	conn  *shard.Conn
+	// keeps: the session's own, with its temporary tables; locked: with its table locks.
+	keeps, locked bool
+	begin         []string
+	failed        error
+}
+
 // toJoin borrows a connection on which the transaction is to begin.
-func (tx *transaction) toJoin(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
+func (tx *transaction) toJoin(ctx context.Context, id catalog.ShardID) (joining, error) {
 	// Registered before its snapshot can begin: nothing that this snapshot
 	// shows loses its entry while the transaction is open.
 	tx.open.Extend(catalog.Only(id))
-	return tx.s.borrowPooled(ctx, id)
+	keeps := tx.s.keeps(id)
+	conn, err := tx.s.borrowPooled(ctx, id)
+	if err != nil {
+		return joining{}, err
+	}
+	return joining{shard: id, conn: conn, keeps: keeps, locked: tx.s.locked(id, conn), begin: tx.beginStatements(id, conn)}, nil
 }
 
+// unlocked reports a connection that isn't the session's any more: another one was lost, and with
+// it all table locks.
+func (tx *transaction) unlocked(x joining) bool { return x.locked && !tx.s.locked(x.shard, x.conn) }
+
 // joined takes a connection on which the transaction has begun, unless that has failed. One
-// that was dead is replaced.
-func (tx *transaction) joined(ctx context.Context, id catalog.ShardID, conn *shard.Conn, failed error) error {
-	if err := failed; err != nil {
+// that was dead is replaced, but for one that the session keeps.
+func (tx *transaction) joined(ctx context.Context, x joining) error {
+	id, conn := x.shard, x.conn
+	if tx.unlocked(x) {
+		return tx.s.tableLocks.failed
+	}
+	if err := x.failed; err != nil {
 		conn.Broken = true
 		tx.s.putBack(id, conn)
-		if !errors.Is(err, shard.ErrShard) || tx.s.keeps(id) {
+		if !errors.Is(err, shard.ErrShard) || x.keeps {
 			return tx.s.shardError(id, err)
 		}
 		// It was dead already. Nothing has been done there yet.
@@ -249,24 +273,20 @@ func (tx *transaction) leave(ctx context.Context, id catalog.ShardID) {
 // join begins the transaction on those of the shards where it hasn't, on all at once: one
 // round trip, where one for each would be tens of milliseconds between data centers.
 func (tx *transaction) join(ctx context.Context, shards catalog.ShardSet) error {
-	type joining struct {
-		shard  catalog.ShardID
-		conn   *shard.Conn
-		begin  []string
-		failed error
-	}
 	var fresh []joining
 	for id := range shards.All {
-		var conn *shard.Conn
+		var x joining
 		var err error
 		if tx.conns[id] != nil {
 			_, err = tx.conn(ctx, id)
-		} else if conn, err = tx.toJoin(ctx, id); err == nil {
-			fresh = append(fresh, joining{id, conn, tx.beginStatements(id, conn), nil})
+		} else if x, err = tx.toJoin(ctx, id); err == nil {
+			fresh = append(fresh, x)
 		}
 		if err != nil {
 			for _, x := range fresh {
-				tx.s.putBack(x.shard, x.conn)
+				if !tx.unlocked(x) {
+					tx.s.putBack(x.shard, x.conn)
+				}
 			}
 			return err
 		}
@@ -276,7 +296,7 @@ func (tx *transaction) join(ctx context.Context, shards catalog.ShardSet) error 
 	})
 	var failed error
 	for _, x := range fresh {
-		if err := tx.joined(ctx, x.shard, x.conn, x.failed); err != nil && failed == nil {
+		if err := tx.joined(ctx, x); err != nil && failed == nil {
 			failed = err
 		}
 	}
