@@ -260,7 +260,7 @@ func (b *building) restore(raw []byte) error {
 func (x *Indexer) announce(ctx context.Context, ix *catalog.Index) error {
 	id := storage.IndexID(ix.ID)
 	err := x.store.UpdateIndex(id, func(d *storage.IndexDef) {
-		d.Keyed = ix.Definition()
+		d.Keyed = ix.Definition(x.opts.Catalog().MariaDB)
 		if d.Status != storage.Disabled {
 			d.Status, d.Error = storage.Ready, ""
 		}

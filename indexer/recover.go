@@ -119,7 +119,7 @@ func (x *Indexer) altered(def storage.IndexDef) (bool, error) {
 		if ix.ID != uint32(def.ID) || len(ix.Columns) == 0 {
 			continue
 		}
-		now := ix.Definition()
+		now := ix.Definition(c.MariaDB)
 		if def.Keyed == "" { // a store of before there was this
 			return false, x.store.UpdateIndex(def.ID, func(d *storage.IndexDef) { d.Keyed = now })
 		}

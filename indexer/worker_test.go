@@ -670,7 +670,7 @@ func TestAlteredBehind(t *testing.T) {
 	}
 	b.x.Published()
 	altered := b.clock.Now()
-	b.until("it is built again", func() bool { return b.store.Indexes()[0].Keyed == b.index().Definition() })
+	b.until("it is built again", func() bool { return b.store.Indexes()[0].Keyed == b.index().Definition(false) })
 	if took := b.clock.Now().Sub(altered); took >= mendEvery {
 		t.Errorf("it was built %s later", took)
 	}

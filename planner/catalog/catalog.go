@@ -272,14 +272,21 @@ type Index struct {
 // of: those that were made under another one say nothing of the rows.
 //
 // Counter-example: a shard is added that has rows of a table placed anywhere.
-func (ix *Index) Definition() string {
+//
+// MariaDB has other weights by the names of MySQL's 0900 collations, which keys went by
+// once: those are no more.
+func (ix *Index) Definition(mariaDB bool) string {
 	var b strings.Builder
 	for id := range ix.Table.Shards.All {
 		fmt.Fprintf(&b, "%d ", id)
 	}
 	b.WriteString("\n")
 	for _, c := range ix.Columns {
-		b.WriteString(c.Type + " " + c.Charset + " " + c.Collation + " " + c.Expression + "\n")
+		collation := c.Collation
+		if mariaDB && strings.Contains(collation, "_0900_a") {
+			collation += " of uca1400"
+		}
+		b.WriteString(c.Type + " " + c.Charset + " " + collation + " " + c.Expression + "\n")
 	}
 	return b.String()
 }

@@ -54,7 +54,7 @@ func TestUnlikeSettings(t *testing.T) {
 func TestAlteredIndex(t *testing.T) {
 	t.Parallel()
 	src := sources(facts())
-	src.Indexes[0].Keyed = build(t, src).Table("shop", "users").Indexes[0].Definition()
+	src.Indexes[0].Keyed = build(t, src).Table("shop", "users").Indexes[0].Definition(false)
 	if ix := build(t, src).Table("shop", "users").Indexes[0]; !ix.Usable() {
 		t.Errorf("%+v", ix)
 	}
@@ -64,5 +64,14 @@ func TestAlteredIndex(t *testing.T) {
 	src.Facts[0] = f
 	if ix := build(t, src).Table("shop", "users").Indexes[0]; ix.Usable() || ix.Error == "" {
 		t.Errorf("%+v", ix)
+	}
+	// MySQL's keys, which were also those of MariaDB's collations of these names.
+	of := &catalog.Index{Table: &catalog.Table{}, Columns: []*catalog.Column{{Type: "varchar(9)", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}}}
+	if of.Definition(true) == of.Definition(false) {
+		t.Error("keys of MariaDB's utf8mb4_0900_ai_ci are taken for MySQL's")
+	}
+	of.Columns[0].Collation = "utf8mb4_0900_bin"
+	if of.Definition(true) != of.Definition(false) {
+		t.Error("keys of MariaDB's utf8mb4_0900_bin aren't taken for MySQL's")
 	}
 }

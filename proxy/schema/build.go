@@ -172,7 +172,7 @@ func (b *builder) indexes() {
 		if t.Differs != "" && ix.Status == catalog.Ready {
 			ix.Status, ix.Error = catalog.Failed, t.Differs
 		}
-		if def.Keyed != "" && def.Keyed != ix.Definition() && ix.Status == catalog.Ready {
+		if def.Keyed != "" && def.Keyed != ix.Definition(b.c.MariaDB) && ix.Status == catalog.Ready {
 			ix.Status, ix.Error = catalog.Building, "a column was changed since it was built: it is built again"
 		}
 		t.Indexes = append(t.Indexes, ix)
