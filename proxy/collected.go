@@ -58,10 +58,12 @@ func (s *session) collect(ctx context.Context, query string) (*collected, error)
 	if !ok || rows.Kind != planner.Select && rows.Kind != planner.Locking {
 		return nil, refuse("INSERT from this kind of query is not supported: write SELECT")
 	}
+	answers := s.client.Answers
 	sp, e, err := s.setAside(ctx, true, "write in parts, by a condition", func() error {
 		st := &preparedStatement{sql: query, own: fmt.Sprint("own ", preparedSerial.Add(1)), plan: rows}
 		return s.run(ctx, rows, request{sql: query, prepared: st})
 	})
+	s.client.Answers = answers // this is none of the client's
 	if err != nil {
 		return nil, err
 	}
