@@ -43,6 +43,9 @@ const (
 	classBinary
 	classText
 	classEnum
+	classUUID
+	classINET4
+	classINET6
 )
 
 type codecKey struct {
@@ -104,6 +107,12 @@ func (c *Codec) Kind() string {
 		return "binary"
 	case classText, classEnum:
 		return c.text.kind
+	case classUUID:
+		return "uuid"
+	case classINET4:
+		return "inet4"
+	case classINET6:
+		return "inet6"
 	case classInteger, classYear:
 	}
 	return ""
@@ -157,6 +166,12 @@ func newCodec(columnType, collationName string, mariaDB bool) (*Codec, error) {
 		c.class, c.length, c.inBytes = classText, textBytes[strings.TrimSuffix(t.name, "text")], true
 	case "enum":
 		c.class = classEnum
+	case "uuid":
+		c.class = classUUID
+	case "inet4":
+		c.class = classINET4
+	case "inet6":
+		c.class = classINET6
 	default:
 		return nil, fmt.Errorf("type %s is not known", strings.ToUpper(t.name))
 	}
@@ -225,6 +240,8 @@ func (c *Codec) Stored(dst []byte, v Value, strict, padChar bool) (out []byte, o
 		return c.storedText(dst, v, padChar)
 	case classEnum:
 		return c.memberOf(dst, v)
+	case classUUID, classINET4, classINET6:
+		return c.equalBytes(dst, v)
 	default:
 		return dst, false
 	}
@@ -259,6 +276,8 @@ func (c *Codec) Equal(dst []byte, v Value) (out []byte, ok bool) {
 		return c.equalText(dst, v, whole)
 	case classEnum:
 		return c.equalEnum(dst, v)
+	case classUUID, classINET4, classINET6:
+		return c.equalBytes(dst, v)
 	default:
 		return dst, false
 	}
@@ -283,6 +302,8 @@ func (c *Codec) Order(dst []byte, v Value) (out []byte, ok bool) {
 		return c.equalBinary(dst, v, bound)
 	case classText:
 		return c.equalText(dst, v, bound)
+	case classINET4, classINET6:
+		return c.equalBytes(dst, v)
 	default:
 		return dst, false
 	}
@@ -323,6 +344,8 @@ func (c *Codec) Scanned(dst []byte, raw []byte) (out []byte, ok bool) {
 		return appendPlain(dst, raw, whole), true
 	case classText, classEnum:
 		return c.scannedText(dst, raw)
+	case classUUID, classINET4, classINET6:
+		return c.scannedBytes(dst, raw)
 	default:
 		return dst, false
 	}

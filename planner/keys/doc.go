@@ -40,7 +40,7 @@
 // columns is a byte prefix of its keys.
 //
 //	00                              NULL, first in every order
-//	01 body end                     string, binary string, enum member
+//	01 body end                     string, binary string, enum member, UUID, INET4, INET6
 //	03 xxxxxxxxxxxxxxxx             negative integer: int64, big endian
 //	04 xxxxxxxxxxxxxxxx             integer from 0 on: uint64, big endian
 //	02, 05                          bounds below and above all 64-bit integers

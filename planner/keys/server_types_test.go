@@ -22,6 +22,9 @@ func columnsOnServer(mariaDB bool) [][3]string {
 		nopad, nopadBin = "utf8mb4_unicode_nopad_ci", "utf8mb4_nopad_bin"
 	}
 	var out [][3]string
+	if mariaDB {
+		out = append(out, [3]string{"uuid", "", ""}, [3]string{"inet4", "", ""}, [3]string{"inet6", "", ""})
+	}
 	if !mariaDB {
 		out = append(out, [3]string{"char(5)", "utf8mb4", nopad}, [3]string{"char(5)", "utf8mb4", "utf8mb4_0900_as_cs"},
 			[3]string{"varchar(10)", "utf8mb4", "utf8mb4_hu_0900_as_cs"})
@@ -115,6 +118,9 @@ func valuesOnServer(r *rand.Rand) []Value {
 		clock := fmt.Sprintf("%02d:%02d:%02d.%06d", r.IntN(24), r.IntN(60), r.IntN(60), r.IntN(1000000))
 		text(s, s+" "+clock, s+" "+clock[:8], clock, clock[:8])
 	}
+	text("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "6ccd780c-baba-1026-9564-5b8c656024db", "6CCD780C-BABA-1026-9564-5B8C656024DB", "6ccd780cbaba102695645b8c656024db",
+		"{6ccd780c-baba-1026-9564-5b8c656024db}", "6ccd-780c-baba-1026-9564-5b8c-6560-24db", "6ccd780c-baba-1026-9564-5b8c656024db ", "018f2b6e-7b5a-7cc0-8a3e-1b2c3d4e5f60", "018f2b6e-7b5a-4cc0-8a3e-1b2c3d4e5f60", "6ccd780c-baba-1026-9564-5b8c656024d",
+		"0.0.0.0", "1.2.3.4", "01.2.3.4", "1.2.3.4 ", "255.255.255.255", "1.2.3", "1.2.3.256", "::", "::1", "::1.2.3.4", "::ffff:1.2.3.4", "::FFFF:102:304", "2001:db8::1", "2001:DB8:0:0:0:0:0:1", "2001:0db8::0001", "2001:db8::1%eth0", "fe80::", "1::2::3")
 	text("2024-1-1", "20240101", "2024.01.01", "2024-01-01T10:11:12", "2024-01-01 10:11", "2024-01-01 10:11:12+00:00", "10:11", "101112", "1 10:11:12", "2024-01-01 ", " 2024-01-01", "24-01-01", "2024-01-01 1:2:3", "1:02:03", "2024-01-01 10:11:12.")
 	for _, s := range []string{"", "a", "A", "é", "abc", "\x81", "\x80", "5", "a "} {
 		out = append(out, String([]byte(s), "latin1"))
