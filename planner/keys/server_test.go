@@ -226,7 +226,7 @@ func TestCollationsOnServer(t *testing.T) {
 				if exhaustive || c.text.charset.width == 1 {
 					texts = append(texts, everyCodePoint()...)
 				}
-				if c.text.uca1400 != nil {
+				if c.text.uca1400 != nil && charset == "utf8mb4" { // the others have the same weights
 					texts = append(texts, contractionTexts(r)...)
 				}
 				s.checkOrder(t, c, charset, name, texts)
