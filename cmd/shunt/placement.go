@@ -80,11 +80,11 @@ func (p *placementCheck) kept(schemaName, table string) (placed schema.TablePlac
 	if err != nil || record == "" {
 		return placed, false, err
 	}
+	if _, column, ok := hashOf(rule(record)); ok {
+		return schema.TablePlacement{ShardKey: column}, true, nil
+	}
 	kind, of, _ := strings.Cut(rule(record), ":")
-	kind, _, _ = strings.Cut(kind, "(")
 	switch kind {
-	case catalog.Hash.String():
-		placed.ShardKey = of
 	case catalog.Single.String():
 		placed = schema.TablePlacement{Placement: catalog.Single, Shard: of}
 	case catalog.Reference.String():
@@ -223,10 +223,15 @@ func placedAlike(c *catalog.Catalog, was, now string) bool {
 	}
 	if kind, column, ok := hashOf(now); ok {
 		before, sameColumn, _ := hashOf(was)
-		// Versions that kept no kinds had no keys for uca1400 collations.
-		return sameColumn == column && (kind == before || before == "" && !strings.HasPrefix(kind, "uca1400"))
+		return sameColumn == column && (kind == before || before == "" && keyedBeforeKinds(kind))
 	}
 	return now == was || now == "anywhere" && was != "reference"
+}
+
+// keyedBeforeKinds: versions that kept no kinds had no keys for some columns, and so have placed no
+// rows by them.
+func keyedBeforeKinds(kind string) bool {
+	return !strings.HasPrefix(kind, "uca1400") && kind != "uuid" && kind != "inet4" && kind != "inet6"
 }
 
 // hashOf is what a record says of a hash table's key.

@@ -21,6 +21,7 @@ func TestComparePlacements(t *testing.T) {
 	hash := func(c *catalog.Column) *catalog.Table {
 		return &catalog.Table{Placement: catalog.Hash, ShardKey: c, Columns: []*catalog.Column{id, email}}
 	}
+	uuid := hash(&catalog.Column{Name: "id", Type: "uuid"})
 	on := func(shard catalog.ShardID, columns ...*catalog.Column) *catalog.Table {
 		return &catalog.Table{Placement: catalog.Single, Shards: catalog.Only(shard), Columns: columns}
 	}
@@ -58,6 +59,8 @@ func TestComparePlacements(t *testing.T) {
 		{name: "a text, the same", was: "hash(utf8mb4_bin):name", table: text("utf8mb4_bin"), rows: true, want: keep},
 		{name: "a text, of an earlier version", was: "hash:name", table: text("utf8mb4_bin"), rows: true, want: "hash(utf8mb4_bin):name"},
 		{name: "a text, which couldn't be keyed then", was: "hash:name", table: text("utf8mb4_uca1400_ai_ci"), rows: true, want: keep, wrong: "placed by hash of name, the configuration says hash of name (uca1400_ai_ci)"},
+		{name: "a UUID, which couldn't be keyed then", was: "hash:id", table: uuid, rows: true, want: keep, wrong: "placed by hash of id, the configuration says hash of id (uuid)"},
+		{name: "a UUID, the same", was: "hash(uuid):id", table: uuid, rows: true, want: keep},
 		{name: "a text that can be keyed now", was: "hash(no keys):name", table: text("utf8mb4_bin"), rows: true, want: keep, wrong: "placed by hash of name (no keys)"},
 		{name: "a text that can be keyed now, no rows", was: "hash(no keys):name", table: text("utf8mb4_bin"), want: "hash(utf8mb4_bin):name"},
 		{name: "a text, another collation", was: "hash(utf8mb4_bin):name", table: text("utf8mb4_general_ci"), rows: true, want: keep, wrong: "hash of name (utf8mb4_bin), the configuration says hash of name (utf8mb4_general_ci)"},
