@@ -116,6 +116,14 @@ func TestCursors(t *testing.T) {
 			}
 			fetch(1)
 		}
+		// A copy sets its query's rows aside within what is set aside for the cursor. (MySQL refuses this, MariaDB doesn't.)
+		copied := shunt.statement(t, "INSERT INTO people (id, email, age) SELECT id + 1000, email, age FROM people WHERE age BETWEEN 1 AND 3")
+		shunt.say(t, mysql.COM_STMT_EXECUTE, uint32s(copied), []byte{readOnly}, uint32s(1))
+		if got := shunt.packets(t, false); !strings.HasPrefix(got, "OK 03") {
+			t.Errorf("INSERT ... SELECT with a cursor: %s", got)
+		}
+		want(t, db, "SELECT COUNT(*) AS n FROM people WHERE id > 1000", "n", "3")
+		mustExec(t, db, "DELETE FROM people WHERE id > 1000")
 
 		// More than memory holds, in a file without a name; and more than may be.
 		mustExec(t, db, "SET SESSION sql_mode = ''")

@@ -31,8 +31,9 @@
 // Statements:
 //
 //	statement        text of a COM_QUERY -> plan -> the right executor
-//	prepared         COM_STMT_*; prepared_params: their parameters; cursor, spool: COM_STMT_FETCH;
+//	prepared         COM_STMT_*; prepared_params: their parameters; cursor: COM_STMT_FETCH;
 //	                 prepared_text: PREPARE as SQL
+//	spool            answers that are set aside: cursors', and those of queries of ours
 //	execute          a bound plan: by which of the ways below it is done
 //	borrow, send     the shard connections that it goes over; shard_error: what their errors do
 //	read             one shard's rows; replicas: from replicas, and on elsewhere when one is lost

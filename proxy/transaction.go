@@ -173,7 +173,7 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 type joining struct {
 	shard catalog.ShardID
 	conn  *shard.Conn
-	// keeps: the session's own, with its temporary tables; locked: with its table locks.
+	// keeps: the session's own, with temporary tables or table locks; locked: with these.
 	keeps, locked bool
 	begin         []string
 	failed        error
