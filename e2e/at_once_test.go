@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,5 +31,47 @@ func TestBeginsAtOnce(t *testing.T) {
 		mustExec(t, c, "UPDATE people SET age = 1")
 		mustExec(t, c, "ROLLBACK")
 		want(t, c, "SELECT COUNT(*) AS n FROM people WHERE age = 1", "n", "0")
+	})
+}
+
+// TestCommitsAtOnce: a transaction is committed on its first shard, and then on the others at
+// once: one that answers late holds up none of them, and one that answers nothing is told
+// of with what has become of the others.
+func TestCommitsAtOnce(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 3)
+		valve, err := throwaway.NewValve(servers[1].Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(valve.Close)
+		p := start(t, f, setup{
+			servers: servers, addrs: []string{servers[0].Addr(), valve.Addr(), servers[2].Addr()},
+			tables: []string{"n: {shard_key: id}"}, extra: "shard_timeout: 3s",
+		})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
+		fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+		on := idsOn(t, p)
+		for v, lost := range []bool{false, true} {
+			mustExec(t, c, "BEGIN")
+			for i := range servers {
+				mustExec(t, c, fmt.Sprintf("UPDATE n SET v = %d WHERE id = %d", v+1, on[i][0]))
+			}
+			valve.Shut()
+			committed := later(c, "COMMIT")
+			eventually(t, 2*time.Second, "the others have committed", func() bool {
+				return len(mustRows(t, p.shard(2), fmt.Sprintf("SELECT id FROM n WHERE v = %d", v+1))) == 1
+			})
+			if !lost {
+				valve.Open()
+				ends(t, committed, "COMMIT")
+				continue
+			}
+			err := <-committed
+			valve.Open()
+			wantError(t, err, 1180, "COMMIT on shard s1: ")
+			wantError(t, err, 1180, "(outcome there: unknown, its connection was lost); committed: s0, s2; rolled back: none")
+		}
 	})
 }

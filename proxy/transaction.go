@@ -457,10 +457,10 @@ func (s *session) endVictim(ctx context.Context, err error) {
 	}
 }
 
-// commit ends the transaction, if there is one, shard by shard in the order in
-// which they joined. A connection that is gone by then or a failure at the first
-// leaves nothing committed; a later one is told with the names of those that have
-// and those that have not.
+// commit ends the transaction, if there is one: first on the shard that it joined first,
+// then on the others at once, which takes two round trips however many there are. A
+// connection that is gone by then or a failure at the first leaves nothing committed; a
+// later one is told with the names of those that have and those that have not.
 func (s *session) commit(ctx context.Context) error {
 	tx := s.tx
 	if tx == nil {
@@ -480,38 +480,51 @@ func (s *session) commit(ctx context.Context) error {
 		}
 	}
 	s.tx = nil
-	var committed []catalog.ShardID
-	var failed error
+	errs := make([]error, len(tx.order))
+	tell := func(i int, sql string) { _, errs[i] = tx.conns[tx.order[i]].Exec(ctx, sql) }
+	commits, rest := len(tx.order), "COMMIT" // how many are told to commit, and what the others are told behind the first
+	if commits > 0 {
+		if tell(0, "COMMIT"); errs[0] != nil {
+			commits, rest = 1, "ROLLBACK"
+		}
+		atOnce(len(tx.order)-1, func(i int) { tell(i+1, rest) })
+	}
 	for i, id := range tx.order {
 		conn := tx.conns[id]
-		_, err := conn.Exec(ctx, "COMMIT")
+		if i >= commits && errs[i] != nil {
+			conn.Broken = true // the server rolls back when it notices
+		}
+		if conn.Broken {
+			tx.open.InDoubt(id, conn.ThreadID, tx.after(true))
+		}
+	}
+	err := s.commitError(tx, errs[:commits])
+	tx.close(err != nil)
+	return err
+}
+
+// commitError says what has become of a transaction; errs is what the shards said that
+// were told to commit it, the first of its order.
+func (s *session) commitError(tx *transaction, errs []error) error {
+	var failed []string
+	var committed []catalog.ShardID
+	for i, err := range errs {
+		id := tx.order[i]
 		if err == nil {
 			committed = append(committed, id)
 			continue
 		}
-		failed = s.commitFailed(tx, i, committed, err)
-		if conn.Broken {
-			tx.open.InDoubt(id, conn.ThreadID, tx.after(true))
+		outcome := "rolled back"
+		if tx.conns[id].Broken {
+			outcome = "unknown, its connection was lost"
 		}
-		for _, rest := range tx.order[i+1:] {
-			if _, err := tx.conns[rest].Exec(ctx, "ROLLBACK"); err != nil {
-				tx.conns[rest].Broken = true
-				tx.open.InDoubt(rest, tx.conns[rest].ThreadID, tx.after(true))
-			}
-		}
-		break
+		failed = append(failed, fmt.Sprintf("on shard %s: %v (outcome there: %s)", s.catalog().ShardName(id), err, outcome))
 	}
-	tx.close(failed != nil)
-	return failed
-}
-
-func (s *session) commitFailed(tx *transaction, at int, committed []catalog.ShardID, err error) error {
-	outcome := "rolled back"
-	if tx.conns[tx.order[at]].Broken {
-		outcome = "unknown, its connection was lost"
+	if failed == nil {
+		return nil
 	}
-	return sqlError{1180, "HY000", fmt.Sprintf("Got error during COMMIT on shard %s: %v (outcome there: %s; committed: %s; rolled back: %s)",
-		s.catalog().ShardName(tx.order[at]), err, outcome, s.shardNames(committed), s.shardNames(tx.order[at+1:]))}
+	return sqlError{1180, "HY000", fmt.Sprintf("Got error during COMMIT %s; committed: %s; rolled back: %s",
+		strings.Join(failed, ", "), s.shardNames(committed), s.shardNames(tx.order[len(errs):]))}
 }
 
 func (s *session) shardNames(ids []catalog.ShardID) string {
