@@ -56,7 +56,8 @@
 //	literal, parameter, hint
 //	shape, cache                               plans by shape
 //	parse, unread                              TiDB's parser, and what that refuses
-//	resolve, cte, functions, condition         tables, columns, functions, condition trees
+//	resolve, cte, functions, condition         tables, columns, functions, condition trees;
+//	                                           walk: through a syntax tree
 //	query, query_route                         SELECT; anchors and routes
 //	binder, reach, lookup                      which shards, for given values
 //	view, view_text, derived                   views and derived tables as tables, or in their place

@@ -270,9 +270,7 @@ func (a *analysis) mayGather(n ast.Node) (namesSchema bool, err *Error) {
 			return false, err
 		}
 	}
-	v := &meaning{}
-	n.Accept(v)
-	return v.schema, v.err
+	return meaning(n)
 }
 
 // mayCopy refuses a reference whose copy would not be the same.
@@ -295,35 +293,27 @@ func (a *analysis) mayCopy(r *ref) *Error {
 	return nil
 }
 
-// meaning finds expressions that ask about more than rows.
-type meaning struct {
-	schema bool // DATABASE()
-	err    *Error
-}
-
-func (v *meaning) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.DefaultExpr:
-		if n.Name == nil {
-			break // SET a = DEFAULT
+// meaning refuses expressions that ask about more than rows. namesSchema: DATABASE().
+func meaning(n ast.Node) (namesSchema bool, err *Error) {
+	walk(n, func(n ast.Node) bool {
+		if err != nil {
+			return false
 		}
-		v.refuse("DEFAULT() in a query over several shards", "write the value out")
-	case *ast.MatchAgainst:
-		v.refuse("MATCH ... AGAINST in a query over several shards that can't be merged", "search in a query of its own")
-	case *ast.FuncCallExpr:
-		v.schema = v.schema || n.FnName.L == "database" || n.FnName.L == "schema"
-		// A stored function reads what its own server has.
-		if n.Schema.O != "" || !isBuiltin(n.FnName.L) {
-			v.refuse("the function "+n.FnName.O+"(), unless it is the servers' own, in a query over several shards,", "call it in a query of one shard")
+		switch n := n.(type) {
+		case *ast.DefaultExpr:
+			if n.Name != nil { // SET a = DEFAULT
+				err = refuseGather("DEFAULT() in a query over several shards", "write the value out")
+			}
+		case *ast.MatchAgainst:
+			err = refuseGather("MATCH ... AGAINST in a query over several shards that can't be merged", "search in a query of its own")
+		case *ast.FuncCallExpr:
+			namesSchema = namesSchema || n.FnName.L == "database" || n.FnName.L == "schema"
+			// A stored function reads what its own server has.
+			if n.Schema.O != "" || !isBuiltin(n.FnName.L) {
+				err = refuseGather("the function "+n.FnName.O+"(), unless it is the servers' own, in a query over several shards,", "call it in a query of one shard")
+			}
 		}
-	}
-	return n, v.err != nil
+		return true
+	})
+	return namesSchema, err
 }
-
-func (v *meaning) refuse(what, way string) {
-	if v.err == nil {
-		v.err = refuseGather(what, way)
-	}
-}
-
-func (v *meaning) Leave(n ast.Node) (ast.Node, bool) { return n, true }

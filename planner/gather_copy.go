@@ -118,59 +118,37 @@ func (a *analysis) needs(n ast.Node) needs {
 			out.names[strings.ToLower(name)] = true
 		}
 	}
-	v := &wildcards{in: map[*ast.TableName]bool{}}
-	n.Accept(v)
+	in := wildcards(n)
 	for r, t := range a.joined.nodes {
-		out.all[r] = v.in[t]
+		out.all[r] = in[t]
 	}
 	return out
 }
 
-// wildcards finds the tables of blocks that have a * or a NATURAL JOIN.
-type wildcards struct{ in map[*ast.TableName]bool }
-
-func (v *wildcards) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.UpdateStmt:
-		v.tables(n.TableRefs.TableRefs, false)
-	case *ast.DeleteStmt:
-		v.tables(n.TableRefs.TableRefs, false)
-	}
-	sel, ok := n.(*ast.SelectStmt)
-	if !ok || sel.From == nil {
-		return n, false
-	}
-	star := sel.Kind == ast.SelectStmtKindTable
-	if sel.Fields != nil {
-		for _, f := range sel.Fields.Fields {
-			star = star || f.WildCard != nil
+// wildcards are the tables of blocks that have a *, and of NATURAL JOINs.
+func wildcards(n ast.Node) map[ast.ResultSetNode]bool {
+	in := map[ast.ResultSetNode]bool{}
+	all := func(from ast.ResultSetNode) {
+		for t := range sources(from) {
+			in[t] = true
 		}
 	}
-	v.tables(sel.From.TableRefs, star)
-	return n, false
+	walk(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Join:
+			if n.NaturalJoin {
+				all(n)
+			}
+		case *ast.SelectStmt:
+			star := n.Kind == ast.SelectStmtKindTable || n.Fields != nil && slices.ContainsFunc(n.Fields.Fields, func(f *ast.SelectField) bool { return f.WildCard != nil })
+			if star && n.From != nil {
+				all(n.From.TableRefs)
+			}
+		}
+		return true
+	})
+	return in
 }
-
-func (v *wildcards) tables(n ast.ResultSetNode, all bool) {
-	switch n := n.(type) {
-	case *ast.Join:
-		if n == nil {
-			return
-		}
-		all = all || n.NaturalJoin
-		v.tables(n.Left, all)
-		if n.Right != nil {
-			v.tables(n.Right, all)
-		}
-	case *ast.TableSource:
-		v.tables(n.Source, all)
-	case *ast.TableName:
-		if all {
-			v.in[n] = true
-		}
-	}
-}
-
-func (v *wildcards) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // copyOf says what is copied of a reference, but for the shards.
 func (a *analysis) copyOf(r *ref, need needs) GatherRef {

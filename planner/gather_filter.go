@@ -145,55 +145,47 @@ func (a *analysis) equated(e ast.ExprNode, s *scope) (x, y column, ok bool) {
 // Counter-example: WHERE u.ok AND u.spent - u.got > 0, for unsigned columns, is
 // an error for a row that u.ok would have kept from it.
 func (a *analysis) ownRows(r *ref, c cond) bool {
-	v := &rowVisitor{a: a, r: r, s: c.scope, ok: true}
-	c.expr.Accept(v)
-	return v.ok && v.column
+	ok, column := true, false
+	walk(c.expr, func(n ast.Node) bool {
+		if x, is := n.(*ast.ColumnNameExpr); is {
+			col, found := a.resolve(x.Name, c.scope)
+			ok, column = ok && found && col.ref == r, true
+			return false
+		}
+		ok = ok && neverFails(n)
+		return ok
+	})
+	return ok && column
 }
 
-type rowVisitor struct {
-	a          *analysis
-	r          *ref
-	s          *scope
-	ok, column bool
-}
-
-func (v *rowVisitor) Enter(n ast.Node) (ast.Node, bool) {
+// neverFails knows operators and functions that no value makes fail, by themselves.
+func neverFails(n ast.Node) bool {
 	switch n := n.(type) {
-	case *ast.ColumnNameExpr:
-		c, ok := v.a.resolve(n.Name, v.s)
-		v.ok = v.ok && ok && c.ref == v.r
-		v.column = true
-		return n, true
 	case *ast.BinaryOperationExpr:
 		switch n.Op {
 		case opcode.LogicAnd, opcode.LogicOr, opcode.LogicXor, opcode.EQ, opcode.NE, opcode.LT, opcode.LE, opcode.GT, opcode.GE, opcode.NullEQ:
-		default:
-			v.ok = false
+			return true
 		}
 	case *ast.UnaryOperationExpr:
 		switch n.Op {
 		case opcode.Not, opcode.Not2:
+			return true
 		case opcode.Minus, opcode.Plus:
 			_, literal := unwrap(n.V).(*driver.ValueExpr)
-			v.ok = v.ok && literal
-		default:
-			v.ok = false
+			return literal
 		}
 	case *ast.PatternInExpr:
-		v.ok = v.ok && n.Sel == nil
+		return n.Sel == nil
 	case *ast.PatternLikeOrIlikeExpr:
-		v.ok = v.ok && n.IsLike
+		return n.IsLike
 	case *ast.FuncCallExpr:
-		v.ok = v.ok && n.Schema.O == "" && harmless(n.FnName.L)
+		return n.Schema.O == "" && harmless(n.FnName.L)
 	case *driver.ValueExpr, *driver.ParamMarkerExpr, *ast.ParenthesesExpr, *ast.BetweenExpr, *ast.IsNullExpr, *ast.IsTruthExpr,
 		*ast.RowExpr, *ast.CaseExpr, *ast.WhenClause, *ast.SetCollationExpr, *ast.TimeUnitExpr:
-	default:
-		v.ok = false
+		return true
 	}
-	return n, !v.ok
+	return false
 }
-
-func (v *rowVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // harmless knows functions that are the same for the same row on every shard
 // and that answer NULL, or warn, where others fail.

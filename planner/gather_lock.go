@@ -19,7 +19,7 @@ import (
 // answered, afterwards; another session may have changed the rows in between.
 func (a *analysis) lockedBy(n ast.Node) (clause map[*ast.TableName]string, ok bool) {
 	v := &lockVisitor{mariadb: a.cat.MariaDB, clause: map[*ast.TableName]string{}}
-	n.Accept(v)
+	walk(n, v.visit)
 	written := 0
 	for i := range a.st.toks {
 		if a.st.locksAt(i) {
@@ -41,7 +41,7 @@ type lockVisitor struct {
 	found   int
 }
 
-func (v *lockVisitor) Enter(n ast.Node) (ast.Node, bool) {
+func (v *lockVisitor) visit(n ast.Node) (deeper bool) {
 	switch n := n.(type) {
 	case *ast.SetOprStmt:
 		v.branches(n.SelectList)
@@ -53,7 +53,7 @@ func (v *lockVisitor) Enter(n ast.Node) (ast.Node, bool) {
 			}
 		}
 	}
-	return n, false
+	return true
 }
 
 func locks(n *ast.SelectStmt) bool {
@@ -81,21 +81,12 @@ func (v *lockVisitor) branches(list *ast.SetOprSelectList) {
 	}
 }
 
-func (v *lockVisitor) tables(n ast.ResultSetNode, lock *ast.SelectLockInfo) {
-	switch n := n.(type) {
-	case *ast.Join:
-		if n == nil {
-			return
-		}
-		v.tables(n.Left, lock)
-		if n.Right != nil {
-			v.tables(n.Right, lock)
-		}
-	case *ast.TableSource:
-		if t, ok := n.Source.(*ast.TableName); ok {
+func (v *lockVisitor) tables(from ast.ResultSetNode, lock *ast.SelectLockInfo) {
+	for n := range sources(from) {
+		if t, ok := n.(*ast.TableName); ok {
 			v.clause[t] = lockText(lock, v.mariadb)
 		} else if lock.LockType == ast.SelectLockForUpdate || lock.LockType == ast.SelectLockForShare {
-			v.derived(n.Source, lock)
+			v.derived(n, lock)
 		}
 	}
 }
@@ -116,8 +107,6 @@ func (v *lockVisitor) derived(n ast.ResultSetNode, lock *ast.SelectLockInfo) {
 		}
 	}
 }
-
-func (v *lockVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // lockText is a locking clause as a server reads it, without its tables.
 func lockText(lock *ast.SelectLockInfo, mariadb bool) string {

@@ -35,7 +35,7 @@ func (a *analysis) varies(n ast.Node, main *scope, stays map[*ref]bool, alike bo
 	for r, t := range a.joined.nodes {
 		v.scopes[t] = r.scope
 	}
-	n.Accept(v)
+	walk(n, v.visit)
 	return v.varies
 }
 
@@ -55,7 +55,7 @@ func (v *blockVisitor) found(what string) {
 	}
 }
 
-func (v *blockVisitor) Enter(n ast.Node) (ast.Node, bool) {
+func (v *blockVisitor) visit(n ast.Node) (deeper bool) {
 	switch n := n.(type) {
 	case *ast.SetOprStmt:
 		if n.Limit != nil || v.alike {
@@ -64,10 +64,8 @@ func (v *blockVisitor) Enter(n ast.Node) (ast.Node, bool) {
 	case *ast.SelectStmt:
 		v.block(n)
 	}
-	return n, v.varies != ""
+	return v.varies == ""
 }
-
-func (v *blockVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // block looks at one block, but not at those inside of it.
 func (v *blockVisitor) block(n *ast.SelectStmt) {
@@ -80,9 +78,7 @@ func (v *blockVisitor) block(n *ast.SelectStmt) {
 	}
 	parts := &partVisitor{b: b, alike: v.alike}
 	for _, p := range []ast.Node{n.Fields, n.Where, n.GroupBy, n.Having, n.OrderBy} {
-		if !isNil(p) {
-			p.Accept(parts)
-		}
+		walk(p, parts.visit)
 	}
 	if len(n.WindowSpecs) > 0 {
 		v.found("a named window")
@@ -91,15 +87,7 @@ func (v *blockVisitor) block(n *ast.SelectStmt) {
 		v.found(parts.varies)
 	}
 	if v.alike && (n.Distinct || n.GroupBy != nil) {
-		spelt := &spellVisitor{b: b}
-		for _, f := range b.fields() {
-			if f.Expr == nil {
-				spelt.found = true
-				continue
-			}
-			f.Expr.Accept(spelt)
-		}
-		if spelt.found {
+		if slices.ContainsFunc(b.fields(), func(f *ast.SelectField) bool { return f.Expr == nil || b.spelt(f.Expr) }) {
 			v.found("a group of texts that may be equal and spelt otherwise")
 		}
 	}
@@ -113,28 +101,12 @@ func (v *blockVisitor) scopeOf(n *ast.SelectStmt) *scope {
 	if n.From == nil {
 		return nil
 	}
-	var first func(ast.ResultSetNode) *scope
-	first = func(n ast.ResultSetNode) *scope {
-		switch n := n.(type) {
-		case *ast.Join:
-			if n == nil {
-				return nil
-			}
-			if s := first(n.Left); s != nil || n.Right == nil {
-				return s
-			}
-			return first(n.Right)
-		case *ast.TableSource:
-			if t, ok := n.Source.(*ast.TableName); ok {
-				return v.scopes[t]
-			}
-			if j, ok := n.Source.(*ast.Join); ok {
-				return first(j)
-			}
+	for t := range sources(n.From.TableRefs) {
+		if name, ok := t.(*ast.TableName); ok && v.scopes[name] != nil {
+			return v.scopes[name]
 		}
-		return nil
 	}
-	return first(n.From.TableRefs)
+	return nil
 }
 
 // names reports a block, or one inside of it, that names a column of a row that
@@ -143,34 +115,24 @@ func (v *blockVisitor) names(b *block) bool {
 	if b.scope == nil {
 		return false
 	}
-	by := &namesVisitor{v: v, b: b}
-	b.n.Accept(by)
-	return by.found
-}
-
-type namesVisitor struct {
-	v     *blockVisitor
-	b     *block
-	found bool
-}
-
-func (v *namesVisitor) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.SelectStmt:
-		if n != v.b.n {
-			v.found = v.found || v.v.names(&block{a: v.b.a, n: n, scope: v.v.scopeOf(n)})
-			return n, true
+	found := false
+	walk(b.n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectStmt:
+			if n != b.n {
+				found = found || v.names(&block{a: b.a, n: n, scope: v.scopeOf(n)})
+				return false
+			}
+		case *ast.ColumnNameExpr:
+			if b.alias(n) == nil {
+				got, ok := b.a.resolve(n.Name, b.scope)
+				found = found || ok && got.ref.scope == v.main && v.stays[got.ref]
+			}
 		}
-	case *ast.ColumnNameExpr:
-		if v.b.alias(n) == nil {
-			got, ok := v.b.a.resolve(n.Name, v.b.scope)
-			v.found = v.found || ok && got.ref.scope == v.v.main && v.v.stays[got.ref]
-		}
-	}
-	return n, v.found
+		return !found
+	})
+	return found
 }
-
-func (v *namesVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // block is one SELECT.
 type block struct {
@@ -301,55 +263,38 @@ func (b *block) grouped() bool {
 	if b.n.GroupBy != nil {
 		items = b.items(b.n.GroupBy.Items, false)
 	}
-	v := &groupVisitor{b: b, items: items, ok: true}
+	ok, tail := true, false // tail: HAVING and ORDER BY
+	look := func(n ast.Node) (deeper bool) {
+		switch n := n.(type) {
+		case *ast.AggregateFuncExpr, *ast.SelectStmt, *ast.SetOprStmt:
+			return false // a block inside is looked at by itself
+		case *ast.FuncCallExpr:
+			if aggregateName(n.FnName.L) {
+				return false
+			}
+		case *ast.ColumnNameExpr:
+			if b.has(items, n) || tail && b.alias(n) != nil { // the field is looked at
+				return false
+			}
+			c, known := b.column(n)
+			ok = ok && known && c.ref.table != nil && b.keyed(items, c.ref)
+		}
+		if e, isExpr := n.(ast.ExprNode); isExpr && b.has(items, e) {
+			return false
+		}
+		return ok
+	}
 	for _, f := range b.fields() {
 		if f.Expr == nil {
 			return false // *
 		}
-		f.Expr.Accept(v)
+		walk(f.Expr, look)
 	}
-	v.tail = true
-	if b.n.Having != nil {
-		b.n.Having.Accept(v)
-	}
-	if b.n.OrderBy != nil {
-		b.n.OrderBy.Accept(v)
-	}
-	return v.ok
+	tail = true
+	walk(b.n.Having, look)
+	walk(b.n.OrderBy, look)
+	return ok
 }
-
-type groupVisitor struct {
-	b     *block
-	items map[string]bool
-	tail  bool // HAVING and ORDER BY
-	ok    bool
-}
-
-func (v *groupVisitor) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.AggregateFuncExpr, *ast.SelectStmt, *ast.SetOprStmt:
-		return n, true // a block inside is looked at by itself
-	case *ast.FuncCallExpr:
-		if aggregateName(n.FnName.L) {
-			return n, true
-		}
-	case *ast.ColumnNameExpr:
-		if v.b.has(v.items, n) {
-			return n, true
-		}
-		if v.tail && v.b.alias(n) != nil {
-			return n, true // the field is looked at
-		}
-		c, ok := v.b.column(n)
-		v.ok = v.ok && ok && c.ref.table != nil && v.b.keyed(v.items, c.ref)
-	}
-	if e, isExpr := n.(ast.ExprNode); isExpr && v.b.has(v.items, e) {
-		return n, true
-	}
-	return n, !v.ok
-}
-
-func (v *groupVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // partVisitor finds functions that several servers may answer otherwise.
 type partVisitor struct {
@@ -359,10 +304,10 @@ type partVisitor struct {
 	varies     string
 }
 
-func (v *partVisitor) Enter(n ast.Node) (ast.Node, bool) {
+func (v *partVisitor) visit(n ast.Node) (deeper bool) {
 	switch n := n.(type) {
 	case *ast.SelectStmt, *ast.SetOprStmt:
-		return n, true // looked at by itself
+		return false // looked at by itself
 	case *ast.AggregateFuncExpr:
 		v.aggregates = true
 		v.aggregate(strings.ToLower(n.F), n.Order, n.Args)
@@ -377,19 +322,13 @@ func (v *partVisitor) Enter(n ast.Node) (ast.Node, bool) {
 			v.varies = strings.ToUpper(name) + "()"
 		}
 	}
-	return n, v.varies != ""
+	return v.varies == ""
 }
-
-func (v *partVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 func (v *partVisitor) aggregate(name string, order *ast.OrderByClause, args []ast.ExprNode) {
 	switch name {
 	case "min", "max":
-		spelt := &spellVisitor{b: v.b}
-		for _, e := range args {
-			e.Accept(spelt)
-		}
-		if v.alike && spelt.found {
+		if v.alike && slices.ContainsFunc(args, v.b.spelt) {
 			v.varies = strings.ToUpper(name) + "() of texts that may be equal and spelt otherwise"
 		}
 		return
@@ -415,24 +354,21 @@ func (v *partVisitor) window(n *ast.WindowFuncExpr) {
 	}
 }
 
-// spellVisitor finds a column of texts of which some are equal without being the
-// same, or one that isn't known.
-type spellVisitor struct {
-	b     *block
-	found bool
-}
-
-func (v *spellVisitor) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.FuncCallExpr:
-		if n.FnName.L == "length" || n.FnName.L == "char_length" {
-			return n, true
+// spelt reports an expression with a column of texts of which some are equal without
+// being the same, or one that isn't known.
+func (b *block) spelt(e ast.ExprNode) bool {
+	found := false
+	walk(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncCallExpr:
+			if n.FnName.L == "length" || n.FnName.L == "char_length" {
+				return false
+			}
+		case *ast.ColumnNameExpr:
+			c, ok := b.column(n)
+			found = found || !ok || c.col.Charset != "" && !strings.HasSuffix(c.col.Collation, "_bin")
 		}
-	case *ast.ColumnNameExpr:
-		c, ok := v.b.column(n)
-		v.found = v.found || !ok || c.col.Charset != "" && !strings.HasSuffix(c.col.Collation, "_bin")
-	}
-	return n, v.found
+		return !found
+	})
+	return found
 }
-
-func (v *spellVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }

@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -92,7 +94,7 @@ func (a *analysis) splice(n ast.Node) (splice, *Error) {
 		return out, err
 	}
 	out.cuts = append(out.cuts, triples...)
-	sortCuts(out.cuts)
+	slices.SortStableFunc(out.cuts, func(x, y cut) int { return cmp.Compare(x.start, y.start) })
 	for i, c := range out.cuts {
 		if i > 0 && c.start < out.cuts[i-1].end {
 			return out, refuseSplice()
@@ -130,7 +132,7 @@ func (a *analysis) splice(n ast.Node) (splice, *Error) {
 		}
 		t.Schema, t.Name, t.IndexHints = replaced.names[k].Schema, replaced.names[k].Name, nil
 	}
-	n.Accept(&unqualify{qualified})
+	unqualify(n, qualified)
 	want, okWant := restored(n)
 	got, okGot := restored(marked)
 	if !okWant || !okGot || want != got {
@@ -165,14 +167,6 @@ func refuseSplice() *Error {
 	return refuseGather("this query over several shards, in whose text Shunt doesn't find the table names for certain,", "write it in a plainer form")
 }
 
-func sortCuts(cuts []cut) {
-	for i := 1; i < len(cuts); i++ {
-		for j := i; j > 0 && cuts[j].start < cuts[j-1].start; j-- {
-			cuts[j], cuts[j-1] = cuts[j-1], cuts[j]
-		}
-	}
-}
-
 // restored is a tree as text, to compare it.
 func restored(n ast.Node) (string, bool) {
 	var b strings.Builder
@@ -188,26 +182,22 @@ type tableNames struct {
 
 func tablesOf(n ast.Node) *tableNames {
 	t := &tableNames{sources: map[*ast.TableName]*ast.TableSource{}}
-	n.Accept(t)
+	walk(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.TableSource:
+			if name, ok := n.Source.(*ast.TableName); ok {
+				t.sources[name] = n
+			}
+		case *ast.TableName:
+			t.names = append(t.names, n)
+		case *ast.DeleteTableList:
+			// DELETE a, b FROM ...: they name references, not tables.
+			return false
+		}
+		return true
+	})
 	return t
 }
-
-func (t *tableNames) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.TableSource:
-		if name, ok := n.Source.(*ast.TableName); ok {
-			t.sources[name] = n
-		}
-	case *ast.TableName:
-		t.names = append(t.names, n)
-	case *ast.DeleteTableList:
-		// DELETE a, b FROM ...: they name references, not tables.
-		return n, true
-	}
-	return n, false
-}
-
-func (t *tableNames) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // qualifies tells whether schema.table before a column is one of the query's
 // references, whose copy is in another schema.
@@ -241,23 +231,21 @@ func (a *analysis) aliasesClash(triples bool) *Error {
 }
 
 // unqualify takes the schema off columns.
-type unqualify struct{ is qualifies }
-
-func (v *unqualify) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.ColumnName:
-		if n.Schema.O != "" && v.is(n.Schema.O, n.Table.O) {
-			n.Schema = ast.NewCIStr("")
+func unqualify(n ast.Node, is qualifies) {
+	walk(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ColumnName:
+			if n.Schema.O != "" && is(n.Schema.O, n.Table.O) {
+				n.Schema = ast.NewCIStr("")
+			}
+		case *ast.WildCardField:
+			if n.Schema.O != "" && is(n.Schema.O, n.Table.O) {
+				n.Schema = ast.NewCIStr("")
+			}
 		}
-	case *ast.WildCardField:
-		if n.Schema.O != "" && v.is(n.Schema.O, n.Table.O) {
-			n.Schema = ast.NewCIStr("")
-		}
-	}
-	return n, false
+		return true
+	})
 }
-
-func (v *unqualify) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // schemaQualifiers finds `schema.` in schema.table.column and schema.table.*.
 func (st *statement) schemaQualifiers(is qualifies) []cut {

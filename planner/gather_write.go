@@ -153,10 +153,8 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 	if q.stays == nil {
 		return nil, refuseGather(w.verb()+" of several tables whose rows are not joined on their shard keys, over several shards,", "in a transaction, SELECT the keys of the rows FOR UPDATE, and change each table by a statement of its own")
 	}
-	v := &meaning{}
-	n.Accept(v)
-	if v.err != nil {
-		return nil, v.err
+	if _, err := meaning(n); err != nil {
+		return nil, err
 	}
 	q.varies = a.varies(n, main, exempt, w.everywhere)
 	needs := a.needs(n)
@@ -198,28 +196,19 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 // users SET age = age + 1, name = age WHERE age < (SELECT AVG(age) FROM users): over a copy
 // the name would be the new age.
 func readsAssigned(list []*ast.Assignment) bool {
-	v := &assignedVisitor{names: map[string]bool{}}
+	names := map[string]bool{}
+	assigned := func(n ast.Node) bool {
+		x, ok := n.(*ast.ColumnNameExpr)
+		return ok && names[x.Name.Name.L]
+	}
 	for _, x := range list {
-		x.Expr.Accept(v)
-		v.names[x.Column.Name.L] = true
+		if finds(x.Expr, assigned) {
+			return true
+		}
+		names[x.Column.Name.L] = true
 	}
-	return v.found
+	return false
 }
-
-// assignedVisitor looks for columns of some names.
-type assignedVisitor struct {
-	names map[string]bool
-	found bool
-}
-
-func (v *assignedVisitor) Enter(n ast.Node) (ast.Node, bool) {
-	if n, ok := n.(*ast.ColumnNameExpr); ok {
-		v.found = v.found || v.names[n.Name.Name.L]
-	}
-	return n, v.found
-}
-
-func (v *assignedVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // staying finds the references that a write leaves where they are, nil where
 // some of those that it changes are not together.

@@ -242,47 +242,27 @@ type hiddenColumn struct{ frags []frag }
 // Counter-example: SELECT CASE WHEN id > 1 THEN flags ELSE flags END FROM users
 // ORDER BY name.
 func (b *mergeBuilder) bitExpression() bool {
-	for _, f := range b.sel.Fields.Fields {
-		if _, column := f.Expr.(*ast.ColumnNameExpr); f.Expr == nil || column {
-			continue
+	bit := func(n ast.Node) bool {
+		x, ok := n.(*ast.ColumnNameExpr)
+		if !ok {
+			return false
 		}
-		v := &bitVisitor{b: b}
-		if f.Expr.Accept(v); v.found {
-			return true
-		}
+		c, known := b.a.resolve(x.Name, b.scope)
+		return known && baseType(c.col.Type) == "bit"
 	}
-	return false
+	return slices.ContainsFunc(b.sel.Fields.Fields, func(f *ast.SelectField) bool {
+		_, column := f.Expr.(*ast.ColumnNameExpr)
+		return !column && finds(f.Expr, bit)
+	})
 }
-
-type bitVisitor struct {
-	b     *mergeBuilder
-	found bool
-}
-
-func (v *bitVisitor) Enter(n ast.Node) (ast.Node, bool) {
-	if n, ok := n.(*ast.ColumnNameExpr); ok {
-		c, known := v.b.a.resolve(n.Name, v.b.scope)
-		v.found = v.found || known && baseType(c.col.Type) == "bit"
-	}
-	return n, v.found
-}
-
-func (v *bitVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // build is false where the statement can't be merged exactly.
 func (b *mergeBuilder) build() bool {
 	if b.a.cat.MariaDB && b.bitExpression() {
 		return false
 	}
-	f := &featureVisitor{}
-	b.sel.Fields.Accept(f)
-	inList := f.aggregate != ""
-	if b.sel.OrderBy != nil {
-		b.sel.OrderBy.Accept(f)
-	}
-	if b.sel.Having != nil {
-		b.sel.Having.Accept(f)
-	}
+	inList := featuresOf(b.sel.Fields).aggregate != ""
+	f := featuresOf(b.sel.Fields, b.sel.OrderBy, b.sel.Having)
 	ok := !f.window
 	switch {
 	case !ok:

@@ -64,13 +64,9 @@ func (b *mergeBuilder) groupedBy(e ast.ExprNode, text span) (keySource, bool) {
 		c, isColumn := b.a.resolve(x.Name, b.scope)
 		i, one, isItem := b.itemNamed(x.Name.Name.L)
 		switch {
-		case isItem && !one:
+		case isItem && !one, isColumn && b.aliasHides(x.Name.Name.L, c):
 			return keySource{}, false
-		case isItem && isColumn:
-			if y, same := b.a.columnOf(b.sel.Fields.Fields[i].Expr, b.scope); !same || y != c {
-				return keySource{}, false
-			}
-		case isItem:
+		case isItem && !isColumn:
 			if slices.ContainsFunc(b.scope.refs, func(r *ref) bool { return r.mayHave(x.Name.Name.L) }) {
 				return keySource{}, false
 			}
@@ -99,9 +95,7 @@ func (b *mergeBuilder) groups() bool {
 			}
 			continue
 		}
-		v := &featureVisitor{}
-		f.Expr.Accept(v)
-		if v.aggregate != "" {
+		if featuresOf(f.Expr).aggregate != "" {
 			return false // COUNT(*) + 1
 		}
 		if m.Total && !b.isConstant(f.Expr) {

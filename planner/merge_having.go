@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -13,9 +14,8 @@ func (b *mergeBuilder) having(groups []groupKey) (later, ok bool) {
 	if b.sel.Having == nil {
 		return false, true
 	}
-	v := &havingVisitor{b: b, groups: groups}
-	b.sel.Having.Expr.Accept(v)
-	if !v.other && len(groups) > 0 {
+	other := func(n ast.Node) bool { return b.besidesKeys(n, groups) }
+	if len(groups) > 0 && !finds(b.sel.Having.Expr, other) {
 		return false, true
 	}
 	c, ok := b.condition(b.sel.Having.Expr)
@@ -28,42 +28,26 @@ func (b *mergeBuilder) having(groups []groupKey) (later, ok bool) {
 	return true, true
 }
 
-// havingVisitor looks for anything but the groups' key columns.
-type havingVisitor struct {
-	b      *mergeBuilder
-	groups []groupKey
-	other  bool
-}
-
-func (v *havingVisitor) Enter(n ast.Node) (ast.Node, bool) {
+// besidesKeys reports what asks for anything but the groups' key columns.
+func (b *mergeBuilder) besidesKeys(n ast.Node, groups []groupKey) bool {
 	switch n := n.(type) {
 	case *ast.ColumnNameExpr:
-		if c, ok := v.b.a.resolve(n.Name, v.b.scope); ok {
-			if i, one, found := v.b.itemNamed(n.Name.Name.L); n.Name.Table.O == "" && found {
-				if x, same := v.b.a.columnOf(v.b.sel.Fields.Fields[i].Expr, v.b.scope); !one || !same || x != c {
-					v.other = true
-				}
-			}
-			for _, g := range v.groups {
-				// Rule one value: of equal texts ('a', 'A') a shard may look at
-				// another one than the next.
-				if g.src.col == c.col && g.src.ref == c.ref && g.key.Weight == 0 {
-					return n, true
-				}
-			}
+		c, ok := b.a.resolve(n.Name, b.scope)
+		if !ok || n.Name.Table.O == "" && b.aliasHides(n.Name.Name.L, c) {
+			return true
 		}
-		v.other = true
+		// Rule one value: of equal texts ('a', 'A') a shard may look at
+		// another one than the next.
+		return !slices.ContainsFunc(groups, func(g groupKey) bool {
+			return g.src.col == c.col && g.src.ref == c.ref && g.key.Weight == 0
+		})
 	case *ast.AggregateFuncExpr, *ast.WindowFuncExpr, *ast.SubqueryExpr, *ast.VariableExpr, *ast.PositionExpr:
-		v.other = true
+		return true
 	case *ast.FuncCallExpr:
-		if volatileFunction(n.FnName.L) || aggregateName(n.FnName.L) {
-			v.other = true
-		}
+		return volatileFunction(n.FnName.L) || aggregateName(n.FnName.L)
 	}
-	return n, v.other
+	return false
 }
-
-func (v *havingVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // condition is a HAVING of comparisons of exact aggregates with numbers.
 func (b *mergeBuilder) condition(e ast.ExprNode) (*MergeCondition, bool) {

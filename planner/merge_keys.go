@@ -180,6 +180,16 @@ func (b *mergeBuilder) itemNamed(name string) (at int, ok, found bool) {
 	return at, at >= 0, at >= 0
 }
 
+// aliasHides reports select items of a column's name that are not all that column.
+func (b *mergeBuilder) aliasHides(name string, c column) bool {
+	i, one, found := b.itemNamed(name)
+	if !found {
+		return false
+	}
+	x, ok := b.a.columnOf(b.sel.Fields.Fields[i].Expr, b.scope)
+	return !one || !ok || x != c
+}
+
 func (b *mergeBuilder) sameColumn(x, y ast.ExprNode) bool {
 	cx, okx := b.a.columnOf(x, b.scope)
 	cy, oky := b.a.columnOf(y, b.scope)
@@ -224,7 +234,7 @@ func (b *mergeBuilder) fromExpr(e ast.ExprNode, text span, aliases bool) (keySou
 		// A charset's introducer brings a collation along.
 		v.doubt = v.doubt || b.a.st.toks[i].kind == tokIntro
 	}
-	e.Accept(v)
+	walk(e, v.visit)
 	if v.doubt {
 		return s, false
 	}
@@ -252,7 +262,7 @@ type keyVisitor struct {
 	doubt, column bool
 }
 
-func (v *keyVisitor) Enter(n ast.Node) (ast.Node, bool) {
+func (v *keyVisitor) visit(n ast.Node) (deeper bool) {
 	switch n := n.(type) {
 	case *ast.ColumnNameExpr:
 		v.column = true
@@ -263,17 +273,10 @@ func (v *keyVisitor) Enter(n ast.Node) (ast.Node, bool) {
 		// digits and sorts by all.
 		if !ok || !plainType(c.col) || !v.b.comparableWeights(c.col.Collation) {
 			v.doubt = true
-			return n, true
+			break
 		}
-		if n.Name.Table.O == "" && v.aliases {
-			// Inside of an expression too a name may be an alias's.
-			if i, one, found := v.b.itemNamed(n.Name.Name.L); found {
-				x, same := v.b.a.columnOf(v.b.sel.Fields.Fields[i].Expr, v.b.scope)
-				if !one || !same || x != c {
-					v.doubt = true
-				}
-			}
-		}
+		// Inside of an expression too a name may be an alias's.
+		v.doubt = v.doubt || n.Name.Table.O == "" && v.aliases && v.b.aliasHides(n.Name.Name.L, c)
 	case *ast.SubqueryExpr, *ast.VariableExpr, *ast.AggregateFuncExpr, *ast.WindowFuncExpr, *ast.DefaultExpr, *ast.ValuesExpr, *ast.PositionExpr, *ast.MatchAgainst, *ast.SetCollationExpr:
 		// (A COLLATE of several levels has no weights that can be compared.)
 		v.doubt = true
@@ -283,7 +286,7 @@ func (v *keyVisitor) Enter(n ast.Node) (ast.Node, bool) {
 			for _, arg := range n.Args {
 				v.vector(arg)
 			}
-			return n, true
+			return false
 		}
 		if volatileFunction(name) || aggregateName(name) || strings.HasPrefix(name, "json") || strings.HasPrefix(name, "st_") ||
 			n.Schema.O != "" || strings.Contains(name, "vector") || !knownFunction(name) {
@@ -293,17 +296,9 @@ func (v *keyVisitor) Enter(n ast.Node) (ast.Node, bool) {
 		if n.Tp != nil && !castType(n) {
 			v.doubt = true
 		}
-	case *ast.BinaryOperationExpr:
-		if n.Op == opcode.Div {
-			// Its value has more digits than it shows; a sort rounds it, other
-			// uses don't.
-			return n, v.doubt
-		}
 	}
-	return n, v.doubt
+	return !v.doubt
 }
-
-func (v *keyVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // vector looks at an argument of a distance: a VECTOR column, or a constant.
 func (v *keyVisitor) vector(arg ast.ExprNode) {

@@ -15,7 +15,7 @@ func TestParsedTreeIsTheCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const own = -7
-	first.Accept(everyExpression(func(e ast.ExprNode) { e.SetOriginTextPosition(own) }))
+	everyExpression(first, func(e ast.ExprNode) { e.SetOriginTextPosition(own) })
 	for _, text := range []string{
 		"SELECT 1", "SELECT a FROM t WHERE b = 1 AND c IN (2, 3, 'x') OR d BETWEEN 4 AND 5",
 		"UPDATE t SET a = 1, b = 2 WHERE c = 3 ORDER BY d LIMIT 4", "INSERT INTO t (a, b) VALUES (1, 2), (3, DEFAULT)", "DELETE FROM t",
@@ -24,20 +24,18 @@ func TestParsedTreeIsTheCallers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first.Accept(everyExpression(func(e ast.ExprNode) {
+	everyExpression(first, func(e ast.ExprNode) {
 		if at := e.OriginTextPosition(); at != own {
 			t.Errorf("a later parse has set the offset of %T to %d", e, at)
 		}
-	}))
+	})
 }
 
-type everyExpression func(ast.ExprNode)
-
-func (f everyExpression) Enter(n ast.Node) (ast.Node, bool) {
-	if e, ok := n.(ast.ExprNode); ok {
-		f(e)
-	}
-	return n, false
+func everyExpression(n ast.Node, visit func(ast.ExprNode)) {
+	walk(n, func(n ast.Node) bool {
+		if e, ok := n.(ast.ExprNode); ok {
+			visit(e)
+		}
+		return true
+	})
 }
-
-func (f everyExpression) Leave(n ast.Node) (ast.Node, bool) { return n, true }

@@ -23,10 +23,7 @@ func spoilsConcatenation(n ast.Node) string {
 	if !ok {
 		return "UNION, EXCEPT and INTERSECT"
 	}
-	f := &featureVisitor{}
-	if sel.Fields != nil {
-		sel.Fields.Accept(f)
-	}
+	f := featuresOf(sel.Fields)
 	switch {
 	case sel.Kind == ast.SelectStmtKindValues:
 		return "VALUES"
@@ -53,28 +50,32 @@ func (a *analysis) spoilsRows(n ast.Node) string {
 	return cmp.Or(spoilsConcatenation(n), a.hiddenAggregate)
 }
 
-type featureVisitor struct {
-	aggregate string
+// features are what a query block's expressions have of it, outside of subqueries.
+type features struct {
+	aggregate string // the name of the last one
 	window    bool
 }
 
-func (f *featureVisitor) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.AggregateFuncExpr:
-		f.aggregate = n.F
-	case *ast.WindowFuncExpr:
-		f.window = true
-	case *ast.SubqueryExpr:
-		return n, true
-	case *ast.FuncCallExpr:
-		if aggregateName(n.FnName.L) {
-			f.aggregate = n.FnName.L
-		}
+func featuresOf(nodes ...ast.Node) (f features) {
+	for _, n := range nodes {
+		walk(n, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AggregateFuncExpr:
+				f.aggregate = n.F
+			case *ast.WindowFuncExpr:
+				f.window = true
+			case *ast.SubqueryExpr:
+				return false
+			case *ast.FuncCallExpr:
+				if aggregateName(n.FnName.L) {
+					f.aggregate = n.FnName.L
+				}
+			}
+			return true
+		})
 	}
-	return n, false
+	return f
 }
-
-func (f *featureVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // aggregateName knows the aggregates that the parser takes for functions.
 func aggregateName(name string) bool {

@@ -225,22 +225,12 @@ func (a *analysis) from(n *ast.TableRefsClause, s *scope) {
 
 func tooMany(n ast.ResultSetNode) bool {
 	tables := 0
-	for stack := []ast.ResultSetNode{n}; len(stack) > 0 && tables <= maxJoin; {
-		n, stack = stack[len(stack)-1], stack[:len(stack)-1]
-		if t, ok := n.(*ast.TableSource); ok {
-			if j, ok := t.Source.(*ast.Join); ok {
-				n = j
-			}
-		}
-		switch j := n.(type) {
-		case nil:
-		case *ast.Join:
-			stack = append(stack, j.Left, j.Right)
-		default:
-			tables++
+	for range sources(n) {
+		if tables++; tables > maxJoin {
+			return true
 		}
 	}
-	return tables > maxJoin
+	return false
 }
 
 // join reads a FROM clause. Which references an ON condition filters is the
@@ -512,79 +502,50 @@ func (a *analysis) sameName(x, y string) bool {
 // served.
 func (a *analysis) expressions(s *scope, nodes ...ast.Node) {
 	for _, n := range nodes {
-		if !isNil(n) {
-			n.Accept(&expressionVisitor{a, s})
-		}
+		walk(n, func(n ast.Node) bool { return a.expression(n, s) })
 	}
 }
 
-// isNil sees through typed nil pointers of the AST's optional parts.
-func isNil(n ast.Node) bool {
+func (a *analysis) expression(n ast.Node, s *scope) (deeper bool) {
 	switch n := n.(type) {
-	case nil:
-		return true
-	case *ast.FieldList:
-		return n == nil
-	case *ast.GroupByClause:
-		return n == nil
-	case *ast.HavingClause:
-		return n == nil
-	case *ast.OrderByClause:
-		return n == nil
-	case *ast.Limit:
-		return n == nil
-	}
-	return false
-}
-
-type expressionVisitor struct {
-	a *analysis
-	s *scope
-}
-
-func (v *expressionVisitor) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.SubqueryExpr:
-		v.a.subqueries = true
-		v.a.query(n.Query, v.s, true)
-		return n, true
-	case *ast.SelectStmt, *ast.SetOprStmt:
-		v.a.subqueries = true
-		v.a.query(n, v.s, true)
-		return n, true
+	case *ast.SubqueryExpr, *ast.SelectStmt, *ast.SetOprStmt:
+		a.subqueries = true
+		a.query(n, s, true)
+		return false
 	case *ast.AggregateFuncExpr:
-		v.a.aggregate(n.Args, v.s)
+		a.aggregate(n.Args, s)
 	case *ast.FuncCallExpr:
-		v.a.function(n.FnName.L)
+		a.function(n.FnName.L)
 		if aggregateName(n.FnName.L) {
-			v.a.aggregate(n.Args, v.s)
+			a.aggregate(n.Args, s)
 		}
-		if v.a.cat.AggregateFunctions[n.FnName.L] {
-			v.a.hiddenAggregate = "the aggregate function " + n.FnName.O + "()"
+		if a.cat.AggregateFunctions[n.FnName.L] {
+			a.hiddenAggregate = "the aggregate function " + n.FnName.O + "()"
 		}
-		if n.FnName.L == "rownum" && v.a.cat.MariaDB { // WHERE ROWNUM() <= 3 is LIMIT 3
-			v.a.hiddenAggregate, v.a.counted = "ROWNUM()", true
+		if n.FnName.L == "rownum" && a.cat.MariaDB { // WHERE ROWNUM() <= 3 is LIMIT 3
+			a.hiddenAggregate, a.counted = "ROWNUM()", true
 		}
 	case *ast.DefaultExpr:
 		if n.Name == nil {
 			break // SET v = DEFAULT
 		}
-		if c, ok := v.a.resolve(n.Name, v.s); ok && c.col.DefaultNow {
-			v.a.clock = true
+		if c, ok := a.resolve(n.Name, s); ok && c.col.DefaultNow {
+			a.clock = true
 		} else if ok && c.col.DefaultExpr {
-			v.a.setVolatile("DEFAULT(" + c.col.Name + ")")
+			a.setVolatile("DEFAULT(" + c.col.Name + ")")
 		}
 	case *ast.VariableExpr:
-		if n.Value != nil {
-			v.a.assign(n.Name)
-		} else {
-			v.a.setVolatile(map[bool]string{true: "@@", false: "@"}[n.IsSystem] + n.Name)
+		switch {
+		case n.Value != nil:
+			a.assign(n.Name)
+		case n.IsSystem:
+			a.setVolatile("@@" + n.Name)
+		default:
+			a.setVolatile("@" + n.Name)
 		}
 	}
-	return n, false
+	return true
 }
-
-func (v *expressionVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 // aggregate notes one in a block whose columns may all be of the blocks around it.
 //
@@ -595,34 +556,23 @@ func (a *analysis) aggregate(args []ast.ExprNode, s *scope) {
 	for p := s.parent; p != nil; p = p.parent {
 		around = around || len(p.refs) > 0
 	}
-	v := &outerVisitor{a: a, s: s}
+	column, own := false, false // of this block
 	for _, e := range args {
-		e.Accept(v)
+		walk(e, func(n ast.Node) bool {
+			if n, ok := n.(*ast.ColumnNameExpr); ok {
+				column = true
+				if c, ok := a.resolve(n.Name, s); ok {
+					own = own || c.ref.scope == s
+				} else if n.Name.Table.O != "" {
+					own = own || slices.ContainsFunc(s.refs, func(r *ref) bool { return a.sameName(r.alias, n.Name.Table.O) })
+				} else if _, around := a.resolve(n.Name, s.parent); !around {
+					own = true // of a derived table, most likely
+				}
+			}
+			return !own
+		})
 	}
-	if around && v.column && !v.own {
+	if around && column && !own {
 		a.hiddenAggregate = "an aggregate of the rows around its subquery"
 	}
 }
-
-// outerVisitor looks whether a block's expression has columns, and one of its own.
-type outerVisitor struct {
-	a           *analysis
-	s           *scope
-	column, own bool
-}
-
-func (v *outerVisitor) Enter(n ast.Node) (ast.Node, bool) {
-	if n, ok := n.(*ast.ColumnNameExpr); ok {
-		v.column = true
-		if c, ok := v.a.resolve(n.Name, v.s); ok {
-			v.own = v.own || c.ref.scope == v.s
-		} else if n.Name.Table.O != "" {
-			v.own = v.own || slices.ContainsFunc(v.s.refs, func(r *ref) bool { return v.a.sameName(r.alias, n.Name.Table.O) })
-		} else if _, around := v.a.resolve(n.Name, v.s.parent); !around {
-			v.own = true // of a derived table, most likely
-		}
-	}
-	return n, v.own
-}
-
-func (v *outerVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }

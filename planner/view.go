@@ -215,8 +215,7 @@ func (a *analysis) besideAnchor(t, v *catalog.Table, sel *ast.SelectStmt, main *
 	if whole {
 		return true
 	}
-	f := &featureVisitor{}
-	sel.Fields.Accept(f)
+	f := featuresOf(sel.Fields)
 	if base.Placement != catalog.Hash || f.window || len(sel.WindowSpecs) > 0 || sel.OrderBy != nil || sel.Limit != nil || sel.CalcFoundRows ||
 		sel.GroupBy == nil && (f.aggregate != "" || sel.Having != nil || !sel.Distinct || t.ShardKey == nil) {
 		return false

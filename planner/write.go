@@ -242,30 +242,17 @@ func refuseCopies(verb string, t *catalog.Table) *Error {
 // each copy, but not of which partner a value is. Counter-example: UPDATE
 // countries c JOIN users u ON u.country = c.code SET c.name = u.name.
 func (a *analysis) picks(e ast.ExprNode, s *scope, target *ref) bool {
-	v := &picksVisitor{a: a, s: s, target: target}
-	e.Accept(v)
-	return v.picks
+	return finds(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SubqueryExpr:
+			return true
+		case *ast.ColumnNameExpr:
+			c, ok := a.resolve(n.Name, s)
+			return !ok || c.ref != target
+		}
+		return false
+	})
 }
-
-type picksVisitor struct {
-	a      *analysis
-	s      *scope
-	target *ref
-	picks  bool
-}
-
-func (v *picksVisitor) Enter(n ast.Node) (ast.Node, bool) {
-	switch n := n.(type) {
-	case *ast.SubqueryExpr:
-		v.picks = true
-	case *ast.ColumnNameExpr:
-		c, ok := v.a.resolve(n.Name, v.s)
-		v.picks = v.picks || !ok || c.ref != v.target
-	}
-	return n, v.picks
-}
-
-func (v *picksVisitor) Leave(n ast.Node) (ast.Node, bool) { return n, true }
 
 func verbOf(k Kind) string {
 	switch k {
