@@ -146,11 +146,11 @@ func (b *building) inKeyOrder(ctx context.Context, s *scan) error {
 	columns := union(append([]*catalog.Column(nil), t.PrimaryKey...), r.ix.Columns)
 	r.at = positions(r.ix.Columns, columns)
 	n := len(t.PrimaryKey)
-	sql := "SELECT " + quoteAll(columns) + " FROM " + catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name)
+	sql := "SELECT " + catalog.QuoteColumns(columns) + " FROM " + catalog.QuoteTable(t.Schema, t.Name)
 	if b.ck.Shard == s.bounds.shard && len(b.ck.Key) == n {
 		sql += " WHERE " + following(t.PrimaryKey, b.ck.Key)
 	}
-	sql += " ORDER BY " + quoteAll(t.PrimaryKey)
+	sql += " ORDER BY " + catalog.QuoteColumns(t.PrimaryKey)
 	next := x.checkpointRows
 	err := s.conn.Stream(ctx, sql, func(row [][]byte) error {
 		if err := s.row(r, row); err != nil {

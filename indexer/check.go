@@ -74,7 +74,7 @@ func (x *Indexer) checkShard(ctx context.Context, ix *catalog.Index, id catalog.
 	}
 	var key []byte
 	components := make([][]byte, len(r.at))
-	err = conn.Stream(ctx, "SELECT "+quoteAll(ix.Columns)+" FROM "+catalog.QuoteName(ix.Table.Schema)+"."+catalog.QuoteName(ix.Table.Name), func(row [][]byte) error {
+	err = conn.Stream(ctx, "SELECT "+catalog.QuoteColumns(ix.Columns)+" FROM "+catalog.QuoteTable(ix.Table.Schema, ix.Table.Name), func(row [][]byte) error {
 		if row[0] == nil {
 			return nil
 		}

@@ -105,7 +105,7 @@ const sliceSize = 1000
 // read streams the readings' columns: distinct values in index order where the
 // shard has an index for each, else the columns of all rows, once.
 func (s *scan) read(ctx context.Context, l layout) error {
-	from := " FROM " + catalog.QuoteName(s.table.Schema) + "." + catalog.QuoteName(s.table.Name)
+	from := " FROM " + catalog.QuoteTable(s.table.Schema, s.table.Name)
 	ordered := true
 	for _, r := range s.readings {
 		ordered = ordered && l.ordered(r.ix.Columns) != ""
@@ -113,7 +113,7 @@ func (s *scan) read(ctx context.Context, l layout) error {
 	if ordered {
 		for _, r := range s.readings {
 			r.at = positions(r.ix.Columns, r.ix.Columns)
-			sql := "SELECT DISTINCT " + quoteAll(r.ix.Columns) + from + " FORCE INDEX (" + catalog.QuoteName(l.ordered(r.ix.Columns)) + ")"
+			sql := "SELECT DISTINCT " + catalog.QuoteColumns(r.ix.Columns) + from + " FORCE INDEX (" + catalog.QuoteName(l.ordered(r.ix.Columns)) + ")"
 			if err := s.conn.Stream(ctx, sql, func(row [][]byte) error { return s.row(r, row) }); err != nil {
 				return fmt.Errorf("read %s: %w", r.ix.Name, err)
 			}
@@ -127,7 +127,7 @@ func (s *scan) read(ctx context.Context, l layout) error {
 	for _, r := range s.readings {
 		r.at = positions(r.ix.Columns, columns)
 	}
-	err := s.conn.Stream(ctx, "SELECT "+quoteAll(columns)+from, func(row [][]byte) error {
+	err := s.conn.Stream(ctx, "SELECT "+catalog.QuoteColumns(columns)+from, func(row [][]byte) error {
 		for _, r := range s.readings {
 			if err := s.row(r, row); err != nil {
 				return err

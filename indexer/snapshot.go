@@ -138,7 +138,7 @@ func describe(ctx context.Context, conn Conn, t *catalog.Table, mariaDB bool) (l
 		visible = "NO"
 	}
 	ended := false
-	err = conn.Stream(ctx, "SHOW INDEX FROM "+catalog.QuoteName(t.Schema)+"."+catalog.QuoteName(t.Name), func(row [][]byte) error {
+	err = conn.Stream(ctx, "SHOW INDEX FROM "+catalog.QuoteTable(t.Schema, t.Name), func(row [][]byte) error {
 		if len(row) < 11 {
 			return nil
 		}
@@ -183,14 +183,3 @@ next:
 func text(s string) string { return "'" + escapes.Replace(s) + "'" }
 
 var escapes = strings.NewReplacer(`\`, `\\`, `'`, `''`, "\x00", `\0`)
-
-func quoteAll(columns []*catalog.Column) string {
-	var b strings.Builder
-	for i, c := range columns {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(catalog.QuoteName(c.Name))
-	}
-	return b.String()
-}

@@ -108,7 +108,7 @@ func (x *Indexer) asks(p Probe) bool {
 // exists asks a shard for a row with the probe's values.
 func exists(ctx context.Context, conn Conn, p Probe) (bool, error) {
 	var b strings.Builder
-	b.WriteString("SELECT 1 FROM " + catalog.QuoteName(p.Index.Table.Schema) + "." + catalog.QuoteName(p.Index.Table.Name) + " WHERE ")
+	b.WriteString("SELECT 1 FROM " + catalog.QuoteTable(p.Index.Table.Schema, p.Index.Table.Name) + " WHERE ")
 	for i, c := range p.Index.Columns {
 		if i > 0 {
 			b.WriteString(" AND ")

@@ -57,31 +57,26 @@ func call(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		kind = Other
 	}
 	var tables []*catalog.Table
-	for _, s := range sortedSchemas(cat) {
+	for _, t := range sortedTables(cat) {
 		// A table without a schema before it is of the procedure's own.
-		if !strings.EqualFold(s.Name, name.Schema) && !p.Words[strings.ToLower(s.Name)] {
+		if !p.Words[strings.ToLower(t.Name)] || !strings.EqualFold(t.Schema, name.Schema) && !p.Words[strings.ToLower(t.Schema)] {
 			continue
 		}
-		for _, t := range sortedTables(s) {
-			if !p.Words[strings.ToLower(t.Name)] {
-				continue
-			}
-			if t.Lost {
-				return nil, lostTemporary(t)
-			}
-			tables = append(tables, t)
-			set = set.Intersect(t.Shards)
-			switch {
-			case len(cat.Shards) == 1:
-			case t.IsView:
-				return refuse("it may read the view " + t.Name)
-			case t.Placement == catalog.Single:
-			case t.Placement == catalog.Reference && !writes:
-			case t.Placement == catalog.Reference:
-				return refuse("it may change " + t.Name + ", which has a copy on every shard")
-			default:
-				return refuse("the rows of " + t.Name + " are on several shards")
-			}
+		if t.Lost {
+			return nil, lostTemporary(t)
+		}
+		tables = append(tables, t)
+		set = set.Intersect(t.Shards)
+		switch {
+		case len(cat.Shards) == 1:
+		case t.IsView:
+			return refuse("it may read the view " + t.Name)
+		case t.Placement == catalog.Single:
+		case t.Placement == catalog.Reference && !writes:
+		case t.Placement == catalog.Reference:
+			return refuse("it may change " + t.Name + ", which has a copy on every shard")
+		default:
+			return refuse("the rows of " + t.Name + " are on several shards")
 		}
 	}
 	if set.Empty() {

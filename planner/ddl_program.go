@@ -162,11 +162,9 @@ func (st *statement) mayBeEvent(cat *catalog.Catalog) *Error {
 }
 
 func hasIndexes(cat *catalog.Catalog) bool {
-	for _, s := range cat.Schemas {
-		for _, t := range s.Tables {
-			if len(t.Indexes) > 0 {
-				return true
-			}
+	for t := range cat.Tables() {
+		if len(t.Indexes) > 0 {
+			return true
 		}
 	}
 	return false

@@ -190,7 +190,7 @@ func (a *analysis) copyOf(r *ref, need needs) GatherRef {
 		}
 		b.WriteString(out.Columns[i].read(alias))
 	}
-	b.WriteString(" FROM " + catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name) + " AS " + alias)
+	b.WriteString(" FROM " + catalog.QuoteTable(t.Schema, t.Name) + " AS " + alias)
 	out.whole, out.filters = b.String(), a.filters(r)
 	for i, f := range out.filters {
 		if i == 0 {
@@ -314,18 +314,11 @@ func (r *GatherRef) Definition(unique bool) string {
 	}
 	if unique {
 		for _, u := range r.unique {
-			word := ", UNIQUE KEY ("
+			word := "UNIQUE"
 			if slices.Equal(u, r.Table.PrimaryKey) {
-				word = ", PRIMARY KEY ("
+				word = "PRIMARY"
 			}
-			b.WriteString(word)
-			for i, c := range u {
-				if i > 0 {
-					b.WriteString(", ")
-				}
-				b.WriteString(catalog.QuoteName(c.Name))
-			}
-			b.WriteString(")")
+			b.WriteString(", " + word + " KEY (" + catalog.QuoteColumns(u) + ")")
 		}
 	}
 	for _, c := range r.keys {

@@ -41,7 +41,7 @@ func (s *splice) with(copied func(ref int) string) string {
 		}
 		b.WriteString(s.src[at:c.start])
 		if c.name {
-			b.WriteString(catalog.QuoteName(ScratchSchema) + "." + catalog.QuoteName(name) + c.alias)
+			b.WriteString(catalog.QuoteTable(ScratchSchema, name) + c.alias)
 		}
 		at = c.end
 	}

@@ -1,7 +1,7 @@
 package planner
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -157,18 +157,15 @@ func hintedIndexes(w string, tables []*catalog.Table, cat *catalog.Catalog) []*c
 		}
 		out = nil
 	}
-	for _, s := range sortedSchemas(cat) {
-		for _, t := range sortedTables(s) {
-			out = append(out, t.Indexes...)
-		}
+	for _, t := range sortedTables(cat) {
+		out = append(out, t.Indexes...)
 	}
 	return out
 }
 
-func sortedSchemas(cat *catalog.Catalog) []*catalog.Schema {
-	return slices.SortedFunc(maps.Values(cat.Schemas), func(a, b *catalog.Schema) int { return strings.Compare(a.Name, b.Name) })
-}
-
-func sortedTables(s *catalog.Schema) []*catalog.Table {
-	return slices.SortedFunc(maps.Values(s.Tables), func(a, b *catalog.Table) int { return strings.Compare(a.Name, b.Name) })
+// sortedTables are all tables in the order of their names.
+func sortedTables(cat *catalog.Catalog) []*catalog.Table {
+	return slices.SortedFunc(cat.Tables(), func(x, y *catalog.Table) int {
+		return cmp.Or(strings.Compare(x.Schema, y.Schema), strings.Compare(x.Name, y.Name))
+	})
 }

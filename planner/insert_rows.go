@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
@@ -249,11 +248,7 @@ func (i *insertAction) value(row *insertRow, c *catalog.Column) operand {
 // them: implied, where there is no list.
 func (st *statement) listed(c *catalog.Column, implied []*catalog.Column) (at uint32, text string) {
 	v := st.rowsAt - 1 // VALUES
-	var names strings.Builder
-	for _, x := range implied {
-		names.WriteString(catalog.QuoteName(x.Name) + ", ")
-	}
-	own := "(" + names.String() + catalog.QuoteName(c.Name) + ") "
+	own := "(" + catalog.QuoteColumns(append(slices.Clip(implied), c)) + ") "
 	if !st.op(v-1, ")") {
 		return st.toks[v].start, own
 	}

@@ -32,7 +32,7 @@ type Limited struct {
 
 // Query finds the keys of the rows for the parameters.
 func (l *Limited) Query(params []keys.Value) string {
-	return "SELECT " + l.columns() + " FROM " + l.st.written(l.table[0], l.table[1], params) + " " +
+	return "SELECT " + catalog.QuoteColumns(l.Key) + " FROM " + l.st.written(l.table[0], l.table[1], params) + " " +
 		l.st.written(l.rows, l.end, params) + " FOR UPDATE"
 }
 
@@ -43,15 +43,7 @@ func (l *Limited) Texts(params []keys.Value) (head, tail string) {
 	if l.condition > 0 {
 		tail = ") AND (" + l.st.written(l.condition, l.order, params) + ") "
 	}
-	return l.st.written(0, l.rows, params) + " WHERE (" + l.columns() + ") IN (", tail + l.st.written(l.order, l.limit, params)
-}
-
-func (l *Limited) columns() string {
-	var names []string
-	for _, c := range l.Key {
-		names = append(names, catalog.QuoteName(c.Name))
-	}
-	return strings.Join(names, ", ")
+	return l.st.written(0, l.rows, params) + " WHERE (" + catalog.QuoteColumns(l.Key) + ") IN (", tail + l.st.written(l.order, l.limit, params)
 }
 
 // planLimited finds the parts; nil where there is no such way.

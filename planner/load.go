@@ -274,19 +274,9 @@ func (l *Load) possible() *Error {
 
 // Statement is what comes before the rows of an INSERT that loads.
 func (l *Load) Statement() string {
-	var b strings.Builder
-	b.WriteString("INSERT IGNORE INTO ")
+	verb := "INSERT IGNORE"
 	if l.Replace {
-		b.Reset()
-		b.WriteString("REPLACE INTO ")
+		verb = "REPLACE"
 	}
-	b.WriteString(catalog.QuoteName(l.Table.Schema) + "." + catalog.QuoteName(l.Table.Name) + " (")
-	for i, c := range l.Columns {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(catalog.QuoteName(c.Name))
-	}
-	b.WriteString(") VALUES ")
-	return b.String()
+	return verb + " INTO " + catalog.QuoteTable(l.Table.Schema, l.Table.Name) + " (" + catalog.QuoteColumns(l.Columns) + ") VALUES "
 }

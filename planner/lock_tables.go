@@ -65,7 +65,7 @@ func (l *LockTables) Text(id catalog.ShardID) string {
 		if b.Len() > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(catalog.QuoteName(x.Table.Schema) + "." + catalog.QuoteName(x.Table.Name))
+		b.WriteString(catalog.QuoteTable(x.Table.Schema, x.Table.Name))
 		if x.Alias != "" {
 			b.WriteString(" AS " + catalog.QuoteName(x.Alias))
 		}

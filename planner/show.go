@@ -241,14 +241,12 @@ func showConditions(st *statement, op SessionOp, i int) (Plan, *Error) {
 // tables that are on single shards are on several of them.
 func fullest(cat *catalog.Catalog) (best catalog.ShardSet) {
 	held := map[catalog.ShardID]int{}
-	for _, s := range cat.Schemas {
-		for _, t := range s.Tables {
-			if t.Temporary {
-				continue // only its own session sees it
-			}
-			for id := range t.Shards.All {
-				held[id]++
-			}
+	for t := range cat.Tables() {
+		if t.Temporary {
+			continue // only its own session sees it
+		}
+		for id := range t.Shards.All {
+			held[id]++
 		}
 	}
 	most := -1

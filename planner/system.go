@@ -152,11 +152,9 @@ func complete(cat *catalog.Catalog) bool {
 		return true
 	}
 	full := fullest(cat).First()
-	for _, s := range cat.Schemas {
-		for _, t := range s.Tables {
-			if len(t.Columns) > 0 && !t.Temporary && (!t.Shards.Has(full) || t.Differs != "") {
-				return false
-			}
+	for t := range cat.Tables() {
+		if len(t.Columns) > 0 && !t.Temporary && (!t.Shards.Has(full) || t.Differs != "") {
+			return false
 		}
 	}
 	return true

@@ -78,11 +78,9 @@ func (st *statement) mentioned(cat *catalog.Catalog) []*catalog.Table {
 		}
 	}
 	var out []*catalog.Table
-	for _, s := range sortedSchemas(cat) {
-		for _, t := range sortedTables(s) {
-			if names[strings.ToLower(t.Name)] {
-				out = append(out, t)
-			}
+	for _, t := range sortedTables(cat) {
+		if names[strings.ToLower(t.Name)] {
+			out = append(out, t)
 		}
 	}
 	return out

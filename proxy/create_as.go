@@ -136,7 +136,7 @@ func (s *session) fill(ctx context.Context, c content) (wire.OK, error) {
 }
 
 func quoted(name planner.TableName) string {
-	return catalog.QuoteName(name.Schema) + "." + catalog.QuoteName(name.Name)
+	return catalog.QuoteTable(name.Schema, name.Name)
 }
 
 // createTemporaryAs executes CREATE TEMPORARY TABLE ... SELECT: as it is on the

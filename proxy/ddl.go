@@ -357,10 +357,8 @@ func (s *session) unforeseen(c *catalog.Catalog, d *planner.DDL, sql string) []*
 }
 
 func allIndexes(c *catalog.Catalog) (out []*catalog.Index) {
-	for _, sch := range c.Schemas {
-		for _, t := range sch.Tables {
-			out = append(out, t.Indexes...)
-		}
+	for t := range c.Tables() {
+		out = append(out, t.Indexes...)
 	}
 	return out
 }

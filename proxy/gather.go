@@ -340,7 +340,7 @@ func (g *gathering) original(text string) string {
 		t := g.plan.Refs[i].Table
 		schema = t.Schema
 		pairs = append(pairs,
-			scratchTable(name), catalog.QuoteName(t.Schema)+"."+catalog.QuoteName(t.Name),
+			scratchTable(name), catalog.QuoteTable(t.Schema, t.Name),
 			planner.ScratchSchema+"."+name, t.Schema+"."+t.Name,
 			name, t.Name)
 	}

@@ -157,7 +157,7 @@ func (sc *Scratch) names(n int) []string {
 }
 
 func scratchTable(name string) string {
-	return catalog.QuoteName(planner.ScratchSchema) + "." + catalog.QuoteName(name)
+	return catalog.QuoteTable(planner.ScratchSchema, name)
 }
 
 // scratchState is the fingerprint of a connection that writes scratch tables.

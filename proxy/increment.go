@@ -145,7 +145,7 @@ func isServerError(err error) bool {
 
 func (s *session) askCounterOn(ctx context.Context, id catalog.ShardID, t *catalog.Table, c *catalog.Column) (next uint64, err error) {
 	err = s.besideOn(ctx, id, func(conn *shard.Conn) error {
-		table := catalog.QuoteName(t.Schema) + "." + catalog.QuoteName(t.Name)
+		table := catalog.QuoteTable(t.Schema, t.Name)
 		res, err := conn.Query(ctx, fmt.Sprintf("SELECT MAX(%s) FROM %s", catalog.QuoteName(c.Name), table))
 		if err != nil {
 			return fmt.Errorf("read the AUTO_INCREMENT counter of %s: %w", table, err)
@@ -210,7 +210,7 @@ func (s *session) showCreate(ctx context.Context, t *catalog.Table, st planner.S
 		var highest uint64
 		for id := range t.Shards.All {
 			err := s.besideOn(ctx, id, func(conn *shard.Conn) error {
-				own, err := ownCounter(ctx, conn, catalog.QuoteName(t.Schema)+"."+catalog.QuoteName(t.Name))
+				own, err := ownCounter(ctx, conn, catalog.QuoteTable(t.Schema, t.Name))
 				highest = max(highest, own)
 				return err
 			})

@@ -237,7 +237,7 @@ func (s *session) lockNames(p *planner.LockTables) map[planner.TableName]bool {
 		if !x.Table.IsView {
 			continue
 		}
-		plan, err := s.proxy.planner.Plan("SELECT * FROM "+catalog.QuoteName(x.Table.Schema)+"."+catalog.QuoteName(x.Table.Name), s.settings.planning, p.Catalog)
+		plan, err := s.proxy.planner.Plan("SELECT * FROM "+catalog.QuoteTable(x.Table.Schema, x.Table.Name), s.settings.planning, p.Catalog)
 		if rows, ok := plan.(*planner.Rows); ok && err == nil {
 			for _, t := range rows.Tables {
 				out[planner.TableName{Schema: t.Schema, Name: t.Name}] = true

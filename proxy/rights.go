@@ -150,7 +150,7 @@ func (s *session) noSchema(schema string) error {
 func (s *session) noTable(verb, schema, table string) error {
 	what := fmt.Sprintf("'%s'", table)
 	if s.mariaDB() {
-		what = catalog.QuoteName(schema) + "." + catalog.QuoteName(table)
+		what = catalog.QuoteTable(schema, table)
 	}
 	return sqlError{1142, "42000", fmt.Sprintf("%s command denied to user '%s'@'%s' for table %s", verb, s.client.User, s.client.Host, what)}
 }

@@ -452,7 +452,7 @@ func (s *session) dropTemporary(ctx context.Context, p *planner.Temporary, sql s
 			s.forgetTemporary(name)
 			lost = true
 		default:
-			alive = append(alive, catalog.QuoteName(name.Schema)+"."+catalog.QuoteName(name.Name))
+			alive = append(alive, catalog.QuoteTable(name.Schema, name.Name))
 			names = append(names, name)
 		}
 	}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -338,6 +339,19 @@ func (c *Catalog) Table(schema, name string) *Table {
 	return s.Tables[c.fold(name)]
 }
 
+// Tables yields all tables, in any order.
+func (c *Catalog) Tables() iter.Seq[*Table] {
+	return func(yield func(*Table) bool) {
+		for _, s := range c.Schemas {
+			for _, t := range s.Tables {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // With is the catalog as a session sees it that has temporary tables: each hides
 // the table of its name.
 func (c *Catalog) With(temporary []*Table) *Catalog {
@@ -433,3 +447,15 @@ func (c *Catalog) CollationID(name, charset string) uint16 {
 
 // QuoteName writes a name so that a server reads no word or sign in it.
 func QuoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// QuoteTable writes a table's name with its schema.
+func QuoteTable(schema, name string) string { return QuoteName(schema) + "." + QuoteName(name) }
+
+// QuoteColumns writes the names of columns as a list.
+func QuoteColumns(columns []*Column) string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = QuoteName(c.Name)
+	}
+	return strings.Join(names, ", ")
+}

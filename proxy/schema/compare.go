@@ -19,17 +19,15 @@ func (b *builder) compare() {
 			k := key{b.fold(cf.schema), b.fold(cf.table)}
 			cols[k] = append(cols[k], cf)
 		}
-		for _, s := range b.c.Schemas {
-			for _, t := range s.Tables {
-				if !t.Shards.Has(id) || len(t.Columns) == 0 || t.Differs != "" && t.OrderDiffers {
-					continue
-				}
-				theirs := cols[key{b.fold(t.Schema), b.fold(t.Name)}]
-				if d := differs(t, theirs, b.c.ShardName(id)); d == "" {
-					b.alike(t, theirs)
-				} else {
-					t.Differs, t.OrderDiffers = cmp.Or(t.Differs, d), t.OrderDiffers || ordersDiffer(t, theirs)
-				}
+		for t := range b.c.Tables() {
+			if !t.Shards.Has(id) || len(t.Columns) == 0 || t.Differs != "" && t.OrderDiffers {
+				continue
+			}
+			theirs := cols[key{b.fold(t.Schema), b.fold(t.Name)}]
+			if d := differs(t, theirs, b.c.ShardName(id)); d == "" {
+				b.alike(t, theirs)
+			} else {
+				t.Differs, t.OrderDiffers = cmp.Or(t.Differs, d), t.OrderDiffers || ordersDiffer(t, theirs)
 			}
 		}
 	}

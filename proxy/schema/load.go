@@ -320,7 +320,7 @@ func (f *Facts) readIntroducers(ctx context.Context, q Querier) error {
 }
 
 func (t *tableFact) readIntroducers(ctx context.Context, q Querier) (waits bool, err error) {
-	rows, err := q.Rows(ctx, "SHOW CREATE VIEW "+catalog.QuoteName(t.schema)+"."+catalog.QuoteName(t.name))
+	rows, err := q.Rows(ctx, "SHOW CREATE VIEW "+catalog.QuoteTable(t.schema, t.name))
 	if err != nil || len(rows) != 1 || len(rows[0]) < 2 {
 		// It has gone since, or its tables have, or the account may not see it.
 		t.introducers = true

@@ -49,11 +49,9 @@ func (b *builder) placeholders() error {
 // place puts each table where the configuration or the default says.
 func (b *builder) place() error {
 	b.uniqueKeys()
-	for _, s := range b.c.Schemas {
-		for _, t := range s.Tables {
-			if err := b.placeTable(t); err != nil {
-				return fmt.Errorf("table %s.%s: %w", t.Schema, t.Name, err)
-			}
+	for t := range b.c.Tables() {
+		if err := b.placeTable(t); err != nil {
+			return fmt.Errorf("table %s.%s: %w", t.Schema, t.Name, err)
 		}
 	}
 	return nil

@@ -83,11 +83,9 @@ func (b *builder) reading() {
 		return
 	}
 	spread := map[string]bool{}
-	for _, s := range b.c.Schemas {
-		for _, t := range s.Tables {
-			if t.IsView || t.Shards.Len() > 1 && t.Placement != catalog.Reference {
-				spread[strings.ToLower(t.Name)] = true
-			}
+	for t := range b.c.Tables() {
+		if t.IsView || t.Shards.Len() > 1 && t.Placement != catalog.Reference {
+			spread[strings.ToLower(t.Name)] = true
 		}
 	}
 	for name, words := range b.bodies {
@@ -131,14 +129,12 @@ func (b *builder) triggers() {
 		}
 	}
 	views := map[string]bool{} // a body may write to a table by one
-	for _, s := range b.c.Schemas {
-		for _, t := range s.Tables {
-			if len(t.Indexes) > 0 || len(t.Cascades) > 0 || passes[t] {
-				matter = append(matter, t)
-			}
-			if t.IsView {
-				views[strings.ToLower(t.Name)] = true
-			}
+	for t := range b.c.Tables() {
+		if len(t.Indexes) > 0 || len(t.Cascades) > 0 || passes[t] {
+			matter = append(matter, t)
+		}
+		if t.IsView {
+			views[strings.ToLower(t.Name)] = true
 		}
 	}
 	leaving := b.leavingTriggers()
