@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -81,13 +83,10 @@ func lastAssignments(sets []assignment) map[*catalog.Column]*assignment {
 // that moves from after it to before it in the meantime would not be seen, and
 // its entries be taken for stale. So such an update marks all indexes.
 func touchesPrimaryKey(t *catalog.Table, assigned map[*catalog.Column]*assignment) bool {
-	for _, c := range t.PrimaryKey {
+	return slices.ContainsFunc(t.PrimaryKey, func(c *catalog.Column) bool {
 		s, ok := assigned[c]
-		if ok && (s == nil || !s.self) || changesUnnamed(c, ok) {
-			return true
-		}
-	}
-	return false
+		return ok && (s == nil || !s.self) || changesUnnamed(c, ok)
+	})
 }
 
 // changesUnnamed reports a column that changes with any other one of its row, whether it
@@ -97,20 +96,10 @@ func changesUnnamed(c *catalog.Column, named bool) bool {
 }
 
 func assigns(sets []assignment, c *catalog.Column) bool {
-	for _, s := range sets {
-		if s.col == c {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(sets, func(s assignment) bool { return s.col == c })
 }
 
 // changes reports an assignment of something else than the column itself.
 func changes(sets []assignment, c *catalog.Column) bool {
-	for _, s := range sets {
-		if s.col == c && !s.self {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(sets, func(s assignment) bool { return s.col == c && !s.self })
 }

@@ -247,7 +247,7 @@ func (p *Planner) keyColumn(st *statement, cat *catalog.Catalog) bool {
 	}
 	c, ok := n.(*ast.CreateTableStmt)
 	return ok && slices.ContainsFunc(c.Cols, func(col *ast.ColumnDef) bool {
-		return slices.ContainsFunc(col.Options, func(o *ast.ColumnOption) bool { return o.Tp == ast.ColumnOptionPrimaryKey })
+		return hasOption(col, ast.ColumnOptionPrimaryKey)
 	})
 }
 

@@ -22,7 +22,7 @@ func (p *Planner) alter(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			name = st.settings.Schema
 		}
 		if name == "" {
-			return nil, &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+			return nil, noDatabase()
 		}
 		if catalog.IsSystemSchema(name) {
 			return nil, refuseSystem(name)
@@ -326,7 +326,11 @@ func refuseNumbering(t *catalog.Table) *Error {
 }
 
 func isAutoIncrement(c *ast.ColumnDef) bool {
-	return slices.ContainsFunc(c.Options, func(o *ast.ColumnOption) bool { return o.Tp == ast.ColumnOptionAutoIncrement })
+	return hasOption(c, ast.ColumnOptionAutoIncrement)
+}
+
+func hasOption(c *ast.ColumnDef, tp ast.ColumnOptionType) bool {
+	return slices.ContainsFunc(c.Options, func(o *ast.ColumnOption) bool { return o.Tp == tp })
 }
 
 func (a *alteration) rename(to TableName) *Error {
@@ -359,24 +363,11 @@ func refuseExchange(what string) *Error {
 }
 
 func addsPrimaryKey(alter *ast.AlterTableStmt) bool {
-	for _, spec := range alter.Specs {
-		if c := spec.Constraint; c != nil && c.Tp == ast.ConstraintPrimaryKey {
-			return true
-		}
-		for _, c := range spec.NewColumns {
-			for _, o := range c.Options {
-				if o.Tp == ast.ColumnOptionPrimaryKey {
-					return true
-				}
-			}
-		}
-		for _, c := range spec.NewConstraints {
-			if c.Tp == ast.ConstraintPrimaryKey {
-				return true
-			}
-		}
-	}
-	return false
+	primary := func(c *ast.Constraint) bool { return c != nil && c.Tp == ast.ConstraintPrimaryKey }
+	return slices.ContainsFunc(alter.Specs, func(spec *ast.AlterTableSpec) bool {
+		return primary(spec.Constraint) || slices.ContainsFunc(spec.NewConstraints, primary) ||
+			slices.ContainsFunc(spec.NewColumns, func(c *ast.ColumnDef) bool { return hasOption(c, ast.ColumnOptionPrimaryKey) })
+	})
 }
 
 func newPrimaryKeyOn(alter *ast.AlterTableStmt, column string) bool {

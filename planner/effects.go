@@ -274,7 +274,7 @@ type columnsSeen map[*catalog.Table][]*catalog.Column
 func (seen columnsSeen) news(t *catalog.Table, set []*catalog.Column) []*catalog.Column {
 	var out []*catalog.Column
 	for _, c := range t.Columns {
-		if len(set) > 0 && (c.Generated || c.OnUpdate || hasColumn(set, c)) && !hasColumn(seen[t], c) {
+		if len(set) > 0 && (c.Generated || c.OnUpdate || slices.Contains(set, c)) && !slices.Contains(seen[t], c) {
 			out = append(out, c)
 		}
 	}
@@ -310,7 +310,7 @@ func childrenMoved(t *catalog.Table, set []*catalog.Column, deleted bool, gone m
 		switch {
 		case cols:
 			k := c.Child
-			if k.Placement == catalog.Hash && k.Shards.Len() > 1 && k.ShardKey != nil && hasColumn(c.Columns, k.ShardKey) {
+			if k.Placement == catalog.Hash && k.Shards.Len() > 1 && k.ShardKey != nil && slices.Contains(c.Columns, k.ShardKey) {
 				return notSupported("a foreign key of %s may change its shard key %s with this statement, and the rows would have to move to another shard: write to %s first", k.Name, k.ShardKey.Name, k.Name)
 			}
 			if err := childrenMoved(k, c.Columns, false, gone, seen); err != nil {
@@ -331,7 +331,7 @@ func childrenMoved(t *catalog.Table, set []*catalog.Column, deleted bool, gone m
 // unique.
 func mayReference(t *catalog.Table, c *catalog.Cascade, set []*catalog.Column) bool {
 	if c.Refers != nil {
-		return hasColumn(set, c.Refers)
+		return slices.Contains(set, c.Refers)
 	}
 	for _, s := range set {
 		for _, u := range t.Unique {
@@ -352,7 +352,7 @@ func mayReference(t *catalog.Table, c *catalog.Cascade, set []*catalog.Column) b
 // what Shunt doesn't know; all of them where that moves rows in the primary key (see
 // touchesPrimaryKey).
 func (e *effects) columnsChanged(t *catalog.Table, cols []*catalog.Column, shards catalog.ShardSet) {
-	changes := func(c *catalog.Column) bool { return hasColumn(cols, c) || changesUnnamed(c, false) }
+	changes := func(c *catalog.Column) bool { return slices.Contains(cols, c) || changesUnnamed(c, false) }
 	moves := slices.ContainsFunc(t.PrimaryKey, changes)
 	for _, ix := range t.Indexes {
 		if moves || slices.ContainsFunc(ix.Columns, changes) {
@@ -361,10 +361,6 @@ func (e *effects) columnsChanged(t *catalog.Table, cols []*catalog.Column, shard
 			}
 		}
 	}
-}
-
-func hasColumn(list []*catalog.Column, c *catalog.Column) bool {
-	return slices.Contains(list, c)
 }
 
 // deletes follows foreign keys with ON DELETE rules: children whose rows go

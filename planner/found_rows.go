@@ -32,11 +32,7 @@ const (
 // on a UNION with LIMIT, for one.
 func (st *statement) foundRows() FoundRows {
 	asked, kept, counted := FoundRows{Op: FoundAsked}, FoundRows{}, FoundRows{Op: FoundCounted}
-	w := st.word(0)
-	if st.op(0, "(") {
-		w = "select"
-	}
-	switch w {
+	switch st.verb(0) {
 	case "select", "table", "values":
 		return st.foundBySelect()
 	case "with":

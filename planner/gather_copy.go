@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
-	"github.com/pingcap/tidb/pkg/parser/opcode"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
@@ -243,21 +242,13 @@ func (a *analysis) joinColumns(r *ref) []*catalog.Column {
 			}
 		}
 	}
-	seen := map[ast.ExprNode]bool{}
 	for _, other := range a.refs {
 		for _, c := range a.common(other.conditions()) {
 			if c.expr == nil {
 				add(c.pair[0], c.pair[1])
 				continue
 			}
-			b, ok := c.expr.(*ast.BinaryOperationExpr)
-			if !ok || b.Op != opcode.EQ || seen[b] {
-				continue
-			}
-			seen[b] = true
-			x, okx := a.columnOf(b.L, c.scope)
-			y, oky := a.columnOf(b.R, c.scope)
-			if okx && oky && x.ref != y.ref {
+			if x, y, ok := a.equated(c.expr, c.scope); ok && x.ref != y.ref {
 				add(x, y)
 			}
 		}

@@ -19,24 +19,29 @@ type filter struct {
 // parsed again.
 const maxFilters = 64
 
-// filters are the conjuncts that may be asked of r's rows alone when they are
-// copied, in the client's own words.
+// conditionsOf are the conjuncts that each row of r satisfies which is in a row of the
+// answer.
 //
-// Rule every row: a row that fails one is in no row of the answer. So WHERE
-// counts only where r isn't filled with NULLs, and ON as joined.filter says.
-// Counter-example: u LEFT JOIN o ON o.user_id = u.id WHERE o.id IS NULL asks
-// for users without orders; filtered, o is empty and all users have none.
+// Rule every row: WHERE counts only where r isn't filled with NULLs, and ON as
+// joined.filter says. Counter-example: u LEFT JOIN o ON o.user_id = u.id WHERE
+// o.id IS NULL asks for users without orders; filtered, o is empty and all users
+// have none.
+func (a *analysis) conditionsOf(r *ref) []cond {
+	if r.nullable {
+		return a.joined.on[r]
+	}
+	return append(slices.Clip(a.joined.on[r]), r.scope.where...)
+}
+
+// filters are those of the conditions that may be asked of r's rows alone when they are
+// copied, in the client's own words.
 func (a *analysis) filters(r *ref) []filter {
 	if a.st.setVar {
 		return nil // an optimizer hint may give the query another SQL mode
 	}
-	conds := a.joined.on[r]
-	if !r.nullable {
-		conds = append(slices.Clip(conds), r.scope.where...)
-	}
 	var out []filter
 	tries := 0
-	for _, c := range conds {
+	for _, c := range a.conditionsOf(r) {
 		if c.expr == nil {
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
-	"github.com/pingcap/tidb/pkg/parser/opcode"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
@@ -27,7 +26,7 @@ type GatherJoin struct {
 // that have a partner.
 //
 // Rule partner: the equality is one that every row of r must satisfy to count
-// (see filters), with a column of another reference. Counter-example:
+// (see conditionsOf), with a column of another reference. Counter-example:
 //
 //	u LEFT JOIN o ON o.user_id = u.id
 //
@@ -36,10 +35,6 @@ type GatherJoin struct {
 func (a *analysis) narrowings(r *ref) []narrowing {
 	if a.st.settings.PadCharToFullLength || a.st.setVar {
 		return nil // CHAR compares with its trailing spaces
-	}
-	conds := a.joined.on[r]
-	if !r.nullable {
-		conds = append(slices.Clip(conds), r.scope.where...)
 	}
 	var out []narrowing
 	add := func(x, y column) {
@@ -50,19 +45,14 @@ func (a *analysis) narrowings(r *ref) []narrowing {
 			out = append(out, narrowing{x.col, y})
 		}
 	}
-	for _, c := range a.common(conds) {
+	for _, c := range a.common(a.conditionsOf(r)) {
 		if c.expr == nil {
 			add(c.pair[0], c.pair[1])
 			continue
 		}
 		switch e := c.expr.(type) {
 		case *ast.BinaryOperationExpr:
-			if e.Op != opcode.EQ {
-				continue
-			}
-			x, okx := a.columnOf(e.L, c.scope)
-			y, oky := a.columnOf(e.R, c.scope)
-			if okx && oky {
+			if x, y, ok := a.equated(e, c.scope); ok {
 				add(x, y)
 			}
 		case *ast.PatternInExpr:

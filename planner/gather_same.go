@@ -244,7 +244,7 @@ func (b *block) unique(items map[string]bool) bool {
 // rows. Counter-example: rows of a table that are anywhere may share an id.
 func (b *block) keyed(items map[string]bool, r *ref) bool {
 	t := r.table
-	whole := t.Placement == catalog.Reference || t.Placement == catalog.Single || t.Placement == catalog.Hash && t.ShardKey != nil && hasColumn(t.PrimaryKey, t.ShardKey)
+	whole := t.Placement == catalog.Reference || t.Placement == catalog.Single || t.Placement == catalog.Hash && t.ShardKey != nil && slices.Contains(t.PrimaryKey, t.ShardKey)
 	if len(t.PrimaryKey) == 0 || !whole {
 		return false
 	}

@@ -44,10 +44,7 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 	if _, own, err := planAdmin(st); own || err != nil {
 		return nil, hintError("the hint /* shunt: shard=%s */ can't stand before a statement that Shunt answers by itself; EXPLAIN ROUTE has it in what is explained: EXPLAIN ROUTE /* shunt: shard=%[1]s */ SELECT ...", st.hintShard)
 	}
-	w := st.word(0)
-	if st.op(0, "(") {
-		w = "select"
-	}
+	w := st.verb(0)
 	leaves := func(what string) *Error {
 		return notSupported("a hint before %s is not supported: it would change the state of one pooled connection", what)
 	}
@@ -73,7 +70,7 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 	switch w {
 	case "select", "with", "table", "values":
 		if st.has("into") {
-			return nil, notSupported("SELECT ... INTO is not supported, but for user variables in a statement that is sent as text: read the rows and write them from the client")
+			return nil, refuseInto()
 		}
 		switch {
 		case st.is(0, "with") && (st.has("update") || st.has("delete") || st.has("insert") || st.has("replace")):

@@ -85,7 +85,7 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 			return nil, notSupported("INSERT ... SELECT with LIMIT into the reference table %s might insert other rows on each shard: %s", t.Name, way)
 		}
 		for _, c := range t.Columns {
-			if c.DefaultExpr && !c.DefaultNow && !hasColumn(cols, c) {
+			if c.DefaultExpr && !c.DefaultNow && !slices.Contains(cols, c) {
 				return nil, refuseVolatile("the default of "+c.Name, t)
 			}
 		}

@@ -172,7 +172,7 @@ func (a *analysis) inKeyOrder(n ast.StmtNode, r *ref) bool {
 			cols = append(cols, c.col)
 		}
 	}
-	return !slices.ContainsFunc(r.table.PrimaryKey, func(c *catalog.Column) bool { return !hasColumn(cols, c) })
+	return !slices.ContainsFunc(r.table.PrimaryKey, func(c *catalog.Column) bool { return !slices.Contains(cols, c) })
 }
 
 // rowKey is a key that no two rows share on any shards: the primary key, and
@@ -186,7 +186,7 @@ func rowKey(t *catalog.Table) []*catalog.Column {
 		return nil
 	}
 	key := slices.Clone(t.PrimaryKey)
-	if !hasColumn(key, t.ShardKey) {
+	if !slices.Contains(key, t.ShardKey) {
 		key = append(key, t.ShardKey)
 	}
 	for _, c := range key {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -236,7 +237,7 @@ func (l *Load) columns(st *statement, i int) (int, *Error) {
 		if c == nil {
 			return i, unknownColumn(name)
 		}
-		if hasColumn(l.Columns, c) {
+		if slices.Contains(l.Columns, c) {
 			return i, &Error{Code: 1110, State: "42000", Message: "Column '" + c.Name + "' specified twice"}
 		}
 		if c.Generated {

@@ -103,7 +103,7 @@ func (i *insertAction) countsKey() bool {
 			return false
 		}
 	}
-	return slices.ContainsFunc(t.Unique, func(u []*catalog.Column) bool { return !hasColumn(u, t.ShardKey) })
+	return slices.ContainsFunc(t.Unique, func(u []*catalog.Column) bool { return !slices.Contains(u, t.ShardKey) })
 }
 
 // untried refuses to bind what must be tried first, and what a trial doesn't see.
@@ -120,7 +120,7 @@ func (i *insertAction) untried(b *binder) *Error {
 				return notSupported("changing the shard key %s.%s by ON DUPLICATE KEY UPDATE is not supported: the row would have to move to another shard", i.table.Name, s.col.Name)
 			}
 			for _, u := range i.table.Unique {
-				if hasColumn(u, s.col) && !s.self && s.inserted != s.col {
+				if slices.Contains(u, s.col) && !s.self && s.inserted != s.col {
 					return notSupported("ON DUPLICATE KEY UPDATE of %s.%s, which is unique, is not supported: the row that it meets may be on any shard%s, and another may have the new value; use UPDATE", i.table.Name, s.col.Name, i.anywhere())
 				}
 			}

@@ -127,11 +127,7 @@ func (p *Planner) dispatch(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if len(st.toks) == 0 {
 		return &Session{Op: NoOp}, nil
 	}
-	w := st.word(0)
-	if st.op(0, "(") {
-		w = "select"
-	}
-	switch w {
+	switch st.verb(0) {
 	case "select", "with", "table", "values":
 		if told := st.tellSession(); told != nil {
 			return told, nil

@@ -21,6 +21,14 @@ const (
 	stateConnectionBad = "08S01"
 )
 
+func noDatabase() *Error {
+	return &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+}
+
+func unknownSchema(name string) *Error {
+	return &Error{Code: codeUnknownSchema, State: stateNotSupported, Message: "Unknown database '" + name + "'"}
+}
+
 // notSupported is the refusal of what Shunt can't do rightly yet. The text
 // names what is missing and the way out.
 func notSupported(format string, args ...any) *Error {

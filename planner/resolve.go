@@ -190,7 +190,7 @@ func (a *analysis) selectBlock(n *ast.SelectStmt, parent *scope, correlated bool
 	s := &scope{parent: parent, correlated: correlated}
 	a.with(n.With, s)
 	if n.SelectIntoOpt != nil {
-		a.refuse(notSupported("SELECT ... INTO is not supported, but for user variables in a statement that is sent as text: read the rows and write them from the client"))
+		a.refuse(refuseInto())
 	}
 	a.from(n.From, s)
 	s.where = conjuncts(n.Where, s, nil)
@@ -393,13 +393,13 @@ func (a *analysis) addTable(t *catalog.Table) {
 // schema again and retry.
 func lookupTable(cat *catalog.Catalog, schema, name string) (t *catalog.Table, system bool, err *Error) {
 	if schema == "" {
-		return nil, false, &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+		return nil, false, noDatabase()
 	}
 	if catalog.IsSystemSchema(schema) {
 		return nil, true, nil
 	}
 	if cat.Schema(schema) == nil {
-		return nil, false, &Error{Code: codeUnknownSchema, State: stateNotSupported, Message: "Unknown database '" + schema + "'"}
+		return nil, false, unknownSchema(schema)
 	}
 	t = cat.Table(schema, name)
 	if t != nil && t.Lost {

@@ -32,3 +32,7 @@ func SplitInto(sql string, s Settings, cat *catalog.Catalog) (names []string, qu
 	}
 	return names, sql[:st.toks[into].start] + sql[st.toks[i-1].end:]
 }
+
+func refuseInto() *Error {
+	return notSupported("SELECT ... INTO is not supported, but for user variables in a statement that is sent as text: read the rows and write them from the client")
+}

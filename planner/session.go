@@ -67,9 +67,6 @@ func planSession(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		"signal", "resignal", "get":
 		return nil, notSupported("%s is not supported: run it on the shard itself", strings.ToUpper(w))
 	}
-	if len(st.toks) == 1 && st.toks[0].kind != tokWord || st.word(0) == "" {
-		return nil, st.near(0)
-	}
 	return nil, st.near(0)
 }
 
@@ -245,10 +242,8 @@ func planSet(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 // refusedInSet is refusedLexically for SET, where := is an assignment.
 func (st *statement) refusedInSet() *Error {
 	for i := range st.toks {
-		if st.op(i+1, "(") {
-			if e := refusedFunction(st.word(i)); e != nil {
-				return e
-			}
+		if e := st.refusedCall(i); e != nil {
+			return e
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func (p *Planner) show(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	case "create":
 		switch st.word(i + 1) {
 		case "table", "view":
-			if name, _, ok := st.showTable(i + 2); ok {
+			if name, _, ok := st.qualifiedName(i + 2); ok {
 				return showCreate(st, cat, name)
 			}
 		case "user":
@@ -139,7 +139,7 @@ func (st *statement) showFrom(i int) (name TableName, ok bool) {
 	if !st.is(i, "from") && !st.is(i, "in") {
 		return name, false
 	}
-	name, next, ok := st.showTable(i + 1)
+	name, next, ok := st.qualifiedName(i + 1)
 	if ok && (st.is(next, "from") || st.is(next, "in")) {
 		if schema, ok := st.identifier(next + 1); ok {
 			name.Schema = schema
@@ -197,10 +197,10 @@ func (st *statement) showSchema(i int, cat *catalog.Catalog) (string, *Error) {
 		}
 	}
 	if st.settings.Schema == "" {
-		return "", &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+		return "", noDatabase()
 	}
 	if !IsCurrent(st.settings.Schema, cat) { // somebody has dropped it
-		return "", &Error{Code: codeUnknownSchema, State: "42000", Message: "Unknown database '" + st.settings.Schema + "'"}
+		return "", unknownSchema(st.settings.Schema)
 	}
 	return st.settings.Schema, nil
 }
@@ -268,19 +268,6 @@ func firstShard(cat *catalog.Catalog) catalog.ShardSet {
 	return catalog.Only(cat.Shards[0].ID)
 }
 
-// showTable reads a table whose schema may be missing or come later.
-func (st *statement) showTable(i int) (TableName, int, bool) {
-	first, ok := st.identifier(i)
-	if !ok {
-		return TableName{}, i, false
-	}
-	if st.op(i+1, ".") {
-		second, ok := st.identifier(i + 2)
-		return TableName{first, second}, i + 3, ok
-	}
-	return TableName{st.settings.Schema, first}, i + 1, true
-}
-
 // showOf sends a statement about one table to a shard that holds it.
 func showOf(st *statement, cat *catalog.Catalog, name TableName) (Plan, *Error) {
 	t, system, err := lookupTable(cat, name.Schema, name.Name)
@@ -324,14 +311,11 @@ func (p *Planner) explain(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		}
 		break
 	}
-	w := st.word(i)
-	if st.op(i, "(") {
-		w = "select"
-	}
+	w := st.verb(i)
 	switch w {
 	case "select", "with", "table", "values", "insert", "replace", "update", "delete":
 	default:
-		name, _, ok := st.showTable(i)
+		name, _, ok := st.qualifiedName(i)
 		if !ok || analyze {
 			return nil, st.near(i)
 		}

@@ -26,10 +26,7 @@ func SpliceSession(sql string, s Settings, cat *catalog.Catalog, tell func(what 
 	if err != nil || st.hinted || st.doubtful || len(st.toks) == 0 {
 		return sql, nil //nolint:nilerr // planning says it
 	}
-	w := st.word(0)
-	if st.op(0, "(") {
-		w = "select"
-	}
+	w := st.verb(0)
 	switch w {
 	case "select", "with":
 		if st.tellSession() != nil {

@@ -50,7 +50,7 @@ func (p *Planner) createTemporary(st *statement, cat *catalog.Catalog, i int) (P
 		return nil, refuseSystem(name.Schema)
 	}
 	if cat.Schema(name.Schema) == nil {
-		return nil, &Error{Code: codeUnknownSchema, State: stateNotSupported, Message: "Unknown database '" + name.Schema + "'"}
+		return nil, unknownSchema(name.Schema)
 	}
 	t.Tables, t.Renamed = []TableName{name}, make([]TableName, 1)
 	apart := notSupported("CREATE TEMPORARY TABLE %s from tables that are not on one shard together, or not on that of the session's other temporary tables, is not supported: write the columns out, then INSERT ... SELECT", name.Name)

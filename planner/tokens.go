@@ -21,6 +21,14 @@ func (st *statement) word(i int) string {
 	return strings.ToLower(st.text(i))
 }
 
+// verb is the first word, at token i, of a statement: of a query in parentheses select.
+func (st *statement) verb(i int) string {
+	if st.op(i, "(") {
+		return "select"
+	}
+	return st.word(i)
+}
+
 // is reports whether token i is the unquoted word w (lower case).
 func (st *statement) is(i int, w string) bool {
 	if i < 0 || i >= len(st.toks) || st.toks[i].kind != tokWord {
@@ -62,23 +70,33 @@ func (st *statement) identifier(i int) (string, bool) {
 	}
 }
 
-// tableAt reads [schema.]table at token i.
-func (st *statement) tableAt(i int) (name TableName, next int, err *Error) {
+// qualifiedName reads [schema.]table at token i; without a schema it is in the current one, if
+// there is one. next is the token that is no name where ok is false.
+func (st *statement) qualifiedName(i int) (name TableName, next int, ok bool) {
 	first, ok := st.identifier(i)
 	if !ok {
-		return name, i, st.near(i)
+		return name, i, false
 	}
-	if st.op(i+1, ".") {
-		second, ok := st.identifier(i + 2)
-		if !ok {
-			return name, i, st.near(i + 2)
-		}
-		return TableName{first, second}, i + 3, nil
+	if !st.op(i+1, ".") {
+		return TableName{st.settings.Schema, first}, i + 1, true
 	}
-	if st.settings.Schema == "" {
-		return name, i, &Error{Code: codeNoDatabase, State: stateNoDatabase, Message: "No database selected"}
+	second, ok := st.identifier(i + 2)
+	if !ok {
+		return name, i + 2, false
 	}
-	return TableName{st.settings.Schema, first}, i + 1, nil
+	return TableName{first, second}, i + 3, true
+}
+
+// tableAt is qualifiedName for what needs a schema.
+func (st *statement) tableAt(i int) (name TableName, next int, err *Error) {
+	name, next, ok := st.qualifiedName(i)
+	switch {
+	case !ok:
+		return name, i, st.near(next)
+	case name.Schema == "":
+		return name, i, noDatabase()
+	}
+	return name, next, nil
 }
 
 // near is a syntax error at token i.

@@ -15,7 +15,7 @@ func planUnread(st *statement, cat *catalog.Catalog, refusal *Error) (Plan, *Err
 		return nil, err
 	}
 	if st.has("into") {
-		return nil, notSupported("SELECT ... INTO is not supported, but for user variables in a statement that is sent as text: read the rows and write them from the client")
+		return nil, refuseInto()
 	}
 	if st.is(0, "with") && (st.has("update") || st.has("delete")) {
 		return nil, refusal
@@ -59,13 +59,19 @@ func (st *statement) refusedLexically() *Error {
 		if st.op(i, ":=") {
 			return notSupported("assigning a user variable inside of a statement (:=) is not supported yet: use SET")
 		}
-		if st.op(i+1, "(") {
-			if e := refusedFunction(st.word(i)); e != nil {
-				return e
-			}
+		if e := st.refusedCall(i); e != nil {
+			return e
 		}
 	}
 	return nil
+}
+
+// refusedCall refuses token i where that is a call of refusedFunction's.
+func (st *statement) refusedCall(i int) *Error {
+	if !st.op(i+1, "(") {
+		return nil
+	}
+	return refusedFunction(st.word(i))
 }
 
 // mentioned are all tables that have the name of any identifier in the text, in

@@ -274,8 +274,8 @@ func (a *analysis) definition(v *catalog.Table) (string, *Error) {
 	var b strings.Builder
 	at := uint32(0)
 	for i, t := range st.toks {
-		if st.op(i+1, "(") && refusedFunction(st.word(i)) != nil {
-			return "", refusedFunction(st.word(i))
+		if e := st.refusedCall(i); e != nil {
+			return "", e
 		}
 		if t.kind != tokString {
 			continue

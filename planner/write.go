@@ -440,11 +440,11 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 	changed := make([]*catalog.Column, 0, len(assigned))
 	moves := false
 	for c, s := range assigned {
-		if s != nil && (s.self || t.same(e.b, *s) && hasColumn(table.PrimaryKey, c)) {
+		if s != nil && (s.self || t.same(e.b, *s) && slices.Contains(table.PrimaryKey, c)) {
 			continue
 		}
 		changed = append(changed, c)
-		moves = moves || hasColumn(table.PrimaryKey, c)
+		moves = moves || slices.Contains(table.PrimaryKey, c)
 	}
 	for _, c := range table.PrimaryKey {
 		moves = moves || len(changed) > 0 && changesUnnamed(c, assigns(t.sets, c))
@@ -459,7 +459,7 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 	for _, ix := range table.Indexes {
 		touched := false
 		for _, c := range ix.Columns {
-			touched = touched || hasColumn(changed, c) || changesUnnamed(c, assigns(t.sets, c))
+			touched = touched || slices.Contains(changed, c) || changesUnnamed(c, assigns(t.sets, c))
 		}
 		if !touched {
 			continue
@@ -470,7 +470,7 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 		for k, c := range ix.Columns {
 			s, set := assigned[c]
 			switch {
-			case changesUnnamed(c, set), hasColumn(t.besides, c):
+			case changesUnnamed(c, set), slices.Contains(t.besides, c):
 			case set && s == nil: // assigned twice
 			case set && !s.self:
 				comps[k] = e.stored(c, s.value)
