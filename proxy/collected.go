@@ -121,17 +121,16 @@ func (c *collected) release() {
 // appendRow appends a row of the binary protocol as a row of VALUES.
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_binary_resultset.html
 func (c *collected) appendRow(dst, p []byte) ([]byte, error) {
-	at := 1 + (len(c.columns)+9)/8
-	if len(p) < at {
+	nulls, p, ok := wire.TakeNulls(p, len(c.columns))
+	if !ok {
 		return dst, wire.ErrMalformed
 	}
-	nulls, p := p[1:at], p[at:]
 	dst = append(dst, '(')
 	for i := range c.columns {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if nulls[(i+2)/8]&(1<<((i+2)%8)) != 0 {
+		if nulls.Has(i) {
 			dst = append(dst, "NULL"...)
 			continue
 		}

@@ -119,14 +119,13 @@ func (s *session) scalar(ctx context.Context, rows *collected, column string) er
 
 // literals are a row's values, each as a literal that stores the same.
 func (c *collected) literals(p []byte) ([]string, error) {
-	at := 1 + (len(c.columns)+9)/8
-	if len(p) < at {
+	nulls, p, ok := wire.TakeNulls(p, len(c.columns))
+	if !ok {
 		return nil, wire.ErrMalformed
 	}
-	nulls, p := p[1:at], p[at:]
 	out := make([]string, len(c.columns))
 	for i := range c.columns {
-		if nulls[(i+2)/8]&(1<<((i+2)%8)) != 0 {
+		if nulls.Has(i) {
 			out[i] = "NULL"
 			continue
 		}

@@ -235,13 +235,12 @@ func (c *collected) days() (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		at := 1 + (len(c.columns)+9)/8
-		if len(p) < at {
+		nulls, p, ok := wire.TakeNulls(p, len(c.columns))
+		if !ok {
 			return nil, wire.ErrMalformed
 		}
-		nulls, p := p[1:at], p[at:]
 		for i := range c.columns {
-			if nulls[(i+2)/8]&(1<<((i+2)%8)) != 0 {
+			if nulls.Has(i) {
 				continue
 			}
 			v, rest, ok := wire.TakeBinary(p, c.columns[i].Type)

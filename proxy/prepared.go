@@ -534,11 +534,11 @@ func (s *session) writeBinary(cols []wire.Column, rows [][]any, warnings uint16)
 		return err
 	}
 	for _, row := range rows {
-		nulls := make([]byte, (len(row)+9)/8)
+		nulls := make(wire.Nulls, wire.NullsLen(len(row)))
 		var values []byte
 		for i, v := range row {
 			if v == nil {
-				nulls[(i+2)/8] |= 1 << ((i + 2) % 8)
+				nulls.Set(i)
 				continue
 			}
 			switch cols[i].Type {

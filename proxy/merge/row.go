@@ -70,20 +70,16 @@ func (l *Layout) split(r *Row, packet []byte) error {
 	return nil
 }
 
-// nullOffset is where the bitmap of a binary row begins counting.
-const nullOffset = 2
-
 func (l *Layout) splitBinary(r *Row, packet []byte) error {
-	bitmap := (len(l.Columns) + 7 + nullOffset) / 8
-	if len(packet) < 1+bitmap || packet[0] != 0 {
+	nulls, p, ok := wire.TakeNulls(packet, len(l.Columns))
+	if !ok || packet[0] != 0 {
 		return ErrMalformed
 	}
-	nulls, p := packet[1:1+bitmap], packet[1+bitmap:]
 	for i := range r.values {
 		if i == l.Visible() {
 			r.cut = len(packet) - len(p)
 		}
-		if n := i + nullOffset; nulls[n/8]&(1<<(n%8)) != 0 {
+		if nulls.Has(i) {
 			r.values[i] = nil
 			continue
 		}
@@ -105,9 +101,9 @@ func (l *Layout) appendVisible(dst []byte, r *Row) []byte {
 		return append(dst, r.packet[:r.cut]...)
 	}
 	// A shorter bitmap, and then the same values.
-	was, now := (len(l.Columns)+7+nullOffset)/8, (l.Visible()+7+nullOffset)/8
+	was, now := wire.NullsLen(len(l.Columns)), wire.NullsLen(l.Visible())
 	dst = append(dst, r.packet[:1+now]...)
-	if used := (l.Visible() + nullOffset) % 8; used != 0 {
+	if used := (2 + l.Visible()) % 8; used != 0 {
 		dst[len(dst)-1] &= 1<<used - 1
 	}
 	return append(dst, r.packet[1+was:r.cut]...)

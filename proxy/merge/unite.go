@@ -378,13 +378,12 @@ func (l *Layout) packet(dst []byte, values [][]byte) []byte {
 		return dst
 	}
 	start := len(dst)
-	dst = append(dst, make([]byte, 1+(l.Visible()+7+nullOffset)/8)...)
+	dst = append(dst, make([]byte, 1+wire.NullsLen(l.Visible()))...)
 	for i, v := range values[:l.Visible()] {
 		_, fixed := wire.FixedWidth(l.Columns[i].Type)
 		switch {
 		case v == nil:
-			n := i + nullOffset
-			dst[start+1+n/8] |= 1 << (n % 8)
+			wire.Nulls(dst[start+1:]).Set(i)
 		case fixed:
 			dst = append(dst, v...)
 		default:

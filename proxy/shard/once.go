@@ -70,17 +70,16 @@ func splitBinaryRow(row [][]byte, columns []columnType, p, text []byte) ([]byte,
 	malformed := func() ([]byte, error) {
 		return text, fmt.Errorf("%w: binary row of %d columns", wire.ErrMalformed, len(columns))
 	}
-	nulls := (len(columns) + 9) / 8
-	if len(p) < 1+nulls {
+	nulls, p, ok := wire.TakeNulls(p, len(columns))
+	if !ok {
 		return malformed()
 	}
-	bitmap, p := p[1:1+nulls], p[1+nulls:]
 	// Numbers are written first and cut afterwards: text may move as it grows.
 	type span struct{ from, to int }
 	spans := make([]span, len(columns))
 	for i, c := range columns {
 		row[i], spans[i] = nil, span{-1, -1}
-		if bitmap[(i+2)/8]&(1<<((i+2)%8)) != 0 {
+		if nulls.Has(i) {
 			continue
 		}
 		v, rest, ok := wire.TakeBinary(p, c.typ)

@@ -41,3 +41,26 @@ func TakeBinary(p []byte, typ byte) (v, rest []byte, ok bool) {
 	}
 	return p[:n:n], p[n:], true
 }
+
+// Nulls says which values of a binary row are NULL, and so not in it. It stands behind the
+// row's first byte, and its first two bits mean nothing.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_binary_resultset.html
+type Nulls []byte
+
+// NullsLen is the length of the Nulls of some columns.
+func NullsLen(columns int) int { return (columns + 9) / 8 }
+
+// TakeNulls cuts a binary row into its Nulls and the values.
+func TakeNulls(row []byte, columns int) (nulls Nulls, values []byte, ok bool) {
+	at := 1 + NullsLen(columns)
+	if len(row) < at {
+		return nil, nil, false
+	}
+	return row[1:at], row[at:], true
+}
+
+// Has reports whether the i-th value is NULL.
+func (n Nulls) Has(i int) bool { return n[(i+2)/8]&(1<<((i+2)%8)) != 0 }
+
+// Set notes that the i-th value is NULL.
+func (n Nulls) Set(i int) { n[(i+2)/8] |= 1 << ((i + 2) % 8) }
