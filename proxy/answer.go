@@ -64,7 +64,7 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 		}
 	}
 	status = status&^(sessionStatus|mysql.SERVER_MORE_RESULTS_EXISTS) | s.status() | s.more
-	return empty, s.clientError(s.client.WriteEnd(status, uint16(min(max(warnings, 0), 1<<16-1))))
+	return empty, s.clientError(s.client.WriteEnd(status, warningCount(warnings)))
 }
 
 var infoWarnings = regexp.MustCompile(`Warnings: \d+`)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -190,7 +189,7 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 		s.last.insertID = all.firstID
 	}
 	s.last.warnings = append(rows.warnings, all.warnings...)
-	all.ok.Warnings = uint16(min(int(rows.warned)+int(all.ok.Warnings), math.MaxUint16))
+	all.ok.Warnings = warningCount(int(rows.warned) + int(all.ok.Warnings))
 	if all.ok.Info = joinInfo(all.infos); rows.count == 0 {
 		all.ok.Info = "Records: 0  Duplicates: 0  Warnings: 0"
 	}

@@ -150,7 +150,7 @@ func (s *session) answerDDL(done defined) error {
 	notes := append(done.notes, indexNotes(before, s.catalog(), d)...)
 	notes = append(notes, aloneNote(s.catalog(), d)...)
 	for _, n := range notes {
-		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1105"), []byte(n)})
+		s.note(codeUnknown, n)
 	}
 	ok.Warnings += uint16(len(notes))
 	return s.answerOK(ok)
@@ -179,10 +179,8 @@ func (s *session) countBefore(ctx context.Context, d *planner.DDL) (stop func(),
 func (s *session) awaitOpen(ctx context.Context, shards catalog.ShardSet) error {
 	ctx, cancelWait := context.WithTimeoutCause(ctx, meetWait, sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction (a transaction has been open all the while: SHOW PROCESSLIST)"})
 	defer cancelWait()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s.activity.cancelBy(cancel) // for KILL
-	defer s.activity.cancelBy(nil)
+	ctx, _, done := s.activity.killable(ctx)
+	defer done()
 	return s.proxy.opts.Index.AwaitOpen(ctx, shards)
 }
 
@@ -265,10 +263,8 @@ func (s *session) lockDDL(ctx context.Context) error {
 	if s.tableLocks != nil {
 		tooLong = time.After(ddlWait)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s.activity.cancelBy(cancel) // for KILL
-	defer s.activity.cancelBy(nil)
+	ctx, _, done := s.activity.killable(ctx)
+	defer done()
 	select {
 	case s.proxy.ddl <- struct{}{}:
 		return nil
@@ -487,10 +483,10 @@ func (s *session) partlyDone(d *planner.DDL, try *try, failed []string) error {
 	var done []string
 	for id := range try.done.Intersect(d.Shards).All {
 		done = append(done, s.catalog().ShardName(id))
-		s.report = append(s.report, [][]byte{[]byte("Note"), []byte("1105"), []byte(s.catalog().ShardName(id) + ": done")})
+		s.report = append(s.report, condition("Note", codeUnknown, s.catalog().ShardName(id)+": done"))
 	}
 	for _, f := range failed {
-		s.report = append(s.report, [][]byte{[]byte("Error"), []byte("1105"), []byte(f)})
+		s.report = append(s.report, condition("Error", codeUnknown, f))
 	}
 	return sqlError{codeUnknown, "HY000", fmt.Sprintf("%s was done on %s, and failed on %s. Mend the cause, then send the same statement again: it goes to the shards that lack it. Or send it to each with the hint /* shunt: shard=NAME */",
 		d.Op, strings.Join(done, ", "), strings.Join(failed, "; "))}

@@ -123,5 +123,5 @@ var errFound = sqlError{codeShardLost, "HY000", "FOUND_ROWS() is not known: the 
 
 // deprecatedFound is MySQL's warning of each FOUND_ROWS().
 func deprecatedFound() [][]byte {
-	return [][]byte{[]byte("Warning"), []byte("1287"), []byte("FOUND_ROWS() is deprecated and will be removed in a future release. Consider using COUNT(*) instead.")}
+	return condition("Warning", 1287, "FOUND_ROWS() is deprecated and will be removed in a future release. Consider using COUNT(*) instead.")
 }

@@ -29,10 +29,8 @@ import (
 //
 // The client's going away is looked for all the while.
 func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s.activity.cancelBy(cancel) // for KILL
-	defer s.activity.cancelBy(nil)
+	ctx, _, done := s.activity.killable(ctx)
+	defer done()
 	err := s.gatherRead(ctx, r, b)
 	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
 		return errInterrupted

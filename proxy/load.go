@@ -201,7 +201,7 @@ func (d *loading) warn(code uint16, text string) error {
 	}
 	d.warnings++
 	if len(d.shown) < maxWarnings {
-		d.shown = append(d.shown, [][]byte{[]byte("Warning"), fmt.Append(nil, code), []byte(text)})
+		d.shown = append(d.shown, condition("Warning", code, text))
 	}
 	return nil
 }
@@ -353,7 +353,7 @@ func (d *loading) ok() wire.OK {
 		skipped = d.records - min(d.affected, d.records)
 	}
 	return wire.OK{
-		Affected: d.affected, Warnings: uint16(min(d.warnings, 1<<16-1)),
+		Affected: d.affected, Warnings: warningCount(int(d.warnings)),
 		Info: fmt.Sprintf("Records: %d  Deleted: %d  Skipped: %d  Warnings: %d", d.records, deleted, skipped, d.warnings),
 	}
 }

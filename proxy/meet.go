@@ -127,10 +127,8 @@ func (s *session) meetAlone(ctx context.Context, t *catalog.Table) error {
 }
 
 func (s *session) waitAlone(ctx context.Context, m *meeting) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s.activity.cancelBy(cancel) // for KILL
-	defer s.activity.cancelBy(nil)
+	ctx, cancel, done := s.activity.killable(ctx)
+	defer done()
 	s.proxy.deadlocks.waitsAlone(s.tx, m, cancel)
 	defer s.proxy.deadlocks.waitedAlone(s.tx)
 	select {

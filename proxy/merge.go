@@ -177,20 +177,11 @@ func (x *merging) stream(m *planner.Merge) error {
 	if err != nil {
 		return err
 	}
-	w := s.client
-	if err := w.WriteCount(layout.Visible()); err != nil {
-		return s.clientError(err)
-	}
-	for _, d := range first.Definitions[:layout.Visible()] {
-		if err := w.WriteDefinition(d); err != nil {
-			return s.clientError(err)
-		}
-	}
-	if err := w.WriteColumnsEnd(s.status() | s.more); err != nil {
-		return s.clientError(err)
+	if err := s.writeDefinitions(first.Definitions[:layout.Visible()]); err != nil {
+		return err
 	}
 	for ; p != nil; p, err = next() {
-		if err := w.WritePacket(p); err != nil {
+		if err := s.client.WritePacket(p); err != nil {
 			return s.clientError(err)
 		}
 	}
@@ -276,7 +267,7 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []answer
 			return empty, err
 		}
 	}
-	if err := s.client.WriteEnd(s.status()|s.more, uint16(min(max(warnings, 0), 1<<16-1))); err != nil {
+	if err := s.client.WriteEnd(s.status()|s.more, warningCount(warnings)); err != nil {
 		return empty, s.clientError(err)
 	}
 	for i := range answers {

@@ -120,11 +120,6 @@ func (s *session) assignOwn(next *settings, name, value, literal string) error {
 	return nil
 }
 
-// warn adds to what SHOW WARNINGS tells of the statement.
-func (s *session) warn(code uint16, message string) {
-	s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Warning"), strconv.AppendUint(nil, uint64(code), 10), []byte(message)})
-}
-
 // mariaDB reports which server the shards are, and so Shunt to its clients.
 func (s *session) mariaDB() bool {
 	return strings.Contains(strings.ToLower(s.catalog().ServerVersion), "mariadb")

@@ -43,10 +43,8 @@ func (s *session) roomToPlan(ctx context.Context, sql string) (leave func(), err
 	}
 	ctx, stop := s.whileClientStays(ctx)
 	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer s.activity.cancelBy(s.activity.cancelledBy())
-	s.activity.cancelBy(cancel) // for KILL
+	ctx, _, done := s.activity.killable(ctx)
+	defer done()
 	if s.activity.killed() {
 		return nil, errInterrupted
 	}

@@ -39,7 +39,12 @@ func TestRoomToPlan(t *testing.T) {
 			}
 			came <- err
 		}()
-		for s.activity.cancelledBy() == nil {
+		waits := func() bool {
+			s.activity.mu.Lock()
+			defer s.activity.mu.Unlock()
+			return s.activity.cancel != nil
+		}
+		for !waits() {
 			time.Sleep(time.Millisecond)
 		}
 		return came

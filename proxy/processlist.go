@@ -86,18 +86,23 @@ func (a *activity) resume() {
 	a.interrupted = false
 }
 
-// cancelBy notes how to end what isn't one statement on one shard.
-func (a *activity) cancelBy(cancel context.CancelCauseFunc) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.cancel = cancel
+// killable is ctx, which a KILL ends, or cancel, until done is called: for what isn't one
+// statement on one shard.
+func (a *activity) killable(ctx context.Context) (_ context.Context, cancel context.CancelCauseFunc, done func()) {
+	ctx, cancel = context.WithCancelCause(ctx)
+	before := a.cancelBy(cancel)
+	return ctx, cancel, func() {
+		a.cancelBy(before)
+		cancel(nil)
+	}
 }
 
-// cancelledBy is what cancelBy has noted.
-func (a *activity) cancelledBy() context.CancelCauseFunc {
+// cancelBy notes what KILL calls, and returns what it was to call before.
+func (a *activity) cancelBy(cancel context.CancelCauseFunc) (before context.CancelCauseFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.cancel
+	before, a.cancel = a.cancel, cancel
+	return before
 }
 
 // process is a row of SHOW PROCESSLIST.
@@ -412,16 +417,13 @@ func (s *session) showGrants(ctx context.Context) error {
 	if u := s.rights(); u.limited() {
 		return s.answerRows([]wire.Column{wire.TextColumn("Grants for " + s.client.User + "@%")}, s.limitedGrants(u))
 	}
-	answers, err := s.ask(ctx, []planner.ShardStatement{{Shard: s.anyShard(), SQL: "SHOW GRANTS"}})
-	if err == nil {
-		err = answers[0].err
-	}
+	res, err := s.askOne(ctx, planner.ShardStatement{Shard: s.anyShard(), SQL: "SHOW GRANTS"})
 	if err != nil {
 		return err
 	}
 	account := catalog.QuoteName(s.client.User) + "@`%`"
 	var rows [][]any
-	for _, r := range answers[0].res.Rows {
+	for _, r := range res.Rows {
 		text := identified.ReplaceAllString(string(r[0]), "$2")
 		rows = append(rows, []any{grantee.ReplaceAllString(text, " TO "+strings.ReplaceAll(account, "$", "$$"))})
 	}

@@ -82,24 +82,15 @@ func (s *session) answerReturned(r *returnedRows, inOrder bool, warnings uint16)
 	if inOrder {
 		slices.SortStableFunc(r.rows, func(a, b returnedRow) int { return a.at - b.at })
 	}
-	w := s.client
-	if err := w.WriteCount(len(r.definitions)); err != nil {
-		return s.clientError(err)
-	}
-	for _, d := range r.definitions {
-		if err := w.WriteDefinition(d); err != nil {
-			return s.clientError(err)
-		}
-	}
-	if err := w.WriteColumnsEnd(s.status() | s.more); err != nil {
-		return s.clientError(err)
+	if err := s.writeDefinitions(r.definitions); err != nil {
+		return err
 	}
 	for _, row := range r.rows {
-		if err := w.WritePacket(row.packet); err != nil {
+		if err := s.client.WritePacket(row.packet); err != nil {
 			return s.clientError(err)
 		}
 	}
-	return s.clientError(w.WriteEnd(s.status()|s.more, warnings))
+	return s.clientError(s.client.WriteEnd(s.status()|s.more, warnings))
 }
 
 // returnsID: an INSERT or REPLACE that answers rows, or a CALL, and may have set

@@ -31,7 +31,7 @@ func (s *session) selectInto(ctx context.Context, sql string) (done bool, err er
 		return true, sqlError{1222, "21000", "The used SELECT statements have a different number of columns"}
 	}
 	if len(rows) == 0 {
-		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Warning"), []byte("1329"), []byte("No data - zero rows fetched, selected, or processed")})
+		s.warn(1329, "No data - zero rows fetched, selected, or processed")
 		return true, s.answerOK(wire.OK{Warnings: warnings + 1})
 	}
 	next := s.settings.clone()

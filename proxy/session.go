@@ -292,7 +292,7 @@ func (s *session) finish(err error) error {
 	}
 	e := coded(err)
 	s.counts.changed = -1 // whatever some shards had done before it was undone
-	s.last.warnings = append([][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.code), []byte(e.msg)}}, s.report...)
+	s.last.warnings = append([][][]byte{condition("Error", e.code, e.msg)}, s.report...)
 	s.report = nil
 	return s.answerError(err)
 }
@@ -359,6 +359,19 @@ func (s *session) answerOK(ok wire.OK) error {
 
 func (s *session) answerRows(cols []wire.Column, rows [][]any) error {
 	return s.answerWarned(cols, rows, 0)
+}
+
+// writeDefinitions begins an answer whose columns a shard has defined.
+func (s *session) writeDefinitions(definitions [][]byte) error {
+	if err := s.client.WriteCount(len(definitions)); err != nil {
+		return s.clientError(err)
+	}
+	for _, d := range definitions {
+		if err := s.client.WriteDefinition(d); err != nil {
+			return s.clientError(err)
+		}
+	}
+	return s.clientError(s.client.WriteColumnsEnd(s.status() | s.more))
 }
 
 func (s *session) answerWarned(cols []wire.Column, rows [][]any, warnings uint16) error {

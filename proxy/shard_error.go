@@ -35,7 +35,7 @@ func (s *session) forwarded(id catalog.ShardID, sum shard.Summary, err error) er
 func (s *session) serverFailed(e *shard.ServerError) {
 	s.failed = true
 	s.proxy.metrics.failed(e.Code)
-	s.last = lastStatement{insertID: s.last.insertID, failed: e.Code, warnings: [][][]byte{{[]byte("Error"), fmt.Appendf(nil, "%d", e.Code), []byte(e.Message)}}}
+	s.last = lastStatement{insertID: s.last.insertID, failed: e.Code, warnings: [][][]byte{condition("Error", e.Code, e.Message)}}
 	switch e.Code {
 	case 1054, 1136, 1146, 1049, 1356, 1091, 1364, 1412:
 		// Unknown column, column count, no such table, unknown database, invalid

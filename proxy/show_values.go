@@ -12,7 +12,6 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
 // ofOneServer are variables that each shard has for itself: transactions over
@@ -56,18 +55,6 @@ func (s *session) showValues(ctx context.Context, r request, st planner.ShardSta
 }
 
 const readFromVariable = "shunt_read_from"
-
-// askOne asks one shard.
-func (s *session) askOne(ctx context.Context, st planner.ShardStatement) (*shard.QueryResult, error) {
-	answers, err := s.ask(ctx, []planner.ShardStatement{st})
-	if err == nil {
-		err = answers[0].err
-	}
-	if err != nil {
-		return nil, err
-	}
-	return answers[0].res, nil
-}
 
 // shown is the value of a variable, or a line of SHOW STATUS, that is Shunt's.
 func (s *session) shown(name string, v *planner.ShownValues) (value string, ok bool) {

@@ -83,6 +83,15 @@ func (s *session) ask(ctx context.Context, statements []planner.ShardStatement) 
 	return out, nil
 }
 
+// askOne is ask for one shard's answer, or error.
+func (s *session) askOne(ctx context.Context, st planner.ShardStatement) (*shard.QueryResult, error) {
+	answers, err := s.ask(ctx, []planner.ShardStatement{st})
+	if err != nil {
+		return nil, err
+	}
+	return answers[0].res, answers[0].err
+}
+
 // everywhere answers with what all shards say, joined.
 func (s *session) everywhere(ctx context.Context, b *planner.Bound) error {
 	answers, err := s.ask(ctx, b.Statements)
@@ -133,6 +142,11 @@ func (s *session) answerTexts(cols []wire.Column, rows [][][]byte) error {
 	if n := s.settings.own.limit.rows; s.cutsShown && uint64(len(rows)) > n {
 		rows = rows[:n]
 	}
+	return s.answerRows(cols, texts(rows))
+}
+
+// texts are rows of ours whose values are as a shard has given them.
+func texts(rows [][][]byte) [][]any {
 	out := make([][]any, len(rows))
 	for i, row := range rows {
 		out[i] = make([]any, len(row))
@@ -142,19 +156,16 @@ func (s *session) answerTexts(cols []wire.Column, rows [][][]byte) error {
 			}
 		}
 	}
-	return s.answerRows(cols, out)
+	return out
 }
 
 // askAny asks one shard after the other until one knows the answer.
 func (s *session) askAny(ctx context.Context, b *planner.Bound) error {
 	var first error
 	for _, st := range b.Statements {
-		answers, err := s.ask(ctx, []planner.ShardStatement{st})
+		res, err := s.askOne(ctx, st)
 		if err == nil {
-			err = answers[0].err
-		}
-		if err == nil {
-			return s.answerTexts(answers[0].res.Definitions, answers[0].res.Rows)
+			return s.answerTexts(res.Definitions, res.Rows)
 		}
 		if first == nil {
 			first = err
@@ -176,14 +187,10 @@ func (s *session) explained(ctx context.Context, r request, b *planner.Bound) er
 		_, err := s.readOne(ctx, r, st)
 		return err
 	}
-	answers, err := s.ask(ctx, []planner.ShardStatement{st})
-	if err == nil {
-		err = answers[0].err
-	}
+	res, err := s.askOne(ctx, st)
 	if err != nil {
 		return err
 	}
-	res := answers[0].res
 	if !res.Summary.ResultSet || len(res.Columns) == 0 {
 		return s.answerOK(wire.OK{Warnings: res.Summary.Warnings})
 	}

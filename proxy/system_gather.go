@@ -129,15 +129,12 @@ func (s *session) systemColumns(ctx context.Context, t *planner.SystemTable) ([]
 		name = strings.ToUpper(name)
 	}
 	sql := "SELECT COLUMN_NAME, COLUMN_TYPE, COLLATION_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '" + t.Schema + "' AND TABLE_NAME = '" + name + "' ORDER BY ORDINAL_POSITION"
-	answers, err := s.ask(ctx, []planner.ShardStatement{{Shard: s.anyShard(), SQL: sql}})
-	if err == nil {
-		err = answers[0].err
-	}
+	res, err := s.askOne(ctx, planner.ShardStatement{Shard: s.anyShard(), SQL: sql})
 	if err != nil {
 		return nil, err
 	}
 	var cols []systemColumn
-	for _, row := range answers[0].res.Rows {
+	for _, row := range res.Rows {
 		// utf8mb3 is deprecated, which MySQL warns of; its collations sort as
 		// those of utf8mb4 do.
 		c := systemColumn{name: string(row[0]), typ: string(row[1]), collation: strings.Replace(string(row[2]), "utf8mb3_", "utf8mb4_", 1)}
@@ -180,10 +177,9 @@ func (s *session) systemRows(ctx context.Context, run catalog.ShardID, t *planne
 	for _, sh := range s.catalog().Shards {
 		sql := "SELECT " + strings.Join(exprs, ", ") + " FROM information_schema." + strings.ToUpper(t.Name)
 		if sh.ID != run {
-			statements = append(statements, planner.ShardStatement{Shard: sh.ID, SQL: sql + " WHERE " + strings.ToUpper(t.Owner) + " NOT IN ('mysql','information_schema','performance_schema','sys')"})
-			continue
+			sql += " WHERE " + strings.ToUpper(t.Owner) + " NOT IN ('mysql','information_schema','performance_schema','sys')"
 		}
-		statements = append([]planner.ShardStatement{{Shard: sh.ID, SQL: sql}}, statements...)
+		statements = append(statements, planner.ShardStatement{Shard: sh.ID, SQL: sql})
 	}
 	// Connections are taken in the order of the shards, as everywhere.
 	slices.SortStableFunc(statements, func(a, b planner.ShardStatement) int { return int(a.Shard) - int(b.Shard) })
@@ -221,14 +217,5 @@ func (s *session) systemRows(ctx context.Context, run catalog.ShardID, t *planne
 	if err != nil {
 		return nil, err
 	}
-	out := make([][]any, len(joined))
-	for i, row := range joined {
-		out[i] = make([]any, len(row))
-		for n, v := range row {
-			if v != nil {
-				out[i][n] = string(v)
-			}
-		}
-	}
-	return out, nil
+	return texts(joined), nil
 }

@@ -471,7 +471,7 @@ func (s *session) dropTemporary(ctx context.Context, p *planner.Temporary, sql s
 		}
 	}
 	for _, name := range unknown {
-		s.last.warnings = append(s.last.warnings, [][]byte{[]byte("Note"), []byte("1051"), []byte("Unknown table '" + name + "'")})
+		s.note(1051, "Unknown table '"+name+"'")
 	}
 	return wire.OK{Warnings: uint16(len(unknown))}, nil
 }

@@ -4,12 +4,31 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
 
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
+
+// condition is a row of SHOW WARNINGS. level is Error, Warning or Note.
+func condition(level string, code uint16, message string) [][]byte {
+	return [][]byte{[]byte(level), strconv.AppendUint(nil, uint64(code), 10), []byte(message)}
+}
+
+// warn adds to what SHOW WARNINGS tells of the statement.
+func (s *session) warn(code uint16, message string) {
+	s.last.warnings = append(s.last.warnings, condition("Warning", code, message))
+}
+
+// note is warn for what is only worth knowing.
+func (s *session) note(code uint16, message string) {
+	s.last.warnings = append(s.last.warnings, condition("Note", code, message))
+}
+
+// warningCount is how many warnings an answer tells of.
+func warningCount(n int) uint16 { return uint16(min(max(n, 0), math.MaxUint16)) }
 
 // addWarnings adds those that a shard has of its part of a read. What is of the text
 // only the first shard tells; it returns how many the others have of that.
