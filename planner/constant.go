@@ -145,7 +145,7 @@ func (st *statement) literal(v keys.Value) string {
 	escapes := !st.settings.NoBackslashEscapes
 	switch odd := strings.ContainsAny(text, `'\`); {
 	case strings.Contains(text, "\x00") && !escapes,
-		!isASCII(text) && (multiByteUnsafe(charset) || charset == keys.UnknownCharset && odd),
+		!isASCII(text) && (HidesASCII(charset) || charset == keys.UnknownCharset && odd),
 		strings.HasPrefix(charset, "utf8") && !utf8.ValidString(text):
 		return v.Literal()
 	}

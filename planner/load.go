@@ -267,7 +267,7 @@ func (l *Load) possible() *Error {
 	case f.Escape != 0 && (f.Escape == f.Enclose || f.Escape == f.FieldEnd[0] || f.Escape == f.LineEnd[0]),
 		f.Enclose != 0 && (f.Enclose == f.FieldEnd[0] || f.Enclose == f.LineEnd[0]):
 		return notSupported("LOAD DATA where ESCAPED BY, ENCLOSED BY and TERMINATED BY begin alike is not supported: use different characters")
-	case multiByteUnsafe(l.Charset):
+	case HidesASCII(l.Charset):
 		return notSupported("LOAD DATA with CHARACTER SET %s is not supported: its bytes can't be told from separators; convert the file to utf8mb4", l.Charset)
 	}
 	return nil

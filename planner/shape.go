@@ -232,7 +232,7 @@ func (sh *Shape) Keep() string {
 // Read reads a statement. ok is false for one that has no shape.
 func (sh *Shape) Read(sql string, s *Settings) (ok bool) {
 	sh.sql, sh.settings, sh.literals = sql, s, sh.literals[:0]
-	if len(sql) > maxShapeText || s.Charset == "binary" || multiByteUnsafe(s.Charset) {
+	if len(sql) > maxShapeText || s.Charset == "binary" || HidesASCII(s.Charset) {
 		return false
 	}
 	r := shapeReader{sql: sql, between: -1}

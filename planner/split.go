@@ -12,7 +12,7 @@ func Split(sql string, s Settings) ([]string, error) {
 	if len(sql) > maxStatement {
 		return nil, &Error{Code: codeTooLong, State: stateConnectionBad, Message: "statements are larger than 64 MiB: send them in parts"}
 	}
-	if multiByteUnsafe(s.Charset) && !isASCII(sql) {
+	if HidesASCII(s.Charset) && !isASCII(sql) {
 		return []string{sql}, nil // Plan refuses it and says why
 	}
 	// All executable comments are entered: where one is closed doesn't depend

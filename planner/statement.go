@@ -76,7 +76,7 @@ func lexStatement(sql string, s Settings, cat *catalog.Catalog) (*statement, *Er
 	if len(sql) > maxStatement {
 		return nil, &Error{Code: codeTooLong, State: stateConnectionBad, Message: "statement is larger than 64 MiB: send it in parts"}
 	}
-	if multiByteUnsafe(s.Charset) && !isASCII(sql) {
+	if HidesASCII(s.Charset) && !isASCII(sql) {
 		return nil, notSupported("character_set_client %s with other than ASCII text is not supported: a quote may hide in its two-byte characters; SET NAMES utf8mb4", s.Charset)
 	}
 	var server serverVersion
@@ -498,9 +498,9 @@ func isBinaryWord(w string) bool {
 	return false
 }
 
-// multiByteUnsafe names the client character sets in which a byte of ASCII may
+// HidesASCII names the client character sets in which a byte of ASCII may
 // be the second half of a character, so that text can't be cut bytewise.
-func multiByteUnsafe(charset string) bool {
+func HidesASCII(charset string) bool {
 	switch charset {
 	case "big5", "cp932", "gb18030", "gbk", "sjis", "ucs2", "utf16", "utf16le", "utf32":
 		return true

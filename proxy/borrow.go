@@ -73,8 +73,8 @@ func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.
 	if s.distrust {
 		return s.borrowNew(ctx, id)
 	}
-	pool, foundRows := s.proxy.opts.Pools[id], s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0
-	conn, err := pool.GetIn(ctx, foundRows, s.settings.fingerprint)
+	pool := s.proxy.opts.Pools[id]
+	conn, err := pool.GetIn(ctx, s.countsFound(), s.settings.fingerprint)
 	if err != nil {
 		return nil, shardDown(err)
 	}
@@ -82,10 +82,7 @@ func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.
 	if errors.Is(err, shard.ErrShard) {
 		// It was dead already, and has got nothing yet that it could have done.
 		pool.Put(conn)
-		if conn, err = s.borrowNew(ctx, id); err != nil {
-			return nil, err
-		}
-		return conn, nil
+		return s.borrowNew(ctx, id)
 	}
 	if err != nil {
 		pool.Put(conn)
@@ -94,11 +91,15 @@ func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.
 	return conn, nil
 }
 
+// countsFound reports a client whose UPDATEs count the rows that they find, not those that
+// they change.
+func (s *session) countsFound() bool { return s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0 }
+
 // borrowNew is borrowPooled that trusts no idle connection: it has got one that
 // was dead.
 func (s *session) borrowNew(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
 	pool := s.proxy.opts.Pools[id]
-	conn, err := pool.GetNew(ctx, s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0)
+	conn, err := pool.GetNew(ctx, s.countsFound())
 	if err != nil {
 		return nil, shardDown(err)
 	}

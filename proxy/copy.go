@@ -169,19 +169,7 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 		return wire.OK{}, err
 	}
 	var all insertedRows
-	err := s.within(ctx, func() error {
-		for rows.left > 0 {
-			text, err := rows.appendRows([]byte(head))
-			if err != nil {
-				return err
-			}
-			insert := func(ctx context.Context) (wire.OK, error) { return s.insertRows(ctx, string(text)+tail) }
-			if err := all.add(ctx, s, insert); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	err := s.within(ctx, func() error { return all.addRows(ctx, s, rows, head, tail) })
 	if err != nil {
 		return wire.OK{}, err
 	}

@@ -345,11 +345,7 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 
 // give leaves a batch to the writers of each place.
 func (f *filling) give(ctx context.Context, b batch) error {
-	for i := -1; i < len(f.also); i++ {
-		to := f.batches
-		if i >= 0 {
-			to = f.also[i]
-		}
+	for _, to := range append([]chan batch{f.batches}, f.also...) {
 		select {
 		case to <- b:
 		case <-ctx.Done():

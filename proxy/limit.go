@@ -5,7 +5,6 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/proxy/shard"
-	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // writeLimited executes an UPDATE or DELETE with LIMIT over several shards: a
@@ -27,17 +26,7 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 		if rows.warned > 0 || len(rows.warnings) > 0 {
 			return refusal
 		}
-		for rows.left > 0 {
-			text, err := rows.appendRows([]byte(head))
-			if err != nil {
-				return err
-			}
-			change := func(ctx context.Context) (wire.OK, error) { return s.insertRows(ctx, string(text)+tail) }
-			if err := all.add(ctx, s, change); err != nil {
-				return err
-			}
-		}
-		return nil
+		return all.addRows(ctx, s, rows, head, tail)
 	})
 	if err != nil {
 		return err

@@ -415,7 +415,7 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 	if st.longErr != nil {
 		return st.longErr
 	}
-	params, types, err := wire.DecodeExecuteInto(s.room.params, payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
+	params, types, err := wire.DecodeExecute(s.room.params, payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
 	if err != nil {
 		return err
 	}

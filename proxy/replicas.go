@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
-
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/replica"
@@ -135,8 +133,7 @@ func (s *session) borrowReplica(ctx context.Context, id catalog.ShardID) *shard.
 
 // borrowOf takes a connection of a pool that has the session's settings.
 func (s *session) borrowOf(ctx context.Context, pool *shard.Pool) (*shard.Conn, error) {
-	foundRows := s.client.Capabilities&mysql.CLIENT_FOUND_ROWS != 0
-	conn, err := pool.GetIn(ctx, foundRows, s.settings.fingerprint)
+	conn, err := pool.GetIn(ctx, s.countsFound(), s.settings.fingerprint)
 	for again := false; err == nil; again = true {
 		if err = s.settings.applyTo(ctx, conn); err == nil {
 			return conn, nil
@@ -145,7 +142,7 @@ func (s *session) borrowOf(ctx context.Context, pool *shard.Pool) (*shard.Conn, 
 		if again || !errors.Is(err, shard.ErrShard) {
 			break
 		}
-		conn, err = pool.GetNew(ctx, foundRows) // it was dead already
+		conn, err = pool.GetNew(ctx, s.countsFound()) // it was dead already
 	}
 	return nil, err
 }

@@ -78,16 +78,24 @@ func (s *settings) ignoreSpace(c *catalog.Catalog) {
 	if c.SQLMode != "" {
 		mode = c.SQLMode + "," + mode
 	}
+	s.setMode(c, mode)
+}
+
+// sqlMode is the session's SQL mode.
+func (s *settings) sqlMode(c *catalog.Catalog) string {
+	if mode, ok := s.value("@@sql_mode"); ok && !strings.EqualFold(mode, "default") {
+		return mode
+	}
+	return c.SQLMode
+}
+
+func (s *settings) setMode(c *catalog.Catalog, mode string) {
 	s.with(variable{"@@sql_mode", "SET SESSION sql_mode = '" + mode + "'", mode})
 	s.update(c)
 }
 
-// Character sets in which a byte of a multi-byte character can be an ASCII
-// one (a quote, a backslash): statements in them can't be split safely.
-var unsafeCharsets = []string{"big5", "gbk", "gb18030", "sjis", "cp932", "ucs2", "utf16", "utf16le", "utf32"}
-
 func checkCharset(name string) error {
-	if slices.Contains(unsafeCharsets, strings.ToLower(name)) {
+	if planner.HidesASCII(strings.ToLower(name)) {
 		return refuse("client character set %s is not supported: its bytes can't be told from quotes; connect with utf8mb4", name)
 	}
 	return nil
@@ -150,11 +158,7 @@ func (s *settings) update(c *catalog.Catalog) {
 		s.statements = append(s.statements, sql)
 	}
 	s.fingerprint = strings.Join(s.statements, separator)
-	mode, ok := s.value("@@sql_mode")
-	if !ok || strings.EqualFold(mode, "default") {
-		mode = c.SQLMode
-	}
-	s.planning = planningSettings(mode)
+	s.planning = planningSettings(s.sqlMode(c))
 	s.planning.Restricted = s.restricted
 	s.planning.LimitsSelect, s.planning.SelectLimit = s.own.limit.on, s.own.limit.rows
 	s.planning.Schema, s.planning.Charset, s.planning.Collation = s.schema, s.charset, s.collation
@@ -221,12 +225,8 @@ func commonDefaults(c *catalog.Catalog) []variable {
 
 // anyGroups takes ONLY_FULL_GROUP_BY out of the SQL mode.
 func (s *settings) anyGroups(c *catalog.Catalog) {
-	mode, ok := s.value("@@sql_mode")
-	if !ok || strings.EqualFold(mode, "default") {
-		mode = c.SQLMode
-	}
 	var kept []string
-	for m := range strings.SplitSeq(strings.ToUpper(mode), ",") {
+	for m := range strings.SplitSeq(strings.ToUpper(s.sqlMode(c)), ",") {
 		switch m = strings.TrimSpace(m); m {
 		case "ONLY_FULL_GROUP_BY":
 		case "ANSI": // has it too
@@ -235,9 +235,7 @@ func (s *settings) anyGroups(c *catalog.Catalog) {
 			kept = append(kept, m)
 		}
 	}
-	mode = strings.Join(kept, ",")
-	s.with(variable{"@@sql_mode", "SET SESSION sql_mode = '" + mode + "'", mode})
-	s.update(c)
+	s.setMode(c, strings.Join(kept, ","))
 }
 
 func planningSettings(mode string) planner.Settings {

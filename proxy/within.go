@@ -88,6 +88,20 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 	return nil
 }
 
+// addRows executes statements that have rows between head and tail, until none is left.
+func (a *insertedRows) addRows(ctx context.Context, s *session, rows *collected, head, tail string) error {
+	for rows.left > 0 {
+		text, err := rows.appendRows([]byte(head))
+		if err != nil {
+			return err
+		}
+		if err := a.add(ctx, s, func(ctx context.Context) (wire.OK, error) { return s.insertRows(ctx, string(text)+tail) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // insertRows executes an INSERT or REPLACE of our own, and answers nothing.
 // REQUIRES: within.
 func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {

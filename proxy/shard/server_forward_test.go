@@ -538,7 +538,7 @@ func startForwarder(t *testing.T, s realServer) string {
 					return err
 				}
 				var params []wire.Param
-				if params, types[id], err = wire.DecodeExecute(p, len(st.Params), types[id], nil, false); err != nil {
+				if params, types[id], err = wire.DecodeExecute(nil, p, len(st.Params), types[id], nil, false); err != nil {
 					return err
 				}
 				p = wire.EncodeExecute(st.ID, flags, params)

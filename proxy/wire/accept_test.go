@@ -134,7 +134,7 @@ func (s *testServer) serve(c *Conn) {
 			err = c.WritePrepareOK(PrepareOK{StatementID: uint32(n)}, defs, nil, status)
 		case mysql.COM_STMT_EXECUTE:
 			id, _, _ := ExecuteHeader(p)
-			params, _, derr := DecodeExecute(p, int(id), nil, nil, c.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
+			params, _, derr := DecodeExecute(nil, p, int(id), nil, nil, c.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
 			if derr != nil {
 				err = c.WriteError(1210, "HY000", derr.Error())
 				break

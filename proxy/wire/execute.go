@@ -59,14 +59,9 @@ func ExecuteHeader(payload []byte) (stmtID uint32, flags byte, ok bool) {
 // those behind the statement's own are attributes of this execution, which are
 // left out. The types are of all.
 //
-// A malformed payload is an *Error 1210.
-func DecodeExecute(payload []byte, nparams int, previous []ParamType, longData map[int][]byte, named bool) ([]Param, []ParamType, error) {
-	return DecodeExecuteInto(nil, payload, nparams, previous, longData, named)
-}
-
-// DecodeExecuteInto is DecodeExecute that uses room again, and gives previous where
-// the types are the same.
-func DecodeExecuteInto(room []Param, payload []byte, nparams int, previous []ParamType, longData map[int][]byte, named bool) ([]Param, []ParamType, error) {
+// room is used again for the parameters, and previous is given back where the types are
+// the same. A malformed payload is an *Error 1210.
+func DecodeExecute(room []Param, payload []byte, nparams int, previous []ParamType, longData map[int][]byte, named bool) ([]Param, []ParamType, error) {
 	if len(payload) < executeHead {
 		return nil, nil, errExecute()
 	}

@@ -114,7 +114,7 @@ func FuzzCommands(f *testing.F) {
 				}
 			case mysql.COM_STMT_EXECUTE:
 				_, _, _ = ExecuteHeader(p)
-				_, _, err = DecodeExecute(p, 2, nil, nil, c.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
+				_, _, err = DecodeExecute(nil, p, 2, nil, nil, c.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
 			case mysql.COM_CHANGE_USER:
 				_, err = parseChangeUser(p, c.Capabilities, 45)
 			}
