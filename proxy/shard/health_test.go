@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -23,24 +22,7 @@ type judged struct {
 	valve *throwaway.Valve
 	h     *Health
 	cfg   Config
-	log   lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	log   throwaway.Output
 }
 
 func startJudged(t *testing.T, timeout time.Duration, answer func(*wire.Conn, byte, []byte) error) *judged {
