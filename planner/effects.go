@@ -210,26 +210,28 @@ func (e *effects) triggers(t *catalog.Table, shards catalog.ShardSet, events ...
 		for _, ev := range events {
 			if tr.Event == ev {
 				for _, touched := range tr.Touches {
-					e.touched(touched, shards, seen)
+					setOff(touched, seen, func(t *catalog.Table) { e.markAll(t, shards, "UNKNOWN") })
 				}
 			}
 		}
 	}
 }
 
-func (e *effects) touched(t *catalog.Table, shards catalog.ShardSet, seen map[*catalog.Table]bool) {
+// setOff visits a table that is written to, and those that its triggers and foreign keys
+// may change in turn, each once.
+func setOff(t *catalog.Table, seen map[*catalog.Table]bool, visit func(*catalog.Table)) {
 	if seen[t] {
 		return
 	}
 	seen[t] = true
-	e.markAll(t, shards, "UNKNOWN")
+	visit(t)
 	for _, tr := range t.Triggers {
 		for _, x := range tr.Touches {
-			e.touched(x, shards, seen)
+			setOff(x, seen, visit)
 		}
 	}
 	for _, c := range t.Cascades {
-		e.touched(c.Child, shards, seen)
+		setOff(c.Child, seen, visit)
 	}
 }
 

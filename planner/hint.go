@@ -127,32 +127,14 @@ func hintedIndexes(w string, tables []*catalog.Table, cat *catalog.Catalog) []*c
 	var out []*catalog.Index
 	switch w {
 	case "insert", "replace", "update", "delete", "with":
+		if len(tables) == 0 || slices.ContainsFunc(tables, func(t *catalog.Table) bool { return t.IsView }) {
+			break
+		}
 		seen := map[*catalog.Table]bool{}
-		var walk func(t *catalog.Table)
-		walk = func(t *catalog.Table) {
-			if seen[t] {
-				return
-			}
-			seen[t] = true
-			out = append(out, t.Indexes...)
-			for _, tr := range t.Triggers {
-				for _, x := range tr.Touches {
-					walk(x)
-				}
-			}
-			for _, c := range t.Cascades {
-				walk(c.Child)
-			}
-		}
-		view := false
 		for _, t := range tables {
-			view = view || t.IsView
-			walk(t)
+			setOff(t, seen, func(t *catalog.Table) { out = append(out, t.Indexes...) })
 		}
-		if len(tables) > 0 && !view {
-			return out
-		}
-		out = nil
+		return out
 	}
 	for _, t := range sortedTables(cat) {
 		out = append(out, t.Indexes...)

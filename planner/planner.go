@@ -189,10 +189,6 @@ func (p *Planner) query(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			plan.action = &assigningAction{plan.action, plan.Assigns[0]}
 		}
 		return result(plan, err)
-	case *ast.UpdateStmt: // WITH ... UPDATE
-		return result(a.planUpdate(n))
-	case *ast.DeleteStmt:
-		return result(a.planDelete(n))
 	case *ast.DoStmt:
 		s := &scope{}
 		for _, e := range n.Exprs {
@@ -208,7 +204,7 @@ func (p *Planner) query(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		}
 		return a.rows(kind, &selectAction{q: q, sql: st.src, kind: kind}), nil
 	}
-	return nil, notSupported("this statement is not supported yet: send it to one shard with /* shunt: shard=NAME */")
+	return a.planWrite(n) // WITH ... UPDATE
 }
 
 // result keeps a nil *Rows from becoming a Plan that is not nil.
@@ -257,12 +253,17 @@ func (p *Planner) write(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 		return nil, err
 	}
 	a := &analysis{st: st, cat: cat}
+	return a.planWrite(n)
+}
+
+// planWrite plans UPDATE and DELETE.
+func (a *analysis) planWrite(n ast.StmtNode) (Plan, *Error) {
 	switch n := n.(type) {
 	case *ast.UpdateStmt:
 		return result(a.planUpdate(n))
 	case *ast.DeleteStmt:
 		rows, err := a.planDelete(n)
-		if err == nil && st.returning {
+		if err == nil && a.st.returning {
 			rows, err = returningRows(rows)
 		}
 		return result(rows, err)

@@ -447,16 +447,7 @@ func (st *statement) blanked(spans ...[2]uint32) string {
 	}
 	// One row at least must stay. The first that does is kept without the
 	// comma before it.
-	kept := -1
-	for i, r := range st.rows {
-		if !r.simple {
-			kept = i
-			break
-		}
-	}
-	if kept < 0 {
-		kept = 0
-	}
+	kept := max(slices.IndexFunc(st.rows, func(r rowSpan) bool { return !r.simple }), 0)
 	seen := false
 	for i, r := range st.rows {
 		if i > 0 && !seen {

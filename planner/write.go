@@ -59,16 +59,12 @@ func (a *analysis) planUpdate(n *ast.UpdateStmt) (*Rows, *Error) {
 		if !ok || c.ref.scope != s {
 			return nil, a.unresolved(x.Column, s)
 		}
-		var t *writeTarget
-		for _, y := range act.targets {
-			if y.ref == c.ref {
-				t = y
-			}
+		i := slices.IndexFunc(act.targets, func(t *writeTarget) bool { return t.ref == c.ref })
+		if i < 0 {
+			i = len(act.targets)
+			act.targets = append(act.targets, &writeTarget{ref: c.ref})
 		}
-		if t == nil {
-			t = &writeTarget{ref: c.ref}
-			act.targets = append(act.targets, t)
-		}
+		t := act.targets[i]
 		as := assignment{col: c.col, value: a.st.evalExpr(x.Expr)}
 		if src, ok := a.columnOf(x.Expr, s); ok && src == c {
 			as.self = true
@@ -114,25 +110,18 @@ func (a *analysis) planDelete(n *ast.DeleteStmt) (*Rows, *Error) {
 	return a.finishWrite(Delete, act, n)
 }
 
-// countSpoils: what limitSpoils does, and MariaDB's ROWNUM(), by which each shard
-// counts its own rows.
-func (a *analysis) countSpoils(verb string, limit *ast.Limit) string {
-	spoils := limitSpoils(verb, limit)
-	if spoils == "" && a.counted {
-		spoils = verb + " with ROWNUM()"
-	}
-	return spoils
-}
-
-// limitSpoils: LIMIT counts rows over all shards, which no shard can. ORDER BY
-// alone says in which order rows are changed, for the sake of unique keys: each
-// shard has its own, and orders its own rows.
+// countSpoils: LIMIT counts rows over all shards, which no shard can, and so does
+// MariaDB's ROWNUM(). ORDER BY alone says in which order rows are changed, for the sake
+// of unique keys: each shard has its own, and orders its own rows.
 //
 // Counter-example: UPDATE t SET n = (@i := @i + 1) ORDER BY id, but assigning
 // variables is refused anyway.
-func limitSpoils(verb string, l *ast.Limit) string {
-	if l != nil {
+func (a *analysis) countSpoils(verb string, limit *ast.Limit) string {
+	switch {
+	case limit != nil:
 		return verb + " with LIMIT"
+	case a.counted:
+		return verb + " with ROWNUM()"
 	}
 	return ""
 }
