@@ -28,6 +28,7 @@ import (
 //	-- @trigger EVENT TABLE,..        (tables may come later)
 //	-- @cascade CHILD COLUMN,.. [update] [delete] [deleterows]
 //	-- @differs TEXT
+//	-- @column NAME [virtual] [varies] [blurred]
 func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 	t.Helper()
 	cat := &catalog.Catalog{
@@ -148,6 +149,10 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				cat.LeavingFunctions = map[string]bool{}
 			}
 			cat.LeavingFunctions[f[1]] = true
+		case "column":
+			for _, c := range columns(of, f[1]) {
+				c.Virtual, c.Varies, c.DefaultBlurred = slices.Contains(f, "virtual"), slices.Contains(f, "varies"), slices.Contains(f, "blurred")
+			}
 		case "differs":
 			of.Differs = strings.Join(f[1:], " ")
 		default:

@@ -21,7 +21,7 @@ import (
 //	plan [options]                 one statement; lines `params: ..` bind it again
 //
 // Options of plan: schema=, charset=, collation=, ansi, nobackslash, pipes, nonstrict, pad,
-// nozero, noindex (lookups fail), replica (no lookups), short (statements left out), next=N (the
+// computes (ComputesOtherwise), nozero, noindex (lookups fail), replica (no lookups), short (statements left out), next=N (the
 // AUTO_INCREMENT counter, 100).
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -125,6 +125,8 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 			s.Strict = false
 		case "pad":
 			s.PadCharToFullLength = true
+		case "computes":
+			s.ComputesOtherwise = true
 		case "limit":
 			n, err := strconv.ParseUint(a.Vals[0], 10, 64)
 			if err != nil {

@@ -121,6 +121,7 @@ func TestStoredReadsBack(t *testing.T) {
 		{"date", "", text("2024-02-29"), "2024-02-29"},
 		{"date", "", text("2023-02-29"), ""},
 		{"date", "", text("2024-2-9"), ""},
+		{"date", "", text("2024-00-10"), ""},
 		{"date", "", Temporal("2024-02-29 10:11:12"), "2024-02-29"},
 		{"date", "", Temporal("2024-02-29 10:11:12.9"), ""},
 		{"date", "", Int(20240229), ""},
@@ -135,6 +136,7 @@ func TestStoredReadsBack(t *testing.T) {
 		{"time", "", text("10:11"), ""},
 		{"binary(3)", "", Bytes([]byte("a")), "a\x00\x00"},
 		{"varbinary(3)", "", text("abcd"), ""},
+		{"varbinary(3)", "", String([]byte("a"), UnknownCharset), ""},
 		{"varbinary(3)", "", String([]byte("\xe9"), "latin1"), "\xe9"},
 		{"char(3)", ai, text("a  "), "a"},
 		{"char(3)", ai, text("abcd"), ""},
@@ -148,6 +150,8 @@ func TestStoredReadsBack(t *testing.T) {
 		{"varchar(3)", "latin1_swedish_ci", text("€"), "€"},
 		{"varchar(3)", "latin1_swedish_ci", text("日"), ""},
 		{"varchar(3)", "utf8mb3_general_ci", text("😀"), ""},
+		{"varchar(3)", ai, String([]byte("😀"), "utf8mb3"), ""},
+		{"varchar(3)", "cp1250_general_ci", text("a?"), ""},
 		{"varchar(25)", "utf32_general_ci", Int(1234567890123456), "1234567890123456"},
 		{"varchar(25)", "utf32_general_ci", Int(-1234567890123456), ""},
 		{"tinytext", general, text(strings.Repeat("é", 127)), strings.Repeat("é", 127)},
@@ -205,8 +209,10 @@ func TestEqualDoubts(t *testing.T) {
 		{"datetime", "", Temporal("2024-01-01"), true},
 		{"datetime", "", Temporal("2024-01-01 00:00:00.1"), false},
 		{"datetime", "", text("0000-00-00 00:00:00"), false},
+		{"datetime", "", text("2024-00-10 00:00:00"), false},
 		{"binary(2)", "", Bytes([]byte("a")), false},
 		{"binary(2)", "", Bytes([]byte("ab")), true},
+		{"varbinary(2)", "", String([]byte("ab"), UnknownCharset), false},
 		{"varchar(9)", ai, Int(5), false},
 		{"varchar(9)", ai, Bytes([]byte("a")), false},
 		{"varchar(9)", ai, text("a "), true},
@@ -373,6 +379,27 @@ func TestLikePrefixCovers(t *testing.T) {
 					t.Errorf("%s: %+q %x is not in [%x, %x)", name, s, key, from, to)
 				}
 			}
+		}
+	}
+}
+
+// TestOrderDoubts: `col BETWEEN '5' AND 9007199254740993` compares as floats, which
+// takes integers from 2^53 on for their neighbours.
+func TestOrderDoubts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		columnType string
+		v          Value
+		want       bool
+	}{
+		{"bigint", text("5"), false},
+		{"bigint", Float(5), false},
+		{"bigint unsigned", text("5"), false},
+		{"int", text("5"), true},
+		{"int", Float(5), true},
+	} {
+		if got, ok := codec(t, c.columnType, "").Order(nil, c.v); ok != c.want {
+			t.Errorf("%s, %s: %x, %v", c.columnType, c.v.Literal(), got, ok)
 		}
 	}
 }
