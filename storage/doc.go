@@ -96,8 +96,8 @@
 //	1 get       the cache hasn't the record; the ticket is the stripe's version,
 //	            which every change raises
 //	2 acquire   the published snapshot, and read the record
-//	3 put       if the ticket was given by an open stripe, and that is open and
-//	            of the same version still
+//	3 put       if the ticket was given by an open stripe, and that is of the
+//	            same version still
 //
 // What would go wrong otherwise: a lookup reads that k has no record; Add(k, s1)
 // commits, finds nothing to take out of the cache, and returns; the lookup puts

@@ -137,8 +137,8 @@ func (h *hot) put(t ticket, key, val []byte) {
 	s := h.stripe(t.hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.changing > 0 || s.version != t.version {
-		return
+	if s.version != t.version {
+		return // a change has begun since; one that was under way gave no ticket
 	}
 	// Two may have missed at once.
 	if s.young.find(t.hash, key) == nil && s.old.find(t.hash, key) == nil {
