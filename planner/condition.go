@@ -266,12 +266,21 @@ func (a *analysis) plant(r *ref) {
 
 // prepare finds what all evaluations of a tree need.
 func (a *analysis) prepare(r *ref, n *cnode) {
-	if n.col != nil && (!r.history || n.col == r.table.ShardKey) { // no row has had another shard key
-		n.codec, _ = codecOf(a.cat, n.col) // nil where there is none
+	if n.col != nil {
+		n.codec = a.codecIn(r, n.col)
 	}
 	for _, k := range n.kids {
 		a.prepare(r, k)
 	}
+}
+
+// codecIn is a column's codec, nil where its values in r have no keys.
+func (a *analysis) codecIn(r *ref, c *catalog.Column) *keys.Codec {
+	if r.history && c != r.table.ShardKey { // no row has had another shard key
+		return nil
+	}
+	codec, _ := codecOf(a.cat, c)
+	return codec
 }
 
 func and(kids []*cnode) *cnode {

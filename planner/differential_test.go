@@ -33,17 +33,17 @@ func TestRouteHoldsAnswer(t *testing.T) {
 		rounds = 50
 	}
 	var counts [4]int
-	narrowed := 0
+	narrowed, fewer := 0, 0
 	for round := range rounds {
 		w := newWorld(t, rand.New(rand.NewSource(seed+int64(round))))
 		for range 60 {
 			w.check(t, seed+int64(round), &counts)
 		}
-		narrowed += w.narrowed
+		narrowed, fewer = narrowed+w.narrowed, fewer+w.fewer
 	}
 	t.Logf("gathered %d, one shard %d, some %d, all %d", counts[0], counts[1], counts[2], counts[3])
-	if narrowed < rounds {
-		t.Errorf("only %d copies are narrowed by others", narrowed)
+	if narrowed < rounds || fewer < rounds/2 {
+		t.Errorf("only %d copies are narrowed by others, %d to fewer shards", narrowed, fewer)
 	}
 	for i, n := range counts {
 		if n == 0 {
@@ -69,8 +69,9 @@ type world struct {
 	copies map[string]*GatherRef
 	gather *Gather
 	values map[[2]int][]any // of a copy's column, by reference and place
-	// narrowed counts the references that others narrow.
-	narrowed int
+	// narrowed counts the references that others narrow, fewer those that so are read
+	// from fewer shards.
+	narrowed, fewer int
 }
 
 // seen reports whether a reference sees a row: on one shard (-1: on all), or in
@@ -211,6 +212,39 @@ func (w *world) partner(j GatherJoin, v any) bool {
 		}
 	}
 	return false
+}
+
+// narrowing checks that the rows of a copy that have partners in the others are on the
+// shards that these narrow it to.
+func (w *world) narrowing(t *testing.T, seed int64, sql string, ref int) {
+	t.Helper()
+	c := &w.gather.Refs[ref]
+	if len(c.Joins) == 0 {
+		return
+	}
+	var values [][]string
+	for _, j := range c.Joins {
+		w.partner(j, nil)
+		var list []string
+		for _, v := range w.values[[2]int{j.Ref, j.From}] {
+			if v != nil {
+				list = append(list, fmt.Sprint(v))
+			}
+		}
+		values = append(values, list)
+	}
+	_, set, ok := w.gather.Narrow(ref, c.Joins, values)
+	if !ok {
+		return
+	}
+	if !set.Empty() && set.Len() < c.Shards.Len() {
+		w.fewer++
+	}
+	for _, r := range w.rows[c.Table.Name] {
+		if r.shard >= 0 && !set.Has(catalog.ShardID(r.shard)) && w.seen(c.alias, r, -1) {
+			t.Fatalf("SEED=%d %s\ncopy %d narrowed to %v misses %v on s%d", seed, sql, ref, set, r.vals, r.shard)
+		}
+	}
 }
 
 // row is one row: values by column, and where it is (-1: everywhere).
@@ -704,6 +738,9 @@ func (w *world) check(t *testing.T, seed int64, counts *[4]int) {
 			w.narrowed += len(b.Gather.Refs[i].Joins)
 		}
 		got = render(f.rows(-1), where)
+		for i := range b.Gather.Refs {
+			w.narrowing(t, seed, sql, i)
+		}
 		w.copies = nil
 	}
 	for _, s := range b.Statements {

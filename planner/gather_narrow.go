@@ -19,7 +19,8 @@ const MaxNarrowing = 5000
 type GatherJoin struct {
 	Column *catalog.Column
 	Ref    int
-	From   int // in Columns of Ref
+	From   int         // in Columns of Ref
+	codec  *keys.Codec // as in a cnode
 }
 
 // narrowings are the equalities by which the rows of r can be narrowed to those
@@ -42,7 +43,7 @@ func (a *analysis) narrowings(r *ref) []narrowing {
 			x, y = y, x
 		}
 		if x.ref == r && y.ref != nil && y.ref != r && y.ref.table != nil && narrows(x.col) && narrows(y.col) && likeTypes(x.col, y.col) {
-			out = append(out, narrowing{x.col, y})
+			out = append(out, narrowing{x.col, y, a.codecIn(r, x.col)})
 		}
 	}
 	for _, c := range a.common(a.conditionsOf(r)) {
@@ -67,8 +68,9 @@ func (a *analysis) narrowings(r *ref) []narrowing {
 }
 
 type narrowing struct {
-	col  *catalog.Column
-	from column
+	col   *catalog.Column
+	from  column
+	codec *keys.Codec
 }
 
 // selectedIn is the column of `IN (SELECT column FROM table ...)`. Whatever else
@@ -153,7 +155,7 @@ func (g *Gather) Narrow(ref int, joins []GatherJoin, values [][]string) (sel str
 // the list in the text; nil where that is too long.
 func (g *Gather) among(j GatherJoin, values []string) (n *cnode, text string) {
 	from := g.Refs[j.Ref].Columns[j.From]
-	n = &cnode{op: opIn, col: j.Column}
+	n = &cnode{op: opIn, col: j.Column, codec: j.codec}
 	var list strings.Builder
 	for i, v := range values {
 		var o operand
@@ -190,7 +192,7 @@ func joinsOf(refs []*ref, copies []GatherRef, list []narrowing) []GatherJoin {
 		}
 		at := slices.IndexFunc(copies[i].Columns, func(c GatherColumn) bool { return c.Column == n.from.col })
 		if at >= 0 {
-			out = append(out, GatherJoin{Column: n.col, Ref: i, From: at})
+			out = append(out, GatherJoin{Column: n.col, Ref: i, From: at, codec: n.codec})
 		}
 	}
 	return out

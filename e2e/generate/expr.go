@@ -1,7 +1,9 @@
 package generate
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -226,6 +228,9 @@ func (g *gen) routed(sc *scope) *Node {
 	if s.table == nil {
 		return g.pred(sc, 1)
 	}
+	if g.one(3) && len(s.table.Virtual) > 0 {
+		return sorted("pred", g.indexed(s))
+	}
 	names := []string{}
 	if s.table.Shard != nil {
 		names = append(names, s.table.Shard.Name)
@@ -263,6 +268,94 @@ func (g *gen) routed(sc *scope) *Node {
 	default:
 		return sorted("pred", words(c, "=", lit()))
 	}
+}
+
+// indexed is a predicate of all columns of a virtual index, mostly by the values of rows
+// that were there at the beginning: others hardly ever meet a row in more than one column.
+func (g *gen) indexed(s *source) *Node {
+	names := s.table.Virtual[g.IntN(len(s.table.Virtual))]
+	columns := make([]*Node, len(names))
+	fields := make([]*Column, len(names))
+	for i, name := range names {
+		f := s.fields[slices.IndexFunc(s.fields, func(f field) bool { return f.name == name })]
+		columns[i], fields[i] = g.ref(s, f).node, f.column
+	}
+	tuple := func() []*Node {
+		var row []*Node
+		if n := len(s.table.first); n > 0 {
+			row = s.table.first[g.IntN(n)]
+		}
+		out := make([]*Node, len(fields))
+		for i, c := range fields {
+			if at := slices.Index(s.table.writable(), c); at >= 0 && row != nil && !g.one(12) {
+				out[i] = row[at]
+			} else {
+				out[i] = g.compared(c)
+			}
+		}
+		return out
+	}
+	last := len(fields) - 1
+	and := func(values []*Node, ops ...string) *Node {
+		var parts []any
+		for i, c := range columns {
+			if i > 0 {
+				parts = append(parts, "AND")
+			}
+			parts = append(parts, c, ops[min(i, len(ops)-1)], values[i])
+		}
+		return words(parts...)
+	}
+	row := func(values []*Node) *Node {
+		if last == 0 {
+			return values[0]
+		}
+		return glued("(", list(-1, values...), ")")
+	}
+	prefixed := func() []*Node {
+		values := slices.Clone(tuple())
+		prefix := any1(g.random, "a", "e", "s", "x", "b", "str", "1", "A")
+		if text, ok := values[last].text(); ok && text != "" && strings.Trim(text[:1], "%_") != "" {
+			prefix = text[:1]
+		}
+		values[last] = quoted(prefix + any1(g.random, "%", "%", "%%", "_%"))
+		return values
+	}
+	switch g.IntN(8) {
+	case 0:
+		return and(tuple(), any1(g.random, "=", "<=>"))
+	case 1:
+		return glued(row(columns), " = ", row(tuple()))
+	case 2:
+		in := list(1)
+		for range 1 + g.IntN(4) {
+			in.Kids = append(in.Kids, row(tuple()))
+		}
+		return glued(row(columns), " IN (", in, ")")
+	case 3:
+		return and(tuple(), append(slices.Repeat([]string{"="}, last), any1(g.random, "<", "<=", ">", ">="))...)
+	case 4:
+		x, y := tuple(), tuple()
+		return words(columns[0], "=", x[0], "AND", columns[last], "BETWEEN", x[last], "AND", y[last])
+	case 5:
+		if fields[last].Family != Text {
+			break
+		}
+		return and(prefixed(), append(slices.Repeat([]string{"="}, last), "LIKE")...)
+	case 6:
+		return glued("(", and(tuple(), "="), " OR ", and(tuple(), "="), ")")
+	}
+	x, y := tuple(), tuple()
+	return words(glued(columns[0], " IN (", list(1, x[0], y[0], literal("NULL", nil)), ")"), "AND", glued(columns[last], " IN (", list(1, x[last], y[last]), ")"))
+}
+
+// text is the value of a literal that is a printable text of ASCII.
+func (n *Node) text() (string, bool) {
+	if n.Literal == nil {
+		return "", false
+	}
+	s, ok := n.Literal.Of.(string)
+	return s, ok && strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c > '~' || c == '\'' || c == '\\' }) < 0
 }
 
 // pred is a condition.

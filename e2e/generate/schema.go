@@ -79,6 +79,8 @@ type Table struct {
 	Uniques, Keys, Virtual [][]string
 	// Auto is an AUTO_INCREMENT column, whose values are always given.
 	Spread bool
+	// first are the rows of Setup, by writable.
+	first [][]*Node
 }
 
 // writable are the columns that take a value.

@@ -79,6 +79,7 @@ func (w *World) Setup() []Statement {
 				}
 			}
 			if t.unique(columns, row.Kids, seen) {
+				t.first = append(t.first, row.Kids)
 				values.Kids = append(values.Kids, glued("(", row, ")"))
 			}
 		}
