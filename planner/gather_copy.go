@@ -276,10 +276,7 @@ func likeTypes(x, y *catalog.Column) bool {
 // determines; rows of several shards may break them.
 func (r *GatherRef) Definition(unique bool) string {
 	var b strings.Builder
-	visible := false
-	for i := range r.Columns {
-		visible = visible || !r.Columns[i].invisible
-	}
+	visible := slices.IndexFunc(r.Columns, func(c GatherColumn) bool { return !c.invisible })
 	for i := range r.Columns {
 		c := &r.Columns[i]
 		if i > 0 {
@@ -295,7 +292,12 @@ func (r *GatherRef) Definition(unique bool) string {
 		} else {
 			b.WriteString(" NOT NULL")
 		}
-		if c.invisible && visible {
+		if c.invisible && visible >= 0 {
+			if !c.Nullable {
+				// MariaDB wants a default, an AUTO_INCREMENT column's too, which isn't one here. This
+				// one is never used, and is valid for every type since it is known by row only.
+				b.WriteString(" DEFAULT (ELT(" + catalog.QuoteName(r.Columns[visible].Name) + " IS NULL, ''))")
+			}
 			b.WriteString(" INVISIBLE")
 		}
 		if c.JSON {

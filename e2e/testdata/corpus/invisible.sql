@@ -54,6 +54,13 @@ INSERT INTO counted VALUES (?, ?), (?, ?);
 INSERT INTO counted SELECT v, w FROM counted WHERE v > 9;
 SELECT * FROM counted ORDER BY v, w;
 SELECT COUNT(DISTINCT id), MIN(id) FROM counted;
+SELECT * FROM counted a JOIN counted b ON a.v + 2 = b.v ORDER BY a.v, a.w, b.w;
+CREATE TABLE stamped (id INT NOT NULL PRIMARY KEY, at DATETIME NOT NULL DEFAULT '2024-01-01' INVISIBLE, kind ENUM('a', 'b') NOT NULL DEFAULT 'b' INVISIBLE, doc BLOB NOT NULL DEFAULT ('x') INVISIBLE);
+-- @hash id
+INSERT INTO stamped VALUES (1), (2), (3), (4);
+INSERT INTO stamped (id, at, kind, doc) VALUES (5, '2024-05-05', 'a', 'y');
+SELECT * FROM stamped a JOIN stamped b ON b.id = a.id + 1 AND b.at >= a.at ORDER BY 1;
+SELECT *, a.kind, b.doc, b.at FROM stamped a JOIN stamped b ON b.id = a.id + 1 AND b.at >= a.at ORDER BY 1;
 -- The key that MySQL gives a table without one: the table is on one shard, as its text says.
 -- only: mysql
 SET SESSION sql_generate_invisible_primary_key = 1;
