@@ -42,3 +42,22 @@ func TestGivenIDs(t *testing.T) {
 		}
 	})
 }
+
+// TestGivenLikeBefore: rows that are inserted one by one, since each may meet one on any
+// shard, have got ids even where the first is what LAST_INSERT_ID() was before.
+func TestGivenLikeBefore(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
+		p.query("CREATE TABLE cities (k BIGINT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20) UNIQUE, n INT)")
+		for _, sql := range []string{
+			"SET LAST_INSERT_ID = 1", "INSERT INTO cities (v) VALUES ('a'), ('b') ON DUPLICATE KEY UPDATE n = 1",
+			"SET LAST_INSERT_ID = 3", "INSERT IGNORE INTO cities (v) VALUES ('c'), ('d')",
+			"SET LAST_INSERT_ID = 5", "REPLACE INTO cities (v) VALUES ('e'), ('f')",
+			"INSERT IGNORE INTO cities (k, v) VALUES (7, 'x'), (8, 'y')",
+		} {
+			p.query(sql, "SELECT LAST_INSERT_ID()")
+		}
+		p.query("SELECT * FROM cities")
+	})
+}

@@ -174,7 +174,7 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 		return wire.OK{}, err
 	}
 	if all.firstID != 0 {
-		s.last.insertID = all.firstID
+		s.last.give(all.firstID)
 	}
 	s.last.warnings = append(rows.warnings, all.warnings...)
 	all.ok.Warnings = warningCount(int(rows.warned) + int(all.ok.Warnings))

@@ -243,18 +243,19 @@ func (s *session) inserted(ctx context.Context, b *planner.Bound, answered []sen
 	case g.First == 0:
 	case g.Rows == 1 && !g.Column.Unannounced:
 		if id == g.First {
-			s.last.insertID = id
+			s.last.give(id)
 		}
 	case g.Uncertain == nil:
 		id = g.First
-		s.last.insertID = id
+		s.last.give(id)
 	default:
 		first, err := s.firstInserted(ctx, g, answered)
 		if err != nil {
 			return 0, err
 		}
 		if first > 0 {
-			id, s.last.insertID = first, first
+			id = first
+			s.last.give(id)
 		}
 	}
 	for i, st := range b.Statements {
@@ -266,8 +267,8 @@ func (s *session) inserted(ctx context.Context, b *planner.Bound, answered []sen
 		if err != nil {
 			return 0, s.shardError(st.Shard, err)
 		}
-		if told && set != 0 {
-			s.last.insertID = set
+		if told && set != 0 && set != s.last.insertID {
+			s.last.give(set)
 		}
 	}
 	return id, nil

@@ -80,8 +80,13 @@ func (s *session) learnID(ctx context.Context, conn *shard.Conn, r request, b *p
 			id = asked
 		}
 	}
-	s.last.insertID = id
+	if !r.givesID || id != s.last.insertID {
+		s.last.give(id)
+	}
 }
+
+// give notes that a row has got an id.
+func (l *lastStatement) give(id uint64) { l.insertID, l.given = id, true }
 
 // assignInsertID is SET LAST_INSERT_ID. No shard's connection keeps it: each statement
 // that asks is told before.

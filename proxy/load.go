@@ -304,14 +304,14 @@ func (d *loading) send(ctx context.Context) error {
 		return errInterrupted
 	}
 	before := d.s.last.insertID
-	d.s.last.insertID = 0
+	d.s.last.given = false
 	ok, err := d.s.insertRows(ctx, d.text.String())
 	for _, w := range d.s.last.warnings {
 		if len(w) > 2 {
 			w[2] = []byte(d.ofFile(string(w[2])))
 		}
 	}
-	if d.firstID == 0 {
+	if d.firstID == 0 && d.s.last.given {
 		d.firstID = d.s.last.insertID
 	}
 	d.s.last.insertID = before

@@ -97,7 +97,8 @@ func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string
 	}
 	all.ok.LastInsertID = lastID
 	if all.firstID != 0 {
-		s.last.insertID, all.ok.LastInsertID = all.firstID, all.firstID
+		s.last.give(all.firstID)
+		all.ok.LastInsertID = all.firstID
 	}
 	s.last.warnings = all.warnings
 	all.ok.Info = fmt.Sprintf("Records: %d  Duplicates: %d  Warnings: %d", len(texts), duplicates, all.ok.Warnings)

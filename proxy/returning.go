@@ -111,14 +111,14 @@ func (s *session) returnedID(ctx context.Context, r request, b *planner.Bound, a
 		switch {
 		case g.First == 0:
 		case g.Uncertain == nil:
-			s.last.insertID = g.First
+			s.last.give(g.First)
 		default:
 			first, err := s.firstInserted(ctx, g, answered)
 			if err != nil {
 				return err
 			}
 			if first > 0 {
-				s.last.insertID = first
+				s.last.give(first)
 			}
 		}
 		return nil
@@ -132,7 +132,9 @@ func (s *session) returnedID(ctx context.Context, r request, b *planner.Bound, a
 			return s.shardError(x.shard, err)
 		}
 		if told && id != 0 {
-			s.last.insertID = id
+			if id != s.last.insertID {
+				s.last.give(id)
+			}
 			break
 		}
 	}

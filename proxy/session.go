@@ -85,6 +85,9 @@ type rowCounts struct {
 // lastStatement is what SHOW WARNINGS and LAST_INSERT_ID() ask about.
 type lastStatement struct {
 	insertID uint64
+	// given: a row has got insertID since somebody set given to false. It may be what it was
+	// before: two tables count alike.
+	given    bool
 	failed   uint16     // a shard's error code
 	warnings [][][]byte // rows of SHOW WARNINGS
 }

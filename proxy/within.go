@@ -69,8 +69,9 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 		return errInterrupted
 	}
 	before := s.last.insertID // what LAST_INSERT_ID() is in all of them
+	s.last.given = false
 	ok, err := insert(ctx)
-	if a.firstID == 0 && s.last.insertID != before {
+	if a.firstID == 0 && s.last.given {
 		a.firstID = s.last.insertID
 	}
 	s.last.insertID = before
