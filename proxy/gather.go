@@ -79,6 +79,10 @@ func (s *session) gatherRead(ctx context.Context, r request, b *planner.Bound) e
 	for {
 		err := g.attempt(ctx, unique)
 		switch {
+		case g.answered:
+			// Counter-example: an overflow in the second row, which looks like a condition's. The
+			// client would get two answers in one.
+			return err
 		case unique && errors.Is(err, errDuplicate):
 			unique = false // rows of several shards share a value of a unique key
 		case g.temporary && errors.Is(err, errNotTemporary):
@@ -125,6 +129,8 @@ type gathering struct {
 	home      *shard.Conn
 	// anyGroups: the query is run without ONLY_FULL_GROUP_BY.
 	anyGroups bool
+	// answered: the client has got a part of the answer.
+	answered bool
 	// made are the ordinary tables that may exist.
 	made []string
 	// broken are connections whose statement may still run.
@@ -260,6 +266,7 @@ func (g *gathering) run(ctx context.Context) error {
 		sum, err = conn.Forward(s.client, shard.Result, o)
 		return err
 	})
+	g.answered = sum.Written
 	switch {
 	case err != nil && ctx.Err() != nil && !sum.Written:
 		return context.Cause(ctx)

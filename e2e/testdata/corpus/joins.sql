@@ -16,6 +16,8 @@ SELECT c.code, u.id FROM users u RIGHT JOIN countries c ON u.country = c.code OR
 -- kind: join on other columns
 SELECT a.id, b.id FROM users a JOIN users b ON a.age = b.age AND a.id < b.id;
 SELECT o.code, p.user_id FROM orders o JOIN orders p ON p.code = o.code AND p.user_id <> o.user_id;
+-- An error among the rows, when the client has a part of the answer.
+SELECT u.id, o.id, CAST(1 AS UNSIGNED) - u.age AS less FROM users u JOIN orders o ON o.total > u.paid WHERE u.age > 25;
 -- kind: join on other columns, bounded by an index
 SELECT u.id, o.user_id FROM users u JOIN orders o ON o.total > u.paid WHERE u.email = 'ann@x' AND o.code = 'D1';
 -- kind: cross join
