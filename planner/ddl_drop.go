@@ -92,7 +92,8 @@ func dropTables(st *statement, cat *catalog.Catalog, op string) (Plan, *Error) {
 	first := i
 	var names []string // as they are written
 	var sets []catalog.ShardSet
-	temporary := false
+	temporary, exists := false, false
+	var unknown *Error // of the first that isn't there
 	for {
 		name, next, err := st.tableAt(i)
 		if err != nil {
@@ -107,10 +108,15 @@ func dropTables(st *statement, cat *catalog.Catalog, op string) (Plan, *Error) {
 		case t != nil && !t.Shards.Empty():
 			set = t.Shards
 		case !quiet && t == nil:
-			if err := missing(cat, name, op); err != nil {
+			err := missing(cat, name, op)
+			if unknown == nil {
+				unknown = err
+			}
+			if err != nil && err.Code != 1051 && err.Code != 4092 {
 				return nil, err
 			}
 		}
+		exists = exists || t != nil
 		temporary = temporary || t != nil && t.Temporary
 		if len(ddl.Tables) > 0 && temporary && set != ddl.Shards && !quiet {
 			return nil, notSupported("%s of temporary tables and others is not supported: drop each by a statement of its own", op)
@@ -123,6 +129,10 @@ func dropTables(st *statement, cat *catalog.Catalog, op string) (Plan, *Error) {
 			break
 		}
 		i++
+	}
+	// MariaDB drops those that are there, and then tells of the others.
+	if unknown != nil && (!cat.MariaDB || !exists) {
+		return nil, unknown
 	}
 	ddl.Renamed = make([]TableName, len(ddl.Tables))
 	if !temporary && slices.ContainsFunc(sets, func(set catalog.ShardSet) bool { return set != ddl.Shards }) {

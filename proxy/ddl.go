@@ -407,8 +407,9 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		mu     sync.Mutex
 		wg     sync.WaitGroup
 		failed []string
-		alone  []catalog.ShardID // to be tried again, one after the other
-		sums   []shard.Summary   // of the others
+		codes  = map[uint16]bool{} // of the errors
+		alone  []catalog.ShardID   // to be tried again, one after the other
+		sums   []shard.Summary     // of the others
 	)
 	// outcome notes what came of it on a shard.
 	outcome := func(id catalog.ShardID, err error) error {
@@ -424,12 +425,15 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 			try.unknown.Add(id)
 		}
 		failed = append(failed, fmt.Sprintf("%s: %v", s.catalog().ShardName(id), err))
+		codes[e.code] = true
 		return err
 	}
 	s.last.warnings = nil
 	now := time.Now()
 	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, now, false, &s.last.warnings)
-	if err = outcome(ids[0], err); err != nil && try.done.Empty() {
+	err = outcome(ids[0], err)
+	some := s.dropsSome(d, err)
+	if err != nil && try.done.Empty() && !some {
 		s.proxy.tries.end(try, len(failed))
 		return sum, err // nothing was changed, unless the shard was lost
 	}
@@ -473,7 +477,20 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		}
 		return sum, nil
 	}
+	if some && len(failed) == len(ids) && len(codes) == 1 {
+		return sum, err
+	}
 	return sum, s.partlyDone(d, try, failed)
+}
+
+// dropsSome reports an error with which MariaDB has dropped the other tables of a
+// statement: all shards do so then.
+//
+// Counter-example: DROP TABLE parents, children, where a foreign key refers to parents.
+// The first shard had no children then, and the others did.
+func (s *session) dropsSome(d *planner.DDL, err error) bool {
+	e, ok := errors.AsType[sqlError](err)
+	return ok && e.code != codeShardLost && e.code != codeLockWait && s.catalog().MariaDB && len(d.Tables) > 1 && (d.Op == "DROP TABLE" || d.Op == "DROP VIEW")
 }
 
 // partlyDone is the error of DDL that some shards have done and others not; failed says

@@ -59,3 +59,23 @@ CREATE TABLE goes (id INT NOT NULL PRIMARY KEY, n INT);
 CREATE TABLE unkeyed (n INT);
 DROP TABLE IF EXISTS unkeyed, goes;
 SHOW WARNINGS;
+-- MariaDB drops the tables that it can, and then tells of the others.
+CREATE TABLE gone1 (id INT NOT NULL PRIMARY KEY);
+-- @hash id
+CREATE TABLE gone2 (id INT NOT NULL PRIMARY KEY);
+-- @hash id
+DROP TABLE gone1, nothing, gone2;
+SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'gone%' ORDER BY 1;
+CREATE TABLE IF NOT EXISTS gone1 (id INT NOT NULL PRIMARY KEY);
+-- @hash id
+CREATE TABLE IF NOT EXISTS gone2 (id INT NOT NULL PRIMARY KEY, FOREIGN KEY (id) REFERENCES gone1 (id));
+-- @hash id
+CREATE VIEW gone3 AS SELECT 1 AS one;
+DROP VIEW gone3, nothing;
+SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'gone%' ORDER BY 1;
+CREATE OR REPLACE VIEW gone3 AS SELECT 1 AS one;
+DROP TABLE gone3, gone1, gone2;
+SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'gone%' ORDER BY 1;
+DROP TABLE IF EXISTS gone1, gone2;
+DROP VIEW gone3;
+SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'gone%' ORDER BY 1;
