@@ -19,7 +19,8 @@ type cte struct {
 //
 //	WITH users AS (SELECT * FROM users WHERE ..) SELECT * FROM users
 //
-// reads the table users, and to take the inner one for the CTE would lose it.
+// reads the table users, and to take the inner one for the CTE would lose it. To
+// MariaDB RECURSIVE has a name mean the CTE in those before it too.
 func (a *analysis) with(w *ast.WithClause, s *scope) {
 	if w == nil {
 		return
@@ -31,10 +32,21 @@ func (a *analysis) with(w *ast.WithClause, s *scope) {
 	if s.ctes == nil {
 		s.ctes, s.bodies = map[string]bool{}, map[string]*cte{}
 	}
+	bodies := map[*ast.CommonTableExpression]*cte{}
+	define := func(c *ast.CommonTableExpression) {
+		s.ctes[a.cteName(c.Name.O)], s.bodies[a.cteName(c.Name.O)] = true, bodies[c]
+	}
 	for _, c := range w.CTEs {
-		body := &cte{from: len(a.refs)}
+		bodies[c] = &cte{}
+		if w.IsRecursive && a.cat.MariaDB {
+			define(c)
+		}
+	}
+	for _, c := range w.CTEs {
+		body := bodies[c]
+		body.from = len(a.refs)
 		if w.IsRecursive {
-			s.ctes[a.cteName(c.Name.O)], s.bodies[a.cteName(c.Name.O)] = true, body
+			define(c)
 		}
 		inner := &scope{parent: s.parent, ctes: s.ctes, bodies: s.bodies}
 		around := a.within
@@ -43,7 +55,7 @@ func (a *analysis) with(w *ast.WithClause, s *scope) {
 		a.within = around
 		body.to = len(a.refs)
 		a.ctes = append(a.ctes, body)
-		s.ctes[a.cteName(c.Name.O)], s.bodies[a.cteName(c.Name.O)] = true, body
+		define(c)
 	}
 }
 

@@ -10,3 +10,6 @@ WITH x AS (SELECT id, paid FROM users) SELECT x.id, x.paid, t.s, t.n FROM x JOIN
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12) SELECT n.i, u.name FROM n LEFT JOIN users u ON u.id = n.i ORDER BY n.i;
 -- kind: WITH of one shard
 WITH x AS (SELECT * FROM orders WHERE user_id = 10) SELECT COUNT(*), SUM(total) FROM x;
+-- To MariaDB a name means the common table expression in those before it too.
+WITH RECURSIVE x AS (SELECT id, age FROM orders WHERE age > 30), orders AS (SELECT id + 1 AS id, age FROM users) SELECT x.id, u.name FROM x JOIN users u ON u.id = x.id ORDER BY x.id;
+WITH RECURSIVE x AS (SELECT a.id FROM later a WHERE a.id > 3), later AS (SELECT id FROM users) SELECT * FROM x ORDER BY id;
