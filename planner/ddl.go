@@ -204,6 +204,9 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		return nil, err
 	}
 	if src != nil {
+		if err := losesKey(st, cat, name, len(src.PrimaryKey) > 0); err != nil {
+			return nil, err
+		}
 		_, set, _ := placed(cat, name, len(src.PrimaryKey) > 0)
 		if !src.Shards.Contains(set) {
 			return nil, notSupported("CREATE TABLE %s LIKE %s, which is not on all of its shards, is not supported: write the columns out", name.Name, src.Name)
@@ -224,6 +227,9 @@ func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan,
 		primary = st.is(j, "primary") && st.is(j+1, "key") && !st.prefixKeyAt(j+2)
 	}
 	primary = primary || p.keyColumn(st, cat)
+	if err := losesKey(st, cat, name, primary); err != nil {
+		return nil, err
+	}
 	lacks := func(toks []token) *Error {
 		return lacksKey(cat, name, func(column string) bool { return st.mentions(toks, column) })
 	}
@@ -266,6 +272,19 @@ func lacksKey(cat *catalog.Catalog, name TableName, has func(column string) bool
 		return nil
 	}
 	return notSupported("CREATE TABLE %s without the column %s, by which the configuration places its rows (shard_key), is not supported: put either right", name.Name, t.KeyWanted)
+}
+
+// losesKey refuses OR REPLACE of a table that is spread by its primary key where the new one
+// has none, which is on one shard.
+//
+// Counter-example: CREATE OR REPLACE TABLE t (n INT); DROP TABLE t; CREATE TABLE t (id INT
+// PRIMARY KEY). The second t was left on the other shards, under the third one's name.
+func losesKey(st *statement, cat *catalog.Catalog, name TableName, primary bool) *Error {
+	t := cat.Table(name.Schema, name.Name)
+	if primary || !cat.MariaDB || !st.is(1, "or") || t == nil || t.IsView || t.Temporary || t.Placement != catalog.Hash || t.Shards.Len() < 2 || len(t.PrimaryKey) == 0 || t.ShardKey != t.PrimaryKey[0] {
+		return nil
+	}
+	return notSupported("CREATE OR REPLACE TABLE %s without a primary key, while its rows are on several shards by one, is not supported: DROP TABLE first", name.Name)
 }
 
 // prefixKeyAt reports a key, behind whose words PRIMARY KEY token i is, of which a part

@@ -79,3 +79,15 @@ SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()
 DROP TABLE IF EXISTS gone1, gone2;
 DROP VIEW gone3;
 SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'gone%' ORDER BY 1;
+-- One without a primary key is on one shard, and would be left on the others.
+CREATE TABLE gone4 (id INT NOT NULL PRIMARY KEY);
+-- only: mariadb
+-- refused
+CREATE OR REPLACE TABLE gone4 (n INT);
+-- only: mariadb
+-- refused
+CREATE OR REPLACE TABLE gone4 AS SELECT 1 AS n;
+-- only: mariadb
+CREATE OR REPLACE TABLE gone4 (id INT NOT NULL PRIMARY KEY, n INT);
+SELECT * FROM gone4;
+DROP TABLE gone4;
