@@ -321,7 +321,10 @@ func (g *gen) indexed(s *source) *Node {
 		values[last] = quoted(prefix + any1(g.random, "%", "%", "%%", "_%"))
 		return values
 	}
-	switch g.IntN(8) {
+	if fields[last].Family == Text && g.one(3) {
+		return and(prefixed(), append(slices.Repeat([]string{"="}, last), "LIKE")...)
+	}
+	switch g.IntN(7) {
 	case 0:
 		return and(tuple(), any1(g.random, "=", "<=>"))
 	case 1:
@@ -336,13 +339,12 @@ func (g *gen) indexed(s *source) *Node {
 		return and(tuple(), append(slices.Repeat([]string{"="}, last), any1(g.random, "<", "<=", ">", ">="))...)
 	case 4:
 		x, y := tuple(), tuple()
-		return words(columns[0], "=", x[0], "AND", columns[last], "BETWEEN", x[last], "AND", y[last])
-	case 5:
-		if fields[last].Family != Text {
-			break
+		between := words(columns[last], "BETWEEN", x[last], "AND", y[last])
+		if last == 0 {
+			return between
 		}
-		return and(prefixed(), append(slices.Repeat([]string{"="}, last), "LIKE")...)
-	case 6:
+		return words(columns[0], "=", x[0], "AND", between)
+	case 5:
 		return glued("(", and(tuple(), "="), " OR ", and(tuple(), "="), ")")
 	}
 	x, y := tuple(), tuple()
