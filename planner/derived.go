@@ -30,6 +30,10 @@ import (
 // FROM users WHERE id = 1 UNION ALL SELECT u.id FROM users u JOIN t ON u.age =
 // t.id) SELECT * FROM t: a row's next one may be on another shard.
 //
+// Rule order of no consequence: ORDER BY without LIMIT in a derived table is left out
+// of account where servers do so: beside other tables, and where the rows around it are grouped
+// or sorted. Counter-example: SELECT * FROM (SELECT id FROM users ORDER BY id) AS t.
+//
 // Only in the outermost block, and in derived tables there: further inside a
 // query may see what is around it.
 func (a *analysis) derivedAsTable(n *ast.TableSource, s *scope) *ref {
@@ -37,6 +41,13 @@ func (a *analysis) derivedAsTable(n *ast.TableSource, s *scope) *ref {
 		return nil
 	}
 	return a.asTable(n.Source, n.AsName.O, s)
+}
+
+// unordered reports a block in whose answer the order of a derived table's rows has no part.
+func unordered(n *ast.SelectStmt) bool {
+	f := featuresOf(n.Fields)
+	joined := n.From != nil && n.From.TableRefs != nil && n.From.TableRefs.Right != nil
+	return !f.window && (joined || f.aggregate != "" || n.GroupBy != nil || n.OrderBy != nil)
 }
 
 // deriveCTEs notes the CTEs of the outermost block instead of reading them.
@@ -96,6 +107,10 @@ func (a *analysis) asTable(source ast.Node, alias string, s *scope) *ref {
 	}
 	r := &ref{scope: s, alias: alias, table: t}
 	if sel, ok := query.(*ast.SelectStmt); ok {
+		if s.unordered && sel.OrderBy != nil && sel.Limit == nil {
+			plain := *sel
+			plain.OrderBy, sel = nil, &plain
+		}
 		if main == nil || sel.With != nil || sel.Kind != ast.SelectStmtKindSelect || sel.LockInfo != nil || sel.Fields == nil {
 			return nil
 		}

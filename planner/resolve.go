@@ -65,6 +65,8 @@ type scope struct {
 	// correlated: a subquery in an expression, so that the conditions of the
 	// blocks around it hold for every row that counts.
 	correlated bool
+	// unordered: nothing in the answer comes from the order in which a derived table has its rows.
+	unordered bool
 }
 
 // ref is one table reference of a FROM clause.
@@ -187,7 +189,7 @@ func (a *analysis) setOperands(l *ast.SetOprSelectList, s *scope) {
 }
 
 func (a *analysis) selectBlock(n *ast.SelectStmt, parent *scope, correlated bool) *scope {
-	s := &scope{parent: parent, correlated: correlated}
+	s := &scope{parent: parent, correlated: correlated, unordered: unordered(n)}
 	a.with(n.With, s)
 	if n.SelectIntoOpt != nil {
 		a.refuse(refuseInto())

@@ -15,6 +15,11 @@ SELECT * FROM (SELECT id + 1 AS id, name FROM users) t WHERE id = 5;
 SELECT * FROM (SELECT id AS email, email AS id FROM users) t WHERE id = 'bob@x';
 SELECT * FROM (SELECT o.user_id, u.id FROM users u LEFT JOIN orders o ON o.user_id = u.id) t WHERE user_id IS NULL;
 SELECT t.name, MAX(t.born) FROM (SELECT name, born, country FROM users) t GROUP BY t.name HAVING COUNT(*) > 0 ORDER BY MAX(t.born) DESC, t.name LIMIT 4;
+SELECT COUNT(*) FROM (SELECT id, name FROM users WHERE age > 3 ORDER BY name) AS t;
+SELECT o.id, o.total, t.n FROM orders o LEFT JOIN (SELECT user_id, COUNT(*) AS n FROM orders GROUP BY user_id ORDER BY user_id) t ON t.user_id = o.user_id WHERE o.user_id = 10 ORDER BY o.id;
+SELECT * FROM (SELECT id, name FROM users ORDER BY name, id) AS t;
+SELECT * FROM (SELECT id, name FROM users ORDER BY name, id) AS t ORDER BY id LIMIT 3;
+SELECT t.name, COUNT(*) FROM (SELECT id, name FROM users ORDER BY id DESC) AS t GROUP BY t.name ORDER BY t.name;
 -- kind: derived table of several shards' rows
 SELECT COUNT(*) FROM (SELECT country FROM users GROUP BY country) t;
 SELECT COUNT(*) FROM (SELECT DISTINCT country FROM users) t;
