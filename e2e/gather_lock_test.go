@@ -75,6 +75,20 @@ func TestGatherLocks(t *testing.T) {
 		mustRows(t, g.shunt, "SELECT COUNT(DISTINCT country) FROM users WHERE age IN (SELECT user_id FROM orders) FOR UPDATE")
 		mustExec(t, other, "UPDATE orders SET tag = 'y' WHERE id = 21")
 		mustExec(t, g.shunt, "COMMIT")
+		if g.mariaDB {
+			wantError(t, fail(t, g.shunt, pairs+" FOR UPDATE OF u"), 1064, "")
+			return
+		}
+		// Only those of the tables that OF names.
+		mustExec(t, g.plain, "UPDATE orders SET tag = 'y' WHERE id = 21")
+		mustExec(t, g.shunt, "BEGIN")
+		g.same(pairs + " FOR UPDATE OF u")
+		mustExec(t, other, "UPDATE orders SET tag = 'z' WHERE id = "+orders[0])
+		wantError(t, fail(t, other, "UPDATE users SET country = 'AT' WHERE id = 11"), 1205, "")
+		if rows := mustRows(t, other, pairs+" FOR UPDATE OF u SKIP LOCKED"); len(rows) != 0 {
+			t.Errorf("SKIP LOCKED answers %d rows that are locked", len(rows))
+		}
+		mustExec(t, g.shunt, "COMMIT")
 	})
 }
 

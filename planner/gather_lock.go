@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -8,9 +9,10 @@ import (
 
 // lockedBy says with which locking clause the rows of each table of a gather are
 // read, "" for none. The clause of a block locks the rows of the tables that its
-// own FROM names, as on a server: not those of its subqueries, which may have
-// clauses of their own. Those of a derived table, which may be a view's, are
-// locked too. ok is false where the text has more clauses than the tree.
+// own FROM names, as on a server, or with OF those that it names: not those of its
+// subqueries, which may have clauses of their own. Those of a derived table, which may be a view's, are
+// locked too. ok is false where the text has more clauses than the tree, and where
+// OF names anything but a table of that FROM.
 //
 // Rule locked while copied: the rows that a server would answer from are all in
 // the copies, so reading these with the clause locks at least them. Where the
@@ -18,7 +20,7 @@ import (
 // condition is weaker than the query's. Counter-example: locking what the query
 // answered, afterwards; another session may have changed the rows in between.
 func (a *analysis) lockedBy(n ast.Node) (clause map[*ast.TableName]string, ok bool) {
-	v := &lockVisitor{mariadb: a.cat.MariaDB, clause: map[*ast.TableName]string{}}
+	v := &lockVisitor{a: a, clause: map[*ast.TableName]string{}}
 	walk(n, v.visit)
 	written := 0
 	for i := range a.st.toks {
@@ -36,9 +38,10 @@ func (st *statement) locksAt(i int) bool {
 }
 
 type lockVisitor struct {
-	mariadb bool
-	clause  map[*ast.TableName]string
-	found   int
+	a      *analysis
+	clause map[*ast.TableName]string
+	// found counts clauses, named the tables that OF names.
+	found, named int
 }
 
 func (v *lockVisitor) visit(n ast.Node) (deeper bool) {
@@ -46,10 +49,13 @@ func (v *lockVisitor) visit(n ast.Node) (deeper bool) {
 	case *ast.SetOprStmt:
 		v.branches(n.SelectList)
 	case *ast.SelectStmt:
-		if locks(n) && len(n.LockInfo.Tables) == 0 {
-			v.found++
+		if locks(n) {
+			v.named = 0
 			if n.From != nil {
 				v.tables(n.From.TableRefs, n.LockInfo)
+			}
+			if v.named == len(n.LockInfo.Tables) {
+				v.found++
 			}
 		}
 	}
@@ -71,7 +77,7 @@ func (v *lockVisitor) branches(list *ast.SetOprSelectList) {
 		return
 	}
 	last, ok := list.Selects[len(list.Selects)-1].(*ast.SelectStmt)
-	if !ok || !locks(last) || last.IsInBraces {
+	if !ok || !locks(last) || last.IsInBraces || len(last.LockInfo.Tables) > 0 {
 		return
 	}
 	for _, b := range list.Selects[:len(list.Selects)-1] {
@@ -84,11 +90,29 @@ func (v *lockVisitor) branches(list *ast.SetOprSelectList) {
 func (v *lockVisitor) tables(from ast.ResultSetNode, lock *ast.SelectLockInfo) {
 	for n := range sources(from) {
 		if t, ok := n.(*ast.TableName); ok {
-			v.clause[t] = lockText(lock, v.mariadb)
+			if len(lock.Tables) > 0 {
+				if !v.of(lock, t) {
+					continue
+				}
+				v.named++
+			}
+			v.clause[t] = lockText(lock, v.a.cat.MariaDB)
+		} else if len(lock.Tables) > 0 {
+			continue
 		} else if lock.LockType == ast.SelectLockForUpdate || lock.LockType == ast.SelectLockForShare {
 			v.derived(n, lock)
 		}
 	}
+}
+
+// of reports whether the clause's OF names a table's reference.
+func (v *lockVisitor) of(lock *ast.SelectLockInfo, t *ast.TableName) bool {
+	for _, r := range v.a.refs {
+		if v.a.joined.nodes[r] == t {
+			return slices.ContainsFunc(lock.Tables, func(of *ast.TableName) bool { return of.Schema.O == "" && v.a.sameName(of.Name.O, r.alias) })
+		}
+	}
+	return false
 }
 
 // derived locks the rows of a derived table's tables, where that only takes

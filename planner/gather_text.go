@@ -178,18 +178,26 @@ func restored(n ast.Node) (string, bool) {
 type tableNames struct {
 	names   []*ast.TableName
 	sources map[*ast.TableName]*ast.TableSource
+	// locked are those of FOR UPDATE OF a, b: they name references, not tables.
+	locked []*ast.TableName
 }
 
 func tablesOf(n ast.Node) *tableNames {
 	t := &tableNames{sources: map[*ast.TableName]*ast.TableSource{}}
 	walk(n, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.SelectStmt:
+			if n.LockInfo != nil {
+				t.locked = append(t.locked, n.LockInfo.Tables...)
+			}
 		case *ast.TableSource:
 			if name, ok := n.Source.(*ast.TableName); ok {
 				t.sources[name] = n
 			}
 		case *ast.TableName:
-			t.names = append(t.names, n)
+			if !slices.Contains(t.locked, n) {
+				t.names = append(t.names, n)
+			}
 		case *ast.DeleteTableList:
 			// DELETE a, b FROM ...: they name references, not tables.
 			return false

@@ -40,6 +40,10 @@ COMMIT;
 BEGIN;
 -- kind: SELECT ... FOR UPDATE of a join across shards
 SELECT u.id, o.id FROM users u JOIN orders o ON o.total = u.age FOR UPDATE;
+-- only: mysql
+SELECT u.id, o.id FROM users u JOIN orders o ON o.total = u.age FOR UPDATE OF o SKIP LOCKED;
+-- only: mysql
+SELECT users.name FROM users JOIN orders ON orders.total = users.age ORDER BY users.id LIMIT 1 FOR SHARE OF users;
 COMMIT;
 SELECT DISTINCT o.total FROM orders o WHERE o.total NOT IN (SELECT age FROM users WHERE age IS NOT NULL) LOCK IN SHARE MODE;
 SELECT country, COUNT(DISTINCT name), RANK() OVER (ORDER BY country) FROM users GROUP BY country ORDER BY country FOR UPDATE;
