@@ -91,7 +91,7 @@ func trace(t *testing.T) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("trace a copy of this process: %w", err)
 	}
-	p := &process{id: cmd.Process.Pid}
+	p := &process{id: cmd.Process.Pid, told: map[int]syscall.WaitStatus{}}
 	kill := time.AfterFunc(patience, func() { _ = syscall.Kill(p.id, syscall.SIGKILL) })
 	defer func() {
 		kill.Stop()
@@ -121,18 +121,22 @@ func trace(t *testing.T) (int, error) {
 		if err := syscall.PtraceSingleStep(thread); err != nil {
 			return 0, os.NewSyscallError("ptrace", err)
 		}
-		if s, err := wait(thread); err != nil || !s.Stopped() || s.StopSignal() != syscall.SIGTRAP {
+		if s, err := p.wait(thread); err != nil || !s.Stopped() || s.StopSignal() != syscall.SIGTRAP {
 			return 0, errors.Join(errStrayed, err)
 		}
 	}
 }
 
-// process is a copy that is traced, all its threads.
-type process struct{ id int }
+// process is a copy that is traced, all its threads. told is what they told while another was
+// waited for.
+type process struct {
+	id   int
+	told map[int]syscall.WaitStatus
+}
 
 // toBreakpoint lets it run until a thread comes to a breakpoint.
 func (p *process) toBreakpoint() (thread int, err error) {
-	if _, err := wait(p.id); err != nil { // for it to be what was started
+	if _, err := p.wait(p.id); err != nil { // for it to be what was started
 		return 0, err
 	}
 	if err := syscall.PtraceSetOptions(p.id, syscall.PTRACE_O_TRACECLONE|exitKill); err != nil {
@@ -184,7 +188,7 @@ func (p *process) stopOthers(thread int) error {
 		if _, _, errno := syscall.Syscall(syscall.SYS_TGKILL, uintptr(p.id), uintptr(id), uintptr(syscall.SIGSTOP)); errno != 0 {
 			return os.NewSyscallError("tgkill", errno)
 		}
-		if s, err := wait(id); err != nil || !s.Stopped() {
+		if s, err := p.wait(id); err != nil || !s.Stopped() {
 			return errors.Join(errStrayed, err)
 		}
 	}
@@ -201,10 +205,20 @@ func (p *process) end() {
 	}
 }
 
-func wait(thread int) (s syscall.WaitStatus, err error) {
+// wait waits for a thread to stop or to end. It takes what others tell meanwhile: of a process
+// that is killed the first thread's end is told only when that of all others was.
+func (p *process) wait(thread int) (syscall.WaitStatus, error) {
 	for {
-		if _, err = syscall.Wait4(thread, &s, ofThread, nil); !errors.Is(err, syscall.EINTR) {
-			return s, os.NewSyscallError("wait4", err)
+		if s, ok := p.told[thread]; ok {
+			delete(p.told, thread)
+			return s, nil
+		}
+		var s syscall.WaitStatus
+		switch id, err := syscall.Wait4(-1, &s, ofThread, nil); {
+		case err == nil:
+			p.told[id] = s
+		case !errors.Is(err, syscall.EINTR):
+			return 0, os.NewSyscallError("wait4", err)
 		}
 	}
 }
