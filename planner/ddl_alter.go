@@ -220,7 +220,7 @@ func (a *alteration) spec(alter *ast.AlterTableStmt, spec *ast.AlterTableSpec) *
 	case ast.AlterTableAddConstraint:
 		return a.nulls(spec.Constraint)
 	case ast.AlterTableRenameTable:
-		return a.rename(TableName{spec.NewTable.Schema.O, spec.NewTable.Name.O})
+		return a.rename(TableName{Schema: spec.NewTable.Schema.O, Name: spec.NewTable.Name.O})
 	case ast.AlterTableOption:
 		for _, o := range spec.Options {
 			if o.Tp == ast.TableOptionCharset && o.UintValue == ast.TableOptionCharsetWithConvertTo {

@@ -72,7 +72,7 @@ func (n *Named) read(st *statement) {
 		}
 		n.Qualifiers = append(n.Qualifiers, name)
 		if ok && !st.op(i+3, ".") && st.tableStands(i) {
-			n.Tables = append(n.Tables, TableName{name, second})
+			n.Tables = append(n.Tables, TableName{Schema: name, Name: second})
 		}
 		if st.op(i+3, ".") || ok && st.op(i+3, "(") && !slices.Contains(beforeTable, st.word(i-1)) {
 			n.Schemas = append(n.Schemas, name)

@@ -155,7 +155,7 @@ type DDL struct {
 }
 
 // TableName is a table by name, its schema filled in.
-type TableName struct{ Schema, Name string }
+type TableName = catalog.TableName
 
 // VirtualIndex names a virtual index in a statement.
 type VirtualIndex struct {

@@ -78,13 +78,13 @@ func (st *statement) qualifiedName(i int) (name TableName, next int, ok bool) {
 		return name, i, false
 	}
 	if !st.op(i+1, ".") {
-		return TableName{st.settings.Schema, first}, i + 1, true
+		return TableName{Schema: st.settings.Schema, Name: first}, i + 1, true
 	}
 	second, ok := st.identifier(i + 2)
 	if !ok {
 		return name, i + 2, false
 	}
-	return TableName{first, second}, i + 3, true
+	return TableName{Schema: first, Name: second}, i + 3, true
 }
 
 // tableAt is qualifiedName for what needs a schema.

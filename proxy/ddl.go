@@ -109,7 +109,7 @@ func (s *session) define(ctx context.Context, d *planner.DDL, sql string) (done 
 	if e, ok := errors.AsType[sqlError](err); ok {
 		lost = e.code == codeShardLost
 	}
-	known, readErr := s.readAgain(ctx, d.Shards)
+	known, readErr := s.readAgain(ctx, d.Shards, redefines(d))
 	lost = lost || !known
 	if readErr != nil {
 		err = errors.Join(err, fmt.Errorf("%s was sent, but %w", d.Op, readErr))
@@ -186,9 +186,10 @@ func (s *session) awaitOpen(ctx context.Context, shards catalog.ShardSet) error 
 
 // readAgain reads the schema behind a statement that may have changed it on some shards.
 // What one of them has isn't known until it has told: the registration that is left
-// keeps its marks, and has builds wait.
-func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet) (known bool, err error) {
-	untold, err := s.proxy.opts.Directory.RefreshTold(ctx)
+// keeps its marks, and has builds wait. names are the tables that it may have changed, nil
+// for any.
+func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet, names []catalog.TableName) (known bool, err error) {
+	untold, err := s.proxy.opts.Directory.RefreshTold(ctx, names)
 	if err != nil {
 		s.log.Error("read the schema after DDL; trying again", "error", err)
 		untold, err = shards, fmt.Errorf("the schema could not be read again: %w", err)
@@ -205,12 +206,23 @@ func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet) (known
 	return untold.Len() == 0, err
 }
 
+// redefines are the tables that DDL may change, by all names, nil where that can't be told.
+func redefines(d *planner.DDL) []catalog.TableName {
+	switch d.Op {
+	case "CREATE TABLE", "ALTER TABLE", "DROP TABLE", "RENAME TABLE", "TRUNCATE TABLE", "CREATE INDEX", "DROP INDEX":
+		if d.Op != "ALTER TABLE" || !d.AllColumns { // else it may have been understood in part
+			return slices.DeleteFunc(slices.Concat(d.Tables, d.Renamed), func(n catalog.TableName) bool { return n.Name == "" })
+		}
+	}
+	return nil
+}
+
 // redefined takes steps 3 and 5 behind a hinted statement that may be DDL.
 //
 // Counter-example: /* shunt: shard=s1 */ CREATE TRIGGER ... SET NEW.email = LOWER(NEW.email).
 // No write that is planned with the old catalog foresees the key of its row.
 func (s *session) redefined(ctx context.Context, id catalog.ShardID) error {
-	_, err := s.readAgain(ctx, catalog.Only(id))
+	_, err := s.readAgain(ctx, catalog.Only(id), nil)
 	done, markErr := s.markUnforeseen(allIndexes(s.catalog()), catalog.Only(id))
 	if markErr == nil {
 		done()

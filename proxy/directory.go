@@ -45,7 +45,8 @@ type Directory struct {
 	mu sync.Mutex
 	// Invariant: version is that of current.
 	version uint64
-	read    time.Time // when the shards were last asked
+	read    time.Time // when the shards were last asked for all
+	inPart  bool      // they have been asked for some tables since
 	// changed is when they, or the configuration, were last seen to say something
 	// new. It is set before the catalog that has it is published.
 	changed atomic.Pointer[time.Time]
@@ -104,19 +105,20 @@ func (d *Directory) Changed() time.Time {
 // answers, or when the configuration doesn't fit what they say. Of several at once,
 // most find that the shards have been asked since they were called.
 func (d *Directory) Refresh(ctx context.Context) error {
-	_, err := d.RefreshTold(ctx)
+	_, err := d.RefreshTold(ctx, nil)
 	return err
 }
 
-// RefreshTold is Refresh, and tells which shards did not answer.
-func (d *Directory) RefreshTold(ctx context.Context) (untold catalog.ShardSet, err error) {
+// RefreshTold is Refresh, and tells which shards did not answer. With names they are asked
+// for these tables alone, and some seconds later for all.
+func (d *Directory) RefreshTold(ctx context.Context, names []catalog.TableName) (untold catalog.ShardSet, err error) {
 	called := time.Now()
 	d.asking.Lock()
 	defer d.asking.Unlock()
 	if d.began.After(called) {
 		return untold, nil
 	}
-	if err := d.refresh(ctx, d.opts.Placements, false); err != nil {
+	if err := d.refresh(ctx, d.opts.Placements, false, names); err != nil {
 		return untold, err
 	}
 	for id, silent := range d.untold {
@@ -136,7 +138,7 @@ func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed boo
 		return false, d.failed
 	}
 	before := d.Changed()
-	if err := d.refresh(ctx, d.opts.Placements, false); err != nil {
+	if err := d.refresh(ctx, d.opts.Placements, false, nil); err != nil {
 		d.failed, d.failedAt = err, time.Now()
 		return false, err
 	}
@@ -146,12 +148,12 @@ func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed boo
 	return !d.Changed().Equal(before), nil
 }
 
-// refresh asks the shards. REQUIRES: d.asking is held.
-func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse bool) error {
+// refresh asks the shards, with names for these tables alone. REQUIRES: d.asking is held.
+func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse bool, names []catalog.TableName) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	began := time.Now()
-	facts, errs := schema.ReadAll(ctx, d.opts.Shards, d.opts.Open)
+	facts, errs := schema.ReadAll(ctx, d.opts.Shards, d.opts.Open, d.facts, names)
 	if len(facts) == 0 {
 		var all []error
 		for _, s := range d.opts.Shards {
@@ -195,11 +197,14 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 		d.changed.Store(&now)
 		d.tellChanged(told)
 	}
-	if len(errs) == 0 {
+	d.opts.Placements, d.facts = p, told
+	d.publish(c)
+	if d.inPart = names != nil; d.inPart {
+		return nil
+	}
+	if d.read = now; len(errs) == 0 {
 		d.began = began
 	}
-	d.opts.Placements, d.facts, d.read = p, told, now
-	d.publish(c)
 	return nil
 }
 
@@ -224,7 +229,7 @@ func (d *Directory) RefreshUnlessFresh(ctx context.Context) error {
 	if fresh {
 		return nil
 	}
-	return d.refresh(ctx, d.opts.Placements, false)
+	return d.refresh(ctx, d.opts.Placements, false, nil)
 }
 
 // SetPlacements replaces the configured placements and refreshes. Placements
@@ -232,7 +237,7 @@ func (d *Directory) RefreshUnlessFresh(ctx context.Context) error {
 func (d *Directory) SetPlacements(ctx context.Context, p schema.Placements) error {
 	d.asking.Lock()
 	defer d.asking.Unlock()
-	return d.refresh(ctx, p, true)
+	return d.refresh(ctx, p, true, nil)
 }
 
 // Stays reports whether a table that is on one shard for the lack of a primary key stays
@@ -319,19 +324,23 @@ func (d *Directory) Missing() []catalog.ShardID {
 	return slices.Clip(ids)
 }
 
-// unsureFor is how long what a shard could not tell for a lock is left so.
+// unsureFor is how long what a shard could not tell for a lock is left so, and what it was not
+// asked for behind DDL.
 const unsureFor = 5 * time.Second
 
 // unsure reports that it is time to ask again.
 func (d *Directory) unsure() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if time.Since(d.read) <= unsureFor {
+		return false
+	}
 	for _, f := range d.facts {
-		if f.Unsure && time.Since(d.read) > unsureFor {
+		if f.Unsure {
 			return true
 		}
 	}
-	return false
+	return d.inPart
 }
 
 // Soon asks Run for a Refresh: something has hinted at a change behind our

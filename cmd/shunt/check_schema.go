@@ -42,7 +42,7 @@ func checkSchemas(ctx context.Context, cfg *config.Config, reached []reachedShar
 			return nil, nil, err
 		}
 		return querier{conn}, func() { _ = conn.Close() }, nil
-	})
+	}, nil, nil)
 	for _, s := range asked {
 		if err := errs[s.ID]; err != nil {
 			failures = append(failures, fmt.Errorf("read the schema: %w", err))

@@ -445,6 +445,9 @@ func (c *Catalog) CollationID(name, charset string) uint16 {
 	return 0
 }
 
+// TableName is a table by name, which need not be in a catalog.
+type TableName struct{ Schema, Name string }
+
 // QuoteName writes a name so that a server reads no word or sign in it.
 func QuoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 

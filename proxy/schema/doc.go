@@ -2,7 +2,7 @@
 // catalog snapshot of it, together with the configured placements, the slot
 // map and the virtual indexes.
 //
-// Load asks every shard; a shard that does not answer is left out and named in
+// ReadAll asks every shard, behind DDL for the tables that it names; a shard that does not answer is left out and named in
 // the result, so that one dead server neither stops the start nor a refresh: a
 // hash table's columns are the same everywhere, and a statement that needs the
 // dead shard fails on its own. Build is pure and does the rest.

@@ -154,20 +154,127 @@ func (f *Facts) torn() bool {
 
 func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 	f := &Facts{Settings: map[string]string{}}
-	read := func(what, sql string, each func(r []string, null []bool)) error {
-		rows, err := q.Rows(ctx, sql)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", what, err)
+	r := reading{ctx, q, f}
+	for _, part := range []func() error{r.server, func() error { return r.tables(ofAll) }, r.views, r.programs} {
+		if err := part(); err != nil {
+			return nil, err
 		}
-		for _, row := range rows {
-			r, null := make([]string, len(row)), make([]bool, len(row))
-			for i, v := range row {
-				r[i], null[i] = string(v), v == nil
-			}
-			each(r, null)
-		}
-		return nil
 	}
+	f.sort()
+	return f, nil
+}
+
+// ReadTables asks one shard for its facts of some tables; all else is as known, which is
+// what it said last. Where more than these tables may have changed with them, it asks for all.
+func ReadTables(ctx context.Context, q Querier, known *Facts, names []catalog.TableName) (*Facts, error) {
+	if known == nil || !known.alone(names) {
+		return Read(ctx, q)
+	}
+	for attempt := 1; ; attempt++ {
+		part := &Facts{Version: known.Version}
+		for i, name := range names {
+			if slices.Contains(names[:i], name) {
+				continue // as RENAME TABLE a TO b, c TO a has them
+			}
+			if err := (reading{ctx, q, part}).tables(ofTable(name)); err != nil {
+				return nil, err
+			}
+		}
+		if !part.torn() || attempt == 5 {
+			return known.with(names, part), nil
+		}
+	}
+}
+
+// alone reports whether a change of these tables changes the facts of no other: no view
+// may read them, and no foreign key refer to them, whose columns and names would change too.
+// Nor may the server fold their names, or a string have to escape them.
+func (f *Facts) alone(names []catalog.TableName) bool {
+	if f.LowerCaseNames || len(names) == 0 || len(names) > 4 {
+		return false
+	}
+	for _, n := range names {
+		if strings.ContainsAny(n.Schema+n.Name, "'\\`") {
+			return false
+		}
+		for _, t := range f.Tables {
+			if t.view && (t.definition == "" || strings.Contains(strings.ToLower(t.definition), strings.ToLower(n.Name))) {
+				return false
+			}
+		}
+		for _, k := range f.ForeignKeys {
+			if k.refSchema == n.Schema && k.refTable == n.Name {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// with is f with what part says of tables in place of what f says of them.
+func (f *Facts) with(names []catalog.TableName, part *Facts) *Facts {
+	named := func(schema, table string) bool {
+		return slices.Contains(names, catalog.TableName{Schema: schema, Name: table})
+	}
+	of := *f
+	of.Tables = replace(f.Tables, part.Tables, func(t tableFact) bool { return named(t.schema, t.name) })
+	of.Columns = replace(f.Columns, part.Columns, func(c columnFact) bool { return named(c.schema, c.table) })
+	of.Keys = replace(f.Keys, part.Keys, func(k keyFact) bool { return named(k.schema, k.table) })
+	of.Triggers = replace(f.Triggers, part.Triggers, func(t triggerFact) bool { return named(t.schema, t.table) })
+	of.ForeignKeys = replace(f.ForeignKeys, part.ForeignKeys, func(k foreignKeyFact) bool { return named(k.schema, k.table) })
+	of.sort()
+	return &of
+}
+
+func replace[T any](all, part []T, named func(T) bool) []T {
+	var of []T // nil for none, as of all
+	for _, x := range all {
+		if !named(x) {
+			of = append(of, x)
+		}
+	}
+	return append(of, part...)
+}
+
+// reading asks one shard, and notes in f what it says.
+type reading struct {
+	ctx context.Context
+	q   Querier
+	f   *Facts
+}
+
+func (r reading) rows(what, sql string, each func(row []string, null []bool)) error {
+	rows, err := r.q.Rows(r.ctx, sql)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", what, err)
+	}
+	for _, values := range rows {
+		row, null := make([]string, len(values)), make([]bool, len(values))
+		for i, v := range values {
+			row[i], null[i] = string(v), v == nil
+		}
+		each(row, null)
+	}
+	return nil
+}
+
+type question struct {
+	what, sql string
+	each      func(row []string, null []bool)
+}
+
+func (r reading) ask(questions ...question) error {
+	for _, x := range questions {
+		if err := r.rows(x.what, x.sql, x.each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// server asks for what isn't of a table.
+func (r reading) server() error {
+	f := r.f
 	severalCharsets := false
 	collation := func(r []string, null []bool) {
 		if null[0] || null[2] {
@@ -178,88 +285,111 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 			f.Collations = append(f.Collations, Collation{ID: id, Name: r[1], Charset: r[2], Default: strings.EqualFold(r[3], "yes")})
 		}
 	}
-	steps := []struct {
-		what, sql string
-		each      func(r []string, null []bool)
-	}{
-		{"version", "SELECT VERSION(), @@lower_case_table_names", func(r []string, _ []bool) {
+	err := r.ask(
+		question{"version", "SELECT VERSION(), @@lower_case_table_names", func(r []string, _ []bool) {
 			f.Version, f.LowerCaseNames = r[0], r[1] != "0"
 		}},
-		{"settings", "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" + strings.Join(append(slices.Clone(settings), "system_time_zone", "autocommit"), "', '") + "')", func(r []string, _ []bool) {
+		question{"settings", "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" + strings.Join(append(slices.Clone(settings), "system_time_zone", "autocommit"), "', '") + "')", func(r []string, _ []bool) {
 			f.Settings[strings.ToLower(r[0])] = r[1]
 		}},
-		{"collations", "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATIONS", collation},
-		{"schemas", "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME" + userSchemas, func(r []string, _ []bool) {
+		question{"collations", "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATIONS", collation},
+		question{"schemas", "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME" + userSchemas, func(r []string, _ []bool) {
 			f.Schemas = append(f.Schemas, r[0])
 		}},
-		{"tables", "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
+	)
+	if err != nil || !severalCharsets {
+		return err
+	}
+	// MariaDB's uca1400 collations have a number and a full name in each of their character sets.
+	f.Collations = nil
+	return r.ask(question{"collations", "SELECT ID, FULL_COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY", collation})
+}
+
+// of says of which tables to ask: a condition on the columns of information_schema that hold
+// a table's schema and its name.
+type of func(schemaColumn, nameColumn string) string
+
+func ofAll(schemaColumn, _ string) string { return schemaColumn + userSchemas }
+
+// ofTable is one table, which servers look up without reading what others are.
+func ofTable(t catalog.TableName) of {
+	return func(schemaColumn, nameColumn string) string {
+		return fmt.Sprintf("%s = '%s' AND %s = '%s'", schemaColumn, t.Schema, nameColumn, t.Name)
+	}
+}
+
+// tables asks for tables, their columns, keys and triggers.
+func (r reading) tables(which of) error {
+	f := r.f
+	err := r.ask(
+		question{"tables", "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE " + which("TABLE_SCHEMA", "TABLE_NAME"), func(r []string, _ []bool) {
 			f.Tables = append(f.Tables, tableFact{schema: r[0], name: r[1], view: strings.Contains(r[2], "VIEW")})
 		}},
-		{"views", "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION, COLLATION_CONNECTION FROM information_schema.VIEWS WHERE TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
-			for i := range f.Tables {
-				if t := &f.Tables[i]; t.schema == r[0] && t.name == r[1] {
-					t.definition, t.collation = r[2], r[3]
-				}
-			}
-		}},
-		{"columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION, COLUMN_KEY FROM information_schema.COLUMNS WHERE TABLE_SCHEMA" + userSchemas + " ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r []string, null []bool) {
+		question{"columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION, COLUMN_KEY" +
+			" FROM information_schema.COLUMNS WHERE " + which("TABLE_SCHEMA", "TABLE_NAME") + " ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r []string, null []bool) {
 			c := columnFact{schema: r[0], table: r[1], name: r[2], typ: r[3], charset: r[4], collation: r[5], nullable: r[6] == "YES", extra: strings.ToLower(r[8]), generated: r[9], unique: r[10] == "PRI" || r[10] == "UNI"}
 			if !null[7] {
 				c.def = &r[7]
 			}
 			f.Columns = append(f.Columns, c)
 		}},
-		{"unique keys", "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND TABLE_SCHEMA" + userSchemas + " ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", func(r []string, null []bool) {
+		question{"unique keys", "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND " + which("TABLE_SCHEMA", "TABLE_NAME") +
+			" ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", func(r []string, null []bool) {
 			f.Keys = append(f.Keys, keyFact{schema: r[0], table: r[1], key: r[2], column: r[3], nullable: r[4] == "YES", prefix: !null[5]})
 		}},
-		{"triggers", "SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA" + userSchemas, func(r []string, _ []bool) {
+		question{"triggers", "SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS WHERE " + which("EVENT_OBJECT_SCHEMA", "EVENT_OBJECT_TABLE"), func(r []string, _ []bool) {
 			for event := range strings.SplitSeq(strings.ToUpper(r[2]), ",") { // MariaDB 12: INSERT OR UPDATE
 				f.Triggers = append(f.Triggers, triggerFact{schema: r[0], table: r[1], event: event, body: r[3], mode: r[4]})
 			}
 		}},
-		{"stored programs", "SELECT ROUTINE_NAME, ROUTINE_DEFINITION, ROUTINE_SCHEMA, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE', 'PACKAGE BODY') AND ROUTINE_SCHEMA" + userSchemas, func(r []string, null []bool) {
-			if r[3] == "PACKAGE BODY" {
-				f.Functions = append(f.Functions, packaged(r[2], r[1])...)
-				return
-			}
-			f.Functions = append(f.Functions, functionFact{schema: r[2], name: strings.ToLower(r[0]), body: r[1], hidden: null[1], procedure: r[3] == "PROCEDURE"})
-		}},
-		{"foreign keys", "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME, r.UPDATE_RULE, r.DELETE_RULE" +
+		question{"foreign keys", "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME, r.UPDATE_RULE, r.DELETE_RULE" +
 			" FROM information_schema.KEY_COLUMN_USAGE k JOIN information_schema.REFERENTIAL_CONSTRAINTS r ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME AND r.TABLE_NAME = k.TABLE_NAME" +
-			" WHERE k.REFERENCED_TABLE_NAME IS NOT NULL AND k.TABLE_SCHEMA" + userSchemas, func(r []string, _ []bool) {
+			" WHERE k.REFERENCED_TABLE_NAME IS NOT NULL AND " + which("k.TABLE_SCHEMA", "k.TABLE_NAME") + " AND " + which("r.CONSTRAINT_SCHEMA", "r.TABLE_NAME"), func(r []string, _ []bool) {
 			f.ForeignKeys = append(f.ForeignKeys, foreignKeyFact{schema: r[0], table: r[1], column: r[2], refSchema: r[3], refTable: r[4], refColumn: r[5], update: strings.ToUpper(r[6]), delete: strings.ToUpper(r[7])})
 		}},
+	)
+	if err != nil || !strings.Contains(f.Version, "MariaDB") {
+		return err
 	}
-	for _, s := range steps {
-		if err := read(s.what, s.sql, s.each); err != nil {
-			return nil, err
+	// Its JSON is a LONGTEXT with this check, by which it is told from a text.
+	json := map[[3]string]bool{}
+	err = r.ask(question{"checks", "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.CHECK_CONSTRAINTS" +
+		" WHERE CHECK_CLAUSE = CONCAT('json_valid(`', CONSTRAINT_NAME, '`)') AND " + which("CONSTRAINT_SCHEMA", "TABLE_NAME"), func(r []string, _ []bool) {
+		json[[3]string(r)] = true
+	}})
+	for i := range f.Columns {
+		if c := &f.Columns[i]; json[[3]string{c.schema, c.table, c.name}] {
+			c.json = true
 		}
 	}
-	if severalCharsets {
-		// MariaDB's uca1400 collations have a number and a full name in each of their character sets.
-		f.Collations = nil
-		err := read("collations", "SELECT ID, FULL_COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY", collation)
-		if err != nil {
-			return nil, err
+	return err
+}
+
+// views asks for the queries of those among the tables.
+func (r reading) views() error {
+	err := r.ask(question{"views", "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION, COLLATION_CONNECTION FROM information_schema.VIEWS WHERE TABLE_SCHEMA" + userSchemas, func(row []string, _ []bool) {
+		for i := range r.f.Tables {
+			if t := &r.f.Tables[i]; t.schema == row[0] && t.name == row[1] {
+				t.definition, t.collation = row[2], row[3]
+			}
 		}
+	}})
+	if err != nil {
+		return err
 	}
-	if strings.Contains(f.Version, "MariaDB") {
-		// Its JSON is a LONGTEXT with this check, by which it is told from a text.
-		json := map[[3]string]bool{}
-		err := read("checks", "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.CHECK_CONSTRAINTS"+
-			" WHERE CHECK_CLAUSE = CONCAT('json_valid(`', CONSTRAINT_NAME, '`)') AND CONSTRAINT_SCHEMA"+userSchemas, func(r []string, _ []bool) {
-			json[[3]string(r)] = true
-		})
-		if err != nil {
-			return nil, err
+	return r.f.readIntroducers(r.ctx, r.q)
+}
+
+// programs asks for stored functions and procedures.
+func (r reading) programs() error {
+	f := r.f
+	return r.ask(question{"stored programs", "SELECT ROUTINE_NAME, ROUTINE_DEFINITION, ROUTINE_SCHEMA, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE', 'PACKAGE BODY') AND ROUTINE_SCHEMA" + userSchemas, func(r []string, null []bool) {
+		if r[3] == "PACKAGE BODY" {
+			f.Functions = append(f.Functions, packaged(r[2], r[1])...)
+			return
 		}
-		for i := range f.Columns {
-			c := &f.Columns[i]
-			c.json = json[[3]string{c.schema, c.table, c.name}]
-		}
-	}
-	f.sort()
-	return f, f.readIntroducers(ctx, q)
+		f.Functions = append(f.Functions, functionFact{schema: r[2], name: strings.ToLower(r[0]), body: r[1], hidden: null[1], procedure: r[3] == "PROCEDURE"})
+	}})
 }
 
 // sort puts into an order what information_schema answers in none: a server may
@@ -269,6 +399,11 @@ func (f *Facts) sort() {
 	slices.SortFunc(f.Collations, func(a, b Collation) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) })
 	slices.Sort(f.Schemas)
 	slices.SortFunc(f.Tables, func(a, b tableFact) int { return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.name, b.name)) })
+	// Those of one table stay in their order.
+	slices.SortStableFunc(f.Columns, func(a, b columnFact) int {
+		return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.table, b.table))
+	})
+	slices.SortStableFunc(f.Keys, func(a, b keyFact) int { return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.table, b.table)) })
 	slices.SortFunc(f.Triggers, func(a, b triggerFact) int {
 		return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.table, b.table), cmp.Compare(a.event, b.event), cmp.Compare(a.body, b.body))
 	})
@@ -336,8 +471,8 @@ func (t *tableFact) readIntroducers(ctx context.Context, q Querier) (waits bool,
 const codeLockWait = "1205" // ER_LOCK_WAIT_TIMEOUT, as it stands in a server's error
 
 // ReadAll asks all shards at once. It returns what those that answered said,
-// and the errors of the others.
-func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Context, catalog.ShardID) (Querier, func(), error)) (map[catalog.ShardID]*Facts, map[catalog.ShardID]error) {
+// and the errors of the others. With names it is of these tables alone, as ReadTables says.
+func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Context, catalog.ShardID) (Querier, func(), error), known map[catalog.ShardID]*Facts, names []catalog.TableName) (map[catalog.ShardID]*Facts, map[catalog.ShardID]error) {
 	var (
 		mu    sync.Mutex
 		wg    sync.WaitGroup
@@ -352,7 +487,7 @@ func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Cont
 					return nil, err
 				}
 				defer done()
-				return Read(ctx, q)
+				return ReadTables(ctx, q, known[s.ID], names)
 			}()
 			mu.Lock()
 			defer mu.Unlock()

@@ -1,0 +1,186 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+type dbQuerier struct{ *sql.Conn }
+
+func (q dbQuerier) Rows(ctx context.Context, query string) (out [][][]byte, err error) {
+	rows, err := q.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		values, into := make([]sql.RawBytes, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		row := make([][]byte, len(columns))
+		for i, v := range values {
+			if v != nil {
+				row[i] = slices.Clone([]byte(v))
+			}
+		}
+		out = append(out, row)
+	}
+	return out, rows.Err()
+}
+
+// TestReadTablesOnServer: behind DDL, what a server says of the tables that it names, and what
+// was known of all others, is what it says of all.
+func TestReadTablesOnServer(t *testing.T) {
+	for name, env := range map[string]string{"mysql": "SHUNT_TEST_MYSQL", "mariadb": "SHUNT_TEST_MARIADB"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := os.Getenv(env)
+			if addr == "" {
+				t.Skipf("set %s=127.0.0.1:port to a server whose root has no password", env)
+			}
+			db, err := sql.Open("mysql", "root@tcp("+addr+")/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			conn, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := fmt.Sprintf("shunt_schema_%d", os.Getpid())
+			exec := func(statement string) {
+				t.Helper()
+				if _, err := conn.ExecContext(context.Background(), statement); err != nil {
+					t.Fatalf("%s: %v", statement, err)
+				}
+			}
+			exec("CREATE DATABASE " + own)
+			defer exec("DROP DATABASE " + own)
+			exec("USE " + own)
+			// all is what the server says of this test's schema.
+			all := func() *Facts {
+				f, err := Read(t.Context(), dbQuerier{conn})
+				if err != nil {
+					t.Fatal(err)
+				}
+				others := func(schema string) bool { return schema != own }
+				f.Schemas = slices.DeleteFunc(f.Schemas, others)
+				f.Tables = slices.DeleteFunc(f.Tables, func(t tableFact) bool { return others(t.schema) })
+				f.Columns = slices.DeleteFunc(f.Columns, func(c columnFact) bool { return others(c.schema) })
+				f.Keys = slices.DeleteFunc(f.Keys, func(k keyFact) bool { return others(k.schema) })
+				f.Triggers = slices.DeleteFunc(f.Triggers, func(t triggerFact) bool { return others(t.schema) })
+				f.ForeignKeys = slices.DeleteFunc(f.ForeignKeys, func(k foreignKeyFact) bool { return others(k.schema) })
+				f.Functions = slices.DeleteFunc(f.Functions, func(fn functionFact) bool { return others(fn.schema) })
+				return f
+			}
+			known := all()
+			for _, x := range []struct{ ddl, tables string }{
+				{"CREATE TABLE b (id INT PRIMARY KEY, email VARCHAR(50) UNIQUE, doc JSON, n INT DEFAULT 5, UNIQUE KEY Zed (n, email(10)))", "b"},
+				{"CREATE TABLE B (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT, up INT AS (n + 1) VIRTUAL, t TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP) AUTO_INCREMENT = 7", "B"},
+				{"CREATE TABLE `a b-é` (`x y` INT, KEY (`x y`)) COLLATE utf8mb4_bin", "a_b-é"},
+				{"CREATE TRIGGER tr BEFORE INSERT ON b FOR EACH ROW SET NEW.n = 1", "b"},
+				{"CREATE TRIGGER ts AFTER DELETE ON b FOR EACH ROW DO 1", "b"},
+				{"CREATE TABLE child (id INT PRIMARY KEY, b INT, FOREIGN KEY (b) REFERENCES b (id) ON DELETE CASCADE)", "child"},
+				{"ALTER TABLE child ADD COLUMN first INT NOT NULL FIRST, ADD UNIQUE KEY (first)", "child"},
+				{"ALTER TABLE b CHANGE id ident INT NOT NULL", "b"}, // what the foreign key refers to
+				{"CREATE UNIQUE INDEX i ON child (first, id)", "child"},
+				{"DROP INDEX i ON child", "child"},
+				{"RENAME TABLE b TO c", "b c"},
+				{"RENAME TABLE B TO d, `a b-é` TO B", "B d a_b-é B"},
+				{"CREATE VIEW v AS SELECT ident, n FROM c", ""},
+				{"ALTER TABLE c MODIFY n BIGINT", "c"}, // the view's column, too
+				{"CREATE VIEW w AS SELECT 'c' AS letter, n FROM v", ""},
+				{"ALTER TABLE c MODIFY n DECIMAL(10,2)", "c"},
+				{"ALTER TABLE B ADD COLUMN z ENUM('a', 'it''s')", "B"},
+				{"TRUNCATE TABLE B", "B"},
+				{"DROP VIEW w", ""},
+				{"DROP VIEW v", ""},
+				{"DROP TABLE child, B", "child B"},
+				{"DROP TABLE c", "c"}, // its triggers
+				{"CREATE TABLE `it's` (i INT PRIMARY KEY)", "it's"},
+				{"CREATE TABLE IF NOT EXISTS d (i INT)", "d"},
+			} {
+				exec(x.ddl)
+				var names []catalog.TableName
+				for name := range strings.FieldsSeq(x.tables) {
+					names = append(names, catalog.TableName{Schema: own, Name: strings.ReplaceAll(name, "_", " ")})
+				}
+				is := all()
+				read, err := ReadTables(t.Context(), dbQuerier{conn}, known, names)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if known.alone(names) && !reflect.DeepEqual(read, is) {
+					t.Errorf("%s: read of %v, it differs in %v", x.ddl, names, read.Changed(is))
+				}
+				if reflect.DeepEqual(known, is) && !strings.HasPrefix(x.ddl, "TRUNCATE") && !strings.Contains(x.ddl, "IF NOT EXISTS") && !strings.Contains(x.ddl, "INDEX") {
+					t.Errorf("%s changes nothing", x.ddl)
+				}
+				known = is
+			}
+		})
+	}
+}
+
+// TestAlone: tables that others depend on aren't read alone.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	f := &Facts{
+		Tables: []tableFact{
+			{schema: "s", name: "users"}, {schema: "s", name: "orders"}, {schema: "s", name: "parents"},
+			{schema: "s", name: "v", view: true, definition: "select `s`.`Users`.`id` AS `id` from `s`.`Users`"},
+		},
+		ForeignKeys: []foreignKeyFact{{schema: "s", table: "orders", column: "p", refSchema: "s", refTable: "parents", refColumn: "id"}},
+	}
+	named := func(names ...string) (out []catalog.TableName) {
+		for _, n := range names {
+			out = append(out, catalog.TableName{Schema: "s", Name: n})
+		}
+		return out
+	}
+	for _, x := range []struct {
+		names []catalog.TableName
+		want  bool
+	}{
+		{named("orders"), true},
+		{named("orders", "made_now"), true},
+		{named("users"), false},             // a view reads it
+		{named("user"), false},              // so may be this one's
+		{named("parents"), false},           // a foreign key refers to it
+		{named("orders", "parents"), false}, // to one of them
+		{named("it's"), false},
+		{named("a", "b", "c", "d", "e"), false},
+		{nil, false},
+	} {
+		if got := f.alone(x.names); got != x.want {
+			t.Errorf("%v: %v", x.names, got)
+		}
+	}
+	hidden := *f
+	hidden.Tables = append(slices.Clone(f.Tables), tableFact{schema: "s", name: "w", view: true})
+	folded := *f
+	folded.LowerCaseNames = true
+	for _, f := range []*Facts{&hidden, &folded} {
+		if f.alone(named("orders")) {
+			t.Errorf("%+v", f)
+		}
+	}
+}
