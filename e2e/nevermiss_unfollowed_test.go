@@ -359,7 +359,7 @@ func TestPackagedFunctions(t *testing.T) {
 				mustExec(t, shard, sql)
 			}
 		}
-		mustExec(t, c, "ALTER TABLE users COMMENT 'the packages are there'")
+		mustExec(t, c, "ALTER DATABASE "+p.schema+" CHARACTER SET utf8mb4") // the packages are known
 		for _, sql := range []string{"SELECT pk.renames()", "SELECT by_package()", "SELECT id, pk.renames() FROM users", "DO pk.renames()", "INSERT INTO users VALUES (9, pk.renames())"} {
 			failsWith(t, c, sql, 1235, "function")
 		}
