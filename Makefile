@@ -23,13 +23,16 @@ SEED          ?= $(shell date +%s)
 SHELL         := bash
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-mariadb11 race lint bench bench-quick bench-micro bench-tpch pgo differential fuzz e2e check soak
+.PHONY: help build image demo test test-mariadb11 race lint bench bench-quick bench-micro bench-tpch pgo differential fuzz e2e check soak
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build bin/shunt
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/shunt ./cmd/shunt
+
+image: ## Build the Docker image shunt (needs Docker)
+	docker build --build-arg VERSION=$(VERSION) --tag shunt:$(VERSION) --tag shunt .
 
 demo: build ## Start 4 throwaway shards with sample data and serve on 127.0.0.1:4000 (DEMO_ARGS=--check: unattended)
 	@bin/shunt demo $(DEMO_ARGS)

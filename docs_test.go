@@ -81,3 +81,22 @@ func TestDocumentedPathsExist(t *testing.T) {
 		}
 	}
 }
+
+// TestImageHasGo: the image is built by the Go that go.mod asks for.
+func TestImageHasGo(t *testing.T) {
+	t.Parallel()
+	version := func(file, pattern string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(pattern).FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("%s names no version of Go", file)
+		}
+		return string(m[1])
+	}
+	if image, module := version("Dockerfile", `FROM golang:(\d+\.\d+)`), version("go.mod", `(?m)^go (\d+\.\d+)`); image != module {
+		t.Errorf("Dockerfile has Go %s, go.mod %s", image, module)
+	}
+}

@@ -145,7 +145,9 @@ func TestAlone(t *testing.T) {
 	t.Parallel()
 	f := &Facts{
 		Tables: []tableFact{
-			{schema: "s", name: "users"}, {schema: "s", name: "orders"}, {schema: "s", name: "parents"},
+			{schema: "s", name: "users"},
+			{schema: "s", name: "orders"},
+			{schema: "s", name: "parents"},
 			{schema: "s", name: "v", view: true, definition: "select `s`.`Users`.`id` AS `id` from `s`.`Users`"},
 		},
 		ForeignKeys: []foreignKeyFact{{schema: "s", table: "orders", column: "p", refSchema: "s", refTable: "parents", refColumn: "id"}},
