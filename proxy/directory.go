@@ -148,10 +148,14 @@ func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed boo
 	return !d.Changed().Equal(before), nil
 }
 
-// refresh asks the shards, with names for these tables alone. REQUIRES: d.asking is held.
+// refresh asks the shards, with names for these tables alone, if nothing else changes with
+// them on any shard. REQUIRES: d.asking is held.
 func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse bool, names []catalog.TableName) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	if slices.ContainsFunc(d.opts.Shards, func(s catalog.Shard) bool { return !d.facts[s.ID].Alone(names) }) {
+		names = nil
+	}
 	began := time.Now()
 	facts, errs := schema.ReadAll(ctx, d.opts.Shards, d.opts.Open, d.facts, names)
 	if len(facts) == 0 {

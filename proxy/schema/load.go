@@ -165,11 +165,8 @@ func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 }
 
 // ReadTables asks one shard for its facts of some tables; all else is as known, which is
-// what it said last. Where more than these tables may have changed with them, it asks for all.
+// what it said last. REQUIRES: known.Alone(names).
 func ReadTables(ctx context.Context, q Querier, known *Facts, names []catalog.TableName) (*Facts, error) {
-	if known == nil || !known.alone(names) {
-		return Read(ctx, q)
-	}
 	for attempt := 1; ; attempt++ {
 		part := &Facts{Version: known.Version}
 		for i, name := range names {
@@ -186,11 +183,11 @@ func ReadTables(ctx context.Context, q Querier, known *Facts, names []catalog.Ta
 	}
 }
 
-// alone reports whether a change of these tables changes the facts of no other: no view
+// Alone reports whether a change of these tables changes the facts of no other: no view
 // may read them, and no foreign key refer to them, whose columns and names would change too.
 // Nor may the server fold their names, or a string have to escape them.
-func (f *Facts) alone(names []catalog.TableName) bool {
-	if f.LowerCaseNames || len(names) == 0 || len(names) > 4 {
+func (f *Facts) Alone(names []catalog.TableName) bool {
+	if f == nil || f.LowerCaseNames || len(names) == 0 || len(names) > 4 {
 		return false
 	}
 	for _, n := range names {
@@ -487,7 +484,10 @@ func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Cont
 					return nil, err
 				}
 				defer done()
-				return ReadTables(ctx, q, known[s.ID], names)
+				if names != nil {
+					return ReadTables(ctx, q, known[s.ID], names)
+				}
+				return Read(ctx, q)
 			}()
 			mu.Lock()
 			defer mu.Unlock()

@@ -124,12 +124,14 @@ func TestReadTablesOnServer(t *testing.T) {
 					names = append(names, catalog.TableName{Schema: own, Name: strings.ReplaceAll(name, "_", " ")})
 				}
 				is := all()
-				read, err := ReadTables(t.Context(), dbQuerier{conn}, known, names)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if known.alone(names) && !reflect.DeepEqual(read, is) {
-					t.Errorf("%s: read of %v, it differs in %v", x.ddl, names, read.Changed(is))
+				if known.Alone(names) {
+					read, err := ReadTables(t.Context(), dbQuerier{conn}, known, names)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !reflect.DeepEqual(read, is) {
+						t.Errorf("%s: read of %v, it differs in %v", x.ddl, names, read.Changed(is))
+					}
 				}
 				if reflect.DeepEqual(known, is) && !strings.HasPrefix(x.ddl, "TRUNCATE") && !strings.Contains(x.ddl, "IF NOT EXISTS") && !strings.Contains(x.ddl, "INDEX") {
 					t.Errorf("%s changes nothing", x.ddl)
@@ -172,7 +174,7 @@ func TestAlone(t *testing.T) {
 		{named("a", "b", "c", "d", "e"), false},
 		{nil, false},
 	} {
-		if got := f.alone(x.names); got != x.want {
+		if got := f.Alone(x.names); got != x.want {
 			t.Errorf("%v: %v", x.names, got)
 		}
 	}
@@ -181,7 +183,7 @@ func TestAlone(t *testing.T) {
 	folded := *f
 	folded.LowerCaseNames = true
 	for _, f := range []*Facts{&hidden, &folded} {
-		if f.alone(named("orders")) {
+		if f.Alone(named("orders")) {
 			t.Errorf("%+v", f)
 		}
 	}
