@@ -365,9 +365,12 @@ func killConnections(t *testing.T, p *process) {
 	t.Helper()
 	for i := range p.servers {
 		admin := p.shard(i)
+		var ids []string
 		for _, r := range mustRows(t, admin, "SELECT ID AS id FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND IN ('Sleep', 'Query')") {
 			_, _ = admin.ExecContext(t.Context(), "KILL "+r["id"]) // it may have gone
+			ids = append(ids, r["id"])
 		}
+		left := "SELECT ID FROM information_schema.PROCESSLIST WHERE ID IN (" + strings.Join(append(ids, "0"), ",") + ")"
+		eventually(t, 10*time.Second, "the connections have ended", func() bool { return len(mustRows(t, admin, left)) == 0 })
 	}
-	time.Sleep(100 * time.Millisecond) // until the ends have come
 }

@@ -61,7 +61,8 @@ type testOptions struct {
 	syncFile func(*os.File) error
 	// flushAt is how many recent entries wake the flusher.
 	flushAt int64
-	// noFlusher leaves recent entries where they are until a call flushes.
+	// noFlusher leaves recent entries where they are until a call flushes; the lifter
+	// of intents would, and isn't run then.
 	noFlusher bool
 	// manual leaves the lifter of intents, and what saves jobs, to the test.
 	manual bool
@@ -128,6 +129,8 @@ func open(o Options, t testOptions) (_ *Store, err error) {
 	}
 	if !t.manual {
 		s.background.Go(func() { s.queue.run(ctx, s) })
+	}
+	if !t.manual && !t.noFlusher {
 		s.background.Go(func() { s.runLifter(ctx) })
 	}
 	return s, nil

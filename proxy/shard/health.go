@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -158,12 +160,12 @@ func (h *Health) Run(ctx context.Context) {
 		}
 	}()
 	for {
-		err := h.check(ctx, &conn)
-		if err == nil && h.o.Claim != nil {
-			err = h.claim(ctx, &conn)
-		}
+		err := h.look(ctx, &conn)
 		if ctx.Err() != nil {
 			return
+		}
+		if err != nil {
+			err = asText(err)
 		}
 		h.judge(err)
 		wait, wake := h.o.Every, h.wake
@@ -187,6 +189,29 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 		return false
 	}
 	return true
+}
+
+// look checks and claims, on another connection if that ended meanwhile: whoever
+// kills connections while they are made or asked leaves the server alive.
+func (h *Health) look(ctx context.Context, conn **Conn) error {
+	var err error
+	for range 2 {
+		if err = h.check(ctx, conn); err == nil && h.o.Claim != nil {
+			err = h.claim(ctx, conn)
+		}
+		if !ended(err) || h.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// ended: the server has closed the connection.
+func ended(err error) bool {
+	if e, ok := errors.AsType[*ServerError](err); ok {
+		return endsConnection(e.Code)
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // check looks for a sign of life, and returns why there is none. conn is the
@@ -243,7 +268,7 @@ func (h *Health) claim(ctx context.Context, conn **Conn) error {
 	if err := h.o.Claim(limited, *conn); err != nil {
 		_ = (*conn).Close()
 		*conn = nil
-		return asText(err)
+		return err
 	}
 	h.claimed = time.Now()
 	return nil

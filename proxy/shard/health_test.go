@@ -187,6 +187,45 @@ func TestHealthPingsAnew(t *testing.T) {
 	}
 }
 
+// Connections that are killed while they are made or claimed are no dead server.
+func TestHealthOfKilledConnections(t *testing.T) {
+	t.Parallel()
+	var kills atomic.Int32 // how many of the next commands end their connection
+	f := startFake(t, func(c *wire.Conn, cmd byte, p []byte) error {
+		if kills.Add(-1) >= 0 {
+			return errors.New("killed")
+		}
+		return ok(c, cmd, p)
+	})
+	h := NewHealth(f.config(), HealthOptions{Timeout: 2 * time.Second, Unreached: errors.New("not yet"), Claim: func(ctx context.Context, c *Conn) error {
+		_, err := c.Exec(ctx, "claim")
+		return err
+	}})
+	var conn *Conn
+	until(t, "claimed", func() bool { return h.look(within(t), &conn) == nil })
+	h.judge(nil)
+	looks := func(when string) {
+		t.Helper()
+		kills.Store(1)
+		if err := h.look(within(t), &conn); err != nil {
+			t.Errorf("killed %s: %v", when, err)
+		}
+		if kills.Load() > 0 {
+			t.Errorf("%s: no connection was killed", when)
+		}
+	}
+	looks("while it is claimed")
+	f.dropAll()
+	looks("while it is made")
+	kills.Store(100)
+	if err := h.look(within(t), &conn); err == nil {
+		t.Error("a server that ends all connections is taken for alive")
+	}
+	if conn != nil {
+		t.Error("a connection is left")
+	}
+}
+
 // A server that has no room for a connection lives.
 func TestHealthOfTheFull(t *testing.T) {
 	t.Parallel()
