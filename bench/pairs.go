@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// statements in each half of a pair, and those not counted before the first.
-const (
-	perHalf = 25
-	warmUp  = 1000
-)
+// howOften is how much is done in turns: pairs, what each half of one repeats, and
+// what isn't counted before the first.
+type howOften struct{ pairs, perHalf, warmUp int }
+
+func (b *bench) statements() howOften { return howOften{b.pairs, 25, 1000} }
 
 // pairsOf is what two ways of doing the same took.
 type pairsOf struct {
@@ -34,9 +34,9 @@ func median[T int64 | float64 | time.Duration](values []T) T {
 	return s[len(s)/2]
 }
 
-// turns measures two statements in turns on one connection each. Which half
+// turns measures two ways in turns on one connection each. Which half
 // comes first alternates, too.
-func (b *bench) turns(ctx context.Context, name string, first, second func(i int) error) (p pairsOf, err error) {
+func (b *bench) turns(ctx context.Context, name string, often howOften, first, second func(i int) error) (p pairsOf, err error) {
 	fmt.Fprintf(b.out, "%s\n", name)
 	n := 0
 	half := func(f func(int) error, count int) (time.Duration, error) {
@@ -55,15 +55,15 @@ func (b *bench) turns(ctx context.Context, name string, first, second func(i int
 		return median(took), nil
 	}
 	for _, f := range []func(int) error{first, second} {
-		if _, err := half(f, warmUp); err != nil {
+		if _, err := half(f, often.warmUp); err != nil {
 			return p, err
 		}
 	}
-	for i := range b.pairs {
+	for i := range often.pairs {
 		var a, c time.Duration
 		order := []func() error{
-			func() (err error) { a, err = half(first, perHalf); return err },
-			func() (err error) { c, err = half(second, perHalf); return err },
+			func() (err error) { a, err = half(first, often.perHalf); return err },
+			func() (err error) { c, err = half(second, often.perHalf); return err },
 		}
 		if i%2 == 1 {
 			slices.Reverse(order)
@@ -87,8 +87,8 @@ const (
 
 // pairs are measured over one connection.
 type pairs struct {
-	updates, both, selects, byIndex pairsOf
-	cpu, plainCPU, updateCPU        time.Duration
+	updates, both, selects, byIndex, transactions, ddl pairsOf
+	cpu, plainCPU, updateCPU                           time.Duration
 }
 
 func (b *bench) measurePairs(ctx context.Context) (p *pairs, err error) {
@@ -108,7 +108,7 @@ func (b *bench) measurePairs(ctx context.Context) (p *pairs, err error) {
 			return exec(fmt.Sprintf("UPDATE %s SET email = 'new%d@example.com' WHERE id = %d", table, n, random.IntN(b.rows)))
 		}
 	}
-	if p.updates, err = b.turns(ctx, "UPDATE of one indexed column, two virtual indexes / none", update("indexed"), update("plain")); err != nil {
+	if p.updates, err = b.turns(ctx, "UPDATE of one indexed column, two virtual indexes / none", b.statements(), update("indexed"), update("plain")); err != nil {
 		return nil, err
 	}
 	// The code stays, so that later reads find it; to Shunt it is a new key.
@@ -118,35 +118,39 @@ func (b *bench) measurePairs(ctx context.Context) (p *pairs, err error) {
 			return exec(fmt.Sprintf("UPDATE %s SET email = 'both%d@example.com', code = 'c%d' WHERE id = %d", table, n, id, id))
 		}
 	}
-	if p.both, err = b.turns(ctx, "UPDATE of both indexed columns, two virtual indexes / none", updateBoth("indexed"), updateBoth("plain")); err != nil {
+	if p.both, err = b.turns(ctx, "UPDATE of both indexed columns, two virtual indexes / none", b.statements(), updateBoth("indexed"), updateBoth("plain")); err != nil {
 		return nil, err
 	}
 
-	direct, close, err := b.directConn(ctx)
+	direct, err := b.directConns(ctx, "bench")
 	if err != nil {
 		return nil, err
 	}
-	defer close()
-	var ids []int // on the first shard
+	defer direct.close()
+	ids := make([][]int, len(b.servers)) // by shard
 	for id, shard := range b.shardOf {
-		if shard == 0 {
-			ids = append(ids, id)
-		}
+		ids[shard] = append(ids[shard], id)
 	}
 	point := func(c *sql.Conn) func(int) error {
 		return func(int) error {
 			var email string
-			return c.QueryRowContext(ctx, fmt.Sprintf("SELECT email FROM plain WHERE id = %d", ids[random.IntN(len(ids))])).Scan(&email)
+			return c.QueryRowContext(ctx, fmt.Sprintf("SELECT email FROM plain WHERE id = %d", ids[0][random.IntN(len(ids[0]))])).Scan(&email)
 		}
 	}
-	if p.selects, err = b.turns(ctx, "SELECT by shard key through Shunt / direct", point(conn), point(direct)); err != nil {
+	if p.selects, err = b.turns(ctx, "SELECT by shard key through Shunt / direct", b.statements(), point(conn), point(direct[0])); err != nil {
 		return nil, err
 	}
-	p.byIndex, err = b.turns(ctx, "SELECT by virtual index / by shard key", func(int) error {
+	p.byIndex, err = b.turns(ctx, "SELECT by virtual index / by shard key", b.statements(), func(int) error {
 		var id int
 		return conn.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM indexed WHERE code = 'c%d'", random.IntN(b.rows))).Scan(&id)
 	}, point(conn))
 	if err != nil {
+		return nil, err
+	}
+	if p.transactions, err = b.transactionPairs(ctx, conn, ids); err != nil {
+		return nil, err
+	}
+	if p.ddl, err = b.ddlPairs(ctx, conn); err != nil {
 		return nil, err
 	}
 	if p.cpu, err = b.cpuPerStatement(ctx, point(conn)); err != nil {
@@ -161,19 +165,97 @@ func (b *bench) measurePairs(ctx context.Context) (p *pairs, err error) {
 	return p, nil
 }
 
-// directConn is a connection to the first shard, around Shunt.
-func (b *bench) directConn(ctx context.Context) (*sql.Conn, func(), error) {
-	s := b.servers[0]
-	db, err := openDB(straight(s), "bench", false)
+// transactionPairs are of transactions that write to every shard, of whose rows ids are.
+func (b *bench) transactionPairs(ctx context.Context, conn *sql.Conn, ids [][]int) (p pairsOf, err error) {
+	direct, err := b.directConns(ctx, twin)
 	if err != nil {
-		return nil, nil, err
+		return p, err
 	}
-	c, err := db.Conn(ctx)
+	defer direct.close()
+	through := func(int) *sql.Conn { return conn }
+	straight := func(shard int) *sql.Conn { return direct[shard] }
+	transaction := func(to func(shard int) *sql.Conn, ends int) func(int) error {
+		return func(n int) error {
+			for i := range ends {
+				if _, err := to(i).ExecContext(ctx, "BEGIN"); err != nil {
+					return err
+				}
+			}
+			for shard, of := range ids {
+				q := fmt.Sprintf("UPDATE plain SET note = 'n%d' WHERE id = %d", n, of[n%len(of)])
+				if _, err := to(shard).ExecContext(ctx, q); err != nil {
+					return err
+				}
+			}
+			for i := range ends {
+				if _, err := to(i).ExecContext(ctx, "COMMIT"); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	often := b.statements()
+	often.warmUp /= 10
+	return b.turns(ctx, "transaction that writes to every shard, through Shunt / straight to one after the other", often,
+		transaction(through, 1), transaction(straight, len(ids)))
+}
+
+// otherTables are beside the one that ddlPairs makes, in the same schema.
+const otherTables = 100
+
+// ddlPairs are of a table that is made and dropped.
+func (b *bench) ddlPairs(ctx context.Context, conn *sql.Conn) (p pairsOf, err error) {
+	for i := range otherTables {
+		if _, err := conn.ExecContext(ctx, fmt.Sprintf("CREATE TABLE other%d %s", i, insertColumns)); err != nil {
+			return p, fmt.Errorf("create table: %w", err)
+		}
+	}
+	direct, err := b.directConns(ctx, twin)
 	if err != nil {
-		db.Close()
-		return nil, nil, fmt.Errorf("connect to shard: %w", err)
+		return p, err
 	}
-	return c, func() { c.Close(); db.Close() }, nil
+	defer direct.close()
+	ddl := func(to ...*sql.Conn) func(int) error {
+		return func(int) error {
+			for _, q := range []string{"CREATE TABLE made " + insertColumns, "DROP TABLE made"} {
+				for _, c := range to {
+					if _, err := c.ExecContext(ctx, q); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}
+	}
+	return b.turns(ctx, "CREATE TABLE and DROP TABLE, through Shunt / straight to one shard after the other", howOften{max(1, b.pairs/5), 5, 10}, ddl(conn), ddl(direct...))
+}
+
+// directConns are connections around Shunt, by shard.
+type directConns []*sql.Conn
+
+func (b *bench) directConns(ctx context.Context, schema string) (conns directConns, err error) {
+	for _, s := range b.servers {
+		db, err := openDB(straight(s), schema, false)
+		if err != nil {
+			conns.close()
+			return nil, err
+		}
+		b.onStop(func() { db.Close() })
+		c, err := db.Conn(ctx)
+		if err != nil {
+			conns.close()
+			return nil, fmt.Errorf("connect to shard: %w", err)
+		}
+		conns = append(conns, c)
+	}
+	return conns, nil
+}
+
+func (conns directConns) close() {
+	for _, c := range conns {
+		c.Close()
+	}
 }
 
 // cpuPerStatement is the proxy's user and system time by statement.

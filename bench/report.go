@@ -93,7 +93,7 @@ func (r *report) writePairs(w *strings.Builder) {
 	if r.pairs == nil && r.scans == nil {
 		return
 	}
-	fmt.Fprintf(w, "\n## One connection\n\nMedians of %d pairs of %d statements in turns; a ratio is the median of the pairs' ratios.\n\n", r.b.pairs, perHalf)
+	fmt.Fprintf(w, "\n## One connection\n\nMedians of %d pairs of %d statements in turns; a ratio is the median of the pairs' ratios.\n\n", r.b.statements().pairs, r.b.statements().perHalf)
 	fmt.Fprintf(w, "| what | A | B | A/B | middle half | wanted |\n| --- | --- | --- | --- | --- | --- |\n")
 	if p := r.pairs; p != nil {
 		row := func(what string, p pairsOf, wanted string) {
@@ -103,6 +103,8 @@ func (r *report) writePairs(w *strings.Builder) {
 		row("The same of both indexed columns", p.both, "")
 		row("SELECT by shard key: A through Shunt, B direct", p.selects, "")
 		row("SELECT of one row: A by virtual index, B by shard key", p.byIndex, "")
+		row(fmt.Sprintf("Transaction that writes to all %d shards: A through Shunt, B straight to one after the other", shards), p.transactions, "")
+		row(fmt.Sprintf("CREATE TABLE and DROP TABLE beside %d tables: A through Shunt, B straight to one shard after the other", otherTables), p.ddl, "")
 	}
 	if s := r.scans; s != nil {
 		fmt.Fprintf(w, "| Rows a second of one column: A a maintenance scan, B %s | %.0f | %.0f | %.3f | | at least 0.7 |\n", s.client, s.reading, s.plain, s.reading/s.plain)
