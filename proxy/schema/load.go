@@ -272,16 +272,6 @@ func (r reading) ask(questions ...question) error {
 // server asks for what isn't of a table.
 func (r reading) server() error {
 	f := r.f
-	severalCharsets := false
-	collation := func(r []string, null []bool) {
-		if null[0] || null[2] {
-			severalCharsets = true
-			return
-		}
-		if id, err := strconv.Atoi(r[0]); err == nil {
-			f.Collations = append(f.Collations, Collation{ID: id, Name: r[1], Charset: r[2], Default: strings.EqualFold(r[3], "yes")})
-		}
-	}
 	err := r.ask(
 		question{"version", "SELECT VERSION(), @@lower_case_table_names", func(r []string, _ []bool) {
 			f.Version, f.LowerCaseNames = r[0], r[1] != "0"
@@ -289,18 +279,33 @@ func (r reading) server() error {
 		question{"settings", "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" + strings.Join(append(slices.Clone(settings), "system_time_zone", "autocommit"), "', '") + "')", func(r []string, _ []bool) {
 			f.Settings[strings.ToLower(r[0])] = r[1]
 		}},
-		question{"collations", "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATIONS", collation},
 		question{"schemas", "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME" + userSchemas, func(r []string, _ []bool) {
 			f.Schemas = append(f.Schemas, r[0])
 		}},
 	)
-	if err != nil || !severalCharsets {
+	if err != nil {
 		return err
 	}
-	// MariaDB's uca1400 collations have a number and a full name in each of their character sets.
-	f.Collations = nil
-	return r.ask(question{"collations", "SELECT ID, FULL_COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY", collation})
+	return r.collations()
 }
+
+func (r reading) collations() error {
+	collation := func(row []string, _ []bool) {
+		if id, err := strconv.Atoi(row[0]); err == nil {
+			r.f.Collations = append(r.f.Collations, Collation{ID: id, Name: row[1], Charset: row[2], Default: strings.EqualFold(row[3], "yes")})
+		}
+	}
+	if r.mariaDB() {
+		// Since 10.10 its uca1400 collations have a number and a full name in each of their character sets.
+		err := r.ask(question{"collations", "SELECT ID, FULL_COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY", collation})
+		if err == nil || !strings.Contains(err.Error(), codeUnknownColumn) {
+			return err
+		}
+	}
+	return r.ask(question{"collations", "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME, IS_DEFAULT FROM information_schema.COLLATIONS", collation})
+}
+
+func (r reading) mariaDB() bool { return strings.Contains(r.f.Version, "MariaDB") }
 
 // of says of which tables to ask: a condition on the columns of information_schema that hold
 // a table's schema and its name.
@@ -339,13 +344,11 @@ func (r reading) tables(which of) error {
 				f.Triggers = append(f.Triggers, triggerFact{schema: r[0], table: r[1], event: event, body: r[3], mode: r[4]})
 			}
 		}},
-		question{"foreign keys", "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME, r.UPDATE_RULE, r.DELETE_RULE" +
-			" FROM information_schema.KEY_COLUMN_USAGE k JOIN information_schema.REFERENTIAL_CONSTRAINTS r ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME AND r.TABLE_NAME = k.TABLE_NAME" +
-			" WHERE k.REFERENCED_TABLE_NAME IS NOT NULL AND " + which("k.TABLE_SCHEMA", "k.TABLE_NAME") + " AND " + which("r.CONSTRAINT_SCHEMA", "r.TABLE_NAME"), func(r []string, _ []bool) {
-			f.ForeignKeys = append(f.ForeignKeys, foreignKeyFact{schema: r[0], table: r[1], column: r[2], refSchema: r[3], refTable: r[4], refColumn: r[5], update: strings.ToUpper(r[6]), delete: strings.ToUpper(r[7])})
-		}},
 	)
-	if err != nil || !strings.Contains(f.Version, "MariaDB") {
+	if err != nil {
+		return err
+	}
+	if err := r.foreignKeys(which); err != nil || !r.mariaDB() {
 		return err
 	}
 	// Its JSON is a LONGTEXT with this check, by which it is told from a text.
@@ -357,6 +360,36 @@ func (r reading) tables(which of) error {
 	for i := range f.Columns {
 		if c := &f.Columns[i]; json[[3]string{c.schema, c.table, c.name}] {
 			c.json = true
+		}
+	}
+	return err
+}
+
+// foreignKeys asks for them, and for their rules if there are any: MariaDB opens all tables
+// of all schemas for the two in one query. One whose rules aren't seen is taken for the worst.
+func (r reading) foreignKeys(which of) error {
+	f := r.f
+	var names [][3]string
+	name := func(schema, table, constraint string) [3]string {
+		return [3]string{strings.ToLower(schema), strings.ToLower(table), strings.ToLower(constraint)}
+	}
+	err := r.ask(question{"foreign keys", "SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME" +
+		" FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL AND " + which("TABLE_SCHEMA", "TABLE_NAME"), func(r []string, _ []bool) {
+		names = append(names, name(r[0], r[1], r[2]))
+		f.ForeignKeys = append(f.ForeignKeys, foreignKeyFact{schema: r[0], table: r[1], column: r[3], refSchema: r[4], refTable: r[5], refColumn: r[6], update: "CASCADE", delete: "CASCADE"})
+	}})
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	rules := map[[3]string][2]string{}
+	err = r.ask(question{"rules of foreign keys", "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE" +
+		" FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE " + which("CONSTRAINT_SCHEMA", "TABLE_NAME"), func(r []string, _ []bool) {
+		rules[name(r[0], r[1], r[2])] = [2]string{strings.ToUpper(r[3]), strings.ToUpper(r[4])}
+	}})
+	found := f.ForeignKeys[len(f.ForeignKeys)-len(names):]
+	for i := range found {
+		if of, ok := rules[names[i]]; ok {
+			found[i].update, found[i].delete = of[0], of[1]
 		}
 	}
 	return err
@@ -465,7 +498,11 @@ func (t *tableFact) readIntroducers(ctx context.Context, q Querier) (waits bool,
 	return false, nil
 }
 
-const codeLockWait = "1205" // ER_LOCK_WAIT_TIMEOUT, as it stands in a server's error
+// As they stand in a server's error.
+const (
+	codeUnknownColumn = "1054" // ER_BAD_FIELD_ERROR
+	codeLockWait      = "1205" // ER_LOCK_WAIT_TIMEOUT
+)
 
 // ReadAll asks all shards at once. It returns what those that answered said,
 // and the errors of the others. With names it is of these tables alone, as ReadTables says.

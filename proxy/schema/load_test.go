@@ -44,7 +44,8 @@ func TestReadInAnyOrder(t *testing.T) {
 		"information_schema.COLUMNS":           {{"x", "t", "a", "int", "", "", "NO", "", "", "", ""}, {"x", "u", "a", "int", "", "", "NO", "", "", "", ""}, {"y", "t", "a", "int", "", "", "NO", "", "", "", ""}},
 		"information_schema.TRIGGERS":          {{"x", "t", "INSERT", "a", ""}, {"x", "t", "INSERT", "b", ""}, {"x", "t", "DELETE", "a", ""}},
 		"information_schema.ROUTINES":          {{"f", "a", "x", "FUNCTION"}, {"g", "a", "x", "FUNCTION"}, {"f", "a", "y", "FUNCTION"}},
-		"information_schema.KEY_COLUMN_USAGE ": {{"x", "t", "a", "x", "u", "a", "CASCADE", "CASCADE"}, {"x", "u", "a", "x", "t", "a", "CASCADE", "CASCADE"}, {"y", "t", "a", "x", "t", "a", "CASCADE", "CASCADE"}},
+		"information_schema.KEY_COLUMN_USAGE ": {{"x", "t", "k1", "a", "x", "u", "a"}, {"x", "u", "k2", "a", "x", "t", "a"}, {"y", "t", "k1", "a", "x", "t", "a"}},
+		"REFERENTIAL_CONSTRAINTS":              {{"x", "T", "k1", "SET NULL", "CASCADE"}, {"y", "t", "k1", "RESTRICT", "NO ACTION"}},
 	}}
 	first, err := Read(t.Context(), s)
 	if err != nil {
@@ -52,6 +53,11 @@ func TestReadInAnyOrder(t *testing.T) {
 	}
 	if len(first.Tables) != 3 || len(first.ForeignKeys) != 3 || len(first.Functions) != 3 || len(first.Triggers) != 3 {
 		t.Fatalf("%+v", first)
+	}
+	for i, rules := range [][2]string{{"SET NULL", "CASCADE"}, {"CASCADE", "CASCADE"}, {"RESTRICT", "NO ACTION"}} {
+		if k := first.ForeignKeys[i]; [2]string{k.update, k.delete} != rules {
+			t.Errorf("%+v, want the rules %q", k, rules)
+		}
 	}
 	for range 20 {
 		if again, err := Read(t.Context(), s); err != nil || !reflect.DeepEqual(first, again) {
