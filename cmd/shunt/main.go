@@ -40,6 +40,8 @@ type cli struct {
 	Explain  explainCmd  `cmd:"" help:"Where would this statement go, and why."`
 	Password passwordCmd `cmd:"" help:"Read a password from standard input, print its hashes for password_hash."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
+
+	PrintVersion kong.VersionFlag `name:"version" short:"V" help:"Print the version."`
 }
 
 // streams are where a command writes to.
@@ -70,6 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exited{code}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"version": versionLine()},
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(streams{stdout, stderr}),
 	)
@@ -116,10 +119,14 @@ const stopTimeout = 30 * time.Second
 type versionCmd struct{}
 
 func (versionCmd) Run(s streams) error {
-	goVersion := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		goVersion = " " + info.GoVersion
-	}
-	_, err := fmt.Fprintf(s.out, "shunt %s%s\n", version, goVersion)
+	_, err := fmt.Fprintln(s.out, versionLine())
 	return err
+}
+
+func versionLine() string {
+	line := "shunt " + version
+	if info, ok := debug.ReadBuildInfo(); ok {
+		line += " " + info.GoVersion
+	}
+	return line
 }

@@ -24,6 +24,8 @@ func TestRun(t *testing.T) {
 		{[]string{"--help"}, "explain", ""},
 		{[]string{"demo", "--help"}, "--check", ""},
 		{[]string{"version"}, "shunt dev go1", ""},
+		{[]string{"--version"}, "shunt dev go1", ""},
+		{[]string{"-V"}, "shunt dev go1", ""},
 		{[]string{"serve"}, "", "--config"},
 		{[]string{"no-such-command"}, "", "unexpected argument no-such-command"},
 		{[]string{"demo", "--shards", "0"}, "", "expected 1 to 32"},
