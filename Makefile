@@ -38,11 +38,11 @@ demo: build ## Start 4 throwaway shards with sample data and serve on 127.0.0.1:
 	@bin/shunt demo $(DEMO_ARGS)
 
 test: ## All tests, against real MySQL and MariaDB servers (gets them first)
-	scripts/with-servers $(GO) test -parallel 6 -timeout 60m ./...
+	scripts/with-servers $(GO) test -parallel 4 -timeout 60m ./...
 
 test-mariadb11: ## The tests against a MariaDB 11.8, which Debian 13 has, in place of this machine's (RUN=TestScripts: some)
 	export SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_MARIADB_ROOT=$${XDG_CACHE_HOME:-$$HOME/.cache}/shunt/mariadb11 && \
-		scripts/with-servers $(GO) test -parallel 6 -timeout 60m -run '$(RUN)' ./e2e ./planner/keys
+		scripts/with-servers $(GO) test -parallel 4 -timeout 60m -run '$(RUN)' ./e2e ./planner/keys
 
 race: ## All tests but the long ones, under the race detector
 	SHUNT_E2E_RACE=1 scripts/with-servers $(GO) test -race -short -timeout 40m ./...
@@ -79,7 +79,7 @@ fuzz: ## Each fuzz test for FUZZTIME (30s)
 	scripts/fuzz $(FUZZTIME)
 
 e2e: ## Only the end-to-end tests, with their logs (SHUNT_E2E_FLAVOURS=mariadb: one flavour)
-	. scripts/servers.sh && $(GO) test -v -count=1 -parallel 6 -timeout 60m ./e2e/...
+	. scripts/servers.sh && $(GO) test -v -count=1 -parallel 4 -timeout 60m ./e2e/...
 
 check: ## What to run before a push: lint, race tests, demo check
 	$(MAKE) lint
