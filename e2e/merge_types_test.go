@@ -47,3 +47,30 @@ func TestMergeOtherwise(t *testing.T) {
 		g.same("SELECT n, id FROM sums WHERE id > ? ORDER BY n DESC, id LIMIT 3", 0)
 	})
 }
+
+// TestAlikeAgain: tables about which the shards disagreed when they were read are
+// looked at once more before a statement is refused for that.
+func TestAlikeAgain(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"prices: {shard_key: id}"}, unchecked: true})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE prices (id INT NOT NULL PRIMARY KEY, p INT, n INT)")
+		copies, insert := "SELECT a.id FROM prices a JOIN prices b ON b.n = a.n WHERE a.id < 3 AND b.id > 2", "REPLACE INTO prices VALUES (1, 1, 7), (2, 2, 7), (3, 3, 7)"
+		for range 4 { // soon behind its start and DDL it looks by itself
+			mustExec(t, p.shard(1), "ALTER TABLE prices MODIFY n BIGINT FIRST")
+			wantError(t, execError(t, c, "SELECT nothing FROM prices"), 1054, "nothing") // has it look
+			eventually(t, 20*time.Second, "the difference is seen", func() bool {
+				return execError(t, c, "EXPLAIN ROUTE "+copies) != nil
+			})
+			wantError(t, execError(t, c, copies), 1235, "disagree")
+			wantError(t, execError(t, c, insert), 1235, "disagree")
+			for i := range p.servers {
+				mustExec(t, p.shard(i), "ALTER TABLE prices MODIFY n BIGINT AFTER p")
+			}
+			eventually(t, 20*time.Second, "the shards agree", func() bool { // it looks once a second
+				return execError(t, c, insert) == nil
+			})
+			want(t, c, copies, "id", "1", "2")
+		}
+	})
+}

@@ -276,7 +276,9 @@ func (a *analysis) mayGather(n ast.Node) (namesSchema bool, err *Error) {
 // mayCopy refuses a reference whose copy would not be the same.
 func (a *analysis) mayCopy(r *ref) *Error {
 	if r.table.Differs != "" {
-		return refuseGather("a query that copies "+r.table.Name+", about whose columns the shards disagree ("+r.table.Differs+"),", "make them alike")
+		e := refuseGather("a query that copies "+r.table.Name+", about whose columns the shards disagree ("+r.table.Differs+"),", "make them alike")
+		e.Differs = true
+		return e
 	}
 	var names strings.Builder
 	names.WriteString(r.table.Schema + r.table.Name)

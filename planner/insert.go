@@ -173,7 +173,9 @@ func refuseSetVar() *Error {
 func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *Error) {
 	if len(names) == 0 {
 		if t.OrderDiffers && t.Shards.Len() > 1 {
-			return nil, notSupported("rows for %s without a list of columns, about whose order the shards disagree (%s): name the columns", t.Name, t.Differs)
+			e := notSupported("rows for %s without a list of columns, about whose order the shards disagree (%s): name the columns", t.Name, t.Differs)
+			e.Differs = true
+			return nil, e
 		}
 		return visible(t), nil
 	}

@@ -389,6 +389,8 @@ type Error struct {
 	Own bool
 	// Commits: a server commits before it says so, as before all DDL.
 	Commits bool
+	// Differs: the shards disagreed about a table when they were asked last.
+	Differs bool
 }
 
 func (e *Error) Error() string { return e.Message }

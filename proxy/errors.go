@@ -109,10 +109,15 @@ func coded(err error) sqlError {
 }
 
 // refused reports that a plan can't be executed as it is.
-func refused(b *planner.Bound, err error) bool {
-	if err == nil {
-		return b != nil && b.Refuse != nil
+func refused(b *planner.Bound, err error) bool { return refusal(b, err) != nil }
+
+// refusal is why a plan can't be executed as it is, nil if it can.
+func refusal(b *planner.Bound, err error) *planner.Error {
+	if err == nil && b != nil {
+		return b.Refuse
 	}
-	e, ok := errors.AsType[*planner.Error](err)
-	return ok && e.Code == codeNotSupported
+	if e, ok := errors.AsType[*planner.Error](err); ok && e.Code == codeNotSupported {
+		return e
+	}
+	return nil
 }

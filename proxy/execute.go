@@ -109,6 +109,14 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if b != nil {
 		r.found = b.Found
 	}
+	if e := refusal(b, err); e != nil && e.Differs {
+		if err := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); err != nil {
+			return err
+		}
+		if r.plan.Catalog.Version != s.catalog().Version {
+			return errStale
+		}
+	}
 	if done, err := s.otherWay(ctx, r, b, err); done {
 		return err
 	}

@@ -266,8 +266,9 @@ func (s *session) ofSession(sql string, prepared bool) (string, error) {
 }
 
 // plan makes a statement's plan under the current settings and catalog. A table
-// or schema that the catalog lacks may have been made behind Shunt's back: the
-// shards are asked once more before the client is told.
+// or schema that the catalog lacks may have been made behind Shunt's back, and those
+// about which shards disagreed may be alike by now: the shards are asked once more
+// before the client is told.
 func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
 	plan, err := s.planOnce(ctx, sql)
 	var e *planner.Error
@@ -276,6 +277,9 @@ func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
 	}
 	switch e.Code {
 	case codeNotSupported:
+		if e.Differs {
+			return s.planAnew(ctx, sql)
+		}
 		if !e.Unread {
 			s.proxy.metrics.refused.Inc()
 			break
@@ -292,12 +296,16 @@ func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
 			s.proxy.metrics.refused.Inc()
 		}
 	case codeNoTable, codeBadTable, codeNoView, codeNoSchema:
-		if refreshErr := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); refreshErr != nil {
-			return nil, refreshErr
-		}
-		return s.planOnce(ctx, sql)
+		return s.planAnew(ctx, sql)
 	}
 	return nil, err
+}
+
+func (s *session) planAnew(ctx context.Context, sql string) (planner.Plan, error) {
+	if err := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); err != nil {
+		return nil, err
+	}
+	return s.planOnce(ctx, sql)
 }
 
 func (s *session) planOnce(ctx context.Context, sql string) (planner.Plan, error) {
