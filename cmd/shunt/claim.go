@@ -140,7 +140,8 @@ func ofEach(locks []string, form string) string {
 // held says who has a lock, nil for nobody. A connection that an earlier life has left is
 // ended.
 func (s *claim) held(ctx context.Context, conn *shard.Conn) (*holder, error) {
-	for began := time.Now(); ; {
+	var began time.Time
+	for answers := 1; ; answers++ {
 		res, err := conn.Query(ctx, ofEach(*s.locks, usedBy))
 		if s.hasNoLocks(err) {
 			return nil, nil
@@ -157,6 +158,9 @@ func (s *claim) held(ctx context.Context, conn *shard.Conn) (*holder, error) {
 		if other == "" {
 			return nil, nil
 		}
+		if began.IsZero() {
+			began = time.Now()
+		}
 		h, err := s.holder(ctx, conn, other)
 		if err != nil {
 			return nil, err
@@ -167,8 +171,9 @@ func (s *claim) held(ctx context.Context, conn *shard.Conn) (*holder, error) {
 		}
 		// MariaDB lists a connection no more as soon as it ends, some time before it gives up
 		// its locks. Counter-example: the other Shunt has died while the network held
-		// everything back; whose lock there still was for a moment ended this one.
-		if !ours && h.listed || time.Since(began) > leftoverTime {
+		// everything back; whose lock there still was for a moment ended this one. An answer
+		// that was held back itself tells nothing of how long that has lasted.
+		if !ours && h.listed || answers >= leftoverAnswers && time.Since(began) > leftoverTime {
 			return h, nil
 		}
 		if ours {

@@ -77,6 +77,8 @@ const (
 	recordAgain = time.Minute
 	// leftoverTime is what a connection of our own takes at most to end after a KILL.
 	leftoverTime = 3 * time.Second
+	// leftoverAnswers is how often its server must have told of it by then.
+	leftoverAnswers = 10
 	// recordTime is what a record may take besides: its server writes to its disk.
 	recordTime = 15 * time.Second
 )
