@@ -61,14 +61,14 @@ func (r *report) writeSeries(w *strings.Builder, prefix, heading, about string) 
 			first = false
 		}
 		name := strings.TrimPrefix(s.name, prefix)
-		of := func(target string, figure func(half) float64, missing string) string {
+		of := func(target string, figure func(half) float64) string {
 			if x := s.typical(target, figure); x > 0 {
 				return milliseconds(x) + " ms"
 			}
-			return missing
+			return ""
 		}
 		fmt.Fprintf(w, "| %s | %s | %.0f/s | | %s | %s | %s | %s |\n", name, s.base, s.typical(s.base, throughput),
-			of(s.base, p50, ""), of(s.base, p95, ""), of(s.base, p99, ""), of(s.base, cpu, ""))
+			of(s.base, p50), of(s.base, p95), of(s.base, p99), of(s.base, cpu))
 		for _, t := range s.targets {
 			if t == s.base {
 				continue
@@ -81,7 +81,7 @@ func (r *report) writeSeries(w *strings.Builder, prefix, heading, about string) 
 			}
 			ratios := s.ratios(t, s.base, throughput)
 			fmt.Fprintf(w, "| | %s | %.3f | %.2f to %.2f | %s | %s | %s | %s |\n", t, s.ratio(t, s.base, throughput), slices.Min(ratios), slices.Max(ratios),
-				ratio(p50), ratio(p95), ratio(p99), of(t, cpu, ""))
+				ratio(p50), ratio(p95), ratio(p99), of(t, cpu))
 		}
 	}
 	if !first {
