@@ -109,7 +109,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if b != nil {
 		r.found = b.Found
 	}
-	if e := refusal(b, err); e != nil && e.Differs {
+	if e := refusal(b, err); e != nil && e.Differs { // as planAnew
 		if err := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); err != nil {
 			return err
 		}

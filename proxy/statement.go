@@ -301,6 +301,7 @@ func (s *session) plan(ctx context.Context, sql string) (planner.Plan, error) {
 	return nil, err
 }
 
+// planAnew plans once more by what the shards say now.
 func (s *session) planAnew(ctx context.Context, sql string) (planner.Plan, error) {
 	if err := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); err != nil {
 		return nil, err
