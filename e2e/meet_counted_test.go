@@ -17,7 +17,8 @@ func TestMeetCounted(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
-		p.query("CREATE TABLE options (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20) NOT NULL, v INT DEFAULT 0, UNIQUE KEY (name))")
+		p.query("CREATE TABLE options (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20) NOT NULL, v INT DEFAULT 0, UNIQUE KEY (name))",
+			"CREATE TABLE Options LIKE options", "CREATE TABLE óptions (id INT) ENGINE = MyISAM") // other tables
 		for k := range 12 {
 			p.query(fmt.Sprintf("INSERT INTO options (name) VALUES ('n%d')", k))
 		}

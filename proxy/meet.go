@@ -328,7 +328,7 @@ func (s *session) canUndo(ctx context.Context, t *catalog.Table) error {
 	var statements []planner.ShardStatement
 	for id := range t.Shards.All {
 		statements = append(statements, planner.ShardStatement{Shard: id, SQL: fmt.Sprintf(
-			"SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", quoteText(t.Schema), quoteText(t.Name))})
+			"SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", quoteName(t.Schema), quoteName(t.Name))})
 	}
 	answers, err := s.ask(ctx, statements)
 	if err != nil {
@@ -346,5 +346,9 @@ func (s *session) canUndo(ctx context.Context, t *catalog.Table) error {
 	return nil
 }
 
-// quoteText writes a text so that it means the same in every SQL mode.
-func quoteText(s string) string { return fmt.Sprintf("CONVERT(X'%X' USING utf8mb4)", s) }
+// quoteName writes a name that information_schema is asked for, so that it means the same in
+// every SQL mode and no other one is equal: `users` and `Users` may be two tables. Servers then
+// look it up, where they would read all names to compare them by another collation.
+func quoteName(s string) string {
+	return fmt.Sprintf("CONVERT(X'%X' USING utf8mb3) COLLATE utf8mb3_bin", s)
+}
