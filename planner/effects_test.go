@@ -60,6 +60,44 @@ func TestEffectsCoverWrites(t *testing.T) {
 	}
 }
 
+// TestManyEffects: of many entries each is there once, whichever shards and indexes share a key.
+func TestManyEffects(t *testing.T) {
+	t.Parallel()
+	e, indexes := &effects{}, []*catalog.Index{{ID: 1}, {ID: 2}}
+	want := map[addKey]bool{}
+	for range 2 {
+		for n := range 160 {
+			k := addKey{indexes[n%2], fmt.Sprint(n / 8), catalog.ShardID(n / 2 % 4)}
+			e.add(k.index, []byte(k.key), k.shard)
+			want[k] = true
+		}
+	}
+	for _, a := range e.adds {
+		delete(want, addKey{a.Index, string(a.Key), a.Shard})
+	}
+	if len(want) > 0 || len(e.adds) != 160 {
+		t.Errorf("%d entries; without %v", len(e.adds), want)
+	}
+}
+
+// TestHintedDoubt: what is in a comment that a server of unknown version may execute may
+// change anything.
+func TestHintedDoubt(t *testing.T) {
+	t.Parallel()
+	cat := buildCatalog(t, 2, "CREATE TABLE t (id INT PRIMARY KEY, a INT);\n-- @virtual by_a a\nCREATE TABLE u (id INT PRIMARY KEY);\n")
+	cat.ServerVersion = ""
+	for _, sql := range []string{"SELECT 1 /*!99999 FROM u */", "UPDATE u SET id = 1 /*!99999 WHERE id = 2 */"} {
+		plan, err := New().Plan("/* shunt: shard=s1 */ "+sql, Settings{Schema: "shop", Charset: "utf8mb4"}, cat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := New().Bind(plan.(*Rows), nil, nil)
+		if err != nil || len(b.Marks) != 1 {
+			t.Errorf("%s: %d marks, %v", sql, len(b.Marks), err)
+		}
+	}
+}
+
 // marked answers lookups from entries and marks, as the store does.
 func (w *world) marked(marks []Mark) *fakeIndexes {
 	f := w.ix.indexes()
