@@ -481,7 +481,17 @@ func (s *session) commit(ctx context.Context) error {
 	}
 	s.tx = nil
 	errs := make([]error, len(tx.order))
-	tell := func(i int, sql string) { _, errs[i] = tx.conns[tx.order[i]].Exec(ctx, sql) }
+	tell := func(i int, sql string) {
+		conn := tx.conns[tx.order[i]]
+		if _, errs[i] = conn.Exec(ctx, sql); errs[i] == nil || conn.Broken {
+			return
+		}
+		// A server that refuses a COMMIT may have left the transaction open, and the
+		// connection is another session's next.
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			conn.Broken = true
+		}
+	}
 	commits, rest := len(tx.order), "COMMIT" // how many are told to commit, and what the others are told behind the first
 	if commits > 0 {
 		if tell(0, "COMMIT"); errs[0] != nil {

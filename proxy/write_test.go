@@ -1,0 +1,492 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	_ "github.com/go-sql-driver/mysql"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/schema"
+	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
+)
+
+// TestWriteProtocol runs sessions over shards that are none, and watches the steps of the
+// write protocol (see rows): what a shard gets was registered and prepared before, by all
+// indexes that were published when it was registered; a registration doesn't end while what
+// it is for may still happen. Each session is run again with each of its steps disturbed: a
+// shard fails in it, an index is published, the store refuses.
+func TestWriteProtocol(t *testing.T) {
+	t.Parallel()
+	for _, session := range [][]string{
+		{"INSERT INTO people VALUES (1, 'k1', 'k2')"},
+		{"INSERT INTO people VALUES (1, 'k1', 'k1'), (2, 'k2', 'k2'), (3, 'k3', 'k3'), (4, 'k4', 'k4')"},
+		{"UPDATE people SET email = 'k1', city = 'k1' WHERE id = 1"},
+		{"UPDATE people SET email = CONCAT('k1', ''), city = 'k2' WHERE email = 'old'"},
+		{"DELETE FROM people WHERE id IN (1, 2, 3, 4, 5, 6)"},
+		{"SELECT * FROM people WHERE email = 'old'"},
+		{"/* shunt: shard=s1 */ CREATE TRIGGER t BEFORE INSERT ON people FOR EACH ROW SET NEW.email = 'x'", "INSERT INTO people VALUES (1, 'k1', 'k2')"},
+		{"/* shunt: shard=s1 */ UPDATE people SET email = 'k1'"},
+		{"REPLACE INTO notes VALUES (1, 'k1', 'k2'), (2, 'k3', 'k4')"},
+		{"BEGIN", "SELECT * FROM people WHERE id = 1", "UPDATE people SET email = 'k1', city = 'k1' WHERE id IN (1, 2, 3, 4)", "COMMIT"},
+		{"BEGIN", "INSERT INTO people VALUES (1, 'k1', 'k1')", "SAVEPOINT a", "INSERT INTO people VALUES (2, 'k2', 'k2'), (5, 'k3', 'k3')", "ROLLBACK TO a", "INSERT INTO people VALUES (2, 'k4', 'k4')", "ROLLBACK"},
+		{"START TRANSACTION WITH CONSISTENT SNAPSHOT", "INSERT INTO people VALUES (1, 'k1', 'k1')", "BEGIN", "INSERT INTO people VALUES (1, 'k2', 'k2')"},
+		{"SET autocommit = 0", "INSERT INTO people VALUES (1, 'k1', 'k1'), (2, 'k2', 'k2'), (3, 'k3', 'k3')", "SET autocommit = 1", "INSERT INTO people VALUES (4, 'k4', 'k4')"},
+	} {
+		t.Run(session[0], func(t *testing.T) {
+			t.Parallel()
+			n := newObserved(t, disturbance{}).run(t, session)
+			for _, d := range []disturbance{{what: "cut before"}, {what: "cut behind"}, {what: "error"}, {what: "deadlock"}, {what: "circle"}, {what: "duplicate"}} {
+				for d.at = 1; d.at <= n.sent; d.at++ {
+					newObserved(t, d).run(t, session)
+				}
+			}
+			for _, d := range []disturbance{{what: "publish"}, {what: "refuse"}} {
+				for d.at = 1; d.at <= n.called; d.at++ {
+					newObserved(t, d).run(t, session)
+				}
+			}
+		})
+	}
+}
+
+// disturbance is what happens at the at-th statement that a shard gets, or at the at-th call
+// of the index.
+type disturbance struct {
+	what string
+	at   int
+}
+
+// observed is a proxy between shards and an index that watch it.
+type observed struct {
+	t *testing.T
+	d disturbance
+	p *Proxy
+
+	mu    sync.Mutex
+	conns map[thread]*observedConn
+	opens []*observedOpen
+	// sent counts what shards got, called the calls of the index.
+	sent, called int
+	// stale: a lookup was of a catalog that isn't published any more. redefined: no marks have
+	// been set behind the DDL of a shard.
+	stale, redefined bool
+	log              []string
+}
+
+// observedConn is a shard's connection.
+type observedConn struct {
+	// begun: a transaction is open. trial: behind the savepoint that all is undone to.
+	begun, trial bool
+	// open: what was sent may still happen: it was not answered, or its transaction is open.
+	// ddl: it is DDL.
+	open, ddl bool
+}
+
+// observedOpen is a registration.
+type observedOpen struct {
+	o *observed
+	// on has what was published when it was registered.
+	on      map[catalog.ShardID]*catalog.Catalog
+	adds    []planner.Entry
+	marks   []planner.Mark
+	intends []catalog.ShardSet
+}
+
+const observedShards = 3
+
+func newObserved(t *testing.T, d disturbance) *observed {
+	o := &observed{t: t, d: d, conns: map[thread]*observedConn{}}
+	var shards []catalog.Shard
+	pools := map[catalog.ShardID]*shard.Pool{}
+	for id := range catalog.ShardID(observedShards) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go o.shard(id, l)
+		shards = append(shards, catalog.Shard{ID: id, Name: fmt.Sprint("s", id)})
+		pools[id] = shard.New(shard.Config{Name: fmt.Sprint("s", id), Addr: l.Addr().String(), User: "root"}, shard.Options{})
+	}
+	dir := NewDirectory(DirectoryOptions{
+		Shards: shards, Logger: slog.New(slog.DiscardHandler),
+		Open: func(context.Context, catalog.ShardID) (schema.Querier, func(), error) { return nil, nil, errCut },
+	})
+	dir.current.Store(observedCatalog(shards, 1, "by_email"))
+	o.p = New(Options{
+		Users: map[string]User{"root": {}}, Directory: dir, Pools: pools, Index: o,
+		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	})
+	for version := range uint64(3) {
+		o.p.undoable.Store(fmt.Sprintf("shop.notes@%d", version), true)
+	}
+	return o
+}
+
+func observedCatalog(shards []catalog.Shard, version uint64, indexes ...string) *catalog.Catalog {
+	c := &catalog.Catalog{Version: version, ServerVersion: "9.7.4", SQLMode: "STRICT_TRANS_TABLES", Shards: shards, DefaultCollation: map[string]string{"utf8mb4": "utf8mb4_0900_ai_ci"}}
+	for _, s := range shards {
+		c.All.Add(s.ID)
+	}
+	for i := range c.Slots {
+		c.Slots[i] = shards[i%len(shards)].ID
+	}
+	shop := &catalog.Schema{Name: "shop", Tables: map[string]*catalog.Table{}}
+	c.Schemas = map[string]*catalog.Schema{"shop": shop}
+	for name, placement := range map[string]catalog.Placement{"people": catalog.Hash, "notes": catalog.Anywhere} {
+		id, email := &catalog.Column{Name: "id", Type: "bigint"}, &catalog.Column{Name: "email", Position: 1, Type: "varbinary(20)"}
+		city := &catalog.Column{Name: "city", Position: 2, Type: "varbinary(20)"}
+		t := &catalog.Table{
+			Schema: "shop", Name: name, Placement: placement, ShardKey: id, Shards: c.All,
+			Columns: []*catalog.Column{id, email, city}, PrimaryKey: []*catalog.Column{id}, Unique: [][]*catalog.Column{{id}},
+		}
+		for i, ix := range indexes {
+			t.Indexes = append(t.Indexes, &catalog.Index{ID: uint32(len(name)*10 + i), Name: ix, Table: t, Columns: t.Columns[i+1 : i+2], Partitions: 1, Status: catalog.Ready})
+		}
+		shop.Tables[name] = t
+	}
+	return c
+}
+
+// run executes a session's statements, whatever becomes of each, and ends the session.
+func (o *observed) run(t *testing.T, statements []string) *observed {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() { _ = o.p.Serve(context.WithoutCancel(ctx), l) }()
+	db, err := sql.Open("mysql", "root@tcp("+l.Addr().String()+")/shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range statements {
+		_, err := conn.ExecContext(ctx, sql)
+		o.note("client: %s: %v", sql, err)
+		if ctx.Err() != nil {
+			t.Fatal("it hangs")
+		}
+		if err != nil && o.d.what == "" && !strings.Contains(err.Error(), "the schema could not be read again") {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	conn.Close()
+	db.Close()
+	if err := o.p.Drain(ctx); err != nil {
+		t.Error(err)
+	}
+	for _, p := range o.p.opts.Pools {
+		p.Close(ctx)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, open := range o.opens {
+		if len(open.on) > 0 {
+			o.fail("a registration was not ended")
+		}
+	}
+	if o.redefined && o.d.what != "refuse" {
+		o.fail("no marks behind DDL")
+	}
+	if t.Failed() {
+		t.Fatalf("%+v:\n%s", o.d, strings.Join(o.log, "\n"))
+	}
+	return o
+}
+
+func (o *observed) note(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.log = append(o.log, fmt.Sprintf(format, args...))
+}
+
+// fail REQUIRES: mu.
+func (o *observed) fail(format string, args ...any) {
+	msg := fmt.Sprintf(format, args...)
+	o.log = append(o.log, "FAILED: "+msg)
+	o.t.Error(msg)
+}
+
+// shard serves the connections of a shard.
+func (o *observed) shard(id catalog.ShardID, l net.Listener) {
+	for number := uint32(1); ; number++ {
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer nc.Close()
+			c, err := wire.Accept(context.Background(), nc, wire.Options{
+				ServerVersion: "9.7.4", ConnectionID: number,
+				Users: func(string) (wire.Credential, bool) { return wire.Credential{}, true },
+			})
+			if err != nil {
+				return
+			}
+			at, x := thread{id, number}, &observedConn{}
+			o.mu.Lock()
+			o.conns[at] = x
+			o.mu.Unlock()
+			if c.WriteOK(wire.OK{Status: mysql.SERVER_STATUS_AUTOCOMMIT}) != nil || c.Flush() != nil {
+				return
+			}
+			for {
+				cmd, payload, err := c.ReadCommand()
+				if err != nil || cmd == mysql.COM_QUIT {
+					return
+				}
+				if o.executed(at, x, c, string(payload)) != nil || c.Flush() != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+var errCut = errors.New("the connection is cut")
+
+// executed executes a statement, checks that it may be, and answers.
+func (o *observed) executed(at thread, x *observedConn, c *wire.Conn, text string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.log = append(o.log, fmt.Sprintf("%v: %s", at, text))
+	word, _, _ := strings.Cut(strings.TrimPrefix(text, "/* shunt: shard=s1 */ "), " ")
+	write, ddl := slices.Contains([]string{"INSERT", "REPLACE", "UPDATE", "DELETE"}, word), word == "CREATE"
+	ends := word == "COMMIT" || text == "ROLLBACK"
+	disturbed, was := "", x.open
+	if write || ddl || ends || word == "BEGIN" || word == "START" || strings.Contains(text, "SAVEPOINT") {
+		if o.sent++; o.sent == o.d.at {
+			disturbed = o.d.what
+		}
+	}
+	switch disturbed {
+	case "cut before":
+		return errCut
+	case "error":
+		return c.WriteError(codeUnknown, "HY000", "it could not be done")
+	case "deadlock":
+		if x.open = false; x.begun {
+			x.begun = false
+			return c.WriteError(codeDeadlock, "40001", "Deadlock found")
+		}
+	case "circle":
+		if x.begun && write {
+			o.interrupt(at)
+			return c.WriteError(1317, "70100", "interrupted")
+		}
+	case "duplicate":
+		if x.trial {
+			return c.WriteError(codeDuplicate, "23000", "Duplicate entry")
+		}
+	}
+	switch {
+	case word == "BEGIN", word == "START":
+		x.begun = true
+		if !slices.ContainsFunc(o.opens, func(open *observedOpen) bool { return open.on[at.shard] != nil }) {
+			o.fail("a transaction that isn't registered on s%d", at.shard)
+		}
+	case ends:
+		x.begun, x.open = false, false
+	case text == "SAVEPOINT "+trialSavepoint:
+		x.trial = true
+	case text == "ROLLBACK TO SAVEPOINT "+trialSavepoint:
+		x.trial = false
+	case write && !x.trial:
+		x.open = x.begun
+		o.prepared(at.shard, text)
+	case ddl:
+		o.redefined = disturbed == ""
+	case word == "SELECT":
+		x.open = x.begun // its snapshot is
+		if o.stale {
+			o.fail("%s is read by a lookup of an old catalog", at)
+		}
+	}
+	if disturbed == "cut behind" {
+		x.open, x.ddl = was || write || ddl, ddl
+		return errCut
+	}
+	ok := wire.OK{Status: mysql.SERVER_STATUS_AUTOCOMMIT}
+	if x.begun {
+		ok.Status |= mysql.SERVER_STATUS_IN_TRANS
+	}
+	return c.WriteOK(ok)
+}
+
+// interrupt marks the statement that a connection is at as one that was ended for a
+// deadlock over several shards.
+func (o *observed) interrupt(at thread) {
+	o.p.sessions.mu.Lock()
+	defer o.p.sessions.mu.Unlock()
+	for s := range o.p.sessions.open {
+		s.activity.mu.Lock()
+		for _, x := range s.activity.running {
+			if x.shard == at.shard && x.conn.ThreadID == at.id {
+				x.conn.InterruptedBy(errDeadlock)
+			}
+		}
+		s.activity.mu.Unlock()
+	}
+}
+
+var literalKeys = regexp.MustCompile(`'(k\d)'`)
+
+// prepared checks that for all keys of a statement there are entries or marks, by a
+// registration that is open.
+func (o *observed) prepared(id catalog.ShardID, text string) {
+	for _, open := range o.opens {
+		c := open.on[id]
+		if c == nil || !slices.ContainsFunc(open.intends, func(s catalog.ShardSet) bool { return s.Has(id) }) {
+			continue
+		}
+		table := c.Table("shop", "people")
+		if strings.Contains(text, "notes") {
+			table = c.Table("shop", "notes")
+		}
+		lacks := ""
+		for _, ix := range table.Indexes {
+			marked := slices.ContainsFunc(open.marks, func(m planner.Mark) bool { return m.Index.ID == ix.ID && m.Shard == id })
+			for i, k := range literalKeys.FindAllStringSubmatch(text, -1) {
+				ours := i%2 == int(ix.ID%10) // by_email has the first of each two, by_city the second
+				added := slices.ContainsFunc(open.adds, func(e planner.Entry) bool {
+					return e.Index.ID == ix.ID && e.Shard == id && bytes.Contains(e.Key, []byte(k[1]))
+				})
+				if ours && !marked && !added {
+					lacks = ix.Name + " of " + k[1]
+				}
+			}
+		}
+		if lacks != "" {
+			o.fail("s%d got %s: nothing in %s", id, text, lacks)
+		}
+		return
+	}
+	o.fail("s%d got %s: nothing was prepared", id, text)
+}
+
+// called counts a call of the index.
+func (o *observed) call(what string) (disturbed string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.log = append(o.log, "index: "+what)
+	if o.called++; o.called != o.d.at {
+		return ""
+	}
+	if o.d.what == "publish" {
+		o.p.opts.Directory.current.Store(observedCatalog(o.p.opts.Directory.opts.Shards, 2, "by_email", "by_city"))
+	}
+	return o.d.what
+}
+
+func (o *observed) Lookup(*catalog.Index, []byte, [][]byte) (catalog.ShardSet, error) {
+	stale := o.call("Lookup") == "publish"
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stale = stale
+	return catalog.Only(0).Union(catalog.Only(2)), nil
+}
+
+func (o *observed) Range(*catalog.Index, []byte, []byte, int) (catalog.ShardSet, bool, error) {
+	return catalog.ShardSet{}, false, nil
+}
+
+func (o *observed) Begin(set catalog.ShardSet) Open {
+	open := &observedOpen{o: o, on: map[catalog.ShardID]*catalog.Catalog{}}
+	o.mu.Lock()
+	o.opens = append(o.opens, open)
+	o.mu.Unlock()
+	open.Extend(set)
+	return open
+}
+
+func (o *observed) AwaitOpen(context.Context, catalog.ShardSet) error { return nil }
+
+func (o *observed) Prepare(x Open, adds []planner.Entry, marks []planner.Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
+	if o.call("Prepare") == "refuse" {
+		return ErrIndexFull
+	}
+	open := x.(*observedOpen)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	open.adds, open.marks = append(open.adds, adds...), append(open.marks, marks...)
+	o.redefined = o.redefined && len(marks) == 0
+	if len(tables) > 0 {
+		open.intends = append(open.intends, shards)
+	}
+	return nil
+}
+
+func (o *observed) After([]planner.Maintenance) { o.call("After") }
+
+func (o *observed) Observe([]planner.Probe, catalog.ShardSet, catalog.ShardSet) {}
+
+func (x *observedOpen) Extend(set catalog.ShardSet) {
+	x.o.call("Extend")
+	x.o.mu.Lock()
+	defer x.o.mu.Unlock()
+	for id := range set.All {
+		if x.on[id] == nil {
+			x.on[id] = x.o.p.opts.Directory.Catalog()
+		}
+	}
+}
+
+func (x *observedOpen) InDoubt(id catalog.ShardID, number uint32, _ []planner.Maintenance) {
+	x.inDoubt(id, number, false)
+}
+
+func (x *observedOpen) DDLInDoubt(id catalog.ShardID, number uint32) { x.inDoubt(id, number, true) }
+
+func (x *observedOpen) inDoubt(id catalog.ShardID, number uint32, ddl bool) {
+	x.o.mu.Lock()
+	defer x.o.mu.Unlock()
+	x.o.log = append(x.o.log, fmt.Sprintf("index: InDoubt s%d %d %v", id, number, ddl))
+	if c := x.o.conns[thread{id, number}]; c != nil {
+		c.open = c.open && c.ddl && !ddl
+	}
+	if x.ends(id); x.on[id] == nil {
+		x.o.fail("s%d is in doubt and isn't registered", id)
+	}
+	delete(x.on, id)
+}
+
+func (x *observedOpen) End() {
+	x.o.mu.Lock()
+	defer x.o.mu.Unlock()
+	for id := range x.on {
+		x.ends(id)
+		delete(x.on, id)
+	}
+}
+
+// ends checks that nothing which the registration is for may still happen on a shard.
+func (x *observedOpen) ends(id catalog.ShardID) {
+	for at, c := range x.o.conns {
+		if at.shard == id && c.open {
+			x.o.fail("the registration on s%d ended, and %v may still do something", id, at)
+		}
+	}
+}
