@@ -427,16 +427,26 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 	table := t.ref.table
 	assigned := t.assigned
 	changed := make([]*catalog.Column, 0, len(assigned))
+	// respelt keep their keys, and what is computed from them may change.
+	//
+	// Counter-example: kids.code REFERENCES codes(code) ON UPDATE CASCADE, and kids.spelt is
+	// HEX(code). UPDATE codes SET code = 'A' WHERE code = 'a'.
+	var respelt []*catalog.Column
 	moves := false
 	for c, s := range assigned {
-		if s != nil && (s.self || t.same(e.b, *s) && slices.Contains(table.PrimaryKey, c)) {
-			continue
+		switch inKey := slices.Contains(table.PrimaryKey, c); {
+		case s != nil && s.self:
+		case inKey && s != nil && t.same(e.b, *s):
+			if c.Charset != "" {
+				respelt = append(respelt, c)
+			}
+		default:
+			changed = append(changed, c)
+			moves = moves || inKey
 		}
-		changed = append(changed, c)
-		moves = moves || slices.Contains(table.PrimaryKey, c)
 	}
 	for _, c := range table.PrimaryKey {
-		moves = moves || len(changed) > 0 && changesUnnamed(c, assigns(t.sets, c))
+		moves = moves || len(changed)+len(respelt) > 0 && changesUnnamed(c, assigns(t.sets, c))
 	}
 	if moves {
 		// A scan that resumes after the primary key that it saw last would
@@ -475,5 +485,5 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 		t.verify(e, set, "UPDATE", affected, columnNames(changed))
 	}
 	e.triggers(table, set, "UPDATE")
-	e.updates(table, changed, set)
+	e.updates(table, append(changed, respelt...), set)
 }

@@ -322,7 +322,7 @@ func (o *observed) executed(at thread, x *observedConn, c *wire.Conn, text strin
 	case word == "SELECT":
 		x.open = x.begun // its snapshot is
 		if o.stale {
-			o.fail("%s is read by a lookup of an old catalog", at)
+			o.fail("%v is read by a lookup of an old catalog", at)
 		}
 	}
 	if disturbed == "cut behind" {
