@@ -20,25 +20,20 @@ import (
 // missed, whatever is written beside the check. An entry counts as stale only
 // if it is older than everything open when the snapshot opened.
 func (x *Indexer) Check(ctx context.Context, schema, table, name string, row func(CheckRow) error) error {
-	def, err := x.find(schema, table, name)
+	ix, definition, err := x.readable(schema, table, name)
 	if err != nil {
 		return err
 	}
-	c := x.opts.Catalog()
-	t := c.Table(def.Schema, def.Table)
-	if t == nil {
-		return fmt.Errorf("table %s.%s is not known", schema, table)
-	}
-	ix := t.Index(def.Name)
-	if ix == nil || len(ix.Columns) == 0 {
-		return fmt.Errorf("virtual index %s is not in the catalog", name)
-	}
-	// What DDL has unsettled may be readable still, but nobody reads it.
-	if !def.Readable || def.Status == storage.Building {
-		return fmt.Errorf("virtual index %s is being built", name)
-	}
-	for id := range t.Shards.All {
+	for id := range ix.Table.Shards.All {
 		r, err := x.checkShard(ctx, ix, id)
+		if r.Missing > 0 {
+			// Keys may be of another definition meanwhile, from the same rows.
+			if _, now, err := x.readable(schema, table, name); err != nil {
+				return err
+			} else if now != definition {
+				return beingBuilt(name)
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("check shard %s: %w", x.shardName(id), err)
 		}
@@ -48,6 +43,30 @@ func (x *Indexer) Check(ctx context.Context, schema, table, name string, row fun
 	}
 	return nil
 }
+
+// readable returns an index whose entries have the keys of its definition.
+func (x *Indexer) readable(schema, table, name string) (ix *catalog.Index, definition string, err error) {
+	def, err := x.find(schema, table, name)
+	if err != nil {
+		return nil, "", err
+	}
+	c := x.opts.Catalog()
+	t := c.Table(def.Schema, def.Table)
+	if t == nil {
+		return nil, "", fmt.Errorf("table %s.%s is not known", schema, table)
+	}
+	if ix = t.Index(def.Name); ix == nil || len(ix.Columns) == 0 {
+		return nil, "", fmt.Errorf("virtual index %s is not in the catalog", name)
+	}
+	definition = ix.Definition(c.MariaDB)
+	// What DDL has unsettled may be readable still, but nobody reads it.
+	if !def.Readable || def.Status == storage.Building || def.Keyed != "" && def.Keyed != definition {
+		return nil, "", beingBuilt(name)
+	}
+	return ix, definition, nil
+}
+
+func beingBuilt(name string) error { return fmt.Errorf("virtual index %s is being built", name) }
 
 func (x *Indexer) checkShard(ctx context.Context, ix *catalog.Index, id catalog.ShardID) (CheckRow, error) {
 	result := CheckRow{Shard: id}

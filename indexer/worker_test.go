@@ -373,6 +373,32 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckAltered: a column is altered and its index built again during a check, which then
+// has the keys of before.
+func TestCheckAltered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.shards[0].set(1, "ann")
+	b.shards[1].set(2, "bob")
+	b.create()
+	err := b.x.Check(t.Context(), "s", "t", "IX", func(r CheckRow) error {
+		if r != (CheckRow{Checked: 1}) {
+			t.Errorf("got %v", r)
+		}
+		b.mu.Lock()
+		b.column.Collation = "utf8mb4_general_ci"
+		b.mu.Unlock()
+		if err := b.publish(t.Context()); err != nil {
+			return err
+		}
+		b.until("it is built again", func() bool { return b.store.Indexes()[0].Keyed == b.index().Definition(false) })
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "is being built") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOperators(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)
