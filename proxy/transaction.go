@@ -380,6 +380,14 @@ func (tx *transaction) lost(id catalog.ShardID, cause error) {
 	}
 }
 
+// torn fails a transaction of which some shards have undone a part and others may have not.
+func (tx *transaction) torn(cause error) error {
+	if tx.failed == nil && tx.victim == nil {
+		tx.failed = cause
+	}
+	return cause
+}
+
 // mayGoOn is the error of statements in a transaction that has failed. A gather that fails on
 // several shards tells of one: another's connection may have been lost without a word.
 func (tx *transaction) mayGoOn() error {
@@ -676,7 +684,11 @@ func (s *session) savepoint(ctx context.Context, p *planner.Session) error {
 			tx.maintain = append(tx.maintain, planner.Maintenance{Table: t, Operation: "ROLLBACK", Shards: set, Indexes: t.Indexes})
 		}
 	}
-	return tx.each(ctx, all, verb+catalog.QuoteName(p.Name))
+	err := tx.each(ctx, all, verb+catalog.QuoteName(p.Name))
+	if err != nil && len(tx.order) > 1 {
+		return tx.torn(err)
+	}
+	return err
 }
 
 func noSavepoint(name string) error {

@@ -57,10 +57,11 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 		s.tx.chosen = next.once // see setTransaction
 	}
 	s.obey()
-	if turnedOn {
-		return s.commit(ctx) // as the manual says of SET autocommit = 1
+	if turnedOn { // commits, as the manual says, and stays off where that fails
+		err = s.commit(ctx)
+		s.settings.autocommit = err == nil
 	}
-	return nil
+	return err
 }
 
 // try applies settings to a shard connection.

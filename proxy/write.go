@@ -200,13 +200,9 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 		if err := s.commit(ctx); err != nil {
 			return err
 		}
-	} else if several && tx.failed == nil && tx.victim == nil {
-		undo := "RELEASE SAVEPOINT " + statementSavepoint
-		if err != nil {
-			undo = "ROLLBACK TO SAVEPOINT " + statementSavepoint
-		}
-		if undoErr := tx.each(ctx, route(b), undo); undoErr != nil {
-			return undoErr
+	} else if several && err != nil && tx.failed == nil && tx.victim == nil {
+		if err := tx.each(ctx, route(b), "ROLLBACK TO SAVEPOINT "+statementSavepoint); err != nil {
+			return tx.torn(err)
 		}
 	}
 	if err != nil || ok == nil {
@@ -223,7 +219,7 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 var errAgain = errors.New("deadlock over several shards")
 
 // statementSavepoint makes one statement over several shards atomic inside of
-// a transaction.
+// a transaction. It isn't released, which would be a round trip: the next one takes its place.
 const statementSavepoint = "shunt_statement"
 
 // writeAll sends a write and joins the answers. With one shard its answer is

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
-	_ "github.com/go-sql-driver/mysql"
+	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shunt-sql/shunt/planner"
@@ -45,13 +45,14 @@ func TestWriteProtocol(t *testing.T) {
 		{"REPLACE INTO notes VALUES (1, 'k1', 'k2'), (2, 'k3', 'k4')"},
 		{"BEGIN", "SELECT * FROM people WHERE id = 1", "UPDATE people SET email = 'k1', city = 'k1' WHERE id IN (1, 2, 3, 4)", "COMMIT"},
 		{"BEGIN", "INSERT INTO people VALUES (1, 'k1', 'k1')", "SAVEPOINT a", "INSERT INTO people VALUES (2, 'k2', 'k2'), (5, 'k3', 'k3')", "ROLLBACK TO a", "INSERT INTO people VALUES (2, 'k4', 'k4')", "ROLLBACK"},
+		{"BEGIN", "INSERT INTO people VALUES (1, 'k1', 'k1')", "SAVEPOINT a", "INSERT INTO people VALUES (2, 'k2', 'k2'), (5, 'k3', 'k3')", "ROLLBACK TO a", "COMMIT"},
 		{"START TRANSACTION WITH CONSISTENT SNAPSHOT", "INSERT INTO people VALUES (1, 'k1', 'k1')", "BEGIN", "INSERT INTO people VALUES (1, 'k2', 'k2')"},
 		{"SET autocommit = 0", "INSERT INTO people VALUES (1, 'k1', 'k1'), (2, 'k2', 'k2'), (3, 'k3', 'k3')", "SET autocommit = 1", "INSERT INTO people VALUES (4, 'k4', 'k4')"},
 	} {
 		t.Run(session[0], func(t *testing.T) {
 			t.Parallel()
 			n := newObserved(t, disturbance{}).run(t, session)
-			for _, d := range []disturbance{{what: "cut before"}, {what: "cut behind"}, {what: "error"}, {what: "deadlock"}, {what: "circle"}, {what: "duplicate"}} {
+			for _, d := range []disturbance{{what: "cut before"}, {what: "cut behind"}, {what: "cut later"}, {what: "error"}, {what: "errors"}, {what: "deadlock"}, {what: "circle"}, {what: "duplicate"}} {
 				for d.at = 1; d.at <= n.sent; d.at++ {
 					newObserved(t, d).run(t, session)
 				}
@@ -86,7 +87,14 @@ type observed struct {
 	// stale: a lookup was of a catalog that isn't published any more. redefined: no marks have
 	// been set behind the DDL of a shard.
 	stale, redefined bool
-	log              []string
+	// at is the client's statement that is executed. done has the shards that have executed each,
+	// committed those that have committed it.
+	at              int
+	done, committed map[int]catalog.ShardSet
+	// refused: the first COMMIT of a transaction was. cutting are connections that are being cut.
+	refused bool
+	cutting sync.WaitGroup
+	log     []string
 }
 
 // observedConn is a shard's connection.
@@ -94,8 +102,12 @@ type observedConn struct {
 	// begun: a transaction is open. trial: behind the savepoint that all is undone to.
 	begun, trial bool
 	// open: what was sent may still happen: it was not answered, or its transaction is open.
-	// ddl: it is DDL.
-	open, ddl bool
+	// ddl: it is DDL. cut: it is to be closed when it has answered.
+	open, ddl, cut bool
+	// pending are the client's statements that its transaction has executed, saved how many it
+	// had at each savepoint.
+	pending []int
+	saved   map[string]int
 }
 
 // observedOpen is a registration.
@@ -111,7 +123,7 @@ type observedOpen struct {
 const observedShards = 3
 
 func newObserved(t *testing.T, d disturbance) *observed {
-	o := &observed{t: t, d: d, conns: map[thread]*observedConn{}}
+	o := &observed{t: t, d: d, conns: map[thread]*observedConn{}, done: map[int]catalog.ShardSet{}, committed: map[int]catalog.ShardSet{}}
 	var shards []catalog.Shard
 	pools := map[catalog.ShardID]*shard.Pool{}
 	for id := range catalog.ShardID(observedShards) {
@@ -183,9 +195,15 @@ func (o *observed) run(t *testing.T, statements []string) *observed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range statements {
+	told := told{o: o}
+	for i, sql := range statements {
+		o.mu.Lock()
+		o.at = i
+		o.mu.Unlock()
 		_, err := conn.ExecContext(ctx, sql)
+		o.cutting.Wait()
 		o.note("client: %s: %v", sql, err)
+		told.answered(i, sql, err)
 		if ctx.Err() != nil {
 			t.Fatal("it hangs")
 		}
@@ -203,6 +221,7 @@ func (o *observed) run(t *testing.T, statements []string) *observed {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	told.end()
 	for _, open := range o.opens {
 		if len(open.on) > 0 {
 			o.fail("a registration was not ended")
@@ -246,7 +265,7 @@ func (o *observed) shard(id catalog.ShardID, l net.Listener) {
 			if err != nil {
 				return
 			}
-			at, x := thread{id, number}, &observedConn{}
+			at, x := thread{id, number}, &observedConn{saved: map[string]int{}}
 			o.mu.Lock()
 			o.conns[at] = x
 			o.mu.Unlock()
@@ -260,6 +279,10 @@ func (o *observed) shard(id catalog.ShardID, l net.Listener) {
 				}
 				if o.executed(at, x, c, string(payload)) != nil || c.Flush() != nil {
 					return
+				}
+				if x.cut {
+					nc.Close()
+					o.cutting.Done()
 				}
 			}
 		}()
@@ -276,20 +299,24 @@ func (o *observed) executed(at thread, x *observedConn, c *wire.Conn, text strin
 	word, _, _ := strings.Cut(strings.TrimPrefix(text, "/* shunt: shard=s1 */ "), " ")
 	write, ddl := slices.Contains([]string{"INSERT", "REPLACE", "UPDATE", "DELETE"}, word), word == "CREATE"
 	ends := word == "COMMIT" || text == "ROLLBACK"
+	savepoint := savepoints.FindStringSubmatch(text)
 	disturbed, was := "", x.open
 	if write || ddl || ends || word == "BEGIN" || word == "START" || strings.Contains(text, "SAVEPOINT") {
-		if o.sent++; o.sent == o.d.at {
+		o.sent++
+		if o.sent == o.d.at || o.sent > o.d.at && o.d.what == "errors" && strings.HasPrefix(text, "ROLLBACK") {
 			disturbed = o.d.what
 		}
 	}
 	switch disturbed {
 	case "cut before":
+		x.pending = nil
 		return errCut
-	case "error":
+	case "error", "errors":
+		o.refused = word == "COMMIT" && len(x.pending) > 0 && o.committed[x.pending[0]].Empty()
 		return c.WriteError(codeUnknown, "HY000", "it could not be done")
 	case "deadlock":
 		if x.open = false; x.begun {
-			x.begun = false
+			x.begun, x.pending = false, nil
 			return c.WriteError(codeDeadlock, "40001", "Deadlock found")
 		}
 	case "circle":
@@ -304,19 +331,37 @@ func (o *observed) executed(at thread, x *observedConn, c *wire.Conn, text strin
 	}
 	switch {
 	case word == "BEGIN", word == "START":
+		o.commit(at.shard, x) // as servers do
 		x.begun = true
 		if !slices.ContainsFunc(o.opens, func(open *observedOpen) bool { return open.on[at.shard] != nil }) {
 			o.fail("a transaction that isn't registered on s%d", at.shard)
 		}
 	case ends:
 		x.begun, x.open = false, false
-	case text == "SAVEPOINT "+trialSavepoint:
-		x.trial = true
-	case text == "ROLLBACK TO SAVEPOINT "+trialSavepoint:
-		x.trial = false
-	case write && !x.trial:
-		x.open = x.begun
-		o.prepared(at.shard, text)
+		if clear(x.saved); word == "ROLLBACK" {
+			x.pending = nil
+		}
+		o.commit(at.shard, x)
+	case savepoint != nil && savepoint[1] == "SAVEPOINT":
+		x.trial = x.trial || savepoint[2] == trialSavepoint
+		x.saved[savepoint[2]] = len(x.pending)
+	case savepoint != nil && savepoint[1] == "ROLLBACK TO SAVEPOINT":
+		x.trial = x.trial && savepoint[2] != trialSavepoint
+		n, known := x.saved[savepoint[2]]
+		if !known {
+			return c.WriteError(1305, "42000", "SAVEPOINT does not exist")
+		}
+		x.pending = x.pending[:n]
+	case write:
+		x.pending = append(x.pending, o.at)
+		if !x.trial {
+			x.open = x.begun
+			o.prepared(at.shard, text)
+			o.done[o.at] = o.done[o.at].Union(catalog.Only(at.shard))
+		}
+		if !x.begun {
+			o.commit(at.shard, x)
+		}
 	case ddl:
 		o.redefined = disturbed == ""
 	case word == "SELECT":
@@ -326,14 +371,127 @@ func (o *observed) executed(at thread, x *observedConn, c *wire.Conn, text strin
 		}
 	}
 	if disturbed == "cut behind" {
-		x.open, x.ddl = was || write || ddl, ddl
+		x.open, x.ddl, x.pending = was || write || ddl, ddl, nil
 		return errCut
+	}
+	if disturbed == "cut later" {
+		x.open, x.begun, x.pending, x.cut = false, false, nil, true
+		o.cutting.Add(1)
 	}
 	ok := wire.OK{Status: mysql.SERVER_STATUS_AUTOCOMMIT}
 	if x.begun {
 		ok.Status |= mysql.SERVER_STATUS_IN_TRANS
 	}
 	return c.WriteOK(ok)
+}
+
+var savepoints = regexp.MustCompile("^(SAVEPOINT|ROLLBACK TO SAVEPOINT) `?([a-z_]+)`?$")
+
+// commit ends what a connection's transaction has done. REQUIRES: mu.
+func (o *observed) commit(id catalog.ShardID, x *observedConn) {
+	for _, i := range x.pending {
+		o.committed[i] = o.committed[i].Union(catalog.Only(id))
+	}
+	x.pending = nil
+}
+
+// told is what a client makes of the answers that it gets: which of its statements must have
+// been committed on all shards that have executed them, and which on none.
+type told struct {
+	o *observed
+	// open: statements are a transaction's; manual: autocommit is off.
+	open, manual bool
+	// executed are the statements of the open transaction that were answered well, saved how many
+	// of them there were at SAVEPOINT a.
+	executed []int
+	saved    int
+	// all must have been committed, none must not.
+	all, none []int
+}
+
+var committedOn = regexp.MustCompile(`; committed: (.*); rolled back: (.*)$`)
+
+func (x *told) answered(i int, text string, err error) {
+	var failed *mysqldriver.MySQLError
+	errors.As(err, &failed)
+	word, _, _ := strings.Cut(strings.TrimPrefix(text, "/* shunt: shard=s1 */ "), " ")
+	switch {
+	case slices.Contains([]string{"INSERT", "REPLACE", "UPDATE", "DELETE"}, word):
+		switch x.executed = append(x.executed, i); {
+		case !x.open:
+			x.ended(err)
+		case err != nil:
+			x.executed = x.executed[:len(x.executed)-1]
+			x.none = append(x.none, i)
+		}
+	case text == "SAVEPOINT a":
+		x.saved = len(x.executed)
+	case text == "ROLLBACK TO a" && err == nil:
+		x.none, x.executed = append(x.none, x.executed[x.saved:]...), x.executed[:x.saved]
+	case text == "ROLLBACK":
+		x.none, x.executed, x.open = append(x.none, x.executed...), nil, x.manual
+	case text == "COMMIT", text == "BEGIN", word == "START", strings.HasPrefix(text, "SET autocommit"):
+		x.ended(err)
+		x.manual = text == "SET autocommit = 0" && err == nil || x.manual && (text != "SET autocommit = 1" || err != nil)
+		x.open = x.manual || (text == "BEGIN" || word == "START") && err == nil
+	}
+	if failed != nil && failed.Number == codeDeadlock {
+		x.none, x.executed, x.open = append(x.none, x.executed...), nil, x.manual
+	}
+}
+
+// ended says what must have become of the transaction that a commit was to end.
+func (x *told) ended(err error) {
+	switch {
+	case err == nil:
+		x.all = append(x.all, x.executed...)
+	case len(x.executed) > 0:
+		x.o.mu.Lock()
+		x.o.undone(x.executed, err)
+		x.o.mu.Unlock()
+	}
+	x.executed = nil
+}
+
+// end checks what was committed when the session has ended.
+func (x *told) end() {
+	for _, i := range x.all {
+		if x.o.committed[i] != x.o.done[i] {
+			x.o.fail("statement %d is committed on %v of %v", i, x.o.committed[i], x.o.done[i])
+		}
+	}
+	for _, i := range append(x.none, x.executed...) {
+		if !x.o.committed[i].Empty() {
+			x.o.fail("statement %d is committed on %v", i, x.o.committed[i])
+		}
+	}
+}
+
+// undone checks what an error says of where statements were committed. REQUIRES: mu.
+func (o *observed) undone(statements []int, err error) {
+	var committed, open catalog.ShardSet // open: it isn't known
+	said := committedOn.FindStringSubmatch(err.Error())
+	for id := range catalog.ShardID(observedShards) {
+		name := fmt.Sprint("s", id)
+		switch lost := strings.Contains(err.Error(), "shard "+name+" was lost") || strings.Contains(err.Error(), "on shard "+name+": ") && strings.Contains(err.Error(), "unknown"); {
+		case said != nil && strings.Contains(said[1], name):
+			committed.Add(id)
+		case lost && said != nil, lost && o.done[statements[0]].Len() == 1:
+			open.Add(id)
+		}
+	}
+	// What failed on the first shard, or was lost before COMMIT, is nowhere.
+	none := o.refused || o.d.what == "cut later" && statements[0] != o.at
+	for _, i := range statements {
+		if none && !o.committed[i].Empty() {
+			o.fail("statement %d is committed on %v", i, o.committed[i])
+		}
+		for id := range o.done[i].All {
+			if is := o.committed[i].Has(id); is != committed.Has(id) && !open.Has(id) {
+				o.fail("statement %d is committed on s%d: %v, and the client was told otherwise", i, id, is)
+			}
+		}
+	}
 }
 
 // interrupt marks the statement that a connection is at as one that was ended for a
