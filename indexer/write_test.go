@@ -168,6 +168,47 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// TestRecoveryMakesJobs: a process that died when it had set a mark, or begun a build, has made
+// no job for it.
+func TestRecoveryMakesJobs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.create()
+	b.x.Close()
+	id := storage.IndexID(b.index().ID)
+	if err := b.store.Mark([]storage.Mark{{Index: id, Shard: 1, Epoch: b.store.Epoch()}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.StartBuild(id, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := New(b.opts).recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]storage.ShardSet{}
+	for _, j := range b.store.Jobs() {
+		types[j.Type] = j.Shards
+	}
+	if _, builds := types[storage.BuildIndex]; !builds || types[storage.MaintainIndex] != storage.Only(1) {
+		t.Errorf("jobs %v", types)
+	}
+}
+
+// TestReplaced: lookups go to a shard that has become another server before anything was
+// read there, until it has been scanned.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.create()
+	b.shards[1].set(1, "ann")
+	if err := b.x.Replaced(1); err != nil {
+		t.Fatal(err)
+	}
+	b.expect("ann", 1)
+	b.until("it is scanned", func() bool { return len(b.store.Jobs()) == 0 && len(b.shardsOf("bob")) == 0 })
+	b.expect("ann", 1)
+}
+
 // A shard whose old threads can't be seen is not settled, and nothing is
 // retired there.
 func TestUnsettledShard(t *testing.T) {
@@ -301,11 +342,12 @@ func TestSettledBesideOneThatPings(t *testing.T) {
 func TestInDoubtOnARestartedServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)
+	b.create()
 	b.x.Close()
 	x := New(b.opts)
 	x.tracker.settle(0, 0)
 	o := x.Begin(catalog.Only(0))
-	o.InDoubt(0, 7)
+	o.InDoubt(0, 7, Maintenance{Table: b.index().Table, Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}})
 	b.clock.move(100 * time.Second)
 	for _, c := range []struct {
 		uptime string
@@ -316,6 +358,9 @@ func TestInDoubtOnARestartedServer(t *testing.T) {
 		})
 		if done, err := x.settle(t.Context(), 0); err != nil || done != c.done {
 			t.Errorf("uptime %q: done %v, %v", c.uptime, done, err)
+		}
+		if jobs := b.store.Jobs(); len(jobs) == 1 != c.done {
+			t.Errorf("uptime %q: jobs %v", c.uptime, jobs)
 		}
 	}
 }
