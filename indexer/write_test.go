@@ -343,6 +343,7 @@ func TestInDoubtOnARestartedServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)
 	b.create()
+	b.until("no job of the build is left", func() bool { return len(b.store.Jobs()) == 0 })
 	b.x.Close()
 	x := New(b.opts)
 	x.tracker.settle(0, 0)
