@@ -51,6 +51,7 @@ type setup struct {
 // process is a shunt process that can be stopped and started on its store.
 type process struct {
 	t          *testing.T
+	flavour    throwaway.Flavour
 	schema     string
 	addr, http string
 	config     string
@@ -71,7 +72,7 @@ func start(t *testing.T, f *flavour, s setup) *process {
 	if s.servers == nil {
 		s.servers = f.servers(t)
 	}
-	p := &process{t: t, schema: newSchemaName(t), servers: s.servers, addr: freeAddress(t), http: freeAddress(t)}
+	p := &process{t: t, flavour: f.name, schema: newSchemaName(t), servers: s.servers, addr: freeAddress(t), http: freeAddress(t)}
 	dir := t.TempDir()
 	p.config = filepath.Join(dir, "shunt.yaml")
 	var b strings.Builder
@@ -170,7 +171,7 @@ func (p *process) clean(statements ...string) {
 // started.
 func (p *process) beside() *process {
 	p.t.Helper()
-	q := &process{t: p.t, schema: p.schema, addr: freeAddress(p.t), http: freeAddress(p.t), servers: p.servers}
+	q := &process{t: p.t, flavour: p.flavour, schema: p.schema, addr: freeAddress(p.t), http: freeAddress(p.t), servers: p.servers}
 	text, err := os.ReadFile(p.config)
 	if err != nil {
 		p.t.Fatal(err)
@@ -231,6 +232,9 @@ func (p *process) spawn() (exited chan struct{}, err error) {
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "GOTRACEBACK=all")
+	if p.flavour == throwaway.MariaDB { // so both ways are tested
+		cmd.Env = append(cmd.Env, "SHUNT_IO_URING=off")
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start shunt: %w", err)
 	}

@@ -37,6 +37,7 @@ type Options struct {
 	Scratch       *Scratch     // nil: nothing is gathered
 	Sequences     Sequences
 	Cursors       SpoolOptions
+	Ring          *wire.Ring // nil: clients' connections are Go's
 	Logger        *slog.Logger
 	Metrics       prometheus.Registerer
 }
@@ -200,6 +201,7 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		return
 	}
 	defer p.sessions.remove(s)
+	nc = p.opts.Ring.Adopt(nc, false)
 	conn := p.greet(ctx, nc, s, id)
 	if conn == nil {
 		return

@@ -28,7 +28,9 @@ func changeReplicas(set *replica.Set, cfg *config.Config, l layout, dial map[cat
 			}
 			r := replica.Shard{Primary: dial[sh.ID]}
 			for _, x := range c.Replicas {
-				r.Replicas = append(r.Replicas, shardConfig(x))
+				to := shardConfig(x)
+				to.Ring = r.Primary.Ring
+				r.Replicas = append(r.Replicas, to)
 			}
 			shards[sh.ID] = r
 		}

@@ -18,12 +18,13 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // newScratch makes the place for gathered rows, with connections of its own.
 // close drops what is left and closes them. REQUIRES: the store is open, whose
 // lock keeps a second process from this data_dir and so from its scratch tables.
-func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, h *health, reg prometheus.Registerer, log *slog.Logger) (sc *proxy.Scratch, closeAll func(context.Context), err error) {
+func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, ring *wire.Ring, h *health, reg prometheus.Registerer, log *slog.Logger) (sc *proxy.Scratch, closeAll func(context.Context), err error) {
 	instance, err := scratchInstance(cfg.DataDir)
 	if err != nil {
 		return nil, nil, err
@@ -39,7 +40,9 @@ func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, h *he
 		o.Pools[id], pools = pool, append(pools, pool)
 	}
 	if cfg.Scratch != nil {
-		o.Server = shard.New(h.judge(shardConfig(*cfg.Scratch), cfg.ShardTimeout, nil), options)
+		to := shardConfig(*cfg.Scratch)
+		to.Ring = ring
+		o.Server = shard.New(h.judge(to, cfg.ShardTimeout, nil), options)
 		pools = append(pools, o.Server)
 	}
 	sc = proxy.NewScratch(o)

@@ -23,6 +23,7 @@ import (
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/wire"
 	"github.com/shunt-sql/shunt/storage"
 )
 
@@ -90,6 +91,8 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		return err
 	}
 	s.servers.replaced = s.replaced
+	s.ring = newRing(log)
+	defer s.ring.Close()
 	if httpListener != nil {
 		s.web = newWebsite(httpListener, log)
 		defer s.web.close()
@@ -132,6 +135,7 @@ type service struct {
 	cfg      *config.Config
 	log      *slog.Logger
 	own      *certificates
+	ring     *wire.Ring // nil: Go's poller serves
 	registry *prometheus.Registry
 	store    *storage.Store
 	layout   layout
@@ -186,7 +190,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	defer s.closing(ctx, replicas.Close)
 	changeReplicas(replicas, cfg, s.layout, s.dial)
 	s.registry.MustRegister(&replicaCollector{set: replicas, shards: s.layout.shards, directory: directory})
-	scratch, closeScratch, err := newScratch(cfg, s.dial, s.health, s.registry, log)
+	scratch, closeScratch, err := newScratch(cfg, s.dial, s.ring, s.health, s.registry, log)
 	if err != nil {
 		return err
 	}
@@ -194,7 +198,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	p := proxy.New(proxy.Options{
 		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg, log), Timeouts: proxy.Timeouts(cfg.Timeouts),
 		Directory: directory, Pools: s.pools, Replicas: replicas, Index: index, Admin: index, Scratch: scratch,
-		Sequences: sequences{s.store, directory}, Cursors: cursors(cfg, s.store), Logger: log, Metrics: s.registry,
+		Sequences: sequences{s.store, directory}, Cursors: cursors(cfg, s.store), Ring: s.ring, Logger: log, Metrics: s.registry,
 	})
 	p.SetProxyProtocol(cfg.ProxyProtocol)
 	p.SetTLS(cfg.TLS.Server(), cfg.TLS != nil && cfg.TLS.Required)
@@ -315,6 +319,7 @@ func (s *service) connect() {
 
 func (s *service) connectShard(id catalog.ShardID, sh config.Shard, by *claim) {
 	to := shardConfig(sh)
+	to.Ring = s.ring
 	var judged atomic.Pointer[shard.Health]
 	to.Admit = s.servers.admit(sh, func(c *shard.Conn) {
 		if h := judged.Load(); h != nil {

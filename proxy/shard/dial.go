@@ -50,6 +50,9 @@ type Config struct {
 	// not the server to talk to, and counts as one that can't be reached.
 	Admit func(context.Context, *Conn) error
 
+	// Ring, when set, sends and receives.
+	Ring *wire.Ring
+
 	// greeting, when set, bounds the handshake instead, once TCP is connected.
 	greeting  time.Duration
 	keepAlive net.KeepAliveConfig
@@ -107,6 +110,7 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		nc = cfg.Ring.Adopt(nc, true)
 		if cfg.greeting > 0 {
 			timer.Reset(cfg.greeting)
 		}

@@ -131,7 +131,7 @@ func (c *Conn) Begin() error {
 	// What is buffered has come after the handshake: a client needn't wait.
 	c.packed.in.buf, c.packed.in.pos, c.packed.in.end = c.r.buf, c.r.pos, c.r.end
 	c.r = &Reader{src: c.packed, unnumbered: true}
-	c.w.dst = c.packed
+	c.w.dst, c.w.taker = c.packed, nil
 	return nil
 }
 

@@ -10,6 +10,10 @@ func cork(nc net.Conn) {
 	if t, is := nc.(interface{ NetConn() net.Conn }); is {
 		nc = t.NetConn()
 	}
+	if c, ok := nc.(*ringConn); ok {
+		c.cork()
+		return
+	}
 	sc, ok := nc.(*net.TCPConn)
 	if !ok {
 		return

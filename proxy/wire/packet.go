@@ -300,6 +300,11 @@ func unexpected(err error) error {
 	return err
 }
 
+// bufferTaker sends the first n bytes of a buffer, and keeps it unless there is an error.
+type bufferTaker interface {
+	sendBuffer(buf *[BufferSize]byte, n int) error
+}
+
 // Writer writes frames and packets through one buffer.
 type Writer struct {
 	dst io.Writer
@@ -318,6 +323,8 @@ type Writer struct {
 	// timeout bounds each write to conn, 0 for no bound.
 	timeout time.Duration
 	conn    net.Conn
+	// taker, if not nil, takes whole buffers in dst's place.
+	taker bufferTaker
 	// bounded is when conn's deadline was last set.
 	bounded time.Time
 }
@@ -327,6 +334,7 @@ func NewWriter(dst io.Writer) *Writer {
 	w := &Writer{dst: dst}
 	if nc, ok := dst.(net.Conn); ok {
 		w.conn, w.dst = nc, newSocket(nc)
+		w.taker, _ = nc.(bufferTaker)
 	}
 	return w
 }
@@ -343,6 +351,9 @@ func (w *Writer) SetTimeout(d time.Duration) {
 // bound sets the deadline of a write. Not for each anew: one may take an eighth
 // longer than it should.
 func (w *Writer) bound() error {
+	if w.timeout == 0 || w.conn == nil {
+		return nil
+	}
 	now := time.Now()
 	if now.Sub(w.bounded) < w.timeout/8 {
 		return nil
@@ -377,11 +388,9 @@ func (w *Writer) send(p []byte) error {
 	if w.err != nil {
 		return w.err
 	}
-	if w.timeout > 0 && w.conn != nil {
-		if err := w.bound(); err != nil {
-			w.err = err
-			return err
-		}
+	if err := w.bound(); err != nil {
+		w.err = err
+		return err
 	}
 	n, err := w.dst.Write(p)
 	w.sent += int64(n)
@@ -397,11 +406,28 @@ func (w *Writer) Flush() error {
 	if w.buf == nil {
 		return w.err
 	}
+	if w.taker != nil && w.err == nil {
+		return w.give()
+	}
 	err := w.send(w.buf[:w.n])
-	poison(w.buf[:])
-	bufferPool.Put(w.buf)
-	w.buf, w.n = nil, 0
+	w.drop()
 	return err
+}
+
+// give is send of the whole buffer to who takes it.
+func (w *Writer) give() error {
+	err := w.bound()
+	if err == nil {
+		err = w.taker.sendBuffer(w.buf, w.n)
+	}
+	if err != nil {
+		w.err = err
+		w.drop()
+		return err
+	}
+	w.sent += int64(w.n)
+	w.buf, w.n = nil, 0
+	return nil
 }
 
 // drop hands the buffer back without sending it.

@@ -1,0 +1,426 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// ringConn is a socket whose waits are a Ring's.
+//
+// Whatever the kernel may still write to or read from belongs to the ringConn until
+// it says that it has done so: who stops waiting, for a deadline or since it was closed, leaves
+// that as it is.
+type ringConn struct {
+	ring          *Ring
+	fd            int
+	number        uint32
+	local, remote net.Addr
+
+	mu sync.Mutex
+	// uses are those of fd that are under way, by us and by the kernel. It is closed
+	// behind the last.
+	uses int
+	// closed by its owner; shut: what was sent has left before; gone: fd is closed.
+	closed, shut, gone bool
+
+	in, out side
+	// room is what is received into while a receive is under way, and unread what has
+	// come and wasn't read yet. A client that is idle has the small room alone.
+	receiving bool
+	large     bool // answers come, not commands
+	room      *[BufferSize]byte
+	small     [smallRoom]byte
+	unread    []byte
+	failed    error // of reading, for good
+	// asked: something was sent since the last read, so nothing has come yet.
+	asked bool
+
+	// sending[:left] is under way, nil for nothing.
+	sending *[BufferSize]byte
+	left    int
+	polling bool  // for room to write
+	broken  error // of writing, for good
+}
+
+// smallRoom is for most commands.
+const smallRoom = 512
+
+// closeTime bounds how long what was sent last may take to leave behind Close.
+const closeTime = 10 * time.Second
+
+// side is one of the two directions.
+type side struct {
+	turn  sync.Mutex // of those who read, or write; comes before the connection's
+	until time.Time  // the deadline; zero for none
+	// waiting: somebody waits for wake, which has room for one value. Invariant: who sets
+	// it to false sends one.
+	waiting bool
+	wake    chan struct{}
+	timer   *time.Timer
+}
+
+func (s *side) late() bool { return !s.until.IsZero() && !time.Now().Before(s.until) }
+
+// stir ends the wait, if somebody waits.
+func (s *side) stir() (woken bool) {
+	if !s.waiting {
+		return false
+	}
+	s.waiting = false
+	s.wake <- struct{}{}
+	return true
+}
+
+func newRingConn(r *Ring, fd int, large bool, local, remote net.Addr) *ringConn {
+	c := &ringConn{ring: r, fd: fd, large: large, local: local, remote: remote}
+	c.in.wake, c.out.wake = make(chan struct{}, 1), make(chan struct{}, 1)
+	return c
+}
+
+// wait waits until s is stirred. mu is held before and behind it.
+func (c *ringConn) wait(s *side) {
+	s.waiting = true
+	c.tick(s)
+	c.mu.Unlock()
+	if c.ring.awake.Load() > 0 {
+		c.ring.awake.Add(-1)
+	}
+	<-s.wake
+	c.mu.Lock()
+	if s.timer != nil && !s.until.IsZero() {
+		s.timer.Stop()
+	}
+}
+
+// tick has the deadline end a wait.
+func (c *ringConn) tick(s *side) {
+	if s.until.IsZero() || !s.waiting {
+		return
+	}
+	left := time.Until(s.until)
+	switch {
+	case left <= 0:
+		s.stir()
+	case s.timer != nil:
+		s.timer.Reset(left)
+	default:
+		s.timer = time.AfterFunc(left, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.tick(s)
+		})
+	}
+}
+
+// stopped is why there is nothing to wait for.
+func (c *ringConn) stopped(s *side) error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case s.late():
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+func (c *ringConn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c.in.turn.Lock()
+	defer c.in.turn.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for tried := false; ; {
+		if err := c.stopped(&c.in); err != nil {
+			return 0, err
+		}
+		switch {
+		case len(c.unread) > 0:
+			n := copy(p, c.unread)
+			if c.unread = c.unread[n:]; len(c.unread) == 0 {
+				c.unread = nil
+				c.leaveRoom()
+			}
+			return n, nil
+		case c.failed != nil:
+			return 0, c.failed
+		case c.receiving:
+			c.wait(&c.in)
+		case !c.asked && !tried:
+			// The middle of what the peer sends.
+			tried = true
+			c.uses++
+			c.mu.Unlock()
+			n, came, err := receive(c.fd, p)
+			c.mu.Lock()
+			c.unuse()
+			if came {
+				return n, err
+			}
+		default:
+			c.asked = false
+			c.receive()
+		}
+	}
+}
+
+// receive has the ring receive what comes next.
+func (c *ringConn) receive() {
+	into := c.small[:]
+	if c.large {
+		c.room = bufferPool.Get().(*[BufferSize]byte)
+		into = c.room[:]
+	}
+	c.receiving = true
+	c.push(receives, submission{op: opRecv, ioprio: recvPollFirst, addr: uint64(uintptr(unsafe.Pointer(&into[0]))), len: uint32(len(into))})
+}
+
+// push queues what uses fd.
+func (c *ringConn) push(k kind, s submission) {
+	c.uses++
+	s.fd, s.user = int32(c.fd), uint64(c.number)<<kindBits|uint64(k)
+	c.ring.push(s)
+}
+
+func (c *ringConn) leaveRoom() {
+	if c.room != nil {
+		poison(c.room[:])
+		bufferPool.Put(c.room)
+		c.room = nil
+	}
+}
+
+// completed is told by the poller what became of something that was pushed.
+func (c *ringConn) completed(k kind, res int32) (woken int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.unuse()
+	side := &c.out
+	switch k {
+	case receives:
+		side = &c.in
+		c.receiving = false
+		switch {
+		case res > 0 && c.room != nil:
+			c.unread = c.room[:res]
+		case res > 0:
+			c.unread = c.small[:res]
+		case res == 0:
+			c.failed = io.EOF
+		case undone(res) && !c.closed:
+			c.leaveRoom()
+			c.receive()
+			return 0
+		default:
+			c.failed = os.NewSyscallError("read", syscall.Errno(-res))
+		}
+		if res <= 0 {
+			c.leaveRoom()
+		}
+	case sends:
+		if undone(res) && !c.closed {
+			c.send()
+			return 0
+		}
+		if res < 0 {
+			c.broken = os.NewSyscallError("write", syscall.Errno(-res))
+		} else if c.left = copy(c.sending[:], c.sending[res:c.left]); c.left > 0 {
+			c.send()
+			return 0
+		}
+		poison(c.sending[:])
+		bufferPool.Put(c.sending)
+		c.sending = nil
+		c.shutLocked(false)
+	case polls:
+		c.polling = false
+	}
+	if side.stir() {
+		return 1
+	}
+	return 0
+}
+
+// undone reports what is to be asked again: the thread that asked has ended, say.
+func undone(res int32) bool {
+	switch syscall.Errno(-res) {
+	case syscall.EAGAIN, syscall.EINTR, syscall.ECANCELED:
+		return true
+	}
+	return false
+}
+
+// ready returns when nothing is being sent any more, or why nothing more can be.
+func (c *ringConn) ready() error {
+	for {
+		if err := c.stopped(&c.out); err != nil {
+			return err
+		}
+		if c.broken != nil {
+			return c.broken
+		}
+		if c.sending == nil {
+			return nil
+		}
+		c.wait(&c.out)
+	}
+}
+
+// sendBuffer sends the first n bytes of buf, which is the connection's from then on
+// unless there is an error. It doesn't wait for them to leave, but only for what was
+// sent before.
+func (c *ringConn) sendBuffer(buf *[BufferSize]byte, n int) error {
+	c.out.turn.Lock()
+	defer c.out.turn.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.ready(); err != nil {
+		return err
+	}
+	c.sending, c.left, c.asked = buf, n, true
+	c.send()
+	return nil
+}
+
+func (c *ringConn) send() {
+	c.push(sends, submission{
+		op: opSend, addr: uint64(uintptr(unsafe.Pointer(c.sending))), len: uint32(c.left), opFlags: syscall.MSG_NOSIGNAL | syscall.MSG_WAITALL,
+	})
+}
+
+func (c *ringConn) Write(p []byte) (total int, err error) {
+	c.out.turn.Lock()
+	defer c.out.turn.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if err := c.ready(); err != nil {
+			return total, err
+		}
+		if c.polling {
+			c.wait(&c.out)
+			continue
+		}
+		if total == len(p) {
+			return total, nil
+		}
+		c.asked = true
+		c.uses++
+		c.mu.Unlock()
+		n, errno := writeNow(c.fd, p[total:])
+		c.mu.Lock()
+		c.unuse()
+		total += n
+		switch {
+		case errno == syscall.EAGAIN:
+			c.polling = true
+			c.push(polls, submission{op: opPollAdd, opFlags: pollOut})
+		case errno != 0:
+			return total, os.NewSyscallError("write", errno)
+		}
+	}
+}
+
+// unuse ends a use of fd.
+func (c *ringConn) unuse() {
+	if c.uses--; c.uses == 0 && c.shut && !c.gone {
+		c.gone = true
+		_ = syscall.Close(c.fd)
+		c.ring.forget(c)
+	}
+}
+
+// Close closes the connection behind what is being sent.
+func (c *ringConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	c.closed = true
+	c.in.stir()
+	c.out.stir()
+	if c.sending != nil {
+		time.AfterFunc(closeTime, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.shutLocked(true)
+		})
+	}
+	c.shutLocked(false)
+	return nil
+}
+
+// shutLocked ends a closed connection, and what the ring does with it.
+func (c *ringConn) shutLocked(anyway bool) {
+	if !c.closed || c.shut || c.sending != nil && !anyway {
+		return
+	}
+	c.shut = true
+	if c.uses > 0 {
+		_ = syscall.Shutdown(c.fd, syscall.SHUT_RDWR)
+	}
+	c.uses++
+	c.unuse()
+}
+
+// CloseWrite tells the peer that nothing more comes, behind what is being sent.
+func (c *ringConn) CloseWrite() error {
+	c.out.turn.Lock()
+	defer c.out.turn.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.ready(); err != nil {
+		return err
+	}
+	return os.NewSyscallError("shutdown", syscall.Shutdown(c.fd, syscall.SHUT_WR))
+}
+
+func (c *ringConn) LocalAddr() net.Addr  { return c.local }
+func (c *ringConn) RemoteAddr() net.Addr { return c.remote }
+
+func (c *ringConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+func (c *ringConn) SetReadDeadline(t time.Time) error  { return c.bound(&c.in, t) }
+func (c *ringConn) SetWriteDeadline(t time.Time) error { return c.bound(&c.out, t) }
+
+func (c *ringConn) bound(s *side, t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	s.until = t
+	c.tick(s)
+	return nil
+}
+
+// peek is how the peer is, by what has come and wasn't read.
+func (c *ringConn) peek() peerState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case len(c.unread) > 0:
+		return peerSent
+	case c.closed, c.failed != nil:
+		return peerGone
+	}
+	return peekAt(c.fd) // which nobody closes meanwhile
+}
+
+// cork has what is sent wait for the connection's end.
+func (c *ringConn) cork() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		_ = syscall.SetsockoptInt(c.fd, syscall.IPPROTO_TCP, syscall.TCP_CORK, 1) // not on a Unix socket
+	}
+}

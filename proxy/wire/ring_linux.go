@@ -1,0 +1,369 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// Ring is an io_uring that does what connections send and receive, in place of
+// Go's poller: sessions queue it and wait, and one system call of the poller's
+// goroutine does it for all of them, and waits for what comes next. A statement for
+// one shard so costs about one system call instead of six, and wakes no thread.
+//
+//	session    queues "send to the shard", "receive from the shard", and waits
+//	...        as do others, until none can run
+//	poller     io_uring_enter: sends, receives what has come, waits for more
+//	           wakes the sessions whose answers came, and lets them run
+//
+// It is a goroutine as any other, which gives way (Gosched) to all that can run, and
+// then waits in the system call with its processor: nobody else wanted that. Not
+// for longer than holdFor, since timers and Go's own poller want it now and then.
+// When nothing comes for so long it waits in Go's poller, for the ring's descriptor.
+//
+// With more than one processor, sessions run while the poller waits: it is asleep
+// then, and they enter the ring themselves.
+type Ring struct {
+	fd   int
+	file *os.File // fd in Go's poller
+	raw  syscall.RawConn
+	maps [][]byte
+
+	// mu is for what is queued, and for conns. It comes behind a ringConn's.
+	mu             sync.Mutex
+	queue          []submission
+	tail           uint32
+	sqHead, sqTail *uint32
+
+	completions    []completion
+	cqHead, cqTail *uint32
+	flags          *uint32 // tell that some wait behind a full queue of completions
+
+	// asleep: the poller is waiting, or about to.
+	asleep atomic.Bool
+	// awake is about how many of those that were woken last don't wait again yet.
+	awake atomic.Int32
+	// conns has a place for each connection, which is its number to the kernel.
+	conns   []*ringConn
+	free    []uint32
+	closing atomic.Bool
+	ended   chan struct{}
+}
+
+const (
+	ringEntries = 1024
+	// holdFor is how long the poller waits with its processor.
+	holdFor = 200 * time.Microsecond
+	// steady is how often in a row something must have come sooner for it to wait without
+	// a bound, until Go's scheduler interrupts it (10 to 20 ms): a timer costs a virtual machine
+	// two exits.
+	steady = 32
+	// patient is how often it lets others run who were woken and don't wait yet.
+	patient = 2
+)
+
+// The kernel's names and numbers (linux/io_uring.h), the same on all architectures.
+const (
+	sysSetup, sysEnter = 425, 426
+
+	setupCQSize      = 1 << 3
+	setupSubmitAll   = 1 << 7
+	setupCoopTaskrun = 1 << 8
+
+	featSingleMmap = 1 << 0
+	featNoDrop     = 1 << 1
+	featFastPoll   = 1 << 5
+	featExtArg     = 1 << 8
+
+	enterGetEvents = 1 << 0
+	enterExtArg    = 1 << 3
+
+	offsetRings   = 0
+	offsetEntries = 0x10000000
+
+	sqCQOverflow = 1 << 1
+
+	opNop     = 0
+	opPollAdd = 6
+	opSend    = 26
+	opRecv    = 27
+
+	recvPollFirst = 1 << 0
+	pollOut       = 4
+)
+
+// submission is struct io_uring_sqe.
+type submission struct {
+	op, flags    uint8
+	ioprio       uint16
+	fd           int32
+	offset, addr uint64
+	len, opFlags uint32
+	user         uint64
+	_            [3]uint64
+}
+
+// completion is struct io_uring_cqe.
+type completion struct {
+	user  uint64
+	res   int32
+	flags uint32
+}
+
+// ringParams is struct io_uring_params.
+type ringParams struct {
+	sqEntries, cqEntries, flags, cpu, idle, features, wq uint32
+	_                                                    [3]uint32
+	sq                                                   struct {
+		head, tail, mask, entries, flags, dropped, array, _ uint32
+		_                                                   uint64
+	}
+	cq struct {
+		head, tail, mask, entries, overflow, completions, flags, _ uint32
+		_                                                          uint64
+	}
+}
+
+// NewRing fails where the kernel has none, or doesn't allow it, as in many containers.
+func NewRing() (*Ring, error) {
+	p := ringParams{flags: setupCQSize | setupSubmitAll | setupCoopTaskrun, cqEntries: 8 * ringEntries}
+	fd, _, errno := syscall.Syscall(sysSetup, ringEntries, uintptr(unsafe.Pointer(&p)), 0)
+	if errno != 0 {
+		return nil, os.NewSyscallError("io_uring_setup", errno)
+	}
+	r := &Ring{fd: int(fd), ended: make(chan struct{})}
+	syscall.CloseOnExec(r.fd)
+	err := r.begin(&p)
+	if err != nil {
+		r.unmap()
+		_ = syscall.Close(r.fd)
+		return nil, err
+	}
+	go r.poll()
+	return r, nil
+}
+
+func (r *Ring) begin(p *ringParams) error {
+	const wanted = featSingleMmap | featNoDrop | featFastPoll | featExtArg
+	if p.features&wanted != wanted {
+		return errors.New("io_uring of this kernel is too old")
+	}
+	size := max(p.sq.array+p.sqEntries*4, p.cq.completions+p.cqEntries*uint32(unsafe.Sizeof(completion{})))
+	rings, err := r.mmap(offsetRings, int(size))
+	if err != nil {
+		return err
+	}
+	entries, err := r.mmap(offsetEntries, int(p.sqEntries)*int(unsafe.Sizeof(submission{})))
+	if err != nil {
+		return err
+	}
+	at := func(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&rings[offset])) }
+	r.sqHead, r.sqTail, r.cqHead, r.cqTail, r.flags = at(p.sq.head), at(p.sq.tail), at(p.cq.head), at(p.cq.tail), at(p.sq.flags)
+	r.queue = unsafe.Slice((*submission)(unsafe.Pointer(&entries[0])), p.sqEntries)
+	r.completions = unsafe.Slice((*completion)(unsafe.Pointer(&rings[p.cq.completions])), p.cqEntries)
+	for i := range p.sqEntries {
+		*at(p.sq.array + 4*i) = i
+	}
+	if err := syscall.SetNonblock(r.fd, true); err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	r.file = os.NewFile(uintptr(r.fd), "io_uring")
+	if r.raw, err = r.file.SyscallConn(); err != nil {
+		return fmt.Errorf("poll io_uring: %w", err)
+	}
+	return nil
+}
+
+func (r *Ring) mmap(offset int64, size int) ([]byte, error) {
+	m, err := syscall.Mmap(r.fd, offset, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED|syscall.MAP_POPULATE)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	r.maps = append(r.maps, m)
+	return m, nil
+}
+
+func (r *Ring) unmap() {
+	for _, m := range r.maps {
+		_ = syscall.Munmap(m)
+	}
+}
+
+// Close ends the poller: connections that are still open wait for ever then.
+func (r *Ring) Close() {
+	if r == nil || r.closing.Swap(true) {
+		return
+	}
+	r.push(submission{op: opNop, user: noConn})
+	r.submit()
+	<-r.ended
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.free) == len(r.conns) { // or somebody may still use it
+		r.unmap()
+		_ = r.file.Close()
+	}
+}
+
+// noConn is the number of none.
+const noConn = ^uint64(0)
+
+// push queues what the kernel shall do. Who pushes for a connection holds its mutex.
+func (r *Ring) push(s submission) {
+	r.mu.Lock()
+	for r.tail-atomic.LoadUint32(r.sqHead) == uint32(len(r.queue)) {
+		r.mu.Unlock()
+		r.submit()
+		runtime.Gosched() // the kernel may have no memory at the moment
+		r.mu.Lock()
+	}
+	r.queue[r.tail%uint32(len(r.queue))] = s
+	r.tail++
+	atomic.StoreUint32(r.sqTail, r.tail)
+	r.mu.Unlock()
+	if r.asleep.Load() {
+		r.submit()
+	}
+}
+
+// submit begins all that is queued, and doesn't wait.
+func (r *Ring) submit() {
+	syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(len(r.queue)), 0, 0, 0, 0)
+}
+
+// extArg is struct io_uring_getevents_arg.
+type extArg struct {
+	sigmask     uint64
+	sigmaskSize uint32
+	minWait     uint32
+	timeout     uint64
+}
+
+// hold begins all that is queued and waits until something has been done, with the
+// goroutine's processor.
+func (r *Ring) hold(bounded bool) {
+	if !bounded {
+		syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(len(r.queue)), 1, enterGetEvents, 0, 0)
+		return
+	}
+	timeout := syscall.NsecToTimespec(int64(holdFor))
+	arg := extArg{timeout: uint64(uintptr(unsafe.Pointer(&timeout)))}
+	syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(len(r.queue)), 1, enterGetEvents|enterExtArg, uintptr(unsafe.Pointer(&arg)), unsafe.Sizeof(arg))
+	runtime.KeepAlive(&timeout)
+}
+
+// rest waits in Go's poller.
+func (r *Ring) rest() {
+	r.submit()
+	if r.raw.Read(func(uintptr) bool { return r.ready() || r.closing.Load() }) != nil {
+		r.hold(true)
+	}
+}
+
+// ready reports that something has been done.
+func (r *Ring) ready() bool {
+	return atomic.LoadUint32(r.cqTail) != *r.cqHead || atomic.LoadUint32(r.flags)&sqCQOverflow != 0
+}
+
+func (r *Ring) poll() {
+	defer close(r.ended)
+	// inRow is how often something has come soon, without a pause.
+	inRow, idle := 0, false
+	for !r.closing.Load() {
+		for n := 0; n < patient && r.awake.Load() > 0; n++ {
+			runtime.Gosched()
+		}
+		r.asleep.Store(true)
+		if idle && atomic.LoadUint32(r.flags)&sqCQOverflow == 0 {
+			r.rest()
+		} else {
+			r.hold(inRow < steady)
+		}
+		r.asleep.Store(false)
+		done, woken := r.reap()
+		inRow++
+		if idle = done == 0; idle {
+			inRow = 0
+		}
+		if woken > 0 {
+			r.awake.Store(int32(woken))
+			runtime.Gosched()
+		}
+	}
+}
+
+// reap looks at what has been done.
+func (r *Ring) reap() (done, woken int) {
+	head, tail := *r.cqHead, atomic.LoadUint32(r.cqTail)
+	if head == tail {
+		return 0, 0
+	}
+	r.mu.Lock()
+	conns := r.conns
+	r.mu.Unlock()
+	for ; head != tail; head++ {
+		c := r.completions[head%uint32(len(r.completions))]
+		done++
+		if c.user != noConn {
+			woken += conns[c.user>>kindBits].completed(kind(c.user&(1<<kindBits-1)), c.res)
+		}
+	}
+	atomic.StoreUint32(r.cqHead, head)
+	return done, woken
+}
+
+// kind is what was asked of the kernel, in the low bits of a submission's number.
+type kind uint64
+
+const (
+	receives kind = iota
+	sends
+	polls
+	kindBits = 2
+)
+
+// Adopt has the ring do what is sent and received over a socket. It returns the
+// connection to use in nc's place, which is nc itself where r is nil or nc no socket.
+// asks: the peer is one that answers, often with more than a command has.
+func (r *Ring) Adopt(nc net.Conn, asks bool) net.Conn {
+	if r == nil {
+		return nc
+	}
+	raw := rawConn(nc)
+	if raw == nil {
+		return nc
+	}
+	// A descriptor that Go's poller doesn't know: it would be woken as well.
+	fd, errno := uintptr(0), syscall.Errno(0)
+	err := raw.Control(func(old uintptr) { fd, _, errno = syscall.Syscall(syscall.SYS_FCNTL, old, syscall.F_DUPFD_CLOEXEC, 0) })
+	if err != nil || errno != 0 {
+		return nc
+	}
+	_ = nc.Close()
+	c := newRingConn(r, int(fd), asks, nc.LocalAddr(), nc.RemoteAddr())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.free); n > 0 {
+		c.number, r.free = r.free[n-1], r.free[:n-1]
+		r.conns[c.number] = c
+	} else {
+		c.number = uint32(len(r.conns))
+		r.conns = append(r.conns, c)
+	}
+	return c
+}
+
+// forget is for a connection of which nothing more is asked.
+func (r *Ring) forget(c *ringConn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conns[c.number] = nil
+	r.free = append(r.free, c.number)
+}
