@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 const (
@@ -29,12 +31,16 @@ const (
 // so there are no more processors than the load fills, often one. When it grows
 // there are all of them at once: a long merge must not hold up others, nor a
 // thread that waits for a page of the store to be read, with its processor.
-func processorsByLoad(ctx context.Context, calm time.Duration, log *slog.Logger) {
+//
+// While there is one, ring serves the connections.
+func processorsByLoad(ctx context.Context, calm time.Duration, ring *wire.Ring, log *slog.Logger) {
+	all := runtime.GOMAXPROCS(0)
+	ring.Use(all == 1)
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
 	defer runtime.SetDefaultGOMAXPROCS()
-	all := runtime.GOMAXPROCS(0)
+	defer ring.Use(false)
 	now, l := all, load{period: loadPeriod}
 	at, used := time.Now(), processUsage()
 	for {
@@ -50,6 +56,7 @@ func processorsByLoad(ctx context.Context, calm time.Duration, log *slog.Logger)
 		if n <= now && l.over < calm {
 			continue
 		}
+		ring.Use(n == 1)
 		if n > now {
 			runtime.SetDefaultGOMAXPROCS() // which looks anew how many there are
 			all = runtime.GOMAXPROCS(0)

@@ -72,7 +72,7 @@ func TestProcessorsByLoad(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		processorsByLoad(ctx, 5*loadPeriod, slog.New(slog.DiscardHandler))
+		processorsByLoad(ctx, 5*loadPeriod, nil, slog.New(slog.DiscardHandler))
 	}()
 	until := func(n int, work func()) {
 		t.Helper()

@@ -10,8 +10,8 @@ import (
 // ringVariable set to off has Go's poller do what io_uring does otherwise.
 const ringVariable = "SHUNT_IO_URING"
 
-// newRing has clients' and shards' connections served by io_uring, which takes a
-// third of a statement's processor time off. nil: Go's poller serves.
+// newRing has clients' and shards' connections served by io_uring while there is one
+// processor. nil: Go's poller serves.
 func newRing(log *slog.Logger) *wire.Ring {
 	if os.Getenv(ringVariable) == "off" {
 		return nil

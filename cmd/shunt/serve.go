@@ -215,7 +215,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 		defer s.web.close() // what it shows of the rest ends before that
 	}
 	wg.Go(func() { directory.Run(serving) })
-	wg.Go(func() { processorsByLoad(serving, calm, log) })
+	wg.Go(func() { processorsByLoad(serving, calm, s.ring, log) })
 	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { p.EndVanished(serving) })
 	wg.Go(func() { p.LookOut(serving) })

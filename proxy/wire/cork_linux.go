@@ -7,12 +7,12 @@ import (
 
 // cork holds a socket's last bytes back until its end goes out with them.
 func cork(nc net.Conn) {
-	if t, is := nc.(interface{ NetConn() net.Conn }); is {
+	for {
+		t, is := nc.(interface{ NetConn() net.Conn })
+		if !is {
+			break
+		}
 		nc = t.NetConn()
-	}
-	if c, ok := nc.(*ringConn); ok {
-		c.cork()
-		return
 	}
 	sc, ok := nc.(*net.TCPConn)
 	if !ok {

@@ -37,11 +37,15 @@ const (
 )
 
 func peek(nc net.Conn) (state peerState, ok bool) {
-	if t, is := nc.(interface{ NetConn() net.Conn }); is {
+	for {
+		if c, is := nc.(ringed); is && c.has() {
+			return peerSent, true
+		}
+		t, is := nc.(interface{ NetConn() net.Conn })
+		if !is {
+			break
+		}
 		nc = t.NetConn()
-	}
-	if p, ok := nc.(interface{ peek() peerState }); ok {
-		return p.peek(), true
 	}
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -51,24 +55,25 @@ func peek(nc net.Conn) (state peerState, ok bool) {
 	if err != nil {
 		return peerGone, true
 	}
-	if err := raw.Control(func(fd uintptr) { state = peekAt(int(fd)) }); err != nil {
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		for {
+			n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			switch {
+			case err == syscall.EINTR:
+				continue
+			case err == syscall.EAGAIN:
+				state = peerQuiet
+			case err != nil || n == 0:
+				state = peerGone
+			default:
+				state = peerSent
+			}
+			return
+		}
+	})
+	if err != nil {
 		return peerGone, true
 	}
 	return state, true
-}
-
-func peekAt(fd int) peerState {
-	var b [1]byte
-	for {
-		n, _, err := syscall.Recvfrom(fd, b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		switch {
-		case err == syscall.EINTR:
-		case err == syscall.EAGAIN:
-			return peerQuiet
-		case err != nil || n == 0:
-			return peerGone
-		default:
-			return peerSent
-		}
-	}
 }

@@ -11,7 +11,8 @@ import (
 // reads them with the same system call that found them. Thousands of idle
 // clients cost no buffers so.
 type idleWait struct {
-	raw syscall.RawConn
+	raw  syscall.RawConn
+	ring ringed // nil for none
 	// try is wait.attempt, kept so that a wait allocates nothing.
 	try func(fd uintptr) bool
 	r   *Reader
@@ -19,17 +20,21 @@ type idleWait struct {
 }
 
 func newIdleWait(nc net.Conn) *idleWait {
+	nc, ring := withRing(nc)
 	raw := rawConn(nc)
 	if raw == nil {
 		return nil
 	}
-	w := &idleWait{raw: raw}
+	w := &idleWait{raw: raw, ring: ring}
 	w.try = w.attempt
 	return w
 }
 
 // read waits and fills r's buffer. REQUIRES: r holds no buffer.
 func (w *idleWait) read(r *Reader) error {
+	if w.ring != nil && w.ring.ours() {
+		return r.Await()
+	}
 	w.r, w.err = r, nil
 	if err := w.raw.Read(w.try); err != nil {
 		return err

@@ -11,22 +11,24 @@ import (
 	"unsafe"
 )
 
-// ringConn is a socket whose waits are a Ring's.
+// ringConn is a socket that a Ring sends to and receives from while it is used, and
+// that is else read and written as any other.
 //
 // Whatever the kernel may still write to or read from belongs to the ringConn until
-// it says that it has done so: who stops waiting, for a deadline or since it was closed, leaves
-// that as it is.
+// it says that it has done so: who stops waiting, for a deadline or since it was closed,
+// leaves that as it is.
 type ringConn struct {
-	ring          *Ring
-	fd            int
-	number        uint32
-	local, remote net.Addr
+	net.Conn // the socket
+	plain    io.ReadWriter
+	control  syscall.RawConn
+	ring     *Ring
+	fd       int
+	number   uint32
 
 	mu sync.Mutex
-	// uses are those of fd that are under way, by us and by the kernel. It is closed
-	// behind the last.
+	// uses are those of fd that are under way, by the kernel too. It is closed behind the last.
 	uses int
-	// closed by its owner; shut: what was sent has left before; gone: fd is closed.
+	// closed by its owner; shut: what was sent has left before; gone: the socket is closed.
 	closed, shut, gone bool
 
 	in, out side
@@ -44,7 +46,6 @@ type ringConn struct {
 	// sending[:left] is under way, nil for nothing.
 	sending *[BufferSize]byte
 	left    int
-	polling bool  // for room to write
 	broken  error // of writing, for good
 }
 
@@ -77,10 +78,14 @@ func (s *side) stir() (woken bool) {
 	return true
 }
 
-func newRingConn(r *Ring, fd int, large bool, local, remote net.Addr) *ringConn {
-	c := &ringConn{ring: r, fd: fd, large: large, local: local, remote: remote}
+func newRingConn(r *Ring, nc net.Conn, large bool) (c *ringConn, ok bool) {
+	raw := rawConn(nc)
+	if raw == nil {
+		return nil, false
+	}
+	c = &ringConn{Conn: nc, plain: newSocket(nc), control: raw, ring: r, large: large}
 	c.in.wake, c.out.wake = make(chan struct{}, 1), make(chan struct{}, 1)
-	return c
+	return c, raw.Control(func(fd uintptr) { c.fd = int(fd) }) == nil
 }
 
 // wait waits until s is stirred. mu is held before and behind it.
@@ -88,8 +93,8 @@ func (c *ringConn) wait(s *side) {
 	s.waiting = true
 	c.tick(s)
 	c.mu.Unlock()
-	if c.ring.awake.Load() > 0 {
-		c.ring.awake.Add(-1)
+	if c.ring.woken.Load() > 0 {
+		c.ring.woken.Add(-1)
 	}
 	<-s.wake
 	c.mu.Lock()
@@ -129,6 +134,17 @@ func (c *ringConn) stopped(s *side) error {
 	return nil
 }
 
+// ours reports that the ring is used, or still has to do with the connection.
+func (c *ringConn) ours() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ring.used.Load() || c.busy()
+}
+
+func (c *ringConn) busy() bool {
+	return c.receiving || len(c.unread) > 0 || c.failed != nil || c.sending != nil
+}
+
 func (c *ringConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -153,6 +169,11 @@ func (c *ringConn) Read(p []byte) (int, error) {
 			return 0, c.failed
 		case c.receiving:
 			c.wait(&c.in)
+		case !c.ring.used.Load():
+			c.mu.Unlock()
+			n, err := c.plain.Read(p)
+			c.mu.Lock()
+			return n, err
 		case !c.asked && !tried:
 			// The middle of what the peer sends.
 			tried = true
@@ -202,45 +223,42 @@ func (c *ringConn) completed(k kind, res int32) (woken int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.unuse()
-	side := &c.out
-	switch k {
-	case receives:
-		side = &c.in
+	side := &c.in
+	if k == receives {
 		c.receiving = false
 		switch {
 		case res > 0 && c.room != nil:
 			c.unread = c.room[:res]
 		case res > 0:
 			c.unread = c.small[:res]
-		case res == 0:
-			c.failed = io.EOF
 		case undone(res) && !c.closed:
 			c.leaveRoom()
 			c.receive()
 			return 0
 		default:
-			c.failed = os.NewSyscallError("read", syscall.Errno(-res))
-		}
-		if res <= 0 {
 			c.leaveRoom()
+			if c.failed = io.EOF; res < 0 {
+				c.failed = os.NewSyscallError("read", syscall.Errno(-res))
+			}
 		}
-	case sends:
-		if undone(res) && !c.closed {
+	} else {
+		side = &c.out
+		switch {
+		case undone(res) && !c.closed:
 			c.send()
 			return 0
-		}
-		if res < 0 {
+		case res < 0:
 			c.broken = os.NewSyscallError("write", syscall.Errno(-res))
-		} else if c.left = copy(c.sending[:], c.sending[res:c.left]); c.left > 0 {
-			c.send()
-			return 0
+		default:
+			if c.left = copy(c.sending[:], c.sending[res:c.left]); c.left > 0 {
+				c.send()
+				return 0
+			}
 		}
 		poison(c.sending[:])
 		bufferPool.Put(c.sending)
 		c.sending = nil
 		c.shutLocked(false)
-	case polls:
-		c.polling = false
 	}
 	if side.stir() {
 		return 1
@@ -274,8 +292,8 @@ func (c *ringConn) ready() error {
 }
 
 // sendBuffer sends the first n bytes of buf, which is the connection's from then on
-// unless there is an error. It doesn't wait for them to leave, but only for what was
-// sent before.
+// unless there is an error. It need not wait for them to leave, but for what was sent
+// before.
 func (c *ringConn) sendBuffer(buf *[BufferSize]byte, n int) error {
 	c.out.turn.Lock()
 	defer c.out.turn.Unlock()
@@ -284,7 +302,17 @@ func (c *ringConn) sendBuffer(buf *[BufferSize]byte, n int) error {
 	if err := c.ready(); err != nil {
 		return err
 	}
-	c.sending, c.left, c.asked = buf, n, true
+	if c.asked = true; !c.ring.used.Load() {
+		c.mu.Unlock()
+		_, err := c.plain.Write(buf[:n])
+		c.mu.Lock()
+		if err == nil {
+			poison(buf[:])
+			bufferPool.Put(buf)
+		}
+		return err
+	}
+	c.sending, c.left = buf, n
 	c.send()
 	return nil
 }
@@ -295,44 +323,24 @@ func (c *ringConn) send() {
 	})
 }
 
-func (c *ringConn) Write(p []byte) (total int, err error) {
+func (c *ringConn) Write(p []byte) (int, error) {
 	c.out.turn.Lock()
 	defer c.out.turn.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for {
-		if err := c.ready(); err != nil {
-			return total, err
-		}
-		if c.polling {
-			c.wait(&c.out)
-			continue
-		}
-		if total == len(p) {
-			return total, nil
-		}
-		c.asked = true
-		c.uses++
-		c.mu.Unlock()
-		n, errno := writeNow(c.fd, p[total:])
-		c.mu.Lock()
-		c.unuse()
-		total += n
-		switch {
-		case errno == syscall.EAGAIN:
-			c.polling = true
-			c.push(polls, submission{op: opPollAdd, opFlags: pollOut})
-		case errno != 0:
-			return total, os.NewSyscallError("write", errno)
-		}
+	err := c.ready()
+	c.asked = true
+	c.mu.Unlock()
+	if err != nil {
+		return 0, err
 	}
+	return c.plain.Write(p)
 }
 
 // unuse ends a use of fd.
 func (c *ringConn) unuse() {
 	if c.uses--; c.uses == 0 && c.shut && !c.gone {
 		c.gone = true
-		_ = syscall.Close(c.fd)
+		_ = c.Conn.Close()
 		c.ring.forget(c)
 	}
 }
@@ -348,6 +356,7 @@ func (c *ringConn) Close() error {
 	c.in.stir()
 	c.out.stir()
 	if c.sending != nil {
+		_ = c.Conn.SetDeadline(longAgo) // of who waits without the ring
 		time.AfterFunc(closeTime, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -376,21 +385,26 @@ func (c *ringConn) CloseWrite() error {
 	c.out.turn.Lock()
 	defer c.out.turn.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.ready(); err != nil {
+	err := c.ready()
+	c.mu.Unlock()
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if err != nil || !ok {
 		return err
 	}
-	return os.NewSyscallError("shutdown", syscall.Shutdown(c.fd, syscall.SHUT_WR))
+	return half.CloseWrite()
 }
-
-func (c *ringConn) LocalAddr() net.Addr  { return c.local }
-func (c *ringConn) RemoteAddr() net.Addr { return c.remote }
 
 func (c *ringConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
-func (c *ringConn) SetReadDeadline(t time.Time) error  { return c.bound(&c.in, t) }
-func (c *ringConn) SetWriteDeadline(t time.Time) error { return c.bound(&c.out, t) }
+
+func (c *ringConn) SetReadDeadline(t time.Time) error {
+	return errors.Join(c.bound(&c.in, t), c.Conn.SetReadDeadline(t))
+}
+
+func (c *ringConn) SetWriteDeadline(t time.Time) error {
+	return errors.Join(c.bound(&c.out, t), c.Conn.SetWriteDeadline(t))
+}
 
 func (c *ringConn) bound(s *side, t time.Time) error {
 	c.mu.Lock()
@@ -403,24 +417,12 @@ func (c *ringConn) bound(s *side, t time.Time) error {
 	return nil
 }
 
-// peek is how the peer is, by what has come and wasn't read.
-func (c *ringConn) peek() peerState {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case len(c.unread) > 0:
-		return peerSent
-	case c.closed, c.failed != nil:
-		return peerGone
-	}
-	return peekAt(c.fd) // which nobody closes meanwhile
-}
+// NetConn is the socket.
+func (c *ringConn) NetConn() net.Conn { return c.Conn }
 
-// cork has what is sent wait for the connection's end.
-func (c *ringConn) cork() {
+// has reports whether something has come that wasn't read yet.
+func (c *ringConn) has() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.closed {
-		_ = syscall.SetsockoptInt(c.fd, syscall.IPPROTO_TCP, syscall.TCP_CORK, 1) // not on a Unix socket
-	}
+	return len(c.unread) > 0
 }

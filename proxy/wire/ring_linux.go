@@ -14,9 +14,9 @@ import (
 )
 
 // Ring is an io_uring that does what connections send and receive, in place of
-// Go's poller: sessions queue it and wait, and one system call of the poller's
-// goroutine does it for all of them, and waits for what comes next. A statement for
-// one shard so costs about one system call instead of six, and wakes no thread.
+// Go's poller, while the process has one processor (Use): sessions queue it and wait, and
+// one system call of the poller's goroutine does it for all of them, and waits for what comes
+// next. A statement for one shard so costs about one system call instead of six.
 //
 //	session    queues "send to the shard", "receive from the shard", and waits
 //	...        as do others, until none can run
@@ -28,13 +28,15 @@ import (
 // for longer than holdFor, since timers and Go's own poller want it now and then.
 // When nothing comes for so long it waits in Go's poller, for the ring's descriptor.
 //
-// With more than one processor, sessions run while the poller waits: it is asleep
-// then, and they enter the ring themselves.
+// With more processors each session that it woke would have the scheduler wake a thread,
+// to see whether there is more to run. Go's poller, which runs it where it was found, is
+// cheaper then, and knows all sockets all the time.
 type Ring struct {
 	fd   int
 	file *os.File // fd in Go's poller
 	raw  syscall.RawConn
 	maps [][]byte
+	used atomic.Bool
 
 	// mu is for what is queued, and for conns. It comes behind a ringConn's.
 	mu             sync.Mutex
@@ -46,10 +48,10 @@ type Ring struct {
 	cqHead, cqTail *uint32
 	flags          *uint32 // tell that some wait behind a full queue of completions
 
-	// asleep: the poller is waiting, or about to.
+	// asleep: the poller is waiting, or about to: who queues submits.
 	asleep atomic.Bool
-	// awake is about how many of those that were woken last don't wait again yet.
-	awake atomic.Int32
+	// woken is about how many of those that were woken last don't wait again yet.
+	woken atomic.Int32
 	// conns has a place for each connection, which is its number to the kernel.
 	conns   []*ringConn
 	free    []uint32
@@ -90,13 +92,11 @@ const (
 
 	sqCQOverflow = 1 << 1
 
-	opNop     = 0
-	opPollAdd = 6
-	opSend    = 26
-	opRecv    = 27
+	opNop  = 0
+	opSend = 26
+	opRecv = 27
 
 	recvPollFirst = 1 << 0
-	pollOut       = 4
 )
 
 // submission is struct io_uring_sqe.
@@ -196,6 +196,13 @@ func (r *Ring) unmap() {
 	}
 }
 
+// Use says whether connections wait by the ring from now on, or by Go's poller.
+func (r *Ring) Use(use bool) {
+	if r != nil {
+		r.used.Store(use)
+	}
+}
+
 // Close ends the poller: connections that are still open wait for ever then.
 func (r *Ring) Close() {
 	if r == nil || r.closing.Swap(true) {
@@ -277,7 +284,7 @@ func (r *Ring) poll() {
 	// inRow is how often something has come soon, without a pause.
 	inRow, idle := 0, false
 	for !r.closing.Load() {
-		for n := 0; n < patient && r.awake.Load() > 0; n++ {
+		for n := 0; n < patient && r.woken.Load() > 0; n++ {
 			runtime.Gosched()
 		}
 		r.asleep.Store(true)
@@ -293,7 +300,7 @@ func (r *Ring) poll() {
 			inRow = 0
 		}
 		if woken > 0 {
-			r.awake.Store(int32(woken))
+			r.woken.Store(int32(woken))
 			runtime.Gosched()
 		}
 	}
@@ -325,29 +332,20 @@ type kind uint64
 const (
 	receives kind = iota
 	sends
-	polls
-	kindBits = 2
+	kindBits = 1
 )
 
-// Adopt has the ring do what is sent and received over a socket. It returns the
-// connection to use in nc's place, which is nc itself where r is nil or nc no socket.
-// asks: the peer is one that answers, often with more than a command has.
+// Adopt returns a connection in nc's place that is sent to and received from by the ring
+// while that is used; nc itself where r is nil or nc no socket. asks: the peer is one that
+// answers, often with more than a command has.
 func (r *Ring) Adopt(nc net.Conn, asks bool) net.Conn {
 	if r == nil {
 		return nc
 	}
-	raw := rawConn(nc)
-	if raw == nil {
+	c, ok := newRingConn(r, nc, asks)
+	if !ok {
 		return nc
 	}
-	// A descriptor that Go's poller doesn't know: it would be woken as well.
-	fd, errno := uintptr(0), syscall.Errno(0)
-	err := raw.Control(func(old uintptr) { fd, _, errno = syscall.Syscall(syscall.SYS_FCNTL, old, syscall.F_DUPFD_CLOEXEC, 0) })
-	if err != nil || errno != 0 {
-		return nc
-	}
-	_ = nc.Close()
-	c := newRingConn(r, int(fd), asks, nc.LocalAddr(), nc.RemoteAddr())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := len(r.free); n > 0 {

@@ -21,6 +21,7 @@ func newRing(t *testing.T) *Ring {
 	if err != nil {
 		t.Skip(err)
 	}
+	r.Use(true)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -67,10 +68,23 @@ func TestRingConn(t *testing.T) {
 	}
 }
 
-// Commands and answers of all sizes, by many at once, arrive whole and in order.
+// Commands and answers of all sizes, by many at once, arrive whole and in order, though
+// the ring is used now and not then.
 func TestRingPackets(t *testing.T) {
 	r := newRing(t)
 	var wg sync.WaitGroup
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+				r.Use(i%4 > 0)
+			}
+		}
+	}()
 	for i := range 50 {
 		near, far := ringPair(t, r, []string{"tcp", "unix"}[i%2])
 		wg.Go(func() { answerEach(far) })
@@ -78,6 +92,7 @@ func TestRingPackets(t *testing.T) {
 			defer near.Close()
 			random := rand.New(rand.NewPCG(uint64(i), 1))
 			in, out := NewReader(near), NewWriter(near)
+			exchange := NewExchange(near, in, out)
 			for range 200 {
 				size := random.IntN(1000)
 				if random.IntN(20) == 0 {
@@ -88,7 +103,11 @@ func TestRingPackets(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if err := out.Flush(); err != nil {
+				send := out.Flush
+				if random.IntN(2) == 0 {
+					send = exchange.Do
+				}
+				if err := send(); err != nil {
 					t.Error(err)
 					return
 				}

@@ -22,6 +22,22 @@ func rawConn(nc net.Conn) syscall.RawConn {
 	return raw
 }
 
+// ringed is a socket that a Ring serves at times: ours.
+type ringed interface {
+	net.Conn
+	NetConn() net.Conn // the socket itself
+	ours() bool
+	has() bool
+}
+
+// withRing tells a socket that a Ring serves from the socket itself.
+func withRing(nc net.Conn) (net.Conn, ringed) {
+	if c, ok := nc.(ringed); ok {
+		return c.NetConn(), c
+	}
+	return nc, nil
+}
+
 // socket reads and writes with readNow and writeNow, and waits between.
 type socket struct {
 	raw syscall.RawConn
