@@ -104,8 +104,10 @@ func TestNeverMissVaryingModes(t *testing.T) {
 		for id := range 8 {
 			mustExec(t, c, fmt.Sprintf("INSERT INTO visits (id, c, n, at, born) VALUES (%d, 'c%[1]d', 201%[1]d0231, '2020-01-01 00:00:0%[1]d.7', '201%[1]d-01-00')", id))
 		}
+		mustExec(t, c, "CREATE VIEW seen AS SELECT id, called, dawn FROM visits")
 		p.settled(c)
 		wantRoute(t, c, "SELECT id FROM visits WHERE called = 'c3x'", 1, "index:by_called")
+		wantRoute(t, c, "SELECT id FROM seen WHERE called = 'c3x'", 1, "index:by_called")
 		each := func(query string) {
 			t.Helper()
 			for id := range 8 {
@@ -125,8 +127,10 @@ func TestNeverMissVaryingModes(t *testing.T) {
 		}
 		mustExec(t, c, "SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'")
 		each("SELECT id FROM visits WHERE called = 'c%d   x'")
+		each("SELECT id FROM seen WHERE called = 'c%d   x'")
 		mustExec(t, c, "SET sql_mode = 'TRADITIONAL'")
 		want(t, c, "SELECT COUNT(*) AS n FROM visits WHERE dawn < '2001-01-01'", "n", "8") // '0000-00-00' each
+		want(t, c, "SELECT COUNT(*) AS n FROM seen WHERE dawn < '2001-01-01'", "n", "8")
 		wantRoute(t, c, "SELECT id FROM visits WHERE dawn >= '1000-01-01' AND dawn < '2001-01-01'", 1, "index:by_dawn")
 	})
 }

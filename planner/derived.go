@@ -116,11 +116,11 @@ func (a *analysis) asTable(source ast.Node, alias string, s *scope) *ref {
 		}
 		kept, all, others := inner.keptColumns(t, sel, main)
 		whole := spoilsConcatenation(sel) == ""
-		if !inner.besideAnchor(t, t, sel, main, kept, whole) {
+		if !inner.besideAnchor(t, sel, main, kept, whole) {
 			return nil
 		}
 		if whole {
-			inner.keepIndexes(t, t, kept)
+			inner.keepIndexes(t, kept)
 		}
 		r.partial, r.others = !all, others
 		if r.derived = inner.routeOf(main, ""); !r.derived.alone() {

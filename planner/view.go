@@ -118,37 +118,39 @@ func (a *analysis) plainView(v *catalog.Table, n ast.StmtNode, main *scope) (t *
 			kept[i] = c
 		}
 	}
-	t = &catalog.Table{Schema: v.Schema, Name: v.Name, Columns: v.Columns}
-	whole := true // each of the view's rows is one of the tables' rows
-	if len(a.refs) == 1 && spoilsConcatenation(n) == "" {
+	whole := spoilsConcatenation(n) == "" // each of the view's rows is one of the tables' rows
+	t = &catalog.Table{Schema: v.Schema, Name: v.Name, Columns: viewColumns(v, kept, whole)}
+	if len(a.refs) == 1 && whole {
 		base := a.refs[0].table
 		t.Placement, t.Shards, t.Differs = base.Placement, base.Shards, base.Differs
-		t.ShardKey = keptAs(v, kept, column{a.refs[0], base.ShardKey})
-	} else if whole = spoilsConcatenation(n) == ""; !a.besideAnchor(t, v, sel, main, kept, whole) {
+		t.ShardKey = keptAs(t, kept, column{a.refs[0], base.ShardKey})
+	} else if !a.besideAnchor(t, sel, main, kept, whole) {
 		return nil, nil
 	}
 	if whole {
-		a.keepIndexes(t, v, kept)
-		keepJSON(t, kept)
+		a.keepIndexes(t, kept)
 	}
 	return t, kept
 }
 
-// keepJSON has columns that are JSON in their table be JSON in t, which no server
-// says of a view's.
-func keepJSON(t *catalog.Table, kept map[int]column) {
+// viewColumns are a view's columns with what no server says of them, and is so of the
+// tables' columns that they are: that they are computed when they are read, or are JSON.
+//
+// Counter-example: CREATE VIEW v AS SELECT id, g FROM t, g being VIRTUAL. A session that
+// computes another g would look it up by the key that the scan has made (modeDoubt).
+func viewColumns(v *catalog.Table, kept map[int]column, whole bool) []*catalog.Column {
+	out := slices.Clone(v.Columns)
 	for i, of := range kept {
-		if of.col.JSON && t.Columns[i] != t.ShardKey {
-			c := *t.Columns[i]
-			c.JSON = true
-			t.Columns = slices.Clone(t.Columns)
-			t.Columns[i] = &c
-		}
+		c := *out[i]
+		c.Virtual, c.Varies, c.Expression = of.col.Virtual, of.col.Varies, of.col.Expression
+		c.JSON = whole && of.col.JSON
+		out[i] = &c
 	}
+	return out
 }
 
-// keepIndexes gives t the indexes all of whose columns v has.
-func (a *analysis) keepIndexes(t, v *catalog.Table, kept map[int]column) {
+// keepIndexes gives t the indexes all of whose columns it has.
+func (a *analysis) keepIndexes(t *catalog.Table, kept map[int]column) {
 	for _, r := range a.refs {
 		if r.nullable || r.history {
 			continue
@@ -157,7 +159,7 @@ func (a *analysis) keepIndexes(t, v *catalog.Table, kept map[int]column) {
 			seen := *ix
 			seen.Columns = nil
 			for _, c := range ix.Columns {
-				if c := keptAs(v, kept, column{r, c}); c != nil {
+				if c := keptAs(t, kept, column{r, c}); c != nil {
 					seen.Columns = append(seen.Columns, c)
 				}
 			}
@@ -168,11 +170,11 @@ func (a *analysis) keepIndexes(t, v *catalog.Table, kept map[int]column) {
 	}
 }
 
-// keptAs is the first column of a view that is a table's as it is.
-func keptAs(v *catalog.Table, kept map[int]column, c column) *catalog.Column {
-	for i := range v.Columns {
+// keptAs is the first of t's columns that is the table's column c as it is.
+func keptAs(t *catalog.Table, kept map[int]column, c column) *catalog.Column {
+	for i := range t.Columns {
 		if x, ok := kept[i]; ok && x == c && c.col != nil {
-			return v.Columns[i]
+			return t.Columns[i]
 		}
 	}
 	return nil
@@ -189,7 +191,7 @@ func keptAs(v *catalog.Table, kept map[int]column, c column) *catalog.Column {
 // of its groups on one shard. Counter-example: CREATE VIEW v AS SELECT user_id DIV
 // 2 AS pair, COUNT(*) AS n FROM orders GROUP BY pair. Only integers: of texts a
 // server may take two for one that hash to different slots.
-func (a *analysis) besideAnchor(t, v *catalog.Table, sel *ast.SelectStmt, main *scope, kept map[int]column, whole bool) bool {
+func (a *analysis) besideAnchor(t *catalog.Table, sel *ast.SelectStmt, main *scope, kept map[int]column, whole bool) bool {
 	for _, r := range a.refs {
 		a.plant(r)
 		t.Differs += r.table.Differs
@@ -209,7 +211,7 @@ func (a *analysis) besideAnchor(t, v *catalog.Table, sel *ast.SelectStmt, main *
 	}
 	for _, k := range keys {
 		if t.ShardKey == nil {
-			t.ShardKey = keptAs(v, kept, k)
+			t.ShardKey = keptAs(t, kept, k)
 		}
 	}
 	if whole {
