@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -59,5 +60,31 @@ func TestGivenLikeBefore(t *testing.T) {
 			p.query(sql, "SELECT LAST_INSERT_ID()")
 		}
 		p.query("SELECT * FROM cities")
+	})
+}
+
+// TestNeverMissLastInsertID: LAST_INSERT_ID(c) makes an unsigned integer of what c holds.
+func TestNeverMissLastInsertID(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{maintenance: "{delay: 1h}"})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE items (id INT PRIMARY KEY, code VARCHAR(20), price DECIMAL(10,2), n INT)")
+		mustExec(t, c, "CREATE TABLE skus (sku VARCHAR(20) PRIMARY KEY, n INT)")
+		for _, column := range []string{"code", "price", "n"} {
+			p.createIndex(c, "by_"+column, "items ("+column+")")
+		}
+		for id := 1; id <= 8; id++ {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO items VALUES (%d, '00%[1]d', %[1]d.75, -1)", id))
+			mustExec(t, c, fmt.Sprintf("INSERT INTO items (id) VALUES (%d) ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), code = LAST_INSERT_ID(code), price = LAST_INSERT_ID(price)", id))
+		}
+		mustExec(t, c, "SET sql_mode = ''")
+		for id := 1; id <= 8; id++ {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO items (id) VALUES (%d) ON DUPLICATE KEY UPDATE n = LAST_INSERT_ID(n)", id))
+			want(t, c, fmt.Sprintf("SELECT id FROM items WHERE code = '%d'", id), "id", fmt.Sprint(id))
+			want(t, c, fmt.Sprintf("SELECT id FROM items WHERE price = %d", id+1), "id", fmt.Sprint(id))
+		}
+		want(t, c, "SELECT COUNT(*) AS c FROM items WHERE n = 2147483647", "c", "8")
+		_, err := c.ExecContext(t.Context(), "INSERT INTO skus VALUES ('007', 1) ON DUPLICATE KEY UPDATE sku = LAST_INSERT_ID(sku)")
+		wantError(t, err, 1235, "changing the shard key skus.sku")
 	})
 }

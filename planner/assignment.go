@@ -18,22 +18,22 @@ type assignment struct {
 	self bool
 }
 
-// assignments resolves what ON DUPLICATE KEY UPDATE or SET assigns in target.
-func (a *analysis) assignments(list []*ast.Assignment, target *ref, alias *rowAlias) ([]assignment, *Error) {
+// assignments resolves what ON DUPLICATE KEY UPDATE assigns in target.
+func (a *analysis) assignments(n *ast.InsertStmt, target *ref, alias *rowAlias) ([]assignment, *Error) {
 	var out []assignment
-	for _, x := range list {
+	clips := n.IgnoreErr || !a.st.settings.Strict
+	for _, x := range n.OnDuplicate {
 		c := target.table.Column(x.Column.Name.L)
 		if c == nil {
 			return nil, unknownColumn(x.Column.Name.O)
 		}
-		out = append(out, a.assignment(c, x.Expr, target, alias))
+		out = append(out, a.assignment(c, lastInserted(c, x.Expr, clips), target, alias))
 	}
 	return out, nil
 }
 
 func (a *analysis) assignment(c *catalog.Column, e ast.ExprNode, target *ref, alias *rowAlias) assignment {
 	s := assignment{col: c}
-	e = lastInserted(e)
 	switch v := unwrap(e).(type) {
 	case *ast.ValuesExpr:
 		if v.Column != nil {
@@ -51,12 +51,22 @@ func (a *analysis) assignment(c *catalog.Column, e ast.ExprNode, target *ref, al
 	return s
 }
 
-// lastInserted is id of LAST_INSERT_ID(id), which tells the client the id of the
-// row that ON DUPLICATE KEY UPDATE met.
-func lastInserted(e ast.ExprNode) ast.ExprNode {
-	if f, ok := unwrap(e).(*ast.FuncCallExpr); ok && f.FnName.L == "last_insert_id" && len(f.Args) == 1 {
-		if c, ok := unwrap(f.Args[0]).(*ast.ColumnNameExpr); ok {
-			return c
+// lastInserted is id of id = LAST_INSERT_ID(id), which tells the client the id of the
+// row that ON DUPLICATE KEY UPDATE met. clips: a value that is out of range is stored as
+// the nearest that is not.
+//
+// Rule ids: the function makes an unsigned integer of its argument, so what stays as it is
+// are integers that aren't negative. Counter-examples:
+//
+//	code = LAST_INSERT_ID(code)   '007' of a VARCHAR becomes '7'
+//	n = LAST_INSERT_ID(n)         -1 of an INT becomes 2147483647, or fails
+//
+// Servers leave undefined what becomes of negative values in AUTO_INCREMENT columns.
+func lastInserted(c *catalog.Column, e ast.ExprNode, clips bool) ast.ExprNode {
+	_, unsigned, integer := integerLimit(c.Type)
+	if f, ok := unwrap(e).(*ast.FuncCallExpr); ok && f.FnName.L == "last_insert_id" && len(f.Args) == 1 && integer && (unsigned || c.AutoIncrement || !clips) {
+		if id, ok := unwrap(f.Args[0]).(*ast.ColumnNameExpr); ok {
+			return id
 		}
 	}
 	return e

@@ -108,7 +108,7 @@ func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *ro
 	if newAlias != nil {
 		newAlias.listed = cols
 	}
-	if act.update, err = a.assignments(n.OnDuplicate, target, newAlias); err != nil {
+	if act.update, err = a.assignments(n, target, newAlias); err != nil {
 		return nil, err
 	}
 	if err := duplicateMoves(t, act.update); err != nil {

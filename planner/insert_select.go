@@ -47,7 +47,7 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 		return nil, err
 	}
 	var err *Error
-	if act.update, err = a.assignments(n.OnDuplicate, target, alias); err != nil {
+	if act.update, err = a.assignments(n, target, alias); err != nil {
 		return nil, err
 	}
 	if err := duplicateMoves(t, act.update); err != nil {
