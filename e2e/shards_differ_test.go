@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestUnlikeSettings: the shards' global settings differ. A statement means on each of
@@ -161,4 +163,21 @@ func (p *process) restart() {
 		p.t.Fatalf("exit status %d", code)
 	}
 	p.run()
+}
+
+// TestUnlikeVersions: while shards are upgraded one by one, some run executable comments
+// that the others skip.
+func TestUnlikeVersions(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		if f.name != throwaway.MariaDB {
+			t.Skip("only MariaDB may be told which version it is")
+		}
+		p := start(t, f, setup{servers: append(f.own(t, 1), f.own(t, 1, "--version=99.2.1-MariaDB")...)})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(50), n INT)")
+		p.createIndex(c, "by_email", "people (email)")
+		_, err := c.ExecContext(t.Context(), "UPDATE people SET n = 1 /*M!990000 , email = 'b' */ WHERE id = 3")
+		wantError(t, err, 1235, "some server versions run and others skip")
+		mustExec(t, c, "UPDATE people SET n = 1 /*M!100000 , email = 'a' */ /*M!990300 , email = 'b' */ WHERE id = 3")
+	})
 }

@@ -184,8 +184,20 @@ func TestUnknownVersion(t *testing.T) {
 		{"10.11.8-MariaDB", true, "SELECT * FROM u WHERE id = 1 /*!80000 OR 1 */", 1},
 		{"10.11.8-MariaDB", true, "SELECT * FROM u WHERE id = 1 /*! OR 1 */", 4},
 		{"10.11.8-MariaDB", true, "SELECT * FROM u WHERE id = 1 /*!999999 OR 1 */", 1},
+		{"10.11.8-MariaDB and 11.8.2-MariaDB", true, "SELECT * FROM u WHERE id = 1 /*M!110000 OR 1 */", 0},
+		{"10.11.8-MariaDB and 11.8.2-MariaDB", true, "SELECT * FROM u WHERE id = 1 /*M!101108 OR 1 */", 4},
+		{"10.11.8-MariaDB and 11.8.2-MariaDB", true, "SELECT * FROM u WHERE id = 1 /*M!110803 OR 1 */", 1},
+		{"10.11.8-MariaDB and 11.8.2-MariaDB", true, "SELECT * FROM u WHERE id = 1 /*!80000 OR 1 */", 1},
+		{"8.0.36 and 8.0.36-28-something 9.7.4", false, "SELECT * FROM u WHERE id = 1 /*!80036 OR 1 */", 4},
+		{"8.0.36 and 8.0.36-28-something 9.7.4", false, "SELECT * FROM u WHERE id = 1 /*!80037 OR 1 */", 0},
+		{"9.7.4 and 10.11.8-MariaDB", false, "SELECT * FROM u WHERE id = 1 /*!80000 OR 1 */", 0},
+		{"9.7.4 and 10.11.8-MariaDB", false, "SELECT * FROM u WHERE id = 1 /*M! OR 1 */", 0},
+		{"9.7.4 and 10.11.8-MariaDB", false, "SELECT * FROM u WHERE id = 1 /*!50000 OR 1 */", 4},
+		{"10.11.8-MariaDB and 9.7.4", true, "SELECT * FROM u WHERE id = 1 /*!80000 OR 1 */", 0},
+		{"10.11.8-MariaDB and 9.7.4", true, "SELECT * FROM u WHERE id = 1 /*!90800 OR 1 */", 1},
 	} {
-		cat.ServerVersion, cat.MariaDB = c.version, c.maria
+		version, others, _ := strings.Cut(c.version, " and ")
+		cat.ServerVersion, cat.OtherVersions, cat.MariaDB = version, strings.Fields(others), c.maria
 		n := 0
 		plan, err := p.Plan(c.sql, Settings{Schema: "shop", Charset: "utf8mb4"}, cat)
 		if err == nil {

@@ -71,7 +71,8 @@ type lexer struct {
 // serverVersion is what decides about /*!NNNNN comments.
 type serverVersion struct {
 	mariaDB bool
-	number  int // 90704, 101108; 0: unknown
+	number  int      // 90704, 101108; 0: unknown
+	others  []string // that some of the shards have instead
 }
 
 // parseServerVersion reads "9.7.4" or "10.11.8-MariaDB-...".
@@ -317,11 +318,25 @@ const (
 	runsMaybe
 )
 
-// runs says whether the server executes an executable comment. MariaDB skips
-// MySQL's versions 5.7 to 9.99, whose syntax it may not have.
+// runs says whether all shards execute an executable comment, or none.
+//
+// Counter-example: UPDATE u SET n = 1 /*M!110000 , email = 'b' */ while shards are
+// upgraded one by one. Those that are already done write emails.
+func (v serverVersion) runs(maria bool, version int) runs {
+	out := v.runsHere(maria, version)
+	for _, other := range v.others {
+		if parseServerVersion(other, strings.Contains(other, "MariaDB")).runsHere(maria, version) != out {
+			return runsMaybe
+		}
+	}
+	return out
+}
+
+// runsHere says whether servers of the one version do. MariaDB skips MySQL's versions
+// 5.7 to 9.99, whose syntax it may not have.
 // https://dev.mysql.com/doc/refman/9.0/en/comments.html
 // https://mariadb.com/kb/en/comment-syntax/
-func (v serverVersion) runs(maria bool, version int) runs {
+func (v serverVersion) runsHere(maria bool, version int) runs {
 	if maria && !v.mariaDB {
 		return runsNo
 	}

@@ -82,6 +82,7 @@ func lexStatement(sql string, s Settings, cat *catalog.Catalog) (*statement, *Er
 	var server serverVersion
 	if cat != nil {
 		server = parseServerVersion(cat.ServerVersion, cat.MariaDB)
+		server.others = cat.OtherVersions
 	}
 	st := &statement{src: sql, settings: s, server: server, rowsAt: -1}
 	lx := newLexer(sql, s, server)

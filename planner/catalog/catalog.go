@@ -47,8 +47,9 @@ type Catalog struct {
 	// MariaDB tells the flavour of the shards (false: MySQL).
 	MariaDB bool
 	// ServerVersion is the lowest that shards of the first's kind answered to
-	// SELECT VERSION().
+	// SELECT VERSION(), OtherVersions what the others did, each once.
 	ServerVersion string
+	OtherVersions []string
 	// DefaultCollation gives for a character set (lower case) the collation
 	// that the shards use with it, e.g. utf8mb4 -> utf8mb4_0900_ai_ci.
 	DefaultCollation map[string]string

@@ -70,7 +70,7 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	if len(b.order) > 0 {
 		f := src.Facts[b.order[0]]
 		for _, id := range b.order {
-			b.lowestVersion(src.Facts[id].Version)
+			b.version(src.Facts[id].Version)
 		}
 		b.c.LowerCaseNames, b.c.SQLMode = f.LowerCaseNames, f.Settings["sql_mode"]
 		b.c.AutocommitOff = strings.EqualFold(f.Settings["autocommit"], "OFF")
@@ -99,13 +99,16 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	return b.c, nil
 }
 
-// lowestVersion keeps the lowest version: what clients choose by it is there on
+// version keeps the lowest version as the shards': what clients choose by it is there on
 // every shard. One of the first shard's kind, MySQL or MariaDB, that is.
-func (b *builder) lowestVersion(v string) {
+func (b *builder) version(v string) {
 	isMariaDB := func(v string) bool { return strings.Contains(v, "MariaDB") }
 	now := b.c.ServerVersion
 	if now == "" || isMariaDB(v) == isMariaDB(now) && slices.Compare(versionNumbers(v), versionNumbers(now)) < 0 {
-		b.c.ServerVersion = v
+		b.c.ServerVersion, v = v, now
+	}
+	if v != "" && v != b.c.ServerVersion && !slices.Contains(b.c.OtherVersions, v) {
+		b.c.OtherVersions = append(b.c.OtherVersions, v)
 	}
 }
 

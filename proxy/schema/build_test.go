@@ -59,23 +59,28 @@ func build(t *testing.T, src Sources) *catalog.Catalog {
 	return c
 }
 
-// TestLowestVersion: numbers are compared as numbers, and only within a kind.
-func TestLowestVersion(t *testing.T) {
+// TestVersions: numbers are compared as numbers, and only within a kind.
+func TestVersions(t *testing.T) {
 	t.Parallel()
-	for want, versions := range map[string][]string{
-		"9.7.4":               {"10.0.1", "9.7.4", "9.10.0"},
-		"8.0.9-log":           {"8.0.36", "8.0.9-log"},
-		"10.11.8-MariaDB":     {"10.11.8-MariaDB", "9.7.4", "11.4.2-MariaDB-ubu2404"},
-		"8.0.36-28-something": {"8.0.36-28-something", "8.0.36"},
+	for _, c := range []struct {
+		shards []string
+		lowest string
+		others []string
+	}{
+		{[]string{"10.0.1", "9.7.4", "9.10.0", "10.0.1"}, "9.7.4", []string{"10.0.1", "9.10.0"}},
+		{[]string{"8.0.36", "8.0.9-log", "8.0.9-log"}, "8.0.9-log", []string{"8.0.36"}},
+		{[]string{"10.11.8-MariaDB", "9.7.4", "11.4.2-MariaDB-ubu2404"}, "10.11.8-MariaDB", []string{"9.7.4", "11.4.2-MariaDB-ubu2404"}},
+		{[]string{"8.0.36-28-something", "8.0.36"}, "8.0.36-28-something", []string{"8.0.36"}},
+		{[]string{"9.7.4", "9.7.4"}, "9.7.4", nil},
 	} {
 		var shards []*Facts
-		for _, v := range versions {
+		for _, v := range c.shards {
 			f := facts()
 			f.Version = v
 			shards = append(shards, f)
 		}
-		if got := build(t, sources(shards...)).ServerVersion; got != want {
-			t.Errorf("%v: %s, want %s", versions, got, want)
+		if got := build(t, sources(shards...)); got.ServerVersion != c.lowest || !slices.Equal(got.OtherVersions, c.others) {
+			t.Errorf("%v: %s and %v, want %s and %v", c.shards, got.ServerVersion, got.OtherVersions, c.lowest, c.others)
 		}
 	}
 }
