@@ -210,6 +210,8 @@ func TestStoredPrograms(t *testing.T) {
 			_, err := c.ExecContext(t.Context(), "CREATE TRIGGER astray AFTER INSERT ON users FOR EACH ROW "+body)
 			wantError(t, err, 1235, "trigger")
 		}
+		_, err = c.ExecContext(t.Context(), "CREATE TRIGGER astray BEFORE INSERT ON users FOR EACH ROW SET `NEW`.id = `NEW`.id + 100")
+		wantError(t, err, 1235, "a trigger that changes the shard key")
 
 		mustExec(t, c, "CREATE EVENT sweep ON SCHEDULE EVERY 1 DAY DO DELETE FROM orders WHERE total < 0")
 		for i, n := range p.onShards("SELECT 1 FROM information_schema.events WHERE event_schema = '" + p.schema + "' AND event_name = 'sweep'") {

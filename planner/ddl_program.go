@@ -179,7 +179,7 @@ func hasIndexes(cat *catalog.Catalog) bool {
 //	INSERT INTO audit (id, what) VALUES (UUID(), 'x')   audit goes by its own id
 //	UPDATE countries SET n = n + 1                      one of its copies changes
 //	INSERT INTO settings VALUES ('k', NEW.name)         settings is on another shard
-//	SET NEW.id = NEW.id + 1                             the row itself
+//	SET NEW.id = NEW.id + 1                             the row itself, as `NEW`.id too
 //
 // An INSERT that gives the shard key as NEW.id or OLD.id is beside.
 func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i int) *Error {
@@ -187,9 +187,9 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 		return nil
 	}
 	for ; i < len(st.toks); i++ {
-		if st.is(i, "new") && st.op(i+1, ".") && on.ShardKey != nil && on.Placement == catalog.Hash && (st.is(i-1, "set") || st.op(i-1, ",") || st.is(i-1, "into")) {
-			if name, ok := st.identifier(i + 2); ok && strings.EqualFold(name, on.ShardKey.Name) && (st.is(i-1, "into") || st.op(i+3, "=") || st.op(i+3, ":=")) {
-				return notSupported("a trigger that changes the shard key %s.%s is not supported: the row is on the shard of the value that the statement gave", on.Name, on.ShardKey.Name)
+		if st.named(i, "new") && st.op(i+1, ".") && on.ShardKey != nil && on.Placement == catalog.Hash && (st.is(i-1, "set") || st.op(i-1, ",") || st.is(i-1, "into")) {
+			if st.named(i+2, on.ShardKey.Name) && (st.is(i-1, "into") || st.op(i+3, "=") || st.op(i+3, ":=")) {
+				return notSupported("a trigger that changes the shard key %s.%s is not supported: the row is on the shard of the value that the statement gave; compute it in the client", on.Name, on.ShardKey.Name)
 			}
 		}
 		verb := st.word(i)
@@ -250,7 +250,7 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 // shard key.
 func (st *statement) setsKey(i int, key *catalog.Column) bool {
 	for ; key != nil && i < len(st.toks) && st.toks[i].kind != tokEnd && !st.is(i, "where"); i++ {
-		if name, ok := st.identifier(i); ok && strings.EqualFold(name, key.Name) {
+		if st.named(i, key.Name) {
 			return true
 		}
 	}
@@ -266,7 +266,7 @@ func (st *statement) givesKey(i int, t *catalog.Table, own string) bool {
 		for i++; i < len(st.toks) && !st.op(i, ")"); i++ {
 			if st.op(i, ",") {
 				at++
-			} else if name, ok := st.identifier(i); ok && strings.EqualFold(name, key) {
+			} else if st.named(i, key) {
 				place = at
 			}
 		}
@@ -303,8 +303,7 @@ func (st *statement) givesKey(i int, t *catalog.Table, own string) bool {
 			place--
 		}
 	}
-	name, _ := st.identifier(i + 2)
-	if !st.is(i, "new") && !st.is(i, "old") || !st.op(i+1, ".") || !strings.EqualFold(name, own) ||
+	if !st.named(i, "new") && !st.named(i, "old") || !st.op(i+1, ".") || !st.named(i+2, own) ||
 		!st.op(i+3, ",") && (selects || !st.op(i+3, ")")) && (!selects || !st.is(i+3, "from")) {
 		return false
 	}

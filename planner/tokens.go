@@ -70,6 +70,12 @@ func (st *statement) identifier(i int) (string, bool) {
 	}
 }
 
+// named reports whether token i is the name, quoted or not, of what doesn't mind case.
+func (st *statement) named(i int, name string) bool {
+	got, ok := st.identifier(i)
+	return ok && strings.EqualFold(got, name)
+}
+
 // qualifiedName reads [schema.]table at token i; without a schema it is in the current one, if
 // there is one. next is the token that is no name where ok is false.
 func (st *statement) qualifiedName(i int) (name TableName, next int, ok bool) {
