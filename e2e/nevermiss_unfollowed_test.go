@@ -288,6 +288,8 @@ func TestRefusedUnplaced(t *testing.T) {
 		if f.name == throwaway.MariaDB {
 			refused["ALTER TABLE one CONVERT TABLE users TO PARTITION p2 VALUES LESS THAN (5000)"] = "CONVERT TABLE"
 			refused["ALTER TABLE one CONVERT PARTITION p0 TO TABLE fresh"] = "CONVERT PARTITION"
+			refused["INSERT DELAYED INTO users VALUES (1, 1, 'x')"] = "leave DELAYED out"
+			refused["/* shunt: shard=s0 */ REPLACE DELAYED INTO users VALUES (1, 1, 'x')"] = "leave DELAYED out"
 		}
 		for statement, text := range refused {
 			_, err := c.ExecContext(t.Context(), statement)

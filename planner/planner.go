@@ -216,6 +216,9 @@ func result(r *Rows, err *Error) (Plan, *Error) {
 }
 
 func (p *Planner) insert(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+	if err := st.refusedDelay(0); err != nil {
+		return nil, err
+	}
 	spans, err := st.cutReturning()
 	if err != nil {
 		return nil, err

@@ -62,8 +62,23 @@ func (st *statement) refusedLexically() *Error {
 		if e := st.refusedCall(i); e != nil {
 			return e
 		}
+		if e := st.refusedDelay(i); e != nil {
+			return e
+		}
 	}
 	return nil
+}
+
+// refusedDelay refuses MariaDB's INSERT DELAYED and REPLACE DELAYED at token i.
+//
+// Counter-example: INSERT DELAYED INTO t VALUES (1, 'a') while another session reads t. The
+// server answers at once; a scan finds no row with the key 'a' and takes its entry away,
+// and then the row is written.
+func (st *statement) refusedDelay(i int) *Error {
+	if !st.server.mariaDB || !st.is(i, "insert") && !st.is(i, "replace") || !st.is(i+1, "delayed") {
+		return nil
+	}
+	return notSupported("%s DELAYED is not supported: MariaDB answers it before the rows are written, and virtual indexes would miss them; leave DELAYED out", strings.ToUpper(st.word(i)))
 }
 
 // refusedCall refuses token i where that is a call of refusedFunction's.
