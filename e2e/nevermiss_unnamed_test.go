@@ -135,6 +135,51 @@ func TestNeverMissVaryingModes(t *testing.T) {
 	})
 }
 
+// TestNeverMissVaryingDates looks by columns computed from dates with zeros, and from what the
+// session that opens a table gives a meaning to.
+func TestNeverMissVaryingDates(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		c := p.conn()
+		mustExec(t, c, "SET sql_mode = ''")
+		mustExec(t, c, `CREATE TABLE jobs (id INT PRIMARY KEY, started DATE, planned DATE, email VARCHAR(20), gone TIMESTAMP NULL, n INT, u INT UNSIGNED,
+			day DATE AS (COALESCE(started, planned)) VIRTUAL, told VARCHAR(40) AS (CONCAT_WS('-', NULLIF(started, planned), 'x')) VIRTUAL,
+			live INT AS (started NOT IN ('0000-00-00', '1970-01-01')) VIRTUAL, alike INT AS (email LIKE 'x\_y') VIRTUAL, diff INT AS (n - u) VIRTUAL,
+			earliest VARCHAR(20) AS (LEAST(started, planned)) VIRTUAL, y INT AS (YEAR(planned)) VIRTUAL,
+			active VARCHAR(20) AS (IF(gone IS NULL, email, NULL)) VIRTUAL, mine INT AS (email LIKE 'e%') VIRTUAL, dashed VARCHAR(20) AS (CONCAT(n, ' - ', u)) VIRTUAL)`)
+		varying := []string{"day", "told", "live", "alike"}
+		if f.name == throwaway.MariaDB {
+			varying = append(varying, "diff")
+		} else {
+			p.createIndex(c, "by_diff", "jobs (diff)")
+		}
+		for _, column := range varying {
+			_, err := c.ExecContext(t.Context(), "CREATE VIRTUAL INDEX by_"+column+" ON jobs ("+column+")")
+			wantError(t, err, 1105, "depends on the session")
+		}
+		for _, column := range []string{"earliest", "y", "active", "mine", "dashed"} {
+			p.createIndex(c, "by_"+column, "jobs ("+column+")")
+		}
+		for id := range 8 {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO jobs (id, started, planned, email, n, u) VALUES (%d, '2020-01-01', '201%[1]d-00-00', 'e%[1]d', 9, %[1]d)", id))
+		}
+		p.settled(c)
+		for _, mode := range []string{"", "TRADITIONAL"} {
+			mustExec(t, c, "SET sql_mode = '"+mode+"'")
+			for id := range 8 {
+				for column, value := range map[string]string{"y": "201%d", "active": "e%d", "dashed": "9 - %d"} {
+					query := fmt.Sprintf("SELECT id FROM jobs WHERE "+column+" = '"+value+"'", id)
+					want(t, c, query, "id", fmt.Sprint(id))
+					wantRoute(t, c, query, 1, "index:by_"+column)
+				}
+			}
+			want(t, c, "SELECT COUNT(*) AS n FROM jobs WHERE mine = 1", "n", "8")
+			shown := mustRows(t, c, "SELECT COUNT(*) AS n FROM jobs WHERE CONCAT(earliest) >= '2010-00-00'")[0]["n"]
+			want(t, c, "SELECT COUNT(*) AS n FROM jobs WHERE earliest >= '2010-00-00'", "n", shown)
+		}
+	})
+}
+
 // TestNeverMissBlurred stores texts that may stand for others when they are read, and numbers
 // as texts that lose their last digits, and has them checked before a scan comes by.
 func TestNeverMissBlurred(t *testing.T) {
