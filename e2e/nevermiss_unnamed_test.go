@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -177,6 +178,41 @@ func TestNeverMissVaryingDates(t *testing.T) {
 			shown := mustRows(t, c, "SELECT COUNT(*) AS n FROM jobs WHERE CONCAT(earliest) >= '2010-00-00'")[0]["n"]
 			want(t, c, "SELECT COUNT(*) AS n FROM jobs WHERE earliest >= '2010-00-00'", "n", shown)
 		}
+	})
+}
+
+// TestNeverMissRowLists looks rows up by a list of several columns' values, whose types MariaDB
+// takes together.
+func TestNeverMissRowLists(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{})
+		shunt, plain := p.conn(), plainServer(t, p.servers[0], newSchemaName(t))
+		for _, q := range []queryer{shunt, plain} {
+			mustExec(t, q, "CREATE TABLE parts (id INT PRIMARY KEY, tenant INT, sku VARCHAR(20), big BIGINT, amount DECIMAL(30,10))")
+			for id := range 8 {
+				mustExec(t, q, fmt.Sprintf("INSERT INTO parts VALUES (%d, 1, 'B%[1]d', 900719925474099%[1]d, 12345678901234567890.%[1]d)", id))
+			}
+			mustExec(t, q, "INSERT INTO parts VALUES (9, 2, '77', 1, 1)")
+		}
+		for _, column := range []string{"sku", "big", "amount"} {
+			p.createIndex(shunt, "by_"+column, "parts (tenant, "+column+")")
+		}
+		p.settled(shunt)
+		same := func(list string, values ...any) {
+			t.Helper()
+			query := "SELECT id FROM parts WHERE (tenant, " + list + " ORDER BY id"
+			if got, wanted := flat(mustRows(t, shunt, query, values...), "id"), flat(mustRows(t, plain, query, values...), "id"); !slices.Equal(got, wanted) {
+				t.Errorf("%s %v: got %q, one server %q", query, values, got, wanted)
+			}
+		}
+		same("sku) IN ((?, ?), (?, ?))", 1, "A1", 2, 77)
+		same("sku) IN ((?, ?), (?, ?))", 1, "B1", 2, "77")
+		same("big) IN ((?, ?), (?, ?))", 1, 9007199254740993, 2, "1")
+		same("big) IN ((?, ?), (?, ?))", 1, 9007199254740993, 2, 1.0)
+		same("big) IN ((1, 9007199254740993), (2, 1e0))")
+		same("amount) IN ((1, 12345678901234567890.3), (2, 1e0))")
+		same("amount) IN ((1, 12345678901234567890.3), (2, 1))")
+		wantRoute(t, shunt, "SELECT id FROM parts WHERE (tenant, sku) IN ((1, 'B1'), (1, 'B1'))", 1, "index:by_sku")
 	})
 }
 

@@ -25,6 +25,7 @@ type binder struct {
 	uses       []access
 	probes     []Probe
 	alone      [1]*cnode
+	columns    []listColumn
 	// labels are those of the reference whose tree is evaluated.
 	labels []string
 	// next is the AUTO_INCREMENT counter, 0 unknown; asParams: its values become
@@ -62,7 +63,7 @@ func (bd *Binding) begin(r *Rows, params []keys.Value, ix Indexes) *binder {
 	}
 	*b = binder{
 		cat: r.Catalog, settings: r.settings, params: params, ix: ix, room: bd, brief: true,
-		reached: b.reached[:0], components: b.components[:0], found: b.found[:0], values: b.values[:0], uses: b.uses[:0], probes: b.probes[:0],
+		reached: b.reached[:0], components: b.components[:0], found: b.found[:0], values: b.values[:0], uses: b.uses[:0], probes: b.probes[:0], columns: b.columns[:0],
 	}
 	return b
 }
@@ -75,6 +76,7 @@ func (bd *Binding) Clear() {
 	clear(b.values)
 	clear(b.uses)
 	clear(b.probes)
+	clear(b.columns)
 	clear(bd.statements)
 	b.cat, b.ix, b.params, b.labels, b.alone[0], bd.bound = nil, nil, nil, nil, nil, Bound{}
 }

@@ -26,8 +26,9 @@ type cnode struct {
 	// values of opIn, any of which the column equals; nullSafe for <=>. The two of opSame.
 	values   []operand
 	nullSafe bool
-	// row: a part of a row comparison.
-	row bool
+	// row: a part of a row comparison; beside are the column's values in all rows of a list.
+	row    bool
+	beside []operand
 	// lo and hi of opRange (nil: open), prefix of opLike. Bounds are taken as
 	// inclusive: a key more costs a visit, a key less a row.
 	lo, hi *operand
@@ -401,7 +402,7 @@ func (a *analysis) comparison(r *ref, e *ast.BinaryOperationExpr, s *scope) *cno
 	l, rt, op := unwrap(e.L), unwrap(e.R), e.Op
 	if row, ok := l.(*ast.RowExpr); ok {
 		if right, ok := rt.(*ast.RowExpr); ok && op == opcode.EQ {
-			return a.rowEqual(r, row, right, s)
+			return a.rowEqual(r, row, right, nil, s)
 		}
 		return allRows
 	}
@@ -451,8 +452,9 @@ func (a *analysis) comparison(r *ref, e *ast.BinaryOperationExpr, s *scope) *cno
 	return allRows
 }
 
-// rowEqual reads (a, b) = (1, 2), which compares column by column.
-func (a *analysis) rowEqual(r *ref, l, v *ast.RowExpr, s *scope) *cnode {
+// rowEqual reads (a, b) = (1, 2), which compares column by column. columns are the values of a
+// list that the row is of, nil for none.
+func (a *analysis) rowEqual(r *ref, l, v *ast.RowExpr, columns [][]operand, s *scope) *cnode {
 	if len(l.Values) != len(v.Values) {
 		return allRows
 	}
@@ -461,6 +463,9 @@ func (a *analysis) rowEqual(r *ref, l, v *ast.RowExpr, s *scope) *cnode {
 		k := a.comparison(r, &ast.BinaryOperationExpr{Op: opcode.EQ, L: l.Values[i], R: v.Values[i]}, s)
 		if k.op == opIn {
 			k.row = true
+			if columns != nil {
+				k.beside = columns[i]
+			}
 		}
 		kids = append(kids, k)
 	}
@@ -473,25 +478,34 @@ func (a *analysis) rowEqual(r *ref, l, v *ast.RowExpr, s *scope) *cnode {
 //
 //	email IN ('a@x', 5)      compares with 5 as a number
 //	email IN ('A', 'b' COLLATE utf8mb4_bin)   compares 'A' by utf8mb4_bin too
+//
+// Of rows MariaDB does so with each column:
+//
+//	(tenant, sku) IN ((1, 'A1'), (2, 77))     compares 'B1' with 'A1' as numbers
 func (a *analysis) in(r *ref, e *ast.PatternInExpr, s *scope) *cnode {
 	if row, ok := unwrap(e.Expr).(*ast.RowExpr); ok {
 		if len(e.List) > maxValues {
 			return allRows
 		}
-		var kids []*cnode
-		classes := make([]class, len(row.Values))
+		rows := make([]*ast.RowExpr, 0, len(e.List))
+		columns := make([][]operand, len(row.Values))
 		for _, x := range e.List {
 			v, ok := unwrap(x).(*ast.RowExpr)
 			if !ok || len(v.Values) != len(row.Values) {
 				return allRows
 			}
+			rows = append(rows, v)
 			for i, y := range v.Values {
 				o := a.st.evalExpr(y)
-				if !evaluated(o) || !joinClass(&classes[i], o.class) {
+				if !evaluated(o) {
 					return allRows
 				}
+				columns[i] = append(columns[i], o)
 			}
-			kids = append(kids, a.rowEqual(r, row, v, s))
+		}
+		kids := make([]*cnode, 0, len(rows))
+		for _, v := range rows {
+			kids = append(kids, a.rowEqual(r, row, v, columns, s))
 		}
 		return or(kids)
 	}

@@ -28,7 +28,7 @@ func (b *binder) modeDoubt(c *catalog.Column) bool {
 // equalKeys gives the component of each value of an opIn. ok is false in any
 // doubt about any value.
 func (b *binder) equalKeys(p *cnode) (out [][]byte, vals []keys.Value, ok bool) {
-	if p.codec == nil || b.modeDoubt(p.col) {
+	if p.codec == nil || b.modeDoubt(p.col) || !b.comparedAlike(p.beside) {
 		return nil, nil, false
 	}
 	var cl class
@@ -69,6 +69,38 @@ func (b *binder) equalKeys(p *cnode) (out [][]byte, vals []keys.Value, ok bool) 
 	}
 	out, vals = b.found[first:len(b.found):len(b.found)], b.values[firstValue:len(b.values):len(b.values)]
 	return out, vals, true
+}
+
+// comparedAlike reports whether one column's values in a list of rows are all compared by the
+// type that each would have alone. It is asked for each row, and answers for all.
+//
+// Counter-example: (tenant, amount) IN ((1, 12345678901234567890.3), (2, 1e0)), which MariaDB
+// compares as doubles, also in the first row.
+func (b *binder) comparedAlike(beside []operand) bool {
+	if len(beside) == 0 {
+		return true
+	}
+	for i := range b.columns {
+		if b.columns[i].of == &beside[0] {
+			return b.columns[i].alike
+		}
+	}
+	var cl class
+	alike, floats, exact := true, false, false
+	for i := range beside {
+		v, c, ok := beside[i].resolve(b.params)
+		alike = alike && ok && joinClass(&cl, c)
+		floats, exact = floats || v.IsFloat(), exact || !v.IsFloat() && !v.IsNull()
+	}
+	alike = alike && (!floats || !exact)
+	b.columns = append(b.columns, listColumn{&beside[0], alike})
+	return alike
+}
+
+// listColumn is what comparedAlike has found of the values that begin at of.
+type listColumn struct {
+	of    *operand
+	alike bool
 }
 
 func containsKey(list [][]byte, k []byte) bool {

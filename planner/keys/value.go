@@ -91,6 +91,9 @@ func (v Value) AsDecimal() (text string, ok bool) {
 // IsInteger reports an Int or Uint.
 func (v Value) IsInteger() bool { return v.kind == kindInt || v.kind == kindUint }
 
+// IsFloat reports a Float.
+func (v Value) IsFloat() bool { return v.kind == kindFloat }
+
 // Bytes is a binary string: X'..', 0x.., _binary'..'. It copies b.
 func Bytes(b []byte) Value { return Value{kind: kindBytes, text: string(b)} }
 
