@@ -81,6 +81,45 @@ func TestNeverMissOnTheWay(t *testing.T) {
 	})
 }
 
+// TestNeverMissEvents has an event set off a trigger, which runs on the shards by itself.
+func TestNeverMissEvents(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{unchecked: true}) // what events write is behind Shunt's back
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE sessions (id INT PRIMARY KEY, user_name VARCHAR(50), gone INT)")
+		mustExec(t, c, "CREATE TABLE audit (id INT PRIMARY KEY, user_name VARCHAR(50))")
+		p.createIndex(c, "by_user", "audit (user_name)")
+		mustExec(t, c, "CREATE EVENT tidy ON SCHEDULE EVERY 1 DAY DO DELETE FROM sessions WHERE gone = 1")
+		const logged = "CREATE TRIGGER logged AFTER DELETE ON sessions FOR EACH ROW INSERT INTO audit (id, user_name) VALUES (OLD.id, OLD.user_name)"
+		_, err := c.ExecContext(t.Context(), logged)
+		wantError(t, err, 1235, "tidy")
+		wantRoute(t, c, "SELECT id FROM audit WHERE user_name = 'u1'", 1, "index:by_user")
+		for i := range p.servers {
+			mustExec(t, c, fmt.Sprintf("/* shunt: shard=s%d */ %s", i, logged))
+		}
+		const n = 8
+		for id := range n {
+			mustExec(t, c, fmt.Sprintf("INSERT INTO sessions VALUES (%d, 'u%[1]d', 1)", id))
+		}
+		for i := range p.servers {
+			mustExec(t, p.shard(i), "DELETE FROM sessions WHERE gone = 1") // as the event does
+		}
+		found := func() {
+			t.Helper()
+			for id := range n {
+				want(t, c, fmt.Sprintf("SELECT id FROM audit WHERE user_name = 'u%d'", id), "id", fmt.Sprint(id))
+			}
+		}
+		found()
+		wantRoute(t, c, "SELECT id FROM audit WHERE user_name = 'u1'", len(p.servers), "scatter")
+		mustExec(t, c, "DROP EVENT tidy")
+		found()
+		p.waitIndex(c, "by_user")
+		found()
+		wantRoute(t, c, "SELECT id FROM audit WHERE user_name = 'u1'", 1, "index:by_user")
+	})
+}
+
 // TestNeverMissRespelled writes a key in another way that compares as it did: a foreign key
 // follows, and what is computed from it.
 func TestNeverMissRespelled(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 //	-- @function NAME                (a stored function that may change rows)
 //	-- @procedure NAME WORD,..
 //	-- @trigger EVENT TABLE,..        (tables may come later)
+//	-- @event EVENT NAME             (what an event may do to its rows)
 //	-- @cascade CHILD COLUMN,.. [update] [delete] [deleterows]
 //	-- @differs TEXT
 //	-- @column NAME [virtual] [varies] [blurred]
@@ -131,6 +132,11 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				}
 				of.Triggers = append(of.Triggers, tr)
 			})
+		case "event":
+			if of.Events == nil {
+				of.Events = map[string]string{}
+			}
+			of.Events[f[1]] = f[2]
 		case "cascade":
 			later = append(later, func() {
 				child := table(f[1])

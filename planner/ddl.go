@@ -312,8 +312,10 @@ func createTrigger(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
 	for ; i < len(st.toks); i++ {
 		if (st.is(i, "insert") || st.is(i, "update") || st.is(i, "delete")) && (st.is(i-1, "before") || st.is(i-1, "after")) {
 			// MariaDB's may be BEFORE UPDATE OF a, b (11.8) or BEFORE INSERT OR UPDATE (12).
+			from := i
 			for i++; i < len(st.toks) && !st.is(i, "on"); i++ {
 			}
+			to := i
 			name, _, err := st.tableAt(i + 1)
 			if err != nil {
 				return nil, err
@@ -323,6 +325,9 @@ func createTrigger(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
 				return nil, err
 			}
 			if err := st.triggerPlaces(cat, t, i+2); err != nil {
+				return nil, err
+			}
+			if err := st.unseenTrigger(cat, t, from, to); err != nil {
 				return nil, err
 			}
 			return &DDL{Catalog: cat, Op: "CREATE TRIGGER", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil

@@ -164,6 +164,12 @@ type Table struct {
 	// Cascades are the foreign keys of other tables that change their rows
 	// when this table's rows change.
 	Cascades []Cascade
+	// Events are those that may INSERT, UPDATE or DELETE rows of the table, by that word: an event
+	// of each. They run on the shards by themselves.
+	Events map[string]string
+	// Unseen is non-empty where an event sets off what changes rows of the table, and says
+	// which; such a table's indexes are not used.
+	Unseen string
 	// Differs is non-empty when the shards disagree about the table's
 	// columns, and says how; such a table's indexes are not used.
 	Differs string
@@ -273,7 +279,8 @@ type Index struct {
 // Definition is what keys of the index's columns depend on, and the shards that they are
 // of: those that were made under another one say nothing of the rows.
 //
-// Counter-example: a shard is added that has rows of a table placed anywhere.
+// Counter-examples: a shard is added that has rows of a table placed anywhere; an event is
+// dropped that made rows without entries.
 //
 // MariaDB has other weights by the names of MySQL's 0900 collations, which keys went by
 // once: those are no more.
@@ -289,6 +296,9 @@ func (ix *Index) Definition(mariaDB bool) string {
 			collation += " of uca1400"
 		}
 		b.WriteString(c.Type + " " + c.Charset + " " + collation + " " + c.Expression + "\n")
+	}
+	if ix.Table.Unseen != "" {
+		b.WriteString("lacks what events do\n")
 	}
 	return b.String()
 }

@@ -44,6 +44,8 @@ type builder struct {
 	from map[*catalog.Column]columnFact
 	// on are the shards that have each table.
 	on map[*catalog.Table]catalog.ShardSet
+	// keyed are the definitions that the indexes' keys were made under.
+	keyed map[*catalog.Index]string
 	// bodies are the words of the stored functions; of several of one name, those of all.
 	bodies map[string]map[string]bool
 }
@@ -53,7 +55,7 @@ type builder struct {
 func Build(src Sources) (*catalog.Catalog, error) {
 	b := &builder{
 		Sources: src, from: map[*catalog.Column]columnFact{},
-		on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{},
+		on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{}, keyed: map[*catalog.Index]string{},
 		c: &catalog.Catalog{
 			Version: src.Version, Shards: src.Shards, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
 			DefaultCollation: map[string]string{}, Collations: map[int]catalog.Collation{},
@@ -96,6 +98,8 @@ func Build(src Sources) (*catalog.Catalog, error) {
 	b.indexes()
 	b.cascades()
 	b.triggers()
+	b.events()
+	b.unusable()
 	return b.c, nil
 }
 
@@ -172,12 +176,21 @@ func (b *builder) indexes() {
 		if len(ix.Columns) != len(def.Columns) {
 			continue // no shard has told the columns yet, or one is gone
 		}
-		if t.Differs != "" && ix.Status == catalog.Ready {
+		t.Indexes, b.keyed[ix] = append(t.Indexes, ix), def.Keyed
+	}
+}
+
+// unusable finds the indexes that are ready and can't be used.
+func (b *builder) unusable() {
+	for ix, keyed := range b.keyed {
+		switch t := ix.Table; {
+		case ix.Status != catalog.Ready:
+		case t.Differs != "":
 			ix.Status, ix.Error = catalog.Failed, t.Differs
-		}
-		if def.Keyed != "" && def.Keyed != ix.Definition(b.c.MariaDB) && ix.Status == catalog.Ready {
+		case keyed != "" && keyed != ix.Definition(b.c.MariaDB):
 			ix.Status, ix.Error = catalog.Building, "a column was changed since it was built: it is built again"
+		case t.Unseen != "":
+			ix.Status, ix.Error = catalog.Failed, t.Unseen
 		}
-		t.Indexes = append(t.Indexes, ix)
 	}
 }

@@ -139,6 +139,48 @@ func TestTriggerThatCallsTouchesAll(t *testing.T) {
 	}
 }
 
+// TestEventsThatSetOffChanges: users has a trigger and a foreign key by which UPDATE changes audit.
+func TestEventsThatSetOffChanges(t *testing.T) {
+	t.Parallel()
+	for body, unseen := range map[string]bool{
+		"UPDATE `users` SET email = 'x'":                                        true,
+		"DELETE FROM users WHERE id < 0":                                        false,
+		"INSERT INTO users VALUES (1, 'x')":                                     false,
+		"INSERT INTO users VALUES (1, 'x') ON DUPLICATE KEY UPDATE email = 'y'": true,
+		"UPDATE audit SET email = 'x'":                                          false, // itself
+		"UPDATE others SET email = 'x'":                                         false,
+		"CALL tidy()":                                                           true,
+		"CALL sweep()":                                                          false,
+		"CALL secret()":                                                         true,
+		"CALL unknown()":                                                        true,
+		"BEGIN PREPARE s FROM @x; EXECUTE s; END":                               true,
+		"UPDATE v SET id = 5":                                                   true,
+		"SELECT COUNT(*) FROM users INTO @n":                                    false,
+	} {
+		f := facts()
+		f.Functions = []functionFact{
+			{name: "tidy", procedure: true, body: "CALL deeper()"},
+			{name: "deeper", procedure: true, body: "UPDATE users SET email = 'x'"},
+			{name: "sweep", procedure: true, body: "DELETE FROM users"},
+			{name: "secret", procedure: true, hidden: true},
+		}
+		definition := build(t, sources(f)).Table("shop", "audit").Index("audit_email").Definition(false)
+		f.Events = []eventFact{{schema: "shop", name: "e", body: body}}
+		src := sources(f)
+		audit := build(t, src).Table("shop", "audit")
+		ix := audit.Index("audit_email")
+		if ix.Usable() == unseen || (audit.Unseen != "") != unseen || (ix.Definition(false) != definition) != unseen {
+			t.Errorf("%s: %s, %q", body, ix.Status, ix.Error)
+		}
+		// Keys that were made while there was the event lack what it did.
+		f.Events = nil
+		src.Indexes[1].Keyed = ix.Definition(false)
+		if got := build(t, src).Table("shop", "audit").Index("audit_email"); got.Usable() == unseen {
+			t.Errorf("%s: %s when the event is gone", body, got.Status)
+		}
+	}
+}
+
 // TestPackagedFunctions: each has the package's whole text.
 func TestPackagedFunctions(t *testing.T) {
 	t.Parallel()

@@ -9,5 +9,7 @@
 //
 // Where shards disagree about a table, the table is marked (Table.Differs) and
 // its virtual indexes are not used, since keys made under one definition say
-// nothing about rows stored under another.
+// nothing about rows stored under another. So it is where an event, which runs on the
+// shards by itself, sets off a trigger or foreign key that changes a table's rows
+// (Table.Unseen). Of events are known those of schemas whose EVENT privilege the account has.
 package schema

@@ -34,6 +34,8 @@ type Facts struct {
 	Triggers    []triggerFact
 	ForeignKeys []foreignKeyFact
 	Functions   []functionFact
+	// Events are those of the schemas whose EVENT privilege the account has.
+	Events []eventFact
 	// Unsure: some of it could not be read now, and is taken for the worst. Ask
 	// again.
 	Unsure bool
@@ -91,6 +93,8 @@ type keyFact struct {
 }
 
 type triggerFact struct{ schema, table, event, body, mode string }
+
+type eventFact struct{ schema, name, body string }
 
 // functionFact is a stored function or procedure; hidden: we may not see its
 // body.
@@ -155,7 +159,7 @@ func (f *Facts) torn() bool {
 func readOnce(ctx context.Context, q Querier) (*Facts, error) {
 	f := &Facts{Settings: map[string]string{}}
 	r := reading{ctx, q, f}
-	for _, part := range []func() error{r.server, func() error { return r.tables(ofAll) }, r.views, r.programs} {
+	for _, part := range []func() error{r.server, func() error { return r.tables(ofAll) }, r.views, r.programs, r.events} {
 		if err := part(); err != nil {
 			return nil, err
 		}
@@ -422,6 +426,17 @@ func (r reading) programs() error {
 	}})
 }
 
+// events asks for what runs on the shard by itself.
+func (r reading) events() error {
+	err := r.ask(question{"events", "SELECT EVENT_SCHEMA, EVENT_NAME, EVENT_DEFINITION FROM information_schema.EVENTS WHERE EVENT_SCHEMA" + userSchemas, func(row []string, _ []bool) {
+		r.f.Events = append(r.f.Events, eventFact{schema: row[0], name: row[1], body: row[2]})
+	}})
+	if err != nil && strings.Contains(err.Error(), codeEvents) {
+		return nil // its tables are broken, or are not read: none runs
+	}
+	return err
+}
+
 // sort puts into an order what information_schema answers in none: a server may
 // answer the same otherwise when its statistics have changed, and two facts that say
 // the same must be equal.
@@ -440,6 +455,7 @@ func (f *Facts) sort() {
 	slices.SortFunc(f.Functions, func(a, b functionFact) int {
 		return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.name, b.name), cmp.Compare(a.body, b.body))
 	})
+	slices.SortFunc(f.Events, func(a, b eventFact) int { return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.name, b.name)) })
 	slices.SortFunc(f.ForeignKeys, func(a, b foreignKeyFact) int {
 		return cmp.Or(cmp.Compare(a.schema, b.schema), cmp.Compare(a.table, b.table), cmp.Compare(a.column, b.column), cmp.Compare(a.refSchema, b.refSchema),
 			cmp.Compare(a.refTable, b.refTable), cmp.Compare(a.refColumn, b.refColumn), cmp.Compare(a.update, b.update), cmp.Compare(a.delete, b.delete))
@@ -502,6 +518,7 @@ func (t *tableFact) readIntroducers(ctx context.Context, q Querier) (waits bool,
 const (
 	codeUnknownColumn = "1054" // ER_BAD_FIELD_ERROR
 	codeLockWait      = "1205" // ER_LOCK_WAIT_TIMEOUT
+	codeEvents        = "1577" // ER_EVENTS_DB_ERROR
 )
 
 // ReadAll asks all shards at once. It returns what those that answered said,

@@ -44,6 +44,7 @@ func TestReadInAnyOrder(t *testing.T) {
 		"information_schema.COLUMNS":           {{"x", "t", "a", "int", "", "", "NO", "", "", "", ""}, {"x", "u", "a", "int", "", "", "NO", "", "", "", ""}, {"y", "t", "a", "int", "", "", "NO", "", "", "", ""}},
 		"information_schema.TRIGGERS":          {{"x", "t", "INSERT", "a", ""}, {"x", "t", "INSERT", "b", ""}, {"x", "t", "DELETE", "a", ""}},
 		"information_schema.ROUTINES":          {{"f", "a", "x", "FUNCTION"}, {"g", "a", "x", "FUNCTION"}, {"f", "a", "y", "FUNCTION"}},
+		"information_schema.EVENTS":            {{"x", "e", "DO 1"}, {"x", "f", "DO 2"}, {"y", "e", "DO 3"}},
 		"information_schema.KEY_COLUMN_USAGE ": {{"x", "t", "k1", "a", "x", "u", "a"}, {"x", "u", "k2", "a", "x", "t", "a"}, {"y", "t", "k1", "a", "x", "t", "a"}},
 		"REFERENTIAL_CONSTRAINTS":              {{"x", "T", "k1", "SET NULL", "CASCADE"}, {"y", "t", "k1", "RESTRICT", "NO ACTION"}},
 	}}
@@ -51,7 +52,7 @@ func TestReadInAnyOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(first.Tables) != 3 || len(first.ForeignKeys) != 3 || len(first.Functions) != 3 || len(first.Triggers) != 3 {
+	if len(first.Tables) != 3 || len(first.ForeignKeys) != 3 || len(first.Functions) != 3 || len(first.Triggers) != 3 || len(first.Events) != 3 {
 		t.Fatalf("%+v", first)
 	}
 	for i, rules := range [][2]string{{"SET NULL", "CASCADE"}, {"CASCADE", "CASCADE"}, {"RESTRICT", "NO ACTION"}} {

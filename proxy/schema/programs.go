@@ -3,6 +3,7 @@ package schema
 import (
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -156,6 +157,95 @@ func (b *builder) triggers() {
 				}
 			}
 			t.Triggers = append(t.Triggers, trigger)
+		}
+	}
+}
+
+// events notes what the shards' events may do to each table, and the tables whose rows change
+// unseen by what that sets off: triggers and foreign keys.
+//
+// Rule unseen: what an event changes itself, an operator has sent to one shard, or made past
+// Shunt, as the planner says where it refuses one. What it sets off nobody may have thought of.
+//
+// Counter-example: an event does DELETE FROM sessions, and later sessions gets a trigger that
+// inserts into audit, whose index has no entries for these rows.
+func (b *builder) events() {
+	for _, id := range b.order {
+		f := b.Facts[id]
+		for _, ef := range f.Events {
+			words, all := f.reachable(ef.body)
+			anywhere := all
+			for t := range b.c.Tables() {
+				anywhere = anywhere || t.IsView && words[strings.ToLower(t.Name)] // by which it may write to a table
+			}
+			for t := range b.c.Tables() {
+				if !anywhere && !words[strings.ToLower(t.Name)] {
+					continue
+				}
+				for verb, of := range writing {
+					if all || slices.ContainsFunc(of, func(w string) bool { return words[w] }) {
+						b.follow(t, verb, ef.schema+"."+ef.name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// reachable are the words of a program and of the routines that it names, and so on; all: it may
+// do what isn't in them.
+func (f *Facts) reachable(body string) (words map[string]bool, all bool) {
+	words = identifiers(body)
+	seen := map[int]bool{}
+	called := !words["call"]
+	for again := true; again; {
+		again = false
+		for i, r := range f.Functions {
+			if words[r.name] && !seen[i] {
+				seen[i], again = true, true
+				maps.Copy(words, identifiers(r.body))
+				called, all = called || r.procedure, all || r.hidden
+			}
+		}
+	}
+	return words, all || !called || words["execute"]
+}
+
+// writing are the words by which a program sets off each event of a trigger.
+var writing = map[string][]string{
+	"INSERT": {"insert", "replace", "load"},
+	"UPDATE": {"update"}, // of ON DUPLICATE KEY UPDATE, too
+	"DELETE": {"delete", "replace"},
+}
+
+// follow notes that an event does this to a table's rows, and what that sets off.
+func (b *builder) follow(t *catalog.Table, verb, event string) {
+	if t.Events[verb] != "" {
+		return
+	}
+	if t.Events == nil {
+		t.Events = map[string]string{}
+	}
+	t.Events[verb] = event
+	change := func(t *catalog.Table, verbs ...string) {
+		t.Unseen = "the event " + event + " runs on the shards by itself and changes rows of the table by a trigger or foreign key, so its indexes are not used: drop one of them"
+		for _, verb := range verbs {
+			b.follow(t, verb, event)
+		}
+	}
+	for _, tr := range t.Triggers {
+		for _, other := range tr.Touches {
+			if tr.Event == verb && other != t {
+				change(other, "INSERT", "UPDATE", "DELETE")
+			}
+		}
+	}
+	for _, c := range t.Cascades {
+		switch {
+		case verb == "DELETE" && c.OnDelete && c.DeletesRows:
+			b.follow(c.Child, "DELETE", event) // which makes no key
+		case verb == "DELETE" && c.OnDelete, verb == "UPDATE" && c.OnUpdate:
+			change(c.Child, "UPDATE")
 		}
 	}
 }
