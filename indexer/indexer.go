@@ -62,7 +62,8 @@ type Options struct {
 
 	// Down reports a shard that can't be reached: its jobs wait, rather than
 	// fail and be tried again ever more rarely, until Returned is called. It
-	// must not block. nil: none is known to be.
+	// must not block, and is asked of shards that the catalog doesn't have, too.
+	// nil: none is known to be.
 	Down func(shard catalog.ShardID) bool
 
 	Clock   Clock        // nil: the system's

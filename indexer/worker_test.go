@@ -681,6 +681,34 @@ func TestDDLThatCannotBegin(t *testing.T) {
 	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
 }
 
+// TestRemovedShard: a shard that was taken out of the configuration is asked for nothing, and
+// keeps its marks for the time when it is put back.
+func TestRemovedShard(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.create()
+	b.until("no job of the build is left", func() bool { return len(b.store.Jobs()) == 0 })
+	b.mark(1)
+	b.x.Close()
+	removed := b.shards[1]
+	b.shards = b.shards[:1]
+	if err := b.publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.start() // makes a job of the mark
+	b.until("nothing is left to do", func() bool { return len(b.store.Jobs()) == 0 })
+	b.x.Close()
+	removed.set(1, "ann")
+	b.shards = append(b.shards, removed)
+	if err := b.publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.expect("ann", 1)
+	b.until("it is scanned", func() bool { return len(b.shardsOf("bob")) == 0 })
+	b.expect("ann", 1)
+}
+
 // TestAlteredBehind: an index whose column has another collation since a catalog was published
 // is built again, at once and not when the next minute ends.
 func TestAlteredBehind(t *testing.T) {

@@ -366,9 +366,15 @@ func (s *service) newIndexer(directory *proxy.Directory) *indexer.Indexer {
 		Store: s.store, Shards: dedicated(s.dial), Catalog: directory.Catalog,
 		Publish: func(context.Context) error { return directory.Republish() }, Reread: directory.Reread,
 		Workers: m.Workers, Delay: m.Delay, ScanDuty: m.ScanDuty, ReconcileEvery: m.ReconcileEvery, Audit: m.Audit,
-		Down:   func(id catalog.ShardID) bool { return s.dial[id].Health.Err() != nil },
-		Logger: s.log, Metrics: indexerMetrics(s.registry, directory),
+		Down: s.down, Logger: s.log, Metrics: indexerMetrics(s.registry, directory),
 	})
+}
+
+// down reports a shard that can't be reached. One that isn't configured any more is not down:
+// what an earlier life left to do there has nothing to wait for.
+func (s *service) down(id catalog.ShardID) bool {
+	to, configured := s.dial[id]
+	return configured && to.Health.Err() != nil
 }
 
 // watchReturns tells of shards that are back.
