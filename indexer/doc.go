@@ -164,9 +164,9 @@
 //   - Marks: a scan each.
 //   - Indexes with an open building generation: a build.
 //   - On each shard a registration in epoch 0 stands for what the previous life
-//     left running. It ends when every older thread of our user is gone or has
-//     been idle since some seconds after the start. Until then scans add, and
-//     nothing is retired.
+//     left running. It ends when every thread that the store knows from then is
+//     gone, and every other older one of our user is gone or has been idle since
+//     some seconds after the start. Until then scans add, and nothing is retired.
 //
 // # Jobs
 //

@@ -157,26 +157,27 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 // A previous life's connection is older than this one's first. When its process
 // died its socket was closed, so its thread ends as soon as the statement does
 // that it runs. If it sleeps, what it was sent may still be on its way, over a
-// network that lost it: the thread is ended. One that the store doesn't know is
-// another program's, or its note was lost with the power: when it sleeps on,
-// for idleSeconds after the first look, nothing will come to it.
+// network that lost it: the thread is ended. Whose account it has says nothing: the
+// configuration may have had another one. A thread of this account that the store
+// doesn't know is another program's, or its note was lost with the power: when it
+// sleeps on, for idleSeconds after the first look, nothing will come to it.
 func (x *Indexer) settleEarlier(ctx context.Context, now *threadsNow, unsettled int) (done bool, err error) {
-	l := x.leftovers[now.shard]
-	if l == nil || l.unsettled != unsettled {
-		l = &leftovers{left: map[uint64]*leftover{}, at: now.at, unsettled: unsettled}
-		x.leftovers[now.shard] = l
-		for _, th := range now.all {
-			if th.id < now.own && now.ours(th) {
-				l.left[th.id] = &leftover{}
-			}
-		}
-	}
 	known := map[uint64]bool{}
 	for _, old := range x.store.OldThreads(storage.ShardID(now.shard)) {
 		if _, there := now.all[uint64(old.ID)]; there && !now.restarted(old.Opened) {
 			known[uint64(old.ID)] = true
 		} else if err := x.store.ForgetThread(storage.ShardID(now.shard), old.ID); err != nil {
 			x.log.Debug("forget a connection", "shard", x.shardName(now.shard), "thread", old.ID, "error", err)
+		}
+	}
+	l := x.leftovers[now.shard]
+	if l == nil || l.unsettled != unsettled {
+		l = &leftovers{left: map[uint64]*leftover{}, at: now.at, unsettled: unsettled}
+		x.leftovers[now.shard] = l
+		for _, th := range now.all {
+			if known[th.id] || th.id < now.own && now.ours(th) {
+				l.left[th.id] = &leftover{}
+			}
 		}
 	}
 	for id, looked := range l.left {

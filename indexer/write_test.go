@@ -296,6 +296,37 @@ func TestOldThreadIsEnded(t *testing.T) {
 	}
 }
 
+// A dead process may have had another account: its thread is waited for, and ended once it
+// sleeps, as one of this account. Another program's isn't.
+func TestOldThreadOfAnotherAccount(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.x.Close()
+	b.clock.move(1000 * time.Second)
+	notes := &threadNotes{Store: b.store, old: []storage.Thread{{ID: 7, Opened: b.clock.Now().Add(-100 * time.Second)}}}
+	o := b.opts
+	o.Store = notes
+	x := New(o)
+	app := []string{"8", "app", "", "", "Sleep", "600"}
+	for _, look := range []struct {
+		threads [][]string
+		settled bool
+		kills   int
+	}{
+		{[][]string{app, {"7", "shunt_old", "", "", "Query", "60"}}, false, 0},
+		{[][]string{app, {"7", "shunt_old", "", "", "Sleep", "1"}}, false, 1},
+		{[][]string{app}, true, 1},
+	} {
+		b.shards[0].change(func(s *fakeShard) { s.threads, s.uptime = look.threads, "5000" })
+		if _, err := x.settle(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if settled, kills := x.tracker.isSettled(0), len(b.shards[0].statements("KILL")); settled != look.settled || kills != look.kills {
+			t.Errorf("%v: settled %v, %d kills", look.threads, settled, kills)
+		}
+	}
+}
+
 // A program that pings each second never sleeps for long, and holds nothing up.
 func TestSettledBesideOneThatPings(t *testing.T) {
 	t.Parallel()
