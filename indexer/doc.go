@@ -60,7 +60,8 @@
 //
 // Step 7: a statement without an answer (the connection to the shard broke) is
 // not ended. It is in doubt: it may commit at any later time. It stays
-// registered until the server's thread is gone (settle), then its jobs follow.
+// registered until the server's thread is gone (settle), which is ended for that
+// when it sleeps; then its jobs follow.
 //
 // # A scan
 //

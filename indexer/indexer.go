@@ -123,7 +123,7 @@ func New(o Options) *Indexer {
 	}
 	x := &Indexer{
 		opts: o, store: o.Store, clock: o.Clock, log: o.Logger,
-		tracker:        newTracker(o.Store.Epoch, o.Clock.Now),
+		tracker:        newTracker(o.Store.Epoch),
 		codec:          columnCodec,
 		ledgerLimit:    ledgerLimit(debug.SetMemoryLimit(-1)),
 		checkpointRows: 200_000,

@@ -275,7 +275,7 @@ func TestRealServer(t *testing.T) {
 		}
 		running = strings.Contains(info.String, "SLEEP")
 	}
-	x.Begin(catalog.Only(0)).InDoubt(0, id)
+	x.Begin(catalog.Only(0)).InDoubt(0, storage.Thread{ID: id, Opened: time.Now()})
 	if done, err := x.settle(ctx, 0); done || err != nil {
 		t.Errorf("settled %v while the statement runs, error %v", done, err)
 	}

@@ -114,6 +114,14 @@ func (now *threadsNow) restarted(since time.Time) bool {
 	return known && now.at.Sub(since)-idleTime > uptime
 }
 
+// givenAway reports that a thread's number is another connection's of ours by now, which a
+// session may use: the server was restarted, too soon after the thread began for its
+// uptime to tell.
+func (x *Indexer) givenAway(id catalog.ShardID, thread storage.Thread) bool {
+	last, known := x.store.Thread(storage.ShardID(id), thread.ID)
+	return known && !last.Opened.Equal(thread.Opened)
+}
+
 // kill ends a thread that sleeps.
 func (x *Indexer) kill(ctx context.Context, now *threadsNow, thread uint64) {
 	if err := now.conn.Exec(ctx, fmt.Sprintf("KILL %d", thread)); err != nil {
@@ -201,20 +209,17 @@ func (x *Indexer) settleEarlier(ctx context.Context, now *threadsNow, unsettled 
 	return true, nil
 }
 
-// settleDoubt ends a registration in doubt when its thread is gone, or got no command
-// any more, and reports that.
+// settleDoubt ends a registration in doubt when its thread is gone, and reports that.
+//
+// A thread that sleeps may have done the statement, or wait for it: the network may have lost
+// it, and bring it yet. Nothing on the server tells which, as little as for how long it
+// has slept. So the thread is ended, and with it the transaction that it may have left
+// open, with its locks.
 func (x *Indexer) settleDoubt(ctx context.Context, now *threadsNow, d *doubt) (done bool, err error) {
-	th, there := now.all[uint64(d.thread)]
-	if there && now.restarted(d.at) {
-		there = false // the number is another's now, who may never sleep
-	}
-	switch {
-	case there && th.idle && now.ours(th) && th.seconds > int64(now.at.Sub(d.at)/time.Second)+idleSeconds:
-		// It has been idle since before the statement was sent, and the
-		// statement may still be on its way. Ending the thread settles it.
-		x.kill(ctx, now, th.id)
-		return false, nil
-	case there && (!th.idle || th.seconds < idleSeconds):
+	if th, there := now.all[uint64(d.thread.ID)]; there && !now.restarted(d.thread.Opened) && !x.givenAway(now.shard, d.thread) {
+		if th.idle {
+			x.kill(ctx, now, th.id)
+		}
 		return false, nil
 	}
 	if d.ddl {

@@ -323,7 +323,12 @@ func (m *modelStore) Recovered() error {
 
 // No note of the dead process's connections is the harder case.
 func (m *modelStore) OldThreads(storage.ShardID) []storage.Thread { return nil }
-func (m *modelStore) ForgetThread(storage.ShardID, uint32) error  { return nil }
+
+func (m *modelStore) Thread(storage.ShardID, uint32) (t storage.Thread, known bool) {
+	return t, false
+}
+
+func (m *modelStore) ForgetThread(storage.ShardID, uint32) error { return nil }
 
 func (m *modelStore) def() storage.IndexDef {
 	return storage.IndexDef{

@@ -468,7 +468,7 @@ func (w *world) disconnected(name string, e edit) {
 			if w.broken.endEarly {
 				o.End()
 			} else {
-				o.InDoubt(0, uint32(threadID(name)))
+				o.InDoubt(0, storage.Thread{ID: uint32(threadID(name))})
 			}
 			return ""
 		})

@@ -53,8 +53,9 @@ type Intents interface {
 	Recovered() error
 }
 
-// Threads tell which connections an earlier life had.
+// Threads tell which connections an earlier life had, and this one has.
 type Threads interface {
+	Thread(storage.ShardID, uint32) (storage.Thread, bool)
 	OldThreads(storage.ShardID) []storage.Thread
 	ForgetThread(storage.ShardID, uint32) error
 }

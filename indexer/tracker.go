@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -18,7 +17,6 @@ import (
 // running there.
 type tracker struct {
 	now    func() storage.Epoch
-	clock  func() time.Time
 	shards [catalog.MaxShards]track
 	// block waits until the shard's oldest registration is min or later. It is
 	// a field so that the simulation can schedule the wait.
@@ -54,15 +52,14 @@ type openCount struct {
 type doubt struct {
 	shard  catalog.ShardID
 	epoch  storage.Epoch
-	thread uint32
-	at     time.Time
+	thread storage.Thread
 	jobs   []Maintenance
 	// ddl: what the tables are is in doubt, too.
 	ddl bool
 }
 
-func newTracker(now func() storage.Epoch, clock func() time.Time) *tracker {
-	t := &tracker{now: now, clock: clock}
+func newTracker(now func() storage.Epoch) *tracker {
+	t := &tracker{now: now}
 	t.block = t.wait
 	return t
 }
@@ -118,9 +115,9 @@ func (o *Open) End() {
 
 // InDoubt gives the registration on a shard away, because the statement's
 // outcome there is unknown (the connection broke, or was killed). It stays open
-// until the server's thread is known to be gone; then it ends and jobs
-// are enqueued.
-func (o *Open) InDoubt(id catalog.ShardID, thread uint32, jobs ...Maintenance) {
+// until the server's thread is known to be gone, which is ended for that when it
+// sleeps; then it ends and jobs are enqueued. Nobody may use the connection any more.
+func (o *Open) InDoubt(id catalog.ShardID, thread storage.Thread, jobs ...Maintenance) {
 	o.inDoubt(id, thread, jobs, false)
 }
 
@@ -129,15 +126,19 @@ func (o *Open) InDoubt(id catalog.ShardID, thread uint32, jobs ...Maintenance) {
 // Counter-example: ALTER TABLE t MODIFY email ... COLLATE utf8mb4_bin waits for a lock
 // on a shard, and its connection breaks. The schema, read right after it, is as it was;
 // the index is built by that. Then the shard does it.
-func (o *Open) DDLInDoubt(id catalog.ShardID, thread uint32) { o.inDoubt(id, thread, nil, true) }
+//
+// Without a thread the schema alone is in doubt.
+func (o *Open) DDLInDoubt(id catalog.ShardID, thread storage.Thread) {
+	o.inDoubt(id, thread, nil, true)
+}
 
-func (o *Open) inDoubt(id catalog.ShardID, thread uint32, jobs []Maintenance, ddl bool) {
+func (o *Open) inDoubt(id catalog.ShardID, thread storage.Thread, jobs []Maintenance, ddl bool) {
 	for i, r := range o.regs {
 		if r.shard == id {
 			o.regs = append(o.regs[:i], o.regs[i+1:]...)
 			t := o.tracker
 			t.doubtMu.Lock()
-			t.doubts = append(t.doubts, &doubt{id, r.epoch, thread, t.clock(), jobs, ddl})
+			t.doubts = append(t.doubts, &doubt{id, r.epoch, thread, jobs, ddl})
 			doubted := t.doubted
 			t.doubtMu.Unlock()
 			if doubted != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -23,7 +22,7 @@ func TestEpochUnderTheLock(t *testing.T) {
 			t.Error("the epoch is read without the lock")
 		}
 		return 5
-	}, time.Now)
+	})
 	tr.settle(3, 0)
 	if h := tr.Horizon(3); h != 5 {
 		t.Errorf("horizon %d", h)
@@ -38,7 +37,7 @@ func TestEpochUnderTheLock(t *testing.T) {
 // as open since epoch 0.
 func TestUnsettled(t *testing.T) {
 	t.Parallel()
-	tr := newTracker(func() storage.Epoch { return 5 }, time.Now)
+	tr := newTracker(func() storage.Epoch { return 5 })
 	horizon := func(when string, want storage.Epoch) {
 		t.Helper()
 		if h := tr.Horizon(3); h != want || tr.Passed(3, 5) != (want == 5) {
@@ -65,7 +64,7 @@ func TestUnsettled(t *testing.T) {
 func TestExtendKeepsTheEpoch(t *testing.T) {
 	t.Parallel()
 	now := storage.Epoch(5)
-	tr := newTracker(func() storage.Epoch { return now }, time.Now)
+	tr := newTracker(func() storage.Epoch { return now })
 	tr.settle(3, 0)
 	o := tr.Begin(catalog.Only(3))
 	now = 6

@@ -644,7 +644,7 @@ func TestInDoubtHoldsRemovalsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := Maintenance{Table: b.index().Table, Operation: "UPDATE", Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}}
-	o.InDoubt(0, 7, m)
+	o.InDoubt(0, storage.Thread{ID: 7}, m)
 	b.x.After(m)
 	b.pass(time.Minute)
 	b.expect("eve", 0)

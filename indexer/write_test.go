@@ -379,7 +379,7 @@ func TestInDoubtOnARestartedServer(t *testing.T) {
 	x := New(b.opts)
 	x.tracker.settle(0, 0)
 	o := x.Begin(catalog.Only(0))
-	o.InDoubt(0, 7, Maintenance{Table: b.index().Table, Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}})
+	o.InDoubt(0, storage.Thread{ID: 7, Opened: b.clock.Now()}, Maintenance{Table: b.index().Table, Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}})
 	b.clock.move(100 * time.Second)
 	for _, c := range []struct {
 		uptime string
@@ -397,8 +397,9 @@ func TestInDoubtOnARestartedServer(t *testing.T) {
 	}
 }
 
-// A thread of a statement in doubt that slept since before the statement was
-// sent is ended, since the statement may still be on its way to it.
+// A thread of a statement in doubt that sleeps is ended, however long it has slept, since the
+// statement may still be on its way to it, and its transaction open. Until it has gone, nothing
+// is settled.
 func TestInDoubtOnAnIdleThread(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)
@@ -406,26 +407,63 @@ func TestInDoubtOnAnIdleThread(t *testing.T) {
 	x := New(b.opts)
 	x.tracker.settle(0, 0)
 	o := x.Begin(catalog.Only(0))
-	o.InDoubt(0, 7)
-	look := func(threads ...[]string) (done bool, kills int) {
-		b.shards[0].change(func(s *fakeShard) { s.threads = threads })
+	o.InDoubt(0, storage.Thread{ID: 7, Opened: b.clock.Now().Add(-time.Hour)})
+	for i, look := range []struct {
+		threads [][]string
+		done    bool
+		kills   int
+	}{
+		{[][]string{{"7", "shunt", "", "", "Query", "0"}}, false, 0},
+		{[][]string{{"7", "shunt", "", "", "Sleep", "60"}}, false, 1},
+		{[][]string{{"7", "shunt", "", "", "Sleep", "0"}}, false, 2},
+		{[][]string{{"7", "shunt", "", "", "Sleep", "3"}}, false, 3},
+		{[][]string{{"7", "shunt", "", "", "Killed", "3"}}, false, 3},
+		{[][]string{{"7", "account_of_before_sighup", "", "", "Sleep", "9"}}, false, 4},
+		{nil, true, 4},
+	} {
+		b.shards[0].change(func(s *fakeShard) { s.threads, s.uptime = look.threads, "4000" })
 		done, err := x.settle(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return done, len(b.shards[0].statements("KILL 7"))
+		if kills := len(b.shards[0].statements("KILL 7")); done != look.done || kills != look.kills {
+			t.Errorf("look %d, %v: done %v, %d kills", i, look.threads, done, kills)
+		}
+		b.clock.move(settleEvery)
 	}
-	if done, kills := look([]string{"7", "shunt", "", "", "Query", "0"}); done || kills != 0 {
-		t.Errorf("running: done %v, %d kills", done, kills)
-	}
-	if done, kills := look([]string{"7", "shunt", "", "", "Sleep", "60"}); done || kills != 1 {
-		t.Errorf("idle since before: done %v, %d kills", done, kills)
-	}
-	b.clock.move(20e9)
-	if done, kills := look([]string{"7", "shunt", "", "", "Sleep", "1"}); done || kills != 1 {
-		t.Errorf("idle for 1 s: done %v, %d kills", done, kills)
-	}
-	if done, _ := look(); !done || !x.tracker.Passed(0, 1<<40) {
+	if !x.tracker.Passed(0, 1<<40) {
 		t.Error("gone, but still in doubt")
+	}
+}
+
+// The number of a thread in doubt may be another connection's by now, which isn't ended: its
+// server was restarted, whether its uptime tells that or not.
+func TestInDoubtSparesOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.x.Close()
+	b.shards[0].change(func(s *fakeShard) { s.threads = [][]string{{"7", "shunt", "", "", "Sleep", "60"}} })
+	for _, c := range []struct {
+		what    string
+		opened  time.Duration // ago
+		uptime  string
+		another bool // this life has noted a connection of that number since
+	}{
+		{"restarted in a transaction that was idle for long", time.Hour, "60", false},
+		{"restarted right after the connection was made", 61 * time.Second, "60", true},
+		{"nobody knows when it was restarted", time.Hour, "-5", true},
+	} {
+		x := New(b.opts)
+		x.tracker.settle(0, 0)
+		lost := storage.Thread{ID: 7, Opened: b.clock.Now().Add(-c.opened)}
+		check(t, b.store.NoteThread(0, lost))
+		if c.another {
+			check(t, b.store.NoteThread(0, storage.Thread{ID: 7, Opened: b.clock.Now()}))
+		}
+		b.shards[0].change(func(s *fakeShard) { s.uptime = c.uptime })
+		x.Begin(catalog.Only(0)).InDoubt(0, lost)
+		if done, err := x.settle(t.Context(), 0); !done || err != nil || len(b.shards[0].statements("KILL")) > 0 {
+			t.Errorf("%s: done %v, %v, killed %v", c.what, done, err, b.shards[0].statements("KILL"))
+		}
 	}
 }

@@ -200,7 +200,7 @@ func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet, names 
 			continue // it is asked when it is back
 		}
 		open := s.proxy.opts.Index.Begin(catalog.Only(id))
-		open.DDLInDoubt(id, 0)
+		open.DDLInDoubt(id, nil)
 		open.End()
 	}
 	return untold.Len() == 0, err
@@ -618,9 +618,11 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 		if server, ok := errors.AsType[*shard.ServerError](err); ok {
 			return sum, sqlError{server.Code, server.State, server.Message}
 		}
-		open := s.proxy.opts.Index.Begin(catalog.Only(id))
-		open.DDLInDoubt(id, conn.ThreadID)
-		open.End()
+		if conn.Broken || conn.Busy() { // else nothing was sent
+			open := s.proxy.opts.Index.Begin(catalog.Only(id))
+			open.DDLInDoubt(id, conn)
+			open.End()
+		}
 		return sum, sqlError{codeShardLost, "HY000", fmt.Sprintf("connection lost: %v", err)}
 	}
 	if d.Op == "DROP DATABASE" && strings.EqualFold(conn.Schema, d.Schema) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
 var (
@@ -43,10 +44,11 @@ type Open interface {
 	Extend(catalog.ShardSet)
 	// InDoubt takes a shard out of this registration and keeps it registered
 	// on its own until the server's thread is known to be gone; the maintenance
-	// is asked for then.
-	InDoubt(id catalog.ShardID, thread uint32, after []planner.Maintenance)
-	// DDLInDoubt is InDoubt for DDL: the schema is read again then.
-	DDLInDoubt(id catalog.ShardID, thread uint32)
+	// is asked for then. It ends the thread: nobody may use the connection any more.
+	InDoubt(id catalog.ShardID, conn *shard.Conn, after []planner.Maintenance)
+	// DDLInDoubt is InDoubt for DDL: the schema is read again then. Without a connection
+	// that alone is to be done.
+	DDLInDoubt(id catalog.ShardID, conn *shard.Conn)
 	// End ends the registration on all shards that are not in doubt.
 	End()
 }

@@ -513,7 +513,7 @@ func (s *session) commit(ctx context.Context) error {
 			conn.Broken = true // the server rolls back when it notices
 		}
 		if conn.Broken {
-			tx.open.InDoubt(id, conn.ThreadID, tx.after(true))
+			tx.open.InDoubt(id, conn, tx.after(true))
 		}
 	}
 	err := s.commitError(tx, errs[:commits])
@@ -588,7 +588,7 @@ func (s *session) rollback(ctx context.Context) error {
 		if conn.Broken || conn.Busy() {
 			// The server rolls back when it notices; until then the rows are
 			// neither there nor gone.
-			tx.open.InDoubt(id, conn.ThreadID, tx.after(true))
+			tx.open.InDoubt(id, conn, tx.after(true))
 		}
 	}
 	tx.close(true)

@@ -105,10 +105,10 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	}
 	if conn.Broken || conn.Busy() {
 		if r.plan.Redefines {
-			open.DDLInDoubt(st.Shard, conn.ThreadID)
+			open.DDLInDoubt(st.Shard, conn)
 			return err
 		}
-		open.InDoubt(st.Shard, conn.ThreadID, after)
+		open.InDoubt(st.Shard, conn, after)
 		return err
 	}
 	open.End()

@@ -612,11 +612,17 @@ func (x *observedOpen) Extend(set catalog.ShardSet) {
 	}
 }
 
-func (x *observedOpen) InDoubt(id catalog.ShardID, number uint32, _ []planner.Maintenance) {
-	x.inDoubt(id, number, false)
+func (x *observedOpen) InDoubt(id catalog.ShardID, conn *shard.Conn, _ []planner.Maintenance) {
+	x.inDoubt(id, conn.ThreadID, false)
 }
 
-func (x *observedOpen) DDLInDoubt(id catalog.ShardID, number uint32) { x.inDoubt(id, number, true) }
+func (x *observedOpen) DDLInDoubt(id catalog.ShardID, conn *shard.Conn) {
+	number := uint32(0)
+	if conn != nil {
+		number = conn.ThreadID
+	}
+	x.inDoubt(id, number, true)
+}
 
 func (x *observedOpen) inDoubt(id catalog.ShardID, number uint32, ddl bool) {
 	x.o.mu.Lock()

@@ -144,6 +144,13 @@ func TestReopen(t *testing.T) {
 	if got := s.OldThreads(2); len(got) != 0 {
 		t.Fatalf("threads of this life: %v", got)
 	}
+	again := Thread{90, opened.Add(time.Hour)} // a server that was restarted
+	check(t, s.NoteThread(2, again))
+	for id, want := range map[uint32]Thread{70: {70, opened}, 80: {ID: 80}, 90: again} {
+		if got, known := s.Thread(2, id); got != want || known != (id != 80) {
+			t.Fatalf("thread %d of this life: %v, %v", id, got, known)
+		}
+	}
 	check(t, s.Close())
 
 	s = openTest(t, testOpts(dir), testOptions{})

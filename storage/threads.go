@@ -12,19 +12,19 @@ import (
 // Thread is a connection to a shard, by the number that its server gave it.
 type Thread struct {
 	ID     uint32
-	Opened time.Time // to the second
+	Opened time.Time // of earlier lives: to the second
 }
 
 // threads tell the life after a crash which connections the dead process had:
 // what it has sent may still be on its way to them.
 type threads struct {
 	mu sync.Mutex
-	// old are those of earlier lives.
-	old map[ShardID]map[uint32]time.Time
+	// old are those of earlier lives, now this one's.
+	old, now map[ShardID]map[uint32]time.Time
 }
 
 func (t *threads) load(s *Store) error {
-	t.old = map[ShardID]map[uint32]time.Time{}
+	t.old, t.now = map[ShardID]map[uint32]time.Time{}, map[ShardID]map[uint32]time.Time{}
 	return s.scan([]byte{kindThread}, func(key, val []byte) (bool, error) {
 		opened, n := binary.Varint(val)
 		if len(key) != 6 || n <= 0 {
@@ -43,17 +43,18 @@ func (t *threads) load(s *Store) error {
 func (s *Store) NoteThread(shard ShardID, t Thread) error {
 	return s.changeThread(shard, t.ID, func(txn *badger.Txn, key []byte) error {
 		return txn.Set(key, binary.AppendVarint(nil, t.Opened.Unix()))
-	})
+	}, func(now map[uint32]time.Time) { now[t.ID] = t.Opened })
 }
 
 // ForgetThread takes back NoteThread: the connection was closed, and whatever
 // its statement may still do is known elsewhere. One of an earlier life has
 // ended on the server.
 func (s *Store) ForgetThread(shard ShardID, id uint32) error {
-	return s.changeThread(shard, id, func(txn *badger.Txn, key []byte) error { return txn.Delete(key) })
+	return s.changeThread(shard, id, func(txn *badger.Txn, key []byte) error { return txn.Delete(key) },
+		func(now map[uint32]time.Time) { delete(now, id) })
 }
 
-func (s *Store) changeThread(shard ShardID, id uint32, change func(*badger.Txn, []byte) error) error {
+func (s *Store) changeThread(shard ShardID, id uint32, change func(*badger.Txn, []byte) error, show func(now map[uint32]time.Time)) error {
 	if !s.gate.enter() {
 		return ErrClosed
 	}
@@ -68,7 +69,19 @@ func (s *Store) changeThread(shard ShardID, id uint32, change func(*badger.Txn, 
 	}
 	// Where a server was restarted, the number is now this life's.
 	delete(s.threads.old[shard], id)
+	if s.threads.now[shard] == nil {
+		s.threads.now[shard] = map[uint32]time.Time{}
+	}
+	show(s.threads.now[shard])
 	return nil
+}
+
+// Thread is the connection of this life that was noted last by a number, and not forgotten.
+func (s *Store) Thread(shard ShardID, id uint32) (t Thread, known bool) {
+	s.threads.mu.Lock()
+	defer s.threads.mu.Unlock()
+	opened, known := s.threads.now[shard][id]
+	return Thread{id, opened}, known
 }
 
 // OldThreads are the connections to a shard that earlier lives have left open.

@@ -119,7 +119,7 @@ func (s *claim) look(ctx context.Context) (*holder, error) {
 func (s *claim) prepare(ctx context.Context, conn *shard.Conn) error {
 	_, port, _ := net.SplitHostPort(conn.LocalAddr.String())
 	s.mine[conn.ThreadID] = ownConn{time.Now(), port}
-	_ = s.of.store.NoteThread(storage.ShardID(s.id), storage.Thread{ID: conn.ThreadID, Opened: time.Now()})
+	_ = s.of.store.NoteThread(storage.ShardID(s.id), threadOf(conn))
 	// The last one needs a right, and replicas have no use for records.
 	_, err := conn.ExecAll(ctx, fmt.Sprintf("SET SESSION wait_timeout = %d", int(s.of.lease/time.Second)), "SET SESSION lock_wait_timeout = 3", "SET SESSION sql_log_bin = 0")
 	return err

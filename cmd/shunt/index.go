@@ -12,6 +12,7 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/schema"
+	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/storage"
 )
 
@@ -39,8 +40,12 @@ func (v virtualIndexes) Range(ix *catalog.Index, from, to []byte, limit int) (ca
 // open adapts a registration.
 type open struct{ *indexer.Open }
 
-func (o open) InDoubt(id catalog.ShardID, thread uint32, after []planner.Maintenance) {
-	o.Open.InDoubt(id, thread, maintenance(after)...)
+func (o open) InDoubt(id catalog.ShardID, conn *shard.Conn, after []planner.Maintenance) {
+	o.Open.InDoubt(id, threadOf(conn), maintenance(after)...)
+}
+
+func (o open) DDLInDoubt(id catalog.ShardID, conn *shard.Conn) {
+	o.Open.DDLInDoubt(id, threadOf(conn))
 }
 
 func (v virtualIndexes) Begin(set catalog.ShardSet) proxy.Open { return open{v.indexer.Begin(set)} }

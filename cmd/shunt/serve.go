@@ -338,13 +338,21 @@ func (s *service) connectShard(id catalog.ShardID, sh config.Shard, by *claim) {
 			d.SawVersion(id, c.ServerVersion)
 		}
 		// Without the note a next life judges the thread by what it does.
-		_ = s.store.NoteThread(storage.ShardID(id), storage.Thread{ID: c.ThreadID, Opened: time.Now()})
+		_ = s.store.NoteThread(storage.ShardID(id), threadOf(c))
 		return nil
 	}, OnEnd: func(c *shard.Conn, lost bool) {
 		if !lost { // else the next life, too, must see its end
 			_ = s.store.ForgetThread(storage.ShardID(id), c.ThreadID)
 		}
 	}})
+}
+
+// threadOf is a connection as the store and the indexer know it.
+func threadOf(c *shard.Conn) storage.Thread {
+	if c == nil {
+		return storage.Thread{}
+	}
+	return storage.Thread{ID: c.ThreadID, Opened: c.Opened}
 }
 
 func (s *service) newDirectory() *proxy.Directory {

@@ -20,6 +20,7 @@ import (
 type Conn struct {
 	Shard         string
 	ThreadID      uint32 // the server's connection id, for KILL
+	Opened        time.Time
 	ServerVersion string
 	MariaDB       bool
 	FoundRows     bool // CLIENT_FOUND_ROWS was asked for
@@ -69,9 +70,9 @@ type Conn struct {
 	// interruptedBy is what the client is told where the server says that
 	// somebody has killed the statement.
 	interruptedBy atomic.Pointer[ServerError]
-	// born, rested and place are the pool's.
-	born, rested time.Time
-	place        int
+	// rested and place are the pool's.
+	rested time.Time
+	place  int
 }
 
 // Busy reports whether an answer is due that was not read to its end.

@@ -133,6 +133,7 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 	c := &Conn{
 		Shard:         cfg.Name,
 		ThreadID:      gc.GetConnectionID(),
+		Opened:        time.Now(),
 		ServerVersion: version,
 		MariaDB:       strings.Contains(version, "MariaDB"),
 		FoundRows:     foundRows,
@@ -143,7 +144,6 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 		nc:            nc,
 		r:             wire.NewReader(nc),
 		w:             wire.NewWriter(nc),
-		born:          time.Now(),
 		stmts:         statements{max: cfg.Statements},
 	}
 	c.exchange = wire.NewExchange(nc, c.r, c.w)

@@ -285,7 +285,7 @@ func (p *Pool) restLocked(c *Conn) {
 
 func (p *Pool) usable(c *Conn) bool {
 	now := p.now()
-	if p.o.MaxLifetime > 0 && now.Sub(c.born) > p.o.MaxLifetime {
+	if p.o.MaxLifetime > 0 && now.Sub(c.Opened) > p.o.MaxLifetime {
 		return false
 	}
 	if now.Sub(c.rested) < restCheck && !c.suspect {
@@ -451,7 +451,7 @@ func (p *Pool) end(c *Conn) {
 func (p *Pool) Put(c *Conn) {
 	now := p.now()
 	if c.Broken || c.cut.Load() || c.Busy() || c.InTransaction() || c.r.Buffered() > 0 ||
-		p.o.MaxLifetime > 0 && now.Sub(c.born) > p.o.MaxLifetime {
+		p.o.MaxLifetime > 0 && now.Sub(c.Opened) > p.o.MaxLifetime {
 		p.Discard(c)
 		return
 	}
