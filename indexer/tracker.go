@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -33,7 +34,8 @@ type tracker struct {
 
 type track struct {
 	mu sync.Mutex
-	// open counts registrations by epoch, rising; the first count is not zero.
+	// open counts registrations by epoch, rising. Invariant: no count is zero, so that it
+	// stays short beside a transaction that is open for days.
 	open []openCount
 	// wake is closed when the oldest registration ends; nil when nobody waits.
 	wake chan struct{}
@@ -168,20 +170,14 @@ func (t *tracker) begin(id catalog.ShardID) storage.Epoch {
 func (t *tracker) end(id catalog.ShardID, e storage.Epoch) {
 	s := &t.shards[id]
 	s.mu.Lock()
-	for i := range s.open {
-		if s.open[i].epoch == e {
-			s.open[i].n--
-			break
-		}
-	}
-	drop := 0
-	for drop < len(s.open) && s.open[drop].n == 0 {
-		drop++
-	}
 	woken := false
-	if drop > 0 {
-		s.open = append(s.open[:0], s.open[drop:]...)
-		woken = s.wakeLocked()
+	i, found := slices.BinarySearchFunc(s.open, e, func(o openCount, e storage.Epoch) int { return cmp.Compare(o.epoch, e) })
+	if found {
+		s.open[i].n--
+		if s.open[i].n == 0 {
+			s.open = slices.Delete(s.open, i, i+1)
+			woken = i == 0 && s.wakeLocked()
+		}
 	}
 	s.mu.Unlock()
 	if woken && t.freed != nil {

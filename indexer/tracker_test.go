@@ -84,6 +84,43 @@ func TestExtendKeepsTheEpoch(t *testing.T) {
 	}
 }
 
+// TestOldRegistration: one transaction that stays open has nothing kept of what begins and ends
+// beside it, in whatever order.
+func TestOldRegistration(t *testing.T) {
+	t.Parallel()
+	now := storage.Epoch(1)
+	tr := newTracker(func() storage.Epoch { return now })
+	tr.settle(3, 0)
+	var freed int
+	tr.freed = func(catalog.ShardID) { freed++ }
+	old := tr.Begin(catalog.Only(3))
+	if tr.Passed(3, 2) {
+		t.Error("the oldest has ended")
+	}
+	for range 1000 {
+		now++
+		first := tr.Begin(catalog.Only(3))
+		now++
+		second := tr.Begin(catalog.Only(3))
+		third := tr.Begin(catalog.Only(3))
+		first.End()
+		second.End()
+		third.End()
+	}
+	if n, h := len(tr.shards[3].open), tr.Horizon(3); n != 1 || h != 1 || freed != 0 {
+		t.Errorf("%d epochs are kept, the horizon is %d, freed %d times", n, h, freed)
+	}
+	last := tr.Begin(catalog.Only(3))
+	old.End()
+	if h := tr.Horizon(3); h != now || freed != 1 {
+		t.Errorf("the horizon is %d of %d, freed %d times", h, now, freed)
+	}
+	last.End()
+	if n := len(tr.shards[3].open); n != 0 {
+		t.Errorf("%d epochs are kept of nothing", n)
+	}
+}
+
 // TestBounds: what is registered while a snapshot is opened lies between its bounds, though
 // it ends at once.
 func TestBounds(t *testing.T) {
