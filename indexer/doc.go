@@ -99,7 +99,9 @@
 // and does not scan again while that transaction is open.
 //
 // Autocommit reads need not register. Their lookup comes before their snapshot,
-// and they look up once. If an entry is retired before the lookup, then after
+// and they look up once: one that looks up several keys, any of which a row may
+// have, registers for just that time, or the row could go from a key that is yet to
+// be looked up to one that was. If an entry is retired before the lookup, then after
 // step 7; the snapshot of the read is younger than the scan's, and a row that
 // it shows and the scan's did not was written by a W as above, whose entry
 // stays. If it is retired after the lookup, the lookup had it.

@@ -140,6 +140,24 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestHeldLookups: while lookups of several keys are registered, a row that goes from one key to
+// another is found by one of them (planner.Indexes.Hold).
+func TestHeldLookups(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.shards[1].set(1, "b")
+	b.create()
+	b.until("no job of the build is left", func() bool { return len(b.store.Jobs()) == 0 })
+	held := b.x.Begin(b.index().Table.Shards)
+	b.expect("a")
+	b.update(1, 1, "a")
+	b.until("its scan is held back", func() bool { return b.happened("held back") })
+	b.expect("b", 1)
+	held.End()
+	b.until("the entry is retired", func() bool { return len(b.shardsOf("b")) == 0 })
+	b.expect("a", 1)
+}
+
 // TestAwaitOpen waits for what is registered in this epoch too.
 func TestAwaitOpen(t *testing.T) {
 	t.Parallel()

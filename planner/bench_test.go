@@ -37,6 +37,9 @@ func (onShardOne) Lookup(*catalog.Index, []byte, [][]byte) (catalog.ShardSet, er
 	return catalog.Only(1), nil
 }
 
+func (onShardOne) Hold(catalog.ShardSet) Held { return onShardOne{} }
+func (onShardOne) End()                       {}
+
 func (onShardOne) Range(*catalog.Index, []byte, []byte, int) (catalog.ShardSet, bool, error) {
 	return catalog.Only(1), true, nil
 }

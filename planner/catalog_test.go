@@ -269,7 +269,19 @@ func testTable(t testing.TB, cat *catalog.Catalog, ddl string) *catalog.Table {
 type fakeIndexes struct {
 	lookup func(ix *catalog.Index, key []byte) (catalog.ShardSet, error)
 	ranged func(ix *catalog.Index, from, to []byte, limit int) (catalog.ShardSet, bool, error)
+	// held are the shards of a Hold that hasn't ended.
+	held catalog.ShardSet
 }
+
+func (f *fakeIndexes) Hold(set catalog.ShardSet) Held {
+	if f.held.Len() > 0 {
+		panic("held twice")
+	}
+	f.held = set
+	return f
+}
+
+func (f *fakeIndexes) End() { f.held = catalog.ShardSet{} }
 
 func (f *fakeIndexes) Lookup(ix *catalog.Index, key []byte, components [][]byte) (catalog.ShardSet, error) {
 	if len(components) != len(ix.Columns) || !bytes.Equal(bytes.Join(components, nil), key) {

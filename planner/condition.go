@@ -2,6 +2,7 @@ package planner
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -259,6 +260,7 @@ func (a *analysis) plant(r *ref) {
 	}
 	r.tree = and(kids)
 	a.prepare(r, r.tree)
+	r.several = r.tree.keys(r.table) > 1
 	r.labels = make([]string, 0, len(r.table.Indexes))
 	for _, ix := range r.table.Indexes {
 		r.labels = append(r.labels, "index:"+ix.Name)
@@ -273,6 +275,22 @@ func (a *analysis) prepare(r *ref, n *cnode) {
 	for _, k := range n.kids {
 		a.prepare(r, k)
 	}
+}
+
+// keys is how many keys an index is asked for at most of which a row has any one. Each index
+// of an AND is asked for its own, which the row has all.
+func (n *cnode) keys(t *catalog.Table) (most int) {
+	if n.one() && slices.ContainsFunc(t.Indexes, func(ix *catalog.Index) bool { return slices.Contains(ix.Columns, n.col) }) {
+		return max(1, len(n.values))
+	}
+	for _, k := range n.kids {
+		if n.op == opOr {
+			most += k.keys(t)
+		} else {
+			most = max(most, k.keys(t))
+		}
+	}
+	return most
 }
 
 // codecIn is a column's codec, nil where its values in r have no keys.

@@ -146,7 +146,7 @@ func (g *Gather) Narrow(ref int, joins []GatherJoin, values [][]string) (sel str
 	shards = r.Shards
 	if r.Table.Placement == catalog.Hash || r.Table.Placement == catalog.Anywhere {
 		g.binder.labels = r.labels
-		shards = g.binder.eval(r.Table, and(tree)).set.Intersect(r.Shards)
+		shards = g.binder.evalHeld(r.Table, and(tree)).set.Intersect(r.Shards)
 	}
 	return text.String(), shards, true
 }

@@ -277,7 +277,15 @@ type Indexes interface {
 	// Range returns the shards of all keys with from <= key < to (to nil: no
 	// end), marks included. ok is false when more than limit keys are in it.
 	Range(ix *catalog.Index, from, to []byte, limit int) (set catalog.ShardSet, ok bool, err error)
+	// Hold has what is there of shards stay for lookups until Held.End.
+	//
+	// Counter-example: email IN ('a', 'b'). 'a' is looked up; the row of 'b' gets 'a', and the
+	// entry of 'b' is removed; 'b' is looked up. The row matched at all times.
+	Hold(shards catalog.ShardSet) Held
 }
+
+// Held ends a Hold.
+type Held interface{ End() }
 
 // Bound is a plan with its values and its route.
 type Bound struct {

@@ -48,13 +48,25 @@ func (b *binder) reach(r *ref) reach {
 		out.set = r.table.Shards
 	default:
 		b.labels = r.labels
-		out = b.eval(r.table, r.tree)
+		if r.several {
+			out = b.evalHeld(r.table, r.tree)
+		} else {
+			out = b.eval(r.table, r.tree)
+		}
 	}
 	if r.derived != nil {
 		out = b.derivedReach(out, r.derived)
 	}
 	b.reached = append(b.reached, reached{r, out})
 	return out
+}
+
+// evalHeld is eval of a tree by which an index may be asked for several keys.
+func (b *binder) evalHeld(t *catalog.Table, n *cnode) reach {
+	if b.ix != nil {
+		defer b.ix.Hold(t.Shards).End()
+	}
+	return b.eval(t, n)
 }
 
 // eval says which shards may hold rows that satisfy the tree.

@@ -96,6 +96,8 @@ type ref struct {
 	// class links columns that the conditions equate (see equate).
 	class map[column]int
 	tree  *cnode
+	// several: by tree the table's indexes may be asked for several keys.
+	several bool
 	// labels are how lookups by the table's indexes are called.
 	labels []string
 }

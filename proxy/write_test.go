@@ -571,6 +571,9 @@ func (o *observed) Range(*catalog.Index, []byte, []byte, int) (catalog.ShardSet,
 	return catalog.ShardSet{}, false, nil
 }
 
+func (o *observed) Hold(catalog.ShardSet) planner.Held { return o }
+func (o *observed) End()                               {}
+
 func (o *observed) Begin(set catalog.ShardSet) Open {
 	open := &observedOpen{o: o, on: map[catalog.ShardID]*catalog.Catalog{}}
 	o.mu.Lock()

@@ -37,6 +37,8 @@ func (v virtualIndexes) Range(ix *catalog.Index, from, to []byte, limit int) (ca
 	return v.indexer.Range(ix, from, to, limit)
 }
 
+func (v virtualIndexes) Hold(set catalog.ShardSet) planner.Held { return v.indexer.Begin(set) }
+
 // open adapts a registration.
 type open struct{ *indexer.Open }
 
