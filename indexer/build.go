@@ -24,6 +24,8 @@ type checkpoint struct {
 	Shard catalog.ShardID `json:"shard,omitempty"`
 	Key   [][]byte        `json:"key,omitempty"`
 	Rows  int             `json:"rows,omitempty"`
+	// Definition is what all of this was done under; "" where it isn't known.
+	Definition string `json:"definition,omitempty"`
 }
 
 // building is one run of a build job.
@@ -244,15 +246,28 @@ func literal(c *catalog.Column, raw []byte) string {
 	}
 }
 
-// restore goes on from a checkpoint; raw is empty for a new build.
+// restore goes on from a checkpoint; raw is empty for a new build. One that was made
+// under another definition is void.
+//
+// Counter-example: the rows up to primary key 500 are done, then ALTER TABLE makes another
+// column the primary key. Those behind 500 by that one are other rows.
 func (b *building) restore(raw []byte) error {
-	if len(raw) == 0 {
-		return nil
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &b.ck); err != nil {
+			return fmt.Errorf("read checkpoint: %w", err)
+		}
 	}
-	if err := json.Unmarshal(raw, &b.ck); err != nil {
-		return fmt.Errorf("read checkpoint: %w", err)
+	if now := b.definition(); b.ck.Definition != now {
+		b.ck = checkpoint{Definition: now}
 	}
 	return nil
+}
+
+// definition is what the index's keys and the order of the scans depend on.
+func (b *building) definition() string {
+	t, mariaDB := b.ix.Table, b.x.opts.Catalog().MariaDB
+	primary := catalog.Index{Table: t, Columns: t.PrimaryKey}
+	return b.ix.Definition(mariaDB) + catalog.QuoteColumns(t.PrimaryKey) + "\n" + primary.Definition(mariaDB)
 }
 
 // announce lets reads use an index whose build is finished, unless an operator

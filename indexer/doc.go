@@ -139,8 +139,9 @@
 // moves from behind that point to before it in between is in neither: hence an
 // UPDATE of a primary key's column sets an unknown mark for every index of the
 // table, though it changes no indexed value, and only a scan that reads the
-// shard in one snapshot clears it. Before each checkpoint the entries that it
-// vouches for are under a write-intent.
+// shard in one snapshot clears it. A checkpoint is void where the primary key's or
+// the index's columns are defined otherwise than when it was made. Before each
+// checkpoint the entries that it vouches for are under a write-intent.
 //
 // A maintenance scan beside a build hands every key that it sees to the store,
 // since what the readable generation has the building one may lack, and marks

@@ -76,6 +76,7 @@ type bench struct {
 	cat     *catalog.Catalog
 	version uint64
 	column  catalog.Column
+	primary catalog.Column
 	table   string
 	shards  []*fakeShard
 	events  []string
@@ -106,7 +107,7 @@ func newBench(t *testing.T, shards int, change func(*Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, clock: clock, store: store, table: "t", column: catalog.Column{Name: "k", Type: "varchar(20)", Charset: "utf8mb4", Collation: "utf8mb4_bin", Nullable: true}}
+	b := &bench{t: t, clock: clock, store: store, table: "t", primary: catalog.Column{Name: "id", Type: "int"}, column: catalog.Column{Name: "k", Type: "varchar(20)", Charset: "utf8mb4", Collation: "utf8mb4_bin", Nullable: true}}
 	for range shards {
 		b.shards = append(b.shards, &fakeShard{clock: clock, rows: map[int]string{}, engine: "InnoDB"})
 	}
@@ -171,8 +172,8 @@ func (b *bench) publish(context.Context) error {
 		c.All.Add(catalog.ShardID(i))
 	}
 	if b.table != "" {
-		id, k := &catalog.Column{Name: "id", Type: "int"}, b.column
-		t := &catalog.Table{Schema: "s", Name: b.table, Shards: c.All, Columns: []*catalog.Column{id, &k}, PrimaryKey: []*catalog.Column{id}}
+		id, k := b.primary, b.column
+		t := &catalog.Table{Schema: "s", Name: b.table, Shards: c.All, Columns: []*catalog.Column{&id, &k}, PrimaryKey: []*catalog.Column{&id}}
 		for _, d := range b.store.Indexes() {
 			if d.Table == b.table && strings.EqualFold(k.Name, d.Columns[0]) {
 				t.Indexes = append(t.Indexes, &catalog.Index{ID: uint32(d.ID), Name: d.Name, Table: t, Columns: []*catalog.Column{&k}, Status: catalog.IndexStatus(d.Status)})

@@ -124,6 +124,99 @@ func TestBuildResumesAtItsCheckpoint(t *testing.T) {
 	}
 }
 
+// TestBuildAfterAlteredDefinition: DDL comes between two runs of a build. What was done is of
+// keys, or of an order of rows, that are no more.
+func TestBuildAfterAlteredDefinition(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		touches string
+		alter   func(*bench)
+		look    string
+		shard   catalog.ShardID
+	}{
+		{"primary key", "id", func(b *bench) {
+			b.primary.Type = "bigint"
+			b.shards[1].change(func(s *fakeShard) { // its order is another one
+				s.rows[5], s.rows[90] = s.rows[90], s.rows[5]
+			})
+		}, "b90", 1},
+		{"indexed column, behind Shunt's back", "", func(b *bench) { b.column.Collation = "utf8mb4_general_ci" }, "A1", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 2, nil)
+			b.x.checkpointRows = 10
+			for i := range 100 {
+				b.shards[0].set(i, fmt.Sprint("a", i))
+				b.shards[1].set(i, fmt.Sprint("b", i))
+			}
+			var altered atomic.Bool
+			b.shards[1].change(func(s *fakeShard) {
+				s.row = func(pk int) error {
+					if pk == 55 && !altered.Load() {
+						return errors.New("connection lost")
+					}
+					return nil
+				}
+			})
+			if err := b.x.CreateIndex(t.Context(), "s", "t", "ix", []string{"k"}, 0); err != nil {
+				t.Fatal(err)
+			}
+			b.until("a shard is done, and half of the other", func() bool {
+				jobs := b.x.Jobs()
+				return len(jobs) == 1 && jobs[0].State == storage.Backoff && strings.Contains(string(jobs[0].Checkpoint), `"key"`)
+			})
+			change := Change{Op: "ALTER TABLE", Tables: []TableName{{"s", "t"}}, Touches: []string{test.touches}}
+			if test.touches != "" {
+				if err := b.x.BeforeDDL(t.Context(), change); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.mu.Lock()
+			test.alter(b)
+			b.mu.Unlock()
+			if err := b.publish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			altered.Store(true)
+			if test.touches != "" {
+				if err := b.x.AfterDDL(t.Context(), change); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.ready()
+			for i := range 100 {
+				b.expect(fmt.Sprint("a", i), 0)
+				b.expect(fmt.Sprint("b", i), 1)
+			}
+			b.expect(test.look, test.shard)
+		})
+	}
+}
+
+// A checkpoint of a Shunt that did not keep what it was made under says nothing.
+func TestCheckpointOfBefore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.create()
+	run := building{x: b.x, ix: b.index()}
+	if err := run.restore([]byte(`{"since":7,"done":[1,0,0,0],"after":{"0":8},"shard":1,"key":["NQ=="],"rows":5}`)); err != nil {
+		t.Fatal(err)
+	}
+	if run.ck.Since != 0 || !run.ck.Done.Empty() || run.ck.Key != nil {
+		t.Errorf("the build goes on from %+v", run.ck)
+	}
+	run.ck.Since = 7
+	raw, err := encode(run.ck)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := building{x: b.x, ix: b.index()}
+	if err := again.restore(raw); err != nil || again.ck.Since != 7 {
+		t.Errorf("the build goes on from %+v (%v)", again.ck, err)
+	}
+}
+
 func TestBackoffOfAFailingShard(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)
