@@ -164,8 +164,8 @@ func (x *Indexer) rebuild(ctx context.Context, def storage.IndexDef, operation s
 	return x.enqueueBuild(def, operation)
 }
 
-// dismiss ends the index's build jobs. A build that went on after a StartBuild
-// would finish a generation that it has not filled.
+// dismiss ends the index's build jobs. One that went on after a StartBuild would read
+// for nothing: it can't finish a generation that it has not filled.
 func (x *Indexer) dismiss(ctx context.Context, id storage.IndexID) error {
 	builds := func(j *storage.Job) bool { return j.Type == storage.BuildIndex && slices.Contains(j.Indexes, id) }
 	x.work.mu.Lock()

@@ -24,8 +24,10 @@ type checkpoint struct {
 	Shard catalog.ShardID `json:"shard,omitempty"`
 	Key   [][]byte        `json:"key,omitempty"`
 	Rows  int             `json:"rows,omitempty"`
-	// Definition is what all of this was done under; "" where it isn't known.
+	// Definition is what all of this was done under, Generation what it has filled;
+	// zero where they aren't known.
 	Definition string `json:"definition,omitempty"`
+	Generation uint32 `json:"generation,omitempty"`
 }
 
 // building is one run of a build job.
@@ -79,7 +81,7 @@ func (b *building) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := x.store.FinishBuild(storage.IndexID(b.ix.ID)); err != nil && !errors.Is(err, storage.ErrNotBuilding) {
+	if err := x.store.FinishBuild(storage.IndexID(b.ix.ID), b.ck.Generation); err != nil && !errors.Is(err, storage.ErrNotBuilding) {
 		return fmt.Errorf("finish build: %w", err)
 	}
 	return nil
@@ -247,18 +249,22 @@ func literal(c *catalog.Column, raw []byte) string {
 }
 
 // restore goes on from a checkpoint; raw is empty for a new build. One that was made
-// under another definition is void.
+// under another definition, or of another generation, is void.
 //
-// Counter-example: the rows up to primary key 500 are done, then ALTER TABLE makes another
-// column the primary key. Those behind 500 by that one are other rows.
+// Counter-examples: the rows up to primary key 500 are done, then ALTER TABLE makes another
+// column the primary key. Those behind 500 by that one are other rows. A build is superseded,
+// and a power loss takes the removal of its job, but not what opened the next generation.
 func (b *building) restore(raw []byte) error {
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &b.ck); err != nil {
 			return fmt.Errorf("read checkpoint: %w", err)
 		}
 	}
-	if now := b.definition(); b.ck.Definition != now {
-		b.ck = checkpoint{Definition: now}
+	def, _ := b.x.store.Index(storage.IndexID(b.ix.ID))
+	now := checkpoint{Definition: b.definition(), Generation: def.BuildGeneration}
+	// Where none is open, an earlier run has finished it.
+	if b.ck.Definition != now.Definition || def.HasBuild && b.ck.Generation != now.Generation {
+		b.ck = now
 	}
 	return nil
 }

@@ -148,7 +148,9 @@
 // belong to both.
 //
 // A build that is superseded (rebuilt, DDL) is ended before the next generation
-// is opened: it would finish one that it has not filled.
+// is opened. What its checkpoint says is of its own generation alone, and so is
+// step 4: else it could finish one that it has not filled, where its end, or the
+// removal of its job, was lost.
 //
 // # DDL
 //

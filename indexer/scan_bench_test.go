@@ -58,7 +58,7 @@ func BenchmarkScanRow(b *testing.B) {
 			}
 			if !build {
 				scanAll(false, rows)
-				if err := store.FinishBuild(def.ID); err != nil {
+				if err := store.FinishBuild(def.ID, def.BuildGeneration); err != nil {
 					b.Fatal(err)
 				}
 			}

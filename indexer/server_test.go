@@ -197,6 +197,9 @@ func TestRealServer(t *testing.T) {
 			}
 			return nil
 		}
+		if err := b.restore(nil); err != nil {
+			t.Fatal(err)
+		}
 		for range 10 {
 			if err = b.run(ctx); err == nil {
 				break

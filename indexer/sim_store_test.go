@@ -333,7 +333,7 @@ func (m *modelStore) ForgetThread(storage.ShardID, uint32) error { return nil }
 func (m *modelStore) def() storage.IndexDef {
 	return storage.IndexDef{
 		ID: 1, Schema: "s", Table: "t", Name: "ix", Columns: []string{"k"}, Partitions: 1,
-		Status: m.now.status, Readable: m.now.read != 0, HasBuild: m.now.build != 0,
+		Status: m.now.status, Readable: m.now.read != 0, HasBuild: m.now.build != 0, BuildGeneration: uint32(m.now.build),
 	}
 }
 
@@ -354,7 +354,7 @@ func (m *modelStore) CreateIndex(storage.IndexDef) (storage.IndexDef, error) {
 func (m *modelStore) Index(storage.IndexID) (storage.IndexDef, bool) {
 	d := m.def()
 	d.HasBuild = d.HasBuild && !m.w.broken.hideBuild
-	m.w.note(fmt.Sprint(d.Status, d.Readable, d.HasBuild))
+	m.w.note(fmt.Sprint(d.Status, d.Readable, d.HasBuild, d.BuildGeneration))
 	return d, m.now.defined
 }
 
@@ -397,18 +397,22 @@ func (m *modelStore) StartBuild(storage.IndexID, int) error {
 	return nil
 }
 
-func (m *modelStore) FinishBuild(storage.IndexID) error {
+func (m *modelStore) FinishBuild(_ storage.IndexID, generation uint32) (err error) {
 	m.w.step("finish build", func() string {
-		m.write("finish build", func(i *image) {
-			if i.build == 0 {
-				return
-			}
-			delete(i.gens, i.read)
-			i.read, i.build = i.build, 0
-		})
-		return ""
+		switch m.now.build {
+		case 0:
+			err = storage.ErrNotBuilding
+		case int(generation):
+			m.write("finish build", func(i *image) {
+				delete(i.gens, i.read)
+				i.read, i.build = i.build, 0
+			})
+		default:
+			err = storage.ErrSuperseded
+		}
+		return fmt.Sprint(err)
 	})
-	return nil
+	return err
 }
 
 func (m *modelStore) DeleteGarbage(context.Context, int) (bool, error) { return false, nil }

@@ -73,7 +73,7 @@ type Definitions interface {
 // Generations of an index's entries.
 type Generations interface {
 	StartBuild(id storage.IndexID, partitions int) error
-	FinishBuild(storage.IndexID) error
+	FinishBuild(id storage.IndexID, generation uint32) error
 	DeleteGarbage(ctx context.Context, slice int) (more bool, err error)
 	Repartition(ctx context.Context, id storage.IndexID, partitions int, progress func(float64)) error
 	Stats() storage.Stats

@@ -19,7 +19,7 @@ const (
 )
 
 // errDDL ends a job that would hold up a DDL statement; errLease one whose
-// lease was lost.
+// lease was lost, or has run out.
 var (
 	errDDL   = errors.New("interrupted by DDL; goes on after it")
 	errLease = errors.New("lease lost")
@@ -193,6 +193,11 @@ func (x *Indexer) admit(ctx context.Context, j *storage.Job, now time.Time) (r *
 	w := &x.work
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// A run whose lease has run out may still be on its way to its end: whoever looks for
+	// runs to interrupt must find that one.
+	if w.runs[j.ID] != nil {
+		return nil, time.Time{} // its end wakes
+	}
 	if w.fenced[TableName{j.Schema, j.Table}] ||
 		j.Type == storage.BuildIndex && w.dismissed != 0 && slices.Contains(j.Indexes, w.dismissed) {
 		return nil, time.Time{}
@@ -299,11 +304,13 @@ func (x *Indexer) backoff(attempts int) time.Duration {
 	return d/2 + time.Duration(x.opts.Rand.Int64N(int64(d/2)))
 }
 
-// leased runs a job while its lease is renewed.
+// leased runs a job while its lease is renewed. When that can't be done in time (the
+// disk is full), the job is somebody else's to claim, and ends here.
 func (x *Indexer) leased(ctx context.Context, j *storage.Job) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
+		until := j.ClaimedUntil
 		for {
 			tick, stop := x.clock.After(leaseTime / 3)
 			select {
@@ -312,7 +319,11 @@ func (x *Indexer) leased(ctx context.Context, j *storage.Job) error {
 				stop()
 				return
 			}
-			if err := x.store.Renew(j.ID, x.work.name, leaseTime); errors.Is(err, storage.ErrLeaseLost) {
+			now := x.clock.Now()
+			switch err := x.store.Renew(j.ID, x.work.name, leaseTime); {
+			case err == nil:
+				until = now.Add(leaseTime)
+			case errors.Is(err, storage.ErrLeaseLost), !now.Before(until):
 				cancel(errLease)
 				return
 			}

@@ -674,12 +674,102 @@ type heldBuild struct {
 	once        sync.Once
 }
 
-func (h *heldBuild) FinishBuild(id storage.IndexID) error {
+func (h *heldBuild) FinishBuild(id storage.IndexID, generation uint32) error {
 	h.once.Do(func() {
 		close(h.begun)
 		<-h.goOn
 	})
-	return h.Store.FinishBuild(id)
+	return h.Store.FinishBuild(id, generation)
+}
+
+// waits: the first FinishBuild has been called.
+func (h *heldBuild) waits() bool {
+	select {
+	case <-h.begun:
+		return true
+	default:
+		return false
+	}
+}
+
+// Renew fails as on a full disk.
+func (*heldBuild) Renew(uint64, string, time.Duration) error { return storage.ErrStoreFull }
+
+// A build that goes on when its lease has run out is waited for by what supersedes it.
+func TestRebuildWhileALeaseRunsOut(t *testing.T) {
+	t.Parallel()
+	held := &heldBuild{begun: make(chan struct{}), goOn: make(chan struct{})}
+	b := newBench(t, 1, func(o *Options) { held.Store, o.Store = o.Store, held })
+	b.shards[0].set(1, "ann")
+	if err := b.x.CreateIndex(t.Context(), "s", "t", "ix", []string{"k"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the build has read the shard", held.waits)
+	b.pass(2 * leaseTime)
+	if jobs := b.x.Jobs(); len(jobs) != 1 || jobs[0].Attempts != 1 {
+		t.Errorf("jobs: %+v", jobs)
+	}
+	b.shards[0].change(func(s *fakeShard) { s.took = time.Hour })
+	rebuilt := make(chan error)
+	go func() { rebuilt <- b.x.RebuildIndex(t.Context(), "s", "t", "ix") }()
+	b.until("REBUILD has looked for the build", func() bool {
+		b.x.work.mu.Lock()
+		defer b.x.work.mu.Unlock()
+		return b.x.work.dismissed != 0 && len(b.x.work.runs) == 1
+	})
+	close(held.goOn)
+	if err := <-rebuilt; err != nil {
+		t.Fatal(err)
+	}
+	b.until("the next build reads the shard", func() bool { return len(b.shards[0].statements("SELECT `id`")) == 2 })
+	b.expect("ann", 0)
+}
+
+// A job whose lease can't be renewed ends before somebody else may claim it.
+func TestLeaseThatRunsOut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, func(o *Options) { o.Store = &heldBuild{Store: o.Store} })
+	b.shards[0].set(1, "ann")
+	b.shards[0].change(func(s *fakeShard) { s.took = time.Hour })
+	if err := b.x.CreateIndex(t.Context(), "s", "t", "ix", []string{"k"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the job is given back", func() bool {
+		jobs := b.x.Jobs()
+		return len(jobs) == 1 && strings.HasSuffix(jobs[0].Error, errLease.Error())
+	})
+}
+
+// A power loss may bring the job of a superseded build back: its checkpoint says nothing of
+// the generation that was opened since.
+func TestBuildOfASupersededGeneration(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.shards[0].set(1, "ann")
+	b.shards[1].set(1, "bob")
+	var back atomic.Bool
+	b.shards[1].change(func(s *fakeShard) {
+		s.row = func(int) error {
+			if back.Load() {
+				return nil
+			}
+			return errors.New("connection lost")
+		}
+	})
+	if err := b.x.CreateIndex(t.Context(), "s", "t", "ix", []string{"k"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.until("a shard is done", func() bool {
+		jobs := b.x.Jobs()
+		return len(jobs) == 1 && jobs[0].State == storage.Backoff && jobs[0].Checkpoint != nil
+	})
+	if err := b.store.StartBuild(storage.IndexID(b.index().ID), 0); err != nil {
+		t.Fatal(err)
+	}
+	back.Store(true)
+	b.ready()
+	b.expect("ann", 0)
+	b.expect("bob", 1)
 }
 
 // A build that ends just when DDL comes makes its index ready: with the keys of
@@ -692,14 +782,7 @@ func TestDDLWhileABuildEnds(t *testing.T) {
 	if err := b.x.CreateIndex(t.Context(), "s", "t", "ix", []string{"k"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	b.until("the build has read all shards", func() bool {
-		select {
-		case <-held.begun:
-			return true
-		default:
-			return false
-		}
-	})
+	b.until("the build has read all shards", held.waits)
 	change := Change{Op: "ALTER TABLE", Tables: []TableName{{"s", "t"}}, Touches: []string{"k"}}
 	before := make(chan error)
 	go func() { before <- b.x.BeforeDDL(t.Context(), change) }()

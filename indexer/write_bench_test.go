@@ -30,7 +30,7 @@ func newWriting(tb testing.TB) *writing {
 		name := "ix" + strconv.Itoa(i)
 		def, err := store.CreateIndex(storage.IndexDef{Schema: "shop", Table: "users", Name: name, Columns: []string{name}})
 		if err == nil {
-			err = store.FinishBuild(def.ID)
+			err = store.FinishBuild(def.ID, def.BuildGeneration)
 		}
 		if err != nil {
 			tb.Fatal(err)

@@ -172,9 +172,9 @@ var conformance = []struct {
 		if got := dump(t, s, def.ID, true); len(got) != 1 {
 			t.Fatal(got)
 		}
-		check(t, s.FinishBuild(def.ID))
+		check(t, finishBuild(s, def.ID))
 		wantLookup(t, s, def.ID, "a", 1)
-		if err := s.FinishBuild(def.ID); !errors.Is(err, ErrNotBuilding) {
+		if err := finishBuild(s, def.ID); !errors.Is(err, ErrNotBuilding) {
 			t.Fatal(err)
 		}
 		// A rebuild starts empty, gets what is added, and reads stay.
@@ -188,7 +188,7 @@ var conformance = []struct {
 		if err := s.Repartition(t.Context(), def.ID, 4, nil); !errors.Is(err, ErrBusy) {
 			t.Fatal(err)
 		}
-		check(t, s.FinishBuild(def.ID))
+		check(t, finishBuild(s, def.ID))
 		wantLookup(t, s, def.ID, "a")
 		wantLookup(t, s, def.ID, "b", 2)
 		if d, _ := s.Index(def.ID); d.Partitions != 3 {
@@ -196,6 +196,18 @@ var conformance = []struct {
 		}
 		if s.Stats().Garbage != 1 {
 			t.Fatal("the old generation is not queued")
+		}
+		// Who has filled a generation finishes no later one.
+		check(t, s.StartBuild(def.ID, 0))
+		filled, _ := s.Index(def.ID)
+		check(t, s.StartBuild(def.ID, 0))
+		if err := s.FinishBuild(def.ID, filled.BuildGeneration); !errors.Is(err, ErrSuperseded) {
+			t.Fatal(err)
+		}
+		wantLookup(t, s, def.ID, "b", 2)
+		check(t, finishBuild(s, def.ID))
+		if d, _ := s.Index(def.ID); d.HasBuild || d.BuildGeneration != 0 {
+			t.Fatalf("%+v", d)
 		}
 	}},
 	{"DropAndGarbage", func(t *testing.T, s *Store) {
@@ -287,13 +299,13 @@ var conformance = []struct {
 			t.Fatal(err)
 		}
 		check(t, s.StartBuild(id, 0))
-		check(t, s.FinishBuild(id))
+		check(t, finishBuild(s, id))
 		if d, _ := s.Index(id); d.Status != Ready || d.Error != "" || d.LastScan.IsZero() {
 			t.Fatalf("%+v", d)
 		}
 		check(t, s.UpdateIndex(id, func(d *IndexDef) { d.Status = Disabled }))
 		check(t, s.StartBuild(id, 0))
-		check(t, s.FinishBuild(id))
+		check(t, finishBuild(s, id))
 		if d, _ := s.Index(id); d.Status != Disabled || len(s.Indexes()) != 2 {
 			t.Fatalf("%+v", d)
 		}
@@ -619,7 +631,7 @@ var conformance = []struct {
 			if i%2 == 0 {
 				check(t, s.StartBuild(id, i%3+1))
 				check(t, s.Add(all))
-				check(t, s.FinishBuild(id))
+				check(t, finishBuild(s, id))
 			} else {
 				check(t, s.Repartition(t.Context(), id, i%3+1, nil))
 			}

@@ -360,7 +360,7 @@ func TestCrashInBuild(t *testing.T) {
 	l := openTest(t, testOpts(copyStore(t, s.opt.Dir)), testOptions{})
 	wantLookup(t, l, id, "old", 1)
 	wantLookup(t, l, id, "new", 2)
-	check(t, l.FinishBuild(id))
+	check(t, finishBuild(l, id))
 	wantLookup(t, l, id, "old")
 	wantLookup(t, l, id, "new", 2)
 	check(t, s.DropIndex(id))
@@ -426,13 +426,13 @@ func TestGarbageWaitsForSync(t *testing.T) {
 	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}}))
 	check(t, s.StartBuild(id, 1))
 	syncs = 0
-	check(t, s.FinishBuild(id))
+	check(t, finishBuild(s, id))
 	if syncs != 2 || s.Stats().Garbage != 1 {
 		t.Fatal(syncs, s.Stats().Garbage)
 	}
 	check(t, s.StartBuild(id, 1))
 	syncs, failAt = 0, 2
-	if err := s.FinishBuild(id); !errors.Is(err, ErrReadOnly) {
+	if err := finishBuild(s, id); !errors.Is(err, ErrReadOnly) {
 		t.Fatal(err)
 	}
 	if s.Stats().Garbage != 1 {

@@ -136,7 +136,7 @@
 // partitions. Up to two are live at a time, plus what a Repartition fills:
 //
 //	CreateIndex            building
-//	FinishBuild            building -> readable, old readable -> garbage
+//	FinishBuild            building, if it is the caller's -> readable, old readable -> garbage
 //	StartBuild             (readable) + building, old building -> garbage
 //	Repartition            readable + moving; moving -> readable, old -> garbage
 //	DropIndex              all -> garbage

@@ -12,8 +12,8 @@ var (
 	ErrNotBuilding = errors.New("virtual index has no building generation")
 	// ErrBusy: the index is being built or repartitioned.
 	ErrBusy = errors.New("virtual index is being built or repartitioned")
-	// ErrSuperseded: a build or a drop ended the Repartition.
-	ErrSuperseded = errors.New("repartition was superseded by a build or drop of the index")
+	// ErrSuperseded: a build or a drop ended the Repartition, or another build this one.
+	ErrSuperseded = errors.New("superseded by a build or drop of the index")
 
 	// ErrStoreFull: free space is under the limit; nothing was written.
 	// Reads work, and writes work again once there is space.

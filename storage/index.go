@@ -130,6 +130,10 @@ func (s *Store) loadIndexes(counts map[uint32][]int64) (uncounted []*generation,
 // publish makes def and v the index's. Callers hold s.change.
 func (s *Store) publish(ix *index, def IndexDef, v *view) {
 	def.Readable, def.HasBuild, def.Moving = v.read != nil, v.build != nil, v.move != nil
+	def.BuildGeneration = 0
+	if v.build != nil {
+		def.BuildGeneration = v.build.id
+	}
 	if g := v.counted(); g != nil {
 		def.Partitions = len(g.parts)
 	}
@@ -433,16 +437,20 @@ func (s *Store) StartBuild(id IndexID, partitions int) error {
 
 // FinishBuild makes the building generation the readable one and queues the
 // old one. Status building or failed turns ready, Error is cleared, LastScan
-// is now; Status disabled stays.
-func (s *Store) FinishBuild(id IndexID) error {
+// is now; Status disabled stays. generation is what the caller has filled:
+// ErrSuperseded if another one is being built by now.
+func (s *Store) FinishBuild(id IndexID, generation uint32) error {
 	ix, unlock, err := s.lockIndex(id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	def, v := cloneDef(ix.def.Load()), ix.view.Load()
-	if v.build == nil {
+	switch {
+	case v.build == nil:
 		return fmt.Errorf("finish build of virtual index %s: %w", def.Name, ErrNotBuilding)
+	case v.build.id != generation:
+		return fmt.Errorf("finish build of virtual index %s: %w", def.Name, ErrSuperseded)
 	}
 	if err := s.space.writable(); err != nil {
 		return err

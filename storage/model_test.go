@@ -136,7 +136,7 @@ func TestModel(t *testing.T) {
 				if m.build == nil {
 					t.Skip()
 				}
-				ok(s.FinishBuild(id))
+				ok(finishBuild(s, id))
 				m.read, m.build = m.build, nil
 			},
 			"Repartition": func(t *rapid.T) {

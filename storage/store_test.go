@@ -101,8 +101,14 @@ func readyIndex(t testing.TB, s *Store, name string, partitions int) IndexID {
 	t.Helper()
 	def, err := s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: name, Columns: []string{"c"}, Partitions: partitions})
 	check(t, err)
-	check(t, s.FinishBuild(def.ID))
+	check(t, finishBuild(s, def.ID))
 	return def.ID
+}
+
+// finishBuild finishes the build that is under way.
+func finishBuild(s *Store, id IndexID) error {
+	def, _ := s.Index(id)
+	return s.FinishBuild(id, def.BuildGeneration)
 }
 
 func wantLookup(t testing.TB, s *Store, id IndexID, key string, want ...ShardID) {
@@ -133,7 +139,7 @@ func TestReopen(t *testing.T) {
 	check(t, s.Mark([]Mark{{id, 7, [][]byte{nil, []byte("c")}, 3}, {id, 8, nil, 4}}))
 	shard := must(s.ShardID("s0"))
 	check(t, s.StartBuild(id, 2))
-	check(t, s.FinishBuild(id))
+	check(t, finishBuild(s, id))
 	check(t, s.Add([]Entry{{id, []byte("z"), 1, 1}, {id, []byte("z"), 5, 1}}))
 	epoch := must(s.Advance())
 	opened := time.Unix(1_700_000_000, 0)

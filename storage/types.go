@@ -69,8 +69,9 @@ type IndexDef struct {
 	Created  time.Time
 	// Readable: there is a generation that Lookup uses.
 	Readable bool `json:"-"`
-	// HasBuild: a building generation is open.
-	HasBuild bool `json:"-"`
+	// HasBuild: a building generation is open. BuildGeneration is its number.
+	HasBuild        bool   `json:"-"`
+	BuildGeneration uint32 `json:"-"`
 	// Moving: a Repartition is under way.
 	Moving bool `json:"-"`
 }
