@@ -892,6 +892,7 @@ func TestAlteredBehind(t *testing.T) {
 	b := newBench(t, 2, nil)
 	b.shards[1].set(1, "ann")
 	b.create()
+	b.until("no job of the build is left", func() bool { return len(b.store.Jobs()) == 0 })
 	b.mu.Lock()
 	b.column.Collation = "utf8mb4_general_ci"
 	b.mu.Unlock()

@@ -41,6 +41,9 @@ type Directory struct {
 	// failed is why Reread failed last, at failedAt; asking's.
 	failed   error
 	failedAt time.Time
+	// reread is what each shard had told when the first catalog was made, or when Reread
+	// asked it last; asking's.
+	reread map[catalog.ShardID]*schema.Facts
 
 	mu sync.Mutex
 	// Invariant: version is that of current.
@@ -130,7 +133,12 @@ func (d *Directory) RefreshTold(ctx context.Context, names []catalog.TableName) 
 }
 
 // Reread is Refresh that needs a shard's answer. changed: something is otherwise than was
-// known.
+// known, or the shard tells something else than at the last Reread, or at first.
+//
+// Counter-example to looking at this Refresh alone: CREATE TRIGGER of an earlier life ends on
+// the shard. A transaction writes by the old plan; another session asks for an unknown table,
+// and the shards are read for it. Nothing is new then, but the transaction made no entries for
+// what the trigger wrote.
 func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed bool, err error) {
 	d.asking.Lock()
 	defer d.asking.Unlock()
@@ -145,7 +153,9 @@ func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed boo
 	if d.untold[id] {
 		return false, errors.New("the shard doesn't answer")
 	}
-	return !d.Changed().Equal(before), nil
+	was := d.reread[id]
+	d.reread[id] = d.facts[id]
+	return !d.Changed().Equal(before) || !reflect.DeepEqual(was, d.facts[id]), nil
 }
 
 // refresh asks the shards, with names for these tables alone, if nothing else changes with
@@ -200,6 +210,9 @@ func (d *Directory) refresh(ctx context.Context, p schema.Placements, refuse boo
 	if d.changed.Load() == nil || !reflect.DeepEqual(d.facts, told) || !reflect.DeepEqual(d.opts.Placements, p) {
 		d.changed.Store(&now)
 		d.tellChanged(told)
+	}
+	if d.reread == nil {
+		d.reread = maps.Clone(told)
 	}
 	d.opts.Placements, d.facts = p, told
 	d.publish(c)

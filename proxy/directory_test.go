@@ -37,12 +37,9 @@ func (a *askedShard) Rows(_ context.Context, sql string) ([][][]byte, error) {
 	return nil, nil
 }
 
-// TestRefreshTogether: who asks for the schema while it is read doesn't get what was read
-// before that; but of many that wait in line one asks for all.
-func TestRefreshTogether(t *testing.T) {
-	t.Parallel()
-	a := &askedShard{first: make(chan struct{})}
-	d := NewDirectory(DirectoryOptions{
+// directoryOf is that of one shard.
+func directoryOf(a *askedShard) *Directory {
+	return NewDirectory(DirectoryOptions{
 		Shards: []catalog.Shard{{ID: 0, Name: "s0"}},
 		Open: func(context.Context, catalog.ShardID) (schema.Querier, func(), error) {
 			a.asked.Add(1)
@@ -55,6 +52,14 @@ func TestRefreshTogether(t *testing.T) {
 		Kept:   func(string, string) (schema.TablePlacement, bool, error) { return schema.TablePlacement{}, false, nil },
 		Logger: slog.New(slog.DiscardHandler),
 	})
+}
+
+// TestRefreshTogether: who asks for the schema while it is read doesn't get what was read
+// before that; but of many that wait in line one asks for all.
+func TestRefreshTogether(t *testing.T) {
+	t.Parallel()
+	a := &askedShard{first: make(chan struct{})}
+	d := directoryOf(a)
 	var all, called sync.WaitGroup
 	refresh := func() {
 		called.Add(1)
@@ -80,5 +85,27 @@ func TestRefreshTogether(t *testing.T) {
 	all.Wait()
 	if n := a.asked.Load(); n > others/2 {
 		t.Errorf("the shard was asked %d times", n)
+	}
+}
+
+// TestReread: it tells of a change that another refresh has seen first, once.
+func TestReread(t *testing.T) {
+	t.Parallel()
+	a := &askedShard{first: make(chan struct{})}
+	close(a.first)
+	d := directoryOf(a)
+	for i, made := range []bool{false, true, false, true, true} {
+		if err := d.Refresh(t.Context()); err != nil { // the first one makes the catalog
+			t.Fatal(err)
+		}
+		if made {
+			a.schemas.Add(1)
+			if err := d.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if changed, err := d.Reread(t.Context(), 0); err != nil || changed != made {
+			t.Errorf("%d: changed %v, %v; want %v", i, changed, err, made)
+		}
 	}
 }
