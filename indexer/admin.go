@@ -192,6 +192,9 @@ func (x *Indexer) dismiss(ctx context.Context, id storage.IndexID) error {
 		if err := x.store.Finish(j.ID, x.work.name); err != nil {
 			return fmt.Errorf("end a superseded build: %w", err)
 		}
+		x.work.mu.Lock()
+		delete(x.work.held, j.ID)
+		x.work.mu.Unlock()
 	}
 }
 
@@ -298,6 +301,9 @@ func (x *Indexer) Status() []Status {
 			if j.Type == storage.BuildIndex {
 				s.Progress = math.Min(j.Progress, 1)
 				s.Waiting = j.Error
+				if x.held(j.ID) {
+					s.Waiting = waiting
+				}
 			}
 		}
 		if def.HasBuild && s.Progress == 1 {
@@ -314,6 +320,13 @@ func (x *Indexer) Status() []Status {
 		return strings.Compare(a.Def.Schema+"\x00"+a.Def.Table+"\x00"+a.Def.Name, b.Def.Schema+"\x00"+b.Def.Table+"\x00"+b.Def.Name)
 	})
 	return list
+}
+
+// held reports that a job waits for a transaction to end.
+func (x *Indexer) held(job uint64) bool {
+	x.work.mu.Lock()
+	defer x.work.mu.Unlock()
+	return x.work.held[job] != nil
 }
 
 // Jobs lists the jobs.

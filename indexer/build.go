@@ -43,8 +43,12 @@ type building struct {
 	scanning func(ctx context.Context, id catalog.ShardID) (func(), error)
 }
 
+// waiting is what Status tells of a build that something open holds up.
+const waiting = "waiting for open transactions"
+
 // run scans the shards that are not done yet into the building generation and
-// makes that the readable one.
+// makes that the readable one. It returns a *HeldBack, with all that is done in
+// its checkpoint, where what is open on a shard stays so.
 //
 // Marks are left alone. A build that was resumed has read each shard in several
 // snapshots, and a row whose primary key changed in between may be in none of
@@ -87,12 +91,21 @@ func (b *building) run(ctx context.Context) error {
 	return nil
 }
 
+// wait waits for the end of what was registered before an epoch. It returns a
+// *HeldBack where that takes long.
 func (b *building) wait(ctx context.Context, id catalog.ShardID, min storage.Epoch) error {
 	if !b.x.tracker.Passed(id, min) {
-		b.note("waiting for open transactions")
+		b.note(waiting)
 		defer b.note("")
 	}
-	return b.x.tracker.Wait(ctx, id, min)
+	err := b.x.passed(ctx, bounds{shard: id, after: min})
+	if _, held := errors.AsType[*HeldBack](err); held {
+		// The next run must not wait for what has begun since Since.
+		if err := b.save(b.ck); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 func (b *building) shard(ctx context.Context, id catalog.ShardID) error {

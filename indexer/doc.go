@@ -134,6 +134,9 @@
 //     the new generation.
 //  4. The building generation becomes the readable one; publish.
 //
+// These waits are bounded as a scan's is, or builds could take all workers: Since
+// and the As are in the checkpoint by then, so that the next run waits for the same.
+//
 // A build retires nothing and clears no mark. It can be resumed behind the last
 // primary key of its checkpoint, in another snapshot. A row whose primary key
 // moves from behind that point to before it in between is in neither: hence an

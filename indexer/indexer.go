@@ -207,7 +207,7 @@ type Metrics struct {
 	Removed    func(n int) // stale entries removed
 	Cleared    func(n int) // marks cleared
 	JobDone    func(typ string, d time.Duration, err error)
-	HeldBack   func(shard catalog.ShardID) // removals put off by an open transaction
+	HeldBack   func(shard catalog.ShardID) // removals, or a build, put off by an open transaction
 	AfterError func(err error)             // a job could not be enqueued
 	Audited    func(index *catalog.Index, miss bool)
 	Dropped    func(what string) // "audit" or "repair": queue full

@@ -10,8 +10,8 @@ import (
 	"github.com/shunt-sql/shunt/storage"
 )
 
-// HeldBack says that removals had to wait for longer than a job may: something
-// that was registered on Shard before epoch After is still open.
+// HeldBack says that removals, or a build, had to wait for longer than a job may:
+// something that was registered on Shard before epoch After is still open.
 type HeldBack struct {
 	Shard catalog.ShardID
 	After storage.Epoch
@@ -23,7 +23,7 @@ func (h *HeldBack) Error() string { return "held back by an open transaction" }
 var errPatience = errors.New("waited long enough")
 
 // passed waits until nothing older than b.after is open on the shard, but not
-// for longer than the indexer's patience.
+// for longer than the indexer's patience: it holds a worker up.
 func (x *Indexer) passed(ctx context.Context, b bounds) error {
 	if x.tracker.Passed(b.shard, b.after) {
 		return nil

@@ -145,12 +145,10 @@ func (w *world) newProcess() *process {
 	if w.sc.checkpoints {
 		p.x.checkpointRows = 1
 	}
-	waits := map[string]int{}
 	p.x.tracker.block = func(_ context.Context, id catalog.ShardID, min storage.Epoch) error {
 		who := w.current.name
-		waits[who]++
 		if who == "build" {
-			if waits[who] == 1 && w.broken.buildNoWait || waits[who] == 2 && w.broken.finishNoWait {
+			if scanned := w.store.now.checkpoint != ""; !scanned && w.broken.buildNoWait || scanned && w.broken.finishNoWait {
 				return nil
 			}
 		} else if w.broken.noWait {

@@ -92,6 +92,50 @@ func TestBuildWaitsForOpenTransactions(t *testing.T) {
 	}
 }
 
+// TestWaitingBuildsAndOtherJobs: builds that wait for a transaction, as many as there are
+// workers, keep no other job from being done. They go on when that has ended, though
+// younger ones are open.
+func TestWaitingBuildsAndOtherJobs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, nil)
+	b.shards[0].set(1, "ann")
+	b.create()
+	idle := b.x.Begin(catalog.Only(1))
+	for _, name := range []string{"ix2", "ix3"} {
+		if err := b.x.CreateIndex(t.Context(), "s", "t", name, []string{"k"}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.until("both builds wait", func() bool {
+		s := b.x.Status()
+		return s[1].Waiting == waiting && s[2].Waiting == waiting
+	})
+	b.mark(0)
+	b.x.After(Maintenance{Table: b.index().Table, Operation: "UPDATE", Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}})
+	b.until("the mark is cleared", func() bool { return len(b.store.Marks(storage.IndexID(b.index().ID))) == 0 })
+	if _, err := b.store.Advance(); err != nil {
+		t.Fatal(err)
+	}
+	younger := b.x.Begin(catalog.Only(1))
+	defer younger.End()
+	tried := b.x.Jobs()
+	b.pass(time.Hour)
+	for i, j := range b.x.Jobs() {
+		if j.Attempts != tried[i].Attempts {
+			t.Errorf("a build that waits was tried again: %+v", j)
+		}
+	}
+	idle.End()
+	b.until("the shard is read for both", func() bool { return len(b.shards[1].statements("SELECT `id`")) == 3 })
+	younger.End() // has a snapshot of before, maybe
+	b.until("both are ready", func() bool { return !slices.ContainsFunc(b.x.Status(), func(s Status) bool { return s.Def.HasBuild }) })
+	for _, s := range b.x.Status() {
+		if set, err := b.store.Lookup(s.Def.ID, b.key("ann"), nil); err != nil || set != storage.Only(0) {
+			t.Errorf("%s looks on %v (%v)", s.Def.Name, set, err)
+		}
+	}
+}
+
 func TestBuildResumesAtItsCheckpoint(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2, nil)
