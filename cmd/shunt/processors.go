@@ -21,8 +21,13 @@ const (
 	// over ten or so, is full.
 	fullLoad  = 0.9
 	usualLoad = 0.7
-	// calm is how long the load must have been lower before processors are given up.
-	calm = 10 * time.Second
+	// calm is how long the load must have been lower before processors are given up,
+	// and mostCalm after it has grown again each time.
+	calm     = 10 * time.Second
+	mostCalm = 10 * time.Minute
+	// relief is what is left of the load of statements with one processor, which the ring
+	// serves. Counter-example: what is 0.5 with one is 0.8 with two, and would stay so.
+	relief = 0.6
 )
 
 // processorsByLoad sets GOMAXPROCS by the load until ctx ends, unless whoever
@@ -43,6 +48,7 @@ func processorsByLoad(ctx context.Context, calm time.Duration, ring *wire.Ring, 
 	defer ring.Use(false)
 	now, l := all, load{period: loadPeriod}
 	at, used := time.Now(), processUsage()
+	wait, lowered := calm, time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -52,9 +58,20 @@ func processorsByLoad(ctx context.Context, calm time.Duration, ring *wire.Ring, 
 		t, u := time.Now(), processUsage()
 		l.add(u.since(used), t.Sub(at))
 		at, used = t, u
-		n := min(l.processors(), all)
-		if n <= now && l.over < calm {
+		n := min(l.processors(1), all)
+		if n <= now && l.over < wait {
 			continue
+		}
+		if now > 1 && ring != nil && l.processors(relief) == 1 {
+			n = 1
+		}
+		switch {
+		case n < now:
+			lowered = at
+		case n > now && at.Sub(lowered) < 2*wait:
+			wait = min(2*wait, mostCalm)
+		case n > now:
+			wait = calm
 		}
 		ring.Use(n == 1)
 		if n > now {
@@ -93,12 +110,12 @@ func (l *load) add(u usage, passed time.Duration) {
 	}
 }
 
-// processors is how many the load needs.
-func (l *load) processors() int {
+// processors is how many a share of the load needs.
+func (l *load) processors(share float64) int {
 	if l.waited {
 		return math.MaxInt
 	}
-	return max(1, int(math.Ceil(max(l.peak/usualLoad, l.highest/fullLoad))))
+	return max(1, int(math.Ceil(share*max(l.peak/usualLoad, l.highest/fullLoad))))
 }
 
 // usage is what the process has used.

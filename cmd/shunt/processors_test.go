@@ -28,10 +28,23 @@ func TestProcessorsThatALoadNeeds(t *testing.T) {
 			for _, b := range c.busy {
 				l.add(usage{time: time.Duration(b * float64(loadPeriod))}, loadPeriod)
 			}
-			if n := l.processors(); n != c.needs {
+			if n := l.processors(1); n != c.needs {
 				t.Errorf("%d processors, expected %d (%+v)", n, c.needs, l)
 			}
 		})
+	}
+}
+
+// Statements that the ring would serve with one processor take more with several.
+func TestProcessorsThatARingWouldNeed(t *testing.T) {
+	for busy, needs := range map[float64]int{0.5: 1, 1.1: 1, 1.3: 2} {
+		l := load{period: loadPeriod}
+		for range 100 {
+			l.add(usage{time: time.Duration(busy * float64(loadPeriod))}, loadPeriod)
+		}
+		if n := l.processors(relief); n != needs {
+			t.Errorf("%g: %d processors, expected %d", busy, n, needs)
+		}
 	}
 }
 
@@ -50,7 +63,7 @@ func TestProcessorsWaitedWith(t *testing.T) {
 			l := load{period: loadPeriod}
 			l.add(c.u, c.passed)
 			l.add(usage{}, loadPeriod)
-			if n := l.processors(); n < 1000 {
+			if n := l.processors(1); n < 1000 {
 				t.Errorf("%d processors, expected all", n)
 			}
 		})

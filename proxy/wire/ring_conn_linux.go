@@ -268,11 +268,8 @@ func (c *ringConn) completed(k kind, res int32) (woken int) {
 
 // undone reports what is to be asked again: the thread that asked has ended, say.
 func undone(res int32) bool {
-	switch syscall.Errno(-res) {
-	case syscall.EAGAIN, syscall.EINTR, syscall.ECANCELED:
-		return true
-	}
-	return false
+	errno := syscall.Errno(-res)
+	return errno == syscall.EAGAIN || errno == syscall.EINTR || errno == syscall.ECANCELED
 }
 
 // ready returns when nothing is being sent any more, or why nothing more can be.

@@ -37,6 +37,9 @@ type Ring struct {
 	raw  syscall.RawConn
 	maps [][]byte
 	used atomic.Bool
+	// bound is what hold tells the kernel, with holdFor, which lie still so.
+	bound   extArg
+	longest syscall.Timespec
 
 	// mu is for what is queued, and for conns. It comes behind a ringConn's.
 	mu             sync.Mutex
@@ -63,10 +66,6 @@ const (
 	ringEntries = 1024
 	// holdFor is how long the poller waits with its processor.
 	holdFor = 200 * time.Microsecond
-	// steady is how often in a row something must have come sooner for it to wait without
-	// a bound, until Go's scheduler interrupts it (10 to 20 ms): a timer costs a virtual machine
-	// two exits.
-	steady = 32
 	// patient is how often it lets others run who were woken and don't wait yet.
 	patient = 2
 )
@@ -171,6 +170,8 @@ func (r *Ring) begin(p *ringParams) error {
 	for i := range p.sqEntries {
 		*at(p.sq.array + 4*i) = i
 	}
+	r.longest = syscall.NsecToTimespec(int64(holdFor))
+	r.bound.timeout = uint64(uintptr(unsafe.Pointer(&r.longest)))
 	if err := syscall.SetNonblock(r.fd, true); err != nil {
 		return os.NewSyscallError("fcntl", err)
 	}
@@ -241,8 +242,15 @@ func (r *Ring) push(s submission) {
 }
 
 // submit begins all that is queued, and doesn't wait.
-func (r *Ring) submit() {
-	syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(len(r.queue)), 0, 0, 0, 0)
+func (r *Ring) submit() { r.enter(0, 0, nil) }
+
+// hold begins all that is queued and waits until something has been done, for
+// holdFor at most, with the goroutine's processor.
+func (r *Ring) hold() { r.enter(1, enterGetEvents|enterExtArg, &r.bound) }
+
+// enter calls the kernel. What fails is left queued for the next call.
+func (r *Ring) enter(wait, flags uintptr, arg *extArg) {
+	_, _, _ = syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(len(r.queue)), wait, flags, uintptr(unsafe.Pointer(arg)), unsafe.Sizeof(*arg))
 }
 
 // extArg is struct io_uring_getevents_arg.
@@ -253,24 +261,11 @@ type extArg struct {
 	timeout     uint64
 }
 
-// hold begins all that is queued and waits until something has been done, with the
-// goroutine's processor.
-func (r *Ring) hold(bounded bool) {
-	if !bounded {
-		syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(len(r.queue)), 1, enterGetEvents, 0, 0)
-		return
-	}
-	timeout := syscall.NsecToTimespec(int64(holdFor))
-	arg := extArg{timeout: uint64(uintptr(unsafe.Pointer(&timeout)))}
-	syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(len(r.queue)), 1, enterGetEvents|enterExtArg, uintptr(unsafe.Pointer(&arg)), unsafe.Sizeof(arg))
-	runtime.KeepAlive(&timeout)
-}
-
 // rest waits in Go's poller.
 func (r *Ring) rest() {
 	r.submit()
 	if r.raw.Read(func(uintptr) bool { return r.ready() || r.closing.Load() }) != nil {
-		r.hold(true)
+		r.hold()
 	}
 }
 
@@ -281,8 +276,7 @@ func (r *Ring) ready() bool {
 
 func (r *Ring) poll() {
 	defer close(r.ended)
-	// inRow is how often something has come soon, without a pause.
-	inRow, idle := 0, false
+	idle := false
 	for !r.closing.Load() {
 		for n := 0; n < patient && r.woken.Load() > 0; n++ {
 			runtime.Gosched()
@@ -291,15 +285,11 @@ func (r *Ring) poll() {
 		if idle && atomic.LoadUint32(r.flags)&sqCQOverflow == 0 {
 			r.rest()
 		} else {
-			r.hold(inRow < steady)
+			r.hold()
 		}
 		r.asleep.Store(false)
 		done, woken := r.reap()
-		inRow++
-		if idle = done == 0; idle {
-			inRow = 0
-		}
-		if woken > 0 {
+		if idle = done == 0; woken > 0 {
 			r.woken.Store(int32(woken))
 			runtime.Gosched()
 		}
