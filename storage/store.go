@@ -23,6 +23,7 @@ import (
 type Store struct {
 	opt   Options
 	db    *badger.DB
+	disk  diskThread
 	gate  gate
 	space *spaceGuard
 	// background are the goroutines that the store owns: writers of
@@ -94,11 +95,17 @@ func open(o Options, t testOptions) (_ *Store, err error) {
 	if t.syncFile == nil {
 		t.syncFile = (*os.File).Sync
 	}
+	disk := startDiskThread()
+	defer func() {
+		if err != nil {
+			disk.stop()
+		}
+	}()
 	db, err := openBadger(o, t.memTable)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: o, db: db, gate: gate{drained: make(chan struct{})}, space: newSpaceGuard(o)}
+	s := &Store{opt: o, db: db, disk: disk, gate: gate{drained: make(chan struct{})}, space: newSpaceGuard(o)}
 	s.intents.syncFile = t.syncFile
 	if o.LookupCache == 0 {
 		o.LookupCache = defaultHotBytes
@@ -256,7 +263,9 @@ func (s *Store) Close() error {
 		err = s.finish()
 	}
 	s.published.close()
-	return errors.Join(err, s.recent.close(), s.db.Close())
+	err = errors.Join(err, s.recent.close(), s.db.Close())
+	s.disk.stop()
+	return err
 }
 
 // finish lifts all intents and keeps the entry counts.
@@ -315,7 +324,7 @@ func (s *Store) sync() error {
 	if s.opt.InMemory {
 		return nil
 	}
-	err := syncDir(s.db, s.opt.Dir, s.intents.syncFile)
+	err := s.disk.do(func() error { return syncDir(s.db, s.opt.Dir, s.intents.syncFile) })
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return fmt.Errorf("sync index store: %w", err) // nothing was synced, and nothing lost: a later one will do
 	}

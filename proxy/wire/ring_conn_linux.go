@@ -47,6 +47,9 @@ type ringConn struct {
 	sending *[BufferSize]byte
 	left    int
 	broken  error // of writing, for good
+	// overdue runs, if watched, at the deadline for what is being sent.
+	overdue *time.Timer
+	watched bool
 }
 
 // smallRoom is for most commands.
@@ -248,7 +251,7 @@ func (c *ringConn) completed(k kind, res int32) (woken int) {
 			c.send()
 			return 0
 		case res < 0:
-			c.broken = os.NewSyscallError("write", syscall.Errno(-res))
+			c.breakOff(os.NewSyscallError("write", syscall.Errno(-res)))
 		default:
 			if c.left = copy(c.sending[:], c.sending[res:c.left]); c.left > 0 {
 				c.send()
@@ -311,6 +314,7 @@ func (c *ringConn) sendBuffer(buf *[BufferSize]byte, n int) error {
 	}
 	c.sending, c.left = buf, n
 	c.send()
+	c.watch()
 	return nil
 }
 
@@ -318,6 +322,52 @@ func (c *ringConn) send() {
 	c.push(sends, submission{
 		op: opSend, addr: uint64(uintptr(unsafe.Pointer(c.sending))), len: uint32(c.left), opFlags: syscall.MSG_NOSIGNAL | syscall.MSG_WAITALL,
 	})
+}
+
+// watch has the deadline hold for what was handed over, and isn't waited for.
+func (c *ringConn) watch() {
+	if c.watched || c.out.until.IsZero() {
+		return
+	}
+	c.watched = true
+	left := time.Until(c.out.until)
+	if c.overdue == nil {
+		c.overdue = time.AfterFunc(left, c.expire)
+	} else {
+		c.overdue.Reset(left)
+	}
+}
+
+// rewatch is watch with another deadline.
+func (c *ringConn) rewatch() {
+	if c.sending != nil {
+		c.watched = false
+		c.watch()
+	}
+}
+
+func (c *ringConn) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watched = false
+	switch {
+	case c.sending == nil || c.shut:
+	case !c.out.late():
+		c.watch()
+	case c.closed:
+		c.shutLocked(true)
+	default:
+		c.breakOff(os.ErrDeadlineExceeded)
+	}
+}
+
+// breakOff ends reading, too: whoever waits for the answer to what wasn't sent would wait for ever.
+// REQUIRES: fd is in use.
+func (c *ringConn) breakOff(err error) {
+	if c.broken == nil {
+		c.broken = err
+	}
+	_ = syscall.Shutdown(c.fd, syscall.SHUT_RDWR)
 }
 
 func (c *ringConn) Write(p []byte) (int, error) {
@@ -354,11 +404,8 @@ func (c *ringConn) Close() error {
 	c.out.stir()
 	if c.sending != nil {
 		_ = c.Conn.SetDeadline(longAgo) // of who waits without the ring
-		time.AfterFunc(closeTime, func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.shutLocked(true)
-		})
+		c.out.until = time.Now().Add(closeTime)
+		c.rewatch()
 	}
 	c.shutLocked(false)
 	return nil
@@ -370,6 +417,9 @@ func (c *ringConn) shutLocked(anyway bool) {
 		return
 	}
 	c.shut = true
+	if c.overdue != nil {
+		c.overdue.Stop()
+	}
 	if c.uses > 0 {
 		_ = syscall.Shutdown(c.fd, syscall.SHUT_RDWR)
 	}
@@ -411,6 +461,9 @@ func (c *ringConn) bound(s *side, t time.Time) error {
 	}
 	s.until = t
 	c.tick(s)
+	if s == &c.out {
+		c.rewatch()
+	}
 	return nil
 }
 

@@ -25,8 +25,8 @@ import (
 //
 // It is a goroutine as any other, which gives way (Gosched) to all that can run, and
 // then waits in the system call with its processor: nobody else wanted that. Not
-// for longer than holdFor, since timers and Go's own poller want it now and then.
-// When nothing comes for so long it waits in Go's poller, for the ring's descriptor.
+// for longer than beatTime: then it has Go's poller look at its own sockets, and, if
+// nothing else has come meanwhile, waits there, for the ring's descriptor.
 //
 // With more processors each session that it woke would have the scheduler wake a thread,
 // to see whether there is more to run. Go's poller, which runs it where it was found, is
@@ -37,9 +37,9 @@ type Ring struct {
 	raw  syscall.RawConn
 	maps [][]byte
 	used atomic.Bool
-	// bound is what hold tells the kernel, with holdFor, which lie still so.
-	bound   extArg
-	longest syscall.Timespec
+	// What hold tells the kernel, which lies still so.
+	beat, longest syscall.Timespec
+	bound         extArg
 
 	// mu is for what is queued, and for conns. It comes behind a ringConn's.
 	mu             sync.Mutex
@@ -55,6 +55,8 @@ type Ring struct {
 	asleep atomic.Bool
 	// woken is about how many of those that were woken last don't wait again yet.
 	woken atomic.Int32
+	// beating: the timer is running.
+	beating bool
 	// conns has a place for each connection, which is its number to the kernel.
 	conns   []*ringConn
 	free    []uint32
@@ -64,8 +66,12 @@ type Ring struct {
 
 const (
 	ringEntries = 1024
-	// holdFor is how long the poller waits with its processor.
-	holdFor = 200 * time.Microsecond
+	// beatTime is how long the poller waits with its processor. One timer lasts for all
+	// waits meanwhile: on a virtual machine it costs as much as a system call.
+	beatTime = 500 * time.Microsecond
+	// holdFor bounds a wait for what a thread of the process asked for that the kernel keeps
+	// from going on: it waits for the disk, say, with the timer.
+	holdFor = 5 * time.Millisecond
 	// patient is how often it lets others run who were woken and don't wait yet.
 	patient = 2
 )
@@ -91,9 +97,10 @@ const (
 
 	sqCQOverflow = 1 << 1
 
-	opNop  = 0
-	opSend = 26
-	opRecv = 27
+	opNop     = 0
+	opTimeout = 11
+	opSend    = 26
+	opRecv    = 27
 
 	recvPollFirst = 1 << 0
 )
@@ -131,9 +138,11 @@ type ringParams struct {
 }
 
 // NewRing fails where the kernel has none, or doesn't allow it, as in many containers.
-func NewRing() (*Ring, error) {
-	p := ringParams{flags: setupCQSize | setupSubmitAll | setupCoopTaskrun, cqEntries: 8 * ringEntries}
-	fd, _, errno := syscall.Syscall(sysSetup, ringEntries, uintptr(unsafe.Pointer(&p)), 0)
+func NewRing() (*Ring, error) { return newRing(ringEntries, 8*ringEntries) }
+
+func newRing(entries, completions uint32) (*Ring, error) {
+	p := ringParams{flags: setupCQSize | setupSubmitAll | setupCoopTaskrun, cqEntries: completions}
+	fd, _, errno := syscall.Syscall(sysSetup, uintptr(entries), uintptr(unsafe.Pointer(&p)), 0)
 	if errno != 0 {
 		return nil, os.NewSyscallError("io_uring_setup", errno)
 	}
@@ -170,8 +179,13 @@ func (r *Ring) begin(p *ringParams) error {
 	for i := range p.sqEntries {
 		*at(p.sq.array + 4*i) = i
 	}
-	r.longest = syscall.NsecToTimespec(int64(holdFor))
+	r.beat, r.longest = syscall.NsecToTimespec(int64(beatTime)), syscall.NsecToTimespec(int64(holdFor))
 	r.bound.timeout = uint64(uintptr(unsafe.Pointer(&r.longest)))
+	r.push(submission{op: opNop, user: noConn})
+	if errno := r.hold(); errno != 0 { // it may be forbidden by itself
+		return os.NewSyscallError("io_uring_enter", errno)
+	}
+	r.reap()
 	if err := syscall.SetNonblock(r.fd, true); err != nil {
 		return os.NewSyscallError("fcntl", err)
 	}
@@ -215,17 +229,25 @@ func (r *Ring) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.free) == len(r.conns) { // or somebody may still use it
+		r.queue = nil
 		r.unmap()
 		_ = r.file.Close()
 	}
 }
 
-// noConn is the number of none.
-const noConn = ^uint64(0)
+// What has no connection's number.
+const (
+	noConn    = ^uint64(0)
+	beatTimer = noConn - 1
+)
 
 // push queues what the kernel shall do. Who pushes for a connection holds its mutex.
 func (r *Ring) push(s submission) {
 	r.mu.Lock()
+	if r.queue == nil { // closed, and nothing belongs to the kernel any more
+		r.mu.Unlock()
+		return
+	}
 	for r.tail-atomic.LoadUint32(r.sqHead) == uint32(len(r.queue)) {
 		r.mu.Unlock()
 		r.submit()
@@ -244,13 +266,18 @@ func (r *Ring) push(s submission) {
 // submit begins all that is queued, and doesn't wait.
 func (r *Ring) submit() { r.enter(0, 0, nil) }
 
-// hold begins all that is queued and waits until something has been done, for
-// holdFor at most, with the goroutine's processor.
-func (r *Ring) hold() { r.enter(1, enterGetEvents|enterExtArg, &r.bound) }
+// hold begins all that is queued and waits with the goroutine's processor until
+// something has been done, which the timer is, too.
+func (r *Ring) hold() syscall.Errno {
+	return r.enter(1, enterGetEvents|enterExtArg, &r.bound)
+}
 
-// enter calls the kernel. What fails is left queued for the next call.
-func (r *Ring) enter(wait, flags uintptr, arg *extArg) {
-	_, _, _ = syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(len(r.queue)), wait, flags, uintptr(unsafe.Pointer(arg)), unsafe.Sizeof(*arg))
+// enter calls the kernel. What fails is left queued for the next call. The kernel waits
+// only when it finds as much queued as it is told of.
+func (r *Ring) enter(wait, flags uintptr, arg *extArg) syscall.Errno {
+	queued := atomic.LoadUint32(r.sqTail) - atomic.LoadUint32(r.sqHead)
+	_, _, errno := syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(queued), wait, flags, uintptr(unsafe.Pointer(arg)), unsafe.Sizeof(*arg))
+	return errno
 }
 
 // extArg is struct io_uring_getevents_arg.
@@ -261,10 +288,24 @@ type extArg struct {
 	timeout     uint64
 }
 
-// rest waits in Go's poller.
-func (r *Ring) rest() {
-	r.submit()
-	if r.raw.Read(func(uintptr) bool { return r.ready() || r.closing.Load() }) != nil {
+// rest begins all that is queued and waits in Go's poller: for no longer than that takes
+// to look at its own sockets, if look. It looks when a goroutine waits and no other can run.
+func (r *Ring) rest(look bool) {
+	begun := false
+	err := r.raw.Read(func(uintptr) bool {
+		if !begun { // Only what is done from here on ends the wait.
+			begun = true
+			if look {
+				r.push(submission{op: opNop, user: noConn})
+			}
+			r.submit()
+			if look {
+				return false
+			}
+		}
+		return r.ready() || r.closing.Load()
+	})
+	if err != nil {
 		r.hold()
 	}
 }
@@ -276,27 +317,32 @@ func (r *Ring) ready() bool {
 
 func (r *Ring) poll() {
 	defer close(r.ended)
-	idle := false
-	for !r.closing.Load() {
+	for done, last := 0, 0; !r.closing.Load(); {
 		for n := 0; n < patient && r.woken.Load() > 0; n++ {
 			runtime.Gosched()
 		}
 		r.asleep.Store(true)
-		if idle && atomic.LoadUint32(r.flags)&sqCQOverflow == 0 {
-			r.rest()
-		} else {
+		if r.beating && last > 0 {
 			r.hold()
+		} else {
+			r.rest(done > 0)
+			done = 0
 		}
 		r.asleep.Store(false)
-		done, woken := r.reap()
-		if idle = done == 0; woken > 0 {
+		if !r.beating {
+			r.beating = true
+			r.push(submission{op: opTimeout, fd: -1, addr: uint64(uintptr(unsafe.Pointer(&r.beat))), len: 1, user: beatTimer})
+		}
+		var woken int
+		last, woken = r.reap()
+		if done += last; woken > 0 {
 			r.woken.Store(int32(woken))
 			runtime.Gosched()
 		}
 	}
 }
 
-// reap looks at what has been done.
+// reap looks at what connections asked for and has been done.
 func (r *Ring) reap() (done, woken int) {
 	head, tail := *r.cqHead, atomic.LoadUint32(r.cqTail)
 	if head == tail {
@@ -307,12 +353,16 @@ func (r *Ring) reap() (done, woken int) {
 	r.mu.Unlock()
 	for ; head != tail; head++ {
 		c := r.completions[head%uint32(len(r.completions))]
-		done++
-		if c.user != noConn {
+		atomic.StoreUint32(r.cqHead, head+1)
+		switch c.user {
+		case noConn:
+		case beatTimer:
+			r.beating = false
+		default:
+			done++
 			woken += conns[c.user>>kindBits].completed(kind(c.user&(1<<kindBits-1)), c.res)
 		}
 	}
-	atomic.StoreUint32(r.cqHead, head)
 	return done, woken
 }
 

@@ -9,15 +9,19 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/net/nettest"
 )
 
-func newRing(t *testing.T) *Ring {
+func startRing(t *testing.T) *Ring { return startRingOf(t, ringEntries, 8*ringEntries) }
+
+func startRingOf(t *testing.T, entries, completions uint32) *Ring {
 	t.Helper()
-	r, err := NewRing()
+	r, err := newRing(entries, completions)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -58,7 +62,7 @@ func ringPair(t *testing.T, r *Ring, network string) (near, far net.Conn) {
 func TestRingConn(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			r := newRing(t)
+			r := startRing(t)
 			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
 				near, far := ringPair(t, r, network)
 				far = r.Adopt(far, false)
@@ -71,7 +75,7 @@ func TestRingConn(t *testing.T) {
 // Commands and answers of all sizes, by many at once, arrive whole and in order, though
 // the ring is used now and not then.
 func TestRingPackets(t *testing.T) {
-	r := newRing(t)
+	r := startRing(t)
 	var wg sync.WaitGroup
 	done := make(chan struct{})
 	defer close(done)
@@ -127,7 +131,7 @@ func TestRingPackets(t *testing.T) {
 // What was sent last arrives though the connection is closed at once, at a peer that
 // reads slowly too.
 func TestRingCloseBehindAnswer(t *testing.T) {
-	r := newRing(t)
+	r := startRing(t)
 	for _, ahead := range []int{0, 8 << 20} {
 		near, far := ringPair(t, r, "tcp")
 		go func() {
@@ -146,7 +150,7 @@ func TestRingCloseBehindAnswer(t *testing.T) {
 
 // A read that was woken finds later what has come meanwhile.
 func TestRingReadAfterDeadline(t *testing.T) {
-	near, far := ringPair(t, newRing(t), "tcp")
+	near, far := ringPair(t, startRing(t), "tcp")
 	for range 100 {
 		if err := near.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
 			t.Fatal(err)
@@ -169,7 +173,7 @@ func TestRingReadAfterDeadline(t *testing.T) {
 
 // What is told of a peer is what a socket's would be.
 func TestRingPeer(t *testing.T) {
-	near, far := ringPair(t, newRing(t), "tcp")
+	near, far := ringPair(t, startRing(t), "tcp")
 	if !Quiet(near) || Gone(near) || pending(near) {
 		t.Error("at first")
 	}
@@ -186,5 +190,68 @@ func TestRingPeer(t *testing.T) {
 	until(t, func() bool { return Gone(near) })
 	if _, err := near.Read(p); !errors.Is(err, io.EOF) || !Gone(near) {
 		t.Error("behind the end", err)
+	}
+}
+
+// It waits in the kernel.
+func TestRingHolds(t *testing.T) {
+	if errno := startRing(t).hold(); errno != syscall.ETIME {
+		t.Error(errno)
+	}
+}
+
+// More is done at once than there is room to tell of.
+func TestRingOverflow(t *testing.T) {
+	r := startRingOf(t, 4, 4)
+	var wg sync.WaitGroup
+	var far []net.Conn
+	for range 64 {
+		near, f := ringPair(t, r, "unix")
+		far = append(far, f)
+		wg.Go(func() {
+			if n, err := near.Read(make([]byte, 1)); n != 1 {
+				t.Error(n, err)
+			}
+		})
+		until(t, func() bool {
+			c := near.(*ringConn)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.in.waiting
+		})
+	}
+	r.mu.Lock() // which the poller wants before it looks
+	for _, f := range far {
+		if _, err := f.Write([]byte("a")); err != nil {
+			t.Error(err)
+		}
+	}
+	until(t, func() bool { return atomic.LoadUint32(r.flags)&sqCQOverflow != 0 })
+	r.mu.Unlock()
+	wg.Wait()
+}
+
+// What was handed over and isn't taken by the deadline ends the connection, though nobody waits for it.
+func TestRingSendsInTime(t *testing.T) {
+	near, _ := ringPair(t, startRing(t), "unix")
+	c := near.(*ringConn)
+	if err := c.Conn.SetWriteDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	for { // until the peer, who reads nothing, has no room
+		if _, err := c.Conn.Write(make([]byte, BufferSize)); errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.sendBuffer(bufferPool.Get().(*[BufferSize]byte), BufferSize); err != nil {
+		t.Fatal(err)
+	}
+	if err := near.SetWriteDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Error(err)
 	}
 }
