@@ -67,18 +67,57 @@ func TestCommitWithoutAShard(t *testing.T) {
 			for i := range p.servers {
 				mustExec(t, tx, fmt.Sprintf("UPDATE n SET v = 1 WHERE id = %d", on[i][0]))
 			}
-			shard := p.shard(lost)
-			busy := "SELECT t.trx_mysql_thread_id AS id FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = '" + p.schema + "'"
-			eventuallyEach(t, 20*time.Second, 250*time.Millisecond, "the connection is gone", func() bool {
-				rows := mustRows(t, shard, busy)
-				for _, r := range rows {
-					_, _ = shard.ExecContext(t.Context(), "KILL "+r["id"]) // it may be gone already
-				}
-				return len(rows) == 0
-			})
+			p.cutTransactions(lost)
 			wantError(t, tx.Commit(), 1180, fmt.Sprintf("s%d", lost))
 			want(t, p.db(), "SELECT id FROM n WHERE v > 0", "id")
 		}
+	})
+}
+
+// TestFailedCommitEndsCharacteristics: what was said of a transaction whose COMMIT fails is
+// not said of the next one, which may be another user's of the client's pool.
+func TestFailedCommitEndsCharacteristics(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
+		fill(t, p, "n", 40, func(id int) string { return fmt.Sprintf("(%d, 0)", id) })
+		on := idsOn(t, p)
+		one, all := fmt.Sprintf("SELECT v FROM n WHERE id = %d", on[1][0]), "SELECT v FROM n"
+		for _, read := range []string{one, all} {
+			for _, end := range []string{"COMMIT", "COMMIT AND CHAIN", "BEGIN", "CREATE TABLE other (id INT PRIMARY KEY)"} {
+				mustExec(t, c, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+				mustExec(t, c, "START TRANSACTION READ ONLY")
+				mustRows(t, c, read)
+				p.cutTransactions(1)
+				if _, err := c.ExecContext(t.Context(), end); err == nil {
+					t.Fatalf("%s is no error", end)
+				}
+				if _, err := c.ExecContext(t.Context(), fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", on[1][0])); err != nil {
+					t.Errorf("behind a failed %s of %s: %v", end, read, err)
+				}
+				mustExec(t, c, "BEGIN")
+				mustRows(t, c, one)
+				mustExec(t, p.shard(1), fmt.Sprintf("UPDATE n SET v = v + 1 WHERE id = %d", on[1][0])) // SERIALIZABLE had locked it
+				mustExec(t, c, "ROLLBACK")
+			}
+		}
+	})
+}
+
+// cutTransactions ends the connections of the transactions that are open on a shard.
+func (p *process) cutTransactions(on int) {
+	p.t.Helper()
+	shard := p.shard(on)
+	busy := "SELECT t.trx_mysql_thread_id AS id FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = '" + p.schema + "'"
+	cut := false // servers remember the list for 100 ms
+	eventuallyEach(p.t, 20*time.Second, 250*time.Millisecond, "the connection is gone", func() bool {
+		rows := mustRows(p.t, shard, busy)
+		for _, r := range rows {
+			_, err := shard.ExecContext(p.t.Context(), "KILL "+r["id"]) // it may be gone already
+			cut = cut || err == nil
+		}
+		return cut && len(rows) == 0
 	})
 }
 

@@ -15,7 +15,11 @@ import (
 // tx_read_only) they live from SET TRANSACTION, or from where a transaction began,
 // to where one ends without chain: by COMMIT, ROLLBACK, an implicit commit, or an
 // autocommitted statement that names tables. SET autocommit = 1 and, in MySQL, BEGIN
-// commit and leave them.
+// commit and leave them. A COMMIT that fails ends them here and not on a server. What it mostly
+// fails by is a shard's connection: one server's client would have lost its own, and begun anew.
+//
+// Counter-example: BeginTx of Go's database/sql with ReadOnly, whose COMMIT fails: no
+// ROLLBACK follows, and whoever gets the connection next can't write.
 type characteristics struct{ isolation, access string }
 
 const (

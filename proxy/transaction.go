@@ -468,12 +468,18 @@ func (s *session) endVictim(ctx context.Context, err error) {
 // commit ends the transaction, if there is one: first on the shard that it joined first,
 // then on the others at once, which takes two round trips however many there are. A
 // connection that is gone by then or a failure at the first leaves nothing committed; a
-// later one is told with the names of those that have and those that have not.
-func (s *session) commit(ctx context.Context) error {
+// later one is told with the names of those that have and those that have not. A failure
+// ends what was said of the transaction, too: see characteristics.
+func (s *session) commit(ctx context.Context) (err error) {
 	tx := s.tx
 	if tx == nil {
 		return nil
 	}
+	defer func() {
+		if err != nil {
+			s.settings.once = characteristics{}
+		}
+	}()
 	if tx.failed != nil {
 		cause := tx.failed
 		_ = s.rollback(ctx)
@@ -516,7 +522,7 @@ func (s *session) commit(ctx context.Context) error {
 			tx.open.InDoubt(id, conn, tx.after(true))
 		}
 	}
-	err := s.commitError(tx, errs[:commits])
+	err = s.commitError(tx, errs[:commits])
 	tx.close(err != nil)
 	return err
 }
