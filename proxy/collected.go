@@ -23,7 +23,7 @@ type target uint8
 
 const (
 	anyTarget  target = iota
-	longText          // TEXT and BLOB take the text or bytes, others the number
+	longText          // TEXT and BLOB take what is shown or the bytes, others the number
 	asciiBytes        // takes a text's bytes, of a character set that isn't known
 	document          // JSON
 	instant           // TIMESTAMP, from another one
@@ -182,7 +182,7 @@ func appendBinary(dst []byte, col *wire.Column, into target, p []byte) (text, re
 	}
 	switch col.Type {
 	case mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL:
-		return append(dst, v...), rest, nil
+		return appendShown(dst, v, col, into), rest, nil
 	case mysql.MYSQL_TYPE_JSON:
 		if into == document && hasDecimal(v) {
 			return dst, rest, refuse("INSERT ... SELECT of the JSON column %s from other shards than its rows go to is not supported where it holds a DECIMAL, whose text would become a DOUBLE: write CAST(... AS DOUBLE) in it", col.Name)
@@ -243,27 +243,61 @@ func appendFixed(dst []byte, col *wire.Column, into target, p []byte) (text, res
 	case len(p) < width:
 		return dst, p, false, wire.ErrMalformed
 	}
-	v := p[:width]
+	var room [32]byte
+	v, number := p[:width], room[:0]
 	switch {
-	case col.Type == mysql.MYSQL_TYPE_FLOAT && into == longText && col.OrgName != "":
-		x := math.Float32frombits(binary.LittleEndian.Uint32(v))
-		if col.Decimals <= 30 {
-			dst = append(strconv.AppendFloat(append(dst, '\''), float64(x), 'f', int(col.Decimals), 32), '\'')
-		} else {
-			dst = strconv.AppendFloat(dst, float64(x), 'e', -1, 32)
-		}
 	case col.Type == mysql.MYSQL_TYPE_FLOAT:
-		dst = strconv.AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v))), 'e', -1, 64)
+		bits := 64
+		if into == longText && col.OrgName != "" {
+			bits = 32
+		}
+		number = appendFloat(number, float64(math.Float32frombits(binary.LittleEndian.Uint32(v))), bits, col, into)
 	case col.Type == mysql.MYSQL_TYPE_DOUBLE:
-		dst = strconv.AppendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v)), 'e', -1, 64)
+		number = appendFloat(number, math.Float64frombits(binary.LittleEndian.Uint64(v)), 64, col, into)
 	case col.Flags&mysql.UNSIGNED_FLAG != 0:
 		x := wire.Param{Type: mysql.MYSQL_TYPE_LONGLONG, Unsigned: true, Data: v}
-		dst = strconv.AppendUint(dst, x.Uint64(), 10)
+		number = strconv.AppendUint(number, x.Uint64(), 10)
 	default:
 		x := wire.Param{Type: mysql.MYSQL_TYPE_LONGLONG, Data: v}
-		dst = strconv.AppendInt(dst, x.Int64(), 10)
+		number = strconv.AppendInt(number, x.Int64(), 10)
 	}
-	return dst, p[width:], true, nil
+	return appendShown(dst, number, col, into), p[width:], true, nil
+}
+
+// appendFloat appends a number with as many digits as tell it from others of so many bits, or
+// with those that it is shown with.
+func appendFloat(dst []byte, x float64, bits int, col *wire.Column, into target) []byte {
+	if shown(col, into) {
+		return strconv.AppendFloat(dst, x, 'f', int(col.Decimals), bits)
+	}
+	return strconv.AppendFloat(dst, x, 'e', -1, bits)
+}
+
+// shown reports a column's number of which more is stored than the number: 1.500 of a
+// DOUBLE(10,3), 000042 of an INT(6) ZEROFILL, 0000 of a YEAR, which is one.
+func shown(col *wire.Column, into target) bool {
+	return into == longText && col.OrgName != "" && (col.Flags&mysql.ZEROFILL_FLAG != 0 || isFloat(col.Type) && col.Decimals <= maxDecimals)
+}
+
+// appendShown appends a number, as the text that is shown of it where that is stored.
+func appendShown(dst, number []byte, col *wire.Column, into target) []byte {
+	if !shown(col, into) {
+		return append(dst, number...)
+	}
+	dst = append(dst, '\'')
+	if col.Flags&mysql.ZEROFILL_FLAG != 0 {
+		for range int(col.Length) - len(number) {
+			dst = append(dst, '0')
+		}
+	}
+	return append(append(dst, number...), '\'')
+}
+
+// maxDecimals are those of a FLOAT or DOUBLE of fixed digits.
+const maxDecimals = 30
+
+func isFloat(columnType byte) bool {
+	return columnType == mysql.MYSQL_TYPE_FLOAT || columnType == mysql.MYSQL_TYPE_DOUBLE
 }
 
 // withDigits gives a time the fractional digits of its column, which texts that it is

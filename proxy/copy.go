@@ -136,6 +136,9 @@ func (c *collected) into(plan *planner.Copy, cat *catalog.Catalog) error {
 		if number && col.Flags&(mysql.ENUM_FLAG|mysql.SET_FLAG) != 0 {
 			return refuse("INSERT ... SELECT of the ENUM or SET column %s into a column of numbers, from other shards than its rows go to, is not supported: write %s + 0, or CONCAT(%s) for its text", col.Name, col.Name, col.Name)
 		}
+		if c.targets[i] == longText && isFloat(col.Type) && col.Decimals > maxDecimals && col.Flags&mysql.ZEROFILL_FLAG != 0 {
+			return refuse("INSERT ... SELECT of the ZEROFILL column %s, which has no fixed digits, into a TEXT or BLOB, from other shards than its rows go to, is not supported: write CONCAT(%s)", col.Name, col.Name)
+		}
 		if !bytes || !isText(col.Type) || col.Charset == binaryCollation {
 			continue
 		}
