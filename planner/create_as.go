@@ -37,6 +37,17 @@ func (a *CreateAs) Lacks(columns []string) *Error {
 	return a.lacks
 }
 
+// Target is the type of the column of the table that a column of the query goes to, as
+// Copy.Target tells it: its own may be declared.
+//
+// Counter-example: CREATE TABLE t (id INT KEY, n INT) SELECT id, colour AS n FROM u of an ENUM.
+func (a *CreateAs) Target(t *catalog.Table, column string) string {
+	if c := t.Column(column); c != nil {
+		return baseType(c.Type)
+	}
+	return ""
+}
+
 // queryAt finds the query of CREATE TABLE ... SELECT behind the table's name, with the
 // parentheses around it; -1 for none.
 func (st *statement) queryAt(i int) int {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -37,7 +36,7 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 			return err
 		}
 	}
-	if err := rows.into(r.plan.Copy, s.catalog()); err != nil {
+	if err := rows.into(r.plan.Copy.Target, s.catalog()); err != nil {
 		return err
 	}
 	total, err := s.insertCollected(ctx, rows, head, tail)
@@ -108,16 +107,17 @@ func (s *session) resultsIn(charset string) (undo func()) {
 	}
 }
 
-// into prepares the rows for the columns that they go to, and refuses what literals
-// would store otherwise than the server.
+// into prepares the rows for the columns that they go to, whose types typeOf tells, and refuses
+// what literals would store otherwise than the server.
 //
 // Counter-example: INSERT INTO t (id, n) SELECT ..., colour FROM u of an ENUM's third
 // member stores 3 in an INT, where 'green' stores 0.
-func (c *collected) into(plan *planner.Copy, cat *catalog.Catalog) error {
+func (c *collected) into(typeOf func(i int) string, cat *catalog.Catalog) error {
 	c.targets = make([]target, len(c.columns))
 	for i, col := range c.columns {
-		number, bytes := isNumeric(plan.Target(i)), false
-		switch plan.Target(i) {
+		target := typeOf(i)
+		number, bytes := isNumeric(target), false
+		switch target {
 		case "bit":
 			number, bytes = true, true
 		case "binary", "varbinary":

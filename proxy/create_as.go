@@ -6,8 +6,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
-
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/wire"
@@ -85,6 +83,8 @@ func (s *session) dropUnfilled(ctx context.Context, name planner.TableName) erro
 // content is the rows that a new table is to have.
 type content struct {
 	*collected
+	name planner.TableName
+	as   *planner.CreateAs
 	// head stands before them in an INSERT.
 	head string
 }
@@ -106,14 +106,7 @@ func (s *session) collectFor(ctx context.Context, name planner.TableName, as *pl
 		}
 	}
 	names := make([]string, len(rows.columns))
-	rows.targets = make([]target, len(rows.columns))
 	for i, c := range rows.columns {
-		switch {
-		case c.Type == mysql.MYSQL_TYPE_JSON:
-			rows.targets[i] = document
-		case c.Type == mysql.MYSQL_TYPE_TIMESTAMP && c.OrgName != "":
-			rows.targets[i] = instant
-		}
 		if !strings.HasPrefix(s.settings.charset, "utf8") && strings.ContainsFunc(c.Name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			return content{}, refuse("CREATE TABLE ... SELECT of a column named %s, in a session of the character set %s, is not supported: SET NAMES utf8mb4", c.Name, s.settings.charset)
 		}
@@ -125,11 +118,17 @@ func (s *session) collectFor(ctx context.Context, name planner.TableName, as *pl
 	for i := range names {
 		names[i] = catalog.QuoteName(names[i])
 	}
-	return content{rows, as.Insert + quoted(name) + " (" + strings.Join(names, ", ") + ") VALUES "}, nil
+	return content{rows, name, as, as.Insert + quoted(name) + " (" + strings.Join(names, ", ") + ") VALUES "}, nil
 }
 
-// fill inserts the rows into the table, all or none.
+// fill inserts the rows into the table, all or none. REQUIRES: it is made, since only then it is
+// known of what types its columns are.
 func (s *session) fill(ctx context.Context, c content) (wire.OK, error) {
+	if t := s.catalog().Table(c.name.Schema, c.name.Name); t != nil { // else the INSERT says so
+		if err := c.into(func(i int) string { return c.as.Target(t, c.columns[i].Name) }, s.catalog()); err != nil {
+			return wire.OK{}, err
+		}
+	}
 	done, err := s.insertCollected(ctx, c.collected, c.head, "")
 	done.LastInsertID = 0
 	return done, err
