@@ -167,7 +167,7 @@ func TestStandby(t *testing.T) {
 // for. A file with errors changes nothing.
 func TestStandbyReload(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		a, c := startPeople(t, f, 10, setup{})
+		a, c := startPeople(t, f, 10, setup{extra: "drain_timeout: 1s"})
 		a.settled(c)
 		b := a.beside()
 		b.standsBy()
@@ -187,12 +187,37 @@ func TestStandbyReload(t *testing.T) {
 		}
 		reload(string(text)+"\nno_such_key: 1\n", "reload: nothing was changed")
 		port := fmt.Sprint(a.servers[2].Port())
-		reload(strings.Replace(string(text), "127.0.0.1:"+port, "localhost:"+port, 1), "reload: beginning anew")
+		reload(strings.NewReplacer("127.0.0.1:"+port, "localhost:"+port, "drain_timeout: 1s", "drain_timeout: 5m\nlog_level: warn").Replace(string(text)), "reload: beginning anew")
 		a.stop()
 		b.takesOver()
 		want(t, b.db(), "SELECT id FROM people WHERE email = 'p7@x'", "id", "7")
 		if addr := mustRows(t, b.db(), "SHOW SHARDS")[2]["Addr"]; addr != "localhost:"+port {
 			t.Errorf("the standby serves with %s", addr)
+		}
+		if strings.Contains(b.log.String(), "msg=ready") {
+			t.Error("log_level is the one that it began with")
+		}
+		if testing.Short() {
+			return
+		}
+		// As long a transaction as the new file allows; what bounds the stop by the old one would
+		// end the process after 31 s.
+		tx, err := b.db().BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, tx, "UPDATE people SET age = 1000 WHERE id = 7")
+		b.signal(syscall.SIGTERM)
+		for began := time.Now(); time.Since(began) < 35*time.Second; time.Sleep(time.Second) {
+			if !b.running() {
+				t.Fatal("the stop has cut a transaction off")
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			t.Error(err)
+		}
+		if !b.wait(time.Minute) || b.cmd.ProcessState.ExitCode() != 0 {
+			t.Error("it doesn't stop")
 		}
 	})
 }

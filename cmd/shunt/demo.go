@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/cmd/shunt/demo"
 )
 
@@ -30,7 +31,10 @@ func (c *demoCmd) Validate() error {
 func (c *demoCmd) Run(ctx context.Context, s streams) error {
 	return demo.Run(ctx, demo.Options{
 		Check: c.Check, Listen: c.Listen, HTTP: c.HTTP, Users: c.Users, Orders: c.Orders, Shards: c.Shards,
-		Serve: serve, Out: s.out,
+		Serve: func(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string)) error {
+			return serve(ctx, newCurrent(cfg), log, ready)
+		},
+		Out: s.out,
 		Log: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 }

@@ -33,7 +33,7 @@ type logLine struct {
 }
 
 // newLog makes a logger. flush waits until what was logged before is written.
-func newLog(to io.Writer, level slog.Level) (log *slog.Logger, flush func()) {
+func newLog(to io.Writer, level slog.Leveler) (log *slog.Logger, flush func()) {
 	signal.Ignore(syscall.SIGPIPE) // with the log's reader Shunt would end, too
 	w := &logWriter{to: to, lines: make(chan logLine, logLines)}
 	go w.run() // as long as the process

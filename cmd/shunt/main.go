@@ -98,17 +98,19 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	log, flush := newLog(s.err, cfg.LogLevel)
+	now := newCurrent(cfg)
+	log, flush := newLog(s.err, now)
 	defer flush()
 	limitMemory(log)
 	context.AfterFunc(ctx, func() {
-		time.Sleep(cfg.DrainTimeout + stopTimeout)
-		log.Error("stopping takes too long; ending all the same, as a crash would: nothing is lost", "after", cfg.DrainTimeout+stopTimeout)
+		late := now.Load().DrainTimeout + stopTimeout
+		time.Sleep(late)
+		log.Error("stopping takes too long; ending all the same, as a crash would: nothing is lost", "after", late)
 		flush()
 		os.Exit(1)
 	})
-	return serve(ctx, cfg, log, func(addr, http string) {
-		log.Info("ready", "listen", addr, "http", http, "shards", len(cfg.Shards), "version", version)
+	return serve(ctx, now, log, func(addr, http string) {
+		log.Info("ready", "listen", addr, "http", http, "shards", len(now.Load().Shards), "version", version)
 	})
 }
 

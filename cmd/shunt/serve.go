@@ -33,18 +33,31 @@ import (
 // What depends on what, and so the order of starting (stopping is the reverse):
 //
 //	store -> claims -> pools -> directory (catalog) -> indexer -> proxy -> listeners
-func serve(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string)) (err error) {
+func serve(ctx context.Context, now *current, log *slog.Logger, ready func(addr, http string)) (err error) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	for {
-		err := serveAs(ctx, cfg, log, ready, hup, true)
+		err := serveAs(ctx, now.Load(), log, ready, hup, true)
 		x, ok := errors.AsType[*anew](err)
 		if !ok {
 			return err
 		}
-		cfg = x.cfg
+		now.Store(x.cfg)
 	}
+}
+
+// current is the configuration that a process begins to serve by: while it waits to, SIGHUP puts
+// another in its place.
+type current struct{ atomic.Pointer[config.Config] }
+
+// Level is for the log.
+func (c *current) Level() slog.Level { return c.Load().LogLevel }
+
+func newCurrent(cfg *config.Config) *current {
+	c := &current{}
+	c.Store(cfg)
+	return c
 }
 
 // anew ends a process's wait for the shards: it begins again by a changed configuration.
