@@ -92,10 +92,20 @@ func chain(e ast.ExprNode, op opcode.Op) []ast.ExprNode {
 // WHERE of its block, the ON clauses that filter it, and for a correlated
 // subquery WHERE of the blocks around it, since what the subquery answers for
 // other outer rows doesn't count.
-func (r *ref) conditions() []cond {
+//
+// Rule row of none: the row of an aggregate without GROUP BY is answered even where
+// WHERE leaves none. That WHERE says nothing of what a subquery of that row reads, unless
+// this asks for equality with a column of the block, which is NULL then. Counter-example:
+//
+//	SELECT COUNT(*), (SELECT COUNT(*) FROM orders) FROM users WHERE 1 = 0
+//
+// counts the orders of all shards.
+func (a *analysis) conditions(r *ref) []cond {
 	out := append([]cond(nil), r.on...)
 	for s := r.scope; s != nil; s = s.parent {
-		out = append(out, s.where...)
+		if !s.always || slices.ContainsFunc(out, func(c cond) bool { return a.asks(c, s) }) {
+			out = append(out, s.where...)
+		}
 		if !s.correlated {
 			break
 		}
@@ -103,15 +113,52 @@ func (r *ref) conditions() []cond {
 	return out
 }
 
+// asks reports a conjunct that equates a column of a block with another one.
+func (a *analysis) asks(c cond, s *scope) (asks bool) {
+	a.equalities(c, func(x, y column) {
+		asks = asks || slices.Contains(s.refs, x.ref) || slices.Contains(s.refs, y.ref)
+	})
+	return asks
+}
+
+// equalities calls do with each two columns that are equal where a conjunct is true.
+func (a *analysis) equalities(c cond, do func(x, y column)) {
+	if c.expr == nil {
+		do(c.pair[0], c.pair[1])
+		return
+	}
+	b, ok := c.expr.(*ast.BinaryOperationExpr)
+	if !ok || b.Op != opcode.EQ {
+		return
+	}
+	l, r := []ast.ExprNode{b.L}, []ast.ExprNode{b.R}
+	if rl, ok := unwrap(b.L).(*ast.RowExpr); ok {
+		if rr, ok := unwrap(b.R).(*ast.RowExpr); ok && len(rl.Values) == len(rr.Values) {
+			l, r = rl.Values, rr.Values
+		}
+	}
+	for i := range l {
+		x, okx := a.columnOf(l[i], c.scope)
+		y, oky := a.columnOf(r[i], c.scope)
+		if okx && oky {
+			do(x, y)
+		}
+	}
+}
+
+// countConditions is how many conjuncts conditions looks at, at most.
 func (r *ref) countConditions() int {
-	n := len(r.on)
+	n, asked := len(r.on), 0
 	for s := r.scope; s != nil; s = s.parent {
+		if s.always {
+			asked += n
+		}
 		n += len(s.where)
 		if !s.correlated {
 			break
 		}
 	}
-	return n
+	return n + asked
 }
 
 // equate finds which columns r's conditions make equal to others. Only columns
@@ -144,33 +191,8 @@ func (a *analysis) equate(r *ref) {
 			r.class[x], r.class[y] = n, n
 		}
 	}
-	for _, c := range r.conditions() {
-		if c.expr == nil {
-			link(c.pair[0], c.pair[1])
-			continue
-		}
-		b, ok := c.expr.(*ast.BinaryOperationExpr)
-		if !ok || b.Op != opcode.EQ {
-			continue
-		}
-		l, r := unwrap(b.L), unwrap(b.R)
-		if rl, ok := l.(*ast.RowExpr); ok {
-			if rr, ok := r.(*ast.RowExpr); ok && len(rl.Values) == len(rr.Values) {
-				for i := range rl.Values {
-					x, okx := a.columnOf(rl.Values[i], c.scope)
-					y, oky := a.columnOf(rr.Values[i], c.scope)
-					if okx && oky {
-						link(x, y)
-					}
-				}
-			}
-			continue
-		}
-		x, okx := a.columnOf(l, c.scope)
-		y, oky := a.columnOf(r, c.scope)
-		if okx && oky {
-			link(x, y)
-		}
+	for _, c := range a.conditions(r) {
+		a.equalities(c, link)
 	}
 }
 
@@ -253,7 +275,7 @@ func (a *analysis) plant(r *ref) {
 	}
 	a.equate(r)
 	var kids []*cnode
-	for _, c := range r.conditions() {
+	for _, c := range a.conditions(r) {
 		if c.expr != nil {
 			kids = append(kids, a.condition(r, c.expr, c.scope, 0))
 		}

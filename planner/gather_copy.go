@@ -243,7 +243,7 @@ func (a *analysis) joinColumns(r *ref) []*catalog.Column {
 		}
 	}
 	for _, other := range a.refs {
-		for _, c := range a.common(other.conditions()) {
+		for _, c := range a.common(a.conditions(other)) {
 			if c.expr == nil {
 				add(c.pair[0], c.pair[1])
 				continue

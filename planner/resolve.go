@@ -65,6 +65,9 @@ type scope struct {
 	// correlated: a subquery in an expression, so that the conditions of the
 	// blocks around it hold for every row that counts.
 	correlated bool
+	// always: of a row that is answered even where WHERE leaves none: that of an aggregate
+	// without GROUP BY, and ROLLUP's total (MySQL).
+	always bool
 	// unordered: nothing in the answer comes from the order in which a derived table has its rows.
 	unordered bool
 }
@@ -198,14 +201,22 @@ func (a *analysis) selectBlock(n *ast.SelectStmt, parent *scope, correlated bool
 	}
 	a.from(n.From, s)
 	s.where = conjuncts(n.Where, s, nil)
-	nodes := []ast.Node{n.Fields, n.Where, n.GroupBy, n.Having, n.OrderBy, n.Limit}
+	// row is the same block, to what its rows are made of once WHERE has left them.
+	row := new(*s)
+	a.expressions(row, n.Fields)
+	a.expressions(s, n.Where)
+	a.expressions(row, n.GroupBy, n.Having, n.OrderBy, n.Limit)
 	for i := range n.WindowSpecs {
-		nodes = append(nodes, &n.WindowSpecs[i])
+		a.expressions(row, &n.WindowSpecs[i])
 	}
 	for _, l := range n.Lists {
-		nodes = append(nodes, l)
+		a.expressions(row, l)
 	}
-	a.expressions(s, nodes...)
+	if n.GroupBy != nil {
+		row.always = n.GroupBy.Rollup
+	} else {
+		row.always = featuresOf(n.Fields, n.Having, n.OrderBy).aggregate != "" || a.hiddenAggregate != ""
+	}
 	a.groupsByView(n, s)
 	return s
 }
@@ -566,7 +577,7 @@ func (a *analysis) aggregate(args []ast.ExprNode, s *scope) {
 			if n, ok := n.(*ast.ColumnNameExpr); ok {
 				column = true
 				if c, ok := a.resolve(n.Name, s); ok {
-					own = own || c.ref.scope == s
+					own = own || slices.Contains(s.refs, c.ref)
 				} else if n.Name.Table.O != "" {
 					own = own || slices.ContainsFunc(s.refs, func(r *ref) bool { return a.sameName(r.alias, n.Name.Table.O) })
 				} else if _, around := a.resolve(n.Name, s.parent); !around {
