@@ -32,6 +32,14 @@ func (c *Copy) Target(i int) string {
 	return baseType(c.targets[i].Type)
 }
 
+// Updates reports a tail: ON DUPLICATE KEY UPDATE.
+func (c *Copy) Updates() bool { return int(c.to) < len(c.st.src) }
+
+// Text is the statement for the parameters.
+func (c *Copy) Text(params []keys.Value) string {
+	return c.st.written(0, uint32(len(c.st.src)), params)
+}
+
 // Texts are the statement's parts for the parameters: what to put before the
 // rows, the query, and what to put after them.
 func (c *Copy) Texts(params []keys.Value) (head, query, tail string) {

@@ -331,6 +331,17 @@ func (s *session) planPrepared(ctx context.Context, sql string) (planner.Plan, e
 	return s.plan(ctx, sql)
 }
 
+// knowing are the shards that have all tables of a plan.
+func knowing(plan *planner.Rows) catalog.ShardSet {
+	all := plan.Catalog.All
+	for _, t := range plan.Tables {
+		if !t.Shards.Empty() {
+			all = all.Intersect(t.Shards)
+		}
+	}
+	return all
+}
+
 // describe prepares the text on one shard that can know it, for its parameter
 // and column definitions.
 func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) (*shard.Stmt, error) {
@@ -339,23 +350,31 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 	if s.needTemporary(plan.Tables); s.temporaryNeeded() {
 		use += fmt.Sprint(" ", s.temporarySerial)
 	}
-	all := plan.Catalog.All
-	for _, t := range plan.Tables {
-		if !t.Shards.Empty() {
-			all = all.Intersect(t.Shards)
-		}
-	}
-	if all.Empty() {
+	if knowing(plan).Empty() {
 		return nil, refuse("preparing a statement of tables that no shard has all of is not supported: send it as text")
 	}
-	prepare := func(where catalog.ShardID, conn *shard.Conn) (*shard.Stmt, error) {
+	var st *shard.Stmt
+	err := s.onKnowing(ctx, plan, func(conn *shard.Conn) (err error) {
+		st, err = conn.PrepareFor(ctx, sql, use)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// onKnowing has one of the shards that have all tables of a plan say something of its
+// text. REQUIRES: there is one.
+func (s *session) onKnowing(ctx context.Context, plan *planner.Rows, do func(*shard.Conn) error) error {
+	all := knowing(plan)
+	ask := func(where catalog.ShardID, conn *shard.Conn) error {
 		s.activity.sent(where, conn) // DDL may keep it waiting
 		defer s.activity.done(conn)
-		st, err := conn.PrepareFor(ctx, sql, use)
-		if err != nil {
-			return nil, s.shardError(where, err)
+		if err := do(conn); err != nil {
+			return s.shardError(where, err)
 		}
-		return st, nil
+		return nil
 	}
 	// In a transaction it must be one of its shards where that can be: another
 	// connection would wait for a DDL that waits for the transaction. No shard
@@ -366,27 +385,27 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 			if all.Has(where) {
 				conn, err := s.tx.conn(ctx, where)
 				if err != nil {
-					return nil, err
+					return err
 				}
-				return prepare(where, conn)
+				return ask(where, conn)
 			}
 		}
 	}
 	for again := false; ; {
 		where := s.livelyOf(all)
-		st, err := func() (*shard.Stmt, error) {
+		err := func() error {
 			tx, distrust := s.tx, s.distrust
 			s.tx, s.distrust = nil, again
 			defer func() { s.tx, s.distrust = tx, distrust }()
 			conn, err := s.borrowPooled(ctx, where)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			defer s.putBack(where, conn)
-			return prepare(where, conn)
+			return ask(where, conn)
 		}()
 		if err == nil || !unreachable(err) {
-			return st, err
+			return err
 		}
 		if !again && coded(err).code == codeShardLost {
 			again = true
@@ -395,7 +414,7 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 		again = false
 		// Any other will do.
 		if all = all.Minus(catalog.Only(where)); all.Empty() {
-			return nil, err
+			return err
 		}
 	}
 }

@@ -139,3 +139,16 @@ INSERT INTO settings SELECT 'users', (SELECT COUNT(*) FROM users);
 INSERT INTO settings VALUES ('countries', (SELECT COUNT(*) FROM countries));
 SELECT * FROM settings WHERE k IN ('users', 'countries') ORDER BY k;
 SELECT user_id, total FROM orders WHERE id = 1 ORDER BY user_id;
+-- Rows that move, and names behind ON DUPLICATE KEY UPDATE that both tables have.
+BEGIN;
+INSERT INTO orders (user_id, id, total) SELECT id + 1, 1, age FROM users ON DUPLICATE KEY UPDATE total = id;
+INSERT INTO orders (user_id, id, total) SELECT id + 1, 1, age FROM users WHERE id > 100 ON DUPLICATE KEY UPDATE total = COALESCE(NULL, id);
+INSERT IGNORE INTO orders (user_id, id, total) SELECT u.id + 1, 1, u.age FROM users u JOIN orders o ON o.user_id = u.id ON DUPLICATE KEY UPDATE total = total + 1;
+INSERT INTO orders (user_id, id, total) SELECT u.id + 1, 1, u.age FROM (SELECT id, age FROM users) u ON DUPLICATE KEY UPDATE total = id;
+-- params: [1]
+INSERT INTO orders (user_id, id, total) SELECT user_id + 1, 1, qty FROM items ON DUPLICATE KEY UPDATE total = user_id + ?;
+INSERT INTO orders (user_id, id, total) SELECT id + 1, 1, age FROM users ORDER BY id LIMIT 3 ON DUPLICATE KEY UPDATE total = orders.id + 1;
+INSERT INTO orders (user_id, id, total) SELECT u.id + 1, 1, u.age FROM (SELECT id, age FROM users) u ON DUPLICATE KEY UPDATE total = total + VALUES(total);
+INSERT INTO orders (user_id, id, total) SELECT user_id + 1, 1, MAX(qty) FROM items GROUP BY user_id ON DUPLICATE KEY UPDATE total = user_id;
+SELECT user_id, total FROM orders WHERE id = 1 ORDER BY user_id;
+ROLLBACK;
