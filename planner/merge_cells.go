@@ -114,7 +114,7 @@ func (b *mergeBuilder) extreme(fn *ast.AggregateFuncExpr, text span, column int)
 	case "float", "double":
 		return MergeKey{Value: wrapped("CAST(", " AS DOUBLE)")}, true
 	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
-		k, ok := b.textKey(c.col, frag{text: "WEIGHT_STRING("}, call, frag{text: ")"})
+		k, ok := b.textKey(c.col, call)
 		return k, ok
 	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
 		return MergeKey{Value: column}, true

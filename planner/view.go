@@ -133,17 +133,22 @@ func (a *analysis) plainView(v *catalog.Table, n ast.StmtNode, main *scope) (t *
 	return t, kept
 }
 
-// viewColumns are a view's columns with what no server says of them, and is so of the
-// tables' columns that they are: that they are computed when they are read, or are JSON.
+// viewColumns are a view's columns with what no server says of them: that they are
+// computed when they are read, or are JSON, as the tables' columns that they are; and
+// that the collation of the others' texts is as listed (rule listed types).
 //
 // Counter-example: CREATE VIEW v AS SELECT id, g FROM t, g being VIRTUAL. A session that
 // computes another g would look it up by the key that the scan has made (modeDoubt).
 func viewColumns(v *catalog.Table, kept map[int]column, whole bool) []*catalog.Column {
-	out := slices.Clone(v.Columns)
-	for i, of := range kept {
-		c := *out[i]
-		c.Virtual, c.Varies, c.Expression = of.col.Virtual, of.col.Varies, of.col.Expression
-		c.JSON = whole && of.col.JSON
+	out := make([]*catalog.Column, len(v.Columns))
+	for i := range out {
+		c := *v.Columns[i]
+		if of, ok := kept[i]; ok {
+			c.Virtual, c.Varies, c.Expression, c.Listed = of.col.Virtual, of.col.Varies, of.col.Expression, of.col.Listed
+			c.JSON = whole && of.col.JSON
+		} else {
+			c.Listed = c.Collation != ""
+		}
 		out[i] = &c
 	}
 	return out

@@ -241,6 +241,9 @@ type Column struct {
 	Virtual bool
 	// Varies: Virtual, and sessions may see different values of it.
 	Varies bool
+	// Listed: a text of a view's expression. Its collation is the one that is listed, which
+	// need not be that which it has.
+	Listed bool
 	// Invisible: a * doesn't answer it.
 	Invisible bool
 	// JSON: a text of MariaDB's with the check that makes it its JSON.

@@ -70,3 +70,20 @@ SELECT COUNT(*) FROM last_one l JOIN users u ON u.age > l.id;
 CREATE VIEW mine AS SELECT id, USER() AS who FROM users;
 -- refused
 SELECT id, who FROM mine;
+-- Collations that servers list for a view's texts, and that these haven't.
+SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci;
+CREATE VIEW listed AS SELECT id, CAST(name AS CHAR) AS a, CONCAT(CAST(age AS CHAR), IF(id = 102, ' ', '')) AS b, CONCAT('x', IF(id = 102, ' ', '')) AS c FROM users WHERE id > 100;
+SET NAMES utf8mb4;
+INSERT INTO users (id, name, age) VALUES (101, 'x', 1), (102, 'x ', 1), (103, 'x', 1), (104, NULL, NULL);
+SELECT COUNT(DISTINCT a) FROM listed;
+SELECT COUNT(DISTINCT b) FROM listed;
+SELECT b, COUNT(*), MAX(id) FROM listed WHERE id <> 102 GROUP BY b ORDER BY b;
+SELECT DISTINCT c FROM listed WHERE id <> 102;
+SELECT b, id FROM listed ORDER BY b DESC, id;
+SELECT MAX(b), MIN(a) FROM listed WHERE id <> 102;
+SET NAMES utf8mb4 COLLATE utf8mb4_general_ci;
+SELECT COUNT(DISTINCT a) FROM listed;
+SELECT COUNT(DISTINCT b) FROM listed;
+SELECT COUNT(DISTINCT c) FROM listed;
+DELETE FROM users WHERE id > 100;
+DROP VIEW listed;
