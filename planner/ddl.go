@@ -307,35 +307,6 @@ func (st *statement) prefixKeyAt(i int) bool {
 	return false
 }
 
-// createTrigger goes to the shards of the trigger's table.
-func createTrigger(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
-	for ; i < len(st.toks); i++ {
-		if (st.is(i, "insert") || st.is(i, "update") || st.is(i, "delete")) && (st.is(i-1, "before") || st.is(i-1, "after")) {
-			// MariaDB's may be BEFORE UPDATE OF a, b (11.8) or BEFORE INSERT OR UPDATE (12).
-			from := i
-			for i++; i < len(st.toks) && !st.is(i, "on"); i++ {
-			}
-			to := i
-			name, _, err := st.tableAt(i + 1)
-			if err != nil {
-				return nil, err
-			}
-			t, err := userTable(cat, name)
-			if err != nil {
-				return nil, err
-			}
-			if err := st.triggerPlaces(cat, t, i+2); err != nil {
-				return nil, err
-			}
-			if err := st.unseenTrigger(cat, t, from, to); err != nil {
-				return nil, err
-			}
-			return &DDL{Catalog: cat, Op: "CREATE TRIGGER", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil
-		}
-	}
-	return nil, st.near(i)
-}
-
 func rename(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	if !st.is(1, "table") && !st.is(1, "tables") {
 		return nil, notSupported("RENAME %s is not supported yet: run it on each shard", strings.ToUpper(st.word(1)))

@@ -1,0 +1,216 @@
+package planner
+
+import (
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// createTrigger goes to the shards of the trigger's table.
+func createTrigger(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
+	for ; i < len(st.toks); i++ {
+		if (st.is(i, "insert") || st.is(i, "update") || st.is(i, "delete")) && (st.is(i-1, "before") || st.is(i-1, "after")) {
+			// MariaDB's may be BEFORE UPDATE OF a, b (11.8) or BEFORE INSERT OR UPDATE (12).
+			from := i
+			for i++; i < len(st.toks) && !st.is(i, "on"); i++ {
+			}
+			to := i
+			name, _, err := st.tableAt(i + 1)
+			if err != nil {
+				return nil, err
+			}
+			t, err := userTable(cat, name)
+			if err != nil {
+				return nil, err
+			}
+			if err := st.triggerPlaces(cat, t, i+2); err != nil {
+				return nil, err
+			}
+			if err := st.unseenTrigger(cat, t, from, to); err != nil {
+				return nil, err
+			}
+			return &DDL{Catalog: cat, Op: "CREATE TRIGGER", Tables: []TableName{name}, Renamed: make([]TableName, 1), Shards: t.Shards}, nil
+		}
+	}
+	return nil, st.near(i)
+}
+
+// unseenTrigger refuses a trigger that an event sets off, where it may change rows of which Shunt
+// would have to know. What fires it are tokens from to to; its table and body follow.
+//
+// Rule only removing events, with the trigger made after the event. Counter-example: an event
+// DO DELETE FROM sessions, and AFTER DELETE ON sessions ... INSERT INTO audit, which has an index.
+func (st *statement) unseenTrigger(cat *catalog.Catalog, on *catalog.Table, from, to int) *Error {
+	body := &statement{src: st.src, settings: st.settings, toks: st.toks[to:]}
+	if !hasIndexes(cat) || !body.writes(cat) {
+		return nil
+	}
+	matters := func(t *catalog.Table) bool {
+		return t != on && (t.IsView || len(t.Indexes) > 0 || len(t.Triggers) > 0 || len(t.Cascades) > 0)
+	}
+	for i := from; i < to; i++ {
+		event := on.Events[strings.ToUpper(st.word(i))]
+		if event == "" {
+			continue
+		}
+		for _, t := range body.mentioned(cat) {
+			if matters(t) {
+				return notSupported("a trigger of %s that changes %s is not supported while the event %s changes rows of %[1]s: it runs on the shards by itself, so the keys of virtual indexes would be missed; DROP EVENT it, and do what it does by a statement", on.Name, t.Name, event)
+			}
+		}
+	}
+	return nil
+}
+
+// triggerPlaces refuses a trigger that would put rows where they are not looked
+// for: what a trigger writes stays on the shard of the row that fired it.
+//
+// Rule rows beside their trigger. Counter-examples, for a trigger of users (by
+// hash of id):
+//
+//	INSERT INTO audit (id, what) VALUES (UUID(), 'x')   audit goes by its own id
+//	UPDATE countries SET n = n + 1                      one of its copies changes
+//	INSERT INTO settings VALUES ('k', NEW.name)         settings is on another shard
+//	SET NEW.id = NEW.id + 1                             the row itself, as `NEW`.id too
+//
+// An INSERT that gives the shard key as NEW.id or OLD.id is beside.
+func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i int) *Error {
+	if len(cat.Shards) <= 1 {
+		return nil
+	}
+	for ; i < len(st.toks); i++ {
+		if st.named(i, "new") && st.op(i+1, ".") && on.ShardKey != nil && on.Placement == catalog.Hash && (st.is(i-1, "set") || st.op(i-1, ",") || st.is(i-1, "into")) {
+			if st.named(i+2, on.ShardKey.Name) && (st.is(i-1, "into") || st.op(i+3, "=") || st.op(i+3, ":=")) {
+				return notSupported("a trigger that changes the shard key %s.%s is not supported: the row is on the shard of the value that the statement gave; compute it in the client", on.Name, on.ShardKey.Name)
+			}
+		}
+		verb := st.word(i)
+		target := i + 1
+		switch verb {
+		case "insert", "replace":
+			for st.is(target, "ignore") || st.is(target, "into") || st.is(target, "low_priority") || st.is(target, "delayed") || st.is(target, "high_priority") {
+				target++
+			}
+		case "update":
+			if st.is(i-1, "key") || st.is(i-1, "for") || st.is(i-1, "before") || st.is(i-1, "after") {
+				continue
+			}
+			for st.is(target, "ignore") || st.is(target, "low_priority") {
+				target++
+			}
+		case "delete":
+			for target < len(st.toks) && st.toks[target].kind != tokEnd && !st.is(target, "from") {
+				target++
+			}
+			target++
+		case "call":
+			return notSupported("a trigger that calls a procedure is not supported: what that writes would stay on the shard of the row that fired the trigger")
+		default:
+			if verb != "" && cat.WritingFunctions[verb] {
+				return notSupported("a trigger that calls %s(), which changes rows, is not supported: what it writes would stay on the shard of the row that fired the trigger", verb)
+			}
+			continue
+		}
+		name, next, err := (&statement{src: st.src, settings: Settings{Schema: on.Schema}, toks: st.toks}).tableAt(target)
+		if err != nil {
+			continue // INSERT() the function, and the like
+		}
+		t := cat.Table(name.Schema, name.Name)
+		if t == nil || t == on || len(t.Columns) == 0 && t.Placement == catalog.Hash && !t.IsView {
+			continue // the table may come yet: see strayTrigger
+		}
+		refused := notSupported("a trigger of %s that does %s on %s is not supported: what it writes stays on the shard of the row that fired it, and %s would be looked for elsewhere; write to it by a statement of its own",
+			on.Name, strings.ToUpper(verb), t.Name, t.Name)
+		switch {
+		case t.IsView:
+			return refused
+		case t.Placement == catalog.Reference && on.Placement == catalog.Reference, t.Placement == catalog.Anywhere:
+		case t.Placement == catalog.Reference, t.Placement == catalog.Single:
+			if on.Placement != catalog.Single || !t.Shards.Contains(on.Shards) || t.Placement == catalog.Reference {
+				return refused
+			}
+		case verb == "delete", verb == "update" && !st.setsKey(next, t.ShardKey):
+			// of rows that are here anyway
+		case t.ShardKey == nil || on.Placement != catalog.Hash || on.ShardKey == nil || !st.givesKey(next, t, on.ShardKey.Name):
+			return refused
+		}
+	}
+	return nil
+}
+
+// setsKey reports whether the UPDATE whose table ends before token i may set the
+// shard key.
+func (st *statement) setsKey(i int, key *catalog.Column) bool {
+	for ; key != nil && i < len(st.toks) && st.toks[i].kind != tokEnd && !st.is(i, "where"); i++ {
+		if st.named(i, key.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// givesKey reports whether the INSERT whose columns begin at token i gives the
+// table's shard key the value of NEW.own or OLD.own.
+func (st *statement) givesKey(i int, t *catalog.Table, own string) bool {
+	key := t.ShardKey.Name
+	place, at := -1, 0
+	if st.op(i, "(") {
+		for i++; i < len(st.toks) && !st.op(i, ")"); i++ {
+			if st.op(i, ",") {
+				at++
+			} else if st.named(i, key) {
+				place = at
+			}
+		}
+		i++
+	} else if !t.OrderDiffers {
+		for _, c := range t.Columns {
+			if c == t.ShardKey && !c.Invisible {
+				place = at
+			}
+			if !c.Invisible {
+				at++
+			}
+		}
+	}
+	if place < 0 || !st.is(i, "values") && !st.is(i, "value") && !st.is(i, "select") {
+		return false
+	}
+	selects := st.is(i, "select")
+	if i++; !selects {
+		if !st.op(i, "(") {
+			return false
+		}
+		i++
+	}
+	for depth := 0; place > 0 && i < len(st.toks); i++ {
+		switch {
+		case st.op(i, "("):
+			depth++
+		case st.op(i, ")"):
+			if depth--; depth < 0 {
+				return false
+			}
+		case st.op(i, ",") && depth == 0:
+			place--
+		}
+	}
+	if !st.named(i, "new") && !st.named(i, "old") || !st.op(i+1, ".") || !st.named(i+2, own) ||
+		!st.op(i+3, ",") && (selects || !st.op(i+3, ")")) && (!selects || !st.is(i+3, "from")) {
+		return false
+	}
+	// One row, and nothing after it that gives another key.
+	for depth, j := 0, i+3; j < len(st.toks) && st.toks[j].kind != tokEnd; j++ {
+		switch {
+		case st.op(j, "("):
+			depth++
+		case st.op(j, ")"):
+			if depth--; depth < 0 && st.op(j+1, ",") {
+				return false
+			}
+		case st.is(j, "union"), st.is(j, "duplicate") && st.setsKey(j, t.ShardKey):
+			return false
+		}
+	}
+	return true
+}
