@@ -78,64 +78,49 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 	if len(cat.Shards) <= 1 {
 		return nil
 	}
+	for _, b := range st.blocks(cat, on.Schema, i) {
+		for _, r := range b.changed() {
+			if !b.beside(r, on) {
+				return notSupported("a trigger of %s that does %s on %s is not supported: what it writes stays on the shard of the row that fired it, and %[3]s would be looked for elsewhere; write to it by a statement of its own",
+					on.Name, strings.ToUpper(b.verb), r.table.Name)
+			}
+		}
+	}
 	for ; i < len(st.toks); i++ {
 		if st.named(i, "new") && st.op(i+1, ".") && on.ShardKey != nil && on.Placement == catalog.Hash && (st.is(i-1, "set") || st.op(i-1, ",") || st.is(i-1, "into")) {
 			if st.named(i+2, on.ShardKey.Name) && (st.is(i-1, "into") || st.op(i+3, "=") || st.op(i+3, ":=")) {
 				return notSupported("a trigger that changes the shard key %s.%s is not supported: the row is on the shard of the value that the statement gave; compute it in the client", on.Name, on.ShardKey.Name)
 			}
 		}
-		verb := st.word(i)
-		target := i + 1
-		switch verb {
-		case "insert", "replace":
-			for st.is(target, "ignore") || st.is(target, "into") || st.is(target, "low_priority") || st.is(target, "delayed") || st.is(target, "high_priority") {
-				target++
-			}
-		case "update":
-			if st.is(i-1, "key") || st.is(i-1, "for") || st.is(i-1, "before") || st.is(i-1, "after") {
-				continue
-			}
-			for st.is(target, "ignore") || st.is(target, "low_priority") {
-				target++
-			}
-		case "delete":
-			for target < len(st.toks) && st.toks[target].kind != tokEnd && !st.is(target, "from") {
-				target++
-			}
-			target++
-		case "call":
+		switch w := st.word(i); {
+		case w == "call":
 			return notSupported("a trigger that calls a procedure is not supported: what that writes would stay on the shard of the row that fired the trigger")
-		default:
-			if verb != "" && cat.WritingFunctions[verb] {
-				return notSupported("a trigger that calls %s(), which changes rows, is not supported: what it writes would stay on the shard of the row that fired the trigger", verb)
-			}
-			continue
-		}
-		name, next, err := (&statement{src: st.src, settings: Settings{Schema: on.Schema}, toks: st.toks}).tableAt(target)
-		if err != nil {
-			continue // INSERT() the function, and the like
-		}
-		t := cat.Table(name.Schema, name.Name)
-		if t == nil || t == on || len(t.Columns) == 0 && t.Placement == catalog.Hash && !t.IsView {
-			continue // the table may come yet: see strayTrigger
-		}
-		refused := notSupported("a trigger of %s that does %s on %s is not supported: what it writes stays on the shard of the row that fired it, and %s would be looked for elsewhere; write to it by a statement of its own",
-			on.Name, strings.ToUpper(verb), t.Name, t.Name)
-		switch {
-		case t.IsView:
-			return refused
-		case t.Placement == catalog.Reference && on.Placement == catalog.Reference, t.Placement == catalog.Anywhere:
-		case t.Placement == catalog.Reference, t.Placement == catalog.Single:
-			if on.Placement != catalog.Single || !t.Shards.Contains(on.Shards) || t.Placement == catalog.Reference {
-				return refused
-			}
-		case verb == "delete", verb == "update" && !st.setsKey(next, t.ShardKey):
-			// of rows that are here anyway
-		case t.ShardKey == nil || on.Placement != catalog.Hash || on.ShardKey == nil || !st.givesKey(next, t, on.ShardKey.Name):
-			return refused
+		case w != "" && cat.WritingFunctions[w]:
+			return notSupported("a trigger that calls %s(), which changes rows, is not supported: what it writes would stay on the shard of the row that fired the trigger", w)
 		}
 	}
 	return nil
+}
+
+// beside reports whether the rows of r that the block writes, set off by a row of a table, are
+// looked for on that row's shard, and there alone.
+func (b *programBlock) beside(r *blockRef, on *catalog.Table) bool {
+	t := r.table
+	switch {
+	case t == nil, t == on, len(t.Columns) == 0 && t.Placement == catalog.Hash && !t.IsView:
+		return true // the table may come yet: see strayTrigger
+	case t.IsView:
+		return false
+	case t.Placement == catalog.Reference:
+		return on.Placement == catalog.Reference
+	case t.Placement == catalog.Single:
+		return on.Placement == catalog.Single && t.Shards.Contains(on.Shards)
+	case t.Placement == catalog.Anywhere:
+		return true
+	case b.verb == "delete", b.verb == "update" && !b.sets(r):
+		return true // of rows that are here anyway
+	}
+	return t.ShardKey != nil && on.Placement == catalog.Hash && on.ShardKey != nil && b.st.givesKey(r.next, t, on.ShardKey.Name)
 }
 
 // setsKey reports whether the UPDATE whose table ends before token i may set the
