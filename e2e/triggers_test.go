@@ -59,3 +59,41 @@ func TestTriggersOverSeveralTables(t *testing.T) {
 		want(t, c, "SELECT COUNT(*) AS n FROM countries", "n", "2")
 	})
 }
+
+// TestTriggersThatRead: a trigger would see the rows of the shard that it runs on, so it reads only
+// what is there as a whole, or beside its row.
+func TestTriggersThatRead(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startTriggers(t, f)
+		mustExec(t, c, "CREATE FUNCTION total() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM users)")
+		mustExec(t, c, "INSERT INTO settings VALUES ('a', 1)")
+		for body, text := range map[string]string{
+			"SET NEW.n = (SELECT COUNT(*) FROM users) + 1":                                                                "a trigger of users that reads users",
+			"BEGIN IF EXISTS (SELECT 1 FROM users WHERE country = NEW.country) THEN SIGNAL SQLSTATE '45000'; END IF; END": "that reads users",
+			"SET NEW.n = total()":                                         "a trigger that calls total()",
+			"SET NEW.n = (SELECT v FROM settings)":                        "that reads settings",
+			"SET NEW.n = (SELECT SUM(total) FROM orders)":                 "orders.user_id = NEW.id",
+			"DELETE FROM orders WHERE id IN (SELECT order_id FROM items)": "that reads items",
+		} {
+			failsWith(t, c, "CREATE TRIGGER reads BEFORE INSERT ON users FOR EACH ROW "+body, 1235, text)
+		}
+		p.onEach(c, "CREATE TRIGGER numbered BEFORE INSERT ON users FOR EACH ROW SET NEW.n = (SELECT COUNT(*) FROM users) + 1")
+		failsWith(t, c, "INSERT INTO users (id) VALUES (1)", 1235, "a trigger of users that reads users")
+		mustExec(t, c, "DROP TRIGGER numbered")
+		// What it reads is placed when it is there already.
+		mustExec(t, c, "CREATE TRIGGER early BEFORE INSERT ON users FOR EACH ROW SET NEW.n = (SELECT COUNT(*) FROM later)")
+		mustExec(t, c, "CREATE TABLE later (id BIGINT PRIMARY KEY)")
+		failsWith(t, c, "INSERT INTO users (id) VALUES (1)", 1235, "a trigger of users that reads later")
+		mustExec(t, c, "DROP TRIGGER early")
+
+		mustExec(t, c, "CREATE VIEW codes AS SELECT code, n FROM countries")
+		mustExec(t, c, "CREATE TRIGGER known BEFORE INSERT ON users FOR EACH ROW BEGIN IF NOT EXISTS (SELECT 1 FROM codes WHERE code = NEW.country) THEN SIGNAL SQLSTATE '45000'; END IF; SET NEW.n = (SELECT n FROM countries WHERE code = NEW.country); END")
+		mustExec(t, c, "CREATE TRIGGER summed AFTER INSERT ON orders FOR EACH ROW UPDATE users SET n = (SELECT SUM(total) FROM orders WHERE user_id = NEW.user_id) WHERE id = NEW.user_id")
+		mustExec(t, c, "CREATE TRIGGER priced AFTER INSERT ON items FOR EACH ROW UPDATE orders o JOIN items i ON i.user_id = o.user_id SET o.total = i.price WHERE i.order_id = NEW.order_id AND o.id = NEW.order_id AND i.user_id = NEW.user_id")
+		mustExec(t, c, "INSERT INTO users (id, country) VALUES (1, 'DE'), (2, 'FR'), (3, 'DE'), (4, 'FR')")
+		failsWith(t, c, "INSERT INTO users (id, country) VALUES (5, 'XX')", 1644, "")
+		want(t, c, "SELECT id, n FROM users", "id n", "1 10", "2 20", "3 10", "4 20")
+		mustExec(t, c, "INSERT INTO orders VALUES (1, 1, 5), (1, 2, 6), (2, 1, 7), (3, 1, 8), (4, 1, 9)")
+		want(t, c, "SELECT id, n FROM users", "id n", "1 11", "2 7", "3 8", "4 9")
+	})
+}

@@ -150,6 +150,11 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				cat.WritingFunctions = map[string]bool{}
 			}
 			cat.WritingFunctions[f[1]] = true
+		case "reading":
+			if cat.ReadingFunctions == nil {
+				cat.ReadingFunctions = map[string]bool{}
+			}
+			cat.ReadingFunctions[f[1]] = true
 		case "leaving":
 			if cat.LeavingFunctions == nil {
 				cat.LeavingFunctions = map[string]bool{}

@@ -140,7 +140,7 @@ func (b *programBlock) assignments() (out []blockSet) {
 				column += 2
 			}
 			name, _ := st.identifier(column)
-			out = append(out, blockSet{b.named(of, name), name})
+			out = append(out, blockSet{b.written(of, name), name})
 		case st.op(i, ","):
 			begins = true
 		}
@@ -156,15 +156,23 @@ func (b *programBlock) named(of, column string) (out []*blockRef) {
 			out = append(out, r)
 		}
 	}
+	if len(out) > 0 {
+		return out
+	}
 	for _, r := range b.refs {
-		if len(out) == 0 && strings.EqualFold(r.name, of) {
-			return []*blockRef{r}
+		if strings.EqualFold(r.name, of) {
+			out = append(out, r)
 		}
 	}
-	if len(out) == 0 {
-		return b.refs
-	}
 	return out
+}
+
+// written is named of a column that is set, or of a table that is deleted from: in doubt all.
+func (b *programBlock) written(of, column string) []*blockRef {
+	if out := b.named(of, column); len(out) > 0 {
+		return out
+	}
+	return b.refs
 }
 
 // changed are the tables whose rows the block inserts, updates or deletes.
@@ -191,7 +199,7 @@ func (b *programBlock) changed() (out []*blockRef) {
 			case st.is(i, "where"), st.is(i, "order"), st.is(i, "limit"):
 				return false
 			case ok && !slices.Contains(tableModifiers, strings.ToLower(name)) && (!st.op(i+1, ".") || st.op(i+2, "*")):
-				out = append(out, b.named(name, "")...)
+				out = append(out, b.written(name, "")...)
 			}
 			return true
 		})
@@ -209,4 +217,73 @@ func (b *programBlock) sets(r *blockRef) bool {
 	return r.table.ShardKey != nil && b.verb == "update" && slices.ContainsFunc(b.assignments(), func(a blockSet) bool {
 		return slices.Contains(a.of, r) && strings.EqualFold(a.column, r.table.ShardKey.Name)
 	})
+}
+
+// programColumn is a column as it is written: its qualifier may be empty.
+type programColumn struct{ of, name string }
+
+// columnAt reads one, and says which token follows; the name is "" where none is.
+func (st *statement) columnAt(i int) (c programColumn, next int) {
+	for st.op(i+1, ".") {
+		c.of, _ = st.identifier(i)
+		i += 2
+	}
+	c.name, _ = st.identifier(i)
+	return c, i + 1
+}
+
+// equated are the columns that are equal in each row that the block's conditions let through.
+//
+// Counter-examples, which have none:
+//
+//	WHERE user_id = NEW.id OR total > 5
+//	WHERE user_id = NEW.id + 1
+//	WHERE total BETWEEN 1 AND user_id = NEW.id
+//	FROM orders LEFT JOIN countries ON user_id = NEW.id
+func (b *programBlock) equated() (out [][2]programColumn) {
+	st := b.st
+	outer, holds, begins, between := false, false, false, false
+	b.own(func(i int) bool {
+		switch w := st.word(i); {
+		case w == "or", w == "xor", w == "case", st.op(i, "||"):
+			out = nil
+			return false
+		case w == "group", w == "having", w == "order", w == "limit", w == "window":
+			return false
+		case (w == "left" || w == "right") && !st.op(i+1, "("):
+			outer = true
+		case w == "where", w == "on", w == "set":
+			holds = w == "where" || w == "on" && !outer
+			begins, between = holds, false
+		case w == "between":
+			begins, between = false, true
+		case w == "and", st.op(i, "&&"):
+			begins, between = holds && !between, false
+		case begins:
+			begins = false
+			x, next := st.columnAt(i)
+			if !st.op(next, "=") && !st.op(next, "<=>") {
+				break
+			}
+			y, end := st.columnAt(next + 1)
+			if x.name != "" && y.name != "" && st.endsCondition(end) {
+				out = append(out, [2]programColumn{x, y})
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// endsCondition reports whether nothing at token i goes on with `a = b` before it.
+func (st *statement) endsCondition(i int) bool {
+	if i >= len(st.toks) || st.toks[i].kind == tokEnd || st.op(i, ")") || st.op(i, ",") || st.op(i, "&&") {
+		return true
+	}
+	switch st.word(i) {
+	case "and", "where", "group", "having", "order", "limit", "window", "for", "lock", "into", "set", "returning", "union", "except", "intersect",
+		"join", "inner", "cross", "left", "right", "natural", "straight_join", "then", "do":
+		return true
+	}
+	return false
 }

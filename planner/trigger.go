@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -85,6 +86,9 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 					on.Name, strings.ToUpper(b.verb), r.table.Name)
 			}
 		}
+		if t := b.readsElsewhere(cat, on); t != nil {
+			return refuseRead(on, t)
+		}
 	}
 	for ; i < len(st.toks); i++ {
 		if st.named(i, "new") && st.op(i+1, ".") && on.ShardKey != nil && on.Placement == catalog.Hash && (st.is(i-1, "set") || st.op(i-1, ",") || st.is(i-1, "into")) {
@@ -97,6 +101,9 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 			return notSupported("a trigger that calls a procedure is not supported: what that writes would stay on the shard of the row that fired the trigger")
 		case w != "" && cat.WritingFunctions[w]:
 			return notSupported("a trigger that calls %s(), which changes rows, is not supported: what it writes would stay on the shard of the row that fired the trigger", w)
+		}
+		if f, _ := st.identifier(i); f != "" && st.op(i+1, "(") && cat.ReadingFunctions[strings.ToLower(f)] {
+			return notSupported("a trigger that calls %s(), which reads a table or view whose rows are on several shards, is not supported: it would see those on the shard of the row that fired the trigger; read it by a statement of its own", f)
 		}
 	}
 	return nil
@@ -121,6 +128,82 @@ func (b *programBlock) beside(r *blockRef, on *catalog.Table) bool {
 		return true // of rows that are here anyway
 	}
 	return t.ShardKey != nil && on.Placement == catalog.Hash && on.ShardKey != nil && b.st.givesKey(r.next, t, on.ShardKey.Name)
+}
+
+// readsElsewhere is a table of which the block, set off by a row of a table, may read rows of other
+// shards than that row's; nil for none.
+//
+// Rule rows of one shard. Counter-examples, for a trigger of users (by hash of id):
+//
+//	SET NEW.n = (SELECT COUNT(*) FROM users)                 the users of one shard
+//	SELECT COUNT(*) INTO n FROM orders WHERE id = NEW.n      orders goes by user_id
+//	DELETE FROM orders WHERE id NOT IN (SELECT order_id FROM items)
+//
+// Those that have the row's shard key for theirs are beside it, as are those that have that of a
+// row which is changed.
+func (b *programBlock) readsElsewhere(cat *catalog.Catalog, on *catalog.Table) *catalog.Table {
+	type column struct {
+		of *blockRef // nil: of the row
+		*catalog.Column
+	}
+	find := func(c programColumn) (out column) {
+		if strings.EqualFold(c.of, "new") || strings.EqualFold(c.of, "old") {
+			return column{nil, on.Column(c.name)}
+		}
+		if of := b.named(c.of, c.name); len(of) == 1 && of[0].table != nil {
+			out = column{of[0], of[0].table.Column(c.name)}
+		}
+		return out
+	}
+	changed := b.changed()
+	here := map[column]bool{}
+	if on.Placement == catalog.Hash {
+		here[column{nil, on.ShardKey}] = true
+	}
+	for _, r := range changed {
+		if r.table != nil && r.table.Placement == catalog.Hash {
+			here[column{r, r.table.ShardKey}] = true
+		}
+	}
+	equated := b.equated()
+	for range equated { // each time around it may reach one more
+		for _, pair := range equated {
+			x, y := find(pair[0]), find(pair[1])
+			if x.Column != nil && y.Column != nil && here[x] != here[y] && sameKeys(cat, x.Column, y.Column) {
+				here[x], here[y] = true, true
+			}
+		}
+	}
+	for _, r := range b.refs {
+		t := r.table
+		if t == nil || slices.Contains(changed, r) || wholeBeside(cat, t, on) || t.Placement == catalog.Hash && here[column{r, t.ShardKey}] {
+			continue
+		}
+		return t
+	}
+	return nil
+}
+
+// wholeBeside reports whether each shard that has rows of a table has all of t's rows.
+func wholeBeside(cat *catalog.Catalog, t, on *catalog.Table) bool {
+	switch {
+	case t.IsView:
+		query, err := lexStatement(t.Definition, Settings{Schema: t.Schema}, cat)
+		return t.Definition != "" && err == nil && query.readingFunction(cat) == "" && !slices.ContainsFunc(query.mentioned(cat), func(of *catalog.Table) bool {
+			return of != t && (of.IsView || !wholeBeside(cat, of, on))
+		})
+	case t.Placement == catalog.Reference, t.Placement == catalog.Single:
+		return t.Shards.Contains(on.Shards)
+	}
+	return len(t.Columns) == 0 // it may come yet: see strayTrigger
+}
+
+func refuseRead(on, t *catalog.Table) *Error {
+	way := ""
+	if t.Placement == catalog.Hash && on.Placement == catalog.Hash && t.ShardKey != nil && on.ShardKey != nil && !t.IsView {
+		way = "equate its shard key with that row's (" + t.Name + "." + t.ShardKey.Name + " = NEW." + on.ShardKey.Name + "), or "
+	}
+	return notSupported("a trigger of %s that reads %s is not supported: it would see no rows of %[2]s but those on the shard of the row that fired it; %sread it by a statement of its own", on.Name, t.Name, way)
 }
 
 // setsKey reports whether the UPDATE whose table ends before token i may set the
