@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"database/sql"
+	"reflect"
 	"testing"
 )
 
@@ -95,5 +96,47 @@ func TestTriggersThatRead(t *testing.T) {
 		want(t, c, "SELECT id, n FROM users", "id n", "1 10", "2 20", "3 10", "4 20")
 		mustExec(t, c, "INSERT INTO orders VALUES (1, 1, 5), (1, 2, 6), (2, 1, 7), (3, 1, 8), (4, 1, 9)")
 		want(t, c, "SELECT id, n FROM users", "id n", "1 11", "2 7", "3 8", "4 9")
+	})
+}
+
+// TestTriggersOfCopies: what a trigger or a stored function computes is the same in each copy of a
+// reference table, or refused.
+func TestTriggersOfCopies(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startTriggers(t, f)
+		alike := func(query string) {
+			t.Helper()
+			first := mustRows(t, p.shard(0), query)
+			for i := range p.servers {
+				if got := mustRows(t, p.shard(i), query); len(got) == 0 || !reflect.DeepEqual(got, first) {
+					t.Errorf("%s: %v on s0, %v on s%d", query, first, got, i)
+				}
+			}
+		}
+		const tokens = "CREATE TRIGGER tokens BEFORE INSERT ON countries FOR EACH ROW SET NEW.token = UUID()"
+		failsWith(t, c, tokens, 1235, "a trigger of the reference table countries that uses UUID()")
+		p.onEach(c, tokens)
+		failsWith(t, c, "INSERT INTO countries (code) VALUES ('US')", 1235, "uses UUID()")
+		mustExec(t, c, "DROP TRIGGER tokens")
+
+		mustExec(t, c, "CREATE FUNCTION fresh() RETURNS CHAR(36) NO SQL RETURN UUID()")
+		mustExec(t, c, "CREATE FUNCTION stamp() RETURNS DATETIME(6) NO SQL RETURN NOW(6)")
+		for _, sql := range []string{
+			"INSERT INTO countries (code, token) VALUES ('US', fresh())", "UPDATE countries SET token = fresh()", "DELETE FROM countries WHERE token = fresh()",
+			"CREATE TRIGGER tokens BEFORE INSERT ON countries FOR EACH ROW SET NEW.token = fresh()",
+		} {
+			failsWith(t, c, sql, 1235, "the stored function fresh()")
+		}
+		mustExec(t, c, "UPDATE countries SET at = stamp()")
+		alike("SELECT * FROM countries")
+		mustExec(t, c, "INSERT INTO countries (code, at) VALUES ('US', stamp())")
+		alike("SELECT * FROM countries")
+
+		mustExec(t, c, "CREATE TRIGGER timed BEFORE INSERT ON countries FOR EACH ROW SET NEW.at = NOW(6)")
+		mustExec(t, c, "CREATE TRIGGER logged AFTER UPDATE ON countries FOR EACH ROW INSERT INTO regions (code) VALUES (NEW.code)")
+		mustExec(t, c, "INSERT INTO countries (code) VALUES ('IT'), ('ES')")
+		mustExec(t, c, "UPDATE countries SET n = 5")
+		alike("SELECT * FROM countries")
+		alike("SELECT * FROM regions")
 	})
 }

@@ -150,6 +150,11 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				cat.WritingFunctions = map[string]bool{}
 			}
 			cat.WritingFunctions[f[1]] = true
+		case "stored":
+			if cat.Functions == nil {
+				cat.Functions = map[string]bool{}
+			}
+			cat.Functions[f[1]] = len(f) > 2 && f[2] == "varies"
 		case "reading":
 			if cat.ReadingFunctions == nil {
 				cat.ReadingFunctions = map[string]bool{}

@@ -12,6 +12,12 @@ func (a *analysis) function(name string) {
 	case volatileFunction(name):
 		a.setVolatile(strings.ToUpper(name) + "()")
 	}
+	if varies, stored := a.cat.Functions[name]; stored {
+		a.clock = true
+		if varies {
+			a.setVolatile("the stored function " + name + "()")
+		}
+	}
 }
 
 // refusedFunction names functions whose answer depends on the server

@@ -274,8 +274,11 @@ func (i *insertAction) differing(row *insertRow) *Error {
 	return nil
 }
 
-// keepsTime reports columns that are set to the time of a write by themselves.
+// keepsTime reports columns that are set to the time of a write by themselves, or may be by a trigger.
 func keepsTime(t *catalog.Table) bool {
+	if len(t.Triggers) > 0 {
+		return true
+	}
 	for _, c := range t.Columns {
 		if c.DefaultNow || c.OnUpdate {
 			return true

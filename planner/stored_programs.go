@@ -108,6 +108,41 @@ func (r *Rows) strayTrigger(st *statement, cat *catalog.Catalog) *Error {
 	return nil
 }
 
+// Varies reports whether shards that run a stored function's body at the same time may give it
+// other values than each other.
+func Varies(body string) bool {
+	st, err := lexStatement("CREATE FUNCTION "+body, Settings{}, nil) // whose BEGIN is a block
+	if err != nil {
+		return true
+	}
+	for i := range st.toks {
+		if st.varying(i) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// varying is what at token i of a stored program's body is another value on each shard, "" where
+// that is nothing. The time isn't, see Bound.SameTime, nor DATABASE(), which is the program's.
+//
+// Rule same copies. Counter-examples, for a reference table:
+//
+//	CREATE TRIGGER ... BEFORE INSERT ON countries FOR EACH ROW SET NEW.token = UUID()
+//	CREATE FUNCTION fresh() RETURNS CHAR(36) NO SQL RETURN UUID()
+//	    and then INSERT INTO countries VALUES ('DE', fresh())
+func (st *statement) varying(i int) string {
+	if text := st.text(i); st.toks[i].kind == tokVar && strings.HasPrefix(text, "@@") {
+		return text
+	}
+	switch w := st.word(i); {
+	case st.op(i-1, "."), st.is(i-1, "into"), w == "database", w == "schema", clockFunction(w):
+	case w == "current_user", w == "current_role", volatileFunction(w) && st.op(i+1, "("):
+		return strings.ToUpper(w) + "()"
+	}
+	return ""
+}
+
 // callsOf finds one of the functions among what the statement seems to call.
 func (st *statement) callsOf(functions map[string]bool) string {
 	if len(functions) == 0 {

@@ -96,13 +96,25 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 				return notSupported("a trigger that changes the shard key %s.%s is not supported: the row is on the shard of the value that the statement gave; compute it in the client", on.Name, on.ShardKey.Name)
 			}
 		}
+		f, _ := st.identifier(i)
+		if f = strings.ToLower(f); !st.op(i+1, "(") {
+			f = ""
+		}
+		if on.Placement == catalog.Reference {
+			what := st.varying(i)
+			if cat.Functions[f] {
+				what = "the stored function " + f + "()"
+			}
+			if what != "" {
+				return notSupported("a trigger of the reference table %s that uses %s is not supported: it would give each shard another value; compute it in the client", on.Name, what)
+			}
+		}
 		switch w := st.word(i); {
 		case w == "call":
 			return notSupported("a trigger that calls a procedure is not supported: what that writes would stay on the shard of the row that fired the trigger")
 		case w != "" && cat.WritingFunctions[w]:
 			return notSupported("a trigger that calls %s(), which changes rows, is not supported: what it writes would stay on the shard of the row that fired the trigger", w)
-		}
-		if f, _ := st.identifier(i); f != "" && st.op(i+1, "(") && cat.ReadingFunctions[strings.ToLower(f)] {
+		case cat.ReadingFunctions[f]:
 			return notSupported("a trigger that calls %s(), which reads a table or view whose rows are on several shards, is not supported: it would see those on the shard of the row that fired the trigger; read it by a statement of its own", f)
 		}
 	}

@@ -70,6 +70,9 @@ type Catalog struct {
 	// ReadingFunctions are those that may read a table whose rows are on several shards:
 	// they see those of the shard that runs them.
 	ReadingFunctions map[string]bool
+	// Functions are all stored functions, by their names in lower case. True are those whose value
+	// may be another on each shard though the time is the same: RAND(), UUID(), @@x.
+	Functions map[string]bool
 	// AggregateFunctions are MariaDB's stored aggregate functions.
 	AggregateFunctions map[string]bool
 	// Temporary is how many temporary tables With has added; Pinned the shard

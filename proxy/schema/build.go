@@ -59,7 +59,7 @@ func Build(src Sources) (*catalog.Catalog, error) {
 		c: &catalog.Catalog{
 			Version: src.Version, Shards: src.Shards, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
 			DefaultCollation: map[string]string{}, Collations: map[int]catalog.Collation{},
-			WritingFunctions: map[string]bool{}, LeavingFunctions: map[string]bool{}, ReadingFunctions: map[string]bool{}, AggregateFunctions: map[string]bool{},
+			WritingFunctions: map[string]bool{}, LeavingFunctions: map[string]bool{}, ReadingFunctions: map[string]bool{}, Functions: map[string]bool{}, AggregateFunctions: map[string]bool{},
 			Procedures: map[string]*catalog.Procedure{},
 		},
 	}

@@ -226,6 +226,23 @@ func TestBodiesThatLeaveVariables(t *testing.T) {
 	}
 }
 
+// TestFunctionsThatVary: each copy of a reference table would get a value of its own.
+func TestFunctionsThatVary(t *testing.T) {
+	t.Parallel()
+	for body, varies := range map[string]bool{
+		"RETURN UUID()": true, "BEGIN DECLARE n INT; SET n = rand (); RETURN n; END": true, "RETURN CURRENT_USER": true, "RETURN @@server_id": true, "RETURN SYSDATE(6)": true,
+		"RETURN (SELECT MAX(n) FROM t WHERE at = RAND(5))": true, "RETURN 'not closed": true, "RETURN g()": true,
+		"RETURN NOW(6)": false, "RETURN 'UUID()'": false, "RETURN uuid /* RAND() */": false, "RETURN CONCAT(DATABASE(), CURRENT_TIMESTAMP, x.user)": false, "RETURN @x + 1": false,
+	} {
+		f := facts()
+		f.Functions = []functionFact{{name: "f", body: body}, {name: "g", body: "RETURN UUID()"}, {name: "h", body: "RETURN f()"}}
+		got := build(t, sources(f)).Functions
+		if got["f"] != varies || got["h"] != varies || len(got) != 3 {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+}
+
 // A definition that differs means keys that differ: the index must not be used.
 func TestShardsThatDisagree(t *testing.T) {
 	t.Parallel()

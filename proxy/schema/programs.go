@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
-// functions finds the stored functions that may change rows: whose body has a
-// word that writes, or calls one of those. What a function declares (READS SQL
+// functions finds what the stored functions may do: those that may change rows are those whose
+// body has a word that writes, or that call one of those. What a function declares (READS SQL
 // DATA) the servers don't enforce.
 func (b *builder) functions() {
 	for _, id := range b.order {
@@ -27,6 +28,7 @@ func (b *builder) functions() {
 			if leavesTraces(f.body) {
 				b.c.LeavingFunctions[f.name] = true
 			}
+			b.c.Functions[f.name] = b.c.Functions[f.name] || planner.Varies(f.body)
 			if aggregates {
 				b.c.AggregateFunctions[f.name] = true
 			}
@@ -38,6 +40,7 @@ func (b *builder) functions() {
 	}
 	b.addCallers(b.c.WritingFunctions)
 	b.addCallers(b.c.LeavingFunctions)
+	b.addCallers(b.c.Functions)
 }
 
 // packaged are the functions of MariaDB's package, each with the whole text: what one calls is
