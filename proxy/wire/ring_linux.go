@@ -15,18 +15,18 @@ import (
 
 // Ring is an io_uring that does what connections send and receive, in place of
 // Go's poller, while the process has one processor (Use): sessions queue it and wait, and
-// one system call of the poller's goroutine does it for all of them, and waits for what comes
-// next. A statement for one shard so costs about one system call instead of six.
+// one system call of the poller's goroutine does it for all of them. A statement for one
+// shard so costs about one system call instead of six.
 //
 //	session    queues "send to the shard", "receive from the shard", and waits
 //	...        as do others, until none can run
-//	poller     io_uring_enter: sends, receives what has come, waits for more
+//	poller     io_uring_enter: sends, receives what has come
 //	           wakes the sessions whose answers came, and lets them run
 //
-// It is a goroutine as any other, which gives way (Gosched) to all that can run, and
-// then waits in the system call with its processor: nobody else wanted that. Not
-// for longer than beatTime: then it has Go's poller look at its own sockets, and, if
-// nothing else has come meanwhile, waits there, for the ring's descriptor.
+// It is a goroutine as any other, which gives way (Gosched) to all that can run. When
+// nothing has come it waits in Go's poller, for the ring's descriptor. Waiting in
+// io_uring_enter, with the goroutine's processor, would be a system call less, and isn't cheaper:
+// what comes within the time until Go's poller waits is one wake-up less.
 //
 // With more processors each session that it woke would have the scheduler wake a thread,
 // to see whether there is more to run. Go's poller, which runs it where it was found, is
@@ -37,9 +37,6 @@ type Ring struct {
 	raw  syscall.RawConn
 	maps [][]byte
 	used atomic.Bool
-	// What hold tells the kernel, which lies still so.
-	beat, longest syscall.Timespec
-	bound         extArg
 
 	// mu is for what is queued, and for conns. It comes behind a ringConn's.
 	mu             sync.Mutex
@@ -51,12 +48,10 @@ type Ring struct {
 	cqHead, cqTail *uint32
 	flags          *uint32 // tell that some wait behind a full queue of completions
 
-	// asleep: the poller is waiting, or about to: who queues submits.
+	// asleep: the poller submits no more before it waits: who queues does.
 	asleep atomic.Bool
 	// woken is about how many of those that were woken last don't wait again yet.
 	woken atomic.Int32
-	// beating: the timer is running.
-	beating bool
 	// conns has a place for each connection, which is its number to the kernel.
 	conns   []*ringConn
 	free    []uint32
@@ -66,14 +61,11 @@ type Ring struct {
 
 const (
 	ringEntries = 1024
-	// beatTime is how long the poller waits with its processor. One timer lasts for all
-	// waits meanwhile: on a virtual machine it costs as much as a system call.
-	beatTime = 500 * time.Microsecond
-	// holdFor bounds a wait for what a thread of the process asked for that the kernel keeps
-	// from going on: it waits for the disk, say, with the timer.
-	holdFor = 5 * time.Millisecond
 	// patient is how often it lets others run who were woken and don't wait yet.
 	patient = 2
+	// lookEvery is how often Go's poller looks at its own sockets, such as listeners,
+	// which it does only when a goroutine waits and no other can run: beside a busy ring never.
+	lookEvery = time.Millisecond
 )
 
 // The kernel's names and numbers (linux/io_uring.h), the same on all architectures.
@@ -87,20 +79,17 @@ const (
 	featSingleMmap = 1 << 0
 	featNoDrop     = 1 << 1
 	featFastPoll   = 1 << 5
-	featExtArg     = 1 << 8
 
 	enterGetEvents = 1 << 0
-	enterExtArg    = 1 << 3
 
 	offsetRings   = 0
 	offsetEntries = 0x10000000
 
 	sqCQOverflow = 1 << 1
 
-	opNop     = 0
-	opTimeout = 11
-	opSend    = 26
-	opRecv    = 27
+	opNop  = 0
+	opSend = 26
+	opRecv = 27
 
 	recvPollFirst = 1 << 0
 )
@@ -159,7 +148,7 @@ func newRing(entries, completions uint32) (*Ring, error) {
 }
 
 func (r *Ring) begin(p *ringParams) error {
-	const wanted = featSingleMmap | featNoDrop | featFastPoll | featExtArg
+	const wanted = featSingleMmap | featNoDrop | featFastPoll
 	if p.features&wanted != wanted {
 		return errors.New("io_uring of this kernel is too old")
 	}
@@ -179,13 +168,10 @@ func (r *Ring) begin(p *ringParams) error {
 	for i := range p.sqEntries {
 		*at(p.sq.array + 4*i) = i
 	}
-	r.beat, r.longest = syscall.NsecToTimespec(int64(beatTime)), syscall.NsecToTimespec(int64(holdFor))
-	r.bound.timeout = uint64(uintptr(unsafe.Pointer(&r.longest)))
 	r.push(submission{op: opNop, user: noConn})
-	if errno := r.hold(); errno != 0 { // it may be forbidden by itself
+	if errno := r.enter(1, 0); errno != 0 { // it may be forbidden by itself
 		return os.NewSyscallError("io_uring_enter", errno)
 	}
-	r.reap()
 	if err := syscall.SetNonblock(r.fd, true); err != nil {
 		return os.NewSyscallError("fcntl", err)
 	}
@@ -235,11 +221,8 @@ func (r *Ring) Close() {
 	}
 }
 
-// What has no connection's number.
-const (
-	noConn    = ^uint64(0)
-	beatTimer = noConn - 1
-)
+// noConn is the number of none.
+const noConn = ^uint64(0)
 
 // push queues what the kernel shall do. Who pushes for a connection holds its mutex.
 func (r *Ring) push(s submission) {
@@ -263,90 +246,67 @@ func (r *Ring) push(s submission) {
 	}
 }
 
-// submit begins all that is queued, and doesn't wait.
-func (r *Ring) submit() { r.enter(0, 0, nil) }
-
-// hold begins all that is queued and waits with the goroutine's processor until
-// something has been done, which the timer is, too.
-func (r *Ring) hold() syscall.Errno {
-	return r.enter(1, enterGetEvents|enterExtArg, &r.bound)
+// submit begins all that is queued, and has what was done be told for which there was no
+// room. What fails is left queued for the next call.
+func (r *Ring) submit() {
+	if r.overflowed() {
+		_ = r.enter(0, enterGetEvents)
+	}
+	_ = r.enter(atomic.LoadUint32(r.sqTail)-atomic.LoadUint32(r.sqHead), 0)
 }
 
-// enter calls the kernel. What fails is left queued for the next call. The kernel waits
-// only when it finds as much queued as it is told of.
-func (r *Ring) enter(wait, flags uintptr, arg *extArg) syscall.Errno {
-	queued := atomic.LoadUint32(r.sqTail) - atomic.LoadUint32(r.sqHead)
-	_, _, errno := syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(queued), wait, flags, uintptr(unsafe.Pointer(arg)), unsafe.Sizeof(*arg))
+// enter calls the kernel, which heeds flags only where as much is queued as it is told of.
+func (r *Ring) enter(queued uint32, flags uintptr) syscall.Errno {
+	_, _, errno := syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(queued), 0, flags, 0, 0)
 	return errno
 }
 
-// extArg is struct io_uring_getevents_arg.
-type extArg struct {
-	sigmask     uint64
-	sigmaskSize uint32
-	minWait     uint32
-	timeout     uint64
-}
+func (r *Ring) overflowed() bool { return atomic.LoadUint32(r.flags)&sqCQOverflow != 0 }
 
-// rest begins all that is queued and waits in Go's poller: for no longer than that takes
-// to look at its own sockets, if look. It looks when a goroutine waits and no other can run.
+// rest waits in Go's poller, for no longer than a look at its sockets takes if look.
 func (r *Ring) rest(look bool) {
-	begun := false
-	err := r.raw.Read(func(uintptr) bool {
-		if !begun { // Only what is done from here on ends the wait.
-			begun = true
-			if look {
-				r.push(submission{op: opNop, user: noConn})
-			}
-			r.submit()
-			if look {
-				return false
-			}
+	// What fails is the closed file: Close waits for nobody but the poller.
+	_ = r.raw.Read(func(uintptr) bool {
+		if look {
+			look = false
+			r.push(submission{op: opNop, user: noConn}) // only what is done from here on ends the wait
+			return false
 		}
 		return r.ready() || r.closing.Load()
 	})
-	if err != nil {
-		r.hold()
-	}
 }
 
 // ready reports that something has been done.
 func (r *Ring) ready() bool {
-	return atomic.LoadUint32(r.cqTail) != *r.cqHead || atomic.LoadUint32(r.flags)&sqCQOverflow != 0
+	return atomic.LoadUint32(r.cqTail) != *r.cqHead || r.overflowed()
 }
 
 func (r *Ring) poll() {
 	defer close(r.ended)
-	for done, last := 0, 0; !r.closing.Load(); {
+	for looked := time.Now(); !r.closing.Load(); {
 		for n := 0; n < patient && r.woken.Load() > 0; n++ {
 			runtime.Gosched()
 		}
 		r.asleep.Store(true)
-		if r.beating && last > 0 {
-			r.hold()
-		} else {
-			r.rest(done > 0)
-			done = 0
+		r.submit()
+		now := time.Now()
+		if look := now.Sub(looked) > lookEvery; look || !r.ready() {
+			r.rest(look)
+			looked = now
 		}
 		r.asleep.Store(false)
-		if !r.beating {
-			r.beating = true
-			r.push(submission{op: opTimeout, fd: -1, addr: uint64(uintptr(unsafe.Pointer(&r.beat))), len: 1, user: beatTimer})
-		}
-		var woken int
-		last, woken = r.reap()
-		if done += last; woken > 0 {
+		if woken := r.reap(); woken > 0 {
 			r.woken.Store(int32(woken))
 			runtime.Gosched()
 		}
 	}
 }
 
-// reap looks at what connections asked for and has been done.
-func (r *Ring) reap() (done, woken int) {
+// reap looks at what has been done.
+func (r *Ring) reap() (woken int) {
 	head, tail := *r.cqHead, atomic.LoadUint32(r.cqTail)
 	if head == tail {
-		return 0, 0
+		return 0
 	}
 	r.mu.Lock()
 	conns := r.conns
@@ -354,16 +314,11 @@ func (r *Ring) reap() (done, woken int) {
 	for ; head != tail; head++ {
 		c := r.completions[head%uint32(len(r.completions))]
 		atomic.StoreUint32(r.cqHead, head+1)
-		switch c.user {
-		case noConn:
-		case beatTimer:
-			r.beating = false
-		default:
-			done++
+		if c.user != noConn {
 			woken += conns[c.user>>kindBits].completed(kind(c.user&(1<<kindBits-1)), c.res)
 		}
 	}
-	return done, woken
+	return woken
 }
 
 // kind is what was asked of the kernel, in the low bits of a submission's number.

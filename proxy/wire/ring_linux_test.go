@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -190,13 +189,6 @@ func TestRingPeer(t *testing.T) {
 	until(t, func() bool { return Gone(near) })
 	if _, err := near.Read(p); !errors.Is(err, io.EOF) || !Gone(near) {
 		t.Error("behind the end", err)
-	}
-}
-
-// It waits in the kernel.
-func TestRingHolds(t *testing.T) {
-	if errno := startRing(t).hold(); errno != syscall.ETIME {
-		t.Error(errno)
 	}
 }
 
