@@ -74,14 +74,15 @@ func (st *statement) unseenTrigger(cat *catalog.Catalog, on *catalog.Table, from
 //	INSERT INTO settings VALUES ('k', NEW.name)         settings is on another shard
 //	SET NEW.id = NEW.id + 1                             the row itself, as `NEW`.id too
 //
-// An INSERT that gives the shard key as NEW.id or OLD.id is beside.
+// An INSERT that gives the shard key as NEW.id or OLD.id is beside, if both have the same
+// keys. Counter-example: a VARCHAR, whose '7' has another one than 7.
 func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i int) *Error {
 	if len(cat.Shards) <= 1 {
 		return nil
 	}
 	for _, b := range st.blocks(cat, on.Schema, i) {
 		for _, r := range b.changed() {
-			if !b.beside(r, on) {
+			if !b.beside(cat, r, on) {
 				return notSupported("a trigger of %s that does %s on %s is not supported: what it writes stays on the shard of the row that fired it, and %[3]s would be looked for elsewhere; write to it by a statement of its own",
 					on.Name, strings.ToUpper(b.verb), r.table.Name)
 			}
@@ -123,7 +124,7 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 
 // beside reports whether the rows of r that the block writes, set off by a row of a table, are
 // looked for on that row's shard, and there alone.
-func (b *programBlock) beside(r *blockRef, on *catalog.Table) bool {
+func (b *programBlock) beside(cat *catalog.Catalog, r *blockRef, on *catalog.Table) bool {
 	t := r.table
 	switch {
 	case t == nil, t == on, len(t.Columns) == 0 && t.Placement == catalog.Hash && !t.IsView:
@@ -139,7 +140,8 @@ func (b *programBlock) beside(r *blockRef, on *catalog.Table) bool {
 	case b.verb == "delete", b.verb == "update" && !b.sets(r):
 		return true // of rows that are here anyway
 	}
-	return t.ShardKey != nil && on.Placement == catalog.Hash && on.ShardKey != nil && b.st.givesKey(r.next, t, on.ShardKey.Name)
+	return t.ShardKey != nil && on.Placement == catalog.Hash && on.ShardKey != nil &&
+		sameKeys(cat, t.ShardKey, on.ShardKey) && b.st.givesKey(r.next, t, on.ShardKey.Name)
 }
 
 // readsElsewhere is a table of which the block, set off by a row of a table, may read rows of other
@@ -161,6 +163,9 @@ func (b *programBlock) readsElsewhere(cat *catalog.Catalog, on *catalog.Table) *
 	find := func(c programColumn) (out column) {
 		if strings.EqualFold(c.of, "new") || strings.EqualFold(c.of, "old") {
 			return column{nil, on.Column(c.name)}
+		}
+		if c.of == "" && b.st.declares(c.name) {
+			return column{} // the variable comes first
 		}
 		if of := b.named(c.of, c.name); len(of) == 1 && of[0].table != nil {
 			out = column{of[0], of[0].table.Column(c.name)}
@@ -216,6 +221,18 @@ func refuseRead(on, t *catalog.Table) *Error {
 		way = "equate its shard key with that row's (" + t.Name + "." + t.ShardKey.Name + " = NEW." + on.ShardKey.Name + "), or "
 	}
 	return notSupported("a trigger of %s that reads %s is not supported: it would see no rows of %[2]s but those on the shard of the row that fired it; %sread it by a statement of its own", on.Name, t.Name, way)
+}
+
+// declares reports a variable of a stored program.
+func (st *statement) declares(name string) bool {
+	for i := range st.toks {
+		for j := i; st.is(i, "declare") && (j == i || st.op(j, ",")); j += 2 {
+			if st.named(j+1, name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // setsKey reports whether the UPDATE whose table ends before token i may set the
