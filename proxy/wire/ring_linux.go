@@ -176,7 +176,10 @@ func (r *Ring) begin(p *ringParams) error {
 		return os.NewSyscallError("fcntl", err)
 	}
 	r.file = os.NewFile(uintptr(r.fd), "io_uring")
-	if r.raw, err = r.file.SyscallConn(); err != nil {
+	if r.raw, err = r.file.SyscallConn(); err == nil {
+		err = r.file.SetDeadline(time.Time{}) // fails where Go's poller doesn't have it
+	}
+	if err != nil {
 		return fmt.Errorf("poll io_uring: %w", err)
 	}
 	return nil
