@@ -220,7 +220,7 @@ func TestIdleConnections(t *testing.T) {
 		return
 	}
 	full := p.stats()
-	if full.files < base.files+n {
+	if full.files < n { // not base's beside them: those to the shards come and go
 		t.Errorf("%d files with %d connections", full.files, n)
 	}
 	if each := (full.rss - base.rss) / int64(n); each > 100<<10 {
