@@ -207,7 +207,8 @@ func wholeBeside(cat *catalog.Catalog, t, on *catalog.Table) bool {
 	case t.IsView:
 		query, err := lexStatement(t.Definition, Settings{Schema: t.Schema}, cat)
 		return t.Definition != "" && err == nil && query.readingFunction(cat) == "" && !slices.ContainsFunc(query.mentioned(cat), func(of *catalog.Table) bool {
-			return of != t && (of.IsView || !wholeBeside(cat, of, on))
+			// Its tables' schemas are named, too: others have tables of the same names.
+			return of != t && query.hasIn(0, len(query.toks), strings.ToLower(of.Schema)) && (of.IsView || !wholeBeside(cat, of, on))
 		})
 	case t.Placement == catalog.Reference, t.Placement == catalog.Single:
 		return t.Shards.Contains(on.Shards)
