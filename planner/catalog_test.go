@@ -2,6 +2,7 @@ package planner
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,7 +75,7 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 			ddl.WriteString(line + "\n")
 			if strings.HasSuffix(strings.TrimSpace(line), ";") {
 				last = testTable(t, cat, ddl.String())
-				shop.Tables[last.Name] = last
+				cat.Schemas[last.Schema].Tables[last.Name] = last
 				ddl.Reset()
 			}
 			continue
@@ -189,7 +190,7 @@ func testTable(t testing.TB, cat *catalog.Catalog, ddl string) *catalog.Table {
 		t.Fatalf("%v in %s", err, ddl)
 	}
 	c := stmt.(*ast.CreateTableStmt)
-	out := &catalog.Table{Schema: "shop", Name: c.Table.Name.O, Shards: cat.All}
+	out := &catalog.Table{Schema: cmp.Or(c.Table.Schema.O, "shop"), Name: c.Table.Name.O, Shards: cat.All}
 	var primary, unique []string
 	for i, d := range c.Cols {
 		col := &catalog.Column{Name: d.Name.Name.O, Position: i, Type: d.Tp.InfoSchemaStr(), Nullable: true}

@@ -90,8 +90,10 @@ func (r *Rows) strayTrigger(st *statement, cat *catalog.Catalog) *Error {
 			if err != nil {
 				return err
 			}
+			// What writes by other ways than by its tables' names was refused just now.
+			names := func(name string) bool { return body.hasIn(0, len(body.toks), strings.ToLower(name)) }
 			for _, next := range tr.Touches {
-				if next != t {
+				if next != t && names(next.Name) && (next.Schema == t.Schema || names(next.Schema)) {
 					if err := follow(next, false); err != nil {
 						return err
 					}
