@@ -140,7 +140,11 @@ func newRing(entries, completions uint32) (*Ring, error) {
 	err := r.begin(&p)
 	if err != nil {
 		r.unmap()
-		_ = syscall.Close(r.fd)
+		if r.file != nil { // the descriptor is its
+			_ = r.file.Close()
+		} else {
+			_ = syscall.Close(r.fd)
+		}
 		return nil, err
 	}
 	go r.poll()
@@ -268,7 +272,7 @@ func (r *Ring) overflowed() bool { return atomic.LoadUint32(r.flags)&sqCQOverflo
 
 // rest waits in Go's poller, for no longer than a look at its sockets takes if look.
 func (r *Ring) rest(look bool) {
-	// What fails is the closed file: Close waits for nobody but the poller.
+	// It can't fail: the file is open for as long as there is a poller.
 	_ = r.raw.Read(func(uintptr) bool {
 		if look {
 			look = false
