@@ -67,6 +67,14 @@ func (p *Planner) define(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	return nil, notSupported("%s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.word(0)+" "+st.word(1)))
 }
 
+// userTableAt reads a table's name at token i, and says which token follows.
+func (st *statement) userTableAt(cat *catalog.Catalog, i int) (name TableName, next int, t *catalog.Table, err *Error) {
+	if name, next, err = st.tableAt(i); err == nil {
+		t, err = userTable(cat, name)
+	}
+	return name, next, t, err
+}
+
 func userTable(cat *catalog.Catalog, name TableName) (*catalog.Table, *Error) {
 	t, system, err := lookupTable(cat, name.Schema, name.Name)
 	if err != nil {
@@ -179,11 +187,8 @@ func (st *statement) likeAt(i int, cat *catalog.Catalog) (*catalog.Table, *Error
 	default:
 		return nil, nil
 	}
-	name, _, err := st.tableAt(i)
-	if err != nil {
-		return nil, err
-	}
-	return userTable(cat, name)
+	_, _, t, err := st.userTableAt(cat, i)
+	return t, err
 }
 
 func (p *Planner) createTable(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {

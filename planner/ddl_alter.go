@@ -64,11 +64,7 @@ type alteration struct {
 }
 
 func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
-	name, _, err := st.tableAt(i)
-	if err != nil {
-		return nil, err
-	}
-	t, err := userTable(cat, name)
+	name, _, t, err := st.userTableAt(cat, i)
 	if err != nil {
 		return nil, err
 	}

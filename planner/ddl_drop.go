@@ -45,11 +45,7 @@ func dropIndex(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	index, _ := st.identifier(i)
 	for ; i < len(st.toks) && !st.is(i, "on"); i++ {
 	}
-	name, _, err := st.tableAt(i + 1)
-	if err != nil {
-		return nil, err
-	}
-	t, err := userTable(cat, name)
+	name, _, t, err := st.userTableAt(cat, i+1)
 	if err != nil {
 		return nil, err
 	}

@@ -20,11 +20,7 @@ func createIndex(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
 	}
 	for i++; i < len(st.toks) && !st.is(i, "on"); i++ {
 	}
-	name, i, err := st.tableAt(i + 1)
-	if err != nil {
-		return nil, err
-	}
-	t, err := userTable(cat, name)
+	name, i, t, err := st.userTableAt(cat, i+1)
 	if err != nil {
 		return nil, err
 	}

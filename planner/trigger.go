@@ -16,11 +16,7 @@ func createTrigger(st *statement, cat *catalog.Catalog, i int) (Plan, *Error) {
 			for i++; i < len(st.toks) && !st.is(i, "on"); i++ {
 			}
 			to := i
-			name, _, err := st.tableAt(i + 1)
-			if err != nil {
-				return nil, err
-			}
-			t, err := userTable(cat, name)
+			name, _, t, err := st.userTableAt(cat, i+1)
 			if err != nil {
 				return nil, err
 			}
