@@ -81,6 +81,10 @@ func TestTriggersThatRead(t *testing.T) {
 		p.onEach(c, "CREATE TRIGGER numbered BEFORE INSERT ON users FOR EACH ROW SET NEW.n = (SELECT COUNT(*) FROM users) + 1")
 		failsWith(t, c, "INSERT INTO users (id) VALUES (1)", 1235, "a trigger of users that reads users")
 		mustExec(t, c, "DROP TRIGGER numbered")
+		p.onEach(c, "CREATE FUNCTION writes() RETURNS INT MODIFIES SQL DATA BEGIN UPDATE items SET price = 0; RETURN 1; END")
+		p.onEach(c, "CREATE TRIGGER calls BEFORE INSERT ON users FOR EACH ROW SET NEW.n = `writes`()")
+		failsWith(t, c, "INSERT INTO users (id) VALUES (1)", 1235, "a trigger that calls writes(), which changes rows")
+		mustExec(t, c, "DROP TRIGGER calls")
 		// What it reads is placed when it is there already.
 		mustExec(t, c, "CREATE TRIGGER early BEFORE INSERT ON users FOR EACH ROW SET NEW.n = (SELECT COUNT(*) FROM later)")
 		mustExec(t, c, "CREATE TABLE later (id BIGINT PRIMARY KEY)")

@@ -91,9 +91,8 @@ func (r *Rows) strayTrigger(st *statement, cat *catalog.Catalog) *Error {
 				return err
 			}
 			// What writes by other ways than by its tables' names was refused just now.
-			names := func(name string) bool { return body.hasIn(0, len(body.toks), strings.ToLower(name)) }
 			for _, next := range tr.Touches {
-				if next != t && names(next.Name) && (next.Schema == t.Schema || names(next.Schema)) {
+				if next != t && body.mayName(next, t.Schema) {
 					if err := follow(next, false); err != nil {
 						return err
 					}

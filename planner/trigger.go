@@ -93,29 +93,34 @@ func (st *statement) triggerPlaces(cat *catalog.Catalog, on *catalog.Table, i in
 				return notSupported("a trigger that changes the shard key %s.%s is not supported: the row is on the shard of the value that the statement gave; compute it in the client", on.Name, on.ShardKey.Name)
 			}
 		}
-		f, _ := st.identifier(i)
-		if f = strings.ToLower(f); !st.op(i+1, "(") {
-			f = ""
-		}
-		if on.Placement == catalog.Reference {
-			what := st.varying(i)
-			if cat.Functions[f] {
-				what = "the stored function " + f + "()"
-			}
-			if what != "" {
-				return notSupported("a trigger of the reference table %s that uses %s is not supported: it would give each shard another value; compute it in the client", on.Name, what)
-			}
+		if what := st.varying(i); what != "" && on.Placement == catalog.Reference {
+			return refuseVarying(on, what)
 		}
 		switch w := st.word(i); {
 		case w == "call":
 			return notSupported("a trigger that calls a procedure is not supported: what that writes would stay on the shard of the row that fired the trigger")
 		case w != "" && cat.WritingFunctions[w]:
-			return notSupported("a trigger that calls %s(), which changes rows, is not supported: what it writes would stay on the shard of the row that fired the trigger", w)
-		case cat.ReadingFunctions[f]:
-			return notSupported("a trigger that calls %s(), which reads a table or view whose rows are on several shards, is not supported: it would see those on the shard of the row that fired the trigger; read it by a statement of its own", f)
+			return refuseWriting(w)
 		}
 	}
+	if f := st.callsOf(cat.WritingFunctions); f != "" { // in quotes, too
+		return refuseWriting(strings.ToLower(f))
+	}
+	if f := st.callsOf(cat.ReadingFunctions); f != "" {
+		return notSupported("a trigger that calls %s(), which reads a table or view whose rows are on several shards, is not supported: it would see those on the shard of the row that fired the trigger; read it by a statement of its own", strings.ToLower(f))
+	}
+	if f := st.callsOf(cat.Functions); f != "" && on.Placement == catalog.Reference {
+		return refuseVarying(on, "the stored function "+strings.ToLower(f)+"()")
+	}
 	return nil
+}
+
+func refuseWriting(function string) *Error {
+	return notSupported("a trigger that calls %s(), which changes rows, is not supported: what it writes would stay on the shard of the row that fired the trigger", function)
+}
+
+func refuseVarying(on *catalog.Table, what string) *Error {
+	return notSupported("a trigger of the reference table %s that uses %s is not supported: it would give each shard another value; compute it in the client", on.Name, what)
 }
 
 // beside reports whether the rows of r that the block writes, set off by a row of a table, are
@@ -203,8 +208,7 @@ func wholeBeside(cat *catalog.Catalog, t, on *catalog.Table) bool {
 	case t.IsView:
 		query, err := lexStatement(t.Definition, Settings{Schema: t.Schema}, cat)
 		return t.Definition != "" && err == nil && query.readingFunction(cat) == "" && !slices.ContainsFunc(query.mentioned(cat), func(of *catalog.Table) bool {
-			// Its tables' schemas are named, too: others have tables of the same names.
-			return of != t && query.hasIn(0, len(query.toks), strings.ToLower(of.Schema)) && (of.IsView || !wholeBeside(cat, of, on))
+			return of != t && query.mayName(of, t.Schema) && (of.IsView || !wholeBeside(cat, of, on))
 		})
 	case t.Placement == catalog.Reference, t.Placement == catalog.Single:
 		return t.Shards.Contains(on.Shards)

@@ -89,6 +89,13 @@ func (st *statement) refusedCall(i int) *Error {
 	return refusedFunction(st.word(i))
 }
 
+// mayName reports whether a text, whose names without a schema are of the one that is given,
+// may name a table.
+func (st *statement) mayName(t *catalog.Table, schema string) bool {
+	has := func(name string) bool { return st.hasIn(0, len(st.toks), strings.ToLower(name)) }
+	return has(t.Name) && (t.Schema == schema || has(t.Schema))
+}
+
 // mentioned are all tables that have the name of any identifier in the text, in
 // any schema: more than the statement reads, never less.
 func (st *statement) mentioned(cat *catalog.Catalog) []*catalog.Table {

@@ -48,6 +48,8 @@ type builder struct {
 	keyed map[*catalog.Index]string
 	// bodies are the words of the stored functions; of several of one name, those of all.
 	bodies map[string]map[string]bool
+	// homes are the schemas that have stored functions of a name, in lower case.
+	homes map[string]map[string]bool
 }
 
 // Build makes a snapshot. Errors are about the configuration (an unknown shard
@@ -55,7 +57,7 @@ type builder struct {
 func Build(src Sources) (*catalog.Catalog, error) {
 	b := &builder{
 		Sources: src, from: map[*catalog.Column]columnFact{},
-		on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{}, keyed: map[*catalog.Index]string{},
+		on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{}, homes: map[string]map[string]bool{}, keyed: map[*catalog.Index]string{},
 		c: &catalog.Catalog{
 			Version: src.Version, Shards: src.Shards, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
 			DefaultCollation: map[string]string{}, Collations: map[int]catalog.Collation{},

@@ -243,6 +243,23 @@ func TestFunctionsThatVary(t *testing.T) {
 	}
 }
 
+// TestFunctionsThatRead: a table without its schema is one of the function's.
+func TestFunctionsThatRead(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	for name, body := range map[string]string{"f": "FROM users", "g": "FROM shop.users", "h": "FROM other.t", "v": "FROM `Shop`.v"} {
+		for _, schema := range []string{"shop", "other"} {
+			f.Functions = append(f.Functions, functionFact{schema: schema, name: schema + "_" + name, body: "RETURN (SELECT COUNT(*) " + body + ")"})
+		}
+	}
+	f.Functions = append(f.Functions, functionFact{schema: "other", name: "calls", body: "RETURN shop.SHOP_F()"})
+	got := build(t, sources(f, facts())).ReadingFunctions
+	want := map[string]bool{"shop_f": true, "shop_g": true, "other_g": true, "shop_v": true, "other_v": true, "calls": true}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // A definition that differs means keys that differ: the index must not be used.
 func TestShardsThatDisagree(t *testing.T) {
 	t.Parallel()

@@ -33,9 +33,10 @@ func (b *builder) functions() {
 				b.c.AggregateFunctions[f.name] = true
 			}
 			if b.bodies[f.name] == nil {
-				b.bodies[f.name] = map[string]bool{}
+				b.bodies[f.name], b.homes[f.name] = map[string]bool{}, map[string]bool{}
 			}
 			maps.Copy(b.bodies[f.name], words)
+			b.homes[f.name][strings.ToLower(f.schema)] = true
 		}
 	}
 	b.addCallers(b.c.WritingFunctions)
@@ -81,21 +82,28 @@ func (b *builder) addCallers(set map[string]bool) {
 }
 
 // reading finds the stored functions that name, and perhaps read, a table whose rows
-// are on several shards, or a view, or that call one of those.
+// are on several shards, or a view, or that call one of those. A table without its schema
+// is one of the function's.
 func (b *builder) reading() {
 	if len(b.c.Shards) < 2 {
 		return
 	}
-	spread := map[string]bool{}
+	spread := map[string][]*catalog.Table{}
 	for t := range b.c.Tables() {
 		if t.IsView || t.Shards.Len() > 1 && t.Placement != catalog.Reference {
-			spread[strings.ToLower(t.Name)] = true
+			name := strings.ToLower(t.Name)
+			spread[name] = append(spread[name], t)
 		}
 	}
 	for name, words := range b.bodies {
+		if !words["from"] && !words["table"] {
+			continue
+		}
 		for w := range words {
-			if spread[w] && (words["from"] || words["table"]) {
-				b.c.ReadingFunctions[name] = true
+			for _, t := range spread[w] {
+				if schema := strings.ToLower(t.Schema); b.homes[name][schema] || words[schema] {
+					b.c.ReadingFunctions[name] = true
+				}
 			}
 		}
 	}
