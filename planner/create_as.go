@@ -37,11 +37,11 @@ func (a *CreateAs) Lacks(columns []string) *Error {
 	return a.lacks
 }
 
-// Target is the type of the column of the table that a column of the query goes to, as
-// Copy.Target tells it: its own may be declared.
+// TargetIn is as Copy.Target for a column of a query that fills a new table, whose column of that
+// name may be declared.
 //
 // Counter-example: CREATE TABLE t (id INT KEY, n INT) SELECT id, colour AS n FROM u of an ENUM.
-func (a *CreateAs) Target(t *catalog.Table, column string) string {
+func TargetIn(t *catalog.Table, column string) string {
 	if c := t.Column(column); c != nil {
 		return baseType(c.Type)
 	}

@@ -58,10 +58,11 @@ func (s *session) copyRows(ctx context.Context, r request) error {
 // where n is t's and u's: an error (1052), which inserts of u's rows don't have.
 func (s *session) ambiguous(ctx context.Context, r request) error {
 	const ambiguousName = 1052
-	if !r.plan.Copy.Updates() || knowing(r.plan).Empty() {
+	all := knowing(r.plan)
+	if !r.plan.Copy.Updates() || all.Empty() {
 		return nil
 	}
-	err := s.onKnowing(ctx, r.plan, func(conn *shard.Conn) error {
+	err := s.onOneOf(ctx, all, func(conn *shard.Conn) error {
 		_, err := conn.Query(ctx, "EXPLAIN "+r.plan.Copy.Text(r.values))
 		return err
 	})

@@ -84,7 +84,6 @@ func (s *session) dropUnfilled(ctx context.Context, name planner.TableName) erro
 type content struct {
 	*collected
 	name planner.TableName
-	as   *planner.CreateAs
 	// head stands before them in an INSERT.
 	head string
 }
@@ -118,14 +117,14 @@ func (s *session) collectFor(ctx context.Context, name planner.TableName, as *pl
 	for i := range names {
 		names[i] = catalog.QuoteName(names[i])
 	}
-	return content{rows, name, as, as.Insert + quoted(name) + " (" + strings.Join(names, ", ") + ") VALUES "}, nil
+	return content{rows, name, as.Insert + quoted(name) + " (" + strings.Join(names, ", ") + ") VALUES "}, nil
 }
 
 // fill inserts the rows into the table, all or none. REQUIRES: it is made, since only then it is
 // known of what types its columns are.
 func (s *session) fill(ctx context.Context, c content) (wire.OK, error) {
 	if t := s.catalog().Table(c.name.Schema, c.name.Name); t != nil { // else the INSERT says so
-		if err := c.into(func(i int) string { return c.as.Target(t, c.columns[i].Name) }, s.catalog()); err != nil {
+		if err := c.into(func(i int) string { return planner.TargetIn(t, c.columns[i].Name) }, s.catalog()); err != nil {
 			return wire.OK{}, err
 		}
 	}

@@ -350,11 +350,12 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 	if s.needTemporary(plan.Tables); s.temporaryNeeded() {
 		use += fmt.Sprint(" ", s.temporarySerial)
 	}
-	if knowing(plan).Empty() {
+	all := knowing(plan)
+	if all.Empty() {
 		return nil, refuse("preparing a statement of tables that no shard has all of is not supported: send it as text")
 	}
 	var st *shard.Stmt
-	err := s.onKnowing(ctx, plan, func(conn *shard.Conn) (err error) {
+	err := s.onOneOf(ctx, all, func(conn *shard.Conn) (err error) {
 		st, err = conn.PrepareFor(ctx, sql, use)
 		return err
 	})
@@ -364,10 +365,9 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 	return st, nil
 }
 
-// onKnowing has one of the shards that have all tables of a plan say something of its
-// text. REQUIRES: there is one.
-func (s *session) onKnowing(ctx context.Context, plan *planner.Rows, do func(*shard.Conn) error) error {
-	all := knowing(plan)
+// onOneOf has one of some shards say something of a text that it isn't to run. REQUIRES: there
+// is one.
+func (s *session) onOneOf(ctx context.Context, all catalog.ShardSet, do func(*shard.Conn) error) error {
 	ask := func(where catalog.ShardID, conn *shard.Conn) error {
 		s.activity.sent(where, conn) // DDL may keep it waiting
 		defer s.activity.done(conn)
