@@ -256,10 +256,10 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		w.joined.Affected /= uint64(len(w.shards))
 		w.infos = w.infos[:min(1, len(w.infos))]
 	}
-	w.joined.Info = infoWarnings.ReplaceAllString(joinInfo(w.infos), fmt.Sprintf("Warnings: %d", w.joined.Warnings))
 	if !w.hold {
 		return nil, w.failed
 	}
+	w.joined.Info = infoWarnings.ReplaceAllString(joinInfo(w.infos), fmt.Sprintf("Warnings: %d", w.joined.Warnings))
 	joined := w.joined // of w itself nothing need outlive the call
 	return &joined, w.failed
 }
