@@ -58,6 +58,15 @@ func (s *session) borrow(ctx context.Context, id catalog.ShardID) (*shard.Conn, 
 	return s.borrowPooled(ctx, id)
 }
 
+// borrowToRead is borrow for a statement that is sent next, and changes nothing unless it calls
+// a procedure.
+func (s *session) borrowToRead(ctx context.Context, plan *planner.Rows, id catalog.ShardID) (*shard.Conn, error) {
+	if s.tx != nil && s.tx.conns[id] == nil && !s.distrust && !plan.Calls {
+		return s.tx.joinOne(ctx, id, true)
+	}
+	return s.borrow(ctx, id)
+}
+
 func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
 	if conn := s.lockedConn(id); conn != nil {
 		return s.borrowLocked(ctx, id, conn)
@@ -117,6 +126,10 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 	}
 	conn.Watch(nil)
 	s.activity.done(conn)
+	if conn.Ahead() && s.tx != nil { // something failed before the transaction had begun there
+		conn.Broken = true
+		s.tx.drop(id)
+	}
 	if s.tx == nil || s.tx.conns[id] != conn {
 		s.putBack(id, conn)
 	}

@@ -36,7 +36,7 @@ const repeatWithin = time.Second
 // between; or any of several shards would do, and this one is down: b names
 // another then. The client has got nothing of the answer.
 func (s *session) mayRepeat(r request, b *planner.Bound, err error, before int64) bool {
-	if s.tx != nil || s.tableLocks != nil || s.temporaryNeeded() || !unreachable(err) || s.client.Writer().Total() != before {
+	if s.tx != nil && !notBegun(err) || s.tableLocks != nil || s.temporaryNeeded() || !unreachable(err) || s.client.Writer().Total() != before {
 		return false
 	}
 	// Not later: who ends a runaway query by ending its connection doesn't want
@@ -49,7 +49,7 @@ func (s *session) mayRepeat(r request, b *planner.Bound, err error, before int64
 			return true
 		}
 	}
-	return soon && coded(err).code == codeShardLost
+	return (soon || notBegun(err) && !s.activity.killed()) && coded(err).code == codeShardLost
 }
 
 // read sends a statement that changes nothing.
@@ -104,7 +104,7 @@ func (s *session) readOne(ctx context.Context, r request, st planner.ShardStatem
 	if s.reading != nil {
 		return s.readPart(ctx, r, st)
 	}
-	conn, err := s.borrow(ctx, st.Shard)
+	conn, err := s.borrowToRead(ctx, r.plan, st.Shard)
 	if err != nil {
 		return empty, err
 	}

@@ -47,6 +47,10 @@ func (s *session) serverFailed(e *shard.ServerError) {
 // shardError names the shard in a failure of its connection, which fails the
 // transaction; what the server itself answered stays as it is.
 func (s *session) shardError(id catalog.ShardID, err error) error {
+	if ahead, ok := errors.AsType[*shard.AheadError](err); ok && s.tx != nil {
+		s.tx.drop(id)
+		return notBegunError{s.notJoined(id, ahead.Err)}
+	}
 	if server, ok := errors.AsType[*shard.ServerError](err); ok {
 		s.serverFailed(server)
 		if s.tx != nil {
@@ -73,6 +77,16 @@ func (s *session) notJoined(id catalog.ShardID, err error) error {
 	s.tx = nil
 	defer func() { s.tx = tx }()
 	return s.shardError(id, err)
+}
+
+// notBegunError: the transaction has not begun on the shard that its statement was sent to.
+type notBegunError struct{ error }
+
+func (e notBegunError) Unwrap() error { return e.error }
+
+func notBegun(err error) bool {
+	_, yes := errors.AsType[notBegunError](err)
+	return yes
 }
 
 func shardDown(err error) error {

@@ -45,6 +45,10 @@ type Conn struct {
 	// nothing else to do meanwhile: it saves a system call.
 	Await bool
 
+	// ahead is sent with the next command, and aheadDue set until that is answered.
+	ahead    string
+	aheadDue bool
+
 	cfg Config
 	nc  net.Conn
 	r   *wire.Reader
@@ -120,22 +124,39 @@ func (c *Conn) send(cmd byte, write func() error) error {
 	// Set first: after a failed write the server may have got the command.
 	c.sentBefore = c.w.Sent()
 	c.busy = cmd != mysql.COM_STMT_CLOSE && cmd != mysql.COM_STMT_SEND_LONG_DATA && cmd != mysql.COM_QUIT
-	if err := write(); err != nil {
-		return c.fail(c.lastWord(err))
+	var err error
+	if c.ahead != "" && c.busy {
+		err = c.w.WriteStatement(mysql.COM_QUERY, c.ahead)
+		c.ahead, c.aheadDue = "", true
 	}
+	if err == nil {
+		err = write()
+	}
+	if err == nil {
+		err = c.flush()
+	}
+	if err == nil {
+		return nil
+	}
+	err = c.fail(c.lastWord(err))
+	if c.aheadDue {
+		err = &AheadError{err}
+	}
+	return err
+}
+
+// flush sends what was written, and waits for the answer if that was asked for.
+func (c *Conn) flush() error {
 	c.r.SetSequence(c.w.Sequence())
+	if c.aheadDue {
+		c.r.SetSequence(1)
+	}
 	await := c.Await && c.busy && c.exchange != nil
 	c.Await = false
-	var err error
 	if await {
-		err = c.exchange.Do()
-	} else {
-		err = c.w.Flush()
+		return c.exchange.Do()
 	}
-	if err != nil {
-		return c.fail(c.lastWord(err))
-	}
-	return nil
+	return c.w.Flush()
 }
 
 // lastWordTime is how long a server that takes no more may take to say why.
@@ -342,7 +363,7 @@ type command struct {
 // short, or the server would wait for us to read them while we wait for it to
 // read the rest.
 func (c *Conn) together(commands ...command) ([]*ServerError, error) {
-	if c.busy || c.Broken {
+	if c.busy || c.Broken || c.Ahead() {
 		return nil, c.fail(errors.New("commands on a connection that is busy or broken"))
 	}
 	refused := make([]*ServerError, len(commands))

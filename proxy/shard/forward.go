@@ -166,7 +166,10 @@ func (f *forwarder) run(kind ResponseKind) error {
 	if !c.busy || c.Broken {
 		return c.fail(errors.New("no answer is due"))
 	}
-	var err error
+	err := c.readAhead()
+	if err != nil {
+		return err
+	}
 	switch kind {
 	case Prepared:
 		err = f.prepared()

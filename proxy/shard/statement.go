@@ -156,7 +156,10 @@ func (c *Conn) prepare(ctx context.Context, sql string) (*Stmt, error) {
 		if err := c.Send(mysql.COM_STMT_PREPARE, []byte(sql)); err != nil {
 			return err
 		}
-		var err error
+		err := c.readAhead()
+		if err != nil {
+			return err
+		}
 		if refused, err = c.readPrepared(st); err != nil {
 			return c.fail(err)
 		}

@@ -1,0 +1,37 @@
+package shard
+
+// AheadError is the failure of what was sent ahead of a command (SendAhead).
+type AheadError struct{ Err error }
+
+func (e *AheadError) Error() string { return e.Err.Error() }
+func (e *AheadError) Unwrap() error { return e.Err }
+
+// SendAhead has a statement go ahead of the next command, in one write, and its answer be read
+// before that command's: a round trip less. It must be answered by OK. The command is
+// executed even if the statement fails, which is then an AheadError of whatever sends the
+// command or reads its answer; the connection is Broken.
+func (c *Conn) SendAhead(sql string) { c.ahead = sql }
+
+// Ahead reports whether SendAhead's statement hasn't been sent yet.
+func (c *Conn) Ahead() bool { return c.ahead != "" }
+
+// readAhead reads the answer of what went ahead of the command, if anything did.
+func (c *Conn) readAhead() error {
+	if !c.aheadDue {
+		return nil
+	}
+	c.aheadDue = false
+	executing := c.executing // it hasn't been answered yet
+	f := forwarder{c: c}
+	_, err := f.result()
+	c.executing = executing
+	switch {
+	case err != nil:
+		return &AheadError{c.fail(err)}
+	case f.sum.Err != nil:
+		c.Broken = true // the command's answer follows
+		return &AheadError{f.sum.Err}
+	}
+	c.r.SetSequence(c.w.Sequence())
+	return nil
+}
