@@ -3,6 +3,7 @@ package e2e
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestBegunAhead(t *testing.T) {
 			"prepared": func() (n int, err error) {
 				return n, c.QueryRowContext(ctx, "SELECT v FROM n WHERE id = ?", 1).Scan(&n)
 			},
-			"locking": func() (n int, err error) {
+			"locking": func() (n int, err error) { // which waits for BEGIN
 				return n, c.QueryRowContext(ctx, "SELECT v FROM n WHERE id = 1 FOR UPDATE").Scan(&n)
 			},
 		}
@@ -89,6 +90,18 @@ func TestBegunAhead(t *testing.T) {
 				t.Fatalf("%s, behind a BEGIN that was refused: %s changes stay behind ROLLBACK", name, n)
 			}
 		}
+		// More savepoints than are sent in one round trip.
+		mustExec(t, c, "BEGIN")
+		for i := range 150 {
+			mustExec(t, c, fmt.Sprintf("SAVEPOINT s%d", i))
+		}
+		mustExec(t, c, "UPDATE n SET v = v + 1 WHERE id = 2")
+		mustExec(t, c, "ROLLBACK TO s7")
+		mustExec(t, c, "COMMIT")
+		if n := mustRows(t, direct, "SELECT SUM(v) AS n FROM n")[0]["n"]; n != "0" {
+			t.Errorf("%s changes stay behind ROLLBACK TO", n)
+		}
+
 		cutAtEachByte(t, c, direct, v, reads["text"])
 	})
 }

@@ -81,10 +81,10 @@ func (p *Planner) planHinted(st *statement, cat *catalog.Catalog) (Plan, *Error)
 		default:
 			kind = Select
 		}
-	case "show", "describe", "desc":
+	case "show":
 		kind = Show
-	case "explain":
-		if !st.has("analyze") {
+	case "explain", "describe", "desc":
+		if !st.has("analyze") { // which executes the statement
 			kind = Show
 		}
 	}

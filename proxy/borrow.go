@@ -58,10 +58,9 @@ func (s *session) borrow(ctx context.Context, id catalog.ShardID) (*shard.Conn, 
 	return s.borrowPooled(ctx, id)
 }
 
-// borrowToRead is borrow for a statement that is sent next, and changes nothing unless it calls
-// a procedure.
+// borrowToRead is borrow for a statement that isn't a write, and is sent next.
 func (s *session) borrowToRead(ctx context.Context, plan *planner.Rows, id catalog.ShardID) (*shard.Conn, error) {
-	if s.tx != nil && s.tx.conns[id] == nil && !s.distrust && !plan.Calls {
+	if s.tx != nil && s.tx.conns[id] == nil && !s.distrust && plan.Kind == planner.Select && !plan.Calls {
 		return s.tx.joinOne(ctx, id, true)
 	}
 	return s.borrow(ctx, id)

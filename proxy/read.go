@@ -36,7 +36,7 @@ const repeatWithin = time.Second
 // between; or any of several shards would do, and this one is down: b names
 // another then. The client has got nothing of the answer.
 func (s *session) mayRepeat(r request, b *planner.Bound, err error, before int64) bool {
-	if s.tx != nil && !notBegun(err) || s.tableLocks != nil || s.temporaryNeeded() || !unreachable(err) || s.client.Writer().Total() != before {
+	if !notBegun(err) && (s.tx != nil || s.tableLocks != nil || s.temporaryNeeded()) || !unreachable(err) || s.client.Writer().Total() != before {
 		return false
 	}
 	// Not later: who ends a runaway query by ending its connection doesn't want

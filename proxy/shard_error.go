@@ -49,7 +49,10 @@ func (s *session) serverFailed(e *shard.ServerError) {
 func (s *session) shardError(id catalog.ShardID, err error) error {
 	if ahead, ok := errors.AsType[*shard.AheadError](err); ok && s.tx != nil {
 		s.tx.drop(id)
-		return notBegunError{s.notJoined(id, ahead.Err)}
+		if errors.Is(ahead.Err, shard.ErrShard) {
+			return notBegunError{s.notJoined(id, ahead.Err)}
+		}
+		err = ahead.Err
 	}
 	if server, ok := errors.AsType[*shard.ServerError](err); ok {
 		s.serverFailed(server)
@@ -79,7 +82,7 @@ func (s *session) notJoined(id catalog.ShardID, err error) error {
 	return s.shardError(id, err)
 }
 
-// notBegunError: the transaction has not begun on the shard that its statement was sent to.
+// notBegunError: a connection was lost before the transaction had begun on it.
 type notBegunError struct{ error }
 
 func (e notBegunError) Unwrap() error { return e.error }

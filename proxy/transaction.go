@@ -161,12 +161,13 @@ func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Con
 	return tx.joinOne(ctx, id, false)
 }
 
-// joinOne is join for a shard where the transaction hasn't begun. ahead: only rows are asked
-// for there, and the last statement that begins it goes ahead of that in one write
-// (shard.Conn.SendAhead), which saves a round trip.
+// joinOne is join for a shard where the transaction hasn't begun. ahead: the last statement
+// that begins it goes ahead of the one that follows, in one write (shard.Conn.SendAhead), which
+// saves a round trip.
 //
-// Counter-example, of a write: an UPDATE behind a BEGIN that was refused would be committed
-// by itself.
+// Rule plain reads go ahead. Counter-examples: an UPDATE behind a BEGIN that was refused would be
+// committed by itself; a SELECT ... FOR UPDATE whose connection is lost before BEGIN is
+// answered would hold its locks against the one that is sent in its place.
 func (tx *transaction) joinOne(ctx context.Context, id catalog.ShardID, ahead bool) (*shard.Conn, error) {
 	x, err := tx.toJoin(ctx, id)
 	if err != nil {
@@ -176,7 +177,7 @@ func (tx *transaction) joinOne(ctx context.Context, id catalog.ShardID, ahead bo
 	if n := len(x.begin) - 1; ahead && !x.keeps {
 		x.begin, last = x.begin[:n], x.begin[n]
 	}
-	x.failed = execEach(ctx, x.conn, x.begin)
+	x.failed = execAll(ctx, x.conn, x.begin)
 	if err := tx.joined(ctx, x); err != nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func (tx *transaction) joined(ctx context.Context, x joining) error {
 		if conn, err = tx.s.borrowNew(ctx, id); err != nil {
 			return err
 		}
-		if err := execEach(ctx, conn, tx.beginStatements(id, conn)); err != nil {
+		if err := execAll(ctx, conn, tx.beginStatements(id, conn)); err != nil {
 			conn.Broken = true
 			tx.s.putBack(id, conn)
 			return tx.s.notJoined(id, err)
@@ -255,9 +256,16 @@ func (tx *transaction) beginStatements(id catalog.ShardID, conn *shard.Conn) []s
 	return append(statements, tx.savepointStatements()...)
 }
 
-func execEach(ctx context.Context, conn *shard.Conn, statements []string) error {
-	for _, sql := range statements {
-		if _, err := conn.Exec(ctx, sql); err != nil {
+// execAll runs statements in a round trip, or a few; behind an error the connection is of no use.
+func execAll(ctx context.Context, conn *shard.Conn, statements []string) error {
+	for some := range slices.Chunk(statements, 64) { // answers that aren't read yet must find room
+		refused, err := conn.ExecAll(ctx, some...)
+		for _, e := range refused {
+			if err == nil && e != nil {
+				err = e
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -315,7 +323,7 @@ func (tx *transaction) join(ctx context.Context, shards catalog.ShardSet) error 
 		}
 	}
 	atOnce(len(fresh), func(i int) {
-		fresh[i].failed = execEach(ctx, fresh[i].conn, fresh[i].begin)
+		fresh[i].failed = execAll(ctx, fresh[i].conn, fresh[i].begin)
 	})
 	var failed error
 	for _, x := range fresh {

@@ -15,23 +15,27 @@ func (c *Conn) SendAhead(sql string) { c.ahead = sql }
 // Ahead reports whether SendAhead's statement hasn't been sent yet.
 func (c *Conn) Ahead() bool { return c.ahead != "" }
 
-// readAhead reads the answer of what went ahead of the command, if anything did.
-func (c *Conn) readAhead() error {
+// readAhead reads the answer of what went ahead of the command, if anything did. Behind one that
+// was refused it reads the command's own, which is of a kind, for nobody.
+func (c *Conn) readAhead(kind ResponseKind) error {
 	if !c.aheadDue {
 		return nil
 	}
 	c.aheadDue = false
 	executing := c.executing // it hasn't been answered yet
 	f := forwarder{c: c}
-	_, err := f.result()
-	c.executing = executing
-	switch {
-	case err != nil:
+	if _, err := f.result(); err != nil {
 		return &AheadError{c.fail(err)}
-	case f.sum.Err != nil:
-		c.Broken = true // the command's answer follows
-		return &AheadError{f.sum.Err}
 	}
+	c.executing = executing
 	c.r.SetSequence(c.w.Sequence())
-	return nil
+	if f.sum.Err == nil {
+		return nil
+	}
+	if !c.Broken {
+		rest := forwarder{c: c}
+		_ = rest.run(kind)
+		c.Broken = true
+	}
+	return &AheadError{f.sum.Err}
 }

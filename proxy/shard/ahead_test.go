@@ -105,8 +105,8 @@ func TestSendAheadFails(t *testing.T) {
 					if err != nil || !c.InTransaction() || c.Broken {
 						t.Errorf("%v, in a transaction %v, broken %v", err, c.InTransaction(), c.Broken)
 					}
-				case !failed || !errors.As(ahead.Err, &server) || server.Code != code || !c.Broken:
-					t.Errorf("%v, broken %v", err, c.Broken)
+				case !failed || !errors.As(ahead.Err, &server) || server.Code != code || !c.Broken || c.Busy():
+					t.Errorf("%v, broken %v, busy %v", err, c.Broken, c.Busy())
 				}
 			})
 		}

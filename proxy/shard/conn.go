@@ -366,6 +366,8 @@ func (c *Conn) together(commands ...command) ([]*ServerError, error) {
 	if c.busy || c.Broken || c.Ahead() {
 		return nil, c.fail(errors.New("commands on a connection that is busy or broken"))
 	}
+	c.executing = execution{}
+	c.interruptedBy.Store(nil)
 	refused := make([]*ServerError, len(commands))
 	for _, x := range commands {
 		// First: after a failed write the server may have got the command.
@@ -384,7 +386,9 @@ func (c *Conn) together(commands ...command) ([]*ServerError, error) {
 		if err != nil {
 			return nil, err
 		}
-		refused[i] = sum.Err
+		if refused[i] = sum.Err; c.Broken { // nothing more comes
+			return nil, sum.Err
+		}
 	}
 	return refused, nil
 }

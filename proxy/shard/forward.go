@@ -166,7 +166,7 @@ func (f *forwarder) run(kind ResponseKind) error {
 	if !c.busy || c.Broken {
 		return c.fail(errors.New("no answer is due"))
 	}
-	err := c.readAhead()
+	err := c.readAhead(kind)
 	if err != nil {
 		return err
 	}

@@ -450,7 +450,7 @@ func (p *Pool) end(c *Conn) {
 // in a transaction: what one session left open must not reach another.
 func (p *Pool) Put(c *Conn) {
 	now := p.now()
-	if c.Broken || c.cut.Load() || c.Busy() || c.InTransaction() || c.r.Buffered() > 0 ||
+	if c.Broken || c.cut.Load() || c.Busy() || c.Ahead() || c.InTransaction() || c.r.Buffered() > 0 ||
 		p.o.MaxLifetime > 0 && now.Sub(c.Opened) > p.o.MaxLifetime {
 		p.Discard(c)
 		return

@@ -156,7 +156,7 @@ func (c *Conn) prepare(ctx context.Context, sql string) (*Stmt, error) {
 		if err := c.Send(mysql.COM_STMT_PREPARE, []byte(sql)); err != nil {
 			return err
 		}
-		err := c.readAhead()
+		err := c.readAhead(Prepared)
 		if err != nil {
 			return err
 		}
