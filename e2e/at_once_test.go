@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestBeginsAtOnce: a transaction over several shards doesn't begin on one after the other,
@@ -14,11 +12,7 @@ import (
 func TestBeginsAtOnce(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
-		valve, err := throwaway.NewValve(servers[0].Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(valve.Close)
+		valve := valveTo(t, servers[0])
 		_, c := startPeople(t, f, 10, setup{servers: servers, addrs: []string{valve.Addr(), servers[1].Addr()}})
 		behind := onShard(t, servers[1], "")
 		// Connections that were in somebody else's hands meanwhile are prepared first, one
@@ -56,11 +50,7 @@ func TestBeginsAtOnce(t *testing.T) {
 func TestCommitsAtOnce(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 3)
-		valve, err := throwaway.NewValve(servers[1].Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(valve.Close)
+		valve := valveTo(t, servers[1])
 		p := start(t, f, setup{
 			servers: servers, addrs: []string{servers[0].Addr(), valve.Addr(), servers[2].Addr()},
 			tables: []string{"n: {shard_key: id}"}, extra: "shard_timeout: 6s",

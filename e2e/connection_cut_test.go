@@ -62,11 +62,7 @@ func startCuts(t *testing.T, f *flavour) *cuts {
 		db := onShard(t, s, "")
 		mustExec(t, db, "CREATE USER '"+cutUser+"'@'%' IDENTIFIED BY 'secret'")
 		mustExec(t, db, "GRANT ALL ON *.* TO '"+cutUser+"'@'%'")
-		v, err := throwaway.NewValve(s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(v.Close)
+		v := valveTo(t, s)
 		c.valves, addrs = append(c.valves, v), append(addrs, v.Addr())
 	}
 	c.p = start(t, f, setup{servers: c.servers, addrs: addrs, user: cutUser, password: "secret", tables: peoplePlacement, extra: "shard_timeout: 1s"})

@@ -14,11 +14,7 @@ import (
 func TestDDLLost(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
-		v, err := throwaway.NewValve(servers[0].Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(v.Close)
+		v := valveTo(t, servers[0])
 		p := start(t, f, setup{servers: servers, addrs: []string{v.Addr(), servers[1].Addr()}, tables: []string{"people: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(50) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, n INT, KEY (email)) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_bin")

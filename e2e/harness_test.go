@@ -229,6 +229,17 @@ func open(t *testing.T, addr, user, password, schema string, change ...func(*mys
 	return db
 }
 
+// valveTo is a valve in front of a server.
+func valveTo(t *testing.T, s *throwaway.Server) *throwaway.Valve {
+	t.Helper()
+	v, err := throwaway.NewValve(s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Close)
+	return v
+}
+
 // onShard connects to a server itself, around Shunt.
 func onShard(t *testing.T, s *throwaway.Server, schema string) *sql.DB {
 	t.Helper()

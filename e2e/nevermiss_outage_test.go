@@ -44,11 +44,7 @@ func TestNeverMissOutages(t *testing.T) {
 		o := &outageMaker{contest: n, rnd: rand.New(rand.NewPCG(seed, 6000))}
 		addrs := make([]string, len(servers))
 		for i, s := range servers {
-			v, err := throwaway.NewValve(s.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(v.Close)
+			v := valveTo(t, s)
 			o.valves, addrs[i] = append(o.valves, v), v.Addr()
 		}
 		n.p = start(t, f, setup{

@@ -163,11 +163,7 @@ func TestOutages(t *testing.T) {
 		servers := f.own(t, n)
 		valves, addrs := make([]*throwaway.Valve, n), make([]string, n)
 		for i, s := range servers {
-			v, err := throwaway.NewValve(s.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(v.Close)
+			v := valveTo(t, s)
 			valves[i], addrs[i] = v, v.Addr()
 		}
 		p, c := startPeople(t, f, 300, setup{
@@ -356,11 +352,7 @@ func shardState(t *testing.T, q queryer, name string) string {
 func TestForgottenConnections(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
-		v, err := throwaway.NewValve(servers[0].Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(v.Close)
+		v := valveTo(t, servers[0])
 		p, c := startPeople(t, f, 20, setup{servers: servers, addrs: []string{v.Addr(), servers[1].Addr()}})
 		at := mustRows(t, p.shard(0), "SELECT id FROM people")[0]["id"]
 		p.settled(c)

@@ -16,11 +16,7 @@ func TestReplacedServer(t *testing.T) {
 		servers := f.own(t, 3)
 		valves, addrs := make([]*throwaway.Valve, 2), make([]string, 2)
 		for i := range valves {
-			v, err := throwaway.NewValve(servers[i].Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(v.Close)
+			v := valveTo(t, servers[i])
 			valves[i], addrs[i] = v, v.Addr()
 		}
 		p, c := startPeople(t, f, 60, setup{servers: servers[:2], addrs: addrs, extra: "shard_timeout: 2s"})

@@ -303,11 +303,7 @@ func TestStandbyShardDown(t *testing.T) {
 		servers := f.servers(t)[:2]
 		valves, addrs := make([]*throwaway.Valve, 2), make([]string, 2)
 		for i := range valves {
-			v, err := throwaway.NewValve(servers[i].Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(v.Close)
+			v := valveTo(t, servers[i])
 			valves[i], addrs[i] = v, v.Addr()
 		}
 		a, c := startPeople(t, f, 40, setup{servers: servers, addrs: addrs, extra: "shard_timeout: 2s", unchecked: true})
@@ -320,10 +316,7 @@ func TestStandbyShardDown(t *testing.T) {
 		}
 		ways := make([]*throwaway.Valve, 2)
 		for i := range ways {
-			if ways[i], err = throwaway.NewValve(servers[i].Addr()); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(ways[i].Close)
+			ways[i] = valveTo(t, servers[i])
 			text = []byte(strings.ReplaceAll(string(text), addrs[i], ways[i].Addr()))
 		}
 		if err := os.WriteFile(b.config, text, 0o600); err != nil {
@@ -368,11 +361,7 @@ func TestStandbyShardDown(t *testing.T) {
 func TestStandbyShardHangs(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.servers(t)[:2]
-		valve, err := throwaway.NewValve(servers[1].Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(valve.Close)
+		valve := valveTo(t, servers[1])
 		a, c := startPeople(t, f, 20, setup{servers: servers, addrs: []string{servers[0].Addr(), valve.Addr()}, extra: "shard_timeout: 2s", unchecked: true})
 		a.settled(c)
 		b := a.beside()

@@ -26,11 +26,7 @@ func TestBegunAhead(t *testing.T) {
 			revoke = "REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM 'begins'@'%'"
 		}
 		mustExec(t, admin, revoke)
-		v, err := throwaway.NewValve(servers[0].Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(v.Close)
+		v := valveTo(t, servers[0])
 		p := start(t, f, setup{servers: servers, addrs: []string{v.Addr()}, user: "begins", password: "secret", tables: []string{"n: {shard_key: id}"}})
 		c, direct := p.conn(), p.shard(0)
 		mustExec(t, c, "CREATE TABLE n (id INT PRIMARY KEY, v INT)")
@@ -46,6 +42,12 @@ func TestBegunAhead(t *testing.T) {
 			"locking": func() (n int, err error) { // which waits for BEGIN
 				return n, c.QueryRowContext(ctx, "SELECT v FROM n WHERE id = 1 FOR UPDATE").Scan(&n)
 			},
+		}
+		unchanged := func(what ...string) {
+			t.Helper()
+			if n := mustRows(t, direct, "SELECT SUM(v) AS n FROM n")[0]["n"]; n != "0" {
+				t.Fatalf("%s: %s changes stay", what, n)
+			}
 		}
 		for name, read := range reads {
 			begun := func(what string) {
@@ -66,9 +68,7 @@ func TestBegunAhead(t *testing.T) {
 					t.Fatalf("%s, %s, behind ROLLBACK TO: %d, %v", name, what, n, err)
 				}
 				mustExec(t, c, "ROLLBACK")
-				if n := mustRows(t, direct, "SELECT SUM(v) AS n FROM n")[0]["n"]; n != "0" {
-					t.Fatalf("%s, %s: %s changes stay behind ROLLBACK", name, what, n)
-				}
+				unchanged(name, what)
 			}
 			begun("a usual connection")
 			v.Forget()
@@ -86,9 +86,7 @@ func TestBegunAhead(t *testing.T) {
 			}
 			mustExec(t, c, "UPDATE n SET v = v + 1 WHERE id = 2")
 			mustExec(t, c, "ROLLBACK")
-			if n := mustRows(t, direct, "SELECT SUM(v) AS n FROM n")[0]["n"]; n != "0" {
-				t.Fatalf("%s, behind a BEGIN that was refused: %s changes stay behind ROLLBACK", name, n)
-			}
+			unchanged(name, "a BEGIN that was refused")
 		}
 		// More savepoints than are sent in one round trip.
 		mustExec(t, c, "BEGIN")
@@ -98,9 +96,7 @@ func TestBegunAhead(t *testing.T) {
 		mustExec(t, c, "UPDATE n SET v = v + 1 WHERE id = 2")
 		mustExec(t, c, "ROLLBACK TO s7")
 		mustExec(t, c, "COMMIT")
-		if n := mustRows(t, direct, "SELECT SUM(v) AS n FROM n")[0]["n"]; n != "0" {
-			t.Errorf("%s changes stay behind ROLLBACK TO", n)
-		}
+		unchanged("many savepoints")
 
 		cutAtEachByte(t, c, direct, v, reads["text"])
 	})

@@ -126,7 +126,6 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 	conn.Watch(nil)
 	s.activity.done(conn)
 	if conn.Ahead() && s.tx != nil { // something failed before the transaction had begun there
-		conn.Broken = true
 		s.tx.drop(id)
 	}
 	if s.tx == nil || s.tx.conns[id] != conn {

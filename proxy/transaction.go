@@ -260,13 +260,11 @@ func (tx *transaction) beginStatements(id catalog.ShardID, conn *shard.Conn) []s
 func execAll(ctx context.Context, conn *shard.Conn, statements []string) error {
 	for some := range slices.Chunk(statements, 64) { // answers that aren't read yet must find room
 		refused, err := conn.ExecAll(ctx, some...)
-		for _, e := range refused {
-			if err == nil && e != nil {
-				err = e
-			}
-		}
 		if err != nil {
 			return err
+		}
+		if e := first(refused); e != nil {
+			return e
 		}
 	}
 	return nil

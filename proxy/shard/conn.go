@@ -386,7 +386,7 @@ func (c *Conn) together(commands ...command) ([]*ServerError, error) {
 		if err != nil {
 			return nil, err
 		}
-		if refused[i] = sum.Err; c.Broken { // nothing more comes
+		if refused[i] = sum.Err; sum.Err != nil && c.Broken { // nothing more comes
 			return nil, sum.Err
 		}
 	}
