@@ -249,9 +249,12 @@ func (x *Indexer) reread(ctx context.Context, id catalog.ShardID, ddl bool) erro
 	return x.Replaced(id)
 }
 
-// ServerUptime is how long a server has run, by its own clock and within a second or two. It
-// isn't known where the server doesn't say, or where its clock was set back behind its
-// start: that is a negative number, as an unsigned one.
+// UptimeError is by how much ServerUptime may be less than is so: servers count whole seconds.
+const UptimeError = 2 * time.Second
+
+// ServerUptime is how long a server has run, by its own clock. It isn't known where the
+// server doesn't say, or where its clock was set back behind its start: that is a negative
+// number, as an unsigned one.
 func ServerUptime(ctx context.Context, conn Conn) (uptime time.Duration, known bool) {
 	err := conn.Stream(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row [][]byte) error {
 		if len(row) == 2 {

@@ -231,9 +231,12 @@ func (s *claim) leftover(ctx context.Context, conn *shard.Conn, h *holder) (bool
 	if conn.Broken {
 		return false, errors.New("the connection was lost while its server was asked how long it has run")
 	}
-	// Numbers grow: one over this connection's is of before the server's start.
+	// Numbers grow: one over this connection's is of before the server's start. One that was
+	// opened just before that, and whose number has gone to another Shunt, counts as ours: that
+	// one takes its locks again, and the records tell both. Counter-example without UptimeError:
+	// Shunt came back with its server, through a proxy, and ended when the proxy cut it.
 	age := time.Since(one.opened)
-	return known && 0 <= age && age <= up && thread < uint64(conn.ThreadID), nil
+	return known && 0 <= age && age <= up+indexer.UptimeError && thread < uint64(conn.ThreadID), nil
 }
 
 func (s *claim) holder(ctx context.Context, conn *shard.Conn, thread string) (*holder, error) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"slices"
@@ -46,6 +45,69 @@ func TestLockNames(t *testing.T) {
 // also where the network holds back the answer that tells of it.
 func TestHeldByOneThatEnds(t *testing.T) {
 	t.Parallel()
+	asked := 0
+	s, conn := lockServer(t, func(query string) [][]any {
+		if !strings.Contains(query, "IS_USED_LOCK") {
+			return nil
+		}
+		if asked++; asked == 1 {
+			time.Sleep(leftoverTime)
+		}
+		if asked <= 3 {
+			return [][]any{{[]byte("9")}}
+		}
+		return [][]any{{nil}}
+	})
+	if other, err := s.held(t.Context(), conn); other != nil || err != nil {
+		t.Errorf("held by %v, %v", other, err)
+	}
+}
+
+// TestHeldByOneOfOurs: a connection of ours that is cut, and came to its server from another
+// port than it left by, is ended, not taken for another Shunt's, although the server tells in
+// whole seconds only that it was there before the connection.
+func TestHeldByOneOfOurs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		opened time.Duration
+		uptime string
+		ours   bool
+	}{
+		"a server that has just started":                {500 * time.Millisecond, "0", true},
+		"opened as soon as the server was there":        {time.Minute - 100*time.Millisecond, "58", true},
+		"of before the server's start":                  {time.Minute, "50", false},
+		"a server that doesn't tell for how long it is": {time.Second, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killed := false
+			s, conn := lockServer(t, func(query string) [][]any {
+				switch {
+				case strings.HasPrefix(query, "KILL 9"):
+					killed = true
+				case strings.Contains(query, "IS_USED_LOCK") && killed:
+					return [][]any{{nil}}
+				case strings.Contains(query, "IS_USED_LOCK"):
+					return [][]any{{[]byte("9")}}
+				case strings.Contains(query, "PROCESSLIST"):
+					return [][]any{{[]byte("app"), []byte("192.0.2.1:4711")}}
+				case strings.Contains(query, "Uptime") && c.uptime != "":
+					return [][]any{{[]byte("Uptime"), []byte(c.uptime)}}
+				}
+				return nil
+			})
+			s.mine[9] = ownConn{opened: time.Now().Add(-c.opened), port: "4712"}
+			other, err := s.held(t.Context(), conn)
+			if err != nil || (other == nil) != c.ours || killed != c.ours {
+				t.Errorf("held by %v, %v; killed: %t", other, err, killed)
+			}
+		})
+	}
+}
+
+// lockServer is a claim without locks, and a connection to a server with these answers.
+func lockServer(t *testing.T, answer func(query string) [][]any) (*claim, *shard.Conn) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +117,7 @@ func TestHeldByOneThatEnds(t *testing.T) {
 	go func() {
 		defer close(served)
 		if nc, err := l.Accept(); err == nil {
-			endingHolder(nc, 3)
+			serveAnswers(nc, answer)
 		}
 	}()
 	store, err := storage.Open(storage.Options{Dir: t.TempDir()})
@@ -68,15 +130,10 @@ func TestHeldByOneThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	s := &claim{of: &claims{store: store}, name: "s0", locks: &[]string{"shunt-serves-shop"}}
-	if other, err := s.held(t.Context(), conn); other != nil || err != nil {
-		t.Errorf("held by %v, %v", other, err)
-	}
+	return &claim{of: &claims{store: store}, name: "s0", locks: &[]string{"shunt-serves-shop"}, mine: map[uint32]ownConn{}}, conn
 }
 
-// endingHolder serves a connection whose first answer is late, and which is told so many
-// times that a connection which isn't listed has the lock.
-func endingHolder(nc net.Conn, times int) {
+func serveAnswers(nc net.Conn, answer func(query string) [][]any) {
 	c, err := wire.Accept(context.Background(), nc, wire.Options{
 		ServerVersion: "8.4.0-fake", ConnectionID: 10,
 		Users: func(string) (wire.Credential, bool) { return wire.Credential{}, true },
@@ -86,20 +143,15 @@ func endingHolder(nc net.Conn, times int) {
 	}
 	defer c.Close()
 	err = c.WriteOK(wire.OK{Status: mysql.SERVER_STATUS_AUTOCOMMIT})
-	for late := leftoverTime; err == nil; {
+	for err == nil {
 		var query []byte
 		if _, query, err = c.ReadCommand(); err != nil {
 			return
 		}
-		var rows [][]any
-		if bytes.Contains(query, []byte("IS_USED_LOCK")) {
-			time.Sleep(late)
-			late = 0
-			if rows = [][]any{{nil}}; times > 0 {
-				rows = [][]any{{[]byte("9")}}
-			}
-			times--
+		if rows := answer(string(query)); rows != nil {
+			err = c.WriteResult(make([]wire.Column, len(rows[0])), rows, mysql.SERVER_STATUS_AUTOCOMMIT, 0)
+		} else {
+			err = c.WriteOK(wire.OK{Status: mysql.SERVER_STATUS_AUTOCOMMIT})
 		}
-		err = c.WriteResult([]wire.Column{{Name: "a"}}, rows, mysql.SERVER_STATUS_AUTOCOMMIT, 0)
 	}
 }
