@@ -231,10 +231,11 @@ func (s *claim) leftover(ctx context.Context, conn *shard.Conn, h *holder) (bool
 	if conn.Broken {
 		return false, errors.New("the connection was lost while its server was asked how long it has run")
 	}
-	// Numbers grow: one over this connection's is of before the server's start. One that was
-	// opened just before that, and whose number has gone to another Shunt, counts as ours: that
-	// one takes its locks again, and the records tell both. Counter-example without UptimeError:
-	// Shunt came back with its server, through a proxy, and ended when the proxy cut it.
+	// Numbers grow: one over this connection's is of before the server's start. A number of a
+	// connection that was opened within UptimeError before that start counts as ours, though it
+	// may be another Shunt's by now: that one takes its locks again, and the records tell both.
+	// Counter-example without: Shunt came back with its server, through a proxy, and ended when
+	// the proxy cut it.
 	age := time.Since(one.opened)
 	return known && 0 <= age && age <= up+indexer.UptimeError && thread < uint64(conn.ThreadID), nil
 }

@@ -133,6 +133,7 @@ func lockServer(t *testing.T, answer func(query string) [][]any) (*claim, *shard
 	return &claim{of: &claims{store: store}, name: "s0", locks: &[]string{"shunt-serves-shop"}, mine: map[uint32]ownConn{}}, conn
 }
 
+// serveAnswers serves a connection; what has no rows for an answer is answered by OK.
 func serveAnswers(nc net.Conn, answer func(query string) [][]any) {
 	c, err := wire.Accept(context.Background(), nc, wire.Options{
 		ServerVersion: "8.4.0-fake", ConnectionID: 10,
