@@ -5,7 +5,8 @@
 #            Debian 13's package (11.8) if it isn't there; else this machine's package
 #            mariadb-server-core, by apt-get if it is missing
 #   MySQL 9  the first of
-#            - the root file system that SHUNT_E2E_MYSQL_ROOT names
+#            - the root file system that SHUNT_E2E_MYSQL_ROOT names, which is made of
+#              Debian sid's package if it isn't there
 #            - the image that SHUNT_E2E_MYSQL_IMAGE names, if it can be had
 #            - a mysqld on PATH that is MySQL 9
 #            - Docker's image mysql:9, pulled if need be
@@ -87,6 +88,9 @@ shunt_root() {
 	shunt_as_root mv "$root.new" "$root"
 }
 
+# The newest MySQL 9.
+shunt_mysql_root() { shunt_root "$1" sid mysql-server-core,mysql-client-core; }
+
 # Chooses an image if Docker has it or can pull it.
 shunt_mysql_image() {
 	local image=$1
@@ -101,6 +105,7 @@ shunt_mysql() {
 	local named=${SHUNT_E2E_MYSQL_IMAGE:-} root program docker=
 	root=${SHUNT_E2E_MYSQL_ROOT:-}
 	if [ -n "$root" ]; then
+		[ -x "$root/usr/sbin/mysqld" ] || shunt_mysql_root "$root" || return 1
 		shunt_say "MySQL: $(shunt_as_root chroot "$root" mysqld --no-defaults --version) in $root"
 		return
 	fi
@@ -122,7 +127,7 @@ shunt_mysql() {
 		shunt_say "MySQL: Docker answers, but has no image of MySQL and can't pull one"
 	fi
 	root=${XDG_CACHE_HOME:-$HOME/.cache}/shunt/mysql9
-	[ -x "$root/usr/sbin/mysqld" ] || shunt_root "$root" sid mysql-server-core,mysql-client-core || return 1 # the newest MySQL 9
+	[ -x "$root/usr/sbin/mysqld" ] || shunt_mysql_root "$root" || return 1
 	shunt_say "MySQL: $(shunt_as_root chroot "$root" mysqld --no-defaults --version) in $root"
 	export SHUNT_E2E_MYSQL_ROOT=$root
 }
