@@ -12,14 +12,14 @@ import (
 )
 
 // TestAllocations: once its plan is known, a SELECT that goes to one shard costs no
-// allocation. They are estimated from one in 4 KiB, by what made them: what runs beside
+// allocation. They are estimated from one in 512 bytes, by what made them: what runs beside
 // doesn't count. The limits leave room for audits, and for buffers that a collection took.
 func TestAllocations(t *testing.T) {
 	if race {
 		t.Skip("the race detector allocates")
 	}
 	f := flavours[0]
-	t.Setenv("GODEBUG", "memprofilerate=4096")
+	t.Setenv("GODEBUG", "memprofilerate=512")
 	p, _ := startPeople(t, f, 300, setup{maintenance: "{delay: 100ms, scan_duty: 0.1, reconcile_every: 24h, workers: 1, audit: 0}"})
 	c := p.conn()
 	byKey, err := c.PrepareContext(t.Context(), "SELECT email FROM people WHERE id = ?")

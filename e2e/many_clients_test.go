@@ -85,9 +85,9 @@ func TestManyClients(t *testing.T) {
 			connected := time.Since(began)
 			peak := p.stats()
 			full := p.settledStats()
-			cost := float64(full.rss-base.rss) / float64(idle) / 1024
+			cost := float64(full.memory-base.memory) / float64(idle) / 1024
 			t.Logf("%d idle clients (connected in %v): %.1f KiB each (%.1f right after the last one came), %d goroutines",
-				idle, connected.Round(time.Millisecond), cost, float64(peak.rss-base.rss)/float64(idle)/1024, full.goroutines)
+				idle, connected.Round(time.Millisecond), cost, float64(peak.memory-base.memory)/float64(idle)/1024, full.goroutines)
 			if cost >= 40 && !race {
 				t.Errorf("an idle client costs %.1f KiB, want less than 40", cost)
 			}
@@ -156,7 +156,7 @@ func (p *process) settledStats() stats {
 			p.t.Fatal(err)
 		}
 		time.Sleep(500 * time.Millisecond) // the runtime gives memory back bit by bit
-		if now := p.stats(); now.rss < best.rss {
+		if now := p.stats(); now.memory < best.memory {
 			best = now
 		}
 	}

@@ -132,7 +132,7 @@ func TestMergeMemory(t *testing.T) {
 				case <-ctx.Done():
 					return
 				case <-tick.C:
-					most.Store(max(most.Load(), p.stats().rss))
+					most.Store(max(most.Load(), p.stats().memory))
 				}
 			}
 		}()

@@ -495,9 +495,10 @@ func (p *process) check() {
 	}
 }
 
-// stats are a process's memory in bytes, open files, and goroutines.
+// stats are a process's memory in bytes, open files, and goroutines. Its memory is what no
+// file backs: the kernel takes the rest away and brings it back as it likes.
 type stats struct {
-	rss        int64
+	memory     int64
 	files      int
 	goroutines int
 }
@@ -513,12 +514,12 @@ func (p *process) stats() stats {
 	}
 	var s stats
 	for line := range strings.Lines(string(status)) {
-		if kb, found := strings.CutPrefix(line, "VmRSS:"); found {
+		if kb, found := strings.CutPrefix(line, "RssAnon:"); found {
 			n, err := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			s.rss = n << 10
+			s.memory = n << 10
 		}
 	}
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))

@@ -135,8 +135,8 @@ func TestHostileBytes(t *testing.T) {
 		}
 		c.Close()
 		// One command of at most 64 MiB, and what growing its buffer leaves.
-		if now := p.stats(); now.rss > before.rss+300<<20 && !race {
-			t.Errorf("memory rose from %d to %d MiB", before.rss>>20, now.rss>>20)
+		if now := p.stats(); now.memory > before.memory+300<<20 && !race {
+			t.Errorf("memory rose from %d to %d MiB", before.memory>>20, now.memory>>20)
 		}
 
 		// Commands of garbage.
@@ -223,7 +223,7 @@ func TestIdleConnections(t *testing.T) {
 	if full.files < n { // not base's beside them: those to the shards come and go
 		t.Errorf("%d files with %d connections", full.files, n)
 	}
-	if each := (full.rss - base.rss) / int64(n); each > 100<<10 {
+	if each := (full.memory - base.memory) / int64(n); each > 100<<10 {
 		t.Errorf("an idle connection costs %d KiB", each>>10)
 	}
 	// Any of them still works, and others beside them.

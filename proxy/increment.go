@@ -30,8 +30,9 @@ type Sequences interface {
 	// the rows are in the table, or will never be. Errors are ErrUnstarted,
 	// ErrIndexFull, ErrIndexReadOnly, or others.
 	Take(t *catalog.Table, take func(next uint64) (end uint64)) (first uint64, release func(), err error)
-	// Start says that the table has no value from `from` on.
-	Start(t *catalog.Table, from uint64) error
+	// Start asks from where on the table has no value. The next Take may be ErrUnstarted
+	// all the same, where the table has changed meanwhile.
+	Start(t *catalog.Table, ask func() (from uint64, err error)) error
 	// Kept reports whether the sequence knows by itself what was handed out.
 	Kept(t *catalog.Table) (bool, error)
 	// Doubt says that the table may have higher values than were handed out: it
@@ -88,11 +89,8 @@ func (s *session) take(ctx context.Context, n *planner.Increment) (first uint64,
 		if !errors.Is(err, ErrUnstarted) {
 			break
 		}
-		from, err := s.askCounter(ctx, n.Table, n.Column)
+		err := s.proxy.opts.Sequences.Start(n.Table, func() (uint64, error) { return s.askCounter(ctx, n.Table, n.Column) })
 		if err != nil {
-			return 0, nil, err
-		}
-		if err := s.proxy.opts.Sequences.Start(n.Table, from); err != nil {
 			return 0, nil, err
 		}
 	}

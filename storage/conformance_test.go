@@ -367,7 +367,7 @@ var conformance = []struct {
 		if must(s.SequenceKept(a)) {
 			t.Fatal("an unused sequence is kept")
 		}
-		check(t, s.StartSequence(a, 7))
+		check(t, s.StartSequence(a, from(7)))
 		if got := []uint64{take(t, a, 1), take(t, a, 5000), take(t, a, 2)}; !slices.Equal(got, []uint64{7, 8, 5008}) {
 			t.Fatal(got)
 		}
@@ -375,13 +375,13 @@ var conformance = []struct {
 			t.Fatal("a sequence in use is not kept")
 		}
 		// Who asked the table before others took numbers doesn't set it back.
-		check(t, s.StartSequence(a, 7))
+		check(t, s.StartSequence(a, from(7)))
 		if got := take(t, a, 1); got != 5010 {
 			t.Fatal(got)
 		}
 		s.DoubtSequence(a)
 		unstarted(a)
-		check(t, s.StartSequence(a, 200_000))
+		check(t, s.StartSequence(a, from(200_000)))
 		if got := take(t, a, 1); got != 200_000 {
 			t.Fatal(got)
 		}
@@ -393,7 +393,7 @@ var conformance = []struct {
 			t.Fatal("a sequence in doubt is kept")
 		}
 		check(t, s.RenameSequence(b, a))
-		check(t, s.StartSequence(a, 7))
+		check(t, s.StartSequence(a, from(7)))
 		if got := take(t, a, 1); got != 200_001 {
 			t.Fatal(got)
 		}
@@ -408,26 +408,26 @@ var conformance = []struct {
 		}
 		open.Release()
 		unstarted(a)
-		check(t, s.StartSequence(a, 1))
-		check(t, s.StartSequence(a, 1))
+		check(t, s.StartSequence(a, from(1)))
+		check(t, s.StartSequence(a, from(1)))
 		if got := []uint64{take(t, a, 1), take(t, a, 1)}; !slices.Equal(got, []uint64{1, 2}) {
 			t.Fatal(got)
 		}
 		check(t, s.RenameSequence(a, b))
 		unstarted(b)
-		check(t, s.StartSequence(b, 1))
+		check(t, s.StartSequence(b, from(1)))
 		if got := take(t, b, 1); got != 3 {
 			t.Fatal(got)
 		}
 		unstarted(a)
 		check(t, s.DropSequences("shop"))
 		unstarted(b)
-		check(t, s.StartSequence(b, 1))
+		check(t, s.StartSequence(b, from(1)))
 		if got := take(t, b, 1); got != 1 {
 			t.Fatal(got)
 		}
 		// The last number is the one under the highest.
-		check(t, s.StartSequence(a, 1))
+		check(t, s.StartSequence(a, from(1)))
 		top := must(s.TakeNumbers(a, func(uint64) uint64 { return 1<<64 - 1 }))
 		top.Release()
 		if got := take(t, a, 0); got != 1<<64-1 {
@@ -436,7 +436,7 @@ var conformance = []struct {
 	}},
 	{"SequencesBeside", func(t *testing.T, s *Store) {
 		name := TableName{"shop", "a"}
-		check(t, s.StartSequence(name, 1))
+		check(t, s.StartSequence(name, from(1)))
 		var wg sync.WaitGroup
 		got := make([][]uint64, 8)
 		for w := range got {

@@ -45,6 +45,9 @@ type sequence struct {
 	loaded, started bool
 	// doubted: the record says so too, or is to; see DoubtSequences.
 	doubted bool
+	// changes counts what makes an answer of the table's from before worthless. late, if
+	// above 0, is how many more times numbers are taken behind such answers.
+	changes, late int
 	// restart: the next StartSequence may begin lower. It waits until open is 0:
 	// numbers of before may still be on their way into the table.
 	restart bool
@@ -65,7 +68,9 @@ type Taken struct {
 func (t Taken) Release() {
 	if t.seq != nil {
 		t.seq.mu.Lock()
-		t.seq.open--
+		if t.seq.open--; t.seq.open == 0 && t.seq.restart {
+			t.seq.changes++ // the table may have been asked before the last of them was in it
+		}
 		t.seq.mu.Unlock()
 	}
 }
@@ -114,6 +119,10 @@ func (s *Store) TakeNumbers(t TableName, take func(next uint64) (end uint64)) (T
 			return Taken{}, err
 		}
 	}
+	if q.late > 0 {
+		q.late--
+		q.started = q.late > 0
+	}
 	first := q.next
 	q.next = end
 	q.open++
@@ -129,7 +138,7 @@ func (s *Store) extendSequence(q *sequence, end uint64) error {
 	if end <= math.MaxUint64-q.step {
 		bound = end + q.step
 	}
-	if err := s.keepSequence(q.name, bound, false); err != nil {
+	if err := s.keepSequence(q.name, bound, q.doubted); err != nil {
 		return err
 	}
 	if err := s.sync(); err != nil {
@@ -150,10 +159,23 @@ func (s *Store) keepSequence(t TableName, bound uint64, doubted bool) error {
 	return nil
 }
 
-// StartSequence says that no number from `from` on is in the table. The sequence
-// goes on there, or higher where it stands higher, but for one that has been
-// restarted, which begins there.
-func (s *Store) StartSequence(t TableName, from uint64) error {
+// StartSequence asks the table from where on no number is in it. The sequence goes on
+// there, or higher where it stands higher, but for one that has been restarted, which
+// begins there.
+//
+// Rule late answer: what happens while the table is asked makes the answer one of before.
+// It begins no restarted sequence, and others are to be started again behind the next
+// numbers that are taken: not at once, since doubts may come faster than answers do.
+// Counter-example: two sessions ask an empty table; one begins with 1, and its row is in
+// the table when an ALTER TABLE restarts the sequence; the other's answer is 1.
+func (s *Store) StartSequence(t TableName, ask func() (from uint64, err error)) error {
+	asked := s.sequence(t)
+	changes := asked.changes
+	asked.mu.Unlock()
+	from, err := ask()
+	if err != nil {
+		return err
+	}
 	if !s.gate.enter() {
 		return ErrClosed
 	}
@@ -164,8 +186,12 @@ func (s *Store) StartSequence(t TableName, from uint64) error {
 	if err != nil {
 		return err
 	}
+	late := q != asked || q.changes != changes
 	switch {
 	case q.restart && q.open == 0:
+		if late {
+			return nil
+		}
 		// The next TakeNumbers writes the record anew.
 		q.next, q.bound, q.restart = from, from, false
 		q.step = sequenceStep
@@ -176,7 +202,14 @@ func (s *Store) StartSequence(t TableName, from uint64) error {
 		q.next = from
 		q.bound = max(q.bound, from)
 	}
-	q.loaded, q.started, q.doubted = true, true, false
+	q.loaded = true
+	switch {
+	case !late:
+		q.started, q.doubted, q.late = true, false, 0
+	case !q.started || q.late > 0:
+		q.started = true
+		q.late++
+	}
 	return nil
 }
 
@@ -225,8 +258,14 @@ func sequenceValue(bound uint64, doubted bool) []byte {
 // knows of: the next TakeNumbers is ErrUnstarted.
 func (s *Store) DoubtSequence(t TableName) {
 	q := s.sequence(t)
-	q.started = false
+	q.doubt()
 	q.mu.Unlock()
+}
+
+// doubt has the table be asked again. REQUIRES: mu is held.
+func (q *sequence) doubt() {
+	q.started, q.late = false, 0
+	q.changes++
 }
 
 // DoubtSequences is DoubtSequence of all, and for later lives too: none is Kept until
@@ -251,7 +290,8 @@ func (s *Store) DoubtSequences() error {
 func (s *Store) doubtKept(t TableName) error {
 	q := s.sequence(t)
 	defer q.mu.Unlock()
-	q.started, q.doubted = false, true
+	q.doubt()
+	q.doubted = true
 	bound, doubted, err := s.sequenceRecord(t)
 	if err != nil || bound == 0 || doubted {
 		return err
@@ -292,6 +332,7 @@ func (s *Store) sequenceNames(prefix []byte) (map[TableName]bool, error) {
 func (s *Store) RestartSequence(t TableName) {
 	q := s.sequence(t)
 	q.restart = true
+	q.changes++
 	q.mu.Unlock()
 }
 
@@ -304,6 +345,7 @@ func (s *Store) DropSequence(t TableName) error {
 	q := s.sequence(t)
 	defer q.mu.Unlock()
 	q.restart = true
+	q.changes++
 	if q.open > 0 {
 		return nil
 	}

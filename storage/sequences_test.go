@@ -14,7 +14,7 @@ func TestSequenceStays(t *testing.T) {
 	a, b := TableName{"shop", "a"}, TableName{"shop", "b"}
 	s := openTest(t, testOpts(dir), testOptions{})
 	for _, name := range []TableName{a, b} {
-		check(t, s.StartSequence(name, 10))
+		check(t, s.StartSequence(name, from(10)))
 		must(s.TakeNumbers(name, func(next uint64) uint64 { return next + 5 })).Release()
 	}
 	s.RestartSequence(b)
@@ -26,7 +26,7 @@ func TestSequenceStays(t *testing.T) {
 		if _, err := s.TakeNumbers(name, nil); !errors.Is(err, ErrUnstarted) {
 			t.Fatal(err)
 		}
-		check(t, s.StartSequence(name, 1))
+		check(t, s.StartSequence(name, from(1)))
 		if got := must(s.TakeNumbers(name, func(next uint64) uint64 { return next })).First; got != want {
 			t.Errorf("%s goes on with %d, want %d", name.Name, got, want)
 		}
@@ -44,7 +44,7 @@ func TestSequenceAfterPowerLoss(t *testing.T) {
 		synced = true
 		return f.Sync()
 	}})
-	check(t, s.StartSequence(name, 1))
+	check(t, s.StartSequence(name, from(1)))
 	next := uint64(1)
 	for range 40 {
 		synced = false
@@ -64,8 +64,80 @@ func TestSequenceAfterPowerLoss(t *testing.T) {
 	check(t, s.Close())
 	s = openTest(t, testOpts(copies), testOptions{})
 	defer s.Close()
-	check(t, s.StartSequence(name, 1))
+	check(t, s.StartSequence(name, from(1)))
 	if got := must(s.TakeNumbers(name, func(n uint64) uint64 { return n })).First; got < next {
 		t.Errorf("after a power loss %d comes again, up to %d was handed out", got, next-1)
 	}
+}
+
+// from is a table's answer.
+func from(n uint64) func() (uint64, error) { return func() (uint64, error) { return n, nil } }
+
+// TestSequenceLateAnswer: what a table answered before its sequence was restarted, or
+// doubted, is worth nothing, or one time.
+func TestSequenceLateAnswer(t *testing.T) {
+	t.Parallel()
+	name := TableName{"shop", "a"}
+	take := func(s *Store) (first uint64, release func(), err error) {
+		x, err := s.TakeNumbers(name, func(next uint64) uint64 { return next + 1 })
+		return x.First, x.Release, err
+	}
+	taken := func(s *Store, want uint64) func() {
+		t.Helper()
+		first, release, err := take(s)
+		if err != nil || first != want {
+			t.Fatalf("took %d, %v; want %d", first, err, want)
+		}
+		return release
+	}
+	unstarted := func(s *Store) {
+		t.Helper()
+		if first, _, err := take(s); !errors.Is(err, ErrUnstarted) {
+			t.Fatalf("took %d, %v; want that the table is asked", first, err)
+		}
+	}
+	t.Run("restarted", func(t *testing.T) {
+		t.Parallel()
+		s := openTest(t, testOpts(t.TempDir()), testOptions{})
+		defer s.Close()
+		check(t, s.StartSequence(name, func() (uint64, error) {
+			check(t, s.StartSequence(name, from(1)))
+			taken(s, 1)()
+			s.RestartSequence(name)
+			return 1, nil
+		}))
+		unstarted(s)
+		check(t, s.StartSequence(name, from(2)))
+		taken(s, 2)()
+	})
+	t.Run("released", func(t *testing.T) {
+		t.Parallel()
+		s := openTest(t, testOpts(t.TempDir()), testOptions{})
+		defer s.Close()
+		check(t, s.StartSequence(name, from(1)))
+		release := taken(s, 1)
+		s.RestartSequence(name)
+		check(t, s.StartSequence(name, func() (uint64, error) {
+			release()
+			return 1, nil
+		}))
+		unstarted(s)
+	})
+	t.Run("doubted", func(t *testing.T) {
+		t.Parallel()
+		s := openTest(t, testOpts(t.TempDir()), testOptions{})
+		defer s.Close()
+		late := func() (uint64, error) {
+			s.DoubtSequence(name)
+			return 5, nil
+		}
+		check(t, s.StartSequence(name, late))
+		taken(s, 5)()
+		unstarted(s)
+		// Who asks behind the last doubt ends it.
+		check(t, s.StartSequence(name, late))
+		check(t, s.StartSequence(name, from(9)))
+		taken(s, 9)()
+		taken(s, 10)()
+	})
 }

@@ -29,8 +29,8 @@ func (q sequences) Take(t *catalog.Table, take func(next uint64) (end uint64)) (
 	return taken.First, taken.Release, nil
 }
 
-func (q sequences) Start(t *catalog.Table, from uint64) error {
-	if err := q.store.StartSequence(sequenceOf(t), from); err != nil {
+func (q sequences) Start(t *catalog.Table, ask func() (from uint64, err error)) error {
+	if err := q.store.StartSequence(sequenceOf(t), ask); err != nil {
 		return storeError(err)
 	}
 	return nil
