@@ -52,6 +52,8 @@ type Ring struct {
 	asleep atomic.Bool
 	// woken is about how many of those that were woken last don't wait again yet.
 	woken atomic.Int32
+	// looks is how many more times look is worth it; the poller's.
+	looks int
 	// conns has a place for each connection, which is its number to the kernel.
 	conns   []*ringConn
 	free    []uint32
@@ -63,6 +65,9 @@ const (
 	ringEntries = 1024
 	// patient is how often it lets others run who were woken and don't wait yet.
 	patient = 2
+	// Something that has come is worth looksMore looks, up to looksMost, and behind them
+	// each lookAnyway-th is tried.
+	looksMore, looksMost, lookAnyway = 8, 32, 16
 	// lookEvery is how often Go's poller looks at its own sockets, such as listeners,
 	// which it does only when a goroutine waits and no other can run: beside a busy ring never.
 	lookEvery = time.Millisecond
@@ -259,7 +264,21 @@ func (r *Ring) submit() {
 	if r.overflowed() {
 		_ = r.enter(0, enterGetEvents)
 	}
-	_ = r.enter(atomic.LoadUint32(r.sqTail)-atomic.LoadUint32(r.sqHead), 0)
+	_ = r.enter(r.queued(), 0)
+}
+
+func (r *Ring) queued() uint32 { return atomic.LoadUint32(r.sqTail) - atomic.LoadUint32(r.sqHead) }
+
+// look calls the kernel for nothing but to be told of what has come meanwhile, while that
+// was worth it lately: beside many connections it is less than the way through Go's poller.
+// With a single one nothing has come.
+func (r *Ring) look() {
+	if r.looks--; r.looks > 0 || r.looks%lookAnyway == 0 {
+		_ = r.enter(0, 0)
+		if r.ready() {
+			r.looks = min(max(r.looks, 0)+looksMore, looksMost)
+		}
+	}
 }
 
 // enter calls the kernel, which heeds flags only where as much is queued as it is told of.
@@ -295,7 +314,11 @@ func (r *Ring) poll() {
 			runtime.Gosched()
 		}
 		r.asleep.Store(true)
-		r.submit()
+		if r.queued() > 0 || r.overflowed() {
+			r.submit()
+		} else {
+			r.look()
+		}
 		now := time.Now()
 		if look := now.Sub(looked) > lookEvery; look || !r.ready() {
 			r.rest(look)
