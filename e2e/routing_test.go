@@ -42,11 +42,7 @@ func startPeople(t *testing.T, f *flavour, n int, s setup) (*process, *sql.Conn)
 		}
 	}
 	p.createIndex(c, "idx_email", "people (email)")
-	// What looks like another life's connections, which are other tests', has a shard be
-	// read once more, and lookups go there until then.
-	eventually(t, oneMinute, "the index knows all shards", func() bool {
-		return mustRows(t, c, "SHOW VIRTUAL INDEXES")[0]["Unknown_shards"] == ""
-	})
+	allKnown(t, c)
 	return p, c
 }
 

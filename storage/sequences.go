@@ -45,9 +45,10 @@ type sequence struct {
 	loaded, started bool
 	// doubted: the record says so too, or is to; see DoubtSequences.
 	doubted bool
-	// changes counts what makes an answer of the table's from before worthless. late, if
-	// above 0, is how many more times numbers are taken behind such answers.
-	changes, late int
+	// restarts counts what may have set back what the table answers, doubts what may have
+	// raised it. late, if above 0, is how many more times numbers are taken behind answers
+	// of before a doubt.
+	restarts, doubts, late int
 	// restart: the next StartSequence may begin lower. It waits until open is 0:
 	// numbers of before may still be on their way into the table.
 	restart bool
@@ -69,7 +70,7 @@ func (t Taken) Release() {
 	if t.seq != nil {
 		t.seq.mu.Lock()
 		if t.seq.open--; t.seq.open == 0 && t.seq.restart {
-			t.seq.changes++ // the table may have been asked before the last of them was in it
+			t.seq.restarts++ // the table may have been asked before the last of them was in it
 		}
 		t.seq.mu.Unlock()
 	}
@@ -163,14 +164,14 @@ func (s *Store) keepSequence(t TableName, bound uint64, doubted bool) error {
 // there, or higher where it stands higher, but for one that has been restarted, which
 // begins there.
 //
-// Rule late answer: what happens while the table is asked makes the answer one of before.
-// It begins no restarted sequence, and others are to be started again behind the next
-// numbers that are taken: not at once, since doubts may come faster than answers do.
+// Rule late answer: what the table answers to who asked before a restart begins no
+// restarted sequence. Behind an answer of before a doubt numbers are taken once, and the
+// table is asked again: not at once, since doubts may come faster than answers do.
 // Counter-example: two sessions ask an empty table; one begins with 1, and its row is in
 // the table when an ALTER TABLE restarts the sequence; the other's answer is 1.
 func (s *Store) StartSequence(t TableName, ask func() (from uint64, err error)) error {
 	asked := s.sequence(t)
-	changes := asked.changes
+	restarts, doubts := asked.restarts, asked.doubts
 	asked.mu.Unlock()
 	from, err := ask()
 	if err != nil {
@@ -186,10 +187,11 @@ func (s *Store) StartSequence(t TableName, ask func() (from uint64, err error)) 
 	if err != nil {
 		return err
 	}
-	late := q != asked || q.changes != changes
+	current := q == asked && q.restarts == restarts
+	late := !current || q.doubts != doubts
 	switch {
 	case q.restart && q.open == 0:
-		if late {
+		if !current {
 			return nil
 		}
 		// The next TakeNumbers writes the record anew.
@@ -265,7 +267,7 @@ func (s *Store) DoubtSequence(t TableName) {
 // doubt has the table be asked again. REQUIRES: mu is held.
 func (q *sequence) doubt() {
 	q.started, q.late = false, 0
-	q.changes++
+	q.doubts++
 }
 
 // DoubtSequences is DoubtSequence of all, and for later lives too: none is Kept until
@@ -332,7 +334,7 @@ func (s *Store) sequenceNames(prefix []byte) (map[TableName]bool, error) {
 func (s *Store) RestartSequence(t TableName) {
 	q := s.sequence(t)
 	q.restart = true
-	q.changes++
+	q.restarts++
 	q.mu.Unlock()
 }
 
@@ -345,7 +347,7 @@ func (s *Store) DropSequence(t TableName) error {
 	q := s.sequence(t)
 	defer q.mu.Unlock()
 	q.restart = true
-	q.changes++
+	q.restarts++
 	if q.open > 0 {
 		return nil
 	}

@@ -139,5 +139,10 @@ func TestSequenceLateAnswer(t *testing.T) {
 		check(t, s.StartSequence(name, from(9)))
 		taken(s, 9)()
 		taken(s, 10)()
+		// However often it is doubted, a restarted one begins.
+		s.RestartSequence(name)
+		check(t, s.StartSequence(name, late))
+		taken(s, 5)()
+		unstarted(s)
 	})
 }
