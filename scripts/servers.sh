@@ -74,6 +74,10 @@ shunt_mirror() {
 # machine's.
 shunt_root() {
 	local root=$1 suite=$2 packages=$3 mirror
+	if [ -n "$(ls -A "$root" 2>/dev/null)" ]; then
+		shunt_say "$root is there, and has no server program in usr/sbin: name another directory, or remove it"
+		return 1
+	fi
 	mirror=$(shunt_mirror) || return 1
 	command -v mmdebstrap >/dev/null || shunt_install mmdebstrap
 	shunt_say "building a root file system with $packages in $root (up to 800 MB, a few minutes)"
@@ -84,8 +88,7 @@ shunt_root() {
 		--include="$packages" \
 		--setup-hook='mkdir -p "$1/var/lib/mysql-files"' \
 		"$suite" "$root.new" "$mirror" >&2 || { shunt_as_root rm -rf --one-file-system "$root.new"; return 1; }
-	shunt_as_root rm -rf --one-file-system "$root"
-	shunt_as_root mv "$root.new" "$root"
+	shunt_as_root mv -T "$root.new" "$root"
 }
 
 # The newest MySQL 9.

@@ -82,7 +82,7 @@ func TestSequenceLateAnswer(t *testing.T) {
 		x, err := s.TakeNumbers(name, func(next uint64) uint64 { return next + 1 })
 		return x.First, x.Release, err
 	}
-	taken := func(s *Store, want uint64) func() {
+	taken := func(t *testing.T, s *Store, want uint64) func() {
 		t.Helper()
 		first, release, err := take(s)
 		if err != nil || first != want {
@@ -90,7 +90,7 @@ func TestSequenceLateAnswer(t *testing.T) {
 		}
 		return release
 	}
-	unstarted := func(s *Store) {
+	unstarted := func(t *testing.T, s *Store) {
 		t.Helper()
 		if first, _, err := take(s); !errors.Is(err, ErrUnstarted) {
 			t.Fatalf("took %d, %v; want that the table is asked", first, err)
@@ -102,26 +102,26 @@ func TestSequenceLateAnswer(t *testing.T) {
 		defer s.Close()
 		check(t, s.StartSequence(name, func() (uint64, error) {
 			check(t, s.StartSequence(name, from(1)))
-			taken(s, 1)()
+			taken(t, s, 1)()
 			s.RestartSequence(name)
 			return 1, nil
 		}))
-		unstarted(s)
+		unstarted(t, s)
 		check(t, s.StartSequence(name, from(2)))
-		taken(s, 2)()
+		taken(t, s, 2)()
 	})
 	t.Run("released", func(t *testing.T) {
 		t.Parallel()
 		s := openTest(t, testOpts(t.TempDir()), testOptions{})
 		defer s.Close()
 		check(t, s.StartSequence(name, from(1)))
-		release := taken(s, 1)
+		release := taken(t, s, 1)
 		s.RestartSequence(name)
 		check(t, s.StartSequence(name, func() (uint64, error) {
 			release()
 			return 1, nil
 		}))
-		unstarted(s)
+		unstarted(t, s)
 	})
 	t.Run("doubted", func(t *testing.T) {
 		t.Parallel()
@@ -132,17 +132,17 @@ func TestSequenceLateAnswer(t *testing.T) {
 			return 5, nil
 		}
 		check(t, s.StartSequence(name, late))
-		taken(s, 5)()
-		unstarted(s)
+		taken(t, s, 5)()
+		unstarted(t, s)
 		// Who asks behind the last doubt ends it.
 		check(t, s.StartSequence(name, late))
 		check(t, s.StartSequence(name, from(9)))
-		taken(s, 9)()
-		taken(s, 10)()
+		taken(t, s, 9)()
+		taken(t, s, 10)()
 		// However often it is doubted, a restarted one begins.
 		s.RestartSequence(name)
 		check(t, s.StartSequence(name, late))
-		taken(s, 5)()
-		unstarted(s)
+		taken(t, s, 5)()
+		unstarted(t, s)
 	})
 }
