@@ -298,7 +298,7 @@ func (x *Indexer) Status() []Status {
 				continue
 			}
 			s.PendingJobs++
-			if j.Type == storage.BuildIndex {
+			if j.Type == storage.BuildIndex && def.HasBuild { // not one that is finished, and about to go
 				s.Progress = math.Min(j.Progress, 1)
 				s.Waiting = j.Error
 				if x.held(j.ID) {
