@@ -12,12 +12,22 @@ import (
 )
 
 // TestAllocations: once its plan is known, a SELECT that goes to one shard costs no
-// allocation. They are estimated from one in 512 bytes, by what made them: what runs beside
-// doesn't count. The limits leave room for audits, and for buffers that a collection took.
+// allocation, over io_uring, which serves one processor, and without it. They are estimated from
+// one in 512 bytes, by what made them: what runs beside doesn't count. The limits leave room for
+// audits, and for buffers that a collection took.
 func TestAllocations(t *testing.T) {
 	if race {
 		t.Skip("the race detector allocates")
 	}
+	for _, processors := range []string{"1", "2"} {
+		t.Run(processors+" processors", func(t *testing.T) {
+			t.Setenv("GOMAXPROCS", processors)
+			testAllocations(t)
+		})
+	}
+}
+
+func testAllocations(t *testing.T) {
 	f := flavours[0]
 	t.Setenv("GODEBUG", "memprofilerate=512")
 	p, _ := startPeople(t, f, 300, setup{maintenance: "{delay: 100ms, scan_duty: 0.1, reconcile_every: 24h, workers: 1, audit: 0}"})
@@ -104,7 +114,7 @@ func allocated(t *testing.T, before, after string) (n float64) {
 func pprof(t *testing.T, how, before, after string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", how,
-		"-sample_index=alloc_objects", "-base", before, "-focus", `proxy\.\(\*session\)\.command$`, after).CombinedOutput()
+		"-sample_index=alloc_objects", "-base", before, "-focus", `proxy\.\(\*session\)\.command$|wire\.\(\*Ring\)\.poll$`, after).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}

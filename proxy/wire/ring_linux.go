@@ -35,8 +35,10 @@ type Ring struct {
 	fd   int
 	file *os.File // fd in Go's poller
 	raw  syscall.RawConn
-	maps [][]byte
-	used atomic.Bool
+	// rested is r.attempt, kept so that a wait allocates nothing.
+	rested func(fd uintptr) (done bool)
+	maps   [][]byte
+	used   atomic.Bool
 
 	// mu is for what is queued, and for conns. It comes behind a ringConn's.
 	mu             sync.Mutex
@@ -52,8 +54,10 @@ type Ring struct {
 	asleep atomic.Bool
 	// woken is about how many of those that were woken last don't wait again yet.
 	woken atomic.Int32
-	// looks is how many more times look is worth it; the poller's.
-	looks int
+	// looks is how many more times look is worth it; passing, that Go's poller is to look at
+	// its sockets, and rest not to wait. Both are the poller's.
+	looks   int
+	passing bool
 	// conns has a place for each connection, which is its number to the kernel.
 	conns   []*ringConn
 	free    []uint32
@@ -141,6 +145,7 @@ func newRing(entries, completions uint32) (*Ring, error) {
 		return nil, os.NewSyscallError("io_uring_setup", errno)
 	}
 	r := &Ring{fd: int(fd), ended: make(chan struct{})}
+	r.rested = r.attempt
 	syscall.CloseOnExec(r.fd)
 	err := r.begin(&p)
 	if err != nil {
@@ -289,17 +294,19 @@ func (r *Ring) enter(queued uint32, flags uintptr) syscall.Errno {
 
 func (r *Ring) overflowed() bool { return atomic.LoadUint32(r.flags)&sqCQOverflow != 0 }
 
-// rest waits in Go's poller, for no longer than a look at its sockets takes if look.
-func (r *Ring) rest(look bool) {
-	// It can't fail: the file is open for as long as there is a poller.
-	_ = r.raw.Read(func(uintptr) bool {
-		if look {
-			look = false
-			r.push(submission{op: opNop, user: noConn}) // only what is done from here on ends the wait
-			return false
-		}
-		return r.ready() || r.closing.Load()
-	})
+// rest waits in Go's poller, for no longer than a look at its sockets takes if passing.
+func (r *Ring) rest(passing bool) {
+	r.passing = passing
+	_ = r.raw.Read(r.rested) // can't fail: the file is open for as long as there is a poller
+}
+
+func (r *Ring) attempt(uintptr) (done bool) {
+	if r.passing {
+		r.passing = false
+		r.push(submission{op: opNop, user: noConn}) // only what is done from here on ends the wait
+		return false
+	}
+	return r.ready() || r.closing.Load()
 }
 
 // ready reports that something has been done.
