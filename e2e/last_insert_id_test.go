@@ -44,6 +44,31 @@ func TestGivenIDs(t *testing.T) {
 	})
 }
 
+// TestCountedBesideLastInsertID: what was counted is LAST_INSERT_ID() behind a statement, whatever
+// LAST_INSERT_ID() and LAST_INSERT_ID(expr) are in it; the latter's value where no row was counted.
+func TestCountedBesideLastInsertID(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
+		p.query("CREATE TABLE parents (k BIGINT AUTO_INCREMENT PRIMARY KEY, v INT)", "CREATE TABLE children (k BIGINT AUTO_INCREMENT PRIMARY KEY, parent BIGINT, code INT UNIQUE)",
+			"INSERT INTO children (parent) VALUES (0), (0), (0), (0)")
+		for _, sql := range []string{
+			"INSERT INTO parents (v) VALUES (7)", "INSERT INTO children (parent) VALUES (LAST_INSERT_ID())", "INSERT INTO parents (v) VALUES (8)",
+			"INSERT INTO children (parent) VALUES (LAST_INSERT_ID()), (LAST_INSERT_ID())", "INSERT INTO children (parent) VALUES (@@last_insert_id)", "INSERT INTO children (parent) VALUES (@@identity)",
+			"SET LAST_INSERT_ID = 55", "INSERT INTO children (k, parent) VALUES (50, LAST_INSERT_ID())", "INSERT IGNORE INTO children (parent) VALUES (LAST_INSERT_ID())", "REPLACE INTO children (parent) VALUES (LAST_INSERT_ID())",
+			"INSERT INTO children SET parent = LAST_INSERT_ID(100)", "INSERT INTO children (parent) VALUES (LAST_INSERT_ID(200)), (LAST_INSERT_ID(201))", "INSERT INTO children (k, parent) VALUES (70, LAST_INSERT_ID(300))",
+			"INSERT INTO children (code) VALUES (1) ON DUPLICATE KEY UPDATE k = LAST_INSERT_ID(k), parent = 1", "INSERT INTO children (code) VALUES (2) ON DUPLICATE KEY UPDATE k = LAST_INSERT_ID(k), parent = 1",
+			"INSERT INTO children (code) VALUES (1) ON DUPLICATE KEY UPDATE k = LAST_INSERT_ID(k), parent = 2", "INSERT INTO children (code) VALUES (1) ON DUPLICATE KEY UPDATE k = LAST_INSERT_ID(k), parent = 2",
+			"INSERT INTO children (code, parent) VALUES (2, LAST_INSERT_ID(400)) ON DUPLICATE KEY UPDATE parent = 3", "INSERT INTO children (code, parent) VALUES (3, LAST_INSERT_ID(401)) ON DUPLICATE KEY UPDATE parent = 3",
+			"INSERT IGNORE INTO children (code, parent) VALUES (3, LAST_INSERT_ID(500))", "INSERT IGNORE INTO children (code, parent) VALUES (4, LAST_INSERT_ID(501))",
+			"BEGIN", "INSERT INTO children (parent) VALUES (LAST_INSERT_ID(600))", "ROLLBACK",
+		} {
+			p.query(sql, "SELECT LAST_INSERT_ID(), @@last_insert_id")
+		}
+		p.query("SELECT * FROM parents ORDER BY k", "SELECT * FROM children ORDER BY k")
+	})
+}
+
 // TestGivenLikeBefore: rows that are inserted one by one, since each may meet one on any
 // shard, have got ids even where the first is what LAST_INSERT_ID() was before.
 func TestGivenLikeBefore(t *testing.T) {

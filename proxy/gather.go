@@ -237,7 +237,7 @@ func (g *gathering) run(ctx context.Context) error {
 			return g.serverError(err)
 		}
 	}
-	if s.last.insertID != 0 && containsFold(sql, "last_insert_id") {
+	if s.last.insertID != 0 && containsFold(sql, lastInsertID) {
 		if err := tellID(ctx, conn, s.last.insertID); err != nil {
 			return g.serverError(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -223,57 +224,62 @@ func (s *session) showCreate(ctx context.Context, t *catalog.Table, st planner.S
 	return s.answerTexts(res.Definitions, res.Rows)
 }
 
-// holdsID reports that the answer of one shard alone has another last insert id
+// holdsID reports that the answer of one shard alone may have another last insert id
 // than the statement: the shard got values, not NULL, and tells the last one, or
-// none.
+// none, or LAST_INSERT_ID(expr)'s.
 func holdsID(b *planner.Bound) bool {
-	return b.Generated != nil && b.Generated.First > 0 && (b.Generated.Rows > 1 || b.Generated.Column.Unannounced)
+	return b.Generated != nil && b.Generated.First > 0 && (b.Generated.Rows > 1 || b.Generated.Column.Unannounced || mayComputeID(b))
+}
+
+// mayComputeID reports that LAST_INSERT_ID(expr) may be in a statement.
+func mayComputeID(b *planner.Bound) bool {
+	return slices.ContainsFunc(b.Statements, func(st planner.ShardStatement) bool { return containsFold(st.SQL, lastInsertID) })
 }
 
 // inserted settles the last insert id of an INSERT whose values Shunt counted,
 // from what the shards have answered. In the answer it is the first value that
 // was generated for a row that was really inserted, or what the shard of the
-// last row says; LAST_INSERT_ID() is the former, or LAST_INSERT_ID(expr)'s.
-func (s *session) inserted(ctx context.Context, b *planner.Bound, answered []sent, ids map[catalog.ShardID]uint64) (uint64, error) {
+// last row says; LAST_INSERT_ID() is the former, or LAST_INSERT_ID(expr)'s where there is none.
+func (s *session) inserted(ctx context.Context, b *planner.Bound, answered []sent, ids map[catalog.ShardID]uint64) (id uint64, err error) {
 	g := b.Generated
-	id := ids[g.LastShard]
-	switch {
-	case g.First == 0:
-	case g.Rows == 1 && !g.Column.Unannounced:
-		if id == g.First {
-			s.last.give(id)
-		}
-	case g.Uncertain == nil:
-		id = g.First
-		s.last.give(id)
-	default:
-		first, err := s.firstInserted(ctx, g, answered)
-		if err != nil {
+	id = ids[g.LastShard]
+	first := g.First
+	if answers := g.Rows == 1 && !g.Column.Unannounced; !answers || id != first && mayComputeID(b) {
+		if first, err = s.firstInserted(ctx, g, answered); err != nil {
 			return 0, err
 		}
-		if first > 0 {
-			id = first
+	} else if id != first {
+		first = 0
+	}
+	if first > 0 {
+		s.last.give(first)
+		return first, nil
+	}
+	return id, s.computedID(ctx, b, answered)
+}
+
+// computedID takes over what LAST_INSERT_ID(expr) may have made of what the shards were told.
+func (s *session) computedID(ctx context.Context, b *planner.Bound, answered []sent) error {
+	for i, st := range b.Statements {
+		if i >= len(answered) || !containsFold(st.SQL, lastInsertID) {
+			continue
+		}
+		id, told, err := askID(ctx, answered[i].conn)
+		if err != nil {
+			return s.shardError(st.Shard, err)
+		}
+		if told && id != 0 && id != s.last.insertID {
 			s.last.give(id)
 		}
 	}
-	for i, st := range b.Statements {
-		if i >= len(answered) || !containsFold(st.SQL, "last_insert_id") {
-			continue
-		}
-		// LAST_INSERT_ID(expr) may have been computed there, or not.
-		set, told, err := askID(ctx, answered[i].conn)
-		if err != nil {
-			return 0, s.shardError(st.Shard, err)
-		}
-		if told && set != 0 && set != s.last.insertID {
-			s.last.give(set)
-		}
-	}
-	return id, nil
+	return nil
 }
 
-// firstInserted is the lowest of the generated values that is in the table.
+// firstInserted is the lowest of the generated values that is in the table, 0 for none.
 func (s *session) firstInserted(ctx context.Context, g *planner.Generated, answered []sent) (first uint64, err error) {
+	if g.First == 0 || g.Uncertain == nil {
+		return g.First, nil
+	}
 	condition := fmt.Sprintf("BETWEEN %d AND %d", g.First, g.Last)
 	if g.Last-g.First+1 != uint64(len(g.Uncertain)) {
 		var list []string

@@ -25,13 +25,15 @@ func asksID(r request, sql string) bool {
 	return namesID(sql)
 }
 
+const lastInsertID = "last_insert_id"
+
 func namesID(sql string) bool {
-	return containsFold(sql, "last_insert_id") || containsFold(sql, "@@identity")
+	return containsFold(sql, lastInsertID) || containsFold(sql, "@@identity")
 }
 
 // setsID reports whether a text may set LAST_INSERT_ID(), as LAST_INSERT_ID(n) does.
 func setsID(sql string) bool {
-	return containsFold(sql, "last_insert_id") && settingID.MatchString(sql)
+	return containsFold(sql, lastInsertID) && settingID.MatchString(sql)
 }
 
 var settingID = regexp.MustCompile(`(?i)last_insert_id\s*\(\s*[^\s)]`)

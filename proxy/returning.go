@@ -107,21 +107,16 @@ func (s *session) returnedID(ctx context.Context, r request, b *planner.Bound, a
 	if !r.returnsID() {
 		return nil
 	}
-	if g := b.Generated; g != nil {
-		switch {
-		case g.First == 0:
-		case g.Uncertain == nil:
-			s.last.give(g.First)
-		default:
-			first, err := s.firstInserted(ctx, g, answered)
-			if err != nil {
-				return err
-			}
-			if first > 0 {
-				s.last.give(first)
-			}
+	if b.Generated != nil {
+		first, err := s.firstInserted(ctx, b.Generated, answered)
+		if err != nil {
+			return err
 		}
-		return nil
+		if first > 0 {
+			s.last.give(first)
+			return nil
+		}
+		return s.computedID(ctx, b, answered)
 	}
 	for _, x := range answered {
 		if x.conn.Broken { // its transaction has ended, which is told

@@ -337,7 +337,7 @@ func (w *writing) answer(ctx context.Context, i int) {
 	if w.ids[x.shard] = sum.LastInsertID; w.joined.LastInsertID == 0 {
 		w.joined.LastInsertID = sum.LastInsertID
 	}
-	if sum.Info == "" && !w.copies && (w.r.plan.Kind == planner.Insert || w.r.plan.Kind == planner.Replace) {
+	if sum.Info == "" && w.several && !w.copies && (w.r.plan.Kind == planner.Insert || w.r.plan.Kind == planner.Replace) {
 		sum.Info = infoOfOne(sum, w.r.plan.Ignores())
 	}
 	w.infos = append(w.infos, sum.Info)
