@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
 // TestNextTransactionOfOneStatement: SET TRANSACTION counts for the next statement
@@ -66,5 +68,22 @@ func TestNextTransactionOfOneStatement(t *testing.T) {
 		wantError(t, err, 1792, "READ ONLY")
 		mustExec(t, c, "SET TRANSACTION READ WRITE, ISOLATION LEVEL READ COMMITTED")
 		mustExec(t, c, "UPDATE people SET age = 5 WHERE id = 15")
+	})
+}
+
+// TestNextTransactionBehindFailures: whether a statement that fails was the transaction that
+// SET TRANSACTION is for depends on how it fails.
+func TestNextTransactionBehindFailures(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
+		p.query("DELETE FROM people", "INSERT INTO people (id, email, age) VALUES (1, 'a', 1), (2, 'b', 2)")
+		for _, sql := range []string{
+			"SELECT nonsense FROM people WHERE id = 1", "SELECT a.id FROM people a JOIN people b ON a.id = b.id WHERE id = 1", "SELECT (SELECT 1, 2) FROM people WHERE id = 1",
+			"SELECT id FROM people WHERE id = 1 AND SUM(age) > 1", "SELECT id, COUNT(*) FROM people WHERE id = 1", "SELECT age, COUNT(*) FROM people WHERE id = 1 GROUP BY email", "SELECT id FROM people WHERE id = 1 AND id IN (INTERVAL(5), (5))",
+			"SELECT id FROM people WHERE id = 1 AND age = (SELECT 1 UNION SELECT 2)", "SELECT id FROM people WHERE id = 1", "SELECT ST_X(email) FROM people WHERE id = 1",
+		} {
+			p.query("SET TRANSACTION READ ONLY", sql, "UPDATE people SET age = 5 WHERE id = 2", "SET TRANSACTION READ WRITE", "UPDATE people SET age = 6 WHERE id = 2")
+		}
 	})
 }

@@ -139,12 +139,22 @@ func (s *session) sayOnce(ctx context.Context, conn *shard.Conn, r request, id c
 }
 
 // spendOnce: a statement without a transaction was the next one, unless it was
-// refused for that.
+// refused for that, or before its tables were locked.
 func (s *session) spendOnce(p *planner.Rows) {
-	if s.tx == nil && len(p.Tables) > 0 && p.Kind != planner.Show && s.last.failed != codeReadOnlyTransaction {
+	if s.tx != nil || len(p.Tables) == 0 || p.Kind == planner.Show {
+		return
+	}
+	switch failed := s.last.failed; {
+	case failed == codeReadOnlyTransaction, failed == codeSyntax:
+	case unresolved[failed] && !s.mariaDB(): // MariaDB locks tables before
+	default:
 		s.settings.once = characteristics{}
 	}
 }
+
+// unresolved are errors that come while names and types are resolved: ambiguous and
+// unknown columns, misused aggregates, other numbers of columns, and unknown functions.
+var unresolved = map[uint16]bool{1052: true, codeNoColumn: true, 1055: true, 1111: true, 1140: true, 1222: true, 1241: true, 1305: true}
 
 // readOnlyTransaction is told before anything is done, on any shard or to a
 // counter.
