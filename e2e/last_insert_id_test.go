@@ -61,7 +61,9 @@ func TestCountedBesideLastInsertID(t *testing.T) {
 			"INSERT INTO children (code) VALUES (1) ON DUPLICATE KEY UPDATE k = LAST_INSERT_ID(k), parent = 2", "INSERT INTO children (code) VALUES (1) ON DUPLICATE KEY UPDATE k = LAST_INSERT_ID(k), parent = 2",
 			"INSERT INTO children (code, parent) VALUES (2, LAST_INSERT_ID(400)) ON DUPLICATE KEY UPDATE parent = 3", "INSERT INTO children (code, parent) VALUES (3, LAST_INSERT_ID(401)) ON DUPLICATE KEY UPDATE parent = 3",
 			"INSERT IGNORE INTO children (code, parent) VALUES (3, LAST_INSERT_ID(500))", "INSERT IGNORE INTO children (code, parent) VALUES (4, LAST_INSERT_ID(501))",
-			"BEGIN", "INSERT INTO children (parent) VALUES (LAST_INSERT_ID(600))", "ROLLBACK",
+			"INSERT INTO children (code, parent) VALUES (5, LAST_INSERT_ID()), (6, LAST_INSERT_ID()) ON DUPLICATE KEY UPDATE k = LAST_INSERT_ID(k)",
+			"INSERT IGNORE INTO children (code, parent) VALUES (7, LAST_INSERT_ID()), (8, LAST_INSERT_ID())", "REPLACE INTO children (parent) VALUES (LAST_INSERT_ID()), (LAST_INSERT_ID())",
+			"BEGIN", "INSERT INTO children (parent) VALUES (LAST_INSERT_ID(600))", "ROLLBACK", "INSERT INTO children (parent) SELECT LAST_INSERT_ID() FROM parents",
 		} {
 			p.query(sql, "SELECT LAST_INSERT_ID(), @@last_insert_id")
 		}

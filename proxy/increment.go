@@ -243,13 +243,15 @@ func mayComputeID(b *planner.Bound) bool {
 func (s *session) inserted(ctx context.Context, b *planner.Bound, answered []sent, ids map[catalog.ShardID]uint64) (id uint64, err error) {
 	g := b.Generated
 	id = ids[g.LastShard]
-	first := g.First
-	if answers := g.Rows == 1 && !g.Column.Unannounced; !answers || id != first && mayComputeID(b) {
+	var first uint64
+	switch told := g.Rows == 1 && !g.Column.Unannounced; {
+	case told && id == g.First:
+		first = id
+	case told && !mayComputeID(b): // the row wasn't inserted
+	default:
 		if first, err = s.firstInserted(ctx, g, answered); err != nil {
 			return 0, err
 		}
-	} else if id != first {
-		first = 0
 	}
 	if first > 0 {
 		s.last.give(first)
