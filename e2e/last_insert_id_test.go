@@ -67,6 +67,19 @@ func TestCountedBesideLastInsertID(t *testing.T) {
 		} {
 			p.query(sql, "SELECT LAST_INSERT_ID(), @@last_insert_id")
 		}
+		for i, sql := range []string{"INSERT INTO children (parent) VALUES (LAST_INSERT_ID() + ?)", "INSERT INTO children SET parent = LAST_INSERT_ID(?)"} {
+			ids := map[*packetClient]uint32{}
+			p.both("prepare", func(c *packetClient) (out string) {
+				ids[c], out = c.prepare(sql)
+				return out
+			})
+			p.query(fmt.Sprintf("INSERT INTO children (k) VALUES (%d)", 1000*(i+1))) // from where on both count
+			p.both("execute", func(c *packetClient) string {
+				c.say(mysql.COM_STMT_EXECUTE, uint32s(ids[c]), []byte{0}, uint32s(1), []byte{0, 1, 3, 0}, uint32s(7))
+				return c.answer()
+			})
+			p.query("SELECT LAST_INSERT_ID(), @@last_insert_id")
+		}
 		p.query("SELECT * FROM parents ORDER BY k", "SELECT * FROM children ORDER BY k")
 	})
 }

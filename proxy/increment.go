@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -227,27 +226,22 @@ func (s *session) showCreate(ctx context.Context, t *catalog.Table, st planner.S
 // holdsID reports that the answer of one shard alone may have another last insert id
 // than the statement: the shard got values, not NULL, and tells the last one, or
 // none, or LAST_INSERT_ID(expr)'s.
-func holdsID(b *planner.Bound) bool {
-	return b.Generated != nil && b.Generated.First > 0 && (b.Generated.Rows > 1 || b.Generated.Column.Unannounced || mayComputeID(b))
-}
-
-// mayComputeID reports that LAST_INSERT_ID(expr) may be in a statement.
-func mayComputeID(b *planner.Bound) bool {
-	return slices.ContainsFunc(b.Statements, func(st planner.ShardStatement) bool { return containsFold(st.SQL, lastInsertID) })
+func holdsID(r request, b *planner.Bound) bool {
+	return b.Generated != nil && b.Generated.First > 0 && (b.Generated.Rows > 1 || b.Generated.Column.Unannounced || asksID(r, r.sql))
 }
 
 // inserted settles the last insert id of an INSERT whose values Shunt counted,
 // from what the shards have answered. In the answer it is the first value that
 // was generated for a row that was really inserted, or what the shard of the
 // last row says; LAST_INSERT_ID() is the former, or LAST_INSERT_ID(expr)'s where there is none.
-func (s *session) inserted(ctx context.Context, b *planner.Bound, answered []sent, ids map[catalog.ShardID]uint64) (id uint64, err error) {
+func (s *session) inserted(ctx context.Context, r request, b *planner.Bound, answered []sent, ids map[catalog.ShardID]uint64) (id uint64, err error) {
 	g := b.Generated
 	id = ids[g.LastShard]
 	var first uint64
 	switch told := g.Rows == 1 && !g.Column.Unannounced; {
 	case told && id == g.First:
 		first = id
-	case told && !mayComputeID(b): // the row wasn't inserted
+	case told && !asksID(r, r.sql): // the row wasn't inserted
 	default:
 		if first, err = s.firstInserted(ctx, g, answered); err != nil {
 			return 0, err
@@ -332,13 +326,13 @@ func generatedParam(n uint64) wire.Param {
 
 // answerInserted, for an INSERT whose values Shunt counted, settles the last insert id behind a statement to one shard, and
 // answers where the shard's own answer was held back.
-func (s *session) answerInserted(ctx context.Context, b *planner.Bound, conn *shard.Conn, sum shard.Summary) error {
+func (s *session) answerInserted(ctx context.Context, r request, b *planner.Bound, conn *shard.Conn, sum shard.Summary) error {
 	if b.Generated == nil {
 		return nil
 	}
 	id := b.Statements[0].Shard
-	last, err := s.inserted(ctx, b, []sent{{id, conn}}, map[catalog.ShardID]uint64{id: sum.LastInsertID})
-	if err != nil || !holdsID(b) {
+	last, err := s.inserted(ctx, r, b, []sent{{id, conn}}, map[catalog.ShardID]uint64{id: sum.LastInsertID})
+	if err != nil || !holdsID(r, b) {
 		return err
 	}
 	return s.answerOK(wire.OK{Affected: sum.Affected, LastInsertID: last, Warnings: sum.Warnings, Info: sum.Info})

@@ -62,7 +62,7 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	var sum shard.Summary
 	if err == nil {
 		o := s.forwardOptions()
-		o.HoldOK = holdsID(b) || r.plan.Calls || r.plan.Redefines
+		o.HoldOK = holdsID(r, b) || r.plan.Calls || r.plan.Redefines
 		o.HoldErr = r.plan.Calls
 		sum, err = conn.Forward(s.client, shard.Result, o)
 		err = s.forwarded(st.Shard, sum, err)
@@ -86,7 +86,7 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 			} else if r.plan.Redefines && !sum.ResultSet {
 				err = s.answerOK(wire.OK{Affected: sum.Affected, Warnings: sum.Warnings, Info: sum.Info})
 			} else if !sum.ResultSet {
-				err = s.answerInserted(ctx, b, conn, sum)
+				err = s.answerInserted(ctx, r, b, conn, sum)
 			} else if err = s.returnedID(ctx, r, b, []sent{{st.Shard, conn}}); err != nil {
 				err = fmt.Errorf("%w: %w", errHalfAnswered, err)
 			}
@@ -236,7 +236,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 	}
 	w := writing{
 		s: s, r: r, b: b, several: several, copies: b.Access == "reference", returned: returned,
-		hold: several || holdsID(b) || r.plan.Calls, ids: map[catalog.ShardID]uint64{},
+		hold: several || holdsID(r, b) || r.plan.Calls, ids: map[catalog.ShardID]uint64{},
 	}
 	w.shards, w.failed = s.borrowAll(ctx, b)
 	w.ask(ctx, 0)
@@ -371,7 +371,7 @@ func (w *writing) settleID(ctx context.Context) {
 			}
 		}
 	case w.b.Generated != nil:
-		w.joined.LastInsertID, w.failed = s.inserted(ctx, w.b, w.shards, w.ids)
+		w.joined.LastInsertID, w.failed = s.inserted(ctx, w.r, w.b, w.shards, w.ids)
 	}
 }
 
