@@ -93,7 +93,9 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 	}
 	for _, c := range cases {
 		result, err := b.turnsOf(ctx, c.name(), direct, targets, func(t target) (half, error) {
-			return runSysbench(ctx, t, c.script, c.prepared, c.threads, b.seconds)
+			return b.profiled(ctx, c.name(), t, func() (half, error) {
+				return runSysbench(ctx, t, c.script, c.prepared, c.threads, b.seconds)
+			})
 		})
 		if results, err = b.keep(ctx, results, result, err); err != nil {
 			return nil, err
@@ -103,7 +105,9 @@ func (b *bench) oneShard(ctx context.Context) (results []*series, err error) {
 		if err := fillStream(ctx, *proxy, server); err != nil {
 			return nil, err
 		}
-		result, err := b.turnsOf(ctx, "one/"+streamCase, direct, targets, func(t target) (half, error) { return stream(ctx, t) })
+		result, err := b.turnsOf(ctx, "one/"+streamCase, direct, targets, func(t target) (half, error) {
+			return b.profiled(ctx, "one/"+streamCase, t, func() (half, error) { return stream(ctx, t) })
+		})
 		if results, err = b.keep(ctx, results, result, err); err != nil {
 			return nil, err
 		}

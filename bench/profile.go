@@ -12,16 +12,16 @@ import (
 
 // profiled has Shunt's processor profile of a half's first seconds written to
 // the directory of -profiles, from which `make pgo` makes default.pgo.
-func (b *bench) profiled(ctx context.Context, name string, t target, measure func(target) (half, error)) (half, error) {
+func (b *bench) profiled(ctx context.Context, name string, t target, measure func() (half, error)) (half, error) {
 	if b.profiles == "" || t.http == "" {
-		return measure(t)
+		return measure()
 	}
 	failed := make(chan error, 1)
 	go func() {
 		file := filepath.Join(b.profiles, strings.ReplaceAll(name+"/"+t.name, "/", "-")+".pprof")
 		failed <- writeProfile(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", t.http, b.seconds), file)
 	}()
-	h, err := measure(t)
+	h, err := measure()
 	if err2 := <-failed; err == nil {
 		err = err2
 	}

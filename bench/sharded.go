@@ -200,6 +200,6 @@ func (b *bench) loadCase(ctx context.Context, c loadCase, prepared bool) (*serie
 			seconds *= insideLonger
 		}
 		l := load{dbs[t.name], loadConnections, prepared, c.query, c.source[t.name], seconds, t.cpuTime}
-		return l.run(ctx)
+		return b.profiled(ctx, c.mode(prepared), t, func() (half, error) { return l.run(ctx) })
 	})
 }

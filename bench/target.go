@@ -115,7 +115,7 @@ func (b *bench) turnsOf(ctx context.Context, name, base string, targets []target
 			if round%2 == 1 {
 				t = targets[(round+len(targets)-i)%len(targets)]
 			}
-			h, err := b.profiled(ctx, name, t, measure)
+			h, err := measure(t)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", name, t.name, err)
 			}
