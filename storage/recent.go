@@ -2,14 +2,8 @@ package storage
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,17 +12,12 @@ import (
 )
 
 // recent are entries that Add has taken and Badger does not have yet: in memory
-// for lookups, and in a log, which is written with one system call and so
-// survives the death of the process. Flush moves them into Badger, many in one
-// transaction.
-//
-// Those of a statement are one write to the log, and so are those of all
-// sessions that come while another write is under way: whoever has waited for it
-// writes for the others too.
+// for lookups, and in a log, which survives the death of the process. Flush moves
+// them into Badger, many in one transaction.
 //
 // A transaction of Badger's for a single entry costs about 60 µs of CPU, most
 // of it for waking goroutines of its own, and a statement would wait for it;
-// this way it is 2 µs for the statement, and 4 for its share of a flush.
+// this way it is 1 µs for the statement, and 4 for its share of a flush.
 //
 // There are two logs, used in turns: one takes what comes while the other's
 // entries are moved, and is then emptied. Open moves what it finds in them. An
@@ -47,34 +36,18 @@ type recent struct {
 	n          atomic.Int64
 	some, full chan struct{}
 
-	// mu is never held while something is written.
 	mu sync.RWMutex
 	// records are by record key; moving are those that a flush is putting into
 	// Badger.
 	records, moving map[string]recentRecord
-	// pending are the log's records of the entries that no write has begun for
-	// yet; joined counts all that were ever put there. Lookups see them already,
-	// which does no harm.
-	pending []byte
-	joined  uint64
-
-	// log is held by who writes to the active log or changes it. It comes before
-	// mu.
-	log sync.Mutex
-	// logs are nil for a store in memory.
-	logs   [2]*os.File
+	// logs are nil for a store in memory. The active one has what is in records.
+	logs   [2]*recentLog
 	active int
-	size   int64
-	// written is up to what joined was the log has everything.
-	written atomic.Uint64
-	// writes counts the system calls.
-	writes int
-	// buf is pending's array of before.
-	buf []byte
-	// leftover: Open could not move what it found in both logs.
+	// leftover: something in the logs could not be moved, at Open or later. They take
+	// nothing more until it is. It is set under mu.
 	leftover atomic.Bool
 
-	// flushing is held by who flushes. It comes before log.
+	// flushing is held by who flushes. It comes before mu.
 	flushing sync.Mutex
 	// spare is the empty map of an earlier flush.
 	spare map[string]recentRecord
@@ -105,8 +78,6 @@ const (
 	recentAge = time.Second
 )
 
-func recentName(i int) string { return fmt.Sprintf("recent-%d.log", i) }
-
 // open moves the entries that an earlier process left in its logs into Badger.
 func (r *recent) open(s *Store, flushAt int64) error {
 	if flushAt == 0 {
@@ -126,28 +97,23 @@ func (r *recent) open(s *Store, flushAt int64) error {
 			}
 		}
 	}
+	put := func(key []byte, pair ShardEpoch) {
+		// Records of a generation that is gone are garbage.
+		if len(key) >= entryPrefixLen && parts[string(key[:entryPrefixLen])] != nil {
+			r.put(parts[string(key[:entryPrefixLen])], string(key), pair)
+		}
+	}
 	for i := range r.logs {
-		name := filepath.Join(s.opt.Dir, recentName(i))
-		log, err := os.ReadFile(name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		log, whole, err := openRecentLog(s.opt, i, s.fresh, put)
+		if err != nil {
+			return errors.Join(err, r.close())
 		}
-		missing := err != nil && !s.fresh
-		for key, pair, rest := nextRecent(log); rest != nil; key, pair, rest = nextRecent(rest) {
-			log = rest
-			// Records of a generation that is gone are garbage.
-			if len(key) >= entryPrefixLen && parts[string(key[:entryPrefixLen])] != nil {
-				r.put(parts[string(key[:entryPrefixLen])], string(key), pair)
-			}
-		}
-		if missing || len(log) > 0 {
+		r.logs[i] = log
+		if !whole {
 			// It was damaged, or cut short by the death of the process: which of them
 			// can't be told. What may be lost is as after a power loss.
-			s.opt.Logger.Warn("a log of recent index entries is damaged; what was written to lately is taken for lost", "file", name, "bytes", len(log))
+			s.opt.Logger.Warn("a log of recent index entries is damaged; what was written to lately is taken for lost", "file", log.f.Name())
 			s.intents.lose()
-		}
-		if r.logs[i], err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-			return errors.Join(err, r.close())
 		}
 	}
 	r.leftover.Store(true)
@@ -160,69 +126,31 @@ func (r *recent) open(s *Store, flushAt int64) error {
 
 func (r *recent) close() error {
 	var errs []error
-	for _, f := range r.logs {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
+	for _, l := range r.logs {
+		errs = append(errs, l.close())
 	}
 	return errors.Join(errs...)
-}
-
-// A log's record is
-//
-//	checksum(4) of the rest, length(4) of the rest, shard uvarint, epoch uvarint, record key
-//
-// and one that is not whole ends the log: its Add did not return.
-const recentHeader = 8
-
-func appendRecent(dst, key []byte, pair ShardEpoch) []byte {
-	at := len(dst)
-	dst = append(dst, make([]byte, recentHeader)...)
-	dst = binary.AppendUvarint(dst, uint64(pair.Shard))
-	dst = binary.AppendUvarint(dst, uint64(pair.Epoch))
-	dst = append(dst, key...)
-	binary.BigEndian.PutUint32(dst[at+4:], uint32(len(dst)-at-recentHeader))
-	binary.BigEndian.PutUint32(dst[at:], crc32.ChecksumIEEE(dst[at+4:]))
-	return dst
-}
-
-// nextRecent returns the first record of a log and what follows; rest is nil at
-// the end.
-func nextRecent(log []byte) (key []byte, pair ShardEpoch, rest []byte) {
-	if len(log) < recentHeader {
-		return nil, pair, nil
-	}
-	n := uint64(binary.BigEndian.Uint32(log[4:]))
-	if n == 0 || n > uint64(len(log)-recentHeader) {
-		return nil, pair, nil
-	}
-	end := recentHeader + int(n)
-	if crc32.ChecksumIEEE(log[4:end]) != binary.BigEndian.Uint32(log) {
-		return nil, pair, nil
-	}
-	pair, key, ok := nextPair(log[recentHeader:end])
-	if !ok {
-		return nil, pair, nil
-	}
-	return key, pair, log[end:]
 }
 
 // add takes entries, with their record keys in keys. Those that are there already
 // cost nothing.
 func (r *recent) add(keys []byte, entries []recentEntry) error {
-	if r.n.Load() >= r.flushAt*recentBound || r.leftover.Load() {
+	for r.n.Load() >= r.flushAt*recentBound || !r.join(keys, entries) {
 		if err := r.flush(); err != nil {
 			return err
 		}
 	}
-	return r.write(r.join(keys, entries))
+	return nil
 }
 
-// join shows the entries to lookups and returns what must be written before they
-// are added: whoever finds an entry here may be before who brought it.
-func (r *recent) join(keys []byte, entries []recentEntry) (joined uint64) {
+// join is add where the log takes more and has room.
+func (r *recent) join(keys []byte, entries []recentEntry) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	log := r.logs[r.active]
+	if r.leftover.Load() || log != nil && log.size+len(entries)*longestRecent(0)+len(keys) > len(log.mem) {
+		return false
+	}
 	before := r.n.Load()
 	text := "" // of keys, to make one string of all
 	for i := range entries {
@@ -237,59 +165,14 @@ func (r *recent) join(keys []byte, entries []recentEntry) (joined uint64) {
 			notify(r.some)
 		}
 		r.put(e.part, text[e.from:e.to], e.pair)
-		if !r.s.opt.InMemory {
-			r.pending = appendRecent(r.pending, keys[e.from:e.to], e.pair)
-			r.joined++
+		if log != nil {
+			log.add(keys[e.from:e.to], e.pair)
 		}
 	}
 	if before < r.flushAt && r.n.Load() >= r.flushAt {
 		notify(r.full)
 	}
-	return r.joined
-}
-
-// write returns when what had joined is in a log.
-func (r *recent) write(joined uint64) error {
-	if r.written.Load() >= joined {
-		return nil
-	}
-	r.log.Lock()
-	defer r.log.Unlock()
-	if r.written.Load() >= joined {
-		return nil
-	}
-	// Where the write of ours has failed, so does the store.
-	if err := r.s.space.failed.Load(); err != nil {
-		return *err
-	}
-	r.mu.Lock()
-	buf, all := r.pending, r.joined
-	r.pending = r.buf[:0]
-	r.mu.Unlock()
-	f := r.logs[r.active]
-	r.writes++
-	_, err := f.WriteAt(buf, r.size)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		// Nothing is lost: the next write is at the same place. The guard refuses what
-		// comes until there is room.
-		r.mu.Lock()
-		r.pending = append(slices.Clone(buf), r.pending...)
-		r.mu.Unlock()
-		s := r.s.space
-		s.refresh()
-		return fmt.Errorf("%w: write %s: %w", ErrStoreFull, f.Name(), err)
-	}
-	if err != nil {
-		return r.s.space.fail(fmt.Errorf("write %s: %w", f.Name(), err))
-	}
-	r.size += int64(len(buf))
-	r.written.Store(all)
-	if cap(buf) <= 1<<16 {
-		r.buf = buf
-	} else {
-		r.buf = nil
-	}
-	return nil
+	return true
 }
 
 func notify(c chan struct{}) {
@@ -425,31 +308,24 @@ func (r *recent) flush() error {
 	if err := r.s.space.reclaimable(); err != nil {
 		return err
 	}
-	// What is pending now goes into the other log, though it is moved with the
-	// rest: whoever waits for it is told when it is there.
 	if r.spare == nil {
 		r.spare = map[string]recentRecord{}
 	}
-	r.log.Lock()
 	r.mu.Lock()
 	moved := r.records
 	r.moving, r.records, r.spare = moved, r.spare, nil
-	r.mu.Unlock()
 	logs := r.logs[r.active : r.active+1]
 	if r.leftover.Load() {
 		logs = r.logs[:]
 	} else {
-		r.active, r.size = 1-r.active, 0
+		r.active = 1 - r.active
 	}
-	r.log.Unlock()
+	r.mu.Unlock()
 
 	err := r.move()
-	for _, f := range logs {
-		if f == nil || err != nil {
-			continue
-		}
-		if terr := f.Truncate(0); terr != nil {
-			err = r.s.space.fail(fmt.Errorf("empty %s: %w", f.Name(), terr))
+	for _, l := range logs {
+		if l != nil && err == nil {
+			err = r.emptied(l.reset())
 		}
 	}
 
@@ -464,6 +340,18 @@ func (r *recent) flush() error {
 	return nil
 }
 
+// emptied tells what became of a log's reset.
+func (r *recent) emptied(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		r.s.space.refresh()
+		return fmt.Errorf("%w: %w", ErrStoreFull, err)
+	}
+	return r.s.space.fail(err)
+}
+
 // settle ends a flush: what was moved is no longer here, unless that failed.
 func (r *recent) settle(moved map[string]recentRecord, err error) error {
 	r.mu.Lock()
@@ -471,8 +359,8 @@ func (r *recent) settle(moved map[string]recentRecord, err error) error {
 	r.moving = nil
 	r.n.Add(-int64(len(moved)))
 	if err != nil {
-		// The store is read-only now. Lookups go on finding these, and the log
-		// stays for the next process: nothing is flushed or added any more.
+		// Lookups go on finding these, and the log stays, for the next flush or process.
+		r.leftover.Store(true)
 		for key, rec := range moved {
 			r.put(rec.part, key, rec.pair)
 			for _, p := range rec.more {

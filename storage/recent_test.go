@@ -1,14 +1,14 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -63,8 +63,8 @@ func TestRecentRange(t *testing.T) {
 }
 
 // TestRecentLogs: what a process leaves in its logs when it dies is found by the
-// next one, whichever log it is in; a record that is cut off or damaged ends a
-// log, and those of a dropped index are forgotten.
+// next one, whichever log it is in and whichever version wrote it; a record that is
+// cut off or damaged ends a log, and those of a dropped index are forgotten.
 func TestRecentLogs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func TestRecentLogs(t *testing.T) {
 	id, dropped := readyIndex(t, s, "i", 2), readyIndex(t, s, "gone", 1)
 	intend(t, s, 1, 2, 3, 4)
 	check(t, s.Add([]Entry{{dropped, []byte("a"), 1, 1}}))
-	log := func(i int) []byte { return must(os.ReadFile(filepath.Join(dir, recentName(i)))) }
+	log := func(i int) []byte { return writtenTo(t, filepath.Join(dir, recentName(i))) }
 	inDropped := log(0)
 	check(t, s.DropIndex(dropped))
 	check(t, s.recent.flush())
@@ -95,6 +95,8 @@ func TestRecentLogs(t *testing.T) {
 		"none":      {[2][]byte{}, []string{"a[{1 7}]", "b[{2 7}]"}},
 		"cut off":   {[2][]byte{nil, second[:len(second)-1]}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]"}},
 		"damaged":   {[2][]byte{nil, append(slices.Clone(second[:len(second)-1]), 'x')}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]"}},
+		"padded":    {[2][]byte{append(slices.Clone(second), make([]byte, recentLogSize-len(second))...), nil}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
+		"too large": {[2][]byte{append(slices.Clone(second), make([]byte, recentLogSize)...), nil}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
 		"zeros":     {[2][]byte{append(slices.Clone(second), make([]byte, 100)...), nil}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
 		"too long":  {[2][]byte{binary.BigEndian.AppendUint32(make([]byte, 4), 1<<31), nil}, []string{"a[{1 7}]", "b[{2 7}]"}},
 		"dropped":   {[2][]byte{inDropped, second}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
@@ -110,8 +112,12 @@ func TestRecentLogs(t *testing.T) {
 				t.Fatal(got)
 			}
 			for i := range 2 {
-				if st := must(os.Stat(filepath.Join(dir, recentName(i)))); st.Size() != 0 {
-					t.Errorf("%s has %d bytes", recentName(i), st.Size())
+				name := filepath.Join(dir, recentName(i))
+				if st := must(os.Stat(name)).Sys().(*syscall.Stat_t); st.Size != recentLogSize || st.Blocks*512 < recentLogSize {
+					t.Errorf("%s has %d bytes, %d of them on the disk", name, st.Size, st.Blocks*512)
+				}
+				if log := writtenTo(t, name); len(log) != 0 {
+					t.Errorf("%s has %q", name, log)
 				}
 			}
 			// It takes more.
@@ -182,94 +188,49 @@ func intend(t *testing.T, s *Store, shards ...ShardID) {
 	}
 }
 
-// TestRecentGroups: Adds that come while the log is being written are one write
-// together, and none returns before it.
-func TestRecentGroups(t *testing.T) {
+// TestRecentLogIsFull: what has no room in a log waits for a flush.
+func TestRecentLogIsFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openTest(t, testOpts(dir), testOptions{noFlusher: true})
 	id := readyIndex(t, s, "i", 1)
 	intend(t, s, 1)
-	const sessions = 16
-	key := func(i int) []byte { return fmt.Appendf(nil, "k%02d", i) }
-	add := func(i int) {
-		if err := s.Add([]Entry{{id, key(i), 1, 1}, {id, append(key(i), 'x'), 1, 1}}); err != nil {
-			t.Error(err)
+	check(t, s.StartBuild(id, 1)) // two generations: each entry is there twice
+	const adds = 10
+	want := map[string]bool{}
+	for i := range adds {
+		var entries []Entry
+		for j := range fewEntries {
+			key := bytes.Repeat([]byte{'a' + byte(i*fewEntries+j)}, MaxKey)
+			entries = append(entries, Entry{id, key, 1, 1})
+			want[string(key)] = true
 		}
+		check(t, s.Add(entries))
 	}
-	s.recent.log.Lock() // somebody writes
-	var returned atomic.Int64
-	var wg sync.WaitGroup
-	for i := range sessions {
-		wg.Go(func() {
-			add(i)
-			returned.Add(1)
-		})
-		// One that finds the entry in place waits for it too.
-		wg.Go(func() {
-			for s.recent.countJoined() == 0 {
-				runtime.Gosched()
-			}
-			add(0)
-			returned.Add(1)
-		})
+	if n := s.recent.n.Load(); n == 0 || n > 4*fewEntries {
+		t.Errorf("%d entries are recent", n)
 	}
-	for s.recent.countJoined() < 2*sessions {
-		runtime.Gosched()
-	}
-	if n := returned.Load(); n > 0 {
-		t.Errorf("%d Adds returned before their entries were in the log", n)
-	}
-	wantLookup(t, s, id, "k03", 1) // nobody waits for the log to read
-	copied := copyStore(t, dir)
-	before := s.recent.writes
-	s.recent.log.Unlock()
-	wg.Wait()
-	if n := s.recent.writes - before; n != 1 {
-		t.Errorf("%d writes", n)
-	}
-	if got := dump(t, openTest(t, testOpts(copied), testOptions{}), id, false); len(got) != 0 {
-		t.Errorf("in the log before it was written: %v", got)
-	}
-	if got := dump(t, openTest(t, testOpts(copyStore(t, dir)), testOptions{}), id, false); len(got) != 2*sessions {
-		t.Errorf("%d entries after a crash: %v", len(got), got)
+	s = openTest(t, testOpts(copyStore(t, dir)), testOptions{})
+	check(t, s.Entries(id, nil, false, func(key []byte, _ []ShardEpoch) bool {
+		delete(want, string(key))
+		return true
+	}))
+	if len(want) > 0 {
+		t.Errorf("%d entries are lost", len(want))
 	}
 }
 
-func (r *recent) countJoined() uint64 {
+// writtenTo is a log without the zeros behind it.
+func writtenTo(t *testing.T, name string) []byte {
+	t.Helper()
+	return bytes.TrimRight(must(os.ReadFile(name)), "\x00")
+}
+
+// logged counts the bytes that were written to logs and are not flushed.
+func (r *recent) logged() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.joined
-}
-
-// TestRecentFlushBetween: a flush between an entry's appearance and its write to
-// the log loses it at no moment after the Add returned.
-func TestRecentFlushBetween(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := openTest(t, testOpts(dir), testOptions{noFlusher: true})
-	id := readyIndex(t, s, "i", 1)
-	intend(t, s, 1)
-	after := func(want ...string) {
-		t.Helper()
-		if got := dump(t, openTest(t, testOpts(copyStore(t, dir)), testOptions{}), id, false); !slices.Equal(got, want) {
-			t.Fatalf("after a crash: %v, want %v", got, want)
-		}
-	}
-	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}}))
-	part := s.find(id).view.Load().read.parts[0]
-	record := append(slices.Clone(part.prefix), 'b')
-	joined := s.recent.join(record, []recentEntry{{part, 0, len(record), ShardEpoch{2, 1}}})
-	after("a[{1 1}]")
-	check(t, s.recent.flush())
-	after("a[{1 1}]", "b[{2 1}]")
-	check(t, s.recent.write(joined))
-	after("a[{1 1}]", "b[{2 1}]")
-	check(t, s.recent.flush())
-	after("a[{1 1}]", "b[{2 1}]")
-	wantLookup(t, s, id, "b", 2)
-	check(t, s.Add([]Entry{{id, []byte("c"), 3, 1}}))
-	after("a[{1 1}]", "b[{2 1}]", "c[{3 1}]")
+	return r.logs[0].size + r.logs[1].size
 }
 
 // TestCurrentCostsNoWrite: what is in the store already is not written again,
@@ -301,13 +262,13 @@ func TestCurrentCostsNoWrite(t *testing.T) {
 		for _, e := range many {
 			wantLookup(t, s, id, string(e.Key), 1, 2)
 		}
-		commits, writes := s.db.MaxVersion(), s.recent.writes
+		commits, logged := s.db.MaxVersion(), s.recent.logged()
 		for range 3 {
 			write()
 			check(t, s.Add(many))
 		}
-		if c, w := s.db.MaxVersion()-commits, s.recent.writes-writes; c != 0 || w != 0 {
-			t.Errorf("%d commits and %d writes of what is in %s", c, w, where)
+		if c, w := s.db.MaxVersion()-commits, s.recent.logged()-logged; c != 0 || w != 0 {
+			t.Errorf("%d commits and %d bytes of what is in %s", c, w, where)
 		}
 		check(t, s.recent.flush())
 	}
@@ -316,20 +277,23 @@ func TestCurrentCostsNoWrite(t *testing.T) {
 		s.hot.change(record)
 		s.hot.changed(record)
 	}
-	commits, writes := s.db.MaxVersion(), s.recent.writes
+	write()
+	commits, logged := s.db.MaxVersion(), s.recent.logged()
+	if logged == 0 {
+		t.Error("what is cold is not in the log")
+	}
 	for range 3 {
 		write()
 		check(t, s.Add(many))
 	}
 	check(t, s.recent.flush())
-	if c, w := s.db.MaxVersion()-commits, s.recent.writes-writes; c != 0 || w != 1 {
-		t.Errorf("%d commits and %d writes of what is cold", c, w)
+	if c := s.db.MaxVersion() - commits; c != 0 {
+		t.Errorf("%d commits of what is cold", c)
 	}
 	// A later epoch is something new.
-	commits, writes = s.db.MaxVersion(), s.recent.writes
 	few[0].Epoch = 6
-	check(t, s.Add(few))
-	if c, w := s.db.MaxVersion()-commits, s.recent.writes-writes; c != 0 || w != 1 {
-		t.Errorf("%d commits and %d writes of one entry that is new", c, w)
+	check(t, s.Add(few[:1]))
+	if c, one := s.db.MaxVersion()-commits, s.recent.logged(); c != 0 || one == 0 || one >= logged/4 {
+		t.Errorf("%d commits and %d bytes of one entry that is new, %d of %d others", c, one, logged, len(few))
 	}
 }

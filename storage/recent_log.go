@@ -1,0 +1,147 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// recentLog is a file of entries, mapped into memory: to write one is to copy it
+// there, which is done when it returns, whatever becomes of the process. A system
+// call would take ten times as long, and where the servers beside sync their logs
+// wait for them.
+//
+// The file has its blocks from the start, so that a full disk can't be in the way.
+// Behind the last record are zeros.
+type recentLog struct {
+	f    *os.File
+	mem  []byte // nil until reset
+	size int    // up to where mem is not zero
+}
+
+// recentLogSize takes what is recent while a flush is under way, and the longest
+// keys that there are of one Add at least.
+const recentLogSize = 2 << 20
+
+func recentName(i int) string { return fmt.Sprintf("recent-%d.log", i) }
+
+// openRecentLog opens the log i of a store and calls add with the records that an
+// earlier process has left there. whole is false where some of them may be lacking.
+func openRecentLog(o Options, i int, fresh bool, add func(key []byte, pair ShardEpoch)) (l *recentLog, whole bool, err error) {
+	name := filepath.Join(o.Dir, recentName(i))
+	log, err := os.ReadFile(name)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		return nil, false, err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	rest := log
+	for key, pair, next := nextRecent(rest); next != nil; key, pair, next = nextRecent(rest) {
+		add(key, pair)
+		rest = next
+	}
+	// One without zeros is of a version that wrote no others.
+	whole = len(rest) == 0 || len(log) == recentLogSize && allZero(rest)
+	return &recentLog{f: f, size: len(log)}, whole && (!missing || fresh), nil
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// reset empties the log. It is not written to meanwhile.
+func (l *recentLog) reset() error {
+	if l.mem == nil {
+		if err := l.allot(); err != nil {
+			return fmt.Errorf("empty %s: %w", l.f.Name(), err)
+		}
+	}
+	clear(l.mem[:l.size])
+	l.size = 0
+	return nil
+}
+
+// allot gives the file its blocks, and maps it.
+func (l *recentLog) allot() (err error) {
+	if l.size != recentLogSize {
+		if err := l.f.Truncate(0); err != nil {
+			return err
+		}
+		l.size = 0
+		if _, err := l.f.WriteAt(make([]byte, recentLogSize), 0); err != nil {
+			return err
+		}
+	}
+	l.mem, err = syscall.Mmap(int(l.f.Fd()), 0, recentLogSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	return err
+}
+
+func (l *recentLog) close() error {
+	if l == nil {
+		return nil
+	}
+	var err error
+	if l.mem != nil {
+		err = syscall.Munmap(l.mem)
+		l.mem = nil
+	}
+	return errors.Join(err, l.f.Close())
+}
+
+// A log's record is
+//
+//	checksum(4) of the rest, length(4) of the rest, shard uvarint, epoch uvarint, record key
+//
+// and one that is not whole ends the log: its Add did not return.
+const recentHeader = 8
+
+// longestRecent is how long the record of a key may be.
+func longestRecent(key int) int { return recentHeader + 2*binary.MaxVarintLen64 + key }
+
+// add appends a record.
+//
+// REQUIRES: room for it.
+func (l *recentLog) add(key []byte, pair ShardEpoch) {
+	dst := l.mem[l.size:]
+	n := recentHeader
+	n += binary.PutUvarint(dst[n:], uint64(pair.Shard))
+	n += binary.PutUvarint(dst[n:], uint64(pair.Epoch))
+	n += copy(dst[n:], key)
+	binary.BigEndian.PutUint32(dst[4:], uint32(n-recentHeader))
+	binary.BigEndian.PutUint32(dst, crc32.ChecksumIEEE(dst[4:n]))
+	l.size += n
+}
+
+// nextRecent returns the first record of a log and what follows; rest is nil at
+// the end.
+func nextRecent(log []byte) (key []byte, pair ShardEpoch, rest []byte) {
+	if len(log) < recentHeader {
+		return nil, pair, nil
+	}
+	n := uint64(binary.BigEndian.Uint32(log[4:]))
+	if n == 0 || n > uint64(len(log)-recentHeader) {
+		return nil, pair, nil
+	}
+	end := recentHeader + int(n)
+	if crc32.ChecksumIEEE(log[4:end]) != binary.BigEndian.Uint32(log) {
+		return nil, pair, nil
+	}
+	pair, key, ok := nextPair(log[recentHeader:end])
+	if !ok {
+		return nil, pair, nil
+	}
+	return key, pair, log[end:]
+}
