@@ -167,9 +167,6 @@ func (g *sessionMaker) ask() {
 	}
 	sql := g.any("SELECT ROW_COUNT()", "SELECT FOUND_ROWS()", "SELECT LAST_INSERT_ID()", "SELECT @@last_insert_id, @@identity", "SHOW WARNINGS", "SELECT @@warning_count, @@error_count", "SHOW COUNT(*) WARNINGS", "SHOW ERRORS",
 		"SELECT ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID()", "SELECT @@autocommit, @@sql_mode", "SELECT @a, @b", "SELECT DATABASE()", "SHOW WARNINGS LIMIT 1", "SET @a = ROW_COUNT()", "SET @b = LAST_INSERT_ID()")
-	if g.mariaDB && g.one(4) {
-		sql = "SELECT @@in_transaction"
-	}
 	g.add(sessionStep{sql: []string{sql}, asks: true})
 	if g.one(3) { // once more: what it asked about is gone, or not
 		g.add(sessionStep{sql: []string{g.any("SELECT ROW_COUNT()", "SELECT FOUND_ROWS()", "SHOW WARNINGS", "SELECT @@warning_count")}, asks: true})
@@ -588,9 +585,8 @@ func (g *sessionMaker) text() {
 	}
 	sql := "EXECUTE " + name
 	if len(using) > 0 {
-		if !g.one(6) {
-			g.add(sessionStep{sql: []string{"SET " + strings.Join(sets, ", ")}})
-		}
+		// Always: MySQL converts values of another type than the first execution's as that one.
+		g.add(sessionStep{sql: []string{"SET " + strings.Join(sets, ", ")}})
 		if g.one(20) {
 			using = using[1:]
 		}
