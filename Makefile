@@ -16,6 +16,8 @@ ONLY          ?= one/point_select/text/8$$
 BENCH_ARGS    ?=
 STATEMENTS    ?= 200000
 STATEMENTS_MARIADB ?= 50000
+# How many random sessions make differential runs on each flavour.
+SESSIONS      ?= 2000
 # Which tests test-mariadb11 runs.
 RUN           ?= .
 # The first seed of `make differential`.
@@ -71,9 +73,9 @@ pgo: build ## Make cmd/shunt/default.pgo, which builds are optimised by, from pr
 bench-tpch: build ## Measure TPC-H's queries at scale TPCH (0.05), and write their part of docs/benchmarks.md
 	$(BENCH) -o docs/benchmarks.md -tpch $(TPCH)
 
-differential: ## STATEMENTS (200000) generated statements on MySQL, STATEMENTS_MARIADB (50000) on MariaDB, against one server each
-	. scripts/servers.sh && SHUNT_E2E_SEED=$(SEED) SHUNT_E2E_FLAVOURS=mysql SHUNT_E2E_STATEMENTS=$(STATEMENTS) $(GO) test -v -count=1 -timeout 6h -run '^TestGenerated$$' ./e2e
-	. scripts/servers.sh && SHUNT_E2E_SEED=$(SEED) SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_STATEMENTS=$(STATEMENTS_MARIADB) $(GO) test -v -count=1 -timeout 6h -run '^TestGenerated$$' ./e2e
+differential: ## STATEMENTS (200000) generated statements on MySQL, STATEMENTS_MARIADB (50000) on MariaDB, SESSIONS (2000) on each, against one server each
+	. scripts/servers.sh && SHUNT_E2E_SEED=$(SEED) SHUNT_E2E_FLAVOURS=mysql SHUNT_E2E_STATEMENTS=$(STATEMENTS) SHUNT_E2E_SESSIONS=$(SESSIONS) $(GO) test -v -count=1 -timeout 6h -run '^(TestGenerated|TestRandomSessions)$$' ./e2e
+	. scripts/servers.sh && SHUNT_E2E_SEED=$(SEED) SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_STATEMENTS=$(STATEMENTS_MARIADB) SHUNT_E2E_SESSIONS=$(SESSIONS) $(GO) test -v -count=1 -timeout 6h -run '^(TestGenerated|TestRandomSessions)$$' ./e2e
 
 fuzz: ## Each fuzz test for FUZZTIME (30s)
 	scripts/fuzz $(FUZZTIME)

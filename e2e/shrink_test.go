@@ -126,10 +126,15 @@ func (s *shrinker) fails(steps []generate.Statement) bool {
 
 // fewer leaves out statements, halves first.
 func (s *shrinker) fewer(steps []generate.Statement) []generate.Statement {
+	return fewer(steps, s.fails)
+}
+
+// fewer leaves out steps of a script, halves first, while it still fails.
+func fewer[S any](steps []S, fails func([]S) bool) []S {
 	for size := max(1, len(steps)/2); size > 0; size /= 2 {
 		for i := len(steps) - size; i >= 0; i -= size {
 			less := slices.Delete(slices.Clone(steps), i, i+size)
-			if len(less) > 0 && s.fails(less) {
+			if len(less) > 0 && fails(less) {
 				steps = less
 				i = min(i, len(steps))
 			}
