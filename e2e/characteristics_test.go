@@ -87,3 +87,31 @@ func TestNextTransactionBehindFailures(t *testing.T) {
 		}
 	})
 }
+
+// TestPrepareInReadOnly: what a transaction may not write can't be prepared in it either, which
+// goes by the transaction, not by the session.
+func TestPrepareInReadOnly(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
+		p.query("DELETE FROM people", "INSERT INTO people (id, email, age) VALUES (1, 'a', 1), (2, 'b', 2)", "CREATE TEMPORARY TABLE mine (id INT PRIMARY KEY)")
+		prepares := func() {
+			for _, sql := range []string{"UPDATE people SET email = 'x' WHERE id = ?", "SELECT email FROM people WHERE id = ?", "INSERT INTO mine VALUES (?)", "DELETE FROM people WHERE id = ?"} {
+				p.both("prepare "+sql, func(c *packetClient) string {
+					_, out := c.prepare(sql)
+					return out
+				})
+				p.query("PREPARE p FROM '" + strings.ReplaceAll(sql, "'", "\"") + "'")
+			}
+		}
+		for _, begin := range []string{
+			"START TRANSACTION READ ONLY", "SET TRANSACTION READ ONLY", "SET SESSION TRANSACTION READ ONLY", "START TRANSACTION READ WRITE", "START TRANSACTION", "SET TRANSACTION READ WRITE",
+		} {
+			p.query(begin)
+			prepares()
+			p.query("UPDATE people SET age = 7 WHERE id = 2", "COMMIT")
+		}
+		p.query("SET SESSION TRANSACTION READ WRITE", "UPDATE people SET age = 8 WHERE id = 2")
+		prepares()
+	})
+}

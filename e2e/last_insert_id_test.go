@@ -84,6 +84,53 @@ func TestCountedBesideLastInsertID(t *testing.T) {
 	})
 }
 
+// TestLastInsertIDOfRows: LAST_INSERT_ID(expr) of rows that are changed is that of the last one, and
+// one in a condition counts, too, whatever the answer says. Which of several shards' rows is the last
+// isn't known without ORDER BY.
+func TestLastInsertIDOfRows(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		dial := packetSides(t, f)
+		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
+		p.query("CREATE TABLE jobs (k BIGINT PRIMARY KEY, v BIGINT)", "INSERT INTO jobs VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0)")
+		for _, sql := range []string{
+			"UPDATE jobs SET v = LAST_INSERT_ID(k + 100) WHERE v = 0 ORDER BY k LIMIT 1", "UPDATE jobs SET v = LAST_INSERT_ID(k + 100) WHERE v = 0 ORDER BY k LIMIT 3",
+			"UPDATE jobs SET v = LAST_INSERT_ID(k + 200) ORDER BY k DESC LIMIT 3", "UPDATE jobs SET v = LAST_INSERT_ID(k + 300) WHERE v = 77 ORDER BY k LIMIT 1", "UPDATE jobs SET v = 5 ORDER BY k LIMIT 2",
+			"BEGIN", "UPDATE jobs SET v = LAST_INSERT_ID(k + 400) ORDER BY k LIMIT 2", "ROLLBACK", "UPDATE jobs SET v = LAST_INSERT_ID(k + 500) WHERE k = 4",
+			"DELETE FROM jobs WHERE k = LAST_INSERT_ID(9)", "UPDATE jobs SET v = 6 WHERE k = LAST_INSERT_ID(10)", "BEGIN", "DELETE FROM jobs WHERE k = LAST_INSERT_ID(11)", "COMMIT", "UPDATE jobs SET v = 6 WHERE k = 1",
+		} {
+			p.query(sql, "SELECT LAST_INSERT_ID(), @@last_insert_id")
+		}
+		ids := map[*packetClient]uint32{}
+		p.both("prepare", func(c *packetClient) (out string) {
+			ids[c], out = c.prepare("UPDATE jobs SET v = LAST_INSERT_ID(k + ?) ORDER BY k LIMIT 2")
+			return out
+		})
+		p.both("execute", func(c *packetClient) string {
+			c.say(mysql.COM_STMT_EXECUTE, uint32s(ids[c]), []byte{0}, uint32s(1), []byte{0, 1, 3, 0}, uint32s(600))
+			return c.answer()
+		})
+		p.query("SELECT LAST_INSERT_ID(), @@last_insert_id", "SELECT * FROM jobs ORDER BY k")
+
+		q := start(t, f, setup{})
+		c := q.conn()
+		mustExec(t, c, "CREATE TABLE jobs (k BIGINT PRIMARY KEY, v BIGINT)")
+		mustExec(t, c, "INSERT INTO jobs VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0)")
+		unchanged := func() {
+			t.Helper()
+			if got := mustRows(t, c, "SELECT k FROM jobs WHERE v <> 0"); len(got) > 0 {
+				t.Errorf("changed all the same: %v", got)
+			}
+		}
+		for _, in := range []string{"SELECT 1", "BEGIN"} {
+			mustExec(t, c, in)
+			failsWith(t, c, "UPDATE jobs SET v = LAST_INSERT_ID(k)", 1235, "ORDER BY")
+			unchanged()
+			mustExec(t, c, "UPDATE jobs SET v = LAST_INSERT_ID(0)")
+			mustExec(t, c, "ROLLBACK")
+		}
+	})
+}
+
 // TestGivenLikeBefore: rows that are inserted one by one, since each may meet one on any
 // shard, have got ids even where the first is what LAST_INSERT_ID() was before.
 func TestGivenLikeBefore(t *testing.T) {

@@ -259,7 +259,7 @@ func (c *sessionConn) execute(slot int, params []sessionParam) []*sessionResult 
 		if i < len(params) {
 			v = params[i]
 		}
-		kind := byte(mysql.MYSQL_TYPE_LONGLONG)
+		kind := mysql.MYSQL_TYPE_LONGLONG
 		if v.text {
 			kind = mysql.MYSQL_TYPE_VAR_STRING
 		}

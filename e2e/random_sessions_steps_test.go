@@ -381,7 +381,7 @@ func (g *sessionMaker) write() {
 		switch {
 		case g.one(3):
 			g.say("UPDATE people SET age = LAST_INSERT_ID(" + g.any("id + 100", "age + 100", "5") + ") WHERE id = " + g.id())
-		case !leaves("LAST_INSERT_ID(expr) of several rows") && g.one(2):
+		case g.one(2):
 			g.say("UPDATE people SET age = LAST_INSERT_ID(id + 100) WHERE id < 5 ORDER BY id LIMIT 2")
 		default:
 			g.say("UPDATE people SET " + g.set() + " WHERE " + g.where() + " ORDER BY id LIMIT 2")

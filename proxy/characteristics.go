@@ -156,6 +156,26 @@ func (s *session) spendOnce(p *planner.Rows) {
 // unknown columns, misused aggregates, other numbers of columns, and unknown functions.
 var unresolved = map[uint16]bool{1052: true, codeNoColumn: true, 1055: true, 1111: true, 1140: true, 1222: true, 1241: true, 1305: true}
 
+// mayNotWrite reports a write in a transaction that is READ ONLY. Temporary tables are
+// nobody else's.
+func (s *session) mayNotWrite(plan *planner.Rows) bool {
+	return plan.Kind.Writes() && plan.Kind != planner.Other && !s.temporaryNeeded() && s.settings.readOnly()
+}
+
+// letWrite lets a write be prepared on a connection that is none of the transaction's, until
+// undo, where the session's transactions are READ ONLY and the one at hand isn't: a server
+// refuses to prepare what it would not execute.
+func (s *session) letWrite(ctx context.Context, conn *shard.Conn, plan *planner.Rows) (undo func() error, err error) {
+	if v, _ := s.settings.value(accessSetting); v != readOnly || !plan.Kind.Writes() || conn.InTransaction() {
+		return func() error { return nil }, nil
+	}
+	_, err = conn.Exec(ctx, "START TRANSACTION READ WRITE")
+	return func() error {
+		_, err := conn.Exec(ctx, "ROLLBACK")
+		return err
+	}, err
+}
+
 // readOnlyTransaction is told before anything is done, on any shard or to a
 // counter.
 func (s *session) readOnlyTransaction() error {

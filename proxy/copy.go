@@ -202,8 +202,8 @@ func (s *session) insertCollected(ctx context.Context, rows *collected, head, ta
 	if err != nil {
 		return wire.OK{}, err
 	}
-	if all.firstID != 0 {
-		s.last.give(all.firstID)
+	if all.id != 0 {
+		s.last.give(all.id)
 	}
 	s.last.warnings = append(rows.warnings, all.warnings...)
 	all.ok.Warnings = warningCount(int(rows.warned) + int(all.ok.Warnings))

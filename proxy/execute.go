@@ -97,7 +97,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		}
 	}
 	s.needTemporary(r.plan.Tables)
-	if r.plan.Kind.Writes() && r.plan.Kind != planner.Other && !s.temporaryNeeded() && s.settings.readOnly() {
+	if s.mayNotWrite(r.plan) {
 		return s.readOnlyTransaction()
 	}
 	if r.plan.Meets != nil && r.plan.Constants == nil {

@@ -16,7 +16,7 @@ import (
 func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.Error) error {
 	l, found := r.plan.Limited, s.counts.found
 	head, tail := l.Texts(r.values)
-	var all insertedRows
+	all := insertedRows{lastID: setsID(r.sql)}
 	err := s.within(ctx, func() error {
 		rows, err := s.collect(ctx, l.Query(r.values))
 		if err != nil {
@@ -31,6 +31,9 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 	if err != nil {
 		return err
 	}
+	if all.id != 0 {
+		s.last.give(all.id)
+	}
 	s.last.warnings = all.warnings
 	if all.ok.Info = joinInfo(all.infos); len(all.infos) == 0 && r.plan.Kind == planner.Update {
 		all.ok.Info = "Rows matched: 0  Changed: 0  Warnings: 0"
@@ -40,9 +43,10 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 	return s.answerOK(all.ok)
 }
 
-// appendRows appends as many of the rows that are left as one statement should have.
-func (c *collected) appendRows(text []byte) ([]byte, error) {
-	for n := 0; c.left > 0 && n < loadRows && len(text) < loadBytes; n++ {
+// appendRows appends as many of the rows that are left as one statement should have,
+// at most some.
+func (c *collected) appendRows(text []byte, most int) ([]byte, error) {
+	for n := 0; c.left > 0 && n < most && len(text) < loadBytes; n++ {
 		if n > 0 {
 			text = append(text, ',')
 		}

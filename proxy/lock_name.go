@@ -29,6 +29,7 @@ func (s *session) namedLock(ctx context.Context, r request) error {
 		return err
 	}
 	st, lock := b.Statements[0], r.plan.Lock
+	r.found = b.Found
 	s.last.failed = 0
 	// It waits and ends by itself, whatever becomes of the transaction.
 	o := s.forwardOptions()

@@ -96,9 +96,9 @@ func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string
 		}
 	}
 	all.ok.LastInsertID = lastID
-	if all.firstID != 0 {
-		s.last.give(all.firstID)
-		all.ok.LastInsertID = all.firstID
+	if all.id != 0 {
+		s.last.give(all.id)
+		all.ok.LastInsertID = all.id
 	}
 	s.last.warnings = all.warnings
 	all.ok.Info = fmt.Sprintf("Records: %d  Duplicates: %d  Warnings: %d", len(texts), duplicates, all.ok.Warnings)

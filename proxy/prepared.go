@@ -354,9 +354,16 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 	if all.Empty() {
 		return nil, refuse("preparing a statement of tables that no shard has all of is not supported: send it as text")
 	}
+	if s.mayNotWrite(plan) {
+		return nil, s.readOnlyTransaction()
+	}
 	var st *shard.Stmt
-	err := s.onOneOf(ctx, all, func(conn *shard.Conn) (err error) {
-		st, err = conn.PrepareFor(ctx, sql, use)
+	err := s.onOneOf(ctx, all, func(conn *shard.Conn) error {
+		undo, err := s.letWrite(ctx, conn, plan)
+		if err == nil {
+			st, err = conn.PrepareFor(ctx, sql, use)
+			err = errors.Join(err, undo())
+		}
 		return err
 	})
 	if err != nil {

@@ -147,6 +147,9 @@ func (s *session) readPrepared(ctx context.Context, from string) (*preparedText,
 		return nil, errNotPrepared
 	}
 	if rows, ok := plan.(*planner.Rows); ok {
+		if s.needTemporary(rows.Tables); s.mayNotWrite(rows) {
+			return nil, s.readOnlyTransaction()
+		}
 		st.calls = rows.Calls
 	}
 	return st, nil

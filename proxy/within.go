@@ -60,7 +60,10 @@ type insertedRows struct {
 	ok       wire.OK
 	infos    []string
 	warnings [][][]byte
-	firstID  uint64 // what LAST_INSERT_ID() is afterwards; 0 as before
+	id       uint64 // what LAST_INSERT_ID() is afterwards; 0 as before
+	// lastID: it is what the last row has made it by LAST_INSERT_ID(expr), else what the
+	// first has.
+	lastID bool
 }
 
 // add executes one more.
@@ -71,8 +74,8 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 	before := s.last.insertID // what LAST_INSERT_ID() is in all of them
 	s.last.given = false
 	ok, err := insert(ctx)
-	if a.firstID == 0 && s.last.given {
-		a.firstID = s.last.insertID
+	if s.last.given && (a.id == 0 || a.lastID) {
+		a.id = s.last.insertID
 	}
 	s.last.insertID = before
 	if err != nil {
@@ -80,7 +83,7 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 	}
 	a.ok.Affected += ok.Affected
 	a.ok.Warnings += ok.Warnings
-	if a.ok.LastInsertID == 0 {
+	if ok.LastInsertID != 0 && (a.ok.LastInsertID == 0 || a.lastID) {
 		a.ok.LastInsertID = ok.LastInsertID
 	}
 	a.infos = append(a.infos, ok.Info)
@@ -91,8 +94,12 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 
 // addRows executes statements that have rows between head and tail, until none is left.
 func (a *insertedRows) addRows(ctx context.Context, s *session, rows *collected, head, tail string) error {
+	most := loadRows
+	if a.lastID {
+		most = 1 // those of several shards have no order
+	}
 	for rows.left > 0 {
-		text, err := rows.appendRows([]byte(head))
+		text, err := rows.appendRows([]byte(head), most)
 		if err != nil {
 			return err
 		}
@@ -165,7 +172,7 @@ func (s *session) insertBound(ctx context.Context, r request, b *planner.Bound) 
 	s.tx.wrote(b)
 	s.last.failed = 0
 	r.givesID = mayGiveID(&r, b)
-	done, err := s.writeAll(ctx, r, b, true, nil)
+	done, err := s.writeAll(ctx, r, b, true, true, nil)
 	s.unsure(r, b)
 	if err != nil {
 		return wire.OK{}, err

@@ -179,11 +179,11 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 		}
 	}
 	var returned *returnedRows
-	if several && r.plan.Returning {
+	if (several || implicit) && r.plan.Returning {
 		returned = &returnedRows{}
 	}
 	r.inTurn = r.inTurn || several && s.proxy.deadlocks.feared(r.plan.Tables)
-	ok, err := s.writeAll(ctx, r, b, several, returned)
+	ok, err := s.writeAll(ctx, r, b, several, implicit, returned)
 	s.activity.settled()
 	circle := several && tx.victim == errDeadlock
 	if circle {
@@ -223,10 +223,10 @@ var errAgain = errors.New("deadlock over several shards")
 const statementSavepoint = "shunt_statement"
 
 // writeAll sends a write and joins the answers. With one shard its answer is
-// forwarded as it is, and nil returned; else the joined one is returned to be
-// sent when nothing can fail any more. returned, if not nil, gets the rows that the
-// shards answer.
-func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several bool, returned *returnedRows) (*wire.OK, error) {
+// forwarded as it is, and nil returned; else, and with hold, the joined one is
+// returned to be sent when nothing can fail any more. returned, if not nil, gets the
+// rows that the shards answer.
+func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several, hold bool, returned *returnedRows) (*wire.OK, error) {
 	if b.SameTime && several {
 		undo, err := s.sameTime(ctx, route(b))
 		if err != nil {
@@ -236,7 +236,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 	}
 	w := writing{
 		s: s, r: r, b: b, several: several, copies: b.Access == "reference", returned: returned,
-		hold: several || holdsID(r, b) || r.plan.Calls, ids: map[catalog.ShardID]uint64{},
+		hold: several || hold || holdsID(r, b) || r.plan.Calls, ids: map[catalog.ShardID]uint64{},
 	}
 	w.shards, w.failed = s.borrowAll(ctx, b)
 	w.ask(ctx, 0)
@@ -334,8 +334,11 @@ func (w *writing) answer(ctx context.Context, i int) {
 		return
 	}
 	w.joined.Affected += sum.Affected
-	if w.ids[x.shard] = sum.LastInsertID; w.joined.LastInsertID == 0 {
+	switch w.ids[x.shard] = sum.LastInsertID; {
+	case w.joined.LastInsertID == 0:
 		w.joined.LastInsertID = sum.LastInsertID
+	case w.r.plan.Kind == planner.Update && sum.LastInsertID != 0 && sum.LastInsertID != w.joined.LastInsertID:
+		w.failed = errors.Join(w.failed, errLastRow)
 	}
 	if sum.Info == "" && w.several && !w.copies && (w.r.plan.Kind == planner.Insert || w.r.plan.Kind == planner.Replace) {
 		sum.Info = infoOfOne(sum, w.r.plan.Ignores())
@@ -354,6 +357,9 @@ func (w *writing) answer(ctx context.Context, i int) {
 	}
 	s.learnID(ctx, x.conn, w.r, w.b, sum)
 }
+
+// errLastRow: on one server the id is that of the row which is changed last.
+var errLastRow = refuse("an UPDATE with LAST_INSERT_ID(expr) that changes rows of several shards is not supported, since it isn't known which one is the last; nothing was changed. Add ORDER BY and LIMIT, or change the rows one by one")
 
 // settleID finds out what LAST_INSERT_ID() tells after the statement, and what a CALL has
 // left in the session's variables.
