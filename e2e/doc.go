@@ -10,6 +10,9 @@
 // a checker asks CHECK VIRTUAL INDEX for every index of the test's schema, and
 // fails it if an entry is missing: whatever a test does, no row may be lost.
 //
+// TestScripts, TestDifferential, TestGenerated and TestRandomSessions compare Shunt with one
+// plain server: statements by topic, generated ones, and sessions of many.
+//
 // -short leaves out what takes longer than a few seconds, or makes it smaller.
 // SHUNT_NEVERMISS sets the duration of the never-miss test. SHUNT_E2E_RACE=1
 // builds the binary with the race detector.
