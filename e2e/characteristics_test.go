@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestNextTransactionOfOneStatement: SET TRANSACTION counts for the next statement
@@ -110,6 +112,14 @@ func TestPrepareInReadOnly(t *testing.T) {
 			p.query(begin)
 			prepares()
 			p.query("UPDATE people SET age = 7 WHERE id = 2", "COMMIT")
+		}
+		// What is the next transaction by itself is answered behind its COMMIT.
+		writes := []string{"UPDATE people SET age = age + 1 WHERE id = 2", "UPDATE people SET age = age + 1", "UPDATE people SET nonsense = 1 WHERE id = 2", "INSERT INTO people (id) VALUES (2)"}
+		if f.name == throwaway.MariaDB {
+			writes = append(writes, "DELETE FROM people WHERE id = 1 RETURNING id", "DELETE FROM people WHERE id = 1 RETURNING id")
+		}
+		for _, sql := range writes {
+			p.query("SET TRANSACTION READ WRITE", sql, "SELECT ROW_COUNT()")
 		}
 		p.query("SET SESSION TRANSACTION READ WRITE", "UPDATE people SET age = 8 WHERE id = 2")
 		prepares()
