@@ -73,21 +73,23 @@ func mayGiveID(r *request, b *planner.Bound) bool {
 // learnID notes what a write has made of LAST_INSERT_ID(). It comes last: to ask leaves
 // no warnings, and no FOUND_ROWS().
 func (s *session) learnID(ctx context.Context, conn *shard.Conn, r request, b *planner.Bound, sum shard.Summary) {
+	id, ask := sum.LastInsertID, r.givesID
+	if id == 0 {
+		// DELETE FROM t WHERE id = LAST_INSERT_ID(5) sets it all the same.
+		ask = asksID(r, r.sql) && setsID(r.sql)
+		if !ask {
+			return
+		}
+	}
 	if b.Generated != nil || b.Given && !b.Counted && !namesID(r.sql) {
 		return
 	}
-	id := sum.LastInsertID
-	// DELETE FROM t WHERE id = LAST_INSERT_ID(5) sets it, and answers 0.
-	computes := id == 0 && asksID(r, r.sql) && setsID(r.sql)
-	if id == 0 && !computes {
-		return
-	}
-	if r.givesID || computes {
+	if ask {
 		if asked, told, err := askID(ctx, conn); err == nil && told {
 			id = asked
 		}
 	}
-	if id != s.last.insertID || !r.givesID && !computes {
+	if !ask || id != s.last.insertID {
 		s.last.give(id)
 	}
 }

@@ -43,8 +43,8 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 	return s.answerOK(all.ok)
 }
 
-// appendRows appends as many of the rows that are left as one statement should have,
-// at most some.
+// appendRows appends as many of the rows that are left as one statement should have, and
+// no more than most.
 func (c *collected) appendRows(text []byte, most int) ([]byte, error) {
 	for n := 0; c.left > 0 && n < most && len(text) < loadBytes; n++ {
 		if n > 0 {

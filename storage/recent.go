@@ -148,7 +148,7 @@ func (r *recent) join(keys []byte, entries []recentEntry) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	log := r.logs[r.active]
-	if r.leftover.Load() || log != nil && log.size+len(entries)*longestRecent(0)+len(keys) > len(log.mem) {
+	if r.leftover.Load() || log != nil && log.size+len(entries)*recentOverhead+len(keys) > len(log.mem) {
 		return false
 	}
 	before := r.n.Load()

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -49,17 +50,8 @@ func openRecentLog(o Options, i int, fresh bool, add func(key []byte, pair Shard
 		rest = next
 	}
 	// One without zeros is of a version that wrote no others.
-	whole = len(rest) == 0 || len(log) == recentLogSize && allZero(rest)
-	return &recentLog{f: f, size: len(log)}, whole && (!missing || fresh), nil
-}
-
-func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
+	whole = len(rest) == 0 || len(log) == recentLogSize && len(bytes.TrimRight(rest, "\x00")) == 0
+	return &recentLog{f: f}, whole && (!missing || fresh), nil
 }
 
 // reset empties the log. It is not written to meanwhile.
@@ -74,16 +66,14 @@ func (l *recentLog) reset() error {
 	return nil
 }
 
-// allot gives the file its blocks, and maps it.
+// allot fills the file with zeros, which gives it all its blocks, be it one that was
+// copied with holes, and maps it.
 func (l *recentLog) allot() (err error) {
-	if l.size != recentLogSize {
-		if err := l.f.Truncate(0); err != nil {
-			return err
-		}
-		l.size = 0
-		if _, err := l.f.WriteAt(make([]byte, recentLogSize), 0); err != nil {
-			return err
-		}
+	if _, err := l.f.WriteAt(make([]byte, recentLogSize), 0); err != nil {
+		return err
+	}
+	if err := l.f.Truncate(recentLogSize); err != nil {
+		return err
 	}
 	l.mem, err = syscall.Mmap(int(l.f.Fd()), 0, recentLogSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	return err
@@ -108,8 +98,8 @@ func (l *recentLog) close() error {
 // and one that is not whole ends the log: its Add did not return.
 const recentHeader = 8
 
-// longestRecent is how long the record of a key may be.
-func longestRecent(key int) int { return recentHeader + 2*binary.MaxVarintLen64 + key }
+// recentOverhead is how much longer than its key a record may be.
+const recentOverhead = recentHeader + 2*binary.MaxVarintLen64
 
 // add appends a record.
 //

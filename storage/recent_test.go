@@ -97,6 +97,7 @@ func TestRecentLogs(t *testing.T) {
 		"damaged":   {[2][]byte{nil, append(slices.Clone(second[:len(second)-1]), 'x')}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]"}},
 		"padded":    {[2][]byte{append(slices.Clone(second), make([]byte, recentLogSize-len(second))...), nil}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
 		"too large": {[2][]byte{append(slices.Clone(second), make([]byte, recentLogSize)...), nil}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
+		"holes":     {[2][]byte{first, second}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
 		"zeros":     {[2][]byte{append(slices.Clone(second), make([]byte, 100)...), nil}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
 		"too long":  {[2][]byte{binary.BigEndian.AppendUint32(make([]byte, 4), 1<<31), nil}, []string{"a[{1 7}]", "b[{2 7}]"}},
 		"dropped":   {[2][]byte{inDropped, second}, []string{"a[{1 7}]", "b[{2 7}]", "c[{3 7}]", "d[{4 7}]"}},
@@ -106,6 +107,9 @@ func TestRecentLogs(t *testing.T) {
 			dir := copyStore(t, killed)
 			for i, l := range c.logs {
 				check(t, os.WriteFile(filepath.Join(dir, recentName(i)), l, 0o600))
+				if name == "holes" { // as some copy files
+					check(t, os.Truncate(filepath.Join(dir, recentName(i)), recentLogSize))
+				}
 			}
 			s := openTest(t, testOpts(dir), testOptions{})
 			if got := dump(t, s, id, false); !slices.Equal(got, c.want) {
