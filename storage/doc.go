@@ -88,7 +88,8 @@
 //	            nothing is put into them
 //	2 commit    new snapshots of Badger show the change
 //	3 publish   a new snapshot, taken now, is what lookups read
-//	4 changed   the stripes are open again
+//	4 changed   the stripes are open again, and have the records as they are now
+//	            where there was always room for all
 //	5 the callers are told
 //
 // and who fills the cache does so:
@@ -104,6 +105,11 @@
 // "none" into it; the statement runs, and every later lookup of k misses s1. With
 // the ticket, a put comes before change, which then takes it out, or is refused.
 // One whose get came after changed acquired a snapshot that has s1.
+//
+// What changed keeps is right because a record has one writer, its partition's: the
+// snapshot of step 3 has what it wrote, and nobody changes that before step 4. It keeps
+// it only as long as no record has ever had to go for another one, so that
+// what is written doesn't push out what is read.
 //
 // Records leave before the commit, not after: another partition may publish
 // between commit and changed, and so show s1. An Add of the same entry finds it in

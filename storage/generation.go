@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -214,15 +216,18 @@ func (p *partition) close() {
 type writer struct {
 	p   *partition
 	txn *badger.Txn
-	// written are the keys that txn changes. delta is the change of the entry
-	// count in it.
-	written [][]byte
+	// written are the records that txn changes, in order. delta is the change of the
+	// entry count in it.
+	written []writtenRecord
 	delta   int64
 	// values holds the new values of txn; Badger refers to them until commit.
 	values []byte
 	pairs  []ShardEpoch
 	val    []byte
 }
+
+// writtenRecord is a change of a record: val is empty where it goes.
+type writtenRecord struct{ key, val []byte }
 
 // write applies a batch in as few transactions as Badger's limit allows and
 // answers each request. A failure is every request's failure: those whose
@@ -323,17 +328,19 @@ func (w *writer) applyOnce(kind requestKind, key []byte, pair ShardEpoch) (chang
 		delta = -1
 	case requestSnapshot: // write has answered it: it names no keys
 	}
+	var val []byte
 	if len(w.pairs) == 0 {
 		err = w.txn.Delete(key)
 	} else {
 		n := len(w.values)
 		w.values = appendPairs(w.values, w.pairs)
-		err = w.txn.Set(key, w.values[n:len(w.values):len(w.values)])
+		val = w.values[n:len(w.values):len(w.values)]
+		err = w.txn.Set(key, val)
 	}
 	if err != nil {
 		return false, err
 	}
-	w.written = append(w.written, key)
+	w.written = append(w.written, writtenRecord{key, val})
 	w.delta += delta
 	return delta != 0, nil
 }
@@ -347,14 +354,20 @@ func (w *writer) commit() error {
 	}
 	var err error
 	if len(w.written) > 0 {
-		s := w.p.store
-		for _, key := range w.written {
-			s.hot.change(key)
+		hot := w.p.store.hot
+		for _, r := range w.written {
+			hot.change(r.key)
 		}
 		err = w.txn.Commit()
-		s.published.publish()
-		for _, key := range w.written {
-			s.hot.changed(key)
+		w.p.store.published.publish()
+		// Of several changes of a record the last one counts.
+		slices.SortStableFunc(w.written, func(a, b writtenRecord) int { return bytes.Compare(a.key, b.key) })
+		for i, r := range w.written {
+			if err != nil || i+1 < len(w.written) && bytes.Equal(r.key, w.written[i+1].key) {
+				hot.forgotten(r.key)
+			} else {
+				hot.changed(r.key, r.val)
+			}
 		}
 	}
 	if err == nil {

@@ -50,6 +50,8 @@ type hotStripe struct {
 	version    uint64
 	changing   int
 	young, old hotHalf
+	// full: a record has had to go for another one.
+	full bool
 
 	hits, misses uint64
 	_            [64]byte // of its own cache line
@@ -126,14 +128,11 @@ func (h *hot) has(key []byte, pair ShardEpoch) bool {
 //
 // REQUIRES: the snapshot was acquired after that get.
 func (h *hot) put(t ticket, key, val []byte) {
-	if !t.ok || len(key) > hotLongest || len(val) > hotValue || hotHeader+len(key)+len(val) > h.limit {
+	if !t.ok || !h.keeps(key, val) {
 		return
 	}
-	var buf [hotHeader + hotLongest + hotValue]byte
-	binary.LittleEndian.PutUint64(buf[:], t.hash)
-	binary.LittleEndian.PutUint16(buf[8:], uint16(len(key)))
-	binary.LittleEndian.PutUint16(buf[10:], uint16(len(val)))
-	rec := append(append(buf[:hotHeader], key...), val...)
+	var buf hotRecord
+	rec := buf.of(t.hash, key, val)
 	s := h.stripe(t.hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +145,23 @@ func (h *hot) put(t ticket, key, val []byte) {
 	}
 }
 
-// change is called before a record's change is committed, and changed after it
-// was published, or has failed: in between the record is not here.
+// keeps reports whether a record is of those that are kept.
+func (h *hot) keeps(key, val []byte) bool {
+	return len(key) <= hotLongest && len(val) <= hotValue && hotHeader+len(key)+len(val) <= h.limit
+}
+
+// hotRecord is room for one.
+type hotRecord [hotHeader + hotLongest + hotValue]byte
+
+func (buf *hotRecord) of(hash uint64, key, val []byte) []byte {
+	binary.LittleEndian.PutUint64(buf[:], hash)
+	binary.LittleEndian.PutUint16(buf[8:], uint16(len(key)))
+	binary.LittleEndian.PutUint16(buf[10:], uint16(len(val)))
+	return append(append(buf[:hotHeader], key...), val...)
+}
+
+// change is called before a record's change is committed, and changed or forgotten after it
+// was published: in between the record is not here.
 func (h *hot) change(key []byte) {
 	if h.limit == 0 {
 		return
@@ -165,13 +179,39 @@ func (h *hot) change(key []byte) {
 	}
 }
 
-func (h *hot) changed(key []byte) {
+// changed says what the record is now, which is kept where nothing has to go for it.
+//
+// REQUIRES: it is so in the published snapshot, and who may change it is the caller.
+func (h *hot) changed(key, val []byte) {
+	if h.limit == 0 {
+		return
+	}
+	hash := maphash.Bytes(h.seed, key)
+	s := h.stripe(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled()
+	if !h.keeps(key, val) || s.full {
+		return
+	}
+	var buf hotRecord
+	if rec := buf.of(hash, key, val); s.young.fits(h, rec) || s.old.n == 0 {
+		s.keep(h, rec)
+	}
+}
+
+// forgotten ends a change whose outcome isn't known, or isn't the last.
+func (h *hot) forgotten(key []byte) {
 	if h.limit == 0 {
 		return
 	}
 	s := h.stripe(maphash.Bytes(h.seed, key))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settled()
+}
+
+func (s *hotStripe) settled() {
 	s.changing--
 	if invariants && s.changing < 0 {
 		panic("storage: a change of a hot record ended twice")
@@ -193,13 +233,18 @@ func (s *hotStripe) find(h *hot, hash uint64, key []byte) []byte {
 
 // keep puts a record into the young half. rec may be in the old one.
 func (s *hotStripe) keep(h *hot, rec []byte) {
-	if len(s.young.data)+len(rec) > h.limit || s.young.n >= h.slots*3/4 {
+	if !s.young.fits(h, rec) {
 		// rec may lie in the array that is now overwritten from its begin on:
 		// append copies as copy does.
 		s.young, s.old = s.old, s.young
+		s.full = s.full || s.young.n > 0
 		s.young.clear()
 	}
 	s.young.put(h, rec)
+}
+
+func (half *hotHalf) fits(h *hot, rec []byte) bool {
+	return len(half.data)+len(rec) <= h.limit && half.n < h.slots*3/4
 }
 
 func (half *hotHalf) clear() {

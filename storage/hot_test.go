@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -20,8 +21,8 @@ func pairsOf(set ShardSet, e Epoch) (val []byte) {
 	return val
 }
 
-// TestHotIsWhatWasPut: whatever comes and goes, a record is found as it was put,
-// or not at all; after a change not at all; and the cache stays in its bounds.
+// TestHotIsWhatWasPut: whatever comes and goes, a record is found as it was put or
+// changed to, or not at all; and the cache stays in its bounds.
 func TestHotIsWhatWasPut(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 300_000, defaultHotBytes} {
@@ -56,10 +57,16 @@ func TestHotIsWhatWasPut(t *testing.T) {
 				if _, ok, _ := h.get(&got, k); ok {
 					t.Fatalf("%q is found while it changes", k)
 				}
-				h.changed(k)
-				if _, ok, _ := h.get(&got, k); ok {
-					t.Fatalf("%q is found after a change", k)
+				if rng.IntN(2) == 0 {
+					h.forgotten(k)
+					if _, ok, _ := h.get(&got, k); ok {
+						t.Fatalf("%q is found after a change", k)
+					}
+					continue
 				}
+				s := set(ShardID(rng.IntN(MaxShards)))
+				h.changed(k, pairsOf(s, 8))
+				want[string(k)] = s
 			}
 		}
 		_, _, used := h.stats()
@@ -121,6 +128,62 @@ func TestHotRefuses(t *testing.T) {
 	}
 }
 
+// TestHotKeepsChanges: a changed record is kept while there is room, but no other one goes
+// for it; and of several changes in one commit the last one is.
+func TestHotKeepsChanges(t *testing.T) {
+	t.Parallel()
+	h := newHot(400_000)
+	kept := func(k []byte) bool { // get would have it stay
+		hash := h.hashOf(string(k))
+		s := h.stripe(hash)
+		return s.young.find(hash, k) != nil || s.old.find(hash, k) != nil
+	}
+	change := func(prefix string, n int) (had int) {
+		for i := range n {
+			k := fmt.Appendf(nil, "%s %d", prefix, i)
+			h.change(k)
+			h.changed(k, pairsOf(set(3), 1))
+			if kept(k) {
+				had++
+			}
+		}
+		return had
+	}
+	if n := change("few", 1000); n != 1000 {
+		t.Errorf("%d of 1000 records are kept where there is room", n)
+	}
+	if n := change("many", 100_000); n == 0 || n > 20_000 {
+		t.Errorf("%d of 100,000 records are kept where there is room for some", n)
+	}
+	for i := range 1000 {
+		if k := fmt.Appendf(nil, "few %d", i); !kept(k) {
+			t.Fatalf("%s had to go", k)
+		}
+	}
+	s := openTest(t, testOpts(""), testOptions{})
+	id := readyIndex(t, s, "i", 1)
+	var entries []Entry
+	for i := range 2 * fewEntries {
+		entries = append(entries, Entry{id, []byte{'a' + byte(i%3)}, ShardID(i % 4), 1})
+	}
+	check(t, s.Add(entries))
+	for _, k := range []string{"a", "b", "c"} {
+		wantLookup(t, s, id, k, 0, 1, 2, 3)
+	}
+	if hits, misses, _ := s.hot.stats(); hits != 3 || misses != 0 {
+		t.Errorf("%d hits, %d misses", hits, misses)
+	}
+	must(s.Remove(id, 2, [][]byte{[]byte("a")}, 2))
+	wantLookup(t, s, id, "a", 0, 1, 3)
+	for shard := range ShardID(4) {
+		must(s.Remove(id, shard, [][]byte{[]byte("b")}, 2))
+	}
+	wantLookup(t, s, id, "b")
+	if hits, misses, _ := s.hot.stats(); hits != 5 || misses != 0 {
+		t.Errorf("%d hits, %d misses", hits, misses)
+	}
+}
+
 // toyStore is the part of a store that matters to hot records: one record, in
 // which a shard is put once. hot is the real one.
 type toyStore struct {
@@ -152,8 +215,9 @@ func (s *toyStore) covered() bool {
 	return s.published
 }
 
-// threads are what runs beside one another: each a list of steps.
-func (s *toyStore) threads(r hotRules) [][]func() {
+// threads are what runs beside one another: each a list of steps. kept: the cache has room
+// for what the writer has changed.
+func (s *toyStore) threads(r hotRules, kept bool) [][]func() {
 	key := []byte("k")
 	writer := []func(){
 		func() {
@@ -171,7 +235,11 @@ func (s *toyStore) threads(r hotRules) [][]func() {
 			if !r.outBeforeCommit {
 				s.hot.change(key)
 			}
-			s.hot.changed(key)
+			if kept {
+				s.hot.changed(key, pairsOf(set(1), 1))
+			} else {
+				s.hot.forgotten(key)
+			}
 		},
 		func() { s.acked = true },
 		func() { s.published = true },
@@ -220,15 +288,15 @@ func TestHotInterleavings(t *testing.T) {
 	all := hotRules{true, true, true, true, true}
 	h := newHot(1)
 	// explore returns the number of schedules, and the first with a miss.
-	explore := func(r hotRules) (n int, miss []int) {
+	explore := func(r hotRules, kept bool) (n int, miss []int) {
 		var schedule []int
 		var next func()
 		next = func() {
 			// Run what is scheduled anew, then go on with each thread in turn.
 			s := &toyStore{hot: h}
 			h.change([]byte("k"))
-			h.changed([]byte("k"))
-			threads := s.threads(r)
+			h.forgotten([]byte("k"))
+			threads := s.threads(r, kept)
 			for _, th := range schedule {
 				threads[th][0]()
 				threads[th] = threads[th][1:]
@@ -254,10 +322,12 @@ func TestHotInterleavings(t *testing.T) {
 		next()
 		return n, miss
 	}
-	n, miss := explore(all)
-	t.Logf("%d schedules", n)
-	if miss != nil || n < 9_000 {
-		t.Fatalf("%d schedules, a miss after %v", n, miss)
+	for _, kept := range []bool{false, true} {
+		n, miss := explore(all, kept)
+		t.Logf("%d schedules", n)
+		if miss != nil || n < 9_000 {
+			t.Fatalf("%d schedules, a miss after %v", n, miss)
+		}
 	}
 	for name, without := range map[string]func(*hotRules){
 		"out before commit":  func(r *hotRules) { r.outBeforeCommit = false },
@@ -268,7 +338,7 @@ func TestHotInterleavings(t *testing.T) {
 	} {
 		r := all
 		without(&r)
-		if _, miss := explore(r); miss == nil {
+		if _, miss := explore(r, false); miss == nil {
 			t.Errorf("no miss without %q", name)
 		} else {
 			t.Logf("without %q: %v", name, miss)
@@ -276,10 +346,7 @@ func TestHotInterleavings(t *testing.T) {
 	}
 }
 
-func (h *hot) hashOf(key string) uint64 {
-	t, _, _ := h.get(&ShardSet{}, []byte(key))
-	return t.hash
-}
+func (h *hot) hashOf(key string) uint64 { return maphash.String(h.seed, key) }
 
 // TestHotNeverMisses: after an Add has returned every lookup finds its entry,
 // and after a Remove none does, while other lookups fill and empty the cache,
@@ -409,6 +476,7 @@ func TestHotFillRace(t *testing.T) {
 		t.Fatal("found before it was added")
 	}
 	before.release()
+	s.hot.stripe(ticket.hash).full = true // the Add's own is not kept
 	check(t, s.Add([]Entry{{id, []byte("k"), 1, 1}}))
 	check(t, s.recent.flush())
 	s.hot.put(ticket, record, nil)

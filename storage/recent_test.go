@@ -279,7 +279,7 @@ func TestCurrentCostsNoWrite(t *testing.T) {
 	for _, e := range many {
 		record := append(slices.Clone(s.find(id).view.Load().read.partition(e.Key).prefix), e.Key...)
 		s.hot.change(record)
-		s.hot.changed(record)
+		s.hot.forgotten(record)
 	}
 	write()
 	commits, logged := s.db.MaxVersion(), s.recent.logged()

@@ -435,7 +435,7 @@ func TestLookupAllocations(t *testing.T) {
 			record := append(scratch[:0], prefix...)
 			record = append(record, inBadger...)
 			s.hot.change(record)
-			s.hot.changed(record)
+			s.hot.forgotten(record)
 			must(s.Lookup(id, inBadger, nil))
 		}},
 		{"Add in place", 0, func() { check(t, s.Add(entries)) }},
