@@ -98,7 +98,7 @@ func TestPrepareInReadOnly(t *testing.T) {
 		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
 		p.query("DELETE FROM people", "INSERT INTO people (id, email, age) VALUES (1, 'a', 1), (2, 'b', 2)", "CREATE TEMPORARY TABLE mine (id INT PRIMARY KEY)")
 		prepares := func() {
-			for _, sql := range []string{"UPDATE people SET email = 'x' WHERE id = ?", "SELECT email FROM people WHERE id = ?", "INSERT INTO mine VALUES (?)", "DELETE FROM people WHERE id = ?"} {
+			for _, sql := range []string{"UPDATE people SET email = 'x' WHERE id = ?", "SELECT email FROM people WHERE id = ?", "INSERT INTO mine VALUES (?)", "DELETE FROM people WHERE id = ?", "SELECT email FROM people WHERE id = ? FOR UPDATE", "SELECT email FROM people WHERE id = ? LOCK IN SHARE MODE"} {
 				p.both("prepare "+sql, func(c *packetClient) string {
 					_, out := c.prepare(sql)
 					return out
@@ -123,5 +123,11 @@ func TestPrepareInReadOnly(t *testing.T) {
 		}
 		p.query("SET SESSION TRANSACTION READ WRITE", "UPDATE people SET age = 8 WHERE id = 2")
 		prepares()
+		// Nor is a table prepared for that isn't locked.
+		for _, lock := range []string{"LOCK TABLES people READ", "LOCK TABLES people WRITE", "LOCK TABLES orders WRITE"} {
+			p.query(lock)
+			prepares()
+			p.query("UNLOCK TABLES")
+		}
 	})
 }

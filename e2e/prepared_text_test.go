@@ -30,6 +30,9 @@ func TestPreparedText(t *testing.T) {
 			"PREPARE s FROM NULL", "PREPARE s FROM @unset", "PREPARE s FROM ''", "PREPARE s FROM 'SELECT 1; SELECT 2'", "PREPARE s FROM 'SELECT 1;'", "EXECUTE s",
 			"PREPARE s FROM 'SELECT * FROM nowhere'", "PREPARE s FROM 'EXECUTE two'", "PREPARE s FROM 'PREPARE x FROM ''SELECT 1'''",
 			"PREPARE s", "PREPARE FROM 'SELECT 1'", "EXECUTE", "EXECUTE s USING", "PREPARE s FROM @@sql_mode",
+			// What a server knows without values PREPARE tells.
+			"PREPARE s FROM 'SELECT nonsense FROM people WHERE id = ?'", "EXECUTE s USING @id", "PREPARE s FROM 'INSERT INTO people (id, email) VALUES (?, 1, 2)'", "PREPARE s FROM 'SELECT nofunc(?)'",
+			"PREPARE s FROM 'SELECT id FROM people UNION SELECT id, email FROM people'", "PREPARE s FROM 'SELECT SQL_CALC_FOUND_ROWS id FROM people WHERE id = ?'", "SHOW WARNINGS", "PREPARE s FROM 'SELECT 1'", "SHOW WARNINGS",
 			// The schema is that of PREPARE.
 			"PREPARE here FROM 'SELECT COUNT(*) FROM people'", "USE mysql", "EXECUTE here", "SELECT DATABASE() = 'mysql'", "USE SCHEMA", "DEALLOCATE PREPARE here", "EXECUTE here",
 			// A migration.

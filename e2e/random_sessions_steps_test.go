@@ -613,7 +613,7 @@ func (g *sessionMaker) failing() {
 
 func (g *sessionMaker) variables() {
 	g.say(g.any("SET @a = "+g.id(), "SET @a = NULL, @e = 'ann'", "SET @b = @a + 1", "SELECT @a := @a + 1", "SELECT @a := age FROM people WHERE id = "+g.id(), "SELECT id, age INTO @a, @b FROM people WHERE id = "+g.id(), "SELECT email FROM people WHERE id = "+g.id()+" INTO @e",
-		"SELECT COUNT(*) INTO @a FROM people", "SELECT id INTO @a FROM people WHERE age > 20", "SELECT @a, @b, @e", "SET @a = (SELECT MAX(age) FROM people)", "SET @b = (SELECT n FROM countries WHERE code = 'a')", "SELECT MAX(id), MIN(age) INTO @a, @b FROM people",
+		"SELECT COUNT(*) INTO @a FROM people", "SELECT id INTO @a FROM people WHERE age > 20 ORDER BY id", "SELECT @a, @b, @e", "SET @a = (SELECT MAX(age) FROM people)", "SET @b = (SELECT n FROM countries WHERE code = 'a')", "SELECT MAX(id), MIN(age) INTO @a, @b FROM people",
 		"SET @e = 'é', @b = 1.50", "SELECT @e, HEX(@e), CHARSET(@e), COLLATION(@e)", "SELECT @a := id, @b := age FROM people WHERE id = "+g.id(), "SELECT v INTO @e FROM settings WHERE k = 1", "SELECT @n := @n + 1, k FROM settings ORDER BY k", "SET @n := 0",
 		"SET @a = LAST_INSERT_ID()", "SELECT LAST_INSERT_ID(55)", "SELECT LAST_INSERT_ID(id) FROM people WHERE id = "+g.id(), "SET @b = ROW_COUNT()", "DO LAST_INSERT_ID(66)", "DO @a := 7", "SELECT @x1 IS NULL, @a <=> NULL"))
 }

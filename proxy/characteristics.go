@@ -162,14 +162,19 @@ func (s *session) mayNotWrite(plan *planner.Rows) bool {
 	return plan.Kind.Writes() && plan.Kind != planner.Other && !s.temporaryNeeded() && s.settings.readOnly()
 }
 
-// letWrite lets a write be prepared on a connection that is none of the transaction's, until
-// undo, where the session's transactions are READ ONLY and the one at hand isn't: a server
-// refuses to prepare what it would not execute.
-func (s *session) letWrite(ctx context.Context, conn *shard.Conn, plan *planner.Rows) (undo func() error, err error) {
-	if v, _ := s.settings.value(accessSetting); v != readOnly || !plan.Kind.Writes() || conn.InTransaction() {
+// inAccessMode has a statement prepared as in the transaction at hand, until undo, on a
+// connection that is none of its: a server refuses to prepare what it would not execute, and
+// the session's transactions may have another access mode than this one.
+func (s *session) inAccessMode(ctx context.Context, conn *shard.Conn, plan *planner.Rows) (undo func() error, err error) {
+	v, _ := s.settings.value(accessSetting)
+	if (v == readOnly) == s.settings.readOnly() || plan.Kind == planner.Select || conn.InTransaction() {
 		return func() error { return nil }, nil
 	}
-	_, err = conn.Exec(ctx, "START TRANSACTION READ WRITE")
+	mode := "READ WRITE"
+	if s.settings.readOnly() {
+		mode = "READ ONLY"
+	}
+	_, err = conn.Exec(ctx, "START TRANSACTION "+mode)
 	return func() error {
 		_, err := conn.Exec(ctx, "ROLLBACK")
 		return err

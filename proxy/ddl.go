@@ -150,9 +150,8 @@ func (s *session) answerDDL(done defined) error {
 	notes := append(done.notes, indexNotes(before, s.catalog(), d)...)
 	notes = append(notes, aloneNote(s.catalog(), d)...)
 	for _, n := range notes {
-		s.note(codeUnknown, n)
+		ok.Warnings += s.note(codeUnknown, n)
 	}
-	ok.Warnings += uint16(len(notes))
 	return s.answerOK(ok)
 }
 

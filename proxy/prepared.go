@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -246,6 +247,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	}
 	var params, columns [][]byte
 	var warnings uint16
+	s.last.warnings = nil
 	if rows, ok := st.plan.(*planner.Rows); ok {
 		def, err := s.describe(ctx, rows, st.sql)
 		if err != nil {
@@ -350,6 +352,9 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 	if s.needTemporary(plan.Tables); s.temporaryNeeded() {
 		use += fmt.Sprint(" ", s.temporarySerial)
 	}
+	if plan.Kind == planner.Locking && s.settings.readOnly() {
+		use += " read only" // which a server may refuse, unlike what it has prepared
+	}
 	all := knowing(plan)
 	if all.Empty() {
 		return nil, refuse("preparing a statement of tables that no shard has all of is not supported: send it as text")
@@ -357,18 +362,28 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 	if s.mayNotWrite(plan) {
 		return nil, s.readOnlyTransaction()
 	}
+	if s.tableLocks != nil {
+		if err := s.underLocks(plan); err != nil {
+			return nil, err
+		}
+	}
 	var st *shard.Stmt
 	err := s.onOneOf(ctx, all, func(conn *shard.Conn) error {
-		undo, err := s.letWrite(ctx, conn, plan)
-		if err == nil {
-			st, err = conn.PrepareFor(ctx, sql, use)
-			err = errors.Join(err, undo())
+		undo, err := s.inAccessMode(ctx, conn, plan)
+		if err != nil {
+			return err
 		}
-		return err
+		if st, err = conn.PrepareFor(ctx, sql, use); err == nil && st.Warnings > 0 && st.Warned == nil {
+			if shown, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+				st.Warned = shown.Rows
+			}
+		}
+		return errors.Join(err, undo())
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.last.warnings = slices.Clone(st.Warned)
 	return st, nil
 }
 

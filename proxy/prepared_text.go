@@ -60,6 +60,7 @@ func (s *session) preparedByText(ctx context.Context, sql string) (text string, 
 		return "", back, true, s.answerPrepared("Statement prepared")
 	case planner.Deallocate:
 		delete(s.prepared.byName, strings.ToLower(p.Name))
+		s.last.warnings = nil
 		return "", back, true, s.answerPrepared("")
 	case planner.Execute:
 	}
@@ -86,8 +87,7 @@ func (s *session) preparedByText(ctx context.Context, sql string) (text string, 
 
 func (s *session) answerPrepared(info string) error {
 	s.begun()
-	s.last.warnings = nil
-	return s.answerOK(wire.OK{Info: info})
+	return s.answerOK(wire.OK{Info: info, Warnings: warningCount(len(s.last.warnings))})
 }
 
 // with is the text with values for its parameters.
@@ -129,6 +129,7 @@ func (s *session) readPrepared(ctx context.Context, from string) (*preparedText,
 	case len(statements) > 1:
 		return nil, sqlError{codeSyntax, "42000", "You have an error in your SQL syntax: only one statement can be prepared, near '" + excerpt(statements[1]) + "'"}
 	}
+	s.last.warnings = nil
 	st := &preparedText{text: statements[0], prepared: s.settings.planning}
 	if st.params, err = planner.Parameters(st.text, st.prepared, s.catalog()); err != nil {
 		return nil, err
@@ -147,12 +148,23 @@ func (s *session) readPrepared(ctx context.Context, from string) (*preparedText,
 		return nil, errNotPrepared
 	}
 	if rows, ok := plan.(*planner.Rows); ok {
-		if s.needTemporary(rows.Tables); s.mayNotWrite(rows) {
-			return nil, s.readOnlyTransaction()
-		}
 		st.calls = rows.Calls
+		if err := s.tryText(ctx, rows, st.text); err != nil {
+			return nil, err
+		}
 	}
 	return st, nil
+}
+
+// tryText has a shard say what it thinks of a text that is to be executed later, where one
+// can: what only the session knows may be another then.
+func (s *session) tryText(ctx context.Context, plan *planner.Rows, sql string) error {
+	text, err := s.ofSession(sql, false)
+	if s.counts.spliced = 0; err != nil || knowing(plan).Empty() {
+		return nil
+	}
+	_, err = s.describe(ctx, plan, text)
+	return err
 }
 
 // computed has a shard compute expressions under the session's settings.

@@ -470,8 +470,9 @@ func (s *session) dropTemporary(ctx context.Context, p *planner.Temporary, sql s
 			return wire.OK{}, err
 		}
 	}
+	var ok wire.OK
 	for _, name := range unknown {
-		s.note(1051, "Unknown table '"+name+"'")
+		ok.Warnings += s.note(1051, "Unknown table '"+name+"'")
 	}
-	return wire.OK{Warnings: uint16(len(unknown))}, nil
+	return ok, nil
 }

@@ -22,9 +22,15 @@ func (s *session) warn(code uint16, message string) {
 	s.last.warnings = append(s.last.warnings, condition("Warning", code, message))
 }
 
-// note is warn for what is only worth knowing.
-func (s *session) note(code uint16, message string) {
+// note is warn for what is only worth knowing: nothing where the client wants no notes. It
+// returns how many there are.
+func (s *session) note(code uint16, message string) uint16 {
+	v, _ := s.settings.value("@@sql_notes")
+	if wanted, err := boolean(v); err == nil && !wanted {
+		return 0
+	}
 	s.last.warnings = append(s.last.warnings, condition("Note", code, message))
+	return 1
 }
 
 // warningCount is how many warnings an answer tells of.

@@ -21,6 +21,8 @@ const defaultStatements = 64
 type Stmt struct {
 	ID       uint32
 	Warnings uint16
+	// Warned is what SHOW WARNINGS had of them, if who prepared it asked.
+	Warned [][][]byte
 	// Params and Columns are the definitions' payloads as the shard sent them.
 	Params, Columns [][]byte
 	// ParamTypes are the types that the server expects: what a parameter is
