@@ -124,18 +124,10 @@ func BenchmarkLookupCold(b *testing.B) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	s, id, key := benchStore(b, 100_000, 0)
+	s, id, _ := benchStore(b, 100_000, 0)
 	b.Run("current and recent", func(b *testing.B) {
 		e := []Entry{{id, []byte("recent"), 3, 1}}
 		check(b, s.Add(e))
-		b.ReportAllocs()
-		for b.Loop() {
-			check(b, s.Add(e))
-		}
-	})
-	b.Run("current and hot", func(b *testing.B) {
-		e := []Entry{{id, slices.Clone(key(7)), 3, 1}}
-		must(s.Lookup(id, key(7), nil))
 		b.ReportAllocs()
 		for b.Loop() {
 			check(b, s.Add(e))

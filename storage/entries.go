@@ -453,9 +453,8 @@ func (s *Store) tryAdd(b *batch, entries []Entry) (done bool, err error) {
 	return b.current(), nil
 }
 
-// addFew puts entries into recent, but for hot ones that are in place. To look in
-// Badger for the others would cost more than to bring them there once more. One
-// for a generation that is gone does no harm.
+// addFew puts entries into recent. To look whether Badger has them would cost more
+// than to bring them there once more. One for a generation that is gone does no harm.
 func (s *Store) addFew(b *batch, entries []Entry) error {
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
@@ -471,10 +470,6 @@ func (s *Store) addFew(b *batch, entries []Entry) error {
 			p := g.partition(e.Key)
 			n := len(sc.key)
 			sc.key = append(append(sc.key, p.prefix...), e.Key...)
-			if s.hot.has(sc.key[n:], ShardEpoch{e.Shard, e.Epoch}) {
-				sc.key = sc.key[:n]
-				continue
-			}
 			few = append(few, recentEntry{p, n, len(sc.key), ShardEpoch{e.Shard, e.Epoch}})
 		}
 	}

@@ -109,20 +109,6 @@ func (h *hot) get(set *ShardSet, key []byte) (t ticket, ok bool, err error) {
 	return ticket{}, true, addShards(set, rec[hotHeader+len(key):])
 }
 
-// has reports whether the record is here and has the pair in its epoch or a later
-// one: then so it is in the published snapshot.
-func (h *hot) has(key []byte, pair ShardEpoch) bool {
-	if h.limit == 0 {
-		return false
-	}
-	hash := maphash.Bytes(h.seed, key)
-	s := h.stripe(hash)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rec := s.find(h, hash, key)
-	return rec != nil && hasPair(rec[hotHeader+len(key):], pair)
-}
-
 // put keeps what a published snapshot held, unless the record may have changed
 // since get gave the ticket.
 //
