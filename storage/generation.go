@@ -1,10 +1,8 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -220,6 +218,8 @@ type writer struct {
 	// entry count in it.
 	written []writtenRecord
 	delta   int64
+	// latest are places in written, by their keys' hashes.
+	latest map[uint64]int
 	// values holds the new values of txn; Badger refers to them until commit.
 	values []byte
 	pairs  []ShardEpoch
@@ -227,7 +227,12 @@ type writer struct {
 }
 
 // writtenRecord is a change of a record: val is empty where it goes.
-type writtenRecord struct{ key, val []byte }
+type writtenRecord struct {
+	key, val []byte
+	hash     uint64
+	// superseded: a later one of the same transaction has changed it again.
+	superseded bool
+}
 
 // write applies a batch in as few transactions as Badger's limit allows and
 // answers each request. A failure is every request's failure: those whose
@@ -340,7 +345,7 @@ func (w *writer) applyOnce(kind requestKind, key []byte, pair ShardEpoch) (chang
 	if err != nil {
 		return false, err
 	}
-	w.written = append(w.written, writtenRecord{key, val})
+	w.written = append(w.written, writtenRecord{key: key, val: val})
 	w.delta += delta
 	return delta != 0, nil
 }
@@ -355,18 +360,24 @@ func (w *writer) commit() error {
 	var err error
 	if len(w.written) > 0 {
 		hot := w.p.store.hot
-		for _, r := range w.written {
-			hot.change(r.key)
+		if w.latest == nil {
+			w.latest = map[uint64]int{}
+		}
+		for i := range w.written {
+			r := &w.written[i]
+			r.hash = hot.change(r.key)
+			if at, ok := w.latest[r.hash]; ok {
+				w.written[at].superseded = true
+			}
+			w.latest[r.hash] = i
 		}
 		err = w.txn.Commit()
 		w.p.store.published.publish()
-		// Of several changes of a record the last one counts.
-		slices.SortStableFunc(w.written, func(a, b writtenRecord) int { return bytes.Compare(a.key, b.key) })
-		for i, r := range w.written {
-			if err != nil || i+1 < len(w.written) && bytes.Equal(r.key, w.written[i+1].key) {
-				hot.forgotten(r.key)
+		for i := range w.written {
+			if r := &w.written[i]; err != nil || r.superseded {
+				hot.forgotten(r.hash)
 			} else {
-				hot.changed(r.key, r.val)
+				hot.changed(r.hash, r.key, r.val)
 			}
 		}
 	}
@@ -381,6 +392,10 @@ func (w *writer) discard() {
 	if w.txn != nil {
 		w.txn.Discard()
 	}
+	if len(w.latest) > 1<<12 {
+		w.latest = nil // to clear it would take long ever after
+	}
+	clear(w.latest)
 	clear(w.written)
 	w.txn, w.written, w.delta = nil, w.written[:0], 0
 	if cap(w.values) > 1<<20 {

@@ -146,13 +146,13 @@ func (buf *hotRecord) of(hash uint64, key, val []byte) []byte {
 	return append(append(buf[:hotHeader], key...), val...)
 }
 
-// change is called before a record's change is committed, and changed or forgotten after it
-// was published: in between the record is not here.
-func (h *hot) change(key []byte) {
+// change is called before a record's change is committed, and changed or forgotten, with the
+// hash that it returns, after it was published: in between the record is not here.
+func (h *hot) change(key []byte) (hash uint64) {
 	if h.limit == 0 {
-		return
+		return 0
 	}
-	hash := maphash.Bytes(h.seed, key)
+	hash = maphash.Bytes(h.seed, key)
 	s := h.stripe(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,35 +163,35 @@ func (h *hot) change(key []byte) {
 			binary.LittleEndian.PutUint16(rec[10:], hotDead)
 		}
 	}
+	return hash
 }
 
 // changed says what the record is now, which is kept where nothing has to go for it.
 //
 // REQUIRES: it is so in the published snapshot, and who may change it is the caller.
-func (h *hot) changed(key, val []byte) {
+func (h *hot) changed(hash uint64, key, val []byte) {
 	if h.limit == 0 {
 		return
 	}
-	hash := maphash.Bytes(h.seed, key)
 	s := h.stripe(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settled()
-	if !h.keeps(key, val) || s.full {
+	if s.full || !h.keeps(key, val) {
 		return
 	}
 	var buf hotRecord
-	if rec := buf.of(hash, key, val); s.young.fits(h, rec) || s.old.n == 0 {
+	if rec := buf.of(hash, key, val); s.old.n == 0 || s.young.fits(h, rec) {
 		s.keep(h, rec)
 	}
 }
 
 // forgotten ends a change whose outcome isn't known, or isn't the last.
-func (h *hot) forgotten(key []byte) {
+func (h *hot) forgotten(hash uint64) {
 	if h.limit == 0 {
 		return
 	}
-	s := h.stripe(maphash.Bytes(h.seed, key))
+	s := h.stripe(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settled()

@@ -53,19 +53,19 @@ func TestHotIsWhatWasPut(t *testing.T) {
 				h.put(ticket, k, pairsOf(s, 7))
 				want[string(k)] = s
 			case rng.IntN(10) == 0:
-				h.change(k)
+				hash := h.change(k)
 				if _, ok, _ := h.get(&got, k); ok {
 					t.Fatalf("%q is found while it changes", k)
 				}
 				if rng.IntN(2) == 0 {
-					h.forgotten(k)
+					h.forgotten(hash)
 					if _, ok, _ := h.get(&got, k); ok {
 						t.Fatalf("%q is found after a change", k)
 					}
 					continue
 				}
 				s := set(ShardID(rng.IntN(MaxShards)))
-				h.changed(k, pairsOf(s, 8))
+				h.changed(hash, k, pairsOf(s, 8))
 				want[string(k)] = s
 			}
 		}
@@ -141,8 +141,7 @@ func TestHotKeepsChanges(t *testing.T) {
 	change := func(prefix string, n int) (had int) {
 		for i := range n {
 			k := fmt.Appendf(nil, "%s %d", prefix, i)
-			h.change(k)
-			h.changed(k, pairsOf(set(3), 1))
+			h.changed(h.change(k), k, pairsOf(set(3), 1))
 			if kept(k) {
 				had++
 			}
@@ -236,9 +235,9 @@ func (s *toyStore) threads(r hotRules, kept bool) [][]func() {
 				s.hot.change(key)
 			}
 			if kept {
-				s.hot.changed(key, pairsOf(set(1), 1))
+				s.hot.changed(s.hot.hashOf("k"), key, pairsOf(set(1), 1))
 			} else {
-				s.hot.forgotten(key)
+				s.hot.forgotten(s.hot.hashOf("k"))
 			}
 		},
 		func() { s.acked = true },
@@ -294,8 +293,7 @@ func TestHotInterleavings(t *testing.T) {
 		next = func() {
 			// Run what is scheduled anew, then go on with each thread in turn.
 			s := &toyStore{hot: h}
-			h.change([]byte("k"))
-			h.forgotten([]byte("k"))
+			h.forgotten(h.change([]byte("k")))
 			threads := s.threads(r, kept)
 			for _, th := range schedule {
 				threads[th][0]()
