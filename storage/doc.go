@@ -88,8 +88,9 @@
 //	            nothing is put into them
 //	2 commit    new snapshots of Badger show the change
 //	3 publish   a new snapshot, taken now, is what lookups read
-//	4 changed   the stripes are open again, and have the records as they are now
-//	            where there was always room for all
+//	4 changed   the stripes are open again, and have the records as they are now if
+//	            they were added with many others, as an index is built, and there
+//	            was always room for all
 //	5 the callers are told
 //
 // and who fills the cache does so:

@@ -500,7 +500,7 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 				return err
 			}
 			if !in {
-				addPair(b.request(requestAdd, p), sc.key, ShardEpoch{e.Shard, e.Epoch})
+				addPair(b.request(requestAddMany, p), sc.key, ShardEpoch{e.Shard, e.Epoch})
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -104,6 +105,9 @@ type requestKind uint8
 const (
 	// requestAdd: each pair exists with an epoch of at least the given one.
 	requestAdd requestKind = iota
+	// requestAddMany is requestAdd of many entries at once, as an index is built: they are
+	// put among the hot records.
+	requestAddMany
 	// requestRemove: each pair is gone if its epoch is less than the given one.
 	requestRemove
 	// requestSnapshot: see count.go.
@@ -218,7 +222,9 @@ type writer struct {
 	// entry count in it.
 	written []writtenRecord
 	delta   int64
-	// latest are places in written, by their keys' hashes.
+	// keeps: what is written is put among the hot records. latest are the places in
+	// written then, by their keys' hashes.
+	keeps  bool
 	latest map[uint64]int
 	// values holds the new values of txn; Badger refers to them until commit.
 	values []byte
@@ -240,6 +246,7 @@ type writtenRecord struct {
 // is harmless because all changes are idempotent.
 func (w *writer) write(batch []*request) {
 	var err error
+	w.keeps = !slices.ContainsFunc(batch, func(r *request) bool { return r.kind != requestAddMany })
 	for _, r := range batch {
 		if r.kind == requestSnapshot {
 			// The snapshot must hold exactly what count no longer does.
@@ -313,7 +320,7 @@ func (w *writer) applyOnce(kind requestKind, key []byte, pair ShardEpoch) (chang
 	found := at < len(w.pairs) && w.pairs[at].Shard == pair.Shard
 	var delta int64
 	switch kind {
-	case requestAdd:
+	case requestAdd, requestAddMany:
 		switch {
 		case !found:
 			w.pairs = append(w.pairs, ShardEpoch{})
@@ -365,7 +372,9 @@ func (w *writer) commit() error {
 		}
 		for i := range w.written {
 			r := &w.written[i]
-			r.hash = hot.change(r.key)
+			if r.hash = hot.change(r.key); !w.keeps {
+				continue
+			}
 			if at, ok := w.latest[r.hash]; ok {
 				w.written[at].superseded = true
 			}
@@ -374,7 +383,7 @@ func (w *writer) commit() error {
 		err = w.txn.Commit()
 		w.p.store.published.publish()
 		for i := range w.written {
-			if r := &w.written[i]; err != nil || r.superseded {
+			if r := &w.written[i]; !w.keeps || err != nil || r.superseded {
 				hot.forgotten(r.hash)
 			} else {
 				hot.changed(r.hash, r.key, r.val)

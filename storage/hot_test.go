@@ -178,9 +178,6 @@ func TestHotKeepsChanges(t *testing.T) {
 		must(s.Remove(id, shard, [][]byte{[]byte("b")}, 2))
 	}
 	wantLookup(t, s, id, "b")
-	if hits, misses, _ := s.hot.stats(); hits != 5 || misses != 0 {
-		t.Errorf("%d hits, %d misses", hits, misses)
-	}
 }
 
 // toyStore is the part of a store that matters to hot records: one record, in
