@@ -160,11 +160,11 @@ func (s *session) readPrepared(ctx context.Context, from string) (*preparedText,
 // can: what only the session knows may be another then.
 func (s *session) tryText(ctx context.Context, plan *planner.Rows, sql string) error {
 	text, err := s.ofSession(sql, false)
-	if s.counts.spliced = 0; err != nil || knowing(plan).Empty() {
-		return nil
+	if s.counts.spliced = 0; err == nil && !knowing(plan).Empty() {
+		_, err = s.describe(ctx, plan, text)
+		return err
 	}
-	_, err = s.describe(ctx, plan, text)
-	return err
+	return nil
 }
 
 // computed has a shard compute expressions under the session's settings.
