@@ -383,11 +383,8 @@ func (w *writer) commit() error {
 		err = w.txn.Commit()
 		w.p.store.published.publish()
 		for i := range w.written {
-			if r := &w.written[i]; !w.keeps || err != nil || r.superseded {
-				hot.forgotten(r.hash)
-			} else {
-				hot.changed(r.hash, r.key, r.val)
-			}
+			r := &w.written[i]
+			hot.changed(r.hash, r.key, r.val, w.keeps && err == nil && !r.superseded)
 		}
 	}
 	if err == nil {

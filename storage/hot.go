@@ -146,8 +146,8 @@ func (buf *hotRecord) of(hash uint64, key, val []byte) []byte {
 	return append(append(buf[:hotHeader], key...), val...)
 }
 
-// change is called before a record's change is committed, and changed or forgotten, with the
-// hash that it returns, after it was published: in between the record is not here.
+// change is called before a record's change is committed, and changed, with the hash that it
+// returns, after it was published, or has failed: in between the record is not here.
 func (h *hot) change(key []byte) (hash uint64) {
 	if h.limit == 0 {
 		return 0
@@ -166,41 +166,27 @@ func (h *hot) change(key []byte) (hash uint64) {
 	return hash
 }
 
-// changed says what the record is now, which is kept where nothing has to go for it.
+// changed ends a change. With keep val is what the record is now, which is kept where nothing
+// has to go for it; without, nobody knows, or it is not the last change of the commit.
 //
-// REQUIRES: it is so in the published snapshot, and who may change it is the caller.
-func (h *hot) changed(hash uint64, key, val []byte) {
+// REQUIRES: the published snapshot has it, and who may change it is the caller.
+func (h *hot) changed(hash uint64, key, val []byte, keep bool) {
 	if h.limit == 0 {
 		return
 	}
 	s := h.stripe(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settled()
-	if s.full || !h.keeps(key, val) {
+	s.changing--
+	if invariants && s.changing < 0 {
+		panic("storage: a change of a hot record ended twice")
+	}
+	if !keep || s.full || !h.keeps(key, val) {
 		return
 	}
 	var buf hotRecord
 	if rec := buf.of(hash, key, val); s.old.n == 0 || s.young.fits(h, rec) {
 		s.keep(h, rec)
-	}
-}
-
-// forgotten ends a change whose outcome isn't known, or isn't the last.
-func (h *hot) forgotten(hash uint64) {
-	if h.limit == 0 {
-		return
-	}
-	s := h.stripe(hash)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.settled()
-}
-
-func (s *hotStripe) settled() {
-	s.changing--
-	if invariants && s.changing < 0 {
-		panic("storage: a change of a hot record ended twice")
 	}
 }
 

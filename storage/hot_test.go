@@ -58,14 +58,14 @@ func TestHotIsWhatWasPut(t *testing.T) {
 					t.Fatalf("%q is found while it changes", k)
 				}
 				if rng.IntN(2) == 0 {
-					h.forgotten(hash)
+					h.changed(hash, k, nil, false)
 					if _, ok, _ := h.get(&got, k); ok {
 						t.Fatalf("%q is found after a change", k)
 					}
 					continue
 				}
 				s := set(ShardID(rng.IntN(MaxShards)))
-				h.changed(hash, k, pairsOf(s, 8))
+				h.changed(hash, k, pairsOf(s, 8), true)
 				want[string(k)] = s
 			}
 		}
@@ -141,7 +141,7 @@ func TestHotKeepsChanges(t *testing.T) {
 	change := func(prefix string, n int) (had int) {
 		for i := range n {
 			k := fmt.Appendf(nil, "%s %d", prefix, i)
-			h.changed(h.change(k), k, pairsOf(set(3), 1))
+			h.changed(h.change(k), k, pairsOf(set(3), 1), true)
 			if kept(k) {
 				had++
 			}
@@ -231,11 +231,7 @@ func (s *toyStore) threads(r hotRules, kept bool) [][]func() {
 			if !r.outBeforeCommit {
 				s.hot.change(key)
 			}
-			if kept {
-				s.hot.changed(s.hot.hashOf("k"), key, pairsOf(set(1), 1))
-			} else {
-				s.hot.forgotten(s.hot.hashOf("k"))
-			}
+			s.hot.changed(s.hot.hashOf("k"), key, pairsOf(set(1), 1), kept)
 		},
 		func() { s.acked = true },
 		func() { s.published = true },
@@ -290,7 +286,7 @@ func TestHotInterleavings(t *testing.T) {
 		next = func() {
 			// Run what is scheduled anew, then go on with each thread in turn.
 			s := &toyStore{hot: h}
-			h.forgotten(h.change([]byte("k")))
+			h.changed(h.change([]byte("k")), nil, nil, false)
 			threads := s.threads(r, kept)
 			for _, th := range schedule {
 				threads[th][0]()

@@ -434,7 +434,7 @@ func TestLookupAllocations(t *testing.T) {
 		{"Lookup of a cold key", 8, func() {
 			record := append(scratch[:0], prefix...)
 			record = append(record, inBadger...)
-			s.hot.forgotten(s.hot.change(record))
+			s.hot.changed(s.hot.change(record), nil, nil, false)
 			must(s.Lookup(id, inBadger, nil))
 		}},
 		{"Add in place", 0, func() { check(t, s.Add(entries)) }},
