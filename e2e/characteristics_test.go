@@ -129,5 +129,15 @@ func TestPrepareInReadOnly(t *testing.T) {
 			prepares()
 			p.query("UNLOCK TABLES")
 		}
+		// To prepare in another access mode than the session's leaves the locks.
+		for _, modes := range [][2]string{{"READ WRITE", "READ ONLY"}, {"READ ONLY", "READ WRITE"}} {
+			p.query("SET SESSION TRANSACTION "+modes[0], "LOCK TABLES people READ", "SET TRANSACTION "+modes[1])
+			prepares()
+			p.query("SET SESSION TRANSACTION READ WRITE", "SET TRANSACTION READ WRITE")
+			for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} { // on each shard
+				p.query("UPDATE people SET age = 9 WHERE id = " + id)
+			}
+			p.query("UNLOCK TABLES")
+		}
 	})
 }

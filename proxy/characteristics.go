@@ -167,16 +167,20 @@ func (s *session) mayNotWrite(plan *planner.Rows) bool {
 // the session's transactions may have another access mode than this one.
 func (s *session) inAccessMode(ctx context.Context, conn *shard.Conn, plan *planner.Rows) (undo func() error, err error) {
 	v, _ := s.settings.value(accessSetting)
-	if (v == readOnly) == s.settings.readOnly() || plan.Kind == planner.Select || conn.InTransaction() {
+	if (v == readOnly) == s.settings.readOnly() || !plan.Kind.Writes() && plan.Kind != planner.Locking || conn.InTransaction() {
 		return func() error { return nil }, nil
 	}
-	mode := "READ WRITE"
+	mode, other := readWrite, readOnly
 	if s.settings.readOnly() {
-		mode = "READ ONLY"
+		mode, other = other, mode
 	}
-	_, err = conn.Exec(ctx, "START TRANSACTION "+mode)
+	begin, end := "START TRANSACTION "+mode, "ROLLBACK"
+	if s.tableLocks != nil { // BEGIN would release them
+		begin, end = "SET TRANSACTION "+mode, "SET TRANSACTION "+other
+	}
+	_, err = conn.Exec(ctx, begin)
 	return func() error {
-		_, err := conn.Exec(ctx, "ROLLBACK")
+		_, err := conn.Exec(ctx, end)
 		return err
 	}, err
 }
