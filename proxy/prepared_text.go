@@ -41,8 +41,15 @@ func (s *session) preparedByText(ctx context.Context, sql string) (text string, 
 		if p.Verb == planner.Prepare {
 			delete(s.prepared.byName, strings.ToLower(p.Name)) // even if the new one fails
 		}
-		if st, err = s.readPrepared(ctx, p.From); err != nil {
+		var plan planner.Plan
+		if st, plan, err = s.readPrepared(ctx, p.From); err != nil {
 			return "", back, false, err
+		}
+		// What EXECUTE IMMEDIATE has is executed at once.
+		if rows, ok := plan.(*planner.Rows); ok && p.Verb == planner.Prepare {
+			if err := s.tryText(ctx, rows, st.text); err != nil {
+				return "", back, false, err
+			}
 		}
 	case st == nil:
 		to := "EXECUTE"
@@ -105,55 +112,53 @@ func (st *preparedText) with(values []preparedValue) string {
 }
 
 // readPrepared has a statement that is the value of an expression, and says what is wrong
-// with it as far as that shows before it is executed.
-func (s *session) readPrepared(ctx context.Context, from string) (*preparedText, error) {
+// with it as far as Shunt itself knows before it is executed. Its plan is nil where that
+// depends on its parameters.
+func (s *session) readPrepared(ctx context.Context, from string) (*preparedText, planner.Plan, error) {
 	if err := s.mayPrepare(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var text []byte
 	err := s.computed(ctx, "SELECT CONVERT("+from+" USING "+s.settings.charset+")", func(row [][]byte, _ []wire.Column) {
 		text = row[0]
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if text == nil {
-		return nil, sqlError{codeSyntax, "42000", "You have an error in your SQL syntax; there is no statement in NULL"}
+		return nil, nil, sqlError{codeSyntax, "42000", "You have an error in your SQL syntax; there is no statement in NULL"}
 	}
 	statements, err := planner.Split(string(text), s.settings.planning)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case len(statements) == 0 || strings.TrimSpace(statements[0]) == "":
-		return nil, errEmptyQuery
+		return nil, nil, errEmptyQuery
 	case len(statements) > 1:
-		return nil, sqlError{codeSyntax, "42000", "You have an error in your SQL syntax: only one statement can be prepared, near '" + excerpt(statements[1]) + "'"}
+		return nil, nil, sqlError{codeSyntax, "42000", "You have an error in your SQL syntax: only one statement can be prepared, near '" + excerpt(statements[1]) + "'"}
 	}
 	s.last.warnings = nil
 	st := &preparedText{text: statements[0], prepared: s.settings.planning}
 	if st.params, err = planner.Parameters(st.text, st.prepared, s.catalog()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.mayText(st.text); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	plan, err := s.plan(ctx, st.text)
 	if err != nil && coded(err).code != codeNotSupported { // that may be for its parameters
-		return nil, err
+		return nil, nil, err
 	}
 	if p, ok := plan.(*planner.Session); ok && p.Op == planner.Use {
-		return nil, errNotPrepared
+		return nil, nil, errNotPrepared
 	}
 	if _, load := plan.(*planner.Load); load {
-		return nil, errNotPrepared
+		return nil, nil, errNotPrepared
 	}
 	if rows, ok := plan.(*planner.Rows); ok {
 		st.calls = rows.Calls
-		if err := s.tryText(ctx, rows, st.text); err != nil {
-			return nil, err
-		}
 	}
-	return st, nil
+	return st, plan, nil
 }
 
 // tryText has a shard say what it thinks of a text that is to be executed later, where one
