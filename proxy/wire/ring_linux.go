@@ -48,15 +48,13 @@ type Ring struct {
 
 	completions    []completion
 	cqHead, cqTail *uint32
-	flags          *uint32 // tell that some wait behind a full queue of completions
+	flags          *uint32 // tell that the next call of the kernel completes more
 
 	// asleep: the poller submits no more before it waits: who queues does.
 	asleep atomic.Bool
 	// woken is about how many of those that were woken last don't wait again yet.
 	woken atomic.Int32
-	// looks is how many more times look is worth it; passing, that Go's poller is to look at
-	// its sockets, and rest not to wait. Both are the poller's.
-	looks   int
+	// passing: Go's poller is to look at its sockets, and rest not to wait. It is the poller's.
 	passing bool
 	// conns has a place for each connection, which is its number to the kernel.
 	conns   []*ringConn
@@ -69,9 +67,6 @@ const (
 	ringEntries = 1024
 	// patient is how often it lets others run who were woken and don't wait yet.
 	patient = 2
-	// Something that has come is worth looksMore looks, up to looksMost, and behind them
-	// each lookAnyway-th is tried.
-	looksMore, looksMost, lookAnyway = 8, 32, 16
 	// lookEvery is how often Go's poller looks at its own sockets, such as listeners,
 	// which it does only when a goroutine waits and no other can run: beside a busy ring never.
 	lookEvery = time.Millisecond
@@ -84,6 +79,7 @@ const (
 	setupCQSize      = 1 << 3
 	setupSubmitAll   = 1 << 7
 	setupCoopTaskrun = 1 << 8
+	setupTaskrunFlag = 1 << 9
 
 	featSingleMmap = 1 << 0
 	featNoDrop     = 1 << 1
@@ -95,6 +91,7 @@ const (
 	offsetEntries = 0x10000000
 
 	sqCQOverflow = 1 << 1
+	sqTaskrun    = 1 << 2
 
 	opNop  = 0
 	opSend = 26
@@ -139,7 +136,7 @@ type ringParams struct {
 func NewRing() (*Ring, error) { return newRing(ringEntries, 8*ringEntries) }
 
 func newRing(entries, completions uint32) (*Ring, error) {
-	p := ringParams{flags: setupCQSize | setupSubmitAll | setupCoopTaskrun, cqEntries: completions}
+	p := ringParams{flags: setupCQSize | setupSubmitAll | setupCoopTaskrun | setupTaskrunFlag, cqEntries: completions}
 	fd, _, errno := syscall.Syscall(sysSetup, uintptr(entries), uintptr(unsafe.Pointer(&p)), 0)
 	if errno != 0 {
 		return nil, os.NewSyscallError("io_uring_setup", errno)
@@ -274,18 +271,6 @@ func (r *Ring) submit() {
 
 func (r *Ring) queued() uint32 { return atomic.LoadUint32(r.sqTail) - atomic.LoadUint32(r.sqHead) }
 
-// look calls the kernel for nothing but to be told of what has come meanwhile, while that
-// was worth it lately: beside many connections it is less than the way through Go's poller.
-// With a single one nothing has come.
-func (r *Ring) look() {
-	if r.looks--; r.looks > 0 || r.looks%lookAnyway == 0 {
-		_ = r.enter(0, 0)
-		if r.ready() {
-			r.looks = min(max(r.looks, 0)+looksMore, looksMost)
-		}
-	}
-}
-
 // enter calls the kernel, which heeds flags only where as much is queued as it is told of.
 func (r *Ring) enter(queued uint32, flags uintptr) syscall.Errno {
 	_, _, errno := syscall.RawSyscall6(sysEnter, uintptr(r.fd), uintptr(queued), 0, flags, 0, 0)
@@ -293,6 +278,9 @@ func (r *Ring) enter(queued uint32, flags uintptr) syscall.Errno {
 }
 
 func (r *Ring) overflowed() bool { return atomic.LoadUint32(r.flags)&sqCQOverflow != 0 }
+
+// due reports that something has come of which the kernel tells when it is called.
+func (r *Ring) due() bool { return atomic.LoadUint32(r.flags)&(sqTaskrun|sqCQOverflow) != 0 }
 
 // rest waits in Go's poller, for no longer than a look at its sockets takes if passing.
 func (r *Ring) rest(passing bool) {
@@ -321,10 +309,8 @@ func (r *Ring) poll() {
 			runtime.Gosched()
 		}
 		r.asleep.Store(true)
-		if r.queued() > 0 || r.overflowed() {
+		if r.queued() > 0 || r.due() {
 			r.submit()
-		} else {
-			r.look()
 		}
 		now := time.Now()
 		if look := now.Sub(looked) > lookEvery; look || !r.ready() {
