@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -459,6 +460,70 @@ func TestSideBySide(t *testing.T) {
 		if out, code := shunt(t, "serve", "--config", other.config); code != 1 || !strings.Contains(out, "placed rows otherwise") {
 			t.Errorf("another order of the shards: status %d\n%s", code, out)
 		}
+	})
+}
+
+// TestCopiedAlive: a copy of data_dir that was made while Shunt served is as of that moment, be it
+// another one's or put in its place.
+func TestCopiedAlive(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		a, _ := startPeople(t, f, 20, setup{servers: f.servers(t)[:2]})
+		dir := func(p *process) string { return filepath.Join(filepath.Dir(p.config), "data") }
+		copied := func(to, from string) {
+			t.Helper()
+			if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := 501
+		add := func() {
+			t.Helper()
+			for range 8 {
+				mustExec(t, a.db(), fmt.Sprintf("INSERT INTO people (id, email) VALUES (%d, 'p%[1]d@x')", next))
+				next++
+			}
+		}
+		found := func(p *process) {
+			t.Helper()
+			for id := 501; id < next; id++ {
+				want(t, p.db(), fmt.Sprintf("SELECT id FROM people WHERE email = 'p%d@x'", id), "id", strconv.Itoa(id))
+			}
+		}
+
+		b := a.beside()
+		a.settled(a.db())
+		copied(dir(b), dir(a))
+		add()
+		b.standsBy()
+		found(a)
+		a.kill()
+		b.takesOver()
+		found(b)
+		b.stop()
+
+		a.run()
+		a.settled(a.db())
+		backup := filepath.Join(t.TempDir(), "data")
+		copied(backup, dir(a))
+		add()
+		a.kill()
+		if err := os.RemoveAll(dir(a)); err != nil {
+			t.Fatal(err)
+		}
+		copied(dir(a), backup)
+		a.run()
+		found(a)
+		if !strings.Contains(a.log.String(), "data_dir is a copy: reads") {
+			t.Error("it isn't said")
+		}
+		a.settled(a.db())
+		found(a)
+		said := a.log.String()
+		a.restart()
+		if strings.Contains(a.log.String()[len(said):], "data_dir is a copy: reads") {
+			t.Error("it is taken for a copy for ever")
+		}
+		found(a)
 	})
 }
 

@@ -94,6 +94,9 @@ func newClaims(cfg *config.Config, l layout, store *storage.Store, known *server
 	if c.records, err = newRecords(cfg.DataDir, l, locks, foreign, log); err != nil {
 		return nil, err
 	}
+	if err := c.whoseStore(cfg.DataDir, l); err != nil {
+		return nil, fmt.Errorf("tell whether data_dir is a copy: %w", err)
+	}
 	for i, sh := range cfg.Shards {
 		to := shardConfig(sh)
 		to.ConnectTimeout = cfg.ShardTimeout
@@ -102,6 +105,36 @@ func newClaims(cfg *config.Config, l layout, store *storage.Store, known *server
 	}
 	c.waits.Store(&waiting{short: "starting", full: "starting"})
 	return c, nil
+}
+
+// whoseStore has a store that is a copy forget what only the original's is: the lives that may
+// have served last, and the connections that a dead process has left, which may be a living one's.
+func (c *claims) whoseStore(dir string, l layout) error {
+	copied, known, err := isCopy(dir)
+	if err != nil {
+		return err
+	}
+	if !copied {
+		if known {
+			return nil
+		}
+		if err := settleIn(dir); err != nil { // the disk may be full
+			c.log.Warn("a copy of data_dir that is made while Shunt runs would not be noticed", "error", err)
+		}
+		return nil
+	}
+	c.log.Warn("data_dir is a copy: reads by virtual indexes go to all shards until they have been scanned")
+	if err := c.records.distrust(); err != nil {
+		return err
+	}
+	for _, sh := range l.shards {
+		for _, old := range c.store.OldThreads(storage.ShardID(sh.ID)) {
+			if err := c.store.ForgetThread(storage.ShardID(sh.ID), old.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return settleIn(dir)
 }
 
 // why tells, while nothing is served, why.

@@ -68,6 +68,10 @@ const (
 	settleTime = 3 * time.Second
 )
 
+// ofOriginal is remembered in a copy in place of the lives, of which a record may name one
+// that served the original on.
+const ofOriginal = "original"
+
 // errSlots: rows would be looked for where they are not.
 var errSlots = errors.New("the Shunt that served the shard last placed rows otherwise: its shards were others, or in another order, at its first start; " +
 	"take the shards of that start in the same order (those that came later are added afterwards), or a copy of its data_dir, or, if the rows lie so by now, drop the tables shunt_scratch.owner_* on all shards")
@@ -110,6 +114,21 @@ func (r *records) add(locks []string) {
 		all[hex.EncodeToString(sum[:8])] = l
 	}
 	r.locks.Store(&all)
+}
+
+// distrust is for a store that is a copy: no record is of a life of its own. Survives a power
+// loss.
+func (r *records) distrust() error {
+	for name := range r.slots {
+		lives := map[string][]string{}
+		for _, lock := range *r.locks.Load() {
+			lives[lock] = []string{ofOriginal}
+		}
+		if err := r.remember(name, lives); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // judge does the first step. An error is why the shard can't be used now.

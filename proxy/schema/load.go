@@ -181,6 +181,9 @@ func ReadTables(ctx context.Context, q Querier, known *Facts, names []catalog.Ta
 				return nil, err
 			}
 		}
+		if slices.ContainsFunc(part.Tables, func(t tableFact) bool { return t.view }) {
+			return Read(ctx, q) // RENAME TABLE renames views, too
+		}
 		if !part.torn() || attempt == 5 {
 			return known.with(names, part), nil
 		}

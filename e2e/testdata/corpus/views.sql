@@ -7,6 +7,9 @@ SELECT COUNT(*), SUM(total) FROM bought;
 SELECT name, COUNT(*) AS n FROM bought GROUP BY name ORDER BY n DESC, name LIMIT 3;
 -- only: mysql
 SELECT id AS order_id, COUNT(*) FROM bought GROUP BY order_id;
+RENAME TABLE bought TO purchases;
+SELECT COUNT(*), SUM(total) FROM purchases;
+RENAME TABLE purchases TO bought;
 CREATE VIEW same_age AS SELECT a.id AS x, b.id AS y, a.age FROM users a JOIN users b ON b.age = a.age AND a.id < b.id;
 -- kind: view of a join that is not on the shard keys
 SELECT * FROM same_age;
