@@ -111,8 +111,12 @@ func (x *Indexer) dispatch(ctx context.Context) {
 	}
 }
 
+// claimAgain is the pause while the store gives out no jobs, as on a full disk.
+const claimAgain = time.Second
+
 // claim waits for a job that may run now.
 func (x *Indexer) claim(ctx context.Context) *run {
+	told := ""
 	for {
 		now := x.clock.Now()
 		var next time.Time // when something may change by the clock alone
@@ -140,16 +144,34 @@ func (x *Indexer) claim(ctx context.Context) *run {
 			if r != nil {
 				x.forget(r)
 			}
-			if ctx.Err() == nil && !errors.Is(err, storage.ErrClosed) {
-				x.log.Error("claim a maintenance job", "error", err)
+			if ctx.Err() == nil && !errors.Is(err, storage.ErrClosed) && err.Error() != told {
+				told = err.Error()
+				x.log.Error("claim a maintenance job; trying again", "error", err)
 			}
-			next = now.Add(time.Second)
-		} else if at, ok := x.store.NextJob(); ok {
+			// Whatever wakes this would have it fail again at once.
+			if !x.sleep(ctx, claimAgain) {
+				return nil
+			}
+			continue
+		}
+		if at, ok := x.store.NextJob(); ok {
 			soonest(at)
 		}
 		if !x.pause(ctx, now, next) {
 			return nil
 		}
+	}
+}
+
+// sleep waits; false if ctx ended.
+func (x *Indexer) sleep(ctx context.Context, d time.Duration) bool {
+	over, stop := x.clock.After(d)
+	defer stop()
+	select {
+	case <-over:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -294,6 +294,43 @@ func TestBackoffOfAFailingShard(t *testing.T) {
 	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
 }
 
+// fullStore gives out no jobs, as on a full disk.
+type fullStore struct {
+	Store
+	full   atomic.Bool
+	claims atomic.Int64
+}
+
+func (s *fullStore) Claim(worker string, lease time.Duration, now time.Time, runnable func(*storage.Job) bool) (*storage.Job, error) {
+	if !s.full.Load() {
+		return s.Store.Claim(worker, lease, now, runnable)
+	}
+	for _, j := range s.Jobs() {
+		if runnable(&j) {
+			s.claims.Add(1)
+			break
+		}
+	}
+	return nil, errors.New("no space left on device")
+}
+
+// TestPauseOfAFullStore: a job that is due and can't be had is asked for once a second.
+func TestPauseOfAFullStore(t *testing.T) {
+	t.Parallel()
+	store := &fullStore{}
+	b := newBench(t, 1, func(o *Options) { store.Store, o.Store = o.Store, store })
+	b.shards[0].set(1, "ann")
+	b.create()
+	store.full.Store(true)
+	b.update(0, 1, "eve")
+	b.pass(time.Minute)
+	if n := store.claims.Load(); n < 10 || n > 65 {
+		t.Errorf("%d attempts in a minute", n)
+	}
+	store.full.Store(false)
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+}
+
 // Jobs of a shard that is down wait without being tried; those of others go on.
 func TestJobsOfADeadShardWait(t *testing.T) {
 	t.Parallel()
