@@ -214,8 +214,10 @@ func TestSessionState(t *testing.T) {
 		wantError(t, err, 1049, "no_such_schema")
 		_, err = c.ExecContext(t.Context(), "SELECT * FROM no_such_table")
 		wantError(t, err, 1146, "")
-		_, err = c.ExecContext(t.Context(), "SELEKT 1")
-		wantError(t, err, 1064, "")
+		for _, wrong := range []string{"SELEKT 1", "SELECT ?", "SELECT id FROM people WHERE id = ?", "INSERT INTO people (id) VALUES (?)", "DELETE FROM people WHERE age = ?"} {
+			_, err = c.ExecContext(t.Context(), wrong)
+			wantError(t, err, 1064, "")
+		}
 		// LAST_INSERT_ID and warnings come from where the statement went.
 		mustExec(t, c, "SET SESSION sql_mode = ''")
 		mustExec(t, c, "INSERT INTO people (id, age) VALUES (500, 'abc')")

@@ -87,8 +87,9 @@ func (p *Planner) alterTable(st *statement, cat *catalog.Catalog, i int) (Plan, 
 	ddl.AddsKey = t.Placement == catalog.Single && !t.Temporary && len(t.PrimaryKey) == 0 && len(cat.Shards) > 1 &&
 		cat.Schema(name.Schema).Default.Placement == catalog.Hash && (!ok || addsPrimaryKey(alter))
 	if ok {
-		err = a.bySpecs(alter)
-		ddl.Unforeseen, movesKey = reorders(t, alter)
+		if err = a.bySpecs(alter); err == nil {
+			ddl.Unforeseen, movesKey, err = reorders(t, alter)
+		}
 	} else {
 		err = a.byWords(i, perr)
 		ddl.Unforeseen, movesKey = st.mayReorder(i, t)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -23,16 +24,16 @@ type listed struct {
 	visible bool
 }
 
-// columnsAfter is what an ALTER TABLE makes of the table's columns; ok is false where
-// it names one that isn't known.
-func columnsAfter(t *catalog.Table, alter *ast.AlterTableStmt) (columns []listed, ok bool) {
+// columnsAfter is what an ALTER TABLE makes of the table's columns; missing is one that
+// it names and that isn't there, "" for none.
+func columnsAfter(t *catalog.Table, alter *ast.AlterTableStmt) (columns []listed, missing string) {
 	for _, c := range t.Columns {
 		columns = append(columns, listed{c.Name, c, !c.Invisible})
 	}
 	find := func(name *ast.ColumnName) int {
 		return slices.IndexFunc(columns, func(c listed) bool { return strings.EqualFold(c.name, name.Name.O) })
 	}
-	doubt := false
+	after := "" // a missing one that others go behind
 	for _, spec := range alter.Specs {
 		switch spec.Tp {
 		case ast.AlterTableDropColumn:
@@ -42,7 +43,7 @@ func columnsAfter(t *catalog.Table, alter *ast.AlterTableStmt) (columns []listed
 		case ast.AlterTableRenameColumn:
 			i := find(spec.OldColumnName)
 			if i < 0 {
-				return nil, false
+				return nil, spec.OldColumnName.Name.O
 			}
 			columns[i].name = spec.NewColumnName.Name.O
 		case ast.AlterTableAddColumns, ast.AlterTableModifyColumn, ast.AlterTableChangeColumn:
@@ -57,8 +58,10 @@ func columnsAfter(t *catalog.Table, alter *ast.AlterTableStmt) (columns []listed
 					if spec.OldColumnName != nil {
 						old = spec.OldColumnName
 					}
-					if at = find(old); at < 0 {
-						return nil, false
+					if at = find(old); at < 0 && spec.IfExists {
+						continue
+					} else if at < 0 {
+						return nil, old.Name.O
 					}
 					c.was = columns[at].was
 					columns = slices.Delete(columns, at, at+1)
@@ -67,7 +70,7 @@ func columnsAfter(t *catalog.Table, alter *ast.AlterTableStmt) (columns []listed
 					at = 0
 				} else if p != nil && p.Tp == ast.ColumnPositionAfter {
 					if at = find(p.RelativeColumn) + 1; at == 0 {
-						doubt = true
+						after = p.RelativeColumn.Name.O
 					}
 				}
 				columns = slices.Insert(columns, at, c)
@@ -75,17 +78,21 @@ func columnsAfter(t *catalog.Table, alter *ast.AlterTableStmt) (columns []listed
 		}
 	}
 	// Among more columns, or fewer, no place matters: the server says what isn't there.
-	return columns, !doubt || len(columns) != len(t.Columns)
+	if len(columns) != len(t.Columns) {
+		after = ""
+	}
+	return columns, after
 }
 
 // reorders is whether an INSERT without a column list means other columns behind an
 // ALTER TABLE, and movesKey whether the shard key is one of them.
-func reorders(t *catalog.Table, alter *ast.AlterTableStmt) (reorders, movesKey bool) {
-	after, ok := columnsAfter(t, alter)
-	if !ok {
-		return true, true
+func reorders(t *catalog.Table, alter *ast.AlterTableStmt) (reorders, movesKey bool, err *Error) {
+	after, missing := columnsAfter(t, alter)
+	if missing != "" {
+		return false, false, &Error{Code: 1054, State: "42S22", Message: fmt.Sprintf("Unknown column '%s' in '%s'", missing, t.Name)}
 	}
-	return reordered(t, after)
+	reorders, movesKey = reordered(t, after)
+	return reorders, movesKey, nil
 }
 
 func reordered(t *catalog.Table, after []listed) (reorders, movesKey bool) {

@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
@@ -74,6 +75,12 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	if c != nil {
 		c.targets, _ = columnList(n.Columns, t) // its error is planInsertSelect's
 	}
+	if other := otherColumn(n, t); c != nil && other != "" {
+		c = nil // its rows are values when they are inserted
+		if err != nil && err.Code == codeNotSupported {
+			err = notSupported("ON DUPLICATE KEY UPDATE that names %s, which is no column of %s, is not supported where the rows may go to another shard than they come from: take VALUES(column)", other, t.Name)
+		}
+	}
 	switch {
 	case err == nil:
 		rows.Copy = c
@@ -85,6 +92,21 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 		return rows, nil
 	}
 	return rows, err
+}
+
+// otherColumn is a column that ON DUPLICATE KEY UPDATE names and that isn't the target's, so
+// the SELECT's, or nobody's; "" for none.
+func otherColumn(n *ast.InsertStmt, t *catalog.Table) (name string) {
+	for _, x := range n.OnDuplicate {
+		walk(x.Expr, func(n ast.Node) bool {
+			if c, ok := n.(*ast.ColumnName); ok && (t.Column(c.Name.L) == nil || c.Table.L != "" && !strings.EqualFold(c.Table.O, t.Name)) {
+				name = c.OrigColName()
+			}
+			_, below := n.(*ast.SubqueryExpr)
+			return !below
+		})
+	}
+	return name
 }
 
 // planInsertValues plans INSERT and REPLACE with values in the statement.

@@ -206,6 +206,9 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 		}
 		return s.readOnlyFirst(sql, err)
 	}
+	if rows, ok := plan.(*planner.Rows); ok && rows.Params > 0 {
+		return sqlError{codeSyntax, "42000", "You have an error in your SQL syntax near '?': only a statement that is prepared has parameters"}
+	}
 	return s.run(ctx, plan, request{sql: sql, written: written, sent: true, start: start})
 }
 
