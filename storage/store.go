@@ -263,10 +263,18 @@ func (s *Store) Close() error {
 		err = s.finish()
 	}
 	s.published.close()
-	err = errors.Join(err, s.recent.close(), s.db.Close())
+	err = errors.Join(err, s.recent.close())
+	if free, unknown := FreeSpace(s.opt.Dir); !s.opt.InMemory && unknown == nil && free < closingRoom {
+		// Badger's own Close would end the process: see spaceGuard.
+		return errors.Join(err, fmt.Errorf("%w: the index store is left as by a crash", ErrStoreFull))
+	}
+	err = errors.Join(err, s.db.Close())
 	s.disk.stop()
 	return err
 }
+
+// closingRoom is what Badger writes at most when it is closed: what it has in memory.
+const closingRoom = 2 * memTableSize
 
 // finish lifts all intents and keeps the entry counts.
 func (s *Store) finish() error {

@@ -150,11 +150,11 @@ func (r *records) judge(ctx context.Context, name string, conn *shard.Conn) erro
 	if err := r.placed(name, found); err != nil {
 		return err
 	}
-	r.log.Warn("another Shunt has served the shard since, or it was replaced or restored, or data_dir is a copy; reads by virtual indexes go to it until it has been scanned", "shard", name)
 	r.settle(ctx, conn)
 	if err := r.foreign(name); err != nil {
 		return fmt.Errorf("another Shunt has served the shard, and the virtual indexes can't be told: %w", err)
 	}
+	r.log.Warn("another Shunt has served the shard since, or it was replaced or restored, or data_dir is a copy; reads by virtual indexes go to it until it has been scanned", "shard", name)
 	return nil
 }
 
