@@ -524,6 +524,18 @@ func TestCopiedAlive(t *testing.T) {
 			t.Error("it is taken for a copy for ever")
 		}
 		found(a)
+
+		// What the README says for a disk's snapshot.
+		a.stop()
+		if err := os.Truncate(filepath.Join(dir(a), "identity"), 0); err != nil {
+			t.Fatal(err)
+		}
+		said = a.log.String()
+		a.run()
+		if !strings.Contains(a.log.String()[len(said):], "data_dir is a copy: reads") {
+			t.Error("an empty identity is taken for the file's own")
+		}
+		found(a)
 	})
 }
 

@@ -89,28 +89,33 @@ func openBadger(o Options, memTable int64) (db *badger.DB, err error) {
 	}
 }
 
-// roomToOpen is what opening writes beside the memtables that it finds.
-const roomToOpen = 16 << 20
+// roomBesides is what opening and closing write beside the memtables that there are.
+const roomBesides = 16 << 20
 
-// prepareDir makes the directory, and sees that it can be written to and has
-// room for what opening writes: on a full disk Badger would be killed by SIGBUS.
+// hasRoom sees that there is room for what opening or closing writes: on a full disk Badger
+// would be killed by SIGBUS.
+func hasRoom(dir string) error {
+	need := uint64(roomBesides)
+	files, _ := os.ReadDir(dir) // who opens it says what is wrong with it
+	for _, f := range files {
+		var st syscall.Stat_t
+		if strings.HasSuffix(f.Name(), ".mem") && syscall.Stat(filepath.Join(dir, f.Name()), &st) == nil {
+			need += uint64(st.Blocks) * 512 // it becomes a table
+		}
+	}
+	if free, err := FreeSpace(dir); err == nil && free < need {
+		return fmt.Errorf("%w: %d MiB free, %d MiB needed", ErrStoreFull, free>>20, need>>20)
+	}
+	return nil
+}
+
+// prepareDir makes the directory, and sees that it can be written to and has room.
 func prepareDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("%w: choose a data_dir that this user can make", err)
 	}
-	need := uint64(roomToOpen)
-	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
-	if err != nil {
-		return err
-	}
-	for _, name := range logs { // each becomes a table
-		var st syscall.Stat_t
-		if syscall.Stat(name, &st) == nil {
-			need += uint64(st.Blocks) * 512
-		}
-	}
-	if free, err := FreeSpace(dir); err == nil && free < need {
-		return fmt.Errorf("%w: %d MiB free, %d MiB needed to start: free space on this disk", ErrStoreFull, free>>20, need>>20)
+	if err := hasRoom(dir); err != nil {
+		return fmt.Errorf("%w to start: free space on this disk", err)
 	}
 	f, err := os.CreateTemp(dir, ".writable-*")
 	if err != nil {

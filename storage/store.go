@@ -264,17 +264,13 @@ func (s *Store) Close() error {
 	}
 	s.published.close()
 	err = errors.Join(err, s.recent.close())
-	if free, unknown := FreeSpace(s.opt.Dir); !s.opt.InMemory && unknown == nil && free < closingRoom {
-		// Badger's own Close would end the process: see spaceGuard.
-		return errors.Join(err, fmt.Errorf("%w: the index store is left as by a crash", ErrStoreFull))
+	if full := hasRoom(s.opt.Dir); full != nil && !s.opt.InMemory {
+		return errors.Join(err, fmt.Errorf("%w to close the index store: it is left as by a crash", full))
 	}
 	err = errors.Join(err, s.db.Close())
 	s.disk.stop()
 	return err
 }
-
-// closingRoom is what Badger writes at most when it is closed: what it has in memory.
-const closingRoom = 2 * memTableSize
 
 // finish lifts all intents and keeps the entry counts.
 func (s *Store) finish() error {

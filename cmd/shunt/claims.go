@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -110,18 +111,15 @@ func newClaims(cfg *config.Config, l layout, store *storage.Store, known *server
 // whoseStore has a store that is a copy forget what only the original's is: the lives that may
 // have served last, and the connections that a dead process has left, which may be a living one's.
 func (c *claims) whoseStore(dir string, l layout) error {
-	copied, known, err := isCopy(dir)
-	if err != nil {
-		return err
-	}
-	if !copied {
-		if known {
-			return nil
-		}
+	copied, err := isCopy(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		if err := settleIn(dir); err != nil { // the disk may be full
 			c.log.Warn("a copy of data_dir that is made while Shunt runs would not be noticed", "error", err)
 		}
 		return nil
+	case err != nil || !copied:
+		return err
 	}
 	c.log.Warn("data_dir is a copy: reads by virtual indexes go to all shards until they have been scanned")
 	if err := c.records.distrust(); err != nil {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -14,22 +12,19 @@ import (
 // made, and its last life may be the one that the shards' records name.
 const identityFile = "identity"
 
-// isCopy reports that data_dir was copied since settleIn, known that there was one.
-func isCopy(dir string) (copied, known bool, err error) {
+// isCopy reports that data_dir was copied since settleIn; the error is fs.ErrNotExist before the first.
+func isCopy(dir string) (bool, error) {
 	f, err := os.Open(filepath.Join(dir, identityFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, false, nil
-	}
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
 	defer f.Close()
 	is, err := identity(f)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
 	said, err := io.ReadAll(f)
-	return string(said) != is, true, err
+	return string(said) != is, err
 }
 
 // settleIn makes data_dir an original. Survives a power loss.
