@@ -8,7 +8,7 @@ COPY . .
 ARG VERSION=dev
 # The root file system that is copied whole: the program, the authorities that sign shards'
 # certificates (`tls: {}`), and the directory of the store, which is its user's.
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$VERSION" -o /root-fs/usr/local/bin/shunt ./cmd/shunt \
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /root-fs/usr/local/bin/shunt ./cmd/shunt \
  && mkdir -p /root-fs/etc/ssl/certs /root-fs/etc/shunt /root-fs/var/lib/shunt \
  && cp /etc/ssl/certs/ca-certificates.crt /root-fs/etc/ssl/certs/ \
  && chown 65532:65532 /root-fs/var/lib/shunt

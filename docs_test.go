@@ -9,10 +9,12 @@ import (
 )
 
 var (
-	inlineCode = regexp.MustCompile("`([^`\n]+)`")
-	mdLink     = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
-	pathLike   = regexp.MustCompile(`^\.?[A-Za-z0-9_][A-Za-z0-9_.*-]*(/[A-Za-z0-9_.*-]+)*/?$`)
-	codeFence  = regexp.MustCompile("(?ms)^```.*?^```")
+	inlineCode  = regexp.MustCompile("`([^`\n]+)`")
+	mdLink      = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]+))?\)`)
+	pathLike    = regexp.MustCompile(`^\.?[A-Za-z0-9_][A-Za-z0-9_.*-]*(/[A-Za-z0-9_.*-]+)*/?$`)
+	heading     = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	notInAnchor = regexp.MustCompile(`[^a-z0-9 _-]`)
+	codeFence   = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
 // TestDocumentedPathsExist: every path that the documents name is there. A
@@ -40,7 +42,11 @@ func TestDocumentedPathsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, doc := range []string{"ARCHITECTURE.md", "README.md", "CHANGELOG.md", "docs/findings.md"} {
+	docs, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range append(docs, "ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Error(err)
@@ -72,14 +78,46 @@ func TestDocumentedPathsExist(t *testing.T) {
 				continue
 			}
 			named++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1])); err != nil {
+			to := doc
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(doc), m[1])
+			}
+			linked, err := os.ReadFile(to)
+			if err != nil {
 				t.Errorf("%s links to %s: %v", doc, m[1], err)
+			}
+			if m[2] != "" && !hasAnchor(string(linked), m[2]) {
+				t.Errorf("%s links to %s#%s, which has no such heading or anchor", doc, m[1], m[2])
 			}
 		}
 		if doc == "ARCHITECTURE.md" && named == 0 {
 			t.Errorf("%s names no path: the pattern no longer finds them", doc)
 		}
 	}
+}
+
+// TestDocumentsAreShort: the two that everybody begins with are read to their end.
+func TestDocumentsAreShort(t *testing.T) {
+	t.Parallel()
+	for doc, most := range map[string]int64{"README.md": 8 << 10, "ARCHITECTURE.md": 12 << 10} {
+		if st, err := os.Stat(doc); err != nil || st.Size() > most {
+			t.Errorf("%s has %d bytes, at most %d were expected (%v): what goes into detail has a place in docs/, or in the file it is about", doc, st.Size(), most, err)
+		}
+	}
+}
+
+// hasAnchor reports a heading that becomes the anchor, or the anchor as it is.
+func hasAnchor(text, anchor string) bool {
+	if strings.Contains(text, `<a id="`+anchor+`">`) {
+		return true
+	}
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		words := notInAnchor.ReplaceAllString(strings.ToLower(m[1]), "")
+		if strings.ReplaceAll(words, " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
 }
 
 // TestImageHasGo: the image is built by the Go that go.mod asks for.

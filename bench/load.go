@@ -129,9 +129,11 @@ type load struct {
 	workers  int
 	prepared bool
 	query    bool
-	next     source
-	seconds  int
-	cpu      func() (time.Duration, error)
+	// batch is how many statements a transaction has; 0: autocommit.
+	batch   int
+	next    source
+	seconds int
+	cpu     func() (time.Duration, error)
 }
 
 // connect makes a worker's client.
@@ -164,11 +166,17 @@ func (l *load) run(ctx context.Context) (h half, err error) {
 	for i, c := range clients {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(rand.Uint64(), 0))
-			for !done.Load() {
+			for n := 0; !done.Load(); n++ {
 				s, err := l.next(random)
 				start := time.Now()
+				if err == nil && l.batch > 0 && n%l.batch == 0 {
+					_, err = c.conns[0].ExecContext(ctx, "BEGIN")
+				}
 				if err == nil {
 					err = c.do(ctx, s)
+				}
+				if err == nil && l.batch > 0 && n%l.batch == l.batch-1 {
+					_, err = c.conns[0].ExecContext(ctx, "COMMIT")
 				}
 				if err != nil {
 					failures[i] = err

@@ -1,24 +1,3 @@
-// Command bench measures what Shunt costs, on throwaway shards of this machine,
-// beside other proxies, and writes a Markdown report:
-//
-//	go run ./bench -shunt bin/shunt -o docs/benchmarks.md
-//	go run ./bench -shunt bin/shunt -o docs/benchmarks.md -tpch 0.05
-//	go run ./bench -shunt bin/shunt -only 'one/point_select/text/8$' -rounds 5 -sessions
-//
-// The second replaces the report's part about TPC-H only. The third prints some
-// cases: their names are those of the lines that a run prints. With -sessions each
-// program is a session of its own, between which Linux shares the processors first.
-//
-// Compared things are measured in turns (ABAB...), and what is reported is the
-// median of the rounds' ratios: a machine that is slow for a while slows all
-// of a round. Load, proxy and shards share the machine, so ratios say more than
-// absolute figures. The load is sysbench's over one shard, and this process's
-// (go-sql-driver) over four; a proxy's processor time is its process's, read
-// from the scheduler's count, without the load's.
-//
-// Another proxy than those that bench finds has to stand before the one shard:
-//
-//	tiproxy ... & go run ./bench -shunt bin/shunt -port 3306 -peer tiproxy=127.0.0.1:6000/$!
 package main
 
 import (
@@ -61,6 +40,8 @@ type bench struct {
 	// sessions is whether each program has a session (setsid) of its own.
 	sessions bool
 	flavour  throwaway.Flavour
+	// store is that key of Shunt's configuration.
+	store string
 	// profiles is the directory for processor profiles, if they are wanted.
 	profiles string
 	// only leaves the cases whose names it matches.
@@ -106,6 +87,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags.StringVar(&b.binary, "shunt", "bin/shunt", "the `binary` to measure")
 	flags.IntVar(&b.nice, "nice", 0, "start the binary with this `niceness` above this process's (a negative one is for root)")
 	flags.BoolVar(&b.sessions, "sessions", false, "start each program in a session of its own, as systemd does: the kernel shares processors between these first (sysctl kernel.sched_autogroup_enabled)")
+	flags.StringVar(&b.store, "store", "local", "the `key` store of Shunt's configuration, in YAML: {shards: true}")
 	file := flags.String("o", "", "`file` to write the report to (default: standard output)")
 	flavour := flags.String("flavour", "mysql", "mysql or mariadb")
 	only := flags.String("only", "", "measure the cases whose names match this `regexp`")
@@ -178,6 +160,23 @@ func (b *bench) measure(ctx context.Context) (text string, err error) {
 	r := report{b: b, began: time.Now()}
 	if r.results, err = b.oneShard(ctx); err != nil {
 		return "", err
+	}
+	own, err := b.ownStage(ctx)
+	if err != nil {
+		return "", err
+	}
+	r.results = append(r.results, own...)
+	if slices.ContainsFunc(storesNames(), b.only.MatchString) {
+		stores, err := b.stores(ctx)
+		if err != nil {
+			return "", err
+		}
+		r.results = append(r.results, stores...)
+	}
+	if slices.ContainsFunc(membersCases, b.only.MatchString) {
+		if err := b.membersPart(ctx); err != nil {
+			return "", err
+		}
 	}
 	if !b.needsFourShards() {
 		return r.text(), nil

@@ -4,11 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -80,30 +76,4 @@ func listens(addr string) func(context.Context) bool {
 		}
 		return err == nil
 	}
-}
-
-// cpuTime is the processor time that a process has had, by the scheduler's own
-// count in nanoseconds. Threads that ended are not in it: neither Go nor the
-// peers end theirs under load.
-func cpuTime(pid int) (total time.Duration, err error) {
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("read CPU time: %w", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread has ended
-		}
-		first, _, _ := strings.Cut(string(text), " ")
-		ran, err := strconv.ParseInt(first, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read CPU time: %q: %w", text, err)
-		}
-		total += time.Duration(ran)
-	}
-	if total == 0 {
-		return 0, fmt.Errorf("read CPU time: the system tells none of process %d", pid)
-	}
-	return total, nil
 }

@@ -19,7 +19,7 @@ func (b *bench) profiled(ctx context.Context, name string, t target, measure fun
 	failed := make(chan error, 1)
 	go func() {
 		file := filepath.Join(b.profiles, strings.ReplaceAll(name+"/"+t.name, "/", "-")+".pprof")
-		failed <- writeProfile(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", t.http, b.seconds), file)
+		failed <- t.writeProfile(ctx, b.seconds, file)
 	}()
 	h, err := measure()
 	if err2 := <-failed; err == nil {
@@ -28,12 +28,8 @@ func (b *bench) profiled(ctx context.Context, name string, t target, measure fun
 	return h, err
 }
 
-func writeProfile(ctx context.Context, url, file string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return fmt.Errorf("make request: %w", err)
-	}
-	resp, err := http.DefaultClient.Do(req)
+func (t *target) writeProfile(ctx context.Context, seconds int, file string) error {
+	resp, err := t.ask(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
 	if err != nil {
 		return fmt.Errorf("get profile: %w", err)
 	}

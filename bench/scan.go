@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -105,11 +104,7 @@ func (b *bench) idle(ctx context.Context) error {
 type scanTotals struct{ rows, reading, jobs float64 }
 
 func (b *bench) scanMetrics(ctx context.Context) (t scanTotals, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.shunt.http+"/metrics", nil)
-	if err != nil {
-		return t, fmt.Errorf("make request: %w", err)
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := b.shunt.ask(ctx, "/metrics")
 	if err != nil {
 		return t, fmt.Errorf("get metrics: %w", err)
 	}

@@ -23,17 +23,18 @@ const password = "bench"
 type stage struct {
 	source   throwaway.Source
 	sessions bool
+	store    string
 	servers  []*throwaway.Server
 	stoppers []func()
 }
 
 // newStage starts servers; port is the first one's, or 0 for a free one.
-func (b *bench) newStage(ctx context.Context, servers, port int) (*stage, error) {
-	set, err := throwaway.Start(ctx, b.source, throwaway.Options{Servers: servers, Port: port, Password: password, Args: durable, Sessions: b.sessions})
+func (b *bench) newStage(ctx context.Context, servers, port int, args ...string) (*stage, error) {
+	set, err := throwaway.Start(ctx, b.source, throwaway.Options{Servers: servers, Port: port, Password: password, Args: append(slices.Clone(durable), args...), Sessions: b.sessions})
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{source: b.source, sessions: b.sessions, servers: set.Servers}
+	s := &stage{source: b.source, sessions: b.sessions, store: b.store, servers: set.Servers}
 	s.onStop(set.Stop)
 	return s, nil
 }
@@ -70,11 +71,11 @@ func (s *stage) startShunt(ctx context.Context, program []string, schemas string
 	}
 	p := &target{name: ours, addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), user: "bench", password: password, http: fmt.Sprintf("127.0.0.1:%d", ports[1])}
 	var cfg strings.Builder
-	fmt.Fprintf(&cfg, "listen: %s\nhttp: %s\ndata_dir: %s\nusers: [{name: %s, password: %s}]\nshards:\n", p.addr, p.http, filepath.Join(dir, "data"), p.user, p.password)
+	fmt.Fprintf(&cfg, "listen: %s\nhttp: %s\nhttp_token: %s\ndata_dir: %s\nusers: [{name: %s, password: %s}]\nshards:\n", p.addr, p.http, httpToken, filepath.Join(dir, "data"), p.user, p.password)
 	for i, server := range s.servers {
 		fmt.Fprintf(&cfg, "- {name: s%d, addr: '%s', user: %s, password: '%s'}\n", i, server.Addr(), server.User, server.Password)
 	}
-	cfg.WriteString("schemas: " + schemas + "\n" +
+	cfg.WriteString("store: " + s.store + "\nschemas: " + schemas + "\n" +
 		"maintenance: {delay: 1s, scan_duty: 0.1, reconcile_every: 24h, workers: 1, audit: 0.001}\n")
 	file := filepath.Join(dir, "shunt.yaml")
 	if err := os.WriteFile(file, []byte(cfg.String()), 0o600); err != nil {
@@ -89,13 +90,22 @@ func (s *stage) startShunt(ctx context.Context, program []string, schemas string
 	return p, nil
 }
 
+// httpToken is what Shunt's HTTP asks for.
+const httpToken = "the token of benchmarks"
+
+// ask asks HTTP of Shunt.
+func (t *target) ask(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.http+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+httpToken)
+	return http.DefaultClient.Do(req)
+}
+
 // ready is whether Shunt serves.
 func (t *target) ready(ctx context.Context) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.http+"/readyz", nil)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := t.ask(ctx, "/readyz")
 	if err != nil {
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // target is what a load can be sent to: a server, or a proxy before it.
@@ -33,7 +35,7 @@ func (t target) cpuTime() (time.Duration, error) {
 	if t.pid == 0 {
 		return 0, nil
 	}
-	return cpuTime(t.pid)
+	return throwaway.ProcessorTime(t.pid)
 }
 
 // series is a case: every target's halves, by round.
@@ -129,6 +131,10 @@ func (b *bench) turnsOf(ctx context.Context, name, base string, targets []target
 // keep adds a case to the others. One that failed is noted, and the rest is
 // measured all the same, unless the run was ended.
 func (b *bench) keep(ctx context.Context, results []*series, s *series, err error) ([]*series, error) {
+	return b.keepAll(ctx, results, []*series{s}, err)
+}
+
+func (b *bench) keepAll(ctx context.Context, results, cases []*series, err error) ([]*series, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -137,5 +143,5 @@ func (b *bench) keep(ctx context.Context, results []*series, s *series, err erro
 		b.failures = append(b.failures, err)
 		return results, nil
 	}
-	return append(results, s), nil
+	return append(results, cases...), nil
 }

@@ -61,6 +61,24 @@ func wants() (all []want) {
 			want{"by_key/" + mode + ": CPU a statement", "four/by_key/" + mode, own(cpu), false, 0.028, " ms"},
 			want{"by_index/" + mode + ": CPU a statement", "four/by_index/" + mode, own(cpu), false, 0.035, " ms"},
 		)
+		stores := func(name string, limit float64) {
+			all = append(all, want{
+				"stores/" + name + "/" + mode + ": throughput by the local store's", storesCases + name + "/" + mode,
+				func(s *series) float64 { return s.ratio(several, local, throughput) }, true, limit, "",
+			})
+		}
+		stores("by_key", 0.98)
+		stores("by_index", 0.60)
+		stores("update_unindexed", 0.98)
+		stores("update_new", 0.50)
+		stores("update_known", 0.95)
+		stores("insert", 0.50)
+		stores("insert_ten", 0.75)
+		stores("delete", 0.95)
+		all = append(all, want{
+			"stores/by_index_alone/" + mode + ": p50 by the local store's", storesCases + "by_index_alone/" + mode,
+			func(s *series) float64 { return s.ratio(several, local, p50) }, false, 1.8, "",
+		})
 		inside := func(name, target, base string, limit float64) {
 			all = append(all, want{
 				name + "/" + mode + ": throughput, " + target + " by " + base, "inside/" + name + "/" + mode,

@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestAuditsOfManyReads: reads follow each other faster than audits ask for their
 // values, which are no longer in any packet then. No row is missing, so none is found
 // to be.
 func TestAuditsOfManyReads(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 300, setup{maintenance: "{delay: 100ms, scan_duty: 0.5, reconcile_every: 24h, workers: 2, audit: 1}"})
 		byEmail, err := c.PrepareContext(t.Context(), "SELECT id FROM people WHERE email = ?")
 		if err != nil {
@@ -22,7 +21,7 @@ func TestAuditsOfManyReads(t *testing.T) {
 			n, _ := p.metric("shunt_audits_total")
 			return n
 		}
-		eventually(t, 20*time.Second, "200 reads are audited", func() bool {
+		eventually(t, oneMinute, "200 reads are audited", func() bool {
 			for i := range 300 {
 				want(t, c, fmt.Sprintf("SELECT id FROM people WHERE email = 'p%d@x'", i), "id", fmt.Sprint(i))
 				var id int

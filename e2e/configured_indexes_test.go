@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestConfiguredIndexes: an index of the configuration is made once its table is
@@ -33,5 +35,40 @@ func TestConfiguredIndexes(t *testing.T) {
 		p.waitIndex(p.db(), "idx_b")
 		p.reload("columns: [b]", "columns: [a]")
 		told("is on other columns than the configuration says")
+	})
+}
+
+// TestConfiguredIndexesBehindDDL: an index of the configuration that goes with its table, or with
+// a column, comes back with it.
+func TestConfiguredIndexesBehindDDL(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"users: {shard_key: a}"}})
+		const before, create = "maintenance: {delay", "CREATE TABLE users (a INT PRIMARY KEY, b INT, KEY (b))"
+		p.reload(before, "indexes:\n- {name: idx_b, table: "+p.schema+".users, columns: [b]}\n"+before)
+		mustExec(t, p.db(), create)
+		p.waitIndex(p.db(), "idx_b")
+		for _, ddl := range [][]string{
+			{"DROP TABLE users", create},
+			{"ALTER TABLE users DROP COLUMN b", "ALTER TABLE users ADD COLUMN b INT"},
+			{"RENAME TABLE users TO users_old", create},
+			{"CREATE TABLE users_new LIKE users", "DROP TABLE users_old", "RENAME TABLE users TO users_old, users_new TO users"},
+			{"DROP DATABASE " + p.schema, "CREATE DATABASE " + p.schema, "CREATE TABLE " + p.schema + ".users (a INT PRIMARY KEY, b INT)"},
+		} {
+			c := p.conn()
+			for _, sql := range ddl {
+				mustExec(t, c, sql)
+			}
+			eventually(t, oneMinute, ddl[0]+": the index is there again", func() bool {
+				return slices.Contains(p.indexNames(p.db()), "users.idx_b ready")
+			})
+		}
+		mustExec(t, p.db(), "DROP VIRTUAL INDEX idx_b ON users")
+		mustExec(t, p.db(), "ALTER TABLE users ADD COLUMN c INT")
+		mustExec(t, p.db(), "DROP TABLE users")
+		mustExec(t, p.db(), create)
+		time.Sleep(3 * time.Second) // time to make what isn't to be made
+		if rows := mustRows(t, p.db(), "SHOW VIRTUAL INDEXES FROM users"); len(rows) > 0 {
+			t.Errorf("dropped by its own statement, and made again: %v", rows)
+		}
 	})
 }

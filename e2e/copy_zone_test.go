@@ -12,10 +12,7 @@ func TestInsertSelectInstants(t *testing.T) {
 		p := start(t, f, setup{tables: []string{"src: {shard_key: id}", "dst: {shard_key: id}"}})
 		zone := p.schema + "/zone"
 		for _, srv := range f.servers(t) {
-			c, err := onShard(t, srv, "mysql").Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := connOf(t, onShard(t, srv, "mysql"))
 			for _, sql := range []string{
 				"INSERT INTO time_zone (Use_leap_seconds) VALUES ('N')",
 				"SET @id = LAST_INSERT_ID()",

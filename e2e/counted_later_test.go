@@ -124,13 +124,14 @@ func TestCountedLaterFails(t *testing.T) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE users (id INT NOT NULL, name VARCHAR(20))")
+		failsWith(t, c, "ALTER TABLE users MODIFY id INT NOT NULL AUTO_INCREMENT", 1075, "") // empty, but without a key
+		open := p.conn()
+		mustExec(t, open, "INSERT INTO users VALUES (1, 'first')")
 		failsWith(t, c, "ALTER TABLE users MODIFY id INT NOT NULL AUTO_INCREMENT", 1235, "NO_AUTO_VALUE_ON_ZERO")
 		mustExec(t, c, "SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO')")
 		failsWith(t, c, "ALTER TABLE users MODIFY id INT NOT NULL AUTO_INCREMENT", 1075, "")
 		failsWith(t, c, "INSERT INTO users (name) VALUES ('a')", 1364, "id")
 
-		open := p.conn()
-		mustExec(t, open, "INSERT INTO users VALUES (1, 'first')")
 		mustExec(t, open, "BEGIN")
 		mustExec(t, open, "UPDATE users SET name = 'changed' WHERE id = 1")
 		altered := make(chan error, 1)

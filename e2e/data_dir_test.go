@@ -13,7 +13,7 @@ import (
 
 // TestDataDirLost: without its directory the store takes no more writes, and reads go on.
 func TestDataDirLost(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		p.settled(c)
 		data := filepath.Join(filepath.Dir(p.config), "data")
@@ -22,7 +22,7 @@ func TestDataDirLost(t *testing.T) {
 		}
 		id := 100
 		var err error
-		eventually(t, 10*time.Second, "writes are refused", func() bool {
+		eventually(t, oneMinute, "writes are refused", func() bool {
 			id++
 			_, err = c.ExecContext(t.Context(), "INSERT INTO people (id, email) VALUES (?, 'new@x')", id)
 			return err != nil
@@ -32,7 +32,7 @@ func TestDataDirLost(t *testing.T) {
 		if err := os.Rename(data+".away", data); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "writes are taken again", func() bool {
+		eventually(t, oneMinute, "writes are taken again", func() bool {
 			_, err = c.ExecContext(t.Context(), "INSERT INTO people (id, email) VALUES (99, 'back@x')")
 			return err == nil
 		})
@@ -42,7 +42,7 @@ func TestDataDirLost(t *testing.T) {
 
 // TestStopWithoutDataDir: what can't be written any more doesn't keep the process.
 func TestStopWithoutDataDir(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{extra: "drain_timeout: 1s"})
 		p.settled(c)
 		data := filepath.Join(filepath.Dir(p.config), "data")
@@ -59,7 +59,7 @@ func TestStopWithoutDataDir(t *testing.T) {
 
 // TestStopOnFullDisk: the process ends in order, and by what it leaves every row is found.
 func TestStopOnFullDisk(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 20, setup{})
 		p.stop()
 		data := filepath.Join(filepath.Dir(p.config), "data")
@@ -93,7 +93,7 @@ func TestStopOnFullDisk(t *testing.T) {
 			_, err = fill.Write(make([]byte, 64<<10))
 		}
 		fill.Close()
-		eventually(t, 10*time.Second, "writes are refused", func() bool {
+		eventually(t, oneMinute, "writes are refused", func() bool {
 			_, err = p.db().ExecContext(t.Context(), "INSERT INTO people (id, email) VALUES (700, 'full@x')")
 			return err != nil
 		})

@@ -29,11 +29,7 @@ func TestDDLLost(t *testing.T) {
 		// inFlight has a statement wait on s0 while its connection is lost.
 		inFlight := func(sql string, lose func()) {
 			t.Helper()
-			hold, err := s0.Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer hold.Close()
+			hold := connOf(t, s0)
 			mustExec(t, hold, "BEGIN")
 			mustRows(t, hold, "SELECT id FROM people")
 			failed := make(chan error, 1)

@@ -62,7 +62,7 @@ func TestDDLAgain(t *testing.T) {
 
 // TestDDLWithAShardDown: when the shard is back the statement goes there alone.
 func TestDDLWithAShardDown(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		p, c := startPeople(t, f, 20, setup{servers: servers})
 		servers[1].Kill()

@@ -285,20 +285,19 @@ func TestIndexBesideTrigger(t *testing.T) {
 		}
 		mustExec(t, db, "INSERT INTO people VALUES (1, 'x')")
 		shard := routeOf(t, db, "SELECT * FROM people WHERE id = 1").shards[0]
-		holder, err := p.shard(int(shard[1] - '0')).Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer holder.Close()
+		holder := connOf(t, p.shard(int(shard[1]-'0')))
 		mustExec(t, holder, "BEGIN")
 		mustRows(t, holder, "SELECT * FROM people")
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			mustExec(t, db, "CREATE TRIGGER logged AFTER INSERT ON people FOR EACH ROW INSERT INTO log VALUES (NEW.id, CONCAT('t', NEW.v))")
 		})
-		eventually(t, 20*time.Second, "the CREATE TRIGGER waits", p.waitingFor("CREATE"))
+		eventually(t, oneMinute, "the CREATE TRIGGER waits", p.waitingFor("CREATE"))
+		open := p.conn() // what the build waits for
+		mustExec(t, open, "BEGIN")
+		mustExec(t, open, "INSERT INTO log VALUES (0, 'open')")
 		mustExec(t, db, "CREATE VIRTUAL INDEX by_v ON log (v)")
-		eventually(t, 20*time.Second, "the build waits", func() bool {
+		eventually(t, oneMinute, "the build waits", func() bool {
 			rows := mustRows(t, db, "SHOW VIRTUAL INDEXES")
 			return len(rows) == 1 && rows[0]["Error"] == "waiting for open transactions"
 		})
@@ -307,9 +306,10 @@ func TestIndexBesideTrigger(t *testing.T) {
 		for id = 2; routeOf(t, db, fmt.Sprintf("SELECT * FROM people WHERE id = %d", id)).shards[0] != shard; id++ {
 		}
 		wg.Go(func() { mustExec(t, writer, fmt.Sprintf("INSERT INTO people VALUES (%d, 'v')", id)) })
-		eventually(t, 20*time.Second, "the INSERT waits", p.waitingFor("INSERT"))
+		eventually(t, oneMinute, "the INSERT waits", p.waitingFor("INSERT"))
 		mustExec(t, holder, "COMMIT")
 		wg.Wait()
+		mustExec(t, open, "ROLLBACK")
 		time.Sleep(3 * time.Second) // the build reads the shards while the row isn't committed
 		mustExec(t, writer, "COMMIT")
 		p.waitIndex(db, "by_v")

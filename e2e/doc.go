@@ -13,7 +13,24 @@
 // TestScripts, TestDifferential, TestGenerated and TestRandomSessions compare Shunt with one
 // plain server: statements by topic, generated ones, and sessions of many.
 //
+// Where what is compared comes from:
+//
+//	testdata/corpus    statements by topic, the source of docs/sql.md
+//	testdata/regress   differences that were found, shrunk
+//	generate           seed -> tables and statements whose answers are determined
+//	tpch               TPC-H's tables, rows and queries
+//	drivers            script.txt, one script of every kind of statement, and a client in each
+//	                   language that prints what its driver makes of each answer
+//	drivers/cli        the command-line clients' script, and the schema that is dumped
+//	apps               settings of applications that make test-apps uses over Shunt and over
+//	                   one server (apps_test.go)
+//
+// Of the drivers go-gorm (a module of its own), node/knex.js, python/sqlalchemy_orm.py and
+// ruby/activerecord.rb are libraries of objects and migrations.
+//
 // -short leaves out what takes longer than a few seconds, or makes it smaller.
-// SHUNT_NEVERMISS sets the duration of the never-miss test. SHUNT_E2E_RACE=1
+// SHUNT_E2E_LONG=1 has every test run on every flavour (make test-long): without it tests of
+// what no flavour matters for run on one, by their names (oneFlavour).
+// SHUNT_NEVERMISS sets the duration of the never-miss tests. SHUNT_E2E_RACE=1
 // builds the binary with the race detector.
 package e2e

@@ -21,7 +21,7 @@ import (
 // between its look at a connection and its statement, looks idle to Shunt, and no
 // server can tell it that the connection ends.
 func TestRollingRestart(t *testing.T) {
-	eachFlavourAlone(t, func(t *testing.T, f *flavour) {
+	oneFlavourAlone(t, func(t *testing.T, f *flavour) {
 		a := start(t, f, setup{tables: []string{"account: {shard_key: id}"}, extra: "drain_timeout: 20s"})
 		c := a.db()
 		mustExec(t, c, "CREATE TABLE account (id INT PRIMARY KEY, n INT NOT NULL)")
@@ -32,61 +32,7 @@ func TestRollingRestart(t *testing.T) {
 		c.Close()
 		b := a.beside()
 		b.standsBy()
-		network := "rolling-" + a.schema
-		var turn atomic.Int64
-		mysql.RegisterDialContext(network, func(ctx context.Context, _ string) (net.Conn, error) {
-			var d net.Dialer
-			addrs := []string{a.addr, b.addr}
-			// As balancers do: none serves while the one drains.
-			for began := time.Now(); ; {
-				nc, err := d.DialContext(ctx, "tcp", addrs[turn.Add(1)%2])
-				if err == nil || time.Since(began) > 30*time.Second {
-					return nc, err
-				}
-				select {
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				case <-time.After(20 * time.Millisecond):
-				}
-			}
-		})
-		db := open(t, "either:0", "app", "secret", a.schema, func(c *mysql.Config) { c.Net, c.Timeout = network, 40*time.Second })
-		db.SetMaxOpenConns(12)
-		db.SetMaxIdleConns(12)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
-		var done, failed, added atomic.Int64
-		for w := range 8 {
-			wg.Go(func() {
-				for i := w; ctx.Err() == nil; i++ {
-					id := i % rows
-					var err error
-					switch w % 4 {
-					case 0:
-						var n int
-						err = db.QueryRowContext(t.Context(), "SELECT n FROM account WHERE id = ?", id).Scan(&n)
-					case 1:
-						if _, err = db.ExecContext(t.Context(), fmt.Sprintf("UPDATE account SET n = n + 1 WHERE id = %d", id)); err == nil {
-							added.Add(1)
-						}
-					case 2:
-						if err = rollingTransaction(t.Context(), db, id); err == nil {
-							added.Add(2)
-						}
-					case 3: // long ones, with pauses
-						var n int
-						err = db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT n + SLEEP(0.2) FROM account WHERE id = %d", id)).Scan(&n)
-						time.Sleep(time.Duration(i%3) * 700 * time.Millisecond)
-					}
-					if done.Add(1); err != nil {
-						failed.Add(1)
-						t.Errorf("worker %d, statement %d: %v", w, i, err)
-					}
-				}
-			})
-		}
+		l := rollingLoad(t, a.schema, rows, a.addr, b.addr)
 		for range 2 {
 			for _, p := range [][2]*process{{a, b}, {b, a}} {
 				time.Sleep(500 * time.Millisecond)
@@ -100,17 +46,94 @@ func TestRollingRestart(t *testing.T) {
 				p[0].standsBy()
 			}
 		}
-		cancel()
-		wg.Wait()
-		var sum int64
-		if err := db.QueryRowContext(t.Context(), "SELECT SUM(n) FROM account").Scan(&sum); err != nil {
-			t.Fatal(err)
-		}
-		if sum != added.Load() {
-			t.Errorf("the rows say %d changes, the clients %d", sum, added.Load())
-		}
-		t.Logf("%d statements and transactions, %d failed, over 4 restarts", done.Load(), failed.Load())
+		l.end()
+		t.Logf("%d statements and transactions, %d failed, over 4 restarts", l.done.Load(), l.failed.Load())
 	})
+}
+
+// rolling is a load over a pool of connections to several Shunts.
+type rolling struct {
+	t    *testing.T
+	db   *sql.DB
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	done, failed, added atomic.Int64
+}
+
+// rollingLoad reads and changes the table account. A connection goes to the next Shunt that accepts it, as balancers
+// do; it is waited for where none serves while one drains.
+func rollingLoad(t *testing.T, schema string, rows int, addrs ...string) *rolling {
+	network := "rolling-" + schema
+	var turn atomic.Int64
+	mysql.RegisterDialContext(network, func(ctx context.Context, _ string) (net.Conn, error) {
+		var d net.Dialer
+		for began := time.Now(); ; {
+			nc, err := d.DialContext(ctx, "tcp", addrs[turn.Add(1)%int64(len(addrs))])
+			if err == nil || time.Since(began) > 30*time.Second {
+				return nc, err
+			}
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+	l := &rolling{t: t, db: open(t, "either:0", "app", "secret", schema, func(c *mysql.Config) { c.Net, c.Timeout = network, 40*time.Second })}
+	l.db.SetMaxOpenConns(12)
+	l.db.SetMaxIdleConns(12)
+	ctx, cancel := context.WithCancel(t.Context())
+	l.stop = cancel
+	t.Cleanup(func() { // where the test has ended before
+		cancel()
+		l.wg.Wait()
+	})
+	for w := range 8 {
+		l.wg.Go(func() { l.work(ctx, w, rows) })
+	}
+	return l
+}
+
+func (l *rolling) work(ctx context.Context, w, rows int) {
+	for i := w; ctx.Err() == nil; i++ {
+		id := i % rows
+		var err error
+		var n int
+		switch w % 4 {
+		case 0:
+			err = l.db.QueryRowContext(l.t.Context(), "SELECT n FROM account WHERE id = ?", id).Scan(&n)
+		case 1:
+			if _, err = l.db.ExecContext(l.t.Context(), fmt.Sprintf("UPDATE account SET n = n + 1 WHERE id = %d", id)); err == nil {
+				l.added.Add(1)
+			}
+		case 2:
+			if err = rollingTransaction(l.t.Context(), l.db, id); err == nil {
+				l.added.Add(2)
+			}
+		case 3: // long ones, with pauses
+			err = l.db.QueryRowContext(l.t.Context(), fmt.Sprintf("SELECT n + SLEEP(0.2) FROM account WHERE id = %d", id)).Scan(&n)
+			time.Sleep(time.Duration(i%3) * 700 * time.Millisecond)
+		}
+		if l.done.Add(1); err != nil {
+			l.failed.Add(1)
+			l.t.Errorf("worker %d, statement %d: %v", w, i, err)
+		}
+	}
+}
+
+// end ends the load, and looks whether all changes are there.
+func (l *rolling) end() {
+	l.t.Helper()
+	l.stop()
+	l.wg.Wait()
+	var sum int64
+	if err := l.db.QueryRowContext(l.t.Context(), "SELECT SUM(n) FROM account").Scan(&sum); err != nil {
+		l.t.Fatal(err)
+	}
+	if sum != l.added.Load() {
+		l.t.Errorf("the rows say %d changes, the clients %d", sum, l.added.Load())
+	}
 }
 
 // rollingTransaction moves on a row twice, with a pause in between.

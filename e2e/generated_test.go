@@ -31,7 +31,10 @@ import (
 //	SHUNT_E2E_FAILURE_DIR  where the shrunk scripts go (default: the log only)
 func TestGenerated(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		n := 2500
+		n := 1500
+		if every {
+			n = 2500
+		}
 		if testing.Short() {
 			n = 200
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -37,7 +38,7 @@ func binary(t *testing.T) string {
 }
 
 var sources = sync.OnceFunc(func() {
-	for _, name := range []string{"SHUNT_E2E_FLAVOURS", "SHUNT_E2E_RACE", "SHUNT_E2E_MYSQL_ROOT", "SHUNT_E2E_MYSQL_IMAGE", "SHUNT_E2E_MARIADB_ROOT"} {
+	for _, name := range []string{"SHUNT_E2E_FLAVOURS", "SHUNT_E2E_LONG", "SHUNT_E2E_RACE", "SHUNT_E2E_MYSQL_ROOT", "SHUNT_E2E_MYSQL_IMAGE", "SHUNT_E2E_MARIADB_ROOT"} {
 		os.Getenv(name)
 	}
 	_ = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -52,6 +53,9 @@ var sources = sync.OnceFunc(func() {
 // the memory.
 var race = os.Getenv("SHUNT_E2E_RACE") != ""
 
+// every says that tests of oneFlavour run on every kind of server.
+var every = os.Getenv("SHUNT_E2E_LONG") != ""
+
 // envInt is a test's size or seed: what the environment says, if it does.
 func envInt(t *testing.T, name string, otherwise int) int {
 	t.Helper()
@@ -65,6 +69,10 @@ func envInt(t *testing.T, name string, otherwise int) int {
 	}
 	return n
 }
+
+// soon is how long it may take what is to end at once, or within a second: longer than a busy
+// machine holds it up, and shorter than what would end it otherwise.
+const soon = 20 * time.Second
 
 // shardPassword is the password of the account root on the shared servers.
 const shardPassword = "shard secret"
@@ -182,20 +190,42 @@ func (f *flavour) own(t *testing.T, n int, args ...string) []*throwaway.Server {
 func eachFlavour(t *testing.T, test func(t *testing.T, f *flavour)) {
 	t.Helper()
 	t.Parallel()
-	for _, f := range flavours {
-		t.Run(string(f.name), func(t *testing.T) {
-			t.Parallel()
-			test(t, f)
-		})
+	on(t, flavours, func(t *testing.T, f *flavour) {
+		t.Parallel()
+		test(t, f)
+	})
+}
+
+// oneFlavour is eachFlavour for a test of what Shunts do with each other, with their files, and while
+// servers are away, where any kind of server is like the other: see turn.
+func oneFlavour(t *testing.T, test func(t *testing.T, f *flavour)) {
+	t.Helper()
+	t.Parallel()
+	oneFlavourAlone(t, func(t *testing.T, f *flavour) {
+		t.Parallel()
+		test(t, f)
+	})
+}
+
+// oneFlavourAlone is oneFlavour for a test that other tests would disturb.
+func oneFlavourAlone(t *testing.T, test func(t *testing.T, f *flavour)) {
+	t.Helper()
+	on(t, slices.DeleteFunc(slices.Clone(flavours), func(f *flavour) bool { return !f.turn(t.Name()) }), test)
+}
+
+func on(t *testing.T, some []*flavour, test func(t *testing.T, f *flavour)) {
+	t.Helper()
+	for _, f := range some {
+		t.Run(string(f.name), func(t *testing.T) { test(t, f) })
 	}
 }
 
-// eachFlavourAlone is eachFlavour for a test that other tests would disturb.
-func eachFlavourAlone(t *testing.T, test func(t *testing.T, f *flavour)) {
-	t.Helper()
-	for _, f := range flavours {
-		t.Run(string(f.name), func(t *testing.T) { test(t, f) })
-	}
+// turn says whether what need run on one kind of server runs on this one: its name says which, and
+// SHUNT_E2E_LONG that it runs on every kind.
+func (f *flavour) turn(name string) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return every || flavours[h.Sum32()%uint32(len(flavours))] == f
 }
 
 var schemaCounter atomic.Int64
@@ -463,7 +493,14 @@ func plainServer(t *testing.T, s *throwaway.Server, schema string) *sql.Conn {
 			db.Close()
 		}
 	})
-	c, err := onShard(t, s, schema).Conn(t.Context())
+	return connOf(t, onShard(t, s, schema))
+}
+
+// connOf is a connection that ends with the test: a pool that is closed leaves those in use, and what
+// a transaction on one holds is held against all tests behind.
+func connOf(t *testing.T, db *sql.DB) *sql.Conn {
+	t.Helper()
+	c, err := db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,42 +33,10 @@ func (p *process) ask(path string, headers map[string]string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// TestHTTPFromPages: a page that somebody on Shunt's machine has open reads and
-// starts nothing here: neither by asking, nor by a name of its own that it has let
-// point here.
-func TestHTTPFromPages(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
-		p, _ := startPeople(t, f, 5, setup{})
-		entries := "/v1/indexes/" + p.schema + "/people/idx_email"
-		_, port, _ := net.SplitHostPort(p.http)
-		for _, path := range []string{"/", "/metrics", entries, "/debug/pprof/", "/debug/pprof/trace?seconds=1"} {
-			for _, host := range []string{"evil.example", "evil.example:" + port, "localhost.evil.example"} {
-				if status, body := p.ask(path, map[string]string{"Host": host}); status != http.StatusForbidden || strings.Contains(body, "idx_email") {
-					t.Errorf("%s of %s: %d %.100s", path, host, status, body)
-				}
-			}
-			if status, _ := p.ask(path, map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}); status != http.StatusForbidden {
-				t.Errorf("%s from another site's page: %d", path, status)
-			}
-			for _, headers := range []map[string]string{nil, {"Host": "localhost:" + port}, {"Host": "LOCALHOST"}, {"Host": "[::1]:" + port}, {"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin"}} {
-				if status, _ := p.ask(path, headers); status != http.StatusOK {
-					t.Errorf("%s with %v: %d", path, headers, status)
-				}
-			}
-		}
-		if status, _ := p.ask("/", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}); status != http.StatusOK {
-			t.Errorf("a link to the console: %d", status)
-		}
-		if status, _ := p.ask("/healthz", map[string]string{"Host": "shunt.example"}); status != http.StatusOK {
-			t.Errorf("health asked for by name: %d", status)
-		}
-	})
-}
-
 // TestHTTPToken: without the token there is health alone, which doesn't say what a
 // shard's account and address are; and nobody is waited for who sends a body slowly.
 func TestHTTPToken(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		p := start(t, f, setup{servers: servers, extra: "http_token: a token of 24 letters", unchecked: true})
 		bearer := map[string]string{"Authorization": "Bearer a token of 24 letters"}

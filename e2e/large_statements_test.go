@@ -9,9 +9,9 @@ import (
 // TestLargeStatements: large INSERTs that come side by side are planned in turn, without what is
 // dropped as soon as they are sent.
 func TestLargeStatements(t *testing.T) {
-	t.Setenv("GOMEMLIMIT", "64MiB") // room for two to be planned
-	eachFlavourAlone(t, func(t *testing.T, f *flavour) {
-		p := start(t, f, setup{tables: []string{"users: {shard_key: id}"}})
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		// There is room for two to be planned.
+		p := start(t, f, setup{tables: []string{"users: {shard_key: id}"}, env: []string{"GOMEMLIMIT=64MiB"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE users (id BIGINT PRIMARY KEY, email VARCHAR(30), KEY (email))")
 		mustExec(t, c, "CREATE VIRTUAL INDEX idx_email ON users (email)")

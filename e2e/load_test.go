@@ -141,8 +141,6 @@ func TestLoadData(t *testing.T) {
 
 		for _, refused := range []string{
 			"LOAD DATA INFILE '/etc/passwd' INTO TABLE people",
-			"LOAD DATA LOCAL INFILE 'x' INTO TABLE people (id, @a)",
-			"LOAD DATA LOCAL INFILE 'x' INTO TABLE people (id) SET name = 'x'",
 			"LOAD DATA LOCAL INFILE 'x' INTO TABLE people PARTITION (p0)",
 			"LOAD DATA LOCAL INFILE 'x' INTO TABLE people FIELDS TERMINATED BY ''",
 			"LOAD XML LOCAL INFILE 'x' INTO TABLE people",
@@ -168,7 +166,7 @@ func TestLoadDataOfVanishedClient(t *testing.T) {
 			client.write([]byte(part))
 			client.nc.Close()
 		}
-		eventually(t, 10*time.Second, "both sessions have ended", func() bool {
+		eventually(t, oneMinute, "both sessions have ended", func() bool {
 			return strings.Count(p.log.String(), "session ended") == 2
 		})
 		want(t, c, "SELECT id FROM people", "id")

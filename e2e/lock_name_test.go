@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"context"
-	"database/sql"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,7 +78,7 @@ func TestNamedLocks(t *testing.T) {
 		cancel()
 		gone.Close()
 		want(t, a, "SELECT RELEASE_LOCK('m') AS l", "l", "1")
-		eventually(t, 10*time.Second, "the lock to be free", func() bool {
+		eventually(t, oneMinute, "the lock to be free", func() bool {
 			return flat(mustRows(t, b, "SELECT IS_FREE_LOCK('m') AS l"), "l")[0] == "1"
 		})
 		// The session's end releases them.
@@ -87,56 +87,12 @@ func TestNamedLocks(t *testing.T) {
 		want(t, ends, "SELECT GET_LOCK('m', 1) AS l", "l", "1")
 		pinned(1)
 		ends.Close()
-		eventually(t, 10*time.Second, "the lock to be free", func() bool {
+		eventually(t, oneMinute, "the lock to be free", func() bool {
 			return flat(mustRows(t, b, "SELECT IS_FREE_LOCK('m') AS l"), "l")[0] == "1"
 		})
 		_, err := b.ExecContext(t.Context(), "SELECT GET_LOCK('m', 1) FROM users")
 		wantError(t, err, 1235, "without tables")
 		pinned(0)
-	})
-}
-
-// TestNamedLocksKeepRoom: sessions that have locks by name, or wait for one, leave
-// the others half of a shard's connections.
-func TestNamedLocksKeepRoom(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
-		p, c := startPeople(t, f, 20, setup{servers: f.servers(t)[:2], extra: "shard_connections: 8"})
-		lock := func(name string) string { return "'" + p.schema + name + "'" } // the servers have other tests' locks too
-		want(t, p.conn(), "SELECT GET_LOCK("+lock("m")+", 0) AS l", "l", "1")
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		codes := make(chan error, 7)
-		for range cap(codes) {
-			waiting := p.conn()
-			go func() {
-				_, err := rowsOf(ctx, waiting, "SELECT GET_LOCK("+lock("m")+", 60) AS l")
-				codes <- err
-			}()
-		}
-		// Three wait, and the others are told.
-		for range 4 {
-			wantError(t, <-codes, 1040, "shard_connections")
-		}
-		for range 20 {
-			want(t, c, "SELECT COUNT(*) AS n FROM people", "n", "20")
-		}
-		cancel()
-		for range 3 {
-			<-codes
-		}
-		// What the three had is free again.
-		var kept []*sql.Conn
-		for _, name := range []string{"a", "b", "c"} {
-			k := p.conn()
-			eventually(t, 10*time.Second, "room for a lock", func() bool {
-				rows, err := rowsOf(t.Context(), k, "SELECT GET_LOCK("+lock(name)+", 0) AS l")
-				return err == nil && flat(rows, "l")[0] == "1"
-			})
-			kept = append(kept, k)
-		}
-		for _, k := range kept {
-			want(t, k, "SELECT RELEASE_ALL_LOCKS() AS n", "n", "1")
-		}
 	})
 }
 
@@ -159,6 +115,58 @@ func TestLocksElsewhere(t *testing.T) {
 		mustRows(t, c, "EXPLAIN SELECT GET_LOCK('elsewhere', 0)")
 		for i := range p.servers {
 			want(t, p.shard(i), "SELECT IS_FREE_LOCK('elsewhere') AS f", "f", "1")
+		}
+	})
+}
+
+// TestReservedNames: Shunt's own locks and tables are not for clients. A lock of theirs would keep a
+// schema from being served.
+func TestReservedNames(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 5, setup{servers: f.servers(t)[:2]})
+		mustExec(t, c, "SET @n = CONCAT('SHUNT-serves-', 'other'), @m = 'mine'")
+		for _, q := range []string{
+			"SELECT GET_LOCK('shunt-serves-other', 0)", "DO GET_LOCK('Shunt-Serves-other', 0)", "SELECT GET_LOCK(@n, 0)", "SELECT 1 + GET_LOCK(@n, 0) AS x", "SELECT GET_LOCK('a', 0), GET_LOCK(@n, 0)",
+			"SELECT GET_LOCK(CONCAT('shunt-serves', '-other'), 0)", "SELECT GET_LOCK(0x7368756E742D7365727665732D6F74686572, 0)", "SELECT GET_LOCK('shunt' '-serves-other', 0)", "SELECT GET_LOCK('shunt\\-serves-other', 0)",
+			"SELECT GET_LOCK(IF(RAND() < 2, 'shunt-serves-other', 'a'), 0)", "SELECT `GET_LOCK`('shunt-serves-other', 0)", "SELECT GET_LOCK /* x */ (LOWER(@n), 0)",
+		} {
+			if _, err := rowsOf(t.Context(), c, q); err == nil {
+				t.Errorf("%s is done", q)
+			}
+		}
+		for _, args := range [][]any{{"shunt-serves-other"}, {"ShUnT-serves-other"}, {[]byte("shunt-serves-other")}} {
+			rows, err := c.QueryContext(t.Context(), "SELECT GET_LOCK(?, 0)", args...)
+			if err == nil {
+				rows.Close()
+				t.Errorf("prepared with %s it is done", args)
+			}
+		}
+		if got := mustRows(t, onShard(t, p.servers[0], ""), "SELECT IS_FREE_LOCK('shunt-serves-other') AS x")[0]["x"]; got != "1" {
+			t.Error("the lock is taken")
+		}
+		for _, q := range []string{"SELECT GET_LOCK('mine', 0) AS x", "SELECT GET_LOCK(@m, 0) AS x", "SELECT GET_LOCK(CONCAT(DATABASE(), '-x'), 0) AS x", "SELECT GET_LOCK('it''s', 0) AS x", "SELECT RELEASE_LOCK(@m) AS x"} {
+			want(t, c, q, "x", "1")
+		}
+		mustExec(t, c, "DO RELEASE_ALL_LOCKS()")
+		for i := range p.servers {
+			if p.lockOf(i) == "" {
+				t.Error("RELEASE_ALL_LOCKS() of a client has released Shunt's own")
+			}
+		}
+
+		life := strings.TrimPrefix(mustRows(t, onShard(t, p.servers[0], ""), "SELECT TABLE_NAME AS t FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'shunt_scratch' AND TABLE_NAME LIKE 'owner\\_"+lockKey(p.schema)+"\\_%'")[0]["t"], "owner_"+lockKey(p.schema)+"_")
+		table := "shunt_scratch.owner_serial_" + life
+		for _, q := range []string{
+			"USE shunt_scratch", "SELECT * FROM " + table, "INSERT INTO " + table + " VALUES (18446744073709551615)", "/* shunt: shard=s0 */ INSERT INTO " + table + " VALUES (18446744073709551615)",
+			"/* shunt: shard=s0 */ DROP TABLE " + table, "/* shunt: shard=s0 */ DROP DATABASE Shunt_Scratch", "DROP DATABASE `shunt_scratch`", "CREATE TABLE shunt_scratch.a (id INT PRIMARY KEY)",
+			"RENAME TABLE people TO shunt_scratch.people", "CREATE VIEW v AS SELECT * FROM " + table, "CREATE TRIGGER tr AFTER INSERT ON people FOR EACH ROW DELETE FROM " + table, "SHOW TABLES FROM shunt_scratch", "CHECK TABLE " + table,
+		} {
+			if _, err := rowsOf(t.Context(), c, q); errorCode(err) != 1044 {
+				t.Errorf("%s: %v", q, err)
+			}
+		}
+		if err := p.open("shunt_scratch").PingContext(t.Context()); err == nil {
+			t.Error("the schema can be chosen at log-in")
 		}
 	})
 }

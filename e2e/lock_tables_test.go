@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -81,7 +80,7 @@ func TestLockTables(t *testing.T) {
 		}
 		pinned(len(p.servers))
 		gone.Close()
-		eventually(t, 10*time.Second, "the locks to go with their session", func() bool {
+		eventually(t, oneMinute, "the locks to go with their session", func() bool {
 			_, err := a.ExecContext(t.Context(), "UPDATE people SET age = 3 WHERE id >= 0")
 			n, _ := p.metric("shunt_pinned_connections", `reason="lock tables"`)
 			return err == nil && n == 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
@@ -17,16 +16,7 @@ import (
 // connections of before are gone.
 func TestNeverMissOutages(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		duration := 20 * time.Second
-		if s := os.Getenv("SHUNT_NEVERMISS"); s != "" {
-			d, err := time.ParseDuration(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			duration = d
-		} else if testing.Short() {
-			duration = 8 * time.Second
-		}
+		duration := contestTime(t, 20*time.Second, 8*time.Second)
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d, %s", seed, duration)
 		servers := f.own(t, 3)
@@ -53,6 +43,11 @@ func TestNeverMissOutages(t *testing.T) {
 			maintenance: contestMaintenance,
 		})
 		n.prepare()
+		n.ended = func() {
+			for k := range servers {
+				n.endedOn(k, o.valves[k])
+			}
+		}
 		n.run(seed, duration, time.Second, o.disturb)
 		eventually(t, time.Minute, "all shards serve", func() bool {
 			for i := range servers {
@@ -133,31 +128,8 @@ func (o *outageMaker) disturb() {
 		if k != i && kind != 5 && kind != 6 {
 			continue
 		}
-		old := o.pooled(k)
 		v.Cut()
-		eventuallyEach(o.t, time.Minute, 50*time.Millisecond, fmt.Sprintf("the connections of before are gone from s%d (%d)", k, kind), func() bool {
-			for id := range o.pooled(k) {
-				if old[id] {
-					return false
-				}
-			}
-			return true
-		})
+		o.endedOn(k, v)
 	}
 	close(settled)
-}
-
-// pooled are the numbers of the threads that the proxy has on a shard.
-func (o *outageMaker) pooled(i int) map[string]bool {
-	ids := map[string]bool{}
-	var rows []row
-	eventuallyEach(o.t, time.Minute, 100*time.Millisecond, fmt.Sprintf("s%d answers", i), func() (ok bool) {
-		var err error
-		rows, err = rowsOf(context.Background(), o.shards[i], "SELECT id FROM information_schema.processlist WHERE user = '"+o.account+"'")
-		return err == nil
-	})
-	for _, r := range rows {
-		ids[r["id"]] = true
-	}
-	return ids
 }

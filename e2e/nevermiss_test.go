@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // The never-miss test: writers of every kind and readers by virtual index
@@ -109,13 +111,22 @@ type contest struct {
 	db      *sql.DB
 	account string
 	ledgers [writers]*ledger
+	// ways are the Shunts that statements go by. The first is p.
+	ways []*way
+	// answerTime is how long a client waits for an answer; 0: 30 s.
+	answerTime time.Duration
 
 	// shards are connections around Shunt.
 	shards []*sql.DB
+	// numbered, if set, are of a table whose rows are numbered.
+	numbered *numbered
 	// outages: shards fail.
 	outages bool
-	// tolerated are further error codes that what the test does explains.
-	tolerated []uint16
+	// ended, where shards fail, waits until nothing runs any more on a shard for connections that are gone. The proxy
+	// gives a shard up, and all connections to it, at any time while others fail, and behind that.
+	ended func()
+	// tolerated are further error codes that what the test does explains, excused those of a way that is disturbed.
+	tolerated, excused []uint16
 	// still is held by a writer for each of its changes, and to keep all of
 	// them still.
 	still sync.RWMutex
@@ -125,57 +136,69 @@ type contest struct {
 	// when the killed one's last statement is over on the shards too.
 	up, settled chan struct{}
 
-	reads, writes, transactions, kills atomic.Int64
-	failures                           atomic.Int64
+	// crossed are reads of what another Shunt has written.
+	reads, writes, transactions, kills, crossed atomic.Int64
+	failures                                    atomic.Int64
 }
 
 const contestMaintenance = "{delay: 50ms, scan_duty: 0.5, reconcile_every: 5s, workers: 2, audit: 0.2}"
 
 func TestNeverMiss(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
-		duration := 20 * time.Second
-		killEvery := 5 * time.Second
-		if s := os.Getenv("SHUNT_NEVERMISS"); s != "" {
-			d, err := time.ParseDuration(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			duration, killEvery = d, min(20*time.Second, max(d/4, 5*time.Second))
-		} else if testing.Short() {
-			duration = 8 * time.Second
-		}
-		seed := uint64(time.Now().UnixNano())
-		t.Logf("seed %d, %s, %d writers, %d readers, kill -9 each %s", seed, duration, writers, readers, killEvery)
+	eachFlavour(t, func(t *testing.T, f *flavour) { neverMiss(t, f, f.servers(t), contestMaintenance) })
+}
 
-		// An account of its own on the shards tells this proxy's sessions there.
-		n := &contest{t: t, account: fmt.Sprintf("nm%d", schemaCounter.Add(1))}
-		for _, s := range f.servers(t) {
-			db := onShard(t, s, "")
-			mustExec(t, db, fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pw'", n.account))
-			mustExec(t, db, fmt.Sprintf("GRANT ALL ON *.* TO '%s'@'%%'", n.account))
-			t.Cleanup(func() {
-				db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", s.User, s.Password, s.Addr()))
-				if err == nil {
-					_, _ = db.ExecContext(context.Background(), "DROP USER '"+n.account+"'@'%'") // the servers go anyway
-					db.Close()
-				}
-			})
-		}
-		n.p = start(t, f, setup{
-			tables: []string{"people: {shard_key: tenant}", "templates: {shard_key: tenant}"},
-			user:   n.account, password: "pw",
-			maintenance: contestMaintenance,
+// contestTime is how long a contest lasts: SHUNT_NEVERMISS if that is set (10m), in short tests less.
+func contestTime(t *testing.T, usual, short time.Duration) time.Duration {
+	t.Helper()
+	s := os.Getenv("SHUNT_NEVERMISS")
+	switch {
+	case s == "" && testing.Short():
+		return short
+	case s == "":
+		return usual
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func neverMiss(t *testing.T, f *flavour, servers []*throwaway.Server, maintenance string) {
+	duration := contestTime(t, 20*time.Second, 8*time.Second)
+	killEvery := min(20*time.Second, max(duration/4, 5*time.Second))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, %s, %d writers, %d readers, kill -9 each %s", seed, duration, writers, readers, killEvery)
+
+	// An account of its own on the shards tells this proxy's sessions there.
+	n := &contest{t: t, account: fmt.Sprintf("nm%d", schemaCounter.Add(1))}
+	for _, s := range servers {
+		db := onShard(t, s, "")
+		mustExec(t, db, fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pw'", n.account))
+		mustExec(t, db, fmt.Sprintf("GRANT ALL ON *.* TO '%s'@'%%'", n.account))
+		t.Cleanup(func() {
+			db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/", s.User, s.Password, s.Addr()))
+			if err == nil {
+				_, _ = db.ExecContext(context.Background(), "DROP USER '"+n.account+"'@'%'") // the servers go anyway
+				db.Close()
+			}
 		})
-		n.prepare()
-		n.run(seed, duration, killEvery, n.restart)
-		n.verify()
-		t.Logf("%d reads, %d writes, %d transactions, %d kills", n.reads.Load(), n.writes.Load(), n.transactions.Load(), n.kills.Load())
+	}
+	n.p = start(t, f, setup{
+		servers: servers,
+		tables:  []string{"people: {shard_key: tenant}", "templates: {shard_key: tenant}"},
+		user:    n.account, password: "pw",
+		maintenance: maintenance,
 	})
+	n.prepare()
+	n.run(seed, duration, killEvery, n.restart)
+	n.verify()
+	t.Logf("%d reads, %d writes, %d transactions, %d kills", n.reads.Load(), n.writes.Load(), n.transactions.Load(), n.kills.Load())
 }
 
 func (n *contest) prepare() {
-	n.db = n.p.db(func(c *mysql.Config) { c.ReadTimeout = 30 * time.Second })
-	n.db.SetMaxIdleConns(writers + readers)
+	n.ways = []*way{n.wayBy(n.p)}
+	n.db = n.ways[0].db
 	for _, s := range n.p.servers {
 		n.shards = append(n.shards, onShard(n.t, s, ""))
 	}
@@ -207,8 +230,8 @@ func (n *contest) prepare() {
 // email is the e-th email of a writer.
 func email(w, e int) string { return fmt.Sprintf("w%d-e%d@x", w, e) }
 
-// run lets writers and readers work for a time, and disturbs them.
-func (n *contest) run(seed uint64, duration, disturbEvery time.Duration, disturb func()) {
+// run lets writers and readers work for a time, and disturbs them. What runs beside ends with its context.
+func (n *contest) run(seed uint64, duration, disturbEvery time.Duration, disturb func(), beside ...func(context.Context)) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), duration)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -220,6 +243,9 @@ func (n *contest) run(seed uint64, duration, disturbEvery time.Duration, disturb
 	for r := range readers {
 		wg.Go(func() { n.read(ctx, rand.New(rand.NewPCG(seed, uint64(1000+r)))) })
 	}
+	for _, fn := range beside {
+		wg.Go(func() { fn(ctx) })
+	}
 	tick := time.NewTicker(disturbEvery)
 	defer tick.Stop()
 	for {
@@ -230,6 +256,14 @@ func (n *contest) run(seed uint64, duration, disturbEvery time.Duration, disturb
 		case <-tick.C:
 			disturb()
 		}
+	}
+}
+
+// breathe is what a client does between statements, so that a contest leaves other tests some of the
+// processors; one of a length of its own (make soak) has them for itself.
+func breathe() {
+	if os.Getenv("SHUNT_NEVERMISS") == "" {
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
@@ -308,8 +342,9 @@ func (n *contest) direct(ids ...int) (map[int]stored, map[int]string) {
 	}
 	for i, db := range n.shards {
 		answer, err := rowsOf(context.Background(), db, query)
-		for began := time.Now(); noTable(err) || err != nil && n.outages && time.Since(began) < time.Minute; {
+		for began := time.Now(); (noTable(err) || err != nil && n.outages) && time.Since(began) < changeTime; {
 			// It is being renamed, or the shard is down, and comes back.
+			time.Sleep(time.Millisecond)
 			answer, err = rowsOf(context.Background(), db, query)
 		}
 		if err != nil {
@@ -344,7 +379,7 @@ func connectionLost(err error) bool {
 
 // read is one reader.
 func (n *contest) read(ctx context.Context, rnd *rand.Rand) {
-	for ctx.Err() == nil {
+	for ; ctx.Err() == nil; breathe() {
 		w := rnd.IntN(writers)
 		e, e2 := email(w, rnd.IntN(emailsPerWriter)), email(w, rnd.IntN(emailsPerWriter))
 		city := cities[rnd.IntN(len(cities))]
@@ -376,10 +411,11 @@ func (n *contest) read(ctx context.Context, rnd *rand.Rand) {
 			n.readSnapshot(ctx, rnd, w)
 			continue
 		}
+		by := n.pick(rnd)
 		before := n.ledgers[w].view()
-		rows, err := rowsOf(ctx, n.db, query, args...)
+		rows, err := rowsOf(ctx, by.db, query, args...)
 		if err != nil {
-			n.readFailed(ctx, query, err)
+			n.readFailed(ctx, by, query, err)
 			continue
 		}
 		after := n.ledgers[w].view()
@@ -395,19 +431,19 @@ func (n *contest) read(ctx context.Context, rnd *rand.Rand) {
 			// is no snapshot of all. One that nobody touched can't.
 			b, a := before[id], after[id]
 			if got[id] && !b.pending && !a.pending && a.version == b.version {
-				n.fail("%s %v: row %d comes twice", query, args, id)
+				n.fail("%s %v%s: row %d comes twice", query, args, by, id)
 			}
 			got[id] = true
 		}
 		missed, wrong := compare(before, after, matches, got)
 		if len(missed)+len(wrong) > 0 {
-			n.report(query, args, before, missed, wrong)
+			n.report(by, query, args, before, missed, wrong)
 		}
 	}
 }
 
 // report says all that helps to understand a miss.
-func (n *contest) report(query string, args []any, before map[int]cell, missed, wrong []int) {
+func (n *contest) report(by going, query string, args []any, before map[int]cell, missed, wrong []int) {
 	var b strings.Builder
 	rows, at := n.direct(append(missed, wrong...)...)
 	for _, id := range missed {
@@ -416,24 +452,31 @@ func (n *contest) report(query string, args []any, before map[int]cell, missed, 
 	for _, id := range wrong {
 		fmt.Fprintf(&b, "\n  wrong %d: known %+v; on the shards now: %+v at %s", id, before[id].stored, rows[id], at[id])
 	}
-	if explained, err := rowsOf(context.Background(), n.db, "EXPLAIN ROUTE "+query, args...); err == nil {
+	if explained, err := rowsOf(context.Background(), by.db, "EXPLAIN ROUTE "+query, args...); err == nil {
 		fmt.Fprintf(&b, "\n  route now: %v", explained)
 	}
-	n.fail("%s %v%s", query, args, b.String())
+	n.fail("%s %v%s%s", query, args, by, b.String())
 }
 
-// explained tells errors that a kill or a lock conflict explains: a proxy that
-// drains (1053), a shard's connection lost in the same moment (2013), and what
-// the test has named.
-func (n *contest) explained(e *mysql.MySQLError) bool {
-	return slices.Contains([]uint16{1053, 1205, 1213, 2013, 1020}, e.Number) || slices.Contains(n.tolerated, e.Number)
+// explained tells errors that a lock conflict or what the test does explains, or that the way was disturbed: a proxy
+// that drains (1053), a shard's connection lost in the same moment (2013), its own connection lost. A contest of one
+// way is always disturbed.
+func (n *contest) explained(by going, err error) bool {
+	disturbed := len(n.ways) == 1 || by.wasDisturbed()
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	switch {
+	case !ok:
+		return disturbed
+	case slices.Contains([]uint16{1205, 1213, 1020}, e.Number), slices.Contains(n.tolerated, e.Number):
+		return true
+	}
+	return disturbed && (slices.Contains([]uint16{1053, 2013}, e.Number) || slices.Contains(n.excused, e.Number))
 }
 
 // readFailed ignores what a kill explains.
-func (n *contest) readFailed(ctx context.Context, query string, err error) {
-	var e *mysql.MySQLError
-	if ctx.Err() == nil && errors.As(err, &e) && !n.explained(e) {
-		n.fail("%s: %v", query, err)
+func (n *contest) readFailed(ctx context.Context, by going, query string, err error) {
+	if ctx.Err() == nil && !n.explained(by, err) {
+		n.fail("%s%s: %v", query, by, err)
 	}
 	if connectionLost(err) {
 		n.awaitUp()
@@ -443,9 +486,10 @@ func (n *contest) readFailed(ctx context.Context, query string, err error) {
 // readSnapshot reads by index inside of a transaction whose snapshot is older
 // than the rows' newest state: what it saw once it must find again.
 func (n *contest) readSnapshot(ctx context.Context, rnd *rand.Rand, w int) {
-	tx, err := n.db.BeginTx(ctx, nil) // REPEATABLE READ unless said otherwise
+	by := n.pick(rnd)
+	tx, err := by.db.BeginTx(ctx, nil) // REPEATABLE READ unless said otherwise
 	if err != nil {
-		n.readFailed(ctx, "BEGIN", err)
+		n.readFailed(ctx, by, "BEGIN", err)
 		return
 	}
 	defer func() { _ = tx.Rollback() }() // read only
@@ -453,19 +497,19 @@ func (n *contest) readSnapshot(ctx context.Context, rnd *rand.Rand, w int) {
 	query := fmt.Sprintf("SELECT id, email FROM people WHERE tenant = %d AND email IS NOT NULL", tenant)
 	first, err := rowsOf(ctx, tx, query)
 	if err != nil {
-		n.readFailed(ctx, query, err)
+		n.readFailed(ctx, by, query, err)
 		return
 	}
 	for _, r := range first {
 		query := fmt.Sprintf("SELECT id FROM people WHERE email = '%s'", r["email"])
 		again, err := rowsOf(ctx, tx, query)
 		if err != nil {
-			n.readFailed(ctx, query, err)
+			n.readFailed(ctx, by, query, err)
 			return
 		}
 		n.reads.Add(1)
 		if !slices.ContainsFunc(again, func(x row) bool { return x["id"] == r["id"] }) {
-			n.fail("in a snapshot: row %s of tenant %d had email %s, but %s finds %v", r["id"], tenant, r["email"], query, again)
+			n.fail("in a snapshot%s: row %s of tenant %d had email %s, but %s finds %v", by, r["id"], tenant, r["email"], query, again)
 		}
 	}
 }
@@ -496,9 +540,12 @@ func (n *contest) verify() {
 	}
 	for w := range writers {
 		for e := range emailsPerWriter {
-			want(t, n.db, fmt.Sprintf("SELECT id FROM people WHERE email = '%s'", email(w, e)), "id", byEmail[email(w, e)]...)
+			want(t, n.ways[e%len(n.ways)].db, fmt.Sprintf("SELECT id FROM people WHERE email = '%s'", email(w, e)), "id", byEmail[email(w, e)]...)
 		}
 	}
+	eventually(t, time.Minute, "the indexes are built", func() bool { // a shard that joins has them built anew
+		return !slices.ContainsFunc(mustRows(t, n.db, "SHOW VIRTUAL INDEXES"), func(r row) bool { return r["Status"] == "building" })
+	})
 	for _, index := range []string{"idx_email", "idx_city_email", "idx_id"} {
 		check := func() (missing, stale int) {
 			for _, r := range mustRows(t, n.db, "CHECK VIRTUAL INDEX "+index+" ON people") {

@@ -3,14 +3,11 @@ package e2e
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // writer changes its own rows in every way, and keeps its ledger.
@@ -38,7 +35,7 @@ func (c change) ids() (ids []int) {
 }
 
 func (w *writer) run(ctx context.Context) {
-	for ctx.Err() == nil {
+	for ; ctx.Err() == nil; breathe() {
 		w.still.RLock()
 		switch w.rnd.IntN(8) {
 		case 0:
@@ -47,6 +44,11 @@ func (w *writer) run(ctx context.Context) {
 			w.transaction(false)
 		case 2:
 			w.savepoint()
+		case 3:
+			if w.numbered != nil {
+				w.count()
+			}
+			w.statement(w.next(w.rows()))
 		default:
 			w.statement(w.next(w.rows()))
 		}
@@ -70,13 +72,14 @@ func (w *writer) statement(c change) {
 	// The writer's own context is not the test's end: a statement in flight is
 	// waited for.
 	w.l.begin(c.ids()...)
-	result, err := w.db.ExecContext(context.Background(), c.query, c.args...)
-	w.finish(c, result, err)
+	by := w.pick(w.rnd)
+	result, err := by.db.ExecContext(context.Background(), c.query, c.args...)
+	w.finish(by, c, result, err)
 }
 
-func (w *writer) finish(c change, result sql.Result, err error) {
+func (w *writer) finish(by going, c change, result sql.Result, err error) {
 	if err != nil {
-		w.failed(c.query, err)
+		w.failed(by, c.query, err)
 		w.resolve()
 		return
 	}
@@ -85,17 +88,16 @@ func (w *writer) finish(c change, result sql.Result, err error) {
 		w.fail("%s %v: %d rows affected, want %d", c.query, c.args, n, c.affected)
 	}
 	w.l.settle(c.rows)
+	w.seen(by, c.rows)
 }
 
 // failed reports errors that neither a kill nor a lock conflict explains.
-func (w *writer) failed(query string, err error) {
+func (w *writer) failed(by going, query string, err error) {
+	if !w.explained(by, err) {
+		w.fail("%s%s: %v", query, by, err)
+	}
 	if connectionLost(err) {
 		w.awaitSettled()
-		return
-	}
-	var e *mysql.MySQLError
-	if errors.As(err, &e) && !w.explained(e) {
-		w.fail("%s: %v", query, err)
 	}
 }
 
@@ -111,6 +113,9 @@ func (w *writer) resolve() {
 		return
 	}
 	w.awaitSettled()
+	if w.ended != nil {
+		w.ended()
+	}
 	found, _ := w.direct(pending...)
 	rows := map[int]stored{}
 	for _, id := range pending {
@@ -123,16 +128,17 @@ func (w *writer) resolve() {
 // reader may see a difference, and the ledger says so by staying as it is.
 func (w *writer) transaction(commit bool) {
 	ctx := context.Background()
-	conn, err := w.db.Conn(ctx)
+	by := w.pick(w.rnd)
+	conn, err := by.db.Conn(ctx)
 	if err != nil {
-		w.failed("connect", err)
+		w.failed(by, "connect", err)
 		return
 	}
 	defer conn.Close()
 	exec := func(query string, args ...any) bool {
 		_, err := conn.ExecContext(ctx, query, args...)
 		if err != nil {
-			w.failed(query, err)
+			w.failed(by, query, err)
 		}
 		return err == nil
 	}
@@ -166,6 +172,7 @@ func (w *writer) transaction(commit bool) {
 	if exec("COMMIT") {
 		w.l.settle(changed)
 		w.transactions.Add(1)
+		w.seen(by, changed)
 	}
 	// Begun but not changed, or a commit that was lost.
 	w.resolve()
@@ -199,9 +206,10 @@ func (w *writer) checkOwn(conn *sql.Conn, picture map[int]stored, c change) {
 // savepoint commits one change and undoes another.
 func (w *writer) savepoint() {
 	ctx := context.Background()
-	conn, err := w.db.Conn(ctx)
+	by := w.pick(w.rnd)
+	conn, err := by.db.Conn(ctx)
 	if err != nil {
-		w.failed("connect", err)
+		w.failed(by, "connect", err)
 		return
 	}
 	defer conn.Close()
@@ -212,10 +220,10 @@ func (w *writer) savepoint() {
 	w.l.begin(kept.ids()...)
 	for _, s := range []change{{query: "BEGIN"}, kept, {query: "SAVEPOINT sp"}, undone, {query: "ROLLBACK TO SAVEPOINT sp"}, {query: "COMMIT"}} {
 		if _, err := conn.ExecContext(ctx, s.query, s.args...); err != nil {
-			w.failed(s.query, err)
+			w.failed(by, s.query, err)
 			if !connectionLost(err) {
 				if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
-					w.failed("ROLLBACK", err)
+					w.failed(by, "ROLLBACK", err)
 				}
 			}
 			w.resolve()
@@ -224,6 +232,7 @@ func (w *writer) savepoint() {
 	}
 	w.l.settle(kept.rows)
 	w.transactions.Add(1)
+	w.seen(by, kept.rows)
 }
 
 // next invents a change, given what the rows hold.

@@ -48,7 +48,7 @@ func TestHealthAndMetrics(t *testing.T) {
 // TestDeadShard: a shard that is down fails the statements that need it, with
 // its name, and no others.
 func TestDeadShard(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 3)
 		p, c := startPeople(t, f, 60, setup{servers: servers})
 		at := map[string][]string{}
@@ -103,7 +103,7 @@ func TestDeadShard(t *testing.T) {
 // TestTerm: SIGTERM lets an open transaction end, refuses new connections, and
 // ends with status 0.
 func TestTerm(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{extra: "drain_timeout: 20s"})
 		idle := p.conn()
 		want(t, idle, "SELECT id FROM people WHERE id = 1", "id", "1")
@@ -129,7 +129,7 @@ func TestTerm(t *testing.T) {
 
 // TestTermForces: a transaction that never ends does not hold the stop up.
 func TestTermForces(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 5, setup{extra: "drain_timeout: 1s"})
 		mustExec(t, c, "BEGIN")
 		mustExec(t, c, "UPDATE people SET email = 'never@x' WHERE id = 1")
@@ -197,6 +197,22 @@ func TestSecondProcess(t *testing.T) {
 	}
 }
 
+// TestRefusedCount: each refused statement counts, whoever refuses it: by its words, its values, or its table.
+func TestRefusedCount(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 0, setup{})
+		mustExec(t, c, "CREATE TABLE measured (a DOUBLE PRIMARY KEY)")
+		before, _ := p.metric("shunt_refused_total")
+		refused := []string{"HANDLER people OPEN", "UPDATE people SET id = 5 WHERE id = 4", "INSERT INTO measured VALUES (1.5)", "XA START 'x'", "SELECT @x := id FROM people"}
+		for _, q := range refused {
+			failsWith(t, c, q, 1235, "")
+		}
+		if n, _ := p.metric("shunt_refused_total"); int(n-before) != len(refused) {
+			t.Errorf("%v statements count as refused, want %d", n-before, len(refused))
+		}
+	})
+}
+
 func TestConfigurationErrors(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "shunt.yaml")
@@ -226,7 +242,7 @@ func TestConfigurationErrors(t *testing.T) {
 	if out, code := shunt(t, "version"); code != 0 || !strings.HasPrefix(out, "shunt ") {
 		t.Errorf("version: status %d\n%s", code, out)
 	}
-	if out, code := shunt(t, "no-such-command"); code != 1 {
+	if out, code := shunt(t, "no-such-command"); code != 2 {
 		t.Errorf("status %d\n%s", code, out)
 	}
 }
@@ -292,7 +308,7 @@ func TestCheckSchema(t *testing.T) {
 
 // TestIndexFromConfiguration: made at start if missing.
 func TestIndexFromConfiguration(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		mustExec(t, c, "DROP VIRTUAL INDEX idx_email ON people")
 		p.stop()

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"testing"
-	"time"
 )
 
 // TestPlanCache: statements whose shape was met before are executed by its plan,
@@ -20,7 +19,7 @@ func TestPlanCache(t *testing.T) {
 			return int(after - before)
 		}
 		// A new catalog, as of the index that has just been made, empties the cache.
-		eventually(t, 20*time.Second, "all of 60 statements of 3 shapes are executed by cached plans", func() bool {
+		eventually(t, oneMinute, "all of 60 statements of 3 shapes are executed by cached plans", func() bool {
 			return hits(func() {
 				for i := range 20 {
 					want(t, c, fmt.Sprintf("SELECT email FROM people WHERE id = %d", i), "email", fmt.Sprintf("p%d@x", i))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +43,8 @@ type setup struct {
 	users []string
 	// extra is YAML at the top level.
 	extra string
+	// env are variables of its environment: "GOGC=off".
+	env []string
 	// maintenance replaces the value of that key.
 	maintenance string
 	// unchecked leaves the final check out, where a shard is down.
@@ -59,6 +62,7 @@ type process struct {
 	log        throwaway.Output
 	// program, if set, is run in shunt's place.
 	program string
+	env     []string
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -72,7 +76,7 @@ func start(t *testing.T, f *flavour, s setup) *process {
 	if s.servers == nil {
 		s.servers = f.servers(t)
 	}
-	p := &process{t: t, flavour: f.name, schema: newSchemaName(t), servers: s.servers, addr: freeAddress(t), http: freeAddress(t)}
+	p := &process{t: t, flavour: f.name, schema: newSchemaName(t), servers: s.servers, addr: freeAddress(t), http: freeAddress(t), env: s.env}
 	dir := t.TempDir()
 	p.config = filepath.Join(dir, "shunt.yaml")
 	var b strings.Builder
@@ -118,12 +122,20 @@ func start(t *testing.T, f *flavour, s setup) *process {
 		s.maintenance = "{delay: 100ms, scan_duty: 0.5, reconcile_every: 24h, workers: 2, audit: 0.1}"
 	}
 	fmt.Fprintf(&b, "maintenance: %s\n%s\n", s.maintenance, s.extra)
+	// How long a stop waits for clients that have just been answered goes by it.
+	if !strings.Contains(s.extra, "drain_timeout:") {
+		b.WriteString("drain_timeout: 1s\n")
+	}
+	if !strings.Contains(s.extra, "http_token:") {
+		fmt.Fprintf(&b, "http_token: %s\n", httpToken)
+	}
 	if err := os.WriteFile(p.config, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("shunt's log:\n%s", p.log.Tail(60))
+			p.tellWaits()
 		}
 		p.kill()
 		for _, trouble := range []string{"DATA RACE", "panic: ", "fatal error: "} {
@@ -155,7 +167,7 @@ func (p *process) clean(statements ...string) {
 		records, err := rowsOf(ctx, db, "SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'shunt_scratch' AND TABLE_NAME LIKE 'owner%'")
 		if err == nil { // a dead shard has nothing to clean up; one that a test has left frozen doesn't answer
 			for _, r := range records {
-				if parts := strings.Split(r["name"], "_"); len(parts) > 2 && bytes.Contains(lives, []byte(parts[2])) {
+				if parts := strings.Split(r["name"], "_"); len(parts) > 2 && bytes.Contains(lives, []byte(strings.Join(parts[len(parts)-2:], "_"))) {
 					_, _ = db.ExecContext(ctx, "DROP TABLE IF EXISTS shunt_scratch."+r["name"])
 				}
 			}
@@ -171,7 +183,7 @@ func (p *process) clean(statements ...string) {
 // started.
 func (p *process) beside() *process {
 	p.t.Helper()
-	q := &process{t: p.t, flavour: p.flavour, schema: p.schema, addr: freeAddress(p.t), http: freeAddress(p.t), servers: p.servers}
+	q := &process{t: p.t, flavour: p.flavour, schema: p.schema, addr: freeAddress(p.t), http: freeAddress(p.t), servers: p.servers, env: p.env}
 	text, err := os.ReadFile(p.config)
 	if err != nil {
 		p.t.Fatal(err)
@@ -231,7 +243,7 @@ func (p *process) spawn() (exited chan struct{}, err error) {
 	cmd := exec.CommandContext(context.Background(), program, "serve", "--config", p.config)
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Env = append(os.Environ(), "GOTRACEBACK=all")
+	cmd.Env = append(append(os.Environ(), "GOTRACEBACK=all"), p.env...)
 	if p.flavour == throwaway.MariaDB { // so both ways are tested
 		cmd.Env = append(cmd.Env, "SHUNT_IO_URING=off")
 	}
@@ -249,8 +261,8 @@ func (p *process) spawn() (exited chan struct{}, err error) {
 	return exited, nil
 }
 
-// reload changes the configuration's text and has it read again.
-func (p *process) reload(from, to string) {
+// edit changes the configuration's text.
+func (p *process) edit(from, to string) {
 	p.t.Helper()
 	text, err := os.ReadFile(p.config)
 	if err != nil {
@@ -262,9 +274,15 @@ func (p *process) reload(from, to string) {
 	if err := os.WriteFile(p.config, []byte(strings.ReplaceAll(string(text), from, to)), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// reload changes the configuration's text and has it read again.
+func (p *process) reload(from, to string) {
+	p.t.Helper()
+	p.edit(from, to)
 	before := strings.Count(p.log.String(), "reload: ")
 	p.signal(syscall.SIGHUP)
-	eventually(p.t, 20*time.Second, "the configuration is read again", func() bool {
+	eventually(p.t, oneMinute, "the configuration is read again", func() bool {
 		return strings.Count(p.log.String(), "reload: ") > before
 	})
 	for line := range strings.Lines(p.log.String()) {
@@ -274,13 +292,17 @@ func (p *process) reload(from, to string) {
 	}
 }
 
-// signal sends a signal to the process by its id.
+// signal sends a signal to the process by its id. After SIGSTOP it waits until the process stands still: a busy machine
+// lets its threads answer for a while.
 func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd != nil {
-		// It may just have ended.
-		_ = p.cmd.Process.Signal(sig)
+	if p.cmd == nil {
+		return
+	}
+	// It may just have ended.
+	if err := p.cmd.Process.Signal(sig); err == nil && sig == syscall.SIGSTOP {
+		throwaway.AwaitStopped(p.cmd.Process.Pid)
 	}
 }
 
@@ -338,12 +360,7 @@ func (p *process) open(schema string, change ...func(*mysql.Config)) *sql.DB {
 // conn is one connection with the test's schema selected.
 func (p *process) conn(change ...func(*mysql.Config)) *sql.Conn {
 	p.t.Helper()
-	c, err := p.db(change...).Conn(p.t.Context())
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() { c.Close() })
-	return c
+	return connOf(p.t, p.db(change...))
 }
 
 // shard connects to the i-th shard itself, with the test's schema selected.
@@ -359,17 +376,44 @@ func (p *process) onShards(query string) []int {
 	return counts
 }
 
-var httpClient = &http.Client{Timeout: 10 * time.Second}
+// httpToken is that of processes that have no other one.
+const httpToken = "the token of tests"
+
+var httpClient = &http.Client{Timeout: oneMinute}
 
 // get asks the HTTP port.
 func (p *process) get(path string) (status int, body string, err error) {
-	resp, err := httpClient.Get("http://" + p.http + path)
+	// The test's own context is over in a cleanup.
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+p.http+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	r.Header.Set("Authorization", "Bearer "+httpToken)
+	resp, err := httpClient.Do(r)
 	if err != nil {
 		return 0, "", err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(b), err
+}
+
+// tellWaits logs what a failed test's Shunt and its servers wait for.
+func (p *process) tellWaits() {
+	if _, goroutines, err := p.get("/debug/pprof/goroutine?debug=1"); err == nil { // else it is dead
+		p.t.Logf("shunt's goroutines:\n%.30000s", goroutines)
+	}
+	for _, srv := range p.servers {
+		db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/?timeout=5s&readTimeout=5s", srv.User, srv.Password, srv.Addr()))
+		if err != nil {
+			continue
+		}
+		rows, err := rowsOf(context.Background(), db, "SELECT id AS id, time AS seconds, state AS state, LEFT(info, 200) AS info FROM information_schema.processlist WHERE command <> 'Sleep' AND id <> CONNECTION_ID()")
+		if err == nil {
+			p.t.Logf("%s does %v", srv.Addr(), rows)
+		}
+		_ = db.Close() // nothing is asked of it any more
+	}
 }
 
 // metric sums a metric over all its labels that contain the given texts.
@@ -426,6 +470,16 @@ func (p *process) createIndex(q queryer, name, on string) {
 	p.waitIndex(q, name)
 }
 
+// executing waits until Shunt has a client's statement, by its beginning: what is to meet it there, as a
+// KILL, does nothing if it comes first.
+func (p *process) executing(id, statement string) {
+	p.t.Helper()
+	db := p.db()
+	eventually(p.t, oneMinute, statement+" is executed", func() bool {
+		return slices.ContainsFunc(mustRows(p.t, db, "SHOW PROCESSLIST"), func(r row) bool { return r["Id"] == id && strings.HasPrefix(r["Info"], statement) })
+	})
+}
+
 // waitingFor is whether a statement that begins so waits for a table on some shard.
 func (p *process) waitingFor(statement string) func() bool {
 	return func() bool {
@@ -438,10 +492,19 @@ func (p *process) waitingFor(statement string) func() bool {
 	}
 }
 
-// settled waits until no maintenance job is waiting or running for the schema.
+// shardsUp waits until all shards are.
+func (p *process) shardsUp() {
+	p.t.Helper()
+	eventually(p.t, oneMinute, "all shards are up", func() bool {
+		return !slices.ContainsFunc(mustRows(p.t, p.db(), "SHOW SHARDS"), func(r row) bool { return r["State"] != "up" })
+	})
+}
+
+// settled waits until no maintenance job is waiting or running for the schema. Scans for what is stale rest for many times
+// as long as they took, which on a busy machine are seconds.
 func (p *process) settled(q queryer) {
 	p.t.Helper()
-	eventually(p.t, 2*time.Minute, "maintenance jobs are done", func() bool {
+	eventually(p.t, 5*time.Minute, "maintenance jobs are done", func() bool {
 		for _, r := range mustRows(p.t, q, "SHOW MAINTENANCE JOBS") {
 			if r["Schema"] == p.schema {
 				return false

@@ -429,7 +429,7 @@ func compareResults(s sessionStep, i int, got, want *sessionResult) difference {
 }
 
 // allowedDifference names the one that is known, "" if it is none. Each is as narrow as
-// what Shunt says of it in README.md or ARCHITECTURE.md.
+// what Shunt says of it in docs/limits.md.
 func allowedDifference(s sessionStep, i int, d difference, got, want *sessionResult) string {
 	sql := ""
 	if i < len(s.sql) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // TestRenameSwap exchanges tables as tools that alter tables by copies do, while
@@ -47,7 +46,7 @@ func TestRenameSwap(t *testing.T) {
 							t.Logf("indexes are %s", strings.Join(got, ", "))
 						}
 					}()
-					eventually(t, 15*time.Second, "indexes are "+strings.Join(names, ", "), func() bool { got = p.indexNames(db); return slices.Equal(got, names) })
+					eventually(t, oneMinute, "indexes are "+strings.Join(names, ", "), func() bool { got = p.indexNames(db); return slices.Equal(got, names) })
 				}
 				wantIndexes("people.by_email ready", "people_new.by_email ready", "people_new.by_n ready")
 				p.settled(db)
@@ -56,11 +55,11 @@ func TestRenameSwap(t *testing.T) {
 				mustRows(t, reader, "SELECT * FROM people")
 				var wg sync.WaitGroup
 				wg.Go(func() { mustExec(t, db, tt.rename) })
-				eventually(t, 20*time.Second, "the RENAME waits", p.waitingFor("RENAME"))
+				eventually(t, oneMinute, "the RENAME waits", p.waitingFor("RENAME"))
 				for id := 11; id < 23; id++ {
 					wg.Go(func() { mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'e%d', %d)", id, id, id)) })
 				}
-				eventually(t, 20*time.Second, "an INSERT waits for it", p.waitingFor("INSERT"))
+				eventually(t, oneMinute, "an INSERT waits for it", p.waitingFor("INSERT"))
 				mustExec(t, reader, "COMMIT")
 				wg.Wait()
 				check := func() {
@@ -104,11 +103,7 @@ func TestRenameCircleLost(t *testing.T) {
 			p.createIndex(db, "by_"+table, table+" (v)")
 			mustExec(t, db, "INSERT INTO "+table+" VALUES (1, 'in_"+table+"'), (2, 'in_"+table+"'), (3, 'in_"+table+"'), (4, 'in_"+table+"'), (5, 'in_"+table+"')")
 		}
-		holder, err := p.shard(1).Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer holder.Close()
+		holder := connOf(t, p.shard(1))
 		mustExec(t, holder, "BEGIN")
 		mustRows(t, holder, "SELECT * FROM a")
 		failed := make(chan error, 1)
@@ -116,13 +111,13 @@ func TestRenameCircleLost(t *testing.T) {
 			_, err := db.ExecContext(t.Context(), circle)
 			failed <- err
 		}()
-		eventually(t, 20*time.Second, "the RENAME waits", p.waitingFor("RENAME"))
+		eventually(t, oneMinute, "the RENAME waits", p.waitingFor("RENAME"))
 		for _, r := range mustRows(t, p.shard(1), "SELECT id FROM information_schema.processlist WHERE db = '"+p.schema+"' AND info LIKE 'RENAME%'") {
 			mustExec(t, p.shard(1), "KILL "+r["id"]+r["ID"])
 		}
 		wantError(t, <-failed, 1105, "was done on s0")
 		mustExec(t, holder, "COMMIT")
-		_, err = db.ExecContext(t.Context(), circle)
+		_, err := db.ExecContext(t.Context(), circle)
 		wantError(t, err, 1235, "shard=s1")
 		mustExec(t, db, "/* shunt: shard=s1 */ "+circle)
 		for i, n := range p.onShards("SELECT * FROM a WHERE v = 'in_a'") {
@@ -156,11 +151,11 @@ func TestRenameToTriggers(t *testing.T) {
 		mustRows(t, reader, "SELECT * FROM people")
 		var wg sync.WaitGroup
 		wg.Go(func() { mustExec(t, db, "RENAME TABLE people TO people_old, people_new TO people") })
-		eventually(t, 20*time.Second, "the RENAME waits", p.waitingFor("RENAME"))
+		eventually(t, oneMinute, "the RENAME waits", p.waitingFor("RENAME"))
 		for id := 11; id < 31; id++ {
 			wg.Go(func() { mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'v%d')", id, id)) })
 		}
-		eventually(t, 20*time.Second, "an INSERT waits for it", p.waitingFor("INSERT"))
+		eventually(t, oneMinute, "an INSERT waits for it", p.waitingFor("INSERT"))
 		mustExec(t, reader, "COMMIT")
 		wg.Wait()
 		rows := mustRows(t, db, "SELECT id, v FROM log")

@@ -15,7 +15,7 @@ import (
 // Replicas that die, freeze or stop while many sessions read from them: each read
 // is answered, by another replica or the primary, and whole.
 func TestReplicasLost(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := replicatedServers(t, f, 2, 2)
 		p, db := startReplicated(t, f, servers, "max_replica_lag: 15s\nshard_timeout: 1500ms")
 		a, b, c, d := servers.replicas[0][0], servers.replicas[0][1], servers.replicas[1][0], servers.replicas[1][1]

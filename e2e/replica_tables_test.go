@@ -14,11 +14,7 @@ func TestReplicaOfOtherTables(t *testing.T) {
 		servers := replicatedServers(t, f, 2, 1)
 		p, db := startReplicated(t, f, servers, "max_replica_lag: 1h")
 		replicas := []*throwaway.Server{servers.replicas[0][0], servers.replicas[1][0]}
-		alone, err := onShard(t, replicas[0], p.schema).Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer alone.Close()
+		alone := connOf(t, onShard(t, replicas[0], p.schema))
 		c := p.conn()
 		mustExec(t, c, "SET shunt_read_from = 'replica'")
 		mustExec(t, alone, "SET sql_log_bin = 0")

@@ -59,7 +59,7 @@ func (p *process) waitReplica(s *throwaway.Server, state string) {
 			p.t.Logf("%v", last)
 		}
 	}()
-	eventually(p.t, 30*time.Second, "replica "+s.Addr()+" is "+state, func() bool {
+	eventually(p.t, oneMinute, "replica "+s.Addr()+" is "+state, func() bool {
 		last = p.replica(s)
 		return last["State"] == state
 	})
@@ -191,11 +191,7 @@ func TestReadsFromReplicas(t *testing.T) {
 		})
 
 		t.Run("user", func(t *testing.T) {
-			c, err := open(t, p.addr, "report", "secret", p.schema).Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
+			c := connOf(t, open(t, p.addr, "report", "secret", p.schema))
 			want(t, c, "SELECT @@shunt_read_from AS f", "f", "replica")
 			near(t)
 			wantPorts(t, ports(t, c, all), replicas...)
@@ -341,11 +337,7 @@ func TestReadsFromReplicas(t *testing.T) {
 		t.Run("reload", func(t *testing.T) {
 			c := p.conn()
 			mustExec(t, c, "SET @mine = 1")
-			user, err := open(t, p.addr, "report", "secret", p.schema).Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer user.Close()
+			user := connOf(t, open(t, p.addr, "report", "secret", p.schema))
 			near(t)
 			wantPorts(t, ports(t, user, all), replicas...)
 			p.reload("read_from: replica", "read_from: primary")

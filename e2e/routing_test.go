@@ -25,6 +25,9 @@ var peoplePlacement = []string{"people: {shard_key: id}", "pets: {shard_key: own
 func startPeople(t *testing.T, f *flavour, n int, s setup) (*process, *sql.Conn) {
 	t.Helper()
 	s.tables = append(s.tables, peoplePlacement...)
+	if s.servers == nil && s.user == "" {
+		s.user, s.password = f.account(t), shardPassword
+	}
 	p := start(t, f, s)
 	c := p.conn()
 	mustExec(t, c, people)

@@ -12,7 +12,7 @@ import (
 // TestReplacedServer: a shard's address leads to another server, a replica that took
 // over without the last changes. It has rows again whose index entries are gone.
 func TestReplacedServer(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 3)
 		valves, addrs := make([]*throwaway.Valve, 2), make([]string, 2)
 		for i := range valves {

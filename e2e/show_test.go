@@ -26,11 +26,7 @@ func startSpread(t *testing.T, f *flavour) (p *process, c, one conn) {
 	t.Cleanup(func() {
 		_, _ = onShard(t, p.servers[0], "").ExecContext(context.Background(), "DROP DATABASE IF EXISTS "+p.schema+"_one")
 	})
-	o, err := onShard(t, p.servers[0], p.schema+"_one").Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { o.Close() })
+	o := connOf(t, onShard(t, p.servers[0], p.schema+"_one"))
 	one = o
 	var users, orders []string
 	for i := range 100 {
@@ -112,6 +108,66 @@ func TestShowOverShards(t *testing.T) {
 		wantError(t, err, 1360, "")
 		if got := mustRows(t, c, "SHOW GRANTS"); len(got) == 0 || !strings.Contains(got[0]["Grants for app@%"], "TO `app`@`%`") || strings.Contains(fmt.Sprint(got), "PASSWORD '") {
 			t.Errorf("SHOW GRANTS: %v", got)
+		}
+	})
+}
+
+// TestOwnTablesNotShown: what Shunt keeps on the shards is not among the tables that clients are
+// told of, also where one shard can answer.
+func TestOwnTablesNotShown(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{servers: f.servers(t)[:2], tables: []string{"countries: {placement: reference}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE countries (code CHAR(2) PRIMARY KEY, name VARCHAR(50), KEY (name))")
+		direct := onShard(t, p.servers[0], "")
+		if len(mustRows(t, direct, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'shunt_scratch'")) == 0 {
+			t.Fatal("there are none")
+		}
+		for _, table := range []string{"TABLES", "COLUMNS", "STATISTICS", "PARTITIONS", "TABLE_CONSTRAINTS", "KEY_COLUMN_USAGE", "SCHEMATA"} {
+			owner := map[string]string{"TABLE_CONSTRAINTS": "CONSTRAINT_SCHEMA", "KEY_COLUMN_USAGE": "CONSTRAINT_SCHEMA", "SCHEMATA": "SCHEMA_NAME"}[table]
+			if owner == "" {
+				owner = "TABLE_SCHEMA"
+			}
+			for _, q := range []string{
+				"SELECT DISTINCT " + owner + " AS s FROM information_schema." + table, "SELECT " + owner + " AS s FROM information_schema." + table + " x WHERE x." + owner + " LIKE 'shunt%'",
+				"SELECT " + owner + " AS s FROM information_schema." + table + " WHERE " + owner + " = 'mysql' OR " + owner + " <> 'sys'", "SELECT s FROM (SELECT " + owner + " AS s FROM information_schema." + table + ") d",
+			} {
+				rows := mustRows(t, c, q)
+				stmt, err := c.PrepareContext(t.Context(), q)
+				if err != nil {
+					t.Fatalf("%s: %v", q, err)
+				}
+				prepared, err := stmt.QueryContext(t.Context())
+				if err != nil {
+					t.Fatalf("%s: %v", q, err)
+				}
+				for prepared.Next() {
+					var s string
+					if err := prepared.Scan(&s); err != nil {
+						t.Fatal(err)
+					}
+					rows = append(rows, row{"s": s})
+				}
+				stmt.Close()
+				for _, r := range rows {
+					if r["s"] == "shunt_scratch" {
+						t.Errorf("%s shows Shunt's own", q)
+						break
+					}
+				}
+			}
+			// Other tests' schemas come and go.
+			q := "SELECT * FROM information_schema." + table + " WHERE " + owner + " = '" + p.schema + "'"
+			if table != "TABLES" && table != "PARTITIONS" && table != "STATISTICS" { // those have counts
+				if got, want := fmt.Sprint(mustRows(t, c, q)), fmt.Sprint(mustRows(t, direct, q)); got != want {
+					t.Errorf("%s\n got %s\nwant %s", q, got, want)
+				}
+			}
+		}
+		want(t, c, "SELECT COUNT(*) AS n FROM information_schema.TABLES WHERE TABLE_SCHEMA NOT IN ('mysql') AND table_schema LIKE 'shunt%'", "n", "0")
+		want(t, c, "SELECT t.TABLE_NAME AS t, c.column_name AS c FROM information_schema.TABLES t JOIN information_schema.COLUMNS c USING (TABLE_SCHEMA, TABLE_NAME) WHERE t.TABLE_SCHEMA = '"+p.schema+"' ORDER BY 1, 2", "t c", "countries code", "countries name")
+		if rows := mustRows(t, c, "SHOW DATABASES LIKE 'shunt%'"); len(rows) > 0 {
+			t.Errorf("SHOW DATABASES: %v", rows)
 		}
 	})
 }
@@ -372,8 +428,6 @@ func TestTableMaintenance(t *testing.T) {
 		}
 		mustExec(t, c, "FLUSH TABLES")
 		mustExec(t, c, "FLUSH LOCAL STATUS")
-		_, err := c.ExecContext(t.Context(), "FLUSH TABLES WITH READ LOCK")
-		wantError(t, err, 1235, "single-transaction")
 		// As on a server they end a transaction.
 		mustExec(t, c, "BEGIN")
 		mustExec(t, c, "INSERT INTO users VALUES (1000, 'late@x', 'Late')")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -52,7 +51,7 @@ func TestBegunAhead(t *testing.T) {
 		for name, read := range reads {
 			begun := func(what string) {
 				t.Helper()
-				eventually(t, 10*time.Second, name+", "+what+" answers", func() bool {
+				eventually(t, oneMinute, name+", "+what+" answers", func() bool {
 					mustExec(t, c, "BEGIN")
 					mustExec(t, c, "SAVEPOINT s")
 					n, err := read()

@@ -16,30 +16,40 @@ import (
 var ErrUnknownIndex = errors.New("no such virtual index")
 
 // CreateIndex makes a virtual index and enqueues its build; it returns when the
-// index is published, so that writes maintain it. partitions 0: 1.
-func (x *Indexer) CreateIndex(ctx context.Context, schema, table, name string, columns []string, partitions int) error {
-	x.admin.Lock()
-	defer x.admin.Unlock()
+// index is published, so that writes maintain it. partitions 0: 1. home "": any.
+func (x *Indexer) CreateIndex(ctx context.Context, schema, table, name string, columns []string, partitions int, home string) error {
+	return x.create(ctx, catalog.IndexDef{Schema: schema, Table: table, Name: name, Columns: columns, Partitions: partitions, Home: home})
+}
+
+// create is CreateIndex of what is said of an index.
+func (x *Indexer) create(ctx context.Context, def catalog.IndexDef) error {
+	if err := x.cluster.LockChanges(ctx); err != nil {
+		return err
+	}
+	defer x.cluster.UnlockChanges()
 	c := x.opts.Catalog()
 	if c == nil {
 		return errors.New("there is no catalog yet: no shard has answered")
 	}
-	t := c.Table(schema, table)
+	t := c.Table(def.Schema, def.Table)
 	if t == nil || len(t.Columns) == 0 && !t.IsView {
-		return fmt.Errorf("table %s.%s is not known", schema, table)
+		return fmt.Errorf("table %s.%s is not known", def.Schema, def.Table)
 	}
-	names, err := indexable(t, columns, c.MariaDB, x.codec)
+	var err error
+	def.Columns, err = indexable(t, def.Columns, c.MariaDB, x.codec)
+	if err == nil && len(def.Include) > 0 {
+		def.Include, err = x.coverable(t, def.Include)
+	}
 	switch {
 	case err != nil:
 		return err
 	case t.Differs != "":
-		return fmt.Errorf("table %s is not the same on all shards: %s", table, t.Differs)
-	case t.Index(name) != nil:
-		return fmt.Errorf("create virtual index %s on %s: %w", name, table, storage.ErrIndexExists)
+		return fmt.Errorf("table %s is not the same on all shards: %s", t.Name, t.Differs)
+	case t.Index(def.Name) != nil:
+		return fmt.Errorf("create virtual index %s on %s: %w", def.Name, t.Name, storage.ErrIndexExists)
 	}
-	def, err := x.store.CreateIndex(storage.IndexDef{
-		Schema: t.Schema, Table: t.Name, Name: name, Columns: names, Partitions: partitions, Status: storage.Building,
-	})
+	def.Schema, def.Table, def.Status = t.Schema, t.Name, catalog.Building
+	made, err := x.store.CreateIndex(def)
 	if err != nil {
 		return err
 	}
@@ -48,7 +58,7 @@ func (x *Indexer) CreateIndex(ctx context.Context, schema, table, name string, c
 	if err := x.opts.Publish(ctx); err != nil {
 		return fmt.Errorf("publish catalog: %w", err)
 	}
-	return x.enqueueBuild(def, "CREATE")
+	return x.enqueueBuild(made, "CREATE")
 }
 
 // Indexable says why a virtual index can't be on a table's columns.
@@ -87,13 +97,13 @@ func indexable(t *catalog.Table, columns []string, mariaDB bool, codecOf func(*c
 }
 
 // find returns the definition of an index by its names.
-func (x *Indexer) find(schema, table, name string) (storage.IndexDef, error) {
+func (x *Indexer) find(schema, table, name string) (storage.IndexRecord, error) {
 	for _, d := range x.store.Indexes() {
 		if strings.EqualFold(d.Name, name) && x.same(d.Schema, schema) && x.same(d.Table, table) {
 			return d, nil
 		}
 	}
-	return storage.IndexDef{}, fmt.Errorf("%s on %s.%s: %w", name, schema, table, ErrUnknownIndex)
+	return storage.IndexRecord{}, fmt.Errorf("%s on %s.%s: %w", name, schema, table, ErrUnknownIndex)
 }
 
 // same compares names of schemas and tables as the servers do.
@@ -106,18 +116,30 @@ func (x *Indexer) same(a, b string) bool {
 
 // DropIndex removes a virtual index; its entries are deleted in the background.
 func (x *Indexer) DropIndex(ctx context.Context, schema, table, name string) error {
-	x.admin.Lock()
-	defer x.admin.Unlock()
+	return x.change(ctx, schema, table, name, func(def storage.IndexRecord) error { return x.drop(ctx, def) })
+}
+
+// change runs fn with an index, which nobody else changes meanwhile.
+func (x *Indexer) change(ctx context.Context, schema, table, name string, fn func(storage.IndexRecord) error) error {
+	if err := x.cluster.LockChanges(ctx); err != nil {
+		return err
+	}
+	defer x.cluster.UnlockChanges()
 	def, err := x.find(schema, table, name)
 	if err != nil {
 		return err
 	}
-	return x.drop(ctx, def)
+	return fn(def)
 }
 
-func (x *Indexer) drop(ctx context.Context, def storage.IndexDef) error {
+func (x *Indexer) drop(ctx context.Context, def storage.IndexRecord) error {
 	if err := x.dismiss(ctx, def.ID); err != nil {
 		return err
+	}
+	if x.store.Outage(def.ID) != nil {
+		if err := x.unread(ctx, def); err != nil {
+			return err
+		}
 	}
 	if err := x.store.DropIndex(def.ID); err != nil && !errors.Is(err, storage.ErrNoIndex) {
 		return fmt.Errorf("drop virtual index %s: %w", def.Name, err)
@@ -128,36 +150,91 @@ func (x *Indexer) drop(ctx context.Context, def storage.IndexDef) error {
 	return x.enqueueGarbage(def.Schema, def.Table)
 }
 
-func (x *Indexer) enqueueGarbage(schema, table string) error {
-	_, err := x.store.Enqueue(storage.Job{Type: storage.DropIndexJob, Schema: schema, Table: table, NotBefore: x.clock.Now()})
-	if err != nil {
-		return fmt.Errorf("enqueue deletion of old entries: %w", err)
+// unread has nobody read by an index, so that it may be added to no more.
+//
+// Counter-example: its server is away, and it is dropped. One process goes by that, and inserts a row
+// without an entry. The server is back, and another process, which is late, looks the row up there.
+func (x *Indexer) unread(ctx context.Context, def storage.IndexRecord) error {
+	if def.Status == catalog.Ready {
+		if err := x.setStatus(ctx, def.ID, catalog.Building, ""); err != nil {
+			return err
+		}
+	}
+	return x.everyone(ctx) // who has changed the status may have died before all knew of it
+}
+
+// everyone waits until all go by the indexes that this process knows, or later ones.
+func (x *Indexer) everyone(ctx context.Context) error {
+	if x.opts.Everyone == nil {
+		return nil
+	}
+	return x.opts.Everyone(ctx)
+}
+
+// RebuildIndex builds the index anew; reads use the old entries meanwhile. home says where, "": where
+// it is.
+func (x *Indexer) RebuildIndex(ctx context.Context, schema, table, name, home string) error {
+	return x.change(ctx, schema, table, name, func(def storage.IndexRecord) error {
+		if home != "" {
+			return x.rehome(ctx, def, home)
+		}
+		return x.rebuild(ctx, def, "REBUILD")
+	})
+}
+
+// rehome builds an index on another server. One that is lost with its server is wide until that is done.
+func (x *Indexer) rehome(ctx context.Context, def storage.IndexRecord, home string) error {
+	if err := x.dismiss(ctx, def.ID); err != nil {
+		return err
+	}
+	if err := x.endMove(ctx, def.ID); err != nil {
+		return err
+	}
+	lost := x.store.Outage(def.ID) != nil
+	if lost {
+		if err := x.unread(ctx, def); err != nil {
+			return err
+		}
+	}
+	if err := x.store.Move(def.ID, home, lost); err != nil {
+		return err
+	}
+	if def.Status == catalog.Failed {
+		if err := x.setStatus(ctx, def.ID, catalog.Building, ""); err != nil {
+			return err
+		}
+	}
+	if err := x.opts.Publish(ctx); err != nil {
+		return fmt.Errorf("publish catalog: %w", err)
+	}
+	return x.enqueueBuild(def, "MOVE")
+}
+
+// endMove ends a move whose build has ended, as soon as all read the index where it is now.
+func (x *Indexer) endMove(ctx context.Context, id catalog.IndexID) error {
+	if def, ok := x.store.Index(id); !ok || def.Former == "" {
+		return nil
+	}
+	if err := x.everyone(ctx); err != nil {
+		return err
+	}
+	if err := x.store.EndMove(id); err != nil {
+		return fmt.Errorf("end the move of virtual index %d: %w", id, err)
 	}
 	return nil
 }
 
-// RebuildIndex builds the index anew; reads use the old entries meanwhile.
-func (x *Indexer) RebuildIndex(ctx context.Context, schema, table, name string) error {
-	x.admin.Lock()
-	defer x.admin.Unlock()
-	def, err := x.find(schema, table, name)
-	if err != nil {
-		return err
-	}
-	return x.rebuild(ctx, def, "REBUILD")
-}
-
 // rebuild opens a new building generation and enqueues its build. What an
 // older build has done is void: its scans did not fill this generation.
-func (x *Indexer) rebuild(ctx context.Context, def storage.IndexDef, operation string) error {
+func (x *Indexer) rebuild(ctx context.Context, def storage.IndexRecord, operation string) error {
 	if err := x.dismiss(ctx, def.ID); err != nil {
 		return err
 	}
 	if err := x.store.StartBuild(def.ID, 0); err != nil {
 		return err
 	}
-	if def.Status == storage.Failed {
-		if err := x.setStatus(ctx, def.ID, storage.Building, ""); err != nil {
+	if def.Status == catalog.Failed {
+		if err := x.setStatus(ctx, def.ID, catalog.Building, ""); err != nil {
 			return err
 		}
 	}
@@ -166,23 +243,16 @@ func (x *Indexer) rebuild(ctx context.Context, def storage.IndexDef, operation s
 
 // dismiss ends the index's build jobs. One that went on after a StartBuild would read
 // for nothing: it can't finish a generation that it has not filled.
-func (x *Indexer) dismiss(ctx context.Context, id storage.IndexID) error {
-	builds := func(j *storage.Job) bool { return j.Type == storage.BuildIndex && slices.Contains(j.Indexes, id) }
-	x.work.mu.Lock()
-	x.work.dismissed = id // none starts from here on
-	x.work.mu.Unlock()
-	defer func() {
-		x.work.mu.Lock()
-		x.work.dismissed = 0
-		x.work.mu.Unlock()
-		x.work.wakeUp()
-	}()
-	if err := x.interrupt(ctx, builds); err != nil {
+func (x *Indexer) dismiss(ctx context.Context, id catalog.IndexID) error {
+	superseded := func(j *storage.Job) bool { return builds(j) == id }
+	readmit, err := x.cluster.Dismiss(ctx, id) // none starts from here on
+	if err != nil {
 		return err
 	}
+	defer readmit()
 	for {
 		// Whatever its backoff, it is claimable in the far future.
-		j, err := x.store.Claim(x.work.name, leaseTime, x.clock.Now().AddDate(100, 0, 0), builds)
+		j, err := x.store.Claim(x.work.name, leaseTime, x.clock.Now().AddDate(100, 0, 0), superseded)
 		if err != nil {
 			return fmt.Errorf("end a superseded build: %w", err)
 		}
@@ -198,12 +268,12 @@ func (x *Indexer) dismiss(ctx context.Context, id storage.IndexID) error {
 	}
 }
 
-// interrupt cancels the running jobs that match, and waits for their ends.
-func (x *Indexer) interrupt(ctx context.Context, match func(*storage.Job) bool) error {
+// interrupt cancels the running jobs that it hits, and waits for their ends.
+func (x *Indexer) interrupt(ctx context.Context, match func(on catalog.TableName, builds catalog.IndexID) bool) error {
 	x.work.mu.Lock()
 	var hit []*run
 	for _, r := range x.work.runs {
-		if match(r.job) {
+		if match(catalog.TableName{Schema: r.job.Schema, Name: r.job.Table}, builds(r.job)) {
 			r.cancel(errDDL)
 			hit = append(hit, r)
 		}
@@ -219,8 +289,8 @@ func (x *Indexer) interrupt(ctx context.Context, match func(*storage.Job) bool) 
 	return nil
 }
 
-func (x *Indexer) setStatus(ctx context.Context, id storage.IndexID, s storage.Status, why string) error {
-	if err := x.store.UpdateIndex(id, func(d *storage.IndexDef) { d.Status, d.Error = s, why }); err != nil {
+func (x *Indexer) setStatus(ctx context.Context, id catalog.IndexID, s catalog.IndexStatus, why string) error {
+	if err := x.store.UpdateIndex(id, func(d *storage.IndexRecord) { d.Status, d.Error = s, why }); err != nil {
 		return fmt.Errorf("update index: %w", err)
 	}
 	if err := x.opts.Publish(ctx); err != nil {
@@ -232,9 +302,7 @@ func (x *Indexer) setStatus(ctx context.Context, id storage.IndexID, s storage.S
 // RepartitionIndex changes the number of partitions, online. It returns when
 // the entries have moved.
 func (x *Indexer) RepartitionIndex(ctx context.Context, schema, table, name string, partitions int) error {
-	x.admin.Lock()
 	def, err := x.find(schema, table, name)
-	x.admin.Unlock()
 	if err != nil {
 		return err
 	}
@@ -258,31 +326,24 @@ func (x *Indexer) RepartitionIndex(ctx context.Context, schema, table, name stri
 // EnableIndex lets reads use the index again: at once, or when its build is
 // finished.
 func (x *Indexer) EnableIndex(ctx context.Context, schema, table, name string) error {
-	x.admin.Lock()
-	defer x.admin.Unlock()
-	def, err := x.find(schema, table, name)
-	switch {
-	case err != nil:
-		return err
-	case def.Status == storage.Failed:
-		return fmt.Errorf("virtual index %s has failed (%s): rebuild it", name, def.Error)
-	case def.Status != storage.Disabled:
-		return nil
-	case def.HasBuild || !def.Readable:
-		return x.setStatus(ctx, def.ID, storage.Building, "")
-	}
-	return x.setStatus(ctx, def.ID, storage.Ready, "")
+	return x.change(ctx, schema, table, name, func(def storage.IndexRecord) error {
+		switch {
+		case def.Status == catalog.Failed:
+			return fmt.Errorf("virtual index %s has failed (%s): rebuild it", name, def.Error)
+		case def.Status != catalog.Disabled:
+			return nil
+		case def.HasBuild || !def.Readable:
+			return x.setStatus(ctx, def.ID, catalog.Building, "")
+		}
+		return x.setStatus(ctx, def.ID, catalog.Ready, "")
+	})
 }
 
 // DisableIndex keeps the index up to date, but unused by reads.
 func (x *Indexer) DisableIndex(ctx context.Context, schema, table, name string) error {
-	x.admin.Lock()
-	defer x.admin.Unlock()
-	def, err := x.find(schema, table, name)
-	if err != nil {
-		return err
-	}
-	return x.setStatus(ctx, def.ID, storage.Disabled, def.Error)
+	return x.change(ctx, schema, table, name, func(def storage.IndexRecord) error {
+		return x.setStatus(ctx, def.ID, catalog.Disabled, def.Error)
+	})
 }
 
 // Status lists the indexes, sorted by schema, table and name.
@@ -290,15 +351,17 @@ func (x *Indexer) Status() []Status {
 	stats, jobs := x.store.Stats(), x.store.Jobs()
 	var list []Status
 	for _, def := range x.store.Indexes() {
-		s := Status{Def: def, Progress: 1, Entries: stats.Indexes[def.ID].Entries, Unknown: catalog.ShardSet(stats.Indexes[def.ID].Unknown)}
+		of := stats.Indexes[def.ID]
+		s := Status{
+			Def: def, Entries: of.Entries, Bytes: of.Bytes, Unknown: of.Unknown, UnknownSince: of.UnknownSince,
+			Fanout: x.fanouts.get(def.ID),
+		}
 		for _, j := range jobs {
-			mine := slices.Contains(j.Indexes, def.ID) || slices.ContainsFunc(j.Keys, func(k storage.JobKey) bool { return k.Index == def.ID }) ||
-				j.Type == storage.Reconcile && j.Schema == def.Schema && j.Table == def.Table
-			if !mine {
+			if !x.kindOf(&j).concerns(&j, def) {
 				continue
 			}
 			s.PendingJobs++
-			if j.Type == storage.BuildIndex && def.HasBuild { // not one that is finished, and about to go
+			if builds(&j) == def.ID && def.HasBuild { // not one that is finished, and about to go
 				s.Progress = math.Min(j.Progress, 1)
 				s.Waiting = j.Error
 				if x.held(j.ID) {
@@ -306,8 +369,8 @@ func (x *Indexer) Status() []Status {
 				}
 			}
 		}
-		if def.HasBuild && s.Progress == 1 {
-			s.Progress = 0
+		if !def.HasBuild {
+			s.Progress = 1
 		}
 		x.work.mu.Lock()
 		if note := x.work.notes[def.ID]; note != "" {

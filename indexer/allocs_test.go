@@ -1,6 +1,11 @@
 package indexer
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	"github.com/shunt-sql/shunt/planner/plan"
+)
 
 // TestAllocations guards what each statement pays, whatever it writes.
 func TestAllocations(t *testing.T) {
@@ -12,7 +17,7 @@ func TestAllocations(t *testing.T) {
 	check(t, current.write(0))
 	key := current.key
 	components := [][]byte{key}
-	mark := []Mark{{Index: w.table.Indexes[1], Shard: 1, Known: [][]byte{[]byte("DE")}}}
+	mark := []plan.Mark{{Index: w.table.Indexes[1], Shard: 1, Known: [][]byte{[]byte("DE")}}}
 	lookup := func(ix int, key []byte) {
 		if _, err := w.x.Lookup(w.table.Indexes[ix], key, components); err != nil {
 			t.Fatal(err)
@@ -30,7 +35,7 @@ func TestAllocations(t *testing.T) {
 		{"write of current keys, job in place", 1, func() { check(t, current.write(0)) }},
 		{"write with a mark in place", 1, func() {
 			o := w.x.Begin(marks.shards)
-			check(t, w.x.Prepare(o, nil, mark, marks.tables, marks.shards))
+			check(t, w.x.Prepare(context.Background(), o, nil, mark, marks.tables, marks.shards))
 			o.End()
 		}},
 		// And the record keys, of all three.

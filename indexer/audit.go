@@ -9,14 +9,15 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/storage"
 )
 
 // audits is what reads leave to do in the background.
 type audits struct {
 	share  float64
-	queue  chan observation
+	queue  chan *observation
 	seed   maphash.Seed
 	mu     sync.Mutex
 	recent [2]map[uint64]struct{} // keys whose repair was asked for lately
@@ -25,7 +26,7 @@ type audits struct {
 // observation is a read by a probe: an audit where audit is set, and a repair
 // on the shards in empty.
 type observation struct {
-	probe  Probe
+	probe  plan.Probe
 	routed catalog.ShardSet
 	empty  catalog.ShardSet
 	audit  bool
@@ -38,13 +39,13 @@ const (
 
 func (a *audits) init(share float64) {
 	a.share = share
-	a.queue = make(chan observation, observations)
+	a.queue = make(chan *observation, observations)
 	a.seed = maphash.MakeSeed()
 	a.recent = [2]map[uint64]struct{}{{}, {}}
 }
 
 // fresh reports whether the key on these shards was not repaired lately.
-func (a *audits) fresh(p Probe, set catalog.ShardSet) bool {
+func (a *audits) fresh(p plan.Probe, set catalog.ShardSet) bool {
 	var h maphash.Hash
 	h.SetSeed(a.seed)
 	h.Write(p.Key)
@@ -75,8 +76,9 @@ func (a *audits) forget() {
 // Observe is told of a probe after a read that it routed: the shards that the
 // index gave, those asked, and those of them that answered no row. It never
 // waits, and keeps nothing of the probe.
-func (x *Indexer) Observe(p Probe, routed, asked, empty catalog.ShardSet) {
+func (x *Indexer) Observe(p plan.Probe, routed, asked, empty catalog.ShardSet) {
 	o := observation{probe: p, routed: routed, empty: empty.Intersect(routed).Intersect(asked)}
+	x.fanouts.count(p.Index.ID, routed.Intersect(asked), o.empty)
 	o.audit = x.audits.share > 0 && rand.Float64() < x.audits.share
 	if !o.empty.Empty() && !x.audits.fresh(p, o.empty) {
 		o.empty = catalog.ShardSet{}
@@ -84,12 +86,13 @@ func (x *Indexer) Observe(p Probe, routed, asked, empty catalog.ShardSet) {
 	if !o.audit && o.empty.Empty() {
 		return
 	}
-	o.probe.Key, o.probe.Values = bytes.Clone(p.Key), slices.Clone(p.Values)
-	for i, v := range o.probe.Values {
-		o.probe.Values[i] = v.Clone() // its text is the client's packet
+	kept := o
+	kept.probe.Key, kept.probe.Values = bytes.Clone(p.Key), slices.Clone(p.Values)
+	for i, v := range kept.probe.Values {
+		kept.probe.Values[i] = v.Clone() // its text is the client's packet
 	}
 	select {
-	case x.audits.queue <- o:
+	case x.audits.queue <- &kept:
 	default:
 		if x.opts.Metrics.Dropped != nil {
 			if o.audit {
@@ -119,7 +122,7 @@ func (x *Indexer) observe(ctx context.Context) {
 			x.audits.forget()
 		case o := <-x.audits.queue:
 			if !o.empty.Empty() {
-				x.After(Maintenance{Table: o.probe.Index.Table, Operation: "READ", Shards: o.empty, Keys: []Probe{o.probe}})
+				x.After(plan.Maintenance{Table: o.probe.Index.Table, Operation: "READ", Shards: o.empty, Keys: []plan.Probe{o.probe}})
 			}
 			if o.audit {
 				x.audit(ctx, conns, o)
@@ -130,7 +133,7 @@ func (x *Indexer) observe(ctx context.Context) {
 }
 
 // audit asks the shards that a read skipped.
-func (x *Indexer) audit(ctx context.Context, conns map[catalog.ShardID]Conn, o observation) {
+func (x *Indexer) audit(ctx context.Context, conns map[catalog.ShardID]Conn, o *observation) {
 	if !x.asks(o.probe) {
 		return
 	}
@@ -156,7 +159,7 @@ func (x *Indexer) audit(ctx context.Context, conns map[catalog.ShardID]Conn, o o
 // The audit is registered as a reader: from before its SELECT until after the
 // lookup no entry of a row that it saw can go. So what it reports is no race
 // with a writer, and needs no second look.
-func (x *Indexer) auditShard(ctx context.Context, conns map[catalog.ShardID]Conn, p Probe, id catalog.ShardID) (miss bool, err error) {
+func (x *Indexer) auditShard(ctx context.Context, conns map[catalog.ShardID]Conn, p plan.Probe, id catalog.ShardID) (miss bool, err error) {
 	conn := conns[id]
 	if conn == nil {
 		if conn, err = x.connect(ctx, id); err != nil {
@@ -207,17 +210,19 @@ func current(c *catalog.Catalog, ix *catalog.Index) bool {
 }
 
 // missed takes an index that would have lost a row out of use and rebuilds it.
-func (x *Indexer) missed(ctx context.Context, p Probe, id catalog.ShardID) {
+func (x *Indexer) missed(ctx context.Context, p plan.Probe, id catalog.ShardID) {
 	x.log.Error("MISS: a shard has a row that the virtual index does not cover; the index is taken out of use and rebuilt",
 		"schema", p.Index.Table.Schema, "table", p.Index.Table.Name, "index", p.Index.Name,
 		"shard", x.shardName(id), "key", fmt.Sprintf("%x", p.Key))
-	x.admin.Lock()
-	defer x.admin.Unlock()
-	def, ok := x.store.Index(storage.IndexID(p.Index.ID))
-	if !ok || def.Status != storage.Ready {
+	if x.cluster.LockChanges(ctx) != nil {
+		return // being closed
+	}
+	defer x.cluster.UnlockChanges()
+	def, ok := x.store.Index(p.Index.ID)
+	if !ok || def.Status != catalog.Ready {
 		return
 	}
-	err := x.setStatus(ctx, def.ID, storage.Building, "an audit found a row on shard "+x.shardName(id)+" that the index did not cover; being rebuilt")
+	err := x.setStatus(ctx, def.ID, catalog.Building, "an audit found a row on shard "+x.shardName(id)+" that the index did not cover; being rebuilt")
 	if err == nil {
 		err = x.rebuild(ctx, def, "AUDIT")
 	}

@@ -14,9 +14,9 @@ import (
 
 // checkpoint is how far a build has come.
 type checkpoint struct {
-	// Since is an epoch that began when every new plan added to the building
+	// Began are epochs that began when every new plan added to the building
 	// generation. What was registered earlier may not have.
-	Since storage.Epoch `json:"since"`
+	Began map[catalog.ShardID]storage.Epoch `json:"began,omitempty"`
 	// Done are the shards that were scanned; After their bounds.
 	Done  catalog.ShardSet                  `json:"done"`
 	After map[catalog.ShardID]storage.Epoch `json:"after,omitempty"`
@@ -56,12 +56,26 @@ const waiting = "waiting for open transactions"
 // the shard in one snapshot.
 func (b *building) run(ctx context.Context) error {
 	x, shards := b.x, b.ix.Table.Shards
-	if b.ck.Since == 0 {
-		since, err := x.store.Advance()
-		if err != nil {
-			return fmt.Errorf("advance epoch: %w", err)
+	if b.ck.Began == nil {
+		b.ck.Began = map[catalog.ShardID]storage.Epoch{}
+	}
+	if len(b.ck.Began) == 0 {
+		// Counter-example: who created the index has died before all others knew of it. One of them,
+		// which does, makes the job; another one registers a write after Began, and has no key for it.
+		// So it is where the generation is another home's, to which that one adds nothing yet.
+		if err := x.everyone(ctx); err != nil {
+			return err
 		}
-		b.ck.Since = since
+	}
+	for id := range shards.All {
+		if _, known := b.ck.Began[id]; known {
+			continue
+		}
+		began, err := x.cluster.Advance(ctx, id)
+		if err != nil {
+			return err
+		}
+		b.ck.Began[id] = began
 	}
 	if b.ck.After == nil {
 		b.ck.After = map[catalog.ShardID]storage.Epoch{}
@@ -74,18 +88,13 @@ func (b *building) run(ctx context.Context) error {
 			return fmt.Errorf("shard %s: %w", x.shardName(id), err)
 		}
 	}
-	// A transaction that opened its snapshot before a shard's scan did, and
-	// after Since, may still see rows that are gone from what was scanned. It
-	// must not read by the new generation.
-	for id := range shards.All {
-		if err := b.wait(ctx, id, b.ck.After[id]); err != nil {
-			return err
-		}
-	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := x.store.FinishBuild(storage.IndexID(b.ix.ID), b.ck.Generation); err != nil && !errors.Is(err, storage.ErrNotBuilding) {
+	// A transaction that opened its snapshot before a shard's scan did, and
+	// after Began, may still see rows that are gone from what was scanned: the
+	// floors have it look there.
+	if err := x.store.FinishBuild(b.ix.ID, b.ck.Generation, b.ck.After); err != nil && !errors.Is(err, storage.ErrNotBuilding) {
 		return fmt.Errorf("finish build: %w", err)
 	}
 	return nil
@@ -94,24 +103,33 @@ func (b *building) run(ctx context.Context) error {
 // wait waits for the end of what was registered before an epoch. It returns a
 // *HeldBack where that takes long.
 func (b *building) wait(ctx context.Context, id catalog.ShardID, min storage.Epoch) error {
-	if !b.x.tracker.Passed(id, min) {
-		b.note(waiting)
-		defer b.note("")
+	x := b.x
+	if x.cluster.Passed(id, min) {
+		return nil
 	}
-	err := b.x.passed(ctx, bounds{shard: id, after: min})
-	if _, held := errors.AsType[*HeldBack](err); held {
-		// The next run must not wait for what has begun since Since.
-		if err := b.save(b.ck); err != nil {
-			return err
-		}
+	b.note(waiting)
+	defer b.note("")
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer x.cancelAfter(x.patience, cancel, errPatience)()
+	err := x.cluster.Wait(ctx, id, min)
+	if !errors.Is(err, errPatience) {
+		return err
 	}
-	return err
+	// The next run must not wait for what has begun since.
+	if err := b.save(b.ck); err != nil {
+		return err
+	}
+	return &HeldBack{Shard: id, After: min}
 }
+
+// errPatience ends a wait that holds a worker up.
+var errPatience = errors.New("waited long enough")
 
 func (b *building) shard(ctx context.Context, id catalog.ShardID) error {
 	x, t := b.x, b.ix.Table
 	// Writes that were planned before the index existed add nothing to it.
-	if err := b.wait(ctx, id, b.ck.Since); err != nil {
+	if err := b.wait(ctx, id, b.ck.Began[id]); err != nil {
 		return err
 	}
 	leave, err := b.scanning(ctx, id)
@@ -128,8 +146,8 @@ func (b *building) shard(ctx context.Context, id catalog.ShardID) error {
 		return err
 	}
 	defer conn.Close()
-	bounds, err := x.openSnapshot(ctx, conn, id)
-	if err != nil {
+	bounds := bounds{shard: id}
+	if err := bounds.openSnapshot(ctx, x, conn); err != nil {
 		return err
 	}
 	s := x.newScan(conn, t, bounds, []*reading{r})
@@ -273,7 +291,7 @@ func (b *building) restore(raw []byte) error {
 			return fmt.Errorf("read checkpoint: %w", err)
 		}
 	}
-	def, _ := b.x.store.Index(storage.IndexID(b.ix.ID))
+	def, _ := b.x.store.Index(b.ix.ID)
 	now := checkpoint{Definition: b.definition(), Generation: def.BuildGeneration}
 	// Where none is open, an earlier run has finished it.
 	if b.ck.Definition != now.Definition || def.HasBuild && b.ck.Generation != now.Generation {
@@ -292,11 +310,11 @@ func (b *building) definition() string {
 // announce lets reads use an index whose build is finished, unless an operator
 // disabled it, and makes jobs for the marks that the build left.
 func (x *Indexer) announce(ctx context.Context, ix *catalog.Index) error {
-	id := storage.IndexID(ix.ID)
-	err := x.store.UpdateIndex(id, func(d *storage.IndexDef) {
+	id := ix.ID
+	err := x.store.UpdateIndex(id, func(d *storage.IndexRecord) {
 		d.Keyed = ix.Definition(x.opts.Catalog().MariaDB)
-		if d.Status != storage.Disabled {
-			d.Status, d.Error = storage.Ready, ""
+		if d.Status != catalog.Disabled {
+			d.Status, d.Error = catalog.Ready, ""
 		}
 		d.LastScan = x.clock.Now()
 	})
@@ -310,12 +328,12 @@ func (x *Indexer) announce(ctx context.Context, ix *catalog.Index) error {
 }
 
 // enqueueMarked makes a job for each shard on which the index is marked.
-func (x *Indexer) enqueueMarked(id storage.IndexID) error {
+func (x *Indexer) enqueueMarked(id catalog.IndexID) error {
 	def, ok := x.store.Index(id)
 	if !ok {
 		return nil
 	}
-	var shards storage.ShardSet
+	var shards catalog.ShardSet
 	for _, m := range x.store.Marks(id) {
 		shards.Add(m.Shard)
 	}
@@ -324,7 +342,7 @@ func (x *Indexer) enqueueMarked(id storage.IndexID) error {
 	}
 	_, err := x.store.Enqueue(storage.Job{
 		Type: storage.MaintainIndex, Schema: def.Schema, Table: def.Table, Operation: "UNKNOWN",
-		Shards: shards, Indexes: []storage.IndexID{id}, NotBefore: x.clock.Now(),
+		Shards: shards, Indexes: []catalog.IndexID{id}, NotBefore: x.clock.Now(),
 	})
 	if err != nil {
 		return fmt.Errorf("enqueue job: %w", err)
@@ -350,15 +368,31 @@ func encode(c checkpoint) ([]byte, error) {
 	return raw, nil
 }
 
+var buildIndex = kind{typ: storage.BuildIndex, again: true, table: (*Indexer).buildJob}
+
+// builds is the index that a job builds, 0 where it does something else.
+func builds(j *storage.Job) catalog.IndexID {
+	if j.Type != buildIndex.typ || len(j.Indexes) == 0 {
+		return 0
+	}
+	return j.Indexes[0]
+}
+
 // buildJob runs or resumes the build of one index.
 func (x *Indexer) buildJob(ctx context.Context, t *catalog.Table, j *storage.Job) error {
 	if len(j.Indexes) == 0 {
 		return nil
 	}
 	id := j.Indexes[0]
+	if def, ok := x.store.Index(id); ok && def.Former != "" && !def.HasBuild && len(j.Checkpoint) == 0 {
+		if err := x.endMove(ctx, id); err != nil { // which is all that is left to do
+			return err
+		}
+		return x.enqueueGarbage(j.Schema, j.Table)
+	}
 	var ix *catalog.Index
 	for _, have := range t.Indexes {
-		if have.ID == uint32(id) {
+		if have.ID == id {
 			ix = have
 		}
 	}
@@ -376,10 +410,10 @@ func (x *Indexer) buildJob(ctx context.Context, t *catalog.Table, j *storage.Job
 			x.work.notes[id] = text
 		},
 		scanning: func(ctx context.Context, shard catalog.ShardID) (func(), error) {
-			if err := x.work.gates.enter(ctx, scanGate(shard)); err != nil {
+			if err := x.cluster.Enter(ctx, scanGate(shard)); err != nil {
 				return nil, err
 			}
-			return func() { x.work.gates.leave(scanGate(shard)) }, nil
+			return func() { x.cluster.Leave(scanGate(shard)) }, nil
 		},
 	}
 	b.save = func(c checkpoint) error {
@@ -398,12 +432,15 @@ func (x *Indexer) buildJob(ctx context.Context, t *catalog.Table, j *storage.Job
 	if err := x.announce(ctx, ix); err != nil {
 		return err
 	}
+	if err := x.endMove(ctx, id); err != nil {
+		return err
+	}
 	return x.enqueueGarbage(j.Schema, j.Table)
 }
 
 // fail gives an index up: its reads scatter until it is rebuilt or dropped.
-func (x *Indexer) fail(ctx context.Context, id storage.IndexID, why error) error {
-	err := x.store.UpdateIndex(id, func(d *storage.IndexDef) { d.Status, d.Error = storage.Failed, why.Error() })
+func (x *Indexer) fail(ctx context.Context, id catalog.IndexID, why error) error {
+	err := x.store.UpdateIndex(id, func(d *storage.IndexRecord) { d.Status, d.Error = catalog.Failed, why.Error() })
 	if err != nil {
 		return fmt.Errorf("update index: %w", err)
 	}

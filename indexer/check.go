@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/storage"
 )
 
@@ -15,11 +16,11 @@ import (
 // calls row for each shard.
 //
 // The check is registered as a reader from before its snapshot opens until the
-// shard is done: no entry or mark of a row that it may see can be retired
-// meanwhile, so a row that is not covered is a row that some read would have
-// missed, whatever is written beside the check. An entry counts as stale only
-// if it is older than everything open when the snapshot opened.
-func (x *Indexer) Check(ctx context.Context, schema, table, name string, row func(CheckRow) error) error {
+// shard is done: a row that is not covered, by floors neither, is a row that some read
+// would have missed, whatever is written beside the check. Rows that floors alone cover
+// are looked for again. An entry counts as stale only if it is older than everything open
+// when the snapshot opened.
+func (x *Indexer) Check(ctx context.Context, schema, table, name string, row func(plan.CheckRow) error) error {
 	ix, definition, err := x.readable(schema, table, name)
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func (x *Indexer) readable(schema, table, name string) (ix *catalog.Index, defin
 	}
 	definition = ix.Definition(c.MariaDB)
 	// What DDL has unsettled may be readable still, but nobody reads it.
-	if !def.Readable || def.Status == storage.Building || def.Keyed != "" && def.Keyed != definition {
+	if !def.Readable || def.Status == catalog.Building || def.Keyed != "" && def.Keyed != definition {
 		return nil, "", beingBuilt(name)
 	}
 	return ix, definition, nil
@@ -68,8 +69,8 @@ func (x *Indexer) readable(schema, table, name string) (ix *catalog.Index, defin
 
 func beingBuilt(name string) error { return fmt.Errorf("virtual index %s is being built", name) }
 
-func (x *Indexer) checkShard(ctx context.Context, ix *catalog.Index, id catalog.ShardID) (CheckRow, error) {
-	result := CheckRow{Shard: id}
+func (x *Indexer) checkShard(ctx context.Context, ix *catalog.Index, id catalog.ShardID) (result plan.CheckRow, err error) {
+	result.Shard = id
 	r, err := x.newReading(ix)
 	if err != nil {
 		return result, err
@@ -81,23 +82,59 @@ func (x *Indexer) checkShard(ctx context.Context, ix *catalog.Index, id catalog.
 		return result, err
 	}
 	defer conn.Close()
-	// So that entries of statements that ended just now are older than this.
-	if _, err := x.store.Advance(); err != nil {
-		return result, fmt.Errorf("advance epoch: %w", err)
-	}
-	o := x.Begin(catalog.Only(id))
-	defer o.End()
-	b, err := x.openSnapshot(ctx, conn, id)
+	c := checking{x: x, conn: conn, r: r, row: &result}
+	b, err := c.read(ctx)
 	if err != nil {
 		return result, err
 	}
+	// Rows of these keys may be gone since, and so the entries.
+	for range maxRechecks {
+		if len(c.past) == 0 {
+			break
+		}
+		c.again, c.past = c.past, nil
+		if _, err := c.read(ctx); err != nil {
+			return result, err
+		}
+	}
+	result.Stale, err = x.countStale(ctx, b, r)
+	return result, err
+}
+
+// maxRechecks bounds the snapshots in which keys are looked for whose entries have gone
+// since the snapshot before was opened.
+const maxRechecks = 3
+
+// checking is the check of one shard.
+type checking struct {
+	x    *Indexer
+	conn Conn
+	r    *reading
+	row  *plan.CheckRow
+	// past are keys of rows of which no entry is left, by the evidence of a younger
+	// snapshot; again, if not nil, are those to look for once more.
+	past, again map[string]struct{}
+}
+
+// read reads the rows in a snapshot of their own.
+func (c *checking) read(ctx context.Context) (b bounds, err error) {
+	x, ix, id, r := c.x, c.r.ix, c.row.Shard, c.r
+	b.shard = id
+	// So that entries of statements that ended just now are older than this.
+	if _, err := x.cluster.Advance(ctx, id); err != nil {
+		return b, err
+	}
+	o := x.Begin(catalog.Only(id))
+	defer o.End()
+	if err := b.openSnapshot(ctx, x, c.conn); err != nil {
+		return b, err
+	}
 	var key []byte
 	components := make([][]byte, len(r.at))
-	err = conn.Stream(ctx, "SELECT "+catalog.QuoteColumns(ix.Columns)+" FROM "+catalog.QuoteTable(ix.Table.Schema, ix.Table.Name), func(row [][]byte) error {
+	err = c.conn.Stream(ctx, "SELECT "+catalog.QuoteColumns(ix.Columns)+" FROM "+catalog.QuoteTable(ix.Table.Schema, ix.Table.Name), func(row [][]byte) error {
 		if row[0] == nil {
 			return nil
 		}
-		result.Checked++
 		key = key[:0]
 		clear(components)
 		whole := true
@@ -108,39 +145,64 @@ func (x *Indexer) checkShard(ctx context.Context, ix *catalog.Index, id catalog.
 				key, components[i] = out, out[n:]
 			}
 		}
-		if !whole { // it has no key; only a mark covers it
-			if !x.marked(r.id, id, components) {
-				result.Missing++
+		if c.again != nil {
+			if _, ok := c.again[string(key)]; !whole || !ok {
+				return nil
 			}
-			return nil
+			delete(c.again, string(key))
+			return c.look(o, key)
 		}
-		if r.ledger.see(key) {
-			return nil
-		}
-		covered, err := x.Lookup(ix, key, nil)
-		if err != nil {
+		c.row.Checked++
+		if !whole { // it has no key; only a mark covers it
+			if x.marked(r.id, id, components) {
+				return nil
+			}
+			retired, err := o.retired(ix, id)
+			if !retired {
+				c.row.Missing++
+			}
 			return err
 		}
-		if !covered.Has(id) {
-			result.Missing++
+		if r.ledger.see(x.store.Kept(key)) {
+			return nil
 		}
-		return nil
+		return c.look(o, key)
 	})
 	if err != nil {
-		return result, err
+		return b, err
 	}
-	if err := conn.Exec(ctx, "COMMIT"); err != nil {
-		return result, fmt.Errorf("close snapshot: %w", err)
+	if err := c.conn.Exec(ctx, "COMMIT"); err != nil {
+		return b, fmt.Errorf("close snapshot: %w", err)
 	}
-	result.Stale, err = x.countStale(ctx, b, r)
-	return result, err
+	return b, nil
+}
+
+// look looks up the key of a row.
+func (c *checking) look(o *Open, key []byte) error {
+	ix, id := c.r.ix, c.row.Shard
+	if covered, err := c.x.Lookup(ix, key, nil); err != nil || covered.Has(id) {
+		return err
+	}
+	retired, err := o.retired(ix, id)
+	switch {
+	case err != nil:
+		return err
+	case !retired:
+		c.row.Missing++
+	default:
+		if c.past == nil {
+			c.past = map[string]struct{}{}
+		}
+		c.past[string(key)] = struct{}{}
+	}
+	return nil
 }
 
 // marked reports a mark that covers a row with these components, nil where they aren't
 // known.
-func (x *Indexer) marked(index storage.IndexID, id catalog.ShardID, components [][]byte) bool {
+func (x *Indexer) marked(index catalog.IndexID, id catalog.ShardID, components [][]byte) bool {
 	return slices.ContainsFunc(x.store.Marks(index), func(m storage.Mark) bool {
-		if m.Shard != storage.ShardID(id) {
+		if m.Shard != id {
 			return false
 		}
 		for i, known := range m.Known {
@@ -166,7 +228,7 @@ func (x *Indexer) countStale(ctx context.Context, b bounds, r *reading) (stale i
 				return false
 			}
 			for _, p := range pairs {
-				if p.Shard == storage.ShardID(b.shard) && p.Epoch < b.horizon && !r.ledger.saw(key) {
+				if p.Shard == b.shard && p.Epoch < b.horizon && !r.ledger.saw(key) {
 					stale++
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/storage"
 )
 
@@ -18,22 +19,26 @@ import (
 // the state building, and built. One DDL statement at a time.
 //
 // If it fails, the tables are free again, and what it began is built.
-func (x *Indexer) BeforeDDL(ctx context.Context, c Change) (err error) {
-	x.admin.Lock()
-	defer x.admin.Unlock()
+func (x *Indexer) BeforeDDL(ctx context.Context, d *plan.DDL) (err error) {
+	if err := x.cluster.LockChanges(ctx); err != nil {
+		return err
+	}
+	defer x.cluster.UnlockChanges()
+	x.defined = x.opts.Answers.Define()
 	defer func() {
 		if err != nil {
-			x.unfence()
+			x.defined()
+			x.cluster.Unfence()
 			x.mend()
 		}
 	}()
-	defs := x.concerned(c)
-	if err := x.fence(ctx, c, defs); err != nil {
+	defs := x.concerned(d)
+	if err := x.fence(ctx, d, defs); err != nil {
 		return err
 	}
 	changed := false
 	for _, def := range defs {
-		if !c.unsettles(def) {
+		if !unsettles(d, def) {
 			continue
 		}
 		if err := x.dismiss(ctx, def.ID); err != nil {
@@ -46,9 +51,9 @@ func (x *Indexer) BeforeDDL(ctx context.Context, c Change) (err error) {
 		}
 		// As it is now, not as it was found: a build that ended when it was dismissed
 		// has made it ready.
-		err := x.store.UpdateIndex(def.ID, func(d *storage.IndexDef) {
-			if d.Status == storage.Ready {
-				d.Status, changed = storage.Building, true
+		err := x.store.UpdateIndex(def.ID, func(r *storage.IndexRecord) {
+			if r.Status == catalog.Ready {
+				r.Status, changed = catalog.Building, true
 			}
 		})
 		if err != nil {
@@ -64,35 +69,42 @@ func (x *Indexer) BeforeDDL(ctx context.Context, c Change) (err error) {
 }
 
 // AfterDDL must be called when the DDL statement has ended on all shards,
-// whether it failed or not, after the schema was read anew.
-func (x *Indexer) AfterDDL(ctx context.Context, c Change) error {
-	x.admin.Lock()
-	defer x.admin.Unlock()
-	defer x.unfence()
+// whether it failed or not, after the schema was read anew. done: all shards have
+// done it. Where that isn't known it is false.
+func (x *Indexer) AfterDDL(ctx context.Context, d *plan.DDL, done bool) error {
+	defer x.cluster.Unfence()
+	defer func() {
+		x.defined()
+		x.defined = func() {}
+	}()
+	if err := x.cluster.LockChanges(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	defer x.cluster.UnlockChanges()
 	cat := x.opts.Catalog()
 	if cat == nil {
 		return errors.New("there is no catalog")
 	}
-	errs := []error{x.move(c, cat)}
-	for _, def := range x.concerned(c) {
-		errs = append(errs, x.after(ctx, c, cat, def))
+	errs := []error{x.move(d, done, cat)}
+	for _, def := range x.concerned(d) {
+		errs = append(errs, x.after(ctx, d, cat, def))
 	}
 	return errors.Join(errs...)
 }
 
 // after does for one index what a DDL statement asks for.
-func (x *Indexer) after(ctx context.Context, c Change, cat *catalog.Catalog, def storage.IndexDef) error {
+func (x *Indexer) after(ctx context.Context, d *plan.DDL, cat *catalog.Catalog, def storage.IndexRecord) error {
 	t := cat.Table(def.Schema, def.Table)
 	gone := missing(t)
 	switch {
-	case gone && (strings.HasPrefix(c.Op, "DROP") || len(c.Renamed) > 0):
+	case gone && (strings.HasPrefix(d.Op, "DROP") || len(d.Renamed) > 0):
 		x.log.Info("virtual index dropped with its table", "index", def.Name, "schema", def.Schema, "table", def.Table)
 		return x.drop(ctx, def)
 	case gone:
 		return nil // no shard tells what became of it; it stays unused
-	case c.Op == "TRUNCATE TABLE":
-		return x.rebuild(ctx, def, c.Op)
-	case !c.unsettles(def):
+	case d.Op == "TRUNCATE TABLE":
+		return x.rebuild(ctx, def, d.Op)
+	case !unsettles(d, def):
 		return nil
 	}
 	for _, name := range def.Columns {
@@ -114,17 +126,17 @@ func (x *Indexer) after(ctx context.Context, c Change, cat *catalog.Catalog, def
 	if err := x.opts.Publish(ctx); err != nil {
 		return fmt.Errorf("publish catalog: %w", err)
 	}
-	return x.rebuild(ctx, def, c.Op)
+	return x.rebuild(ctx, def, d.Op)
 }
 
 // concerned lists the indexes of the tables that a change names.
-func (x *Indexer) concerned(c Change) []storage.IndexDef {
-	var defs []storage.IndexDef
-	for _, d := range x.store.Indexes() {
-		named := c.Schema != "" && strings.HasSuffix(c.Op, "DATABASE") && x.same(c.Schema, d.Schema)
-		table := TableName{d.Schema, d.Table}
-		if named || x.names(c.Tables, table) || x.names(c.Renamed, table) { // a rename may already have moved it
-			defs = append(defs, d)
+func (x *Indexer) concerned(d *plan.DDL) []storage.IndexRecord {
+	var defs []storage.IndexRecord
+	for _, def := range x.store.Indexes() {
+		named := d.Schema != "" && strings.HasSuffix(d.Op, "DATABASE") && x.same(d.Schema, def.Schema)
+		table := catalog.TableName{Schema: def.Schema, Name: def.Table}
+		if named || x.names(d.Tables, table) || x.names(d.Renamed, table) { // a rename may already have moved it
+			defs = append(defs, def)
 		}
 	}
 	return defs
@@ -133,31 +145,31 @@ func (x *Indexer) concerned(c Change) []storage.IndexDef {
 // unsettles reports whether after the change the index's entries may be short
 // of rows. After a rename that is so because a statement may use the new name
 // before the index has it.
-func (c Change) unsettles(d storage.IndexDef) bool {
+func unsettles(d *plan.DDL, def storage.IndexRecord) bool {
 	switch {
-	case c.AllColumns, slices.ContainsFunc(c.Renamed, func(n TableName) bool { return n.Name != "" }):
+	case d.AllColumns, slices.ContainsFunc(d.Renamed, func(n catalog.TableName) bool { return n.Name != "" }):
 		return true
-	case c.Op != "ALTER TABLE":
+	case d.Op != "ALTER TABLE":
 		return false
 	}
-	return slices.ContainsFunc(d.Columns, func(column string) bool {
-		return slices.ContainsFunc(c.Touches, func(t string) bool { return strings.EqualFold(t, column) })
+	return slices.ContainsFunc(def.Columns, func(column string) bool {
+		return slices.ContainsFunc(d.Touches, func(t string) bool { return strings.EqualFold(t, column) })
 	})
 }
 
 // move gives the indexes of renamed tables to the new names, where the rename is known
 // to have been done: all shards say so, or nothing is left under the old name, and the
 // new one was none of these.
-func (x *Indexer) move(c Change, cat *catalog.Catalog) error {
-	to := map[storage.IndexID]storage.TableName{}
-	for _, d := range x.concerned(c) {
-		n := x.newName(c, d)
+func (x *Indexer) move(d *plan.DDL, done bool, cat *catalog.Catalog) error {
+	to := map[catalog.IndexID]catalog.TableName{}
+	for _, def := range x.concerned(d) {
+		n := x.newName(d, def)
 		t := cat.Table(n.Schema, n.Name)
-		if t == nil || t.Schema == d.Schema && t.Name == d.Table {
+		if t == nil || t.Schema == def.Schema && t.Name == def.Table {
 			continue
 		}
-		if c.Done || !x.names(c.Tables, n) && missing(cat.Table(d.Schema, d.Table)) {
-			to[d.ID] = storage.TableName{Schema: t.Schema, Name: t.Name}
+		if done || !x.names(d.Tables, n) && missing(cat.Table(def.Schema, def.Table)) {
+			to[def.ID] = catalog.TableName{Schema: t.Schema, Name: t.Name}
 		}
 	}
 	if len(to) == 0 {
@@ -170,48 +182,25 @@ func (x *Indexer) move(c Change, cat *catalog.Catalog) error {
 func missing(t *catalog.Table) bool { return t == nil || len(t.Columns) == 0 }
 
 // newName is what the change makes of the name of the index's table, step by step.
-func (x *Indexer) newName(c Change, d storage.IndexDef) TableName {
-	name := TableName{d.Schema, d.Table}
-	for i, to := range c.Renamed {
-		if to.Name != "" && x.names(c.Tables[i:i+1], name) {
+func (x *Indexer) newName(d *plan.DDL, def storage.IndexRecord) catalog.TableName {
+	name := catalog.TableName{Schema: def.Schema, Name: def.Table}
+	for i, to := range d.Renamed {
+		if to.Name != "" && x.names(d.Tables[i:i+1], name) {
 			name = to
 		}
 	}
 	return name
 }
 
-func (x *Indexer) names(tables []TableName, name TableName) bool {
-	return slices.ContainsFunc(tables, func(n TableName) bool { return x.same(n.Schema, name.Schema) && x.same(n.Name, name.Name) })
+func (x *Indexer) names(tables []catalog.TableName, name catalog.TableName) bool {
+	return slices.ContainsFunc(tables, func(n catalog.TableName) bool { return x.same(n.Schema, name.Schema) && x.same(n.Name, name.Name) })
 }
 
-// fence keeps jobs off the tables of a change, until unfence or the next fence.
-func (x *Indexer) fence(ctx context.Context, c Change, defs []storage.IndexDef) error {
-	x.work.mu.Lock()
-	clear(x.work.fenced)
-	for _, n := range append(slices.Clone(c.Tables), c.Renamed...) {
-		x.work.fenced[n] = true
+// fence keeps jobs off the tables of a change.
+func (x *Indexer) fence(ctx context.Context, d *plan.DDL, defs []storage.IndexRecord) error {
+	tables := slices.Concat(d.Tables, d.Renamed)
+	for _, def := range defs {
+		tables = append(tables, catalog.TableName{Schema: def.Schema, Name: def.Table})
 	}
-	for _, d := range defs {
-		x.work.fenced[TableName{d.Schema, d.Table}] = true
-	}
-	fenced := make(map[TableName]bool, len(x.work.fenced))
-	for n := range x.work.fenced {
-		fenced[n] = true
-	}
-	x.work.mu.Unlock()
-	return x.interrupt(ctx, func(j *storage.Job) bool { return fenced[TableName{j.Schema, j.Table}] })
-}
-
-// fencing reports that DDL has begun and not ended.
-func (x *Indexer) fencing() bool {
-	x.work.mu.Lock()
-	defer x.work.mu.Unlock()
-	return len(x.work.fenced) > 0
-}
-
-func (x *Indexer) unfence() {
-	x.work.mu.Lock()
-	clear(x.work.fenced)
-	x.work.mu.Unlock()
-	x.work.wakeUp()
+	return x.cluster.Fence(ctx, tables...)
 }

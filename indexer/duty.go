@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/storage"
 )
 
 // staleRest is how many times longer scans wait that nobody waits for.
@@ -41,19 +40,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// urgent reports whether a scan would clear marks, or was asked for by the clock.
-func (x *Indexer) urgent(j *storage.Job) bool {
-	if j.Type == storage.Reconcile {
-		return true
-	}
-	return x.toClear(j.Indexes, catalog.ShardSet(j.Shards))
-}
-
 // toClear reports that there are marks to clear.
-func (x *Indexer) toClear(indexes []storage.IndexID, shards catalog.ShardSet) bool {
+func (x *Indexer) toClear(indexes []catalog.IndexID, shards catalog.ShardSet) bool {
 	for _, id := range indexes {
 		for _, m := range x.store.Marks(id) {
-			if shards.Has(catalog.ShardID(m.Shard)) {
+			if shards.Has(m.Shard) {
 				return true
 			}
 		}
@@ -64,11 +55,17 @@ func (x *Indexer) toClear(indexes []storage.IndexID, shards catalog.ShardSet) bo
 // rest notes a maintenance scan of a shard that took d, for marks or not, and spares
 // the shard for as long as the duty cycle asks. The scans of all shards together take
 // no more than the same share of Shunt's processors.
+//
+// Counter-example to a share for each process: ten have the store together, and scan all the time.
 func (x *Indexer) rest(id catalog.ShardID, d time.Duration, marked bool) {
 	now, w := x.clock.Now(), &x.work
+	scanners := 1
+	if x.opts.Scanners != nil {
+		scanners = max(1, x.opts.Scanners(id))
+	}
 	cycle := time.Duration(float64(d) / x.opts.ScanDuty)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rests[id] = w.rests[id].after(now.Add(-d), cycle, marked)
+	w.rests[id] = w.rests[id].after(now.Add(-d), cycle*time.Duration(scanners), marked)
 	w.pause = w.pause.after(now.Add(-d), cycle/time.Duration(x.opts.Processors), marked)
 }

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/storage"
@@ -138,10 +141,18 @@ func newBench(t *testing.T, shards int, change func(*Options)) *bench {
 // start starts an indexer, in a first or later life of the process.
 func (b *bench) start() {
 	b.t.Helper()
-	b.x = New(b.opts)
+	b.x = b.life(b.opts)
 	if err := b.x.Start(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// life is a process that has the store, and knows nothing of another one.
+func (b *bench) life(o Options) *Indexer {
+	if o.Cluster == nil {
+		o.Cluster = cluster.NewLocal(b.store)
+	}
+	return New(o)
 }
 
 func (b *bench) event(what string) {
@@ -176,7 +187,7 @@ func (b *bench) publish(context.Context) error {
 		t := &catalog.Table{Schema: "s", Name: b.table, Shards: c.All, Columns: []*catalog.Column{&id, &k}, PrimaryKey: []*catalog.Column{&id}}
 		for _, d := range b.store.Indexes() {
 			if d.Table == b.table && strings.EqualFold(k.Name, d.Columns[0]) {
-				t.Indexes = append(t.Indexes, &catalog.Index{ID: uint32(d.ID), Name: d.Name, Table: t, Columns: []*catalog.Column{&k}, Status: catalog.IndexStatus(d.Status)})
+				t.Indexes = append(t.Indexes, &catalog.Index{ID: d.ID, Name: d.Name, Table: t, Columns: []*catalog.Column{&k}, Status: d.Status})
 			}
 		}
 		c.Schemas["s"].Tables[b.table] = t
@@ -196,7 +207,7 @@ func (b *bench) index() *catalog.Index {
 
 func (b *bench) create() {
 	b.t.Helper()
-	if err := b.x.CreateIndex(b.t.Context(), "s", "t", "ix", []string{"k"}, 0); err != nil {
+	if err := b.x.CreateIndex(b.t.Context(), "s", "t", "ix", []string{"k"}, 0, ""); err != nil {
 		b.t.Fatal(err)
 	}
 	b.ready()
@@ -249,8 +260,8 @@ func (b *bench) key(v string) []byte {
 	return k
 }
 
-func (b *bench) probe(v string) Probe {
-	return Probe{Index: b.index(), Key: b.key(v), Values: []keys.Value{keys.String([]byte(v), "utf8mb4")}}
+func (b *bench) probe(v string) plan.Probe {
+	return plan.Probe{Index: b.index(), Key: b.key(v), Values: []keys.Value{keys.String([]byte(v), "utf8mb4")}}
 }
 
 // shardsOf looks a value up.
@@ -274,12 +285,12 @@ func (b *bench) expect(v string, want ...catalog.ShardID) {
 func (b *bench) update(shard catalog.ShardID, pk int, v string) {
 	b.t.Helper()
 	o := b.x.Begin(catalog.Only(shard))
-	if err := b.x.Prepare(o, []Add{{b.index(), b.key(v), shard}}, nil, nil, catalog.ShardSet{}); err != nil {
+	if err := b.x.Prepare(context.Background(), o, []plan.Entry{{Index: b.index(), Key: b.key(v), Shard: shard}}, nil, nil, catalog.ShardSet{}); err != nil {
 		b.t.Fatal(err)
 	}
 	b.shards[shard].set(pk, v)
 	o.End()
-	b.x.After(Maintenance{Table: b.index().Table, Operation: "UPDATE", Shards: catalog.Only(shard), Indexes: []*catalog.Index{b.index()}, Columns: []string{"k"}})
+	b.x.After(plan.Maintenance{Table: b.index().Table, Operation: "UPDATE", Shards: catalog.Only(shard), Indexes: []*catalog.Index{b.index()}, Columns: []string{"k"}})
 }
 
 // mark is a statement on a shard whose keys can't be computed, and which changes
@@ -288,7 +299,7 @@ func (b *bench) mark(shard catalog.ShardID) {
 	b.t.Helper()
 	o := b.x.Begin(catalog.Only(shard))
 	defer o.End()
-	if err := b.x.Prepare(o, nil, []Mark{{Index: b.index(), Shard: shard}}, nil, catalog.ShardSet{}); err != nil {
+	if err := b.x.Prepare(context.Background(), o, nil, []plan.Mark{{Index: b.index(), Shard: shard}}, nil, catalog.ShardSet{}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -8,8 +8,11 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/shunt-sql/shunt/cluster"
+	"github.com/shunt-sql/shunt/cover"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/storage"
@@ -42,21 +45,44 @@ type Clock interface {
 type Options struct {
 	Store  Store
 	Shards Shards
+	// Cluster is who else runs.
+	Cluster cluster.Cluster
 	// Catalog returns the published snapshot; nil as long as there is none.
 	Catalog func() *catalog.Catalog
+	// Lost and Adopt are cluster.Member's.
+	Lost  func(shard catalog.ShardID, join uint64)
+	Adopt func(ctx context.Context, version uint64) error
 	// Publish rebuilds the catalog from the shards and the store's definitions,
 	// and publishes it. When it returns, every session that checks the version
 	// of its catalog sees the new one.
 	Publish func(context.Context) error
 
+	// Everyone returns when all processes go by the indexes that Catalog tells, or later ones. nil:
+	// there is no other process.
+	Everyone func(context.Context) error
+
 	// Reread reads what a shard's tables are, and publishes that; changed: they are
 	// others than was known. nil: they never are.
 	Reread func(ctx context.Context, shard catalog.ShardID) (changed bool, err error)
 
-	Workers        int           // goroutines that run jobs; 0: 2
-	Delay          time.Duration // from a write to its maintenance scan; 0: 1 s
-	ScanDuty       float64       // share of time a shard may be scanned, and of Processors for all; 0: 0.1
-	Processors     int           // 0: runtime.GOMAXPROCS
+	// Logs are followed where they are given; nil: maintenance is by scans alone.
+	Logs Logs
+	// Following are the shards whose logs those are.
+	Following catalog.ShardSet
+
+	// Answers are told of all that may change rows, for covering indexes. nil: none are kept.
+	Answers *cover.Answers
+
+	// Tell returns when shards know the store's serial, or one that is higher. nil: they
+	// don't keep it.
+	Tell func(ctx context.Context, shards catalog.ShardSet, serial uint64) error
+
+	Workers    int           // goroutines that run jobs; 0: 2
+	Delay      time.Duration // from a write to its maintenance scan; 0: 1 s
+	ScanDuty   float64       // share of time a shard may be scanned, and of Processors for all; 0: 0.1
+	Processors int           // 0: runtime.GOMAXPROCS
+	// Scanners are how many processes scan a shard, this one among them: they share its ScanDuty. nil: one does.
+	Scanners       func(catalog.ShardID) int
 	ReconcileEvery time.Duration // 0: never
 	Audit          float64       // share of index-routed reads that are audited
 
@@ -65,6 +91,10 @@ type Options struct {
 	// must not block, and is asked of shards that the catalog doesn't have, too.
 	// nil: none is known to be.
 	Down func(shard catalog.ShardID) bool
+
+	// Opened reports that a thread of a shard's, whose client has a port, is that of an open
+	// connection of this process. nil: it isn't known.
+	Opened func(shard catalog.ShardID, thread uint64, port int) bool
 
 	Clock   Clock        // nil: the system's
 	Rand    *rand.Rand   // jitter and sampling; nil: seeded by the system
@@ -78,9 +108,14 @@ type Indexer struct {
 	store   Store
 	clock   Clock
 	log     *slog.Logger
-	tracker *tracker
+	cluster cluster.Cluster
+	doubts  doubts
+	fanouts fanouts
+	// known is nil where the store is on this machine.
+	known *known
 	// codec finds the codec of a column; a field for the simulation.
 	codec func(c *catalog.Column, mariaDB bool) (codec, error)
+	kinds []kind
 
 	// ledgerLimit and those below are what the tests make small.
 	ledgerLimit    int
@@ -91,11 +126,13 @@ type Indexer struct {
 	// leftovers belong to whoever calls settle: one goroutine.
 	leftovers map[catalog.ShardID]*leftovers
 
-	work    work
-	audits  audits
-	admin   sync.Mutex // serialises what operators and DDL change
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	work      work
+	audits    audits
+	followers followers
+	defined   func() // ends what kept answers are waiting for while DDL runs
+	covering  atomic.Pointer[reaches]
+	stop      context.CancelFunc
+	running   sync.WaitGroup
 }
 
 // New makes an Indexer; nothing runs before Start.
@@ -112,6 +149,9 @@ func New(o Options) *Indexer {
 	if o.Processors == 0 {
 		o.Processors = runtime.GOMAXPROCS(0)
 	}
+	if o.Opened == nil {
+		o.Opened = func(catalog.ShardID, uint64, int) bool { return false }
+	}
 	if o.Clock == nil {
 		o.Clock = systemClock{}
 	}
@@ -123,17 +163,23 @@ func New(o Options) *Indexer {
 	}
 	x := &Indexer{
 		opts: o, store: o.Store, clock: o.Clock, log: o.Logger,
-		tracker:        newTracker(o.Store.Epoch),
+		cluster:        o.Cluster,
 		codec:          columnCodec,
+		kinds:          jobKinds(),
 		ledgerLimit:    ledgerLimit(debug.SetMemoryLimit(-1)),
 		checkpointRows: 200_000,
 		patience:       10 * time.Second,
 		adders:         adders,
 		leftovers:      map[catalog.ShardID]*leftovers{},
+		defined:        func() {},
 	}
-	x.work.init()
+	if _, ok := x.store.(Asked); ok {
+		x.known = &known{}
+	}
+	x.work.init(storage.WorkerOf(x.cluster.Self()))
 	x.audits.init(o.Audit)
-	x.tracker.freed = func(catalog.ShardID) { x.work.wakeUp() }
+	x.doubts.came = make(chan struct{}, 1)
+	x.cluster.Join(cluster.Member{Freed: x.work.wakeUp, Interrupt: x.interrupt, Lost: o.Lost, Adopt: o.Adopt})
 	return x
 }
 
@@ -148,6 +194,14 @@ func (x *Indexer) Start(ctx context.Context) error {
 	x.running.Go(func() { x.dispatch(ctx) })
 	x.running.Go(func() { x.settleAll(ctx) })
 	x.running.Go(func() { x.observe(ctx) })
+	if x.opts.Logs != nil {
+		for id := range x.opts.Following.All {
+			x.running.Go(func() { x.follow(ctx, id) })
+		}
+	}
+	if x.opts.Everyone != nil { // others have the store too
+		x.running.Go(func() { x.giveUpLost(ctx) })
+	}
 	return nil
 }
 
@@ -213,73 +267,20 @@ type Metrics struct {
 	Dropped    func(what string) // "audit" or "repair": queue full
 }
 
-// Add is an entry to have in the store before a statement is sent.
-type Add struct {
-	Index *catalog.Index
-	Key   []byte
-	Shard catalog.ShardID
-}
-
-// Mark is an unknown mark to have in the store before a statement is sent.
-// Known holds the encoded components that are known (nil for the others).
-type Mark struct {
-	Index *catalog.Index
-	Shard catalog.ShardID
-	Known [][]byte
-}
-
-// Probe is a key with the values it was made from.
-type Probe struct {
-	Index  *catalog.Index
-	Key    []byte
-	Values []keys.Value
-}
-
-// Maintenance asks for a maintain_index job, or where Keys is set for a
-// verify_keys job.
-type Maintenance struct {
-	Table     *catalog.Table
-	Operation string
-	Shards    catalog.ShardSet
-	Indexes   []*catalog.Index
-	Columns   []string
-	Keys      []Probe
-}
-
-// CheckRow is one line of CHECK VIRTUAL INDEX.
-type CheckRow struct {
-	Shard                   catalog.ShardID
-	Checked, Missing, Stale int64
-}
-
 // Status is one line of SHOW VIRTUAL INDEXES.
 type Status struct {
-	Def storage.IndexDef
+	Def storage.IndexRecord
 	// Progress of the build or repartition under way, 0 to 1; 1 when none is.
 	Progress float64
 	Entries  int64
-	// Unknown are the shards with an unknown mark.
-	Unknown     catalog.ShardSet
-	PendingJobs int
+	// Bytes of the entries' tables; 0: not known.
+	Bytes int64
+	// Unknown are the shards with an unknown mark; since UnknownSince there has been one on some shard
+	// (zero: there is none, or it isn't known).
+	Unknown      catalog.ShardSet
+	UnknownSince time.Time
+	Fanout       Fanout
+	PendingJobs  int
 	// Waiting says what a job of the index waits for, "" if for nothing.
 	Waiting string
 }
-
-// Change is a DDL statement that is about to run or has run.
-type Change struct {
-	// Op as planner.DDL has it: ALTER TABLE, DROP TABLE, TRUNCATE TABLE, ...
-	Op string
-	// Schema is set for DROP DATABASE.
-	Schema string
-	Tables []TableName
-	// Renamed[i] is the new name of Tables[i]; zero: not renamed. May be nil.
-	Renamed []TableName
-	// Touches: columns dropped, renamed or changed; AllColumns: any may be.
-	Touches    []string
-	AllColumns bool
-	// Done: all shards have done it. Before that, and where it isn't known, false.
-	Done bool
-}
-
-// TableName is a table by name.
-type TableName struct{ Schema, Name string }

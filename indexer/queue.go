@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
 )
@@ -12,16 +14,20 @@ import (
 // transaction, when that has ended: a job that runs before sees the old rows.
 // A job that can't be enqueued is logged and counted; the entries that stay are
 // stale, and marks get their job at the next start.
-func (x *Indexer) After(ms ...Maintenance) {
+func (x *Indexer) After(ms ...plan.Maintenance) {
 	w := preparations.Get().(*preparation)
 	defer w.release()
 	for _, m := range ms {
+		if m.Logged {
+			// The log tells which keys the statement has left, and its marks are cleared behind it.
+			m.Shards = m.Shards.Minus(x.followers.live(m.Shards))
+		}
 		if m.Shards.Empty() {
 			continue
 		}
 		j := storage.Job{
 			Type: storage.MaintainIndex, Schema: m.Table.Schema, Table: m.Table.Name, Operation: m.Operation,
-			Shards: storage.ShardSet(m.Shards), UpdatedColumns: m.Columns, NotBefore: x.clock.Now().Add(x.opts.Delay),
+			Shards: m.Shards, UpdatedColumns: m.Columns, NotBefore: x.clock.Now().Add(x.opts.Delay),
 		}
 		if len(m.Keys) > 0 {
 			j.Type = storage.VerifyKeys
@@ -35,7 +41,7 @@ func (x *Indexer) After(ms ...Maintenance) {
 			}
 		}
 		for _, ix := range m.Indexes {
-			w.indexes = append(w.indexes, storage.IndexID(ix.ID))
+			w.indexes = append(w.indexes, ix.ID)
 		}
 		j.Indexes, w.indexes = w.indexes, w.indexes[:0]
 		if err := x.store.EnqueueSoon(j); err != nil {
@@ -51,24 +57,24 @@ func (x *Indexer) afterError(err error) {
 	}
 }
 
-func jobKey(p Probe) (storage.JobKey, error) {
+func jobKey(p plan.Probe) (storage.JobKey, error) {
 	values, err := json.Marshal(p.Values)
 	if err != nil {
 		return storage.JobKey{}, fmt.Errorf("encode values of a key: %w", err)
 	}
-	return storage.JobKey{Index: storage.IndexID(p.Index.ID), Key: p.Key, Values: values}, nil
+	return storage.JobKey{Index: p.Index.ID, Key: p.Key, Values: values}, nil
 }
 
 // probes turns a job's keys into probes; those of indexes that are gone are
 // left out.
-func probes(t *catalog.Table, ks []storage.JobKey) []Probe {
-	var ps []Probe
+func probes(t *catalog.Table, ks []storage.JobKey) []plan.Probe {
+	var ps []plan.Probe
 	for _, k := range ks {
 		for _, ix := range t.Indexes {
-			if storage.IndexID(ix.ID) != k.Index {
+			if ix.ID != k.Index {
 				continue
 			}
-			p := Probe{Index: ix, Key: k.Key}
+			p := plan.Probe{Index: ix, Key: k.Key}
 			if json.Unmarshal(k.Values, &p.Values) == nil {
 				ps = append(ps, p)
 			}
@@ -77,10 +83,10 @@ func probes(t *catalog.Table, ks []storage.JobKey) []Probe {
 	return ps
 }
 
-func (x *Indexer) enqueueBuild(def storage.IndexDef, operation string) error {
+func (x *Indexer) enqueueBuild(def storage.IndexRecord, operation string) error {
 	_, err := x.store.Enqueue(storage.Job{
 		Type: storage.BuildIndex, Schema: def.Schema, Table: def.Table, Operation: operation,
-		Indexes: []storage.IndexID{def.ID}, NotBefore: x.clock.Now(),
+		Indexes: []catalog.IndexID{def.ID}, NotBefore: x.clock.Now(),
 	})
 	if err != nil {
 		return fmt.Errorf("enqueue build of index %s: %w", def.Name, err)

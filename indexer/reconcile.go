@@ -4,8 +4,17 @@ import (
 	"errors"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/catalog"
+
 	"github.com/shunt-sql/shunt/storage"
 )
+
+var reconcile = kind{
+	typ: storage.Reconcile, scans: true, retires: true, all: true,
+	urgent:   func(*Indexer, *storage.Job) bool { return true }, // asked for by the clock
+	shard:    (*Indexer).maintainJob,
+	finished: (*Indexer).reconciled,
+}
 
 // reconcile enqueues the reconciliation of the tables whose time has come, and
 // returns when the next one's comes (zero: never). A table's clock starts at
@@ -15,10 +24,10 @@ func (x *Indexer) reconcile(now time.Time) (next time.Time) {
 	if every <= 0 || c == nil {
 		return time.Time{}
 	}
-	last := map[TableName]time.Time{}
+	last := map[catalog.TableName]time.Time{}
 	for _, d := range x.store.Indexes() {
 		if d.Readable {
-			n := TableName{d.Schema, d.Table}
+			n := catalog.TableName{Schema: d.Schema, Name: d.Table}
 			if at, ok := last[n]; !ok || d.LastScan.Before(at) {
 				last[n] = d.LastScan
 			}
@@ -38,7 +47,7 @@ func (x *Indexer) reconcile(now time.Time) (next time.Time) {
 		if t != nil && !t.Shards.Empty() && !due.After(now) {
 			_, err := x.store.Enqueue(storage.Job{
 				Type: storage.Reconcile, Schema: n.Schema, Table: n.Name, Operation: "RECONCILE",
-				Shards: storage.ShardSet(t.Shards), NotBefore: now,
+				Shards: t.Shards, NotBefore: now,
 			})
 			if err != nil {
 				x.afterError(err)
@@ -68,7 +77,7 @@ func (x *Indexer) reconciled(j *storage.Job) {
 		if d.Schema != j.Schema || d.Table != j.Table {
 			continue
 		}
-		err := x.store.UpdateIndex(d.ID, func(d *storage.IndexDef) { d.LastScan = x.clock.Now() })
+		err := x.store.UpdateIndex(d.ID, func(d *storage.IndexRecord) { d.LastScan = x.clock.Now() })
 		if err != nil && !errors.Is(err, storage.ErrNoIndex) {
 			x.log.Error("note the time of a reconciliation", "index", d.Name, "error", err)
 		}

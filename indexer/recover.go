@@ -16,15 +16,15 @@ import (
 // is behind a mark.
 func (x *Indexer) recover(context.Context) error {
 	type place struct{ schema, table string }
-	indexes := map[place][]storage.IndexDef{}
-	byID := map[storage.IndexID]storage.IndexDef{}
+	indexes := map[place][]storage.IndexRecord{}
+	byID := map[catalog.IndexID]storage.IndexRecord{}
 	for _, def := range x.store.Indexes() {
 		p := place{def.Schema, def.Table}
 		indexes[p] = append(indexes[p], def)
 		byID[def.ID] = def
 	}
-	jobs := map[storage.Pair][]storage.IndexID{}
-	due := func(p storage.Pair, id storage.IndexID) {
+	jobs := map[storage.Pair][]catalog.IndexID{}
+	due := func(p storage.Pair, id catalog.IndexID) {
 		if slices.Contains(jobs[p], id) {
 			return
 		}
@@ -34,11 +34,11 @@ func (x *Indexer) recover(context.Context) error {
 	var marks []storage.Mark
 	for _, p := range x.store.Lost() {
 		for _, def := range indexes[place{p.Schema, p.Table}] {
-			marks = append(marks, storage.Mark{Index: def.ID, Shard: p.Shard, Epoch: x.store.Epoch()})
+			marks = append(marks, storage.Mark{Index: def.ID, Shard: p.Shard, Epoch: x.cluster.Epoch(p.Shard)})
 			due(p, def.ID)
 		}
-		x.log.Warn("power loss: index entries may have been lost; reads go to the shard until it is scanned",
-			"schema", p.Schema, "table", p.Table, "shard", x.shardName(catalog.ShardID(p.Shard)))
+		x.log.Warn("index entries may have been lost by a power loss; reads go to the shard until it is scanned",
+			"schema", p.Schema, "table", p.Table, "shard", x.shardName(p.Shard))
 	}
 	if len(marks) > 0 {
 		if err := x.store.Mark(marks); err != nil {
@@ -61,7 +61,7 @@ func (x *Indexer) recover(context.Context) error {
 	for p, ids := range jobs {
 		_, err := x.store.Enqueue(storage.Job{
 			Type: storage.MaintainIndex, Schema: p.Schema, Table: p.Table, Operation: "RECOVERY",
-			Shards: storage.Only(p.Shard), Indexes: ids, NotBefore: x.clock.Now(),
+			Shards: catalog.Only(p.Shard), Indexes: ids, NotBefore: x.clock.Now(),
 		})
 		if err != nil {
 			return fmt.Errorf("enqueue job: %w", err)
@@ -75,40 +75,41 @@ func (x *Indexer) recover(context.Context) error {
 
 // resumeBuilds makes a job for each index that is being built and has none.
 func (x *Indexer) resumeBuilds() error {
-	has := map[storage.IndexID]bool{}
-	for _, j := range x.store.Jobs() {
-		if j.Type == storage.BuildIndex {
-			for _, id := range j.Indexes {
-				has[id] = true
-			}
-		}
-	}
+	jobs := x.store.Jobs()
+	var errs []error // one whose server is away holds no other up
 	for _, def := range x.store.Indexes() {
-		altered, err := x.altered(def)
-		if err != nil {
-			return err
-		}
-		needed := (def.HasBuild || def.Status == storage.Building) && def.Status != storage.Failed || altered
-		if !needed || has[def.ID] {
-			continue
-		}
-		if !def.HasBuild {
-			if err := x.store.StartBuild(def.ID, def.Partitions); err != nil {
-				return fmt.Errorf("start build of index %s: %w", def.Name, err)
-			}
-		}
-		if err := x.enqueueBuild(def, "RECOVERY"); err != nil {
-			return err
+		if def.Forsaken || !slices.ContainsFunc(jobs, func(j storage.Job) bool { return builds(&j) == def.ID }) {
+			errs = append(errs, x.resumeBuild(def))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+func (x *Indexer) resumeBuild(def storage.IndexRecord) error {
+	altered, err := x.altered(def)
+	if err != nil {
+		return err
+	}
+	build := (def.HasBuild || def.Status == catalog.Building) && def.Status != catalog.Failed || altered
+	if !build && def.Former == "" {
+		return nil
+	}
+	if build && !def.HasBuild && x.store.Outage(def.ID) != nil {
+		return nil //nolint:nilerr // later
+	}
+	if build && !def.HasBuild {
+		if err := x.store.StartBuild(def.ID, def.Partitions); err != nil {
+			return fmt.Errorf("start build of index %s: %w", def.Name, err)
+		}
+	}
+	return x.enqueueBuild(def, "RECOVERY")
 }
 
 // altered reports an index whose columns have been changed since its keys were made,
 // by DDL behind Shunt's back or that an earlier life had sent. Nobody reads by it.
-func (x *Indexer) altered(def storage.IndexDef) (bool, error) {
+func (x *Indexer) altered(def storage.IndexRecord) (bool, error) {
 	c := x.opts.Catalog()
-	if c == nil || !def.Readable || def.HasBuild || def.Status != storage.Ready {
+	if c == nil || !def.Readable || def.HasBuild || def.Status != catalog.Ready {
 		return false, nil
 	}
 	t := c.Table(def.Schema, def.Table)
@@ -116,12 +117,12 @@ func (x *Indexer) altered(def storage.IndexDef) (bool, error) {
 		return false, nil
 	}
 	for _, ix := range t.Indexes {
-		if ix.ID != uint32(def.ID) || len(ix.Columns) == 0 {
+		if ix.ID != def.ID || len(ix.Columns) == 0 {
 			continue
 		}
 		now := ix.Definition(c.MariaDB)
 		if def.Keyed == "" { // a store of before there was this
-			return false, x.store.UpdateIndex(def.ID, func(d *storage.IndexDef) { d.Keyed = now })
+			return false, x.store.UpdateIndex(def.ID, func(d *storage.IndexRecord) { d.Keyed = now })
 		}
 		return def.Keyed != now, nil
 	}
@@ -130,8 +131,9 @@ func (x *Indexer) altered(def storage.IndexDef) (bool, error) {
 
 // mend makes the jobs that could not be made when they should have been, for
 // lack of disk space most likely: of builds, and of the deletion of old
-// generations. REQUIRES: x.admin is held.
+// generations. REQUIRES: LockChanges.
 func (x *Indexer) mend() {
+	x.work.forgetFailed(x.store.Jobs())
 	err := x.resumeBuilds()
 	if x.store.Stats().Garbage > 0 {
 		err = errors.Join(err, x.enqueueGarbage("", ""))
@@ -147,7 +149,7 @@ const mendEvery = time.Minute
 // altered behind Shunt's back, or that shards had in other ways until now, may have an index to be
 // built. It is the dispatcher's, and so doesn't wait for an operator's statement, which may
 // wait for a job.
-func (x *Indexer) mendAtTimes(now time.Time) (next time.Time) {
+func (x *Indexer) mendAtTimes(ctx context.Context, now time.Time) (next time.Time) {
 	w := &x.work
 	var version uint64
 	if c := x.opts.Catalog(); c != nil {
@@ -155,17 +157,23 @@ func (x *Indexer) mendAtTimes(now time.Time) (next time.Time) {
 	}
 	switch {
 	case w.mend.IsZero(): // recover has
-	case now.Before(w.mend) && (version == w.mended || x.fencing()): // DDL of our own builds what it alters
+	case now.Before(w.mend) && (version == w.mended || x.cluster.Fencing()): // DDL of our own builds what it alters
 		return w.mend
-	case !x.admin.TryLock():
+	case !x.cluster.TryLockChanges(ctx):
 		return now.Add(time.Second)
 	default:
+		if err := x.store.Sweep(ctx); err != nil { // which reads what others have changed
+			x.log.Warn("what dropped virtual indexes have left could not be removed; this is tried again each minute", "error", err)
+		}
 		x.mend()
-		x.admin.Unlock()
+		x.cluster.UnlockChanges()
 	}
 	w.mend, w.mended = now.Add(mendEvery), version
 	return w.mend
 }
 
-// Published tells that there is another catalog.
-func (x *Indexer) Published() { x.work.wakeUp() }
+// Published tells that there is another catalog, which may have a shard more.
+func (x *Indexer) Published() {
+	x.work.wakeUp()
+	x.doubts.lookAgain()
+}

@@ -3,6 +3,7 @@ package indexer
 import (
 	"fmt"
 
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
 )
@@ -12,10 +13,10 @@ import (
 //
 // A scan under way is of the rows of before. It may still remove entries, which the
 // mark makes up for, and clears no mark of this epoch: its horizon is no later.
-func MarkShard(store Store, id catalog.ShardID) error {
+func MarkShard(store Store, epochs cluster.Epochs, id catalog.ShardID) error {
 	var marks []storage.Mark
 	for _, def := range store.Indexes() {
-		marks = append(marks, storage.Mark{Index: def.ID, Shard: storage.ShardID(id), Epoch: store.Epoch()})
+		marks = append(marks, storage.Mark{Index: def.ID, Shard: id, Epoch: epochs.Epoch(id)})
 	}
 	if len(marks) == 0 {
 		return nil
@@ -28,11 +29,11 @@ func MarkShard(store Store, id catalog.ShardID) error {
 
 // Replaced is MarkShard, and has the shard scanned: it has become another server.
 func (x *Indexer) Replaced(id catalog.ShardID) error {
-	if err := MarkShard(x.store, id); err != nil {
+	if err := MarkShard(x.store, x.cluster, id); err != nil {
 		return err
 	}
 	type table struct{ schema, name string }
-	indexes := map[table][]storage.IndexID{}
+	indexes := map[table][]catalog.IndexID{}
 	for _, def := range x.store.Indexes() {
 		t := table{def.Schema, def.Table}
 		indexes[t] = append(indexes[t], def.ID)
@@ -40,7 +41,7 @@ func (x *Indexer) Replaced(id catalog.ShardID) error {
 	for t, ids := range indexes {
 		_, err := x.store.Enqueue(storage.Job{
 			Type: storage.MaintainIndex, Schema: t.schema, Table: t.name, Operation: "REPLACED",
-			Shards: storage.Only(storage.ShardID(id)), Indexes: ids, NotBefore: x.clock.Now(),
+			Shards: catalog.Only(id), Indexes: ids, NotBefore: x.clock.Now(),
 		})
 		if err != nil {
 			x.afterError(err) // the mark stays until the next start
@@ -52,6 +53,7 @@ func (x *Indexer) Replaced(id catalog.ShardID) error {
 // Retaken is Replaced of a shard that another Shunt had: what it has sent may still run
 // there, as of a previous life.
 func (x *Indexer) Retaken(id catalog.ShardID) error {
-	x.tracker.unsettle(id)
+	x.cluster.Unsettle(id)
+	x.doubts.lookAgain()
 	return x.Replaced(id)
 }

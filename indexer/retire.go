@@ -10,8 +10,8 @@ import (
 	"github.com/shunt-sql/shunt/storage"
 )
 
-// HeldBack says that removals, or a build, had to wait for longer than a job may:
-// something that was registered on Shard before epoch After is still open.
+// HeldBack says that a job can't do all that it should: something that was registered on
+// Shard before epoch After is still open.
 type HeldBack struct {
 	Shard catalog.ShardID
 	After storage.Epoch
@@ -19,23 +19,9 @@ type HeldBack struct {
 
 func (h *HeldBack) Error() string { return "held back by an open transaction" }
 
-// errPatience ends a bounded wait.
-var errPatience = errors.New("waited long enough")
-
-// passed waits until nothing older than b.after is open on the shard, but not
-// for longer than the indexer's patience: it holds a worker up.
-func (x *Indexer) passed(ctx context.Context, b bounds) error {
-	if x.tracker.Passed(b.shard, b.after) {
-		return nil
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer x.cancelAfter(x.patience, cancel, errPatience)()
-	err := x.tracker.Wait(ctx, b.shard, b.after)
-	if errors.Is(err, errPatience) {
-		return &HeldBack{Shard: b.shard, After: b.after}
-	}
-	return err
+// retirement is of an index, by the evidence of the snapshot.
+func (b bounds) retirement(id catalog.IndexID, keys [][]byte, marks bool) storage.Retirement {
+	return storage.Retirement{Index: id, Shard: b.shard, Gate: b.gates[id], Before: b.horizon, After: b.after, Keys: keys, Marks: marks}
 }
 
 // retire removes the entries that the scan did not see and clears the marks
@@ -45,23 +31,21 @@ func (x *Indexer) passed(ctx context.Context, b bounds) error {
 func (x *Indexer) retire(ctx context.Context, b bounds, readings []*reading) error {
 	// Open through the whole scan, or not known to have ended (epoch 0): the
 	// horizon is that old, and entries confirmed since then stay.
-	held := b.horizon == 0 || !x.tracker.Passed(b.shard, b.after)
-	if err := x.passed(ctx, b); err != nil {
-		return err
-	}
-	removed, cleared := 0, 0
+	open := b.horizon == 0 || !x.cluster.Passed(b.shard, b.after)
+	held, removed, cleared := false, 0, 0
 	for _, r := range readings {
-		n, err := x.removeStale(ctx, b, r)
+		n, kept, err := x.removeStale(ctx, b, r)
 		if err != nil {
 			return fmt.Errorf("index %s: remove stale entries: %w", r.ix.Name, err)
 		}
 		removed += n
-		if n, err = x.store.ClearMarks(r.id, storage.ShardID(b.shard), b.horizon); err != nil {
+		held = held || open && kept > 0
+		if _, n, err = x.store.Retire(b.retirement(r.id, nil, true)); err != nil {
 			return fmt.Errorf("index %s: clear marks: %w", r.ix.Name, err)
 		}
 		cleared += n
 		for _, m := range x.store.Marks(r.id) {
-			held = held || m.Shard == storage.ShardID(b.shard) && m.Epoch >= b.horizon && m.Epoch < b.after
+			held = held || m.Shard == b.shard && m.Epoch >= b.horizon && m.Epoch < b.after
 		}
 	}
 	count(x.opts.Metrics.Removed, removed)
@@ -78,15 +62,17 @@ const visitSize = 20000
 // removeStale removes the entries that the scan did not see and that are older
 // than the horizon. Where the ledger knows the keys that the store had, the
 // store is asked about those alone; an entry that came after they were loaded
-// is no older than the horizon, or has a job of its own behind it.
-func (x *Indexer) removeStale(ctx context.Context, b bounds, r *reading) (removed int, err error) {
+// is no older than the horizon, or has a job of its own behind it. kept counts those that
+// are not older.
+func (x *Indexer) removeStale(ctx context.Context, b bounds, r *reading) (removed, kept int, err error) {
 	var stale [][]byte
 	remove := func() {
 		var n int
 		if err = context.Cause(ctx); err == nil {
-			n, err = x.store.Remove(r.id, storage.ShardID(b.shard), stale, b.horizon)
+			n, _, err = x.store.Retire(b.retirement(r.id, stale, false))
 		}
 		removed += n
+		kept += len(stale) - n
 		stale = stale[:0]
 	}
 	known := !r.blind && r.ledger.unseen(func(key []byte) bool {
@@ -101,47 +87,46 @@ func (x *Indexer) removeStale(ctx context.Context, b bounds, r *reading) (remove
 	if err == nil && len(stale) > 0 {
 		remove()
 	}
-	return removed, err
+	return removed, kept, err
 }
 
 // searchStale does the same by reading the whole index.
-func (x *Indexer) searchStale(ctx context.Context, b bounds, r *reading) (removed int, err error) {
+func (x *Indexer) searchStale(ctx context.Context, b bounds, r *reading) (removed, kept int, err error) {
 	var from []byte
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
-			return removed, context.Cause(ctx)
+			return removed, kept, context.Cause(ctx)
 		}
 		more = false
 		var stale [][]byte
 		visited := 0
-		err := x.store.Entries(r.id, from, false, func(key []byte, pairs []storage.ShardEpoch) bool {
+		err := x.store.EntriesOf(r.id, b.shard, from, func(key []byte) bool {
 			if visited++; visited > visitSize || len(stale) == sliceSize {
 				from, more = bytes.Clone(key), true
 				return false
 			}
-			for _, p := range pairs {
-				if p.Shard == storage.ShardID(b.shard) && p.Epoch < b.horizon && !r.ledger.saw(key) {
-					stale = append(stale, bytes.Clone(key))
-				}
+			if !r.ledger.saw(key) {
+				stale = append(stale, bytes.Clone(key))
 			}
 			return true
 		})
 		if errors.Is(err, storage.ErrNoIndex) {
-			return removed, nil // still being built, or dropped
+			return removed, kept, nil // still being built, or dropped
 		}
 		if err != nil {
-			return removed, err
+			return removed, kept, err
 		}
 		if len(stale) == 0 {
 			continue
 		}
-		n, err := x.store.Remove(r.id, storage.ShardID(b.shard), stale, b.horizon)
+		n, _, err := x.store.Retire(b.retirement(r.id, stale, false))
 		if err != nil {
-			return removed, err
+			return removed, kept, err
 		}
 		removed += n
+		kept += len(stale) - n
 	}
-	return removed, nil
+	return removed, kept, nil
 }
 
 func count(fn func(int), n int) {

@@ -22,7 +22,7 @@ type codec interface {
 // reading is one index's part in a scan of (table, shard).
 type reading struct {
 	ix     *catalog.Index
-	id     storage.IndexID
+	id     catalog.IndexID
 	codecs []codec
 	// at are the positions of the index's columns in a row of the stream.
 	at []int
@@ -43,7 +43,7 @@ func (x *Indexer) newReading(ix *catalog.Index) (*reading, error) {
 	if c := x.opts.Catalog(); c != nil {
 		mariaDB = c.MariaDB
 	}
-	r := &reading{ix: ix, id: storage.IndexID(ix.ID)}
+	r := &reading{ix: ix, id: ix.ID}
 	for _, c := range ix.Columns {
 		k, err := x.codec(c, mariaDB)
 		if err != nil {
@@ -55,24 +55,16 @@ func (x *Indexer) newReading(ix *catalog.Index) (*reading, error) {
 }
 
 // load fills the ledger with the keys that the store has for the shard.
-func (x *Indexer) load(r *reading, id catalog.ShardID) error {
+func (x *Indexer) load(r *reading, b bounds) error {
 	r.ledger = newLedger(x.ledgerLimit)
-	def, ok := x.store.Index(r.id)
-	if !ok {
-		return storage.ErrNoIndex
-	}
 	// A key that the readable generation has may be missing in a building one
 	// whose scan of this shard is over already.
-	if def.HasBuild || !def.Readable {
+	if !b.gates[r.id].Sole {
 		r.blind = true
 		return nil
 	}
-	return x.store.Entries(r.id, nil, false, func(key []byte, pairs []storage.ShardEpoch) bool {
-		for _, p := range pairs {
-			if p.Shard == storage.ShardID(id) {
-				r.ledger.has(key)
-			}
-		}
+	return x.store.EntriesOf(r.id, b.shard, nil, func(key []byte) bool {
+		r.ledger.has(key)
 		return r.ledger.bloom == nil
 	})
 }
@@ -164,9 +156,9 @@ func (s *scan) row(r *reading, row [][]byte) error {
 		return nil
 	}
 	r.last = append(r.last[:0], key...)
-	e := storage.Entry{Index: r.id, Shard: storage.ShardID(s.bounds.shard), Epoch: s.bounds.after}
+	e := storage.Entry{Index: r.id, Shard: s.bounds.shard, Epoch: s.bounds.after}
 	if r.ledger != nil {
-		if known := r.ledger.see(key); known && !r.blind {
+		if known := r.ledger.see(s.x.store.Kept(key)); known && !r.blind {
 			return nil
 		}
 		if r.blind || r.ledger.bloom != nil {
@@ -211,7 +203,7 @@ func (s *scan) secure() error {
 	var marks []storage.Mark
 	for _, r := range s.readings {
 		if r.odd > 0 {
-			marks = append(marks, storage.Mark{Index: r.id, Shard: storage.ShardID(s.bounds.shard), Epoch: s.bounds.after})
+			marks = append(marks, storage.Mark{Index: r.id, Shard: s.bounds.shard, Epoch: s.bounds.after})
 		}
 	}
 	if len(marks) > 0 {
@@ -224,7 +216,7 @@ func (s *scan) secure() error {
 		return nil
 	}
 	s.wrote = false
-	if err := s.x.store.Intend([]storage.Pair{pairOf(s.table, s.bounds.shard)}); err != nil {
+	if _, err := s.x.store.Intend([]storage.Pair{pairOf(s.table, s.bounds.shard)}); err != nil {
 		return fmt.Errorf("set write-intent: %w", err)
 	}
 	return nil
@@ -239,6 +231,75 @@ func (s *scan) close(ctx context.Context) error {
 	return nil
 }
 
+var maintainIndex = kind{
+	typ: storage.MaintainIndex, scans: true, retires: true,
+	// Marks widen every lookup.
+	urgent: func(x *Indexer, j *storage.Job) bool { return x.toClear(j.Indexes, j.Shards) },
+	shard:  (*Indexer).maintainJob,
+}
+
+func (x *Indexer) maintainJob(ctx context.Context, t *catalog.Table, id catalog.ShardID, j *storage.Job) error {
+	here, away := x.answering(x.affected(t, j))
+	if len(here) == 0 || len(away) == 0 {
+		return x.maintain(ctx, t, id, append(here, away...)) // which says what is away, if all are
+	}
+	later := storage.Job{
+		Type: storage.MaintainIndex, Schema: t.Schema, Table: t.Name, Operation: j.Operation,
+		Shards: catalog.Only(id), NotBefore: x.clock.Now().Add(awayDelay),
+	}
+	for _, ix := range away {
+		later.Indexes = append(later.Indexes, ix.ID)
+	}
+	if err := x.later(later); err != nil {
+		return err
+	}
+	return x.maintain(ctx, t, id, here)
+}
+
+// awayDelay is when indexes are looked at again whose server was away.
+const awayDelay = 10 * time.Second
+
+// answering are the indexes whose servers answer, and the others. They are maintained apart: else one
+// that is away keeps the entries and marks of all.
+func (x *Indexer) answering(indexes []*catalog.Index) (here, away []*catalog.Index) {
+	for _, ix := range indexes {
+		if x.store.Outage(ix.ID) == nil {
+			here = append(here, ix)
+		} else {
+			away = append(away, ix)
+		}
+	}
+	return here, away
+}
+
+func (x *Indexer) later(j storage.Job) error {
+	if _, err := x.store.Enqueue(j); err != nil {
+		return fmt.Errorf("enqueue job: %w", err)
+	}
+	return nil
+}
+
+// affected are the indexes that a maintenance job scans for: those it names,
+// or all. One whose column can't be keyed (any more) is left as it is: nobody
+// reads by it.
+func (x *Indexer) affected(t *catalog.Table, j *storage.Job) []*catalog.Index {
+	var indexes []*catalog.Index
+	for _, ix := range t.Indexes {
+		named := len(j.Indexes) == 0
+		for _, id := range j.Indexes {
+			named = named || id == ix.ID
+		}
+		if !named || len(ix.Columns) == 0 {
+			continue
+		}
+		if _, err := x.newReading(ix); err != nil {
+			continue
+		}
+		indexes = append(indexes, ix)
+	}
+	return indexes
+}
+
 // maintain scans (table, shard) for some of the table's indexes: it adds what
 // is missing, removes what is stale and clears marks. It returns a *HeldBack
 // if everything but the removals could be done.
@@ -249,29 +310,32 @@ func (x *Indexer) maintain(ctx context.Context, t *catalog.Table, id catalog.Sha
 	// Reading the index costs no less than reading the table: it counts for the
 	// duty cycle.
 	began := x.clock.Now()
+	if len(indexes) == 0 {
+		return nil
+	}
+	b, err := x.begin(ctx, id, indexes)
+	if err != nil {
+		return err
+	}
 	var readings []*reading
 	marked := false
 	for _, ix := range indexes {
-		marked = marked || x.toClear([]storage.IndexID{storage.IndexID(ix.ID)}, catalog.Only(id))
+		marked = marked || x.toClear([]catalog.IndexID{ix.ID}, catalog.Only(id))
 		r, err := x.newReading(ix)
 		if err == nil {
-			err = x.load(r, id)
+			err = x.load(r, b)
 		}
 		if err != nil {
 			return fmt.Errorf("index %s: %w", ix.Name, err)
 		}
 		readings = append(readings, r)
 	}
-	if len(readings) == 0 {
-		return nil
-	}
 	conn, l, err := x.reach(ctx, t, id)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	b, err := x.openSnapshot(ctx, conn, id)
-	if err != nil {
+	if err := b.openSnapshot(ctx, x, conn); err != nil {
 		return err
 	}
 	s := x.newScan(conn, t, b, readings)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
 )
@@ -20,14 +21,14 @@ func BenchmarkScanRow(b *testing.B) {
 			}
 			defer store.Close()
 			col := &catalog.Column{Name: "email", Type: "varchar(255)", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
-			def, err := store.CreateIndex(storage.IndexDef{Schema: "s", Table: "t", Name: "ix", Columns: []string{"email"}})
+			def, err := store.CreateIndex(catalog.IndexDef{Schema: "s", Table: "t", Name: "ix", Columns: []string{"email"}})
 			if err != nil {
 				b.Fatal(err)
 			}
 			cat := &catalog.Catalog{}
 			table := &catalog.Table{Schema: "s", Name: "t", Columns: []*catalog.Column{col}}
-			ix := &catalog.Index{ID: uint32(def.ID), Name: "ix", Table: table, Columns: []*catalog.Column{col}}
-			x := New(Options{Store: store, Catalog: func() *catalog.Catalog { return cat }, Logger: quiet})
+			ix := &catalog.Index{ID: def.ID, Name: "ix", Table: table, Columns: []*catalog.Column{col}}
+			x := New(Options{Store: store, Cluster: cluster.NewLocal(store), Catalog: func() *catalog.Catalog { return cat }, Logger: quiet})
 			values := make([][]byte, rows)
 			for i := range values {
 				values[i] = fmt.Appendf(nil, "user%08d@example.com", i*7919%rows)
@@ -39,7 +40,11 @@ func BenchmarkScanRow(b *testing.B) {
 				}
 				r.at = []int{0}
 				if load {
-					if err := x.load(r, 0); err != nil {
+					bounds, err := x.begin(b.Context(), 0, []*catalog.Index{ix})
+					if err == nil {
+						err = x.load(r, bounds)
+					}
+					if err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -58,7 +63,7 @@ func BenchmarkScanRow(b *testing.B) {
 			}
 			if !build {
 				scanAll(false, rows)
-				if err := store.FinishBuild(def.ID, def.BuildGeneration); err != nil {
+				if err := store.FinishBuild(def.ID, def.BuildGeneration, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -13,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	_ "github.com/go-sql-driver/mysql"
 
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/storage"
@@ -167,20 +170,20 @@ func TestRealServer(t *testing.T) {
 	cat := &catalog.Catalog{Version: 1, MariaDB: true, Shards: []catalog.Shard{{ID: 0, Name: "s0"}}, All: catalog.Only(0)}
 	table := &catalog.Table{Schema: "s", Name: "t", Shards: cat.All, Columns: []*catalog.Column{a, b, k, n, d}, PrimaryKey: []*catalog.Column{a, b}}
 	for i, columns := range [][]*catalog.Column{{k, n}, {d, k}, {n}} {
-		def := storage.IndexDef{Schema: "s", Table: "t", Name: fmt.Sprint("ix", i), Columns: make([]string, len(columns)), Partitions: 2}
+		wanted := catalog.IndexDef{Schema: "s", Table: "t", Name: fmt.Sprint("ix", i), Columns: make([]string, len(columns)), Partitions: 2}
 		for j, c := range columns {
-			def.Columns[j] = c.Name
+			wanted.Columns[j] = c.Name
 		}
-		def, err := store.CreateIndex(def)
+		def, err := store.CreateIndex(wanted)
 		if err != nil {
 			t.Fatal(err)
 		}
-		table.Indexes = append(table.Indexes, &catalog.Index{ID: uint32(def.ID), Name: def.Name, Table: table, Columns: columns, Status: catalog.Ready})
+		table.Indexes = append(table.Indexes, &catalog.Index{ID: def.ID, Name: def.Name, Table: table, Columns: columns, Status: catalog.Ready})
 	}
 	cat.Schemas = map[string]*catalog.Schema{"s": {Name: "s", Tables: map[string]*catalog.Table{"t": table}}}
-	x := New(Options{Store: store, Shards: sqlShards{db}, Catalog: func() *catalog.Catalog { return cat }, Publish: func(context.Context) error { return nil }, Logger: quiet})
+	x := New(Options{Store: store, Cluster: cluster.NewLocal(store), Shards: sqlShards{db}, Catalog: func() *catalog.Catalog { return cat }, Publish: func(context.Context) error { return nil }, Logger: quiet})
 	// A connection that db has closed may not have ended on the server yet.
-	for began := time.Now(); !x.tracker.isSettled(0); {
+	for began := time.Now(); !x.isSettled(0); {
 		if _, err := x.settle(ctx, 0); err != nil || time.Since(began) > time.Minute {
 			t.Fatalf("settle: %v", err)
 		}
@@ -212,9 +215,9 @@ func TestRealServer(t *testing.T) {
 			t.Errorf("%d checkpoints", pieces)
 		}
 	}
-	check := func(ix string, want CheckRow) {
+	check := func(ix string, want plan.CheckRow) {
 		t.Helper()
-		if err := x.Check(ctx, "s", "t", ix, func(r CheckRow) error {
+		if err := x.Check(ctx, "s", "t", ix, func(r plan.CheckRow) error {
 			if r != want {
 				t.Errorf("%s: got %+v, want %+v", ix, r, want)
 			}
@@ -223,21 +226,21 @@ func TestRealServer(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	check("ix0", CheckRow{Checked: 499})
-	check("ix1", CheckRow{Checked: 500})
-	check("ix2", CheckRow{Checked: 500})
+	check("ix0", plan.CheckRow{Checked: 499})
+	check("ix1", plan.CheckRow{Checked: 500})
+	check("ix2", plan.CheckRow{Checked: 500})
 
 	exec("UPDATE s.t SET k = 'NEW', n = 7000, d = NULL WHERE b < 100")
-	check("ix0", CheckRow{Checked: 500, Missing: 1, Stale: 99})
+	check("ix0", plan.CheckRow{Checked: 500, Missing: 1, Stale: 99})
 	if err := x.maintain(ctx, table, 0, table.Indexes); err != nil { // one stream
 		t.Fatal(err)
 	}
 	if err := x.maintain(ctx, table, 0, []*catalog.Index{table.Indexes[0], table.Indexes[2]}); err != nil { // in index order
 		t.Fatal(err)
 	}
-	check("ix0", CheckRow{Checked: 500})
-	check("ix1", CheckRow{Checked: 400})
-	check("ix2", CheckRow{Checked: 500})
+	check("ix0", plan.CheckRow{Checked: 500})
+	check("ix1", plan.CheckRow{Checked: 400})
+	check("ix2", plan.CheckRow{Checked: 500})
 
 	// A value that has a key and one that has none stay apart: what is asked
 	// must be what the key says.
@@ -248,14 +251,14 @@ func TestRealServer(t *testing.T) {
 	}
 	key, _ := r.codecs[0].Scanned(nil, []byte("käy249 "))
 	key, _ = r.codecs[1].Scanned(key, []byte("499.50"))
-	p := Probe{Index: table.Indexes[0], Key: key, Values: values(t, `käy249`, "499.5")}
+	p := plan.Probe{Index: table.Indexes[0], Key: key, Values: values(t, `käy249`, "499.5")}
 	if !x.asks(p) {
 		t.Fatal("the probe does not ask for its key")
 	}
-	if err := x.verify(ctx, table, 0, []Probe{p}); err != nil {
+	if err := x.verify(ctx, table, 0, []plan.Probe{p}); err != nil {
 		t.Fatal(err)
 	}
-	check("ix0", CheckRow{Checked: 499})
+	check("ix0", plan.CheckRow{Checked: 499})
 
 	// A thread that runs a statement is not settled.
 	sleeper, err := db.Conn(ctx)

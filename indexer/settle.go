@@ -1,9 +1,11 @@
 package indexer
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,6 +62,7 @@ func (l *leftover) slept(th thread, now time.Time) bool {
 type thread struct {
 	id      uint64
 	user    string
+	port    int // of its client; 0 for none
 	idle    bool
 	seconds int64
 }
@@ -94,7 +97,8 @@ func (x *Indexer) threadsOf(ctx context.Context, id catalog.ShardID, conn Conn) 
 		if strings.HasPrefix(string(row[4]), "Binlog Dump") {
 			return nil // it serves a replica, never sleeps, and takes no statements
 		}
-		th := thread{id: parseUint(row[0]), user: string(row[1]), idle: strings.EqualFold(string(row[4]), "Sleep"), seconds: int64(parseUint(row[5]))}
+		port := row[2][bytes.LastIndexByte(row[2], ':')+1:]
+		th := thread{id: parseUint(row[0]), user: string(row[1]), port: int(parseUint(port)), idle: strings.EqualFold(string(row[4]), "Sleep"), seconds: int64(parseUint(row[5]))}
 		now.all[th.id] = th
 		return nil
 	})
@@ -118,7 +122,7 @@ func (now *threadsNow) restarted(since time.Time) bool {
 // session may use: the server was restarted, too soon after the thread began for its
 // uptime to tell.
 func (x *Indexer) givenAway(id catalog.ShardID, thread storage.Thread) bool {
-	last, known := x.store.Thread(storage.ShardID(id), thread.ID)
+	last, known := x.cluster.Thread(id, thread.ID)
 	return known && !last.Opened.Equal(thread.Opened)
 }
 
@@ -133,7 +137,7 @@ func (x *Indexer) kill(ctx context.Context, now *threadsNow, thread uint64) {
 // that are gone: the one at epoch 0, and those in doubt. done is false if any
 // is left.
 func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, err error) {
-	unsettled, open := x.tracker.toSettle(id)
+	unsettled, open := x.cluster.ToSettle(id)
 	conn, err := x.connect(ctx, id)
 	if err != nil {
 		return false, err
@@ -149,7 +153,7 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 			return false, err
 		}
 	}
-	for _, d := range x.tracker.doubtsOn(id) {
+	for _, d := range x.doubts.on(id) {
 		over, err := x.settleDoubt(ctx, now, d)
 		if err != nil {
 			return false, err
@@ -166,15 +170,16 @@ func (x *Indexer) settle(ctx context.Context, id catalog.ShardID) (done bool, er
 // died its socket was closed, so its thread ends as soon as the statement does
 // that it runs. If it sleeps, what it was sent may still be on its way, over a
 // network that lost it: the thread is ended. Whose account it has says nothing: the
-// configuration may have had another one. A thread of this account that the store
-// doesn't know is another program's, or its note was lost with the power: when it
-// sleeps on, for idleSeconds after the first look, nothing will come to it.
+// configuration may have had another one. A thread of this account that is neither
+// this process's nor known to the store is another program's, or its note was lost
+// with the power: when it sleeps on, for idleSeconds after the first look, nothing
+// will come to it.
 func (x *Indexer) settleEarlier(ctx context.Context, now *threadsNow, unsettled int) (done bool, err error) {
 	known := map[uint64]bool{}
-	for _, old := range x.store.OldThreads(storage.ShardID(now.shard)) {
+	for _, old := range x.cluster.OldThreads(now.shard) {
 		if _, there := now.all[uint64(old.ID)]; there && !now.restarted(old.Opened) {
 			known[uint64(old.ID)] = true
-		} else if err := x.store.ForgetThread(storage.ShardID(now.shard), old.ID); err != nil {
+		} else if err := x.cluster.ForgetThread(now.shard, old); err != nil {
 			x.log.Debug("forget a connection", "shard", x.shardName(now.shard), "thread", old.ID, "error", err)
 		}
 	}
@@ -183,7 +188,7 @@ func (x *Indexer) settleEarlier(ctx context.Context, now *threadsNow, unsettled 
 		l = &leftovers{left: map[uint64]*leftover{}, at: now.at, unsettled: unsettled}
 		x.leftovers[now.shard] = l
 		for _, th := range now.all {
-			if known[th.id] || th.id < now.own && now.ours(th) {
+			if known[th.id] || th.id < now.own && now.ours(th) && !x.opts.Opened(now.shard, th.id, th.port) {
 				l.left[th.id] = &leftover{}
 			}
 		}
@@ -204,9 +209,15 @@ func (x *Indexer) settleEarlier(ctx context.Context, now *threadsNow, unsettled 
 	if err := x.reread(ctx, now.shard, false); err != nil {
 		return false, err
 	}
-	x.tracker.settle(now.shard, unsettled)
+	x.cluster.Settle(now.shard, unsettled)
 	delete(x.leftovers, now.shard)
 	return true, nil
+}
+
+// isSettled reports that nothing of a previous life is left on a shard.
+func (x *Indexer) isSettled(id catalog.ShardID) bool {
+	_, open := x.cluster.ToSettle(id)
+	return !open
 }
 
 // settleDoubt ends a registration in doubt when its thread is gone, and reports that.
@@ -227,7 +238,11 @@ func (x *Indexer) settleDoubt(ctx context.Context, now *threadsNow, d *doubt) (d
 			return false, err
 		}
 	}
-	x.tracker.resolve(d)
+	if x.doubts.remove(d) {
+		x.cluster.End(d.Registration)
+		d.writes.End()
+		d.defined()
+	}
 	x.After(d.jobs...)
 	return true, nil
 }
@@ -284,19 +299,12 @@ const settleEvery = 500 * time.Millisecond
 // settleAll looks at the shards that are not settled, and at those with a
 // registration in doubt, until nothing is left; then it waits for the next.
 func (x *Indexer) settleAll(ctx context.Context) {
-	doubted := make(chan struct{}, 1)
-	x.tracker.onDoubt(func() {
-		select {
-		case doubted <- struct{}{}:
-		default:
-		}
-	})
 	failures := map[catalog.ShardID]time.Time{}
 	for {
 		again := false
 		if c := x.opts.Catalog(); c != nil {
-			for _, s := range c.Shards {
-				if x.tracker.isSettled(s.ID) && len(x.tracker.doubtsOn(s.ID)) == 0 {
+			for _, s := range slices.Concat(c.Shards, c.Joining) { // what is left on one that has gone, too
+				if x.isSettled(s.ID) && len(x.doubts.on(s.ID)) == 0 {
 					continue
 				}
 				done, err := x.settle(ctx, s.ID)
@@ -319,7 +327,7 @@ func (x *Indexer) settleAll(ctx context.Context) {
 		}
 		timer, stop := x.clock.After(wait)
 		select {
-		case <-doubted:
+		case <-x.doubts.came:
 		case <-timer:
 		case <-ctx.Done():
 			stop()

@@ -32,15 +32,22 @@ type actor struct {
 	pending op
 	done    bool
 	history uint64
-	// advances counts its calls of Advance.
-	advances int
+	// saw is what its last step was told by the shard's seat, or the board.
+	saw string
+	// of is the process that it is one of.
+	of *process
+	// endless: it need not come to an end.
+	endless bool
 }
 
 // killed unwinds an actor whose process died or whose schedule is over.
 type killed struct{}
 
-func (w *world) start(name string, dies bool, body func()) {
-	a := &actor{name: name, dies: dies, history: 14695981039346656037}
+func (w *world) start(name string, dies bool, body func()) *actor {
+	a := &actor{name: name, dies: dies, of: w.proc, history: noHistory}
+	if w.proc.name != "" {
+		a.name = w.proc.name + "'s " + name
+	}
 	a.next, a.stop = iter.Pull(func(yield func(op) bool) {
 		a.yield = yield
 		defer func() {
@@ -54,7 +61,11 @@ func (w *world) start(name string, dies bool, body func()) {
 	})
 	w.actors = append(w.actors, a)
 	w.advance(a)
+	return a
 }
+
+// noHistory is of an actor that has done nothing, or remembers nothing of it.
+const noHistory = 14695981039346656037
 
 // advance runs an actor up to its next step.
 func (w *world) advance(a *actor) {
@@ -111,10 +122,11 @@ func (w *world) options(opts []option) []option {
 func (w *world) take(o option, log *[]string) {
 	label, result := o.label, ""
 	if a := o.actor; a != nil {
-		label = a.pending.label
+		label, a.saw = a.pending.label, ""
 		result = a.pending.run(o.choice)
 		a.history = mix(mix(a.history, label), result)
 		w.advance(a)
+		result += a.saw
 	} else {
 		result = o.run()
 	}
@@ -138,7 +150,7 @@ func mix(h uint64, s string) uint64 {
 }
 
 func (w *world) hash() uint64 {
-	h := mix(14695981039346656037, w.fingerprint())
+	h := mix(noHistory, w.fingerprint())
 	for _, a := range w.actors {
 		if !a.done {
 			h = mix(mix(h^a.history, a.name), a.pending.label)

@@ -36,6 +36,33 @@ type modelShard struct {
 	w         *world
 	committed rows
 	conns     map[string]*modelThread
+	// log is what was committed, or is about to be.
+	log []*logged
+}
+
+// logged is a transaction in the log.
+type logged struct {
+	changes []rowChange
+	shown   bool
+}
+
+type rowChange struct {
+	pk            int
+	before, after string // "": no row
+}
+
+// difference is what statements do.
+func difference(from rows, sts []statement) (list []rowChange) {
+	to := maps.Clone(from)
+	for _, st := range sts {
+		st.change(to)
+	}
+	for pk := range 5 {
+		if from[pk] != to[pk] {
+			list = append(list, rowChange{pk, from[pk], to[pk]})
+		}
+	}
+	return list
 }
 
 // modelThread is one connection's side on the server.
@@ -48,9 +75,14 @@ type modelThread struct {
 	inTransaction bool
 	writes        []statement
 	snapshot      rows
+	// logging is what was logged, and is to be shown.
+	logging *logged
 	// orphan: the client is gone; its transaction is rolled back when the
 	// server notices.
 	orphan bool
+	// id is the seat's, and of who has the connection: of members.
+	id uint32
+	of *process
 }
 
 func (s *modelShard) thread(name string) *modelThread {
@@ -69,6 +101,9 @@ func (s *modelShard) locked(name string, pk int) bool {
 		if other == name {
 			continue
 		}
+		if t.logging != nil && slices.ContainsFunc(t.logging.changes, func(c rowChange) bool { return c.pk == pk }) {
+			return true
+		}
 		for _, st := range t.writes {
 			if st.pk == pk {
 				return true
@@ -83,6 +118,27 @@ func (s *modelShard) steps(opts []option) []option {
 	for _, name := range slices.Sorted(maps.Keys(s.conns)) {
 		t := s.conns[name]
 		switch {
+		case t.logging != nil:
+			opts = append(opts, option{label: "server: shows what it logged of " + name, run: func() string {
+				for _, c := range t.logging.changes {
+					if s.committed[c.pk] = c.after; c.after == "" {
+						delete(s.committed, c.pk)
+					}
+				}
+				t.logging.shown = true
+				t.sent, t.writes, t.commits, t.inTransaction, t.logging = nil, nil, false, false, nil
+				return fmt.Sprint(s.committed)
+			}})
+		case s.w.sc.follows && (t.commits || t.sent != nil && !t.inTransaction && !s.locked(name, t.sent.pk)):
+			opts = append(opts, option{label: "server: logs " + name, run: func() string {
+				sts := t.writes
+				if t.sent != nil {
+					sts = []statement{*t.sent}
+				}
+				t.logging = &logged{changes: difference(s.committed, sts)}
+				s.log = append(s.log, t.logging)
+				return fmt.Sprint(t.logging.changes)
+			}})
 		case t.sent != nil && !s.locked(name, t.sent.pk):
 			opts = append(opts, option{label: "server: runs " + name + "'s " + t.sent.text, run: func() string {
 				st := *t.sent
@@ -108,8 +164,14 @@ func (s *modelShard) steps(opts []option) []option {
 				return ""
 			}})
 		}
+		if s.killed(t) && t.logging == nil {
+			opts = append(opts, option{label: "server: ends " + name, run: func() string {
+				t.sent, t.writes, t.commits, t.aborts, t.inTransaction = nil, nil, false, false, false
+				return ""
+			}})
+		}
 	}
-	return opts
+	return s.listing(opts)
 }
 
 // abandon is the death of the process that holds the connections.
@@ -122,9 +184,12 @@ func (s *modelShard) abandon() {
 func (s *modelShard) String() string {
 	var b strings.Builder
 	fmt.Fprint(&b, s.committed)
+	for _, l := range s.log {
+		fmt.Fprint(&b, l.changes, l.shown)
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.conns)) {
 		t := s.conns[name]
-		fmt.Fprint(&b, name, t.sent != nil, t.commits, t.aborts, t.inTransaction, len(t.writes), t.snapshot, t.orphan)
+		fmt.Fprint(&b, name, t.sent != nil, t.commits, t.aborts, t.inTransaction, len(t.writes), t.snapshot, t.orphan, t.logging != nil)
 	}
 	return b.String()
 }

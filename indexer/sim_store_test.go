@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/catalog"
+
 	"github.com/shunt-sql/shunt/storage"
 )
 
@@ -22,6 +24,9 @@ type modelStore struct {
 	now, disk image
 	unsynced  []write
 	epoch     storage.Epoch
+	// floor, gate and removals are the process's.
+	floor, gate storage.Epoch
+	removals    uint64
 	// active and record are the write-intent of the one pair, in memory and on
 	// disk.
 	active, record bool
@@ -37,8 +42,10 @@ type image struct {
 	next       int
 	marked     bool
 	mark       storage.Epoch
+	logged     bool // a logged mark
+	log        storage.Epoch
 	defined    bool
-	status     storage.Status
+	status     catalog.IndexStatus
 	checkpoint string
 }
 
@@ -66,7 +73,7 @@ func (i image) String() string {
 		}
 		b.WriteString("}")
 	}
-	fmt.Fprint(&b, i.read, i.build, i.next, i.marked, i.mark, i.defined, i.status, i.checkpoint)
+	fmt.Fprint(&b, i.read, i.build, i.next, i.marked, i.mark, i.logged, i.log, i.defined, i.status, i.checkpoint)
 	return b.String()
 }
 
@@ -124,12 +131,6 @@ func (m *modelStore) Advance() (e storage.Epoch, err error) {
 		e = m.epoch
 		return fmt.Sprint(e)
 	})
-	// The horizon is not computed at once after the first advance of a scan.
-	// After the second one the next thing is a step anyway.
-	a := m.w.current
-	if a.advances++; a.name == "recovery" || (a.advances%2 == 1) != (a.name == "build") {
-		m.w.step("computes the horizon", func() string { return fmt.Sprint(m.w.proc.x.tracker.Horizon(0)) })
-	}
 	return e, nil
 }
 
@@ -158,14 +159,31 @@ func (m *modelStore) Add(entries []storage.Entry) error {
 	return nil
 }
 
-func (m *modelStore) Remove(_ storage.IndexID, _ storage.ShardID, ks [][]byte, before storage.Epoch) (int, error) {
-	removed := 0
-	m.w.step("remove", func() string {
+func (m *modelStore) OpenGate(_ catalog.IndexID, _ catalog.ShardID, e storage.Epoch) (g storage.Gate, err error) {
+	m.w.step("open gate", func() string {
+		m.gate = max(m.gate, e)
+		g = storage.Gate{Epoch: m.gate, Generation: uint32(m.newest()), Sole: m.now.read != 0 && (m.now.build == 0 || m.w.broken.hideBuild)}
+		return fmt.Sprint(g)
+	})
+	return g, nil
+}
+
+// Retire is one step: the store raises the floor first, so that lookups beside it are only wider.
+func (m *modelStore) Retire(r storage.Retirement) (removed, cleared int, err error) {
+	m.w.step("retire", func() string {
+		if r.Gate.Epoch != m.gate && !m.w.broken.noGate || m.newest() > int(r.Gate.Generation) && !m.w.broken.oldGeneration {
+			err = storage.ErrSuperseded
+			return "superseded"
+		}
+		m.removals++
+		if !m.w.broken.noFloor {
+			m.floor = max(m.floor, r.After)
+		}
 		var said []string
-		for _, k := range ks {
+		for _, k := range r.Keys {
 			for _, id := range m.now.live() {
 				e, ok := m.now.gens[id][string(k)]
-				if !ok || e >= before && !m.w.broken.removeAnyEpoch {
+				if !ok || e >= r.Before && !m.w.broken.removeAnyEpoch {
 					continue
 				}
 				removed++
@@ -174,28 +192,53 @@ func (m *modelStore) Remove(_ storage.IndexID, _ storage.ShardID, ks [][]byte, b
 				m.write(fmt.Sprint("remove ", id, k), func(i *image) { delete(i.gens[id], k) })
 			}
 		}
-		return fmt.Sprintf("%s before %d", strings.Join(said, " "), before)
+		if r.Marks && m.now.marked && (m.now.mark < r.Before || m.w.broken.clearAnyEpoch) {
+			cleared = 1
+			said = append(said, "marks")
+			m.write("clear", func(i *image) { i.marked, i.mark = false, 0 })
+		}
+		if r.Marks && m.now.logged && m.now.log < r.Before {
+			cleared = 1
+			said = append(said, "logged marks")
+			m.write("clear logged", func(i *image) { i.logged, i.log = false, 0 })
+		}
+		return fmt.Sprintf("%s before %d", strings.Join(said, " "), r.Before)
 	})
-	return removed, nil
+	return removed, cleared, err
 }
 
-func (m *modelStore) covers(key string) bool {
-	if m.now.marked {
-		return true
+func (m *modelStore) newest() int { return max(m.now.read, m.now.build) }
+
+// Lookup is no step: the simulation looks in every state.
+func (m *modelStore) Lookup(_ catalog.IndexID, key []byte, _ [][]byte) (f storage.Found, err error) {
+	look := func() string {
+		_, ok := m.now.gens[m.now.read][string(key)]
+		switch f = (storage.Found{Floors: m}); {
+		case ok || m.now.marked:
+			f.Shards.Add(0)
+		case m.now.logged:
+			f.Shards.Add(0)
+			f.Logged.Add(0)
+		}
+		return fmt.Sprint(f.Shards.Has(0), f.Logged.Has(0))
 	}
-	_, ok := m.now.gens[m.now.read][key]
-	return ok
+	if a := m.w.current; a != nil && a.name == waiterName {
+		m.w.step("looks up", look)
+	} else {
+		look()
+	}
+	return f, nil
 }
 
-func (m *modelStore) Lookup(storage.IndexID, []byte, [][]byte) (storage.ShardSet, error) {
-	panic("the simulation looks by itself, in every state")
-}
+func (m *modelStore) Floor(catalog.ShardID) storage.Epoch { return m.floor }
 
-func (m *modelStore) Range(storage.IndexID, []byte, []byte, int) (storage.ShardSet, bool, error) {
+func (m *modelStore) Removals() uint64 { return m.removals }
+
+func (m *modelStore) Range(catalog.IndexID, []byte, []byte, int) (storage.Found, bool, error) {
 	panic("not simulated")
 }
 
-func (m *modelStore) Entries(_ storage.IndexID, from []byte, _ bool, fn func([]byte, []storage.ShardEpoch) bool) error {
+func (m *modelStore) Entries(_ catalog.IndexID, from []byte, _ bool, fn func([]byte, []storage.ShardEpoch) bool) error {
 	m.w.note(fmt.Sprint(m.now.read))
 	if m.now.read == 0 {
 		return storage.ErrNoIndex
@@ -203,12 +246,7 @@ func (m *modelStore) Entries(_ storage.IndexID, from []byte, _ bool, fn func([]b
 	var ks []string
 	es := map[string]storage.Epoch{}
 	m.w.step("entries", func() string {
-		for k, e := range m.now.gens[m.now.read] {
-			if m.w.broken.removeAnyEpoch {
-				e = 0
-			}
-			es[k] = e
-		}
+		maps.Copy(es, m.now.gens[m.now.read])
 		ks = slices.Sorted(maps.Keys(es))
 		return fmt.Sprint(es)
 	})
@@ -220,6 +258,12 @@ func (m *modelStore) Entries(_ storage.IndexID, from []byte, _ bool, fn func([]b
 	return nil
 }
 
+func (m *modelStore) EntriesOf(id catalog.IndexID, _ catalog.ShardID, from []byte, fn func([]byte) bool) error {
+	return m.Entries(id, from, false, func(key []byte, _ []storage.ShardEpoch) bool { return fn(key) })
+}
+
+func (m *modelStore) Kept(key []byte) []byte { return key }
+
 func (m *modelStore) Mark(marks []storage.Mark) error {
 	if m.w.broken.noMark {
 		return nil
@@ -229,10 +273,14 @@ func (m *modelStore) Mark(marks []storage.Mark) error {
 	}
 	m.w.step("mark", func() string {
 		for _, k := range marks {
-			if m.now.marked && m.now.mark >= k.Epoch {
+			if m.now.marked && m.now.mark >= k.Epoch || k.Logged && m.now.logged && m.now.log >= k.Epoch {
 				continue
 			}
 			e := k.Epoch
+			if k.Logged {
+				m.write(fmt.Sprint("mark logged ", e), func(i *image) { i.logged, i.log = true, e })
+				continue
+			}
 			m.write(fmt.Sprint("mark ", e), func(i *image) { i.marked, i.mark = true, e })
 		}
 		return fmt.Sprint(marks[0].Epoch)
@@ -240,33 +288,50 @@ func (m *modelStore) Mark(marks []storage.Mark) error {
 	return nil
 }
 
-func (m *modelStore) ClearMarks(_ storage.IndexID, _ storage.ShardID, before storage.Epoch) (n int, err error) {
-	m.w.step("clear marks", func() string {
-		if m.now.marked && (m.now.mark < before || m.w.broken.clearAnyEpoch) {
-			n = 1
-			m.write("clear", func(i *image) { i.marked, i.mark = false, 0 })
-		}
-		return fmt.Sprintf("%d before %d", n, before)
-	})
-	return n, nil
-}
-
-func (m *modelStore) Marks(storage.IndexID) []storage.Mark { return m.AllMarks() }
+func (m *modelStore) Marks(catalog.IndexID) []storage.Mark { return m.AllMarks() }
 
 func (m *modelStore) AllMarks() []storage.Mark {
-	m.w.note(fmt.Sprint(m.now.marked))
+	m.w.note(fmt.Sprint(m.now.marked, m.now.logged))
+	var marks []storage.Mark
 	if m.now.marked {
-		return []storage.Mark{{Index: 1, Epoch: m.now.mark}}
+		marks = append(marks, storage.Mark{Index: 1, Epoch: m.now.mark})
 	}
-	return nil
+	if m.now.logged {
+		marks = append(marks, storage.Mark{Index: 1, Epoch: m.now.log, Logged: true})
+	}
+	return marks
 }
 
-func (m *modelStore) Intend([]storage.Pair) error {
+func (m *modelStore) Clear(_ catalog.IndexID, _ catalog.ShardID, before storage.Epoch) (cleared int, err error) {
+	m.w.step("clear", func() string {
+		if m.now.logged && (m.now.log < before || m.w.broken.clearAnyEpoch) {
+			cleared = 1
+			m.write("clear logged", func(i *image) { i.logged, i.log = false, 0 })
+		}
+		return fmt.Sprint(cleared, " before ", before)
+	})
+	return cleared, nil
+}
+
+func (m *modelStore) Unlog(catalog.IndexID, catalog.ShardID) (had bool, err error) {
+	m.w.step("unlog", func() string {
+		had = m.now.logged
+		if e := m.now.log; m.now.logged && !m.w.broken.vouchAll {
+			m.write("unlog", func(i *image) { i.marked, i.mark, i.logged, i.log = true, max(i.mark, e), false, 0 })
+		}
+		return fmt.Sprint(had)
+	})
+	return had, nil
+}
+
+func (m *modelStore) Intend([]storage.Pair) (uint64, error) {
 	if !m.w.broken.noIntent && !m.w.broken.intentFirst {
 		m.intend()
 	}
-	return nil
+	return 0, nil
 }
+
+func (m *modelStore) Told([]storage.Pair, uint64) {}
 
 func (m *modelStore) intend() {
 	if !m.w.sc.power {
@@ -321,26 +386,28 @@ func (m *modelStore) Recovered() error {
 	return nil
 }
 
-// No note of the dead process's connections is the harder case.
-func (m *modelStore) OldThreads(storage.ShardID) []storage.Thread { return nil }
+func (m *modelStore) NoteThread(catalog.ShardID, storage.Thread) error { return nil }
 
-func (m *modelStore) Thread(storage.ShardID, uint32) (t storage.Thread, known bool) {
+// No note of the dead process's connections is the harder case.
+func (m *modelStore) OldThreads(catalog.ShardID) []storage.Thread { return nil }
+
+func (m *modelStore) Thread(catalog.ShardID, uint32) (t storage.Thread, known bool) {
 	return t, false
 }
 
-func (m *modelStore) ForgetThread(storage.ShardID, uint32) error { return nil }
+func (m *modelStore) ForgetThread(catalog.ShardID, uint32) error { return nil }
 
-func (m *modelStore) def() storage.IndexDef {
-	return storage.IndexDef{
-		ID: 1, Schema: "s", Table: "t", Name: "ix", Columns: []string{"k"}, Partitions: 1,
-		Status: m.now.status, Readable: m.now.read != 0, HasBuild: m.now.build != 0, BuildGeneration: uint32(m.now.build),
+func (m *modelStore) def() storage.IndexRecord {
+	return storage.IndexRecord{
+		IndexDef: catalog.IndexDef{ID: 1, Schema: "s", Table: "t", Name: "ix", Columns: []string{"k"}, Partitions: 1, Status: m.now.status},
+		Readable: m.now.read != 0, HasBuild: m.now.build != 0, BuildGeneration: uint32(m.now.build), ReadGeneration: uint32(m.now.read),
 	}
 }
 
-func (m *modelStore) CreateIndex(storage.IndexDef) (storage.IndexDef, error) {
+func (m *modelStore) CreateIndex(catalog.IndexDef) (storage.IndexRecord, error) {
 	m.w.step("create index", func() string {
 		m.write("create", func(i *image) {
-			i.defined, i.status = true, storage.Building
+			i.defined, i.status = true, catalog.Building
 			i.next++
 			i.build = i.next
 			i.gens[i.build] = map[string]storage.Epoch{}
@@ -351,22 +418,21 @@ func (m *modelStore) CreateIndex(storage.IndexDef) (storage.IndexDef, error) {
 	return m.def(), nil
 }
 
-func (m *modelStore) Index(storage.IndexID) (storage.IndexDef, bool) {
+func (m *modelStore) Index(catalog.IndexID) (storage.IndexRecord, bool) {
 	d := m.def()
-	d.HasBuild = d.HasBuild && !m.w.broken.hideBuild
-	m.w.note(fmt.Sprint(d.Status, d.Readable, d.HasBuild, d.BuildGeneration))
+	m.w.note(fmt.Sprint(d.Status, d.Readable, d.HasBuild, d.BuildGeneration, d.ReadGeneration))
 	return d, m.now.defined
 }
 
-func (m *modelStore) Indexes() []storage.IndexDef {
+func (m *modelStore) Indexes() []storage.IndexRecord {
 	d, ok := m.Index(1)
 	if !ok {
 		return nil
 	}
-	return []storage.IndexDef{d}
+	return []storage.IndexRecord{d}
 }
 
-func (m *modelStore) UpdateIndex(_ storage.IndexID, fn func(*storage.IndexDef)) error {
+func (m *modelStore) UpdateIndex(_ catalog.IndexID, fn func(*storage.IndexRecord)) error {
 	m.w.step("update index", func() string {
 		d := m.def()
 		fn(&d)
@@ -376,13 +442,13 @@ func (m *modelStore) UpdateIndex(_ storage.IndexID, fn func(*storage.IndexDef)) 
 	return nil
 }
 
-func (m *modelStore) MoveIndexes(map[storage.IndexID]storage.TableName) error {
+func (m *modelStore) MoveIndexes(map[catalog.IndexID]catalog.TableName) error {
 	panic("not simulated")
 }
 
-func (m *modelStore) DropIndex(storage.IndexID) error { panic("not simulated") }
+func (m *modelStore) DropIndex(catalog.IndexID) error { panic("not simulated") }
 
-func (m *modelStore) StartBuild(storage.IndexID, int) error {
+func (m *modelStore) StartBuild(catalog.IndexID, int) error {
 	m.w.step("start build", func() string {
 		m.write("start build", func(i *image) {
 			delete(i.gens, i.build)
@@ -397,12 +463,16 @@ func (m *modelStore) StartBuild(storage.IndexID, int) error {
 	return nil
 }
 
-func (m *modelStore) FinishBuild(_ storage.IndexID, generation uint32) (err error) {
+func (m *modelStore) FinishBuild(_ catalog.IndexID, generation uint32, floors map[catalog.ShardID]storage.Epoch) (err error) {
 	m.w.step("finish build", func() string {
 		switch m.now.build {
 		case 0:
 			err = storage.ErrNotBuilding
 		case int(generation):
+			m.removals++
+			if !m.w.broken.buildNoFloor {
+				m.floor = max(m.floor, floors[0])
+			}
 			m.write("finish build", func(i *image) {
 				delete(i.gens, i.read)
 				i.read, i.build = i.build, 0
@@ -415,9 +485,21 @@ func (m *modelStore) FinishBuild(_ storage.IndexID, generation uint32) (err erro
 	return err
 }
 
+func (m *modelStore) Move(catalog.IndexID, string, bool) error { panic("not simulated") }
+
+func (m *modelStore) EndMove(catalog.IndexID) error { return nil }
+
+func (m *modelStore) Outage(catalog.IndexID) error { return nil }
+
+func (m *modelStore) Away(catalog.IndexID) []string { return nil }
+
+func (m *modelStore) Forsake(catalog.IndexID) error { panic("not simulated") }
+
+func (m *modelStore) Sweep(context.Context) error { return nil }
+
 func (m *modelStore) DeleteGarbage(context.Context, int) (bool, error) { return false, nil }
 
-func (m *modelStore) Repartition(context.Context, storage.IndexID, int, func(float64)) error {
+func (m *modelStore) Repartition(context.Context, catalog.IndexID, int, func(float64)) error {
 	panic("not simulated")
 }
 func (m *modelStore) Stats() storage.Stats { return storage.Stats{} }

@@ -52,6 +52,8 @@ func (x *Indexer) connect(ctx context.Context, id catalog.ShardID) (Conn, error)
 // bounds are the epochs around a snapshot.
 type bounds struct {
 	shard catalog.ShardID
+	// gates are what the scan has opened.
+	gates map[catalog.IndexID]storage.Gate
 	// horizon was computed before the snapshot was opened: what was registered
 	// earlier has ended and is in the snapshot.
 	horizon storage.Epoch
@@ -60,30 +62,51 @@ type bounds struct {
 	after storage.Epoch
 }
 
-// around runs open between the computing of a horizon and the beginning of a
-// new epoch.
-func (x *Indexer) around(id catalog.ShardID, open func() error) (bounds, error) {
-	b := bounds{shard: id}
-	// Without an advance, entries of statements that ended just now would be
-	// of the horizon's own epoch, and none could be removed.
-	if _, err := x.store.Advance(); err != nil {
-		return b, fmt.Errorf("advance epoch: %w", err)
-	}
-	b.horizon = x.tracker.Horizon(id)
-	if err := open(); err != nil {
+// begin begins the epoch in which a scan opens the gates of its indexes: what the scan
+// relies on from now on, no scan that began earlier removes.
+//
+// Counter-example for the generations: a scan knows that the store has key k. A build begins,
+// reads the shard, and ends; then a row gets k, by a statement that marks. The scan finds the
+// row, adds nothing, and clears the mark; the new generation has no k.
+//
+// Without a new epoch, entries of statements that ended just now would be of the horizon's
+// own, and none could be removed.
+func (x *Indexer) begin(ctx context.Context, id catalog.ShardID, indexes []*catalog.Index) (b bounds, err error) {
+	b.shard = id
+	e, err := x.cluster.Advance(ctx, id)
+	if err != nil {
 		return b, err
 	}
-	after, err := x.store.Advance()
-	if err != nil {
-		return b, fmt.Errorf("advance epoch: %w", err)
+	b.gates = make(map[catalog.IndexID]storage.Gate, len(indexes))
+	for _, ix := range indexes {
+		g, err := x.store.OpenGate(ix.ID, id, e)
+		if err == nil && g.Epoch != e {
+			err = storage.ErrSuperseded // one that began later has opened it before
+		}
+		if err != nil {
+			return b, fmt.Errorf("index %s: open the gate: %w", ix.Name, err)
+		}
+		b.gates[ix.ID] = g
 	}
-	b.after = after
 	return b, nil
 }
 
+// around runs open between the computing of a horizon and the beginning of a
+// new epoch.
+func (b *bounds) around(ctx context.Context, x *Indexer, open func() error) (err error) {
+	if b.horizon, err = x.cluster.Horizon(ctx, b.shard); err != nil {
+		return fmt.Errorf("ask for the horizon: %w", err)
+	}
+	if err := open(); err != nil {
+		return err
+	}
+	b.after, err = x.cluster.Advance(ctx, b.shard)
+	return err
+}
+
 // openSnapshot opens a consistent snapshot on conn.
-func (x *Indexer) openSnapshot(ctx context.Context, conn Conn, id catalog.ShardID) (bounds, error) {
-	return x.around(id, func() error {
+func (b *bounds) openSnapshot(ctx context.Context, x *Indexer, conn Conn) error {
+	return b.around(ctx, x, func() error {
 		if err := conn.Exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
 			return fmt.Errorf("open snapshot: %w", err)
 		}

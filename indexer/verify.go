@@ -4,18 +4,43 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/shunt-sql/shunt/planner/plan"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
 )
 
+var verifyKeys = kind{
+	typ: storage.VerifyKeys, retires: true,
+	shard: func(x *Indexer, ctx context.Context, t *catalog.Table, id catalog.ShardID, j *storage.Job) error {
+		return x.verifyJob(ctx, t, id, j)
+	},
+}
+
+func (x *Indexer) verifyJob(ctx context.Context, t *catalog.Table, id catalog.ShardID, j *storage.Job) error {
+	away := func(k storage.JobKey) bool { return x.store.Outage(k.Index) != nil }
+	here := slices.DeleteFunc(slices.Clone(j.Keys), away)
+	if len(here) == 0 || len(here) == len(j.Keys) {
+		return x.verify(ctx, t, id, probes(t, j.Keys))
+	}
+	err := x.later(storage.Job{
+		Type: storage.VerifyKeys, Schema: t.Schema, Table: t.Name, Operation: j.Operation, Shards: catalog.Only(id),
+		Keys: slices.DeleteFunc(slices.Clone(j.Keys), func(k storage.JobKey) bool { return !away(k) }), NotBefore: x.clock.Now().Add(awayDelay),
+	})
+	if err != nil {
+		return err
+	}
+	return x.verify(ctx, t, id, probes(t, here))
+}
+
 // verify asks a shard about some keys of a table's indexes: keys that it has
-// are added if missing, entries of others are removed. It returns a *HeldBack
-// if everything but the removals could be done.
+// are added if missing, entries of others are removed.
 //
 // REQUIRES: no maintain of (table, shard) runs beside it; see there.
-func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.ShardID, probes []Probe) error {
+func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.ShardID, probes []plan.Probe) error {
 	if len(probes) == 0 {
 		return nil
 	}
@@ -24,9 +49,19 @@ func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.Shard
 		return err
 	}
 	defer conn.Close()
+	var indexes []*catalog.Index
+	for _, p := range probes {
+		if !slices.Contains(indexes, p.Index) {
+			indexes = append(indexes, p.Index)
+		}
+	}
+	b, err := x.begin(ctx, id, indexes)
+	if err != nil {
+		return err
+	}
 	// Each SELECT has a snapshot of its own; all lie between the bounds.
-	var present, absent []Probe
-	b, err := x.around(id, func() error {
+	var present, absent []plan.Probe
+	err = b.around(ctx, x, func() error {
 		for _, p := range probes {
 			if !x.asks(p) {
 				continue
@@ -49,26 +84,32 @@ func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.Shard
 	if len(present) > 0 {
 		entries := make([]storage.Entry, len(present))
 		for i, p := range present {
-			entries[i] = storage.Entry{Index: storage.IndexID(p.Index.ID), Key: p.Key, Shard: storage.ShardID(id), Epoch: b.after}
+			entries[i] = storage.Entry{Index: p.Index.ID, Key: p.Key, Shard: id, Epoch: b.after}
 		}
 		if err := x.store.Add(entries); err != nil {
 			return fmt.Errorf("add entries: %w", err)
 		}
-		if err := x.store.Intend([]storage.Pair{pairOf(t, id)}); err != nil {
+		if _, err := x.store.Intend([]storage.Pair{pairOf(t, id)}); err != nil {
 			return fmt.Errorf("set write-intent: %w", err)
 		}
 	}
 	if len(absent) == 0 || !l.snapshots {
 		return nil
 	}
-	if err := x.passed(ctx, b); err != nil {
-		return err
-	}
 	removed := 0
-	for _, p := range absent {
-		n, err := x.store.Remove(storage.IndexID(p.Index.ID), storage.ShardID(id), [][]byte{p.Key}, b.horizon)
+	for _, ix := range indexes {
+		var stale [][]byte
+		for _, p := range absent {
+			if p.Index == ix {
+				stale = append(stale, p.Key)
+			}
+		}
+		if len(stale) == 0 {
+			continue
+		}
+		n, _, err := x.store.Retire(b.retirement(ix.ID, stale, false))
 		if err != nil {
-			return fmt.Errorf("remove stale entries: %w", err)
+			return fmt.Errorf("index %s: remove stale entries: %w", ix.Name, err)
 		}
 		removed += n
 	}
@@ -79,7 +120,7 @@ func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.Shard
 // asks reports whether `columns = values` is true exactly for rows with the
 // probe's key. It is not where the values were cut when they were stored, or
 // where the column changed since the probe was made.
-func (x *Indexer) asks(p Probe) bool {
+func (x *Indexer) asks(p plan.Probe) bool {
 	if len(p.Values) != len(p.Index.Columns) {
 		return false
 	}
@@ -106,7 +147,7 @@ func (x *Indexer) asks(p Probe) bool {
 }
 
 // exists asks a shard for a row with the probe's values.
-func exists(ctx context.Context, conn Conn, p Probe) (bool, error) {
+func exists(ctx context.Context, conn Conn, p plan.Probe) (bool, error) {
 	var b strings.Builder
 	b.WriteString("SELECT 1 FROM " + catalog.QuoteTable(p.Index.Table.Schema, p.Index.Table.Name) + " WHERE ")
 	for i, c := range p.Index.Columns {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
 )
@@ -16,6 +17,8 @@ import (
 const (
 	leaseTime  = 30 * time.Second
 	maxBackoff = 5 * time.Minute
+	// dropAttempts are those at a job whose index the store doesn't know, before it is told.
+	dropAttempts = 5
 )
 
 // errDDL ends a job that would hold up a DDL statement; errLease one whose
@@ -28,30 +31,27 @@ var (
 // work is what the dispatcher and the jobs share.
 type work struct {
 	// name is the worker's name in leases: unique for each life of a process.
-	name  string
-	gates gates
-	wake  chan struct{}
+	name string
+	wake chan struct{}
 
 	mu   sync.Mutex
 	runs map[uint64]*run
 	// held are jobs that wait for a transaction to end; see HeldBack.
 	held map[uint64]*HeldBack
+	// failed is how often a job has failed here. Its attempts are more: those that others' work has ended, too.
+	failed map[uint64]int
 	// rests say until when a shard is spared maintenance scans, pause until
 	// when all are.
 	rests map[catalog.ShardID]rest
 	pause rest
-	// fenced are tables that DDL is about to change: no job touches them.
-	fenced map[TableName]bool
-	// dismissed is the index whose builds are being ended.
-	dismissed storage.IndexID
 	// notes say what a build waits for.
-	notes map[storage.IndexID]string
+	notes map[catalog.IndexID]string
 	// mend is when to mend next, and mended the catalog's version when that was done last; the
 	// dispatcher's.
 	mend   time.Time
 	mended uint64
 	// reconciled is when each table's reconciliation was last asked for.
-	reconciled map[TableName]time.Time
+	reconciled map[catalog.TableName]time.Time
 }
 
 // run is a job being done.
@@ -59,17 +59,16 @@ type run struct {
 	job    *storage.Job
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	gates  []gate
+	gates  []cluster.Gate
 	done   chan struct{}
 }
 
-func (w *work) init() {
-	w.name = fmt.Sprintf("indexer-%016x", rand.Uint64())
-	w.gates = gates{held: map[gate]bool{}, freed: make(chan struct{}), left: w.wakeUp}
+func (w *work) init(name string) {
+	w.name = name
 	w.wake = make(chan struct{}, 1)
-	w.runs, w.held = map[uint64]*run{}, map[uint64]*HeldBack{}
-	w.rests, w.fenced = map[catalog.ShardID]rest{}, map[TableName]bool{}
-	w.notes, w.reconciled = map[storage.IndexID]string{}, map[TableName]time.Time{}
+	w.runs, w.held, w.failed = map[uint64]*run{}, map[uint64]*HeldBack{}, map[uint64]int{}
+	w.rests = map[catalog.ShardID]rest{}
+	w.notes, w.reconciled = map[catalog.IndexID]string{}, map[catalog.TableName]time.Time{}
 }
 
 // Returned tells that a shard that was Down is so no more.
@@ -126,9 +125,18 @@ func (x *Indexer) claim(ctx context.Context) *run {
 			}
 		}
 		soonest(x.reconcile(now))
-		soonest(x.mendAtTimes(now))
+		soonest(x.mendAtTimes(ctx, now))
 		var r *run
+		// A worker elsewhere may have been faster with the job. Counter-example: the run stays; whoever
+		// interrupts it waits for its end for ever, as does what its gates keep out.
+		lost := func() {
+			if r != nil {
+				x.forget(r)
+			}
+			r = nil
+		}
 		job, err := x.store.Claim(x.work.name, leaseTime, now, func(j *storage.Job) bool {
+			lost()
 			var at time.Time
 			r, at = x.admit(ctx, j, now)
 			soonest(at)
@@ -140,10 +148,8 @@ func (x *Indexer) claim(ctx context.Context) *run {
 			x.work.mu.Unlock()
 			return r
 		}
+		lost()
 		if err != nil {
-			if r != nil {
-				x.forget(r)
-			}
 			if ctx.Err() == nil && !errors.Is(err, storage.ErrClosed) && err.Error() != told {
 				told = err.Error()
 				x.log.Error("claim a maintenance job; trying again", "error", err)
@@ -193,20 +199,6 @@ func (x *Indexer) pause(ctx context.Context, now, next time.Time) bool {
 	return true
 }
 
-// gatesOf are the gates that a job holds while it runs.
-func gatesOf(j *storage.Job) []gate {
-	var gs []gate
-	for id := range catalog.ShardSet(j.Shards).All {
-		switch j.Type {
-		case storage.MaintainIndex, storage.Reconcile:
-			gs = append(gs, scanGate(id), retireGate(j.Schema, j.Table, id))
-		case storage.VerifyKeys:
-			gs = append(gs, retireGate(j.Schema, j.Table, id))
-		}
-	}
-	return gs
-}
-
 // admit decides whether a job may run now, and notes its run if so; if not, at
 // is when to look again, zero where an event will tell. It is called under the
 // store's lock. The run is noted here, before the store has given the job out,
@@ -220,35 +212,35 @@ func (x *Indexer) admit(ctx context.Context, j *storage.Job, now time.Time) (r *
 	if w.runs[j.ID] != nil {
 		return nil, time.Time{} // its end wakes
 	}
-	if w.fenced[TableName{j.Schema, j.Table}] ||
-		j.Type == storage.BuildIndex && w.dismissed != 0 && slices.Contains(j.Indexes, w.dismissed) {
+	if x.cluster.Fenced(catalog.TableName{Schema: j.Schema, Name: j.Table}) || x.cluster.Dismissed(builds(j)) {
 		return nil, time.Time{}
 	}
-	if x.opts.Down != nil && j.Type != storage.BuildIndex {
-		for id := range catalog.ShardSet(j.Shards).All {
+	if x.opts.Down != nil {
+		for id := range j.Shards.All {
 			if x.opts.Down(id) {
 				return nil, time.Time{} // Returned tells
 			}
 		}
 	}
 	if h := w.held[j.ID]; h != nil {
-		if !x.tracker.Passed(h.Shard, h.After) {
+		if !x.cluster.Passed(h.Shard, h.After) {
 			return nil, time.Time{}
 		}
 		delete(w.held, j.ID)
 	}
-	if j.Type == storage.MaintainIndex || j.Type == storage.Reconcile {
-		urgent := x.urgent(j)
+	k := x.kindOf(j)
+	if k.urgent != nil {
+		urgent := k.urgent(x, j)
 		until := w.pause.until(urgent)
-		for id := range catalog.ShardSet(j.Shards).All {
+		for id := range j.Shards.All {
 			until = later(until, w.rests[id].until(urgent))
 		}
 		if until.After(now) {
 			return nil, until
 		}
 	}
-	gs := gatesOf(j)
-	if !w.gates.try(gs...) {
+	gs := k.gates(j)
+	if !x.cluster.TryEnter(gs...) {
 		return nil, time.Time{}
 	}
 	copied := *j
@@ -264,7 +256,7 @@ func (x *Indexer) forget(r *run) {
 	x.work.mu.Lock()
 	delete(x.work.runs, r.job.ID)
 	x.work.mu.Unlock()
-	x.work.gates.leave(r.gates...)
+	x.cluster.Leave(r.gates...)
 	close(r.done)
 }
 
@@ -283,16 +275,19 @@ func (x *Indexer) do(ctx context.Context, j *storage.Job) {
 		x.opts.Metrics.JobDone(j.Type, x.clock.Now().Sub(began), err)
 	}
 	if err == nil {
+		x.work.mu.Lock()
+		delete(x.work.failed, j.ID)
+		x.work.mu.Unlock()
 		if err := x.store.Finish(j.ID, x.work.name); err != nil && !errors.Is(err, storage.ErrLeaseLost) {
 			x.log.Error("finish a maintenance job", "job", j.ID, "error", err)
 		}
-		if j.Type == storage.Reconcile {
-			x.reconciled(j)
+		if finished := x.kindOf(j).finished; finished != nil {
+			finished(x, j)
 		}
 		return
 	}
 	now := x.clock.Now()
-	notBefore := now.Add(x.backoff(j.Attempts))
+	var notBefore time.Time
 	var held *HeldBack
 	switch cause := context.Cause(ctx); {
 	case errors.As(err, &held):
@@ -303,9 +298,13 @@ func (x *Indexer) do(ctx context.Context, j *storage.Job) {
 		if x.opts.Metrics.HeldBack != nil {
 			x.opts.Metrics.HeldBack(held.Shard)
 		}
+	case errors.Is(err, storage.ErrSuperseded), // by a scan that began later
+		errors.Is(err, storage.ErrNoIndex) && j.Attempts < dropAttempts: // dropped by another process, of which this one will hear
+		notBefore = now.Add(x.opts.Delay)
 	case errors.Is(cause, errDDL), errors.Is(cause, context.Canceled):
 		err, notBefore = cause, now
 	default:
+		notBefore = now.Add(x.backoff(j.ID))
 		x.log.Warn("a maintenance job failed and will be tried again", "job", j.ID, "type", j.Type,
 			"schema", j.Schema, "table", j.Table, "attempts", j.Attempts, "error", err)
 	}
@@ -314,16 +313,29 @@ func (x *Indexer) do(ctx context.Context, j *storage.Job) {
 	}
 }
 
-// backoff is exponential, with jitter so that jobs that failed together are not
-// tried together.
-func (x *Indexer) backoff(attempts int) time.Duration {
-	d := maxBackoff
-	if attempts < 9 {
-		d = min(d, time.Second<<max(0, attempts-1))
-	}
+// backoff is how long a job waits that has just failed: exponential, with jitter so that jobs that failed together
+// are not tried together.
+//
+// Counter-example by attempts: a scan's table is scanned by others as well, which supersede it ten times in a second;
+// then a shard is away for another second, and the job waits for five minutes.
+func (x *Indexer) backoff(job uint64) time.Duration {
 	x.work.mu.Lock() // Rand is not safe for several goroutines
 	defer x.work.mu.Unlock()
+	x.work.failed[job]++
+	d := maxBackoff
+	if n := x.work.failed[job]; n < 9 {
+		d = min(d, time.Second<<(n-1))
+	}
 	return d/2 + time.Duration(x.opts.Rand.Int64N(int64(d/2)))
+}
+
+// forgetFailed forgets the failures of jobs that are no more.
+func (w *work) forgetFailed(jobs []storage.Job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.failed, func(id uint64, _ int) bool {
+		return !slices.ContainsFunc(jobs, func(j storage.Job) bool { return j.ID == id })
+	})
 }
 
 // leased runs a job while its lease is renewed. When that can't be done in time (the
@@ -362,13 +374,14 @@ func (x *Indexer) perform(ctx context.Context, j *storage.Job) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if j.Type == storage.DropIndexJob {
-		return x.collect(ctx)
+	k := x.kindOf(j)
+	if k.alone != nil {
+		return k.alone(x, ctx, j)
 	}
 	if !x.indexed(j) {
 		return nil
 	}
-	if moved, err := x.follow(j); moved || err != nil {
+	if moved, err := x.renamed(k, j); moved || err != nil {
 		return err
 	}
 	c := x.opts.Catalog()
@@ -379,29 +392,28 @@ func (x *Indexer) perform(ctx context.Context, j *storage.Job) error {
 	if t == nil || len(t.Columns) == 0 {
 		return fmt.Errorf("table %s.%s is not known", j.Schema, j.Table)
 	}
-	if j.Type == storage.BuildIndex {
-		return x.buildJob(ctx, t, j)
+	if k.table != nil {
+		return k.table(x, ctx, t, j)
 	}
-	for id := range catalog.ShardSet(j.Shards).Intersect(t.Shards).All {
-		var err error
-		if j.Type == storage.VerifyKeys {
-			err = x.verify(ctx, t, id, probes(t, j.Keys))
-		} else {
-			err = x.maintain(ctx, t, id, x.affected(t, j))
-		}
-		if err != nil {
-			if _, ok := errors.AsType[*HeldBack](err); ok {
-				return err
+	var held *HeldBack
+	for id := range j.Shards.Intersect(t.Shards).All {
+		if err := k.shard(x, ctx, t, id, j); err != nil {
+			if h, ok := errors.AsType[*HeldBack](err); ok {
+				held = h
+				continue
 			}
 			return fmt.Errorf("shard %s: %w", x.shardName(id), err)
 		}
 	}
+	if held != nil {
+		return held
+	}
 	return nil
 }
 
-// follow makes the job anew for the table that its indexes belong to now, if
+// renamed makes the job anew for the table that its indexes belong to now, if
 // that was renamed since.
-func (x *Indexer) follow(j *storage.Job) (moved bool, err error) {
+func (x *Indexer) renamed(k *kind, j *storage.Job) (moved bool, err error) {
 	ids := slices.Clone(j.Indexes)
 	for _, k := range j.Keys {
 		if !slices.Contains(ids, k.Index) {
@@ -414,12 +426,12 @@ func (x *Indexer) follow(j *storage.Job) (moved bool, err error) {
 			continue
 		}
 		moved = true
-		if j.Type == storage.BuildIndex {
-			continue // the renaming has asked for another build
+		if k.again {
+			continue
 		}
 		_, err := x.store.Enqueue(storage.Job{
 			Type: storage.MaintainIndex, Schema: def.Schema, Table: def.Table, Operation: j.Operation,
-			Shards: j.Shards, Indexes: []storage.IndexID{id}, NotBefore: x.clock.Now(),
+			Shards: j.Shards, Indexes: []catalog.IndexID{id}, NotBefore: x.clock.Now(),
 		})
 		if err != nil {
 			return true, fmt.Errorf("enqueue job: %w", err)
@@ -448,39 +460,4 @@ func (x *Indexer) indexed(j *storage.Job) bool {
 		}
 	}
 	return false
-}
-
-// affected are the indexes that a maintenance job scans for: those it names,
-// or all. One whose column can't be keyed (any more) is left as it is: nobody
-// reads by it.
-func (x *Indexer) affected(t *catalog.Table, j *storage.Job) []*catalog.Index {
-	var indexes []*catalog.Index
-	for _, ix := range t.Indexes {
-		named := len(j.Indexes) == 0
-		for _, id := range j.Indexes {
-			named = named || uint32(id) == ix.ID
-		}
-		if !named || len(ix.Columns) == 0 {
-			continue
-		}
-		if _, err := x.newReading(ix); err != nil {
-			continue
-		}
-		indexes = append(indexes, ix)
-	}
-	return indexes
-}
-
-// collect deletes the generations of dropped and rebuilt indexes.
-func (x *Indexer) collect(ctx context.Context) error {
-	for more := true; more; {
-		var err error
-		if more, err = x.store.DeleteGarbage(ctx, 5000); err != nil {
-			return fmt.Errorf("delete old entries: %w", err)
-		}
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-	}
-	return nil
 }

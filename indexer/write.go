@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
 )
@@ -15,19 +17,18 @@ import (
 // on. Its entries would not be held back from a scan.
 var ErrNotRegistered = errors.New("statement is not registered on the shard")
 
-// Begin registers a statement or transaction on shards: step 1 of a write, and
-// of every transaction. The caller then checks that the catalog it planned with
-// is still the published one; if not, it ends the registration and plans anew.
-func (x *Indexer) Begin(set catalog.ShardSet) *Open { return x.tracker.Begin(set) }
-
 // AwaitOpen waits until all that is registered on shards now has ended.
 func (x *Indexer) AwaitOpen(ctx context.Context, set catalog.ShardSet) error {
-	since, err := x.store.Advance()
-	if err != nil {
-		return fmt.Errorf("advance epoch: %w", err)
+	since := map[catalog.ShardID]storage.Epoch{}
+	for id := range set.All {
+		e, err := x.cluster.Advance(ctx, id)
+		if err != nil {
+			return err
+		}
+		since[id] = e
 	}
 	for id := range set.All {
-		if err := x.tracker.Wait(ctx, id, since); err != nil {
+		if err := x.cluster.Wait(ctx, id, since[id]); err != nil {
 			return err
 		}
 	}
@@ -40,7 +41,9 @@ func (x *Indexer) AwaitOpen(ctx context.Context, set catalog.ShardSet) error {
 // say, leaves stale ones, and its intent has them looked for after a crash that
 // loses its job. After an error the statement must not be sent; what was
 // written until then is at worst stale.
-func (x *Indexer) Prepare(o *Open, adds []Add, marks []Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
+//
+// The first one after a quiet time waits for its shards to be told of that.
+func (x *Indexer) Prepare(ctx context.Context, o *Open, adds []plan.Entry, marks []plan.Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
 	w := preparations.Get().(*preparation)
 	defer w.release()
 	for _, t := range tables {
@@ -58,11 +61,11 @@ func (x *Indexer) Prepare(o *Open, adds []Add, marks []Mark, tables []*catalog.T
 				return fmt.Errorf("add entry of index %s: %w", a.Index.Name, ErrNotRegistered)
 			}
 			w.entries = append(w.entries, storage.Entry{
-				Index: storage.IndexID(a.Index.ID), Key: a.Key, Shard: storage.ShardID(a.Shard), Epoch: e,
+				Index: a.Index.ID, Key: a.Key, Shard: a.Shard, Epoch: e,
 			})
 			w.pair(a.Index.Table, a.Shard)
 		}
-		if err := x.store.Add(w.entries); err != nil {
+		if err := putOnce(x.known, w.entries, func(e storage.Entry) fact { return entryFact(e, o.Join) }, x.store.Add); err != nil {
 			return fmt.Errorf("add entries: %w", err)
 		}
 	}
@@ -73,11 +76,11 @@ func (x *Indexer) Prepare(o *Open, adds []Add, marks []Mark, tables []*catalog.T
 				return fmt.Errorf("mark index %s: %w", m.Index.Name, ErrNotRegistered)
 			}
 			w.marks = append(w.marks, storage.Mark{
-				Index: storage.IndexID(m.Index.ID), Shard: storage.ShardID(m.Shard), Known: m.Known, Epoch: e,
+				Index: m.Index.ID, Shard: m.Shard, Known: m.Known, Epoch: e, Logged: m.Logged,
 			})
 			w.pair(m.Index.Table, m.Shard)
 		}
-		if err := x.store.Mark(w.marks); err != nil {
+		if err := putOnce(x.known, w.marks, func(m storage.Mark) fact { return markFact(m, o.Join) }, x.store.Mark); err != nil {
 			return fmt.Errorf("set unknown marks: %w", err)
 		}
 	}
@@ -87,15 +90,27 @@ func (x *Indexer) Prepare(o *Open, adds []Add, marks []Mark, tables []*catalog.T
 	if len(w.pairs) == 0 {
 		return nil
 	}
-	if err := x.store.Intend(w.pairs); err != nil {
+	serial, err := x.store.Intend(w.pairs)
+	if err != nil {
 		return fmt.Errorf("set write-intents: %w", err)
 	}
+	if serial == 0 || x.opts.Tell == nil {
+		return nil
+	}
+	var set catalog.ShardSet
+	for _, p := range w.pairs {
+		set.Add(p.Shard)
+	}
+	if err := x.opts.Tell(ctx, set, serial); err != nil {
+		return fmt.Errorf("tell the shards of the first write after a quiet time: %w", err)
+	}
+	x.store.Told(w.pairs, serial)
 	return nil
 }
 
 // preparation is what Prepare and After give to the store, which keeps none of it.
 type preparation struct {
-	indexes []storage.IndexID
+	indexes []catalog.IndexID
 	entries []storage.Entry
 	marks   []storage.Mark
 	pairs   []storage.Pair
@@ -113,7 +128,7 @@ func (w *preparation) release() {
 }
 
 func pairOf(t *catalog.Table, id catalog.ShardID) storage.Pair {
-	return storage.Pair{Schema: t.Schema, Table: t.Name, Shard: storage.ShardID(id)}
+	return storage.Pair{Schema: t.Schema, Table: t.Name, Shard: id}
 }
 
 // pair adds a pair if it is not in the list: lists are short.
@@ -127,13 +142,68 @@ func (w *preparation) pair(t *catalog.Table, id catalog.ShardID) {
 // Lookup returns the shards that may hold the full key. components are the
 // key's, so that marks that know another one don't widen it; nil: all do.
 func (x *Indexer) Lookup(ix *catalog.Index, key []byte, components [][]byte) (catalog.ShardSet, error) {
-	set, err := x.store.Lookup(storage.IndexID(ix.ID), key, components)
-	return catalog.ShardSet(set), err
+	f, err := x.store.Lookup(ix.ID, key, components)
+	return f.Shards, err
 }
 
 // Range returns the shards of the keys with from <= key < to (to nil: no end).
 // ok is false when more than limit keys are in it.
 func (x *Indexer) Range(ix *catalog.Index, from, to []byte, limit int) (set catalog.ShardSet, ok bool, err error) {
-	s, ok, err := x.store.Range(storage.IndexID(ix.ID), from, to, limit)
-	return catalog.ShardSet(s), ok, err
+	f, ok, err := x.store.Range(ix.ID, from, to, limit)
+	return f.Shards, ok, err
 }
+
+// errNotAsked: several lookups of a Store that isn't Asked.
+var errNotAsked = errors.New("the store answers one lookup at a time")
+
+// Ask answers several lookups as of one moment. REQUIRES: the store is Asked.
+func (x *Indexer) Ask(ctx context.Context, questions []plan.Question) error {
+	return x.ask(ctx, questions, shardsOf)
+}
+
+func (x *Indexer) ask(ctx context.Context, questions []plan.Question, shards func(storage.Found) catalog.ShardSet) error {
+	store, ok := x.store.(Asked)
+	if !ok {
+		return errNotAsked
+	}
+	list := toAsk(questions)
+	if err := store.Ask(ctx, list); err != nil {
+		return err
+	}
+	answer(questions, list, shards)
+	return nil
+}
+
+func toAsk(questions []plan.Question) []storage.Question {
+	list := make([]storage.Question, len(questions))
+	for i, q := range questions {
+		list[i] = storage.Question{Index: q.Index.ID, Key: q.Key, Components: q.Components, Ranged: q.Ranged, From: q.From, To: q.To, Limit: q.Limit}
+	}
+	return list
+}
+
+// answer fills in what the store has said.
+func answer(questions []plan.Question, said []storage.Question, shards func(storage.Found) catalog.ShardSet) {
+	for i := range questions {
+		to, q := &questions[i], &said[i]
+		to.Within, to.Err = q.Within, q.Err
+		if q.Err == nil {
+			to.Shards = shards(q.Found)
+		}
+	}
+}
+
+// Guess answers several lookups by what the store has said last, for a read outside of transactions.
+// Nothing of that may be told until holds has asked the store; nil: there is no guess. REQUIRES: the store is Asked.
+func (x *Indexer) Guess(questions []plan.Question) (holds func(context.Context) bool) {
+	list := toAsk(questions)
+	if holds = x.store.(Asked).Guess(list); holds != nil {
+		answer(questions, list, shardsOf)
+	}
+	return holds
+}
+
+func shardsOf(f storage.Found) catalog.ShardSet { return f.Shards }
+
+// Removals is the store's.
+func (x *Indexer) Removals() uint64 { return x.store.Removals() }

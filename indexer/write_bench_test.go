@@ -1,11 +1,15 @@
 package indexer
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"sync/atomic"
 	"testing"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
 )
@@ -28,17 +32,17 @@ func newWriting(tb testing.TB) *writing {
 	w := &writing{store: store, table: &catalog.Table{Schema: "shop", Name: "users", Shards: catalog.Only(0).Union(catalog.Only(1))}}
 	for i := range 3 {
 		name := "ix" + strconv.Itoa(i)
-		def, err := store.CreateIndex(storage.IndexDef{Schema: "shop", Table: "users", Name: name, Columns: []string{name}})
+		def, err := store.CreateIndex(catalog.IndexDef{Schema: "shop", Table: "users", Name: name, Columns: []string{name}})
 		if err == nil {
-			err = store.FinishBuild(def.ID, def.BuildGeneration)
+			err = store.FinishBuild(def.ID, def.BuildGeneration, nil)
 		}
 		if err != nil {
 			tb.Fatal(err)
 		}
-		w.table.Indexes = append(w.table.Indexes, &catalog.Index{ID: uint32(def.ID), Name: name, Table: w.table})
+		w.table.Indexes = append(w.table.Indexes, &catalog.Index{ID: def.ID, Name: name, Table: w.table})
 	}
 	cat := &catalog.Catalog{}
-	w.x = New(Options{Store: store, Catalog: func() *catalog.Catalog { return cat }, Logger: quiet})
+	w.x = New(Options{Store: store, Cluster: cluster.NewLocal(store), Catalog: func() *catalog.Catalog { return cat }, Logger: quiet})
 	return w
 }
 
@@ -46,20 +50,20 @@ func newWriting(tb testing.TB) *writing {
 // from one to the next.
 type written struct {
 	w      *writing
-	adds   []Add
+	adds   []plan.Entry
 	tables []*catalog.Table
 	shards catalog.ShardSet
-	after  []Maintenance
+	after  []plan.Maintenance
 	key    []byte
 }
 
 func (w *writing) written(adds int, maintain bool) *written {
 	s := &written{w: w, tables: []*catalog.Table{w.table}, shards: catalog.Only(1)}
 	for i := range adds {
-		s.adds = append(s.adds, Add{Index: w.table.Indexes[i], Shard: 1})
+		s.adds = append(s.adds, plan.Entry{Index: w.table.Indexes[i], Shard: 1})
 	}
 	if maintain {
-		s.after = []Maintenance{{Table: w.table, Operation: "UPDATE", Shards: s.shards, Indexes: w.table.Indexes[:1], Columns: []string{"ix0"}}}
+		s.after = []plan.Maintenance{{Table: w.table, Operation: "UPDATE", Shards: s.shards, Indexes: w.table.Indexes[:1], Columns: []string{"ix0"}}}
 	}
 	return s
 }
@@ -72,7 +76,7 @@ func (s *written) write(n uint64) error {
 	}
 	o := s.w.x.Begin(s.shards)
 	defer o.End()
-	if err := s.w.x.Prepare(o, s.adds, nil, s.tables, s.shards); err != nil {
+	if err := s.w.x.Prepare(context.Background(), o, s.adds, nil, s.tables, s.shards); err != nil {
 		return err
 	}
 	o.End()

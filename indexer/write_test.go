@@ -1,10 +1,14 @@
 package indexer
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/cluster"
+	"github.com/shunt-sql/shunt/planner/plan"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -43,9 +47,9 @@ func (f *faultyStore) Mark(ms []storage.Mark) error {
 	return f.Store.Mark(ms)
 }
 
-func (f *faultyStore) Intend(ps []storage.Pair) error {
+func (f *faultyStore) Intend(ps []storage.Pair) (uint64, error) {
 	if err := f.call("intend"); err != nil {
-		return err
+		return 0, err
 	}
 	return f.Store.Intend(ps)
 }
@@ -78,7 +82,7 @@ func withFaults(t *testing.T, fail string) (*bench, *faultyStore, *Indexer) {
 	f := &faultyStore{Store: b.store, fail: fail}
 	o := b.opts
 	o.Store = f
-	return b, f, New(o)
+	return b, f, b.life(o)
 }
 
 // Whatever fails before the statement is sent, the session is told.
@@ -95,7 +99,7 @@ func TestPrepareFaults(t *testing.T) {
 	} {
 		b, f, x := withFaults(t, test.fail)
 		o := x.Begin(catalog.Only(1))
-		err := x.Prepare(o, []Add{{b.index(), b.key("ann"), 1}}, []Mark{{Index: b.index(), Shard: 1}}, nil, catalog.ShardSet{})
+		err := x.Prepare(context.Background(), o, []plan.Entry{{Index: b.index(), Key: b.key("ann"), Shard: 1}}, []plan.Mark{{Index: b.index(), Shard: 1}}, nil, catalog.ShardSet{})
 		if test.fail == "" && err != nil || test.fail != "" && !errors.Is(err, errFault) {
 			t.Errorf("with a fault in %q: %v", test.fail, err)
 		}
@@ -110,19 +114,19 @@ func TestPrepareNeedsARegistration(t *testing.T) {
 	t.Parallel()
 	b, f, x := withFaults(t, "")
 	o := x.Begin(catalog.Only(1))
-	if err := x.Prepare(o, []Add{{b.index(), b.key("ann"), 0}}, nil, nil, catalog.ShardSet{}); !errors.Is(err, ErrNotRegistered) {
+	if err := x.Prepare(context.Background(), o, []plan.Entry{{Index: b.index(), Key: b.key("ann"), Shard: 0}}, nil, nil, catalog.ShardSet{}); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("add: %v", err)
 	}
 	o.End()
 	o.Extend(catalog.Only(0))
-	if err := x.Prepare(o, nil, []Mark{{Index: b.index(), Shard: 1}}, nil, catalog.ShardSet{}); !errors.Is(err, ErrNotRegistered) {
+	if err := x.Prepare(context.Background(), o, nil, []plan.Mark{{Index: b.index(), Shard: 1}}, nil, catalog.ShardSet{}); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("mark: %v", err)
 	}
-	if err := x.Prepare(o, nil, nil, nil, catalog.ShardSet{}); err != nil || len(f.calls) != 0 {
+	if err := x.Prepare(context.Background(), o, nil, nil, nil, catalog.ShardSet{}); err != nil || len(f.calls) != 0 {
 		t.Errorf("nothing to prepare: %v, calls %v", err, f.calls)
 	}
 	// A DELETE makes no keys, but stale entries.
-	err := x.Prepare(o, nil, nil, []*catalog.Table{b.index().Table}, catalog.Only(0))
+	err := x.Prepare(context.Background(), o, nil, nil, []*catalog.Table{b.index().Table}, catalog.Only(0))
 	if err != nil || !slices.Equal(f.calls, []string{"intend"}) {
 		t.Errorf("a table without keys: %v, calls %v", err, f.calls)
 	}
@@ -131,7 +135,7 @@ func TestPrepareNeedsARegistration(t *testing.T) {
 func TestAfterFault(t *testing.T) {
 	t.Parallel()
 	b, f, x := withFaults(t, "enqueue")
-	x.After(Maintenance{Table: b.index().Table, Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}})
+	x.After(plan.Maintenance{Table: b.index().Table, Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}})
 	if !b.happened("after error") || len(f.calls) != 1 {
 		t.Errorf("events %v, calls %v", b.events, f.calls)
 	}
@@ -175,21 +179,21 @@ func TestRecoveryMakesJobs(t *testing.T) {
 	b := newBench(t, 2, nil)
 	b.create()
 	b.x.Close()
-	id := storage.IndexID(b.index().ID)
+	id := b.index().ID
 	if err := b.store.Mark([]storage.Mark{{Index: id, Shard: 1, Epoch: b.store.Epoch()}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.store.StartBuild(id, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := New(b.opts).recover(t.Context()); err != nil {
+	if err := b.life(b.opts).recover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]storage.ShardSet{}
+	types := map[string]catalog.ShardSet{}
 	for _, j := range b.store.Jobs() {
 		types[j.Type] = j.Shards
 	}
-	if _, builds := types[storage.BuildIndex]; !builds || types[storage.MaintainIndex] != storage.Only(1) {
+	if _, builds := types[storage.BuildIndex]; !builds || types[storage.MaintainIndex] != catalog.Only(1) {
 		t.Errorf("jobs %v", types)
 	}
 }
@@ -229,14 +233,14 @@ func TestUnsettledShard(t *testing.T) {
 		"newer than ours": {[][]string{{"101", "shunt", "", "", "Query", "100"}}, false},
 	} {
 		b.shards[0].change(func(s *fakeShard) { s.threads = test.threads })
-		x := New(b.opts)
+		x := b.life(b.opts)
 		for range 5 {
 			if _, err := x.settle(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}
 			b.clock.move(idleSeconds * 1e9)
 		}
-		if x.tracker.isSettled(0) == test.holds {
+		if x.isSettled(0) == test.holds {
 			t.Errorf("%s: settled %v", name, !test.holds)
 		}
 	}
@@ -244,13 +248,13 @@ func TestUnsettledShard(t *testing.T) {
 
 // threadNotes are what an earlier life has left in the store.
 type threadNotes struct {
-	Store
+	*storage.Store
 	old []storage.Thread
 }
 
-func (n *threadNotes) OldThreads(storage.ShardID) []storage.Thread { return slices.Clone(n.old) }
+func (n *threadNotes) OldThreads(catalog.ShardID) []storage.Thread { return slices.Clone(n.old) }
 
-func (n *threadNotes) ForgetThread(_ storage.ShardID, id uint32) error {
+func (n *threadNotes) ForgetThread(_ catalog.ShardID, id uint32) error {
 	n.old = slices.DeleteFunc(n.old, func(t storage.Thread) bool { return t.ID == id })
 	return nil
 }
@@ -264,16 +268,16 @@ func TestOldThreadIsEnded(t *testing.T) {
 	b.clock.move(1000 * time.Second)
 	notes := &threadNotes{Store: b.store, old: []storage.Thread{{ID: 7, Opened: b.clock.Now().Add(-100 * time.Second)}, {ID: 9, Opened: b.clock.Now()}}}
 	o := b.opts
-	o.Store = notes
+	o.Store, o.Cluster = notes, cluster.NewLocal(notes)
 	look := func(x *Indexer, uptime string, threads ...[]string) (settled bool, kills int) {
 		b.shards[0].change(func(s *fakeShard) { s.threads, s.uptime = threads, uptime })
 		if _, err := x.settle(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		b.clock.move(100 * time.Second)
-		return x.tracker.isSettled(0), len(b.shards[0].statements("KILL 7"))
+		return x.isSettled(0), len(b.shards[0].statements("KILL 7"))
 	}
-	x := New(o)
+	x := b.life(o)
 	if settled, kills := look(x, "5000", []string{"7", "shunt", "", "", "Query", "600"}); settled || kills != 0 {
 		t.Errorf("running: settled %v, %d kills", settled, kills)
 	}
@@ -287,12 +291,13 @@ func TestOldThreadIsEnded(t *testing.T) {
 	}
 	notes.old = []storage.Thread{{ID: 7, Opened: b.clock.Now().Add(-100 * time.Second)}}
 	kills := len(b.shards[0].statements("KILL 7"))
-	x = New(o)
+	o.Cluster = cluster.NewLocal(notes)
+	x = b.life(o)
 	for range 3 {
 		look(x, "50", []string{"7", "shunt", "", "", "Sleep", "600"})
 	}
-	if _, now := look(x, "50"); now != kills || !x.tracker.isSettled(0) || len(notes.old) != 0 {
-		t.Errorf("restarted: %d kills more, settled %v, left %v", now-kills, x.tracker.isSettled(0), notes.old)
+	if _, now := look(x, "50"); now != kills || !x.isSettled(0) || len(notes.old) != 0 {
+		t.Errorf("restarted: %d kills more, settled %v, left %v", now-kills, x.isSettled(0), notes.old)
 	}
 }
 
@@ -305,8 +310,8 @@ func TestOldThreadOfAnotherAccount(t *testing.T) {
 	b.clock.move(1000 * time.Second)
 	notes := &threadNotes{Store: b.store, old: []storage.Thread{{ID: 7, Opened: b.clock.Now().Add(-100 * time.Second)}}}
 	o := b.opts
-	o.Store = notes
-	x := New(o)
+	o.Store, o.Cluster = notes, cluster.NewLocal(notes)
+	x := b.life(o)
 	app := []string{"8", "app", "", "", "Sleep", "600"}
 	for _, look := range []struct {
 		threads [][]string
@@ -321,8 +326,36 @@ func TestOldThreadOfAnotherAccount(t *testing.T) {
 		if _, err := x.settle(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		if settled, kills := x.tracker.isSettled(0), len(b.shards[0].statements("KILL")); settled != look.settled || kills != look.kills {
+		if settled, kills := x.isSettled(0), len(b.shards[0].statements("KILL")); settled != look.settled || kills != look.kills {
 			t.Errorf("%v: settled %v, %d kills", look.threads, settled, kills)
+		}
+	}
+}
+
+// This process's own connections are not waited for, whatever runs on them.
+func TestSettledBesideOwnConnections(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.x.Close()
+	o := b.opts
+	o.Opened = func(_ catalog.ShardID, thread uint64, port int) bool { return thread == 7 && port == 4711 }
+	for _, c := range []struct {
+		id, host string
+		settled  bool
+	}{
+		{"7", "10.0.0.1:4711", true},
+		{"7", "::1:4711", true},
+		{"7", "10.0.0.1:4712", false},
+		{"7", "localhost", false},
+		{"8", "10.0.0.1:4711", false},
+	} {
+		x := b.life(o)
+		b.shards[0].change(func(s *fakeShard) { s.threads = [][]string{{c.id, "shunt", c.host, "", "Query", "0"}} })
+		if _, err := x.settle(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if x.isSettled(0) != c.settled {
+			t.Errorf("thread %s of %s: settled %v", c.id, c.host, !c.settled)
 		}
 	}
 }
@@ -332,14 +365,14 @@ func TestSettledBesideOneThatPings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)
 	b.x.Close()
-	x := New(b.opts)
+	x := b.life(b.opts)
 	look := func(threads ...[]string) bool {
 		b.shards[0].change(func(s *fakeShard) { s.threads = threads })
 		if _, err := x.settle(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		b.clock.move(settleEvery)
-		return x.tracker.isSettled(0)
+		return x.isSettled(0)
 	}
 	for range 3 * idleLooks {
 		if look([]string{"7", "shunt", "", "", "Sleep", "0"}, []string{"8", "shunt", "", "", "Query", "0"}) {
@@ -376,10 +409,10 @@ func TestInDoubtOnARestartedServer(t *testing.T) {
 	b.create()
 	b.until("no job of the build is left", func() bool { return len(b.store.Jobs()) == 0 })
 	b.x.Close()
-	x := New(b.opts)
-	x.tracker.settle(0, 0)
+	x := b.life(b.opts)
+	x.cluster.Settle(0, 0)
 	o := x.Begin(catalog.Only(0))
-	o.InDoubt(0, storage.Thread{ID: 7, Opened: b.clock.Now()}, Maintenance{Table: b.index().Table, Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}})
+	o.InDoubt(0, storage.Thread{ID: 7, Opened: b.clock.Now()}, plan.Maintenance{Table: b.index().Table, Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}})
 	b.clock.move(100 * time.Second)
 	for _, c := range []struct {
 		uptime string
@@ -404,8 +437,8 @@ func TestInDoubtOnAnIdleThread(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)
 	b.x.Close()
-	x := New(b.opts)
-	x.tracker.settle(0, 0)
+	x := b.life(b.opts)
+	x.cluster.Settle(0, 0)
 	o := x.Begin(catalog.Only(0))
 	o.InDoubt(0, storage.Thread{ID: 7, Opened: b.clock.Now().Add(-time.Hour)})
 	for i, look := range []struct {
@@ -431,7 +464,7 @@ func TestInDoubtOnAnIdleThread(t *testing.T) {
 		}
 		b.clock.move(settleEvery)
 	}
-	if !x.tracker.Passed(0, 1<<40) {
+	if !x.cluster.Passed(0, 1<<40) {
 		t.Error("gone, but still in doubt")
 	}
 }
@@ -453,8 +486,8 @@ func TestInDoubtSparesOthers(t *testing.T) {
 		{"restarted right after the connection was made", 61 * time.Second, "60", true},
 		{"nobody knows when it was restarted", time.Hour, "-5", true},
 	} {
-		x := New(b.opts)
-		x.tracker.settle(0, 0)
+		x := b.life(b.opts)
+		x.cluster.Settle(0, 0)
 		lost := storage.Thread{ID: 7, Opened: b.clock.Now().Add(-c.opened)}
 		check(t, b.store.NoteThread(0, lost))
 		if c.another {

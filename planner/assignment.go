@@ -6,12 +6,14 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // assignment is one col = value.
 type assignment struct {
 	col   *catalog.Column
-	value operand
+	value text.Operand
 	// inserted: VALUES(c) or new.c, the value of that column in the new row.
 	inserted *catalog.Column
 	// self: col = col
@@ -19,13 +21,13 @@ type assignment struct {
 }
 
 // assignments resolves what ON DUPLICATE KEY UPDATE assigns in target.
-func (a *analysis) assignments(n *ast.InsertStmt, target *ref, alias *rowAlias) ([]assignment, *Error) {
+func (a *analysis) assignments(n *ast.InsertStmt, target *ref, alias *rowAlias) ([]assignment, *text.Error) {
 	var out []assignment
-	clips := n.IgnoreErr || !a.st.settings.Strict
+	clips := n.IgnoreErr || !a.st.Settings.Strict
 	for _, x := range n.OnDuplicate {
 		c := target.table.Column(x.Column.Name.L)
 		if c == nil {
-			return nil, unknownColumn(x.Column.Name.O)
+			return nil, spoken.UnknownColumn(x.Column.Name.O)
 		}
 		out = append(out, a.assignment(c, lastInserted(c, x.Expr, clips), target, alias))
 	}
@@ -46,7 +48,7 @@ func (a *analysis) assignment(c *catalog.Column, e ast.ExprNode, target *ref, al
 			s.self = true
 		}
 	default:
-		s.value = a.st.evalExpr(e)
+		s.value = evalExpr(a.st, e)
 	}
 	return s
 }

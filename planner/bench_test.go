@@ -6,6 +6,7 @@ import (
 	"github.com/shunt-sql/shunt/bench/instructions"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
 )
 
 const benchDDL = `
@@ -29,7 +30,7 @@ var benchTexts = []struct {
 }
 
 // oneShard finds every key on one shard.
-var oneShard Indexes = onShardOne{}
+var oneShard plan.Indexes = onShardOne{}
 
 type onShardOne struct{}
 
@@ -37,8 +38,8 @@ func (onShardOne) Lookup(*catalog.Index, []byte, [][]byte) (catalog.ShardSet, er
 	return catalog.Only(1), nil
 }
 
-func (onShardOne) Hold(catalog.ShardSet) Held { return onShardOne{} }
-func (onShardOne) End()                       {}
+func (onShardOne) Removals() uint64 { return 0 }
+func (onShardOne) End()             {}
 
 func (onShardOne) Range(*catalog.Index, []byte, []byte, int) (catalog.ShardSet, bool, error) {
 	return catalog.Only(1), true, nil
@@ -77,8 +78,8 @@ func BenchmarkBindShape(b *testing.B) {
 	}
 }
 
-func bindShape(p *Planner, sh *Shape, sql string, cat *catalog.Catalog) *Bound {
-	if !sh.Read(sql, &shapeSettings) {
+func bindShape(p *Planner, sh *Shape, sql string, cat *catalog.Catalog) *plan.Bound {
+	if !p.ReadShape(sh, sql, &shapeSettings) {
 		return nil
 	}
 	r := p.Find(sh, cat)
@@ -103,11 +104,11 @@ func BenchmarkPlan(b *testing.B) {
 			b.ReportAllocs()
 			p := New()
 			for b.Loop() {
-				plan, err := p.Plan(c.sql, shapeSettings, cat)
+				planned, err := p.Plan(c.sql, shapeSettings, cat)
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := p.Bind(plan.(*Rows), nil, oneShard); err != nil {
+				if _, err := p.Bind(planned.(*plan.Rows), nil, oneShard); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -138,14 +139,14 @@ func TestBindAllocations(t *testing.T) {
 			t.Errorf("%s: %d allocations, at most %d were expected", c.sql, got, c.allocs)
 		}
 	}
-	plan, err := p.Plan("SELECT c FROM sbtest1 WHERE id = ?", shapeSettings, cat)
+	planned, err := p.Plan("SELECT c FROM sbtest1 WHERE id = ?", shapeSettings, cat)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var bd Binding
 	params := []keys.Value{keys.Int(5)}
 	if got := testing.AllocsPerRun(100, func() {
-		if _, err := p.BindIn(&bd, plan.(*Rows), params, oneShard); err != nil {
+		if _, err := p.BindIn(&bd, planned.(*plan.Rows), params, oneShard); err != nil {
 			t.Fatal(err)
 		}
 	}); got > 0 {
@@ -184,11 +185,11 @@ func TestBindIn(t *testing.T) {
 		"UPDATE u SET a = ?", "UPDATE u SET b = 'x', a = 3 WHERE id = ?", "DELETE FROM o WHERE a = ?", "INSERT INTO u (id, a, b) VALUES (?, 1, 'x'), (7, 2, 'y')",
 		"EXPLAIN SELECT * FROM u WHERE id = ?",
 	} {
-		plan, err := p.Plan(sql, shapeSettings, cat)
+		planned, err := p.Plan(sql, shapeSettings, cat)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := plan.(*Rows)
+		r := planned.(*plan.Rows)
 		for n := range int64(20) {
 			params := []keys.Value{keys.Int(n)}
 			want, err1 := p.Bind(r, params, ix)
@@ -220,13 +221,13 @@ func BenchmarkBind(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			p := New()
-			plan, err := p.Plan(c.sql, shapeSettings, cat)
+			planned, err := p.Plan(c.sql, shapeSettings, cat)
 			if err != nil {
 				b.Fatal(err)
 			}
 			var bd Binding
 			for b.Loop() {
-				if _, err := p.BindIn(&bd, plan.(*Rows), c.params, oneShard); err != nil {
+				if _, err := p.BindIn(&bd, planned.(*plan.Rows), c.params, oneShard); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -3,14 +3,16 @@ package planner
 import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // binder evaluates condition trees for given parameter values.
 type binder struct {
 	cat      *catalog.Catalog
-	settings Settings
+	settings text.Settings
 	params   []keys.Value
-	ix       Indexes
+	ix       plan.Indexes
 	lookups  int
 	reached  []reached
 	// room, when set, is where the Bound is made; brief: without its Reason.
@@ -23,7 +25,7 @@ type binder struct {
 	found      [][]byte
 	values     []keys.Value
 	uses       []access
-	probes     []Probe
+	probes     []plan.Probe
 	alone      [1]*cnode
 	columns    []listColumn
 	// labels are those of the reference whose tree is evaluated.
@@ -48,21 +50,21 @@ type reached struct {
 // Maintain; whoever keeps a Probe makes a copy.
 type Binding struct {
 	binder     binder
-	bound      Bound
-	statements []ShardStatement
+	bound      plan.Bound
+	statements []plan.ShardStatement
 }
 
 // roomKept bounds what a Binding keeps of its room.
 const roomKept = 1 << 10
 
 // begin makes a binder in the Binding.
-func (bd *Binding) begin(r *Rows, params []keys.Value, ix Indexes) *binder {
+func (bd *Binding) begin(r *plan.Rows, params []keys.Value, ix plan.Indexes) *binder {
 	b := &bd.binder
 	if cap(b.components) > roomKept || cap(b.found) > roomKept/16 || cap(b.values) > roomKept/16 || cap(bd.statements) > roomKept/64 {
 		*bd = Binding{}
 	}
 	*b = binder{
-		cat: r.Catalog, settings: r.settings, params: params, ix: ix, room: bd, brief: true,
+		cat: r.Catalog, settings: bindableOf(r).settings, params: params, ix: ix, room: bd, brief: true,
 		reached: b.reached[:0], components: b.components[:0], found: b.found[:0], values: b.values[:0], uses: b.uses[:0], probes: b.probes[:0], columns: b.columns[:0],
 	}
 	return b
@@ -71,14 +73,29 @@ func (bd *Binding) begin(r *Rows, params []keys.Value, ix Indexes) *binder {
 // Clear drops what was bound: it keeps the catalog in memory.
 func (bd *Binding) Clear() {
 	b := &bd.binder
-	clear(b.reached)
-	clear(b.found)
-	clear(b.values)
-	clear(b.uses)
-	clear(b.probes)
-	clear(b.columns)
-	clear(bd.statements)
-	b.cat, b.ix, b.params, b.labels, b.alone[0], bd.bound = nil, nil, nil, nil, nil, Bound{}
+	if b.room == nil {
+		return // nothing was bound since
+	}
+	clearFew(b.reached)
+	clearFew(b.found)
+	clearFew(b.values)
+	clearFew(b.uses)
+	clearFew(b.probes)
+	clearFew(b.columns)
+	clearFew(bd.statements)
+	b.cat, b.ix, b.params, b.labels, b.alone[0], b.room, bd.bound = nil, nil, nil, nil, nil, nil, plan.Bound{}
+}
+
+// clearFew is clear, which is dear for what is empty or has one element, as most.
+func clearFew[T any](s []T) {
+	switch len(s) {
+	case 0:
+	case 1:
+		var none T
+		s[0] = none
+	default:
+		clear(s)
+	}
 }
 
 // explained is the binder of what has Reasons.
@@ -90,25 +107,25 @@ func (b *binder) explained() *binder {
 }
 
 // bound is the Bound to fill.
-func (b *binder) bound() *Bound {
+func (b *binder) bound() *plan.Bound {
 	if b.room == nil {
-		return &Bound{}
+		return &plan.Bound{}
 	}
-	b.room.bound = Bound{}
+	b.room.bound = plan.Bound{}
 	return &b.room.bound
 }
 
 // sendTo sends one text to all of a set.
-func (b *binder) sendTo(set catalog.ShardSet, sql string) *Bound {
+func (b *binder) sendTo(set catalog.ShardSet, sql string) *plan.Bound {
 	out := b.bound()
 	out.Plan = "route"
 	if b.room != nil {
 		out.Statements = b.room.statements[:0]
 	} else {
-		out.Statements = make([]ShardStatement, 0, set.Len())
+		out.Statements = make([]plan.ShardStatement, 0, set.Len())
 	}
 	for id := range set.All {
-		out.Statements = append(out.Statements, ShardStatement{Shard: id, SQL: sql})
+		out.Statements = append(out.Statements, plan.ShardStatement{Shard: id, SQL: sql})
 	}
 	if b.room != nil {
 		b.room.statements = out.Statements

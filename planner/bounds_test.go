@@ -5,18 +5,21 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // TestPlanningGrows: what planning takes grows as the statement does, as far as it is planned.
 func TestPlanningGrows(t *testing.T) {
 	cat := buildCatalog(t, 4, "CREATE TABLE users (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(100));\nCREATE TABLE orders (id BIGINT PRIMARY KEY, x INT);")
-	settings := Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
+	settings := text.Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
 	for name, c := range map[string]struct {
 		n       int
 		text    func(n int) string
 		refusal string
 	}{
-		"strings beside each other": {n: maxJoined, text: func(n int) string { return "SELECT id FROM users WHERE name = " + strings.Repeat("'a' ", n) }},
+		"strings beside each other": {n: text.MaxJoined, text: func(n int) string { return "SELECT id FROM users WHERE name = " + strings.Repeat("'a' ", n) }},
 		"more strings":              {n: 8000, refusal: "beside each other", text: func(n int) string { return "SELECT id FROM users WHERE name = " + strings.Repeat("'a' ", n) }},
 		"more strings in a row": {n: 8000, refusal: "beside each other", text: func(n int) string {
 			return "INSERT INTO users VALUES (1, " + strings.Repeat("'a' ", n) + ")"
@@ -41,8 +44,8 @@ func TestPlanningGrows(t *testing.T) {
 			}
 			return "UPDATE users u" + b.String() + " SET u.name = ''"
 		}},
-		"literals": {n: maxLiterals + 1, refusal: "literals", text: func(n int) string { return "SELECT id FROM users WHERE id IN (0" + strings.Repeat(",7", n) + ")" }},
-		"literals in rows": {n: maxLiterals / 2, refusal: "literals", text: func(n int) string {
+		"literals": {n: text.MaxLiterals + 1, refusal: "literals", text: func(n int) string { return "SELECT id FROM users WHERE id IN (0" + strings.Repeat(",7", n) + ")" }},
+		"literals in rows": {n: text.MaxLiterals / 2, refusal: "literals", text: func(n int) string {
 			return "INSERT INTO users VALUES (1, 'a')" + strings.Repeat(",(1+1,'a')", n)
 		}},
 	} {
@@ -69,7 +72,7 @@ func TestPlanningGrows(t *testing.T) {
 // TestManyItems: items that would be looked for in each other one by one are no merge's.
 func TestManyItems(t *testing.T) {
 	cat := buildCatalog(t, 4, "CREATE TABLE users (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(100));")
-	settings := Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
+	settings := text.Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
 	for n, merges := range map[int]bool{maxItems: true, maxItems + 1: false} {
 		for _, sql := range []string{
 			"SELECT DISTINCT id + 1" + strings.Repeat(", id + 1", n-1) + " FROM users",
@@ -77,11 +80,11 @@ func TestManyItems(t *testing.T) {
 			"SELECT MAX(name) FROM users GROUP BY name" + strings.Repeat(", name", n-1),
 		} {
 			p := New()
-			plan, err := p.Plan(sql, settings, cat)
+			planned, err := p.Plan(sql, settings, cat)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := p.Bind(plan.(*Rows), nil, entries{}.indexes())
+			b, err := p.Bind(planned.(*plan.Rows), nil, entries{}.indexes())
 			if err != nil || (b.Merge != nil) != merges || (b.Gather != nil) == merges {
 				t.Errorf("%.60s (%d): merge %v, gather %v, %v", sql, n, b.Merge != nil, b.Gather != nil, err)
 			}

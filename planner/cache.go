@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // planCache keeps plans by the shape of their statement, so that a statement
@@ -21,7 +24,8 @@ import (
 // Rule own text: a plan serves only where it is routed or merged, and what is
 // sent is the client's text again, derived texts with the literals put back
 // (BindShape). Anything else is planned anew with its literals: what is refused,
-// whose message may quote them, and what is gathered.
+// whose message may quote them, what is gathered, what has its rows tried (Meets), and
+// what asks for its session.
 // Counter-example: a gather's copies are filled by conditions that are cut out of
 // the text, where a ? has no value.
 //
@@ -34,6 +38,7 @@ import (
 type planCache struct {
 	current atomic.Pointer[cacheGeneration]
 	entries atomic.Int64
+	lastID  atomic.Uint64
 }
 
 const (
@@ -63,15 +68,27 @@ type cacheSet struct {
 // cachedPlan is the plan of a shape; rows is nil where its statements have to be
 // planned one by one.
 type cachedPlan struct {
+	id          uint64 // of each one another
 	hash        uint64
 	text, kinds string
-	settings    Settings
-	rows        *Rows
-	used        atomic.Bool // since the hand came by
+	settings    text.Settings
+	rows        *plan.Rows
+	// namesVirtual: its statements may name virtual columns; virtual is for those that read them by their keys.
+	namesVirtual bool
+	virtual      *VirtualShape
+	used         atomic.Bool // since the hand came by
 }
 
 func (e *cachedPlan) fits(sh *Shape) bool {
 	return e.hash == sh.hash && sh.is(e.text, e.kinds) && e.settings == *sh.settings
+}
+
+// use notes that the plan is being used.
+func (e *cachedPlan) use() *cachedPlan {
+	if !e.used.Load() {
+		e.used.Store(true)
+	}
+	return e
 }
 
 // CachedPlans is the number of plans kept by shape.
@@ -81,37 +98,61 @@ func (p *Planner) CachedPlans() int { return int(p.cache.entries.Load()) }
 // statement is to be planned by itself. It is bound by BindShape.
 //
 // REQUIRES: cat is a published snapshot, none that a session has for itself.
-func (p *Planner) Find(sh *Shape, cat *catalog.Catalog) *Rows {
+func (p *Planner) Find(sh *Shape, cat *catalog.Catalog) *plan.Rows {
+	if e := p.find(sh, cat); e != nil {
+		return e.rows
+	}
+	return nil
+}
+
+// kept is what there is already for a shape.
+func (p *Planner) kept(sh *Shape, cat *catalog.Catalog) *cachedPlan {
+	g := p.cache.current.Load()
+	if g == nil || g.cat != cat {
+		return nil
+	}
+	if sh.plan != nil && sh.generation == g {
+		return sh.plan.use()
+	}
+	set := &g.sets[sh.hash%cacheSets]
+	for i := range set.ways {
+		if e := set.ways[i].Load(); e != nil && e.fits(sh) {
+			sh.remember(e, sh.hash%cacheSets, i)
+			return e.use()
+		}
+	}
+	return nil
+}
+
+// find is Find with all that is kept for a shape.
+func (p *Planner) find(sh *Shape, cat *catalog.Catalog) *cachedPlan {
 	g := p.cache.current.Load()
 	if g == nil || g.cat != cat {
 		if g = p.cache.turn(g, cat); g == nil {
 			return nil
 		}
 	}
-	set := &g.sets[sh.hash%cacheSets]
-	for i := range set.ways {
-		if e := set.ways[i].Load(); e != nil && e.fits(sh) {
-			if !e.used.Load() {
-				e.used.Store(true)
-			}
-			return e.rows
-		}
+	if e := p.kept(sh, cat); e != nil {
+		return e
 	}
 	if mark := uint32(sh.hash>>32) | 1; g.seen[sh.hash/cacheSets%cacheSeen].Swap(mark) != mark {
 		return nil
 	}
-	e := &cachedPlan{hash: sh.hash, text: sh.text(), kinds: sh.kinds(), settings: *sh.settings}
+	e := &cachedPlan{id: p.cache.lastID.Add(1), hash: sh.hash, text: sh.text(), kinds: sh.kinds(), settings: *sh.settings}
 	e.rows = p.planShape(e, cat)
-	e, grown := set.add(e, sh)
+	if e.namesVirtual = !e.settings.Virtual && spoken.MayNameVirtual(e.text, cat); e.namesVirtual {
+		e.virtual = p.virtualShape(e, cat)
+	}
+	e, grown := g.sets[sh.hash%cacheSets].add(e, sh)
 	if grown {
 		p.cache.entries.Add(1)
 	}
-	return e.rows
+	return e
 }
 
 // FindText is Find for a text as it is, parameters and all, as it is prepared: a plan
 // that Plan would give, or nil.
-func (p *Planner) FindText(sql string, s *Settings, cat *catalog.Catalog) *Rows {
+func (p *Planner) FindText(sql string, s *text.Settings, cat *catalog.Catalog) *plan.Rows {
 	if len(sql) > maxShape {
 		return nil
 	}
@@ -166,25 +207,24 @@ func (s *cacheSet) add(e *cachedPlan, sh *Shape) (kept *cachedPlan, grown bool) 
 }
 
 // planShape plans a shape's text; nil where it can't serve for its statements.
-func (p *Planner) planShape(e *cachedPlan, cat *catalog.Catalog) *Rows {
+func (p *Planner) planShape(e *cachedPlan, cat *catalog.Catalog) *plan.Rows {
 	// What the session has to be asked for is written into each text.
-	text, err := SpliceSession(e.text, e.settings, cat, func(string) string { return "" })
+	read := spoken.Read(e.text, e.settings, cat)
+	text, err := read.ForSession(func(string) string { return "" })
 	if err != nil || text != e.text {
 		return nil
 	}
-	plan, err := p.plan(e.text, e.settings, cat, e.kinds)
+	planned, err := p.planText(read, e.kinds)
 	if err != nil {
 		return nil
 	}
-	rows, ok := plan.(*Rows)
+	rows, ok := planned.(*plan.Rows)
 	if !ok || rows.Params != len(e.kinds) || rows.Lock != nil || rows.Meets != nil || rows.Constants != nil || rows.Copy != nil {
 		return nil
 	}
-	switch rows.action.(type) {
+	switch bindableOf(rows).action.(type) {
 	case *selectAction, *insertAction, *writeAction:
-		lower := strings.ToLower(e.text)
-		rows.AsksNoID = !strings.Contains(lower, "last_insert_id") && !strings.Contains(lower, "@@identity")
-		rows.shape = e.text
+		bindableOf(rows).shape = e.text
 		return rows
 	}
 	return nil
@@ -194,14 +234,14 @@ func (p *Planner) planShape(e *cachedPlan, cat *catalog.Catalog) *Rows {
 // gave for a shape, to the Values that were read last, and without a Reason. ok is
 // false where the statement has to be planned with its literals. The Bound is as
 // good as one of a Binding.
-func (p *Planner) BindShape(r *Rows, sh *Shape, ix Indexes, first uint64) (b *Bound, ok bool) {
+func (p *Planner) BindShape(r *plan.Rows, sh *Shape, ix plan.Indexes, first uint64) (b *plan.Bound, ok bool) {
 	binder := sh.binding.begin(r, sh.values, ix)
 	binder.next, binder.ungathered = first, true
 	return sh.bind(r, binder)
 }
 
-func (sh *Shape) bind(r *Rows, in *binder) (b *Bound, ok bool) {
-	b, err := r.bind(in)
+func (sh *Shape) bind(r *plan.Rows, in *binder) (b *plan.Bound, ok bool) {
+	b, err := bindRows(r, in)
 	if err != nil || b.Refuse != nil || b.Gather != nil || b.System != nil {
 		return nil, false
 	}
@@ -210,8 +250,8 @@ func (sh *Shape) bind(r *Rows, in *binder) (b *Bound, ok bool) {
 	for i := range b.Statements {
 		st := &b.Statements[i]
 		switch {
-		case st.Params == nil && st.SQL == r.shape:
-			text = sh.sql
+		case st.Params == nil && st.SQL == bindableOf(r).shape:
+			text = sh.commented(sh.sql)
 		case i == 0 || st.SQL != shape || (st.Params == nil) != (places == nil) || !slices.Equal(st.Params, places):
 			shape, places = st.SQL, st.Params
 			if text, ok = sh.filled(shape, places); !ok {
@@ -225,20 +265,20 @@ func (sh *Shape) bind(r *Rows, in *binder) (b *Bound, ok bool) {
 
 // filled puts literals back into a derived text: places says which, nil for all
 // in their order.
-func (sh *Shape) filled(text string, places []int) (string, bool) {
+func (sh *Shape) filled(src string, places []int) (string, bool) {
 	var b strings.Builder
-	b.Grow(len(sh.sql) + len(text))
-	lx := newLexer(text, *sh.settings, serverVersion{})
+	b.Grow(len(sh.sql) + len(src))
+	lx := text.NewLexer(src, *sh.settings, text.ServerVersion{})
 	from, n := 0, 0
 	for {
-		t := lx.next()
-		switch t.kind {
-		case tokEOF:
-			b.WriteString(text[from:])
-			return b.String(), n == len(places) || places == nil && n == len(sh.literals)
-		case tokBad:
+		t := lx.Next()
+		switch t.Kind {
+		case text.EOF:
+			b.WriteString(src[from:])
+			return sh.commented(b.String()), n == len(places) || places == nil && n == len(sh.literals)
+		case text.Bad:
 			return "", false
-		case tokParam:
+		case text.Param:
 			at := n
 			if places != nil {
 				if n == len(places) {
@@ -250,9 +290,9 @@ func (sh *Shape) filled(text string, places []int) (string, bool) {
 				return "", false
 			}
 			l := &sh.literals[at]
-			b.WriteString(text[from:t.start])
+			b.WriteString(src[from:t.Start])
 			b.WriteString(sh.sql[l.start:l.end])
-			from = int(t.end)
+			from = int(t.End)
 			n++
 		default:
 		}

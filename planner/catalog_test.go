@@ -15,6 +15,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // buildCatalog reads DDL and directives into a catalog of n shards s0, s1, ...
@@ -23,7 +24,7 @@ import (
 //
 //	-- @hash COLUMN | @reference | @single SHARD | @anywhere | @view [QUERY]
 //	-- @temporary SHARD [lost]
-//	-- @virtual NAME COLUMN,.. [STATUS]
+//	-- @virtual NAME COLUMN,.. [STATUS | include COLUMN,..]
 //	-- @function NAME                (a stored function that may change rows)
 //	-- @procedure NAME WORD,..
 //	-- @trigger EVENT TABLE,..        (tables may come later)
@@ -51,7 +52,7 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 	var last *catalog.Table
 	var later []func()
 	var ddl strings.Builder
-	index := uint32(0)
+	index := catalog.IndexID(0)
 	table := func(name string) *catalog.Table {
 		if t := shop.Tables[name]; t != nil {
 			return t
@@ -112,7 +113,10 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 		case "virtual":
 			index++
 			ix := &catalog.Index{ID: index, Name: f[1], Table: of, Columns: columns(of, f[2]), Partitions: 1, Status: catalog.Ready}
-			if len(f) > 3 {
+			switch {
+			case len(f) > 4 && f[3] == "include":
+				ix.Include = columns(of, f[4])
+			case len(f) > 3:
 				ix.Status = catalog.IndexStatus(f[3])
 			}
 			of.Indexes = append(of.Indexes, ix)
@@ -278,21 +282,12 @@ func testTable(t testing.TB, cat *catalog.Catalog, ddl string) *catalog.Table {
 
 // fakeIndexes answers lookups from functions.
 type fakeIndexes struct {
-	lookup func(ix *catalog.Index, key []byte) (catalog.ShardSet, error)
-	ranged func(ix *catalog.Index, from, to []byte, limit int) (catalog.ShardSet, bool, error)
-	// held are the shards of a Hold that hasn't ended.
-	held catalog.ShardSet
+	lookup   func(ix *catalog.Index, key []byte) (catalog.ShardSet, error)
+	ranged   func(ix *catalog.Index, from, to []byte, limit int) (catalog.ShardSet, bool, error)
+	removals uint64
 }
 
-func (f *fakeIndexes) Hold(set catalog.ShardSet) Held {
-	if f.held.Len() > 0 {
-		panic("held twice")
-	}
-	f.held = set
-	return f
-}
-
-func (f *fakeIndexes) End() { f.held = catalog.ShardSet{} }
+func (f *fakeIndexes) Removals() uint64 { return f.removals }
 
 func (f *fakeIndexes) Lookup(ix *catalog.Index, key []byte, components [][]byte) (catalog.ShardSet, error) {
 	if len(components) != len(ix.Columns) || !bytes.Equal(bytes.Join(components, nil), key) {
@@ -341,16 +336,16 @@ func values(t testing.TB, list string) (out []keys.Value) {
 	if strings.TrimSpace(list) == "" {
 		return nil
 	}
-	st, err := lexStatement("("+list+")", Settings{Charset: "utf8mb4"}, nil)
+	st, err := text.Read("("+list+")", text.Settings{Charset: "utf8mb4"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range st.rowColumns(rowSpan{start: 0, end: uint32(len(st.src))}) {
-		o := st.evalTokens(f)
-		if o.kind != literal {
+	for _, f := range st.RowColumns(text.RowSpan{Start: 0, End: uint32(len(st.Src))}) {
+		o := st.Evaluate(f)
+		if o.Kind != text.Literal {
 			t.Fatalf("%q is no list of literals", list)
 		}
-		out = append(out, o.value)
+		out = append(out, o.Value)
 	}
 	return out
 }

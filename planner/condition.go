@@ -1,9 +1,7 @@
 package planner
 
 import (
-	"errors"
 	"slices"
-	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/opcode"
@@ -11,6 +9,8 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // cnode is a condition on one table reference, as far as it bounds the shards
@@ -25,15 +25,15 @@ type cnode struct {
 	// codec is col's, nil where its values have no keys.
 	codec *keys.Codec
 	// values of opIn, any of which the column equals; nullSafe for <=>. The two of opSame.
-	values   []operand
+	values   []text.Operand
 	nullSafe bool
 	// row: a part of a row comparison; beside are the column's values in all rows of a list.
 	row    bool
-	beside []operand
+	beside []text.Operand
 	// lo and hi of opRange (nil: open), prefix of opLike. Bounds are taken as
 	// inclusive: a key more costs a visit, a key less a row.
-	lo, hi *operand
-	prefix *operand
+	lo, hi *text.Operand
+	prefix *text.Operand
 }
 
 type condOp uint8
@@ -170,7 +170,7 @@ func (a *analysis) equate(r *ref) {
 	r.class = map[column]int{}
 	n := 0
 	link := func(x, y column) {
-		if x.ref == nil || y.ref == nil || !sameKeys(a.cat, x.col, y.col) {
+		if x.ref == nil || y.ref == nil || !plan.SameKeys(a.cat, x.col, y.col) {
 			return
 		}
 		cx, okx := r.class[x]
@@ -194,60 +194,6 @@ func (a *analysis) equate(r *ref) {
 	for _, c := range a.conditions(r) {
 		a.equalities(c, link)
 	}
-}
-
-// sameKeys reports whether equal values of two columns have equal keys.
-func sameKeys(cat *catalog.Catalog, x, y *catalog.Column) bool {
-	if !strings.EqualFold(x.Collation, y.Collation) || !strings.EqualFold(x.Charset, y.Charset) {
-		return false
-	}
-	if x.Type == y.Type {
-		return true
-	}
-	bx, by := baseType(x.Type), baseType(y.Type)
-	if isInteger(bx) && isInteger(by) {
-		// One encoding for all integers, if the codecs say so.
-		cx, errx := codecOf(cat, x)
-		cy, erry := codecOf(cat, y)
-		if errx != nil || erry != nil {
-			return false
-		}
-		for _, n := range [...]int64{0, 1, 100} {
-			kx, okx := cx.Equal(nil, keys.Int(n))
-			ky, oky := cy.Equal(nil, keys.Int(n))
-			if !okx || !oky || string(kx) != string(ky) {
-				return false
-			}
-		}
-		return true
-	}
-	return bx == by && (bx == "varchar" || bx == "char")
-}
-
-func codecOf(cat *catalog.Catalog, c *catalog.Column) (*keys.Codec, error) {
-	if c.Varies {
-		return nil, errVaries
-	}
-	return keys.For(c.Type, c.Charset, c.Collation, cat.MariaDB)
-}
-
-var errVaries = errors.New("its values depend on the session that reads them")
-
-// baseType is the first word of a column type: varchar, bigint, ...
-func baseType(t string) string {
-	t = strings.ToLower(t)
-	if i := strings.IndexAny(t, "( "); i >= 0 {
-		t = t[:i]
-	}
-	return t
-}
-
-func isInteger(base string) bool {
-	switch base {
-	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint":
-		return true
-	}
-	return false
 }
 
 func unwrap(e ast.ExprNode) ast.ExprNode {
@@ -275,11 +221,17 @@ func (a *analysis) plant(r *ref) {
 	}
 	a.equate(r)
 	var kids []*cnode
+	r.equal = true
 	for _, c := range a.conditions(r) {
-		if c.expr != nil {
-			kids = append(kids, a.condition(r, c.expr, c.scope, 0))
+		if c.expr == nil {
+			r.equal = false
+			continue
 		}
+		k := a.condition(r, c.expr, c.scope, 0)
+		r.equal = r.equal && k.equals()
+		kids = append(kids, k)
 	}
+	r.equal = r.equal && len(kids) > 0
 	r.tree = and(kids)
 	a.prepare(r, r.tree)
 	r.several = r.tree.keys(r.table) > 1
@@ -320,7 +272,7 @@ func (a *analysis) codecIn(r *ref, c *catalog.Column) *keys.Codec {
 	if r.history && c != r.table.ShardKey { // no row has had another shard key
 		return nil
 	}
-	codec, _ := codecOf(a.cat, c)
+	codec, _ := plan.CodecOf(a.cat, c)
 	return codec
 }
 
@@ -370,7 +322,7 @@ func or(kids []*cnode) *cnode {
 
 // condition turns an expression into what it says about r's rows.
 func (a *analysis) condition(r *ref, e ast.ExprNode, s *scope, depth int) *cnode {
-	if depth > maxNesting {
+	if depth > text.MaxNesting {
 		return allRows
 	}
 	switch e := unwrap(e).(type) {
@@ -396,7 +348,7 @@ func (a *analysis) condition(r *ref, e ast.ExprNode, s *scope, depth int) *cnode
 			return a.comparison(r, e, s)
 		}
 	case *driver.ValueExpr:
-		if o := a.st.evalExpr(e); o.kind == literal && o.value == keys.Int(0) {
+		if o := evalExpr(a.st, e); o.Kind == text.Literal && o.Value == keys.Int(0) {
 			return noRows // WHERE FALSE
 		}
 	case *ast.PatternInExpr:
@@ -436,7 +388,7 @@ func (a *analysis) own(r *ref, e ast.ExprNode, s *scope) *catalog.Column {
 }
 
 // evaluated reports operands that have a value now or at Bind.
-func evaluated(o operand) bool { return o.kind == literal || o.kind == parameter }
+func evaluated(o text.Operand) bool { return o.Kind == text.Literal || o.Kind == text.Placeholder }
 
 func (a *analysis) comparison(r *ref, e *ast.BinaryOperationExpr, s *scope) *cnode {
 	l, rt, op := unwrap(e.L), unwrap(e.R), e.Op
@@ -463,17 +415,17 @@ func (a *analysis) comparison(r *ref, e *ast.BinaryOperationExpr, s *scope) *cno
 	}
 	if col == nil {
 		// Who wants a statement's columns and no rows says WHERE 1 = 0.
-		x, y := a.st.evalExpr(l), a.st.evalExpr(rt)
+		x, y := evalExpr(a.st, l), evalExpr(a.st, rt)
 		if op == opcode.EQ && evaluated(x) && evaluated(y) {
-			return &cnode{op: opSame, values: []operand{x, y}}
+			return &cnode{op: opSame, values: []text.Operand{x, y}}
 		}
 		return allRows
 	}
-	o := a.st.evalExpr(v)
+	o := evalExpr(a.st, v)
 	if !evaluated(o) {
 		return allRows
 	}
-	if o.isNull() {
+	if o.IsNull() {
 		if op == opcode.NullEQ {
 			return allRows // rows whose first indexed column is NULL have no entries
 		}
@@ -481,9 +433,9 @@ func (a *analysis) comparison(r *ref, e *ast.BinaryOperationExpr, s *scope) *cno
 	}
 	switch op {
 	case opcode.EQ:
-		return &cnode{op: opIn, col: col, values: []operand{o}}
+		return &cnode{op: opIn, col: col, values: []text.Operand{o}}
 	case opcode.NullEQ:
-		return &cnode{op: opIn, col: col, values: []operand{o}, nullSafe: true}
+		return &cnode{op: opIn, col: col, values: []text.Operand{o}, nullSafe: true}
 	case opcode.LT, opcode.LE:
 		return &cnode{op: opRange, col: col, hi: &o}
 	case opcode.GT, opcode.GE:
@@ -494,7 +446,7 @@ func (a *analysis) comparison(r *ref, e *ast.BinaryOperationExpr, s *scope) *cno
 
 // rowEqual reads (a, b) = (1, 2), which compares column by column. columns are the values of a
 // list that the row is of, nil for none.
-func (a *analysis) rowEqual(r *ref, l, v *ast.RowExpr, columns [][]operand, s *scope) *cnode {
+func (a *analysis) rowEqual(r *ref, l, v *ast.RowExpr, columns [][]text.Operand, s *scope) *cnode {
 	if len(l.Values) != len(v.Values) {
 		return allRows
 	}
@@ -528,7 +480,7 @@ func (a *analysis) in(r *ref, e *ast.PatternInExpr, s *scope) *cnode {
 			return allRows
 		}
 		rows := make([]*ast.RowExpr, 0, len(e.List))
-		columns := make([][]operand, len(row.Values))
+		columns := make([][]text.Operand, len(row.Values))
 		for _, x := range e.List {
 			v, ok := unwrap(x).(*ast.RowExpr)
 			if !ok || len(v.Values) != len(row.Values) {
@@ -536,7 +488,7 @@ func (a *analysis) in(r *ref, e *ast.PatternInExpr, s *scope) *cnode {
 			}
 			rows = append(rows, v)
 			for i, y := range v.Values {
-				o := a.st.evalExpr(y)
+				o := evalExpr(a.st, y)
 				if !evaluated(o) {
 					return allRows
 				}
@@ -554,13 +506,13 @@ func (a *analysis) in(r *ref, e *ast.PatternInExpr, s *scope) *cnode {
 		return allRows
 	}
 	n := &cnode{op: opIn, col: col}
-	var cl class
+	var cl text.Class
 	for _, x := range e.List {
-		o := a.st.evalExpr(x)
-		if !evaluated(o) || !joinClass(&cl, o.class) {
+		o := evalExpr(a.st, x)
+		if !evaluated(o) || !joinClass(&cl, o.Class) {
 			return allRows
 		}
-		if !o.isNull() { // col = NULL is never true
+		if !o.IsNull() { // col = NULL is never true
 			n.values = append(n.values, o)
 		}
 	}
@@ -571,11 +523,11 @@ func (a *analysis) in(r *ref, e *ast.PatternInExpr, s *scope) *cnode {
 }
 
 // joinClass adds a value's class to those seen; false where they differ.
-func joinClass(seen *class, c class) bool {
-	if c == classNull || c == *seen {
+func joinClass(seen *text.Class, c text.Class) bool {
+	if c == text.ClassNull || c == *seen {
 		return true
 	}
-	if *seen != classNull {
+	if *seen != text.ClassNull {
 		return false
 	}
 	*seen = c
@@ -587,11 +539,11 @@ func (a *analysis) between(r *ref, e *ast.BetweenExpr, s *scope) *cnode {
 	if col == nil {
 		return allRows
 	}
-	lo, hi := a.st.evalExpr(e.Left), a.st.evalExpr(e.Right)
+	lo, hi := evalExpr(a.st, e.Left), evalExpr(a.st, e.Right)
 	if !evaluated(lo) || !evaluated(hi) {
 		return allRows
 	}
-	if lo.isNull() || hi.isNull() {
+	if lo.IsNull() || hi.IsNull() {
 		return noRows
 	}
 	return &cnode{op: opRange, col: col, lo: &lo, hi: &hi}
@@ -602,14 +554,14 @@ func (a *analysis) between(r *ref, e *ast.BetweenExpr, s *scope) *cnode {
 func (a *analysis) like(r *ref, e *ast.PatternLikeOrIlikeExpr, s *scope) *cnode {
 	col := a.own(r, e.Expr, s)
 	// The parser takes ESCAPE '' for ESCAPE '\\', which MySQL does not.
-	if col == nil || e.EscapeExplicit || a.st.settings.NoBackslashEscapes {
+	if col == nil || e.EscapeExplicit || a.st.Settings.NoBackslashEscapes {
 		return allRows
 	}
-	o := a.st.evalExpr(e.Pattern)
-	if o.kind != literal && o.kind != parameter {
+	o := evalExpr(a.st, e.Pattern)
+	if o.Kind != text.Literal && o.Kind != text.Placeholder {
 		return allRows
 	}
-	if (o.kind == literal || o.class != classNull) && o.class != classString {
+	if (o.Kind == text.Literal || o.Class != text.ClassNull) && o.Class != text.ClassString {
 		return allRows
 	}
 	return &cnode{op: opLike, col: col, prefix: &o}

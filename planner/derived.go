@@ -8,6 +8,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // derivedAsTable is a derived table as a table to read: one whose rows lie beside
@@ -15,6 +16,8 @@ import (
 // the derived table. nil where that is not so.
 //
 //	SELECT COUNT(*) FROM (SELECT id FROM users WHERE age > 30) AS t
+//
+// Tools and ORMs like to count so, and need no copies for it.
 //
 // Rule plain derived table: its query's answers may be concatenated, or each of
 // its groups is on one shard (besideAnchor). Counter-example: SELECT COUNT(*) FROM
@@ -76,7 +79,7 @@ func (a *analysis) cteAsTable(name, alias string, noted, s *scope) *ref {
 	}
 	delete(noted.unused, a.cteName(name))
 	if r == nil {
-		a.refuse(notSupported("the common table expression %s is more than rows beside an anchor", name))
+		a.refuse(text.NotSupported("the common table expression %s is more than rows beside an anchor", name))
 	}
 	return r
 }
@@ -233,13 +236,13 @@ func (a *analysis) planDerived() func() *selectAction {
 	if !a.subqueries || a.deriving {
 		return nil
 	}
-	sql, settings, kinds, cat, parsers, views := a.st.src, a.st.settings, a.st.kinds, a.cat, a.parsers, a.views
+	sql, settings, kinds, cat, parsers, views := a.st.Src, a.st.Settings, a.st.Kinds, a.cat, a.parsers, a.views
 	return sync.OnceValue(func() *selectAction {
-		st, err := lexStatement(sql, settings, cat)
+		st, err := text.Read(sql, settings, cat)
 		if err != nil {
 			return nil
 		}
-		st.kinds = kinds
+		st.Kinds = kinds
 		n, err := (&Planner{}).parse(st, cat)
 		if err != nil {
 			return nil

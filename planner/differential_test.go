@@ -14,6 +14,8 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // TestRouteHoldsAnswer compares, for random queries over random rows, the
@@ -66,8 +68,8 @@ type world struct {
 	preds map[string]func(env) tri
 
 	// copies, when set, are all rows that there are, by alias.
-	copies map[string]*GatherRef
-	gather *Gather
+	copies map[string]*plan.GatherRef
+	gather *plan.Gather
 	values map[[2]int][]any // of a copy's column, by reference and place
 	// narrowed counts the references that others narrow, fewer those that so are read
 	// from fewer shards.
@@ -93,8 +95,8 @@ func (w *world) seen(alias string, r row, shard int) bool {
 	for k, v := range r.vals {
 		e[alias+"."+k] = v
 	}
-	for _, f := range c.filters {
-		if w.filter(f.text)(e) != 1 {
+	for _, f := range c.Filters {
+		if w.filter(f.Text)(e) != 1 {
 			return false
 		}
 	}
@@ -191,7 +193,7 @@ func (w *world) exists(from []source) pred {
 }
 
 // partner reports whether a value is one of those that narrow a copy.
-func (w *world) partner(j GatherJoin, v any) bool {
+func (w *world) partner(j plan.GatherJoin, v any) bool {
 	at := [2]int{j.Ref, j.From}
 	values, known := w.values[at]
 	if !known {
@@ -199,7 +201,7 @@ func (w *world) partner(j GatherJoin, v any) bool {
 		joins := from.Joins
 		from.Joins = nil // or it would go round
 		for _, r := range w.rows[from.Table.Name] {
-			if w.seen(from.alias, r, -1) {
+			if w.seen(from.Alias, r, -1) {
 				values = append(values, r.vals[from.Columns[j.From].Name])
 			}
 		}
@@ -235,7 +237,10 @@ func (w *world) narrowing(t *testing.T, seed int64, sql string, ref int, answer 
 		}
 		values = append(values, list)
 	}
-	_, set, ok := w.gather.Narrow(ref, c.Joins, values)
+	_, set, ok := w.gather.Narrow(w.gather, ref, c.Joins, values, w.ix.indexes())
+	if _, far, _ := w.gather.Narrow(w.gather, ref, c.Joins, values, remotely(w.ix.indexes())); far != set {
+		panic(fmt.Sprintf("narrowed to %v, and to %v by what is asked at once", set, far))
+	}
 	if !ok {
 		return
 	}
@@ -243,12 +248,12 @@ func (w *world) narrowing(t *testing.T, seed int64, sql string, ref int, answer 
 		w.fewer++
 	}
 	for _, r := range w.rows[c.Table.Name] {
-		if r.shard >= 0 && !set.Has(catalog.ShardID(r.shard)) && w.seen(c.alias, r, -1) {
+		if r.shard >= 0 && !set.Has(catalog.ShardID(r.shard)) && w.seen(c.Alias, r, -1) {
 			narrow := *c
 			narrow.Shards = set
-			w.copies[c.alias] = &narrow
+			w.copies[c.Alias] = &narrow
 			got := answer()
-			if w.copies[c.alias] = c; got != want {
+			if w.copies[c.Alias] = c; got != want {
 				t.Fatalf("SEED=%d %s\ncopy %d narrowed to %v misses %v on s%d: want\n%s\ngot\n%s", seed, sql, ref, set, r.vals, r.shard, want, got)
 			}
 			return
@@ -323,7 +328,7 @@ func newWorld(t *testing.T, r *rand.Rand) *world {
 }
 
 func (w *world) key(t *testing.T, c *catalog.Column, v any) []byte {
-	codec, err := codecOf(w.cat, c)
+	codec, err := plan.CodecOf(w.cat, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +408,7 @@ func (w *world) constant(text bool) term {
 
 func number64(s string) float64 {
 	i := 0
-	for i < len(s) && isDigit(s[i]) {
+	for i < len(s) && text.IsDigit(s[i]) {
 		i++
 	}
 	f, _ := strconv.ParseFloat(s[:i], 64)
@@ -717,13 +722,17 @@ func (w *world) check(t *testing.T, seed int64, counts *[4]int) {
 	from := strings.TrimSuffix(strings.TrimPrefix(f.sql, "("), ")")
 	sql := "SELECT * FROM " + from + " WHERE " + where.sql
 
-	plan, err := w.p.Plan(sql, Settings{Schema: "shop", Charset: "utf8mb4", Strict: true}, w.cat)
+	planned, err := w.p.Plan(sql, text.Settings{Schema: "shop", Charset: "utf8mb4", Strict: true}, w.cat)
 	if err != nil {
 		t.Fatalf("SEED=%d %s: %v", seed, sql, err)
 	}
-	b, err := w.p.Bind(plan.(*Rows), nil, w.ix.indexes())
+	b, err := w.p.Bind(planned.(*plan.Rows), nil, w.ix.indexes())
 	if err != nil {
 		t.Fatalf("SEED=%d %s: %v", seed, sql, err)
+	}
+	far, err := w.p.Bind(planned.(*plan.Rows), nil, remotely(w.ix.indexes()))
+	if near, far := goldenBound(planned.(*plan.Rows), b, nil), goldenBound(planned.(*plan.Rows), far, err); near != far {
+		t.Fatalf("SEED=%d %s\n-- asked at once:\n%s\n-- one after the other:\n%s", seed, sql, far, near)
 	}
 	if b.Refuse != nil {
 		t.Fatalf("SEED=%d %s: %v", seed, sql, b.Refuse)
@@ -741,9 +750,9 @@ func (w *world) check(t *testing.T, seed int64, counts *[4]int) {
 	want := render(f.rows(-1), where)
 	var got []string
 	if b.Gather != nil {
-		w.copies, w.gather, w.values = map[string]*GatherRef{}, b.Gather, map[[2]int][]any{}
+		w.copies, w.gather, w.values = map[string]*plan.GatherRef{}, b.Gather, map[[2]int][]any{}
 		for i := range b.Gather.Refs {
-			w.copies[b.Gather.Refs[i].alias] = &b.Gather.Refs[i]
+			w.copies[b.Gather.Refs[i].Alias] = &b.Gather.Refs[i]
 			w.narrowed += len(b.Gather.Refs[i].Joins)
 		}
 		got = render(f.rows(-1), where)

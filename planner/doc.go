@@ -1,13 +1,15 @@
 // Package planner says what a statement will do: a pure function of the
 // statement's text, the session's settings and a catalog snapshot.
 //
-//	text ──lexStatement──▶ statement ──parse──▶ AST ──analysis──▶ Plan ──Bind──▶ Bound
+//	text ── text.Read ───▶ Statement ──parse──▶ AST ──analysis──▶ Plan ──Bind──▶ Bound
 //	        tokens, hint,    TiDB's      tables,       cacheable    values,
 //	        bounds, rows     parser      conditions                 lookups
 //
-// A Plan is *Rows (routed by a condition or by values; Bind it), *DDL, *Temporary
+// A Text is lexed once for all that is asked of it, its plan among that.
+//
+// A Plan (package plan) is *Rows (routed by a condition or by values; Bind it), *DDL, *Temporary
 // (about temporary tables), *Load, *Admin (Shunt's own statements) or *Session.
-// An error is always an *Error with its MySQL code. 1235 names what is missing and the way out; 1146
+// An error is always a *text.Error with its MySQL code. 1235 names what is missing and the way out; 1146
 // and 1049 say that the catalog doesn't know a name, which may be the catalog's
 // fault: read the schema again and retry.
 //
@@ -33,12 +35,12 @@
 //
 // The parser is TiDB's. It is not MySQL's: it refuses valid statements, runs
 // comments that MySQL skips (/*T! */), and its tree has lost what a literal was
-// written as. So Shunt's own lexer reads each statement first. It finds the
+// written as. So Shunt's own lexer (package text) reads each statement first. It finds the
 // hint, parameters, rows and executable comments, bounds nesting (the parser's
 // tree is walked by recursion, and a stack that overflows ends the process), and
 // gives every literal its exact value, at the offset that the parser names.
 // The parser sees a copy of equal length in which comments, and rows of plain
-// literals, are blank. Session statements and DDL are read from tokens alone.
+// literals, are blank. Session statements and most DDL are read from tokens alone (package spoken).
 //
 // # Plans by shape
 //
@@ -50,12 +52,15 @@
 //
 // # Where things are
 //
-//	planner, plan                              from a statement's first words to its Plan; fixed: one
-//	                                           whose shards need no values; refuse: the errors
-//	lexer, statement, tokens, parentheses,     its text; split: several statements in one
-//	literal, parameter, hint
+//	package plan                               Plan, Bound and what they hold
+//	planner                                    from a statement's first words to its Plan; bindable:
+//	                                           what a Rows is bound by; fixed: one that package
+//	                                           spoken made
+//	package spoken                             statements that are understood by their words
+//	package text                               a statement's text, its literals and errors;
+//	                                           literal: these in a tree
 //	shape, cache                               plans by shape
-//	parse, unread                              TiDB's parser, and what that refuses
+//	parse, unparsed                            TiDB's parser, and what that refuses
 //	resolve, cte, functions, condition         tables, columns, functions, condition trees;
 //	                                           walk: through a syntax tree
 //	query, query_route                         SELECT; anchors and routes
@@ -67,17 +72,12 @@
 //	on_duplicate, row_alias
 //	increment, constant, insert_subquery,      rows that are counted, asked for or tried before they are placed
 //	meet
-//	insert_select, copy, load                  INSERT ... SELECT and LOAD DATA, as many statements
+//	insert_select, copy                        INSERT ... SELECT, as many statements
 //	write, assignment, limit                   UPDATE and DELETE
 //	effects                                    the keys that writes make, their marks and maintenance
-//	stored_programs, call                      functions and triggers that a statement sets off; CALL
-//	ddl, ddl_*, temporary                      DDL
-//	session, set_statement, splice_session,    the session's settings, and what it tells of itself
-//	prepared_text, select_into, lock_*
-//	show, show_*, system, admin                SHOW, information_schema, Shunt's own SQL
-//	named_schemas, beyond                      what a user's rights are asked of
-//	found_rows, select_limit, returning,       what a statement answers besides its rows
-//	transaction_marks
+//	ddl, ddl_*                                 what DDL takes a tree for
+//	system, restricted, explain                information_schema, who may not see all of it; EXPLAIN
+//	select_limit, returning, user_variable     what a statement answers besides its rows
 //
 // # Not here
 //

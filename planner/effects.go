@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // effects gathers what a bound write does to the virtual indexes.
 type effects struct {
 	b        *binder
-	adds     []Entry
-	marks    []Mark
-	maintain []Maintenance
+	adds     []plan.Entry
+	marks    []plan.Mark
+	maintain []plan.Maintenance
 	seenAdd  map[addKey]bool
-	seenMark map[addKey]bool
+	seenMark map[addKey]int // where in marks
+	// unlogged: what follows is done by foreign keys, and servers needn't have that in their binary logs.
+	unlogged bool
 }
 
 type addKey struct {
@@ -29,7 +34,7 @@ func newEffects(b *binder) *effects { return &effects{b: b} }
 // fewEffects are looked through one by one for what is there already.
 const fewEffects = 16
 
-func (e *effects) into(out *Bound) {
+func (e *effects) into(out *plan.Bound) {
 	out.Adds, out.Marks, out.Maintain = e.adds, e.marks, e.maintain
 }
 
@@ -40,7 +45,7 @@ func (e *effects) add(ix *catalog.Index, key []byte, shard catalog.ShardID) {
 				return
 			}
 		}
-		e.adds = append(e.adds, Entry{ix, key, shard})
+		e.adds = append(e.adds, plan.Entry{Index: ix, Key: key, Shard: shard})
 		return
 	}
 	if e.seenAdd == nil {
@@ -52,7 +57,7 @@ func (e *effects) add(ix *catalog.Index, key []byte, shard catalog.ShardID) {
 	k := addKey{ix, string(key), shard}
 	if !e.seenAdd[k] {
 		e.seenAdd[k] = true
-		e.adds = append(e.adds, Entry{ix, key, shard})
+		e.adds = append(e.adds, plan.Entry{Index: ix, Key: key, Shard: shard})
 	}
 }
 
@@ -69,16 +74,20 @@ func (e *effects) mark(ix *catalog.Index, shard catalog.ShardID, known [][]byte,
 		known, id = nil, ""
 	}
 	k := addKey{ix, id, shard}
-	if e.seenMark[k] {
+	if at, seen := e.seenMark[k]; seen {
+		e.marks[at].Logged = e.marks[at].Logged && e.logged(ix.Table)
 		return
 	}
 	if e.seenMark == nil {
-		e.seenMark = map[addKey]bool{}
+		e.seenMark = map[addKey]int{}
 	}
-	e.seenMark[k] = true
-	e.marks = append(e.marks, Mark{ix, shard, known})
+	e.seenMark[k] = len(e.marks)
+	e.marks = append(e.marks, plan.Mark{Index: ix, Shard: shard, Known: known, Logged: e.logged(ix.Table)})
 	e.maintainIndexes(ix.Table, operation, catalog.Only(shard), []*catalog.Index{ix}, nil)
 }
+
+// logged reports that rows of a table are in its server's binary log before anybody sees what becomes of them.
+func (e *effects) logged(t *catalog.Table) bool { return !e.unlogged && !t.Early }
 
 // maintainIndexes asks for a scan; requests for one table merge.
 func (e *effects) maintainIndexes(t *catalog.Table, operation string, shards catalog.ShardSet, indexes []*catalog.Index, columns []string) {
@@ -90,7 +99,7 @@ func (e *effects) maintainIndexes(t *catalog.Table, operation string, shards cat
 		if m.Table != t || m.Operation != operation || m.Keys != nil {
 			continue
 		}
-		m.Shards = m.Shards.Union(shards)
+		m.Shards, m.Logged = m.Shards.Union(shards), m.Logged && e.logged(t)
 		for _, ix := range indexes {
 			if !slices.Contains(m.Indexes, ix) {
 				m.Indexes = append(m.Indexes, ix)
@@ -103,9 +112,10 @@ func (e *effects) maintainIndexes(t *catalog.Table, operation string, shards cat
 		}
 		return
 	}
-	e.maintain = append(e.maintain, Maintenance{
+	e.maintain = append(e.maintain, plan.Maintenance{
 		Table: t, Operation: operation, Shards: shards,
 		Indexes: append([]*catalog.Index(nil), indexes...), Columns: append([]string(nil), columns...),
+		Logged: e.logged(t),
 	})
 }
 
@@ -117,14 +127,14 @@ type component struct {
 }
 
 // stored gives the component of a column after storing an operand.
-func (e *effects) stored(c *catalog.Column, o operand) component {
-	codec, err := codecOf(e.b.cat, c)
+func (e *effects) stored(c *catalog.Column, o text.Operand) component {
+	codec, err := plan.CodecOf(e.b.cat, c)
 	if err != nil || c.Generated {
 		return component{}
 	}
 	var v keys.Value
-	switch o.kind {
-	case defaulted:
+	switch o.Kind {
+	case text.Default:
 		switch {
 		case c.DefaultExpr, c.DefaultBlurred, c.AutoIncrement:
 			return component{}
@@ -137,7 +147,7 @@ func (e *effects) stored(c *catalog.Column, o operand) component {
 		}
 	default:
 		var ok bool
-		if v, _, ok = o.resolve(e.b.params); !ok {
+		if v, _, ok = o.Resolve(e.b.params); !ok {
 			return component{}
 		}
 	}
@@ -206,33 +216,29 @@ func (e *effects) markAll(t *catalog.Table, shards catalog.ShardSet, operation s
 // LOWER(NEW.email). The row's key is not the one in the statement.
 func (e *effects) triggers(t *catalog.Table, shards catalog.ShardSet, events ...string) {
 	seen := map[*catalog.Table]bool{}
+	var reached []*catalog.Table
 	for _, tr := range t.Triggers {
 		for _, ev := range events {
 			if tr.Event == ev {
 				for _, touched := range tr.Touches {
-					setOff(touched, seen, func(t *catalog.Table) { e.markAll(t, shards, "UNKNOWN") })
+					catalog.SetOff(touched, seen, func(t *catalog.Table) { reached = append(reached, t) })
 				}
 			}
 		}
 	}
+	e.byForeignKeys(slices.ContainsFunc(reached, func(t *catalog.Table) bool { return len(t.Cascades) > 0 }), func() {
+		for _, t := range reached {
+			e.markAll(t, shards, "UNKNOWN")
+		}
+	})
 }
 
-// setOff visits a table that is written to, and those that its triggers and foreign keys
-// may change in turn, each once.
-func setOff(t *catalog.Table, seen map[*catalog.Table]bool, visit func(*catalog.Table)) {
-	if seen[t] {
-		return
-	}
-	seen[t] = true
-	visit(t)
-	for _, tr := range t.Triggers {
-		for _, x := range tr.Touches {
-			setOff(x, seen, visit)
-		}
-	}
-	for _, c := range t.Cascades {
-		setOff(c.Child, seen, visit)
-	}
+// byForeignKeys does what foreign keys' rules may have a part in.
+func (e *effects) byForeignKeys(part bool, do func()) {
+	was := e.unlogged
+	e.unlogged = was || part
+	do()
+	e.unlogged = was
 }
 
 // updates follows foreign keys with ON UPDATE rules from a table of which the
@@ -242,7 +248,7 @@ func setOff(t *catalog.Table, seen map[*catalog.Table]bool, visit func(*catalog.
 // UPDATE users SET email = 'n' changes orders without naming them.
 func (e *effects) updates(t *catalog.Table, set []*catalog.Column, shards catalog.ShardSet) {
 	if len(t.Cascades) > 0 {
-		e.cascadeUpdate(t, set, shards, columnsSeen{})
+		e.byForeignKeys(true, func() { e.cascadeUpdate(t, set, shards, columnsSeen{}) })
 	}
 }
 
@@ -290,14 +296,14 @@ func (seen columnsSeen) news(t *catalog.Table, set []*catalog.Column) []*catalog
 //
 // Counter-example: kids.parent_ext is the shard key of kids and REFERENCES
 // parents(ext) ON UPDATE CASCADE. UPDATE parents SET ext = 'y'.
-func movesChildren(t *catalog.Table, set []*catalog.Column, deleted bool) *Error {
+func movesChildren(t *catalog.Table, set []*catalog.Column, deleted bool) *text.Error {
 	if len(t.Cascades) == 0 {
 		return nil
 	}
 	return childrenMoved(t, set, deleted, map[*catalog.Table]bool{}, columnsSeen{})
 }
 
-func childrenMoved(t *catalog.Table, set []*catalog.Column, deleted bool, gone map[*catalog.Table]bool, seen columnsSeen) *Error {
+func childrenMoved(t *catalog.Table, set []*catalog.Column, deleted bool, gone map[*catalog.Table]bool, seen columnsSeen) *text.Error {
 	if deleted && gone[t] {
 		return nil
 	}
@@ -313,7 +319,7 @@ func childrenMoved(t *catalog.Table, set []*catalog.Column, deleted bool, gone m
 		case cols:
 			k := c.Child
 			if k.Placement == catalog.Hash && k.Shards.Len() > 1 && k.ShardKey != nil && slices.Contains(c.Columns, k.ShardKey) {
-				return notSupported("a foreign key of %s may change its shard key %s with this statement, and the rows would have to move to another shard: write to %s first", k.Name, k.ShardKey.Name, k.Name)
+				return text.NotSupported("a foreign key of %s may change its shard key %s with this statement, and the rows would have to move to another shard: write to %s first", k.Name, k.ShardKey.Name, k.Name)
 			}
 			if err := childrenMoved(k, c.Columns, false, gone, seen); err != nil {
 				return err
@@ -342,7 +348,7 @@ func mayReference(t *catalog.Table, c *catalog.Cascade, set []*catalog.Column) b
 			}
 		}
 		for _, col := range c.Columns {
-			if baseType(col.Type) == baseType(s.Type) {
+			if col.BaseType() == s.BaseType() {
 				return true
 			}
 		}
@@ -368,7 +374,7 @@ func (e *effects) columnsChanged(t *catalog.Table, cols []*catalog.Column, shard
 // deletes follows foreign keys with ON DELETE rules: children whose rows go
 // have stale entries, children whose columns are set to NULL new keys too.
 func (e *effects) deletes(t *catalog.Table, shards catalog.ShardSet) {
-	e.cascadeDelete(t, shards, map[*catalog.Table]bool{})
+	e.byForeignKeys(true, func() { e.cascadeDelete(t, shards, map[*catalog.Table]bool{}) })
 }
 
 func (e *effects) cascadeDelete(t *catalog.Table, shards catalog.ShardSet, seen map[*catalog.Table]bool) {

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // TestEffectsCoverWrites runs random INSERT, ODKU, REPLACE, UPDATE and DELETE
@@ -27,14 +30,18 @@ func TestEffectsCoverWrites(t *testing.T) {
 	done := 0
 	for round := range 200 {
 		w := newWorld(t, rand.New(rand.NewSource(seed+int64(round))))
-		var marks []Mark
+		var marks []plan.Mark
 		for range 15 {
 			sql, apply := w.write()
-			plan, err := w.p.Plan(sql, Settings{Schema: "shop", Charset: "utf8mb4", Strict: true}, w.cat)
+			planned, err := w.p.Plan(sql, text.Settings{Schema: "shop", Charset: "utf8mb4", Strict: true}, w.cat)
 			if err != nil {
 				continue
 			}
-			b, err := w.p.Bind(plan.(*Rows), nil, w.marked(marks))
+			b, err := w.p.Bind(planned.(*plan.Rows), nil, w.marked(marks))
+			far, farErr := w.p.Bind(planned.(*plan.Rows), nil, remotely(w.marked(marks)))
+			if near, far := goldenBound(planned.(*plan.Rows), b, err), goldenBound(planned.(*plan.Rows), far, farErr); near != far {
+				t.Fatalf("%s\n-- asked at once:\n%s\n-- one after the other:\n%s", sql, far, near)
+			}
 			if err != nil || b.Refuse != nil {
 				continue
 			}
@@ -87,11 +94,11 @@ func TestHintedDoubt(t *testing.T) {
 	cat := buildCatalog(t, 2, "CREATE TABLE t (id INT PRIMARY KEY, a INT);\n-- @virtual by_a a\nCREATE TABLE u (id INT PRIMARY KEY);\n")
 	cat.ServerVersion = ""
 	for _, sql := range []string{"SELECT 1 /*!99999 FROM u */", "UPDATE u SET id = 1 /*!99999 WHERE id = 2 */"} {
-		plan, err := New().Plan("/* shunt: shard=s1 */ "+sql, Settings{Schema: "shop", Charset: "utf8mb4"}, cat)
+		planned, err := New().Plan("/* shunt: shard=s1 */ "+sql, text.Settings{Schema: "shop", Charset: "utf8mb4"}, cat)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := New().Bind(plan.(*Rows), nil, nil)
+		b, err := New().Bind(planned.(*plan.Rows), nil, nil)
 		if err != nil || len(b.Marks) != 1 {
 			t.Errorf("%s: %d marks, %v", sql, len(b.Marks), err)
 		}
@@ -99,7 +106,7 @@ func TestHintedDoubt(t *testing.T) {
 }
 
 // marked answers lookups from entries and marks, as the store does.
-func (w *world) marked(marks []Mark) *fakeIndexes {
+func (w *world) marked(marks []plan.Mark) *fakeIndexes {
 	f := w.ix.indexes()
 	with := func(ix *catalog.Index, s catalog.ShardSet) catalog.ShardSet {
 		for _, m := range marks {
@@ -122,7 +129,7 @@ func (w *world) marked(marks []Mark) *fakeIndexes {
 }
 
 // missing finds a row without an entry or mark.
-func (w *world) missing(t *testing.T, marks []Mark) string {
+func (w *world) missing(t *testing.T, marks []plan.Mark) string {
 	for name, rows := range w.rows {
 		tab := w.cat.Table("shop", name)
 		for _, r := range rows {
@@ -371,21 +378,21 @@ func (w *world) write() (sql string, apply func(set catalog.ShardSet) string) {
 
 func (w *world) place(tab *catalog.Table, v map[string]any) catalog.ShardID {
 	b := &binder{cat: w.cat}
-	o := (&statement{settings: Settings{Charset: "utf8mb4"}}).operandFor(sqlText(v[tab.ShardKey.Name]))
+	o := operandFor((&text.Statement{Settings: text.Settings{Charset: "utf8mb4"}}), sqlText(v[tab.ShardKey.Name]))
 	i := &insertAction{table: tab, needed: []*catalog.Column{tab.ShardKey}}
-	id, err := i.shardOf(b, &insertRow{values: []operand{o}})
+	id, err := i.shardOf(b, &insertRow{values: []text.Operand{o}})
 	if err != nil {
 		panic(err)
 	}
 	return id
 }
 
-func (st *statement) operandFor(text string) operand {
-	st.src = text
-	lx := newLexer(text, st.settings, serverVersion{})
-	var toks []token
-	for t := lx.next(); t.kind != tokEOF; t = lx.next() {
+func operandFor(st *text.Statement, sql string) text.Operand {
+	st.Src = sql
+	lx := text.NewLexer(sql, st.Settings, text.ServerVersion{})
+	var toks []text.Token
+	for t := lx.Next(); t.Kind != text.EOF; t = lx.Next() {
 		toks = append(toks, t)
 	}
-	return st.evalTokens(toks)
+	return st.Evaluate(toks)
 }

@@ -1,34 +1,37 @@
 package planner
 
-import "github.com/shunt-sql/shunt/planner/catalog"
+import (
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
+)
 
 // fixedAction sends the text to shards that were known from the start.
 type fixedAction struct {
-	sql    string
-	shards catalog.ShardSet
-	access string
-	reason string
-	// any are the shards of which any one would answer as well, if not empty.
-	any catalog.ShardSet
-	// unknown are the indexes that the statement may change in a way that
-	// Shunt doesn't follow.
-	unknown []*catalog.Index
+	*spoken.Fixed
+	sql string
 }
 
-func (f *fixedAction) bind(b *binder) (*Bound, error) {
-	out := b.sendTo(f.shards, f.sql)
-	out.Access, out.Reason, out.Alternatives = f.access, f.reason, f.any
+// bindFixed has a plan that was made by words bound as others are; one that was not stays as it is.
+func bindFixed(r *plan.Rows, st *text.Statement) {
+	if f, ok := r.Own.(*spoken.Fixed); ok {
+		r.Own = &bindable{action: &fixedAction{f, st.Src}, settings: st.Settings}
+	}
+}
+
+func (f *fixedAction) bind(b *binder) (*plan.Bound, error) {
+	out := b.sendTo(f.Shards, f.sql)
+	out.Access, out.Reason, out.Alternatives = f.Access, f.Reason, f.Any
 	e := newEffects(b)
-	for _, ix := range f.unknown {
-		for id := range f.shards.All {
+	e.unlogged = true // a hint's statement, or a program
+	for _, ix := range f.Unknown {
+		for id := range f.Shards.All {
 			e.mark(ix, id, nil, "UNKNOWN")
 		}
 	}
 	e.into(out)
+	if f.System != nil {
+		out.Plan, out.System = "merge", f.System
+	}
 	return out, nil
-}
-
-func fixed(st *statement, cat *catalog.Catalog, kind Kind, tables []*catalog.Table, act *fixedAction) *Rows {
-	act.sql = st.src
-	return &Rows{Catalog: cat, Kind: kind, Params: len(st.params), Tables: tables, action: act, settings: st.settings}
 }

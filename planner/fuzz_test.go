@@ -8,6 +8,8 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // FuzzPlan: no input makes Plan or Bind panic, and every error is an *Error.
@@ -29,23 +31,23 @@ func FuzzPlan(f *testing.F) {
 	cat := buildCatalog(f, 4, worldDDL)
 	p := New()
 	f.Fuzz(func(t *testing.T, sql string, flags uint8) {
-		s := Settings{
+		s := text.Settings{
 			Schema: "shop", Charset: "utf8mb4", ANSIQuotes: flags&1 != 0, NoBackslashEscapes: flags&2 != 0,
 			PipesAsConcat: flags&4 != 0, IgnoreSpace: flags&8 != 0, Strict: flags&16 != 0,
 		}
-		parts, err := Split(sql, s)
+		parts, err := text.Split(sql, s)
 		if err != nil || len(parts) == 0 {
 			t.Fatalf("Split: %v", err)
 		}
 		for _, part := range append(parts, sql) {
-			plan, err := p.Plan(part, s, cat)
+			planned, err := p.Plan(part, s, cat)
 			if err != nil {
-				if _, ok := err.(*Error); !ok { //nolint:errorlint // the contract is *Error itself
+				if _, ok := err.(*text.Error); !ok { //nolint:errorlint // the contract is *Error itself
 					t.Fatalf("%T %v", err, err)
 				}
 				continue
 			}
-			r, ok := plan.(*Rows)
+			r, ok := planned.(*plan.Rows)
 			if !ok {
 				continue
 			}
@@ -55,7 +57,7 @@ func FuzzPlan(f *testing.F) {
 			}
 			b, err := p.Bind(r, params, entries{}.indexes())
 			if err != nil {
-				if _, ok := err.(*Error); !ok { //nolint:errorlint // the contract is *Error itself
+				if _, ok := err.(*text.Error); !ok { //nolint:errorlint // the contract is *Error itself
 					t.Fatalf("%T %v", err, err)
 				}
 				continue
@@ -109,7 +111,7 @@ func TestDeepNesting(t *testing.T) {
 		"is":       "SELECT 1" + strings.Repeat(" IS NULL", n/4),
 		"with":     strings.Repeat("WITH a AS (", n) + "SELECT 1",
 	} {
-		if _, err := p.Plan(sql, Settings{Schema: "shop", Charset: "utf8mb4"}, cat); err == nil {
+		if _, err := p.Plan(sql, text.Settings{Schema: "shop", Charset: "utf8mb4"}, cat); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -122,11 +124,11 @@ func TestLargeInsert(t *testing.T) {
 	p := New()
 	row := "(1,2,'" + strings.Repeat("x", 8) + "','" + strings.Repeat("y", 8) + "',3)"
 	sql := "INSERT INTO u VALUES " + strings.Repeat(row+",", 600_000) + row
-	plan, err := p.Plan(sql, Settings{Schema: "shop", Charset: "utf8mb4", Strict: true}, cat)
+	planned, err := p.Plan(sql, text.Settings{Schema: "shop", Charset: "utf8mb4", Strict: true}, cat)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := p.Bind(plan.(*Rows), nil, entries{}.indexes())
+	b, err := p.Bind(planned.(*plan.Rows), nil, entries{}.indexes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +159,7 @@ func TestSplit(t *testing.T) {
 		{"BEGIN; SELECT 2", []string{"BEGIN", " SELECT 2"}},
 		{many, []string{many}},
 	} {
-		got, err := Split(c.sql, Settings{Charset: "utf8mb4"})
+		got, err := text.Split(c.sql, text.Settings{Charset: "utf8mb4"})
 		if err != nil || strings.Join(got, "|") != strings.Join(c.want, "|") || len(got) != len(c.want) {
 			t.Errorf("%q: %q %v", c.sql, got, err)
 		}
@@ -199,9 +201,9 @@ func TestUnknownVersion(t *testing.T) {
 		version, others, _ := strings.Cut(c.version, " and ")
 		cat.ServerVersion, cat.OtherVersions, cat.MariaDB = version, strings.Fields(others), c.maria
 		n := 0
-		plan, err := p.Plan(c.sql, Settings{Schema: "shop", Charset: "utf8mb4"}, cat)
+		planned, err := p.Plan(c.sql, text.Settings{Schema: "shop", Charset: "utf8mb4"}, cat)
 		if err == nil {
-			b, err := p.Bind(plan.(*Rows), nil, entries{}.indexes())
+			b, err := p.Bind(planned.(*plan.Rows), nil, entries{}.indexes())
 			if err != nil {
 				t.Fatal(err)
 			}

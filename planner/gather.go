@@ -8,87 +8,25 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
-
-// ScratchSchema is where the copies of a gather are, on whichever server it
-// runs.
-const ScratchSchema = catalog.ScratchSchema
-
-// Gather is a SELECT that no shard can answer from its own rows and whose
-// shards' answers can't be merged: the rows that each table reference needs are
-// copied into a scratch schema on one server, which then runs the query.
-//
-// The query is the client's text with the names of the copied tables replaced
-// (see splice). Values, collations, functions, warnings: all MySQL's own.
-//
-// Of an UPDATE or DELETE it is what that reads of other shards: see gatheredWrite.
-type Gather struct {
-	// Refs are the table references, in the order in which the text names them.
-	Refs []GatherRef
-	// NamesSchema: the query asks for the current schema.
-	NamesSchema bool
-	// Locks: rows of some references are read with a locking clause, which holds
-	// until the transaction's end, or without one the statement's.
-	Locks bool
-
-	text   splice
-	binder *binder
-}
-
-// GatherRef is one table reference of a gather.
-type GatherRef struct {
-	Table *catalog.Table
-	// Stays: it is no copy. The statement reads or changes the rows that are
-	// where it runs (see writeAction.gathered); of the rest only Table is set.
-	Stays bool
-	// Columns of the copy; the others are not named in the query.
-	Columns []GatherColumn
-	// Shards hold the rows that may count. Empty: none does.
-	Shards catalog.ShardSet
-	// InPlace are the shards that have all rows of the table: a query that runs
-	// there may read it without a copy, but not the session's own uncommitted
-	// writes.
-	InPlace catalog.ShardSet
-	// Select reads the rows of the copy; Params are the positions of its `?` in
-	// the client's parameter list, never nil.
-	Select string
-	Params []int
-	// Lock is the locking clause to put behind Select, "" for none.
-	Lock string
-	// Bounded: conditions of its own leave few rows, it may be hoped.
-	Bounded bool
-	// Joins are ways to narrow the rows by another copy that is filled first.
-	Joins []GatherJoin
-	// Access and Reason say how Shards were found.
-	Access, Reason string
-
-	// unique are the table's unique keys (the primary one first) that the copy
-	// has all columns of, keys the columns that the query joins by.
-	unique [][]*catalog.Column
-	keys   []*catalog.Column
-	alias  string
-	tree   *cnode
-	labels []string // as the reference's
-	// filters are the conditions of Select, whole is it without them.
-	filters []filter
-	whole   string
-}
 
 // gatherer is a SELECT that may be gathered. All but its text is read when it
 // is needed: most statements are routed.
 type gatherer struct{ sql string }
 
 // planGather keeps what a gather is made from.
-func (a *analysis) planGather(ast.StmtNode, *queryRoute) *gatherer { return &gatherer{sql: a.st.src} }
+func (a *analysis) planGather(ast.StmtNode, *queryRoute) *gatherer { return &gatherer{sql: a.st.Src} }
 
 // bind says what to copy for the values at hand, or why this query can't be
 // gathered; neither where the route's own refusal says it.
-func (g *gatherer) bind(b *binder) (*Bound, *Error) {
+func (g *gatherer) bind(b *binder) (*plan.Bound, *text.Error) {
 	q, err := readGather(g.sql, b.settings, b.cat)
 	if err != nil || q == nil {
 		return nil, err
 	}
-	out := &Bound{Plan: "gather", Gather: &Gather{text: q.text, binder: b, NamesSchema: q.namesSchema}}
+	out := &plan.Bound{Plan: "gather", Gather: &plan.Gather{Text: q.text, NamesSchema: q.namesSchema, Narrower: &narrower{b, q.refs}}}
 	var hows []string
 	for i, r := range q.refs {
 		x := q.copies[i]
@@ -115,10 +53,10 @@ func (g *gatherer) bind(b *binder) (*Bound, *Error) {
 }
 
 // aim says where the rows of a copy are.
-func (b *binder) aim(x *GatherRef, r *ref) {
+func (b *binder) aim(x *plan.GatherRef, r *ref) {
 	got := b.reach(r)
-	x.Shards, x.tree, x.labels = got.set, r.tree, r.labels
-	x.Bounded = len(got.used) > 0 || len(x.filters) > 0
+	x.Shards = got.set
+	x.Bounded = len(got.used) > 0 || len(x.Filters) > 0
 	switch {
 	case r.reference():
 		// Any one has all rows.
@@ -130,24 +68,6 @@ func (b *binder) aim(x *GatherRef, r *ref) {
 	default:
 		x.Access, x.Reason = b.describe(got, r.table, got.set)
 	}
-}
-
-// Query is the client's text with copies in place of tables. copied names the
-// scratch table of a reference, "" where it is read in place.
-func (g *Gather) Query(copied func(ref int) string) string { return g.text.with(copied) }
-
-// Whole is g with all rows of its copies' shards, where the conditions of some
-// made a shard warn: what is a warning in a query is an error in a write of a
-// strict session. ok is false where there are no conditions.
-func (g *Gather) Whole() (_ *Gather, ok bool) {
-	out := *g
-	out.Refs = slices.Clone(g.Refs)
-	for i := range out.Refs {
-		if r := &out.Refs[i]; len(r.filters) > 0 {
-			r.Select, r.filters, r.Params, ok = r.whole, nil, []int{}, true
-		}
-	}
-	return &out, ok
 }
 
 // joined is what the analysis of a query tells a gather about its references.
@@ -195,8 +115,8 @@ func (j *joined) filter(tp ast.JoinType, l, r side, on []cond) {
 // gatherable is a query that was read to be gathered.
 type gatherable struct {
 	refs   []*ref
-	copies []GatherRef
-	text   splice
+	copies []plan.GatherRef
+	text   text.Splice
 	// idle are references that need no rows.
 	idle map[*ref]bool
 
@@ -205,8 +125,8 @@ type gatherable struct {
 
 // readGather reads a query once more, for itself. Without an error it is nil
 // where the query reads system tables or views.
-func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Error) {
-	st, err := lexStatement(sql, s, cat)
+func readGather(sql string, s text.Settings, cat *catalog.Catalog) (*gatherable, *text.Error) {
+	st, err := text.Read(sql, s, cat)
 	if err != nil {
 		return nil, err
 	}
@@ -258,13 +178,13 @@ func readGather(sql string, s Settings, cat *catalog.Catalog) (*gatherable, *Err
 // maxCopies bounds the tables of a query that is gathered. MySQL joins up to 61.
 const maxCopies = 100
 
-func refuseGather(what, way string) *Error {
-	return notSupported("%s is not supported: %s, or send it to one shard with /* shunt: shard=NAME */", what, way)
+func refuseGather(what, way string) *text.Error {
+	return text.NotSupported("%s is not supported: %s, or send it to one shard with /* shunt: shard=NAME */", what, way)
 }
 
 // mayGather refuses what would not mean the same over copies. namesSchema is
 // Gather.NamesSchema.
-func (a *analysis) mayGather(n ast.Node) (namesSchema bool, err *Error) {
+func (a *analysis) mayGather(n ast.Node) (namesSchema bool, err *text.Error) {
 	for _, r := range a.refs {
 		if err := a.mayCopy(r); err != nil {
 			return false, err
@@ -274,7 +194,7 @@ func (a *analysis) mayGather(n ast.Node) (namesSchema bool, err *Error) {
 }
 
 // mayCopy refuses a reference whose copy would not be the same.
-func (a *analysis) mayCopy(r *ref) *Error {
+func (a *analysis) mayCopy(r *ref) *text.Error {
 	if r.table.Differs != "" {
 		e := refuseGather("a query that copies "+r.table.Name+", about whose columns the shards disagree ("+r.table.Differs+"),", "make them alike")
 		e.Differs = true
@@ -285,8 +205,8 @@ func (a *analysis) mayCopy(r *ref) *Error {
 	for _, c := range r.table.Columns {
 		names.WriteString(c.Name)
 	}
-	if !isASCII(names.String()) && !strings.HasPrefix(a.st.settings.Charset, "utf8") {
-		return refuseGather("a query over several shards that copies "+r.table.Name+" for a client with the character set "+a.st.settings.Charset, "SET NAMES utf8mb4")
+	if !text.IsASCII(names.String()) && !strings.HasPrefix(a.st.Settings.Charset, "utf8") {
+		return refuseGather("a query over several shards that copies "+r.table.Name+" for a client with the character set "+a.st.Settings.Charset, "SET NAMES utf8mb4")
 	}
 	t := a.joined.nodes[r]
 	if len(t.PartitionNames) > 0 || t.TableSample != nil || t.AsOf != nil {
@@ -296,7 +216,7 @@ func (a *analysis) mayCopy(r *ref) *Error {
 }
 
 // meaning refuses expressions that ask about more than rows. namesSchema: DATABASE().
-func meaning(n ast.Node) (namesSchema bool, err *Error) {
+func meaning(n ast.Node) (namesSchema bool, err *text.Error) {
 	walk(n, func(n ast.Node) bool {
 		if err != nil {
 			return false
@@ -311,7 +231,7 @@ func meaning(n ast.Node) (namesSchema bool, err *Error) {
 		case *ast.FuncCallExpr:
 			namesSchema = namesSchema || n.FnName.L == "database" || n.FnName.L == "schema"
 			// A stored function reads what its own server has.
-			if n.Schema.O != "" || !isBuiltin(n.FnName.L) {
+			if n.Schema.O != "" || !isBuiltinCall(n.FnName.L) {
 				err = refuseGather("the function "+n.FnName.O+"(), unless it is the servers' own, in a query over several shards,", "call it in a query of one shard")
 			}
 		}

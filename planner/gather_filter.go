@@ -7,13 +7,10 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/opcode"
 	driver "github.com/pingcap/tidb/pkg/parser/test_driver"
-)
 
-// filter is a condition of the text that a copy's rows must satisfy.
-type filter struct {
-	text   string
-	params []int // of its `?`
-}
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
+)
 
 // maxFilters bounds the conjuncts of one reference that are looked at: each is
 // parsed again.
@@ -35,11 +32,11 @@ func (a *analysis) conditionsOf(r *ref) []cond {
 
 // filters are those of the conditions that may be asked of r's rows alone when they are
 // copied, in the client's own words.
-func (a *analysis) filters(r *ref) []filter {
-	if a.st.setVar {
+func (a *analysis) filters(r *ref) []plan.Filter {
+	if a.st.SetVar {
 		return nil // an optimizer hint may give the query another SQL mode
 	}
-	var out []filter
+	var out []plan.Filter
 	tries := 0
 	for _, c := range a.conditionsOf(r) {
 		if c.expr == nil {
@@ -59,7 +56,7 @@ func (a *analysis) filters(r *ref) []filter {
 //
 // says (p.size = 1) OR (p.size = 2). Where one part says nothing of r, as in
 // p.size = 1 OR l.mode = 'SHIP', any row may count.
-func (a *analysis) filter(r *ref, c cond, tries *int) (f filter, ok bool) {
+func (a *analysis) filter(r *ref, c cond, tries *int) (f plan.Filter, ok bool) {
 	if a.ownRows(r, c) {
 		if *tries++; *tries > maxFilters {
 			return f, false
@@ -86,16 +83,16 @@ func (a *analysis) filter(r *ref, c cond, tries *int) (f filter, ok bool) {
 			}
 			switch {
 			case said > 0:
-				f.text += " AND "
+				f.Text += " AND "
 			case i > 0:
-				f.text += " OR "
+				f.Text += " OR "
 			}
-			f.text += "(" + one.text + ")"
-			f.params = append(f.params, one.params...)
+			f.Text += "(" + one.Text + ")"
+			f.Params = append(f.Params, one.Params...)
 			said++
 		}
 		if said == 0 {
-			return filter{}, false
+			return plan.Filter{}, false
 		}
 	}
 	return f, true
@@ -209,44 +206,44 @@ func harmless(name string) bool {
 // textOf finds the text of a condition. Expressions know where they begin, not
 // where they end: the ends that are possible are tried until the text means the
 // same to the parser.
-func (a *analysis) textOf(e ast.ExprNode) (f filter, ok bool) {
+func (a *analysis) textOf(e ast.ExprNode) (f plan.Filter, ok bool) {
 	st := a.st
-	first := st.tokenAt(e.OriginTextPosition())
+	first := st.TokenAt(e.OriginTextPosition())
 	want, okWant := restored(e)
-	if first < 0 || !okWant || len(st.hidden()) > 0 {
+	if first < 0 || !okWant || len(st.Long()) > 0 {
 		return f, false
 	}
-	blank := st.blanked()
+	blank := st.Blanked()
 	b, binary := e.(*ast.BinaryOperationExpr)
 	part := !binary || b.Op != opcode.LogicOr && b.Op != opcode.LogicXor // it ends where an OR begins
 	depth, tries := 0, 0
 	for i := first; ; i++ {
-		end := i == len(st.toks)
+		end := i == len(st.Tokens)
 		if !end && depth == 0 {
-			end = st.op(i, ")") || st.op(i, ",") || st.op(i, "&&") || st.op(i, ";") || endsCondition(st.word(i)) && !st.op(i-1, ".") ||
-				part && (st.is(i, "or") || st.is(i, "xor") || st.op(i, "||"))
+			end = st.Op(i, ")") || st.Op(i, ",") || st.Op(i, "&&") || st.Op(i, ";") || endsCondition(st.Word(i)) && !st.Op(i-1, ".") ||
+				part && (st.Is(i, "or") || st.Is(i, "xor") || st.Op(i, "||"))
 		}
 		if end && i > first {
 			if tries++; tries > 8 {
 				return f, false
 			}
-			text := strings.TrimSpace(blank[st.toks[first].start:st.toks[i-1].end])
-			if a.means(text, want) {
-				f.text = text
-				for _, t := range st.toks[first:i] {
-					if t.kind == tokParam {
-						f.params = append(f.params, st.paramAt(int(t.start)))
+			sql := strings.TrimSpace(blank[st.Tokens[first].Start:st.Tokens[i-1].End])
+			if a.means(sql, want) {
+				f.Text = sql
+				for _, t := range st.Tokens[first:i] {
+					if t.Kind == text.Param {
+						f.Params = append(f.Params, st.ParamAt(int(t.Start)))
 					}
 				}
 				return f, true
 			}
 		}
 		switch {
-		case i == len(st.toks):
+		case i == len(st.Tokens):
 			return f, false
-		case st.op(i, "("):
+		case st.Op(i, "("):
 			depth++
-		case st.op(i, ")"):
+		case st.Op(i, ")"):
 			if depth--; depth < 0 {
 				return f, false
 			}
@@ -256,7 +253,7 @@ func (a *analysis) textOf(e ast.ExprNode) (f filter, ok bool) {
 
 // means reports whether a text is an expression that restores to want.
 func (a *analysis) means(text, want string) bool {
-	n, err := (&parserPool{}).parse("SELECT 1 FROM t WHERE "+text, a.st.settings, a.cat.MariaDB)
+	n, err := (&parserPool{}).parse("SELECT 1 FROM t WHERE "+text, a.st.Settings, a.cat.MariaDB)
 	if err != nil {
 		return false
 	}

@@ -5,7 +5,13 @@ import (
 	"strconv"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/spoken"
 )
+
+// Known gap: a locking read that is routed, and joins a reference table, locks that table's
+// rows on the shards of the sharded rows only. So a locking read of other shards' rows, or of
+// the reference table alone, isn't kept waiting. A change of the rows is: it goes to every shard.
 
 // lockedBy says with which locking clause the rows of each table of a gather are
 // read, "" for none. The clause of a block locks the rows of the tables that its
@@ -23,18 +29,12 @@ func (a *analysis) lockedBy(n ast.Node) (clause map[*ast.TableName]string, ok bo
 	v := &lockVisitor{a: a, clause: map[*ast.TableName]string{}}
 	walk(n, v.visit)
 	written := 0
-	for i := range a.st.toks {
-		if a.st.locksAt(i) {
+	for i := range a.st.Tokens {
+		if spoken.LocksAt(a.st, i) {
 			written++
 		}
 	}
 	return v.clause, written == v.found
-}
-
-// locksAt reports a locking clause that begins at token i.
-func (st *statement) locksAt(i int) bool {
-	return st.is(i, "for") && (st.is(i+1, "update") || st.is(i+1, "share")) ||
-		st.is(i, "lock") && st.is(i+1, "in") && st.is(i+2, "share")
 }
 
 type lockVisitor struct {

@@ -9,19 +9,12 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // MaxNarrowing is how many keys of one copy narrow another.
 const MaxNarrowing = 5000
-
-// GatherJoin says that the rows of a reference count only where the value of
-// Column is one that column From of the copy of Ref has.
-type GatherJoin struct {
-	Column *catalog.Column
-	Ref    int
-	From   int         // in Columns of Ref
-	codec  *keys.Codec // as in a cnode
-}
 
 // narrowings are the equalities by which the rows of r can be narrowed to those
 // that have a partner.
@@ -34,7 +27,7 @@ type GatherJoin struct {
 // narrows o to the orders of the users copied, but never u to those who have
 // orders.
 func (a *analysis) narrowings(r *ref) []narrowing {
-	if a.st.settings.PadCharToFullLength || a.st.setVar {
+	if a.st.Settings.PadCharToFullLength || a.st.SetVar {
 		return nil // CHAR compares with its trailing spaces
 	}
 	var out []narrowing
@@ -109,34 +102,38 @@ func (a *analysis) selectedIn(e *ast.PatternInExpr) (c column, ok bool) {
 // narrows reports columns whose values a literal compares with as the column
 // itself does.
 func narrows(c *catalog.Column) bool {
-	f, ok := formOf(c)
-	return ok && (isInteger(baseType(c.Type)) || f == FormText || f == FormEncoded)
+	f, ok := plan.FormOf(c)
+	return ok && (catalog.IsInteger(c.BaseType()) || f == plan.FormText || f == plan.FormEncoded)
 }
 
 // maxNarrowingText bounds what the keys add to a statement.
 const maxNarrowingText = 256 << 10
 
-// Narrow is Select and Shards of a reference for the rows whose Column of each of
-// the joins is one of that join's values, which are not NULL and as Select of the
-// other reference answered them. ok is false where none narrows.
-func (g *Gather) Narrow(ref int, joins []GatherJoin, values [][]string) (sel string, shards catalog.ShardSet, ok bool) {
+// narrower is the Narrower of a Gather of these references.
+type narrower struct {
+	binder *binder
+	refs   []*ref
+}
+
+// Narrow implements Narrower.
+func (w *narrower) Narrow(g *plan.Gather, ref int, joins []plan.GatherJoin, values [][]string, ix plan.Indexes) (sel string, shards catalog.ShardSet, ok bool) {
 	r := &g.Refs[ref]
-	tree := []*cnode{r.tree}
+	tree := []*cnode{w.refs[ref].tree}
 	var text strings.Builder
 	text.WriteString(r.Select)
 	word := " WHERE ("
-	if len(r.filters) > 0 {
+	if len(r.Filters) > 0 {
 		word = " AND ("
 	}
 	for i, j := range joins {
 		if len(values[i]) == 0 {
 			return r.Select, shards, true
 		}
-		n, list := g.among(j, values[i])
+		n, list := among(g, j, values[i])
 		if n == nil {
 			continue
 		}
-		text.WriteString(word + catalog.QuoteName(r.alias) + "." + catalog.QuoteName(j.Column.Name) + " IN (" + list + "))")
+		text.WriteString(word + catalog.QuoteName(r.Alias) + "." + catalog.QuoteName(j.Column.Name) + " IN (" + list + "))")
 		word = " AND ("
 		tree, ok = append(tree, n), true
 	}
@@ -145,36 +142,37 @@ func (g *Gather) Narrow(ref int, joins []GatherJoin, values [][]string) (sel str
 	}
 	shards = r.Shards
 	if r.Table.Placement == catalog.Hash || r.Table.Placement == catalog.Anywhere {
-		g.binder.labels = r.labels
-		shards = g.binder.evalHeld(r.Table, and(tree)).set.Intersect(r.Shards)
+		b := w.binder
+		b.labels, b.ix = w.refs[ref].labels, ix
+		b.atOnce(func() { shards = b.evalSeveral(r.Table, and(tree)).set.Intersect(r.Shards) })
 	}
 	return text.String(), shards, true
 }
 
 // among is the condition that a join's column is one of values, as a tree and as
 // the list in the text; nil where that is too long.
-func (g *Gather) among(j GatherJoin, values []string) (n *cnode, text string) {
+func among(g *plan.Gather, j plan.GatherJoin, values []string) (n *cnode, sql string) {
 	from := g.Refs[j.Ref].Columns[j.From]
-	n = &cnode{op: opIn, col: j.Column, codec: j.codec}
+	n = &cnode{op: opIn, col: j.Column, codec: j.Codec}
 	var list strings.Builder
 	for i, v := range values {
-		var o operand
-		if isInteger(baseType(from.Type)) {
+		var o text.Operand
+		if catalog.IsInteger(from.BaseType()) {
 			if k, err := strconv.ParseInt(v, 10, 64); err == nil {
-				o = number(keys.Int(k))
+				o = text.Number(keys.Int(k))
 			} else if k, err := strconv.ParseUint(v, 10, 64); err == nil {
-				o = number(keys.Uint(k))
+				o = text.Number(keys.Uint(k))
 			} else {
 				return nil, ""
 			}
 		} else {
-			o = operand{kind: literal, value: keys.String([]byte(v), strings.ToLower(from.Charset)), class: classString}
+			o = text.Operand{Kind: text.Literal, Value: keys.String([]byte(v), strings.ToLower(from.Charset)), Class: text.ClassString}
 		}
 		n.values = append(n.values, o)
 		if i > 0 {
 			list.WriteString(", ")
 		}
-		list.WriteString(o.value.Literal())
+		list.WriteString(o.Value.Literal())
 		if list.Len() > maxNarrowingText {
 			return nil, ""
 		}
@@ -183,16 +181,16 @@ func (g *Gather) among(j GatherJoin, values []string) (n *cnode, text string) {
 }
 
 // joinsOf makes narrowings those of a Gather's references.
-func joinsOf(refs []*ref, copies []GatherRef, list []narrowing) []GatherJoin {
-	var out []GatherJoin
+func joinsOf(refs []*ref, copies []plan.GatherRef, list []narrowing) []plan.GatherJoin {
+	var out []plan.GatherJoin
 	for _, n := range list {
 		i := slices.Index(refs, n.from.ref)
 		if i < 0 {
 			continue
 		}
-		at := slices.IndexFunc(copies[i].Columns, func(c GatherColumn) bool { return c.Column == n.from.col })
+		at := slices.IndexFunc(copies[i].Columns, func(c plan.GatherColumn) bool { return c.Column == n.from.col })
 		if at >= 0 {
-			out = append(out, GatherJoin{Column: n.col, Ref: i, From: at, codec: n.codec})
+			out = append(out, plan.GatherJoin{Column: n.col, Ref: i, From: at, Codec: n.codec})
 		}
 	}
 	return out

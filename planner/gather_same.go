@@ -7,7 +7,11 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/spoken"
 )
+
+// Only writes over copies are looked at. A routed statement whose subquery has a tied LIMIT,
+// or an undetermined group, over a reference table may be answered otherwise by each shard.
 
 // varies says what in a write's query blocks several servers might answer
 // otherwise, though each has the same rows, "" for nothing.
@@ -47,6 +51,8 @@ type blockVisitor struct {
 	scopes map[*ast.TableName]*scope
 	alike  bool
 	varies string
+	// exists are the blocks of EXISTS.
+	exists []*ast.SelectStmt
 }
 
 func (v *blockVisitor) found(what string) {
@@ -61,6 +67,12 @@ func (v *blockVisitor) visit(n ast.Node) (deeper bool) {
 		if n.Limit != nil || v.alike {
 			v.found("a UNION") // of equal texts it keeps any
 		}
+	case *ast.ExistsSubqueryExpr: // how many rows there are is the same in any order
+		if sub, ok := n.Sel.(*ast.SubqueryExpr); ok {
+			if sel, ok := sub.Query.(*ast.SelectStmt); ok {
+				v.exists = append(v.exists, sel)
+			}
+		}
 	case *ast.SelectStmt:
 		v.block(n)
 	}
@@ -73,7 +85,7 @@ func (v *blockVisitor) block(n *ast.SelectStmt) {
 	if v.names(b) {
 		return
 	}
-	if n.Limit != nil && !b.ordered(n.OrderBy, v.alike) {
+	if n.Limit != nil && !slices.Contains(v.exists, n) && !b.ordered(n.OrderBy, v.alike) {
 		v.found("LIMIT without an ORDER BY that leaves no two rows equal")
 	}
 	parts := &partVisitor{b: b, alike: v.alike}
@@ -207,7 +219,7 @@ func (b *block) has(items map[string]bool, e ast.ExprNode) bool {
 		return items[c.key()]
 	}
 	text, ok := restored(unwrap(e))
-	return ok && items[text] && len(b.a.st.hidden()) == 0
+	return ok && items[text] && len(b.a.st.Long()) == 0
 }
 
 // ordered reports an order in which no two rows of the block are equal, or only
@@ -318,7 +330,7 @@ func (v *partVisitor) visit(n ast.Node) (deeper bool) {
 		case aggregateName(name):
 			v.aggregates = true
 			v.aggregate(name, nil, n.Args)
-		case volatileFunction(name) && !clockFunction(name):
+		case spoken.VolatileFunction(name) && !spoken.ClockFunction(name):
 			v.varies = strings.ToUpper(name) + "()"
 		}
 	}

@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 )
 
 // describeGather writes what a gather copies and runs.
-func describeGather(out *strings.Builder, b *Bound, cat *catalog.Catalog) {
+func describeGather(out *strings.Builder, b *plan.Bound, cat *catalog.Catalog) {
 	for i := range b.Gather.Refs {
 		r := &b.Gather.Refs[i]
 		if r.Stays {

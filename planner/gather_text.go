@@ -9,55 +9,8 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/format"
 
-	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
 )
-
-// splice is a text in which the names of tables can be replaced.
-type splice struct {
-	src  string
-	cuts []cut // in the text's order
-}
-
-// cut is a part of the text that is replaced.
-type cut struct {
-	start, end uint32
-	// ref is the reference whose copy makes the cut, -1 for any.
-	ref int
-	// name: the copy's name comes in the place; alias after it.
-	name  bool
-	alias string
-}
-
-// with replaces the tables of the references that copied has a name for.
-func (s *splice) with(copied func(ref int) string) string {
-	var b strings.Builder
-	at := uint32(0)
-	for _, c := range s.cuts {
-		name := ""
-		if c.ref >= 0 {
-			if name = copied(c.ref); name == "" {
-				continue
-			}
-		}
-		b.WriteString(s.src[at:c.start])
-		if c.name {
-			b.WriteString(catalog.QuoteTable(ScratchSchema, name) + c.alias)
-		}
-		at = c.end
-	}
-	b.WriteString(s.src[at:])
-	return b.String()
-}
-
-// tableFactor is where the text may name a table in a FROM clause.
-type tableFactor struct {
-	first, last int // tokens of [schema.]table
-	schema      string
-	name        string
-	aliased     bool
-	bare        bool     // TABLE t, which takes no alias
-	hints       [][2]int // tokens of index hints
-}
 
 // splice finds where the text names the tables of the references.
 //
@@ -68,46 +21,46 @@ type tableFactor struct {
 // of the other, and nothing but table names has changed.
 //
 // REQUIRES: the last use of the tree, which is changed.
-func (a *analysis) splice(n ast.Node) (splice, *Error) {
+func (a *analysis) splice(n ast.Node) (text.Splice, *text.Error) {
 	st := a.st
-	out := splice{src: st.src}
-	factors := st.tableFactors()
+	out := text.Splice{Src: st.Src}
+	factors := st.TableFactors()
 	tables := tablesOf(n)
 	if len(factors) != len(tables.names) {
 		return out, refuseSplice()
 	}
 	marker := func(i int) string { return fmt.Sprintf("marker_%d", i) }
 	for i, f := range factors {
-		c := cut{start: st.toks[f.first].start, end: st.toks[f.last].end, ref: i, name: true}
-		if !f.aliased && !f.bare {
-			c.alias = " AS " + st.text(f.last)
+		c := text.Cut{Start: st.Tokens[f.First].Start, End: st.Tokens[f.Last].End, Ref: i, Name: true}
+		if !f.Aliased && !f.Bare {
+			c.Alias = " AS " + st.Text(f.Last)
 		}
-		out.cuts = append(out.cuts, c)
-		for _, h := range f.hints {
+		out.Cuts = append(out.Cuts, c)
+		for _, h := range f.Hints {
 			// The copy has other indexes.
-			out.cuts = append(out.cuts, cut{start: st.toks[h[0]].start, end: st.toks[h[1]].end, ref: i})
+			out.Cuts = append(out.Cuts, text.Cut{Start: st.Tokens[h[0]].Start, End: st.Tokens[h[1]].End, Ref: i})
 		}
 	}
 	qualified := a.qualified()
-	triples := st.schemaQualifiers(qualified)
+	triples := st.SchemaQualifiers(qualified)
 	if err := a.aliasesClash(len(triples) > 0); err != nil {
 		return out, err
 	}
-	out.cuts = append(out.cuts, triples...)
-	slices.SortStableFunc(out.cuts, func(x, y cut) int { return cmp.Compare(x.start, y.start) })
-	for i, c := range out.cuts {
-		if i > 0 && c.start < out.cuts[i-1].end {
+	out.Cuts = append(out.Cuts, triples...)
+	slices.SortStableFunc(out.Cuts, func(x, y text.Cut) int { return cmp.Compare(x.Start, y.Start) })
+	for i, c := range out.Cuts {
+		if i > 0 && c.Start < out.Cuts[i-1].End {
 			return out, refuseSplice()
 		}
-		for _, x := range st.comments {
-			if (x.kind == execOpen || x.kind == execClose) && x.start >= c.start && x.end <= c.end {
+		for _, x := range st.Comments {
+			if (x.Kind == text.ExecutableOpen || x.Kind == text.ExecutableClose) && x.Start >= c.Start && x.End <= c.End {
 				return out, refuseSplice()
 			}
 		}
 	}
 
-	blank := splice{src: st.blanked(), cuts: out.cuts}
-	marked, err := (&parserPool{}).parse(blank.with(marker), st.settings, a.cat.MariaDB)
+	blank := text.Splice{Src: st.Blanked(), Cuts: out.Cuts}
+	marked, err := (&parserPool{}).parse(blank.With(marker), st.Settings, a.cat.MariaDB)
 	if err != nil {
 		return out, refuseSplice()
 	}
@@ -127,7 +80,7 @@ func (a *analysis) splice(n ast.Node) (splice, *Error) {
 	}
 	for k, t := range tables.names {
 		from := tables.sources[t]
-		if !factors[factorOf[t]].bare && from != nil && from.AsName.O == "" {
+		if !factors[factorOf[t]].Bare && from != nil && from.AsName.O == "" {
 			from.AsName = t.Name
 		}
 		t.Schema, t.Name, t.IndexHints = replaced.names[k].Schema, replaced.names[k].Name, nil
@@ -148,22 +101,22 @@ func (a *analysis) splice(n ast.Node) (splice, *Error) {
 		}
 		refOf[f] = i
 	}
-	kept := out.cuts[:0]
-	for _, c := range out.cuts {
-		if c.ref >= 0 {
-			r, ok := refOf[c.ref]
+	kept := out.Cuts[:0]
+	for _, c := range out.Cuts {
+		if c.Ref >= 0 {
+			r, ok := refOf[c.Ref]
 			if !ok {
 				continue
 			}
-			c.ref = r
+			c.Ref = r
 		}
 		kept = append(kept, c)
 	}
-	out.cuts = kept
+	out.Cuts = kept
 	return out, nil
 }
 
-func refuseSplice() *Error {
+func refuseSplice() *text.Error {
 	return refuseGather("this query over several shards, in whose text Shunt doesn't find the table names for certain,", "write it in a plainer form")
 }
 
@@ -207,11 +160,7 @@ func tablesOf(n ast.Node) *tableNames {
 	return t
 }
 
-// qualifies tells whether schema.table before a column is one of the query's
-// references, whose copy is in another schema.
-type qualifies func(schema, table string) bool
-
-func (a *analysis) qualified() qualifies {
+func (a *analysis) qualified() text.Qualifies {
 	return func(schema, table string) bool {
 		for _, r := range a.refs {
 			if a.sameName(r.schema, schema) && a.sameName(r.alias, table) {
@@ -227,7 +176,7 @@ func (a *analysis) qualified() qualifies {
 //
 // Counter-example: FROM shop.t WHERE EXISTS (SELECT 1 FROM old.t WHERE
 // old.t.id = shop.t.id), where without schemas both columns are old's.
-func (a *analysis) aliasesClash(triples bool) *Error {
+func (a *analysis) aliasesClash(triples bool) *text.Error {
 	for i, x := range a.refs {
 		for _, y := range a.refs[:i] {
 			if strings.EqualFold(x.alias, y.alias) && !a.sameName(x.schema, y.schema) && (triples || x.scope == y.scope) {
@@ -239,7 +188,7 @@ func (a *analysis) aliasesClash(triples bool) *Error {
 }
 
 // unqualify takes the schema off columns.
-func unqualify(n ast.Node, is qualifies) {
+func unqualify(n ast.Node, is text.Qualifies) {
 	walk(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ColumnName:
@@ -253,165 +202,4 @@ func unqualify(n ast.Node, is qualifies) {
 		}
 		return true
 	})
-}
-
-// schemaQualifiers finds `schema.` in schema.table.column and schema.table.*.
-func (st *statement) schemaQualifiers(is qualifies) []cut {
-	var out []cut
-	for i := 0; i+4 < len(st.toks); i++ {
-		if !st.op(i+1, ".") || !st.op(i+3, ".") || st.op(i-1, ".") {
-			continue
-		}
-		schema, ok1 := st.identifier(i)
-		table, ok2 := st.identifier(i + 2)
-		_, ok3 := st.identifier(i + 4)
-		if ok1 && ok2 && (ok3 || st.op(i+4, "*")) && is(schema, table) {
-			out = append(out, cut{start: st.toks[i].start, end: st.toks[i+1].end, ref: -1})
-		}
-	}
-	return out
-}
-
-// fromLevel is the state of tableFactors within one pair of parentheses.
-type fromLevel struct {
-	selects bool // SELECT was seen: a FROM is its, not that of TRIM(x FROM y)
-	from    bool // in a FROM clause
-	factor  bool // a table, or a parenthesis, comes next
-}
-
-// tableFactors finds where FROM clauses name tables. It may be wrong: splice
-// proves what it found.
-func (st *statement) tableFactors() []tableFactor {
-	var out []tableFactor
-	levels := []fromLevel{{}}
-	for i := 0; i < len(st.toks); i++ {
-		l := &levels[len(levels)-1]
-		switch {
-		case st.op(i, "("):
-			inner := fromLevel{from: l.factor, factor: l.factor}
-			l.factor = false
-			levels = append(levels, inner)
-			continue
-		case st.op(i, ")"):
-			if len(levels) > 1 {
-				levels = levels[:len(levels)-1]
-			}
-			continue
-		case st.op(i, ","):
-			l.factor = l.from
-			continue
-		case st.op(i, "{"):
-			i++ // { OJ
-			continue
-		}
-		if l.factor {
-			switch w := st.word(i); w {
-			case "select", "with", "values", "table":
-			case "lateral":
-				continue
-			default:
-				l.factor = false
-				if w == "dual" && !st.op(i+1, ".") {
-					continue
-				}
-				if f, next, ok := st.tableFactor(i); ok {
-					out = append(out, f)
-					i = next - 1
-				}
-				continue
-			}
-		}
-		switch st.word(i) {
-		case "update", "delete":
-			if len(levels) == 1 && (i == 0 || st.op(i-1, ")")) {
-				i = st.writeFactors(i, l)
-			}
-		case "set":
-			if len(levels) == 1 {
-				l.from, l.factor = false, false
-			}
-		case "select":
-			*l = fromLevel{selects: true}
-		case "with", "values":
-			l.from, l.factor = false, false
-		case "table":
-			// TABLE t, as a query
-			if i == 0 || st.op(i-1, "(") || st.is(i-1, "union") || st.is(i-1, "all") || st.is(i-1, "distinct") || st.is(i-1, "except") || st.is(i-1, "intersect") || st.op(i-1, ")") {
-				l.factor = false
-				if f, next, ok := st.tableFactor(i + 1); ok {
-					f.bare = true
-					out = append(out, f)
-					i = next - 1
-				}
-			}
-		case "from":
-			if l.selects {
-				l.from, l.factor = true, true
-			}
-		case "join", "straight_join":
-			l.factor = l.from
-		case "where", "group", "having", "order", "limit", "window", "union", "except", "intersect", "minus", "for", "into", "lock", "procedure", "offset", "fetch":
-			if !st.op(i-1, ".") && !st.op(i+1, ".") {
-				l.from, l.factor = false, false
-			}
-		}
-	}
-	return out
-}
-
-// tableFactor reads [schema.]table [[AS] alias] [index hints] at token i.
-func (st *statement) tableFactor(i int) (f tableFactor, next int, ok bool) {
-	if f.name, ok = st.identifier(i); !ok {
-		return f, i, false
-	}
-	f.first, f.last = i, i
-	if st.op(i+1, ".") {
-		f.schema = f.name
-		if f.name, ok = st.identifier(i + 2); !ok {
-			return f, i, false
-		}
-		f.last = i + 2
-	}
-	i = f.last + 1
-	if st.is(i, "partition") && st.op(i+1, "(") {
-		return f, i, true
-	}
-	switch {
-	case st.is(i, "as"):
-		f.aliased = true
-		i += 2
-	case i < len(st.toks) && (st.toks[i].kind == tokQuoted || st.toks[i].kind == tokWord && !afterTable(st.word(i))):
-		f.aliased = true
-		i++
-	}
-	for st.is(i, "use") || st.is(i, "force") || st.is(i, "ignore") {
-		h := i
-		if !st.is(i+1, "index") && !st.is(i+1, "key") {
-			break
-		}
-		for i += 2; i < len(st.toks) && !st.op(i, "("); i++ { // FOR ORDER BY
-		}
-		for ; i < len(st.toks) && !st.op(i, ")"); i++ {
-		}
-		if i >= len(st.toks) {
-			return f, h, true
-		}
-		f.hints = append(f.hints, [2]int{h, i})
-		i++
-		if st.op(i, ",") && (st.is(i+1, "use") || st.is(i+1, "force") || st.is(i+1, "ignore")) {
-			f.hints[len(f.hints)-1][1] = i
-			i++
-		}
-	}
-	return f, i, true
-}
-
-// afterTable knows the words that may follow a table's name and are no alias.
-func afterTable(w string) bool {
-	switch w {
-	case "join", "inner", "cross", "left", "right", "natural", "straight_join", "on", "using", "set", "where", "group", "having", "order", "limit",
-		"window", "union", "except", "intersect", "minus", "for", "into", "lock", "use", "force", "ignore", "partition", "procedure", "tablesample", "offset", "fetch":
-		return true
-	}
-	return false
 }

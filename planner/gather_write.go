@@ -6,6 +6,9 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // gatheredWrite is an UPDATE or DELETE whose joins or subqueries need rows of
@@ -32,7 +35,7 @@ type gatheredWrite struct {
 
 // gathered is the write over copies. It is nil where that can't be: the route's
 // own refusal says why, unless there is a better one.
-func (w *writeAction) gathered(b *binder, as *routed) (*Bound, catalog.ShardSet, *Error) {
+func (w *writeAction) gathered(b *binder, as *routed) (*plan.Bound, catalog.ShardSet, *text.Error) {
 	q, err := w.readGathered(b)
 	if err != nil || q == nil {
 		return nil, catalog.ShardSet{}, err
@@ -64,7 +67,7 @@ func (w *writeAction) gathered(b *binder, as *routed) (*Bound, catalog.ShardSet,
 	}
 	out := b.sendTo(set, w.sql)
 	out.Plan, out.Access = "gather", how
-	out.Gather = &Gather{text: q.text, binder: b}
+	out.Gather = &plan.Gather{Text: q.text, Narrower: &narrower{b, q.refs}}
 	out.SameTime = q.clock && set.Len() > 1 // and of reference tables, see bind
 	knowing := b.cat.All
 	twice := false
@@ -103,8 +106,8 @@ const copyLock = " LOCK IN SHARE MODE"
 
 // readGathered reads the statement once more, for its copies. Without an error
 // it is nil where there can be none.
-func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
-	st, err := lexStatement(w.sql, b.settings, b.cat)
+func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *text.Error) {
+	st, err := text.Read(w.sql, b.settings, b.cat)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +126,7 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 	case *ast.DeleteStmt:
 		main = a.writeScope(n.With, n.TableRefs, n.Where, n.Order, n.Limit)
 	}
-	if a.err != nil || main == nil || len(a.refs) != len(w.q.refs) || hasLock(st) {
+	if a.err != nil || main == nil || len(a.refs) != len(w.q.refs) || spoken.HasLock(st) {
 		return nil, a.err
 	}
 	if len(a.refs) > maxCopies {
@@ -159,7 +162,7 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *Error) {
 	q.varies = a.varies(n, main, exempt, w.everywhere)
 	needs := a.needs(n)
 	for _, r := range a.refs {
-		c := GatherRef{Table: r.table, Stays: true, Params: []int{}}
+		c := plan.GatherRef{Table: r.table, Stays: true, Params: []int{}}
 		if !q.stays[r] {
 			if err := a.mayCopy(r); err != nil {
 				return nil, err
@@ -249,32 +252,4 @@ func staying(main *scope, targets, refs []*ref) (stays map[*ref]bool, bounding [
 		return map[*ref]bool{targets[0]: true}, targets
 	}
 	return nil, nil
-}
-
-// writeFactors moves to where an UPDATE or DELETE names its tables: i is its
-// first word, what is returned the token before the first table.
-func (st *statement) writeFactors(i int, l *fromLevel) int {
-	deletes := st.is(i, "delete")
-	for st.is(i+1, "low_priority") || st.is(i+1, "quick") || st.is(i+1, "ignore") {
-		i++
-	}
-	if deletes && !st.is(i+1, "from") {
-		l.selects = true // DELETE a, b FROM ...
-		return i
-	}
-	if deletes {
-		i++
-		// DELETE FROM a, b USING ...
-		for j := i + 1; j < len(st.toks); j++ {
-			if st.is(j, "using") {
-				i = j
-				break
-			}
-			if _, ok := st.identifier(j); (!ok && !st.op(j, ".") && !st.op(j, ",") && !st.op(j, "*")) || st.is(j, "where") {
-				break
-			}
-		}
-	}
-	l.from, l.factor = true, true
-	return i
 }

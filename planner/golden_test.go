@@ -12,12 +12,17 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // TestGolden runs testdata/*.txt. Commands:
 //
 //	catalog [shards=N] [mariadb]   the DDL that follows
 //	entries                        lines: INDEX (literals) SHARD..
+//	plan hot                       durable values of known keys lack something
+//	virtual                        lines: TABLE NAME (SELECT ..), to which they add [building] in front
 //	plan [options]                 one statement; lines `params: ..` bind it again
 //
 // Options of plan: schema=, charset=, collation=, ansi, nobackslash, pipes, nonstrict, pad,
@@ -30,7 +35,7 @@ func TestGolden(t *testing.T) {
 		}
 		var cat *catalog.Catalog
 		stored := entries{}
-		p := New()
+		p := New(ownForms...)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "catalog":
@@ -58,6 +63,8 @@ func TestGolden(t *testing.T) {
 					addEntries(t, cat, stored, line)
 				}
 				return ""
+			case "virtual":
+				return defineVirtual(t, p, cat, d.Input)
 			case "plan":
 				return goldenPlan(t, p, cat, stored, d)
 			}
@@ -65,6 +72,33 @@ func TestGolden(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// defineVirtual adds virtual columns.
+func defineVirtual(t *testing.T, p *Planner, cat *catalog.Catalog, lines string) string {
+	var columns []*catalog.VirtualColumn
+	var told []string
+	if cat.Virtual != nil {
+		columns = cat.Virtual.Columns
+	}
+	for line := range strings.SplitSeq(lines, "\n") {
+		line, building := strings.CutPrefix(line, "building ")
+		table, rest, _ := strings.Cut(line, " ")
+		name, expression, _ := strings.Cut(rest, " ")
+		v, err := p.DefineVirtual(cat.Table("shop", table), name, expression, text.Settings{Schema: "shop", Charset: "utf8mb4"}, cat)
+		if err != nil {
+			told = append(told, err.Error())
+			continue
+		}
+		v.ID, v.Status = uint32(len(columns)+1), catalog.Ready
+		if building {
+			v.Status = catalog.Building
+		}
+		columns = append(columns, v)
+		told = append(told, fmt.Sprintf("%s %s %s %s", v.Definition("m", "KEY"), v.KeyType, v.ValueType, map[bool]string{true: "filtered"}[v.Filtered]))
+	}
+	cat.WithVirtual(columns)
+	return strings.Join(told, "\n")
 }
 
 func findIndex(t *testing.T, cat *catalog.Catalog, name string) *catalog.Index {
@@ -84,7 +118,7 @@ func addEntries(t *testing.T, cat *catalog.Catalog, stored entries, line string)
 	ix := findIndex(t, cat, name)
 	var key []byte
 	for i, v := range values(t, line[open+1:end]) {
-		codec, err := codecOf(cat, ix.Columns[i])
+		codec, err := plan.CodecOf(cat, ix.Columns[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +137,7 @@ func addEntries(t *testing.T, cat *catalog.Catalog, stored entries, line string)
 }
 
 func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, d *datadriven.TestData) string {
-	s := Settings{Schema: "shop", Charset: "utf8mb4", Collation: cat.DefaultCollation["utf8mb4"], Strict: true}
+	s := text.Settings{Schema: "shop", Charset: "utf8mb4", Collation: cat.DefaultCollation["utf8mb4"], Strict: true}
 	for _, a := range d.CmdArgs {
 		switch a.Key {
 		case "schema":
@@ -145,7 +179,7 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 	if d.HasArg("noindex") {
 		fake.lookup = func(*catalog.Index, []byte) (catalog.ShardSet, error) { return catalog.ShardSet{}, os.ErrClosed }
 	}
-	var ix Indexes = fake
+	var ix plan.Indexes = fake
 	if d.HasArg("replica") {
 		ix = nil
 	}
@@ -159,12 +193,31 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		sql = append(sql, line)
 	}
 	text := strings.Join(sql, "\n")
-	plan, err := p.Plan(text, s, cat)
+	if v := p.Virtual(spoken.Read(text, s, cat), nil); v != nil {
+		s.Virtual = true
+		values := map[int]catalog.VirtualHot{}
+		for i, r := range v.Reads {
+			switch {
+			case r.Column.Status != catalog.Ready:
+			case r.Key != nil && d.HasArg("hot"):
+				values[i] = catalog.VirtualHot{Parts: []catalog.VirtualPart{{Batch: 7, Whole: true, N: 3, Value: "17", Order: "170"}, {Batch: 8, N: 1, Value: "18", Order: "180"}}}
+			default:
+				values[i] = catalog.VirtualHot{}
+			}
+		}
+		put := v.Put(values)
+		return put + "\n" + goldenText(t, p, cat, ix, put, s, binds, next, d.HasArg("short"))
+	}
+	return goldenText(t, p, cat, ix, text, s, binds, next, d.HasArg("short"))
+}
+
+func goldenText(t *testing.T, p *Planner, cat *catalog.Catalog, ix plan.Indexes, text string, s text.Settings, binds [][]keys.Value, next uint64, short bool) string {
+	planned, err := p.Plan(text, s, cat)
 	if err != nil {
 		return errorText(err)
 	}
-	switch plan := plan.(type) {
-	case *Rows:
+	switch plan := planned.(type) {
+	case *plan.Rows:
 		if len(binds) == 0 {
 			binds = [][]keys.Value{nil}
 		}
@@ -179,6 +232,12 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 				continue
 			}
 			b, err := bindGolden(p, plan, params, ix, next)
+			if ix != nil {
+				far, farErr := bindGolden(p, plan, params, remotely(ix), next)
+				if near, far := goldenBound(plan, b, err), goldenBound(plan, far, farErr); near != far {
+					t.Errorf("%s\n-- asked at once:\n%s\n-- one after the other:\n%s", text, far, near)
+				}
+			}
 			if plan.Copy != nil && (err != nil || b.Refuse != nil) {
 				head, query, tail := plan.Copy.Texts(params)
 				fmt.Fprintf(&out, "copy: %s[%s]%s, since ", head, query, tail)
@@ -195,10 +254,10 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 				out.WriteString(errorText(err))
 				continue
 			}
-			describeBound(&out, plan, b, text, cat, names, d.HasArg("short"))
+			describeBound(&out, plan, b, text, cat, names, short)
 		}
 		return out.String()
-	case *DDL:
+	case *plan.DDL:
 		var out strings.Builder
 		fmt.Fprintf(&out, "%s shards=%s", plan.Op, shardNames(cat, plan.Shards))
 		if plan.Schema != "" {
@@ -206,7 +265,7 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 		}
 		for i, n := range plan.Tables {
 			fmt.Fprintf(&out, " %s.%s", n.Schema, n.Name)
-			if i < len(plan.Renamed) && plan.Renamed[i] != (TableName{}) {
+			if i < len(plan.Renamed) && plan.Renamed[i] != (catalog.TableName{}) {
 				fmt.Fprintf(&out, " -> %s.%s", plan.Renamed[i].Schema, plan.Renamed[i].Name)
 			}
 		}
@@ -233,27 +292,44 @@ func goldenPlan(t *testing.T, p *Planner, cat *catalog.Catalog, stored entries, 
 				fmt.Fprintf(&out, "\n  %s: %s", s.Name, text)
 			}
 		}
+		switch {
+		case plan.Collation != "":
+			fmt.Fprintf(&out, "\n  has the collation %s, or is empty, else %s", plan.Collation, strings.TrimSpace(errorText(plan.Filled)))
+		case plan.Filled != nil:
+			out.WriteString("\n  is empty, else " + strings.TrimSpace(errorText(plan.Filled)))
+		}
 		return out.String() + createAsText(plan.As) + "\n"
-	case *LockTables:
+	case *plan.LockTables:
 		return lockTablesText(plan, cat)
-	case *Temporary:
+	case *plan.Temporary:
 		return temporaryText(plan, cat)
-	case *Admin:
-		return fmt.Sprintf("admin %d index=%+v explain=%q\n", plan.Op, plan.Index, plan.Explain)
-	case *Session:
+	case *plan.Admin:
+		home := ""
+		if plan.Home != "" {
+			home = fmt.Sprintf(" home=%q", plan.Home)
+		}
+		limit := ""
+		if plan.Like != "" || plan.Order != "" {
+			limit = fmt.Sprintf(" like=%q order=%q descending=%t", plan.Like, plan.Order, plan.Descending)
+		}
+		if plan.Limit != 0 || plan.Offset != 0 {
+			limit += fmt.Sprintf(" limit=%d offset=%d", plan.Limit, plan.Offset)
+		}
+		return fmt.Sprintf("admin %s index=%+v explain=%q%s%s\n", plan.Form, plan.Index, plan.Explain, home, limit)
+	case *plan.Session:
 		return sessionText(plan)
-	case *Load:
+	case *plan.Load:
 		return fmt.Sprintf("load %q: %s charset=%q skip=%d format=%+q\n", plan.File, plan.Statement(), plan.Charset, plan.Skip, plan.Format)
 	}
 	return "?"
 }
 
-func temporaryText(t *Temporary, cat *catalog.Catalog) string {
+func temporaryText(t *plan.Temporary, cat *catalog.Catalog) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "temporary: %s on one of %s", t.Op, shardNames(cat, t.Shards))
 	for i, n := range t.Tables {
 		fmt.Fprintf(&out, " %s.%s", n.Schema, n.Name)
-		if t.Renamed[i] != (TableName{}) {
+		if t.Renamed[i] != (catalog.TableName{}) {
 			fmt.Fprintf(&out, " -> %s.%s", t.Renamed[i].Schema, t.Renamed[i].Name)
 		}
 	}
@@ -266,14 +342,14 @@ func temporaryText(t *Temporary, cat *catalog.Catalog) string {
 	return out.String() + createAsText(t.As) + "\n"
 }
 
-func createAsText(as *CreateAs) string {
+func createAsText(as *plan.CreateAs) string {
 	if as == nil {
 		return ""
 	}
 	return fmt.Sprintf("\n  query: %s\n  make: %s\n  insert: %s", as.Query, as.Make, as.Insert)
 }
 
-func lockTablesText(l *LockTables, cat *catalog.Catalog) string {
+func lockTablesText(l *plan.LockTables, cat *catalog.Catalog) string {
 	switch {
 	case l.Failed != nil:
 		return "lock tables, then " + errorText(l.Failed)
@@ -291,7 +367,7 @@ func lockTablesText(l *LockTables, cat *catalog.Catalog) string {
 }
 
 // bindGolden takes values from a counter that stands at next.
-func bindGolden(p *Planner, plan *Rows, params []keys.Value, ix Indexes, next uint64) (*Bound, error) {
+func bindGolden(p *Planner, plan *plan.Rows, params []keys.Value, ix plan.Indexes, next uint64) (*plan.Bound, error) {
 	n, err := p.Increment(plan, params)
 	if err != nil || n == nil {
 		if err != nil {
@@ -300,15 +376,15 @@ func bindGolden(p *Planner, plan *Rows, params []keys.Value, ix Indexes, next ui
 		return p.Bind(plan, params, ix)
 	}
 	if _, ok := n.End(next); !ok {
-		return nil, &Error{Code: 1467, State: "HY000", Message: "the counter is used up"}
+		return nil, &text.Error{Code: 1467, State: "HY000", Message: "the counter is used up"}
 	}
 	return p.BindGenerated(plan, params, ix, next, plan.Params > 0)
 }
 
-func sessionText(s *Session) string {
+func sessionText(s *plan.Session) string {
 	names := []string{
 		"Begin", "Commit", "Rollback", "Savepoint", "RollbackTo", "ReleaseSavepoint", "Use", "SetVariables", "SetNames",
-		"ShowWarnings", "ShowErrors", "NoOp",
+		"NoOp",
 	}
 	out := names[s.Op]
 	for _, f := range []struct {
@@ -339,7 +415,7 @@ func sessionText(s *Session) string {
 }
 
 func errorText(err error) string {
-	e, ok := err.(*Error) //nolint:errorlint // the contract is *Error itself
+	e, ok := err.(*text.Error) //nolint:errorlint // the contract is *Error itself
 	if !ok {
 		return "NOT AN *Error: " + err.Error() + "\n"
 	}
@@ -357,7 +433,10 @@ func shardNames(cat *catalog.Catalog, set catalog.ShardSet) string {
 	return strings.Join(out, ",")
 }
 
-func describeBound(out *strings.Builder, r *Rows, b *Bound, sql string, cat *catalog.Catalog, names map[string]string, short bool) {
+func describeBound(out *strings.Builder, r *plan.Rows, b *plan.Bound, sql string, cat *catalog.Catalog, names map[string]string, short bool) {
+	if c := b.Covered; c != nil {
+		fmt.Fprintf(out, "covered by %s: %d keys\n", c.Index.Name, len(c.Keys))
+	}
 	if b.Gather != nil && len(b.Statements) == 0 {
 		fmt.Fprintf(out, "gather by %s\n", b.Access)
 		describeGather(out, b, cat)
@@ -442,23 +521,23 @@ func describeBound(out *strings.Builder, r *Rows, b *Bound, sql string, cat *cat
 
 // dictionary maps components to the literals they were made from, so that
 // goldens don't pin the encoding.
-func dictionary(cat *catalog.Catalog, sql string, s Settings, binds [][]keys.Value) map[string]string {
+func dictionary(cat *catalog.Catalog, sql string, s text.Settings, binds [][]keys.Value) map[string]string {
 	out := map[string]string{string(keys.AppendNull(nil)): "NULL"}
 	var vals []keys.Value
 	for _, b := range binds {
 		vals = append(vals, b...)
 	}
-	st := &statement{src: sql, settings: s}
-	lx := newLexer(sql, s, serverVersion{})
-	for t := lx.next(); t.kind != tokEOF && t.kind != tokBad; t = lx.next() {
-		if o := st.evalTokens([]token{t}); o.kind == literal {
-			vals = append(vals, o.value)
+	st := &text.Statement{Src: sql, Settings: s}
+	lx := text.NewLexer(sql, s, text.ServerVersion{})
+	for t := lx.Next(); t.Kind != text.EOF && t.Kind != text.Bad; t = lx.Next() {
+		if o := st.Evaluate([]text.Token{t}); o.Kind == text.Literal {
+			vals = append(vals, o.Value)
 		}
 	}
 	for _, tab := range cat.Schemas["shop"].Tables {
 		for _, ix := range tab.Indexes {
 			for _, c := range ix.Columns {
-				codec, err := codecOf(cat, c)
+				codec, err := plan.CodecOf(cat, c)
 				if err != nil {
 					continue
 				}
@@ -506,30 +585,55 @@ func keyText(ix *catalog.Index, key []byte, names map[string]string) string {
 	return "(" + strings.Join(parts, ", ") + ")"
 }
 
+// goldenBound is all that a binding gives, to compare it with another.
+func goldenBound(r *plan.Rows, b *plan.Bound, err error) string {
+	if err != nil {
+		return errorText(err)
+	}
+	out := boundText(r, b)
+	if b.Gather != nil {
+		out += b.Gather.Query(func(ref int) string { return strconv.Itoa(ref) })
+		for _, ref := range b.Gather.Refs {
+			out += fmt.Sprintf("\n%s %v", ref.Select, ref.Shards)
+		}
+	}
+	return out
+}
+
 // goldenRows binds each row of a plan that must be tried first: as a new row, and
 // where the trial met one on the last shard.
-func goldenRows(t *testing.T, out *strings.Builder, p *Planner, plan *Rows, params []keys.Value, s Settings, next uint64) {
+func goldenRows(t *testing.T, out *strings.Builder, p *Planner, rows *plan.Rows, params []keys.Value, s text.Settings, next uint64) {
 	t.Helper()
-	for _, sql := range plan.Meets.Rows(params) {
-		row, err := p.Plan(sql, s, plan.Catalog)
+	for _, sql := range rows.Meets.Rows(params) {
+		row, err := p.Plan(sql, s, rows.Catalog)
 		if err != nil {
 			t.Fatal(err)
 		}
-		last := plan.Catalog.Shards[len(plan.Catalog.Shards)-1].ID
+		last := rows.Catalog.Shards[len(rows.Catalog.Shards)-1].ID
 		for _, at := range []*catalog.ShardID{nil, &last} {
-			b, err := p.BindRow(row.(*Rows), (&entries{}).indexes(), next, at)
+			b, err := p.BindRow(row.(*plan.Rows), (&entries{}).indexes(), next, at)
 			if err != nil {
 				out.WriteString(errorText(err))
 				continue
 			}
 			if at == nil {
-				trial, err := Trial(b.Statements[0].SQL, s, plan.Catalog)
+				trial, err := Trial(b.Statements[0].SQL, s, rows.Catalog)
 				if err != nil {
 					t.Fatal(err)
 				}
 				fmt.Fprintf(out, "try: %s\n", trial)
 			}
-			describeBound(out, row.(*Rows), b, sql, plan.Catalog, nil, false)
+			describeBound(out, row.(*plan.Rows), b, sql, rows.Catalog, nil, false)
 		}
 	}
+}
+
+// ownForms are statements as the proxy has them of its own; proxy's TestOwnStatements holds them.
+var ownForms = []string{
+	"CREATE VIRTUAL COLUMN <index> AS <statement>", "DROP VIRTUAL COLUMN <index>", "REBUILD VIRTUAL COLUMN <index>", "CONSOLIDATE VIRTUAL COLUMN <index>", "CHECK VIRTUAL COLUMN <index>", "SHOW VIRTUAL COLUMNS",
+	"SHOW SHARDS", "SHOW MEMBERS", "SHOW MAINTENANCE JOBS", "SHOW VIRTUAL INDEXES [FROM|IN <table>]", "EXPLAIN ROUTE <statement>",
+	"CREATE VIRTUAL INDEX <index> <columns> [INCLUDE <included>] [PARTITIONS <partitions>] [HOME <home>]", "DROP VIRTUAL INDEX <index>",
+	"ALTER VIRTUAL INDEX <index> PARTITIONS <partitions>", "ALTER VIRTUAL INDEX <index> DISABLE", "ALTER VIRTUAL INDEX <index> ENABLE",
+	"SHOW STATEMENT STATISTICS [LIKE <pattern>] [ORDER BY <order>] [LIMIT <limit>]", "FLUSH STATEMENT STATISTICS", "SHOW INDEX ADVICE",
+	"REBUILD VIRTUAL INDEX <index> [HOME <home>]", "CHECK VIRTUAL INDEX <index>",
 }

@@ -1,18 +1,21 @@
 package planner
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // insertAction is INSERT or REPLACE with values in the statement.
 type insertAction struct {
-	st              *statement
+	st              *text.Statement
 	table           *catalog.Table
 	replace, ignore bool
 	// needed are the columns whose values matter: the shard key, an
@@ -29,8 +32,10 @@ type insertAction struct {
 	auto *autoColumn
 	// asked are expressions for values that must be known; unasked: for one of
 	// them nobody can be asked.
-	asked   *Constants
+	asked   *plan.Constants
 	unasked bool
+	// keyAt is the place of the shard key among a row's values, -1 for none.
+	keyAt int
 	// keyDefault is the default of the shard key that may be asked for, "" for none.
 	keyDefault string
 }
@@ -43,8 +48,8 @@ func (i *insertAction) verb() string {
 }
 
 // planInsert plans INSERT and REPLACE.
-func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Error) {
-	if a.st.setVar {
+func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*plan.Rows, *text.Error) {
+	if a.st.SetVar {
 		return nil, refuseSetVar()
 	}
 	target, err := a.insertTarget(n)
@@ -53,9 +58,9 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	}
 	t := target.table
 	a.addTable(t)
-	kind := Insert
+	kind := plan.Insert
 	if n.IsReplace {
-		kind = Replace
+		kind = plan.Replace
 		if err := movesChildren(t, nil, true); err != nil {
 			return nil, err
 		}
@@ -73,18 +78,19 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*Rows, *Er
 	rows, err := a.planInsertSelect(n, t, target, newAlias, kind)
 	c := a.planCopy(n, newAlias)
 	if c != nil {
-		c.targets, _ = columnList(n.Columns, t) // its error is planInsertSelect's
+		c.Into = plan.Stored{Table: t, Ignore: n.IgnoreErr, Listed: len(n.Columns) > 0}
+		c.Into.Columns, _ = columnList(n.Columns, t) // its error is planInsertSelect's
 	}
 	if other := otherColumn(n, t); c != nil && other != "" {
 		c = nil // its rows are values when they are inserted
-		if err != nil && err.Code == codeNotSupported {
-			err = notSupported("ON DUPLICATE KEY UPDATE that names %s, which is no column of %s, is not supported where the rows may go to another shard than they come from: take VALUES(column)", other, t.Name)
+		if err != nil && err.Code == mysqlerr.NotSupportedYet {
+			err = text.NotSupported("ON DUPLICATE KEY UPDATE that names %s, which is no column of %s, is not supported where the rows may go to another shard than they come from: take VALUES(column)", other, t.Name)
 		}
 	}
 	switch {
 	case err == nil:
 		rows.Copy = c
-	case c != nil && err.Code == codeNotSupported:
+	case c != nil && err.Code == mysqlerr.NotSupportedYet:
 		// Another way may do.
 		a.err = nil
 		rows = a.rows(kind, &refusedAction{err})
@@ -110,7 +116,7 @@ func otherColumn(n *ast.InsertStmt, t *catalog.Table) (name string) {
 }
 
 // planInsertValues plans INSERT and REPLACE with values in the statement.
-func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *rowAlias, kind Kind) (*Rows, *Error) {
+func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *rowAlias, kind plan.Kind) (*plan.Rows, *text.Error) {
 	t := target.table
 	cols, err := columnList(n.Columns, t)
 	if err != nil {
@@ -133,9 +139,6 @@ func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *ro
 	if act.update, err = a.assignments(n, target, newAlias); err != nil {
 		return nil, err
 	}
-	if err := duplicateMoves(t, act.update); err != nil {
-		return nil, err
-	}
 	if err := act.read(n, cols, newAlias); err != nil {
 		return nil, err
 	}
@@ -145,24 +148,24 @@ func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *ro
 }
 
 // insertTarget is the table that rows go to, which a view or a server's own can't be.
-func (a *analysis) insertTarget(n *ast.InsertStmt) (*ref, *Error) {
+func (a *analysis) insertTarget(n *ast.InsertStmt) (*ref, *text.Error) {
 	name, err := insertedTable(n)
 	if err != nil {
 		return nil, err
 	}
 	schema := name.Schema.O
 	if schema == "" {
-		schema = a.st.settings.Schema
+		schema = a.st.Settings.Schema
 	}
-	t, system, err := lookupTable(a.cat, schema, name.Name.O)
+	t, system, err := spoken.LookupTable(a.cat, schema, name.Name.O)
 	if err != nil {
 		return nil, err
 	}
 	if system {
-		return nil, notSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", schema)
+		return nil, text.NotSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", schema)
 	}
 	if t.IsView {
-		return nil, notSupported("writing through the view %s is not supported yet: write to its table", t.Name)
+		return nil, text.NotSupported("writing through the view %s is not supported yet: write to its table", t.Name)
 	}
 	s := &scope{}
 	target := &ref{scope: s, alias: name.Name.O, schema: schema, table: t}
@@ -171,7 +174,7 @@ func (a *analysis) insertTarget(n *ast.InsertStmt) (*ref, *Error) {
 	return target, nil
 }
 
-func insertedTable(n *ast.InsertStmt) (*ast.TableName, *Error) {
+func insertedTable(n *ast.InsertStmt) (*ast.TableName, *text.Error) {
 	if n.Table != nil && n.Table.TableRefs != nil {
 		if src, ok := n.Table.TableRefs.Left.(*ast.TableSource); ok {
 			if name, ok := src.Source.(*ast.TableName); ok {
@@ -179,57 +182,41 @@ func insertedTable(n *ast.InsertStmt) (*ast.TableName, *Error) {
 			}
 		}
 	}
-	return nil, notSupported("this form of INSERT is not supported yet: send it to one shard with /* shunt: shard=NAME */")
+	return nil, text.NotSupported("this form of INSERT is not supported yet: send it to one shard with /* shunt: shard=NAME */")
 }
 
-func refuseVolatile(what string, t *catalog.Table) *Error {
-	return notSupported("%s in a write to the reference table %s would give each shard another value: compute it in the client and send a literal", what, t.Name)
+func refuseVolatile(what string, t *catalog.Table) *text.Error {
+	return text.NotSupported("%s in a write to the reference table %s would give each shard another value: compute it in the client and send a literal", what, t.Name)
 }
 
-func refuseSetVar() *Error {
-	return notSupported("the optimizer hint SET_VAR in a write is not supported: it may change what is stored; use SET SESSION")
+func refuseSetVar() *text.Error {
+	return text.NotSupported("the optimizer hint SET_VAR in a write is not supported: it may change what is stored; use SET SESSION")
 }
 
 // columnList resolves the column list; without one it is the table's columns, but
 // for invisible ones.
-func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *Error) {
+func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *text.Error) {
 	if len(names) == 0 {
 		if t.OrderDiffers && t.Shards.Len() > 1 {
-			e := notSupported("rows for %s without a list of columns, about whose order the shards disagree (%s): name the columns", t.Name, t.Differs)
+			e := text.NotSupported("rows for %s without a list of columns, about whose order the shards disagree (%s): name the columns", t.Name, t.Differs)
 			e.Differs = true
 			return nil, e
 		}
-		return visible(t), nil
+		return spoken.Visible(t), nil
 	}
 	out := make([]*catalog.Column, len(names))
 	for i, n := range names {
 		c := t.Column(n.Name.L)
 		if c == nil {
-			return nil, unknownColumn(n.Name.O)
+			return nil, spoken.UnknownColumn(n.Name.O)
 		}
 		out[i] = c
 	}
 	return out, nil
 }
 
-// visible are the columns that * stands for.
-//
-// Counter-example: t (secret INT INVISIBLE, id INT, v INT), hashed by id. In INSERT
-// INTO t SELECT a, b FROM u it is a that places the rows.
-func visible(t *catalog.Table) []*catalog.Column {
-	hidden := func(c *catalog.Column) bool { return c.Invisible }
-	if !slices.ContainsFunc(t.Columns, hidden) {
-		return t.Columns
-	}
-	return slices.DeleteFunc(slices.Clone(t.Columns), hidden)
-}
-
-func unknownColumn(name string) *Error {
-	return &Error{Code: 1054, State: "42S22", Message: fmt.Sprintf("Unknown column '%s' in 'field list'", name)}
-}
-
-func refuseShardKey(t *catalog.Table) *Error {
-	return notSupported("changing the shard key %s.%s is not supported yet: the row would have to move to another shard; DELETE it and INSERT it with the new key", t.Name, t.ShardKey.Name)
+func refuseShardKey(t *catalog.Table) *text.Error {
+	return text.NotSupported("changing the shard key %s.%s is not supported yet: the row would have to move to another shard; DELETE it and INSERT it with the new key", t.Name, t.ShardKey.Name)
 }
 
 func columnNames(cols []*catalog.Column) []string {

@@ -7,10 +7,16 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
-func (i *insertAction) bind(b *binder) (*Bound, error) {
+func (i *insertAction) bind(b *binder) (*plan.Bound, error) {
 	t := i.table
+	i, err := i.settled(b)
+	if err != nil {
+		return nil, err
+	}
 	if err := i.untried(b); err != nil {
 		return nil, err
 	}
@@ -59,12 +65,12 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 	}
 	i.follow(e, set)
 
-	var out *Bound
+	var out *plan.Bound
 	switch {
 	case ids == nil && len(per) <= 1:
-		out = b.sendTo(set, i.st.src)
+		out = b.sendTo(set, i.st.Src)
 	case i.fused:
-		return nil, notSupported("rows for several shards inside of an executable comment can't be split: write the text out")
+		return nil, text.NotSupported("rows for several shards inside of an executable comment can't be split: write the text out")
 	default:
 		out = b.bound()
 		out.Statements = i.split(set, per, ids, b, generated)
@@ -78,12 +84,13 @@ func (i *insertAction) bind(b *binder) (*Bound, error) {
 	out.Counted, out.Given = i.ids(b)
 	e.into(out)
 	out.SameTime = t.Placement == catalog.Reference && (i.clock || keepsTime(t))
+	out.Unique = i.unique(b, rows, places, ids)
 	i.describe(b, out, set.Len())
 	return out, nil
 }
 
 // describe sets what EXPLAIN ROUTE shows.
-func (i *insertAction) describe(b *binder, out *Bound, shards int) {
+func (i *insertAction) describe(b *binder, out *plan.Bound, shards int) {
 	t := i.table
 	out.Plan = "route"
 	switch t.Placement {
@@ -108,12 +115,15 @@ func (i *insertAction) describe(b *binder, out *Bound, shards int) {
 		out.Reason = t.Name + " is on one shard"
 	}
 	out.Reason += fmt.Sprintf(": %d shard%s of %d", shards, plural(shards), b.cat.All.Len())
+	if out.Unique != nil {
+		out.Reason += "; the others are asked for rows of its unique keys, but for those that a virtual index leaves out"
+	}
 }
 
 // split cuts the statement into one a shard, or one for all where all get all
 // rows.
-func (i *insertAction) split(set catalog.ShardSet, per map[catalog.ShardID][]int, ids []uint64, b *binder, g *Generated) []ShardStatement {
-	var out []ShardStatement
+func (i *insertAction) split(set catalog.ShardSet, per map[catalog.ShardID][]int, ids []uint64, b *binder, g *plan.Generated) []plan.ShardStatement {
+	var out []plan.ShardStatement
 	if len(per) == 0 {
 		all := make([]int, len(i.rows))
 		for k := range all {
@@ -121,25 +131,25 @@ func (i *insertAction) split(set catalog.ShardSet, per map[catalog.ShardID][]int
 		}
 		sql, params := i.text(all, ids, b, g)
 		for id := range set.All {
-			out = append(out, ShardStatement{Shard: id, SQL: sql, Params: params})
+			out = append(out, plan.ShardStatement{Shard: id, SQL: sql, Params: params})
 		}
 		return out
 	}
 	for id := range set.All {
 		sql, params := i.text(per[id], ids, b, g)
-		out = append(out, ShardStatement{Shard: id, SQL: sql, Params: params, Rows: per[id]})
+		out = append(out, plan.ShardStatement{Shard: id, SQL: sql, Params: params, Rows: per[id]})
 	}
 	return out
 }
 
 // text writes a statement for some of the rows: what is before them, the rows as
 // they are written but for counted values, what is after.
-func (i *insertAction) text(rows []int, ids []uint64, b *binder, g *Generated) (sql string, params []int) {
-	src, all := i.st.src, i.st.params
+func (i *insertAction) text(rows []int, ids []uint64, b *binder, g *plan.Generated) (sql string, params []int) {
+	src, all := i.st.Src, i.st.Params
 	var out strings.Builder
 	size := len(src) - int(i.tail-i.head)
 	for _, k := range rows {
-		size += int(i.rows[k].span.end-i.rows[k].span.start) + 1
+		size += int(i.rows[k].span.End-i.rows[k].span.Start) + 1
 	}
 	out.Grow(size)
 	p := 0
@@ -166,10 +176,10 @@ func (i *insertAction) text(rows []int, ids []uint64, b *binder, g *Generated) (
 			out.WriteString(",")
 		}
 		if ids == nil || ids[k] == 0 {
-			take(row.span.start, row.span.end)
+			take(row.span.Start, row.span.End)
 			continue
 		}
-		take(row.span.start, row.auto.start)
+		take(row.span.Start, row.auto.start)
 		out.WriteString(row.auto.before)
 		if b.asParams {
 			out.WriteString("?")
@@ -178,7 +188,7 @@ func (i *insertAction) text(rows []int, ids []uint64, b *binder, g *Generated) (
 		} else {
 			out.WriteString(strconv.FormatUint(ids[k], 10))
 		}
-		take(row.auto.end, row.span.end)
+		take(row.auto.end, row.span.End)
 	}
 	take(i.tail, uint32(len(src)))
 	if params == nil && len(all) > 0 {
@@ -187,9 +197,33 @@ func (i *insertAction) text(rows []int, ids []uint64, b *binder, g *Generated) (
 	return out.String(), params
 }
 
+// Forms has a shard asked what it would store for the shard keys of the rows that have them
+// in another form than the column's: '2024-1-4', b'11'. It is nil where that doesn't help.
+// Such a row's refusal is Error.Unstored.
+func Forms(r *plan.Rows, params []keys.Value) *plan.Constants {
+	i, ok := insertOf(r)
+	if !ok || i.fused || i.asked != nil || i.unasked || i.keyAt < 0 || len(i.st.Rows) == 0 {
+		return nil
+	}
+	b := &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: params}
+	c := &plan.Constants{Statement: i.st, Table: i.table, Ignore: i.ignore, Forms: true}
+	for k := range i.rows {
+		_, err := i.shardOf(b, &i.rows[k])
+		switch {
+		case err == nil:
+			continue
+		case !err.Unstored, c.Len() == maxConstants:
+			return nil
+		}
+		f := i.st.RowColumns(i.rows[k].span)[i.keyAt]
+		c.Add(plan.ConstantPlace{Start: f[0].Start, End: f[len(f)-1].End}, i.table.ShardKey)
+	}
+	return c
+}
+
 // shardOf places a row. What the column will hold must be surely known:
 // a row on the wrong shard is never found again by its key.
-func (i *insertAction) shardOf(b *binder, row *insertRow) (catalog.ShardID, *Error) {
+func (i *insertAction) shardOf(b *binder, row *insertRow) (catalog.ShardID, *text.Error) {
 	t := i.table
 	if t.Shards.Len() == 1 {
 		return t.Shards.First(), nil
@@ -199,32 +233,34 @@ func (i *insertAction) shardOf(b *binder, row *insertRow) (catalog.ShardID, *Err
 	}
 	c := t.ShardKey
 	if c == nil {
-		return 0, notSupported("%s has no shard key: set shard_key for it in the configuration", t.Name)
+		return 0, text.NotSupported("%s has no shard key: set shard_key for it in the configuration", t.Name)
 	}
 	o := i.value(row, c)
 	v, known := defaultOf(c)
-	if o.kind != defaulted {
-		v, _, known = o.resolve(b.params)
+	if o.Kind != text.Default {
+		v, _, known = o.Resolve(b.params)
 	}
 	switch {
-	case !known && o.kind == defaulted && c.Default == nil && !c.DefaultExpr && b.settings.Strict && i.fails(c):
+	case !known && o.Kind == text.Default && c.Default == nil && !c.DefaultExpr && b.settings.Strict && i.fails(c):
 		return b.cat.ShardOf(keys.AppendNull(nil)), nil
-	case !known && o.kind == defaulted:
-		return 0, notSupported("a row for %s without a value for its shard key %s can't be placed: give %s a value", t.Name, c.Name, c.Name)
+	case !known && o.Kind == text.Default:
+		return 0, text.NotSupported("a row for %s without a value for its shard key %s can't be placed: give %s a value", t.Name, c.Name, c.Name)
 	case !known:
-		return 0, notSupported("the shard key %s.%s must be a literal or a parameter: compute it in the client", t.Name, c.Name)
+		return 0, text.NotSupported("the shard key %s.%s must be a literal or a parameter: compute it in the client", t.Name, c.Name)
 	case v.IsNull() && (c.Nullable || i.fails(c)):
 		return b.cat.ShardOf(keys.AppendNull(nil)), nil
 	case v.IsNull():
-		return 0, notSupported("a row for %s with NULL as its shard key %s can't be placed: give %s a value", t.Name, c.Name, c.Name)
+		return 0, text.NotSupported("a row for %s with NULL as its shard key %s can't be placed: give %s a value", t.Name, c.Name, c.Name)
 	}
-	codec, err := codecOf(b.cat, c)
+	codec, err := plan.CodecOf(b.cat, c)
 	if err != nil {
-		return 0, notSupported("%s.%s can't be a shard key: %v; in the configuration, give %s another shard_key or placement: single", t.Name, c.Name, err, t.Name)
+		return 0, text.NotSupported("%s.%s can't be a shard key: %v; in the configuration, give %s another shard_key or placement: single", t.Name, c.Name, err, t.Name)
 	}
 	k, ok := codec.Stored(nil, v, b.settings.Strict && !i.ignore, b.settings.PadCharToFullLength)
 	if !ok {
-		return 0, notSupported("what %s.%s (%s) would hold for %s is not surely known, so the row can't be placed: send it in the column's own type", t.Name, c.Name, c.Type, shortLiteral(v))
+		e := text.NotSupported("what %s.%s (%s) would hold for %s is not surely known, so the row can't be placed: send it in the column's own type", t.Name, c.Name, c.Type, shortLiteral(v))
+		e.Unstored = true
+		return 0, e
 	}
 	return b.cat.ShardOf(k), nil
 }
@@ -257,17 +293,17 @@ func defaultOf(c *catalog.Column) (v keys.Value, ok bool) {
 // Counter-example: INSERT IGNORE, and without a strict mode a statement of many
 // rows, which store 0 or ”. A TIMESTAMP may store the time.
 func (i *insertAction) fails(c *catalog.Column) bool {
-	return len(i.rows) == 1 && !i.ignore && !c.AutoIncrement && !c.Generated && baseType(c.Type) != "timestamp"
+	return len(i.rows) == 1 && !i.ignore && !c.AutoIncrement && !c.Generated && c.BaseType() != "timestamp"
 }
 
 // differing refuses a row of a reference table for which each copy would compute
 // a default of its own.
-func (i *insertAction) differing(row *insertRow) *Error {
+func (i *insertAction) differing(row *insertRow) *text.Error {
 	if i.table.Placement != catalog.Reference {
 		return nil
 	}
 	for _, c := range i.needed {
-		if c.DefaultExpr && !c.DefaultNow && i.value(row, c).kind == defaulted {
+		if c.DefaultExpr && !c.DefaultNow && i.value(row, c).Kind == text.Default {
 			return refuseVolatile("the default of "+c.Name, i.table)
 		}
 	}
@@ -323,11 +359,11 @@ func (i *insertAction) ids(b *binder) (counted, given bool) {
 		}
 		for k := range i.rows {
 			o := i.value(&i.rows[k], c)
-			if o.kind == defaulted {
+			if o.Kind == text.Default {
 				given = false
 				continue
 			}
-			v, _, ok := o.resolve(b.params)
+			v, _, ok := o.Resolve(b.params)
 			if ok && v.IsNull() {
 				given = false
 				continue
@@ -349,7 +385,7 @@ func (i *insertAction) ids(b *binder) (counted, given bool) {
 //
 // Counter-example: INSERT INTO t (id, n) VALUES (1, NULL), (2, 3) with sql_mode ”
 // and rows that go to two shards: a server stores 0, the shard would say 1048.
-func (i *insertAction) alone(b *binder, rows []*insertRow, per map[catalog.ShardID][]int) *Error {
+func (i *insertAction) alone(b *binder, rows []*insertRow, per map[catalog.ShardID][]int) *text.Error {
 	if b.settings.Strict || i.ignore || len(per) < 2 {
 		return nil
 	}
@@ -365,8 +401,8 @@ func (i *insertAction) alone(b *binder, rows []*insertRow, per map[catalog.Shard
 }
 
 // Ignores reports an INSERT IGNORE.
-func (r *Rows) Ignores() bool {
-	switch act := r.action.(type) {
+func Ignores(r *plan.Rows) bool {
+	switch act := bindableOf(r).action.(type) {
 	case *insertAction:
 		return act.ignore
 	case spentAction:
@@ -378,9 +414,9 @@ func (r *Rows) Ignores() bool {
 // Apart refuses rows that can't be statements of their own; see alone. copied:
 // they stand for those of a query or a file, of whose NULLs a server stores an
 // empty text or 0 even if there is one row. Rows that are left together are bind's to refuse.
-func (r *Rows) Apart(params []keys.Value, copied bool) error {
-	i, ok := r.action.(*insertAction)
-	if !ok || i.ignore || r.settings.Strict {
+func Apart(r *plan.Rows, params []keys.Value, copied bool) error {
+	i, ok := insertOf(r)
+	if !ok || i.ignore || bindableOf(r).settings.Strict {
 		return nil
 	}
 	if one := len(i.rows) == 1; one && !copied || !one && r.Meets == nil {
@@ -395,13 +431,13 @@ func (r *Rows) Apart(params []keys.Value, copied bool) error {
 }
 
 // loneNull refuses a row that must not be one of its own.
-func (i *insertAction) loneNull(b *binder, row *insertRow) *Error {
+func (i *insertAction) loneNull(b *binder, row *insertRow) *text.Error {
 	for _, c := range i.needed {
 		if c.Nullable || c.AutoIncrement {
 			continue
 		}
-		if v, _, ok := i.value(row, c).resolve(b.params); ok && v.IsNull() {
-			return notSupported("NULL for the column %s.%s, which is NOT NULL, in a statement whose rows go to several shards is not supported without a strict sql_mode: give the value that is to be stored, or DEFAULT", i.table.Name, c.Name)
+		if v, _, ok := i.value(row, c).Resolve(b.params); ok && v.IsNull() {
+			return text.NotSupported("NULL for the column %s.%s, which is NOT NULL, in a statement whose rows go to several shards is not supported without a strict sql_mode: give the value that is to be stored, or DEFAULT", i.table.Name, c.Name)
 		}
 	}
 	return nil

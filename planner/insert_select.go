@@ -6,6 +6,9 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // insertSelectAction is INSERT or REPLACE ... SELECT, sent as it is to the
@@ -20,7 +23,7 @@ type insertSelectAction struct {
 	clock      bool // a function of the statement's time is in it
 	// key is the literal that becomes the shard key; placed: it is the source's
 	// own shard key column, so that each row stays on its shard.
-	key    operand
+	key    text.Operand
 	placed bool
 	update []assignment // ON DUPLICATE KEY UPDATE, nil without
 }
@@ -32,21 +35,21 @@ type insertSelectAction struct {
 // Rule kept key: a.k holds every value of b.k as it is. Counter-examples: without a
 // strict mode 100000 becomes 32767 in a SMALLINT, and NULL 0 in a NOT NULL column;
 // with one 'a ' becomes 'a' in a CHAR.
-func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target *ref, alias *rowAlias, kind Kind) (*Rows, *Error) {
+func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target *ref, alias *rowAlias, kind plan.Kind) (*plan.Rows, *text.Error) {
 	main := a.query(n.Select, nil, false)
 	spoils := a.spoilsRows(n.Select)
-	act := &insertSelectAction{sql: a.st.src, table: t, replace: n.IsReplace, q: a.routeOf(main, spoils)}
+	act := &insertSelectAction{sql: a.st.Src, table: t, replace: n.IsReplace, q: a.routeOf(main, spoils)}
 	selected := len(a.refs)
 	for _, x := range n.OnDuplicate {
 		a.expressions(target.scope, x.Expr)
 	}
-	if a.err != nil {
-		return nil, a.err
+	if err := a.refusal(); err != nil {
+		return nil, err
 	}
 	if err := a.subqueriesBeside(a.refs[selected:], t); err != nil {
 		return nil, err
 	}
-	var err *Error
+	var err *text.Error
 	if act.update, err = a.assignments(n, target, alias); err != nil {
 		return nil, err
 	}
@@ -57,8 +60,8 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 	if err != nil {
 		return nil, err
 	}
-	if c := counts(t); c != nil && !a.givesValue(n.Select, main, cols, c) {
-		return nil, notSupported("INSERT ... SELECT that leaves the AUTO_INCREMENT column %s.%s to the shards, each of which would count by itself, is not supported yet: select an AUTO_INCREMENT column into it, or read the rows and insert them from the client", t.Name, c.Name)
+	if c := spoken.CountedColumn(t); c != nil && !a.givesValue(n.Select, main, cols, c) {
+		return nil, text.NotSupported("INSERT ... SELECT that leaves the AUTO_INCREMENT column %s.%s to the shards, each of which would count by itself, is not supported yet: select an AUTO_INCREMENT column into it, or read the rows and insert them from the client", t.Name, c.Name)
 	}
 	way := "read the rows and insert them from the client"
 	switch {
@@ -66,7 +69,7 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 	case t.Placement == catalog.Single:
 		for _, r := range a.refs {
 			if r.table != nil && !r.reference() && r.table.Shards != t.Shards {
-				return nil, notSupported("INSERT ... SELECT into %s from %s, whose rows are not on its shard, is not supported yet: %s", t.Name, r.table.Name, way)
+				return nil, text.NotSupported("INSERT ... SELECT into %s from %s, whose rows are not on its shard, is not supported yet: %s", t.Name, r.table.Name, way)
 			}
 		}
 		a.refs = append(a.refs, target)
@@ -75,14 +78,14 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 	case t.Placement == catalog.Reference:
 		for _, r := range a.refs {
 			if r.table == nil || !r.reference() {
-				return nil, notSupported("INSERT ... SELECT into the reference table %s from other than reference tables is not supported yet: %s", t.Name, way)
+				return nil, text.NotSupported("INSERT ... SELECT into the reference table %s from other than reference tables is not supported yet: %s", t.Name, way)
 			}
 		}
 		if a.volatile != "" {
 			return nil, refuseVolatile(a.volatile, t)
 		}
-		if spoils == "LIMIT" || a.st.has("limit") {
-			return nil, notSupported("INSERT ... SELECT with LIMIT into the reference table %s might insert other rows on each shard: %s", t.Name, way)
+		if spoils == "LIMIT" || a.st.Has("limit") {
+			return nil, text.NotSupported("INSERT ... SELECT with LIMIT into the reference table %s might insert other rows on each shard: %s", t.Name, way)
 		}
 		for _, c := range t.Columns {
 			if c.DefaultExpr && !c.DefaultNow && !slices.Contains(cols, c) {
@@ -92,24 +95,24 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 		act.everywhere, act.clock = true, a.clock
 	default:
 		if t.Placement == catalog.Anywhere || t.ShardKey == nil {
-			return nil, notSupported("INSERT ... SELECT into %s (placement %s) is not supported yet: %s", t.Name, t.Placement, way)
+			return nil, text.NotSupported("INSERT ... SELECT into %s (placement %s) is not supported yet: %s", t.Name, t.Placement, way)
 		}
 		e := a.selected(n.Select, main, cols, t.ShardKey)
 		if e == nil {
-			return nil, notSupported("INSERT ... SELECT that does not name what goes into the shard key %s.%s is not supported yet: name the columns, or %s", t.Name, t.ShardKey.Name, way)
+			return nil, text.NotSupported("INSERT ... SELECT that does not name what goes into the shard key %s.%s is not supported yet: name the columns, or %s", t.Name, t.ShardKey.Name, way)
 		}
 		if c, ok := e.(column); ok {
-			if c.ref.scope != main || c.ref.table.Placement != catalog.Hash || c.col != c.ref.table.ShardKey || !sameKeys(a.cat, c.col, t.ShardKey) || !keeps(a.cat, t.ShardKey, c) {
-				return nil, notSupported("INSERT ... SELECT whose rows would go to another shard than they come from is not supported yet: select the shard key of %s into %s.%s, or %s", c.ref.table.Name, t.Name, t.ShardKey.Name, way)
+			if c.ref.scope != main || c.ref.table.Placement != catalog.Hash || c.col != c.ref.table.ShardKey || !plan.SameKeys(a.cat, c.col, t.ShardKey) || !keeps(a.cat, t.ShardKey, c) {
+				return nil, text.NotSupported("INSERT ... SELECT whose rows would go to another shard than they come from is not supported yet: select the shard key of %s into %s.%s, or %s", c.ref.table.Name, t.Name, t.ShardKey.Name, way)
 			}
 			if !act.q.anchors(c.ref) {
-				return nil, notSupported("INSERT ... SELECT from a join that is not on the shard keys is not supported yet: %s", way)
+				return nil, text.NotSupported("INSERT ... SELECT from a join that is not on the shard keys is not supported yet: %s", way)
 			}
 			act.placed = true
 		} else {
-			act.key = e.(operand)
+			act.key = e.(text.Operand)
 			if !evaluated(act.key) {
-				return nil, notSupported("INSERT ... SELECT with an expression for the shard key %s.%s is not supported yet: %s", t.Name, t.ShardKey.Name, way)
+				return nil, text.NotSupported("INSERT ... SELECT with an expression for the shard key %s.%s is not supported yet: %s", t.Name, t.ShardKey.Name, way)
 			}
 		}
 	}
@@ -126,8 +129,8 @@ func keeps(cat *catalog.Catalog, into *catalog.Column, from column) bool {
 	if into.Type == from.col.Type {
 		return true
 	}
-	wide, err := codecOf(cat, into)
-	narrow, otherErr := codecOf(cat, from.col)
+	wide, err := plan.CodecOf(cat, into)
+	narrow, otherErr := plan.CodecOf(cat, from.col)
 	return err == nil && otherErr == nil && wide.Covers(narrow)
 }
 
@@ -140,11 +143,11 @@ func (a *analysis) givesValue(n ast.Node, main *scope, cols []*catalog.Column, c
 	switch e := a.selected(n, main, cols, c).(type) {
 	case column:
 		return e.col.AutoIncrement && !e.ref.nullable
-	case operand:
-		if e.kind != literal {
+	case text.Operand:
+		if e.Kind != text.Literal {
 			return false
 		}
-		_, v, ok := wholeNumber(e.value)
+		_, v, ok := wholeNumber(e.Value)
 		return ok && v > 0
 	}
 	return false
@@ -181,7 +184,7 @@ func (a *analysis) selected(n ast.Node, main *scope, cols []*catalog.Column, c *
 			if len(main.refs) != 1 || main.refs[0].table == nil || main.refs[0].table.IsView || f.WildCard.Table.O != "" {
 				return nil
 			}
-			for _, x := range visible(main.refs[0].table) {
+			for _, x := range spoken.Visible(main.refs[0].table) {
 				if i == at {
 					return column{main.refs[0], x}
 				}
@@ -193,22 +196,22 @@ func (a *analysis) selected(n ast.Node, main *scope, cols []*catalog.Column, c *
 			if got, ok := a.columnOf(f.Expr, main); ok {
 				return got
 			}
-			return a.st.evalExpr(f.Expr)
+			return evalExpr(a.st, f.Expr)
 		}
 		i++
 	}
 	return nil
 }
 
-func (s *insertSelectAction) bind(b *binder) (*Bound, error) {
+func (s *insertSelectAction) bind(b *binder) (*plan.Bound, error) {
 	t := s.table
 	r := s.q.route(b)
 	if s.everywhere {
 		r = routed{set: t.Shards, how: "reference", reason: "reference tables are on every shard"}
 	}
-	if s.key.kind != unknown {
+	if s.key.Kind != text.Unknown {
 		probe := &insertAction{table: t, needed: []*catalog.Column{t.ShardKey}}
-		id, err := probe.shardOf(b, &insertRow{values: []operand{s.key}})
+		id, err := probe.shardOf(b, &insertRow{values: []text.Operand{s.key}})
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +225,7 @@ func (s *insertSelectAction) bind(b *binder) (*Bound, error) {
 			r.set, r.refuse = only, nil
 			r.how, r.reason = "shard_key", "the shard key "+t.Name+"."+t.ShardKey.Name+" is a literal"
 		case r.set != only:
-			return nil, notSupported("INSERT ... SELECT whose rows would go to another shard than they come from is not supported yet: read the rows and insert them from the client")
+			return nil, text.NotSupported("INSERT ... SELECT whose rows would go to another shard than they come from is not supported yet: read the rows and insert them from the client")
 		}
 	}
 	e := newEffects(b)
@@ -244,7 +247,7 @@ func (s *insertSelectAction) bind(b *binder) (*Bound, error) {
 	out := b.sendTo(r.set, s.sql)
 	out.Access, out.Reason, out.Refuse = r.how, r.reason, r.refuse
 	out.SameTime = s.everywhere && (s.clock || keepsTime(t))
-	if counts(t) != nil {
+	if spoken.CountedColumn(t) != nil {
 		out.Doubts = []*catalog.Table{t}
 	}
 	e.into(out)

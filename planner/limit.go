@@ -7,44 +7,9 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
 )
-
-// Limited is how an UPDATE or DELETE with LIMIT is done over several shards,
-// none of which knows how many rows the others change: its rows are found, and
-// locked, by a query of their keys, and changed by these.
-//
-//	UPDATE users u SET u.age = 1 WHERE u.age > 9 ORDER BY u.id LIMIT 5
-//	       └table┘               └────────────── rows ───────────────┘
-//	SELECT `id` FROM users u WHERE u.age > 9 ORDER BY u.id LIMIT 5 FOR UPDATE
-//	UPDATE users u SET u.age = 1 WHERE `id` IN (3, 8) AND (u.age > 9) ORDER BY u.id
-type Limited struct {
-	st *statement
-	// Key are the columns that tell the table's rows apart, on all shards.
-	Key []*catalog.Column
-	// offsets of what the picture shows, and of ORDER BY and LIMIT in it.
-	table        [2]uint32
-	rows, end    uint32
-	order, limit uint32
-	// condition is where that begins which is repeated beside the keys; 0: none is.
-	condition uint32
-}
-
-// Query finds the keys of the rows for the parameters.
-func (l *Limited) Query(params []keys.Value) string {
-	return "SELECT " + catalog.QuoteColumns(l.Key) + " FROM " + l.st.written(l.table[0], l.table[1], params) + " " +
-		l.st.written(l.rows, l.end, params) + " FOR UPDATE"
-}
-
-// Texts are what stands before and after the keys, each "(1, 'a')", in a
-// statement that changes their rows.
-func (l *Limited) Texts(params []keys.Value) (head, tail string) {
-	tail = ") "
-	if l.condition > 0 {
-		tail = ") AND (" + l.st.written(l.condition, l.order, params) + ") "
-	}
-	return l.st.written(0, l.rows, params) + " WHERE (" + catalog.QuoteColumns(l.Key) + ") IN (", tail + l.st.written(l.order, l.limit, params)
-}
 
 // planLimited finds the parts; nil where there is no such way.
 //
@@ -52,79 +17,79 @@ func (l *Limited) Texts(params []keys.Value) (head, tail string) {
 // the locks, and by the change itself, which leaves the key alone. A statement
 // with subqueries is left out, since a server may refuse them (1093) that the
 // query allows.
-func (a *analysis) planLimited(act *writeAction, n ast.StmtNode) *Limited {
+func (a *analysis) planLimited(act *writeAction, n ast.StmtNode) *plan.Limited {
 	st := a.st
-	if act.everywhere || a.subqueries || a.counted || len(a.refs) != 1 || len(act.targets) != 1 || act.q.spoils == "" || st.hasExecutable() {
+	if act.everywhere || a.subqueries || a.counted || len(a.refs) != 1 || len(act.targets) != 1 || act.q.spoils == "" || st.HasExecutable() {
 		return nil
 	}
-	l := &Limited{st: st, Key: rowKey(act.targets[0].ref.table)}
+	l := &plan.Limited{Statement: st, Key: rowKey(act.targets[0].ref.table)}
 	if l.Key == nil || slices.ContainsFunc(l.Key, func(c *catalog.Column) bool { return assigns(act.targets[0].sets, c) }) {
 		return nil
 	}
-	end := st.toks[len(st.toks)-1].end // what stands behind it says nothing
-	l.rows, l.order, l.limit, l.end = end, end, end, end
-	for i := range st.outside(0, len(st.toks)) {
-		at := st.toks[i].start
-		switch w := st.word(i); {
-		case w == "set" && l.table[1] == 0 && !act.delete:
-			l.table[1] = at
-		case w == "where" || w == "order" && st.is(i+1, "by") || w == "limit":
-			l.rows = min(l.rows, at)
+	end := st.Tokens[len(st.Tokens)-1].End // what stands behind it says nothing
+	l.Rows, l.Order, l.Limit, l.End = end, end, end, end
+	for i := range st.Outside(0, len(st.Tokens)) {
+		at := st.Tokens[i].Start
+		switch w := st.Word(i); {
+		case w == "set" && l.Table[1] == 0 && !act.delete:
+			l.Table[1] = at
+		case w == "where" || w == "order" && st.Is(i+1, "by") || w == "limit":
+			l.Rows = min(l.Rows, at)
 			if w == "where" {
-				l.condition = st.toks[i].end
+				l.Condition = st.Tokens[i].End
 			}
 			if w == "limit" {
-				l.limit = at
+				l.Limit = at
 			}
 			if w == "order" {
-				l.order = at
+				l.Order = at
 			}
 		}
 	}
-	l.order = min(l.order, l.limit)
-	if l.condition > 0 && (!st.settings.Strict || !l.repeats()) {
-		l.condition = 0
+	l.Order = min(l.Order, l.Limit)
+	if l.Condition > 0 && (!st.Settings.Strict || !repeatsCondition(l)) {
+		l.Condition = 0
 	}
-	if l.table[1] == 0 {
-		l.table[1] = l.rows
+	if l.Table[1] == 0 {
+		l.Table[1] = l.Rows
 	}
 	first := 1
-	for st.is(first, "low_priority") || st.is(first, "quick") || st.is(first, "ignore") || act.delete && st.is(first, "from") {
+	for st.Is(first, "low_priority") || st.Is(first, "quick") || st.Is(first, "ignore") || act.delete && st.Is(first, "from") {
 		first++
 	}
-	l.table[0] = st.toks[first].start
-	if l.limit == end || l.table[0] >= l.table[1] || !l.reads(a, n) {
+	l.Table[0] = st.Tokens[first].Start
+	if l.Limit == end || l.Table[0] >= l.Table[1] || !readsLimited(l, a, n) {
 		return nil
 	}
 	return l
 }
 
-// repeats reports that the condition is the same for the keys' rows as for the query.
+// repeatsCondition reports that the condition is the same for the keys' rows as for the query.
 // A strict server fails a write whose condition converts a constant badly, of which
 // a query may not even warn.
 //
 // Counter-example: DELETE FROM users WHERE id = '5x' LIMIT 1 deletes user 5 without it; with
 // it, WHERE RAND() < 0.5 LIMIT 5 deletes fewer than 5.
-func (l *Limited) repeats() bool {
-	for i := range l.st.toks {
-		if at := l.st.toks[i].start; at >= l.condition && at < l.order && volatileFunction(l.st.word(i)) {
+func repeatsCondition(l *plan.Limited) bool {
+	for i := range l.Statement.Tokens {
+		if at := l.Statement.Tokens[i].Start; at >= l.Condition && at < l.Order && spoken.VolatileFunction(l.Statement.Word(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// reads holds what was found against the parser: the query must have the table,
+// readsLimited holds what was found against the parser: the query must have the table,
 // the condition, the order and the limit of the statement.
-func (l *Limited) reads(a *analysis, n ast.StmtNode) bool {
-	blank := func(from, to uint32) string { return l.st.blanked()[from:to] }
-	query := "SELECT 1 FROM " + blank(l.table[0], l.table[1]) + " " + blank(l.rows, l.end)
-	head := blank(0, l.rows) + " " + blank(l.order, l.limit)
-	parsed, err := (&parserPool{}).parse(query, a.st.settings, a.cat.MariaDB)
+func readsLimited(l *plan.Limited, a *analysis, n ast.StmtNode) bool {
+	blank := func(from, to uint32) string { return l.Statement.Blanked()[from:to] }
+	query := "SELECT 1 FROM " + blank(l.Table[0], l.Table[1]) + " " + blank(l.Rows, l.End)
+	head := blank(0, l.Rows) + " " + blank(l.Order, l.Limit)
+	parsed, err := (&parserPool{}).parse(query, a.st.Settings, a.cat.MariaDB)
 	if err != nil {
 		return false
 	}
-	rest, err := (&parserPool{}).parse(head, a.st.settings, a.cat.MariaDB)
+	rest, err := (&parserPool{}).parse(head, a.st.Settings, a.cat.MariaDB)
 	if err != nil {
 		return false
 	}
@@ -190,8 +155,8 @@ func rowKey(t *catalog.Table) []*catalog.Column {
 		key = append(key, t.ShardKey)
 	}
 	for _, c := range key {
-		switch base := baseType(c.Type); {
-		case isInteger(base), base == "decimal", base == "binary", base == "varbinary", base == "date":
+		switch base := c.BaseType(); {
+		case catalog.IsInteger(base), base == "decimal", base == "binary", base == "varbinary", base == "date":
 		case base == "char" || base == "varchar":
 			if !strings.HasPrefix(c.Charset, "utf8") && c.Charset != "latin1" && c.Charset != "ascii" {
 				return nil // may change on its way to the client's character set and back

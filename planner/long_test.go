@@ -3,6 +3,9 @@ package planner
 import (
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // TestLongStrings: a statement may be as long as its strings make it, goes by
@@ -10,25 +13,25 @@ import (
 func TestLongStrings(t *testing.T) {
 	t.Parallel()
 	cat := buildCatalog(t, 4, "CREATE TABLE users (id BIGINT NOT NULL PRIMARY KEY, name LONGTEXT);")
-	settings := Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
+	settings := text.Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
 	for _, quote := range []string{"'", `"`} {
 		for _, before := range []string{"_binary", "'a' "} {
-			text := before + quote + strings.Repeat(`\'\"-- `, maxParsed/6) + quote
+			text := before + quote + strings.Repeat(`\'\"-- `, text.MaxParsed/6) + quote
 			for _, sql := range []string{"UPDATE users SET name = " + text + " WHERE id = 5", "SELECT " + text + " /* c */ FROM users WHERE id IN (5)", "INSERT INTO users VALUES (5, " + text + ")"} {
 				p := New()
-				plan, err := p.Plan(sql, settings, cat)
+				planned, err := p.Plan(sql, settings, cat)
 				if err != nil {
 					t.Errorf("%.40s: %v", sql, err)
 					continue
 				}
-				b, err := p.Bind(plan.(*Rows), nil, entries{}.indexes())
+				b, err := p.Bind(planned.(*plan.Rows), nil, entries{}.indexes())
 				if err != nil || len(b.Statements) != 1 || b.Statements[0].SQL != sql {
 					t.Errorf("%.40s: %v", sql, err)
 				}
 			}
 		}
 	}
-	sql := "SELECT " + strings.Repeat("'"+strings.Repeat("x", 1<<19)+"', ", maxParsed>>19) + "1 FROM users WHERE id = 5"
+	sql := "SELECT " + strings.Repeat("'"+strings.Repeat("x", 1<<19)+"', ", text.MaxParsed>>19) + "1 FROM users WHERE id = 5"
 	if _, err := New().Plan(sql, settings, cat); err == nil || !strings.Contains(err.Error(), "more than 16 MiB") {
 		t.Error(err)
 	}
@@ -38,14 +41,14 @@ func TestLongStrings(t *testing.T) {
 func TestLongStringsGathered(t *testing.T) {
 	t.Parallel()
 	cat := buildCatalog(t, 4, "CREATE TABLE users (id BIGINT NOT NULL PRIMARY KEY, name LONGTEXT);")
-	settings := Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
-	text := "'" + strings.Repeat("x", maxParsed) + "'"
+	settings := text.Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}
+	text := "'" + strings.Repeat("x", text.MaxParsed) + "'"
 	p := New()
-	plan, err := p.Plan("SELECT COUNT(*) FROM users a JOIN users b ON a.name = b.name WHERE b.name IN ("+text+", 'y')", settings, cat)
+	planned, err := p.Plan("SELECT COUNT(*) FROM users a JOIN users b ON a.name = b.name WHERE b.name IN ("+text+", 'y')", settings, cat)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := p.Bind(plan.(*Rows), nil, entries{}.indexes())
+	b, err := p.Bind(planned.(*plan.Rows), nil, entries{}.indexes())
 	if err != nil || b.Gather == nil {
 		t.Fatal(b, err)
 	}

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // fanOut bounds the keys of a range; more scatter.
@@ -22,7 +25,7 @@ const maxLookups = 10_000
 // Counter-example: g AS (CONCAT(c, 'x')), c being a CHAR(5). The scan reads 'ax', and a
 // session of that mode looks for 'a    x'.
 func (b *binder) modeDoubt(c *catalog.Column) bool {
-	return b.settings.PadCharToFullLength && baseType(c.Type) == "char" || b.settings.ComputesOtherwise && c.Virtual
+	return b.settings.PadCharToFullLength && c.BaseType() == "char" || b.settings.ComputesOtherwise && c.Virtual
 }
 
 // equalKeys gives the component of each value of an opIn. ok is false in any
@@ -31,7 +34,7 @@ func (b *binder) equalKeys(p *cnode) (out [][]byte, vals []keys.Value, ok bool) 
 	if p.codec == nil || b.modeDoubt(p.col) || !b.comparedAlike(p.beside) {
 		return nil, nil, false
 	}
-	var cl class
+	var cl text.Class
 	var seen map[string]bool
 	if len(p.values) > 16 {
 		seen = map[string]bool{}
@@ -39,7 +42,7 @@ func (b *binder) equalKeys(p *cnode) (out [][]byte, vals []keys.Value, ok bool) 
 	first, firstValue := len(b.found), len(b.values)
 	for i := range p.values {
 		o := &p.values[i]
-		v, c, ok := o.resolve(b.params)
+		v, c, ok := o.Resolve(b.params)
 		if !ok || !joinClass(&cl, c) {
 			return nil, nil, false
 		}
@@ -49,7 +52,7 @@ func (b *binder) equalKeys(p *cnode) (out [][]byte, vals []keys.Value, ok bool) 
 			}
 			continue
 		}
-		if c == classString && (p.row || len(p.values) > 1) && p.col.Charset == "" && longText(v) {
+		if c == text.ClassString && (p.row || len(p.values) > 1) && p.col.Charset == "" && longText(v) {
 			return nil, nil, false
 		}
 		n := len(b.components)
@@ -76,7 +79,7 @@ func (b *binder) equalKeys(p *cnode) (out [][]byte, vals []keys.Value, ok bool) 
 //
 // Counter-example: (tenant, amount) IN ((1, 12345678901234567890.3), (2, 1e0)), which MariaDB
 // compares as doubles, also in the first row.
-func (b *binder) comparedAlike(beside []operand) bool {
+func (b *binder) comparedAlike(beside []text.Operand) bool {
 	if len(beside) == 0 {
 		return true
 	}
@@ -85,10 +88,10 @@ func (b *binder) comparedAlike(beside []operand) bool {
 			return b.columns[i].alike
 		}
 	}
-	var cl class
+	var cl text.Class
 	alike, floats, exact := true, false, false
 	for i := range beside {
-		v, c, ok := beside[i].resolve(b.params)
+		v, c, ok := beside[i].Resolve(b.params)
 		alike = alike && ok && joinClass(&cl, c)
 		floats, exact = floats || v.IsFloat(), exact || !v.IsFloat() && !v.IsNull()
 	}
@@ -99,7 +102,7 @@ func (b *binder) comparedAlike(beside []operand) bool {
 
 // listColumn is what comparedAlike has found of the values that begin at of.
 type listColumn struct {
-	of    *operand
+	of    *text.Operand
 	alike bool
 }
 
@@ -153,7 +156,10 @@ func shortLiteral(v keys.Value) string {
 
 // byIndex looks keys up: full keys one by one, a prefix of the columns or a
 // range on the next one as a range of keys.
-func (b *binder) byIndex(t *catalog.Table, ix *catalog.Index, kids []*cnode) (set catalog.ShardSet, a access, doubt string, ok bool) {
+//
+// keyed: full keys are to be asked for first, which mostly leave no more to ask: a range has up
+// to fanOut of them.
+func (b *binder) byIndex(t *catalog.Table, ix *catalog.Index, kids []*cnode, keyed bool) (set catalog.ShardSet, a access, doubt string, ok bool) {
 	if len(ix.Columns) == 1 {
 		if ks, vals, found := b.bestIn(kids, ix.Columns[0], maxValues); found && len(ks) > 0 {
 			return b.byKeys(ix, ks, vals)
@@ -165,6 +171,9 @@ func (b *binder) byIndex(t *catalog.Table, ix *catalog.Index, kids []*cnode) (se
 	}
 	if p.columns == len(ix.Columns) {
 		return b.byFullKeys(ix, p)
+	}
+	if keyed {
+		return set, access{}, "", false
 	}
 	return b.byRange(t, ix, kids, p)
 }
@@ -224,7 +233,7 @@ func (b *binder) byFullKeys(ix *catalog.Index, p keyPrefixes) (set catalog.Shard
 	}
 	a = access{index: ix, spread: p.keys[0], text: p.text(ix)}
 	if len(p.keys) == 1 && len(p.values) == len(ix.Columns) {
-		a.probe = []Probe{{Index: ix, Key: p.keys[0], Values: p.values}}
+		a.probe = []plan.Probe{{Index: ix, Key: p.keys[0], Values: p.values}}
 	}
 	return set, a, "", true
 }
@@ -288,7 +297,7 @@ func (b *binder) byKeys(ix *catalog.Index, ks [][]byte, vals []keys.Value) (set 
 		a.text = ix.Name + " (" + ix.Columns[0].Name + valuesText(vals) + ")"
 	}
 	if len(ks) == 1 {
-		b.probes = append(b.probes, Probe{Index: ix, Key: ks[0], Values: vals})
+		b.probes = append(b.probes, plan.Probe{Index: ix, Key: ks[0], Values: vals})
 		a.probe = b.probes[len(b.probes)-1 : len(b.probes) : len(b.probes)]
 	}
 	return set, a, "", true
@@ -310,7 +319,7 @@ func (b *binder) bestIn(kids []*cnode, col *catalog.Column, limit int) (ks [][]b
 
 // bounds intersects the ranges on one column: components from lo (included) to
 // hi (excluded), nil for open.
-func (b *binder) bounds(kids []*cnode, col *catalog.Column) (lo, hi []byte, text string) {
+func (b *binder) bounds(kids []*cnode, col *catalog.Column) (lo, hi []byte, sql string) {
 	for _, p := range kids {
 		if p.op != opRange && p.op != opLike || p.col != col {
 			continue
@@ -321,8 +330,8 @@ func (b *binder) bounds(kids []*cnode, col *catalog.Column) (lo, hi []byte, text
 		}
 		var from, to []byte
 		if p.op == opLike {
-			v, c, ok := p.prefix.resolve(b.params)
-			if !ok || c != classString {
+			v, c, ok := p.prefix.Resolve(b.params)
+			if !ok || c != text.ClassString {
 				continue
 			}
 			pattern, ok := patternPrefix(v)
@@ -332,15 +341,15 @@ func (b *binder) bounds(kids []*cnode, col *catalog.Column) (lo, hi []byte, text
 			if from, to, ok = codec.LikePrefix(pattern); !ok {
 				continue
 			}
-			text = "LIKE " + shortLiteral(v)
+			sql = "LIKE " + shortLiteral(v)
 		} else {
-			var cl class
+			var cl text.Class
 			ok := true
-			bound := func(o *operand) []byte {
+			bound := func(o *text.Operand) []byte {
 				if o == nil {
 					return nil
 				}
-				v, c, have := o.resolve(b.params)
+				v, c, have := o.Resolve(b.params)
 				if !have || v.IsNull() || !joinClass(&cl, c) {
 					ok = false
 					return nil
@@ -357,7 +366,7 @@ func (b *binder) bounds(kids []*cnode, col *catalog.Column) (lo, hi []byte, text
 			if !ok {
 				continue
 			}
-			text = "in a range"
+			sql = "in a range"
 		}
 		if from != nil && (lo == nil || string(from) > string(lo)) {
 			lo = from
@@ -373,7 +382,7 @@ func (b *binder) bounds(kids []*cnode, col *catalog.Column) (lo, hi []byte, text
 		// NO_ZERO_IN_DATE finds it by d < '2020-01-01'.
 		return nil, nil, ""
 	}
-	return lo, hi, text
+	return lo, hi, sql
 }
 
 // patternPrefix is the part of a LIKE pattern before its first wildcard.

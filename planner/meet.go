@@ -5,73 +5,63 @@ import (
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
-
-// Meets is a REPLACE, INSERT IGNORE or INSERT ... ON DUPLICATE KEY UPDATE into a
-// table placed anywhere, or of rows whose shard key is counted (see
-// insertAction.countsKey). What becomes of a row depends on whether it meets one
-// with the same unique key, which may be on any shard: each row is tried as a
-// plain INSERT on all of them, which is then undone, and goes to the shard where
-// it met one, or to that of a new row.
-//
-// Counter-example: REPLACE INTO legacy (id) VALUES (5) where row 5 is on another
-// shard than new rows with id 5 go to. Sent there, both would stay.
-type Meets struct {
-	act *insertAction
-	// Table is where the rows go.
-	Table *catalog.Table
-	// Ignore: rows that meet one are left out. Replace: they take its place, so that one whose
-	// shard key is counted needs a value that belongs to that one's shard.
-	Ignore, Replace bool
-}
-
-// Rows are the statement's rows, each as a statement of its own.
-func (m *Meets) Rows(params []keys.Value) []string {
-	i, st := m.act, m.act.st
-	if len(i.rows) == 1 {
-		return []string{st.written(0, uint32(len(st.src)), params)}
-	}
-	out := make([]string, len(i.rows))
-	head, tail := st.written(0, i.head, params), st.written(i.tail, uint32(len(st.src)), params)
-	for k, r := range i.rows {
-		out[k] = head + st.written(r.span.start, r.span.end, params) + tail
-	}
-	return out
-}
 
 // BindRow is Bind for one of Meets.Rows, for the shard where it goes; nil: where
 // a new row would. first is the AUTO_INCREMENT value to give it, if it needs one.
-func (p *Planner) BindRow(r *Rows, ix Indexes, first uint64, at *catalog.ShardID) (*Bound, error) {
-	return r.action.bind(&binder{cat: r.Catalog, settings: r.settings, ix: ix, next: first, at: at, placing: true})
+func (p *Planner) BindRow(r *plan.Rows, ix plan.Indexes, first uint64, at *catalog.ShardID) (*plan.Bound, error) {
+	return bindAction(bindableOf(r).action, &binder{cat: r.Catalog, settings: bindableOf(r).settings, ix: ix, next: first, at: at, placing: true})
+}
+
+// LooksBehind reports that a row which met some shards' is to be tried once more when it is written,
+// on the other shards: a new one, or one that has taken another's place with other keys.
+func LooksBehind(m *plan.Meets, met catalog.ShardSet) bool {
+	return apart(m.Table) && (met.Empty() || m.Replace)
 }
 
 // Trial is the plain INSERT of a row by a statement of Meets.
-func Trial(sql string, s Settings, cat *catalog.Catalog) (string, error) {
-	st, err := lexStatement(sql, s, cat)
+func Trial(sql string, s text.Settings, cat *catalog.Catalog) (string, error) {
+	st, err := text.Read(sql, s, cat)
 	if err != nil {
 		return "", err
 	}
-	alias, span := st.rowAlias()
+	alias, span := findRowAlias(st)
 	end := uint32(len(sql))
-	for i := range st.outside(0, len(st.toks)) {
-		if st.is(i, "on") && st.is(i+1, "duplicate") {
-			end = min(end, st.toks[i].start)
+	for i := range st.Outside(0, len(st.Tokens)) {
+		if st.Is(i, "on") && st.Is(i+1, "duplicate") {
+			end = min(end, st.Tokens[i].Start)
 		}
 	}
 	if alias != nil {
 		end = min(end, span[0])
 	}
-	verb := st.toks[0]
-	return sql[:verb.start] + "INSERT" + strings.TrimRight(sql[verb.end:end], " \n\t"), nil
+	return trial(sql[:end], st.Tokens[0], cat.MariaDB), nil
+}
+
+// trial makes a plain INSERT of a statement, which begins with a verb.
+//
+// Rule no parents: a foreign key may be looked at before the unique key is, and the row's
+// parent be on the row's own shard.
+func trial(sql string, verb text.Token, mariaDB bool) string {
+	rest := strings.TrimRight(sql[verb.End:], " \n\t")
+	if mariaDB {
+		return "SET STATEMENT foreign_key_checks = 0 FOR " + sql[:verb.Start] + "INSERT" + rest
+	}
+	return sql[:verb.Start] + "INSERT /*+ SET_VAR(foreign_key_checks = 0) */" + rest
 }
 
 // meets is set where rows must be tried; nil where the statement is as any other.
-func (i *insertAction) meets() *Meets {
+func (i *insertAction) meets() *plan.Meets {
 	if !i.tries() || i.fused {
 		return nil
 	}
-	return &Meets{act: i, Table: i.table, Ignore: i.ignore, Replace: i.replace}
+	m := &plan.Meets{Statement: i.st, Head: i.head, Tail: i.tail, Table: i.table, Ignore: i.ignore, Replace: i.replace}
+	for k := range i.rows {
+		m.Spans = append(m.Spans, [2]uint32{i.rows[k].span.Start, i.rows[k].span.End})
+	}
+	return m
 }
 
 func (i *insertAction) tries() bool {
@@ -99,7 +89,7 @@ func (i *insertAction) countsKey() bool {
 		}
 	}
 	for k := range i.rows {
-		if o := i.value(&i.rows[k], t.ShardKey); o.kind != defaulted && !o.isNull() {
+		if o := i.value(&i.rows[k], t.ShardKey); o.Kind != text.Default && !o.IsNull() {
 			return false
 		}
 	}
@@ -110,18 +100,18 @@ func (i *insertAction) countsKey() bool {
 //
 // Counter-example: INSERT INTO legacy (id) VALUES (1) ON DUPLICATE KEY UPDATE id = 2
 // where row 2 is on another shard than row 1.
-func (i *insertAction) untried(b *binder) *Error {
+func (i *insertAction) untried(b *binder) *text.Error {
 	if !i.tries() {
 		return nil
 	}
 	if i.update != nil {
 		for _, s := range i.update {
 			if i.table.Placement == catalog.Hash && s.col == i.table.ShardKey && !s.self {
-				return notSupported("changing the shard key %s.%s by ON DUPLICATE KEY UPDATE is not supported: the row would have to move to another shard", i.table.Name, s.col.Name)
+				return text.NotSupported("changing the shard key %s.%s by ON DUPLICATE KEY UPDATE is not supported: the row would have to move to another shard", i.table.Name, s.col.Name)
 			}
 			for _, u := range i.table.Unique {
 				if slices.Contains(u, s.col) && !s.self && s.inserted != s.col {
-					return notSupported("ON DUPLICATE KEY UPDATE of %s.%s, which is unique, is not supported: the row that it meets may be on any shard%s, and another may have the new value; use UPDATE", i.table.Name, s.col.Name, i.anywhere())
+					return text.NotSupported("ON DUPLICATE KEY UPDATE of %s.%s, which is unique, is not supported: the row that it meets may be on any shard%s, and another may have the new value; use UPDATE", i.table.Name, s.col.Name, i.anywhere())
 				}
 			}
 		}
@@ -136,7 +126,7 @@ func (i *insertAction) untried(b *binder) *Error {
 	case i.update != nil:
 		what = "ON DUPLICATE KEY UPDATE"
 	}
-	return notSupported("%s into %s is not supported in this form: the row that it meets may be on any shard%s; use UPDATE or DELETE, then INSERT", what, i.table.Name, i.anywhere())
+	return text.NotSupported("%s into %s is not supported in this form: the row that it meets may be on any shard%s; use UPDATE or DELETE, then INSERT", what, i.table.Name, i.anywhere())
 }
 
 // anywhere says in a refusal why.

@@ -8,118 +8,21 @@ import (
 	"sync"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
-
-// Merge says how the answers of several shards to a derived statement become
-// the answer to the client's. Columns are numbers: from 0 those of the select
-// list, and below 0 the hidden ones at the end of a shard's row: -1 is the last.
-type Merge struct {
-	// Hidden is the number of columns at the end of the shards' rows that the
-	// client doesn't get.
-	Hidden int
-	// Order is how each shard's rows are sorted, and the merged ones.
-	Order []MergeKey
-	// Unite: rows that agree in the first Group keys of Order are one row, of
-	// which Cells are put together and the others taken from any. With no keys
-	// all rows are one, and where there is none one is made up (Total).
-	Unite, Total bool
-	Group        int
-	Cells        []MergeCell
-	// Having must be true of a united row; nil for any.
-	Having *MergeCondition
-	// Sort is the client's order where that isn't Order. United rows are then
-	// held in memory.
-	Sort []MergeKey
-	// Offset and Count are the client's LIMIT; Count is math.MaxUint64 for none.
-	Offset, Count uint64
-	// CountAll: FOUND_ROWS() tells how many rows there are without Count. Each shard
-	// can say that of its own; united rows, of which Count then limits no shard's,
-	// are counted where they are united.
-	CountAll bool
-	// Skips: SKIP LOCKED with LIMIT. A row that a shard has locked and LIMIT leaves out
-	// would be skipped by others, though nobody has it.
-	Skips bool
-	// Likely: Order is not the client's, but how the shards most likely answer. Rows that
-	// come otherwise, or can't be compared, are as good.
-	Likely bool
-	// Nearly: the shards answer nearly in Order. A vector index rounds distances.
-	Nearly bool
-	gather func() (*Bound, *Error)
-}
-
-// Otherwise answers the same statement without a merge: for a key whose type,
-// seen in the shards' answers, can't be compared after all. nil where it can't.
-func (m *Merge) Otherwise() *Bound {
-	if m.gather == nil {
-		return nil
-	}
-	b, err := m.gather()
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
-// MergeKey is one key of an order.
-type MergeKey struct {
-	// Value is the column that is compared, as its type compares; a text by
-	// Weight.
-	Value int
-	// Weight, if not 0, is a hidden column that holds the WEIGHT_STRING of a
-	// text (NULL or anything else where Value is no text), and Pad one that
-	// holds the weight of a space where the collation ignores spaces at the
-	// end, else an empty string.
-	Weight, Pad int
-	Desc        bool
-}
-
-// MergeCell is how one column of a united row is put together.
-type MergeCell struct {
-	Op     MergeOp
-	Column int
-	// Sum and Count are the hidden columns that an average is made of.
-	Sum, Count int
-	// Key is what a minimum or maximum compares by; its hidden columns come
-	// from the same row.
-	Key MergeKey
-}
-
-// MergeOp is what a cell holds.
-type MergeOp uint8
-
-const (
-	MergeCount    MergeOp = iota // a number of rows: the sum
-	MergeSum                     // an exact sum
-	MergeAvg                     // Sum / Count
-	MergeMin                     // the least by Key
-	MergeMax                     // the greatest by Key
-	MergeAnd                     // BIT_AND
-	MergeOr                      // BIT_OR
-	MergeXor                     // BIT_XOR
-	MergeDistinct                // the number of different keys behind the group's, none of them NULL
-)
-
-// MergeCondition is a part of HAVING that is evaluated on united rows.
-type MergeCondition struct {
-	// Op is AND, OR, NOT or one of = <> < <= > >=, which compares Column, an
-	// exact number, with Value.
-	Op     string
-	Kids   []*MergeCondition
-	Column int
-	Value  string
-	value  *operand
-}
-
-// NoLimit is the Count of a Merge without LIMIT.
-const NoLimit = math.MaxUint64
 
 // merger is what is known of a SELECT's merge before its route is.
 type merger struct {
-	st      *statement
-	derived derivation
-	merge   Merge
+	st      *text.Statement
+	derived text.Derivation
+	// groupedBy are columns; where WHERE leaves one value of each, unsorted takes the place of derived.
+	groupedBy []column
+	unsorted  text.Derivation
+	merge     plan.Merge
 	// offset and count are the client's LIMIT; nil for none.
-	offset, count *operand
+	offset, count *text.Operand
 	verb          string // what Reason says
 	// means reports whether the derived text means what it should. It parses it,
 	// which most statements can be spared: one shard answers them.
@@ -135,12 +38,13 @@ func tooManyItems(sel *ast.SelectStmt) bool {
 }
 
 // planMerge says how a SELECT whose rows lie beside its anchor is merged; nil
-// where it can't be merged exactly.
+// where it can't be merged exactly: sums of doubles, quotients, texts in collations whose
+// weights don't tell their order. Such a SELECT is gathered.
 func (a *analysis) planMerge(n ast.StmtNode, main *scope) *merger {
 	sel, ok := n.(*ast.SelectStmt)
 	if !ok || main == nil || a.err != nil || a.hiddenAggregate != "" || sel.Kind != ast.SelectStmtKindSelect || sel.IsInBraces ||
-		sel.From == nil || sel.SelectIntoOpt != nil || a.st.limitedByHint() || len(sel.WindowSpecs) > 0 ||
-		a.st.settings.PadCharToFullLength || tooManyItems(sel) {
+		sel.From == nil || sel.SelectIntoOpt != nil || limitedByHint(a.st) || len(sel.WindowSpecs) > 0 ||
+		a.st.Settings.PadCharToFullLength || tooManyItems(sel) {
 		return nil
 	}
 	for _, r := range a.refs {
@@ -148,7 +52,7 @@ func (a *analysis) planMerge(n ast.StmtNode, main *scope) *merger {
 			return nil
 		}
 	}
-	c, ok := a.st.clausesOf(sel)
+	c, ok := clausesOf(a.st, sel)
 	if !ok {
 		return nil
 	}
@@ -162,12 +66,12 @@ func (a *analysis) planMerge(n ast.StmtNode, main *scope) *merger {
 
 // bind derives the shards' statements. ok is false where the values at hand
 // (a LIMIT that is a parameter, say) can't be merged.
-func (m *merger) bind(b *binder, r *routed) (out *Bound, ok bool) {
+func (m *merger) bind(b *binder, r *routed) (out *plan.Bound, ok bool) {
 	if !m.means() {
 		return nil, false
 	}
 	merge := m.merge
-	merge.Count = NoLimit
+	merge.Count = plan.NoLimit
 	limit := ""
 	if m.count != nil {
 		if merge.Count, ok = rowCount(m.count, b); !ok {
@@ -190,27 +94,31 @@ func (m *merger) bind(b *binder, r *routed) (out *Bound, ok bool) {
 		}
 		limit = strconv.FormatUint(total, 10)
 	}
-	if merge.Having, ok = merge.Having.bind(b); !ok {
+	if merge.Having, ok = bindCondition(merge.Having, b); !ok {
 		return nil, false
 	}
-	sql, params := m.derived.text(m.st.src, m.st.params, limit)
-	out = &Bound{
+	derived := &m.derived
+	if m.groupedBy != nil && !slices.ContainsFunc(m.groupedBy, func(c column) bool { _, at := c.ref.pinned(b, c.col); return at == nil }) {
+		derived = &m.unsorted
+	}
+	sql, params := derived.Text(m.st.Src, m.st.Params, limit)
+	out = &plan.Bound{
 		Plan: "merge", Access: r.how, Merge: &merge, Probes: r.probes,
-		Statements: make([]ShardStatement, 0, r.set.Len()),
+		Statements: make([]plan.ShardStatement, 0, r.set.Len()),
 	}
 	if !b.brief {
 		out.Reason = r.reason + "; " + m.verb
 	}
 	for id := range r.set.All {
-		out.Statements = append(out.Statements, ShardStatement{Shard: id, SQL: sql, Params: params})
+		out.Statements = append(out.Statements, plan.ShardStatement{Shard: id, SQL: sql, Params: params})
 	}
 	return out, true
 }
 
 // rowCount is a number of LIMIT.
-func rowCount(o *operand, b *binder) (uint64, bool) {
-	v, c, ok := o.resolve(b.params)
-	if !ok || c != classNumber {
+func rowCount(o *text.Operand, b *binder) (uint64, bool) {
+	v, c, ok := o.Resolve(b.params)
+	if !ok || c != text.ClassNumber {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(v.Literal(), 10, 64)
@@ -227,13 +135,15 @@ type mergeBuilder struct {
 
 	// hidden are the expressions to append to the select list.
 	hidden []hiddenColumn
-	edits  []edit
+	edits  []text.Edit
+	// unsorted is merger.unsorted: the pieces that an edit has there.
+	unsorted struct{ edit, pieces int }
 	// distincts are the COUNT(DISTINCT ..) of the select list.
 	distincts []distinctCount
 }
 
 // hiddenColumn is an expression appended to the select list.
-type hiddenColumn struct{ frags []frag }
+type hiddenColumn struct{ frags []text.Fragment }
 
 // bitExpression finds an expression over a BIT column in the select list.
 //
@@ -248,7 +158,7 @@ func (b *mergeBuilder) bitExpression() bool {
 			return false
 		}
 		c, known := b.a.resolve(x.Name, b.scope)
-		return known && baseType(c.col.Type) == "bit"
+		return known && c.col.BaseType() == "bit"
 	}
 	return slices.ContainsFunc(b.sel.Fields.Fields, func(f *ast.SelectField) bool {
 		_, column := f.Expr.(*ast.ColumnNameExpr)
@@ -285,7 +195,7 @@ func (b *mergeBuilder) build() bool {
 			// Counter-example: SELECT DISTINCT u.id FROM users u JOIN orders o ON o.user_id =
 			// u.id ORDER BY o.total, where a user would be answered once an order; and ORDER
 			// BY a text, of which the weights of 'a' and 'a ' differ.
-			b.hidden, b.edits, b.m.merge = nil, nil, Merge{}
+			b.hidden, b.edits, b.m.merge = nil, nil, plan.Merge{}
 			ok = b.distinct()
 			break
 		}
@@ -329,23 +239,23 @@ func (b *mergeBuilder) limit(all bool) bool {
 		return true
 	}
 	st, l := b.a.st, b.c.limit
-	parts := []span{{l.from + 1, l.to}}
+	parts := []text.Span{{From: l.From + 1, To: l.To}}
 	offset := -1
-	for i := l.from + 1; i < l.to; i++ {
+	for i := l.From + 1; i < l.To; i++ {
 		switch {
-		case st.op(i, ","):
-			parts, offset = []span{{l.from + 1, i}, {i + 1, l.to}}, 0
-		case st.is(i, "offset"):
-			parts, offset = []span{{l.from + 1, i}, {i + 1, l.to}}, 1
+		case st.Op(i, ","):
+			parts, offset = []text.Span{{From: l.From + 1, To: i}, {From: i + 1, To: l.To}}, 0
+		case st.Is(i, "offset"):
+			parts, offset = []text.Span{{From: l.From + 1, To: i}, {From: i + 1, To: l.To}}, 1
 		}
 	}
-	var values []*operand
+	var values []*text.Operand
 	for _, p := range parts {
-		if p.to-p.from != 1 {
+		if p.To-p.From != 1 {
 			return false
 		}
-		o := st.evalTokens(st.toks[p.from:p.to])
-		if o.kind != literal && o.kind != parameter {
+		o := st.Evaluate(st.Tokens[p.From:p.To])
+		if o.Kind != text.Literal && o.Kind != text.Placeholder {
 			return false
 		}
 		values = append(values, &o)
@@ -362,18 +272,18 @@ func (b *mergeBuilder) limit(all bool) bool {
 	}
 	switch {
 	case all:
-		from, to := st.offsets(l)
-		b.edits = append(b.edits, edit{from, to, []frag{{limit: true, all: true}}})
+		from, to := st.Offsets(l)
+		b.edits = append(b.edits, text.Edit{From: from, To: to, With: []text.Fragment{{Limit: true, All: true}}})
 	case offset >= 0:
-		from, to := st.offsets(span{l.from + 1, l.to})
-		b.edits = append(b.edits, edit{from, to, []frag{{limit: true}}})
+		from, to := st.Offsets(text.Span{From: l.From + 1, To: l.To})
+		b.edits = append(b.edits, text.Edit{From: from, To: to, With: []text.Fragment{{Limit: true}}})
 	}
 	return true
 }
 
 // hide appends an expression to the select list and returns its column as if
 // it were the last.
-func (b *mergeBuilder) hide(frags ...frag) int {
+func (b *mergeBuilder) hide(frags ...text.Fragment) int {
 	b.hidden = append(b.hidden, hiddenColumn{frags})
 	return hiddenBase - len(b.hidden) + 1
 }
@@ -389,7 +299,7 @@ func (b *mergeBuilder) place(col int) int {
 	return hiddenBase - col - len(b.hidden)
 }
 
-func (b *mergeBuilder) placeKey(k *MergeKey) {
+func (b *mergeBuilder) placeKey(k *plan.MergeKey) {
 	k.Value, k.Weight, k.Pad = b.place(k.Value), b.place(k.Weight), b.place(k.Pad)
 }
 
@@ -399,7 +309,7 @@ const hiddenAlias = "_shunt"
 func (b *mergeBuilder) finish() {
 	m := &b.m.merge
 	m.Hidden = len(b.hidden)
-	for _, keys := range [][]MergeKey{m.Order, m.Sort} {
+	for _, keys := range [][]plan.MergeKey{m.Order, m.Sort} {
 		for i := range keys {
 			b.placeKey(&keys[i])
 		}
@@ -409,16 +319,22 @@ func (b *mergeBuilder) finish() {
 		c.Column, c.Sum, c.Count = b.place(c.Column), b.place(c.Sum), b.place(c.Count)
 		b.placeKey(&c.Key)
 	}
-	m.Having.each(func(c *MergeCondition) { c.Column = b.place(c.Column) })
+	eachComparison(m.Having, func(c *plan.MergeCondition) { c.Column = b.place(c.Column) })
 	if len(b.hidden) > 0 {
-		_, end := b.a.st.offsets(b.c.items[len(b.c.items)-1])
-		var with []frag
+		_, end := b.a.st.Offsets(b.c.items[len(b.c.items)-1])
+		var with []text.Fragment
 		for i, h := range b.hidden {
-			with = append(append(append(with, frag{text: ", "}), h.frags...), frag{text: " AS " + hiddenAlias + strconv.Itoa(i+1)})
+			with = append(append(append(with, text.Fragment{Text: ", "}), h.frags...), text.Fragment{Text: " AS " + hiddenAlias + strconv.Itoa(i+1)})
 		}
-		b.edits = append(b.edits, edit{end, end, with})
+		b.edits = append(b.edits, text.Edit{From: end, To: end, With: with})
 	}
-	b.m.derived = b.a.st.derive(b.edits)
+	if b.m.groupedBy != nil {
+		edits := slices.Clone(b.edits)
+		at := &edits[b.unsorted.edit]
+		at.With = at.With[:b.unsorted.pieces]
+		b.m.unsorted = b.a.st.Derive(edits)
+	}
+	b.m.derived = b.a.st.Derive(b.edits)
 	var verbs []string
 	switch {
 	case m.Unite && m.Cells == nil:
@@ -474,17 +390,17 @@ func (b *mergeBuilder) meansTheSame() func() bool {
 		want.fields = append(want.fields, fieldShape{hiddenAlias + strconv.Itoa(i+1), false, true})
 	}
 	return func() bool {
-		for i := range st.toks {
-			if name, ok := st.identifier(i); ok && len(name) >= len(hiddenAlias) && strings.EqualFold(name[:len(hiddenAlias)], hiddenAlias) {
+		for i := range st.Tokens {
+			if name, ok := st.Identifier(i); ok && len(name) >= len(hiddenAlias) && strings.EqualFold(name[:len(hiddenAlias)], hiddenAlias) {
 				return false
 			}
 		}
-		sql, params := derived.write(st.src, st.params, "1", true)
-		again, err := lexStatement(sql, st.settings, cat)
-		if err != nil || params == nil && len(again.params) != len(st.params) || params != nil && len(again.params) != len(params) {
+		sql, params := derived.Write(st.Src, st.Params, "1", true)
+		again, err := text.Read(sql, st.Settings, cat)
+		if err != nil || params == nil && len(again.Params) != len(st.Params) || params != nil && len(again.Params) != len(params) {
 			return false
 		}
-		n, perr := mergeParsers.parse(again.blanked(), st.settings, cat.MariaDB)
+		n, perr := mergeParsers.parse(again.Blanked(), st.Settings, cat.MariaDB)
 		sel, ok := n.(*ast.SelectStmt)
 		if perr != nil || !ok {
 			return false

@@ -9,75 +9,116 @@ import (
 	driver "github.com/pingcap/tidb/pkg/parser/test_driver"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
+// aggregate is what of an aggregate function's parts can be put together. A new one is a MergeOp with
+// its struct in proxy/merge, and a line in aggregateOf.
+type aggregate struct {
+	op plan.MergeOp
+	// distinct: with DISTINCT, too. whole: it's a whole number, whatever its argument is.
+	distinct, whole bool
+	// cell says how; ok is false where that wouldn't be exact.
+	cell func(b *mergeBuilder, fn *ast.AggregateFuncExpr, x part) (c plan.MergeCell, ok bool)
+}
+
+// part is an aggregate's call, the text between its parentheses, and where its value is.
+type part struct {
+	call   text.Span
+	arg    text.Fragment
+	column int
+}
+
+func aggregateOf(fn *ast.AggregateFuncExpr) (how aggregate, ok bool) {
+	switch strings.ToLower(fn.F) {
+	case "count":
+		how = aggregate{op: plan.MergeCount, whole: true, distinct: true, cell: (*mergeBuilder).countCell}
+	case "sum":
+		how = aggregate{op: plan.MergeSum, cell: (*mergeBuilder).sumCell}
+	case "avg":
+		how = aggregate{op: plan.MergeAvg, cell: (*mergeBuilder).averageCell}
+	case "bit_and":
+		how = aggregate{op: plan.MergeAnd, whole: true, cell: (*mergeBuilder).bitsCell}
+	case "bit_or":
+		how = aggregate{op: plan.MergeOr, whole: true, cell: (*mergeBuilder).bitsCell}
+	case "bit_xor":
+		how = aggregate{op: plan.MergeXor, whole: true, cell: (*mergeBuilder).bitsCell}
+	case "min":
+		how = aggregate{op: plan.MergeMin, distinct: true, cell: (*mergeBuilder).extremeCell}
+	case "max":
+		how = aggregate{op: plan.MergeMax, distinct: true, cell: (*mergeBuilder).extremeCell}
+	}
+	return how, how.cell != nil
+}
+
 // cell puts an aggregate's parts together, where that is exact.
-func (b *mergeBuilder) cell(fn *ast.AggregateFuncExpr, call span, column int) bool {
+func (b *mergeBuilder) cell(fn *ast.AggregateFuncExpr, call text.Span, column int) bool {
+	how, known := aggregateOf(fn)
 	arg, ok := b.argument(fn, call)
+	if !known || !ok || fn.Distinct && !how.distinct {
+		return false
+	}
+	c, ok := how.cell(b, fn, part{call, arg, column})
 	if !ok {
 		return false
 	}
-	c := MergeCell{Column: column}
-	name := strings.ToLower(fn.F)
-	if fn.Distinct && name != "count" && name != "min" && name != "max" {
-		return false
-	}
-	hide := func(head string) int { return b.hide(frag{text: head + "("}, arg, frag{text: ")"}) }
-	switch name {
-	case "count":
-		c.Op = MergeCount
-		if fn.Distinct {
-			c.Op = MergeDistinct
-			b.distincts = append(b.distincts, distinctCount{fn, call})
-		}
-	case "sum", "avg":
-		// Rule exact sums: a sum of approximate numbers depends on the order in
-		// which they are added. Counter-example: SUM(f) of a FLOAT, 1e20 + 1 - 1e20.
-		if !b.exactAggregate(fn) {
-			return false
-		}
-		c.Op = MergeSum
-		if name == "avg" {
-			// Rule averages: the average of averages is none.
-			if b.hasParams(arg) {
-				return false
-			}
-			c.Op, c.Sum, c.Count = MergeAvg, hide("SUM"), hide("COUNT")
-		}
-	case "bit_and", "bit_or", "bit_xor":
-		if n, ok := b.exact(fn.Args[0]); !ok || n.scale > 0 {
-			return false // of binary strings they are binary strings
-		}
-		c.Op = map[string]MergeOp{"bit_and": MergeAnd, "bit_or": MergeOr, "bit_xor": MergeXor}[name]
-	case "min", "max":
-		c.Op = MergeMin
-		if name == "max" {
-			c.Op = MergeMax
-		}
-		if c.Key, ok = b.extreme(fn, call, column); !ok {
-			return false
-		}
-	default:
-		return false
+	if c.Column = column; c.Op == 0 {
+		c.Op = how.op
 	}
 	b.m.merge.Cells = append(b.m.merge.Cells, c)
 	return true
 }
 
+func (b *mergeBuilder) countCell(fn *ast.AggregateFuncExpr, x part) (c plan.MergeCell, ok bool) {
+	if fn.Distinct {
+		c.Op = plan.MergeDistinct
+		b.distincts = append(b.distincts, distinctCount{fn, x.call})
+	}
+	return c, true
+}
+
+// Rule exact sums: a sum of approximate numbers depends on the order in which they are added.
+// Counter-example: SUM(f) of a FLOAT, 1e20 + 1 - 1e20.
+func (b *mergeBuilder) sumCell(fn *ast.AggregateFuncExpr, _ part) (c plan.MergeCell, ok bool) {
+	return c, b.exactAggregate(fn)
+}
+
+// Rule averages: the average of averages is none.
+func (b *mergeBuilder) averageCell(fn *ast.AggregateFuncExpr, x part) (c plan.MergeCell, ok bool) {
+	if !b.exactAggregate(fn) || b.hasParams(x.arg) {
+		return c, false
+	}
+	hide := func(head string) int { return b.hide(text.Fragment{Text: head + "("}, x.arg, text.Fragment{Text: ")"}) }
+	c.Sum, c.Count = hide("SUM"), hide("COUNT")
+	return c, true
+}
+
+// Of binary strings they are binary strings.
+func (b *mergeBuilder) bitsCell(fn *ast.AggregateFuncExpr, _ part) (c plan.MergeCell, ok bool) {
+	n, ok := b.exact(fn.Args[0])
+	return c, ok && n.scale == 0
+}
+
+func (b *mergeBuilder) extremeCell(fn *ast.AggregateFuncExpr, x part) (c plan.MergeCell, ok bool) {
+	c.Key, ok = b.extreme(fn, x.call, x.column)
+	return c, ok
+}
+
 // argument is the text between an aggregate's parentheses, without DISTINCT.
-func (b *mergeBuilder) argument(fn *ast.AggregateFuncExpr, call span) (frag, bool) {
+func (b *mergeBuilder) argument(fn *ast.AggregateFuncExpr, call text.Span) (text.Fragment, bool) {
 	st := b.a.st
-	if !st.is(call.from, strings.ToLower(fn.F)) || st.closes(call.from+1) != call.to-1 || call.to-call.from < 4 {
-		return frag{}, false
+	if !st.Is(call.From, strings.ToLower(fn.F)) || st.Closes(call.From+1) != call.To-1 || call.To-call.From < 4 {
+		return text.Fragment{}, false
 	}
-	arg := span{call.from + 2, call.to - 1}
-	if w := st.word(arg.from); w == "distinct" || w == "all" || w == "distinctrow" {
-		arg.from++
+	arg := text.Span{From: call.From + 2, To: call.To - 1}
+	if w := st.Word(arg.From); w == "distinct" || w == "all" || w == "distinctrow" {
+		arg.From++
 	}
-	if arg.empty() {
-		return frag{}, false
+	if arg.Empty() {
+		return text.Fragment{}, false
 	}
-	return st.copyOf(arg), true
+	return st.CopyOf(arg), true
 }
 
 // extreme is what MIN and MAX compare by. text is the aggregate's, and column
@@ -85,50 +126,50 @@ func (b *mergeBuilder) argument(fn *ast.AggregateFuncExpr, call span) (frag, boo
 //
 // Counter-example: MAX(IF(n, name, _latin1'x')), where the introducer brings a
 // collation along.
-func (b *mergeBuilder) extreme(fn *ast.AggregateFuncExpr, text span, column int) (MergeKey, bool) {
-	call := b.a.st.copyOf(text)
+func (b *mergeBuilder) extreme(fn *ast.AggregateFuncExpr, at text.Span, column int) (plan.MergeKey, bool) {
+	call := b.a.st.CopyOf(at)
 	if len(fn.Args) != 1 || b.hasParams(call) {
-		return MergeKey{}, false
+		return plan.MergeKey{}, false
 	}
-	wrapped := func(head, tail string) int { return b.hide(frag{text: head}, call, frag{text: tail}) }
+	wrapped := func(head, tail string) int { return b.hide(text.Fragment{Text: head}, call, text.Fragment{Text: tail}) }
 	c, ok := b.a.columnOf(fn.Args[0], b.scope)
 	if !ok {
 		if _, exact := b.exact(fn.Args[0]); exact {
-			return MergeKey{Value: column}, true
+			return plan.MergeKey{Value: column}, true
 		}
-		src, ok := b.fromExpr(fn.Args[0], span{text.from + 2, text.to - 1}, false)
+		src, ok := b.fromExpr(fn.Args[0], text.Span{From: at.From + 2, To: at.To - 1}, false)
 		if !ok || src.col != nil || src.aggregate != nil {
-			return MergeKey{}, false
+			return plan.MergeKey{}, false
 		}
 		if numericExpr(fn.Args[0]) {
-			return MergeKey{Value: column}, true
+			return plan.MergeKey{Value: column}, true
 		}
-		return MergeKey{
+		return plan.MergeKey{
 			Value: column, Weight: wrapped("WEIGHT_STRING(", ")"),
-			Pad: b.hide(frag{text: "IF(LEFT("}, call, frag{text: ",0)=' ',WEIGHT_STRING(CONCAT(LEFT("}, call, frag{text: ",0),' ')),X'')"}),
+			Pad: b.hide(padWeight("", call, "")...),
 		}, true
 	}
-	switch base := baseType(c.col.Type); base {
+	switch base := c.col.BaseType(); base {
 	case "decimal", "numeric", "year", "date", "datetime", "time":
-		return MergeKey{Value: column}, true
+		return plan.MergeKey{Value: column}, true
 	case "float", "double":
-		return MergeKey{Value: wrapped("CAST(", " AS DOUBLE)")}, true
+		return plan.MergeKey{Value: wrapped("CAST(", " AS DOUBLE)")}, true
 	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
 		k, ok := b.textKey(c.col, call)
 		return k, ok
 	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
-		return MergeKey{Value: column}, true
+		return plan.MergeKey{Value: column}, true
 	default:
 		// ENUM and SET compare as texts here, TIMESTAMP by its moment or by what
 		// it shows: servers differ.
-		return MergeKey{Value: column}, isInteger(base)
+		return plan.MergeKey{Value: column}, catalog.IsInteger(base)
 	}
 }
 
 // distinctCount is a COUNT(DISTINCT ..) of the select list.
 type distinctCount struct {
 	fn   *ast.AggregateFuncExpr
-	call span
+	call text.Span
 }
 
 // distinctKey makes the keys by which groups become finer, so that each shard
@@ -140,11 +181,11 @@ type distinctCount struct {
 func (b *mergeBuilder) distinctKey() (out []groupKey, ok bool) {
 	st := b.a.st
 	for n, d := range b.distincts {
-		inner := span{d.call.from + 3, d.call.to - 1}
-		if !st.is(d.call.from+2, "distinct") || inner.empty() {
+		inner := text.Span{From: d.call.From + 3, To: d.call.To - 1}
+		if !st.Is(d.call.From+2, "distinct") || inner.Empty() {
 			return nil, false
 		}
-		parts, ok := st.list(inner)
+		parts, ok := st.List(inner)
 		if !ok || len(parts) != len(d.fn.Args) {
 			return nil, false
 		}
@@ -179,17 +220,12 @@ func (b *mergeBuilder) distinctKey() (out []groupKey, ok bool) {
 
 // exactAggregate: an aggregate that is an exact number, put together exactly.
 func (b *mergeBuilder) exactAggregate(fn *ast.AggregateFuncExpr) bool {
-	switch strings.ToLower(fn.F) {
-	case "count", "bit_and", "bit_or", "bit_xor":
-		return true
-	case "sum", "avg", "min", "max":
-		if len(fn.Args) != 1 {
-			return false
-		}
-		n, ok := b.exact(fn.Args[0])
-		return ok && n.scale <= 30 && n.precision <= 65
+	how, known := aggregateOf(fn)
+	if !known || how.whole || len(fn.Args) != 1 {
+		return how.whole
 	}
-	return false
+	n, ok := b.exact(fn.Args[0])
+	return ok && n.scale <= 30 && n.precision <= 65
 }
 
 // numericAggregate: an aggregate that is a number which sorts by what it shows.
@@ -241,11 +277,11 @@ func (b *mergeBuilder) exactOf(e ast.ExprNode, depth int) (n exactNumber, ok boo
 		}
 		return exactColumn(c.col)
 	case *driver.ValueExpr:
-		o := b.a.st.evalExpr(x)
-		if o.kind != literal || o.class != classNumber {
+		o := evalExpr(b.a.st, x)
+		if o.Kind != text.Literal || o.Class != text.ClassNumber {
 			return n, false
 		}
-		text := strings.TrimPrefix(o.value.Literal(), "-")
+		text := strings.TrimPrefix(o.Value.Literal(), "-")
 		if strings.ContainsAny(text, "eE'") {
 			return n, false
 		}
@@ -302,7 +338,7 @@ func (b *mergeBuilder) exactOf(e ast.ExprNode, depth int) (n exactNumber, ok boo
 
 // exactColumn is the size of a column of exact numbers.
 func exactColumn(c *catalog.Column) (exactNumber, bool) {
-	switch base := baseType(c.Type); base {
+	switch base := c.BaseType(); base {
 	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint":
 		return exactNumber{20, 0}, true
 	case "year":

@@ -1,6 +1,10 @@
 package planner
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/shunt-sql/shunt/planner/text"
+)
 
 // wholeRows: the select list has the shard key, so that equal rows are on one
 // shard.
@@ -25,7 +29,7 @@ func (b *mergeBuilder) distinct() bool {
 	// it sorts as well. Counter-example: SELECT DISTINCT bits FROM t, which is sent
 	// with an ORDER BY, would show 1 for b'1'.
 	for i := range b.sel.Fields.Fields {
-		if x, ok := b.fromItem(i); ok && b.a.cat.MariaDB && x.col != nil && baseType(x.col.Type) == "bit" {
+		if x, ok := b.fromItem(i); ok && b.a.cat.MariaDB && x.col != nil && x.col.BaseType() == "bit" {
 			return false
 		}
 	}
@@ -90,9 +94,9 @@ func (b *mergeBuilder) distinctOrder() (used []bool, ok bool) {
 
 // distinctRest has the other items be keys too, and the shards sort by them.
 func (b *mergeBuilder) distinctRest(used []bool) bool {
-	order := []frag{{text: " ORDER BY "}}
+	order := []text.Fragment{{Text: " ORDER BY "}}
 	if b.sel.OrderBy != nil {
-		order = []frag{{text: ", "}}
+		order = []text.Fragment{{Text: ", "}}
 	}
 	rest := 0
 	for i := range b.sel.Fields.Fields {
@@ -112,21 +116,21 @@ func (b *mergeBuilder) distinctRest(used []bool) bool {
 		}
 		b.m.merge.Order = append(b.m.merge.Order, k)
 		if rest++; rest > 1 {
-			order = append(order, frag{text: ", "})
+			order = append(order, text.Fragment{Text: ", "})
 		}
-		order = append(order, frag{text: strconv.Itoa(i + 1)})
+		order = append(order, text.Fragment{Text: strconv.Itoa(i + 1)})
 	}
 	if rest == 0 {
 		return true
 	}
-	last := b.c.order.to
+	last := b.c.order.To
 	if b.sel.OrderBy == nil {
 		last = b.c.end
-		if !b.c.limit.empty() {
-			last = b.c.limit.from
+		if !b.c.limit.Empty() {
+			last = b.c.limit.From
 		}
 	}
-	at := b.a.st.toks[last-1].end
-	b.edits = append(b.edits, edit{at, at, order})
+	at := b.a.st.Tokens[last-1].End
+	b.edits = append(b.edits, text.Edit{From: at, To: at, With: order})
 	return true
 }

@@ -7,6 +7,8 @@ import (
 	driver "github.com/pingcap/tidb/pkg/parser/test_driver"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // onItsShard reports a column that says which shard a row is on.
@@ -48,7 +50,7 @@ func (b *mergeBuilder) impliedOrder() {
 		if !ok || src.col == nil || src.item < 0 || !showsOrder(src.col) {
 			return
 		}
-		b.m.merge.Order, b.m.merge.Likely = append(b.m.merge.Order, MergeKey{Value: src.item}), true
+		b.m.merge.Order, b.m.merge.Likely = append(b.m.merge.Order, plan.MergeKey{Value: src.item}), true
 	}
 }
 
@@ -58,7 +60,7 @@ func (b *mergeBuilder) impliedOrder() {
 // first, and then in the select list: the other way round than for ORDER BY.
 // Where both have it, and differ, better nobody relies on it. Counter-example: SELECT
 // u.id AS n FROM users u JOIN (SELECT 1 AS n) t GROUP BY n, where n is t's.
-func (b *mergeBuilder) groupedBy(e ast.ExprNode, text span) (keySource, bool) {
+func (b *mergeBuilder) groupedBy(e ast.ExprNode, text text.Span) (keySource, bool) {
 	e, text = b.bare(e, text)
 	if x, ok := e.(*ast.ColumnNameExpr); ok && x.Name.Table.O == "" {
 		c, isColumn := b.a.resolve(x.Name, b.scope)
@@ -85,7 +87,7 @@ func (b *mergeBuilder) groups() bool {
 		if f.WildCard != nil {
 			return false
 		}
-		text, ok := b.a.st.expression(b.c.items[i], f)
+		text, ok := expression(b.a.st, b.c.items[i], f)
 		if !ok {
 			return false
 		}
@@ -142,7 +144,7 @@ func (b *mergeBuilder) isConstant(e ast.ExprNode) bool {
 // groupKey is one key of a group, and its text for ORDER BY.
 type groupKey struct {
 	src keySource
-	key MergeKey
+	key plan.MergeKey
 }
 
 func (b *mergeBuilder) groupKeys() (out []groupKey, ok bool) {
@@ -178,9 +180,9 @@ func (b *mergeBuilder) groupKeys() (out []groupKey, ok bool) {
 	return out, true
 }
 
-func (b *mergeBuilder) hasParams(f frag) bool {
-	for _, at := range b.a.st.params {
-		if at >= f.from && at < f.to {
+func (b *mergeBuilder) hasParams(f text.Fragment) bool {
+	for _, at := range b.a.st.Params {
+		if at >= f.From && at < f.To {
 			return true
 		}
 	}
@@ -195,8 +197,8 @@ func (b *mergeBuilder) same(x, y keySource) bool {
 	if x.item >= 0 && x.item == y.item {
 		return true
 	}
-	src := b.a.st.src
-	return src[x.text.from:x.text.to] == src[y.text.from:y.text.to]
+	src := b.a.st.Src
+	return src[x.text.From:x.text.To] == src[y.text.From:y.text.To]
 }
 
 // groupOrder is the order in which the shards are to answer groups: the
@@ -259,26 +261,26 @@ func (b *mergeBuilder) groupOrder(groups []groupKey) (out []groupKey, sorted, ok
 }
 
 // sortedByCell is the key that an aggregate in ORDER BY is.
-func (b *mergeBuilder) sortedByCell(src keySource) (MergeKey, bool) {
+func (b *mergeBuilder) sortedByCell(src keySource) (plan.MergeKey, bool) {
 	c := b.cellOf(src)
 	if c == nil {
-		return MergeKey{}, false
+		return plan.MergeKey{}, false
 	}
-	if c.Op == MergeMin || c.Op == MergeMax {
+	if c.Op == plan.MergeMin || c.Op == plan.MergeMax {
 		return c.Key, true
 	}
-	return MergeKey{Value: c.Column}, true
+	return plan.MergeKey{Value: c.Column}, true
 }
 
 // cellOf finds the cell of an aggregate, or makes one in a hidden column.
-func (b *mergeBuilder) cellOf(src keySource) *MergeCell {
-	text := func(f frag) string { return b.a.st.src[f.from:f.to] }
+func (b *mergeBuilder) cellOf(src keySource) *plan.MergeCell {
+	text := func(f text.Fragment) string { return b.a.st.Src[f.From:f.To] }
 	for i, f := range b.sel.Fields.Fields {
 		if _, ok := f.Expr.(*ast.AggregateFuncExpr); !ok {
 			continue
 		}
-		item, _ := b.a.st.expression(b.c.items[i], f)
-		if i != src.item && text(b.a.st.copyOf(item)) != text(src.text) {
+		item, _ := expression(b.a.st, b.c.items[i], f)
+		if i != src.item && text(b.a.st.CopyOf(item)) != text(src.text) {
 			continue
 		}
 		for n := range b.m.merge.Cells {
@@ -302,28 +304,28 @@ func (b *mergeBuilder) writeGroups(keys, distinct []groupKey, later bool) {
 	st := b.a.st
 	// The end of FROM, WHERE and GROUP BY; and of HAVING.
 	afterGroup := b.c.end
-	for _, s := range []span{b.c.limit, b.c.order} {
-		if !s.empty() {
-			afterGroup = s.from
+	for _, s := range []text.Span{b.c.limit, b.c.order} {
+		if !s.Empty() {
+			afterGroup = s.From
 		}
 	}
 	afterHaving := afterGroup
-	if !b.c.having.empty() {
-		afterGroup = b.c.having.from
+	if !b.c.having.Empty() {
+		afterGroup = b.c.having.From
 	}
 	insert := func(token int, head string, list []groupKey) {
-		at := st.toks[token-1].end
-		with := []frag{{text: head}}
+		at := st.Tokens[token-1].End
+		with := []text.Fragment{{Text: head}}
 		for i, k := range list {
 			if i > 0 {
-				with = append(with, frag{text: ", "})
+				with = append(with, text.Fragment{Text: ", "})
 			}
 			with = append(with, k.src.text)
 			if k.key.Desc {
-				with = append(with, frag{text: " DESC"})
+				with = append(with, text.Fragment{Text: " DESC"})
 			}
 		}
-		b.edits = append(b.edits, edit{at, at, with})
+		b.edits = append(b.edits, text.Edit{From: at, To: at, With: with})
 	}
 	if len(distinct) > 0 {
 		if b.sel.GroupBy == nil {
@@ -333,14 +335,36 @@ func (b *mergeBuilder) writeGroups(keys, distinct []groupKey, later bool) {
 		}
 	}
 	if b.sel.OrderBy != nil && len(keys) > 0 { // what is wrong with that of one row a shard says
-		from, to := st.offsets(b.c.order)
-		b.edits = append(b.edits, edit{from: from, to: to})
+		from, to := st.Offsets(b.c.order)
+		b.edits = append(b.edits, text.Edit{From: from, To: to})
 	}
 	if len(keys) > 0 {
 		insert(afterHaving, " ORDER BY ", keys)
 		if later {
 			last := &b.edits[len(b.edits)-1]
-			last.with = append(last.with, frag{text: ", "}, st.copyOf(span{b.c.order.from + 2, b.c.order.to}))
+			b.pinnedGroups(len(b.edits)-1, len(last.With))
+			last.With = append(last.With, text.Fragment{Text: ", "}, st.CopyOf(text.Span{From: b.c.order.From + 2, To: b.c.order.To}))
 		}
 	}
+}
+
+// pinnedGroups notes the columns that groups are made by, and the edit of whose pieces the first have no order
+// of the client's.
+//
+// Rule one group: where WHERE leaves one value of each, MariaDB doesn't sort the only group, and describes its
+// columns accordingly. Counter-example: SELECT k, MAX(f), COUNT(DISTINCT k, d) FROM t WHERE k = 6 GROUP BY k ORDER
+// BY MIN(d), of which a shard has a group for each d.
+func (b *mergeBuilder) pinnedGroups(edit, pieces int) {
+	if !b.a.cat.MariaDB || b.sel.GroupBy == nil {
+		return
+	}
+	var by []column
+	for i, item := range b.sel.GroupBy.Items {
+		src, ok := b.groupedBy(item.Expr, b.c.groups[i])
+		if !ok || src.col == nil || src.ref.table == nil {
+			return
+		}
+		by = append(by, column{src.ref, src.col})
+	}
+	b.m.groupedBy, b.unsorted.edit, b.unsorted.pieces = by, edit, pieces
 }

@@ -6,6 +6,10 @@ import (
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 	"github.com/pingcap/tidb/pkg/parser/opcode"
+
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // having says what becomes of HAVING. Where it speaks of nothing but the groups'
@@ -23,8 +27,8 @@ func (b *mergeBuilder) having(groups []groupKey) (later, ok bool) {
 		return false, false
 	}
 	b.m.merge.Having = c
-	from, to := b.a.st.offsets(b.c.having)
-	b.edits = append(b.edits, edit{from: from, to: to})
+	from, to := b.a.st.Offsets(b.c.having)
+	b.edits = append(b.edits, text.Edit{From: from, To: to})
 	return true, true
 }
 
@@ -44,20 +48,20 @@ func (b *mergeBuilder) besidesKeys(n ast.Node, groups []groupKey) bool {
 	case *ast.AggregateFuncExpr, *ast.WindowFuncExpr, *ast.SubqueryExpr, *ast.VariableExpr, *ast.PositionExpr:
 		return true
 	case *ast.FuncCallExpr:
-		return volatileFunction(n.FnName.L) || aggregateName(n.FnName.L)
+		return spoken.VolatileFunction(n.FnName.L) || aggregateName(n.FnName.L)
 	}
 	return false
 }
 
 // condition is a HAVING of comparisons of exact aggregates with numbers.
-func (b *mergeBuilder) condition(e ast.ExprNode) (*MergeCondition, bool) {
+func (b *mergeBuilder) condition(e ast.ExprNode) (*plan.MergeCondition, bool) {
 	switch x := unwrap(e).(type) {
 	case *ast.UnaryOperationExpr:
 		if x.Op != opcode.Not && x.Op != opcode.Not2 {
 			return nil, false
 		}
 		k, ok := b.condition(x.V)
-		return &MergeCondition{Op: "NOT", Kids: []*MergeCondition{k}}, ok
+		return &plan.MergeCondition{Op: "NOT", Kids: []*plan.MergeCondition{k}}, ok
 	case *ast.BetweenExpr:
 		if x.Not {
 			return nil, false
@@ -67,7 +71,7 @@ func (b *mergeBuilder) condition(e ast.ExprNode) (*MergeCondition, bool) {
 			return nil, false
 		}
 		hi, ok := b.comparison(opcode.LE, x.Expr, x.Right)
-		return &MergeCondition{Op: "AND", Kids: []*MergeCondition{lo, hi}}, ok
+		return &plan.MergeCondition{Op: "AND", Kids: []*plan.MergeCondition{lo, hi}}, ok
 	case *ast.BinaryOperationExpr:
 		if x.Op == opcode.LogicAnd || x.Op == opcode.LogicOr {
 			l, ok := b.condition(x.L)
@@ -75,7 +79,7 @@ func (b *mergeBuilder) condition(e ast.ExprNode) (*MergeCondition, bool) {
 				return nil, false
 			}
 			r, ok := b.condition(x.R)
-			return &MergeCondition{Op: map[opcode.Op]string{opcode.LogicAnd: "AND", opcode.LogicOr: "OR"}[x.Op], Kids: []*MergeCondition{l, r}}, ok
+			return &plan.MergeCondition{Op: map[opcode.Op]string{opcode.LogicAnd: "AND", opcode.LogicOr: "OR"}[x.Op], Kids: []*plan.MergeCondition{l, r}}, ok
 		}
 		if c, ok := b.comparison(x.Op, x.L, x.R); ok {
 			return c, true
@@ -92,13 +96,13 @@ var comparisonText = map[opcode.Op]string{opcode.EQ: "=", opcode.NE: "<>", opcod
 
 // comparison is `aggregate op number`. AVG isn't compared: its value has more
 // digits than it shows.
-func (b *mergeBuilder) comparison(op opcode.Op, l, r ast.ExprNode) (*MergeCondition, bool) {
-	text, ok := comparisonText[op]
+func (b *mergeBuilder) comparison(op opcode.Op, l, r ast.ExprNode) (*plan.MergeCondition, bool) {
+	sql, ok := comparisonText[op]
 	if !ok {
 		return nil, false
 	}
-	o := b.a.st.evalExpr(r)
-	if o.kind != parameter && (o.kind != literal || o.class != classNumber) {
+	o := evalExpr(b.a.st, r)
+	if o.Kind != text.Placeholder && (o.Kind != text.Literal || o.Class != text.ClassNumber) {
 		return nil, false
 	}
 	src := keySource{item: -1}
@@ -112,16 +116,16 @@ func (b *mergeBuilder) comparison(op opcode.Op, l, r ast.ExprNode) (*MergeCondit
 			return nil, false
 		}
 	case *ast.AggregateFuncExpr:
-		at := b.a.st.tokenAt(x.OriginTextPosition())
+		at := b.a.st.TokenAt(x.OriginTextPosition())
 		if at < 0 {
 			return nil, false
 		}
-		end := b.a.st.closes(at + 1)
+		end := b.a.st.Closes(at + 1)
 		if end < 0 {
 			return nil, false
 		}
-		s := span{at, end + 1}
-		src.text, src.span, src.aggregate = b.a.st.copyOf(s), s, x
+		s := text.Span{From: at, To: end + 1}
+		src.text, src.span, src.aggregate = b.a.st.CopyOf(s), s, x
 	}
 	if src.aggregate == nil || strings.EqualFold(src.aggregate.F, "avg") || !b.exactAggregate(src.aggregate) {
 		return nil, false
@@ -130,11 +134,11 @@ func (b *mergeBuilder) comparison(op opcode.Op, l, r ast.ExprNode) (*MergeCondit
 	if c == nil {
 		return nil, false
 	}
-	return &MergeCondition{Op: text, Column: c.Column, value: &o}, true
+	return &plan.MergeCondition{Op: sql, Column: c.Column, Operand: &o}, true
 }
 
-// each visits the comparisons.
-func (c *MergeCondition) each(visit func(*MergeCondition)) {
+// eachComparison visits the comparisons.
+func eachComparison(c *plan.MergeCondition, visit func(*plan.MergeCondition)) {
 	if c == nil {
 		return
 	}
@@ -142,27 +146,27 @@ func (c *MergeCondition) each(visit func(*MergeCondition)) {
 		visit(c)
 	}
 	for _, k := range c.Kids {
-		k.each(visit)
+		eachComparison(k, visit)
 	}
 }
 
-// bind gives the comparisons their values. ok is false where one is no exact
+// bindCondition gives the comparisons their values. ok is false where one is no exact
 // number.
-func (c *MergeCondition) bind(b *binder) (out *MergeCondition, ok bool) {
+func bindCondition(c *plan.MergeCondition, b *binder) (out *plan.MergeCondition, ok bool) {
 	if c == nil {
 		return nil, true
 	}
-	out = &MergeCondition{Op: c.Op, Column: c.Column}
+	out = &plan.MergeCondition{Op: c.Op, Column: c.Column}
 	for _, k := range c.Kids {
-		kid, ok := k.bind(b)
+		kid, ok := bindCondition(k, b)
 		if !ok {
 			return nil, false
 		}
 		out.Kids = append(out.Kids, kid)
 	}
-	if c.value != nil {
-		v, class, ok := c.value.resolve(b.params)
-		if !ok || class != classNumber {
+	if c.Operand != nil {
+		v, class, ok := c.Operand.Resolve(b.params)
+		if !ok || class != text.ClassNumber {
 			return nil, false
 		}
 		out.Value = v.Literal()

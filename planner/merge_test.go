@@ -6,6 +6,8 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 const mergeTables = `
@@ -83,11 +85,11 @@ func TestNotMerged(t *testing.T) {
 		{"parts of a comment that a server runs", "SELECT id FROM users /*! ORDER BY age */"},
 		{"a group that an outer join makes of NULLs is on all shards", "SELECT o.user_id, STD(u.age) FROM users u LEFT JOIN orders o ON o.user_id = u.id GROUP BY o.user_id"},
 	} {
-		plan, err := p.Plan(c.sql, Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}, cat)
+		planned, err := p.Plan(c.sql, text.Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}, cat)
 		if err != nil {
 			continue // refused altogether
 		}
-		b, err := p.Bind(plan.(*Rows), nil, entries{}.indexes())
+		b, err := p.Bind(planned.(*plan.Rows), nil, entries{}.indexes())
 		if err == nil && b.Merge != nil {
 			t.Errorf("%s: %s\nmerged by %s", c.why, c.sql, b.Statements[0].SQL)
 		}
@@ -119,11 +121,11 @@ func TestMergeLimits(t *testing.T) {
 		{sql: "LIMIT ?", params: []keys.Value{keys.Null()}, unmerged: true},
 		{sql: "LIMIT ?", params: []keys.Value{keys.Float(2)}, unmerged: true},
 	} {
-		plan, err := p.Plan("SELECT id FROM users ORDER BY id "+c.sql, Settings{Schema: "shop", Charset: "utf8mb4"}, cat)
+		planned, err := p.Plan("SELECT id FROM users ORDER BY id "+c.sql, text.Settings{Schema: "shop", Charset: "utf8mb4"}, cat)
 		if err != nil {
 			t.Fatalf("%s: %v", c.sql, err)
 		}
-		b, err := p.Bind(plan.(*Rows), c.params, entries{}.indexes())
+		b, err := p.Bind(planned.(*plan.Rows), c.params, entries{}.indexes())
 		if c.unmerged {
 			if err == nil && b.Merge != nil {
 				t.Errorf("%s %v: merged", c.sql, c.params)

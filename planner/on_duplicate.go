@@ -1,11 +1,16 @@
 package planner
 
-import "github.com/shunt-sql/shunt/planner/catalog"
+import (
+	"slices"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
+)
 
 // duplicateMoves refuses an ON DUPLICATE KEY UPDATE of the shard key, but for
 // VALUES(shard_key): that is the key by which the new row came to its shard, so the
 // row that it meets stays where it is.
-func duplicateMoves(t *catalog.Table, update []assignment) *Error {
+func duplicateMoves(t *catalog.Table, update []assignment) *text.Error {
 	if t.ShardKey == nil || t.Placement != catalog.Hash || t.Shards.Len() == 1 {
 		return nil
 	}
@@ -18,6 +23,56 @@ func duplicateMoves(t *catalog.Table, update []assignment) *Error {
 		return refuseShardKey(t)
 	}
 	return nil
+}
+
+// settled is the action with what ON DUPLICATE KEY UPDATE sets to what all rows have been given there
+// taken for VALUES(column), unless it changes the shard key all the same.
+//
+// Counter-example: INSERT INTO users (id, n) VALUES (2, 1) ON DUPLICATE KEY UPDATE id = 2, n = 1, as
+// libraries write an upsert that names all columns.
+func (i *insertAction) settled(b *binder) (*insertAction, *text.Error) {
+	if i.update == nil {
+		return i, nil
+	}
+	e := &effects{b: b}
+	update := slices.Clone(i.update)
+	for n := range update {
+		if s := &update[n]; i.unmoved(s) && i.givesAll(e, s) {
+			s.inserted = s.col
+		}
+	}
+	if err := duplicateMoves(i.table, update); err != nil {
+		return nil, err
+	}
+	out := *i
+	out.update = update
+	return &out, nil
+}
+
+// unmoved reports an assignment to a column that had better stay what the new row has.
+func (i *insertAction) unmoved(s *assignment) bool {
+	if s.self || s.inserted != nil || s.value.Kind != text.Literal && s.value.Kind != text.Placeholder {
+		return false
+	}
+	return s.col == i.table.ShardKey || slices.ContainsFunc(i.table.Unique, func(u []*catalog.Column) bool { return slices.Contains(u, s.col) })
+}
+
+// givesAll reports that all rows have the value that is assigned.
+func (i *insertAction) givesAll(e *effects, s *assignment) bool {
+	to := e.stored(s.col, s.value)
+	if to.key == nil || len(triggersOf(i.table, "INSERT")) > 0 {
+		return false
+	}
+	for k := range i.rows {
+		o := i.value(&i.rows[k], s.col)
+		if o.Kind == text.Default {
+			return false
+		}
+		if given := e.stored(s.col, o); string(given.key) != string(to.key) || given.null != to.null {
+			return false
+		}
+	}
+	return true
 }
 
 // onDuplicate handles the rows that exist: their columns that are not assigned

@@ -5,8 +5,12 @@ import (
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // Planner turns statements into plans. It holds nothing but a pool of parsers and
@@ -14,62 +18,90 @@ import (
 type Planner struct {
 	parsers parserPool
 	cache   planCache
+	own     spoken.OwnForms
 }
 
-// New returns a Planner.
-func New() *Planner { return &Planner{} }
+// New returns a Planner that plans the statements of the forms given (see OwnForms) as Admin, beside
+// those that it reads without one: ShowProcesslist and so on, which may be given too.
+func New(own ...string) *Planner {
+	return &Planner{own: spoken.NewOwnForms(own)}
+}
 
 // Plan reads one statement (no `;` between statements: see Split) and says
 // what it will do. The error is an *Error to give to the client: a refusal
 // (1235), a statement too large, an unknown table (1146) or schema (1049), or
 // what is wrong with its syntax (1064).
-func (p *Planner) Plan(sql string, s Settings, cat *catalog.Catalog) (Plan, error) {
-	return p.plan(sql, s, cat, "")
+func (p *Planner) Plan(sql string, s text.Settings, cat *catalog.Catalog) (plan.Plan, error) {
+	return p.planText(spoken.Read(sql, s, cat), "")
 }
 
-// plan is Plan; kinds are those of the literals that the parameters stand for, ""
+// PlanText is Plan of a text that was read, under its settings and catalog.
+func (p *Planner) PlanText(t *spoken.Text) (plan.Plan, error) { return p.planText(t, "") }
+
+// planText is PlanText; kinds are those of the literals that the parameters stand for, ""
 // where they are not known.
-func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds string) (Plan, error) {
-	st, err := lexStatement(sql, s, cat)
+func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
+	sql, cat := t.SQL, t.Catalog
+	st, err := t.Statement()
 	if err != nil {
 		return nil, err
 	}
-	st.kinds = kinds
-	var plan Plan
-	if st.hinted {
-		plan, err = p.planHinted(st, cat)
-	} else if f := st.writingFunction(cat); f != "" {
-		return nil, notSupported("the stored function %s() may change rows that Shunt does not see: send the statement to one shard with /* shunt: shard=NAME */", f)
-	} else if f := st.readingFunction(cat); f != "" {
-		return nil, notSupported("the stored function %s() reads a table or view whose rows are on several shards, and would see those of one: write its query into the statement, or send the statement to one shard with /* shunt: shard=NAME */", f)
-	} else if f := st.leavingFunction(cat); f != "" {
-		return nil, notSupported("the stored function %s() sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", f)
+	st.Kinds = kinds
+	if own := spoken.NamesOwn(st); own != "" {
+		return nil, spoken.OwnSchema(own)
+	}
+	var planned plan.Plan
+	if st.Hinted {
+		planned, err = spoken.Hinted(st, cat, p.own)
+	} else if f := spoken.WritingFunction(st, cat); f != "" {
+		return nil, text.NotSupported("the stored function %s() may change rows that Shunt does not see: send the statement to one shard with /* shunt: shard=NAME */", f)
+	} else if f := spoken.ReadingFunction(st, cat); f != "" {
+		return nil, text.NotSupported("the stored function %s() reads a table or view whose rows are on several shards, and would see those of one: write its query into the statement, or send the statement to one shard with /* shunt: shard=NAME */", f)
+	} else if f := spoken.LeavingFunction(st, cat); f != "" {
+		return nil, text.NotSupported("the stored function %s() sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", f)
 	} else {
-		plan, err = p.dispatch(st, cat)
+		planned, err = p.dispatch(st, cat)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := reachesSystem(st, plan); err != nil {
+	rows, ok := planned.(*plan.Rows)
+	if ok {
+		bindFixed(rows, st)
+	}
+	if err := reachesSystem(st, planned); err != nil {
 		return nil, err
-	}
-	rows, ok := plan.(*Rows)
-	if t := rows.leavingTrigger(st); ok && t != nil {
-		return nil, notSupported("a trigger of %s sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
-	}
-	if err := rows.strayTrigger(st, cat); err != nil {
-		return nil, err
-	}
-	if !ok && len(st.params) > 0 {
-		return nil, notSupported("parameters (?) in this statement are not supported: write the values out")
 	}
 	if ok {
-		rows.found = st.foundRows()
-		if rows.Kind == Show {
-			rows.Shown = st.shownValues()
-		}
+		rows.AsksNoID, rows.AsksConnection = !spoken.NamesInsertID(sql), spoken.AsksConnection(sql)
 	}
-	return plan, nil
+	if t := spoken.LeavingTrigger(rows, st); ok && t != nil {
+		return nil, text.NotSupported("a trigger of %s sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
+	}
+	if d, ok := planned.(*plan.DDL); ok {
+		d.References = strings.HasSuffix(d.Op, "TABLE") && st.Has("references")
+		d.TruncatesPartitions = d.Op == "ALTER TABLE" && st.Has("truncate")
+	}
+	if err := spoken.RefuseStrayTrigger(rows, st, cat); err != nil {
+		return nil, err
+	}
+	if !ok && len(st.Params) > 0 {
+		return nil, text.NotSupported("parameters (?) in this statement are not supported: write the values out")
+	}
+	if ok {
+		bindableOf(rows).found = spoken.FoundRows(st)
+		if rows.Kind == plan.Show {
+			rows.Shown = spoken.ShownValues(st)
+		}
+		rows.Plain = plainSelect(rows)
+		rows.Repeatable = rows.Plain && rows.AsksNoID && !rows.AsksConnection && spoken.Repeatable(st, rows)
+	}
+	return planned, nil
+}
+
+func plainSelect(r *plan.Rows) bool {
+	return r.Kind == plan.Select && r.Copy == nil && r.Limited == nil && r.Computes == "" && r.Constants == nil && r.Meets == nil && !r.Returning &&
+		r.Shown == nil && r.Creates == nil && !r.Calls && !r.Ends && !r.Redefines && r.Sets == nil && r.Assigns == nil && r.Lock == nil
 }
 
 // Bind gives a Rows plan its values. params must have r.Params elements.
@@ -82,36 +114,38 @@ func (p *Planner) plan(sql string, s Settings, cat *catalog.Catalog, kinds strin
 // WHERE id = 5; the entry of 'old' is removed when no row of the primary has it,
 // while a replica that is behind still has one that WHERE email = 'old' finds. The
 // shard key of a row never changes in place, so shards are left out by it.
-func (p *Planner) Bind(r *Rows, params []keys.Value, ix Indexes) (*Bound, error) {
+func (p *Planner) Bind(r *plan.Rows, params []keys.Value, ix plan.Indexes) (*plan.Bound, error) {
 	if len(params) != r.Params {
-		return nil, &Error{Code: codeParamCount, State: stateGeneral, Message: "Incorrect arguments to EXECUTE"}
+		return nil, text.NewError(mysqlerr.WrongArguments, "Incorrect arguments to EXECUTE")
 	}
-	return r.bind(&binder{cat: r.Catalog, settings: r.settings, params: params, ix: ix})
+	return bindRows(r, &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: params, ix: ix})
 }
 
 // BindIn is Bind without a Reason, in memory that is used again: the Bound is good
 // until bd's next one.
-func (p *Planner) BindIn(bd *Binding, r *Rows, params []keys.Value, ix Indexes) (*Bound, error) {
+func (p *Planner) BindIn(bd *Binding, r *plan.Rows, params []keys.Value, ix plan.Indexes) (*plan.Bound, error) {
 	if len(params) != r.Params {
 		return p.Bind(r, params, ix)
 	}
-	return r.bind(bd.begin(r, params, ix))
+	return bindRows(r, bd.begin(r, params, ix))
 }
 
 // Spend drops what only Bind needs, of an INSERT seven times its text: a statement may wait
 // at its shards for long. It can't be bound again. REQUIRES: nobody else has the plan.
-func (r *Rows) Spend() { r.action = spentAction{ignore: r.Ignores()} }
+func Spend(r *plan.Rows) {
+	r.Own = &bindable{action: spentAction{ignore: Ignores(r)}, settings: bindableOf(r).settings}
+}
 
 type spentAction struct{ ignore bool }
 
-func (spentAction) bind(*binder) (*Bound, error) {
-	return nil, notSupported("this statement was bound once more than was foreseen, which is a bug: please report it")
+func (spentAction) bind(*binder) (*plan.Bound, error) {
+	return nil, text.NotSupported("this statement was bound once more than was foreseen, which is a bug: please report it")
 }
 
-func (r *Rows) bind(b *binder) (*Bound, error) {
-	out, err := r.action.bind(b)
+func bindRows(r *plan.Rows, b *binder) (*plan.Bound, error) {
+	out, err := bindAction(bindableOf(r).action, b)
 	if err == nil {
-		out.Found = r.found.bind(b)
+		out.Found = bindFound(bindableOf(r).found, b)
 		if b.brief {
 			out.Reason = ""
 		}
@@ -119,74 +153,86 @@ func (r *Rows) bind(b *binder) (*Bound, error) {
 	return out, err
 }
 
+func bindAction(act action, b *binder) (out *plan.Bound, err error) {
+	if _, ok := b.ix.(*remote); !ok {
+		return act.bind(b)
+	}
+	b.atOnce(func() { out, err = act.bind(b) })
+	return out, err
+}
+
 // dispatch goes by the statement's first words.
-func (p *Planner) dispatch(st *statement, cat *catalog.Catalog) (Plan, *Error) {
-	if st.doubtful {
-		return nil, refuseExecutable()
+func (p *Planner) dispatch(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
+	if st.Doubtful {
+		return nil, spoken.RefuseExecutable()
 	}
-	if len(st.toks) == 0 {
-		return &Session{Op: NoOp}, nil
+	if len(st.Tokens) == 0 {
+		return &plan.Session{Op: plan.NoOp}, nil
 	}
-	switch st.verb(0) {
+	switch st.Verb(0) {
 	case "select", "with", "table", "values":
-		if told := st.tellSession(); told != nil {
+		if told := spoken.SessionTold(st); told != nil {
 			return told, nil
 		}
-		if plan, err := st.planNamedLock(cat); plan != nil || err != nil {
+		if plan, err := spoken.NamedLock(st, cat); plan != nil || err != nil {
 			return plan, err
 		}
 		return p.query(st, cat)
 	case "do":
-		if plan, err := st.planNamedLock(cat); plan != nil || err != nil {
+		if plan, err := spoken.NamedLock(st, cat); plan != nil || err != nil {
 			return plan, err
 		}
 		return p.query(st, cat)
 	case "insert", "replace":
 		return p.insert(st, cat)
 	case "update", "delete":
-		if cat.MariaDB && st.is(1, "history") && st.is(2, "from") { // of a system-versioned table
-			return nil, notSupported("DELETE HISTORY is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */")
+		if cat.MariaDB && st.Is(1, "history") && st.Is(2, "from") { // of a system-versioned table
+			return nil, text.NotSupported("DELETE HISTORY is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */")
 		}
 		return p.write(st, cat)
 	case "load":
-		return planLoad(st, cat)
+		return spoken.Load(st, cat)
 	case "explain", "describe", "desc":
 		return p.explain(st, cat)
 	case "show":
-		return p.show(st, cat)
+		return spoken.Show(st, cat, p.own)
 	case "analyze":
-		if !st.is(1, "table") && !st.is(1, "tables") && !st.is(1, "local") && !st.is(1, "no_write_to_binlog") {
+		if !st.Is(1, "table") && !st.Is(1, "tables") && !st.Is(1, "local") && !st.Is(1, "no_write_to_binlog") {
 			return p.explain(st, cat) // MariaDB's EXPLAIN ANALYZE
 		}
+	case "flush", "consolidate":
+		if plan, ok, err := p.own.Plan(st); ok || err != nil {
+			return plan, err
+		}
 	case "create", "drop", "alter", "rename", "truncate", "rebuild", "check":
-		return p.definition(st, cat)
+		return spoken.Definition(st, cat, p.own, trees{p})
 	}
-	return planSession(st, cat)
+	return spoken.Session(st, cat)
 }
 
-func (p *Planner) parse(st *statement, cat *catalog.Catalog, spans ...[2]uint32) (ast.StmtNode, *Error) {
-	text := st.blanked(spans...)
-	if len(text) > maxParsed && len(text)-strings.Count(text, " ") > maxParsed {
-		return nil, notSupported("a statement of more than 16 MiB, long strings and rows of literals not counted, is not supported: send it in parts")
+func (p *Planner) parse(st *text.Statement, cat *catalog.Catalog, spans ...[2]uint32) (ast.StmtNode, *text.Error) {
+	sql := st.Blanked(spans...)
+	if len(sql) > text.MaxParsed && len(sql)-strings.Count(sql, " ") > text.MaxParsed {
+		return nil, text.NotSupported("a statement of more than 16 MiB, long strings and rows of literals not counted, is not supported: send it in parts")
 	}
-	n, err := p.parsers.parse(text, st.settings, cat.MariaDB)
+	n, err := p.parsers.parse(sql, st.Settings, cat.MariaDB)
 	if err != nil {
 		return nil, refuseParse(err)
 	}
 	return n, nil
 }
 
-func (p *Planner) query(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+func (p *Planner) query(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 	n, err := p.parse(st, cat)
 	if err != nil {
-		return planUnread(st, cat, err)
+		return spoken.Unread(st, cat, err)
 	}
 	a := &analysis{st: st, cat: cat}
 	switch n := n.(type) {
 	case *ast.SelectStmt, *ast.SetOprStmt:
 		plan, err := p.planQuery(st, cat, n)
 		if err == nil && len(plan.Assigns) > 0 {
-			plan.action = &assigningAction{plan.action, plan.Assigns[0]}
+			bindableOf(plan).action = &assigningAction{bindableOf(plan).action, plan.Assigns[0]}
 		}
 		return result(plan, err)
 	case *ast.DoStmt:
@@ -195,35 +241,39 @@ func (p *Planner) query(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 			a.expressions(s, e)
 		}
 		q := a.routeOf(nil, "DO")
-		if a.err != nil {
-			return nil, a.err
+		if err := a.refusal(); err != nil {
+			return nil, err
 		}
-		kind := Select
-		if hasLock(st) {
-			kind = Locking
+		kind := plan.Select
+		if spoken.HasLock(st) || len(a.sequences) > 0 {
+			kind = plan.Locking
 		}
-		return a.rows(kind, &selectAction{q: q, sql: st.src, kind: kind}), nil
+		rows := a.rows(kind, &selectAction{q: q, sql: st.Src, kind: kind})
+		if len(st.Params) == 0 {
+			rows.Computes = "SELECT" + st.Src[st.Tokens[0].End:]
+		}
+		return rows, nil
 	}
 	return a.planWrite(n) // WITH ... UPDATE
 }
 
 // result keeps a nil *Rows from becoming a Plan that is not nil.
-func result(r *Rows, err *Error) (Plan, *Error) {
+func result(r *plan.Rows, err *text.Error) (plan.Plan, *text.Error) {
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-func (p *Planner) insert(st *statement, cat *catalog.Catalog) (Plan, *Error) {
-	if err := st.refusedDelay(0); err != nil {
+func (p *Planner) insert(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
+	if err := spoken.RefusedDelay(st, 0); err != nil {
 		return nil, err
 	}
-	spans, err := st.cutReturning()
+	spans, err := cutReturning(st)
 	if err != nil {
 		return nil, err
 	}
-	alias, span := st.rowAlias()
+	alias, span := findRowAlias(st)
 	if alias != nil {
 		spans = append(spans, span)
 	}
@@ -237,17 +287,17 @@ func (p *Planner) insert(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 	}
 	a := &analysis{st: st, cat: cat}
 	rows, err := a.planInsert(ins, alias)
-	if err == nil && st.returning {
+	if err == nil && st.Returning {
 		rows, err = returningRows(rows)
 	}
 	return result(rows, err)
 }
 
-func (p *Planner) write(st *statement, cat *catalog.Catalog) (Plan, *Error) {
+func (p *Planner) write(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 	var spans [][2]uint32
-	if st.is(0, "delete") {
-		var err *Error
-		if spans, err = st.cutReturning(); err != nil {
+	if st.Is(0, "delete") {
+		var err *text.Error
+		if spans, err = cutReturning(st); err != nil {
 			return nil, err
 		}
 	}
@@ -260,32 +310,20 @@ func (p *Planner) write(st *statement, cat *catalog.Catalog) (Plan, *Error) {
 }
 
 // planWrite plans UPDATE and DELETE.
-func (a *analysis) planWrite(n ast.StmtNode) (Plan, *Error) {
+func (a *analysis) planWrite(n ast.StmtNode) (plan.Plan, *text.Error) {
 	switch n := n.(type) {
 	case *ast.UpdateStmt:
 		return result(a.planUpdate(n))
 	case *ast.DeleteStmt:
 		rows, err := a.planDelete(n)
-		if err == nil && a.st.returning {
+		if err == nil && a.st.Returning {
 			rows, err = returningRows(rows)
 		}
 		return result(rows, err)
 	}
-	return nil, notSupported("this statement is not supported yet: send it to one shard with /* shunt: shard=NAME */")
+	return nil, text.NotSupported("this statement is not supported yet: send it to one shard with /* shunt: shard=NAME */")
 }
 
-func (a *analysis) rows(kind Kind, act action) *Rows {
-	return &Rows{
-		Catalog: a.cat, Kind: kind, Params: len(a.st.params), Tables: a.tables,
-		action: act, settings: a.st.settings,
-	}
-}
-
-func refuseExecutable() *Error {
-	return notSupported("an executable comment (/*!NNNNN ... */) that some server versions run and others skip is not supported here: write the text out, or send it to one shard with /* shunt: shard=NAME */")
-}
-
-// action makes a Bound of a plan.
-type action interface {
-	bind(b *binder) (*Bound, error)
+func (a *analysis) rows(kind plan.Kind, act action) *plan.Rows {
+	return newRows(plan.Rows{Catalog: a.cat, Kind: kind, Params: len(a.st.Params), Tables: a.tables}, act, a.st.Settings)
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // spoilsConcatenation names what makes the answer of a SELECT more than the
@@ -92,23 +95,34 @@ func aggregateName(name string) bool {
 type selectAction struct {
 	q      *queryRoute
 	sql    string
-	kind   Kind
+	kind   plan.Kind
 	merge  *merger   // nil: no merge is exact
 	gather *gatherer // nil: a gather would not be
 	// inOrder merges by the primary key what is asked for by shard keys, and needs no
 	// merge; nil: one shard's rows come after the other's.
-	inOrder *Merge
+	inOrder *plan.Merge
 	// derived plans the same with derived tables read as tables, nil where there
 	// are none. It parses: only a statement that needs it pays for it.
 	derived func() *selectAction
 	// plain is the client's text where sql has the definitions of views in it, and
 	// knows the shards that have those views. view is why it has not.
 	plain string
-	knows catalog.ShardSet
-	view  *Error
+	// covering are the plan's.
+	covering []*catalog.Index
+	knows    catalog.ShardSet
+	view     *text.Error
 }
 
-func (s *selectAction) bind(b *binder) (*Bound, error) {
+func (s *selectAction) bind(b *binder) (*plan.Bound, error) {
+	out, err := s.send(b)
+	if err == nil && len(s.covering) > 0 {
+		out.Covered = b.covered(s.q.refs[0], s.covering)
+	}
+	return out, err
+}
+
+// send says what is sent where.
+func (s *selectAction) send(b *binder) (*plan.Bound, error) {
 	r, merge := s.q.route(b), s.merge
 	if r.refuse != nil && s.derived != nil {
 		if again := s.derived(); again != nil {
@@ -119,9 +133,6 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 	}
 	if r.refuse != nil && r.mergeable && merge != nil {
 		if out, ok := merge.bind(b, &r); ok {
-			if s.gather != nil {
-				out.Merge.gather = func() (*Bound, *Error) { return s.gather.bind(b.explained()) }
-			}
 			if s.inOrder != nil && r.how == "shard_key" {
 				out.Merge.Order, out.Merge.Likely = s.inOrder.Order, true
 				if !b.brief {
@@ -160,52 +171,50 @@ func (s *selectAction) bind(b *binder) (*Bound, error) {
 }
 
 // planSelect plans SELECT, TABLE, VALUES, UNION and WITH.
-func (a *analysis) planSelect(n ast.StmtNode) (*Rows, *Error) {
+func (a *analysis) planSelect(n ast.StmtNode) (*plan.Rows, *text.Error) {
 	a.selects = true
 	main := a.query(n, nil, false)
 	if a.err != nil {
 		return nil, a.err
 	}
-	kind := Select
+	kind := plan.Select
 	if sel, ok := n.(*ast.SelectStmt); ok && sel.LockInfo != nil && sel.LockInfo.LockType != ast.SelectLockNone {
-		kind = Locking
+		kind = plan.Locking
 	}
-	if kind == Select && (a.st.has("for") || a.st.has("lock")) && hasLock(a.st) {
-		kind = Locking // in a branch of a union or a subquery
+	if kind == plan.Select && (a.st.Has("for") || a.st.Has("lock")) && spoken.HasLock(a.st) {
+		kind = plan.Locking // in a branch of a union or a subquery
 	}
-	if kind == Locking && len(a.assigned) > 0 {
+	if len(a.sequences) > 0 {
+		kind = plan.Locking // it changes something
+	}
+	if kind == plan.Locking && len(a.assigned) > 0 {
 		return nil, refuseAssigned(a.assigned[0])
 	}
 	sys := a.planSystem()
 	merge := a.planMerge(n, main)
 	q := a.routeOfUnion(main, a.concatenated(n), a.spoils(n))
 	var derived func() *selectAction
-	if kind == Select {
+	if kind == plan.Select {
 		derived = a.planDerived()
 	}
 	gather := a.planGather(n, q)
-	if a.err != nil {
-		return nil, a.err
+	if err := a.refusal(); err != nil {
+		return nil, err
 	}
-	act := &selectAction{q: q, sql: a.st.src, kind: kind, merge: merge, gather: gather, derived: derived}
+	act := &selectAction{q: q, sql: a.st.Src, kind: kind, merge: merge, gather: gather, derived: derived}
 	if order := a.primaryOrder(n, q); order != nil {
-		act.inOrder = &Merge{Order: order, Likely: true, Count: NoLimit}
+		act.inOrder = &plan.Merge{Order: order, Likely: true, Count: plan.NoLimit}
 	}
 	rows := a.rows(kind, act)
+	if kind == plan.Select {
+		act.covering = a.covering(n)
+		rows.Covering = act.covering
+	}
 	if sys != nil {
 		sys.inner = act
-		rows.action = sys
+		bindableOf(rows).action = sys
 	}
 	rows.Assigns = a.assigned
+	bindableOf(rows).locks = a.lockedRows(n, q)
 	return rows, nil
-}
-
-// hasLock finds FOR UPDATE, FOR SHARE and LOCK IN SHARE MODE anywhere.
-func hasLock(st *statement) bool {
-	for i := range st.toks {
-		if st.locksAt(i) {
-			return true
-		}
-	}
-	return false
 }

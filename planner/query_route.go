@@ -4,9 +4,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // queryRoute says where a statement's table references send it.
@@ -45,7 +49,7 @@ func (a *analysis) routeOfUnion(main *scope, operands []operandBlock, spoils str
 	conditions := 0
 	for _, r := range a.refs {
 		if conditions += r.countConditions(); conditions > maxConditions {
-			a.refuse(notSupported("conditions of more than %d tables and subqueries together are not supported: send the statement in parts", maxConditions))
+			a.refuse(text.NotSupported("conditions of more than %d tables and subqueries together are not supported: send the statement in parts", maxConditions))
 			r.tree = allRows
 			continue
 		}
@@ -168,11 +172,11 @@ type routed struct {
 	set         catalog.ShardSet // never empty
 	holders     catalog.ShardSet // any one of which would do, if not empty
 	how, reason string
-	refuse      *Error
+	refuse      *text.Error
 	// mergeable: the shards' rows, concatenated, are those that the query's
 	// FROM and WHERE leave; only what is done with them spoils concatenation.
 	mergeable bool
-	probes    []Probe
+	probes    []plan.Probe
 }
 
 // route finds the shards.
@@ -272,7 +276,7 @@ func (q *queryRoute) anyShard(b *binder, holders catalog.ShardSet, system bool) 
 	out.how, out.reason = "single", "no table of the schemas is read: any shard will do"
 	if system {
 		// information_schema of a shard knows only what is there.
-		if most := fullest(b.cat).Intersect(holders); !most.Empty() {
+		if most := spoken.Fullest(b.cat).Intersect(holders); !most.Empty() {
 			holders = most
 		}
 		out.reason = "a system table: a shard that holds as many tables as any"
@@ -408,7 +412,7 @@ func (q *queryRoute) whyNoAnchor() string {
 }
 
 // refuseSpread is the refusal of what one shard could answer and several can't.
-func refuseSpread(what string, n int, t *catalog.Table) *Error {
+func refuseSpread(what string, n int, t *catalog.Table) *text.Error {
 	way := ""
 	switch {
 	case t.IsView:
@@ -423,7 +427,7 @@ func refuseSpread(what string, n int, t *catalog.Table) *Error {
 			way = "add a predicate on an indexed column (" + names + "), or "
 		}
 	}
-	return notSupported("%s over %d shards is not merged yet: %ssend it to one shard with /* shunt: shard=NAME */", what, n, way)
+	return text.NotSupported("%s over %d shards is not merged yet: %ssend it to one shard with /* shunt: shard=NAME */", what, n, way)
 }
 
 func usableIndexes(t *catalog.Table) string {

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // reach is where the rows of one reference that count may be.
@@ -23,7 +26,7 @@ type access struct {
 	how   string         // shard_key, index:NAME, or single for a condition that is never true
 	text  string
 	// probe is the one full key that was looked up, if it was one.
-	probe []Probe
+	probe []plan.Probe
 	// spread is a key to choose a shard by where no shard is left.
 	spread []byte
 	// never: the condition is true for no row.
@@ -49,7 +52,7 @@ func (b *binder) reach(r *ref) reach {
 	default:
 		b.labels = r.labels
 		if r.several {
-			out = b.evalHeld(r.table, r.tree)
+			out = b.evalSeveral(r.table, r.tree)
 		} else {
 			out = b.eval(r.table, r.tree)
 		}
@@ -61,12 +64,24 @@ func (b *binder) reach(r *ref) reach {
 	return out
 }
 
-// evalHeld is eval of a tree by which an index may be asked for several keys.
-func (b *binder) evalHeld(t *catalog.Table, n *cnode) reach {
-	if b.ix != nil {
-		defer b.ix.Hold(t.Shards).End()
+// momentTries bounds how often several keys are looked up while entries are removed.
+const momentTries = 3
+
+// evalSeveral is eval of a tree by which an index may be asked for several keys, as of one
+// moment (plan.Indexes.Removals).
+func (b *binder) evalSeveral(t *catalog.Table, n *cnode) reach {
+	if b.ix == nil {
+		return b.eval(t, n)
 	}
-	return b.eval(t, n)
+	for range momentTries {
+		before, lookups := b.ix.Removals(), b.lookups
+		out := b.eval(t, n)
+		if b.ix.Removals() == before {
+			return out
+		}
+		b.lookups = lookups
+	}
+	return reach{set: t.Shards, doubts: []string{"entries were removed while several keys were looked up"}}
 }
 
 // eval says which shards may hold rows that satisfy the tree.
@@ -131,7 +146,7 @@ func mergeAccess(to, from []access) []access {
 // evalAnd intersects all bounds of a conjunction. What is in doubt for these
 // values is left out, which leaves the others as they are.
 func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
-	out := reach{set: t.Shards}
+	out, guessed := reach{set: t.Shards}, b.guessed()
 	for _, k := range kids {
 		if b.never(k) {
 			text := "a condition that is never true"
@@ -191,7 +206,7 @@ func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
 			b.doubt(&out, "%s is %s", ix.Name, string(ix.Status))
 			continue
 		}
-		set, a, doubt, ok := b.byIndex(t, ix, kids)
+		set, a, doubt, ok := b.byIndex(t, ix, kids, b.guessed() > guessed)
 		if ok {
 			a.how = b.labels[i]
 			b.narrow(&out, set, a)
@@ -231,11 +246,11 @@ func (b *binder) doubt(r *reach, format string, args ...string) {
 
 // never reports a predicate that is true for no row: col = NULL, col < NULL, 1 = 0.
 func (b *binder) never(p *cnode) bool {
-	isNull := func(o *operand) bool {
+	isNull := func(o *text.Operand) bool {
 		if o == nil {
 			return false
 		}
-		v, _, ok := o.resolve(b.params)
+		v, _, ok := o.Resolve(b.params)
 		return ok && v.IsNull()
 	}
 	switch p.op {
@@ -254,8 +269,8 @@ func (b *binder) never(p *cnode) bool {
 	case opLike:
 		return isNull(p.prefix)
 	case opSame:
-		x, _, okx := p.values[0].resolve(b.params)
-		y, _, oky := p.values[1].resolve(b.params)
+		x, _, okx := p.values[0].Resolve(b.params)
+		y, _, oky := p.values[1].Resolve(b.params)
 		return okx && oky && x.IsInteger() && y.IsInteger() && x.Literal() != y.Literal()
 	default:
 		return false

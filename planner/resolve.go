@@ -1,24 +1,26 @@
 package planner
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // analysis is what a parsed statement's query blocks say: tables, conditions,
 // features.
 type analysis struct {
-	st     *statement
+	st     *text.Statement
 	cat    *catalog.Catalog
 	refs   []*ref // all table references of all blocks, in the text's order
 	tables []*catalog.Table
-	err    *Error // the first refusal met
+	err    *text.Error // the first refusal met
 	// parsers reads the queries of views, nil where views are not looked into: in
 	// what writes. views counts how deep this one is.
 	parsers *parserPool
@@ -36,6 +38,8 @@ type analysis struct {
 	hiddenAggregate string
 	// counted: MariaDB's ROWNUM() counts rows.
 	counted bool
+	// sequences are MariaDB's that it moves on.
+	sequences []*catalog.Table
 	// joined, when set, is told what a gather needs to know (gather.go).
 	joined *joined
 	// ctes are the common table expressions, within the one whose query is read.
@@ -47,6 +51,8 @@ type analysis struct {
 	hidden   map[string]bool
 	// operands are the blocks of the outermost UNION, by their SELECTs.
 	operands map[*ast.SelectStmt]operandBlock
+	// virtual, when set, is told of all names of columns in expressions (virtual.go).
+	virtual *virtualNames
 }
 
 // scope is one query block: its FROM and what its column names resolve to.
@@ -70,6 +76,8 @@ type scope struct {
 	always bool
 	// unordered: nothing in the answer comes from the order in which a derived table has its rows.
 	unordered bool
+	// virtual is where durable values of virtual columns can be joined; nil: nowhere.
+	virtual *virtualBlock
 }
 
 // ref is one table reference of a FROM clause.
@@ -101,6 +109,8 @@ type ref struct {
 	tree  *cnode
 	// several: by tree the table's indexes may be asked for several keys.
 	several bool
+	// equal: the conditions are nothing but equalities of columns with values.
+	equal bool
 	// labels are how lookups by the table's indexes are called.
 	labels []string
 }
@@ -140,7 +150,7 @@ type side struct {
 	merged map[string]column
 }
 
-func (a *analysis) refuse(e *Error) {
+func (a *analysis) refuse(e *text.Error) {
 	if a.err == nil {
 		a.err = e
 	}
@@ -160,7 +170,7 @@ func (a *analysis) query(n ast.Node, parent *scope, correlated bool) *scope {
 	case *ast.SubqueryExpr:
 		return a.query(n.Query, parent, correlated)
 	default:
-		a.refuse(notSupported("this form of query is not supported yet: send it to one shard with /* shunt: shard=NAME */"))
+		a.refuse(text.NotSupported("this form of query is not supported yet: send it to one shard with /* shunt: shard=NAME */"))
 	}
 	return nil
 }
@@ -197,9 +207,12 @@ func (a *analysis) selectBlock(n *ast.SelectStmt, parent *scope, correlated bool
 	s := &scope{parent: parent, correlated: correlated, unordered: unordered(n)}
 	a.with(n.With, s)
 	if n.SelectIntoOpt != nil {
-		a.refuse(refuseInto())
+		a.refuse(spoken.RefuseInto())
 	}
 	a.from(n.From, s)
+	if a.virtual != nil {
+		a.virtual.block(n, s)
+	}
 	s.where = conjuncts(n.Where, s, nil)
 	// row is the same block, to what its rows are made of once WHERE has left them.
 	row := new(*s)
@@ -232,7 +245,7 @@ func (a *analysis) from(n *ast.TableRefsClause, s *scope) {
 		if a.cat.MariaDB {
 			server = "MariaDB"
 		}
-		a.refuse(&Error{Code: 1116, State: stateNotSupported, Message: fmt.Sprintf("Too many tables; %s can only use %d tables in a join", server, maxJoin)})
+		a.refuse(text.NewErrorf(mysqlerr.TooManyTables, "Too many tables; %s can only use %d tables in a join", server, maxJoin))
 	default:
 		s.side = a.join(n.TableRefs, s)
 	}
@@ -336,7 +349,7 @@ func (a *analysis) join(n ast.ResultSetNode, s *scope) side {
 	case *ast.TableName:
 		return a.tableRef(n, "", s)
 	}
-	a.refuse(notSupported("this form of FROM is not supported yet: send it to one shard with /* shunt: shard=NAME */"))
+	a.refuse(text.NotSupported("this form of FROM is not supported yet: send it to one shard with /* shunt: shard=NAME */"))
 	return side{}
 }
 
@@ -358,11 +371,11 @@ func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
 			}
 		}
 		if a.hidden[a.cteName(t.Name.O)] {
-			a.refuse(notSupported("the common table expression %s is not known here", t.Name.O))
+			a.refuse(text.NotSupported("the common table expression %s is not known here", t.Name.O))
 		}
-		r.schema = a.st.settings.Schema
+		r.schema = a.st.Settings.Schema
 	}
-	table, system, err := lookupTable(a.cat, r.schema, t.Name.O)
+	table, system, err := spoken.LookupTable(a.cat, r.schema, t.Name.O)
 	if err != nil {
 		a.refuse(err)
 	}
@@ -402,30 +415,6 @@ func (a *analysis) addTable(t *catalog.Table) {
 	a.tables = append(a.tables, t)
 }
 
-// lookupTable finds a table. Shunt itself answers 1146 and 1049 for what it
-// doesn't know, since a table that was made behind its back is spread over the
-// shards: one shard's answer would be a part of it. Who gets these may read the
-// schema again and retry.
-func lookupTable(cat *catalog.Catalog, schema, name string) (t *catalog.Table, system bool, err *Error) {
-	if schema == "" {
-		return nil, false, noDatabase()
-	}
-	if catalog.IsSystemSchema(schema) {
-		return nil, true, nil
-	}
-	if cat.Schema(schema) == nil {
-		return nil, false, unknownSchema(schema)
-	}
-	t = cat.Table(schema, name)
-	if t != nil && t.Lost {
-		return nil, false, lostTemporary(t)
-	}
-	if t == nil || len(t.Columns) == 0 && !t.IsView {
-		return nil, false, &Error{Code: codeUnknownTable, State: stateUnknownTable, Message: "Table '" + schema + "." + name + "' doesn't exist"}
-	}
-	return t, false, nil
-}
-
 func commonColumns(l, r side) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -438,7 +427,7 @@ func commonColumns(l, r side) []string {
 		if x.table == nil || x.table.IsView || x.partial {
 			return nil
 		}
-		for _, c := range visible(x.table) {
+		for _, c := range spoken.Visible(x.table) {
 			name := strings.ToLower(c.Name)
 			if lc, ok := l.lookup(name); ok && !lc.col.Invisible && !seen[name] {
 				seen[name] = true
@@ -523,6 +512,10 @@ func (a *analysis) expressions(s *scope, nodes ...ast.Node) {
 
 func (a *analysis) expression(n ast.Node, s *scope) (deeper bool) {
 	switch n := n.(type) {
+	case *ast.ColumnNameExpr:
+		if a.virtual != nil {
+			a.virtual.name(a, n, s)
+		}
 	case *ast.SubqueryExpr, *ast.SelectStmt, *ast.SetOprStmt:
 		a.subqueries = true
 		a.query(n, s, true)
@@ -531,6 +524,7 @@ func (a *analysis) expression(n ast.Node, s *scope) (deeper bool) {
 		a.aggregate(n.Args, s)
 	case *ast.FuncCallExpr:
 		a.function(n.FnName.L)
+		a.sequence(n, s)
 		if aggregateName(n.FnName.L) {
 			a.aggregate(n.Args, s)
 		}

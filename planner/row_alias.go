@@ -6,6 +6,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // rowAlias is `AS new(a, b)` of INSERT ... VALUES, which the parser refuses.
@@ -15,50 +16,50 @@ type rowAlias struct {
 	listed  []*catalog.Column
 }
 
-// rowAlias finds `AS new [(a, b)]` before ON DUPLICATE KEY UPDATE, which the
+// findRowAlias finds `AS new [(a, b)]` before ON DUPLICATE KEY UPDATE, which the
 // parser doesn't know: it is set aside and the names resolved by Shunt.
-func (st *statement) rowAlias() (alias *rowAlias, span [2]uint32) {
+func findRowAlias(st *text.Statement) (alias *rowAlias, span [2]uint32) {
 	depth, on := 0, -1
-	for i := range st.toks {
+	for i := range st.Tokens {
 		switch {
-		case st.op(i, "("):
+		case st.Op(i, "("):
 			depth++
-		case st.op(i, ")"):
+		case st.Op(i, ")"):
 			depth--
-		case depth == 0 && st.is(i, "on") && st.is(i+1, "duplicate") && st.is(i+2, "key"):
+		case depth == 0 && st.Is(i, "on") && st.Is(i+1, "duplicate") && st.Is(i+2, "key"):
 			on = i
 		}
 	}
 	if on < 0 {
-		on = len(st.toks)
+		on = len(st.Tokens)
 	}
 	i := on - 1
 	var columns []string
-	if st.op(i, ")") {
-		for i--; i >= 0 && !st.op(i, "("); i-- {
-			if name, ok := st.identifier(i); ok {
+	if st.Op(i, ")") {
+		for i--; i >= 0 && !st.Op(i, "("); i-- {
+			if name, ok := st.Identifier(i); ok {
 				columns = append([]string{name}, columns...)
-			} else if !st.op(i, ",") {
+			} else if !st.Op(i, ",") {
 				return nil, span
 			}
 		}
 		i--
 	}
-	name, ok := st.identifier(i)
-	if !ok || !st.is(i-1, "as") {
+	name, ok := st.Identifier(i)
+	if !ok || !st.Is(i-1, "as") {
 		return nil, span
 	}
-	if st.rowsAt >= 0 && i-1 != st.rowsAt || st.rowsAt < 0 && !st.has("set") {
+	if st.RowsAt >= 0 && i-1 != st.RowsAt || st.RowsAt < 0 && !st.Has("set") {
 		return nil, span
 	}
-	if st.has("select") {
+	if st.Has("select") {
 		return nil, span
 	}
-	end := st.toks[on-1].end
-	if on < len(st.toks) {
-		end = st.toks[on].start
+	end := st.Tokens[on-1].End
+	if on < len(st.Tokens) {
+		end = st.Tokens[on].Start
 	}
-	return &rowAlias{name: name, columns: columns}, [2]uint32{st.toks[i-1].start, end}
+	return &rowAlias{name: name, columns: columns}, [2]uint32{st.Tokens[i-1].Start, end}
 }
 
 // column resolves new.c, or c alone where only the alias' own list has it.

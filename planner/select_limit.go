@@ -6,6 +6,7 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // sql_select_limit ends the answer of a SELECT that has no LIMIT of its own, as
@@ -19,17 +20,17 @@ import (
 // country, whose shards' first 10 groups have not all rows of the groups.
 
 // limitsSelect reports that the session limits what has no LIMIT.
-func (st *statement) limitsSelect() bool { return st.settings.LimitsSelect }
+func limitsSelect(st *text.Statement) bool { return st.Settings.LimitsSelect }
 
 // limitedByHint finds /*+ SET_VAR(sql_select_limit = 10) */.
-func (st *statement) limitedByHint() bool {
-	return st.setVar && strings.Contains(strings.ToLower(st.src), "sql_select_limit")
+func limitedByHint(st *text.Statement) bool {
+	return st.SetVar && strings.Contains(strings.ToLower(st.Src), "sql_select_limit")
 }
 
 // spoils is spoilsConcatenation of the client's own SELECT.
 func (a *analysis) spoils(n ast.Node) string {
 	what := a.spoilsRows(n)
-	if what == "" && (a.st.limitsSelect() || a.st.limitedByHint()) {
+	if what == "" && (limitsSelect(a.st) || limitedByHint(a.st)) {
 		what = "sql_select_limit"
 	}
 	return what
@@ -37,7 +38,7 @@ func (a *analysis) spoils(n ast.Node) string {
 
 // concatenated is unionAllOf for the client's own SELECT.
 func (a *analysis) concatenated(n ast.Node) []operandBlock {
-	if a.st.limitsSelect() || a.st.limitedByHint() {
+	if limitsSelect(a.st) || limitedByHint(a.st) {
 		return nil
 	}
 	return a.unionAllOf(n)
@@ -46,14 +47,14 @@ func (a *analysis) concatenated(n ast.Node) []operandBlock {
 // sessionLimit is limit for a SELECT without LIMIT.
 func (b *mergeBuilder) sessionLimit(all bool) {
 	st := b.a.st
-	if !st.limitsSelect() {
+	if !limitsSelect(st) {
 		return
 	}
-	b.m.count = &operand{kind: literal, class: classNumber, value: keys.Uint(st.settings.SelectLimit)}
+	b.m.count = &text.Operand{Kind: text.Literal, Class: text.ClassNumber, Value: keys.Uint(st.Settings.SelectLimit)}
 	b.m.merge.CountAll = b.sel.CalcFoundRows
 	if all || b.m.merge.CountAll && b.m.merge.Unite {
 		return
 	}
-	at := st.toks[b.c.end-1].end
-	b.edits = append(b.edits, edit{at, at, []frag{{text: " LIMIT "}, {limit: true}}})
+	at := st.Tokens[b.c.end-1].End
+	b.edits = append(b.edits, text.Edit{From: at, To: at, With: []text.Fragment{{Text: " LIMIT "}, {Limit: true}}})
 }

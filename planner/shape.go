@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // Shape is a statement's text with its literals cut out, as far as a plan with
@@ -39,40 +40,30 @@ import (
 // of ASCII may be half a character. All else has no shape. Counter-example: SELECT
 // 1 /*!80000 , 2 */.
 type Shape struct {
-	sql      string
-	settings *Settings
-	hash     uint64
-	literals []shapeLiteral
-	values   []keys.Value
-	binding  Binding
+	sql string
+	// head and tail are comments around it, of which the shape has nothing: in each statement of a client that
+	// traces they are others.
+	head, tail string
+	settings   *text.Settings
+	hash       uint64
+	literals   []shapeLiteral
+	values     []keys.Value
+	binding    Binding
+
+	// recalled are shapes of before; plan is the one that the statement was recalled by, of
+	// generation.
+	recalled   [recalledShapes]recalled
+	oldest     uint8
+	plan       *cachedPlan
+	generation *cacheGeneration
 }
 
 // shapeLiteral is a literal that was cut out: sql[start:end].
 type shapeLiteral struct {
 	start, end uint32
-	kind       literalKind
+	kind       text.LiteralKind
 	// escaped: the string has a backslash or a doubled quote in it.
 	escaped bool
-}
-
-// literalKind is what of a literal belongs to the shape.
-//
-// Rule kinds: planning asks of what class a value is, and of a parameter it is
-// told that much. Counter-example: email IN ('a', 5) compares as numbers, so that
-// no index serves, email IN ('a', 'b') as texts.
-type literalKind uint8
-
-const (
-	numberLiteral literalKind = 'n' // 5, -5, 5.25
-	textLiteral   literalKind = 't' // 'x'
-	limitLiteral  literalKind = 'l' // of LIMIT
-)
-
-func (k literalKind) class() class {
-	if k == textLiteral {
-		return classString
-	}
-	return classNumber
 }
 
 const (
@@ -100,11 +91,11 @@ const (
 var byteKinds = func() (k [256]byteKind) {
 	for c := range k {
 		switch c := byte(c); {
-		case isSpace(c):
+		case text.IsSpace(c):
 			k[c] = byteSpace
-		case isDigit(c):
+		case text.IsDigit(c):
 			k[c] = byteDigit
-		case c < 0x80 && isIdentByte(c):
+		case c < 0x80 && text.IsIdentByte(c):
 			k[c] = byteWord
 		case c == '\'' || c == '"' || c == '`':
 			k[c] = byteQuote
@@ -218,21 +209,25 @@ func (sh *Shape) Clear() {
 		*sh = Shape{}
 		return
 	}
-	sh.sql, sh.settings, sh.literals = "", nil, sh.literals[:0]
-	clear(sh.values)
+	sh.sql, sh.settings, sh.literals, sh.plan, sh.generation = "", nil, sh.literals[:0], nil, nil
+	sh.head, sh.tail = "", ""
+	clearFew(sh.values)
 	sh.binding.Clear()
 }
 
 // Keep gives the shape a copy of its statement, and returns it: Read doesn't make one.
 func (sh *Shape) Keep() string {
+	if sh.head != "" || sh.tail != "" {
+		sh.head, sh.tail = strings.Clone(sh.head), strings.Clone(sh.tail)
+	}
 	sh.sql = strings.Clone(sh.sql)
-	return sh.sql
+	return sh.commented(sh.sql)
 }
 
 // Read reads a statement. ok is false for one that has no shape.
-func (sh *Shape) Read(sql string, s *Settings) (ok bool) {
-	sh.sql, sh.settings, sh.literals = sql, s, sh.literals[:0]
-	if len(sql) > maxShapeText || s.Charset == "binary" || HidesASCII(s.Charset) {
+func (sh *Shape) Read(sql string, s *text.Settings) (ok bool) {
+	sh.sql, sh.settings, sh.literals, sh.plan, sh.generation = sql, s, sh.literals[:0], nil, nil
+	if len(sql) > maxShapeText || s.Charset == "binary" || text.HidesASCII(s.Charset) {
 		return false
 	}
 	r := shapeReader{sql: sql, between: -1}
@@ -281,7 +276,7 @@ func (sh *Shape) Read(sql string, s *Settings) (ok bool) {
 				sh.settle(&r, false)
 				r.rows, r.limit, r.next, r.name, r.dot = false, false, nothing, true, false
 			} else {
-				sh.literal(&r, i, end, textLiteral, escaped)
+				sh.literal(&r, i, end, text.TextLiteral, escaped)
 			}
 			i = end
 		case byteOp:
@@ -360,24 +355,23 @@ func (sh *Shape) word(r *shapeReader, w shapeWord) {
 }
 
 // literal notes a literal, to be cut out if it stands where one may be.
-func (sh *Shape) literal(r *shapeReader, start, end int, kind literalKind, escaped bool) {
+func (sh *Shape) literal(r *shapeReader, start, end int, kind text.LiteralKind, escaped bool) {
 	sh.settle(r, false)
 	next := r.next
 	r.next, r.name, r.rows, r.dot = nothing, false, false, false
-	size := end - start
 	switch next {
 	case nothing, aList:
 		return
 	case aLimit:
-		if kind != numberLiteral || size > maxShapeLimit || strings.IndexByte(r.sql[start:end], '.') >= 0 {
+		if kind != text.NumberLiteral || !numberFits(r.sql[start:end], text.LimitLiteral) {
 			return
 		}
-		kind = limitLiteral
+		kind = text.LimitLiteral
 	case aValue, aTerm, aRowValue:
-		if next != aRowValue && r.clauses&1 == 0 || kind == numberLiteral && size > maxShapeNumber {
+		if next != aRowValue && r.clauses&1 == 0 || kind == text.NumberLiteral && !numberFits(r.sql[start:end], text.NumberLiteral) {
 			return
 		}
-		if kind == numberLiteral && next != aTerm && r.sql[start-1] == '-' {
+		if kind == text.NumberLiteral && next != aTerm && r.sql[start-1] == '-' {
 			start--
 		}
 	}
@@ -386,6 +380,14 @@ func (sh *Shape) literal(r *shapeReader, start, end int, kind literalKind, escap
 	}
 	sh.literals = append(sh.literals, shapeLiteral{uint32(start), uint32(end), kind, escaped})
 	r.pending = true
+}
+
+// numberFits reports a number, without its sign, that may be cut out.
+func numberFits(number string, kind text.LiteralKind) bool {
+	if kind == text.LimitLiteral {
+		return len(number) <= maxShapeLimit && strings.IndexByte(number, '.') < 0
+	}
+	return len(number) <= maxShapeNumber
 }
 
 // operator moves over an operator at i; ok is false for what has no shape.
@@ -446,7 +448,7 @@ func (sh *Shape) operator(r *shapeReader, i int) (end int, ok bool) {
 	r.rows, r.limit, r.name, r.next = false, false, false, nothing
 	switch c {
 	case '.':
-		if isDigit(after) {
+		if text.IsDigit(after) {
 			return 0, false
 		}
 	case '-':
@@ -456,7 +458,7 @@ func (sh *Shape) operator(r *shapeReader, i int) (end int, ok bool) {
 		switch {
 		case name:
 			r.next = aTerm
-		case isDigit(after) && (next == aValue || next == aRowValue):
+		case text.IsDigit(after) && (next == aValue || next == aRowValue):
 			r.next = next // a sign
 		}
 	case '+', '*', '/', '%':
@@ -487,13 +489,13 @@ func (sh *Shape) operator(r *shapeReader, i int) (end int, ok bool) {
 
 // shapeNumber reads 5 and 5.25; kind is 0 for anything else that begins so (1a,
 // 1e5, 0x1f, 5.), up to where the word ends.
-func shapeNumber(sql string, i int) (end int, kind literalKind) {
-	for end = i; end < len(sql) && isDigit(sql[end]); end++ {
+func shapeNumber(sql string, i int) (end int, kind text.LiteralKind) {
+	for end = i; end < len(sql) && text.IsDigit(sql[end]); end++ {
 	}
-	kind = numberLiteral
+	kind = text.NumberLiteral
 	if end < len(sql) && sql[end] == '.' {
 		point := end
-		for end++; end < len(sql) && isDigit(sql[end]); end++ {
+		for end++; end < len(sql) && text.IsDigit(sql[end]); end++ {
 		}
 		if end == point+1 {
 			kind = 0
@@ -507,7 +509,7 @@ func shapeNumber(sql string, i int) (end int, kind literalKind) {
 }
 
 // shapeQuoted reads a string or a quoted name, as lexer.quoted does.
-func shapeQuoted(sql string, i int, s *Settings) (end int, escaped, closed bool) {
+func shapeQuoted(sql string, i int, s *text.Settings) (end int, escaped, closed bool) {
 	q := sql[i]
 	backslash := !s.NoBackslashEscapes && q != '`' && (q == '\'' || !s.ANSIQuotes)
 	for end = i + 1; end < len(sql); end++ {
@@ -526,6 +528,34 @@ func shapeQuoted(sql string, i int, s *Settings) (end int, escaped, closed bool)
 	return end, escaped, false
 }
 
+// withoutComments takes comments off a statement's beginning and its end that nobody runs and that hint at nothing.
+//
+// Rule whole comments: what looks like a comment's beginning may be in a string, or in another comment. What is left then
+// ends in the midst of that, and has no shape. Counter-example, had it one: WHERE a = '/*' OR b = '*/', were it not that a
+// statement can't end with */ but for a comment's end.
+func withoutComments(sql string) (head, rest, tail string) {
+	rest = sql
+	if strings.HasPrefix(rest, "/*") {
+		if end := shapeComment(rest, 2); end > 0 {
+			head, rest = rest[:end], rest[end:]
+		}
+	}
+	if strings.HasSuffix(rest, "*/") {
+		if at := strings.LastIndex(rest, "/*"); at > 0 && shapeComment(rest, at+2) == len(rest) {
+			rest, tail = rest[:at], rest[at:]
+		}
+	}
+	return head, rest, tail
+}
+
+// commented is a text between the comments of the statement.
+func (sh *Shape) commented(sql string) string {
+	if sh.head == "" && sh.tail == "" {
+		return sql
+	}
+	return sh.head + sql + sh.tail
+}
+
 // shapeComment moves over a comment that nobody runs and that hints at nothing; -1
 // for any other. It is a part of the shape.
 func shapeComment(sql string, i int) (end int) {
@@ -537,7 +567,7 @@ func shapeComment(sql string, i int) (end int) {
 		return -1
 	}
 	end += i + 2
-	if _, hint, err := parseHint(sql[i-2 : end]); hint || err != nil {
+	if _, hint, err := text.ParseHint(sql[i-2 : end]); hint || err != nil {
 		return -1
 	}
 	return end
@@ -562,6 +592,12 @@ func (sh *Shape) sum() bool {
 	return size+len(sh.literals) <= maxShape
 }
 
+// Hash is that of the shape, in its schema.
+func (sh *Shape) Hash() uint64 { return sh.hash }
+
+// Text is the statement.
+func (sh *Shape) Text() string { return sh.commented(sh.sql) }
+
 // text is the statement with parameters for the literals that are cut out.
 func (sh *Shape) text() string {
 	var b strings.Builder
@@ -577,7 +613,7 @@ func (sh *Shape) text() string {
 
 // is reports whether the statement has the shape of a text with parameters, of
 // literals of these kinds.
-func (sh *Shape) is(text, kinds string) bool {
+func (sh *Shape) is(src, kinds string) bool {
 	if len(sh.literals) != len(kinds) {
 		return false
 	}
@@ -585,12 +621,12 @@ func (sh *Shape) is(text, kinds string) bool {
 	for i := range kinds {
 		l := &sh.literals[i]
 		piece := sh.sql[from:l.start]
-		if literalKind(kinds[i]) != l.kind || len(text)-at <= len(piece) || text[at:at+len(piece)] != piece {
+		if text.LiteralKind(kinds[i]) != l.kind || len(src)-at <= len(piece) || src[at:at+len(piece)] != piece {
 			return false
 		}
 		from, at = int(l.end), at+len(piece)+1
 	}
-	return text[at:] == sh.sql[from:]
+	return src[at:] == sh.sql[from:]
 }
 
 // kinds are those of the literals, in order.
@@ -603,7 +639,7 @@ func (sh *Shape) kinds() string {
 }
 
 // Values are the literals' values, as the planner reads them where they are left
-// in the text (evalTokens). They share the statement's text, and are good until
+// in the text (text.Evaluate). They share the statement's text, and are good until
 // the next Read.
 func (sh *Shape) Values() []keys.Value {
 	sh.values = sh.values[:0]
@@ -614,16 +650,19 @@ func (sh *Shape) Values() []keys.Value {
 }
 
 func (sh *Shape) value(l *shapeLiteral) keys.Value {
-	text := sh.sql[l.start:l.end]
-	if l.kind == textLiteral {
-		if !l.escaped {
-			return keys.Text(text[1:len(text)-1], sh.settings.Charset)
-		}
-		st := statement{src: sh.sql, settings: *sh.settings}
-		return st.stringOf([]token{{kind: tokString, start: l.start, end: l.end}}).value
+	body := sh.sql[l.start:l.end]
+	if l.kind == text.KnownLiteral {
+		return keys.Null()
 	}
-	// As numberOf and decimalOf have it.
-	digits, negative := strings.CutPrefix(text, "-")
+	if l.kind == text.TextLiteral {
+		if !l.escaped {
+			return keys.Text(body[1:len(body)-1], sh.settings.Charset)
+		}
+		st := text.Statement{Src: sh.sql, Settings: *sh.settings}
+		return st.StringOf([]text.Token{{Kind: text.String, Start: l.start, End: l.end}}).Value
+	}
+	// As text.NumberOf and decimalOf have it.
+	digits, negative := strings.CutPrefix(body, "-")
 	if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
 		switch {
 		case !negative && n <= math.MaxInt64:
@@ -634,5 +673,5 @@ func (sh *Shape) value(l *shapeLiteral) keys.Value {
 			return keys.Int(-int64(n))
 		}
 	}
-	return keys.Decimal(text)
+	return keys.Decimal(body)
 }

@@ -14,13 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/shunt-sql/shunt/e2e/generate"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
-var shapeSettings = Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}
+var shapeSettings = text.Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}
 
 // TestShape pins what is cut out of texts: by what kind of literal, in brackets.
 func TestShape(t *testing.T) {
@@ -29,7 +32,7 @@ func TestShape(t *testing.T) {
 	ansi.ANSIQuotes, noBackslash.NoBackslashEscapes, gbk.Charset = true, true, "gbk"
 	for _, c := range []struct {
 		sql, want string
-		s         *Settings
+		s         *text.Settings
 	}{
 		{"SELECT c FROM sbtest1 WHERE id=505", "SELECT c FROM sbtest1 WHERE id=[n]", nil},
 		{"select c from t where id = -5 and b>='it''s' or c <> 1.50", "select c from t where id = [n] and b>=[t] or c <> [n]", nil},
@@ -123,25 +126,25 @@ func TestShape(t *testing.T) {
 }
 
 // checkShape holds a shape against the lexer: its literals are tokens, a sign
-// before them perhaps, of the values that evalTokens reads, and put back they
+// before them perhaps, of the values that text.Evaluate reads, and put back they
 // give the text.
-func checkShape(t *testing.T, sh *Shape, sql string, s Settings) {
+func checkShape(t *testing.T, sh *Shape, sql string, s text.Settings) {
 	t.Helper()
-	parts, err := Split(sql, s)
+	parts, err := text.Split(sql, s)
 	if err != nil || len(parts) != 1 || parts[0] != sql {
 		t.Fatalf("%q has a shape and is not one statement: %q %v", sql, parts, err)
 	}
-	st, lexed := lexStatement(sql, s, nil)
+	st, lexed := text.Read(sql, s, nil)
 	if lexed != nil {
 		t.Fatalf("%q has a shape and can't be read: %v", sql, lexed)
 	}
-	if len(st.params) > 0 || slices.ContainsFunc(st.comments, func(c comment) bool { return c.kind != plainComment }) {
+	if len(st.Params) > 0 || slices.ContainsFunc(st.Comments, func(c text.Comment) bool { return c.Kind != text.PlainComment }) {
 		t.Fatalf("%q has a shape, with comments that count or parameters", sql)
 	}
-	var toks []token
-	for lx := newLexer(sql, s, serverVersion{}); ; {
-		tok := lx.next()
-		if tok.kind == tokEOF {
+	var toks []text.Token
+	for lx := text.NewLexer(sql, s, text.ServerVersion{}); ; {
+		tok := lx.Next()
+		if tok.Kind == text.EOF {
 			break
 		}
 		toks = append(toks, tok)
@@ -151,17 +154,17 @@ func checkShape(t *testing.T, sh *Shape, sql string, s Settings) {
 		t.Fatalf("%d values of %d literals", len(values), len(sh.literals))
 	}
 	for i, l := range sh.literals {
-		at := slices.IndexFunc(toks, func(t token) bool { return t.start == l.start })
-		end := slices.IndexFunc(toks, func(t token) bool { return t.end == l.end })
+		at := slices.IndexFunc(toks, func(t text.Token) bool { return t.Start == l.start })
+		end := slices.IndexFunc(toks, func(t text.Token) bool { return t.End == l.end })
 		if at < 0 || end < at || end > at+1 {
 			t.Fatalf("%q: %q is no token", sql, sql[l.start:l.end])
 		}
-		o := st.evalTokens(toks[at : end+1])
-		if o.kind != literal || o.value != values[i] || o.class != l.kind.class() {
-			t.Fatalf("%q: %q is %v, not %v", sql, sql[l.start:l.end], o.value, values[i])
+		o := st.Evaluate(toks[at : end+1])
+		if o.Kind != text.Literal || o.Value != values[i] || o.Class != l.kind.Class() {
+			t.Fatalf("%q: %q is %v, not %v", sql, sql[l.start:l.end], o.Value, values[i])
 		}
-		if c := classOf(values[i]); c != o.class {
-			t.Fatalf("%q: class %d, not %d", sql, c, o.class)
+		if c := text.ClassOf(values[i]); c != o.Class {
+			t.Fatalf("%q: class %d, not %d", sql, c, o.Class)
 		}
 	}
 	text := sh.text()
@@ -179,7 +182,7 @@ func FuzzShape(f *testing.F) {
 		f.Add(sql, uint8(0))
 	}
 	f.Fuzz(func(t *testing.T, sql string, flags uint8) {
-		s := Settings{
+		s := text.Settings{
 			Schema: "shop", Charset: []string{"utf8mb4", "latin1", "gbk", "sjis", "binary", "ascii"}[flags>>4%6],
 			ANSIQuotes: flags&1 != 0, NoBackslashEscapes: flags&2 != 0,
 		}
@@ -247,7 +250,7 @@ func newShapeWorld(r *rand.Rand, cat *catalog.Catalog) *shapeWorld {
 }
 
 // boundText is all of a Bound but its closures.
-func boundText(r *Rows, b *Bound) string {
+func boundText(r *plan.Rows, b *plan.Bound) string {
 	var out strings.Builder
 	c := *b
 	refuse := ""
@@ -258,14 +261,13 @@ func boundText(r *Rows, b *Bound) string {
 	fmt.Fprintf(&out, "%v %v gather=%t system=%t refuse=%q\n", r.Kind, r.Tables, c.Gather != nil, c.System != nil, refuse)
 	if c.Merge != nil {
 		m := *c.Merge
-		m.gather = nil
 		having := ""
-		m.Having.each(func(c *MergeCondition) { having += fmt.Sprint(c.Op, " ", c.Column, " ", c.Value, ";") })
+		eachComparison(m.Having, func(c *plan.MergeCondition) { having += fmt.Sprint(c.Op, " ", c.Column, " ", c.Value, ";") })
 		m.Having = nil
-		fmt.Fprintf(&out, "merge %+v having %s otherwise=%t\n", m, having, c.Merge.gather != nil)
+		fmt.Fprintf(&out, "merge %+v having %s\n", m, having)
 	}
 	found := c.Found
-	found.offset = nil
+	found.Offset = nil
 	fmt.Fprintf(&out, "found %+v\n", found)
 	if c.Generated != nil {
 		fmt.Fprintf(&out, "generated %+v\n", *c.Generated)
@@ -278,7 +280,7 @@ func boundText(r *Rows, b *Bound) string {
 	name := func(ix *catalog.Index) string {
 		return fmt.Sprint(ix.ID, " ", ix.Name, " of ", ix.Table.Schema, ".", ix.Table.Name)
 	}
-	probes := func(list []Probe) {
+	probes := func(list []plan.Probe) {
 		for _, p := range list {
 			fmt.Fprintf(&out, "probe %s %x %v\n", name(p.Index), p.Key, p.Values)
 		}
@@ -301,14 +303,14 @@ func boundText(r *Rows, b *Bound) string {
 }
 
 // fresh is what planning a statement by itself says.
-func (w *shapeWorld) fresh(sql string, s Settings, ix Indexes, next uint64) string {
-	plan, err := w.new.Plan(sql, s, w.cat)
+func (w *shapeWorld) fresh(sql string, s text.Settings, ix plan.Indexes, next uint64) string {
+	planned, err := w.new.Plan(sql, s, w.cat)
 	if err != nil {
 		return err.Error()
 	}
-	r, ok := plan.(*Rows)
+	r, ok := planned.(*plan.Rows)
 	if !ok {
-		return fmt.Sprintf("%T", plan)
+		return fmt.Sprintf("%T", planned)
 	}
 	if r.Meets != nil || r.Lock != nil {
 		return "meets"
@@ -318,7 +320,7 @@ func (w *shapeWorld) fresh(sql string, s Settings, ix Indexes, next uint64) stri
 		return err.Error()
 	}
 	count := ""
-	var b *Bound
+	var b *plan.Bound
 	if n == nil {
 		b, err = w.new.Bind(r, nil, ix)
 	} else {
@@ -333,10 +335,10 @@ func (w *shapeWorld) fresh(sql string, s Settings, ix Indexes, next uint64) stri
 
 // check plans a statement both ways, through the cache when that has met its
 // shape.
-func (w *shapeWorld) check(t *testing.T, sql string, s Settings) {
+func (w *shapeWorld) check(t *testing.T, sql string, s text.Settings) {
 	t.Helper()
 	w.checked++
-	if !w.sh.Read(sql, &s) {
+	if !readAlike(t, w.p, &w.sh, sql, &s) {
 		return
 	}
 	checkShape(t, &w.sh, sql, s)
@@ -349,7 +351,7 @@ func (w *shapeWorld) check(t *testing.T, sql string, s Settings) {
 		return
 	}
 	w.hits++
-	var ix Indexes = w.ix
+	var ix plan.Indexes = w.ix
 	if w.r.Intn(10) == 0 {
 		ix = nil
 	}
@@ -365,7 +367,7 @@ func (w *shapeWorld) check(t *testing.T, sql string, s Settings) {
 	} else {
 		next = 0
 	}
-	b, ok := w.sh.bind(r, &binder{cat: r.Catalog, settings: r.settings, params: values, ix: ix, next: next})
+	b, ok := w.sh.bind(r, &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: values, ix: ix, next: next})
 	if ok {
 		b.Reason = "" // and once more without
 		explained := boundText(r, b)
@@ -373,7 +375,7 @@ func (w *shapeWorld) check(t *testing.T, sql string, s Settings) {
 		if got := boundText(r, brief); got != explained {
 			t.Fatalf("%s\n-- in a Binding:\n%s\n-- by itself:\n%s", sql, got, explained)
 		}
-		b, ok = w.sh.bind(r, &binder{cat: r.Catalog, settings: r.settings, params: values, ix: ix, next: next})
+		b, ok = w.sh.bind(r, &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: values, ix: ix, next: next})
 	}
 	if !ok {
 		return
@@ -386,7 +388,7 @@ func (w *shapeWorld) check(t *testing.T, sql string, s Settings) {
 		w.written++
 	}
 	if got, want := count+boundText(r, b), w.fresh(sql, s, ix, max(next, 100)); got != want {
-		t.Fatalf("%s\nsettings %+v\nshape %s\n-- by the cache:\n%s\n-- fresh:\n%s", sql, s, r.shape, got, want)
+		t.Fatalf("%s\nsettings %+v\nshape %s\n-- by the cache:\n%s\n-- fresh:\n%s", sql, s, bindableOf(r).shape, got, want)
 	}
 }
 
@@ -401,37 +403,37 @@ var shapeMutants = []string{
 }
 
 // mutants are a statement with other literals.
-func (w *shapeWorld) mutant(sql string, s Settings) string {
-	lx := newLexer(sql, s, serverVersion{})
+func (w *shapeWorld) mutant(sql string, s text.Settings) string {
+	lx := text.NewLexer(sql, s, text.ServerVersion{})
 	var out strings.Builder
 	from := 0
 	all := w.r.Intn(3) == 0
 	for {
-		tok := lx.next()
-		switch tok.kind {
-		case tokEOF, tokBad:
+		tok := lx.Next()
+		switch tok.Kind {
+		case text.EOF, text.Bad:
 			out.WriteString(sql[from:])
 			return out.String()
-		case tokInt, tokDecimal, tokFloat, tokString:
+		case text.Int, text.Decimal, text.Float, text.String:
 			if !all && w.r.Intn(3) == 0 {
 				continue
 			}
-			out.WriteString(sql[from:tok.start])
+			out.WriteString(sql[from:tok.Start])
 			switch k := w.r.Intn(4); {
-			case k == 0 && tok.kind == tokInt, k == 1 && tok.kind == tokInt:
+			case k == 0 && tok.Kind == text.Int, k == 1 && tok.Kind == text.Int:
 				out.WriteString(strconv.Itoa(w.r.Intn(50)))
 			case k == 0:
 				out.WriteString("'" + string(rune('a'+w.r.Intn(26))) + "'")
 			default:
 				out.WriteString(shapeMutants[w.r.Intn(len(shapeMutants))])
 			}
-			from = int(tok.end)
+			from = int(tok.End)
 		default:
 		}
 	}
 }
 
-func (w *shapeWorld) settings() Settings {
+func (w *shapeWorld) settings() text.Settings {
 	s := shapeSettings
 	switch w.r.Intn(13) {
 	case 0:
@@ -605,9 +607,9 @@ func TestCacheBounds(t *testing.T) {
 	newer.Version = older.Version + 1
 	p := New()
 	var sh Shape
-	find := func(cat *catalog.Catalog, sql string) *Rows {
+	find := func(cat *catalog.Catalog, sql string) *plan.Rows {
 		t.Helper()
-		if !sh.Read(sql, &shapeSettings) {
+		if !p.ReadShape(&sh, sql, &shapeSettings) {
 			t.Fatal("no shape")
 		}
 		return p.Find(&sh, cat)
@@ -652,7 +654,7 @@ func TestCacheBounds(t *testing.T) {
 	if n := p.CachedPlans(); n > cacheSets*cacheLarge || n < cacheSets*cacheLarge/2 {
 		t.Errorf("%d large plans are cached", n)
 	}
-	var e *Error
+	var e *text.Error
 	if _, err := p.Plan("SELECT * FROM u WHERE nope(", shapeSettings, newer); !errors.As(err, &e) {
 		t.Error(err)
 	}

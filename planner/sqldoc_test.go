@@ -10,6 +10,8 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 const sqlDoc = "../docs/sql.md"
@@ -82,6 +84,8 @@ var sections = []struct{ file, title string }{
 // madeByDDL is what that section's statements have made when a later one needs it.
 const madeByDDL = `CREATE TABLE notes (id INT NOT NULL PRIMARY KEY, body VARCHAR(30), rank_no INT);
 CREATE TABLE notes2 (id INT NOT NULL PRIMARY KEY, body VARCHAR(30));
+CREATE TABLE keyed (a INT NOT NULL PRIMARY KEY, b INT);
+CREATE TABLE named (a VARCHAR(10) NOT NULL PRIMARY KEY, b INT);
 CREATE TABLE german (id BIGINT, name VARCHAR(40));
 -- @view SELECT ` + "`shop`.`users`.`id` AS `id`, `shop`.`users`.`name` AS `name` FROM `shop`.`users` WHERE (`shop`.`users`.`country` = 'DE')" + `
 `
@@ -135,6 +139,18 @@ anywhere. ` + "`EXPLAIN ROUTE`" + ` says the same of any statement.
 | session | temporary tables: the session keeps one connection to a shard for them, on which they are as on any server |
 | Shunt | Shunt answers by itself, or keeps it in the session and brings it to the shards' connections |
 | refused | error 1235, which says what to do instead; nothing is sent |
+
+What only MariaDB has is done in the same ways: RETURNING, OFFSET ... FETCH, LIMIT and ORDER BY inside of aggregates, IF EXISTS and WAIT
+of DDL. A sequence is on one shard: NEXT VALUE FOR, NEXTVAL and SETVAL go there where nothing beside it is asked for, and are asked first for rows of VALUES; beside
+tables that are elsewhere they are refused, as is LASTVAL. FOR SYSTEM_TIME reads the past by shard key or on all shards, since virtual indexes have the keys of the rows of now; it is not gathered.
+
+Refused, and why: two tables of one name in two schemas, where a query over several shards tells them apart by these alone, are copied to one schema, so one needs
+an alias. Writes through views aren't planned: what they change is the tables', whose indexes and places Shunt keeps; write to these. CALL of a
+procedure that reads or writes tables over several shards runs on one shard, which has only its own rows; send its statements. MATCH ... AGAINST is not gathered, since
+copies have no full-text index. Rows of one INSERT whose subqueries read the INSERT's own table would have to see each other; send them one by one.
+
+MATCH ... AGAINST gives the score that a row has on its own shard, by the words of the rows there, as in every sharded search; rows are
+merged by it. Searched tables need to be joined on their shard keys, or with reference tables: what is gathered has no full-text index.
 
 `)
 	n := 0
@@ -226,38 +242,41 @@ func kindsOf(t *testing.T, path string) []kindOf {
 // fate is what becomes of a statement, and why. Each key of an index is taken to
 // be on one shard.
 func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
-	p := New()
-	plan, err := p.Plan(sql, Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}, cat)
+	p := New(ownForms...)
+	planned, err := p.Plan(sql, text.Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}, cat)
 	if err != nil {
 		return refusedAs(t, sql, err)
 	}
-	switch plan := plan.(type) {
-	case *Rows:
+	switch rows := planned.(type) {
+	case *plan.Rows:
 		ix := &fakeIndexes{
 			lookup: func(*catalog.Index, []byte) (catalog.ShardSet, error) { return catalog.Only(1), nil },
 			ranged: func(*catalog.Index, []byte, []byte, int) (catalog.ShardSet, bool, error) {
 				return catalog.Only(1).Union(catalog.Only(2)), true, nil
 			},
 		}
-		b, err := p.Bind(plan, []keys.Value{}, ix)
-		if plan.Copy != nil && (err != nil || b.Refuse != nil) {
+		b, err := p.Bind(rows, []keys.Value{}, ix)
+		if rows.Copy != nil && (err != nil || b.Refuse != nil) {
 			return "copy", "its rows go to other shards than they come from"
 		}
-		if plan.Limited != nil && b != nil && b.Refuse != nil {
+		if rows.Limited != nil && b != nil && b.Refuse != nil {
 			return "keys", "the rows are found and locked on all shards, and changed by their keys"
 		}
-		if plan.Meets != nil {
-			row, err := p.Plan(plan.Meets.Rows(nil)[0], Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}, cat)
+		if rows.Computes != "" && b != nil && b.Refuse != nil {
+			return fate(t, cat, rows.Computes)
+		}
+		if rows.Meets != nil {
+			row, err := p.Plan(rows.Meets.Rows(nil)[0], text.Settings{Schema: "shop", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Strict: true}, cat)
 			if err == nil {
-				_, err = p.BindRow(row.(*Rows), ix, 1, nil)
+				_, err = p.BindRow(row.(*plan.Rows), ix, 1, nil)
 			}
 			if err != nil {
 				return refusedAs(t, sql, err)
 			}
 			return "route", "each row is tried on all shards, and goes where it meets one with the same unique key, or where a new row goes"
 		}
-		if plan.Constants != nil && err != nil {
-			return "route", "it is asked first for values that are needed: " + strings.Join(plan.Constants.Queries(nil), "; ")
+		if rows.Constants != nil && err != nil {
+			return "route", "it is asked first for values that are needed: " + strings.Join(rows.Constants.Queries(nil), "; ")
 		}
 		if err != nil {
 			return refusedAs(t, sql, err)
@@ -278,26 +297,35 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 			why = "on " + shardNames(cat, set) + ": " + why
 		}
 		return how, why
-	case *DDL:
-		why = plan.Op + ", on " + shardNames(cat, plan.Shards)
-		if plan.As != nil {
+	case *plan.DDL:
+		why = rows.Op + ", on " + shardNames(cat, rows.Shards)
+		if rows.As != nil {
 			why += "; then the query's rows are inserted"
 		}
+		switch {
+		case rows.Collation != "":
+			why += ", if it has no rows or keeps its collation"
+		case rows.Filled != nil:
+			why += ", if it has no rows"
+		}
 		return "every shard", why
-	case *Temporary:
-		return "session", plan.Op + ", on the connection that the session keeps"
-	case *LockTables:
-		if plan.Unlock {
+	case *plan.Temporary:
+		return "session", rows.Op + ", on the connection that the session keeps"
+	case *plan.LockTables:
+		if rows.Unlock {
 			return "Shunt", "commits, and gives up the connections that were kept"
 		}
-		return "session", fmt.Sprintf("on each shard that holds one of them, over connections that the session keeps: %d of %d", plan.Shards().Len(), len(cat.Shards))
-	case *Admin, *Session, *Load:
+		if rows.Global {
+			return "Shunt", "no other client of Shunt writes or commits until UNLOCK TABLES or the session's end; snapshots that begin meanwhile are of one moment over all shards"
+		}
+		return "session", fmt.Sprintf("on each shard that holds one of them, over connections that the session keeps: %d of %d", rows.Shards().Len(), len(cat.Shards))
+	case *plan.Admin, *plan.Session, *plan.Load:
 	}
 	return "Shunt", ""
 }
 
 func refusedAs(t *testing.T, sql string, err error) (how, why string) {
-	e, ok := err.(*Error) //nolint:errorlint // the contract is *Error itself
+	e, ok := err.(*text.Error) //nolint:errorlint // the contract is *Error itself
 	if !ok || e.Code != 1235 {
 		t.Errorf("%s: %v", sql, err)
 	}

@@ -3,6 +3,9 @@ package planner
 import (
 	"slices"
 	"strings"
+
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // assign notes a user variable that the statement assigns (@x := ...).
@@ -18,8 +21,8 @@ func (a *analysis) assign(name string) {
 }
 
 // refuseAssigned is the refusal of an assignment that no single connection would make.
-func refuseAssigned(name string) *Error {
-	return notSupported("assigning a user variable inside of a statement (@%s :=) is only supported in a SELECT of one shard, without FOR UPDATE or FOR SHARE: use SET @%s = ..., or a window function", name, name)
+func refuseAssigned(name string) *text.Error {
+	return text.NotSupported("assigning a user variable inside of a statement (@%s :=) is only supported in a SELECT of one shard, without FOR UPDATE or FOR SHARE: use SET @%s = ..., or a window function", name, name)
 }
 
 // assigningAction is a SELECT that assigns user variables.
@@ -31,7 +34,7 @@ type assigningAction struct {
 	name  string
 }
 
-func (a *assigningAction) bind(b *binder) (*Bound, error) {
+func (a *assigningAction) bind(b *binder) (*plan.Bound, error) {
 	out, err := a.inner.bind(b)
 	if err == nil && (out.Refuse != nil || len(out.Statements) != 1 || out.Merge != nil || out.Gather != nil) {
 		out.Refuse = refuseAssigned(a.name)

@@ -6,6 +6,8 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // maxViews bounds views of views.
@@ -35,12 +37,12 @@ func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, e
 		return nil, false
 	}
 	// The servers keep it with all names in full and quoted, in no SQL mode.
-	n, err := a.parsers.parse(v.Definition, Settings{}, a.cat.MariaDB)
+	n, err := a.parsers.parse(v.Definition, text.Settings{}, a.cat.MariaDB)
 	if err != nil {
 		return nil, false
 	}
-	st, lexErr := lexStatement(v.Definition, Settings{}, a.cat)
-	if lexErr != nil || st.writingFunction(a.cat) != "" || st.leavingFunction(a.cat) != "" || st.readingFunction(a.cat) != "" || st.calls("last_insert_id") || slices.ContainsFunc(ofSession, st.calls) {
+	st, lexErr := text.Read(v.Definition, text.Settings{}, a.cat)
+	if lexErr != nil || spoken.WritingFunction(st, a.cat) != "" || spoken.LeavingFunction(st, a.cat) != "" || spoken.ReadingFunction(st, a.cat) != "" || st.Calls("last_insert_id") || slices.ContainsFunc(ofSession, st.Calls) {
 		return nil, false
 	}
 	inner := &analysis{st: st, cat: a.cat, parsers: a.parsers, views: depth + 1}
@@ -85,16 +87,6 @@ func (a *analysis) groupsByView(n *ast.SelectStmt, s *scope) {
 // ofSession are functions about the session, which a shard's connection is not.
 // Counter-example: CREATE VIEW mine AS SELECT * FROM notes WHERE owner = USER().
 var ofSession = []string{"user", "session_user", "system_user", "current_user", "current_role", "connection_id"}
-
-// calls reports a call of a function.
-func (st *statement) calls(name string) bool {
-	for i := range st.toks {
-		if st.is(i, name) && st.op(i+1, "(") && !st.op(i-1, ".") {
-			return true
-		}
-	}
-	return false
-}
 
 // plainView is a view under the rules above. kept are the tables' columns that
 // the view's are, by place.
@@ -227,7 +219,7 @@ func (a *analysis) besideAnchor(t *catalog.Table, sel *ast.SelectStmt, main *sco
 		sel.GroupBy == nil && (f.aggregate != "" || sel.Having != nil || !sel.Distinct || t.ShardKey == nil) {
 		return false
 	}
-	if sel.Distinct && (t.ShardKey == nil || !isInteger(baseType(t.ShardKey.Type))) {
+	if sel.Distinct && (t.ShardKey == nil || !catalog.IsInteger(t.ShardKey.BaseType())) {
 		return false // of groups on several shards, too
 	}
 	if sel.GroupBy == nil {
@@ -241,7 +233,7 @@ func (a *analysis) besideAnchor(t *catalog.Table, sel *ast.SelectStmt, main *sco
 		if name, is := unwrap(g.Expr).(*ast.ColumnNameExpr); !is || name.Name.Table.O == "" && a.aliased(sel, name.Name.Name.L, c, main) {
 			continue
 		}
-		if ok && slices.Contains(keys, c) && isInteger(baseType(c.col.Type)) {
+		if ok && slices.Contains(keys, c) && catalog.IsInteger(c.col.BaseType()) {
 			return true
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // maxExpanded bounds a query's text with the definitions of its views in it.
@@ -19,20 +22,20 @@ const maxExpanded = 1 << 20
 //
 // A shard that answers alone gets the client's own text all the same. A gather
 // runs the other.
-func (p *Planner) planQuery(st *statement, cat *catalog.Catalog, n ast.StmtNode) (*Rows, *Error) {
+func (p *Planner) planQuery(st *text.Statement, cat *catalog.Catalog, n ast.StmtNode) (*plan.Rows, *text.Error) {
 	a := &analysis{st: st, cat: cat, parsers: &p.parsers}
 	plan, err := a.planSelect(n)
 	if err != nil || !slices.ContainsFunc(a.refs, (*ref).inexact) {
 		return plan, err
 	}
-	var why *Error
+	var why *text.Error
 	if slices.ContainsFunc(a.refs, (*ref).unread) {
 		var x *expanded
 		if x, why = p.expandViews(st, cat, (*ref).unread); why == nil {
 			plan, why = x.plan(p, cat, plan)
 		}
 	}
-	act, ok := plan.action.(*selectAction)
+	act, ok := bindableOf(plan).action.(*selectAction)
 	if !ok || why != nil {
 		if ok {
 			act.view = why
@@ -43,7 +46,7 @@ func (p *Planner) planQuery(st *statement, cat *catalog.Catalog, n ast.StmtNode)
 	if x, why := p.expandViews(st, cat, (*ref).inexact); why != nil {
 		act.gather, act.view = nil, why
 	} else if act.gather != nil {
-		act.gather = &gatherer{sql: x.st.src}
+		act.gather = &gatherer{sql: x.st.Src}
 	}
 	return plan, nil
 }
@@ -56,46 +59,46 @@ func (r *ref) inexact() bool { return r.unread() || r.view != nil && !r.exact }
 
 // expanded is a query in whose text the definitions of views stand.
 type expanded struct {
-	st    *statement
+	st    *text.Statement
 	views []*catalog.Table
 }
 
 // plan plans the expanded text; as is the plan of the client's.
-func (x *expanded) plan(p *Planner, cat *catalog.Catalog, as *Rows) (*Rows, *Error) {
+func (x *expanded) plan(p *Planner, cat *catalog.Catalog, as *plan.Rows) (*plan.Rows, *text.Error) {
 	n, err := p.parse(x.st, cat)
 	if err != nil {
 		return as, err
 	}
 	a := &analysis{st: x.st, cat: cat, parsers: &p.parsers}
-	plan, err := a.planSelect(n)
+	rows, err := a.planSelect(n)
 	if err != nil {
 		return as, err
 	}
-	act, ok := plan.action.(*selectAction)
-	was, okWas := as.action.(*selectAction)
+	act, ok := bindableOf(rows).action.(*selectAction)
+	was, okWas := bindableOf(as).action.(*selectAction)
 	if !ok || !okWas {
 		return as, refuseView(x.views[0], "reads system tables")
 	}
-	if act.plain = was.sql; !x.st.calls("last_insert_id") { // in whose sight it is set
+	if act.plain = was.sql; !x.st.Calls("last_insert_id") { // in whose sight it is set
 		act.knows = cat.All
 	}
 	for _, v := range x.views {
 		act.knows = act.knows.Intersect(v.Shards)
-		if !slices.Contains(plan.Tables, v) {
-			plan.Tables = append(plan.Tables, v)
+		if !slices.Contains(rows.Tables, v) {
+			rows.Tables = append(rows.Tables, v)
 		}
 	}
-	if as.Kind == Locking {
+	if as.Kind == plan.Locking {
 		// A derived table's rows are not locked, a view's are.
-		plan.Kind, act.kind, act.merge, act.gather = Locking, Locking, nil, nil
+		rows.Kind, act.kind, act.merge, act.gather = plan.Locking, plan.Locking, nil, nil
 		act.view = refuseView(x.views[0], "is read with a lock (FOR UPDATE, FOR SHARE)")
 	}
-	return plan, nil
+	return rows, nil
 }
 
 // expandViews puts the definitions of some of a query's views in its text, and
 // of the views in those.
-func (p *Planner) expandViews(st *statement, cat *catalog.Catalog, which func(*ref) bool) (*expanded, *Error) {
+func (p *Planner) expandViews(st *text.Statement, cat *catalog.Catalog, which func(*ref) bool) (*expanded, *text.Error) {
 	out := &expanded{st: st}
 	for range maxViews {
 		n, err := p.parse(out.st, cat)
@@ -110,55 +113,55 @@ func (p *Planner) expandViews(st *statement, cat *catalog.Catalog, which func(*r
 		if !slices.ContainsFunc(a.refs, which) {
 			return out, nil
 		}
-		text, err := a.expandOnce(n, out, which)
+		sql, err := a.expandOnce(n, out, which)
 		if err != nil {
 			return nil, err
 		}
-		if out.st, err = lexStatement(text, st.settings, cat); err != nil {
+		if out.st, err = text.Read(sql, st.Settings, cat); err != nil {
 			return nil, err
 		}
-		out.st.kinds = st.kinds // definitions have no parameters
+		out.st.Kinds = st.Kinds // definitions have no parameters
 	}
-	return nil, notSupported("views of views more than %d deep are not supported", maxViews)
+	return nil, text.NotSupported("views of views more than %d deep are not supported", maxViews)
 }
 
 // expandOnce replaces the views that a text names itself. It uses up the tree.
-func (a *analysis) expandOnce(n ast.StmtNode, x *expanded, which func(*ref) bool) (string, *Error) {
+func (a *analysis) expandOnce(n ast.StmtNode, x *expanded, which func(*ref) bool) (string, *text.Error) {
 	s, err := a.splice(n)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
 	at := uint32(0)
-	for _, c := range s.cuts {
-		from, with := c.start, ""
-		if c.ref >= 0 {
-			r := a.refs[c.ref]
+	for _, c := range s.Cuts {
+		from, with := c.Start, ""
+		if c.Ref >= 0 {
+			r := a.refs[c.Ref]
 			if !which(r) {
 				continue
 			}
-			if !c.name {
+			if !c.Name {
 				return "", refuseView(r.view, "has no indexes to name")
 			}
 			with, err = a.derivedView(r.view)
 			if err != nil {
 				return "", err
 			}
-			if t := a.st.tokenAt(int(c.start)); c.alias == "" && a.st.is(t-1, "table") { // TABLE v
-				from = a.st.toks[t-1].start
+			if t := a.st.TokenAt(int(c.Start)); c.Alias == "" && a.st.Is(t-1, "table") { // TABLE v
+				from = a.st.Tokens[t-1].Start
 				with = "SELECT * FROM " + with + " AS " + catalog.QuoteName(r.view.Name)
 			}
-			with += c.alias
+			with += c.Alias
 			x.views = append(x.views, r.view)
 		}
-		b.WriteString(s.src[at:from])
+		b.WriteString(s.Src[at:from])
 		b.WriteString(with)
-		at = c.end
+		at = c.End
 		if b.Len() > maxExpanded || len(x.views) > maxCopies {
 			return "", refuseView(x.views[len(x.views)-1], "makes the query larger than Shunt reads")
 		}
 	}
-	b.WriteString(s.src[at:])
+	b.WriteString(s.Src[at:])
 	return b.String(), nil
 }
 
@@ -168,12 +171,12 @@ func (a *analysis) expandOnce(n ast.StmtNode, x *expanded, which func(*ref) bool
 // MySQL keeps the names of CREATE VIEW v (a, b) apart from it: a query around it
 // gives them. Counter-example: CREATE VIEW v (name, id) AS SELECT id, name FROM
 // users.
-func (a *analysis) derivedView(v *catalog.Table) (string, *Error) {
+func (a *analysis) derivedView(v *catalog.Table) (string, *text.Error) {
 	def, err := a.definition(v)
 	if err != nil {
 		return "", err
 	}
-	n, failed := a.parsers.parse(def, Settings{}, a.cat.MariaDB)
+	n, failed := a.parsers.parse(def, text.Settings{}, a.cat.MariaDB)
 	if failed != nil {
 		return "", refuseView(v, "has a query that Shunt can't read")
 	}
@@ -243,47 +246,47 @@ func firstBlock(n ast.Node) (sel *ast.SelectStmt, sorted bool) {
 //
 // Where they differ an introducer says it, which only a character set's default
 // collation has.
-func (a *analysis) definition(v *catalog.Table) (string, *Error) {
-	s := a.st.settings
+func (a *analysis) definition(v *catalog.Table) (string, *text.Error) {
+	s := a.st.Settings
 	if v.Definition == "" {
-		return "", notSupported("the view %s, whose query the shards don't tell or don't agree on, is not supported over several shards: make it again on all of them", v.Name)
+		return "", text.NotSupported("the view %s, whose query the shards don't tell or don't agree on, is not supported over several shards: make it again on all of them", v.Name)
 	}
 	if s.OddParsing {
 		return "", refuseView(v, "was made without the SQL mode HIGH_NOT_PRECEDENCE or EMPTY_STRING_IS_NULL that is set here")
 	}
-	st, err := lexStatement(v.Definition, Settings{}, a.cat)
+	st, err := text.Read(v.Definition, text.Settings{}, a.cat)
 	if err != nil {
 		return "", refuseView(v, "has a query that Shunt can't read")
 	}
-	if f := st.writingFunction(a.cat); f != "" {
+	if f := spoken.WritingFunction(st, a.cat); f != "" {
 		return "", refuseView(v, "calls the function "+f+"(), which may change rows")
 	}
-	if f := st.readingFunction(a.cat); f != "" {
+	if f := spoken.ReadingFunction(st, a.cat); f != "" {
 		return "", refuseView(v, "calls the function "+f+"(), which may read rows of one shard only")
 	}
-	if name := st.namesTemporary(a.cat); name != "" {
+	if name := spoken.NamesTemporary(st, a.cat); name != "" {
 		// A view reads the table, which the session's text can't name.
 		return "", refuseView(v, "reads "+name+", the name of a temporary table of this session too")
 	}
-	if !isASCII(v.Definition) && !strings.HasPrefix(s.Charset, "utf8") {
-		return "", notSupported("the view %s, whose text is not ASCII, is not supported over several shards for a client with the character set %s: SET NAMES utf8mb4", v.Name, s.Charset)
+	if !text.IsASCII(v.Definition) && !strings.HasPrefix(s.Charset, "utf8") {
+		return "", text.NotSupported("the view %s, whose text is not ASCII, is not supported over several shards for a client with the character set %s: SET NAMES utf8mb4", v.Name, s.Charset)
 	}
-	if i := slices.IndexFunc(ofSession, st.calls); i >= 0 {
+	if i := slices.IndexFunc(ofSession, st.Calls); i >= 0 {
 		return "", refuseView(v, "asks for "+strings.ToUpper(ofSession[i])+"()")
 	}
 	var b strings.Builder
 	at := uint32(0)
-	for i, t := range st.toks {
-		if e := st.refusedCall(i); e != nil {
+	for i, t := range st.Tokens {
+		if e := spoken.RefusedCall(st, i); e != nil {
 			return "", e
 		}
-		if t.kind != tokString {
+		if t.Kind != text.String {
 			continue
 		}
-		if s.NoBackslashEscapes && strings.Contains(st.text(i), `\`) {
+		if s.NoBackslashEscapes && strings.Contains(st.Text(i), `\`) {
 			return "", refuseView(v, "has a backslash in a string, which means itself in the SQL mode NO_BACKSLASH_ESCAPES")
 		}
-		switch st.word(i - 1) {
+		switch st.Word(i - 1) {
 		case "date", "time", "timestamp", "separator", "escape":
 			continue // no text, or none that is compared
 		}
@@ -294,17 +297,17 @@ func (a *analysis) definition(v *catalog.Table) (string, *Error) {
 			continue
 		}
 		charset, _, _ := strings.Cut(strings.ToLower(v.DefinitionCollation), "_")
-		if v.DefinitionCollation == "" || s.OwnCollations || !strings.EqualFold(a.cat.DefaultCollation[charset], v.DefinitionCollation) || charset != "utf8mb4" && !isASCII(st.text(i)) {
-			return "", notSupported("the view %s, whose strings have the collation %s, is not supported over several shards for a connection with %s: SET NAMES %s COLLATE %s",
+		if v.DefinitionCollation == "" || s.OwnCollations || !strings.EqualFold(a.cat.DefaultCollation[charset], v.DefinitionCollation) || charset != "utf8mb4" && !text.IsASCII(st.Text(i)) {
+			return "", text.NotSupported("the view %s, whose strings have the collation %s, is not supported over several shards for a connection with %s: SET NAMES %s COLLATE %s",
 				v.Name, v.DefinitionCollation, s.Collation, charset, v.DefinitionCollation)
 		}
-		b.WriteString(v.Definition[at:t.start] + "_" + charset)
-		at = t.start
+		b.WriteString(v.Definition[at:t.Start] + "_" + charset)
+		at = t.Start
 	}
 	b.WriteString(v.Definition[at:])
 	return b.String(), nil
 }
 
-func refuseView(v *catalog.Table, what string) *Error {
-	return notSupported("the view %s, which %s, is not supported over several shards: write its query in its place", v.Name, what)
+func refuseView(v *catalog.Table, what string) *text.Error {
+	return text.NotSupported("the view %s, which %s, is not supported over several shards: write its query in its place", v.Name, what)
 }

@@ -4,9 +4,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // writeAction is UPDATE or DELETE, sent as it is to the shards of its route.
@@ -15,6 +20,7 @@ type writeAction struct {
 	q       *queryRoute
 	targets []*writeTarget
 	delete  bool
+	ignore  bool // UPDATE IGNORE
 	// everywhere: the target is a reference table, and all its copies change.
 	everywhere bool
 	// others: it reads tables that are not on every shard beside those.
@@ -42,17 +48,17 @@ type writeTarget struct {
 }
 
 // planUpdate plans UPDATE.
-func (a *analysis) planUpdate(n *ast.UpdateStmt) (*Rows, *Error) {
+func (a *analysis) planUpdate(n *ast.UpdateStmt) (*plan.Rows, *text.Error) {
 	s := a.writeScope(n.With, n.TableRefs, n.Where, n.Order, n.Limit)
 	if a.err != nil {
 		return nil, a.err
 	}
 	for _, r := range s.refs {
 		if r.system || r.table != nil && r.table.IsView {
-			return nil, notSupported("UPDATE of the view or system table %s is not supported: name its table, or send it to one shard with /* shunt: shard=NAME */", r.alias)
+			return nil, text.NotSupported("UPDATE of the view or system table %s is not supported: name its table, or send it to one shard with /* shunt: shard=NAME */", r.alias)
 		}
 	}
-	act := &writeAction{sql: a.st.src}
+	act := &writeAction{sql: a.st.Src, ignore: n.IgnoreErr}
 	for _, x := range n.List {
 		a.expressions(s, x.Expr)
 		c, ok := a.resolve(x.Column, s)
@@ -65,7 +71,7 @@ func (a *analysis) planUpdate(n *ast.UpdateStmt) (*Rows, *Error) {
 			act.targets = append(act.targets, &writeTarget{ref: c.ref})
 		}
 		t := act.targets[i]
-		as := assignment{col: c.col, value: a.st.evalExpr(x.Expr)}
+		as := assignment{col: c.col, value: evalExpr(a.st, x.Expr)}
 		if src, ok := a.columnOf(x.Expr, s); ok && src == c {
 			as.self = true
 		}
@@ -73,29 +79,29 @@ func (a *analysis) planUpdate(n *ast.UpdateStmt) (*Rows, *Error) {
 		act.picks = act.picks || len(s.refs) > 1 && a.picks(x.Expr, s, t.ref)
 	}
 	act.q = a.routeOf(s, a.countSpoils("UPDATE", n.Limit))
-	return a.finishWrite(Update, act, n)
+	return a.finishWrite(plan.Update, act, n)
 }
 
 // planDelete plans DELETE.
-func (a *analysis) planDelete(n *ast.DeleteStmt) (*Rows, *Error) {
+func (a *analysis) planDelete(n *ast.DeleteStmt) (*plan.Rows, *text.Error) {
 	s := a.writeScope(n.With, n.TableRefs, n.Where, n.Order, n.Limit)
 	if a.err != nil {
 		return nil, a.err
 	}
-	act := &writeAction{sql: a.st.src, delete: true}
+	act := &writeAction{sql: a.st.Src, delete: true}
 	if n.Tables != nil {
 		for _, t := range n.Tables.Tables {
 			var found *ref
 			for _, r := range s.refs {
 				if a.sameName(r.alias, t.Name.O) && (t.Schema.O == "" || a.sameName(r.schema, t.Schema.O)) {
 					if found != nil {
-						return nil, notSupported("DELETE from %s, which names two tables here, is not supported yet: give them aliases", t.Name.O)
+						return nil, text.NotSupported("DELETE from %s, which names two tables here, is not supported yet: give them aliases", t.Name.O)
 					}
 					found = r
 				}
 			}
 			if found == nil || found.table == nil {
-				return nil, &Error{Code: 1109, State: "42S02", Message: "Unknown table '" + t.Name.O + "' in MULTI DELETE"}
+				return nil, text.NewError(mysqlerr.UnknownTable, "Unknown table '"+t.Name.O+"' in MULTI DELETE")
 			}
 			act.targets = append(act.targets, &writeTarget{ref: found})
 		}
@@ -103,11 +109,11 @@ func (a *analysis) planDelete(n *ast.DeleteStmt) (*Rows, *Error) {
 		act.targets = []*writeTarget{{ref: s.refs[0]}}
 	}
 	spoils := a.countSpoils("DELETE", n.Limit)
-	if a.st.returning && n.Order != nil {
+	if a.st.Returning && n.Order != nil {
 		spoils = "DELETE with ORDER BY and RETURNING" // the rows are answered in that order
 	}
 	act.q = a.routeOf(s, spoils)
-	return a.finishWrite(Delete, act, n)
+	return a.finishWrite(plan.Delete, act, n)
 }
 
 // countSpoils: LIMIT counts rows over all shards, which no shard can, and so does
@@ -128,7 +134,7 @@ func (a *analysis) countSpoils(verb string, limit *ast.Limit) string {
 
 func (a *analysis) writeScope(w *ast.WithClause, refs *ast.TableRefsClause, where ast.ExprNode, order *ast.OrderByClause, limit *ast.Limit) *scope {
 	s := &scope{}
-	if a.st.setVar {
+	if a.st.SetVar {
 		a.refuse(refuseSetVar())
 	}
 	a.with(w, s)
@@ -141,28 +147,28 @@ func (a *analysis) writeScope(w *ast.WithClause, refs *ast.TableRefsClause, wher
 	return s
 }
 
-func (a *analysis) unresolved(c *ast.ColumnName, s *scope) *Error {
+func (a *analysis) unresolved(c *ast.ColumnName, s *scope) *text.Error {
 	if len(s.refs) == 1 && s.refs[0].table != nil && !s.refs[0].table.IsView {
-		return unknownColumn(c.Name.O)
+		return spoken.UnknownColumn(c.Name.O)
 	}
-	return notSupported("which table the column %s of SET belongs to is not known to Shunt: qualify it with the table's name", c.Name.O)
+	return text.NotSupported("which table the column %s of SET belongs to is not known to Shunt: qualify it with the table's name", c.Name.O)
 }
 
-func (a *analysis) finishWrite(kind Kind, act *writeAction, n ast.StmtNode) (*Rows, *Error) {
-	if a.err != nil {
-		return nil, a.err
+func (a *analysis) finishWrite(kind plan.Kind, act *writeAction, n ast.StmtNode) (*plan.Rows, *text.Error) {
+	if err := a.refusal(); err != nil {
+		return nil, err
 	}
 	if len(act.targets) == 0 {
-		return nil, notSupported("this form of %s is not supported yet: send it to one shard with /* shunt: shard=NAME */", verbOf(kind))
+		return nil, text.NotSupported("this form of %s is not supported yet: send it to one shard with /* shunt: shard=NAME */", verbOf(kind))
 	}
 	many := len(a.cat.Shards) > 1
 	for _, t := range act.targets {
 		r := t.ref
 		switch {
 		case r.system:
-			return nil, notSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", r.schema)
+			return nil, text.NotSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", r.schema)
 		case r.table == nil || r.table.IsView:
-			return nil, notSupported("%s of the view or derived table %s is not supported yet: name its table", verbOf(kind), r.alias)
+			return nil, text.NotSupported("%s of the view or derived table %s is not supported yet: name its table", verbOf(kind), r.alias)
 		}
 		if r.reference() && r.table.Shards.Len() > 1 && many {
 			act.everywhere = true
@@ -205,24 +211,25 @@ func (a *analysis) finishWrite(kind Kind, act *writeAction, n ast.StmtNode) (*Ro
 			return nil, refuseVolatile(a.volatile, t)
 		}
 		if act.q.spoils != "" && !a.inKeyOrder(n, act.targets[0].ref) {
-			return nil, notSupported("%s of the reference table %s might change other rows in each copy: name the rows in WHERE", act.q.spoils, t.Name)
+			return nil, text.NotSupported("%s of the reference table %s might change other rows in each copy: name the rows in WHERE", act.q.spoils, t.Name)
 		}
 		for _, t := range act.targets {
 			act.clock = act.clock || a.clock || keepsTime(t.ref.table)
 			for _, s := range t.sets {
-				if s.value.kind == defaulted && s.col.DefaultExpr && !s.col.DefaultNow {
+				if s.value.Kind == text.Default && s.col.DefaultExpr && !s.col.DefaultNow {
 					return nil, refuseVolatile("the default of "+s.col.Name, t.ref.table)
 				}
 			}
 		}
 	}
 	rows := a.rows(kind, act)
+	bindableOf(rows).locks = lockedKeysOf(act.q, act.q.spoils != "")
 	rows.Limited = a.planLimited(act, n)
 	return rows, nil
 }
 
-func refuseCopies(verb string, t *catalog.Table) *Error {
-	return notSupported("%s of the reference table %s by the rows of other tables would change each copy in another way: read the rows first and name them by literals", verb, t.Name)
+func refuseCopies(verb string, t *catalog.Table) *text.Error {
+	return text.NotSupported("%s of the reference table %s by the rows of other tables would change each copy in another way: read the rows first and name them by literals", verb, t.Name)
 }
 
 // picks reports a value that may come from another row than the one it is for.
@@ -243,22 +250,22 @@ func (a *analysis) picks(e ast.ExprNode, s *scope, target *ref) bool {
 	})
 }
 
-func verbOf(k Kind) string {
+func verbOf(k plan.Kind) string {
 	switch k {
-	case Insert:
+	case plan.Insert:
 		return "INSERT"
-	case Replace:
+	case plan.Replace:
 		return "REPLACE"
-	case Update:
+	case plan.Update:
 		return "UPDATE"
-	case Delete:
+	case plan.Delete:
 		return "DELETE"
 	default:
 		return "this"
 	}
 }
 
-func (w *writeAction) bind(b *binder) (*Bound, error) {
+func (w *writeAction) bind(b *binder) (*plan.Bound, error) {
 	r := w.q.route(b)
 	if w.everywhere {
 		set := w.targets[0].ref.table.Shards
@@ -270,12 +277,12 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 			r.refuse = refuseCopies(w.verb(), w.targets[0].ref.table)
 		}
 	}
-	var out *Bound
+	var out *plan.Bound
 	if r.refuse != nil && !b.ungathered {
 		over, set, err := w.gathered(b.explained(), &r)
 		switch {
 		case w.returning: // the rows of one shard alone are answered as they are deleted
-			r.refuse = notSupported("DELETE ... RETURNING over several shards is not supported with ORDER BY, LIMIT, or a condition on rows of other shards: SELECT the rows FOR UPDATE in a transaction, and delete them")
+			r.refuse = text.NotSupported("DELETE ... RETURNING over several shards is not supported with ORDER BY, LIMIT, or a condition on rows of other shards: SELECT the rows FOR UPDATE in a transaction, and delete them")
 		case over != nil:
 			out, r.set, r.refuse = over, set, nil
 		case err != nil:
@@ -299,16 +306,20 @@ func (w *writeAction) bind(b *binder) (*Bound, error) {
 	}
 	if out.Refuse != nil && w.q.spoils != "" && !w.returning {
 		t := w.targets[0].ref.table
-		out.Refuse = notSupported("%s over %d shards is not supported, since no shard knows how many rows the others change: in a transaction, SELECT %s FROM %s with this WHERE, ORDER BY and LIMIT, and name the rows that it finds in WHERE; or add a predicate on the shard key",
+		out.Refuse = text.NotSupported("%s over %d shards is not supported, since no shard knows how many rows the others change: in a transaction, SELECT %s FROM %s with this WHERE, ORDER BY and LIMIT, and name the rows that it finds in WHERE; or add a predicate on the shard key",
 			w.q.spoils, r.set.Len(), rowName(t), t.Name)
 	}
 	out.SameTime = out.SameTime || w.everywhere && w.clock
 	for _, t := range w.targets {
-		if c := counts(t.ref.table); c != nil && changes(t.sets, c) {
+		if c := spoken.CountedColumn(t.ref.table); c != nil && changes(t.sets, c) {
 			out.Doubts = append(out.Doubts, t.ref.table)
 		}
 	}
 	e.into(out)
+	var err *text.Error
+	if out.Unique, err = w.unique(b, r.set); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 
@@ -325,11 +336,11 @@ func rowName(t *catalog.Table) string {
 }
 
 // pinned gives the component that the WHERE says a column has, for all rows
-// that the statement changes: col = literal among its conjuncts.
-func (t *writeTarget) pinned(b *binder, c *catalog.Column) (component, *cnode) {
-	kids := []*cnode{t.ref.tree}
-	if t.ref.tree.op == opAnd {
-		kids = t.ref.tree.kids
+// that the statement is about: col = literal among its conjuncts.
+func (r *ref) pinned(b *binder, c *catalog.Column) (component, *cnode) {
+	kids := []*cnode{r.tree}
+	if r.tree.op == opAnd {
+		kids = r.tree.kids
 	}
 	for _, k := range kids {
 		if k.op != opIn || k.col != c {
@@ -344,7 +355,7 @@ func (t *writeTarget) pinned(b *binder, c *catalog.Column) (component, *cnode) {
 
 // keepsShard refuses SET of the shard key, but for the value that WHERE says it
 // has, which frameworks write that save all of a row's columns.
-func (t *writeTarget) keepsShard(b *binder) *Error {
+func (t *writeTarget) keepsShard(b *binder) *text.Error {
 	table := t.ref.table
 	if table.Placement != catalog.Hash || table.ShardKey == nil || table.Shards.Len() == 1 {
 		return nil
@@ -371,7 +382,7 @@ func movesByItself(t *catalog.Table, sets []assignment) bool {
 
 // same reports an assignment of the value that WHERE pins the column to.
 func (t *writeTarget) same(b *binder, s assignment) bool {
-	was, _ := t.pinned(b, s.col)
+	was, _ := t.ref.pinned(b, s.col)
 	if was.key == nil {
 		return false
 	}
@@ -395,9 +406,9 @@ func (t *writeTarget) verify(e *effects, set catalog.ShardSet, operation string,
 	var scan []*catalog.Index
 	for _, ix := range indexes {
 		if p, ok := t.fullKey(e.b, ix); ok && table.Differs == "" {
-			e.maintain = append(e.maintain, Maintenance{
+			e.maintain = append(e.maintain, plan.Maintenance{
 				Table: table, Operation: operation, Shards: set,
-				Indexes: []*catalog.Index{ix}, Columns: columns, Keys: []Probe{p},
+				Indexes: []*catalog.Index{ix}, Columns: columns, Keys: []plan.Probe{p}, Logged: true,
 			})
 			continue
 		}
@@ -407,10 +418,10 @@ func (t *writeTarget) verify(e *effects, set catalog.ShardSet, operation string,
 }
 
 // fullKey is the one key of an index that all changed rows have.
-func (t *writeTarget) fullKey(b *binder, ix *catalog.Index) (Probe, bool) {
-	p := Probe{Index: ix}
+func (t *writeTarget) fullKey(b *binder, ix *catalog.Index) (plan.Probe, bool) {
+	p := plan.Probe{Index: ix}
 	for _, c := range ix.Columns {
-		comp, k := t.pinned(b, c)
+		comp, k := t.ref.pinned(b, c)
 		if comp.key == nil {
 			return p, false
 		}
@@ -474,7 +485,7 @@ func (t *writeTarget) updated(e *effects, set catalog.ShardSet) {
 			case set && !s.self:
 				comps[k] = e.stored(c, s.value)
 			default:
-				comps[k], _ = t.pinned(e.b, c)
+				comps[k], _ = t.ref.pinned(e.b, c)
 			}
 		}
 		for id := range set.All {

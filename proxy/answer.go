@@ -8,15 +8,25 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
+// concatenateWay is how a query of several shards is executed whose rows need no order.
+var concatenateWay = &way{
+	at:   bound,
+	fits: func(*session, *request) bool { return true },
+	execute: func(s *session, ctx context.Context, r *request) error {
+		empty, err := s.concatenate(ctx, r)
+		return s.observe(r, empty, err)
+	},
+}
+
 // concatenate streams the rows of several shards to the client, one shard after the
 // other as they begin to answer. A slow client stops the reading from the shards.
-func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
-	shards, err := s.sendAll(ctx, r, b)
+func (s *session) concatenate(ctx context.Context, r *request) (empty catalog.ShardSet, err error) {
+	b := r.bound
+	shards, err := s.sendAll(ctx, r)
 	arrivals := arrivals{s: s, shards: shards}
 	// A connection whose answer is not read to its end is broken, and closed by
 	// the pool; one of a transaction must be read out to stay usable.
@@ -57,10 +67,11 @@ func (s *session) concatenate(ctx context.Context, r request, b *planner.Bound) 
 		warnings += int(sum.Warnings)
 		found += sum.Rows
 	}
-	s.last.warnings, s.counts.found = nil, found // there is no LIMIT
+	s.diag.clear()
+	s.diag.setFound(found) // there is no LIMIT
 	if warnings > 0 {
 		for i, x := range shards {
-			warnings -= s.addWarnings(ctx, x.conn, i == 0)
+			warnings -= s.diag.addShard(ctx, x.conn, i == 0)
 		}
 	}
 	status = status&^(sessionStatus|mysql.SERVER_MORE_RESULTS_EXISTS) | s.status() | s.more

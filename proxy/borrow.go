@@ -6,15 +6,16 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
 // stayOn sends a statement that any of several shards can answer to one that
 // the transaction has, rather than let another join, and else to one that
 // answers.
-func (s *session) stayOn(b *planner.Bound) {
+func (s *session) stayOn(b *plan.Bound) {
 	if b.Alternatives.Empty() || len(b.Statements) != 1 {
 		return
 	}
@@ -34,7 +35,7 @@ func (s *session) stayOn(b *planner.Bound) {
 			}
 		}
 	}
-	if at := b.Statements[0].Shard; s.pickReplica(at) == nil && !s.proxy.opts.Pools[at].Lively() {
+	if at := b.Statements[0].Shard; s.pickReplica(at) == nil && !s.proxy.pool(at).Lively() {
 		b.Statements[0].Shard = s.livelyOf(b.Alternatives)
 	}
 }
@@ -42,7 +43,7 @@ func (s *session) stayOn(b *planner.Bound) {
 // livelyOf picks a shard that answers, the first if none does.
 func (s *session) livelyOf(set catalog.ShardSet) catalog.ShardID {
 	for id := range set.All {
-		if s.proxy.opts.Pools[id].Lively() {
+		if s.proxy.pool(id).Lively() {
 			return id
 		}
 	}
@@ -59,8 +60,8 @@ func (s *session) borrow(ctx context.Context, id catalog.ShardID) (*shard.Conn, 
 }
 
 // borrowToRead is borrow for a statement that isn't a write, and is sent next.
-func (s *session) borrowToRead(ctx context.Context, plan *planner.Rows, id catalog.ShardID) (*shard.Conn, error) {
-	if s.tx != nil && s.tx.conns[id] == nil && !s.distrust && plan.Kind == planner.Select && !plan.Calls {
+func (s *session) borrowToRead(ctx context.Context, rows *plan.Rows, id catalog.ShardID) (*shard.Conn, error) {
+	if s.tx != nil && s.tx.conns[id] == nil && !s.distrust && rows.Kind == plan.Select && !rows.Calls {
 		return s.tx.joinOne(ctx, id, true)
 	}
 	return s.borrow(ctx, id)
@@ -81,22 +82,56 @@ func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.
 	if s.distrust {
 		return s.borrowNew(ctx, id)
 	}
-	pool := s.proxy.opts.Pools[id]
-	conn, err := pool.GetIn(ctx, s.countsFound(), s.settings.fingerprint)
+	pool := s.proxy.pool(id)
+	conn, err := pool.GetFor(ctx, s.holder(), s.countsFound(), s.settings.fingerprint)
 	if err != nil {
-		return nil, shardDown(err)
+		return nil, shard.Down(err)
 	}
-	err = s.settings.applyTo(ctx, conn)
+	if conn.Waited > 0 {
+		s.measured.Waits++
+		s.measured.Waited += conn.Waited
+	}
+	if err = s.settings.applyTo(ctx, conn); err == nil {
+		return conn, nil
+	}
+	pool.Put(conn)
 	if errors.Is(err, shard.ErrShard) {
 		// It was dead already, and has got nothing yet that it could have done.
-		pool.Put(conn)
 		return s.borrowNew(ctx, id)
 	}
-	if err != nil {
-		pool.Put(conn)
-		return nil, s.shardError(id, err)
+	return nil, s.shardError(id, err)
+}
+
+// fitting returns a connection over which what is registered on a shard may be sent: the one that
+// was borrowed, or a new one in its place.
+//
+// Rule same join. Counter-example: a statement is registered, and this process, too slow, is
+// fenced on the shard: what it has registered counts as ended, and a scan removes the entry that
+// was added for the statement. It joins the shard anew, and the statement goes over a
+// connection that nobody has ended.
+func (s *session) fitting(ctx context.Context, open Open, id catalog.ShardID, conn *shard.Conn) (*shard.Conn, error) {
+	if open.Fits(id, conn) || s.reading.has(conn) {
+		return conn, nil
 	}
-	return conn, nil
+	keeps := s.keeps(id)
+	conn.Broken = true // it is the older one, or its session has waited
+	s.putBack(id, conn)
+	if !keeps {
+		anew, err := s.borrowNew(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if open.Fits(id, anew) {
+			return anew, nil
+		}
+		s.putBack(id, anew)
+	}
+	return nil, errFenced(s.catalog().ShardName(id))
+}
+
+// errFenced: nothing was sent to the shard.
+func errFenced(name string) error {
+	return mysqlerr.Newf(mysqlerr.ShardLost, "this Shunt was taken off shard %s meanwhile, and has come back: try again", name)
 }
 
 // countsFound reports a client whose UPDATEs count the rows that they find, not those that
@@ -106,10 +141,10 @@ func (s *session) countsFound() bool { return s.client.Capabilities&mysql.CLIENT
 // borrowNew is borrowPooled that trusts no idle connection: it has got one that
 // was dead.
 func (s *session) borrowNew(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
-	pool := s.proxy.opts.Pools[id]
-	conn, err := pool.GetNew(ctx, s.countsFound())
+	pool := s.proxy.pool(id)
+	conn, err := pool.GetNew(ctx, s.holder(), s.countsFound())
 	if err != nil {
-		return nil, shardDown(err)
+		return nil, shard.Down(err)
 	}
 	if err := s.settings.applyTo(ctx, conn); err != nil {
 		pool.Put(conn)
@@ -125,6 +160,7 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 	}
 	conn.Watch(nil)
 	s.activity.done(conn)
+	s.measurePart(id, conn)
 	if conn.Ahead() && s.tx != nil { // something failed before the transaction had begun there
 		s.tx.drop(id)
 	}
@@ -149,7 +185,7 @@ func (s *session) putBack(id catalog.ShardID, conn *shard.Conn) {
 		return
 	}
 	if t := s.temporary; t == nil || t.conn != conn {
-		s.proxy.opts.Pools[id].Put(conn)
+		s.proxy.pool(id).Put(conn)
 	} else if conn.Broken || conn.Busy() {
 		s.loseTemporary()
 	}

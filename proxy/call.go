@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
@@ -23,7 +24,7 @@ func (s *session) answerFailedCall(ctx context.Context, conn *shard.Conn, e shar
 	if tell != nil {
 		told = *tell(&told)
 	}
-	return s.clientError(s.client.WriteError(told.Code, told.State, told.Message))
+	return s.clientError(s.client.WriteError(mysqlerr.Error(told)))
 }
 
 // leftOpen reports that a connection is in a transaction, or not in autocommit. REQUIRES: its
@@ -35,7 +36,7 @@ func leftOpen(conn *shard.Conn) bool {
 // answerCall answers the end of a CALL, which was held back: what the procedure may have
 // set is asked for before, and a transaction that it has left open is none of the
 // session's, which has others' connections for its next statements.
-func (s *session) answerCall(ctx context.Context, r request, id catalog.ShardID, conn *shard.Conn, sum shard.Summary) error {
+func (s *session) answerCall(ctx context.Context, r *request, id catalog.ShardID, conn *shard.Conn, sum shard.Summary) error {
 	if s.tx == nil && leftOpen(conn) {
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
 			return s.shardError(id, err)
@@ -47,7 +48,7 @@ func (s *session) answerCall(ctx context.Context, r request, id catalog.ShardID,
 		return s.shardError(id, err)
 	}
 	if told {
-		s.last.insertID = last
+		s.diag.setID(last)
 	}
 	if err := s.takeOver(ctx, conn, r.plan.Sets); err != nil {
 		return s.shardError(id, err)

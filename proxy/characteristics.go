@@ -5,8 +5,10 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -125,8 +127,8 @@ func (s *settings) writesForOnce() bool {
 // sayOnce gives a statement without a transaction, which is one by itself, the
 // characteristics that SET TRANSACTION chose for the next one. Between BEGIN and
 // COMMIT it would not be the same: SERIALIZABLE locks what is read there.
-func (s *session) sayOnce(ctx context.Context, conn *shard.Conn, r request, id catalog.ShardID) error {
-	if s.settings.once == (characteristics{}) || s.tx != nil || len(r.plan.Tables) == 0 || r.plan.Kind == planner.Show {
+func (s *session) sayOnce(ctx context.Context, conn *shard.Conn, r *request, id catalog.ShardID) error {
+	if s.settings.once == (characteristics{}) || s.tx != nil || len(r.plan.Tables) == 0 || r.plan.Kind == plan.Show {
 		return nil
 	}
 	for _, sql := range s.settings.once.onceOnly(&s.settings) {
@@ -140,13 +142,13 @@ func (s *session) sayOnce(ctx context.Context, conn *shard.Conn, r request, id c
 
 // spendOnce: a statement without a transaction was the next one, unless it was
 // refused for that, or before its tables were locked.
-func (s *session) spendOnce(p *planner.Rows) {
-	if s.tx != nil || len(p.Tables) == 0 || p.Kind == planner.Show {
+func (s *session) spendOnce(p *plan.Rows) {
+	if s.tx != nil || len(p.Tables) == 0 || p.Kind == plan.Show {
 		return
 	}
-	switch failed := s.last.failed; {
-	case failed == codeReadOnlyTransaction, failed == codeSyntax:
-	case unresolved[failed] && !s.mariaDB(): // MariaDB locks tables before
+	switch failed := s.diag.failed; {
+	case failed == mysqlerr.CantExecuteInReadOnlyTransaction, failed == mysqlerr.ParseError:
+	case failed != 0 && unresolved[failed] && !s.mariaDB(): // MariaDB locks tables before
 	default:
 		s.settings.once = characteristics{}
 	}
@@ -154,20 +156,20 @@ func (s *session) spendOnce(p *planner.Rows) {
 
 // unresolved are errors that come while names and types are resolved: ambiguous and
 // unknown columns, misused aggregates, other numbers of columns, and unknown functions.
-var unresolved = map[uint16]bool{1052: true, codeNoColumn: true, 1055: true, 1111: true, 1140: true, 1222: true, 1241: true, 1305: true}
+var unresolved = map[uint16]bool{mysqlerr.NonUniq: true, mysqlerr.BadField: true, mysqlerr.WrongFieldWithGroup: true, mysqlerr.InvalidGroupFuncUse: true, mysqlerr.MixOfGroupFuncAndFields: true, mysqlerr.WrongNumberOfColumns: true, mysqlerr.OperandColumns: true, mysqlerr.SPDoesNotExist: true}
 
 // mayNotWrite reports a write in a transaction that is READ ONLY. Temporary tables are
 // nobody else's.
-func (s *session) mayNotWrite(plan *planner.Rows) bool {
-	return plan.Kind.Writes() && plan.Kind != planner.Other && !s.temporaryNeeded() && s.settings.readOnly()
+func (s *session) mayNotWrite(rows *plan.Rows) bool {
+	return rows.Kind.Writes() && rows.Kind != plan.Other && !s.temporaryNeeded() && s.settings.readOnly()
 }
 
 // inAccessMode has a statement prepared as in the transaction at hand, until undo, on a
 // connection that is none of its: a server refuses to prepare what it would not execute, and
 // the session's transactions may have another access mode than this one.
-func (s *session) inAccessMode(ctx context.Context, conn *shard.Conn, plan *planner.Rows) (undo func() error, err error) {
+func (s *session) inAccessMode(ctx context.Context, conn *shard.Conn, rows *plan.Rows) (undo func() error, err error) {
 	v, _ := s.settings.value(accessSetting)
-	if (v == readOnly) == s.settings.readOnly() || !plan.Kind.Writes() && plan.Kind != planner.Locking || conn.InTransaction() {
+	if (v == readOnly) == s.settings.readOnly() || !rows.Kind.Writes() && rows.Kind != plan.Locking || conn.InTransaction() {
 		return func() error { return nil }, nil
 	}
 	mode, other := readWrite, readOnly
@@ -188,19 +190,17 @@ func (s *session) inAccessMode(ctx context.Context, conn *shard.Conn, plan *plan
 // readOnlyTransaction is told before anything is done, on any shard or to a
 // counter.
 func (s *session) readOnlyTransaction() error {
-	s.last.failed = codeReadOnlyTransaction
-	e := sqlError{codeReadOnlyTransaction, "25006", "Cannot execute statement in a READ ONLY transaction."}
+	s.diag.refused(mysqlerr.CantExecuteInReadOnlyTransaction)
+	e := mysqlerr.New(mysqlerr.CantExecuteInReadOnlyTransaction, "Cannot execute statement in a READ ONLY transaction.")
 	if s.mariaDB() {
-		e.msg = strings.TrimSuffix(e.msg, ".")
+		e.Message = strings.TrimSuffix(e.Message, ".")
 	}
 	return e
 }
 
-const codeReadOnlyTransaction = 1792 // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
-
 // readOnlyFirst: a server looks at the access mode before it looks for the table.
 func (s *session) readOnlyFirst(sql string, err error) error {
-	if e, ok := errors.AsType[*planner.Error](err); ok && e.Code == codeNoTable && s.settings.readOnly() {
+	if e, ok := errors.AsType[*text.Error](err); ok && e.Code == mysqlerr.NoSuchTable && s.settings.readOnly() {
 		verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
 		switch strings.ToLower(verb) {
 		case "insert", "replace", "update", "delete":
@@ -221,7 +221,7 @@ func assignCompletion(next *settings, literal string) error {
 	case "2", completionRelease:
 		next.completion = completionRelease
 	default:
-		return sqlError{1231, "42000", "Variable 'completion_type' can't be set to the value of '" + literal + "'"}
+		return mysqlerr.New(mysqlerr.WrongValueForVar, "Variable 'completion_type' can't be set to the value of '"+literal+"'")
 	}
 	return nil
 }

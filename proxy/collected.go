@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/proxy/spool"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -34,13 +37,17 @@ type collected struct {
 	columns []wire.Column
 	// targets of the columns, nil for any.
 	targets []target
+	// untold is what servers may store of the query's values and don't answer. exact: the columns
+	// are of the types of those that they go to.
+	untold planner.Untold
+	exact  bool
 	// count is that of all rows, left of those that are still to be read.
 	count, left int
 	// warned counts the answer's warnings; warnings are those that SHOW WARNINGS has (max_error_count).
 	warned   uint16
 	warnings [][][]byte
 
-	spool  *spool
+	answer *spool.Answer
 	extent wire.Extent
 	reader *wire.Reader
 }
@@ -48,32 +55,37 @@ type collected struct {
 // collect runs a query as a client's own, whatever way answers it, and keeps its answer. The
 // caller drops that.
 func (s *session) collect(ctx context.Context, query string) (*collected, error) {
+	return s.collectBy(ctx, query, nil)
+}
+
+// collectBy is collect of the rows that a server stores, if st is not nil.
+func (s *session) collectBy(ctx context.Context, query string, st *storing) (*collected, error) {
 	defer s.inUTF8()()
 	defer s.unlimited()()
-	plan, err := s.plan(ctx, query)
+	planned, err := s.plan(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	rows, ok := plan.(*planner.Rows)
-	if !ok || rows.Kind != planner.Select && rows.Kind != planner.Locking {
+	rows, ok := planned.(*plan.Rows)
+	if !ok || rows.Kind != plan.Select && rows.Kind != plan.Locking {
 		return nil, refuse("INSERT from this kind of query is not supported: write SELECT")
 	}
 	answers := s.client.Answers
 	sp, e, err := s.setAside(ctx, true, "write in parts, by a condition", func() error {
-		st := &preparedStatement{sql: query, own: fmt.Sprint("own ", preparedSerial.Add(1)), plan: rows}
-		return s.run(ctx, rows, request{sql: query, prepared: st})
+		own := &preparedStatement{sql: query, own: fmt.Sprint("own ", preparedSerial.Add(1)), plan: rows}
+		return s.run(ctx, rows, &request{sql: query, prepared: own, storing: st, start: time.Now()})
 	})
 	s.client.Answers = answers // this is none of the client's
 	if err != nil {
 		return nil, err
 	}
-	c := &collected{warned: e.Warnings, warnings: s.last.warnings, spool: sp, extent: e}
+	c := &collected{warned: e.Warnings, warnings: s.diag.warnings, untold: planner.UntoldOf(rows, query), answer: sp, extent: e}
 	if err := c.rewind(); err != nil {
 		c.drop()
 		return nil, err
 	}
 	const count, end = 1, 1
-	c.count = sp.frames.packets - count - len(c.columns) - end
+	c.count = sp.Packets() - count - len(c.columns) - end
 	if e.Rows > e.Header { // an EOF packet behind the definitions
 		c.count--
 	}
@@ -84,7 +96,7 @@ func (s *session) collect(ctx context.Context, query string) (*collected, error)
 // rewind has next begin with the first row.
 func (c *collected) rewind() error {
 	c.release()
-	columns, r, err := c.spool.columns(c.extent)
+	columns, r, err := c.answer.Columns(c.extent)
 	if err != nil {
 		return err
 	}
@@ -94,7 +106,7 @@ func (c *collected) rewind() error {
 
 // next is a row, valid until the next one is asked for. REQUIRES: there is one left.
 func (c *collected) next() ([]byte, error) {
-	p, err := c.reader.ReadPacket(maxKept)
+	p, err := c.reader.ReadPacket(spool.MaxPacket)
 	if err != nil {
 		return nil, fmt.Errorf("read the query's rows: %w", err)
 	}
@@ -108,7 +120,7 @@ func (c *collected) drop() {
 		return
 	}
 	c.release()
-	c.spool.drop()
+	c.answer.Drop()
 }
 
 func (c *collected) release() {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -18,15 +18,21 @@ import (
 //  2. The table is made by the same statement with LIMIT 0, as any.
 //  3. The rows are inserted, all or none; without them it is dropped again.
 //
-// Between the last two others see it empty, and a crash leaves it so. Where the table is
-// there already the shards come first: mostly that is an error, and no query's worth.
-func (s *session) createTableAs(ctx context.Context, d *planner.DDL, sql string) (err error) {
+// Between the last two others see it empty, and a crash leaves it so: sent again, the statement
+// drops it if it still is. Where the table is there already the shards come first: mostly that is
+// an error, and no query's worth.
+func (s *session) createTableAs(ctx context.Context, d *plan.DDL, sql string) (err error) {
 	defer s.unlimited()()
 	// A server ends the transaction before it reads.
 	if err = s.commitBefore(ctx, sql); err != nil {
 		return err
 	}
 	name, exists := d.Tables[0], d.As.Exists
+	if exists {
+		if exists, err = s.notUnfilled(ctx, name, sql); err != nil {
+			return err
+		}
+	}
 	var rows content
 	defer func() { rows.drop() }()
 	if !exists {
@@ -38,7 +44,8 @@ func (s *session) createTableAs(ctx context.Context, d *planner.DDL, sql string)
 	if err != nil {
 		return err
 	}
-	made := s.last.warnings
+	defer s.proxy.opts.Unfinished.filled(s.settings.schema, sql)
+	made := s.diag.warnings
 	if existed(made) {
 		return s.answerDDL(done)
 	}
@@ -47,7 +54,7 @@ func (s *session) createTableAs(ctx context.Context, d *planner.DDL, sql string)
 	}
 	var filled wire.OK
 	if err == nil {
-		filled, err = s.fill(ctx, rows)
+		filled, err = s.fill(ctx, &rows)
 	}
 	if err == nil {
 		err = s.commitImplicitly(ctx) // without autocommit it is of a transaction
@@ -58,23 +65,40 @@ func (s *session) createTableAs(ctx context.Context, d *planner.DDL, sql string)
 		}
 		return err
 	}
-	s.last.warnings = append(made, s.last.warnings...)
+	s.diag.replace(append(made, s.diag.warnings...)...)
 	done.sum.Affected, done.sum.Info = filled.Affected, filled.Info
 	done.sum.Warnings += filled.Warnings
 	return s.answerDDL(done)
 }
 
+// notUnfilled drops the table if an earlier life has made it by the same statement, and nobody has
+// filled it.
+func (s *session) notUnfilled(ctx context.Context, name catalog.TableName, sql string) (exists bool, err error) {
+	if !s.proxy.opts.Unfinished.leftUnfilled(s.settings.schema, sql) {
+		return true, nil
+	}
+	rows, err := s.collect(ctx, "SELECT 1 FROM "+quoted(name)+" LIMIT 1")
+	if err != nil {
+		return true, err
+	}
+	defer rows.drop()
+	if rows.count > 0 {
+		return true, nil
+	}
+	return false, s.dropUnfilled(ctx, name)
+}
+
 // dropUnfilled drops a table that the statement has made, though that was killed.
-func (s *session) dropUnfilled(ctx context.Context, name planner.TableName) error {
+func (s *session) dropUnfilled(ctx context.Context, name catalog.TableName) error {
 	s.activity.resume()
 	sql := "DROP TABLE " + quoted(name)
-	plan, err := s.plan(ctx, sql)
+	planned, err := s.plan(ctx, sql)
 	if err != nil {
 		return err
 	}
-	d, ok := plan.(*planner.DDL)
+	d, ok := planned.(*plan.DDL)
 	if !ok {
-		return fmt.Errorf("%s: plan is %T", sql, plan)
+		return fmt.Errorf("%s: plan is %T", sql, planned)
 	}
 	_, err = s.define(ctx, d, sql)
 	return err
@@ -83,13 +107,14 @@ func (s *session) dropUnfilled(ctx context.Context, name planner.TableName) erro
 // content is the rows that a new table is to have.
 type content struct {
 	*collected
-	name planner.TableName
+	name catalog.TableName
+	as   *plan.CreateAs
 	// head stands before them in an INSERT.
 	head string
 }
 
 // collectFor runs the query of CREATE TABLE ... SELECT.
-func (s *session) collectFor(ctx context.Context, name planner.TableName, as *planner.CreateAs) (_ content, err error) {
+func (s *session) collectFor(ctx context.Context, name catalog.TableName, as *plan.CreateAs) (_ content, err error) {
 	rows, err := s.collect(ctx, as.Query)
 	if err != nil {
 		return content{}, err
@@ -99,11 +124,6 @@ func (s *session) collectFor(ctx context.Context, name planner.TableName, as *pl
 			rows.drop()
 		}
 	}()
-	if !as.Lenient {
-		if err := strictly(rows.warnings, s.catalog().MariaDB); err != nil {
-			return content{}, err
-		}
-	}
 	names := make([]string, len(rows.columns))
 	for i, c := range rows.columns {
 		if !strings.HasPrefix(s.settings.charset, "utf8") && strings.ContainsFunc(c.Name, func(r rune) bool { return r >= utf8.RuneSelf }) {
@@ -117,14 +137,19 @@ func (s *session) collectFor(ctx context.Context, name planner.TableName, as *pl
 	for i := range names {
 		names[i] = catalog.QuoteName(names[i])
 	}
-	return content{rows, name, as.Insert + quoted(name) + " (" + strings.Join(names, ", ") + ") VALUES "}, nil
+	return content{rows, name, as, as.Insert + quoted(name) + " (" + strings.Join(names, ", ") + ") VALUES "}, nil
 }
 
 // fill inserts the rows into the table, all or none. REQUIRES: it is made, since only then it is
 // known of what types its columns are.
-func (s *session) fill(ctx context.Context, c content) (wire.OK, error) {
+func (s *session) fill(ctx context.Context, c *content) (wire.OK, error) {
 	if t := s.catalog().Table(c.name.Schema, c.name.Name); t != nil { // else the INSERT says so
-		if err := c.into(func(i int) string { return planner.TargetIn(t, c.columns[i].Name) }, s.catalog()); err != nil {
+		names := make([]string, len(c.columns))
+		for i := range names {
+			names[i] = c.columns[i].Name
+		}
+		var err error
+		if c.collected, err = s.asStored(ctx, c.as.Query, c.collected, c.as.Into(t, names), c.as.Lenient); err != nil {
 			return wire.OK{}, err
 		}
 	}
@@ -133,7 +158,7 @@ func (s *session) fill(ctx context.Context, c content) (wire.OK, error) {
 	return done, err
 }
 
-func quoted(name planner.TableName) string {
+func quoted(name catalog.TableName) string {
 	return catalog.QuoteTable(name.Schema, name.Name)
 }
 
@@ -143,26 +168,26 @@ func quoted(name planner.TableName) string {
 //	1 the query is run as a client's own
 //	2 the table is made by the same statement with LIMIT 0
 //	3 the rows are inserted
-func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, sql string) (wire.OK, error) {
+func (s *session) createTemporaryAs(ctx context.Context, p *plan.Temporary, sql string) (wire.OK, error) {
 	defer s.unlimited()()
 	name := p.Tables[0]
 	if t := s.catalog().Table(name.Schema, name.Name); t != nil && t.Temporary && !t.Lost {
 		return s.onPinned(ctx, p, p.Shards, p.As.Make) // what a server says of that
 	}
-	plan, err := s.plan(ctx, p.As.Query)
+	planned, err := s.plan(ctx, p.As.Query)
 	if err != nil {
 		return wire.OK{}, err
 	}
-	rows, ok := plan.(*planner.Rows)
+	rows, ok := planned.(*plan.Rows)
 	if !ok {
 		return wire.OK{}, refuse("CREATE TEMPORARY TABLE from this kind of query is not supported: write SELECT")
 	}
-	var ids counted
-	defer ids.release()
-	b, err := s.bind(ctx, request{sql: p.As.Query, plan: rows}, &ids)
-	if err != nil {
+	r := &request{sql: p.As.Query, plan: rows}
+	defer r.ids.release()
+	if err := s.bind(ctx, r); err != nil {
 		return wire.OK{}, err
 	}
+	b := r.bound
 	if b.Refuse != nil {
 		return wire.OK{}, b.Refuse
 	}
@@ -182,9 +207,9 @@ func (s *session) createTemporaryAs(ctx context.Context, p *planner.Temporary, s
 	if err != nil {
 		return wire.OK{}, err
 	}
-	done, err := s.fill(ctx, from)
+	done, err := s.fill(ctx, &from)
 	if err != nil {
-		drop := &planner.Temporary{Tables: p.Tables, Renamed: p.Renamed}
+		drop := &plan.Temporary{Tables: p.Tables, Renamed: p.Renamed}
 		if _, dropErr := s.onPinned(ctx, drop, p.Shards, "DROP TEMPORARY TABLE "+quoted(name)); dropErr != nil {
 			s.log.Info("drop a temporary table that was not filled", "error", dropErr)
 		}

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
+	"github.com/shunt-sql/shunt/proxy/spool"
+	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // cursor is the rows of an execution that the client fetches piece by piece.
@@ -16,13 +20,13 @@ import (
 // last row is fetched, which in a transaction would be the client's own
 // statements, and of several shards each would be kept.
 type cursor struct {
-	spool    *spool
+	answer   *spool.Answer
 	at, ends int64 // the next row, and the end of all
 }
 
 func (st *preparedStatement) closeCursor() {
 	if st.cursor != nil {
-		st.cursor.spool.drop()
+		st.cursor.answer.Drop()
 		st.cursor = nil
 	}
 }
@@ -30,36 +34,34 @@ func (st *preparedStatement) closeCursor() {
 // openCursor runs an execution with its answer set aside. What is no single
 // result set is answered at once, as servers do.
 func (s *session) openCursor(ctx context.Context, st *preparedStatement, run func() error) error {
-	sp := &spool{all: s.proxy.spools, instead: "fetch and close others before, or execute the statement without a cursor"}
-	sp.onFull = func() {
+	sp := s.proxy.answers.New("fetch and close others before, or execute the statement without a cursor", func() {
 		// The rest would be read for nothing.
 		_ = s.interrupt(ctx)
-	}
+	})
 	defer func() {
-		if st.cursor == nil || st.cursor.spool != sp {
-			sp.drop()
+		if st.cursor == nil || st.cursor.answer != sp {
+			sp.Drop()
 		}
 	}()
 	back := s.client.Divert(sp)
 	err := run()
 	e := back()
-	f := &sp.frames
 	switch {
-	case sp.full != nil:
-		return sp.full
+	case sp.Full() != nil:
+		return sp.Full()
 	case err != nil:
 		// Whatever was written, the client has got nothing of it.
 		return coded(err)
-	case !f.oneResult(e):
+	case !sp.OneResult(e):
 		from := int64(0)
-		if f.failed() && !e.Ended { // else results of CALL stand before the error
-			from = f.last
+		if at, failed := sp.Failed(); failed && !e.Ended { // else results of CALL stand before the error
+			from = at
 		}
-		_, _, err := s.client.Replay(sp.section(from, sp.size), -1)
+		_, _, err := s.client.Replay(sp.Section(from, sp.Size()), -1)
 		return s.clientError(err)
 	}
 	st.cursor = &cursor{sp, e.Rows, e.End}
-	if _, _, err := s.client.Replay(sp.section(0, e.Header), -1); err != nil {
+	if _, _, err := s.client.Replay(sp.Section(0, e.Header), -1); err != nil {
 		st.closeCursor()
 		return s.clientError(err)
 	}
@@ -78,11 +80,11 @@ func (s *session) fetch(payload []byte) error {
 		return errUnknownStmt(id, "mysqld_stmt_fetch")
 	}
 	if st.cursor == nil {
-		return sqlError{1421, "HY000", fmt.Sprintf("The statement (%d) has no open cursor.", id)}
+		return mysqlerr.Newf(mysqlerr.StmtHasNoOpenCursor, "The statement (%d) has no open cursor.", id)
 	}
 	s.activity.doing("Fetch", s.settings.schema, st.sql, time.Now())
 	c := st.cursor
-	rows, bytes, err := s.client.Replay(c.spool.section(c.at, c.ends), n)
+	rows, bytes, err := s.client.Replay(c.answer.Section(c.at, c.ends), n)
 	c.at += bytes
 	if err != nil {
 		st.closeCursor()
@@ -100,4 +102,27 @@ func (s *session) fetch(payload []byte) error {
 		st.closeCursor()
 	}
 	return s.clientError(s.client.WriteEnd(s.status()|status, 0))
+}
+
+// setAside runs a query of the client's, or of ours, and keeps its answer, which is one result. The
+// caller drops it, unless there is an error.
+func (s *session) setAside(ctx context.Context, binary bool, instead string, run func() error) (sp *spool.Answer, e wire.Extent, err error) {
+	sp = s.proxy.answers.New(instead, func() { _ = s.interrupt(ctx) })
+	was, more, none, undo := s.binary, s.more, s.client.NoMetadata, s.diag.keepAnswered()
+	s.binary, s.more, s.client.NoMetadata = binary, 0, false
+	back := s.client.Divert(sp)
+	err = run()
+	e = back()
+	s.binary, s.more, s.client.NoMetadata = was, more, none
+	undo()
+	switch {
+	case sp.Full() != nil: // the rest was interrupted
+		err = sp.Full()
+	case err == nil && !sp.OneResult(e):
+		err = sp.Failure()
+	}
+	if err != nil {
+		sp.Drop()
+	}
+	return sp, e, err
 }

@@ -9,16 +9,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // ddl executes DDL.
-func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
+func (s *session) ddl(ctx context.Context, d *plan.DDL, sql string) error {
 	if d.As != nil {
 		return s.createTableAs(ctx, d, sql)
 	}
@@ -31,7 +33,7 @@ func (s *session) ddl(ctx context.Context, d *planner.DDL, sql string) error {
 
 // defined is DDL that was done on all shards.
 type defined struct {
-	plan *planner.DDL
+	plan *plan.DDL
 	// before is the catalog that it was planned with.
 	before *catalog.Catalog
 	sum    shard.Summary
@@ -54,46 +56,22 @@ type defined struct {
 //     others. What most often fails (syntax, names) fails at the first, with
 //     nothing changed.
 //  6. The catalog is read again; the indexes are rebuilt, moved or dropped.
-func (s *session) define(ctx context.Context, d *planner.DDL, sql string) (done defined, err error) {
+func (s *session) define(ctx context.Context, d *plan.DDL, sql string) (done defined, err error) {
 	if err := s.commitBefore(ctx, sql); err != nil {
 		return done, err
 	}
 	if s.settings.readOnly() {
 		return done, s.readOnlyTransaction()
 	}
-	if err := s.lockDDL(ctx); err != nil {
+	d, release, err := s.turnOfDDL(ctx, d, sql)
+	if err != nil {
 		return done, err
 	}
-	defer func() { <-s.proxy.ddl }()
 	s.activity.outlive()
-	c := s.catalog()
-	if d.Catalog.Version != c.Version {
-		plan, err := s.plan(ctx, sql)
-		if err != nil {
-			return done, err
-		}
-		again, ok := plan.(*planner.DDL)
-		if !ok || (again.As == nil) != (d.As == nil) {
-			return done, errors.New("the schema changed while the statement was planned; try again")
-		}
-		d = again
-	}
-	if err := s.staysAlone(c, d); err != nil {
-		return done, err
-	}
 	lost := false
-	if d.Counts != "" {
-		stop, err := s.countBefore(ctx, d)
-		if err != nil {
-			return done, err
-		}
-		defer func() {
-			if !lost { // a shard may have done it
-				stop()
-			}
-		}()
-	}
-	unmark, err := s.markUnforeseen(s.unforeseen(c, d, sql), c.All)
+	defer func() { release(lost) }()
+	c := s.catalog()
+	unmark, err := s.markUnforeseen(ctx, unforeseen(c, d), c.All)
 	if err != nil {
 		return done, err
 	}
@@ -106,8 +84,8 @@ func (s *session) define(ctx context.Context, d *planner.DDL, sql string) (done 
 
 	sum, err := s.sendDDL(ctx, d, sql)
 	everywhere := err == nil
-	if e, ok := errors.AsType[sqlError](err); ok {
-		lost = e.code == codeShardLost
+	if e, ok := errors.AsType[mysqlerr.Error](err); ok {
+		lost = e.Code == mysqlerr.ShardLost
 	}
 	known, readErr := s.readAgain(ctx, d.Shards, redefines(d))
 	lost = lost || !known
@@ -115,7 +93,7 @@ func (s *session) define(ctx context.Context, d *planner.DDL, sql string) (done 
 		err = errors.Join(err, fmt.Errorf("%s was sent, but %w", d.Op, readErr))
 	}
 	// Of the new catalog: an index may have been made while the statement waited.
-	if again, markErr := s.markUnforeseen(s.unforeseen(s.catalog(), d, sql), c.All); markErr == nil {
+	if again, markErr := s.markUnforeseen(ctx, unforeseen(s.catalog(), d), c.All); markErr == nil {
 		again()
 	} else {
 		err = errors.Join(err, markErr)
@@ -150,21 +128,26 @@ func (s *session) answerDDL(done defined) error {
 	notes := append(done.notes, indexNotes(before, s.catalog(), d)...)
 	notes = append(notes, aloneNote(s.catalog(), d)...)
 	for _, n := range notes {
-		ok.Warnings += s.note(codeUnknown, n)
+		ok.Warnings += s.note(mysqlerr.UnknownError, n)
 	}
 	return s.answerOK(ok)
 }
 
 // countBefore has a column counted, and waits until no statement that was
-// planned without that is on its way.
-func (s *session) countBefore(ctx context.Context, d *planner.DDL) (stop func(), err error) {
-	directory := s.proxy.opts.Directory
+// planned without that is on its way. A shard would give an INSERT that waits there behind
+// the ALTER TABLE an id of its own. ErrBusy: who has table locks waits for the turn of DDL.
+func (s *session) countBefore(ctx context.Context, d *plan.DDL) (stop func(), err error) {
+	directory, behind := s.proxy.opts.Directory, context.WithoutCancel(ctx)
 	stop = func() {
-		if err := directory.Count(planner.TableName{}, ""); err != nil {
+		if err := directory.Count(behind, catalog.TableName{}, ""); err != nil {
 			s.log.Error("publish the schema after DDL", "error", err)
 		}
 	}
-	if err = directory.Count(d.Tables[0], d.Counts); err == nil {
+	ctx, giveWay := context.WithCancelCause(ctx)
+	defer giveWay(nil)
+	s.proxy.lockedDDL.heed(giveWay)
+	defer s.proxy.lockedDDL.heed(nil)
+	if err = directory.Count(ctx, d.Tables[0], d.Counts); err == nil {
 		err = s.awaitOpen(ctx, d.Shards)
 	}
 	if err != nil {
@@ -176,7 +159,7 @@ func (s *session) countBefore(ctx context.Context, d *planner.DDL) (stop func(),
 
 // awaitOpen waits until all statements and transactions that are open on shards have ended.
 func (s *session) awaitOpen(ctx context.Context, shards catalog.ShardSet) error {
-	ctx, cancelWait := context.WithTimeoutCause(ctx, meetWait, sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction (a transaction has been open all the while: SHOW PROCESSLIST)"})
+	ctx, cancelWait := context.WithTimeoutCause(ctx, meetWait, mysqlerr.New(mysqlerr.LockWaitTimeout, "Lock wait timeout exceeded; try restarting transaction (a transaction has been open all the while: SHOW PROCESSLIST)"))
 	defer cancelWait()
 	ctx, _, done := s.activity.killable(ctx)
 	defer done()
@@ -188,14 +171,14 @@ func (s *session) awaitOpen(ctx context.Context, shards catalog.ShardSet) error 
 // keeps its marks, and has builds wait. names are the tables that it may have changed, nil
 // for any.
 func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet, names []catalog.TableName) (known bool, err error) {
-	untold, err := s.proxy.opts.Directory.RefreshTold(ctx, names)
+	untold, err := s.proxy.opts.Directory.RefreshTold(ctx, names, shards)
 	if err != nil {
 		s.log.Error("read the schema after DDL; trying again", "error", err)
 		untold, err = shards, fmt.Errorf("the schema could not be read again: %w", err)
 	}
 	untold = untold.Intersect(shards)
 	for id := range untold.All {
-		if h := s.proxy.opts.Pools[id].Health(); h != nil && h.Err() != nil {
+		if h := s.proxy.pool(id).Health(); h != nil && h.Err() != nil {
 			continue // it is asked when it is back
 		}
 		open := s.proxy.opts.Index.Begin(catalog.Only(id))
@@ -206,9 +189,10 @@ func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet, names 
 }
 
 // redefines are the tables that DDL may change, by all names, nil where that can't be told.
-func redefines(d *planner.DDL) []catalog.TableName {
+func redefines(d *plan.DDL) []catalog.TableName {
 	switch d.Op {
-	case "CREATE TABLE", "ALTER TABLE", "DROP TABLE", "RENAME TABLE", "TRUNCATE TABLE", "CREATE INDEX", "DROP INDEX":
+	case "CREATE TABLE", "ALTER TABLE", "DROP TABLE", "RENAME TABLE", "TRUNCATE TABLE", "CREATE INDEX", "DROP INDEX",
+		"CREATE VIEW", "ALTER VIEW", "DROP VIEW", "CREATE TRIGGER", "CREATE SEQUENCE", "ALTER SEQUENCE", "DROP SEQUENCE":
 		if d.Op != "ALTER TABLE" || !d.AllColumns { // else it may have been understood in part
 			return slices.DeleteFunc(slices.Concat(d.Tables, d.Renamed), func(n catalog.TableName) bool { return n.Name == "" })
 		}
@@ -222,10 +206,11 @@ func redefines(d *planner.DDL) []catalog.TableName {
 // No write that is planned with the old catalog foresees the key of its row.
 func (s *session) redefined(ctx context.Context, id catalog.ShardID) error {
 	_, err := s.readAgain(ctx, catalog.Only(id), nil)
-	done, markErr := s.markUnforeseen(allIndexes(s.catalog()), catalog.Only(id))
+	done, markErr := s.markUnforeseen(ctx, allIndexes(s.catalog()), catalog.Only(id))
 	if markErr == nil {
 		done()
 	}
+	s.proxy.lookNow(ctx, s.proxy.references())
 	if err != nil {
 		err = fmt.Errorf("the statement was sent, but %w", err)
 	}
@@ -233,8 +218,8 @@ func (s *session) redefined(ctx context.Context, id catalog.ShardID) error {
 }
 
 // virtualIndexes makes those that the statement has by COMMENT 'virtual'.
-func (s *session) virtualIndexes(ctx context.Context, d *planner.DDL) (notes []string, err error) {
-	if existed(s.last.warnings) {
+func (s *session) virtualIndexes(ctx context.Context, d *plan.DDL) (notes []string, err error) {
+	if existed(s.diag.warnings) {
 		return nil, nil
 	}
 	for _, v := range d.Virtual {
@@ -247,7 +232,14 @@ func (s *session) virtualIndexes(ctx context.Context, d *planner.DDL) (notes []s
 			notes = append(notes, fmt.Sprintf("virtual index %s was not made: %s is on every shard", v.Name, t.Name))
 			continue
 		case err == nil:
-			err = s.proxy.opts.Admin.CreateIndex(ctx, t, v.Name, v.Columns, v.Partitions)
+			err = s.proxy.opts.Admin.CreateIndex(ctx, t, v, "")
+			if err != nil && len(v.Include) > 0 { // a dump may be of another Shunt's
+				plain := v
+				plain.Include = nil
+				if s.proxy.opts.Admin.CreateIndex(ctx, t, plain, "") == nil {
+					notes, err = append(notes, fmt.Sprintf("virtual index %s was made without INCLUDE: %v", v.Name, err)), nil
+				}
+			}
 		}
 		if err != nil {
 			made := "index"
@@ -263,26 +255,143 @@ func (s *session) virtualIndexes(ctx context.Context, d *planner.DDL) (notes []s
 // existed reports warnings of IF NOT EXISTS: there is a table or index of that name.
 func existed(warnings [][][]byte) bool {
 	return slices.ContainsFunc(warnings, func(w [][]byte) bool {
-		return len(w) > 1 && (string(w[1]) == "1050" || string(w[1]) == "1061")
+		return codeOf(w) == mysqlerr.TableExists || codeOf(w) == mysqlerr.DupKeyName
 	})
+}
+
+// turnOfDDL waits until it is a statement's turn, and gives it back as it is planned now; then no DDL
+// of others runs until release. lost: a shard may have done it, and isn't known to.
+//
+// Who has to wait for other sessions first gives the turn up where these may wait for it.
+// Counter-example: a session that has LOCK TABLES t WRITE is inside of the read lock's gate, which
+// emptyTable can't close, and is registered, for which countBefore waits; its own DDL waits for its turn.
+func (s *session) turnOfDDL(ctx context.Context, d *plan.DDL, sql string) (_ *plan.DDL, release func(lost bool), err error) {
+	waiting, done := s.waitForReadLock(ctx)
+	defer done()
+	for {
+		if err := s.lockDDL(ctx); err != nil {
+			return nil, nil, err
+		}
+		filled, stop := func() {}, func() {} // the table may be, again; counting its column
+		if d, err = s.plannedAlone(ctx, d, sql); err == nil {
+			filled, err = s.emptyTable(waiting, d)
+		}
+		if err == nil && d.Counts != "" {
+			if stop, err = s.countBefore(ctx, d); err != nil {
+				filled()
+			}
+		}
+		if err == nil {
+			return d, func(lost bool) {
+				if !lost {
+					stop()
+				}
+				filled()
+				s.proxy.copies.touch() // TRUNCATE TABLE
+				s.proxy.opts.Cluster.GiveTurn()
+			}, nil
+		}
+		s.proxy.opts.Cluster.GiveTurn()
+		if !errors.Is(err, ErrBusy) {
+			return nil, nil, err
+		}
+		select {
+		case <-time.After(emptyPatience):
+		case <-waiting.Done():
+			return nil, nil, context.Cause(waiting)
+		}
+	}
+}
+
+// plannedAlone is DDL as it is planned when no other runs.
+func (s *session) plannedAlone(ctx context.Context, d *plan.DDL, sql string) (*plan.DDL, error) {
+	c := s.catalog()
+	if d.Catalog.Version != c.Version {
+		planned, err := s.plan(ctx, sql)
+		if err != nil {
+			return nil, err
+		}
+		again, ok := planned.(*plan.DDL)
+		if !ok || (again.As == nil) != (d.As == nil) {
+			return nil, errors.New("the schema changed while the statement was planned; try again")
+		}
+		d = again
+	}
+	for _, name := range d.Tables {
+		if t := c.Table(name.Schema, name.Name); t != nil && t.Unlike {
+			return nil, refuse("%s of %s is not supported while its copies differ (SHOW SHARDS and the log tell more): DELETE the rows of the wrong copies, with a hint /* shunt: shard=NAME */, and they are filled anew", d.Op, t.Name)
+		}
+	}
+	return d, s.staysAlone(c, d)
 }
 
 // lockDDL waits for the DDL of others, in the order of their coming. That may wait
 // for this session's table locks itself.
-func (s *session) lockDDL(ctx context.Context) error {
-	var tooLong <-chan time.Time
-	if s.tableLocks != nil {
-		tooLong = time.After(ddlWait)
-	}
+func (s *session) lockDDL(ctx context.Context) (err error) {
 	ctx, _, done := s.activity.killable(ctx)
 	defer done()
-	select {
-	case s.proxy.ddl <- struct{}{}:
-		return nil
-	case <-tooLong:
-		return sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction (another session's DDL is under way, which may wait for this session's table locks: UNLOCK TABLES first)"}
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	turn := ctx
+	if s.tableLocks != nil {
+		var cancel context.CancelFunc
+		turn, cancel = context.WithTimeoutCause(ctx, ddlWait, mysqlerr.New(mysqlerr.LockWaitTimeout, "Lock wait timeout exceeded; try restarting transaction (another session's DDL is under way, which may wait for this session's table locks: UNLOCK TABLES first)"))
+		defer cancel()
+		defer s.proxy.lockedDDL.wait()()
+	}
+	// Not inside of the read lock's gate: who has its turn may have to close that (emptyTable). Nor is
+	// the turn kept while the gate is closed. Counter-example: FLUSH TABLES WITH READ LOCK waits in it
+	// for a session with table locks, and that one for its turn.
+	g, outside := &s.proxy.readLock.statements, s.writes == 1
+	if outside {
+		g.leave()
+		defer func() {
+			if err != nil { // it is left once more
+				g.inside.Add(1)
+			}
+		}()
+	}
+	for {
+		if err := s.proxy.opts.Cluster.TakeTurn(turn); err != nil {
+			return err
+		}
+		if !outside || g.tryEnter(false) {
+			return nil
+		}
+		s.proxy.opts.Cluster.GiveTurn()
+		if err := g.wait(ctx, func() bool { return g.passes(false) }); err != nil {
+			return err
+		}
+	}
+}
+
+// lockedDDL are the sessions with table locks that wait for their turn of DDL, and how whose turn it
+// is gives it up for them.
+type lockedDDL struct {
+	mu      sync.Mutex
+	waiting int
+	giveWay context.CancelCauseFunc
+}
+
+// heed has giveWay called with ErrBusy as soon as there is such a session, until heed(nil).
+func (l *lockedDDL) heed(giveWay context.CancelCauseFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.giveWay = giveWay; giveWay != nil && l.waiting > 0 {
+		giveWay(ErrBusy)
+	}
+}
+
+// wait notes a session that waits, until done.
+func (l *lockedDDL) wait() (done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting++
+	if l.giveWay != nil {
+		l.giveWay(ErrBusy)
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.waiting--
 	}
 }
 
@@ -292,13 +401,14 @@ const ddlWait = 6 * besideWait
 // flatten keeps the code of the first error of several.
 func flatten(err error) error {
 	e := coded(err)
-	e.msg = strings.ReplaceAll(err.Error(), "\n", "; ")
+	e.Message = strings.ReplaceAll(err.Error(), "\n", "; ")
 	return e
 }
 
 // staysAlone refuses a primary key for a table that isn't known to stay on its shard
-// with it.
-func (s *session) staysAlone(c *catalog.Catalog, d *planner.DDL) error {
+// with it: its record must be in the store. Nor is such a table renamed, since under another
+// name it would be placed by its key.
+func (s *session) staysAlone(c *catalog.Catalog, d *plan.DDL) error {
 	if !d.AddsKey {
 		return nil
 	}
@@ -314,7 +424,7 @@ func (s *session) staysAlone(c *catalog.Catalog, d *planner.DDL) error {
 }
 
 // aloneNote tells of a table that a primary key would have spread, had it been made with it.
-func aloneNote(after *catalog.Catalog, d *planner.DDL) []string {
+func aloneNote(after *catalog.Catalog, d *plan.DDL) []string {
 	if !d.AddsKey {
 		return nil
 	}
@@ -326,7 +436,7 @@ func aloneNote(after *catalog.Catalog, d *planner.DDL) []string {
 }
 
 // indexNotes tells what the DDL did to virtual indexes.
-func indexNotes(before, after *catalog.Catalog, d *planner.DDL) []string {
+func indexNotes(before, after *catalog.Catalog, d *plan.DDL) []string {
 	var notes []string
 	for i, name := range d.Tables {
 		was := before.Table(name.Schema, name.Name)
@@ -355,9 +465,8 @@ func indexNotes(before, after *catalog.Catalog, d *planner.DDL) []string {
 
 // unforeseen are the indexes in which writes under way may make keys that the
 // old catalog doesn't foresee.
-func (s *session) unforeseen(c *catalog.Catalog, d *planner.DDL, sql string) []*catalog.Index {
-	foreignKey := strings.HasSuffix(d.Op, "TABLE") && containsFold(sql, "references")
-	if d.Op != "CREATE TRIGGER" && !foreignKey && !d.Unforeseen {
+func unforeseen(c *catalog.Catalog, d *plan.DDL) []*catalog.Index {
+	if d.Op != "CREATE TRIGGER" && !d.References && !d.Unforeseen {
 		return nil
 	}
 	return allIndexes(c)
@@ -372,27 +481,27 @@ func allIndexes(c *catalog.Catalog) (out []*catalog.Index) {
 
 // markUnforeseen sets unknown marks for indexes on those shards that hold them.
 // They last at least until done is called.
-func (s *session) markUnforeseen(indexes []*catalog.Index, on catalog.ShardSet) (done func(), err error) {
+func (s *session) markUnforeseen(ctx context.Context, indexes []*catalog.Index, on catalog.ShardSet) (done func(), err error) {
 	if len(indexes) == 0 {
 		return func() {}, nil
 	}
 	var shards catalog.ShardSet
-	var marks []planner.Mark
-	var after []planner.Maintenance
+	var marks []plan.Mark
+	var after []plan.Maintenance
 	var tables []*catalog.Table
 	for _, ix := range indexes {
 		held := ix.Table.Shards.Intersect(on)
 		shards = shards.Union(held)
 		for id := range held.All {
-			marks = append(marks, planner.Mark{Index: ix, Shard: id})
+			marks = append(marks, plan.Mark{Index: ix, Shard: id})
 		}
-		after = append(after, planner.Maintenance{Table: ix.Table, Operation: "UNKNOWN", Shards: held, Indexes: []*catalog.Index{ix}})
+		after = append(after, plan.Maintenance{Table: ix.Table, Operation: "UNKNOWN", Shards: held, Indexes: []*catalog.Index{ix}})
 		if !slices.Contains(tables, ix.Table) {
 			tables = append(tables, ix.Table)
 		}
 	}
 	open := s.proxy.opts.Index.Begin(shards)
-	if err := s.proxy.opts.Index.Prepare(open, nil, marks, tables, shards); err != nil {
+	if err := s.proxy.opts.Index.Prepare(ctx, open, nil, marks, tables, shards); err != nil {
 		open.End()
 		return nil, err
 	}
@@ -404,13 +513,16 @@ func (s *session) markUnforeseen(indexes []*catalog.Index, on catalog.ShardSet) 
 
 // sendDDL sends the statement, first to one shard. Where an earlier try has left
 // some shards without it, it goes to those.
-func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum shard.Summary, err error) {
-	try := s.proxy.tries.begin(s.settings.schema, sql, d)
-	if lost := try.unknown.Intersect(d.Shards); !lost.Empty() && inCircle(d) {
-		name := s.catalog().ShardName(lost.First())
-		return sum, refuse("%s: the connection to shard %s was lost in it before, and it may have exchanged the tables already; a second time would undo it. Look there (SHOW CREATE TABLE with the hint /* shunt: shard=%s */), and send it with that hint to each shard that has not", d.Op, name, name)
+func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum shard.Summary, err error) {
+	try, err := s.tryDDL(ctx, d, sql)
+	if err != nil {
+		return sum, err
 	}
-	ids := slices.Collect(d.Shards.Minus(try.done).All)
+	if err := s.proxy.stalls.refuse(d.Shards.Minus(try.Done), s.catalog()); err != nil {
+		return sum, err // before others have done it
+	}
+	unfinished := s.proxy.opts.Unfinished
+	ids := slices.Collect(d.Shards.Minus(try.Done).All)
 	if len(ids) == 0 {
 		return sum, refuse("%s: no shard holds this table", d.Op)
 	}
@@ -421,32 +533,43 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		codes  = map[uint16]bool{} // of the errors
 		alone  []catalog.ShardID   // to be tried again, one after the other
 		sums   []shard.Summary     // of the others
+		allHad = try.Done.Empty()  // no shard is known to have done it, and none has now
+		had    error               // what the first one said that had it before
 	)
 	// outcome notes what came of it on a shard.
 	outcome := func(id catalog.ShardID, err error) error {
 		mu.Lock()
 		defer mu.Unlock()
-		e, ok := errors.AsType[sqlError](err)
+		e, ok := errors.AsType[mysqlerr.Error](err)
 		switch {
-		case err == nil, ok && try.unknown.Has(id) && alreadyDone(e.code):
-			try.done.Add(id)
-			try.unknown = try.unknown.Minus(catalog.Only(id))
+		case err == nil, ok && try.Unknown.Has(id) && alreadyDone(e.Code):
+			if allHad = allHad && err != nil; had == nil {
+				had = err
+			}
+			try.Done.Add(id)
+			try.Unknown = try.Unknown.Minus(catalog.Only(id))
 			return nil
-		case ok && e.code == codeShardLost:
-			try.unknown.Add(id)
+		case ok && e.Code == mysqlerr.ShardLost:
+			try.Unknown.Add(id)
 		}
 		failed = append(failed, fmt.Sprintf("%s: %v", s.catalog().ShardName(id), err))
-		codes[e.code] = true
+		codes[e.Code] = true
 		return err
 	}
-	s.last.warnings = nil
+	s.diag.clear()
+	var told [][][]byte
 	now := time.Now()
-	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, now, false, &s.last.warnings)
+	unfinished.sent(try, d.Shards.Minus(try.Done), true)
+	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, now, false, &told)
+	s.diag.add(told...)
 	err = outcome(ids[0], err)
 	some := s.dropsSome(d, err)
-	if err != nil && try.done.Empty() && !some {
-		s.proxy.tries.end(try, len(failed))
+	if err != nil && try.Done.Empty() && !some {
+		unfinished.end(try, len(failed))
 		return sum, err // nothing was changed, unless the shard was lost
+	}
+	if len(ids) > 1 {
+		unfinished.sent(try, d.Shards.Minus(try.Done), false)
 	}
 	_, chosen := s.settings.value("@@lock_wait_timeout")
 	send := func(id catalog.ShardID, beside bool) error {
@@ -463,7 +586,7 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 		}
 		wg.Go(func() {
 			err := send(id, !chosen)
-			if e, ok := errors.AsType[sqlError](err); ok && e.code == codeLockWait && !chosen {
+			if e, ok := errors.AsType[mysqlerr.Error](err); ok && e.Code == mysqlerr.LockWaitTimeout && !chosen {
 				mu.Lock()
 				defer mu.Unlock()
 				alone = append(alone, id)
@@ -476,8 +599,15 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 	for _, id := range alone {
 		_ = outcome(id, send(id, false))
 	}
-	s.proxy.tries.end(try, len(failed))
+	if len(failed) == 0 && d.As != nil && !allHad {
+		unfinished.made(try)
+	} else {
+		unfinished.end(try, len(failed))
+	}
 	if len(failed) == 0 {
+		if allHad { // whoever has done it: a server says so, too
+			return sum, had
+		}
 		if s.spreads(d) {
 			infos := []string{sum.Info}
 			for _, part := range sums {
@@ -494,34 +624,62 @@ func (s *session) sendDDL(ctx context.Context, d *planner.DDL, sql string) (sum 
 	return sum, s.partlyDone(d, try, failed)
 }
 
+// tryDDL is what is known of a statement that is sent perhaps not for the first time.
+func (s *session) tryDDL(ctx context.Context, d *plan.DDL, sql string) (try, error) {
+	begin := func() try { return s.proxy.opts.Unfinished.begin(s.settings.schema, sql, d) }
+	if err := s.proxy.opts.Unfinished.Follow(ctx, true); err != nil {
+		return try{}, err
+	}
+	x := begin()
+	lost := x.Unknown.Intersect(d.Shards)
+	switch {
+	case lost.Empty():
+	case inCircle(d):
+		name := s.catalog().ShardName(lost.First())
+		return x, refuse("%s: the connection to shard %s was lost in it before, and it may have exchanged the tables already; a second time would undo it. Look there (SHOW CREATE TABLE with the hint /* shunt: shard=%s */), and send it with that hint to each shard that has not", d.Op, name, name)
+	case d.Op == "ALTER TABLE":
+		// ADD INDEX (c) can be done twice.
+		if err := s.awaitOpen(ctx, lost); err != nil {
+			return x, err
+		}
+		var same bool
+		if x, same = s.proxy.look(ctx, x); same {
+			s.proxy.opts.Unfinished.end(x, 0)
+			return begin(), nil
+		}
+	}
+	return x, nil
+}
+
 // dropsSome reports an error with which MariaDB has dropped the other tables of a
 // statement: all shards do so then.
 //
 // Counter-example: DROP TABLE parents, children, where a foreign key refers to parents.
 // The first shard had no children then, and the others did.
-func (s *session) dropsSome(d *planner.DDL, err error) bool {
-	e, ok := errors.AsType[sqlError](err)
-	return ok && e.code != codeShardLost && e.code != codeLockWait && s.catalog().MariaDB && len(d.Tables) > 1 && (d.Op == "DROP TABLE" || d.Op == "DROP VIEW")
+func (s *session) dropsSome(d *plan.DDL, err error) bool {
+	e, ok := errors.AsType[mysqlerr.Error](err)
+	return ok && e.Code != mysqlerr.ShardLost && e.Code != mysqlerr.LockWaitTimeout && s.catalog().MariaDB && len(d.Tables) > 1 && (d.Op == "DROP TABLE" || d.Op == "DROP VIEW")
 }
 
 // partlyDone is the error of DDL that some shards have done and others not; failed says
 // of each of these why.
-func (s *session) partlyDone(d *planner.DDL, try *try, failed []string) error {
+func (s *session) partlyDone(d *plan.DDL, try try, failed []string) error {
 	slices.Sort(failed)
 	var done []string
-	for id := range try.done.Intersect(d.Shards).All {
+	for id := range try.Done.Intersect(d.Shards).All {
 		done = append(done, s.catalog().ShardName(id))
-		s.report = append(s.report, condition("Note", codeUnknown, s.catalog().ShardName(id)+": done"))
+		s.diag.below(condition("Note", mysqlerr.UnknownError, s.catalog().ShardName(id)+": done"))
 	}
 	for _, f := range failed {
-		s.report = append(s.report, condition("Error", codeUnknown, f))
+		s.diag.below(condition("Error", mysqlerr.UnknownError, f))
 	}
-	return sqlError{codeUnknown, "HY000", fmt.Sprintf("%s was done on %s, and failed on %s. Mend the cause, then send the same statement again: it goes to the shards that lack it. Or send it to each with the hint /* shunt: shard=NAME */",
-		d.Op, strings.Join(done, ", "), strings.Join(failed, "; "))}
+	s.log.Warn("DDL is not done on all shards", "statement", try.Tell(s.catalog()), "failed", strings.Join(failed, "; "))
+	return mysqlerr.Newf(mysqlerr.UnknownError, "%s was done on %s, and failed on %s. Mend the cause, then send the same statement again: it goes to the shards that lack it. Or send it to each with the hint /* shunt: shard=NAME */",
+		d.Op, strings.Join(done, ", "), strings.Join(failed, "; "))
 }
 
 // inCircle is whether the DDL only exchanges names: it can be done twice.
-func inCircle(d *planner.DDL) bool {
+func inCircle(d *plan.DDL) bool {
 	for _, to := range d.Renamed {
 		if !slices.Contains(d.Tables, to) {
 			return false
@@ -532,7 +690,7 @@ func inCircle(d *planner.DDL) bool {
 
 // spreads reports DDL of one table whose rows are spread over the shards: each tells
 // how many it has written anew.
-func (s *session) spreads(d *planner.DDL) bool {
+func (s *session) spreads(d *plan.DDL) bool {
 	if len(d.Tables) != 1 {
 		return false
 	}
@@ -542,14 +700,14 @@ func (s *session) spreads(d *planner.DDL) bool {
 
 // connForDDL is the connection that holds the session's table locks, or else one of
 // the pool's.
-func (s *session) connForDDL(ctx context.Context, id catalog.ShardID, d *planner.DDL) (*shard.Conn, error) {
+func (s *session) connForDDL(ctx context.Context, id catalog.ShardID, d *plan.DDL) (*shard.Conn, error) {
 	if conn := s.lockedConn(id); conn != nil {
 		return s.borrowLocked(ctx, id, conn)
 	}
-	pool := s.proxy.opts.Pools[id]
-	conn, err := pool.Get(ctx, false)
+	pool := s.proxy.pool(id)
+	conn, err := pool.GetFor(ctx, s.holder(), false, "")
 	if err != nil {
-		return nil, shardDown(err)
+		return nil, shard.Down(err)
 	}
 	set := s.settings
 	// The current schema may be the one that is to be made, or just dropped.
@@ -575,7 +733,7 @@ const besideWait = 5 * time.Second
 // time, beside, it gives up after besideWait: with error 1205, unless the
 // session has chosen a timeout. now is the statement's time where all take the same. warnings, if
 // not nil, is filled with what SHOW WARNINGS answers there.
-func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.DDL, sql string, now time.Time, beside bool, warnings *[][][]byte) (shard.Summary, error) {
+func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *plan.DDL, sql string, now time.Time, beside bool, warnings *[][][]byte) (shard.Summary, error) {
 	conn, err := s.connForDDL(ctx, id, d)
 	if err != nil {
 		return shard.Summary{}, err
@@ -585,6 +743,11 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 	defer s.activity.done(conn)
 	if s.activity.killed() {
 		return shard.Summary{}, errInterrupted
+	}
+	// Rule turn kept. Counter-example: this process, too slow, was fenced on all shards; another
+	// has taken its turn over, and alters the table; this one is back, and goes on.
+	if err := s.proxy.opts.Cluster.TurnKept(); err != nil {
+		return shard.Summary{}, err
 	}
 	var settings, defaults []string
 	if beside {
@@ -615,14 +778,17 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *planner.
 	}
 	if err != nil {
 		if server, ok := errors.AsType[*shard.ServerError](err); ok {
-			return sum, sqlError{server.Code, server.State, server.Message}
+			return sum, mysqlerr.Error(*server)
 		}
 		if conn.Broken || conn.Busy() { // else nothing was sent
 			open := s.proxy.opts.Index.Begin(catalog.Only(id))
 			open.DDLInDoubt(id, conn)
 			open.End()
 		}
-		return sum, sqlError{codeShardLost, "HY000", fmt.Sprintf("connection lost: %v", err)}
+		if why := s.proxy.stalls.why(id); why != "" {
+			err = fmt.Errorf("%w (%s)", err, why)
+		}
+		return sum, mysqlerr.Newf(mysqlerr.ShardLost, "connection lost: %v", err)
 	}
 	if d.Op == "DROP DATABASE" && strings.EqualFold(conn.Schema, d.Schema) {
 		conn.Schema = ""

@@ -15,48 +15,75 @@
 //
 //	proxy            listening, accepting, draining; balancer: PROXY protocol
 //	session          the command loop of one client; vanished: clients that are gone, or idle
-//	rights, denied   what a user may do; log-ins that fail
+//	rights           what a user may do
 //	settings         what the client has SET, and how a shard connection gets it;
 //	                 variables: SET itself; user_variable: the values of @x;
-//	                 own_variables: those that Shunt obeys itself; set_statement: MariaDB's
+//	                 variables_own: those that Shunt obeys itself; set_statement: MariaDB's
 //	                 SET STATEMENT; select_limit: sql_select_limit
 //	tracking         what the client is told of its session (SESSION_TRACK);
 //	                 tracking_transaction: of its transaction; attributes: what it tells of itself
 //	transaction      BEGIN to COMMIT over one or several shards; characteristics: isolation
-//	                 level and access mode; deadlock: circles that no server sees
+//	                 level and access mode; deadlock: what of it package deadlock needs
 //	lock_tables      LOCK TABLES; lock_name: GET_LOCK; temporary: temporary tables; pinned: the
 //	                 connections that sessions keep for these
-//	processlist      SHOW PROCESSLIST and KILL; late: statements that take too long
+//	processlist      SHOW PROCESSLIST and KILL; others: those of other members; late: statements that
+//	                 take too long
 //
 // Statements:
 //
 //	statement        text of a COM_QUERY -> plan -> the right executor
-//	prepared         COM_STMT_*; prepared_params: their parameters; cursor: COM_STMT_FETCH;
+//	prepared         COM_STMT_*; prepared_params: their parameters; cursor: COM_STMT_FETCH, answers set aside;
 //	                 prepared_text: PREPARE as SQL
-//	spool            answers that are set aside: cursors', and those of queries of ours
-//	execute          a bound plan: by which of the ways below it is done
+//	execute          a plan is bound, and done in one of the ways below; ways: their table
 //	borrow, send     the shard connections that it goes over; shard_error: what their errors do
-//	read             one shard's rows; replicas: from replicas, and on elsewhere when one is lost
+//	read             one shard's rows; replicas: from replicas, and on elsewhere when one is lost;
+//	                 guess: while the virtual indexes are asked where the rows are
 //	write            the write protocol's steps around a write
 //	answer, merge    several shards' answers become one: concatenated, or merged (package merge);
 //	                 lookout, merge_late: without waiting for shards that are late
 //	gather, gather_* rows are copied to be answered or written
-//	increment        AUTO_INCREMENT for all shards together; last_insert_id: LAST_INSERT_ID()
+//	increment        AUTO_INCREMENT for all shards together
 //	constant, meet   rows that are placed by what a shard says; limit: writes with LIMIT
-//	load, load_file, INSERTs of many rows for LOAD DATA and INSERT ... SELECT;
-//	copy, collected  within: several statements of ours as one of the client's
+//	load, copy,      INSERTs of many rows for LOAD DATA and INSERT ... SELECT;
+//	collected        within: several statements of ours as one of the client's
 //	returning, call, what a statement answers or leaves behind besides its rows
-//	select_into, found_rows, warnings
-//	ddl, ddl_tries   DDL on all shards, and what it does to virtual indexes
+//	diagnostics      SHOW WARNINGS, ROW_COUNT(), FOUND_ROWS() and LAST_INSERT_ID(): warnings, found_rows
+//	                 and last_insert_id have their rules; select_into: INTO @x
+//	ddl, ddl_unfinished DDL on all shards, and what it does to virtual indexes
+//	stalled          shards whose disk is full: commits wait there
 //	system, system_* SHOW and information_schema; show_values: SHOW VARIABLES
-//	admin, explain   CREATE VIRTUAL INDEX, SHOW SHARDS, ...; EXPLAIN ROUTE
+//	own, own_*       Shunt's own SQL: the table of its statements; explain: EXPLAIN ROUTE
 //
 // What they share:
 //
-//	directory        the current catalog: when it is read again, who sees it
 //	index            what is needed of the virtual indexes
 //	errors           our errors <-> MySQL's
-//	metrics, http    shunt_* figures; /metrics, /healthz, /readyz, the console, /v1
+//	metrics, served  shunt_* figures; what the console tells
+//
+// In packages beside, which know no session:
+//
+//	tracing          OpenTelemetry's traces of statements: trace says what they tell
+//	deadlock         circles of transactions that no server sees
+//	console          HTTP: /metrics, /healthz, /readyz, the page about a running Shunt, /v1
+//	scratch          the tables that gathers copy rows into
+//	spool            answers that are set aside: cursors', and those of queries of ours
+//	infile           lines and fields of a file that LOAD DATA reads
+//	door             log-ins that fail, and connections that aren't logged in yet
+//
+// # What a statement for one shard costs
+//
+// Two writes, two reads and a wait or two of the kernel, or with io_uring one system
+// call (wire.Ring). All else is kept small:
+//
+//   - The session itself sends, waits and copies: nothing is handed from goroutine to
+//     goroutine. It sends and waits for the answer in one step (wire.Exchange), since a
+//     read between the two would find nothing.
+//   - Nothing is allocated, which TestAllocations guards end to end. Shape, binding,
+//     values, parameters, buffers and payloads are room that is used again. A SELECT
+//     whose plan is known is run from its text in the client's buffer (view); what is to
+//     outlive the command clones that. Any other statement's text is copied once.
+//   - Connections to shards are handed out last in, first out. Counters are found by
+//     their labels once.
 //
 // Invariants:
 //   - nothing is sent to a shard before the entries and marks of its statement

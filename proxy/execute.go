@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -27,36 +28,39 @@ const planningTime = 10 * time.Second
 //	7 after   maintenance
 //
 // In a transaction the registration is the transaction's and ends with it.
-func (s *session) rows(ctx context.Context, r request) error {
+func (s *session) rows(ctx context.Context, r *request) error {
 	s.poolable = len(r.plan.Tables) > 0
-	var ids counted
-	defer ids.release()
+	defer r.ids.release()
 	defer s.spendOnce(r.plan)
-	return untilPlanned(func() error {
-		err := s.rowsOnce(ctx, r, &ids)
-		if !errors.Is(err, errStale) {
-			if r.shape != nil {
-				s.proxy.metrics.planHits.Inc()
-			}
-			return err
-		}
-		if r.shape != nil { // it is planned by itself now
-			s.proxy.metrics.planMisses.Inc()
-			r.shape, r.values = nil, nil
-			r.sql = strings.Clone(r.sql)
-		}
-		r.retyped = r.retyped || errors.Is(err, errRetyped)
-		plan, failed := s.plan(ctx, r.sql)
-		if failed != nil {
-			return failed
-		}
-		rows, ok := plan.(*planner.Rows)
-		if !ok {
-			return s.run(ctx, plan, r)
-		}
-		r.plan = rows
+	err := s.rowsOnce(ctx, r)
+	if err != nil && errors.Is(err, errStale) {
+		return untilPlanned(func() error { return s.rowsAnew(ctx, r, &err) })
+	}
+	if r.shape != nil {
+		s.proxy.metrics.planHits.Inc()
+	}
+	return err
+}
+
+// rowsAnew plans a statement once more, and executes it. last is why, errStale.
+func (s *session) rowsAnew(ctx context.Context, r *request, last *error) error {
+	if r.shape != nil { // it is planned by itself now
+		s.proxy.metrics.planMisses.Inc()
+		r.shape, r.values = nil, nil
+		r.sql = strings.Clone(r.sql)
+	}
+	r.retyped = r.retyped || errors.Is(*last, errRetyped)
+	planned, err := s.plan(ctx, r.sql)
+	if err != nil {
 		return err
-	})
+	}
+	rows, ok := planned.(*plan.Rows)
+	if !ok {
+		return s.run(ctx, planned, r)
+	}
+	r.plan = rows
+	*last = s.rowsOnce(ctx, r)
+	return *last
 }
 
 // untilPlanned tries until the catalog did not change meanwhile.
@@ -75,7 +79,7 @@ func untilPlanned(try func() error) error {
 }
 
 // rowsOnce executes a plan, or returns errStale where it has to be made anew first.
-func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
+func (s *session) rowsOnce(ctx context.Context, r *request) error {
 	if err := s.mayGoOn(); err != nil {
 		return err
 	}
@@ -85,9 +89,30 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	if err := s.lostLocks(); err != nil {
 		return err
 	}
-	if r.plan.Lock != nil {
-		return s.namedLock(ctx, r)
+	s.needTemporary(r.plan.Tables)
+	if !r.plan.Plain {
+		if err := s.mayExecute(ctx, r); err != nil {
+			return err
+		}
+		if w := s.wayOf(r, unbound); w != nil {
+			return w.execute(s, ctx, r)
+		}
 	}
+	r.fill = nil
+	if len(r.plan.Covering) > 0 {
+		if done, err := s.covered(r); done {
+			return err
+		}
+	}
+	s.reading = s.readingFor(r)
+	err := s.bindAndExecute(ctx, r)
+	s.reading = nil
+	return err
+}
+
+// mayExecute says what a statement may not do in the session's transaction, and ends that where a
+// server does.
+func (s *session) mayExecute(ctx context.Context, r *request) error {
 	if r.plan.Ends && (s.tx != nil || !s.settings.autocommit) {
 		return refuse("CALL of a procedure that may end a transaction (COMMIT, ROLLBACK, START TRANSACTION, DDL) is not supported in one, whose other shards would know nothing of it: COMMIT before, and call it with autocommit")
 	}
@@ -96,29 +121,23 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 			return err
 		}
 	}
-	s.needTemporary(r.plan.Tables)
 	if s.mayNotWrite(r.plan) {
 		return s.readOnlyTransaction()
 	}
-	if r.plan.Meets != nil && r.plan.Constants == nil {
-		return s.meetRows(ctx, r)
-	}
-	s.reading = s.readingFor(r)
-	defer func() { s.reading = nil }()
-	b, err := s.bindToRead(ctx, r, ids)
+	return nil
+}
+
+// bindAndExecute executes a plan of rows that are read or written.
+func (s *session) bindAndExecute(ctx context.Context, r *request) error {
+	err := s.bindToRead(ctx, r)
+	b := r.bound
 	if b != nil {
 		r.found = b.Found
 	}
-	if e := refusal(b, err); e != nil && e.Differs { // as planAnew
-		if err := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); err != nil {
+	if err != nil || b.Refuse != nil {
+		if done, err := s.whereRefused(ctx, r, err); done {
 			return err
 		}
-		if r.plan.Catalog.Version != s.catalog().Version {
-			return errStale
-		}
-	}
-	if done, err := s.otherWay(ctx, r, b, err); done {
-		return err
 	}
 	if err != nil {
 		return err
@@ -126,16 +145,16 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 	// A write asks again before it is sent. Counter-example: a lookup waits for the disk
 	// while an ALTER changes what the keys mean and the index is built anew, and then
 	// finds nothing there by a key of before.
-	if !r.plan.Kind.Writes() && r.plan.Catalog.Version != s.catalog().Version {
-		return errStale
+	if err := s.stillPlanned(r); err != nil {
+		return err
 	}
+	r.generated = nil
 	if b.Generated != nil {
 		r.generated = b.Generated.Values
 	}
-	r.givesID = mayGiveID(&r, b)
-	s.last.failed = 0
+	r.givesID = mayGiveID(r)
+	s.diag.sending()
 	if b.Refuse != nil {
-		s.proxy.metrics.refused.Inc()
 		return b.Refuse
 	}
 	if b.Gather != nil && s.tableLocks != nil {
@@ -143,7 +162,7 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 			return err
 		}
 	}
-	if r.plan.Kind != planner.Locking { // two sessions must meet at the same copy of a row
+	if r.plan.Kind != plan.Locking { // two sessions must meet at the same copy of a row
 		s.stayOn(b)
 	}
 	implicit := s.beginFor(r.plan, b)
@@ -151,80 +170,124 @@ func (s *session) rowsOnce(ctx context.Context, r request, ids *counted) error {
 		// Each shard would set its own.
 		return refuse("LAST_INSERT_ID() of a value in a query over several shards is not supported: SET LAST_INSERT_ID = value")
 	}
-	writes := r.plan.Kind.Writes() || len(b.Adds) > 0 || len(b.Marks) > 0
-	if (writes || b.System != nil && b.System.Everywhere) && s.rights().ReadOnly {
+	r.writes = changesRows(r)
+	if (r.writes || b.System != nil && b.System.Everywhere) && s.rights().ReadOnly {
 		return s.readOnly() // a stored function, ANALYZE TABLE
 	}
+	if s.tx == nil || implicit {
+		return s.executeBound(ctx, r, implicit)
+	}
+	claims, err := s.claimRows(ctx, r)
+	if err == nil {
+		err = s.executeBound(ctx, r, implicit)
+	}
+	claims.answered()
+	return err
+}
+
+func changesRows(r *request) bool {
+	return r.plan.Kind.Writes() || len(r.bound.Adds) > 0 || len(r.bound.Marks) > 0
+}
+
+func (s *session) executeBound(ctx context.Context, r *request, implicit bool) (err error) {
 	if len(r.sql) > largeText && r.prepared == nil && r.shape == nil {
-		r.plan.Spend()
+		planner.Spend(r.plan)
 	}
-	if writes {
-		err = s.write(ctx, r, b, implicit)
+	b := r.bound
+	if r.writes {
+		r.implicit = implicit
+		if err = s.takenBefore(ctx, r); err == nil {
+			err = s.takenBehind(ctx, r, s.wayOf(r, bound).execute(s, ctx, r))
+		} else if implicit {
+			_ = s.rollback(ctx)
+		}
+	} else if r.fill == nil {
+		err = s.ofGuess(ctx, r, s.readInTime(ctx, r))
 	} else {
-		err = s.readInTime(ctx, r, b)
+		err = s.keeping(r, func() error { return s.ofGuess(ctx, r, s.readInTime(ctx, r)) })
 	}
-	if !errors.Is(err, errStale) {
-		s.proxy.metrics.routed(b, r.start)
+	if err == nil || !errors.Is(err, errStale) {
+		s.routed(b, r.start)
 	}
-	s.unsure(r, b)
+	s.unsure(r)
 	return err
 }
 
 // bind gives a plan its values and its route. AUTO_INCREMENT values are taken
 // before, so that the rows are routed and indexed by them; a statement that is
 // planned once more keeps them. One that fails leaves a gap, as on a server.
-func (s *session) bind(ctx context.Context, r request, ids *counted) (*planner.Bound, error) {
+func (s *session) bind(ctx context.Context, r *request) (err error) {
+	r.bound = nil
 	p := s.proxy.planner
-	first, err := s.count(ctx, r, ids)
+	first, err := s.count(ctx, r)
 	if r.shape != nil {
 		if err == nil {
-			if b, ok := p.BindShape(r.plan, r.shape, s.lookups(), first); ok {
-				return b, nil
+			if b, ok := p.BindShape(r.plan, r.shape, s.lookupsFor(ctx, r), first); ok {
+				r.bound = b
+				return nil
 			}
 		}
-		return nil, errLiterals
+		return errLiterals
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	leave, err := s.roomToPlan(ctx, r.sql)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer leave()
 	switch {
+	case r.storing != nil:
+		r.bound, err = p.BindGathered(r.plan, r.values, s.lookupsFor(ctx, r))
 	case first == 0 && r.prepared != nil:
-		return p.BindIn(&s.room.binding, r.plan, r.values, s.lookups())
+		r.bound, err = p.BindIn(&s.room.binding, r.plan, r.values, s.lookupsFor(ctx, r))
 	case first == 0:
-		return p.Bind(r.plan, r.values, s.lookups())
+		r.bound, err = p.Bind(r.plan, r.values, s.lookupsFor(ctx, r))
+	default:
+		r.bound, err = p.BindGenerated(r.plan, r.values, s.lookupsFor(ctx, r), first, r.prepared != nil)
 	}
-	return p.BindGenerated(r.plan, r.values, s.lookups(), first, r.prepared != nil)
+	return err
 }
 
 // bindToRead is bind for what is to be read from replicas (s.reading), and for the
 // primaries where that can't be.
-func (s *session) bindToRead(ctx context.Context, r request, ids *counted) (*planner.Bound, error) {
-	b, err := s.bind(ctx, r, ids)
-	if s.reading == nil || err == nil && s.onReplicas(b) {
-		return b, err
+func (s *session) bindToRead(ctx context.Context, r *request) error {
+	if s.mayGuess(r) {
+		return s.bindOnGuess(ctx, r)
+	}
+	err := s.bind(ctx, r)
+	if r.current != nil && (err != nil || !sentAtOnce(r.bound)) {
+		if wrong := s.confirm(ctx, r); wrong != nil {
+			return wrong
+		}
+	}
+	if s.reading == nil || err == nil && s.onReplicas(r.bound) {
+		return err
 	}
 	s.proxy.metrics.replicaRead(s.reading)
 	s.reading = nil
-	return s.bind(ctx, r, ids)
+	return s.bind(ctx, r)
 }
 
-// otherWay executes a statement that is refused as it is bound, if its plan has another
-// way; done says so. why is the refusal, nil where it is b's.
-func (s *session) otherWay(ctx context.Context, r request, b *planner.Bound, why error) (done bool, err error) {
-	switch {
-	case !refused(b, why):
+// whereRefused executes a statement that is refused as it is bound, if its plan has another
+// way; done says so. err is what binding it gave.
+func (s *session) whereRefused(ctx context.Context, r *request, err error) (done bool, _ error) {
+	why := r.refusal(err)
+	if why == nil {
 		return false, nil
-	case r.plan.Copy != nil:
-		return true, s.copyRows(ctx, r)
-	case r.plan.Constants != nil:
-		return true, s.askFirst(ctx, r, why)
-	case r.plan.Limited != nil && why == nil:
-		return true, s.writeLimited(ctx, r, b.Refuse)
+	}
+	if why.Differs { // as planAnew
+		if err := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); err != nil {
+			return true, err
+		}
+		if r.plan.Catalog.Version != s.catalog().Version {
+			return true, errStale
+		}
+	}
+	r.why = why
+	if w := s.wayOf(r, refused); w != nil {
+		return true, w.execute(s, ctx, r)
 	}
 	return false, nil
 }
@@ -232,14 +295,14 @@ func (s *session) otherWay(ctx context.Context, r request, b *planner.Bound, why
 // beginFor begins the transaction that a statement needs. Without autocommit it is the
 // session's; a write over several shards is one of its own (implicit), so that it happens
 // on all or none.
-func (s *session) beginFor(plan *planner.Rows, b *planner.Bound) (implicit bool) {
+func (s *session) beginFor(rows *plan.Rows, b *plan.Bound) (implicit bool) {
 	switch {
-	case s.tx != nil, plan.Redefines:
+	case s.tx != nil, rows.Redefines:
 	case !s.settings.autocommit:
-		if plan.Kind != planner.Show && (len(plan.Tables) > 0 || plan.Kind != planner.Select) {
+		if rows.Kind != plan.Show && (len(rows.Tables) > 0 || rows.Kind != plan.Select) {
 			s.tx = s.newTransaction()
 		}
-	case plan.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil || s.settings.writesForOnce()):
+	case rows.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil || s.settings.writesForOnce()):
 		s.tx = s.newTransaction()
 		return true
 	}
@@ -252,20 +315,4 @@ func (s *session) forwardOptions() shard.ForwardOptions {
 		o.Tell = s.veil
 	}
 	return o
-}
-
-// remember keeps what later statements may ask about.
-func (s *session) remember(ctx context.Context, conn *shard.Conn, sum shard.Summary) {
-	if sum.LastInsertID != 0 {
-		s.last.insertID = sum.LastInsertID
-	}
-	if sum.Err != nil {
-		return // serverFailed has noted it
-	}
-	s.last.warnings = nil
-	if sum.Warnings > 0 && !conn.Broken {
-		if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
-			s.last.warnings = res.Rows
-		}
-	}
 }

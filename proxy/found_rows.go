@@ -6,31 +6,30 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/merge"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
 // FOUND_ROWS() is the session's, not a shard connection's: after each statement the
 // rows are noted that were answered. Where only the server can say how many there
-// were (SQL_CALC_FOUND_ROWS) it is asked at once, while its connection is at hand.
-
-// findIn notes what one server's answer says of it.
-func (s *session) findIn(ctx context.Context, conn *shard.Conn, r request, sum shard.Summary) {
-	if n, ok := foundIn(ctx, conn, r.found, sum); ok {
-		s.counts.found = n
-	}
-}
+// were (SQL_CALC_FOUND_ROWS) it is asked at once, before its connection is given back. Over
+// several shards their counts are summed, or united rows counted to the end.
+//
+// Known gaps: MariaDB's FOUND_ROWS() strays from the rows that were answered (an aggregate
+// that needs no table, SET from a subquery), Shunt's doesn't. MySQL's warning that
+// FOUND_ROWS() is deprecated is lost in statements that have its value spliced in, but for SET.
 
 // foundIn is what one server's answer says; ok is false where that is nothing new.
-func foundIn(ctx context.Context, conn *shard.Conn, f planner.FoundRows, sum shard.Summary) (n int64, ok bool) {
+func foundIn(ctx context.Context, conn *shard.Conn, f plan.FoundRows, sum shard.Summary) (n int64, ok bool) {
 	if sum.Err != nil {
 		return 0, false
 	}
 	switch f.Op {
-	case planner.FoundKept:
+	case plan.FoundKept:
 		return 0, false
-	case planner.FoundCounted:
+	case plan.FoundCounted:
 		switch {
 		case !sum.ResultSet:
 			return 0, false
@@ -40,12 +39,12 @@ func foundIn(ctx context.Context, conn *shard.Conn, f planner.FoundRows, sum sha
 			return int64(f.Skipped) + sum.Rows, true
 		}
 		// OFFSET is behind the last row: how far, the server knows.
-	case planner.FoundOne:
+	case plan.FoundOne:
 		return 1, true
-	case planner.FoundMatched:
+	case plan.FoundMatched:
 		n, err := strconv.ParseInt(infoNumbers.FindString(sum.Info), 10, 64)
 		return n, err == nil
-	case planner.FoundAsked:
+	case plan.FoundAsked:
 	}
 	n, err := askFound(ctx, conn)
 	if err != nil {
@@ -66,16 +65,9 @@ func askFound(ctx context.Context, conn *shard.Conn) (int64, error) {
 	return strconv.ParseInt(string(res.Rows[0][0]), 10, 64)
 }
 
-// findAnswered notes the rows that Shunt itself has answered.
-func (s *session) findAnswered() {
-	if s.counts.answered >= 0 {
-		s.counts.found = int64(s.counts.answered)
-	}
-}
-
 // findMerged notes how many rows a merge has made, or without LIMIT would have
 // made of united rows.
-func (s *session) findMerged(m *planner.Merge, rows *merge.Rows) error {
+func (s *session) findMerged(m *plan.Merge, rows *merge.Rows) error {
 	to := uint64(0)
 	switch {
 	case m.CountAll && m.Unite:
@@ -84,7 +76,7 @@ func (s *session) findMerged(m *planner.Merge, rows *merge.Rows) error {
 		to = m.Offset // MySQL counts what LIMIT 3, 0 skips
 	}
 	err := rows.Count(to)
-	s.counts.found = int64(rows.Found())
+	s.diag.setFound(int64(rows.Found()))
 	return err
 }
 
@@ -104,14 +96,15 @@ func (s *session) readAll(answers []answer) error {
 // findAll adds up what each shard would have answered without LIMIT. REQUIRES: their
 // answers have been read to their ends.
 func (s *session) findAll(ctx context.Context, answers []answer) error {
-	s.counts.found = 0
+	found := int64(0)
 	for i := range answers {
 		n, err := askFound(ctx, answers[i].conn)
 		if err != nil {
 			return s.shardError(answers[i].shard, err)
 		}
-		s.counts.found += n
+		found += n
 	}
+	s.diag.setFound(found)
 	return nil
 }
 
@@ -119,9 +112,9 @@ func (s *session) findAll(ctx context.Context, answers []answer) error {
 const noFound = -1
 
 // errFound is told for FOUND_ROWS() then.
-var errFound = sqlError{codeShardLost, "HY000", "FOUND_ROWS() is not known: the connection to the shard that counted the rows was lost; run the query again"}
+var errFound = mysqlerr.New(mysqlerr.ShardLost, "FOUND_ROWS() is not known: the connection to the shard that counted the rows was lost; run the query again")
 
 // deprecatedFound is MySQL's warning of each FOUND_ROWS().
 func deprecatedFound() [][]byte {
-	return condition("Warning", 1287, "FOUND_ROWS() is deprecated and will be removed in a future release. Consider using COUNT(*) instead.")
+	return condition("Warning", mysqlerr.WarnDeprecatedSyntax, "FOUND_ROWS() is deprecated and will be removed in a future release. Consider using COUNT(*) instead.")
 }

@@ -11,11 +11,22 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/proxy/scratch"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
+
+// gatherWay is how a query is executed by one server, over rows that are copied there.
+var gatherWay = &way{
+	at:      bound,
+	fits:    func(_ *session, r *request) bool { return r.bound.Gather != nil },
+	explain: (*session).explainGather,
+	execute: (*session).gather,
+}
 
 // gather answers a query from copies of the rows that it needs:
 //
@@ -28,24 +39,26 @@ import (
 //	6 drop      whatever happened
 //
 // The client's going away is looked for all the while.
-func (s *session) gather(ctx context.Context, r request, b *planner.Bound) error {
+func (s *session) gather(ctx context.Context, r *request) error {
+	s.reading = nil
 	ctx, _, done := s.activity.killable(ctx)
 	defer done()
-	err := s.gatherRead(ctx, r, b)
+	err := s.gatherRead(ctx, r)
 	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
 		return errInterrupted
 	}
 	return err
 }
 
-func (s *session) gatherRead(ctx context.Context, r request, b *planner.Bound) error {
+func (s *session) gatherRead(ctx context.Context, r *request) error {
+	b := r.bound
 	sc := s.proxy.opts.Scratch
 	if sc == nil {
 		return refuse("a query that must be gathered from several shards is not supported here: no scratch tables are configured")
 	}
 	ctx, stop := s.whileClientStays(ctx)
 	defer stop()
-	done, err := sc.slot(ctx)
+	done, err := sc.Slots.Enter(ctx, s.holder())
 	if err != nil {
 		return err
 	}
@@ -67,11 +80,11 @@ func (s *session) gatherRead(ctx context.Context, r request, b *planner.Bound) e
 			}
 		}()
 	}
-	at := sc.choose(r.plan.Catalog, b.Gather, s.proxy.opts.Pools)
-	if at.pool == nil {
-		return sqlError{codeShardDown, "HY000", "no server is there for scratch tables"}
+	at := s.proxy.gatherPlace(r.plan.Catalog, b.Gather)
+	if at.Pool == nil {
+		return mysqlerr.New(mysqlerr.ShardDown, "no server is there for scratch tables")
 	}
-	if at.own && b.Gather.NamesSchema {
+	if at.Own && b.Gather.NamesSchema {
 		return refuse("DATABASE() in a query that is gathered on the scratch server is not supported, since no schema of yours is there: write its name out")
 	}
 	g := &gathering{s: s, sc: sc, r: r, plan: b.Gather, at: at, temporary: true}
@@ -88,26 +101,38 @@ func (s *session) gatherRead(ctx context.Context, r request, b *planner.Bound) e
 		case g.temporary && errors.Is(err, errNotTemporary):
 			g.temporary = false
 		case !g.anyGroups && g.groupsUnknown(err):
-			g.anyGroups, s.failed = true, false
+			g.anyGroups = true
+			s.diag.unanswered()
 		case !whole && !b.Gather.Locks && conditionFailed(err):
 			// A server may not come to evaluate what failed: the query shall tell.
 			if g.plan, whole = g.plan.Whole(); !whole {
 				return err
 			}
-			s.failed = false
+			s.diag.unanswered()
 		default:
 			return err
 		}
 	}
 }
 
+// gatherPlace is the server for a gather. REQUIRES: there are scratch tables.
+func (p *Proxy) gatherPlace(c *catalog.Catalog, g *plan.Gather) scratch.Place {
+	var singles []catalog.ShardSet
+	for _, r := range g.Refs {
+		if r.Table.Placement == catalog.Single {
+			singles = append(singles, r.InPlace)
+		}
+	}
+	return p.opts.Scratch.Choose(c, singles, p.opts.Pools)
+}
+
 // gathering is one gather under way.
 type gathering struct {
 	s    *session
-	sc   *Scratch
-	r    request
-	plan *planner.Gather
-	at   place
+	sc   *scratch.Space
+	r    *request
+	plan *plan.Gather
+	at   scratch.Place
 	// also are more places where all copies are made, for a write on several
 	// shards.
 	also []copyPlace
@@ -117,9 +142,11 @@ type gathering struct {
 	tables []string
 	// from are the shards that each copy's rows are read from, selects the
 	// statements that read them, keys what narrows other copies: see waves.
-	from        []catalog.ShardSet
-	selects     []string
-	keys        []*copyKeys
+	from    []catalog.ShardSet
+	selects []string
+	keys    []*copyKeys
+	// lookups are for what the rows' snapshots show.
+	lookups     plan.Indexes
 	rows, bytes atomic.Int64
 	// warned: a statement that read rows had warnings.
 	warned atomic.Bool
@@ -147,15 +174,15 @@ type lostStatement struct {
 
 // conditionFailed reports an error of data that are compared or computed with.
 func conditionFailed(err error) bool {
-	e, ok := errors.AsType[sqlError](err)
+	e, ok := errors.AsType[mysqlerr.Error](err)
 	if !ok {
 		return false
 	}
-	switch e.code {
-	case 1411, 1525, 3854: // ER_WRONG_VALUE_FOR_TYPE, ER_WRONG_VALUE, ER_CANNOT_CONVERT_STRING
+	switch e.Code {
+	case mysqlerr.WrongValueForType, mysqlerr.WrongValue, mysqlerr.CannotConvertString:
 		return true
 	}
-	return strings.HasPrefix(e.state, "22")
+	return strings.HasPrefix(e.State, "22")
 }
 
 // groupsUnknown reports that the server doesn't know of copies what it knows of
@@ -163,8 +190,8 @@ func conditionFailed(err error) bool {
 // another, as that of a generated column does. MariaDB knows none of that of tables
 // either, and may refuse to execute what it has prepared.
 func (g *gathering) groupsUnknown(err error) bool {
-	e, ok := errors.AsType[sqlError](err)
-	return ok && e.code == 1055 && len(g.columns) > 0 && !g.s.mariaDB() // ER_WRONG_FIELD_WITH_GROUP
+	e, ok := errors.AsType[mysqlerr.Error](err)
+	return ok && e.Code == mysqlerr.WrongFieldWithGroup && len(g.columns) > 0 && !g.s.mariaDB()
 }
 
 // errDuplicate: the copies can't have the unique keys of their tables.
@@ -172,18 +199,19 @@ var errDuplicate = errors.New("duplicate key among the rows of several shards")
 
 // attempt takes steps 2 to 6.
 func (g *gathering) attempt(ctx context.Context, unique bool) error {
-	g.tables = g.sc.names(len(g.plan.Refs))
+	g.tables = g.sc.Names(len(g.plan.Refs))
 	for i := range g.plan.Refs {
 		// A transaction's own writes are on its connections alone.
-		if g.s.tx == nil && !g.at.own && g.plan.Refs[i].InPlace.Has(g.at.shard) {
+		if g.s.tx == nil && !g.at.Own && g.plan.Refs[i].InPlace.Has(g.at.Shard) {
 			g.tables[i] = ""
 		}
 	}
 	g.rows.Store(0)
 	g.bytes.Store(0)
 	defer func() {
-		g.sc.rows.Add(float64(g.rows.Load()))
-		g.sc.bytes.Add(float64(g.bytes.Load()))
+		g.sc.Rows.Add(float64(g.rows.Load()))
+		g.s.measured.Copied += g.rows.Load()
+		g.sc.Bytes.Add(float64(g.bytes.Load()))
 	}()
 	defer g.cleanUp(ctx)
 	if err := g.collect(ctx, unique); err != nil {
@@ -195,16 +223,16 @@ func (g *gathering) attempt(ctx context.Context, unique bool) error {
 // cleanUp is step 6. The client waits for it: when it has its answer, or an
 // error, nothing is left.
 func (g *gathering) cleanUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scratch.DropTimeout)
 	defer cancel()
 	g.leaveHome(ctx)
 	for _, l := range g.broken {
 		// Or DROP TABLE would wait for its end.
-		if err := l.pool.Kill(ctx, l.thread, true); err != nil && serverCode(err) != codeNoThread {
+		if err := l.pool.Kill(ctx, l.thread, true); err != nil && shard.Code(err) != mysqlerr.NoSuchThread {
 			g.s.log.Info("end a gather's statement", "server", l.pool.Name(), "error", err)
 		}
 	}
-	g.sc.drop(ctx, g.at, g.made)
+	g.sc.Drop(ctx, g.at, g.made)
 	g.broken, g.made = nil, nil
 }
 
@@ -222,6 +250,11 @@ func (g *gathering) run(ctx context.Context) error {
 	s := g.s
 	sql := g.plan.Query(func(ref int) string { return g.tables[ref] })
 	settings := g.settings()
+	if g.r.storing != nil {
+		if err := g.makeStoring(ctx); err != nil {
+			return err
+		}
+	}
 	conn := g.home
 	if conn != nil {
 		if err := g.settle(ctx, settings); err != nil {
@@ -229,18 +262,24 @@ func (g *gathering) run(ctx context.Context) error {
 		}
 	} else {
 		var err error
-		if conn, err = g.at.pool.Get(ctx, false); err != nil {
-			return shardDown(err)
+		if conn, err = g.at.Pool.Get(ctx, false); err != nil {
+			return shard.Down(err)
 		}
-		defer func() { g.put(g.at.pool, conn) }()
+		defer func() { g.put(g.at.Pool, conn) }()
 		if err := settings.applyTo(ctx, conn); err != nil {
 			return g.serverError(err)
 		}
 	}
-	if s.last.insertID != 0 && containsFold(sql, lastInsertID) {
-		if err := tellID(ctx, conn, s.last.insertID); err != nil {
+	if s.diag.insertID != 0 && spoken.NamesInsertID(sql) {
+		if err := tellID(ctx, conn, s.diag.insertID); err != nil {
 			return g.serverError(err)
 		}
+	}
+	if st := g.r.storing; st != nil {
+		if err := g.store(ctx, sql); err != nil {
+			return err
+		}
+		sql = st.Select(st.table)
 	}
 	command, payload := mysql.COM_QUERY, []byte(sql)
 	if g.r.prepared != nil {
@@ -257,13 +296,16 @@ func (g *gathering) run(ctx context.Context) error {
 	o := s.forwardOptions()
 	o.HoldErr = true
 	define := header{g: g}
-	o.Define, o.Expect = define.column, len(g.columns)
+	if g.r.storing == nil {
+		o.Define, o.Expect = define.column, len(g.columns)
+	}
 	var sum shard.Summary
 	err := conn.Under(ctx, func() (err error) {
 		if err := conn.Send(command, payload); err != nil {
 			return err
 		}
 		sum, err = conn.Forward(s.client, shard.Result, o)
+		s.measured.Rows += sum.Rows
 		return err
 	})
 	g.answered = sum.Written
@@ -276,8 +318,8 @@ func (g *gathering) run(ctx context.Context) error {
 		}
 		return g.serverError(sum.Err)
 	case err == nil:
-		s.remember(ctx, conn, sum)
-		s.findIn(ctx, conn, g.r, sum)
+		s.diag.keep(ctx, conn, sum)
+		s.diag.find(ctx, conn, g.r.found, sum)
 		return nil
 	case errors.Is(err, shard.ErrClient):
 		return err
@@ -292,9 +334,9 @@ func (g *gathering) run(ctx context.Context) error {
 func (g *gathering) settings() *settings {
 	s := g.s
 	out := &s.settings
-	if g.at.own {
+	if g.at.Own {
 		own := s.settings.clone()
-		own.schema = planner.ScratchSchema
+		own.schema = catalog.ScratchSchema
 		out = &own
 	}
 	if s.limits(g.r) {
@@ -319,21 +361,20 @@ func (g *gathering) serverError(err error) error {
 	}
 	if !errors.As(err, &server) {
 		if errors.Is(err, shard.ErrColumns) {
-			g.s.proxy.opts.Directory.Soon()
-			return sqlError{codeTableChanged, "HY000", fmt.Sprintf("Table definition has changed, please retry transaction (%v)", err)}
+			return g.s.columnsDiffer(err)
 		}
 		if errors.Is(err, errClientGone) {
 			return err
 		}
-		return sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to %s was lost while it ran a gathered query: %v", g.at.name, err)}
+		return mysqlerr.Newf(mysqlerr.ShardLost, "Connection to %s was lost while it ran a gathered query: %v", g.at.Name, err)
 	}
 	g.s.serverFailed(server)
-	return sqlError{server.Code, server.State, g.original(server.Message)}
+	return mysqlerr.Error{Code: server.Code, State: server.State, Message: g.original(server.Message)}
 }
 
 // original takes the scratch names out of a text.
 func (g *gathering) original(text string) string {
-	if !strings.Contains(text, planner.ScratchSchema) {
+	if !strings.Contains(text, catalog.ScratchSchema) {
 		return text
 	}
 	var pairs []string
@@ -345,11 +386,15 @@ func (g *gathering) original(text string) string {
 		t := g.plan.Refs[i].Table
 		schema = t.Schema
 		pairs = append(pairs,
-			scratchTable(name), catalog.QuoteTable(t.Schema, t.Name),
-			planner.ScratchSchema+"."+name, t.Schema+"."+t.Name,
+			scratch.Table(name), catalog.QuoteTable(t.Schema, t.Name),
+			catalog.ScratchSchema+"."+name, t.Schema+"."+t.Name,
 			name, t.Name)
 	}
-	pairs = append(pairs, planner.ScratchSchema, schema)
+	if st := g.r.storing; st != nil && st.table != "" {
+		table := catalog.QuoteTable(st.Table.Schema, st.Table.Name)
+		pairs = append(pairs, st.table, table)
+	}
+	pairs = append(pairs, catalog.ScratchSchema, schema)
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
@@ -382,7 +427,7 @@ func (h *header) column(def []byte) []byte {
 		c.Flags = c.Flags&^keyFlags | own.Flags&keyFlags
 		return c.Append(nil)
 	}
-	if c.Schema == planner.ScratchSchema {
+	if c.Schema == catalog.ScratchSchema {
 		if ref := slices.Index(h.g.tables, c.OrgTable); ref >= 0 {
 			t := h.g.plan.Refs[ref].Table
 			c.Schema, c.OrgTable = t.Schema, t.Name
@@ -396,9 +441,9 @@ func (h *header) column(def []byte) []byte {
 // tables.
 func (g *gathering) describe(ctx context.Context, id catalog.ShardID, conn *shard.Conn) error {
 	st, err := conn.PrepareOnce(ctx, g.r.sql)
-	switch serverCode(err) {
+	switch shard.Code(err) {
 	case 0:
-	case 1295, 1461: // not in the prepared protocol; too many statements
+	case mysqlerr.UnsupportedPS, mysqlerr.MaxPreparedStmtCountReached: // not in the prepared protocol; too many statements
 		return nil
 	}
 	if err != nil {
@@ -460,12 +505,3 @@ func (s *session) whileClientStays(ctx context.Context) (_ context.Context, stop
 		<-ended
 	}
 }
-
-func serverCode(err error) uint16 {
-	if e, ok := errors.AsType[*shard.ServerError](err); ok {
-		return e.Code
-	}
-	return 0
-}
-
-const codeNoThread = 1094 // ER_NO_SUCH_THREAD

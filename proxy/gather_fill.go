@@ -7,14 +7,20 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/proxy/scratch"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
+
+// Copies are filled by INSERT: joins of large tables so take tens of times what one server
+// takes (docs/benchmarks.md, TPC-H).
 
 // batchBytes is how long an INSERT into a scratch table becomes. What is held in
 // memory: one that grows for each shard, and some that wait for a writer.
@@ -29,6 +35,9 @@ type source struct {
 	// once: a single SELECT reads all that is needed of it, which needs no
 	// snapshot but its own.
 	once bool
+	// took is how long its rows of this wave were read, since asked.
+	took  time.Duration
+	asked time.Time
 	// began: its snapshot is open.
 	began bool
 	// told is the error that the shard has answered in the session's transaction,
@@ -55,16 +64,18 @@ func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
 			set = set.Union(g.from[i])
 		}
 	}
-	if s.tx == nil {
-		// As a transaction does: rows that the snapshots show keep their entries.
+	g.lookups = s.lookups(ctx)
+	if s.tx == nil && g.lookups != nil {
+		// As a transaction does: rows that the snapshots show may have no entries any more.
 		open := s.proxy.opts.Index.Begin(set)
 		defer open.End()
+		g.lookups = s.lookupsOf(ctx, open)
 	}
 	var sources []*source
 	defer func() {
 		for _, x := range sources {
 			if x.own {
-				g.put(s.proxy.opts.Pools[x.id], x.conn)
+				g.put(s.proxy.pool(x.id), x.conn)
 			}
 		}
 	}()
@@ -92,17 +103,17 @@ func (g *gathering) collect(ctx context.Context, unique bool) (err error) {
 	if err := g.describeOn(ctx, sources); err != nil {
 		return err
 	}
-	control, err := g.at.get(ctx)
+	control, err := g.at.Get(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { g.put(g.at.pool, control) }()
+	defer func() { g.put(g.at.Pool, control) }()
 	for i, name := range g.tables {
 		if name == "" {
 			continue
 		}
 		g.made = append(g.made, name)
-		if err := create(ctx, control, name, g.plan.Refs[i].Definition(unique), "InnoDB"); err != nil {
+		if err := scratch.Create(ctx, control, name, g.plan.Refs[i].Definition(unique), "InnoDB"); err != nil {
 			return g.createFailed(err)
 		}
 	}
@@ -122,8 +133,8 @@ func (g *gathering) shardsOf(i int) catalog.ShardSet {
 			}
 		}
 	}
-	if !g.at.own && r.InPlace.Has(g.at.shard) {
-		return catalog.Only(g.at.shard)
+	if !g.at.Own && r.InPlace.Has(g.at.Shard) {
+		return catalog.Only(g.at.Shard)
 	}
 	return r.Shards
 }
@@ -162,9 +173,9 @@ type filling struct {
 // fill is step 4 for some references. Readers, one for each shard, make batches;
 // writers insert them.
 func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.Conn) error {
-	f := &filling{g: g, batches: make(chan batch, scratchWriters), rows: &g.rows, bytes: &g.bytes}
+	f := &filling{g: g, batches: make(chan batch, scratch.Writers), rows: &g.rows, bytes: &g.bytes}
 	for range g.also {
-		f.also = append(f.also, make(chan batch, scratchWriters))
+		f.also = append(f.also, make(chan batch, scratch.Writers))
 	}
 	for _, x := range sources {
 		if !x.own { // it may wait for locks
@@ -178,6 +189,8 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 		reading.Add(1)
 		group.Go(func() error {
 			defer reading.Done()
+			x.asked = time.Now()
+			defer func() { x.took = time.Since(x.asked) }()
 			if err := f.read(ctx, fctx, x); err != nil {
 				return &readError{x, err}
 			}
@@ -194,25 +207,28 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 	})
 	group.Go(func() error { return f.write(fctx, g.at, control, f.batches) })
 	for i, to := range g.also {
-		group.Go(func() error { return f.write(fctx, to.place, to.control, f.also[i]) })
+		group.Go(func() error { return f.write(fctx, to.Place, to.control, f.also[i]) })
 	}
-	writers := min(scratchWriters, len(sources))
+	writers := min(scratch.Writers, len(sources))
 	if g.temporary {
 		writers = 1
 	}
 	for range writers - 1 {
 		group.Go(func() error {
-			conn, err := g.at.get(fctx)
+			conn, err := g.at.Get(fctx)
 			if err != nil {
 				return err
 			}
-			defer f.put(g.at.pool, conn)
+			defer f.put(g.at.Pool, conn)
 			return f.write(fctx, g.at, conn, f.batches)
 		})
 	}
 	err := group.Wait()
 	g.broken = append(g.broken, f.broken...)
 	for _, x := range sources {
+		if len(x.refs) > 0 {
+			g.s.measured.part(x.id, shard.Since(x.asked), x.took)
+		}
 		if x.told != nil && g.s.tx != nil {
 			g.s.tx.watch(x.id, shard.Summary{Err: x.told})
 		}
@@ -237,7 +253,7 @@ func (e *readError) Unwrap() error { return e.err }
 
 // readFailed is the client's error for what a shard's rows could not be read for.
 func (g *gathering) readFailed(x *source, err error) error {
-	if _, ok := errors.AsType[sqlError](err); ok {
+	if _, ok := errors.AsType[mysqlerr.Error](err); ok {
 		return err
 	}
 	return g.s.shardError(x.id, err)
@@ -288,7 +304,7 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 	for n := range r.Columns {
 		names[n] = catalog.QuoteName(r.Columns[n].Name)
 	}
-	head := "INSERT INTO " + scratchTable(f.g.tables[i]) + " (" + strings.Join(names, ", ") + ") VALUES "
+	head := "INSERT INTO " + scratch.Table(f.g.tables[i]) + " (" + strings.Join(names, ", ") + ") VALUES "
 	b := batch{ref: i}
 	flush := func() error {
 		if len(b.sql) == 0 {
@@ -327,7 +343,7 @@ func (f *filling) readRef(ctx, fctx context.Context, x *source, i int) error {
 		}
 		return failed
 	}
-	sql := fmt.Sprintf("%s LIMIT %d%s", f.g.selects[i], f.g.sc.o.MaxRows+1, r.Lock)
+	sql := fmt.Sprintf("%s LIMIT %d%s", f.g.selects[i], f.g.sc.Options.MaxRows+1, r.Lock)
 	var err error
 	if x.own {
 		err = f.g.stream(fctx, x.conn, sql, r, each)
@@ -356,12 +372,12 @@ func (f *filling) give(ctx context.Context, b batch) error {
 }
 
 // count holds a gather to its limits.
-func (f *filling) count(r *planner.GatherRef, row [][]byte) error {
+func (f *filling) count(r *plan.GatherRef, row [][]byte) error {
 	n := int64(0)
 	for _, v := range row {
 		n += int64(len(v))
 	}
-	o := &f.g.sc.o
+	o := &f.g.sc.Options
 	limit, most := "", int64(0)
 	if f.bytes.Add(n) > o.MaxBytes {
 		limit, most = "gather_max_bytes", o.MaxBytes
@@ -372,15 +388,13 @@ func (f *filling) count(r *planner.GatherRef, row [][]byte) error {
 	if limit == "" {
 		return nil
 	}
-	return sqlError{codeTooBig, "42000", fmt.Sprintf(
+	return mysqlerr.Newf(mysqlerr.TooBigSelect,
 		"The query needs more rows of %s.%s (and its other tables) copied to one server than %s (%d) allows; route of %s: %s, %s. Add conditions that bound them, or raise %s in the configuration",
-		r.Table.Schema, r.Table.Name, limit, most, r.Table.Name, r.Access, r.Reason, limit)}
+		r.Table.Schema, r.Table.Name, limit, most, r.Table.Name, r.Access, r.Reason, limit)
 }
 
-const codeTooBig = 1104 // ER_TOO_BIG_SELECT
-
 // stream runs a fill's SELECT, with the statement's parameters.
-func (g *gathering) stream(ctx context.Context, conn *shard.Conn, sql string, r *planner.GatherRef, each func([][]byte) error) error {
+func (g *gathering) stream(ctx context.Context, conn *shard.Conn, sql string, r *plan.GatherRef, each func([][]byte) error) error {
 	if len(r.Params) == 0 {
 		sum, err := conn.Stream(ctx, sql, each)
 		if sum.Warnings > 0 {
@@ -410,10 +424,10 @@ func (g *gathering) stream(ctx context.Context, conn *shard.Conn, sql string, r 
 // streamInTransaction is stream on the transaction's connection, which must stay
 // usable when the fill fails: the statement is ended, not the connection, and
 // what is left of the answer is read.
-func (f *filling) streamInTransaction(ctx, fctx context.Context, x *source, sql string, r *planner.GatherRef, each func([][]byte) error) error {
-	pool := f.g.s.proxy.opts.Pools[x.id]
+func (f *filling) streamInTransaction(ctx, fctx context.Context, x *source, sql string, r *plan.GatherRef, each func([][]byte) error) error {
+	pool := f.g.s.proxy.pool(x.id)
 	kill := func() {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), scratch.DropTimeout)
 		defer cancel()
 		if err := pool.Kill(limited, x.conn.ThreadID, false); err != nil {
 			f.g.s.log.Info("end a fill's statement", "shard", pool.Name(), "error", err)
@@ -445,7 +459,7 @@ func (f *filling) streamInTransaction(ctx, fctx context.Context, x *source, sql 
 	}
 	if asked && !x.conn.Broken {
 		// A KILL that came after the end would hit the next statement.
-		if _, err := x.conn.Exec(context.WithoutCancel(ctx), "DO 0"); err != nil && serverCode(err) != codeInterrupted {
+		if _, err := x.conn.Exec(context.WithoutCancel(ctx), "DO 0"); err != nil && shard.Code(err) != mysqlerr.QueryInterrupted {
 			return err
 		}
 	}
@@ -455,17 +469,15 @@ func (f *filling) streamInTransaction(ctx, fctx context.Context, x *source, sql 
 	return err
 }
 
-const codeInterrupted = 1317 // ER_QUERY_INTERRUPTED
-
 // write inserts batches at a place until there are no more.
-func (f *filling) write(ctx context.Context, at place, conn *shard.Conn, batches <-chan batch) error {
+func (f *filling) write(ctx context.Context, at scratch.Place, conn *shard.Conn, batches <-chan batch) error {
 	for b := range batches {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		sum, err := conn.Exec(ctx, string(b.sql))
 		switch {
-		case serverCode(err) == codeDuplicate:
+		case shard.Code(err) == mysqlerr.DupEntry:
 			return errDuplicate
 		case err != nil:
 			if ctx.Err() != nil {
@@ -478,7 +490,7 @@ func (f *filling) write(ctx context.Context, at place, conn *shard.Conn, batches
 				why = string(res.Rows[0][2])
 			}
 			t := f.g.plan.Refs[b.ref].Table
-			return sqlError{codeUnknown, "HY000", fmt.Sprintf("A row of %s.%s can't be copied to %s as it is: %s", t.Schema, t.Name, at.name, why)}
+			return mysqlerr.Newf(mysqlerr.UnknownError, "A row of %s.%s can't be copied to %s as it is: %s", t.Schema, t.Name, at.Name, why)
 		}
 	}
 	return nil
@@ -490,15 +502,15 @@ func (g *gathering) createFailed(err error) error {
 	if !errors.As(err, &server) {
 		return g.serverError(err)
 	}
-	return sqlError{server.Code, server.State, fmt.Sprintf("A scratch table can't be made on %s: %s", g.at.name, server.Message)}
+	return mysqlerr.Error{Code: server.Code, State: server.State, Message: fmt.Sprintf("A scratch table can't be made on %s: %s", g.at.Name, server.Message)}
 }
 
 // copyFailed is an error of an INSERT into a copy.
-func (g *gathering) copyFailed(at place, ref int, err error) error {
+func (g *gathering) copyFailed(at scratch.Place, ref int, err error) error {
 	var server *shard.ServerError
 	if !errors.As(err, &server) {
-		return sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to %s was lost while rows were copied there: %v", at.name, err)}
+		return mysqlerr.Newf(mysqlerr.ShardLost, "Connection to %s was lost while rows were copied there: %v", at.Name, err)
 	}
 	t := g.plan.Refs[ref].Table
-	return sqlError{server.Code, server.State, fmt.Sprintf("%s (while rows of %s.%s were copied to %s)", g.original(server.Message), t.Schema, t.Name, at.name)}
+	return mysqlerr.Error{Code: server.Code, State: server.State, Message: fmt.Sprintf("%s (while rows of %s.%s were copied to %s)", g.original(server.Message), t.Schema, t.Name, at.Name)}
 }

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 )
 
 // appendRow appends a row of GatherRef.Select as a row of VALUES.
-func appendRow(dst []byte, cols []planner.GatherColumn, row [][]byte) ([]byte, error) {
+func appendRow(dst []byte, cols []plan.GatherColumn, row [][]byte) ([]byte, error) {
 	if len(row) != len(cols) {
 		return dst, fmt.Errorf("shard answered %d columns instead of %d", len(row), len(cols))
 	}
@@ -30,29 +30,29 @@ func appendRow(dst []byte, cols []planner.GatherColumn, row [][]byte) ([]byte, e
 
 // appendLiteral writes a value as the scratch connection reads it back: with
 // backslash escapes, in utf8mb4.
-func appendLiteral(dst []byte, c *planner.GatherColumn, v []byte) ([]byte, error) {
+func appendLiteral(dst []byte, c *plan.GatherColumn, v []byte) ([]byte, error) {
 	if v == nil {
 		return append(dst, "NULL"...), nil
 	}
 	switch c.Form {
-	case planner.FormNumber:
+	case plan.FormNumber:
 		return append(dst, v...), nil
-	case planner.FormDouble:
+	case plan.FormDouble:
 		dst = append(dst, v...)
 		if !bytes.ContainsAny(v, "eE") {
 			dst = append(dst, "e0"...) // or it would be a DECIMAL, in which -0 is 0
 		}
 		return dst, nil
-	case planner.FormBytes, planner.FormEncoded:
+	case plan.FormBytes, plan.FormEncoded:
 		// A binary string is stored in a text column byte by byte.
 		dst = hex.AppendEncode(append(dst, "X'"...), v)
 		return append(dst, '\''), nil
-	case planner.FormJSON:
+	case plan.FormJSON:
 		if len(v) == 0 {
 			return dst, refuse("copying a JSON value of column %s that holds more than its text says (a date or a decimal that a function has put there) to another server is not supported: leave the column out, or ask each shard", c.Name)
 		}
 		return appendQuoted(dst, v), nil
-	case planner.FormInstant:
+	case plan.FormInstant:
 		return appendInstant(dst, v)
 	default: // FormText, FormPlain
 		return appendQuoted(dst, v), nil

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
-
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/scratch"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -31,26 +30,17 @@ var errNotTemporary = errors.New("temporary tables don't serve here")
 // server would keep the space of its temporary tables.
 const largeHome = 16 << 20
 
-const (
-	codeReopen       = 1137 // ER_CANT_REOPEN_TABLE
-	codeFull         = mysql.ER_RECORD_FILE_FULL
-	codeLogFormat    = 3745 // ER_TEMP_TABLE_PREVENTS_SWITCH_SESSION_BINLOG_FORMAT
-	codeSchemaDenied = mysql.ER_DBACCESS_DENIED_ERROR
-	codeTableDenied  = mysql.ER_TABLEACCESS_DENIED_ERROR
-	codeDenied       = mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR
-)
-
 // unlessOrdinary is errNotTemporary for what the server would not say of
 // ordinary tables.
 func (g *gathering) unlessOrdinary(err error) error {
 	if !g.temporary {
 		return err
 	}
-	switch serverCode(err) {
+	switch shard.Code(err) {
 	// A session may have set pseudo_thread_id, by which the server knows whose a
 	// temporary table is, or binlog_format, which MySQL doesn't change beside one. Where
 	// temporary tables are too large ordinary ones may have room.
-	case codeReopen, codeNoTable, codeFull, codeLogFormat:
+	case mysqlerr.CantReopenTable, mysqlerr.NoSuchTable, mysqlerr.TableFull, mysqlerr.TempTablePreventsBinlogFormat:
 		return errNotTemporary
 	}
 	return err
@@ -58,20 +48,20 @@ func (g *gathering) unlessOrdinary(err error) error {
 
 // makeTemporary takes step 3.
 func (g *gathering) makeTemporary(ctx context.Context, unique bool) error {
-	conn, err := g.at.pool.Get(ctx, false)
+	conn, err := g.at.Pool.Get(ctx, false)
 	if err != nil {
-		return shardDown(err)
+		return shard.Down(err)
 	}
 	g.home = conn
-	settings := append([]string{scratchSettings[1]}, scratchWishes...)
+	settings := append([]string{scratch.Settings[1]}, scratch.Wishes...)
 	var creates []string
-	if g.at.own && conn.Schema != planner.ScratchSchema {
+	if g.at.Own && conn.Schema != catalog.ScratchSchema {
 		// A temporary table can be in a schema that isn't there; the session can't.
-		creates = append(creates, createScratchSchema)
+		creates = append(creates, scratch.CreateSchema)
 	}
 	for i, name := range g.tables {
 		if name != "" {
-			creates = append(creates, "CREATE TEMPORARY TABLE "+scratchTable(name)+" ("+g.plan.Refs[i].Definition(unique)+") ENGINE=InnoDB")
+			creates = append(creates, "CREATE TEMPORARY TABLE "+scratch.Table(name)+" ("+g.plan.Refs[i].Definition(unique)+") ENGINE=InnoDB")
 		}
 	}
 	run := conn.ExecAll
@@ -79,7 +69,7 @@ func (g *gathering) makeTemporary(ctx context.Context, unique bool) error {
 		run = conn.ResetWith
 	}
 	refused, err := run(ctx, append(settings, creates...)...)
-	conn.State = scratchState
+	conn.State = scratch.State
 	if err != nil {
 		return g.serverError(err)
 	}
@@ -89,13 +79,13 @@ func (g *gathering) makeTemporary(ctx context.Context, unique bool) error {
 	refused = refused[len(settings):]
 	var again []string
 	for i, e := range refused {
-		if e != nil && e.Code == codeNoSchema {
+		if e != nil && e.Code == mysqlerr.BadDB {
 			again = append(again, creates[i])
 			refused[i] = nil
 		}
 	}
 	if len(again) > 0 && first(refused) == nil {
-		if refused, err = conn.ExecAll(ctx, append([]string{createScratchSchema}, again...)...); err != nil {
+		if refused, err = conn.ExecAll(ctx, append([]string{scratch.CreateSchema}, again...)...); err != nil {
 			return g.serverError(err)
 		}
 	}
@@ -103,7 +93,7 @@ func (g *gathering) makeTemporary(ctx context.Context, unique bool) error {
 	switch {
 	case failed == nil:
 		return nil
-	case failed.Code == codeSchemaDenied, failed.Code == codeTableDenied, failed.Code == codeDenied:
+	case failed.Code == mysqlerr.DBAccessDenied, failed.Code == mysqlerr.TableAccessDenied, failed.Code == mysqlerr.SpecificAccessDenied:
 		return errNotTemporary // a right of its own
 	}
 	return g.createFailed(g.unlessOrdinary(failed))
@@ -118,21 +108,13 @@ func first(refused []*shard.ServerError) *shard.ServerError {
 	return nil
 }
 
-// scratchUndone makes the settings that scratchSettings and scratchWishes change
-// those of a new connection, as a reset would if it left the tables.
-var scratchUndone = []string{
-	"SET SESSION sql_mode = DEFAULT, SESSION time_zone = DEFAULT, SESSION foreign_key_checks = DEFAULT, SESSION lock_wait_timeout = DEFAULT",
-	"SET SESSION sql_log_bin = 1",
-	"SET SESSION sql_require_primary_key = DEFAULT",
-}
-
 // settle gives home the client's settings, in place of those for copying.
 func (g *gathering) settle(ctx context.Context, s *settings) error {
-	todo := append([]string(nil), scratchUndone...)
+	todo := append([]string(nil), scratch.Undone...)
 	if s.schema != "" && g.home.Schema != s.schema {
 		todo = append(todo, "USE "+catalog.QuoteName(s.schema))
 	}
-	wishes := len(scratchWishes) // may be refused both ways
+	wishes := len(scratch.Wishes) // may be refused both ways
 	refused, err := g.home.ExecAll(ctx, append(todo, s.statements...)...)
 	if err != nil {
 		return err
@@ -159,14 +141,12 @@ func (g *gathering) leaveHome(ctx context.Context) {
 	g.home = nil
 	if !conn.Busy() && !conn.Broken {
 		if g.bytes.Load() > largeHome {
-			g.at.pool.Discard(conn)
+			g.at.Pool.Discard(conn)
 			return
 		}
 		if err := conn.Reset(ctx); err != nil {
-			g.s.log.Info("drop a gather's temporary tables", "server", g.at.name, "error", err)
+			g.s.log.Info("drop a gather's temporary tables", "server", g.at.Name, "error", err)
 		}
 	}
-	g.put(g.at.pool, conn)
+	g.put(g.at.Pool, conn)
 }
-
-const createScratchSchema = "CREATE DATABASE IF NOT EXISTS " + "`" + planner.ScratchSchema + "`"

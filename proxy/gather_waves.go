@@ -6,6 +6,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -130,7 +131,7 @@ func (g *gathering) waves(ctx context.Context, sources []*source, control *shard
 // narrow bounds a reference's rows by the keys of the copies that are complete.
 func (g *gathering) narrow(i int, pending map[int]bool) bool {
 	r := &g.plan.Refs[i]
-	var joins []planner.GatherJoin
+	var joins []plan.GatherJoin
 	var keys [][]string
 	none := false
 	for _, j := range r.Joins {
@@ -142,7 +143,7 @@ func (g *gathering) narrow(i int, pending map[int]bool) bool {
 			none = none || len(values) == 0
 		}
 	}
-	sel, set, ok := g.plan.Narrow(i, joins, keys)
+	sel, set, ok := g.plan.Narrow(g.plan, i, joins, keys, g.lookups)
 	if !ok {
 		return false
 	}

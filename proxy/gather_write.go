@@ -6,10 +6,20 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/proxy/scratch"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
+
+// gatherWriteWay is how a write is executed by rows that are gathered.
+var gatherWriteWay = &way{
+	at:      bound,
+	fits:    func(_ *session, r *request) bool { return r.writes && r.bound.Gather != nil },
+	explain: (*session).explainGather,
+	execute: (*session).gatherWrite,
+}
 
 // gatherWrite executes an UPDATE or DELETE that reads rows of other shards than
 // it writes to:
@@ -27,9 +37,10 @@ import (
 //	            one has read
 //
 // The rows that are changed are never copied.
-func (s *session) gatherWrite(ctx context.Context, r request, b *planner.Bound, implicit bool) error {
+func (s *session) gatherWrite(ctx context.Context, r *request) error {
+	b, implicit := r.bound, r.implicit
 	tx := s.tx
-	g, err := s.copiesForWrite(ctx, r, b)
+	g, err := s.copiesForWrite(ctx, r)
 	if g != nil {
 		tx.copies = append(tx.copies, g)
 	}
@@ -43,19 +54,17 @@ func (s *session) gatherWrite(ctx context.Context, r request, b *planner.Bound, 
 		return err
 	}
 	over := *b
-	over.Statements = make([]planner.ShardStatement, len(b.Statements))
+	over.Statements = make([]plan.ShardStatement, len(b.Statements))
 	for i, st := range b.Statements {
 		st.SQL = g.plan.Query(func(ref int) string { return g.tables[ref] })
 		over.Statements[i] = st
 	}
-	err = s.writeInTransaction(ctx, r, &over, implicit)
-	for _, w := range s.last.warnings {
-		if len(w) > 2 {
-			w[2] = []byte(g.original(string(w[2])))
-		}
-	}
-	if told, ok := errors.AsType[sqlError](err); ok && strings.Contains(told.msg, planner.ScratchSchema) {
-		told.msg = g.original(told.msg)
+	r.bound = &over
+	err = s.writeInTransaction(ctx, r)
+	r.bound = b
+	s.diag.reword(g.original)
+	if told, ok := errors.AsType[mysqlerr.Error](err); ok && strings.Contains(told.Message, catalog.ScratchSchema) {
+		told.Message = g.original(told.Message)
 		return told
 	}
 	return err
@@ -64,19 +73,20 @@ func (s *session) gatherWrite(ctx context.Context, r request, b *planner.Bound, 
 // copyPlace is a server that copies are made on, with the connection that makes
 // them.
 type copyPlace struct {
-	place
+	scratch.Place
 	control *shard.Conn
 }
 
 // copiesForWrite takes steps 1 to 4. What it made is dropped where it fails.
-func (s *session) copiesForWrite(ctx context.Context, r request, b *planner.Bound) (*gathering, error) {
+func (s *session) copiesForWrite(ctx context.Context, r *request) (*gathering, error) {
+	b := r.bound
 	sc := s.proxy.opts.Scratch
 	if sc == nil {
 		return nil, refuse("a write that needs rows of several shards is not supported here: no scratch tables are configured")
 	}
 	ctx, stop := s.whileClientStays(ctx)
 	defer stop()
-	done, err := sc.slot(ctx)
+	done, err := sc.Slots.Enter(ctx, s.holder())
 	if err != nil {
 		return nil, err
 	}
@@ -86,15 +96,15 @@ func (s *session) copiesForWrite(ctx context.Context, r request, b *planner.Boun
 		g.engine = agelessEngine(r.plan.Catalog.MariaDB)
 	}
 	for _, st := range b.Statements {
-		p := place{pool: sc.o.Pools[st.Shard], name: s.catalog().ShardName(st.Shard), shard: st.Shard}
-		if p.pool == nil {
-			return nil, sqlError{codeShardDown, "HY000", "no connections for scratch tables on " + p.name}
+		p := scratch.Place{Pool: sc.Options.Pools[st.Shard], Name: s.catalog().ShardName(st.Shard), Shard: st.Shard}
+		if p.Pool == nil {
+			return nil, mysqlerr.New(mysqlerr.ShardDown, "no connections for scratch tables on "+p.Name)
 		}
-		if g.at.pool == nil {
+		if g.at.Pool == nil {
 			g.at = p
 			continue
 		}
-		g.also = append(g.also, copyPlace{place: p})
+		g.also = append(g.also, copyPlace{Place: p})
 	}
 	unique := true
 	for range 3 {
@@ -115,15 +125,16 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 	g.rows.Store(0)
 	g.bytes.Store(0)
 	defer func() {
-		g.sc.rows.Add(float64(g.rows.Load()))
-		g.sc.bytes.Add(float64(g.bytes.Load()))
+		g.sc.Rows.Add(float64(g.rows.Load()))
+		g.s.measured.Copied += g.rows.Load()
+		g.sc.Bytes.Add(float64(g.bytes.Load()))
 	}()
 	defer func() {
 		if err != nil {
 			g.dropCopies(ctx)
 		}
 	}()
-	g.tables = g.sc.names(len(g.plan.Refs))
+	g.tables = g.sc.Names(len(g.plan.Refs))
 	g.from = make([]catalog.ShardSet, len(g.tables))
 	all := to
 	for i := range g.tables {
@@ -148,18 +159,18 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 	if err := g.chooseLogs(ctx); err != nil {
 		return err
 	}
-	control, err := g.at.get(ctx)
+	control, err := g.at.Get(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { g.put(g.at.pool, control) }()
+	defer func() { g.put(g.at.Pool, control) }()
 	for i := range g.also {
 		to := &g.also[i]
-		if to.control, err = to.get(ctx); err != nil {
+		if to.control, err = to.Get(ctx); err != nil {
 			return err
 		}
 		defer func() {
-			g.put(to.pool, to.control)
+			g.put(to.Pool, to.control)
 			to.control = nil
 		}()
 	}
@@ -179,11 +190,11 @@ func (g *gathering) copyAll(ctx context.Context, to catalog.ShardSet, unique boo
 // createAll makes the copies, empty, in all places.
 func (g *gathering) createAll(ctx context.Context, places []copyPlace, unique bool) error {
 	for _, to := range places {
-		if !to.logged {
+		if !to.Logged {
 			continue
 		}
 		// The schema may be older than this, and not be there on replicas.
-		if _, err := to.control.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+catalog.QuoteName(planner.ScratchSchema)); err != nil {
+		if _, err := to.control.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+catalog.QuoteName(catalog.ScratchSchema)); err != nil {
 			return g.createFailed(err)
 		}
 	}
@@ -194,8 +205,8 @@ func (g *gathering) createAll(ctx context.Context, places []copyPlace, unique bo
 		}
 		g.made = append(g.made, name)
 		for _, to := range places {
-			err := create(ctx, to.control, name, g.plan.Refs[i].Definition(unique), engine)
-			if unique && serverCode(err) == codeLongKey {
+			err := scratch.Create(ctx, to.control, name, g.plan.Refs[i].Definition(unique), engine)
+			if unique && shard.Code(err) == mysqlerr.TooLongKey {
 				return errDuplicate // without unique keys, then
 			}
 			if err != nil {
@@ -221,18 +232,16 @@ func (g *gathering) chooseLogs(ctx context.Context) error {
 		return len(res.Rows) > 0 && len(res.Rows[0]) > 1 && string(res.Rows[0][1]) != "ROW", nil
 	}
 	var err error
-	if g.at.logged, err = logged(g.at.shard); err != nil {
+	if g.at.Logged, err = logged(g.at.Shard); err != nil {
 		return err
 	}
 	for i := range g.also {
-		if g.also[i].logged, err = logged(g.also[i].shard); err != nil {
+		if g.also[i].Logged, err = logged(g.also[i].Shard); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-const codeLongKey = 1071 // ER_TOO_LONG_KEY
 
 // maySeePast reports a transaction that may have a snapshot already. InnoDB lets
 // none read a table that is younger, not even with locks (1412).
@@ -251,7 +260,7 @@ func agelessEngine(mariadb bool) string {
 // forget has a connection reset that wrote tables of another engine, or MySQL
 // would warn of what it writes later to InnoDB's.
 func (g *gathering) forget(conn *shard.Conn) {
-	if g.engine != "" && strings.HasPrefix(conn.State, scratchState) {
+	if g.engine != "" && strings.HasPrefix(conn.State, scratch.State) {
 		conn.State = "to be reset"
 	}
 }
@@ -260,9 +269,9 @@ func (g *gathering) forget(conn *shard.Conn) {
 func (g *gathering) dropCopies(ctx context.Context) {
 	made := g.made
 	g.cleanUp(ctx)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scratch.DropTimeout)
 	defer cancel()
 	for _, to := range g.also {
-		g.sc.drop(ctx, to.place, made)
+		g.sc.Drop(ctx, to.Place, made)
 	}
 }

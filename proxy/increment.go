@@ -11,13 +11,13 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
-
-const codeDuplicate = 1062 // ER_DUP_ENTRY
 
 // ErrUnstarted: a sequence must be started before numbers are taken from it.
 var ErrUnstarted = errors.New("the sequence is not started")
@@ -42,7 +42,7 @@ type Sequences interface {
 
 // counted are the AUTO_INCREMENT values of a statement.
 type counted struct {
-	table      planner.TableName
+	table      catalog.TableName
 	first, end uint64
 	done       func()
 }
@@ -57,12 +57,13 @@ func (c *counted) release() {
 
 // count takes the AUTO_INCREMENT values that a plan asks for; 0 where it asks for
 // none.
-func (s *session) count(ctx context.Context, r request, ids *counted) (first uint64, err error) {
+func (s *session) count(ctx context.Context, r *request) (first uint64, err error) {
 	n, err := s.proxy.planner.Increment(r.plan, r.values)
 	if err != nil || n == nil {
 		return 0, err
 	}
-	name := planner.TableName{Schema: n.Table.Schema, Name: n.Table.Name}
+	ids := &r.ids
+	name := catalog.TableName{Schema: n.Table.Schema, Name: n.Table.Name}
 	if end, ok := n.End(ids.first); ids.done == nil || ids.table != name || !ok || end != ids.end {
 		ids.release()
 		first, done, err := s.take(ctx, n)
@@ -76,7 +77,7 @@ func (s *session) count(ctx context.Context, r request, ids *counted) (first uin
 }
 
 // take moves a counter over what a statement asks for.
-func (s *session) take(ctx context.Context, n *planner.Increment) (first uint64, release func(), err error) {
+func (s *session) take(ctx context.Context, n *plan.Increment) (first uint64, release func(), err error) {
 	full := false
 	for range 10 {
 		first, release, err = s.proxy.opts.Sequences.Take(n.Table, func(next uint64) uint64 {
@@ -100,9 +101,9 @@ func (s *session) take(ctx context.Context, n *planner.Increment) (first uint64,
 	if full {
 		release()
 		if s.catalog().MariaDB {
-			return 0, nil, sqlError{167, "22003", fmt.Sprintf("Out of range value for column '%s' at row 1", n.Column.Name)}
+			return 0, nil, mysqlerr.Newf(mysqlerr.AutoincOutOfRange, "Out of range value for column '%s' at row 1", n.Column.Name)
 		}
-		return 0, nil, sqlError{1467, "HY000", "Failed to read auto-increment value from storage engine"}
+		return 0, nil, mysqlerr.New(mysqlerr.AutoincReadFailed, "Failed to read auto-increment value from storage engine")
 	}
 	return first, release, nil
 }
@@ -182,24 +183,37 @@ func ownCounter(ctx context.Context, conn *shard.Conn, table string) (uint64, er
 func (s *session) besideOn(ctx context.Context, id catalog.ShardID, do func(*shard.Conn) error) (err error) {
 	conn := s.lockedConn(id) // another would wait for its locks
 	if conn == nil {
-		pool := s.proxy.opts.Pools[id]
+		pool := s.proxy.pool(id)
 		if conn, err = pool.Get(ctx, false); err != nil {
-			return shardDown(err)
+			return shard.Down(err)
 		}
 		defer pool.Put(conn)
 		if conn.State != "" {
 			if err := conn.Reset(ctx); err != nil {
-				return shardDown(err)
+				return shard.Down(err)
 			}
 		}
 	}
 	return do(conn)
 }
 
+// showCreateWay is how SHOW CREATE TABLE is executed of a table that Shunt counts.
+var showCreateWay = &way{
+	at:   bound,
+	fits: func(_ *session, r *request) bool { return len(r.bound.Statements) == 1 && r.plan.Creates != nil },
+	execute: func(s *session, ctx context.Context, r *request) error {
+		err := s.showCreate(ctx, r.plan.Creates, r.bound.Statements[0])
+		if err == nil {
+			s.diag.findAnswered()
+		}
+		return err
+	},
+}
+
 // showCreate answers SHOW CREATE TABLE with the highest of the shards' counters, as
 // information_schema has it: a dump that is restored would count from one shard's own. A
 // shard that doesn't answer is left out.
-func (s *session) showCreate(ctx context.Context, t *catalog.Table, st planner.ShardStatement) error {
+func (s *session) showCreate(ctx context.Context, t *catalog.Table, st plan.ShardStatement) error {
 	res, err := s.askOne(ctx, st)
 	if err != nil {
 		return err
@@ -226,7 +240,8 @@ func (s *session) showCreate(ctx context.Context, t *catalog.Table, st planner.S
 // holdsID reports that the answer of one shard alone may have another last insert id
 // than the statement: the shard got values, not NULL, and tells the last one, or
 // none, or LAST_INSERT_ID(expr)'s.
-func holdsID(r request, b *planner.Bound) bool {
+func holdsID(r *request) bool {
+	b := r.bound
 	return b.Generated != nil && b.Generated.First > 0 && (b.Generated.Rows > 1 || b.Generated.Column.Unannounced || asksID(r, r.sql))
 }
 
@@ -234,7 +249,8 @@ func holdsID(r request, b *planner.Bound) bool {
 // from what the shards have answered. In the answer it is the first value that
 // was generated for a row that was really inserted, or what the shard of the
 // last row says; LAST_INSERT_ID() is the former, or LAST_INSERT_ID(expr)'s where there is none.
-func (s *session) inserted(ctx context.Context, r request, b *planner.Bound, answered []sent, ids map[catalog.ShardID]uint64) (id uint64, err error) {
+func (s *session) inserted(ctx context.Context, r *request, answered []sent, ids map[catalog.ShardID]uint64) (id uint64, err error) {
+	b := r.bound
 	g := b.Generated
 	id = ids[g.LastShard]
 	var first uint64
@@ -248,43 +264,35 @@ func (s *session) inserted(ctx context.Context, r request, b *planner.Bound, ans
 		}
 	}
 	if first > 0 {
-		s.last.give(first)
+		s.diag.give(first)
 		return first, nil
 	}
 	return id, s.computedID(ctx, b, answered)
 }
 
 // computedID takes over what LAST_INSERT_ID(expr) may have made of what the shards were told.
-func (s *session) computedID(ctx context.Context, b *planner.Bound, answered []sent) error {
+func (s *session) computedID(ctx context.Context, b *plan.Bound, answered []sent) error {
 	for i, st := range b.Statements {
-		if i >= len(answered) || !containsFold(st.SQL, lastInsertID) {
+		if i >= len(answered) || !spoken.NamesInsertID(st.SQL) {
 			continue
 		}
 		id, told, err := askID(ctx, answered[i].conn)
 		if err != nil {
 			return s.shardError(st.Shard, err)
 		}
-		if told && id != 0 && id != s.last.insertID {
-			s.last.give(id)
+		if told {
+			s.diag.giveNew(id)
 		}
 	}
 	return nil
 }
 
 // firstInserted is the lowest of the generated values that is in the table, 0 for none.
-func (s *session) firstInserted(ctx context.Context, g *planner.Generated, answered []sent) (first uint64, err error) {
+func (s *session) firstInserted(ctx context.Context, g *plan.Generated, answered []sent) (first uint64, err error) {
 	if g.First == 0 || g.Uncertain == nil {
 		return g.First, nil
 	}
-	condition := fmt.Sprintf("BETWEEN %d AND %d", g.First, g.Last)
-	if g.Last-g.First+1 != uint64(len(g.Uncertain)) {
-		var list []string
-		for _, id := range g.Uncertain {
-			list = append(list, strconv.FormatUint(id, 10))
-		}
-		condition = "IN (" + strings.Join(list, ", ") + ")"
-	}
-	sql := fmt.Sprintf("SELECT MIN(%[1]s) FROM %[2]s.%[3]s WHERE %[1]s %[4]s", catalog.QuoteName(g.Column.Name), catalog.QuoteName(g.Table.Schema), catalog.QuoteName(g.Table.Name), condition)
+	sql := fmt.Sprintf("SELECT MIN(%[1]s) FROM %[2]s.%[3]s WHERE %[1]s %[4]s", catalog.QuoteName(g.Column.Name), catalog.QuoteName(g.Table.Schema), catalog.QuoteName(g.Table.Name), given(g))
 	for _, x := range answered {
 		res, err := x.conn.Query(ctx, sql)
 		if err != nil {
@@ -297,17 +305,31 @@ func (s *session) firstInserted(ctx context.Context, g *planner.Generated, answe
 	return first, nil
 }
 
+// given is a condition for values that were generated: of a statement without Uncertain ones also for those
+// between them.
+func given(g *plan.Generated) string {
+	if g.Uncertain == nil || g.Last-g.First+1 == uint64(len(g.Uncertain)) {
+		return fmt.Sprintf("BETWEEN %d AND %d", g.First, g.Last)
+	}
+	list := make([]string, len(g.Uncertain))
+	for i, id := range g.Uncertain {
+		list[i] = strconv.FormatUint(id, 10)
+	}
+	return "IN (" + strings.Join(list, ", ") + ")"
+}
+
 // unsure tells the sequences of tables that may have got AUTO_INCREMENT values
 // that they don't know of.
-func (s *session) unsure(r request, b *planner.Bound) {
+func (s *session) unsure(r *request) {
+	b := r.bound
 	for _, t := range b.Doubts {
 		s.proxy.opts.Sequences.Doubt(t)
 	}
-	if b.Generated != nil && s.last.failed == codeDuplicate {
+	if b.Generated != nil && s.diag.failed == mysqlerr.DupEntry {
 		// Somebody has written to a shard around Shunt.
 		s.proxy.opts.Sequences.Doubt(b.Generated.Table)
 	}
-	if r.plan.Kind != planner.Other {
+	if r.plan.Kind != plan.Other {
 		return
 	}
 	for _, t := range r.plan.Tables {
@@ -326,13 +348,14 @@ func generatedParam(n uint64) wire.Param {
 
 // answerInserted, for an INSERT whose values Shunt counted, settles the last insert id behind a statement to one shard, and
 // answers where the shard's own answer was held back.
-func (s *session) answerInserted(ctx context.Context, r request, b *planner.Bound, conn *shard.Conn, sum shard.Summary) error {
+func (s *session) answerInserted(ctx context.Context, r *request, conn *shard.Conn, sum shard.Summary) error {
+	b := r.bound
 	if b.Generated == nil {
 		return nil
 	}
 	id := b.Statements[0].Shard
-	last, err := s.inserted(ctx, r, b, []sent{{id, conn}}, map[catalog.ShardID]uint64{id: sum.LastInsertID})
-	if err != nil || !holdsID(r, b) {
+	last, err := s.inserted(ctx, r, []sent{{id, conn}}, map[catalog.ShardID]uint64{id: sum.LastInsertID})
+	if err != nil || !holdsID(r) {
 		return err
 	}
 	return s.answerOK(wire.OK{Affected: sum.Affected, LastInsertID: last, Warnings: sum.Warnings, Info: sum.Info})

@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -18,22 +20,16 @@ import (
 // set it where the answer doesn't say.
 
 // asksID reports whether a text may ask for the last insert id.
-func asksID(r request, sql string) bool {
+func asksID(r *request, sql string) bool {
 	if r.plan.AsksNoID && sql == r.sql {
 		return false
 	}
-	return namesID(sql)
-}
-
-const lastInsertID = "last_insert_id"
-
-func namesID(sql string) bool {
-	return containsFold(sql, lastInsertID) || containsFold(sql, "@@identity")
+	return spoken.NamesInsertID(sql)
 }
 
 // setsID reports whether a text may set LAST_INSERT_ID(), as LAST_INSERT_ID(n) does.
 func setsID(sql string) bool {
-	return containsFold(sql, lastInsertID) && settingID.MatchString(sql)
+	return spoken.NamesInsertID(sql) && settingID.MatchString(sql)
 }
 
 var settingID = regexp.MustCompile(`(?i)last_insert_id\s*\(\s*[^\s)]`)
@@ -59,9 +55,10 @@ func askID(ctx context.Context, conn *shard.Conn) (id uint64, told bool, err err
 //
 // Counter-example: INSERT INTO t (id) VALUES (7) answers with 7, while LAST_INSERT_ID()
 // stays what it was.
-func mayGiveID(r *request, b *planner.Bound) bool {
+func mayGiveID(r *request) bool {
+	b := r.bound
 	switch r.plan.Kind {
-	case planner.Insert, planner.Replace, planner.Other:
+	case plan.Insert, plan.Replace, plan.Other:
 	default:
 		return false
 	}
@@ -70,39 +67,12 @@ func mayGiveID(r *request, b *planner.Bound) bool {
 	})
 }
 
-// learnID notes what a write has made of LAST_INSERT_ID(). It comes last: to ask leaves
-// no warnings, and no FOUND_ROWS().
-func (s *session) learnID(ctx context.Context, conn *shard.Conn, r request, b *planner.Bound, sum shard.Summary) {
-	id, ask := sum.LastInsertID, r.givesID
-	if id == 0 {
-		// DELETE FROM t WHERE id = LAST_INSERT_ID(5) sets it all the same.
-		ask = asksID(r, r.sql) && setsID(r.sql)
-		if !ask {
-			return
-		}
-	}
-	if b.Generated != nil || b.Given && !b.Counted && !namesID(r.sql) {
-		return
-	}
-	if ask {
-		if asked, told, err := askID(ctx, conn); err == nil && told {
-			id = asked
-		}
-	}
-	if !ask || id != s.last.insertID {
-		s.last.give(id)
-	}
-}
-
-// give notes that a row has got an id.
-func (l *lastStatement) give(id uint64) { l.insertID, l.given = id, true }
-
 // assignInsertID is SET LAST_INSERT_ID. No shard's connection keeps it: each statement
 // that asks is told before.
 func assignInsertID(next *settings, value string) error {
 	n, err := strconv.ParseUint(value, 10, 64)
 	if err != nil && !strings.HasPrefix(value, "-") {
-		return sqlError{1232, "42000", "Incorrect argument type to variable 'last_insert_id'"}
+		return mysqlerr.New(mysqlerr.WrongTypeForVar, "Incorrect argument type to variable 'last_insert_id'")
 	}
 	next.insertID = &n
 	return nil

@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
 // errLate is what servers answer for a statement that takes too long.
-func (s *session) errLate() sqlError {
+func (s *session) errLate() mysqlerr.Error {
 	if s.mariaDB() {
-		return sqlError{1969, "70100", "Query execution was interrupted (max_statement_time exceeded)"}
+		return mysqlerr.New(mysqlerr.StatementTimeout, "Query execution was interrupted (max_statement_time exceeded)")
 	}
-	return sqlError{3024, "HY000", "Query execution was interrupted, maximum statement execution time exceeded"}
+	return mysqlerr.New(mysqlerr.QueryTimeout, "Query execution was interrupted, maximum statement execution time exceeded")
 }
 
 // lateAgain is the pause between two tries to end what a statement runs on the
@@ -28,8 +28,11 @@ const lateAgain = 50 * time.Millisecond
 // readInTime is readSurely, and ends the statement when it takes longer than it
 // may. One shard keeps the session's max_execution_time or max_statement_time by
 // itself, since it has been SET there. Over several, and where rows are copied
-// first, each would count anew what is one statement to the client.
-func (s *session) readInTime(ctx context.Context, r request, b *planner.Bound) error {
+// first, each would count anew what is one statement to the client. A statement is killed
+// there, and its 1317 becomes 3024 or 1969. A gather is cancelled, and in a transaction takes
+// that with it.
+func (s *session) readInTime(ctx context.Context, r *request) error {
+	b := r.bound
 	limit := s.proxy.timeouts.Load().Query
 	if b.Gather != nil || len(b.Statements) > 1 {
 		if own := s.maxTime(r.sql); own > 0 && (limit == 0 || own < limit) {
@@ -37,7 +40,7 @@ func (s *session) readInTime(ctx context.Context, r request, b *planner.Bound) e
 		}
 	}
 	if limit == 0 {
-		return s.readSurely(ctx, r, b)
+		return s.readSurely(ctx, r)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -53,7 +56,7 @@ func (s *session) readInTime(ctx context.Context, r request, b *planner.Bound) e
 			return
 		}
 		for {
-			if err := s.interruptAs(ctx, (*shard.ServerError)(late.packet())); err != nil {
+			if err := s.interruptAs(ctx, (*shard.ServerError)(&late)); err != nil {
 				s.log.Info("end a statement that takes too long", "error", err)
 			}
 			select {
@@ -63,7 +66,7 @@ func (s *session) readInTime(ctx context.Context, r request, b *planner.Bound) e
 			}
 		}
 	})
-	err := s.readSurely(ctx, r, b)
+	err := s.readSurely(ctx, r)
 	close(done)
 	if !timer.Stop() {
 		<-ended

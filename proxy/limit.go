@@ -3,9 +3,20 @@ package proxy
 import (
 	"context"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
+
+// limitWay is how an UPDATE or DELETE with LIMIT is executed whose rows are on several shards.
+var limitWay = &way{
+	at:   refused,
+	fits: func(_ *session, r *request) bool { return r.plan.Limited != nil && r.bound != nil },
+	explain: func(s *session, ctx context.Context, r *request) ([][]any, error) {
+		head, tail := r.plan.Limited.Texts(nil)
+		return s.explainBehind(ctx, r.plan.Limited.Query(nil), explainRow("shard_key", "the rows that it finds and locks are changed by their keys", head+"(...)"+tail))
+	},
+	execute: (*session).writeLimited,
+}
 
 // writeLimited executes an UPDATE or DELETE with LIMIT over several shards: a
 // query finds and locks the rows, statements of their keys change them. refusal
@@ -13,8 +24,8 @@ import (
 //
 // What a condition warns of in a query is an error in a write of a strict
 // session. So a query that warns is as good as none.
-func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.Error) error {
-	l, found := r.plan.Limited, s.counts.found
+func (s *session) writeLimited(ctx context.Context, r *request) error {
+	l, restore := r.plan.Limited, s.diag.keepFound()
 	head, tail := l.Texts(r.values)
 	all := insertedRows{lastID: setsID(r.sql)}
 	err := s.within(ctx, func() error {
@@ -24,7 +35,7 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 		}
 		defer rows.drop()
 		if rows.warned > 0 || len(rows.warnings) > 0 {
-			return refusal
+			return r.why
 		}
 		return all.addRows(ctx, s, rows, head, tail)
 	})
@@ -32,14 +43,14 @@ func (s *session) writeLimited(ctx context.Context, r request, refusal *planner.
 		return err
 	}
 	if all.id != 0 {
-		s.last.give(all.id)
+		s.diag.give(all.id)
 	}
-	s.last.warnings = all.warnings
-	if all.ok.Info = joinInfo(all.infos); len(all.infos) == 0 && r.plan.Kind == planner.Update {
+	s.diag.replace(all.warnings...)
+	if all.ok.Info = joinInfo(all.infos); len(all.infos) == 0 && r.plan.Kind == plan.Update {
 		all.ok.Info = "Rows matched: 0  Changed: 0  Warnings: 0"
 	}
-	s.counts.found = found // not that of the query
-	s.findIn(ctx, nil, r, shard.Summary{Info: all.ok.Info})
+	restore() // not that of the query
+	s.diag.find(ctx, nil, r.found, shard.Summary{Info: all.ok.Info})
 	return s.answerOK(all.ok)
 }
 

@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/proxy/infile"
+	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -21,12 +25,12 @@ import (
 // many rows, which are routed, indexed and counted as any other. They are one
 // transaction, or a savepoint in the session's.
 //
-//	client ── packets ── loadFile ── rows ── INSERT IGNORE / REPLACE ── shards
+//	client ── packets ── infile ── rows ── INSERT IGNORE / REPLACE ── shards
 //
 // No more is held than a batch of rows: the client waits while one is written.
-func (s *session) load(ctx context.Context, l *planner.Load) error {
+func (s *session) load(ctx context.Context, l *plan.Load) error {
 	if s.client.Capabilities&mysql.CLIENT_LOCAL_FILES == 0 {
-		return sqlError{3948, "42000", "Loading local data is disabled; this must be enabled on both the client and server sides"}
+		return mysqlerr.New(mysqlerr.ClientLocalFilesDisabled, "Loading local data is disabled; this must be enabled on both the client and server sides")
 	}
 	if err := s.mayGoOn(); err != nil {
 		return err
@@ -44,13 +48,16 @@ func (s *session) load(ctx context.Context, l *planner.Load) error {
 		return err
 	}
 	loading := &loading{s: s, l: l, charset: charset}
+	if slices.ContainsFunc(l.Vars, func(v string) bool { return v != "" }) {
+		loading.vars = map[string]string{}
+	}
 	var lost error
 	err = s.within(ctx, func() error {
 		if lost = s.client.WritePacket(append([]byte{mysql.LocalInFile_HEADER}, l.File...)); lost != nil {
 			return lost
 		}
 		content := &clientFile{conn: s.client}
-		err := loading.run(ctx, newLoadFile(content, l.Format))
+		err := loading.run(ctx, infile.New(content, l.Format))
 		// The client sends its file to the end, whatever has become of it.
 		if _, lost = io.Copy(io.Discard, content); lost != nil {
 			return lost
@@ -63,17 +70,35 @@ func (s *session) load(ctx context.Context, l *planner.Load) error {
 	if err != nil {
 		return err
 	}
-	if loading.firstID != 0 {
-		s.last.insertID = loading.firstID
+	for name, value := range loading.vars {
+		if err := s.assignLiteral(ctx, name, value); err != nil {
+			return err
+		}
 	}
-	if s.last.warnings = loading.shown; s.tx == nil {
+	if loading.firstID != 0 {
+		s.diag.setID(loading.firstID)
+	}
+	if s.diag.replace(loading.shown...); s.tx == nil {
 		s.settings.once = characteristics{}
 	}
 	return s.answerOK(loading.ok())
 }
 
+// assignLiteral gives a user variable the value of a literal.
+func (s *session) assignLiteral(ctx context.Context, name, literal string) error {
+	planned, err := s.plan(ctx, "SET @"+catalog.QuoteName(name)+" = "+literal)
+	if err != nil {
+		return err
+	}
+	set, ok := planned.(*plan.Session)
+	if !ok {
+		return fmt.Errorf("assign a variable: plan is %T", planned)
+	}
+	return s.set(ctx, set)
+}
+
 // fileCharset is the character set that the file is read in.
-func (s *session) fileCharset(ctx context.Context, l *planner.Load) (string, error) {
+func (s *session) fileCharset(ctx context.Context, l *plan.Load) (string, error) {
 	if l.Charset != "" {
 		return l.Charset, nil
 	}
@@ -81,10 +106,10 @@ func (s *session) fileCharset(ctx context.Context, l *planner.Load) (string, err
 		return s.settings.fileCharset, checkCharset(s.settings.fileCharset)
 	}
 	id := s.anyShard()
-	pool := s.proxy.opts.Pools[id]
-	conn, err := pool.Get(ctx, false)
+	pool := s.proxy.pool(id)
+	conn, err := pool.GetFor(ctx, s.holder(), false, "")
 	if err != nil {
-		return "", shardDown(err)
+		return "", shard.Down(err)
 	}
 	defer pool.Put(conn)
 	if err := s.settings.applyTo(ctx, conn); err != nil {
@@ -146,26 +171,28 @@ const (
 // loading is a LOAD DATA under way.
 type loading struct {
 	s       *session
-	l       *planner.Load
+	l       *plan.Load
 	charset string
 
 	text strings.Builder
 	rows int
+	// vars are what user variables among the fields are left with, as literals; nil without any.
+	vars map[string]string
 
 	records, affected, warnings uint64
 	firstID                     uint64
 	shown                       [][][]byte
 }
 
-func (d *loading) run(ctx context.Context, file *loadFile) error {
-	if err := file.skipLines(d.l.Skip); err != nil {
+func (d *loading) run(ctx context.Context, file *infile.File) error {
+	if err := file.SkipLines(d.l.Skip); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		return err
 	}
 	for {
-		extra, err := file.next(len(d.l.Columns))
+		extra, err := file.Next(len(d.l.Columns))
 		if errors.Is(err, io.EOF) {
 			return d.send(ctx)
 		}
@@ -173,12 +200,12 @@ func (d *loading) run(ctx context.Context, file *loadFile) error {
 			return err
 		}
 		if extra {
-			if err := d.warn(1262, fmt.Sprintf("Row %d was truncated; it contained more data than there were input columns", file.line)); err != nil {
+			if err := d.warn(mysqlerr.WarnTooManyRecords, fmt.Sprintf("Row %d was truncated; it contained more data than there were input columns", file.Line())); err != nil {
 				return err
 			}
 		}
-		for range len(d.l.Columns) - len(file.fields) {
-			if err := d.warn(1261, fmt.Sprintf("Row %d doesn't contain data for all columns", file.line)); err != nil {
+		for range len(d.l.Columns) - file.Fields() {
+			if err := d.warn(mysqlerr.WarnTooFewRecords, fmt.Sprintf("Row %d doesn't contain data for all columns", file.Line())); err != nil {
 				return err
 			}
 		}
@@ -197,7 +224,7 @@ func (d *loading) run(ctx context.Context, file *loadFile) error {
 // what LOCAL forgives goes by IGNORE.
 func (d *loading) warn(code uint16, text string) error {
 	if d.l.Replace && d.s.settings.planning.Strict {
-		return sqlError{code, "01000", text}
+		return mysqlerr.New(code, text)
 	}
 	d.warnings++
 	if len(d.shown) < maxWarnings {
@@ -207,43 +234,80 @@ func (d *loading) warn(code uint16, text string) error {
 }
 
 // row appends a line to the statement.
-func (d *loading) row(file *loadFile) error {
+func (d *loading) row(file *infile.File) error {
 	if d.rows == 0 {
 		d.text.WriteString(d.l.Statement())
 	} else {
 		d.text.WriteString(",")
 	}
 	d.rows++
-	for i, c := range d.l.Columns {
-		if i == 0 {
-			d.text.WriteString("(")
-		} else {
+	d.text.WriteString("(")
+	values := 0
+	next := func() {
+		if values++; values > 1 {
 			d.text.WriteString(",")
 		}
-		if i >= len(file.fields) {
+	}
+	for i, c := range d.l.Columns {
+		if c == nil {
+			continue
+		}
+		next()
+		if i >= file.Fields() {
 			v, ok := missing(c)
 			if !ok {
-				return refuse("row %d has no field for the column %s (%s), which is not supported by LOAD DATA: give it one, or leave the column out of the list", file.line, c.Name, c.Type)
+				return refuse("row %d has no field for the column %s (%s), which is not supported by LOAD DATA: give it one, or leave the column out of the list", file.Line(), c.Name, c.Type)
 			}
 			d.text.WriteString(v)
 			continue
 		}
-		f := file.fields[i]
-		switch v := file.buf[f.start:f.end]; {
-		case f.null && !c.Nullable && !c.AutoIncrement && strings.HasPrefix(strings.ToLower(c.Type), "timestamp"):
-			return refuse("row %d: NULL for the column %s (TIMESTAMP NOT NULL) is not supported by LOAD DATA: write the time into the file", file.line, c.Name)
-		case f.null && !c.Nullable && d.s.mariaDB() && strings.HasPrefix(strings.ToLower(c.Type), "enum"):
+		switch v, null := file.Value(i); {
+		case null && !c.Nullable && !c.AutoIncrement && strings.HasPrefix(strings.ToLower(c.Type), "timestamp"):
+			return refuse("row %d: NULL for the column %s (TIMESTAMP NOT NULL) is not supported by LOAD DATA: write the time into the file", file.Line(), c.Name)
+		case null && !c.Nullable && d.s.mariaDB() && strings.HasPrefix(strings.ToLower(c.Type), "enum"):
 			d.text.WriteString("''") // for which an INSERT has its first value
-		case f.null:
+		case null:
 			d.text.WriteString("NULL")
 		case len(v) == 0 && c.AutoIncrement:
 			d.text.WriteString("0")
 		default:
-			d.literal(v, c)
+			d.literal(&d.text, v, c)
 		}
 	}
+	for _, x := range d.l.Sets {
+		next()
+		for n, i := range x.Fields {
+			d.text.WriteString(x.Parts[n] + " ")
+			d.variable(&d.text, file, i)
+			d.text.WriteString(" ")
+		}
+		d.text.WriteString(x.Parts[len(x.Fields)])
+	}
 	d.text.WriteString(")")
+	d.remember(file)
 	return nil
+}
+
+// variable writes the field that a user variable gets. A line that is too short leaves it NULL.
+func (d *loading) variable(to *strings.Builder, file *infile.File, i int) {
+	if i < file.Fields() {
+		if v, null := file.Value(i); !null {
+			d.literal(to, v, nil)
+			return
+		}
+	}
+	to.WriteString("NULL")
+}
+
+// remember keeps what the line leaves in user variables.
+func (d *loading) remember(file *infile.File) {
+	for i, name := range d.l.Vars {
+		if name != "" {
+			var value strings.Builder
+			d.variable(&value, file, i)
+			d.vars[name] = value.String()
+		}
+	}
 }
 
 // missing is what a server stores where a line ends too early: not the column's
@@ -270,20 +334,20 @@ func missing(c *catalog.Column) (literal string, ok bool) {
 
 // literal writes a value so that no sql_mode and no character set of the session
 // reads it differently.
-func (d *loading) literal(v []byte, c *catalog.Column) {
-	plain := d.charset != "binary" || c.Collation == "" && !bytesOrText(c)
+func (d *loading) literal(to *strings.Builder, v []byte, c *catalog.Column) {
+	plain := d.charset != "binary" || c != nil && c.Collation == "" && !bytesOrText(c)
 	for _, x := range v {
 		plain = plain && x >= 0x20 && x < 0x7f && x != '\'' && x != '\\'
 	}
 	if plain {
-		d.text.WriteByte('\'')
-		d.text.Write(v)
-		d.text.WriteByte('\'')
+		to.WriteByte('\'')
+		to.Write(v)
+		to.WriteByte('\'')
 		return
 	}
-	d.text.WriteString("_" + d.charset + " X'")
-	d.text.WriteString(hex.EncodeToString(v))
-	d.text.WriteByte('\'')
+	to.WriteString("_" + d.charset + " X'")
+	to.WriteString(hex.EncodeToString(v))
+	to.WriteByte('\'')
 }
 
 // bytesOrText: binary strings are taken for its own bytes, others for its text.
@@ -303,21 +367,18 @@ func (d *loading) send(ctx context.Context) error {
 	if d.s.activity.killed() {
 		return errInterrupted
 	}
-	before := d.s.last.insertID
-	d.s.last.given = false
-	ok, err := d.s.insertRows(ctx, d.text.String())
-	for _, w := range d.s.last.warnings {
-		if len(w) > 2 {
-			w[2] = []byte(d.ofFile(string(w[2])))
-		}
+	var ok wire.OK
+	id, given, err := d.s.diag.givenIn(func() (err error) {
+		ok, err = d.s.insertRows(ctx, d.text.String())
+		return err
+	})
+	d.s.diag.reword(d.ofFile)
+	if d.firstID == 0 && given {
+		d.firstID = id
 	}
-	if d.firstID == 0 && d.s.last.given {
-		d.firstID = d.s.last.insertID
-	}
-	d.s.last.insertID = before
 	if err != nil {
-		if e, ok := errors.AsType[sqlError](err); ok {
-			e.msg = d.ofFile(e.msg)
+		if e, ok := errors.AsType[mysqlerr.Error](err); ok {
+			e.Message = d.ofFile(e.Message)
 			return e
 		}
 		return err
@@ -325,7 +386,7 @@ func (d *loading) send(ctx context.Context) error {
 	d.records += uint64(d.rows)
 	d.affected += ok.Affected
 	d.warnings += uint64(ok.Warnings)
-	d.shown = append(d.shown, d.s.last.warnings...)
+	d.shown = append(d.shown, d.s.diag.warnings...)
 	d.shown = d.shown[:min(len(d.shown), maxWarnings)]
 	d.text.Reset()
 	d.rows = 0

@@ -2,11 +2,12 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -22,27 +23,44 @@ type namedLocks struct {
 	unknown bool
 }
 
+// lockWay is how a statement about locks by name is executed.
+var lockWay = &way{
+	at:      unbound,
+	fits:    func(_ *session, r *request) bool { return r.plan.Lock != nil },
+	execute: (*session).namedLock,
+}
+
 // namedLock executes a statement about locks by name.
-func (s *session) namedLock(ctx context.Context, r request) error {
+func (s *session) namedLock(ctx context.Context, r *request) error {
 	b, err := s.proxy.planner.Bind(r.plan, r.values, s.proxy.opts.Index)
 	if err != nil {
 		return err
 	}
 	st, lock := b.Statements[0], r.plan.Lock
 	r.found = b.Found
-	s.last.failed = 0
+	s.diag.sending()
 	// It waits and ends by itself, whatever becomes of the transaction.
 	o := s.forwardOptions()
 	tx := s.tx
 	s.tx = nil
 	defer func() { s.tx = tx }()
-	conn, err := s.lockConn(ctx, st.Shard, lock.Op == planner.GetLock || lock.Op == planner.SomeLocks)
+	conn, err := s.lockConn(ctx, st.Shard, lock.Op == plan.GetLock || lock.Op == plan.SomeLocks)
 	if err != nil {
 		return err
 	}
 	defer s.settleLocks(st.Shard, conn)
+	if ask := lock.Reserved(r.values); ask != "" {
+		// Where the name is wrong the statement itself says so.
+		res, err := conn.Query(ctx, ask)
+		if err != nil && shard.Code(err) == 0 {
+			return s.shardError(st.Shard, err)
+		}
+		if err == nil && string(res.Rows[0][0]) != "0" {
+			return spoken.ReservedLock()
+		}
+	}
 	mine := false
-	if lock.Op == planner.ReleaseLock {
+	if lock.Op == plan.ReleaseLock {
 		if mine, err = s.hasLock(ctx, st.Shard, conn, lock.Owner(r.values)); err != nil {
 			return err
 		}
@@ -63,19 +81,19 @@ func (s *session) namedLock(ctx context.Context, r request) error {
 	if err := s.forwarded(st.Shard, sum, err); err != nil {
 		return err
 	}
-	s.remember(ctx, conn, sum)
-	s.findIn(ctx, conn, r, sum)
+	s.diag.keep(ctx, conn, sum)
+	s.diag.find(ctx, conn, r.found, sum)
 	switch {
-	case sum.Err != nil || lock.Op == planner.LookAtLock:
-	case lock.Op == planner.GetLock:
+	case sum.Err != nil || lock.Op == plan.LookAtLock:
+	case lock.Op == plan.GetLock:
 		if mine, err := s.hasLock(ctx, st.Shard, conn, lock.Owner(r.values)); err != nil || mine {
 			s.namedLocks.held++
 		}
-	case lock.Op == planner.ReleaseLock && mine && s.namedLocks != nil:
+	case lock.Op == plan.ReleaseLock && mine && s.namedLocks != nil:
 		s.namedLocks.held--
-	case lock.Op == planner.ReleaseAllLocks && s.namedLocks != nil:
+	case lock.Op == plan.ReleaseAllLocks && s.namedLocks != nil:
 		s.namedLocks.held, s.namedLocks.unknown = 0, false
-	case lock.Op == planner.SomeLocks:
+	case lock.Op == plan.SomeLocks:
 		s.namedLocks.unknown = true
 	}
 	return nil
@@ -90,7 +108,7 @@ func (s *session) lostLocks() error {
 	}
 	l.conn.Broken = true
 	s.endLocks()
-	return sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to shard %s was lost, and this session's locks by name with it", s.catalog().ShardName(l.shard))}
+	return mysqlerr.Newf(mysqlerr.ShardLost, "Connection to shard %s was lost, and this session's locks by name with it", s.catalog().ShardName(l.shard))
 }
 
 // lockConn is the session's connection for locks, or one of the pool's. It becomes
@@ -113,12 +131,12 @@ func (s *session) lockConn(ctx context.Context, id catalog.ShardID, take bool) (
 			}
 		}()
 	}
-	conn, err = s.proxy.opts.Pools[id].Get(ctx, false)
+	conn, err = s.proxy.pool(id).GetFor(ctx, s.holder(), false, "")
 	if err != nil {
-		return nil, shardDown(err)
+		return nil, shard.Down(err)
 	}
 	if err := s.settings.applyTo(ctx, conn); err != nil {
-		s.proxy.opts.Pools[id].Put(conn)
+		s.proxy.pool(id).Put(conn)
 		return nil, s.shardError(id, err)
 	}
 	if take {
@@ -132,7 +150,7 @@ func (s *session) lockConn(ctx context.Context, id catalog.ShardID, take bool) (
 func (s *session) hasLock(ctx context.Context, id catalog.ShardID, conn *shard.Conn, owner string) (bool, error) {
 	res, err := conn.Query(ctx, owner)
 	if err != nil {
-		if serverCode(err) != 0 {
+		if shard.Code(err) != 0 {
 			return false, nil // the statement itself says what is wrong with the name
 		}
 		return false, s.shardError(id, err)
@@ -145,7 +163,7 @@ func (s *session) settleLocks(id catalog.ShardID, conn *shard.Conn) {
 	s.activity.done(conn)
 	switch l := s.namedLocks; {
 	case l == nil:
-		s.proxy.opts.Pools[id].Put(conn)
+		s.proxy.pool(id).Put(conn)
 	case conn.Broken || conn.Busy() || l.held <= 0 && !l.unknown:
 		s.endLocks()
 	}

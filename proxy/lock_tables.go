@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -46,15 +46,24 @@ import (
 type tableLocks struct {
 	conns map[catalog.ShardID]*shard.Conn
 	// named are the tables that may be named, those behind locked views among them.
-	named map[planner.TableName]bool
+	named map[catalog.TableName]bool
 	// failed: a connection was lost, and with it the locks of a shard; all others
 	// were released. The session is told until it unlocks.
 	failed error
+	// gated: some are for writing, and keep the session within the gate of writes.
+	gated bool
 }
 
 // lockTables executes LOCK TABLES and UNLOCK TABLES.
-func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql string) error {
+func (s *session) lockTables(ctx context.Context, p *plan.LockTables, sql string) error {
+	if p.Global {
+		if err := s.takeReadLock(ctx); err != nil {
+			return err
+		}
+		return s.answerOK(wire.OK{})
+	}
 	if p.Unlock {
+		s.endReadLock()
 		if s.tableLocks != nil { // else it commits nothing
 			err := s.commitImplicitly(ctx)
 			s.releaseAllTables(ctx)
@@ -82,7 +91,8 @@ func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql str
 	if p.Writes() && s.settings.readOnly() {
 		return s.readOnlyTransaction()
 	}
-	s.last.failed, s.last.warnings = 0, nil
+	s.diag.sending()
+	s.diag.clear()
 	if p.Failed != nil {
 		// It may have been made behind Shunt's back.
 		if err := s.proxy.opts.Directory.RefreshUnlessFresh(ctx); err != nil {
@@ -90,14 +100,18 @@ func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql str
 		}
 	}
 	err = untilPlanned(func() error {
+		// A shard that is added now would lack the locks.
+		if err := s.holdCopies(ctx, &s.lockedCopies); err != nil {
+			return err
+		}
 		if p.Catalog.Version != s.catalog().Version {
-			plan, err := s.plan(ctx, sql)
+			planned, err := s.plan(ctx, sql)
 			if err != nil {
 				return err
 			}
-			again, ok := plan.(*planner.LockTables)
+			again, ok := planned.(*plan.LockTables)
 			if !ok {
-				return fmt.Errorf("lock tables: plan is %T", plan)
+				return fmt.Errorf("lock tables: plan is %T", planned)
 			}
 			p = again
 		}
@@ -109,6 +123,10 @@ func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql str
 			return err
 		}
 		s.tableLocks = locks
+		if p.Writes() { // the global read lock waits for its end, as on a server
+			locks.gated = true
+			s.writes++
+		}
 		if p.Catalog.Version == s.catalog().Version {
 			return nil
 		}
@@ -116,13 +134,14 @@ func (s *session) lockTables(ctx context.Context, p *planner.LockTables, sql str
 		return errStale // a table may be on other shards now
 	})
 	if err != nil {
+		s.leaveCopies(&s.lockedCopies)
 		return err
 	}
-	return s.answerOK(wire.OK{Warnings: uint16(len(s.last.warnings))})
+	return s.answerOK(wire.OK{Warnings: s.diag.count()})
 }
 
 // acquire locks on all shards, or on none.
-func (s *session) acquire(ctx context.Context, p *planner.LockTables) (*tableLocks, error) {
+func (s *session) acquire(ctx context.Context, p *plan.LockTables) (*tableLocks, error) {
 	locks := &tableLocks{conns: map[catalog.ShardID]*shard.Conn{}, named: s.lockNames(p)}
 	chosen, limited := s.settings.value("@@lock_wait_timeout")
 	var deadline time.Time
@@ -142,7 +161,7 @@ func (s *session) acquire(ctx context.Context, p *planner.LockTables) (*tableLoc
 			return nil, err
 		}
 		if tries > lockTries || !deadline.IsZero() && time.Now().After(deadline) {
-			return nil, sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction"}
+			return nil, mysqlerr.New(mysqlerr.LockWaitTimeout, "Lock wait timeout exceeded; try restarting transaction")
 		}
 	}
 }
@@ -153,7 +172,7 @@ const lockTries = 1000
 // errBeside: a lock was waited for beside others that are held.
 var errBeside = errors.New("a lock takes too long while others are held")
 
-func (s *session) acquireOnce(ctx context.Context, p *planner.LockTables, locks *tableLocks, timeout string) error {
+func (s *session) acquireOnce(ctx context.Context, p *plan.LockTables, locks *tableLocks, timeout string) error {
 	if timeout == "" {
 		timeout = "DEFAULT"
 	}
@@ -172,7 +191,7 @@ func (s *session) acquireOnce(ctx context.Context, p *planner.LockTables, locks 
 		}
 		sum, err := conn.Exec(ctx, p.Text(id))
 		if err == nil && sum.Warnings > 0 {
-			s.warnOnce(ctx, conn)
+			s.diag.addNew(ctx, conn)
 		}
 		if beside && !conn.Broken {
 			if _, setErr := conn.Exec(ctx, "SET SESSION lock_wait_timeout = "+timeout); setErr != nil {
@@ -180,7 +199,7 @@ func (s *session) acquireOnce(ctx context.Context, p *planner.LockTables, locks 
 				err = errors.Join(err, setErr)
 			}
 		}
-		if code := serverCode(err); beside && code == codeLockWait || code == codeDeadlock {
+		if code := shard.Code(err); beside && code == mysqlerr.LockWaitTimeout || code == mysqlerr.LockDeadlock {
 			return errBeside // a deadlock costs nothing either: no transaction is open
 		}
 		if err != nil {
@@ -193,22 +212,9 @@ func (s *session) acquireOnce(ctx context.Context, p *planner.LockTables, locks 
 	return nil
 }
 
-// warnOnce takes what a shard warns of, but for what another has warned of.
-func (s *session) warnOnce(ctx context.Context, conn *shard.Conn) {
-	res, err := conn.Query(ctx, "SHOW WARNINGS")
-	if err != nil {
-		return // it shows at the next statement
-	}
-	for _, w := range res.Rows {
-		if !slices.ContainsFunc(s.last.warnings, func(x [][]byte) bool { return slices.EqualFunc(x, w, bytes.Equal) }) {
-			s.last.warnings = append(s.last.warnings, w)
-		}
-	}
-}
-
 func (s *session) lockFailed(id catalog.ShardID, err error) error {
 	err = s.shardError(id, err)
-	s.failed = false // the client has not been told yet
+	s.diag.unanswered() // the client has not been told yet
 	return err
 }
 
@@ -230,17 +236,17 @@ func (s *session) connToLock(ctx context.Context, id catalog.ShardID) (*shard.Co
 
 // lockNames are the tables that may be named under the locks: those of the text,
 // and what the views among them read.
-func (s *session) lockNames(p *planner.LockTables) map[planner.TableName]bool {
-	out := map[planner.TableName]bool{}
+func (s *session) lockNames(p *plan.LockTables) map[catalog.TableName]bool {
+	out := map[catalog.TableName]bool{}
 	for _, x := range p.Locks {
-		out[planner.TableName{Schema: x.Table.Schema, Name: x.Table.Name}] = true
+		out[catalog.TableName{Schema: x.Table.Schema, Name: x.Table.Name}] = true
 		if !x.Table.IsView {
 			continue
 		}
-		plan, err := s.proxy.planner.Plan("SELECT * FROM "+catalog.QuoteTable(x.Table.Schema, x.Table.Name), s.settings.planning, p.Catalog)
-		if rows, ok := plan.(*planner.Rows); ok && err == nil {
+		planned, err := s.proxy.planner.Plan("SELECT * FROM "+catalog.QuoteTable(x.Table.Schema, x.Table.Name), s.settings.planning, p.Catalog)
+		if rows, ok := planned.(*plan.Rows); ok && err == nil {
 			for _, t := range rows.Tables {
-				out[planner.TableName{Schema: t.Schema, Name: t.Name}] = true
+				out[catalog.TableName{Schema: t.Schema, Name: t.Name}] = true
 			}
 		}
 	}
@@ -252,8 +258,12 @@ func (s *session) lockNames(p *planner.LockTables) map[planner.TableName]bool {
 func (s *session) releaseAllTables(ctx context.Context) {
 	locks := s.tableLocks
 	s.tableLocks = nil
+	s.leaveCopies(&s.lockedCopies)
 	if locks == nil {
 		return
+	}
+	if locks.gated {
+		s.leaveWrite()
 	}
 	for id, conn := range locks.conns {
 		s.releaseTables(ctx, id, conn)
@@ -281,7 +291,7 @@ func (s *session) releaseTables(ctx context.Context, id catalog.ShardID, conn *s
 		s.putBack(id, conn)
 		return
 	}
-	pool := s.proxy.opts.Pools[id]
+	pool := s.proxy.pool(id)
 	if conn.Broken || conn.Busy() {
 		// A statement may still hold them, or wait for them.
 		_ = pool.Kill(ctx, conn.ThreadID, false) // its end is noticed sooner or later
@@ -324,7 +334,7 @@ func (s *session) borrowLocked(ctx context.Context, id catalog.ShardID, conn *sh
 // session is told until it unlocks. Going on without them would be worse.
 func (s *session) loseTables(id catalog.ShardID) {
 	locks := s.tableLocks
-	locks.failed = sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to shard %s was lost, and this session's table locks with it; all are released. Send UNLOCK TABLES, then lock again", s.catalog().ShardName(id))}
+	locks.failed = mysqlerr.Newf(mysqlerr.ShardLost, "Connection to shard %s was lost, and this session's table locks with it; all are released. Send UNLOCK TABLES, then lock again", s.catalog().ShardName(id))
 	conns := locks.conns
 	locks.conns = map[catalog.ShardID]*shard.Conn{}
 	ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
@@ -346,36 +356,36 @@ func (s *session) loseTables(id catalog.ShardID) {
 
 // underLocks says what a session with table locks may not do, before anything is
 // done. What its servers say by themselves is left to them.
-func (s *session) underLocks(plan planner.Plan) error {
-	switch plan := plan.(type) {
-	case *planner.LockTables, *planner.Admin:
+func (s *session) underLocks(planned plan.Plan) error {
+	switch plan := planned.(type) {
+	case *plan.LockTables, *plan.Admin:
 		return nil
-	case *planner.Session:
+	case *plan.Session:
 		for _, a := range plan.Set { // evaluated over any connection
-			if !a.IsLiteral && (containsFold(a.Value, "select") || containsFold(a.Value, "table")) {
+			if a.Queries {
 				return refuse("SET with a query under LOCK TABLES is not supported: read the value first")
 			}
 		}
 		return nil
-	case *planner.Rows, *planner.DDL, *planner.Load, *planner.Temporary:
+	case *plan.Rows, *plan.DDL, *plan.Load, *plan.Temporary:
 		if s.tableLocks.failed != nil {
 			return s.tableLocks.failed
 		}
 	}
-	switch plan := plan.(type) {
-	case *planner.LockTables, *planner.Admin, *planner.Session, *planner.Temporary:
-	case *planner.Rows:
-		if plan.Kind == planner.Show || plan.Kind == planner.Other {
+	switch rows := planned.(type) {
+	case *plan.LockTables, *plan.Admin, *plan.Session, *plan.Temporary:
+	case *plan.Rows:
+		if rows.Kind == plan.Show || rows.Kind == plan.Other {
 			return nil
 		}
-		return s.allLocked(plan.Tables)
-	case *planner.Load:
-		return s.allLocked([]*catalog.Table{plan.Table})
-	case *planner.DDL:
-		if strings.HasSuffix(plan.Op, "DATABASE") {
+		return s.allLocked(rows.Tables)
+	case *plan.Load:
+		return s.allLocked([]*catalog.Table{rows.Table})
+	case *plan.DDL:
+		if strings.HasSuffix(rows.Op, "DATABASE") {
 			return errTablesLocked
 		}
-		for _, t := range plan.Tables {
+		for _, t := range rows.Tables {
 			if !s.tableLocks.named[t] {
 				return notLocked(t.Name)
 			}
@@ -385,11 +395,11 @@ func (s *session) underLocks(plan planner.Plan) error {
 }
 
 // errTablesLocked is ER_LOCK_OR_ACTIVE_TRANSACTION.
-var errTablesLocked = sqlError{1192, "HY000", "Can't execute the given command because you have active locked tables or an active transaction"}
+var errTablesLocked = mysqlerr.New(mysqlerr.LockOrActiveTransaction, "Can't execute the given command because you have active locked tables or an active transaction")
 
 func (s *session) allLocked(tables []*catalog.Table) error {
 	for _, t := range tables {
-		if !t.Temporary && !catalog.IsSystemSchema(t.Schema) && !s.tableLocks.named[planner.TableName{Schema: t.Schema, Name: t.Name}] {
+		if !t.Temporary && !catalog.IsSystemSchema(t.Schema) && !s.tableLocks.named[catalog.TableName{Schema: t.Schema, Name: t.Name}] {
 			return notLocked(t.Name)
 		}
 	}
@@ -397,11 +407,11 @@ func (s *session) allLocked(tables []*catalog.Table) error {
 }
 
 func notLocked(name string) error {
-	return sqlError{1100, "HY000", fmt.Sprintf("Table '%s' was not locked with LOCK TABLES", name)}
+	return mysqlerr.Newf(mysqlerr.TableNotLocked, "Table '%s' was not locked with LOCK TABLES", name)
 }
 
 // gatherUnderLocks refuses what can't be gathered under table locks.
-func (s *session) gatherUnderLocks(p *planner.Rows) error {
+func (s *session) gatherUnderLocks(p *plan.Rows) error {
 	switch {
 	case p.Kind.Writes():
 		return refuse("UPDATE or DELETE that needs other shards' rows under LOCK TABLES is not supported: UNLOCK TABLES, and in a transaction lock the rows by SELECT ... FOR UPDATE; or read the keys first and name them by literals")

@@ -8,10 +8,26 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
+
+// How a statement for several shards waits. It is sent to all of them before any answer is
+// read. The shard that was asked last is waited for first: by then the others mostly have
+// answered (sendTo). Answers are read in the shards' order while none is late.
+//
+// A shard is late when it has been waited for longer than 50 to 100 ms (lookEvery). Then the
+// client is sent what there is of the answer. Answers are read as they begin, and each is
+// waited for by a goroutine of its own. So
+//
+//   - a merge tells at once what nothing can come before;
+//   - LIMIT without an order takes the rows that are there (merge_late.go);
+//   - outside of a transaction an error of one shard waits for no other.
+//
+// Not done: once a shard's answer is being read, the others of a concatenation wait for its
+// end.
 
 const (
 	// lookEvery is the lookout's interval: a shard is waited for this long at least,
@@ -226,7 +242,7 @@ func (s *session) readOut(x sent, rows *shard.Rows) {
 	switch {
 	case s.tx == nil:
 	case x.conn.Broken:
-		s.tx.lost(x.shard, sqlError{codeShardLost, "HY000", "Connection to shard " + s.catalog().ShardName(x.shard) + " was lost"})
+		s.tx.lost(x.shard, mysqlerr.New(mysqlerr.ShardLost, "Connection to shard "+s.catalog().ShardName(x.shard)+" was lost"))
 	default:
 		s.tx.watch(x.shard, sum)
 	}

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -19,28 +20,52 @@ import (
 // trialSavepoint is what the trial of a row is undone to.
 const trialSavepoint = "shunt_trial"
 
+// meetWay is how an INSERT is executed whose rows must be tried first.
+var meetWay = &way{
+	at:   unbound,
+	fits: func(_ *session, r *request) bool { return r.plan.Meets != nil && r.plan.Constants == nil },
+	explain: func(_ *session, _ context.Context, r *request) ([][]any, error) {
+		return [][]any{explainRow("scatter", "each row is tried on all shards, and goes where it meets one with the same unique key, or where a new row goes", r.sql)}, nil
+	},
+	execute: (*session).meetRows,
+}
+
 // meetRows executes a REPLACE, INSERT IGNORE or INSERT ... ON DUPLICATE KEY
 // UPDATE of rows that may meet one on any shard, row by row:
 //
 //	SAVEPOINT, plain INSERT, ROLLBACK TO   on all shards: where does it meet a row?
 //	the client's statement of this row     there, or where a new row goes
+//	the trial once more                    on the others, behind a row that is new
+//
+// Rule look behind: what a trial has not met may be there when the row is written, by another session
+// that has not met this one. Either finds the other's row then, and waits for it; who does undoes its own,
+// and begins again. Who is alone with the table (meetAlone) need not.
 //
 // What a trial inserts is undone before any other statement runs, so it needs no
 // entries. The server itself says what is a duplicate, whatever the columns'
 // types and collations, and keeps the row that was met locked.
-func (s *session) meetRows(ctx context.Context, r request) error {
-	if err := r.plan.Apart(r.values, false); err != nil {
+func (s *session) meetRows(ctx context.Context, r *request) error {
+	if err := planner.Apart(r.plan, r.values, false); err != nil {
 		return err
 	}
 	texts := r.plan.Meets.Rows(r.values)
 	var ok wire.OK
-	before := s.last.insertID
-	err := s.within(ctx, func() (err error) {
-		ok, err = s.meetEach(ctx, r.plan.Meets, texts, false)
-		return err
-	})
+	before := s.diag.insertID
+	meet := func() error {
+		return s.within(ctx, func() (err error) {
+			ok, err = s.meetEach(ctx, r.plan.Meets, texts, false)
+			return err
+		})
+	}
+	alone := s.tx == nil && s.settings.autocommit
+	err := meet()
+	if alone && err != nil && coded(err).Code == mysqlerr.LockDeadlock && !s.activity.killed() {
+		s.diag.untold()
+		s.diag.setID(before)
+		err = meet()
+	}
 	if err != nil {
-		s.last.insertID = before
+		s.diag.setID(before)
 		return err
 	}
 	if len(texts) == 1 {
@@ -51,7 +76,7 @@ func (s *session) meetRows(ctx context.Context, r request) error {
 
 // meetEach executes statements of one row each; copied: they stand for those of
 // a query or a file. REQUIRES: within.
-func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string, copied bool) (wire.OK, error) {
+func (s *session) meetEach(ctx context.Context, m *plan.Meets, texts []string, copied bool) (wire.OK, error) {
 	if err := s.canUndo(ctx, m.Table); err != nil {
 		return wire.OK{}, err
 	}
@@ -69,16 +94,7 @@ func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string
 			if ok.LastInsertID != 0 {
 				lastID = ok.LastInsertID
 			}
-			kept := s.last.warnings[:0]
-			for _, w := range s.last.warnings {
-				if n > 0 && len(w) > 1 && ofText(string(w[1])) {
-					ok.Warnings--
-					continue
-				}
-				w[len(w)-1] = []byte(ofRow(string(w[len(w)-1]), n))
-				kept = append(kept, w)
-			}
-			s.last.warnings = kept
+			ok.Warnings -= s.diag.ofRow(n)
 			switch {
 			case m.Ignore && ok.Affected == 0:
 				duplicates++
@@ -88,8 +104,8 @@ func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string
 			return ok, err
 		})
 		if err != nil {
-			if e, ok := errors.AsType[sqlError](err); ok {
-				e.msg = ofRow(e.msg, n)
+			if e, ok := errors.AsType[mysqlerr.Error](err); ok {
+				e.Message = ofRow(e.Message, n)
 				return wire.OK{}, e
 			}
 			return wire.OK{}, err
@@ -97,10 +113,10 @@ func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string
 	}
 	all.ok.LastInsertID = lastID
 	if all.id != 0 {
-		s.last.give(all.id)
+		s.diag.give(all.id)
 		all.ok.LastInsertID = all.id
 	}
-	s.last.warnings = all.warnings
+	s.diag.replace(all.warnings...)
 	all.ok.Info = fmt.Sprintf("Records: %d  Duplicates: %d  Warnings: %d", len(texts), duplicates, all.ok.Warnings)
 	return all.ok, nil
 }
@@ -110,62 +126,28 @@ func (s *session) meetEach(ctx context.Context, m *planner.Meets, texts []string
 // go to different shards, by keys of their own. All of the table's keys are counted
 // by this process.
 func (s *session) meetAlone(ctx context.Context, t *catalog.Table) error {
-	name := planner.TableName{Schema: t.Schema, Name: t.Name}
-	if slices.Contains(s.tx.meets, name) {
+	if s.proxy.opts.Several {
+		return refuse("REPLACE, INSERT IGNORE and INSERT ... ON DUPLICATE KEY UPDATE of rows of %s whose shard key is counted are not supported where several Shunts have a store together: "+
+			"name the shard key's value", t.Name)
+	}
+	what := claimed{table: catalog.TableName{Schema: t.Schema, Name: t.Name}}
+	if s.tx.claims[what] {
 		return nil
 	}
-	m := s.proxy.meeting(name)
-	select {
-	case m.alone <- struct{}{}:
-	default:
-		if err := s.waitAlone(ctx, m); err != nil {
-			return err
-		}
-	}
-	m.by.Store(s.tx)
-	s.tx.meets = append(s.tx.meets, name)
-	return nil
-}
-
-func (s *session) waitAlone(ctx context.Context, m *meeting) error {
-	ctx, cancel, done := s.activity.killable(ctx)
-	defer done()
-	s.proxy.deadlocks.waitsAlone(s.tx, m, cancel)
-	defer s.proxy.deadlocks.waitedAlone(s.tx)
-	select {
-	case m.alone <- struct{}{}:
+	wait := s.claim(what)
+	if wait == nil {
 		return nil
-	case <-time.After(meetWait):
-		return sqlError{codeLockWait, "HY000", "Lock wait timeout exceeded; try restarting transaction"}
-	case <-ctx.Done():
-		if err := context.Cause(ctx); !errors.Is(err, errDeadlock) {
-			return err
-		}
-		s.serverFailed(errDeadlock)
-		s.tx.victim = errDeadlock
-		return sqlError{errDeadlock.Code, errDeadlock.State, errDeadlock.Message}
 	}
+	err := s.await(ctx, wait, meetWait, meetWait)
+	if errors.Is(err, errClaimed) {
+		s.proxy.claims.asked(wait, false) // nobody is asked
+		return mysqlerr.New(mysqlerr.LockWaitTimeout, "Lock wait timeout exceeded; try restarting transaction")
+	}
+	return err
 }
 
 // meetWait is innodb_lock_wait_timeout's default.
 const meetWait = 50 * time.Second
-
-// meeting is of a table that sessions want to be alone with.
-type meeting struct {
-	// alone has an element while one is, until its transaction by ends.
-	alone chan struct{}
-	by    atomic.Pointer[transaction]
-}
-
-func (p *Proxy) meeting(name planner.TableName) *meeting {
-	one, _ := p.meetings.LoadOrStore(name, &meeting{alone: make(chan struct{}, 1)})
-	return one.(*meeting)
-}
-
-func (m *meeting) leave() {
-	m.by.Store(nil)
-	<-m.alone
-}
 
 // ofRow makes a message about the first row one about the n-th, from 0.
 func ofRow(msg string, n int) string {
@@ -183,84 +165,104 @@ func ofRow(msg string, n int) string {
 
 // meetRow executes a statement of one row; part: the client's has more.
 func (s *session) meetRow(ctx context.Context, sql string, part bool) (wire.OK, error) {
-	return s.plannedInsert(ctx, sql, part, func(r request, ids *counted) (wire.OK, error) {
+	return s.plannedInsert(ctx, sql, part, func(r *request) (wire.OK, error) {
 		m := r.plan.Meets
 		if m == nil {
 			return wire.OK{}, errors.New("the table's placement has changed; try again")
 		}
-		first, err := s.count(ctx, r, ids)
+		first, err := s.count(ctx, r)
 		if err != nil {
 			return wire.OK{}, err
 		}
-		p, ix := s.proxy.planner, s.proxy.opts.Index
-		b, err := p.BindRow(r.plan, ix, first, nil)
+		p, ix := s.proxy.planner, s.lookupsOf(ctx, s.proxy.opts.Index)
+		if r.bound, err = p.BindRow(r.plan, ix, first, nil); err != nil {
+			return wire.OK{}, err
+		}
+		trial, err := planner.Trial(r.bound.Statements[0].SQL, s.settings.planning, s.catalog())
 		if err != nil {
 			return wire.OK{}, err
 		}
-		met, err := s.tryRow(ctx, m, b.Statements[0].SQL)
-		if err != nil {
-			return wire.OK{}, err
-		}
-		if met.Len() > 1 && !m.Ignore {
-			return wire.OK{}, refuse("a row of %s that meets rows on several shards by its unique keys is not supported: DELETE these, then INSERT", m.Table.Name)
-		}
-		if !met.Empty() {
-			if b, err = s.bindWhereMet(ctx, r, b, ids, met.First()); err != nil {
+		for {
+			met, err := s.tryRow(ctx, m, trial, m.Table.Shards)
+			if err != nil {
 				return wire.OK{}, err
 			}
+			if met.Len() > 1 && !m.Ignore {
+				return wire.OK{}, refuse("a row of %s that meets rows on several shards by its unique keys is not supported: DELETE these, then INSERT", m.Table.Name)
+			}
+			if !met.Empty() {
+				if err := s.bindWhereMet(ctx, r, met.First()); err != nil {
+					return wire.OK{}, err
+				}
+			}
+			ok, err := s.insertBound(ctx, r)
+			if err != nil || ok.Affected == 0 || !planner.LooksBehind(m, met) {
+				return ok, err
+			}
+			if met, err = s.tryRow(ctx, m, trial, m.Table.Shards.Minus(route(r.bound))); err != nil || met.Empty() {
+				return ok, err
+			}
+			if err := s.tx.each(ctx, route(r.bound), "ROLLBACK TO SAVEPOINT "+trialSavepoint); err != nil {
+				return wire.OK{}, s.tx.torn(err)
+			}
 		}
-		return s.insertBound(ctx, r, b)
 	})
 }
 
-// bindWhereMet binds a row for the shard where it meets one. b is how it is bound for the shard of a new row.
-func (s *session) bindWhereMet(ctx context.Context, r request, b *planner.Bound, ids *counted, at catalog.ShardID) (*planner.Bound, error) {
-	p, ix, m := s.proxy.planner, s.proxy.opts.Index, r.plan.Meets
+// bindWhereMet binds a row for the shard where it meets one. REQUIRES: it is bound for the shard of a new row.
+func (s *session) bindWhereMet(ctx context.Context, r *request, at catalog.ShardID) (err error) {
+	p, ix, m := s.proxy.planner, s.lookupsOf(ctx, s.proxy.opts.Index), r.plan.Meets
 	if !m.Replace || m.Table.Placement != catalog.Hash {
-		return p.BindRow(r.plan, ix, ids.first, &at)
+		r.bound, err = p.BindRow(r.plan, ix, r.ids.first, &at)
+		return err
 	}
 	// The row stays where it belongs by its new shard key, if the counter goes on to one of that shard.
 	for range 64 * len(s.catalog().Shards) {
-		if b.Statements[0].Shard == at {
-			return b, nil
+		if r.bound.Statements[0].Shard == at {
+			return nil
 		}
-		ids.release()
-		first, err := s.count(ctx, r, ids)
+		r.ids.release()
+		first, err := s.count(ctx, r)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if b, err = p.BindRow(r.plan, ix, first, nil); err != nil {
-			return nil, err
+		if r.bound, err = p.BindRow(r.plan, ix, first, nil); err != nil {
+			return err
 		}
 	}
-	return nil, refuse("a row of %s that meets one on shard %s, where no new rows go, is not supported: DELETE that, then INSERT", m.Table.Name, s.catalog().ShardName(at))
+	return refuse("a row of %s that meets one on shard %s, where no new rows go, is not supported: DELETE that, then INSERT", m.Table.Name, s.catalog().ShardName(at))
 }
 
-// tryRow finds the shards where a row meets one.
-func (s *session) tryRow(ctx context.Context, m *planner.Meets, sql string) (met catalog.ShardSet, err error) {
-	trial, err := planner.Trial(sql, s.settings.planning, s.catalog())
-	if err != nil {
+// tryRow finds the shards, of some, where a row meets one.
+func (s *session) tryRow(ctx context.Context, m *plan.Meets, trial string, shards catalog.ShardSet) (met catalog.ShardSet, err error) {
+	if err := s.tx.join(ctx, shards); err != nil {
 		return met, err
 	}
-	if err := s.tx.join(ctx, m.Table.Shards); err != nil {
+	lastID := s.diag.insertID
+	return s.onEach(shards, func(_ catalog.ShardID, conn *shard.Conn) (bool, error) {
+		met, _, err := tryOn(ctx, conn, trial, m.Ignore, lastID)
 		return met, err
-	}
+	})
+}
+
+// onEach asks shards at once over the transaction's connections, and returns those that met
+// something. REQUIRES: the transaction has joined them.
+func (s *session) onEach(shards catalog.ShardSet, ask func(catalog.ShardID, *shard.Conn) (met bool, err error)) (met catalog.ShardSet, err error) {
 	type outcome struct {
 		shard catalog.ShardID
 		met   bool
 		err   error
 	}
-	outcomes := make([]outcome, 0, m.Table.Shards.Len())
-	for id := range m.Table.Shards.All {
+	outcomes := make([]outcome, 0, shards.Len())
+	for id := range shards.All {
 		outcomes = append(outcomes, outcome{shard: id})
 	}
-	lastID := s.last.insertID
 	var wg sync.WaitGroup
 	for i := range outcomes {
 		o := &outcomes[i]
 		conn := s.tx.conns[o.shard]
 		s.activity.sent(o.shard, conn)
-		wg.Go(func() { o.met, o.err = tryOn(ctx, conn, trial, m.Ignore, lastID) })
+		wg.Go(func() { o.met, o.err = ask(o.shard, conn) })
 	}
 	wg.Wait()
 	s.activity.settled()
@@ -275,45 +277,47 @@ func (s *session) tryRow(ctx context.Context, m *planner.Meets, sql string) (met
 	return met, err
 }
 
-func tryOn(ctx context.Context, conn *shard.Conn, trial string, ignore bool, lastID uint64) (met bool, err error) {
-	if containsFold(trial, "last_insert_id") {
+// tryOn reports whether a shard has a row that a plain INSERT meets, by the server's word, and what
+// the server refuses the INSERT with.
+func tryOn(ctx context.Context, conn *shard.Conn, trial string, ignore bool, lastID uint64) (met bool, refused, err error) {
+	if spoken.NamesInsertID(trial) {
 		if err := tellID(ctx, conn, lastID); err != nil {
-			return false, err
+			return false, nil, err
 		}
 	}
 	if _, err := conn.Exec(ctx, "SAVEPOINT "+trialSavepoint); err != nil {
-		return false, err
+		return false, nil, err
 	}
-	sum, err := conn.Exec(ctx, trial)
-	switch code := serverCode(err); {
+	sum, refused := conn.Exec(ctx, trial)
+	switch code := shard.Code(refused); {
 	case isDuplicate(code):
 		met = true
-	case err != nil && !ofTheRow(code):
-		return false, err
-	case err == nil && ignore && sum.Affected == 0:
+	case refused != nil && !ofTheRow(code):
+		return false, nil, refused
+	case refused == nil && ignore && sum.Affected == 0:
 		res, err := conn.Query(ctx, "SHOW WARNINGS")
 		if err != nil {
-			return false, err
+			return false, nil, err
 		}
 		for _, w := range res.Rows {
-			for _, code := range []string{"1062", "1586", "1022"} {
-				met = met || len(w) > 1 && string(w[1]) == code
-			}
+			met = met || isDuplicate(codeOf(w))
 		}
 	}
 	_, err = conn.Exec(ctx, "ROLLBACK TO SAVEPOINT "+trialSavepoint)
-	return met, err
+	return met, refused, err
 }
 
-func isDuplicate(code uint16) bool { return code == codeDuplicate || code == 1586 || code == 1022 }
+func isDuplicate(code uint16) bool {
+	return code == mysqlerr.DupEntry || code == mysqlerr.DupEntryWithKeyName || code == mysqlerr.DupKey
+}
 
 // ofTheRow reports errors that a row causes by what it holds, before or instead
 // of meeting another: the client's statement will fail with it, or not where
 // it is a shard's own, such as a foreign key to a row of another shard.
 func ofTheRow(code uint16) bool {
 	switch code {
-	case 1048, 1364, 1366, 1265, 1264, 1406, 1292, 1411, 1690, 1365, 1367, // NULL, no default, bad values
-		3140, 3819, 4025, 1452, 1216, 1526, 1644: // JSON, CHECK, foreign key, partition, SIGNAL
+	case mysqlerr.BadNull, mysqlerr.NoDefaultForField, mysqlerr.TruncatedWrongValueForField, mysqlerr.WarnDataTruncated, mysqlerr.WarnDataOutOfRange, mysqlerr.DataTooLong, mysqlerr.TruncatedWrongValue, mysqlerr.WrongValueForType, mysqlerr.DataOutOfRange, mysqlerr.DivisionByZero, mysqlerr.IllegalValueForType, // NULL, no default, bad values
+		mysqlerr.InvalidJSONText, mysqlerr.CheckConstraintViolated, mysqlerr.ConstraintFailed, mysqlerr.NoReferencedRow2, mysqlerr.NoReferencedRow, mysqlerr.NoPartitionForGivenValue, mysqlerr.SignalException: // JSON, CHECK, foreign key, partition, SIGNAL
 		return true
 	}
 	return false
@@ -325,9 +329,9 @@ func (s *session) canUndo(ctx context.Context, t *catalog.Table) error {
 	if _, ok := s.proxy.undoable.Load(key); ok {
 		return nil
 	}
-	var statements []planner.ShardStatement
+	var statements []plan.ShardStatement
 	for id := range t.Shards.All {
-		statements = append(statements, planner.ShardStatement{Shard: id, SQL: fmt.Sprintf(
+		statements = append(statements, plan.ShardStatement{Shard: id, SQL: fmt.Sprintf(
 			"SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", quoteName(t.Schema), quoteName(t.Name))})
 	}
 	answers, err := s.ask(ctx, statements)
@@ -339,7 +343,7 @@ func (s *session) canUndo(ctx context.Context, t *catalog.Table) error {
 			return a.err
 		}
 		if len(a.res.Rows) != 1 || !strings.EqualFold(string(a.res.Rows[0][0]), "InnoDB") {
-			return refuse("REPLACE, INSERT IGNORE and ON DUPLICATE KEY UPDATE into %s, whose rows may be on any shard, are not supported: its engine on shard %s is not InnoDB; ALTER TABLE %s ENGINE = InnoDB", t.Name, s.catalog().ShardName(a.shard), t.Name)
+			return refuse("INSERT and REPLACE into %s, whose rows may be on any shard, are not supported, since the rows of a unique key can't be looked for: its engine on shard %s is not InnoDB; ALTER TABLE %s ENGINE = InnoDB (or configure check_unique: false for plain INSERTs)", t.Name, s.catalog().ShardName(a.shard), t.Name)
 		}
 	}
 	s.proxy.undoable.Store(key, true)

@@ -5,23 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/merge"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
+// mergeWay is how a query of several shards is executed whose answers are merged.
+var mergeWay = &way{
+	at:   bound,
+	fits: func(_ *session, r *request) bool { return r.bound.Merge != nil },
+	execute: func(s *session, ctx context.Context, r *request) error {
+		empty, err := s.merge(ctx, r)
+		return s.observe(r, empty, err)
+	},
+}
+
 // merge streams the answers of several shards through a merge to the client.
 // Nothing is kept but a row of each shard: a client that doesn't read makes
 // the shards wait.
-func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty catalog.ShardSet, err error) {
+func (s *session) merge(ctx context.Context, r *request) (empty catalog.ShardSet, err error) {
+	b := r.bound
 	joined := 0
 	if s.tx != nil {
 		joined = len(s.tx.order)
 	}
-	shards, err := s.sendAll(ctx, r, b)
+	shards, err := s.sendAll(ctx, r)
 	m := &merging{s: s, arrivals: arrivals{s: s, shards: shards}, answers: make([]answer, len(shards)), before: s.client.Writer().Total()}
 	defer m.close()
 	if err != nil {
@@ -41,7 +52,7 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 	if errors.Is(err, errUnmerged) {
 		// Nothing has been answered yet. What the shards are at is dropped.
 		m.close()
-		return empty, s.mergeOtherwise(ctx, r, b, err)
+		return empty, s.mergeOtherwise(ctx, r, err)
 	}
 	if err != nil {
 		return empty, err
@@ -66,13 +77,14 @@ func (s *session) merge(ctx context.Context, r request, b *planner.Bound) (empty
 // types that were planned for: because of an ALTER TABLE that the catalog doesn't
 // know of yet, or since some have computed an expression in a wider type, as a
 // server does for the sake of its plan.
-func (s *session) mergeOtherwise(ctx context.Context, r request, b *planner.Bound, cause error) error {
+func (s *session) mergeOtherwise(ctx context.Context, r *request, cause error) error {
+	b := r.bound
 	switch {
 	case b.Merge.Likely:
 		inTurn, merge := *b, *b.Merge
 		merge.Order, merge.Likely = nil, false
 		inTurn.Merge = &merge
-		return s.read(ctx, r, &inTurn)
+		return s.readAs(ctx, r, &inTurn)
 	case r.shape != nil:
 		return errLiterals
 	case r.retyped: // the catalog is new, so it is the server's plan
@@ -86,13 +98,21 @@ func (s *session) mergeOtherwise(ctx context.Context, r request, b *planner.Boun
 	default:
 		s.proxy.opts.Directory.Soon()
 	}
-	if instead := b.Merge.Otherwise(); instead != nil {
-		return s.read(ctx, r, instead)
+	if instead, err := s.proxy.planner.BindGathered(r.plan, r.values, s.lookups(ctx)); err == nil {
+		return s.readAs(ctx, r, instead)
 	}
 	if cause != errUnmerged { //nolint:errorlint // itself: the columns differ
 		return cause
 	}
 	return s.shardError(b.Statements[0].Shard, shard.ErrColumns)
+}
+
+// readAs is read as if the statement were bound otherwise.
+func (s *session) readAs(ctx context.Context, r *request, b *plan.Bound) error {
+	before := r.bound
+	r.bound = b
+	defer func() { r.bound = before }()
+	return s.read(ctx, r)
 }
 
 // errUnmerged: nothing was answered, since a type can't be compared here.
@@ -148,7 +168,7 @@ const unsignedFlag = 1 << 5
 
 // stream writes the definitions and the merged rows. Whole packets only: an error
 // can follow any of them.
-func (x *merging) stream(m *planner.Merge) error {
+func (x *merging) stream(m *plan.Merge) error {
 	s := x.s
 	first, sources := x.sources()
 	layout := &merge.Layout{Columns: first.Columns, Hidden: m.Hidden, Binary: s.binary}
@@ -184,6 +204,7 @@ func (x *merging) stream(m *planner.Merge) error {
 		if err := s.client.WritePacket(p); err != nil {
 			return s.clientError(err)
 		}
+		s.measured.Rows++
 	}
 	if err != nil {
 		return err
@@ -224,28 +245,28 @@ func mergeError(err error) error {
 	var many *merge.TooManyError
 	switch {
 	case errors.As(err, &many):
-		return sqlError{1038, "HY001", fmt.Sprintf("Out of sort memory: %v; add a LIMIT, or sort by the columns that are grouped by", many)}
+		return mysqlerr.Newf(mysqlerr.OutOfSortMemory, "Out of sort memory: %v; add a LIMIT, or sort by the columns that are grouped by", many)
 	case errors.Is(err, merge.ErrOverflow):
-		return sqlError{1690, "22003", err.Error()}
+		return mysqlerr.New(mysqlerr.DataOutOfRange, err.Error())
 	case errors.As(err, &unsupported):
 		return refuse("merging the answers of several shards: %v; sort or group by a plain column, or send the statement to one shard with /* shunt: shard=NAME */", err)
 	case errors.As(err, &order):
-		return sqlError{codeUnknown, "HY000", fmt.Sprintf("The answers of the shards can't be merged: %v (servers compare long texts by their first max_sort_length bytes only); "+
-			"the rows after this point would be in a wrong order. Sort by a shorter expression, such as LEFT(text, 255), or SET max_sort_length", err)}
+		return mysqlerr.Newf(mysqlerr.UnknownError, "The answers of the shards can't be merged: %v (servers compare long texts by their first max_sort_length bytes only); "+
+			"the rows after this point would be in a wrong order. Sort by a shorter expression, such as LEFT(text, 255), or SET max_sort_length", err)
 	}
 	return err
 }
 
 // merged ends the answer: the rest of what the shards send is dropped, and
 // their warnings are joined.
-func (s *session) merged(ctx context.Context, b *planner.Bound, answers []answer) (empty catalog.ShardSet, err error) {
+func (s *session) merged(ctx context.Context, b *plan.Bound, answers []answer) (empty catalog.ShardSet, err error) {
 	asks := b.Merge.CountAll && !b.Merge.Unite
 	if asks {
 		if err := s.readAll(answers); err != nil {
 			return empty, err
 		}
 	}
-	s.last.warnings = nil
+	s.diag.clear()
 	warnings := 0
 	for i := range answers {
 		a := &answers[i]
@@ -259,7 +280,7 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []answer
 			empty.Add(a.shard)
 		}
 		if n := int(a.rows.Summary.Warnings); n > 0 && !a.conn.Broken {
-			warnings += n - s.addWarnings(ctx, a.conn, i == 0)
+			warnings += n - s.diag.addShard(ctx, a.conn, i == 0)
 		}
 	}
 	if asks { // which takes the warnings away
@@ -282,13 +303,6 @@ func (s *session) merged(ctx context.Context, b *planner.Bound, answers []answer
 	return empty, nil
 }
 
-const (
-	// What is left of an answer after LIMIT is read and dropped up to this, and
-	// for no longer than this: cheaper than a new connection.
-	dropBytes = 256 << 10
-	dropTime  = 20 * time.Millisecond
-)
-
 // close gives the connections back. One whose answer is not read to its end is
 // broken, and closed by the pool; one of a transaction must be read out to stay usable.
 func (x *merging) close() {
@@ -301,10 +315,7 @@ func (x *merging) close() {
 			case s.keepsBusy(of.shard, of.conn):
 				s.readOut(of, r)
 			case r != nil:
-				of.conn.Watch(nil) // it would lift the deadline
-				if of.conn.SetDeadline(time.Now().Add(dropTime)) == nil && r.Drain(dropBytes) {
-					_ = of.conn.SetDeadline(time.Time{})
-				}
+				drop(of.conn, r) // what is behind LIMIT
 			}
 		}
 		s.giveBack(of.shard, of.conn)

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/merge"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
@@ -23,7 +23,7 @@ type merging struct {
 // mayBegin reports that rows may be answered before all shards have begun to answer:
 // any rows will do, as many as LIMIT says. In a transaction a shard that is not
 // needed must be heard all the same, before the client is told that all went well.
-func (s *session) mayBegin(m *planner.Merge) bool {
+func (s *session) mayBegin(m *plan.Merge) bool {
 	return len(m.Order) == 0 && len(m.Sort) == 0 && !m.Unite && !m.CountAll && s.tx == nil && s.tableLocks == nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
@@ -17,7 +18,7 @@ import (
 const resetTimeout = 5 * time.Second
 
 // pinReason is why a session keeps a shard connection to itself. Cursors are none:
-// their rows are set aside when they are opened (spool.go).
+// their rows are set aside when they are opened (package spool).
 type pinReason uint8
 
 const (
@@ -82,8 +83,8 @@ func (c *pinsCollector) Collect(ch chan<- prometheus.Metric) {
 // pinned notes, before it is borrowed, a connection that the session will keep for
 // what a server keeps with a connection. A transaction's needs no leave: it ends.
 func (s *session) pinned(id catalog.ShardID, why pinReason) error {
-	if err := s.proxy.opts.Pools[id].Pin(); err != nil {
-		return sqlError{1040, "08004", fmt.Sprintf("Too many connections: %v; these drop their temporary tables or release their locks, or shard_connections is raised", err)}
+	if err := s.proxy.pool(id).Pin(s.holder()); err != nil {
+		return mysqlerr.Newf(mysqlerr.TooManyConnections, "Too many connections: %v; these drop their temporary tables or release their locks, or shard_connections is raised", err)
 	}
 	s.proxy.metrics.pinned.WithLabelValues(pinReasonNames[why]).Inc()
 	s.proxy.pins.add(id, why, 1)
@@ -92,7 +93,7 @@ func (s *session) pinned(id catalog.ShardID, why pinReason) error {
 
 // unpinned takes pinned back.
 func (s *session) unpinned(id catalog.ShardID, why pinReason) {
-	s.proxy.opts.Pools[id].Unpin()
+	s.proxy.pool(id).Unpin(s.holder())
 	s.proxy.metrics.pinned.WithLabelValues(pinReasonNames[why]).Dec()
 	s.proxy.pins.add(id, why, -1)
 }
@@ -107,7 +108,7 @@ func (s *session) relabel(id catalog.ShardID, from, to pinReason) {
 
 // letGo gives a kept connection back, and all that it keeps on the server up.
 func (s *session) letGo(id catalog.ShardID, conn *shard.Conn, why pinReason) {
-	pool := s.proxy.opts.Pools[id]
+	pool := s.proxy.pool(id)
 	ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
 	defer cancel()
 	if conn.Broken || conn.Busy() || conn.Reset(ctx) != nil {

@@ -7,18 +7,21 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
+	"github.com/shunt-sql/shunt/proxy/insights"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -29,8 +32,13 @@ type preparedStatement struct {
 	id     uint32
 	sql    string
 	source string // sql as the client has it: see ofSession
-	// plan is nil for what is executed as a text: see planner.OwnParameters.
-	plan   planner.Plan
+	// passing: sql is of one execution.
+	passing bool
+	// virtual: it names virtual columns, which are put into sql. kept is what executes it where their values are kept.
+	virtual bool
+	kept    *keptStatement
+	// plan is nil for what is executed as a text: see Text.OwnParameters.
+	plan   plan.Plan
 	params int
 	// columns are those that the client knows of.
 	columns int
@@ -45,11 +53,13 @@ type preparedStatement struct {
 	use string
 	// own begins uses (shard.Conn.PrepareFor) that no other statement has.
 	own string
+	// shape is what its executions count for, nil before the first.
+	shape *insights.Shape
 	// one are the settings that it has by SET STATEMENT, nil for none.
-	one *planner.StatementSettings
+	one *spoken.StatementSettings
 	// prepared are the settings under which the client prepared it: they say what
 	// its text means, whatever is set since.
-	prepared planner.Settings
+	prepared text.Settings
 	// fingerprint of the settings under which plan was made.
 	fingerprint        string
 	limit              selectLimit
@@ -58,8 +68,9 @@ type preparedStatement struct {
 	cursor *cursor
 }
 
-// executeRoom is what executing a prepared statement uses again and again.
+// executeRoom is what executing a statement uses again and again.
 type executeRoom struct {
+	request request
 	params  []wire.Param
 	values  []keys.Value
 	binding planner.Binding
@@ -73,7 +84,8 @@ type preparedStatements struct {
 	byName map[string]*preparedText
 	// last is what the last COM_STMT_PREPARE made, nil where that failed and on MySQL.
 	last *preparedStatement
-	held int // bytes of long data
+	// long are the bytes of pieces of parameters.
+	long int
 	// open counts those of all sessions.
 	open prometheus.Gauge
 }
@@ -118,7 +130,8 @@ func (p *preparedStatements) find(id uint32) *preparedStatement {
 // longData keeps a piece of a parameter. The command has no answer, so a piece
 // for an unknown statement is dropped as servers drop it; too many are told at
 // the execution.
-func (p *preparedStatements) longData(payload []byte) {
+func (s *session) longData(payload []byte) {
+	p := &s.prepared
 	if len(payload) < 6 {
 		return
 	}
@@ -129,15 +142,17 @@ func (p *preparedStatements) longData(payload []byte) {
 	n := int(binary.LittleEndian.Uint16(payload[4:]))
 	switch {
 	case n >= st.params:
-		st.longErr = sqlError{1210, "HY000", "Incorrect arguments to mysqld_stmt_send_long_data"}
-	case p.held+len(payload)-6 > maxLongData:
-		st.longErr = sqlError{1105, "HY000", "Parameter of prepared statement which is set through mysql_send_long_data() is longer than 'max_allowed_packet' bytes"}
+		st.longErr = mysqlerr.New(mysqlerr.WrongArguments, "Incorrect arguments to mysqld_stmt_send_long_data")
+	case p.long+len(payload)-6 > maxLongData:
+		st.longErr = mysqlerr.New(mysqlerr.UnknownError, "Parameter of prepared statement which is set through mysql_send_long_data() is longer than 'max_allowed_packet' bytes")
+	default:
+		st.longErr = s.hold(int64(len(payload) - 6))
 	}
 	if st.longErr != nil {
-		p.dropLong(st)
+		s.dropLong(st)
 		return
 	}
-	p.held += len(payload) - 6
+	p.long += len(payload) - 6
 	if st.long == nil {
 		st.long = map[int][]byte{}
 	}
@@ -147,19 +162,22 @@ func (p *preparedStatements) longData(payload []byte) {
 	st.long[n] = append(st.long[n], payload[6:]...)
 }
 
-func (p *preparedStatements) dropLong(st *preparedStatement) {
+func (s *session) dropLong(st *preparedStatement) {
 	for _, b := range st.long {
-		p.held -= len(b)
+		s.prepared.long -= len(b)
+		s.letGoOf(int64(len(b)))
 	}
 	st.long = nil
 }
 
-func (p *preparedStatements) close(payload []byte) {
+func (s *session) closePrepared(payload []byte) {
+	p := &s.prepared
 	if len(payload) < 4 {
 		return
 	}
 	if st := p.find(binary.LittleEndian.Uint32(payload)); st != nil {
-		p.dropLong(st)
+		s.dropLong(st)
+		s.letGoOf(preparedBytes(st.source))
 		st.closeCursor()
 		delete(p.byID, st.id)
 		if p.last == st {
@@ -169,7 +187,8 @@ func (p *preparedStatements) close(payload []byte) {
 	}
 }
 
-func (p *preparedStatements) reset(payload []byte) error {
+func (s *session) resetPrepared(payload []byte) error {
+	p := &s.prepared
 	if len(payload) < 4 {
 		return errUnknownStmt(0, "mysqld_stmt_reset")
 	}
@@ -178,7 +197,7 @@ func (p *preparedStatements) reset(payload []byte) error {
 	if st == nil {
 		return errUnknownStmt(id, "mysqld_stmt_reset")
 	}
-	p.dropLong(st)
+	s.dropLong(st)
 	st.longErr = nil
 	st.closeCursor()
 	return nil
@@ -187,7 +206,7 @@ func (p *preparedStatements) reset(payload []byte) error {
 // mayPrepare bounds what one session prepares.
 func (s *session) mayPrepare() error {
 	if limit := s.proxy.limits.Load().Prepared; len(s.prepared.byID)+len(s.prepared.byName) >= limit {
-		return sqlError{1461, "42000", fmt.Sprintf("Can't create more than max_prepared_stmt_count statements (current value: %d)", limit)}
+		return mysqlerr.Newf(mysqlerr.MaxPreparedStmtCountReached, "Can't create more than max_prepared_stmt_count statements (current value: %d)", limit)
 	}
 	return nil
 }
@@ -197,7 +216,7 @@ func (s *session) mayPrepare() error {
 func (s *session) prepare(ctx context.Context, sql string) error {
 	s.prepared.last = nil
 	s.activity.doing("Prepare", s.settings.schema, sql, time.Now())
-	statements, err := planner.Split(sql, s.settings.planning)
+	statements, err := text.Split(sql, s.settings.planning)
 	if err != nil {
 		if told := s.syntaxError(ctx, sql); told != nil {
 			return told
@@ -211,15 +230,19 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		if told := s.syntaxError(ctx, sql); told != nil {
 			return told
 		}
-		return sqlError{1295, "HY000", "This command is not supported in the prepared statement protocol yet: give one statement"}
+		return mysqlerr.New(mysqlerr.UnsupportedPS, "This command is not supported in the prepared statement protocol yet: give one statement")
 	}
 	if err := s.mayPrepare(); err != nil {
 		return err
 	}
-	if err := s.mayText(statements[0]); err != nil {
+	whole := s.textOf(statements[0])
+	if err := s.mayText(whole.SQL, whole); err != nil {
 		return err
 	}
-	one, source, err := planner.SplitSetStatement(statements[0], s.settings.planning, s.catalog())
+	if err := s.mayHold(preparedBytes(statements[0])); err != nil {
+		return err // before it is planned
+	}
+	one, source, err := whole.SetStatement()
 	if err != nil {
 		return err
 	}
@@ -228,42 +251,69 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		return err
 	}
 	defer undo()
-	text, err := s.ofSession(source, true)
+	text := whole
+	if one != nil {
+		text = s.textOf(source)
+	}
+	text, passing, err := s.ofSession(text, true)
 	if err != nil {
 		return err
 	}
-	st := &preparedStatement{sql: text, source: source, one: one, prepared: s.settings.planning, own: fmt.Sprint("own ", preparedSerial.Add(1))}
-	if err := s.replan(ctx, st); err != nil {
-		if n := planner.OwnParameters(statements[0], s.settings.planning, s.catalog()); n > 0 {
+	if into, query := text.Into(); len(into) > 0 {
+		return s.prepareInto(ctx, statements[0], len(into), s.textOf(query))
+	}
+	virtual := false
+	if put := s.putVirtual(ctx, text, nil, false); put != text.SQL {
+		virtual = true
+		defer s.withVirtual()()
+		text = s.textOf(put)
+	}
+	st := &preparedStatement{source: source, passing: passing, virtual: virtual, one: one, prepared: s.settings.planning, own: fmt.Sprint("own ", preparedSerial.Add(1))}
+	if err := s.replan(ctx, st, text); err != nil {
+		if n := whole.OwnParameters(); n > 0 {
 			return s.prepareOwn(ctx, statements[0], n)
 		}
 		return err
 	}
-	if err := s.mayRun(st.plan, st.sql); err != nil {
+	if err := s.mayRun(st.plan, func(*session) *spoken.Text { return text }); err != nil {
 		return err
 	}
-	if _, load := st.plan.(*planner.Load); load {
+	if _, load := st.plan.(*plan.Load); load {
 		return errNotPrepared
 	}
-	var params, columns [][]byte
-	var warnings uint16
-	s.last.warnings = nil
-	if rows, ok := st.plan.(*planner.Rows); ok {
-		def, err := s.describe(ctx, rows, st.sql)
-		if err != nil {
-			return err
-		}
-		params, columns, warnings = def.Params, def.Columns, def.Warnings
-	} else if a, ok := st.plan.(*planner.Admin); ok {
-		for _, c := range s.ownColumns(adminColumns(a, s.catalog().MariaDB)) {
-			columns = append(columns, c.Append(nil))
-		}
+	params, columns, warnings, err := s.definitions(ctx, st.plan, st.sql)
+	if err != nil {
+		return err
 	}
 	return s.keepPrepared(st, params, columns, warnings)
 }
 
+// definitions are those of a statement's parameters and columns.
+func (s *session) definitions(ctx context.Context, planned plan.Plan, sql string) (params, columns [][]byte, warnings uint16, err error) {
+	s.diag.clear()
+	switch planned := planned.(type) {
+	case *plan.Rows:
+		def, err := s.describe(ctx, planned, sql)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		return def.Params, def.Columns, def.Warnings, nil
+	case *plan.Admin:
+		if o := s.proxy.own[planned.Form]; o.columns != nil {
+			for _, c := range s.ownColumns(o.columns(s, planned)) {
+				columns = append(columns, c.Append(nil))
+			}
+		}
+	case *plan.Session, *plan.DDL, *plan.Load, *plan.LockTables, *plan.Temporary:
+	}
+	return nil, columns, 0, nil
+}
+
 // keepPrepared keeps a statement, and tells the client what it has.
 func (s *session) keepPrepared(st *preparedStatement, params, columns [][]byte, warnings uint16) error {
+	if err := s.hold(preparedBytes(st.source)); err != nil {
+		return err
+	}
 	st.params, st.columns = len(params), len(columns)
 	s.prepared.add(st)
 	if s.catalog().MariaDB {
@@ -284,37 +334,37 @@ func (s *session) prepareOwn(ctx context.Context, sql string, n int) error {
 	return s.keepPrepared(&preparedStatement{source: strings.Clone(sql), prepared: s.settings.planning}, params, nil, 0)
 }
 
-func adminColumns(a *planner.Admin, mariaDB bool) []wire.Column {
-	switch a.Op {
-	case planner.TellSession:
-		return tellColumns(a.Tell, mariaDB)
-	case planner.ShowProcesslist:
-		return processColumns
-	case planner.ShowGrants:
-		return []wire.Column{wire.TextColumn("Grants")}
-	case planner.ShowVirtualIndexes:
-		return virtualIndexColumns
-	case planner.ShowMaintenanceJobs:
-		return jobColumns
-	case planner.ShowShards:
-		return shardColumns
-	case planner.CheckVirtualIndex:
-		return checkColumns
-	case planner.ExplainRoute:
-		return explainColumns
-	default:
-		return nil
+// prepareInto prepares SELECT ... INTO @a, which Shunt executes as a text: query is without its INTO of
+// some variables.
+func (s *session) prepareInto(ctx context.Context, sql string, variables int, query *spoken.Text) error {
+	planned, err := s.planPrepared(ctx, query.SQL, query)
+	if err != nil {
+		return err
 	}
+	if err := s.mayRun(planned, func(*session) *spoken.Text { return query }); err != nil {
+		return err
+	}
+	params, columns, warnings, err := s.definitions(ctx, planned, query.SQL)
+	if err != nil {
+		return err
+	}
+	if len(columns) != variables && !s.mariaDB() { // which tells at EXECUTE
+		return errColumnsInto
+	}
+	return s.keepPrepared(&preparedStatement{source: strings.Clone(sql), prepared: s.settings.planning}, params, nil, warnings)
 }
 
-// replan plans a prepared statement again when what it was planned with has
+// replan plans a prepared statement again when its text, if it isn't nil, or what it was planned with has
 // changed. REQUIRES: the current schema is that of its preparation.
-func (s *session) replan(ctx context.Context, st *preparedStatement) error {
+func (s *session) replan(ctx context.Context, st *preparedStatement, text *spoken.Text) error {
 	c := s.catalog()
+	if text != nil && text.SQL != st.sql {
+		st.sql, st.plan = text.SQL, nil
+	}
 	if st.plan != nil && st.version == c.Version && st.temporary == s.temporarySerial && st.fingerprint == s.settings.fingerprint && st.limit == s.settings.own.limit {
 		return nil
 	}
-	plan, err := s.planPrepared(ctx, st.sql)
+	plan, err := s.planPrepared(ctx, st.sql, text)
 	if err != nil {
 		return err
 	}
@@ -324,17 +374,20 @@ func (s *session) replan(ctx context.Context, st *preparedStatement) error {
 }
 
 // planPrepared is plan; drivers prepare the same text again and again.
-func (s *session) planPrepared(ctx context.Context, sql string) (planner.Plan, error) {
+func (s *session) planPrepared(ctx context.Context, sql string, text *spoken.Text) (plan.Plan, error) {
 	if s.temporary == nil {
 		if rows := s.proxy.planner.FindText(sql, &s.settings.planning, s.catalog()); rows != nil {
 			return rows, nil
 		}
 	}
-	return s.plan(ctx, sql)
+	if text == nil {
+		text = s.textOf(sql)
+	}
+	return s.planText(ctx, text)
 }
 
 // knowing are the shards that have all tables of a plan.
-func knowing(plan *planner.Rows) catalog.ShardSet {
+func knowing(plan *plan.Rows) catalog.ShardSet {
 	all := plan.Catalog.All
 	for _, t := range plan.Tables {
 		if !t.Shards.Empty() {
@@ -346,30 +399,30 @@ func knowing(plan *planner.Rows) catalog.ShardSet {
 
 // describe prepares the text on one shard that can know it, for its parameter
 // and column definitions.
-func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) (*shard.Stmt, error) {
+func (s *session) describe(ctx context.Context, rows *plan.Rows, sql string) (*shard.Stmt, error) {
 	// What is known from before an ALTER has the old columns.
-	use := fmt.Sprint("describe ", plan.Catalog.Version)
-	if s.needTemporary(plan.Tables); s.temporaryNeeded() {
+	use := fmt.Sprint("describe ", rows.Catalog.Version)
+	if s.needTemporary(rows.Tables); s.temporaryNeeded() {
 		use += fmt.Sprint(" ", s.temporarySerial)
 	}
-	if plan.Kind == planner.Locking && s.settings.readOnly() {
+	if rows.Kind == plan.Locking && s.settings.readOnly() {
 		use += " read only" // which a server may refuse, unlike what it has prepared
 	}
-	all := knowing(plan)
+	all := knowing(rows)
 	if all.Empty() {
 		return nil, refuse("preparing a statement of tables that no shard has all of is not supported: send it as text")
 	}
-	if s.mayNotWrite(plan) {
+	if s.mayNotWrite(rows) {
 		return nil, s.readOnlyTransaction()
 	}
 	if s.tableLocks != nil {
-		if err := s.underLocks(plan); err != nil {
+		if err := s.underLocks(rows); err != nil {
 			return nil, err
 		}
 	}
 	var st *shard.Stmt
 	err := s.onOneOf(ctx, all, func(conn *shard.Conn) error {
-		undo, err := s.inAccessMode(ctx, conn, plan)
+		undo, err := s.inAccessMode(ctx, conn, rows)
 		if err != nil {
 			return err
 		}
@@ -383,7 +436,7 @@ func (s *session) describe(ctx context.Context, plan *planner.Rows, sql string) 
 	if err != nil {
 		return nil, err
 	}
-	s.last.warnings = slices.Clone(st.Warned)
+	s.diag.replace(slices.Clone(st.Warned)...)
 	return st, nil
 }
 
@@ -429,7 +482,7 @@ func (s *session) onOneOf(ctx context.Context, all catalog.ShardSet, do func(*sh
 		if err == nil || !unreachable(err) {
 			return err
 		}
-		if !again && coded(err).code == codeShardLost {
+		if !again && coded(err).Code == mysqlerr.ShardLost {
 			again = true
 			continue
 		}
@@ -452,11 +505,21 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 		return refuse("cursors that are not read-only are not supported; execute the statement with a read-only one")
 	}
 	st.closeCursor()
-	defer s.prepared.dropLong(st)
+	s.diag.unanswered()
+	err := s.executeWith(ctx, st, payload, flags)
+	s.measure(err)
+	if st.long != nil {
+		s.dropLong(st)
+	}
+	return err
+}
+
+// executeWith executes a prepared statement with a command's parameters.
+func (s *session) executeWith(ctx context.Context, st *preparedStatement, payload []byte, flags byte) error {
 	if st.longErr != nil {
 		return st.longErr
 	}
-	params, types, err := wire.DecodeExecute(s.room.params, payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
+	params, types, err := wire.DecodeExecute(s.room.params, payload, st.params, st.types, st.long, s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0, s.traced())
 	if err != nil {
 		return err
 	}
@@ -469,34 +532,76 @@ func (s *session) executePrepared(ctx context.Context, payload []byte) error {
 		defer s.inSchema(st.prepared.Schema)()
 	}
 	if st.plan == nil {
-		text, err := planner.WithValues(st.source, s.settings.planning, s.catalog(), s.paramValues(params, nil))
+		text, err := s.textOf(st.source).WithValues(s.paramValues(params, nil))
 		if err != nil {
 			return err
 		}
 		return s.statement(ctx, text, false)
 	}
-	undo, err := s.forOne(st.one)
-	if err != nil {
+	if st.one != nil {
+		undo, err := s.forOne(st.one)
+		if err != nil {
+			return err
+		}
+		defer undo()
+	}
+	return s.executePlan(ctx, st, params, flags)
+}
+
+// executePlan executes a prepared statement by its plan.
+func (s *session) executePlan(ctx context.Context, st *preparedStatement, params []wire.Param, flags byte) error {
+	var text *spoken.Text
+	if st.passing {
+		var err error
+		if text, _, err = s.ofSession(s.textOf(st.source), true); err == nil {
+			err = s.found()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if st.virtual || spoken.MayNameVirtual(st.source, s.catalog()) {
+		if err := s.mayText(st.source, nil); err != nil {
+			return err
+		}
+		if done, err := s.executeKept(ctx, st, params, flags); done {
+			return err
+		}
+		if text == nil {
+			text = s.textOf(st.source)
+		}
+		put := s.putVirtual(ctx, text, s.paramValues(params, nil), true)
+		if st.virtual = put != text.SQL; st.virtual {
+			defer s.withVirtual()()
+		}
+		text = s.textOf(put)
+	}
+	if err := s.replan(ctx, st, text); err != nil {
 		return err
 	}
-	defer undo()
-	if err := s.replan(ctx, st); err != nil {
-		return err
+	if !st.virtual {
+		if err := s.mayText(st.sql, nil); err != nil {
+			return err
+		}
 	}
-	if err := s.mayText(st.sql); err != nil {
-		return err
-	}
-	start := time.Now()
-	s.activity.doing("Execute", s.settings.schema, st.sql, start)
+	return s.inBinary(st, request{sql: st.sql, prepared: st, params: params, values: s.paramValues(params, st.plan)}, func(r *request) error {
+		if flags&mysql.CURSOR_TYPE_READ_ONLY != 0 {
+			return s.openCursor(ctx, st, func() error { return s.run(ctx, st.plan, r) })
+		}
+		return s.run(ctx, st.plan, r)
+	})
+}
+
+// inBinary executes a prepared statement of the client's by do, with answers of the binary protocol.
+func (s *session) inBinary(st *preparedStatement, r request, do func(*request) error) error {
+	r.sent, r.start = true, s.start()
+	s.measuringPrepared(st, r.start)
+	s.activity.doing("Execute", s.settings.schema, st.sql, r.start)
 	s.begun()
-	r := request{sql: st.sql, written: st.source, sent: true, prepared: st, params: params, values: s.paramValues(params, st.plan), start: start}
 	s.binary = true
 	s.client.Knows(st.columns)
 	defer func() { s.binary, st.columns = false, s.client.Knows(0) }()
-	if flags&mysql.CURSOR_TYPE_READ_ONLY != 0 {
-		return s.openCursor(ctx, st, func() error { return s.run(ctx, st.plan, r) })
-	}
-	return s.run(ctx, st.plan, r)
+	return do(s.clientRequest(r))
 }
 
 // inSchema makes a schema the current one until back is called. A server executes
@@ -519,23 +624,16 @@ func (s *session) inSchema(name string) (back func()) {
 //
 // Counter-example: prepare INSERT INTO t VALUES ('é') by a utf8mb4 client, SET NAMES
 // latin1, execute: each byte of é would become a character.
-func meansTheSame(text string, was, now *planner.Settings) error {
-	has := func(what string) bool { return strings.Contains(text, what) }
-	changed := ""
-	switch {
-	case was.Charset != now.Charset && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }):
-		changed = "the character set"
-	case was.ANSIQuotes != now.ANSIQuotes && has(`"`), was.NoBackslashEscapes != now.NoBackslashEscapes && has(`\`),
-		was.PipesAsConcat != now.PipesAsConcat && has("||"), was.OddParsing != now.OddParsing && containsFold(text, "not"):
-		changed = "sql_mode"
-	default:
+func meansTheSame(sql string, was, now *text.Settings) error {
+	changed := was.Unlike(now, sql)
+	if changed == "" {
 		return nil
 	}
 	return refuse("executing a statement that was prepared before %s was set otherwise, and would mean something else now, is not supported: prepare it again", changed)
 }
 
 // sendPrepared executes a statement's prepared form on a connection.
-func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request, st planner.ShardStatement) error {
+func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r *request, st plan.ShardStatement) error {
 	params := r.params
 	if st.Params != nil {
 		params = make([]wire.Param, len(st.Params))
@@ -562,14 +660,14 @@ func (s *session) sendPrepared(ctx context.Context, conn *shard.Conn, r request,
 	if err := s.sayOnce(ctx, conn, r, st.Shard); err != nil {
 		return err
 	}
+	conn.Timed = s.timed(r)
 	if err := conn.Execute(prepared, sql, params); err != nil {
 		return s.sendFailed(st.Shard, conn, err)
 	}
 	return nil
 }
 
-// writeBinary writes rows of our own in the binary protocol, every column a
-// string.
+// writeBinary writes rows of our own in the binary protocol.
 func (s *session) writeBinary(cols []wire.Column, rows [][]any, warnings uint16) error {
 	if err := s.client.WriteColumns(cols, s.status()|s.more); err != nil {
 		return err
@@ -582,19 +680,7 @@ func (s *session) writeBinary(cols []wire.Column, rows [][]any, warnings uint16)
 				nulls.Set(i)
 				continue
 			}
-			switch cols[i].Type {
-			case mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG:
-				n, err := strconv.ParseInt(fmt.Sprint(v), 10, 64)
-				if err != nil { // unsigned
-					u, _ := strconv.ParseUint(fmt.Sprint(v), 10, 64)
-					n = int64(u)
-				}
-				if values = binary.LittleEndian.AppendUint32(values, uint32(n)); cols[i].Type == mysql.MYSQL_TYPE_LONGLONG {
-					values = binary.LittleEndian.AppendUint32(values, uint32(n>>32))
-				}
-			default:
-				values = wire.AppendLenBytes(values, fmt.Sprint(v))
-			}
+			values = wire.AppendBinary(values, cols[i].Type, fmt.Sprint(v))
 		}
 		if err := s.client.WritePacket(append(append([]byte{0}, nulls...), values...)); err != nil {
 			return err

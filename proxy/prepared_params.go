@@ -6,14 +6,14 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // paramValues are the parameters as the planner knows values. For a SELECT texts are
 // views.
-func (s *session) paramValues(params []wire.Param, plan planner.Plan) []keys.Value {
+func (s *session) paramValues(params []wire.Param, planned plan.Plan) []keys.Value {
 	if len(params) == 0 {
 		return nil
 	}
@@ -21,8 +21,8 @@ func (s *session) paramValues(params []wire.Param, plan planner.Plan) []keys.Val
 		s.room.values = make([]keys.Value, len(params))
 	}
 	out := s.room.values[:len(params)]
-	rows, ok := plan.(*planner.Rows)
-	views := ok && rows.Kind == planner.Select
+	rows, ok := planned.(*plan.Rows)
+	views := ok && rows.Kind == plan.Select
 	for i := range params {
 		p := &params[i]
 		switch p.Kind() {

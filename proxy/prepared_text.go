@@ -8,71 +8,75 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // preparedText is a statement that the client has prepared by SQL. Shards never see it
-// as that: EXECUTE is its text with the values where the parameters were.
+// as that: EXECUTE is its text with the values where the parameters were. What differs from
+// a server is the scale of DECIMAL parameters, which MySQL makes 30, and names of columns (`?`).
 type preparedText struct {
 	text     string
-	params   []planner.Parameter
-	prepared planner.Settings
+	params   []text.Parameter
+	prepared text.Settings
 	// calls: it is a CALL, which may set the variables that it is given.
 	calls bool
 }
 
 // preparedByText executes PREPARE and DEALLOCATE PREPARE, done is true then. For EXECUTE it
 // gives the text to be executed, in a schema that is the current one until back is called.
-func (s *session) preparedByText(ctx context.Context, sql string) (text string, back func(), done bool, err error) {
+func (s *session) preparedByText(ctx context.Context, t *spoken.Text) (text string, back func(), done bool, err error) {
 	back = func() {}
-	if len(sql) > maxAsked || !containsFold(sql, "prepare") && !containsFold(sql, "execute") {
-		return "", back, false, nil
-	}
-	p, err := planner.ReadPreparedText(sql, s.settings.planning, s.catalog())
+	p, err := t.Prepared()
 	if p == nil {
 		return "", back, false, err
 	}
 	st := s.prepared.byName[strings.ToLower(p.Name)]
 	switch {
-	case p.Verb == planner.Prepare, p.Name == "":
-		if p.Verb == planner.Prepare {
-			delete(s.prepared.byName, strings.ToLower(p.Name)) // even if the new one fails
+	case p.Verb == spoken.Prepare, p.Name == "":
+		if p.Verb == spoken.Prepare {
+			s.deallocate(p.Name) // even if the new one fails
 		}
-		var plan planner.Plan
-		if st, plan, err = s.readPrepared(ctx, p.From); err != nil {
+		var planned plan.Plan
+		if st, planned, err = s.readPrepared(ctx, p.From); err != nil {
 			return "", back, false, err
 		}
 		// What EXECUTE IMMEDIATE has is executed at once.
-		if rows, ok := plan.(*planner.Rows); ok && p.Verb == planner.Prepare {
-			if err := s.tryText(ctx, rows, st.text); err != nil {
+		if rows, ok := planned.(*plan.Rows); ok && p.Verb == spoken.Prepare {
+			if err := s.tryText(ctx, rows, s.textOf(st.text)); err != nil {
 				return "", back, false, err
 			}
 		}
 	case st == nil:
 		to := "EXECUTE"
-		if p.Verb == planner.Deallocate {
+		if p.Verb == spoken.Deallocate {
 			to = "DEALLOCATE PREPARE"
 		}
-		return "", back, false, sqlError{1243, "HY000", fmt.Sprintf("Unknown prepared statement handler (%s) given to %s", p.Name, to)}
+		return "", back, false, mysqlerr.Newf(mysqlerr.UnknownStmtHandler, "Unknown prepared statement handler (%s) given to %s", p.Name, to)
 	}
 	switch p.Verb {
-	case planner.Prepare:
+	case spoken.Prepare:
+		if err := s.hold(preparedBytes(st.text)); err != nil {
+			return "", back, false, err
+		}
 		if s.prepared.byName == nil { // most sessions have none
 			s.prepared.byName = map[string]*preparedText{}
 		}
 		s.prepared.byName[strings.ToLower(p.Name)] = st
 		return "", back, true, s.answerPrepared("Statement prepared")
-	case planner.Deallocate:
-		delete(s.prepared.byName, strings.ToLower(p.Name))
-		s.last.warnings = nil
+	case spoken.Deallocate:
+		s.deallocate(p.Name)
+		s.diag.clear()
 		return "", back, true, s.answerPrepared("")
-	case planner.Execute:
+	case spoken.Execute:
 	}
 	if len(p.Using) != len(st.params) {
-		return "", back, false, sqlError{1210, "HY000", "Incorrect arguments to EXECUTE"}
+		return "", back, false, mysqlerr.New(mysqlerr.WrongArguments, "Incorrect arguments to EXECUTE")
 	}
 	if err := meansTheSame(st.text, &st.prepared, &s.settings.planning); err != nil {
 		return "", back, false, err
@@ -92,9 +96,17 @@ func (s *session) preparedByText(ctx context.Context, sql string) (text string, 
 	return st.with(values), back, false, nil
 }
 
+func (s *session) deallocate(name string) {
+	name = strings.ToLower(name)
+	if st := s.prepared.byName[name]; st != nil {
+		s.letGoOf(preparedBytes(st.text))
+		delete(s.prepared.byName, name)
+	}
+}
+
 func (s *session) answerPrepared(info string) error {
 	s.begun()
-	return s.answerOK(wire.OK{Info: info, Warnings: warningCount(len(s.last.warnings))})
+	return s.answerOK(wire.OK{Info: info, Warnings: s.diag.count()})
 }
 
 // with is the text with values for its parameters.
@@ -114,59 +126,60 @@ func (st *preparedText) with(values []preparedValue) string {
 // readPrepared has a statement that is the value of an expression, and says what is wrong
 // with it as far as Shunt itself knows before it is executed. Its plan is nil where that
 // depends on its parameters.
-func (s *session) readPrepared(ctx context.Context, from string) (*preparedText, planner.Plan, error) {
+func (s *session) readPrepared(ctx context.Context, from string) (*preparedText, plan.Plan, error) {
 	if err := s.mayPrepare(); err != nil {
 		return nil, nil, err
 	}
-	var text []byte
+	var raw []byte
 	err := s.computed(ctx, "SELECT CONVERT("+from+" USING "+s.settings.charset+")", func(row [][]byte, _ []wire.Column) {
-		text = row[0]
+		raw = row[0]
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	if text == nil {
-		return nil, nil, sqlError{codeSyntax, "42000", "You have an error in your SQL syntax; there is no statement in NULL"}
+	if raw == nil {
+		return nil, nil, mysqlerr.New(mysqlerr.ParseError, "You have an error in your SQL syntax; there is no statement in NULL")
 	}
-	statements, err := planner.Split(string(text), s.settings.planning)
+	statements, err := text.Split(string(raw), s.settings.planning)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case len(statements) == 0 || strings.TrimSpace(statements[0]) == "":
 		return nil, nil, errEmptyQuery
 	case len(statements) > 1:
-		return nil, nil, sqlError{codeSyntax, "42000", "You have an error in your SQL syntax: only one statement can be prepared, near '" + excerpt(statements[1]) + "'"}
+		return nil, nil, mysqlerr.New(mysqlerr.ParseError, "You have an error in your SQL syntax: only one statement can be prepared, near '"+excerpt(statements[1])+"'")
 	}
-	s.last.warnings = nil
+	s.diag.clear()
 	st := &preparedText{text: statements[0], prepared: s.settings.planning}
-	if st.params, err = planner.Parameters(st.text, st.prepared, s.catalog()); err != nil {
+	read := s.textOf(st.text)
+	if st.params, err = read.Parameters(); err != nil {
 		return nil, nil, err
 	}
-	if err := s.mayText(st.text); err != nil {
+	if err := s.mayText(st.text, read); err != nil {
 		return nil, nil, err
 	}
-	plan, err := s.plan(ctx, st.text)
-	if err != nil && coded(err).code != codeNotSupported { // that may be for its parameters
+	planned, err := s.planText(ctx, read)
+	if err != nil && coded(err).Code != mysqlerr.NotSupportedYet { // that may be for its parameters
 		return nil, nil, err
 	}
-	if p, ok := plan.(*planner.Session); ok && p.Op == planner.Use {
+	if p, ok := planned.(*plan.Session); ok && p.Op == plan.Use {
 		return nil, nil, errNotPrepared
 	}
-	if _, load := plan.(*planner.Load); load {
+	if _, load := planned.(*plan.Load); load {
 		return nil, nil, errNotPrepared
 	}
-	if rows, ok := plan.(*planner.Rows); ok {
+	if rows, ok := planned.(*plan.Rows); ok {
 		st.calls = rows.Calls
 	}
-	return st, plan, nil
+	return st, planned, nil
 }
 
 // tryText has a shard say what it thinks of a text that is to be executed later, where one
 // can: what only the session knows may be another then.
-func (s *session) tryText(ctx context.Context, plan *planner.Rows, sql string) error {
-	text, err := s.ofSession(sql, false)
-	if s.counts.spliced = 0; err == nil && !knowing(plan).Empty() {
-		_, err = s.describe(ctx, plan, text)
+func (s *session) tryText(ctx context.Context, plan *plan.Rows, t *spoken.Text) error {
+	text, _, err := s.ofSession(t, false)
+	if s.diag.spliced = 0; err == nil && !knowing(plan).Empty() {
+		_, err = s.describe(ctx, plan, text.SQL)
 		return err
 	}
 	return nil

@@ -4,18 +4,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -47,6 +46,10 @@ func (a *activity) done(conn *shard.Conn) {
 	defer a.ending.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if len(a.running) == 1 && a.running[0].conn == conn {
+		a.running[0].conn, a.running = nil, a.running[:0]
+		return
+	}
 	a.running = slices.DeleteFunc(a.running, func(x sent) bool { return x.conn == conn })
 }
 
@@ -69,6 +72,19 @@ func (a *activity) settled() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running = a.running[:0]
+}
+
+// commits notes the connections of a transaction that is told to commit; nil for none.
+func (a *activity) commits(tx *transaction) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.committing = a.committing[:0]
+	if tx == nil {
+		return
+	}
+	for _, id := range tx.order {
+		a.committing = append(a.committing, sent{id, tx.conns[id]})
+	}
 }
 
 // killed reports that KILL QUERY was asked for since the command came: between two of
@@ -111,6 +127,16 @@ type process struct {
 	user, host, command string
 	schema, info        string
 	since               time.Time
+	// open: it waits for its client, with a transaction or locks.
+	open bool
+}
+
+// state is what a list tells beside the command.
+func (p *process) state() string {
+	if p.open {
+		return "transaction or locks open"
+	}
+	return ""
 }
 
 func (s *session) process() (p process, ok bool) {
@@ -120,7 +146,8 @@ func (s *session) process() (p process, ok bool) {
 	if c == nil {
 		return p, false // still in its handshake
 	}
-	return process{c.ID, c.User, c.Host, s.activity.command, s.activity.schema, strings.Clone(s.activity.info), s.activity.since}, true
+	a := &s.activity
+	return process{c.ID, c.User, c.Host, a.command, a.schema, strings.Clone(a.info), a.since, a.waiting && a.busy}, true
 }
 
 func (p *Proxy) processes() []process {
@@ -130,40 +157,55 @@ func (p *Proxy) processes() []process {
 			list = append(list, x)
 		}
 	})
-	slices.SortFunc(list, func(a, b process) int { return int(a.id) - int(b.id) })
+	slices.SortFunc(list, func(a, b process) int { return cmp.Compare(a.id, b.id) })
 	return list
 }
 
-// processes are those that the user may see: without the right PROCESS a server
+// processes are those that the user may see, of all members: without the right PROCESS a server
 // shows a user his own.
-func (s *session) processes() []process {
-	list := s.proxy.processes()
-	if s.rights().limited() {
-		list = slices.DeleteFunc(list, func(p process) bool { return p.user != s.client.User })
-	}
+func (s *session) processes(ctx context.Context) []process {
+	list := append(ofUser(s.proxy.processes(), s.only()), s.othersProcesses(ctx)...)
+	slices.SortFunc(list, func(a, b process) int { return cmp.Compare(a.id, b.id) })
 	return list
 }
 
-var processColumns = columns("#Id", "User", "Host", "db", "Command", "#Time", "State", "Info")
+// processColumns are those of SHOW PROCESSLIST. MariaDB tells besides how far an ALTER TABLE is, which a client
+// of Shunt isn't told.
+func processColumns(mariaDB bool) []wire.Column {
+	cols := columns("#Id", "User", "Host", "db", "Command", "#Time", "State", "Info")
+	cols[5].Type, cols[5].Length = mysql.MYSQL_TYPE_LONG, 7
+	if mariaDB {
+		cols = append(cols, wire.Column{Name: "Progress", Charset: binaryCollation, Length: 7, Type: mysql.MYSQL_TYPE_DOUBLE, Flags: mysql.BINARY_FLAG | mysql.NOT_NULL_FLAG, Decimals: 3})
+	}
+	return cols
+}
 
 // showProcesslist shows the clients of Shunt, whose numbers KILL takes.
-func (s *session) showProcesslist(full bool) error {
-	var rows [][]any
-	for _, p := range s.processes() {
-		info := p.info
-		if r := []rune(info); !full && len(r) > 100 {
-			info = string(r[:100])
+var showProcesslist = &own{
+	form: spoken.ShowProcesslist, open: true, keepsFound: true,
+	columns: func(s *session, _ *plan.Admin) []wire.Column { return processColumns(s.mariaDB()) },
+	do: func(s *session, ctx context.Context, a *plan.Admin) (rows [][]any, err error) {
+		for _, p := range s.processes(ctx) {
+			info := p.info
+			if r := []rune(info); !a.Full && len(r) > 100 {
+				info = string(r[:100])
+			}
+			row := []any{int64(p.id), p.user, p.host, nullable(p.schema), p.command, int64(time.Since(p.since).Seconds()), p.state(), nullable(info)}
+			if s.mariaDB() {
+				row = append(row, "0.000")
+			}
+			rows = append(rows, row)
 		}
-		rows = append(rows, []any{int64(p.id), p.user, p.host, nullable(p.schema), p.command, int64(time.Since(p.since).Seconds()), "", nullable(info)})
-	}
-	return s.answerRows(processColumns, rows)
+		return rows, nil
+	},
+	warns: func(s *session, _ *plan.Admin) [][][]byte { return s.unheardWarnings() },
 }
 
 // processRows are the rows of information_schema.PROCESSLIST. What only a server
 // knows (bytes of memory, rows examined) is NULL.
-func (s *session) processRows(cols []systemColumn) [][]any {
+func (s *session) processRows(ctx context.Context, cols []systemColumn) [][]any {
 	var rows [][]any
-	for _, p := range s.processes() {
+	for _, p := range s.processes(ctx) {
 		row := make([]any, len(cols))
 		for i, c := range cols {
 			switch strings.ToLower(c.name) {
@@ -182,7 +224,7 @@ func (s *session) processRows(cols []systemColumn) [][]any {
 			case "time_ms":
 				row[i] = time.Since(p.since).Milliseconds()
 			case "state":
-				row[i] = ""
+				row[i] = p.state()
 			case "info":
 				row[i] = nullable(p.info)
 			}
@@ -192,50 +234,55 @@ func (s *session) processRows(cols []systemColumn) [][]any {
 	return rows
 }
 
-// killSession is KILL: the statement of a session ends on all shards, and with
-// KILL CONNECTION the session.
-func (s *session) killSession(ctx context.Context, a *planner.Admin) error {
-	id := a.Connection
-	if id == 0 {
-		id = uint64(s.client.ID)
-	}
-	return s.killByID(ctx, id, a.QueryOnly)
+// kill ends the statement of a session on all shards, and with KILL CONNECTION the session.
+var kill = &own{
+	form: spoken.Kill,
+	do: func(s *session, ctx context.Context, a *plan.Admin) ([][]any, error) {
+		return nil, s.killByID(ctx, cmp.Or(a.Connection, uint64(s.client.ID)), a.QueryOnly)
+	},
 }
 
 // processKill is COM_PROCESS_KILL, KILL of older clients.
 func (s *session) processKill(ctx context.Context, payload []byte) error {
 	if len(payload) != 4 {
-		return sqlError{codeUnknownCommand, "08S01", "Malformed COM_PROCESS_KILL"}
+		return mysqlerr.New(mysqlerr.UnknownCommand, "Malformed COM_PROCESS_KILL")
 	}
 	return s.killByID(ctx, uint64(binary.LittleEndian.Uint32(payload)), false)
 }
 
 func (s *session) killByID(ctx context.Context, id uint64, queryOnly bool) error {
-	var victim *session
-	s.proxy.sessions.each(func(x *session) {
-		if p, ok := x.process(); ok && uint64(p.id) == id {
-			victim = x
-		}
-	})
-	if victim == nil {
-		return sqlError{1094, "HY000", fmt.Sprintf("Unknown thread id: %d", id)}
-	}
-	if p, _ := victim.process(); s.rights().limited() && p.user != s.client.User {
-		return sqlError{1095, "HY000", fmt.Sprintf("You are not owner of thread %d", id)}
-	}
-	if victim == s {
+	if id == uint64(s.client.ID) {
 		// Its statement is this one: as on a server it fails, and with
 		// KILL CONNECTION the session ends.
 		s.release = !queryOnly
 		return errInterrupted
 	}
-	if !queryOnly {
-		victim.kill()
-	}
-	if err := victim.interrupt(ctx); err != nil {
+	k := &killQuestion{id, queryOnly, s.only()}
+	if found, err := s.proxy.killOwn(ctx, k); found || err != nil {
 		return err
 	}
-	return s.answerOK(wire.OK{})
+	return s.killElsewhere(ctx, k)
+}
+
+// killOwn ends what a client of this process does, and reports that it has one.
+func (p *Proxy) killOwn(ctx context.Context, k *killQuestion) (found bool, err error) {
+	var victim *session
+	user := ""
+	p.sessions.each(func(x *session) {
+		if p, ok := x.process(); ok && uint64(p.id) == k.ID {
+			victim, user = x, p.user
+		}
+	})
+	switch {
+	case victim == nil:
+		return false, nil
+	case k.By != nil && user != *k.By:
+		return true, mysqlerr.Newf(mysqlerr.KillDenied, "You are not owner of thread %d", k.ID)
+	}
+	if !k.QueryOnly {
+		victim.kill()
+	}
+	return true, victim.interrupt(ctx)
 }
 
 // interrupt ends what shards do for a session.
@@ -264,134 +311,12 @@ func (s *session) interruptAs(ctx context.Context, reason *shard.ServerError) er
 		}
 		kills.Go(func() {
 			if err := x.conn.Kill(ctx); err != nil && ctx.Err() != nil {
-				errs[i] = shardDown(err)
+				errs[i] = shard.Down(err)
 			}
 		})
 	}
 	kills.Wait()
 	return cmp.Or(errs...)
-}
-
-// tell answers what a shard's connection would tell of itself instead.
-func (s *session) tell(told []planner.Told) error {
-	cols, row := tellColumns(told, s.catalog().MariaDB), make([]any, len(told))
-	var warnings [][][]byte
-	for i, t := range told {
-		row[i] = s.told(t.What)
-		if t.What != "found_rows" {
-			continue
-		}
-		if s.counts.found == noFound {
-			return errFound
-		}
-		if !s.mariaDB() {
-			warnings = append(warnings, deprecatedFound())
-		}
-	}
-	if err := s.answerWarned(cols, [][]any{row}, uint16(len(warnings))); err != nil {
-		return err
-	}
-	if warnings != nil {
-		s.last.warnings = warnings
-	}
-	return nil
-}
-
-// told is what planner.Told asks for.
-func (s *session) told(what string) any {
-	switch what {
-	case "connection_id":
-		return int64(s.client.ID)
-	case "user":
-		return s.client.User + "@" + s.client.Host
-	case "schema":
-		return nullable(s.settings.schema)
-	case "row_count":
-		return s.counts.rows
-	case "found_rows":
-		return s.counts.found
-	case "autocommit":
-		if s.settings.autocommit {
-			return int64(1)
-		}
-		return int64(0)
-	case "sql_select_limit":
-		return s.settings.own.limit.value()
-	case "warning_count":
-		return int64(len(s.last.warnings))
-	case "completion_type":
-		return s.settings.completionType()
-	case "error_count":
-		return int64(len(s.conditions(true)))
-	}
-	if what == "resultset_metadata" {
-		return s.settings.own.metadata()
-	}
-	if v, ok := ofOneServer[what]; ok {
-		return v
-	}
-	if what == "shunt_read_from" {
-		return s.readFrom()
-	}
-	if v := s.settings.own.named(what); v != nil {
-		return *v
-	}
-	return nil
-}
-
-// tellColumns are typed as a server's are: drivers size their buffers and choose
-// types of their own by that.
-func tellColumns(told []planner.Told, mariaDB bool) []wire.Column {
-	cols := make([]wire.Column, len(told))
-	for i, t := range told {
-		switch t.What {
-		case "user":
-			chars := uint32(32 + 1 + 255)
-			if mariaDB {
-				chars = 128 + 1 + 255
-			}
-			cols[i] = serverText(t.Label, chars, mariaDB)
-		case "schema", "shunt_read_from":
-			cols[i] = serverText(t.Label, 64, mariaDB)
-		case "resultset_metadata":
-			cols[i] = serverText(t.Label, 4, mariaDB)
-		case "gtid_mode", "gtid_executed", "gtid_purged", "gtid_owned":
-			cols[i] = serverText(t.Label, 1024, mariaDB)
-		case "completion_type":
-			cols[i] = serverText(t.Label, 8, mariaDB)
-		case "autocommit":
-			cols[i] = wire.IntColumn(t.Label)
-			cols[i].Length = 1
-		default:
-			c := wire.IntColumn(t.Label)
-			c.Length = 21
-			if t.What != "row_count" && t.What != "found_rows" {
-				c.Flags |= mysql.UNSIGNED_FLAG
-			}
-			if t.What == "row_count" || t.What == "found_rows" || t.What == "connection_id" {
-				c.Flags |= mysql.NOT_NULL_FLAG
-			}
-			if t.What == "connection_id" && mariaDB {
-				c.Type, c.Length = mysql.MYSQL_TYPE_LONG, 10
-			}
-			cols[i] = c
-		}
-	}
-	return cols
-}
-
-// conditionColumns are those of SHOW WARNINGS and SHOW ERRORS.
-func conditionColumns(mariaDB bool) []wire.Column {
-	cols := []wire.Column{serverText("Level", 7, mariaDB), wire.IntColumn("Code"), serverText("Message", 512, mariaDB)}
-	cols[1].Type, cols[1].Length = mysql.MYSQL_TYPE_LONG, 5
-	cols[1].Flags |= mysql.UNSIGNED_FLAG
-	if mariaDB {
-		cols[1].Length = 4
-	}
-	for i := range cols {
-		cols[i].Flags |= mysql.NOT_NULL_FLAG
-	}
-	return cols
 }
 
 // serverText is a column of text, up to so many characters.
@@ -402,72 +327,4 @@ func serverText(name string, chars uint32, mariaDB bool) wire.Column {
 		c.Decimals = 39 // its NOT_FIXED_DEC
 	}
 	return c
-}
-
-// identified is the password that MariaDB shows in SHOW GRANTS, and grantee the
-// account.
-var (
-	identified = regexp.MustCompile(` IDENTIFIED (BY|VIA|WITH) .*?( REQUIRE | WITH |$)`)
-	grantee    = regexp.MustCompile("(?i) TO ([`'\"][^`'\"]*[`'\"]@[`'\"][^`'\"]*[`'\"])")
-)
-
-// showGrants shows the rights of the shards' account, which are those of every
-// client whose user isn't limited, as the client's own.
-func (s *session) showGrants(ctx context.Context) error {
-	if u := s.rights(); u.limited() {
-		return s.answerRows([]wire.Column{wire.TextColumn("Grants for " + s.client.User + "@%")}, s.limitedGrants(u))
-	}
-	res, err := s.askOne(ctx, planner.ShardStatement{Shard: s.anyShard(), SQL: "SHOW GRANTS"})
-	if err != nil {
-		return err
-	}
-	account := catalog.QuoteName(s.client.User) + "@`%`"
-	var rows [][]any
-	for _, r := range res.Rows {
-		text := identified.ReplaceAllString(string(r[0]), "$2")
-		rows = append(rows, []any{grantee.ReplaceAllString(text, " TO "+strings.ReplaceAll(account, "$", "$$"))})
-	}
-	return s.answerRows([]wire.Column{wire.TextColumn("Grants for " + s.client.User + "@%")}, rows)
-}
-
-// limitedGrants are a server's grants that come nearest to the user's rights.
-func (s *session) limitedGrants(u *User) (rows [][]any) {
-	account := catalog.QuoteName(s.client.User) + "@`%`"
-	what := "ALL PRIVILEGES"
-	if u.ReadOnly {
-		what = "SELECT, EXECUTE, SHOW VIEW"
-	}
-	if u.Schemas == nil {
-		return append(rows, []any{"GRANT " + what + " ON *.* TO " + account})
-	}
-	rows = append(rows, []any{"GRANT USAGE ON *.* TO " + account})
-	for _, schema := range u.Schemas {
-		rows = append(rows, []any{"GRANT " + what + " ON " + catalog.QuoteName(schema) + ".* TO " + account})
-	}
-	return rows
-}
-
-// conditions are the rows of SHOW WARNINGS, or SHOW ERRORS.
-func (s *session) conditions(errorsOnly bool) [][]any {
-	var rows [][]any
-	for _, w := range s.last.warnings {
-		if len(w) < 3 || errorsOnly && !strings.EqualFold(string(w[0]), "error") {
-			continue
-		}
-		code, _ := strconv.ParseUint(string(w[1]), 10, 16)
-		told, msg := s.veiled(uint16(code), string(w[2]))
-		rows = append(rows, []any{string(w[0]), int64(told), msg})
-	}
-	return rows
-}
-
-// showConditions answers from what was read right after the statement, while its
-// shard connection was still at hand.
-func (s *session) showConditions(p *planner.Session) error {
-	rows := s.conditions(p.Op == planner.ShowErrors)
-	rows = rows[min(p.Offset, len(rows)):]
-	if p.Limit >= 0 {
-		rows = rows[:min(p.Limit, len(rows))]
-	}
-	return s.answerRows(conditionColumns(s.catalog().MariaDB), rows)
 }

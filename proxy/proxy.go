@@ -17,8 +17,15 @@ import (
 
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/deadlock"
+	"github.com/shunt-sql/shunt/proxy/door"
+	"github.com/shunt-sql/shunt/proxy/insights"
 	"github.com/shunt-sql/shunt/proxy/replica"
+	"github.com/shunt-sql/shunt/proxy/schema"
+	"github.com/shunt-sql/shunt/proxy/scratch"
 	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/spool"
+	"github.com/shunt-sql/shunt/proxy/tracing"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -29,68 +36,111 @@ type Options struct {
 	ServerVersion string
 	Limits        Limits
 	Timeouts      Timeouts
-	Directory     *Directory
+	Directory     *schema.Directory
 	Pools         map[catalog.ShardID]*shard.Pool
-	Index         Index
-	Admin         IndexAdmin
-	Replicas      *replica.Set // nil: none
-	Scratch       *Scratch     // nil: nothing is gathered
-	Sequences     Sequences
-	Cursors       SpoolOptions
-	Ring          *wire.Ring // nil: clients' connections are Go's
-	Logger        *slog.Logger
-	Metrics       prometheus.Registerer
+	Cluster       Cluster
+	// Several: others serve the same shards. What is kept from happening in this process alone
+	// is refused then.
+	Several bool
+	// Members are those of SHOW MEMBERS: all that serve together.
+	Members func(context.Context) ([]MemberRow, error)
+	// Standing says why this process isn't fit for clients though others may be, and what it lacks;
+	// with why also the addresses. nil: nothing.
+	Standing   func(why bool) (unready string, degraded []string)
+	Others     Others // nil: there are none
+	Index      Index
+	Admin      IndexAdmin
+	Virtual    VirtualColumns // nil: there are none
+	Answers    Answers        // of covering indexes; nil: none are kept
+	Replicas   *replica.Set   // nil: none
+	Scratch    *scratch.Space // nil: nothing is gathered
+	Sequences  Sequences
+	Cursors    spool.Options
+	Ring       *wire.Ring // nil: clients' connections are Go's
+	Apart      Apart
+	Unfinished *Unfinished // nil: it is kept nowhere
+	// Advice is SHOW INDEX ADVICE by what was executed.
+	Advice func(context.Context, []insights.Row) ([]AdviceRow, error)
+	// LogState is what SHOW SHARDS tells of a shard's binary log; nil: nothing.
+	LogState func(catalog.ShardID) string
+	// Shapes is how many shapes SHOW STATEMENT STATISTICS tells apart, 0: it counts nothing.
+	Shapes  int
+	Logger  *slog.Logger
+	Metrics prometheus.Registerer
 }
 
 // Proxy accepts clients and runs a session for each.
 type Proxy struct {
-	opts     Options
-	planner  *planner.Planner
+	opts    Options
+	planner *planner.Planner
+	own     map[string]*own // by form
+	ways    []*way
+	// pools are those of opts, found without a map.
+	pools [catalog.MaxShards]*shard.Pool
+	// remote: opts.Index is Asked.
+	remote bool
+	// guessing is opts.Index where that is one, else nil.
+	guessing Guessing
 	planning planningRoom
+	// statementLog is where statements are logged.
+	statementLog statementLog
+	// tracer is nil where no statements are traced.
+	tracer atomic.Pointer[tracing.Tracer]
+	// insights is nil where no statements are counted.
+	insights *insights.Statistics
 	metrics  *metrics
 	pins     pins
+	// held are bytes that all sessions keep: see hold.
+	held     atomic.Int64
 	sessions sessions
 	lookout  lookout
+	stalls   stalls
 	// deadlocks are those over several shards, which no shard sees.
-	deadlocks deadlocks
+	deadlocks *deadlock.Spread
 	draining  atomic.Bool
 	// drainIdle is how long a session must have waited for a command to be ended
 	// while it waits; Drain sets it.
 	drainIdle  time.Duration
-	nextID     atomic.Uint32
-	denials    denials
-	strangers  strangers
-	handshakes handshakes
+	denials    door.Denials
+	strangers  door.Strangers
+	handshakes *door.Handshakes
 	began      time.Time
-	// ddl has an element while DDL runs: one at a time, so that catalogs follow in
-	// order.
-	ddl      chan struct{}
-	users    atomic.Pointer[map[string]User]
-	usage    sync.Map // by the name of a user: *usage
-	tls      atomic.Pointer[clientTLS]
-	timeouts atomic.Pointer[Timeouts]
-	limits   atomic.Pointer[Limits]
-	// tries are DDL statements that some shards lack.
-	tries tries
+	lockedDDL  lockedDDL
+	copies     *copies
+	users      atomic.Pointer[map[string]User]
+	usage      sync.Map // by the name of a user: *usage
+	tls        atomic.Pointer[clientTLS]
+	timeouts   atomic.Pointer[Timeouts]
+	limits     atomic.Pointer[Limits]
 	// systemColumns are the columns of information_schema's tables, by name.
 	systemColumns sync.Map
 	// undoable are tables, by name and catalog version, whose changes every shard
 	// can undo.
 	undoable sync.Map
-	// meetings has a *meeting for each planner.TableName.
-	meetings sync.Map
-	spools   *spools
+	readLock readLock
+	claims   claims
+	answers  *spool.Answers
 	// balancers are the networks of SetProxyProtocol.
 	balancers atomic.Pointer[[]netip.Prefix]
 }
 
 // New returns a Proxy; Serve runs it.
 func New(o Options) *Proxy {
-	plans := planner.New()
-	p := &Proxy{opts: o, planner: plans, metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, spools: newSpools(o.Cursors), lookout: newLookout(), deadlocks: newDeadlocks()}
-	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools})
+	if o.Unfinished == nil {
+		o.Unfinished = &Unfinished{store: nowhere{}, log: o.Logger, open: map[string]*try{}}
+	}
+	plans := planner.New(ownForms()...)
+	p := &Proxy{opts: o, planner: plans, own: ownByForm(), ways: allWays(), metrics: newMetrics(o.Metrics, plans), pins: newPins(o.Pools), sessions: sessions{open: map[*session]struct{}{}}, answers: spool.New(o.Cursors), lookout: newLookout(), deadlocks: deadlock.NewSpread(), claims: newClaims(), copies: newCopies()}
+	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools}, o.Unfinished.gauge(), stallsGauge{p})
+	_, p.remote = o.Index.(Asked)
+	p.guessing, _ = o.Index.(Guessing)
+	for id, pool := range o.Pools {
+		p.pools[id] = pool
+	}
 	p.began = time.Now()
-	p.handshakes, p.ddl, p.planning = newHandshakes(), make(chan struct{}, 1), newPlanningRoom()
+	p.insights = insights.New(o.Shapes)
+	p.handshakes, p.planning = door.NewHandshakes(), newPlanningRoom()
+	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "shunt_session_bytes", Help: "Bytes that sessions keep between statements: prepared statements, their parameters, user variables."}, func() float64 { return float64(p.held.Load()) }))
 	p.SetUsers(o.Users)
 	p.SetTLS(nil, false)
 	p.SetTimeouts(o.Timeouts)
@@ -98,9 +148,20 @@ func New(o Options) *Proxy {
 	return p
 }
 
+// pool is a shard's, nil for none.
+func (p *Proxy) pool(id catalog.ShardID) *shard.Pool { return p.pools[id] }
+
 // SetUsers replaces the users; sessions that are open go on, with what their user
 // may do now.
-func (p *Proxy) SetUsers(users map[string]User) { p.users.Store(&users) }
+func (p *Proxy) SetUsers(users map[string]User) {
+	for name, u := range users {
+		h := p.usageOf(name).holder
+		if h.Bound(u.MaxShardConnections); len(users) == 1 && u.MaxShardConnections == 0 {
+			h.Unbound() // there is nobody to leave something to
+		}
+	}
+	p.users.Store(&users)
+}
 
 // SetTimeouts replaces the defaults of sessions that begin from now on, and how
 // long a statement may read.
@@ -118,12 +179,21 @@ type Limits struct {
 	// Packet is the largest command that a client may send, in bytes; default
 	// wire.DefaultMaxPacket.
 	Packet int
+	// SessionBytes is what a session may keep between statements (see hold), SessionsBytes
+	// what all may together; default 128 MiB and 1 GiB.
+	SessionBytes, SessionsBytes int64
 }
 
 // SetLimits replaces the limits for what comes from now on.
 func (p *Proxy) SetLimits(l Limits) {
 	if l.Connections <= 0 {
 		l.Connections = 10000
+	}
+	if l.SessionBytes <= 0 {
+		l.SessionBytes = 128 << 20
+	}
+	if l.SessionsBytes <= 0 {
+		l.SessionsBytes = 1 << 30
 	}
 	p.limits.Store(&l)
 }
@@ -165,7 +235,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 
 // serve is the goroutine of one client.
 func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
-	id := p.nextID.Add(1)
+	id := p.opts.Cluster.ConnectionID()
 	log := p.opts.Logger.With("client", nc.RemoteAddr().String(), "connection", id)
 	defer func() {
 		// A bug in one statement must not end everybody's connections. The
@@ -174,21 +244,22 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 			log.Error("session ended by a panic", "panic", r, "stack", stack())
 		}
 		nc.Close()
+		p.opts.Cluster.EndConnection(id)
 	}()
 	if p.balancer(nc) {
 		client, err := wire.AcceptProxied(ctx, nc, 0)
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				p.strangers.info(log, "connection without a PROXY protocol header", err)
+				p.strangers.Info(log, "connection without a PROXY protocol header", err)
 			}
 			return
 		}
 		log = p.opts.Logger.With("client", client.RemoteAddr().String(), "through", nc.RemoteAddr().String(), "connection", id)
 		nc = client
 	}
-	if p.denials.blocked(hostOf(nc.RemoteAddr()), time.Now()) {
+	if p.denials.Blocked(door.HostOf(nc.RemoteAddr()), time.Now()) {
 		p.metrics.logins.WithLabelValues("blocked").Inc()
-		_ = wire.Reject(nc, errBlocked.code, errBlocked.state, errBlocked.msg)
+		_ = wire.Reject(nc, errBlocked)
 		return
 	}
 	s := &session{proxy: p, log: log}
@@ -196,7 +267,7 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		// A connection that ends before its greeting is opened anew, at the next
 		// process, by drivers that would hand an error on.
 		if !p.draining.Load() {
-			_ = wire.Reject(nc, errTooMany.code, errTooMany.state, errTooMany.msg)
+			_ = wire.Reject(nc, errTooMany)
 		}
 		return
 	}
@@ -207,19 +278,19 @@ func (p *Proxy) serve(ctx context.Context, nc net.Conn) {
 		return
 	}
 	defer conn.Close()
-	p.denials.passed(hostOf(nc.RemoteAddr()), conn.User)
+	p.denials.Passed(door.HostOf(nc.RemoteAddr()), conn.User)
 	p.metrics.sessions.Inc()
 	defer p.metrics.sessions.Dec()
-	s.start(ctx, conn)
+	s.serve(ctx, conn)
 }
 
 // greet does the handshake; nil: the client has been refused, or has left. It is apart from serve,
 // as welcome from start, since what stands below an idle client's frame is part of what the client
 // costs: a stack halves when less than a quarter of it is in use.
 func (p *Proxy) greet(ctx context.Context, nc net.Conn, s *session, id uint32) *wire.Conn {
-	end, ok := p.handshakes.begin(ctx, hostOf(nc.RemoteAddr()))
+	end, ok := p.handshakes.Begin(ctx, door.HostOf(nc.RemoteAddr()))
 	if !ok {
-		_ = wire.Reject(nc, errTooMany.code, errTooMany.state, errTooMany.msg)
+		_ = wire.Reject(nc, errTooMany)
 		return nil
 	}
 	greeted := sync.OnceFunc(end)
@@ -247,7 +318,7 @@ func (p *Proxy) greet(ctx context.Context, nc net.Conn, s *session, id uint32) *
 	default:
 		p.metrics.logins.WithLabelValues("failed").Inc()
 		if !errors.Is(err, wire.ErrDenied) { // which s.denied has logged
-			p.strangers.info(s.log, "handshake failed", err)
+			p.strangers.Info(s.log, "handshake failed", err)
 		}
 	}
 	return nil

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/replica"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
@@ -58,37 +60,37 @@ func (s *session) wantsReplicas() bool {
 // reads where it writes, and so does what asks for the connection's own state.
 // What reads no table of the schemas costs a primary nothing, and may ask for the
 // server itself (@@read_only).
-func (s *session) readingFor(r request) *reading {
-	if !r.sent || r.plan.Kind != planner.Select || r.plan.Lock != nil || len(r.plan.Tables) == 0 || len(r.plan.Assigns) > 0 || !s.wantsReplicas() ||
+func (s *session) readingFor(r *request) *reading {
+	if !r.sent || r.plan.Kind != plan.Select || r.plan.Lock != nil || len(r.plan.Tables) == 0 || len(r.plan.Assigns) > 0 || !s.wantsReplicas() ||
 		s.tx != nil || !s.settings.autocommit || s.settings.once != (characteristics{}) || s.temporary != nil || s.namedLocks != nil || s.tableLocks != nil ||
-		s.settings.own.limit.on || asksConnection(r.sql) {
+		s.settings.own.limit.on || r.plan.AsksConnection {
 		return nil
 	}
 	return &reading{since: s.proxy.opts.Directory.Changed()}
 }
 
-// asksConnection finds what a pooled connection, or the server by itself, would be
-// asked for.
-func asksConnection(sql string) bool {
-	for _, word := range []string{"last_insert_id", "@@identity", "_schema", "mysql.", "nextval", "lastval", "setval", "next value", "previous value"} {
-		if containsFold(sql, word) {
-			return true
-		}
+// lookups are what to bind a plan with.
+func (s *session) lookups(ctx context.Context) plan.Indexes {
+	switch {
+	case s.reading != nil:
+		return nil
+	case s.tx != nil && s.tx.showsPast():
+		return s.lookupsOf(ctx, s.tx.open)
 	}
-	return false
+	return s.lookupsOf(ctx, s.proxy.opts.Index)
 }
 
-// lookups are what to bind a plan with.
-func (s *session) lookups() planner.Indexes {
-	if s.reading != nil {
-		return nil
+// lookupsOf are an index's for one statement.
+func (s *session) lookupsOf(ctx context.Context, ix plan.Indexes) plan.Indexes {
+	if !s.proxy.remote {
+		return ix
 	}
-	return s.proxy.opts.Index
+	return planner.Remote(func(questions []plan.Question) error { return ix.(Asked).Ask(ctx, questions) })
 }
 
 // onReplicas reports whether a bound statement may be read from replicas, and one
 // at least has some of it.
-func (s *session) onReplicas(b *planner.Bound) bool {
+func (s *session) onReplicas(b *plan.Bound) bool {
 	if b.Refuse != nil || b.Gather != nil || b.System != nil || len(b.Adds) > 0 || len(b.Marks) > 0 || b.Access == "hint" {
 		return false
 	}
@@ -133,7 +135,7 @@ func (s *session) borrowReplica(ctx context.Context, id catalog.ShardID) *shard.
 
 // borrowOf takes a connection of a pool that has the session's settings.
 func (s *session) borrowOf(ctx context.Context, pool *shard.Pool) (*shard.Conn, error) {
-	conn, err := pool.GetIn(ctx, s.countsFound(), s.settings.fingerprint)
+	conn, err := pool.GetFor(ctx, s.holder(), s.countsFound(), s.settings.fingerprint)
 	for again := false; err == nil; again = true {
 		if err = s.settings.applyTo(ctx, conn); err == nil {
 			return conn, nil
@@ -142,7 +144,7 @@ func (s *session) borrowOf(ctx context.Context, pool *shard.Pool) (*shard.Conn, 
 		if again || !errors.Is(err, shard.ErrShard) {
 			break
 		}
-		conn, err = pool.GetNew(ctx, s.countsFound()) // it was dead already
+		conn, err = pool.GetNew(ctx, s.holder(), s.countsFound()) // it was dead already
 	}
 	return nil, err
 }
@@ -179,13 +181,13 @@ func (s *session) forward(id catalog.ShardID, conn *shard.Conn, o shard.ForwardO
 		return sum, err
 	}
 	if o.HoldErr && sum.Err != nil {
-		return sum, sqlError{sum.Err.Code, sum.Err.State, sum.Err.Message}
+		return sum, mysqlerr.Error(*sum.Err)
 	}
 	return sum, nil
 }
 
 // readPart is readOne from a replica.
-func (s *session) readPart(ctx context.Context, r request, st planner.ShardStatement) (empty catalog.ShardSet, err error) {
+func (s *session) readPart(ctx context.Context, r *request, st plan.ShardStatement) (empty catalog.ShardSet, err error) {
 	conn, err := s.borrow(ctx, st.Shard)
 	if err != nil {
 		return empty, err
@@ -202,15 +204,15 @@ func (s *session) readPart(ctx context.Context, r request, st planner.ShardState
 	if err != nil {
 		return empty, err
 	}
-	s.remember(ctx, x.conn, sum)
-	s.findIn(ctx, x.conn, r, sum)
+	s.diag.keep(ctx, x.conn, sum)
+	s.diag.find(ctx, x.conn, r.found, sum)
 	return empty, nil
 }
 
 // forwardPart is forward for one shard's part of an answer. Where a replica is lost
 // before the client has got any row of its part, x becomes another's connection:
 // what others have answered stays, since parts are never of one snapshot.
-func (s *session) forwardPart(ctx context.Context, r request, st planner.ShardStatement, x *sent, o shard.ForwardOptions) (shard.Summary, error) {
+func (s *session) forwardPart(ctx context.Context, r *request, st plan.ShardStatement, x *sent, o shard.ForwardOptions) (shard.Summary, error) {
 	before, columns := s.client.Writer().Total(), *o.Columns
 	sum, err := s.forward(x.shard, x.conn, o)
 	for err != nil && s.reading != nil {
@@ -241,7 +243,7 @@ func (s *session) forwardPart(ctx context.Context, r request, st planner.ShardSt
 // elsewhere reports, after a statement failed, whether it is to be read from other
 // replicas or the primaries: a replica was lost, or can't answer it, and the
 // client has got nothing.
-func (s *session) elsewhere(ctx context.Context, r request, err error, before int64) bool {
+func (s *session) elsewhere(ctx context.Context, r *request, err error, before int64) bool {
 	rd := s.reading
 	if rd == nil || s.client.Writer().Total() != before || errors.Is(err, shard.ErrClient) {
 		return false
@@ -254,25 +256,25 @@ func (s *session) elsewhere(ctx context.Context, r request, err error, before in
 		if time.Since(r.start) >= repeatWithin && lost.Alive(ctx) {
 			return false
 		}
-	case replicaCant(coded(err).code) && rd.fromReplica && !rd.primaries:
+	case replicaCant(coded(err).Code) && rd.fromReplica && !rd.primaries:
 		rd.primaries = true
 	default:
 		return false
 	}
-	s.failed, s.last.failed = false, 0
+	s.diag.untold()
 	return true
 }
 
 // replicaCant: errors of which a primary may know nothing.
 func replicaCant(code uint16) bool {
 	switch code {
-	case 1049, 1054, 1146, 1305, 1356: // no such schema, column, table, function; a view without one: not yet there
+	case mysqlerr.BadDB, mysqlerr.BadField, mysqlerr.NoSuchTable, mysqlerr.SPDoesNotExist, mysqlerr.ViewInvalid: // no such schema, column, table, function; a view without one: not yet there
 		return true
-	case 1053, // ER_SERVER_SHUTDOWN
-		1290, // ER_OPTION_PREVENTS_STATEMENT: read_only
-		1792, // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
-		1836, // ER_READ_ONLY_MODE
-		1927: // MariaDB's ER_CONNECTION_KILLED
+	case mysqlerr.ServerShutdown,
+		mysqlerr.OptionPreventsStatement, // read_only
+		mysqlerr.CantExecuteInReadOnlyTransaction,
+		mysqlerr.ReadOnlyMode,
+		mysqlerr.ConnectionKilled:
 		return true
 	}
 	return false
@@ -307,7 +309,7 @@ func assignReadFrom(next *settings, literal string) error {
 	case "replica":
 		next.own.readFrom = readFromReplica
 	default:
-		return sqlError{1231, "42000", fmt.Sprintf("Variable 'shunt_read_from' can't be set to the value of '%s': expected primary, replica or DEFAULT", literal)}
+		return mysqlerr.Newf(mysqlerr.WrongValueForVar, "Variable 'shunt_read_from' can't be set to the value of '%s': expected primary, replica or DEFAULT", literal)
 	}
 	return nil
 }
@@ -332,7 +334,7 @@ func (p *Proxy) replicaRows(sh catalog.Shard) [][]any {
 		if st.Behind >= 0 {
 			behind = fmt.Sprintf("%.1f", st.Behind.Seconds())
 		}
-		rows = append(rows, []any{sh.Name + "/" + r.Addr(), r.Addr(), st.State, r.Pool.Version(), use.InUse, use.Idle, failure, "replica", behind, ""})
+		rows = append(rows, []any{sh.Name + "/" + r.Addr(), r.Addr(), st.State, r.Pool.Version(), use.InUse, use.Idle, failure, "replica", behind, "", ""})
 	}
 	return rows
 }
@@ -340,13 +342,13 @@ func (p *Proxy) replicaRows(sh catalog.Shard) [][]any {
 // explainReplicas is EXPLAIN ROUTE of a statement that is read from replicas; nil
 // for all else.
 func (s *session) explainReplicas(ctx context.Context, sql string) [][]any {
-	plan, err := s.plan(ctx, sql)
-	rows, ok := plan.(*planner.Rows)
+	planned, err := s.plan(ctx, sql)
+	rows, ok := planned.(*plan.Rows)
 	if err != nil || !ok || rows.Params > 0 {
 		return nil
 	}
 	s.needTemporary(rows.Tables)
-	if s.reading = s.readingFor(request{sql: sql, plan: rows, sent: true}); s.reading == nil {
+	if s.reading = s.readingFor(&request{sql: sql, plan: rows, sent: true}); s.reading == nil {
 		return nil
 	}
 	defer func() { s.reading = nil }()

@@ -4,8 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -75,7 +76,7 @@ func (r *returnedRows) whole() error {
 // maxReturned bounds the rows of a RETURNING that are held at a time.
 const maxReturned = 128 << 20
 
-var errReturned = sqlError{1104, "42000", "RETURNING answers too much over several shards: change fewer rows at a time"}
+var errReturned = mysqlerr.New(mysqlerr.TooBigSelect, "RETURNING answers too much over several shards: change fewer rows at a time")
 
 // answerReturned answers the rows in the order of the client's statement.
 func (s *session) answerReturned(r *returnedRows, inOrder bool, warnings uint16) error {
@@ -96,14 +97,15 @@ func (s *session) answerReturned(r *returnedRows, inOrder bool, warnings uint16)
 // returnsID: an INSERT or REPLACE that answers rows, or a CALL, and may have set
 // LAST_INSERT_ID() of its connection.
 func (r *request) returnsID() bool {
-	return r.plan.Calls || r.plan.Returning && r.plan.Kind != planner.Delete && slices.ContainsFunc(r.plan.Tables, func(t *catalog.Table) bool {
+	return r.plan.Calls || r.plan.Returning && r.plan.Kind != plan.Delete && slices.ContainsFunc(r.plan.Tables, func(t *catalog.Table) bool {
 		return slices.ContainsFunc(t.Columns, func(c *catalog.Column) bool { return c.AutoIncrement })
 	})
 }
 
 // returnedID settles LAST_INSERT_ID() behind RETURNING, whose answer doesn't tell
 // it.
-func (s *session) returnedID(ctx context.Context, r request, b *planner.Bound, answered []sent) error {
+func (s *session) returnedID(ctx context.Context, r *request, answered []sent) error {
+	b := r.bound
 	if !r.returnsID() {
 		return nil
 	}
@@ -113,7 +115,7 @@ func (s *session) returnedID(ctx context.Context, r request, b *planner.Bound, a
 			return err
 		}
 		if first > 0 {
-			s.last.give(first)
+			s.diag.give(first)
 			return nil
 		}
 		return s.computedID(ctx, b, answered)
@@ -127,9 +129,7 @@ func (s *session) returnedID(ctx context.Context, r request, b *planner.Bound, a
 			return s.shardError(x.shard, err)
 		}
 		if told && id != 0 {
-			if id != s.last.insertID {
-				s.last.give(id)
-			}
+			s.diag.giveNew(id)
 			break
 		}
 	}

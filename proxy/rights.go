@@ -8,8 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -28,10 +31,15 @@ type User struct {
 	// MaxConnections at a time, and MaxRate of statements a second over all of
 	// them; 0: no bound.
 	MaxConnections, MaxRate int
+	// MaxShardConnections of each shard for his statements at a time; 0: his share,
+	// which leaves some for other users.
+	MaxShardConnections int
 }
 
 // usage is what a user has in use. It outlives a reload.
 type usage struct {
+	// holder has the shards' connections.
+	holder      *shard.Holder
 	mu          sync.Mutex
 	connections int
 	// free is when the next statement is due if they come as evenly as they may.
@@ -74,9 +82,17 @@ func (u *usage) statement(rate int, now time.Time) bool {
 func (p *Proxy) usageOf(user string) *usage {
 	u, ok := p.usage.Load(user)
 	if !ok {
-		u, _ = p.usage.LoadOrStore(user, &usage{})
+		u, _ = p.usage.LoadOrStore(user, &usage{holder: shard.NewHolder(user)})
 	}
 	return u.(*usage)
+}
+
+// holder is who the shards' connections are lent to.
+func (s *session) holder() *shard.Holder {
+	if s.account.counted == nil {
+		return nil // before it is admitted, and behind its end
+	}
+	return s.account.counted.holder
 }
 
 // account is a session's user.
@@ -107,7 +123,7 @@ func (s *session) admit() error {
 	s.account.users = nil // it may be another user
 	u := s.rights()
 	if u.RequireTLS && !s.client.TLS && !s.client.Local() {
-		return sqlError{3159, "HY000", fmt.Sprintf("Connections using insecure transport are prohibited for user '%s': connect with TLS", s.client.User)}
+		return mysqlerr.Newf(mysqlerr.SecureTransportRequired, "Connections using insecure transport are prohibited for user '%s': connect with TLS", s.client.User)
 	}
 	s.leave()
 	use := s.proxy.usageOf(s.client.User)
@@ -128,7 +144,7 @@ func (s *session) leave() {
 }
 
 func exceeded(user, what string, limit int) error {
-	return sqlError{1226, "42000", fmt.Sprintf("User '%s' has exceeded the '%s' resource (current value: %d)", user, what, limit)}
+	return mysqlerr.Newf(mysqlerr.UserLimitReached, "User '%s' has exceeded the '%s' resource (current value: %d)", user, what, limit)
 }
 
 // sees reports whether a user may name a schema of the catalog's servers, on most
@@ -144,7 +160,7 @@ func (u *User) sees(schema string, c *catalog.Catalog) bool {
 func (s *session) sees(schema string) bool { return s.rights().sees(schema, s.catalog()) }
 
 func (s *session) noSchema(schema string) error {
-	return sqlError{1044, "42000", fmt.Sprintf("Access denied for user '%s'@'%%' to database '%s'", s.client.User, schema)}
+	return mysqlerr.Newf(mysqlerr.DBAccessDenied, "Access denied for user '%s'@'%%' to database '%s'", s.client.User, schema)
 }
 
 func (s *session) noTable(verb, schema, table string) error {
@@ -152,24 +168,27 @@ func (s *session) noTable(verb, schema, table string) error {
 	if s.mariaDB() {
 		what = catalog.QuoteTable(schema, table)
 	}
-	return sqlError{1142, "42000", fmt.Sprintf("%s command denied to user '%s'@'%s' for table %s", verb, s.client.User, s.client.Host, what)}
+	return mysqlerr.Newf(mysqlerr.TableAccessDenied, "%s command denied to user '%s'@'%s' for table %s", verb, s.client.User, s.client.Host, what)
 }
 
 // harmless are tables of information_schema that tell nothing of schemas.
 var harmless = []string{"character_sets", "collations", "collation_character_set_applicability", "engines", "keywords", "key_caches", "plugins", "all_plugins", "profiling", "sql_functions", "global_variables", "session_variables", "global_status", "session_status", "system_variables", "applicable_roles", "enabled_roles", "resource_groups", "dual"}
 
 // mayText looks at a statement's text before it is planned: planning may tell of
-// what the user may not see.
-func (s *session) mayText(sql string) error {
+// what the user may not see. text is nil where it was not read yet.
+func (s *session) mayText(sql string, text *spoken.Text) error {
 	u := s.rights()
 	if u.MaxRate > 0 && !s.proxy.usageOf(s.client.User).statement(u.MaxRate, time.Now()) {
 		s.proxy.metrics.limited.WithLabelValues("statements").Inc()
 		return exceeded(s.client.User, "max_queries_per_second", u.MaxRate)
 	}
-	if !u.limited() || u.Schemas == nil && !slices.ContainsFunc(beyondWords, func(w string) bool { return containsFold(sql, w) }) {
+	if !u.limited() || u.Schemas == nil && !spoken.MayReachBeyond(sql) {
 		return nil
 	}
-	n, err := planner.NamedSchemas(sql, s.settings.planning, s.catalog())
+	if text == nil {
+		text = s.textOf(sql)
+	}
+	n, err := text.Named()
 	if err != nil {
 		return err
 	}
@@ -177,25 +196,32 @@ func (s *session) mayText(sql string) error {
 		return err
 	}
 	if n.Hinted {
-		return sqlError{1227, "42000", fmt.Sprintf("Access denied; user '%s' may see some schemas only, and a statement with a shunt hint goes to its shard unread", s.client.User)}
+		return mysqlerr.Newf(mysqlerr.SpecificAccessDenied, "Access denied; user '%s' may see some schemas only, and a statement with a shunt hint goes to its shard unread", s.client.User)
 	}
 	for _, schema := range n.Schemas {
 		if !s.sees(schema) {
 			return s.noSchema(schema)
 		}
 	}
-	for _, schema := range n.Qualifiers {
-		if catalog.IsSystemSchema(schema) && !s.sees(schema) {
-			return s.noSchema(schema)
-		}
-	}
 	for _, t := range n.Tables {
-		if !s.sees(t.Schema) {
+		if !catalog.IsSystemSchema(t.Schema) && !s.sees(t.Schema) {
 			return s.noTable(verbOf(sql), t.Schema, t.Name)
 		}
 	}
+	// Whatever else a schema's name may qualify: what is neither of a table of the
+	// statement nor of an alias is of an object there.
+	looked := map[string]bool{}
+	for _, schema := range n.Qualifiers {
+		if looked[schema] || s.sees(schema) {
+			continue
+		}
+		looked[schema] = true
+		if catalog.IsSystemSchema(schema) || s.catalog().Schema(schema) != nil && !n.Bears(schema) {
+			return s.noSchema(schema)
+		}
+	}
 	for _, table := range n.System {
-		if !planner.KnowsSystemTable(table) && !slices.Contains(harmless, table) {
+		if !spoken.KnowsSystemTable(table) && !slices.Contains(harmless, table) {
 			return s.noTable("SELECT", "information_schema", table)
 		}
 	}
@@ -205,22 +231,18 @@ func (s *session) mayText(sql string) error {
 	return nil
 }
 
-// beyondWords: one of them is in any text with something that mayReach refuses,
-// but for what read_only refuses already.
-var beyondWords = []string{"load_file", "show", "processlist", "nextval", "setval", "value"}
-
 // mayShow are the words behind SHOW that those may ask for who have not all rights:
 // what tells of schemas is looked through, what tells of other sessions and of the
 // servers' accounts and logs isn't there.
 var mayShow = []string{
-	"", "authors", "character set", "charset", "collation", "columns", "contributors", "count", "create database", "create event", "create function", "create procedure",
-	"create schema", "create sequence", "create table", "create trigger", "create view", "databases", "engines", "errors", "events", "fields", "function status", "grants", "index",
-	"indexes", "keys", "locales", "maintenance jobs", "open tables", "package status", "plugins", "privileges", "procedure status", "processlist", "schemas", "shards", "status",
-	"table status", "tables", "triggers", "variables", "virtual indexes", "warnings",
+	"", "authors", "character set", "charset", "collation", "columns", "contributors", "create database", "create event", "create function", "create procedure",
+	"create schema", "create sequence", "create table", "create trigger", "create view", "databases", "engines", "events", "fields", "function status", "index",
+	"indexes", "keys", "locales", "open tables", "package status", "plugins", "privileges", "procedure status", "processlist", "schemas", "status",
+	"table status", "tables", "triggers", "variables",
 }
 
 // mayReach looks at what a statement asks for beside tables.
-func (s *session) mayReach(u *User, n planner.Named) error {
+func (s *session) mayReach(u *User, n spoken.Named) error {
 	b := n.Beyond
 	first, _, _ := strings.Cut(b.Show, " ")
 	switch {
@@ -230,19 +252,21 @@ func (s *session) mayReach(u *User, n planner.Named) error {
 		return s.lacks("PROCESS")
 	case b.Files:
 		return s.lacks("FILE")
-	case !slices.Contains(mayShow, b.Show) && !slices.Contains(mayShow, first):
+	case b.Function != "":
+		return mysqlerr.Newf(mysqlerr.SpecificAccessDenied, "Access denied; %s() is for who has all rights: call it on the shard itself", strings.ToUpper(b.Function))
+	case !slices.Contains(mayShow, b.Show) && !slices.Contains(mayShow, first) && !s.proxy.opens(b.Show):
 		return s.lacks("PROCESS")
 	case u.Schemas == nil:
 	case b.Flush:
 		return s.lacks("RELOAD")
 	case b.Program != "":
-		return sqlError{1227, "42000", fmt.Sprintf("Access denied; user '%s' may see some schemas only, and what he stores would run with the rights of the shards' account: it can't have %s (a name may be written in quotes)", s.client.User, strings.ToUpper(b.Program))}
+		return mysqlerr.Newf(mysqlerr.SpecificAccessDenied, "Access denied; user '%s' may see some schemas only, and what he stores would run with the rights of the shards' account: it can't have %s (a name may be written in quotes)", s.client.User, strings.ToUpper(b.Program))
 	}
 	return nil
 }
 
 func (s *session) lacks(privilege string) error {
-	return sqlError{1227, "42000", fmt.Sprintf("Access denied; you need (at least one of) the %s privilege(s) for this operation", privilege)}
+	return mysqlerr.Newf(mysqlerr.SpecificAccessDenied, "Access denied; you need (at least one of) the %s privilege(s) for this operation", privilege)
 }
 
 // verbOf is the right that a server names which a statement lacks.
@@ -268,19 +292,19 @@ func (s *session) leavesSchema(sql string) bool {
 }
 
 // mayRun looks at a statement's plan.
-func (s *session) mayRun(plan planner.Plan, sql string) error {
+func (s *session) mayRun(planned plan.Plan, read func(*session) *spoken.Text) error {
 	u := s.rights()
 	if u.Schemas != nil {
-		if err := s.mayName(plan, sql); err != nil {
+		if err := s.mayName(planned, read); err != nil {
 			return err
 		}
 	}
-	if u.ReadOnly && changes(plan) {
+	if u.ReadOnly && s.proxy.changes(planned) {
 		return s.readOnly()
 	}
-	if p, ok := plan.(*planner.Session); ok && u.limited() {
+	if p, ok := planned.(*plan.Session); ok && u.limited() {
 		for _, a := range p.Set {
-			if a.Scope != "user" && planner.PrivilegedVariable(a.Name) {
+			if a.Scope != "user" && spoken.PrivilegedVariable(a.Name) {
 				return s.lacks("SYSTEM_VARIABLES_ADMIN")
 			}
 		}
@@ -289,13 +313,13 @@ func (s *session) mayRun(plan planner.Plan, sql string) error {
 }
 
 func (s *session) readOnly() error {
-	return sqlError{codeReadOnly, "HY000", fmt.Sprintf("User '%s' may only read (read_only in Shunt's configuration), so this statement can't be executed; connect as another user for it", s.client.User)}
+	return mysqlerr.Newf(mysqlerr.OptionPreventsStatement, "User '%s' may only read (read_only in Shunt's configuration), so this statement can't be executed; connect as another user for it", s.client.User)
 }
 
-func (s *session) mayName(plan planner.Plan, sql string) error {
+func (s *session) mayName(planned plan.Plan, read func(*session) *spoken.Text) error {
 	// A statement that isn't read as a query: every name before a point counts.
 	qualifiers := func(verb string) error {
-		n, err := planner.NamedSchemas(sql, s.settings.planning, s.catalog())
+		n, err := read(s).Named()
 		if err != nil {
 			return err
 		}
@@ -306,58 +330,59 @@ func (s *session) mayName(plan planner.Plan, sql string) error {
 		}
 		return nil
 	}
-	switch plan := plan.(type) {
-	case *planner.Rows:
-		verb := map[planner.Kind]string{planner.Insert: "INSERT", planner.Replace: "INSERT", planner.Update: "UPDATE", planner.Delete: "DELETE"}[plan.Kind]
+	switch rows := planned.(type) {
+	case *plan.Rows:
+		verb := map[plan.Kind]string{plan.Insert: "INSERT", plan.Replace: "INSERT", plan.Update: "UPDATE", plan.Delete: "DELETE"}[rows.Kind]
 		if verb == "" {
 			verb = "SELECT"
 		}
-		for _, t := range plan.Tables {
-			if !s.sees(t.Schema) {
+		for _, t := range rows.Tables {
+			if !s.sees(t.Schema) && t.Schema != catalog.VirtualSchema {
 				return s.noTable(verb, t.Schema, t.Name)
 			}
 		}
-		if plan.Kind == planner.Show || plan.Kind == planner.Other {
+		if rows.Kind == plan.Show || rows.Kind == plan.Other {
 			return qualifiers("SHOW")
 		}
-	case *planner.DDL:
-		verb, _, _ := strings.Cut(plan.Op, " ")
-		if plan.Schema != "" && !s.sees(plan.Schema) {
-			return s.noSchema(plan.Schema)
+	case *plan.DDL:
+		verb, _, _ := strings.Cut(rows.Op, " ")
+		if rows.Schema != "" && !s.sees(rows.Schema) {
+			return s.noSchema(rows.Schema)
 		}
-		for _, t := range slices.Concat(plan.Tables, plan.Renamed) {
+		for _, t := range slices.Concat(rows.Tables, rows.Renamed) {
 			if t.Schema != "" && !s.sees(t.Schema) {
 				return s.noTable(verb, t.Schema, t.Name)
 			}
 		}
 		return qualifiers(verb)
-	case *planner.Session:
-		if plan.Op == planner.Use && !s.sees(plan.Schema) {
-			return s.noSchema(plan.Schema)
+	case *plan.Session:
+		if rows.Op == plan.Use && !s.sees(rows.Schema) {
+			return s.noSchema(rows.Schema)
 		}
-		if plan.Op == planner.SetVariables {
+		if rows.Op == plan.SetVariables {
 			return qualifiers("SELECT") // in queries for values
 		}
-	case *planner.LockTables:
-		for _, x := range plan.Locks {
+	case *plan.LockTables:
+		for _, x := range rows.Locks {
 			if !s.sees(x.Table.Schema) {
 				return s.noTable("SELECT", x.Table.Schema, x.Table.Name)
 			}
 		}
-	case *planner.Temporary:
+	case *plan.Temporary:
 		return qualifiers("CREATE")
-	case *planner.Load:
+	case *plan.Load:
 		return qualifiers("INSERT")
-	case *planner.Admin:
-		if t := plan.Index.Table; t.Schema != "" && !s.sees(t.Schema) {
+	case *plan.Admin:
+		if t := rows.Index.Table; t.Schema != "" && !s.sees(t.Schema) {
 			return s.noTable("INDEX", t.Schema, t.Name)
 		}
-		if plan.Op == planner.ExplainRoute {
-			inner, err := s.proxy.planner.Plan(plan.Explain, s.settings.planning, s.catalog())
+		if rows.Explain != "" {
+			text := s.textOf(rows.Explain)
+			inner, err := s.proxy.planner.PlanText(text)
 			if err != nil {
 				return err
 			}
-			return s.mayName(inner, plan.Explain)
+			return s.mayName(inner, func(*session) *spoken.Text { return text })
 		}
 	}
 	return nil
@@ -365,22 +390,17 @@ func (s *session) mayName(plan planner.Plan, sql string) error {
 
 // changes reports a plan that is none for who may only read. As in a read-only
 // transaction, locking rows is as good as changing them.
-func changes(plan planner.Plan) bool {
-	switch plan := plan.(type) {
-	case *planner.Rows:
-		return plan.Kind.Writes() || plan.Kind == planner.Locking
-	case *planner.DDL, *planner.Temporary, *planner.Load:
+func (p *Proxy) changes(planned plan.Plan) bool {
+	switch rows := planned.(type) {
+	case *plan.Rows:
+		return rows.Kind.Writes() || rows.Kind == plan.Locking
+	case *plan.DDL, *plan.Temporary, *plan.Load:
 		return true
-	case *planner.LockTables:
-		return !plan.Unlock // READ too, which keeps others from writing
-	case *planner.Admin:
-		switch plan.Op {
-		case planner.CreateVirtualIndex, planner.DropVirtualIndex, planner.AlterPartitions,
-			planner.DisableVirtualIndex, planner.EnableVirtualIndex, planner.RebuildVirtualIndex:
-			return true
-		default:
-		}
-	case *planner.Session: // not SET either: GLOBAL and PERSIST are refused for everybody
+	case *plan.LockTables:
+		return !rows.Unlock // READ too, which keeps others from writing
+	case *plan.Admin:
+		return p.own[rows.Form].changes
+	case *plan.Session: // not SET either: GLOBAL and PERSIST are refused for everybody
 	}
 	return false
 }
@@ -396,11 +416,11 @@ var quotedSchema = regexp.MustCompile("`((?:[^`]|``)+)`\\.`|of table '([^'.]+)\\
 func (s *session) veiled(code uint16, msg string) (uint16, string) {
 	plain := code
 	switch code {
-	case 1451: // ER_ROW_IS_REFERENCED_2
-		plain = 1217
-	case 1452: // ER_NO_REFERENCED_ROW_2
-		plain = 1216
-	case 1701, 1833, 3730: // of TRUNCATE, ALTER and DROP
+	case mysqlerr.RowIsReferenced2: // ER_ROW_IS_REFERENCED_2
+		plain = mysqlerr.RowIsReferenced
+	case mysqlerr.NoReferencedRow2: // ER_NO_REFERENCED_ROW_2
+		plain = mysqlerr.NoReferencedRow
+	case mysqlerr.TruncateIllegalFK, mysqlerr.FKColumnCannotChangeChild, mysqlerr.FKCannotDropParent: // of TRUNCATE, ALTER and DROP
 	default:
 		return code, msg
 	}
@@ -413,10 +433,10 @@ func (s *session) veiled(code uint16, msg string) (uint16, string) {
 			if i := strings.IndexAny(msg, "(:"); i > 0 && plain == code {
 				return code, strings.TrimSpace(msg[:i])
 			}
-			if plain == 1217 {
+			if plain == mysqlerr.RowIsReferenced {
 				return plain, "Cannot delete or update a parent row: a foreign key constraint fails"
 			}
-			if plain == 1216 {
+			if plain == mysqlerr.NoReferencedRow {
 				return plain, "Cannot add or update a child row: a foreign key constraint fails"
 			}
 			return code, "A foreign key of another table needs this one"

@@ -9,17 +9,16 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/proxy/spool"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // selectInto runs SELECT ... INTO @a, @b as the query without its INTO, whose one row the
 // session's user variables get. done is false for any other statement.
-func (s *session) selectInto(ctx context.Context, sql string) (done bool, err error) {
-	if len(sql) > maxAsked || !containsFold(sql, "into") || !strings.Contains(sql, "@") {
-		return false, nil
-	}
-	names, query := planner.SplitInto(sql, s.settings.planning, s.catalog())
+func (s *session) selectInto(ctx context.Context, t *spoken.Text) (done bool, err error) {
+	names, query := t.Into()
 	if len(names) == 0 {
 		return false, nil
 	}
@@ -28,10 +27,10 @@ func (s *session) selectInto(ctx context.Context, sql string) (done bool, err er
 		return true, err
 	}
 	if len(columns) != len(names) {
-		return true, sqlError{1222, "21000", "The used SELECT statements have a different number of columns"}
+		return true, errColumnsInto
 	}
 	if len(rows) == 0 {
-		s.warn(1329, "No data - zero rows fetched, selected, or processed")
+		s.diag.warn(mysqlerr.SPFetchNoData, "No data - zero rows fetched, selected, or processed")
 		return true, s.answerOK(wire.OK{Warnings: warnings + 1})
 	}
 	next := s.settings.clone()
@@ -40,14 +39,39 @@ func (s *session) selectInto(ctx context.Context, sql string) (done bool, err er
 		if err != nil {
 			return true, err
 		}
-		next.with(userVariable(name, value))
+		next.withUser(name, value)
 	}
 	next.update(s.catalog())
-	s.settings = next
+	if err := s.keep(next); err != nil {
+		return true, err
+	}
 	if len(rows) > 1 { // a server has set them by then, too
-		return true, sqlError{1172, "42000", "Result consisted of more than one row"}
+		return true, mysqlerr.New(mysqlerr.TooManyRows, "Result consisted of more than one row")
 	}
 	return true, s.answerOK(wire.OK{Affected: 1, Warnings: warnings})
+}
+
+var errColumnsInto = mysqlerr.New(mysqlerr.WrongNumberOfColumns, "The used SELECT statements have a different number of columns")
+
+// computeWay is how a DO is executed that a query can compute.
+var computeWay = &way{
+	at:      refused,
+	fits:    func(_ *session, r *request) bool { return r.plan.Computes != "" },
+	execute: func(s *session, ctx context.Context, r *request) error { return s.compute(ctx, r.plan.Computes) },
+}
+
+// compute runs what a DO computes as a query, whose answer nobody gets.
+func (s *session) compute(ctx context.Context, query string) error {
+	_, _, warnings, err := s.selected(ctx, query)
+	if failed, ok := errors.AsType[mysqlerr.Error](err); ok && failed.Code == mysqlerr.SubqueryManyRows && s.mariaDB() {
+		// Which has an error while DO computes for a warning.
+		s.diag.replace(condition("Error", mysqlerr.SubqueryManyRows, failed.Message))
+		warnings, err = 1, nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.answerOK(wire.OK{Warnings: warnings})
 }
 
 // selected runs a query of the client's, and reads two rows of its answer.
@@ -55,26 +79,26 @@ func (s *session) selected(ctx context.Context, query string) (columns []wire.Co
 	// As text, with definitions and in the character set of the variables.
 	undo := s.resultsIn(s.settings.charset)
 	sp, e, err := s.setAside(ctx, false, "select one row", func() error {
-		return s.statement(ctx, query, s.shape.Read(query, &s.settings.planning))
+		return s.statement(ctx, query, s.readShape(query))
 	})
 	undo()
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	defer sp.drop()
+	defer sp.Drop()
 	columns, rows, err = firstRows(sp, e)
 	return columns, rows, e.Warnings, err
 }
 
 // firstRows reads two rows of an answer that was set aside.
-func firstRows(sp *spool, e wire.Extent) (columns []wire.Column, rows [][][]byte, err error) {
-	columns, r, err := sp.columns(e)
+func firstRows(sp *spool.Answer, e wire.Extent) (columns []wire.Column, rows [][][]byte, err error) {
+	columns, r, err := sp.Columns(e)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer r.Release()
 	for len(rows) < 2 {
-		p, err := r.ReadPacket(maxKept)
+		p, err := r.ReadPacket(spool.MaxPacket)
 		if errors.Is(err, io.EOF) {
 			break
 		}

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -36,9 +37,9 @@ func (s *session) assignSelectLimit(next *settings, value, literal string) error
 	n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
 	if err != nil {
 		if _, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); err != nil {
-			return sqlError{1232, "42000", "Incorrect argument type to variable 'sql_select_limit'"}
+			return mysqlerr.New(mysqlerr.WrongTypeForVar, "Incorrect argument type to variable 'sql_select_limit'")
 		}
-		s.warn(1292, fmt.Sprintf("Truncated incorrect sql_select_limit value: '%s'", strings.TrimSpace(value)))
+		s.diag.warn(mysqlerr.TruncatedWrongValue, fmt.Sprintf("Truncated incorrect sql_select_limit value: '%s'", strings.TrimSpace(value)))
 		n = 0
 	}
 	next.own.limit = selectLimit{on: n != math.MaxUint64, rows: n}
@@ -54,12 +55,12 @@ func (s *session) unlimited() (undo func()) {
 }
 
 // limits reports that a request is a SELECT or SHOW of the client's that is limited.
-func (s *session) limits(r request) bool {
-	return s.settings.own.limit.on && r.sent && (r.plan.Kind == planner.Select || r.plan.Kind == planner.Locking || r.plan.Kind == planner.Show)
+func (s *session) limits(r *request) bool {
+	return s.settings.own.limit.on && r.sent && (r.plan.Kind == plan.Select || r.plan.Kind == plan.Locking || r.plan.Kind == plan.Show)
 }
 
 // limitOn sets the limit on a connection for one statement.
-func (s *session) limitOn(ctx context.Context, conn *shard.Conn, r request) (undo func(), err error) {
+func (s *session) limitOn(ctx context.Context, conn *shard.Conn, r *request) (undo func(), err error) {
 	if !s.limits(r) {
 		return func() {}, nil
 	}

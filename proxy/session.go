@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/proxy/door"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -27,17 +32,25 @@ type session struct {
 	settings settings
 	tx       *transaction // nil outside of a transaction
 	prepared preparedStatements
+	// held are bytes: see hold.
+	held int64
 	// shape is that of the text that is worked on.
 	shape planner.Shape
 	room  executeRoom
 	// setStatement is what SET STATEMENT sets for the statement at hand, nil for nothing.
-	setStatement *planner.StatementSettings
+	setStatement *spoken.StatementSettings
 	// temporary is nil without temporary tables. temporarySerial changes with them.
 	temporary       *temporaries
 	temporarySerial uint64
 	namedLocks      *namedLocks // nil without locks by name
-	tableLocks      *tableLocks // nil outside of LOCK TABLES
-	last            lastStatement
+	// holdsReadLock: the global one (readLock). writes counts what it has under way, which passed its gate.
+	holdsReadLock bool
+	writes        int
+	tableLocks    *tableLocks // nil outside of LOCK TABLES
+	// copies are those of reference tables that its transaction, or statement, shares; lockedCopies
+	// those that its LOCK TABLES does.
+	copies, lockedCopies held
+	diag                 diagnostics
 	// more is SERVER_MORE_RESULTS_EXISTS while statements of the same query
 	// follow, else 0.
 	more uint16
@@ -50,46 +63,29 @@ type session struct {
 	poolable bool
 	// patience is with shards whose answers are awaited together.
 	patience patience
-	reading  *reading // nil for a statement that reads from the primaries
-	// failed: the statement has been answered with a shard's error.
-	failed bool
+	// parent is the trace that the command belongs to.
+	parent  wire.WantedAttribute
+	reading *reading // nil for a statement that reads from the primaries
 	// release: COMMIT RELEASE or ROLLBACK RELEASE ends the connection.
 	release bool
-	counts  rowCounts
+	// unheard are warnings of members whose clients the last list of processes lacks.
+	unheard []string
 	// cutsShown: sql_select_limit is for the rows of what Shunt answers.
 	cutsShown bool
 	// binary: a prepared statement is executed, whose rows are binary.
 	binary bool
 
-	// report is what SHOW WARNINGS has below the error of this statement.
-	report   [][][]byte
 	activity activity
+	// came is when the command came, zero once a statement has begun then; answered when the last
+	// statement was counted; metered are the metrics that it counted for.
+	came, answered time.Time
+	metered        *outcomeMetrics
+	measured       measured
+	covering       covering
 	// changes are those that the client has not been told of.
 	changes sessionChanges
 	known   known
 	account account
-}
-
-// rowCounts are what ROW_COUNT() and FOUND_ROWS() tell.
-type rowCounts struct {
-	// rows is what ROW_COUNT() tells, and changed what it will tell the next statement.
-	rows, changed int64
-	// found is what FOUND_ROWS() tells; answered are the rows that Shunt itself has
-	// answered the statement with, -1 for none.
-	found    int64
-	answered int
-	// spliced are the FOUND_ROWS() whose value stands in the statement.
-	spliced int
-}
-
-// lastStatement is what SHOW WARNINGS and LAST_INSERT_ID() ask about.
-type lastStatement struct {
-	insertID uint64
-	// given: a row has got insertID since somebody set given to false. It may be what it was
-	// before: two tables count alike.
-	given    bool
-	failed   uint16     // a shard's error code
-	warnings [][][]byte // rows of SHOW WARNINGS
 }
 
 // activity is what Drain looks at from another goroutine.
@@ -114,12 +110,14 @@ type activity struct {
 	command, schema, info string
 	since                 time.Time
 	running               []sent
+	// committing are the connections over which a transaction is told to commit, which KILL lets be.
+	committing []sent
 }
 
 func stack() string { return string(debug.Stack()) }
 
-// start serves a client that has been greeted.
-func (s *session) start(ctx context.Context, conn *wire.Conn) {
+// serve serves a client that has been greeted.
+func (s *session) serve(ctx context.Context, conn *wire.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.client = conn
@@ -169,63 +167,65 @@ func (s *session) heedFlags() {
 
 // loop reads commands until the client goes or the proxy drains.
 func (s *session) loop(ctx context.Context) {
-	for {
-		s.idle()
-		command, payload, err := s.client.ReadCommand()
-		if err != nil && s.proxy.draining.Load() && s.client.Came(err) {
-			command, payload, err = s.client.ReadCommand()
-		}
-		if ended := s.begin(err == nil); ended != nil {
-			if errors.Is(ended, errShutdown) {
-				// To a client that is idle a connection that ends says more than an
-				// error that it would take for its next statement's.
-				_ = s.client.FlushLast()
-				return
-			}
-			if !errors.Is(ended, errIdle) || !s.mariaDB() {
-				if err != nil {
-					s.client.Writer().SetSequence(0) // an answer to no command
-				}
-				_ = s.answerError(ended)
-				_ = s.client.Flush()
-			}
-			return
-		}
-		if s.proxy.draining.Load() {
-			_ = s.client.SetReadDeadline(time.Time{}) // drain's
-		}
-		if err != nil {
-			return // what the client can be told, ReadCommand has told
-		}
-		if command == mysql.COM_QUIT {
-			return
-		}
-		if err := s.command(ctx, command, payload); err != nil {
-			s.log.Info("session ended", "error", err, "program", s.client.Attrs.Get("program_name"))
-			_ = s.client.Flush()
-			return
-		}
-		if s.proxy.draining.Load() && s.tx == nil && s.tableLocks == nil && s.poolable && s.client.Writer().Buffered() > 0 {
-			// A client that has its answer already may have sent its next statement.
-			_ = s.client.FlushLast()
-			return
-		}
-		if s.client.Flush() != nil || s.release {
-			return
-		}
+	for s.next(ctx) {
 	}
+}
+
+// next reads a command and answers it. It returns false at the session's end.
+func (s *session) next(ctx context.Context) bool {
+	s.idle()
+	command, payload, err := s.client.ReadCommand()
+	if err != nil && s.proxy.draining.Load() && s.client.Came(err) {
+		command, payload, err = s.client.ReadCommand()
+	}
+	if ended := s.begin(err == nil); ended != nil {
+		if errors.Is(ended, errShutdown) {
+			// To a client that is idle a connection that ends says more than an
+			// error that it would take for its next statement's.
+			_ = s.client.FlushLast()
+			return false
+		}
+		if !errors.Is(ended, errIdle) || !s.mariaDB() {
+			if err != nil {
+				s.client.Writer().SetSequence(0) // an answer to no command
+			}
+			_ = s.answerError(ended)
+			_ = s.client.Flush()
+		}
+		return false
+	}
+	if s.proxy.draining.Load() {
+		_ = s.client.SetReadDeadline(time.Time{}) // drain's
+	}
+	if err != nil {
+		return false // what the client can be told, ReadCommand has told
+	}
+	if command == mysql.COM_QUIT {
+		return false
+	}
+	if err := s.command(ctx, command, payload); err != nil {
+		s.log.Info("session ended", "error", err, "program", s.client.Attrs.Get("program_name"))
+		_ = s.client.Flush()
+		return false
+	}
+	if s.proxy.draining.Load() && s.tx == nil && s.tableLocks == nil && !s.holdsReadLock && s.poolable && s.client.Writer().Buffered() > 0 {
+		// A client that has its answer already may have sent its next statement.
+		_ = s.client.FlushLast()
+		return false
+	}
+	return s.client.Flush() == nil && !s.release
 }
 
 // command answers one command. An error ends the session; everything that the
 // client can be told has been.
 func (s *session) command(ctx context.Context, command byte, payload []byte) error {
 	s.poolable = false
-	start := time.Now()
+	s.came = time.Now()
 	var err error
 	switch command {
 	case mysql.COM_QUERY:
 		if s.client.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0 {
-			payload, err = wire.QueryText(payload)
+			payload, err = wire.QueryText(payload, s.traced())
 		}
 		if err == nil {
 			err = s.query(ctx, view(wire.WithoutNUL(payload)))
@@ -243,13 +243,13 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 	case mysql.COM_STMT_FETCH:
 		err = s.fetch(payload)
 	case mysql.COM_STMT_SEND_LONG_DATA:
-		s.prepared.longData(payload)
+		s.longData(payload)
 		return nil // this command has no answer
 	case mysql.COM_STMT_CLOSE:
-		s.prepared.close(payload)
+		s.closePrepared(payload)
 		return nil // nor has this
 	case mysql.COM_STMT_RESET:
-		if err = s.prepared.reset(payload); err == nil {
+		if err = s.resetPrepared(payload); err == nil {
 			err = s.answerOK(wire.OK{})
 		}
 	case mysql.COM_FIELD_LIST:
@@ -269,19 +269,34 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 			s.release = true // as servers do
 		}
 	case mysql.COM_PROCESS_KILL:
-		err = s.processKill(ctx, payload)
+		if err = s.processKill(ctx, payload); err == nil {
+			err = s.answerOK(wire.OK{})
+		}
 	case mysql.COM_STATISTICS:
 		// mysqladmin takes its second word for the uptime.
 		err = s.client.WritePacket(fmt.Appendf(nil, "Uptime: %d  Threads: %d", int(time.Since(s.proxy.began).Seconds()), s.proxy.sessions.len()))
 	case mysql.COM_SET_OPTION:
 		err = s.setOption(payload)
 	default:
-		err = sqlError{codeUnknownCommand, "08S01", fmt.Sprintf("Command %d is not supported by Shunt", command)}
+		err = mysqlerr.Newf(mysqlerr.UnknownCommand, "Command %d is not supported by Shunt", command)
 	}
-	if command != mysql.COM_QUERY && command != mysql.COM_STMT_EXECUTE {
-		s.proxy.metrics.local("session", start)
+	if command == mysql.COM_QUERY || command == mysql.COM_STMT_EXECUTE {
+		s.room.request = request{} // what it holds may be large
+		s.parent.Value = ""
+	} else {
+		s.local("session", s.start())
 	}
 	return s.finish(err)
+}
+
+// start is when a statement begins: of the first one of a command, when that came.
+func (s *session) start() time.Time {
+	if s.came.IsZero() {
+		return time.Now()
+	}
+	at := s.came
+	s.came = time.Time{}
+	return at
 }
 
 // finish tells the client of an error, if it still can be told. What it returns
@@ -294,9 +309,7 @@ func (s *session) finish(err error) error {
 		return err
 	}
 	e := coded(err)
-	s.counts.changed = -1 // whatever some shards had done before it was undone
-	s.last.warnings = append([][][]byte{condition("Error", e.code, e.msg)}, s.report...)
-	s.report = nil
+	s.diag.end(e.Code, e.Message)
 	return s.answerError(err)
 }
 
@@ -309,7 +322,7 @@ const comResetConnection = 0x1f
 
 func (s *session) setOption(payload []byte) error {
 	if len(payload) != 2 || payload[0] > 1 || payload[1] != 0 {
-		return sqlError{codeUnknownCommand, "08S01", "Unknown command"}
+		return mysqlerr.New(mysqlerr.UnknownCommand, "Unknown command")
 	}
 	if payload[0] == 0 {
 		s.client.Capabilities |= mysql.CLIENT_MULTI_STATEMENTS
@@ -319,10 +332,10 @@ func (s *session) setOption(payload []byte) error {
 	return s.client.WriteEnd(s.status(), 0)
 }
 
-// begun says that a statement begins, whose outcome is not known yet: an error
-// and rows count as -1, an OK as the rows that it changed.
+// begun says that a statement begins.
 func (s *session) begun() {
-	s.counts.rows, s.counts.changed, s.counts.answered, s.cutsShown = s.counts.changed, -1, -1, false
+	s.diag.begin()
+	s.cutsShown = false
 }
 
 // status is the flags of OK and EOF packets: the session's, never a shard's.
@@ -355,7 +368,7 @@ const statusANSIQuotes = 0x8000
 const sessionStatus = statusANSIQuotes | mysql.SERVER_STATUS_CURSOR_EXISTS | mysql.SERVER_STATUS_LAST_ROW_SEND | mysql.SERVER_SESSION_STATE_CHANGED | mysql.SERVER_STATUS_AUTOCOMMIT | mysql.SERVER_STATUS_IN_TRANS | mysql.SERVER_STATUS_IN_TRANS_READONLY | mysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
 
 func (s *session) answerOK(ok wire.OK) error {
-	s.counts.changed = int64(ok.Affected)
+	s.diag.ok(ok.Affected)
 	ok.Status |= s.status() | s.more
 	return s.clientError(s.client.WriteOK(ok))
 }
@@ -378,7 +391,8 @@ func (s *session) writeDefinitions(definitions [][]byte) error {
 }
 
 func (s *session) answerWarned(cols []wire.Column, rows [][]any, warnings uint16) error {
-	s.counts.answered = len(rows)
+	s.diag.answers(len(rows))
+	s.measured.Rows += int64(len(rows))
 	cols = s.ownColumns(cols)
 	if s.binary {
 		return s.clientError(s.writeBinary(cols, rows, warnings))
@@ -401,17 +415,20 @@ func (s *session) ownColumns(cols []wire.Column) []wire.Column {
 func (s *session) answerError(err error) error {
 	e := coded(err)
 	if s.settings.restricted {
-		e.code, e.msg = s.veiled(e.code, e.msg)
+		e.Code, e.Message = s.veiled(e.Code, e.Message)
 	}
-	s.proxy.metrics.failed(e.code)
-	return s.clientError(s.client.WriteError(e.code, e.state, e.msg))
+	s.proxy.metrics.failed(e.Code)
+	if e.Code == mysqlerr.NotSupportedYet {
+		s.proxy.metrics.refused.Inc()
+	}
+	return s.clientError(s.client.WriteError(e))
 }
 
 func (s *session) clientError(err error) error {
-	if err != nil {
-		return fmt.Errorf("%w: %w", shard.ErrClient, err)
+	if err != nil && !errors.Is(err, shard.ErrClient) {
+		err = fmt.Errorf("%w: %w", shard.ErrClient, err)
 	}
-	return nil
+	return err
 }
 
 // use changes the current schema, which one shard at least must have.
@@ -422,6 +439,11 @@ func (s *session) use(ctx context.Context, schema string) error {
 	if u := s.rights(); !s.sees(schema) || u.Schemas != nil && catalog.IsSystemSchema(schema) {
 		return s.noSchema(schema)
 	}
+	for _, own := range catalog.OwnSchemas {
+		if strings.EqualFold(schema, own) {
+			return spoken.OwnSchema(own)
+		}
+	}
 	known := catalog.IsSystemSchema(schema) || s.catalog().Schema(schema) != nil
 	if !known {
 		// It may have been made behind Shunt's back.
@@ -431,7 +453,7 @@ func (s *session) use(ctx context.Context, schema string) error {
 		known = s.catalog().Schema(schema) != nil
 	}
 	if !known {
-		return sqlError{1049, "42000", fmt.Sprintf("Unknown database '%s'", schema)}
+		return mysqlerr.Newf(mysqlerr.BadDB, "Unknown database '%s'", schema)
 	}
 	s.settings.schema, s.settings.fileCharset = schema, ""
 	s.settings.update(s.catalog())
@@ -447,17 +469,35 @@ func (s *session) resetConnection(ctx context.Context, charset int) error {
 		return err
 	}
 	s.endTableLocks()
+	s.endReadLock()
 	s.endTemporary()
 	s.endLocks()
 	s.prepared.init(s.proxy.metrics.prepared)
-	s.last, s.changes, s.known, s.counts.found = lastStatement{}, sessionChanges{}, known{}, 0
+	s.diag, s.changes, s.known = diagnostics{}, sessionChanges{}, known{}
 	s.settings = newSettings(s.catalog(), charset, s.settings.schema, s.proxy.ownDefaults(s.client.Capabilities))
+	s.letGoOf(s.held)
 	if !s.catalog().MariaDB { // which does so at the log-in alone
 		s.heedFlags()
 	}
 	s.obey()
 	s.account.users = nil // the settings have lost what rights had put there
 	return nil
+}
+
+// denied holds up the answer to a failed log-in.
+func (s *session) denied(ctx context.Context, addr net.Addr, user string) {
+	failures, wait := s.proxy.denials.Failed(door.HostOf(addr), user, time.Now())
+	s.log.Warn("log-in denied", "user", user, "failures_from_address", failures, "answered_in", wait)
+	if wait == 0 {
+		return
+	}
+	s.proxy.metrics.heldUp.Inc()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // changeUser begins the session anew as another user.
@@ -538,11 +578,13 @@ func (s *session) end() {
 		}
 	}
 	s.endTableLocks()
+	s.endReadLock()
 	s.endTemporary()
 	s.endLocks()
 	if s.prepared.open != nil {
 		s.prepared.init(s.prepared.open)
 	}
+	s.letGoOf(s.held)
 	s.leave()
 }
 
@@ -553,9 +595,13 @@ func (s *session) idle() {
 	}
 	s.activity.mu.Lock()
 	defer s.activity.mu.Unlock()
-	s.activity.busy, s.activity.waiting = s.tx != nil || s.tableLocks != nil, true
+	s.activity.busy, s.activity.waiting = s.tx != nil || s.tableLocks != nil || s.holdsReadLock, true
 	s.activity.patience = time.Duration(s.settings.own.wait) * time.Second
-	s.activity.command, s.activity.schema, s.activity.info, s.activity.since = "Sleep", s.settings.schema, "", time.Now()
+	if s.answered.IsZero() {
+		s.answered = time.Now()
+	}
+	s.activity.command, s.activity.schema, s.activity.info, s.activity.since = "Sleep", s.settings.schema, "", s.answered
+	s.answered = time.Time{}
 	s.drainLocked()
 }
 

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/spoken"
 )
 
 // forOne puts MariaDB's SET STATEMENT into effect until undo is called.
-func (s *session) forOne(set *planner.StatementSettings) (undo func(), err error) {
+func (s *session) forOne(set *spoken.StatementSettings) (undo func(), err error) {
 	if set == nil {
 		return func() {}, nil
 	}

@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/text"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -20,8 +21,10 @@ type settings struct {
 	schema             string
 	charset, collation string
 	autocommit         bool
-	// vars in the order of their first SET; later values replace earlier ones.
-	vars []variable
+	// vars in the order of their first SET; later values replace earlier ones. users are
+	// its user variables, likewise.
+	vars  []variable
+	users []userVariable
 	// once are the characteristics of the transaction at hand, or of the next.
 	once characteristics
 	// completion is completion_type, which Shunt obeys: "", "CHAIN" or "RELEASE".
@@ -44,11 +47,11 @@ type settings struct {
 	// collationID is the number of collation, in which Shunt's own texts are answered.
 	collationID uint16
 	statements  []string
-	planning    planner.Settings
+	planning    text.Settings
 }
 
-// variable is one SET that a shard connection needs: name is "@@sql_mode",
-// "@x" or "transaction isolation level", statement the text that sets it.
+// variable is one SET that a shard connection needs: name is "@@sql_mode" or
+// "transaction isolation level", statement the text that sets it.
 type variable struct{ name, statement, value string }
 
 // newSettings is what a fresh session has: what the server's own would have
@@ -95,7 +98,7 @@ func (s *settings) setMode(c *catalog.Catalog, mode string) {
 }
 
 func checkCharset(name string) error {
-	if planner.HidesASCII(strings.ToLower(name)) {
+	if text.HidesASCII(strings.ToLower(name)) {
 		return refuse("client character set %s is not supported: its bytes can't be told from quotes; connect with utf8mb4", name)
 	}
 	return nil
@@ -123,7 +126,7 @@ func (s *settings) value(name string) (string, bool) {
 // clone is for trying out a change before it counts.
 func (s *settings) clone() settings {
 	c := *s
-	c.vars = slices.Clone(s.vars)
+	c.vars, c.users = slices.Clone(s.vars), slices.Clone(s.users)
 	return c
 }
 
@@ -157,7 +160,10 @@ func (s *settings) update(c *catalog.Catalog) {
 		}
 		s.statements = append(s.statements, sql)
 	}
-	s.fingerprint = strings.Join(s.statements, separator)
+	s.fingerprint = withUsers(s.users, strings.Join(s.statements, separator))
+	for _, u := range s.users {
+		s.statements = append(s.statements, u.statement)
+	}
 	s.planning = planningSettings(s.sqlMode(c))
 	s.planning.Restricted = s.restricted
 	s.planning.LimitsSelect, s.planning.SelectLimit = s.own.limit.on, s.own.limit.rows
@@ -238,8 +244,8 @@ func (s *settings) anyGroups(c *catalog.Catalog) {
 	s.setMode(c, strings.Join(kept, ","))
 }
 
-func planningSettings(mode string) planner.Settings {
-	var p planner.Settings
+func planningSettings(mode string) text.Settings {
+	var p text.Settings
 	for m := range strings.SplitSeq(strings.ToUpper(mode), ",") {
 		switch strings.TrimSpace(m) {
 		case "ANSI_QUOTES":
@@ -340,7 +346,7 @@ func (s *settings) applyMore(ctx context.Context, conn *shard.Conn) error {
 		return nil
 	}
 	err := conn.InitDB(ctx, schema)
-	if serverCode(err) != codeNoSchema {
+	if shard.Code(err) != mysqlerr.BadDB {
 		return err
 	}
 	// Somebody has dropped it. A session goes on then, and so must who only has it for its
@@ -370,6 +376,14 @@ func (s *settings) takeBack(ctx context.Context, conn *shard.Conn, from *setting
 			return
 		}
 	}
+	for _, u := range from.users {
+		if slices.ContainsFunc(s.users, func(had userVariable) bool { return had.name == u.name }) {
+			continue
+		}
+		if _, err := conn.Exec(ctx, "SET @"+catalog.QuoteName(u.name)+" = NULL"); err != nil && conn.Broken {
+			return
+		}
+	}
 	for _, sql := range s.statements {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return
@@ -380,16 +394,13 @@ func (s *settings) takeBack(ctx context.Context, conn *shard.Conn, from *setting
 
 // unset gives a variable the value that it has in a session that never SET it.
 func (s *settings) unset(name string) string {
-	switch name, system := strings.CutPrefix(name, "@@"); {
-	case !system:
-		return "SET @" + catalog.QuoteName(name[1:]) + " = NULL"
-	case "@@"+name == isolationSetting:
+	switch name {
+	case isolationSetting:
 		return "SET SESSION " + s.characteristic("isolation") + " = DEFAULT"
-	case "@@"+name == accessSetting:
+	case accessSetting:
 		return "SET SESSION " + s.characteristic("read_only") + " = DEFAULT"
-	default:
-		return "SET SESSION " + catalog.QuoteName(name) + " = DEFAULT"
 	}
+	return "SET SESSION " + catalog.QuoteName(strings.TrimPrefix(name, "@@")) + " = DEFAULT"
 }
 
 // separator stands between the statements of a fingerprint. A statement may hold it
@@ -397,18 +408,28 @@ func (s *settings) unset(name string) string {
 const separator = ";\n"
 
 // lacking is what is to be said to a connection in a state of which the fingerprint is
-// a continuation; ok is false where it is none.
+// a continuation, but for the values of user variables; ok is false where it is none.
 func (s *settings) lacking(state string) (todo []string, ok bool) {
 	if state == "" {
 		return s.statements, true
 	}
-	if rest, ok := strings.CutPrefix(s.fingerprint, state); !ok || !strings.HasPrefix(rest, separator) {
+	had, state := cutUsers(state)
+	users, ok := s.lackingUsers(had)
+	if !ok {
+		return nil, false
+	}
+	_, own := cutUsers(s.fingerprint)
+	if state == own {
+		return users, true
+	}
+	if rest, ok := strings.CutPrefix(own, state); !ok || !strings.HasPrefix(rest, separator) {
 		return nil, false
 	}
 	end := 0
-	for i, sql := range s.statements {
+	statements := s.statements[:len(s.statements)-len(s.users)]
+	for i, sql := range statements {
 		if end += len(sql); end == len(state) {
-			return s.statements[i+1:], true
+			return slices.Concat(statements[i+1:], users), true
 		}
 		end += len(separator)
 	}

@@ -41,7 +41,7 @@ func TestFingerprintGrows(t *testing.T) {
 	s.with(variable{"@@sql_mode", "SET SESSION sql_mode = 'ANSI'", "ANSI"})
 	s.update(c)
 	before := s.fingerprint
-	s.with(variable{"@x", "SET @x = 1", "1"})
+	s.with(variable{"@@time_zone", "SET SESSION time_zone = '+00:00'", "+00:00"})
 	s.update(c)
 	if !strings.HasPrefix(s.fingerprint, before+separator) {
 		t.Errorf("%q does not begin with %q", s.fingerprint, before)
@@ -50,10 +50,62 @@ func TestFingerprintGrows(t *testing.T) {
 		t.Errorf("planning settings of ANSI: %+v", s.planning)
 	}
 	clone := s.clone()
-	clone.with(variable{"@x", "SET @x = 2", "2"})
+	clone.with(variable{"@@time_zone", "SET SESSION time_zone = '+01:00'", "+01:00"})
 	clone.update(c)
-	if v, _ := s.value("@x"); v != "1" {
-		t.Errorf("a clone's change shows in the original: @x = %s", v)
+	if v, _ := s.value("@@time_zone"); v != "+00:00" {
+		t.Errorf("a clone's change shows in the original: %s", v)
+	}
+}
+
+// TestUserVariablesSentOnce: a connection is sent what has changed since it had the
+// session's variables, and nothing of who has others.
+func TestUserVariablesSentOnce(t *testing.T) {
+	t.Parallel()
+	c := testCatalog()
+	of := func(pairs ...string) *settings {
+		s := newSettings(c, 45, "", ownVariables{})
+		for i := 0; i < len(pairs); i += 2 {
+			if strings.HasPrefix(pairs[i], "@@") {
+				s.with(variable{pairs[i], "SET SESSION " + pairs[i][2:] + " = " + pairs[i+1], pairs[i+1]})
+			} else {
+				s.withUser(pairs[i], pairs[i+1])
+			}
+		}
+		s.update(c)
+		return &s
+	}
+	long := strings.Repeat("x", 1<<20)
+	for _, x := range []struct {
+		had, has []string
+		todo     string // "reset": from the beginning
+	}{
+		{[]string{"a", "1"}, []string{"a", "1", "b", "2"}, "SET @`b` = 2"},
+		{[]string{"a", "1", "b", "2"}, []string{"a", "3", "b", "2"}, "SET @`a` = 3"},
+		{[]string{"a", long, "b", "2"}, []string{"b", "5", "a", long}, "SET @`b` = 5"},
+		{nil, []string{"a", "1"}, "SET @`a` = 1"},
+		{[]string{"a", "1"}, []string{"a", "2", "@@time_zone", "'+00:00'"}, "SET SESSION time_zone = '+00:00';SET @`a` = 2"},
+		{[]string{"a", "1", "@@time_zone", "'+00:00'"}, []string{"a", "2", "@@time_zone", "'+00:00'"}, "SET @`a` = 2"},
+		{[]string{"a", "1"}, []string{"b", "1"}, "reset"},
+		{[]string{"a", "1", "@@time_zone", "'+00:00'"}, []string{"a", "1"}, "reset"},
+		{[]string{"a", "1"}, nil, "reset"},
+		// A name like a system variable's.
+		{[]string{"@sql_mode", "1", "@@sql_mode", "'ANSI'"}, []string{"@sql_mode", "2", "@@sql_mode", "'ANSI'"}, "SET @`@sql_mode` = 2"},
+	} {
+		had, has := of(x.had...), of(x.has...)
+		todo, ok := has.lacking(had.fingerprint)
+		got := strings.Join(todo, ";")
+		if !ok {
+			got = "reset"
+		}
+		if got != x.todo {
+			t.Errorf("had %.40q, has %.40q: got %.80q, want %q", x.had, x.has, got, x.todo)
+		}
+		if len(has.fingerprint) > 1000 || has.sqlMode(c) != c.SQLMode && len(x.has) > 2 && x.has[3] != "'ANSI'" {
+			t.Errorf("has %.40q: %d bytes of fingerprint, sql_mode %s", x.has, len(has.fingerprint), has.sqlMode(c))
+		}
+		if todo, ok = has.lacking(""); !ok || len(todo) != 1+len(x.has)/2 {
+			t.Errorf("has %.40q: %d statements for a new connection", x.has, len(todo))
+		}
 	}
 }
 
@@ -99,15 +151,6 @@ func TestJoinInfo(t *testing.T) {
 	} {
 		if got := joinInfo(c.in); got != c.want {
 			t.Errorf("joinInfo(%q) = %q, want %q", c.in, got, c.want)
-		}
-	}
-}
-
-func TestContainsFold(t *testing.T) {
-	t.Parallel()
-	for s, want := range map[string]bool{"SELECT LAST_INSERT_ID()": true, "last_insert_id": true, "last_insert_i": false, "": false, "LastInsertId": false} {
-		if containsFold(s, "last_insert_id") != want {
-			t.Errorf("%q: %v", s, !want)
 		}
 	}
 }

@@ -3,18 +3,22 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
 // forwarded judges how forwarding an answer ended.
 func (s *session) forwarded(id catalog.ShardID, sum shard.Summary, err error) error {
+	s.measured.Rows += sum.Rows
 	switch {
 	case sum.Err != nil:
 		s.serverFailed(sum.Err)
+		s.measured.fails(id, sum.Err.Code)
 	case err == nil && (!sum.ResultSet || sum.Counted):
-		s.counts.changed = int64(sum.Affected)
+		s.diag.ok(sum.Affected)
 	}
 	if s.tx != nil && err == nil {
 		s.tx.watch(id, sum)
@@ -33,11 +37,10 @@ func (s *session) forwarded(id catalog.ShardID, sum shard.Summary, err error) er
 // serverFailed looks at an error that a shard answered: some end the
 // transaction, some tell that the schema is not what the catalog says.
 func (s *session) serverFailed(e *shard.ServerError) {
-	s.failed = true
 	s.proxy.metrics.failed(e.Code)
-	s.last = lastStatement{insertID: s.last.insertID, failed: e.Code, warnings: [][][]byte{condition("Error", e.Code, e.Message)}}
+	s.diag.fail(e.Code, e.Message)
 	switch e.Code {
-	case 1054, 1136, 1146, 1049, 1356, 1091, 1364, 1412:
+	case mysqlerr.BadField, mysqlerr.WrongValueCountOnRow, mysqlerr.NoSuchTable, mysqlerr.BadDB, mysqlerr.ViewInvalid, mysqlerr.CantDropFieldOrKey, mysqlerr.NoDefaultForField, mysqlerr.TableDefChanged:
 		// Unknown column, column count, no such table, unknown database, invalid
 		// view, ...: DDL may have been done behind Shunt's back.
 		s.proxy.opts.Directory.Soon()
@@ -56,21 +59,39 @@ func (s *session) shardError(id catalog.ShardID, err error) error {
 	}
 	if server, ok := errors.AsType[*shard.ServerError](err); ok {
 		s.serverFailed(server)
+		s.measured.fails(id, server.Code)
 		if s.tx != nil {
 			s.tx.watch(id, shard.Summary{Err: server})
 		}
-		return sqlError{server.Code, server.State, server.Message}
+		return mysqlerr.Error(*server)
 	}
-	failed := sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to shard %s was lost: %v", s.catalog().ShardName(id), err)}
+	failed := mysqlerr.Newf(mysqlerr.ShardLost, "Connection to shard %s was lost: %v", s.catalog().ShardName(id), err)
+	if why := s.proxy.stalls.why(id); why != "" {
+		failed = mysqlerr.Newf(mysqlerr.DiskFull, "Shard %s can't write: %s; the statement may be done yet, when it can", s.catalog().ShardName(id), why)
+	}
 	if errors.Is(err, shard.ErrColumns) {
-		// In the midst of an ALTER TABLE, most likely: some have it, some not yet.
-		s.proxy.opts.Directory.Soon()
-		failed = sqlError{codeTableChanged, "HY000", fmt.Sprintf("Table definition has changed, please retry transaction (%v)", err)}
+		failed = s.columnsDiffer(err)
 	}
 	if s.tx != nil {
 		s.tx.lost(id, failed)
 	}
+	s.measured.fails(id, coded(failed).Code)
 	return failed
+}
+
+// columnsDiffer is the error where shards have answered different columns: in the midst of an
+// ALTER TABLE, most likely, which some have and some not yet, or behind one that isn't finished.
+func (s *session) columnsDiffer(err error) mysqlerr.Error {
+	s.proxy.opts.Directory.Soon()
+	s.activity.mu.Lock()
+	sql := strings.ToLower(s.activity.info)
+	s.activity.mu.Unlock()
+	for t := range s.catalog().Tables() {
+		if t.Differs != "" && s.sees(t.Schema) && strings.Contains(sql, strings.ToLower(t.Name)) {
+			return mysqlerr.Newf(mysqlerr.TableDefChanged, "Table definition has changed (%v): the shards disagree about the columns of %s: name those that all have, or make it alike (%s)", err, t.Name, t.Differs)
+		}
+	}
+	return mysqlerr.Newf(mysqlerr.TableDefChanged, "Table definition has changed, please retry transaction (%v)", err)
 }
 
 // notJoined is shardError for a shard that the transaction has done nothing on:
@@ -90,11 +111,4 @@ func (e notBegunError) Unwrap() error { return e.error }
 func notBegun(err error) bool {
 	_, yes := errors.AsType[notBegunError](err)
 	return yes
-}
-
-func shardDown(err error) error {
-	if errors.Is(err, shard.ErrPoolExhausted) {
-		return sqlError{1040, "08004", "Too many connections: " + err.Error()}
-	}
-	return sqlError{codeShardDown, "HY000", fmt.Sprintf("Unable to connect to %v", err)}
 }

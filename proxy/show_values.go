@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 )
 
 // ofOneServer are variables that each shard has for itself: transactions over
@@ -19,10 +19,24 @@ import (
 // ids nor writes one shard's as those of the whole.
 var ofOneServer = map[string]string{"gtid_mode": "OFF", "gtid_executed": "", "gtid_purged": "", "gtid_owned": ""}
 
+// showValuesWay is how SHOW VARIABLES and SHOW STATUS are executed.
+var showValuesWay = &way{
+	at:   bound,
+	fits: func(_ *session, r *request) bool { return len(r.bound.Statements) == 1 && r.plan.Shown != nil },
+	execute: func(s *session, ctx context.Context, r *request) error {
+		s.cutsShown = s.limits(r)
+		err := s.showValues(ctx, r, r.bound.Statements[0])
+		if err == nil {
+			s.diag.findAnswered()
+		}
+		return err
+	},
+}
+
 // showValues answers SHOW VARIABLES and SHOW STATUS with what a shard says, and what
 // only Shunt knows in its place. A condition on values is asked of the rows that the
 // client would see: by a shard, to which they go as JSON.
-func (s *session) showValues(ctx context.Context, r request, st planner.ShardStatement) error {
+func (s *session) showValues(ctx context.Context, r *request, st plan.ShardStatement) error {
 	v := r.plan.Shown
 	if !v.ByName {
 		st.SQL, st.Params = v.All, nil
@@ -57,7 +71,7 @@ func (s *session) showValues(ctx context.Context, r request, st planner.ShardSta
 const readFromVariable = "shunt_read_from"
 
 // shown is the value of a variable, or a line of SHOW STATUS, that is Shunt's.
-func (s *session) shown(name string, v *planner.ShownValues) (value string, ok bool) {
+func (s *session) shown(name string, v *plan.ShownValues) (value string, ok bool) {
 	if value, ok = ofOneServer[name]; ok || v.Global {
 		return value, ok
 	}
@@ -78,7 +92,7 @@ func (s *session) shown(name string, v *planner.ShownValues) (value string, ok b
 	case "sql_select_limit":
 		return strconv.FormatUint(s.settings.own.limit.value(), 10), true
 	case "last_insert_id", "identity":
-		return strconv.FormatUint(s.last.insertID, 10), true
+		return strconv.FormatUint(s.diag.insertID, 10), true
 	case "resultset_metadata":
 		return s.settings.own.metadata(), true
 	}
@@ -120,7 +134,7 @@ func (s *session) filterShown(ctx context.Context, id catalog.ShardID, rows [][]
 	const column = "%s VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PATH _utf8mb4'$[%d]'"
 	sql := fmt.Sprintf("SELECT Variable_name, Value FROM JSON_TABLE(CONVERT(0x%s USING utf8mb4), _utf8mb4'$[*]' COLUMNS (shunt_row FOR ORDINALITY, "+column+", "+column+")) AS shunt_shown WHERE (%s\n) ORDER BY shunt_row",
 		hex.EncodeToString(text), "Variable_name", 0, "Value", 1, where)
-	res, err := s.askOne(ctx, planner.ShardStatement{Shard: id, SQL: sql})
+	res, err := s.askOne(ctx, plan.ShardStatement{Shard: id, SQL: sql})
 	if err != nil {
 		return nil, err
 	}

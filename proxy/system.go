@@ -8,24 +8,41 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
+// systemWay is how a statement about the servers and their schemas is executed.
+var systemWay = &way{
+	at:   bound,
+	fits: func(_ *session, r *request) bool { return r.bound.System != nil },
+	execute: func(s *session, ctx context.Context, r *request) error {
+		s.reading = nil
+		counted := r.found.Op == plan.FoundCounted
+		s.cutsShown = counted && s.limits(r)
+		err := s.system(ctx, r)
+		if err == nil && counted {
+			s.diag.findAnswered()
+		}
+		return err
+	},
+}
+
 // system answers a statement about the servers and their schemas.
-func (s *session) system(ctx context.Context, r request, b *planner.Bound) error {
+func (s *session) system(ctx context.Context, r *request) error {
+	b := r.bound
 	if b.System.Temporary && s.temporary != nil {
 		s.temporary.needed = true
 	}
 	switch {
 	case b.System.Route != nil:
-		return s.explained(ctx, r, b)
+		return s.explained(ctx, r)
 	case b.System.Any:
 		return s.askAny(ctx, b)
 	case len(b.System.Sources) > 0:
-		return s.gatherSystem(ctx, r, b)
+		return s.gatherSystem(ctx, r)
 	}
 	if b.System.Everywhere {
 		if err := s.commitBefore(ctx, r.sql); err != nil {
@@ -43,7 +60,7 @@ type said struct {
 }
 
 // ask sends statements to their shards and waits for all answers.
-func (s *session) ask(ctx context.Context, statements []planner.ShardStatement) ([]said, error) {
+func (s *session) ask(ctx context.Context, statements []plan.ShardStatement) ([]said, error) {
 	out := make([]said, len(statements))
 	conns := make([]*shard.Conn, len(statements))
 	defer func() {
@@ -69,11 +86,11 @@ func (s *session) ask(ctx context.Context, statements []planner.ShardStatement) 
 		})
 	}
 	wg.Wait()
-	s.last.warnings = nil
+	s.diag.clear()
 	for i := range out {
 		if out[i].err == nil && out[i].res.Summary.Warnings > 0 {
 			if w, err := conns[i].Query(ctx, "SHOW WARNINGS"); err == nil {
-				s.last.warnings = append(s.last.warnings, w.Rows...)
+				s.diag.add(w.Rows...)
 			}
 		}
 		if out[i].err != nil {
@@ -84,8 +101,8 @@ func (s *session) ask(ctx context.Context, statements []planner.ShardStatement) 
 }
 
 // askOne is ask for one shard's answer, or error.
-func (s *session) askOne(ctx context.Context, st planner.ShardStatement) (*shard.QueryResult, error) {
-	answers, err := s.ask(ctx, []planner.ShardStatement{st})
+func (s *session) askOne(ctx context.Context, st plan.ShardStatement) (*shard.QueryResult, error) {
+	answers, err := s.ask(ctx, []plan.ShardStatement{st})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +110,7 @@ func (s *session) askOne(ctx context.Context, st planner.ShardStatement) (*shard
 }
 
 // everywhere answers with what all shards say, joined.
-func (s *session) everywhere(ctx context.Context, b *planner.Bound) error {
+func (s *session) everywhere(ctx context.Context, b *plan.Bound) error {
 	answers, err := s.ask(ctx, b.Statements)
 	if err != nil {
 		return err
@@ -114,7 +131,7 @@ func (s *session) everywhere(ctx context.Context, b *planner.Bound) error {
 	switch {
 	case first != nil && b.System.Everywhere && len(done) > 0:
 		e := coded(first)
-		e.msg = fmt.Sprintf("done on %s, and failed on %s", strings.Join(done, ", "), strings.Join(failed, "; "))
+		e.Message = fmt.Sprintf("done on %s, and failed on %s", strings.Join(done, ", "), strings.Join(failed, "; "))
 		return e
 	case first != nil:
 		return first
@@ -128,7 +145,7 @@ func (s *session) everywhere(ctx context.Context, b *planner.Bound) error {
 	}
 	t := b.System.Rows
 	if t == nil {
-		t = &planner.SystemTable{Each: true}
+		t = &plan.SystemTable{Each: true}
 	}
 	rows, err := s.join(t, answers)
 	if err != nil {
@@ -160,7 +177,7 @@ func texts(rows [][][]byte) [][]any {
 }
 
 // askAny asks one shard after the other until one knows the answer.
-func (s *session) askAny(ctx context.Context, b *planner.Bound) error {
+func (s *session) askAny(ctx context.Context, b *plan.Bound) error {
 	var first error
 	for _, st := range b.Statements {
 		res, err := s.askOne(ctx, st)
@@ -180,7 +197,8 @@ func (s *session) askAny(ctx context.Context, b *planner.Bound) error {
 //
 // Counter-example: pt-online-schema-change, mydumper. Without a number they copy a table of
 // any size at once.
-func (s *session) explained(ctx context.Context, r request, b *planner.Bound) error {
+func (s *session) explained(ctx context.Context, r *request) error {
+	b := r.bound
 	st := b.Statements[0]
 	if len(r.params) > 0 {
 		// With parameters the rows come in the binary protocol, as they are.
@@ -221,7 +239,7 @@ func (s *session) explained(ctx context.Context, r request, b *planner.Bound) er
 }
 
 // onTop puts the route into an explanation that is one text.
-func onTop(text []byte, route *planner.Route, shards string) []byte {
+func onTop(text []byte, route *plan.Route, shards string) []byte {
 	if rest, isJSON := bytes.CutPrefix(bytes.TrimSpace(text), []byte("{")); isJSON {
 		member, err := json.Marshal(map[string]any{"plan": route.Plan, "shards": route.Shards, "access": route.Access, "reason": route.Reason})
 		if err == nil {

@@ -7,15 +7,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // joiner makes rows of several shards into those that one server would have.
 type joiner struct {
 	c       *catalog.Catalog
-	t       *planner.SystemTable
+	t       *plan.SystemTable
 	user    *User
 	columns []string // lower case
 	rows    [][][]byte
@@ -26,7 +26,7 @@ type joiner struct {
 	order []string
 }
 
-func (s *session) join(t *planner.SystemTable, answers []said) ([][][]byte, error) {
+func (s *session) join(t *plan.SystemTable, answers []said) ([][][]byte, error) {
 	j := &joiner{c: s.catalog(), t: t, user: s.rights(), byKey: map[string]int{}}
 	for _, c := range answers[0].res.Columns {
 		j.columns = append(j.columns, strings.ToLower(c))
@@ -83,7 +83,7 @@ func (j *joiner) add(id catalog.ShardID, first bool, row [][]byte) {
 	if j.t.Schemas {
 		schema = row[0]
 	}
-	if strings.EqualFold(string(schema), catalog.ScratchSchema) {
+	if slices.ContainsFunc(catalog.OwnSchemas, func(own string) bool { return strings.EqualFold(string(schema), own) }) {
 		return // Shunt's own, of no use to a client
 	}
 	if len(schema) > 0 && !j.user.sees(string(schema), j.c) {
@@ -130,8 +130,8 @@ func (j *joiner) add(id catalog.ShardID, first bool, row [][]byte) {
 }
 
 // joinValues joins the values of two shards; nil is NULL.
-func joinValues(how planner.Joining, a, b []byte) []byte {
-	if how == planner.Checksum && (a == nil || b == nil) {
+func joinValues(how plan.Joining, a, b []byte) []byte {
+	if how == plan.Checksum && (a == nil || b == nil) {
 		return nil
 	}
 	if how == 0 || b == nil {
@@ -148,11 +148,11 @@ func joinValues(how planner.Joining, a, b []byte) []byte {
 		less = x < y
 	}
 	switch {
-	case how == planner.Sum && numbers:
+	case how == plan.Sum && numbers:
 		return strconv.AppendUint(nil, x+y, 10)
-	case how == planner.Checksum && numbers:
+	case how == plan.Checksum && numbers:
 		return strconv.AppendUint(nil, (x+y)&0xFFFFFFFF, 10)
-	case how == planner.Largest && less, how == planner.Smallest && !less:
+	case how == plan.Largest && less, how == plan.Smallest && !less:
 		return b
 	}
 	return a
@@ -174,7 +174,7 @@ func (j *joiner) finish(asked catalog.ShardSet) {
 			}
 		}
 		for c, name := range j.columns {
-			if j.t.Join[name] != planner.RowLength || j.from[i].Len() < 2 {
+			if j.t.Join[name] != plan.RowLength || j.from[i].Len() < 2 {
 				continue
 			}
 			rows := j.column(row, "table_rows")

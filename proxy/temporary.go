@@ -2,13 +2,13 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -74,7 +74,7 @@ func (s *session) borrowPinned(ctx context.Context) (*shard.Conn, error) {
 	if !conn.Alive() {
 		conn.Broken = true
 		s.loseTemporary()
-		return nil, sqlError{codeShardLost, "HY000", fmt.Sprintf("Connection to shard %s was lost, and this session's temporary tables with it", s.catalog().ShardName(t.shard))}
+		return nil, mysqlerr.Newf(mysqlerr.ShardLost, "Connection to shard %s was lost, and this session's temporary tables with it", s.catalog().ShardName(t.shard))
 	}
 	if err := s.settings.applyMore(ctx, conn); err != nil {
 		err = s.shardError(t.shard, err)
@@ -97,8 +97,8 @@ func (s *session) loseTemporary() {
 	}
 	s.temporaryChanged()
 	s.unpinned(t.shard, pinnedByTables)
-	s.proxy.opts.Pools[t.shard].Discard(conn)
-	s.log.Info("temporary tables lost with their connection", "shard", s.proxy.opts.Pools[t.shard].Name(), "tables", len(t.tables))
+	s.proxy.pool(t.shard).Discard(conn)
+	s.log.Info("temporary tables lost with their connection", "shard", s.proxy.pool(t.shard).Name(), "tables", len(t.tables))
 }
 
 // endTemporary drops all temporary tables and gives the connection back.
@@ -132,7 +132,7 @@ func (s *session) pin(ctx context.Context, set catalog.ShardSet) (*shard.Conn, e
 	}
 	id, found := s.shardFor(set)
 	if !found {
-		return nil, sqlError{codeShardDown, "HY000", "no shard is there for a temporary table"}
+		return nil, mysqlerr.New(mysqlerr.ShardDown, "no shard is there for a temporary table")
 	}
 	shared := s.lockedConn(id) != nil
 	if !shared {
@@ -172,7 +172,7 @@ func (s *session) shardFor(set catalog.ShardSet) (catalog.ShardID, bool) {
 	var bestScore [4]int
 	found := false
 	for id := range set.All {
-		pool := s.proxy.opts.Pools[id]
+		pool := s.proxy.pool(id)
 		if pool == nil {
 			continue
 		}
@@ -209,7 +209,7 @@ func (s *session) unpinIfEmpty() {
 }
 
 // temporaryTable executes a statement about temporary tables.
-func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql string) error {
+func (s *session) temporaryTable(ctx context.Context, p *plan.Temporary, sql string) error {
 	if p.Commits {
 		if err := s.commitBefore(ctx, sql); err != nil {
 			return err
@@ -221,7 +221,8 @@ func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql 
 	if err := s.mayGoOn(); err != nil {
 		return err
 	}
-	s.last.failed, s.last.warnings = 0, nil
+	s.diag.sending()
+	s.diag.clear()
 	defer s.unpinIfEmpty()
 	var ok wire.OK
 	var err error
@@ -229,10 +230,10 @@ func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql 
 	case p.Op == "DROP TABLE":
 		ok, err = s.dropTemporary(ctx, p, sql)
 	case p.As != nil:
-		found := s.counts.found
+		restore := s.diag.keepFound()
 		ok, err = s.createTemporaryAs(ctx, p, sql)
-		if s.counts.found = found; s.mariaDB() && err == nil {
-			s.counts.found = int64(ok.Affected)
+		if restore(); s.mariaDB() && err == nil {
+			s.diag.setFound(int64(ok.Affected))
 		}
 	default:
 		ok, err = s.onPinned(ctx, p, p.Shards, sql)
@@ -249,7 +250,7 @@ func (s *session) temporaryTable(ctx context.Context, p *planner.Temporary, sql 
 
 // onPinned runs a statement on the pinned connection, and looks at what has
 // become of its tables.
-func (s *session) onPinned(ctx context.Context, p *planner.Temporary, set catalog.ShardSet, sql string) (wire.OK, error) {
+func (s *session) onPinned(ctx context.Context, p *plan.Temporary, set catalog.ShardSet, sql string) (wire.OK, error) {
 	conn, err := s.pin(ctx, set)
 	if err != nil {
 		return wire.OK{}, err
@@ -259,10 +260,10 @@ func (s *session) onPinned(ctx context.Context, p *planner.Temporary, set catalo
 	sum, err := conn.Exec(ctx, sql)
 	s.activity.done(conn)
 	if err == nil {
-		s.remember(ctx, conn, sum)
+		s.diag.keep(ctx, conn, sum)
 	} else {
 		err = s.shardError(id, err)
-		s.failed = false // the client has not been told yet
+		s.diag.unanswered() // the client has not been told yet
 	}
 	for i, name := range p.Tables {
 		if p.Renamed[i].Name != "" && err == nil {
@@ -281,7 +282,7 @@ func (s *session) onPinned(ctx context.Context, p *planner.Temporary, set catalo
 }
 
 // forgetTemporary takes a table out of the session's catalog.
-func (s *session) forgetTemporary(name planner.TableName) {
+func (s *session) forgetTemporary(name catalog.TableName) {
 	t := s.temporary
 	was := s.catalog().Table(name.Schema, name.Name)
 	for i, x := range t.tables {
@@ -295,7 +296,7 @@ func (s *session) forgetTemporary(name planner.TableName) {
 
 // learnTemporary asks the server what a temporary table is now, if there is one.
 // information_schema doesn't know them.
-func (s *session) learnTemporary(ctx context.Context, conn *shard.Conn, name planner.TableName) error {
+func (s *session) learnTemporary(ctx context.Context, conn *shard.Conn, name catalog.TableName) error {
 	s.forgetTemporary(name)
 	if conn.Broken {
 		return nil
@@ -316,7 +317,7 @@ func (s *session) learnTemporary(ctx context.Context, conn *shard.Conn, name pla
 	}
 	full := quoted(name)
 	res, err := conn.Query(ctx, "SHOW CREATE TABLE "+full)
-	if serverCode(err) != 0 || err == nil && (len(res.Rows) != 1 || len(res.Rows[0]) < 2 || !strings.HasPrefix(string(res.Rows[0][1]), "CREATE TEMPORARY TABLE")) {
+	if shard.Code(err) != 0 || err == nil && (len(res.Rows) != 1 || len(res.Rows[0]) < 2 || !strings.HasPrefix(string(res.Rows[0][1]), "CREATE TEMPORARY TABLE")) {
 		return nil
 	}
 	if err != nil {
@@ -439,10 +440,10 @@ func named(res *shard.QueryResult) func(row int, column string) string {
 }
 
 // dropTemporary executes DROP TABLE of temporary tables.
-func (s *session) dropTemporary(ctx context.Context, p *planner.Temporary, sql string) (wire.OK, error) {
+func (s *session) dropTemporary(ctx context.Context, p *plan.Temporary, sql string) (wire.OK, error) {
 	var alive, unknown []string
 	lost := false
-	var names []planner.TableName
+	var names []catalog.TableName
 	for _, name := range p.Tables {
 		t := s.catalog().Table(name.Schema, name.Name)
 		switch {
@@ -461,18 +462,18 @@ func (s *session) dropTemporary(ctx context.Context, p *planner.Temporary, sql s
 	}
 	// A server would know fewer tables than the session does, or none.
 	if len(unknown) > 0 && !p.Quiet {
-		return wire.OK{}, sqlError{1051, "42S02", "Unknown table '" + strings.Join(unknown, ",") + "'"}
+		return wire.OK{}, mysqlerr.New(mysqlerr.BadTable, "Unknown table '"+strings.Join(unknown, ",")+"'")
 	}
 	if len(alive) > 0 {
 		rest := *p
-		rest.Tables, rest.Renamed = names, make([]planner.TableName, len(names))
+		rest.Tables, rest.Renamed = names, make([]catalog.TableName, len(names))
 		if _, err := s.onPinned(ctx, &rest, p.Shards, "DROP TEMPORARY TABLE "+strings.Join(alive, ", ")); err != nil {
 			return wire.OK{}, err
 		}
 	}
 	var ok wire.OK
 	for _, name := range unknown {
-		ok.Warnings += s.note(1051, "Unknown table '"+name+"'")
+		ok.Warnings += s.note(mysqlerr.BadTable, "Unknown table '"+name+"'")
 	}
 	return ok, nil
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -137,7 +137,7 @@ func (s *session) stateChanged() {
 
 // changedBy is what a SET changes that the client wants to be told of. It is asked
 // for before the SET counts, since that may fail.
-func (s *session) changedBy(ctx context.Context, p *planner.Session, next *settings) (c sessionChanges, err error) {
+func (s *session) changedBy(ctx context.Context, p *plan.Session, next *settings) (c sessionChanges, err error) {
 	if !s.tracks() {
 		return c, nil
 	}
@@ -150,9 +150,9 @@ func (s *session) changedBy(ctx context.Context, p *planner.Session, next *setti
 			continue
 		case a.Scope == "global", a.Scope == "persist":
 			continue
-		case p.Op == planner.SetNames && i > 0, a.Scope != "user" && a.Name == "collation":
+		case p.Op == plan.SetNames && i > 0, a.Scope != "user" && a.Name == "collation":
 		case a.Scope == "user":
-		case p.Op == planner.SetNames, a.Name == "names":
+		case p.Op == plan.SetNames, a.Name == "names", a.Name == "character set":
 			names = append(names, "character_set_client", "character_set_connection", "character_set_results")
 		case a.Name == "session_track_state_change" && !mariaDB:
 			continue // which MySQL doesn't count
@@ -195,7 +195,7 @@ func (s *session) valuesOf(ctx context.Context, next *settings, vars []change) (
 				continue
 			}
 			charset, set := next.value("@@" + name)
-			if !set {
+			if _, other := next.value("@@collation_connection"); !set && (!other || name != "character_set_connection") {
 				charset = next.charset
 			}
 			charset = strings.ToLower(charset)

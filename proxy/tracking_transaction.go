@@ -3,13 +3,14 @@ package proxy
 import (
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // session_track_transaction_info: the state of the transaction in eight letters, and
 // with CHARACTERISTICS the statements that would begin one like it. The letters say
-// what has been done in it, over all shards together.
+// what has been done in it, over all shards together. Clients without DEPRECATE_EOF are told
+// with OK packets only: EOF packets lack the flag that servers set there.
 // https://dev.mysql.com/doc/refman/9.0/en/server-system-variables.html#sysvar_session_track_transaction_info
 
 // transactionInfo is that variable.
@@ -89,21 +90,25 @@ func (s *session) followTransaction(before transactionInfo) {
 }
 
 // markTransaction notes what a statement does, before it is done.
-func (s *session) markTransaction(plan planner.Plan, r request) {
+func (s *session) markTransaction(planned plan.Plan, r *request) {
 	if s.settings.tracked.transaction == infoOff || !s.tracks() {
 		return
 	}
 	k := &s.known
 	k.statement, k.answers = [8]bool{}, s.client.Answers
-	sql := r.written
-	if sql == "" {
-		sql = r.sql
+	text := r.written
+	switch {
+	case text != nil:
+	case r.prepared != nil:
+		text = s.textOf(r.prepared.source)
+	default:
+		text = r.readText(s)
 	}
-	m := planner.MarksOf(sql, s.settings.planning, s.catalog(), plan)
+	m := text.Marks(planned)
 	k.statement[markReads], k.statement[markReadsOther] = m.Reads, m.ReadsOther
 	k.statement[markWrites], k.statement[markUnsafe] = m.Writes, m.Unsafe
-	rows, ok := plan.(*planner.Rows)
-	k.spends = ok && len(rows.Tables) > 0 && rows.Kind != planner.Show
+	rows, ok := planned.(*plan.Rows)
+	k.spends = ok && len(rows.Tables) > 0 && rows.Kind != plan.Show
 }
 
 // marked ends a statement: what it did stays with its transaction. Of what one did

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/plan"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
@@ -39,13 +43,17 @@ type transaction struct {
 	// (a deadlock), nil if none has.
 	victim *shard.ServerError
 	// maintain and touched are what to look after when it has ended.
-	maintain []planner.Maintenance
+	maintain []plan.Maintenance
 	touched  map[*catalog.Table]catalog.ShardSet
 	// copies are those that its statements read: no server drops a table that an
 	// open transaction has read.
 	copies []*gathering
-	// meets are the tables that it is alone with: see meetAlone.
-	meets []planner.TableName
+	// writes: it has written, to whatever table.
+	writes bool
+	began  time.Time
+	// claims are what it has claimed; found are the rows that the statement under way has found.
+	claims map[claimed]bool
+	found  int64
 }
 
 // newTransaction has the characteristics of the next one, which stay chosen: see
@@ -59,12 +67,19 @@ func (s *session) newTransaction() *transaction {
 	}
 	return &transaction{
 		s: s, said: said, chosen: s.settings.once, open: s.proxy.opts.Index.Begin(catalog.ShardSet{}),
-		conns: map[catalog.ShardID]*shard.Conn{}, touched: map[*catalog.Table]catalog.ShardSet{},
+		conns: map[catalog.ShardID]*shard.Conn{}, touched: map[*catalog.Table]catalog.ShardSet{}, began: time.Now(),
 	}
 }
 
+// showsPast reports whether its reads may be in a snapshot that an earlier statement of it has
+// opened.
+func (tx *transaction) showsPast() bool {
+	level := tx.chosen.isolation
+	return !strings.HasSuffix(level, "READ COMMITTED") && !strings.HasSuffix(level, "READ UNCOMMITTED")
+}
+
 // beginTransaction is BEGIN, which commits what was open.
-func (s *session) beginTransaction(ctx context.Context, p *planner.Session) error {
+func (s *session) beginTransaction(ctx context.Context, p *plan.Session) error {
 	again := s.tx != nil || s.tableLocks != nil
 	said := s.settings.once
 	if s.tx != nil {
@@ -89,6 +104,11 @@ func (s *session) beginTransaction(ctx context.Context, p *planner.Session) erro
 	if !p.ConsistentSnapshot {
 		return nil
 	}
+	// A shard that is added later would show what has been committed since.
+	if err := s.holdCopies(ctx, &s.copies); err != nil {
+		_ = s.rollback(ctx)
+		return err
+	}
 	// All snapshots are of now. Shards that joined with their first statement would
 	// show what has been committed since.
 	err := s.tx.join(ctx, s.catalog().All)
@@ -99,10 +119,10 @@ func (s *session) beginTransaction(ctx context.Context, p *planner.Session) erro
 }
 
 // endTransaction is COMMIT or ROLLBACK.
-func (s *session) endTransaction(ctx context.Context, p *planner.Session) error {
+func (s *session) endTransaction(ctx context.Context, p *plan.Session) error {
 	s.poolable = true
 	end := s.commit
-	if p.Op == planner.Rollback {
+	if p.Op == plan.Rollback {
 		end = s.rollback
 	}
 	said := s.settings.once
@@ -205,6 +225,9 @@ func (tx *transaction) toJoin(ctx context.Context, id catalog.ShardID) (joining,
 	tx.open.Extend(catalog.Only(id))
 	keeps := tx.s.keeps(id)
 	conn, err := tx.s.borrowPooled(ctx, id)
+	if err == nil {
+		conn, err = tx.s.fitting(ctx, tx.open, id, conn)
+	}
 	if err != nil {
 		return joining{}, err
 	}
@@ -232,6 +255,9 @@ func (tx *transaction) joined(ctx context.Context, x joining) error {
 		if conn, err = tx.s.borrowNew(ctx, id); err != nil {
 			return err
 		}
+		if conn, err = tx.s.fitting(ctx, tx.open, id, conn); err != nil {
+			return err
+		}
 		if err := execAll(ctx, conn, tx.beginStatements(id, conn)); err != nil {
 			conn.Broken = true
 			tx.s.putBack(id, conn)
@@ -241,7 +267,9 @@ func (tx *transaction) joined(ctx context.Context, x joining) error {
 	tx.conns[id] = conn
 	tx.order = append(tx.order, id)
 	tx.s.proxy.pins.add(id, pinnedByTransaction, 1)
-	tx.s.proxy.deadlocks.joined(tx)
+	if len(tx.order) > 1 {
+		tx.s.proxy.deadlocks.Joined(tx, tx.began, tx.thread(tx.order[0]), tx.thread(id))
+	}
 	return nil
 }
 
@@ -295,7 +323,7 @@ func (tx *transaction) leave(ctx context.Context, id catalog.ShardID) {
 func (tx *transaction) drop(id catalog.ShardID) {
 	delete(tx.conns, id)
 	tx.order = slices.DeleteFunc(tx.order, func(x catalog.ShardID) bool { return x == id })
-	tx.s.proxy.deadlocks.left(tx, id)
+	tx.s.proxy.deadlocks.Left(tx, id)
 	tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
 }
 
@@ -372,7 +400,8 @@ func atOnce(n int, fn func(i int)) {
 }
 
 // wrote notes what a statement changes, for the time after the transaction.
-func (tx *transaction) wrote(b *planner.Bound) {
+func (tx *transaction) wrote(b *plan.Bound) {
+	tx.writes = true
 	tx.maintain = append(tx.maintain, b.Maintain...)
 	for _, m := range leftover(b) {
 		tx.touched[m.Table] = tx.touched[m.Table].Union(m.Shards)
@@ -383,15 +412,16 @@ func (tx *transaction) wrote(b *planner.Bound) {
 }
 
 // widen makes one piece of maintenance per table of many.
-func widen(list []planner.Maintenance) []planner.Maintenance {
-	var out []planner.Maintenance
+func widen(list []plan.Maintenance) []plan.Maintenance {
+	var out []plan.Maintenance
 	at := map[*catalog.Table]int{}
 	for _, m := range list {
 		i, ok := at[m.Table]
 		if !ok {
 			i, at[m.Table] = len(out), len(out)
-			out = append(out, planner.Maintenance{Table: m.Table, Operation: m.Operation, Indexes: m.Table.Indexes})
+			out = append(out, plan.Maintenance{Table: m.Table, Operation: m.Operation, Indexes: m.Table.Indexes, Logged: m.Logged})
 		}
+		out[i].Logged = out[i].Logged && m.Logged
 		out[i].Shards = out[i].Shards.Union(m.Shards)
 	}
 	return out
@@ -399,7 +429,8 @@ func widen(list []planner.Maintenance) []planner.Maintenance {
 
 // lost notes that a shard's connection is gone: the server rolls back there,
 // and so do we everywhere else. The session must be told until it has sent
-// ROLLBACK or COMMIT.
+// ROLLBACK or COMMIT: to go on in autocommit without a word would be worse than
+// an error.
 func (tx *transaction) lost(id catalog.ShardID, cause error) {
 	if tx.failed == nil {
 		tx.failed = cause
@@ -443,6 +474,7 @@ func (s *session) mayGoOn() error {
 // by itself: some errors roll all of it back; an implicit commit shows in the status.
 // REQUIRES: the answer was read to its end.
 func (tx *transaction) watch(id catalog.ShardID, sum shard.Summary) {
+	tx.found += foundRows(sum)
 	switch {
 	case sum.Err != nil:
 		if tx.victim == nil && tx.endedBy(id, sum.Err) {
@@ -459,9 +491,9 @@ func (tx *transaction) watch(id catalog.ShardID, sum shard.Summary) {
 // innodb_snapshot_isolation. Errors have no status, other answers do.
 func (tx *transaction) endedBy(id catalog.ShardID, e *shard.ServerError) bool {
 	switch e.Code {
-	case codeDeadlock:
+	case mysqlerr.LockDeadlock:
 		return true
-	case codeLockWait, codeRecordChanged, codeLocksFull:
+	case mysqlerr.LockWaitTimeout, mysqlerr.RecordChanged, mysqlerr.LockTableFull:
 	default:
 		return false
 	}
@@ -481,9 +513,9 @@ func (tx *transaction) endedBy(id catalog.ShardID, e *shard.ServerError) bool {
 // another shard's error the client thinks that its transaction goes on, and has to be
 // told of this at its next statement, which would else be none of a transaction's.
 func (s *session) endVictim(ctx context.Context, err error) {
-	told := s.last.failed
+	told := s.diag.failed
 	if err != nil {
-		told = coded(err).code
+		told = coded(err).Code
 	}
 	switch {
 	case s.tx == nil: // the end of a part of the statement has ended it
@@ -514,12 +546,18 @@ func (s *session) commit(ctx context.Context) (err error) {
 		_ = s.rollback(ctx)
 		return aborted(cause)
 	}
+	leave, err := s.enterCommit(ctx, tx)
+	if err != nil {
+		_ = s.rollback(ctx) // as a server does
+		return err
+	}
+	defer leave()
 	for _, id := range tx.order {
 		if conn := tx.conns[id]; len(tx.order) > 1 && !conn.Alive() {
 			conn.Broken = true
 			_ = s.rollback(ctx)
-			return sqlError{1180, "HY000", fmt.Sprintf("Got error during COMMIT on shard %s: its connection was lost (committed: none; rolled back: %s)",
-				s.catalog().ShardName(id), s.shardNames(tx.order))}
+			return mysqlerr.Newf(mysqlerr.ErrorDuringCommit, "Got error during COMMIT on shard %s: its connection was lost (committed: none; rolled back: %s)",
+				s.catalog().ShardName(id), s.shardNames(tx.order))
 		}
 	}
 	s.tx = nil
@@ -537,10 +575,12 @@ func (s *session) commit(ctx context.Context) (err error) {
 	}
 	commits, rest := len(tx.order), "COMMIT" // how many are told to commit, and what the others are told behind the first
 	if commits > 0 {
+		s.activity.commits(tx)
 		if tell(0, "COMMIT"); errs[0] != nil {
 			commits, rest = 1, "ROLLBACK"
 		}
 		atOnce(len(tx.order)-1, func(i int) { tell(i+1, rest) })
+		s.activity.commits(nil)
 	}
 	for i, id := range tx.order {
 		conn := tx.conns[id]
@@ -552,6 +592,7 @@ func (s *session) commit(ctx context.Context) (err error) {
 		}
 	}
 	err = s.commitError(tx, errs[:commits])
+	s.copies.torn = s.copies.torn || err != nil
 	tx.close(err != nil)
 	return err
 }
@@ -570,14 +611,17 @@ func (s *session) commitError(tx *transaction, errs []error) error {
 		outcome := "rolled back"
 		if tx.conns[id].Broken {
 			outcome = "unknown, its connection was lost"
+			if why := s.proxy.stalls.why(id); why != "" {
+				outcome = "unknown, it may be done yet: " + why
+			}
 		}
 		failed = append(failed, fmt.Sprintf("on shard %s: %v (outcome there: %s)", s.catalog().ShardName(id), err, outcome))
 	}
 	if failed == nil {
 		return nil
 	}
-	return sqlError{1180, "HY000", fmt.Sprintf("Got error during COMMIT %s; committed: %s; rolled back: %s",
-		strings.Join(failed, ", "), s.shardNames(committed), s.shardNames(tx.order[len(errs):]))}
+	return mysqlerr.Newf(mysqlerr.ErrorDuringCommit, "Got error during COMMIT %s; committed: %s; rolled back: %s",
+		strings.Join(failed, ", "), s.shardNames(committed), s.shardNames(tx.order[len(errs):]))
 }
 
 func (s *session) shardNames(ids []catalog.ShardID) string {
@@ -616,9 +660,7 @@ func (s *session) rollback(ctx context.Context) error {
 			failed = errors.Join(failed, s.shardError(id, err))
 		} else if sums[i].Warnings > 0 && s.temporary != nil && s.temporary.conn == conn {
 			// Temporary tables were made or dropped, and stay so.
-			if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
-				s.last.warnings = res.Rows
-			}
+			s.diag.read(ctx, conn)
 		}
 		if conn.Broken || conn.Busy() {
 			// The server rolls back when it notices; until then the rows are
@@ -634,11 +676,11 @@ func (s *session) rollback(ctx context.Context) error {
 }
 
 // after is the maintenance to ask for when the transaction has ended.
-func (tx *transaction) after(undone bool) []planner.Maintenance {
+func (tx *transaction) after(undone bool) []plan.Maintenance {
 	list := tx.maintain
 	if undone {
 		for t, set := range tx.touched {
-			list = append(list, planner.Maintenance{Table: t, Operation: "ROLLBACK", Shards: set, Indexes: t.Indexes})
+			list = append(list, plan.Maintenance{Table: t, Operation: "ROLLBACK", Shards: set, Indexes: t.Indexes})
 		}
 	}
 	return list
@@ -647,7 +689,7 @@ func (tx *transaction) after(undone bool) []planner.Maintenance {
 // close gives the connections back and asks for maintenance.
 func (tx *transaction) close(undone bool) {
 	if len(tx.order) > 1 {
-		tx.s.proxy.deadlocks.ended(tx)
+		tx.s.proxy.deadlocks.Ended(tx)
 	}
 	for id, conn := range tx.conns {
 		tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
@@ -661,9 +703,11 @@ func (tx *transaction) close(undone bool) {
 	for _, g := range tx.copies {
 		g.dropCopies(context.Background())
 	}
-	for _, name := range tx.meets {
-		tx.s.proxy.meeting(name).leave()
+	if len(tx.claims) > 0 {
+		tx.s.proxy.claims.leave(tx, maps.Keys(tx.claims))
 	}
+	tx.claims, tx.found = nil, 0
+	tx.s.leaveCopies(&tx.s.copies)
 	tx.open.End()
 	if list := tx.after(undone); len(list) > 0 {
 		tx.s.proxy.opts.Index.After(list)
@@ -671,12 +715,12 @@ func (tx *transaction) close(undone bool) {
 }
 
 // savepoint makes, rolls back to, or releases one.
-func (s *session) savepoint(ctx context.Context, p *planner.Session) error {
+func (s *session) savepoint(ctx context.Context, p *plan.Session) error {
 	if err := s.mayGoOn(); err != nil {
 		return err
 	}
 	if s.tx == nil {
-		if p.Op == planner.Savepoint {
+		if p.Op == plan.Savepoint {
 			if !s.settings.autocommit {
 				s.tx = s.newTransaction()
 			} else {
@@ -695,14 +739,14 @@ func (s *session) savepoint(ctx context.Context, p *planner.Session) error {
 	}
 	verb := "SAVEPOINT "
 	switch {
-	case p.Op == planner.Savepoint:
+	case p.Op == plan.Savepoint:
 		if at >= 0 {
 			tx.savepoints = append(tx.savepoints[:at], tx.savepoints[at+1:]...)
 		}
 		tx.savepoints = append(tx.savepoints, p.Name)
 	case at < 0:
 		return noSavepoint(p.Name)
-	case p.Op == planner.RollbackTo:
+	case p.Op == plan.RollbackTo:
 		verb = "ROLLBACK TO SAVEPOINT "
 		tx.savepoints = tx.savepoints[:at+1]
 	default:
@@ -713,10 +757,10 @@ func (s *session) savepoint(ctx context.Context, p *planner.Session) error {
 	for _, id := range tx.order {
 		all.Add(id)
 	}
-	if p.Op == planner.RollbackTo {
+	if p.Op == plan.RollbackTo {
 		// What was added for the undone statements is stale, most likely.
 		for t, set := range tx.touched {
-			tx.maintain = append(tx.maintain, planner.Maintenance{Table: t, Operation: "ROLLBACK", Shards: set, Indexes: t.Indexes})
+			tx.maintain = append(tx.maintain, plan.Maintenance{Table: t, Operation: "ROLLBACK", Shards: set, Indexes: t.Indexes})
 		}
 	}
 	err := tx.each(ctx, all, verb+catalog.QuoteName(p.Name))
@@ -727,5 +771,5 @@ func (s *session) savepoint(ctx context.Context, p *planner.Session) error {
 }
 
 func noSavepoint(name string) error {
-	return sqlError{1305, "42000", fmt.Sprintf("SAVEPOINT %s does not exist", name)}
+	return mysqlerr.Newf(mysqlerr.SPDoesNotExist, "SAVEPOINT %s does not exist", name)
 }

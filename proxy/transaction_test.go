@@ -17,7 +17,7 @@ func TestLostUntold(t *testing.T) {
 	}
 	tx.conns[1].Broken = true
 	err := tx.mayGoOn()
-	if err == nil || coded(err).code != 1180 || strings.Contains(err.Error(), "nil") {
+	if err == nil || coded(err).Code != 1180 || strings.Contains(err.Error(), "nil") {
 		t.Errorf("got %v", err)
 	}
 	if tx.failed == nil {

@@ -2,16 +2,20 @@ package proxy
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -22,7 +26,7 @@ import (
 //	SET NAMES latin1; SET @x = 'é'; SET NAMES utf8mb4      two other characters
 //	SET @x = 'a\\b'; SET sql_mode = 'NO_BACKSLASH_ESCAPES'  two backslashes
 //	SET @x = CURRENT_TIMESTAMP                             another time on each
-func (s *session) userValue(ctx context.Context, next *settings, a planner.Assignment) (string, error) {
+func (s *session) userValue(ctx context.Context, next *settings, a plan.Assignment) (string, error) {
 	if a.IsLiteral {
 		switch now := &s.settings; {
 		case number.MatchString(a.Literal) && a.Value[0] != '\'' && a.Value[0] != '"',
@@ -34,7 +38,7 @@ func (s *session) userValue(ctx context.Context, next *settings, a planner.Assig
 			return textOf([]byte(a.Literal), now.charset, now.collation), nil
 		}
 	}
-	if a.System {
+	if a.Selected {
 		column, v, err := s.looked(ctx, a.Value)
 		if err != nil {
 			return "", err
@@ -54,10 +58,11 @@ func (s *session) userValue(ctx context.Context, next *settings, a planner.Assig
 // typedValue has a connection compute the value of an expression as its own variable's,
 // which gives its type as well.
 func (s *session) typedValue(ctx context.Context, next *settings, conn *shard.Conn, expr string) (string, error) {
+	state := conn.State
 	conn.State = "?" // it has a variable that no session has
-	asks := namesID(expr)
+	asks := spoken.NamesInsertID(expr)
 	if asks {
-		if err := tellID(ctx, conn, s.last.insertID); err != nil {
+		if err := tellID(ctx, conn, s.diag.insertID); err != nil {
 			return "", err
 		}
 	}
@@ -69,8 +74,14 @@ func (s *session) typedValue(ctx context.Context, next *settings, conn *shard.Co
 		return "", err
 	}
 	row := res.Rows[0]
+	if !asks && !strings.Contains(expr, ":=") {
+		if _, err := conn.Exec(ctx, "SET @shunt_value = NULL"); err != nil {
+			return "", err
+		}
+		conn.State = state
+	}
 	if asks {
-		if n, err := strconv.ParseUint(string(row[4]), 10, 64); err == nil && n != s.last.insertID {
+		if n, err := strconv.ParseUint(string(row[4]), 10, 64); err == nil && n != s.diag.insertID {
 			next.insertID = &n // LAST_INSERT_ID(n) has set it
 		}
 	}
@@ -97,7 +108,7 @@ func (s *session) typedValue(ctx context.Context, next *settings, conn *shard.Co
 }
 
 // errLargeVariable: connections are told of texts in hexadecimal.
-var errLargeVariable = sqlError{codeNotSupported, "42000", "a user variable of more than half of the shards' max_allowed_packet is not supported: send the value in the statements that need it"}
+var errLargeVariable = mysqlerr.New(mysqlerr.NotSupportedYet, "a user variable of more than half of the shards' max_allowed_packet is not supported: send the value in the statements that need it")
 
 // takeOver gives the session the values that user variables have on a connection.
 func (s *session) takeOver(ctx context.Context, conn *shard.Conn, names []string) error {
@@ -110,23 +121,22 @@ func (s *session) takeOver(ctx context.Context, conn *shard.Conn, names []string
 		if err != nil {
 			return err
 		}
-		next.with(userVariable(name, value))
+		next.withUser(name, value)
 	}
 	next.update(s.catalog())
-	s.settings = next
-	return nil
+	return s.keep(next)
 }
 
 // willAssign says so of a connection that is sent a SELECT that assigns user variables: from
 // then on it has values that no session has, however the statement ends.
-func willAssign(r request, conn *shard.Conn) {
+func willAssign(r *request, conn *shard.Conn) {
 	if len(r.plan.Assigns) > 0 {
 		conn.State = "?"
 	}
 }
 
 // tookOver is takeOver for those that a SELECT has assigned, whose answer the client has.
-func (s *session) tookOver(ctx context.Context, r request, id catalog.ShardID, conn *shard.Conn) error {
+func (s *session) tookOver(ctx context.Context, r *request, id catalog.ShardID, conn *shard.Conn) error {
 	if len(r.plan.Assigns) == 0 {
 		return nil
 	}
@@ -136,9 +146,71 @@ func (s *session) tookOver(ctx context.Context, r request, id catalog.ShardID, c
 	return nil
 }
 
-// userVariable is the setting of a user variable.
-func userVariable(name, value string) variable {
-	return variable{"@" + name, "SET @" + catalog.QuoteName(name) + " = " + value, value}
+// userVariable is a user variable and the text that sets it. Its value is an expression that
+// depends on nothing else, so that a connection with another one needs no reset.
+type userVariable struct {
+	name, statement string
+	// mark stands for it in a fingerprint: digests of its name and of its value, which may
+	// be long, and every connection keeps the fingerprint of whose it was last.
+	mark string
+}
+
+const (
+	nameMark = 16 // bytes of the name's digest
+	userMark = nameMark + sha256.Size
+	// users begin a fingerprint that has any: no statement does.
+	usersBegin = "\x00"
+)
+
+func (s *settings) withUser(name, value string) {
+	of, is := sha256.Sum256([]byte(name)), sha256.Sum256([]byte(value))
+	u := userVariable{name, "SET @" + catalog.QuoteName(name) + " = " + value, string(of[:nameMark]) + string(is[:])}
+	if i := slices.IndexFunc(s.users, func(had userVariable) bool { return had.name == name }); i >= 0 {
+		s.users[i] = u
+		return
+	}
+	s.users = append(s.users, u)
+}
+
+// withUsers is the fingerprint of user variables and other settings.
+func withUsers(users []userVariable, others string) string {
+	if len(users) == 0 {
+		return others
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%d:", usersBegin, len(users))
+	for _, u := range users {
+		b.WriteString(u.mark)
+	}
+	b.WriteString(others)
+	return b.String()
+}
+
+// cutUsers takes a fingerprint apart.
+func cutUsers(fingerprint string) (marks, others string) {
+	count, rest, ok := strings.Cut(strings.TrimPrefix(fingerprint, usersBegin), ":")
+	n, err := strconv.Atoi(count)
+	if !strings.HasPrefix(fingerprint, usersBegin) || !ok || err != nil || len(rest) < n*userMark {
+		return "", fingerprint
+	}
+	return rest[:n*userMark], rest[n*userMark:]
+}
+
+// lackingUsers is what is to be said to a connection with these user variables; ok is false
+// where it has one that the session hasn't.
+func (s *settings) lackingUsers(marks string) (todo []string, ok bool) {
+	had := map[string]string{}
+	for ; marks != ""; marks = marks[userMark:] {
+		had[marks[:nameMark]] = marks[:userMark]
+	}
+	for _, u := range s.users {
+		of := u.mark[:nameMark]
+		if had[of] != u.mark {
+			todo = append(todo, u.statement)
+		}
+		delete(had, of)
+	}
+	return todo, len(had) == 0
 }
 
 // textOf is a string of this character set and collation, "" for the default one.

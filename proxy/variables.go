@@ -9,18 +9,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
 // set executes a SET: all of its assignments or none. The change is tried on a
 // shard first, so that what the server refuses is refused now.
-func (s *session) set(ctx context.Context, p *planner.Session) error {
+func (s *session) set(ctx context.Context, p *plan.Session) error {
 	next := s.settings.clone()
 	var err error
-	if p.Op == planner.SetNames {
+	if p.Op == plan.SetNames {
 		err = s.setNames(ctx, &next, p.Set)
 	} else {
 		for _, a := range p.Set {
@@ -34,6 +35,9 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 	}
 	next.update(s.catalog())
 	if next.fingerprint != s.settings.fingerprint {
+		if err := s.mayHold(next.bytes() - s.settings.bytes()); err != nil {
+			return err
+		}
 		if err := s.try(ctx, &next); err != nil {
 			return err
 		}
@@ -45,10 +49,14 @@ func (s *session) set(ctx context.Context, p *planner.Session) error {
 	turnedOn := next.autocommit && !s.settings.autocommit
 	before := s.settings.tracked.transaction
 	if next.insertID != nil {
-		s.last.insertID, next.insertID = *next.insertID, nil
+		s.diag.setID(*next.insertID)
+		next.insertID = nil
 	}
-	s.settings, s.changes = next, changed
-	if slices.ContainsFunc(p.Set, func(a planner.Assignment) bool {
+	if err := s.keep(next); err != nil {
+		return err
+	}
+	s.changes = changed
+	if slices.ContainsFunc(p.Set, func(a plan.Assignment) bool {
 		return a.Name == "session_track_transaction_info" && a.Scope != "user"
 	}) {
 		s.followTransaction(before)
@@ -100,19 +108,22 @@ func (s *session) onShardOf(ctx context.Context, left catalog.ShardSet, do func(
 		id = s.livelyOf(left)
 	}
 	for ; ; id = s.livelyOf(left) {
-		pool := s.proxy.opts.Pools[id]
+		pool := s.proxy.pool(id)
 		var err error
-		for _, get := range []func(context.Context, bool) (*shard.Conn, error){pool.Get, pool.GetNew} {
+		for _, get := range []func() (*shard.Conn, error){
+			func() (*shard.Conn, error) { return pool.GetFor(ctx, s.holder(), false, s.settings.fingerprint) },
+			func() (*shard.Conn, error) { return pool.GetNew(ctx, s.holder(), false) },
+		} {
 			var conn *shard.Conn
-			if conn, err = get(ctx, false); err != nil {
-				err = shardDown(err)
+			if conn, err = get(); err != nil {
+				err = shard.Down(err)
 				break
 			}
 			s.activity.sent(id, conn)
 			err = do(id, conn)
 			s.activity.done(conn)
 			pool.Put(conn)
-			if err == nil || coded(err).code != codeShardLost {
+			if err == nil || coded(err).Code != mysqlerr.ShardLost {
 				break
 			}
 		}
@@ -127,14 +138,14 @@ func (s *session) onShardOf(ctx context.Context, left catalog.ShardSet, do func(
 func (s *session) anyShard() catalog.ShardID {
 	shards := s.catalog().Shards
 	for _, sh := range shards {
-		if p := s.proxy.opts.Pools[sh.ID]; p.Lively() && p.State() == "up" {
+		if p := s.proxy.pool(sh.ID); p.Lively() && p.State() == "up" {
 			return sh.ID
 		}
 	}
 	return shards[0].ID
 }
 
-func (s *session) setNames(ctx context.Context, next *settings, set []planner.Assignment) error {
+func (s *session) setNames(ctx context.Context, next *settings, set []plan.Assignment) error {
 	charset := strings.ToLower(set[0].Literal)
 	collation := ""
 	if len(set) > 1 {
@@ -157,9 +168,9 @@ func (s *session) setNames(ctx context.Context, next *settings, set []planner.As
 	}
 	switch {
 	case collation == "" && charset != "utf8" && charset != "binary" || !plainName.MatchString(charset):
-		return sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%s'", charset)}
+		return mysqlerr.Newf(mysqlerr.UnknownCharacterSet, "Unknown character set: '%s'", charset)
 	case collation != "" && !plainName.MatchString(collation):
-		return sqlError{1273, "HY000", fmt.Sprintf("Unknown collation: '%s'", collation)}
+		return mysqlerr.Newf(mysqlerr.UnknownCollation, "Unknown collation: '%s'", collation)
 	}
 	next.charset, next.collation = charset, collation
 	next.forgetConnection()
@@ -168,11 +179,24 @@ func (s *session) setNames(ctx context.Context, next *settings, set []planner.As
 	return nil
 }
 
+// setCharset is SET CHARACTER SET: literals become texts of the current schema's collation, as that
+// is now, and not of the client's character set.
+func (s *session) setCharset(ctx context.Context, next *settings, a plan.Assignment) error {
+	if err := s.setNames(ctx, next, []plan.Assignment{a}); err != nil {
+		return err
+	}
+	schema, err := s.evaluate(ctx, s.settings.clone(), plan.Assignment{Value: "@@collation_database"})
+	if err != nil {
+		return err
+	}
+	return s.setConnection(ctx, next, "collation_connection", schema, strings.Trim(schema, "'"))
+}
+
 // collationBehind is what collation_connection is behind a SET.
 func (s *session) collationBehind(ctx context.Context, next *settings, set string) (string, error) {
 	trial := next.clone()
 	trial.with(variable{set, set, ""})
-	collation, err := s.evaluate(ctx, trial, planner.Assignment{Value: "@@collation_connection"})
+	collation, err := s.evaluate(ctx, trial, plan.Assignment{Value: "@@collation_connection"})
 	return strings.Trim(collation, "'"), err
 }
 
@@ -203,7 +227,7 @@ func (s *session) setConnection(ctx context.Context, next *settings, name, value
 // plainName is how character sets and collations are named.
 var plainName = regexp.MustCompile(`^[0-9A-Za-z_]+$`)
 
-func (s *session) assign(ctx context.Context, next *settings, a planner.Assignment) error {
+func (s *session) assign(ctx context.Context, next *settings, a plan.Assignment) error {
 	switch a.Scope {
 	case "global", "persist":
 		if a.Name == "gtid_purged" {
@@ -213,7 +237,7 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 	case "user":
 		value, err := s.userValue(ctx, next, a)
 		if err == nil {
-			next.with(userVariable(a.Name, value))
+			next.withUser(a.Name, value)
 		}
 		return err
 	}
@@ -253,7 +277,7 @@ func (s *session) assign(ctx context.Context, next *settings, a planner.Assignme
 }
 
 // assignHere assigns what no shard connection is given as it is; done is false for all else.
-func (s *session) assignHere(ctx context.Context, next *settings, a planner.Assignment, value, literal string) (done bool, err error) {
+func (s *session) assignHere(ctx context.Context, next *settings, a plan.Assignment, value, literal string) (done bool, err error) {
 	switch a.Name {
 	case "wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout":
 		return true, s.assignOwn(next, a.Name, value, literal)
@@ -261,6 +285,10 @@ func (s *session) assignHere(ctx context.Context, next *settings, a planner.Assi
 		return true, s.assignSelectLimit(next, value, literal)
 	case "shunt_read_from":
 		return true, assignReadFrom(next, literal)
+	case "shunt_virtual_columns":
+		return true, assignVirtual(next, literal)
+	case "shunt_index_reads":
+		return true, assignIndexReads(next, literal)
 	case "resultset_metadata":
 		if s.catalog().MariaDB { // which has no such variable, and says so
 			return false, nil
@@ -271,26 +299,30 @@ func (s *session) assignHere(ctx context.Context, next *settings, a planner.Assi
 		if next.fileCharset == "default" {
 			next.fileCharset = ""
 		} else if next.fileCharset != "binary" && s.catalog().DefaultCollation[next.fileCharset] == "" {
-			return true, sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%s'", literal)}
+			return true, mysqlerr.Newf(mysqlerr.UnknownCharacterSet, "Unknown character set: '%s'", literal)
 		}
 		return true, nil
 	case "autocommit":
+		if strings.EqualFold(literal, "default") {
+			next.autocommit = !s.catalog().AutocommitOff
+			return true, nil
+		}
 		on, err := boolean(literal)
 		if err != nil {
-			return true, sqlError{1231, "42000", fmt.Sprintf("Variable 'autocommit' can't be set to the value of '%s'", literal)}
+			return true, notThatValue(a.Name, literal)
 		}
 		next.autocommit = on
 		return true, nil
 	case "last_insert_id", "identity":
 		return true, assignInsertID(next, value)
 	case "names":
-		return true, s.setNames(ctx, next, []planner.Assignment{a})
+		return true, s.setNames(ctx, next, []plan.Assignment{a})
 	case "collation":
-		return true, s.setNames(ctx, next, []planner.Assignment{{Literal: next.charset}, a})
+		return true, s.setNames(ctx, next, []plan.Assignment{{Literal: next.charset}, a})
 	case "character set":
-		return true, refuse("SET CHARACTER SET is not supported: its meaning depends on the current schema; use SET NAMES %s", literal)
+		return true, s.setCharset(ctx, next, a)
 	case "transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only":
-		return true, s.setTransaction(next, a, literal)
+		return true, s.setTransaction(next, a, value, literal)
 	case "completion_type":
 		return true, assignCompletion(next, literal)
 	}
@@ -304,7 +336,7 @@ func (s *session) sentValue(ctx context.Context, next *settings, name, value, li
 	case "character_set_client", "character_set_connection", "character_set_results":
 		if id, err := strconv.Atoi(literal); err == nil { // of a collation
 			if literal = strings.ToLower(s.catalog().Collations[id].Charset); literal == "" {
-				return "", "", sqlError{1115, "42000", fmt.Sprintf("Unknown character set: '%d'", id)}
+				return "", "", mysqlerr.Newf(mysqlerr.UnknownCharacterSet, "Unknown character set: '%d'", id)
 			}
 			value = literal
 		}
@@ -321,7 +353,7 @@ func (s *session) sentValue(ctx context.Context, next *settings, name, value, li
 			trial := s.settings.clone()
 			trial.with(variable{"@@sql_mode", "SET SESSION sql_mode = " + literal, literal})
 			var err error
-			if value, err = s.evaluate(ctx, trial, planner.Assignment{Value: "@@SESSION.sql_mode"}); err != nil {
+			if value, err = s.evaluate(ctx, trial, plan.Assignment{Value: "@@SESSION.sql_mode"}); err != nil {
 				return "", "", err
 			}
 			literal = strings.Trim(value, "'")
@@ -363,27 +395,35 @@ var isolationLevels = []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE
 
 // setTransaction sets characteristics of the next transaction or of all. The
 // variables have other names on other servers; the statement is the same.
-func (s *session) setTransaction(next *settings, a planner.Assignment, literal string) error {
+func (s *session) setTransaction(next *settings, a plan.Assignment, value, literal string) error {
 	name, text := isolationSetting, ""
+	byDefault := strings.EqualFold(value, "default")
 	if strings.HasSuffix(a.Name, "read_only") {
 		on, err := boolean(literal)
 		if err != nil {
-			return sqlError{1231, "42000", fmt.Sprintf("Variable '%s' can't be set to the value of '%s'", a.Name, literal)}
+			return notThatValue(a.Name, literal)
 		}
 		name, text = accessSetting, readWrite
 		if on {
 			text = readOnly
 		}
-	} else {
+	} else if !byDefault {
 		level := strings.ReplaceAll(strings.ToUpper(literal), "-", " ")
+		if n, err := strconv.ParseUint(value, 10, 64); err == nil && n < uint64(len(isolationLevels)) {
+			level = isolationLevels[n]
+		}
 		if !slices.Contains(isolationLevels, level) {
-			return sqlError{1231, "42000", fmt.Sprintf("Variable '%s' can't be set to the value of '%s'", a.Name, literal)}
+			return notThatValue(a.Name, literal)
 		}
 		text = "ISOLATION LEVEL " + level
 	}
+	statement := "SET SESSION TRANSACTION " + text
+	if byDefault {
+		text, statement = serverDefault, next.unset(name)
+	}
 	if a.Scope == "transaction" {
 		if s.tx != nil {
-			return sqlError{1568, "25001", "Transaction characteristics can't be changed while a transaction is in progress"}
+			return mysqlerr.New(mysqlerr.CantChangeTxCharacteristics, "Transaction characteristics can't be changed while a transaction is in progress")
 		}
 		next.once.set(name, text)
 		return nil
@@ -394,8 +434,23 @@ func (s *session) setTransaction(next *settings, a planner.Assignment, literal s
 	case next.once.of(name) == "":
 		next.once.set(name, serverDefault) // the one at hand keeps what it began with
 	}
-	next.with(variable{name, "SET SESSION TRANSACTION " + text, text})
+	next.with(variable{name, statement, text})
+	if s.mariaDB() && strings.HasPrefix(a.Name, "tx_") && deprecatesTx(s.catalog().ServerVersion) {
+		s.diag.warn(mysqlerr.WarnDeprecatedSyntax, fmt.Sprintf(
+			"'@@%s' is deprecated and will be removed in a future release. Please use '@@transaction_%s' instead", a.Name, strings.TrimPrefix(a.Name, "tx_")))
+	}
 	return nil
+}
+
+// deprecatesTx: MariaDB has transaction_isolation and transaction_read_only from 11.1 on.
+func deprecatesTx(version string) bool {
+	var major, minor int
+	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return err == nil && (major > 11 || major == 11 && minor >= 1)
+}
+
+func notThatValue(name, literal string) error {
+	return mysqlerr.Newf(mysqlerr.WrongValueForVar, "Variable '%s' can't be set to the value of '%s'", name, literal)
 }
 
 // checkMode refuses SQL modes under which statements mean what the planner
@@ -424,8 +479,8 @@ var number = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
 // evaluate lets a shard compute an expression of a SET under some settings, and
 // returns the value as a literal, so that it can be set again on other connections.
-func (s *session) evaluate(ctx context.Context, under settings, a planner.Assignment) (text string, err error) {
-	if a.System {
+func (s *session) evaluate(ctx context.Context, under settings, a plan.Assignment) (text string, err error) {
+	if a.Selected {
 		_, v, err := s.looked(ctx, a.Value)
 		return under.literal(v), err
 	}
@@ -443,7 +498,7 @@ func (s *session) evaluate(ctx context.Context, under settings, a planner.Assign
 	return text, err
 }
 
-var errOneColumn = sqlError{1241, "21000", "Operand should contain 1 column"}
+var errOneColumn = mysqlerr.New(mysqlerr.OperandColumns, "Operand should contain 1 column")
 
 // literal is a value that a server has answered.
 func (s *settings) literal(v []byte) string {
@@ -465,11 +520,9 @@ func (s *settings) quoted(text string) string {
 	return "'" + text + "'"
 }
 
-// looked is the value of an expression that asks the servers about their schemas: no shard
-// alone knows all tables.
+// looked is the value of an expression that no shard alone knows: it is answered as a SELECT.
 func (s *session) looked(ctx context.Context, expr string) (wire.Column, []byte, error) {
-	found := s.counts.found
-	defer func() { s.counts.found = found }()
+	defer s.diag.keepFound()()
 	columns, rows, _, err := s.selected(ctx, "SELECT "+expr)
 	switch {
 	case err != nil:
@@ -521,7 +574,7 @@ func (s *session) askFor(ctx context.Context, under settings, tables []*catalog.
 // evaluationFailed is shardError, or notJoined on a connection that is none of the
 // transaction's.
 func (s *session) evaluationFailed(id catalog.ShardID, conn *shard.Conn, err error) error {
-	if own, ok := errors.AsType[sqlError](err); ok {
+	if own, ok := errors.AsType[mysqlerr.Error](err); ok {
 		return own
 	}
 	if s.tx != nil && s.tx.conns[id] == conn {

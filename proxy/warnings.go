@@ -1,25 +1,30 @@
 package proxy
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 
-	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/mysqlerr"
 )
+
+// SHOW WARNINGS is answered from what was read right after the statement, before its
+// connection went back to the pool.
 
 // condition is a row of SHOW WARNINGS. level is Error, Warning or Note.
 func condition(level string, code uint16, message string) [][]byte {
 	return [][]byte{[]byte(level), strconv.AppendUint(nil, uint64(code), 10), []byte(message)}
 }
 
-// warn adds to what SHOW WARNINGS tells of the statement.
-func (s *session) warn(code uint16, message string) {
-	s.last.warnings = append(s.last.warnings, condition("Warning", code, message))
+// codeOf is the code of a row of SHOW WARNINGS, 0 where it has none.
+func codeOf(w [][]byte) uint16 {
+	if len(w) < 2 {
+		return 0
+	}
+	code, _ := strconv.ParseUint(string(w[1]), 10, 16)
+	return uint16(code)
 }
 
 // note is warn for what is only worth knowing: nothing where the client wants no notes. It
@@ -29,74 +34,22 @@ func (s *session) note(code uint16, message string) uint16 {
 	if wanted, err := boolean(v); err == nil && !wanted {
 		return 0
 	}
-	s.last.warnings = append(s.last.warnings, condition("Note", code, message))
+	s.diag.add(condition("Note", code, message))
 	return 1
 }
 
 // warningCount is how many warnings an answer tells of.
 func warningCount(n int) uint16 { return uint16(min(max(n, 0), math.MaxUint16)) }
 
-// addWarnings adds those that a shard has of its part of a read. What is of the text
-// only the first shard tells; it returns how many the others have of that.
-func (s *session) addWarnings(ctx context.Context, conn *shard.Conn, first bool) (again int) {
-	res, err := conn.Query(ctx, "SHOW WARNINGS")
-	if err != nil {
-		return 0
-	}
-	for _, w := range res.Rows {
-		if !first && len(w) > 2 && (ofText(string(w[1])) || string(w[1]) == invalidText && s.warnedOf(w)) {
-			again++
-		} else {
-			s.last.warnings = append(s.last.warnings, w)
-		}
-	}
-	return again
-}
-
-// addPartWarnings adds the n warnings that a shard has of its part of a write, and
-// returns how many of them count. rows are the part's. first: it is the first shard,
-// which alone tells of what is of the text. skipped: the row was left out, and the error
-// that says why is a warning.
-func (s *session) addPartWarnings(ctx context.Context, conn *shard.Conn, n uint16, rows []int, first, skipped bool) uint16 {
-	if n == 0 {
-		return 0
-	}
-	res, err := conn.Query(ctx, "SHOW WARNINGS")
-	if err != nil {
-		return n
-	}
-	if skipped {
-		n = uint16(len(res.Rows))
-	}
-	for _, w := range res.Rows {
-		if skipped {
-			w[0] = []byte("Warning")
-		}
-		if !first && len(w) > 1 && ofText(string(w[1])) {
-			n--
-			continue
-		}
-		if len(w) > 2 {
-			w[2] = []byte(ofRows(string(w[2]), rows))
-		}
-		s.last.warnings = append(s.last.warnings, w)
-	}
-	return n
-}
-
 // invalidText is the code of a warning of a literal whose bytes are no text, which
 // every shard gives in the same words, or of a row's value.
-const invalidText = "1300"
-
-func (s *session) warnedOf(w [][]byte) bool {
-	return slices.ContainsFunc(s.last.warnings, func(told [][]byte) bool {
-		return slices.EqualFunc(told, w, bytes.Equal)
-	})
-}
+const invalidText = mysqlerr.InvalidCharacterString
 
 // ofText reports a warning of a statement's text (deprecated syntax), which
 // every shard that gets it gives.
-func ofText(code string) bool { return code == "1287" || code == "1681" }
+func ofText(code uint16) bool {
+	return code == mysqlerr.WarnDeprecatedSyntax || code == mysqlerr.WarnDeprecatedSyntaxNoReplacement
+}
 
 var atRow = regexp.MustCompile(` at row (\d+)(?: \(on shard .*)?$`)
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -23,7 +25,7 @@ func (s *session) within(ctx context.Context, do func() error) error {
 		s.tx = s.newTransaction()
 	}
 	tx := s.tx
-	p := planner.Session{Op: planner.Savepoint, Name: withinSavepoint}
+	p := plan.Session{Op: plan.Savepoint, Name: withinSavepoint}
 	if !implicit {
 		if err := s.savepoint(ctx, &p); err != nil {
 			return err
@@ -43,10 +45,10 @@ func (s *session) within(ctx context.Context, do func() error) error {
 		s.endVictim(ctx, err)
 	case tx.failed == nil:
 		if err != nil {
-			p.Op = planner.RollbackTo
+			p.Op = plan.RollbackTo
 			err = errors.Join(err, s.savepoint(ctx, &p))
 		}
-		p.Op = planner.ReleaseSavepoint
+		p.Op = plan.ReleaseSavepoint
 		err = errors.Join(err, s.savepoint(ctx, &p))
 	}
 	if err != nil {
@@ -71,13 +73,14 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 	if s.activity.killed() {
 		return errInterrupted
 	}
-	before := s.last.insertID // what LAST_INSERT_ID() is in all of them
-	s.last.given = false
-	ok, err := insert(ctx)
-	if s.last.given && (a.id == 0 || a.lastID) {
-		a.id = s.last.insertID
+	var ok wire.OK
+	id, given, err := s.diag.givenIn(func() (err error) {
+		ok, err = insert(ctx)
+		return err
+	})
+	if given && (a.id == 0 || a.lastID) {
+		a.id = id
 	}
-	s.last.insertID = before
 	if err != nil {
 		return err
 	}
@@ -87,7 +90,7 @@ func (a *insertedRows) add(ctx context.Context, s *session, insert func(context.
 		a.ok.LastInsertID = ok.LastInsertID
 	}
 	a.infos = append(a.infos, ok.Info)
-	a.warnings = append(a.warnings, s.last.warnings...)
+	a.warnings = append(a.warnings, s.diag.warnings...)
 	a.warnings = a.warnings[:min(len(a.warnings), maxWarnings)]
 	return nil
 }
@@ -113,19 +116,16 @@ func (a *insertedRows) addRows(ctx context.Context, s *session, rows *collected,
 // insertRows executes an INSERT or REPLACE of our own, and answers nothing.
 // REQUIRES: within.
 func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
-	return s.plannedInsert(ctx, sql, true, func(r request, ids *counted) (wire.OK, error) {
-		if err := r.plan.Apart(nil, true); err != nil {
+	return s.plannedInsert(ctx, sql, true, func(r *request) (wire.OK, error) {
+		if err := planner.Apart(r.plan, nil, true); err != nil {
 			return wire.OK{}, err
 		}
 		if m := r.plan.Meets; m != nil && r.plan.Constants == nil {
 			return s.meetEach(ctx, m, m.Rows(nil), true)
 		}
-		b, err := s.bind(ctx, r, ids)
-		if r.plan.Constants != nil && refused(b, err) {
-			if err == nil {
-				err = b.Refuse
-			}
-			_, filled, err := s.filled(ctx, r, err)
+		err := s.bind(ctx, r)
+		if why := r.refusal(err); r.plan.Constants != nil && why != nil {
+			_, filled, err := s.filled(ctx, r, why)
 			if err != nil {
 				return wire.OK{}, err
 			}
@@ -134,46 +134,51 @@ func (s *session) insertRows(ctx context.Context, sql string) (wire.OK, error) {
 		if err != nil {
 			return wire.OK{}, err
 		}
-		return s.insertBound(ctx, r, b)
+		return s.insertBound(ctx, r)
 	})
 }
 
 // plannedInsert executes an INSERT or REPLACE of our own, until the catalog did
 // not change meanwhile.
-func (s *session) plannedInsert(ctx context.Context, sql string, part bool, execute func(request, *counted) (wire.OK, error)) (done wire.OK, err error) {
-	var ids counted
-	defer ids.release()
+func (s *session) plannedInsert(ctx context.Context, sql string, part bool, execute func(*request) (wire.OK, error)) (done wire.OK, err error) {
+	r := &request{sql: sql, part: part, start: time.Now()}
+	defer r.ids.release()
 	err = untilPlanned(func() error {
-		plan, err := s.plan(ctx, sql)
+		planned, err := s.plan(ctx, sql)
 		if err != nil {
 			return err
 		}
-		rows, ok := plan.(*planner.Rows)
+		rows, ok := planned.(*plan.Rows)
 		if !ok {
-			return fmt.Errorf("insert rows: plan is %T", plan)
+			return fmt.Errorf("insert rows: plan is %T", planned)
 		}
-		done, err = execute(request{sql: sql, plan: rows, part: part}, &ids)
+		r.plan = rows
+		done, err = execute(r)
 		return err
 	})
 	return done, err
 }
 
 // insertBound is insertRows for what is bound; errStale asks to plan again.
-func (s *session) insertBound(ctx context.Context, r request, b *planner.Bound) (wire.OK, error) {
+func (s *session) insertBound(ctx context.Context, r *request) (wire.OK, error) {
+	b := r.bound
 	if b.Refuse != nil {
 		return wire.OK{}, b.Refuse
 	}
 	if err := s.tx.join(ctx, route(b)); err != nil {
 		return wire.OK{}, err
 	}
-	if err := s.mayWrite(s.tx.open, r, b, route(b)); err != nil {
+	if err := s.mayWrite(ctx, s.tx.open, r, route(b)); err != nil {
 		return wire.OK{}, err
 	}
 	s.tx.wrote(b)
-	s.last.failed = 0
-	r.givesID = mayGiveID(&r, b)
-	done, err := s.writeAll(ctx, r, b, true, true, nil)
-	s.unsure(r, b)
+	s.diag.sending()
+	r.givesID = mayGiveID(r)
+	done, err := s.writeAll(ctx, r, true, true, nil)
+	s.unsure(r)
+	if err == nil && b.Unique != nil {
+		err = s.onlyOnce(ctx, b.Unique, done.Affected)
+	}
 	if err != nil {
 		return wire.OK{}, err
 	}

@@ -4,43 +4,61 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/deadlock"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
-// write sends a write, within the session's transaction if there is one, which is the
-// statement's own when implicit is true.
-func (s *session) write(ctx context.Context, r request, b *planner.Bound, implicit bool) error {
-	switch {
-	case b.Gather != nil:
-		return s.gatherWrite(ctx, r, b, implicit)
-	case s.tx == nil:
-		return s.writeOne(ctx, r, b)
+var (
+	// writeOneWay is how a write to one shard is executed with autocommit.
+	writeOneWay = &way{
+		at:      bound,
+		fits:    func(s *session, r *request) bool { return r.writes && s.tx == nil && r.bound.Unique == nil },
+		execute: (*session).writeOne,
 	}
-	err := s.writeInTransaction(ctx, r, b, implicit)
+	// writeWay is how all other writes are executed.
+	writeWay = &way{at: bound, fits: func(_ *session, r *request) bool { return r.writes }, execute: (*session).write}
+)
+
+// write sends a write within the session's transaction, which is the statement's own when
+// r.implicit is true.
+func (s *session) write(ctx context.Context, r *request) error {
+	if s.tx == nil {
+		s.tx, r.implicit = s.newTransaction(), true
+	}
+	err := s.writeInTransaction(ctx, r)
 	if errors.Is(err, errAgain) {
 		r.again, s.tx = true, s.newTransaction()
-		s.failed, s.last.failed = false, 0 // the client has not been told
-		err = s.writeInTransaction(ctx, r, b, implicit)
+		s.diag.untold() // the client has not been told
+		err = s.writeInTransaction(ctx, r)
 	}
 	return err
 }
 
 // writeOne sends an autocommitted write to its one shard.
-func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) error {
+func (s *session) writeOne(ctx context.Context, r *request) error {
+	b := r.bound
 	st := b.Statements[0]
 	shards := catalog.Only(st.Shard)
 	open := s.proxy.opts.Index.Begin(shards)
 	defer open.End()
-	if err := s.mayWrite(open, r, b, shards); err != nil {
+	defer s.leaveCopies(&s.copies)
+	if err := s.mayWrite(ctx, open, r, shards); err != nil {
 		return err
 	}
 	conn, err := s.borrow(ctx, st.Shard)
+	if err == nil {
+		conn, err = s.fitting(ctx, open, st.Shard, conn)
+	}
 	if err != nil {
 		s.proxy.opts.Index.After(leftover(b))
 		return err
@@ -51,6 +69,9 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	if _, unsent := errors.AsType[unsentError](err); unsent && !s.keeps(st.Shard) {
 		s.giveBack(st.Shard, conn)
 		anew, newErr := s.borrowNew(ctx, st.Shard)
+		if newErr == nil {
+			anew, newErr = s.fitting(ctx, open, st.Shard, anew)
+		}
 		if newErr != nil {
 			s.proxy.opts.Index.After(leftover(b))
 			conn = nil
@@ -62,12 +83,15 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 	var sum shard.Summary
 	if err == nil {
 		o := s.forwardOptions()
-		o.HoldOK = holdsID(r, b) || r.plan.Calls || r.plan.Redefines
-		o.HoldErr = r.plan.Calls
+		o.HoldOK = holdsID(r) || r.plan.Calls || r.plan.Redefines
+		o.HoldErr = r.plan.Calls || s.mayBeTaken(r)
 		sum, err = conn.Forward(s.client, shard.Result, o)
 		err = s.forwarded(st.Shard, sum, err)
 		if r.plan.Calls && err == nil && sum.Err != nil {
 			err = s.answerFailedCall(ctx, conn, *sum.Err, o.Tell)
+		}
+		if err == nil && sum.Err != nil && s.mayBeTaken(r) {
+			err = mysqlerr.Error(*sum.Err)
 		}
 		if r.plan.Redefines && !conn.Broken && !conn.Busy() {
 			failed := s.redefined(ctx, st.Shard)
@@ -75,19 +99,22 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 				err = failed
 			}
 		}
+		if r.plan.Kind == plan.Other && !r.plan.Redefines && err == nil && sum.Err == nil {
+			s.proxy.lookNow(ctx, r.plan.Tables) // it has written one copy alone
+		}
 		if err == nil && sum.Err == nil {
 			told := sum
 			told.LastInsertID = 0 // learnID or answerInserted settles it
-			s.remember(ctx, conn, told)
-			s.findIn(ctx, conn, r, sum)
-			s.learnID(ctx, conn, r, b, sum)
+			s.diag.keep(ctx, conn, told)
+			s.diag.find(ctx, conn, r.found, sum)
+			s.diag.learnID(ctx, conn, r, sum)
 			if r.plan.Calls {
 				err = s.answerCall(ctx, r, st.Shard, conn, sum)
 			} else if r.plan.Redefines && !sum.ResultSet {
 				err = s.answerOK(wire.OK{Affected: sum.Affected, Warnings: sum.Warnings, Info: sum.Info})
 			} else if !sum.ResultSet {
-				err = s.answerInserted(ctx, r, b, conn, sum)
-			} else if err = s.returnedID(ctx, r, b, []sent{{st.Shard, conn}}); err != nil {
+				err = s.answerInserted(ctx, r, conn, sum)
+			} else if err = s.returnedID(ctx, r, []sent{{st.Shard, conn}}); err != nil {
 				err = fmt.Errorf("%w: %w", errHalfAnswered, err)
 			}
 		}
@@ -117,16 +144,30 @@ func (s *session) writeOne(ctx context.Context, r request, b *planner.Bound) err
 }
 
 // mayWrite takes steps 3 and 4.
-func (s *session) mayWrite(open Open, r request, b *planner.Bound, shards catalog.ShardSet) error {
+func (s *session) mayWrite(ctx context.Context, open Open, r *request, shards catalog.ShardSet) error {
+	b := r.bound
+	if err := s.shareCopies(ctx, r.plan); err != nil {
+		return err
+	}
 	if r.plan.Catalog.Version != s.catalog().Version {
 		return errStale
 	}
-	return s.proxy.opts.Index.Prepare(open, b.Adds, b.Marks, r.plan.Tables, shards)
+	if err := s.proxy.stalls.refuse(shards, s.catalog()); err != nil {
+		return err
+	}
+	if s.proxy.opts.Answers != nil {
+		c := planner.Changes(r.plan, b)
+		if r.plan.Kind == plan.Other {
+			c.Tables = append(slices.Clone(c.Tables), s.coveringTables()...)
+		}
+		open.Writes(&c, shards)
+	}
+	return s.proxy.opts.Index.Prepare(ctx, open, b.Adds, b.Marks, r.plan.Tables, shards)
 }
 
 // leftover is the maintenance behind a statement that may have changed nothing:
 // the entries that were added for it may be stale, its marks without cause.
-func leftover(b *planner.Bound) []planner.Maintenance {
+func leftover(b *plan.Bound) []plan.Maintenance {
 	if len(b.Adds) == 0 && len(b.Marks) == 0 {
 		return nil
 	}
@@ -147,17 +188,18 @@ func leftover(b *planner.Bound) []planner.Maintenance {
 		set.Add(m.Shard)
 		sets[k] = set
 	}
-	var out []planner.Maintenance
+	var out []plan.Maintenance
 	for k, set := range sets {
-		out = append(out, planner.Maintenance{Table: k.t, Operation: "FAILED", Shards: set, Indexes: []*catalog.Index{k.ix}})
+		out = append(out, plan.Maintenance{Table: k.t, Operation: "FAILED", Shards: set, Indexes: []*catalog.Index{k.ix}})
 	}
 	return out
 }
 
 // writeInTransaction sends a write within the session's transaction, which is
-// the statement's own when implicit is true. A statement that fails on one
+// the statement's own when r.implicit is true. A statement that fails on one
 // shard is undone on the others, as one server would undo it.
-func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.Bound, implicit bool) error {
+func (s *session) writeInTransaction(ctx context.Context, r *request) error {
+	b, implicit := r.bound, r.implicit
 	tx := s.tx
 	if err := tx.join(ctx, route(b)); err != nil {
 		if implicit {
@@ -165,7 +207,7 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 		}
 		return err
 	}
-	if err := s.mayWrite(tx.open, r, b, route(b)); err != nil {
+	if err := s.mayWrite(ctx, tx.open, r, route(b)); err != nil {
 		if implicit {
 			_ = s.rollback(ctx)
 		}
@@ -173,21 +215,25 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 	}
 	tx.wrote(b)
 	several := len(b.Statements) > 1 || b.Gather != nil
-	if several && !implicit {
+	undoes := (several || b.Unique != nil) && !implicit
+	if undoes {
 		if err := tx.each(ctx, route(b), "SAVEPOINT "+statementSavepoint); err != nil {
 			return err
 		}
 	}
 	var returned *returnedRows
-	if (several || implicit) && r.plan.Returning {
+	if (several || implicit || b.Unique != nil) && r.plan.Returning {
 		returned = &returnedRows{}
 	}
-	r.inTurn = r.inTurn || several && s.proxy.deadlocks.feared(r.plan.Tables)
-	ok, err := s.writeAll(ctx, r, b, several, implicit, returned)
+	r.inTurn = r.inTurn || several && s.proxy.deadlocks.Feared(r.plan.Tables)
+	ok, err := s.writeAll(ctx, r, several, implicit || b.Unique != nil, returned)
 	s.activity.settled()
-	circle := several && tx.victim == errDeadlock
+	if err == nil && ok != nil && b.Unique != nil {
+		err = s.onlyOnce(ctx, b.Unique, ok.Affected)
+	}
+	circle := (several || b.Unique != nil) && tx.victim == deadlock.Err
 	if circle {
-		s.proxy.deadlocks.fear(r.plan.Tables)
+		s.proxy.deadlocks.Fear(r.plan.Tables)
 	}
 	if implicit {
 		if err != nil {
@@ -200,7 +246,7 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 		if err := s.commit(ctx); err != nil {
 			return err
 		}
-	} else if several && err != nil && tx.failed == nil && tx.victim == nil {
+	} else if undoes && err != nil && tx.failed == nil && tx.victim == nil {
 		if err := tx.each(ctx, route(b), "ROLLBACK TO SAVEPOINT "+statementSavepoint); err != nil {
 			return tx.torn(err)
 		}
@@ -209,7 +255,7 @@ func (s *session) writeInTransaction(ctx context.Context, r request, b *planner.
 		return err
 	}
 	if returned != nil {
-		return s.answerReturned(returned, r.plan.Kind != planner.Delete, ok.Warnings)
+		return s.answerReturned(returned, r.plan.Kind != plan.Delete, ok.Warnings)
 	}
 	return s.answerOK(*ok)
 }
@@ -226,7 +272,8 @@ const statementSavepoint = "shunt_statement"
 // forwarded as it is, and nil returned; else, and with hold, the joined one is
 // returned to be sent when nothing can fail any more. returned, if not nil, gets the
 // rows that the shards answer.
-func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, several, hold bool, returned *returnedRows) (*wire.OK, error) {
+func (s *session) writeAll(ctx context.Context, r *request, several, hold bool, returned *returnedRows) (*wire.OK, error) {
+	b := r.bound
 	if b.SameTime && several {
 		undo, err := s.sameTime(ctx, route(b))
 		if err != nil {
@@ -235,12 +282,12 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		defer undo()
 	}
 	w := writing{
-		s: s, r: r, b: b, several: several, copies: b.Access == "reference", returned: returned,
-		hold: several || hold || holdsID(r, b) || r.plan.Calls, ids: map[catalog.ShardID]uint64{},
+		s: s, r: r, several: several, copies: b.Access == "reference", returned: returned,
+		hold: several || hold || holdsID(r) || r.plan.Calls, ids: map[catalog.ShardID]uint64{},
 	}
 	w.shards, w.failed = s.borrowAll(ctx, b)
 	w.ask(ctx, 0)
-	s.last.warnings = nil
+	s.diag.clear()
 	for i, x := range w.shards {
 		w.ask(ctx, i)
 		if x.conn.Busy() { // else it was not sent to
@@ -248,8 +295,8 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 		}
 	}
 	w.failed = errors.Join(w.failed, returned.whole())
-	if byRow(s.last.warnings); w.finds && w.failed == nil {
-		s.counts.found = w.found
+	if byRow(s.diag.warnings); w.finds && w.failed == nil {
+		s.diag.setFound(w.found)
 	}
 	w.settleID(ctx)
 	if w.copies && len(w.shards) > 0 {
@@ -267,8 +314,7 @@ func (s *session) writeAll(ctx context.Context, r request, b *planner.Bound, sev
 // writing is a write on its way to its shards, and what they have answered.
 type writing struct {
 	s *session
-	r request
-	b *planner.Bound
+	r *request
 	// several: it goes to several shards. copies: each changes its copy of the same rows.
 	several, copies bool
 	returned        *returnedRows
@@ -299,14 +345,15 @@ func (w *writing) ask(ctx context.Context, i int) {
 	if w.r.inTurn || w.copies && i == 0 {
 		w.asked = i + 1
 	}
-	w.failed = w.s.sendTo(ctx, w.r, w.b.Statements[i:w.asked], w.shards[i:w.asked])
+	w.failed = w.s.sendTo(ctx, w.r, w.r.bound.Statements[i:w.asked], w.shards[i:w.asked])
 }
 
 // answer reads what shard i answers, and joins it with what the others did.
 func (w *writing) answer(ctx context.Context, i int) {
-	s, x, rows := w.s, w.shards[i], w.b.Statements[i].Rows
+	s, x, rows := w.s, w.shards[i], w.r.bound.Statements[i].Rows
 	o := s.forwardOptions()
-	o.HoldOK, o.HoldErr = w.hold, w.several
+	held := w.several || s.mayBeTaken(w.r)
+	o.HoldOK, o.HoldErr = w.hold, held
 	dst := s.client
 	if w.several {
 		dst = nil
@@ -318,7 +365,8 @@ func (w *writing) answer(ctx context.Context, i int) {
 	} else {
 		sum, err = x.conn.Forward(dst, shard.Result, o)
 	}
-	skipped := w.several && s.skips(w.r, w.b, i, sum.Err)
+	s.measurePart(x.shard, x.conn)
+	skipped := w.several && s.skips(w.r, i, sum.Err)
 	if skipped {
 		sum = shard.Summary{Status: x.conn.Status, Warnings: 1}
 	}
@@ -328,24 +376,27 @@ func (w *writing) answer(ctx context.Context, i int) {
 	}
 	if sum.Err != nil {
 		if w.several && w.failed == nil {
-			w.failed = sqlError{sum.Err.Code, sum.Err.State, fmt.Sprintf("%s (on shard %s; nothing was changed on any)", ofRows(sum.Err.Message, rows), s.catalog().ShardName(x.shard))}
+			w.failed = mysqlerr.Error{Code: sum.Err.Code, State: sum.Err.State, Message: fmt.Sprintf("%s (on shard %s; nothing was changed on any)", ofRows(sum.Err.Message, rows), s.catalog().ShardName(x.shard))}
 		}
-		w.hold, w.told = w.several, !w.several // the client has got the error of one alone
+		if held && !w.several {
+			w.failed = mysqlerr.Error(*sum.Err)
+		}
+		w.hold, w.told = w.several, !held // the client has got the error of one alone
 		return
 	}
 	w.joined.Affected += sum.Affected
 	switch w.ids[x.shard] = sum.LastInsertID; {
 	case w.joined.LastInsertID == 0:
 		w.joined.LastInsertID = sum.LastInsertID
-	case w.r.plan.Kind == planner.Update && sum.LastInsertID != 0 && sum.LastInsertID != w.joined.LastInsertID:
+	case w.r.plan.Kind == plan.Update && sum.LastInsertID != 0 && sum.LastInsertID != w.joined.LastInsertID:
 		w.failed = errors.Join(w.failed, errLastRow)
 	}
-	if sum.Info == "" && w.several && !w.copies && (w.r.plan.Kind == planner.Insert || w.r.plan.Kind == planner.Replace) {
-		sum.Info = infoOfOne(sum, w.r.plan.Ignores())
+	if sum.Info == "" && w.several && !w.copies && (w.r.plan.Kind == plan.Insert || w.r.plan.Kind == plan.Replace) {
+		sum.Info = infoOfOne(sum, planner.Ignores(w.r.plan))
 	}
 	w.infos = append(w.infos, sum.Info)
 	if !w.copies || i == 0 { // every shard warns of its copy of the same rows
-		w.joined.Warnings += s.addPartWarnings(ctx, x.conn, sum.Warnings, rows, i == 0, skipped)
+		w.joined.Warnings += s.diag.addPart(ctx, x.conn, sum.Warnings, rows, i == 0, skipped)
 	}
 	// After SHOW WARNINGS: to ask leaves none of these.
 	if n, ok := foundIn(ctx, x.conn, w.r.found, sum); ok && (!w.copies || !w.finds) {
@@ -355,7 +406,7 @@ func (w *writing) answer(ctx context.Context, i int) {
 			w.found += n
 		}
 	}
-	s.learnID(ctx, x.conn, w.r, w.b, sum)
+	s.diag.learnID(ctx, x.conn, w.r, sum)
 }
 
 // errLastRow: on one server the id is that of the row which is changed last.
@@ -368,7 +419,7 @@ func (w *writing) settleID(ctx context.Context) {
 	switch {
 	case w.failed != nil || w.told:
 	case plan.Returning || plan.Calls:
-		if w.failed = s.returnedID(ctx, w.r, w.b, w.shards); w.failed != nil && !w.several {
+		if w.failed = s.returnedID(ctx, w.r, w.shards); w.failed != nil && !w.several {
 			w.failed = fmt.Errorf("%w: %w", errHalfAnswered, w.failed)
 		}
 		for _, x := range w.shards {
@@ -376,8 +427,8 @@ func (w *writing) settleID(ctx context.Context) {
 				w.failed = errors.Join(w.failed, s.shardError(x.shard, err))
 			}
 		}
-	case w.b.Generated != nil:
-		w.joined.LastInsertID, w.failed = s.inserted(ctx, w.r, w.b, w.shards, w.ids)
+	case w.r.bound.Generated != nil:
+		w.joined.LastInsertID, w.failed = s.inserted(ctx, w.r, w.shards, w.ids)
 	}
 }
 
@@ -395,9 +446,10 @@ func infoOfOne(sum shard.Summary, ignores bool) string {
 // warning, as if the shard had got more of the statement's rows: MariaDB's INSERT
 // IGNORE looks over a CHECK that fails (each JSON column has one) in a statement
 // of several rows only.
-func (s *session) skips(r request, b *planner.Bound, n int, e *shard.ServerError) bool {
+func (s *session) skips(r *request, n int, e *shard.ServerError) bool {
+	b := r.bound
 	part := r.part || len(b.Statements) > 1 && b.Statements[n].Rows != nil
-	return e != nil && e.Code == 4025 && part && s.mariaDB() && r.plan.Ignores()
+	return e != nil && e.Code == mysqlerr.ConstraintFailed && part && s.mariaDB() && planner.Ignores(r.plan)
 }
 
 // choseTime: the session has SET timestamp.

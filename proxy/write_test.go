@@ -12,15 +12,19 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/planner/plan"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/deadlock"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
@@ -28,9 +32,10 @@ import (
 
 // TestWriteProtocol runs sessions over shards that are none, and watches the steps of the
 // write protocol (see rows): what a shard gets was registered and prepared before, by all
-// indexes that were published when it was registered; a registration doesn't end while what
-// it is for may still happen. Each session is run again with each of its steps disturbed: a
-// shard fails in it, an index is published, the store refuses.
+// indexes that were published when it was registered, and under the join that the connection
+// is of; a registration doesn't end while what it is for may still happen. Each session is run
+// again with each of its steps disturbed: a shard fails in it, an index is published, the store
+// refuses, the process is fenced on all shards and has joined them anew.
 func TestWriteProtocol(t *testing.T) {
 	t.Parallel()
 	for _, session := range [][]string{
@@ -57,7 +62,7 @@ func TestWriteProtocol(t *testing.T) {
 					newObserved(t, d).run(t, session)
 				}
 			}
-			for _, d := range []disturbance{{what: "publish"}, {what: "refuse"}} {
+			for _, d := range []disturbance{{what: "publish"}, {what: "refuse"}, {what: "fenced"}} {
 				for d.at = 1; d.at <= n.called; d.at++ {
 					newObserved(t, d).run(t, session)
 				}
@@ -80,8 +85,11 @@ type observed struct {
 	p *Proxy
 
 	mu    sync.Mutex
-	conns map[thread]*observedConn
+	conns map[deadlock.Thread]*observedConn
 	opens []*observedOpen
+	// join is the process's, on all shards, and joins those of connections.
+	join  uint64
+	joins map[deadlock.Thread]uint64
 	// sent counts what shards got, called the calls of the index.
 	sent, called int
 	// stale: a lookup was of a catalog that isn't published any more. redefined: no marks have
@@ -115,15 +123,16 @@ type observedOpen struct {
 	o *observed
 	// on has what was published when it was registered.
 	on      map[catalog.ShardID]*catalog.Catalog
-	adds    []planner.Entry
-	marks   []planner.Mark
+	joins   map[catalog.ShardID]uint64
+	adds    []plan.Entry
+	marks   []plan.Mark
 	intends []catalog.ShardSet
 }
 
 const observedShards = 3
 
 func newObserved(t *testing.T, d disturbance) *observed {
-	o := &observed{t: t, d: d, conns: map[thread]*observedConn{}, done: map[int]catalog.ShardSet{}, committed: map[int]catalog.ShardSet{}}
+	o := &observed{t: t, d: d, join: 1, joins: map[deadlock.Thread]uint64{}, conns: map[deadlock.Thread]*observedConn{}, done: map[int]catalog.ShardSet{}, committed: map[int]catalog.ShardSet{}}
 	var shards []catalog.Shard
 	pools := map[catalog.ShardID]*shard.Pool{}
 	for id := range catalog.ShardID(observedShards) {
@@ -134,15 +143,21 @@ func newObserved(t *testing.T, d disturbance) *observed {
 		t.Cleanup(func() { l.Close() })
 		go o.shard(id, l)
 		shards = append(shards, catalog.Shard{ID: id, Name: fmt.Sprint("s", id)})
-		pools[id] = shard.New(shard.Config{Name: fmt.Sprint("s", id), Addr: l.Addr().String(), User: "root"}, shard.Options{})
+		pools[id] = shard.New(shard.Config{Name: fmt.Sprint("s", id), Addr: l.Addr().String(), User: "root"}, shard.Options{OnConnect: func(_ context.Context, c *shard.Conn) error {
+			o.mu.Lock()
+			c.Join = o.join
+			o.joins[deadlock.Thread{Shard: id, ID: c.ThreadID}] = c.Join
+			o.mu.Unlock()
+			return nil
+		}})
 	}
-	dir := NewDirectory(DirectoryOptions{
+	dir := schema.NewDirectory(schema.DirectoryOptions{
 		Shards: shards, Logger: slog.New(slog.DiscardHandler),
 		Open: func(context.Context, catalog.ShardID) (schema.Querier, func(), error) { return nil, nil, errCut },
 	})
-	dir.current.Store(observedCatalog(shards, 1, "by_email"))
+	dir.Put(observedCatalog(shards, 1, "by_email"))
 	o.p = New(Options{
-		Users: map[string]User{"root": {}}, Directory: dir, Pools: pools, Index: o,
+		Users: map[string]User{"root": {}}, Directory: dir, Pools: pools, Cluster: &alone{}, Index: o,
 		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	for version := range uint64(3) {
@@ -169,7 +184,7 @@ func observedCatalog(shards []catalog.Shard, version uint64, indexes ...string) 
 			Columns: []*catalog.Column{id, email, city}, PrimaryKey: []*catalog.Column{id}, Unique: [][]*catalog.Column{{id}},
 		}
 		for i, ix := range indexes {
-			t.Indexes = append(t.Indexes, &catalog.Index{ID: uint32(len(name)*10 + i), Name: ix, Table: t, Columns: t.Columns[i+1 : i+2], Partitions: 1, Status: catalog.Ready})
+			t.Indexes = append(t.Indexes, &catalog.Index{ID: catalog.IndexID(len(name)*10 + i), Name: ix, Table: t, Columns: t.Columns[i+1 : i+2], Partitions: 1, Status: catalog.Ready})
 		}
 		shop.Tables[name] = t
 	}
@@ -265,7 +280,7 @@ func (o *observed) shard(id catalog.ShardID, l net.Listener) {
 			if err != nil {
 				return
 			}
-			at, x := thread{id, number}, &observedConn{saved: map[string]int{}}
+			at, x := deadlock.Thread{Shard: id, ID: number}, &observedConn{saved: map[string]int{}}
 			o.mu.Lock()
 			o.conns[at] = x
 			o.mu.Unlock()
@@ -292,7 +307,7 @@ func (o *observed) shard(id catalog.ShardID, l net.Listener) {
 var errCut = errors.New("the connection is cut")
 
 // executed executes a statement, checks that it may be, and answers.
-func (o *observed) executed(at thread, x *observedConn, c *wire.Conn, text string) error {
+func (o *observed) executed(at deadlock.Thread, x *observedConn, c *wire.Conn, text string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.log = append(o.log, fmt.Sprintf("%v: %s", at, text))
@@ -313,35 +328,35 @@ func (o *observed) executed(at thread, x *observedConn, c *wire.Conn, text strin
 		return errCut
 	case "error", "errors":
 		o.refused = word == "COMMIT" && len(x.pending) > 0 && o.committed[x.pending[0]].Empty()
-		return c.WriteError(codeUnknown, "HY000", "it could not be done")
+		return c.WriteError(mysqlerr.New(mysqlerr.UnknownError, "it could not be done"))
 	case "deadlock":
 		if x.open = false; x.begun {
 			x.begun, x.pending = false, nil
-			return c.WriteError(codeDeadlock, "40001", "Deadlock found")
+			return c.WriteError(mysqlerr.New(mysqlerr.LockDeadlock, "Deadlock found"))
 		}
 	case "circle":
 		if x.begun && write {
 			o.interrupt(at)
-			return c.WriteError(1317, "70100", "interrupted")
+			return c.WriteError(mysqlerr.New(mysqlerr.QueryInterrupted, "interrupted"))
 		}
 	case "duplicate":
 		if x.trial {
-			return c.WriteError(codeDuplicate, "23000", "Duplicate entry")
+			return c.WriteError(mysqlerr.New(mysqlerr.DupEntry, "Duplicate entry"))
 		}
 	}
 	switch {
 	case word == "BEGIN", word == "START":
-		o.commit(at.shard, x) // as servers do
+		o.commit(at.Shard, x) // as servers do
 		x.begun = true
-		if !slices.ContainsFunc(o.opens, func(open *observedOpen) bool { return open.on[at.shard] != nil }) {
-			o.fail("a transaction that isn't registered on s%d", at.shard)
+		if !slices.ContainsFunc(o.opens, func(open *observedOpen) bool { return open.fits(at) }) {
+			o.fail("a transaction that isn't registered on s%d", at.Shard)
 		}
 	case ends:
 		x.begun, x.open = false, false
 		if clear(x.saved); word == "ROLLBACK" {
 			x.pending = nil
 		}
-		o.commit(at.shard, x)
+		o.commit(at.Shard, x)
 	case savepoint != nil && savepoint[1] == "SAVEPOINT":
 		x.trial = x.trial || savepoint[2] == trialSavepoint
 		x.saved[savepoint[2]] = len(x.pending)
@@ -349,18 +364,18 @@ func (o *observed) executed(at thread, x *observedConn, c *wire.Conn, text strin
 		x.trial = x.trial && savepoint[2] != trialSavepoint
 		n, known := x.saved[savepoint[2]]
 		if !known {
-			return c.WriteError(1305, "42000", "SAVEPOINT does not exist")
+			return c.WriteError(mysqlerr.New(mysqlerr.SPDoesNotExist, "SAVEPOINT does not exist"))
 		}
 		x.pending = x.pending[:n]
 	case write:
 		x.pending = append(x.pending, o.at)
 		if !x.trial {
 			x.open = x.begun
-			o.prepared(at.shard, text)
-			o.done[o.at] = o.done[o.at].Union(catalog.Only(at.shard))
+			o.prepared(at, text)
+			o.done[o.at] = o.done[o.at].Union(catalog.Only(at.Shard))
 		}
 		if !x.begun {
-			o.commit(at.shard, x)
+			o.commit(at.Shard, x)
 		}
 	case ddl:
 		o.redefined = disturbed == ""
@@ -435,7 +450,7 @@ func (x *told) answered(i int, text string, err error) {
 		x.manual = text == "SET autocommit = 0" && err == nil || x.manual && (text != "SET autocommit = 1" || err != nil)
 		x.open = x.manual || (text == "BEGIN" || word == "START") && err == nil
 	}
-	if failed != nil && failed.Number == codeDeadlock {
+	if failed != nil && failed.Number == mysqlerr.LockDeadlock {
 		x.none, x.executed, x.open = append(x.none, x.executed...), nil, x.manual
 	}
 }
@@ -496,14 +511,14 @@ func (o *observed) undone(statements []int, err error) {
 
 // interrupt marks the statement that a connection is at as one that was ended for a
 // deadlock over several shards.
-func (o *observed) interrupt(at thread) {
+func (o *observed) interrupt(at deadlock.Thread) {
 	o.p.sessions.mu.Lock()
 	defer o.p.sessions.mu.Unlock()
 	for s := range o.p.sessions.open {
 		s.activity.mu.Lock()
 		for _, x := range s.activity.running {
-			if x.shard == at.shard && x.conn.ThreadID == at.id {
-				x.conn.InterruptedBy(errDeadlock)
+			if x.shard == at.Shard && x.conn.ThreadID == at.ID {
+				x.conn.InterruptedBy(deadlock.Err)
 			}
 		}
 		s.activity.mu.Unlock()
@@ -514,10 +529,11 @@ var literalKeys = regexp.MustCompile(`'(k\d)'`)
 
 // prepared checks that for all keys of a statement there are entries or marks, by a
 // registration that is open.
-func (o *observed) prepared(id catalog.ShardID, text string) {
+func (o *observed) prepared(at deadlock.Thread, text string) {
+	id := at.Shard
 	for _, open := range o.opens {
 		c := open.on[id]
-		if c == nil || !slices.ContainsFunc(open.intends, func(s catalog.ShardSet) bool { return s.Has(id) }) {
+		if !open.fits(at) || !slices.ContainsFunc(open.intends, func(s catalog.ShardSet) bool { return s.Has(id) }) {
 			continue
 		}
 		table := c.Table("shop", "people")
@@ -526,10 +542,10 @@ func (o *observed) prepared(id catalog.ShardID, text string) {
 		}
 		lacks := ""
 		for _, ix := range table.Indexes {
-			marked := slices.ContainsFunc(open.marks, func(m planner.Mark) bool { return m.Index.ID == ix.ID && m.Shard == id })
+			marked := slices.ContainsFunc(open.marks, func(m plan.Mark) bool { return m.Index.ID == ix.ID && m.Shard == id })
 			for i, k := range literalKeys.FindAllStringSubmatch(text, -1) {
 				ours := i%2 == int(ix.ID%10) // by_email has the first of each two, by_city the second
-				added := slices.ContainsFunc(open.adds, func(e planner.Entry) bool {
+				added := slices.ContainsFunc(open.adds, func(e plan.Entry) bool {
 					return e.Index.ID == ix.ID && e.Shard == id && bytes.Contains(e.Key, []byte(k[1]))
 				})
 				if ours && !marked && !added {
@@ -554,10 +570,30 @@ func (o *observed) call(what string) (disturbed string) {
 		return ""
 	}
 	if o.d.what == "publish" {
-		o.p.opts.Directory.current.Store(observedCatalog(o.p.opts.Directory.opts.Shards, 2, "by_email", "by_city"))
+		o.p.opts.Directory.Put(observedCatalog(o.p.opts.Directory.Catalog().Shards, 2, "by_email", "by_city"))
+	}
+	if o.d.what == "fenced" {
+		o.join++
 	}
 	return o.d.what
 }
+
+// alone is a process beside which there is none.
+type alone struct {
+	turn sync.Mutex
+	lost error // the turn
+	ids  atomic.Uint32
+}
+
+func (a *alone) TakeTurn(context.Context) error {
+	a.turn.Lock()
+	return nil
+}
+
+func (a *alone) GiveTurn()            { a.turn.Unlock() }
+func (a *alone) TurnKept() error      { return a.lost }
+func (a *alone) ConnectionID() uint32 { return a.ids.Add(1) }
+func (a *alone) EndConnection(uint32) {}
 
 func (o *observed) Lookup(*catalog.Index, []byte, [][]byte) (catalog.ShardSet, error) {
 	stale := o.call("Lookup") == "publish"
@@ -571,11 +607,10 @@ func (o *observed) Range(*catalog.Index, []byte, []byte, int) (catalog.ShardSet,
 	return catalog.ShardSet{}, false, nil
 }
 
-func (o *observed) Hold(catalog.ShardSet) planner.Held { return o }
-func (o *observed) End()                               {}
+func (o *observed) Removals() uint64 { return 0 }
 
 func (o *observed) Begin(set catalog.ShardSet) Open {
-	open := &observedOpen{o: o, on: map[catalog.ShardID]*catalog.Catalog{}}
+	open := &observedOpen{o: o, on: map[catalog.ShardID]*catalog.Catalog{}, joins: map[catalog.ShardID]uint64{}}
 	o.mu.Lock()
 	o.opens = append(o.opens, open)
 	o.mu.Unlock()
@@ -583,9 +618,11 @@ func (o *observed) Begin(set catalog.ShardSet) Open {
 	return open
 }
 
+func (o *observed) Passing(context.Context, Open) plan.Indexes { return nil }
+
 func (o *observed) AwaitOpen(context.Context, catalog.ShardSet) error { return nil }
 
-func (o *observed) Prepare(x Open, adds []planner.Entry, marks []planner.Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
+func (o *observed) Prepare(_ context.Context, x Open, adds []plan.Entry, marks []plan.Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
 	if o.call("Prepare") == "refuse" {
 		return ErrIndexFull
 	}
@@ -600,9 +637,19 @@ func (o *observed) Prepare(x Open, adds []planner.Entry, marks []planner.Mark, t
 	return nil
 }
 
-func (o *observed) After([]planner.Maintenance) { o.call("After") }
+func (o *observed) After([]plan.Maintenance) { o.call("After") }
 
-func (o *observed) Observe([]planner.Probe, catalog.ShardSet, catalog.ShardSet) {}
+func (o *observed) Observe([]plan.Probe, catalog.ShardSet, catalog.ShardSet) {}
+
+func (x *observedOpen) Lookup(ix *catalog.Index, key []byte, components [][]byte) (catalog.ShardSet, error) {
+	return x.o.Lookup(ix, key, components)
+}
+
+func (x *observedOpen) Range(ix *catalog.Index, from, to []byte, limit int) (catalog.ShardSet, bool, error) {
+	return x.o.Range(ix, from, to, limit)
+}
+
+func (x *observedOpen) Removals() uint64 { return x.o.Removals() }
 
 func (x *observedOpen) Extend(set catalog.ShardSet) {
 	x.o.call("Extend")
@@ -610,12 +657,25 @@ func (x *observedOpen) Extend(set catalog.ShardSet) {
 	defer x.o.mu.Unlock()
 	for id := range set.All {
 		if x.on[id] == nil {
-			x.on[id] = x.o.p.opts.Directory.Catalog()
+			x.on[id], x.joins[id] = x.o.p.opts.Directory.Catalog(), x.o.join
 		}
 	}
 }
 
-func (x *observedOpen) InDoubt(id catalog.ShardID, conn *shard.Conn, _ []planner.Maintenance) {
+// fits reports that it is registered where a thread is, under the join of that connection.
+func (x *observedOpen) fits(at deadlock.Thread) bool {
+	return x.on[at.Shard] != nil && x.joins[at.Shard] == x.o.joins[at]
+}
+
+func (x *observedOpen) Fits(id catalog.ShardID, conn *shard.Conn) bool {
+	x.o.mu.Lock()
+	defer x.o.mu.Unlock()
+	return x.fits(deadlock.Thread{Shard: id, ID: conn.ThreadID})
+}
+
+func (x *observedOpen) Writes(*plan.Change, catalog.ShardSet) {}
+
+func (x *observedOpen) InDoubt(id catalog.ShardID, conn *shard.Conn, _ []plan.Maintenance) {
 	x.inDoubt(id, conn.ThreadID, false)
 }
 
@@ -631,7 +691,7 @@ func (x *observedOpen) inDoubt(id catalog.ShardID, number uint32, ddl bool) {
 	x.o.mu.Lock()
 	defer x.o.mu.Unlock()
 	x.o.log = append(x.o.log, fmt.Sprintf("index: InDoubt s%d %d %v", id, number, ddl))
-	if c := x.o.conns[thread{id, number}]; c != nil {
+	if c := x.o.conns[deadlock.Thread{Shard: id, ID: number}]; c != nil {
 		c.open = c.open && c.ddl && !ddl
 	}
 	if x.ends(id); x.on[id] == nil {
@@ -652,7 +712,7 @@ func (x *observedOpen) End() {
 // ends checks that nothing which the registration is for may still happen on a shard.
 func (x *observedOpen) ends(id catalog.ShardID) {
 	for at, c := range x.o.conns {
-		if at.shard == id && c.open {
+		if at.Shard == id && c.open {
 			x.o.fail("the registration on s%d ended, and %v may still do something", id, at)
 		}
 	}

@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/catalog"
+
 	"github.com/shunt-sql/shunt/bench/instructions"
 )
 
 // benchStore has an index with n entries.
-func benchStore(b *testing.B, n int, cache int64) (*Store, IndexID, func(i int) []byte) {
+func benchStore(b *testing.B, n int, cache int64) (*Store, catalog.IndexID, func(i int) []byte) {
 	b.Helper()
 	o := testOpts(b.TempDir())
 	o.LookupCache = cache
@@ -26,7 +28,7 @@ func benchStore(b *testing.B, n int, cache int64) (*Store, IndexID, func(i int) 
 	}
 	var entries []Entry
 	for i := range n {
-		entries = append(entries, Entry{id, slices.Clone(key(i)), ShardID(i % 4), 1})
+		entries = append(entries, Entry{id, slices.Clone(key(i)), catalog.ShardID(i % 4), 1})
 		if len(entries) == 5000 || i == n-1 {
 			check(b, s.Add(entries))
 			entries = entries[:0]
@@ -55,7 +57,7 @@ func BenchmarkLookupHot(b *testing.B) {
 	})
 	b.Run("while entries are added", func(b *testing.B) {
 		intents := []Pair{{"shop", "users", 1}}
-		check(b, s.Intend(intents))
+		intendPairs(b, s, intents)
 		stop := make(chan struct{})
 		var adder sync.WaitGroup
 		adder.Go(func() {
@@ -133,7 +135,7 @@ func BenchmarkAdd(b *testing.B) {
 			check(b, s.Add(e))
 		}
 	})
-	// With its share of what moves it to Badger.
+	// With its share of what moves it to Pebble.
 	b.Run("new", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
@@ -143,7 +145,7 @@ func BenchmarkAdd(b *testing.B) {
 	for _, sessions := range []int{16} {
 		b.Run(fmt.Sprintf("new by %d", sessions), func(b *testing.B) {
 			check(b, s.recent.flush())
-			commits := s.db.MaxVersion()
+			commits := s.db.commits.Load()
 			b.ReportAllocs()
 			b.SetParallelism((sessions + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
 			b.RunParallel(func(pb *testing.PB) {
@@ -152,7 +154,7 @@ func BenchmarkAdd(b *testing.B) {
 				}
 			})
 			check(b, s.recent.flush())
-			b.ReportMetric(float64(s.db.MaxVersion()-commits)/float64(b.N), "commits/op")
+			b.ReportMetric(float64(s.db.commits.Load()-commits)/float64(b.N), "commits/op")
 		})
 	}
 }
@@ -161,14 +163,14 @@ func BenchmarkMark(b *testing.B) {
 	s, id, _ := benchStore(b, 10, 0)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		check(b, s.Mark([]Mark{{id, 1, nil, Epoch(i)}}))
+		check(b, s.Mark([]Mark{{Index: id, Shard: 1, Epoch: Epoch(i)}}))
 	}
 }
 
 func BenchmarkEnqueueSoon(b *testing.B) {
 	s, id, _ := benchStore(b, 10, 0)
-	check(b, s.Intend([]Pair{{"shop", "users", 1}}))
-	j := Job{Type: MaintainIndex, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(1), Indexes: []IndexID{id}}
+	intendPairs(b, s, []Pair{{"shop", "users", 1}})
+	j := Job{Type: MaintainIndex, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(1), Indexes: []catalog.IndexID{id}}
 	b.ReportAllocs()
 	for b.Loop() {
 		check(b, s.EnqueueSoon(j))

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // epochStep is how many epochs a synced write of the ceiling pays for, and how
@@ -38,8 +36,8 @@ func (c *clock) load(s *Store) error {
 	return nil
 }
 
-func (c *clock) extend(txn *badger.Txn, ceiling uint64) error {
-	return txn.Set(counterKey(counterEpoch), binary.AppendUvarint(nil, ceiling))
+func (c *clock) extend(w *changes, ceiling uint64) error {
+	return w.set(counterKey(counterEpoch), binary.AppendUvarint(nil, ceiling))
 }
 
 // Epoch is the current epoch. It costs an atomic load.
@@ -61,7 +59,7 @@ func (s *Store) Advance() (Epoch, error) {
 			return 0, err
 		}
 		ceiling := next + epochStep
-		if err := s.update(func(txn *badger.Txn) error { return c.extend(txn, ceiling) }); err != nil {
+		if err := s.update(func(w *changes) error { return c.extend(w, ceiling) }); err != nil {
 			return 0, err
 		}
 		if err := s.sync(); err != nil {

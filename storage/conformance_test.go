@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // TestConformance is what every kind of store must do.
@@ -47,22 +49,22 @@ var conformance = []struct {
 			wantLookup(t, s, id, "b", 200)
 			wantLookup(t, s, id, "", 1)
 			wantLookup(t, s, id, "c")
-			if n := must(s.Remove(id, 3, [][]byte{[]byte("a"), []byte("b"), []byte("zz")}, 5)); n != 0 {
+			if n := must(s.remove(id, 3, [][]byte{[]byte("a"), []byte("b"), []byte("zz")}, 5)); n != 0 {
 				t.Fatalf("removed %d entries confirmed at the horizon", n)
 			}
-			if n := must(s.Remove(id, 3, [][]byte{[]byte("a"), []byte("b")}, 6)); n != 1 {
+			if n := must(s.remove(id, 3, [][]byte{[]byte("a"), []byte("b")}, 6)); n != 1 {
 				t.Fatalf("removed %d, want 1", n)
 			}
 			wantLookup(t, s, id, "a", 1)
 			// A lower epoch must not lower the stored one.
 			check(t, s.Add([]Entry{{id, []byte("a"), 1, 2}}))
-			if n := must(s.Remove(id, 1, [][]byte{[]byte("a")}, 6)); n != 0 {
+			if n := must(s.remove(id, 1, [][]byte{[]byte("a")}, 6)); n != 0 {
 				t.Fatal("Add lowered an epoch")
 			}
 			if n := s.Stats().Indexes[id]; n.Entries != 3 || n.Approximate {
 				t.Fatalf("stats: %+v", n)
 			}
-			must(s.Remove(id, 1, [][]byte{[]byte("a")}, 100))
+			must(s.remove(id, 1, [][]byte{[]byte("a")}, 100))
 			wantLookup(t, s, id, "a")
 			if got := dump(t, s, id, false); !slices.Equal(got, []string{"[{1 1}]", "b[{200 5}]"}) {
 				t.Fatal(got)
@@ -73,20 +75,20 @@ var conformance = []struct {
 		for _, partitions := range []int{1, 4} {
 			id := readyIndex(t, s, fmt.Sprint("i", partitions), partitions)
 			for i := range 20 {
-				check(t, s.Add([]Entry{{id, fmt.Appendf(nil, "k%02d", i), ShardID(i), 1}}))
+				check(t, s.Add([]Entry{{id, fmt.Appendf(nil, "k%02d", i), catalog.ShardID(i), 1}}))
 			}
-			got, ok, err := s.Range(id, []byte("k03"), []byte("k06"), 10)
+			got, ok, err := ranged(s, id, []byte("k03"), []byte("k06"), 10)
 			if err != nil || !ok || got != set(3, 4, 5) {
 				t.Fatal(got, ok, err)
 			}
-			if got, ok, _ = s.Range(id, []byte("k18"), nil, 2); !ok || got != set(18, 19) {
+			if got, ok, _ = ranged(s, id, []byte("k18"), nil, 2); !ok || got != set(18, 19) {
 				t.Fatal(got, ok)
 			}
-			if _, ok, _ = s.Range(id, nil, nil, 19); ok {
+			if _, ok, _ = ranged(s, id, nil, nil, 19); ok {
 				t.Fatal("range over the limit")
 			}
-			check(t, s.Mark([]Mark{{id, 99, [][]byte{[]byte("x")}, 1}}))
-			if got, ok, _ = s.Range(id, []byte("x"), nil, 2); !ok || got != set(99) {
+			check(t, s.Mark([]Mark{{Index: id, Shard: 99, Known: [][]byte{[]byte("x")}, Epoch: 1}}))
+			if got, ok, _ = ranged(s, id, []byte("x"), nil, 2); !ok || got != set(99) {
 				t.Fatal(got, ok)
 			}
 			var keys []string
@@ -102,10 +104,10 @@ var conformance = []struct {
 	{"Marks", func(t *testing.T, s *Store) {
 		id := readyIndex(t, s, "i", 1)
 		de, us := []byte("de"), []byte("us")
-		check(t, s.Mark([]Mark{{id, 1, [][]byte{de}, 5}, {id, 2, [][]byte{nil, us}, 5}, {id, 3, [][]byte{nil, nil}, 5}}))
+		check(t, s.Mark([]Mark{{Index: id, Shard: 1, Known: [][]byte{de}, Epoch: 5}, {Index: id, Shard: 2, Known: [][]byte{nil, us}, Epoch: 5}, {Index: id, Shard: 3, Known: [][]byte{nil, nil}, Epoch: 5}}))
 		for _, c := range []struct {
 			components [][]byte
-			want       ShardSet
+			want       catalog.ShardSet
 		}{
 			{nil, set(1, 2, 3)},
 			{[][]byte{de}, set(1, 2, 3)},
@@ -114,43 +116,82 @@ var conformance = []struct {
 			{[][]byte{de, us}, set(1, 2, 3)},
 			{[][]byte{nil, de}, set(1, 3)},
 		} {
-			got := must(s.Lookup(id, []byte("k"), c.components))
+			got := must(look(s, id, []byte("k"), c.components))
 			if got != c.want {
 				t.Errorf("components %q: %b, want %b", c.components, got, c.want)
 			}
 		}
-		if n := must(s.ClearMarks(id, 1, 5)); n != 0 {
+		if n := must(s.clearMarks(id, 1, 5, false)); n != 0 {
 			t.Fatal("cleared a mark at the horizon")
 		}
-		check(t, s.Mark([]Mark{{id, 1, [][]byte{de}, 9}}))
-		if n := must(s.ClearMarks(id, 1, 9)); n != 0 {
+		check(t, s.Mark([]Mark{{Index: id, Shard: 1, Known: [][]byte{de}, Epoch: 9}}))
+		if n := must(s.clearMarks(id, 1, 9, false)); n != 0 {
 			t.Fatal("a second mark did not raise the epoch")
 		}
-		if n := must(s.ClearMarks(id, 1, 10)); n != 1 {
+		if n := must(s.clearMarks(id, 1, 10, false)); n != 1 {
 			t.Fatal("mark not cleared")
 		}
 		if len(s.Marks(id)) != 2 || len(s.AllMarks()) != 2 {
 			t.Fatal(s.Marks(id))
 		}
 		for i := range maxPartialMarks + 1 {
-			check(t, s.Mark([]Mark{{id, 4, [][]byte{{byte(i)}}, Epoch(i + 1)}}))
+			check(t, s.Mark([]Mark{{Index: id, Shard: 4, Known: [][]byte{{byte(i)}}, Epoch: Epoch(i + 1)}}))
 		}
 		if m := s.Marks(id); len(m) != 3 || m[2].Known != nil || m[2].Epoch != maxPartialMarks+1 {
 			t.Fatal(m)
 		}
 		// Covered by the full mark.
-		check(t, s.Mark([]Mark{{id, 4, [][]byte{us}, 3}}))
+		check(t, s.Mark([]Mark{{Index: id, Shard: 4, Known: [][]byte{us}, Epoch: 3}}))
 		if len(s.Marks(id)) != 3 || s.Stats().Indexes[id].Unknown != set(2, 3, 4) {
 			t.Fatal(s.Marks(id))
 		}
 	}},
+	{"LoggedMarks", func(t *testing.T, s *Store) {
+		id := readyIndex(t, s, "i", 1)
+		de := [][]byte{[]byte("de")}
+		mark := func(shard catalog.ShardID, known [][]byte, e Epoch, logged bool) {
+			t.Helper()
+			check(t, s.Mark([]Mark{{Index: id, Shard: shard, Known: known, Epoch: e, Logged: logged}}))
+		}
+		mark(1, nil, 5, true)
+		mark(2, nil, 5, true)
+		mark(2, nil, 3, false) // for a scan, though the logged one is younger
+		mark(3, de, 5, true)
+		mark(4, nil, 5, false)
+		mark(4, nil, 5, true) // covered
+		if m := s.Marks(id); len(m) != 5 {
+			t.Fatal(m)
+		}
+		if n := must(s.Clear(id, 1, 5)); n != 0 {
+			t.Fatal("cleared a mark at the horizon")
+		}
+		for shard, want := range []int{1: 1, 2: 1, 3: 1, 4: 0} {
+			if n := must(s.Clear(id, catalog.ShardID(shard), 6)); n != want {
+				t.Errorf("shard %d: cleared %d, want %d", shard, n, want)
+			}
+		}
+		if got := must(look(s, id, []byte("k"), nil)); got != set(2, 4) {
+			t.Errorf("left on %b", got)
+		}
+		mark(1, de, 7, true)
+		if !must(s.Unlog(id, 1)) || must(s.Unlog(id, 5)) {
+			t.Error("Unlog told the wrong thing")
+		}
+		must(s.Clear(id, 1, 9))
+		if got := must(look(s, id, []byte("k"), de)); got != set(1, 2, 4) {
+			t.Errorf("left on %b", got)
+		}
+		if got := must(look(s, id, []byte("k"), [][]byte{[]byte("us")})); got != set(2, 4) {
+			t.Errorf("left on %b where more is known", got)
+		}
+	}},
 	{"UnknownIndex", func(t *testing.T, s *Store) {
 		check(t, s.Add([]Entry{{77, []byte("k"), 1, 1}}))
-		check(t, s.Mark([]Mark{{77, 1, nil, 1}}))
-		if must(s.Remove(77, 1, [][]byte{[]byte("k")}, 9)) != 0 || must(s.ClearMarks(77, 1, 9)) != 0 {
+		check(t, s.Mark([]Mark{{Index: 77, Shard: 1, Epoch: 1}}))
+		if must(s.remove(77, 1, [][]byte{[]byte("k")}, 9)) != 0 || must(s.clearMarks(77, 1, 9, false)) != 0 {
 			t.Fatal("removed from nothing")
 		}
-		if _, err := s.Lookup(77, nil, nil); !errors.Is(err, ErrNoIndex) {
+		if _, err := look(s, 77, nil, nil); !errors.Is(err, ErrNoIndex) {
 			t.Fatal(err)
 		}
 		if err := s.DropIndex(77); !errors.Is(err, ErrNoIndex) {
@@ -158,15 +199,15 @@ var conformance = []struct {
 		}
 	}},
 	{"Build", func(t *testing.T, s *Store) {
-		def := must(s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: "i", Partitions: 2}))
-		if def.Status != Building || def.Readable || !def.HasBuild || def.Partitions != 2 {
+		def := must(s.CreateIndex(catalog.IndexDef{Schema: "shop", Table: "users", Name: "i", Partitions: 2}))
+		if def.Status != catalog.Building || def.Readable || !def.HasBuild || def.Partitions != 2 {
 			t.Fatalf("%+v", def)
 		}
-		if _, err := s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: "i"}); !errors.Is(err, ErrIndexExists) {
+		if _, err := s.CreateIndex(catalog.IndexDef{Schema: "shop", Table: "users", Name: "i"}); !errors.Is(err, ErrIndexExists) {
 			t.Fatal(err)
 		}
 		check(t, s.Add([]Entry{{def.ID, []byte("a"), 1, 1}}))
-		if _, err := s.Lookup(def.ID, []byte("a"), nil); !errors.Is(err, ErrNoIndex) {
+		if _, err := look(s, def.ID, []byte("a"), nil); !errors.Is(err, ErrNoIndex) {
 			t.Fatal(err)
 		}
 		if got := dump(t, s, def.ID, true); len(got) != 1 {
@@ -182,7 +223,7 @@ var conformance = []struct {
 		check(t, s.Add([]Entry{{def.ID, []byte("b"), 2, 1}}))
 		wantLookup(t, s, def.ID, "a", 1)
 		wantLookup(t, s, def.ID, "b", 2)
-		if d, _ := s.Index(def.ID); !d.Readable || !d.HasBuild || d.Status != Ready || d.Partitions != 2 {
+		if d, _ := s.Index(def.ID); !d.Readable || !d.HasBuild || d.Status != catalog.Ready || d.Partitions != 2 {
 			t.Fatalf("%+v", d)
 		}
 		if err := s.Repartition(t.Context(), def.ID, 4, nil); !errors.Is(err, ErrBusy) {
@@ -201,7 +242,7 @@ var conformance = []struct {
 		check(t, s.StartBuild(def.ID, 0))
 		filled, _ := s.Index(def.ID)
 		check(t, s.StartBuild(def.ID, 0))
-		if err := s.FinishBuild(def.ID, filled.BuildGeneration); !errors.Is(err, ErrSuperseded) {
+		if err := s.FinishBuild(def.ID, filled.BuildGeneration, nil); !errors.Is(err, ErrSuperseded) {
 			t.Fatal(err)
 		}
 		wantLookup(t, s, def.ID, "b", 2)
@@ -218,13 +259,13 @@ var conformance = []struct {
 			entries = append(entries, Entry{id, fmt.Appendf(nil, "k%05d", i), 1, 1})
 		}
 		check(t, s.Add(append(entries, Entry{other, []byte("k"), 1, 1})))
-		check(t, s.Mark([]Mark{{id, 1, nil, 1}}))
+		check(t, s.Mark([]Mark{{Index: id, Shard: 1, Epoch: 1}}))
 		check(t, s.DropIndex(id))
-		if _, err := s.Lookup(id, []byte("k00001"), nil); !errors.Is(err, ErrNoIndex) {
+		if _, err := look(s, id, []byte("k00001"), nil); !errors.Is(err, ErrNoIndex) {
 			t.Fatal(err)
 		}
 		check(t, s.Add(entries))
-		check(t, s.Mark([]Mark{{id, 1, nil, 9}}))
+		check(t, s.Mark([]Mark{{Index: id, Shard: 1, Epoch: 9}}))
 		slices := 0
 		for {
 			more, err := s.DeleteGarbage(t.Context(), 700)
@@ -245,7 +286,7 @@ var conformance = []struct {
 			t.Fatalf("%d records left", left)
 		}
 		wantLookup(t, s, other, "k", 1)
-		if d := must(s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: "i"})); d.ID <= other {
+		if d := must(s.CreateIndex(catalog.IndexDef{Schema: "shop", Table: "users", Name: "i"})); d.ID <= other {
 			t.Fatal("an ID was used again")
 		}
 	}},
@@ -254,7 +295,7 @@ var conformance = []struct {
 		const n = 3*moveSlice + 17
 		var entries []Entry
 		for i := range n {
-			entries = append(entries, Entry{id, fmt.Appendf(nil, "k%05d", i), ShardID(i % 7), 3})
+			entries = append(entries, Entry{id, fmt.Appendf(nil, "k%05d", i), catalog.ShardID(i % 7), 3})
 		}
 		entries = append(entries, Entry{id, []byte("k00000"), 9, 4})
 		check(t, s.Add(entries))
@@ -265,7 +306,7 @@ var conformance = []struct {
 			key := fmt.Sprintf("new%v", f)
 			check(t, s.Add([]Entry{{id, []byte(key), 1, 5}}))
 			wantLookup(t, s, id, key, 1)
-			must(s.Remove(id, 1, [][]byte{[]byte(key)}, 6))
+			must(s.remove(id, 1, [][]byte{[]byte(key)}, 6))
 			last = f
 		}))
 		if after := dump(t, s, id, false); last != 1 || !slices.Equal(before, after) {
@@ -288,37 +329,37 @@ var conformance = []struct {
 	{"UpdateIndex", func(t *testing.T, s *Store) {
 		id := readyIndex(t, s, "i", 2)
 		readyIndex(t, s, "j", 1)
-		check(t, s.UpdateIndex(id, func(d *IndexDef) {
-			d.Status, d.Error, d.ID, d.Partitions, d.Schema, d.Table = Failed, "miss", 99, 99, "other", "people"
+		check(t, s.UpdateIndex(id, func(d *IndexRecord) {
+			d.Status, d.Error, d.ID, d.Partitions, d.Schema, d.Table = catalog.Failed, "miss", 99, 99, "other", "people"
 		}))
 		d, ok := s.Index(id)
-		if !ok || d.Status != Failed || d.Error != "miss" || d.Partitions != 2 || d.Schema != "shop" || d.Table != "users" || !d.Readable {
+		if !ok || d.Status != catalog.Failed || d.Error != "miss" || d.Partitions != 2 || d.Schema != "shop" || d.Table != "users" || !d.Readable {
 			t.Fatalf("%+v", d)
 		}
-		if err := s.UpdateIndex(id, func(d *IndexDef) { d.Name = "j" }); !errors.Is(err, ErrIndexExists) {
+		if err := s.UpdateIndex(id, func(d *IndexRecord) { d.Name = "j" }); !errors.Is(err, ErrIndexExists) {
 			t.Fatal(err)
 		}
 		check(t, s.StartBuild(id, 0))
 		check(t, finishBuild(s, id))
-		if d, _ := s.Index(id); d.Status != Ready || d.Error != "" || d.LastScan.IsZero() {
+		if d, _ := s.Index(id); d.Status != catalog.Ready || d.Error != "" || d.LastScan.IsZero() {
 			t.Fatalf("%+v", d)
 		}
-		check(t, s.UpdateIndex(id, func(d *IndexDef) { d.Status = Disabled }))
+		check(t, s.UpdateIndex(id, func(d *IndexRecord) { d.Status = catalog.Disabled }))
 		check(t, s.StartBuild(id, 0))
 		check(t, finishBuild(s, id))
-		if d, _ := s.Index(id); d.Status != Disabled || len(s.Indexes()) != 2 {
+		if d, _ := s.Index(id); d.Status != catalog.Disabled || len(s.Indexes()) != 2 {
 			t.Fatalf("%+v", d)
 		}
 	}},
 	{"MoveIndexes", func(t *testing.T, s *Store) {
 		a, b := readyIndex(t, s, "i", 1), readyIndex(t, s, "j", 1)
-		people, users := TableName{"shop", "people"}, TableName{"shop", "users"}
-		check(t, s.MoveIndexes(map[IndexID]TableName{a: people}))
-		check(t, s.UpdateIndex(b, func(d *IndexDef) { d.Name = "i" }))
-		if err := s.MoveIndexes(map[IndexID]TableName{b: people}); !errors.Is(err, ErrIndexExists) {
+		people, users := catalog.TableName{Schema: "shop", Name: "people"}, catalog.TableName{Schema: "shop", Name: "users"}
+		check(t, s.MoveIndexes(map[catalog.IndexID]catalog.TableName{a: people}))
+		check(t, s.UpdateIndex(b, func(d *IndexRecord) { d.Name = "i" }))
+		if err := s.MoveIndexes(map[catalog.IndexID]catalog.TableName{b: people}); !errors.Is(err, ErrIndexExists) {
 			t.Fatal(err)
 		}
-		check(t, s.MoveIndexes(map[IndexID]TableName{a: users, b: people}))
+		check(t, s.MoveIndexes(map[catalog.IndexID]catalog.TableName{a: users, b: people}))
 		da, _ := s.Index(a)
 		if db, _ := s.Index(b); da.Table != "users" || db.Table != "people" || !da.Readable || !db.Readable {
 			t.Fatalf("%+v %+v", da, db)
@@ -336,9 +377,9 @@ var conformance = []struct {
 		}
 	}},
 	{"Placements", func(t *testing.T, s *Store) {
-		a, b := TableName{"shop", "a"}, TableName{"shop", "b"}
-		check(t, s.SetPlacements(map[TableName]string{a: "hash:id", b: "reference"}))
-		check(t, s.SetPlacements(map[TableName]string{a: "hash:x", b: "", {"none", "n"}: ""}))
+		a, b := catalog.TableName{Schema: "shop", Name: "a"}, catalog.TableName{Schema: "shop", Name: "b"}
+		check(t, s.SetPlacements(map[catalog.TableName]string{a: "hash:id", b: "reference"}))
+		check(t, s.SetPlacements(map[catalog.TableName]string{a: "hash:x", b: "", {Schema: "none", Name: "n"}: ""}))
 		if got := must(s.Placement(a)); got != "hash:x" {
 			t.Errorf("placement %q", got)
 		}
@@ -350,14 +391,14 @@ var conformance = []struct {
 		}
 	}},
 	{"Sequences", func(t *testing.T, s *Store) {
-		a, b := TableName{"shop", "a"}, TableName{"shop", "b"}
-		take := func(t *testing.T, name TableName, n uint64) uint64 {
+		a, b := catalog.TableName{Schema: "shop", Name: "a"}, catalog.TableName{Schema: "shop", Name: "b"}
+		take := func(t *testing.T, name catalog.TableName, n uint64) uint64 {
 			t.Helper()
 			got := must(s.TakeNumbers(name, func(next uint64) uint64 { return next + n }))
 			got.Release()
 			return got.First
 		}
-		unstarted := func(name TableName) {
+		unstarted := func(name catalog.TableName) {
 			t.Helper()
 			if _, err := s.TakeNumbers(name, func(next uint64) uint64 { return next + 1 }); !errors.Is(err, ErrUnstarted) {
 				t.Fatal(err)
@@ -435,7 +476,7 @@ var conformance = []struct {
 		}
 	}},
 	{"SequencesBeside", func(t *testing.T, s *Store) {
-		name := TableName{"shop", "a"}
+		name := catalog.TableName{Schema: "shop", Name: "a"}
 		check(t, s.StartSequence(name, from(1)))
 		var wg sync.WaitGroup
 		got := make([][]uint64, 8)
@@ -472,11 +513,16 @@ var conformance = []struct {
 		if m := must(s.SlotMap()); m != nil {
 			t.Fatal(m)
 		}
-		check(t, s.SetSlotMap([]byte{1, 2}))
+		if m := must(s.KeepSlotMap([]byte{1, 2})); !slices.Equal(m, []byte{1, 2}) {
+			t.Fatal(m)
+		}
+		if m := must(s.KeepSlotMap([]byte{2, 1})); !slices.Equal(m, []byte{1, 2}) {
+			t.Fatal(m, "in place of the first")
+		}
 		if m := must(s.SlotMap()); !slices.Equal(m, []byte{1, 2}) {
 			t.Fatal(m)
 		}
-		for i := range MaxShards - 2 {
+		for i := range catalog.MaxShards - 2 {
 			must(s.ShardID(fmt.Sprint(i)))
 		}
 		if _, err := s.ShardID("one more"); !errors.Is(err, ErrTooManyShards) {
@@ -488,7 +534,7 @@ var conformance = []struct {
 		id := readyIndex(t, s, "i", 1)
 		var entries []Entry
 		for i := range 20000 {
-			entries = append(entries, Entry{id, fmt.Appendf(nil, "%0100d", i), ShardID(i % 3), 1})
+			entries = append(entries, Entry{id, fmt.Appendf(nil, "%0100d", i), catalog.ShardID(i % 3), 1})
 		}
 		check(t, s.Add(entries))
 		check(t, s.Add(entries))
@@ -510,14 +556,14 @@ var conformance = []struct {
 				for i := range keys {
 					key := fmt.Appendf(nil, "k%d", i)
 					e := s.Epoch()
-					if err := s.Add([]Entry{{id, key, ShardID(w), e}}); err != nil {
+					if err := s.Add([]Entry{{id, key, catalog.ShardID(w), e}}); err != nil {
 						t.Error(err)
 					}
-					got, err := s.Lookup(id, key, nil)
-					if err != nil || !got.Has(ShardID(w)) {
+					got, err := look(s, id, key, nil)
+					if err != nil || !got.Has(catalog.ShardID(w)) {
 						t.Errorf("%v: own entry is missing: %b", err, got)
 					}
-					if err := s.Mark([]Mark{{id, ShardID(w), nil, e}}); err != nil {
+					if err := s.Mark([]Mark{{Index: id, Shard: catalog.ShardID(w), Epoch: e}}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -558,7 +604,7 @@ var conformance = []struct {
 		var readers sync.WaitGroup
 		stop := make(chan struct{})
 		key := func(i int64) []byte { return fmt.Appendf(nil, "k%d", i) }
-		check(t, s.Mark([]Mark{{id, 1, nil, 1}}))
+		check(t, s.Mark([]Mark{{Index: id, Shard: 1, Epoch: 1}}))
 		for range 3 {
 			readers.Go(func() {
 				for {
@@ -569,7 +615,7 @@ var conformance = []struct {
 					}
 					runtime.Gosched() // a commit takes turns of several goroutines
 					k := key(current.Load())
-					if got, err := s.Lookup(id, k, nil); err != nil || !got.Has(1) {
+					if got, err := look(s, id, k, nil); err != nil || !got.Has(1) {
 						t.Errorf("%s is missing: %b %v", k, got, err)
 						return
 					}
@@ -577,10 +623,10 @@ var conformance = []struct {
 			})
 		}
 		for i := int64(1); i < 500 && !t.Failed(); i++ {
-			check(t, s.Mark([]Mark{{id, 1, nil, Epoch(i)}}))
+			check(t, s.Mark([]Mark{{Index: id, Shard: 1, Epoch: Epoch(i)}}))
 			current.Store(i)
 			check(t, s.Add([]Entry{{id, key(i), 1, Epoch(i)}}))
-			if n := must(s.ClearMarks(id, 1, Epoch(i+1))); n != 1 {
+			if n := must(s.clearMarks(id, 1, Epoch(i+1), false)); n != 1 {
 				t.Error(n)
 			}
 		}
@@ -608,7 +654,7 @@ var conformance = []struct {
 					}
 					runtime.Gosched()
 					k := all[i%keys].Key
-					if got, err := s.Lookup(id, k, nil); err != nil || !got.Has(1) {
+					if got, err := look(s, id, k, nil); err != nil || !got.Has(1) {
 						t.Errorf("%s is missing: %b %v", k, got, err)
 						return
 					}
@@ -616,7 +662,7 @@ var conformance = []struct {
 						own := []Entry{{id, fmt.Appendf(nil, "w%d", i), 2, 1}}
 						v := s.find(id).view.Load()
 						check(t, s.Add(own))
-						got, err := s.Lookup(id, own[0].Key, nil)
+						got, err := look(s, id, own[0].Key, nil)
 						// A build that began before the Add has it; one that began
 						// after is the caller's to fill.
 						if now := s.find(id).view.Load(); now == v && (err != nil || !got.Has(2)) {
@@ -659,7 +705,7 @@ var conformance = []struct {
 	{"AfterClose", func(t *testing.T, s *Store) {
 		id := readyIndex(t, s, "i", 1)
 		check(t, s.Close())
-		if _, err := s.Lookup(id, nil, nil); !errors.Is(err, ErrClosed) {
+		if _, err := look(s, id, nil, nil); !errors.Is(err, ErrClosed) {
 			t.Fatal(err)
 		}
 		if err := s.Add([]Entry{{id, nil, 1, 1}}); !errors.Is(err, ErrClosed) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // count counts the entries of generations after an unclean stop, in the
@@ -26,19 +26,22 @@ func (s *Store) count(ctx context.Context, gens []*generation) {
 }
 
 func (p *partition) recount(ctx context.Context) error {
+	// Another database is not to be put in its place meanwhile.
+	p.store.counting.Lock()
+	defer p.store.counting.Unlock()
 	r := newRequest(requestSnapshot, p)
 	p.submit(r)
 	err := <-r.done
-	txn := r.snapshot
+	snapshot := r.snapshot
 	r.release()
-	if txn == nil {
+	if snapshot == nil {
 		return err
 	}
-	defer txn.Discard()
+	defer snapshot.Close()
 	if err != nil {
 		return err
 	}
-	n, err := p.pairs(ctx, txn)
+	n, err := p.pairs(ctx, snapshot)
 	if err != nil {
 		return err
 	}
@@ -47,11 +50,11 @@ func (p *partition) recount(ctx context.Context) error {
 	return nil
 }
 
-// pairs counts the (key, shard) pairs of p in txn.
-func (p *partition) pairs(ctx context.Context, txn *badger.Txn) (int64, error) {
+// pairs counts the (key, shard) pairs of p in a snapshot.
+func (p *partition) pairs(ctx context.Context, from pebble.Reader) (int64, error) {
 	var n int64
 	sc := &scratch{}
-	err := p.iterate(txn, sc, nil, nil, func(_, val []byte) (bool, error) {
+	err := p.iterate(from, sc, nil, nil, func(_, val []byte) (bool, error) {
 		// Two numbers a pair; the last byte of each is less than 0x80.
 		numbers := int64(0)
 		for _, b := range val {

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // childDir is set in the environment of a process that writes until it is
@@ -30,19 +31,23 @@ func child(dir string) {
 	}
 	d := s.Indexes()[0]
 	start := int(s.Epoch())
+	if err := s.NoteThread(1, Thread{ID: 9}); err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
 	for i := 0; ; i++ {
 		key := fmt.Appendf(nil, "%d-%d", start, i)
-		if err := s.Intend([]Pair{{"shop", "users", 1}}); err != nil {
+		if _, err := s.Intend([]Pair{{"shop", "users", 1}}); err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
-		if err := s.Add([]Entry{{d.ID, key, ShardID(i % 5), s.Epoch()}, {d.ID, append(key, 'b'), 1, s.Epoch()}}); err != nil {
+		if err := s.Add([]Entry{{d.ID, key, catalog.ShardID(i % 5), s.Epoch()}, {d.ID, append(key, 'b'), 1, s.Epoch()}}); err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
 		fmt.Printf("add %s %d\n", key, i%5)
 		if i%20 == 0 {
-			if err := s.Mark([]Mark{{d.ID, ShardID(100 + i%50), [][]byte{key}, s.Epoch()}}); err != nil {
+			if err := s.Mark([]Mark{{Index: d.ID, Shard: catalog.ShardID(100 + i%50), Known: [][]byte{key}, Epoch: s.Epoch()}}); err != nil {
 				fmt.Println("error", err)
 				os.Exit(1)
 			}
@@ -101,10 +106,10 @@ func TestKill(t *testing.T) {
 				if f[0] == "add" {
 					components = [][]byte{[]byte("no mark has this")}
 				}
-				got, err := s.Lookup(id, []byte(f[1]), components)
+				got, err := look(s, id, []byte(f[1]), components)
 				check(t, err)
 				// A shard with many marks has one that knows nothing.
-				if !got.Has(ShardID(shard)) {
+				if !got.Has(catalog.ShardID(shard)) {
 					t.Fatalf("round %d: %s is missing: %b", round, line, got)
 				}
 			case "job":
@@ -180,14 +185,7 @@ func copyFiles(t testing.TB, from string, names []string) string {
 			continue
 		}
 		check(t, err)
-		// Badger's logs are sparse: only what is written counts.
-		f, err := os.Create(filepath.Join(to, n))
-		check(t, err)
-		used := len(bytes.TrimRight(b, "\x00"))
-		_, err = f.Write(b[:used])
-		check(t, err)
-		check(t, f.Truncate(int64(len(b))))
-		check(t, f.Close())
+		check(t, os.WriteFile(filepath.Join(to, n), b, 0o600))
 	}
 	return to
 }
@@ -214,13 +212,13 @@ func TestPowerLoss(t *testing.T) {
 		syncs++
 		saved = copyStore(t, o.Dir)
 	}
-	check(t, s.Intend([]Pair{pair}))
+	intendPairs(t, s, []Pair{pair})
 	if syncs != 1 {
 		t.Fatalf("%d syncs", syncs)
 	}
-	check(t, s.Intend([]Pair{pair}))
+	intendPairs(t, s, []Pair{pair})
 	check(t, s.Add([]Entry{{id, []byte("a"), 3, 1}}))
-	check(t, s.Mark([]Mark{{id, 3, nil, 1}}))
+	check(t, s.Mark([]Mark{{Index: id, Shard: 3, Epoch: 1}}))
 	if syncs != 1 {
 		t.Fatal("a write in steady state synced")
 	}
@@ -236,8 +234,8 @@ func TestPowerLoss(t *testing.T) {
 			wantLookup(t, l, id, "a")
 		}
 		// Writes to the pair before Recovered must not take the record over.
-		check(t, l.Intend([]Pair{pair}))
-		check(t, l.Mark([]Mark{{id, 3, nil, 1}}))
+		intendPairs(t, l, []Pair{pair})
+		check(t, l.Mark([]Mark{{Index: id, Shard: 3, Epoch: 1}}))
 		if round == 1 {
 			check(t, l.Recovered())
 			if len(l.Lost()) != 0 {
@@ -304,8 +302,8 @@ func TestRenameKeepsIntents(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, testOpts(t.TempDir()), testOptions{manual: true})
 	id := readyIndex(t, s, "i", 1)
-	check(t, s.Intend([]Pair{{"shop", "users", 3}}))
-	check(t, s.MoveIndexes(map[IndexID]TableName{id: {"shop", "people"}}))
+	intendPairs(t, s, []Pair{{"shop", "users", 3}})
+	check(t, s.MoveIndexes(map[catalog.IndexID]catalog.TableName{id: {Schema: "shop", Name: "people"}}))
 	l := openTest(t, testOpts(copyStore(t, s.opt.Dir)), testOptions{})
 	if got := l.Unclean(); !slices.Contains(got, Pair{"shop", "people", 3}) {
 		t.Fatal(got)
@@ -376,7 +374,7 @@ func TestLayout(t *testing.T) {
 	s := openTest(t, testOpts(""), testOptions{manual: true})
 	id := readyIndex(t, s, "i", 1)
 	check(t, s.Add([]Entry{{id, []byte("key"), 2, 300}, {id, []byte("key"), 1, 7}}))
-	check(t, s.Mark([]Mark{{id, 9, [][]byte{nil, []byte("x")}, 5}}))
+	check(t, s.Mark([]Mark{{Index: id, Shard: 9, Known: [][]byte{nil, []byte("x")}, Epoch: 5}}))
 	want := map[string]string{
 		"f":                            "\x01",
 		"e\x00\x00\x00\x01\x00\x00key": "\x01\x07\x02\xac\x02",

@@ -11,7 +11,10 @@ type diskThread chan func()
 func startDiskThread() diskThread {
 	d := make(diskThread)
 	go func() {
-		runtime.LockOSThread() // for good
+		runtime.LockOSThread()
+		// A thread that ended would take with it who wanted to die with the parent: for
+		// Linux, the parent is the thread (PR_SET_PDEATHSIG).
+		defer runtime.UnlockOSThread()
 		for f := range d {
 			f()
 		}

@@ -2,32 +2,34 @@
 // and unknown marks, write-intents, jobs, and a few names and numbers. Keys
 // are bytes to it, shards are numbers, and it knows no SQL.
 //
-// A Store is a Badger database in one directory, opened by one process, and two
+// A Store is a Pebble database in one directory, opened by one process, and two
 // logs of what is on its way there. All of its methods may be called by any
 // number of goroutines.
 //
 // # What a call promises
 //
-// "Process" means that the effect survives kill -9; Badger's log is a mapped
-// file, so what is committed is in the page cache and needs no fsync. "Power"
-// means that it survives a power loss.
+// "Process" means that the effect survives kill -9: a commit returns when Pebble's
+// log is written, so what is committed is in the page cache and needs no fsync
+// (files.go). "Power" means that it survives a power loss.
 //
 //	Add, Mark, Remove, ClearMarks            process
 //	Enqueue, Claim, ..., Finish, Fail        process
 //	EnqueueSoon                              process, or the pair's write-intent
 //	                                         is found by the next Open
 //	NoteThread, ForgetThread                 process
+//	KeepUnfinished, ForgetUnfinished         process, or power where it is asked for
 //	CreateIndex, UpdateIndex, StartBuild,
 //	FinishBuild, DropIndex, Repartition      power, each one transaction
 //	Intend (first write after a quiet time)  power
 //	Advance                                  power (epochs never repeat)
-//	ShardID, SetSlotMap, SetPlacements, Sync power
+//	JumpSerial                               power (serials never repeat)
+//	NextSerial                               process, and a life after a power loss
+//	                                         knows it all the same
+//	ShardID, KeepSlotMap, SetPlacements, Sync power
 //	TakeNumbers (numbers never repeat)       power
 //	Close                                    power, for everything before
 //
-// A power loss takes away some of the commits since the last sync: mostly the
-// last ones, but where a memtable was full and not yet flushed, also earlier
-// ones than those that stay. What it took is found by the write-intents: for
+// A power loss takes away some of the commits since the last sync. What it took is found by the write-intents: for
 // each (table, shard) written to since it was last quiet there is a synced
 // record. It covers all that Add and Mark wrote, since both set it themselves
 // where the caller has not. Open finds
@@ -49,7 +51,7 @@
 //     is less than the given one. The check is made by the partition's writer,
 //     so nothing comes between it and the removal. ClearMarks checks likewise,
 //     under the mutex that Mark writes under.
-//   - Lookup and Range look at the recent entries before they look at Badger:
+//   - Lookup and Range look at the recent entries before they look at Pebble:
 //     those that a flush has moved by then are there. All else that reads or
 //     removes entries flushes first (recent.go).
 //   - Lookup reads hot records and the published snapshot; see "Hot records".
@@ -61,20 +63,25 @@
 //     after it is no longer shown. Readers compare the view before and after
 //     reading (or taking their snapshot); writers compare it after their write and write
 //     again to generations that came meanwhile. index.go has the details.
-//   - Open refuses a store whose files are damaged, where that shows. A damaged log
-//     of recent entries is as a power loss (Lost).
+//   - What is read from a table is checked, be it at Open or for a lookup; an error is
+//     never "there is no record", so the caller asks all shards. Logs and manifests, of which
+//     Pebble reads as much as is whole, are compared with an account of what was written
+//     (account.go). From the first damage on no lookup is answered (ErrDamaged) until the
+//     database has been made anew, which Open and the store itself do (damage.go). All that is
+//     written meanwhile, by whom the damage may be met, is taken. A damaged log of recent entries
+//     is as a power loss (Lost).
 //   - A write that can't be made is refused before anything is lost:
-//     ErrStoreFull while free space is under the limit (Badger maps sparse
-//     files, so a full disk would be SIGBUS), ErrReadOnly after a failed write
+//     ErrStoreFull while free space is under the limit (what is under way on a
+//     disk that is full all the same waits for room), ErrReadOnly after a failed write
 //     or sync, and while the directory is gone or can't be written. Lookups go on.
 //
 // # Hot records
 //
 // Lookup asks the recent entries, then the cache of hot records (hot.go), then
-// the published snapshot of Badger (published.go), which all lookups share until
+// the published snapshot of Pebble (published.go), which all lookups share until
 // the next commit of entries. What it read there it puts into the cache, keys
 // without a record too. Records are cached by their whole key, generation and
-// partition included, as Badger has them: without recent entries and marks,
+// partition included, as Pebble has them: without recent entries and marks,
 // which each lookup adds for itself.
 //
 // Invariant: a cached record has the shards that the record has in the published
@@ -86,7 +93,7 @@
 //
 //	1 change    the keys' records leave the cache, their stripes are closed:
 //	            nothing is put into them
-//	2 commit    new snapshots of Badger show the change
+//	2 commit    new snapshots of Pebble show the change
 //	3 publish   a new snapshot, taken now, is what lookups read
 //	4 changed   the stripes are open again, and have the records as they are now if
 //	            they were added with many others, as an index is built, and there
@@ -126,7 +133,7 @@
 // so a switch leaves nothing to take out.
 //
 // A crash leaves nothing: the cache begins empty, and the snapshot with what
-// Badger has, after the recent entries were moved there.
+// Pebble has, after the recent entries were moved there.
 //
 // hot_test.go runs every interleaving of these steps, and finds a miss when one
 // of them is left out.
@@ -151,7 +158,7 @@
 // Add, Remove and Mark go to all live ones; Lookup reads the readable one.
 // Building survives a restart, as its job does; moving becomes garbage then.
 // Garbage is a record per generation, deleted in slices by DeleteGarbage, since
-// Badger's DropPrefix would stop all writes.
+// a range deletion would have each lookup look at it until it is compacted.
 //
 // REQUIRES of callers that build: an entry added before StartBuild is not in
 // the building generation. A statement or transaction that was open when
@@ -162,9 +169,8 @@
 // Each partition has one writer at a time: the goroutine that asks while
 // nobody writes, which leaves what comes meanwhile to one of the store's. It
 // does all read-modify-write of the partition's records and commits whatever
-// waits for it in one transaction (several where Badger's limit of about 15 %
-// of a memtable is hit; then an error is told to all, which is right since all
-// changes are idempotent). So there are no conflicts to detect.
+// waits for it in one commit (several where it is large; then an error is told to
+// all, which is right since all changes are idempotent). So there are no conflicts to detect.
 //
 // # Records
 //
@@ -174,9 +180,13 @@
 //	'f'                                      format version, uvarint (1)
 //	'c' name                                 counter, uvarint: "epoch" (the ceiling: no epoch
 //	                                         at or over it was handed out), "index" and
-//	                                         "generation" (the next number)
+//	                                         "generation" (the next number); "serial": the last
+//	                                         one, the highest that is paid for, both uvarint,
+//	                                         boot ID; "identity": text, see identity.go
 //	's' shard name                           shard number, 1 byte
 //	't'                                      slot map, a shard number for each slot
+//	'a' name                                 the shard is not among those that serve, and why (Apart)
+//	'u' schema 0 table                       the copies of a reference table differ (Unlike)
 //	'r' schema 0 table                       what the table's rows are placed by, text
 //	'q' schema 0 table                       sequence: no number at or over it was handed out, uvarint
 //	'x' index(4)                             definition, JSON; read, build, move: generations
@@ -188,6 +198,7 @@
 //	'j' job(8)                               job without its keys, JSON
 //	'k' job(8) seq(4)                        key of a job, JSON
 //	'h' shard(1) thread(4)                   connection to a shard: opened, varint of Unix seconds
+//	'd' key                                  DDL that may be done on some shards only, JSON
 //	'n'                                      entry counts at the last graceful stop, JSON;
 //	                                         deleted by Open
 //
@@ -216,14 +227,13 @@
 // The Store owns all: those that write what came while others wrote, one that
 // flushes recent entries, one that commits what EnqueueSoon has changed, one for the free space (each second), one that renews
 // the published snapshot (each 10 s, so that it doesn't keep old records), one
-// that lifts intents, one that counts. Close ends and awaits them after the calls under
+// that lifts intents, one that counts, one that makes a damaged database anew. Close ends and awaits them after the calls under
 // way; it ends a Repartition.
 //
 // # Non-goals
 //
 // No transactions over several calls, no order between keys of different
-// partitions but what Entries merges, no history of entries. The value log of
-// Badger is never used and never collected.
+// partitions but what Entries merges, no history of entries.
 //
 // Several proxies over one shared store is where this may go: epochs, leases,
 // marks and lookups all pass through this package, workers' names are unique

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // Enqueue adds a job. Of j, Type, Schema, Table, Operation, Shards, Indexes,
@@ -33,7 +33,7 @@ func (s *Store) enqueue(j *Job, soon bool) (uint64, error) {
 	q := &s.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !perShard(j.Type) {
+	if !kindOf(j.Type).perShard {
 		return q.enqueue(s, j, keyOf(j, 0), false)
 	}
 	var id uint64
@@ -52,8 +52,8 @@ func (s *Store) enqueue(j *Job, soon bool) (uint64, error) {
 	return id, nil
 }
 
-// maxJobKeys bounds the keys of a verify_keys job. One that would get more
-// becomes a maintain_index job: a scan is cheaper then.
+// maxJobKeys bounds the keys of a job. One that would get more becomes another; see
+// jobKind.
 const maxJobKeys = 1000
 
 // enqueue does one merge key's part of a job.
@@ -69,15 +69,15 @@ func (q *queue) enqueue(s *Store, n *Job, key mergeKey, soon bool) (uint64, erro
 	}
 	// What covers a job is saved before the intent is lifted, so only now it
 	// matters whether that is set.
-	if soon && !s.intents.isActive(Pair{n.Schema, n.Table, ShardID(key.shard)}) {
+	if soon && !s.intents.isActive(Pair{n.Schema, n.Table, catalog.ShardID(key.shard)}) {
 		soon = false
 		if err := q.saveLocked(s); err != nil {
 			return 0, err
 		}
 	}
 	writable := s.space.writable
-	if n.Type == DropIndexJob {
-		writable = s.space.reclaimable // it makes room
+	if kindOf(n.Type).makesRoom {
+		writable = s.space.reclaimable
 	}
 	if err := writable(); err != nil {
 		return 0, err
@@ -87,7 +87,7 @@ func (q *queue) enqueue(s *Store, n *Job, key mergeKey, soon bool) (uint64, erro
 	if created {
 		j = &job{key: key}
 	}
-	if len(j.keys)+len(n.Keys) > maxJobKeys {
+	if kindOf(n.Type).overflow != "" && len(j.keys)+len(n.Keys) > maxJobKeys {
 		return q.overflow(s, j, n)
 	}
 	var rec Job
@@ -97,10 +97,10 @@ func (q *queue) enqueue(s *Store, n *Job, key mergeKey, soon bool) (uint64, erro
 		rec = j.with(n)
 	}
 	// More keys are no news to workers.
-	wake := created || n.Type != VerifyKeys || rec.NotBefore.Before(j.NotBefore)
+	wake := created || kindOf(n.Type).overflow == "" || rec.NotBefore.Before(j.NotBefore)
 	keys := j.lacking(n.Keys)
 	if !soon {
-		err := s.update(func(txn *badger.Txn) error { return setJobKeys(txn, rec, j.nextKey, keys) })
+		err := s.update(func(w *changes) error { return setJobKeys(w, rec, j.nextKey, keys) })
 		if err != nil {
 			return 0, fmt.Errorf("enqueue %s: %w", n.Type, err)
 		}
@@ -132,8 +132,8 @@ func (q *queue) covering(n *Job, key mergeKey) *job {
 	if j := q.fresh[key]; j != nil && j.covers(n) {
 		return j
 	}
-	if n.Type == VerifyKeys {
-		key.typ = MaintainIndex
+	if as := kindOf(n.Type).overflow; as != "" {
+		key.typ = as
 		if j := q.fresh[key]; j != nil && j.swallows && j.covers(n) {
 			return j
 		}
@@ -148,8 +148,8 @@ func (q *queue) newRecord(s *Store, n *Job, key mergeKey) Job {
 		Indexes: union(n.Indexes, nil), UpdatedColumns: union(n.UpdatedColumns, nil),
 		CreatedAt: n.CreatedAt, NotBefore: n.NotBefore,
 	}
-	if perShard(n.Type) {
-		rec.Shards = Only(ShardID(key.shard))
+	if kindOf(n.Type).perShard {
+		rec.Shards = catalog.Only(catalog.ShardID(key.shard))
 	}
 	if rec.CreatedAt.IsZero() {
 		rec.CreatedAt = s.opt.Now()
@@ -157,20 +157,16 @@ func (q *queue) newRecord(s *Store, n *Job, key mergeKey) Job {
 	return rec
 }
 
-// overflow puts a maintain_index job in the place of a verify_keys job (a new
-// one has no ID) that n would give too many keys. The scan's job is written
+// overflow puts a scan's job in the place of one of keys (a new one has no ID)
+// that n would give too many. The scan's job is written
 // first: a crash between leaves both.
 func (q *queue) overflow(s *Store, old *job, n *Job) (uint64, error) {
-	scan := *n
-	scan.Type, scan.Keys = MaintainIndex, nil
-	for _, k := range slices.Concat(n.Keys, old.keys) {
-		scan.Indexes = union(scan.Indexes, []IndexID{k.Index})
-	}
+	scan := n.scanning(old.keys)
 	if old.ID != 0 {
 		scan.CreatedAt = old.CreatedAt
 	}
 	key := old.key
-	key.typ = MaintainIndex
+	key.typ = scan.Type
 	id, err := q.enqueue(s, &scan, key, false)
 	if err != nil {
 		return 0, err
@@ -180,6 +176,16 @@ func (q *queue) overflow(s *Store, old *job, n *Job) (uint64, error) {
 		return id, nil
 	}
 	return id, q.remove(s, old)
+}
+
+// scanning is the job of the type that one with too many keys becomes.
+func (n *Job) scanning(more []JobKey) Job {
+	scan := *n
+	scan.Type, scan.Keys = kindOf(n.Type).overflow, nil
+	for _, k := range slices.Concat(n.Keys, more) {
+		scan.Indexes = union(scan.Indexes, []catalog.IndexID{k.Index})
+	}
+	return scan
 }
 
 // soonDelay is how long EnqueueSoon's changes are gathered.
@@ -210,9 +216,9 @@ func (q *queue) saveLocked(s *Store) error {
 	if err := s.space.reclaimable(); err != nil {
 		return err
 	}
-	err := s.updateEach(len(q.unsaved), func(txn *badger.Txn, i int) error {
+	err := s.updateEach(len(q.unsaved), func(w *changes, i int) error {
 		j := q.unsaved[i]
-		return setJobKeys(txn, j.Job, j.nextKey, j.keys[j.saved:])
+		return setJobKeys(w, j.Job, j.nextKey, j.keys[j.saved:])
 	})
 	if err != nil {
 		return fmt.Errorf("save jobs: %w", err)

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // scratch holds the buffers of one read.
@@ -33,54 +35,54 @@ func (sc *scratch) release() {
 // Marks are loaded before the entries, because a scan adds the entries it
 // found before it clears the mark that covered them: in the other order a
 // lookup could see neither.
-func (s *Store) Lookup(id IndexID, key []byte, components [][]byte) (ShardSet, error) {
+func (s *Store) Lookup(id catalog.IndexID, key []byte, components [][]byte) (Found, error) {
 	if !s.gate.enter() {
-		return ShardSet{}, ErrClosed
+		return Found{}, ErrClosed
 	}
 	defer s.gate.leave()
+	if err := s.db.intact(); err != nil {
+		return Found{}, err
+	}
 	ix := s.find(id)
 	if ix == nil {
-		return ShardSet{}, ErrNoIndex
+		return Found{}, ErrNoIndex
 	}
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
 	for {
 		marks, v := ix.readable()
 		if v == nil {
-			return ShardSet{}, ErrNoIndex
+			return Found{}, ErrNoIndex
 		}
 		sc.key = append(append(sc.key[:0], v.read.partition(key).prefix...), key...)
-		var set ShardSet
+		var set catalog.ShardSet
 		s.recent.widen(&set, sc.key)
 		if err := s.record(sc, &set); err != nil {
-			return ShardSet{}, fmt.Errorf("look up in virtual index %d: %w", id, err)
+			return Found{}, fmt.Errorf("look up in virtual index %d: %w", id, err)
 		}
 		// The generation was live all the while: see snapshot.
 		if ix.view.Load() == v {
-			marks.widen(&set, components)
-			return set, nil
+			found := marks.widened(set, components)
+			found.Floors = &ix.limits
+			return found, nil
 		}
 	}
 }
 
-// record adds the shards of the record sc.key in Badger.
-func (s *Store) record(sc *scratch, set *ShardSet) error {
+// record adds the shards of the record sc.key in Pebble.
+func (s *Store) record(sc *scratch, set *catalog.ShardSet) error {
 	t, ok, err := s.hot.get(set, sc.key)
 	if ok {
 		return err
 	}
+	if err := s.db.reading(); err != nil {
+		return err
+	}
+	defer s.db.use.RUnlock()
 	snapshot := s.published.acquire()
 	defer snapshot.release()
-	sc.val = sc.val[:0]
-	item, err := snapshot.Get(sc.key)
-	switch {
-	case errors.Is(err, badger.ErrKeyNotFound):
-	case err != nil:
+	if sc.val, _, err = s.db.read(snapshot, sc.key, sc.val[:0]); err != nil {
 		return err
-	default:
-		if sc.val, err = item.ValueCopy(sc.val); err != nil {
-			return err
-		}
 	}
 	if err := addShards(set, sc.val); err != nil {
 		return err
@@ -99,21 +101,20 @@ func (ix *index) readable() (*markSet, *view) {
 	return marks, v
 }
 
-// snapshot returns a transaction in which the generations of v are as they were
-// while live: a generation is deleted only after another view is shown, and a
+// snapshot returns one in which the generations of v are as they were while live: a generation is deleted only after another view is shown, and a
 // new one shown only after it is complete. So where the view is the same before
 // and after the snapshot was taken, whatever happens later to its records is
 // not in the snapshot. nil if the view has changed.
-func (s *Store) snapshot(ix *index, v *view) *badger.Txn {
-	txn := s.db.NewTransaction(false)
+func (s *Store) snapshot(ix *index, v *view) *pebble.Snapshot {
+	snapshot := s.db.NewSnapshot()
 	if ix.view.Load() == v {
-		return txn
+		return snapshot
 	}
-	txn.Discard()
+	_ = snapshot.Close() // never fails
 	return nil
 }
 
-func addShards(set *ShardSet, val []byte) error {
+func addShards(set *catalog.ShardSet, val []byte) error {
 	for {
 		p, rest, ok := nextPair(val)
 		if !ok {
@@ -130,33 +131,38 @@ func addShards(set *ShardSet, val []byte) error {
 // Range returns the shards that may hold a key in [from, to), nil to being the
 // end of the index: those of all entries there and all with a mark. ok is
 // false where there are more than limit keys; the caller scatters.
-func (s *Store) Range(id IndexID, from, to []byte, limit int) (set ShardSet, ok bool, err error) {
+func (s *Store) Range(id catalog.IndexID, from, to []byte, limit int) (found Found, ok bool, err error) {
 	if !s.gate.enter() {
-		return ShardSet{}, false, ErrClosed
+		return found, false, ErrClosed
 	}
 	defer s.gate.leave()
+	if err := s.db.reading(); err != nil {
+		return found, false, err
+	}
+	defer s.db.use.RUnlock()
 	ix := s.find(id)
 	if ix == nil {
-		return ShardSet{}, false, ErrNoIndex
+		return found, false, ErrNoIndex
 	}
-	var txn *badger.Txn
+	var set catalog.ShardSet
+	var snapshot *pebble.Snapshot
 	var v *view
 	var marks *markSet
 	// recent are keys that may not be in the snapshot.
 	var recent map[string]struct{}
-	for txn == nil {
+	for snapshot == nil {
 		if marks, v = ix.readable(); v == nil {
-			return ShardSet{}, false, ErrNoIndex
+			return found, false, ErrNoIndex
 		}
 		recent = s.recent.widenRange(&set, v.read, from, to)
-		txn = s.snapshot(ix, v)
+		snapshot = s.snapshot(ix, v)
 	}
-	defer txn.Discard()
+	defer snapshot.Close()
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
 	n := len(recent)
 	for _, p := range v.read.parts {
-		err := p.iterate(txn, sc, from, to, func(key, val []byte) (bool, error) {
+		err := p.iterate(snapshot, sc, from, to, func(key, val []byte) (bool, error) {
 			if _, counted := recent[string(key)]; !counted {
 				n++
 			}
@@ -166,46 +172,41 @@ func (s *Store) Range(id IndexID, from, to []byte, limit int) (set ShardSet, ok 
 			return true, addShards(&set, val)
 		})
 		if err != nil {
-			return ShardSet{}, false, fmt.Errorf("read range of virtual index %d: %w", id, err)
+			return found, false, fmt.Errorf("read range of virtual index %d: %w", id, err)
 		}
 		if n > limit {
-			return ShardSet{}, false, nil
+			return found, false, nil
 		}
 	}
-	marks.widen(&set, nil)
-	return set, true, nil
+	found = marks.widened(set, nil)
+	found.Floors = &ix.limits
+	return found, true, nil
 }
 
 // newIterator walks the records of p from the index key from on.
-func (p *partition) newIterator(txn *badger.Txn, sc *scratch, from []byte) *badger.Iterator {
-	o := badger.DefaultIteratorOptions
-	// Values lie beside their keys: nothing to fetch ahead.
-	o.Prefix, o.PrefetchValues = p.prefix, false
-	it := txn.NewIterator(o)
-	sc.key = append(append(sc.key[:0], p.prefix...), from...)
-	it.Seek(sc.key)
-	return it
+func (p *partition) newIterator(of pebble.Reader, sc *scratch, from []byte) (*pebble.Iterator, error) {
+	it, err := iterator(of, p.prefix)
+	if err == nil {
+		sc.key = append(append(sc.key[:0], p.prefix...), from...)
+		it.SeekGE(sc.key)
+	}
+	return it, err
 }
 
 // iterate calls fn with the keys in [from, to) and their values, which are
 // only valid during the call.
-func (p *partition) iterate(txn *badger.Txn, sc *scratch, from, to []byte, fn func(key, val []byte) (more bool, err error)) error {
-	it := p.newIterator(txn, sc, from)
-	defer it.Close()
-	for ; it.Valid(); it.Next() {
-		key := it.Item().Key()[len(p.prefix):]
-		if to != nil && bytes.Compare(key, to) >= 0 {
-			return nil
-		}
-		var err error
-		if sc.val, err = it.Item().ValueCopy(sc.val[:0]); err != nil {
-			return err
-		}
-		if more, err := fn(key, sc.val); err != nil || !more {
-			return err
-		}
+func (p *partition) iterate(of pebble.Reader, sc *scratch, from, to []byte, fn func(key, val []byte) (more bool, err error)) error {
+	it, err := p.newIterator(of, sc, from)
+	if err != nil {
+		return p.store.db.noted(err)
 	}
-	return nil
+	return p.store.db.each(it, func(key, val []byte) (bool, error) {
+		key = key[len(p.prefix):]
+		if to != nil && bytes.Compare(key, to) >= 0 {
+			return false, nil
+		}
+		return fn(key, val)
+	})
 }
 
 // Entries calls fn with the keys of an index from the key from on, in key
@@ -213,8 +214,8 @@ func (p *partition) iterate(txn *badger.Txn, sc *scratch, from, to []byte, fn fu
 // valid during the call. building reads the building generation instead of the
 // readable one. It reads one snapshot, which keeps old versions of records
 // from being compacted: walk a large index in slices, resuming after the last
-// key. fn may call the Store.
-func (s *Store) Entries(id IndexID, from []byte, building bool, fn func(key []byte, pairs []ShardEpoch) (more bool)) error {
+// key. fn must not call the Store.
+func (s *Store) Entries(id catalog.IndexID, from []byte, building bool, fn func(key []byte, pairs []ShardEpoch) (more bool)) error {
 	if !s.gate.enter() {
 		return ErrClosed
 	}
@@ -223,7 +224,15 @@ func (s *Store) Entries(id IndexID, from []byte, building bool, fn func(key []by
 	if ix == nil {
 		return ErrNoIndex
 	}
-	var txn *badger.Txn
+	// What is added from now on may be left out.
+	if err := s.recent.flush(); err != nil {
+		return fmt.Errorf("read virtual index %d: %w", id, err)
+	}
+	if err := s.db.reading(); err != nil {
+		return err
+	}
+	defer s.db.use.RUnlock()
+	var snapshot *pebble.Snapshot
 	var g *generation
 	for {
 		v := ix.view.Load()
@@ -233,44 +242,47 @@ func (s *Store) Entries(id IndexID, from []byte, building bool, fn func(key []by
 		if g == nil {
 			return ErrNoIndex
 		}
-		if err := s.recent.flush(); err != nil {
-			return fmt.Errorf("read virtual index %d: %w", id, err)
-		}
-		if txn = s.snapshot(ix, v); txn != nil {
+		if snapshot = s.snapshot(ix, v); snapshot != nil {
 			break
 		}
 	}
-	defer txn.Discard()
+	defer snapshot.Close()
 	sc := &scratch{}
-	var its []*badger.Iterator
+	var its []*pebble.Iterator
 	defer func() {
 		for _, it := range its {
-			it.Close()
+			_ = it.Close() // tells of what Error has told of
 		}
 	}()
 	for _, p := range g.parts {
-		its = append(its, p.newIterator(txn, sc, from))
+		it, err := p.newIterator(snapshot, sc, from)
+		if err != nil {
+			return fmt.Errorf("read virtual index %d: %w", id, s.db.noted(err))
+		}
+		its = append(its, it)
 	}
 	var key []byte
 	for {
 		// Partitions are few, so the least key is found by looking at all.
-		var least *badger.Iterator
+		var least *pebble.Iterator
 		for _, it := range its {
-			if it.Valid() && (least == nil ||
-				bytes.Compare(it.Item().Key()[entryPrefixLen:], least.Item().Key()[entryPrefixLen:]) < 0) {
+			if err := s.db.noted(it.Error()); err != nil {
+				return fmt.Errorf("read virtual index %d: %w", id, err)
+			}
+			if it.Valid() && (least == nil || bytes.Compare(it.Key()[entryPrefixLen:], least.Key()[entryPrefixLen:]) < 0) {
 				least = it
 			}
 		}
 		if least == nil {
 			return nil
 		}
-		key = append(key[:0], least.Item().Key()[entryPrefixLen:]...)
-		var err error
-		if sc.val, err = least.Item().ValueCopy(sc.val[:0]); err != nil {
-			return fmt.Errorf("read virtual index %d: %w", id, err)
+		key = append(key[:0], least.Key()[entryPrefixLen:]...)
+		val, err := least.ValueAndErr()
+		if err == nil {
+			sc.pairs, err = decodePairs(sc.pairs[:0], val)
 		}
-		if sc.pairs, err = decodePairs(sc.pairs[:0], sc.val); err != nil {
-			return fmt.Errorf("read virtual index %d: %w", id, err)
+		if err != nil {
+			return fmt.Errorf("read virtual index %d: %w", id, s.db.noted(err))
 		}
 		more := fn(key, sc.pairs)
 		if invariants {
@@ -281,6 +293,21 @@ func (s *Store) Entries(id IndexID, from []byte, building bool, fn func(key []by
 		}
 		least.Next()
 	}
+}
+
+// Kept is a key as Entries and EntriesOf show it: as it is. Where the store is another it may be cut.
+func (s *Store) Kept(key []byte) []byte { return key }
+
+// EntriesOf is Entries for the keys that have an entry on a shard, of the readable generation.
+func (s *Store) EntriesOf(id catalog.IndexID, shard catalog.ShardID, from []byte, fn func(key []byte) (more bool)) error {
+	return s.Entries(id, from, false, func(key []byte, pairs []ShardEpoch) bool {
+		for _, p := range pairs {
+			if p.Shard == shard {
+				return fn(key)
+			}
+		}
+		return true
+	})
 }
 
 // scribble makes slices that were kept too long show.
@@ -365,17 +392,26 @@ func (b *batch) run(counts func(*partition) bool) (changed int, err error) {
 	return changed, err
 }
 
+// forget drops requests that were not run.
+func (b *batch) forget() {
+	for _, r := range b.reqs {
+		r.release()
+	}
+	b.reqs = b.reqs[:0]
+}
+
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 func (b *batch) release() {
 	clear(b.views)
 	b.views = b.views[:0]
+	b.forget()
 	clear(b.reqs[:cap(b.reqs)])
 	batchPool.Put(b)
 }
 
 // fewEntries is up to how many entries Add leaves to recent, which makes one
-// write of them; more go into Badger at once.
+// write of them; more go into Pebble at once.
 const fewEntries = 8
 
 // Add makes the entries exist with at least their epochs, in every live
@@ -386,7 +422,7 @@ const fewEntries = 8
 //
 // REQUIRES: the caller has registered its statement in an epoch no later than
 // the entries', and keeps it registered while it can still create the keys.
-// Every horizon is then at most the entry's epoch, so no Remove (which takes
+// Every horizon is then at most the entry's epoch, so no Retire (which takes
 // away only what is older than a horizon) can race with the check that finds
 // an entry in place: what is stored with an epoch of at least Entry.Epoch
 // stays while the statement is open.
@@ -420,15 +456,18 @@ func (s *Store) Add(entries []Entry) error {
 // found in place the next time.
 func (s *Store) tryAdd(b *batch, entries []Entry) (done bool, err error) {
 	b.views = b.views[:0]
+	renewals := s.db.renewals.Load()
 	if len(entries) <= fewEntries {
 		err = s.addFew(b, entries)
 	} else if err = s.missing(b, entries); err == nil {
 		_, err = b.run(nil)
+	} else {
+		b.forget()
 	}
 	if errors.Is(err, errGone) {
 		return false, nil
 	}
-	if err != nil {
+	if again, err := s.voided(err, renewals); again || err != nil {
 		return false, err
 	}
 	var last Pair // entries of a statement are mostly of one table and shard
@@ -453,7 +492,7 @@ func (s *Store) tryAdd(b *batch, entries []Entry) (done bool, err error) {
 	return b.current(), nil
 }
 
-// addFew puts entries into recent. To look whether Badger has them would cost more
+// addFew puts entries into recent. To look whether Pebble has them would cost more
 // than to bring them there once more. One for a generation that is gone does no harm.
 func (s *Store) addFew(b *batch, entries []Entry) error {
 	sc := scratchPool.Get().(*scratch)
@@ -484,6 +523,11 @@ func (s *Store) addFew(b *batch, entries []Entry) error {
 func (s *Store) missing(b *batch, entries []Entry) error {
 	sc := scratchPool.Get().(*scratch)
 	defer sc.release()
+	s.db.use.RLock()
+	defer s.db.use.RUnlock()
+	if err := s.db.intact(); err != nil {
+		return err
+	}
 	snapshot := s.published.acquire()
 	defer snapshot.release()
 	for i := range entries {
@@ -495,7 +539,7 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 		for _, g := range b.view(ix).all {
 			p := g.partition(e.Key)
 			sc.key = append(append(sc.key[:0], p.prefix...), e.Key...)
-			in, err := inPlace(snapshot, sc, e)
+			in, err := s.inPlace(snapshot, sc, e)
 			if err != nil {
 				return err
 			}
@@ -509,15 +553,9 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 
 // inPlace reports whether the record sc.key has e's shard in its epoch or a
 // later one.
-func inPlace(snapshot *snapshot, sc *scratch, e *Entry) (bool, error) {
-	item, err := snapshot.Get(sc.key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if sc.val, err = item.ValueCopy(sc.val[:0]); err != nil {
+func (s *Store) inPlace(snapshot *snapshot, sc *scratch, e *Entry) (bool, error) {
+	var err error
+	if sc.val, _, err = s.db.read(snapshot, sc.key, sc.val[:0]); err != nil {
 		return false, err
 	}
 	return hasPair(sc.val, ShardEpoch{e.Shard, e.Epoch}), nil
@@ -538,10 +576,10 @@ func hasPair(val []byte, pair ShardEpoch) bool {
 	}
 }
 
-// Remove takes (key, shard) away for each key whose entry was last confirmed
+// remove takes (key, shard) away for each key whose entry was last confirmed
 // before the epoch before, in every live generation, and returns how many
 // went from the readable one (the building one if there is no other).
-func (s *Store) Remove(id IndexID, shard ShardID, keys [][]byte, before Epoch) (int, error) {
+func (s *Store) remove(id catalog.IndexID, shard catalog.ShardID, keys [][]byte, before Epoch) (int, error) {
 	if !s.gate.enter() {
 		return 0, ErrClosed
 	}
@@ -553,7 +591,7 @@ func (s *Store) Remove(id IndexID, shard ShardID, keys [][]byte, before Epoch) (
 	if err := s.space.reclaimable(); err != nil {
 		return 0, err
 	}
-	if err := s.recent.flush(); err != nil {
+	if err := s.flush(); err != nil {
 		return 0, fmt.Errorf("remove entries: %w", err)
 	}
 	b := batchPool.Get().(*batch)
@@ -571,11 +609,14 @@ func (s *Store) Remove(id IndexID, shard ShardID, keys [][]byte, before Epoch) (
 			addPair(b.request(requestRemove, p), sc.key, ShardEpoch{shard, before})
 		}
 	}
-	main := v.counted()
+	main, renewals := v.counted(), s.db.renewals.Load()
 	n, err := b.run(func(p *partition) bool { return main != nil && slices.Contains(main.parts, p) })
 	// A generation that is gone needs no removals, and in one that came
 	// meanwhile the entry is at worst stale.
-	if err != nil && !errors.Is(err, errGone) {
+	if errors.Is(err, errGone) {
+		return n, nil
+	}
+	if _, err := s.voided(err, renewals); err != nil {
 		return n, fmt.Errorf("remove entries: %w", err)
 	}
 	return n, nil

@@ -32,6 +32,9 @@ var (
 	// ErrUnreadable: the directory holds something that can't be opened.
 	ErrUnreadable = errors.New("index store is unreadable")
 
+	// ErrDamaged: the store's files are damaged, and being made anew. The caller asks all shards.
+	ErrDamaged = errors.New("index store is damaged")
+
 	// ErrLeaseLost: the job is not (or no longer) claimed by this worker.
 	ErrLeaseLost = errors.New("job lease is lost")
 	// ErrKeyTooLong: a key is longer than MaxKey.

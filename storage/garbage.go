@@ -1,13 +1,12 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // garbage is the queue of generations to delete. Each has a record, written in
@@ -86,26 +85,27 @@ func (s *Store) DeleteGarbage(ctx context.Context, slice int) (more bool, err er
 func (s *Store) deleteSlice(gen uint32, slice int) error {
 	g := &s.garbage
 	var keys [][]byte
-	err := s.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues = generationPrefix(gen), false
-		it := txn.NewIterator(o)
-		defer it.Close()
-		if g.next == nil {
-			it.Rewind()
-		} else {
-			it.Seek(g.next)
+	if err := s.db.reading(); err != nil {
+		return err
+	}
+	it, err := iterator(s.db, generationPrefix(gen))
+	if err != nil {
+		s.db.use.RUnlock()
+		return s.db.noted(err)
+	}
+	it.SeekGE(g.next) // nil: the first
+	err = s.db.each(it, func(key, _ []byte) (bool, error) {
+		if len(keys) < slice {
+			keys = append(keys, bytes.Clone(key))
 		}
-		for ; it.Valid() && len(keys) < slice; it.Next() {
-			keys = append(keys, it.Item().KeyCopy(nil))
-		}
-		return nil
+		return len(keys) < slice, nil
 	})
+	s.db.use.RUnlock()
 	if err != nil {
 		return err
 	}
 	last := len(keys) < slice
-	err = s.updateEach(len(keys), func(txn *badger.Txn, i int) error { return txn.Delete(keys[i]) })
+	err = s.updateEach(len(keys), func(w *changes, i int) error { return w.delete(keys[i]) })
 	if err != nil {
 		return err
 	}
@@ -113,11 +113,11 @@ func (s *Store) deleteSlice(gen uint32, slice int) error {
 		g.next = keys[len(keys)-1]
 		return nil
 	}
-	if err := s.update(func(txn *badger.Txn) error { return txn.Delete(garbageKey(gen)) }); err != nil {
+	if err := s.update(func(w *changes) error { return w.delete(garbageKey(gen)) }); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.gens, g.next = g.gens[1:], nil
+	g.gens, g.next = slices.DeleteFunc(g.gens, func(other uint32) bool { return other == gen }), nil
 	return nil
 }

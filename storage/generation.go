@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // generation is one set of entries of an index: the readable one, one being
@@ -96,8 +96,10 @@ type partition struct {
 	closed bool
 	// writing: somebody has the writer. idle is signalled when nobody has.
 	writing bool
-	idle    sync.Cond
-	writer  writer
+	// lost: the database that its records were in is no more.
+	lost   atomic.Bool
+	idle   sync.Cond
+	writer writer
 }
 
 type requestKind uint8
@@ -126,7 +128,7 @@ type request struct {
 	// changed is the number of pairs added or removed.
 	changed int
 	// snapshot answers requestSnapshot.
-	snapshot *badger.Txn
+	snapshot *pebble.Snapshot
 	done     chan error
 }
 
@@ -216,17 +218,18 @@ func (p *partition) close() {
 
 // writer is the state of whoever writes to a partition.
 type writer struct {
-	p   *partition
-	txn *badger.Txn
-	// written are the records that txn changes, in order. delta is the change of the
-	// entry count in it.
+	p *partition
+	// changes are what is not committed yet, nil for nothing. They can be read from.
+	changes *changes
+	// written are the records that are changed in it, in order. delta is the change of the
+	// entry count.
 	written []writtenRecord
 	delta   int64
 	// keeps: what is written is put among the hot records. latest are the places in
 	// written then, by their keys' hashes.
 	keeps  bool
 	latest map[uint64]int
-	// values holds the new values of txn; Badger refers to them until commit.
+	// values holds the new values, until commit.
 	values []byte
 	pairs  []ShardEpoch
 	val    []byte
@@ -236,16 +239,22 @@ type writer struct {
 type writtenRecord struct {
 	key, val []byte
 	hash     uint64
-	// superseded: a later one of the same transaction has changed it again.
+	// superseded: a later one of the same commit has changed it again.
 	superseded bool
 }
 
-// write applies a batch in as few transactions as Badger's limit allows and
+// write applies a batch in as few commits as maxCommit allows and
 // answers each request. A failure is every request's failure: those whose
-// changes went into an earlier transaction of the batch hear it too, which
+// changes went into an earlier commit of the batch hear it too, which
 // is harmless because all changes are idempotent.
 func (w *writer) write(batch []*request) {
-	var err error
+	db := w.p.store.db
+	db.use.RLock()
+	defer db.use.RUnlock()
+	err := db.health.err()
+	if w.p.lost.Load() {
+		err = errGone
+	}
 	w.keeps = !slices.ContainsFunc(batch, func(r *request) bool { return r.kind != requestAddMany })
 	for _, r := range batch {
 		if r.kind == requestSnapshot {
@@ -255,7 +264,7 @@ func (w *writer) write(batch []*request) {
 			}
 			if err == nil {
 				w.p.count.Store(0)
-				r.snapshot = w.p.store.db.NewTransaction(false)
+				r.snapshot = w.p.store.db.NewSnapshot()
 			}
 			continue
 		}
@@ -274,7 +283,7 @@ func (w *writer) write(batch []*request) {
 		err = w.commit()
 	}
 	w.discard()
-	if err != nil {
+	if err != nil && !errors.Is(err, errGone) {
 		err = w.p.store.space.fail(err)
 	}
 	for _, r := range batch {
@@ -283,34 +292,20 @@ func (w *writer) write(batch []*request) {
 }
 
 func (w *writer) apply(kind requestKind, key []byte, pair ShardEpoch) (changed bool, err error) {
-	for {
-		changed, err = w.applyOnce(kind, key, pair)
-		if !errors.Is(err, badger.ErrTxnTooBig) || len(w.written) == 0 {
-			return changed, err
-		}
+	if w.changes != nil && w.changes.full() {
 		if err := w.commit(); err != nil {
 			return false, err
 		}
 	}
-}
-
-func (w *writer) applyOnce(kind requestKind, key []byte, pair ShardEpoch) (changed bool, err error) {
-	if w.txn == nil {
-		w.txn = w.p.store.db.NewTransaction(true)
+	if w.changes == nil {
+		w.changes = &changes{Batch: w.p.store.db.NewIndexedBatch()}
 	}
 	w.pairs = w.pairs[:0]
-	item, err := w.txn.Get(key)
-	switch {
-	case errors.Is(err, badger.ErrKeyNotFound):
-	case err != nil:
+	if w.val, _, err = w.p.store.db.read(w.changes, key, w.val[:0]); err != nil {
 		return false, err
-	default:
-		if w.val, err = item.ValueCopy(w.val[:0]); err != nil {
-			return false, err
-		}
-		if w.pairs, err = decodePairs(w.pairs, w.val); err != nil {
-			return false, err
-		}
+	}
+	if w.pairs, err = decodePairs(w.pairs, w.val); err != nil {
+		return false, err
 	}
 	// The position of the shard, or where it belongs.
 	at := 0
@@ -342,12 +337,12 @@ func (w *writer) applyOnce(kind requestKind, key []byte, pair ShardEpoch) (chang
 	}
 	var val []byte
 	if len(w.pairs) == 0 {
-		err = w.txn.Delete(key)
+		err = w.changes.delete(key)
 	} else {
 		n := len(w.values)
 		w.values = appendPairs(w.values, w.pairs)
 		val = w.values[n:len(w.values):len(w.values)]
-		err = w.txn.Set(key, val)
+		err = w.changes.set(key, val)
 	}
 	if err != nil {
 		return false, err
@@ -361,7 +356,7 @@ func (w *writer) applyOnce(kind requestKind, key []byte, pair ShardEpoch) (chang
 // them to lookups. Hot records are out of the way meanwhile: see "Hot records" in
 // doc.go.
 func (w *writer) commit() error {
-	if w.txn == nil {
+	if w.changes == nil {
 		return nil
 	}
 	var err error
@@ -380,7 +375,7 @@ func (w *writer) commit() error {
 			}
 			w.latest[r.hash] = i
 		}
-		err = w.txn.Commit()
+		err = w.p.store.db.commit(w.changes)
 		w.p.store.published.publish()
 		for i := range w.written {
 			r := &w.written[i]
@@ -395,15 +390,15 @@ func (w *writer) commit() error {
 }
 
 func (w *writer) discard() {
-	if w.txn != nil {
-		w.txn.Discard()
+	if w.changes != nil {
+		_ = w.changes.Close() // never fails
 	}
 	if len(w.latest) > 1<<12 {
 		w.latest = nil // to clear it would take long ever after
 	}
 	clear(w.latest)
 	clear(w.written)
-	w.txn, w.written, w.delta = nil, w.written[:0], 0
+	w.changes, w.written, w.delta = nil, w.written[:0], 0
 	if cap(w.values) > 1<<20 {
 		w.values = nil
 	}

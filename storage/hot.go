@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"sync"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
-// hot is a bounded cache of entry records in front of Badger: the value of a
+// hot is a bounded cache of entry records in front of Pebble: the value of a
 // record key, empty where there is no record. It never lacks one that lookups must
 // find; doc.go says why ("Hot records").
 //
@@ -45,7 +47,7 @@ const (
 type hotStripe struct {
 	mu sync.Mutex
 	// version counts the changes begun, changing those under way: between them
-	// a value that was read from Badger may be of before or after the change,
+	// a value that was read from Pebble may be of before or after the change,
 	// and is not kept.
 	version    uint64
 	changing   int
@@ -69,7 +71,7 @@ type hotHalf struct {
 // hotDead is the length of the value of a record that was forgotten.
 const hotDead = 1<<16 - 1
 
-// ticket lets who found nothing keep what it then reads from Badger.
+// ticket lets who found nothing keep what it then reads from Pebble.
 type ticket struct {
 	hash, version uint64
 	// ok is false while the stripe is being changed.
@@ -92,7 +94,7 @@ func (h *hot) stripe(hash uint64) *hotStripe { return &h.stripes[hash%hotStripes
 
 // get adds a record's shards to set if it has the record: those of the published
 // snapshot at a moment during the call. If not, the ticket is for put.
-func (h *hot) get(set *ShardSet, key []byte) (t ticket, ok bool, err error) {
+func (h *hot) get(set *catalog.ShardSet, key []byte) (t ticket, ok bool, err error) {
 	if h.limit == 0 {
 		return ticket{}, false, nil
 	}

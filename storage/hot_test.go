@@ -11,10 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // pairsOf is a record's value.
-func pairsOf(set ShardSet, e Epoch) (val []byte) {
+func pairsOf(set catalog.ShardSet, e Epoch) (val []byte) {
 	for id := range set.All {
 		val = appendPairs(val, []ShardEpoch{{id, e}})
 	}
@@ -28,7 +30,7 @@ func TestHotIsWhatWasPut(t *testing.T) {
 	for _, size := range []int{1, 300_000, defaultHotBytes} {
 		h := newHot(size)
 		rng := rand.New(rand.NewPCG(1, uint64(size)))
-		want := map[string]ShardSet{}
+		want := map[string]catalog.ShardSet{}
 		key := func() []byte {
 			k := rng.IntN(20_000)
 			return fmt.Appendf(nil, "%d%s", k, strings.Repeat("x", k%97))
@@ -36,7 +38,7 @@ func TestHotIsWhatWasPut(t *testing.T) {
 		hits := 0
 		for range 60_000 {
 			k := key()
-			var got ShardSet
+			var got catalog.ShardSet
 			ticket, ok, err := h.get(&got, k)
 			check(t, err)
 			if ok {
@@ -46,9 +48,9 @@ func TestHotIsWhatWasPut(t *testing.T) {
 			}
 			switch {
 			case !ok:
-				var s ShardSet
+				var s catalog.ShardSet
 				for range rng.IntN(4) {
-					s.Add(ShardID(rng.IntN(MaxShards)))
+					s.Add(catalog.ShardID(rng.IntN(catalog.MaxShards)))
 				}
 				h.put(ticket, k, pairsOf(s, 7))
 				want[string(k)] = s
@@ -64,7 +66,7 @@ func TestHotIsWhatWasPut(t *testing.T) {
 					}
 					continue
 				}
-				s := set(ShardID(rng.IntN(MaxShards)))
+				s := set(catalog.ShardID(rng.IntN(catalog.MaxShards)))
 				h.changed(hash, k, pairsOf(s, 8), true)
 				want[string(k)] = s
 			}
@@ -83,7 +85,7 @@ func TestHotKeepsWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	h := newHot(400_000)
 	put := func(k []byte) (had bool) {
-		ticket, ok, _ := h.get(&ShardSet{}, k)
+		ticket, ok, _ := h.get(&catalog.ShardSet{}, k)
 		h.put(ticket, k, pairsOf(set(3), 1))
 		return ok
 	}
@@ -103,23 +105,23 @@ func TestHotKeepsWhatIsAskedFor(t *testing.T) {
 func TestHotRefuses(t *testing.T) {
 	t.Parallel()
 	h := newHot(defaultHotBytes)
-	var many, none ShardSet
+	var many, none catalog.ShardSet
 	for i := range hotValue/3 + 1 {
-		many.Add(ShardID(i))
+		many.Add(catalog.ShardID(i))
 	}
 	for _, c := range []struct {
 		key  []byte
-		set  ShardSet
+		set  catalog.ShardSet
 		kept bool
 	}{
 		{[]byte("none"), none, true},
 		{nil, set(1), true},
-		{[]byte("last"), set(MaxShards - 1), true},
+		{[]byte("last"), set(catalog.MaxShards - 1), true},
 		{bytes.Repeat([]byte("k"), hotLongest), set(1), true},
 		{bytes.Repeat([]byte("k"), hotLongest+1), set(1), false},
 		{[]byte("many"), many, false},
 	} {
-		var got ShardSet
+		var got catalog.ShardSet
 		ticket, _, _ := h.get(&got, c.key)
 		h.put(ticket, c.key, pairsOf(c.set, 300))
 		if _, ok, _ := h.get(&got, c.key); ok != c.kept || ok && got != c.set {
@@ -163,7 +165,7 @@ func TestHotKeepsChanges(t *testing.T) {
 	id := readyIndex(t, s, "i", 1)
 	var entries []Entry
 	for i := range 2 * fewEntries {
-		entries = append(entries, Entry{id, []byte{'a' + byte(i%3)}, ShardID(i % 4), 1})
+		entries = append(entries, Entry{id, []byte{'a' + byte(i%3)}, catalog.ShardID(i % 4), 1})
 	}
 	check(t, s.Add(entries))
 	for _, k := range []string{"a", "b", "c"} {
@@ -172,10 +174,10 @@ func TestHotKeepsChanges(t *testing.T) {
 	if hits, misses, _ := s.hot.stats(); hits != 3 || misses != 0 {
 		t.Errorf("%d hits, %d misses", hits, misses)
 	}
-	must(s.Remove(id, 2, [][]byte{[]byte("a")}, 2))
+	must(s.remove(id, 2, [][]byte{[]byte("a")}, 2))
 	wantLookup(t, s, id, "a", 0, 1, 3)
-	for shard := range ShardID(4) {
-		must(s.Remove(id, shard, [][]byte{[]byte("b")}, 2))
+	for shard := range catalog.ShardID(4) {
+		must(s.remove(id, shard, [][]byte{[]byte("b")}, 2))
 	}
 	wantLookup(t, s, id, "b")
 }
@@ -204,7 +206,7 @@ type hotRules struct {
 
 // covered is what a lookup says now.
 func (s *toyStore) covered() bool {
-	var got ShardSet
+	var got catalog.ShardSet
 	if _, ok, _ := s.hot.get(&got, []byte("k")); ok {
 		return got.Has(1)
 	}
@@ -237,7 +239,7 @@ func (s *toyStore) threads(r hotRules, kept bool) [][]func() {
 		func() { s.published = true },
 	}
 	get := func() {
-		s.ticket, _, _ = s.hot.get(&ShardSet{}, key)
+		s.ticket, _, _ = s.hot.get(&catalog.ShardSet{}, key)
 	}
 	acquire := func() { s.acquired = s.published }
 	reader := []func(){get, acquire}
@@ -368,7 +370,7 @@ func TestHotNeverMisses(t *testing.T) {
 				others.Go(func() {
 					for running() {
 						runtime.Gosched() // a commit takes turns of several goroutines
-						if _, err := s.Lookup(id, key(rand.IntN(keys)), nil); err != nil {
+						if _, err := look(s, id, key(rand.IntN(keys)), nil); err != nil {
 							t.Error(err)
 							return
 						}
@@ -389,12 +391,12 @@ func TestHotNeverMisses(t *testing.T) {
 			})
 			for w := range 4 {
 				writers.Go(func() {
-					shard := ShardID(w)
+					shard := catalog.ShardID(w)
 					for i := range rounds {
 						k := key(rand.IntN(keys))
 						e := Entry{id, k, shard, Epoch(i + 1)}
 						entries := []Entry{e}
-						if i%3 == 0 { // at once into Badger
+						if i%3 == 0 { // at once into Pebble
 							for j := range fewEntries + 1 {
 								entries = append(entries, Entry{id, fmt.Appendf(nil, "other %d %d", w, j), shard, Epoch(i + 1)})
 							}
@@ -404,7 +406,7 @@ func TestHotNeverMisses(t *testing.T) {
 							return
 						}
 						for range 3 {
-							if got, err := s.Lookup(id, k, nil); err != nil || !got.Has(shard) {
+							if got, err := look(s, id, k, nil); err != nil || !got.Has(shard) {
 								t.Errorf("%s on %d is missing: %b %v", k, shard, got, err)
 								return
 							}
@@ -418,7 +420,7 @@ func TestHotNeverMisses(t *testing.T) {
 						if i%2 == 0 {
 							continue
 						}
-						if _, err := s.Remove(id, shard, [][]byte{k}, Epoch(i+2)); err != nil {
+						if _, err := s.remove(id, shard, [][]byte{k}, Epoch(i+2)); err != nil {
 							t.Error(err)
 							return
 						}
@@ -432,7 +434,7 @@ func TestHotNeverMisses(t *testing.T) {
 			t.Logf("%d lookups, %d hits, %d misses", looked.Load(), hits, misses)
 			// What the cache says in the end is what there is.
 			for i := range keys {
-				var want ShardSet
+				var want catalog.ShardSet
 				check(t, s.Entries(id, key(i), false, func(k []byte, pairs []ShardEpoch) bool {
 					if bytes.Equal(k, key(i)) {
 						for _, p := range pairs {
@@ -442,7 +444,7 @@ func TestHotNeverMisses(t *testing.T) {
 					return false
 				}))
 				for range 2 {
-					if got := must(s.Lookup(id, key(i), nil)); got != want {
+					if got := must(look(s, id, key(i), nil)); got != want {
 						t.Errorf("%s: %b, want %b", key(i), got, want)
 					}
 				}
@@ -458,12 +460,12 @@ func TestHotFillRace(t *testing.T) {
 	s := openTest(t, testOpts(""), testOptions{})
 	id := readyIndex(t, s, "i", 1)
 	record := append(slices.Clone(s.find(id).view.Load().read.parts[0].prefix), "k"...)
-	ticket, ok, _ := s.hot.get(&ShardSet{}, record)
+	ticket, ok, _ := s.hot.get(&catalog.ShardSet{}, record)
 	if ok {
 		t.Fatal("found before it was put")
 	}
 	before := s.published.acquire()
-	if _, err := before.Get(record); err == nil {
+	if _, found, err := s.db.read(before, record, nil); found || err != nil {
 		t.Fatal("found before it was added")
 	}
 	before.release()
@@ -476,6 +478,6 @@ func TestHotFillRace(t *testing.T) {
 	if hits, _, _ := s.hot.stats(); hits != 1 {
 		t.Fatalf("%d hits", hits)
 	}
-	must(s.Remove(id, 1, [][]byte{[]byte("k")}, 2))
+	must(s.remove(id, 1, [][]byte{[]byte("k")}, 2))
 	wantLookup(t, s, id, "k")
 }

@@ -10,17 +10,20 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // index is the memory side of one virtual index.
 type index struct {
-	id IndexID
+	id catalog.IndexID
 	// def and view change together under Store.change; each is immutable.
-	def  atomic.Pointer[IndexDef]
+	def  atomic.Pointer[IndexRecord]
 	view atomic.Pointer[view]
 
 	marks atomic.Pointer[markSet]
+	// markedSince is when the first of marks came where there was none, in Unix nanoseconds.
+	markedSince atomic.Int64
+	limits      limits
 	// markMu serialises changes of marks. dropped is set under it: nothing may
 	// be written for the index any more.
 	markMu  sync.Mutex
@@ -58,14 +61,14 @@ func (v *view) counted() *generation {
 
 // definition is an index's record.
 type definition struct {
-	IndexDef
+	IndexRecord
 	Read  *genRef `json:"read,omitempty"`
 	Build *genRef `json:"build,omitempty"`
 	Move  *genRef `json:"move,omitempty"`
 }
 
 func (s *Store) loadIndexes(counts map[uint32][]int64) (uncounted []*generation, err error) {
-	indexes := map[IndexID]*index{}
+	indexes := map[catalog.IndexID]*index{}
 	var moves []definition
 	err = s.scan([]byte{kindIndex}, func(_, val []byte) (bool, error) {
 		var d definition
@@ -87,7 +90,7 @@ func (s *Store) loadIndexes(counts map[uint32][]int64) (uncounted []*generation,
 			return g
 		}
 		ix := &index{id: d.ID}
-		s.publish(ix, d.IndexDef, newView(live(d.Read), live(d.Build), nil))
+		s.publish(ix, d.IndexRecord, newView(live(d.Read), live(d.Build), nil))
 		indexes[d.ID] = ix
 		return true, nil
 	})
@@ -98,7 +101,7 @@ func (s *Store) loadIndexes(counts map[uint32][]int64) (uncounted []*generation,
 		name string
 		set  func(uint64)
 	}{
-		{counterIndex, func(n uint64) { s.nextIndex = IndexID(n) }},
+		{counterIndex, func(n uint64) { s.nextIndex = catalog.IndexID(n) }},
 		{counterGeneration, func(n uint64) { s.nextGeneration = uint32(n) }},
 	} {
 		val, err := s.get(counterKey(c.name))
@@ -114,11 +117,11 @@ func (s *Store) loadIndexes(counts map[uint32][]int64) (uncounted []*generation,
 	for _, d := range moves {
 		move := d.Move
 		d.Move = nil
-		err := s.db.Update(func(txn *badger.Txn) error {
-			if err := txn.Set(garbageKey(move.ID), nil); err != nil {
+		err := s.update(func(w *changes) error {
+			if err := w.set(garbageKey(move.ID), nil); err != nil {
 				return err
 			}
-			return setJSON(txn, indexKey(d.ID), d)
+			return setJSON(w, indexKey(d.ID), d)
 		})
 		if err != nil {
 			return nil, err
@@ -128,9 +131,12 @@ func (s *Store) loadIndexes(counts map[uint32][]int64) (uncounted []*generation,
 }
 
 // publish makes def and v the index's. Callers hold s.change.
-func (s *Store) publish(ix *index, def IndexDef, v *view) {
+func (s *Store) publish(ix *index, def IndexRecord, v *view) {
 	def.Readable, def.HasBuild, def.Moving = v.read != nil, v.build != nil, v.move != nil
-	def.BuildGeneration = 0
+	def.ReadGeneration, def.BuildGeneration = 0, 0
+	if v.read != nil {
+		def.ReadGeneration = v.read.id
+	}
 	if v.build != nil {
 		def.BuildGeneration = v.build.id
 	}
@@ -142,35 +148,35 @@ func (s *Store) publish(ix *index, def IndexDef, v *view) {
 }
 
 // pair is the index's table on a shard.
-func (ix *index) pair(shard ShardID) Pair {
+func (ix *index) pair(shard catalog.ShardID) Pair {
 	d := ix.def.Load()
 	return Pair{d.Schema, d.Table, shard}
 }
 
-func (s *Store) find(id IndexID) *index { return (*s.indexes.Load())[id] }
+func (s *Store) find(id catalog.IndexID) *index { return (*s.indexes.Load())[id] }
 
-func cloneDef(d *IndexDef) IndexDef {
+func cloneDef(d *IndexRecord) IndexRecord {
 	c := *d
 	c.Columns = slices.Clone(d.Columns)
 	return c
 }
 
 // Index returns an index's definition.
-func (s *Store) Index(id IndexID) (IndexDef, bool) {
+func (s *Store) Index(id catalog.IndexID) (IndexRecord, bool) {
 	ix := (*s.indexes.Load())[id]
 	if ix == nil {
-		return IndexDef{}, false
+		return IndexRecord{}, false
 	}
 	return cloneDef(ix.def.Load()), true
 }
 
 // Indexes returns all definitions by rising ID.
-func (s *Store) Indexes() []IndexDef {
-	var defs []IndexDef
+func (s *Store) Indexes() []IndexRecord {
+	var defs []IndexRecord
 	for _, ix := range *s.indexes.Load() {
 		defs = append(defs, cloneDef(ix.def.Load()))
 	}
-	slices.SortFunc(defs, func(a, b IndexDef) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(defs, func(a, b IndexRecord) int { return cmp.Compare(a.ID, b.ID) })
 	return defs
 }
 
@@ -185,7 +191,7 @@ func (s *Store) Indexes() []IndexDef {
 // A power loss may take earlier commits and spare later ones (see syncDir), so
 // the contents of a generation are synced before the record that makes it
 // readable, and that record before anything of the old one is deleted.
-func (s *Store) changeDef(ix *index, def IndexDef, v *view, extra func(txn *badger.Txn) error) error {
+func (s *Store) changeDef(ix *index, def IndexRecord, v *view, extra func(w *changes) error) error {
 	old := ix.view.Load()
 	if old == nil {
 		old = newView(nil, nil, nil)
@@ -201,18 +207,18 @@ func (s *Store) changeDef(ix *index, def IndexDef, v *view, extra func(txn *badg
 			return err
 		}
 	}
-	err := s.update(func(txn *badger.Txn) error {
+	err := s.update(func(w *changes) error {
 		for _, g := range retired {
-			if err := txn.Set(garbageKey(g.id), nil); err != nil {
+			if err := w.set(garbageKey(g.id), nil); err != nil {
 				return err
 			}
 		}
 		if extra != nil {
-			if err := extra(txn); err != nil {
+			if err := extra(w); err != nil {
 				return err
 			}
 		}
-		return setJSON(txn, indexKey(ix.id), definition{def, v.read.ref(), v.build.ref(), v.move.ref()})
+		return setJSON(w, indexKey(ix.id), definition{def, v.read.ref(), v.build.ref(), v.move.ref()})
 	})
 	if err != nil {
 		return err
@@ -227,7 +233,7 @@ func (s *Store) retire(gens []*generation) error {
 	for _, g := range gens {
 		g.close()
 	}
-	if err := s.sync(); err != nil {
+	if err := s.redefined(); err != nil {
 		return err
 	}
 	for _, g := range gens {
@@ -238,13 +244,13 @@ func (s *Store) retire(gens []*generation) error {
 
 // openGeneration takes a number for a new generation; set keeps it in a
 // transaction.
-func (s *Store) openGeneration(partitions int) (g *generation, set func(txn *badger.Txn) error) {
+func (s *Store) openGeneration(partitions int) (g *generation, set func(w *changes) error) {
 	g = s.newGeneration(genRef{s.nextGeneration, partitions}, nil, true)
 	// A number is burnt even if the transaction fails.
 	s.nextGeneration++
 	next := uint64(s.nextGeneration)
-	return g, func(txn *badger.Txn) error {
-		return txn.Set(counterKey(counterGeneration), binary.AppendUvarint(nil, next))
+	return g, func(w *changes) error {
+		return w.set(counterKey(counterGeneration), binary.AppendUvarint(nil, next))
 	}
 }
 
@@ -252,8 +258,8 @@ func checkPartitions(n int) (int, error) {
 	if n == 0 {
 		n = 1
 	}
-	if n < 1 || n > MaxPartitions {
-		return 0, fmt.Errorf("%d partitions: must be 1 to %d", n, MaxPartitions)
+	if n < 1 || n > catalog.MaxPartitions {
+		return 0, fmt.Errorf("%d partitions: must be 1 to %d", n, catalog.MaxPartitions)
 	}
 	return n, nil
 }
@@ -261,43 +267,44 @@ func checkPartitions(n int) (int, error) {
 // CreateIndex defines an index with a building generation and none to read.
 // It sets ID, and Status to building unless given. ErrIndexExists where the
 // table has an index of this name.
-func (s *Store) CreateIndex(def IndexDef) (IndexDef, error) {
+func (s *Store) CreateIndex(defined catalog.IndexDef) (IndexRecord, error) {
+	def := IndexRecord{IndexDef: defined, Created: s.opt.Now()}
+	if def.Home != "" {
+		return IndexRecord{}, fmt.Errorf("create virtual index %s: %w", def.Name, ErrNoHomes)
+	}
 	if !s.gate.enter() {
-		return IndexDef{}, ErrClosed
+		return IndexRecord{}, ErrClosed
 	}
 	defer s.gate.leave()
 	s.change.Lock()
 	defer s.change.Unlock()
 	if err := s.space.writable(); err != nil {
-		return IndexDef{}, err
+		return IndexRecord{}, err
 	}
 	var err error
 	if def.Partitions, err = checkPartitions(def.Partitions); err != nil {
-		return IndexDef{}, fmt.Errorf("create virtual index %s: %w", def.Name, err)
+		return IndexRecord{}, fmt.Errorf("create virtual index %s: %w", def.Name, err)
 	}
 	if s.exists(def, 0) {
-		return IndexDef{}, fmt.Errorf("create virtual index %s on %s.%s: %w", def.Name, def.Schema, def.Table, ErrIndexExists)
+		return IndexRecord{}, fmt.Errorf("create virtual index %s on %s.%s: %w", def.Name, def.Schema, def.Table, ErrIndexExists)
 	}
 	def = cloneDef(&def)
 	def.ID = s.nextIndex
 	s.nextIndex++
 	if def.Status == "" {
-		def.Status = Building
-	}
-	if def.Created.IsZero() {
-		def.Created = s.opt.Now()
+		def.Status = catalog.Building
 	}
 	next := uint64(s.nextIndex)
 	g, setGeneration := s.openGeneration(def.Partitions)
 	ix := &index{id: def.ID}
-	err = s.changeDef(ix, def, newView(nil, g, nil), func(txn *badger.Txn) error {
-		if err := setGeneration(txn); err != nil {
+	err = s.changeDef(ix, def, newView(nil, g, nil), func(w *changes) error {
+		if err := setGeneration(w); err != nil {
 			return err
 		}
-		return txn.Set(counterKey(counterIndex), binary.AppendUvarint(nil, next))
+		return w.set(counterKey(counterIndex), binary.AppendUvarint(nil, next))
 	})
 	if err != nil {
-		return IndexDef{}, fmt.Errorf("create virtual index %s: %w", def.Name, err)
+		return IndexRecord{}, fmt.Errorf("create virtual index %s: %w", def.Name, err)
 	}
 	indexes := maps.Clone(*s.indexes.Load())
 	indexes[ix.id] = ix
@@ -305,7 +312,7 @@ func (s *Store) CreateIndex(def IndexDef) (IndexDef, error) {
 	return cloneDef(ix.def.Load()), nil
 }
 
-func (s *Store) exists(def IndexDef, but IndexID) bool {
+func (s *Store) exists(def IndexRecord, but catalog.IndexID) bool {
 	for id, ix := range *s.indexes.Load() {
 		d := ix.def.Load()
 		if id != but && d.Schema == def.Schema && d.Table == def.Table && d.Name == def.Name {
@@ -316,7 +323,7 @@ func (s *Store) exists(def IndexDef, but IndexID) bool {
 }
 
 // lockIndex enters the store and takes s.change for a change of an index.
-func (s *Store) lockIndex(id IndexID) (ix *index, unlock func(), err error) {
+func (s *Store) lockIndex(id catalog.IndexID) (ix *index, unlock func(), err error) {
 	if !s.gate.enter() {
 		return nil, nil, ErrClosed
 	}
@@ -334,7 +341,7 @@ func (s *Store) lockIndex(id IndexID) (ix *index, unlock func(), err error) {
 
 // UpdateIndex changes an index's definition: anything but ID, table, Partitions and
 // what the generations say. fn must not call the Store.
-func (s *Store) UpdateIndex(id IndexID, fn func(*IndexDef)) error {
+func (s *Store) UpdateIndex(id catalog.IndexID, fn func(*IndexRecord)) error {
 	ix, unlock, err := s.lockIndex(id)
 	if err != nil {
 		return err
@@ -358,7 +365,7 @@ func (s *Store) UpdateIndex(id IndexID, fn func(*IndexDef)) error {
 
 // MoveIndexes gives indexes to other tables, all at once: tables may exchange their
 // names. Write-intents of the old names are set for the new ones too.
-func (s *Store) MoveIndexes(to map[IndexID]TableName) error {
+func (s *Store) MoveIndexes(to map[catalog.IndexID]catalog.TableName) error {
 	if !s.gate.enter() {
 		return ErrClosed
 	}
@@ -370,7 +377,7 @@ func (s *Store) MoveIndexes(to map[IndexID]TableName) error {
 	}
 	type name struct{ schema, table, index string }
 	taken := map[name]bool{}
-	moved := map[*index]IndexDef{}
+	moved := map[*index]IndexRecord{}
 	for id, ix := range *s.indexes.Load() {
 		def := cloneDef(ix.def.Load())
 		if t, ok := to[id]; ok {
@@ -386,10 +393,10 @@ func (s *Store) MoveIndexes(to map[IndexID]TableName) error {
 		}
 		taken[n] = true
 	}
-	err := s.update(func(txn *badger.Txn) error {
+	err := s.update(func(w *changes) error {
 		for ix, def := range moved {
 			v := ix.view.Load()
-			if err := setJSON(txn, indexKey(ix.id), definition{def, v.read.ref(), v.build.ref(), v.move.ref()}); err != nil {
+			if err := setJSON(w, indexKey(ix.id), definition{def, v.read.ref(), v.build.ref(), v.move.ref()}); err != nil {
 				return err
 			}
 		}
@@ -401,7 +408,15 @@ func (s *Store) MoveIndexes(to map[IndexID]TableName) error {
 	for ix, def := range moved {
 		s.publish(ix, def, ix.view.Load())
 	}
-	return s.sync()
+	return s.redefined()
+}
+
+// redefined makes a change of definitions survive a power loss. An earlier state of the
+// store doesn't know of it: it may take for ready what has been dropped, and written past,
+// since.
+func (s *Store) redefined() error {
+	s.defined.Store(s.opt.Now().UnixNano())
+	return s.serial.jump(s)
 }
 
 // StartBuild opens an empty building generation, dropping an unfinished build
@@ -412,7 +427,7 @@ func (s *Store) MoveIndexes(to map[IndexID]TableName) error {
 // StartBuild did, the new generation has nothing. The scans that fill it must
 // open their snapshots after those have ended, or the caller marks the shards
 // on which some are still open.
-func (s *Store) StartBuild(id IndexID, partitions int) error {
+func (s *Store) StartBuild(id catalog.IndexID, partitions int) error {
 	ix, unlock, err := s.lockIndex(id)
 	if err != nil {
 		return err
@@ -438,8 +453,9 @@ func (s *Store) StartBuild(id IndexID, partitions int) error {
 // FinishBuild makes the building generation the readable one and queues the
 // old one. Status building or failed turns ready, Error is cleared, LastScan
 // is now; Status disabled stays. generation is what the caller has filled:
-// ErrSuperseded if another one is being built by now.
-func (s *Store) FinishBuild(id IndexID, generation uint32) error {
+// ErrSuperseded if another one is being built by now. floors are the epochs that began
+// when the snapshots were open that it was filled from.
+func (s *Store) FinishBuild(id catalog.IndexID, generation uint32, floors map[catalog.ShardID]Epoch) error {
 	ix, unlock, err := s.lockIndex(id)
 	if err != nil {
 		return err
@@ -455,10 +471,14 @@ func (s *Store) FinishBuild(id IndexID, generation uint32) error {
 	if err := s.space.writable(); err != nil {
 		return err
 	}
-	if def.Status != Disabled {
-		def.Status = Ready
+	if def.Status != catalog.Disabled {
+		def.Status = catalog.Ready
 	}
 	def.Error, def.LastScan = "", s.opt.Now()
+	for shard, e := range floors {
+		raise(&ix.limits.floors[shard], e)
+	}
+	s.removals.Add(1)
 	if err := s.changeDef(ix, def, newView(v.build, nil, nil), nil); err != nil {
 		return fmt.Errorf("finish build of virtual index %s: %w", def.Name, err)
 	}
@@ -466,9 +486,9 @@ func (s *Store) FinishBuild(id IndexID, generation uint32) error {
 }
 
 // DropIndex removes the definition and the marks at once and queues the
-// generations. Add, Mark, Remove and ClearMarks of the index do nothing from
+// generations. Add, Mark and Retire of the index do nothing from
 // then on. Dropping an unknown index is ErrNoIndex.
-func (s *Store) DropIndex(id IndexID) error {
+func (s *Store) DropIndex(id catalog.IndexID) error {
 	ix, unlock, err := s.lockIndex(id)
 	if err != nil {
 		return err
@@ -481,18 +501,18 @@ func (s *Store) DropIndex(id IndexID) error {
 	ix.markMu.Lock()
 	defer ix.markMu.Unlock()
 	v := ix.view.Load()
-	err = s.update(func(txn *badger.Txn) error {
+	err = s.update(func(w *changes) error {
 		for _, g := range v.all {
-			if err := txn.Set(garbageKey(g.id), nil); err != nil {
+			if err := w.set(garbageKey(g.id), nil); err != nil {
 				return err
 			}
 		}
 		for shard := range ix.marks.Load().shards().All {
-			if err := txn.Delete(markKey(id, shard)); err != nil {
+			if err := w.delete(markKey(id, shard)); err != nil {
 				return err
 			}
 		}
-		return txn.Delete(indexKey(id))
+		return w.delete(indexKey(id))
 	})
 	if err != nil {
 		return fmt.Errorf("drop virtual index %s: %w", ix.def.Load().Name, err)

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // intents are the write-intents: for each (table, shard) with writes since it
@@ -23,6 +23,10 @@ import (
 //	Intend (first write)   record set, synced, pair active
 //	Intend (later ones)    a map lookup
 //	lifter (idle)          pair inactive -> everything synced -> record deleted
+//
+// A pair's first write has the store's serial jump, and those who route statements have the
+// shard told of it before they send any (Told): a store that is put back to before that
+// notices it. See serial.go.
 //
 // Add and Mark look for their pair at their end (ensure), when what they were
 // asked for is committed, by them or by others. If the pair is active then, the
@@ -47,6 +51,9 @@ type intents struct {
 type intent struct {
 	// last is when the pair was last written to, in Unix nanoseconds.
 	last atomic.Int64
+	// serial is that of its setting, or a later one. told: the pair's shard has it.
+	serial uint64
+	told   atomic.Bool
 }
 
 func (in *intents) load(s *Store) error {
@@ -61,12 +68,13 @@ func (in *intents) load(s *Store) error {
 	})
 }
 
-// lose takes what was found for lost, as after a power loss. REQUIRES: it is called in
-// Open.
-func (in *intents) lose() {
+// lose takes what was found for lost, as after a power loss; any: there was something.
+// REQUIRES: it is called in Open.
+func (in *intents) lose() (any bool) {
 	for p := range in.kept {
 		in.kept[p] = true
 	}
+	return len(in.kept) > 0
 }
 
 func (in *intents) len() int {
@@ -128,11 +136,11 @@ func (s *Store) Recovered() error {
 	}
 	// Unsynced: if a power loss undoes it, the pairs are reported once more.
 	pairs := slices.Collect(maps.Keys(in.kept))
-	err := s.updateEach(len(pairs), func(txn *badger.Txn, i int) error {
+	err := s.updateEach(len(pairs), func(w *changes, i int) error {
 		if in.isActive(pairs[i]) {
-			return txn.Set(intentKey(pairs[i]), []byte(s.opt.BootID))
+			return w.set(intentKey(pairs[i]), []byte(s.opt.BootID))
 		}
-		return txn.Delete(intentKey(pairs[i]))
+		return w.delete(intentKey(pairs[i]))
 	})
 	if err != nil {
 		return fmt.Errorf("end recovery: %w", err)
@@ -149,38 +157,78 @@ func (in *intents) isActive(p Pair) bool {
 	return in.active[p] != nil
 }
 
-// touch reports whether p is active, and puts its lifting off.
-func (in *intents) touch(p Pair, now int64) bool {
+// touch reports whether p is active, and its shard told, and puts its lifting off.
+func (in *intents) touch(p Pair, now int64) (active, told bool) {
 	in.mu.RLock()
 	defer in.mu.RUnlock()
 	it := in.active[p]
 	if it == nil {
-		return false
+		return false, false
 	}
 	it.last.Store(now)
-	return true
+	return true, it.told.Load()
 }
 
 // Intend sets the write-intents of pairs, before a statement that may change
 // rows of an indexed table is sent. The first one after a quiet time waits for
-// a sync; the others cost a map lookup.
-func (s *Store) Intend(pairs []Pair) error {
+// a sync; the others cost a map lookup. A serial that isn't 0 is to be told to the
+// pairs' shards before the statement is sent, and then Told.
+func (s *Store) Intend(pairs []Pair) (serial uint64, err error) {
 	if !s.gate.enter() {
-		return ErrClosed
+		return 0, ErrClosed
 	}
 	defer s.gate.leave()
-	return s.intents.intend(s, pairs)
+	now := s.opt.Now().UnixNano()
+	missing, untold := false, false
+	for _, p := range pairs {
+		active, told := s.intents.touch(p, now)
+		missing, untold = missing || !active, untold || !told
+	}
+	if missing {
+		err = s.intents.set(s, pairs)
+	}
+	if err != nil || !untold {
+		return 0, err
+	}
+	return s.Serial(), nil
 }
 
-func (in *intents) intend(s *Store, pairs []Pair) error {
-	now := s.opt.Now().UnixNano()
-	missing := false
+// Told says that the pairs' shards have been told the serial.
+func (s *Store) Told(pairs []Pair, serial uint64) {
+	in := &s.intents
+	in.mu.RLock()
+	defer in.mu.RUnlock()
 	for _, p := range pairs {
-		missing = !in.touch(p, now) || missing
+		// It may have been lifted and set anew meanwhile.
+		if it := in.active[p]; it != nil && it.serial <= serial {
+			it.told.Store(true)
+		}
 	}
-	if !missing {
-		return nil
+}
+
+// WrittenSince are the shards of which tables have been written to since; all where
+// definitions have changed.
+func (s *Store) WrittenSince(t time.Time) (set catalog.ShardSet) {
+	since := t.UnixNano()
+	if s.defined.Load() >= since {
+		for i := range set {
+			set[i] = ^uint64(0)
+		}
+		return set
 	}
+	in := &s.intents
+	in.mu.RLock()
+	defer in.mu.RUnlock()
+	for p, it := range in.active {
+		if it.last.Load() >= since {
+			set.Add(p.Shard)
+		}
+	}
+	return set
+}
+
+// set makes pairs active that aren't.
+func (in *intents) set(s *Store, pairs []Pair) error {
 	if err := s.space.writable(); err != nil {
 		return err
 	}
@@ -209,24 +257,24 @@ func (in *intents) intend(s *Store, pairs []Pair) error {
 		return nil
 	}
 	missed := slices.Collect(maps.Keys(set))
-	err := s.updateEach(len(missed), func(txn *badger.Txn, i int) error {
+	err := s.updateEach(len(missed), func(w *changes, i int) error {
 		// A kept record says more than a new one would.
 		if _, kept := in.kept[missed[i]]; kept {
 			return nil
 		}
-		return txn.Set(intentKey(missed[i]), []byte(s.opt.BootID))
+		return w.set(intentKey(missed[i]), []byte(s.opt.BootID))
 	})
 	if err == nil {
-		err = s.sync()
+		err = s.serial.jump(s)
 	}
 	if err != nil {
 		return fmt.Errorf("set write-intent: %w", err)
 	}
-	now = s.opt.Now().UnixNano()
+	now := s.opt.Now().UnixNano()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for p := range set {
-		it := &intent{}
+		it := &intent{serial: s.Serial()}
 		it.last.Store(now)
 		in.active[p] = it
 	}
@@ -235,10 +283,10 @@ func (in *intents) intend(s *Store, pairs []Pair) error {
 
 // ensure is called at the end of an Add or Mark for the pair: see intents.
 func (in *intents) ensure(s *Store, p Pair) error {
-	if in.touch(p, s.opt.Now().UnixNano()) {
+	if active, _ := in.touch(p, s.opt.Now().UnixNano()); active {
 		return nil
 	}
-	return in.intend(s, []Pair{p})
+	return in.set(s, []Pair{p})
 }
 
 // rename sets the intents of one table for another (Shard is ignored in both).
@@ -251,7 +299,7 @@ func (in *intents) rename(s *Store, from, to Pair) error {
 		}
 	}
 	in.mu.RUnlock()
-	return in.intend(s, pairs)
+	return in.set(s, pairs)
 }
 
 // runLifter lifts idle intents until ctx ends.
@@ -306,7 +354,7 @@ func (s *Store) lift() error {
 }
 
 func (in *intents) delete(s *Store, pairs []Pair) error {
-	return s.updateEach(len(pairs), func(txn *badger.Txn, i int) error { return txn.Delete(intentKey(pairs[i])) })
+	return s.updateEach(len(pairs), func(w *changes, i int) error { return w.delete(intentKey(pairs[i])) })
 }
 
 func (in *intents) anyIdle(limit int64) bool {

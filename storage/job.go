@@ -6,17 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
-// mergeKey says which jobs merge. Jobs of the types that work on one (table,
-// shard) are split by shard at Enqueue; build_index is one for all shards of
-// an index; others are one for a table.
+// mergeKey says which jobs merge; see jobKind.
 type mergeKey struct {
 	typ, schema, table string
 	// shard is -1 where the job is for all its shards.
 	shard int16
-	index IndexID
+	index catalog.IndexID
 }
 
 // job is a job in the queue. Job.Keys is nil: the keys are in keys.
@@ -31,37 +29,31 @@ type job struct {
 	saved   int
 	// unsaved: the job is in queue.unsaved.
 	unsaved bool
-	// swallows: the job is what became of a verify_keys job with too many
-	// keys, so further ones for the (table, shard) add nothing to it.
+	// swallows: the job is what became of one with too many keys, so further
+	// ones for the (table, shard) add nothing to it.
 	swallows bool
 }
 
 type seenKey struct {
-	index IndexID
+	index catalog.IndexID
 	key   string
 }
 
-// perShard are the types whose jobs are for one (table, shard) each.
-func perShard(typ string) bool {
-	return typ == MaintainIndex || typ == Reconcile || typ == VerifyKeys
-}
-
-func keyOf(j *Job, shard ShardID) mergeKey {
-	k := mergeKey{typ: j.Type, schema: j.Schema, table: j.Table, shard: -1}
+func keyOf(j *Job, shard catalog.ShardID) mergeKey {
+	k, kind := mergeKey{typ: j.Type, schema: j.Schema, table: j.Table, shard: -1}, kindOf(j.Type)
 	switch {
-	case perShard(j.Type):
+	case kind.perShard:
 		k.shard = int16(shard)
-	case j.Type == BuildIndex && len(j.Indexes) > 0:
+	case kind.perIndex && len(j.Indexes) > 0:
 		k.index = j.Indexes[0]
 	}
 	return k
 }
 
-// exclusive is the key under which only one job may run. The two kinds of
-// scans of a (table, shard) exclude each other.
+// exclusive is the key under which only one job may run.
 func (k mergeKey) exclusive() mergeKey {
-	if k.typ == Reconcile {
-		k.typ = MaintainIndex
+	if as := kindOf(k.typ).runsAs; as != "" {
+		k.typ = as
 	}
 	return k
 }
@@ -91,7 +83,7 @@ func (j *job) lacking(keys []JobKey) []JobKey {
 // covers reports whether doing j does all that n asks for. It allocates
 // nothing: it is what most UPDATEs find.
 func (j *job) covers(n *Job) bool {
-	if j.swallows && n.Type == VerifyKeys {
+	if j.swallows && kindOf(n.Type).overflow != "" {
 		for i := range n.Keys {
 			if !slices.Contains(j.Indexes, n.Keys[i].Index) {
 				return false
@@ -112,7 +104,7 @@ func (j *job) covers(n *Job) bool {
 			return false
 		}
 	}
-	if !perShard(n.Type) && !j.Shards.Contains(n.Shards) {
+	if !kindOf(n.Type).perShard && !j.Shards.Contains(n.Shards) {
 		return false
 	}
 	for i := range n.Keys {
@@ -160,7 +152,7 @@ func (j *job) with(n *Job) Job {
 	if !j.inTime(n) {
 		m.NotBefore = n.NotBefore
 	}
-	if n.CreatedAt.Before(m.CreatedAt) {
+	if !n.CreatedAt.IsZero() && n.CreatedAt.Before(m.CreatedAt) { // zero: now
 		m.CreatedAt = n.CreatedAt
 	}
 	if !hasOperations(m.Operation, n.Operation) {
@@ -169,26 +161,26 @@ func (j *job) with(n *Job) Job {
 	}
 	m.Indexes = union(m.Indexes, n.Indexes)
 	m.UpdatedColumns = union(m.UpdatedColumns, n.UpdatedColumns)
-	if !perShard(n.Type) {
+	if !kindOf(n.Type).perShard {
 		m.Shards = m.Shards.Union(n.Shards)
 	}
 	return m
 }
 
 // setJob writes a job's record; its keys have records of their own.
-func setJob(txn *badger.Txn, j Job) error {
+func setJob(w *changes, j Job) error {
 	j.Keys = nil
-	return setJSON(txn, jobRecordKey(j.ID), j)
+	return setJSON(w, jobRecordKey(j.ID), j)
 }
 
 // setJobKeys writes a job's record and those of keys, numbered from next on.
-func setJobKeys(txn *badger.Txn, rec Job, next uint32, keys []JobKey) error {
+func setJobKeys(w *changes, rec Job, next uint32, keys []JobKey) error {
 	for i, k := range keys {
-		if err := setJSON(txn, jobKeyKey(rec.ID, next+uint32(i)), k); err != nil {
+		if err := setJSON(w, jobKeyKey(rec.ID, next+uint32(i)), k); err != nil {
 			return err
 		}
 	}
-	return setJob(txn, rec)
+	return setJob(w, rec)
 }
 
 // export returns a copy for callers.

@@ -3,6 +3,9 @@ package storage
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // The first byte of every record's key. doc.go has the whole layout.
@@ -11,6 +14,8 @@ const (
 	kindCounter    = 'c'
 	kindShard      = 's'
 	kindSlots      = 't'
+	kindApart      = 'a'
+	kindUnlike     = 'u'
 	kindPlacement  = 'r'
 	kindSequence   = 'q'
 	kindIndex      = 'x'
@@ -22,16 +27,14 @@ const (
 	kindJobKey     = 'k'
 	kindCounts     = 'n'
 	kindThread     = 'h'
+	kindUnfinished = 'd'
 	formatVersion  = 1
 	entryPrefixLen = 1 + 4 + 2
 
 	// MaxKey bounds the length in bytes of an index key.
 	MaxKey = 60000
-	// maxValue bounds a record's value: what is larger would go to Badger's
-	// value log, which is never collected (see badger.go).
+	// maxValue bounds a record's value.
 	maxValue = 1<<20 - 1
-	// MaxPartitions bounds IndexDef.Partitions.
-	MaxPartitions = 1024
 )
 
 // Names of counters.
@@ -39,14 +42,17 @@ const (
 	counterEpoch      = "epoch"
 	counterIndex      = "index"
 	counterGeneration = "generation"
+	counterSerial     = "serial"
+	counterIdentity   = "identity"
 )
 
 var errCorrupt = errors.New("record is corrupt")
 
 func counterKey(name string) []byte { return append([]byte{kindCounter}, name...) }
 func shardKey(name string) []byte   { return append([]byte{kindShard}, name...) }
+func apartKey(name string) []byte   { return append([]byte{kindApart}, name...) }
 
-func indexKey(id IndexID) []byte {
+func indexKey(id catalog.IndexID) []byte {
 	return binary.BigEndian.AppendUint32([]byte{kindIndex}, uint32(id))
 }
 
@@ -62,7 +68,7 @@ func jobKeyKey(id uint64, seq uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64([]byte{kindJobKey}, id), seq)
 }
 
-func markKey(id IndexID, shard ShardID) []byte {
+func markKey(id catalog.IndexID, shard catalog.ShardID) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{kindMark}, uint32(id)), byte(shard))
 }
 
@@ -86,13 +92,15 @@ func intentKey(p Pair) []byte {
 	return append(k, 0, byte(p.Shard))
 }
 
-func threadKey(shard ShardID, id uint32) []byte {
+func threadKey(shard catalog.ShardID, id uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{kindThread, byte(shard)}, id)
 }
 
-// placementKey separates the names with a zero byte, too.
-func placementKey(t TableName) []byte {
-	k := append([]byte{kindPlacement}, t.Schema...)
+func unfinishedKey(key string) []byte { return append([]byte{kindUnfinished}, key...) }
+
+// tableKey is a table's record of a kind. It separates the names with a zero byte, too.
+func tableKey(kind byte, t catalog.TableName) []byte {
+	k := append([]byte{kind}, t.Schema...)
 	k = append(k, 0)
 	return append(k, t.Name...)
 }
@@ -104,7 +112,7 @@ func parseIntentKey(k []byte) (Pair, error) {
 	names := k[1 : len(k)-2]
 	for i, b := range names {
 		if b == 0 {
-			return Pair{Schema: string(names[:i]), Table: string(names[i+1:]), Shard: ShardID(k[len(k)-1])}, nil
+			return Pair{Schema: string(names[:i]), Table: string(names[i+1:]), Shard: catalog.ShardID(k[len(k)-1])}, nil
 		}
 	}
 	return Pair{}, errCorrupt
@@ -136,14 +144,14 @@ func appendPairs(dst []byte, pairs []ShardEpoch) []byte {
 // where val is corrupt (then rest is not empty).
 func nextPair(val []byte) (p ShardEpoch, rest []byte, ok bool) {
 	shard, n := binary.Uvarint(val)
-	if n <= 0 || shard >= MaxShards {
+	if n <= 0 || shard >= catalog.MaxShards {
 		return p, val, false
 	}
 	epoch, m := binary.Uvarint(val[n:])
 	if m <= 0 {
 		return p, val, false
 	}
-	return ShardEpoch{ShardID(shard), Epoch(epoch)}, val[n+m:], true
+	return ShardEpoch{catalog.ShardID(shard), Epoch(epoch)}, val[n+m:], true
 }
 
 // decodePairs appends the pairs of val to dst.
@@ -165,12 +173,16 @@ func decodePairs(dst []ShardEpoch, val []byte) ([]ShardEpoch, error) {
 //	(epoch uvarint, components uvarint, (length+1 uvarint, bytes)*)*
 //
 // where components is 0 for a mark that knows nothing, and a length+1 of 0
-// stands for an unknown component.
+// stands for an unknown component. One at the end says that the mark is logged.
 func appendMarks(dst []byte, marks []Mark) []byte {
 	for _, m := range marks {
 		dst = binary.AppendUvarint(dst, uint64(m.Epoch))
-		dst = binary.AppendUvarint(dst, uint64(len(m.Known)))
-		for _, c := range m.Known {
+		known := m.Known
+		if m.Logged {
+			known = append(slices.Clone(known), nil)
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(known)))
+		for _, c := range known {
 			if c == nil {
 				dst = append(dst, 0)
 				continue
@@ -182,7 +194,7 @@ func appendMarks(dst []byte, marks []Mark) []byte {
 	return dst
 }
 
-func decodeMarks(index IndexID, shard ShardID, val []byte) ([]Mark, error) {
+func decodeMarks(index catalog.IndexID, shard catalog.ShardID, val []byte) ([]Mark, error) {
 	var marks []Mark
 	bad := false
 	next := func() uint64 {
@@ -213,6 +225,9 @@ func decodeMarks(index IndexID, shard ShardID, val []byte) ([]Mark, error) {
 		}
 		if bad {
 			return nil, errCorrupt
+		}
+		if n > 0 && m.Known[n-1] == nil {
+			m.Logged, m.Known = true, normal(m.Known)
 		}
 		marks = append(marks, m)
 	}

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // maxPartialMarks bounds the marks with known components of one (index,
@@ -18,15 +18,15 @@ const maxPartialMarks = 64
 // markSet is all marks of an index; nil when there are none, so that a lookup
 // pays one atomic load then. It is immutable.
 type markSet struct {
-	// full are the shards with a mark that knows nothing.
-	full ShardSet
+	// full are the shards with a mark that knows nothing, and isn't logged; logged those with one that is.
+	full, logged catalog.ShardSet
 	// partial are the other marks.
 	partial []Mark
 	// byShard holds all of them, by shard.
-	byShard map[ShardID][]Mark
+	byShard map[catalog.ShardID][]Mark
 }
 
-func newMarkSet(byShard map[ShardID][]Mark) *markSet {
+func newMarkSet(byShard map[catalog.ShardID][]Mark) *markSet {
 	m := &markSet{byShard: byShard}
 	for shard, marks := range byShard {
 		if len(marks) == 0 {
@@ -34,10 +34,13 @@ func newMarkSet(byShard map[ShardID][]Mark) *markSet {
 			continue
 		}
 		for _, mark := range marks {
-			if mark.Known == nil {
-				m.full.Add(shard)
-			} else {
+			switch {
+			case mark.Known != nil:
 				m.partial = append(m.partial, mark)
+			case mark.Logged:
+				m.logged.Add(shard)
+			default:
+				m.full.Add(shard)
 			}
 		}
 	}
@@ -49,7 +52,7 @@ func newMarkSet(byShard map[ShardID][]Mark) *markSet {
 }
 
 // shards is the set of all shards with a mark.
-func (m *markSet) shards() (set ShardSet) {
+func (m *markSet) shards() (set catalog.ShardSet) {
 	if m != nil {
 		for shard := range m.byShard {
 			set.Add(shard)
@@ -58,24 +61,30 @@ func (m *markSet) shards() (set ShardSet) {
 	return set
 }
 
-// widen adds to set the shards whose marks don't contradict components.
-func (m *markSet) widen(set *ShardSet, components [][]byte) {
+// widened is set and the shards whose marks don't contradict components.
+func (m *markSet) widened(set catalog.ShardSet, components [][]byte) Found {
 	if m == nil {
-		return
+		return Found{Shards: set}
 	}
-	*set = set.Union(m.full)
+	set = set.Union(m.full)
+	logged := m.logged
 	for i := range m.partial {
-		p := &m.partial[i]
-		if !set.Has(p.Shard) && !contradicts(p.Known, components) {
+		switch p := &m.partial[i]; {
+		case set.Has(p.Shard) || p.Contradicts(components):
+		case p.Logged:
+			logged.Add(p.Shard)
+		default:
 			set.Add(p.Shard)
 		}
 	}
+	return Found{Shards: set.Union(logged), Logged: logged.Minus(set)}
 }
 
-// contradicts reports whether a component is known on both sides and differs.
-func contradicts(known, components [][]byte) bool {
+// Contradicts reports whether a component is known on both sides and differs: no key with these
+// components is one that the mark stands for.
+func (m *Mark) Contradicts(components [][]byte) bool {
 	for i, c := range components {
-		if i < len(known) && known[i] != nil && c != nil && !bytes.Equal(known[i], c) {
+		if i < len(m.Known) && m.Known[i] != nil && c != nil && !bytes.Equal(m.Known[i], c) {
 			return true
 		}
 	}
@@ -88,12 +97,15 @@ func (s *markSet) covers(m Mark) bool {
 		return false
 	}
 	for _, have := range s.byShard[m.Shard] {
-		if have.Epoch >= m.Epoch && (have.Known == nil || sameKnown(have.Known, m.Known)) {
+		if have.Epoch >= m.Epoch && have.standsFor(m) && (have.Known == nil || sameKnown(have.Known, m.Known)) {
 			return true
 		}
 	}
 	return false
 }
+
+// standsFor reports that have stays at least as long as m has to.
+func (have *Mark) standsFor(m Mark) bool { return m.Logged || !have.Logged }
 
 func sameKnown(a, b [][]byte) bool {
 	return (a == nil) == (b == nil) && slices.EqualFunc(a, b, func(x, y []byte) bool {
@@ -125,51 +137,51 @@ func merge(marks []Mark, m Mark) []Mark {
 	out := make([]Mark, 0, len(marks)+1)
 	partial := 0
 	for _, have := range marks {
-		if sameKnown(have.Known, m.Known) {
+		if have.Logged == m.Logged && sameKnown(have.Known, m.Known) {
 			m.Epoch = max(m.Epoch, have.Epoch)
 			continue
 		}
 		// A mark that knows nothing covers all others that are no younger.
-		if m.Known == nil && have.Epoch <= m.Epoch {
+		if m.Known == nil && have.Epoch <= m.Epoch && m.standsFor(have) {
 			continue
 		}
 		out = append(out, have)
 	}
 	out = append(out, m)
-	top := Epoch(0)
+	top, logged := Epoch(0), true
 	for _, have := range out {
-		top = max(top, have.Epoch)
+		top, logged = max(top, have.Epoch), logged && have.Logged
 		if have.Known != nil {
 			partial++
 		}
 	}
 	if partial > maxPartialMarks {
-		return []Mark{{Index: m.Index, Shard: m.Shard, Epoch: top}}
+		return []Mark{{Index: m.Index, Shard: m.Shard, Epoch: top, Logged: logged}}
 	}
 	return out
 }
 
-func (s *Store) loadMarks(indexes map[IndexID]*index) error {
-	byIndex := map[IndexID]map[ShardID][]Mark{}
+func (s *Store) loadMarks(indexes map[catalog.IndexID]*index) error {
+	byIndex := map[catalog.IndexID]map[catalog.ShardID][]Mark{}
 	err := s.scan([]byte{kindMark}, func(key, val []byte) (bool, error) {
 		if len(key) != 6 {
 			return false, errCorrupt
 		}
-		id := IndexID(uint32(key[1])<<24 | uint32(key[2])<<16 | uint32(key[3])<<8 | uint32(key[4]))
-		shard := ShardID(key[5])
+		id := catalog.IndexID(uint32(key[1])<<24 | uint32(key[2])<<16 | uint32(key[3])<<8 | uint32(key[4]))
+		shard := catalog.ShardID(key[5])
 		marks, err := decodeMarks(id, shard, val)
 		if err != nil {
 			return false, err
 		}
 		if byIndex[id] == nil {
-			byIndex[id] = map[ShardID][]Mark{}
+			byIndex[id] = map[catalog.ShardID][]Mark{}
 		}
 		byIndex[id][shard] = marks
 		return true, nil
 	})
 	for id, byShard := range byIndex {
 		if ix := indexes[id]; ix != nil {
-			ix.marks.Store(newMarkSet(byShard))
+			s.showMarks(ix, byShard)
 		}
 	}
 	return err
@@ -240,11 +252,11 @@ func (s *Store) writeMarks(ix *index, marks []Mark, covered func(*markSet) bool)
 	if ix.dropped || covered(old) {
 		return nil
 	}
-	byShard := map[ShardID][]Mark{}
+	byShard := map[catalog.ShardID][]Mark{}
 	if old != nil {
 		maps.Copy(byShard, old.byShard)
 	}
-	var changed ShardSet
+	var changed catalog.ShardSet
 	for _, m := range marks {
 		m.Index, m.Known = ix.id, normal(m.Known)
 		byShard[m.Shard] = merge(byShard[m.Shard], m)
@@ -256,11 +268,11 @@ func (s *Store) writeMarks(ix *index, marks []Mark, covered func(*markSet) bool)
 // keepMarks writes the marks of the changed shards and then shows byShard to
 // lookups. Callers hold ix.markMu and, after setting marks, may return only
 // when it has.
-func (s *Store) keepMarks(ix *index, byShard map[ShardID][]Mark, changed ShardSet) error {
-	err := s.update(func(txn *badger.Txn) error {
+func (s *Store) keepMarks(ix *index, byShard map[catalog.ShardID][]Mark, changed catalog.ShardSet) error {
+	err := s.update(func(w *changes) error {
 		for shard := range changed.All {
 			if len(byShard[shard]) == 0 {
-				if err := txn.Delete(markKey(ix.id, shard)); err != nil {
+				if err := w.delete(markKey(ix.id, shard)); err != nil {
 					return err
 				}
 				continue
@@ -269,7 +281,7 @@ func (s *Store) keepMarks(ix *index, byShard map[ShardID][]Mark, changed ShardSe
 			if len(val) > maxValue {
 				return fmt.Errorf("marks of shard %d take %d bytes", shard, len(val))
 			}
-			if err := txn.Set(markKey(ix.id, shard), val); err != nil {
+			if err := w.set(markKey(ix.id, shard), val); err != nil {
 				return err
 			}
 		}
@@ -278,13 +290,21 @@ func (s *Store) keepMarks(ix *index, byShard map[ShardID][]Mark, changed ShardSe
 	if err != nil {
 		return err
 	}
-	ix.marks.Store(newMarkSet(byShard))
+	s.showMarks(ix, byShard)
 	return nil
 }
 
-// ClearMarks removes the marks of (index, shard) whose epoch is less than
-// before, and returns how many. Survives the death of the process.
-func (s *Store) ClearMarks(id IndexID, shard ShardID, before Epoch) (int, error) {
+// showMarks makes marks those that lookups go by.
+func (s *Store) showMarks(ix *index, byShard map[catalog.ShardID][]Mark) {
+	if ix.marks.Load().shards().Empty() {
+		ix.markedSince.Store(s.opt.Now().UnixNano())
+	}
+	ix.marks.Store(newMarkSet(byShard))
+}
+
+// clearMarks removes the marks of (index, shard) whose epoch is less than
+// before, or those of them that are logged, and returns how many. Survives the death of the process.
+func (s *Store) clearMarks(id catalog.IndexID, shard catalog.ShardID, before Epoch, logged bool) (int, error) {
 	if !s.gate.enter() {
 		return 0, ErrClosed
 	}
@@ -304,7 +324,7 @@ func (s *Store) ClearMarks(id IndexID, shard ShardID, before Epoch) (int, error)
 	}
 	var left []Mark
 	for _, m := range old.byShard[shard] {
-		if m.Epoch >= before {
+		if m.Epoch >= before || logged && !m.Logged {
 			left = append(left, m)
 		}
 	}
@@ -312,10 +332,10 @@ func (s *Store) ClearMarks(id IndexID, shard ShardID, before Epoch) (int, error)
 	if n == 0 {
 		return 0, nil
 	}
-	byShard := map[ShardID][]Mark{}
+	byShard := map[catalog.ShardID][]Mark{}
 	maps.Copy(byShard, old.byShard)
 	byShard[shard] = left
-	if err := s.keepMarks(ix, byShard, Only(shard)); err != nil {
+	if err := s.keepMarks(ix, byShard, catalog.Only(shard)); err != nil {
 		return 0, fmt.Errorf("clear marks of virtual index %d: %w", id, err)
 	}
 	return n, nil
@@ -323,7 +343,7 @@ func (s *Store) ClearMarks(id IndexID, shard ShardID, before Epoch) (int, error)
 
 // Marks returns the marks of an index by shard. The slices in them must not
 // be changed.
-func (s *Store) Marks(id IndexID) []Mark {
+func (s *Store) Marks(id catalog.IndexID) []Mark {
 	ix := s.find(id)
 	if ix == nil {
 		return nil

@@ -8,17 +8,19 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/shunt-sql/shunt/planner/catalog"
+
 	"pgregory.net/rapid"
 )
 
 // model is what an index must hold: the plainest thing that can be right.
 type model struct {
-	read, build map[string]map[ShardID]Epoch // nil: none
+	read, build map[string]map[catalog.ShardID]Epoch // nil: none
 	marks       []Mark
 }
 
-func (m *model) gens() []map[string]map[ShardID]Epoch {
-	var g []map[string]map[ShardID]Epoch
+func (m *model) gens() []map[string]map[catalog.ShardID]Epoch {
+	var g []map[string]map[catalog.ShardID]Epoch
 	if m.read != nil {
 		g = append(g, m.read)
 	}
@@ -28,7 +30,7 @@ func (m *model) gens() []map[string]map[ShardID]Epoch {
 	return g
 }
 
-func (m *model) list(g map[string]map[ShardID]Epoch) (out []string) {
+func (m *model) list(g map[string]map[catalog.ShardID]Epoch) (out []string) {
 	var keys []string
 	for k := range g {
 		keys = append(keys, k)
@@ -62,11 +64,11 @@ func TestModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer func() { _ = s.Close() }()
-		id := must(s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: "i"})).ID
-		m := &model{build: map[string]map[ShardID]Epoch{}}
+		id := must(s.CreateIndex(catalog.IndexDef{Schema: "shop", Table: "users", Name: "i"})).ID
+		m := &model{build: map[string]map[catalog.ShardID]Epoch{}}
 
 		keys := rapid.SampledFrom([]string{"", "a", "aa", "ab", "b", "c\x00", "c\xff", "d"})
-		shards := rapid.SampledFrom([]ShardID{0, 1, 2, 130, 255})
+		shards := rapid.SampledFrom([]catalog.ShardID{0, 1, 2, 130, 255})
 		epochs := rapid.Custom(func(t *rapid.T) Epoch { return Epoch(rapid.IntRange(1, 300).Draw(t, "epoch")) })
 		component := rapid.Custom(func(t *rapid.T) []byte {
 			return rapid.SampledFrom([][]byte{nil, []byte("x"), []byte("y")}).Draw(t, "component")
@@ -86,7 +88,7 @@ func TestModel(t *testing.T) {
 					entries = append(entries, e)
 					for _, g := range m.gens() {
 						if g[string(e.Key)] == nil {
-							g[string(e.Key)] = map[ShardID]Epoch{}
+							g[string(e.Key)] = map[catalog.ShardID]Epoch{}
 						}
 						g[string(e.Key)][e.Shard] = max(g[string(e.Key)][e.Shard], e.Epoch)
 					}
@@ -111,26 +113,26 @@ func TestModel(t *testing.T) {
 						}
 					}
 				}
-				n, err := s.Remove(id, shard, ks, before)
+				n, err := s.remove(id, shard, ks, before)
 				ok(err)
 				if n != want {
 					t.Fatalf("removed %d, want %d", n, want)
 				}
 			},
 			"Mark": func(t *rapid.T) {
-				mark := Mark{id, shards.Draw(t, "shard"), known.Draw(t, "known"), epochs.Draw(t, "epoch")}
+				mark := Mark{Index: id, Shard: shards.Draw(t, "shard"), Known: known.Draw(t, "known"), Epoch: epochs.Draw(t, "epoch")}
 				m.marks = append(m.marks, mark)
 				ok(s.Mark([]Mark{mark}))
 			},
 			"ClearMarks": func(t *rapid.T) {
 				shard, before := shards.Draw(t, "shard"), epochs.Draw(t, "before")
 				m.marks = slices.DeleteFunc(m.marks, func(mark Mark) bool { return mark.Shard == shard && mark.Epoch < before })
-				_, err := s.ClearMarks(id, shard, before)
+				_, err := s.clearMarks(id, shard, before, false)
 				ok(err)
 			},
 			"StartBuild": func(t *rapid.T) {
 				ok(s.StartBuild(id, partitions.Draw(t, "partitions")))
-				m.build = map[string]map[ShardID]Epoch{}
+				m.build = map[string]map[catalog.ShardID]Epoch{}
 			},
 			"FinishBuild": func(t *rapid.T) {
 				if m.build == nil {
@@ -163,9 +165,9 @@ func TestModel(t *testing.T) {
 				}
 				for range 2 {
 					key := keys.Draw(t, "key")
-					got, err := s.Lookup(id, []byte(key), nil)
+					got, err := look(s, id, []byte(key), nil)
 					ok(err)
-					var want ShardSet
+					var want catalog.ShardSet
 					for sh := range m.read[key] {
 						want.Add(sh)
 					}
@@ -187,7 +189,7 @@ func TestModel(t *testing.T) {
 				}
 				limit := rapid.IntRange(0, 8).Draw(t, "limit")
 				n := 0
-				var want ShardSet
+				var want catalog.ShardSet
 				for k, pairs := range m.read {
 					if k >= string(from) && (to == nil || bytes.Compare([]byte(k), to) < 0) {
 						n++
@@ -199,7 +201,7 @@ func TestModel(t *testing.T) {
 				for _, mark := range m.marks {
 					want.Add(mark.Shard)
 				}
-				got, within, err := s.Range(id, from, to, limit)
+				got, within, err := ranged(s, id, from, to, limit)
 				ok(err)
 				if within != (n <= limit) || within && got != want {
 					t.Fatalf("range %q %q: %b %v, want %b of %d keys", from, to, got, within, want, n)
@@ -224,18 +226,33 @@ func TestModel(t *testing.T) {
 				if m.read == nil {
 					return
 				}
+				for _, sh := range []catalog.ShardID{0, 1, 2, 130, 255} {
+					var got, want []string
+					ok(s.EntriesOf(id, sh, nil, func(key []byte) bool {
+						got = append(got, string(key))
+						return true
+					}))
+					for k, pairs := range m.read {
+						if _, there := pairs[sh]; there {
+							want = append(want, k)
+						}
+					}
+					if sort.Strings(want); !slices.Equal(got, want) {
+						t.Fatalf("shard %d has %q, want %q", sh, got, want)
+					}
+				}
 				key, components := keys.Draw(t, "key"), known.Draw(t, "components")
-				var want ShardSet
+				var want catalog.ShardSet
 				for sh := range m.read[key] {
 					want.Add(sh)
 				}
 				for _, mark := range m.marks {
-					if !contradicts(mark.Known, components) {
+					if !mark.Contradicts(components) {
 						want.Add(mark.Shard)
 					}
 				}
 				for range 2 { // the second from the cache
-					got, err := s.Lookup(id, []byte(key), components)
+					got, err := look(s, id, []byte(key), components)
 					ok(err)
 					if got != want {
 						t.Fatalf("lookup %q: %b, want %b", key, got, want)

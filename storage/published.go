@@ -6,26 +6,25 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/cockroachdb/pebble/v2"
 )
 
-// published is the state of Badger that lookups read: one snapshot, shared by
-// all until the next commit of entries. A transaction of Badger's own for each
-// would wake a goroutine twice, and wait for commits that have just begun.
+// published is the state of the database that lookups read: one snapshot, shared by
+// all until the next commit of entries.
 //
-// Invariant: an entry that Add has returned for, and that is in Badger, is in
+// Invariant: an entry that Add has returned for, and that is in the database, is in
 // the snapshot. So whoever commits entries publishes before he says so; and
 // Add finds entries in place nowhere else.
 type published struct {
-	db  *badger.DB
+	db  *engine
 	now atomic.Pointer[snapshot]
 	// mu: a snapshot never makes place for an older one.
 	mu sync.Mutex
 }
 
-// snapshot is a transaction that ends when it is neither published nor read.
+// snapshot is one that ends when it is neither published nor read.
 type snapshot struct {
-	*badger.Txn
+	*pebble.Snapshot
 	users atomic.Int64
 }
 
@@ -33,7 +32,7 @@ type snapshot struct {
 // from being compacted.
 const publishAge = 10 * time.Second
 
-func (p *published) open(db *badger.DB) {
+func (p *published) open(db *engine) {
 	p.db = db
 	p.publish()
 }
@@ -42,7 +41,7 @@ func (p *published) open(db *badger.DB) {
 func (p *published) publish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next := &snapshot{Txn: p.db.NewTransaction(false)}
+	next := &snapshot{Snapshot: p.db.NewSnapshot()}
 	next.users.Store(1)
 	if old := p.now.Swap(next); old != nil {
 		old.release()
@@ -63,7 +62,7 @@ func (p *published) acquire() *snapshot {
 
 func (sn *snapshot) release() {
 	if sn.users.Add(-1) == 0 {
-		sn.Discard()
+		_ = sn.Close() // never fails
 	}
 }
 
@@ -75,8 +74,17 @@ func (p *published) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			p.publish()
+			p.renew()
 		}
+	}
+}
+
+// renew is publish where the database can be read.
+func (p *published) renew() {
+	p.db.use.RLock()
+	defer p.db.use.RUnlock()
+	if p.db.intact() == nil { // a damaged one that can't be made anew is closed
+		p.publish()
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // queue holds all jobs in memory; each change is committed before it shows, but
@@ -45,7 +45,11 @@ func (q *queue) load(s *Store) error {
 		if err := json.Unmarshal(val, &j.Job); err != nil {
 			return false, err
 		}
-		j.key = keyOf(&j.Job, j.Shards.First())
+		var shard catalog.ShardID // of a job for all shards: 0
+		for shard = range j.Shards.All {
+			break
+		}
+		j.key = keyOf(&j.Job, shard)
 		// The worker that claimed it died with the process that had the store.
 		j.ClaimedBy, j.ClaimedUntil = "", time.Time{}
 		if latest := s.opt.Now().Add(maxPutOff); j.NotBefore.After(latest) {
@@ -99,11 +103,11 @@ func (q *queue) wake() {
 // remove deletes a job and its keys.
 func (q *queue) remove(s *Store, j *job) error {
 	// The record goes first: keys without a job are ignored by load.
-	err := s.updateEach(int(j.nextKey)+1, func(txn *badger.Txn, i int) error {
+	err := s.updateEach(int(j.nextKey)+1, func(w *changes, i int) error {
 		if i == 0 {
-			return txn.Delete(jobRecordKey(j.ID))
+			return w.delete(jobRecordKey(j.ID))
 		}
-		return txn.Delete(jobKeyKey(j.ID, uint32(i-1)))
+		return w.delete(jobKeyKey(j.ID, uint32(i-1)))
 	})
 	if err != nil {
 		return fmt.Errorf("remove job %d: %w", j.ID, err)
@@ -197,7 +201,7 @@ func (s *Store) Claim(worker string, lease time.Duration, now time.Time, runnabl
 
 // keep commits and shows a job's new record.
 func (q *queue) keep(s *Store, j *job, rec Job) error {
-	if err := s.update(func(txn *badger.Txn) error { return setJob(txn, rec) }); err != nil {
+	if err := s.update(func(w *changes) error { return setJob(w, rec) }); err != nil {
 		return err
 	}
 	j.Job = rec

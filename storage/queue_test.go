@@ -6,10 +6,12 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
-func jobFor(typ string, shards ...ShardID) Job {
-	return Job{Type: typ, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(shards...), Indexes: []IndexID{1}}
+func jobFor(typ string, shards ...catalog.ShardID) Job {
+	return Job{Type: typ, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(shards...), Indexes: []catalog.IndexID{1}}
 }
 
 func openQueue(t *testing.T) (*Store, *testClock, Options) {
@@ -34,7 +36,7 @@ func TestJobsMerge(t *testing.T) {
 	first.NotBefore, first.UpdatedColumns = now.Add(time.Second), []string{"email"}
 	must(s.Enqueue(first))
 	second := jobFor(MaintainIndex, 2, 3)
-	second.Operation, second.Indexes, second.UpdatedColumns = "DELETE", []IndexID{3, 2}, []string{"city"}
+	second.Operation, second.Indexes, second.UpdatedColumns = "DELETE", []catalog.IndexID{3, 2}, []string{"city"}
 	second.NotBefore = now.Add(maxPutOff / 2)
 	must(s.Enqueue(second))
 	jobs := s.Jobs()
@@ -42,9 +44,12 @@ func TestJobsMerge(t *testing.T) {
 		t.Fatalf("%+v", jobs)
 	}
 	m := jobs[1]
-	if m.Shards != set(2) || m.Operation != "DELETE+UPDATE" || !slices.Equal(m.Indexes, []IndexID{1, 2, 3}) ||
+	if m.Shards != set(2) || m.Operation != "DELETE+UPDATE" || !slices.Equal(m.Indexes, []catalog.IndexID{1, 2, 3}) ||
 		!slices.Equal(m.UpdatedColumns, []string{"city", "email"}) || !m.NotBefore.Equal(first.NotBefore) || m.State != Waiting {
 		t.Fatalf("%+v", m)
+	}
+	if !m.CreatedAt.Equal(now) {
+		t.Fatalf("made at %s, merged at %s", now, m.CreatedAt)
 	}
 	// Jobs that differ in type or table don't merge; builds are one an index.
 	must(s.Enqueue(jobFor(Reconcile, 2)))
@@ -56,13 +61,13 @@ func TestJobsMerge(t *testing.T) {
 	if must(s.Enqueue(build)) != id {
 		t.Fatal("the same build twice")
 	}
-	build.Indexes = []IndexID{2}
+	build.Indexes = []catalog.IndexID{2}
 	if must(s.Enqueue(build)) == id {
 		t.Fatal("builds of two indexes merged")
 	}
 	drop := jobFor(DropIndexJob)
 	id = must(s.Enqueue(drop))
-	drop.Indexes = []IndexID{9}
+	drop.Indexes = []catalog.IndexID{9}
 	if must(s.Enqueue(drop)) != id {
 		t.Fatal("drops did not merge")
 	}
@@ -174,7 +179,7 @@ func TestBackoffIsKept(t *testing.T) {
 	until := clock.Now().Add(time.Hour)
 	check(t, s.Fail(id, "w", errors.New("no"), until))
 	wider := jobFor(MaintainIndex, 1)
-	wider.Indexes = []IndexID{5}
+	wider.Indexes = []catalog.IndexID{5}
 	if must(s.Enqueue(wider)) != id {
 		t.Fatal("not merged")
 	}
@@ -224,7 +229,7 @@ func TestVerifyKeysMergeAndOverflow(t *testing.T) {
 	must(s.Enqueue(verify(3)))
 	scan := must(s.Enqueue(verify(maxJobKeys)))
 	jobs := s.Jobs()
-	if len(jobs) != 1 || jobs[0].ID != scan || jobs[0].Type != MaintainIndex || !slices.Equal(jobs[0].Indexes, []IndexID{4}) ||
+	if len(jobs) != 1 || jobs[0].ID != scan || jobs[0].Type != MaintainIndex || !slices.Equal(jobs[0].Indexes, []catalog.IndexID{4}) ||
 		jobs[0].Shards != set(1) || len(jobs[0].Keys) != 0 {
 		t.Fatalf("%+v", jobs)
 	}
@@ -291,10 +296,10 @@ func TestEnqueueSoon(t *testing.T) {
 	}{
 		"not yet": {func(*testing.T, world) {}, "[] 1"},
 		"after a moment": {func(t *testing.T, w world) {
-			commits := w.s.db.MaxVersion()
+			commits := w.s.db.commits.Load()
 			check(t, w.s.queue.save(w.s))
 			check(t, w.s.queue.save(w.s))
-			if n := w.s.db.MaxVersion() - commits; n != 1 {
+			if n := w.s.db.commits.Load() - commits; n != 1 {
 				t.Errorf("%d commits", n)
 			}
 		}, "[maintain_index0 verify_keys40] 1"},
@@ -339,13 +344,13 @@ func TestEnqueueSoon(t *testing.T) {
 			o := testOpts(w.dir)
 			o.Now = w.clock.Now
 			w.s = openTest(t, o, testOptions{manual: true})
-			check(t, w.s.Intend([]Pair{{"shop", "users", 1}}))
-			commits := w.s.db.MaxVersion()
+			intendPairs(t, w.s, []Pair{{"shop", "users", 1}})
+			commits := w.s.db.commits.Load()
 			check(t, w.s.EnqueueSoon(jobFor(MaintainIndex, 1)))
 			for i := range 40 {
 				check(t, w.s.EnqueueSoon(verify(i, i+1)))
 			}
-			if n := w.s.db.MaxVersion() - commits; n != 0 {
+			if n := w.s.db.commits.Load() - commits; n != 0 {
 				t.Errorf("%d commits at once", n)
 			}
 			if jobs := w.s.Jobs(); len(jobs) != 2 || len(jobs[1].Keys) != 40 {
@@ -370,7 +375,7 @@ func TestEnqueueSoonIsSaved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openTest(t, testOpts(dir), testOptions{})
-	check(t, s.Intend([]Pair{{"shop", "users", 1}}))
+	intendPairs(t, s, []Pair{{"shop", "users", 1}})
 	for i := range 3 {
 		j := jobFor(VerifyKeys, 1)
 		j.Keys = []JobKey{{Index: 1, Key: []byte{byte(i)}}}

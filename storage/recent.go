@@ -9,22 +9,24 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
-// recent are entries that Add has taken and Badger does not have yet: in memory
+// recent are entries that Add has taken and Pebble does not have yet: in memory
 // for lookups, and in a log, which survives the death of the process. Flush moves
-// them into Badger, many in one transaction.
+// them into Pebble, many in one commit.
 //
-// A transaction of Badger's for a single entry costs about 60 µs of CPU, most
-// of it for waking goroutines of its own, and a statement would wait for it;
-// this way it is 1 µs for the statement, and 4 for its share of a flush.
+// A commit of Pebble's for a single entry costs about 10 µs, most of it for waking
+// a goroutine that writes and being woken again, and a statement would wait for it;
+// this way it is 1 µs for the statement.
 //
 // There are two logs, used in turns: one takes what comes while the other's
 // entries are moved, and is then emptied. Open moves what it finds in them. An
 // entry may so be added twice; whatever was removed between comes back stale.
 //
 // A log is never synced: Sync flushes first, so what it makes durable is in
-// Badger. What a power loss takes is found as always, by the write-intents.
+// Pebble. What a power loss takes is found as always, by the write-intents.
 //
 // Whoever reads entries otherwise than by Lookup and Range, or removes some,
 // flushes first.
@@ -38,7 +40,7 @@ type recent struct {
 
 	mu sync.RWMutex
 	// records are by record key; moving are those that a flush is putting into
-	// Badger.
+	// Pebble.
 	records, moving map[string]recentRecord
 	// logs are nil for a store in memory. The active one has what is in records.
 	logs   [2]*recentLog
@@ -73,12 +75,12 @@ const (
 	// processor. More at a time are not cheaper, a piece.
 	recentFlushAt = 500
 	recentBound   = 64
-	// recentAge bounds how long an entry stays out of Badger, and so what Open
+	// recentAge bounds how long an entry stays out of Pebble, and so what Open
 	// finds after a crash.
 	recentAge = time.Second
 )
 
-// open moves the entries that an earlier process left in its logs into Badger.
+// open moves the entries that an earlier process left in its logs into Pebble.
 func (r *recent) open(s *Store, flushAt int64) error {
 	if flushAt == 0 {
 		flushAt = recentFlushAt
@@ -222,7 +224,7 @@ func (r *recent) put(part *partition, key string, pair ShardEpoch) {
 }
 
 // widen adds the record's shards; a zero one has none.
-func (rec recentRecord) widen(set *ShardSet) {
+func (rec recentRecord) widen(set *catalog.ShardSet) {
 	if rec.part == nil {
 		return
 	}
@@ -232,9 +234,9 @@ func (rec recentRecord) widen(set *ShardSet) {
 	}
 }
 
-// widen adds the shards of a record. The caller takes its snapshot of Badger
+// widen adds the shards of a record. The caller takes its snapshot of Pebble
 // after: what a flush has moved is there then.
-func (r *recent) widen(set *ShardSet, recordKey []byte) {
+func (r *recent) widen(set *catalog.ShardSet, recordKey []byte) {
 	if r.n.Load() == 0 {
 		return
 	}
@@ -246,7 +248,7 @@ func (r *recent) widen(set *ShardSet, recordKey []byte) {
 
 // widenRange adds the shards of the keys of g in [from, to), and returns those
 // keys. As with widen, the snapshot comes after.
-func (r *recent) widenRange(set *ShardSet, g *generation, from, to []byte) map[string]struct{} {
+func (r *recent) widenRange(set *catalog.ShardSet, g *generation, from, to []byte) map[string]struct{} {
 	if r.n.Load() == 0 {
 		return nil
 	}
@@ -298,7 +300,7 @@ func (r *recent) run(ctx context.Context) {
 	}
 }
 
-// flush returns when all that was added before is in Badger.
+// flush returns when all that was added before is in Pebble.
 func (r *recent) flush() error {
 	if r.n.Load() == 0 && !r.leftover.Load() {
 		return nil

@@ -17,17 +17,29 @@ import (
 // call would take ten times as long, and where the servers beside sync their logs
 // wait for them.
 //
-// The file has its blocks from the start, so that a full disk can't be in the way.
-// Behind the last record are zeros.
+// The file has its blocks from the start, so that a full disk can't be in the way. It ends with
+//
+//	recentMark, size(8) of the records before, in the machine's order
+//
+// of which the size is written behind a record, and before records are cleared.
+//
+// Counter-example without it: a process is killed while it writes a record, of which a part is there
+// then. That looked as what a power loss leaves, which lacks what was acknowledged.
 type recentLog struct {
-	f    *os.File
-	mem  []byte // nil until reset
-	size int    // up to where mem is not zero
+	f      *os.File
+	mapped []byte // nil until reset
+	mem    []byte // of it, for records
+	size   int    // up to where mem is not zero
 }
 
 // recentLogSize takes what is recent while a flush is under way, and the longest
 // keys that there are of one Add at least.
 const recentLogSize = 2 << 20
+
+const (
+	recentMark = "records:"
+	recentRoom = recentLogSize - len(recentMark) - 8
+)
 
 func recentName(i int) string { return fmt.Sprintf("recent-%d.log", i) }
 
@@ -44,13 +56,17 @@ func openRecentLog(o Options, i int, fresh bool, add func(key []byte, pair Shard
 	if err != nil {
 		return nil, false, err
 	}
-	rest := log
+	rest, end := log, -1
+	if len(log) == recentLogSize && string(log[recentRoom:recentLogSize-8]) == recentMark {
+		end = int(min(binary.NativeEndian.Uint64(log[recentLogSize-8:]), recentLogSize))
+		rest = log[:min(end, recentRoom)]
+	}
 	for key, pair, next := nextRecent(rest); next != nil; key, pair, next = nextRecent(rest) {
 		add(key, pair)
 		rest = next
 	}
-	// One without zeros is of a version that wrote no others.
-	whole = len(rest) == 0 || len(log) == recentLogSize && len(bytes.TrimRight(rest, "\x00")) == 0
+	// One without zeros, or without the mark, is of a version that wrote no others.
+	whole = len(rest) == 0 && end <= recentRoom || end < 0 && len(log) == recentLogSize && len(bytes.TrimRight(rest, "\x00")) == 0
 	return &recentLog{f: f}, whole && (!missing || fresh), nil
 }
 
@@ -61,21 +77,32 @@ func (l *recentLog) reset() error {
 			return fmt.Errorf("empty %s: %w", l.f.Name(), err)
 		}
 	}
-	clear(l.mem[:l.size])
-	l.size = 0
+	written := l.mem[:l.size]
+	l.grow(-l.size)
+	clear(written)
 	return nil
+}
+
+// grow tells of records that are there, or are to go.
+func (l *recentLog) grow(n int) {
+	l.size += n
+	binary.NativeEndian.PutUint64(l.mapped[recentLogSize-8:], uint64(l.size))
 }
 
 // allot fills the file with zeros, which gives it all its blocks, be it one that was
 // copied with holes, and maps it.
 func (l *recentLog) allot() (err error) {
-	if _, err := l.f.WriteAt(make([]byte, recentLogSize), 0); err != nil {
+	empty := make([]byte, recentLogSize)
+	copy(empty[recentRoom:], recentMark)
+	if _, err := l.f.WriteAt(empty, 0); err != nil {
 		return err
 	}
 	if err := l.f.Truncate(recentLogSize); err != nil {
 		return err
 	}
-	l.mem, err = syscall.Mmap(int(l.f.Fd()), 0, recentLogSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if l.mapped, err = syscall.Mmap(int(l.f.Fd()), 0, recentLogSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED); err == nil {
+		l.mem = l.mapped[:recentRoom]
+	}
 	return err
 }
 
@@ -85,8 +112,8 @@ func (l *recentLog) close() error {
 	}
 	var err error
 	if l.mem != nil {
-		err = syscall.Munmap(l.mem)
-		l.mem = nil
+		err = syscall.Munmap(l.mapped)
+		l.mapped, l.mem = nil, nil
 	}
 	return errors.Join(err, l.f.Close())
 }
@@ -112,7 +139,7 @@ func (l *recentLog) add(key []byte, pair ShardEpoch) {
 	n += copy(dst[n:], key)
 	binary.BigEndian.PutUint32(dst[4:], uint32(n-recentHeader))
 	binary.BigEndian.PutUint32(dst, crc32.ChecksumIEEE(dst[4:n]))
-	l.size += n
+	l.grow(n)
 }
 
 // nextRecent returns the first record of a log and what follows; rest is nil at

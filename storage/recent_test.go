@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // TestRecentIsFound: an entry is found from the return of its Add on, wherever
@@ -23,16 +25,16 @@ func TestRecentIsFound(t *testing.T) {
 		wg.Go(func() {
 			for i := range 2000 {
 				key := fmt.Appendf(nil, "%d-%05d", w, i)
-				if err := s.Add([]Entry{{id, key, ShardID(w), s.Epoch()}}); err != nil {
+				if err := s.Add([]Entry{{id, key, catalog.ShardID(w), s.Epoch()}}); err != nil {
 					t.Error(err)
 					return
 				}
-				if got, err := s.Lookup(id, key, nil); err != nil || !got.Has(ShardID(w)) {
+				if got, err := look(s, id, key, nil); err != nil || !got.Has(catalog.ShardID(w)) {
 					t.Errorf("%s is missing from lookup: %b %v", key, got, err)
 					return
 				}
-				got, ok, err := s.Range(id, key, append(slices.Clone(key), 0), 1)
-				if err != nil || !ok || got != set(ShardID(w)) {
+				got, ok, err := ranged(s, id, key, append(slices.Clone(key), 0), 1)
+				if err != nil || !ok || got != set(catalog.ShardID(w)) {
 					t.Errorf("%s is missing from range: %b %v %v", key, got, ok, err)
 					return
 				}
@@ -46,7 +48,7 @@ func TestRecentIsFound(t *testing.T) {
 }
 
 // TestRecentRange: a key counts once toward the limit, whether it is recent, in
-// Badger, or both.
+// Pebble, or both.
 func TestRecentRange(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, testOpts(t.TempDir()), testOptions{})
@@ -56,7 +58,7 @@ func TestRecentRange(t *testing.T) {
 	check(t, s.recent.flush())
 	check(t, s.Add([]Entry{{id, []byte("b"), 2, 1}, {id, []byte("c"), 3, 1}, {id, []byte("d"), 4, 1}}))
 	for limit, want := range []bool{false, false, false, true} {
-		if got, ok, err := s.Range(id, []byte("a"), []byte("d"), limit); ok != want || ok && got != set(1, 2, 3) || err != nil {
+		if got, ok, err := ranged(s, id, []byte("a"), []byte("d"), limit); ok != want || ok && got != set(1, 2, 3) || err != nil {
 			t.Fatal(limit, got, ok, err)
 		}
 	}
@@ -173,9 +175,11 @@ func TestRecentOnFullDisk(t *testing.T) {
 	wantLookup(t, s, id, "b", 2)
 
 	setFree(0, s)
+	first := s
 	o.Dir = copied
 	s = openTest(t, o, testOptions{})
 	wantLookup(t, s, id, "a", 1)
+	setFree(1<<30, first) // which is to be closed
 	setFree(1<<30, s)
 	check(t, s.Add([]Entry{{id, []byte("c"), 3, 1}}))
 	o.Dir = copyStore(t, copied)
@@ -185,10 +189,10 @@ func TestRecentOnFullDisk(t *testing.T) {
 }
 
 // intend sets write-intents, so that Add does not: that syncs, and so flushes.
-func intend(t *testing.T, s *Store, shards ...ShardID) {
+func intend(t *testing.T, s *Store, shards ...catalog.ShardID) {
 	t.Helper()
 	for _, id := range shards {
-		check(t, s.Intend([]Pair{{"shop", "users", id}}))
+		intendPairs(t, s, []Pair{{"shop", "users", id}})
 	}
 }
 
@@ -224,10 +228,11 @@ func TestRecentLogIsFull(t *testing.T) {
 	}
 }
 
-// writtenTo is a log without the zeros behind it.
+// writtenTo is a log without what is behind its records.
 func writtenTo(t *testing.T, name string) []byte {
 	t.Helper()
-	return bytes.TrimRight(must(os.ReadFile(name)), "\x00")
+	log := must(os.ReadFile(name))
+	return bytes.TrimRight(log[:min(len(log), recentRoom)], "\x00")
 }
 
 // logged counts the bytes that were written to logs and are not flushed.
@@ -238,7 +243,7 @@ func (r *recent) logged() int {
 }
 
 // TestCurrentCostsNoWrite: what is in the store already is not written again,
-// neither to the log nor to Badger. Of what was moved to Badger few go through the
+// neither to the log nor to Pebble. Of what was moved to Pebble few go through the
 // log once more.
 func TestCurrentCostsNoWrite(t *testing.T) {
 	t.Parallel()
@@ -250,44 +255,81 @@ func TestCurrentCostsNoWrite(t *testing.T) {
 		many = append(many, Entry{id, fmt.Appendf(nil, "k%d", i), 1, 5})
 	}
 	few = many[:fewEntries]
-	marks := []Mark{{id, 2, [][]byte{[]byte("DE")}, 5}}
-	job := Job{Type: MaintainIndex, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(1, 2), Indexes: []IndexID{id}}
+	marks := []Mark{{Index: id, Shard: 2, Known: [][]byte{[]byte("DE")}, Epoch: 5}}
+	job := Job{Type: MaintainIndex, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(1, 2), Indexes: []catalog.IndexID{id}}
 	write := func() {
 		t.Helper()
 		check(t, s.Add(few))
 		check(t, s.Add(few[:1]))
 		check(t, s.Mark(marks))
-		check(t, s.Intend([]Pair{{"shop", "users", 1}}))
+		intendPairs(t, s, []Pair{{"shop", "users", 1}})
 		must(s.Enqueue(job))
 	}
 	check(t, s.Add(many))
 	write()
-	commits, logged := s.db.MaxVersion(), s.recent.logged()
+	commits, logged := s.db.commits.Load(), s.recent.logged()
 	for range 3 {
 		write()
 		check(t, s.Add(many))
 	}
-	if c, w := s.db.MaxVersion()-commits, s.recent.logged()-logged; c != 0 || w != 0 {
+	if c, w := s.db.commits.Load()-commits, s.recent.logged()-logged; c != 0 || w != 0 {
 		t.Errorf("%d commits and %d bytes of what is in the log", c, w)
 	}
 	check(t, s.recent.flush())
 	write()
-	commits, logged = s.db.MaxVersion(), s.recent.logged()
+	commits, logged = s.db.commits.Load(), s.recent.logged()
 	if logged == 0 {
-		t.Error("what is in Badger is not in the log")
+		t.Error("what is in Pebble is not in the log")
 	}
 	for range 3 {
 		write()
 		check(t, s.Add(many))
 	}
 	check(t, s.recent.flush())
-	if c := s.db.MaxVersion() - commits; c != 0 {
-		t.Errorf("%d commits of what is in Badger", c)
+	if c := s.db.commits.Load() - commits; c != 0 {
+		t.Errorf("%d commits of what is in Pebble", c)
 	}
 	// A later epoch is something new.
 	few[0].Epoch = 6
 	check(t, s.Add(few[:1]))
-	if c, one := s.db.MaxVersion()-commits, s.recent.logged(); c != 0 || one == 0 || one >= logged/4 {
+	if c, one := s.db.commits.Load()-commits, s.recent.logged(); c != 0 || one == 0 || one >= logged/4 {
 		t.Errorf("%d commits and %d bytes of one entry that is new, %d of %d others", c, one, logged, len(few))
+	}
+}
+
+// TestRecentLogEnds: what a process was killed in the middle of is nothing that lacks.
+func TestRecentLogEnds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		spoil func(log []byte, size int) (told int)
+		keys  int
+		whole bool
+	}{
+		{"as written", func(_ []byte, size int) int { return size }, 2, true},
+		{"killed in a record", func(log []byte, size int) int { copy(log[size:], "\x00\x00\x00\x00\x00\x00\x00\x05part"); return size }, 2, true},
+		{"killed while cleared", func(log []byte, size int) int { clear(log[:size/2]); return 0 }, 0, true},
+		{"lost", func(log []byte, size int) int { clear(log[size/2 : size]); return size }, 1, false},
+		{"longer than the file", func(_ []byte, _ int) int { return 1 << 40 }, 2, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := testOpts(t.TempDir())
+			none := func([]byte, ShardEpoch) { t.Error("a record in a new log") }
+			l, _, err := openRecentLog(o, 0, true, none)
+			check(t, err)
+			check(t, l.reset())
+			l.add([]byte("first"), ShardEpoch{1, 7})
+			l.add([]byte("other"), ShardEpoch{2, 7})
+			told := c.spoil(l.mapped, l.size)
+			binary.NativeEndian.PutUint64(l.mapped[recentLogSize-8:], uint64(told))
+			check(t, l.close())
+			n := 0
+			l, whole, err := openRecentLog(o, 0, false, func([]byte, ShardEpoch) { n++ })
+			check(t, err)
+			if n != c.keys || whole != c.whole {
+				t.Errorf("%d records, whole: %t", n, whole)
+			}
+			check(t, l.close())
+		})
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // moveSlice is the number of keys that Repartition copies at a time.
@@ -25,7 +25,7 @@ const moveSlice = 1000
 // progress (may be nil) hears the share done, 0 to 1. ErrBusy while the index
 // is built or moved, ErrSuperseded if a build or drop ended it. If ctx ends,
 // or the process, the old generation stays and the new one is garbage.
-func (s *Store) Repartition(ctx context.Context, id IndexID, partitions int, progress func(float64)) error {
+func (s *Store) Repartition(ctx context.Context, id catalog.IndexID, partitions int, progress func(float64)) error {
 	if !s.gate.enter() {
 		return ErrClosed
 	}
@@ -48,7 +48,7 @@ func (s *Store) Repartition(ctx context.Context, id IndexID, partitions int, pro
 	return nil
 }
 
-func (s *Store) startMove(id IndexID, partitions int) (old, g *generation, err error) {
+func (s *Store) startMove(id catalog.IndexID, partitions int) (old, g *generation, err error) {
 	ix, unlock, err := s.lockIndex(id)
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +72,7 @@ func (s *Store) startMove(id IndexID, partitions int) (old, g *generation, err e
 }
 
 // finishMove makes g readable, or drops it if the copy is not complete.
-func (s *Store) finishMove(id IndexID, g *generation, complete bool) error {
+func (s *Store) finishMove(id catalog.IndexID, g *generation, complete bool) error {
 	ix, unlock, err := s.lockIndex(id)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Store) finishMove(id IndexID, g *generation, complete bool) error {
 
 func (s *Store) copyGeneration(ctx context.Context, from, to *generation, progress func(float64)) error {
 	// An Add after the view changed is in both generations, one before it may
-	// not be in Badger.
+	// not be in Pebble.
 	if err := s.recent.flush(); err != nil {
 		return err
 	}
@@ -116,27 +116,29 @@ func (s *Store) copyGeneration(ctx context.Context, from, to *generation, progre
 			n := 0
 			start := next
 			next = nil
-			err := s.db.View(func(txn *badger.Txn) error {
-				return p.iterate(txn, sc, start, nil, func(key, val []byte) (bool, error) {
-					if n == moveSlice {
-						next = append([]byte{}, key...)
-						return false, nil
-					}
-					n++
-					var err error
-					if pairs, err = decodePairs(pairs[:0], val); err != nil {
-						return false, err
-					}
-					target := to.partition(key)
-					record = append(append(record[:0], target.prefix...), key...)
-					r := b.request(requestAdd, target)
-					for _, pair := range pairs {
-						addPair(r, record, pair)
-					}
-					copied += int64(len(pairs))
-					return true, nil
-				})
+			if err := s.db.reading(); err != nil {
+				return err
+			}
+			err := p.iterate(s.db, sc, start, nil, func(key, val []byte) (bool, error) {
+				if n == moveSlice {
+					next = append([]byte{}, key...)
+					return false, nil
+				}
+				n++
+				var err error
+				if pairs, err = decodePairs(pairs[:0], val); err != nil {
+					return false, err
+				}
+				target := to.partition(key)
+				record = append(append(record[:0], target.prefix...), key...)
+				r := b.request(requestAdd, target)
+				for _, pair := range pairs {
+					addPair(r, record, pair)
+				}
+				copied += int64(len(pairs))
+				return true, nil
 			})
+			s.db.use.RUnlock()
 			_, rerr := b.run(nil)
 			if err == nil {
 				err = rerr

@@ -8,7 +8,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // ErrUnstarted: it isn't known yet in this life of the store where a sequence
@@ -30,12 +30,12 @@ const (
 // goes on where the last one ended.
 type sequences struct {
 	mu sync.Mutex
-	of map[TableName]*sequence
+	of map[catalog.TableName]*sequence
 }
 
 type sequence struct {
 	mu   sync.Mutex
-	name TableName
+	name catalog.TableName
 	// Invariant: no number at or over next was handed out, but for the ones
 	// before a restart; a number from bound on needs a new record first.
 	next, bound uint64
@@ -77,14 +77,14 @@ func (t Taken) Release() {
 }
 
 // sequence returns a table's sequence, locked.
-func (s *Store) sequence(t TableName) *sequence {
+func (s *Store) sequence(t catalog.TableName) *sequence {
 	for {
 		s.sequences.mu.Lock()
 		q := s.sequences.of[t]
 		if q == nil {
 			q = &sequence{name: t, step: sequenceStep}
 			if s.sequences.of == nil {
-				s.sequences.of = map[TableName]*sequence{}
+				s.sequences.of = map[catalog.TableName]*sequence{}
 			}
 			s.sequences.of[t] = q
 		}
@@ -101,7 +101,7 @@ func (s *Store) sequence(t TableName) *sequence {
 // that was never handed out, and returns the one after the last that it takes;
 // it must not return less than it was told. The caller releases what it took
 // when it has been used. Errors: ErrUnstarted, ErrStoreFull, ErrReadOnly.
-func (s *Store) TakeNumbers(t TableName, take func(next uint64) (end uint64)) (Taken, error) {
+func (s *Store) TakeNumbers(t catalog.TableName, take func(next uint64) (end uint64)) (Taken, error) {
 	if !s.gate.enter() {
 		return Taken{}, ErrClosed
 	}
@@ -150,9 +150,9 @@ func (s *Store) extendSequence(q *sequence, end uint64) error {
 	return nil
 }
 
-func (s *Store) keepSequence(t TableName, bound uint64, doubted bool) error {
-	err := s.update(func(txn *badger.Txn) error {
-		return txn.Set(sequenceKey(t), sequenceValue(bound, doubted))
+func (s *Store) keepSequence(t catalog.TableName, bound uint64, doubted bool) error {
+	err := s.update(func(w *changes) error {
+		return w.set(sequenceKey(t), sequenceValue(bound, doubted))
 	})
 	if err != nil {
 		return fmt.Errorf("keep sequence of %s.%s: %w", t.Schema, t.Name, err)
@@ -169,7 +169,7 @@ func (s *Store) keepSequence(t TableName, bound uint64, doubted bool) error {
 // table is asked again: not at once, since doubts may come faster than answers do.
 // Counter-example: two sessions ask an empty table; one begins with 1, and its row is in
 // the table when an ALTER TABLE restarts the sequence; the other's answer is 1.
-func (s *Store) StartSequence(t TableName, ask func() (from uint64, err error)) error {
+func (s *Store) StartSequence(t catalog.TableName, ask func() (from uint64, err error)) error {
 	asked := s.sequence(t)
 	restarts, doubts := asked.restarts, asked.doubts
 	asked.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *Store) StartSequence(t TableName, ask func() (from uint64, err error)) 
 
 // SequenceKept reports whether the store knows of numbers that were handed out
 // for the table, be it in an earlier life.
-func (s *Store) SequenceKept(t TableName) (bool, error) {
+func (s *Store) SequenceKept(t catalog.TableName) (bool, error) {
 	if !s.gate.enter() {
 		return false, ErrClosed
 	}
@@ -232,7 +232,7 @@ func (s *Store) SequenceKept(t TableName) (bool, error) {
 }
 
 // sequenceRecord is what is kept; 0 if there is none.
-func (s *Store) sequenceRecord(t TableName) (bound uint64, doubted bool, err error) {
+func (s *Store) sequenceRecord(t catalog.TableName) (bound uint64, doubted bool, err error) {
 	val, err := s.get(sequenceKey(t))
 	if err == nil && val != nil {
 		n, l := binary.Uvarint(val)
@@ -258,7 +258,7 @@ func sequenceValue(bound uint64, doubted bool) []byte {
 
 // DoubtSequence says that the table may hold higher numbers than the sequence
 // knows of: the next TakeNumbers is ErrUnstarted.
-func (s *Store) DoubtSequence(t TableName) {
+func (s *Store) DoubtSequence(t catalog.TableName) {
 	q := s.sequence(t)
 	q.doubt()
 	q.mu.Unlock()
@@ -289,7 +289,7 @@ func (s *Store) DoubtSequences() error {
 	return s.sync()
 }
 
-func (s *Store) doubtKept(t TableName) error {
+func (s *Store) doubtKept(t catalog.TableName) error {
 	q := s.sequence(t)
 	defer q.mu.Unlock()
 	q.doubt()
@@ -305,14 +305,14 @@ func (s *Store) doubtKept(t TableName) error {
 }
 
 // sequenceNames are those that there are whose keys begin so.
-func (s *Store) sequenceNames(prefix []byte) (map[TableName]bool, error) {
-	names := map[TableName]bool{}
+func (s *Store) sequenceNames(prefix []byte) (map[catalog.TableName]bool, error) {
+	names := map[catalog.TableName]bool{}
 	err := s.scan(append([]byte{kindSequence}, prefix...), func(key, _ []byte) (bool, error) {
 		schema, name, ok := bytes.Cut(key[1:], []byte{0})
 		if !ok {
 			return false, errCorrupt
 		}
-		names[TableName{string(schema), string(name)}] = true
+		names[catalog.TableName{Schema: string(schema), Name: string(name)}] = true
 		return true, nil
 	})
 	if err != nil {
@@ -328,10 +328,33 @@ func (s *Store) sequenceNames(prefix []byte) (map[TableName]bool, error) {
 	return names, nil
 }
 
+// Sequences returns for each table the number from which on none was ever handed out.
+func (s *Store) Sequences() (map[catalog.TableName]uint64, error) {
+	if !s.gate.enter() {
+		return nil, ErrClosed
+	}
+	defer s.gate.leave()
+	names, err := s.sequenceNames(nil)
+	if err != nil {
+		return nil, err
+	}
+	out := map[catalog.TableName]uint64{}
+	for t := range names {
+		bound, _, err := s.sequenceRecord(t)
+		if err != nil {
+			return nil, err
+		}
+		if bound > 0 {
+			out[t] = bound
+		}
+	}
+	return out, nil
+}
+
 // RestartSequence says that the sequence may begin anew, since the table was
 // emptied or its counter was set. It does when all numbers taken before have
 // been released; until then it goes on.
-func (s *Store) RestartSequence(t TableName) {
+func (s *Store) RestartSequence(t catalog.TableName) {
 	q := s.sequence(t)
 	q.restart = true
 	q.restarts++
@@ -339,7 +362,7 @@ func (s *Store) RestartSequence(t TableName) {
 }
 
 // DropSequence forgets a table's sequence: the table is gone.
-func (s *Store) DropSequence(t TableName) error {
+func (s *Store) DropSequence(t catalog.TableName) error {
 	if !s.gate.enter() {
 		return ErrClosed
 	}
@@ -351,7 +374,7 @@ func (s *Store) DropSequence(t TableName) error {
 	if q.open > 0 {
 		return nil
 	}
-	if err := s.update(func(txn *badger.Txn) error { return txn.Delete(sequenceKey(t)) }); err != nil {
+	if err := s.update(func(w *changes) error { return w.delete(sequenceKey(t)) }); err != nil {
 		return fmt.Errorf("drop sequence of %s.%s: %w", t.Schema, t.Name, err)
 	}
 	s.forget(q)
@@ -387,7 +410,7 @@ func (s *Store) DropSequences(schema string) error {
 }
 
 // RenameSequence moves a sequence to a table's new name. Survives a power loss.
-func (s *Store) RenameSequence(from, to TableName) error {
+func (s *Store) RenameSequence(from, to catalog.TableName) error {
 	if !s.gate.enter() {
 		return ErrClosed
 	}
@@ -407,11 +430,11 @@ func (s *Store) RenameSequence(from, to TableName) error {
 	if q.loaded {
 		bound = min(bound, q.next)
 	}
-	err = s.update(func(txn *badger.Txn) error {
-		if err := txn.Delete(sequenceKey(from)); err != nil || bound == 0 {
+	err = s.update(func(w *changes) error {
+		if err := w.delete(sequenceKey(from)); err != nil || bound == 0 {
 			return err
 		}
-		return txn.Set(sequenceKey(to), sequenceValue(bound, doubted))
+		return w.set(sequenceKey(to), sequenceValue(bound, doubted))
 	})
 	if err != nil {
 		return fmt.Errorf("rename sequence of %s.%s: %w", from.Schema, from.Name, err)
@@ -432,14 +455,14 @@ func (s *Store) finishSequences() error {
 			all = append(all, q)
 		}
 	}
-	return s.updateEach(len(all), func(txn *badger.Txn, i int) error {
+	return s.updateEach(len(all), func(w *changes, i int) error {
 		if q := all[i]; !q.restart {
-			return txn.Set(sequenceKey(q.name), sequenceValue(q.next, q.doubted))
+			return w.set(sequenceKey(q.name), sequenceValue(q.next, q.doubted))
 		}
-		return txn.Delete(sequenceKey(all[i].name))
+		return w.delete(sequenceKey(all[i].name))
 	})
 }
 
-func sequenceKey(t TableName) []byte {
+func sequenceKey(t catalog.TableName) []byte {
 	return bytes.Join([][]byte{append([]byte{kindSequence}, t.Schema...), []byte(t.Name)}, []byte{0})
 }

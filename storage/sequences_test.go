@@ -4,16 +4,19 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // TestSequenceStays: after a graceful stop a sequence goes on where it was.
 func TestSequenceStays(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	a, b := TableName{"shop", "a"}, TableName{"shop", "b"}
+	a, b := catalog.TableName{Schema: "shop", Name: "a"}, catalog.TableName{Schema: "shop", Name: "b"}
 	s := openTest(t, testOpts(dir), testOptions{})
-	for _, name := range []TableName{a, b} {
+	for _, name := range []catalog.TableName{a, b} {
 		check(t, s.StartSequence(name, from(10)))
 		must(s.TakeNumbers(name, func(next uint64) uint64 { return next + 5 })).Release()
 	}
@@ -22,7 +25,7 @@ func TestSequenceStays(t *testing.T) {
 
 	s = openTest(t, testOpts(dir), testOptions{})
 	defer s.Close()
-	for name, want := range map[TableName]uint64{a: 15, b: 1} {
+	for name, want := range map[catalog.TableName]uint64{a: 15, b: 1} {
 		if _, err := s.TakeNumbers(name, nil); !errors.Is(err, ErrUnstarted) {
 			t.Fatal(err)
 		}
@@ -38,23 +41,23 @@ func TestSequenceStays(t *testing.T) {
 func TestSequenceAfterPowerLoss(t *testing.T) {
 	t.Parallel()
 	dir, copies := t.TempDir(), t.TempDir()
-	name := TableName{"shop", "a"}
-	var synced bool
+	name := catalog.TableName{Schema: "shop", Name: "a"}
+	var synced atomic.Bool // files are synced at once
 	s := openTest(t, testOpts(dir), testOptions{manual: true, syncFile: func(f *os.File) error {
-		synced = true
+		synced.Store(true)
 		return f.Sync()
 	}})
 	check(t, s.StartSequence(name, from(1)))
 	next := uint64(1)
 	for range 40 {
-		synced = false
+		synced.Store(false)
 		x := must(s.TakeNumbers(name, func(n uint64) uint64 { return n + 777 }))
 		x.Release()
 		if x.First != next {
 			t.Fatalf("took %d, want %d", x.First, next)
 		}
 		next += 777
-		if synced {
+		if synced.Load() {
 			// The files as of this sync: what is written later may be lost.
 			check(t, os.RemoveAll(copies))
 			check(t, os.CopyFS(copies, os.DirFS(dir)))
@@ -77,7 +80,7 @@ func from(n uint64) func() (uint64, error) { return func() (uint64, error) { ret
 // doubted, is worth nothing, or one time.
 func TestSequenceLateAnswer(t *testing.T) {
 	t.Parallel()
-	name := TableName{"shop", "a"}
+	name := catalog.TableName{Schema: "shop", Name: "a"}
 	take := func(s *Store) (first uint64, release func(), err error) {
 		x, err := s.TakeNumbers(name, func(next uint64) uint64 { return next + 1 })
 		return x.First, x.Release, err

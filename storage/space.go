@@ -9,20 +9,17 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // spaceGuard knows whether the store may be written to.
 //
-// Badger writes through maps of sparse files: on a full disk the kernel kills
-// the process with SIGBUS. So writes are refused while free space is under
-// minFree. Writes that only take away (removals, cleared marks, finished
+// A full disk makes Pebble wait (files.go), and who called it: so writes are
+// refused while free space is under minFree. Writes that only take away (removals, cleared marks, finished
 // jobs, deleted garbage) are refused under half of it, so that a store that
 // filled the disk itself can shrink again.
 //
-// So are writes while the directory is gone or can't be written. Badger would notice with
-// its next file: its reads would panic then, and its next write end the process.
+// So are writes while the directory is gone or can't be written, which Pebble would notice with
+// its next file only.
 type spaceGuard struct {
 	dir string
 	// opened is what dir was when the store was opened.
@@ -169,10 +166,10 @@ func (g *spaceGuard) reclaimable() error {
 // fail makes the store read-only: after a failed write it is unknown what a
 // restart will find, and only a restart (with its recovery) can tell.
 func (g *spaceGuard) fail(cause error) error {
-	err := fmt.Errorf("%w: %w", ErrReadOnly, cause)
-	if errors.Is(cause, badger.ErrDBClosed) || errors.Is(cause, badger.ErrBlockedWrites) {
-		return err
+	if errors.Is(cause, ErrDamaged) {
+		return cause // it is made anew
 	}
+	err := fmt.Errorf("%w: %w", ErrReadOnly, cause)
 	g.failed.CompareAndSwap(nil, &err)
 	return err
 }

@@ -14,18 +14,23 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // Store is the table of virtual indexes with their marks, write-intents and
 // jobs. All methods are safe for concurrent use. Methods called after Close
 // return ErrClosed or a zero value.
 type Store struct {
-	opt   Options
-	db    *badger.DB
-	disk  diskThread
-	gate  gate
-	space *spaceGuard
+	opt  Options
+	db   *engine
+	disk diskThread
+	// lock keeps other processes away; nil in memory.
+	lock *os.File
+	gate gate
+	// counting is held by who counts entries.
+	counting sync.Mutex
+	memTable int64
+	space    *spaceGuard
 	// background are the goroutines that the store owns: writers of
 	// partitions, the entry count, the space guard, the intents' lifter.
 	// stop ends ctx and so all but the writers, which end when nothing waits.
@@ -34,6 +39,7 @@ type Store struct {
 	stop       context.CancelFunc
 
 	clock     clock
+	serial    serial
 	names     names
 	intents   intents
 	threads   threads
@@ -46,12 +52,17 @@ type Store struct {
 
 	// fresh: Open has made it.
 	fresh bool
+	// defined is when definitions were last changed, in Unix nanoseconds.
+	defined atomic.Int64
+
+	// removals: see Removals.
+	removals atomic.Uint64
 
 	// indexes is replaced as a whole, under change.
-	indexes atomic.Pointer[map[IndexID]*index]
+	indexes atomic.Pointer[map[catalog.IndexID]*index]
 	// change serialises changes of definitions and generations.
 	change         sync.Mutex
-	nextIndex      IndexID
+	nextIndex      catalog.IndexID
 	nextGeneration uint32
 }
 
@@ -65,15 +76,19 @@ type testOptions struct {
 	// noFlusher leaves recent entries where they are until a call flushes; the lifter
 	// of intents would, and isn't run then.
 	noFlusher bool
+	// copies take a copy of the files for what a crash has left.
+	copies bool
 	// manual leaves the lifter of intents, and what saves jobs, to the test.
 	manual bool
+	// unmended leaves it to the test to make a damaged database anew.
+	unmended bool
 }
 
 // Open opens the store in o.Dir, making it if it is missing. The errors
 // ErrLocked, ErrFormat and ErrUnreadable come with what to do.
 func Open(o Options) (*Store, error) { return open(o, testOptions{}) }
 
-func open(o Options, t testOptions) (_ *Store, err error) {
+func open(o Options, t testOptions) (s *Store, err error) {
 	if o.Dir == "" && !o.InMemory {
 		return nil, errors.New("open index store: no directory given")
 	}
@@ -89,43 +104,78 @@ func open(o Options, t testOptions) (_ *Store, err error) {
 	if o.BootID == "" {
 		o.BootID = bootID()
 	}
+	o.copies = t.copies
 	if t.memTable == 0 {
 		t.memTable = memTableSize
 	}
 	if t.syncFile == nil {
 		t.syncFile = (*os.File).Sync
 	}
+	lock, err := enter(o)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", o.Dir, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = lock.Close() // nothing was written to it
+		}
+	}()
+	s, err = openIn(o, t, lock)
+	if !errors.Is(err, ErrUnreadable) || o.InMemory {
+		return s, err
+	}
+	records, whole, healErr := readKept(o.Dir)
+	if healErr == nil {
+		healErr = heal(o, records, err)
+	}
+	if healErr != nil {
+		return nil, fmt.Errorf("%w (it can't be made anew: %w)", err, healErr)
+	}
+	if !whole {
+		o.Logger.Warn("the last of what the index store has kept may be lacking", "file", keptFile)
+	}
+	return openIn(o, t, lock)
+}
+
+// openIn opens the store in a directory that is held by lock.
+func openIn(o Options, t testOptions, lock *os.File) (_ *Store, err error) {
 	disk := startDiskThread()
 	defer func() {
 		if err != nil {
 			disk.stop()
 		}
 	}()
-	db, err := openBadger(o, t.memTable)
+	ctx, stop := context.WithCancel(context.Background())
+	db, err := openEngine(o, t.memTable, ctx.Done())
 	if err != nil {
+		stop()
 		return nil, err
 	}
-	s := &Store{opt: o, db: db, disk: disk, gate: gate{drained: make(chan struct{})}, space: newSpaceGuard(o)}
+	s := &Store{ctx: ctx, stop: stop, memTable: t.memTable, opt: o, db: db, disk: disk, lock: lock, gate: gate{drained: make(chan struct{})}, space: newSpaceGuard(o)}
 	s.intents.syncFile = t.syncFile
+	if !o.InMemory {
+		db.reachable = s.space.reachable
+	}
 	if o.LookupCache == 0 {
 		o.LookupCache = defaultHotBytes
 	}
 	s.hot = newHot(int(o.LookupCache))
 	s.published.open(db)
-	counts, err := s.load()
+	counts, err := s.load(t.copies)
 	if err != nil {
+		stop()
 		s.published.close()
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, db.close())
 	}
 	if err := s.recent.open(s, t.flushAt); err != nil {
+		stop()
 		s.published.close()
-		return nil, errors.Join(unreadable(o.Dir, fmt.Errorf("read recent entries: %w", err)), db.Close())
+		return nil, errors.Join(unreadable(o.Dir, fmt.Errorf("read recent entries: %w", err)), db.close())
 	}
-	if err := noteBoot(o); err != nil {
-		o.Logger.Warn("damage of the index store's logs will not be noticed at the next start", "error", err)
+	db.account.of(o)
+	if !t.unmended {
+		s.background.Go(func() { s.mendDamage(ctx) })
 	}
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	ctx := s.ctx
 	s.background.Go(func() { s.count(ctx, counts) })
 	s.background.Go(func() { s.published.run(ctx) })
 	if !t.noFlusher {
@@ -156,7 +206,7 @@ func bootID() string {
 // load reads everything but the entries, and begins a new life of the store:
 // a range of epochs that was never handed out. It returns the generations
 // whose entries must be counted.
-func (s *Store) load() (uncounted []*generation, err error) {
+func (s *Store) load(copies bool) (uncounted []*generation, err error) {
 	if err := s.loadFormat(); err != nil {
 		return nil, err
 	}
@@ -166,6 +216,9 @@ func (s *Store) load() (uncounted []*generation, err error) {
 	}
 	if err := s.clock.load(s); err != nil {
 		return nil, s.loadError("epoch", err)
+	}
+	if err := s.serial.load(s); err != nil {
+		return nil, s.loadError("serial", err)
 	}
 	if err := s.names.load(s); err != nil {
 		return nil, s.loadError("shards", err)
@@ -185,14 +238,21 @@ func (s *Store) load() (uncounted []*generation, err error) {
 	if err := s.queue.load(s); err != nil {
 		return nil, s.loadError("jobs", err)
 	}
+	note, err := s.settleIn(copies)
+	if err != nil {
+		return nil, err
+	}
 	// The counts are of the last graceful stop: from the first write on they
 	// are wrong, so they go before it, together with the new ceiling, which is
 	// synced.
-	err = s.db.Update(func(txn *badger.Txn) error {
-		if err := txn.Delete([]byte{kindCounts}); err != nil {
+	err = s.update(func(w *changes) error {
+		if err := w.delete([]byte{kindCounts}); err != nil {
 			return err
 		}
-		return s.clock.extend(txn, s.clock.ceiling)
+		if err := note(w); err != nil {
+			return err
+		}
+		return s.clock.extend(w, s.clock.ceiling)
 	})
 	if err == nil {
 		err = s.sync()
@@ -201,6 +261,28 @@ func (s *Store) load() (uncounted []*generation, err error) {
 		return nil, fmt.Errorf("open %s: begin: %w", s.opt.Dir, err)
 	}
 	return uncounted, nil
+}
+
+// enter makes a store's directory ready to be opened, and keeps other processes from it as long
+// as the file is open. In memory there is none.
+func enter(o Options) (lock *os.File, err error) {
+	if o.InMemory {
+		return nil, nil
+	}
+	if name := foreign(o.Dir); name != "" {
+		return nil, foreignFormat(name)
+	}
+	if err := prepareDir(o.Dir); err != nil {
+		return nil, err
+	}
+	// A process that is being started has this one's files for a moment, and so its locks.
+	for range 20 {
+		if lock, err = lockDir(o.Dir); !errors.Is(err, ErrLocked) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return lock, err
 }
 
 func (s *Store) loadError(what string, err error) error {
@@ -223,12 +305,12 @@ func (s *Store) loadFormat() error {
 			return s.loadError("format", err)
 		}
 		if !empty {
-			return fmt.Errorf("open %s: %w: it holds a Badger database that is not Shunt's: choose another data_dir",
+			return fmt.Errorf("open %s: %w: it holds a database that is not Shunt's: choose another data_dir",
 				s.opt.Dir, ErrFormat)
 		}
 		s.fresh = true
-		return s.db.Update(func(txn *badger.Txn) error {
-			return txn.Set([]byte{kindFormat}, binary.AppendUvarint(nil, formatVersion))
+		return s.update(func(w *changes) error {
+			return w.set([]byte{kindFormat}, binary.AppendUvarint(nil, formatVersion))
 		})
 	}
 	if v, _ := binary.Uvarint(val); v != formatVersion {
@@ -249,26 +331,30 @@ func (s *Store) Close() error {
 	}
 	s.stop()
 	s.gate.wait()
-	flushErr := s.recent.flush()
+	err := s.flush()
 	for _, ix := range *s.indexes.Load() {
 		for _, g := range ix.view.Load().all {
 			g.close()
 		}
 	}
 	s.background.Wait()
-	err := flushErr
 	// A store that failed to write keeps its intents: what it holds is in
 	// doubt.
 	if err == nil && s.space.failed.Load() == nil {
-		err = s.finish()
+		if err = s.space.reclaimable(); err == nil {
+			err = s.finish()
+		}
 	}
 	s.published.close()
 	err = errors.Join(err, s.recent.close())
-	if full := hasRoom(s.opt.Dir); full != nil && !s.opt.InMemory {
-		return errors.Join(err, fmt.Errorf("%w to close the index store: it is left as by a crash", full))
+	err = errors.Join(err, s.db.close())
+	if err != nil {
+		err = fmt.Errorf("the index store is left as by a crash: %w", err)
 	}
-	err = errors.Join(err, s.db.Close())
 	s.disk.stop()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
 	return err
 }
 
@@ -292,7 +378,7 @@ func (s *Store) finish() error {
 	// Counts that don't fit into a record are made anew.
 	raw, err := json.Marshal(counts)
 	if err == nil && len(raw) <= maxValue {
-		err = s.update(func(txn *badger.Txn) error { return txn.Set([]byte{kindCounts}, raw) })
+		err = s.update(func(w *changes) error { return w.set([]byte{kindCounts}, raw) })
 	}
 	if err == nil {
 		err = s.finishSequences()
@@ -318,8 +404,18 @@ func (s *Store) Sync() error {
 	return s.sync()
 }
 
+// flush returns when all that was added before is in Pebble, or void: see damage.go.
+func (s *Store) flush() error {
+	for {
+		renewals := s.db.renewals.Load()
+		if again, err := s.voided(s.recent.flush(), renewals); !again {
+			return err
+		}
+	}
+}
+
 func (s *Store) sync() error {
-	if err := s.recent.flush(); err != nil {
+	if err := s.flush(); err != nil {
 		return err
 	}
 	if err := s.queue.save(s); err != nil {
@@ -328,7 +424,7 @@ func (s *Store) sync() error {
 	if s.opt.InMemory {
 		return nil
 	}
-	err := s.disk.do(func() error { return syncDir(s.db, s.opt.Dir, s.intents.syncFile) })
+	err := s.disk.do(func() error { return syncDir(s.opt.Dir, s.intents.syncFile) })
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return fmt.Errorf("sync index store: %w", err) // nothing was synced, and nothing lost: a later one will do
 	}
@@ -356,10 +452,10 @@ func (s *Store) Stats() Stats {
 		return Stats{Writable: ErrClosed}
 	}
 	defer s.gate.leave()
-	// The counts are Badger's. Where this fails, Writable says so.
+	// The counts are Pebble's. Where this fails, Writable says so.
 	_ = s.recent.flush()
 	st := Stats{
-		Indexes:   map[IndexID]IndexStats{},
+		Indexes:   map[catalog.IndexID]IndexStats{},
 		FreeBytes: s.space.free.Load(),
 		Garbage:   s.garbage.len(),
 		Intents:   s.intents.len(),
@@ -372,48 +468,63 @@ func (s *Store) Stats() Stats {
 		if g := ix.view.Load().counted(); g != nil {
 			n, exact := g.entries()
 			is.Entries, is.Approximate = n, !exact
+			is.Bytes = s.bytesOf(g)
 		}
-		is.Unknown = ix.marks.Load().shards()
+		if is.Unknown = ix.marks.Load().shards(); !is.Unknown.Empty() {
+			is.UnknownSince = time.Unix(0, ix.markedSince.Load())
+		}
 		st.Indexes[id] = is
 	}
 	return st
 }
 
-// diskBytes adds up what the files really take: Badger's logs are sparse.
+// bytesOf is what a generation takes of the tables.
+func (s *Store) bytesOf(g *generation) int64 {
+	if s.db.reading() != nil {
+		return 0
+	}
+	defer s.db.use.RUnlock()
+	prefix := generationPrefix(g.id)
+	n, err := s.db.EstimateDiskUsage(prefix, behind(prefix))
+	if err != nil {
+		_ = s.db.noted(err) // who reads it hears of it
+	}
+	return int64(n)
+}
+
+// diskBytes adds up what the files really take.
 func (s *Store) diskBytes() int64 {
 	if s.opt.InMemory {
-		lsm, vlog := s.db.Size()
-		return lsm + vlog
+		return int64(s.db.Metrics().DiskSpaceUsage())
 	}
 	return allocatedBytes(s.opt.Dir)
 }
 
 // update commits fn's changes, so that they survive the death of the process.
 // fn's own error changes nothing; a failed commit makes the store read-only.
-func (s *Store) update(fn func(txn *badger.Txn) error) error {
-	txn := s.db.NewTransaction(true)
-	defer txn.Discard()
-	if err := fn(txn); err != nil {
+func (s *Store) update(fn func(w *changes) error) error {
+	s.db.use.RLock()
+	defer s.db.use.RUnlock()
+	if err := s.db.health.err(); err != nil {
+		return s.space.fail(err)
+	}
+	w := &changes{Batch: s.db.NewBatch()}
+	defer w.Close()
+	if err := fn(w); err != nil {
 		return err
 	}
-	if err := txn.Commit(); err != nil {
+	if err := s.db.commit(w); err != nil {
 		return s.space.fail(err)
 	}
 	return nil
 }
 
-// updateEach calls fn for each of n changes and commits them, in one
-// transaction if Badger's limit allows, else in several.
-func (s *Store) updateEach(n int, fn func(txn *badger.Txn, i int) error) error {
+// updateEach calls fn for each of n changes and commits them, in pieces where they are large.
+func (s *Store) updateEach(n int, fn func(w *changes, i int) error) error {
 	for done := 0; done < n; {
-		start := done
-		err := s.update(func(txn *badger.Txn) error {
-			for ; done < n; done++ {
-				err := fn(txn, done)
-				if errors.Is(err, badger.ErrTxnTooBig) && done > start {
-					return nil
-				}
-				if err != nil {
+		err := s.update(func(w *changes) error {
+			for ; done < n && !w.full(); done++ {
+				if err := fn(w, done); err != nil {
 					return err
 				}
 			}
@@ -427,18 +538,19 @@ func (s *Store) updateEach(n int, fn func(txn *badger.Txn, i int) error) error {
 }
 
 // get returns a copy of a record's value, nil if there is none.
-func (s *Store) get(key []byte) (val []byte, err error) {
-	err = s.db.View(func(txn *badger.Txn) error {
-		item, err := txn.Get(key)
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		val, err = item.ValueCopy([]byte{})
-		return err
-	})
+func (s *Store) get(key []byte) ([]byte, error) {
+	s.db.use.RLock()
+	defer s.db.use.RUnlock()
+	if s.db.intact() != nil {
+		return s.db.kept.get(key), nil
+	}
+	val, found, err := s.db.read(s.db, key, []byte{})
+	if errors.Is(err, ErrDamaged) && s.db.kept != nil {
+		return s.db.kept.get(key), nil
+	}
+	if !found {
+		return nil, err
+	}
 	return val, err
 }
 
@@ -451,7 +563,7 @@ func (s *Store) getJSON(key []byte, v any) error {
 	return json.Unmarshal(val, v)
 }
 
-func setJSON(txn *badger.Txn, key []byte, v any) error {
+func setJSON(w *changes, key []byte, v any) error {
 	val, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -459,27 +571,31 @@ func setJSON(txn *badger.Txn, key []byte, v any) error {
 	if len(val) > maxValue {
 		return fmt.Errorf("record of %d bytes is too large", len(val))
 	}
-	return txn.Set(key, val)
+	return w.set(key, val)
 }
 
 // scan calls fn with each record under prefix; key and val are only valid
 // during the call.
 func (s *Store) scan(prefix []byte, fn func(key, val []byte) (more bool, err error)) error {
-	return s.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues = prefix, false
-		it := txn.NewIterator(o)
-		defer it.Close()
-		var buf []byte
-		for it.Rewind(); it.Valid(); it.Next() {
-			var err error
-			if buf, err = it.Item().ValueCopy(buf[:0]); err != nil {
-				return err
+	s.db.use.RLock()
+	defer s.db.use.RUnlock()
+	if s.db.intact() != nil {
+		return s.db.kept.scan(prefix, nil, fn)
+	}
+	var last []byte
+	it, err := iterator(s.db, prefix)
+	if err == nil {
+		it.First()
+		err = each(it, func(key, val []byte) (bool, error) {
+			more, err := fn(key, val)
+			if err == nil {
+				last = append(last[:0], key...)
 			}
-			if more, err := fn(it.Item().Key(), buf); err != nil || !more {
-				return err
-			}
-		}
-		return nil
-	})
+			return more, err
+		})
+	}
+	if err = s.db.noted(err); errors.Is(err, ErrDamaged) && s.db.kept != nil {
+		return s.db.kept.scan(prefix, last, fn)
+	}
+	return err
 }

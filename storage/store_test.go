@@ -8,13 +8,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/shunt-sql/shunt/planner/catalog"
+
+	"github.com/cockroachdb/pebble/v2"
 	"go.uber.org/goleak"
 )
 
@@ -61,6 +64,7 @@ func openTest(t testing.TB, o Options, to testOptions) *Store {
 	if to.memTable == 0 {
 		to.memTable = 4 << 20
 	}
+	to.copies = true
 	s, err := open(o, to)
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +77,12 @@ func openTest(t testing.TB, o Options, to testOptions) *Store {
 		}
 	})
 	return s
+}
+
+func intendPairs(t testing.TB, s *Store, pairs []Pair) {
+	t.Helper()
+	_, err := s.Intend(pairs)
+	check(t, err)
 }
 
 func check(t testing.TB, err error) {
@@ -90,37 +100,37 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func set(shards ...ShardID) (s ShardSet) {
+func set(shards ...catalog.ShardID) (s catalog.ShardSet) {
 	for _, sh := range shards {
 		s.Add(sh)
 	}
 	return s
 }
 
-func readyIndex(t testing.TB, s *Store, name string, partitions int) IndexID {
+func readyIndex(t testing.TB, s *Store, name string, partitions int) catalog.IndexID {
 	t.Helper()
-	def, err := s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: name, Columns: []string{"c"}, Partitions: partitions})
+	def, err := s.CreateIndex(catalog.IndexDef{Schema: "shop", Table: "users", Name: name, Columns: []string{"c"}, Partitions: partitions})
 	check(t, err)
 	check(t, finishBuild(s, def.ID))
 	return def.ID
 }
 
 // finishBuild finishes the build that is under way.
-func finishBuild(s *Store, id IndexID) error {
+func finishBuild(s *Store, id catalog.IndexID) error {
 	def, _ := s.Index(id)
-	return s.FinishBuild(id, def.BuildGeneration)
+	return s.FinishBuild(id, def.BuildGeneration, nil)
 }
 
-func wantLookup(t testing.TB, s *Store, id IndexID, key string, want ...ShardID) {
+func wantLookup(t testing.TB, s *Store, id catalog.IndexID, key string, want ...catalog.ShardID) {
 	t.Helper()
-	got, err := s.Lookup(id, []byte(key), nil)
+	got, err := look(s, id, []byte(key), nil)
 	check(t, err)
 	if got != set(want...) {
 		t.Fatalf("lookup %q: got %b, want %v", key, got, want)
 	}
 }
 
-func dump(t testing.TB, s *Store, id IndexID, building bool) (out []string) {
+func dump(t testing.TB, s *Store, id catalog.IndexID, building bool) (out []string) {
 	t.Helper()
 	check(t, s.Entries(id, nil, building, func(key []byte, pairs []ShardEpoch) bool {
 		out = append(out, fmt.Sprintf("%s%v", key, pairs))
@@ -129,14 +139,57 @@ func dump(t testing.TB, s *Store, id IndexID, building bool) (out []string) {
 	return out
 }
 
+// TestIndexStats: since when there are marks, and what the entries take.
+func TestIndexStats(t *testing.T) {
+	t.Parallel()
+	clock := &testClock{now: time.Unix(1_700_000_000, 0)}
+	o := testOpts(t.TempDir())
+	o.Now = clock.Now
+	s := openTest(t, o, testOptions{})
+	id, other := readyIndex(t, s, "i", 1), readyIndex(t, s, "j", 1)
+	since := func(want time.Time) {
+		t.Helper()
+		if got := s.Stats().Indexes[id].UnknownSince; !got.Equal(want) {
+			t.Errorf("marked since %v, want %v", got, want)
+		}
+	}
+	mark := func(shard catalog.ShardID) { check(t, s.Mark([]Mark{{Index: id, Shard: shard, Epoch: 1}})) }
+	since(time.Time{})
+	began := clock.Now()
+	mark(1)
+	clock.add(time.Minute)
+	mark(2)
+	since(began)
+	must(s.clearMarks(id, 1, 2, false))
+	since(began)
+	must(s.clearMarks(id, 2, 2, false))
+	since(time.Time{})
+	clock.add(time.Minute)
+	mark(1)
+	since(clock.Now())
+	var entries []Entry
+	for i := range 5000 {
+		entries = append(entries, Entry{id, fmt.Appendf(nil, "key %d", i*i), 1, 1})
+	}
+	check(t, s.Add(entries))
+	check(t, s.db.Flush())
+	if is := s.Stats().Indexes; is[id].Bytes < 50_000 || is[id].Bytes > 1_000_000 || is[other].Bytes > 10_000 {
+		t.Errorf("%d bytes, and %d of an empty one", is[id].Bytes, is[other].Bytes)
+	}
+	check(t, s.Close())
+	clock.add(time.Hour)
+	s = openTest(t, o, testOptions{})
+	since(clock.Now())
+}
+
 func TestReopen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openTest(t, testOpts(dir), testOptions{})
 	id := readyIndex(t, s, "i", 3)
-	building := must(s.CreateIndex(IndexDef{Schema: "shop", Table: "users", Name: "b"}))
+	building := must(s.CreateIndex(catalog.IndexDef{Schema: "shop", Table: "users", Name: "b"}))
 	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}, {id, []byte("a"), 2, 1}, {building.ID, []byte("x"), 1, 1}}))
-	check(t, s.Mark([]Mark{{id, 7, [][]byte{nil, []byte("c")}, 3}, {id, 8, nil, 4}}))
+	check(t, s.Mark([]Mark{{Index: id, Shard: 7, Known: [][]byte{nil, []byte("c")}, Epoch: 3}, {Index: id, Shard: 8, Epoch: 4}}))
 	shard := must(s.ShardID("s0"))
 	check(t, s.StartBuild(id, 2))
 	check(t, finishBuild(s, id))
@@ -167,7 +220,7 @@ func TestReopen(t *testing.T) {
 		t.Fatal("shards are numbered anew")
 	}
 	wantLookup(t, s, id, "z", 1, 5, 7, 8)
-	if got := must(s.Lookup(id, []byte("z"), [][]byte{nil, []byte("d")})); got != set(1, 5, 8) {
+	if got := must(look(s, id, []byte("z"), [][]byte{nil, []byte("d")})); got != set(1, 5, 8) {
 		t.Fatal(got)
 	}
 	check(t, s.NoteThread(2, Thread{90, opened.Add(time.Hour)})) // a server that was restarted
@@ -212,7 +265,7 @@ func TestUnknownFormat(t *testing.T) {
 	t.Parallel()
 	o := testOpts(t.TempDir())
 	s := openTest(t, o, testOptions{})
-	check(t, s.update(func(txn *badger.Txn) error { return txn.Set([]byte{kindFormat}, []byte{99}) }))
+	check(t, s.update(func(w *changes) error { return w.set([]byte{kindFormat}, []byte{99}) }))
 	check(t, s.Close())
 	_, err := Open(o)
 	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), "move the directory aside") {
@@ -220,10 +273,16 @@ func TestUnknownFormat(t *testing.T) {
 	}
 	// Somebody else's database.
 	o.Dir = t.TempDir()
-	db := must(badger.Open(badger.DefaultOptions(o.Dir).WithLogger(nil)))
-	check(t, db.Update(func(txn *badger.Txn) error { return txn.Set([]byte("hello"), nil) }))
+	db := must(pebble.Open(o.Dir, &pebble.Options{Logger: &health{log: o.Logger}}))
+	check(t, db.Set([]byte("hello"), nil, nil))
 	check(t, db.Close())
 	if _, err := Open(o); !errors.Is(err, ErrFormat) {
+		t.Fatal(err)
+	}
+	// The store was a Badger database once.
+	o.Dir = t.TempDir()
+	check(t, os.WriteFile(filepath.Join(o.Dir, "MANIFEST"), nil, 0o600))
+	if _, err := Open(o); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "move the directory aside") {
 		t.Fatal(err)
 	}
 }
@@ -233,7 +292,8 @@ func TestUnreadable(t *testing.T) {
 	o := testOpts(t.TempDir())
 	s := openTest(t, o, testOptions{})
 	check(t, s.Close())
-	check(t, os.WriteFile(filepath.Join(o.Dir, "MANIFEST"), []byte("garbage garbage garbage"), 0o600))
+	check(t, os.WriteFile(must(filepath.Glob(filepath.Join(o.Dir, "MANIFEST-*")))[0], []byte("garbage garbage garbage"), 0o600))
+	check(t, os.Remove(filepath.Join(o.Dir, keptFile)))
 	_, err := Open(o)
 	if !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), "move the directory aside") ||
 		!strings.Contains(err.Error(), "rebuilt") {
@@ -241,37 +301,60 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// Damage that Badger would take for less must not cost an entry silently.
+// TestDamagedTable: damage must not cost an entry silently.
 func TestDamagedTable(t *testing.T) {
 	t.Parallel()
+	flip := func(name string, at int) {
+		b := must(os.ReadFile(name))
+		b[(at+len(b))%len(b)] ^= 1
+		check(t, os.WriteFile(name, b, 0o600))
+	}
 	for name, damage := range map[string]func(dir, table string){
-		"no manifest": func(dir, _ string) { check(t, os.Remove(filepath.Join(dir, "MANIFEST"))) },
-		"truncated":   func(_, table string) { check(t, os.Truncate(table, 100)) },
-		"nearly none": func(_, table string) { check(t, os.Truncate(table, 2)) },
-		"no table":    func(_, table string) { check(t, os.Remove(table)) },
-		"a byte of the index": func(_, table string) {
-			b := must(os.ReadFile(table))
-			b[len(b)-100] ^= 1
-			check(t, os.WriteFile(table, b, 0o600))
-		},
+		"no manifest":          func(dir, _ string) { check(t, os.Remove(must(filepath.Glob(filepath.Join(dir, "MANIFEST-*")))[0])) },
+		"truncated":            func(_, table string) { check(t, os.Truncate(table, 100)) },
+		"nearly none":          func(_, table string) { check(t, os.Truncate(table, 2)) },
+		"no table":             func(_, table string) { check(t, os.Remove(table)) },
+		"the first byte":       func(_, table string) { flip(table, 10) },
+		"a byte in the midst":  func(_, table string) { flip(table, 2000) },
+		"a byte of the footer": func(_, table string) { flip(table, -20) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := testOpts(t.TempDir())
 			s := openTest(t, o, testOptions{})
-			check(t, s.Add([]Entry{{readyIndex(t, s, "i", 1), []byte("a"), 1, 1}}))
-			check(t, s.Close()) // writes the memtable as a table
-			tables := must(filepath.Glob(filepath.Join(o.Dir, "*.sst")))
-			if len(tables) == 0 {
-				t.Fatal("there is no table")
+			id := readyIndex(t, s, "i", 1)
+			var entries []Entry
+			for i := range 1000 {
+				entries = append(entries, Entry{id, fmt.Appendf(nil, "a%d", i), 1, 1})
 			}
-			s = must(Open(o))
-			wantLookup(t, s, 1, "a", 1)
+			check(t, s.Add(entries))
+			check(t, s.db.Flush())
 			check(t, s.Close())
-			damage(o.Dir, tables[0])
-			if _, err := Open(o); !errors.Is(err, ErrUnreadable) {
-				t.Fatal(err)
+			tables := must(filepath.Glob(filepath.Join(o.Dir, "*.sst")))
+			if len(tables) != 1 {
+				t.Fatal(tables)
 			}
+			damage(o.Dir, tables[0])
+			s, err := Open(o)
+			if err != nil {
+				if !errors.Is(err, ErrUnreadable) {
+					t.Fatal(err)
+				}
+				return
+			}
+			failed := 0
+			for _, e := range entries {
+				got, err := look(s, id, e.Key, nil)
+				if err != nil {
+					failed++
+				} else if !got.Has(1) {
+					t.Fatalf("%s is missed", e.Key)
+				}
+			}
+			if failed == 0 {
+				t.Error("no lookup fails")
+			}
+			check(t, s.Close())
 		})
 	}
 }
@@ -296,18 +379,19 @@ func TestFreeSpace(t *testing.T) {
 	}
 	id := readyIndex(t, s, "i", 1)
 	check(t, s.Add([]Entry{{id, []byte("a"), 1, 1}}))
-	check(t, s.Mark([]Mark{{id, 2, nil, 1}}))
+	check(t, s.Mark([]Mark{{Index: id, Shard: 2, Epoch: 1}}))
 	measure(99)
 	for name, err := range map[string]error{
 		"Add":           s.Add([]Entry{{id, []byte("b"), 1, 1}}),
-		"Mark":          s.Mark([]Mark{{id, 1, nil, 1}}),
-		"Intend":        s.Intend([]Pair{{"x", "y", 1}}),
+		"Mark":          s.Mark([]Mark{{Index: id, Shard: 1, Epoch: 1}}),
+		"Intend":        func() error { _, err := s.Intend([]Pair{{"x", "y", 1}}); return err }(),
 		"StartBuild":    s.StartBuild(id, 1),
 		"Enqueue":       func() error { _, err := s.Enqueue(Job{Type: MaintainIndex, Shards: set(1)}); return err }(),
 		"Writable":      s.Writable(),
-		"SetSlotMap":    s.SetSlotMap(nil),
+		"KeepSlotMap":   func() error { _, err := s.KeepSlotMap(nil); return err }(),
 		"SetPlacements": s.SetPlacements(nil),
 		"Repartition":   s.Repartition(t.Context(), id, 2, nil),
+		"Unfinished":    s.KeepUnfinished("a", UnfinishedDDL{}, true),
 	} {
 		if !errors.Is(err, ErrStoreFull) {
 			t.Errorf("%s: %v", name, err)
@@ -315,15 +399,16 @@ func TestFreeSpace(t *testing.T) {
 	}
 	wantLookup(t, s, id, "a", 1, 2)
 	// What takes away still works...
-	if n := must(s.Remove(id, 1, [][]byte{[]byte("a")}, 9)); n != 1 {
+	check(t, s.ForgetUnfinished("a"))
+	if n := must(s.remove(id, 1, [][]byte{[]byte("a")}, 9)); n != 1 {
 		t.Fatal(n)
 	}
-	if n := must(s.ClearMarks(id, 2, 9)); n != 1 {
+	if n := must(s.clearMarks(id, 2, 9, false)); n != 1 {
 		t.Fatal(n)
 	}
 	// ... but not to the last byte.
 	measure(49)
-	if _, err := s.Remove(id, 1, [][]byte{[]byte("a")}, 9); !errors.Is(err, ErrStoreFull) {
+	if _, err := s.remove(id, 1, [][]byte{[]byte("a")}, 9); !errors.Is(err, ErrStoreFull) {
 		t.Fatal(err)
 	}
 	measure(100)
@@ -331,7 +416,7 @@ func TestFreeSpace(t *testing.T) {
 	check(t, s.Add([]Entry{{id, []byte("b"), 1, 1}}))
 }
 
-// TestLostDirectory: Badger without its directory would end the process.
+// TestLostDirectory: Pebble without its directory would end the process.
 func TestLostDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
@@ -379,8 +464,8 @@ func TestFailedSyncMakesReadOnly(t *testing.T) {
 	wantLookup(t, s, id, "a", 1)
 }
 
-// TestSyncCoversFullMemtables: Badger's own Sync leaves out the logs of full
-// memtables that are not flushed yet.
+// TestSyncCoversFullMemtables: the log of a full memtable that is not flushed yet is another one than
+// what is written to.
 func TestSyncCoversFullMemtables(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -392,14 +477,15 @@ func TestSyncCoversFullMemtables(t *testing.T) {
 		synced[filepath.Base(f.Name())] = true
 		return nil
 	}})
+	before := logsIn(dir)
 	// A second log, as a rotation leaves it.
-	check(t, os.WriteFile(filepath.Join(dir, "00000.mem"), nil, 0o600))
+	check(t, os.WriteFile(filepath.Join(dir, "000000.log"), nil, 0o600))
 	check(t, s.Sync())
-	check(t, os.Remove(filepath.Join(dir, "00000.mem")))
+	check(t, os.Remove(filepath.Join(dir, "000000.log")))
 	mu.Lock()
 	defer mu.Unlock()
-	if !synced["00000.mem"] || !synced["00001.mem"] || !synced[filepath.Base(dir)] {
-		t.Fatal(synced)
+	if len(before) != 1 || !synced["000000.log"] || !synced[filepath.Base(before[0])] || !synced[filepath.Base(dir)] {
+		t.Fatal(before, synced)
 	}
 }
 
@@ -409,38 +495,37 @@ func TestLookupAllocations(t *testing.T) {
 	}
 	s := openTest(t, testOpts(""), testOptions{noFlusher: true})
 	id := readyIndex(t, s, "i", 1)
-	key, inBadger := []byte("key"), []byte("in Badger")
+	key, inTables := []byte("key"), []byte("in Pebble")
 	prefix, scratch := s.find(id).view.Load().read.parts[0].prefix, make([]byte, 100)
-	check(t, s.Add([]Entry{{id, inBadger, 1, 1}}))
+	check(t, s.Add([]Entry{{id, inTables, 1, 1}}))
 	check(t, s.recent.flush())
 	entries := []Entry{{id, key, 1, 1}}
 	check(t, s.Add(entries))
-	j := Job{Type: MaintainIndex, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(1), Indexes: []IndexID{id}}
+	j := Job{Type: MaintainIndex, Schema: "shop", Table: "users", Operation: "UPDATE", Shards: set(1), Indexes: []catalog.IndexID{id}}
 	must(s.Enqueue(j))
 	pairs := []Pair{{"shop", "users", 1}}
-	check(t, s.Intend(pairs))
-	marks := []Mark{{id, 1, [][]byte{key}, 1}}
+	intendPairs(t, s, pairs)
+	marks := []Mark{{Index: id, Shard: 1, Known: [][]byte{key}, Epoch: 1}}
 	check(t, s.Mark(marks))
 	for _, c := range []struct {
 		name string
 		most float64
 		run  func()
 	}{
-		{"Lookup of a recent entry", 0, func() { must(s.Lookup(id, key, nil)) }},
-		{"Lookup of a hot key", 0, func() { must(s.Lookup(id, inBadger, nil)) }},
-		{"Lookup of a hot key without entries", 0, func() { must(s.Lookup(id, []byte("none"), nil)) }},
-		// All of them Badger's: the item, the key with its version, the list of
-		// memtables, copies of the value, ...
+		{"Lookup of a recent entry", 0, func() { must(look(s, id, key, nil)) }},
+		{"Lookup of a hot key", 0, func() { must(look(s, id, inTables, nil)) }},
+		{"Lookup of a hot key without entries", 0, func() { must(look(s, id, []byte("none"), nil)) }},
+		// All of them Pebble's.
 		{"Lookup of a cold key", 8, func() {
 			record := append(scratch[:0], prefix...)
-			record = append(record, inBadger...)
+			record = append(record, inTables...)
 			s.hot.changed(s.hot.change(record), nil, nil, false)
-			must(s.Lookup(id, inBadger, nil))
+			must(look(s, id, inTables, nil))
 		}},
 		{"Add in place", 0, func() { check(t, s.Add(entries)) }},
 		{"Mark in place", 0, func() { check(t, s.Mark(marks)) }},
 		{"Enqueue covered", 0, func() { must(s.Enqueue(j)) }},
-		{"Intend set", 0, func() { check(t, s.Intend(pairs)) }},
+		{"Intend set", 0, func() { intendPairs(t, s, pairs) }},
 	} {
 		n := testing.AllocsPerRun(200, c.run)
 		t.Logf("%s: %v allocations", c.name, n)
@@ -467,7 +552,7 @@ func TestRecount(t *testing.T) {
 		t.Fatalf("%+v", st)
 	}
 	n := must(part.pairs(t.Context(), r.snapshot))
-	r.snapshot.Discard()
+	_ = r.snapshot.Close()
 	if n != 3 || part.count.Load() != 1 {
 		t.Fatal(n, part.count.Load())
 	}
@@ -509,13 +594,30 @@ func TestPlacementsStay(t *testing.T) {
 	t.Parallel()
 	o := testOpts(t.TempDir())
 	s := openTest(t, o, testOptions{})
-	a, b := TableName{"shop", "users"}, TableName{"shop", "orders"}
-	check(t, s.SetPlacements(map[TableName]string{a: "hash:id", b: "single:s0"}))
-	check(t, s.SetPlacements(map[TableName]string{b: ""}))
+	a, b := catalog.TableName{Schema: "shop", Name: "users"}, catalog.TableName{Schema: "shop", Name: "orders"}
+	check(t, s.SetPlacements(map[catalog.TableName]string{a: "hash:id", b: "single:s0"}))
+	check(t, s.SetPlacements(map[catalog.TableName]string{b: ""}))
 	check(t, s.Close())
 	s = openTest(t, o, testOptions{})
 	if got := must(s.Placements()); len(got) != 1 || got[a] != "hash:id" {
 		t.Fatal(got)
+	}
+}
+
+func TestUnfinishedStays(t *testing.T) {
+	t.Parallel()
+	o := testOpts(t.TempDir())
+	s := openTest(t, o, testOptions{})
+	x := UnfinishedDDL{Op: "ALTER TABLE", Schema: "shop", Text: "ALTER TABLE users ADD COLUMN n INT", Tables: []catalog.TableName{{Schema: "shop", Name: "users"}}, Schemas: []string{"shop"}, Shards: set(0, 1, 2), Done: set(0), Unknown: set(1, 2), At: time.Unix(5, 0).UTC()}
+	check(t, s.KeepUnfinished("a", UnfinishedDDL{Op: "of before"}, true))
+	check(t, s.KeepUnfinished("a", x, false))
+	check(t, s.KeepUnfinished("b", x, true))
+	check(t, s.ForgetUnfinished("b"))
+	check(t, s.ForgetUnfinished("c"))
+	check(t, s.Close())
+	s = openTest(t, o, testOptions{})
+	if got := must(s.Unfinished()); len(got) != 1 || !reflect.DeepEqual(got["a"], x) {
+		t.Fatalf("%+v", got)
 	}
 }
 
@@ -550,7 +652,7 @@ func TestJobsAfterClockAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for table, notBefore := range map[string]time.Time{"soon": now.Add(time.Minute), "ahead": now.Add(24 * time.Hour)} {
-		if _, err := s.Enqueue(Job{Type: BuildIndex, Schema: "s", Table: table, Shards: Only(0), NotBefore: notBefore}); err != nil {
+		if _, err := s.Enqueue(Job{Type: BuildIndex, Schema: "s", Table: table, Shards: catalog.Only(0), NotBefore: notBefore}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -570,4 +672,16 @@ func TestJobsAfterClockAhead(t *testing.T) {
 	if n := len(s.Jobs()); n != 2 {
 		t.Errorf("%d jobs", n)
 	}
+}
+
+// look is Lookup without the floors.
+func look(s *Store, id catalog.IndexID, key []byte, components [][]byte) (catalog.ShardSet, error) {
+	f, err := s.Lookup(id, key, components)
+	return f.Shards, err
+}
+
+// ranged is Range without the floors.
+func ranged(s *Store, id catalog.IndexID, from, to []byte, limit int) (catalog.ShardSet, bool, error) {
+	f, ok, err := s.Range(id, from, to, limit)
+	return f.Shards, ok, err
 }

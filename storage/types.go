@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // Options say where and how to open a Store.
@@ -31,39 +33,25 @@ type Options struct {
 	Logger *slog.Logger
 	// Now is the clock of jobs and write-intents. nil: time.Now.
 	Now func() time.Time
+
+	// copies: see testOptions.
+	copies bool
 }
+
+// Epoch counts the openings of scans. Epochs never repeat, also after a power
+// loss. 0 is before every epoch that the store hands out.
+type Epoch uint64
 
 // Pair is a table on a shard.
 type Pair struct {
 	Schema, Table string
-	Shard         ShardID
+	Shard         catalog.ShardID
 }
 
-// Status is a virtual index's state. The store keeps it for its callers;
-// Lookup goes by the generations alone.
-type Status string
-
-const (
-	Building Status = "building"
-	Ready    Status = "ready"
-	Disabled Status = "disabled"
-	Failed   Status = "failed"
-)
-
-// IndexDef defines a virtual index.
-type IndexDef struct {
-	ID                  IndexID
-	Schema, Table, Name string
-	Columns             []string
-	// Partitions of the readable generation, or of the building one if there
-	// is no other.
-	Partitions int
-	Status     Status
-	// Error says why Status is failed.
-	Error string `json:",omitempty"`
-	// Keyed is the definition of the columns under which the keys of the readable
-	// generation were made; "" where it isn't known.
-	Keyed string `json:",omitempty"`
+// IndexRecord is what the store keeps of a virtual index. It keeps the status for
+// its callers; Lookup goes by the generations alone.
+type IndexRecord struct {
+	catalog.IndexDef
 	// LastScan is when the index was last known to be complete.
 	LastScan time.Time `json:",omitzero"`
 	Created  time.Time
@@ -72,33 +60,49 @@ type IndexDef struct {
 	// HasBuild: a building generation is open. BuildGeneration is its number.
 	HasBuild        bool   `json:"-"`
 	BuildGeneration uint32 `json:"-"`
+	// ReadGeneration is the number of the readable one, 0 if there is none. Numbers rise.
+	ReadGeneration uint32 `json:"-"`
 	// Moving: a Repartition is under way.
 	Moving bool `json:"-"`
+	// Target has the building generation, and Former the one that was read before: other servers
+	// than Home, which is read. What is added goes to all of them. Package shared.
+	Target string `json:",omitempty"`
+	Former string `json:",omitempty"`
+	// Forsaken: Home is neither read nor added to.
+	Forsaken bool `json:",omitempty"`
+	// Moves counts the servers that the index was given.
+	Moves uint32 `json:",omitempty"`
 }
+
+// newest is the number of the newest generation that is live, but for a Repartition's.
+func (d *IndexRecord) newest() uint32 { return max(d.ReadGeneration, d.BuildGeneration) }
 
 // Entry says that key may be on Shard, confirmed in Epoch.
 type Entry struct {
-	Index IndexID
+	Index catalog.IndexID
 	Key   []byte
-	Shard ShardID
+	Shard catalog.ShardID
 	Epoch Epoch
 }
 
 // ShardEpoch is one (shard, epoch) pair of a key's record.
 type ShardEpoch struct {
-	Shard ShardID
+	Shard catalog.ShardID
 	Epoch Epoch
 }
 
 // Mark says that keys that could not be computed may be on Shard.
 type Mark struct {
-	Index IndexID
-	Shard ShardID
+	Index catalog.IndexID
+	Shard catalog.ShardID
 	// Known are the components of those keys that are known, by position of
 	// the indexed column; nil elements, and those past the end, are unknown.
 	// nil: nothing is known. A known component is never empty.
 	Known [][]byte
 	Epoch Epoch
+	// Logged: the shard's log of changes will show all that the mark stands for, so that who
+	// follows the log may clear it. Other marks are cleared by scans alone.
+	Logged bool
 }
 
 // IndexStats are the numbers of one index.
@@ -109,13 +113,17 @@ type IndexStats struct {
 	// Approximate: the count after an unclean stop is still under way, so
 	// Entries is short of the truth.
 	Approximate bool
-	// Unknown are the shards with an unknown mark.
-	Unknown ShardSet
+	// Bytes are what the tables have of the entries, about; 0: not known.
+	Bytes int64
+	// Unknown are the shards with an unknown mark; since UnknownSince, or the store was opened, there
+	// has been one on some shard. Zero: there is none, or it isn't known.
+	Unknown      catalog.ShardSet
+	UnknownSince time.Time
 }
 
 // Stats are the numbers of the store.
 type Stats struct {
-	Indexes map[IndexID]IndexStats
+	Indexes map[catalog.IndexID]IndexStats
 	// DiskBytes is the size of the store's tables and logs.
 	DiskBytes int64
 	// FreeBytes is the free space of the disk (as of the last second), 0 in
@@ -153,8 +161,8 @@ const (
 
 // JobKey is a key that a verify_keys job asks a shard about.
 type JobKey struct {
-	Index IndexID `json:"index"`
-	Key   []byte  `json:"key"`
+	Index catalog.IndexID `json:"index"`
+	Key   []byte          `json:"key"`
 	// Values are the columns' values in the form of the caller.
 	Values json.RawMessage `json:"values,omitempty"`
 }
@@ -167,18 +175,18 @@ type Job struct {
 	Table  string `json:"table"`
 	// Operation is what made the job: UPDATE, DELETE, ...; of merged jobs the
 	// distinct ones joined by "+".
-	Operation      string          `json:"operation,omitempty"`
-	Shards         ShardSet        `json:"shards"`
-	Indexes        []IndexID       `json:"indexes,omitempty"`
-	UpdatedColumns []string        `json:"updated_columns,omitempty"`
-	Keys           []JobKey        `json:"keys,omitempty"`
-	CreatedAt      time.Time       `json:"created_at"`
-	Attempts       int             `json:"attempts"`
-	NotBefore      time.Time       `json:"not_before,omitzero"`
-	ClaimedBy      string          `json:"claimed_by,omitempty"`
-	ClaimedUntil   time.Time       `json:"claimed_until,omitzero"`
-	Checkpoint     json.RawMessage `json:"checkpoint,omitempty"`
-	Progress       float64         `json:"progress,omitempty"`
-	Error          string          `json:"error,omitempty"`
-	State          JobState        `json:"-"`
+	Operation      string            `json:"operation,omitempty"`
+	Shards         catalog.ShardSet  `json:"shards"`
+	Indexes        []catalog.IndexID `json:"indexes,omitempty"`
+	UpdatedColumns []string          `json:"updated_columns,omitempty"`
+	Keys           []JobKey          `json:"keys,omitempty"`
+	CreatedAt      time.Time         `json:"created_at"`
+	Attempts       int               `json:"attempts"`
+	NotBefore      time.Time         `json:"not_before,omitzero"`
+	ClaimedBy      string            `json:"claimed_by,omitempty"`
+	ClaimedUntil   time.Time         `json:"claimed_until,omitzero"`
+	Checkpoint     json.RawMessage   `json:"checkpoint,omitempty"`
+	Progress       float64           `json:"progress,omitempty"`
+	Error          string            `json:"error,omitempty"`
+	State          JobState          `json:"-"`
 }

@@ -3,8 +3,11 @@
 package instructions
 
 import (
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -112,6 +115,8 @@ func trace(t *testing.T) (int, error) {
 		return 0, err
 	}
 	n := 0
+	by := functions{}
+	defer func() { by.print() }()
 	for steps, last := 0, uint64(0); ; steps++ {
 		if steps == mostSteps { // it has let another goroutine run, which doesn't end
 			return 0, errStrayed
@@ -125,6 +130,7 @@ func trace(t *testing.T) (int, error) {
 		}
 		if at != last { // or it is a turn of one that repeats itself (REP)
 			n++
+			by.count(thread, at)
 		}
 		last = at
 		if err := syscall.PtraceSingleStep(thread); err != nil {
@@ -133,6 +139,51 @@ func trace(t *testing.T) (int, error) {
 		if s, err := p.wait(thread); err != nil || !s.Stopped() || s.StopSignal() != syscall.SIGTRAP {
 			return 0, errors.Join(errStrayed, err)
 		}
+	}
+}
+
+// functions are how many instructions each function took, and how often each other one called
+// it: what is printed where byFunction is set in the environment.
+type functions map[string]*function
+
+type function struct {
+	instructions int
+	calls        map[string]int
+}
+
+const byFunction = "SHUNT_INSTRUCTIONS_BY_FUNCTION"
+
+// count REQUIRES: the copy's code lies where this process's does.
+func (f functions) count(thread int, at uint64) {
+	if os.Getenv(byFunction) == "" {
+		return
+	}
+	frame, _ := runtime.CallersFrames([]uintptr{uintptr(at) + 1}).Next()
+	of := f[frame.Function]
+	if of == nil {
+		of = &function{calls: map[string]int{}}
+		f[frame.Function] = of
+	}
+	of.instructions++
+	if uint64(frame.Entry) != at {
+		return
+	}
+	var r syscall.PtraceRegs
+	var back [8]byte
+	if syscall.PtraceGetRegs(thread, &r) == nil {
+		if _, err := syscall.PtracePeekText(thread, uintptr(r.Rsp), back[:]); err == nil {
+			caller, _ := runtime.CallersFrames([]uintptr{uintptr(binary.LittleEndian.Uint64(back[:]))}).Next()
+			of.calls[caller.Function]++
+		}
+	}
+}
+
+func (f functions) print() {
+	names := slices.SortedFunc(maps.Keys(f), func(a, b string) int {
+		return cmp.Or(f[b].instructions-f[a].instructions, strings.Compare(a, b))
+	})
+	for _, name := range names {
+		fmt.Printf("%7d %s %v\n", f[name].instructions, name, f[name].calls)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/replica"
 	"github.com/shunt-sql/shunt/storage"
 )
@@ -26,6 +27,14 @@ const reachTimeout = 5 * time.Second
 
 type checkCmd struct {
 	Config string `required:"" short:"c" help:"Configuration file." placeholder:"shunt.yaml"`
+}
+
+func (checkCmd) Help() string {
+	return `Examples:
+
+  shunt check --config shunt.yaml
+
+It ends with 0 where Shunt could serve by the configuration, and with 1 where something is wrong: all that is wrong is told.`
 }
 
 // Run validates the file, reaches every shard, and reports all failures.
@@ -70,7 +79,19 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		}
 		failures = append(failures, reportReplicas(s.out, cfg.Shards, reached, i, replicas[i])...)
 	}
-	notes, wrong := checkSchemas(ctx, cfg, reached)
+	failures = append(failures, allLackingSeveral(ctx, cfg)...)
+	for _, note := range volatileHomes(ctx, cfg) {
+		fmt.Fprintf(s.out, "note: %s\n", note)
+	}
+	failures = append(failures, lackingBinlogs(ctx, cfg, s.out)...)
+	if cfg.Store.Shared() && servesHere(ctx, cfg) {
+		fmt.Fprintf(s.out, "a Shunt serves at %s: whether the ports are free is not checked\n", toldAddr(cfg))
+	} else if storage.InUse(cfg.DataDir) {
+		fmt.Fprintf(s.out, "a Shunt serves from data_dir %s: whether the ports are free is not checked\n", cfg.DataDir)
+	} else if err := checkPorts(ctx, cfg); err != nil {
+		failures = append(failures, err)
+	}
+	notes, wrong := checkKept(ctx, cfg, reached)
 	for _, note := range notes {
 		fmt.Fprintf(s.out, "note: %s\n", note)
 	}
@@ -79,6 +100,26 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "%s is valid, all %d shards answer\n", cfg.File, len(cfg.Shards))
 	return err
+}
+
+// checkKept is checkSchemas by what data_dir, or the store of several Shunts, has kept.
+func checkKept(ctx context.Context, cfg *config.Config, reached []reachedShard) (notes []string, failures []error) {
+	open := func() (*storage.Store, func(), error, error) { return storeToCheck(cfg) }
+	if cfg.Store.Shared() {
+		open = func() (*storage.Store, func(), error, error) { return sharedToCheck(ctx, cfg) }
+	}
+	store, done, damage, err := open()
+	if err != nil {
+		return nil, []error{err}
+	}
+	defer done()
+	if err := storeElsewhere(ctx, cfg, store); err != nil {
+		return nil, []error{err}
+	}
+	if notes, failures = checkSchemas(ctx, cfg, reached, store, true); damage != nil {
+		notes = append(notes, fmt.Sprintf("the index store in data_dir %s is damaged (%v): shunt serve makes it anew, keeps the damaged files aside, and builds the virtual indexes again", cfg.DataDir, damage))
+	}
+	return notes, failures
 }
 
 // reachAll reaches all shards, and then their replicas, side by side.
@@ -184,12 +225,12 @@ func reach(ctx context.Context, sh config.Shard) (r reachedShard) {
 		r.notes = []string{"read_only is on: writes to this server will fail; is it a replica?"}
 	}
 	switch refused, _ := errors.AsType[*mysql.MySQLError](r.err); {
-	case refused != nil && refused.Number == 1045 && sh.TLS == nil:
-		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE SSL: then the shard needs tls, see README)", r.err)
-	case refused != nil && refused.Number == 1045 && sh.TLS.Cert == nil:
+	case refused != nil && refused.Number == mysqlerr.AccessDenied && sh.TLS == nil:
+		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE SSL: then the shard needs tls, see docs/configuration.md)", r.err)
+	case refused != nil && refused.Number == mysqlerr.AccessDenied && sh.TLS.Cert == nil:
 		r.err = fmt.Errorf("%w (wrong user or password, or the account has REQUIRE X509: then the shard's tls needs cert and key)", r.err)
-	case refused != nil && refused.Number == 3159: // MySQL's require_secure_transport
-		r.err = fmt.Errorf("%w (the shard needs tls, see README)", r.err)
+	case refused != nil && refused.Number == mysqlerr.SecureTransportRequired: // MySQL's require_secure_transport
+		r.err = fmt.Errorf("%w (the shard needs tls, see docs/configuration.md)", r.err)
 	case errors.Is(r.err, mysql.ErrNoTLS):
 		r.err = fmt.Errorf("%w (the shard has tls: set up certificates on the server, or remove tls)", r.err)
 	case errors.Is(r.err, context.DeadlineExceeded):

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/shunt-sql/shunt/indexer"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/shard"
-	"github.com/shunt-sql/shunt/storage"
 )
 
 // claim is what a Shunt holds, or is to hold, of one shard.
@@ -35,8 +35,12 @@ type claim struct {
 	// writeAgain is when a record that could not be written is tried again; zero where it
 	// is written.
 	writeAgain time.Time
+	// teller tells the shard up to when it is served.
+	teller *teller
 	// lockless: the server knows no such locks. It is told once.
 	lockless bool
+	// met is since when take has met another's lock at each attempt.
+	met time.Time
 }
 
 // ownConn is a connection of ours.
@@ -75,7 +79,7 @@ func (s *claim) within(ctx context.Context, more time.Duration, fn func(context.
 func (s *claim) forget(but uint32) {
 	for thread := range s.mine {
 		if thread != but {
-			_ = s.of.store.ForgetThread(storage.ShardID(s.id), thread)
+			_ = s.of.store.ForgetThread(s.id, thread)
 			delete(s.mine, thread)
 		}
 	}
@@ -119,7 +123,7 @@ func (s *claim) look(ctx context.Context) (*holder, error) {
 func (s *claim) prepare(ctx context.Context, conn *shard.Conn) error {
 	_, port, _ := net.SplitHostPort(conn.LocalAddr.String())
 	s.mine[conn.ThreadID] = ownConn{time.Now(), port}
-	_ = s.of.store.NoteThread(storage.ShardID(s.id), threadOf(conn))
+	_ = s.of.store.NoteThread(s.id, threadOf(conn))
 	// The last one needs a right, and replicas have no use for records.
 	_, err := conn.ExecAll(ctx, fmt.Sprintf("SET SESSION wait_timeout = %d", int(s.of.lease/time.Second)), "SET SESSION lock_wait_timeout = 3", "SET SESSION sql_log_bin = 0")
 	return err
@@ -191,7 +195,7 @@ func (s *claim) held(ctx context.Context, conn *shard.Conn) (*holder, error) {
 
 // locklessCodes are the errors of servers and middle boxes that know no locks by name: some
 // clusters refuse what they don't replicate.
-var locklessCodes = []uint16{1064, 1105, 1142, 1227, 1235, 1305, 1370}
+var locklessCodes = []uint16{mysqlerr.ParseError, mysqlerr.UnknownError, mysqlerr.TableAccessDenied, mysqlerr.SpecificAccessDenied, mysqlerr.NotSupportedYet, mysqlerr.SPDoesNotExist, mysqlerr.ProcAccessDenied}
 
 // hasNoLocks reports that a server has no locks by name: it is gone on without.
 func (s *claim) hasNoLocks(err error) bool {
@@ -219,7 +223,7 @@ func (s *claim) leftover(ctx context.Context, conn *shard.Conn, h *holder) (bool
 	if _, port, err := net.SplitHostPort(h.host); ours && err == nil && port == one.port {
 		return true, nil
 	}
-	for _, old := range s.of.store.OldThreads(storage.ShardID(s.id)) {
+	for _, old := range s.of.store.OldThreads(s.id) {
 		if uint64(old.ID) == thread {
 			one, ours = ownConn{opened: old.Opened}, true
 		}
@@ -242,12 +246,14 @@ func (s *claim) leftover(ctx context.Context, conn *shard.Conn, h *holder) (bool
 
 func (s *claim) holder(ctx context.Context, conn *shard.Conn, thread string) (*holder, error) {
 	h := &holder{shard: s.name, thread: thread, account: "an unknown account", host: "an unknown host"}
-	res, err := conn.Query(ctx, "SELECT USER, HOST FROM information_schema.PROCESSLIST WHERE ID = "+thread)
+	list, err := conn.Processes(ctx, false)
 	if err != nil && conn.Broken {
 		return nil, err
 	}
-	if err == nil && len(res.Rows) == 1 {
-		h.account, h.host, h.listed = string(res.Rows[0][0]), string(res.Rows[0][1]), true
+	for _, x := range list {
+		if fmt.Sprint(x.ID) == thread {
+			h.account, h.host, h.listed = x.User, x.Host, true
+		}
 	}
 	return h, nil
 }
@@ -294,6 +300,9 @@ func (s *claim) unlock(ctx context.Context) {
 func (s *claim) take(ctx context.Context, conn *shard.Conn) error {
 	locks := s.of.locks.Load()
 	if conn == s.conn && locks == s.locks {
+		if s.teller.missing.Swap(false) {
+			return s.write(ctx, conn) // somebody has dropped it
+		}
 		if !s.writeAgain.IsZero() && time.Now().After(s.writeAgain) {
 			return s.write(ctx, conn)
 		}
@@ -312,12 +321,23 @@ func (s *claim) take(ctx context.Context, conn *shard.Conn) error {
 	}
 	switch {
 	case err != nil:
+		if errors.Is(err, errSeveral) || errors.Is(err, errUnseen) {
+			s.of.end(fmt.Errorf("stopped serving: %w", err))
+		}
+		s.met = time.Time{}
 		return err
 	case other != nil:
-		s.of.lost(s, other)
+		// Asked again meanwhile. Counter-example: the other Shunt has died while the network held everything
+		// back; the server hears of this one's connection before it hears of the end of that one's.
+		if s.met.IsZero() {
+			s.met = time.Now()
+		}
+		if time.Since(s.met) > leftoverTime {
+			s.of.lost(s, other)
+		}
 		return other
 	}
-	s.conn = conn
+	s.conn, s.met = conn, time.Time{}
 	s.forget(conn.ThreadID)
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -340,7 +360,10 @@ func (s *claim) write(ctx context.Context, conn *shard.Conn) error {
 	if refused {
 		s.writeAgain = time.Now().Add(recordAgain)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.teller.take(ctx, conn)
 }
 
 // free is an error where somebody has one of the locks. A shard that doesn't answer is

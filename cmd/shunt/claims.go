@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -40,6 +39,33 @@ import (
 // A shard is used only while its locks are held, so that two that each reach some of
 // the shards are never behind each other's back; who had it in between is in its
 // record (see record.go).
+//
+// That connection is pinged anyway: the locks cost none more, and the next ping notices
+// what ends them. Holding them is a part of the health's judgement (HealthOptions.Claim): a
+// shard that another Shunt has is dead, its connections are cut off, and its statements fail
+// with the reason. Where the server refuses the connection the shard is dead after
+// shard_timeout. Shards that are down, or hang, are claimed when they are back.
+//
+// A Shunt that finds a shard taken which it never had ends, and so does one that has no shard
+// left. Such a Shunt ends rather than stands by in the same process: no session or job is left
+// with what it knew before.
+//
+// What the other Shunt has left running counts as what a dead process has: it is registered in
+// epoch 0 until its threads are gone or have slept for 3 s (indexer.Retaken). A living Shunt
+// sees within that time that it has lost its lock. AUTO_INCREMENT values that are in no table
+// yet are waited for as long.
+//
+// What remains:
+//
+//   - From the end of a lock's connection until the next ping (1 s) a Shunt doesn't know.
+//     If another has taken over by then it finds what is sent meanwhile: its registration
+//     in epoch 0 is still open, so its lookups are wide.
+//   - A process may stand still (SIGSTOP, a virtual machine that is moved), or a network hold
+//     packets back, for longer than the lease. What then arrives over connections that the
+//     servers have kept is behind the other's back: nothing on the way to a MySQL server
+//     compares a number of the lock's holder with each statement.
+//   - GET_LOCK is a single server's. Where the address leads to another server, that one has
+//     its own locks, and counts as replaced.
 type claims struct {
 	shards []*claim
 	// locks are those to hold; what has been read of it isn't changed.
@@ -92,47 +118,22 @@ func newClaims(cfg *config.Config, l layout, store *storage.Store, known *server
 	locks := lockNames(cfg)
 	c.locks.Store(&locks)
 	var err error
-	if c.records, err = newRecords(cfg.DataDir, l, locks, foreign, log); err != nil {
+	if c.records, err = newRecords(cfg.DataDir, l, locks, store, foreign, log); err != nil {
 		return nil, err
 	}
-	if err := c.whoseStore(cfg.DataDir, l); err != nil {
-		return nil, fmt.Errorf("tell whether data_dir is a copy: %w", err)
+	if _, err := store.JumpSerial(); err != nil {
+		log.Warn("copies of data_dir may not be told from it until something is written", "error", err) // the disk may be full
 	}
 	for i, sh := range cfg.Shards {
 		to := shardConfig(sh)
 		to.ConnectTimeout = cfg.ShardTimeout
 		to.Admit = known.admit(sh, func(*shard.Conn) {})
-		c.shards = append(c.shards, &claim{of: c, name: sh.Name, id: l.shards[i].ID, dial: to, locks: &locks, mine: map[uint32]ownConn{}})
+		s := &claim{of: c, name: sh.Name, id: l.shards[i].ID, dial: to, locks: &locks, mine: map[uint32]ownConn{}}
+		s.teller = newTeller(s)
+		c.shards = append(c.shards, s)
 	}
 	c.waits.Store(&waiting{short: "starting", full: "starting"})
 	return c, nil
-}
-
-// whoseStore has a store that is a copy forget what only the original's is: the lives that may
-// have served last, and the connections that a dead process has left, which may be a living one's.
-func (c *claims) whoseStore(dir string, l layout) error {
-	copied, err := isCopy(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := settleIn(dir); err != nil { // the disk may be full
-			c.log.Warn("a copy of data_dir that is made while Shunt runs would not be noticed", "error", err)
-		}
-		return nil
-	case err != nil || !copied:
-		return err
-	}
-	c.log.Warn("data_dir is a copy: reads by virtual indexes go to all shards until they have been scanned")
-	if err := c.records.distrust(); err != nil {
-		return err
-	}
-	for _, sh := range l.shards {
-		for _, old := range c.store.OldThreads(storage.ShardID(sh.ID)) {
-			if err := c.store.ForgetThread(storage.ShardID(sh.ID), old.ID); err != nil {
-				return err
-			}
-		}
-	}
-	return settleIn(dir)
 }
 
 // why tells, while nothing is served, why.
@@ -155,7 +156,7 @@ func (c *claims) take(ctx context.Context, hup <-chan os.Signal, reread func() e
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // what failed did so for this
-		case errors.Is(err, errSlots):
+		case never(err):
 			return err
 		case other != nil:
 			c.waits.Store(&waiting{
@@ -204,7 +205,7 @@ func (c *claims) try(ctx context.Context) (other *holder, err error) {
 	})
 	reached := false
 	for i, s := range c.shards {
-		if s.conn == nil && errors.Is(s.failed, errSlots) {
+		if s.conn == nil && never(s.failed) {
 			return nil, s.failed
 		}
 		if others[i] != nil {
@@ -242,6 +243,15 @@ func (c *claims) try(ctx context.Context) (other *holder, err error) {
 		}
 		return nil
 	})
+	for _, s := range c.shards {
+		if s.conn == nil && never(s.failed) {
+			err := s.failed
+			for _, t := range c.shards {
+				t.unlock(ctx)
+			}
+			return nil, err
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.shards {
@@ -254,6 +264,11 @@ func (c *claims) try(ctx context.Context) (other *holder, err error) {
 		return nil, c.unreached()
 	}
 	return nil, nil
+}
+
+// never: to wait would not help.
+func never(err error) bool {
+	return errors.Is(err, errSlots) || errors.Is(err, errSeveral) || errors.Is(err, errUnseen)
 }
 
 // unreached is why shards can't be claimed.
@@ -338,14 +353,20 @@ func (c *claims) lost(s *claim, other *holder) {
 	if c.had[s] && len(c.held) > 0 {
 		return
 	}
+	c.end(fmt.Errorf("stopped serving: shard %s: %w", s.name, other))
+}
+
+// end has this Shunt end for an error.
+func (c *claims) end(err error) {
 	select {
-	case c.over <- fmt.Errorf("stopped serving: shard %s: %w", s.name, other):
+	case c.over <- err:
 	default:
 	}
 }
 
 // away says that a shard is dead.
 func (c *claims) away(s *claim) {
+	s.teller.lose()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.held, s)

@@ -90,7 +90,7 @@ func TestHeldByOneOfOurs(t *testing.T) {
 				case strings.Contains(query, "IS_USED_LOCK"):
 					return [][]any{{[]byte("9")}}
 				case strings.Contains(query, "PROCESSLIST"):
-					return [][]any{{[]byte("app"), []byte("192.0.2.1:4711")}}
+					return [][]any{{[]byte("9"), []byte("app"), []byte("192.0.2.1:4711"), nil, []byte("Sleep"), []byte("0"), []byte(""), nil}}
 				case strings.Contains(query, "Uptime") && c.uptime != "":
 					return [][]any{{[]byte("Uptime"), []byte(c.uptime)}}
 				}

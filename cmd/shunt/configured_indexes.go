@@ -12,19 +12,23 @@ import (
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/proxy"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/proxy/schema"
+	"github.com/shunt-sql/shunt/storage"
 )
 
 // configuredIndexes makes the virtual indexes of the configuration that are
-// missing: at start, at a reload, and, where the table isn't there yet, once it
-// is. What an operator drops later stays dropped until the next start or reload.
+// missing: at start, at a reload, and, where the table isn't there yet or DDL has dropped the
+// index with it, once it is. What an operator drops later by DROP VIRTUAL INDEX stays dropped
+// until the next start or reload.
 type configuredIndexes struct {
-	directory *proxy.Directory
+	directory *schema.Directory
 	index     virtualIndexes
 	log       *slog.Logger
 
-	mu sync.Mutex
-	// awaited had no table when they were to be made.
+	mu  sync.Mutex
+	all []config.Index
+	// awaited had no table when they were to be made, or one that differs between shards.
 	awaited []*awaitedIndex
 }
 
@@ -38,7 +42,7 @@ type awaitedIndex struct {
 func (c *configuredIndexes) make(ctx context.Context, cfg *config.Config) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.awaited = nil
+	c.all, c.awaited = cfg.Indexes, nil
 	var failed []error
 	for _, ix := range cfg.Indexes {
 		t := c.table(ix)
@@ -47,11 +51,38 @@ func (c *configuredIndexes) make(ctx context.Context, cfg *config.Config) error 
 			c.awaited = append(c.awaited, &awaitedIndex{Index: ix})
 			continue
 		}
-		if err := c.makeOne(ctx, t, ix); err != nil {
+		err := c.makeOne(ctx, t, ix)
+		switch {
+		case err != nil && t.Differs != "": // DDL isn't finished: that mustn't keep Shunt from starting
+			c.log.Error("virtual index of the configuration not made; trying again", "error", err)
+			c.awaited = append(c.awaited, &awaitedIndex{Index: ix, failed: err.Error()})
+		case err != nil:
 			failed = append(failed, err)
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// dropped has those made anew that DDL has dropped, or taken along to another table's name.
+//
+// Counter-example: a dump that is restored, DROP TABLE and CREATE TABLE.
+func (c *configuredIndexes) dropped(before, after []storage.IndexRecord) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ix := range c.all {
+		had := func(defs []storage.IndexRecord) bool {
+			return slices.ContainsFunc(defs, func(d storage.IndexRecord) bool {
+				same := func(a, b string) bool {
+					return a == b || c.directory.Catalog().LowerCaseNames && strings.EqualFold(a, b)
+				}
+				return same(d.Schema, ix.Schema) && same(d.Table, ix.Table) && strings.EqualFold(d.Name, ix.Name)
+			})
+		}
+		if had(before) && !had(after) {
+			c.log.Info("virtual index of the configuration will be made anew once its table is there", "index", ix.Name, "table", ix.Schema+"."+ix.Table)
+			c.awaited = append(c.awaited, &awaitedIndex{Index: ix})
+		}
+	}
 }
 
 func (c *configuredIndexes) table(ix config.Index) *catalog.Table {
@@ -64,17 +95,20 @@ func (c *configuredIndexes) table(ix config.Index) *catalog.Table {
 func (c *configuredIndexes) makeOne(ctx context.Context, t *catalog.Table, ix config.Index) error {
 	made := t.Index(ix.Name)
 	if made == nil {
-		if err := c.index.CreateIndex(ctx, t, ix.Name, ix.Columns, ix.Partitions); err != nil {
+		if err := c.index.CreateIndex(ctx, t, plan.VirtualIndex{Name: ix.Name, Columns: ix.Columns, Include: ix.Include, Partitions: ix.Partitions}, ""); err != nil {
 			return fmt.Errorf("indexes: %s: %w", ix.Name, err)
 		}
 		return nil
 	}
-	var on []string
+	var on, include []string
 	for _, col := range made.Columns {
 		on = append(on, col.Name)
 	}
-	if !slices.EqualFunc(on, ix.Columns, strings.EqualFold) {
-		c.log.Warn("virtual index is on other columns than the configuration says; after DROP VIRTUAL INDEX, SIGHUP or the next start makes it anew", "index", ix.Name, "table", ix.Schema+"."+ix.Table, "columns", on, "configured", ix.Columns)
+	for _, col := range made.Include {
+		include = append(include, col.Name)
+	}
+	if !slices.EqualFunc(on, ix.Columns, strings.EqualFold) || len(ix.Include) > 0 && !slices.EqualFunc(include, ix.Include, strings.EqualFold) {
+		c.log.Warn("virtual index is on other columns than the configuration says; after DROP VIRTUAL INDEX, SIGHUP or the next start makes it anew", "index", ix.Name, "table", ix.Schema+"."+ix.Table, "columns", append(on, include...), "configured", append(slices.Clone(ix.Columns), ix.Include...))
 	}
 	return nil
 }

@@ -2,27 +2,50 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/indexer"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
-// openSchema borrows a connection for information_schema.
-func openSchema(ctx context.Context, p *shard.Pool) (schema.Querier, func(), error) {
-	conn, err := p.Get(ctx, false)
+// openSchema borrows a connection for information_schema, or makes one.
+//
+// One that only reads needs no join. Counter-example to asking for one: a member is fenced on all
+// shards, and a table is altered; to join it has to go by the new schema, and to read that it
+// would have to have joined.
+func openSchema(ctx context.Context, p *shard.Pool) (q querier, done func(), err error) {
+	conn, err := (*shard.Conn)(nil), cluster.ErrNotJoined
+	if !p.Barred() { // else it is being added
+		conn, err = p.Get(ctx, false)
+	}
+	if errors.Is(err, cluster.ErrNotJoined) {
+		if conn, err = p.Dial(ctx); err != nil {
+			return q, nil, err
+		}
+		return querier{conn}, func() { _ = conn.Close() }, nil
+	}
 	if err != nil {
-		return nil, nil, err
+		return q, nil, err
 	}
 	if conn.State != "" {
 		if err := conn.Reset(ctx); err != nil {
 			p.Put(conn)
-			return nil, nil, err
+			return q, nil, err
 		}
 	}
 	return querier{conn}, func() { p.Put(conn) }, nil
+}
+
+// opener opens a connection to a shard, and says what gives it back.
+type opener func(context.Context, catalog.ShardID) (querier, func(), error)
+
+// schema is open for who reads a schema.
+func (open opener) schema(ctx context.Context, id catalog.ShardID) (schema.Querier, func(), error) {
+	return open(ctx, id)
 }
 
 type querier struct{ conn *shard.Conn }

@@ -22,6 +22,15 @@ type explainCmd struct {
 	Statement string `arg:"" help:"The SQL statement."`
 }
 
+func (explainCmd) Help() string {
+	return `Examples:
+
+  shunt explain --config shunt.yaml "SELECT * FROM users WHERE email = 'eve@x'"
+  shunt explain --config shunt.yaml --schema shop "DELETE FROM orders WHERE id = 5"
+
+It ends with 1 where the statement can't be planned, and says why.`
+}
+
 // Run asks the running proxy; where none runs it opens the store itself, which
 // only one process can do, and asks a proxy on a free port in this process.
 func (c *explainCmd) Run(ctx context.Context, s streams) error {
@@ -48,7 +57,7 @@ func (c *explainCmd) Run(ctx context.Context, s streams) error {
 	self := config.User{Name: "explain", Password: rand.Text()}
 	self.Credential = wire.PasswordCredential(self.Password)
 	own := *cfg
-	own.Listen, own.HTTP, own.Users = "127.0.0.1:0", "", []config.User{self}
+	own.Listen, own.HTTP, own.Tracing, own.Users = "127.0.0.1:0", "", nil, []config.User{self}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	addrs := make(chan string, 1)

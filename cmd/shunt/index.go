@@ -7,26 +7,32 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shunt-sql/shunt/planner/plan"
+
 	"github.com/shunt-sql/shunt/indexer"
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/storage"
+	"github.com/shunt-sql/shunt/storage/shared"
 )
 
 // virtualIndexes is the indexer as the proxy sees it. The two don't import each
-// other; here their words for the same things meet.
+// other.
 type virtualIndexes struct {
 	indexer   *indexer.Indexer
-	store     *storage.Store
-	directory *proxy.Directory
+	store     store
+	directory *schema.Directory
+	// configured are told of indexes that DDL drops.
+	configured *configuredIndexes
 }
 
 var (
 	_ proxy.Index      = virtualIndexes{}
 	_ proxy.IndexAdmin = virtualIndexes{}
+	_ proxy.Asked      = open{}
 )
 
 func (v virtualIndexes) Lookup(ix *catalog.Index, key []byte, components [][]byte) (catalog.ShardSet, error) {
@@ -37,13 +43,28 @@ func (v virtualIndexes) Range(ix *catalog.Index, from, to []byte, limit int) (ca
 	return v.indexer.Range(ix, from, to, limit)
 }
 
-func (v virtualIndexes) Hold(set catalog.ShardSet) planner.Held { return v.indexer.Begin(set) }
+func (v virtualIndexes) Removals() uint64 { return v.indexer.Removals() }
+
+// askedIndexes are those of a store that several have.
+type askedIndexes struct{ virtualIndexes }
+
+var _ proxy.Guessing = askedIndexes{}
+
+func (a askedIndexes) Ask(ctx context.Context, questions []plan.Question) error {
+	return a.indexer.Ask(ctx, questions)
+}
+
+func (a askedIndexes) Guess(questions []plan.Question) (holds func(context.Context) bool) {
+	return a.indexer.Guess(questions)
+}
 
 // open adapts a registration.
 type open struct{ *indexer.Open }
 
-func (o open) InDoubt(id catalog.ShardID, conn *shard.Conn, after []planner.Maintenance) {
-	o.Open.InDoubt(id, threadOf(conn), maintenance(after)...)
+func (o open) Fits(id catalog.ShardID, conn *shard.Conn) bool { return o.Join(id) == conn.Join }
+
+func (o open) InDoubt(id catalog.ShardID, conn *shard.Conn, after []plan.Maintenance) {
+	o.Open.InDoubt(id, threadOf(conn), after...)
 }
 
 func (o open) DDLInDoubt(id catalog.ShardID, conn *shard.Conn) {
@@ -52,27 +73,27 @@ func (o open) DDLInDoubt(id catalog.ShardID, conn *shard.Conn) {
 
 func (v virtualIndexes) Begin(set catalog.ShardSet) proxy.Open { return open{v.indexer.Begin(set)} }
 
+func (v virtualIndexes) Passing(ctx context.Context, o proxy.Open) plan.Indexes {
+	of, _ := o.(open)
+	return v.indexer.Passing(ctx, of.Open)
+}
+
 func (v virtualIndexes) AwaitOpen(ctx context.Context, set catalog.ShardSet) error {
 	return v.indexer.AwaitOpen(ctx, set)
 }
 
-func (v virtualIndexes) Prepare(o proxy.Open, adds []planner.Entry, marks []planner.Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
-	// Room for most statements' on the stack.
-	var fewAdds [8]indexer.Add
-	var fewMarks [4]indexer.Mark
-	a, m := fewAdds[:0], fewMarks[:0]
-	for _, e := range adds {
-		a = append(a, indexer.Add(e))
-	}
-	for _, e := range marks {
-		m = append(m, indexer.Mark(e))
-	}
-	return storeError(v.indexer.Prepare(o.(open).Open, a, m, tables, shards))
+func (v virtualIndexes) Prepare(ctx context.Context, o proxy.Open, adds []plan.Entry, marks []plan.Mark, tables []*catalog.Table, shards catalog.ShardSet) error {
+	return storeError(v.indexer.Prepare(ctx, o.(open).Open, adds, marks, tables, shards))
 }
 
 // storeError says in the proxy's words why the store refused.
 func storeError(err error) error {
+	out, isOut := errors.AsType[*shared.OutError](err)
 	switch {
+	case isOut:
+		return mysqlerr.New(mysqlerr.ShardDown, out.Error()+"; nothing was changed. Statements that need no new entries of virtual indexes are served")
+	case errors.Is(err, storage.ErrNoHomes), errors.Is(err, shared.ErrNoPartitions):
+		return mysqlerr.New(mysqlerr.NotSupportedYet, err.Error())
 	case errors.Is(err, storage.ErrStoreFull):
 		return fmt.Errorf("%w: %w", proxy.ErrIndexFull, err)
 	case errors.Is(err, storage.ErrReadOnly):
@@ -81,46 +102,31 @@ func storeError(err error) error {
 	return err
 }
 
-func (v virtualIndexes) After(list []planner.Maintenance) {
-	var few [2]indexer.Maintenance
-	v.indexer.After(appendMaintenance(few[:0], list)...)
-}
+func (v virtualIndexes) After(list []plan.Maintenance) { v.indexer.After(list...) }
 
-func maintenance(list []planner.Maintenance) []indexer.Maintenance {
-	return appendMaintenance(nil, list)
-}
-
-func appendMaintenance(dst []indexer.Maintenance, list []planner.Maintenance) []indexer.Maintenance {
-	for _, m := range list {
-		one := indexer.Maintenance{Table: m.Table, Operation: m.Operation, Shards: m.Shards, Indexes: m.Indexes, Columns: m.Columns}
-		for _, p := range m.Keys {
-			one.Keys = append(one.Keys, indexer.Probe(p))
-		}
-		dst = append(dst, one)
-	}
-	return dst
-}
-
-func (v virtualIndexes) Observe(probes []planner.Probe, routed, empty catalog.ShardSet) {
+func (v virtualIndexes) Observe(probes []plan.Probe, routed, empty catalog.ShardSet) {
 	for _, p := range probes {
-		v.indexer.Observe(indexer.Probe(p), routed, routed, empty)
+		v.indexer.Observe(p, routed, routed, empty)
 	}
 }
 
-func (v virtualIndexes) CreateIndex(ctx context.Context, t *catalog.Table, name string, columns []string, partitions int) error {
-	return v.indexer.CreateIndex(ctx, t.Schema, t.Name, name, columns, partitions)
+func (v virtualIndexes) CreateIndex(ctx context.Context, t *catalog.Table, ix plan.VirtualIndex, home string) error {
+	if len(ix.Include) > 0 {
+		return storeError(v.indexer.CreateCovering(ctx, t.Schema, t.Name, ix.Name, ix.Columns, ix.Include, ix.Partitions))
+	}
+	return storeError(v.indexer.CreateIndex(ctx, t.Schema, t.Name, ix.Name, ix.Columns, ix.Partitions, home))
 }
 
 func (v virtualIndexes) DropIndex(ctx context.Context, ix *catalog.Index) error {
 	return v.indexer.DropIndex(ctx, ix.Table.Schema, ix.Table.Name, ix.Name)
 }
 
-func (v virtualIndexes) RebuildIndex(ctx context.Context, ix *catalog.Index) error {
-	return v.indexer.RebuildIndex(ctx, ix.Table.Schema, ix.Table.Name, ix.Name)
+func (v virtualIndexes) RebuildIndex(ctx context.Context, ix *catalog.Index, home string) error {
+	return storeError(v.indexer.RebuildIndex(ctx, ix.Table.Schema, ix.Table.Name, ix.Name, home))
 }
 
 func (v virtualIndexes) Repartition(ctx context.Context, ix *catalog.Index, partitions int) error {
-	return v.indexer.RepartitionIndex(ctx, ix.Table.Schema, ix.Table.Name, ix.Name, partitions)
+	return storeError(v.indexer.RepartitionIndex(ctx, ix.Table.Schema, ix.Table.Name, ix.Name, partitions))
 }
 
 func (v virtualIndexes) EnableIndex(ctx context.Context, ix *catalog.Index, enabled bool) error {
@@ -130,10 +136,9 @@ func (v virtualIndexes) EnableIndex(ctx context.Context, ix *catalog.Index, enab
 	return v.indexer.DisableIndex(ctx, ix.Table.Schema, ix.Table.Name, ix.Name)
 }
 
-func (v virtualIndexes) CheckIndex(ctx context.Context, ix *catalog.Index) ([]proxy.CheckRow, error) {
-	var rows []proxy.CheckRow
-	err := v.indexer.Check(ctx, ix.Table.Schema, ix.Table.Name, ix.Name, func(r indexer.CheckRow) error {
-		rows = append(rows, proxy.CheckRow{Index: ix.Name, Shard: v.shardName(r.Shard), Checked: r.Checked, Missing: r.Missing, Stale: r.Stale})
+func (v virtualIndexes) CheckIndex(ctx context.Context, ix *catalog.Index) (rows []plan.CheckRow, err error) {
+	err = v.indexer.Check(ctx, ix.Table.Schema, ix.Table.Name, ix.Name, func(r plan.CheckRow) error {
+		rows = append(rows, r)
 		return nil
 	})
 	return rows, err
@@ -156,15 +161,23 @@ func (v virtualIndexes) IndexRows() []proxy.IndexRow {
 	for _, s := range v.indexer.Status() {
 		d := s.Def
 		row := proxy.IndexRow{
-			Schema: d.Schema, Table: d.Table, Name: d.Name, Columns: d.Columns, Partitions: d.Partitions,
+			Schema: d.Schema, Table: d.Table, Name: d.Name, Columns: d.Columns, Include: d.Include, Partitions: d.Partitions, Home: d.Home,
 			Status: string(d.Status), Progress: s.Progress, Entries: uint64(max(0, s.Entries)),
-			UnknownShards: v.shardNames(s.Unknown), PendingJobs: s.PendingJobs, LastScan: timeText(d.LastScan), Error: d.Error,
+			UnknownShards: v.shardNames(s.Unknown.Intersect(v.directory.Catalog().All)), PendingJobs: s.PendingJobs, LastScan: timeText(d.LastScan), Error: d.Error,
+			Bytes: s.Bytes, UnknownSince: timeText(s.UnknownSince),
+			Reads: s.Fanout.Reads, ReadShards: s.Fanout.Shards, VainShards: s.Fanout.Vain,
 		}
-		if d.Status == storage.Ready {
+		if d.Status == catalog.Ready {
 			row.Status, row.Error = v.published(d)
 		}
 		if row.Error == "" {
 			row.Error = s.Waiting
+		}
+		if row.Error == "" && d.Forsaken {
+			row.Error = "its server " + d.Home + " is away: it is built anew when that is back, or where REBUILD VIRTUAL INDEX ... HOME says"
+		}
+		if row.Error == "" && d.Target != "" {
+			row.Error = "moving to " + d.Target
 		}
 		rows = append(rows, row)
 	}
@@ -174,7 +187,7 @@ func (v virtualIndexes) IndexRows() []proxy.IndexRow {
 // published is the status of an index that is ready in the store, as sessions see it: not ready
 // where they don't know it yet, or can't use it (shards that disagree about the table, a column that
 // is gone).
-func (v virtualIndexes) published(d storage.IndexDef) (status, why string) {
+func (v virtualIndexes) published(d storage.IndexRecord) (status, why string) {
 	t := v.directory.Catalog().Table(d.Schema, d.Table)
 	if t == nil || len(t.Columns) == 0 {
 		return string(catalog.Failed), "no shard has its table, or has told of it yet"
@@ -193,14 +206,14 @@ func (v virtualIndexes) published(d storage.IndexDef) (status, why string) {
 func (v virtualIndexes) Writable() error { return v.store.Writable() }
 
 func (v virtualIndexes) JobRows() []proxy.JobRow {
-	names := map[storage.IndexID]string{}
+	names := map[catalog.IndexID]string{}
 	for _, d := range v.store.Indexes() {
 		names[d.ID] = d.Name
 	}
 	var rows []proxy.JobRow
 	for _, j := range v.indexer.Jobs() {
 		row := proxy.JobRow{
-			ID: j.ID, Type: j.Type, Schema: j.Schema, Table: j.Table, Shards: v.shardNames(catalog.ShardSet(j.Shards)),
+			ID: j.ID, Type: j.Type, Schema: j.Schema, Table: j.Table, Shards: v.shardNames(j.Shards),
 			State: string(j.State), Attempts: j.Attempts, NotBefore: timeText(j.NotBefore), ClaimedBy: j.ClaimedBy,
 			Progress: j.Progress, Error: j.Error,
 		}
@@ -221,13 +234,13 @@ func timeText(t time.Time) string {
 
 func (v virtualIndexes) Entries(ix *catalog.Index, from, to []byte, limit int) ([]proxy.EntryRow, error) {
 	var rows []proxy.EntryRow
-	err := v.store.Entries(storage.IndexID(ix.ID), from, false, func(key []byte, pairs []storage.ShardEpoch) bool {
+	err := v.store.Entries(ix.ID, from, false, func(key []byte, pairs []storage.ShardEpoch) bool {
 		if to != nil && string(key) >= string(to) || len(rows) == limit {
 			return false
 		}
 		row := proxy.EntryRow{Key: hex.EncodeToString(key)}
 		for _, p := range pairs {
-			row.Shards = append(row.Shards, v.shardName(catalog.ShardID(p.Shard)))
+			row.Shards = append(row.Shards, v.shardName(p.Shard))
 			row.Epochs = append(row.Epochs, uint64(p.Epoch))
 		}
 		rows = append(rows, row)
@@ -236,35 +249,22 @@ func (v virtualIndexes) Entries(ix *catalog.Index, from, to []byte, limit int) (
 	return rows, err
 }
 
-func (v virtualIndexes) BeforeDDL(ctx context.Context, d *planner.DDL) error {
-	return v.indexer.BeforeDDL(ctx, change(d))
+func (v virtualIndexes) BeforeDDL(ctx context.Context, d *plan.DDL) error {
+	return v.indexer.BeforeDDL(ctx, d)
 }
 
-func (v virtualIndexes) AfterDDL(ctx context.Context, d *planner.DDL, done bool) error {
-	c := change(d)
-	c.Done = done
-	return errors.Join(v.indexer.AfterDDL(ctx, c), sequences{v.store, v.directory}.afterDDL(d))
+func (v virtualIndexes) AfterDDL(ctx context.Context, d *plan.DDL, done bool) error {
+	before := v.store.Indexes()
+	err := v.indexer.AfterDDL(ctx, d, done)
+	v.configured.dropped(before, v.store.Indexes())
+	return errors.Join(err, sequences{v.store, v.directory}.afterDDL(d))
 }
 
-func change(d *planner.DDL) indexer.Change {
-	c := indexer.Change{Op: d.Op, Schema: d.Schema, Touches: d.Touches, AllColumns: d.AllColumns}
-	for _, t := range d.Tables {
-		c.Tables = append(c.Tables, indexer.TableName(t))
-	}
-	for _, t := range d.Renamed {
-		c.Renamed = append(c.Renamed, indexer.TableName(t))
-	}
-	return c
-}
-
-// indexDefs are the store's definitions as the catalog is built from.
-func indexDefs(store *storage.Store) []schema.IndexDef {
-	var out []schema.IndexDef
+// indexDefs are the definitions that the catalog is built from.
+func indexDefs(store store) []catalog.IndexDef {
+	var out []catalog.IndexDef
 	for _, d := range store.Indexes() {
-		out = append(out, schema.IndexDef{
-			ID: uint32(d.ID), Schema: d.Schema, Table: d.Table, Name: d.Name, Columns: d.Columns, Partitions: d.Partitions,
-			Status: catalog.IndexStatus(d.Status), Error: d.Error, Keyed: d.Keyed,
-		})
+		out = append(out, d.IndexDef)
 	}
 	return out
 }

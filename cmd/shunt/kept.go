@@ -38,19 +38,11 @@ func keep(path string, v any) error {
 
 // writeSynced makes a file that is there as a whole or not at all.
 func writeSynced(path, text string) error {
-	return writeSyncedBy(path, func(*os.File) (string, error) { return text, nil })
-}
-
-// writeSyncedBy is writeSynced of a text that depends on the file.
-func writeSyncedBy(path string, textOf func(*os.File) (string, error)) error {
 	f, err := os.Create(path + ".new")
 	if err != nil {
 		return err
 	}
-	text, err := textOf(f)
-	if err == nil {
-		_, err = f.WriteString(text)
-	}
+	_, err = f.WriteString(text)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err != nil {
 		return err

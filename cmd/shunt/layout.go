@@ -2,60 +2,81 @@ package main
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/storage"
 )
 
 // layout is the shards' numbers and who owns which slot.
 type layout struct {
-	shards []catalog.Shard
-	slots  [catalog.Slots]catalog.ShardID
+	// shards are the configured ones, in its order: those that serve, and those that are joining.
+	shards, serving, joining []catalog.Shard
+	slots                    [catalog.Slots]catalog.ShardID
 }
 
 // shardLayout gives shards their persistent numbers, and reads the slot map, or
-// makes and keeps one when the store has none.
-func shardLayout(cfg *config.Config, store *storage.Store) (layout, error) {
+// makes and keeps one when the store has none. Shards that come later own no slots, and are joining
+// until they have their tables. Shards that the configuration lacks may have no rows.
+func shardLayout(cfg *config.Config, store store) (layout, error) {
 	var l layout
-	names := map[catalog.ShardID]string{}
-	for _, sh := range cfg.Shards {
-		id, err := store.ShardID(sh.Name)
-		if err != nil {
-			return l, fmt.Errorf("number shard %s: %w", sh.Name, err)
-		}
-		l.shards = append(l.shards, catalog.Shard{ID: catalog.ShardID(id), Name: sh.Name})
-		names[catalog.ShardID(id)] = sh.Name
-	}
 	kept, err := store.SlotMap()
 	if err != nil {
 		return l, fmt.Errorf("read slot map: %w", err)
 	}
-	if kept == nil {
-		kept = make([]byte, catalog.Slots)
-		for i := range kept {
-			kept[i] = byte(l.shards[i*len(l.shards)/catalog.Slots].ID)
+	a := apart{store, cfg}
+	if kept != nil {
+		if err := a.leave(); err != nil {
+			return l, err
 		}
-		if err := store.SetSlotMap(kept); err != nil {
+	}
+	known := store.Shards()
+	for _, sh := range cfg.Shards {
+		if _, ok := known[sh.Name]; !ok && kept != nil {
+			// First: a crash between the two must not leave a shard that counts as serving.
+			if err := store.SetApart(sh.Name, unseen); err != nil {
+				return l, err
+			}
+		}
+		id, err := store.ShardID(sh.Name)
+		if err != nil {
+			return l, fmt.Errorf("number shard %s: %w", sh.Name, err)
+		}
+		l.shards = append(l.shards, catalog.Shard{ID: id, Name: sh.Name})
+	}
+	if kept == nil {
+		slots := make([]byte, catalog.Slots)
+		for i := range slots {
+			slots[i] = byte(l.shards[i*len(l.shards)/catalog.Slots].ID)
+		}
+		if kept, err = store.KeepSlotMap(slots); err != nil {
 			return l, fmt.Errorf("write slot map: %w", err)
 		}
 	}
-	missing := map[byte]bool{}
 	for i, id := range kept {
 		l.slots[i] = catalog.ShardID(id)
-		if names[catalog.ShardID(id)] == "" {
-			missing[id] = true
+	}
+	aside, err := store.Apart()
+	if err != nil {
+		return l, err
+	}
+	for _, sh := range l.shards {
+		if aside[sh.Name] != "" {
+			l.joining = append(l.joining, sh)
+		} else {
+			l.serving = append(l.serving, sh)
 		}
 	}
-	if len(missing) > 0 {
-		var gone []string
-		for name, id := range store.Shards() {
-			if missing[byte(id)] {
-				gone = append(gone, name)
-			}
+	// The first is where tables without a primary key are, whatever place one that was added
+	// later has in the file.
+	slices.SortStableFunc(l.serving, func(a, b catalog.Shard) int {
+		switch owns, other := slices.Contains(kept, byte(a.ID)), slices.Contains(kept, byte(b.ID)); {
+		case owns == other:
+			return 0
+		case owns:
+			return -1
 		}
-		return l, fmt.Errorf("the configuration lacks shards that own rows: %s; put them back (rows are placed by the slot map in data_dir, made with these shards)", strings.Join(gone, ", "))
-	}
+		return 1
+	})
 	return l, nil
 }

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/planner/plan"
 )
 
 // lockPrefix begins the locks' names, which are at most maxLock characters long.
 const (
-	lockPrefix = "shunt-serves-"
+	lockPrefix = plan.LockPrefix
 	maxLock    = 64
 )
 

@@ -1,5 +1,3 @@
-// Command shunt is a MySQL sharding proxy with virtual indexes: one MySQL over
-// many. See README.md for its configuration and SQL.
 package main
 
 import (
@@ -28,8 +26,20 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "shunt:", err)
-		os.Exit(1)
+		os.Exit(status(err))
 	}
+}
+
+// status is a process's exit status: 1 where what was asked has failed, 2 where the command line is
+// wrong.
+func status(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errUsage):
+		return 2
+	}
+	return 1
 }
 
 // cli is the command line.
@@ -37,9 +47,18 @@ type cli struct {
 	Serve    serveCmd    `cmd:"" help:"Run the proxy until SIGTERM (drain, then stop); SIGHUP reloads."`
 	Demo     demoCmd     `cmd:"" help:"Start throwaway MySQL shards on loopback, load sample data, serve, print what to try."`
 	Check    checkCmd    `cmd:"" help:"Validate the configuration, reach every shard, look at its tables; exit 1 and say why."`
+	Replaced replacedCmd `cmd:"" help:"Several Shunts: take a server into use that answers for a shard, or for the store, in place of another."`
+	Store    storeCmd    `cmd:"" help:"Back up, restore or verify the index store in data_dir."`
 	Explain  explainCmd  `cmd:"" help:"Where would this statement go, and why."`
+	Advise   adviseCmd   `cmd:"" help:"How would the application of an existing server be sharded: keys, placements, virtual indexes, and what they would do."`
+	Top      topCmd      `cmd:"" help:"What a Shunt executes, live in a terminal."`
+	Index    indexCmd    `cmd:"" help:"List, check, rebuild or export the virtual indexes of a Shunt that runs."`
 	Password passwordCmd `cmd:"" help:"Read a password from standard input, print its hashes for password_hash."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
+
+	Completion completionCmd `cmd:"" help:"Print a script by which a shell completes commands and flags."`
+
+	Man manCmd `cmd:"" help:"Print the manual, for man(1)."`
 
 	PrintVersion kong.VersionFlag `name:"version" short:"V" help:"Print the version."`
 }
@@ -66,16 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 	}()
 	var c cli
-	parser, err := kong.New(&c,
-		kong.Name("shunt"),
-		kong.Description("One MySQL over many shards, with virtual indexes that never miss a row."),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { panic(exited{code}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"version": versionLine()},
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(streams{stdout, stderr}),
-	)
+	parser, err := newParser(&c, streams{stdout, stderr}, kong.Exit(func(code int) { panic(exited{code}) }), kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
 		return fmt.Errorf("build command line: %w", err)
 	}
@@ -89,8 +99,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return k.Run()
 }
 
+func newParser(c *cli, s streams, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append(options,
+		kong.Name("shunt"),
+		kong.Description("One MySQL over many shards, with virtual indexes that never miss a row.\n\n"+exitStatus),
+		kong.Writers(s.out, s.err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"version": versionLine()},
+		kong.Bind(s),
+	)...)
+}
+
 type serveCmd struct {
 	Config string `required:"" short:"c" help:"Configuration file." placeholder:"shunt.yaml"`
+}
+
+func (serveCmd) Help() string {
+	return `Examples:
+
+  shunt serve --config /etc/shunt/shunt.yaml
+  kill -HUP "$(pidof shunt)"                       # takes a changed configuration over
+
+It ends with 0 after SIGTERM, once open transactions have ended or had drain_timeout, and with 1 where it can't serve, or another Shunt has taken its shards.`
 }
 
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
@@ -119,6 +149,12 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 const stopTimeout = 30 * time.Second
 
 type versionCmd struct{}
+
+func (versionCmd) Help() string {
+	return `Examples:
+
+  shunt version`
+}
 
 func (versionCmd) Run(s streams) error {
 	_, err := fmt.Fprintln(s.out, versionLine())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +40,15 @@ func TestRun(t *testing.T) {
 			t.Errorf("%v: error %v, want %q", x.args, err, x.err)
 		}
 	}
-	if err := run(t.Context(), []string{"serve"}, &bytes.Buffer{}, &bytes.Buffer{}); !errors.Is(err, errUsage) {
-		t.Error(err)
+	for want, all := range map[int][][]string{
+		0: {nil, {"--help"}, {"version"}},
+		1: {{"serve", "--config", bad}, {"check", "--config", "does-not-exist.yaml"}},
+		2: {{"serve"}, {"no-such-command"}, {"serve", "--no-such-flag"}, {"demo", "--shards", "x"}, {"demo", "--shards", "0"}, {"explain", "--config", bad}, {"version", "too", "many"}},
+	} {
+		for _, args := range all {
+			if err := run(t.Context(), args, &bytes.Buffer{}, &bytes.Buffer{}); status(err) != want {
+				t.Errorf("%v: status %d, want %d: %v", args, status(err), want, err)
+			}
+		}
 	}
 }

@@ -8,16 +8,27 @@ import (
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/proxy/spool"
 	"github.com/shunt-sql/shunt/storage"
 )
 
-// cursors has their rows beside the store, whose guard knows the disk's room.
-func cursors(cfg *config.Config, store *storage.Store) proxy.SpoolOptions {
-	return proxy.SpoolOptions{Dir: filepath.Join(cfg.DataDir, "cursors"), MaxBytes: cfg.CursorMaxBytes, Room: store.Room}
+// cursors has their rows beside the store, whose guard knows the disk's room; where the store
+// isn't on this disk nobody does.
+func cursors(cfg *config.Config, kept store) spool.Options {
+	o := spool.Options{Dir: filepath.Join(cfg.DataDir, "cursors"), MaxBytes: cfg.CursorMaxBytes}
+	if local, ok := kept.(*storage.Store); ok {
+		o.Room = local.Room
+	}
+	return o
 }
 
 func limits(cfg *config.Config, log *slog.Logger) proxy.Limits {
-	return proxy.Limits{Connections: withinFiles(cfg.MaxConnections, cfg, log), Prepared: cfg.MaxPreparedStatements, Packet: cfg.MaxAllowedPacket}
+	return proxy.Limits{Connections: withinFiles(cfg.MaxConnections, cfg, log), Prepared: cfg.MaxPreparedStatements, Packet: cfg.MaxAllowedPacket, SessionBytes: cfg.SessionMaxBytes, SessionsBytes: cfg.SessionsMaxBytes}
+}
+
+// statementLog is nil where none is wanted.
+func statementLog(cfg *config.Config) *proxy.StatementLog {
+	return (*proxy.StatementLog)(cfg.StatementLog)
 }
 
 func users(cfg *config.Config) map[string]proxy.User {
@@ -25,7 +36,7 @@ func users(cfg *config.Config) map[string]proxy.User {
 	for _, u := range cfg.Users {
 		out[u.Name] = proxy.User{
 			Credential: u.Credential, Schemas: u.Schemas, ReadOnly: u.ReadOnly, RequireTLS: u.RequireTLS,
-			MaxConnections: u.MaxConnections, MaxRate: u.MaxRate, ReadFromReplicas: u.ReadFromReplicas,
+			MaxConnections: u.MaxConnections, MaxRate: u.MaxRate, MaxShardConnections: u.MaxShardConnections, ReadFromReplicas: u.ReadFromReplicas,
 		}
 	}
 	return out
@@ -33,7 +44,7 @@ func users(cfg *config.Config) map[string]proxy.User {
 
 func placements(cfg *config.Config) schema.Placements {
 	convert := func(t config.Table) schema.TablePlacement {
-		return schema.TablePlacement{Placement: t.Placement, ShardKey: t.ShardKey, Shard: t.Shard}
+		return schema.TablePlacement{Placement: t.Placement, ShardKey: t.ShardKey, Shard: t.Shard, UniqueByShard: t.UniqueByShard}
 	}
 	out := schema.Placements{}
 	for _, s := range cfg.Schemas {

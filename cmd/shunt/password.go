@@ -13,6 +13,13 @@ import (
 
 type passwordCmd struct{}
 
+func (passwordCmd) Help() string {
+	return `Examples:
+
+  shunt password < secret.txt
+  pwgen 24 1 | tee secret.txt | shunt password`
+}
+
 // Run prints what a configuration can hold instead of a password.
 func (passwordCmd) Run(s streams) error { return printHashes(os.Stdin, s.out) }
 

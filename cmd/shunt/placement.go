@@ -10,13 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/proxy/schema"
-	"github.com/shunt-sql/shunt/proxy/shard"
-	"github.com/shunt-sql/shunt/storage"
 )
 
 // placementCheck holds the configuration against the store's records of what
@@ -24,14 +21,18 @@ import (
 // would be asked for its rows on shards where they are not, and would answer
 // that there are none.
 type placementCheck struct {
-	store *storage.Store
-	open  func(context.Context, catalog.ShardID) (schema.Querier, func(), error)
+	store store
+	open  opener
 	log   *slog.Logger
 
 	mu sync.Mutex
+	// keepOut keeps clients' writes out until what it returns is called: see keepingOut.
+	keepOut func(context.Context) (letIn func(), err error)
+	// letIn is what keepOut has returned, nil while nobody needs it.
+	letIn func()
 	// unrecorded are the new tables whose rows lay elsewhere, or couldn't be looked
 	// at, when the configuration was last taken over.
-	unrecorded map[storage.TableName]error
+	unrecorded map[catalog.TableName]error
 }
 
 // byDefault ends the record of a table in a schema that the configuration doesn't name.
@@ -39,8 +40,8 @@ const byDefault = " by default"
 
 // check is the directory's Check. New records are kept before the catalog
 // places any row by them.
-func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configured schema.Placements, complete, refuse bool) (changed bool, err error) {
-	records, err := p.store.Placements()
+func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configured schema.Placements, only []catalog.TableName, complete, refuse bool) (changed bool, err error) {
+	records, tables, err := p.records(c, only)
 	if err != nil {
 		return false, err
 	}
@@ -49,7 +50,11 @@ func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configur
 	if refuse {
 		p.unrecorded = p.strays(ctx, c, configured, records)
 	}
-	changes, scattered, wrong := comparePlacements(c, configured, complete, records, p.unrecorded, func(t storage.TableName) error { return p.empty(ctx, c, t) })
+	fits := func(k catalog.TableName) error { return p.empty(ctx, c, k) }
+	if refuse {
+		fits = func(k catalog.TableName) error { return p.inPlace(ctx, c, k, tables[k]) }
+	}
+	changes, scattered, wrong := comparePlacements(c, tables, configured, complete, records, p.unrecorded, fits)
 	if refuse && len(wrong) > 0 {
 		// No record is changed either: the configuration isn't taken over.
 		return false, errors.Join(wrong...)
@@ -74,9 +79,33 @@ func (p *placementCheck) check(ctx context.Context, c *catalog.Catalog, configur
 	return len(scattered) > 0, nil
 }
 
+// records are what the rows of some tables were placed by, and what these are now; of all tables
+// if only is nil.
+func (p *placementCheck) records(c *catalog.Catalog, only []catalog.TableName) (records map[catalog.TableName]string, tables map[catalog.TableName]*catalog.Table, err error) {
+	if only == nil {
+		records, err = p.store.Placements()
+		return records, tablesOf(c), err
+	}
+	records, tables = map[catalog.TableName]string{}, map[catalog.TableName]*catalog.Table{}
+	for _, name := range only {
+		k := name
+		record, err := p.store.Placement(k)
+		if err != nil {
+			return nil, nil, err
+		}
+		if record != "" {
+			records[k] = record
+		}
+		if t := c.Table(name.Schema, name.Name); t != nil {
+			tables[k] = t
+		}
+	}
+	return records, tables, nil
+}
+
 // kept is the directory's Kept.
 func (p *placementCheck) kept(schemaName, table string) (placed schema.TablePlacement, ok bool, err error) {
-	record, err := p.store.Placement(storage.TableName{Schema: schemaName, Name: table})
+	record, err := p.store.Placement(catalog.TableName{Schema: schemaName, Name: table})
 	if err != nil || record == "" {
 		return placed, false, err
 	}
@@ -95,15 +124,14 @@ func (p *placementCheck) kept(schemaName, table string) (placed schema.TablePlac
 	return placed, true, nil
 }
 
-// comparePlacements returns the changes of records that a catalog asks for, and
+// comparePlacements returns the changes of records that a catalog's tables ask for, and
 // an error for each table whose rows are not where the catalog has them: of those
 // without a record strays has it. It is among scattered where the record changes to
-// one by which the rows are found. empty returns nil for a table that is known to have
-// no rows on any shard.
-func comparePlacements(c *catalog.Catalog, configured schema.Placements, complete bool, records map[storage.TableName]string, strays map[storage.TableName]error, empty func(storage.TableName) error) (changes map[storage.TableName]string, scattered, wrong []error) {
-	changes = map[storage.TableName]string{}
-	tables := tablesOf(c)
-	record := func(k storage.TableName) string {
+// one by which the rows are found. fits returns nil for a table that is known to have
+// no rows but where the catalog looks for them.
+func comparePlacements(c *catalog.Catalog, tables map[catalog.TableName]*catalog.Table, configured schema.Placements, complete bool, records map[catalog.TableName]string, strays map[catalog.TableName]error, fits func(catalog.TableName) error) (changes map[catalog.TableName]string, scattered, wrong []error) {
+	changes = map[catalog.TableName]string{}
+	record := func(k catalog.TableName) string {
 		if named(c, configured, k.Schema) {
 			return placementRecord(c, tables[k])
 		}
@@ -140,7 +168,7 @@ func comparePlacements(c *catalog.Catalog, configured schema.Placements, complet
 		}
 		// A table that the catalog doesn't have may be one that it looks for on
 		// the wrong shard.
-		switch err := empty(k); {
+		switch err := fits(k); {
 		case err == nil && here:
 			changes[k] = now
 		case err == nil:
@@ -169,18 +197,18 @@ func named(c *catalog.Catalog, configured schema.Placements, schemaName string) 
 	return ok
 }
 
-func tablesOf(c *catalog.Catalog) map[storage.TableName]*catalog.Table {
-	tables := map[storage.TableName]*catalog.Table{}
+func tablesOf(c *catalog.Catalog) map[catalog.TableName]*catalog.Table {
+	tables := map[catalog.TableName]*catalog.Table{}
 	for schemaName, s := range c.Schemas {
 		for name, t := range s.Tables {
-			tables[storage.TableName{Schema: schemaName, Name: name}] = t
+			tables[catalog.TableName{Schema: schemaName, Name: name}] = t
 		}
 	}
 	return tables
 }
 
-func sorted[V any](tables map[storage.TableName]V) []storage.TableName {
-	return slices.SortedFunc(maps.Keys(tables), func(a, b storage.TableName) int {
+func sorted[V any](tables map[catalog.TableName]V) []catalog.TableName {
+	return slices.SortedFunc(maps.Keys(tables), func(a, b catalog.TableName) int {
 		return cmp.Or(strings.Compare(a.Schema, b.Schema), strings.Compare(a.Name, b.Name))
 	})
 }
@@ -195,6 +223,9 @@ const noKeys = "no keys"
 // or hash(utf8mb4_bin):name where the key is of another kind than integers.
 func placementRecord(c *catalog.Catalog, t *catalog.Table) string {
 	of := ""
+	if t.Unlike {
+		return catalog.Reference.String()
+	}
 	switch t.Placement {
 	case catalog.Hash:
 		of = ":" + strings.ToLower(t.ShardKey.Name)
@@ -216,7 +247,7 @@ func placementRecord(c *catalog.Catalog, t *catalog.Table) string {
 
 // placedAlike reports whether rows placed by one record are found by another:
 // where there is one shard, and where the rows may be on any, each once. Back
-// from anywhere they are not: new rows have gone by the primary key.
+// from anywhere they needn't be: new rows have gone by the primary key.
 func placedAlike(c *catalog.Catalog, was, now string) bool {
 	if len(c.Shards) == 1 && (!strings.HasPrefix(was, "single:") || was == "single:"+c.Shards[0].Name) {
 		return true
@@ -241,7 +272,7 @@ func hashOf(record string) (kind, column string, ok bool) {
 	return strings.TrimSuffix(kind, ")"), column, how == catalog.Hash.String()
 }
 
-func misplaced(t storage.TableName, was, now string, rows error) error {
+func misplaced(t catalog.TableName, was, now string, rows error) error {
 	placed := "as "
 	if _, _, ok := hashOf(was); ok {
 		placed = "by "
@@ -266,140 +297,4 @@ func inWords(record string) string {
 		return kind + " on " + of
 	}
 	return kind
-}
-
-// sample is how many rows of a table are looked at on each shard. Where another rule
-// has placed them, most lie on another shard than Shunt's would have it.
-const sample = 100
-
-// errNotAsked: a shard couldn't be asked. The next start or SIGHUP asks again.
-var errNotAsked = errors.New("not asked")
-
-// strays looks at some rows of each table that has no record: one that Shunt sees
-// for the first time may have rows that something else has placed, or an earlier life
-// whose store is lost, with the shards in another order. In schemas that aren't
-// configured it only warns: not everything on the servers is meant for Shunt.
-func (p *placementCheck) strays(ctx context.Context, c *catalog.Catalog, configured schema.Placements, records map[storage.TableName]string) map[storage.TableName]error {
-	found := map[storage.TableName]error{}
-	if len(c.Shards) == 1 {
-		return found
-	}
-	tables := tablesOf(c)
-	maps.DeleteFunc(tables, func(k storage.TableName, t *catalog.Table) bool { return records[k] != "" || !hasRecord(t) })
-	if len(tables) == 0 {
-		return found
-	}
-	var mu sync.Mutex
-	var asked sync.WaitGroup
-	for _, s := range c.Shards {
-		asked.Go(func() {
-			conn, done, err := p.open(ctx, s.ID)
-			if err == nil {
-				defer done()
-			}
-			for _, k := range sorted(tables) {
-				stray := errNotAsked
-				if err == nil {
-					stray = strayOn(ctx, conn, c, s, k, tables[k])
-				}
-				mu.Lock()
-				if found[k] == nil || errors.Is(found[k], errNotAsked) && stray != nil {
-					found[k] = stray
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	asked.Wait()
-	maps.DeleteFunc(found, func(_ storage.TableName, err error) bool { return err == nil })
-	for _, k := range sorted(found) {
-		if !named(c, configured, k.Schema) && !errors.Is(found[k], errNotAsked) {
-			p.log.Warn("statements for this table would miss rows", "error", found[k])
-			found[k] = errNotAsked
-		}
-	}
-	return found
-}
-
-// strayOn returns an error if a shard has a row of a table that belongs elsewhere.
-func strayOn(ctx context.Context, conn schema.Querier, c *catalog.Catalog, s catalog.Shard, k storage.TableName, t *catalog.Table) error {
-	// Somebody may have locked the table.
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	var stray string
-	var err error
-	switch {
-	case t.Placement == catalog.Single && !t.Shards.Has(s.ID):
-		var rows [][][]byte
-		if rows, err = rowsOf(ctx, conn, k, "1", "LIMIT 1"); len(rows) > 0 {
-			stray = "rows, and it is to be on another shard alone"
-		}
-	case t.Placement == catalog.Hash && t.ShardKey != nil:
-		stray, err = strayKey(ctx, conn, c, s.ID, k, t.ShardKey)
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: %w", errNotAsked, err)
-	case stray != "":
-		return fmt.Errorf("table %s.%s: its rows are not where Shunt looks for them: shard %s has %s; "+
-			"say in the configuration how they are placed (placement: anywhere fits all rows but those of a reference table), or put the shards in the order of the first start", k.Schema, k.Name, s.Name, stray)
-	}
-	return nil
-}
-
-// strayKey tells of a row whose shard key belongs to another shard, "" for none.
-func strayKey(ctx context.Context, conn schema.Querier, c *catalog.Catalog, id catalog.ShardID, k storage.TableName, by *catalog.Column) (string, error) {
-	codec, err := keys.For(by.Type, by.Charset, by.Collation, c.MariaDB)
-	if err != nil {
-		return "", nil //nolint:nilerr // nor is any row looked for by such a key
-	}
-	rows, err := rowsOf(ctx, conn, k, catalog.QuoteName(by.Name), fmt.Sprintf("LIMIT %d", sample))
-	if err != nil {
-		return "", err
-	}
-	for _, row := range rows {
-		if key, ok := codec.Scanned(nil, row[0]); ok && c.ShardOf(key) != id {
-			return fmt.Sprintf("one with %s = %.50q, which hash of %s places on %s", by.Name, row[0], by.Name, c.ShardName(c.ShardOf(key))), nil
-		}
-	}
-	return "", nil
-}
-
-// rowsOf selects from a table. One that the shard doesn't have has no rows.
-func rowsOf(ctx context.Context, conn schema.Querier, t storage.TableName, what, limit string) ([][][]byte, error) {
-	rows, err := conn.Rows(ctx, fmt.Sprintf("SELECT %s FROM %s.%s %s", what, catalog.QuoteName(t.Schema), catalog.QuoteName(t.Name), limit))
-	if e, ok := errors.AsType[*shard.ServerError](err); ok && (e.Code == 1146 || e.Code == 1049) {
-		return nil, nil // no such table, no such database
-	}
-	return rows, err
-}
-
-// empty returns nil if no shard has a row of the table, nor has one under way.
-func (p *placementCheck) empty(ctx context.Context, c *catalog.Catalog, t storage.TableName) error {
-	for _, s := range c.Shards {
-		if err := p.emptyOn(ctx, s.ID, t); err != nil {
-			return fmt.Errorf("shard %s: %w", s.Name, err)
-		}
-	}
-	return nil
-}
-
-func (p *placementCheck) emptyOn(ctx context.Context, id catalog.ShardID, t storage.TableName) error {
-	conn, done, err := p.open(ctx, id)
-	if err != nil {
-		return fmt.Errorf("not known to be empty: %w", err)
-	}
-	defer done()
-	// The locking read waits for rows that are not committed yet. It comes
-	// second: in a table with rows it could wait for nothing of interest.
-	for _, limit := range []string{"LIMIT 1", "LIMIT 1 LOCK IN SHARE MODE"} {
-		rows, err := rowsOf(ctx, conn, t, "1", limit)
-		if err != nil {
-			return fmt.Errorf("not known to be empty: %w", err)
-		}
-		if len(rows) > 0 {
-			return errors.New("it has rows")
-		}
-	}
-	return nil
 }

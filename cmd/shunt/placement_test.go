@@ -8,7 +8,6 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/schema"
-	"github.com/shunt-sql/shunt/storage"
 )
 
 func TestComparePlacements(t *testing.T) {
@@ -91,7 +90,7 @@ func TestComparePlacements(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
-			k := storage.TableName{Schema: "shop", Name: "users"}
+			k := catalog.TableName{Schema: "shop", Name: "users"}
 			c := &catalog.Catalog{MariaDB: true, Shards: []catalog.Shard{{ID: 0, Name: "s0"}, {ID: 1, Name: "s1"}}, Schemas: map[string]*catalog.Schema{}}
 			if x.alone {
 				c.Shards = c.Shards[:1]
@@ -99,7 +98,7 @@ func TestComparePlacements(t *testing.T) {
 			if x.table != nil {
 				c.Schemas["shop"] = &catalog.Schema{Name: "shop", Tables: map[string]*catalog.Table{"users": x.table}}
 			}
-			records, want := map[storage.TableName]string{}, map[storage.TableName]string{}
+			records, want := map[catalog.TableName]string{}, map[catalog.TableName]string{}
 			if x.was != "" {
 				records[k] = x.was
 			}
@@ -110,7 +109,7 @@ func TestComparePlacements(t *testing.T) {
 			if x.unnamed {
 				configured = nil
 			}
-			changes, scattered, wrong := comparePlacements(c, configured, !x.incomplete, records, map[storage.TableName]error{k: x.stray}, func(storage.TableName) error {
+			changes, scattered, wrong := comparePlacements(c, tablesOf(c), configured, !x.incomplete, records, map[catalog.TableName]error{k: x.stray}, func(catalog.TableName) error {
 				if x.rows {
 					return errors.New("it has rows")
 				}

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/replica"
+	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -26,11 +28,14 @@ type reloader struct {
 	// started is what the process was started with.
 	started   *config.Config
 	proxy     *proxy.Proxy
-	directory *proxy.Directory
+	directory *schema.Directory
+	placed    *placementCheck
 	indexes   *configuredIndexes
 	layout    layout
 	dial      map[catalog.ShardID]shard.Config
 	claims    *claims // nil: nothing is claimed
+	member    *member // nil: this process has its store alone
+	apart     apart
 	replicas  *replica.Set
 	own       *certificates
 	log       *slog.Logger
@@ -64,9 +69,19 @@ func (r reloader) reload(ctx context.Context, now *config.Config) *config.Config
 	r.accounts(next) // first, or shards that don't take the old ones could not be asked
 	if r.claims != nil {
 		err = r.claims.add(ctx, next, r.dial)
+	} else if r.started.Store.Shared() {
+		err = aloneOnShards(ctx, next, r.log) // of schemas that it has besides
 	}
 	if err == nil {
-		err = r.placements(ctx, next)
+		_, _, err = r.apart.missing(next)
+	}
+	if err == nil {
+		err = r.alike(ctx, next, func() error {
+			if err := r.placements(ctx, next); err != nil {
+				return err
+			}
+			return r.leave(ctx, next)
+		})
 	}
 	if err != nil {
 		r.log.Error("reload: nothing was changed but the shards' accounts", "error", err)
@@ -75,6 +90,14 @@ func (r reloader) reload(ctx context.Context, now *config.Config) *config.Config
 	r.proxy.SetUsers(users(next))
 	r.proxy.SetTimeouts(proxy.Timeouts(next.Timeouts))
 	r.proxy.SetLimits(limits(next, r.log))
+	if err := r.proxy.SetStatementLog(statementLog(next)); err != nil {
+		r.log.Error("reload: the log of statements stays as it was", "error", err)
+	}
+	if !reflect.DeepEqual(now.Tracing, next.Tracing) {
+		if err := setTracer(ctx, r.proxy, next, r.log); err != nil {
+			r.log.Error("reload: statements are traced as before", "error", err)
+		}
+	}
 	r.proxy.SetProxyProtocol(next.ProxyProtocol)
 	r.proxy.SetTLS(next.TLS.Server(), next.TLS != nil && next.TLS.Required)
 	r.own.set(next)
@@ -90,6 +113,17 @@ func (r reloader) reload(ctx context.Context, now *config.Config) *config.Config
 	return next
 }
 
+// alike has fn take over what has to be the same for all members: others that serve are in the way
+// where it isn't what it was. Shards that are new need a restart.
+func (r reloader) alike(ctx context.Context, next *config.Config, fn func() error) error {
+	if r.member == nil {
+		return fn()
+	}
+	then := *next
+	then.Shards = slices.DeleteFunc(slices.Clone(r.started.Shards), func(s config.Shard) bool { return shardNamed(next, s.Name) == nil })
+	return r.member.changeAlike(ctx, &then, fn)
+}
+
 // returnTime is how long shards have to answer to new accounts: one that was judged dead
 // for its certificate is looked at again twice a second.
 const returnTime = 3 * time.Second
@@ -97,8 +131,10 @@ const returnTime = 3 * time.Second
 // placements takes over how rows are placed, which the shards' tables must fit.
 func (r reloader) placements(ctx context.Context, next *config.Config) error {
 	for began := time.Now(); ; {
-		err := r.directory.SetPlacements(ctx, placements(next))
-		if !errors.Is(err, proxy.ErrNoShard) || time.Since(began) > returnTime {
+		err := r.placed.keepingOut(r.proxy.KeepWritesOut, func() error {
+			return r.directory.SetPlacements(ctx, placements(next))
+		})
+		if !errors.Is(err, schema.ErrNoShard) && !errors.Is(err, proxy.ErrBusy) || time.Since(began) > returnTime {
 			return err
 		}
 		select {
@@ -107,6 +143,36 @@ func (r reloader) placements(ctx context.Context, next *config.Config) error {
 		case <-time.After(returnTime / 10):
 		}
 	}
+}
+
+// leave takes out the shards that the configuration lacks, but those that have rows.
+func (r reloader) leave(ctx context.Context, next *config.Config) (err error) {
+	lacks := func(sh catalog.Shard) bool { return shardNamed(next, sh.Name) == nil }
+	if r.member != nil && r.started.Store.Shards && slices.ContainsFunc(r.directory.Catalog().Shards, lacks) {
+		for _, at := range homesOf(r.started) {
+			if shardNamed(next, at.Name) == nil {
+				var stay func() error
+				if stay, err = r.member.store.TakeOut(at.Name); err != nil {
+					return err
+				}
+				defer func() {
+					if err != nil {
+						err = errors.Join(err, stay())
+					}
+				}()
+			}
+		}
+	}
+	for _, sh := range r.directory.Catalog().Shards {
+		if shardNamed(next, sh.Name) != nil {
+			continue
+		}
+		if err := r.proxy.Leave(ctx, sh); err != nil {
+			return fmt.Errorf("the configuration lacks shard %s: %w; put it back", sh.Name, err)
+		}
+		r.log.Info("reload: the shard has no rows of its own, and serves no more", "shard", sh.Name)
+	}
+	return nil
 }
 
 // tryAccounts logs in at the shards whose account or TLS has changed. With a mistyped
@@ -146,18 +212,12 @@ func shardNamed(c *config.Config, name string) *config.Shard {
 // server that can't serve just now.
 func loginRefused(err error) bool {
 	if refused, ok := errors.AsType[*shard.ServerError](err); ok {
-		return refused.State == "28000" || refused.Code == lockedMySQL || refused.Code == lockedMariaDB
+		return refused.State == "28000" || refused.Code == mysqlerr.AccountHasBeenLocked || refused.Code == mysqlerr.MariaDBAccountHasBeenLocked
 	}
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	// The client library has no value for this one.
 	return certificate || strings.Contains(err.Error(), "does not support TLS")
 }
-
-// Errors of locked accounts.
-const (
-	lockedMySQL   = 3118
-	lockedMariaDB = 4151
-)
 
 // accounts takes over what Shunt logs in with at the shards. Connections that are
 // open stay.
@@ -169,18 +229,18 @@ func (r reloader) accounts(next *config.Config) {
 	}
 }
 
-// needRestart names the keys that have changed and are read at start only.
+// needRestart names the keys that have changed and are read at start only. SIGHUP takes
+// over all of Timeouts: a new duration that is hot goes there.
 func needRestart(started, next *config.Config) []string {
 	var keys []string
+	takenOver := config.TakenOver()
 	was, is := reflect.ValueOf(*started), reflect.ValueOf(*next)
 	for i := range was.NumField() {
 		switch name := was.Type().Field(i).Name; {
-		case reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()):
-		case name == "File", name == "Users", name == "TLS", name == "Schemas", name == "Indexes", name == "Timeouts",
-			name == "MaxConnections", name == "MaxPreparedStatements", name == "MaxAllowedPacket", name == "ProxyProtocol", name == "MaxReplicaLag":
+		case name == "File", name == "Timeouts", reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()):
 		case name == "Shards":
 			keys = append(keys, changedShards(started.Shards, next.Shards)...)
-		default:
+		case !takenOver[keyOf(name)]:
 			keys = append(keys, keyOf(name))
 		}
 	}

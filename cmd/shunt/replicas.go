@@ -7,8 +7,8 @@ import (
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/replica"
+	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -42,7 +42,7 @@ func changeReplicas(set *replica.Set, cfg *config.Config, l layout, dial map[cat
 type replicaCollector struct {
 	set       *replica.Set
 	shards    []catalog.Shard
-	directory *proxy.Directory
+	directory *schema.Directory
 }
 
 var (

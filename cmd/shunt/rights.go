@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
@@ -25,7 +26,7 @@ var rightProbes = []struct{ right, sql string }{
 	{"SELECT", "SELECT 1 FROM shunt_scratch.shunt_check_none"},
 }
 
-// lackingRights says which of the rights that README asks for a shard's account
+// lackingRights says which of the rights that docs/install.md asks for a shard's account
 // lacks, and what fails for it. Of the clients' own statements only that they may read is known.
 func lackingRights(ctx context.Context, sh config.Shard, schemas []config.Schema) (notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
@@ -47,12 +48,16 @@ func lackingRights(ctx context.Context, sh config.Shard, schemas []config.Schema
 	denied := func(statement string) bool {
 		_, err := conn.ExecContext(ctx, statement)
 		refused, ok := errors.AsType[*mysql.MySQLError](err)
-		return ok && slices.Contains([]uint16{1044, 1142, 1227}, refused.Number)
+		return ok && slices.Contains([]uint16{mysqlerr.DBAccessDenied, mysqlerr.TableAccessDenied, mysqlerr.SpecificAccessDenied}, refused.Number)
 	}
 	var version string
-	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err == nil && !strings.Contains(version, "MariaDB") &&
-		denied("SELECT 1 FROM performance_schema.data_lock_waits LIMIT 1") {
-		notes = append(notes, "the account lacks SELECT on performance_schema.data_lock_waits: deadlocks over several shards last for innodb_lock_wait_timeout")
+	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err == nil && !strings.Contains(version, "MariaDB") {
+		switch {
+		case denied("SELECT 1 FROM performance_schema.data_lock_waits LIMIT 1"):
+			notes = append(notes, "the account lacks SELECT on performance_schema.data_lock_waits: deadlocks over several shards last for innodb_lock_wait_timeout")
+		case denied("SELECT 1 FROM performance_schema.data_locks LIMIT 1"), denied("SELECT 1 FROM performance_schema.threads LIMIT 1"):
+			notes = append(notes, "the account lacks SELECT on performance_schema.data_locks or threads: deadlocks over several shards last for innodb_lock_wait_timeout while a statement has a value that is no text")
+		}
 	}
 	for _, x := range schemas {
 		if denied("SELECT 1 FROM " + catalog.QuoteName(x.Name) + ".shunt_check_none") {

@@ -14,9 +14,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/proxy"
+	"github.com/shunt-sql/shunt/proxy/scratch"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -24,19 +25,19 @@ import (
 // newScratch makes the place for gathered rows, with connections of its own.
 // close drops what is left and closes them. REQUIRES: the store is open, whose
 // lock keeps a second process from this data_dir and so from its scratch tables.
-func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, ring *wire.Ring, h *health, reg prometheus.Registerer, log *slog.Logger) (sc *proxy.Scratch, closeAll func(context.Context), err error) {
+func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, ring *wire.Ring, h *health, reg prometheus.Registerer, c cluster.Cluster, log *slog.Logger) (sc *scratch.Space, closeAll func(context.Context), err error) {
 	instance, err := scratchInstance(cfg.DataDir)
 	if err != nil {
 		return nil, nil, err
 	}
-	options := shard.Options{Max: proxy.ScratchConnections, IdleMax: 4, Logger: log}
-	o := proxy.ScratchOptions{
-		Instance: instance, Pools: map[catalog.ShardID]*shard.Pool{},
+	options := shard.Options{Max: scratch.Connections, IdleMax: 4, Logger: log}
+	o := scratch.Options{
+		Instance: instance, Life: c.Self(), Gone: c.Gone, Pools: map[catalog.ShardID]*shard.Pool{},
 		MaxRows: cfg.GatherMaxRows, MaxBytes: cfg.GatherMaxBytes, Logger: log, Metrics: reg,
 	}
 	var pools []*shard.Pool
-	for id, c := range dial {
-		pool := shard.New(c, options)
+	for id, to := range dial {
+		pool := shard.New(to, options)
 		o.Pools[id], pools = pool, append(pools, pool)
 	}
 	if cfg.Scratch != nil {
@@ -45,7 +46,7 @@ func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, ring 
 		o.Server = shard.New(h.judge(to, cfg.ShardTimeout, nil), options)
 		pools = append(pools, o.Server)
 	}
-	sc = proxy.NewScratch(o)
+	sc = scratch.New(o)
 	return sc, func(ctx context.Context) {
 		sc.Close(ctx)
 		for _, p := range pools {
@@ -66,7 +67,8 @@ func scratchInstance(dir string) (string, error) {
 		if raw, err := hex.DecodeString(id); err == nil && len(raw) == 4 {
 			return id, nil
 		}
-		return "", fmt.Errorf("%s holds no instance (8 hexadecimal digits): remove it, and drop the tables shunt_scratch.g_* on the shards", path)
+		slog.Warn("a file in data_dir is damaged and made anew; tables shunt_scratch.g_* that a dead process has left on the shards are not dropped", "file", path)
+		err = fs.ErrNotExist
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read scratch instance: %w", err)

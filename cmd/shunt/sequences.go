@@ -4,16 +4,17 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy"
+	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/storage"
 )
 
 // sequences are the store's as the proxy sees them.
 type sequences struct {
-	store     *storage.Store
-	directory *proxy.Directory
+	store     store
+	directory *schema.Directory
 }
 
 var _ proxy.Sequences = sequences{}
@@ -40,13 +41,13 @@ func (q sequences) Kept(t *catalog.Table) (bool, error) { return q.store.Sequenc
 
 func (q sequences) Doubt(t *catalog.Table) { q.store.DoubtSequence(sequenceOf(t)) }
 
-func sequenceOf(t *catalog.Table) storage.TableName {
-	return storage.TableName{Schema: t.Schema, Name: t.Name}
+func sequenceOf(t *catalog.Table) catalog.TableName {
+	return catalog.TableName{Schema: t.Schema, Name: t.Name}
 }
 
 // afterDDL follows what DDL did to counters, or may have done: then they ask
 // their tables again. ALTER TABLE may have set one (AUTO_INCREMENT = n).
-func (q sequences) afterDDL(d *planner.DDL) error {
+func (q sequences) afterDDL(d *plan.DDL) error {
 	fold := func(name string) string {
 		if q.directory.Catalog().LowerCaseNames {
 			return strings.ToLower(name)
@@ -58,7 +59,7 @@ func (q sequences) afterDDL(d *planner.DDL) error {
 	}
 	var failed error
 	for i, t := range d.Tables {
-		name := storage.TableName{Schema: fold(t.Schema), Name: fold(t.Name)}
+		name := catalog.TableName{Schema: fold(t.Schema), Name: fold(t.Name)}
 		switch d.Op {
 		case "CREATE TABLE", "TRUNCATE TABLE", "ALTER TABLE":
 			q.store.RestartSequence(name)
@@ -66,7 +67,7 @@ func (q sequences) afterDDL(d *planner.DDL) error {
 			failed = errors.Join(failed, q.store.DropSequence(name))
 		}
 		if i < len(d.Renamed) && d.Renamed[i].Name != "" {
-			to := storage.TableName{Schema: fold(d.Renamed[i].Schema), Name: fold(d.Renamed[i].Name)}
+			to := catalog.TableName{Schema: fold(d.Renamed[i].Schema), Name: fold(d.Renamed[i].Name)}
 			failed = errors.Join(failed, q.store.RenameSequence(name, to))
 		}
 	}

@@ -17,10 +17,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/cover"
 	"github.com/shunt-sql/shunt/indexer"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy"
+	"github.com/shunt-sql/shunt/proxy/console"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
@@ -87,18 +90,34 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		defer httpListener.Close()
 	}
 
+	if err := checkFirst(ctx, cfg); err != nil {
+		return err
+	}
 	s := &service{
-		cfg: cfg, log: log, registry: prometheus.NewRegistry(), grace: 10 * time.Second, own: &certificates{log: log},
+		cfg: cfg, log: log, registry: prometheus.NewRegistry(), grace: 10 * time.Second, began: time.Now(), own: &certificates{log: log},
 		dial: map[catalog.ShardID]shard.Config{}, pools: map[catalog.ShardID]*shard.Pool{},
 	}
 	s.own.set(cfg)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.own)
-	if s.store, err = openStore(cfg, log); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.store.Close()) }()
-	if s.layout, err = shardLayout(cfg, s.store); err != nil {
-		return err
+	var local *storage.Store
+	if cfg.Store.Shared() {
+		if s.member, s.layout, err = openMember(ctx, cfg, s.registry, log); err != nil {
+			return err
+		}
+		defer func() { s.closing(ctx, s.member.close) }()
+		s.store, s.cluster, claiming = s.member.store, s.member.cluster, false
+	} else {
+		if local, err = openStore(cfg, log); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, local.Close()) }()
+		if err := takeOverShared(ctx, cfg, local, log); err != nil {
+			return err
+		}
+		s.store, s.cluster = local, cluster.NewLocal(local)
+		if s.layout, err = shardLayout(cfg, local); err != nil {
+			return err
+		}
 	}
 	if s.servers, err = knownServers(cfg, log); err != nil {
 		return err
@@ -111,13 +130,16 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		defer s.web.close()
 	}
 	if claiming {
-		if s.claims, err = newClaims(cfg, s.layout, s.store, s.servers, s.retaken, log); err != nil {
+		if s.claims, err = newClaims(cfg, s.layout, local, s.servers, s.retaken, log); err != nil {
 			return err
 		}
 		defer s.claims.close()
 		s.registry.MustRegister(s.claims.gauge())
-		s.web.show(proxy.WaitingHandler(s.registry, cfg.HTTPToken, s.claims.why))
+		s.web.show(console.Waiting(s.registry, cfg.HTTPToken, s.claims.why))
 		if err := s.claims.take(ctx, hup, s.reread); err != nil || ctx.Err() != nil {
+			return err
+		}
+		if s.layout, err = (apart{s.store, cfg}).look(ctx, s.layout, s.cluster, log); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -150,20 +172,27 @@ type service struct {
 	own      *certificates
 	ring     *wire.Ring // nil: Go's poller serves
 	registry *prometheus.Registry
-	store    *storage.Store
+	store    store
+	cluster  cluster.Cluster
+	member   *member // nil: this process has its store alone
 	layout   layout
 	servers  *servers
-	claims   *claims  // nil: nothing is claimed
+	answers  *cover.Answers // of covering indexes; nil: none are kept
+	claims   *claims        // nil: nothing is claimed, nor told
+	tellers  *tellers
 	web      *website // nil: off
 	health   *health
 	// dial is how to connect to each shard, pools are for sessions.
 	dial  map[catalog.ShardID]shard.Config
 	pools map[catalog.ShardID]*shard.Pool
 	// directory and indexer are told of what connections find out, once they are made.
-	directory atomic.Pointer[proxy.Directory]
+	directory atomic.Pointer[schema.Directory]
+	placed    *placementCheck // the directory's
+	logs      *binlogs        // nil: no log is followed
 	indexer   atomic.Pointer[indexer.Indexer]
 	// grace is how long what is closed may take, for statements under way.
 	grace time.Duration
+	began time.Time
 }
 
 // run serves until ctx ends, or another Shunt has all shards. REQUIRES: the shards are
@@ -178,24 +207,62 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 			_ = p.Close(stop)
 		}
 	})
+	started := func() {}
+	if s.member != nil {
+		started = s.member.starting(ctx)
+	}
+	defer func() { started() }()
 
-	directory := s.newDirectory()
+	if s.claims != nil {
+		s.tellers = s.claims.tell(ctx, s.dial)
+		defer s.tellers.stop() // behind the last statement
+	}
+	unfinished, err := proxy.NewUnfinished(ctx, unfinishedDDL{s.store}, s.cluster, log)
+	if err != nil {
+		return err
+	}
+	if s.member != nil {
+		s.member.unfinished = unfinished
+	}
+	directory := s.newDirectory(unfinished)
 	s.directory.Store(directory)
+	if s.member != nil {
+		s.member.directory.Store(directory)
+	}
 	if err := firstRefresh(ctx, directory, log); err != nil {
 		return err
 	}
 	x := s.newIndexer(directory)
+	if s.member != nil {
+		if err := s.member.adopt(ctx, directory); err != nil {
+			return err
+		}
+	}
 	// It makes jobs for the marks that it finds, and for those that it makes.
 	if err := s.servers.while(func() error { s.indexer.Store(x); return x.Start(ctx) }); err != nil {
 		return fmt.Errorf("start the indexer: %w", err)
 	}
+	if s.member != nil {
+		started()
+		started = func() {}
+		s.member.run(ctx)
+	}
 	directory.Watch(x.Published)
 	s.watchReturns(directory, x)
 	defer x.Close()
-	s.registry.MustRegister(&storeCollector{store: s.store, directory: directory}, &poolCollector{pools: s.pools})
+	s.registry.MustRegister(&storeCollector{store: s.store, directory: directory, fanout: x.Fanout}, &poolCollector{pools: s.pools})
+	if s.member != nil {
+		s.registry.MustRegister(&memberCollector{s.member, s.shardName})
+	}
 
-	index := virtualIndexes{indexer: x, store: s.store, directory: directory}
-	configured := &configuredIndexes{directory: directory, index: index, log: log}
+	configured := &configuredIndexes{directory: directory, log: log}
+	index := virtualIndexes{indexer: x, store: s.store, directory: directory, configured: configured}
+	configured.index = index
+	var lookedUp proxy.Index = index
+	var asked proxy.Others
+	if s.member != nil {
+		lookedUp, asked = askedIndexes{index}, others{s.member.cluster}
+	}
 	if err := configured.make(ctx, cfg); err != nil {
 		return err
 	}
@@ -203,19 +270,33 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	defer s.closing(ctx, replicas.Close)
 	changeReplicas(replicas, cfg, s.layout, s.dial)
 	s.registry.MustRegister(&replicaCollector{set: replicas, shards: s.layout.shards, directory: directory})
-	scratch, closeScratch, err := newScratch(cfg, s.dial, s.ring, s.health, s.registry, log)
+	columns, closeVirtual := s.newVirtual(directory, cfg.VirtualColumns)
+	directory.Virtual(columns.Columns)
+	columns.Start(ctx)
+	defer s.closing(ctx, closeVirtual)
+	scratch, closeScratch, err := newScratch(cfg, s.dial, s.ring, s.health, s.registry, s.cluster, log)
 	if err != nil {
 		return err
 	}
 	defer s.closing(ctx, closeScratch)
 	p := proxy.New(proxy.Options{
 		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg, log), Timeouts: proxy.Timeouts(cfg.Timeouts),
-		Directory: directory, Pools: s.pools, Replicas: replicas, Index: index, Admin: index, Scratch: scratch,
+		Directory: directory, Pools: s.pools, Replicas: replicas, Index: lookedUp, Admin: index, Virtual: virtualColumns{columns}, Answers: keptAnswers(s.answers), Scratch: scratch,
 		Sequences: sequences{s.store, directory}, Cursors: cursors(cfg, s.store), Ring: s.ring, Logger: log, Metrics: s.registry,
+		Cluster: s.cluster, Several: s.member != nil, Members: s.members, Standing: s.standing, Others: asked, Apart: apart{s.store, s.cfg}, Unfinished: unfinished, Advice: s.indexAdvice, LogState: s.logs.State, Shapes: cfg.StatementShapes,
 	})
+	if err := p.SetStatementLog(statementLog(cfg)); err != nil {
+		return err
+	}
+	defer func() { _ = p.SetStatementLog(nil) }()
+	if err := setTracer(ctx, p, cfg, log); err != nil {
+		return err
+	}
+	defer func() { closeTracer(ctx, p.SetTracer(nil)) }()
 	p.SetProxyProtocol(cfg.ProxyProtocol)
 	p.SetTLS(cfg.TLS.Server(), cfg.TLS != nil && cfg.TLS.Required)
 
+	p.FirstLook(ctx)
 	// Sessions outlive ctx until they are drained.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -227,15 +308,31 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 		s.web.show(p.Handler(s.registry, cfg.HTTPToken))
 		defer s.web.close() // what it shows of the rest ends before that
 	}
+	if s.member != nil {
+		// Before anybody connects: two members' clients have no number in common.
+		if err := s.member.cluster.Numbered(ctx); err != nil {
+			return err
+		}
+		wg.Go(func() { s.member.cluster.Listen(serving, p.Answer) })
+	}
 	wg.Go(func() { directory.Run(serving) })
+	wg.Go(func() { columns.Run(serving) })
 	wg.Go(func() { processorsByLoad(serving, calm, s.ring, log) })
 	wg.Go(func() { scratch.Run(serving) })
 	wg.Go(func() { p.EndVanished(serving) })
 	wg.Go(func() { p.LookOut(serving) })
 	wg.Go(func() { p.EndDeadlocks(serving) })
+	wg.Go(func() { p.LookForDDL(serving) })
+	wg.Go(func() { p.EndStalled(serving) })
 	wg.Go(func() { configured.run(serving) })
+	if s.member == nil { // others may be writing the copies
+		wg.Go(func() { p.Compare(serving) })
+	}
+	for _, sh := range s.layout.joining {
+		wg.Go(func() { p.Join(serving, sh) })
+	}
 	wg.Go(func() {
-		reloader{cfg, p, directory, configured, s.layout, s.dial, s.claims, replicas, s.own, log}.run(serving, hup)
+		reloader{cfg, p, directory, s.placed, configured, s.layout, s.dial, s.claims, s.member, apart{s.store, s.cfg}, replicas, s.own, log}.run(serving, hup)
 	})
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
@@ -294,7 +391,11 @@ func (s *service) closing(ctx context.Context, fn func(context.Context)) {
 
 // replaced is called for a shard that has another server than before.
 func (s *service) replaced(shard string) error {
-	return s.forget(shard, (*indexer.Indexer).Replaced)
+	return errors.Join(apart{s.store, s.cfg}.replaced(shard), s.forget(shard, func(x *indexer.Indexer, id catalog.ShardID) error {
+		s.answers.Stop(id) // they are of the one before
+		s.logs.again(id)
+		return x.Replaced(id)
+	}))
 }
 
 // retaken is called for a shard that another Shunt has served since.
@@ -311,10 +412,13 @@ func (s *service) forget(shard string, tell func(*indexer.Indexer, catalog.Shard
 		if sh.Name != shard {
 			continue
 		}
+		if s.member != nil && s.cluster.Epoch(sh.ID) == 0 {
+			return cluster.ErrNotJoined // a mark of no epoch is cleared by any scan
+		}
 		if x := s.indexer.Load(); x != nil {
 			return tell(x, sh.ID)
 		}
-		return indexer.MarkShard(s.store, sh.ID)
+		return indexer.MarkShard(s.store, s.cluster, sh.ID)
 	}
 	return nil
 }
@@ -327,6 +431,9 @@ func (s *service) connect() {
 			by = s.claims.shards[i]
 		}
 		s.connectShard(s.layout.shards[i].ID, sh, by)
+	}
+	for _, sh := range s.layout.joining {
+		s.pools[sh.ID].Bar(errors.New("the shard is being added"))
 	}
 }
 
@@ -346,16 +453,15 @@ func (s *service) connectShard(id catalog.ShardID, sh config.Shard, by *claim) {
 	judged.Store(to.Health)
 	s.dial[id] = to
 	to.Statements = s.cfg.ShardPreparedStatements
-	s.pools[id] = shard.New(to, shard.Options{Max: s.cfg.ShardConnections, Logger: s.log, OnConnect: func(_ context.Context, c *shard.Conn) error {
+	s.pools[id] = shard.New(to, shard.Options{Max: s.cfg.ShardConnections, Logger: s.log, OnConnect: func(ctx context.Context, c *shard.Conn) (err error) {
 		if d := s.directory.Load(); d != nil {
 			d.SawVersion(id, c.ServerVersion)
 		}
-		// Without the note a next life judges the thread by what it does.
-		_ = s.store.NoteThread(storage.ShardID(id), threadOf(c))
-		return nil
+		c.Join, err = s.cluster.NoteThread(ctx, id, threadOf(c))
+		return err
 	}, OnEnd: func(c *shard.Conn, lost bool) {
 		if !lost { // else the next life, too, must see its end
-			_ = s.store.ForgetThread(storage.ShardID(id), c.ThreadID)
+			_ = s.cluster.ForgetThread(id, threadOf(c))
 		}
 	}})
 }
@@ -368,27 +474,77 @@ func threadOf(c *shard.Conn) storage.Thread {
 	return storage.Thread{ID: c.ThreadID, Opened: c.Opened}
 }
 
-func (s *service) newDirectory() *proxy.Directory {
-	openSchema := func(ctx context.Context, id catalog.ShardID) (schema.Querier, func(), error) {
+func (s *service) newDirectory(unfinished *proxy.Unfinished) *schema.Directory {
+	open := opener(func(ctx context.Context, id catalog.ShardID) (querier, func(), error) {
 		return openSchema(ctx, s.pools[id])
-	}
-	placed := &placementCheck{store: s.store, open: openSchema, log: s.log}
-	return proxy.NewDirectory(proxy.DirectoryOptions{
-		Shards: s.layout.shards, Slots: s.layout.slots, Placements: placements(s.cfg),
-		Open: openSchema, Check: placed.check, Kept: placed.kept,
-		Indexes: func() []schema.IndexDef { return indexDefs(s.store) },
-		Logger:  s.log,
+	})
+	s.placed = &placementCheck{store: s.store, open: open, log: s.log}
+	return schema.NewDirectory(schema.DirectoryOptions{
+		Shards: s.layout.serving, Joining: s.layout.joining, Slots: s.layout.slots, Placements: placements(s.cfg),
+		Open: open.schema, Check: s.placed.check, Kept: s.placed.kept, Unfinished: unfinished.Tables, Unlike: apart{s.store, s.cfg}.unlike,
+		Indexes: func() []catalog.IndexDef { return indexDefs(s.store) },
+		Adopted: s.adopted(), Logger: s.log,
 	})
 }
 
-func (s *service) newIndexer(directory *proxy.Directory) *indexer.Indexer {
+func (s *service) adopted() func(context.Context, uint64) error {
+	if s.member != nil {
+		return s.member.adopted
+	}
+	return s.cluster.Adopted
+}
+
+func (s *service) newIndexer(directory *schema.Directory) *indexer.Indexer {
 	m := s.cfg.Maintenance
-	return indexer.New(indexer.Options{
-		Store: s.store, Shards: dedicated(s.dial), Catalog: directory.Catalog,
-		Publish: func(context.Context) error { return directory.Republish() }, Reread: directory.Reread,
-		Workers: m.Workers, Delay: m.Delay, ScanDuty: m.ScanDuty, ReconcileEvery: m.ReconcileEvery, Audit: m.Audit,
-		Down: s.down, Logger: s.log, Metrics: indexerMetrics(s.registry, directory),
-	})
+	var tell func(context.Context, catalog.ShardSet, uint64) error
+	if s.tellers != nil {
+		tell = s.tellers.tell
+	}
+	options := indexer.Options{
+		Tell: tell, Lost: s.lost,
+		Adopt:    func(ctx context.Context, _ uint64) error { return s.member.adopt(ctx, directory) },
+		Everyone: s.everyone(),
+		Store:    s.store, Cluster: s.cluster, Shards: dedicated(s.dial), Catalog: directory.Catalog,
+		Publish: directory.Republish, Reread: directory.Reread,
+		Workers: m.Workers, Delay: m.Delay, ScanDuty: m.ScanDuty, Scanners: s.scanners(), ReconcileEvery: m.ReconcileEvery, Audit: m.Audit,
+		Down: s.down, Opened: s.opened, Logger: s.log, Metrics: indexerMetrics(s.registry, directory),
+	}
+	if m.Follow != config.FollowScan {
+		s.logs = &binlogs{dial: s.dial, fit: m.Follow == config.FollowAuto, log: s.log, seen: followed(s.registry, directory)}
+		options.Logs = s.logs
+		if s.member == nil && s.cfg.KeptAnswers > 0 {
+			s.answers = cover.New(s.cfg.KeptAnswers)
+			options.Answers = s.answers
+			keptMetrics(s.registry, s.answers)
+		}
+		for id := range s.dial {
+			options.Following.Add(id)
+		}
+	}
+	return indexer.New(options)
+}
+
+// scanners is indexer.Options'.
+func (s *service) scanners() func(catalog.ShardID) int {
+	if s.member == nil {
+		return nil
+	}
+	return s.member.cluster.Sharing
+}
+
+// everyone is indexer.Options'.
+func (s *service) everyone() func(context.Context) error {
+	if s.member == nil {
+		return nil
+	}
+	return s.member.everyone
+}
+
+// lost closes the connections of a join that is over, all that there are: none is noted before
+// this process joins anew.
+func (s *service) lost(id catalog.ShardID, _ uint64) {
+	s.dial[id].Health.Cut(fmt.Errorf("another member has fenced this one, which noticed at %s: it stood still, or couldn't follow the others. It joins the shard anew by itself: send the statement again, a write after a look whether it was done, a transaction from its begin",
+		time.Now().UTC().Format(time.RFC3339)))
 }
 
 // down reports a shard that can't be reached. One that isn't configured any more is not down:
@@ -398,8 +554,14 @@ func (s *service) down(id catalog.ShardID) bool {
 	return configured && to.Health.Err() != nil
 }
 
+// opened is indexer.Options'.
+func (s *service) opened(id catalog.ShardID, thread uint64, port int) bool {
+	to, configured := s.dial[id]
+	return configured && to.Health.Opened(thread, port)
+}
+
 // watchReturns tells of shards that are back.
-func (s *service) watchReturns(directory *proxy.Directory, x *indexer.Indexer) {
+func (s *service) watchReturns(directory *schema.Directory, x *indexer.Indexer) {
 	for _, d := range s.dial {
 		d.Health.Watch(func(alive bool) {
 			if alive {
@@ -412,14 +574,14 @@ func (s *service) watchReturns(directory *proxy.Directory, x *indexer.Indexer) {
 
 // firstRefresh waits for the first shard to answer: a proxy that is started
 // together with its shards should not fail for being the faster.
-func firstRefresh(ctx context.Context, d *proxy.Directory, log *slog.Logger) error {
+func firstRefresh(ctx context.Context, d *schema.Directory, log *slog.Logger) error {
 	told := ""
 	for {
 		err := d.Refresh(ctx)
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, proxy.ErrNoShard) {
+		if !errors.Is(err, schema.ErrNoShard) {
 			return err
 		}
 		if err.Error() != told {

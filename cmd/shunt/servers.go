@@ -33,7 +33,9 @@ import (
 //	B     takes over without that UPDATE: row 5 is email = 'old'
 //
 // So before its first connection is used, what the indexes have of the shard is
-// taken for unknown (replaced).
+// taken for unknown (replaced), and connections to the old server are cut off.
+//
+// So an address behind which several servers take turns is no shard's.
 type servers struct {
 	path string
 	log  *slog.Logger
@@ -125,19 +127,8 @@ func askServer(ctx context.Context, c *shard.Conn) (server, error) {
 func (s *servers) judge(name string, to server, alone func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, other := range slices.Sorted(maps.Keys(s.shards)) {
-		if other == name {
-			continue
-		}
-		is, known := s.is[other]
-		switch {
-		case known && is.id == to.id:
-			return fmt.Errorf("this is the server of shard %s (%s): expected a server each", other, is.addr)
-		case s.was[other] == to.id && s.was[name] != to.id:
-			return fmt.Errorf("this is the server that was shard %s: expected that of %s; put the addresses right (or, if its rows were moved, remove %s and start again)", other, name, s.path)
-		case known && is.mariaDB != to.mariaDB:
-			return fmt.Errorf("runs %s but shard %s runs %s: expected all MySQL or all MariaDB, since they compare text differently", to.version, other, is.version)
-		}
+	if err := s.mistaken(name, to); err != nil {
+		return err
 	}
 	was := s.was[name]
 	if was != "" && was != to.id {
@@ -154,6 +145,25 @@ func (s *servers) judge(name string, to server, alone func()) error {
 	s.was[name] = to.id
 	if err := keep(s.path, s.was); err != nil {
 		s.log.Warn("which server the shard is can't be kept: at the next start exchanged addresses would not be noticed", "shard", name, "error", err)
+	}
+	return nil
+}
+
+// mistaken says why a server can't be the shard.
+func (s *servers) mistaken(name string, to server) error {
+	for _, other := range slices.Sorted(maps.Keys(s.shards)) {
+		if other == name {
+			continue
+		}
+		is, known := s.is[other]
+		switch {
+		case known && is.id == to.id:
+			return fmt.Errorf("this is the server of shard %s (%s): expected a server each", other, is.addr)
+		case s.was[other] == to.id && s.was[name] != to.id:
+			return fmt.Errorf("this is the server that was shard %s: expected that of %s; put the addresses right (or, if its rows were moved, remove %s and start again)", other, name, s.path)
+		case known && is.mariaDB != to.mariaDB:
+			return fmt.Errorf("runs %s but shard %s runs %s: expected all MySQL or all MariaDB, since they compare text differently", to.version, other, is.version)
+		}
 	}
 	return nil
 }

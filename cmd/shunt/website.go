@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,6 +16,10 @@ type website struct {
 	server *http.Server
 	now    atomic.Pointer[http.Handler]
 	done   chan struct{}
+	// answering is held by each request, and for ever once it is closed: what it shows isn't closed
+	// under who looks at it for long.
+	answering sync.RWMutex
+	closing   sync.Once
 }
 
 // newWebsite serves on l until it is closed.
@@ -39,10 +44,18 @@ func (w *website) show(h http.Handler) {
 }
 
 func (w *website) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if !w.answering.TryRLock() {
+		http.Error(rw, "stopping", http.StatusServiceUnavailable)
+		return
+	}
+	defer w.answering.RUnlock()
 	(*w.now.Load()).ServeHTTP(rw, r)
 }
 
 func (w *website) close() {
-	_ = w.server.Close()
-	<-w.done
+	w.closing.Do(func() {
+		_ = w.server.Close()
+		<-w.done
+		w.answering.Lock()
+	})
 }

@@ -27,6 +27,7 @@ type Server struct {
 	name           string
 	port           int
 	log            Output
+	args           []string
 
 	mu        sync.Mutex
 	cmd       *exec.Cmd
@@ -43,6 +44,13 @@ func (s *Server) Socket() string {
 		return ""
 	}
 	return filepath.Join(s.set.dir, s.name, "mysqld.sock")
+}
+
+// LogsTo has its next start write a binary log into a directory of its own, which it returns and
+// the caller makes; not in a container.
+func (s *Server) LogsTo() (dir string) {
+	s.args = append(s.args, "--log-bin="+filepath.Join(s.set.inner, s.name+".log", "bin"), "--sync-binlog=1")
+	return filepath.Join(s.set.dir, s.name+".log")
 }
 
 // Port on 127.0.0.1.
@@ -125,7 +133,7 @@ func (s *Server) arguments(dir string) []string {
 	} else {
 		args = append(args, "--mysqlx=OFF", "--innodb-redo-log-capacity=64M", "--innodb-doublewrite=OFF")
 	}
-	return append(args, s.set.opts.Args...)
+	return slices.Concat(args, s.set.opts.Args, s.args)
 }
 
 func (s *Server) startProcess() error {
@@ -207,21 +215,24 @@ func (s *Server) Pause() {
 	if s.container != "" {
 		return // docker has waited
 	}
-	for deadline := time.Now().Add(10 * time.Second); !s.stopped() && time.Now().Before(deadline); {
+	s.mu.Lock()
+	cmd := s.cmd
+	s.mu.Unlock()
+	if cmd != nil {
+		AwaitStopped(cmd.Process.Pid)
+	}
+}
+
+// AwaitStopped returns when a process that was sent SIGSTOP stands still, at the latest after 10 seconds.
+func AwaitStopped(pid int) {
+	for deadline := time.Now().Add(10 * time.Second); !stopped(pid) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// stopped reports whether no thread of the server's process runs, as far as the
-// system tells.
-func (s *Server) stopped() bool {
-	s.mu.Lock()
-	cmd := s.cmd
-	s.mu.Unlock()
-	if cmd == nil {
-		return true
-	}
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", cmd.Process.Pid))
+// stopped reports whether none of a process's threads runs, as far as the system tells.
+func stopped(pid int) bool {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
 		return true
 	}
@@ -231,11 +242,18 @@ func (s *Server) stopped() bool {
 			continue // it has ended
 		}
 		// The state comes after the name, which is in parentheses.
-		if i := bytes.LastIndexByte(text, ')'); i < 0 || i+2 >= len(text) || text[i+2] != 'T' {
+		if i := bytes.LastIndexByte(text, ')'); i < 0 || i+2 >= len(text) || bytes.IndexByte([]byte("TtZX"), text[i+2]) < 0 {
 			return false
 		}
 	}
 	return true
+}
+
+// Running: it was started, and neither killed nor shut down.
+func (s *Server) Running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd != nil
 }
 
 // Resume undoes Pause.

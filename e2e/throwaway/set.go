@@ -24,8 +24,9 @@ type Options struct {
 	// Password of the account root, which may connect by TCP from anywhere
 	// that reaches the loopback. REQUIRES: no quote or backslash.
 	Password string
-	// Args are further options for every server, e.g. --max-connections=500.
+	// Args are further options for every server, e.g. --max-connections=500, and Each those of one by its number.
 	Args []string
+	Each [][]string
 	// Port of the first server; 0: a free one, as the others have.
 	Port int
 	// Sessions starts each server in a session (setsid) of its own, as a service is.
@@ -104,6 +105,9 @@ func (s *Set) grow(ctx context.Context, n int) error {
 		})
 		if first+i == 0 {
 			s.Servers[0].port = s.opts.Port
+		}
+		if first+i < len(s.opts.Each) {
+			s.Servers[first+i].args = s.opts.Each[first+i]
 		}
 	}
 	failures := make([]error, n)
@@ -197,6 +201,9 @@ func (s *Set) command(ctx context.Context, name, program string, args ...string)
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(s.inner, name))
+	if s.Source.Root == "" { // programs that a server runs, as sstNothing
+		cmd.Env = append(cmd.Env, "PATH="+s.inner+string(os.PathListSeparator)+os.Getenv("PATH"))
+	}
 	cmd.SysProcAttr = chroot(s.Source.Root)
 	if s.opts.Sessions {
 		cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Setsid = false, true

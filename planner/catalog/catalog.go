@@ -11,6 +11,9 @@ import (
 // Slots is the number of slots that shard keys hash into.
 const Slots = 1024
 
+// MaxPartitions bounds a virtual index's partitions: each is a writer of its own.
+const MaxPartitions = 1024
+
 // Placement says how the rows of a table are spread over the shards.
 type Placement uint8
 
@@ -35,9 +38,10 @@ type Catalog struct {
 	// Version rises with each published snapshot; plans carry the one they
 	// were made from.
 	Version uint64
-	Shards  []Shard
-	// All is the set of the configured shards.
-	All ShardSet
+	// Shards are those that serve, All the set of them; Joining are configured too, and get their
+	// tables still.
+	Shards, Joining []Shard
+	All             ShardSet
 	// Slots assigns each slot to a shard.
 	Slots [Slots]ShardID
 	// Schemas by name. Names compare as the servers compare them
@@ -59,6 +63,8 @@ type Catalog struct {
 	SQLMode string
 	// AutocommitOff: a session starts without autocommit.
 	AutocommitOff bool
+	// Uncommitted: on some shard a session starts with READ UNCOMMITTED.
+	Uncommitted bool
 	// Unlike are settings in which the shards' sessions would begin otherwise.
 	Unlike []Setting
 	// WritingFunctions are the names (lower case) of the stored functions that may
@@ -81,6 +87,8 @@ type Catalog struct {
 	Pinned    ShardSet
 	// Procedures by ProcedureKey.
 	Procedures map[string]*Procedure
+	// Virtual are the virtual columns, nil where there are none.
+	Virtual *Virtual
 }
 
 // Setting is a global one whose value isn't the same on all shards.
@@ -142,10 +150,16 @@ type Table struct {
 	// KeyWanted is the shard key's name for a table that isn't there yet, "" for its
 	// primary key's first column.
 	KeyWanted string
+	// Named: the configuration says by the table's name where its rows are.
+	Named bool
 	// Shards are those that hold the table: all of them for Hash, Reference
 	// and Anywhere, the one for Single.
 	Shards ShardSet
 	IsView bool
+	// Sequence: it is one of MariaDB's, whose row gives numbers.
+	Sequence bool
+	// Early: its engine may show rows that the server hasn't put into its binary log yet.
+	Early bool
 	// Temporary: a session's own, on a connection of its own to the one shard.
 	// Lost: that connection is gone, and the table with it.
 	Temporary, Lost bool
@@ -160,8 +174,13 @@ type Table struct {
 	// PrimaryKey holds the primary key's columns in key order.
 	PrimaryKey []*Column
 	// Unique holds every unique key including the primary one.
-	Unique  [][]*Column
-	Indexes []*Index
+	Unique [][]*Column
+	// OtherUnique are the columns in unique keys that aren't of whole columns; nil for an expression.
+	OtherUnique []*Column
+	// UniqueByShard: the configuration doesn't want it to be looked after that unique keys of a
+	// table placed anywhere hold over all shards.
+	UniqueByShard bool
+	Indexes       []*Index
 	// Triggers: the events for which the table has triggers on any shard.
 	Triggers []Trigger
 	// Cascades are the foreign keys of other tables that change their rows
@@ -176,8 +195,31 @@ type Table struct {
 	// Differs is non-empty when the shards disagree about the table's
 	// columns, and says how; such a table's indexes are not used.
 	Differs string
+	// Unlike: a reference table whose copies don't have the same rows. It is Single, on the shard whose
+	// copy counts.
+	Unlike bool
+	// Unfinished: DDL of it may be done on some shards only.
+	Unfinished bool
 	// OrderDiffers: they have as many columns, in another order or of other names.
 	OrderDiffers bool
+}
+
+// SetOff visits a table that is written to, and those that its triggers and foreign keys
+// may change in turn, each once.
+func SetOff(t *Table, seen map[*Table]bool, visit func(*Table)) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	visit(t)
+	for _, tr := range t.Triggers {
+		for _, x := range tr.Touches {
+			SetOff(x, seen, visit)
+		}
+	}
+	for _, c := range t.Cascades {
+		SetOff(c.Child, seen, visit)
+	}
 }
 
 // Trigger is what a trigger of a table may do to indexed tables.
@@ -269,17 +311,48 @@ const (
 	Failed   IndexStatus = "failed"
 )
 
+// IndexID names a virtual index for good: an ID is never used again.
+type IndexID uint32
+
+// IndexDef defines a virtual index, whose table the catalog may not have.
+type IndexDef struct {
+	ID                  IndexID
+	Schema, Table, Name string
+	Columns             []string
+	// Partitions of the generation that is read, or of the one being built if there
+	// is no other.
+	Partitions int
+	Status     IndexStatus
+	// Error says why Status is Failed.
+	Error string `json:",omitempty"`
+	// Keyed is the Definition of the columns under which the keys that are read
+	// were made; "" where it isn't known.
+	Keyed string `json:",omitempty"`
+	// Home is the server of the store that has the index, where several Shunts have one; to
+	// create one, "": any.
+	Home string `json:",omitempty"`
+	// Include are the columns that the index covers beside its own and the primary key's; none: answers aren't kept.
+	Include []string `json:",omitempty"`
+}
+
 // Index is a virtual index. Every status is maintained by writes; only Ready
 // is used for routing.
 type Index struct {
-	ID         uint32
-	Name       string
-	Table      *Table
-	Columns    []*Column
+	ID      IndexID
+	Name    string
+	Table   *Table
+	Columns []*Column
+	// Include are those of the definition that the table has: see Answers.
+	Include    []*Column
 	Partitions int
 	Status     IndexStatus
 	// Error says why the index failed, or why it can't be used.
 	Error string
+}
+
+// Answers reports a column that a read may need whose answer is kept for a key of the index.
+func (ix *Index) Answers(c *Column) bool {
+	return len(ix.Include) > 0 && (slices.Contains(ix.Include, c) || slices.Contains(ix.Columns, c) || slices.Contains(ix.Table.PrimaryKey, c))
 }
 
 // Definition is what keys of the index's columns depend on, and the shards that they are
@@ -345,7 +418,12 @@ func (c *Catalog) fold(name string) string {
 }
 
 // Schema finds a schema; nil if none.
-func (c *Catalog) Schema(name string) *Schema { return c.Schemas[c.fold(name)] }
+func (c *Catalog) Schema(name string) *Schema {
+	if s := c.Schemas[c.fold(name)]; s != nil || c.Virtual == nil || name != VirtualSchema {
+		return s
+	}
+	return c.Virtual.durable
+}
 
 // Table finds a table; nil if none.
 func (c *Catalog) Table(schema, name string) *Table {
@@ -407,9 +485,11 @@ func (c *Catalog) ShardByName(name string) (Shard, bool) {
 
 // ShardName returns the name of a shard for messages.
 func (c *Catalog) ShardName(id ShardID) string {
-	for _, s := range c.Shards {
-		if s.ID == id {
-			return s.Name
+	for _, shards := range [][]Shard{c.Shards, c.Joining} {
+		for _, s := range shards {
+			if s.ID == id {
+				return s.Name
+			}
 		}
 	}
 	return "?"
@@ -430,11 +510,17 @@ func (c *Catalog) ShardOf(key []byte) ShardID { return c.Slots[slot(key)] }
 // ScratchSchema holds Shunt's own passing copies of rows, on any shard.
 const ScratchSchema = "shunt_scratch"
 
+// StoreSchema holds what several Shunts have together: see storage/home and cluster/seat.
+const StoreSchema = "shunt_store"
+
+// OwnSchemas are Shunt's own.
+var OwnSchemas = []string{ScratchSchema, StoreSchema, VirtualSchema}
+
 // IsSystemSchema reports the schemas that belong to the server or to Shunt, not
 // the user.
 func IsSystemSchema(name string) bool {
 	switch strings.ToLower(name) {
-	case "mysql", "information_schema", "performance_schema", "sys", ScratchSchema:
+	case "mysql", "information_schema", "performance_schema", "sys", ScratchSchema, StoreSchema, VirtualSchema:
 		return true
 	}
 	return false
@@ -478,4 +564,30 @@ func QuoteColumns(columns []*Column) string {
 		names[i] = QuoteName(c.Name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// BaseType is the type without its arguments, in lower case: varchar, bigint. It is "" for no column.
+func (c *Column) BaseType() string {
+	if c == nil {
+		return ""
+	}
+	return BaseType(c.Type)
+}
+
+// BaseType is the first word of a column's type, in lower case.
+func BaseType(typ string) string {
+	typ = strings.ToLower(typ)
+	if i := strings.IndexAny(typ, "( "); i >= 0 {
+		typ = typ[:i]
+	}
+	return typ
+}
+
+// IsInteger reports a base type of whole numbers.
+func IsInteger(base string) bool {
+	switch base {
+	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint":
+		return true
+	}
+	return false
 }

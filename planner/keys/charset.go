@@ -1,11 +1,64 @@
 package keys
 
 import (
+	"bytes"
 	"sync"
 	"unicode/utf8"
 
 	"vitess.io/vitess/go/mysql/collations/charset"
+	"vitess.io/vitess/go/mysql/collations/colldata"
 )
+
+// Decode appends a text in a character set as the UTF-8 that servers send of it: '?' in place of a
+// byte without a character. ok is false where that isn't surely known.
+type Decode func(dst, text []byte) (out []byte, ok bool)
+
+// Decoder gives a character set's, nil where Shunt doesn't know the set.
+func Decoder(name string) Decode {
+	switch name {
+	case "utf8mb4", "utf8mb3", "utf8":
+		return func(dst, text []byte) ([]byte, bool) { return append(dst, text...), utf8.Valid(text) }
+	}
+	collation := colldata.Lookup(names().DefaultCollationForCharset(name))
+	if collation == nil {
+		collation = colldata.Lookup(names().LookupByName(name + "_general_ci")) // armscii8
+	}
+	if collation == nil || name == "binary" {
+		return nil
+	}
+	cs := collation.Charset()
+	if cs.MaxWidth() == 1 {
+		return func(dst, text []byte) ([]byte, bool) {
+			for i := range text {
+				r, _ := cs.DecodeRune(text[i : i+1])
+				if r == utf8.RuneError || r == 0 && text[i] != 0 {
+					r = '?'
+				}
+				dst = utf8.AppendRune(dst, r)
+			}
+			return dst, true
+		}
+	}
+	return func(dst, text []byte) ([]byte, bool) {
+		start := len(dst)
+		for len(text) > 0 {
+			r, n := cs.DecodeRune(text)
+			if r == utf8.RuneError {
+				// An error, or the character U+FFFD.
+				var again [4]byte
+				if n = max(cs.EncodeRune(again[:], r), 0); n == 0 || !bytes.HasPrefix(text, again[:n]) {
+					return dst[:start], false
+				}
+			}
+			if n <= 0 || n > len(text) {
+				return dst[:start], false
+			}
+			dst = utf8.AppendRune(dst, r)
+			text = text[n:]
+		}
+		return dst, true
+	}
+}
 
 // charsetInfo is a column's character set: how the UTF-8 text that literals
 // and scans come in becomes its bytes.

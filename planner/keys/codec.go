@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 )
 
+// Encoding is the version of what codecs make of values: see doc.go.
+const Encoding = 1
+
 // Codec turns the values of one column into key components. It is immutable;
 // columns of the same type, character set and collation share one.
 //

@@ -55,6 +55,12 @@ func parseColumnType(s string) (columnType, error) {
 	return t, nil
 }
 
+// Members are those of an ENUM or SET, from its COLUMN_TYPE.
+func Members(columnType string) (members []string, ok bool) {
+	t, err := parseColumnType(columnType)
+	return t.members, err == nil && t.members != nil
+}
+
 // parseMembers reads ('a','b”c'). A backslash is refused: the servers escape
 // some characters in this column and not others, by version.
 func parseMembers(s string) ([]string, bool) {

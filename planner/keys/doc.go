@@ -35,6 +35,9 @@
 //
 // # Encoding
 //
+// A change by which a value gets another key is a new Encoding: who writes other keys than a member
+// reads doesn't serve beside it.
+//
 // A component begins with a tag byte. No component is the beginning of another
 // one, so components concatenate without separators, and a prefix of an index's
 // columns is a byte prefix of its keys.

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"encoding/binary"
 	"math"
 	"strconv"
 	"strings"
@@ -101,11 +102,11 @@ func integerOf(v Value, f fraction) (integer, bool) {
 			x = math.Floor(x)
 		}
 		return integer{negative: x < 0, bits: uint64(int64(x))}, true
-	case kindString:
+	case kindString, kindBytes:
 		// '5' only: '5 ', '05', '5.0' and '5e0' are numbers to some of the
 		// conversions and not to others. Where the server compares as floats,
 		// numbers from 2^53 on would equal their neighbours.
-		if !asciiSet(v.charset) || len(v.text) > 16 || !canonicalNumber(v.text) {
+		if !v.isDigits() || len(v.text) > 16 || !canonicalNumber(v.text) {
 			return integer{}, false
 		}
 		n, err := strconv.ParseInt(v.text, 10, 64)
@@ -123,7 +124,12 @@ func (c *Codec) storedInteger(dst []byte, v Value) ([]byte, bool) {
 		return dst, false // the servers refuse -0.4 before they round it
 	}
 	n, ok := integerOf(v, roundHalfAway)
-	if !ok && v.kind == kindString && asciiSet(v.charset) && canonicalNumber(v.text) {
+	if v.kind == kindBytes && v.charset == hexLiteral && len(v.text) <= 8 {
+		var b [8]byte
+		copy(b[8-len(v.text):], v.text)
+		n, ok = integer{bits: binary.BigEndian.Uint64(b[:])}, true
+	}
+	if !ok && v.isDigits() && canonicalNumber(v.text) {
 		n, ok = parseInteger(v.text) // storing a string is exact beyond 2^53 too
 	}
 	if !ok || !c.within(n) {
@@ -142,7 +148,7 @@ func (c *Codec) equalInteger(dst []byte, v Value) ([]byte, bool) {
 
 func (c *Codec) orderInteger(dst []byte, v Value) ([]byte, bool) {
 	switch v.kind {
-	case kindString, kindFloat:
+	case kindString, kindBytes, kindFloat:
 		// BETWEEN '5' AND 9007199254740993 compares all three as floats: exact
 		// only where no row is as large as 2^53.
 		if c.max >= exactFloat {

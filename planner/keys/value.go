@@ -12,10 +12,11 @@ import (
 // parameter. The zero Value is NULL. Values compare with ==, but that is no SQL
 // comparison.
 type Value struct {
-	kind    kind
-	num     uint64 // of Int, Uint and Float (its bits)
-	text    string // of Decimal, String, Bytes and Temporal
-	charset string // of String
+	kind kind
+	num  uint64 // of Int, Uint and Float (its bits)
+	text string // of Decimal, String, Bytes and Temporal
+	// charset is that of String. Of Bytes it tells how they were written: "binary" as a text, 0x as that literal.
+	charset string
 }
 
 type kind uint8
@@ -66,11 +67,22 @@ const UnknownCharset = "?"
 func Text(text, charset string) Value {
 	switch charset {
 	case "binary":
-		return Value{kind: kindBytes, text: text}
+		return Value{kind: kindBytes, text: text, charset: charset}
 	case "utf8":
 		charset = "utf8mb3"
 	}
 	return Value{kind: kindString, text: text, charset: charset}
+}
+
+// isDigits reports a text whose bytes are its characters where they are ASCII: a number's, unlike X'38',
+// which is the number 56.
+func (v Value) isDigits() bool {
+	return v.kind == kindString && asciiSet(v.charset) || v.kind == kindBytes && v.charset == "binary"
+}
+
+// AsNumberText is AsText for what is read as a number: of a String in the character set binary, too.
+func (v Value) AsNumberText() (text string, ok bool) {
+	return v.text, v.kind == kindString || v.kind == kindBytes && v.charset == "binary"
 }
 
 // AsText takes a String apart; ok is false for any other Value.
@@ -96,6 +108,11 @@ func (v Value) IsFloat() bool { return v.kind == kindFloat }
 
 // Bytes is a binary string: X'..', 0x.., _binary'..'. It copies b.
 func Bytes(b []byte) Value { return Value{kind: kindBytes, text: string(b)} }
+
+// Hex is the literal 0x.., which is a number to a column of numbers. It copies b.
+func Hex(b []byte) Value { return Value{kind: kindBytes, text: string(b), charset: hexLiteral} }
+
+const hexLiteral = "0x"
 
 // Temporal is a date, time or datetime with a type: DATE'..', TIME'..',
 // TIMESTAMP'..', or a temporal parameter, in MySQL's own text form
@@ -136,6 +153,9 @@ func (v Value) Literal() string {
 		}
 		return quote("_"+v.charset, v.text)
 	case kindBytes:
+		if v.charset == hexLiteral && v.text != "" {
+			return "0x" + hex.EncodeToString([]byte(v.text))
+		}
 		return quote("_binary", v.text)
 	case kindTemporal:
 		if t, ok := parseTemporal(v.text); ok {

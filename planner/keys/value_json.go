@@ -74,7 +74,7 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 	case "string":
 		*v = String([]byte(text), r.Charset)
 	case "bytes":
-		*v = Bytes([]byte(text))
+		*v = Value{kind: kindBytes, text: text, charset: r.Charset}
 	case "temporal":
 		*v = Temporal(text)
 	default:

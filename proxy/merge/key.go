@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -44,7 +44,7 @@ func (e *UnsupportedError) Error() string {
 }
 
 // newSorters chooses how keys compare, by their columns' types.
-func newSorters(l *Layout, keys []planner.MergeKey) ([]sorter, error) {
+func newSorters(l *Layout, keys []plan.MergeKey) ([]sorter, error) {
 	out := make([]sorter, len(keys))
 	for i, k := range keys {
 		s := sorter{value: l.column(k.Value), pad: -1, desc: k.Desc, binary: l.Binary}

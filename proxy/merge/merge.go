@@ -3,7 +3,7 @@ package merge
 import (
 	"math"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 )
 
 // Rows are the rows of the answer: packets as the client gets them, but for
@@ -11,7 +11,7 @@ import (
 type Rows struct {
 	layout  *Layout
 	streams *Streams
-	merge   *planner.Merge
+	merge   *plan.Merge
 	uniter  *uniter
 	held    *held
 	// row and key are the streams' next row, which begins another group.
@@ -30,7 +30,7 @@ type Rows struct {
 
 // New returns the rows that m makes of the sources' rows. The error is an
 // *UnsupportedError or ErrMalformed.
-func New(l *Layout, m *planner.Merge, sources []Source) (*Rows, error) {
+func New(l *Layout, m *plan.Merge, sources []Source) (*Rows, error) {
 	if l.Visible() <= 0 {
 		return nil, ErrMalformed
 	}

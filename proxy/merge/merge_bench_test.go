@@ -10,7 +10,7 @@ import (
 	"vitess.io/vitess/go/mysql/collations"
 	"vitess.io/vitess/go/mysql/collations/colldata"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -31,15 +31,15 @@ func BenchmarkMerge(b *testing.B) {
 	for _, c := range []struct {
 		name    string
 		columns []wire.Column
-		merge   planner.Merge
+		merge   plan.Merge
 	}{
-		{"integer", plain, planner.Merge{Order: []planner.MergeKey{{Value: 0}}}},
-		{"text", weighed, planner.Merge{Hidden: 2, Order: []planner.MergeKey{{Value: 1, Weight: -2, Pad: -1}}}},
-		{"two", weighed, planner.Merge{Hidden: 2, Order: []planner.MergeKey{{Value: 1, Weight: -2, Pad: -1, Desc: true}, {Value: 0, Desc: true}}}},
-		{"concatenated", plain, planner.Merge{}},
-		{"grouped", plain[:1], planner.Merge{
-			Order: []planner.MergeKey{{Value: 0}}, Unite: true, Group: 1,
-			Cells: []planner.MergeCell{{Op: planner.MergeCount, Column: 1}, {Op: planner.MergeSum, Column: 2}},
+		{"integer", plain, plan.Merge{Order: []plan.MergeKey{{Value: 0}}}},
+		{"text", weighed, plan.Merge{Hidden: 2, Order: []plan.MergeKey{{Value: 1, Weight: -2, Pad: -1}}}},
+		{"two", weighed, plan.Merge{Hidden: 2, Order: []plan.MergeKey{{Value: 1, Weight: -2, Pad: -1, Desc: true}, {Value: 0, Desc: true}}}},
+		{"concatenated", plain, plan.Merge{}},
+		{"grouped", plain[:1], plan.Merge{
+			Order: []plan.MergeKey{{Value: 0}}, Unite: true, Group: 1,
+			Cells: []plan.MergeCell{{Op: plan.MergeCount, Column: 1}, {Op: plan.MergeSum, Column: 2}},
 		}},
 	} {
 		if c.merge.Unite {
@@ -53,7 +53,7 @@ func BenchmarkMerge(b *testing.B) {
 			b.Run(c.name+"/"+protocol, func(b *testing.B) {
 				l := &Layout{Columns: c.columns, Hidden: c.merge.Hidden, Binary: binary}
 				m := c.merge
-				m.Count = planner.NoLimit
+				m.Count = plan.NoLimit
 				streams := benchStreams(b, l, &m)
 				b.ReportAllocs()
 				for b.Loop() {
@@ -88,7 +88,7 @@ func (s *packets) Next() ([]byte, error) {
 }
 
 // benchStreams deals benchRows rows out to four streams, each in the order of m.
-func benchStreams(b *testing.B, l *Layout, m *planner.Merge) [][][]byte {
+func benchStreams(b *testing.B, l *Layout, m *plan.Merge) [][][]byte {
 	b.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	streams := make([][][]byte, 4)

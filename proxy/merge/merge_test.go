@@ -15,7 +15,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"pgregory.net/rapid"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -84,7 +84,7 @@ func (l *Layout) decode(t interface{ Fatal(...any) }, p []byte) cells {
 	return out
 }
 
-func (l *Layout) run(t interface{ Fatal(...any) }, m *planner.Merge, shards ...[]cells) ([]cells, error) {
+func (l *Layout) run(t interface{ Fatal(...any) }, m *plan.Merge, shards ...[]cells) ([]cells, error) {
 	var sources []Source
 	for _, s := range shards {
 		src := &shardRows{}
@@ -125,7 +125,7 @@ func TestMergeSorts(t *testing.T) {
 			l.Columns = append(l.Columns, integer)
 		}
 		desc := rapid.Bool().Draw(t, "desc")
-		m := &planner.Merge{Hidden: hidden, Order: []planner.MergeKey{{Value: 0, Desc: desc}, {Value: 1 - len(l.Columns)}}, Count: planner.NoLimit}
+		m := &plan.Merge{Hidden: hidden, Order: []plan.MergeKey{{Value: 0, Desc: desc}, {Value: 1 - len(l.Columns)}}, Count: plan.NoLimit}
 		if rapid.Bool().Draw(t, "limited") {
 			m.Offset, m.Count = rapid.Uint64Range(0, 20).Draw(t, "offset"), rapid.Uint64Range(0, 20).Draw(t, "count")
 		}
@@ -184,7 +184,7 @@ func TestMergeSorts(t *testing.T) {
 func TestMergeUnsorted(t *testing.T) {
 	t.Parallel()
 	l := &Layout{Columns: []wire.Column{integer}}
-	m := &planner.Merge{Order: []planner.MergeKey{{}}, Count: planner.NoLimit}
+	m := &plan.Merge{Order: []plan.MergeKey{{}}, Count: plan.NoLimit}
 	_, err := l.run(t, m, []cells{{"1"}, {"2"}}, []cells{{"3"}, {"1"}})
 	var order *OrderError
 	if !errors.As(err, &order) || order.Stream != 1 {
@@ -196,7 +196,7 @@ func TestMergeUnsorted(t *testing.T) {
 func TestMergeBroken(t *testing.T) {
 	t.Parallel()
 	l := &Layout{Columns: []wire.Column{integer}}
-	m := &planner.Merge{Order: []planner.MergeKey{{}}, Count: planner.NoLimit}
+	m := &plan.Merge{Order: []plan.MergeKey{{}}, Count: plan.NoLimit}
 	lost := errors.New("lost")
 	for _, c := range []struct {
 		src  *shardRows
@@ -234,20 +234,20 @@ func TestUnite(t *testing.T) {
 			Hidden:  3, Binary: rapid.Bool().Draw(t, "binary"),
 		}
 		finer := rapid.Bool().Draw(t, "distinct")
-		m := &planner.Merge{
-			Hidden: 3, Unite: true, Group: 1, Count: planner.NoLimit, Order: []planner.MergeKey{{Value: 0}},
-			Cells: []planner.MergeCell{
-				{Op: planner.MergeCount, Column: 1},
-				{Op: planner.MergeSum, Column: 2},
-				{Op: planner.MergeAvg, Column: 3, Sum: -3, Count: -2},
-				{Op: planner.MergeMin, Column: 4, Key: planner.MergeKey{Value: 4}},
-				{Op: planner.MergeMax, Column: 5, Key: planner.MergeKey{Value: 5}},
-				{Op: planner.MergeXor, Column: 6},
+		m := &plan.Merge{
+			Hidden: 3, Unite: true, Group: 1, Count: plan.NoLimit, Order: []plan.MergeKey{{Value: 0}},
+			Cells: []plan.MergeCell{
+				{Op: plan.MergeCount, Column: 1},
+				{Op: plan.MergeSum, Column: 2},
+				{Op: plan.MergeAvg, Column: 3, Sum: -3, Count: -2},
+				{Op: plan.MergeMin, Column: 4, Key: plan.MergeKey{Value: 4}},
+				{Op: plan.MergeMax, Column: 5, Key: plan.MergeKey{Value: 5}},
+				{Op: plan.MergeXor, Column: 6},
 			},
 		}
 		if finer {
-			m.Order = append(m.Order, planner.MergeKey{Value: -1})
-			m.Cells = append(m.Cells, planner.MergeCell{Op: planner.MergeDistinct, Column: 7})
+			m.Order = append(m.Order, plan.MergeKey{Value: -1})
+			m.Cells = append(m.Cells, plan.MergeCell{Op: plan.MergeDistinct, Column: 7})
 		}
 		type source struct{ g, x, v int64 } // x below 0: NULL; v: cents
 		var all []source
@@ -344,20 +344,20 @@ func TestTotal(t *testing.T) {
 	mask := integer
 	mask.Flags = mysql.UNSIGNED_FLAG
 	l := &Layout{Columns: []wire.Column{integer, numeric, mask, integer, integer}, Hidden: 1}
-	m := &planner.Merge{
-		Hidden: 1, Unite: true, Total: true, Count: planner.NoLimit, Order: []planner.MergeKey{{Value: -1}},
-		Cells: []planner.MergeCell{
-			{Op: planner.MergeDistinct, Column: 0},
-			{Op: planner.MergeSum, Column: 1},
-			{Op: planner.MergeAnd, Column: 2},
-			{Op: planner.MergeMin, Column: 3, Key: planner.MergeKey{Value: 3}},
+	m := &plan.Merge{
+		Hidden: 1, Unite: true, Total: true, Count: plan.NoLimit, Order: []plan.MergeKey{{Value: -1}},
+		Cells: []plan.MergeCell{
+			{Op: plan.MergeDistinct, Column: 0},
+			{Op: plan.MergeSum, Column: 1},
+			{Op: plan.MergeAnd, Column: 2},
+			{Op: plan.MergeMin, Column: 3, Key: plan.MergeKey{Value: 3}},
 		},
 	}
 	got, err := l.run(t, m, nil, nil)
 	if err != nil || len(got) != 1 || !slices.Equal(got[0], cells{"0", "NULL", "18446744073709551615", "NULL"}) {
 		t.Errorf("got %v %v", got, err)
 	}
-	m.Having = &planner.MergeCondition{Op: ">", Column: 0, Value: "0"}
+	m.Having = &plan.MergeCondition{Op: ">", Column: 0, Value: "0"}
 	if got, err = l.run(t, m, nil, nil); err != nil || len(got) != 0 {
 		t.Errorf("with HAVING: got %v %v", got, err)
 	}
@@ -367,11 +367,11 @@ func TestTotal(t *testing.T) {
 func TestHaving(t *testing.T) {
 	t.Parallel()
 	l := &Layout{Columns: []wire.Column{integer, numeric}}
-	c := func(op string, column int, value string, kids ...*planner.MergeCondition) *planner.MergeCondition {
-		return &planner.MergeCondition{Op: op, Column: column, Value: value, Kids: kids}
+	c := func(op string, column int, value string, kids ...*plan.MergeCondition) *plan.MergeCondition {
+		return &plan.MergeCondition{Op: op, Column: column, Value: value, Kids: kids}
 	}
 	for _, x := range []struct {
-		c    *planner.MergeCondition
+		c    *plan.MergeCondition
 		keep bool // of the row 5, NULL
 	}{
 		{c("=", 0, "5.00"), true},
@@ -383,7 +383,7 @@ func TestHaving(t *testing.T) {
 		{c("AND", 0, "", c("<", 1, "3"), c(">=", 0, "5")), false},
 		{c("NOT", 0, "", c("AND", 0, "", c("<", 1, "3"), c("<=", 0, "-5"))), true},
 	} {
-		m := &planner.Merge{Unite: true, Group: 1, Order: []planner.MergeKey{{}}, Count: planner.NoLimit, Having: x.c}
+		m := &plan.Merge{Unite: true, Group: 1, Order: []plan.MergeKey{{}}, Count: plan.NoLimit, Having: x.c}
 		got, err := l.run(t, m, []cells{{"5", "NULL"}})
 		if err != nil || (len(got) == 1) != x.keep {
 			t.Errorf("%+v: got %v %v", x.c, got, err)
@@ -396,8 +396,8 @@ func TestHeld(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := &Layout{Columns: []wire.Column{integer, integer}}
-		m := &planner.Merge{
-			Unite: true, Group: 1, Order: []planner.MergeKey{{}}, Cells: []planner.MergeCell{{Column: 1}}, Sort: []planner.MergeKey{{Value: 1, Desc: true}, {Value: 0}},
+		m := &plan.Merge{
+			Unite: true, Group: 1, Order: []plan.MergeKey{{}}, Cells: []plan.MergeCell{{Column: 1}}, Sort: []plan.MergeKey{{Value: 1, Desc: true}, {Value: 0}},
 			Offset: rapid.Uint64Range(0, 9).Draw(t, "offset"), Count: rapid.Uint64Range(0, 9).Draw(t, "count"),
 		}
 		var rows, want []cells
@@ -424,11 +424,11 @@ func TestHeld(t *testing.T) {
 func TestTooMany(t *testing.T) {
 	t.Parallel()
 	l := &Layout{Columns: []wire.Column{integer}}
-	sorters, err := newSorters(l, []planner.MergeKey{{}})
+	sorters, err := newSorters(l, []plan.MergeKey{{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &held{sorters: sorters, limit: planner.NoLimit}
+	h := &held{sorters: sorters, limit: plan.NoLimit}
 	for n := range maxHeld {
 		if err = h.add(l, [][]byte{strconv.AppendInt(nil, int64(n), 10)}); err != nil {
 			break
@@ -598,11 +598,11 @@ func TestUnsupported(t *testing.T) {
 		{Type: mysql.MYSQL_TYPE_VAR_STRING, Charset: 45},
 	} {
 		var unsupported *UnsupportedError
-		if _, err := newSorters(&Layout{Columns: []wire.Column{c}}, []planner.MergeKey{{}}); !errors.As(err, &unsupported) {
+		if _, err := newSorters(&Layout{Columns: []wire.Column{c}}, []plan.MergeKey{{}}); !errors.As(err, &unsupported) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if _, err := newSorters(&Layout{Columns: []wire.Column{bytes63}}, []planner.MergeKey{{}}); err != nil {
+	if _, err := newSorters(&Layout{Columns: []wire.Column{bytes63}}, []plan.MergeKey{{}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -613,14 +613,14 @@ func TestFound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := &Layout{Columns: []wire.Column{integer, integer}}
-		m := &planner.Merge{
-			Order:  []planner.MergeKey{{}},
+		m := &plan.Merge{
+			Order:  []plan.MergeKey{{}},
 			Offset: rapid.Uint64Range(0, 9).Draw(t, "offset"), Count: rapid.Uint64Range(1, 9).Draw(t, "count"),
 		}
 		if m.Unite = rapid.Bool().Draw(t, "unite"); m.Unite {
-			m.Group, m.Cells = 1, []planner.MergeCell{{Column: 1}}
+			m.Group, m.Cells = 1, []plan.MergeCell{{Column: 1}}
 			if rapid.Bool().Draw(t, "held") {
-				m.Sort = []planner.MergeKey{{Value: 1, Desc: true}}
+				m.Sort = []plan.MergeKey{{Value: 1, Desc: true}}
 			}
 		}
 		shards := make([]Source, 2)

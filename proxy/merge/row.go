@@ -22,7 +22,7 @@ type Layout struct {
 // Visible is the number of columns that the client gets.
 func (l *Layout) Visible() int { return len(l.Columns) - l.Hidden }
 
-// column turns a column number of a planner.Merge into one of the row.
+// column turns a column number of a plan.Merge into one of the row.
 func (l *Layout) column(n int) int {
 	if n < 0 {
 		return len(l.Columns) + n

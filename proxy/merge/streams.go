@@ -3,7 +3,7 @@ package merge
 import (
 	"fmt"
 
-	"github.com/shunt-sql/shunt/planner"
+	"github.com/shunt-sql/shunt/planner/plan"
 )
 
 // Source is one shard's rows in their order.
@@ -48,7 +48,7 @@ type stream struct {
 
 // NewStreams returns a merge of sources whose rows are in the order of keys.
 // The error is an *UnsupportedError or ErrMalformed.
-func NewStreams(l *Layout, keys []planner.MergeKey, sources []Source) (*Streams, error) {
+func NewStreams(l *Layout, keys []plan.MergeKey, sources []Source) (*Streams, error) {
 	sorters, err := newSorters(l, keys)
 	if err != nil {
 		return nil, err

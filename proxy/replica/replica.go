@@ -65,7 +65,7 @@ func (r *Replica) Read() { r.reads.Add(1) }
 // Alive reports whether a new connection can be made: what was lost was that one
 // connection alone.
 func (r *Replica) Alive(ctx context.Context) bool {
-	c, err := r.Pool.GetNew(ctx, false)
+	c, err := r.Pool.GetNew(ctx, nil, false)
 	if err != nil {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -187,7 +188,7 @@ func foreign(filter string) string {
 		name = strings.ToLower(strings.Trim(strings.TrimSpace(name), "`"))
 		schema, _, _ := strings.Cut(name, ".")
 		switch schema {
-		case "", "mysql", "sys", "information_schema", "performance_schema", "shunt_scratch":
+		case "", "mysql", "sys", "information_schema", "performance_schema", "shunt_scratch", "shunt_store":
 		default:
 			out = append(out, name)
 		}
@@ -199,7 +200,7 @@ func foreign(filter string) string {
 // older ones. Names of columns are made those of today.
 func status(ctx context.Context, c *shard.Conn, today, before string) ([]map[string]string, error) {
 	res, err := c.Query(ctx, today)
-	if e, ok := errors.AsType[*shard.ServerError](err); ok && e.Code == 1064 {
+	if e, ok := errors.AsType[*shard.ServerError](err); ok && e.Code == mysqlerr.ParseError {
 		res, err = c.Query(ctx, before)
 	}
 	if err != nil {
@@ -221,7 +222,7 @@ var renamed = strings.NewReplacer("Master", "Source", "Slave", "Replica")
 // needsRight says what to grant where an account may not see replication.
 func needsRight(err error, c *shard.Conn, mariaDB string) error {
 	e, ok := errors.AsType[*shard.ServerError](err)
-	if !ok || e.Code != 1227 {
+	if !ok || e.Code != mysqlerr.SpecificAccessDenied {
 		return err
 	}
 	right := "REPLICATION CLIENT"

@@ -60,7 +60,7 @@ func (c *columns) follow(ctx context.Context, cfg shard.Config) {
 // askTables digests the columns of all tables that the account may see.
 func askTables(ctx context.Context, c *shard.Conn) (tables, error) {
 	res, err := c.Query(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME, BIT_XOR(CAST(CRC32(CONCAT_WS('/', ORDINAL_POSITION, COLUMN_NAME, COLUMN_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE)) AS UNSIGNED)) "+
-		"FROM information_schema.COLUMNS WHERE TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema', 'shunt_scratch') GROUP BY TABLE_SCHEMA, TABLE_NAME")
+		"FROM information_schema.COLUMNS WHERE TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema', 'shunt_scratch', 'shunt_store') GROUP BY TABLE_SCHEMA, TABLE_NAME")
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,7 @@ import (
 func TestUnlikeDefaults(t *testing.T) {
 	t.Parallel()
 	other := facts()
-	other.Columns = slices.Clone(other.Columns)
-	other.Columns[1].def = new("another")
+	other.shop("users").columns[1].def = new("another")
 	for _, src := range []Sources{sources(facts(), other), sources(other, facts())} {
 		users := build(t, src).Table("shop", "users")
 		if c := users.Column("email"); c.Default != nil || !c.DefaultExpr || users.Differs != "" {
@@ -23,8 +22,7 @@ func TestUnlikeDefaults(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	other = facts()
-	other.Columns = slices.Clone(other.Columns)
-	other.Columns[0], other.Columns[1] = other.Columns[1], other.Columns[0]
+	slices.Reverse(other.shop("users").columns)
 	if users := build(t, sources(facts(), other)).Table("shop", "users"); !users.OrderDiffers || users.Differs == "" {
 		t.Errorf("another order isn't seen: %q", users.Differs)
 	}
@@ -45,8 +43,12 @@ func TestUnlikeSettings(t *testing.T) {
 	if !slices.Equal(c.Unlike, want) || c.AutocommitOff || c.SQLMode != "ANSI" {
 		t.Errorf("%+v", c.Unlike)
 	}
-	if c := build(t, sources(b, b)); !c.AutocommitOff || len(c.Unlike) > 0 {
+	if c := build(t, sources(b, b)); !c.AutocommitOff || len(c.Unlike) > 0 || c.Uncommitted {
 		t.Errorf("%+v", c.Unlike)
+	}
+	b.Settings["transaction_isolation"] = "READ-UNCOMMITTED"
+	if c := build(t, sources(a, b)); !c.Uncommitted {
+		t.Error("a level by which sessions see what isn't committed isn't known")
 	}
 }
 
@@ -59,8 +61,7 @@ func TestAlteredIndex(t *testing.T) {
 		t.Errorf("%+v", ix)
 	}
 	f := facts()
-	f.Columns = slices.Clone(f.Columns)
-	f.Columns[1].collation = "utf8mb4_bin"
+	f.shop("users").columns[1].collation = "utf8mb4_bin"
 	src.Facts[0] = f
 	if ix := build(t, src).Table("shop", "users").Indexes[0]; ix.Usable() || ix.Error == "" {
 		t.Errorf("%+v", ix)

@@ -8,31 +8,47 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
-// IndexDef is a virtual index as the store keeps it.
-type IndexDef struct {
-	ID                  uint32
-	Schema, Table, Name string
-	Columns             []string
-	Partitions          int
-	Status              catalog.IndexStatus
-	Error               string
-	// Keyed is the Definition that its keys were made under, "" where that isn't known.
-	Keyed string
+// Counting is a column that is AUTO_INCREMENT, whatever the shards say; without a name none is.
+type Counting struct {
+	catalog.TableName
+	Column string
 }
 
 // Sources is all that a snapshot is made of.
 type Sources struct {
 	Version    uint64
 	Shards     []catalog.Shard
+	Joining    []catalog.Shard
 	Slots      [catalog.Slots]catalog.ShardID
 	Placements Placements
-	Indexes    []IndexDef
-	Facts      map[catalog.ShardID]*Facts
+	Indexes    []catalog.IndexDef
+	// Virtual are the virtual columns.
+	Virtual []*catalog.VirtualColumn
+	// Unlike are the reference tables whose copies differ, and the shard whose copy counts.
+	Unlike   map[catalog.TableName]string
+	Counting Counting
+	Facts    map[catalog.ShardID]*Facts
 	// Kept is by what the rows of a table have been placed so far; ok is false where that isn't known.
 	Kept func(schema, table string) (p TablePlacement, ok bool, err error)
+	// Unfinished are the tables of DDL that may be done on some shards only.
+	Unfinished map[catalog.TableName]Unfinished
 	// First: the snapshot is the first, and each shard has told its facts. Nobody is making
 	// a configured schema's tables then.
 	First bool
+}
+
+// Unfinished is DDL of a table.
+type Unfinished struct {
+	// By are the shards by whose columns the table is planned: those that lack an ALTER TABLE, which
+	// so is planned as before when it is sent again, and those that have made it.
+	//
+	// Counter-example: ALTER TABLE t DROP COLUMN c was done on s0 alone. By the columns of s0 the
+	// same statement would be told that there is no c.
+	By catalog.ShardSet
+	// State is another one when By is, or what is told.
+	State string
+	// Tell says which shards have done it, and what to do.
+	Tell func(*catalog.Catalog) string
 }
 
 // builder holds what the steps of Build share.
@@ -50,31 +66,61 @@ type builder struct {
 	bodies map[string]map[string]bool
 	// homes are the schemas that have stored functions of a name, in lower case.
 	homes map[string]map[string]bool
+	// tables that the snapshot gets, of those that a shard has: by default all.
+	facts map[catalog.ShardID][]*tableFact
+	// scope are the tables that it gets anew; nil: all.
+	scope map[catalog.TableName]bool
+	// made are the tables that it got.
+	made []*catalog.Table
+	// known is what Snapshot.Next goes by.
+	known known
 }
 
 // Build makes a snapshot. Errors are about the configuration (an unknown shard
 // or shard key); what the shards say can only make tables less usable.
 func Build(src Sources) (*catalog.Catalog, error) {
+	snapshot, err := Make(src)
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.Catalog, nil
+}
+
+func newBuilder(src Sources) *builder {
 	b := &builder{
-		Sources: src, from: map[*catalog.Column]columnFact{},
+		Sources: src, from: map[*catalog.Column]columnFact{}, facts: map[catalog.ShardID][]*tableFact{},
 		on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{}, homes: map[string]map[string]bool{}, keyed: map[*catalog.Index]string{},
-		c: &catalog.Catalog{
-			Version: src.Version, Shards: src.Shards, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
-			DefaultCollation: map[string]string{}, Collations: map[int]catalog.Collation{},
-			WritingFunctions: map[string]bool{}, LeavingFunctions: map[string]bool{}, ReadingFunctions: map[string]bool{}, Functions: map[string]bool{}, AggregateFunctions: map[string]bool{},
-			Procedures: map[string]*catalog.Procedure{},
-		},
 	}
 	for _, s := range src.Shards {
-		b.c.All.Add(s.ID)
 		if src.Facts[s.ID] != nil {
 			b.order = append(b.order, s.ID)
 		}
+	}
+	return b
+}
+
+// Make makes a snapshot of all that the sources say.
+func Make(src Sources) (*Snapshot, error) {
+	b := newBuilder(src)
+	b.c = &catalog.Catalog{
+		Version: src.Version, Shards: src.Shards, Joining: src.Joining, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
+		DefaultCollation: map[string]string{}, Collations: map[int]catalog.Collation{},
+		WritingFunctions: map[string]bool{}, LeavingFunctions: map[string]bool{}, ReadingFunctions: map[string]bool{}, Functions: map[string]bool{}, AggregateFunctions: map[string]bool{},
+		Procedures: map[string]*catalog.Procedure{},
+	}
+	for _, s := range src.Shards {
+		b.c.All.Add(s.ID)
+	}
+	for _, id := range b.order {
+		b.facts[id] = src.Facts[id].Tables
 	}
 	if len(b.order) > 0 {
 		f := src.Facts[b.order[0]]
 		for _, id := range b.order {
 			b.version(src.Facts[id].Version)
+			for _, name := range []string{"transaction_isolation", "tx_isolation"} {
+				b.c.Uncommitted = b.c.Uncommitted || strings.EqualFold(src.Facts[id].Settings[name], "READ-UNCOMMITTED")
+			}
 		}
 		b.c.LowerCaseNames, b.c.SQLMode = f.LowerCaseNames, f.Settings["sql_mode"]
 		b.c.AutocommitOff = strings.EqualFold(f.Settings["autocommit"], "OFF")
@@ -87,22 +133,48 @@ func Build(src Sources) (*catalog.Catalog, error) {
 			}
 		}
 	}
-	if err := b.placeholders(); err != nil {
+	if err := b.schemas(); err != nil {
 		return nil, err
 	}
 	b.functions()
-	b.tables()
-	if err := b.place(); err != nil {
+	if err := b.placeTables(); err != nil {
 		return nil, err
 	}
 	b.reading()
-	b.compare()
-	b.indexes()
-	b.cascades()
 	b.triggers()
 	b.events()
 	b.unusable()
-	return b.c, nil
+	b.knowPrograms()
+	b.c.WithVirtual(src.Virtual)
+	return &Snapshot{b.c, src, b.known}, nil
+}
+
+// placeTables makes the tables, but for what programs of the shards do to them.
+func (b *builder) placeTables() error {
+	b.placeholders()
+	b.tables()
+	if err := b.place(); err != nil {
+		return err
+	}
+	b.compare()
+	b.count()
+	b.indexes()
+	b.cascades()
+	return nil
+}
+
+// count has a column counted.
+func (b *builder) count() {
+	if b.Counting.Name == "" {
+		return
+	}
+	t := b.c.Table(b.Counting.Schema, b.Counting.Name)
+	if t == nil || !slices.Contains(b.made, t) {
+		return
+	}
+	if c := t.Column(b.Counting.Column); c != nil {
+		c.AutoIncrement, c.Unannounced = true, true
+	}
 }
 
 // version keeps the lowest version as the shards': what clients choose by it is there on
@@ -159,12 +231,34 @@ func (b *builder) table(schema, name string) *catalog.Table {
 	if t == nil {
 		t = &catalog.Table{Schema: s.Name, Name: name}
 		s.Tables[b.fold(name)] = t
+		b.made = append(b.made, t)
 	}
 	return t
 }
 
+// scoped reports whether the snapshot gets a table anew.
+func (b *builder) scoped(schema, name string) bool {
+	return b.scope == nil || b.scope[catalog.TableName{Schema: schema, Name: name}]
+}
+
+func (b *builder) unfinished(schema, table string) (x Unfinished, ok bool) {
+	if b.c.LowerCaseNames {
+		for name, x := range b.Unfinished {
+			if strings.EqualFold(name.Schema, schema) && strings.EqualFold(name.Name, table) {
+				return x, true
+			}
+		}
+		return x, false
+	}
+	x, ok = b.Unfinished[catalog.TableName{Schema: schema, Name: table}]
+	return x, ok
+}
+
 func (b *builder) indexes() {
 	for _, def := range b.Indexes {
+		if !b.scoped(def.Schema, def.Table) {
+			continue
+		}
 		t := b.c.Table(def.Schema, def.Table)
 		if t == nil {
 			continue // the table is not known while its shards are down
@@ -173,6 +267,11 @@ func (b *builder) indexes() {
 		for _, name := range def.Columns {
 			if c := t.Column(name); c != nil {
 				ix.Columns = append(ix.Columns, c)
+			}
+		}
+		for _, name := range def.Include {
+			if c := t.Column(name); c != nil {
+				ix.Include = append(ix.Include, c)
 			}
 		}
 		if len(ix.Columns) != len(def.Columns) {

@@ -15,27 +15,38 @@ func facts() *Facts {
 		Version: "9.7.4", Settings: map[string]string{"sql_mode": "STRICT_TRANS_TABLES"},
 		Collations: []Collation{{ID: 255, Name: "utf8mb4_0900_ai_ci", Charset: "utf8mb4", Default: true}},
 		Schemas:    []string{"shop"},
-		Tables:     []tableFact{{schema: "shop", name: "users"}, {schema: "shop", name: "audit"}, {schema: "shop", name: "v", view: true}, {schema: "shop", name: "log"}},
-		Columns: []columnFact{
-			{schema: "shop", table: "users", name: "id", typ: "bigint", extra: ""},
-			{schema: "shop", table: "users", name: "email", typ: "varchar(100)", charset: "utf8mb4", collation: "utf8mb4_0900_ai_ci", nullable: true, def: new("none")},
-			{schema: "shop", table: "audit", name: "id", typ: "bigint", extra: "auto_increment"},
-			{schema: "shop", table: "audit", name: "email", typ: "varchar(100)", charset: "utf8mb4", collation: "utf8mb4_0900_ai_ci"},
-			{schema: "shop", table: "v", name: "id", typ: "bigint"},
-			{schema: "shop", table: "log", name: "line", typ: "text"},
+		Tables: []*tableFact{
+			{
+				schema: "shop", name: "audit",
+				columns: []columnFact{
+					{name: "id", typ: "bigint", extra: "auto_increment"},
+					{name: "email", typ: "varchar(100)", charset: "utf8mb4", collation: "utf8mb4_0900_ai_ci"},
+				},
+				keys:        []keyFact{{key: "PRIMARY", column: "id"}},
+				foreignKeys: []foreignKeyFact{{column: "email", refSchema: "shop", refTable: "users", update: "CASCADE", delete: "RESTRICT"}},
+			},
+			{schema: "shop", name: "log", columns: []columnFact{{name: "line", typ: "text"}}},
+			{
+				schema: "shop", name: "users", engine: "InnoDB",
+				columns: []columnFact{
+					{name: "id", typ: "bigint", extra: ""},
+					{name: "email", typ: "varchar(100)", charset: "utf8mb4", collation: "utf8mb4_0900_ai_ci", nullable: true, def: new("none")},
+				},
+				keys:     []keyFact{{key: "PRIMARY", column: "id"}, {key: "email", column: "email", prefix: true}},
+				triggers: []triggerFact{{event: "UPDATE", body: "INSERT INTO `audit` (email) VALUES (NEW.email)"}},
+			},
+			{schema: "shop", name: "v", view: true, columns: []columnFact{{name: "id", typ: "bigint"}}},
 		},
-		Keys: []keyFact{
-			{schema: "shop", table: "users", key: "PRIMARY", column: "id"},
-			{schema: "shop", table: "users", key: "email", column: "email", prefix: true},
-			{schema: "shop", table: "audit", key: "PRIMARY", column: "id"},
-		},
-		Triggers:    []triggerFact{{schema: "shop", table: "users", event: "UPDATE", body: "INSERT INTO `audit` (email) VALUES (NEW.email)"}},
-		ForeignKeys: []foreignKeyFact{{schema: "shop", table: "audit", column: "email", refSchema: "shop", refTable: "users", update: "CASCADE", delete: "RESTRICT"}},
 	}
 }
 
+// shop is one of facts' tables.
+func (f *Facts) shop(name string) *tableFact {
+	return f.table(catalog.TableName{Schema: "shop", Name: name})
+}
+
 func sources(perShard ...*Facts) Sources {
-	src := Sources{Version: 7, Facts: map[catalog.ShardID]*Facts{}, Indexes: []IndexDef{
+	src := Sources{Version: 7, Facts: map[catalog.ShardID]*Facts{}, Indexes: []catalog.IndexDef{
 		{ID: 1, Schema: "shop", Table: "users", Name: "by_email", Columns: []string{"email"}, Status: catalog.Ready},
 		{ID: 2, Schema: "shop", Table: "audit", Name: "audit_email", Columns: []string{"email"}, Status: catalog.Ready},
 	}}
@@ -101,6 +112,11 @@ func TestBuild(t *testing.T) {
 	if ix := users.Index("by_email"); ix == nil || !ix.Usable() {
 		t.Errorf("by_email: %+v", ix)
 	}
+	early := facts()
+	early.shop("users").engine = "MyISAM"
+	if users.Early || !build(t, sources(facts(), early)).Table("shop", "users").Early {
+		t.Error("the engine of a shard isn't known")
+	}
 	if !c.Table("shop", "v").IsView {
 		t.Error("v is not known as a view")
 	}
@@ -128,7 +144,7 @@ func TestTriggerThatCallsTouchesAll(t *testing.T) {
 	for _, body := range []string{"CALL p()", "SET NEW.email = f(1)"} {
 		f := facts()
 		f.Functions = []functionFact{{name: "f", body: "RETURN g()"}, {schema: "other", name: "f", body: "RETURN 1"}, {name: "g", body: "BEGIN DELETE FROM t; RETURN 1; END"}, {name: "pure", body: "RETURN 1"}}
-		f.Triggers = []triggerFact{{schema: "shop", table: "users", event: "INSERT", body: body}}
+		f.shop("users").triggers = []triggerFact{{event: "INSERT", body: body}}
 		c := build(t, sources(f))
 		if n := len(c.Table("shop", "users").Triggers[0].Touches); n != 2 {
 			t.Errorf("%s touches %d of 2 indexed tables", body, n)
@@ -211,7 +227,8 @@ func TestBodiesThatLeaveVariables(t *testing.T) {
 	} {
 		f := facts()
 		f.Functions = []functionFact{{name: "f", body: body}, {name: "g", body: "SET @g = 1"}, {name: "h", body: "RETURN f()"}}
-		f.Triggers = []triggerFact{{schema: "shop", table: "audit", event: "INSERT", body: "SET @a = 1"}, {schema: "shop", table: "users", event: "INSERT", body: body}}
+		f.shop("audit").triggers = []triggerFact{{event: "INSERT", body: "SET @a = 1"}}
+		f.shop("users").triggers = []triggerFact{{event: "INSERT", body: body}}
 		c := build(t, sources(f))
 		triggers := c.Table("shop", "users").Triggers
 		if got := triggers[len(triggers)-1].Leaves; got != leaves {
@@ -264,9 +281,9 @@ func TestFunctionsThatRead(t *testing.T) {
 func TestShardsThatDisagree(t *testing.T) {
 	t.Parallel()
 	other := facts()
-	other.Columns[1].collation = "utf8mb4_bin"
+	other.shop("users").columns[1].collation = "utf8mb4_bin"
 	missing := facts()
-	missing.Columns = missing.Columns[2:]
+	missing.shop("users").columns = nil
 	for name, f := range map[string]*Facts{"collation": other, "missing table": missing} {
 		users := build(t, sources(facts(), f)).Table("shop", "users")
 		if users.Differs == "" || !strings.Contains(users.Differs, "s1") {
@@ -320,10 +337,8 @@ func TestKept(t *testing.T) {
 	t.Parallel()
 	lacks := func(names ...string) *Facts {
 		f := facts()
-		f.Tables = slices.DeleteFunc(f.Tables, func(tf tableFact) bool { return slices.Contains(names, tf.name) })
-		f.Columns = slices.DeleteFunc(f.Columns, func(cf columnFact) bool { return slices.Contains(names, cf.table) })
-		f.Keys = slices.DeleteFunc(f.Keys, func(kf keyFact) bool { return slices.Contains(names, kf.table) })
-		f.ForeignKeys = nil
+		f.Tables = slices.DeleteFunc(f.Tables, func(tf *tableFact) bool { return slices.Contains(names, tf.name) })
+		f.shop("audit").foreignKeys = nil
 		return f
 	}
 	named := Placements{"shop": {Tables: map[string]TablePlacement{"users": {}}}}

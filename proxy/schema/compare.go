@@ -14,12 +14,11 @@ import (
 func (b *builder) compare() {
 	type key struct{ schema, table string }
 	for _, id := range b.order {
-		cols := map[key][]columnFact{}
-		for _, cf := range b.Facts[id].Columns {
-			k := key{b.fold(cf.schema), b.fold(cf.table)}
-			cols[k] = append(cols[k], cf)
+		cols := make(map[key][]columnFact, len(b.facts[id]))
+		for _, tf := range b.facts[id] {
+			cols[key{b.fold(tf.schema), b.fold(tf.name)}] = tf.columns
 		}
-		for t := range b.c.Tables() {
+		for _, t := range b.made {
 			if !t.Shards.Has(id) || len(t.Columns) == 0 || t.Differs != "" && t.OrderDiffers {
 				continue
 			}
@@ -27,6 +26,9 @@ func (b *builder) compare() {
 			if d := differs(t, theirs, b.c.ShardName(id)); d == "" {
 				b.alike(t, theirs)
 			} else {
+				if x, ok := b.unfinished(t.Schema, t.Name); ok {
+					d = x.Tell(b.c)
+				}
 				t.Differs, t.OrderDiffers = cmp.Or(t.Differs, d), t.OrderDiffers || ordersDiffer(t, theirs)
 			}
 		}

@@ -5,7 +5,8 @@
 // ReadAll asks every shard, behind DDL for the tables that it names; a shard that does not answer is left out and named in
 // the result, so that one dead server neither stops the start nor a refresh: a
 // hash table's columns are the same everywhere, and a statement that needs the
-// dead shard fails on its own. Build is pure and does the rest.
+// dead shard fails on its own. Build is pure and does the rest. A Directory owns the current
+// catalog: it has the shards asked again, and publishes what they say.
 //
 // Where shards disagree about a table, the table is marked (Table.Differs) and
 // its virtual indexes are not used, since keys made under one definition say

@@ -20,7 +20,7 @@ func (b *builder) leavingTriggers() map[string]bool {
 	for again := true; again; {
 		again = false
 		for _, id := range b.order {
-			for _, tf := range b.Facts[id].Triggers {
+			for t, tf := range b.Facts[id].triggers() {
 				if leaving[tf.body] {
 					continue
 				}
@@ -30,7 +30,7 @@ func (b *builder) leavingTriggers() map[string]bool {
 					leaves = leaves || b.c.LeavingFunctions[w] || tables[w]
 				}
 				if leaves {
-					leaving[tf.body], tables[strings.ToLower(tf.table)], again = true, true, true
+					leaving[tf.body], tables[strings.ToLower(t.name)], again = true, true, true
 				}
 			}
 		}

@@ -36,28 +36,28 @@ func (s shuffled) Rows(_ context.Context, sql string) ([][][]byte, error) {
 func TestReadInAnyOrder(t *testing.T) {
 	t.Parallel()
 	s := shuffled{map[string][][]string{
-		"VERSION()":                            {{"9.7.4", "0"}},
-		"SHOW GLOBAL VARIABLES":                {{"sql_mode", "ANSI"}, {"time_zone", "SYSTEM"}},
-		"information_schema.COLLATIONS":        {{"1", "a", "a", "Yes"}, {"2", "b", "b", ""}, {"3", "c", "c", ""}},
-		"information_schema.SCHEMATA":          {{"x"}, {"y"}, {"z"}},
-		"information_schema.TABLES":            {{"x", "t", "BASE TABLE"}, {"x", "u", "BASE TABLE"}, {"y", "t", "BASE TABLE"}},
-		"information_schema.COLUMNS":           {{"x", "t", "a", "int", "", "", "NO", "", "", "", ""}, {"x", "u", "a", "int", "", "", "NO", "", "", "", ""}, {"y", "t", "a", "int", "", "", "NO", "", "", "", ""}},
-		"information_schema.TRIGGERS":          {{"x", "t", "INSERT", "a", ""}, {"x", "t", "INSERT", "b", ""}, {"x", "t", "DELETE", "a", ""}},
-		"information_schema.ROUTINES":          {{"f", "a", "x", "FUNCTION"}, {"g", "a", "x", "FUNCTION"}, {"f", "a", "y", "FUNCTION"}},
-		"information_schema.EVENTS":            {{"x", "e", "DO 1"}, {"x", "f", "DO 2"}, {"y", "e", "DO 3"}},
-		"information_schema.KEY_COLUMN_USAGE ": {{"x", "t", "k1", "a", "x", "u", "a"}, {"x", "u", "k2", "a", "x", "t", "a"}, {"y", "t", "k1", "a", "x", "t", "a"}},
-		"REFERENTIAL_CONSTRAINTS":              {{"x", "T", "k1", "SET NULL", "CASCADE"}, {"y", "t", "k1", "RESTRICT", "NO ACTION"}},
+		"VERSION()":                           {{"9.7.4", "0"}},
+		"SHOW GLOBAL VARIABLES":               {{"sql_mode", "ANSI"}, {"time_zone", "SYSTEM"}},
+		"information_schema.COLLATIONS":       {{"1", "a", "a", "Yes"}, {"2", "b", "b", ""}, {"3", "c", "c", ""}},
+		"information_schema.SCHEMATA":         {{"x"}, {"y"}, {"z"}},
+		"information_schema.TABLES":           {{"x", "t", "BASE TABLE", "InnoDB"}, {"x", "u", "BASE TABLE", "InnoDB"}, {"y", "t", "BASE TABLE", "InnoDB"}},
+		"information_schema.COLUMNS":          {{"x", "t", "a", "int", "", "", "NO", "", "", "", ""}, {"x", "u", "a", "int", "", "", "NO", "", "", "", ""}, {"y", "t", "a", "int", "", "", "NO", "", "", "", ""}},
+		"information_schema.TRIGGERS":         {{"x", "t", "INSERT", "a", ""}, {"x", "t", "INSERT", "b", ""}, {"x", "t", "DELETE", "a", ""}},
+		"information_schema.ROUTINES":         {{"f", "a", "x", "FUNCTION"}, {"g", "a", "x", "FUNCTION"}, {"f", "a", "y", "FUNCTION"}},
+		"information_schema.EVENTS":           {{"x", "e", "DO 1"}, {"x", "f", "DO 2"}, {"y", "e", "DO 3"}},
+		"information_schema.KEY_COLUMN_USAGE": {{"x", "t", "k1", "a", "x", "u", "a"}, {"x", "u", "k2", "a", "x", "t", "a"}, {"y", "t", "k1", "a", "x", "t", "a"}},
+		"REFERENTIAL_CONSTRAINTS":             {{"x", "T", "k1", "SET NULL", "CASCADE"}, {"y", "t", "k1", "RESTRICT", "NO ACTION"}},
 	}}
 	first, err := Read(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(first.Tables) != 3 || len(first.ForeignKeys) != 3 || len(first.Functions) != 3 || len(first.Triggers) != 3 || len(first.Events) != 3 {
+	if len(first.Tables) != 3 || len(first.Functions) != 3 || len(first.Tables[0].triggers) != 3 || len(first.Events) != 3 {
 		t.Fatalf("%+v", first)
 	}
 	for i, rules := range [][2]string{{"SET NULL", "CASCADE"}, {"CASCADE", "CASCADE"}, {"RESTRICT", "NO ACTION"}} {
-		if k := first.ForeignKeys[i]; [2]string{k.update, k.delete} != rules {
-			t.Errorf("%+v, want the rules %q", k, rules)
+		if keys := first.Tables[i].foreignKeys; len(keys) != 1 || [2]string{keys[0].update, keys[0].delete} != rules {
+			t.Errorf("%+v, want the rules %q", keys, rules)
 		}
 	}
 	for range 20 {
@@ -87,7 +87,7 @@ func TestReadWholeTables(t *testing.T) {
 	t.Parallel()
 	q := &renamedMeanwhile{shuffled: shuffled{map[string][][]string{
 		"VERSION()":                     {{"9.7.4", "0"}},
-		"information_schema.TABLES":     {{"x", "t", "BASE TABLE"}},
+		"information_schema.TABLES":     {{"x", "t", "BASE TABLE", "InnoDB"}},
 		"information_schema.COLUMNS":    {{"x", "t", "a", "int", "", "", "NO", "", "", "", "PRI"}},
 		"information_schema.STATISTICS": {{"x", "t", "PRIMARY", "a", "", ""}},
 	}}}
@@ -95,7 +95,7 @@ func TestReadWholeTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Keys) != 1 || q.readings != 2 {
-		t.Errorf("keys %v after %d readings of a table with a primary key", f.Keys, q.readings)
+	if keys := f.Tables[0].keys; len(keys) != 1 || q.readings != 2 {
+		t.Errorf("keys %v after %d readings of a table with a primary key", keys, q.readings)
 	}
 }

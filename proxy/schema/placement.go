@@ -23,11 +23,12 @@ type TablePlacement struct {
 	Placement catalog.Placement
 	ShardKey  string // Hash: "" for the primary key's first column
 	Shard     string // Single
+	// UniqueByShard as a table's in the catalog.
+	UniqueByShard bool
 }
 
-// placeholders makes the configured schemas and tables known even where no
-// shard has them yet, so that CREATE TABLE knows where to go.
-func (b *builder) placeholders() error {
+// schemas makes the configured schemas known even where no shard has them yet.
+func (b *builder) schemas() error {
 	for _, name := range slices.Sorted(maps.Keys(b.Placements)) {
 		p := b.Placements[name]
 		s := b.schema(name)
@@ -39,17 +40,31 @@ func (b *builder) placeholders() error {
 			}
 			s.Default.Shard = id
 		}
-		for t := range p.Tables {
-			b.table(name, t)
+	}
+	for _, id := range b.order {
+		for _, name := range b.Facts[id].Schemas {
+			b.schema(name)
 		}
 	}
 	return nil
 }
 
+// placeholders makes the configured tables known even where no shard has them
+// yet, so that CREATE TABLE knows where to go.
+func (b *builder) placeholders() {
+	for name, p := range b.Placements {
+		for t := range p.Tables {
+			if b.scoped(name, t) {
+				b.table(name, t)
+			}
+		}
+	}
+}
+
 // place puts each table where the configuration or the default says.
 func (b *builder) place() error {
 	b.uniqueKeys()
-	for t := range b.c.Tables() {
+	for _, t := range b.made {
 		if err := b.placeTable(t); err != nil {
 			return fmt.Errorf("table %s.%s: %w", t.Schema, t.Name, err)
 		}
@@ -62,15 +77,27 @@ func (b *builder) placeTable(t *catalog.Table) error {
 		return nil // it is where it was made, and its rows are where its tables' are
 	}
 	p, named := b.placement(t.Schema, t.Name)
+	t.Named = named && !b.isDefault(t)
 	if len(t.Columns) > 0 && p == (TablePlacement{}) && b.isDefault(t) {
 		var err error
 		if p, err = b.keptPlacement(t); err != nil {
 			return err
 		}
 	}
-	t.Placement, t.Shards = p.Placement, b.c.All
+	if t.Sequence && p.Placement != catalog.Single {
+		t.Placement, t.Shards = catalog.Single, catalog.Only(b.on[t].First())
+		return nil
+	}
+	t.Placement, t.Shards, t.UniqueByShard = p.Placement, b.c.All, p.UniqueByShard
 	switch p.Placement {
 	case catalog.Reference:
+		if home, ok := b.Unlike[catalog.TableName{Schema: b.fold(t.Schema), Name: b.fold(t.Name)}]; ok && len(t.Columns) > 0 {
+			id, err := b.shardNamed(home)
+			if err != nil {
+				return err
+			}
+			t.Unlike, t.Placement, t.Shards = true, catalog.Single, catalog.Only(id)
+		}
 	case catalog.Single:
 		id, err := b.shardNamed(p.Shard)
 		if err != nil {
@@ -87,11 +114,11 @@ func (b *builder) placeTable(t *catalog.Table) error {
 			if t.ShardKey = t.Column(p.ShardKey); t.ShardKey == nil {
 				return fmt.Errorf("shard_key: the table has no column %q", p.ShardKey)
 			}
-		case len(t.PrimaryKey) > 0 && (p.Placement != catalog.Hash || !ownKey(t) || named && !b.isDefault(t)):
+		case len(t.PrimaryKey) > 0 && (p.Placement != catalog.Hash || !ownKey(t) || t.Named):
 			t.ShardKey = t.PrimaryKey[0]
 		case p.Placement == catalog.Anywhere:
 			// Rows can be found by index or scatter; only new ones have no place.
-		case named && !b.isDefault(t):
+		case t.Named:
 			return fmt.Errorf("placement hash needs a shard_key, or a primary key on the table")
 		default:
 			t.Placement, t.Shards = catalog.Single, catalog.Only(b.c.Shards[0].ID)
@@ -105,7 +132,12 @@ func (b *builder) placeTable(t *catalog.Table) error {
 //
 // Counter-example: CREATE TABLE t (id INT), which is single for the lack of a primary key;
 // INSERT INTO t VALUES (7); ALTER TABLE t ADD PRIMARY KEY (id). By the key the row would
-// be looked for on a shard that doesn't even have the table.
+// be looked for on a shard that doesn't even have the table. Dumps of phpMyAdmin and older
+// migrations make tables so.
+//
+// A table without a record stays on its only shard in a configured schema, at a start: the
+// server is one that is adopted. At any other time somebody may just be making the table on
+// all shards.
 func (b *builder) keptPlacement(t *catalog.Table) (TablePlacement, error) {
 	if len(b.c.Shards) < 2 {
 		return TablePlacement{}, nil
@@ -120,7 +152,9 @@ func (b *builder) keptPlacement(t *catalog.Table) (TablePlacement, error) {
 	}
 	if b.on[t].Len() == 1 {
 		alone := TablePlacement{Placement: catalog.Single, Shard: b.c.ShardName(b.on[t].First())}
-		if known && kept == alone || !known && configured && b.First {
+		// One whose CREATE TABLE has not come to the other shards isn't alone.
+		_, unfinished := b.unfinished(t.Schema, t.Name)
+		if known && kept == alone || !known && configured && b.First && !unfinished {
 			return alone, nil
 		}
 	}
@@ -173,8 +207,18 @@ func (b *builder) isDefault(t *catalog.Table) bool {
 }
 
 // wantedSource is the shard whose definition counts for a table that the
-// configuration puts on a single one; nil for all others.
+// configuration puts on a single one, and for one with unfinished DDL; nil for all others.
 func (b *builder) wantedSource(schema, table string) *catalog.ShardID {
+	if x, ok := b.unfinished(schema, table); ok {
+		for id := range x.By.All {
+			if f := b.Facts[id]; f != nil && slices.ContainsFunc(f.Tables, func(t *tableFact) bool {
+				return b.fold(t.schema) == b.fold(schema) && b.fold(t.name) == b.fold(table)
+			}) {
+				return &id
+			}
+		}
+		return nil
+	}
 	p, named := b.placement(schema, table)
 	if !named || p.Placement != catalog.Single {
 		return nil
@@ -186,9 +230,13 @@ func (b *builder) wantedSource(schema, table string) *catalog.ShardID {
 }
 
 func (b *builder) shardNamed(name string) (catalog.ShardID, error) {
-	s, ok := b.c.ShardByName(name)
-	if !ok {
-		return 0, fmt.Errorf("unknown shard %q", name)
+	if s, ok := b.c.ShardByName(name); ok {
+		return s.ID, nil
 	}
-	return s.ID, nil
+	for _, s := range b.c.Joining {
+		if s.Name == name {
+			return s.ID, nil // what is placed there can't be made yet
+		}
+	}
+	return 0, fmt.Errorf("unknown shard %q", name)
 }

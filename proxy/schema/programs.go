@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/spoken"
 )
 
 // functions finds what the stored functions may do: those that may change rows are those whose
@@ -28,7 +28,7 @@ func (b *builder) functions() {
 			if leavesTraces(f.body) {
 				b.c.LeavingFunctions[f.name] = true
 			}
-			b.c.Functions[f.name] = b.c.Functions[f.name] || planner.Varies(f.body)
+			b.c.Functions[f.name] = b.c.Functions[f.name] || spoken.Varies(f.body)
 			if aggregates {
 				b.c.AggregateFunctions[f.name] = true
 			}
@@ -90,7 +90,7 @@ func (b *builder) reading() {
 	}
 	spread := map[string][]*catalog.Table{}
 	for t := range b.c.Tables() {
-		if t.IsView || t.Shards.Len() > 1 && t.Placement != catalog.Reference {
+		if t.IsView || t.Unlike || t.Shards.Len() > 1 && t.Placement != catalog.Reference {
 			name := strings.ToLower(t.Name)
 			spread[name] = append(spread[name], t)
 		}
@@ -136,8 +136,8 @@ func (b *builder) triggers() {
 	var matter []*catalog.Table
 	passes := map[*catalog.Table]bool{}
 	for _, id := range b.order {
-		for _, tf := range b.Facts[id].Triggers {
-			passes[b.c.Table(tf.schema, tf.table)] = true
+		for tf := range b.Facts[id].triggers() {
+			passes[b.c.Table(tf.schema, tf.name)] = true
 		}
 	}
 	views := map[string]bool{} // a body may write to a table by one
@@ -151,8 +151,8 @@ func (b *builder) triggers() {
 	}
 	leaving := b.leavingTriggers()
 	for _, id := range b.order {
-		for _, tf := range b.Facts[id].Triggers {
-			t := b.c.Table(tf.schema, tf.table)
+		for of, tf := range b.Facts[id].triggers() {
+			t := b.c.Table(of.schema, of.name)
 			if t == nil {
 				continue
 			}

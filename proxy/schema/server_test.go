@@ -83,11 +83,7 @@ func TestReadTablesOnServer(t *testing.T) {
 				}
 				others := func(schema string) bool { return schema != own }
 				f.Schemas = slices.DeleteFunc(f.Schemas, others)
-				f.Tables = slices.DeleteFunc(f.Tables, func(t tableFact) bool { return others(t.schema) })
-				f.Columns = slices.DeleteFunc(f.Columns, func(c columnFact) bool { return others(c.schema) })
-				f.Keys = slices.DeleteFunc(f.Keys, func(k keyFact) bool { return others(k.schema) })
-				f.Triggers = slices.DeleteFunc(f.Triggers, func(t triggerFact) bool { return others(t.schema) })
-				f.ForeignKeys = slices.DeleteFunc(f.ForeignKeys, func(k foreignKeyFact) bool { return others(k.schema) })
+				f.Tables = slices.DeleteFunc(f.Tables, func(t *tableFact) bool { return others(t.schema) })
 				f.Functions = slices.DeleteFunc(f.Functions, func(fn functionFact) bool { return others(fn.schema) })
 				return f
 			}
@@ -105,14 +101,21 @@ func TestReadTablesOnServer(t *testing.T) {
 				{"DROP INDEX i ON child", "child"},
 				{"RENAME TABLE b TO c", "b c"},
 				{"RENAME TABLE B TO d, `a b-é` TO B", "B d a_b-é B"},
-				{"CREATE VIEW v AS SELECT ident, n FROM c", ""},
+				{"CREATE VIEW v AS SELECT ident, n FROM c", "v"},
 				{"ALTER TABLE c MODIFY n BIGINT", "c"}, // the view's column, too
-				{"CREATE VIEW w AS SELECT 'c' AS letter, n FROM v", ""},
-				{"ALTER TABLE c MODIFY n DECIMAL(10,2)", "c"},
+				{"CREATE VIEW w AS SELECT 'c' AS letter, n FROM v", "w"},
+				{"ALTER TABLE c MODIFY n DECIMAL(10,2)", "c"}, // the views' columns, too
+				{"CREATE OR REPLACE VIEW v AS SELECT ident, n + 1 AS n FROM c", "v"},
+				{"RENAME TABLE v TO x", "v x"},
+				{"RENAME TABLE x TO v", "x v"},
 				{"ALTER TABLE B ADD COLUMN z ENUM('a', 'it''s')", "B"},
 				{"TRUNCATE TABLE B", "B"},
-				{"DROP VIEW w", ""},
-				{"DROP VIEW v", ""},
+				{"DROP VIEW w", "w"},
+				{"DROP VIEW v", "v"},
+				{"SET foreign_key_checks = 0", "b"},
+				{"ALTER TABLE child DROP COLUMN first, ADD FOREIGN KEY (id) REFERENCES later (id) ON UPDATE CASCADE", "child"},
+				{"CREATE TABLE later (id INT PRIMARY KEY)", "later"},
+				{"DROP TABLE later", "later"},
 				{"DROP TABLE child, B", "child B"},
 				{"DROP TABLE c", "c"}, // its triggers
 				{"CREATE TABLE `it's` (i INT PRIMARY KEY)", "it's"},
@@ -124,16 +127,30 @@ func TestReadTablesOnServer(t *testing.T) {
 					names = append(names, catalog.TableName{Schema: own, Name: strings.ReplaceAll(name, "_", " ")})
 				}
 				is := all()
-				if known.Alone(names) {
-					read, err := ReadTables(t.Context(), dbQuerier{conn}, known, names)
+				affected := known.Affected(names)
+				if (affected == nil) != (x.tables == "" || strings.Contains(x.tables, "'")) {
+					t.Errorf("%s affects %v", x.ddl, affected)
+				}
+				if affected != nil {
+					read, err := ReadTables(t.Context(), dbQuerier{conn}, known, affected)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if !reflect.DeepEqual(read, is) {
+					for _, linked := range read.links() {
+						if !slices.ContainsFunc(is.links(), func(t *tableFact) bool { return reflect.DeepEqual(t, linked) }) {
+							t.Errorf("%s: %s isn't linked", x.ddl, linked.name)
+						}
+					}
+					if len(read.links()) != len(is.links()) {
+						t.Errorf("%s: %d tables are linked, wanted %d", x.ddl, len(read.links()), len(is.links()))
+					}
+					read.linked, is.linked = nil, nil // in an order of their own
+					if !read.Equal(is) || !reflect.DeepEqual(read, is) {
 						t.Errorf("%s: read of %v, it differs in %v", x.ddl, names, read.Changed(is))
 					}
 				}
-				if reflect.DeepEqual(known, is) && !strings.HasPrefix(x.ddl, "TRUNCATE") && !strings.Contains(x.ddl, "IF NOT EXISTS") && !strings.Contains(x.ddl, "INDEX") {
+				known.linked = nil
+				if reflect.DeepEqual(known, is) && !strings.HasPrefix(x.ddl, "SET") && !strings.HasPrefix(x.ddl, "TRUNCATE") && !strings.Contains(x.ddl, "IF NOT EXISTS") && !strings.Contains(x.ddl, "INDEX") {
 					t.Errorf("%s changes nothing", x.ddl)
 				}
 				known = is
@@ -142,49 +159,53 @@ func TestReadTablesOnServer(t *testing.T) {
 	}
 }
 
-// TestAlone: tables that others depend on aren't read alone.
-func TestAlone(t *testing.T) {
+// TestAffected: views and foreign keys change with the tables that they are of.
+func TestAffected(t *testing.T) {
 	t.Parallel()
-	f := &Facts{
-		Tables: []tableFact{
-			{schema: "s", name: "users"},
-			{schema: "s", name: "orders"},
-			{schema: "s", name: "parents"},
-			{schema: "s", name: "v", view: true, definition: "select `s`.`Users`.`id` AS `id` from `s`.`Users`"},
-		},
-		ForeignKeys: []foreignKeyFact{{schema: "s", table: "orders", column: "p", refSchema: "s", refTable: "parents", refColumn: "id"}},
+	view := func(name, definition string) *tableFact {
+		return &tableFact{schema: "s", name: name, view: true, definition: definition}
 	}
+	f := &Facts{Tables: []*tableFact{
+		{schema: "s", name: "orders", foreignKeys: []foreignKeyFact{{column: "p", refSchema: "s", refTable: "parents", refColumn: "id"}}},
+		{schema: "s", name: "parents"},
+		{schema: "s", name: "users"},
+		view("v", "select `s`.`Users`.`id` AS `id` from `s`.`Users`"),
+		view("w", "select v.id AS id from v join $orders"),
+	}}
 	named := func(names ...string) (out []catalog.TableName) {
 		for _, n := range names {
 			out = append(out, catalog.TableName{Schema: "s", Name: n})
 		}
 		return out
 	}
-	for _, x := range []struct {
-		names []catalog.TableName
-		want  bool
-	}{
-		{named("orders"), true},
-		{named("orders", "made_now"), true},
-		{named("users"), false},             // a view reads it
-		{named("user"), false},              // so may be this one's
-		{named("parents"), false},           // a foreign key refers to it
-		{named("orders", "parents"), false}, // to one of them
-		{named("it's"), false},
-		{named("a", "b", "c", "d", "e"), false},
-		{nil, false},
+	many := make([]string, askAtMost+1)
+	for i := range many {
+		many[i] = fmt.Sprint("t", i)
+	}
+	for _, x := range []struct{ names, want []catalog.TableName }{
+		{named("orders"), named("orders")},
+		{named("orders", "made_now"), named("made_now", "orders")},
+		{named("users"), named("users", "v", "w")},
+		{named("user"), named("user")},
+		{named("parents"), named("parents", "orders")},
+		{named("parents", "orders", "parents"), named("orders", "parents")},
+		{named("it's"), nil},
+		{named(many...), nil},
+		{named(many[1:]...), named(slices.Sorted(slices.Values(many[1:]))...)},
+		{nil, nil},
 	} {
-		if got := f.Alone(x.names); got != x.want {
-			t.Errorf("%v: %v", x.names, got)
+		if got := f.Affected(x.names); !slices.Equal(got, x.want) {
+			t.Errorf("%v: %v, want %v", x.names, got, x.want)
 		}
 	}
 	hidden := *f
-	hidden.Tables = append(slices.Clone(f.Tables), tableFact{schema: "s", name: "w", view: true})
+	hidden.Tables = append(slices.Clone(f.Tables), view("z", ""))
+	if got := hidden.Affected(named("orders")); !slices.Equal(got, named("orders", "z")) {
+		t.Errorf("a view that can't be seen: %v", got)
+	}
 	folded := *f
 	folded.LowerCaseNames = true
-	for _, f := range []*Facts{&hidden, &folded} {
-		if f.Alone(named("orders")) {
-			t.Errorf("%+v", f)
-		}
+	if got := folded.Affected(named("orders")); got != nil {
+		t.Errorf("where names are folded: %v", got)
 	}
 }

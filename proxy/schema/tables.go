@@ -12,21 +12,19 @@ import (
 // tables takes the columns of each table from the first shard that has it.
 func (b *builder) tables() {
 	type key struct{ schema, table string }
-	from := map[key]catalog.ShardID{}
+	seen := map[key]bool{}
 	computed := map[*catalog.Table]bool{}
 	for _, id := range b.order {
-		f := b.Facts[id]
-		for _, name := range f.Schemas {
-			b.schema(name)
-		}
-		for _, tf := range f.Tables {
+		for _, tf := range b.facts[id] {
 			k := key{b.fold(tf.schema), b.fold(tf.name)}
 			t := b.table(tf.schema, tf.name)
 			b.on[t] = b.on[t].Union(catalog.Only(id))
+			_, t.Unfinished = b.unfinished(t.Schema, t.Name)
+			t.Early = t.Early || !tf.view && !strings.EqualFold(tf.engine, "InnoDB")
 			if want := b.wantedSource(tf.schema, tf.name); want != nil && *want != id {
 				continue
 			}
-			if _, seen := from[k]; seen {
+			if seen[k] {
 				if t.IsView && tf.view {
 					t.Shards.Add(id)
 					if t.Definition != tf.definition || t.DefinitionCollation != tf.collation {
@@ -36,22 +34,18 @@ func (b *builder) tables() {
 				}
 				continue
 			}
-			from[k] = id
-			t.IsView, t.Definition = tf.view, tf.definition
+			seen[k] = true
+			t.IsView, t.Sequence, t.Definition = tf.view, tf.sequence, tf.definition
 			t.DefinitionCollation, t.Introducers = tf.collation, tf.introducers
 			if tf.view {
 				t.Shards.Add(id)
 			}
-		}
-		for _, cf := range f.Columns {
-			if source, ok := from[key{b.fold(cf.schema), b.fold(cf.table)}]; !ok || source != id {
-				continue
-			}
-			t := b.table(cf.schema, cf.table)
-			c := b.column(cf, len(t.Columns))
-			t.Columns = append(t.Columns, c)
-			if c.Generated && !strings.Contains(cf.extra, "stored") && !strings.Contains(cf.extra, "persistent") {
-				c.Virtual, computed[t] = true, true
+			for _, cf := range tf.columns {
+				c := b.column(cf, len(t.Columns))
+				t.Columns = append(t.Columns, c)
+				if c.Generated && !strings.Contains(cf.extra, "stored") && !strings.Contains(cf.extra, "persistent") {
+					c.Virtual, computed[t] = true, true
+				}
 			}
 		}
 	}

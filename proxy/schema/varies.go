@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/spoken"
 )
 
 // Rule varies: a VIRTUAL column is computed when it is read, by the session that
@@ -17,22 +18,15 @@ import (
 // are in backticks.
 var expression = regexp.MustCompile("`(?:[^`]|``)*`|([A-Za-z_][A-Za-z0-9_]*)\\s*\\(|[@/]")
 
-// sameForAll are what a generated column may call and have the same value in every
-// session: no clock, time zone, locale, account or variable is in them. A word that
-// isn't here makes an index unused, never wrong. The quotient isn't: see
+// sameForAll reports that a generated column may call name and have the same value in every
+// session. A word that isn't known makes an index unused, never wrong. The quotient isn't: see
 // div_precision_increment.
-var sameForAll = func() map[string]bool {
-	m := map[string]bool{}
-	for w := range strings.FieldsSeq(`abs and as ascii between bin bit_length case cast ceil ceiling char char_length character_length coalesce
-		concat concat_ws conv convert crc32 date_add decimal div else elt field find_in_set floor greatest hex if ifnull in insert instr
-		json_array json_contains json_extract json_length json_object json_quote json_type json_unquote json_valid json_value lcase least left length
-		like locate lower lpad ltrim md5 mid mod month nchar not nullif oct octet_length or ord position quarter repeat replace reverse right
-		round rpad rtrim sha sha1 sha2 sign space strcmp substr substring substring_index then trim truncate ucase unhex upper varchar when
-		binary xor year day dayofmonth dayofyear to_days`) {
-		m[w] = true
-	}
-	return m
-}()
+func sameForAll(name string) bool { return spoken.SameForAll(name) || operators[name] }
+
+// operators are words before a parenthesis that call no function.
+var operators = map[string]bool{
+	"and": true, "as": true, "between": true, "case": true, "decimal": true, "else": true, "like": true, "nchar": true, "not": true, "or": true, "then": true, "varchar": true, "when": true,
+}
 
 // varying notes the columns of a table whose values vary by session.
 func (b *builder) varying(t *catalog.Table) {
@@ -107,7 +101,7 @@ func (b *builder) varies(t *catalog.Table, computed *catalog.Column, voids map[*
 	for _, m := range expression.FindAllStringSubmatch(text, -1) {
 		switch word := m[0]; {
 		case m[1] != "":
-			if !sameForAll[strings.ToLower(m[1])] {
+			if !sameForAll(strings.ToLower(m[1])) {
 				return true, false
 			}
 			texts = texts || strings.EqualFold(m[1], "char") || strings.EqualFold(m[1], "unhex")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -52,8 +53,8 @@ func (f *forwarder) executeAgain(p []byte) (_ []byte, again bool, err error) {
 		return p, false, err
 	}
 	switch e.Code {
-	case 1243: // ER_UNKNOWN_STMT_HANDLER
-	case 1615: // ER_NEED_REPREPARE
+	case mysqlerr.UnknownStmtHandler:
+	case mysqlerr.NeedReprepare:
 		if err := c.closeStatement(x.st); err != nil {
 			return p, false, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -24,7 +25,7 @@ func (s *preparing) answer(c *wire.Conn, cmd byte, p []byte) error {
 	switch cmd {
 	case mysql.COM_STMT_PREPARE:
 		if s.refusePrepare && len(s.prepared) > 0 {
-			return c.WriteError(1146, "42S02", "no table")
+			return c.WriteError(mysqlerr.New(mysqlerr.NoSuchTable, "no table"))
 		}
 		id := uint32(len(s.prepared) + 1)
 		s.prepared = append(s.prepared, id)
@@ -37,7 +38,7 @@ func (s *preparing) answer(c *wire.Conn, cmd byte, p []byte) error {
 		if len(s.refuse) > 0 {
 			code := s.refuse[0]
 			s.refuse = s.refuse[1:]
-			return c.WriteError(code, "HY000", "prepare it again")
+			return c.WriteError(mysqlerr.New(code, "prepare it again"))
 		}
 		if s.rows {
 			return c.WriteResult([]wire.Column{wire.TextColumn("a")}, [][]any{{"x"}}, 2, 0)

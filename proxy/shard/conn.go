@@ -39,11 +39,20 @@ type Conn struct {
 	Schema string
 	// Status is of the last OK or EOF: mysql.SERVER_STATUS_...
 	Status uint16
+	// Join is the owner's: under which of its joins the connection was noted.
+	Join uint64
 	// Broken: to be closed, not to be used again.
 	Broken bool
 	// Await has the next Send wait until the answer begins, for a caller that has
 	// nothing else to do meanwhile: it saves a system call.
 	Await bool
+	// Timed has the time taken when the next statement is sent, and when its answer was read to the end:
+	// Took is between the two, until the owner has noted it, and Began when that began, for At. Waited is
+	// for how long the pool had none.
+	Timed               Timed
+	Began, Took, Waited time.Duration
+	// sentAt is since epoch, 0: nothing was sent that is timed.
+	sentAt time.Duration
 
 	// ahead is sent with the next command, and aheadDue set until that is answered.
 	ahead    string
@@ -59,8 +68,13 @@ type Conn struct {
 	busy bool
 	// sentBefore is what the socket had taken before the last command.
 	sentBefore int64
+	// lost is the first failure, told again by what is sent behind it: only it says that the server
+	// has ended the connection, say.
+	lost error
 	// cut: the server was judged dead, and this connection interrupted.
 	cut atomic.Bool
+	// cutBy says why, where it isn't for that.
+	cutBy atomic.Pointer[error]
 	// interrupted: no deadline may be set later than Interrupt's.
 	interrupted atomic.Bool
 	// suspect: the server may close the connection after its last answer.
@@ -74,10 +88,47 @@ type Conn struct {
 	// interruptedBy is what the client is told where the server says that
 	// somebody has killed the statement.
 	interruptedBy atomic.Pointer[ServerError]
-	// rested and place are the pool's.
+	// rested, place and holder are the pool's.
 	rested time.Time
 	place  int
+	holder *Holder
 }
+
+// epoch is what sentAt counts from: to look at one clock costs less than at two.
+var epoch = time.Now()
+
+// Timed is which times are taken.
+type Timed uint8
+
+const (
+	NotTimed Timed = iota
+	TimedBegin
+	TimedWhole
+)
+
+// answered says that the answer was read to its end.
+func (c *Conn) answered() {
+	c.busy = false
+	if c.sentAt > 0 && c.Timed == TimedWhole {
+		c.Began, c.Took, c.sentAt = c.sentAt, max(1, time.Since(epoch)-c.sentAt), 0
+	}
+	c.Timed = NotTimed // of what is asked next is none
+}
+
+// Sent is when the statement was sent whose end isn't timed, for TookUntil; 0 for none. It is told once.
+func (c *Conn) Sent() (at time.Duration) {
+	at, c.sentAt = c.sentAt, 0
+	return at
+}
+
+// At is the time of a Began or a Sent.
+func At(since time.Duration) time.Time { return epoch.Add(since) }
+
+// Since is a time as Began and Sent have it.
+func Since(at time.Time) time.Duration { return at.Sub(epoch) }
+
+// TookUntil is how long a statement took that was Sent.
+func TookUntil(end time.Time, sent time.Duration) time.Duration { return end.Sub(epoch) - sent }
 
 // Busy reports whether an answer is due that was not read to its end.
 func (c *Conn) Busy() bool { return c.busy }
@@ -89,17 +140,30 @@ func (c *Conn) InTransaction() bool { return c.Status&mysql.SERVER_STATUS_IN_TRA
 // fail marks the connection Broken and says where err happened.
 func (c *Conn) fail(err error) error {
 	c.Broken = true
+	if c.lost == nil {
+		c.lost = err
+	}
 	if h := c.cfg.Health; h != nil {
 		if c.cut.Load() {
 			err = errCut
 			if dead := h.Err(); dead != nil {
 				err = shortened(dead)
+			} else if why := c.cutBy.Load(); why != nil {
+				err = *why
 			}
 		} else {
 			h.Suspect()
 		}
 	}
 	return &connError{ErrShard, c.cfg.where(), err}
+}
+
+// unusable is why a connection that is busy or broken takes no command.
+func (c *Conn) unusable() error {
+	if c.lost != nil {
+		return c.lost
+	}
+	return errors.New("command on a connection that is busy or broken")
 }
 
 // Send sends a command. Its answer must be read by Forward before the next
@@ -115,7 +179,7 @@ func (c *Conn) SendStatement(sql string) error {
 
 func (c *Conn) send(cmd byte, write func() error) error {
 	if c.busy || c.Broken {
-		return c.fail(errors.New("command on a connection that is busy or broken"))
+		return c.fail(c.unusable())
 	}
 	c.executing = execution{}
 	if c.interruptedBy.Load() != nil {
@@ -123,6 +187,9 @@ func (c *Conn) send(cmd byte, write func() error) error {
 	}
 	// Set first: after a failed write the server may have got the command.
 	c.sentBefore = c.w.Sent()
+	if c.sentAt = 0; c.Timed != NotTimed {
+		c.sentAt = time.Since(epoch)
+	}
 	c.busy = cmd != mysql.COM_STMT_CLOSE && cmd != mysql.COM_STMT_SEND_LONG_DATA && cmd != mysql.COM_QUIT
 	var err error
 	if c.ahead != "" && c.busy {
@@ -364,7 +431,7 @@ type command struct {
 // read the rest.
 func (c *Conn) together(commands ...command) ([]*ServerError, error) {
 	if c.busy || c.Broken || c.Ahead() {
-		return nil, c.fail(errors.New("commands on a connection that is busy or broken"))
+		return nil, c.fail(c.unusable())
 	}
 	c.executing = execution{}
 	c.interruptedBy.Store(nil)

@@ -52,6 +52,8 @@ type Config struct {
 
 	// Ring, when set, sends and receives.
 	Ring *wire.Ring
+	// Connect, when set, makes the connections in place of a net.Dialer.
+	Connect func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	// greeting, when set, bounds the handshake instead, once TCP is connected.
 	greeting  time.Duration
@@ -73,6 +75,16 @@ func (a *Account) Set(user, password string, encrypt *tls.Config) {
 	a.now.Store(&login{user, password, encrypt})
 }
 
+// Current is the Config with what connections from now on log in with.
+func (c Config) Current() Config {
+	if c.Account != nil {
+		if l := c.Account.now.Load(); l != nil {
+			c.User, c.Password, c.TLS = l.user, l.password, l.tls
+		}
+	}
+	return c
+}
+
 func (c *Config) where() string { return fmt.Sprintf("shard %s (%s)", c.Name, c.Addr) }
 
 // Dial connects to a shard. The session's character set is utf8mb4 with
@@ -85,11 +97,7 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 	if cfg.Statements <= 0 {
 		cfg.Statements = defaultStatements
 	}
-	if cfg.Account != nil {
-		if l := cfg.Account.now.Load(); l != nil {
-			cfg.User, cfg.Password, cfg.TLS = l.user, l.password, l.tls
-		}
-	}
+	cfg = cfg.Current()
 	if cfg.Health != nil {
 		if err := cfg.Health.Err(); err != nil {
 			return nil, err
@@ -105,8 +113,11 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 
 	var stop func() bool
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		d := net.Dialer{KeepAliveConfig: cfg.keepAlive}
-		nc, err := d.DialContext(ctx, network, addr)
+		dial := cfg.Connect
+		if dial == nil {
+			dial = (&net.Dialer{KeepAliveConfig: cfg.keepAlive}).DialContext
+		}
+		nc, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -66,7 +67,7 @@ func (f *fakeShard) start(t *testing.T) {
 
 func (f *fakeShard) serve(nc net.Conn, id uint32) {
 	if f.limit > 0 && f.open() >= f.limit {
-		_ = wire.Reject(nc, mysql.ER_CON_COUNT_ERROR, "08004", "Too many connections")
+		_ = wire.Reject(nc, mysqlerr.New(mysqlerr.TooManyConnections, "Too many connections"))
 		return
 	}
 	c, err := wire.Accept(context.Background(), nc, wire.Options{
@@ -158,7 +159,7 @@ func (f *fakeShard) config() Config {
 
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain: " + what)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -183,7 +184,7 @@ func (f *forwarder) run(kind ResponseKind) error {
 		}
 	}
 	if err == nil {
-		c.busy = false
+		c.answered()
 		return nil
 	}
 	if f.caller != nil {
@@ -199,6 +200,9 @@ func (f *forwarder) run(kind ResponseKind) error {
 
 // result reads one result: OK, ERR, EOF or a result set.
 func (f *forwarder) result() (more bool, err error) {
+	if done, err := f.whole(); done {
+		return false, err
+	}
 	p, err := f.c.r.ReadPacket(maxControl)
 	if err != nil {
 		return false, err
@@ -240,6 +244,23 @@ func (f *forwarder) result() (more bool, err error) {
 	}
 	f.between, f.sum.Headed = true, true
 	return f.rows(first)
+}
+
+// whole forwards a result set that has come whole, and goes to the client as it is but for its
+// status: in one piece. What it doesn't take (done is false) it leaves as it was.
+func (f *forwarder) whole() (done bool, err error) {
+	if f.dst == nil || f.w.Sequence() != f.c.r.Sequence() ||
+		f.o.SkipHeader || f.o.SkipEnd || f.o.Columns != nil || f.o.Define != nil || f.o.Expect > 0 || f.onColumn != nil || f.onRow != nil {
+		return false, nil
+	}
+	x, ok := f.c.r.Whole()
+	if !ok || !f.dst.Takes(x) || (x.Defined.Status|x.End.Status)&(mysql.SERVER_MORE_RESULTS_EXISTS|statusOutParams) != 0 {
+		return false, nil
+	}
+	f.sum.ResultSet, f.sum.Headed, f.between = true, true, true
+	f.sum.Rows += x.Rows
+	f.ended(x.End.Status, x.End.Warnings)
+	return true, f.dst.WriteWhole(f.c.r, x, f.status(x.Defined.Status, f.o.MoreResults), f.status(x.End.Status, f.o.MoreResults))
 }
 
 // columns reads count definitions and the EOF after them. ended: the server
@@ -447,7 +468,7 @@ func (f *forwarder) serverError(p []byte) error {
 	switch {
 	case endsConnection(e.Code):
 		f.c.Broken = true
-	case e.Code == 1317:
+	case e.Code == mysqlerr.QueryInterrupted:
 		// KILL QUERY and KILL CONNECTION look the same until the end comes.
 		f.c.suspect = true
 		if reason := f.c.interruptedBy.Load(); reason != nil {
@@ -467,12 +488,10 @@ func (f *forwarder) serverError(p []byte) error {
 // endsConnection: the errors after which a server closes the connection.
 func endsConnection(code uint16) bool {
 	switch code {
-	case 1053, // ER_SERVER_SHUTDOWN
-		1152, 1153, 1156, 1158, 1159, 1160, 1161, 1184, // ER_ABORTING_CONNECTION, ER_NET_...
-		1927, // MariaDB ER_CONNECTION_KILLED
-		3168, // ER_SERVER_ISNT_AVAILABLE
-		3169, // ER_SESSION_WAS_KILLED
-		4031: // ER_CLIENT_INTERACTION_TIMEOUT
+	case mysqlerr.ServerShutdown,
+		mysqlerr.AbortingConnection, mysqlerr.NewAbortingConnection, mysqlerr.NetPacketTooLarge, mysqlerr.NetPacketsOutOfOrder,
+		mysqlerr.NetReadError, mysqlerr.NetReadInterrupted, mysqlerr.NetErrorOnWrite, mysqlerr.NetWriteInterrupted,
+		mysqlerr.ConnectionKilled, mysqlerr.ServerIsntAvailable, mysqlerr.SessionWasKilled, mysqlerr.ClientInteractionTimeout:
 		return true
 	}
 	return false
@@ -494,7 +513,7 @@ func (f *forwarder) localInfile() error {
 	if _, err := c.r.ReadPacket(maxControl); err != nil {
 		return err
 	}
-	f.sum.Err = &ServerError{3948, "42000", "Loading local data is disabled; this must be enabled on both the client and server sides"}
+	f.sum.Err = new(ServerError(mysqlerr.New(mysqlerr.ClientLocalFilesDisabled, "Loading local data is disabled; this must be enabled on both the client and server sides")))
 	if f.o.HoldErr {
 		return nil
 	}

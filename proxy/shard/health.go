@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -45,6 +46,9 @@ type Health struct {
 	// They are Run's.
 	claimed time.Time
 	refused error
+
+	// pinged is the connection that was pinged last.
+	pinged atomic.Pointer[Conn]
 
 	mu      sync.Mutex
 	conns   map[*Conn]struct{}
@@ -111,6 +115,7 @@ func NewHealth(cfg Config, o HealthOptions) *Health {
 	switch {
 	case o.Conn != nil:
 		h.claimed, h.version = time.Now(), o.Conn.ServerVersion
+		h.pinged.Store(o.Conn)
 	case o.Claim != nil:
 		h.judge(asText(o.Unreached))
 	}
@@ -161,6 +166,7 @@ func (h *Health) Run(ctx context.Context) {
 	}()
 	for {
 		err := h.look(ctx, &conn)
+		h.pinged.Store(conn)
 		if ctx.Err() != nil {
 			return
 		}
@@ -391,6 +397,39 @@ func (h *Health) Only(c *Conn) {
 	}
 	h.elsewhere.Store(true)
 	h.Suspect()
+}
+
+// Cut cuts all connections off, and why is what their statements fail with: what they run ends with
+// them.
+func (h *Health) Cut(why error) {
+	h.mu.Lock()
+	cut := slices.Collect(maps.Keys(h.conns))
+	h.mu.Unlock()
+	for _, c := range cut {
+		c.cutBy.Store(&why)
+		c.cutOff()
+	}
+}
+
+// Opened reports that a connection of the server's is an open one of this Health's, by its number
+// and its client's port. The number alone doesn't tell: where another server stands behind the
+// address by now, one of before may be open here, and its number somebody else's there.
+func (h *Health) Opened(thread uint64, port int) bool {
+	is := func(c *Conn) bool {
+		tcp, ok := c.LocalAddr.(*net.TCPAddr)
+		return ok && uint64(c.ThreadID) == thread && tcp.Port == port
+	}
+	if c := h.pinged.Load(); c != nil && is(c) {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.conns {
+		if is(c) {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *Health) remove(c *Conn) {

@@ -7,9 +7,10 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
 const (
@@ -43,6 +44,9 @@ type Options struct {
 	// OnEnd is called after a connection was closed. lost: it was Busy, so its
 	// statement may still run on the server, as ThreadID.
 	OnEnd func(c *Conn, lost bool)
+
+	// Now is the clock; default time.Now.
+	Now func() time.Time
 }
 
 // Stats of a Pool.
@@ -54,7 +58,6 @@ type Stats struct {
 type Pool struct {
 	cfg Config
 	o   Options
-	now func() time.Time
 
 	mu sync.Mutex
 	// idle connections by FoundRows, the one returned last at the end.
@@ -64,31 +67,34 @@ type Pool struct {
 	// open counts idle and used connections and those being dialed.
 	// Invariant: open <= o.Max.
 	open int
-	// pinned counts connections that their users keep: see Pin.
-	pinned int
-	// waiting are those in Get, the first come first. Invariant: while there
-	// is one, a connection is in use or being dialed, and open == o.Max unless
-	// the server has refused to open more.
-	waiting []*waiter
+	// shares are of the connections that are in use or being dialed; those in Get wait.
+	// Invariant: while one waits, there is such a connection: one of his own, or open
+	// == o.Max, or the server has refused to open more.
+	shares shares
+	// pins are of those that are kept: see Pin.
+	pins shares
+
+	// room is how many connections the server had room for when it refused one more, at
+	// refused; 0: it has refused none.
+	room    int
+	refused time.Time
 
 	down    bool
 	trying  bool // somebody is dialing while down
 	tried   time.Time
 	lastErr error
 	version string
+	// barred is why nobody may have a connection though the server answers.
+	barred atomic.Pointer[connError]
 
 	closed bool
 	// empty is closed when closed and open == 0.
 	empty chan struct{}
 }
 
-// waiter waits for a connection of its kind, or for a place to dial one.
-type waiter struct {
-	foundRows bool
-	// ready gets one value: a connection, or nil for a place (counted in open
-	// already) or because the pool is closed.
-	ready chan *Conn
-}
+// grant is a connection, or a place to dial one, counted in open and in the holder's
+// tally. The place may have been that of replaced, which is to be closed.
+type grant struct{ conn, replaced *Conn }
 
 // New returns a pool. It doesn't connect yet.
 func New(cfg Config, o Options) *Pool {
@@ -104,8 +110,11 @@ func New(cfg Config, o Options) *Pool {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	p := &Pool{
-		cfg: cfg, o: o, now: time.Now,
+		cfg: cfg, o: o,
 		empty: make(chan struct{}),
 	}
 	if cfg.Health != nil {
@@ -124,9 +133,8 @@ func (p *Pool) judged(alive bool) {
 			idle = append(idle, p.idle[kind]...)
 			p.idle[kind] = nil
 		}
-		for range idle {
-			p.releaseLocked()
-		}
+		p.open -= len(idle)
+		p.serveLocked()
 	}
 	p.mu.Unlock()
 	for _, c := range idle {
@@ -136,11 +144,28 @@ func (p *Pool) judged(alive bool) {
 
 // dead is why the server is judged dead, nil while it isn't.
 func (p *Pool) dead() error {
-	if p.cfg.Health == nil {
-		return nil
+	if p.cfg.Health != nil {
+		if err := p.cfg.Health.Err(); err != nil {
+			return err
+		}
 	}
-	return p.cfg.Health.Err()
+	if b := p.barred.Load(); b != nil {
+		return b
+	}
+	return nil
 }
+
+// Bar keeps the pool from handing out connections, and says why; nil ends that. Dial goes on.
+func (p *Pool) Bar(why error) {
+	if why == nil {
+		p.barred.Store(nil)
+		return
+	}
+	p.barred.Store(&connError{ErrShard, p.cfg.where(), why})
+}
+
+// Barred reports that Bar keeps connections back.
+func (p *Pool) Barred() bool { return p.barred.Load() != nil }
 
 // Lively reports whether there is no sign that the server doesn't answer. It is
 // cheap: for a choice between servers of which any would do.
@@ -165,83 +190,106 @@ func kindOf(foundRows bool) int {
 	return 0
 }
 
-// Get returns a connection for the caller alone, the one returned last if
-// there is an idle one. It must be given to Put or Discard. It may be in
-// another State and Schema than the caller's.
+// Get returns a connection for Shunt's own use, for the caller alone, the one
+// returned last if there is an idle one. It must be given to Put or Discard. It may
+// be in another State and Schema than the caller's.
 //
 // Errors: ErrShard naming the shard where it can't be reached (and soon after
 // that, without a try), ErrPoolExhausted, ErrPoolClosed, ctx's.
 func (p *Pool) Get(ctx context.Context, foundRows bool) (*Conn, error) {
-	return p.GetIn(ctx, foundRows, "")
+	return p.GetFor(ctx, nil, foundRows, "")
 }
 
-// GetIn is Get for a caller who will bring the connection to a State: one that
-// is there already is preferred.
-func (p *Pool) GetIn(ctx context.Context, foundRows bool, state string) (*Conn, error) {
-	for {
-		c, w, replaced, err := p.take(foundRows, state)
-		if replaced != nil {
-			p.end(replaced)
+// GetFor is Get for a holder who will bring the connection to a State: one that is
+// there already is preferred. Errors: a *ShareError, too.
+func (p *Pool) GetFor(ctx context.Context, h *Holder, foundRows bool, state string) (*Conn, error) {
+	for waited := time.Duration(0); ; {
+		g, w, err := p.take(h, foundRows, state)
+		if err != nil {
+			return nil, err
+		}
+		if w != nil {
+			began := p.o.Now()
+			if g, err = p.wait(ctx, w); err != nil {
+				return nil, err
+			}
+			waited += max(1, p.o.Now().Sub(began))
 		}
 		switch {
-		case err != nil:
-			return nil, err
-		case c != nil:
-			if p.usable(c) {
-				return c, nil
+		case g.conn == nil:
+			c, err := p.dial(ctx, h, foundRows, g)
+			if err == nil {
+				c.Waited = waited
 			}
-			p.Discard(c)
-			continue
-		case w == nil:
-			return p.dial(ctx, foundRows)
-		}
-		if c, err = p.wait(ctx, w); err != nil || c != nil {
 			return c, err
+		case p.usable(g.conn):
+			g.conn.Waited = waited
+			return g.conn, nil
 		}
-		return p.dial(ctx, foundRows)
+		p.Discard(g.conn)
 	}
 }
 
-// GetNew is Get for a caller who has found an idle connection dead, though it
+// GetNew is GetFor a holder who has found an idle connection dead, though it
 // had looked alive: it dials, instead of an idle connection if it must be.
-func (p *Pool) GetNew(ctx context.Context, foundRows bool) (*Conn, error) {
+func (p *Pool) GetNew(ctx context.Context, h *Holder, foundRows bool) (*Conn, error) {
 	if err := p.dead(); err != nil {
 		return nil, err
 	}
-	var replaced *Conn
+	var g grant
 	p.mu.Lock()
+	t := p.shares.of(h)
 	switch kind := kindOf(foundRows); {
 	case p.closed:
 		p.mu.Unlock()
 		return nil, ErrPoolClosed
-	case p.open < p.o.Max:
-		p.open++
+	case !p.mayLocked(t):
+		p.mu.Unlock()
+		return p.GetFor(ctx, h, foundRows, "")
+	case p.opensLocked():
 	case len(p.idle[kind]) > 0:
-		replaced = p.idle[kind][0]
+		g.replaced = p.idle[kind][0]
 		p.idle[kind] = slices.Delete(p.idle[kind], 0, 1)
 	default:
 		p.mu.Unlock()
-		return p.Get(ctx, foundRows)
+		return p.GetFor(ctx, h, foundRows, "")
 	}
+	p.shares.take(t)
 	p.mu.Unlock()
-	if replaced != nil {
-		p.end(replaced)
-	}
-	return p.dial(ctx, foundRows)
+	return p.dial(ctx, h, foundRows, g)
 }
 
-// take finds an idle connection c, or a place in the queue w; neither: a place
-// for a new connection is taken, which may have been that of replaced.
-func (p *Pool) take(foundRows bool, state string) (c *Conn, w *waiter, replaced *Conn, err error) {
-	kind := kindOf(foundRows)
+// take finds what is there, or a place in the queue w.
+func (p *Pool) take(h *Holder, foundRows bool, state string) (g grant, w *waiter, err error) {
 	if err := p.dead(); err != nil {
-		return nil, nil, nil, err
+		return grant{}, nil, err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.closed {
-		return nil, nil, nil, ErrPoolClosed
+		p.mu.Unlock()
+		return grant{}, nil, ErrPoolClosed
 	}
+	t := p.shares.of(h)
+	if p.mayLocked(t) {
+		if g, ok := p.findLocked(t, foundRows, state); ok {
+			p.mu.Unlock()
+			return g, nil, nil
+		}
+	}
+	w = &waiter{holder: h, foundRows: foundRows, state: state, ready: make(chan grant, 1)}
+	p.shares.enqueue(t, w)
+	tell := !p.mayLocked(t) && t.tells(p.o.Now())
+	held := t.held
+	p.mu.Unlock()
+	if tell {
+		p.o.Logger.Warn("statements of a user wait for the user's own: these hold as many of a shard's connections as they may", "user", h.Name, "shard", p.cfg.Name, "held", held, "of", p.o.Max)
+	}
+	return grant{}, w, nil
+}
+
+// findLocked gives a holder what is free: an idle connection, else a place.
+func (p *Pool) findLocked(t *tally, foundRows bool, state string) (g grant, ok bool) {
+	kind := kindOf(foundRows)
 	if n := len(p.idle[kind]); n > 0 {
 		at := n - 1
 		for i := at; i >= max(0, n-stateSearch); i-- {
@@ -250,33 +298,82 @@ func (p *Pool) take(foundRows bool, state string) (c *Conn, w *waiter, replaced 
 				break
 			}
 		}
-		c = p.idle[kind][at]
+		c := p.idle[kind][at]
 		p.idle[kind] = slices.Delete(p.idle[kind], at, at+1)
-		p.useLocked(c)
-		return c, nil, nil, nil
+		p.shares.take(t)
+		p.useLocked(c, t.holder)
+		return grant{conn: c}, true
 	}
-	if p.open < p.o.Max {
-		p.open++
-		return nil, nil, nil, nil
+	if p.opensLocked() {
+		p.shares.take(t)
+		return grant{}, true
 	}
 	if other := p.idle[1-kind]; len(other) > 0 {
-		replaced = other[0]
+		g.replaced = other[0]
 		p.idle[1-kind] = slices.Delete(other, 0, 1)
-		return nil, nil, replaced, nil
+		p.shares.take(t)
+		return g, true
 	}
-	w = &waiter{foundRows: foundRows, ready: make(chan *Conn, 1)}
-	p.waiting = append(p.waiting, w)
-	return nil, w, nil, nil
+	return grant{}, false
 }
 
-func (p *Pool) useLocked(c *Conn) {
-	c.place = len(p.inUse)
+// opensLocked takes a place for a new connection, if there is one. A server that had no
+// room for more is tried again in a while, by one at a time.
+func (p *Pool) opensLocked() bool {
+	if p.open >= p.o.Max {
+		return false
+	}
+	if p.room > 0 && p.open >= p.room {
+		now := p.o.Now()
+		if now.Sub(p.refused) < retryAfter {
+			return false
+		}
+		p.refused = now
+	}
+	p.open++
+	return true
+}
+
+// mayLocked reports whether a holder may have one more connection.
+func (p *Pool) mayLocked(t *tally) bool {
+	if t.holder == nil {
+		return true
+	}
+	if most := t.holder.most.Load(); most > 0 {
+		return int64(t.held) < most
+	}
+	most := p.o.Max
+	if p.room > 0 {
+		most = min(most, p.room)
+	}
+	return p.shares.mayShare(t, most)
+}
+
+// serveLocked gives what is free to those who wait for it.
+func (p *Pool) serveLocked() {
+	for len(p.shares.hungry) > 0 && !p.closed {
+		w := p.shares.next(p.mayLocked)
+		if w == nil {
+			return
+		}
+		g, ok := p.findLocked(p.shares.of(w.holder), w.foundRows, w.state)
+		if !ok {
+			return
+		}
+		p.shares.dequeue(w)
+		w.ready <- g
+	}
+}
+
+func (p *Pool) useLocked(c *Conn, h *Holder) {
+	c.place, c.holder = len(p.inUse), h
 	p.inUse = append(p.inUse, c)
 }
 
 func (p *Pool) usesLocked(c *Conn) bool { return c.place < len(p.inUse) && p.inUse[c.place] == c }
 
 func (p *Pool) restLocked(c *Conn) {
+	p.shares.giveBack(c.holder)
 	last := len(p.inUse) - 1
 	p.inUse[c.place], p.inUse[last].place = p.inUse[last], c.place
 	p.inUse[last] = nil
@@ -284,7 +381,7 @@ func (p *Pool) restLocked(c *Conn) {
 }
 
 func (p *Pool) usable(c *Conn) bool {
-	now := p.now()
+	now := p.o.Now()
 	if p.o.MaxLifetime > 0 && now.Sub(c.Opened) > p.o.MaxLifetime {
 		return false
 	}
@@ -295,8 +392,7 @@ func (p *Pool) usable(c *Conn) bool {
 	return c.alive()
 }
 
-// wait returns a connection, or nil for a place to dial one.
-func (p *Pool) wait(ctx context.Context, w *waiter) (*Conn, error) {
+func (p *Pool) wait(ctx context.Context, w *waiter) (grant, error) {
 	timer := time.NewTimer(p.o.WaitTimeout)
 	defer timer.Stop()
 	var died <-chan struct{}
@@ -305,8 +401,8 @@ func (p *Pool) wait(ctx context.Context, w *waiter) (*Conn, error) {
 	}
 	var err error
 	select {
-	case c := <-w.ready:
-		return p.woken(c)
+	case g := <-w.ready:
+		return p.woken(w.holder, g)
 	case <-died:
 		err = p.dead()
 		if err == nil { // and is alive again
@@ -315,54 +411,71 @@ func (p *Pool) wait(ctx context.Context, w *waiter) (*Conn, error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C:
-		err = fmt.Errorf("%s: %w within %v (%d in use)", p.cfg.where(), ErrPoolExhausted, p.o.WaitTimeout, p.o.Max)
 	}
 	p.mu.Lock()
-	i := slices.Index(p.waiting, w)
-	if i >= 0 {
-		p.waiting = slices.Delete(p.waiting, i, i+1)
+	waits := p.shares.dequeue(w)
+	tell := false
+	if err == nil && waits {
+		tell, err = p.lateLocked(w)
 	}
 	p.mu.Unlock()
-	if i < 0 {
-		// It was served at the same moment.
-		return p.woken(<-w.ready)
+	if tell {
+		p.o.Logger.Warn("no connection to a shard became free for a statement", "shard", p.cfg.Name, "error", err)
 	}
-	return nil, err
+	if !waits {
+		// It was served at the same moment.
+		return p.woken(w.holder, <-w.ready)
+	}
+	return grant{}, err
 }
 
-func (p *Pool) woken(c *Conn) (*Conn, error) {
-	if c != nil {
-		return c, nil
+// lateLocked is why a waiter has waited for too long.
+func (p *Pool) lateLocked(w *waiter) (tell bool, err error) {
+	t := p.shares.of(w.holder)
+	err = fmt.Errorf("%s: %w within %v (%d in use)", p.cfg.where(), ErrPoolExhausted, p.o.WaitTimeout, p.o.Max)
+	if !p.mayLocked(t) {
+		t.refused++
+		err = &ShareError{User: w.holder.Name, Where: p.cfg.where(), Held: t.held, Max: p.o.Max, Within: p.o.WaitTimeout}
+	}
+	return t.tells(p.o.Now()), err
+}
+
+func (p *Pool) woken(h *Holder, g grant) (grant, error) {
+	if g.conn != nil {
+		return g, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		p.releaseLocked()
-		return nil, ErrPoolClosed
+		p.releaseLocked(h)
+		return grant{}, ErrPoolClosed
 	}
-	return nil, nil
+	return g, nil
 }
 
-// releaseLocked gives up a place counted in open, to the first who waits.
-func (p *Pool) releaseLocked() {
-	if len(p.waiting) > 0 && !p.closed {
-		w := p.waiting[0]
-		p.waiting = slices.Delete(p.waiting, 0, 1)
-		w.ready <- nil
-		return
-	}
+// releaseLocked gives up a holder's place counted in open, to the next who waits.
+func (p *Pool) releaseLocked(h *Holder) {
 	p.open--
+	p.shares.giveBack(h)
+	p.serveLocked()
+	p.emptyLocked()
+}
+
+func (p *Pool) emptyLocked() {
 	if p.closed && p.open == 0 {
 		close(p.empty)
 	}
 }
 
-// dial makes a connection in a place that is counted in open.
-func (p *Pool) dial(ctx context.Context, foundRows bool) (*Conn, error) {
+// dial makes a connection in a place that was granted.
+func (p *Pool) dial(ctx context.Context, h *Holder, foundRows bool, g grant) (*Conn, error) {
+	if g.replaced != nil {
+		p.end(g.replaced)
+	}
 	p.mu.Lock()
-	if p.down && (p.trying || p.now().Sub(p.tried) < retryAfter) {
+	if p.down && (p.trying || p.o.Now().Sub(p.tried) < retryAfter) {
 		err := p.lastErr
-		p.releaseLocked()
+		p.releaseLocked(h)
 		p.mu.Unlock()
 		return nil, err
 	}
@@ -382,8 +495,8 @@ func (p *Pool) dial(ctx context.Context, foundRows bool) (*Conn, error) {
 	if probe {
 		p.trying = false
 	}
-	if err != nil && len(p.inUse) > 0 && !p.closed && serverFull(err) {
-		return p.dialedInVain(ctx, foundRows)
+	if err != nil && len(p.inUse)+len(p.idle[0])+len(p.idle[1]) > 0 && !p.closed && serverFull(err) {
+		return p.dialedInVain(ctx, h, foundRows)
 	}
 	if err != nil {
 		// The caller's impatience says nothing about the shard.
@@ -391,21 +504,24 @@ func (p *Pool) dial(ctx context.Context, foundRows bool) (*Conn, error) {
 			if !p.down && p.tells(err) {
 				p.o.Logger.Warn("shard is down", "shard", p.cfg.Name, "addr", p.cfg.Addr, "error", err)
 			}
-			p.down, p.lastErr, p.tried = true, err, p.now()
+			p.down, p.lastErr, p.tried = true, err, p.o.Now()
 		}
-		p.releaseLocked()
+		p.releaseLocked(h)
 		return nil, err
 	}
 	if p.down && p.tells(p.lastErr) {
 		p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.cfg.Addr)
 	}
 	p.down, p.lastErr, p.version = false, nil, c.ServerVersion
+	if p.room > 0 && p.open > p.room {
+		p.room, p.refused = p.open, time.Time{} // the next may try at once
+	}
 	if p.closed {
 		p.end(c)
-		p.releaseLocked()
+		p.releaseLocked(h)
 		return nil, ErrPoolClosed
 	}
-	p.useLocked(c)
+	p.useLocked(c, h)
 	return c, nil
 }
 
@@ -419,22 +535,25 @@ func (p *Pool) tells(err error) bool {
 // serverFull: the server lives, and has no room for another connection.
 func serverFull(err error) bool {
 	server, ok := errors.AsType[*ServerError](err)
-	return ok && (server.Code == mysql.ER_CON_COUNT_ERROR || server.Code == mysql.ER_TOO_MANY_USER_CONNECTIONS)
+	return ok && (server.Code == mysqlerr.TooManyConnections || server.Code == mysqlerr.TooManyUserConnections)
 }
 
 // dialedInVain gives up the place taken for a connection, and waits for one of
 // those that are in use: the server's limit counts like the pool's own. The
 // caller holds p.mu, and holds it again when this returns.
-func (p *Pool) dialedInVain(ctx context.Context, foundRows bool) (*Conn, error) {
+func (p *Pool) dialedInVain(ctx context.Context, h *Holder, foundRows bool) (*Conn, error) {
 	p.open-- // not to the next in the queue, who would be refused as well
-	w := &waiter{foundRows: foundRows, ready: make(chan *Conn, 1)}
-	p.waiting = append(p.waiting, w)
+	p.room, p.refused = p.open, p.o.Now()
+	p.shares.giveBack(h)
+	w := &waiter{holder: h, foundRows: foundRows, ready: make(chan grant, 1)}
+	p.shares.enqueue(p.shares.of(h), w)
+	p.serveLocked() // one may be idle
 	p.mu.Unlock()
 	defer p.mu.Lock()
-	if c, err := p.wait(ctx, w); err != nil || c != nil {
-		return c, err
+	if g, err := p.wait(ctx, w); err != nil || g.conn != nil {
+		return g.conn, err
 	}
-	return p.dial(ctx, foundRows)
+	return p.dial(ctx, h, foundRows, grant{})
 }
 
 // end closes a connection.
@@ -449,7 +568,7 @@ func (p *Pool) end(c *Conn) {
 // Put returns a connection. It is closed instead when it is Broken, Busy, or
 // in a transaction: what one session left open must not reach another.
 func (p *Pool) Put(c *Conn) {
-	now := p.now()
+	now := p.o.Now()
 	if c.Broken || c.cut.Load() || c.Busy() || c.Ahead() || c.InTransaction() || c.r.Buffered() > 0 ||
 		p.o.MaxLifetime > 0 && now.Sub(c.Opened) > p.o.MaxLifetime {
 		p.Discard(c)
@@ -474,17 +593,6 @@ func (p *Pool) Put(c *Conn) {
 		p.Discard(c)
 		return
 	}
-	if len(p.waiting) > 0 {
-		if w := p.waiting[0]; w.foundRows == c.FoundRows {
-			p.waiting = slices.Delete(p.waiting, 0, 1)
-			w.ready <- c // still in use, by another
-			p.mu.Unlock()
-			return
-		}
-		p.mu.Unlock()
-		p.Discard(c)
-		return
-	}
 	p.restLocked(c)
 	if p.down {
 		// It was refused a connection, and serves those that it has.
@@ -495,6 +603,9 @@ func (p *Pool) Put(c *Conn) {
 	}
 	kind := kindOf(c.FoundRows)
 	p.idle[kind] = append(p.idle[kind], c)
+	if len(p.shares.hungry) > 0 {
+		p.serveLocked()
+	}
 	var surplus *Conn
 	if len(p.idle[0])+len(p.idle[1]) > p.o.IdleMax {
 		if len(p.idle[kind]) == 1 {
@@ -502,7 +613,8 @@ func (p *Pool) Put(c *Conn) {
 		}
 		surplus = p.idle[kind][0]
 		p.idle[kind] = slices.Delete(p.idle[kind], 0, 1)
-		p.releaseLocked()
+		p.open--
+		p.serveLocked()
 	}
 	p.mu.Unlock()
 	if surplus != nil {
@@ -521,7 +633,9 @@ func (p *Pool) Discard(c *Conn) {
 		panic("shard: Discard of a connection that isn't in use")
 	}
 	p.restLocked(c)
-	p.releaseLocked()
+	p.open--
+	p.serveLocked()
+	p.emptyLocked()
 }
 
 // Dial makes a connection outside of the pool's limit, which the caller closes: the pool
@@ -541,6 +655,12 @@ func kill(ctx context.Context, cfg Config, threadID uint32, connection bool) err
 		return err
 	}
 	defer c.Close()
+	// Counter-example: a commit that waits for a full disk. MySQL stops the whole server where that is
+	// killed (binlog_error_action). Nor would anything come of it: what commits is done.
+	list, err := c.Processes(ctx, false)
+	if err != nil || slices.ContainsFunc(list, func(p Process) bool { return p.ID == threadID && p.Commits() }) {
+		return err
+	}
 	what := "QUERY "
 	if connection {
 		what = ""
@@ -564,40 +684,57 @@ func (p *Pool) Ping(ctx context.Context) error {
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Stats{InUse: len(p.inUse), Idle: len(p.idle[0]) + len(p.idle[1]), Waiting: len(p.waiting)}
+	waiting := 0
+	for _, h := range p.shares.hungry {
+		waiting += len(p.shares.of(h).waiting)
+	}
+	return Stats{InUse: len(p.inUse), Idle: len(p.idle[0]) + len(p.idle[1]), Waiting: waiting}
+}
+
+// Holders are those who have, or have had, connections of the pool.
+func (p *Pool) Holders() []Held {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shares.all()
 }
 
 // Pin notes that a connection will be kept for long. At most half of the
-// connections may be: the other sessions need some that come back.
-func (p *Pool) Pin() error {
+// connections may be, and a holder has his share of that: the other sessions need
+// some that come back.
+func (p *Pool) Pin(h *Holder) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pinned >= p.o.Max/2 {
-		return fmt.Errorf("%s: %w: %d of %d are kept by sessions", p.cfg.where(), ErrPoolExhausted, p.pinned, p.o.Max)
+	t := p.pins.of(h)
+	if most := p.o.Max / 2; p.pins.used >= most || !t.unbound() && !p.pins.mayShare(t, most) {
+		return fmt.Errorf("%s: %w: %d of %d are kept by sessions, %d of them by this user's", p.cfg.where(), ErrPoolExhausted, p.pins.used, p.o.Max, t.held)
 	}
-	p.pinned++
+	p.pins.take(t)
 	return nil
 }
 
 // Unpin takes a Pin back.
-func (p *Pool) Unpin() {
+func (p *Pool) Unpin(h *Holder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pinned--
+	p.pins.giveBack(h)
 }
 
 // Pinned is how many connections are kept.
 func (p *Pool) Pinned() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pinned
+	return p.pins.used
 }
 
 // State is "up", or "down" while the server is judged dead, and after a failed
 // connect until one succeeds, or for a time if its Health says that it lives: without
 // statements nobody tries to connect.
 func (p *Pool) State() string {
-	if p.LastError() != nil {
+	switch err := p.LastError(); {
+	case err == nil:
+	case errors.Is(err, p.barred.Load()):
+		return "joining"
+	default:
 		return "down"
 	}
 	return "up"
@@ -610,7 +747,7 @@ func (p *Pool) LastError() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.down && !p.tells(p.lastErr) && p.now().Sub(p.tried) > downFor {
+	if p.down && !p.tells(p.lastErr) && p.o.Now().Sub(p.tried) > downFor {
 		return nil
 	}
 	return p.lastErr
@@ -633,11 +770,16 @@ func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	if !p.closed {
 		p.closed = true
-		for _, w := range p.waiting {
-			p.open++ // woken gives it up again
-			w.ready <- nil
+		for _, h := range p.shares.hungry {
+			t := p.shares.of(h)
+			for _, w := range t.waiting {
+				p.open++ // woken gives it up again
+				p.shares.take(t)
+				w.ready <- grant{}
+			}
+			t.waiting = nil
 		}
-		p.waiting = nil
+		p.shares.hungry = nil
 		for kind := range p.idle {
 			for _, c := range p.idle[kind] {
 				p.end(c)

@@ -143,7 +143,7 @@ func TestPoolFindsDeadConnections(t *testing.T) {
 	p := newPool(t, f.config(), Options{})
 	var mu sync.Mutex
 	now := time.Now()
-	p.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	p.o.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	a, b := get(t, p, false), get(t, p, false)
 	p.Put(a)
 	p.Put(b)
@@ -282,7 +282,7 @@ func TestPoolDownAndUp(t *testing.T) {
 	p := newPool(t, f.config(), Options{})
 	var mu sync.Mutex
 	now := time.Now()
-	p.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	p.o.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	later := func() { mu.Lock(); now = now.Add(retryAfter); mu.Unlock() }
 	p.Put(get(t, p, false))
 	f.stop()
@@ -322,7 +322,7 @@ func TestPoolDownLapses(t *testing.T) {
 	cfg.Health = NewHealth(cfg, HealthOptions{})
 	p := newPool(t, cfg, Options{})
 	now := time.Now()
-	p.now = func() time.Time { return now }
+	p.o.Now = func() time.Time { return now }
 	f.stop()
 	if _, err := p.Get(within(t), false); err == nil || p.State() != "down" || p.LastError() == nil {
 		t.Errorf("error %v, state %s, %v", err, p.State(), p.LastError())

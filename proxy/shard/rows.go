@@ -141,7 +141,8 @@ func (r *Rows) next() ([]byte, error) {
 	}
 	r.Summary.Status, r.Summary.Warnings = e.Status, e.Warnings
 	r.c.Status = e.Status
-	r.done, r.c.busy = true, false
+	r.done = true
+	r.c.answered()
 	return nil, nil
 }
 
@@ -154,7 +155,8 @@ func (r *Rows) serverError(p []byte) error {
 		return err
 	}
 	r.Summary.Err = f.sum.Err
-	r.done, r.c.busy = true, false
+	r.done = true
+	r.c.answered()
 	return nil
 }
 

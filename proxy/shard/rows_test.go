@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -22,7 +23,7 @@ func TestRows(t *testing.T) {
 		case "none":
 			return c.WriteResult(columns, nil, 0, 0)
 		case "error":
-			return c.WriteError(1146, "42S02", "no table")
+			return c.WriteError(mysqlerr.New(mysqlerr.NoSuchTable, "no table"))
 		case "error after a row":
 			if err := c.WriteColumns(columns, 0); err != nil {
 				return err
@@ -30,7 +31,7 @@ func TestRows(t *testing.T) {
 			if err := c.WriteRow([]any{1, "a"}); err != nil {
 				return err
 			}
-			return c.WriteError(1317, "70100", "interrupted")
+			return c.WriteError(mysqlerr.New(mysqlerr.QueryInterrupted, "interrupted"))
 		case "end after a row":
 			if err := c.WriteColumns(columns, 0); err != nil {
 				return err

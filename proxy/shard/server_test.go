@@ -324,7 +324,7 @@ func TestPoolAgainstServer(t *testing.T) {
 	eachServer(t, func(t *testing.T, s realServer) {
 		p := newPool(t, s.config(), Options{})
 		var ahead atomic.Int64
-		p.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		p.o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		killed, timedOut := get(t, p, false), get(t, p, false)
 		mustExec(t, timedOut, "SET SESSION wait_timeout = 1")
 		p.Put(killed)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
 
@@ -134,7 +135,7 @@ func (c *Conn) PrepareFor(ctx context.Context, sql, use string) (*Stmt, error) {
 	}
 	st, err := c.prepare(ctx, sql)
 	var full *ServerError
-	if errors.As(err, &full) && full.Code == 1461 && len(c.stmts.byKey) > 0 {
+	if errors.As(err, &full) && full.Code == mysqlerr.MaxPreparedStmtCountReached && len(c.stmts.byKey) > 0 {
 		// ER_MAX_PREPARED_STMT_COUNT_REACHED: give back what we hold.
 		for e := c.stmts.recent.Front(); e != nil; e = e.Next() {
 			if err := c.closeStatement(e.Value.(*statementEntry).stmt); err != nil {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
 var (
@@ -95,11 +97,10 @@ func Accept(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 // Reject tells a new client why it isn't served, instead of a handshake, and
 // closes nc. The SQLSTATE is left out: before the handshake clients take it
 // for a part of the message, so servers don't send it either.
-func Reject(nc net.Conn, code uint16, state, msg string) error {
-	_ = state
+func Reject(nc net.Conn, e mysqlerr.Error) error {
 	_ = nc.SetDeadline(time.Now().Add(lingerTime))
 	w := NewWriter(nc)
-	err := w.WritePacket(append([]byte{mysql.ERR_HEADER, byte(code), byte(code >> 8)}, msg...))
+	err := w.WritePacket(append([]byte{mysql.ERR_HEADER, byte(e.Code), byte(e.Code >> 8)}, e.Message...))
 	if err == nil {
 		err = w.Flush()
 	}
@@ -131,8 +132,8 @@ type refusal struct {
 func (r *refusal) Error() string   { return r.packet.Error() }
 func (r *refusal) Unwrap() []error { return []error{r.kind, r.packet} }
 
-func refuse(kind error, code uint16, state, format string, args ...any) error {
-	return &refusal{kind: kind, packet: &Error{code, state, fmt.Sprintf(format, args...)}}
+func refuse(kind error, code uint16, format string, args ...any) error {
+	return &refusal{kind: kind, packet: new(Error(mysqlerr.Newf(code, format, args...)))}
 }
 
 type handshake struct {
@@ -166,7 +167,7 @@ func (h *handshake) run() error {
 	}
 	if resp.tlsRequest {
 		if h.o.TLS == nil {
-			return refuse(ErrHandshake, 1043, "08S01", "Bad handshake: TLS is not available")
+			return refuse(ErrHandshake, mysqlerr.HandshakeError, "Bad handshake: TLS is not available")
 		}
 		if err := h.startTLS(); err != nil {
 			return err
@@ -178,10 +179,10 @@ func (h *handshake) run() error {
 			return err
 		}
 		if resp.tlsRequest {
-			return refuse(ErrHandshake, 1043, "08S01", "Bad handshake")
+			return refuse(ErrHandshake, mysqlerr.HandshakeError, "Bad handshake")
 		}
 	} else if h.o.RequireTLS && !h.Local() { // nobody listens on a socket
-		return refuse(ErrHandshake, 3159, "HY000", "Connections using insecure transport are prohibited while --require_secure_transport=ON.")
+		return refuse(ErrHandshake, mysqlerr.SecureTransportRequired, "Connections using insecure transport are prohibited while --require_secure_transport=ON.")
 	}
 	h.User = resp.user
 	h.Schema = resp.schema
@@ -267,7 +268,7 @@ type response struct {
 }
 
 func parseResponse(p []byte) (r response, err error) {
-	bad := refuse(ErrHandshake, 1043, "08S01", "Bad handshake")
+	bad := refuse(ErrHandshake, mysqlerr.HandshakeError, "Bad handshake")
 	if len(p) < 2 {
 		return r, bad
 	}
@@ -275,7 +276,7 @@ func parseResponse(p []byte) (r response, err error) {
 	if low&mysql.CLIENT_PROTOCOL_41 == 0 || low&mysql.CLIENT_SECURE_CONNECTION == 0 {
 		return r, &refusal{
 			kind: ErrHandshake, bare: low&mysql.CLIENT_PROTOCOL_41 == 0,
-			packet: &Error{1251, "08004", "Client does not support authentication protocol requested by server; consider upgrading MySQL client"},
+			packet: new(Error(mysqlerr.New(mysqlerr.NotSupportedAuthMode, "Client does not support authentication protocol requested by server; consider upgrading MySQL client"))),
 		}
 	}
 	if len(p) < 32 {
@@ -387,6 +388,10 @@ func (p *prefixed) NetConn() net.Conn { return p.Conn }
 // authenticate checks the client's password. A user that isn't known goes
 // through the same exchange with a password that nobody has, so that neither
 // messages nor time tell whether a user exists.
+//
+// A client whose plugin fits no hash is asked for the password itself: over TLS, a Unix
+// socket, or under an RSA key of the process. Such are clients with sha256_password, and MySQL
+// 9's for a user of whom only the native hash is known.
 func (h *handshake) authenticate(resp *response) error {
 	cred, known := h.o.Users(resp.user)
 	if !known {
@@ -466,7 +471,7 @@ func (h *handshake) authenticate(resp *response) error {
 		if h.o.Denied != nil {
 			h.o.Denied(resp.user)
 		}
-		return refuse(ErrDenied, 1045, "28000", "Access denied for user '%s'@'%s' (using password: %s)", resp.user, h.Host, using)
+		return refuse(ErrDenied, mysqlerr.AccessDenied, "Access denied for user '%s'@'%s' (using password: %s)", resp.user, h.Host, using)
 	}
 	if plugin == mysql.AUTH_CACHING_SHA2_PASSWORD && len(auth) > 0 && !full {
 		return h.w.WritePacket([]byte{mysql.MORE_DATE_HEADER, mysql.CACHE_SHA2_FAST_AUTH})
@@ -482,9 +487,9 @@ func (h *handshake) read() ([]byte, error) {
 	case err == nil:
 		return p, nil
 	case errors.Is(err, ErrPacketTooLarge), errors.Is(err, ErrSequence):
-		return nil, refuse(ErrHandshake, 1043, "08S01", "Bad handshake")
+		return nil, refuse(ErrHandshake, mysqlerr.HandshakeError, "Bad handshake")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &refusal{kind: err, packet: &Error{1159, "08S01", "Got timeout reading communication packets"}}
+		return nil, &refusal{kind: err, packet: new(Error(mysqlerr.New(mysqlerr.NetReadInterrupted, "Got timeout reading communication packets")))}
 	}
 	return nil, unexpected(err)
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
 // ChangeUser authenticates the client anew, as COM_CHANGE_USER asks with its
@@ -55,7 +57,7 @@ func (h *handshake) changeUser(payload []byte) (response, error) {
 // parseChangeUser parses what follows the command's byte. charset stays where
 // the client, an old one, sends none.
 func parseChangeUser(p []byte, capabilities uint32, charset uint16) (r response, err error) {
-	bad := refuse(ErrHandshake, 1047, "08S01", "Malformed COM_CHANGE_USER")
+	bad := refuse(ErrHandshake, mysqlerr.UnknownCommand, "Malformed COM_CHANGE_USER")
 	r.capabilities, r.charset = capabilities, charset
 	user, p, ok := takeNul(p)
 	if !ok || len(p) == 0 || len(p) < 1+int(p[0]) {

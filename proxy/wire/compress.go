@@ -37,7 +37,8 @@ const (
 // go on over both directions.
 //
 // What comes is inflated as it is read, so that memory grows with what a command
-// may have (Options.MaxPacket), whatever a few bytes claim to become.
+// may have (Options.MaxPacket), whatever a few bytes claim to become. A client without
+// compression pays nothing but comparisons with nil.
 type compressed struct {
 	nc  net.Conn
 	in  *Reader // of the socket; its "frame" is the packet's payload

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
 // Options of Accept.
@@ -182,7 +184,7 @@ func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			c.w.SetSequence(1)
-			_ = c.WriteError(1159, "08S01", "Got timeout reading communication packets")
+			_ = c.WriteError(mysqlerr.New(mysqlerr.NetReadInterrupted, "Got timeout reading communication packets"))
 			_ = c.w.Flush()
 			return 0, nil, err
 		}
@@ -192,16 +194,16 @@ func (c *Conn) ReadCommand() (cmd byte, payload []byte, err error) {
 	case err == nil:
 	case errors.Is(err, ErrPacketTooLarge):
 		c.w.SetSequence(1)
-		_ = c.WriteError(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+		_ = c.WriteError(mysqlerr.New(mysqlerr.NetPacketTooLarge, "Got a packet bigger than 'max_allowed_packet' bytes"))
 		c.refuse()
 		return 0, nil, err
 	case errors.Is(err, ErrSequence):
 		c.w.SetSequence(1)
-		_ = c.WriteError(1156, "08S01", "Got packets out of order")
+		_ = c.WriteError(mysqlerr.New(mysqlerr.NetPacketsOutOfOrder, "Got packets out of order"))
 		c.refuse()
 		return 0, nil, err
 	case errors.Is(err, ErrCompressed):
-		_ = c.WriteError(1157, "08S01", "Couldn't uncompress communication packet")
+		_ = c.WriteError(mysqlerr.New(mysqlerr.NetUncompressError, "Couldn't uncompress communication packet"))
 		c.refuse()
 		return 0, nil, err
 	default:

@@ -10,7 +10,7 @@
 // # Life of a connection
 //
 //	c, err := wire.Accept(ctx, nc, options)  // authenticated, not told so yet
-//	...does the schema c.Schema exist?       // else c.WriteError(1049, ...), c.Close()
+//	...does the schema c.Schema exist?       // else c.WriteError(mysqlerr.New(mysqlerr.BadDB, ...)), c.Close()
 //	c.WriteOK(wire.OK{Status: autocommit})
 //	c.Begin()                                // compression begins here
 //	for {

@@ -1,11 +1,12 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/binary"
 	"slices"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
 // ParamType is a parameter's type as COM_STMT_EXECUTE declares it.
@@ -28,6 +29,9 @@ type Param struct {
 	Data []byte
 }
 
+// WantedAttribute is one of a statement that is looked for: Value is its value, if that is a string.
+type WantedAttribute struct{ Name, Value string }
+
 // executeHead is the length of statement id, flags and iteration count.
 const executeHead = 4 + 1 + 4
 
@@ -35,7 +39,7 @@ const unsignedFlag = 0x80
 
 // errExecute is what servers answer to a payload that they can't read.
 func errExecute() error {
-	return &Error{Code: 1210, State: "HY000", Message: "Incorrect arguments to mysqld_stmt_execute"}
+	return new(Error(mysqlerr.New(mysqlerr.WrongArguments, "Incorrect arguments to mysqld_stmt_execute")))
 }
 
 // ExecuteHeader returns the statement id and flags (cursor type) of a
@@ -57,11 +61,11 @@ func ExecuteHeader(payload []byte) (stmtID uint32, flags byte, ok bool) {
 //
 // named: the client has CLIENT_QUERY_ATTRIBUTES. Parameters have names then, and
 // those behind the statement's own are attributes of this execution, which are
-// left out. The types are of all.
+// left out, but for one that is wanted, if any. The types are of all.
 //
 // room is used again for the parameters, and previous is given back where the types are
 // the same. A malformed payload is an *Error 1210.
-func DecodeExecute(room []Param, payload []byte, nparams int, previous []ParamType, longData map[int][]byte, named bool) ([]Param, []ParamType, error) {
+func DecodeExecute(room []Param, payload []byte, nparams int, previous []ParamType, longData map[int][]byte, named bool, wanted *WantedAttribute) ([]Param, []ParamType, error) {
 	if len(payload) < executeHead {
 		return nil, nil, errExecute()
 	}
@@ -77,7 +81,7 @@ func DecodeExecute(room []Param, payload []byte, nparams int, previous []ParamTy
 	if all == 0 {
 		return nil, nil, nil
 	}
-	params, types, _, ok := takeParams(room, p, all, previous, longData, named)
+	params, types, _, ok := takeParams(room, p, all, previous, longData, named, wanted)
 	if !ok {
 		return nil, nil, errExecute()
 	}
@@ -97,12 +101,13 @@ func takeCount(p []byte) (n int, rest []byte, ok bool) {
 }
 
 // QueryText cuts a query's attributes off the payload of a COM_QUERY, as clients
-// with CLIENT_QUERY_ATTRIBUTES send it. A malformed payload is an *Error 1835.
-func QueryText(payload []byte) ([]byte, error) {
+// with CLIENT_QUERY_ATTRIBUTES send it, and notes one that is wanted, if any. A malformed payload
+// is an *Error 1835.
+func QueryText(payload []byte, wanted *WantedAttribute) ([]byte, error) {
 	if len(payload) > 2 && payload[0] == 0 && payload[1] == 1 {
 		return payload[2:], nil
 	}
-	malformed := &Error{Code: 1835, State: "HY000", Message: "Malformed communication packet."}
+	malformed := new(Error(mysqlerr.New(mysqlerr.MalformedPacket, "Malformed communication packet.")))
 	n, p, ok := takeCount(payload)
 	if !ok {
 		return nil, malformed
@@ -112,7 +117,7 @@ func QueryText(payload []byte) ([]byte, error) {
 		return nil, malformed
 	}
 	if n > 0 {
-		if _, _, p, ok = takeParams(nil, p, n, nil, nil, true); !ok {
+		if _, _, p, ok = takeParams(nil, p, n, nil, nil, true, wanted); !ok {
 			return nil, malformed
 		}
 	}
@@ -122,19 +127,24 @@ func QueryText(payload []byte) ([]byte, error) {
 // WithoutNUL cuts off the byte 0 with which some clients (mysqlslap) end a
 // statement: servers take it for the end.
 func WithoutNUL(text []byte) []byte {
-	if cut := bytes.TrimRight(text, " \t\n\v\f\r;"); bytes.HasSuffix(cut, []byte{0}) {
-		return cut[:len(cut)-1]
+	end := len(text)
+	for end > 0 && (text[end-1] == ';' || text[end-1] == ' ' || '\t' <= text[end-1] && text[end-1] <= '\r') {
+		end--
+	}
+	if end > 0 && text[end-1] == 0 {
+		return text[:end-1]
 	}
 	return text
 }
 
 // takeParams cuts off the NULLs, types, names and values of n parameters.
-func takeParams(room []Param, p []byte, n int, previous []ParamType, longData map[int][]byte, named bool) (params []Param, types []ParamType, rest []byte, ok bool) {
+func takeParams(room []Param, p []byte, n int, previous []ParamType, longData map[int][]byte, named bool, wanted *WantedAttribute) (params []Param, types []ParamType, rest []byte, ok bool) {
 	bitmap := (n + 7) / 8
 	if len(p) < bitmap+1 {
 		return nil, nil, nil, false
 	}
 	nulls, declared, p := p[:bitmap], p[bitmap] != 0, p[bitmap+1:]
+	at := -1
 	types = previous
 	if declared {
 		if len(p) < 2*n {
@@ -155,8 +165,12 @@ func takeParams(room []Param, p []byte, n int, previous []ParamType, longData ma
 			}
 			p = p[2:]
 			if named {
-				if _, p, ok = TakeLenBytes(p); !ok {
+				var name []byte
+				if name, p, ok = TakeLenBytes(p); !ok {
 					return nil, nil, nil, false
+				}
+				if wanted != nil && string(name) == wanted.Name {
+					at = i
 				}
 			}
 		}
@@ -196,6 +210,11 @@ func takeParams(room []Param, p []byte, n int, previous []ParamType, longData ma
 			}
 		}
 		params[i] = v
+	}
+	if at >= 0 && !params[at].Null {
+		if shape, _ := shapeOf(params[at].Type); shape == shapeString {
+			wanted.Value = string(params[at].Data)
+		}
 	}
 	return params, types, p, true
 }

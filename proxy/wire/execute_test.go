@@ -68,7 +68,7 @@ func TestExecuteRoundTrip(t *testing.T) {
 		if gotID, gotFlags, ok := ExecuteHeader(p); !ok || gotID != id || gotFlags != flags {
 			t.Fatalf("header %d, %d, %v", gotID, gotFlags, ok)
 		}
-		got, types, err := DecodeExecute(nil, p, len(params), nil, nil, false)
+		got, types, err := DecodeExecute(nil, p, len(params), nil, nil, false, nil)
 		if err != nil || !sameParams(got, params) {
 			t.Fatalf("%+v became %+v, %v", params, got, err)
 		}
@@ -79,19 +79,19 @@ func TestExecuteRoundTrip(t *testing.T) {
 		at := executeHead + (len(params)+7)/8
 		next := append(bytes.Clone(p[:at]), 0)
 		next = append(next, p[at+1+2*len(params):]...)
-		got, again, err := DecodeExecute(nil, next, len(params), types, nil, false)
+		got, again, err := DecodeExecute(nil, next, len(params), types, nil, false, nil)
 		if err != nil || !sameParams(got, params) || len(again) != len(types) {
 			t.Fatalf("with types of before %+v became %+v, %v", params, got, err)
 		}
 		// Without types at all, and cut anywhere in the values or before.
-		got, _, err = DecodeExecute(nil, next, len(params), nil, nil, false)
+		got, _, err = DecodeExecute(nil, next, len(params), nil, nil, false, nil)
 		if slices.ContainsFunc(params, func(p Param) bool { return !p.Null }) {
 			wantExecuteError(t, err)
 		} else if err != nil || len(got) != len(params) {
 			t.Fatalf("without types, NULLs alone became %+v, %v", got, err)
 		}
 		cut := rapid.IntRange(0, len(p)-1).Draw(t, "cut")
-		if _, _, err = DecodeExecute(nil, p[:cut], len(params), nil, nil, false); err != nil || cut < at {
+		if _, _, err = DecodeExecute(nil, p[:cut], len(params), nil, nil, false, nil); err != nil || cut < at {
 			wantExecuteError(t, err)
 		} else {
 			t.Fatalf("cut at %d of %d bytes it decodes", cut, len(p))
@@ -115,12 +115,12 @@ func TestExecuteLongData(t *testing.T) {
 	}
 	p := EncodeExecute(7, 0, params)
 	long := bytes.Repeat([]byte("long"), 100_000)
-	got, _, err := DecodeExecute(nil, p, 3, nil, map[int][]byte{1: long}, false)
+	got, _, err := DecodeExecute(nil, p, 3, nil, map[int][]byte{1: long}, false, nil)
 	if err != nil || got[1].Null || !got[1].Long || !bytes.Equal(got[1].Data, long) || string(got[2].Data) != "x" {
 		t.Fatalf("%v", err)
 	}
 	// To a shard it goes with the others.
-	again, _, err := DecodeExecute(nil, EncodeExecute(9, 0, got), 3, nil, nil, false)
+	again, _, err := DecodeExecute(nil, EncodeExecute(9, 0, got), 3, nil, nil, false, nil)
 	if err != nil || !bytes.Equal(again[1].Data, long) || again[1].Type != mysql.MYSQL_TYPE_LONG_BLOB {
 		t.Fatalf("%v", err)
 	}
@@ -129,7 +129,7 @@ func TestExecuteLongData(t *testing.T) {
 func TestExecuteUnknownType(t *testing.T) {
 	t.Parallel()
 	p := EncodeExecute(1, 0, []Param{{Type: 0x77, Data: []byte("abc")}})
-	_, _, err := DecodeExecute(nil, p, 1, nil, nil, false)
+	_, _, err := DecodeExecute(nil, p, 1, nil, nil, false, nil)
 	wantExecuteError(t, err)
 }
 
@@ -203,7 +203,7 @@ func TestQueryAttributes(t *testing.T) {
 		"without types":    {append([]byte{1, 1, 0, 0}, query...), false},
 		"nothing":          {nil, false},
 	} {
-		got, err := QueryText(tc.payload)
+		got, err := QueryText(tc.payload, nil)
 		var e *Error
 		switch {
 		case tc.ok && (err != nil || !bytes.Equal(got, query)):
@@ -216,24 +216,24 @@ func TestQueryAttributes(t *testing.T) {
 	// One parameter and one attribute, then the same types again.
 	head := []byte{7, 0, 0, 0, ParameterCount, 1, 0, 0, 0}
 	first := slices.Concat(head, []byte{2, 0, 1}, attributed(mysql.MYSQL_TYPE_TINY, ""), attributed(mysql.MYSQL_TYPE_STRING, "trace"), []byte{5}, AppendLenBytes(nil, "abc"))
-	params, types, err := DecodeExecute(nil, first, 1, nil, nil, true)
+	params, types, err := DecodeExecute(nil, first, 1, nil, nil, true, nil)
 	if err != nil || len(params) != 1 || params[0].Int64() != 5 || len(types) != 2 {
 		t.Fatalf("%+v %+v %v", params, types, err)
 	}
 	again := slices.Concat(head, []byte{2, 0, 0, 6}, AppendLenBytes(nil, "x"))
-	if params, _, err = DecodeExecute(nil, again, 1, types, nil, true); err != nil || len(params) != 1 || params[0].Int64() != 6 {
+	if params, _, err = DecodeExecute(nil, again, 1, types, nil, true, nil); err != nil || len(params) != 1 || params[0].Int64() != 6 {
 		t.Errorf("%+v %v", params, err)
 	}
 	// No attributes, and no flag; none but an attribute; fewer than the statement has.
 	named := slices.Concat([]byte{7, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1}, attributed(mysql.MYSQL_TYPE_TINY, "n"), []byte{5})
-	if params, _, err = DecodeExecute(nil, named, 1, nil, nil, true); err != nil || params[0].Null || params[0].Int64() != 5 {
+	if params, _, err = DecodeExecute(nil, named, 1, nil, nil, true, nil); err != nil || params[0].Null || params[0].Int64() != 5 {
 		t.Errorf("%+v %v", params, err)
 	}
 	alone := slices.Concat(head, []byte{1, 0, 1}, attributed(mysql.MYSQL_TYPE_TINY, "n"), []byte{5})
-	if params, _, err = DecodeExecute(nil, alone, 0, nil, nil, true); err != nil || len(params) != 0 {
+	if params, _, err = DecodeExecute(nil, alone, 0, nil, nil, true, nil); err != nil || len(params) != 0 {
 		t.Errorf("%+v %v", params, err)
 	}
-	_, _, err = DecodeExecute(nil, alone, 2, nil, nil, true)
+	_, _, err = DecodeExecute(nil, alone, 2, nil, nil, true, nil)
 	wantExecuteError(t, err)
 }
 
@@ -242,7 +242,7 @@ func FuzzQueryText(f *testing.F) {
 	f.Add(append([]byte{0, 1}, "SELECT 1"...))
 	f.Add(slices.Concat([]byte{2, 1, 0b10, 1}, attributed(mysql.MYSQL_TYPE_STRING, "trace"), attributed(mysql.MYSQL_TYPE_LONG, ""), AppendLenBytes(nil, "abc"), []byte("SELECT 1")))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		got, err := QueryText(p)
+		got, err := QueryText(p, nil)
 		if err != nil {
 			wanted := &Error{}
 			if !errors.As(err, &wanted) || wanted.Code != 1835 {
@@ -262,11 +262,11 @@ func FuzzDecodeExecute(f *testing.F) {
 		if n < 0 || n > 65535 {
 			return
 		}
-		named, all, err := DecodeExecute(nil, p, n, nil, map[int][]byte{long: p}, true)
+		named, all, err := DecodeExecute(nil, p, n, nil, map[int][]byte{long: p}, true, nil)
 		if err == nil && (len(named) != n || len(all) < n) {
 			t.Fatalf("with attributes %d parameters of %d, %d types", len(named), n, len(all))
 		}
-		params, types, err := DecodeExecute(nil, p, n, nil, map[int][]byte{long: p}, false)
+		params, types, err := DecodeExecute(nil, p, n, nil, map[int][]byte{long: p}, false, nil)
 		if err != nil {
 			wantExecuteError(t, err)
 			return
@@ -278,7 +278,7 @@ func FuzzDecodeExecute(f *testing.F) {
 			_ = params[i].Text()
 			_, _, _ = params[i].Int64(), params[i].Uint64(), params[i].Float64()
 		}
-		again, _, err := DecodeExecute(nil, EncodeExecute(1, 0, params), n, nil, nil, false)
+		again, _, err := DecodeExecute(nil, EncodeExecute(1, 0, params), n, nil, nil, false, nil)
 		for i := range params {
 			params[i].Long = false
 		}
@@ -286,4 +286,33 @@ func FuzzDecodeExecute(f *testing.F) {
 			t.Fatalf("%+v became %+v, %v", params, again, err)
 		}
 	})
+}
+
+// TestWantedAttribute: one of a statement's attributes is found by its name, if it is a string.
+func TestWantedAttribute(t *testing.T) {
+	t.Parallel()
+	attributes := func(typ byte, value string) []byte { // of two: n, and trace
+		p := []byte{0, 1, mysql.MYSQL_TYPE_LONG, 0, 1, 'n', typ, 0, 5, 't', 'r', 'a', 'c', 'e', 7, 0, 0, 0}
+		return append(p, value...)
+	}
+	for value, want := range map[string]string{"\x03abc": "abc", "": ""} {
+		typ := mysql.MYSQL_TYPE_STRING
+		if value == "" {
+			typ = mysql.MYSQL_TYPE_NULL
+		}
+		query := &WantedAttribute{Name: "trace"}
+		text, err := QueryText(append(append([]byte{2, 1}, attributes(typ, value)...), "SELECT 1"...), query)
+		if err != nil || string(text) != "SELECT 1" || query.Value != want {
+			t.Errorf("%q %v %q, want %q", text, err, query.Value, want)
+		}
+		execute := &WantedAttribute{Name: "trace"}
+		params, _, err := DecodeExecute(nil, append([]byte{1, 0, 0, 0, ParameterCount, 1, 0, 0, 0, 2}, attributes(typ, value)...), 1, nil, nil, true, execute)
+		if err != nil || len(params) != 1 || execute.Value != want {
+			t.Errorf("%v %v %q, want %q", params, err, execute.Value, want)
+		}
+		other := &WantedAttribute{Name: "tra"}
+		if _, err := QueryText(append(append([]byte{2, 1}, attributes(typ, value)...), "SELECT 1"...), other); err != nil || other.Value != "" {
+			t.Errorf("%v %q", err, other.Value)
+		}
+	}
 }

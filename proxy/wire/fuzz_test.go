@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
 // recorded is a connection whose other side has sent all that it ever will.
@@ -110,16 +112,16 @@ func FuzzCommands(f *testing.F) {
 			switch cmd {
 			case mysql.COM_QUERY:
 				if c.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0 {
-					_, err = QueryText(p)
+					_, err = QueryText(p, nil)
 				}
 			case mysql.COM_STMT_EXECUTE:
 				_, _, _ = ExecuteHeader(p)
-				_, _, err = DecodeExecute(nil, p, 2, nil, nil, c.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0)
+				_, _, err = DecodeExecute(nil, p, 2, nil, nil, c.Capabilities&mysql.CLIENT_QUERY_ATTRIBUTES != 0, nil)
 			case mysql.COM_CHANGE_USER:
 				_, err = parseChangeUser(p, c.Capabilities, 45)
 			}
 			if err != nil {
-				err = c.WriteError(1105, "", err.Error())
+				err = c.WriteError(mysqlerr.New(mysqlerr.UnknownError, err.Error()))
 			} else {
 				err = c.WriteResult([]Column{TextColumn("a")}, [][]any{{string(p)}}, 2, 0)
 			}

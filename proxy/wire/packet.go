@@ -237,22 +237,21 @@ func (r *Reader) Packet(n, limit int) (p []byte, err error) {
 // when it is full: so it is never larger than twice what has really come.
 func (r *Reader) join() error {
 	for r.left > 0 {
-		if r.end > r.pos {
-			p, err := r.Chunk()
-			if err != nil {
-				return err
-			}
-			r.joined = append(r.joined, p...)
-			continue
-		}
 		have := len(r.joined)
 		if cap(r.joined) == have {
 			bigger := make([]byte, have, have+min(r.left, max(have, 4*BufferSize)))
 			copy(bigger, r.joined)
 			r.joined = bigger
 		}
-		room := min(r.left, cap(r.joined)-have)
-		m, err := r.read(r.joined[have : have+room])
+		room := r.joined[have : have+min(r.left, cap(r.joined)-have)]
+		var m int
+		var err error
+		if r.end > r.pos {
+			m = copy(room, r.buf[r.pos:r.end])
+			r.pos += m
+		} else {
+			m, err = r.read(room)
+		}
 		r.joined = r.joined[:have+m]
 		r.left -= m
 		if err != nil && r.left > 0 {
@@ -307,7 +306,9 @@ type bufferTaker interface {
 
 // Writer writes frames and packets through one buffer.
 type Writer struct {
-	dst io.Writer
+	// copied is nil but between Conn.Copy and Copied.
+	copied *copied
+	dst    io.Writer
 	// buf[:n] is not sent yet. nil when nothing is buffered.
 	buf *[BufferSize]byte
 	n   int
@@ -445,6 +446,9 @@ func (w *Writer) raw(p []byte) error {
 		return w.err
 	}
 	w.total += int64(len(p))
+	if w.copied != nil {
+		w.copied.add(p)
+	}
 	if len(p) > BufferSize-w.n {
 		if w.n > 0 {
 			if err := w.send(w.buf[:w.n]); err != nil {
@@ -474,6 +478,9 @@ func (w *Writer) frame(n int) error {
 		return w.err
 	}
 	w.total += headerSize
+	if w.copied != nil {
+		w.copied.add(h[:])
+	}
 	if BufferSize-w.n < headerSize+1 {
 		if err := w.send(w.buf[:w.n]); err != nil {
 			return err

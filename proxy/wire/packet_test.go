@@ -133,6 +133,26 @@ func TestClaimedLengthCostsNothing(t *testing.T) {
 	}
 }
 
+// Joining a packet's frames costs at most three times its length: the beginning of a frame that
+// came along with its header grows the buffer as the rest does. Not parallel, as above.
+func TestJoiningCosts(t *testing.T) {
+	const n = 4*MaxFrame - 1
+	var wire bytes.Buffer
+	w := NewWriter(&wire)
+	if err := w.WritePacket(make([]byte, n)); err != nil || w.Flush() != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if p, err := NewReader(&wire).ReadPacket(n); err != nil || len(p) != n {
+		t.Fatal(len(p), err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 3*n {
+		t.Errorf("allocated %d MiB for %d that came", got>>20, n>>20)
+	}
+}
+
 func TestWriterFailureSticks(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("gone")

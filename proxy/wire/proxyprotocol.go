@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
 // ErrProxyHeader: what came is no header of the PROXY protocol.
@@ -42,7 +44,7 @@ func AcceptProxied(ctx context.Context, nc net.Conn, deadline time.Duration) (ne
 		if errors.Is(err, io.EOF) {
 			nc.Close() // a look at whether the port answers
 		} else {
-			_ = Reject(nc, 1043, "08S01", "Bad handshake: from this address a header of the PROXY protocol is expected first")
+			_ = Reject(nc, mysqlerr.New(mysqlerr.HandshakeError, "Bad handshake: from this address a header of the PROXY protocol is expected first"))
 		}
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
 // OK is the content of an OK packet.
@@ -210,9 +212,9 @@ func (c *Conn) WriteOK(o OK) error {
 	return c.w.WritePacket(c.scratch)
 }
 
-// WriteError writes an ERR packet. state is the SQLSTATE, "" for HY000.
-func (c *Conn) WriteError(code uint16, state, msg string) error {
-	c.scratch = (&Error{code, state, msg}).Append(c.scratch[:0])
+// WriteError writes an ERR packet.
+func (c *Conn) WriteError(e mysqlerr.Error) error {
+	c.scratch = (*Error)(&e).Append(c.scratch[:0])
 	return c.w.WritePacket(c.scratch)
 }
 

@@ -17,6 +17,11 @@ import (
 // Whatever the kernel may still write to or read from belongs to the ringConn until
 // it says that it has done so: who stops waiting, for a deadline or since it was closed,
 // leaves that as it is.
+//
+// A small answer is handed over with its buffer and not waited for, so a Flush that
+// returns doesn't say that the answer has left: Close waits for that (closeTime). The
+// deadline for writing holds all the same, by a timer that is set once in a while (watch).
+// Large answers are written as on any other socket.
 type ringConn struct {
 	net.Conn // the socket
 	plain    io.ReadWriter

@@ -29,8 +29,26 @@ import (
 // what comes within the time until Go's poller waits is one wake-up less.
 //
 // With more processors each session that it woke would have the scheduler wake a thread,
-// to see whether there is more to run. Go's poller, which runs it where it was found, is
-// cheaper then, and knows all sockets all the time.
+// to see whether there is more to run: a point select takes a third more then than by Go's
+// poller, which runs a session where it was found. So Go's poller serves then: it knows all
+// sockets all the time, and each wait is by one or the other.
+//
+// Elsewhere, and with SHUNT_IO_URING=off, Go's poller serves alone. Of the end-to-end
+// tests MySQL's half runs over io_uring, MariaDB's without.
+//
+// To a session a connection of the ring is a net.Conn as any other, under TLS and
+// compression too (TestRingConn runs x/net/nettest over it): nothing above this package
+// knows of the ring. Go has no well-kept library for io_uring, and three operations of
+// the kernel's interface suffice.
+//
+// Why the poller is an ordinary goroutine: sessions block, lock and compute as they like,
+// and the scheduler goes on with the others. A loop with callbacks or coroutines would be
+// 1 to 2 µs faster a statement. Such a loop would stand still with each session that waits
+// for anything but its socket.
+//
+// Why receives are asked for one by one, and not once and for all: a receive belongs to
+// the thread that asked for it, and a thread that doesn't run any more would be woken
+// for each.
 type Ring struct {
 	fd   int
 	file *os.File // fd in Go's poller

@@ -35,6 +35,9 @@ type Config struct {
 	// MaxConnections bounds the clients' connections; the next one is refused
 	// with error 1040.
 	MaxConnections int
+	// SessionMaxBytes bounds what a client's connection may have kept between statements,
+	// SessionsMaxBytes what all may together (error 3170).
+	SessionMaxBytes, SessionsMaxBytes int64
 	// ShardConnections bounds Shunt's connections to each shard.
 	ShardConnections int
 	// MaxPreparedStatements bounds the prepared statements of a client's
@@ -53,8 +56,14 @@ type Config struct {
 	MaxAllowedPacket int
 	// MinFreeDisk in bytes: below it, writes to indexed tables are refused.
 	MinFreeDisk uint64
+	// StatementShapes is how many shapes of statements are counted apart; 0: none.
+	StatementShapes int
+	StatementLog    *StatementLog // nil: none
+	Tracing         *Tracing      // nil: none
 	// LookupCache in bytes: hot records of virtual indexes kept in memory; 0: none.
 	LookupCache int64
+	// KeptAnswers in bytes: answers of covering indexes; 0: none.
+	KeptAnswers int64
 	// DrainTimeout is how long a stop waits for open transactions.
 	DrainTimeout time.Duration
 
@@ -70,16 +79,18 @@ type Config struct {
 	Users  []User
 	Shards []Shard
 	// Scratch is the server for such copies; nil: one of the shards.
-	Scratch     *Shard
-	Schemas     []Schema
-	Indexes     []Index
-	Maintenance Maintenance
+	Scratch        *Shard
+	Schemas        []Schema
+	Indexes        []Index
+	Maintenance    Maintenance
+	VirtualColumns VirtualColumns
+	Store          Store
 }
 
 // Timeouts toward clients: defaults of the session variables of these names, and
 // Query, after which Shunt ends a statement that reads; 0 is never.
 type Timeouts struct {
-	Wait, Interactive, NetRead, NetWrite, Query time.Duration
+	Wait, Interactive, NetRead, NetWrite, Query, Commit time.Duration
 }
 
 // User may connect to Shunt.
@@ -100,6 +111,8 @@ type User struct {
 	// MaxConnections at a time and MaxRate of statements a second (error 1226); 0:
 	// no bound.
 	MaxConnections, MaxRate int
+	// MaxShardConnections of each shard for his statements at a time; 0: his share.
+	MaxShardConnections int
 }
 
 // Shard is a backend server, and the account that Shunt uses there.
@@ -111,6 +124,8 @@ type Shard struct {
 	// Replicas hold copies of its rows, by replication, for reads. Their Name is
 	// the shard's.
 	Replicas []Shard
+	// Nodes, of a server of the store, are the addresses of the other nodes of its cluster.
+	Nodes []string
 }
 
 // Schema places the tables of one schema.
@@ -130,6 +145,9 @@ type Table struct {
 	ShardKey string
 	// Shard names the one that holds a Single table.
 	Shard string
+	// UniqueByShard is check_unique: false, of an Anywhere table: its unique keys needn't hold
+	// over all shards.
+	UniqueByShard bool
 }
 
 // Index is a virtual index that is made at start if it doesn't exist.
@@ -137,12 +155,16 @@ type Index struct {
 	Name          string
 	Schema, Table string
 	Columns       []string
+	// Include are further columns for which answers of reads are kept.
+	Include []string
 	// Partitions is 1 unless set.
 	Partitions int
 }
 
 // Maintenance sets how the indexer works.
 type Maintenance struct {
+	// Follow is how changes whose keys can't be computed come into indexes: one of the constants below.
+	Follow string
 	// Delay from a write to the scan that follows it.
 	Delay time.Duration
 	// ScanDuty is the largest share of time, above 0 up to 1, for which a
@@ -157,6 +179,23 @@ type Maintenance struct {
 	// of the skipped shards.
 	Audit float64
 }
+
+// VirtualColumns sets how values of virtual columns are kept.
+type VirtualColumns struct {
+	// ConsolidateEvery is how long what is hot isn't durable at most, ConsolidateAt how many values.
+	ConsolidateEvery time.Duration
+	ConsolidateAt    int
+	// KeepFor is how long a whole value stays in memory without a read of it, KeepMost how many do at most.
+	KeepFor  time.Duration
+	KeepMost int
+}
+
+// What Maintenance.Follow may be.
+const (
+	FollowBinlog = "binlog" // by the shards' binary logs
+	FollowAuto   = "auto"   // by those that can be followed
+	FollowScan   = "scan"
+)
 
 // Schema finds a schema's placements; nil if the configuration doesn't name it.
 func (c *Config) Schema(name string) *Schema {

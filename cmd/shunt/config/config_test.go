@@ -29,24 +29,31 @@ log_level: debug
 max_connections: 500
 max_allowed_packet: 1MiB
 max_prepared_statements: 1000
+session_max_bytes: 32MiB
+sessions_max_bytes: 2GiB
 shard_prepared_statements: 30
 shard_connections: 20
 shard_timeout: 3s
 max_replica_lag: 250ms
 min_free_disk: 2GiB
 lookup_cache: 8MiB
+kept_answers: 16MiB
+statement_shapes: 500
+statement_log: {file: statements.log, slow: 200ms, share: 0.5, literals: true}
+tracing: {endpoint: "https://collector:4318", sample: 0.5, headers: {X-Key: abc}, service: shop}
 drain_timeout: 5s
 wait_timeout: 1h
 interactive_timeout: 2h
 net_read_timeout: 10s
 net_write_timeout: 20s
 query_timeout: 500ms
+commit_timeout: 40s
 gather_max_rows: 5000
 gather_max_bytes: 64MiB
 cursor_max_bytes: 1GiB
 scratch: {addr: 127.0.0.1:3499, user: root, password: pw}
 users:
-  - {name: app, password: "${PW}", schemas: [shop, x], read_only: true, max_connections: 5, max_queries_per_second: 100}
+  - {name: app, password: "${PW}", schemas: [shop, x], read_only: true, max_connections: 5, max_queries_per_second: 100, max_shard_connections: 7}
   - {name: '1', password: 12345, read_from: replica}
 shards:
   - {name: s0, addr: 127.0.0.1:3401, user: root, password: ""}
@@ -64,7 +71,7 @@ schemas:
       legacy:    {placement: anywhere}
     default: {placement: hash}
 indexes:
-  - {name: idx_email, table: shop.users, columns: [email], partitions: 4}
+  - {name: idx_email, table: shop.users, columns: [email], partitions: 1024}
 maintenance: {delay: 2s, scan_duty: 0.2, reconcile_every: 12h, workers: 3, audit: 0.5}
 `
 
@@ -79,11 +86,11 @@ func TestFull(t *testing.T) {
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
 		ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, ServerVersion: "8.4.0-shop",
 
-		MaxConnections: 500, MaxAllowedPacket: 1 << 20, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxReplicaLag: 250 * time.Millisecond, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, LookupCache: 8 << 20, DrainTimeout: 5 * time.Second,
+		MaxConnections: 500, SessionMaxBytes: 32 << 20, SessionsMaxBytes: 2 << 30, MaxAllowedPacket: 1 << 20, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxReplicaLag: 250 * time.Millisecond, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, LookupCache: 8 << 20, KeptAnswers: 16 << 20, StatementShapes: 500, StatementLog: &StatementLog{"statements.log", 200 * time.Millisecond, 0.5, true}, Tracing: &Tracing{"https://collector:4318", 0.5, map[string]string{"X-Key": "abc"}, "shop"}, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20, CursorMaxBytes: 1 << 30,
-		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond},
+		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond, 40 * time.Second},
 		Scratch:  &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
-		Users:    []User{{Name: "app", Password: "se:cret", Credential: wire.PasswordCredential("se:cret"), Schemas: []string{"shop", "x"}, ReadOnly: true, MaxConnections: 5, MaxRate: 100}, {Name: "1", Password: "12345", Credential: wire.PasswordCredential("12345"), ReadFromReplicas: true}},
+		Users:    []User{{Name: "app", Password: "se:cret", Credential: wire.PasswordCredential("se:cret"), Schemas: []string{"shop", "x"}, ReadOnly: true, MaxConnections: 5, MaxRate: 100, MaxShardConnections: 7}, {Name: "1", Password: "12345", Credential: wire.PasswordCredential("12345"), ReadFromReplicas: true}},
 		Shards: []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {
 			Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}",
 			Replicas: []Shard{{Name: "s1", Addr: "h:1", User: "root", Password: "a${b}"}, {Name: "s1", Addr: "h:2", User: "ro", Password: "x"}},
@@ -94,8 +101,9 @@ func TestFull(t *testing.T) {
 			{Name: "settings", Placement: catalog.Single, Shard: "s0"},
 			{Name: "legacy", Placement: catalog.Anywhere},
 		}}},
-		Indexes:     []Index{{Name: "idx_email", Schema: "shop", Table: "users", Columns: []string{"email"}, Partitions: 4}},
-		Maintenance: Maintenance{2 * time.Second, 0.2, 12 * time.Hour, 3, 0.5},
+		Indexes:        []Index{{Name: "idx_email", Schema: "shop", Table: "users", Columns: []string{"email"}, Partitions: 1024}},
+		Maintenance:    Maintenance{"scan", 2 * time.Second, 0.2, 12 * time.Hour, 3, 0.5},
+		VirtualColumns: Default().VirtualColumns,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -12,7 +12,7 @@ func readReplicas(v value, of Shard, addrs unique) []Shard {
 	var replicas []Shard
 	list := v.items("a list like [{addr: 127.0.0.1:3411}]", func(_ int, item value) {
 		r := Shard{Name: of.Name, User: of.User, Password: of.Password, TLS: of.TLS}
-		seen := item.fields(serverFields(&r, "the replica's account", addrs)...)
+		seen := item.fields(serverKeys(&r, "the replica's account", addrs)...)
 		item.require(seen, "addr")
 		item.onePassword(seen)
 		if seen["user"] && !seen["password"] && !seen["password_file"] {

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"math/big"
 	"os"
-	"slices"
 	"sync"
 	"time"
 )
@@ -33,13 +32,7 @@ type TLS struct {
 func readTLS(v value) *TLS {
 	t := &TLS{}
 	var key value
-	seen := v.fields(
-		pemField("cert", &t.Cert, "with Shunt's certificate"),
-		field{"key", func(v value) { key, t.Key = v, v.file() }},
-		pemField("client_ca", &t.ClientCA, "with the certificates of authorities"),
-		field{"required", func(v value) { t.Required = v.boolean() }},
-		field{"self_signed", func(v value) { t.SelfSigned = v.boolean() }},
-	)
+	seen := v.fields(tlsKeys(t, &key)...)
 	switch {
 	case t.SelfSigned && (seen["cert"] || seen["key"]):
 		v.errorf("has self_signed beside a certificate: expected either")
@@ -55,8 +48,8 @@ func readTLS(v value) *TLS {
 }
 
 // pemField is a field that names a PEM file with certificates.
-func pemField(name string, into *[]byte, holds string) field {
-	return field{name, func(v value) {
+func pemField(name, otherwise, help string, into *[]byte, holds string) field {
+	return field{name: name, otherwise: otherwise, help: help, read: func(v value) {
 		if *into = v.file(); *into == nil {
 			return
 		}
@@ -139,29 +132,7 @@ const (
 func readShardTLS(v value) *ShardTLS {
 	t := &ShardTLS{Verify: VerifyIdentity}
 	at := map[string]value{}
-	file := func(f field) field {
-		return field{f.name, func(v value) {
-			at[f.name] = v
-			f.read(v)
-		}}
-	}
-	seen := v.fields(
-		file(pemField("ca", &t.CA, "with the certificates of authorities")),
-		file(pemField("cert", &t.Cert, "with Shunt's certificate")),
-		file(field{"key", func(v value) { t.Key = v.file() }}),
-		field{"server_name", func(v value) {
-			at["server_name"] = v
-			t.ServerName = v.nonEmpty("the name in the server's certificate")
-		}},
-		field{"verify", func(v value) {
-			const expected = "identity, ca or none"
-			s, ok := v.text(expected)
-			t.Verify = Verify(s)
-			if ok && !slices.Contains([]Verify{VerifyIdentity, VerifyCA, VerifyNone}, t.Verify) {
-				v.errorf("is %q: expected %s", s, expected)
-			}
-		}},
-	)
+	seen := v.fields(shardTLSKeys(t, at)...)
 	switch {
 	case seen["cert"] != seen["key"]:
 		v.errorf("expected both cert and key, or neither")

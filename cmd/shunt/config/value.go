@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// onePassword is for what has serverFields.
+// onePassword is for what has serverKeys.
 func (v value) onePassword(seen map[string]bool) {
 	if seen["password"] && seen["password_file"] {
 		v.errorf("has 2 passwords: expected password or password_file")
@@ -175,4 +175,14 @@ func (v value) bytes() uint64 {
 	}
 	v.errorf("is %q: expected %s", s, expected)
 	return 0
+}
+
+// mebibytes is a size of one or more.
+func (v value) mebibytes() int64 {
+	wrong := len(v.doc.errors)
+	n := v.bytes()
+	if n < 1<<20 && len(v.doc.errors) == wrong {
+		v.errorf("is %d bytes: expected 1MiB or more", n)
+	}
+	return int64(n)
 }

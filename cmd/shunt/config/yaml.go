@@ -62,12 +62,6 @@ type value struct {
 	node ast.Node
 }
 
-// field is a key that a mapping may have.
-type field struct {
-	name string
-	read func(value)
-}
-
 func parseDocument(file string, data []byte, env func(string) (string, bool)) (*document, ast.Node, error) {
 	doc := &document{file: file, env: env}
 	// A byte order mark, as Windows' editors write it, would be taken for part of the first key.

@@ -119,6 +119,9 @@ func (d *demo) check(ctx context.Context, m measured) error {
 	if d.HTTP != "" {
 		verify("the metrics count the same shards", d.checkMetrics(ctx))
 	}
+	if len(d.members) > 0 {
+		verify("one member is killed: the others go on, and it comes back", d.checkMembers(ctx))
+	}
 	if len(failures) > 0 {
 		return fmt.Errorf("%d checks failed", len(failures))
 	}
@@ -288,11 +291,30 @@ func (d *demo) checkMetrics(ctx context.Context) error {
 	return nil
 }
 
-// metric reads one figure from /metrics.
-func (d *demo) metric(ctx context.Context, name string) (float64, error) {
+// metric sums one figure of all members.
+func (d *demo) metric(ctx context.Context, name string) (sum float64, err error) {
+	at := []string{d.HTTP}
+	if len(d.members) > 0 {
+		at = at[:0]
+	}
+	for _, m := range d.members {
+		at = append(at, m.http)
+	}
+	for _, addr := range at {
+		value, err := metricAt(ctx, addr, name)
+		if err != nil {
+			return 0, err
+		}
+		sum += value
+	}
+	return sum, nil
+}
+
+// metricAt reads one figure from /metrics.
+func metricAt(ctx context.Context, addr, name string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.HTTP+"/metrics", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
 	if err != nil {
 		return 0, fmt.Errorf("make request: %w", err)
 	}

@@ -36,7 +36,11 @@ type Options struct {
 	Listen, HTTP string
 	// Users and Orders are how many rows to load, Shards how many servers.
 	Users, Orders, Shards int
-	Serve                 ServeFunc
+	// Members is how many Shunts serve. One is this process, by Serve; several are processes
+	// of Program.
+	Members int
+	Program string
+	Serve   ServeFunc
 	// Out gets what the user reads, Log what goes wrong inside.
 	Out io.Writer
 	Log *slog.Logger
@@ -92,8 +96,9 @@ type demo struct {
 
 	mu  sync.Mutex
 	set *throwaway.Set
-	// served is closed when the proxy has stopped.
-	served chan struct{}
+	// served is closed when the proxy, or all members, have stopped.
+	served  chan struct{}
+	members []*member // nil: this process serves
 
 	db *sql.DB // through Shunt, schema selected
 }
@@ -114,7 +119,11 @@ func (d *demo) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 	d.mu.Unlock()
 
 	serving, stopServing := context.WithCancel(ctx)
-	if err := d.serve(serving, cancel); err != nil {
+	serve := d.serve
+	if d.Members > 1 {
+		serve = d.serveMembers
+	}
+	if err := serve(serving, cancel); err != nil {
 		stopServing()
 		return err
 	}
@@ -147,6 +156,13 @@ func (d *demo) cause(ctx context.Context, err error) error {
 	return err
 }
 
+// placed says how the tables are spread.
+var placed = []config.Table{
+	{Name: "users", ShardKey: "id"},
+	{Name: "orders", ShardKey: "user_id"},
+	{Name: "countries", Placement: catalog.Reference},
+}
+
 // configuration is what the user would have written into shunt.yaml.
 func (d *demo) configuration() *config.Config {
 	c := config.Default()
@@ -154,11 +170,7 @@ func (d *demo) configuration() *config.Config {
 	c.DataDir = filepath.Join(d.dir, "store")
 	c.DrainTimeout = 2 * time.Second // nothing here is worth waiting for
 	c.Users = []config.User{{Name: account, Password: password, Credential: wire.PasswordCredential(password)}}
-	c.Schemas = []config.Schema{{Name: schema, Tables: []config.Table{
-		{Name: "users", ShardKey: "id"},
-		{Name: "orders", ShardKey: "user_id"},
-		{Name: "countries", Placement: catalog.Reference},
-	}}}
+	c.Schemas = []config.Schema{{Name: schema, Tables: placed}}
 	for i, s := range d.set.Servers {
 		c.Shards = append(c.Shards, config.Shard{Name: fmt.Sprintf("s%d", i), Addr: s.Addr(), User: s.User, Password: s.Password})
 	}
@@ -193,12 +205,15 @@ func (d *demo) serve(ctx context.Context, cancel context.CancelCauseFunc) error 
 }
 
 // open makes a pool of connections to Shunt.
-func (d *demo) open(schema string) (*sql.DB, error) {
+func (d *demo) open(schema string) (*sql.DB, error) { return d.openAt(d.Listen, schema) }
+
+func (d *demo) openAt(addr, schema string) (*sql.DB, error) {
 	c := mysql.NewConfig()
-	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", d.Listen, account, password, schema
+	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", addr, account, password, schema
+	c.Logger = &mysql.NopLogger{} // a member that is killed is no news
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", d.Listen, err)
+		return nil, fmt.Errorf("open %s: %w", addr, err)
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(loaders + 2)

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The check relies on emails and tracking numbers that are there once.
@@ -64,5 +65,26 @@ func TestProgressWithoutTerminal(t *testing.T) {
 	p.done("all")
 	if lines := strings.Count(out.String(), "\n"); lines > 10 || !strings.Contains(out.String(), "100%") {
 		t.Errorf("%d lines:\n%s", lines, out.String())
+	}
+}
+
+// TestProgressFitsTerminal: no line is wider than a terminal is at least, and so none is left behind.
+func TestProgressFitsTerminal(t *testing.T) {
+	t.Parallel()
+	labels := []string{"Loading orders", "Starting members"}
+	for _, ix := range virtualIndexes {
+		labels = append(labels, "Building "+ix.name)
+	}
+	for _, label := range labels {
+		var out bytes.Buffer
+		p := newProgress(&out, label)
+		p.terminal, p.started = true, time.Now().Add(-time.Hour)
+		p.set(0.5, "99999999 of 100000000 rows")
+		p.done("100000000 entries")
+		for line := range strings.SplitSeq(strings.TrimSpace(out.String()), "\r") {
+			if line = strings.TrimPrefix(line, "\x1b[K"); len(line) > 80 {
+				t.Errorf("%d columns: %q", len(line), line)
+			}
+		}
 	}
 }

@@ -12,6 +12,9 @@
 //	compare     one query by email with and without its index
 //	print       how to connect, and five things to try
 //
+// With Options.Members several Shunts serve: processes of their own, so that they can be killed,
+// behind a balancer (balancer.go), their store on the shards. One that ends is started again.
+//
 // With Options.Check it then executes what it printed, through the plain mysql
 // client if there is one and the Go driver, and verifies answers and routes.
 //

@@ -83,7 +83,7 @@ func (d *demo) load(ctx context.Context, table string, rows int, values func(int
 		p.abandon()
 		return err
 	}
-	p.done(fmt.Sprintf("%d of %d rows", rows, rows))
+	p.done(fmt.Sprintf("%d rows", rows))
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (d *demo) build(ctx context.Context, ix virtualIndex) error {
 		case row["Status"] == "failed":
 			p.abandon()
 			return fmt.Errorf("virtual index %s failed: %s", ix.name, row["Error"])
-		case row["Status"] == "ready" && pending == nil:
+		case row["Status"] == "ready" && row["Unknown_shards"] == "" && pending == nil: // what is unknown widens the routes to be shown
 			p.done(row["Entries"] + " entries")
 			return nil
 		}

@@ -51,7 +51,7 @@ func (p *progress) set(share float64, what string) {
 		fmt.Fprintf(p.out, "%s: %3d%%  %s\n", p.label, percent, what)
 		return
 	}
-	const width = 40
+	const width = 16 // with label, rows and time the line has 80 columns at most
 	done := percent * width / 100
 	fmt.Fprintf(p.out, "\r\x1b[K%-22s [%s%s] %3d%%  %s", p.label, strings.Repeat("#", done), strings.Repeat(".", width-done), percent, what)
 }

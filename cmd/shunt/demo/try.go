@@ -123,7 +123,7 @@ func (d *demo) explain(ctx context.Context, src throwaway.Source, m measured) {
 	fmt.Fprintf(w, "\nShunt serves on %s: one MySQL over %d shards (%s).\n", d.Listen, d.Shards, src)
 	fmt.Fprintf(w, "\nConnect\n  %s --host=%s --port=%s --user=%s --password=%s %s\n", client, host, port, account, password, schema)
 	fmt.Fprintf(w, "  or any driver: host %s, port %s, user %s, password %s, schema %s\n", host, port, account, password, schema)
-	if d.HTTP != "" {
+	if d.HTTP != "" && len(d.members) == 0 {
 		fmt.Fprintf(w, "  metrics: http://%s/metrics\n", d.HTTP)
 	}
 	fmt.Fprintf(w, "\nTry\n")
@@ -140,6 +140,9 @@ func (d *demo) explain(ctx context.Context, src throwaway.Source, m measured) {
 	}{{"with virtual index idx_email", m.with}, {"without (index disabled)", m.without}} {
 		fmt.Fprintf(w, "  %-32s %6d of %-8d %8s %8s\n", line.name, len(line.m.visited), d.Shards,
 			line.m.median.Round(10*time.Microsecond), line.m.p99.Round(10*time.Microsecond))
+	}
+	if len(d.members) > 0 {
+		d.explainMembers()
 	}
 	if !d.Check {
 		fmt.Fprintf(w, "\nCtrl-C stops and removes everything.\n")

@@ -77,3 +77,16 @@ SELECT COUNT(*), MAX(age) FROM users GROUP BY INTERVAL(id, 1, 3, 9), IF((age, id
 SET sql_mode = 'HIGH_NOT_PRECEDENCE';
 SELECT country, COUNT(*) FROM users GROUP BY country HAVING NOT COUNT(*) > 1 ORDER BY country;
 SELECT country, COUNT(*) FROM users GROUP BY country HAVING NOT (COUNT(*) > 1) ORDER BY country;
+-- kind: GROUP BY ROLLUP
+-- only: mysql
+SELECT country, age, COUNT(*), SUM(paid) FROM users GROUP BY ROLLUP (country, age) ORDER BY country, age, 3, 4;
+-- only: mariadb
+SELECT GROUP_CONCAT(id ORDER BY id LIMIT 2) FROM users;
+-- only: mariadb
+SELECT GROUP_CONCAT(DISTINCT age ORDER BY age DESC SEPARATOR '-' LIMIT 2 OFFSET 1), GROUP_CONCAT(id ORDER BY id LIMIT 2, 3) FROM users;
+-- only: mariadb
+SELECT country, GROUP_CONCAT(id ORDER BY id LIMIT 1) FROM users GROUP BY country ORDER BY country;
+-- only: mariadb
+SELECT JSON_ARRAYAGG(id ORDER BY age DESC, id), JSON_ARRAYAGG(DISTINCT age ORDER BY age LIMIT 2) FROM users;
+-- only: mariadb
+SELECT user_id, JSON_ARRAYAGG(code ORDER BY total DESC, id) FROM orders GROUP BY user_id ORDER BY user_id;

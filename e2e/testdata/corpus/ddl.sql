@@ -91,3 +91,51 @@ CREATE OR REPLACE TABLE gone4 AS SELECT 1 AS n;
 CREATE OR REPLACE TABLE gone4 (id INT NOT NULL PRIMARY KEY, n INT);
 SELECT * FROM gone4;
 DROP TABLE gone4;
+CREATE TABLE keyed (a INT NOT NULL PRIMARY KEY, b INT);
+-- kind: ALTER TABLE of the primary key of an empty table
+ALTER TABLE keyed DROP PRIMARY KEY, ADD COLUMN id INT AUTO_INCREMENT PRIMARY KEY;
+INSERT INTO keyed (a, b) VALUES (1, 1), (2, 2), (3, 3);
+SELECT * FROM keyed ORDER BY id;
+SELECT a FROM keyed WHERE id = 2;
+CREATE TABLE keyed2 (id INT NOT NULL PRIMARY KEY, b INT NOT NULL);
+ALTER TABLE keyed2 CHANGE id pk VARCHAR(10) NOT NULL;
+INSERT INTO keyed2 VALUES ('x', 1), ('y', 2);
+SELECT * FROM keyed2 WHERE pk = 'y';
+CREATE TABLE keyed3 (id INT NOT NULL PRIMARY KEY, b INT NOT NULL);
+ALTER TABLE keyed3 MODIFY id INT NOT NULL AUTO_INCREMENT;
+INSERT INTO keyed3 (b) VALUES (1), (2), (3);
+SELECT * FROM keyed3 ORDER BY id;
+ALTER TABLE keyed3 DROP COLUMN b;
+CREATE TABLE keyed4 (id INT NOT NULL PRIMARY KEY, b INT NOT NULL);
+ALTER TABLE keyed4 DROP COLUMN id;
+INSERT INTO keyed4 VALUES (1), (2);
+SELECT * FROM keyed4 ORDER BY b;
+CREATE TABLE named (a VARCHAR(10) NOT NULL PRIMARY KEY, b INT);
+INSERT INTO named VALUES ('a', 1), ('b', 2), ('c', 3);
+-- kind: ALTER TABLE of a VARCHAR primary key to a longer one
+ALTER TABLE named MODIFY a VARCHAR(30) NOT NULL;
+INSERT INTO named VALUES ('aaaaaaaaaaaaaaaaaaaaaaaaaaaa', 4);
+SELECT * FROM named ORDER BY a;
+SELECT * FROM named WHERE a = 'b';
+-- refused
+ALTER TABLE named DROP PRIMARY KEY;
+-- refused
+ALTER TABLE named MODIFY a VARCHAR(40) COLLATE utf8mb4_bin NOT NULL;
+-- only: mariadb
+ALTER TABLE IF EXISTS named ADD COLUMN c INT;
+-- only: mariadb
+ALTER TABLE IF EXISTS nowhere ADD COLUMN c INT;
+-- only: mariadb
+ALTER TABLE named WAIT 2 ADD COLUMN d INT;
+-- only: mariadb
+RENAME TABLE IF EXISTS named WAIT 2 TO named2;
+-- only: mariadb
+RENAME TABLE IF EXISTS nowhere TO named3, named2 TO named;
+-- only: mariadb
+RENAME TABLE IF EXISTS nowhere TO named3;
+-- only: mariadb
+SELECT * FROM named ORDER BY a;
+-- only: mariadb
+TRUNCATE TABLE named NOWAIT;
+-- only: mariadb
+TRUNCATE named WAIT 3;

@@ -33,3 +33,8 @@ DELETE FROM users WHERE id IN (SELECT * FROM (SELECT user_id FROM orders ORDER B
 DELETE FROM orders;
 SELECT * FROM orders;
 DELETE FROM users WHERE nothing = 1;
+-- A LIMIT in EXISTS changes nothing.
+BEGIN;
+DELETE FROM items WHERE user_id IN (SELECT * FROM (SELECT u.id FROM users u WHERE EXISTS (SELECT 1 AS a FROM orders o WHERE o.total > u.age LIMIT 1)) s);
+SELECT * FROM items ORDER BY user_id, order_id, sku;
+ROLLBACK;

@@ -38,3 +38,24 @@ WITH orders AS (SELECT id FROM users) SELECT COUNT(*) FROM (SELECT id FROM order
 SELECT COUNT(*) FROM (SELECT DISTINCT country FROM users GROUP BY id, country) t;
 SELECT COUNT(*) FROM (SELECT DISTINCT COUNT(*) AS n FROM orders GROUP BY user_id) t;
 SELECT COUNT(*) FROM (SELECT DISTINCT user_id, COUNT(*) AS n FROM orders GROUP BY user_id) t;
+-- kind: derived table with names for its columns
+-- only: mysql
+SELECT * FROM (SELECT id, age FROM users) AS t(a, b) WHERE b = 30 ORDER BY a;
+-- only: mysql
+SELECT t.`b`, COUNT(*) FROM (SELECT age, id FROM users) t (b, `id`) GROUP BY t.b ORDER BY b;
+-- only: mysql
+SELECT u.id, t.x FROM users u JOIN (SELECT user_id, total FROM orders) AS t(u, x) ON t.u = u.id ORDER BY u.id, t.x;
+-- only: mysql
+SELECT u.id, t.x FROM users u, LATERAL (SELECT MAX(o.total) FROM orders o WHERE o.user_id = u.id) AS t(x) WHERE u.id IN (4, 10) ORDER BY u.id;
+-- only: mysql
+SELECT * FROM (SELECT * FROM countries) AS t(a, b, c) ORDER BY a;
+-- only: mysql
+SELECT id FROM (SELECT age, id FROM users) AS t(id, other) ORDER BY id, other LIMIT 5;
+-- only: mysql
+SELECT s.n FROM (SELECT id FROM users WHERE id < 4 UNION ALL SELECT user_id FROM orders) AS s(n) ORDER BY s.n;
+-- only: mysql
+SELECT t.a, u.name FROM (VALUES ROW(1, 'x'), ROW(4, 'y')) AS t(a, b) JOIN users u ON u.id = t.a ORDER BY t.a;
+-- only: mysql
+SELECT id FROM users WHERE age IN (SELECT b FROM (SELECT MAX(age) FROM users) AS m(b)) ORDER BY id;
+-- only: mysql
+SELECT * FROM (SELECT id, age FROM users) AS t(a) ORDER BY a;

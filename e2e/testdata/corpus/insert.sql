@@ -152,3 +152,57 @@ INSERT INTO orders (user_id, id, total) SELECT u.id + 1, 1, u.age FROM (SELECT i
 INSERT INTO orders (user_id, id, total) SELECT user_id + 1, 1, MAX(qty) FROM items GROUP BY user_id ON DUPLICATE KEY UPDATE total = user_id;
 SELECT user_id, total FROM orders WHERE id = 1 ORDER BY user_id;
 ROLLBACK;
+-- What all rows are given there may be assigned, though it is the shard key, or unique.
+BEGIN;
+-- kind: ON DUPLICATE KEY UPDATE of the shard key to what is inserted
+INSERT INTO users (id, name) VALUES (2, 'bob') ON DUPLICATE KEY UPDATE id = 2, name = 'bob2';
+INSERT INTO users (id, name) VALUES ('3', 'cid') ON DUPLICATE KEY UPDATE id = 3, name = 'cid2';
+INSERT INTO users (id, name) VALUES (910, 'new') ON DUPLICATE KEY UPDATE id = 910, name = 'old';
+INSERT INTO users (id, name) VALUES (910, 'new') ON DUPLICATE KEY UPDATE name = 'old', id = '910';
+-- params: [4, "dee", 4, "dee2"]
+INSERT INTO users (id, name) VALUES (?, ?) ON DUPLICATE KEY UPDATE id = ?, name = ?;
+INSERT INTO users SET id = 5, name = 'eve' ON DUPLICATE KEY UPDATE id = 5, name = 'eve2';
+INSERT INTO legacy (id, ref) VALUES (1, 'r1') ON DUPLICATE KEY UPDATE id = 1, ref = 'r9';
+-- refused
+INSERT INTO users (id, name) VALUES (2, 'bob') ON DUPLICATE KEY UPDATE id = 3;
+-- refused
+INSERT INTO users (id, name) VALUES (2, 'bob'), (3, 'cid') ON DUPLICATE KEY UPDATE id = 2;
+-- params: [2, "bob", 3]
+-- refused
+INSERT INTO users (id, name) VALUES (?, ?) ON DUPLICATE KEY UPDATE id = ?;
+SELECT id, name FROM users WHERE id IN (2, 3, 4, 5, 910) ORDER BY id;
+SELECT id, ref FROM legacy WHERE id = 1;
+ROLLBACK;
+-- kind: INSERT of a subquery over the table itself
+INSERT INTO users (id, name) VALUES ((SELECT MAX(u0.id) + 1 FROM users u0), 'next');
+INSERT INTO users (id, name, age) VALUES (9001, 'most', (SELECT MAX(u0.age) + 1 FROM users u0 JOIN orders o ON o.user_id <= u0.id));
+INSERT INTO users SET id = 9002, age = (SELECT COUNT(*) FROM (SELECT id FROM users) t);
+REPLACE INTO users (id, age) VALUES (9002, (SELECT COUNT(*) FROM users u));
+INSERT INTO users (id, name) VALUES ((SELECT MAX(id) + 1 FROM users), 'own name');
+INSERT INTO legacy (id, ref) VALUES (90, (SELECT COUNT(*) FROM legacy l));
+SELECT id, name, age FROM users WHERE id > 10 ORDER BY id;
+SELECT * FROM legacy WHERE id = 90;
+-- only: mariadb
+INSERT INTO users (id, name) VALUES (2, 'q2') ON DUPLICATE KEY UPDATE id = VALUE(id), email = VALUE(email), name = CONCAT(VALUE(name), 'x');
+SELECT id, name, email FROM users WHERE id = 2;
+SELECT id, name FROM users WHERE email = 'bob@x';
+INSERT INTO items (user_id, order_id, sku, qty) VALUES (1, 90, 'u', (SELECT MAX(UNIX_TIMESTAMP(placed)) FROM orders)), (2, 91, 'u', (SELECT UNIX_TIMESTAMP(born) FROM users WHERE id = 1));
+SELECT * FROM items WHERE order_id > 80 ORDER BY order_id;
+CREATE TABLE days (d DATE PRIMARY KEY, n INT);
+-- kind: INSERT of the shard key in another form than the column's
+INSERT INTO users (id, name) VALUES (b'1001011', 'bits'), (7.3e1, 'double'), (0x4A, 'hexadecimal'), (80 + 1, 'sum');
+INSERT INTO days VALUES ('2024-01-04', 1), ('2024-1-6', 3), (20240107, 4), (DATE '2024-01-08', 5);
+INSERT INTO days (n, d) VALUES (6, '2024-2-3');
+REPLACE INTO days (n, d) VALUES (7, '2024-2-03');
+INSERT INTO days VALUES ('2024-1-40', 1);
+-- params: ["2024-3-1", 4]
+INSERT INTO days VALUES (?, ?);
+SELECT id, name FROM users WHERE id BETWEEN 70 AND 90 ORDER BY id;
+SELECT name FROM users WHERE id = 75;
+SELECT * FROM days ORDER BY d;
+SELECT n FROM days WHERE d = '2024-02-03';
+CREATE TABLE numbers (id INT AUTO_INCREMENT PRIMARY KEY, a INT);
+SET NAMES binary;
+INSERT INTO numbers VALUES ('8', 1), (NULL, 2);
+SET NAMES utf8mb4;
+SELECT * FROM numbers ORDER BY id;

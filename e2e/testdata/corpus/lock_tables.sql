@@ -3,6 +3,11 @@ CREATE TABLE counted (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, v INT);
 -- @hash id
 CREATE TABLE plain (id INT NOT NULL PRIMARY KEY, v INT);
 -- @single s0
+-- kind: FLUSH TABLES WITH READ LOCK
+-- own
+FLUSH TABLES WITH READ LOCK;
+-- own
+UNLOCK TABLES;
 -- kind: LOCK TABLES ... READ
 LOCK TABLES users READ, countries READ;
 SELECT id, name FROM users WHERE id = 3;

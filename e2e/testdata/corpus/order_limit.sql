@@ -11,6 +11,11 @@ SELECT id FROM users ORDER BY age + paid, id;
 SELECT id FROM users ORDER BY LENGTH(name), id;
 SELECT id, UPPER(name) AS u FROM users ORDER BY u, id;
 SELECT id, name FROM users ORDER BY 2 DESC, 1;
+SET NAMES binary;
+SELECT id FROM users ORDER BY UPPER(name), id;
+SELECT DISTINCT UPPER(country) AS c FROM users ORDER BY c;
+SELECT UPPER(country) AS c, COUNT(*), MAX(LOWER(name)) FROM users GROUP BY UPPER(country) ORDER BY c;
+SET NAMES utf8mb4;
 -- kind: ORDER BY a column that is not selected
 SELECT name FROM users ORDER BY id DESC;
 -- kind: ORDER BY and LIMIT
@@ -47,3 +52,19 @@ SELECT age, id FROM users ORDER BY TRUE, id;
 SELECT DISTINCT age FROM users ORDER BY (1) DESC LIMIT 2;
 SELECT country, COUNT(*) FROM users GROUP BY country ORDER BY (2), (1);
 SELECT id FROM users ORDER BY (2);
+-- only: mariadb
+SELECT id FROM users ORDER BY id OFFSET 2 ROWS FETCH NEXT 3 ROWS ONLY;
+-- only: mariadb
+SELECT id FROM users ORDER BY id OFFSET 2 ROWS FETCH NEXT ROW ONLY;
+-- only: mariadb
+SELECT id FROM users ORDER BY id OFFSET 7 ROWS;
+-- only: mariadb
+SELECT id FROM users ORDER BY id FETCH FIRST 3 ROWS ONLY;
+-- only: mariadb
+-- check: multiset
+SELECT age FROM users ORDER BY age FETCH FIRST 4 ROWS WITH TIES;
+-- only: mariadb
+-- check: multiset
+SELECT age FROM users ORDER BY age OFFSET 1 ROW FETCH FIRST 4 ROWS WITH TIES;
+-- only: mariadb
+SELECT id FROM users WHERE id IN (SELECT user_id FROM orders) ORDER BY id DESC OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY;

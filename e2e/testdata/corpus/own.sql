@@ -28,6 +28,18 @@ SHOW MAINTENANCE JOBS;
 -- kind: SHOW SHARDS
 -- own
 SHOW SHARDS;
+-- kind: SHOW MEMBERS
+-- own
+SHOW MEMBERS;
+-- kind: SHOW STATEMENT STATISTICS
+-- own
+SHOW STATEMENT STATISTICS;
+-- kind: FLUSH STATEMENT STATISTICS
+-- own
+FLUSH STATEMENT STATISTICS;
+-- kind: SHOW INDEX ADVICE
+-- own
+SHOW INDEX ADVICE;
 -- kind: a hint that names the shard
 -- own
 /* shunt: shard=s0 */ SELECT COUNT(*) FROM users;

@@ -5,9 +5,6 @@ SELECT * FROM users INTO OUTFILE '/tmp/x';
 -- kind: GET_LOCK with tables
 -- refused
 SELECT GET_LOCK('a', 1) FROM users;
--- kind: FLUSH TABLES WITH READ LOCK
--- refused
-FLUSH TABLES WITH READ LOCK;
 -- kind: FLUSH TABLES ... FOR EXPORT
 -- refused
 FLUSH TABLES users FOR EXPORT;
@@ -26,3 +23,12 @@ GRANT ALL ON *.* TO a;
 -- kind: assignment of a user variable inside of a statement over several shards
 -- refused
 SELECT @x := id FROM users;
+-- kind: JSON_TABLE beside sharded tables
+-- refused
+SELECT u.id, j.x FROM users u, JSON_TABLE('[1,2]', '$[*]' COLUMNS (x INT PATH '$')) j WHERE u.age = j.x;
+-- kind: UPDATE of several tables that are not joined on their shard keys
+-- refused
+UPDATE users u JOIN items i ON i.qty = u.age SET u.name = 'x', i.qty = 5;
+-- kind: information_schema joined with sharded tables
+-- refused
+SELECT t.TABLE_NAME, u.id FROM (SELECT TABLE_NAME FROM information_schema.TABLES) t JOIN users u ON u.name = t.TABLE_NAME;

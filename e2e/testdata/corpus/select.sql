@@ -45,3 +45,35 @@ SELECT id FROM users WHERE nothing = 1;
 TABLE countries;
 -- only: mysql
 VALUES ROW(1, 'a'), ROW(2, 'b');
+-- kind: JSON_VALUE ... RETURNING
+-- only: mysql
+SELECT id FROM users WHERE JSON_VALUE(CONCAT('{"a": ', age, '}'), '$.a' RETURNING UNSIGNED DEFAULT 3 ON EMPTY NULL ON ERROR) > 30;
+-- only: mysql
+SELECT JSON_VALUE(CONCAT('{"a": ', id, '}'), '$.a' RETURNING SIGNED) AS v FROM users WHERE id IN (2, 7) ORDER BY v;
+-- only: mysql
+SELECT COUNT(DISTINCT JSON_VALUE(CONCAT('{"a": ', age, '}'), '$.a' RETURNING SIGNED)) FROM users;
+-- only: mariadb
+CREATE TABLE past (id INT PRIMARY KEY, a INT, email VARCHAR(20)) WITH SYSTEM VERSIONING;
+-- @virtual idx_past email
+-- only: mariadb
+INSERT INTO past VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c'), (4, 4, 'd'), (5, 5, 'e');
+-- only: mariadb
+UPDATE past SET a = a + 10, email = 'z';
+-- only: mariadb
+DELETE FROM past WHERE id = 2;
+-- only: mariadb
+SELECT id, a FROM past FOR SYSTEM_TIME ALL ORDER BY id, a;
+-- only: mariadb
+SELECT id, a FROM past FOR SYSTEM_TIME ALL WHERE id = 2 ORDER BY a;
+-- only: mariadb
+SELECT id, a FROM past FOR SYSTEM_TIME ALL WHERE email = 'b';
+-- only: mariadb
+SELECT COUNT(*), SUM(a) FROM past FOR SYSTEM_TIME ALL;
+-- only: mariadb
+SELECT x.id, a FROM past FOR SYSTEM_TIME BETWEEN '2000-01-01' AND NOW() + INTERVAL 1 DAY AS x ORDER BY x.id, a LIMIT 3;
+-- only: mariadb
+SELECT x.id, a FROM past FOR SYSTEM_TIME FROM '2000-01-01' TO '2037-01-01' x WHERE x.id > 3 ORDER BY x.id, a;
+-- only: mariadb
+SELECT COUNT(*) FROM past FOR SYSTEM_TIME AS OF TIMESTAMP '2000-01-01 00:00:00';
+-- only: mariadb
+SELECT COUNT(DISTINCT a) FROM past FOR SYSTEM_TIME ALL;

@@ -38,3 +38,57 @@ SELECT GET_LOCK('a', 1), RELEASE_LOCK('a');
 -- kind: assignment of a user variable inside of a SELECT of one shard
 SELECT @x := id, name FROM users WHERE id = 5;
 SELECT @x;
+-- only: mysql
+SET SESSION transaction_isolation = 1;
+-- only: mysql
+SELECT @@transaction_isolation;
+-- only: mysql
+SET SESSION transaction_isolation = DEFAULT;
+-- only: mysql
+SELECT @@transaction_isolation;
+-- only: mysql
+SET SESSION transaction_isolation = 4;
+-- only: mysql
+SET SESSION transaction_isolation = '1';
+-- only: mysql
+SET @@transaction_isolation = 0;
+-- only: mysql
+SET @@transaction_isolation = DEFAULT;
+-- only: mysql
+SET SESSION transaction_read_only = DEFAULT;
+SET autocommit = DEFAULT;
+SELECT @@autocommit;
+-- kind: SET to what a query answers
+SET @n = (SELECT COUNT(*) FROM users), @m = 1 + (SELECT MAX(id) FROM users);
+SELECT @n, @m;
+SET @name = (SELECT name FROM users WHERE id = 3), @none = (SELECT name FROM users WHERE id = 99);
+SELECT @name, @none IS NULL;
+SET @v = (SELECT id FROM users);
+SET @v = (SELECT id, name FROM users WHERE id = 1);
+SET SESSION sort_buffer_size = (SELECT MAX(id) * 100000 FROM users);
+SELECT @@sort_buffer_size;
+SET SESSION sort_buffer_size = DEFAULT;
+-- kind: DO with a query
+DO (SELECT COUNT(*) FROM users);
+DO 1, (SELECT id FROM users WHERE id = 3);
+DO (SELECT id FROM users);
+SHOW WARNINGS;
+-- kind: SET CHARACTER SET
+SET CHARACTER SET latin1;
+SELECT @@character_set_client, @@character_set_connection, @@collation_connection = @@collation_database, @@character_set_results;
+SET CHARACTER SET 'utf8mb4';
+SELECT @@character_set_client, @@character_set_connection, @@collation_connection = @@collation_database, @@character_set_results;
+SET CHARSET DEFAULT;
+SET CHARACTER SET nonsense;
+SET NAMES utf8mb4;
+-- only: mariadb
+SET SESSION tx_isolation = 1;
+-- only: mariadb
+SELECT @@tx_isolation;
+-- only: mariadb
+SET SESSION tx_isolation = DEFAULT;
+-- only: mariadb
+SELECT @@tx_isolation;
+-- only: mariadb
+SET SESSION tx_read_only = DEFAULT;
+UPDATE users SET name = 'Ann' WHERE id = 1;

@@ -37,3 +37,19 @@ SELECT id FROM t WHERE x = 682;
 SELECT id, j FROM t WHERE JSON_LENGTH(j) > 0;
 -- params: [1.5, "ab"]
 SELECT id FROM t WHERE f = ? OR v = ? ORDER BY id;
+-- Character sets that the parser doesn't know.
+SELECT id, HEX(CONVERT(name USING cp1251)), HEX(CONVERT(name USING 'utf16')), CHAR(65, 66 USING utf16), HEX(_utf16 X'0041'), _koi8r 'a', _hp8'b' FROM users WHERE id = 4;
+SELECT id FROM users WHERE CONVERT(name USING koi8r) = 'hal' ORDER BY CONVERT(name USING cp1251), id;
+SELECT id FROM users WHERE name = _utf16 X'004100640061' OR name = _cp1251'Ann' ORDER BY id;
+SELECT id FROM users WHERE email = _utf16 X'0061006E006E00400078';
+SELECT id FROM users WHERE id = _utf32 X'00000035';
+SELECT COUNT(*), CAST(name AS CHAR CHARACTER SET cp1250) AS n FROM users GROUP BY n ORDER BY n;
+SELECT MIN(CONVERT(name USING latin2)) FROM users;
+SELECT id FROM users WHERE name SOUNDS LIKE 'hall' OR email SOUNDS LIKE 'an' ORDER BY id;
+SELECT COUNT(*) FROM users a JOIN users b ON a.name SOUNDS LIKE b.name;
+BEGIN;
+INSERT INTO users (id, name) VALUES (0x03AB, 'hex'), (0xAC, 'hex');
+SELECT id FROM users WHERE id = 939;
+SELECT id FROM users WHERE id = 172;
+SELECT id FROM users WHERE name = 'hex' ORDER BY id;
+ROLLBACK;

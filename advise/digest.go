@@ -1,0 +1,76 @@
+package advise
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+var (
+	insertHead = regexp.MustCompile("(?is)^\\s*(?:insert|replace)\\b.*?\\binto\\s+(?:(`[^`]+`|[\\w$]+)\\s*\\.\\s*)?(`[^`]+`|[\\w$]+)\\s*(?:\\(([^()]*)\\)\\s*)?values?\\b")
+	valueRow   = regexp.MustCompile(`\(\s*(?:\?|\.\.\.)\s*\)`)
+	typed      = regexp.MustCompile(`\b(?:DATE|TIME|TIMESTAMP|_[a-z0-9]+|N) \?`)
+	quotedCall = regexp.MustCompile("([\\w.]+\\s+|[^\\w.\\s]\\s*|^)`(\\w+)` ?\\(")
+)
+
+// plannable makes a statement with parameters of a server's digest: `?, ...` and `(...)` stand for
+// lists whose lengths it doesn't tell.
+//
+// What it may get wrong is the number of values alone: an IN list has three, a row of an INSERT as many as
+// there are columns.
+func plannable(digest, schema string, cat *catalog.Catalog) string {
+	sql := strings.ReplaceAll(digest, " /* , ... */", "") // further rows
+	sql = typed.ReplaceAllString(sql, "?")
+	sql = quotedCall.ReplaceAllStringFunc(sql, func(call string) string {
+		m := quotedCall.FindStringSubmatch(call)
+		if before := strings.ToLower(strings.TrimSpace(m[1])); before == "into" || before == "." || cat.Functions[strings.ToLower(m[2])] {
+			return call
+		}
+		return m[1] + m[2] + "("
+	})
+	if at := insertHead.FindStringSubmatchIndex(sql); at != nil {
+		head, rows := sql[:at[1]], sql[at[1]:]
+		width := insertWidth(sql, at, schema, cat)
+		odku := len(rows)
+		if i := strings.Index(strings.ToUpper(rows), " ON DUPLICATE "); i >= 0 {
+			odku = i
+		}
+		row := "(" + strings.TrimSuffix(strings.Repeat("?, ", width), ", ") + ")"
+		sql = head + valueRow.ReplaceAllString(rows[:odku], row) + rows[odku:]
+	}
+	sql = strings.NewReplacer("( ... )", "(?, ?, ?)", "(...)", "(?, ?, ?)", "? , ...", "?, ?", "?, ...", "?, ?", "...", "?").Replace(sql)
+	if verb, _, _ := strings.Cut(strings.ToLower(sql), " "); !takesParameters[verb] {
+		sql = strings.ReplaceAll(sql, "?", "1") // SET, CREATE TABLE t (c CHAR(10))
+	}
+	return sql
+}
+
+// takesParameters are verbs of statements that Shunt plans with parameters.
+var takesParameters = map[string]bool{"select": true, "insert": true, "replace": true, "update": true, "delete": true, "with": true, "(": true, "do": true, "call": true}
+
+// insertWidth is how many values a row of an INSERT has.
+func insertWidth(sql string, at []int, schema string, cat *catalog.Catalog) int {
+	part := func(i int) string {
+		if at[2*i] < 0 {
+			return ""
+		}
+		return strings.Trim(sql[at[2*i]:at[2*i+1]], "` ")
+	}
+	if columns := part(3); columns != "" {
+		return strings.Count(columns, ",") + 1
+	}
+	if s := part(1); s != "" {
+		schema = s
+	}
+	if t := cat.Table(schema, part(2)); t != nil && len(t.Columns) > 0 {
+		n := 0
+		for _, c := range t.Columns {
+			if !c.Invisible {
+				n++
+			}
+		}
+		return n
+	}
+	return 1
+}

@@ -1,0 +1,45 @@
+package advise
+
+import (
+	"context"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// Source is what advice is made of.
+type Source struct {
+	// Build is the catalog of the server's schema on that many shards under a design. Errors are those of
+	// a design that can't be.
+	Build func(Design) (*catalog.Catalog, error)
+	// Stats by table; those of tables that aren't in it are unknown.
+	Stats       map[catalog.TableName]Stats
+	ForeignKeys []ForeignKey
+	Shapes      []*Shape
+	// Sample answers for some values of a table's columns where their rows are.
+	Sample func(ctx context.Context, t *catalog.Table, columns []string, key string) ([]Value, error)
+	// Schemas are those that are advised on.
+	Schemas []string
+	// Budget bounds how often the planner is asked while placements are sought.
+	Budget int
+}
+
+// Stats is what the server knows of a table's rows.
+type Stats struct {
+	Rows, Bytes uint64
+	// Distinct counts a column's values, by its name in lower case. Where it lacks one it isn't known.
+	Distinct map[string]uint64
+}
+
+// ForeignKey is one of Table, whose Columns refer to those of Parent.
+type ForeignKey struct {
+	Name            string
+	Table, Parent   catalog.TableName
+	Columns, Refers []string
+}
+
+// Value is one that some rows have in the columns of an index: so many, with these shard keys, as a
+// server sends them as text.
+type Value struct {
+	Rows      uint64
+	ShardKeys [][]byte
+}

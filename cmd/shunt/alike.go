@@ -1,0 +1,270 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shunt-sql/shunt/cmd/shunt/config"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/proxy/schema"
+)
+
+// alike is what has to be the same for all members, by lines that are shown where it isn't: the
+// shards, how rows are placed, and how keys are written.
+func alike(cfg *config.Config) []string {
+	var names []string
+	for _, sh := range cfg.Shards {
+		names = append(names, sh.Name)
+	}
+	lines := []string{"shards " + strings.Join(names, ", "), fmt.Sprint(keyLine, keys.Encoding)}
+	placed := placements(cfg)
+	for _, s := range slices.Sorted(maps.Keys(placed)) {
+		lines = append(lines, "schema "+s+": "+placedAs(placed[s].Default))
+		for _, t := range slices.Sorted(maps.Keys(placed[s].Tables)) {
+			lines = append(lines, "table "+s+"."+t+": "+placedAs(placed[s].Tables[t]))
+		}
+	}
+	return lines
+}
+
+// keyLine begins the line of the keys' encoding.
+const keyLine = "keys of encoding "
+
+// otherKeys is an error where entries that are in the store have keys of another encoding: none of
+// this process's lookups would find them.
+func otherKeys(known, has []string) error {
+	for _, line := range known {
+		if strings.HasPrefix(line, keyLine) && !slices.Contains(has, line) {
+			return fmt.Errorf("the virtual indexes in the store have %s, which this version of Shunt doesn't write: serve with the version that made them", line)
+		}
+	}
+	return nil
+}
+
+func placedAs(p schema.TablePlacement) string {
+	text := p.Placement.String()
+	switch {
+	case p.Placement == catalog.Single:
+		text += " on " + p.Shard
+	case p.ShardKey != "":
+		text += " of " + p.ShardKey
+	}
+	if p.UniqueByShard {
+		text += ", check_unique: false"
+	}
+	return text
+}
+
+// difference says what is otherwise there than here.
+func difference(there, here []string) string {
+	if there == nil {
+		return "others have not said yet what they have"
+	}
+	var parts []string
+	for _, line := range there {
+		if !slices.Contains(here, line) {
+			parts = append(parts, line)
+		}
+	}
+	var own []string
+	for _, line := range here {
+		if !slices.Contains(there, line) {
+			own = append(own, line)
+		}
+	}
+	const most = 3
+	if len(parts) > most {
+		parts = append(parts[:most], "...")
+	}
+	if len(own) > most {
+		own = append(own[:most], "...")
+	}
+	return "they have " + cmp.Or(strings.Join(parts, "; "), "nothing else") + ", and this configuration has " + cmp.Or(strings.Join(own, "; "), "nothing else")
+}
+
+// startsBeside is how long a start with something else than was known waits for others that have come
+// at the same time: they are about to say that they have the same.
+const startsBeside = 5 * time.Second
+
+// sameAsOthers refuses a start with other shards or placements than those of the members that serve.
+//
+// Counter-examples: one has s3 as well, and puts rows of a table there that is placed anywhere.
+// Another one, which was started without s3, reads the others. Or: to one a table goes by its column
+// id, to another by city, which is no matter as long as it is empty; one writes a row, and the other
+// looks for it elsewhere.
+//
+//	1 join
+//	2 read what is known to be the same for all. It is the same here: unless somebody has said to
+//	  have something else, serve
+//	3 say what this process has
+//	4 look who is there; one that hasn't said to have the same: refuse
+//	5 put this in place of what was known, unless that has been changed: then 2
+//
+// So a change takes that all members are stopped, and they may start at once. Of two that have
+// something else at least one sees the other: what each writes (1, 3) is written before it reads (2,
+// 4). Counter-example without 3: two that begin an empty store at once refuse each other.
+//
+// What somebody has said who is gone is in nobody's way.
+func (m *member) sameAsOthers(ctx context.Context, cfg *config.Config, l layout) error {
+	has := alike(cfg)
+	adding, said := len(l.joining) > 0, false
+	for until := time.Now().Add(startsBeside); ; {
+		known, err := m.known(ctx)
+		if err != nil {
+			return err
+		}
+		same := slices.Equal(known, has)
+		var other string
+		if same && !adding {
+			other, err = m.saysOtherwise(ctx, has)
+		} else {
+			if !said {
+				err = m.say(ctx, has)
+			}
+			if said = err == nil; said {
+				other, err = m.without(ctx, has, adding)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if other == "" {
+			if same {
+				m.has = has
+				return nil
+			}
+			if err := otherKeys(known, has); err != nil {
+				return err
+			}
+			if set, err := m.store.SetMembers(known, has); err != nil || set {
+				m.has = has
+				return err
+			}
+			continue
+		}
+		if adding || time.Now().After(until) {
+			return otherwise(known, has, other)
+		}
+		// It may be one that has died, all of them together.
+		if err := m.sweep(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// sweep is on the shards, and has members that are gone taken off them.
+func (m *member) sweep(ctx context.Context) error {
+	err := m.beat(ctx)
+	for id := range m.seats {
+		if err == nil {
+			err = m.cluster.Sweep(ctx, id)
+		}
+	}
+	return err
+}
+
+func otherwise(known, has []string, other string) error {
+	return fmt.Errorf("other members serve: %s; stop all members (now: %s), and start them with the same shards and schemas; "+
+		"while a shard is being added one alone serves", difference(known, has), other)
+}
+
+// changeAlike has this process, which serves alone, have something else from now on. fn takes it in
+// use; after its error all is as it was. While others serve it is refused.
+func (m *member) changeAlike(ctx context.Context, cfg *config.Config, fn func() error) error {
+	has := alike(cfg)
+	if slices.Equal(m.has, has) {
+		return fn()
+	}
+	known, err := m.known(ctx)
+	if err != nil {
+		return fmt.Errorf("read what is the same for all members: %w", err)
+	}
+	back := func() {
+		if err := m.say(context.WithoutCancel(ctx), m.has); err != nil {
+			m.log.Warn("others that start wait for this process: what it has isn't told", "error", err)
+		}
+	}
+	if err := m.say(ctx, has); err != nil {
+		back()
+		return err
+	}
+	other, err := m.without(ctx, has, true)
+	if err == nil && other != "" {
+		err = fmt.Errorf("other members serve: %s; stop all others (now: %s) before it is changed", difference(known, has), other)
+	}
+	if err == nil {
+		err = fn()
+	}
+	if err != nil {
+		back()
+		return err
+	}
+	m.has = has
+	// Not before: what is known is what a process may begin to serve by at once.
+	set, err := m.store.SetMembers(known, has)
+	if err == nil && !set {
+		err = errors.New("another one has changed it")
+	}
+	if err != nil {
+		return fmt.Errorf("keep what is the same for all members; until that is done others that start are refused, so send SIGHUP again: %w", err)
+	}
+	return nil
+}
+
+func (m *member) known(ctx context.Context) ([]string, error) {
+	if err := m.store.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return m.store.Members()
+}
+
+func (m *member) say(ctx context.Context, has []string) error {
+	return m.store.SetHas(m.cluster.Self(), has, func(other string) bool { return m.cluster.Gone(ctx, other) })
+}
+
+// saysOtherwise names a member that has said to have something else.
+func (m *member) saysOtherwise(ctx context.Context, has []string) (string, error) {
+	all, err := m.store.Has()
+	if err != nil {
+		return "", err
+	}
+	for other, said := range all {
+		if other != m.cluster.Self() && !slices.Equal(said, has) && !m.cluster.Gone(ctx, other) {
+			return other, nil
+		}
+	}
+	return "", nil
+}
+
+// without names a member that hasn't said to have the same; with alone, any other.
+func (m *member) without(ctx context.Context, has []string, alone bool) (string, error) {
+	members, err := m.cluster.Members(ctx)
+	if err != nil {
+		return "", fmt.Errorf("see who else has the shards: %w", err)
+	}
+	if err := m.store.Refresh(ctx); err != nil {
+		return "", err
+	}
+	all, err := m.store.Has()
+	if err != nil {
+		return "", err
+	}
+	for _, other := range members {
+		if other.Member != m.cluster.Self() && (alone || !slices.Equal(all[other.Member], has)) {
+			return other.Member + " at " + other.Addr, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// nodes are servers that are a cluster: of Group Replication with a single primary, or of Galera.
+type nodes struct {
+	flavour throwaway.Flavour
+	servers []*throwaway.Server
+}
+
+// cluster starts three nodes for this test alone.
+func (f *flavour) cluster(t *testing.T) *nodes {
+	t.Helper()
+	base, err := f.base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := throwaway.StartGroup
+	if f.name == throwaway.MariaDB {
+		start = throwaway.StartGalera
+	}
+	set, err := start(t.Context(), base.Source, 3, throwaway.Options{Base: base, Password: shardPassword, Args: serverArgs})
+	if errors.Is(err, throwaway.ErrNoGalera) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(set.Stop)
+	n := &nodes{flavour: f.name}
+	for i := range 3 {
+		if i == len(set.Servers) {
+			if _, err := set.Add(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.servers = set.Servers
+		if f.name == throwaway.MySQL {
+			statements := n.servers[i].Joins()
+			if i == 0 {
+				statements = n.servers[i].Forms()
+			}
+			c := connOf(t, onShard(t, n.servers[i], ""))
+			for _, q := range statements {
+				mustExec(t, c, q)
+			}
+		}
+		eventually(t, oneMinute, "it is of the cluster", func() bool { return n.joined(t, i) })
+	}
+	return n
+}
+
+// joined: a node is of the cluster, and has what the others have.
+func (n *nodes) joined(t *testing.T, i int) bool {
+	query := "SELECT 1 AS n FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_local_state_comment' AND VARIABLE_VALUE = 'Synced'"
+	if n.flavour == throwaway.MySQL {
+		query = "SELECT 1 AS n FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE = 'ONLINE'"
+	}
+	rows, err := rowsOf(t.Context(), onShard(t, n.servers[i], ""), query)
+	return err == nil && len(rows) == 1
+}
+
+// back has a node that was killed, or stands still, be of the cluster again.
+func (n *nodes) back(t *testing.T, i int) error {
+	s := n.servers[i]
+	if s.Running() {
+		s.Resume()
+	} else if n.flavour == throwaway.MariaDB {
+		return s.Rejoin(t.Context())
+	} else if err := s.Start(t.Context()); err != nil {
+		return err
+	}
+	if n.flavour == throwaway.MariaDB {
+		return nil
+	}
+	db := onShard(t, s, "")
+	var err error
+	for began := time.Now(); time.Since(began) < oneMinute; time.Sleep(200 * time.Millisecond) { // the others may have to miss it first
+		for _, q := range append([]string{"STOP GROUP_REPLICATION"}, s.Joins()...) {
+			if _, err = db.ExecContext(t.Context(), q); err != nil {
+				err = fmt.Errorf("%s: %w\n%s", q, err, s.Log()[max(0, len(s.Log())-4000):])
+				break
+			}
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// bootstrapped has the nodes of a Galera cluster that are left be it, as an operator does where all that answer see each
+// other, and say that they are no majority: two of three have been seen to, behind a kill -9 of the third.
+func (n *nodes) bootstrapped(t *testing.T) {
+	t.Helper()
+	if n.flavour != throwaway.MariaDB {
+		return
+	}
+	var left []*sql.DB
+	for _, s := range n.servers {
+		db := onShard(t, s, "")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		rows, err := rowsOf(ctx, db, "SELECT VARIABLE_VALUE AS v FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME IN ('wsrep_cluster_status', 'wsrep_cluster_size') ORDER BY VARIABLE_NAME")
+		cancel()
+		switch {
+		case err != nil || len(rows) != 2:
+		case rows[0]["v"] == "2" && strings.EqualFold(rows[1]["v"], "non-Primary"):
+			left = append(left, db)
+		default:
+			return
+		}
+	}
+	if len(left) == 2 {
+		t.Log("the two nodes that are left are no majority, they say: one is told that they are")
+		mustExec(t, left[0], "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'")
+	}
+}
+
+// primary is the node that members use: the group's, or the one that Galera's members have agreed on.
+func (n *nodes) primary(t *testing.T) int {
+	t.Helper()
+	query := "SELECT MEMBER_PORT AS port FROM performance_schema.replication_group_members WHERE MEMBER_ROLE = 'PRIMARY'"
+	if n.flavour == throwaway.MariaDB {
+		query = "SELECT @@GLOBAL.port AS port FROM shunt_store.home WHERE SUBSTRING_INDEX(server, ' ', -1) = (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_gcomm_uuid')"
+	}
+	at := -1
+	eventually(t, oneMinute, "a node is in use", func() bool {
+		for _, s := range n.servers {
+			rows, err := rowsOf(t.Context(), onShard(t, s, ""), query)
+			if err == nil && len(rows) == 1 {
+				at = slices.IndexFunc(n.servers, func(s *throwaway.Server) bool { return rows[0]["port"] == portOf(s.Addr())[1:] })
+				return at >= 0
+			}
+		}
+		return false
+	})
+	return at
+}

@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+)
+
+// binlogs have servers write logs that can be followed.
+func (f *flavour) binlogs() []string {
+	args := []string{"--log-bin=binlog", "--sync-binlog=0", "--binlog-row-metadata=FULL", "--binlog-format=ROW"}
+	if f.name == throwaway.MySQL {
+		args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+	}
+	return args
+}
+
+// indexed reports that a statement goes to one shard and finds a row there, by an entry: no shard is unknown to
+// an index.
+func indexed(t *testing.T, q queryer, statement, shard string) bool {
+	t.Helper()
+	for _, r := range mustRows(t, q, "SHOW VIRTUAL INDEXES") {
+		if r["Unknown_shards"] != "" {
+			return false
+		}
+	}
+	r := routeOf(t, q, statement)
+	rows, err := rowsOf(t.Context(), q, statement)
+	return err == nil && len(rows) == 1 && len(r.shards) == 1 && r.shards[0] == shard
+}
+
+// missesNone reports that an index has all keys.
+func missesNone(t *testing.T, q queryer, index, table string) bool {
+	t.Helper()
+	checked, err := rowsOf(t.Context(), q, "CHECK VIRTUAL INDEX "+index+" ON "+table)
+	return err == nil && !slices.ContainsFunc(checked, func(r row) bool { return r["Missing"] != "0" })
+}
+
+// TestFollowed: what can't be computed, and what is changed on the shards, comes into an index by the shards'
+// binary logs. No table is scanned for it.
+func TestFollowed(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		const n = 200
+		p := start(t, f, setup{
+			servers: f.own(t, 3, f.binlogs()...), tables: []string{"people: {shard_key: id}", "tokens: {shard_key: id}"},
+			maintenance: "{follow: binlog, delay: 100ms, reconcile_every: 0s, audit: 1}",
+		})
+		mustExec(t, p.db(), "CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50), KEY (email))")
+		p.createIndex(p.db(), "idx_email", "people(email)")
+		// A type that the log has otherwise than a SELECT.
+		kind, token := "BINARY(4)", "0x61620000"
+		if f.name == throwaway.MariaDB {
+			kind, token = "UUID", "'6ccd780c-baba-1026-9564-5b8c656024db'"
+		}
+		mustExec(t, p.db(), "CREATE TABLE tokens (id BIGINT PRIMARY KEY, token "+kind+")")
+		p.createIndex(p.db(), "idx_token", "tokens(token)")
+		for i := range n {
+			mustExec(t, p.db(), fmt.Sprintf("INSERT INTO people VALUES (%d, 'p%d@x')", i, i))
+		}
+		p.settled(p.db())
+		allKnown(t, p.db())
+		scanned, _ := p.metric("shunt_scan_rows_total")
+
+		for i := range n {
+			mustExec(t, p.db(), fmt.Sprintf("UPDATE people SET email = CONCAT(email, '.org') WHERE id = %d", i))
+			want(t, p.db(), fmt.Sprintf("SELECT id FROM people WHERE email = 'p%d@x.org'", i), "id", fmt.Sprint(i))
+		}
+		eventually(t, oneMinute, "marks are cleared", func() bool {
+			return len(routeOf(t, p.db(), "SELECT id FROM people WHERE email = 'p7@x.org'").shards) == 1
+		})
+		for i := range n {
+			want(t, p.db(), fmt.Sprintf("SELECT id FROM people WHERE email = 'p%d@x.org'", i), "id", fmt.Sprint(i))
+		}
+
+		// Behind Shunt's back.
+		mustExec(t, p.shard(1), "INSERT INTO people VALUES (9001, 'direct@x')")
+		eventually(t, oneMinute, "what was written to the shard is found", func() bool {
+			return indexed(t, p.db(), "SELECT id FROM people WHERE email = 'direct@x'", "s1")
+		})
+		want(t, p.db(), "SELECT id FROM people WHERE email = 'direct@x'", "id", "9001")
+		mustExec(t, p.shard(1), "DELETE FROM people WHERE id = 9001")
+		eventually(t, oneMinute, "stale entries are gone", func() bool {
+			checked, stale := 0, ""
+			for _, r := range mustRows(t, p.db(), "CHECK VIRTUAL INDEX idx_email ON people") {
+				if checked++; r["Missing"] != "0" {
+					t.Fatal(r)
+				}
+				if r["Stale"] != "0" {
+					stale = r["Stale"]
+				}
+			}
+			return checked > 0 && stale == ""
+		})
+		mustExec(t, p.shard(1), fmt.Sprintf("INSERT INTO tokens VALUES (1, %s)", token))
+		eventually(t, oneMinute, "a token of the shard is found", func() bool {
+			return indexed(t, p.db(), "SELECT id FROM tokens WHERE token = "+token, "s1")
+		})
+		if now, _ := p.metric("shunt_scan_rows_total"); now != scanned {
+			t.Errorf("scans have read %v rows, and %v before", now, scanned)
+		}
+		for _, r := range mustRows(t, p.db(), "SHOW SHARDS") {
+			if r["Binary_log"] != "followed" {
+				t.Errorf("SHOW SHARDS: %v", r)
+			}
+		}
+		if followed, _ := p.metric("shunt_follow_seconds_count"); followed < 2*n {
+			t.Errorf("%v transactions were followed", followed)
+		}
+	})
+}
+
+// TestReadsWaitForTheLog: beside writes of unknown keys reads go by the index alone, and find
+// what they are to see: what was committed, a transaction's own, and more where the level says so.
+func TestReadsWaitForTheLog(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{
+			servers: f.own(t, 3, f.binlogs()...), tables: []string{"people: {shard_key: id}", "early: {shard_key: id}"},
+			maintenance: "{follow: binlog, delay: 100ms, reconcile_every: 0s, audit: 1}",
+		})
+		create := func(table, engine string) {
+			t.Helper()
+			mustExec(t, p.db(), "CREATE TABLE "+table+" (id BIGINT PRIMARY KEY, email VARCHAR(50), KEY (email)) ENGINE "+engine)
+			p.createIndex(p.db(), "idx_email", table+"(email)")
+			mustExec(t, p.db(), "INSERT INTO "+table+" VALUES "+rowsFor(50, func(i int) string { return fmt.Sprintf("(%d, 'p%d@x')", i, i) }))
+		}
+		create("people", "InnoDB")
+		p.settled(p.db())
+		allKnown(t, p.db())
+		by := func(email string) string { return "SELECT id FROM people WHERE email = '" + email + "'" }
+		routed := func(email string) int { return len(routeOf(t, p.db(), by(email)).shards) }
+		// An index's marks of before its log was followed are a scan's.
+		eventually(t, oneMinute, "the log is followed", func() bool {
+			mustExec(t, p.db(), "UPDATE people SET email = CONCAT(email, '')")
+			return routed("p7@x") == 1
+		})
+
+		writer := p.conn()
+		mustExec(t, writer, "BEGIN")
+		mustExec(t, writer, "UPDATE people SET email = CONCAT(email, '.own') WHERE id < 25")
+		for i := 1; i < 25; i++ {
+			want(t, writer, by(fmt.Sprintf("p%d@x.own", i)), "id", fmt.Sprint(i))
+			want(t, p.db(), by(fmt.Sprintf("p%d@x", i)), "id", fmt.Sprint(i))
+		}
+		// The mark is there while the transaction is.
+		eventually(t, oneMinute, "a read doesn't go where only the mark says so", func() bool { return routed("p30@x") == 1 })
+		dirty := p.conn()
+		mustExec(t, dirty, "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
+		want(t, dirty, by("p3@x.own"), "id", "3")
+		mustExec(t, writer, "COMMIT")
+		want(t, p.db(), by("p3@x.own"), "id", "3")
+
+		// Each is read at once, over another connection.
+		for i := range 300 {
+			id := 1 + i%24
+			email := fmt.Sprintf("p%d@x.own.%d", id, i)
+			mustExec(t, writer, fmt.Sprintf("UPDATE people SET email = CONCAT('p', id, '@x.own.', %d) WHERE id = %d", i, id))
+			want(t, p.db(), by(email), "id", fmt.Sprint(id))
+		}
+
+		// Rows of this engine are to be seen before they are in the log, so its marks are no followers'.
+		create("early", "MyISAM")
+		mustExec(t, writer, "UPDATE early SET email = CONCAT(email, '.org') WHERE id < 25")
+		want(t, p.db(), "SELECT id FROM early WHERE email = 'p3@x.org'", "id", "3")
+		if r := routeOf(t, p.db(), "SELECT id FROM early WHERE email = 'none@x'"); len(r.shards) != len(p.servers) {
+			t.Errorf("marks of a table without transactions are ignored: %v", r.shards)
+		}
+	})
+}
+
+// TestFollowedOn: a server that is killed is followed on when it is back;
+// where its log was purged meanwhile, tables are scanned, which the log says.
+func TestFollowedOn(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 2, f.binlogs()...)
+		p := start(t, f, setup{
+			servers: servers, tables: []string{"people: {shard_key: id}"}, extra: "shard_timeout: 1s",
+			maintenance: "{follow: binlog, delay: 100ms, reconcile_every: 0s, audit: 1}",
+		})
+		mustExec(t, p.db(), "CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50), KEY (email))")
+		p.createIndex(p.db(), "idx_email", "people(email)")
+		mustExec(t, p.db(), "INSERT INTO people VALUES "+rowsFor(50, func(i int) string { return fmt.Sprintf("(%d, 'p%d@x')", i, i) }))
+		p.settled(p.db())
+		follows := func(email, write string) {
+			t.Helper()
+			mustExec(t, p.shard(1), write)
+			eventually(t, oneMinute, email+" is found", func() bool {
+				return indexed(t, p.db(), "SELECT id FROM people WHERE email = '"+email+"'", "s1") && missesNone(t, p.db(), "idx_email", "people")
+			})
+		}
+		follows("a@x", "INSERT INTO people VALUES (1001, 'a@x')")
+		servers[1].Kill()
+		if err := servers[1].Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, oneMinute, "the shard is back", func() bool {
+			_, err := rowsOf(t.Context(), p.db(), "SELECT COUNT(*) FROM people")
+			return err == nil
+		})
+		mustExec(t, p.db(), "UPDATE people SET email = CONCAT(email, '.org')")
+		follows("b@x", "INSERT INTO people VALUES (1002, 'b@x')")
+		if f.name == throwaway.MariaDB {
+			return // with an empty log it goes on from any place: what was written before is for the next scan
+		}
+		// Its place in the log is gone.
+		servers[1].Kill()
+		if err := servers[1].Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, p.shard(1), "INSERT INTO people VALUES (1003, 'c@x')")
+		mustExec(t, p.shard(1), "RESET BINARY LOGS AND GTIDS")
+		eventually(t, oneMinute, "c@x is found", func() bool {
+			return indexed(t, p.db(), "SELECT id FROM people WHERE email = 'c@x'", "s1") && missesNone(t, p.db(), "idx_email", "people")
+		})
+		follows("d@x", "INSERT INTO people VALUES (1004, 'd@x')")
+	})
+}
+
+// TestNotFollowed: what a server lacks is said; tables are scanned.
+func TestNotFollowed(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"people: {shard_key: id}"}, maintenance: "{follow: auto, delay: 100ms}"})
+		eventually(t, oneMinute, "SHOW SHARDS says what is lacking", func() bool {
+			return !slices.ContainsFunc(mustRows(t, p.db(), "SHOW SHARDS"), func(r row) bool {
+				return !strings.HasPrefix(r["Binary_log"], "not followed: ") || !strings.Contains(r["Binary_log"], "--log-bin")
+			})
+		})
+		mustExec(t, p.db(), "CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50), KEY (email))")
+		p.createIndex(p.db(), "idx_email", "people(email)")
+		mustExec(t, p.db(), "INSERT INTO people VALUES (1, 'a@x')")
+		mustExec(t, p.db(), "UPDATE people SET email = CONCAT(email, '.org')")
+		want(t, p.db(), "SELECT id FROM people WHERE email = 'a@x.org'", "id", "1")
+		allKnown(t, p.db())
+		want(t, p.db(), "SELECT id FROM people WHERE email = 'a@x.org'", "id", "1")
+	})
+}
+
+// TestNeverMissFollowed is TestNeverMiss where shards' binary logs are followed: one has images of rows that
+// lack columns, one compressed transactions.
+func TestNeverMissFollowed(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 4, f.binlogs()...)
+		mustExec(t, onShard(t, servers[0], ""), "SET GLOBAL binlog_row_image = 'MINIMAL'")
+		compress := "SET GLOBAL binlog_transaction_compression = ON"
+		if f.name == throwaway.MariaDB {
+			compress = "SET GLOBAL log_bin_compress = ON, GLOBAL log_bin_compress_min_len = 10"
+		}
+		mustExec(t, onShard(t, servers[1], ""), compress)
+		neverMiss(t, f, servers, "{follow: binlog, "+contestMaintenance[1:])
+	})
+}

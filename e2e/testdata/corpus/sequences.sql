@@ -1,0 +1,54 @@
+-- only: mariadb
+-- include: shop
+CREATE SEQUENCE numbers START WITH 10 INCREMENT BY 5;
+CREATE SEQUENCE numbers;
+CREATE SEQUENCE IF NOT EXISTS numbers;
+SHOW WARNINGS;
+SELECT NEXT VALUE FOR numbers;
+SELECT NEXTVAL(numbers), NEXT VALUE FOR numbers + 1 AS n;
+SELECT nextval(numbers) FROM (SELECT 1 AS a UNION SELECT 2) x;
+SELECT SETVAL(numbers, 100), SETVAL(numbers, 200, 0), SETVAL(numbers, 7);
+SELECT NEXT VALUE FOR numbers;
+SELECT minimum_value, maximum_value, start_value, increment, cycle_option FROM numbers;
+DO NEXT VALUE FOR numbers;
+-- params: []
+SELECT NEXT VALUE FOR numbers;
+CREATE TABLE numbered (id BIGINT NOT NULL PRIMARY KEY, v INT, w INT);
+-- @hash id
+INSERT INTO numbered VALUES (NEXT VALUE FOR numbers, 1, 1), (NEXTVAL(numbers), 2, NEXT VALUE FOR numbers);
+INSERT INTO numbered SET id = NEXT VALUE FOR numbers, v = NEXT VALUE FOR numbers;
+-- params: [3]
+INSERT INTO numbered VALUES (NEXT VALUE FOR numbers, ?, 3);
+REPLACE INTO numbered (v, id) VALUES (4, NEXT VALUE FOR numbers);
+SELECT * FROM numbered ORDER BY id;
+SET @n = NEXT VALUE FOR numbers;
+SET @n = (SELECT NEXT VALUE FOR numbers);
+SELECT @n;
+BEGIN;
+INSERT INTO numbered (id) VALUES (NEXT VALUE FOR numbers);
+ROLLBACK;
+SELECT NEXT VALUE FOR numbers;
+START TRANSACTION READ ONLY;
+SELECT NEXT VALUE FOR numbers;
+COMMIT;
+SELECT NEXT VALUE FOR users;
+SELECT NEXT VALUE FOR nothing;
+-- refused
+SELECT LASTVAL(numbers);
+-- refused
+SELECT PREVIOUS VALUE FOR numbers;
+-- refused
+SELECT id, NEXT VALUE FOR numbers FROM users;
+ALTER SEQUENCE numbers RESTART 1000 INCREMENT BY 1;
+SELECT NEXT VALUE FOR numbers;
+CREATE OR REPLACE SEQUENCE numbers START WITH 5;
+SELECT NEXT VALUE FOR numbers;
+ALTER SEQUENCE nothing RESTART 1;
+ALTER SEQUENCE IF EXISTS nothing RESTART 1;
+ALTER SEQUENCE users RESTART 1;
+DROP SEQUENCE users;
+CREATE SEQUENCE bad START WITH 5 MAXVALUE 3;
+DROP TABLE IF EXISTS nothing;
+DROP SEQUENCE nothing;
+DROP SEQUENCE IF EXISTS nothing, numbers;
+DROP TABLE numbered;

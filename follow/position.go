@@ -1,0 +1,225 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/google/uuid"
+)
+
+// ErrDiverged: a MariaDB server has written a GTID that doesn't follow its domain's last one
+// (gtid_strict_mode is off). "All up to this one" says nothing there, so the consumer scans and
+// starts anew, as after ErrPurged.
+var ErrDiverged = errors.New("a GTID is not greater than its domain's last one")
+
+// Position is a set of transactions: those that a log has up to some place. The zero Position has none.
+// It is immutable.
+type Position struct{ set mysql.GTIDSet }
+
+// ParsePosition reads what a server writes: a MySQL GTID set (with tags or not) or a MariaDB GTID position,
+// and so a single GTID of either.
+func ParsePosition(text string) (Position, error) {
+	text = strings.TrimSpace(text)
+	parse := mysql.ParseMariadbGTIDSet
+	switch {
+	case text == "":
+		return Position{}, nil
+	case strings.Contains(text, ":"):
+		parse = mysql.ParseMysqlGTIDSet
+	}
+	set, err := parse(strings.Join(strings.Fields(text), "")) // MySQL breaks lines
+	if err != nil {
+		return Position{}, fmt.Errorf("read position %q: %w", text, err)
+	}
+	return Position{set}, nil
+}
+
+// String is what ParsePosition reads.
+func (p Position) String() string {
+	if p.set == nil {
+		return ""
+	}
+	return p.set.String()
+}
+
+// Covers reports whether all transactions of other are in p.
+func (p Position) Covers(other Position) bool {
+	if other.set == nil || other.set.IsEmpty() {
+		return true
+	}
+	return p.set != nil && p.set.Contain(other.set)
+}
+
+// Plus is a position with all transactions of both.
+func (p Position) Plus(other Position) Position {
+	switch {
+	case p.Covers(other):
+		return p
+	case p.set == nil:
+		return other
+	}
+	sum := p.set.Clone()
+	if of, ok := sum.(*mysql.MariadbGTIDSet); ok {
+		// Rule each domain by itself: its last one counts. Counter-example: of 0-1-9,1-1-2 and 0-1-7,1-1-3 Update makes
+		// 0-1-7,1-1-3, and who goes by that counts 0-1-8 twice.
+		more, ok := other.set.(*mysql.MariadbGTIDSet)
+		if !ok {
+			return p // they are of servers of different kinds
+		}
+		for domain, last := range more.Sets {
+			if was := of.Sets[domain]; was == nil || was.SequenceNumber < last.SequenceNumber {
+				of.Sets[domain] = last.Clone()
+			}
+		}
+		return Position{sum}
+	}
+	if err := sum.Update(other.String()); err != nil {
+		return p
+	}
+	return Position{sum}
+}
+
+// Progress is how far a consumer has come. It outlives streams: one that is opened with it goes on from
+// there. All methods may be called at once.
+type Progress struct {
+	mu    sync.Mutex
+	at    Position // its set is changed in place
+	waits map[*wait]struct{}
+}
+
+type wait struct {
+	for_ Position
+	done chan struct{}
+}
+
+// NewProgress starts at a position.
+func NewProgress(from Position) *Progress {
+	p := &Progress{waits: map[*wait]struct{}{}}
+	if from.set != nil {
+		p.at.set = from.set.Clone()
+	}
+	return p
+}
+
+// Position is what has been consumed.
+func (p *Progress) Position() Position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.set == nil {
+		return Position{}
+	}
+	return Position{p.at.set.Clone()}
+}
+
+// Passed reports whether all transactions of other have been consumed.
+func (p *Progress) Passed(other Position) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at.Covers(other)
+}
+
+// Wait returns when all transactions of other have been consumed, or with ctx's error.
+func (p *Progress) Wait(ctx context.Context, other Position) error {
+	p.mu.Lock()
+	if p.at.Covers(other) {
+		p.mu.Unlock()
+		return nil
+	}
+	w := &wait{other, make(chan struct{})}
+	p.waits[w] = struct{}{}
+	p.mu.Unlock()
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		p.mu.Lock()
+		delete(p.waits, w)
+		p.mu.Unlock()
+		return ctx.Err()
+	}
+}
+
+// advance adds a transaction.
+func (p *Progress) advance(g gtid) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := g.addTo(&p.at); err != nil {
+		return err
+	}
+	p.wake()
+	return nil
+}
+
+// wake ends the waits that are over. Callers hold mu.
+func (p *Progress) wake() {
+	for w := range p.waits {
+		if p.at.Covers(w.for_) {
+			close(w.done)
+			delete(p.waits, w)
+		}
+	}
+}
+
+// gtid names a transaction: MySQL's by source, tag and number, MariaDB's by domain, server and number.
+type gtid struct {
+	mariaDB        bool
+	source         uuid.UUID
+	tag            mysql.Tag
+	domain, server uint32
+	number         uint64
+}
+
+func (g gtid) String() string {
+	switch {
+	case g.mariaDB:
+		return fmt.Sprintf("%d-%d-%d", g.domain, g.server, g.number)
+	case g.tag != mysql.Tag{}:
+		return fmt.Sprintf("%s:%s:%d", g.source, g.tag, g.number)
+	default:
+		return fmt.Sprintf("%s:%d", g.source, g.number)
+	}
+}
+
+func (g gtid) addTo(p *Position) error {
+	if !g.mariaDB {
+		if p.set == nil {
+			set := mysql.NewMysqlGTIDSet()
+			p.set = &set
+		}
+		set, ok := p.set.(*mysql.MysqlGTIDSet)
+		if !ok {
+			return fmt.Errorf("position %s is not MySQL's", p)
+		}
+		set.AddGTIDWithTag(g.source, g.tag, int64(g.number))
+		return nil
+	}
+	if p.set == nil {
+		p.set = &mysql.MariadbGTIDSet{Sets: map[uint32]*mysql.MariadbGTID{}}
+	}
+	set, ok := p.set.(*mysql.MariadbGTIDSet)
+	if !ok {
+		return fmt.Errorf("position %s is not MariaDB's", p)
+	}
+	if last := set.Sets[g.domain]; last != nil && last.SequenceNumber >= g.number {
+		return fmt.Errorf("%w: %s comes after %s", ErrDiverged, g, last)
+	}
+	set.Sets[g.domain] = &mysql.MariadbGTID{DomainID: g.domain, ServerID: g.server, SequenceNumber: g.number}
+	return nil
+}
+
+// Pass says that a transaction, and what came before it in the log, has been consumed: for who consumes without a Stream.
+func (p *Progress) Pass(transaction string) error {
+	at, err := ParsePosition(transaction)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = p.at.Plus(at)
+	p.wake()
+	return nil
+}

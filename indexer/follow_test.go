@@ -1,0 +1,224 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// stillTrail is a log in which nothing more happens.
+type stillTrail struct {
+	dead   bool
+	hidden error // it isn't known whether all is visible
+	behind bool  // what is visible isn't handed over
+	asked  int   // how often somebody waited for that
+}
+
+func (t *stillTrail) Shown(context.Context) error  { return t.hidden }
+func (*stillTrail) CaughtUp(context.Context) error { return nil }
+func (t *stillTrail) Live() bool                   { return !t.dead }
+
+func (t *stillTrail) Abreast(ctx context.Context) error {
+	t.asked++
+	if t.behind {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+// columns is an image: "NULL" is NULL, what is not in it is absent.
+type columns map[string]string
+
+func (c columns) Column(col *catalog.Column) ([]byte, bool) {
+	v, ok := c[col.Name]
+	if !ok || v == "NULL" {
+		return nil, ok
+	}
+	return []byte(v), true
+}
+
+// followed is a bench whose shard 0 is followed.
+func followed(t *testing.T) (*bench, *follower, *stillTrail) {
+	b := newBench(t, 2, nil)
+	b.create()
+	b.until("the build is done", func() bool { return len(b.store.Jobs()) == 0 })
+	trail := &stillTrail{}
+	f := b.x.newFollower(0, trail)
+	b.x.followers.set(0, f)
+	t.Cleanup(f.close)
+	return b, f, trail
+}
+
+func (b *bench) marks() []storage.Mark { return b.store.Marks(b.index().ID) }
+
+func TestFollowerReadsImages(t *testing.T) {
+	t.Parallel()
+	row := func(id, k string) Image { return columns{"id": id, "k": k} }
+	for name, c := range map[string]struct {
+		change  RowChange
+		adds    string // keys that are added
+		gone    string // a key that is looked for
+		doubted bool   // the index is marked
+		search  bool   // the table is scanned
+	}{
+		"insert":                            {change: RowChange{After: row("1", "a")}, adds: "a"},
+		"insert of NULL":                    {change: RowChange{After: row("1", "NULL")}},
+		"insert without the column":         {change: RowChange{After: columns{"id": "1"}}, doubted: true, search: true},
+		"delete":                            {change: RowChange{Before: row("1", "a")}, gone: "a"},
+		"delete with the primary key alone": {change: RowChange{Before: columns{"id": "1"}}, search: true},
+		"update":                            {change: RowChange{Before: row("1", "a"), After: row("1", "b")}, adds: "b", gone: "a"},
+		"update to NULL":                    {change: RowChange{Before: row("1", "a"), After: row("1", "NULL")}, gone: "a"},
+		"update of another column":          {change: RowChange{Before: row("1", "a"), After: row("1", "a")}},
+		"update of the primary key":         {change: RowChange{Before: row("1", "a"), After: row("2", "a")}, adds: "a"},
+		"minimal update":                    {change: RowChange{Before: columns{"id": "1"}, After: columns{"k": "b"}}, adds: "b", search: true},
+		"minimal update of another column":  {change: RowChange{Before: columns{"id": "1"}, After: columns{}}},
+		"minimal update, the key as it was": {change: RowChange{Before: columns{"id": "1", "k": "a"}, After: columns{"id": "2"}}, adds: "a"},
+		"minimal update of the primary key": {change: RowChange{Before: columns{"id": "1"}, After: columns{"id": "2"}}, doubted: true, search: true},
+		"a value without a key":             {change: RowChange{Before: row("1", "a"), After: row("1", "\xff")}, gone: "a", doubted: true, search: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, f, _ := followed(t)
+			if err := f.Change(catalog.TableName{Schema: "s", Name: "t"}, c.change); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.End(); err != nil {
+				t.Fatal(err)
+			}
+			if c.doubted != (len(b.marks()) > 0) {
+				t.Errorf("marks %v, wanted: %v", b.marks(), c.doubted)
+			}
+			if c.adds != "" {
+				b.expect(c.adds, 0)
+			}
+			gone, search := "", false
+			for _, j := range b.store.Jobs() {
+				switch j.Type {
+				case storage.VerifyKeys:
+					gone += b.unkey(j.Keys[0].Key)
+				case storage.MaintainIndex:
+					search = true
+				}
+			}
+			if gone != c.gone || search != c.search {
+				t.Errorf("looked for %q, a scan: %v; wanted %q, %v", gone, search, c.gone, c.search)
+			}
+		})
+	}
+}
+
+// unkey finds the value of a short key.
+func (b *bench) unkey(key []byte) string {
+	for _, v := range []string{"a", "b"} {
+		if string(b.key(v)) == string(key) {
+			return v
+		}
+	}
+	return "?"
+}
+
+// TestFollowerClears: marks of statements that it has seen, and no others; those from before are left to
+// scans. While it follows, such statements leave no jobs.
+func TestFollowerClears(t *testing.T) {
+	t.Parallel()
+	b, f, trail := followed(t)
+	statement := func(logged bool) {
+		t.Helper()
+		o := b.x.Begin(catalog.Only(0))
+		m := plan.Mark{Index: b.index(), Shard: 0, Logged: logged}
+		if err := b.x.Prepare(t.Context(), o, nil, []plan.Mark{m}, []*catalog.Table{b.index().Table}, catalog.Only(0)); err != nil {
+			t.Fatal(err)
+		}
+		o.End()
+		b.x.After(plan.Maintenance{Table: b.index().Table, Operation: "UPDATE", Shards: catalog.Only(0), Indexes: []*catalog.Index{b.index()}, Logged: logged})
+	}
+	clears := func() {
+		t.Helper()
+		if err := f.clear(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs := func() int { return len(b.store.Jobs()) }
+	scanned := func() bool {
+		if err := f.renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return len(b.marks()) == 0 && jobs() == 0
+	}
+
+	statement(true)
+	if jobs() != 0 || len(b.marks()) != 1 {
+		t.Fatalf("%d jobs, marks %v", jobs(), b.marks())
+	}
+	clears() // the follower may have begun behind it
+	if m := b.marks(); len(m) != 1 || m[0].Logged || jobs() != 1 {
+		t.Fatalf("%d jobs, marks %v", jobs(), m)
+	}
+	b.until("the scan has cleared it", scanned)
+
+	statement(true)
+	clears()
+	if len(b.marks()) != 0 || jobs() != 0 {
+		t.Fatalf("%d jobs, marks %v", jobs(), b.marks())
+	}
+	statement(false)
+	clears()
+	if len(b.marks()) != 1 || jobs() != 1 {
+		t.Fatalf("a mark of what isn't in the log: %d jobs, marks %v", jobs(), b.marks())
+	}
+	b.until("the scan has cleared it", scanned)
+
+	statement(true)
+	f.Resumed() // the server may have started anew
+	clears()
+	if m := b.marks(); len(m) != 1 || m[0].Logged || jobs() != 1 {
+		t.Fatalf("a mark from before: %d jobs, marks %v", jobs(), m)
+	}
+	b.until("the scan has cleared it", scanned)
+
+	trail.dead = true
+	statement(true)
+	if jobs() != 1 {
+		t.Fatalf("%d jobs while the log isn't read", jobs())
+	}
+}
+
+// TestFollowerIsOpen: an entry that was made of a change that isn't visible yet stays, whatever looks for its
+// row.
+func TestFollowerIsOpen(t *testing.T) {
+	t.Parallel()
+	b, f, trail := followed(t)
+	if err := f.Change(catalog.TableName{Schema: "s", Name: "t"}, RowChange{After: columns{"id": "1", "k": "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.End(); err != nil {
+		t.Fatal(err)
+	}
+	look := func() {
+		b.x.After(plan.Maintenance{Table: b.index().Table, Operation: "READ", Shards: catalog.Only(0), Keys: []plan.Probe{b.probe("a")}})
+	}
+	look()
+	b.pass(3 * time.Second)
+	b.expect("a", 0)
+	trail.hidden = errors.New("the server doesn't answer")
+	for range 2 {
+		if err := f.renew(t.Context()); !errors.Is(err, trail.hidden) {
+			t.Fatal(err)
+		}
+	}
+	look()
+	b.pass(3 * time.Second)
+	b.expect("a", 0)
+	trail.hidden = nil
+	if err := f.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	b.until("there is no such row", func() bool { return len(b.shardsOf("a")) == 0 })
+}

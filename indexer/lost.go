@@ -1,0 +1,63 @@
+package indexer
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/shunt-sql/shunt/storage"
+)
+
+// lostEvery is how often it is looked whether servers of indexes have been away for long.
+const lostEvery = time.Second
+
+// giveUpLost gives up what servers have that are away, so that writes go on which add to it, until ctx
+// ends.
+func (x *Indexer) giveUpLost(ctx context.Context) {
+	told := ""
+	for x.sleep(ctx, lostEvery) {
+		for _, def := range x.store.Indexes() {
+			if len(x.store.Away(def.ID)) == 0 {
+				continue
+			}
+			if err := x.giveUp(ctx, def); err != nil && ctx.Err() == nil && err.Error() != told {
+				told = err.Error()
+				x.log.Warn("writes to a virtual index whose server is away are refused until it is given up; trying again", "index", def.Name, "error", err)
+			}
+		}
+	}
+}
+
+// giveUp has an index not be added to where it is lost:
+//
+//	where it is read          first nobody reads by it; when the server is back it is built anew
+//	where it was read         nobody reads it there any more
+//	where it is being built   the build begins anew where it is read
+func (x *Indexer) giveUp(ctx context.Context, def storage.IndexRecord) error {
+	if err := x.cluster.LockChanges(ctx); err != nil {
+		return err
+	}
+	defer x.cluster.UnlockChanges()
+	def, known := x.store.Index(def.ID)
+	lost := x.store.Away(def.ID)
+	if !known || len(lost) == 0 {
+		return nil // others were faster
+	}
+	if err := x.dismiss(ctx, def.ID); err != nil {
+		return err
+	}
+	x.log.Warn("a virtual index is given up where its server is away", "index", def.Name, "schema", def.Schema, "table", def.Table, "servers", lost)
+	switch {
+	case slices.Contains(lost, def.Home):
+		if err := x.unread(ctx, def); err != nil {
+			return err
+		}
+		return x.store.Forsake(def.ID)
+	case slices.Contains(lost, def.Former):
+		return x.endMove(ctx, def.ID)
+	}
+	if err := x.store.Move(def.ID, def.Home, false); err != nil {
+		return err
+	}
+	return x.enqueueBuild(def, "LOST")
+}

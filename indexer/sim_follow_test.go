@@ -1,0 +1,234 @@
+package indexer
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// modelTrail is a follower's reading of the model shard's log.
+type modelTrail struct {
+	w *world
+	// began and passed count the transactions that were handed over, and dealt with.
+	began, passed int
+}
+
+func (m *modelTrail) Shown(context.Context) error {
+	if m.w.broken.unshown {
+		return nil
+	}
+	n := 0
+	m.w.step("has seen", func() string {
+		n = m.began
+		return fmt.Sprint(n)
+	})
+	m.w.choose("waits until that is visible", func() bool {
+		for _, l := range m.w.shard.log[:n] {
+			if !l.shown {
+				return false
+			}
+		}
+		return true
+	}, 1, func(int) string { return "" })
+	return nil
+}
+
+func (m *modelTrail) CaughtUp(context.Context) error {
+	if m.w.broken.notPassed {
+		return nil
+	}
+	n := 0
+	m.w.step("asks where the log ends", func() string {
+		for i, l := range m.w.shard.log {
+			if l.shown {
+				n = i + 1
+			}
+		}
+		return fmt.Sprint(n)
+	})
+	m.w.choose("waits until that is passed", func() bool { return m.passed >= n }, 1, func(int) string { return "" })
+	return nil
+}
+
+func (m *modelTrail) Abreast(context.Context) error {
+	if m.w.broken.notAbreast {
+		return nil
+	}
+	n := 0
+	m.w.step("asks what is in the log", func() string {
+		n = len(m.w.shard.log)
+		return fmt.Sprint(n)
+	})
+	m.w.choose("waits until that is dealt with", func() bool { return m.passed >= n }, 1, func(int) string { return "" })
+	return nil
+}
+
+func (m *modelTrail) Live() bool { return true }
+
+// waiterName is the reader's that waits for the follower.
+const waiterName = "waiter"
+
+// waiter starts an autocommit read of a key that waits for the follower.
+func (w *world) waiter(pk int, key string) {
+	w.start(waiterName, true, func() {
+		x, visible := w.proc.x, false
+		w.choose("there is a follower", func() bool { return x.followers.any.Load() }, 1, func(int) string { return "" })
+		w.step("begins", func() string {
+			visible = w.shard.committed[pk] == key
+			return fmt.Sprint(visible)
+		})
+		set, err := x.Passing(context.Background(), nil).Lookup(&catalog.Index{ID: 1}, []byte(key), nil)
+		w.must(err)
+		w.step("has looked up", func() string {
+			if visible && !set.Has(0) && w.shard.committed[pk] == key {
+				w.must(fmt.Errorf("a read that waits for the follower misses %d, whose key has been %s since it began", pk, key))
+			}
+			return fmt.Sprint(set.Has(0))
+		})
+	})
+}
+
+// modelImage is a row of the model's table.
+type modelImage struct {
+	pk int
+	k  string
+}
+
+func (m modelImage) Column(c *catalog.Column) (raw []byte, ok bool) {
+	if c.Name == "id" {
+		return fmt.Append(nil, m.pk), true
+	}
+	return []byte(m.k), true
+}
+
+func (c rowChange) row() (r RowChange) {
+	if c.before != "" {
+		r.Before = modelImage{c.pk, c.before}
+	}
+	if c.after != "" {
+		r.After = modelImage{c.pk, c.after}
+	}
+	return r
+}
+
+// follower follows the log, and clears marks some times.
+func (w *world) follower(times int) {
+	p := w.proc
+	trail := &modelTrail{w: w}
+	var f *follower
+	w.start("follow", true, func() {
+		w.step("begins to follow", func() string {
+			trail.began, trail.passed = len(w.shard.log), len(w.shard.log)
+			f = p.x.newFollower(0, trail)
+			p.x.followers.set(0, f)
+			return fmt.Sprint(trail.began)
+		})
+		for {
+			var l *logged
+			w.choose("is handed a change", func() bool { return len(w.shard.log) > trail.began }, 1, func(int) string {
+				l = w.shard.log[trail.began]
+				trail.began++
+				return fmt.Sprint(l.changes)
+			})
+			for _, c := range l.changes {
+				w.must(f.change(p.table(), c.row()))
+			}
+			w.must(f.flush())
+			w.step("has dealt with it", func() string {
+				trail.passed++
+				return ""
+			})
+		}
+	}).endless = true
+	w.start("clear", true, func() {
+		w.choose("begins", func() bool { return f != nil }, 1, func(int) string { return "" })
+		w.must(f.clear(context.Background()))
+		for {
+			clears := false
+			w.choose("has something to do", func() bool {
+				clears = w.store.now.logged && times > 0
+				e, _ := f.open.Epoch(0)
+				return clears || e < p.cluster.Epoch(0)
+			}, 1, func(int) string { return fmt.Sprint(clears) })
+			if clears {
+				times--
+				w.must(f.clear(context.Background()))
+			} else {
+				w.must(f.renew(context.Background()))
+			}
+		}
+	}).endless = true
+}
+
+var followScenarios = []scenario{
+	{name: "computed update, followed", follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+		w.autocommit("w1", compute(1, "b"))
+		w.follower(2)
+		w.reader("r")
+	}},
+	{name: "computed update beside a verify", follows: true, rows: rows{1: "a"}, indexed: true, stale: "b", actors: func(w *world) {
+		w.autocommit("w1", compute(1, "b"))
+		w.follower(1)
+		w.verifier("b")
+	}},
+	{name: "two computed updates, followed", follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+		w.autocommit("w1", compute(1, "b"))
+		w.autocommit("w2", compute(1, "c"))
+		w.follower(2)
+	}},
+	{name: "followed beside a scan", follows: true, rows: rows{1: "a"}, indexed: true, stale: "b", actors: func(w *world) {
+		w.autocommit("w1", compute(1, "b"))
+		w.follower(1)
+		w.scanner(1)
+	}},
+	{name: "transaction, followed", follows: true, rows: rows{1: "a", 2: "a"}, indexed: true, actors: func(w *world) {
+		w.transaction("w1", set(1, "b"), compute(2, "c"))
+		w.follower(2)
+	}},
+	{name: "followed beside a rebuild", follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+		w.autocommit("w1", compute(1, "b"))
+		w.follower(1)
+		w.builder(false)
+	}},
+	{name: "two keys, followed", follows: true, rows: rows{1: "b"}, indexed: true, actors: func(w *world) {
+		w.autocommit("w1", compute(1, "a"))
+		w.follower(1)
+		w.finder("a", "b")
+	}},
+	{name: "a read that waits", follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+		w.autocommit("w1", compute(1, "b"))
+		w.follower(1)
+		w.waiter(1, "b")
+	}},
+	{name: "a read that waits beside two updates", follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+		w.autocommit("w1", compute(1, "b"))
+		w.autocommit("w2", compute(1, "c"))
+		w.follower(0)
+		w.waiter(1, "c")
+	}},
+	{name: "followed, process death", follows: true, rows: rows{1: "a"}, indexed: true, crash: true, actors: func(w *world) {
+		w.autocommit("w1", compute(1, "b"))
+		w.follower(2)
+	}},
+	{name: "followed, power loss", follows: true, rows: rows{1: "a"}, indexed: true, power: true, actors: func(w *world) {
+		w.autocommit("w1", compute(1, "b"))
+		w.follower(2)
+		w.lifter()
+	}},
+}
+
+func TestSimulationOfFollowing(t *testing.T) { exploreAll(t, followScenarios) }
+
+func TestSimulationOfFollowingHasTeeth(t *testing.T) {
+	findTeeth(t, followScenarios, []tooth{
+		{"marks from before are left to scans", rules{vouchAll: true}, "computed update, followed"},
+		{"what was seen is visible before the registration ends", rules{unshown: true}, "computed update beside a verify"},
+		{"what marks stand for was passed", rules{notPassed: true}, "computed update, followed"},
+		{"marks of the horizon or later stay", rules{clearAnyEpoch: true}, "computed update, followed"},
+		{"a read waits for what was visible when it began", rules{notAbreast: true}, "a read that waits"},
+		{"only marks that the follower vouches for are ignored", rules{vouchAll: true}, "a read that waits"},
+		{"write-intents behind what the log makes", rules{noIntent: true}, "followed, power loss"},
+	})
+}

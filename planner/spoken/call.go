@@ -1,0 +1,125 @@
+package spoken
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/mysqlerr"
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
+)
+
+// call plans CALL: to the one shard that has all that the procedure may touch.
+//
+// Rule one place: every table whose name is a word of its body is on one shard,
+// or is a reference table that it only reads. Counter-examples:
+//
+//	CREATE PROCEDURE p () SELECT COUNT(*) FROM users      the users of one shard
+//	CREATE PROCEDURE p () DELETE FROM countries           one copy of a reference table
+//
+// Rule nothing left behind: what a procedure leaves in its connection (user
+// variables, temporary tables) would be another session's. And what it runs from
+// texts or by other procedures is not in its words. The variables that are its
+// parameters may be OUT ones: these are read from the connection behind it.
+func call(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
+	name, next, err := st.TableAt(1)
+	if err != nil {
+		return nil, err
+	}
+	refuse := func(why string) (plan.Plan, *text.Error) {
+		return nil, text.NotSupported("CALL %s is not supported, since %s: send it to the shard whose rows it is about with /* shunt: shard=NAME */", name.Name, why)
+	}
+	if next < len(st.Tokens) && !st.Op(next, "(") {
+		return nil, st.Near(next)
+	}
+	if err := RefuseLocks(st); err != nil {
+		return nil, err
+	}
+	for i := next; i < len(st.Tokens); i++ {
+		switch {
+		case st.Is(i, "select"):
+			return refuse("a query in its parameters is not looked into")
+		case st.Op(i, ":="):
+			return refuse("a user variable that its parameters set would be one of a pooled connection")
+		}
+	}
+	p := cat.Procedures[catalog.ProcedureKey(name.Schema, name.Name)]
+	if p == nil && cat.Schema(name.Schema) != nil {
+		return nil, text.NewError(mysqlerr.SPDoesNotExist, "PROCEDURE "+name.Schema+"."+name.Name+" does not exist")
+	}
+	if p == nil || p.Hidden { // a schema of the servers', or a body that Shunt may not see
+		return refuse("what it does is not known")
+	}
+	if why := leavesOrCalls(p, cat); why != "" {
+		return refuse(why)
+	}
+	writes := slices.ContainsFunc([]string{"insert", "update", "delete", "replace", "truncate"}, func(w string) bool { return p.Words[w] })
+	set, kind := cat.All, plan.Select
+	if writes || p.Words["for"] {
+		kind = plan.Other
+	}
+	var tables []*catalog.Table
+	for _, t := range sortedTables(cat) {
+		// A table without a schema before it is of the procedure's own.
+		if !p.Words[strings.ToLower(t.Name)] || !strings.EqualFold(t.Schema, name.Schema) && !p.Words[strings.ToLower(t.Schema)] {
+			continue
+		}
+		if t.Lost {
+			return nil, lostTemporary(t)
+		}
+		tables = append(tables, t)
+		set = set.Intersect(t.Shards)
+		switch {
+		case len(cat.Shards) == 1:
+		case t.IsView:
+			return refuse("it may read the view " + t.Name)
+		case t.Placement == catalog.Single:
+		case t.Placement == catalog.Reference && !writes:
+		case t.Placement == catalog.Reference:
+			return refuse("it may change " + t.Name + ", which has a copy on every shard")
+		default:
+			return refuse("the rows of " + t.Name + " are on several shards")
+		}
+	}
+	if set.Empty() {
+		return refuse("no shard has all of its tables")
+	}
+	act := &Fixed{Shards: catalog.Only(set.First()), Access: "single", Reason: "the procedure touches no table of several shards"}
+	if kind == plan.Other {
+		act.Unknown = hintedIndexes("update", tables, cat)
+		if len(tables) == 0 {
+			act.Unknown = nil
+		}
+	}
+	plan := fixed(st, cat, kind, tables, act)
+	plan.Calls, plan.Ends, plan.Sets = true, p.Ends, st.UserVariables()
+	return plan, nil
+}
+
+// leavesOrCalls says what of a procedure's body can't be looked into, or would stay with
+// the connection, "" for nothing.
+func leavesOrCalls(p *catalog.Procedure, cat *catalog.Catalog) string {
+	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {
+		if p.Words[w] {
+			return "it has the word " + strings.ToUpper(w) + ", behind which it may do anything"
+		}
+	}
+	if p.Variables {
+		return "the user variables in it would be those of a pooled connection"
+	}
+	if p.Leaves {
+		return "what it sets in its session, or locks by name, would stay with a pooled connection"
+	}
+	for f := range cat.LeavingFunctions {
+		if p.Words[f] {
+			return "it calls " + f + "(), which sets variables of its session"
+		}
+	}
+	for f := range cat.WritingFunctions {
+		if p.Words[f] {
+			return "it calls " + f + "(), which changes rows"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,172 @@
+package spoken
+
+import (
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
+)
+
+// What a shard's stored functions do is not seen. A function is refused whose body has a word
+// that writes, or that calls such a function. With a hint the statement is sent, and every
+// index of that shard is marked.
+
+// WritingFunction is a stored function that may change rows and that the
+// statement seems to call, "" for none.
+//
+// Counter-example: SELECT rename_all('x'), where the function runs UPDATE users
+// SET email = ...: without a mark the new keys would be missed.
+func WritingFunction(st *text.Statement, cat *catalog.Catalog) string {
+	return callsOf(st, cat.WritingFunctions)
+}
+
+// LeavingFunction is one that leaves something in its connection.
+//
+// Rule nothing left behind, as for CALL. Counter-example: FUNCTION next_row() ... SET @n =
+// @n + 1: the next client of the connection reads this one's @n, and the client that
+// called it another's, or none.
+func LeavingFunction(st *text.Statement, cat *catalog.Catalog) string {
+	return callsOf(st, cat.LeavingFunctions)
+}
+
+// ReadingFunction is one that may read a spread table.
+//
+// Rule rows of one shard. Counter-example: FUNCTION total() ... RETURN (SELECT COUNT(*)
+// FROM users), whose value on each shard is the number of users there.
+func ReadingFunction(st *text.Statement, cat *catalog.Catalog) string {
+	// A definition calls nothing yet.
+	if len(cat.ReadingFunctions) == 0 || st.Is(0, "create") || st.Is(0, "drop") || st.Is(0, "alter") || st.Is(0, "show") {
+		return ""
+	}
+	return callsOf(st, cat.ReadingFunctions)
+}
+
+// LeavingTrigger is a table of a write whose triggers do so, the same
+// rule. Counter-example: BEFORE INSERT ... SET @sum = @sum + NEW.amount, as in the manual:
+// a session of two shards has two sums.
+func LeavingTrigger(r *plan.Rows, st *text.Statement) *catalog.Table {
+	if r == nil || st.Hinted || !r.Kind.Writes() {
+		return nil
+	}
+	for _, t := range r.Tables {
+		for i := range t.Triggers {
+			if tr := &t.Triggers[i]; tr.Leaves && firesTrigger(r, st, tr) {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// firesTrigger reports whether a write may set off a trigger of one of its tables.
+func firesTrigger(r *plan.Rows, st *text.Statement, tr *catalog.Trigger) bool {
+	switch tr.Event {
+	case "INSERT":
+		return r.Kind == plan.Insert || r.Kind == plan.Replace
+	case "UPDATE":
+		return r.Kind == plan.Update || st.Has("duplicate")
+	}
+	return r.Kind == plan.Delete || r.Kind == plan.Replace
+}
+
+// RefuseStrayTrigger refuses a write that sets off a trigger which CREATE TRIGGER would have
+// refused. It could not know: a table that the trigger names may have come later, as
+// dumps have triggers right behind their table, or the trigger was made on the shards.
+func RefuseStrayTrigger(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) *text.Error {
+	if r == nil || st.Hinted || !r.Kind.Writes() || len(cat.Shards) <= 1 {
+		return nil
+	}
+	seen := map[string]bool{}
+	var follow func(t *catalog.Table, first bool) *text.Error
+	follow = func(t *catalog.Table, first bool) *text.Error {
+		for i := range t.Triggers {
+			tr := &t.Triggers[i]
+			key := t.Schema + "\x00" + t.Name + "\x00" + tr.Body // each shard has it
+			if seen[key] || first && !firesTrigger(r, st, tr) {
+				continue
+			}
+			seen[key] = true
+			// Not as a statement by itself, whose rows would be no tokens and whose BEGIN no
+			// block.
+			body, err := text.Read("CREATE TRIGGER FOR EACH ROW "+tr.Body, text.Settings{Schema: t.Schema, ANSIQuotes: tr.ANSIQuotes}, cat)
+			if err == nil {
+				err = triggerPlaces(body, cat, t, 0)
+			}
+			if err != nil {
+				return err
+			}
+			// What writes by other ways than by its tables' names was refused just now.
+			for _, next := range tr.Touches {
+				if next != t && mayName(body, next, t.Schema) {
+					if err := follow(next, false); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}
+	for _, t := range r.Tables {
+		if err := follow(t, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Varies reports whether shards that run a stored function's body at the same time may give it
+// other values than each other.
+func Varies(body string) bool {
+	st, err := text.Read("CREATE FUNCTION "+body, text.Settings{}, nil) // whose BEGIN is a block
+	if err != nil {
+		return true
+	}
+	for i := range st.Tokens {
+		if varying(st, i) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// varying is what at token i of a stored program's body is another value on each shard, "" where
+// that is nothing. The time isn't, see Bound.SameTime, nor DATABASE(), which is the program's.
+//
+// Rule same copies. Counter-examples, for a reference table:
+//
+//	CREATE TRIGGER ... BEFORE INSERT ON countries FOR EACH ROW SET NEW.token = UUID()
+//	CREATE FUNCTION fresh() RETURNS CHAR(36) NO SQL RETURN UUID()
+//	    and then INSERT INTO countries VALUES ('DE', fresh())
+func varying(st *text.Statement, i int) string {
+	if sql := st.Text(i); st.Tokens[i].Kind == text.Variable && strings.HasPrefix(sql, "@@") {
+		return sql
+	}
+	switch w := st.Word(i); {
+	case st.Op(i-1, "."), st.Is(i-1, "into"), w == "database", w == "schema", ClockFunction(w):
+	case w == "current_user", w == "current_role", VolatileFunction(w) && st.Op(i+1, "("):
+		return strings.ToUpper(w) + "()"
+	}
+	return ""
+}
+
+// callsOf finds one of the functions among what the statement seems to call.
+func callsOf(st *text.Statement, functions map[string]bool) string {
+	if len(functions) == 0 {
+		return ""
+	}
+	for i := range st.Tokens {
+		if !st.Op(i+1, "(") {
+			continue
+		}
+		if name, ok := st.Identifier(i); ok && functions[strings.ToLower(name)] {
+			return name
+		}
+	}
+	for _, name := range st.RowCalls {
+		if name = strings.ToLower(strings.Trim(name, "`\"")); functions[name] {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,179 @@
+package planner
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/planner/text"
+)
+
+// VirtualShape is a shape of statements that read virtual columns by keys that are literals of theirs:
+//
+//	SELECT total_messages FROM conversations WHERE id = ?
+//
+// With values that are known it is another shape, in which the values are literals, too:
+//
+//	SELECT CAST(? AS SIGNED) AS `total_messages` FROM conversations WHERE id = ?
+//
+// So a statement whose values are known is neither parsed nor planned.
+type VirtualShape struct {
+	columns []*catalog.VirtualColumn
+	keys    []int // the literals that are their keys
+	pieces  []virtualPiece
+}
+
+// virtualPiece is text, and what stands behind it: a literal, or a value; -1: neither.
+type virtualPiece struct {
+	text           string
+	literal, value int
+}
+
+// firstMark stands for the first value while the pieces are made, and those behind it for the others.
+const firstMark = 9_182_736_455_463_728_000
+
+// FindVirtual is the VirtualShape of a statement's shape, nil where it has none. plain: it names no virtual column.
+func (p *Planner) FindVirtual(sh *Shape, cat *catalog.Catalog) (v *VirtualShape, plain bool) {
+	e := p.kept(sh, cat)
+	if e == nil && spoken.MayNameVirtual(sh.sql, cat) {
+		e = p.find(sh, cat)
+	}
+	if e == nil {
+		return nil, false
+	}
+	return e.virtual, e.rows != nil && !e.namesVirtual
+}
+
+// virtualShape is a shape's, nil where it has none.
+func (p *Planner) virtualShape(e *cachedPlan, cat *catalog.Catalog) *VirtualShape {
+	return p.shapeVirtual(spoken.Read(e.text, e.settings, cat), e.settings, e.kinds)
+}
+
+// VirtualPrepared is the VirtualShape of a statement that is prepared with so many parameters, nil where it has none.
+func (p *Planner) VirtualPrepared(t *spoken.Text, s text.Settings, params int) *VirtualShape {
+	return p.shapeVirtual(t, s, strings.Repeat(string(text.NumberLiteral), params))
+}
+
+func (p *Planner) shapeVirtual(read *spoken.Text, s text.Settings, kinds string) *VirtualShape {
+	if strings.Contains(read.SQL, strconv.Itoa(firstMark)[:10]) {
+		return nil
+	}
+	t := p.virtual(read, nil, kinds)
+	if t == nil || t.from > 0 {
+		return nil
+	}
+	v, known, marks := &VirtualShape{}, map[int]catalog.VirtualHot{}, map[string]int{}
+	for i, r := range t.Reads {
+		key, err := strconv.Atoi(string(r.Key))
+		if err != nil || r.Column.Status != catalog.Ready || !r.Column.Whole() {
+			return nil
+		}
+		v.columns, v.keys = append(v.columns, r.Column), append(v.keys, key)
+		mark := strconv.Itoa(firstMark + i)
+		known[i], marks[mark] = catalog.VirtualHot{Known: true, N: firstMark + int64(i), Value: mark}, i
+	}
+	src := t.Put(known)
+	lx := text.NewLexer(src, s, text.ServerVersion{})
+	from, literals := uint32(0), 0
+	for {
+		tok := lx.Next()
+		piece := virtualPiece{src[from:tok.Start], -1, -1}
+		switch tok.Kind {
+		case text.Bad:
+			return nil
+		case text.EOF:
+			piece.text = src[from:]
+			v.pieces = append(v.pieces, piece)
+			if literals != len(kinds) {
+				return nil
+			}
+			return v
+		case text.Param:
+			piece.literal = literals
+			literals++
+		case text.Int:
+			var marked bool
+			if piece.value, marked = marks[src[tok.Start:tok.End]]; !marked {
+				continue
+			}
+		default:
+			continue
+		}
+		v.pieces, from = append(v.pieces, piece), tok.End
+	}
+}
+
+// Reads are what a statement of the shape reads; ok is false where a key isn't written as an integer.
+func (v *VirtualShape) Reads(sh *Shape) (out []catalog.VirtualRead, ok bool) {
+	out = make([]catalog.VirtualRead, len(v.columns))
+	for i, n := range v.keys {
+		key := sh.sql[sh.literals[n].start:sh.literals[n].end]
+		if strings.Trim(key, "0123456789") != "" {
+			return nil, false
+		}
+		out[i] = catalog.VirtualRead{Column: v.columns[i], Key: []byte(key)}
+	}
+	return out, true
+}
+
+// ReadsOf are what a prepared statement reads with these parameters; ok is false where a key isn't an integer.
+func (v *VirtualShape) ReadsOf(params []keys.Value) (out []catalog.VirtualRead, ok bool) {
+	out = make([]catalog.VirtualRead, len(v.columns))
+	for i, n := range v.keys {
+		if !params[n].IsInteger() {
+			return nil, false
+		}
+		out[i] = catalog.VirtualRead{Column: v.columns[i], Key: []byte(params[n].Literal())}
+	}
+	return out, true
+}
+
+// Text is a prepared statement with parameters for the values as well.
+func (v *VirtualShape) Text() string {
+	var b strings.Builder
+	for _, p := range v.pieces {
+		b.WriteString(p.text)
+		if p.literal >= 0 || p.value >= 0 {
+			b.WriteByte('?')
+		}
+	}
+	return b.String()
+}
+
+// Params calls param for each parameter of the client's, and value for each value of a read, in the order of Text's.
+func (v *VirtualShape) Params(values []catalog.VirtualHot, param func(int), value func(literal string)) {
+	for _, p := range v.pieces {
+		switch {
+		case p.literal >= 0:
+			param(p.literal)
+		case p.value >= 0:
+			value(v.columns[p.value].Literal(values[p.value]))
+		}
+	}
+}
+
+// Put makes a statement of the shape one with these values, which are known.
+func (v *VirtualShape) Put(sh *Shape, values []catalog.VirtualHot, s *text.Settings) (ok bool) {
+	var b strings.Builder
+	literals := make([]shapeLiteral, 0, len(v.pieces))
+	for _, p := range v.pieces {
+		b.WriteString(p.text)
+		l := shapeLiteral{start: uint32(b.Len()), kind: text.KnownLiteral}
+		switch {
+		case p.literal >= 0:
+			was := sh.literals[p.literal]
+			b.WriteString(sh.sql[was.start:was.end])
+			l.kind, l.escaped = was.kind, was.escaped
+		case p.value >= 0:
+			b.WriteString(v.columns[p.value].Literal(values[p.value]))
+		default:
+			continue
+		}
+		l.end = uint32(b.Len())
+		literals = append(literals, l)
+	}
+	sh.sql, sh.settings, sh.literals, sh.plan, sh.generation = b.String(), s, literals, nil, nil
+	return len(sh.sql) <= maxShapeText && sh.sum()
+}

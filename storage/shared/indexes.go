@@ -1,0 +1,352 @@
+package shared
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage"
+	"github.com/shunt-sql/shunt/storage/home"
+)
+
+// Index is storage.Store's.
+func (s *Store) Index(id catalog.IndexID) (storage.IndexRecord, bool) {
+	d, ok := s.state.Load().indexes[id]
+	return d, ok
+}
+
+// Indexes is storage.Store's.
+func (s *Store) Indexes() []storage.IndexRecord {
+	var out []storage.IndexRecord
+	for _, d := range s.state.Load().indexes {
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(a, b storage.IndexRecord) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func indexName(id catalog.IndexID) string { return strconv.FormatUint(uint64(id), 10) }
+
+// taken reports another index of the table with this name.
+func (now *state) taken(d storage.IndexRecord) bool {
+	for id, have := range now.indexes {
+		if id != d.ID && have.Schema == d.Schema && have.Table == d.Table && have.Name == d.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// CreateIndex is storage.Store's. A number is burnt if it fails.
+func (s *Store) CreateIndex(defined catalog.IndexDef) (storage.IndexRecord, error) {
+	fail := func(err error) (storage.IndexRecord, error) {
+		return storage.IndexRecord{}, fmt.Errorf("create virtual index %s on %s.%s: %w", defined.Name, defined.Schema, defined.Table, err)
+	}
+	d := storage.IndexRecord{IndexDef: defined, Created: time.Now()}
+	table := catalog.TableName{Schema: defined.Schema, Name: defined.Table}
+	d.Partitions, d.Status = 1, cmp.Or(d.Status, catalog.Building)
+	err := s.change(func(now *state) ([]home.Record, error) {
+		d.ID = 0
+		if now.taken(d) {
+			return nil, storage.ErrIndexExists
+		}
+		next := catalog.IndexID(1)
+		if body := now.records[kindNext][kindIndex]; body != nil {
+			if err := json.Unmarshal(body, &next); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if d.Home, err = s.choose(now, table, defined.Home); err != nil {
+			return nil, err
+		}
+		d.ID = next
+		r, err := record(kindNext, kindIndex, next+1)
+		return []home.Record{r}, err
+	})
+	if err != nil {
+		return fail(err)
+	}
+	ctx, cancel := s.brief()
+	defer cancel()
+	h, err := s.reach(d.Home)
+	if err != nil {
+		return fail(err)
+	}
+	// The home has it before anybody knows of it: what is added for it is kept.
+	if _, err := h.CreateIndex(ctx, d.ID); err != nil {
+		return fail(s.answered(s.place(d.Home), err))
+	}
+	err = s.change(func(now *state) ([]home.Record, error) {
+		if now.taken(d) {
+			return nil, storage.ErrIndexExists
+		}
+		if _, err := s.choose(now, table, d.Home); err != nil {
+			return nil, err
+		}
+		r, err := record(kindIndex, indexName(d.ID), d)
+		return []home.Record{r}, err
+	})
+	if err != nil {
+		return fail(errors.Join(err, h.DropIndex(ctx, d.ID)))
+	}
+	d, _ = s.Index(d.ID)
+	return d, nil
+}
+
+// UpdateIndex is storage.Store's.
+func (s *Store) UpdateIndex(id catalog.IndexID, fn func(*storage.IndexRecord)) error {
+	return s.alter(id, func(d *storage.IndexRecord) {
+		old := *d
+		fn(d)
+		d.Home, d.Target, d.Former, d.Forsaken, d.Moves = old.Home, old.Target, old.Former, old.Forsaken, old.Moves
+	})
+}
+
+// alter changes the record of an index, homes and all.
+func (s *Store) alter(id catalog.IndexID, fn func(*storage.IndexRecord)) error {
+	return s.change(func(now *state) ([]home.Record, error) {
+		old, ok := now.indexes[id]
+		if !ok {
+			return nil, fmt.Errorf("virtual index %d: %w", id, storage.ErrNoIndex)
+		}
+		d := old
+		d.Columns = slices.Clone(old.Columns)
+		fn(&d)
+		d.ID, d.Schema, d.Table, d.Partitions = old.ID, old.Schema, old.Table, old.Partitions
+		if now.taken(d) {
+			return nil, fmt.Errorf("update virtual index %s: %w", d.Name, storage.ErrIndexExists)
+		}
+		r, err := record(kindIndex, indexName(id), d)
+		return []home.Record{r}, err
+	})
+}
+
+// MoveIndexes is storage.Store's.
+func (s *Store) MoveIndexes(to map[catalog.IndexID]catalog.TableName) error {
+	return s.change(func(now *state) (records []home.Record, err error) {
+		type name struct{ schema, table, index string }
+		taken := map[name]bool{}
+		for id, d := range now.indexes {
+			if t, ok := to[id]; ok {
+				d.Schema, d.Table = t.Schema, t.Name
+				r, err := record(kindIndex, indexName(id), d)
+				if err != nil {
+					return nil, err
+				}
+				records = append(records, r)
+			}
+			n := name{d.Schema, d.Table, d.Name}
+			if taken[n] {
+				return nil, fmt.Errorf("move virtual index %s to %s.%s: %w", d.Name, d.Schema, d.Table, storage.ErrIndexExists)
+			}
+			taken[n] = true
+		}
+		return records, nil
+	})
+}
+
+// DropIndex is storage.Store's: who reads by it, or adds to it, finds it gone at its homes. One that
+// may be read at a home that doesn't answer isn't dropped: see rule forsake.
+func (s *Store) DropIndex(id catalog.IndexID) error {
+	d, known := s.Index(id)
+	if !known {
+		return fmt.Errorf("drop virtual index %d: %w", id, storage.ErrNoIndex)
+	}
+	if err := s.Outage(id); err != nil && d.Status == catalog.Ready {
+		return err
+	}
+	for _, name := range homesOf(d) {
+		err := s.dropAt(id, name)
+		if _, out := errors.AsType[*OutError](err); err != nil && (d.Status == catalog.Ready || !out) {
+			return err
+		}
+	}
+	return s.set(kindIndex, indexName(id), nil)
+}
+
+// dropAt drops an index at a home. What one that doesn't answer has left Sweep finds.
+func (s *Store) dropAt(id catalog.IndexID, name string) error {
+	h, err := s.reach(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.brief()
+	defer cancel()
+	if err := h.DropIndex(ctx, id); err != nil && !errors.Is(err, storage.ErrNoIndex) {
+		return s.answered(s.place(name), err)
+	}
+	return nil
+}
+
+// forget drops an index at a home where nobody looks for it any more.
+func (s *Store) forget(id catalog.IndexID, name string) {
+	if name == "" {
+		return
+	}
+	if err := s.dropAt(id, name); err != nil {
+		s.log.Info("what a home has of a virtual index that was moved is removed later", "home", name, "index", id, "error", err)
+	}
+}
+
+// builtAt is the home of the generation that is built, or would be.
+func builtAt(d storage.IndexRecord) string { return cmp.Or(d.Target, d.Home) }
+
+// StartBuild is storage.Store's. An index that its home has lost, or that was forsaken there, is placed
+// there anew.
+//
+// Rule newest record: Counter-example: the home of a forsaken index is back. One process places it there, and ends its
+// turn; the next one, which hasn't heard of that, places it anew, and drops what is being built.
+func (s *Store) StartBuild(id catalog.IndexID, _ int) error {
+	fresh, stop := s.brief()
+	err := s.Refresh(fresh)
+	stop()
+	if err != nil {
+		return err
+	}
+	d, known := s.Index(id)
+	if !known {
+		return fmt.Errorf("start a build of virtual index %d: %w", id, storage.ErrNoIndex)
+	}
+	if d.Forsaken {
+		return s.Move(id, d.Home, true)
+	}
+	h, err := s.reach(builtAt(d))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.brief()
+	defer cancel()
+	_, err = h.StartBuild(ctx, id)
+	if errors.Is(err, storage.ErrNoIndex) {
+		return s.Move(id, builtAt(d), d.Target == "")
+	}
+	if err != nil {
+		return s.answered(s.place(builtAt(d)), err)
+	}
+	return s.UpdateIndex(id, func(*storage.IndexRecord) {}) // so that others look at the home
+}
+
+// FinishBuild is storage.Store's. Where it ends a move, the index is read at its new home from now
+// on, by this process and by those that go by the new record.
+func (s *Store) FinishBuild(id catalog.IndexID, generation uint32, floors map[catalog.ShardID]storage.Epoch) error {
+	ctx, cancel := s.brief()
+	defer cancel()
+	if err := s.Refresh(ctx); err != nil {
+		return err
+	}
+	d, known := s.Index(id)
+	switch {
+	case !known:
+		return fmt.Errorf("finish the build of virtual index %d: %w", id, storage.ErrNoIndex)
+	case d.Forsaken:
+		return fmt.Errorf("finish the build of virtual index %d, which has no home: %w", id, storage.ErrSuperseded)
+	}
+	at := builtAt(d)
+	h, err := s.reach(at)
+	if err != nil {
+		return err
+	}
+	err = h.FinishBuild(ctx, id, generation, floors)
+	if errors.Is(err, storage.ErrNotBuilding) && d.Target != "" {
+		// It was finished, and the record wasn't written.
+		heads, failed := h.Heads(ctx)
+		if failed != nil {
+			return failed
+		}
+		if err = storage.ErrSuperseded; heads[id].Readable == generation {
+			err = nil
+		}
+	}
+	if err != nil {
+		return s.answered(s.place(at), err)
+	}
+	return s.alter(id, func(d *storage.IndexRecord) {
+		if d.Target == at {
+			d.Home, d.Target, d.Former = at, "", d.Home
+		}
+		if d.Status != catalog.Disabled {
+			d.Status = catalog.Ready
+		}
+		d.Error, d.LastScan = "", time.Now()
+	})
+}
+
+// generationsOf bounds the generations of an index that one home makes.
+const generationsOf = 1 << 16
+
+// Move gives an index a home by this name, where a generation is to be built: StartBuild at another
+// place. Reads stay where they are until FinishBuild. Its present home: the move under way is given
+// up, and the index built anew.
+//
+// With forsake the index has no other home from now on, and reads are wide. REQUIRES: then nobody reads by
+// the index. In any case: no build of it runs, it has no Former, and nobody else changes indexes.
+func (s *Store) Move(id catalog.IndexID, to string, forsake bool) error {
+	ctx, cancel := s.brief()
+	defer cancel()
+	if err := s.Refresh(ctx); err != nil { // see rule newest record
+		return err
+	}
+	d, known := s.Index(id)
+	if !known {
+		return fmt.Errorf("move virtual index %d: %w", id, storage.ErrNoIndex)
+	}
+	forsake = forsake || d.Forsaken
+	if to == d.Home && !forsake {
+		if d.Target != "" {
+			if err := s.alter(id, func(d *storage.IndexRecord) { d.Target = "" }); err != nil {
+				return err
+			}
+			s.forget(id, d.Target)
+		}
+		return s.StartBuild(id, 0)
+	}
+	to, err := s.choose(s.state.Load(), catalog.TableName{Schema: d.Schema, Name: d.Table}, to)
+	if err != nil {
+		return fmt.Errorf("move virtual index %s: %w", d.Name, err)
+	}
+	if err := s.dropAt(id, to); err != nil { // of an earlier move, which wasn't finished
+		return err
+	}
+	h, err := s.reach(to)
+	if err != nil {
+		return err
+	}
+	// Numbers that no home has had for it: a scan that knows generation 7 knows nothing of a later one.
+	moves := d.Moves + 1
+	generation := max(moves*generationsOf, d.ReadGeneration, d.BuildGeneration) + 1
+	if err := h.PlaceIndex(ctx, id, generation); err != nil {
+		return s.answered(s.place(to), err)
+	}
+	err = s.alter(id, func(d *storage.IndexRecord) {
+		if d.Target, d.Moves = to, moves; forsake {
+			d.Home, d.Target, d.Forsaken = to, "", false
+		}
+	})
+	if err != nil {
+		return errors.Join(err, s.dropAt(id, to))
+	}
+	if d.Target != to {
+		s.forget(id, d.Target)
+	}
+	if forsake && d.Home != to {
+		s.forget(id, d.Home)
+	}
+	return nil
+}
+
+// EndMove ends that an index is added to where it was read before. REQUIRES: nobody goes by a record that
+// reads it there.
+func (s *Store) EndMove(id catalog.IndexID) error {
+	d, _ := s.Index(id)
+	if d.Former == "" {
+		return nil
+	}
+	s.forget(id, d.Former) // first: whoever is late finds it gone
+	return s.alter(id, func(d *storage.IndexRecord) { d.Former = "" })
+}

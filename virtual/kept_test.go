@@ -1,0 +1,137 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// startEngine keeps a world's column until the test ends.
+func startEngine(t testing.TB, w *world, o Options) (e *Engine, col *catalog.VirtualColumn) {
+	t.Helper()
+	o.Shards, o.Log = w, slog.New(slog.DiscardHandler)
+	o.Catalog, o.Publish = func() *catalog.Catalog { return w.cat }, func(context.Context) error { return nil }
+	o.Define = func(d Definition) (*catalog.VirtualColumn, error) {
+		v := *w.col
+		v.ID = d.ID
+		return &v, nil
+	}
+	o.Look = time.Millisecond
+	e = New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	e.Start(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { e.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	v := *w.col
+	v.ID = 1
+	if err := e.Create(ctx, &v); err != nil {
+		t.Fatal(err)
+	}
+	becomes(t, "the column is ready", func() bool { return e.Columns()[0].Status == catalog.Ready })
+	return e, e.Columns()[0]
+}
+
+// becomes waits for a condition.
+func becomes(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it doesn't come that %s", what)
+		}
+	}
+}
+
+// TestKeptLeave: whole values that nobody reads leave memory after their time, those above the bound at once, and all come
+// back right.
+func TestKeptLeave(t *testing.T) {
+	t.Parallel()
+	const keys, most = 100, 60
+	w := newWorld(1, catalog.Sum)
+	w.quiet = true
+	for i := range 3 * keys {
+		w.commit(catalog.ShardID(i%simShards), i, &simRow{i % keys, i})
+	}
+	e, col := startEngine(t, w, Options{KeepFor: time.Hour, KeepMost: most, Every: time.Hour, At: 1e9})
+	kept := func() int { return e.Rows()[0].Kept }
+	read := func() {
+		for key := range keys {
+			hot, err := e.Fresh(t.Context(), catalog.VirtualRead{Column: col, Key: []byte(strconv.Itoa(key))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, sum := w.read(key, col, hot[0]); n != 3 || *sum != int64(3*key+3*keys) {
+				t.Fatalf("key %d has %d rows, %s", key, n, shown(sum))
+			}
+		}
+	}
+	for range 2 { // they come back
+		becomes(t, "as many are kept as may be", func() bool { read(); return kept() == most })
+		read()
+		becomes(t, "all have left", func() bool { e.forgetUnused(0); return kept() == 0 })
+	}
+	if r := e.Rows()[0].HitRate; r <= 0 || r >= 1 {
+		t.Errorf("hit rate %v", r)
+	}
+}
+
+// BenchmarkIncrements takes in transactions of one inserted row each, as a log tells them, without what reads the log.
+func BenchmarkIncrements(b *testing.B) {
+	w := newWorld(1, catalog.CountRows)
+	e, _ := startEngine(b, w, Options{KeepFor: time.Hour, KeepMost: 1e6, Every: time.Hour, At: 1e9})
+	s := e.stream(0)
+	rows := make([]Image, 10000)
+	for i := range rows {
+		rows[i] = simImage{i, simRow{i, 1}}
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		gtid := "00000000-0000-0000-0000-000000000001:" + strconv.Itoa(i+1)
+		s.Begin(gtid)
+		s.Change(w.col.Child, nil, rows[i%len(rows)])
+		s.Commit(gtid, false)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "increments/s")
+}
+
+// BenchmarkKept tells what a kept value takes in memory, of a million.
+func BenchmarkKept(b *testing.B) {
+	for _, a := range []catalog.Aggregate{catalog.CountRows, catalog.Max} {
+		b.Run(string(a), func(b *testing.B) {
+			w := newWorld(1, a)
+			c := newColumn(w.col)
+			k := kindOf(w.col)
+			r := newReader(c, w.cat)
+			heap := func() uint64 {
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				return m.HeapAlloc
+			}
+			const values = 1_000_000
+			for range b.N {
+				clear(c.kept)
+				c.kept = map[string]*kept{}
+				before := heap()
+				for i := range values {
+					raw := []byte(fmt.Sprint(1_000_000_000 + i))
+					key, _, _ := r.keyOf(raw)
+					value, err := k.read(int64(i), raw, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					c.kept[key] = &kept{value: value}
+				}
+				b.ReportMetric(float64(heap()-before)/values, "B/value")
+			}
+			runtime.KeepAlive(c)
+		})
+	}
+}

@@ -1,0 +1,199 @@
+package virtual
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/shunt-sql/shunt/follow"
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
+
+// stream hands what one shard's log has to the columns over its rows.
+type stream struct {
+	e        *Engine
+	on       catalog.ShardID
+	progress *follow.Progress
+	begun    chan struct{} // closed when the log is being read
+	// The transaction that is being read; the goroutine's own.
+	effects map[*column]map[string]*effect
+	readers map[*column]*reader
+	of      map[*catalog.Catalog]bool
+	unknown map[*column]string
+	// last is the transaction that was taken last, which progress may not have yet, current the one that is being read;
+	// Engine.mu's.
+	last, current follow.Position
+	again         bool // current was taken already; the goroutine's own
+}
+
+// stream is a shard's, nil where there is none.
+func (e *Engine) stream(on catalog.ShardID) *stream {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.streams[on]
+}
+
+// start begins a stream. Callers hold mu.
+func (e *Engine) start(on catalog.ShardID, from follow.Position) *stream {
+	s := &stream{e: e, on: on, progress: follow.NewProgress(from), begun: make(chan struct{}), effects: map[*column]map[string]*effect{}, unknown: map[*column]string{}}
+	e.streams[on] = s
+	e.streamed++
+	ctx := e.ctx
+	e.wg.Go(func() { s.run(ctx) })
+	return s
+}
+
+// at is up to where the log was taken. Callers hold Engine.mu.
+func (s *stream) at() follow.Position {
+	return s.progress.Position().Plus(s.last)
+}
+
+// run reads the log until ctx ends, or something is missing.
+func (s *stream) run(ctx context.Context) {
+	for once := false; ctx.Err() == nil; {
+		err := s.e.o.Shards.Follow(ctx, s.on, s.progress, s, func() {
+			if !once {
+				once = true
+				close(s.begun)
+			}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		s.effects, s.unknown = map[*column]map[string]*effect{}, map[*column]string{}
+		if missing(err) {
+			s.e.o.Log.Warn("a shard's binary log can't be read from where it was: virtual columns over its rows are built anew", "shard", s.on, "error", err)
+			s.e.mu.Lock()
+			delete(s.e.streams, s.on)
+			s.e.streamed++
+			if !once {
+				close(s.begun)
+			}
+			s.e.mu.Unlock()
+			for _, c := range s.e.all() {
+				s.e.mu.Lock()
+				over := c.child.Has(s.on)
+				s.e.mu.Unlock()
+				if over {
+					s.e.again(c, "a shard's binary log can't be read from where it was")
+				}
+			}
+			_ = s.e.o.Publish(ctx)
+			return
+		}
+		s.e.o.Log.Debug("a shard's binary log is read again for virtual columns", "shard", s.on, "error", err)
+		select {
+		case <-time.After(s.e.o.Look / 2):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// over are the columns over a table's rows.
+func (s *stream) over(on catalog.TableName) (out []*reader) {
+	cat := s.e.o.Catalog()
+	if !s.of[cat] {
+		s.of, s.readers = map[*catalog.Catalog]bool{cat: true}, map[*column]*reader{}
+	}
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	for _, c := range s.e.columns {
+		if c.child.Empty() || !same(cat, on, c.def.Child) {
+			continue
+		}
+		r, known := s.readers[c]
+		if !known || r == nil || r.def != c.def {
+			r = newReader(c, cat)
+			s.readers[c] = r
+		}
+		if r == nil {
+			s.unknown[c] = "its tables have changed"
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// same reports that an event of on may be about a table. Names without a table are of all of a schema.
+func same(cat *catalog.Catalog, on, of catalog.TableName) bool {
+	equal := func(a, b string) bool { return a == b || cat.LowerCaseNames && strings.EqualFold(a, b) }
+	return (on.Schema == "" || equal(on.Schema, of.Schema)) && (on.Name == "" || equal(on.Name, of.Name))
+}
+
+// Begin implements LogReader.
+func (s *stream) Begin(gtid string) {
+	clear(s.effects)
+	at, err := follow.ParsePosition(gtid)
+	if err != nil {
+		s.Unknown(catalog.TableName{}, err.Error())
+	}
+	s.e.mu.Lock()
+	s.current, s.again = at, s.at().Covers(at)
+	s.e.mu.Unlock()
+}
+
+// Change implements LogReader.
+func (s *stream) Change(on catalog.TableName, before, after Image) {
+	for _, r := range s.over(on) {
+		effects := s.effects[r.c]
+		if effects == nil {
+			effects = map[string]*effect{}
+			s.effects[r.c] = effects
+		}
+		if !r.change(effects, before, after) {
+			s.unknown[r.c] = "the binary log lacks columns of changed rows (binlog_row_image)"
+		}
+	}
+}
+
+// Unknown implements LogReader.
+func (s *stream) Unknown(on catalog.TableName, why string) {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	cat := s.e.o.Catalog()
+	for _, c := range s.e.columns {
+		if !c.child.Empty() && same(cat, on, c.def.Child) {
+			s.unknown[c] = why
+		}
+	}
+}
+
+// Commit implements LogReader.
+func (s *stream) Commit(gtid string, xa bool) {
+	at, err := follow.ParsePosition(gtid)
+	if err != nil {
+		s.Unknown(catalog.TableName{}, err.Error())
+	}
+	anew := false
+	if s.again {
+		return // it was taken, and the stream has broken before that was known
+	}
+	s.e.mu.Lock()
+	if xa {
+		for _, c := range s.e.columns {
+			if c.child.Has(s.on) && (s.effects[c] != nil || len(s.effects) == 0) {
+				s.unknown[c] = "an XA transaction"
+			}
+		}
+	}
+	for c, effects := range s.effects {
+		if r := s.readers[c]; r != nil && !c.dropped {
+			c.take(r, s.on, at, effects)
+		}
+	}
+	for c, why := range s.unknown {
+		c.anew, anew = why, true
+		if c.noting != nil {
+			c.noting.broken = true
+		}
+	}
+	s.last, s.current = at, follow.Position{}
+	s.e.mu.Unlock()
+	clear(s.effects)
+	if anew {
+		clear(s.unknown)
+		_ = s.e.o.Publish(s.e.ctx)
+		s.e.nudge()
+	}
+}
