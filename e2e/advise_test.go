@@ -145,7 +145,7 @@ func TestAdvise(t *testing.T) {
 		mustExec(t, p.open(""), "CREATE DATABASE "+schema)
 		c := p.open(schema)
 		fill(c)
-		eventually(t, oneMinute, "both virtual indexes are ready", func() bool {
+		eventually(t, "both virtual indexes are ready", func() bool {
 			rows := mustRows(t, c, "SHOW VIRTUAL INDEXES")
 			return len(rows) == 2 && !slices.ContainsFunc(rows, func(r row) bool { return r["Status"] != "ready" })
 		})

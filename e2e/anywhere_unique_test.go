@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"golang.org/x/sync/errgroup"
@@ -228,7 +227,7 @@ func TestAnywhereUniqueEntries(t *testing.T) {
 				_, err := first.ExecContext(t.Context(), writes[0])
 				answer <- err
 			}()
-			eventually(t, time.Minute, "the first write waits", func() bool {
+			eventually(t, "the first write waits", func() bool {
 				n, _ := p.metric("shunt_shard_connections", `shard="s0"`, `state="waiting"`)
 				return n > 0
 			})

@@ -188,7 +188,7 @@ func (s *site) serve(t *testing.T, a app, apps string) {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()
 	})
-	eventually(t, oneMinute, "php listens", func() bool {
+	eventually(t, "php listens", func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()

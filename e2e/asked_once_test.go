@@ -23,7 +23,7 @@ func TestAskedOnce(t *testing.T) {
 		p.createIndex(db, "idx_place", "people(name, city) HOME s0")
 		p.createIndex(db, "idx_of", "orders(email) HOME s0")
 		for _, query := range []string{"SELECT id FROM people WHERE email = 'p7@x'", "SELECT id FROM people WHERE name = 'n1' AND city = 'c1'", "SELECT id FROM orders WHERE email = 'p7@x'"} {
-			eventually(t, oneMinute, "the indexes are gone by", func() bool { return strings.Contains(routeOf(t, db, query).access, "index") })
+			eventually(t, "the indexes are gone by", func() bool { return strings.Contains(routeOf(t, db, query).access, "index") })
 		}
 		p.settled(db)
 

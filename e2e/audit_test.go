@@ -21,7 +21,7 @@ func TestAuditsOfManyReads(t *testing.T) {
 			n, _ := p.metric("shunt_audits_total")
 			return n
 		}
-		eventually(t, oneMinute, "200 reads are audited", func() bool {
+		eventually(t, "200 reads are audited", func() bool {
 			for i := range 300 {
 				want(t, c, fmt.Sprintf("SELECT id FROM people WHERE email = 'p%d@x'", i), "id", fmt.Sprint(i))
 				var id int

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
@@ -217,7 +216,7 @@ func TestCallSwallowsDeadlock(t *testing.T) {
 			_, err := other.ExecContext(t.Context(), "UPDATE settings SET v = 2 WHERE k = 1")
 			waited <- err
 		}()
-		eventually(t, time.Minute, "the other transaction waits", func() bool {
+		eventually(t, "the other transaction waits", func() bool {
 			return len(mustRows(t, p.shard(1), "SELECT id FROM information_schema.processlist WHERE info LIKE 'UPDATE settings SET v = 2 WHERE k = 1%'")) == 1
 		})
 		_, callErr := c.ExecContext(t.Context(), "CALL swallows()")

@@ -46,7 +46,7 @@ func startChromium(t *testing.T) *chromium {
 		_ = cmd.Wait()
 	})
 	var port []string
-	eventually(t, oneMinute, "chromedriver listens", func() bool {
+	eventually(t, "chromedriver listens", func() bool {
 		port = driverPort.FindStringSubmatch(log.Tail(50))
 		return port != nil
 	})
@@ -143,7 +143,7 @@ func (c *chromium) devtools(cmd string, params map[string]any) {
 func (c *chromium) find(selector string) (element string) {
 	c.t.Helper()
 	var found map[string]string
-	eventually(c.t, oneMinute, selector+" is there", func() bool {
+	eventually(c.t, selector+" is there", func() bool {
 		return c.try(http.MethodPost, "/element", map[string]string{"using": "css selector", "value": selector}, &found) == nil
 	})
 	for _, id := range found {

@@ -56,7 +56,7 @@ func (f *flavour) cluster(t *testing.T) *nodes {
 				mustExec(t, c, q)
 			}
 		}
-		eventually(t, oneMinute, "it is of the cluster", func() bool { return n.joined(t, i) })
+		eventually(t, "it is of the cluster", func() bool { return n.joined(t, i) })
 	}
 	return n
 }
@@ -86,7 +86,8 @@ func (n *nodes) back(t *testing.T, i int) error {
 	}
 	db := onShard(t, s, "")
 	var err error
-	for began := time.Now(); time.Since(began) < oneMinute; time.Sleep(200 * time.Millisecond) { // the others may have to miss it first
+	// The others may have to miss it first, and a joiner whom a busy group doesn't show a view within a minute gives up.
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(200 * time.Millisecond) {
 		for _, q := range append([]string{"STOP GROUP_REPLICATION"}, s.Joins()...) {
 			if _, err = db.ExecContext(t.Context(), q); err != nil {
 				err = fmt.Errorf("%s: %w\n%s", q, err, s.Log()[max(0, len(s.Log())-4000):])
@@ -135,7 +136,7 @@ func (n *nodes) primary(t *testing.T) int {
 		query = "SELECT @@GLOBAL.port AS port FROM shunt_store.home WHERE SUBSTRING_INDEX(server, ' ', -1) = (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_gcomm_uuid')"
 	}
 	at := -1
-	eventually(t, oneMinute, "a node is in use", func() bool {
+	eventually(t, "a node is in use", func() bool {
 		for _, s := range n.servers {
 			rows, err := rowsOf(t.Context(), onShard(t, s, ""), query)
 			if err == nil && len(rows) == 1 {

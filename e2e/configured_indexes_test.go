@@ -15,7 +15,7 @@ func TestConfiguredIndexes(t *testing.T) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: a}"}})
 		told := func(text string) {
 			t.Helper()
-			eventually(t, oneMinute, text, func() bool { return strings.Contains(p.log.String(), text) })
+			eventually(t, text, func() bool { return strings.Contains(p.log.String(), text) })
 		}
 		const before = "maintenance: {delay"
 		indexes := "indexes:\n- {name: idx_no, table: " + p.schema + ".users, columns: [c]}\n- {name: idx_b, table: " + p.schema + ".users, columns: [b]}\n- {name: idx_x, table: " + p.schema + ".other, columns: [x]}\n"
@@ -58,7 +58,7 @@ func TestConfiguredIndexesBehindDDL(t *testing.T) {
 			for _, sql := range ddl {
 				mustExec(t, c, sql)
 			}
-			eventually(t, oneMinute, ddl[0]+": the index is there again", func() bool {
+			eventually(t, ddl[0]+": the index is there again", func() bool {
 				return slices.Contains(p.indexNames(p.db()), "users.idx_b ready")
 			})
 		}

@@ -244,7 +244,7 @@ func (c *cuts) failure(i int) (way string, fail func(net.Conn), heal func()) {
 		return "KILL", func(net.Conn) { killed = c.kill(i, "KILL ") }, func() {
 			db := onShard(c.t, c.servers[i], "")
 			defer db.Close()
-			eventually(c.t, time.Minute, "the killed connections are gone", func() bool {
+			eventually(c.t, "the killed connections are gone", func() bool {
 				return len(killed) == 0 || len(mustRows(c.t, db, "SELECT id FROM information_schema.processlist WHERE id IN ("+strings.Join(killed, ",")+")")) == 0
 			})
 		}
@@ -281,7 +281,7 @@ func (c *cuts) healed() {
 			t.Log(left)
 		}
 	}()
-	eventually(t, time.Minute, "all shards serve", func() bool {
+	eventually(t, "all shards serve", func() bool {
 		for i := range c.servers {
 			if is := shardState(t, db, fmt.Sprint("s", i)); is != "up" {
 				left = fmt.Sprint("s", i, " is ", is)
@@ -298,7 +298,7 @@ func (c *cuts) healed() {
 	// InnoDB shows what it showed 100 ms ago to who asks more often. And a connection that
 	// was used just before it was lost is taken for well for 50 ms.
 	looks := 0
-	eventuallyEach(t, time.Minute, 150*time.Millisecond, "nothing is left open", func() bool {
+	eventuallyEach(t, 150*time.Millisecond, "nothing is left open", func() bool {
 		if left = c.leftOpen(db); left != "" {
 			looks = 0
 			return false

@@ -120,7 +120,7 @@ func (c *consoleVisit) login() {
 	c.b.complaints() // the answer was 403
 	c.b.enter("#token", httpToken)
 	c.b.click("main button")
-	eventually(c.t, oneMinute, "the log-in comes back to the page", func() bool { return c.b.text("location.pathname") == "/shards" })
+	eventually(c.t, "the log-in comes back to the page", func() bool { return c.b.text("location.pathname") == "/shards" })
 	if cookie := c.b.text("document.cookie"); strings.Contains(cookie, "shunt") {
 		c.t.Errorf("scripts can read the cookie: %s", cookie)
 	}
@@ -140,7 +140,7 @@ func (c *consoleVisit) first() {
 	var took, bytes float64
 	for try := 0; try < 5 && (try == 0 || took > firstTime); try++ {
 		c.b.open(c.url("/"))
-		eventually(c.t, oneMinute, "the page is loaded", func() bool {
+		eventually(c.t, "the page is loaded", func() bool {
 			var got []float64
 			c.b.run(`const n = performance.getEntriesByType("navigation")[0];
 				return [n.loadEventEnd, [n, ...performance.getEntriesByType("resource")].reduce((s, e) => s + e.transferSize, 0)]`, &got)
@@ -165,7 +165,7 @@ func (c *consoleVisit) live(db *sql.DB) {
 	c.b.run("window.mine = true", nil)
 	before := c.b.text(errors)
 	failsWith(c.t, db, "SELECT no FROM users WHERE id = 1", 1054, "no")
-	eventually(c.t, oneMinute, "an error shows", func() bool { return updates() > 0 && c.b.text(errors) != before })
+	eventually(c.t, "an error shows", func() bool { return updates() > 0 && c.b.text(errors) != before })
 	if c.b.text("window.mine") != "true" {
 		c.t.Error("the page was loaded anew")
 	}
@@ -175,7 +175,7 @@ func (c *consoleVisit) live(db *sql.DB) {
 	}
 	was := updates()
 	c.b.click("#live")
-	eventually(c.t, oneMinute, "it goes on", func() bool { return updates() > was })
+	eventually(c.t, "it goes on", func() bool { return updates() > was })
 	if rate := c.b.text(`document.querySelectorAll(".edge.busy").length`); rate == "0" {
 		c.t.Error("no route of the map has traffic")
 	}
@@ -247,7 +247,7 @@ func (c *consoleVisit) keyboard() {
 	}
 	c.b.enter("[name=like]", "%orders%")
 	c.b.press(enter)
-	eventually(c.t, oneMinute, "the list is filtered", func() bool { return strings.Contains(c.b.text("location.search"), "orders") })
+	eventually(c.t, "the list is filtered", func() bool { return strings.Contains(c.b.text("location.search"), "orders") })
 	if sql := c.b.text(`document.querySelector(".sql code").textContent`); !strings.HasPrefix(sql, "SHOW STATEMENT STATISTICS LIKE '%orders%' ORDER BY Total_ms DESC") {
 		c.t.Error(sql)
 	}
@@ -293,19 +293,19 @@ func (c *consoleVisit) kill() {
 		if err != nil && (!errors.As(err, &e) || e.Number != 1317) {
 			c.t.Errorf("the statement that was killed: %v", err)
 		}
-	case <-time.After(oneMinute):
+	case <-time.After(patience):
 		c.t.Fatal("the statement that was killed still waits")
 	}
 	mustExec(c.t, victim, "BEGIN")
 	mustRows(c.t, victim, "SELECT id FROM users WHERE id = 1 FOR UPDATE")
-	eventually(c.t, oneMinute, "its transaction shows", func() bool {
+	eventually(c.t, "its transaction shows", func() bool {
 		c.b.open(c.url("/sessions"))
 		return strings.Contains(c.b.text(`document.querySelector("main").innerText`), "transaction or locks open")
 	})
 	c.b.click(`a[href="/sessions/kill?id=` + id + `"]`)
 	c.b.click("button.danger")
 	c.b.find(".done")
-	eventually(c.t, oneMinute, "the session has ended", func() bool {
+	eventually(c.t, "the session has ended", func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 		defer cancel()
 		return victim.PingContext(ctx) != nil
@@ -315,7 +315,7 @@ func (c *consoleVisit) kill() {
 
 // numbers are those of /metrics, once nothing is executed.
 func (c *consoleVisit) numbers() {
-	eventually(c.t, oneMinute, "the numbers are those of /metrics", func() bool {
+	eventually(c.t, "the numbers are those of /metrics", func() bool {
 		c.b.open(c.url("/"))
 		var shown map[string]string
 		c.b.run(`return Object.fromEntries([...document.querySelectorAll("[data-metric]")].map(e => [e.dataset.metric, e.textContent.replace(/\u202f/g, "")]))`, &shown)

@@ -33,7 +33,7 @@ func TestCopiesUnlike(t *testing.T) {
 		}
 		mended := func(table string) {
 			t.Helper()
-			eventually(t, oneMinute, table+" is alike", func() bool {
+			eventually(t, table+" is alike", func() bool {
 				for i := range at {
 					if fmt.Sprint(mustRows(t, at[i], "SELECT * FROM "+table+" ORDER BY id")) != fmt.Sprint(mustRows(t, at[0], "SELECT * FROM "+table+" ORDER BY id")) {
 						return false
@@ -133,7 +133,7 @@ func TestCopiesUnlikeWritten(t *testing.T) {
 		defer writers.Wait()
 		defer stopped.Store(true)
 		mustExec(t, db, "/* shunt: shard=s1 */ DELETE FROM units")
-		eventually(t, oneMinute, "units is alike", func() bool {
+		eventually(t, "units is alike", func() bool {
 			return routeOf(t, db, "SELECT * FROM users u JOIN units c ON c.id = u.unit").plan == "route"
 		})
 		stopped.Store(true)

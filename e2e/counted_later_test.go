@@ -55,7 +55,7 @@ func TestCountedLater(t *testing.T) {
 		}
 		enough := func(n int) {
 			t.Helper()
-			eventually(t, oneMinute, "rows", func() bool {
+			eventually(t, "rows", func() bool {
 				mu.Lock()
 				defer mu.Unlock()
 				return len(made) >= n
@@ -139,7 +139,7 @@ func TestCountedLaterFails(t *testing.T) {
 			_, err := c.ExecContext(t.Context(), "ALTER TABLE users MODIFY id INT NOT NULL AUTO_INCREMENT PRIMARY KEY")
 			altered <- err
 		}()
-		eventually(t, oneMinute, "ids are counted", func() bool {
+		eventually(t, "ids are counted", func() bool {
 			_, err := p.db().ExecContext(t.Context(), "INSERT INTO users (name) VALUES ('counted')")
 			return err == nil
 		})

@@ -37,7 +37,7 @@ func coveringLoad(t *testing.T, f *flavour, each time.Duration) {
 	p := start(t, f, setup{servers: f.own(t, 4, f.binlogs()...), tables: []string{"covering: {shard_key: id}", "plain: {shard_key: id}"}, maintenance: "{follow: binlog}"})
 	db := p.db()
 	db.SetMaxIdleConns(connections + 3)
-	eventually(t, oneMinute, "all logs are followed", func() bool {
+	eventually(t, "all logs are followed", func() bool {
 		return !slices.ContainsFunc(mustRows(t, db, "SHOW SHARDS"), func(r row) bool { return r["Binary_log"] != "followed" })
 	})
 	for _, table := range []string{"covering", "plain"} {

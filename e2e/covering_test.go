@@ -25,7 +25,7 @@ func covered(t *testing.T, f *flavour, extra string) (p *process) {
 	mustExec(t, p.db(), "INSERT INTO people VALUES "+rowsFor(300, func(i int) string {
 		return fmt.Sprintf("(%d, 'p%d@x', 'n%d', %d, '2024-05-06 07:08:09.123')", i, i, i, i)
 	}))
-	eventually(t, oneMinute, "all logs are followed", func() bool {
+	eventually(t, "all logs are followed", func() bool {
 		return !slices.ContainsFunc(mustRows(t, p.db(), "SHOW SHARDS"), func(r row) bool { return r["Binary_log"] != "followed" })
 	})
 	mustExec(t, p.db(), "CREATE VIRTUAL INDEX idx_email ON people (email) INCLUDE (name, seen)")
@@ -35,7 +35,7 @@ func covered(t *testing.T, f *flavour, extra string) (p *process) {
 
 func coveringReady(t *testing.T, p *process) {
 	t.Helper()
-	eventually(t, oneMinute, "the index is ready", func() bool {
+	eventually(t, "the index is ready", func() bool {
 		rows := mustRows(t, p.db(), "SHOW VIRTUAL INDEXES")
 		return len(rows) > 0 && rows[0]["Status"] == "ready"
 	})
@@ -51,7 +51,7 @@ func (p *process) answered() int {
 func untilAnswered(t *testing.T, p *process, q queryer, query string) []row {
 	t.Helper()
 	var rows []row
-	eventually(t, oneMinute, query+" is answered by Shunt", func() bool {
+	eventually(t, query+" is answered by Shunt", func() bool {
 		before := p.answered()
 		rows = mustRows(t, q, query)
 		return p.answered() > before
@@ -130,7 +130,7 @@ func TestCovering(t *testing.T) {
 		for _, s := range p.servers {
 			mustExec(t, onShard(t, s, p.schema), "UPDATE people SET name = 'directly' WHERE id = 7")
 		}
-		eventually(t, oneMinute, "a direct change is seen", func() bool { return mustRows(t, db, q)[0]["name"] == "directly" })
+		eventually(t, "a direct change is seen", func() bool { return mustRows(t, db, q)[0]["name"] == "directly" })
 
 		// What is a session's own.
 		untilAnswered(t, p, one, q)
@@ -160,7 +160,7 @@ func TestCovering(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, oneMinute, "a prepared read is answered", func() bool {
+			eventually(t, "a prepared read is answered", func() bool {
 				before := p.answered()
 				rows, err := st.QueryContext(t.Context(), arg)
 				if err != nil {
@@ -425,7 +425,7 @@ func TestCoveringReplaced(t *testing.T) {
 		to = onShard(t, servers[1], p.schema)
 		mustExec(t, to, table)
 		mustExec(t, to, "INSERT INTO people VALUES (1, 'a@x', 'new')")
-		eventually(t, oneMinute, "the log is followed", func() bool { return mustRows(t, p.db(), "SHOW SHARDS")[0]["Binary_log"] == "followed" })
+		eventually(t, "the log is followed", func() bool { return mustRows(t, p.db(), "SHOW SHARDS")[0]["Binary_log"] == "followed" })
 		mustExec(t, p.db(), "CREATE VIRTUAL INDEX idx_email ON people (email) INCLUDE (name)")
 		coveringReady(t, p)
 		const q = "SELECT name FROM people WHERE email = 'a@x'"
@@ -436,8 +436,8 @@ func TestCoveringReplaced(t *testing.T) {
 		for range 20 { // one of them is new
 			go func() { _, _ = rowsOf(t.Context(), p.db(), "SELECT SLEEP(1) FROM people WHERE id = 1") }()
 		}
-		eventually(t, oneMinute, "the new server is noticed", func() bool { return strings.Contains(p.log.String(), "another server than before") })
-		eventually(t, oneMinute, "it serves", func() bool {
+		eventually(t, "the new server is noticed", func() bool { return strings.Contains(p.log.String(), "another server than before") })
+		eventually(t, "it serves", func() bool {
 			rows, err := rowsOf(t.Context(), p.db(), q)
 			if err == nil && (len(rows) != 1 || rows[0]["name"] != "new") {
 				t.Fatalf("%s is %v", q, rows)
@@ -445,7 +445,7 @@ func TestCoveringReplaced(t *testing.T) {
 			return err == nil
 		})
 		before := p.answered()
-		eventually(t, oneMinute, "answers are kept again", func() bool {
+		eventually(t, "answers are kept again", func() bool {
 			rows, err := rowsOf(t.Context(), p.db(), q)
 			if err == nil && rows[0]["name"] != "new" {
 				t.Fatalf("%s is %v", q, rows)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/shunt-sql/shunt/e2e/generate"
 )
@@ -24,7 +23,7 @@ func TestCreateAsKilled(t *testing.T) {
 		}()
 		for _, srv := range p.servers { // before, KILL ends its CREATE TABLE on some of them
 			db := onShard(t, srv, p.schema)
-			eventually(t, time.Minute, "the table is made", func() bool { return len(mustRows(t, db, "SHOW TABLES LIKE 'filled'")) > 0 })
+			eventually(t, "the table is made", func() bool { return len(mustRows(t, db, "SHOW TABLES LIKE 'filled'")) > 0 })
 		}
 		mustExec(t, admin, fmt.Sprintf("KILL QUERY %v", id))
 		wantError(t, <-failed, 1317, "interrupted")

@@ -169,7 +169,7 @@ func TestCursors(t *testing.T) {
 		}
 		shunt.Close()
 		other := dialClassic(t, p.addr, "app", "secret", p.schema)
-		eventually(t, oneMinute, "a closed connection's cursors are gone", func() bool {
+		eventually(t, "a closed connection's cursors are gone", func() bool {
 			id := other.statement(t, "SELECT id, REPEAT('x', 100000) AS pad FROM people ORDER BY id")
 			other.say(t, mysql.COM_STMT_EXECUTE, uint32s(id), []byte{readOnly}, uint32s(1))
 			return strings.HasPrefix(other.packets(t, false), "columns 2")

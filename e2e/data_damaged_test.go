@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // TestDamagedStore: under load no row is missed while the index store's files are damaged, be it under a Shunt
@@ -78,7 +77,7 @@ func TestDamagedStore(t *testing.T) {
 			// It is said before the index is known to be without entries, so ready may be what it was before.
 			var checked []row
 			db := p.db()
-			eventually(t, time.Minute, "the index is built again", func() bool {
+			eventually(t, "the index is built again", func() bool {
 				if !strings.Contains(p.log.String()[from:], "it is made anew, and its virtual indexes") {
 					return false
 				}

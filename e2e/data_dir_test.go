@@ -22,7 +22,7 @@ func TestDataDirLost(t *testing.T) {
 		}
 		id := 100
 		var err error
-		eventually(t, oneMinute, "writes are refused", func() bool {
+		eventually(t, "writes are refused", func() bool {
 			id++
 			_, err = c.ExecContext(t.Context(), "INSERT INTO people (id, email) VALUES (?, 'new@x')", id)
 			return err != nil
@@ -32,7 +32,7 @@ func TestDataDirLost(t *testing.T) {
 		if err := os.Rename(data+".away", data); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, oneMinute, "writes are taken again", func() bool {
+		eventually(t, "writes are taken again", func() bool {
 			_, err = c.ExecContext(t.Context(), "INSERT INTO people (id, email) VALUES (99, 'back@x')")
 			return err == nil
 		})
@@ -93,7 +93,7 @@ func TestStopOnFullDisk(t *testing.T) {
 			_, err = fill.Write(make([]byte, 64<<10))
 		}
 		fill.Close()
-		eventually(t, oneMinute, "writes are refused", func() bool {
+		eventually(t, "writes are refused", func() bool {
 			_, err = p.db().ExecContext(t.Context(), "INSERT INTO people (id, email) VALUES (700, 'full@x')")
 			return err != nil
 		})

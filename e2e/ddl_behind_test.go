@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestDDLBehind: a tool alters the table on each shard itself. Once Shunt sees it, the
@@ -38,7 +37,7 @@ func TestDDLBehind(t *testing.T) {
 			t.Error("there is no such column")
 		}
 		// To the collation of before ß is s, to this one ss: who finds it so looks by new keys.
-		eventually(t, 2*time.Minute, "the index is built again", func() bool {
+		eventually(t, "the index is built again", func() bool {
 			return len(mustRows(t, c, "SELECT id FROM people WHERE email = 'STRASSE'")) == 1 && routeOf(t, c, "SELECT id FROM people WHERE email = 'P7@X'").access == "index:idx_email"
 		})
 		for i := range 20 {
@@ -59,7 +58,7 @@ func TestColumnGoneBehind(t *testing.T) {
 		if _, err := c.ExecContext(t.Context(), "SELECT age FROM people"); err == nil {
 			t.Error("there is no such column")
 		}
-		eventually(t, time.Minute, "the index has failed for it", func() bool {
+		eventually(t, "the index has failed for it", func() bool {
 			rows := mustRows(t, c, "SHOW VIRTUAL INDEXES FROM people")
 			return len(rows) == 2 && rows[0]["Status"] == "failed" && strings.Contains(rows[0]["Error"], "column age is gone")
 		})
@@ -70,7 +69,7 @@ func TestColumnGoneBehind(t *testing.T) {
 		if _, err := c.ExecContext(t.Context(), "SELECT * FROM people"); err == nil {
 			t.Error("there is no such table")
 		}
-		eventually(t, time.Minute, "the index has failed for it", func() bool {
+		eventually(t, "the index has failed for it", func() bool {
 			rows := mustRows(t, c, "SHOW VIRTUAL INDEXES")
 			return len(rows) == 1 && rows[0]["Status"] == "failed" && strings.Contains(rows[0]["Error"], "no shard has its table")
 		})

@@ -31,7 +31,7 @@ func TestDDLBesideCrossedTransactions(t *testing.T) {
 			done <- err
 		}()
 		for i := 1; i <= 2; i++ {
-			eventually(t, time.Minute, fmt.Sprintf("the ALTER waits on s%d", i), func() bool {
+			eventually(t, fmt.Sprintf("the ALTER waits on s%d", i), func() bool {
 				return len(mustRows(t, p.shard(i), "SELECT id FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock' AND info LIKE 'ALTER TABLE people%'")) > 0
 			})
 		}

@@ -85,7 +85,7 @@ func (p *process) halfDone(x halfDone) {
 	c := p.conn()
 	want(t, c, "SELECT COUNT(*) AS n FROM other", "n", "6")
 	// Until what the dead process has sent is known to be gone it may yet be done.
-	eventually(t, oneMinute, "SHOW SHARDS tells of s1", func() bool {
+	eventually(t, "SHOW SHARDS tells of s1", func() bool {
 		text := p.shardError("s1")
 		return strings.Contains(text, x.told) && strings.Contains(text, " done on s1")
 	})
@@ -129,13 +129,13 @@ func (p *process) killIn(sql string, lacking bool) {
 		_, err := sent.ExecContext(context.Background(), sql)
 		done <- err
 	}()
-	eventually(t, oneMinute, "it waits on s1", func() bool { return len(waiting()) > 0 })
+	eventually(t, "it waits on s1", func() bool { return len(waiting()) > 0 })
 	p.kill()
 	if err := <-done; err == nil {
 		t.Errorf("%s: no error", sql)
 	}
 	if lacking {
-		eventually(t, oneMinute, "it has ended on s1", func() bool {
+		eventually(t, "it has ended on s1", func() bool {
 			ids := waiting()
 			for _, id := range ids {
 				_, _ = hold.ExecContext(t.Context(), "KILL "+id) // it may have gone
@@ -164,7 +164,7 @@ func TestDDLKilledAndDone(t *testing.T) {
 		mustExec(t, p.db(), "CREATE TABLE pool"+killedTable)
 		p.killIn("ALTER TABLE pool ADD INDEX (n)", false)
 		p.run()
-		eventuallyEach(t, oneMinute, time.Second, "it is done", func() bool {
+		eventuallyEach(t, time.Second, "it is done", func() bool {
 			n := p.onShards(indexRows("pool", "n"))
 			return n[0] == 1 && n[1] == 1 && p.shardError("s1") == ""
 		})
@@ -198,7 +198,7 @@ func TestDDLCutAndStarted(t *testing.T) {
 			t.Errorf("check: status %d\n%s", code, out)
 		}
 		p.run()
-		eventually(t, oneMinute, "the log tells of the index", func() bool {
+		eventually(t, "the log tells of the index", func() bool {
 			return strings.Contains(p.log.String(), "virtual index of the configuration not made; trying again")
 		})
 		mustExec(t, p.db(), alter)
@@ -216,7 +216,7 @@ func TestCreateAsUnfilled(t *testing.T) {
 		for {
 			sent := p.conn()
 			go func() { _, _ = sent.ExecContext(context.Background(), sql) }() // it is killed
-			eventuallyEach(t, oneMinute, time.Millisecond, "the table is made", func() bool { return slices.Min(p.onShards(tableRows("dest"))) == 1 })
+			eventuallyEach(t, time.Millisecond, "the table is made", func() bool { return slices.Min(p.onShards(tableRows("dest"))) == 1 })
 			p.kill()
 			if slices.Max(p.onShards("SELECT 1 FROM dest LIMIT 1")) == 0 {
 				break

@@ -38,7 +38,7 @@ func TestDDLLost(t *testing.T) {
 				_, err := db.ExecContext(context.Background(), sql)
 				failed <- err
 			}()
-			eventually(t, time.Minute, "it waits on s0", waits)
+			eventually(t, "it waits on s0", waits)
 			lose()
 			if err := <-failed; err == nil {
 				t.Fatalf("%s was done", sql)
@@ -46,7 +46,7 @@ func TestDDLLost(t *testing.T) {
 			c = p.conn()
 			time.Sleep(3 * time.Second) // time to build by what is known
 			mustExec(t, hold, "ROLLBACK")
-			eventually(t, time.Minute, "it doesn't wait any more", func() bool { return !waits() })
+			eventually(t, "it doesn't wait any more", func() bool { return !waits() })
 		}
 		cut := func() { v.Cut() }
 		die := func() {
@@ -57,7 +57,7 @@ func TestDDLLost(t *testing.T) {
 			// Keys of the old collation don't find what is equal under the new one.
 			inFlight("ALTER TABLE people MODIFY email VARCHAR(50) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", lose)
 			// MariaDB gives it up when its client has gone.
-			eventually(t, time.Minute, "s0 has done it", func() bool {
+			eventually(t, "s0 has done it", func() bool {
 				return f.name == throwaway.MariaDB || len(mustRows(t, s0, "SELECT 1 FROM information_schema.columns WHERE table_schema = DATABASE() AND column_name = 'email' AND collation_name LIKE '%_ci'")) > 0
 			})
 			equal := func(what string) {
@@ -87,7 +87,7 @@ func TestDDLLost(t *testing.T) {
 
 			// Keys that nobody foresaw.
 			inFlight("CREATE TRIGGER changed BEFORE UPDATE ON people FOR EACH ROW SET NEW.email = CONCAT('t', NEW.n, '-', NEW.id)", lose)
-			eventually(t, time.Minute, "s0 has done it", func() bool {
+			eventually(t, "s0 has done it", func() bool {
 				return f.name == throwaway.MariaDB || len(mustRows(t, s0, "SELECT 1 FROM information_schema.triggers WHERE trigger_schema = DATABASE()")) > 0
 			})
 			ids := mustRows(t, s0, "SELECT id FROM people WHERE id < 40")

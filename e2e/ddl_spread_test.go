@@ -72,7 +72,7 @@ func TestDDLWithAShardDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Shunt may not have noticed yet.
-		eventually(t, oneMinute, "the statement is accepted", func() bool {
+		eventually(t, "the statement is accepted", func() bool {
 			_, err := c.ExecContext(t.Context(), "CREATE TABLE extra (id INT PRIMARY KEY)")
 			return err == nil
 		})

@@ -130,7 +130,7 @@ func TestVirtualIndexStatements(t *testing.T) {
 		want(t, c, "SELECT id FROM people WHERE email = 'while off@x'", "id", "1")
 
 		mustExec(t, c, "ALTER VIRTUAL INDEX idx_email ON people PARTITIONS 8")
-		eventually(t, oneMinute, "8 partitions", func() bool {
+		eventually(t, "8 partitions", func() bool {
 			for _, r := range mustRows(t, c, "SHOW VIRTUAL INDEXES FROM people") {
 				if r["Name"] == "idx_email" {
 					return r["Partitions"] == "8" && r["Status"] == "ready"
@@ -292,12 +292,12 @@ func TestIndexBesideTrigger(t *testing.T) {
 		wg.Go(func() {
 			mustExec(t, db, "CREATE TRIGGER logged AFTER INSERT ON people FOR EACH ROW INSERT INTO log VALUES (NEW.id, CONCAT('t', NEW.v))")
 		})
-		eventually(t, oneMinute, "the CREATE TRIGGER waits", p.waitingFor("CREATE"))
+		eventually(t, "the CREATE TRIGGER waits", p.waitingFor("CREATE"))
 		open := p.conn() // what the build waits for
 		mustExec(t, open, "BEGIN")
 		mustExec(t, open, "INSERT INTO log VALUES (0, 'open')")
 		mustExec(t, db, "CREATE VIRTUAL INDEX by_v ON log (v)")
-		eventually(t, oneMinute, "the build waits", func() bool {
+		eventually(t, "the build waits", func() bool {
 			rows := mustRows(t, db, "SHOW VIRTUAL INDEXES")
 			return len(rows) == 1 && rows[0]["Error"] == "waiting for open transactions"
 		})
@@ -306,7 +306,7 @@ func TestIndexBesideTrigger(t *testing.T) {
 		for id = 2; routeOf(t, db, fmt.Sprintf("SELECT * FROM people WHERE id = %d", id)).shards[0] != shard; id++ {
 		}
 		wg.Go(func() { mustExec(t, writer, fmt.Sprintf("INSERT INTO people VALUES (%d, 'v')", id)) })
-		eventually(t, oneMinute, "the INSERT waits", p.waitingFor("INSERT"))
+		eventually(t, "the INSERT waits", p.waitingFor("INSERT"))
 		mustExec(t, holder, "COMMIT")
 		wg.Wait()
 		mustExec(t, open, "ROLLBACK")

@@ -35,7 +35,7 @@ func TestSchemaUnread(t *testing.T) {
 		for i := range p.servers {
 			mustExec(t, p.shard(i), "DROP TABLE keyed")
 		}
-		eventuallyEach(t, 2*time.Minute, time.Second, "the index is used again", func() bool {
+		eventuallyEach(t, time.Second, "the index is used again", func() bool {
 			return routeOf(t, c, "SELECT id FROM people WHERE email = 'P7@X'").access == "index:idx_email"
 		})
 		wantAll()

@@ -23,7 +23,7 @@ func TestDDLBesideTableLocks(t *testing.T) {
 				_, err := p.db().Exec("ALTER TABLE " + table + " " + alter)
 				altered <- err
 			}()
-			eventually(t, oneMinute, "the ALTER TABLE is under way", func() bool {
+			eventually(t, "the ALTER TABLE is under way", func() bool {
 				return len(mustRows(t, p.db(), "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE "+table+"%'")) == 1
 			})
 			mustExec(t, c, "TRUNCATE TABLE locked") // 1205 after half a minute, if it had to wait
@@ -44,7 +44,7 @@ func TestDDLBesideTableLocks(t *testing.T) {
 				}
 				ended <- err
 			}()
-			eventually(t, oneMinute, statement+" is under way", func() bool {
+			eventually(t, statement+" is under way", func() bool {
 				return len(mustRows(t, p.db(), "SELECT 1 FROM information_schema.processlist WHERE info = '"+statement+"'")) == 1
 			})
 			return ended
@@ -108,7 +108,7 @@ func TestEmptyTableKey(t *testing.T) {
 		for i := range 5 {
 			mustExec(t, p.db(), fmt.Sprintf("INSERT INTO stepwise (a) VALUES (%d)", i))
 		}
-		eventually(t, oneMinute, "the ALTER TABLE waits for the transaction", func() bool {
+		eventually(t, "the ALTER TABLE waits for the transaction", func() bool {
 			var n int
 			return p.db().QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE filled%'").Scan(&n) == nil && n == 1
 		})

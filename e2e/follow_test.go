@@ -68,7 +68,7 @@ func TestFollowed(t *testing.T) {
 			mustExec(t, p.db(), fmt.Sprintf("UPDATE people SET email = CONCAT(email, '.org') WHERE id = %d", i))
 			want(t, p.db(), fmt.Sprintf("SELECT id FROM people WHERE email = 'p%d@x.org'", i), "id", fmt.Sprint(i))
 		}
-		eventually(t, oneMinute, "marks are cleared", func() bool {
+		eventually(t, "marks are cleared", func() bool {
 			return len(routeOf(t, p.db(), "SELECT id FROM people WHERE email = 'p7@x.org'").shards) == 1
 		})
 		for i := range n {
@@ -77,12 +77,12 @@ func TestFollowed(t *testing.T) {
 
 		// Behind Shunt's back.
 		mustExec(t, p.shard(1), "INSERT INTO people VALUES (9001, 'direct@x')")
-		eventually(t, oneMinute, "what was written to the shard is found", func() bool {
+		eventually(t, "what was written to the shard is found", func() bool {
 			return indexed(t, p.db(), "SELECT id FROM people WHERE email = 'direct@x'", "s1")
 		})
 		want(t, p.db(), "SELECT id FROM people WHERE email = 'direct@x'", "id", "9001")
 		mustExec(t, p.shard(1), "DELETE FROM people WHERE id = 9001")
-		eventually(t, oneMinute, "stale entries are gone", func() bool {
+		eventually(t, "stale entries are gone", func() bool {
 			checked, stale := 0, ""
 			for _, r := range mustRows(t, p.db(), "CHECK VIRTUAL INDEX idx_email ON people") {
 				if checked++; r["Missing"] != "0" {
@@ -95,7 +95,7 @@ func TestFollowed(t *testing.T) {
 			return checked > 0 && stale == ""
 		})
 		mustExec(t, p.shard(1), fmt.Sprintf("INSERT INTO tokens VALUES (1, %s)", token))
-		eventually(t, oneMinute, "a token of the shard is found", func() bool {
+		eventually(t, "a token of the shard is found", func() bool {
 			return indexed(t, p.db(), "SELECT id FROM tokens WHERE token = "+token, "s1")
 		})
 		if now, _ := p.metric("shunt_scan_rows_total"); now != scanned {
@@ -132,7 +132,7 @@ func TestReadsWaitForTheLog(t *testing.T) {
 		by := func(email string) string { return "SELECT id FROM people WHERE email = '" + email + "'" }
 		routed := func(email string) int { return len(routeOf(t, p.db(), by(email)).shards) }
 		// An index's marks of before its log was followed are a scan's.
-		eventually(t, oneMinute, "the log is followed", func() bool {
+		eventually(t, "the log is followed", func() bool {
 			mustExec(t, p.db(), "UPDATE people SET email = CONCAT(email, '')")
 			return routed("p7@x") == 1
 		})
@@ -145,7 +145,7 @@ func TestReadsWaitForTheLog(t *testing.T) {
 			want(t, p.db(), by(fmt.Sprintf("p%d@x", i)), "id", fmt.Sprint(i))
 		}
 		// The mark is there while the transaction is.
-		eventually(t, oneMinute, "a read doesn't go where only the mark says so", func() bool { return routed("p30@x") == 1 })
+		eventually(t, "a read doesn't go where only the mark says so", func() bool { return routed("p30@x") == 1 })
 		dirty := p.conn()
 		mustExec(t, dirty, "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
 		want(t, dirty, by("p3@x.own"), "id", "3")
@@ -186,7 +186,7 @@ func TestFollowedOn(t *testing.T) {
 		follows := func(email, write string) {
 			t.Helper()
 			mustExec(t, p.shard(1), write)
-			eventually(t, oneMinute, email+" is found", func() bool {
+			eventually(t, email+" is found", func() bool {
 				return indexed(t, p.db(), "SELECT id FROM people WHERE email = '"+email+"'", "s1") && missesNone(t, p.db(), "idx_email", "people")
 			})
 		}
@@ -195,7 +195,7 @@ func TestFollowedOn(t *testing.T) {
 		if err := servers[1].Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, oneMinute, "the shard is back", func() bool {
+		eventually(t, "the shard is back", func() bool {
 			_, err := rowsOf(t.Context(), p.db(), "SELECT COUNT(*) FROM people")
 			return err == nil
 		})
@@ -211,7 +211,7 @@ func TestFollowedOn(t *testing.T) {
 		}
 		mustExec(t, p.shard(1), "INSERT INTO people VALUES (1003, 'c@x')")
 		mustExec(t, p.shard(1), "RESET BINARY LOGS AND GTIDS")
-		eventually(t, oneMinute, "c@x is found", func() bool {
+		eventually(t, "c@x is found", func() bool {
 			return indexed(t, p.db(), "SELECT id FROM people WHERE email = 'c@x'", "s1") && missesNone(t, p.db(), "idx_email", "people")
 		})
 		follows("d@x", "INSERT INTO people VALUES (1004, 'd@x')")
@@ -222,7 +222,7 @@ func TestFollowedOn(t *testing.T) {
 func TestNotFollowed(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"people: {shard_key: id}"}, maintenance: "{follow: auto, delay: 100ms}"})
-		eventually(t, oneMinute, "SHOW SHARDS says what is lacking", func() bool {
+		eventually(t, "SHOW SHARDS says what is lacking", func() bool {
 			return !slices.ContainsFunc(mustRows(t, p.db(), "SHOW SHARDS"), func(r row) bool {
 				return !strings.HasPrefix(r["Binary_log"], "not followed: ") || !strings.Contains(r["Binary_log"], "--log-bin")
 			})

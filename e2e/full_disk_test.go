@@ -143,7 +143,7 @@ func TestShardsDiskFull(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, oneMinute, "SHOW SHARDS tells", func() bool {
+		eventually(t, "SHOW SHARDS tells", func() bool {
 			state, why := state()
 			return state == "stalled" && strings.Contains(strings.ToLower(why), "disk") || state == "stalled" && strings.Contains(why, "free space")
 		})
@@ -180,7 +180,7 @@ func TestShardsDiskFull(t *testing.T) {
 		}
 
 		free()
-		eventuallyEach(t, 3*time.Minute, time.Second, "the shard is written to again", func() bool {
+		eventuallyEach(t, time.Second, "the shard is written to again", func() bool {
 			_, err := p.db().ExecContext(t.Context(), update(s1[0], "again"))
 			return err == nil
 		})

@@ -49,7 +49,7 @@ func TestGatherCancelled(t *testing.T) {
 			})
 		}
 		clients.Wait()
-		eventually(t, oneMinute, "nothing is left of cancelled gathers", func() bool {
+		eventually(t, "nothing is left of cancelled gathers", func() bool {
 			return g.onScratch() == 0 && len(g.scratchLeft()) == 0
 		})
 		g.gathered("SELECT u.id, o.id FROM users u JOIN orders o ON o.user_id = u.id")
@@ -68,7 +68,7 @@ func TestGatherKilled(t *testing.T) {
 			for range 4 {
 				clients.Go(func() { _, _ = rowsOf(t.Context(), db, query) }) // it is cut off
 			}
-			eventually(t, oneMinute, "gathers run", func() bool { return g.onScratch() == 4 })
+			eventually(t, "gathers run", func() bool { return g.onScratch() == 4 })
 			g.p.kill()
 			clients.Wait()
 			left := len(g.scratchLeft())
@@ -84,7 +84,7 @@ func TestGatherKilled(t *testing.T) {
 			}
 			if query == endless {
 				g.p.run()
-				eventually(t, oneMinute, "the next process ends what runs on temporary tables", func() bool { return g.onScratch() == 0 })
+				eventually(t, "the next process ends what runs on temporary tables", func() bool { return g.onScratch() == 0 })
 			}
 		}
 		// Somebody else's.
@@ -93,7 +93,7 @@ func TestGatherKilled(t *testing.T) {
 		mustExec(t, server, "CREATE TABLE "+foreign+" (a INT)")
 		defer mustExec(t, server, "DROP TABLE "+foreign)
 		g.p.run()
-		eventually(t, oneMinute, "the next process drops what is left", func() bool {
+		eventually(t, "the next process drops what is left", func() bool {
 			return g.onScratch() == 0 && len(g.scratchLeft()) == 0
 		})
 		g.shunt = g.p.conn()

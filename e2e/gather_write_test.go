@@ -303,7 +303,7 @@ func TestGatherWriteCancelled(t *testing.T) {
 			})
 		}
 		clients.Wait()
-		eventually(t, oneMinute, "nothing is left of cancelled writes", func() bool {
+		eventually(t, "nothing is left of cancelled writes", func() bool {
 			return g.onScratch() == 0 && len(g.scratchLeft()) == 0
 		})
 		if rows := mustRows(t, g.shunt, "SELECT DISTINCT age FROM users"); len(rows) != 1 {

@@ -394,7 +394,7 @@ func routeOf(t *testing.T, q queryer, statement string) route {
 // lookups go there until then.
 func allKnown(t *testing.T, q queryer) {
 	t.Helper()
-	eventually(t, oneMinute, "the indexes know all shards", func() bool {
+	eventually(t, "the indexes know all shards", func() bool {
 		return !slices.ContainsFunc(mustRows(t, q, "SHOW VIRTUAL INDEXES"), func(r row) bool { return r["Unknown_shards"] != "" })
 	})
 }
@@ -425,23 +425,27 @@ func wantError(t *testing.T, err error, code uint16, text string) {
 	}
 }
 
-// eventually waits for a condition. It fails the test after the limit.
-func eventually(t *testing.T, limit time.Duration, what string, condition func() bool) {
+// patience bounds each wait for what must come, of tests that fail alone: one that passes never reaches it,
+// however slow the machine.
+const patience = 5 * time.Minute
+
+// eventually waits for a condition, and fails the test when its patience is at an end.
+func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	eventuallyEach(t, limit, 20*time.Millisecond, what, condition)
+	eventuallyEach(t, 20*time.Millisecond, what, condition)
 }
 
 // eventuallyEach is eventually for a condition that is costly to ask for.
-func eventuallyEach(t *testing.T, limit, pause time.Duration, what string, condition func() bool) {
+func eventuallyEach(t *testing.T, pause time.Duration, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(limit)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-deadline.C:
-			t.Fatalf("not within %s: %s", limit, what)
+			t.Fatalf("not within %s: %s", patience, what)
 		case <-tick.C:
 		}
 	}

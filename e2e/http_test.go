@@ -55,7 +55,7 @@ func TestHTTPToken(t *testing.T) {
 			t.Errorf("/healthz: %d", status)
 		}
 		servers[1].Kill()
-		eventually(t, time.Minute, "the shard's death is noticed", func() bool {
+		eventually(t, "the shard's death is noticed", func() bool {
 			_, _ = rowsOf(t.Context(), p.open(""), "SHOW DATABASES")
 			_, body := p.ask("/readyz", bearer)
 			return strings.Contains(body, "shard s1 is down: ")

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -263,7 +262,7 @@ func TestIncrementKill(t *testing.T) {
 			}
 			// Some inserts each time, and what is under way then varies.
 			before := count()
-			eventually(t, time.Minute, "ids are given", func() bool { return count() > before+20+kill%7 })
+			eventually(t, "ids are given", func() bool { return count() > before+20+kill%7 })
 			p.kill()
 			close(stop)
 			wg.Wait()

@@ -44,7 +44,7 @@ func TestIndexAdvice(t *testing.T) {
 		}
 		allKnown(t, p.db())
 		for _, table := range []string{"people", "placed"} {
-			eventually(t, oneMinute, "it is routed", func() bool {
+			eventually(t, "it is routed", func() bool {
 				return len(routeOf(t, c, "SELECT id FROM "+table+" WHERE email = 'p7@x'").shards) == 1
 			})
 		}
@@ -69,7 +69,7 @@ func TestIndexAdviceShardDown(t *testing.T) {
 		if err := servers[1].Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, oneMinute, "there is advice again", func() bool {
+		eventually(t, "there is advice again", func() bool {
 			_, err := rowsOf(t.Context(), c, "SHOW INDEX ADVICE")
 			return err == nil
 		})

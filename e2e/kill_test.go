@@ -78,7 +78,7 @@ func TestKillWaiting(t *testing.T) {
 					_, err := alter.ExecContext(t.Context(), "ALTER TABLE n ADD COLUMN x INT")
 					altered <- err
 				}()
-				eventually(t, oneMinute, "DDL waits", p.waitingFor("ALTER TABLE n"))
+				eventually(t, "DDL waits", p.waitingFor("ALTER TABLE n"))
 			} else {
 				close(altered)
 			}
@@ -144,7 +144,7 @@ func TestKillUnrouted(t *testing.T) {
 			_, err := alter.ExecContext(t.Context(), "ALTER TABLE people ADD COLUMN x INT")
 			altered <- err
 		}()
-		eventually(t, oneMinute, "DDL waits", p.waitingFor("ALTER TABLE people"))
+		eventually(t, "DDL waits", p.waitingFor("ALTER TABLE people"))
 		c := dialPackets(t, p.addr, "empty", p.schema, 0)
 		for _, sql := range []string{"SET @x = SLEEP(30)", "SET max_sort_length = 1000 + SLEEP(30)", "SELECT SLEEP(30) INTO @x", "prepare"} {
 			began := time.Now()
@@ -181,7 +181,7 @@ func TestKillUnrouted(t *testing.T) {
 // on a server that has yet to get it.
 func killed[T any](t *testing.T, by queryer, id string, told chan T) (what T) {
 	t.Helper()
-	eventually(t, oneMinute, "KILL QUERY ends it", func() bool {
+	eventually(t, "KILL QUERY ends it", func() bool {
 		mustExec(t, by, "KILL QUERY "+id)
 		select {
 		case what = <-told:

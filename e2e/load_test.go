@@ -166,7 +166,7 @@ func TestLoadDataOfVanishedClient(t *testing.T) {
 			client.write([]byte(part))
 			client.nc.Close()
 		}
-		eventually(t, oneMinute, "both sessions have ended", func() bool {
+		eventually(t, "both sessions have ended", func() bool {
 			return strings.Count(p.log.String(), "session ended") == 2
 		})
 		want(t, c, "SELECT id FROM people", "id")

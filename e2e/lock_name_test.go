@@ -78,7 +78,7 @@ func TestNamedLocks(t *testing.T) {
 		cancel()
 		gone.Close()
 		want(t, a, "SELECT RELEASE_LOCK('m') AS l", "l", "1")
-		eventually(t, oneMinute, "the lock to be free", func() bool {
+		eventually(t, "the lock to be free", func() bool {
 			return flat(mustRows(t, b, "SELECT IS_FREE_LOCK('m') AS l"), "l")[0] == "1"
 		})
 		// The session's end releases them.
@@ -87,7 +87,7 @@ func TestNamedLocks(t *testing.T) {
 		want(t, ends, "SELECT GET_LOCK('m', 1) AS l", "l", "1")
 		pinned(1)
 		ends.Close()
-		eventually(t, oneMinute, "the lock to be free", func() bool {
+		eventually(t, "the lock to be free", func() bool {
 			return flat(mustRows(t, b, "SELECT IS_FREE_LOCK('m') AS l"), "l")[0] == "1"
 		})
 		_, err := b.ExecContext(t.Context(), "SELECT GET_LOCK('m', 1) FROM users")

@@ -80,7 +80,7 @@ func TestLockTables(t *testing.T) {
 		}
 		pinned(len(p.servers))
 		gone.Close()
-		eventually(t, oneMinute, "the locks to go with their session", func() bool {
+		eventually(t, "the locks to go with their session", func() bool {
 			_, err := a.ExecContext(t.Context(), "UPDATE people SET age = 3 WHERE id >= 0")
 			n, _ := p.metric("shunt_pinned_connections", `reason="lock tables"`)
 			return err == nil && n == 0

@@ -83,7 +83,7 @@ func TestMembersAndAlone(t *testing.T) {
 		member.kill()
 		alone.refuses("the rows of one that has died are removed within a minute by another that runs")
 		member.run()
-		eventually(t, 2*time.Minute, "the dead one's rows are gone", func() bool { return len(mustRows(t, member.db(), "SHOW MEMBERS")) == 1 })
+		eventually(t, "the dead one's rows are gone", func() bool { return len(mustRows(t, member.db(), "SHOW MEMBERS")) == 1 })
 		member.stop()
 		alone.run()
 		finds(alone, "alone5@x", "5")

@@ -43,7 +43,7 @@ func TestMembersBuildTakenOver(t *testing.T) {
 		}
 		var builder string
 		was := 0
-		eventually(t, oneMinute, "a shard is done", func() bool {
+		eventually(t, "a shard is done", func() bool {
 			builder, was = built(p)
 			return was >= 34
 		})
@@ -56,11 +56,11 @@ func TestMembersBuildTakenOver(t *testing.T) {
 			dead, lives = q, p
 		}
 		dead.kill()
-		eventually(t, oneMinute, "the dead one is fenced", func() bool { return members(lives)[builder] == "" })
+		eventually(t, "the dead one is fenced", func() bool { return members(lives)[builder] == "" })
 		fenced := time.Now()
 		var worker string
 		percent := 0
-		eventually(t, oneMinute, "another builds", func() bool {
+		eventually(t, "another builds", func() bool {
 			worker, percent = built(lives)
 			return worker != "" && worker != "NULL" && !strings.HasPrefix(worker, builder+"/")
 		})

@@ -30,7 +30,7 @@ func TestMemberDead(t *testing.T) {
 
 		q.kill()
 		began := time.Now()
-		eventually(t, oneMinute, "the dead one is gone", alone)
+		eventually(t, "the dead one is gone", alone)
 		if took := time.Since(began); took > impatience {
 			t.Errorf("after %v", took)
 		}
@@ -45,7 +45,7 @@ func TestMemberDead(t *testing.T) {
 			_, err := q.db().ExecContext(context.WithoutCancel(t.Context()), ddl)
 			sent <- err
 		}()
-		eventually(t, oneMinute, "s1 holds it up", func() bool {
+		eventually(t, "s1 holds it up", func() bool {
 			return len(mustRows(t, hold, "SELECT id FROM information_schema.processlist WHERE info LIKE ? AND id <> CONNECTION_ID()", ddl[:20]+"%")) > 0
 		})
 		r := p.beside()
@@ -67,6 +67,6 @@ func TestMemberDead(t *testing.T) {
 			t.Error(err)
 		}
 		want(t, one, "SELECT COUNT(b) AS n FROM people", "n", "0")
-		eventually(t, oneMinute, "the dead one is gone", alone)
+		eventually(t, "the dead one is gone", alone)
 	})
 }

@@ -30,7 +30,7 @@ func TestMemberStartsBesideADeadShard(t *testing.T) {
 			if _, err := q.spawn(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, oneMinute, "it serves", func() bool {
+			eventually(t, "it serves", func() bool {
 				rows, err := rowsOf(t.Context(), q.db(), "SELECT id FROM people WHERE email = 'p"+there[0]["id"]+"@x'")
 				return err == nil && len(rows) == 1
 			})
@@ -49,7 +49,7 @@ func TestMemberStartsBesideADeadShard(t *testing.T) {
 			}
 			p.run()
 			for n, m := range []*process{p, q} {
-				eventually(t, oneMinute, "it is on the shard", func() bool {
+				eventually(t, "it is on the shard", func() bool {
 					_, err := m.db().ExecContext(t.Context(), "UPDATE people SET email = 'm"+strconv.Itoa(n)+"@x' WHERE id = "+lost[0]["id"])
 					return err == nil
 				})

@@ -76,7 +76,7 @@ func (h *twoHomes) exact() {
 	h.t.Helper()
 	email := mustRows(h.t, h.dbs[0], "SELECT email FROM people WHERE id = 7")[0]["email"]
 	for _, db := range h.dbs {
-		eventually(h.t, 3*time.Minute, "reads are exact", func() bool { return exact(h.t, db, "email = '"+email+"'") })
+		eventually(h.t, "reads are exact", func() bool { return exact(h.t, db, "email = '"+email+"'") })
 	}
 }
 
@@ -94,7 +94,7 @@ func (h *twoHomes) goesOn(text string, end func()) {
 		h.finds()
 	}
 	for n := range h.dbs {
-		eventually(h.t, oneMinute, "writes go on", func() bool { return h.do(n) == nil })
+		eventually(h.t, "writes go on", func() bool { return h.do(n) == nil })
 	}
 	h.finds()
 	end()
@@ -105,7 +105,7 @@ func (h *twoHomes) goesOn(text string, end func()) {
 func (h *twoHomes) anew() {
 	h.t.Helper()
 	h.finds()
-	eventually(h.t, 3*time.Minute, "it is built anew", func() bool { return homes(h.t, h.dbs[0])["idx_email"] == "h2" })
+	eventually(h.t, "it is built anew", func() bool { return homes(h.t, h.dbs[0])["idx_email"] == "h2" })
 	for n := range h.dbs {
 		if _, err := h.write(n); err != nil {
 			h.t.Error(err)
@@ -159,7 +159,7 @@ func TestHomeFull(t *testing.T) {
 				}
 				full()
 				var err error
-				for n, began := 0, time.Now(); err == nil && time.Since(began) < oneMinute; n++ {
+				for n, began := 0, time.Now(); err == nil && time.Since(began) < patience; n++ {
 					err = h.do(n % 2)
 				}
 				wantError(t, err, 1429, "h2 ("+h.second.Addr()+")")
@@ -223,12 +223,12 @@ func TestHomeWentBack(t *testing.T) {
 		}
 		began := count()
 		for n := range h.dbs {
-			eventually(t, oneMinute, "entries can be made again", func() bool {
+			eventually(t, "entries can be made again", func() bool {
 				_, err := h.write(n)
 				return err == nil
 			})
 		}
-		eventually(t, oneMinute, "both have counted", func() bool { return count() >= began+2 })
+		eventually(t, "both have counted", func() bool { return count() >= began+2 })
 		h.second.Kill()
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
@@ -240,9 +240,9 @@ func TestHomeWentBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.finds()
-		eventually(t, oneMinute, "it is told", func() bool { return strings.Contains(h.first.log.String(), "isn't used: ") })
+		eventually(t, "it is told", func() bool { return strings.Contains(h.first.log.String(), "isn't used: ") })
 		for n := range h.dbs {
-			eventually(t, oneMinute, "writes go on", func() bool {
+			eventually(t, "writes go on", func() bool {
 				_, err := h.write(n)
 				return err == nil
 			})
@@ -264,7 +264,7 @@ func TestHomeVolatile(t *testing.T) {
 			t.Errorf("status %d\n%s", code, out)
 		}
 		mustExec(t, store, "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
-		eventually(t, oneMinute, "the log tells", func() bool { return strings.Contains(p.log.String(), told) })
+		eventually(t, "the log tells", func() bool { return strings.Contains(p.log.String(), told) })
 		if out, code := shunt(t, "check", "--config", p.config); code != 0 || !strings.Contains(out, "note: store: server h1: "+told) {
 			t.Errorf("status %d\n%s", code, out)
 		}
@@ -340,7 +340,7 @@ func TestMemberStandsStill(t *testing.T) {
 		}
 		q.signal(syscall.SIGCONT)
 		asked.Wait()
-		eventually(t, oneMinute, "it serves", func() bool {
+		eventually(t, "it serves", func() bool {
 			_, err := still.ExecContext(t.Context(), "UPDATE people SET email = 'again@x' WHERE id = 3")
 			return err == nil
 		})

@@ -19,13 +19,13 @@ func TestMemberFencedEverywhere(t *testing.T) {
 		for i := range p.servers {
 			shard := p.shard(i)
 			mustExec(t, shard, "UPDATE shunt_store.members SET fenced = 1 WHERE addr = ?", q.addr) // which any member may do
-			eventually(t, oneMinute, "its connections are gone", func() bool {
+			eventually(t, "its connections are gone", func() bool {
 				return len(mustRows(t, shard, "SELECT join_no FROM shunt_store.members WHERE addr = ?", q.addr)) == 0
 			})
 		}
 		mustExec(t, one, "ALTER TABLE people ADD COLUMN b INT DEFAULT 7")
 		q.signal(syscall.SIGCONT)
-		eventually(t, oneMinute, "it has joined anew", func() bool {
+		eventually(t, "it has joined anew", func() bool {
 			rows, err := rowsOf(t.Context(), two, "SELECT b FROM people WHERE id = 2")
 			return err == nil && len(rows) == 1 && rows[0]["b"] == "7"
 		})

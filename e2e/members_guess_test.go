@@ -19,7 +19,7 @@ func TestMembersGuess(t *testing.T) {
 		p.createIndex(mover, "idx_email", "people(email) HOME s0")
 		p.createIndex(mover, "idx_phone", "people(phone) HOME s1")
 		for _, column := range []string{"email", "phone"} {
-			eventually(t, oneMinute, "reads go by the indexes", func() bool {
+			eventually(t, "reads go by the indexes", func() bool {
 				return strings.Contains(routeOf(t, reader, "SELECT city FROM people WHERE "+column+" = 'a'").access, "index:idx_"+column)
 			})
 		}
@@ -60,12 +60,12 @@ func TestMembersGuess(t *testing.T) {
 				id++
 				mustExec(t, mover, fmt.Sprintf("INSERT INTO people VALUES (%d, '%s', '%s', 'c%[1]d')", id, email, phone))
 				right := guesses("right")
-				eventually(t, oneMinute, statement+" is guessed", func() bool {
+				eventually(t, statement+" is guessed", func() bool {
 					find()
 					return guesses("right") > right
 				})
 				wrong := guesses("wrong")
-				eventually(t, oneMinute, statement+" is guessed in vain", func() bool {
+				eventually(t, statement+" is guessed in vain", func() bool {
 					move()
 					find()
 					return guesses("wrong") > wrong

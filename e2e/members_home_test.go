@@ -23,7 +23,7 @@ func TestHomeOut(t *testing.T) {
 			mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'p%d@x', 1)", i, i))
 		}
 		p.createIndex(db, "idx_email", "people(email)")
-		eventually(t, oneMinute, "reads go by the index", func() bool {
+		eventually(t, "reads go by the index", func() bool {
 			return len(routeOf(t, db, "SELECT id FROM people WHERE email = 'p7@x'").shards) == 1
 		})
 		for _, away := range []struct {
@@ -47,7 +47,7 @@ func TestHomeOut(t *testing.T) {
 			if err := away.end(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, oneMinute, "entries can be made again", func() bool {
+			eventually(t, "entries can be made again", func() bool {
 				_, err := db.ExecContext(t.Context(), "INSERT INTO people VALUES (100, '"+away.name+"-back@x', 1)")
 				return err == nil
 			})

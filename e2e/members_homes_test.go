@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -35,7 +34,7 @@ func homes(t *testing.T, q queryer) map[string]string {
 
 func onHome(t *testing.T, q queryer, index, home string) {
 	t.Helper()
-	eventually(t, oneMinute, index+" is on "+home, func() bool { return homes(t, q)[index] == home })
+	eventually(t, index+" is on "+home, func() bool { return homes(t, q)[index] == home })
 }
 
 // exact reports that a read goes to one shard.
@@ -70,7 +69,7 @@ func TestHomes(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), "CREATE VIRTUAL INDEX idx_age ON people (age) HOME h3")
 		wantError(t, err, 1105, "h3: no such server of the store, which has h1, h2")
 		for _, q := range []queryer{db, late} {
-			eventually(t, oneMinute, "reads go by both indexes", func() bool { return exact(t, q, "email = 'p7@x'") && exact(t, q, "phone = 't7'") })
+			eventually(t, "reads go by both indexes", func() bool { return exact(t, q, "email = 'p7@x'") && exact(t, q, "phone = 't7'") })
 			// Over both homes, as of one moment.
 			for i := range 20 {
 				want(t, q, fmt.Sprintf("SELECT id FROM people WHERE email = 'p%d@x' OR phone = 't%d'", i, i), "id", strconv.Itoa(i))
@@ -104,17 +103,17 @@ func TestHomes(t *testing.T) {
 			if err := away.home.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, oneMinute, "entries can be made again", func() bool {
+			eventually(t, "entries can be made again", func() bool {
 				_, err := db.ExecContext(t.Context(), "UPDATE people SET "+away.out+" = 'back' WHERE id = 3")
 				return err == nil
 			})
-			eventually(t, oneMinute, "reads are exact again", func() bool { return exact(t, db, away.out+" = 'back'") })
+			eventually(t, "reads are exact again", func() bool { return exact(t, db, away.out+" = 'back'") })
 			mustExec(t, db, "UPDATE people SET email = 'p3@x', phone = 't3' WHERE id = 3")
 		}
 
 		// It moves while rows get other keys, by both, who know that all are there again.
 		for _, q := range []queryer{db, late} {
-			eventually(t, oneMinute, "entries can be made on both homes", func() bool {
+			eventually(t, "entries can be made on both homes", func() bool {
 				_, err := q.ExecContext(t.Context(), "UPDATE people SET email = 'again@x', phone = 'again' WHERE id = 3")
 				return err == nil
 			})
@@ -157,7 +156,7 @@ func TestHomes(t *testing.T) {
 				t.Errorf("%v", r)
 			}
 		}
-		eventually(t, oneMinute, "reads by the index that was moved are exact", func() bool { return exact(t, late, "phone = 't19'") })
+		eventually(t, "reads by the index that was moved are exact", func() bool { return exact(t, late, "phone = 't19'") })
 		has := onShard(t, second, "shunt_store")
 		left := func(table string) (n int) {
 			if err := has.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
@@ -165,7 +164,7 @@ func TestHomes(t *testing.T) {
 			}
 			return n
 		}
-		eventually(t, oneMinute, "the server that was left has nothing of it", func() bool {
+		eventually(t, "the server that was left has nothing of it", func() bool {
 			return left("heads") == 0 && left("entries") == 0
 		})
 
@@ -177,12 +176,12 @@ func TestHomes(t *testing.T) {
 		mustExec(t, db, "REBUILD VIRTUAL INDEX idx_phone ON people HOME h1")
 		onHome(t, db, "idx_phone", "h1")
 		mustExec(t, late, "INSERT INTO people VALUES (100, 'p100@x', 't100', 1)")
-		eventually(t, oneMinute, "reads by it are exact", func() bool { return exact(t, db, "phone = 't100'") })
+		eventually(t, "reads by it are exact", func() bool { return exact(t, db, "phone = 't100'") })
 		if err := second.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		want(t, db, "SELECT id FROM people WHERE phone = 't100'", "id", "100")
-		eventually(t, 3*time.Minute, "what it had is removed", func() bool { return left("heads") == 0 })
+		eventually(t, "what it had is removed", func() bool { return left("heads") == 0 })
 	})
 }
 
@@ -214,7 +213,7 @@ func TestHomeAdded(t *testing.T) {
 		}
 		mustExec(t, q.db(), "REBUILD VIRTUAL INDEX idx_phone ON people HOME h1")
 		onHome(t, q.db(), "idx_phone", "h1")
-		eventually(t, oneMinute, "it may be left out", func() bool { return p.launch() == nil })
+		eventually(t, "it may be left out", func() bool { return p.launch() == nil })
 		want(t, p.db(), "SELECT id FROM people WHERE phone = 't1'", "id", "1")
 		p.createIndex(q.db(), "idx_both", "people(email, phone)")
 		onHome(t, p.db(), "idx_both", "h1")
@@ -243,7 +242,7 @@ func TestHomeLost(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), "INSERT INTO people VALUES (100, 'new@x')")
 		wantError(t, err, 1429, "h2 (")
 		for n, q := range []queryer{db, late} {
-			eventually(t, oneMinute, "writes go on", func() bool {
+			eventually(t, "writes go on", func() bool {
 				_, err := q.ExecContext(t.Context(), fmt.Sprintf("INSERT INTO people VALUES (%d, 'new%d@x')", 100+n, n))
 				return err == nil
 			})
@@ -262,8 +261,8 @@ func TestHomeLost(t *testing.T) {
 		for _, value := range []string{"new0@x", "new1@x", "p3@x"} { // what it has is of before
 			want(t, late, "SELECT COUNT(*) AS n FROM people WHERE email = '"+value+"'", "n", "1")
 		}
-		eventually(t, 3*time.Minute, "it is made anew", func() bool { return homes(t, db)["idx_email"] == "h2" })
-		eventually(t, oneMinute, "reads are exact", func() bool {
+		eventually(t, "it is made anew", func() bool { return homes(t, db)["idx_email"] == "h2" })
+		eventually(t, "reads are exact", func() bool {
 			return len(routeOf(t, late, "SELECT id FROM people WHERE email = 'new1@x'").shards) == 1
 		})
 		for _, r := range mustRows(t, db, "CHECK VIRTUAL INDEX idx_email ON people") {

@@ -29,12 +29,12 @@ func TestMembersJobsTakenOver(t *testing.T) {
 		for i := range rows {
 			mustExec(t, p.db(), fmt.Sprintf("UPDATE people SET email = 'q%d@x' WHERE id = %[1]d", i+1))
 		}
-		eventually(t, oneMinute, "the other knows of jobs", func() bool { return len(mustRows(t, q.db(), "SHOW MAINTENANCE JOBS")) > 0 })
+		eventually(t, "the other knows of jobs", func() bool { return len(mustRows(t, q.db(), "SHOW MAINTENANCE JOBS")) > 0 })
 		p.kill()
 		if n := entries(); n <= rows {
 			t.Errorf("%d entries as it was killed: none is stale", n)
 		}
-		eventually(t, oneMinute, "no entry is stale", func() bool { return entries() == rows })
+		eventually(t, "no entry is stale", func() bool { return entries() == rows })
 		q.settled(q.db())
 		want(t, q.db(), "SELECT id FROM people WHERE email = 'q7@x'", "id", "7")
 	})

@@ -79,10 +79,10 @@ func TestMembersKill(t *testing.T) {
 			victim := p.conn()
 			id := mustRows(t, victim, "SELECT CONNECTION_ID() AS id")[0]["id"]
 			done := later(victim, "UPDATE people SET v = v + 1")
-			eventually(t, oneMinute, "it waits", func() bool {
+			eventually(t, "it waits", func() bool {
 				return slices.ContainsFunc(mustRows(t, q.db(), "SHOW PROCESSLIST"), func(r row) bool { return r["Id"] == id && strings.HasPrefix(r["Info"], "UPDATE people") })
 			})
-			eventually(t, oneMinute, way+" ends it", func() bool { // the shards may not have it yet
+			eventually(t, way+" ends it", func() bool { // the shards may not have it yet
 				if err := kill(id); err != nil && way == "KILL QUERY" {
 					t.Fatal(err)
 				}
@@ -99,7 +99,7 @@ func TestMembersKill(t *testing.T) {
 				}
 			})
 			if way != "KILL QUERY" {
-				eventually(t, oneMinute, "the connection is gone", func() bool {
+				eventually(t, "the connection is gone", func() bool {
 					return !slices.ContainsFunc(mustRows(t, q.db(), "SHOW PROCESSLIST"), func(r row) bool { return r["Id"] == id })
 				})
 			}
@@ -115,7 +115,7 @@ func TestMembersKill(t *testing.T) {
 		if err := execError(t, q.db(), "KILL "+id); !slices.Contains([]uint16{1094, 1429}, errorCode(err)) {
 			t.Errorf("KILL of a dead member's connection: %v", err)
 		}
-		eventually(t, 3*oneMinute, "its connections are none", func() bool { return errorCode(execError(t, q.db(), "KILL "+id)) == 1094 })
+		eventually(t, "its connections are none", func() bool { return errorCode(execError(t, q.db(), "KILL "+id)) == 1094 })
 
 		// Without the store own connections are killed and listed.
 		c := q.conn()

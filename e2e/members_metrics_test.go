@@ -23,7 +23,7 @@ func TestMembersMetrics(t *testing.T) {
 		byIndex := func() { want(t, p.db(), "SELECT id FROM people WHERE email = 'a@x'", "id", "1") }
 		built := func() {
 			t.Helper()
-			eventually(t, oneMinute, "reads go by the index", func() bool {
+			eventually(t, "reads go by the index", func() bool {
 				return len(routeOf(t, p.db(), "SELECT id FROM people WHERE email = 'a@x'").shards) == 1
 			})
 		}
@@ -62,14 +62,14 @@ func TestMembersMetrics(t *testing.T) {
 		}
 		mustExec(t, tx, "UPDATE people SET email = 'b@x' WHERE id = 1")
 		mustExec(t, p.db(), "REBUILD VIRTUAL INDEX idx_email ON people")
-		eventually(t, oneMinute, "it lags", func() bool {
+		eventually(t, "it lags", func() bool {
 			lag, _ := p.metric("shunt_member_told_lag")
 			return lag > 0
 		})
 		if err := tx.Rollback(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, oneMinute, "it lags no more", func() bool {
+		eventually(t, "it lags no more", func() bool {
 			lag, _ := p.metric("shunt_member_told_lag")
 			return lag == 0
 		})
@@ -77,17 +77,17 @@ func TestMembersMetrics(t *testing.T) {
 		built()
 		home.Pause()
 		byIndex()
-		eventually(t, oneMinute, "the store's absence is told", func() bool { return ready(http.StatusOK, "a server of the store is away") })
+		eventually(t, "the store's absence is told", func() bool { return ready(http.StatusOK, "a server of the store is away") })
 		is(0, "shunt_store_up", `server="h1"`)
 		more("shunt_store_call_errors_total", `server="h1"`)
 		for _, s := range servers[:2] {
 			mustExec(t, onShard(t, s, "shunt_store"), "UPDATE members SET fenced = 1")
 		}
-		eventually(t, oneMinute, "it is on no shard", func() bool { return ready(http.StatusServiceUnavailable, "on no shard") })
+		eventually(t, "it is on no shard", func() bool { return ready(http.StatusServiceUnavailable, "on no shard") })
 		is(0, "shunt_member_joined")
 		is(2, "shunt_member_lost_total")
 		home.Resume()
-		eventually(t, oneMinute, "it is back", func() bool {
+		eventually(t, "it is back", func() bool {
 			up, _ := p.metric("shunt_store_up", `server="h1"`)
 			return up == 1 && ready(http.StatusOK, "ok\n")
 		})

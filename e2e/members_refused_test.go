@@ -43,7 +43,7 @@ func TestMemberTakesShardOut(t *testing.T) {
 		p.run()
 		p.joined(p.db(), "s2")
 		q := p.beside()
-		eventually(t, oneMinute, "another may serve with it", func() bool { return q.launch() == nil })
+		eventually(t, "another may serve with it", func() bool { return q.launch() == nil })
 		p.reload(line, "")
 		if text := p.log.Tail(5); !strings.Contains(text, "they have shards s0, s1, s2, and this configuration has shards s0, s1; stop all others") {
 			t.Errorf("beside another: %s", text)
@@ -53,7 +53,7 @@ func TestMemberTakesShardOut(t *testing.T) {
 		q.stop()
 		before := strings.Count(p.log.String(), "nothing was changed but")
 		p.signal(syscall.SIGHUP)
-		eventually(t, oneMinute, "one with a virtual index stays", func() bool { return strings.Count(p.log.String(), "nothing was changed but") > before })
+		eventually(t, "one with a virtual index stays", func() bool { return strings.Count(p.log.String(), "nothing was changed but") > before })
 		if text := p.log.Tail(5); !strings.Contains(text, "lacks server s2 of the store, which has virtual indexes") {
 			t.Errorf("with a virtual index: %s", text)
 		}
@@ -61,7 +61,7 @@ func TestMemberTakesShardOut(t *testing.T) {
 		onHome(t, p.db(), "idx_email", "s1")
 		before = strings.Count(p.log.String(), "serves no more")
 		p.signal(syscall.SIGHUP)
-		eventually(t, oneMinute, "it is taken out", func() bool { return strings.Count(p.log.String(), "serves no more") > before })
+		eventually(t, "it is taken out", func() bool { return strings.Count(p.log.String(), "serves no more") > before })
 		if err := q.launch(); err == nil || !strings.Contains(err.Error(), "stop all members") {
 			t.Errorf("with the shard: %v", err)
 		}

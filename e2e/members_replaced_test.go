@@ -83,7 +83,7 @@ func TestMembersReplaced(t *testing.T) {
 			t.Helper()
 			p.settled(p.db())
 			each(func(m *process) {
-				eventually(t, oneMinute, "lookups are narrow", func() bool {
+				eventually(t, "lookups are narrow", func() bool {
 					return len(routeOf(t, m.db(), "SELECT id FROM people WHERE email = 'p4@x'").shards) == 1
 				})
 			})
@@ -96,7 +96,7 @@ func TestMembersReplaced(t *testing.T) {
 		}
 		caughtUp := func(s, from *throwaway.Server, query string) {
 			t.Helper()
-			eventually(t, oneMinute, "the replica has it all", func() bool {
+			eventually(t, "the replica has it all", func() bool {
 				a, errA := rowsOf(t.Context(), onShard(t, s, ""), query)
 				b, errB := rowsOf(t.Context(), onShard(t, from, ""), query)
 				return errA == nil && errB == nil && slices.Equal(flat(a, "n"), flat(b, "n"))
@@ -121,7 +121,7 @@ func TestMembersReplaced(t *testing.T) {
 		insert(30, 40)
 		numbers()
 		p.settled(p.db())
-		eventually(t, oneMinute, "the old key's entry is removed", func() bool {
+		eventually(t, "the old key's entry is removed", func() bool {
 			return strings.Contains(routeOf(t, p.db(), "SELECT id FROM people WHERE email = 'p"+changed+"@x'").reason, ": 0 shards of 3")
 		})
 		shards[1].Kill()
@@ -132,7 +132,7 @@ func TestMembersReplaced(t *testing.T) {
 		for _, m := range members {
 			m.servers = p.servers
 		}
-		eventually(t, oneMinute, "it isn't used", func() bool {
+		eventually(t, "it isn't used", func() bool {
 			_, err := rowsOf(t.Context(), p.db(), "SELECT id FROM people WHERE id = "+changed)
 			return err != nil && strings.Contains(err.Error(), promoted)
 		})
@@ -187,7 +187,7 @@ func TestMembersShardPutBack(t *testing.T) {
 		epoch := mustRows(t, p.shard(1), "SELECT epoch AS n FROM shunt_store.epoch")[0]["n"]
 		mustExec(t, p.db(), "UPDATE people SET email = 'new@x' WHERE id = "+id)
 		old := "SELECT id FROM people WHERE email = 'p" + id + "@x'"
-		eventually(t, oneMinute, "the old key's entry is removed", func() bool {
+		eventually(t, "the old key's entry is removed", func() bool {
 			return strings.Contains(routeOf(t, p.db(), old).reason, ": 0 shards of 2")
 		})
 		// Once while nobody serves, and once behind a member's back.
@@ -201,15 +201,15 @@ func TestMembersShardPutBack(t *testing.T) {
 				p.run()
 				want(t, p.db(), old, "id", id)
 			}
-			eventually(t, oneMinute, "it is noticed", func() bool { return strings.Count(p.log.String(), "has forgotten epochs") == n+1 })
-			eventually(t, oneMinute, "it is found", func() bool {
+			eventually(t, "it is noticed", func() bool { return strings.Count(p.log.String(), "has forgotten epochs") == n+1 })
+			eventually(t, "it is found", func() bool {
 				rows, err := rowsOf(t.Context(), p.db(), old)
 				return err == nil && len(rows) == 1
 			})
 			p.settled(p.db())
-			eventually(t, oneMinute, "the shard is scanned", func() bool { return len(routeOf(t, p.db(), old).shards) == 1 })
+			eventually(t, "the shard is scanned", func() bool { return len(routeOf(t, p.db(), old).shards) == 1 })
 			mustExec(t, p.db(), "UPDATE people SET email = 'newer@x' WHERE id = "+id)
-			eventually(t, oneMinute, "the old key's entry is removed", func() bool {
+			eventually(t, "the old key's entry is removed", func() bool {
 				return strings.Contains(routeOf(t, p.db(), old).reason, ": 0 shards of 2")
 			})
 		}

@@ -37,7 +37,7 @@ func TestMembersRollingRestart(t *testing.T) {
 		l.end()
 		t.Logf("%d statements and transactions, %d failed, over 6 restarts", l.done.Load(), l.failed.Load())
 		db := p.db()
-		eventually(t, oneMinute, "who has left is gone", func() bool {
+		eventually(t, "who has left is gone", func() bool {
 			rows := mustRows(t, db, "SHOW MEMBERS")
 			for _, r := range rows {
 				if !strings.HasPrefix(r["State"], "joined") && !strings.HasPrefix(r["State"], "behind") {

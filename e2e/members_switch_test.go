@@ -31,7 +31,7 @@ func TestStoreSharedAndBack(t *testing.T) {
 		}
 		routed := func(by *process) {
 			t.Helper()
-			eventually(t, oneMinute, "the index is built", func() bool {
+			eventually(t, "the index is built", func() bool {
 				return len(routeOf(t, by.db(), "SELECT id FROM people WHERE email = 'p1@x'").shards) == 1
 			})
 		}

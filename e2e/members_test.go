@@ -30,7 +30,7 @@ func TestMembers(t *testing.T) {
 		}
 		p.createIndex(dbs[1], "idx_email", "people(email)")
 		for n, db := range dbs {
-			eventually(t, oneMinute, fmt.Sprintf("member %d goes by the index", n), func() bool {
+			eventually(t, fmt.Sprintf("member %d goes by the index", n), func() bool {
 				return len(routeOf(t, db, "SELECT id FROM people WHERE email = 'p7@x'").shards) == 1
 			})
 			for i := range 60 {
@@ -73,7 +73,7 @@ func TestMembers(t *testing.T) {
 		}
 		writers.Wait()
 		p.settled(dbs[2])
-		eventually(t, oneMinute, "each member tells of all", func() bool {
+		eventually(t, "each member tells of all", func() bool {
 			for _, db := range dbs {
 				joined := map[string]bool{}
 				for _, r := range mustRows(t, db, "SHOW MEMBERS") {

@@ -39,7 +39,7 @@ func TestMergeOtherwise(t *testing.T) {
 			mustExec(t, g.p.shard(i), fmt.Sprintf("INSERT INTO sums VALUES (%d, 2.%d), (%d, 1.5%d)", i, 3-i, i+10, i))
 			mustExec(t, g.plain, fmt.Sprintf("INSERT INTO sums VALUES (%d, 2.%d), (%d, 1.5%d)", i, 3-i, i+10, i))
 		}
-		eventually(t, oneMinute, "the shards agree", func() bool { // it may have looked meanwhile
+		eventually(t, "the shards agree", func() bool { // it may have looked meanwhile
 			return execError(t, g.shunt, "SELECT n, id FROM sums ORDER BY n, id") == nil
 		})
 		g.same("SELECT n, id FROM sums ORDER BY n, id")
@@ -58,7 +58,7 @@ func TestAlikeAgain(t *testing.T) {
 		for range 4 { // soon behind its start and DDL it looks by itself
 			mustExec(t, p.shard(1), "ALTER TABLE prices MODIFY n BIGINT FIRST")
 			wantError(t, execError(t, c, "SELECT nothing FROM prices"), 1054, "nothing") // has it look
-			eventually(t, oneMinute, "the difference is seen", func() bool {
+			eventually(t, "the difference is seen", func() bool {
 				return execError(t, c, "EXPLAIN ROUTE "+copies) != nil
 			})
 			wantError(t, execError(t, c, copies), 1235, "disagree")
@@ -66,7 +66,7 @@ func TestAlikeAgain(t *testing.T) {
 			for i := range p.servers {
 				mustExec(t, p.shard(i), "ALTER TABLE prices MODIFY n BIGINT AFTER p")
 			}
-			eventually(t, oneMinute, "the shards agree", func() bool { // it looks once a second
+			eventually(t, "the shards agree", func() bool { // it looks once a second
 				return execError(t, c, insert) == nil
 			})
 			want(t, c, copies, "id", "1", "2")

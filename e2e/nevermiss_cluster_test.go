@@ -66,7 +66,7 @@ func TestNeverMissCluster(t *testing.T) {
 				what += "stopped"
 				s[i].Pause()
 			}
-			eventually(t, 3*time.Minute, "new entries are made without "+what, func() bool {
+			eventually(t, "new entries are made without "+what, func() bool {
 				if time.Since(began) > 20*time.Second {
 					home.bootstrapped(t)
 				}
@@ -76,8 +76,8 @@ func TestNeverMissCluster(t *testing.T) {
 			if err := home.back(t, i); err != nil {
 				n.fail("node %d: %v", i, err)
 			}
-			eventually(t, 2*time.Minute, "the node is back", func() bool { return home.joined(t, i) })
-			eventually(t, 3*time.Minute, "new entries are made with it", written)
+			eventually(t, "the node is back", func() bool { return home.joined(t, i) })
+			eventually(t, "new entries are made with it", written)
 			outages = append(outages, what)
 		})
 		t.Logf("%d reads, %d of them by another Shunt than wrote, %d writes, %d transactions, %q",

@@ -133,7 +133,7 @@ func TestNeverMissMembers(t *testing.T) {
 			n.reads.Load(), n.crossed.Load(), n.writes.Load(), n.transactions.Load(), len(n.numbered.acknowledged), d.done, n.kills.Load(), append(h.done, killer.done...))
 		t.Logf("sent again: %q", d.again)
 		for _, w := range n.ways {
-			eventually(t, 2*time.Minute, fmt.Sprintf("member %d serves", w.n), func() bool { return h.serves(w) })
+			eventually(t, fmt.Sprintf("member %d serves", w.n), func() bool { return h.serves(w) })
 			for name := range onPeople {
 				w.waitIndex(w.db, name)
 			}

@@ -49,7 +49,7 @@ func TestNeverMissOutages(t *testing.T) {
 			}
 		}
 		n.run(seed, duration, time.Second, o.disturb)
-		eventually(t, time.Minute, "all shards serve", func() bool {
+		eventually(t, "all shards serve", func() bool {
 			for i := range servers {
 				if shardState(t, n.db, fmt.Sprintf("s%d", i)) != "up" {
 					return false

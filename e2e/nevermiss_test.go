@@ -286,7 +286,7 @@ func (n *contest) restart() {
 	}
 	close(up)
 	for i := range n.shards {
-		eventually(n.t, time.Minute, "the shards notice that the proxy was killed", func() bool {
+		eventually(n.t, "the shards notice that the proxy was killed", func() bool {
 			for id := range n.sessions(i) {
 				if old[i][id] {
 					return false
@@ -543,7 +543,7 @@ func (n *contest) verify() {
 			want(t, n.ways[e%len(n.ways)].db, fmt.Sprintf("SELECT id FROM people WHERE email = '%s'", email(w, e)), "id", byEmail[email(w, e)]...)
 		}
 	}
-	eventually(t, time.Minute, "the indexes are built", func() bool { // a shard that joins has them built anew
+	eventually(t, "the indexes are built", func() bool { // a shard that joins has them built anew
 		return !slices.ContainsFunc(mustRows(t, n.db, "SHOW VIRTUAL INDEXES"), func(r row) bool { return r["Status"] == "building" })
 	})
 	for _, index := range []string{"idx_email", "idx_city_email", "idx_id"} {
@@ -560,7 +560,7 @@ func (n *contest) verify() {
 		if missing, _ := check(); missing != 0 {
 			t.Errorf("%s: %d missing entries", index, missing)
 		}
-		eventuallyEach(t, time.Minute, time.Second, "all stale entries of "+index+" are gone", func() bool {
+		eventuallyEach(t, time.Second, "all stale entries of "+index+" are gone", func() bool {
 			_, stale := check()
 			return stale == 0
 		})

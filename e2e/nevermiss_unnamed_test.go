@@ -314,11 +314,11 @@ func TestNeverMissColumnOrder(t *testing.T) {
 		mustRows(t, reader, "SELECT * FROM people")
 		var wg sync.WaitGroup
 		wg.Go(func() { mustExec(t, db, "ALTER TABLE people MODIFY name VARCHAR(20) AFTER id, ALGORITHM=COPY") })
-		eventually(t, oneMinute, "the ALTER waits", p.waitingFor("ALTER"))
+		eventually(t, "the ALTER waits", p.waitingFor("ALTER"))
 		for id := 11; id < 23; id++ {
 			wg.Go(func() { mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'a%d', 'b%d')", id, id, id)) })
 		}
-		eventually(t, oneMinute, "an INSERT waits for it", p.waitingFor("INSERT"))
+		eventually(t, "an INSERT waits for it", p.waitingFor("INSERT"))
 		mustExec(t, reader, "COMMIT")
 		wg.Wait()
 		turned := 0

@@ -14,8 +14,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-const oneMinute = time.Minute
-
 func TestHealthAndMetrics(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
@@ -92,7 +90,7 @@ func TestDeadShard(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := at["s1"][0]
-		eventually(t, oneMinute, "s1 serves again", func() bool {
+		eventually(t, "s1 serves again", func() bool {
 			rows, err := rowsOf(t.Context(), p.conn(), "SELECT id FROM people WHERE id = "+id)
 			return err == nil && len(rows) == 1
 		})
@@ -111,7 +109,7 @@ func TestTerm(t *testing.T) {
 		mustExec(t, c, "UPDATE people SET email = 'drained@x' WHERE id = 1")
 		code := make(chan int, 1)
 		go func() { code <- p.stop() }()
-		eventually(t, oneMinute, "/readyz fails while draining", func() bool {
+		eventually(t, "/readyz fails while draining", func() bool {
 			status, _, err := p.get("/readyz")
 			return err != nil || status != http.StatusOK
 		})
@@ -157,7 +155,7 @@ func TestKill9(t *testing.T) {
 			want(t, c, "SELECT id FROM people WHERE email = 'p42@x'", "id", "42")
 		}
 		// What the kill left behind goes by itself.
-		eventually(t, oneMinute, "no stale entries", func() bool {
+		eventually(t, "no stale entries", func() bool {
 			for _, r := range mustRows(t, c, "CHECK VIRTUAL INDEX idx_email ON people") {
 				if r["Stale"] != "0" {
 					return false

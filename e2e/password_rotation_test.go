@@ -28,7 +28,7 @@ func TestReloadAfterRotation(t *testing.T) {
 			wantError(t, err, 1429, "")
 		}
 		p.reload("old secret", "new secret")
-		eventually(t, oneMinute, "the shards are logged in to anew", func() bool {
+		eventually(t, "the shards are logged in to anew", func() bool {
 			rows, err := rowsOf(t.Context(), c, "SELECT COUNT(*) AS n FROM people")
 			return err == nil && rows[0]["n"] == "20"
 		})

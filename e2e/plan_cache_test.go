@@ -19,7 +19,7 @@ func TestPlanCache(t *testing.T) {
 			return int(after - before)
 		}
 		// A new catalog, as of the index that has just been made, empties the cache.
-		eventually(t, oneMinute, "all of 60 statements of 3 shapes are executed by cached plans", func() bool {
+		eventually(t, "all of 60 statements of 3 shapes are executed by cached plans", func() bool {
 			return hits(func() {
 				for i := range 20 {
 					want(t, c, fmt.Sprintf("SELECT email FROM people WHERE id = %d", i), "email", fmt.Sprintf("p%d@x", i))

@@ -134,7 +134,7 @@ func TestPreparedSurvive(t *testing.T) {
 				_, _ = p.shard(i).ExecContext(t.Context(), "KILL "+r["id"])
 			}
 		}
-		eventually(t, oneMinute, "shards answer again", func() bool {
+		eventually(t, "shards answer again", func() bool {
 			_, err := rowsOf(t.Context(), c, "SELECT COUNT(*) FROM people")
 			return err == nil
 		})

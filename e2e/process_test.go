@@ -282,7 +282,7 @@ func (p *process) reload(from, to string) {
 	p.edit(from, to)
 	before := strings.Count(p.log.String(), "reload: ")
 	p.signal(syscall.SIGHUP)
-	eventually(p.t, oneMinute, "the configuration is read again", func() bool {
+	eventually(p.t, "the configuration is read again", func() bool {
 		return strings.Count(p.log.String(), "reload: ") > before
 	})
 	for line := range strings.Lines(p.log.String()) {
@@ -379,7 +379,7 @@ func (p *process) onShards(query string) []int {
 // httpToken is that of processes that have no other one.
 const httpToken = "the token of tests"
 
-var httpClient = &http.Client{Timeout: oneMinute}
+var httpClient = &http.Client{Timeout: patience}
 
 // get asks the HTTP port.
 func (p *process) get(path string) (status int, body string, err error) {
@@ -450,7 +450,7 @@ lines:
 // tests' Shunts were doing there by the same account when this one began.
 func (p *process) waitIndex(q queryer, name string) {
 	p.t.Helper()
-	eventually(p.t, 3*time.Minute, "index "+name+" is ready", func() bool {
+	eventually(p.t, "index "+name+" is ready", func() bool {
 		for _, r := range mustRows(p.t, q, "SHOW VIRTUAL INDEXES") {
 			if r["Schema"] == p.schema && r["Name"] == name {
 				if r["Status"] == "failed" {
@@ -475,7 +475,7 @@ func (p *process) createIndex(q queryer, name, on string) {
 func (p *process) executing(id, statement string) {
 	p.t.Helper()
 	db := p.db()
-	eventually(p.t, oneMinute, statement+" is executed", func() bool {
+	eventually(p.t, statement+" is executed", func() bool {
 		return slices.ContainsFunc(mustRows(p.t, db, "SHOW PROCESSLIST"), func(r row) bool { return r["Id"] == id && strings.HasPrefix(r["Info"], statement) })
 	})
 }
@@ -495,7 +495,7 @@ func (p *process) waitingFor(statement string) func() bool {
 // shardsUp waits until all shards are.
 func (p *process) shardsUp() {
 	p.t.Helper()
-	eventually(p.t, oneMinute, "all shards are up", func() bool {
+	eventually(p.t, "all shards are up", func() bool {
 		return !slices.ContainsFunc(mustRows(p.t, p.db(), "SHOW SHARDS"), func(r row) bool { return r["State"] != "up" })
 	})
 }
@@ -504,7 +504,7 @@ func (p *process) shardsUp() {
 // as long as they took, which on a busy machine are seconds.
 func (p *process) settled(q queryer) {
 	p.t.Helper()
-	eventually(p.t, 5*time.Minute, "maintenance jobs are done", func() bool {
+	eventually(p.t, "maintenance jobs are done", func() bool {
 		for _, r := range mustRows(p.t, q, "SHOW MAINTENANCE JOBS") {
 			if r["Schema"] == p.schema {
 				return false

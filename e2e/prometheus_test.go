@@ -114,11 +114,11 @@ func (m *monitor) fires(alert string) bool {
 // alert waits until what was caused has made an alert fire, and until it has ended.
 func (m *monitor) alert(name string, cause, end func()) {
 	m.t.Helper()
-	eventuallyEach(m.t, oneMinute, 200*time.Millisecond, name+" doesn't fire for what was before", func() bool { return !m.fires(name) })
+	eventuallyEach(m.t, 200*time.Millisecond, name+" doesn't fire for what was before", func() bool { return !m.fires(name) })
 	cause()
-	eventuallyEach(m.t, oneMinute, 200*time.Millisecond, name+" fires", func() bool { return m.fires(name) })
+	eventuallyEach(m.t, 200*time.Millisecond, name+" fires", func() bool { return m.fires(name) })
 	end()
-	eventuallyEach(m.t, oneMinute, 200*time.Millisecond, name+" ends", func() bool { return !m.fires(name) })
+	eventuallyEach(m.t, 200*time.Millisecond, name+" ends", func() bool { return !m.fires(name) })
 }
 
 // dashboardQueries are those of all panels, by title.
@@ -237,7 +237,7 @@ func TestMonitored(t *testing.T) {
 	}
 	for title, all := range queries {
 		for _, query := range all {
-			eventuallyEach(t, oneMinute, 50*time.Millisecond, title+" has data", func() bool {
+			eventuallyEach(t, 50*time.Millisecond, title+" has data", func() bool {
 				load()
 				return m.samples(query) > 0
 			})
@@ -289,5 +289,5 @@ func TestMonitored(t *testing.T) {
 		p.edit(encrypts, "")
 		p.run()
 	})
-	eventuallyEach(t, oneMinute, 200*time.Millisecond, "ShuntCertificateExpires ends", func() bool { return !m.fires("ShuntCertificateExpires") })
+	eventuallyEach(t, 200*time.Millisecond, "ShuntCertificateExpires ends", func() bool { return !m.fires("ShuntCertificateExpires") })
 }

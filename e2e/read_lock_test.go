@@ -103,7 +103,7 @@ func TestReadLock(t *testing.T) {
 			}
 			waiting := func(n int) {
 				t.Helper()
-				eventually(t, oneMinute, fmt.Sprintf("%d statements wait", n), func() bool {
+				eventually(t, fmt.Sprintf("%d statements wait", n), func() bool {
 					return fmt.Sprint(mustRows(t, holder, "SELECT COUNT(*) AS n FROM information_schema.processlist WHERE command = 'Query' AND id <> CONNECTION_ID()")[0]["n"]) == fmt.Sprint(n)
 				})
 			}
@@ -170,7 +170,7 @@ func TestReadLock(t *testing.T) {
 			})
 			runs := func(statement string) {
 				t.Helper()
-				eventually(t, oneMinute, statement+" runs", func() bool {
+				eventually(t, statement+" runs", func() bool {
 					return len(mustRows(t, open, "SELECT id FROM information_schema.processlist WHERE info LIKE '"+statement+"%'")) > 0
 				})
 			}

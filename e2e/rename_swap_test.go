@@ -46,7 +46,7 @@ func TestRenameSwap(t *testing.T) {
 							t.Logf("indexes are %s", strings.Join(got, ", "))
 						}
 					}()
-					eventually(t, oneMinute, "indexes are "+strings.Join(names, ", "), func() bool { got = p.indexNames(db); return slices.Equal(got, names) })
+					eventually(t, "indexes are "+strings.Join(names, ", "), func() bool { got = p.indexNames(db); return slices.Equal(got, names) })
 				}
 				wantIndexes("people.by_email ready", "people_new.by_email ready", "people_new.by_n ready")
 				p.settled(db)
@@ -55,11 +55,11 @@ func TestRenameSwap(t *testing.T) {
 				mustRows(t, reader, "SELECT * FROM people")
 				var wg sync.WaitGroup
 				wg.Go(func() { mustExec(t, db, tt.rename) })
-				eventually(t, oneMinute, "the RENAME waits", p.waitingFor("RENAME"))
+				eventually(t, "the RENAME waits", p.waitingFor("RENAME"))
 				for id := 11; id < 23; id++ {
 					wg.Go(func() { mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'e%d', %d)", id, id, id)) })
 				}
-				eventually(t, oneMinute, "an INSERT waits for it", p.waitingFor("INSERT"))
+				eventually(t, "an INSERT waits for it", p.waitingFor("INSERT"))
 				mustExec(t, reader, "COMMIT")
 				wg.Wait()
 				check := func() {
@@ -111,7 +111,7 @@ func TestRenameCircleLost(t *testing.T) {
 			_, err := db.ExecContext(t.Context(), circle)
 			failed <- err
 		}()
-		eventually(t, oneMinute, "the RENAME waits", p.waitingFor("RENAME"))
+		eventually(t, "the RENAME waits", p.waitingFor("RENAME"))
 		for _, r := range mustRows(t, p.shard(1), "SELECT id FROM information_schema.processlist WHERE db = '"+p.schema+"' AND info LIKE 'RENAME%'") {
 			mustExec(t, p.shard(1), "KILL "+r["id"]+r["ID"])
 		}
@@ -151,11 +151,11 @@ func TestRenameToTriggers(t *testing.T) {
 		mustRows(t, reader, "SELECT * FROM people")
 		var wg sync.WaitGroup
 		wg.Go(func() { mustExec(t, db, "RENAME TABLE people TO people_old, people_new TO people") })
-		eventually(t, oneMinute, "the RENAME waits", p.waitingFor("RENAME"))
+		eventually(t, "the RENAME waits", p.waitingFor("RENAME"))
 		for id := 11; id < 31; id++ {
 			wg.Go(func() { mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'v%d')", id, id)) })
 		}
-		eventually(t, oneMinute, "an INSERT waits for it", p.waitingFor("INSERT"))
+		eventually(t, "an INSERT waits for it", p.waitingFor("INSERT"))
 		mustExec(t, reader, "COMMIT")
 		wg.Wait()
 		rows := mustRows(t, db, "SELECT id, v FROM log")

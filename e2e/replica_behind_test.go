@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -42,7 +41,7 @@ func TestReplicasBehind(t *testing.T) {
 		mustExec(t, c, "SET shunt_read_from = 'replica'")
 		answeredBy := func(what string, servers ...*throwaway.Server) {
 			t.Helper()
-			eventually(t, time.Minute, what, func() bool { return slices.Equal(ports(t, c, all), portsOf(servers...)) })
+			eventually(t, what, func() bool { return slices.Equal(ports(t, c, all), portsOf(servers...)) })
 		}
 		answeredBy("both replicas", replicas...)
 

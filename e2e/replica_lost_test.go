@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -49,14 +48,14 @@ func TestReplicasLost(t *testing.T) {
 		more := func(what string) {
 			t.Helper()
 			before := reads.Load()
-			eventually(t, time.Minute, "reads go on: "+what, func() bool { return reads.Load() > before+100 || t.Failed() })
+			eventually(t, "reads go on: "+what, func() bool { return reads.Load() > before+100 || t.Failed() })
 		}
 		probe := p.conn()
 		mustExec(t, probe, "SET shunt_read_from = 'replica'")
 		readBy := func(what string, some, none []*throwaway.Server) {
 			t.Helper()
 			seen := map[string]bool{}
-			eventually(t, time.Minute, what, func() bool {
+			eventually(t, what, func() bool {
 				rows, err := rowsOf(t.Context(), probe, "SELECT id, @@port FROM users")
 				if err != nil {
 					return false // a primary may be needed that is not back yet
@@ -108,7 +107,7 @@ func TestReplicasLost(t *testing.T) {
 		more("a primary was killed")
 		stop()
 		wg.Wait()
-		eventually(t, time.Minute, "the replicas are not known to be near any more", func() bool {
+		eventually(t, "the replicas are not known to be near any more", func() bool {
 			_, err := rowsOf(t.Context(), probe, "SELECT id, @@port FROM users")
 			return err != nil
 		})
@@ -119,7 +118,7 @@ func TestReplicasLost(t *testing.T) {
 		}
 		readBy("all replicas, when the primary is back", []*throwaway.Server{a, b, c, d}, servers.primaries)
 		mustExec(t, db, "UPDATE users SET n = 99")
-		eventually(t, time.Minute, "and they replicate", func() bool {
+		eventually(t, "and they replicate", func() bool {
 			return len(mustRows(t, probe, "SELECT 1 FROM users WHERE n = 99")) == 40
 		})
 	})

@@ -59,7 +59,7 @@ func (p *process) waitReplica(s *throwaway.Server, state string) {
 			p.t.Logf("%v", last)
 		}
 	}()
-	eventually(p.t, oneMinute, "replica "+s.Addr()+" is "+state, func() bool {
+	eventually(p.t, "replica "+s.Addr()+" is "+state, func() bool {
 		last = p.replica(s)
 		return last["State"] == state
 	})
@@ -124,7 +124,7 @@ func startReplicated(t *testing.T, f *flavour, servers replicated, extra string)
 		n := len(mustRows(t, p.shard(i), "SELECT 1 FROM users"))
 		for _, r := range list {
 			at := onShard(t, r, "")
-			eventually(t, time.Minute, "replica "+r.Addr()+" has the rows", func() bool {
+			eventually(t, "replica "+r.Addr()+" has the rows", func() bool {
 				rows, err := rowsOf(t.Context(), at, "SELECT 1 FROM "+p.schema+".users, "+p.schema+".countries WHERE code = 'US'")
 				return err == nil && len(rows) == n
 			})
@@ -272,7 +272,7 @@ func TestReadsFromReplicas(t *testing.T) {
 				ended <- err
 			}()
 			at := onShard(t, replicaOf(3), "")
-			eventually(t, time.Minute, "the replica works on it", func() bool {
+			eventually(t, "the replica works on it", func() bool {
 				return len(mustRows(t, at, "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(60)%'")) > 0
 			})
 			mustExec(t, by, "KILL QUERY "+id)
@@ -326,7 +326,7 @@ func TestReadsFromReplicas(t *testing.T) {
 				mustExec(t, onShard(t, srv, ""), "GRANT SELECT ON *.* TO reader@'%'")
 			}
 			at := onShard(t, replicas[0], "")
-			eventually(t, time.Minute, "the account is there", func() bool {
+			eventually(t, "the account is there", func() bool {
 				return len(mustRows(t, at, "SELECT 1 FROM information_schema.user_privileges WHERE grantee LIKE '%reader%' AND privilege_type = 'SELECT'")) > 0
 			})
 			if out := changed("{addr: '"+replicas[0].Addr()+"'}", "{addr: '"+replicas[0].Addr()+"', user: reader, password: pw}"); !strings.Contains(out, "Shunt's account needs it to see how far replication is: GRANT REPLICA") {
@@ -348,7 +348,7 @@ func TestReadsFromReplicas(t *testing.T) {
 			near(t)
 			wantPorts(t, ports(t, user, all), replicas...)
 			p.reload(", replicas: []", "")
-			eventually(t, time.Minute, "s0 has no replica any more", func() bool {
+			eventually(t, "s0 has no replica any more", func() bool {
 				return slices.Equal(ports(t, user, all), portsOf(primaries[0], replicas[1]))
 			})
 			if rows := mustRows(t, c, "SHOW SHARDS"); len(rows) != 3 {

@@ -59,7 +59,7 @@ func TestScatterHiddenDeadlock(t *testing.T) {
 				told <- err
 			}()
 			shard := p.shard(1)
-			eventuallyEach(t, oneMinute, 250*time.Millisecond, "it waits", func() bool {
+			eventuallyEach(t, 250*time.Millisecond, "it waits", func() bool {
 				return len(mustRows(t, shard, "SELECT trx_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")) > 0
 			})
 			mustExec(t, other, fmt.Sprintf("UPDATE n SET v = 5 WHERE id = %d", on[1][0]))
@@ -116,7 +116,7 @@ func TestTrialHiddenDeadlock(t *testing.T) {
 			told <- err
 		}()
 		waits := func(shard *sql.DB) (thread string) {
-			eventuallyEach(t, oneMinute, 250*time.Millisecond, "it waits", func() bool {
+			eventuallyEach(t, 250*time.Millisecond, "it waits", func() bool {
 				for _, r := range mustRows(t, shard, "SELECT trx_mysql_thread_id AS id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND (trx_query LIKE 'INSERT%' OR trx_query LIKE 'SET STATEMENT % FOR INSERT%')") {
 					thread = r["id"]
 				}

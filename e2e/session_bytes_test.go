@@ -85,7 +85,7 @@ func TestSessionBytes(t *testing.T) {
 		if err := mine.Raw(func(d any) error { return d.(interface{ Close() error }).Close() }); err != nil {
 			t.Error(err)
 		}
-		eventually(t, oneMinute, "the session's are given back", func() bool { return held() < 30<<20 })
+		eventually(t, "the session's are given back", func() bool { return held() < 30<<20 })
 	})
 }
 

@@ -287,9 +287,9 @@ func TestVanishedClient(t *testing.T) {
 				}
 				return n
 			}
-			eventually(t, oneMinute, "the statement runs", func() bool { return running() > 0 })
+			eventually(t, "the statement runs", func() bool { return running() > 0 })
 			client.Close()
-			eventually(t, oneMinute, "the statement has ended", func() bool { return running() == 0 })
+			eventually(t, "the statement has ended", func() bool { return running() == 0 })
 		}
 		mustExec(t, c, "UPDATE people SET age = 5 WHERE id = 3")
 	})

@@ -89,7 +89,7 @@ func (p *process) joined(q queryer, shard string) {
 			p.t.Logf("shard %s: %s, %s", shard, state, why)
 		}
 	})
-	eventually(p.t, oneMinute, "shard "+shard+" serves", func() bool {
+	eventually(p.t, "shard "+shard+" serves", func() bool {
 		state, why = stateOf(p.t, q, shard)
 		return state == "up"
 	})
@@ -209,7 +209,7 @@ func TestShardAddedUnfit(t *testing.T) {
 		refused := func(why string) {
 			t.Helper()
 			state, told := "", ""
-			eventually(t, oneMinute, "it is told why: "+why, func() bool {
+			eventually(t, "it is told why: "+why, func() bool {
 				state, told = stateOf(t, db, "s2")
 				return state == "joining" && strings.Contains(told, why)
 			})
@@ -259,7 +259,7 @@ func TestShardAddedCrashes(t *testing.T) {
 			return func() bool { n := copied(); return n != "" && n != "0" && n != was }
 		}
 		p.run()
-		eventually(t, oneMinute, "some rows are copied", some(""))
+		eventually(t, "some rows are copied", some(""))
 		p.kill()
 		p.run()
 		db = p.db()
@@ -308,7 +308,7 @@ func TestShardLeftOut(t *testing.T) {
 			write(text)
 			n := strings.Count(p.log.String(), told)
 			p.signal(syscall.SIGHUP)
-			eventually(t, oneMinute, told, func() bool { return strings.Count(p.log.String(), told) > n })
+			eventually(t, told, func() bool { return strings.Count(p.log.String(), told) > n })
 		}
 		if f.name == throwaway.MariaDB {
 			mustExec(t, db, "/* shunt: shard=s2 */ CREATE SEQUENCE numbers")
@@ -388,7 +388,7 @@ func TestShardAddedStandby(t *testing.T) {
 		if _, err := q.spawn(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, oneMinute, "it stands by", func() bool { return strings.Contains(q.log.String(), "standby: another Shunt serves") })
+		eventually(t, "it stands by", func() bool { return strings.Contains(q.log.String(), "standby: another Shunt serves") })
 		q.kill()
 		p.stop()
 		p.addShard(servers[2])

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -41,13 +40,13 @@ func TestReplacedServer(t *testing.T) {
 		gone := func(email string) {
 			t.Helper()
 			p.settled(c)
-			eventually(t, time.Minute, "the entry of "+email+" is gone", func() bool {
+			eventually(t, "the entry of "+email+" is gone", func() bool {
 				return strings.Contains(routeOf(t, c, "SELECT id FROM people WHERE email = '"+email+"'").reason, ": 0 shards of 2")
 			})
 		}
 		back := func(email, id string) {
 			t.Helper()
-			eventually(t, time.Minute, "s0 serves", func() bool {
+			eventually(t, "s0 serves", func() bool {
 				_, err := rowsOf(t.Context(), p.db(), "SELECT id FROM people WHERE id = "+id)
 				return err == nil
 			})
@@ -68,7 +67,7 @@ func TestReplacedServer(t *testing.T) {
 			for range 20 { // one of them is new
 				go func() { _, _ = rowsOf(t.Context(), p.db(), "SELECT SLEEP(1) FROM people WHERE id = "+at[0]) }()
 			}
-			eventually(t, time.Minute, "the new server is noticed", func() bool { return strings.Contains(p.log.String(), "another server than before") })
+			eventually(t, "the new server is noticed", func() bool { return strings.Contains(p.log.String(), "another server than before") })
 		}
 		back("p"+at[0]+"@x", at[0])
 		want(t, p.db(), "SELECT id FROM people WHERE email = 'new@x'", "id")

@@ -282,11 +282,11 @@ func TestProcesslistAndKill(t *testing.T) {
 				}
 				return false
 			}
-			eventually(t, oneMinute, "the statement is in the processlist", running)
+			eventually(t, "the statement is in the processlist", running)
 			want(t, c, "SELECT user AS u FROM information_schema.processlist WHERE id = "+id, "u", "app")
 			// Its servers may not have got it yet: kill until it ends.
 			var err error
-			eventually(t, oneMinute, "KILL QUERY ends it", func() bool {
+			eventually(t, "KILL QUERY ends it", func() bool {
 				mustExec(t, c, "KILL QUERY "+id)
 				select {
 				case err = <-done:
@@ -307,14 +307,14 @@ func TestProcesslistAndKill(t *testing.T) {
 			if _, err := victim.ExecContext(t.Context(), "SELECT 1"); err == nil {
 				t.Error("the connection outlived KILL")
 			}
-			eventually(t, oneMinute, "it has left the processlist", func() bool {
+			eventually(t, "it has left the processlist", func() bool {
 				return len(mustRows(t, c, "SELECT 1 FROM information_schema.processlist WHERE id = "+id)) == 0
 			})
 		}
 		// The same by a command, which some clients have in its place.
 		victim := dialPackets(t, p.addr, "empty", p.schema, 0)
 		by := dialPackets(t, p.addr, "empty", p.schema, 0)
-		eventually(t, oneMinute, "both are in the processlist", func() bool {
+		eventually(t, "both are in the processlist", func() bool {
 			return len(mustRows(t, c, "SELECT id FROM information_schema.processlist WHERE user = 'empty'")) == 2
 		})
 		id := victim.connectionID()
@@ -322,7 +322,7 @@ func TestProcesslistAndKill(t *testing.T) {
 		if got := by.answer(); !strings.HasPrefix(got, "OK") {
 			t.Errorf("COM_PROCESS_KILL: %s", got)
 		}
-		eventually(t, oneMinute, "the killed connection has left the processlist", func() bool {
+		eventually(t, "the killed connection has left the processlist", func() bool {
 			return len(mustRows(t, c, fmt.Sprint("SELECT 1 FROM information_schema.processlist WHERE id = ", id))) == 0
 		})
 		by.say(mysql.COM_PROCESS_KILL, uint32s(id))

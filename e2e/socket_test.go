@@ -23,14 +23,14 @@ func TestShardsBySocket(t *testing.T) {
 		want(t, c, "SELECT COUNT(*) AS n FROM people WHERE age = 7", "n", "60")
 		mustExec(t, c, "COMMIT")
 		servers[1].Kill()
-		eventually(t, oneMinute, "the dead shard is told by its socket", func() bool {
+		eventually(t, "the dead shard is told by its socket", func() bool {
 			_, err := p.db().ExecContext(t.Context(), "UPDATE people SET age = 8")
 			return errorCode(err) == 1429
 		})
 		if err := servers[1].Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, oneMinute, "it is back", func() bool {
+		eventually(t, "it is back", func() bool {
 			_, err := p.db().ExecContext(t.Context(), "UPDATE people SET age = 8")
 			return err == nil
 		})

@@ -31,7 +31,7 @@ func (p *process) standsBy() {
 // isStandby waits until the process is a standby.
 func (p *process) isStandby() {
 	p.t.Helper()
-	eventually(p.t, oneMinute, "it stands by", func() bool {
+	eventually(p.t, "it stands by", func() bool {
 		if !p.running() {
 			p.t.Fatalf("shunt has ended:\n%s", p.log.Tail(20))
 		}
@@ -53,7 +53,7 @@ func (p *process) isStandby() {
 // takesOver waits until a standby serves.
 func (p *process) takesOver() {
 	p.t.Helper()
-	eventually(p.t, oneMinute, "the standby serves", func() bool {
+	eventually(p.t, "the standby serves", func() bool {
 		status, _, err := p.get("/readyz")
 		return err == nil && status == http.StatusOK
 	})
@@ -141,7 +141,7 @@ func TestStandby(t *testing.T) {
 		a.settled(a.db())
 		finds(a)
 		// Narrow again.
-		eventually(t, time.Minute, "lookups are narrow again", func() bool {
+		eventually(t, "lookups are narrow again", func() bool {
 			return len(routeOf(t, a.db(), "SELECT id FROM people WHERE email = 'moved1001@x'").shards) == 1
 		})
 
@@ -187,7 +187,7 @@ func TestStandbyReload(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.signal(syscall.SIGHUP)
-			eventually(t, oneMinute, told, func() bool { return strings.Count(b.log.String(), told) > before })
+			eventually(t, told, func() bool { return strings.Count(b.log.String(), told) > before })
 			b.isStandby()
 		}
 		reload(string(text)+"\nno_such_key: 1\n", "reload: nothing was changed")
@@ -244,7 +244,7 @@ func TestLockLost(t *testing.T) {
 		for i := range 2 {
 			was := a.lockOf(i)
 			mustExec(t, onShard(t, servers[i], ""), "KILL "+was)
-			eventually(t, oneMinute, "the lock is taken again", func() bool {
+			eventually(t, "the lock is taken again", func() bool {
 				now := a.lockOf(i)
 				return now != "" && now != was
 			})
@@ -263,7 +263,7 @@ func TestLockLost(t *testing.T) {
 				got <- err
 			}()
 			db := onShard(t, servers[i], "")
-			eventually(t, oneMinute, "the lock is waited for", func() bool {
+			eventually(t, "the lock is waited for", func() bool {
 				return len(mustRows(t, db, "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK%'")) > 0
 			})
 			mustExec(t, db, "KILL "+a.lockOf(i))
@@ -272,7 +272,7 @@ func TestLockLost(t *testing.T) {
 			}
 		}
 		steal(1)
-		eventually(t, oneMinute, "the shard isn't used", func() bool {
+		eventually(t, "the shard isn't used", func() bool {
 			_, err := rowsOf(t.Context(), a.db(), "SELECT id FROM people WHERE id = "+at[1])
 			return err != nil && strings.Contains(err.Error(), "another Shunt serves it: connection ")
 		})
@@ -281,7 +281,7 @@ func TestLockLost(t *testing.T) {
 			t.Errorf("readyz: %v %s", err, body)
 		}
 		mustExec(t, onShard(t, servers[1], ""), "KILL "+a.lockOf(1))
-		eventually(t, oneMinute, "the shard is used again", func() bool {
+		eventually(t, "the shard is used again", func() bool {
 			_, err := rowsOf(t.Context(), a.db(), "SELECT id FROM people WHERE id = "+at[1])
 			return err == nil
 		})
@@ -332,12 +332,12 @@ func TestStandbyShardDown(t *testing.T) {
 
 		// Both reach one: A has lost s0, B never had s1. B goes when it finds out.
 		valves[0].Shut()
-		eventually(t, oneMinute, "the server has ended the silent connection", func() bool { return a.lockOf(0) == "" })
+		eventually(t, "the server has ended the silent connection", func() bool { return a.lockOf(0) == "" })
 		ways[0].Open()
 		ways[1].Shut()
 		b.run()
 		mine := mustRows(t, a.shard(0), "SELECT id FROM people LIMIT 1")[0]["id"]
-		eventually(t, oneMinute, "B reads from s0", func() bool {
+		eventually(t, "B reads from s0", func() bool {
 			_, err := rowsOf(t.Context(), b.db(), "SELECT id FROM people WHERE id = "+mine)
 			return err == nil
 		})
@@ -350,7 +350,7 @@ func TestStandbyShardDown(t *testing.T) {
 			t.Errorf("B doesn't say why it ended:\n%s", b.log.Tail(20))
 		}
 		valves[0].Open()
-		eventually(t, oneMinute, "A has s0 again", func() bool {
+		eventually(t, "A has s0 again", func() bool {
 			_, err := rowsOf(t.Context(), a.db(), "SELECT id FROM people WHERE id = "+mine)
 			return err == nil
 		})
@@ -371,12 +371,12 @@ func TestStandbyShardHangs(t *testing.T) {
 		mine := mustRows(t, a.shard(0), "SELECT id FROM people LIMIT 1")[0]["id"]
 		valve.Shut()
 		a.kill()
-		eventually(t, oneMinute, "the standby serves the other shard", func() bool {
+		eventually(t, "the standby serves the other shard", func() bool {
 			_, err := rowsOf(t.Context(), b.db(), "SELECT id FROM people WHERE id = "+mine)
 			return err == nil
 		})
 		valve.Open()
-		eventually(t, oneMinute, "it serves both", func() bool {
+		eventually(t, "it serves both", func() bool {
 			rows, err := rowsOf(t.Context(), b.db(), "SELECT id FROM people")
 			return err == nil && len(rows) == 20
 		})
@@ -396,7 +396,7 @@ func TestStandbyDataDir(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.stop()
-		eventually(t, oneMinute, "it says why it doesn't serve", func() bool {
+		eventually(t, "it says why it doesn't serve", func() bool {
 			_, body, err := b.get("/readyz")
 			return err == nil && strings.HasPrefix(body, "no shard can be used yet: shard s0") && strings.Contains(body, "owner.json")
 		})
@@ -534,7 +534,7 @@ func TestCopies(t *testing.T) {
 		quiet := func() {
 			t.Helper()
 			a.settled(a.db())
-			eventually(t, time.Minute, "no write-intents are set", func() bool {
+			eventually(t, "no write-intents are set", func() bool {
 				n, ok := a.metric("shunt_store_write_intents")
 				return ok && n == 0
 			})
@@ -587,7 +587,7 @@ func TestCopies(t *testing.T) {
 		backup = copied()
 		told := serials()
 		add()
-		eventually(t, oneMinute, "the shards are told", func() bool {
+		eventually(t, "the shards are told", func() bool {
 			now := serials()
 			return now[0] != told[0] && now[1] != told[1]
 		})
@@ -652,7 +652,7 @@ func TestStandbyAtOnce(t *testing.T) {
 				status, _, err := p.get("/readyz")
 				return err == nil && status == http.StatusOK
 			}
-			eventually(t, oneMinute, "one serves", func() bool { return serves(a) || serves(b) })
+			eventually(t, "one serves", func() bool { return serves(a) || serves(b) })
 			first, second := a, b
 			if serves(b) {
 				first, second = b, a
@@ -679,7 +679,7 @@ func TestFrozen(t *testing.T) {
 		b := a.beside()
 		b.standsBy()
 		a.signal(syscall.SIGSTOP)
-		eventually(t, time.Minute, "the standby serves", func() bool {
+		eventually(t, "the standby serves", func() bool {
 			status, _, err := b.get("/readyz")
 			return err == nil && status == http.StatusOK
 		})

@@ -150,7 +150,7 @@ func TestTemporaryLeaks(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, oneMinute, "no session is pinned", func() bool { return pinned(p) == 0 })
+		eventually(t, "no session is pinned", func() bool { return pinned(p) == 0 })
 	})
 }
 
@@ -373,6 +373,6 @@ func killConnections(t *testing.T, p *process) {
 			ids = append(ids, r["id"])
 		}
 		left := "SELECT ID FROM information_schema.PROCESSLIST WHERE ID IN (" + strings.Join(append(ids, "0"), ",") + ")"
-		eventually(t, oneMinute, "the connections have ended", func() bool { return len(mustRows(t, admin, left)) == 0 })
+		eventually(t, "the connections have ended", func() bool { return len(mustRows(t, admin, left)) == 0 })
 	}
 }

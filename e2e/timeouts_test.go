@@ -163,7 +163,7 @@ func TestMaxTime(t *testing.T) {
 		}
 		late := func(q queryer, name, sql string) {
 			t.Helper()
-			ctx, cancel := context.WithTimeout(t.Context(), oneMinute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			began := time.Now()
 			_, err := rowsOf(ctx, q, sql)
@@ -198,7 +198,7 @@ func TestMaxTime(t *testing.T) {
 		mustExec(t, c, off)
 		mustExec(t, c, "COMMIT")
 		want(t, c, "SELECT age FROM people WHERE id = 3", "age", "77")
-		eventually(t, oneMinute, "nothing runs on the shards", func() bool {
+		eventually(t, "nothing runs on the shards", func() bool {
 			for i := range p.servers {
 				if len(mustRows(t, p.shard(i), "SELECT id FROM information_schema.processlist WHERE info LIKE '%people%' AND info NOT LIKE '%processlist%' AND db IN ('"+p.schema+"', 'shunt_scratch')")) > 0 {
 					return false
@@ -245,7 +245,7 @@ func TestKillGather(t *testing.T) {
 			_, err := rowsOf(t.Context(), victim, slowQueries()["gather"])
 			ended <- err
 		}()
-		eventually(t, oneMinute, "the query runs", func() bool {
+		eventually(t, "the query runs", func() bool {
 			return len(mustRows(t, p.shard(0), "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT COUNT%shunt_scratch%'")) > 0 ||
 				len(mustRows(t, p.shard(1), "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT COUNT%shunt_scratch%'")) > 0 ||
 				len(mustRows(t, p.shard(2), "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT COUNT%shunt_scratch%'")) > 0 ||
@@ -283,7 +283,7 @@ func TestStalledReader(t *testing.T) {
 				n, _ := p.metric("shunt_shard_connections", `state="in_use"`)
 				return n
 			}
-			eventually(t, oneMinute, "the answer is under way", func() bool { return inUse() > 0 })
+			eventually(t, "the answer is under way", func() bool { return inUse() > 0 })
 			began := time.Now()
 			var n sql.NullInt64
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -292,7 +292,7 @@ func TestStalledReader(t *testing.T) {
 			}
 			cancel()
 			t.Logf("free after %v", time.Since(began).Round(time.Millisecond))
-			eventually(t, oneMinute, "no shard connection is in use", func() bool { return inUse() == 0 })
+			eventually(t, "no shard connection is in use", func() bool { return inUse() == 0 })
 			w.Close()
 		}
 		// One that stops in the middle of what it sends ends after net_read_timeout.

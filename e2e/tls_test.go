@@ -182,7 +182,7 @@ func TestShardTLSRefused(t *testing.T) {
 					cancel()
 					_ = cmd.Wait() // killed
 				}()
-				eventually(t, oneMinute, "serve's log says "+r.serve, func() bool { return strings.Contains(log.String(), r.serve) })
+				eventually(t, "serve's log says "+r.serve, func() bool { return strings.Contains(log.String(), r.serve) })
 			})
 		}
 	})
@@ -251,7 +251,7 @@ func TestClientTLS(t *testing.T) {
 
 	_, next := issue("server")
 	reload(ends, ends+", required: true")
-	eventually(t, oneMinute, "the new certificate is shown", func() bool { _, serial := connect(); return serial == next })
+	eventually(t, "the new certificate is shown", func() bool { _, serial := connect(); return serial == next })
 	want(t, first, "SELECT 1 AS n", "n", "1")
 
 	if err := p.db().Ping(); err == nil || !strings.Contains(err.Error(), "insecure transport") {
@@ -259,7 +259,7 @@ func TestClientTLS(t *testing.T) {
 	}
 
 	reload(ends, ends+", client_ca: '"+authority.File("ca.pem")+"'")
-	eventually(t, oneMinute, "a client without a certificate is refused", func() bool { c, _ := connect(); return c == nil })
+	eventually(t, "a client without a certificate is refused", func() bool { c, _ := connect(); return c == nil })
 	if c, serial := connect(own); c == nil {
 		t.Errorf("with a certificate: %s", serial)
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -85,7 +84,7 @@ func attributesOf(all []*common.KeyValue) map[string]string {
 // of waits for a trace, and returns the span of its statement and those of the shards' parts.
 func (c *traceCollector) of(t *testing.T, id string) (statement *tracepb.Span, parts []*tracepb.Span) {
 	t.Helper()
-	eventually(t, time.Minute, "the trace "+id, func() bool {
+	eventually(t, "the trace "+id, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		statement, parts = nil, nil

@@ -51,7 +51,7 @@ func TestBegunAhead(t *testing.T) {
 		for name, read := range reads {
 			begun := func(what string) {
 				t.Helper()
-				eventually(t, oneMinute, name+", "+what+" answers", func() bool {
+				eventually(t, name+", "+what+" answers", func() bool {
 					mustExec(t, c, "BEGIN")
 					mustExec(t, c, "SAVEPOINT s")
 					n, err := read()

@@ -111,7 +111,7 @@ func (p *process) cutTransactions(on int) {
 	shard := p.shard(on)
 	busy := "SELECT t.trx_mysql_thread_id AS id FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = '" + p.schema + "'"
 	cut := false // servers remember the list for 100 ms
-	eventuallyEach(p.t, oneMinute, 250*time.Millisecond, "the connection is gone", func() bool {
+	eventuallyEach(p.t, 250*time.Millisecond, "the connection is gone", func() bool {
 		rows := mustRows(p.t, shard, busy)
 		for _, r := range rows {
 			_, err := shard.ExecContext(p.t.Context(), "KILL "+r["id"]) // it may be gone already

@@ -176,7 +176,7 @@ func shuntsAccount(t *testing.T, s *throwaway.Server) {
 // answering executes statements once all indexes are ready, and tells the last one's answer.
 func answering(t *testing.T, q queryer) func(statements string) string {
 	return func(statements string) string {
-		eventually(t, oneMinute, "the indexes are ready", func() bool {
+		eventually(t, "the indexes are ready", func() bool {
 			return !slices.ContainsFunc(mustRows(t, q, "SHOW VIRTUAL INDEXES"), func(r row) bool { return r["Status"] != "ready" || r["Unknown_shards"] != "" })
 		})
 		return tableOf(t, q, statements)
@@ -291,7 +291,7 @@ func TestAdoptTutorial(t *testing.T) {
 		"sql old": func(s string) string { return tableOf(t, onShard(t, servers[2], "shop"), s) },
 		"sql": func(s string) string {
 			c := p.conn()
-			eventually(t, oneMinute, "the configured index is made", func() bool { return len(mustRows(t, c, "SHOW VIRTUAL INDEXES")) == 1 })
+			eventually(t, "the configured index is made", func() bool { return len(mustRows(t, c, "SHOW VIRTUAL INDEXES")) == 1 })
 			return answering(t, c)(s)
 		},
 		"sh": func(s string) string {

@@ -69,7 +69,7 @@ func TestUserShare(t *testing.T) {
 		codes, end := sleep(sleepers)
 		defer end()
 		most := connections * 4 / 5
-		eventually(t, oneMinute, "the user has his share", func() bool { return held("in_use") == most && held("waiting") == sleepers-most })
+		eventually(t, "the user has his share", func() bool { return held("in_use") == most && held("waiting") == sleepers-most })
 		during := rate()
 		for range 2 { // what the machine does beside is over some time; the statements sleep on
 			if during*2 < before {
@@ -86,7 +86,7 @@ func TestUserShare(t *testing.T) {
 			t.Errorf("%v statements were refused by the metric, want %d", n, sleepers-most)
 		}
 		end()
-		eventually(t, oneMinute, "the statements have ended", func() bool { return held("in_use") == 0 })
+		eventually(t, "the statements have ended", func() bool { return held("in_use") == 0 })
 		after := rate()
 		t.Logf("%d point selects in a second before, %d while %d statements of another user hold %d of %d connections, %d after", before, during, sleepers, most, connections, after)
 		if during*2 < min(before, after) {
@@ -97,6 +97,6 @@ func TestUserShare(t *testing.T) {
 		p.reload("schemas: ["+p.schema+"]}", "schemas: ["+p.schema+"], max_shard_connections: 3}")
 		_, end = sleep(5)
 		defer end()
-		eventually(t, oneMinute, "the user has his bound", func() bool { return held("in_use") == 3 && held("waiting") == 2 })
+		eventually(t, "the user has his bound", func() bool { return held("in_use") == 3 && held("waiting") == 2 })
 	})
 }

@@ -377,7 +377,7 @@ func TestUserLimits(t *testing.T) {
 		if err := held[0].Raw(func(d any) error { return d.(interface{ Close() error }).Close() }); err != nil {
 			t.Error(err)
 		}
-		eventually(t, oneMinute, "there is room again", func() bool {
+		eventually(t, "there is room again", func() bool {
 			conn, err := p.as("two", p.schema).Conn(t.Context())
 			return err == nil && conn.PingContext(t.Context()) == nil
 		})

@@ -96,7 +96,7 @@ func virtualLoad(t *testing.T, f *flavour, each time.Duration) {
 			}
 		}
 		if on {
-			eventually(t, oneMinute, "they are ready", func() bool {
+			eventually(t, "they are ready", func() bool {
 				ready := 0
 				for _, r := range mustRows(t, db, "SHOW VIRTUAL COLUMNS") {
 					if r["Status"] == "ready" {
@@ -124,7 +124,7 @@ func virtualLoad(t *testing.T, f *flavour, each time.Duration) {
 		one("SELECT total_messages, last_msg_id, last_sent FROM conversations WHERE id = 1"),
 		one("SELECT "+total+", "+last+", "+sent+" FROM conversations WHERE id = 1"))
 	warm := time.Now()
-	for kept := 0; kept < 3*parents*9/10 && time.Since(warm) < oneMinute; {
+	for kept := 0; kept < 3*parents*9/10 && time.Since(warm) < patience; {
 		rate(any("SELECT title, total_messages, last_msg_id, last_sent FROM conversations WHERE id = %d"), connections)
 		kept = 0
 		for _, r := range mustRows(t, db, "SHOW VIRTUAL COLUMNS") {

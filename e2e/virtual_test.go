@@ -44,7 +44,7 @@ func createVirtuals(t *testing.T, p *process) {
 func virtualsReady(t *testing.T, p *process) {
 	t.Helper()
 	db := p.db()
-	eventually(t, oneMinute, "the virtual columns are ready", func() bool {
+	eventually(t, "the virtual columns are ready", func() bool {
 		ready := 0
 		for _, r := range mustRows(t, db, "SHOW VIRTUAL COLUMNS") {
 			if r["Status"] == "ready" {
@@ -94,7 +94,7 @@ func keptInMemory(t *testing.T, p *process, db *sql.DB) {
 		was := values(id)
 		from := func() float64 { n, _ := p.metric("shunt_virtual_column_reads_total", `from="memory"`); return n }
 		before := from()
-		eventually(t, oneMinute, "the values are kept", func() bool {
+		eventually(t, "the values are kept", func() bool {
 			if is := values(id); fmt.Sprint(is) != fmt.Sprint(was) {
 				t.Fatalf("kept in memory %v, durable %v", is, was)
 			}

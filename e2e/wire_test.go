@@ -72,7 +72,7 @@ func TestHostileBytes(t *testing.T) {
 			t.Errorf("memory rose from %d to %d MiB", before.memory>>20, now.memory>>20)
 		}
 		want(t, p.open(""), "SELECT 1 AS one", "one", "1")
-		eventually(t, oneMinute, "goroutines and files are back", func() bool {
+		eventually(t, "goroutines and files are back", func() bool {
 			now := p.stats()
 			return now.goroutines <= before.goroutines+10 && now.files <= before.files+10
 		})
@@ -155,7 +155,7 @@ func TestIdleConnections(t *testing.T) {
 		conn.Close()
 	}
 	db.Close()
-	eventually(t, oneMinute, "goroutines and files are back", func() bool {
+	eventually(t, "goroutines and files are back", func() bool {
 		now := p.stats()
 		return now.goroutines <= base.goroutines+10 && now.files <= base.files+10
 	})
@@ -183,7 +183,7 @@ func TestTooManyConnections(t *testing.T) {
 		}
 		c.Close()
 	}
-	eventually(t, oneMinute, "connections are free again", func() bool { return p.open("").PingContext(t.Context()) == nil })
+	eventually(t, "connections are free again", func() bool { return p.open("").PingContext(t.Context()) == nil })
 }
 
 // TestLargeResult: a result of 1 GiB to a slow reader, in bounded memory.

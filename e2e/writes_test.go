@@ -158,7 +158,7 @@ func TestReferenceTimes(t *testing.T) {
 		}
 		// The time is the statement's own again.
 		before := mustRows(t, c, "SELECT NOW(6) AS t")[0]["t"]
-		eventually(t, oneMinute, "time goes on", func() bool { return mustRows(t, c, "SELECT NOW(6) AS t")[0]["t"] > before })
+		eventually(t, "time goes on", func() bool { return mustRows(t, c, "SELECT NOW(6) AS t")[0]["t"] > before })
 		_, err := c.ExecContext(t.Context(), "INSERT INTO kinds (at, v) VALUES (SYSDATE(), 1)")
 		wantError(t, err, 1235, "SYSDATE()")
 	})
