@@ -54,21 +54,21 @@ site: ## The documents as a static site with a search, in bin/site
 demo: build ## Start 4 throwaway shards with sample data and serve on 127.0.0.1:4000 (DEMO_ARGS=--check: unattended; DEMO_ARGS='--members 3': three Shunts)
 	@bin/shunt demo $(DEMO_ARGS)
 
-test: ## All tests, against real MySQL and MariaDB servers (gets them first)
-	scripts/with-servers $(GO) test -parallel 6 -timeout 60m ./...
+test: ## What a change has to pass, against real MySQL and MariaDB servers (gets them first)
+	scripts/with-servers $(GO) run ./ci/testrun -short -parallel 6 -timeout 60m ./...
 
-test-long: ## The same with every end-to-end test on both flavours, also those that make test runs on one
-	SHUNT_E2E_LONG=1 $(MAKE) test
+test-long: ## All tests there are, each on both kinds of server
+	scripts/with-servers $(GO) run ./ci/testrun -parallel 6 -timeout 3h ./...
 
 test-mariadb11: ## The tests against a MariaDB 11.8, which Debian 13 has, in place of this machine's (RUN=TestScripts: some)
 	export SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_MARIADB_ROOT=$${XDG_CACHE_HOME:-$$HOME/.cache}/shunt/mariadb11 && \
-		scripts/with-servers $(GO) test -parallel 6 -timeout 60m -run '$(RUN)' ./e2e ./planner/keys
+		scripts/with-servers $(GO) run ./ci/testrun -short -parallel 6 -timeout 60m -run '$(RUN)' ./e2e ./planner/keys
 
 test-apps: ## WordPress and MediaWiki, installed and used over Shunt and over one server, compared (RUN=TestApps/wordpress: one)
 	. scripts/servers.sh && . scripts/apps.sh && $(GO) test -v -count=1 -timeout 90m -run '$(if $(filter .,$(RUN)),^TestApps$$,$(RUN))' ./e2e
 
-race: ## All tests but the long ones, under the race detector
-	SHUNT_E2E_RACE=1 scripts/with-servers $(GO) test -race -short -timeout 40m ./...
+race: ## The tests of make test, under the race detector
+	SHUNT_E2E_RACE=1 scripts/with-servers $(GO) run ./ci/testrun -race -short -parallel 4 -timeout 90m ./...
 
 lint: ## Linter and formatter, version pinned
 	$(GO) run $(GOLANGCI_LINT) run ./...
@@ -104,9 +104,13 @@ fuzz: ## Each fuzz test for FUZZTIME (30s)
 e2e: ## Only the end-to-end tests, with their logs (SHUNT_E2E_FLAVOURS=mariadb: one flavour)
 	. scripts/servers.sh && $(GO) test -v -count=1 -parallel 6 -timeout 60m ./e2e/...
 
-check: ## What to run before a push: lint, race tests, demo check
+check: ## Everything there is, in hours: lint, all tests, those of make test under the race detector, MariaDB 11.8, soak, random statements
 	$(MAKE) lint
+	$(MAKE) test-long
 	$(MAKE) race
+	$(MAKE) test-mariadb11
+	$(MAKE) soak
+	$(MAKE) differential
 	$(MAKE) demo DEMO_ARGS=--check
 
 damage: ## Each file of an index store damaged in 50 ways of each kind, by seeds from SEED on

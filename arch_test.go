@@ -53,8 +53,9 @@ var importRules = map[string]struct {
 	"proxy/tracing":       {nil, "a leaf of the proxy"},
 	"proxy":               {[]string{"proxy", "planner", "mysqlerr"}, "the proxy declares the interfaces that it needs of the index"},
 	"cmd":                 {[]string{"cmd", "proxy", "planner", "cluster", "cover", "indexer", "storage", "follow", "virtual", "advise", "mysqlerr", "e2e/throwaway"}, "cmd wires everything"},
+	"ci":                  {[]string{"ci"}, "what runs tests knows nothing of them"},
 	"docs/site":           {nil, "the site is made of documents alone"},
-	"e2e":                 {[]string{"e2e"}, "the end-to-end tests run the binary"},
+	"e2e":                 {[]string{"e2e", "ci/suite"}, "the end-to-end tests run the binary"},
 	"bench":               {[]string{"bench", "e2e/throwaway", "e2e/tpch"}, "the benchmarks run the binary"},
 }
 

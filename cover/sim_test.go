@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
@@ -289,6 +290,7 @@ var simRules = []string{"changes", "before", "asked", "shown", "written", "passe
 // TestSimulation: exact answers have what their writer has written, whatever order things happen in; without any one
 // rule there are others.
 func TestSimulation(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	for _, rule := range append([]string{""}, simRules...) {
 		name := "whole"

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestDifferential sends the same random statements to Shunt and to one plain
@@ -17,6 +19,7 @@ import (
 // (1235) is not sent to the plain server. SHUNT_SEED repeats a
 // run, SHUNT_DIFFERENTIAL sets the number of statements.
 func TestDifferential(t *testing.T) {
+	suite.Promise(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		for _, shape := range []struct {
 			shards  int
@@ -89,10 +92,7 @@ func (d *differential) run(f *flavour, shards int, indexes bool) {
 		p.createIndex(d.shunt, "i_born", "people (born)")
 		p.createIndex(d.shunt, "i_name", "pets (name)")
 	}
-	n := 700
-	if testing.Short() {
-		n = 200
-	}
+	n := suite.Size(200, 700)
 	for i := range envInt(t, "SHUNT_DIFFERENTIAL", n) {
 		if t.Failed() {
 			break

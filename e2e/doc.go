@@ -28,9 +28,9 @@
 // Of the drivers go-gorm (a module of its own), node/knex.js, python/sqlalchemy_orm.py and
 // ruby/activerecord.rb are libraries of objects and migrations.
 //
-// -short leaves out what takes longer than a few seconds, or makes it smaller.
-// SHUNT_E2E_LONG=1 has every test run on every flavour (make test-long): without it tests of
-// what no flavour matters for run on one, by their names (oneFlavour).
+// -short is make test: it leaves out what takes longer than a few seconds, or makes it smaller, and
+// runs on one flavour, by its name, what no flavour matters for (oneFlavour). Without it, everything
+// runs on every flavour (make check).
 // SHUNT_NEVERMISS sets the duration of the never-miss tests. SHUNT_E2E_RACE=1
 // builds the binary with the race detector.
 package e2e

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // gatherWrites are UPDATEs and DELETEs whose joins and subqueries need rows of
@@ -316,10 +318,7 @@ func TestGatherWriteCancelled(t *testing.T) {
 // copies that they read.
 func TestGatherWriteLogged(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		for _, format := range []string{"STATEMENT", "MIXED", "ROW"} {
-			if testing.Short() && format == "ROW" {
-				continue
-			}
+		for _, format := range suite.Size([]string{"STATEMENT"}, []string{"STATEMENT", "MIXED", "ROW"}) {
 			servers := f.own(t, 2, "--log-bin=binlog", "--server-id=1", "--binlog-format="+format)
 			p := start(t, f, setup{servers: servers, tables: []string{"users: {shard_key: id}", "orders: {shard_key: id}"}})
 			c := p.conn()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/generate"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -26,19 +27,13 @@ import (
 //	SHUNT_E2E_SEED         the first world's seed (default: always the same, so
 //	                       that a change is told from chance; make differential
 //	                       takes another each time)
-//	SHUNT_E2E_STATEMENTS   how many statements (default 2500, about two minutes; 200 with -short)
+//	SHUNT_E2E_STATEMENTS   how many statements (default 2500, about two minutes; 400 with -short)
 //	SHUNT_E2E_FAILURES     how many differences to look for (default 3)
 //	SHUNT_E2E_FAILURE_DIR  where the shrunk scripts go (default: the log only)
 func TestGenerated(t *testing.T) {
+	suite.Promise(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		n := 1500
-		if every {
-			n = 2500
-		}
-		if testing.Short() {
-			n = 200
-		}
-		n = envInt(t, "SHUNT_E2E_STATEMENTS", n)
+		n := envInt(t, "SHUNT_E2E_STATEMENTS", suite.Size(400, 2500))
 		seed := uint64(envInt(t, "SHUNT_E2E_SEED", 30000))
 		t.Logf("SHUNT_E2E_SEED=%d", seed)
 		c := newComparison(t, f, 3)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -38,7 +39,7 @@ func binary(t *testing.T) string {
 }
 
 var sources = sync.OnceFunc(func() {
-	for _, name := range []string{"SHUNT_E2E_FLAVOURS", "SHUNT_E2E_LONG", "SHUNT_E2E_RACE", "SHUNT_E2E_MYSQL_ROOT", "SHUNT_E2E_MYSQL_IMAGE", "SHUNT_E2E_MARIADB_ROOT"} {
+	for _, name := range []string{"SHUNT_E2E_FLAVOURS", "SHUNT_E2E_RACE", "SHUNT_E2E_MYSQL_ROOT", "SHUNT_E2E_MYSQL_IMAGE", "SHUNT_E2E_MARIADB_ROOT"} {
 		os.Getenv(name)
 	}
 	_ = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -52,9 +53,6 @@ var sources = sync.OnceFunc(func() {
 // race says that it is built with the race detector, which takes several times
 // the memory.
 var race = os.Getenv("SHUNT_E2E_RACE") != ""
-
-// every says that tests of oneFlavour run on every kind of server.
-var every = os.Getenv("SHUNT_E2E_LONG") != ""
 
 // envInt is a test's size or seed: what the environment says, if it does.
 func envInt(t *testing.T, name string, otherwise int) int {
@@ -220,12 +218,12 @@ func on(t *testing.T, some []*flavour, test func(t *testing.T, f *flavour)) {
 	}
 }
 
-// turn says whether what need run on one kind of server runs on this one: its name says which, and
-// SHUNT_E2E_LONG that it runs on every kind.
+// turn says whether what need run on one kind of server runs on this one: in make test its name says
+// which, and in make check it runs on every kind.
 func (f *flavour) turn(name string) bool {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // never fails
-	return every || flavours[h.Sum32()%uint32(len(flavours))] == f
+	return suite.Size(false, true) || flavours[h.Sum32()%uint32(len(flavours))] == f
 }
 
 var schemaCounter atomic.Int64

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestIncrementDifferential: the same statements on Shunt over four shards and on
@@ -198,11 +200,9 @@ func TestIncrementRefused(t *testing.T) {
 // TestIncrementKill: kill -9 among concurrent inserts, again and again. No id is
 // given twice, by answer or in the tables.
 func TestIncrementKill(t *testing.T) {
+	suite.Promise(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		kills := 20
-		if testing.Short() {
-			kills = 4
-		}
+		kills := suite.Size(4, 20)
 		kills = envInt(t, "SHUNT_KILLS", kills)
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}", "events: {shard_key: k}"}})
 		mustExec(t, p.db(), "CREATE TABLE users (id BIGINT AUTO_INCREMENT PRIMARY KEY, tag VARCHAR(50) NOT NULL)")

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMergeCollations sorts and groups the same texts under every collation
@@ -23,7 +25,7 @@ func TestMergeCollations(t *testing.T) {
 			if strings.Contains(r["c"], "uca1400") && (r["cs"] != "utf8mb4" || strings.Count(r["c"], "_") > 4) {
 				continue
 			}
-			if testing.Short() && !slices.Contains([]string{"utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_bin", "utf8mb4_0900_ai_ci", "utf8mb4_0900_as_cs", "latin1_swedish_ci", "utf8mb4_uca1400_ai_ci"}, r["c"]) {
+			if suite.Size(true, false) && !slices.Contains([]string{"utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_bin", "utf8mb4_0900_ai_ci", "utf8mb4_0900_as_cs", "latin1_swedish_ci", "utf8mb4_uca1400_ai_ci"}, r["c"]) {
 				continue
 			}
 			all = append(all, r)

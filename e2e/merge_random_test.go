@@ -7,11 +7,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMergeRandom compares random merged queries with one plain server.
 // SHUNT_SEED repeats a run, SHUNT_MERGES sets the number of queries.
 func TestMergeRandom(t *testing.T) {
+	suite.Promise(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		seed, n := uint64(envInt(t, "SHUNT_SEED", int(time.Now().UnixNano()))), envInt(t, "SHUNT_MERGES", 250)
 		t.Logf("SHUNT_SEED=%d", seed)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMergeInTransaction: answers that LIMIT cuts off leave the transaction's
@@ -110,10 +112,7 @@ func TestMergeErrors(t *testing.T) {
 // TestMergeMemory: a sorted scatter takes no more memory for more rows.
 // SHUNT_E2E_SORT_ROWS sets the number of rows (10 million take minutes).
 func TestMergeMemory(t *testing.T) {
-	rows := 200_000
-	if testing.Short() {
-		rows = 40_000
-	}
+	rows := suite.Size(40_000, 200_000)
 	rows = envInt(t, "SHUNT_E2E_SORT_ROWS", rows)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"big: {shard_key: id}"}, unchecked: true})

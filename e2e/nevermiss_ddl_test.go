@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -21,10 +22,7 @@ import (
 // is altered, renamed and emptied.
 func TestNeverMissDDL(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		duration := 15 * time.Second
-		if testing.Short() {
-			duration = 6 * time.Second
-		}
+		duration := suite.Size(6*time.Second, 15*time.Second)
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d, %s", seed, duration)
 		n := &contest{t: t, tolerated: []uint16{

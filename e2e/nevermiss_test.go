@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -151,11 +152,8 @@ func TestNeverMiss(t *testing.T) {
 func contestTime(t *testing.T, usual, short time.Duration) time.Duration {
 	t.Helper()
 	s := os.Getenv("SHUNT_NEVERMISS")
-	switch {
-	case s == "" && testing.Short():
-		return short
-	case s == "":
-		return usual
+	if s == "" {
+		return suite.Size(short, usual)
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -197,6 +195,7 @@ func neverMiss(t *testing.T, f *flavour, servers []*throwaway.Server, maintenanc
 }
 
 func (n *contest) prepare() {
+	suite.Promise(n.t)
 	n.ways = []*way{n.wayBy(n.p)}
 	n.db = n.ways[0].db
 	for _, s := range n.p.servers {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/generate"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -30,11 +31,9 @@ import (
 //	SHUNT_E2E_FAILURES     how many differences to look for (default 3)
 //	SHUNT_E2E_FAILURE_DIR  where the shrunk scripts go (default: the log only)
 func TestRandomSessions(t *testing.T) {
+	suite.Promise(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		n := 40
-		if testing.Short() {
-			n = 10
-		}
+		n := suite.Size(10, 40)
 		n = envInt(t, "SHUNT_E2E_SESSIONS", n)
 		seed := uint64(envInt(t, "SHUNT_E2E_SEED", 50000))
 		t.Logf("SHUNT_E2E_SEED=%d", seed)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -202,7 +203,7 @@ func TestStandbyReload(t *testing.T) {
 		if strings.Contains(b.log.String(), "msg=ready") {
 			t.Error("log_level is the one that it began with")
 		}
-		if testing.Short() {
+		if suite.Size(true, false) {
 			return
 		}
 		// As long a transaction as the new file allows; what bounds the stop by the old one would

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 func TestAuthentication(t *testing.T) {
@@ -40,6 +42,7 @@ func TestAuthentication(t *testing.T) {
 // TestHostileBytes: packets that claim 1 GiB cost no memory, and get an error or the end of the
 // connection. proxy has a test of the same name of all else that may arrive.
 func TestHostileBytes(t *testing.T) {
+	suite.Promise(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		before := p.stats()
@@ -102,13 +105,10 @@ func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	f := flavours[len(flavours)-1]
 	p, c := startPeople(t, f, 20, setup{})
-	n := 2000
+	n := suite.Size(300, 2000)
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < 3*uint64(n) {
 		n = int(limit.Cur / 3)
-	}
-	if testing.Short() {
-		n = min(n, 300)
 	}
 	want(t, c, "SELECT id FROM people WHERE id = 1", "id", "1")
 	base := p.stats()
@@ -195,10 +195,7 @@ func TestLargeResult(t *testing.T) {
 	mustExec(t, c, "CREATE TABLE pets (owner BIGINT NOT NULL, name MEDIUMTEXT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (owner, n))")
 	const width = 64 << 10
 	mustExec(t, c, fmt.Sprintf("INSERT INTO pets VALUES (1, REPEAT('x', %d), 0)", width))
-	total := 1 << 30
-	if testing.Short() {
-		total = 64 << 20
-	}
+	total := suite.Size(64<<20, 1<<30)
 	count := total / width
 	digits := "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7)"
 	query := "/* shunt: shard=%s */ SELECT name FROM pets JOIN " + digits + " a JOIN " + digits + " b JOIN " + digits + " c JOIN " + digits + " d JOIN " +

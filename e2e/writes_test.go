@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // sysbench runs one of its scripts as it is shipped.
@@ -58,10 +60,7 @@ func TestSysbench(t *testing.T) {
 		p := start(t, f, setup{})
 		plain := p.schema + "_plain"
 		one := plainServer(t, p.servers[2], plain)
-		events := "--events=300"
-		if testing.Short() {
-			events = "--events=60"
-		}
+		events := suite.Size("--events=60", "--events=300")
 		for _, table := range []struct {
 			name, order string
 			runs        [][]string

@@ -4,6 +4,8 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 var scenarios = []scenario{
@@ -133,6 +135,7 @@ func TestSimulation(t *testing.T) { exploreAll(t, scenarios) }
 // exploreAll visits all states of each scenario: no read misses a row, and nobody waits forever.
 func exploreAll(t *testing.T, list []scenario) {
 	t.Helper()
+	suite.Promise(t)
 	limit := 2_000_000
 	if underRace {
 		limit = 1000 // it is one goroutine at a time; the detector has little to find

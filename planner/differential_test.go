@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
 	"github.com/shunt-sql/shunt/planner/plan"
@@ -24,16 +25,14 @@ import (
 // gather copies.
 // SEED in the environment repeats a run.
 func TestRouteHoldsAnswer(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	seed := time.Now().UnixNano()
 	if s := os.Getenv("SEED"); s != "" {
 		seed, _ = strconv.ParseInt(s, 10, 64)
 	}
 	t.Logf("SEED=%d", seed)
-	rounds := 300
-	if testing.Short() {
-		rounds = 50
-	}
+	rounds := suite.Size(50, 300)
 	var counts [4]int
 	narrowed, fewer := 0, 0
 	for round := range rounds {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/planner/plan"
 
 	"github.com/cockroachdb/datadriven"
@@ -477,10 +478,7 @@ func (w *shapeWorld) log(t *testing.T) {
 func TestShapeGolden(t *testing.T) {
 	t.Parallel()
 	seed := shapeSeed(t)
-	rounds := 15
-	if testing.Short() {
-		rounds = 5
-	}
+	rounds := suite.Size(5, 15)
 	var total shapeWorld
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
@@ -519,12 +517,10 @@ func TestShapeGolden(t *testing.T) {
 
 // TestShapeGenerated is TestShapeGolden for generated worlds.
 func TestShapeGenerated(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	seed := shapeSeed(t)
-	worlds := 25
-	if testing.Short() {
-		worlds = 5
-	}
+	worlds := suite.Size(5, 25)
 	var total shapeWorld
 	for n := range worlds {
 		dialect := generate.Dialect{MariaDB: n%2 == 1}

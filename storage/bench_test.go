@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/planner/catalog"
 
 	"github.com/shunt-sql/shunt/bench/instructions"
@@ -106,10 +107,7 @@ func TestLookupInstructions(t *testing.T) {
 // BenchmarkLookupCold looks keys up that are not among the hot records, of an
 // index of 5 million (building it takes a minute; -short: 100,000).
 func BenchmarkLookupCold(b *testing.B) {
-	n := 5_000_000
-	if testing.Short() {
-		n = 100_000
-	}
+	n := suite.Size(100_000, 5_000_000)
 	s, id, key := benchStore(b, n, -1)
 	b.Run("present", func(b *testing.B) {
 		b.ReportAllocs()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
@@ -63,6 +64,7 @@ func child(dir string) {
 
 // TestKill: everything acknowledged to a process that is killed is there.
 func TestKill(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	dir := t.TempDir()
 	s := openTest(t, testOpts(dir), testOptions{})
@@ -191,6 +193,7 @@ func copyFiles(t testing.TB, from string, names []string) string {
 }
 
 func TestPowerLoss(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	clock := newTestClock()
 	o := testOpts(t.TempDir())
@@ -299,6 +302,7 @@ func TestPowerLoss(t *testing.T) {
 }
 
 func TestRenameKeepsIntents(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	s := openTest(t, testOpts(t.TempDir()), testOptions{manual: true})
 	id := readyIndex(t, s, "i", 1)
@@ -312,6 +316,7 @@ func TestRenameKeepsIntents(t *testing.T) {
 
 // TestCrashInRepartition: the readable generation stays, the other is garbage.
 func TestCrashInRepartition(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	s := openTest(t, testOpts(t.TempDir()), testOptions{manual: true})
 	id := readyIndex(t, s, "i", 1)
@@ -349,6 +354,7 @@ func TestCrashInRepartition(t *testing.T) {
 
 // TestCrashInBuild: a build goes on where it was; a drop is whole.
 func TestCrashInBuild(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	s := openTest(t, testOpts(t.TempDir()), testOptions{manual: true})
 	id := readyIndex(t, s, "i", 1)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
@@ -208,6 +209,7 @@ var kinds = map[string]func(w *damagedStore, name string, log []byte, rnd *rand.
 // TestDamage: whatever becomes of a file, nothing is missed, and nothing that can't be read from the
 // shards again is lost. SHUNT_DAMAGE is how many ways each file is damaged in, SHUNT_DAMAGE_SEED the first.
 func TestDamage(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	ways, _ := strconv.Atoi(os.Getenv("SHUNT_DAMAGE"))
 	ways = max(ways, 1)
@@ -254,6 +256,7 @@ func TestDamage(t *testing.T) {
 // TestDamageWhileServing: tables that are damaged under a store that serves cost no lookup a shard, and the store is
 // made anew beside it.
 func TestDamageWhileServing(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	w := newDamagedStore(t)
 	o := testOpts(copyStore(t, w.dir))

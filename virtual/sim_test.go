@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/follow"
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
@@ -424,6 +425,7 @@ func (w *world) read(key int, of *catalog.VirtualColumn, h catalog.VirtualHot) (
 // TestSimulation: exact reads have what their writer has written, whatever order things happen in, and whenever the
 // process dies. Each writer has keys of its own.
 func TestSimulation(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	for _, a := range []catalog.Aggregate{catalog.CountRows, catalog.Sum, catalog.Min, catalog.Max, catalog.Last} {
 		t.Run(string(a), func(t *testing.T) {

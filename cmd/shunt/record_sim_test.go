@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // The simulation is of what stores and shards know of each other (record.go, teller.go,
@@ -344,6 +346,7 @@ func simulate(seed uint64, without simWithout) (bad string, log []string) {
 }
 
 func TestRecordsSimulation(t *testing.T) {
+	suite.Promise(t)
 	t.Parallel()
 	for seed := range uint64(30_000) {
 		if bad, log := simulate(seed, ""); bad != "" {

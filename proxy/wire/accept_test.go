@@ -25,6 +25,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 	driver "github.com/go-sql-driver/mysql"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
@@ -786,6 +787,7 @@ func TestParseAttrs(t *testing.T) {
 }
 
 func FuzzParseResponse(f *testing.F) {
+	suite.Promise(f)
 	f.Add(helloBytes(mysql.CLIENT_PLUGIN_AUTH, "app", []byte("xxxxxxxxxxxxxxxxxxxx"), "mysql_native_password"))
 	f.Add(helloBytes(mysql.CLIENT_PLUGIN_AUTH|mysql.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA|mysql.CLIENT_CONNECT_ATTRS|mysql.CLIENT_CONNECT_WITH_DB, "app", nil, "x"))
 	f.Fuzz(func(t *testing.T, p []byte) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 func changeUserBytes(user string, auth []byte, rest string) []byte {
@@ -88,6 +90,7 @@ func TestChangeUser(t *testing.T) {
 }
 
 func FuzzParseChangeUser(f *testing.F) {
+	suite.Promise(f)
 	f.Add(changeUserBytes("app", []byte("12345678901234567890"), "shop\x00\x21\x00caching_sha2_password\x00\x04\x01k\x01v"), serverCapabilities)
 	f.Add(changeUserBytes("", nil, ""), uint32(0))
 	f.Fuzz(func(t *testing.T, p []byte, caps uint32) {

@@ -15,6 +15,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 var compressions = map[string]uint32{"zlib": mysql.CLIENT_COMPRESS, "zstd": mysql.CLIENT_ZSTD_COMPRESSION_ALGORITHM}
@@ -239,6 +241,7 @@ func TestCompressedSlow(t *testing.T) {
 // FuzzCompressed: whatever comes, what is read is what the packets' headers say,
 // or an error.
 func FuzzCompressed(f *testing.F) {
+	suite.Promise(f)
 	content := bytes.Repeat([]byte("select "), 20)
 	f.Add(true, packed(0, len(content), zlibOf(content)))
 	f.Add(false, packed(0, len(content), zstdOf(content)))

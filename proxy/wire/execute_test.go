@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"pgregory.net/rapid"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 var paramTypes = []byte{
@@ -239,6 +241,7 @@ func TestQueryAttributes(t *testing.T) {
 
 // FuzzQueryText: what is left is the payload's end, or an error.
 func FuzzQueryText(f *testing.F) {
+	suite.Promise(f)
 	f.Add(append([]byte{0, 1}, "SELECT 1"...))
 	f.Add(slices.Concat([]byte{2, 1, 0b10, 1}, attributed(mysql.MYSQL_TYPE_STRING, "trace"), attributed(mysql.MYSQL_TYPE_LONG, ""), AppendLenBytes(nil, "abc"), []byte("SELECT 1")))
 	f.Fuzz(func(t *testing.T, p []byte) {
@@ -257,6 +260,7 @@ func FuzzQueryText(f *testing.F) {
 }
 
 func FuzzDecodeExecute(f *testing.F) {
+	suite.Promise(f)
 	f.Add(EncodeExecute(1, 0, []Param{{Type: mysql.MYSQL_TYPE_LONG, Data: []byte{1, 2, 3, 4}}, {Type: mysql.MYSQL_TYPE_TIME, Data: payload(12)}}), 2, 1)
 	f.Fuzz(func(t *testing.T, p []byte, n, long int) {
 		if n < 0 || n > 65535 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/mysqlerr"
 )
 
@@ -37,6 +38,7 @@ func frame(seq byte, payload []byte) []byte {
 // FuzzAccept: whatever a client sends in its handshake, it is accepted with the
 // capabilities that were announced, or refused with an error that says so.
 func FuzzAccept(f *testing.F) {
+	suite.Promise(f)
 	empty := helloBytes(mysql.CLIENT_PLUGIN_AUTH|mysql.CLIENT_DEPRECATE_EOF|mysql.CLIENT_SESSION_TRACK|mysql.CLIENT_OPTIONAL_RESULTSET_METADATA, "empty", nil, "caching_sha2_password")
 	f.Add(frame(1, empty), false)
 	f.Add(append(frame(1, helloBytes(mysql.CLIENT_PLUGIN_AUTH, "empty", nil, "mysql_clear_password")), frame(3, nil)...), true)
@@ -87,6 +89,7 @@ func FuzzAccept(f *testing.F) {
 // FuzzCommands: whatever comes as commands is read within its bounds, and what
 // they hold is parsed or refused.
 func FuzzCommands(f *testing.F) {
+	suite.Promise(f)
 	f.Add(frame(0, []byte("\x03SELECT 1")), uint32(0))
 	f.Add(append(frame(0, []byte("\x02shop")), frame(0, []byte{mysql.COM_SET_OPTION, 0, 0})...), AnswerCapabilities)
 	f.Add(frame(0, []byte("\x03\x00\x01SELECT 1")), mysql.CLIENT_QUERY_ATTRIBUTES)
@@ -134,6 +137,7 @@ func FuzzCommands(f *testing.F) {
 
 // FuzzChanges: changes of a session are read again as they were told.
 func FuzzChanges(f *testing.F) {
+	suite.Promise(f)
 	f.Add("autocommit", "ON", "shop", true)
 	f.Add("", string(bytes.Repeat([]byte{0xFB}, 300)), "", false)
 	f.Fuzz(func(t *testing.T, name, value, schema string, state bool) {

@@ -10,6 +10,8 @@ import (
 	"testing/iotest"
 
 	"pgregory.net/rapid"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // payload makes n bytes that differ along the way.
@@ -257,6 +259,7 @@ func checkCopy(t interface {
 }
 
 func FuzzReader(f *testing.F) {
+	suite.Promise(f)
 	f.Add([]byte{1, 0, 0, 0, 3, 0, 0, 0, 1}, byte(1))
 	f.Add([]byte{0xFF, 0xFF, 0xFF, 0, 1}, byte(3))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), byte(2))

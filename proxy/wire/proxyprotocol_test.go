@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 func v2(command, family byte, body string) string {
@@ -125,6 +127,7 @@ func TestAcceptProxied(t *testing.T) {
 }
 
 func FuzzProxyHeader(f *testing.F) {
+	suite.Promise(f)
 	f.Add([]byte("PROXY TCP4 192.0.2.1 10.0.0.1 56324 3306\r\n"))
 	f.Add([]byte(v2(0x21, 0x11, v4body)))
 	f.Add([]byte(v2(0x21, 0x21, v6body)))

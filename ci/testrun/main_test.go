@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
+)
+
+// TestRun: a failure is looked at twice, where that says anything.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	const once = `if _, err := os.Stat("been"); err != nil { os.WriteFile("been", nil, 0o600); t.Fatal("this time") }`
+	promise := fmt.Sprintf("t.Log(%q); ", suite.OfPromise)
+	for what, c := range map[string]struct {
+		source string // of tests in a package of their own
+		passes bool
+		prints []string
+	}{
+		"one that passes": {
+			"func TestX(t *testing.T) { t.Log(`said`) }",
+			true, []string{"1 passed, 0 failed, 0 skipped", "slowest:"},
+		},
+		"one that fails once": {
+			"func TestX(t *testing.T) { " + once + " }\nfunc TestY(t *testing.T) {}",
+			true, []string{"--- FAIL: x.TestX", "this time", "\nflaky: x.TestX\n", "2 passed, 0 failed, 0 skipped"},
+		},
+		"a subtest that fails once": {
+			"func TestX(t *testing.T) { t.Run(`a (b)`, func(t *testing.T) { " + once + " }); t.Run(`c`, func(t *testing.T) {}) }",
+			true, []string{"\nflaky: x.TestX/a_(b)\n", "3 passed, 0 failed, 0 skipped"},
+		},
+		"one that fails always": {
+			"func TestX(t *testing.T) { t.Error(`always`) }",
+			false, []string{"=== x.TestX", "always", "\nfailed: x.TestX\n", "0 passed, 1 failed, 0 skipped"},
+		},
+		"one that fails once beside one that fails always": {
+			"func TestX(t *testing.T) { " + once + " }\nfunc TestY(t *testing.T) { t.Error(`always`) }",
+			false, []string{"\nflaky: x.TestX\n", "\nfailed: x.TestY\n", "1 passed, 1 failed, 0 skipped"},
+		},
+		"a promise that fails once": {
+			"func TestX(t *testing.T) { " + promise + once + " }",
+			false, []string{"this time", "\nfailed: x.TestX\n"},
+		},
+		"a promise whose subtest fails once": {
+			"func TestX(t *testing.T) { " + promise + "t.Run(`a`, func(t *testing.T) { " + once + " }) }",
+			false, []string{"\nfailed: x.TestX/a\n"},
+		},
+		"many that fail once": {
+			"func TestX(t *testing.T) { for _, c := range `abcdef` { t.Run(string(c), func(t *testing.T) { if _, err := os.Stat(t.Name()[6:]); err != nil { os.WriteFile(t.Name()[6:], nil, 0o600); t.Fatal() } }) } }",
+			false, []string{"\nfailed: x.TestX/f\n"},
+		},
+		"one that ends the process": {
+			"func TestX(t *testing.T) { t.Cleanup(func() { os.Exit(3) }) }",
+			false, []string{"\nfailed: x"},
+		},
+		"one that panics once": {
+			"func TestX(t *testing.T) { if _, err := os.Stat(`been`); err != nil { os.WriteFile(`been`, nil, 0o600); panic(`at the disco`) } }\nfunc TestY(t *testing.T) {}",
+			false, []string{"at the disco", "failed: x"},
+		},
+		"one that doesn't build": {
+			"func TestX(t *testing.T) { undefined() }",
+			false, []string{"undefined: undefined", "failed: x"},
+		},
+		"one that is skipped": {
+			"func TestX(t *testing.T) { t.Skip() }",
+			true, []string{"0 passed, 0 failed, 1 skipped"},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for file, text := range map[string]string{
+				"go.mod":    "module example.com/m/x\n\ngo 1.26\n",
+				"x_test.go": "package x\n\nimport (\"os\"; \"testing\")\n\nvar _ = os.Exit\n\n" + c.source + "\n",
+			} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out strings.Builder
+			passed, err := run(&out, dir, []string{"-vet=off", "./..."})
+			if err != nil || passed != c.passes {
+				t.Errorf("passed %t, %v\n%s", passed, err, &out)
+			}
+			for _, want := range c.prints {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q isn't in:\n%s", want, &out)
+				}
+			}
+			if strings.Contains(out.String(), "said") {
+				t.Errorf("it prints what one that passed says:\n%s", &out)
+			}
+		})
+	}
+}
+
+// TestExcerpt: of long outputs both ends are kept.
+func TestExcerpt(t *testing.T) {
+	t.Parallel()
+	var x excerpt
+	for i := range 1000 {
+		x.add(fmt.Sprintf("line %d\n", i))
+	}
+	got := x.text()
+	if n := strings.Count(got, "\n"); n != 2*kept+1 || !strings.HasPrefix(got, "line 0\n") || !strings.HasSuffix(got, "line 999\n") ||
+		!strings.Contains(got, "line 49\n    [900 lines]\nline 950\n") {
+		t.Errorf("%d lines:\n%s", n, got)
+	}
+}
