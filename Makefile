@@ -55,14 +55,14 @@ demo: build ## Start 4 throwaway shards with sample data and serve on 127.0.0.1:
 	@bin/shunt demo $(DEMO_ARGS)
 
 test: ## What a change has to pass, against real MySQL and MariaDB servers (gets them first)
-	scripts/with-servers $(GO) run ./ci/testrun -short -parallel 6 -timeout 60m ./...
+	scripts/with-servers $(GO) run ./ci/testrun -short -parallel 8 -timeout 60m ./...
 
 test-long: ## All tests there are, each on both kinds of server
 	scripts/with-servers $(GO) run ./ci/testrun -parallel 6 -timeout 3h ./...
 
 test-mariadb11: ## The tests against a MariaDB 11.8, which Debian 13 has, in place of this machine's (RUN=TestScripts: some)
 	export SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_MARIADB_ROOT=$${XDG_CACHE_HOME:-$$HOME/.cache}/shunt/mariadb11 && \
-		scripts/with-servers $(GO) run ./ci/testrun -short -parallel 6 -timeout 60m -run '$(RUN)' ./e2e ./planner/keys
+		scripts/with-servers $(GO) run ./ci/testrun -short -parallel 8 -timeout 60m -run '$(RUN)' ./e2e ./planner/keys
 
 test-apps: ## WordPress and MediaWiki, installed and used over Shunt and over one server, compared (RUN=TestApps/wordpress: one)
 	. scripts/servers.sh && . scripts/apps.sh && $(GO) test -v -count=1 -timeout 90m -run '$(if $(filter .,$(RUN)),^TestApps$$,$(RUN))' ./e2e

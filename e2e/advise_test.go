@@ -51,7 +51,7 @@ func advised(t *testing.T, args ...string) (string, int) {
 // TestAdvise: the advice about a server's application is followed, and what EXPLAIN ROUTE then
 // says of the application's statements is what was estimated.
 func TestAdvise(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		server := f.own(t, 1, "--performance-schema=ON")[0]
 		schema := newSchemaName(t)
 		one := onShard(t, server, "")

@@ -12,7 +12,7 @@ import (
 // TestBackup: the store of a Shunt that serves is backed up; put back it finds the rows that came later, too,
 // also where the Shunt before was killed at once.
 func TestBackup(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		p.settled(c)
 		dir := filepath.Dir(p.config)

@@ -8,7 +8,7 @@ import (
 
 // TestBounds: statements at Shunt's bounds, and beyond them, are answered as by one server.
 func TestBounds(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}"}})
 		shunt, plain := p.conn(), plainServer(t, p.servers[0], newSchemaName(t))
 		both := []queryer{shunt, plain}

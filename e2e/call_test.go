@@ -31,7 +31,7 @@ var calledPrograms = []string{
 // TestCallPackets: what CALL answers, as text, prepared, with cursors, in transactions,
 // with OUT parameters, and what it leaves for the next statement.
 func TestCallPackets(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		dial(t, 0).query(calledPrograms...)
 		for name, capabilities := range map[string]uint32{"EOF": 0, "no EOF": mysql.CLIENT_DEPRECATE_EOF} {
@@ -89,7 +89,7 @@ func TestCallPackets(t *testing.T) {
 // TestCallRowsBesideCursor: servers leave the flags of a procedure's cursor in the
 // answers of its queries. They broke the client's connection.
 func TestCallRowsBesideCursor(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		_, c := startPeople(t, f, 0, setup{})
 		mustExec(t, c, "CREATE TABLE settings (k INT PRIMARY KEY, v VARCHAR(20))")
 		mustExec(t, c, "INSERT INTO settings VALUES (1, 'one'), (2, 'two')")
@@ -127,7 +127,7 @@ func TestCallRowsBesideCursor(t *testing.T) {
 // TestCallLeavesNothing: what a procedure would leave in a pooled connection is refused,
 // and so is one that may end a transaction in the midst of one.
 func TestCallLeavesNothing(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 5, setup{})
 		mustExec(t, c, "CREATE TABLE settings (k INT PRIMARY KEY, v VARCHAR(20))")
 		for _, body := range []string{
@@ -188,7 +188,7 @@ func TestCallLeavesNothing(t *testing.T) {
 // TestCallSwallowsDeadlock: a procedure's handler says nothing of the deadlock by which the
 // shard has rolled back the transaction. Its other shards must not commit theirs.
 func TestCallSwallowsDeadlock(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 0, setup{})
 		mustExec(t, c, "CREATE TABLE settings (k INT PRIMARY KEY, v INT)")
 		mustExec(t, c, "INSERT INTO settings VALUES (1, 0), (2, 0)")

@@ -35,7 +35,7 @@ func (c *wireConn) changeUser(user, password, schema string) (byte, error) {
 
 // TestChangeUser: the session begins anew, as a pool's next user expects it.
 func TestChangeUser(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, db := startPeople(t, f, 20, setup{})
 		c, err := dialWire(p.addr, "app", "secret", p.schema)
 		if err != nil {

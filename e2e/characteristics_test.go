@@ -13,7 +13,7 @@ import (
 // TestNextTransactionOfOneStatement: SET TRANSACTION counts for the next statement
 // without a transaction, as it does on a server, and for no other.
 func TestNextTransactionOfOneStatement(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		writer := p.conn()
 		mustExec(t, writer, "BEGIN")
@@ -76,7 +76,7 @@ func TestNextTransactionOfOneStatement(t *testing.T) {
 // TestNextTransactionBehindFailures: whether a statement that fails was the transaction that
 // SET TRANSACTION is for depends on how it fails.
 func TestNextTransactionBehindFailures(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
 		p.query("DELETE FROM people", "INSERT INTO people (id, email, age) VALUES (1, 'a', 1), (2, 'b', 2)")
@@ -93,7 +93,7 @@ func TestNextTransactionBehindFailures(t *testing.T) {
 // TestPrepareInReadOnly: what a transaction may not write can't be prepared in it either, which
 // goes by the transaction, not by the session.
 func TestPrepareInReadOnly(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
 		p.query("DELETE FROM people", "INSERT INTO people (id, email, age) VALUES (1, 'a', 1), (2, 'b', 2)", "CREATE TEMPORARY TABLE mine (id INT PRIMARY KEY)")

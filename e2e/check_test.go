@@ -11,7 +11,7 @@ import (
 // TestCheckAsServe: what serve refuses check refuses, in the same words, be data_dir served from or
 // at rest; and a first start that is refused leaves nothing behind.
 func TestCheckAsServe(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 20, setup{tables: []string{"found: {shard_key: id}", "uneven: {shard_key: id}"}})
 		text, err := os.ReadFile(p.config)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 // closes. MySQL's servers don't tell who waits for whom here (performance_schema is off): a circle that only
 // they know would last for innodb_lock_wait_timeout.
 func TestClaims(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
 		mustExec(t, p.db(), "CREATE TABLE n (id INT PRIMARY KEY, code INT NOT NULL, v INT NOT NULL, KEY (code))")
 		mustExec(t, p.db(), "CREATE VIRTUAL INDEX by_code ON n (code)")

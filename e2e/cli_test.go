@@ -113,7 +113,7 @@ func (c *clientPrograms) must(t *testing.T, side, program, input string, args ..
 // TestCommandLine: what the command-line clients print is the same from Shunt
 // and from a plain server.
 func TestCommandLine(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		m := startMatrix(t, f, "cli", "dump", "restored")
 		t.Run("script", func(t *testing.T) { m.clientPrograms(t).script(t) })
 		t.Run("dump", func(t *testing.T) { m.clientPrograms(t).dumps(t) })

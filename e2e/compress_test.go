@@ -30,7 +30,7 @@ func (c counted) Read(b []byte) (int, error) {
 // TestCompression: large commands and answers, of one shard and of several, text
 // and prepared, over a driver's compressed connection, which carries less.
 func TestCompression(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 200, setup{})
 		var came atomic.Int64
 		c := p.conn(func(c *mysql.Config) {
@@ -102,7 +102,7 @@ func commandLine(t *testing.T, p *process, f *flavour, args ...string) *exec.Cmd
 
 // TestCompressionOfClients: what the servers' own clients can.
 func TestCompressionOfClients(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 50, setup{})
 		options := [][]string{{"--compress"}}
 		if f.name == throwaway.MySQL {

@@ -11,7 +11,7 @@ import (
 // TestConfiguredIndexes: an index of the configuration is made once its table is
 // there, whatever else is wrong, and one that says otherwise than what was made is told.
 func TestConfiguredIndexes(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: a}"}})
 		told := func(text string) {
 			t.Helper()
@@ -41,7 +41,7 @@ func TestConfiguredIndexes(t *testing.T) {
 // TestConfiguredIndexesBehindDDL: an index of the configuration that goes with its table, or with
 // a column, comes back with it.
 func TestConfiguredIndexesBehindDDL(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: a}"}})
 		const before, create = "maintenance: {delay", "CREATE TABLE users (a INT PRIMARY KEY, b INT, KEY (b))"
 		p.reload(before, "indexes:\n- {name: idx_b, table: "+p.schema+".users, columns: [b]}\n"+before)

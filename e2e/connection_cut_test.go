@@ -25,7 +25,7 @@ import (
 //
 // SHUNT_E2E_CUTS sets the number of statements (default 30), SHUNT_E2E_SEED repeats a run.
 func TestCuts(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		c := startCuts(t, f)
 		for n := range envInt(t, "SHUNT_E2E_CUTS", 30) {
 			if c.cut(n); t.Failed() {

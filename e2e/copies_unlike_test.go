@@ -11,7 +11,7 @@ import (
 
 // TestCopiesUnlike: which copy of a reference table is read never decides what is answered.
 func TestCopiesUnlike(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 3), tables: []string{"users: {shard_key: id}", "countries: {placement: reference}", "codes: {placement: reference}", "units: {placement: reference}"}})
 		db := p.db()
 		mustExec(t, db, "CREATE TABLE users (id INT PRIMARY KEY, country INT)")
@@ -108,7 +108,7 @@ func TestCopiesUnlike(t *testing.T) {
 
 // TestCopiesUnlikeWritten: copies become alike while the table is written all the time.
 func TestCopiesUnlikeWritten(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 2), tables: []string{"users: {shard_key: id}", "units: {placement: reference}"}})
 		db := p.db()
 		mustExec(t, db, "CREATE TABLE users (id INT PRIMARY KEY, unit INT)")

@@ -12,7 +12,7 @@ import (
 // answers come in another character set, as those of Connector/J (NULL) and of
 // libmariadb (latin1) do.
 func TestCollectInOtherCharsets(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{tables: []string{"src: {shard_key: id}", "dst: {shard_key: k}"}})
 		shunt, plain := &wireConn{w.shunt}, &wireConn{w.plain}
 		w.exec("CREATE TABLE src (id INT PRIMARY KEY, s VARCHAR(40), g VARCHAR(20) CHARACTER SET greek, b VARBINARY(20), j JSON) CHARACTER SET utf8mb4",

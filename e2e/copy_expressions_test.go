@@ -80,7 +80,7 @@ func copiedQuery(k int, e string) string {
 // TestInsertSelectExpressions: what rows that INSERT ... SELECT takes to other shards store of an
 // expression is what one server stores.
 func TestInsertSelectExpressions(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := copiedTwins(t, f)
 		refused, all, k := map[string]int{}, 0, 0
 		for _, mode := range []string{strictMode, ""} {
@@ -108,7 +108,7 @@ func TestInsertSelectExpressions(t *testing.T) {
 
 // TestValuesStoredAsByServer: so by other statements that take values from shard to shard.
 func TestValuesStoredAsByServer(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := copiedTwins(t, f)
 		hard := []string{
 			"0x3132", "b'101'", "LEAST(d, 1)", "b / 3", "UNIX_TIMESTAMP(dt)", "COALESCE(dt, day)", "dt", "tm", "e", "bits | 1",

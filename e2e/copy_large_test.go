@@ -12,7 +12,7 @@ import (
 // TestInsertSelectLarge: rows that go to other shards are kept on disk meanwhile, up to
 // cursor_max_bytes, beyond which nothing is inserted and all that they took is given back.
 func TestInsertSelectLarge(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{extra: "cursor_max_bytes: 8MiB", tables: []string{"src: {shard_key: id}", "dst: {shard_key: k}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE src (id BIGINT PRIMARY KEY, pad TEXT, at TIMESTAMP NULL)")

@@ -11,7 +11,7 @@ import (
 // TestInsertSelect: INSERT ... SELECT whose rows go to other shards than they
 // come from gives what it gives on one server, for values of all types.
 func TestInsertSelect(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"src: {shard_key: id}", "dst: {shard_key: k}", "counted: {shard_key: id}", "kinds: {placement: reference}", "one: {placement: single, shard: s2}"}})
 		shunt, plain := p.conn(), plainServer(t, p.servers[1], p.schema+"_plain")
 		both := []*sql.Conn{shunt, plain}

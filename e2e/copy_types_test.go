@@ -11,7 +11,7 @@ import (
 // TestInsertSelectUnlikeTypes: rows that INSERT ... SELECT takes to other shards
 // store in columns of other types what one server stores, or it is refused.
 func TestInsertSelectUnlikeTypes(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{tables: []string{"src: {shard_key: id}", "dst: {shard_key: k}"}})
 		shunt, plain := &wireConn{w.shunt}, &wireConn{w.plain}
 		from := [][2]string{

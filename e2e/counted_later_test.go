@@ -14,7 +14,7 @@ import (
 // AUTO_INCREMENT. Sessions that insert without an id meanwhile fail, or get one by which the
 // row is found.
 func TestCountedLater(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "SET SQL_MODE = 'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES'")
@@ -91,7 +91,7 @@ func TestCountedLater(t *testing.T) {
 
 // TestOtherColumnCountedLater: so may a column that isn't the shard key, if its rows have values.
 func TestOtherColumnCountedLater(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"orders: {shard_key: user_id}", "kinds: {placement: reference}"}})
 		c := p.conn()
 		mustExec(t, c, "SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO')")
@@ -120,7 +120,7 @@ func TestOtherColumnCountedLater(t *testing.T) {
 
 // TestCountedLaterFails: a table whose ALTER fails is as it was.
 func TestCountedLaterFails(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE users (id INT NOT NULL, name VARCHAR(20))")

@@ -61,7 +61,7 @@ func untilAnswered(t *testing.T, p *process, q queryer, query string) []row {
 
 // TestCovering: Shunt answers reads by covering indexes as the shards did, until what they are of changes.
 func TestCovering(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := covered(t, f, "")
 		db := p.db()
 		one := p.conn()
@@ -218,7 +218,7 @@ func routedText(query string) string {
 // Each writer has people of its own; so it knows what a read of theirs is to answer, but for a write whose outcome it
 // wasn't told.
 func TestNeverStale(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := covered(t, f, "")
 		lasts := contestTime(t, 15*time.Second, 15*time.Second)
 		seed := rand.Uint64()
@@ -413,7 +413,7 @@ func (w *personWriter) read(ctx context.Context) {
 // TestCoveringReplaced: a shard's address leads to another server while connections to the old one live on, the one
 // over which its log is read among them. No answer of the old one is given then, and new ones are kept.
 func TestCoveringReplaced(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2, f.binlogs()...)
 		v := valveTo(t, servers[0])
 		p := start(t, f, setup{servers: servers[:1], addrs: []string{v.Addr()}, tables: []string{"people: {shard_key: id}"}, maintenance: "{follow: binlog, delay: 100ms}", extra: "shard_timeout: 2s"})

@@ -11,7 +11,7 @@ import (
 // TestCreateAsKilled: a table that a killed CREATE TABLE ... SELECT has made, and not
 // filled, is dropped again.
 func TestCreateAsKilled(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c, admin := p.conn(), p.conn()
 		id := mustRows(t, c, "SELECT CONNECTION_ID() AS id")[0]["id"]
@@ -38,7 +38,7 @@ func TestCreateAsKilled(t *testing.T) {
 // TestCreateAsUnlikeTypes: a column that CREATE TABLE ... SELECT declares, of another type than
 // the query's, has what one server stores there, or the table is refused and isn't there.
 func TestCreateAsUnlikeTypes(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{tables: []string{"src: {shard_key: id}"}})
 		shunt, plain := &wireConn{w.shunt}, &wireConn{w.plain}
 		w.exec("SET sql_mode = ''", "CREATE TABLE src (id INT PRIMARY KEY, e ENUM('10','20'), f FLOAT, d DOUBLE(10,3), z INT(6) ZEROFILL, b BIT(16), l VARCHAR(20) CHARACTER SET latin1,"+

@@ -15,7 +15,7 @@ import (
 // TestCursors: what a server answers packet by packet, Shunt answers over one
 // shard and over several.
 func TestCursors(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, db := startPeople(t, f, 0, setup{extra: "cursor_max_bytes: 3MiB"})
 		plainSchema := p.schema + "_plain"
 		server := f.servers(t)[3]
@@ -188,7 +188,7 @@ func TestCursorsOfPHP(t *testing.T) {
 	if err != nil {
 		t.Skip("no php")
 	}
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 60, setup{})
 		_, port, err := net.SplitHostPort(p.addr)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 // TestDDLBehind: a tool alters the table on each shard itself. Once Shunt sees it, the
 // index of the old definition is not used, and built again.
 func TestDDLBehind(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"people: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(50) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)")
@@ -49,7 +49,7 @@ func TestDDLBehind(t *testing.T) {
 // TestColumnGoneBehind: a column was dropped on the shards, then the table. SHOW VIRTUAL INDEXES
 // says why an index isn't used, and it can be dropped.
 func TestColumnGoneBehind(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 0, setup{})
 		p.createIndex(c, "by_age", "people (age)")
 		for i := range p.servers {
@@ -82,7 +82,7 @@ func TestColumnGoneBehind(t *testing.T) {
 // TestCreateAsBehind: a table was dropped on the shards, and is made anew with rows. They
 // have no entries in the index that Shunt had kept.
 func TestCreateAsBehind(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"legacy: {placement: anywhere}", "source: {placement: anywhere}"}})
 		c := p.conn()
 		for _, table := range []string{"legacy", "source"} {

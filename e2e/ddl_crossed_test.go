@@ -11,7 +11,7 @@ import (
 // each, and want it on the other's, while DDL waits for both. No server sees
 // the circle; all three must get through.
 func TestDDLBesideCrossedTransactions(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 60, setup{})
 		// The statement goes to the first shard alone, then to the others.
 		var ids []string

@@ -8,7 +8,7 @@ import (
 // TestHintedDDL: what a hinted statement changes of a shard's tables is known before its
 // answer.
 func TestHintedDDL(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		onEach := func(sql string) {
 			t.Helper()

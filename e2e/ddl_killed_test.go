@@ -60,7 +60,7 @@ var halfDones = []halfDone{
 // TestDDLKilled kills Shunt while a shard holds DDL up that another has done. It starts
 // again, tells what is half-done, answers for all other tables, and the same statement finishes it.
 func TestDDLKilled(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 3), tables: []string{"pool: {shard_key: id}", "other: {shard_key: id}", "fresh: {shard_key: id}"}})
 		mustExec(t, p.db(), "CREATE TABLE pool"+killedTable)
 		mustExec(t, p.db(), "CREATE TABLE other (id INT PRIMARY KEY)")
@@ -159,7 +159,7 @@ func (p *process) shardError(name string) string {
 // TestDDLKilledAndDone: what a dead Shunt has sent is done by the shard later, and then
 // nothing is half-done any more.
 func TestDDLKilledAndDone(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 2), tables: []string{"pool: {shard_key: id}"}})
 		mustExec(t, p.db(), "CREATE TABLE pool"+killedTable)
 		p.killIn("ALTER TABLE pool ADD INDEX (n)", false)
@@ -188,7 +188,7 @@ func TestDDLKilledAndDone(t *testing.T) {
 // TestDDLCutAndStarted: an ALTER that a shard lacks, whoever has left it so, doesn't keep Shunt
 // from starting, though an index of the configuration can't be made meanwhile.
 func TestDDLCutAndStarted(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 2), tables: []string{"pool: {shard_key: id}"}})
 		mustExec(t, p.db(), "CREATE TABLE pool"+killedTable)
 		const alter = "ALTER TABLE pool ADD COLUMN x INT"
@@ -208,7 +208,7 @@ func TestDDLCutAndStarted(t *testing.T) {
 
 // TestCreateAsUnfilled kills Shunt between making a table and filling it.
 func TestCreateAsUnfilled(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"src: {shard_key: id}", "dest: {shard_key: k}"}})
 		mustExec(t, p.db(), "CREATE TABLE src (id INT PRIMARY KEY, k INT)")
 		fill(t, p, "src", 20000, func(id int) string { return fmt.Sprintf("(%d, %d)", id, id+7) })

@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestDDLLost: the connection breaks, or Shunt dies, while DDL waits on a shard, which
 // does it later. What the schema was right after that isn't what it becomes.
 func TestDDLLost(t *testing.T) {
+	suite.Long(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		v := valveTo(t, servers[0])

@@ -10,7 +10,7 @@ import (
 // TestDDLAgain: DDL that failed on some shards is sent again as it was, and goes
 // to those that lack it.
 func TestDDLAgain(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		// A table in the way on one shard.
 		mustExec(t, p.shard(2), "CREATE TABLE extra (other INT)")
@@ -83,7 +83,7 @@ func TestDDLWithAShardDown(t *testing.T) {
 }
 
 func TestViews(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c, _ := startSpread(t, f)
 		p.createIndex(c, "idx_email", "users (email)")
 		mustExec(t, c, "CREATE VIEW people AS SELECT id AS person, email AS mail, UPPER(name) AS loud FROM users WHERE id <= 50")
@@ -151,7 +151,7 @@ func TestViews(t *testing.T) {
 }
 
 func TestStoredPrograms(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c, _ := startSpread(t, f)
 		p.createIndex(c, "idx_email", "users (email)")
 		onAll := func(kind, name string, n int) {
@@ -229,7 +229,7 @@ func TestStoredPrograms(t *testing.T) {
 }
 
 func TestCreateTableAs(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{
 			"users: {shard_key: id}", "countries: {placement: reference}", "copies: {placement: reference}",
 			"settings: {placement: single, shard: s2}", "more: {placement: single, shard: s2}", "loose: {placement: anywhere}",
@@ -266,7 +266,7 @@ func TestCreateTableAs(t *testing.T) {
 // sets off nothing, though CREATE TRIGGER could not know: its table came later, or it
 // was made on the shards. One that puts them beside the row works.
 func TestTriggersOfLaterTables(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 0, setup{tables: []string{"early: {shard_key: id}"}})
 		mustExec(t, c, "CREATE TRIGGER astray AFTER INSERT ON people FOR EACH ROW INSERT INTO later (id, v) VALUES (NEW.id + 1000, 1)")
 		mustExec(t, c, "CREATE TABLE later (id BIGINT PRIMARY KEY, v INT)")

@@ -25,7 +25,7 @@ func (p *process) indexNames(q queryer) []string {
 }
 
 func TestDDLOfIndexedTable(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 60, setup{})
 
 		// A new column, and an index with it.
@@ -107,7 +107,7 @@ func TestDDLOfIndexedTable(t *testing.T) {
 }
 
 func TestVirtualIndexStatements(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 100, setup{})
 
 		// Made by the comment of a real index.
@@ -207,7 +207,7 @@ func TestVirtualIndexStatements(t *testing.T) {
 
 // TestUnkeyableColumns: what can't be keyed exactly is refused with the reason.
 func TestUnkeyableColumns(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"odd: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE odd (id BIGINT PRIMARY KEY, f FLOAT, b BLOB, j JSON, e ENUM('a','b'), d DATETIME(3), dec1 DECIMAL(10,2), y VARBINARY(20), g VARCHAR(20) GENERATED ALWAYS AS (CONCAT('g', id)) VIRTUAL)")
@@ -277,7 +277,7 @@ func TestTriggersAndCascades(t *testing.T) {
 // TestIndexBesideTrigger: a virtual index is made while a CREATE TRIGGER waits. What a write
 // that was planned before the trigger inserts by it is not missed.
 func TestIndexBesideTrigger(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		db, writer := p.db(), p.conn()
 		for _, table := range []string{"people", "log"} {
@@ -320,7 +320,7 @@ func TestIndexBesideTrigger(t *testing.T) {
 
 // TestPrimaryKeyOverNulls: without a strict mode ADD PRIMARY KEY makes values of NULLs.
 func TestPrimaryKeyOverNulls(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"parts: {shard_key: k}", "keyed: {shard_key: k}"}})
 		c := p.conn()
 		mustExec(t, c, "SET sql_mode = ''")

@@ -9,7 +9,7 @@ import (
 // TestSchemaUnread: DDL is done, and the schema can't be read again behind it. No index
 // is used by its old definition, and all is well when the schema can be read.
 func TestSchemaUnread(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{tables: []string{"keyed: {shard_key: k}"}})
 		wantAll := func() {
 			t.Helper()

@@ -9,7 +9,7 @@ import (
 // TestVirtualIndexesOfTables: keys of CREATE TABLE and ALTER TABLE with COMMENT
 // 'virtual' are virtual indexes too, and end with what they are of.
 func TestVirtualIndexesOfTables(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"members: {shard_key: id}", "moved: {shard_key: id}", "everywhere: {placement: reference}"}})
 		c := p.conn()
 		names := func(expected ...string) {

@@ -280,7 +280,7 @@ func withoutKeyFlags(text string) string {
 // TestDrivers: each client's transcript of one script is the same from Shunt and
 // from a plain server.
 func TestDrivers(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		m := startMatrix(t, f, namesOf(drivers)...)
 		t.Run("clients", func(t *testing.T) {
 			for _, d := range drivers {

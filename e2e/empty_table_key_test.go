@@ -9,7 +9,7 @@ import (
 // TestDDLBesideTableLocks: ALTER TABLE that waits for a session with table locks gives its turn up to
 // that session's own DDL.
 func TestDDLBesideTableLocks(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE locked (id INT NOT NULL PRIMARY KEY)")
@@ -79,7 +79,7 @@ func TestDDLBesideTableLocks(t *testing.T) {
 // TestEmptyTableKey: the shard key changes while a table has no rows, and not if it has one, be
 // that in a transaction that isn't committed yet. Without a primary key the table is on one shard.
 func TestEmptyTableKey(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		mustExec(t, p.db(), "CREATE TABLE stepwise (a INT NOT NULL PRIMARY KEY, b INT)")
 		mustExec(t, p.db(), "ALTER TABLE stepwise DROP PRIMARY KEY")

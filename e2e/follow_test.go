@@ -42,7 +42,7 @@ func missesNone(t *testing.T, q queryer, index, table string) bool {
 // TestFollowed: what can't be computed, and what is changed on the shards, comes into an index by the shards'
 // binary logs. No table is scanned for it.
 func TestFollowed(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		const n = 200
 		p := start(t, f, setup{
 			servers: f.own(t, 3, f.binlogs()...), tables: []string{"people: {shard_key: id}", "tokens: {shard_key: id}"},
@@ -115,7 +115,7 @@ func TestFollowed(t *testing.T) {
 // TestReadsWaitForTheLog: beside writes of unknown keys reads go by the index alone, and find
 // what they are to see: what was committed, a transaction's own, and more where the level says so.
 func TestReadsWaitForTheLog(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{
 			servers: f.own(t, 3, f.binlogs()...), tables: []string{"people: {shard_key: id}", "early: {shard_key: id}"},
 			maintenance: "{follow: binlog, delay: 100ms, reconcile_every: 0s, audit: 1}",
@@ -173,7 +173,7 @@ func TestReadsWaitForTheLog(t *testing.T) {
 // TestFollowedOn: a server that is killed is followed on when it is back;
 // where its log was purged meanwhile, tables are scanned, which the log says.
 func TestFollowedOn(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2, f.binlogs()...)
 		p := start(t, f, setup{
 			servers: servers, tables: []string{"people: {shard_key: id}"}, extra: "shard_timeout: 1s",
@@ -220,7 +220,7 @@ func TestFollowedOn(t *testing.T) {
 
 // TestNotFollowed: what a server lacks is said; tables are scanned.
 func TestNotFollowed(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"people: {shard_key: id}"}, maintenance: "{follow: auto, delay: 100ms}"})
 		eventually(t, "SHOW SHARDS says what is lacking", func() bool {
 			return !slices.ContainsFunc(mustRows(t, p.db(), "SHOW SHARDS"), func(r row) bool {
@@ -240,7 +240,7 @@ func TestNotFollowed(t *testing.T) {
 // TestNeverMissFollowed is TestNeverMiss where shards' binary logs are followed: one has images of rows that
 // lack columns, one compressed transactions.
 func TestNeverMissFollowed(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 4, f.binlogs()...)
 		mustExec(t, onShard(t, servers[0], ""), "SET GLOBAL binlog_row_image = 'MINIMAL'")
 		compress := "SET GLOBAL binlog_transaction_compression = ON"

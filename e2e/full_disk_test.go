@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -89,6 +90,7 @@ func fills(t *testing.T, file string) (full, free func()) {
 // TestShardsDiskFull: a server that can't write its binary log has commits wait until it can. That is
 // told, what waits ends with an error, further writes are refused, and reads go on.
 func TestShardsDiskFull(t *testing.T) {
+	suite.Long(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		full, free := smallLog(t, servers[1])

@@ -10,7 +10,7 @@ import (
 // TestFunctionsAreKnown: every function that a server's own help tells of is known for the server's, or
 // it would be refused in a query that is gathered as a stored one, which reads what its server has.
 func TestFunctionsAreKnown(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"src: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE src (id INT PRIMARY KEY, s VARCHAR(20))")

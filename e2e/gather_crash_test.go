@@ -30,7 +30,7 @@ func (g *gathering) onScratch() int {
 // TestGatherCancelled: clients that go away in the middle leave nothing on any
 // shard, neither tables nor running statements.
 func TestGatherCancelled(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		db := g.p.db()
 		var clients sync.WaitGroup
@@ -60,7 +60,7 @@ func TestGatherCancelled(t *testing.T) {
 // statements, and tables where copies can't be TEMPORARY; the next one on its
 // store ends and drops them.
 func TestGatherKilled(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		for _, query := range []string{endless, endlessTwice} {
 			db := g.p.db()
@@ -109,7 +109,7 @@ func TestGatherKilled(t *testing.T) {
 
 // TestGatherScratchServer has all copies on a server that is no shard.
 func TestGatherScratchServer(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		server := f.servers(t)[3]
 		g := startGathering(t, f, setup{extra: fmt.Sprintf("scratch: {addr: '%s', user: %s, password: '%s'}", server.Addr(), server.User, server.Password)})
 		for _, q := range gatherQueries {

@@ -10,7 +10,7 @@ import (
 // TestGatherLocks: a locking read that is gathered locks the rows that it reads
 // on their shards, until the transaction's end.
 func TestGatherLocks(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		other := g.p.conn()
 		mustExec(t, other, "SET innodb_lock_wait_timeout = 1")

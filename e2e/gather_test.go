@@ -111,7 +111,7 @@ func TestGatherJSON(t *testing.T) {
 // TestGatherPrepared runs prepared statements, with parameters in what is
 // copied, in what is not, and both.
 func TestGatherPrepared(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		for _, q := range []struct {
 			sql  string
@@ -186,7 +186,7 @@ func TestGatherTransaction(t *testing.T) {
 
 // TestGatherSession: what a session has set holds for a gathered query.
 func TestGatherSession(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		for _, set := range []string{
 			"SET @low = 20, @name = 'u3@X'",
@@ -248,7 +248,7 @@ func TestGatherErrors(t *testing.T) {
 // TestGatherNarrowed: rows without a partner in a copy that is filled first are
 // not copied.
 func TestGatherNarrowed(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		for _, q := range []struct {
 			sql  string
@@ -360,7 +360,7 @@ func (g *gathering) scratchLeft() []string {
 }
 
 func TestGather(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		queries := gatherQueries
 		if !g.mariaDB {

@@ -9,7 +9,7 @@ import (
 // TestGatherTypes carries values of all types through scratch tables: what comes
 // back, and how expressions see it there, is what one server answers.
 func TestGatherTypes(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{tables: []string{"kinds: {shard_key: id}"}})
 		cols := [][2]string{ // definition, values
 			{"b1 TINYINT", "-128|127|NULL"},
@@ -129,7 +129,7 @@ func TestGatherTypes(t *testing.T) {
 // TestGatherJSONValues: what the text of a JSON value doesn't tell is not lost
 // in silence.
 func TestGatherJSONValues(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{tables: []string{"docs: {shard_key: id}"}})
 		for _, sql := range []string{
 			"CREATE TABLE docs (id INT PRIMARY KEY, j JSON)",
@@ -158,7 +158,7 @@ func TestGatherJSONValues(t *testing.T) {
 // TestGatherLongValues: a value that is too long for a server to convert is an
 // error, never NULL.
 func TestGatherLongValues(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{tables: []string{"long_texts: {shard_key: id}"}})
 		for _, sql := range []string{
 			"CREATE TABLE long_texts (id INT PRIMARY KEY, t LONGTEXT, l LONGTEXT CHARACTER SET latin1)",
@@ -175,7 +175,7 @@ func TestGatherLongValues(t *testing.T) {
 // TestGatherConnectionCollation: what the client's strings would be doesn't change
 // what is copied.
 func TestGatherConnectionCollation(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{tables: []string{"kinds: {shard_key: id}"}})
 		columns, values := "d DATE, dt DATETIME(3), t TIME(2), s VARCHAR(10)", "'2024-02-29', '2024-02-29 10:11:12.5', '-10:11:12.25', 'é'"
 		if f.name == "mariadb" {

@@ -111,7 +111,7 @@ func (g *gathering) onBoth(statement string) {
 // TestGatherWrite: writes over copies change what they change on one server, in
 // a transaction and alone, and leave the virtual indexes right.
 func TestGatherWrite(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		g.p.createIndex(g.shunt, "i_email", "users (email)")
 		g.p.createIndex(g.shunt, "i_tag", "orders (tag)")
@@ -165,7 +165,7 @@ func TestGatherWrite(t *testing.T) {
 // TestGatherWriteUndone: a write over copies that fails on one shard changes
 // nothing on any, and in a transaction nothing of what was before it.
 func TestGatherWriteUndone(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{tables: []string{"marks: {shard_key: id}"}})
 		g.onBoth("CREATE TABLE marks (id INT PRIMARY KEY, n INT, UNIQUE (n))")
 		g.onBoth("INSERT INTO marks VALUES " + rowsFor(30, func(i int) string { return fmt.Sprintf("(%d, %d)", i, 100*i) }))
@@ -199,7 +199,7 @@ func TestGatherWriteUndone(t *testing.T) {
 // TestGatherWriteSeesNow: a transaction's older snapshot does not count for what
 // a write reads, as on one server, and what it has read stays as it is.
 func TestGatherWriteSeesNow(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		other := g.p.conn()
 		overSnapshots(t, f, g.shunt)
@@ -226,7 +226,7 @@ func TestGatherWriteSeesNow(t *testing.T) {
 // TestGatherWriteLocks: what a write has read stays as it is until it is done. A
 // DELETE of orders without a user never takes those of a user who has just come.
 func TestGatherWriteLocks(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		mustExec(t, g.shunt, "DELETE FROM orders")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -292,7 +292,7 @@ func TestGatherWriteLocks(t *testing.T) {
 // TestGatherWriteCancelled: clients that go away in the middle of writes over
 // copies leave nothing behind, and each write has happened on all shards or none.
 func TestGatherWriteCancelled(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
 		mustExec(t, g.shunt, "UPDATE users SET age = 0")
 		db := g.p.db()
@@ -317,7 +317,7 @@ func TestGatherWriteCancelled(t *testing.T) {
 // TestGatherWriteLogged: a replica that gets statements instead of rows gets the
 // copies that they read.
 func TestGatherWriteLogged(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		for _, format := range suite.Size([]string{"STATEMENT"}, []string{"STATEMENT", "MIXED", "ROW"}) {
 			servers := f.own(t, 2, "--log-bin=binlog", "--server-id=1", "--binlog-format="+format)
 			p := start(t, f, setup{servers: servers, tables: []string{"users: {shard_key: id}", "orders: {shard_key: id}"}})
@@ -362,7 +362,7 @@ func TestGatherWriteLogged(t *testing.T) {
 // TestWriteLimited: UPDATE and DELETE with ORDER BY and LIMIT over several shards
 // change the rows that one server would.
 func TestWriteLimited(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{tables: []string{"parts: {shard_key: k}"}})
 		g.p.createIndex(g.shunt, "i_email", "users (email)")
 		g.onBoth("CREATE TABLE parts (id INT NOT NULL, k VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL, n INT, PRIMARY KEY (id, k))")

@@ -32,7 +32,7 @@ import (
 //	SHUNT_E2E_FAILURE_DIR  where the shrunk scripts go (default: the log only)
 func TestGenerated(t *testing.T) {
 	suite.Promise(t)
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		n := envInt(t, "SHUNT_E2E_STATEMENTS", suite.Size(400, 2500))
 		seed := uint64(envInt(t, "SHUNT_E2E_SEED", 30000))
 		t.Logf("SHUNT_E2E_SEED=%d", seed)

@@ -20,7 +20,7 @@ import (
 // gaps (after a failed statement, say) Shunt may leave others: the statements
 // here make none.
 func TestIncrementDifferential(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}", "events: {shard_key: k}", "kinds: {placement: reference}", "one: {placement: single, shard: s1}"}})
 		plain := plainServer(t, p.servers[0], p.schema+"_plain")
 		shunt := p.conn()
@@ -201,7 +201,7 @@ func TestIncrementRefused(t *testing.T) {
 // given twice, by answer or in the tables.
 func TestIncrementKill(t *testing.T) {
 	suite.Promise(t)
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		kills := suite.Size(4, 20)
 		kills = envInt(t, "SHUNT_KILLS", kills)
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}", "events: {shard_key: k}"}})

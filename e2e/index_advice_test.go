@@ -8,7 +8,7 @@ import (
 
 // TestIndexAdvice: what scatters is told, with the index that routes it; what nobody reads by, to be dropped.
 func TestIndexAdvice(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"people: {shard_key: id}", "placed: {placement: anywhere}"}})
 		c := p.conn()
 		for _, table := range []string{"people", "placed"} {
@@ -56,7 +56,7 @@ func TestIndexAdvice(t *testing.T) {
 
 // TestIndexAdviceShardDown: without a shard's statistics there is no advice, and the error names the shard.
 func TestIndexAdviceShardDown(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		p := start(t, f, setup{servers: servers, extra: "shard_timeout: 1s"})
 		c := p.conn()

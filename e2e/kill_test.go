@@ -48,7 +48,7 @@ func TestKillBetween(t *testing.T) {
 // TestKillWaiting: KILL QUERY, and the client's going, end what waits for a lock, whatever a
 // statement is made of.
 func TestKillWaiting(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"n: {shard_key: id}", "m: {shard_key: id}", "old: {placement: anywhere}"}})
 		for _, name := range []string{"n", "m", "old"} {
 			mustExec(t, p.db(), "CREATE TABLE "+name+" (id INT PRIMARY KEY, v INT NOT NULL)")

@@ -9,7 +9,7 @@ import (
 // TestLargeStatements: large INSERTs that come side by side are planned in turn, without what is
 // dropped as soon as they are sent.
 func TestLargeStatements(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		// There is room for two to be planned.
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}"}, env: []string{"GOMEMLIMIT=64MiB"}})
 		c := p.conn()

@@ -11,7 +11,7 @@ import (
 // TestGivenIDs: LAST_INSERT_ID() tells what was counted, not what rows were given, though
 // both are in the answer.
 func TestGivenIDs(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
 		p.query("CREATE TABLE settings (k INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))", "CREATE TABLE cities (k BIGINT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))", "CREATE TEMPORARY TABLE mine (k INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
@@ -88,7 +88,7 @@ func TestCountedBesideLastInsertID(t *testing.T) {
 // one in a condition counts, too, whatever the answer says. Which of several shards' rows is the last
 // isn't known without ORDER BY.
 func TestLastInsertIDOfRows(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
 		p.query("CREATE TABLE jobs (k BIGINT PRIMARY KEY, v BIGINT)", "INSERT INTO jobs VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0)")
@@ -152,7 +152,7 @@ func TestGivenLikeBefore(t *testing.T) {
 
 // TestNeverMissLastInsertID: LAST_INSERT_ID(c) makes an unsigned integer of what c holds.
 func TestNeverMissLastInsertID(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{maintenance: "{delay: 1h}"})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE items (id INT PRIMARY KEY, code VARCHAR(20), price DECIMAL(10,2), n INT)")

@@ -18,7 +18,7 @@ import (
 // TestLoadData: files in many formats, loaded through Shunt over four shards and
 // into one server, give the same rows, counts and warnings.
 func TestLoadData(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"people: {shard_key: id}", "counted: {shard_key: id}", "kinds: {placement: reference}"}})
 		mustExec(t, onShard(t, p.servers[3], ""), "SET GLOBAL local_infile = 1")
 		shunt, plain := p.conn(), plainServer(t, p.servers[3], p.schema+"_plain")

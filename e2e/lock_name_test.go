@@ -122,7 +122,7 @@ func TestLocksElsewhere(t *testing.T) {
 // TestReservedNames: Shunt's own locks and tables are not for clients. A lock of theirs would keep a
 // schema from being served.
 func TestReservedNames(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 5, setup{servers: f.servers(t)[:2]})
 		mustExec(t, c, "SET @n = CONCAT('SHUNT-serves-', 'other'), @m = 'mine'")
 		for _, q := range []string{

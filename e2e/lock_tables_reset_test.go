@@ -10,7 +10,7 @@ import (
 // server; what waited for them goes on, and its connections to the shards are
 // everybody's again.
 func TestResetUnderTableLocks(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, db := startPeople(t, f, 20, setup{tables: []string{"other: {shard_key: id}"}})
 		mustExec(t, db, "CREATE TABLE other (id INT PRIMARY KEY)")
 		anew := map[string]func(t *testing.T, c *wireConn){

@@ -14,7 +14,7 @@ import (
 // TestLockTables: table locks hold on every shard against every other session,
 // until they are given up, and no row is missed that was written under them.
 func TestLockTables(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, a := startPeople(t, f, 40, setup{tables: []string{"other: {shard_key: id}"}})
 		b := p.conn()
 		mustExec(t, a, "CREATE TABLE other (id INT PRIMARY KEY, n INT)")
@@ -92,7 +92,7 @@ func TestLockTables(t *testing.T) {
 // transactions that hold a table on one shard and want it on another, all come to
 // their ends.
 func TestLockTablesDeadlock(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 40, setup{tables: []string{"other: {shard_key: id}"}})
 		mustExec(t, c, "CREATE TABLE other (id INT PRIMARY KEY, n INT)")
 		mustExec(t, c, "INSERT INTO other VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0)")
@@ -151,7 +151,7 @@ func TestLockTablesDeadlock(t *testing.T) {
 // TestLockTablesDump: mysqldump with its defaults (LOCK TABLES ... READ LOCAL), and
 // what it writes, with LOCK TABLES ... WRITE and DISABLE KEYS, read back.
 func TestLockTablesDump(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 40, setup{tables: []string{"counted: {shard_key: id}"}})
 		mustExec(t, c, "CREATE TABLE counted (id INT AUTO_INCREMENT PRIMARY KEY, n INT)")
 		mustExec(t, c, "INSERT INTO counted (n) VALUES (1), (2), (3), (4), (5)")
@@ -215,7 +215,7 @@ func TestLockTablesChained(t *testing.T) {
 // TestHintedLocks: a lock that a hint would take stays with a pooled connection, and holds up
 // whoever writes to the shard.
 func TestHintedLocks(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		_, c := startPeople(t, f, 5, setup{})
 		for _, sql := range []string{"FLUSH TABLES WITH READ LOCK", "FLUSH TABLES people WITH READ LOCK", "FLUSH TABLES people FOR EXPORT", "BACKUP STAGE START", "LOCK INSTANCE FOR BACKUP"} {
 			failsWith(t, c, "/* shunt: shard=s1 */ "+sql, 1235, "a hint before")

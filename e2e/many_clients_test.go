@@ -167,7 +167,7 @@ func (p *process) settledStats() stats {
 // few shard connections never see each other's. SHUNT_E2E_SESSIONS=1000 for the
 // full number.
 func TestSharedConnections(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		sessions := envInt(t, "SHUNT_E2E_SESSIONS", 150)
 		p, _ := startPeople(t, f, 100, setup{extra: "shard_connections: 16"})
 		zones := []string{"+00:00", "+05:30", "-08:00"}

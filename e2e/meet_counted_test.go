@@ -14,7 +14,7 @@ import (
 // TestMeetCounted: REPLACE, INSERT IGNORE and ON DUPLICATE KEY UPDATE without a value for
 // the shard key, which is counted, meet the row of another unique key wherever it is.
 func TestMeetCounted(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
 		p.query("CREATE TABLE options (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20) NOT NULL, v INT DEFAULT 0, UNIQUE KEY (name))",
@@ -79,7 +79,7 @@ var answeredID = regexp.MustCompile(`(OK 00 [0-9]+) [0-9]+`)
 // TestReplaceCounted: the row that a REPLACE makes of one that it meets is found by its new
 // shard key and by every index, and the old one is gone.
 func TestReplaceCounted(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		p := dial(t, mysql.CLIENT_DEPRECATE_EOF)
 		query := func(statements ...string) {

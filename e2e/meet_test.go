@@ -11,7 +11,7 @@ import (
 // TestAnywhereMeets: REPLACE, INSERT IGNORE and ON DUPLICATE KEY UPDATE find the
 // row that they meet on whichever shard it is, as on one server.
 func TestAnywhereMeets(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"old: {placement: anywhere}", "counted: {placement: anywhere}", "plain_files: {placement: anywhere}"}})
 		shunt, plain := p.conn(), plainServer(t, p.servers[1], p.schema+"_plain")
 		found := func(c *mysql.Config) { c.ClientFoundRows = true }

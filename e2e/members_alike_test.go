@@ -5,12 +5,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMembersPlaceAlike: who would place rows otherwise than the members that serve doesn't serve
 // beside them, whether it starts so or its configuration is changed, and the error says what
 // differs. Alone it may.
 func TestMembersPlaceAlike(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{
 			servers: f.own(t, 3), tables: []string{"people: {shard_key: id}", "later: {shard_key: id}"}, extra: "store: {shards: true}",

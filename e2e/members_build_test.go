@@ -7,11 +7,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMembersBuildTakenOver: the build of an index goes on from where it was when the member that builds it is killed:
 // another takes it over soon after that is fenced, and tells its progress.
 func TestMembersBuildTakenOver(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{
 			servers: f.own(t, 3), tables: []string{"people: {shard_key: id}"}, extra: "store: {shards: true}",

@@ -13,7 +13,7 @@ import (
 // serve, and with the rights that docs/several.md names all works. Nothing of data_dir's store is
 // needed, or made.
 func TestMembersCheck(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 2), tables: []string{"people: {shard_key: id}"}, extra: "store: {shards: true}"})
 		mustExec(t, p.db(), "CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50))")
 		if out, code := shunt(t, "check", "--config", p.config); code != 0 || !strings.Contains(out, "whether the ports are free is not checked") {

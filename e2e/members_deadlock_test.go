@@ -10,7 +10,7 @@ import (
 // innodb_lock_wait_timeout with MySQL's error. The statement is undone, as on a server, and the
 // transaction goes on.
 func TestMembersDeadlock(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 2), tables: []string{"people: {shard_key: id}"}, extra: "store: {shards: true}"})
 		q := p.beside()
 		q.run()

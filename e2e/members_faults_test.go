@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -122,6 +123,7 @@ func (h *twoHomes) anew() {
 
 // TestHomeReadOnly: a server of the store that takes no writes.
 func TestHomeReadOnly(t *testing.T) {
+	suite.Long(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 4)
 		h := startTwoHomes(t, f, servers, servers[3].Addr())
@@ -171,6 +173,7 @@ func TestHomeFull(t *testing.T) {
 
 // TestHomeSlow: a server of the store that is far away, and then too far.
 func TestHomeSlow(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 4)
 		way := valveTo(t, servers[3])
@@ -203,6 +206,7 @@ func TestHomeSlow(t *testing.T) {
 
 // TestHomeWentBack: a server of the store comes back with an older copy of its data directory.
 func TestHomeWentBack(t *testing.T) {
+	suite.Long(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 4)
 		h := startTwoHomes(t, f, servers, servers[3].Addr())
@@ -254,7 +258,7 @@ func TestHomeWentBack(t *testing.T) {
 // TestHomeVolatile: a server of the store that may lose what it has acknowledged is told by check, at the start and
 // when it becomes so.
 func TestHomeVolatile(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		store := onShard(t, servers[1], "")
 		mustExec(t, store, "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
@@ -296,6 +300,7 @@ func TestMembersBehindProxy(t *testing.T) {
 // TestMemberStandsStill: a member stands still for a minute. The others go on without it, and remove what it would
 // need; what it has been asked before it answers rightly, or not at all.
 func TestMemberStandsStill(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 2), tables: []string{"people: {shard_key: id}"}, extra: "store: {shards: true}"})
 		q := p.beside()

@@ -3,11 +3,14 @@ package e2e
 import (
 	"syscall"
 	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMemberFencedEverywhere: a member that others have fenced on all shards joins anew, also
 // where a table was altered meanwhile.
 func TestMemberFencedEverywhere(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 2), tables: []string{"people: {shard_key: id}"}, extra: "store: {shards: true}"})
 		q := p.beside()

@@ -9,7 +9,7 @@ import (
 // TestMembersGuess: reads are sent to the shards where their rows were before, and find them all the same where
 // another member has moved them since; and the client gets nothing of what the former shards have.
 func TestMembersGuess(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 3), tables: []string{"people: {shard_key: id}", "places: {placement: reference}"}, extra: "store: {shards: true}"})
 		q := p.beside()
 		q.run()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -48,7 +49,7 @@ func exact(t *testing.T, q queryer, where string) bool {
 // exact as ever; then one moves to the other's server, under writes by two Shunts; and one whose
 // server is lost is made anew elsewhere.
 func TestHomes(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 4)
 		first, second := servers[2], servers[3]
 		p := start(t, f, setup{
@@ -223,6 +224,7 @@ func TestHomeAdded(t *testing.T) {
 // TestHomeLost: the indexes of a server that is away for long are given up, so that writes go on, and are
 // made anew when it is back.
 func TestHomeLost(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 4)
 		p := start(t, f, setup{

@@ -13,7 +13,7 @@ import (
 // TestMembersKill: numbers of connections are one member's only, and KILL, SHOW PROCESSLIST and
 // information_schema.PROCESSLIST reach the clients of all, by whichever member they are asked.
 func TestMembersKill(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 3)
 		home := servers[2]
 		p := start(t, f, setup{

@@ -11,7 +11,7 @@ import (
 // TestMembersExplicitNumber: a value that a client inserts by itself may be among those that another
 // member has taken ahead. Its statements get others then, as on one server, and none meets the row.
 func TestMembersExplicitNumber(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{
 			servers: f.own(t, 2), tables: []string{"counted: {shard_key: id}", "copied: {placement: reference}"}, extra: "store: {shards: true}",
 		})

@@ -13,7 +13,7 @@ import (
 // one from the store's. It is refused until the operator says so; then all members go on, and find by
 // virtual index the rows that there are.
 func TestMembersReplaced(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 6, throwaway.ReplicationArgs(f.name)...)
 		shards, store := servers[:3], servers[3]
 		onReplica := func(s *throwaway.Server, statements ...string) {
@@ -37,7 +37,7 @@ func TestMembersReplaced(t *testing.T) {
 		p := start(t, f, setup{
 			servers: shards, addrs: []string{shards[0].Addr(), shardValve.Addr(), shards[2].Addr()},
 			tables: []string{"people: {shard_key: id}", "counted: {shard_key: id}"},
-			extra:  fmt.Sprintf("shard_timeout: 5s\nstore: {servers: [{addr: '%s', user: %s, password: '%s'}]}", storeValve.Addr(), store.User, store.Password),
+			extra:  fmt.Sprintf("shard_timeout: 30s\nstore: {servers: [{addr: '%s', user: %s, password: '%s'}]}", storeValve.Addr(), store.User, store.Password),
 		})
 		members := []*process{p, p.beside(), p.beside()}
 		each := func(do func(m *process)) {

@@ -14,7 +14,7 @@ import (
 // TestMembers: three Shunts over one shared store find each other's rows by virtual index, while
 // rows move, an index is made and dropped, and one of the three is killed and comes back.
 func TestMembers(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 3), tables: []string{"people: {shard_key: id}"}, extra: "store: {shards: true}"})
 		members := []*process{p, p.beside(), p.beside()}
 		for _, m := range members[1:] {

@@ -15,7 +15,7 @@ import (
 // SHUNT_SEED repeats a run, SHUNT_MERGES sets the number of queries.
 func TestMergeRandom(t *testing.T) {
 	suite.Promise(t)
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		seed, n := uint64(envInt(t, "SHUNT_SEED", int(time.Now().UnixNano()))), envInt(t, "SHUNT_MERGES", 250)
 		t.Logf("SHUNT_SEED=%d", seed)
 		w := newTwins(t, f, setup{tables: []string{"g: {shard_key: id}", "h: {shard_key: gid}", "none: {shard_key: id}"}})

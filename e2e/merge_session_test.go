@@ -60,7 +60,7 @@ func TestMergeInTransaction(t *testing.T) {
 // goes on; a shard that dies in the middle of its rows is an error too, never a
 // shorter answer.
 func TestMergeErrors(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}, servers: f.own(t, 3), unchecked: true})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE n (id INT PRIMARY KEY, v VARCHAR(2000))")
@@ -114,7 +114,7 @@ func TestMergeErrors(t *testing.T) {
 func TestMergeMemory(t *testing.T) {
 	rows := suite.Size(40_000, 200_000)
 	rows = envInt(t, "SHUNT_E2E_SORT_ROWS", rows)
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"big: {shard_key: id}"}, unchecked: true})
 		mustExec(t, p.db(), "CREATE TABLE big (id BIGINT PRIMARY KEY, name VARCHAR(60), KEY (name))")
 		multiply(t, p, rows)

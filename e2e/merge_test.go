@@ -216,7 +216,7 @@ func (w *twins) prepared(ordered bool, query string) {
 
 // TestMergeOrder sorts by every type.
 func TestMergeOrder(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{tables: []string{"r: {shard_key: id}"}})
 		w.exec(`CREATE TABLE r (id BIGINT NOT NULL PRIMARY KEY, i INT, u BIGINT UNSIGNED, ti TINYINT, si SMALLINT UNSIGNED ZEROFILL, mi MEDIUMINT,
 			d DECIMAL(65,30), d2 DECIMAL(10,2), f FLOAT, g DOUBLE, g2 DOUBLE(10,2), da DATE, dt DATETIME(6), dt0 DATETIME, ts TIMESTAMP(3) NULL, tm TIME(2), y YEAR,
@@ -261,7 +261,7 @@ func TestMergeOrder(t *testing.T) {
 // TestMergeByPrimaryKey: rows that are asked for by their keys come as from one
 // server, whose order no statement asks for and clients count on.
 func TestMergeByPrimaryKey(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{tables: []string{"parts: {shard_key: customer}"}})
 		w.exec("CREATE TABLE objects (id BIGINT UNSIGNED NOT NULL PRIMARY KEY, note VARCHAR(20), at TIMESTAMP NULL, KEY (note))",
 			"CREATE TABLE parts (place INT NOT NULL, note VARCHAR(20), customer BINARY(2) NOT NULL, PRIMARY KEY (customer, place))",
@@ -297,7 +297,7 @@ func TestMergeByPrimaryKey(t *testing.T) {
 
 // TestMergeGroups compares aggregates, groups and distinct rows.
 func TestMergeGroups(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{tables: []string{"g: {shard_key: id}", "h: {shard_key: gid}", "none: {shard_key: id}"}})
 		w.groupRows(newRandomRows(11))
 		aggregates := "COUNT(*), COUNT(i) AS c, SUM(i), SUM(u), SUM(d), SUM(q) AS total, AVG(i), AVG(u), AVG(d), AVG(d5), AVG(q), MIN(i), MAX(u), MIN(d), MAX(q), MIN(da), MAX(dt), MIN(tm), MAX(y)," +

@@ -9,7 +9,7 @@ import (
 // was planned for, the tables are looked at again, and the client sees nothing of
 // it.
 func TestMergeOtherwise(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{tables: []string{"prices: {shard_key: id}"}})
 		both := []queryer{g.shunt, g.plain}
 		for _, c := range both {
@@ -50,7 +50,7 @@ func TestMergeOtherwise(t *testing.T) {
 // TestAlikeAgain: tables about which the shards disagreed when they were read are
 // looked at once more before a statement is refused for that.
 func TestAlikeAgain(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"prices: {shard_key: id}"}, unchecked: true})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE prices (id INT NOT NULL PRIMARY KEY, p INT, n INT)")

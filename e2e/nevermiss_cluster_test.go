@@ -5,11 +5,14 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestNeverMissCluster has the writers and readers of TestNeverMiss go by two Shunts whose store is a cluster of three
 // nodes, which are killed, and stand still, one at a time: mostly the one in use.
 func TestNeverMissCluster(t *testing.T) {
+	suite.Long(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		duration := contestTime(t, 25*time.Second, 25*time.Second)
 		seed := uint64(envInt(t, "SHUNT_E2E_SEED", int(time.Now().UnixNano())))

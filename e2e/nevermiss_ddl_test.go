@@ -21,7 +21,7 @@ import (
 // indexes are rebuilt, moved, switched and made anew, and the table below them
 // is altered, renamed and emptied.
 func TestNeverMissDDL(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		duration := suite.Size(6*time.Second, 15*time.Second)
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d, %s", seed, duration)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -27,6 +28,7 @@ import (
 // What a Shunt that was killed has added for statements that it never sent is stale until a reconciliation. There
 // are no audits, which would mend what was missed.
 func TestNeverMissMembers(t *testing.T) {
+	suite.Long(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		duration := contestTime(t, 30*time.Second, 15*time.Second)
 		seed := uint64(envInt(t, "SHUNT_E2E_SEED", int(time.Now().UnixNano())))

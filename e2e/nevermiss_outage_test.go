@@ -15,7 +15,7 @@ import (
 // that. What a statement that got no answer has done is seen once its shard's
 // connections of before are gone.
 func TestNeverMissOutages(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		duration := contestTime(t, 20*time.Second, 8*time.Second)
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d, %s", seed, duration)

@@ -145,7 +145,7 @@ type contest struct {
 const contestMaintenance = "{delay: 50ms, scan_duty: 0.5, reconcile_every: 5s, workers: 2, audit: 0.2}"
 
 func TestNeverMiss(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) { neverMiss(t, f, f.servers(t), contestMaintenance) })
+	oneFlavour(t, func(t *testing.T, f *flavour) { neverMiss(t, f, f.servers(t), contestMaintenance) })
 }
 
 // contestTime is how long a contest lasts: SHUNT_NEVERMISS if that is set (10m), in short tests less.

@@ -12,7 +12,7 @@ import (
 // TestNeverMissOnTheWay changes rows by triggers and foreign keys of tables that
 // have no index themselves.
 func TestNeverMissOnTheWay(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		var tables []string
 		for _, name := range []string{"t", "log", "mails", "owners", "pets", "parents", "kids", "toys", "computed", "follows", "timed", "keeps"} {
 			tables = append(tables, name+": {shard_key: id}")
@@ -83,7 +83,7 @@ func TestNeverMissOnTheWay(t *testing.T) {
 
 // TestNeverMissEvents has an event set off a trigger, which runs on the shards by itself.
 func TestNeverMissEvents(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{unchecked: true}) // what events write is behind Shunt's back
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE sessions (id INT PRIMARY KEY, user_name VARCHAR(50), gone INT)")
@@ -123,7 +123,7 @@ func TestNeverMissEvents(t *testing.T) {
 // TestNeverMissRespelled writes a key in another way that compares as it did: a foreign key
 // follows, and what is computed from it.
 func TestNeverMissRespelled(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"codes: {placement: reference}", "kids: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE codes (code VARCHAR(20) PRIMARY KEY, n INT)")
@@ -141,7 +141,7 @@ func TestNeverMissRespelled(t *testing.T) {
 
 // TestNeverMissQuotedNames has programs name tables in double quotes.
 func TestNeverMissQuotedNames(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		mustExec(t, c, "SET sql_mode = 'ANSI_QUOTES'")
@@ -165,7 +165,7 @@ func TestNeverMissQuotedNames(t *testing.T) {
 // TestNeverMissTwins updates rows by two names of one table, each of which sets a
 // column that the other's condition knows.
 func TestNeverMissTwins(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
@@ -184,7 +184,7 @@ func TestNeverMissTwins(t *testing.T) {
 // TestNeverMissWideIntroducers stores short binary texts of character sets to which
 // the server puts zeros.
 func TestNeverMissWideIntroducers(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE t (id INT PRIMARY KEY, b VARBINARY(20))")
@@ -198,7 +198,7 @@ func TestNeverMissWideIntroducers(t *testing.T) {
 
 // TestNeverMissDefaults: what the shards don't agree on is not known.
 func TestNeverMissDefaults(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20) DEFAULT 'old', n INT)")
@@ -356,7 +356,7 @@ func TestRefusedUnplaced(t *testing.T) {
 // TestReadingFunctions: a stored function would see the rows of the shard that runs
 // it.
 func TestReadingFunctions(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"countries: {placement: reference}"}})
 		c := p.conn()
 		for _, statement := range []string{
@@ -393,7 +393,7 @@ func TestReadingFunctions(t *testing.T) {
 // TestPackagedFunctions: what the functions of MariaDB's packages, which are made on the
 // shards themselves, write or read isn't missed.
 func TestPackagedFunctions(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		if f.name != throwaway.MariaDB {
 			t.Skip("MariaDB's")
 		}

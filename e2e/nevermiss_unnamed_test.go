@@ -12,7 +12,7 @@ import (
 
 // TestNeverMissGenerated alters the columns that an indexed one is computed from.
 func TestNeverMissGenerated(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		db := p.db()
 		mustExec(t, db, `CREATE TABLE parts (id INT PRIMARY KEY, n INT, code VARCHAR(20) AS (CONCAT(n, 'x')) VIRTUAL, longer VARCHAR(30) AS (CONCAT(code, 'y')) VIRTUAL)`)
@@ -48,7 +48,7 @@ func TestNeverMissGenerated(t *testing.T) {
 
 // TestNeverMissVarying looks by columns whose values depend on who reads them.
 func TestNeverMissVarying(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		mustExec(t, c, "SET time_zone = '+00:00'")
@@ -80,7 +80,7 @@ func TestNeverMissVarying(t *testing.T) {
 // TestNeverMissVaryingModes looks by columns whose values depend on the SQL mode of who
 // reads them.
 func TestNeverMissVaryingModes(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		mustExec(t, c, "SET sql_mode = ''")
@@ -139,7 +139,7 @@ func TestNeverMissVaryingModes(t *testing.T) {
 // TestNeverMissVaryingDates looks by columns computed from dates with zeros, and from what the
 // session that opens a table gives a meaning to.
 func TestNeverMissVaryingDates(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		mustExec(t, c, "SET sql_mode = ''")
@@ -184,7 +184,7 @@ func TestNeverMissVaryingDates(t *testing.T) {
 // TestNeverMissRowLists looks rows up by a list of several columns' values, whose types MariaDB
 // takes together.
 func TestNeverMissRowLists(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		shunt, plain := p.conn(), plainServer(t, p.servers[0], newSchemaName(t))
 		for _, q := range []queryer{shunt, plain} {
@@ -219,7 +219,7 @@ func TestNeverMissRowLists(t *testing.T) {
 // TestNeverMissBlurred stores texts that may stand for others when they are read, and numbers
 // as texts that lose their last digits, and has them checked before a scan comes by.
 func TestNeverMissBlurred(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{maintenance: "{delay: 1h}"})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE words (id INT PRIMARY KEY, n INT, v VARCHAR(20) CHARACTER SET cp1251, wide VARCHAR(20) CHARACTER SET utf32)")
@@ -245,7 +245,7 @@ func TestNeverMissBlurred(t *testing.T) {
 
 // TestNeverMissHistory looks for past rows of a system-versioned table.
 func TestNeverMissHistory(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		if f.name != throwaway.MariaDB {
 			t.Skip("only MariaDB has system-versioned tables")
 		}
@@ -272,7 +272,7 @@ func TestNeverMissHistory(t *testing.T) {
 // TestNeverMissConnectionCharset stores what a client writes in one character set
 // and the connection makes another of.
 func TestNeverMissConnectionCharset(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"placed: {shard_key: b}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE words (id INT PRIMARY KEY, b VARBINARY(20), v VARCHAR(20))")
@@ -302,7 +302,7 @@ func TestNeverMissConnectionCharset(t *testing.T) {
 // TestNeverMissColumnOrder has an INSERT without a column list wait for an ALTER
 // TABLE that puts the columns in another order.
 func TestNeverMissColumnOrder(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		db := p.db()
 		mustExec(t, db, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(20), name VARCHAR(20))")
@@ -338,7 +338,7 @@ func TestNeverMissColumnOrder(t *testing.T) {
 // TestConsistentSnapshot: the snapshots are of when the transaction began, on
 // shards too that it asks later.
 func TestConsistentSnapshot(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c, db := p.conn(), p.db()
 		mustExec(t, db, "CREATE TABLE people (id INT PRIMARY KEY, email VARCHAR(20))")

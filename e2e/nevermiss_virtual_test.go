@@ -18,7 +18,7 @@ import (
 // Each writer has conversations of its own, whose messages it knows; so it knows what their columns are to be at each
 // read, but for a write whose outcome it wasn't told.
 func TestNeverWrongVirtual(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := conversations(t, f, setup{})
 		createVirtuals(t, p)
 		lasts := contestTime(t, 20*time.Second, 20*time.Second)

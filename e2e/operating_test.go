@@ -15,7 +15,7 @@ import (
 )
 
 func TestHealthAndMetrics(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		for _, path := range []string{"/healthz", "/readyz", "/metrics", "/", "/debug/pprof/"} {
 			if status, body, err := p.get(path); err != nil || status != http.StatusOK {
@@ -140,7 +140,7 @@ func TestTermForces(t *testing.T) {
 }
 
 func TestKill9(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 50, setup{})
 		for round := range 3 {
 			for i := range 10 {
@@ -197,7 +197,7 @@ func TestSecondProcess(t *testing.T) {
 
 // TestRefusedCount: each refused statement counts, whoever refuses it: by its words, its values, or its table.
 func TestRefusedCount(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 0, setup{})
 		mustExec(t, c, "CREATE TABLE measured (a DOUBLE PRIMARY KEY)")
 		before, _ := p.metric("shunt_refused_total")
@@ -246,7 +246,7 @@ func TestConfigurationErrors(t *testing.T) {
 }
 
 func TestCheckAndExplain(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 20, setup{})
 		out, code := shunt(t, "check", "--config", p.config)
 		if code != 0 || !strings.Contains(out, "all 4 shards answer") {
@@ -269,7 +269,7 @@ func TestCheckAndExplain(t *testing.T) {
 
 // TestCheckSchema: what serve wouldn't start with, for the shards' tables, check tells as well.
 func TestCheckSchema(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 0, setup{})
 		mustExec(t, c, "ALTER TABLE people ADD COLUMN weight FLOAT")
 		text, err := os.ReadFile(p.config)

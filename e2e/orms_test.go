@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // orms are libraries that make their own statements: they create and migrate
@@ -45,6 +47,7 @@ var buildGorm = sync.OnceValues(func() (string, error) {
 // TestORMs: what a program gets that uses a library of objects and migrations is
 // the same from Shunt and from a plain server.
 func TestORMs(t *testing.T) {
+	suite.Long(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		m := startMatrix(t, f, namesOf(orms)...)
 		t.Run("libraries", func(t *testing.T) {

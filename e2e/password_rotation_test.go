@@ -7,7 +7,7 @@ import (
 // TestReloadAfterRotation: the shards' password was changed, and none of the connections
 // from before is left by which they could be asked when the new one is told.
 func TestReloadAfterRotation(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		for _, s := range servers {
 			db := onShard(t, s, "")

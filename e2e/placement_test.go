@@ -14,7 +14,7 @@ import (
 // TestShardKeyChanged: rows are not looked for where a changed configuration
 // would have placed them.
 func TestShardKeyChanged(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: a}"}})
 		configure := func(placement string) {
 			t.Helper()
@@ -195,7 +195,7 @@ func TestRowsOfAnotherRule(t *testing.T) {
 // TestPlacedBehindBack: the rows of a table in a schema that isn't configured are found on all
 // shards when somebody else has made it anew, or given it another primary key.
 func TestPlacedBehindBack(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		other := p.schema + "_other"
 		onShards := func(sql string) {

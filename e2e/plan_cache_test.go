@@ -8,7 +8,7 @@ import (
 // TestPlanCache: statements whose shape was met before are executed by its plan,
 // each with its own literals, under its own settings and the tables that there are.
 func TestPlanCache(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 200, setup{})
 		// hits is how many statements were executed by a cached plan.
 		hits := func(do func()) int {

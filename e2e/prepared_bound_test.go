@@ -27,7 +27,7 @@ func (p *process) preparedOnServers() []int {
 // statements leave no more of them on the shards than the configuration says.
 // SHUNT_E2E_PREPARED=100000 for the full number.
 func TestPreparedAreBounded(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		const connections, kept, clients = 6, 20, 12
 		total := envInt(t, "SHUNT_E2E_PREPARED", 3000)
 		servers := f.own(t, 2)
@@ -100,7 +100,7 @@ func TestPreparedAreBounded(t *testing.T) {
 // TestPreparedSurvive: a statement that was prepared before goes on after its
 // shards' connections were lost, and after DDL behind Shunt's back.
 func TestPreparedSurvive(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		st, err := c.PrepareContext(t.Context(), "SELECT * FROM people WHERE id = ?")
 		if err != nil {

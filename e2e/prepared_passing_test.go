@@ -47,7 +47,7 @@ func (st *preparedPair) execute(args ...int) {
 // TestPreparedPassing: what the session alone knows, and each statement changes, is in a prepared statement
 // as it is at each execution.
 func TestPreparedPassing(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := packetSides(t, f)(t, 0)
 		p.query("INSERT INTO people (id, age) VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)")
 		counts := p.prepare("SELECT ROW_COUNT() AS n, id FROM people WHERE id = ?")
@@ -83,7 +83,7 @@ func TestPreparedPassing(t *testing.T) {
 
 // TestPreparedInto: SELECT ... INTO @a that is prepared.
 func TestPreparedInto(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := packetSides(t, f)(t, 0)
 		p.query("INSERT INTO people (id, email, age) VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3), (4, 'd', NULL)")
 		show := "SELECT @a, @b, @a + 1, CHARSET(@a)"

@@ -11,7 +11,7 @@ import (
 // TestPreparedPlaces: a parameter in ORDER BY and GROUP BY is the place of a column to MariaDB and
 // nothing to MySQL, executed by the protocol and as SQL; LIMIT takes texts of numbers.
 func TestPreparedPlaces(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := packetSides(t, f)(t, mysql.CLIENT_DEPRECATE_EOF)
 		p.query("INSERT INTO people (id, email, age, city) VALUES (1, 'f', 10, 'x'), (2, 'e', 20, 'y'), (3, 'd', 30, 'x'), (4, 'c', 10, 'z'), (5, 'b', 20, 'x'), (6, 'a', 70, 'w')",
 			"SET sql_mode = ''")

@@ -9,7 +9,7 @@ import (
 // TestPreparedMeansWhatItMeant executes statements after the session has gone to
 // another schema, and after SET has given their texts another meaning.
 func TestPreparedMeansWhatItMeant(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c := p.conn()
 		other := p.schema + "_b"

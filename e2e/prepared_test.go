@@ -64,7 +64,7 @@ func TestPreparedLeavesNoTraces(t *testing.T) {
 // TestPreparedTypesInTurn: a statement that is executed with other types each time answers
 // as if it were prepared anew: MySQL would take texts for the types, and values, of before.
 func TestPreparedTypesInTurn(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := packetSides(t, f)(t, mysql.CLIENT_DEPRECATE_EOF)
 		p.query("SET sql_mode = ''", "INSERT INTO people (id, age) VALUES (0, 0), (1, 1), (5, 5), (2020, 2020), (101112, 101112), (250000, 25), (100, 100), (20200105, 6)")
 		var values [][]byte
@@ -106,7 +106,7 @@ func TestPreparedTypesInTurn(t *testing.T) {
 // TestPreparedOwn: statements that Shunt executes itself, with parameters, as drivers send
 // them that have values sent apart.
 func TestPreparedOwn(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 8, setup{})
 		plain := plainServer(t, f.servers(t)[3], p.schema+"_plain")
 		mustExec(t, plain, people)

@@ -9,7 +9,7 @@ import (
 // TestPreparedText: PREPARE, EXECUTE and DEALLOCATE PREPARE, as migrations have them that change a
 // table only where that is to be done, answer as one server does.
 func TestPreparedText(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := packetSides(t, f)(t, mysql.CLIENT_DEPRECATE_EOF)
 		p.query(
 			"INSERT INTO people (id, email, age) VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3), (4, 'd', 4), (5, 'O''Br\\\\ien', 5), (6, NULL, 6)",

@@ -13,7 +13,7 @@ import (
 // Shunt or behind its back, after a restart, and without Shunt's store. A table of a
 // server that was there before Shunt does so too.
 func TestKeyAddedLater(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		const rows = 20
 		insert := func(table string, from int) {

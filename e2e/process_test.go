@@ -219,7 +219,7 @@ func (p *process) launch() error {
 	if err != nil {
 		return err
 	}
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(patience)
 	for {
 		if status, _, err := p.get("/readyz"); err == nil && status == http.StatusOK {
 			return nil
@@ -228,7 +228,7 @@ func (p *process) launch() error {
 		case <-exited:
 			return fmt.Errorf("shunt ended before it was ready: %v\n%s", p.cmd.ProcessState, p.log.Tail(40))
 		case <-deadline:
-			return fmt.Errorf("shunt is not ready after 60s\n%s", p.log.Tail(40))
+			return fmt.Errorf("shunt is not ready after %s\n%s", patience, p.log.Tail(40))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -70,7 +70,7 @@ func (p *packetPair) query(sql ...string) {
 // TestDeprecateEOF: answers of every kind, as a server gives them to clients with
 // and without EOF packets.
 func TestDeprecateEOF(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		for name, capabilities := range map[string]uint32{"EOF": 0, "no EOF": mysql.CLIENT_DEPRECATE_EOF} {
 			t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func (p *packetPair) prepared() {
 
 // TestOptionalMetadata: SET resultset_metadata = NONE, for a client that may.
 func TestOptionalMetadata(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		const optional = mysql.CLIENT_OPTIONAL_RESULTSET_METADATA
 		for name, capabilities := range map[string]uint32{"EOF": optional, "no EOF": optional | mysql.CLIENT_DEPRECATE_EOF | mysql.CLIENT_SESSION_TRACK, "not asked for": 0} {
@@ -242,7 +242,7 @@ var transactionsToTrack = []string{
 // TestSessionTracking: what a server tells of a session with its OK packets, Shunt
 // tells of its own, and nothing of what it does on the shards' connections.
 func TestSessionTracking(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		for name, capabilities := range map[string]uint32{"EOF": mysql.CLIENT_SESSION_TRACK, "no EOF": mysql.CLIENT_SESSION_TRACK | mysql.CLIENT_DEPRECATE_EOF, "not asked for": 0} {
 			t.Run(name, func(t *testing.T) {
@@ -411,7 +411,7 @@ func TestNoMariaDBExtensions(t *testing.T) {
 // TestIgnoreSpace: Node.js's drivers ask for the SQL mode IGNORE_SPACE by a flag of the
 // handshake.
 func TestIgnoreSpace(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		for _, capabilities := range []uint32{mysql.CLIENT_IGNORE_SPACE, 0} {
 			p := dial(t, capabilities)
@@ -431,7 +431,7 @@ func TestIgnoreSpace(t *testing.T) {
 
 // TestChangeUserCollation: COM_CHANGE_USER has place for numbers that a handshake hasn't.
 func TestChangeUserCollation(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := packetSides(t, f)(t, 0)
 		for _, id := range []int{309, 255, 46, 8} { // the first two are MySQL's alone
 			p.changeUser(id)
@@ -443,7 +443,7 @@ func TestChangeUserCollation(t *testing.T) {
 // TestWithoutSchema: a session that has none gets no other client's by the connections that it
 // borrows, and one whose schema somebody has dropped goes on.
 func TestWithoutSchema(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		p, q := dial(t, 0), dial(t, 0)
 		p.query("INSERT INTO people (id) VALUES (1), (2), (3), (4), (5), (6), (7), (8)", "CREATE FUNCTION one() RETURNS INT DETERMINISTIC NO SQL RETURN 1",
@@ -479,7 +479,7 @@ func TestWithoutSchema(t *testing.T) {
 
 // TestEmptyQueries: of nothing at all a server says so; a comment is a statement.
 func TestEmptyQueries(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		packetSides(t, f)(t, 0).query("", " ", ";", "\n ;", "/* nothing */", "-- nothing", "# nothing\n")
 	})
 }

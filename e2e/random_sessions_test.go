@@ -32,7 +32,7 @@ import (
 //	SHUNT_E2E_FAILURE_DIR  where the shrunk scripts go (default: the log only)
 func TestRandomSessions(t *testing.T) {
 	suite.Promise(t)
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		n := suite.Size(10, 40)
 		n = envInt(t, "SHUNT_E2E_SESSIONS", n)
 		seed := uint64(envInt(t, "SHUNT_E2E_SEED", 50000))

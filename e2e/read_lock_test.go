@@ -11,7 +11,7 @@ import (
 // TestReadLock: under FLUSH TABLES WITH READ LOCK nothing is written or committed on any shard, so
 // snapshots that begin meanwhile are of one moment, as mydumper's threads want them.
 func TestReadLock(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"accounts: {shard_key: id}", "other: {placement: reference}"}})
 		holder, open, begun := p.conn(), p.conn(), p.conn()
 		mustExec(t, holder, "CREATE TABLE accounts (id INT NOT NULL PRIMARY KEY, n INT NOT NULL)")

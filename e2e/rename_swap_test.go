@@ -11,7 +11,7 @@ import (
 // TestRenameSwap exchanges tables as tools that alter tables by copies do, while
 // INSERTs planned for the old one wait.
 func TestRenameSwap(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		t.Run("with another place for the shard key", func(t *testing.T) {
 			p := start(t, f, setup{})
 			db := p.db()
@@ -94,7 +94,7 @@ func TestRenameSwap(t *testing.T) {
 // TestRenameCircleLost loses the connection to a shard in an exchange: sent again it
 // must not be undone there.
 func TestRenameCircleLost(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		db := p.db()
 		const circle = "RENAME TABLE a TO tmp, b TO a, tmp TO b"
@@ -136,7 +136,7 @@ func TestRenameCircleLost(t *testing.T) {
 // TestRenameToTriggers: an INSERT waits for a RENAME, and sets off the triggers of another
 // table than it was planned for.
 func TestRenameToTriggers(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		db := p.db()
 		for _, table := range []string{"people", "people_new", "log"} {

@@ -32,7 +32,7 @@ func delay(t *testing.T, f *flavour, s *throwaway.Server, seconds int) {
 // A replica that is too far behind, or doesn't replicate, isn't read from, and one
 // that has come near is again.
 func TestReplicasBehind(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := replicatedServers(t, f, 2, 1)
 		p, db := startReplicated(t, f, servers, "max_replica_lag: 2s")
 		primaries, replicas := servers.primaries, []*throwaway.Server{servers.replicas[0][0], servers.replicas[1][0]}
@@ -109,7 +109,7 @@ func TestReplicasBehind(t *testing.T) {
 // primary has no row any more, and whose index entries are gone. What Shunt reads
 // for a statement that writes comes from the primaries.
 func TestReplicaFindsWhatItHas(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := replicatedServers(t, f, 2, 1)
 		p, db := startReplicated(t, f, servers, "max_replica_lag: 24h")
 		replicas := []*throwaway.Server{servers.replicas[0][0], servers.replicas[1][0]}

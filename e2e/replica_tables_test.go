@@ -10,7 +10,7 @@ import (
 // A replica one of whose tables has other columns than its primary's isn't read from:
 // its rows would be merged in another order than they come.
 func TestReplicaOfOtherTables(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := replicatedServers(t, f, 2, 1)
 		p, db := startReplicated(t, f, servers, "max_replica_lag: 1h")
 		replicas := []*throwaway.Server{servers.replicas[0][0], servers.replicas[1][0]}

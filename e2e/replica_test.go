@@ -137,7 +137,7 @@ func startReplicated(t *testing.T, f *flavour, servers replicated, extra string)
 // Reads of a session that wants it go to replicas, and what must not be read there
 // doesn't.
 func TestReadsFromReplicas(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := replicatedServers(t, f, 2, 1)
 		p, db := startReplicated(t, f, servers, "max_replica_lag: 3s")
 		primaries, replicas := servers.primaries, []*throwaway.Server{servers.replicas[0][0], servers.replicas[1][0]}

@@ -12,7 +12,7 @@ import (
 // TestCheckRights: what the shards' account lacks is told before a statement
 // fails for it.
 func TestCheckRights(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: a}"}})
 		mustExec(t, p.db(), "CREATE TABLE users (a INT PRIMARY KEY)")
 		// Tables of other tests, on the same servers, may be noted.

@@ -50,7 +50,7 @@ func startPeople(t *testing.T, f *flavour, n int, s setup) (*process, *sql.Conn)
 }
 
 func TestByShardKey(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 100, setup{})
 		counts := p.onShards("SELECT id FROM people")
 		sum := 0
@@ -124,7 +124,7 @@ func TestByVirtualIndex(t *testing.T) {
 }
 
 func TestReadYourWriteByIndex(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 50, setup{})
 		for i, set := range []string{
 			"email = 'new%d@x'",
@@ -163,7 +163,7 @@ func TestReadYourWriteByIndex(t *testing.T) {
 }
 
 func TestCompositeIndex(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 0, setup{})
 		p.createIndex(c, "idx_city_age", "people (city, age) PARTITIONS 3")
 		mustExec(t, c, "INSERT INTO people VALUES (1,'a','Rome',30),(2,'b','Rome',31),(3,'c','Oslo',30),(4,'d','Oslo',NULL)")
@@ -182,7 +182,7 @@ func TestCompositeIndex(t *testing.T) {
 }
 
 func TestPrepared(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 50, setup{})
 		for _, interpolate := range []bool{false, true} {
 			db := p.db(func(c *mysql.Config) { c.InterpolateParams = interpolate })
@@ -225,7 +225,7 @@ func TestPrepared(t *testing.T) {
 }
 
 func TestMultiRowInsertIsSplit(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 0, setup{})
 		r := mustExec(t, c, `INSERT INTO people (id, email, city) VALUES
 			(1, 'a;b@x', 'x''y'), (2, "quo""te@x", 'back\\slash'), /* comment */
@@ -251,7 +251,7 @@ func TestMultiRowInsertIsSplit(t *testing.T) {
 }
 
 func TestPlacements(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		mustExec(t, c, "CREATE TABLE pets (owner BIGINT NOT NULL, name VARCHAR(40) NOT NULL, PRIMARY KEY (owner, name))")
 		mustExec(t, c, "CREATE TABLE cities (code CHAR(3) PRIMARY KEY, name VARCHAR(40))")
@@ -293,7 +293,7 @@ func TestPlacements(t *testing.T) {
 
 // TestAnywhere adopts rows that are wherever they are.
 func TestAnywhere(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 0, setup{})
 		mustExec(t, c, "CREATE TABLE notes (id BIGINT PRIMARY KEY, tag VARCHAR(40) NOT NULL, KEY (tag))")
 		for i := range 4 {
@@ -318,7 +318,7 @@ func TestAnywhere(t *testing.T) {
 // TestRefused: what no rule can answer rightly is refused, never answered
 // wrongly.
 func TestRefused(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		_, c := startPeople(t, f, 20, setup{})
 		for _, q := range []string{
 			"SELECT COUNT(*) FROM people",
@@ -355,7 +355,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestShardHint(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		sum := 0
 		for i := range 4 {

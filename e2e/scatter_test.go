@@ -69,7 +69,7 @@ func readIDs(t *testing.T, rows *sql.Rows, n int) (ids []int) {
 // TestMergeSlowShard: rows that nothing can come before reach the client while a
 // shard that has begun to answer is waited for.
 func TestMergeSlowShard(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
 		db := p.db()
 		mustExec(t, db, "CREATE TABLE n (id INT PRIMARY KEY, v VARCHAR(500) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, KEY (v))")
@@ -117,7 +117,7 @@ func TestMergeSlowShard(t *testing.T) {
 
 // TestMergeSlowShardAgain: so it is when it is waited for again after a long time.
 func TestMergeSlowShardAgain(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
 		db := p.db()
 		mustExec(t, db, "CREATE TABLE n (id INT PRIMARY KEY, v VARCHAR(500) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, KEY (v))")
@@ -149,7 +149,7 @@ func TestMergeSlowShardAgain(t *testing.T) {
 // TestScatterWarnings: an answer of several shards tells as many warnings as one
 // server's, and SHOW WARNINGS has them.
 func TestScatterWarnings(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{tables: []string{"n: {shard_key: id}"}})
 		w.exec("CREATE TABLE n (id INT PRIMARY KEY, v VARCHAR(10))")
 		w.exec("INSERT INTO n VALUES (1, '1x'), (2, '2'), (3, '3x'), (4, '4x'), (5, '5'), (6, '6x'), (7, '7x'), (8, '8'), (9, '9')")

@@ -11,7 +11,7 @@ import (
 
 // TestSelectInto: SELECT ... INTO @a gives user variables what one server gives them.
 func TestSelectInto(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		dial := packetSides(t, f)
 		for name, capabilities := range map[string]uint32{"EOF": 0, "no EOF": mysql.CLIENT_DEPRECATE_EOF} {
 			t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // TestSessionBytes: what a session keeps between statements is bounded by bytes, for each
 // and for all, and given back.
 func TestSessionBytes(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 5, setup{extra: "session_max_bytes: 16MiB\nsessions_max_bytes: 30MiB"})
 		large := func(c *mysql.Config) { c.MaxAllowedPacket = 64 << 20 }
 		megabyte := strings.Repeat("x", 1<<20)
@@ -92,7 +92,7 @@ func TestSessionBytes(t *testing.T) {
 // TestVariablesSentOnce: a connection to a shard is sent a session's user variables once,
 // not all of them again with each that is SET.
 func TestVariablesSentOnce(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		p, c := startPeople(t, f, 5, setup{servers: servers})
 		received := func() (sum int) {

@@ -33,7 +33,7 @@ func twoShards(t *testing.T, p *process) (a, b int) {
 }
 
 func TestTransactions(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 50, setup{})
 		other := p.conn()
 		a, b := twoShards(t, p)
@@ -107,7 +107,7 @@ func TestTransactions(t *testing.T) {
 // what its older snapshot shows, although the row has changed and the index
 // has been maintained since.
 func TestSnapshotStillFinds(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 50, setup{})
 		reader := p.conn()
 		mustExec(t, reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -126,7 +126,7 @@ func TestSnapshotStillFinds(t *testing.T) {
 }
 
 func TestMultiStatements(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 20, setup{})
 		c := p.conn(func(c *mysql.Config) { c.MultiStatements = true })
 		rows, err := c.QueryContext(t.Context(), "SELECT id FROM people WHERE id = 1; UPDATE people SET email = 'multi;@x' WHERE id = 1; SELECT id FROM people WHERE email = 'multi;@x'; SELECT id FROM people WHERE id IN (2, 3)")
@@ -170,7 +170,7 @@ func TestMultiStatements(t *testing.T) {
 }
 
 func TestFoundRows(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 20, setup{})
 		for _, found := range []bool{false, true} {
 			c := p.conn(func(c *mysql.Config) { c.ClientFoundRows = found })
@@ -228,7 +228,7 @@ func TestSessionState(t *testing.T) {
 // TestCommandLineClients: MySQL 9's client authenticates by caching_sha2 only;
 // MariaDB's knows mysql_native_password.
 func TestCommandLineClients(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 20, setup{})
 		host, port, _ := strings.Cut(p.addr, ":")
 		clients := map[string]*exec.Cmd{}
@@ -272,7 +272,7 @@ SELECT VERSION();
 // TestVanishedClient: what a shard does for a client that has gone is ended, and
 // with it the locks that it holds.
 func TestVanishedClient(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		for _, sql := range []string{
 			"SELECT SLEEP(50) FROM people WHERE id = 3",

@@ -15,7 +15,7 @@ import (
 // TestSessionValues: in the midst of any statement the session is the client's at
 // Shunt, not that of a shard's connection.
 func TestSessionValues(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		_, c := startPeople(t, f, 20, setup{})
 		const user = "app@127.0.0.1"
 		id := mustRows(t, c, "SELECT CONNECTION_ID() AS id")[0]["id"]
@@ -62,7 +62,7 @@ func TestSessionValues(t *testing.T) {
 // TestConnectionCollation: what strings are compared by is as one server has it, whichever
 // variables it was SET by.
 func TestConnectionCollation(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{})
 		c, plain := p.conn(), plainServer(t, f.servers(t)[3], p.schema+"_plain")
 		for _, side := range []*sql.Conn{c, plain} {
@@ -106,7 +106,7 @@ func TestConnectionCollation(t *testing.T) {
 // TestFoundRowsTold: of one query of several statements, and of a session that has
 // found nothing yet.
 func TestFoundRowsTold(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 20, setup{})
 		c := p.conn(func(c *mysql.Config) { c.MultiStatements = true })
 		want(t, c, "SELECT FOUND_ROWS() AS n", "n", "0") // a MariaDB tells what the thread has counted for somebody else
@@ -147,7 +147,7 @@ func TestOptimizerSwitch(t *testing.T) {
 // TestLimitWarned: where the query for the rows of a DELETE with LIMIT warns, a write may fail, be it
 // that the session keeps no warnings.
 func TestLimitWarned(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		_, c := startPeople(t, f, 20, setup{})
 		for _, kept := range []string{"DEFAULT", "0"} {
 			mustExec(t, c, "SET max_error_count = "+kept)

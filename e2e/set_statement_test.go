@@ -14,7 +14,7 @@ import (
 // TestSetStatement: MariaDB's SET STATEMENT, by which its clients give time and row
 // limits, counts for the statement and for none behind it.
 func TestSetStatement(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		if f.name != throwaway.MariaDB {
 			_, c := startPeople(t, f, 1, setup{})
 			wantError(t, execError(t, c, "SET STATEMENT sql_select_limit = 1 FOR SELECT 1"), 1235, "SET STATEMENT")

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -117,7 +118,7 @@ func (p *process) sameCopies(a, b int, tables ...string) {
 // TestShardAdded: a shard that the configuration adds gets all that the others have before it is
 // asked for anything, while they go on.
 func TestShardAdded(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 3)
 		p := start(t, f, setup{tables: mixed, servers: servers[:2:2]})
 		db := p.db()
@@ -236,6 +237,7 @@ func TestShardAddedUnfit(t *testing.T) {
 // TestShardAddedCrashes: neither the end of Shunt nor that of the new shard, nor DDL, while it is
 // being added leaves less than all copies.
 func TestShardAddedCrashes(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 3)
 		p := start(t, f, setup{tables: mixed, servers: servers[:2:2], unchecked: true})

@@ -8,7 +8,7 @@ import (
 // TestWidenShardKey: a shard key gets a larger integer type, as Rails and Django change their
 // ids, beside sessions that read and write by it. Rows stay where they are, and are found.
 func TestWidenShardKey(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}", "orders: {shard_key: user_id}"}})
 		mustExec(t, p.db(), "CREATE TABLE users (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20))")
 		mustExec(t, p.db(), "CREATE TABLE orders (id INT NOT NULL PRIMARY KEY, user_id INT UNSIGNED, KEY (user_id))")

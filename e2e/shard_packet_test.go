@@ -8,7 +8,7 @@ import (
 // TestShardMaxPacket: a statement that is larger than a shard takes fails with what the server says
 // of it, however far its sending has come by then.
 func TestShardMaxPacket(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2, "--max-allowed-packet=1M")
 		p := start(t, f, setup{tables: []string{"users: {shard_key: id}"}, servers: servers})
 		c := p.conn()

@@ -11,7 +11,7 @@ import (
 // TestUnlikeSettings: the shards' global settings differ. A statement means on each of
 // them what it means on the first.
 func TestUnlikeSettings(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		odd := onShard(t, servers[1], "")
 		mustExec(t, odd, "SET GLOBAL sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT'")
@@ -82,7 +82,7 @@ func TestUnlikeSettings(t *testing.T) {
 // TestGlobalModeChanged: SET GLOBAL sql_mode while Shunt runs. Statements are read by the mode
 // of the start, by Shunt and by the shards.
 func TestGlobalModeChanged(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		p := start(t, f, setup{servers: servers, tables: []string{"people: {shard_key: id}"}})
 		old := p.conn()
@@ -108,7 +108,7 @@ func TestGlobalModeChanged(t *testing.T) {
 // TestUnlikeTables: DDL was done on one shard only. What it changes of new rows isn't
 // foreseen by the other's.
 func TestUnlikeTables(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		for _, other := range []int{0, 1} { // the shard that has it: the first, of which the columns are taken, or not
 			p, c := startPeople(t, f, 10, setup{})
 			p.createIndex(c, "idx_city", "people (city)")

@@ -115,7 +115,7 @@ func TestShowOverShards(t *testing.T) {
 // TestOwnTablesNotShown: what Shunt keeps on the shards is not among the tables that clients are
 // told of, also where one shard can answer.
 func TestOwnTablesNotShown(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.servers(t)[:2], tables: []string{"countries: {placement: reference}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE countries (code CHAR(2) PRIMARY KEY, name VARCHAR(50), KEY (name))")
@@ -173,7 +173,7 @@ func TestOwnTablesNotShown(t *testing.T) {
 }
 
 func TestInformationSchemaOverShards(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c, one := startSpread(t, f)
 		where := " WHERE table_schema = '" + p.schema + "'"
 		p.alike(c, one, "SELECT TABLE_NAME AS n, TABLE_ROWS AS r, TABLE_TYPE AS t, TABLE_COMMENT AS c FROM information_schema.tables"+where, "n", "r", "t", "c")

@@ -9,7 +9,7 @@ import (
 // TestSkipLocked: workers that take one job each, of a queue over several shards, get
 // as many as there are. A shard whose job was not the one is free of it again.
 func TestSkipLocked(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"jobs: {shard_key: id}"}})
 		db := p.db()
 		mustExec(t, db, "CREATE TABLE jobs (id BIGINT NOT NULL PRIMARY KEY, state VARCHAR(10) NOT NULL, done INT NOT NULL DEFAULT 0, KEY (state))")

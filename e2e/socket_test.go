@@ -8,7 +8,7 @@ import (
 
 // TestShardsBySocket has shards on Unix sockets.
 func TestShardsBySocket(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		addrs := socketsOf(t, servers)
 		p, c := startPeople(t, f, 60, setup{servers: servers, addrs: addrs})

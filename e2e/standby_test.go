@@ -232,7 +232,7 @@ func TestStandbyReload(t *testing.T) {
 // its standby goes on waiting. A shard that somebody else holds isn't used; without any,
 // Shunt ends.
 func TestLockLost(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.servers(t)[:2]
 		a, c := startPeople(t, f, 40, setup{servers: servers, unchecked: true})
 		a.settled(c)
@@ -302,6 +302,7 @@ func TestLockLost(t *testing.T) {
 // TestStandbyShardDown: a shard is down when the second Shunt starts. Whoever has the
 // others serves, and takes that one when it is back.
 func TestStandbyShardDown(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.servers(t)[:2]
 		valves, addrs := make([]*throwaway.Valve, 2), make([]string, 2)
@@ -489,6 +490,7 @@ func (p *process) putBack(backup string, but ...string) {
 // TestCopies: a data_dir that is set back is as of that moment, however its files came to be so,
 // and is not taken for the original; nor is the original, however it ended, taken for a copy.
 func TestCopies(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		a, _ := startPeople(t, f, 20, setup{servers: f.servers(t)[:2], unchecked: true})
 		const (
@@ -674,6 +676,7 @@ func TestStandbyAtOnce(t *testing.T) {
 // TestFrozen: the Shunt that serves stands still, so that the servers end what holds its
 // locks. Another one takes over, and the first ends when it goes on.
 func TestFrozen(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		a, c := startPeople(t, f, 20, setup{servers: f.servers(t)[:2], unchecked: true})
 		a.settled(c)
@@ -702,7 +705,7 @@ func TestFrozen(t *testing.T) {
 // TestUnrecorded: where the shards' account may not write who serves, that is told, and
 // all else is as it was. With the right, it is written at the next start.
 func TestUnrecorded(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		grant := func(what, on string) {
 			t.Helper()

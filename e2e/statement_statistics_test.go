@@ -14,7 +14,7 @@ import (
 
 // TestStatementStatistics: what statements cost is told by their shape, however they were sent.
 func TestStatementStatistics(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 100, setup{})
 		mustExec(t, c, "FLUSH STATEMENT STATISTICS")
 		point, byIndex := "SELECT email FROM people WHERE id = ?", "SELECT id FROM people WHERE email = ?"
@@ -73,7 +73,7 @@ func TestStatementStatistics(t *testing.T) {
 
 // TestStatementPercentiles: they lie between what the servers have taken, and what clients have seen.
 func TestStatementPercentiles(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 10, setup{})
 		seed := rand.Uint64()
 		t.Log("seed", seed)
@@ -102,7 +102,7 @@ func TestStatementPercentiles(t *testing.T) {
 
 // TestStatementLog: SIGHUP has statements logged, and goes on in a new file behind a rotation.
 func TestStatementLog(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 10, setup{})
 		path := filepath.Join(t.TempDir(), "statements.log")
 		logged := func(path string) string {

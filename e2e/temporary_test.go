@@ -43,7 +43,7 @@ func TestTemporarySessions(t *testing.T) {
 // TestTemporaryListed: a session sees its temporary tables among the others where its
 // server lists them, which MariaDB does from 11.2 on.
 func TestTemporaryListed(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		for _, shards := range []int{2, 4} {
 			p, c := startPeople(t, f, 20, setup{servers: f.servers(t)[:shards], tables: []string{"alone: {placement: single, shard: s1}"}})
 			plain := plainServer(t, f.servers(t)[3], p.schema+"_plain")
@@ -80,7 +80,7 @@ func TestTemporaryListed(t *testing.T) {
 // one, and end in all the ways there are. Whatever connections others then get,
 // none of them may see such a table.
 func TestTemporaryLeaks(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, admin := startPeople(t, f, 20, setup{})
 		mustExec(t, admin, "CREATE PROCEDURE leaves () BEGIN DROP TEMPORARY TABLE IF EXISTS people; CREATE TEMPORARY TABLE people (id INT); END")
 		ends := map[string]func(c *wireConn){
@@ -172,7 +172,7 @@ func seesNoTemporary(t *testing.T, c *wireConn) {
 // TestTemporaryLost: a shard that dies takes temporary tables along. The session
 // is told, and never gets the table that they hid instead.
 func TestTemporaryLost(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{servers: f.own(t, 2)})
 		mustExec(t, c, "CREATE TEMPORARY TABLE people (id INT, note VARCHAR(10))")
 		mustExec(t, c, "INSERT INTO people VALUES (1, 'mine')")

@@ -37,7 +37,7 @@ func rest(c *wireConn) (string, error) {
 // TestIdleTimeout: a client that is idle for longer than its wait_timeout is told
 // and closed as by a server of that kind, and what it has open is rolled back.
 func TestIdleTimeout(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{})
 		srv := p.servers[0]
 		idle := func(addr, user, password, schema string, statements ...string) (string, time.Duration) {
@@ -155,7 +155,7 @@ func slowQueries() map[string]string {
 // TestMaxTime: a statement ends when it takes longer than the session lets it,
 // whichever way it is executed, with the server's error.
 func TestMaxTime(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 2000, setup{})
 		code, set, off := uint16(3024), "SET SESSION max_execution_time = 400", "SET SESSION max_execution_time = 0"
 		if f.name == throwaway.MariaDB {
@@ -211,7 +211,7 @@ func TestMaxTime(t *testing.T) {
 
 // TestQueryTimeout: the configuration's bound for reads, and none for writes.
 func TestQueryTimeout(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 500, setup{extra: "query_timeout: 700ms"})
 		code := uint16(3024)
 		if f.name == throwaway.MariaDB {
@@ -265,7 +265,7 @@ func TestKillGather(t *testing.T) {
 // TestStalledReader: a client that stops reading in the middle of an answer is
 // cut off after its net_write_timeout, and its shard connections serve others.
 func TestStalledReader(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 400, setup{extra: "shard_connections: 1"})
 		for _, query := range []string{
 			"SELECT REPEAT('x', 300000) FROM people WHERE id = 3 OR age > 0",

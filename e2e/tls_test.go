@@ -85,7 +85,7 @@ func encrypted(t *testing.T, f *flavour) (servers []*throwaway.Server, ours *thr
 // TestShardTLS: queries, maintenance and check all reach shards whose accounts
 // take nothing but TLS.
 func TestShardTLS(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers, ours, tls := encrypted(t, f)
 		configurations := map[string]setup{
 			"authority": {user: "needs_ssl", tls: tls},
@@ -129,7 +129,7 @@ func TestShardTLS(t *testing.T) {
 // TestShardTLSRefused: what is wrong is said by `shunt check` and in the log,
 // and no connection is made that isn't what was asked for.
 func TestShardTLSRefused(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers, _, tls := encrypted(t, f)
 		other, err := throwaway.NewAuthority(t.TempDir())
 		if err != nil {

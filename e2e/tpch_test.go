@@ -20,7 +20,7 @@ func TestTPCH(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		var tables []string
 		for _, table := range tpch.Tables {
 			tables = append(tables, table.Placement())

@@ -115,7 +115,7 @@ func traceParent(n int, flag string) (id, parent string) {
 
 // TestTraces: a statement whose client traces it gives a span below the client's, with one for each shard's part.
 func TestTraces(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		to := collectTraces(t)
 		log := filepath.Join(t.TempDir(), "statements.log")
 		p, c := startPeople(t, f, 100, setup{env: []string{"OTEL_BSP_SCHEDULE_DELAY=50"}, extra: fmt.Sprintf("tracing: {endpoint: %q, sample: 0, service: shop}\nstatement_log: {file: %q, slow: 0s}", to.url, log)})

@@ -15,7 +15,7 @@ import (
 // TestBegunAhead: what begins a transaction on a shard goes ahead of its first read there. It is
 // begun there all the same, or the client is told, and the transaction goes on without.
 func TestBegunAhead(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 1)
 		admin := onShard(t, servers[0], "")
 		mustExec(t, admin, "CREATE USER 'begins'@'%' IDENTIFIED BY 'secret'")

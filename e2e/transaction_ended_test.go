@@ -77,7 +77,7 @@ func TestCommitWithoutAShard(t *testing.T) {
 // TestFailedCommitEndsCharacteristics: what was said of a transaction whose COMMIT fails is
 // not said of the next one, which may be another user's of the client's pool.
 func TestFailedCommitEndsCharacteristics(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"n: {shard_key: id}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE n (id INT PRIMARY KEY, v INT)")

@@ -64,7 +64,7 @@ func TestTriggersOverSeveralTables(t *testing.T) {
 // TestTriggersThatRead: a trigger would see the rows of the shard that it runs on, so it reads only
 // what is there as a whole, or beside its row.
 func TestTriggersThatRead(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startTriggers(t, f)
 		mustExec(t, c, "CREATE FUNCTION total() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM users)")
 		mustExec(t, c, "INSERT INTO settings VALUES ('a', 1)")
@@ -106,7 +106,7 @@ func TestTriggersThatRead(t *testing.T) {
 // TestTriggersOfCopies: what a trigger or a stored function computes is the same in each copy of a
 // reference table, or refused.
 func TestTriggersOfCopies(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startTriggers(t, f)
 		alike := func(query string) {
 			t.Helper()

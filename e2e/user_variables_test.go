@@ -13,7 +13,7 @@ import (
 // TestUserVariables: they have the type, the characters and the time of their SET on
 // every connection and after any other SET, as on a server.
 func TestUserVariables(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := packetSides(t, f)(t, 0)
 		p.query("INSERT INTO people (id, email, age) VALUES (1, 'a@x', 1), (2, 'b@x', 2), (3, 'c@x', 3), (4, 'd@x', 4)")
 		p.query("SET @x = 'a;\nb'", "SET @y = 2", "SELECT @x, @y", "SELECT COUNT(*), MAX(@x) FROM people")
@@ -34,7 +34,7 @@ func TestUserVariables(t *testing.T) {
 // TestAssignedInStatements: a SELECT that one shard answers may assign them, and the session
 // has what it has assigned, whichever connection the next statement takes.
 func TestAssignedInStatements(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{})
 		w.exec("CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50), age INT)", "INSERT INTO people VALUES (1, 'a@x', 1), (2, 'b@x', 2), (3, 'c@x', 3), (4, 'd@x', 4)")
 		same := func(assigns string, args ...any) {
@@ -197,7 +197,7 @@ func TestSetInPart(t *testing.T) {
 // TestSetByQuery: a query in a SET reads what its transaction has written, and what one
 // server would say of the schemas.
 func TestSetByQuery(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 0, setup{tables: []string{"rates: {placement: reference}", "knobs: {placement: single, shard: s2}"}})
 		mustExec(t, c, "CREATE TABLE rates (code CHAR(2) PRIMARY KEY, n INT, name VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)")
 		mustExec(t, c, "CREATE TABLE knobs (k VARCHAR(20) PRIMARY KEY, v VARCHAR(20))")
@@ -243,7 +243,7 @@ func TestSetByQuery(t *testing.T) {
 
 // TestLargeUserVariable: one that can't be told to the shards is refused.
 func TestLargeUserVariable(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := packetSides(t, f)(t, 0)
 		p.query("SET @x = REPEAT('a', 1000000)", "SELECT LENGTH(@x)")
 		for _, set := range []string{"SET @x = REPEAT('b', 40000000)", "SET @x = (SELECT REPEAT('b', 40000000))"} {

@@ -25,7 +25,7 @@ func (p *process) as(user, schema string, change ...func(*mysql.Config)) *sql.DB
 // TestUserSchemas: a user who may see some schemas gets a server's errors for the
 // others, whatever way he names them, and sees nothing of them.
 func TestUserSchemas(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{users: []string{"{name: narrow, password: pw, schemas: [SCHEMA]}"}})
 		other := p.schema + "_other"
 		mustExec(t, c, "CREATE DATABASE "+other)
@@ -115,7 +115,7 @@ func TestUserSchemas(t *testing.T) {
 // TestUserReach: a user who may see some schemas reaches no others by what Shunt's
 // account may do: not by SET and DO, by what he stores, by files, nor by SHOW.
 func TestUserReach(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 5, setup{users: []string{"{name: narrow, password: pw, schemas: [SCHEMA]}", "{name: reader, password: pw, read_only: true}"}})
 		other, upper := p.schema+"_other", strings.ToUpper(p.schema)
 		for _, schema := range []string{other, upper} {
@@ -287,7 +287,7 @@ func TestUserReach(t *testing.T) {
 
 // TestReadOnlyUser: reads and nothing else.
 func TestReadOnlyUser(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 20, setup{users: []string{"{name: reader, password: pw, read_only: true}"}})
 		mustExec(t, c, "CREATE TABLE seen (id BIGINT PRIMARY KEY)")
 		mustExec(t, c, "CREATE TABLE cities (id BIGINT PRIMARY KEY)")
@@ -347,7 +347,7 @@ func TestReadOnlyUser(t *testing.T) {
 
 // TestUserLimits: connections of one user, and TLS, and what a reload changes of them.
 func TestUserLimits(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		authority, err := throwaway.NewAuthority(t.TempDir())
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 // TestUUIDKeys: MariaDB's UUID and INET types are shard keys and in virtual indexes.
 func TestUUIDKeys(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		if f.name == throwaway.MySQL {
 			t.Skip("MySQL has no such types")
 		}

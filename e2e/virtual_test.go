@@ -143,7 +143,7 @@ func keptInMemory(t *testing.T, p *process, db *sql.DB) {
 
 // TestVirtualColumns: virtual columns have the values of their queries at each read, wherever they are named.
 func TestVirtualColumns(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := conversations(t, f, setup{})
 		db := p.db()
 		createVirtuals(t, p)

@@ -11,7 +11,7 @@ import (
 // TestInfo: what a server says of a write beside its affected rows ("Records: 2
 // Duplicates: 0  Warnings: 0") is the same over shards.
 func TestInfo(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"people: {shard_key: id}", "lands: {placement: reference}"}})
 		plain := f.own(t, 1)[0]
 		shunt := dialClassic(t, p.addr, "app", "secret", p.schema)

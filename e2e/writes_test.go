@@ -126,7 +126,7 @@ func TestSysbench(t *testing.T) {
 // TestReferenceTimes: what a reference table stores of the time of a write is the
 // same in all its copies.
 func TestReferenceTimes(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"kinds: {placement: reference}"}})
 		c := p.conn()
 		mustExec(t, c, "CREATE TABLE kinds (id INT AUTO_INCREMENT PRIMARY KEY, at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), changed TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), day DATE, v INT)")

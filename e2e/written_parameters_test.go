@@ -11,7 +11,7 @@ import (
 // text they mean what they meant: by the session's collation, and by the client's
 // character set where that is not the connection's.
 func TestWrittenParameters(t *testing.T) {
-	eachFlavour(t, func(t *testing.T, f *flavour) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
 		w := newTwins(t, f, setup{tables: []string{"src: {shard_key: id}", "dst: {shard_key: k}"}})
 		w.exec("CREATE TABLE src (id INT PRIMARY KEY, v VARCHAR(20)) CHARACTER SET utf8mb4", "CREATE TABLE dst (k INT PRIMARY KEY, v VARCHAR(20)) CHARACTER SET utf8mb4",
 			"INSERT INTO src VALUES (1, 'a'), (2, 'b'), (3, 'é')")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
@@ -168,17 +169,17 @@ var followScenarios = []scenario{
 		w.follower(2)
 		w.reader("r")
 	}},
-	{name: "computed update beside a verify", follows: true, rows: rows{1: "a"}, indexed: true, stale: "b", actors: func(w *world) {
+	{name: "computed update beside a verify", long: true, follows: true, rows: rows{1: "a"}, indexed: true, stale: "b", actors: func(w *world) {
 		w.autocommit("w1", compute(1, "b"))
 		w.follower(1)
 		w.verifier("b")
 	}},
-	{name: "two computed updates, followed", follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+	{name: "two computed updates, followed", long: true, follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
 		w.autocommit("w1", compute(1, "b"))
 		w.autocommit("w2", compute(1, "c"))
 		w.follower(2)
 	}},
-	{name: "followed beside a scan", follows: true, rows: rows{1: "a"}, indexed: true, stale: "b", actors: func(w *world) {
+	{name: "followed beside a scan", long: true, follows: true, rows: rows{1: "a"}, indexed: true, stale: "b", actors: func(w *world) {
 		w.autocommit("w1", compute(1, "b"))
 		w.follower(1)
 		w.scanner(1)
@@ -187,7 +188,7 @@ var followScenarios = []scenario{
 		w.transaction("w1", set(1, "b"), compute(2, "c"))
 		w.follower(2)
 	}},
-	{name: "followed beside a rebuild", follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+	{name: "followed beside a rebuild", long: true, follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
 		w.autocommit("w1", compute(1, "b"))
 		w.follower(1)
 		w.builder(false)
@@ -202,7 +203,7 @@ var followScenarios = []scenario{
 		w.follower(1)
 		w.waiter(1, "b")
 	}},
-	{name: "a read that waits beside two updates", follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+	{name: "a read that waits beside two updates", long: true, follows: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
 		w.autocommit("w1", compute(1, "b"))
 		w.autocommit("w2", compute(1, "c"))
 		w.follower(0)
@@ -212,7 +213,7 @@ var followScenarios = []scenario{
 		w.autocommit("w1", compute(1, "b"))
 		w.follower(2)
 	}},
-	{name: "followed, power loss", follows: true, rows: rows{1: "a"}, indexed: true, power: true, actors: func(w *world) {
+	{name: "followed, power loss", long: true, follows: true, rows: rows{1: "a"}, indexed: true, power: true, actors: func(w *world) {
 		w.autocommit("w1", compute(1, "b"))
 		w.follower(2)
 		w.lifter()
@@ -222,6 +223,7 @@ var followScenarios = []scenario{
 func TestSimulationOfFollowing(t *testing.T) { exploreAll(t, followScenarios) }
 
 func TestSimulationOfFollowingHasTeeth(t *testing.T) {
+	suite.Long(t)
 	findTeeth(t, followScenarios, []tooth{
 		{"marks from before are left to scans", rules{vouchAll: true}, "computed update, followed"},
 		{"what was seen is visible before the registration ends", rules{unshown: true}, "computed update beside a verify"},

@@ -2,6 +2,8 @@ package indexer
 
 import (
 	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 var both = []string{"A", "B"}
@@ -15,7 +17,7 @@ var memberScenarios = []scenario{
 		w.at("B").coarse = true
 		w.scanner(1)
 	}},
-	{name: "a writer of what it has added before, beside the other's scan", rows: rows{1: "a"}, indexed: true, stale: "b", members: both, joined: 2, actors: func(w *world) {
+	{name: "a writer of what it has added before, beside the other's scan", long: true, rows: rows{1: "a"}, indexed: true, stale: "b", members: both, joined: 2, actors: func(w *world) {
 		w.at("A").remembers()
 		w.autocommit("w1", set(1, "b"))
 		w.autocommit("w2", set(1, "b"))
@@ -30,7 +32,7 @@ var memberScenarios = []scenario{
 		w.at("B").coarse = true
 		w.builder(false)
 	}},
-	{name: "a writer who marks again, beside the other's scan", rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
+	{name: "a writer who marks again, beside the other's scan", long: true, rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
 		w.at("A")
 		w.autocommit("w1", compute(1, "b"))
 		w.autocommit("w2", compute(1, "c"))
@@ -38,7 +40,7 @@ var memberScenarios = []scenario{
 		w.at("B").coarse = true
 		w.scanner(1)
 	}},
-	{name: "a computing writer beside the other's scan", rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
+	{name: "a computing writer beside the other's scan", long: true, rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
 		w.at("A")
 		w.autocommit("w1", compute(1, "b"))
 		w.lives()
@@ -52,7 +54,7 @@ var memberScenarios = []scenario{
 		w.at("B").coarse = true
 		w.scanner(1)
 	}},
-	{name: "a reader and the other's writer and scan", rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
+	{name: "a reader and the other's writer and scan", long: true, rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
 		w.at("A")
 		w.reader("r")
 		w.lives()
@@ -68,7 +70,7 @@ var memberScenarios = []scenario{
 		w.at("B").coarse = true
 		w.scanner(1)
 	}},
-	{name: "two keys, and the other's writer and scan", rows: rows{1: "b"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
+	{name: "two keys, and the other's writer and scan", long: true, rows: rows{1: "b"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
 		w.at("A")
 		w.finder("a", "b")
 		w.lives()
@@ -82,7 +84,7 @@ var memberScenarios = []scenario{
 		w.at("B").coarse = true
 		w.autocommit("w1", set(1, "a"))
 	}},
-	{name: "a guess, and the other's writer and scan", rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
+	{name: "a guess, and the other's writer and scan", long: true, rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
 		w.at("A")
 		w.guesser("a")
 		w.lives()
@@ -90,7 +92,7 @@ var memberScenarios = []scenario{
 		w.autocommit("w1", set(1, "b"))
 		w.scanner(1)
 	}},
-	{name: "a guess, and the other's writer and rebuild", rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
+	{name: "a guess, and the other's writer and rebuild", long: true, rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
 		w.at("A")
 		w.guesser("a")
 		w.lives()
@@ -135,7 +137,7 @@ var memberScenarios = []scenario{
 		w.at("B").coarse = true
 		w.builder(false)
 	}},
-	{name: "a rebuild beside the other's scan", rows: rows{}, indexed: true, stale: "b", members: both, joined: 2, actors: func(w *world) {
+	{name: "a rebuild beside the other's scan", long: true, rows: rows{}, indexed: true, stale: "b", members: both, joined: 2, actors: func(w *world) {
 		w.at("A").coarse, w.at("A").lazy = true, true
 		w.scanner(1)
 		w.lives()
@@ -143,7 +145,7 @@ var memberScenarios = []scenario{
 		w.autocommit("w1", computeInsert(1, "b"))
 		w.builder(false)
 	}},
-	{name: "a member that is paused", rows: rows{1: "a"}, indexed: true, stale: "b", members: both, joined: 2, actors: func(w *world) {
+	{name: "a member that is paused", long: true, rows: rows{1: "a"}, indexed: true, stale: "b", members: both, joined: 2, actors: func(w *world) {
 		w.at("A")
 		w.autocommit("w1", set(1, "b"))
 		w.reader("r")
@@ -151,7 +153,7 @@ var memberScenarios = []scenario{
 		w.autocommit("w2", set(1, "c"))
 		w.scanner(1)
 	}},
-	{name: "a member that joins", rows: rows{1: "a"}, indexed: true, stale: "b", members: []string{"B", "A"}, joined: 1, actors: func(w *world) {
+	{name: "a member that joins", long: true, rows: rows{1: "a"}, indexed: true, stale: "b", members: []string{"B", "A"}, joined: 1, actors: func(w *world) {
 		w.at("A")
 		w.session("w1", set(1, "b"))
 		w.lives()
@@ -165,7 +167,7 @@ var memberScenarios = []scenario{
 		w.advanced()
 		w.sweeper(w.scan)
 	}},
-	{name: "a member that is fenced, and joins anew", rows: rows{1: "a"}, indexed: true, stale: "b", members: both, joined: 2, actors: func(w *world) {
+	{name: "a member that is fenced, and joins anew", long: true, rows: rows{1: "a"}, indexed: true, stale: "b", members: both, joined: 2, actors: func(w *world) {
 		w.at("A").lazy = true
 		w.session("w1", set(1, "b"))
 		w.lives()
@@ -194,6 +196,7 @@ func TestMembers(t *testing.T) { exploreAll(t, memberScenarios) }
 
 // TestMembersTeeth: each rule about several members that is dropped makes some read miss a row.
 func TestMembersTeeth(t *testing.T) {
+	suite.Long(t)
 	findTeeth(t, memberScenarios, []tooth{
 		{"a row is inserted before the epoch is read", rules{shared: sharedRules{lateRow: true}}, "a member that joins"},
 		{"what is open is told behind adoption", rules{shared: sharedRules{toldEarly: true}}, "a writer beside the other's scan"},

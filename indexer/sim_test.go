@@ -9,7 +9,7 @@ import (
 )
 
 var scenarios = []scenario{
-	{name: "literal updates", rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+	{name: "literal updates", long: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
 		w.autocommit("w1", set(1, "b"))
 		w.autocommit("w2", set(1, "a"))
 		w.scanner(1)
@@ -36,7 +36,7 @@ var scenarios = []scenario{
 		w.builder(false)
 		w.finder("a", "b")
 	}},
-	{name: "a guess and a mark", rows: rows{1: "b"}, indexed: true, actors: func(w *world) {
+	{name: "a guess and a mark", long: true, rows: rows{1: "b"}, indexed: true, actors: func(w *world) {
 		w.autocommit("w1", compute(1, "a"))
 		w.autocommit("w2", set(1, "c"))
 		w.scanner(1)
@@ -64,12 +64,12 @@ var scenarios = []scenario{
 		w.autocommit("w2", set(1, "c"))
 		w.scanner(1)
 	}},
-	{name: "verify beside a scan", rows: rows{}, indexed: true, stale: "b", actors: func(w *world) {
+	{name: "verify beside a scan", long: true, rows: rows{}, indexed: true, stale: "b", actors: func(w *world) {
 		w.transaction("w1", insert(1, "a"), compute(1, "b"))
 		w.scanner(1)
 		w.verifier("b")
 	}},
-	{name: "large table", rows: rows{1: "a"}, indexed: true, stale: "c", blind: true, actors: func(w *world) {
+	{name: "large table", long: true, rows: rows{1: "a"}, indexed: true, stale: "c", blind: true, actors: func(w *world) {
 		w.autocommit("w1", compute(1, "b"))
 		w.autocommit("w2", insert(2, "c"))
 		w.scanner(1)
@@ -114,7 +114,7 @@ var scenarios = []scenario{
 		w.builder(false)
 		w.reader("r")
 	}},
-	{name: "rebuild beside a scan", rows: rows{1: "a"}, indexed: true, stale: "b", actors: func(w *world) {
+	{name: "rebuild beside a scan", long: true, rows: rows{1: "a"}, indexed: true, stale: "b", actors: func(w *world) {
 		w.autocommit("w1", compute(1, "b"))
 		w.builder(false)
 		w.scanner(1)
@@ -123,7 +123,7 @@ var scenarios = []scenario{
 		w.autocommit("w1", w.move(3, 1))
 		w.builder(true)
 	}},
-	{name: "build, power loss", builds: true, rows: rows{1: "a"}, power: true, actors: func(w *world) {
+	{name: "build, power loss", long: true, builds: true, rows: rows{1: "a"}, power: true, actors: func(w *world) {
 		w.autocommit("w1", set(1, "b"))
 		w.builder(true)
 		w.lifter()
@@ -143,6 +143,9 @@ func exploreAll(t *testing.T, list []scenario) {
 	defer debug.SetGCPercent(debug.SetGCPercent(5000))
 	for _, sc := range list {
 		t.Run(sc.name, func(t *testing.T) {
+			if sc.long {
+				suite.Long(t)
+			}
 			began := time.Now()
 			o := explore(sc, rules{}, limit)
 			t.Logf("%d states, %d schedules, %d steps, %v", o.states, o.schedules, o.steps, time.Since(began).Round(time.Millisecond))

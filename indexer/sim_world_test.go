@@ -54,6 +54,8 @@ type rules struct {
 type scenario struct {
 	name string
 	rows rows
+	// long: it takes over five seconds, so that make check runs it alone.
+	long bool
 	// indexed: the index is ready at first, with an entry for each row.
 	indexed bool
 	// stale are entries without a row.

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	_ "github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // The tests of this file ask real servers whether keys agree with their
@@ -222,7 +224,7 @@ func TestCollationsOnServer(t *testing.T) {
 			accepted++
 			r := rand.New(rand.NewPCG(s.seed, 1))
 			t.Run(name, func(t *testing.T) {
-				texts := randomTexts(r, 2000)
+				texts := randomTexts(r, suite.Size(300, 2000))
 				if exhaustive || c.text.charset.width == 1 {
 					texts = append(texts, everyCodePoint()...)
 				}

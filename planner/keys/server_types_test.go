@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // columnsOnServer are the columns of TestTypesOnServer: type, character set,
@@ -225,8 +227,8 @@ func (s *server) checkColumn(t *testing.T, c *Codec, column [3]string, r *rand.R
 		if ok {
 			sure++
 		}
-		if !exhaustive && r.IntN(2) == 0 {
-			continue // half of them a run, others with each seed
+		if !exhaustive && r.IntN(suite.Size(8, 2)) > 0 {
+			continue // an eighth or half of them a run, others with each seed
 		}
 		lit := v.Literal()
 		if ok {

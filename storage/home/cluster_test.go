@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -181,6 +182,7 @@ func finds(t *testing.T, h *Home, id catalog.IndexID, key string) (bool, error) 
 // that stood still while others went on says nothing that isn't true any more, over whatever connection; one that
 // has no majority says nothing.
 func TestCluster(t *testing.T) {
+	suite.Long(t)
 	eachCluster(t, func(n *nodes) {
 		h := openHome(n.t, n.config(0, 1, 2))
 		const id = 1
