@@ -22,51 +22,63 @@ func TestRun(t *testing.T) {
 	}{
 		"one that passes": {
 			"func TestX(t *testing.T) { t.Log(`said`) }",
-			true, []string{"1 passed, 0 failed, 0 skipped", "slowest:"},
+			true,
+			[]string{"1 passed, 0 failed, 0 skipped", "slowest:"},
 		},
 		"one that fails once": {
 			"func TestX(t *testing.T) { " + once + " }\nfunc TestY(t *testing.T) {}",
-			true, []string{"--- FAIL: x.TestX", "this time", "\nflaky: x.TestX\n", "2 passed, 0 failed, 0 skipped"},
+			true,
+			[]string{"--- FAIL: x.TestX", "this time", "\nflaky: x.TestX\n", "2 passed, 0 failed, 0 skipped"},
 		},
 		"a subtest that fails once": {
 			"func TestX(t *testing.T) { t.Run(`a (b)`, func(t *testing.T) { " + once + " }); t.Run(`c`, func(t *testing.T) {}) }",
-			true, []string{"\nflaky: x.TestX/a_(b)\n", "3 passed, 0 failed, 0 skipped"},
+			true,
+			[]string{"\nflaky: x.TestX/a_(b)\n", "3 passed, 0 failed, 0 skipped"},
 		},
 		"one that fails always": {
 			"func TestX(t *testing.T) { t.Error(`always`) }",
-			false, []string{"=== x.TestX", "always", "\nfailed: x.TestX\n", "0 passed, 1 failed, 0 skipped"},
+			false,
+			[]string{"=== x.TestX", "always", "\nfailed: x.TestX\n", "0 passed, 1 failed, 0 skipped"},
 		},
 		"one that fails once beside one that fails always": {
 			"func TestX(t *testing.T) { " + once + " }\nfunc TestY(t *testing.T) { t.Error(`always`) }",
-			false, []string{"\nflaky: x.TestX\n", "\nfailed: x.TestY\n", "1 passed, 1 failed, 0 skipped"},
+			false,
+			[]string{"\nflaky: x.TestX\n", "\nfailed: x.TestY\n", "1 passed, 1 failed, 0 skipped"},
 		},
 		"a promise that fails once": {
 			"func TestX(t *testing.T) { " + promise + once + " }",
-			false, []string{"this time", "\nfailed: x.TestX\n"},
+			false,
+			[]string{"this time", "\nfailed: x.TestX\n"},
 		},
 		"a promise whose subtest fails once": {
 			"func TestX(t *testing.T) { " + promise + "t.Run(`a`, func(t *testing.T) { " + once + " }) }",
-			false, []string{"\nfailed: x.TestX/a\n"},
+			false,
+			[]string{"\nfailed: x.TestX/a\n"},
 		},
 		"many that fail once": {
 			"func TestX(t *testing.T) { for _, c := range `abcdef` { t.Run(string(c), func(t *testing.T) { if _, err := os.Stat(t.Name()[6:]); err != nil { os.WriteFile(t.Name()[6:], nil, 0o600); t.Fatal() } }) } }",
-			false, []string{"\nfailed: x.TestX/f\n"},
+			false,
+			[]string{"\nfailed: x.TestX/f\n"},
 		},
 		"one that ends the process": {
 			"func TestX(t *testing.T) { t.Cleanup(func() { os.Exit(3) }) }",
-			false, []string{"\nfailed: x"},
+			false,
+			[]string{"\nfailed: x"},
 		},
 		"one that panics once": {
 			"func TestX(t *testing.T) { if _, err := os.Stat(`been`); err != nil { os.WriteFile(`been`, nil, 0o600); panic(`at the disco`) } }\nfunc TestY(t *testing.T) {}",
-			false, []string{"at the disco", "failed: x"},
+			false,
+			[]string{"at the disco", "failed: x"},
 		},
 		"one that doesn't build": {
 			"func TestX(t *testing.T) { undefined() }",
-			false, []string{"undefined: undefined", "failed: x"},
+			false,
+			[]string{"undefined: undefined", "failed: x"},
 		},
 		"one that is skipped": {
 			"func TestX(t *testing.T) { t.Skip() }",
-			true, []string{"0 passed, 0 failed, 1 skipped"},
+			true,
+			[]string{"0 passed, 0 failed, 1 skipped"},
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
