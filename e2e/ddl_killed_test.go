@@ -239,3 +239,27 @@ func TestCreateAsUnfilled(t *testing.T) {
 		wantError(t, err, 1050, "dest")
 	})
 }
+
+// TestDDLKilledBehind kills Shunt behind DDL that all shards do: virtual indexes go with their tables.
+func TestDDLKilledBehind(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{servers: f.own(t, 2), unchecked: true})
+		mustExec(t, p.db(), "CREATE TABLE other (id INT PRIMARY KEY)")
+		for _, table := range []string{"was", "doomed"} {
+			mustExec(t, p.db(), "CREATE TABLE "+table+" (id INT PRIMARY KEY, email VARCHAR(20))")
+			mustExec(t, p.db(), "INSERT INTO "+table+" VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+			p.createIndex(p.db(), "by_email", table+" (email)")
+		}
+		p.killIn("RENAME TABLE was TO became", false)
+		p.run()
+		eventually(t, "the index is the renamed table's", func() bool {
+			return len(mustRows(t, p.db(), "SELECT id FROM became WHERE email = 'b'")) == 1 && strings.Contains(routeOf(t, p.db(), "SELECT id FROM became WHERE email = 'b'").access, "index")
+		})
+		p.killIn("DROP TABLE doomed", false)
+		p.run()
+		eventually(t, "the index is gone with its table", func() bool {
+			return !slices.ContainsFunc(mustRows(t, p.db(), "SHOW VIRTUAL INDEXES"), func(r row) bool { return r["Table"] == "doomed" || r["Table"] == "was" })
+		})
+		p.check()
+	})
+}

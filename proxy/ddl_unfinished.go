@@ -482,21 +482,28 @@ func (p *Proxy) lookAgain(ctx context.Context, x *try) {
 		return
 	}
 	u := p.opts.Unfinished
-	if p.opts.Several { // it may be sent again by another one
-		if p.opts.Cluster.TakeTurn(ctx) != nil {
-			return
-		}
-		defer p.opts.Cluster.GiveTurn()
-		if u.Follow(ctx, true) != nil {
+	if p.opts.Cluster.TakeTurn(ctx) != nil { // it may be sent again, by another one too
+		return
+	}
+	defer p.opts.Cluster.GiveTurn()
+	if u.Follow(ctx, true) != nil {
+		return
+	}
+	u.mu.Lock()
+	again := u.open[x.key] != x
+	u.mu.Unlock()
+	if again {
+		return
+	}
+	defer p.opts.Directory.Soon()
+	if same {
+		if err := p.follow(ctx, x); err != nil {
+			u.log.Warn("what has become of DDL is not followed yet", "statement", x.Text, "error", err)
 			return
 		}
 	}
 	u.mu.Lock()
-	defer p.opts.Directory.Soon()
 	defer u.mu.Unlock()
-	if u.open[x.key] != x {
-		return // it was sent again meanwhile
-	}
 	if same {
 		u.log.Info("DDL has left all shards the same", "statement", x.Text)
 		u.drop(x.key)
@@ -505,6 +512,37 @@ func (p *Proxy) lookAgain(ctx context.Context, x *try) {
 	u.keep(&now, false, notKept)
 	u.open[x.key] = &now
 	u.log.Warn("DDL is not done on all shards", "statement", now.Tell(p.opts.Directory.Catalog()))
+}
+
+// follow has virtual indexes go with their tables, where the process that renamed or dropped these died before.
+//
+// Counter-example: a member dies behind RENAME TABLE users TO people. The index of users was never ready again, and its
+// jobs failed for ever.
+func (p *Proxy) follow(ctx context.Context, x *try) error {
+	from, to := x.renames()
+	if x.Op == "DROP TABLE" {
+		from, to = x.Tables, make([]catalog.TableName, len(x.Tables))
+	}
+	if len(from) == 0 {
+		return nil
+	}
+	if untold, err := p.opts.Directory.RefreshTold(ctx, x.Tables, x.Shards); err != nil || !untold.Intersect(x.Shards).Empty() {
+		return cmp.Or(err, errors.New("a shard hasn't told its schema"))
+	}
+	d := &plan.DDL{Catalog: p.opts.Directory.Catalog(), Op: x.Op, Tables: from, Renamed: to, Shards: x.Shards}
+	if err := p.opts.Admin.BeforeDDL(ctx, d); err != nil {
+		return err
+	}
+	return p.opts.Admin.AfterDDL(ctx, d, false)
+}
+
+// renames are the tables that a statement renames, and their new names.
+func (u *UnfinishedDDL) renames() (from, to []catalog.TableName) {
+	half := len(u.Tables) / 2
+	if u.Op != "RENAME TABLE" && u.Op != "ALTER TABLE" || len(u.Tables) != 2*half {
+		return nil, nil
+	}
+	return u.Tables[:half], u.Tables[half:]
 }
 
 // look finds out by what the shards have now which of those that aren't known have done a
