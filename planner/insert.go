@@ -25,9 +25,9 @@ type insertAction struct {
 	update []assignment // ON DUPLICATE KEY UPDATE, nil without
 	// head and tail are the offsets between which the rows are.
 	head, tail uint32
-	// fused: the rows' text can't be cut (an executable comment runs over it).
-	fused bool
-	clock bool // a function of the statement's time is in it
+	// fused: the rows' text can't be looked into (an executable comment runs over it); apart: but into rows it can be cut.
+	fused, apart bool
+	clock        bool // a function of the statement's time is in it
 	// auto is the AUTO_INCREMENT column, where Shunt counts it; else nil.
 	auto *autoColumn
 	// asked are expressions for values that must be known; unasked: for one of

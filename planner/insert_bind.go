@@ -69,7 +69,7 @@ func (i *insertAction) bind(b *binder) (*plan.Bound, error) {
 	switch {
 	case ids == nil && len(per) <= 1:
 		out = b.sendTo(set, i.st.Src)
-	case i.fused:
+	case i.fused && !i.apart:
 		return nil, text.NotSupported("rows for several shards inside of an executable comment can't be split: write the text out")
 	default:
 		out = b.bound()

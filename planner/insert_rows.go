@@ -148,7 +148,7 @@ func (i *insertAction) readRows(n *ast.InsertStmt, l *rowLayout, alias *rowAlias
 		return refuseInsertForm()
 	}
 	i.head, i.tail = st.Rows[0].Start, st.Rows[len(st.Rows)-1].End
-	i.fused = st.Fuses(i.head, i.tail)
+	i.fused, i.apart = st.Fuses(i.head, i.tail), st.RowsApart()
 	listed := len(n.Columns) > 0
 	// implied are the columns of a list that the statement doesn't have.
 	var implied []*catalog.Column

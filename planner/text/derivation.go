@@ -106,6 +106,36 @@ func (d Derivation) Write(src string, params []uint32, limit string, forParser b
 	return b.String(), order
 }
 
+// RowsApart reports that rows can be taken out of the statement: each executable comment is within one of them, or before
+// or behind all.
+//
+// Counter-example: VALUES (1, 2) /*!80000 , (3, 4) */, whose second row begins inside of one.
+func (st *Statement) RowsApart() bool {
+	depth, start := 0, uint32(0)
+	apart := func(end uint32) bool {
+		return end <= st.Rows[0].Start || start >= st.Rows[len(st.Rows)-1].End ||
+			slices.ContainsFunc(st.Rows, func(r RowSpan) bool { return r.Start <= start && end <= r.End })
+	}
+	for _, c := range st.Comments {
+		switch c.Kind {
+		case ExecutableOpen:
+			if depth++; depth == 1 {
+				start = c.Start
+			}
+		case ExecutableClose:
+			if depth--; depth == 0 && !apart(c.End) {
+				return false
+			}
+		case Doubtful:
+			if start = c.Start; depth > 0 || !apart(c.End) {
+				return false
+			}
+		case PlainComment, OptimizerHint, skippedByAll:
+		}
+	}
+	return depth == 0
+}
+
 // Fuses reports an executable comment that runs over some of the text between two
 // offsets, or is open before it: where that closes decides.
 func (st *Statement) Fuses(from, to uint32) bool {
