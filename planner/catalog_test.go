@@ -128,7 +128,7 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 			if cat.Procedures == nil {
 				cat.Procedures = map[string]*catalog.Procedure{}
 			}
-			cat.Procedures[catalog.ProcedureKey(of.Schema, f[1])] = &catalog.Procedure{Words: words}
+			cat.Procedures[catalog.ProcedureKey(of.Schema, f[1])] = &catalog.Procedure{Schema: of.Schema, Name: f[1], Words: words}
 		case "trigger":
 			later = append(later, func() {
 				tr := catalog.Trigger{Event: f[1], Leaves: len(f) > 3 && f[3] == "leaves"}

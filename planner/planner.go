@@ -53,6 +53,8 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 	var planned plan.Plan
 	if st.Hinted {
 		planned, err = spoken.Hinted(st, cat, p.own)
+	} else if spoken.DefinesBody(st) { // what it calls is refused when it runs
+		planned, err = p.dispatch(st, cat)
 	} else if f := spoken.WritingFunction(st, cat); f != "" {
 		return nil, text.NotSupported("the stored function %s() may change rows that Shunt does not see: send the statement to one shard with /* shunt: shard=NAME */", f)
 	} else if f := spoken.ReadingFunction(st, cat); f != "" {
@@ -77,6 +79,9 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 	}
 	if t := spoken.LeavingTrigger(rows, st); ok && t != nil {
 		return nil, text.NotSupported("a trigger of %s sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
+	}
+	if v, f := spoken.CallingView(rows, st, cat); v != nil {
+		return nil, text.NotSupported("the view %s calls the stored function %s(), which may change rows that Shunt does not see, or sets variables of the session (@x, @@x): write its query into the statement, without it, or send the statement to one shard with /* shunt: shard=NAME */", v.Name, f)
 	}
 	if d, ok := planned.(*plan.DDL); ok {
 		d.References = strings.HasSuffix(d.Op, "TABLE") && st.Has("references")

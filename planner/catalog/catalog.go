@@ -102,6 +102,7 @@ type Setting struct {
 
 // Procedure is what is known of a stored procedure.
 type Procedure struct {
+	Schema, Name string
 	// Words are all names and keywords in its body, in lower case.
 	Words map[string]bool
 	// Hidden: the body can't be seen. Variables: it has user variables. Leaves: it sets

@@ -1,6 +1,7 @@
 package spoken
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,15 +13,15 @@ import (
 
 // call plans CALL: to the one shard that has all that the procedure may touch.
 //
-// Rule one place: every table whose name is a word of its body is on one shard,
-// or is a reference table that it only reads. Counter-examples:
+// Rule one place: every table whose name is a word of its body, or of those of the procedures that
+// it may call, is on one shard, or is a reference table that it only reads. Counter-examples:
 //
 //	CREATE PROCEDURE p () SELECT COUNT(*) FROM users      the users of one shard
 //	CREATE PROCEDURE p () DELETE FROM countries           one copy of a reference table
 //
 // Rule nothing left behind: what a procedure leaves in its connection (user
 // variables, temporary tables) would be another session's. And what it runs from
-// texts or by other procedures is not in its words. The variables that are its
+// texts is not in its words. The variables that are its
 // parameters may be OUT ones: these are read from the connection behind it.
 func call(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 	name, next, err := st.TableAt(1)
@@ -51,18 +52,24 @@ func call(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 	if p == nil || p.Hidden { // a schema of the servers', or a body that Shunt may not see
 		return refuse("what it does is not known")
 	}
-	if why := leavesOrCalls(p, cat); why != "" {
+	called, why := calls(p, cat)
+	if why != "" {
 		return refuse(why)
 	}
-	writes := slices.ContainsFunc([]string{"insert", "update", "delete", "replace", "truncate"}, func(w string) bool { return p.Words[w] })
+	// says reports a word of any of them.
+	says := func(words ...string) bool {
+		return slices.ContainsFunc(called, func(p *catalog.Procedure) bool {
+			return slices.ContainsFunc(words, func(w string) bool { return p.Words[w] })
+		})
+	}
+	writes := says("insert", "update", "delete", "replace", "truncate")
 	set, kind := cat.All, plan.Select
-	if writes || p.Words["for"] {
+	if writes || says("for") {
 		kind = plan.Other
 	}
 	var tables []*catalog.Table
 	for _, t := range sortedTables(cat) {
-		// A table without a schema before it is of the procedure's own.
-		if !p.Words[strings.ToLower(t.Name)] || !strings.EqualFold(t.Schema, name.Schema) && !p.Words[strings.ToLower(t.Schema)] {
+		if !mayTouchBy(called, t) {
 			continue
 		}
 		if t.Lost {
@@ -93,14 +100,79 @@ func call(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 		}
 	}
 	plan := fixed(st, cat, kind, tables, act)
-	plan.Calls, plan.Ends, plan.Sets = true, p.Ends, st.UserVariables()
+	plan.Calls, plan.Ends, plan.Sets = true, slices.ContainsFunc(called, func(p *catalog.Procedure) bool { return p.Ends }), st.UserVariables()
 	return plan, nil
 }
 
-// leavesOrCalls says what of a procedure's body can't be looked into, or would stay with
+// mayTouch reports that a procedure names something, which without its schema is of the procedure's own.
+func mayTouch(p *catalog.Procedure, schema, name string) bool {
+	return p.Words[strings.ToLower(name)] && (strings.EqualFold(schema, p.Schema) || p.Words[strings.ToLower(schema)])
+}
+
+func mayTouchBy(called []*catalog.Procedure, t *catalog.Table) bool {
+	return slices.ContainsFunc(called, func(p *catalog.Procedure) bool { return mayTouch(p, t.Schema, t.Name) })
+}
+
+// calledAt is the procedure of the CALL at token i of a body in a schema, nil where there is none of that name.
+func calledAt(st *text.Statement, cat *catalog.Catalog, schema string, i int) *catalog.Procedure {
+	name, ok := st.Identifier(i + 1)
+	if ok && st.Op(i+2, ".") {
+		schema = name
+		name, ok = st.Identifier(i + 3)
+	}
+	if !ok {
+		return nil
+	}
+	return cat.Procedures[catalog.ProcedureKey(schema, name)]
+}
+
+// calledBy are all procedures that a body in a schema may call, as far as calls knows.
+func calledBy(st *text.Statement, cat *catalog.Catalog, schema string) (all []*catalog.Procedure) {
+	for i := range st.Tokens {
+		if p := calledAt(st, cat, schema, i); st.Is(i, "call") && p != nil {
+			called, _ := calls(p, cat)
+			all = append(all, called...)
+		}
+	}
+	return all
+}
+
+// calls are a procedure and all that it may call in turn; why says what of one of them can't be looked into, or would
+// stay with the connection.
+func calls(p *catalog.Procedure, cat *catalog.Catalog) (called []*catalog.Procedure, why string) {
+	called = []*catalog.Procedure{p}
+	for i := 0; i < len(called); i++ {
+		p := called[i]
+		if p.Hidden {
+			return nil, "what " + p.Name + " does, which it may call, is not known"
+		}
+		if why := leaves(p, cat); why != "" {
+			return nil, why
+		}
+		if !p.Words["call"] {
+			continue
+		}
+		known := false
+		for _, key := range slices.Sorted(maps.Keys(cat.Procedures)) {
+			other := cat.Procedures[key]
+			if !mayTouch(p, other.Schema, other.Name) {
+				continue
+			}
+			if known = true; !slices.Contains(called, other) {
+				called = append(called, other)
+			}
+		}
+		if !known {
+			return nil, "what " + p.Name + " calls is not known"
+		}
+	}
+	return called, ""
+}
+
+// leaves says what of a procedure's body can't be looked into, or would stay with
 // the connection, "" for nothing.
-func leavesOrCalls(p *catalog.Procedure, cat *catalog.Catalog) string {
-	for _, w := range []string{"prepare", "execute", "call", "load", "temporary", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {
+func leaves(p *catalog.Procedure, cat *catalog.Catalog) string {
+	for _, w := range []string{"prepare", "execute", "load", "temporary", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {
 		if p.Words[w] {
 			return "it has the word " + strings.ToUpper(w) + ", behind which it may do anything"
 		}

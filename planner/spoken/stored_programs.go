@@ -1,6 +1,7 @@
 package spoken
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -40,6 +41,51 @@ func ReadingFunction(st *text.Statement, cat *catalog.Catalog) string {
 		return ""
 	}
 	return callsOf(st, cat.ReadingFunctions)
+}
+
+// DefinesBody reports a statement that makes a view, function or procedure: a server looks at what these call when they run.
+//
+// Counter-example: a dump has CREATE FUNCTION total() ... RETURN next_row(), and can't be restored.
+func DefinesBody(st *text.Statement) bool {
+	for i := 1; st.Is(0, "create") && i < len(st.Tokens) && !st.Op(i, "("); i++ {
+		switch st.Word(i) {
+		case "view", "procedure", "function":
+			return true
+		case "table", "trigger", "event", "index", "database", "schema", "temporary":
+			return false
+		}
+	}
+	return false
+}
+
+// CallingView is a view that a statement reads, by others too, which calls a function that writes or leaves something.
+func CallingView(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) (v *catalog.Table, function string) {
+	if r == nil || st.Hinted || r.Kind == plan.Show || len(cat.WritingFunctions)+len(cat.LeavingFunctions) == 0 {
+		return nil, ""
+	}
+	seen := map[*catalog.Table]bool{}
+	var look func(tables []*catalog.Table) bool
+	look = func(tables []*catalog.Table) bool {
+		for _, t := range tables {
+			if !t.IsView || seen[t] || t.Definition == "" {
+				continue
+			}
+			seen[t] = true
+			query, err := text.Read(t.Definition, text.Settings{Schema: t.Schema}, cat)
+			if err != nil {
+				continue
+			}
+			v, function = t, cmp.Or(WritingFunction(query, cat), LeavingFunction(query, cat))
+			if function != "" || look(Mentioned(query, cat)) {
+				return true
+			}
+		}
+		return false
+	}
+	if !look(r.Tables) {
+		return nil, ""
+	}
+	return v, function
 }
 
 // LeavingTrigger is a table of a write whose triggers do so, the same
@@ -96,9 +142,10 @@ func RefuseStrayTrigger(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) 
 			if err != nil {
 				return err
 			}
-			// What writes by other ways than by its tables' names was refused just now.
+			// What writes by other ways than by its tables' names, or a procedure's, was refused just now.
+			called := calledBy(body, cat, t.Schema)
 			for _, next := range tr.Touches {
-				if next != t && mayName(body, next, t.Schema) {
+				if next != t && (mayName(body, next, t.Schema) || mayTouchBy(called, next)) {
 					if err := follow(next, false); err != nil {
 						return err
 					}

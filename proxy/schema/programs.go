@@ -116,7 +116,7 @@ func (b *builder) procedure(f functionFact, words map[string]bool) {
 	key := catalog.ProcedureKey(f.schema, f.name)
 	p := b.c.Procedures[key]
 	if p == nil {
-		p = &catalog.Procedure{Words: map[string]bool{}}
+		p = &catalog.Procedure{Schema: f.schema, Name: f.name, Words: map[string]bool{}}
 		b.c.Procedures[key] = p
 	}
 	maps.Copy(p.Words, words)
