@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/mysql"
+	"github.com/pingcap/tidb/pkg/parser/types"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
@@ -14,16 +16,28 @@ import (
 // trees reads what definitions take a tree for.
 type trees struct{ *Planner }
 
-// KeyColumn reports a CREATE TABLE with a column that is the primary key: id INT KEY is one too.
+// KeyColumn reports a CREATE TABLE with a primary key of whole columns: id INT KEY is one, and (name(10)) if name has
+// ten characters.
 func (p trees) KeyColumn(st *text.Statement, cat *catalog.Catalog) bool {
 	n, err := p.parse(st, cat)
 	if err != nil {
 		return false
 	}
 	c, ok := n.(*ast.CreateTableStmt)
-	return ok && slices.ContainsFunc(c.Cols, func(col *ast.ColumnDef) bool {
+	return ok && (slices.ContainsFunc(c.Cols, func(col *ast.ColumnDef) bool {
 		return hasOption(col, ast.ColumnOptionPrimaryKey)
-	})
+	}) || slices.ContainsFunc(c.Constraints, func(k *ast.Constraint) bool {
+		return k.Tp == ast.ConstraintPrimaryKey && !slices.ContainsFunc(k.Keys, func(part *ast.IndexPartSpecification) bool {
+			return part.Length > 0 && !slices.ContainsFunc(c.Cols, func(col *ast.ColumnDef) bool {
+				return part.Column != nil && col.Name.Name.L == part.Column.Name.L && hasLength(col.Tp, part.Length)
+			})
+		})
+	}))
+}
+
+// hasLength reports a type of texts or bytes of a length of its own: a server takes a beginning that long for the whole.
+func hasLength(t *types.FieldType, length int) bool {
+	return (t.GetType() == mysql.TypeString || t.GetType() == mysql.TypeVarchar) && t.GetFlen() == length
 }
 
 // ViewTables are the tables of a view's query, which follows AS. Where it can't

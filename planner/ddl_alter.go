@@ -48,6 +48,9 @@ func (p trees) AlterTable(st *text.Statement, cat *catalog.Catalog, i int) (plan
 	ddl.AddsKey = t.Placement == catalog.Single && !t.Temporary && len(t.PrimaryKey) == 0 && len(cat.Shards) > 1 &&
 		cat.Schema(name.Schema).Default.Placement == catalog.Hash && (!ok || addsPrimaryKey(alter))
 	if ok {
+		ddl.Keeps = len(alter.Specs) > 0 && !slices.ContainsFunc(alter.Specs, func(spec *ast.AlterTableSpec) bool {
+			return spec.Tp != ast.AlterTableEnableKeys && spec.Tp != ast.AlterTableDisableKeys
+		})
 		if err = a.bySpecs(alter); err == nil {
 			ddl.Unforeseen, movesKey, err = reorders(t, alter)
 		}

@@ -24,6 +24,9 @@ func (s *session) ddl(ctx context.Context, d *plan.DDL, sql string) error {
 	if d.As != nil {
 		return s.createTableAs(ctx, d, sql)
 	}
+	if done, err := s.idleDDL(ctx, d, sql); done || err != nil {
+		return err
+	}
 	done, err := s.define(ctx, d, sql)
 	if err != nil {
 		return err
@@ -68,6 +71,8 @@ func (s *session) define(ctx context.Context, d *plan.DDL, sql string) (done def
 		return done, err
 	}
 	s.activity.outlive()
+	own := *d
+	d = &own // its shards may turn out to be others
 	lost := false
 	defer func() { release(lost) }()
 	c := s.catalog()
@@ -82,15 +87,17 @@ func (s *session) define(ctx context.Context, d *plan.DDL, sql string) (done def
 		return done, err
 	}
 
-	sum, err := s.sendDDL(ctx, d, sql)
+	sum, idle, err := s.sendDDL(ctx, d, sql)
 	everywhere := err == nil
 	if e, ok := errors.AsType[mysqlerr.Error](err); ok {
 		lost = e.Code == mysqlerr.ShardLost
 	}
-	known, readErr := s.readAgain(ctx, d.Shards, redefines(d))
-	lost = lost || !known
-	if readErr != nil {
-		err = errors.Join(err, fmt.Errorf("%s was sent, but %w", d.Op, readErr))
+	if !idle {
+		known, readErr := s.readAgain(ctx, d.Shards, redefines(d))
+		lost = lost || !known
+		if readErr != nil {
+			err = errors.Join(err, fmt.Errorf("%s was sent, but %w", d.Op, readErr))
+		}
 	}
 	// Of the new catalog: an index may have been made while the statement waited.
 	if again, markErr := s.markUnforeseen(ctx, unforeseen(s.catalog(), d), c.All); markErr == nil {
@@ -512,19 +519,19 @@ func (s *session) markUnforeseen(ctx context.Context, indexes []*catalog.Index, 
 }
 
 // sendDDL sends the statement, first to one shard. Where an earlier try has left
-// some shards without it, it goes to those.
-func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum shard.Summary, err error) {
+// some shards without it, it goes to those. idle: no definition has changed on any shard.
+func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum shard.Summary, idle bool, err error) {
 	try, err := s.tryDDL(ctx, d, sql)
 	if err != nil {
-		return sum, err
+		return sum, false, err
 	}
 	if err := s.proxy.stalls.refuse(d.Shards.Minus(try.Done), s.catalog()); err != nil {
-		return sum, err // before others have done it
+		return sum, false, err // before others have done it
 	}
 	unfinished := s.proxy.opts.Unfinished
 	ids := slices.Collect(d.Shards.Minus(try.Done).All)
 	if len(ids) == 0 {
-		return sum, refuse("%s: no shard holds this table", d.Op)
+		return sum, false, refuse("%s: no shard holds this table", d.Op)
 	}
 	var (
 		mu     sync.Mutex
@@ -566,7 +573,17 @@ func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum sha
 	some := s.dropsSome(d, err)
 	if err != nil && try.Done.Empty() && !some {
 		unfinished.end(try, len(failed))
-		return sum, err // nothing was changed, unless the shard was lost
+		return sum, false, err // nothing was changed, unless the shard was lost
+	}
+	if d.ByKey && err == nil && try.Done == catalog.Only(ids[0]) {
+		if d.Shards, err = s.placedByKey(ctx, d, ids[0]); err != nil {
+			return sum, false, err
+		}
+		if d.Shards.Len() < 2 {
+			unfinished.end(try, 0)
+		}
+		try.Shards = d.Shards
+		ids = append(ids[:1], slices.Collect(d.Shards.Minus(try.Done).All)...)
 	}
 	if len(ids) > 1 {
 		unfinished.sent(try, d.Shards.Minus(try.Done), false)
@@ -606,8 +623,9 @@ func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum sha
 	}
 	if len(failed) == 0 {
 		if allHad { // whoever has done it: a server says so, too
-			return sum, had
+			return sum, false, had
 		}
+		idle = d.Keeps || wasIdle(d, told) && !slices.ContainsFunc(sums, func(part shard.Summary) bool { return part.Warnings != sum.Warnings })
 		if s.spreads(d) {
 			infos := []string{sum.Info}
 			for _, part := range sums {
@@ -616,12 +634,34 @@ func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum sha
 			}
 			sum.Info = infoWarnings.ReplaceAllString(joinInfo(infos), fmt.Sprintf("Warnings: %d", sum.Warnings))
 		}
-		return sum, nil
+		return sum, idle, nil
 	}
 	if some && len(failed) == len(ids) && len(codes) == 1 {
-		return sum, err
+		return sum, false, err
 	}
-	return sum, s.partlyDone(d, try, failed)
+	return sum, false, s.partlyDone(d, try, failed)
+}
+
+// placedByKey are the shards of a new table that the first of them has made: see plan.DDL.ByKey.
+func (s *session) placedByKey(ctx context.Context, d *plan.DDL, first catalog.ShardID) (shards catalog.ShardSet, err error) {
+	conn, err := s.connForDDL(ctx, first, d)
+	if err != nil {
+		return shards, err
+	}
+	defer s.putBack(first, conn)
+	res, err := conn.Query(ctx, "SHOW INDEX FROM "+quoted(d.Tables[0])+" WHERE Key_name = 'PRIMARY'")
+	if err != nil {
+		return shards, fmt.Errorf("%s was done on %s, whose primary key can't be read; DROP TABLE, then send it again: %w", d.Op, s.catalog().ShardName(first), err)
+	}
+	cells := named(res)
+	keyed := len(res.Rows) > 0
+	for i := range res.Rows {
+		keyed = keyed && cells(i, "Column_name") != "" && cells(i, "Sub_part") == ""
+	}
+	if !keyed {
+		return catalog.Only(first), nil
+	}
+	return s.catalog().All, nil
 }
 
 // tryDDL is what is known of a statement that is sent perhaps not for the first time.

@@ -29,6 +29,9 @@ type DDL struct {
 	// (zero value: not renamed).
 	Renamed []catalog.TableName
 	Shards  catalog.ShardSet
+	// Idle are the shards of which each says what a server says of a statement that by the catalog changes nothing, since
+	// IF EXISTS or IF NOT EXISTS stands in it; empty for any other.
+	Idle catalog.ShardSet
 	// Texts is what each shard gets where that isn't the client's text: a DROP of the
 	// tables that it has, or of an empty one that is to be on the first shard alone.
 	Texts map[catalog.ShardID]string
@@ -37,6 +40,14 @@ type DDL struct {
 	// SET, an ALTER that only the lexer understood).
 	Touches    []string
 	AllColumns bool
+	// Keeps: it changes no definition, as DISABLE KEYS.
+	Keeps bool
+	// ByKey: Tables[0], which is made, is on all shards if it gets a primary key of whole columns, and else on the first
+	// alone; Shards is what the text says of that. A server may make another key of it.
+	//
+	// Counter-example: with sql_generate_invisible_primary_key each table has one. What the first shard made was on no other
+	// shard, and was taken for spread.
+	ByKey bool
 	// AddsKey: Tables[0], which is on one shard for the lack of a primary key, may have one then.
 	AddsKey bool
 	// Counts is a column of Tables[0] that becomes AUTO_INCREMENT, "" for none. It must be counted

@@ -83,6 +83,7 @@ func createTableAs(st *text.Statement, cat *catalog.Catalog, trees Trees, ddl *p
 	placement, ddl.Shards, _ = placed(cat, name, primary)
 	own, err := trees.FromOwnRows(st, cat, i, placement, ddl.Shards)
 	if own || err != nil {
+		ddl.ByKey = false // the rows are where the text has it be
 		return ddl, err
 	}
 	if ddl.As, err = createAs(st, i); err != nil {
@@ -93,7 +94,7 @@ func createTableAs(st *text.Statement, cat *catalog.Catalog, trees Trees, ddl *p
 		return nil, err
 	}
 	ddl.Texts = map[catalog.ShardID]string{}
-	for id := range ddl.Shards.All {
+	for id := range cat.All.All {
 		ddl.Texts[id] = ddl.As.Make
 	}
 	was := cat.Table(name.Schema, name.Name)

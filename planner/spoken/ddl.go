@@ -167,7 +167,7 @@ func createTable(st *text.Statement, cat *catalog.Catalog, trees Trees, i int) (
 		if !src.Shards.Contains(set) {
 			return nil, text.NotSupported("CREATE TABLE %s LIKE %s, which is not on all of its shards, is not supported: write the columns out", name.Name, src.Name)
 		}
-		ddl.Shards = set
+		ddl.Shards, ddl.ByKey = set, byKey(cat, name)
 		return ddl, lacksKey(cat, name, func(column string) bool { return src.Column(column) != nil })
 	}
 	if ddl.Virtual, err = VirtualKeys(st, name, i, 1); err != nil {
@@ -185,6 +185,10 @@ func createTable(st *text.Statement, cat *catalog.Catalog, trees Trees, i int) (
 	primary = primary || trees.KeyColumn(st, cat)
 	if err := losesKey(st, cat, name, primary); err != nil {
 		return nil, err
+	}
+	ddl.ByKey = byKey(cat, name)
+	if t := cat.Table(name.Schema, name.Name); t != nil && !t.Temporary && len(t.Columns) > 0 && !t.Unfinished && t.Differs == "" && !st.Is(1, "or") && ifNotExists(st, 2) > 2 {
+		ddl.Idle = t.Shards
 	}
 	lacks := func(toks []text.Token) *text.Error {
 		return lacksKey(cat, name, func(column string) bool { return mentions(st, toks, column) })

@@ -137,6 +137,9 @@ func dropTables(st *text.Statement, cat *catalog.Catalog, op string) (plan.Plan,
 		return nil, unknown
 	}
 	ddl.Renamed = make([]catalog.TableName, len(ddl.Tables))
+	if quiet && !exists {
+		ddl.Idle = ddl.Shards
+	}
 	if !temporary && slices.ContainsFunc(sets, func(set catalog.ShardSet) bool { return set != ddl.Shards }) {
 		ddl.Texts = textsOfEach(ddl.Shards, st.Src[:st.Tokens[first].Start], names, sets, st.Src[st.Tokens[i-1].End:])
 	}

@@ -57,6 +57,13 @@ func placed(cat *catalog.Catalog, name catalog.TableName, primaryKey bool) (p ca
 	return d.Placement, cat.All, ""
 }
 
+// byKey reports whether a new table's primary key says where it is.
+func byKey(cat *catalog.Catalog, name catalog.TableName) bool {
+	_, with, _ := placed(cat, name, true)
+	_, without, _ := placed(cat, name, false)
+	return with != without
+}
+
 // ifNotExists is the token behind IF NOT EXISTS at token i; i where that isn't there.
 func ifNotExists(st *text.Statement, i int) int {
 	if st.Is(i, "if") && st.Is(i+1, "not") && st.Is(i+2, "exists") {

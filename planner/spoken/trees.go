@@ -10,7 +10,7 @@ import (
 type Trees interface {
 	// AlterTable plans ALTER TABLE, whose table's name is at token i.
 	AlterTable(st *text.Statement, cat *catalog.Catalog, i int) (plan.Plan, *text.Error)
-	// KeyColumn reports a CREATE TABLE with a column that is the primary key: id INT KEY is one too.
+	// KeyColumn reports a CREATE TABLE with a primary key of whole columns: id INT KEY is one too.
 	KeyColumn(st *text.Statement, cat *catalog.Catalog) bool
 	// ViewTables are the tables of a view's query, which follows AS behind token i. Where it can't
 	// be read they are all that have a name in it.
