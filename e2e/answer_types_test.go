@@ -45,7 +45,10 @@ func TestAnswerTypes(t *testing.T) {
 			}
 			binaryPlain, _ := answerTypes(t, plain, statement, true)
 			if strings.Contains(binaryPlain, "Error 1295") {
-				continue // a server doesn't prepare it
+				if binaryOwn, _ := answerTypes(t, shunt, statement, true); strings.HasPrefix(statement, "SHOW") && !strings.Contains(binaryOwn, "Error 1295") { // @@warning_count is answered
+					t.Errorf("%s is prepared, which a server doesn't", statement)
+				}
+				continue
 			}
 			binaryOwn, rowsBinary := answerTypes(t, shunt, statement, true)
 			if binaryOwn = strings.Replace(binaryOwn, p.schema+" ", p.schema+"_plain ", 1); binaryOwn != binaryPlain {

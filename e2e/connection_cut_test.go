@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -25,6 +26,7 @@ import (
 //
 // SHUNT_E2E_CUTS sets the number of statements (default 30), SHUNT_E2E_SEED repeats a run.
 func TestCuts(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		c := startCuts(t, f)
 		for n := range envInt(t, "SHUNT_E2E_CUTS", 30) {

@@ -220,7 +220,7 @@ func routedText(query string) string {
 func TestNeverStale(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := covered(t, f, "")
-		lasts := contestTime(t, 15*time.Second, 15*time.Second)
+		lasts := contestTime(t, 15*time.Second, 6*time.Second)
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		ctx, stop := context.WithTimeout(t.Context(), lasts)

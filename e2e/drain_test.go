@@ -70,7 +70,7 @@ func rollingLoad(t *testing.T, schema string, rows int, addrs ...string) *rollin
 		var d net.Dialer
 		for began := time.Now(); ; {
 			nc, err := d.DialContext(ctx, "tcp", addrs[turn.Add(1)%int64(len(addrs))])
-			if err == nil || time.Since(began) > 30*time.Second {
+			if err == nil || time.Since(began) > patience {
 				return nc, err
 			}
 			select {

@@ -362,6 +362,7 @@ func TestGatherWriteLogged(t *testing.T) {
 // TestWriteLimited: UPDATE and DELETE with ORDER BY and LIMIT over several shards
 // change the rows that one server would.
 func TestWriteLimited(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{tables: []string{"parts: {shard_key: k}"}})
 		g.p.createIndex(g.shunt, "i_email", "users (email)")

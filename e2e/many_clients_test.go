@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -21,6 +22,7 @@ import (
 // share few shard connections. SHUNT_E2E_CLIENTS=10000 for the full number, which
 // needs as many open files.
 func TestManyClients(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	idle := envInt(t, "SHUNT_E2E_CLIENTS", 1000)
 	active := max(idle/50, 20)

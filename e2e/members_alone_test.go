@@ -5,12 +5,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMembersAndAlone: a Shunt with a store of its own and several with one together are never
 // behind each other's back: neither starts beside the other, and each finds what the other has
 // written before.
 func TestMembersAndAlone(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 2)
 		alone := start(t, f, setup{servers: servers, tables: []string{"people: {shard_key: id}", "counted: {shard_key: id}"}, extra: "store: local"})

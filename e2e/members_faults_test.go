@@ -142,6 +142,7 @@ func TestHomeReadOnly(t *testing.T) {
 
 // TestHomeFull: a server of the store whose disk is full: that of its tables, and that of its binary log.
 func TestHomeFull(t *testing.T) {
+	suite.Long(t)
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		for name, small := range map[string]func(*testing.T, *throwaway.Server) (full, free func()){"log": smallLog, "data": smallDisk} {
 			t.Run(name, func(t *testing.T) {
@@ -197,7 +198,7 @@ func TestHomeSlow(t *testing.T) {
 		}
 		began = time.Now()
 		want(t, h.dbs[0], "SELECT id FROM people WHERE email = 'p4@x'", "id", "4")
-		if took := time.Since(began); took > 4*time.Second {
+		if took := time.Since(began); took > 7*time.Second { // no answer of that server can have come
 			t.Errorf("a later read takes %s", took)
 		}
 		h.goesOn("h2 ("+way.Addr()+")", func() { way.Delay(0) })

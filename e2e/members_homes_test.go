@@ -49,6 +49,7 @@ func exact(t *testing.T, q queryer, where string) bool {
 // exact as ever; then one moves to the other's server, under writes by two Shunts; and one whose
 // server is lost is made anew elsewhere.
 func TestHomes(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 4)
 		first, second := servers[2], servers[3]

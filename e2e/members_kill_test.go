@@ -8,11 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMembersKill: numbers of connections are one member's only, and KILL, SHOW PROCESSLIST and
 // information_schema.PROCESSLIST reach the clients of all, by whichever member they are asked.
 func TestMembersKill(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 3)
 		home := servers[2]

@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMembersMetrics: what a member tells of itself. A server of the store that is away takes no
 // member out of service; that it is on no shard does, until it has joined them anew.
 func TestMembersMetrics(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 3)
 		home := servers[2]

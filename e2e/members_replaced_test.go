@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -13,6 +14,7 @@ import (
 // one from the store's. It is refused until the operator says so; then all members go on, and find by
 // virtual index the rows that there are.
 func TestMembersReplaced(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 6, throwaway.ReplicationArgs(f.name)...)
 		shards, store := servers[:3], servers[3]

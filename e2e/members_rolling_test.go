@@ -5,12 +5,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestMembersRollingRestart: three Shunts with one store are restarted one after the other. A pool of connections that
 // a balancer spreads over those that accept them sees nothing of it. It runs beside no other test: see
 // TestRollingRestart.
 func TestMembersRollingRestart(t *testing.T) {
+	suite.Long(t)
 	oneFlavourAlone(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{servers: f.own(t, 3), tables: []string{"account: {shard_key: id}"}, extra: "store: {shards: true}\ndrain_timeout: 20s"})
 		const rows = 40

@@ -21,7 +21,7 @@ func TestNeverWrongVirtual(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := conversations(t, f, setup{})
 		createVirtuals(t, p)
-		lasts := contestTime(t, 20*time.Second, 20*time.Second)
+		lasts := contestTime(t, 20*time.Second, 8*time.Second)
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		ctx, stop := context.WithTimeout(t.Context(), lasts)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestShardKeyChanged: rows are not looked for where a changed configuration
@@ -131,6 +133,7 @@ func TestShardKeyChanged(t *testing.T) {
 // TestRowsOfAnotherRule: rows that Shunt hasn't placed are not looked for where it
 // would have placed them. Those that it has are known again without its store.
 func TestRowsOfAnotherRule(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{tables: []string{"t0: {shard_key: k}", "other: {shard_key: id}"}})
 		loseStore := func() {

@@ -33,6 +33,7 @@ func TestPreparedText(t *testing.T) {
 			// What a server knows without values PREPARE tells.
 			"PREPARE s FROM 'SELECT nonsense FROM people WHERE id = ?'", "EXECUTE s USING @id", "PREPARE s FROM 'INSERT INTO people (id, email) VALUES (?, 1, 2)'", "PREPARE s FROM 'SELECT nofunc(?)'",
 			"PREPARE s FROM 'SELECT id FROM people UNION SELECT id, email FROM people'", "PREPARE s FROM 'SELECT SQL_CALC_FOUND_ROWS id FROM people WHERE id = ?'", "SHOW WARNINGS", "PREPARE s FROM 'SELECT 1'", "SHOW WARNINGS",
+			"PREPARE w FROM 'SHOW WARNINGS'", "PREPARE w FROM 'SHOW ERRORS LIMIT 1'", "PREPARE w FROM 'SHOW COUNT(*) WARNINGS'", "EXECUTE w",
 			// The schema is that of PREPARE.
 			"PREPARE here FROM 'SELECT COUNT(*) FROM people'", "USE mysql", "EXECUTE here", "SELECT DATABASE() = 'mysql'", "USE SCHEMA", "DEALLOCATE PREPARE here", "EXECUTE here",
 			// A migration.

@@ -8,12 +8,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // Replicas that die, freeze or stop while many sessions read from them: each read
 // is answered, by another replica or the primary, and whole.
 func TestReplicasLost(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := replicatedServers(t, f, 2, 2)
 		p, db := startReplicated(t, f, servers, "max_replica_lag: 15s\nshard_timeout: 1500ms")

@@ -7,12 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestScatterHiddenDeadlock: a statement fails on one shard, which the client is told
 // of, and on another it is a deadlock's victim, where the server rolls back all of
 // the transaction. None of it may be committed, nor what the client sends next.
 func TestScatterHiddenDeadlock(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		for query, code := range map[string]uint16{
 			"SELECT id, EXP(v) FROM n FOR UPDATE":                   1690,

@@ -280,6 +280,7 @@ func TestShardAddedCrashes(t *testing.T) {
 // TestShardLeftOut: a shard with rows can't be left out of the configuration. One without serves no
 // more, and when it is put back its copies are made anew.
 func TestShardLeftOut(t *testing.T) {
+	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		servers := f.own(t, 3)
 		p := start(t, f, setup{tables: append([]string{"there: {placement: single, shard: s0}"}, mixed...), servers: servers[:2:2]})

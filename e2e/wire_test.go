@@ -282,6 +282,7 @@ func (p *process) rss() int64 {
 
 // TestLargeValues: values around the 16 MiB packet limit pass both ways.
 func TestLargeValues(t *testing.T) {
+	suite.Long(t)
 	t.Parallel()
 	f := flavours[0]
 	p, c := startPeople(t, f, 5, setup{})

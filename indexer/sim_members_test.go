@@ -62,7 +62,7 @@ var memberScenarios = []scenario{
 		w.autocommit("w1", set(1, "b"))
 		w.scanner(1)
 	}},
-	{name: "a reader and a writer beside the other's scan", rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
+	{name: "a reader and a writer beside the other's scan", long: true, rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
 		w.at("A")
 		w.reader("r")
 		w.autocommit("w1", compute(1, "b"))
@@ -182,7 +182,7 @@ var memberScenarios = []scenario{
 		w.advanced()
 		w.sweeper(w.scan)
 	}},
-	{name: "a member that dies", rows: rows{1: "a"}, indexed: true, stale: "b", members: both, joined: 2, mortal: "A", actors: func(w *world) {
+	{name: "a member that dies", long: true, rows: rows{1: "a"}, indexed: true, stale: "b", members: both, joined: 2, mortal: "A", actors: func(w *world) {
 		w.at("A")
 		w.session("w1", set(1, "b"))
 		w.at("B").coarse = true

@@ -15,7 +15,7 @@ var scenarios = []scenario{
 		w.scanner(1)
 		w.reader("r")
 	}},
-	{name: "computed update", rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+	{name: "computed update", long: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
 		w.autocommit("w1", compute(1, "b"))
 		w.autocommit("w2", set(1, "a"))
 		w.scanner(1)
@@ -47,7 +47,7 @@ var scenarios = []scenario{
 		w.verifier("a")
 		w.guesser("a")
 	}},
-	{name: "delete, insert and verify", rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
+	{name: "delete, insert and verify", long: true, rows: rows{1: "a"}, indexed: true, actors: func(w *world) {
 		w.autocommit("w1", remove(1))
 		w.autocommit("w2", insert(1, "a"))
 		w.verifier("a")

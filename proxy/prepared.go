@@ -278,7 +278,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if err := s.mayRun(st.plan, func(*session) *spoken.Text { return text }); err != nil {
 		return err
 	}
-	if _, load := st.plan.(*plan.Load); load {
+	if s.neverPrepared(st.plan) {
 		return errNotPrepared
 	}
 	params, columns, warnings, err := s.definitions(ctx, st.plan, st.sql)
@@ -286,6 +286,15 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 		return err
 	}
 	return s.keepPrepared(st, params, columns, warnings)
+}
+
+// neverPrepared reports what servers don't prepare: drivers send it as a text then.
+func (s *session) neverPrepared(planned plan.Plan) bool {
+	if a, own := planned.(*plan.Admin); own && !s.mariaDB() {
+		return a.Form == spoken.ShowWarnings || a.Form == spoken.ShowErrors || a.Form == spoken.ShowCount
+	}
+	_, load := planned.(*plan.Load)
+	return load
 }
 
 // definitions are those of a statement's parameters and columns.

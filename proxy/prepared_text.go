@@ -165,7 +165,7 @@ func (s *session) readPrepared(ctx context.Context, from string) (*preparedText,
 	if p, ok := planned.(*plan.Session); ok && p.Op == plan.Use {
 		return nil, nil, errNotPrepared
 	}
-	if _, load := planned.(*plan.Load); load {
+	if s.neverPrepared(planned) {
 		return nil, nil, errNotPrepared
 	}
 	if rows, ok := planned.(*plan.Rows); ok {
