@@ -55,12 +55,8 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 		planned, err = spoken.Hinted(st, cat, p.own)
 	} else if spoken.DefinesBody(st) { // what it calls is refused when it runs
 		planned, err = p.dispatch(st, cat)
-	} else if f := spoken.WritingFunction(st, cat); f != "" {
-		return nil, text.NotSupported("the stored function %s() may change rows that Shunt does not see: send the statement to one shard with /* shunt: shard=NAME */", f)
-	} else if f := spoken.ReadingFunction(st, cat); f != "" {
-		return nil, text.NotSupported("the stored function %s() reads a table or view whose rows are on several shards, and would see those of one: write its query into the statement, or send the statement to one shard with /* shunt: shard=NAME */", f)
-	} else if f := spoken.LeavingFunction(st, cat); f != "" {
-		return nil, text.NotSupported("the stored function %s() sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", f)
+	} else if f := spoken.UnfitFunction(st, cat); f != nil {
+		return nil, text.NotSupported("the stored function %s() %s: %ssend the statement to one shard with /* shunt: shard=NAME */", f.Name, f.Does, f.Instead)
 	} else {
 		planned, err = p.dispatch(st, cat)
 	}
@@ -81,7 +77,7 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 		return nil, text.NotSupported("a trigger of %s sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
 	}
 	if v, f := spoken.CallingView(rows, st, cat); v != nil {
-		return nil, text.NotSupported("the view %s calls the stored function %s(), which may change rows that Shunt does not see, or sets variables of the session (@x, @@x): write its query into the statement, without it, or send the statement to one shard with /* shunt: shard=NAME */", v.Name, f)
+		return nil, text.NotSupported("the view %s calls the stored function %s(), which %s: write its query into the statement, without it, or send the statement to one shard with /* shunt: shard=NAME */", v.Name, f.Name, f.Does)
 	}
 	if d, ok := planned.(*plan.DDL); ok {
 		d.References = strings.HasSuffix(d.Op, "TABLE") && st.Has("references")

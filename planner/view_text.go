@@ -258,11 +258,8 @@ func (a *analysis) definition(v *catalog.Table) (string, *text.Error) {
 	if err != nil {
 		return "", refuseView(v, "has a query that Shunt can't read")
 	}
-	if f := spoken.WritingFunction(st, a.cat); f != "" {
-		return "", refuseView(v, "calls the function "+f+"(), which may change rows")
-	}
-	if f := spoken.ReadingFunction(st, a.cat); f != "" {
-		return "", refuseView(v, "calls the function "+f+"(), which may read rows of one shard only")
+	if f := spoken.UnfitFunction(st, a.cat); f != nil {
+		return "", refuseView(v, "calls the function "+f.Name+"(), which "+f.Does)
 	}
 	if name := spoken.NamesTemporary(st, a.cat); name != "" {
 		// A view reads the table, which the session's text can't name.

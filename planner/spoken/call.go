@@ -18,6 +18,7 @@ import (
 //
 //	CREATE PROCEDURE p () SELECT COUNT(*) FROM users      the users of one shard
 //	CREATE PROCEDURE p () DELETE FROM countries           one copy of a reference table
+//	CREATE PROCEDURE p () SELECT total()                  a function that counts the users
 //
 // Rule nothing left behind: what a procedure leaves in its connection (user
 // variables, temporary tables) would be another session's. And what it runs from
@@ -183,14 +184,11 @@ func leaves(p *catalog.Procedure, cat *catalog.Catalog) string {
 	if p.Leaves {
 		return "what it sets in its session, or locks by name, would stay with a pooled connection"
 	}
-	for f := range cat.LeavingFunctions {
-		if p.Words[f] {
-			return "it calls " + f + "(), which sets variables of its session"
-		}
-	}
-	for f := range cat.WritingFunctions {
-		if p.Words[f] {
-			return "it calls " + f + "(), which changes rows"
+	for _, kind := range unfit {
+		for _, f := range slices.Sorted(maps.Keys(kind.of(cat))) {
+			if p.Words[f] {
+				return "it calls " + f + "(), which " + kind.does
+			}
 		}
 	}
 	return ""

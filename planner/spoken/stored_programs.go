@@ -1,7 +1,6 @@
 package spoken
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -12,6 +11,39 @@ import (
 // What a shard's stored functions do is not seen. A function is refused whose body has a word
 // that writes, or that calls such a function. With a hint the statement is sent, and every
 // index of that shard is marked.
+
+// UnfitFunction is a stored function that a statement seems to call, and that would do on a shard what it doesn't do
+// on one server; nil for none.
+func UnfitFunction(st *text.Statement, cat *catalog.Catalog) *Unfit {
+	for i := range unfit {
+		if f := unfit[i].called(st, cat); f != "" {
+			return &Unfit{Name: f, Does: unfit[i].does, Instead: unfit[i].instead}
+		}
+	}
+	return nil
+}
+
+// Unfit says of a function what it does, and what to write instead of its call.
+type Unfit struct{ Name, Does, Instead string }
+
+var unfit = []struct {
+	called        func(*text.Statement, *catalog.Catalog) string
+	of            func(*catalog.Catalog) map[string]bool
+	does, instead string
+}{
+	{
+		WritingFunction, func(c *catalog.Catalog) map[string]bool { return c.WritingFunctions },
+		"may change rows that Shunt does not see", "",
+	},
+	{
+		ReadingFunction, func(c *catalog.Catalog) map[string]bool { return c.ReadingFunctions },
+		"reads a table or view whose rows are on several shards, and would see those of one", "write its query into the statement, or ",
+	},
+	{
+		LeavingFunction, func(c *catalog.Catalog) map[string]bool { return c.LeavingFunctions },
+		"sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection", "declare variables in it, or ",
+	},
+}
 
 // WritingFunction is a stored function that may change rows and that the
 // statement seems to call, "" for none.
@@ -58,10 +90,10 @@ func DefinesBody(st *text.Statement) bool {
 	return false
 }
 
-// CallingView is a view that a statement reads, by others too, which calls a function that writes or leaves something.
-func CallingView(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) (v *catalog.Table, function string) {
-	if r == nil || st.Hinted || r.Kind == plan.Show || len(cat.WritingFunctions)+len(cat.LeavingFunctions) == 0 {
-		return nil, ""
+// CallingView is a view that a statement reads, by others too, which calls an unfit function.
+func CallingView(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) (v *catalog.Table, function *Unfit) {
+	if r == nil || st.Hinted || r.Kind == plan.Show || len(cat.WritingFunctions)+len(cat.ReadingFunctions)+len(cat.LeavingFunctions) == 0 {
+		return nil, nil
 	}
 	seen := map[*catalog.Table]bool{}
 	var look func(tables []*catalog.Table) bool
@@ -75,15 +107,15 @@ func CallingView(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) (v *cat
 			if err != nil {
 				continue
 			}
-			v, function = t, cmp.Or(WritingFunction(query, cat), LeavingFunction(query, cat))
-			if function != "" || look(Mentioned(query, cat)) {
+			v, function = t, UnfitFunction(query, cat)
+			if function != nil || look(Mentioned(query, cat)) {
 				return true
 			}
 		}
 		return false
 	}
 	if !look(r.Tables) {
-		return nil, ""
+		return nil, nil
 	}
 	return v, function
 }
