@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestNeverWrongVirtual: exact reads of virtual columns never differ from the aggregates over the rows, whatever
@@ -19,6 +21,7 @@ import (
 // read, but for a write whose outcome it wasn't told.
 func TestNeverWrongVirtual(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
+		suite.Promise(t)
 		p := conversations(t, f, setup{})
 		createVirtuals(t, p)
 		lasts := contestTime(t, 20*time.Second, 8*time.Second)

@@ -88,11 +88,11 @@ func (e *Engine) differing(ctx context.Context, c *column, only map[string]strin
 			continue
 		}
 		looked++
-		if value, kept := whole[key]; kept && !c.kind.same(rows[key], value) {
+		if value, kept := whole[key]; kept && !c.kind.sameValue(rows[key], value) {
 			out[key] = literal
 		}
 		for home := range r.homes(key).All {
-			if !c.kind.same(rows[key], durable[home][key]) {
+			if !c.kind.sameValue(rows[key], durable[home][key]) {
 				out[key] = literal
 			}
 		}

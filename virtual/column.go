@@ -302,6 +302,9 @@ func (k kind) same(a, b amount) bool {
 	return a.n == b.n && a.has == b.has && a.text == b.text && (a.row == nil) == (b.row == nil) && bytes.Equal(a.row, b.row) && (a.num == nil) == (b.num == nil) && (a.num == nil || a.num.Cmp(b.num) == 0)
 }
 
+// sameValue compares amounts of all rows of a key. Of no rows, there is no value: the sum of those that have gone is 0.
+func (k kind) sameValue(a, b amount) bool { return a.n == 0 && b.n == 0 || k.same(a, b) }
+
 // updated is a row after an update: what its image lacks is as it was.
 type updated struct{ before, after Image }
 

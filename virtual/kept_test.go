@@ -82,6 +82,35 @@ func TestKeptLeave(t *testing.T) {
 	}
 }
 
+// TestCheckOfNoRows: a key whose rows have gone has no value, as one that never had any: neither the value that is kept
+// nor the durable one is wrong.
+func TestCheckOfNoRows(t *testing.T) {
+	t.Parallel()
+	for _, aggregate := range []catalog.Aggregate{catalog.CountRows, catalog.Sum, catalog.Max, catalog.Last} {
+		w := newWorld(1, aggregate)
+		w.quiet = true
+		for i := range 6 {
+			w.commit(0, i, &simRow{i % 2, i})
+		}
+		e, col := startEngine(t, w, Options{KeepFor: time.Hour, KeepMost: 10, Every: time.Hour, At: 1e9})
+		read := catalog.VirtualRead{Column: col, Key: []byte("1")}
+		for range 2 {
+			if _, err := e.Fresh(t.Context(), read); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if aggregate != catalog.Last { // of which no whole value is kept
+			becomes(t, "a value is kept", func() bool { return e.Rows()[0].Kept == 1 })
+		}
+		for i := 1; i < 6; i += 2 {
+			w.commit(0, i, nil)
+		}
+		if checked, wrong, err := e.Check(t.Context(), col.ID); checked != 2 || wrong != 0 || err != nil {
+			t.Errorf("%v: %d values are wrong of %d: %v", aggregate, wrong, checked, err)
+		}
+	}
+}
+
 // BenchmarkIncrements takes in transactions of one inserted row each, as a log tells them, without what reads the log.
 func BenchmarkIncrements(b *testing.B) {
 	w := newWorld(1, catalog.CountRows)
