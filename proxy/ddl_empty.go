@@ -85,7 +85,7 @@ func (s *session) emptyNow(ctx context.Context, d *plan.DDL) (release func(), er
 func (s *session) hasNoRows(ctx context.Context, d *plan.DDL) error {
 	name := catalog.QuoteName(d.Tables[0].Schema) + "." + catalog.QuoteName(d.Tables[0].Name)
 	for id := range d.Shards.All {
-		err := s.onShardOf(ctx, catalog.Only(id), func(id catalog.ShardID, conn *shard.Conn) error {
+		err := s.onShardAsItIs(ctx, id, func(conn *shard.Conn) error {
 			conn.State, conn.Unclean = "?", true // it is reset before it is used again
 			for _, sql := range []string{"SET SESSION lock_wait_timeout = 1", "LOCK TABLES " + name + " WRITE"} {
 				if _, err := conn.Exec(ctx, sql); shard.Code(err) == mysqlerr.LockWaitTimeout {
@@ -123,7 +123,7 @@ func (s *session) hasCollation(ctx context.Context, d *plan.DDL) (has bool, err 
 		" AND TABLE_COLLATION = '" + d.Collation + "'"
 	has = true
 	for id := range d.Shards.All {
-		err := s.onShardOf(ctx, catalog.Only(id), func(id catalog.ShardID, conn *shard.Conn) error {
+		err := s.onShardAsItIs(ctx, id, func(conn *shard.Conn) error {
 			res, err := conn.Query(ctx, query)
 			if err != nil {
 				return s.notJoined(id, err)

@@ -133,6 +133,20 @@ func (s *session) onShardOf(ctx context.Context, left catalog.ShardSet, do func(
 	}
 }
 
+// onShardAsItIs is onShardOf one shard under a server's own settings: a pooled connection has those of whoever had it last.
+//
+// Counter-example: LOCK TABLES ... WRITE over one that a session has left READ ONLY.
+func (s *session) onShardAsItIs(ctx context.Context, id catalog.ShardID, do func(*shard.Conn) error) error {
+	return s.onShardOf(ctx, catalog.Only(id), func(id catalog.ShardID, conn *shard.Conn) error {
+		if conn.State != "" {
+			if err := conn.Reset(ctx); err != nil {
+				return s.notJoined(id, err)
+			}
+		}
+		return do(conn)
+	})
+}
+
 // anyShard picks a shard for what every shard can answer: the first that is up,
 // or the first where none is, so that the error is that shard's.
 func (s *session) anyShard() catalog.ShardID {
