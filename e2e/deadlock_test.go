@@ -321,10 +321,7 @@ func doneAgain(t *testing.T, p *process) {
 		}
 		done <- errors.Join(err, rows.Err())
 	}()
-	shard := p.shard(1)
-	eventuallyEach(t, 150*time.Millisecond, "it waits", func() bool {
-		return len(mustRows(t, shard, "SELECT trx_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")) > 0
-	})
+	eventually(t, "it waits", func() bool { return len(p.lockWaits(1)) > 0 })
 	mustExec(t, older, add(on[0][0]))
 	mustExec(t, older, "COMMIT")
 	if err := <-done; err != nil {

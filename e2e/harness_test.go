@@ -180,7 +180,12 @@ func (f *flavour) own(t *testing.T, n int, args ...string) []*throwaway.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(set.Stop)
+	t.Cleanup(func() {
+		set.Stop()
+		for _, s := range set.Servers {
+			suite.Used(t, s.Used())
+		}
+	})
 	return set.Servers
 }
 
@@ -447,6 +452,18 @@ func eventuallyEach(t *testing.T, pause time.Duration, what string, condition fu
 		case <-tick.C:
 		}
 	}
+}
+
+// lockWaits are the statements of the test's schema that wait for rows' locks on a shard, by thread.
+func (p *process) lockWaits(on int) map[uint32]string {
+	p.t.Helper()
+	direct := p.shard(on)
+	defer direct.Close()
+	waits, err := p.servers[on].LockWaits(p.t.Context(), direct, p.schema)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return waits
 }
 
 // execError is the error of a statement, nil for none.

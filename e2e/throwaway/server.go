@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -28,6 +29,8 @@ type Server struct {
 	port           int
 	log            Output
 	args           []string
+	used           atomic.Int64
+	asking         sync.Mutex // see LockWaits
 
 	mu        sync.Mutex
 	cmd       *exec.Cmd
@@ -55,6 +58,9 @@ func (s *Server) LogsTo() (dir string) {
 
 // Port on 127.0.0.1.
 func (s *Server) Port() int { return s.port }
+
+// Used is the processor time of its processes that have ended.
+func (s *Server) Used() time.Duration { return time.Duration(s.used.Load()) }
 
 // Log is what the server has written so far.
 func (s *Server) Log() string { return s.log.String() }
@@ -158,6 +164,7 @@ func (s *Server) run(cmd *exec.Cmd) error {
 	exited := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // how it ended is in its log
+		s.used.Add(int64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()))
 		close(exited)
 	}()
 	s.cmd, s.exited = cmd, exited

@@ -9,7 +9,7 @@
 // transactions was at the same statement, was there all the time between: its youngest
 // transaction gets the error that a server gives, and is rolled back.
 //
-// Asked are, up to nine times a second and by a connection outside of the pool, MySQL's
+// Asked are, some five times a second and by a connection outside of the pool, MySQL's
 // performance_schema.data_lock_waits or MariaDB's INNODB_LOCK_WAITS, with INNODB_TRX. The
 // threads of a transaction of Shunt's are one node of the graph, any other thread is one by
 // itself. The youngest transaction's waiting statements are ended by KILL QUERY, and answered

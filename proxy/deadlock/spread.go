@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// every is the time between two looks, and how long a statement must have
+	// every is the least time between two looks, and how long a statement must have
 	// been under way to be taken for one that waits. Servers compute INNODB_TRX anew
-	// after 100 ms. While the same ones wait, and in no circle, the time grows.
+	// after 100 ms (see again). While the same ones wait, and in no circle, the time grows.
 	every, slow = 110 * time.Millisecond, time.Second
 	// ask bounds how long a shard may take to tell.
 	ask = 2 * time.Second

@@ -228,15 +228,10 @@ func (p *place) tables(t *testing.T) string {
 // waiting returns when n transactions of the test's schema wait for locks.
 func (p *place) waiting(t *testing.T, n int) {
 	t.Helper()
-	// The server renews what it tells only for who hasn't asked for a tenth of a second.
-	tick := time.NewTicker(150 * time.Millisecond)
-	defer tick.Stop()
-	for range 400 {
-		<-tick.C
-		var got int
-		check(t, p.direct.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM information_schema.innodb_trx x JOIN information_schema.processlist p
-			ON p.id = x.trx_mysql_thread_id WHERE x.trx_state = 'LOCK WAIT' AND p.db = ?`, p.config.Schema).Scan(&got))
-		if got >= n {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); {
+		waits, err := p.server.LockWaits(t.Context(), p.direct, p.config.Schema)
+		check(t, err)
+		if len(waits) >= n {
 			return
 		}
 	}
