@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // TestAllocations: once its plan is known, a SELECT that goes to one shard costs no
@@ -17,6 +19,7 @@ import (
 // what other work allocates would have a collection take buffers from the statements, the more of them the
 // longer the statements take.
 func TestAllocations(t *testing.T) {
+	suite.Long(t)
 	if race {
 		t.Skip("the race detector allocates")
 	}

@@ -357,7 +357,7 @@ func TestRefusedUnplaced(t *testing.T) {
 // it.
 func TestReadingFunctions(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
-		p := start(t, f, setup{tables: []string{"countries: {placement: reference}"}})
+		p := start(t, f, setup{tables: []string{"countries: {placement: reference}", "kept: {placement: single, shard: s1}"}})
 		c := p.conn()
 		for _, statement := range []string{
 			"CREATE TABLE users (id INT PRIMARY KEY, v VARCHAR(20))",
@@ -386,6 +386,23 @@ func TestReadingFunctions(t *testing.T) {
 		want(t, c, "SELECT named('DE') AS n, users_of(4) AS u", "n u", "Germany 5")
 		want(t, c, "SELECT id, named('DE') AS n FROM users WHERE id = 3", "id n", "3 Germany")
 		mustRows(t, c, "/* shunt: shard=s0 */ SELECT total()")
+		// By others: procedures, triggers and views of what is on one shard.
+		for _, statement := range []string{
+			"CREATE PROCEDURE tells() SELECT total() AS n",
+			"CREATE PROCEDURE nests() CALL tells()",
+			"CREATE PROCEDURE keeps() INSERT INTO kept VALUES (2, twice())",
+			"CREATE TABLE kept (id INT PRIMARY KEY, n INT)",
+			"INSERT INTO kept VALUES (1, 1)",
+			"CREATE VIEW kept_total AS SELECT id, total() AS n FROM kept",
+		} {
+			mustExec(t, c, statement)
+		}
+		for _, query := range []string{"CALL tells()", "CALL nests()", "CALL keeps()", "SELECT * FROM kept_total", "SELECT n FROM kept_total WHERE id = 1", "INSERT INTO kept SELECT id + 1, n FROM kept_total"} {
+			_, err := c.ExecContext(t.Context(), query)
+			if wantError(t, err, 1235, "(), which "); err == nil {
+				t.Error(query)
+			}
+		}
 		mustExec(t, c, "DROP FUNCTION total")
 	})
 }

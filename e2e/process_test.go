@@ -15,12 +15,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -63,6 +65,7 @@ type process struct {
 	// program, if set, is run in shunt's place.
 	program string
 	env     []string
+	used    atomic.Int64 // processor time of those that have ended
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -138,6 +141,7 @@ func start(t *testing.T, f *flavour, s setup) *process {
 			p.tellWaits()
 		}
 		p.kill()
+		suite.Used(t, time.Duration(p.used.Load()))
 		for _, trouble := range []string{"DATA RACE", "panic: ", "fatal error: "} {
 			if log := p.log.String(); strings.Contains(log, trouble) {
 				t.Errorf("shunt's log has %q:\n%s", trouble, log[strings.Index(log, trouble):min(len(log), strings.Index(log, trouble)+5000)])
@@ -253,6 +257,7 @@ func (p *process) spawn() (exited chan struct{}, err error) {
 	exited = make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // the exit code is in ProcessState
+		p.used.Add(int64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()))
 		close(exited)
 	}()
 	p.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/generate"
 )
 
@@ -268,7 +269,7 @@ func TestScripts(t *testing.T) {
 				scripts = append(scripts, s)
 			}
 		}
-		servers := f.servers(t)
+		servers, turn := f.servers(t), suite.Turn(t, 4)
 		for _, shards := range []int{1, 2, 4} {
 			p := start(t, f, setup{servers: servers[:shards], extra: scriptConfig(scripts, shards)})
 			for i, s := range scripts {
@@ -277,7 +278,7 @@ func TestScripts(t *testing.T) {
 						continue
 					}
 					name := fmt.Sprintf("%s over %d, indexes %v", s.name, shards, indexes)
-					if (shards != 4 || !indexes) && !f.turn(name) {
+					if (shards != 4 || !indexes) && !turn() {
 						continue
 					}
 					t.Run(name, func(t *testing.T) {

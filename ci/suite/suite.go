@@ -4,7 +4,13 @@
 // in the second alone. A test of Promise is in either, and its failure stands: see command testrun.
 package suite
 
-import "testing"
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
 
 // Long has t run in `make check` alone.
 func Long(t testing.TB) {
@@ -29,4 +35,27 @@ func Size[T any](test, check T) T {
 		return test
 	}
 	return check
+}
+
+// Turn reports whether it is a case's turn, by chance: in `make test` that of one case in n, in `make check` of all.
+//
+// SHUNT_TURN is the seed, which t's output tells.
+func Turn(t testing.TB, n int) func() bool {
+	t.Helper()
+	seed, err := strconv.ParseUint(os.Getenv("SHUNT_TURN"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("SHUNT_TURN=%d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	return func() bool { return !testing.Short() || r.IntN(n) == 0 }
+}
+
+// UsedBy begins what a test's output tells testrun of the processor time of processes that it has run.
+const UsedBy = "processor time "
+
+// Used says what processor time a process of t's own has used.
+func Used(t testing.TB, of time.Duration) {
+	t.Helper()
+	t.Logf("%s%.1f s", UsedBy, of.Seconds())
 }

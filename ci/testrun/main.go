@@ -6,8 +6,8 @@
 // passes. It stays a fault of the test, or of Shunt, to be mended with the next change. Not run again is what
 // suite.Promise marks, what raced, and a package that ended before its tests did.
 //
-// Of tests that passed nothing is printed. The last lines are a table of packages, the slowest tests, and what was
-// flaky. The exit status is 1 if anything failed, 2 if go test couldn't be run.
+// Of tests that passed nothing is printed. The last lines are a table of packages, with the processor time of their
+// tests and of the servers that these ran, the slowest tests, and what was flaky. The exit status is 1 if anything failed, 2 if go test couldn't be run.
 package main
 
 import (
@@ -15,14 +15,21 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 )
 
 func main() {
+	args := os.Args[1:]
+	if len(args) > 1 && args[0] == "-exec" {
+		os.Exit(measured(args[1], args[2:]))
+	}
 	dir, err := os.Getwd()
 	if err == nil {
 		var passed bool
-		if passed, err = run(os.Stdout, dir, os.Args[1:]); passed {
+		if passed, err = run(os.Stdout, dir, args); passed {
 			return
 		}
 	}
@@ -38,6 +45,11 @@ const most = 5
 
 // run runs go test in dir, prints to out, and reports whether all passed.
 func run(out io.Writer, dir string, args []string) (passed bool, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return false, err
+	}
+	args = append([]string{"-exec", self + " -exec"}, args...) // see measured
 	r := newReport(out)
 	if err := goTest(dir, args, r.add); err != nil {
 		return false, err
@@ -79,6 +91,32 @@ func goTest(dir string, args []string, tell func(event)) error {
 		err = failed
 	}
 	return err
+}
+
+// measured runs a test binary as go test -exec has it, and tells the processor time of it and of all that it ran.
+func measured(program string, args []string) (status int) {
+	cmd := exec.Command(program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT) // go test ends one that hangs
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	go func() {
+		for s := range told {
+			_ = cmd.Process.Signal(s)
+		}
+	}()
+	err := cmd.Wait()
+	var used syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &used) == nil {
+		fmt.Printf("%s%.1f\n", processor, time.Duration(used.Utime.Nano()+used.Stime.Nano()).Seconds())
+	}
+	if err != nil {
+		return max(1, cmd.ProcessState.ExitCode())
+	}
+	return 0
 }
 
 // againArgs are args for one test, alone.

@@ -4,11 +4,57 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/shunt-sql/shunt/ci/suite"
 )
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "-exec" { // as run has go test call it
+		os.Exit(measured(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// runOf runs the tests of a source in a package of their own.
+func runOf(t *testing.T, source string) (passed bool, out string) {
+	t.Helper()
+	dir := t.TempDir()
+	for file, text := range map[string]string{
+		"go.mod":    "module example.com/m/x\n\ngo 1.26\n",
+		"x_test.go": "package x\n\nimport (\"os\"; \"testing\"; \"syscall\")\n\nvar _, _ = os.Exit, syscall.Getrusage\n\n" + source + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b strings.Builder
+	passed, err := run(&b, dir, []string{"-vet=off", "./..."})
+	if err != nil {
+		t.Error(err)
+	}
+	return passed, b.String()
+}
+
+// TestProcessorTime: a package's processor time is in the table, and the tests whose processes use most are listed.
+func TestProcessorTime(t *testing.T) {
+	t.Parallel()
+	passed, out := runOf(t, "func TestX(t *testing.T) { for { var r syscall.Rusage; syscall.Getrusage(0, &r); if r.Utime.Nano()+r.Stime.Nano() > 5e8 { return } } }\n"+
+		"func TestY(t *testing.T) { t.Run(`a`, func(t *testing.T) { t.Log(`"+suite.UsedBy+"1.5 s`) }); t.Log(`"+suite.UsedBy+"3.0 s`) }")
+	row := regexp.MustCompile(`m/x +3 +\d+\.\d +(\d+\.\d)`).FindStringSubmatch(out)
+	if !passed || row == nil {
+		t.Fatal(out)
+	}
+	if !regexp.MustCompile(`dearest.*\n +4\.5 s  x\.TestY\n`).MatchString(out) || !strings.Contains(out, "slowest:") {
+		t.Error(out)
+	}
+	if seconds, err := strconv.ParseFloat(row[1], 64); err != nil || seconds < 0.5 {
+		t.Errorf("%s s in:\n%s", row[1], out)
+	}
+}
 
 // TestRun: a failure is looked at twice, where that says anything.
 func TestRun(t *testing.T) {
@@ -23,7 +69,7 @@ func TestRun(t *testing.T) {
 		"one that passes": {
 			"func TestX(t *testing.T) { t.Log(`said`) }",
 			true,
-			[]string{"1 passed, 0 failed, 0 skipped", "slowest:"},
+			[]string{"1 passed, 0 failed, 0 skipped"},
 		},
 		"one that fails once": {
 			"func TestX(t *testing.T) { " + once + " }\nfunc TestY(t *testing.T) {}",
@@ -83,27 +129,17 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			for file, text := range map[string]string{
-				"go.mod":    "module example.com/m/x\n\ngo 1.26\n",
-				"x_test.go": "package x\n\nimport (\"os\"; \"testing\")\n\nvar _ = os.Exit\n\n" + c.source + "\n",
-			} {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var out strings.Builder
-			passed, err := run(&out, dir, []string{"-vet=off", "./..."})
-			if err != nil || passed != c.passes {
-				t.Errorf("passed %t, %v\n%s", passed, err, &out)
+			passed, out := runOf(t, c.source)
+			if passed != c.passes {
+				t.Errorf("passed %t\n%s", passed, out)
 			}
 			for _, want := range c.prints {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("%q isn't in:\n%s", want, &out)
+				if !strings.Contains(out, want) {
+					t.Errorf("%q isn't in:\n%s", want, out)
 				}
 			}
-			if strings.Contains(out.String(), "said") {
-				t.Errorf("it prints what one that passed says:\n%s", &out)
+			if strings.Contains(out, "said") {
+				t.Errorf("it prints what one that passed says:\n%s", out)
 			}
 		})
 	}

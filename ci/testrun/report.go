@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shunt-sql/shunt/ci/suite"
@@ -70,12 +71,19 @@ func (n name) within(of name) bool {
 	return n.Package == of.Package && (n.Test == of.Test || of.Test == "" || strings.HasPrefix(n.Test, of.Test+"/"))
 }
 
+// processor begins the line that tells a package's processor time, in seconds.
+const processor = "testrun: processor time "
+
+// used finds the processor time of a process that a test has run, in seconds.
+var used = regexp.MustCompile(suite.UsedBy + `(\d+\.\d) s\n$`)
+
 // result of a test or a package.
 type result struct {
-	action  string // pass, fail, skip; "" while it runs
-	elapsed float64
-	output  excerpt
-	flaky   bool
+	action    string // pass, fail, skip; "" while it runs
+	elapsed   float64
+	processor float64 // a package's, or that of the processes that a test has run, in seconds
+	output    excerpt
+	flaky     bool
 	// stands: another run excuses nothing.
 	stands bool
 }
@@ -112,6 +120,16 @@ func (r *report) add(e event) {
 			t.output = excerpt{}
 		}
 	case "output", "build-output", "":
+		if seconds, ok := strings.CutPrefix(strings.TrimSpace(e.Output), processor); ok {
+			r.result(name{Package: n.Package}).processor, _ = strconv.ParseFloat(seconds, 64)
+			return
+		}
+		if m := used.FindStringSubmatch(e.Output); m != nil && e.Test != "" {
+			seconds, _ := strconv.ParseFloat(m[1], 64)
+			root, _, _ := strings.Cut(e.Test, "/")
+			r.result(name{e.Package, root}).processor += seconds
+			return
+		}
 		t.output.add(e.Output)
 		t.stands = t.stands || final.MatchString(e.Output)
 	case "build-fail":
@@ -176,8 +194,8 @@ func (r *report) failed() bool {
 	return slices.ContainsFunc(r.order, func(n name) bool { return r.results[n].action == "fail" })
 }
 
-// slowest is how many tests are listed.
-const slowest = 10
+// listed is how many tests are listed as the slowest.
+const listed = 10
 
 func (r *report) print() {
 	for _, n := range r.order {
@@ -219,7 +237,7 @@ func (r *report) print() {
 			tests = append(tests, n)
 		}
 	}
-	fmt.Fprintf(r.out, "\n%-28s %6s %8s %6s %5s\n", "package", "tests", "seconds", "failed", "flaky")
+	fmt.Fprintf(r.out, "\n%-28s %6s %8s %9s %6s %5s\n", "package", "tests", "seconds", "processor", "failed", "flaky")
 	for _, p := range packages {
 		w := rows[p]
 		whole := r.results[name{Package: p}]
@@ -229,24 +247,15 @@ func (r *report) print() {
 		if whole != nil && whole.action == "fail" && w.failed == 0 {
 			w.failed = 1 // it didn't build, or ended early
 		}
-		elapsed := 0.0
-		if whole != nil {
-			elapsed = whole.elapsed
+		if whole == nil {
+			whole = &result{}
 		}
 		_, short, _ := strings.Cut(strings.TrimPrefix(p, "github.com/"), "/")
-		fmt.Fprintf(r.out, "%-28s %6d %8.1f %6d %5d\n", short, w.tests, elapsed, w.failed, w.flaky)
+		fmt.Fprintf(r.out, "%-28s %6d %8.1f %9.1f %6d %5d\n", short, w.tests, whole.elapsed, whole.processor, w.failed, w.flaky)
 		total.tests, total.failed, total.flaky = total.tests+w.tests, total.failed+w.failed, total.flaky+w.flaky
 	}
-	slices.SortStableFunc(tests, func(a, b name) int { return cmp.Compare(r.results[b].elapsed, r.results[a].elapsed) })
-	fmt.Fprintln(r.out, "\nslowest:")
-	listed := map[name]bool{}
-	for _, n := range tests {
-		root, _, _ := strings.Cut(n.Test, "/")
-		if of := (name{n.Package, root}); len(listed) < slowest && !listed[of] {
-			listed[of] = true
-			fmt.Fprintf(r.out, "%8.1f s  %s\n", r.results[n].elapsed, n)
-		}
-	}
+	r.list("slowest:", tests, func(t *result) float64 { return t.elapsed })
+	r.list("dearest, by the processor time of processes of their own:", tests, func(t *result) float64 { return t.processor })
 	for _, n := range r.order {
 		if r.results[n].flaky {
 			fmt.Fprintf(r.out, "flaky: %s\n", n)
@@ -256,6 +265,22 @@ func (r *report) print() {
 		fmt.Fprintf(r.out, "failed: %s\n", n)
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", total.tests-total.failed, total.failed, skipped)
+}
+
+// list prints the tests that have the most of something, in seconds, with their subtests as one.
+func (r *report) list(title string, tests []name, of func(*result) float64) {
+	slices.SortStableFunc(tests, func(a, b name) int { return cmp.Compare(of(r.results[b]), of(r.results[a])) })
+	seen := map[name]bool{}
+	for _, n := range tests {
+		root, _, _ := strings.Cut(n.Test, "/")
+		if whole := (name{n.Package, root}); of(r.results[n]) > 0 && len(seen) < listed && !seen[whole] {
+			if len(seen) == 0 {
+				fmt.Fprintf(r.out, "\n%s\n", title)
+			}
+			seen[whole] = true
+			fmt.Fprintf(r.out, "%8.1f s  %s\n", of(r.results[n]), n)
+		}
+	}
 }
 
 // excerpt keeps the first and the last lines of what it is given.
