@@ -201,6 +201,18 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
+// TestImagesOfNothing: images that take no bytes, as no server writes them, don't go on for ever.
+func TestImagesOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []Kind{Insert, Update, Delete} {
+		r := &Rows{Table: &Table{Columns: []Column{{Name: "id"}}}, Kind: kind, first: []byte{0}, second: []byte{0}, data: []byte{1, 2}}
+		calls := 0
+		if err := r.Each(func(_, _ *Row) error { calls++; return nil }); err != nil || calls > 0 || r.malformed == nil {
+			t.Errorf("kind %v: %d changes, %v, malformed: %v", kind, calls, err, r.malformed)
+		}
+	}
+}
+
 // unchecked has the record say that it has no checksums.
 func (r record) unchecked() {
 	for from := 0; from+4 < len(r.packets); {

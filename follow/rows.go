@@ -70,6 +70,9 @@ const (
 func (r *Rows) Each(fn func(before, after *Row) error) error {
 	for data := r.data; len(data) > 0; {
 		before, after, rest, err := r.change(data)
+		if err == nil && len(rest) == len(data) {
+			err = errNothing
+		}
 		if r.malformed = err; err != nil {
 			return nil //nolint:nilerr // the stream tells
 		}
@@ -101,7 +104,11 @@ func (r *Rows) change(data []byte) (before, after *Row, rest []byte, err error) 
 	return before, after, rest, err
 }
 
-var errShort = errors.New("a row's image ends too early")
+var (
+	errShort = errors.New("a row's image ends too early")
+	// errNothing: an image of no columns takes no bytes, so that there were no end of them.
+	errNothing = errors.New("a row's image has no columns")
+)
 
 // read finds the columns of one image in data, and returns what follows it.
 func (w *Row) read(t *Table, data, present []byte, partial bool) (rest []byte, err error) {
