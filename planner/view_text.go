@@ -290,6 +290,9 @@ func (a *analysis) definition(v *catalog.Table) (string, *text.Error) {
 		if v.Introducers {
 			return "", refuseView(v, "has strings in character sets of their own, which the servers don't tell")
 		}
+		if i > 0 && st.Tokens[i-1].Kind == text.Introducer {
+			continue // it has its own
+		}
 		if strings.EqualFold(v.DefinitionCollation, s.Collation) {
 			continue
 		}

@@ -168,7 +168,7 @@ type Table struct {
 	// or they don't agree.
 	Definition string
 	// DefinitionCollation is what strings in it without an introducer have.
-	// Introducers: some have had one, which Definition lacks.
+	// Introducers: some may have had one that Definition lacks.
 	DefinitionCollation string
 	Introducers         bool
 	Columns             []*Column

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/text"
 )
 
 // Querier is a connection that answers a small query. Values are nil for NULL
@@ -444,8 +445,8 @@ func (r reading) events() error {
 // introducer is a string's character set, _latin1'x'.
 var introducer = regexp.MustCompile(`(?i)_[a-z0-9]+ *'`)
 
-// introducers asks whether strings in views' queries have character sets of
-// their own: VIEW_DEFINITION leaves them out, SHOW CREATE VIEW doesn't. It waits for
+// introducers asks which strings in views' queries have character sets of
+// their own: VIEW_DEFINITION leaves these out, SHOW CREATE VIEW doesn't. It waits for
 // a view's tables, which a session may have locked (LOCK TABLES ... WRITE): perhaps
 // the one that this catalog is read for.
 func (r reading) introducers() error {
@@ -488,8 +489,49 @@ func (t *tableFact) readIntroducers(ctx context.Context, q Querier) (waits bool,
 		}
 		return answered(err, mysqlerr.LockWaitTimeout), nil
 	}
-	t.introducers = introducer.Match(rows[0][1])
+	if t.introducers = introducer.Match(rows[0][1]); t.introducers {
+		if whole, ok := withIntroducers(t.definition, string(rows[0][1])); ok {
+			t.definition, t.introducers = whole, false
+		}
+	}
 	return false, nil
+}
+
+// withIntroducers is a view's query with the character sets that its strings have in SHOW CREATE VIEW, which else may
+// differ: names are in full or not. ok is false where strings are in other bytes than the query's.
+func withIntroducers(definition, shown string) (whole string, ok bool) {
+	of, err := text.Read("CREATE VIEW AS "+definition, text.Settings{}, nil) // whose rows are tokens
+	from, err2 := text.Read(shown, text.Settings{}, nil)
+	if err != nil || err2 != nil {
+		return "", false
+	}
+	strs := func(st *text.Statement) (at []int) {
+		for i, t := range st.Tokens {
+			if t.Kind == text.String {
+				at = append(at, i)
+			}
+		}
+		return at
+	}
+	at, with := strs(of), strs(from)
+	if len(at) != len(with) {
+		return "", false
+	}
+	var b strings.Builder
+	next := of.Tokens[3].Start
+	for n, i := range at {
+		if of.Text(i) != from.Text(with[n]) {
+			return "", false
+		}
+		if w := with[n] - 1; from.Tokens[w].Kind == text.Introducer {
+			if charset := strings.ToLower(from.Text(w)); !strings.HasPrefix(charset, "_utf8") && !text.IsASCII(of.Text(i)) {
+				return "", false
+			}
+			b.WriteString(of.Src[next:of.Tokens[i].Start] + from.Text(w))
+			next = of.Tokens[i].Start
+		}
+	}
+	return b.String() + of.Src[next:], true
 }
 
 // answered reports a server's error with the code, which its text has with the SQLSTATE.

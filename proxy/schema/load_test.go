@@ -99,3 +99,22 @@ func TestReadWholeTables(t *testing.T) {
 		t.Errorf("keys %v after %d readings of a table with a primary key", keys, q.readings)
 	}
 }
+
+// TestWithIntroducers: strings get the character sets that SHOW CREATE VIEW has, however it names columns.
+func TestWithIntroducers(t *testing.T) {
+	t.Parallel()
+	const head = "CREATE ALGORITHM=UNDEFINED DEFINER=`a'b`@`%` SQL SECURITY DEFINER VIEW `v` (`_utf8mb4 x`) AS "
+	for _, c := range []struct{ definition, shown, want string }{
+		{"select concat(`s`.`t`.`a`,' x','y') AS `c` from `s`.`t`", "select concat(`t`.`a`,_utf8mb4' x','y') AS `c` from `t`", "select concat(`s`.`t`.`a`,_utf8mb4' x','y') AS `c` from `s`.`t`"},
+		{"select 'it''s' AS `a`,'é' AS `b`", "select _latin1'it''s' AS `a`,_utf8mb4'é' AS `b`", "select _latin1'it''s' AS `a`,_utf8mb4'é' AS `b`"},
+		{"select 'a' AS `a`", "select 'a' AS `a`", "select 'a' AS `a`"},
+		{"select 'é' AS `a`", "select _latin1'é' AS `a`", ""}, // in other bytes
+		{"select 'a' AS `a`", "select _latin1'a' AS `a`,'b' AS `b`", ""},
+		{"select 'a' AS `a`", "select _latin1'b' AS `a`", ""},
+	} {
+		got, ok := withIntroducers(c.definition, head+c.shown)
+		if got != c.want || ok != (c.want != "") {
+			t.Errorf("%s as %s: %q, %t", c.definition, c.shown, got, ok)
+		}
+	}
+}

@@ -53,7 +53,7 @@ func TestNext(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := text(t, s.Catalog), text(t, whole.Catalog); got != want {
+			if got, want := saysOf(t, s.Catalog), saysOf(t, whole.Catalog); got != want {
 				t.Fatalf("updated:\n%s\nmade anew:\n%s", got, want)
 			}
 		}
@@ -130,8 +130,8 @@ func (w world) change(programs bool) {
 	}
 }
 
-// text is all that a catalog says. A table that isn't its own is an error.
-func text(t *rapid.T, c *catalog.Catalog) string {
+// saysOf is all that a catalog says. A table that isn't its own is an error.
+func saysOf(t *rapid.T, c *catalog.Catalog) string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	own := func(x *catalog.Table) string {

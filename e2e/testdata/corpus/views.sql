@@ -91,9 +91,12 @@ SELECT land, people FROM per_country WHERE land = 'DE';
 SET NAMES utf8mb4;
 -- refused
 SELECT who, n FROM said_exactly;
-CREATE VIEW introduced AS SELECT country, _latin1'x' AS l, COUNT(*) AS n FROM users GROUP BY country;
+CREATE VIEW introduced AS SELECT country, _latin1'x' AS l, CONCAT(country, _utf8mb4' ', _utf8mb4'é') AS c, country = _utf8mb4'de' COLLATE utf8mb4_bin AS b, 'it''s' AS own, COUNT(*) AS n FROM users GROUP BY country;
+SELECT * FROM introduced ORDER BY country;
+SELECT COUNT(*), MIN(c), COLLATION(MIN(c)), COLLATION(MIN(l)) FROM introduced WHERE c LIKE '% é';
+CREATE VIEW introduced_bytes AS SELECT country, _latin1'\xE9' AS l, _latin1 0xE9 AS h, COUNT(*) AS n FROM users GROUP BY country;
 -- refused
-SELECT * FROM introduced;
+SELECT * FROM introduced_bytes;
 SET sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,ONLY_FULL_GROUP_BY';
 SELECT "land" || '!' AS l, people FROM per_country ORDER BY l;
 SELECT kind, n, odd FROM kinds_per ORDER BY kind;
