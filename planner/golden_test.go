@@ -284,8 +284,14 @@ func goldenText(t *testing.T, p *Planner, cat *catalog.Catalog, ix plan.Indexes,
 		if plan.Counts != "" {
 			out.WriteString(" counts=" + plan.Counts)
 		}
+		if plan.Undoes {
+			out.WriteString(" undoes")
+		}
 		for _, v := range plan.Virtual {
 			fmt.Fprintf(&out, " virtual=%+v", v)
+		}
+		for _, v := range plan.Violations {
+			fmt.Fprintf(&out, "\n  violated by %s", v)
 		}
 		for _, s := range cat.Shards {
 			if text, ok := plan.Texts[s.ID]; ok && plan.As == nil {

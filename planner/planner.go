@@ -82,6 +82,8 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 	if d, ok := planned.(*plan.DDL); ok {
 		d.References = strings.HasSuffix(d.Op, "TABLE") && st.Has("references")
 		d.TruncatesPartitions = d.Op == "ALTER TABLE" && st.Has("truncate")
+		d.Parents = spoken.Parents(st)
+		p.violations(st, d, cat)
 	}
 	if err := spoken.RefuseStrayTrigger(rows, st, cat); err != nil {
 		return nil, err

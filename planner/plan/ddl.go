@@ -20,6 +20,8 @@ type DDL struct {
 	Schema string
 	// References: a foreign key of a table may come with it. TruncatesPartitions: of one.
 	References, TruncatesPartitions bool
+	// Parents are the tables that its foreign keys refer to.
+	Parents []catalog.TableName
 	// Unforeseen: with it statements already planned may make keys that their
 	// plans don't know of.
 	Unforeseen bool
@@ -40,6 +42,10 @@ type DDL struct {
 	// SET, an ALTER that only the lexer understood).
 	Touches    []string
 	AllColumns bool
+	// Violations are queries that find a row for which a shard may refuse it: duplicates, orphans, values that don't fit.
+	Violations []string
+	// Undoes: it drops one column, key or constraint, which some shards may lack since making it has failed there.
+	Undoes bool
 	// Keeps: it changes no definition, as DISABLE KEYS.
 	Keeps bool
 	// ByKey: Tables[0], which is made, is on all shards if it gets a primary key of whole columns, and else on the first

@@ -96,3 +96,15 @@ func behindWait(st *text.Statement, i int) int {
 func RefuseAlterKey(t *catalog.Table) *text.Error {
 	return text.NotSupported("an ALTER TABLE that may change the shard key %s.%s is not supported, but for a larger integer type or AUTO_INCREMENT: rows would have to move between shards; make a new table and copy", t.Name, t.ShardKey.Name)
 }
+
+// Parents are the tables that a definition's foreign keys refer to.
+func Parents(st *text.Statement) (out []catalog.TableName) {
+	for i := range st.Tokens {
+		if st.Is(i, "references") {
+			if name, _, err := st.TableAt(i + 1); err == nil {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
