@@ -108,6 +108,7 @@ func (l *Local) Fence(ctx context.Context, tables ...catalog.TableName) error {
 	l.mu.Lock()
 	l.fenced = fenced // which nobody changes
 	l.mu.Unlock()
+	l.freed() // what this one leaves out
 	return l.interrupt(ctx, func(t catalog.TableName, _ catalog.IndexID) bool { return fenced[t] })
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
@@ -16,7 +17,7 @@ import (
 // keeps scans off the tables (their snapshots would hold up the DDL, and with
 // it every query behind it), and takes the indexes out of use whose keys may
 // come to mean something else: after a crash in the middle they are found in
-// the state building, and built. One DDL statement at a time.
+// the state building, and built. Several statements may run, of other tables each.
 //
 // If it fails, the tables are free again, and what it began is built.
 func (x *Indexer) BeforeDDL(ctx context.Context, d *plan.DDL) (err error) {
@@ -24,16 +25,15 @@ func (x *Indexer) BeforeDDL(ctx context.Context, d *plan.DDL) (err error) {
 		return err
 	}
 	defer x.cluster.UnlockChanges()
-	x.defined = x.opts.Answers.Define()
+	defined := x.opts.Answers.Define()
 	defer func() {
 		if err != nil {
-			x.defined()
-			x.cluster.Unfence()
+			err = errors.Join(err, x.unfence(ctx, d))
 			x.mend()
 		}
 	}()
 	defs := x.concerned(d)
-	if err := x.fence(ctx, d, defs); err != nil {
+	if err := x.fence(ctx, d, defs, defined); err != nil {
 		return err
 	}
 	changed := false
@@ -71,12 +71,8 @@ func (x *Indexer) BeforeDDL(ctx context.Context, d *plan.DDL) (err error) {
 // AfterDDL must be called when the DDL statement has ended on all shards,
 // whether it failed or not, after the schema was read anew. done: all shards have
 // done it. Where that isn't known it is false.
-func (x *Indexer) AfterDDL(ctx context.Context, d *plan.DDL, done bool) error {
-	defer x.cluster.Unfence()
-	defer func() {
-		x.defined()
-		x.defined = func() {}
-	}()
+func (x *Indexer) AfterDDL(ctx context.Context, d *plan.DDL, done bool) (err error) {
+	defer func() { err = errors.Join(err, x.unfence(ctx, d)) }()
 	if err := x.cluster.LockChanges(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -196,11 +192,48 @@ func (x *Indexer) names(tables []catalog.TableName, name catalog.TableName) bool
 	return slices.ContainsFunc(tables, func(n catalog.TableName) bool { return x.same(n.Schema, name.Schema) && x.same(n.Name, name.Name) })
 }
 
-// fence keeps jobs off the tables of a change.
-func (x *Indexer) fence(ctx context.Context, d *plan.DDL, defs []storage.IndexRecord) error {
+// ddlUnderWay is DDL between BeforeDDL and AfterDDL.
+type ddlUnderWay struct {
+	mu sync.Mutex
+	of map[*plan.DDL]definition
+}
+
+type definition struct {
+	tables []catalog.TableName // that jobs keep off
+	done   func()              // ends what kept answers are waiting for
+}
+
+// fence keeps jobs off the tables of a change, until unfence, which calls done.
+func (x *Indexer) fence(ctx context.Context, d *plan.DDL, defs []storage.IndexRecord, done func()) error {
 	tables := slices.Concat(d.Tables, d.Renamed)
 	for _, def := range defs {
 		tables = append(tables, catalog.TableName{Schema: def.Schema, Name: def.Table})
 	}
-	return x.cluster.Fence(ctx, tables...)
+	x.ddl.mu.Lock()
+	defer x.ddl.mu.Unlock()
+	if x.ddl.of == nil {
+		x.ddl.of = map[*plan.DDL]definition{}
+	}
+	x.ddl.of[d] = definition{tables, done}
+	return x.cluster.Fence(ctx, x.ddl.tables()...)
+}
+
+// unfence has jobs at the tables of a change again, and keeps them off those of others that are under way.
+func (x *Indexer) unfence(ctx context.Context, d *plan.DDL) error {
+	x.ddl.mu.Lock()
+	defer x.ddl.mu.Unlock()
+	x.ddl.of[d].done()
+	delete(x.ddl.of, d)
+	if len(x.ddl.of) == 0 {
+		x.cluster.Unfence()
+		return nil
+	}
+	return x.cluster.Fence(context.WithoutCancel(ctx), x.ddl.tables()...)
+}
+
+func (u *ddlUnderWay) tables() (all []catalog.TableName) {
+	for _, d := range u.of {
+		all = append(all, d.tables...)
+	}
+	return all
 }

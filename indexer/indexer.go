@@ -129,7 +129,7 @@ type Indexer struct {
 	work      work
 	audits    audits
 	followers followers
-	defined   func() // ends what kept answers are waiting for while DDL runs
+	ddl       ddlUnderWay
 	covering  atomic.Pointer[reaches]
 	stop      context.CancelFunc
 	running   sync.WaitGroup
@@ -171,7 +171,6 @@ func New(o Options) *Indexer {
 		patience:       10 * time.Second,
 		adders:         adders,
 		leftovers:      map[catalog.ShardID]*leftovers{},
-		defined:        func() {},
 	}
 	if _, ok := x.store.(Asked); ok {
 		x.known = &known{}

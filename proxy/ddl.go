@@ -87,13 +87,18 @@ func (s *session) define(ctx context.Context, d *plan.DDL, sql string) (done def
 		return done, err
 	}
 
-	sum, idle, err := s.sendDDL(ctx, d, sql)
+	var sum shard.Summary
+	idle := false
+	err = s.whileApart(ctx, d, func() (err error) {
+		sum, idle, err = s.sendDDL(ctx, d, sql)
+		return err
+	})
 	everywhere := err == nil
 	if e, ok := errors.AsType[mysqlerr.Error](err); ok {
 		lost = e.Code == mysqlerr.ShardLost
 	}
-	if !idle {
-		known, readErr := s.readAgain(ctx, d.Shards, redefines(d))
+	if names, left := s.proxy.ddlTurns.without(redefines(d)); !idle && left {
+		known, readErr := s.readAgain(ctx, d.Shards, names)
 		lost = lost || !known
 		if readErr != nil {
 			err = errors.Join(err, fmt.Errorf("%s was sent, but %w", d.Op, readErr))
@@ -266,8 +271,8 @@ func existed(warnings [][][]byte) bool {
 	})
 }
 
-// turnOfDDL waits until it is a statement's turn, and gives it back as it is planned now; then no DDL
-// of others runs until release. lost: a shard may have done it, and isn't known to.
+// turnOfDDL waits until it is a statement's turn (see ddlTurns), and gives it back as it is planned now; the turn of all is its
+// own then until release. lost: a shard may have done it, and isn't known to.
 //
 // Who has to wait for other sessions first gives the turn up where these may wait for it.
 // Counter-example: a session that has LOCK TABLES t WRITE is inside of the read lock's gate, which
@@ -281,6 +286,13 @@ func (s *session) turnOfDDL(ctx context.Context, d *plan.DDL, sql string) (_ *pl
 		}
 		filled, stop := func() {}, func() {} // the table may be, again; counting its column
 		if d, err = s.plannedAlone(ctx, d, sql); err == nil {
+			if x := s.inTheWay(d); x != nil {
+				s.proxy.opts.Cluster.GiveTurn()
+				if err := s.awaitTurnOf(ctx, x); err != nil {
+					return nil, nil, err
+				}
+				continue
+			}
 			filled, err = s.emptyTable(waiting, d)
 		}
 		if err == nil && d.Counts != "" {
@@ -549,7 +561,7 @@ func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum sha
 		defer mu.Unlock()
 		e, ok := errors.AsType[mysqlerr.Error](err)
 		switch {
-		case err == nil, ok && try.Unknown.Has(id) && alreadyDone(e.Code):
+		case err == nil, ok && (try.Unknown.Has(id) || try.lacks.Has(id)) && alreadyDone(e.Code):
 			if allHad = allHad && err != nil; had == nil {
 				had = err
 			}
@@ -566,6 +578,9 @@ func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum sha
 	s.diag.clear()
 	var told [][][]byte
 	now := time.Now()
+	if try.Done.Empty() {
+		s.violatedFirst(ctx, d, ids)
+	}
 	unfinished.sent(try, d.Shards.Minus(try.Done), true)
 	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, now, false, &told)
 	s.diag.add(told...)
@@ -640,6 +655,49 @@ func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum sha
 		return sum, false, err
 	}
 	return sum, false, s.partlyDone(d, try, failed)
+}
+
+// violatedFirst brings the shards to the front whose rows the statement would fail for: nothing is changed then. It is
+// known of rows that are there now, and no more: others may come before the statement does.
+//
+// Counter-example: ADD UNIQUE (email), with a duplicate on s1 alone. Done on s0, and refused on s1.
+func (s *session) violatedFirst(ctx context.Context, d *plan.DDL, ids []catalog.ShardID) {
+	if len(d.Violations) == 0 || len(ids) < 2 {
+		return
+	}
+	var mu sync.Mutex
+	var violated catalog.ShardSet
+	var wg sync.WaitGroup
+	for _, id := range ids {
+		wg.Go(func() {
+			conn, err := s.connForDDL(ctx, id, d)
+			if err != nil {
+				return // the statement says so
+			}
+			defer s.putBack(id, conn)
+			s.activity.sent(id, conn)
+			defer s.activity.done(conn)
+			for _, query := range d.Violations {
+				if res, err := conn.Query(ctx, query); err == nil && len(res.Rows) > 0 {
+					mu.Lock()
+					violated.Add(id)
+					mu.Unlock()
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var others []catalog.ShardID
+	first := ids[:0]
+	for _, id := range ids {
+		if violated.Has(id) {
+			first = append(first, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	copy(ids[len(first):], others)
 }
 
 // placedByKey are the shards of a new table that the first of them has made: see plan.DDL.ByKey.

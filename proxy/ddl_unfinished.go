@@ -101,6 +101,8 @@ type try struct {
 	UnfinishedDDL
 	// unkept: the store may not have it as it is here.
 	unkept bool
+	// lacks are shards that lack what it drops, since making that has failed there.
+	lacks catalog.ShardSet
 }
 
 const (
@@ -193,23 +195,28 @@ func tryKey(schemaName, sql string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// begin returns what is known of a statement, and forgets the others that its tables had.
-func (u *Unfinished) begin(schemaName, sql string, d *plan.DDL) try {
-	sql = strings.TrimSpace(sql)
-	now := &try{key: tryKey(schemaName, sql), UnfinishedDDL: UnfinishedDDL{
-		Op: d.Op, Schema: schemaName, Text: sql[:min(len(sql), maxUnfinishedText)], Shards: d.Shards, At: time.Now(),
-	}}
+// namesOf is a statement that is sent in a schema, by what it names.
+func namesOf(schemaName string, d *plan.DDL) *UnfinishedDDL {
+	out := &UnfinishedDDL{Op: d.Op, Schema: schemaName, Shards: d.Shards}
 	schemas := []string{d.Schema}
 	for _, name := range slices.Concat(d.Tables, d.Renamed) {
 		if name.Name != "" {
-			now.Tables, schemas = append(now.Tables, name), append(schemas, name.Schema)
+			out.Tables, schemas = append(out.Tables, name), append(schemas, name.Schema)
 		}
 	}
 	for _, name := range schemas {
-		if name != "" && !slices.Contains(now.Schemas, name) {
-			now.Schemas = append(now.Schemas, name)
+		if name != "" && !slices.Contains(out.Schemas, name) {
+			out.Schemas = append(out.Schemas, name)
 		}
 	}
+	return out
+}
+
+// begin returns what is known of a statement, and forgets the others that its tables had.
+func (u *Unfinished) begin(schemaName, sql string, d *plan.DDL) try {
+	sql = strings.TrimSpace(sql)
+	now := &try{key: tryKey(schemaName, sql), UnfinishedDDL: *namesOf(schemaName, d)}
+	now.Text, now.At = sql[:min(len(sql), maxUnfinishedText)], time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for key, was := range u.open {
@@ -217,7 +224,11 @@ func (u *Unfinished) begin(schemaName, sql string, d *plan.DDL) try {
 		case key == now.key:
 			now.Done, now.Unknown = was.Done, was.Unknown
 			now.Shards = now.Shards.Union(was.Shards) // a view is planned for those that have it
+		case was.Running: // it waits on the shards for this one's table locks
 		case now.overlaps(&was.UnfinishedDDL):
+			if d.Undoes && !was.Done.Empty() {
+				now.lacks = now.lacks.Union(was.Shards.Minus(was.Done))
+			}
 			u.drop(key)
 		}
 	}
@@ -482,7 +493,7 @@ func (p *Proxy) lookAgain(ctx context.Context, x *try) {
 		return
 	}
 	u := p.opts.Unfinished
-	if p.opts.Cluster.TakeTurn(ctx) != nil { // it may be sent again, by another one too
+	if p.takeTurnBehind(ctx, &x.UnfinishedDDL) != nil { // it may be sent again, by another one too
 		return
 	}
 	defer p.opts.Cluster.GiveTurn()

@@ -49,7 +49,9 @@
 //	returning, call, what a statement answers or leaves behind besides its rows
 //	diagnostics      SHOW WARNINGS, ROW_COUNT(), FOUND_ROWS() and LAST_INSERT_ID(): warnings, found_rows
 //	                 and last_insert_id have their rules; select_into: INTO @x
-//	ddl, ddl_unfinished DDL on all shards, and what it does to virtual indexes
+//	ddl              DDL on all shards, and what it does to virtual indexes; ddl_turn: who waits for whose;
+//	                 ddl_idle: that changes nothing; ddl_empty: for empty tables alone; ddl_unfinished: that
+//	                 some shards lack
 //	stalled          shards whose disk is full: commits wait there
 //	system, system_* SHOW and information_schema; show_values: SHOW VARIABLES
 //	own, own_*       Shunt's own SQL: the table of its statements; explain: EXPLAIN ROUTE

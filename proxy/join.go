@@ -116,7 +116,7 @@ func (p *Proxy) Join(ctx context.Context, s catalog.Shard) {
 
 // Leave has a shard serve no more, unless it has rows that no other has.
 func (p *Proxy) Leave(ctx context.Context, s catalog.Shard) error {
-	if err := p.opts.Cluster.TakeTurn(ctx); err != nil {
+	if err := p.takeTurnBehind(ctx, nil); err != nil {
 		return err
 	}
 	defer p.opts.Cluster.GiveTurn()
@@ -360,7 +360,7 @@ func (j *newcomer) alone(t *catalog.Table) bool {
 // finish is steps 4 to 7; done is false where the schema has changed.
 func (j *newcomer) finish(ctx context.Context, changed time.Time) (done bool, err error) {
 	j.say("waiting for DDL to end")
-	if err := j.p.opts.Cluster.TakeTurn(ctx); err != nil {
+	if err := j.p.takeTurnBehind(ctx, nil); err != nil {
 		return false, err
 	}
 	defer j.p.opts.Cluster.GiveTurn()

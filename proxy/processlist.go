@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/proxy/deadlock"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -121,6 +123,17 @@ func (a *activity) cancelBy(cancel context.CancelCauseFunc) (before context.Canc
 	return before
 }
 
+// waits notes what the session waits for, in a server's words, until done is called.
+func (a *activity) waits(what string) (done func()) {
+	set := func(what string) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.waitsFor = what
+	}
+	set(what)
+	return func() { set("") }
+}
+
 // process is a row of SHOW PROCESSLIST.
 type process struct {
 	id                  uint32
@@ -129,6 +142,10 @@ type process struct {
 	since               time.Time
 	// open: it waits for its client, with a transaction or locks.
 	open bool
+	// waitsFor is what it waits for inside of Shunt, or on a shard.
+	waitsFor string
+	// at are the threads that do its DDL on the shards, which know what that waits for.
+	at []deadlock.Thread
 }
 
 // state is what a list tells beside the command.
@@ -136,7 +153,7 @@ func (p *process) state() string {
 	if p.open {
 		return "transaction or locks open"
 	}
-	return ""
+	return p.waitsFor
 }
 
 func (s *session) process() (p process, ok bool) {
@@ -147,7 +164,14 @@ func (s *session) process() (p process, ok bool) {
 		return p, false // still in its handshake
 	}
 	a := &s.activity
-	return process{c.ID, c.User, c.Host, a.command, a.schema, strings.Clone(a.info), a.since, a.waiting && a.busy}, true
+	p = process{c.ID, c.User, c.Host, a.command, a.schema, strings.Clone(a.info), a.since, a.waiting && a.busy, a.waitsFor, nil}
+	if p.waitsFor == atShards {
+		p.waitsFor = ""
+		for _, x := range a.running {
+			p.at = append(p.at, deadlock.Thread{Shard: x.shard, ID: x.conn.ThreadID})
+		}
+	}
+	return p, true
 }
 
 func (p *Proxy) processes() []process {
@@ -164,9 +188,33 @@ func (p *Proxy) processes() []process {
 // processes are those that the user may see, of all members: without the right PROCESS a server
 // shows a user his own.
 func (s *session) processes(ctx context.Context) []process {
-	list := append(ofUser(s.proxy.processes(), s.only()), s.othersProcesses(ctx)...)
+	own := ofUser(s.proxy.processes(), s.only())
+	s.askStates(ctx, own)
+	list := append(own, s.othersProcesses(ctx)...)
 	slices.SortFunc(list, func(a, b process) int { return cmp.Compare(a.id, b.id) })
 	return list
+}
+
+// atShards stands for what the shards say of a statement that waits there.
+const atShards = "?"
+
+// askStates has DDL that shards are at tell what it waits for there: schema change tools look whether a RENAME TABLE of
+// theirs waits for a lock. What a shard doesn't tell at once is left out.
+func (s *session) askStates(ctx context.Context, list []process) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for i := range list {
+		p := &list[i]
+		for _, thread := range p.at {
+			_ = s.onShardAsItIs(ctx, thread.Shard, func(conn *shard.Conn) error { // which may be down
+				res, err := conn.Query(ctx, fmt.Sprintf("SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = %d", thread.ID))
+				if err == nil && len(res.Rows) == 1 && !strings.HasPrefix(p.waitsFor, "Waiting") {
+					p.waitsFor = string(res.Rows[0][0])
+				}
+				return err
+			})
+		}
+	}
 }
 
 // processColumns are those of SHOW PROCESSLIST. MariaDB tells besides how far an ALTER TABLE is, which a client

@@ -117,6 +117,7 @@ type Proxy struct {
 	// undoable are tables, by name and catalog version, whose changes every shard
 	// can undo.
 	undoable sync.Map
+	ddlTurns ddlTurns
 	readLock readLock
 	claims   claims
 	answers  *spool.Answers

@@ -106,10 +106,10 @@ type activity struct {
 	outlives, leaving bool
 	// cancel ends what isn't in running: a gather.
 	cancel context.CancelCauseFunc
-	// What SHOW PROCESSLIST shows, and what KILL ends on the shards.
-	command, schema, info string
-	since                 time.Time
-	running               []sent
+	// What SHOW PROCESSLIST shows, and what KILL ends on the shards. waitsFor is what is waited for here, not there.
+	command, schema, info, waitsFor string
+	since                           time.Time
+	running                         []sent
 	// committing are the connections over which a transaction is told to commit, which KILL lets be.
 	committing []sent
 }

@@ -397,7 +397,7 @@ func (p *Proxy) mendCopies(ctx context.Context, t *catalog.Table) error {
 // Counter-example without that: the table is written all the time; a copy that is filled meanwhile
 // lacks the last rows, is no longer empty, and stays as it is.
 func (x *comparison) unite(ctx context.Context, t *catalog.Table, text *copyText, fill []newcomer) error {
-	if err := x.p.opts.Cluster.TakeTurn(ctx); err != nil {
+	if err := x.p.takeTurnBehind(ctx, &UnfinishedDDL{Tables: []catalog.TableName{{Schema: t.Schema, Name: t.Name}}, Schemas: []string{t.Schema}}); err != nil {
 		return err
 	}
 	defer x.p.opts.Cluster.GiveTurn()
