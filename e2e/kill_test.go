@@ -63,7 +63,7 @@ func TestKillWaiting(t *testing.T) {
 			"UPDATE m SET v = 2 WHERE v IN (SELECT v FROM n)",
 			"SELECT n.v FROM n JOIN m ON n.v = m.v LIMIT 1 FOR UPDATE",
 			"ALTER TABLE n ADD COLUMN w INT",
-			"CREATE TABLE behind (id INT PRIMARY KEY)",
+			"CREATE INDEX behind ON n (v)",
 		} {
 			holder, err := p.db().BeginTx(t.Context(), nil)
 			if err != nil {
@@ -73,7 +73,7 @@ func TestKillWaiting(t *testing.T) {
 			mustExec(t, holder, "UPDATE old SET v = 5 WHERE id = 1")
 			alter := p.conn()
 			altered := make(chan error, 1)
-			if strings.HasPrefix(statement, "CREATE") { // it waits for other DDL
+			if strings.HasPrefix(statement, "CREATE") { // it waits for other DDL of its table
 				go func() {
 					_, err := alter.ExecContext(t.Context(), "ALTER TABLE n ADD COLUMN x INT")
 					altered <- err
