@@ -32,7 +32,7 @@ func program(st *text.Statement, cat *catalog.Catalog, verb string, i int) (plan
 	ddl := &plan.DDL{Catalog: cat, Op: verb + " " + kind, Schema: name.Schema, Shards: cat.All}
 	switch {
 	case kind == "EVENT" && verb != "DROP":
-		if err := mayBeEvent(body, cat); err != nil {
+		if err := mayBeEvent(body, cat, name.Schema); err != nil {
 			return nil, err
 		}
 	case verb == "CREATE":
@@ -66,7 +66,7 @@ func writes(st *text.Statement, cat *catalog.Catalog) bool {
 //	    each shard inserts a row of its own, placed by nothing
 //	DO UPDATE users SET email = NULL, name = CONCAT(name, '!')
 //	    keys that no virtual index has an entry for
-func mayBeEvent(st *text.Statement, cat *catalog.Catalog) *text.Error {
+func mayBeEvent(st *text.Statement, cat *catalog.Catalog, schema string) *text.Error {
 	if len(cat.Shards) <= 1 && !hasIndexes(cat) {
 		return nil
 	}
@@ -86,7 +86,7 @@ func mayBeEvent(st *text.Statement, cat *catalog.Catalog) *text.Error {
 			}
 		}
 	}
-	for _, t := range Mentioned(body, cat) {
+	for _, t := range namedIn(body, cat, schema) {
 		if t.IsView || len(t.Triggers) > 0 || len(t.Cascades) > 0 {
 			return text.NotSupported("an event on %s, whose rows' removal changes other rows (a trigger or foreign key) or which is a view, is not supported: %s; virtual indexes of what such a trigger or foreign key changes are not used then", t.Name, way)
 		}

@@ -108,7 +108,7 @@ func CallingView(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) (v *cat
 				continue
 			}
 			v, function = t, UnfitFunction(query, cat)
-			if function != nil || look(Mentioned(query, cat)) {
+			if function != nil || look(namedIn(query, cat, t.Schema)) {
 				return true
 			}
 		}

@@ -52,7 +52,7 @@ func unseenTrigger(st *text.Statement, cat *catalog.Catalog, on *catalog.Table, 
 		if event == "" {
 			continue
 		}
-		for _, t := range Mentioned(body, cat) {
+		for _, t := range namedIn(body, cat, on.Schema) {
 			if matters(t) {
 				return text.NotSupported("a trigger of %s that changes %s is not supported while the event %s changes rows of %[1]s: it runs on the shards by itself, so the keys of virtual indexes would be missed; DROP EVENT it, and do what it does by a statement", on.Name, t.Name, event)
 			}
@@ -237,8 +237,8 @@ func wholeBeside(cat *catalog.Catalog, t, on *catalog.Table) bool {
 	switch {
 	case t.IsView:
 		query, err := text.Read(t.Definition, text.Settings{Schema: t.Schema}, cat)
-		return t.Definition != "" && err == nil && ReadingFunction(query, cat) == "" && !slices.ContainsFunc(Mentioned(query, cat), func(of *catalog.Table) bool {
-			return of != t && mayName(query, of, t.Schema) && (of.IsView || !wholeBeside(cat, of, on))
+		return t.Definition != "" && err == nil && ReadingFunction(query, cat) == "" && !slices.ContainsFunc(namedIn(query, cat, t.Schema), func(of *catalog.Table) bool {
+			return of != t && (of.IsView || !wholeBeside(cat, of, on))
 		})
 	case t.Placement == catalog.Reference, t.Placement == catalog.Single:
 		return t.Shards.Contains(on.Shards)
