@@ -688,8 +688,7 @@ func (s *session) violatedFirst(ctx context.Context, d *plan.DDL, ids []catalog.
 		})
 	}
 	wg.Wait()
-	var others []catalog.ShardID
-	first := ids[:0]
+	var first, others []catalog.ShardID
 	for _, id := range ids {
 		if violated.Has(id) {
 			first = append(first, id)
@@ -697,7 +696,7 @@ func (s *session) violatedFirst(ctx context.Context, d *plan.DDL, ids []catalog.
 			others = append(others, id)
 		}
 	}
-	copy(ids[len(first):], others)
+	copy(ids, append(first, others...))
 }
 
 // placedByKey are the shards of a new table that the first of them has made: see plan.DDL.ByKey.

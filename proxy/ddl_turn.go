@@ -16,7 +16,7 @@ import (
 // DDL has two turns.
 //
 // The turn of all (Cluster.TakeTurn) is one's at a time: in it a statement is planned, indexes are taken out of use, and
-// catalogs follow each other. No server is waited for in it.
+// catalogs follow each other. Statements that apart leaves out are sent in it, too.
 //
 // The turn of tables (ddlTurns) is a statement's from its planning until its catalog is out. While shards do a
 // statement, which may wait there for transactions and table locks of others, it has this turn alone. So one open

@@ -206,7 +206,7 @@ func (s *session) askStates(ctx context.Context, list []process) {
 	for i := range list {
 		p := &list[i]
 		for _, thread := range p.at {
-			_ = s.onShardAsItIs(ctx, thread.Shard, func(conn *shard.Conn) error { // which may be down
+			_ = s.besideOn(ctx, thread.Shard, func(conn *shard.Conn) error { // which may be down
 				res, err := conn.Query(ctx, fmt.Sprintf("SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = %d", thread.ID))
 				if err == nil && len(res.Rows) == 1 && !strings.HasPrefix(p.waitsFor, "Waiting") {
 					p.waitsFor = string(res.Rows[0][0])

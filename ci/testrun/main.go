@@ -7,7 +7,8 @@
 // suite.Promise marks, what raced, and a package that ended before its tests did.
 //
 // Of tests that passed nothing is printed. The last lines are a table of packages, with the processor time of their
-// tests and of the servers that these ran, the slowest tests, and what was flaky. The exit status is 1 if anything failed, 2 if go test couldn't be run.
+// tests and of the servers that these ran; the slowest and the dearest tests; and what was flaky. The exit status is 1 if
+// anything failed, 2 if go test couldn't be run.
 package main
 
 import (
