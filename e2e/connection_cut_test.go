@@ -5,15 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
@@ -95,16 +92,13 @@ type cutStatement struct {
 
 var cutStatements = []cutStatement{
 	{"LOAD DATA", true, func(ctx context.Context, q *sql.Conn, from int) ([]string, error) {
-		name := fmt.Sprint("cut", from)
-		mysql.RegisterReaderHandler(name, func() io.Reader {
-			var b strings.Builder
-			for i := range cutRows * 8 {
-				fmt.Fprintf(&b, "%d\tr%d@x\t%d\t%s\n", from+i, from+i, i%50, strings.Repeat("w", 300))
-			}
-			return strings.NewReader(b.String())
-		})
-		defer mysql.DeregisterReaderHandler(name)
-		_, err := q.ExecContext(ctx, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' INTO TABLE people (id, email, age, pad)")
+		var b strings.Builder
+		for i := range cutRows * 8 {
+			fmt.Fprintf(&b, "%d\tr%d@x\t%d\t%s\n", from+i, from+i, i%50, strings.Repeat("w", 300))
+		}
+		file, remove := registerFile(b.String())
+		defer remove()
+		_, err := q.ExecContext(ctx, "LOAD DATA LOCAL INFILE "+file+" INTO TABLE people (id, email, age, pad)")
 		return nil, err
 	}},
 	cutWrite("INSERT", func(from int) string {

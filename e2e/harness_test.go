@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -337,6 +338,23 @@ func mustExec(t *testing.T, q queryer, query string, args ...any) sql.Result {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return r
+}
+
+// localFile is how LOAD DATA LOCAL names a file of the test's: the driver answers its text. What the driver
+// registers is of the whole process, so each has a name of its own.
+func localFile(t *testing.T, text string) string {
+	t.Helper()
+	file, remove := registerFile(text)
+	t.Cleanup(remove)
+	return file
+}
+
+var localFiles atomic.Int64
+
+func registerFile(text string) (file string, remove func()) {
+	name := fmt.Sprint("file", localFiles.Add(1))
+	mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader(text) })
+	return "'Reader::" + name + "'", func() { mysql.DeregisterReaderHandler(name) }
 }
 
 func affected(t *testing.T, r sql.Result) int64 {

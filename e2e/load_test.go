@@ -3,14 +3,11 @@ package e2e
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -33,10 +30,7 @@ func TestLoadData(t *testing.T) {
 		load := func(content, statement string) {
 			t.Helper()
 			serial++
-			name := fmt.Sprintf("%s-%d", t.Name(), serial)
-			mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader(content) })
-			defer mysql.DeregisterReaderHandler(name)
-			statement = strings.Replace(statement, "FILE", "LOCAL INFILE 'Reader::"+name+"'", 1)
+			statement = strings.Replace(statement, "FILE", "LOCAL INFILE "+localFile(t, content), 1)
 			got := map[string]string{}
 			for who, c := range both {
 				got[who] = answer(t.Context(), c, statement)
@@ -104,36 +98,27 @@ func TestLoadData(t *testing.T) {
 		}
 
 		// In a transaction it goes with it.
-		name := t.Name() + "-tx"
-		mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader("500\ta\n501\tb\n") })
-		defer mysql.DeregisterReaderHandler(name)
 		mustExec(t, shunt, "BEGIN")
-		mustExec(t, shunt, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' INTO TABLE people (id, name)")
+		mustExec(t, shunt, "LOAD DATA LOCAL INFILE "+localFile(t, "500\ta\n501\tb\n")+" INTO TABLE people (id, name)")
 		want(t, shunt, "SELECT id FROM people WHERE id IN (500, 501)", "id", "500", "501")
 		mustExec(t, shunt, "ROLLBACK")
 		want(t, shunt, "SELECT id FROM people WHERE id IN (500, 501)", "id")
 		// What can't be loaded leaves nothing, and the connection goes on.
-		bad := t.Name() + "-bad"
-		mysql.RegisterReaderHandler(bad, func() io.Reader {
-			return io.MultiReader(strings.NewReader(strings.Repeat("7\n", 5000)+"nokey\n"), bytes.NewReader(make([]byte, 3<<20)))
-		})
-		defer mysql.DeregisterReaderHandler(bad)
-		_, err := shunt.ExecContext(t.Context(), "LOAD DATA LOCAL INFILE 'Reader::"+bad+"' INTO TABLE people (id)")
+		bad := localFile(t, strings.Repeat("7\n", 5000)+"nokey\n"+string(make([]byte, 3<<20)))
+		_, err := shunt.ExecContext(t.Context(), "LOAD DATA LOCAL INFILE "+bad+" INTO TABLE people (id)")
 		wantError(t, err, 1235, "can't be placed")
 		want(t, shunt, "SELECT id FROM people WHERE id = 7", "id")
 
 		// With REPLACE a line that has too few or too many fields is an error to a strict
 		// session, though it is LOCAL.
 		for i, line := range []string{"600\tfew\n", "600\tmany\t5\tx\t1.5\tmore\n"} {
-			name := fmt.Sprintf("%s-strict%d", t.Name(), i)
-			mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader("601\tok\t5\tx\t1.5\n" + line) })
-			defer mysql.DeregisterReaderHandler(name)
+			file := localFile(t, "601\tok\t5\tx\t1.5\n"+line)
 			for _, c := range both {
-				_, err := c.ExecContext(t.Context(), "LOAD DATA LOCAL INFILE 'Reader::"+name+"' REPLACE INTO TABLE people")
+				_, err := c.ExecContext(t.Context(), "LOAD DATA LOCAL INFILE "+file+" REPLACE INTO TABLE people")
 				wantError(t, err, uint16(1261+i), "Row 2 ")
 				want(t, c, "SELECT id FROM people WHERE id BETWEEN 600 AND 601", "id")
 				mustExec(t, c, "SET @mode = @@sql_mode, sql_mode = ''")
-				mustExec(t, c, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' REPLACE INTO TABLE people")
+				mustExec(t, c, "LOAD DATA LOCAL INFILE "+file+" REPLACE INTO TABLE people")
 				mustExec(t, c, "SET sql_mode = @mode")
 				mustExec(t, c, "DELETE FROM people WHERE id BETWEEN 600 AND 601")
 			}
@@ -184,7 +169,7 @@ func TestLoadDataOtherwise(t *testing.T) {
 		if f.name == throwaway.MariaDB {
 			addr = "INET6"
 		}
-		for i, c := range []struct{ mode, content, options string }{
+		for _, c := range []struct{ mode, content, options string }{
 			{"NO_BACKSLASH_ESCAPES", "1\ta\\\\b\ta\t\\N\n2\t\\\tb\t\\\n3\t\\N\tb\tx\n", ""},
 			{"NO_BACKSLASH_ESCAPES", "1,a\\,b,b,x\n2,\\N,a,x\n", "FIELDS TERMINATED BY ',' ESCAPED BY '\\'"},
 			{"", "1\ta\t\\N\tx\n2\tb\ta\tx\n", ""},                      // NULL for ENUM NOT NULL
@@ -196,12 +181,9 @@ func TestLoadDataOtherwise(t *testing.T) {
 			}
 			got := map[string]string{}
 			for who, q := range both {
-				name := fmt.Sprintf("%s-%d-%s", t.Name(), i, who)
-				mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader(c.content) })
-				defer mysql.DeregisterReaderHandler(name)
 				mustExec(t, q, "SET sql_mode = '"+c.mode+"'")
 				mustExec(t, q, "CREATE TABLE things (id BIGINT PRIMARY KEY, name VARCHAR(40), kind ENUM('a','b') NOT NULL, addr "+addr+")")
-				got[who] = answer(t.Context(), q, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' INTO TABLE things CHARACTER SET "+charset+" "+options)
+				got[who] = answer(t.Context(), q, "LOAD DATA LOCAL INFILE "+localFile(t, c.content)+" INTO TABLE things CHARACTER SET "+charset+" "+options)
 				got[who] += fmt.Sprintf(" %q", flat(mustRows(t, q, "SELECT id, name, kind, HEX(addr) AS h FROM things ORDER BY id"), "id", "name", "kind", "h"))
 				mustExec(t, q, "DROP TABLE things")
 			}
@@ -210,17 +192,16 @@ func TestLoadDataOtherwise(t *testing.T) {
 			}
 		}
 		// A line that ends before the AUTO_INCREMENT column takes the next number in every mode.
-		mysql.RegisterReaderHandler(t.Name(), func() io.Reader { return strings.NewReader("a\nb\nc\t0\n") })
-		defer mysql.DeregisterReaderHandler(t.Name())
+		file := localFile(t, "a\nb\nc\t0\n")
 		for _, q := range both {
 			mustExec(t, q, "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
 			mustExec(t, q, "CREATE TABLE numbered (id BIGINT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40))")
-			mustExec(t, q, "LOAD DATA LOCAL INFILE 'Reader::"+t.Name()+"' INTO TABLE numbered (name, id)")
+			mustExec(t, q, "LOAD DATA LOCAL INFILE "+file+" INTO TABLE numbered (name, id)")
 			want(t, q, "SELECT id = 0 AS z, name FROM numbered ORDER BY name", "z name", "0 a", "0 b", "1 c")
 		}
 		mustExec(t, both["shunt"], "SET NAMES binary")
 		mustExec(t, both["shunt"], "SET collation_connection = utf16_bin")
-		_, err := both["shunt"].ExecContext(t.Context(), "LOAD DATA LOCAL INFILE 'Reader::"+t.Name()+"' INTO TABLE numbered (name, id)")
+		_, err := both["shunt"].ExecContext(t.Context(), "LOAD DATA LOCAL INFILE "+file+" INTO TABLE numbered (name, id)")
 		wantError(t, err, 1235, "SET NAMES utf8mb4")
 	})
 }

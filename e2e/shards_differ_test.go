@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
@@ -12,6 +13,7 @@ import (
 // them what it means on the first.
 func TestUnlikeSettings(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
+		suite.Promise(t)
 		servers := f.own(t, 2)
 		odd := onShard(t, servers[1], "")
 		mustExec(t, odd, "SET GLOBAL sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT'")
@@ -76,6 +78,26 @@ func TestUnlikeSettings(t *testing.T) {
 			t.Errorf("the log doesn't tell:\n%s", log)
 		}
 		p.settled(c)
+	})
+}
+
+// TestAutocommitOff: a shard's global autocommit is off, and what it answers is committed, over any connection.
+func TestAutocommitOff(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		suite.Promise(t)
+		servers := f.own(t, 2)
+		mustExec(t, onShard(t, servers[1], ""), "SET GLOBAL autocommit = 0")
+		p := start(t, f, setup{servers: servers, tables: []string{"people: {shard_key: id}"}})
+		c := p.conn()
+		mustExec(t, c, "CREATE TABLE people (id INT PRIMARY KEY)")
+		for id := range 10 {
+			// A transaction takes an idle connection of each shard, so that new ones are made.
+			other := p.conn()
+			mustExec(t, other, "BEGIN")
+			mustExec(t, other, "SELECT COUNT(*) FROM people")
+			mustExec(t, c, fmt.Sprintf("INSERT INTO people VALUES (%d)", id))
+			want(t, c, "SELECT COUNT(*) AS n FROM people", "n", fmt.Sprint(id+1))
+		}
 	})
 }
 

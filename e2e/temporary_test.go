@@ -3,13 +3,10 @@ package e2e
 import (
 	"database/sql"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // TestTemporarySessions: each session has its own table of the same name.
@@ -278,10 +275,7 @@ func TestTemporaryElsewhere(t *testing.T) {
 		_, c := startPeople(t, f, 20, setup{})
 		mustExec(t, c, "CREATE TEMPORARY TABLE people (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, word VARCHAR(20))")
 		mustExec(t, c, "CREATE TEMPORARY TABLE words (word VARCHAR(20))")
-		name := "words " + string(f.name)
-		mysql.RegisterReaderHandler(name, func() io.Reader { return strings.NewReader("a\nb\nc\n") })
-		defer mysql.DeregisterReaderHandler(name)
-		if got := affected(t, mustExec(t, c, "LOAD DATA LOCAL INFILE 'Reader::"+name+"' INTO TABLE people (word)")); got != 3 {
+		if got := affected(t, mustExec(t, c, "LOAD DATA LOCAL INFILE "+localFile(t, "a\nb\nc\n")+" INTO TABLE people (word)")); got != 3 {
 			t.Errorf("%d rows were loaded, want 3", got)
 		}
 		want(t, c, "SELECT id, word FROM people ORDER BY id", "id word", "1 a", "2 b", "3 c")

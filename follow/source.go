@@ -115,6 +115,10 @@ func (s Source) connect(ctx context.Context) (c *conn, err error) {
 	}
 	c.release = context.AfterFunc(ctx, func() { nc.Close() })
 	c.mariaDB = strings.Contains(c.GetServerVersion(), "MariaDB")
+	// Else what is read from a table keeps it locked for DDL, where the server's global setting is off.
+	if _, err = c.Execute("SET autocommit = 1"); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", s.Addr, err)
+	}
 	return c, nil
 }
 

@@ -5,6 +5,7 @@
 package suite
 
 import (
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -37,17 +38,22 @@ func Size[T any](test, check T) T {
 	return check
 }
 
+// TurnSeed is the variable of the environment that testrun sets for all that it runs: what it runs again has the same turn.
+const TurnSeed = "SHUNT_TURN"
+
 // Turn reports whether it is a case's turn, by chance: in `make test` that of one case in n, in `make check` of all.
 //
-// SHUNT_TURN is the seed, which t's output tells.
+// The environment's TurnSeed is the seed, which t's output tells. The turns of each test are others.
 func Turn(t testing.TB, n int) func() bool {
 	t.Helper()
-	seed, err := strconv.ParseUint(os.Getenv("SHUNT_TURN"), 10, 64)
+	seed, err := strconv.ParseUint(os.Getenv(TurnSeed), 10, 64)
 	if err != nil {
 		seed = rand.Uint64()
 	}
-	t.Logf("SHUNT_TURN=%d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("%s=%d", TurnSeed, seed)
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(t.Name()))
+	r := rand.New(rand.NewPCG(seed, name.Sum64()))
 	return func() bool { return !testing.Short() || r.IntN(n) == 0 }
 }
 

@@ -14,12 +14,15 @@ package main
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 func main() {
@@ -51,15 +54,19 @@ func run(out io.Writer, dir string, args []string) (passed bool, err error) {
 		return false, err
 	}
 	args = append([]string{"-exec", self + " -exec"}, args...) // see measured
+	env := os.Environ()
+	if os.Getenv(suite.TurnSeed) == "" {
+		env = append(env, fmt.Sprintf("%s=%d", suite.TurnSeed, rand.Uint64()))
+	}
 	r := newReport(out)
-	if err := goTest(dir, args, r.add); err != nil {
+	if err := goTest(dir, env, args, r.add); err != nil {
 		return false, err
 	}
 	r.breakOff()
 	if failed := r.doubtful(); len(failed) > 0 {
 		for _, t := range failed {
 			again := newReport(io.Discard)
-			if err := goTest(dir, againArgs(args, t), again.add); err != nil {
+			if err := goTest(dir, env, againArgs(args, t), again.add); err != nil {
 				return false, err
 			}
 			again.breakOff()
@@ -73,9 +80,9 @@ func run(out io.Writer, dir string, args []string) (passed bool, err error) {
 }
 
 // goTest has each event of a run of go test be told.
-func goTest(dir string, args []string, tell func(event)) error {
+func goTest(dir string, env, args []string, tell func(event)) error {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, env, os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -81,6 +81,11 @@ func TestRun(t *testing.T) {
 			true,
 			[]string{"\nflaky: x.TestX/a_(b)\n", "3 passed, 0 failed, 0 skipped"},
 		},
+		"one whose turn it is by chance": {
+			"func TestX(t *testing.T) { now := os.Getenv(`" + suite.TurnSeed + "`); b, err := os.ReadFile(`turn`); if err != nil { os.WriteFile(`turn`, []byte(now), 0o600) }; if now == `` || string(b) != now { t.Fatal(`this time`) } }",
+			true,
+			[]string{"this time", "\nflaky: x.TestX\n"},
+		},
 		"one that fails always": {
 			"func TestX(t *testing.T) { t.Error(`always`) }",
 			false,

@@ -231,6 +231,7 @@ func (s *claim) leftover(ctx context.Context, conn *shard.Conn, h *holder) (bool
 	if !ours {
 		return false, nil
 	}
+	age := time.Since(one.opened) // first: the server may take its time
 	up, known := indexer.ServerUptime(ctx, maintenanceConn{conn})
 	if conn.Broken {
 		return false, errors.New("the connection was lost while its server was asked how long it has run")
@@ -240,7 +241,6 @@ func (s *claim) leftover(ctx context.Context, conn *shard.Conn, h *holder) (bool
 	// may be another Shunt's by now: that one takes its locks again, and the records tell both.
 	// Counter-example without: Shunt came back with its server, through a proxy, and ended when
 	// the proxy cut it.
-	age := time.Since(one.opened)
 	return known && 0 <= age && age <= up+indexer.UptimeError && thread < uint64(conn.ThreadID), nil
 }
 

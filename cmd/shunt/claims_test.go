@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -69,18 +71,19 @@ func TestHeldByOneThatEnds(t *testing.T) {
 func TestHeldByOneOfOurs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		opened time.Duration
-		uptime string
+		opened time.Duration // ago
+		before float64       // by how many seconds it says that it was opened before the server was there
+		tells  bool
 		ours   bool
 	}{
-		"a server that has just started":                {500 * time.Millisecond, "0", true},
-		"opened as soon as the server was there":        {time.Minute - 100*time.Millisecond, "58", true},
-		"of before the server's start":                  {time.Minute, "50", false},
-		"a server that doesn't tell for how long it is": {time.Second, "", false},
+		"a server that has just started":                {500 * time.Millisecond, 0, true, true},
+		"opened as soon as the server was there":        {time.Minute, 1, true, true},
+		"of before the server's start":                  {time.Minute, 10, true, false},
+		"a server that doesn't tell for how long it is": {time.Second, 0, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			killed := false
+			killed, opened := false, time.Now().Add(-c.opened)
 			s, conn := lockServer(t, func(query string) [][]any {
 				switch {
 				case strings.HasPrefix(query, "KILL 9"):
@@ -91,12 +94,13 @@ func TestHeldByOneOfOurs(t *testing.T) {
 					return [][]any{{[]byte("9")}}
 				case strings.Contains(query, "PROCESSLIST"):
 					return [][]any{{[]byte("9"), []byte("app"), []byte("192.0.2.1:4711"), nil, []byte("Sleep"), []byte("0"), []byte(""), nil}}
-				case strings.Contains(query, "Uptime") && c.uptime != "":
-					return [][]any{{[]byte("Uptime"), []byte(c.uptime)}}
+				case strings.Contains(query, "Uptime") && c.tells:
+					uptime := math.Floor(time.Since(opened).Seconds()) - c.before
+					return [][]any{{[]byte("Uptime"), fmt.Append(nil, uptime)}}
 				}
 				return nil
 			})
-			s.mine[9] = ownConn{opened: time.Now().Add(-c.opened), port: "4712"}
+			s.mine[9] = ownConn{opened: opened, port: "4712"}
 			other, err := s.held(t.Context(), conn)
 			if err != nil || (other == nil) != c.ours || killed != c.ours {
 				t.Errorf("held by %v, %v; killed: %t", other, err, killed)

@@ -366,6 +366,8 @@ func (c *Conn) Ping(ctx context.Context) error {
 // server's own character set instead.
 const setNames = "SET NAMES utf8mb4 COLLATE " + dialCollation + ", autocommit = 1"
 
+const setAutocommit = "SET autocommit = 1"
+
 // setReadOnly is for Config.ReadOnly.
 const setReadOnly = "SET SESSION TRANSACTION READ ONLY"
 

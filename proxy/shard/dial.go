@@ -164,7 +164,7 @@ func Dial(ctx context.Context, cfg Config, foundRows bool) (*Conn, error) {
 			return nil, err
 		}
 	}
-	if err := c.ready(limited, gc.IsAutoCommit()); err != nil {
+	if err := c.ready(limited); err != nil {
 		_ = c.Close()
 		return nil, &connError{ErrShard, cfg.where(), shortened(err)}
 	}
@@ -191,17 +191,22 @@ func (c *Config) unreached(ctx, limited context.Context, err error) error {
 }
 
 // ready sets what a new connection has to have, and asks whether it may be used.
-func (c *Conn) ready(ctx context.Context, autocommit bool) error {
-	if !autocommit {
-		// The server's global setting. Whoever wants a transaction here begins one, and
-		// a statement without one is to be committed.
-		if _, err := c.Exec(ctx, "SET autocommit = 1"); err != nil {
-			return err
-		}
-	}
+//
+// Rule own autocommit: whoever wants a transaction here begins one, and a statement without one is
+// to be committed, whatever the server's global setting. Counter-example: SET GLOBAL autocommit = 0.
+// MySQL's handshake tells that it is on, an INSERT is answered, and gone with the connection.
+func (c *Conn) ready(ctx context.Context) error {
+	statements := []string{setAutocommit}
 	if c.cfg.ReadOnly {
-		if _, err := c.Exec(ctx, setReadOnly); err != nil {
-			return err
+		statements = append(statements, setReadOnly)
+	}
+	refused, err := c.ExecAll(ctx, statements...)
+	if err != nil {
+		return err
+	}
+	for _, e := range refused {
+		if e != nil {
+			return e
 		}
 	}
 	if c.cfg.Admit != nil {

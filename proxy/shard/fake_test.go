@@ -16,7 +16,7 @@ import (
 // fakeShard is a server that answers what a test wants.
 type fakeShard struct {
 	addr string
-	// answer is called for each command that isn't COM_QUIT or COM_PING.
+	// answer is called for each command that isn't COM_QUIT, COM_PING or what Dial says.
 	answer func(c *wire.Conn, cmd byte, payload []byte) error
 	// answerRaw is sent instead, where answer is nil, and the connection ends.
 	answerRaw []byte
@@ -96,6 +96,10 @@ func (f *fakeShard) serve(nc net.Conn, id uint32) {
 		}
 		if cmd == mysql.COM_PING {
 			err = f.pong(c)
+		} else if string(p) == setAutocommit {
+			if err = ok(c, cmd, p); err == nil {
+				err = c.Flush()
+			}
 		} else if f.answer == nil {
 			_, _ = nc.Write(f.answerRaw)
 			return
