@@ -30,8 +30,8 @@ import (
 //	include: NAME                                        testdata/NAME.sql comes first
 //	kind: TEXT                                           for docs/sql.md
 //
-// are read; other comments are not. In a statement {lock} is a name of the run's own: locks are of the whole server,
-// on which other runs are as well.
+// are read; other comments are not. The string 'corpus', which names locks, becomes a name of the run's own: locks are
+// of the whole server, on which other runs are as well.
 type script struct {
 	name       string
 	only       string
@@ -360,7 +360,7 @@ func (r *scriptRun) run() {
 		if st.only != "" && st.only != string(r.f.name) {
 			continue
 		}
-		st.sql = strings.ReplaceAll(st.sql, "{lock}", r.schema)
+		st.sql = strings.ReplaceAll(st.sql, "'corpus'", "'"+r.schema+"'")
 		got := shunt.do(st.sql, st.params, st.prepared)
 		if r.several && st.refused != got.refused() {
 			t.Errorf("%s:%d: refused %v, want %v: %s\n%s", r.s.name, st.line, got.refused(), st.refused, st.sql, got)

@@ -164,9 +164,14 @@ func (s *Store) Agree(self string, gone func(ctx context.Context, process string
 			return nil, fmt.Errorf("the store's first server is %s, and the configuration's is %s: it stays the first for ever, with all that the Shunts share", known[0], names[0])
 		}
 		for _, name := range known {
-			if on := now.on(name); len(on) > 0 && !slices.Contains(names, name) {
-				return nil, fmt.Errorf("the configuration lacks server %s of the store, which has virtual indexes: move them first (REBUILD VIRTUAL INDEX ... HOME), as %s", name, strings.Join(on, ", "))
+			on := now.on(name)
+			if slices.Contains(names, name) || len(on) == 0 {
+				continue
 			}
+			if now.leaves(name) {
+				return nil, fmt.Errorf("the configuration lacks server %s of the store, from which virtual indexes have moved and are still being removed: try again in a moment", name)
+			}
+			return nil, fmt.Errorf("the configuration lacks server %s of the store, which has virtual indexes: move them first (REBUILD VIRTUAL INDEX ... HOME), as %s", name, strings.Join(on, ", "))
 		}
 		for of, names := range map[string][]string{"": names, s.self: names} {
 			r, err := record(kindHomes, of, names)
@@ -224,6 +229,16 @@ func (now *state) on(name string) (indexes []string) {
 	}
 	slices.Sort(indexes)
 	return indexes
+}
+
+// leaves reports that all indexes of a home have moved to others, and what it had of them is being removed.
+func (now *state) leaves(name string) bool {
+	for _, d := range now.indexes {
+		if d.Home == name && !d.Forsaken || d.Target == name {
+			return false
+		}
+	}
+	return true
 }
 
 // homesOf are the homes that an index is added to.

@@ -24,17 +24,17 @@ SET nothing = 1;
 -- kind: DO
 DO 1;
 -- kind: GET_LOCK, RELEASE_LOCK
-SELECT GET_LOCK('{lock}', 1);
-SELECT IS_FREE_LOCK('{lock}'), IS_FREE_LOCK('other');
-SELECT GET_LOCK('{lock}', 1) AS again;
-SELECT RELEASE_LOCK('{lock}');
-SELECT RELEASE_LOCK('{lock}') AS r;
-SELECT RELEASE_LOCK('{lock}');
-SELECT IS_FREE_LOCK('{lock}');
-DO GET_LOCK('{lock}', 1);
+SELECT GET_LOCK('corpus', 1);
+SELECT IS_FREE_LOCK('corpus'), IS_FREE_LOCK('other');
+SELECT GET_LOCK('corpus', 1) AS again;
+SELECT RELEASE_LOCK('corpus');
+SELECT RELEASE_LOCK('corpus') AS r;
+SELECT RELEASE_LOCK('corpus');
+SELECT IS_FREE_LOCK('corpus');
+DO GET_LOCK('corpus', 1);
 SELECT RELEASE_ALL_LOCKS();
 SELECT GET_LOCK(NULL, 1);
-SELECT GET_LOCK('{lock}', 1), RELEASE_LOCK('{lock}');
+SELECT GET_LOCK('corpus', 1), RELEASE_LOCK('corpus');
 -- kind: assignment of a user variable inside of a SELECT of one shard
 SELECT @x := id, name FROM users WHERE id = 5;
 SELECT @x;
