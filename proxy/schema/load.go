@@ -540,8 +540,8 @@ func answered(err error, code uint16) bool {
 }
 
 // ReadAll asks all shards at once. It returns what those that answered said,
-// and the errors of the others. A shard that has tables in only is asked for these alone, as
-// ReadTables says.
+// and the errors of the others. With only, shards are asked for those tables alone, as ReadTables
+// says.
 func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Context, catalog.ShardID) (Querier, func(), error), known map[catalog.ShardID]*Facts, only map[catalog.ShardID][]catalog.TableName) (map[catalog.ShardID]*Facts, map[catalog.ShardID]error) {
 	var (
 		mu    sync.Mutex
@@ -549,22 +549,16 @@ func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Cont
 		facts = map[catalog.ShardID]*Facts{}
 		errs  = map[catalog.ShardID]error{}
 	)
-	for _, s := range shards {
+	ask := func(s catalog.Shard, end func(), read func(Querier) (*Facts, error)) {
 		wg.Go(func() {
+			defer end()
 			f, err := func() (*Facts, error) {
 				q, done, err := open(ctx, s.ID)
 				if err != nil {
 					return nil, err
 				}
 				defer done()
-				if names := only[s.ID]; names != nil {
-					return ReadTables(ctx, q, known[s.ID], names)
-				}
-				f, err := Read(ctx, q)
-				if err != nil {
-					return nil, err
-				}
-				return f.sharing(known[s.ID]), nil
+				return read(q)
 			}()
 			mu.Lock()
 			defer mu.Unlock()
@@ -574,6 +568,27 @@ func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Cont
 			}
 			facts[s.ID] = f
 		})
+	}
+	none := func() {}
+	alike := toldAlike{done: make(chan struct{})}
+	for _, s := range shards {
+		was, names := known[s.ID], only[s.ID]
+		switch {
+		case names == nil:
+			ask(s, none, func(q Querier) (*Facts, error) {
+				f, err := Read(ctx, q)
+				if err != nil {
+					return nil, err
+				}
+				return f.sharing(was), nil
+			})
+		case len(shards) == 1:
+			ask(s, none, func(q Querier) (*Facts, error) { return ReadTables(ctx, q, was, names) })
+		case s == shards[0]:
+			ask(s, func() { close(alike.done) }, func(q Querier) (*Facts, error) { return alike.first(ctx, q, was, names) })
+		default:
+			ask(s, none, func(q Querier) (*Facts, error) { return alike.other(ctx, q, was, names) })
+		}
 	}
 	wg.Wait()
 	return facts, errs

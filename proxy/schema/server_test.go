@@ -46,8 +46,8 @@ func (q dbQuerier) Rows(ctx context.Context, query string) (out [][][]byte, err 
 	return out, rows.Err()
 }
 
-// TestReadTablesOnServer: behind DDL, what a server says of the tables that it names, and what
-// was known of all others, is what it says of all.
+// TestReadTablesOnServer: behind DDL, what servers say of the tables that it names, and what
+// was known of all others, is what they say of all.
 func TestReadTablesOnServer(t *testing.T) {
 	for name, env := range map[string]string{"mysql": "SHUNT_TEST_MYSQL", "mariadb": "SHUNT_TEST_MARIADB"} {
 		t.Run(name, func(t *testing.T) {
@@ -132,10 +132,17 @@ func TestReadTablesOnServer(t *testing.T) {
 					t.Errorf("%s affects %v", x.ddl, affected)
 				}
 				if affected != nil {
-					read, err := ReadTables(t.Context(), dbQuerier{conn}, known, affected)
-					if err != nil {
-						t.Fatal(err)
+					open := func(context.Context, catalog.ShardID) (Querier, func(), error) {
+						return dbQuerier{conn}, func() {}, nil
 					}
+					both, errs := ReadAll(t.Context(), []catalog.Shard{{ID: 0}, {ID: 1}}, open, map[catalog.ShardID]*Facts{0: known, 1: known}, map[catalog.ShardID][]catalog.TableName{0: affected, 1: affected})
+					if len(errs) > 0 {
+						t.Fatal(errs)
+					}
+					if !both[1].Equal(both[0]) {
+						t.Errorf("%s: the second shard differs in %v", x.ddl, both[1].Changed(both[0]))
+					}
+					read := both[0]
 					for _, linked := range read.links() {
 						if !slices.ContainsFunc(is.links(), func(t *tableFact) bool { return reflect.DeepEqual(t, linked) }) {
 							t.Errorf("%s: %s isn't linked", x.ddl, linked.name)
