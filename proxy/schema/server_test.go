@@ -65,6 +65,11 @@ func TestReadTablesOnServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			second, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			conns := []*sql.Conn{conn, second}
 			own := fmt.Sprintf("shunt_schema_%d", os.Getpid())
 			exec := func(statement string) {
 				t.Helper()
@@ -132,8 +137,8 @@ func TestReadTablesOnServer(t *testing.T) {
 					t.Errorf("%s affects %v", x.ddl, affected)
 				}
 				if affected != nil {
-					open := func(context.Context, catalog.ShardID) (Querier, func(), error) {
-						return dbQuerier{conn}, func() {}, nil
+					open := func(_ context.Context, id catalog.ShardID) (Querier, func(), error) {
+						return dbQuerier{conns[id]}, func() {}, nil
 					}
 					both, errs := ReadAll(t.Context(), []catalog.Shard{{ID: 0}, {ID: 1}}, open, map[catalog.ShardID]*Facts{0: known, 1: known}, map[catalog.ShardID][]catalog.TableName{0: affected, 1: affected})
 					if len(errs) > 0 {
