@@ -27,7 +27,7 @@ var ErrNoShard = errors.New("no shard answers")
 // (hinted DDL too), and on errors that show a change, such as an unknown column. Behind DDL
 // the shards that have got it are asked for the tables that it names or affects
 // (Facts.Affected). All shards are asked for all tables when there has been no DDL for
-// some seconds. A shard that is down keeps what it said last.
+// a minute (restFor). A shard that is down keeps what it said last.
 type Directory struct {
 	opts    DirectoryOptions
 	current atomic.Pointer[catalog.Catalog]
@@ -142,7 +142,7 @@ func (d *Directory) Refresh(ctx context.Context) error {
 }
 
 // RefreshTold is Refresh, and tells which shards did not answer. With names some shards are
-// asked for these tables alone, and all for all when there has been no DDL for some seconds.
+// asked for these tables alone, and all for all when there has been no DDL for restFor.
 func (d *Directory) RefreshTold(ctx context.Context, names []catalog.TableName, of catalog.ShardSet) (untold catalog.ShardSet, err error) {
 	called := time.Now()
 	err = d.asks(ctx, func() error {
@@ -615,18 +615,22 @@ func (d *Directory) Missing() []catalog.ShardID {
 	return slices.Clip(ids)
 }
 
-// unsureFor is how long what a shard could not tell for a lock is left so, and how long there
-// has to have been no DDL before shards are asked for what it should not have changed.
-const unsureFor = 5 * time.Second
+const (
+	// unsureFor is how long what a shard could not tell for a lock is left so.
+	unsureFor = 5 * time.Second
+	// restFor is how long there has to have been no DDL before shards are asked for what it should not have
+	// changed, which costs a server a third of a millisecond for each table.
+	restFor = time.Minute
+)
 
 // unsure reports that it is time to ask again.
 func (d *Directory) unsure() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.inPart.IsZero() {
-		return time.Since(d.inPart) > unsureFor
+	if !d.inPart.IsZero() && time.Since(d.inPart) > restFor {
+		return true
 	}
-	if time.Since(d.read) <= unsureFor {
+	if time.Since(d.read) <= unsureFor || time.Since(d.inPart) <= unsureFor {
 		return false
 	}
 	for _, f := range d.facts {

@@ -151,8 +151,8 @@ func TestNewsOfABurst(t *testing.T) {
 	})
 }
 
-// TestRefreshOfTables: behind DDL of a table only its shards are asked, and some seconds
-// later all.
+// TestRefreshOfTables: behind DDL of a table only its shards are asked, and all when it has
+// rested.
 func TestRefreshOfTables(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestRefreshOfTables(t *testing.T) {
 			if _, err := d.RefreshTold(t.Context(), []catalog.TableName{{Schema: "made0", Name: "t"}}, catalog.Only(1)); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(unsureFor - time.Second)
+			time.Sleep(restFor - time.Second)
 			if d.unsure() {
 				t.Error("all are to be asked in the middle of DDL")
 			}
