@@ -15,6 +15,7 @@ import (
 
 	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -97,8 +98,8 @@ func (s *session) define(ctx context.Context, d *plan.DDL, sql string) (done def
 	if e, ok := errors.AsType[mysqlerr.Error](err); ok {
 		lost = e.Code == mysqlerr.ShardLost
 	}
-	if names, left := s.proxy.ddlTurns.without(redefines(d)); !idle && left {
-		known, readErr := s.readAgain(ctx, d.Shards, names)
+	if part, left := s.proxy.ddlTurns.without(redefines(d)); !idle && left {
+		known, readErr := s.readAgain(ctx, d.Shards, part)
 		lost = lost || !known
 		if readErr != nil {
 			err = errors.Join(err, fmt.Errorf("%s was sent, but %w", d.Op, readErr))
@@ -180,10 +181,9 @@ func (s *session) awaitOpen(ctx context.Context, shards catalog.ShardSet) error 
 
 // readAgain reads the schema behind a statement that may have changed it on some shards.
 // What one of them has isn't known until it has told: the registration that is left
-// keeps its marks, and has builds wait. names are the tables that it may have changed, nil
-// for any.
-func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet, names []catalog.TableName) (known bool, err error) {
-	untold, err := s.proxy.opts.Directory.RefreshTold(ctx, names, shards)
+// keeps its marks, and has builds wait. part is what it may have changed.
+func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet, part schema.Part) (known bool, err error) {
+	untold, err := s.proxy.opts.Directory.RefreshTold(ctx, part, shards)
 	if err != nil {
 		s.log.Error("read the schema after DDL; trying again", "error", err)
 		untold, err = shards, fmt.Errorf("the schema could not be read again: %w", err)
@@ -200,16 +200,22 @@ func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet, names 
 	return untold.Len() == 0, err
 }
 
-// redefines are the tables that DDL may change, by all names, nil where that can't be told.
-func redefines(d *plan.DDL) []catalog.TableName {
+// redefines is what DDL may change.
+func redefines(d *plan.DDL) schema.Part {
 	switch d.Op {
+	case "CREATE DATABASE", "CREATE PROCEDURE", "ALTER PROCEDURE", "DROP PROCEDURE", "CREATE EVENT", "ALTER EVENT", "DROP EVENT":
+		return schema.Part{Lists: true}
+	case "CREATE FUNCTION", "ALTER FUNCTION", "DROP FUNCTION":
+		return schema.Part{Lists: true, Views: true}
+	case "DROP DATABASE":
+		return schema.Part{Lists: true, Schema: d.Schema}
 	case "CREATE TABLE", "ALTER TABLE", "DROP TABLE", "RENAME TABLE", "TRUNCATE TABLE", "CREATE INDEX", "DROP INDEX",
 		"CREATE VIEW", "ALTER VIEW", "DROP VIEW", "CREATE TRIGGER", "CREATE SEQUENCE", "ALTER SEQUENCE", "DROP SEQUENCE":
 		if d.Op != "ALTER TABLE" || !d.AllColumns { // else it may have been understood in part
-			return slices.DeleteFunc(slices.Concat(d.Tables, d.Renamed), func(n catalog.TableName) bool { return n.Name == "" })
+			return schema.Part{Tables: slices.DeleteFunc(slices.Concat(d.Tables, d.Renamed), func(n catalog.TableName) bool { return n.Name == "" })}
 		}
 	}
-	return nil
+	return schema.Part{}
 }
 
 // redefined takes steps 3 and 5 behind a hinted statement that may be DDL.
@@ -217,7 +223,7 @@ func redefines(d *plan.DDL) []catalog.TableName {
 // Counter-example: /* shunt: shard=s1 */ CREATE TRIGGER ... SET NEW.email = LOWER(NEW.email).
 // No write that is planned with the old catalog foresees the key of its row.
 func (s *session) redefined(ctx context.Context, id catalog.ShardID) error {
-	_, err := s.readAgain(ctx, catalog.Only(id), nil)
+	_, err := s.readAgain(ctx, catalog.Only(id), schema.Part{})
 	done, markErr := s.markUnforeseen(ctx, allIndexes(s.catalog()), catalog.Only(id))
 	if markErr == nil {
 		done()

@@ -11,6 +11,7 @@ import (
 	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/proxy/schema"
 )
 
 // DDL has two turns.
@@ -60,15 +61,16 @@ func (t *ddlTurns) before(names *UnfinishedDDL, all bool) *ddlTurn {
 	return nil
 }
 
-// without leaves out of the tables that are to be read anew, nil for all, those whose turn is another's, who reads them when
-// it has ended. left is false where there are no others.
+// without leaves out of what is to be read anew the tables whose turn is another's, who reads them when
+// it has ended. left is false where nothing else is to be read.
 //
 // Counter-example: RENAME TABLE held TO del, ghost TO held waits for the locks of who has just dropped del, and has the lock of
 // that name: to look what there is of it would wait for the RENAME, and this for UNLOCK TABLES.
-func (t *ddlTurns) without(names []catalog.TableName) (rest []catalog.TableName, left bool) {
+func (t *ddlTurns) without(part schema.Part) (rest schema.Part, left bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	rest = slices.DeleteFunc(slices.Clone(names), func(n catalog.TableName) bool {
+	rest = part
+	rest.Tables = slices.DeleteFunc(slices.Clone(part.Tables), func(n catalog.TableName) bool {
 		for x := range t.of {
 			if x.names.names(n) {
 				return true
@@ -76,7 +78,7 @@ func (t *ddlTurns) without(names []catalog.TableName) (rest []catalog.TableName,
 		}
 		return false
 	})
-	return rest, names == nil || len(rest) > 0
+	return rest, len(rest.Tables) > 0 || len(part.Tables) == 0
 }
 
 func (t *ddlTurns) begin(names UnfinishedDDL) *ddlTurn {

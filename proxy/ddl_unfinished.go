@@ -537,7 +537,7 @@ func (p *Proxy) follow(ctx context.Context, x *try) error {
 	if len(from) == 0 {
 		return nil
 	}
-	if untold, err := p.opts.Directory.RefreshTold(ctx, x.Tables, x.Shards); err != nil || !untold.Intersect(x.Shards).Empty() {
+	if untold, err := p.opts.Directory.RefreshTold(ctx, schema.Part{Tables: x.Tables}, x.Shards); err != nil || !untold.Intersect(x.Shards).Empty() {
 		return cmp.Or(err, errors.New("a shard hasn't told its schema"))
 	}
 	d := &plan.DDL{Catalog: p.opts.Directory.Catalog(), Op: x.Op, Tables: from, Renamed: to, Shards: x.Shards}

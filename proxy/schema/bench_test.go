@@ -75,7 +75,7 @@ func BenchmarkReadBehindDDL(b *testing.B) {
 				b.Fatal(err)
 			}
 			read := func() {
-				if _, err := d.RefreshTold(b.Context(), []catalog.TableName{{Schema: "changed", Name: "made"}}, all); err != nil {
+				if _, err := d.RefreshTold(b.Context(), Part{Tables: []catalog.TableName{{Schema: "changed", Name: "made"}}}, all); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -44,9 +44,8 @@ type Directory struct {
 	asking sync.Mutex
 	// began is when the shards began to be asked for facts, if all have answered; asking's.
 	began time.Time
-	// failed is why Reread failed last, at failedAt; asking's.
-	failed   error
-	failedAt time.Time
+	// failed is why Reread of a shard failed last; asking's.
+	failed map[catalog.ShardID]failure
 	// reread is what each shard had told when the first catalog was made, or when Reread
 	// asked it last; asking's.
 	reread map[catalog.ShardID]*Facts
@@ -99,6 +98,11 @@ type DirectoryOptions struct {
 	Logger  *slog.Logger
 }
 
+type failure struct {
+	err error
+	at  time.Time
+}
+
 // NewDirectory returns a Directory with an empty catalog; Refresh fills it.
 func NewDirectory(opts DirectoryOptions) *Directory {
 	if opts.Unfinished == nil {
@@ -107,7 +111,7 @@ func NewDirectory(opts DirectoryOptions) *Directory {
 	if opts.Adopted == nil {
 		opts.Adopted = func(context.Context, uint64) error { return nil }
 	}
-	d := &Directory{opts: opts, soon: make(chan struct{}, 1), facts: map[catalog.ShardID]*Facts{}, untold: map[catalog.ShardID]bool{}}
+	d := &Directory{opts: opts, soon: make(chan struct{}, 1), facts: map[catalog.ShardID]*Facts{}, untold: map[catalog.ShardID]bool{}, failed: map[catalog.ShardID]failure{}}
 	d.current.Store(&catalog.Catalog{Shards: opts.Shards, Joining: opts.Joining})
 	return d
 }
@@ -137,19 +141,19 @@ func (d *Directory) Changed() time.Time {
 // answers, or when the configuration doesn't fit what they say. Of several at once,
 // most find that the shards have been asked since they were called.
 func (d *Directory) Refresh(ctx context.Context) error {
-	_, err := d.RefreshTold(ctx, nil, catalog.ShardSet{})
+	_, err := d.RefreshTold(ctx, Part{}, catalog.ShardSet{})
 	return err
 }
 
-// RefreshTold is Refresh, and tells which shards did not answer. With names some shards are
-// asked for these tables alone, and all for all when there has been no DDL for restFor.
-func (d *Directory) RefreshTold(ctx context.Context, names []catalog.TableName, of catalog.ShardSet) (untold catalog.ShardSet, err error) {
+// RefreshTold is Refresh, and tells which shards did not answer. Some shards may be
+// asked for a part alone, and all for all when there has been no DDL for restFor.
+func (d *Directory) RefreshTold(ctx context.Context, part Part, of catalog.ShardSet) (untold catalog.ShardSet, err error) {
 	called := time.Now()
 	err = d.asks(ctx, func() error {
 		if d.began.After(called) {
 			return nil
 		}
-		if err := d.ask(ctx, d.now(), d.affected(names, of)); err != nil {
+		if err := d.ask(ctx, d.now(), d.affected(part, of)); err != nil {
 			return err
 		}
 		for id, silent := range d.untold {
@@ -203,7 +207,7 @@ func (d *Directory) Told(id catalog.ShardID) bool {
 	return !d.untold[id]
 }
 
-// Reread is Refresh that needs a shard's answer. changed: something is otherwise than was
+// Reread is Refresh of one shard, whose answer it needs. changed: something is otherwise than was
 // known, or the shard tells something else than at the last Reread, or at first.
 //
 // Counter-example to looking at this Refresh alone: CREATE TRIGGER of an earlier life ends on
@@ -212,16 +216,13 @@ func (d *Directory) Told(id catalog.ShardID) bool {
 // what the trigger wrote.
 func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed bool, err error) {
 	err = d.asks(ctx, func() error {
-		if time.Since(d.failedAt) < unsureFor { // whoever needs it asks again and again
-			return d.failed
+		if f, ok := d.failed[id]; ok && time.Since(f.at) < unsureFor { // whoever needs it asks again and again
+			return f.err
 		}
 		before := d.Changed()
-		if err := d.ask(ctx, d.now(), nil); err != nil {
-			d.failed, d.failedAt = err, time.Now()
+		if err := d.ask(ctx, d.now(), map[catalog.ShardID]Part{id: {}}); err != nil {
+			d.failed[id], d.untold[id] = failure{err, time.Now()}, d.untold[id] || errors.Is(err, ErrNoShard)
 			return err
-		}
-		if d.untold[id] {
-			return errors.New("the shard doesn't answer")
 		}
 		was := d.reread[id]
 		d.reread[id] = d.facts[id]
@@ -231,12 +232,12 @@ func (d *Directory) Reread(ctx context.Context, id catalog.ShardID) (changed boo
 	return changed, err
 }
 
-// affected are what some shards have to be asked for when tables have changed there, nil for
+// affected is what some shards have to be asked for when a part has changed there, nil for
 // all. REQUIRES: d.asking is held.
-func (d *Directory) affected(names []catalog.TableName, of catalog.ShardSet) map[catalog.ShardID][]catalog.TableName {
-	only := map[catalog.ShardID][]catalog.TableName{}
+func (d *Directory) affected(part Part, of catalog.ShardSet) map[catalog.ShardID]Part {
+	only := map[catalog.ShardID]Part{}
 	for id := range of.All {
-		if only[id] = d.facts[id].Affected(names); only[id] == nil {
+		if only[id] = d.facts[id].Affected(part); only[id].whole() {
 			return nil
 		}
 	}
@@ -303,17 +304,20 @@ func (d *Directory) adopted(ctx context.Context) error {
 	return nil
 }
 
-// ask asks the shards: where only isn't nil, those that are in it for these tables.
+// ask asks the shards: where only isn't nil, those that are in it for these parts.
 // REQUIRES: d.asking is held.
-func (d *Directory) ask(ctx context.Context, by configured, only map[catalog.ShardID][]catalog.TableName) error {
+func (d *Directory) ask(ctx context.Context, by configured, only map[catalog.ShardID]Part) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	asked := by.shards
-	var names []catalog.TableName
+	var names []catalog.TableName // of the parts, nil for all
 	if only != nil {
-		asked = slices.DeleteFunc(slices.Clone(asked), func(s catalog.Shard) bool { return only[s.ID] == nil })
-		for _, some := range only {
-			names = append(names, some...)
+		asked = slices.DeleteFunc(slices.Clone(asked), func(s catalog.Shard) bool { _, is := only[s.ID]; return !is })
+		if !slices.ContainsFunc(slices.Collect(maps.Values(only)), Part.whole) {
+			names = []catalog.TableName{}
+		}
+		for _, part := range only {
+			names = append(names, part.Tables...)
 		}
 	}
 	began := time.Now()
@@ -381,8 +385,10 @@ func (d *Directory) ask(ctx context.Context, by configured, only map[catalog.Sha
 	}
 	d.opts.Placements, d.opts.Shards, d.opts.Joining, d.facts = by.Placements, by.shards, by.joining, told
 	d.publish(next)
-	if names != nil {
-		d.inPart = now
+	if only != nil {
+		if names != nil {
+			d.inPart = now
+		}
 		return nil
 	}
 	d.inPart = time.Time{}

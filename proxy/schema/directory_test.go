@@ -172,7 +172,7 @@ func TestRefreshOfTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if _, err := d.RefreshTold(t.Context(), []catalog.TableName{{Schema: "made0", Name: "t"}}, catalog.Only(1)); err != nil {
+			if _, err := d.RefreshTold(t.Context(), Part{Tables: []catalog.TableName{{Schema: "made0", Name: "t"}}}, catalog.Only(1)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(restFor - time.Second)

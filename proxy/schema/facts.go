@@ -238,15 +238,46 @@ func (f *Facts) Changed(later *Facts) []string {
 // askAtMost is how many tables are asked for one by one; more are less work all at once.
 const askAtMost = 32
 
-// Affected are the tables of which a shard may say something else when some are changed:
-// they themselves, the views that read them, and the tables whose foreign keys refer to them,
-// since the columns and names there change too. Nil is for any: the server folds names, or
+// Part is a part of facts: what a statement may have changed. The zero Part is all.
+type Part struct {
+	// Tables are some tables, by all names that they have had.
+	Tables []catalog.TableName
+	// Lists are which schemas, programs and events there are.
+	Lists bool
+	// Schema is all tables of a schema, and Views are all views. They stand for Tables: see Affected.
+	Schema string
+	Views  bool
+}
+
+func (p Part) whole() bool { return len(p.Tables) == 0 && !p.Lists }
+
+// Affected is what a shard may tell otherwise when a part is changed: the tables
+// themselves, the views that read them, and the tables whose foreign keys refer to them,
+// since the columns and names there change too. That is all if the server folds names, or
 // they are too many.
-func (f *Facts) Affected(names []catalog.TableName) []catalog.TableName {
-	if f == nil || f.LowerCaseNames || len(names) == 0 {
+func (f *Facts) Affected(part Part) Part {
+	if f == nil || part.whole() {
+		return Part{}
+	}
+	names := slices.Clone(part.Tables)
+	for _, t := range f.Tables {
+		if part.Schema != "" && strings.EqualFold(t.schema, part.Schema) || part.Views && t.view {
+			names = append(names, t.tableName())
+		}
+	}
+	if len(names) == 0 {
+		return Part{Lists: part.Lists}
+	}
+	names = f.affected(names)
+	return Part{Tables: names, Lists: part.Lists && names != nil}
+}
+
+// affected is Affected of tables, nil for any.
+func (f *Facts) affected(names []catalog.TableName) []catalog.TableName {
+	if f.LowerCaseNames {
 		return nil
 	}
-	affected := slices.Clone(names)
+	affected := names
 	slices.SortFunc(affected, compareNames)
 	affected = slices.Compact(affected) // RENAME TABLE a TO b, c TO a has one twice
 	add := func(t *tableFact) {

@@ -51,15 +51,20 @@ func Read(ctx context.Context, q Querier) (*Facts, error) {
 	}
 }
 
-// ReadTables asks one shard for its facts of some tables, each by one query; all else is as
-// known, which is what it said last. Names are those that known says to be affected. A
-// server takes a tenth of a millisecond to one for each table of which it is asked: all of
-// them would be slow behind each DDL.
-func ReadTables(ctx context.Context, q Querier, known *Facts, names []catalog.TableName) (*Facts, error) {
-	for attempt := 1; ; attempt++ {
-		part := Facts{Version: known.Version}
-		r := reading{ctx, q, &part, newListing()}
-		for _, name := range names {
+// ReadPart asks one shard for a part of its facts; all else is as known, which is what it said last. The tables
+// are those that known says to be affected, and each is asked for by one query. A server takes a tenth of a millisecond
+// to one for each table of which it is asked: all of them would be slow behind each DDL.
+func ReadPart(ctx context.Context, q Querier, known *Facts, part Part) (*Facts, error) {
+	is, err := known, error(nil)
+	if part.Lists {
+		if is, err = readLists(ctx, q, known); err != nil {
+			return nil, err
+		}
+	}
+	for attempt := 1; len(part.Tables) > 0; attempt++ {
+		some := Facts{Version: known.Version}
+		r := reading{ctx, q, &some, newListing()}
+		for _, name := range part.Tables {
 			if err := r.tables(ofTable(name), true); err != nil {
 				return nil, err
 			}
@@ -70,15 +75,31 @@ func ReadTables(ctx context.Context, q Querier, known *Facts, names []catalog.Ta
 		if err := r.viewsAmong(); err != nil {
 			return nil, err
 		}
-		part.Tables = r.found.tables
-		part.sort()
-		is := known.with(names, part.Tables)
-		if part.Unsure && !is.Unsure {
+		some.Tables = r.found.tables
+		some.sort()
+		is = is.with(part.Tables, some.Tables)
+		if some.Unsure && !is.Unsure {
 			unsure := *is
 			unsure.Unsure, is = true, &unsure
 		}
-		return is, nil
+		break
 	}
+	return is, nil
+}
+
+// readLists asks one shard for Part's Lists.
+func readLists(ctx context.Context, q Querier, known *Facts) (*Facts, error) {
+	lists := &Facts{Version: known.Version}
+	r := reading{ctx, q, lists, newListing()}
+	for _, list := range []func() error{r.schemas, r.programs, r.events} {
+		if err := list(); err != nil {
+			return nil, err
+		}
+	}
+	lists.sort()
+	is := *known
+	is.Schemas, is.Functions, is.Events = lists.Schemas, lists.Functions, lists.Events
+	return is.sharing(known), nil
 }
 
 // listing are tables as they are found.
@@ -183,14 +204,20 @@ func (r reading) server() error {
 		question{"settings", "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('" + strings.Join(append(slices.Clone(settings), "system_time_zone", "autocommit"), "', '") + "')", func(r []string, _ []bool) {
 			f.Settings[strings.ToLower(r[0])] = r[1]
 		}},
-		question{"schemas", "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME" + userSchemas, func(r []string, _ []bool) {
-			f.Schemas = append(f.Schemas, r[0])
-		}},
 	)
 	if err != nil {
 		return err
 	}
+	if err := r.schemas(); err != nil {
+		return err
+	}
 	return r.collations()
+}
+
+func (r reading) schemas() error {
+	return r.ask(question{"schemas", "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME" + userSchemas, func(row []string, _ []bool) {
+		r.f.Schemas = append(r.f.Schemas, row[0])
+	}})
 }
 
 func (r reading) collations() error {
@@ -540,9 +567,8 @@ func answered(err error, code uint16) bool {
 }
 
 // ReadAll asks all shards at once. It returns what those that answered said,
-// and the errors of the others. With only, shards are asked for those tables alone, as ReadTables
-// says.
-func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Context, catalog.ShardID) (Querier, func(), error), known map[catalog.ShardID]*Facts, only map[catalog.ShardID][]catalog.TableName) (map[catalog.ShardID]*Facts, map[catalog.ShardID]error) {
+// and the errors of the others. With only, shards are asked for those parts alone.
+func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Context, catalog.ShardID) (Querier, func(), error), known map[catalog.ShardID]*Facts, only map[catalog.ShardID]Part) (map[catalog.ShardID]*Facts, map[catalog.ShardID]error) {
 	var (
 		mu    sync.Mutex
 		wg    sync.WaitGroup
@@ -572,9 +598,9 @@ func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Cont
 	none := func() {}
 	alike := toldAlike{done: make(chan struct{})}
 	for _, s := range shards {
-		was, names := known[s.ID], only[s.ID]
+		was, part := known[s.ID], only[s.ID]
 		switch {
-		case names == nil:
+		case part.whole():
 			ask(s, none, func(q Querier) (*Facts, error) {
 				f, err := Read(ctx, q)
 				if err != nil {
@@ -583,11 +609,11 @@ func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Cont
 				return f.sharing(was), nil
 			})
 		case len(shards) == 1:
-			ask(s, none, func(q Querier) (*Facts, error) { return ReadTables(ctx, q, was, names) })
+			ask(s, none, func(q Querier) (*Facts, error) { return ReadPart(ctx, q, was, part) })
 		case s == shards[0]:
-			ask(s, func() { close(alike.done) }, func(q Querier) (*Facts, error) { return alike.first(ctx, q, was, names) })
+			ask(s, func() { close(alike.done) }, func(q Querier) (*Facts, error) { return alike.first(ctx, q, was, part) })
 		default:
-			ask(s, none, func(q Querier) (*Facts, error) { return alike.other(ctx, q, was, names) })
+			ask(s, none, func(q Querier) (*Facts, error) { return alike.other(ctx, q, was, part) })
 		}
 	}
 	wg.Wait()

@@ -46,9 +46,9 @@ func (q dbQuerier) Rows(ctx context.Context, query string) (out [][][]byte, err 
 	return out, rows.Err()
 }
 
-// TestReadTablesOnServer: behind DDL, what servers say of the tables that it names, and what
+// TestReadPartOnServer: behind DDL, what servers say of the tables that it names, and what
 // was known of all others, is what they say of all.
-func TestReadTablesOnServer(t *testing.T) {
+func TestReadPartOnServer(t *testing.T) {
 	for name, env := range map[string]string{"mysql": "SHUNT_TEST_MYSQL", "mariadb": "SHUNT_TEST_MARIADB"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,68 +79,86 @@ func TestReadTablesOnServer(t *testing.T) {
 			}
 			exec("CREATE DATABASE " + own)
 			defer exec("DROP DATABASE " + own)
+			defer exec("DROP DATABASE IF EXISTS " + own + "_b")
 			exec("USE " + own)
-			// all is what the server says of this test's schema.
+			// all is what the server says of this test's schemas.
 			all := func() *Facts {
 				f, err := Read(t.Context(), dbQuerier{conn})
 				if err != nil {
 					t.Fatal(err)
 				}
-				others := func(schema string) bool { return schema != own }
+				others := func(schema string) bool { return strings.TrimSuffix(schema, "_b") != own }
 				f.Schemas = slices.DeleteFunc(f.Schemas, others)
 				f.Tables = slices.DeleteFunc(f.Tables, func(t *tableFact) bool { return others(t.schema) })
 				f.Functions = slices.DeleteFunc(f.Functions, func(fn functionFact) bool { return others(fn.schema) })
+				f.Events = slices.DeleteFunc(f.Events, func(e eventFact) bool { return others(e.schema) })
 				return f
 			}
 			known := all()
-			for _, x := range []struct{ ddl, tables string }{
-				{"CREATE TABLE b (id INT PRIMARY KEY, email VARCHAR(50) UNIQUE, doc JSON, n INT DEFAULT 5, UNIQUE KEY Zed (n, email(10)))", "b"},
-				{"CREATE TABLE B (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT, up INT AS (n + 1) VIRTUAL, t TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP) AUTO_INCREMENT = 7", "B"},
-				{"CREATE TABLE `a b-é` (`x y` INT, KEY (`x y`)) COLLATE utf8mb4_bin", "a_b-é"},
-				{"CREATE TRIGGER tr BEFORE INSERT ON b FOR EACH ROW SET NEW.n = 1", "b"},
-				{"CREATE TRIGGER ts AFTER DELETE ON b FOR EACH ROW DO 1", "b"},
-				{"CREATE TABLE child (id INT PRIMARY KEY, b INT, FOREIGN KEY (b) REFERENCES b (id) ON DELETE CASCADE)", "child"},
-				{"ALTER TABLE child ADD COLUMN first INT NOT NULL FIRST, ADD UNIQUE KEY (first)", "child"},
-				{"ALTER TABLE b CHANGE id ident INT NOT NULL", "b"}, // what the foreign key refers to
-				{"CREATE UNIQUE INDEX i ON child (first, id)", "child"},
-				{"DROP INDEX i ON child", "child"},
-				{"RENAME TABLE b TO c", "b c"},
-				{"RENAME TABLE B TO d, `a b-é` TO B", "B d a_b-é B"},
-				{"CREATE VIEW v AS SELECT ident, n FROM c", "v"},
-				{"ALTER TABLE c MODIFY n BIGINT", "c"}, // the view's column, too
-				{"CREATE VIEW w AS SELECT 'c' AS letter, n FROM v", "w"},
-				{"ALTER TABLE c MODIFY n DECIMAL(10,2)", "c"}, // the views' columns, too
-				{"CREATE OR REPLACE VIEW v AS SELECT ident, n + 1 AS n FROM c", "v"},
-				{"RENAME TABLE v TO x", "v x"},
-				{"RENAME TABLE x TO v", "x v"},
-				{"ALTER TABLE B ADD COLUMN z ENUM('a', 'it''s')", "B"},
-				{"TRUNCATE TABLE B", "B"},
-				{"DROP VIEW w", "w"},
-				{"DROP VIEW v", "v"},
-				{"SET foreign_key_checks = 0", "b"},
-				{"ALTER TABLE child DROP COLUMN first, ADD FOREIGN KEY (id) REFERENCES later (id) ON UPDATE CASCADE", "child"},
-				{"CREATE TABLE later (id INT PRIMARY KEY)", "later"},
-				{"DROP TABLE later", "later"},
-				{"DROP TABLE child, B", "child B"},
-				{"DROP TABLE c", "c"}, // its triggers
-				{"CREATE TABLE `it's` (i INT PRIMARY KEY)", "it's"},
-				{"CREATE TABLE IF NOT EXISTS d (i INT)", "d"},
+			lists, functions := Part{Lists: true}, Part{Lists: true, Views: true}
+			for _, x := range []struct {
+				ddl, tables string
+				part        Part
+			}{
+				{"CREATE TABLE b (id INT PRIMARY KEY, email VARCHAR(50) UNIQUE, doc JSON, n INT DEFAULT 5, UNIQUE KEY Zed (n, email(10)))", "b", Part{}},
+				{"CREATE TABLE B (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT, up INT AS (n + 1) VIRTUAL, t TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP) AUTO_INCREMENT = 7", "B", Part{}},
+				{"CREATE TABLE `a b-é` (`x y` INT, KEY (`x y`)) COLLATE utf8mb4_bin", "a_b-é", Part{}},
+				{"CREATE TRIGGER tr BEFORE INSERT ON b FOR EACH ROW SET NEW.n = 1", "b", Part{}},
+				{"CREATE TRIGGER ts AFTER DELETE ON b FOR EACH ROW DO 1", "b", Part{}},
+				{"CREATE TABLE child (id INT PRIMARY KEY, b INT, FOREIGN KEY (b) REFERENCES b (id) ON DELETE CASCADE)", "child", Part{}},
+				{"ALTER TABLE child ADD COLUMN first INT NOT NULL FIRST, ADD UNIQUE KEY (first)", "child", Part{}},
+				{"ALTER TABLE b CHANGE id ident INT NOT NULL", "b", Part{}}, // what the foreign key refers to
+				{"CREATE UNIQUE INDEX i ON child (first, id)", "child", Part{}},
+				{"DROP INDEX i ON child", "child", Part{}},
+				{"RENAME TABLE b TO c", "b c", Part{}},
+				{"RENAME TABLE B TO d, `a b-é` TO B", "B d a_b-é B", Part{}},
+				{"CREATE VIEW v AS SELECT ident, n FROM c", "v", Part{}},
+				{"ALTER TABLE c MODIFY n BIGINT", "c", Part{}}, // the view's column, too
+				{"CREATE VIEW w AS SELECT 'c' AS letter, n FROM v", "w", Part{}},
+				{"ALTER TABLE c MODIFY n DECIMAL(10,2)", "c", Part{}}, // the views' columns, too
+				{"CREATE OR REPLACE VIEW v AS SELECT ident, n + 1 AS n FROM c", "v", Part{}},
+				{"RENAME TABLE v TO x", "v x", Part{}},
+				{"RENAME TABLE x TO v", "x v", Part{}},
+				{"ALTER TABLE B ADD COLUMN z ENUM('a', 'it''s')", "B", Part{}},
+				{"TRUNCATE TABLE B", "B", Part{}},
+				{"DROP VIEW w", "w", Part{}},
+				{"DROP VIEW v", "v", Part{}},
+				{"SET foreign_key_checks = 0", "b", Part{}},
+				{"ALTER TABLE child DROP COLUMN first, ADD FOREIGN KEY (id) REFERENCES later (id) ON UPDATE CASCADE", "child", Part{}},
+				{"CREATE TABLE later (id INT PRIMARY KEY)", "later", Part{}},
+				{"DROP TABLE later", "later", Part{}},
+				{"DROP TABLE child, B", "child B", Part{}},
+				{"DROP TABLE c", "c", Part{}}, // its triggers
+				{"CREATE TABLE `it's` (i INT PRIMARY KEY)", "it's", Part{}},
+				{"CREATE TABLE IF NOT EXISTS d (i INT)", "d", Part{}},
+				{"CREATE PROCEDURE p() SELECT 1", "", lists},
+				{"CREATE EVENT e ON SCHEDULE EVERY 1 YEAR DO SELECT 1", "", lists},
+				{"CREATE FUNCTION fn() RETURNS INT DETERMINISTIC RETURN 1", "", functions},
+				{"CREATE VIEW vf AS SELECT fn() AS x", "vf", Part{}},
+				{"DROP FUNCTION fn", "", functions}, // the view's columns, too
+				{"CREATE FUNCTION fn() RETURNS BIGINT DETERMINISTIC RETURN 2", "", functions},
+				{"DROP PROCEDURE p", "", lists},
+				{"DROP EVENT e", "", lists},
+				{"CREATE DATABASE " + own + "_b", "", lists},
+				{"CREATE TABLE " + own + "_b.t (i INT PRIMARY KEY)", "", Part{Tables: []catalog.TableName{{Schema: own + "_b", Name: "t"}}}},
+				{"CREATE VIEW vb AS SELECT i FROM " + own + "_b.t", "vb", Part{}},
+				{"DROP DATABASE " + own + "_b", "", Part{Lists: true, Schema: own + "_b"}}, // the view's columns, too
 			} {
 				exec(x.ddl)
-				var names []catalog.TableName
+				part := x.part
 				for name := range strings.FieldsSeq(x.tables) {
-					names = append(names, catalog.TableName{Schema: own, Name: strings.ReplaceAll(name, "_", " ")})
+					part.Tables = append(part.Tables, catalog.TableName{Schema: own, Name: strings.ReplaceAll(name, "_", " ")})
 				}
 				is := all()
-				affected := known.Affected(names)
-				if (affected == nil) != (x.tables == "" || strings.Contains(x.tables, "'")) {
+				affected := known.Affected(part)
+				if affected.whole() != strings.Contains(x.tables, "'") {
 					t.Errorf("%s affects %v", x.ddl, affected)
 				}
-				if affected != nil {
+				if !affected.whole() {
 					open := func(_ context.Context, id catalog.ShardID) (Querier, func(), error) {
 						return dbQuerier{conns[id]}, func() {}, nil
 					}
-					both, errs := ReadAll(t.Context(), []catalog.Shard{{ID: 0}, {ID: 1}}, open, map[catalog.ShardID]*Facts{0: known, 1: known}, map[catalog.ShardID][]catalog.TableName{0: affected, 1: affected})
+					both, errs := ReadAll(t.Context(), []catalog.Shard{{ID: 0}, {ID: 1}}, open, map[catalog.ShardID]*Facts{0: known, 1: known}, map[catalog.ShardID]Part{0: affected, 1: affected})
 					if len(errs) > 0 {
 						t.Fatal(errs)
 					}
@@ -158,7 +176,7 @@ func TestReadTablesOnServer(t *testing.T) {
 					}
 					read.linked, is.linked = nil, nil // in an order of their own
 					if !read.Equal(is) || !reflect.DeepEqual(read, is) {
-						t.Errorf("%s: read of %v, it differs in %v", x.ddl, names, read.Changed(is))
+						t.Errorf("%s: read of %+v, it differs in %v", x.ddl, affected, read.Changed(is))
 					}
 				}
 				known.linked = nil
@@ -206,18 +224,18 @@ func TestAffected(t *testing.T) {
 		{named(many[1:]...), named(slices.Sorted(slices.Values(many[1:]))...)},
 		{nil, nil},
 	} {
-		if got := f.Affected(x.names); !slices.Equal(got, x.want) {
+		if got := f.Affected(Part{Tables: x.names}).Tables; !slices.Equal(got, x.want) {
 			t.Errorf("%v: %v, want %v", x.names, got, x.want)
 		}
 	}
 	hidden := *f
 	hidden.Tables = append(slices.Clone(f.Tables), view("z", ""))
-	if got := hidden.Affected(named("orders")); !slices.Equal(got, named("orders", "z")) {
+	if got := hidden.Affected(Part{Tables: named("orders")}).Tables; !slices.Equal(got, named("orders", "z")) {
 		t.Errorf("a view that can't be seen: %v", got)
 	}
 	folded := *f
 	folded.LowerCaseNames = true
-	if got := folded.Affected(named("orders")); got != nil {
+	if got := folded.Affected(Part{Tables: named("orders"), Lists: true}); !got.whole() {
 		t.Errorf("where names are folded: %v", got)
 	}
 }

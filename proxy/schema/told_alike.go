@@ -9,7 +9,7 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
-// toldAlike has several shards asked for the same tables, as ReadTables does it, at the cost of little more than one: what
+// toldAlike has several shards asked for the same tables, as ReadPart does it, at the cost of little more than one: what
 // the first says of a table is so on each other that would make it by the same text (SHOW CREATE TABLE), for which a server
 // takes a thirtieth of the time. That text has all but triggers: these have to be what they were, and the same.
 type toldAlike struct {
@@ -20,14 +20,14 @@ type toldAlike struct {
 }
 
 // first asks the shard that tells for all. Whoever calls it closes done.
-func (x *toldAlike) first(ctx context.Context, q Querier, known *Facts, names []catalog.TableName) (*Facts, error) {
-	before := makingTexts(ctx, q, names)
-	is, err := ReadTables(ctx, q, known, names)
+func (x *toldAlike) first(ctx context.Context, q Querier, known *Facts, part Part) (*Facts, error) {
+	before := makingTexts(ctx, q, part.Tables)
+	is, err := ReadPart(ctx, q, known, part)
 	if err != nil {
 		return nil, err
 	}
 	x.was, x.is, x.texts = known, is, map[catalog.TableName]string{}
-	for name, text := range makingTexts(ctx, q, names) {
+	for name, text := range makingTexts(ctx, q, part.Tables) {
 		if before[name] == text { // else it has changed in between
 			x.texts[name] = text
 		}
@@ -36,14 +36,15 @@ func (x *toldAlike) first(ctx context.Context, q Querier, known *Facts, names []
 }
 
 // other asks another shard.
-func (x *toldAlike) other(ctx context.Context, q Querier, known *Facts, names []catalog.TableName) (*Facts, error) {
-	texts := makingTexts(ctx, q, names)
+func (x *toldAlike) other(ctx context.Context, q Querier, known *Facts, part Part) (*Facts, error) {
+	texts := makingTexts(ctx, q, part.Tables)
 	<-x.done
-	var alike, left []catalog.TableName
+	left := Part{Lists: part.Lists}
+	var alike []catalog.TableName
 	var tables []*tableFact
-	for _, name := range names {
+	for _, name := range part.Tables {
 		if text := texts[name]; text == "" || x.is == nil || x.texts[name] != text || x.is.Version != known.Version || !x.tells(name, known) {
-			left = append(left, name)
+			left.Tables = append(left.Tables, name)
 			continue
 		}
 		alike = append(alike, name)
@@ -51,12 +52,9 @@ func (x *toldAlike) other(ctx context.Context, q Querier, known *Facts, names []
 			tables = append(tables, t)
 		}
 	}
-	is := known
-	if len(left) > 0 {
-		var err error
-		if is, err = ReadTables(ctx, q, known, left); err != nil {
-			return nil, err
-		}
+	is, err := ReadPart(ctx, q, known, left)
+	if err != nil {
+		return nil, err
 	}
 	return is.with(alike, tables), nil
 }

@@ -73,14 +73,15 @@ func TestToldAlike(t *testing.T) {
 			open := func(_ context.Context, id catalog.ShardID) (Querier, func(), error) {
 				return shards[id], func() {}, nil
 			}
-			names := map[catalog.ShardID][]catalog.TableName{4: {name}, 2: {name}}
-			got, errs := ReadAll(t.Context(), []catalog.Shard{{ID: 4}, {ID: 2}}, open, known, names)
+			part := Part{Tables: []catalog.TableName{name}}
+			parts := map[catalog.ShardID]Part{4: part, 2: part}
+			got, errs := ReadAll(t.Context(), []catalog.Shard{{ID: 4}, {ID: 2}}, open, known, parts)
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
 			want := maps.Clone(got)
 			for id := range shards {
-				f, err := ReadTables(t.Context(), shards[id].shuffled, known[id], names[id])
+				f, err := ReadPart(t.Context(), shards[id].shuffled, known[id], parts[id])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -110,8 +111,8 @@ func TestToldAlikeUnopened(t *testing.T) {
 		}
 		return other, func() {}, nil
 	}
-	names := []catalog.TableName{name}
-	got, errs := ReadAll(t.Context(), []catalog.Shard{{ID: 0}, {ID: 1}}, open, map[catalog.ShardID]*Facts{0: {}, 1: {}}, map[catalog.ShardID][]catalog.TableName{0: names, 1: names})
+	part := Part{Tables: []catalog.TableName{name}}
+	got, errs := ReadAll(t.Context(), []catalog.Shard{{ID: 0}, {ID: 1}}, open, map[catalog.ShardID]*Facts{0: {}, 1: {}}, map[catalog.ShardID]Part{0: part, 1: part})
 	if len(errs) != 1 || errs[0] == nil || got[1] == nil || got[1].table(name) == nil {
 		t.Errorf("%v, %v", got, errs)
 	}
