@@ -145,7 +145,11 @@ func startMatrix(t *testing.T, f *flavour, clients ...string) *matrix {
 	placements := "{tables: {kinds: {placement: reference}, settings: {placement: single, shard: s2}, orders: {shard_key: user_id}, alembic_version: {placement: single, shard: s0}}}"
 	fmt.Fprintf(&tables, "tls: {cert: '%s', key: '%s'}\nschemas:\n", authority.File("server.pem"), authority.File("server.key"))
 	for _, c := range clients {
-		fmt.Fprintf(&tables, "  %s: %s\n", m.schema(c), placements)
+		of := placements
+		if c == "single" {
+			of = "{default: {placement: single, shard: s0}}"
+		}
+		fmt.Fprintf(&tables, "  %s: %s\n", m.schema(c), of)
 	}
 	m.shunt = start(t, f, setup{extra: tables.String()})
 	db := m.shunt.open("")

@@ -203,12 +203,16 @@ func (s *session) readAgain(ctx context.Context, shards catalog.ShardSet, part s
 // redefines is what DDL may change.
 func redefines(d *plan.DDL) schema.Part {
 	switch d.Op {
-	case "CREATE DATABASE", "CREATE PROCEDURE", "ALTER PROCEDURE", "DROP PROCEDURE", "CREATE EVENT", "ALTER EVENT", "DROP EVENT":
-		return schema.Part{Lists: true}
-	case "CREATE FUNCTION", "ALTER FUNCTION", "DROP FUNCTION":
-		return schema.Part{Lists: true, Views: true}
+	case "CREATE DATABASE":
+		return schema.Part{Lists: schema.SchemaList}
 	case "DROP DATABASE":
-		return schema.Part{Lists: true, Schema: d.Schema}
+		return schema.Part{Lists: schema.SchemaList | schema.ProgramList | schema.EventList, Schema: d.Schema}
+	case "CREATE PROCEDURE", "ALTER PROCEDURE", "DROP PROCEDURE":
+		return schema.Part{Lists: schema.ProgramList}
+	case "CREATE FUNCTION", "ALTER FUNCTION", "DROP FUNCTION":
+		return schema.Part{Lists: schema.ProgramList, Views: true}
+	case "CREATE EVENT", "ALTER EVENT", "DROP EVENT":
+		return schema.Part{Lists: schema.EventList}
 	case "CREATE TABLE", "ALTER TABLE", "DROP TABLE", "RENAME TABLE", "TRUNCATE TABLE", "CREATE INDEX", "DROP INDEX",
 		"CREATE VIEW", "ALTER VIEW", "DROP VIEW", "CREATE TRIGGER", "CREATE SEQUENCE", "ALTER SEQUENCE", "DROP SEQUENCE":
 		if d.Op != "ALTER TABLE" || !d.AllColumns { // else it may have been understood in part
@@ -588,7 +592,7 @@ func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum sha
 		s.violatedFirst(ctx, d, ids)
 	}
 	unfinished.sent(try, d.Shards.Minus(try.Done), true)
-	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, now, false, &told)
+	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, now, false, false, &told)
 	s.diag.add(told...)
 	err = outcome(ids[0], err)
 	some := s.dropsSome(d, err)
@@ -611,7 +615,7 @@ func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum sha
 	}
 	_, chosen := s.settings.value("@@lock_wait_timeout")
 	send := func(id catalog.ShardID, beside bool) error {
-		part, err := s.sendDDLTo(ctx, id, d, sql, now, beside, nil)
+		part, err := s.sendDDLTo(ctx, id, d, sql, now, beside, false, nil)
 		mu.Lock()
 		defer mu.Unlock()
 		sums = append(sums, part)
@@ -835,8 +839,8 @@ const besideWait = 5 * time.Second
 // sendDDLTo sends the statement to one shard. Where others get it at the same
 // time, beside, it gives up after besideWait: with error 1205, unless the
 // session has chosen a timeout. now is the statement's time where all take the same. warnings, if
-// not nil, is filled with what SHOW WARNINGS answers there.
-func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *plan.DDL, sql string, now time.Time, beside bool, warnings *[][][]byte) (shard.Summary, error) {
+// not nil, is filled with what SHOW WARNINGS answers there, with notes that the session doesn't want if noted.
+func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *plan.DDL, sql string, now time.Time, beside, noted bool, warnings *[][][]byte) (shard.Summary, error) {
 	conn, err := s.connForDDL(ctx, id, d)
 	if err != nil {
 		return shard.Summary{}, err
@@ -855,6 +859,9 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *plan.DDL
 	var settings, defaults []string
 	if beside {
 		settings, defaults = append(settings, fmt.Sprintf("lock_wait_timeout = %d", besideWait/time.Second)), append(defaults, "lock_wait_timeout = DEFAULT")
+	}
+	if noted && !s.wantsNotes() {
+		settings, defaults = append(settings, "sql_notes = 1"), append(defaults, "sql_notes = 0")
 	}
 	if d.SameTime && !s.choseTime() {
 		settings, defaults = append(settings, timestamp(now)), append(defaults, "TIMESTAMP = DEFAULT")

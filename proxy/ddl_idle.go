@@ -61,7 +61,7 @@ func (s *session) idleDDL(ctx context.Context, d *plan.DDL, sql string) (done bo
 	}
 	s.diag.clear()
 	var told [][][]byte
-	sum, err := s.sendDDLTo(ctx, id, d, sql, time.Now(), false, &told)
+	sum, err := s.sendDDLTo(ctx, id, d, sql, time.Now(), false, true, &told)
 	if e, ok := errors.AsType[mysqlerr.Error](err); ok && e.Code == mysqlerr.ShardLost {
 		return false, nil // another may do
 	}
@@ -71,6 +71,10 @@ func (s *session) idleDDL(ctx context.Context, d *plan.DDL, sql string) (done bo
 	if !wasIdle(d, told) {
 		return false, nil
 	}
-	s.diag.add(told...)
+	if s.wantsNotes() {
+		s.diag.add(told...)
+	} else {
+		sum.Warnings = 0 // all are notes
+	}
 	return true, s.answerDDL(defined{plan: d, before: s.catalog(), sum: sum})
 }

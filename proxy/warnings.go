@@ -30,12 +30,18 @@ func codeOf(w [][]byte) uint16 {
 // note is warn for what is only worth knowing: nothing where the client wants no notes. It
 // returns how many there are.
 func (s *session) note(code uint16, message string) uint16 {
-	v, _ := s.settings.value("@@sql_notes")
-	if wanted, err := boolean(v); err == nil && !wanted {
+	if !s.wantsNotes() {
 		return 0
 	}
 	s.diag.add(condition("Note", code, message))
 	return 1
+}
+
+// wantsNotes is sql_notes.
+func (s *session) wantsNotes() bool {
+	v, _ := s.settings.value("@@sql_notes")
+	wanted, err := boolean(v)
+	return err != nil || wanted
 }
 
 // warningCount is how many warnings an answer tells of.

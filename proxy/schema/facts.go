@@ -242,14 +242,22 @@ const askAtMost = 32
 type Part struct {
 	// Tables are some tables, by all names that they have had.
 	Tables []catalog.TableName
-	// Lists are which schemas, programs and events there are.
-	Lists bool
+	Lists  Lists
 	// Schema is all tables of a schema, and Views are all views. They stand for Tables: see Affected.
 	Schema string
 	Views  bool
 }
 
-func (p Part) whole() bool { return len(p.Tables) == 0 && !p.Lists }
+// Lists are what there is besides tables.
+type Lists uint8
+
+const (
+	SchemaList Lists = 1 << iota
+	ProgramList
+	EventList
+)
+
+func (p Part) whole() bool { return len(p.Tables) == 0 && p.Lists == 0 }
 
 // Affected is what a shard may tell otherwise when a part is changed: the tables
 // themselves, the views that read them, and the tables whose foreign keys refer to them,
@@ -268,8 +276,10 @@ func (f *Facts) Affected(part Part) Part {
 	if len(names) == 0 {
 		return Part{Lists: part.Lists}
 	}
-	names = f.affected(names)
-	return Part{Tables: names, Lists: part.Lists && names != nil}
+	if names = f.affected(names); names == nil {
+		return Part{}
+	}
+	return Part{Tables: names, Lists: part.Lists}
 }
 
 // affected is Affected of tables, nil for any.

@@ -56,8 +56,8 @@ func Read(ctx context.Context, q Querier) (*Facts, error) {
 // to one for each table of which it is asked: all of them would be slow behind each DDL.
 func ReadPart(ctx context.Context, q Querier, known *Facts, part Part) (*Facts, error) {
 	is, err := known, error(nil)
-	if part.Lists {
-		if is, err = readLists(ctx, q, known); err != nil {
+	if part.Lists != 0 {
+		if is, err = readLists(ctx, q, known, part.Lists); err != nil {
 			return nil, err
 		}
 	}
@@ -87,18 +87,30 @@ func ReadPart(ctx context.Context, q Querier, known *Facts, part Part) (*Facts, 
 	return is, nil
 }
 
-// readLists asks one shard for Part's Lists.
-func readLists(ctx context.Context, q Querier, known *Facts) (*Facts, error) {
-	lists := &Facts{Version: known.Version}
+// readLists asks one shard for some lists.
+func readLists(ctx context.Context, q Querier, known *Facts, which Lists) (*Facts, error) {
+	is, lists := *known, &Facts{Version: known.Version}
 	r := reading{ctx, q, lists, newListing()}
-	for _, list := range []func() error{r.schemas, r.programs, r.events} {
-		if err := list(); err != nil {
-			return nil, err
+	for _, list := range []struct {
+		is   Lists
+		read func() error
+	}{{SchemaList, r.schemas}, {ProgramList, r.programs}, {EventList, r.events}} {
+		if which&list.is != 0 {
+			if err := list.read(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	lists.sort()
-	is := *known
-	is.Schemas, is.Functions, is.Events = lists.Schemas, lists.Functions, lists.Events
+	if which&SchemaList != 0 {
+		is.Schemas = lists.Schemas
+	}
+	if which&ProgramList != 0 {
+		is.Functions = lists.Functions
+	}
+	if which&EventList != 0 {
+		is.Events = lists.Events
+	}
 	return is.sharing(known), nil
 }
 

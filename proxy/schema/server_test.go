@@ -95,7 +95,7 @@ func TestReadPartOnServer(t *testing.T) {
 				return f
 			}
 			known := all()
-			lists, functions := Part{Lists: true}, Part{Lists: true, Views: true}
+			procedures, functions, events := Part{Lists: ProgramList}, Part{Lists: ProgramList, Views: true}, Part{Lists: EventList}
 			for _, x := range []struct {
 				ddl, tables string
 				part        Part
@@ -131,18 +131,18 @@ func TestReadPartOnServer(t *testing.T) {
 				{"DROP TABLE c", "c", Part{}}, // its triggers
 				{"CREATE TABLE `it's` (i INT PRIMARY KEY)", "it's", Part{}},
 				{"CREATE TABLE IF NOT EXISTS d (i INT)", "d", Part{}},
-				{"CREATE PROCEDURE p() SELECT 1", "", lists},
-				{"CREATE EVENT e ON SCHEDULE EVERY 1 YEAR DO SELECT 1", "", lists},
+				{"CREATE PROCEDURE p() SELECT 1", "", procedures},
+				{"CREATE EVENT e ON SCHEDULE EVERY 1 YEAR DO SELECT 1", "", events},
 				{"CREATE FUNCTION fn() RETURNS INT DETERMINISTIC RETURN 1", "", functions},
 				{"CREATE VIEW vf AS SELECT fn() AS x", "vf", Part{}},
 				{"DROP FUNCTION fn", "", functions}, // the view's columns, too
 				{"CREATE FUNCTION fn() RETURNS BIGINT DETERMINISTIC RETURN 2", "", functions},
-				{"DROP PROCEDURE p", "", lists},
-				{"DROP EVENT e", "", lists},
-				{"CREATE DATABASE " + own + "_b", "", lists},
+				{"DROP PROCEDURE p", "", procedures},
+				{"DROP EVENT e", "", events},
+				{"CREATE DATABASE " + own + "_b", "", Part{Lists: SchemaList}},
 				{"CREATE TABLE " + own + "_b.t (i INT PRIMARY KEY)", "", Part{Tables: []catalog.TableName{{Schema: own + "_b", Name: "t"}}}},
 				{"CREATE VIEW vb AS SELECT i FROM " + own + "_b.t", "vb", Part{}},
-				{"DROP DATABASE " + own + "_b", "", Part{Lists: true, Schema: own + "_b"}}, // the view's columns, too
+				{"DROP DATABASE " + own + "_b", "", Part{Lists: SchemaList | ProgramList | EventList, Schema: own + "_b"}}, // the view's columns, too
 			} {
 				exec(x.ddl)
 				part := x.part
@@ -235,7 +235,7 @@ func TestAffected(t *testing.T) {
 	}
 	folded := *f
 	folded.LowerCaseNames = true
-	if got := folded.Affected(Part{Tables: named("orders"), Lists: true}); !got.whole() {
+	if got := folded.Affected(Part{Tables: named("orders"), Lists: EventList}); !got.whole() {
 		t.Errorf("where names are folded: %v", got)
 	}
 }
