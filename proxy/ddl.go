@@ -593,10 +593,13 @@ func (s *session) sendDDL(ctx context.Context, d *plan.DDL, sql string) (sum sha
 	}
 	unfinished.sent(try, d.Shards.Minus(try.Done), true)
 	sum, err = s.sendDDLTo(ctx, ids[0], d, sql, now, false, false, &told)
-	s.diag.add(told...)
+	if err == nil {
+		s.diag.add(told...)
+	}
 	err = outcome(ids[0], err)
 	some := s.dropsSome(d, err)
 	if err != nil && try.Done.Empty() && !some {
+		s.diag.above(told)
 		unfinished.end(try, len(failed))
 		return sum, false, err // nothing was changed, unless the shard was lost
 	}
@@ -876,7 +879,8 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *plan.DDL
 	}
 	sum, err := conn.Exec(ctx, sql)
 	s.activity.done(conn)
-	if err == nil && sum.Warnings > 0 && warnings != nil {
+	_, refused := errors.AsType[*shard.ServerError](err)
+	if (err == nil && sum.Warnings > 0 || refused && !conn.Broken) && warnings != nil {
 		if res, err := conn.Query(ctx, "SHOW WARNINGS"); err == nil {
 			*warnings = res.Rows
 		}

@@ -66,6 +66,7 @@ func (s *session) idleDDL(ctx context.Context, d *plan.DDL, sql string) (done bo
 		return false, nil // another may do
 	}
 	if err != nil {
+		s.diag.above(told)
 		return true, err
 	}
 	if !wasIdle(d, told) {

@@ -16,8 +16,8 @@ import (
 type diagnostics struct {
 	// warnings are rows of SHOW WARNINGS.
 	warnings [][][]byte
-	// report is what SHOW WARNINGS has below the error that the statement ends with.
-	report [][][]byte
+	// over and report are what SHOW WARNINGS has above and below the error that the statement ends with.
+	over, report [][][]byte
 	// failed is the code of the error that a shard has answered the statement with, 0 for none. told:
 	// the client has got it.
 	failed uint16
@@ -40,6 +40,7 @@ type diagnostics struct {
 // and rows count as -1, an OK as the rows that it changed.
 func (d *diagnostics) begin() {
 	d.rows, d.changed, d.answered = d.changed, -1, -1
+	d.over = nil
 }
 
 // sending says that a statement is about to be sent to shards, none of which has failed yet.
@@ -70,12 +71,19 @@ func (d *diagnostics) keepAnswered() (undo func()) {
 // undone.
 func (d *diagnostics) end(code uint16, message string) {
 	d.changed = -1
-	d.replace(append([][][]byte{condition("Error", code, message)}, d.report...)...)
-	d.report = nil
+	d.replace(slices.Concat(d.over, [][][]byte{condition("Error", code, message)}, d.report)...)
+	d.over, d.report = nil, nil
 }
 
 // below has SHOW WARNINGS tell a row below the error that the statement will end with.
 func (d *diagnostics) below(row [][]byte) { d.report = append(d.report, row) }
+
+// above has SHOW WARNINGS tell rows above that error, which a server has told as the last of them.
+func (d *diagnostics) above(rows [][][]byte) {
+	if last := len(rows) - 1; last > 0 && string(rows[last][0]) == "Error" {
+		d.over = rows[:last]
+	}
+}
 
 // ok notes the rows that an OK tells of.
 func (d *diagnostics) ok(affected uint64) { d.changed = int64(affected) }

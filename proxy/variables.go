@@ -41,6 +41,11 @@ func (s *session) set(ctx context.Context, p *plan.Session) error {
 		if err := s.try(ctx, &next); err != nil {
 			return err
 		}
+		if text := mayWarn(p, &next); text != "" {
+			if err := s.warned(ctx, &next, text); err != nil {
+				return err
+			}
+		}
 	}
 	changed, err := s.changedBy(ctx, p, &next)
 	if err != nil {

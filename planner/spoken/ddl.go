@@ -274,6 +274,9 @@ func rename(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 		if err != nil {
 			return nil, err
 		}
+		if cat.Schema(to.Schema) == nil && !catalog.IsSystemSchema(to.Schema) && !cat.MariaDB {
+			return nil, text.UnknownSchema(to.Schema)
+		}
 		t := was[from]
 		if t == nil {
 			if t, err = userTable(cat, from); err != nil {
@@ -327,6 +330,9 @@ func rename(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 func KeepsPlace(cat *catalog.Catalog, t *catalog.Table, to catalog.TableName) *text.Error {
 	if catalog.IsSystemSchema(to.Schema) {
 		return refuseSystem(to.Schema)
+	}
+	if cat.Schema(to.Schema) == nil {
+		return text.UnknownSchema(to.Schema)
 	}
 	if len(cat.Shards) == 1 || t.IsView || t.Temporary {
 		return nil

@@ -3,6 +3,7 @@ package spoken
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
@@ -143,6 +144,19 @@ func CutSystem(st *text.Statement, want map[string]int) *plan.System {
 	var part strings.Builder
 	from := uint32(0)
 	found := map[string]int{}
+	items := selectItems(st)
+	// upTo writes the text up to a place, with the names that a server gives the columns of items that are written otherwise.
+	upTo := func(to uint32) {
+		for len(items) > 0 && items[0].end <= to {
+			if x := items[0]; x.start < from && x.end > from && x.name != "" { // the last table was cut out of it
+				part.WriteString(st.Src[from:x.end] + " AS " + catalog.QuoteName(x.name))
+				from = x.end
+			}
+			items = items[1:]
+		}
+		part.WriteString(st.Src[from:to])
+		from = to
+	}
 	for i := 0; i < len(st.Tokens); i++ {
 		name, ok := st.Identifier(i)
 		if !ok || st.Op(i-1, ".") {
@@ -165,7 +179,7 @@ func CutSystem(st *text.Statement, want map[string]int) *plan.System {
 		if !ok || want[low] == 0 || !strings.EqualFold(schema, known.Schema) {
 			continue
 		}
-		part.WriteString(st.Src[from:st.Tokens[i].Start])
+		upTo(st.Tokens[i].Start)
 		if table > i && st.Op(table+1, ".") { // a column, before whose name the schema is too much
 			from = st.Tokens[table].Start
 			i = table
@@ -185,7 +199,7 @@ func CutSystem(st *text.Statement, want map[string]int) *plan.System {
 		}
 		i = table
 	}
-	part.WriteString(st.Src[from:])
+	upTo(uint32(len(st.Src)))
 	sys.Parts = append(sys.Parts, part.String())
 	for name, n := range want {
 		if found[name] != n {
@@ -193,6 +207,72 @@ func CutSystem(st *text.Statement, want map[string]int) *plan.System {
 		}
 	}
 	return sys
+}
+
+// selectItem is an item of a SELECT's list, and the name of its column if it is an expression without one.
+type selectItem struct {
+	start, end uint32
+	name       string
+}
+
+// maxAlias is how many characters a column's name may have, where it is said.
+const maxAlias = 256
+
+// selectItems are those of the first SELECT, if the statement begins with it.
+func selectItems(st *text.Statement) (items []selectItem) {
+	if !st.Is(0, "select") {
+		return nil
+	}
+	first := 1
+	for selectOptions[st.Word(first)] {
+		first++
+	}
+	depth := 0
+	for i := first; i <= len(st.Tokens); i++ {
+		end := i == len(st.Tokens) || depth == 0 && endsSelectList[st.Word(i)]
+		switch {
+		case end, depth == 0 && st.Op(i, ","):
+			if i > first {
+				x := selectItem{start: st.Tokens[first].Start, end: st.Tokens[i-1].End}
+				if name := st.Src[x.start:x.end]; !namedItem(st, first, i-1) && utf8.RuneCountInString(name) <= maxAlias {
+					x.name = name
+				}
+				items = append(items, x)
+			}
+			if first = i + 1; end {
+				return items
+			}
+		case st.Op(i, "("):
+			depth++
+		case st.Op(i, ")"):
+			depth--
+		}
+	}
+	return items
+}
+
+var (
+	selectOptions  = wordSet("all distinct distinctrow high_priority straight_join sql_small_result sql_big_result sql_buffer_result sql_no_cache sql_calc_found_rows")
+	endsSelectList = wordSet("from where group having order limit union except intersect into procedure for lock window")
+	// endsExpression are words that an expression may end with.
+	endsExpression = wordSet("end null true false unknown json default")
+)
+
+// namedItem reports whether an item, of tokens first to last, may end with a name.
+func namedItem(st *text.Statement, first, last int) bool {
+	if last == first {
+		return true
+	}
+	switch st.Tokens[last].Kind {
+	case text.Quoted, text.String:
+	case text.Word:
+		if endsExpression[st.Word(last)] {
+			return false
+		}
+	default:
+		return false
+	}
+	return st.Tokens[last-1].Kind != text.Operator || st.Op(last-1, ")") || st.Op(last-1, ".")
 }
 
 // aliasAt reports whether token i, after a table's name in FROM, is its alias.

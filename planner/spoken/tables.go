@@ -26,7 +26,7 @@ func LookupTable(cat *catalog.Catalog, schema, name string) (t *catalog.Table, s
 	if catalog.IsSystemSchema(schema) {
 		return nil, true, nil
 	}
-	if cat.Schema(schema) == nil {
+	if cat.Schema(schema) == nil && !cat.MariaDB { // which says of the table alone that it isn't there
 		return nil, false, text.UnknownSchema(schema)
 	}
 	t = cat.Table(schema, name)
