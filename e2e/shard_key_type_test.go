@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestWidenShardKey: a shard key gets a larger integer type, as Rails and Django change their
@@ -66,5 +69,34 @@ func TestWidenShardKey(t *testing.T) {
 			_, err := p.db().ExecContext(t.Context(), ddl)
 			wantError(t, err, 1235, "rows would have to move between shards")
 		}
+	})
+}
+
+// TestUnfitShardKey: a table whose primary key begins with what can't be a shard key says so when it is made, and refuses rows
+// with the way out, which works.
+func TestUnfitShardKey(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{tables: []string{"chosen: {shard_key: a}"}})
+		c := p.conn()
+		columns, row := "a INT NOT NULL, b FLOAT NOT NULL, PRIMARY KEY (b, a)", "(a, b) VALUES (%d, 1.5)"
+		if f.name == throwaway.MySQL { // MariaDB allows no such primary key
+			columns, row = "a INT NOT NULL, b INT AS (a + 1) STORED NOT NULL, PRIMARY KEY (b, a)", "(a) VALUES (%d)"
+		}
+		const way = "in the configuration, give unfit another shard_key or placement: single"
+		mustExec(t, c, "CREATE TABLE unfit ("+columns+")")
+		if notes := mustRows(t, c, "SHOW WARNINGS"); len(notes) != 1 || !strings.Contains(notes[0]["Message"], "unfit takes no rows: b can't be a shard key: ") || !strings.Contains(notes[0]["Message"], way) {
+			t.Errorf("CREATE TABLE warns of %v", notes)
+		}
+		_, err := c.ExecContext(t.Context(), "INSERT INTO unfit "+fmt.Sprintf(row, 1))
+		wantError(t, err, 1235, way)
+		mustExec(t, c, "CREATE TABLE chosen ("+columns+")")
+		if notes := mustRows(t, c, "SHOW WARNINGS"); len(notes) != 0 {
+			t.Errorf("CREATE TABLE with another shard key warns of %v", notes)
+		}
+		for a := range 9 {
+			mustExec(t, c, "INSERT INTO chosen "+fmt.Sprintf(row, a))
+		}
+		want(t, c, "SELECT a FROM chosen WHERE a = 3", "a", "3")
+		want(t, c, "SELECT COUNT(*) AS n FROM chosen", "n", "9")
 	})
 }

@@ -243,6 +243,8 @@ func (i *insertAction) shardOf(b *binder, row *insertRow) (catalog.ShardID, *tex
 	switch {
 	case !known && o.Kind == text.Default && c.Default == nil && !c.DefaultExpr && b.settings.Strict && i.fails(c):
 		return b.cat.ShardOf(keys.AppendNull(nil)), nil
+	case !known && o.Kind == text.Default && c.Generated:
+		return 0, text.NotSupported("%s takes no rows: %s", t.Name, UnfitKey(b.cat, t))
 	case !known && o.Kind == text.Default:
 		return 0, text.NotSupported("a row for %s without a value for its shard key %s can't be placed: give %s a value", t.Name, c.Name, c.Name)
 	case !known:
@@ -263,6 +265,23 @@ func (i *insertAction) shardOf(b *binder, row *insertRow) (catalog.ShardID, *tex
 		return 0, e
 	}
 	return b.cat.ShardOf(k), nil
+}
+
+// UnfitKey is why no row can be placed by a table's shard key, and what to do; "" where rows can.
+func UnfitKey(cat *catalog.Catalog, t *catalog.Table) string {
+	c := t.ShardKey
+	if t.Placement != catalog.Hash || c == nil || t.Shards.Len() < 2 {
+		return ""
+	}
+	why := "it is generated"
+	if !c.Generated {
+		_, err := plan.CodecOf(cat, c)
+		if err == nil {
+			return ""
+		}
+		why = err.Error()
+	}
+	return fmt.Sprintf("%s can't be a shard key: %s; in the configuration, give %s another shard_key or placement: single", c.Name, why, t.Name)
 }
 
 func keyName(t *catalog.Table) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/mysqlerr"
+	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
@@ -140,6 +141,7 @@ func (s *session) answerDDL(done defined) error {
 	}
 	notes := append(done.notes, indexNotes(before, s.catalog(), d)...)
 	notes = append(notes, aloneNote(s.catalog(), d)...)
+	notes = append(notes, unfitNote(s.catalog(), d)...)
 	for _, n := range notes {
 		ok.Warnings += s.note(mysqlerr.UnknownError, n)
 	}
@@ -462,6 +464,21 @@ func aloneNote(after *catalog.Catalog, d *plan.DDL) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s stays on shard %s, where its rows are; to spread it over all shards, make it anew with the primary key in CREATE TABLE and copy the rows", t.Name, after.ShardName(t.Shards.First()))}
+}
+
+// unfitNote tells of a new table that takes no rows.
+func unfitNote(after *catalog.Catalog, d *plan.DDL) []string {
+	if d.Op != "CREATE TABLE" {
+		return nil
+	}
+	t := after.Table(d.Tables[0].Schema, d.Tables[0].Name)
+	if t == nil {
+		return nil
+	}
+	if why := planner.UnfitKey(after, t); why != "" {
+		return []string{fmt.Sprintf("%s takes no rows: %s", t.Name, why)}
+	}
+	return nil
 }
 
 // indexNotes tells what the DDL did to virtual indexes.

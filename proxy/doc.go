@@ -87,6 +87,26 @@
 //   - Connections to shards are handed out last in, first out. Counters are found by
 //     their labels once.
 //
+// # Who waits for whom
+//
+// No wait outlives its cause. Each ends as stands behind it:
+//
+//	waits            for                              until                                   test
+//	any statement    a connection to a shard          one is put back, 10 s: 1040             shard.TestPoolQueue
+//	DDL              the turn of all                  its holder has planned or published;    e2e.TestDDLTurns
+//	                                                  a holder that is fenced has lost it
+//	DDL              the turn of its tables           the DDL before has ended, as shards     e2e.TestDDLTurns,
+//	                                                  let it; lock_wait_timeout: 1205         TestDDLOfLocked
+//	DDL, indexes     statements that are registered   they are answered; lost ones: their     indexer.TestAwaitOpen
+//	                                                  threads are gone from the server
+//	a write          another's claim of a value       that transaction ends; a circle: 1213   TestClaimsCircle
+//	a write of       a shard's joining, or copies     they are alike, or the joining fails    TestCopiesAlone
+//	reference tables that are being compared
+//	a write          FLUSH TABLES WITH READ LOCK      UNLOCK TABLES, or the session's end     e2e.TestReadLock
+//	a write          a shard that is told             it is told, or judged dead              e2e.TestShardsDiskFull
+//	COMMIT           a shard whose disk is full       timeouts.commit                         e2e.TestShardsDiskFull
+//	an exact read    a follower of the binary log     it has read so far; else all shards     indexer.TestPassingLate
+//
 // Invariants:
 //   - nothing is sent to a shard before the entries and marks of its statement
 //     are in the store (session.mayWrite);
