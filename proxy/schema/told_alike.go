@@ -60,10 +60,10 @@ func (x *toldAlike) other(ctx context.Context, q Querier, known *Facts, part Par
 }
 
 // tells reports that a table's triggers are what they were, on the first shard and on the one where known was so. A view
-// has columns by what its tables are.
+// has columns by what its tables are, and of a table without any the account may not see them.
 func (x *toldAlike) tells(name catalog.TableName, known *Facts) bool {
 	is := x.is.table(name)
-	return (is == nil || !is.view) && slices.Equal(is.triggersOf(), x.was.table(name).triggersOf()) && slices.Equal(is.triggersOf(), known.table(name).triggersOf())
+	return (is == nil || !is.view && len(is.columns) > 0) && slices.Equal(is.triggersOf(), x.was.table(name).triggersOf()) && slices.Equal(is.triggersOf(), known.table(name).triggersOf())
 }
 
 func (t *tableFact) triggersOf() []triggerFact {

@@ -58,6 +58,7 @@ func TestToldAlike(t *testing.T) {
 		"made otherwise":                 {tells, tells, strings.Replace(text, "'x'", "'y'", 1), facts(), facts(), true},
 		"a number in a text":             {tells, tells, strings.Replace(text, "'x'", "' AUTO_INCREMENT=8'", 1), facts(), facts(), true},
 		"not there":                      {tells, nil, "", facts(), facts(), true},
+		"columns that can't be seen":     {tells[:1], tells, text, facts(), facts(), true},
 		"another version":                {tells, tells, text, facts(), &Facts{Version: "9.8.0"}, true},
 		"a new trigger":                  {with("DO 1"), with("DO 2"), text, facts(), facts(), true},
 		"other triggers":                 {with("DO 1"), with("DO 2"), text, facts(trigger("DO 1")), facts(trigger("DO 2")), true},
