@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -9,8 +10,8 @@ import (
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
-// mayWarn is a SET as a shard is asked what a server warns of it, "" where it warns of nothing: a value that is deprecated, one
-// that it changes. What Shunt itself obeys is told by none.
+// mayWarn is the text of a SET of which a server may warn, since a value is deprecated, or one that the server changes; ""
+// for any other. Variables that Shunt itself obeys are in none.
 func mayWarn(p *plan.Session, next *settings) string {
 	if p.Op == plan.SetNames {
 		if len(p.Set) == 1 && current[strings.ToLower(p.Set[0].Literal)] {
@@ -43,22 +44,21 @@ var current = map[string]bool{"utf8mb4": true, "latin1": true, "binary": true, "
 // ofCharset are the variables that Shunt keeps as a character set and a collation.
 var ofCharset = map[string]bool{"character_set_client": true, "character_set_results": true, "character_set_connection": true, "collation_connection": true}
 
-// warned asks a shard, for a session that has these settings by now.
-func (s *session) warned(ctx context.Context, next *settings, text string) error {
-	return s.onAnyShard(ctx, func(id catalog.ShardID, conn *shard.Conn) error {
-		if err := next.applyTo(ctx, conn); err != nil {
-			return s.notJoined(id, err)
-		}
-		sum, err := conn.Exec(ctx, text)
-		if err == nil && sum.Warnings > 0 {
-			var res *shard.QueryResult
-			if res, err = conn.Query(ctx, "SHOW WARNINGS"); err == nil {
-				s.diag.add(res.Rows...)
-			}
-		}
-		if err != nil {
-			return s.notJoined(id, err)
-		}
+// warned executes a SET that is in force on a connection, and keeps the server's warnings. An error is of the connection:
+// what the server has against the text it has told of the settings.
+func (s *session) warned(ctx context.Context, conn *shard.Conn, set string) error {
+	if set == "" {
 		return nil
-	})
+	}
+	sum, err := conn.Exec(ctx, set)
+	if err == nil && sum.Warnings > 0 {
+		var res *shard.QueryResult
+		if res, err = conn.Query(ctx, "SHOW WARNINGS"); err == nil {
+			s.diag.add(res.Rows...)
+		}
+	}
+	if _, refused := errors.AsType[*shard.ServerError](err); refused {
+		return nil
+	}
+	return err
 }

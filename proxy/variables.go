@@ -38,13 +38,8 @@ func (s *session) set(ctx context.Context, p *plan.Session) error {
 		if err := s.mayHold(next.bytes() - s.settings.bytes()); err != nil {
 			return err
 		}
-		if err := s.try(ctx, &next); err != nil {
+		if err := s.try(ctx, &next, mayWarn(p, &next)); err != nil {
 			return err
-		}
-		if text := mayWarn(p, &next); text != "" {
-			if err := s.warned(ctx, &next, text); err != nil {
-				return err
-			}
 		}
 	}
 	changed, err := s.changedBy(ctx, p, &next)
@@ -77,8 +72,8 @@ func (s *session) set(ctx context.Context, p *plan.Session) error {
 	return err
 }
 
-// try applies settings to a shard connection.
-func (s *session) try(ctx context.Context, next *settings) error {
+// try applies settings to a shard connection, and asks there what the server warns of a SET, if that isn't "".
+func (s *session) try(ctx context.Context, next *settings, set string) error {
 	if s.tx != nil && len(s.tx.order) > 0 && s.mayGoOn() == nil {
 		id := s.tx.order[0]
 		conn := s.tx.conns[id]
@@ -89,10 +84,17 @@ func (s *session) try(ctx context.Context, next *settings) error {
 			}
 			return err
 		}
+		if err := s.warned(ctx, conn, set); err != nil {
+			return s.shardError(id, err)
+		}
 		return nil
 	}
 	return s.onAnyShard(ctx, func(id catalog.ShardID, conn *shard.Conn) error {
-		if err := next.applyTo(ctx, conn); err != nil {
+		err := next.applyTo(ctx, conn)
+		if err == nil {
+			err = s.warned(ctx, conn, set)
+		}
+		if err != nil {
 			return s.notJoined(id, err)
 		}
 		return nil

@@ -587,9 +587,12 @@ func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Cont
 		facts = map[catalog.ShardID]*Facts{}
 		errs  = map[catalog.ShardID]error{}
 	)
-	ask := func(s catalog.Shard, end func(), read func(Querier) (*Facts, error)) {
+	alike := toldAlike{done: make(chan struct{})}
+	ask := func(s catalog.Shard, read func(Querier) (*Facts, error)) {
 		wg.Go(func() {
-			defer end()
+			if s == shards[0] {
+				defer close(alike.done)
+			}
 			f, err := func() (*Facts, error) {
 				q, done, err := open(ctx, s.ID)
 				if err != nil {
@@ -607,13 +610,11 @@ func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Cont
 			facts[s.ID] = f
 		})
 	}
-	none := func() {}
-	alike := toldAlike{done: make(chan struct{})}
 	for _, s := range shards {
 		was, part := known[s.ID], only[s.ID]
 		switch {
 		case part.whole():
-			ask(s, none, func(q Querier) (*Facts, error) {
+			ask(s, func(q Querier) (*Facts, error) {
 				f, err := Read(ctx, q)
 				if err != nil {
 					return nil, err
@@ -621,11 +622,11 @@ func ReadAll(ctx context.Context, shards []catalog.Shard, open func(context.Cont
 				return f.sharing(was), nil
 			})
 		case len(shards) == 1:
-			ask(s, none, func(q Querier) (*Facts, error) { return ReadPart(ctx, q, was, part) })
+			ask(s, func(q Querier) (*Facts, error) { return ReadPart(ctx, q, was, part) })
 		case s == shards[0]:
-			ask(s, func() { close(alike.done) }, func(q Querier) (*Facts, error) { return alike.first(ctx, q, was, part) })
+			ask(s, func(q Querier) (*Facts, error) { return alike.first(ctx, q, was, part) })
 		default:
-			ask(s, none, func(q Querier) (*Facts, error) { return alike.other(ctx, q, was, part) })
+			ask(s, func(q Querier) (*Facts, error) { return alike.other(ctx, q, was, part) })
 		}
 	}
 	wg.Wait()
