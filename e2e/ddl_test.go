@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -310,9 +309,8 @@ func TestIndexBesideTrigger(t *testing.T) {
 		mustExec(t, holder, "COMMIT")
 		wg.Wait()
 		mustExec(t, open, "ROLLBACK")
-		time.Sleep(3 * time.Second) // the build reads the shards while the row isn't committed
+		p.waitIndex(db, "by_v") // the build reads the shards while the row isn't committed
 		mustExec(t, writer, "COMMIT")
-		p.waitIndex(db, "by_v")
 		p.settled(db)
 		want(t, db, "SELECT id FROM log WHERE v = 'tv'", "id", fmt.Sprint(id))
 	})

@@ -35,7 +35,7 @@ func TestRollingRestart(t *testing.T) {
 		l := rollingLoad(t, a.schema, rows, a.addr, b.addr)
 		for range 2 {
 			for _, p := range [][2]*process{{a, b}, {b, a}} {
-				time.Sleep(500 * time.Millisecond)
+				l.goesOn()
 				began := time.Now()
 				if code := p[0].stop(); code != 0 {
 					t.Errorf("exit status %d", code)
@@ -120,6 +120,13 @@ func (l *rolling) work(ctx context.Context, w, rows int) {
 			l.t.Errorf("worker %d, statement %d: %v", w, i, err)
 		}
 	}
+}
+
+// goesOn waits until each worker has had some statements more.
+func (l *rolling) goesOn() {
+	l.t.Helper()
+	enough := l.done.Load() + 200
+	eventually(l.t, "the load goes on", func() bool { return l.done.Load() >= enough })
 }
 
 // end ends the load, and looks whether all changes are there.

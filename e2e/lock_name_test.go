@@ -57,7 +57,14 @@ func TestNamedLocks(t *testing.T) {
 			rows, _ := rowsOf(context.Background(), a, "SELECT GET_LOCK('m', 20) AS l")
 			got <- rows
 		}()
-		time.Sleep(300 * time.Millisecond)
+		eventually(t, "it waits on a shard", func() bool {
+			for i := range p.servers {
+				if len(mustRows(t, p.shard(i), "SELECT id FROM information_schema.processlist WHERE db = '"+p.schema+"' AND state = 'User lock'")) > 0 {
+					return true
+				}
+			}
+			return false
+		})
 		select {
 		case rows := <-got:
 			t.Errorf("got a lock that another session has: %v", rows)

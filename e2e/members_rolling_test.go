@@ -27,7 +27,7 @@ func TestMembersRollingRestart(t *testing.T) {
 		l := rollingLoad(t, p.schema, rows, members[0].addr, members[1].addr, members[2].addr)
 		for range 2 {
 			for n, m := range members {
-				time.Sleep(500 * time.Millisecond)
+				l.goesOn()
 				began := time.Now()
 				if code := m.stop(); code != 0 {
 					t.Errorf("member %d: exit status %d", n, code)
