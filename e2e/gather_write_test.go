@@ -162,6 +162,47 @@ func TestGatherWrite(t *testing.T) {
 	})
 }
 
+// TestGatherWriteSafely: what one server does under sql_safe_updates, since a key finds the rows, Shunt does, too: shards have few rows,
+// and copies no keys. What it refuses for the lack of a key stays refused.
+func TestGatherWriteSafely(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		g := startGathering(t, f, setup{})
+		g.onBoth("SET sql_safe_updates = 1")
+		done := 0
+		for _, sql := range gatherWrites {
+			sql = strings.ReplaceAll(sql, "{db}", g.p.schema)
+			g.onBoth("BEGIN")
+			got, want := answer(t.Context(), g.shunt, sql), answer(t.Context(), g.plain, sql)
+			if want != "error 1175" {
+				done++
+				if got != want {
+					t.Errorf("%s\n shunt: %s %v\n plain: %s", sql, got, mustRows(t, g.shunt, "SHOW WARNINGS"), want)
+				}
+			}
+			g.onBoth("ROLLBACK")
+		}
+		if done < 3 {
+			t.Errorf("one server does %d of %d statements", done, len(gatherWrites))
+		}
+		for _, sql := range []string{
+			"UPDATE users SET age = 1 WHERE age IN (SELECT total FROM orders)", "DELETE FROM users WHERE age < (SELECT AVG(total) FROM orders)",
+			"UPDATE orders o JOIN notes n ON n.txt = o.tag SET o.total = 1",
+		} {
+			if got, want := answer(t.Context(), g.shunt, sql), answer(t.Context(), g.plain, sql); got != want || got != "error 1175" {
+				t.Errorf("%s: %s, on one server %s, want error 1175", sql, got, want)
+			}
+		}
+		prepared, err := g.shunt.PrepareContext(t.Context(), "UPDATE users SET age = 98 WHERE id = ? AND id IN (SELECT user_id FROM orders)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer prepared.Close()
+		if _, err := prepared.ExecContext(t.Context(), 7); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestGatherWriteUndone: a write over copies that fails on one shard changes
 // nothing on any, and in a transaction nothing of what was before it.
 func TestGatherWriteUndone(t *testing.T) {

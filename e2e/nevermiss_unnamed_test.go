@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
@@ -349,7 +350,7 @@ func TestConsistentSnapshot(t *testing.T) {
 		mustExec(t, c, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
 		mustExec(t, db, "UPDATE people SET email = CONCAT('new', id)")
 		mustExec(t, db, "DELETE FROM people WHERE id > 8")
-		p.settled(db) // scans must not remove anything that it asks for
+		time.Sleep(time.Second) // for scans, which must not remove anything
 		for id := range 12 {
 			want(t, c, fmt.Sprintf("SELECT id FROM people WHERE email = 'old%d'", id), "id", fmt.Sprint(id))
 			want(t, c, fmt.Sprintf("SELECT email FROM people WHERE id = %d", id), "email", fmt.Sprintf("old%d", id))

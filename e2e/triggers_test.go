@@ -42,12 +42,13 @@ func (p *process) onEach(c *sql.Conn, statement string) {
 // so, not the first one: a copy of a reference table that changes alone is another one from then on.
 func TestTriggersOverSeveralTables(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
-		p, c := startTriggers(t, f)
+		_, c := startTriggers(t, f)
 		mustExec(t, c, "INSERT INTO orders VALUES (1, 1, 0), (2, 1, 0), (3, 1, 0), (4, 1, 0)")
 		const counts = "CREATE TRIGGER counts AFTER INSERT ON users FOR EACH ROW UPDATE orders o JOIN countries k ON k.code = NEW.country SET k.n = k.n + 1 WHERE o.user_id = NEW.id"
-		failsWith(t, c, counts, 1235, "a trigger of users that does UPDATE on countries")
-		failsWith(t, c, "CREATE TRIGGER drops AFTER INSERT ON users FOR EACH ROW DELETE k FROM orders o JOIN countries k ON k.code = NEW.country WHERE o.user_id = NEW.id", 1235, "DELETE on countries")
-		p.onEach(c, counts)
+		mustExec(t, c, "CREATE TRIGGER drops AFTER INSERT ON users FOR EACH ROW DELETE k FROM orders o JOIN countries k ON k.code = NEW.country WHERE o.user_id = NEW.id")
+		failsWith(t, c, "INSERT INTO users (id, country) VALUES (1, 'DE')", 1235, "DELETE on countries")
+		mustExec(t, c, "DROP TRIGGER drops")
+		mustExec(t, c, counts)
 		failsWith(t, c, "INSERT INTO users (id, country) VALUES (1, 'DE')", 1235, "a trigger of users that does UPDATE on countries")
 		mustExec(t, c, "DROP TRIGGER counts")
 
@@ -76,14 +77,13 @@ func TestTriggersThatRead(t *testing.T) {
 			"SET NEW.n = (SELECT SUM(total) FROM orders)":                 "orders.user_id = NEW.id",
 			"DELETE FROM orders WHERE id IN (SELECT order_id FROM items)": "that reads items",
 		} {
-			failsWith(t, c, "CREATE TRIGGER reads BEFORE INSERT ON users FOR EACH ROW "+body, 1235, text)
+			mustExec(t, c, "CREATE TRIGGER looking BEFORE INSERT ON users FOR EACH ROW "+body)
+			failsWith(t, c, "INSERT INTO users (id) VALUES (1)", 1235, text)
+			mustExec(t, c, "DROP TRIGGER looking")
 		}
-		p.onEach(c, "CREATE TRIGGER numbered BEFORE INSERT ON users FOR EACH ROW SET NEW.n = (SELECT COUNT(*) FROM users) + 1")
-		failsWith(t, c, "INSERT INTO users (id) VALUES (1)", 1235, "a trigger of users that reads users")
-		mustExec(t, c, "DROP TRIGGER numbered")
 		p.onEach(c, "CREATE FUNCTION writes() RETURNS INT MODIFIES SQL DATA BEGIN UPDATE items SET price = 0; RETURN 1; END")
 		p.onEach(c, "CREATE TRIGGER calls BEFORE INSERT ON users FOR EACH ROW SET NEW.n = `writes`()")
-		failsWith(t, c, "INSERT INTO users (id) VALUES (1)", 1235, "a trigger that calls writes(), which changes rows")
+		failsWith(t, c, "INSERT INTO users (id) VALUES (1)", 1235, "a trigger that calls the function writes")
 		mustExec(t, c, "DROP TRIGGER calls")
 		// What it reads is placed when it is there already.
 		mustExec(t, c, "CREATE TRIGGER early BEFORE INSERT ON users FOR EACH ROW SET NEW.n = (SELECT COUNT(*) FROM later)")
@@ -118,8 +118,7 @@ func TestTriggersOfCopies(t *testing.T) {
 			}
 		}
 		const tokens = "CREATE TRIGGER tokens BEFORE INSERT ON countries FOR EACH ROW SET NEW.token = UUID()"
-		failsWith(t, c, tokens, 1235, "a trigger of the reference table countries that uses UUID()")
-		p.onEach(c, tokens)
+		mustExec(t, c, tokens)
 		failsWith(t, c, "INSERT INTO countries (code) VALUES ('US')", 1235, "uses UUID()")
 		mustExec(t, c, "DROP TRIGGER tokens")
 
@@ -127,10 +126,12 @@ func TestTriggersOfCopies(t *testing.T) {
 		mustExec(t, c, "CREATE FUNCTION stamp() RETURNS DATETIME(6) NO SQL RETURN NOW(6)")
 		for _, sql := range []string{
 			"INSERT INTO countries (code, token) VALUES ('US', fresh())", "UPDATE countries SET token = fresh()", "DELETE FROM countries WHERE token = fresh()",
-			"CREATE TRIGGER tokens BEFORE INSERT ON countries FOR EACH ROW SET NEW.token = fresh()",
 		} {
 			failsWith(t, c, sql, 1235, "the stored function fresh()")
 		}
+		mustExec(t, c, "CREATE TRIGGER tokens BEFORE INSERT ON countries FOR EACH ROW SET NEW.token = fresh()")
+		failsWith(t, c, "INSERT INTO countries (code) VALUES ('US')", 1235, "the stored function fresh()")
+		mustExec(t, c, "DROP TRIGGER tokens")
 		mustExec(t, c, "UPDATE countries SET at = stamp()")
 		alike("SELECT * FROM countries")
 		mustExec(t, c, "INSERT INTO countries (code, at) VALUES ('US', stamp())")

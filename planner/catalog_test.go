@@ -25,7 +25,8 @@ import (
 //	-- @hash COLUMN | @reference | @single SHARD | @anywhere | @view [QUERY]
 //	-- @temporary SHARD [lost]
 //	-- @virtual NAME COLUMN,.. [STATUS | include COLUMN,..]
-//	-- @function NAME                (a stored function that may change rows)
+//	-- @function NAME [WORD,..]       (a stored function that may change rows; no words: a hidden one)
+//	-- @bound NAME WORD,..           (one that reads a table of one shard)
 //	-- @procedure NAME WORD,..
 //	-- @trigger EVENT TABLE,..        (tables may come later)
 //	-- @event EVENT NAME             (what an event may do to its rows)
@@ -126,9 +127,9 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				words[w] = true
 			}
 			if cat.Procedures == nil {
-				cat.Procedures = map[string]*catalog.Procedure{}
+				cat.Procedures = map[string]*catalog.Routine{}
 			}
-			cat.Procedures[catalog.ProcedureKey(of.Schema, f[1])] = &catalog.Procedure{Schema: of.Schema, Name: f[1], Words: words}
+			cat.Procedures[catalog.ProcedureKey(of.Schema, f[1])] = &catalog.Routine{Schema: of.Schema, Name: f[1], Words: words}
 		case "trigger":
 			later = append(later, func() {
 				tr := catalog.Trigger{Event: f[1], Leaves: len(f) > 3 && f[3] == "leaves"}
@@ -155,6 +156,23 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				cat.WritingFunctions = map[string]bool{}
 			}
 			cat.WritingFunctions[f[1]] = true
+			if cat.Bound == nil {
+				cat.Bound = map[string][]*catalog.Routine{}
+			}
+			r := &catalog.Routine{Schema: of.Schema, Name: f[1], Hidden: len(f) < 3, Words: map[string]bool{}}
+			for _, w := range strings.Split(strings.Join(f[2:], ""), ",") {
+				r.Words[w] = true
+			}
+			cat.Bound[f[1]] = append(cat.Bound[f[1]], r)
+		case "bound":
+			if cat.Bound == nil {
+				cat.Bound = map[string][]*catalog.Routine{}
+			}
+			r := &catalog.Routine{Schema: of.Schema, Name: f[1], Words: map[string]bool{}}
+			for w := range strings.SplitSeq(f[2], ",") {
+				r.Words[w] = true
+			}
+			cat.Bound[f[1]] = append(cat.Bound[f[1]], r)
 		case "stored":
 			if cat.Functions == nil {
 				cat.Functions = map[string]bool{}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
@@ -31,6 +32,7 @@ type gatheredWrite struct {
 	clock    bool
 	// varies says what might answer otherwise on each shard, "" for nothing.
 	varies string
+	byKey  bool
 }
 
 // gathered is the write over copies. It is nil where that can't be: the route's
@@ -67,7 +69,7 @@ func (w *writeAction) gathered(b *binder, as *routed) (*plan.Bound, catalog.Shar
 	}
 	out := b.sendTo(set, w.sql)
 	out.Plan, out.Access = "gather", how
-	out.Gather = &plan.Gather{Text: q.text, Narrower: &narrower{b, q.refs}}
+	out.Gather = &plan.Gather{Text: q.text, Narrower: &narrower{b, q.refs}, ByKey: q.byKey}
 	out.SameTime = q.clock && set.Len() > 1 // and of reference tables, see bind
 	knowing := b.cat.All
 	twice := false
@@ -160,6 +162,7 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *text.Error) {
 		return nil, err
 	}
 	q.varies = a.varies(n, main, exempt, w.everywhere)
+	q.byKey = !slices.ContainsFunc(targets, func(r *ref) bool { return !a.comparesKey(r) })
 	needs := a.needs(n)
 	for _, r := range a.refs {
 		c := plan.GatherRef{Table: r.table, Stays: true, Params: []int{}}
@@ -189,6 +192,36 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *text.Error) {
 		return nil, err
 	}
 	return q, nil
+}
+
+// comparesKey reports a condition of a reference by which one of its table's keys may find its rows.
+func (a *analysis) comparesKey(r *ref) bool {
+	return slices.ContainsFunc(a.conditions(r), func(c cond) bool {
+		keyed := func(e ast.ExprNode) bool {
+			of, ok := a.columnOf(e, c.scope)
+			return ok && of.ref == r && of.col != nil && of.col.Keyed
+		}
+		switch e := c.expr.(type) {
+		case nil:
+			return slices.ContainsFunc(c.pair[:], func(of column) bool { return of.ref == r && of.col != nil && of.col.Keyed })
+		case *ast.BinaryOperationExpr:
+			switch e.Op {
+			case opcode.EQ, opcode.NullEQ, opcode.LT, opcode.LE, opcode.GT, opcode.GE:
+				return keyed(e.L) || keyed(e.R)
+			}
+		case *ast.PatternInExpr:
+			return !e.Not && keyed(e.Expr)
+		case *ast.BetweenExpr:
+			return !e.Not && keyed(e.Expr)
+		case *ast.PatternLikeOrIlikeExpr:
+			return !e.Not && keyed(e.Expr)
+		case *ast.CompareSubqueryExpr:
+			return keyed(e.L)
+		case *ast.IsNullExpr:
+			return !e.Not && keyed(e.Expr)
+		}
+		return false
+	})
 }
 
 // readsAssigned reports that the value of an assignment is made of a column that one before

@@ -290,6 +290,9 @@ func goldenText(t *testing.T, p *Planner, cat *catalog.Catalog, ix plan.Indexes,
 		for _, v := range plan.Virtual {
 			fmt.Fprintf(&out, " virtual=%+v", v)
 		}
+		if plan.Refused != nil {
+			out.WriteString("\n  what fires it is refused: " + strings.TrimSpace(errorText(plan.Refused)))
+		}
 		for _, v := range plan.Violations {
 			fmt.Fprintf(&out, "\n  violated by %s", v)
 		}

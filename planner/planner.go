@@ -55,8 +55,10 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 		planned, err = spoken.Hinted(st, cat, p.own)
 	} else if spoken.DefinesBody(st) { // what it calls is refused when it runs
 		planned, err = p.dispatch(st, cat)
-	} else if f := spoken.UnfitFunction(st, cat); f != nil {
-		return nil, text.NotSupported("the stored function %s() %s: %ssend the statement to one shard with /* shunt: shard=NAME */", f.Name, f.Does, f.Instead)
+	} else if f := spoken.UnfitFunction(st, cat); f != nil && f.Writes {
+		planned, err = spoken.Writing(st, cat, f)
+	} else if f != nil {
+		return nil, f.Refuse()
 	} else {
 		planned, err = p.dispatch(st, cat)
 	}
@@ -180,10 +182,16 @@ func (p *Planner) dispatch(st *text.Statement, cat *catalog.Catalog) (plan.Plan,
 		if plan, err := spoken.NamedLock(st, cat); plan != nil || err != nil {
 			return plan, err
 		}
+		if plan := spoken.ReadAtHome(st, cat); plan != nil {
+			return plan, nil
+		}
 		return p.query(st, cat)
 	case "do":
 		if plan, err := spoken.NamedLock(st, cat); plan != nil || err != nil {
 			return plan, err
+		}
+		if plan := spoken.ReadAtHome(st, cat); plan != nil {
+			return plan, nil
 		}
 		return p.query(st, cat)
 	case "insert", "replace":

@@ -142,6 +142,9 @@ func (s *session) answerDDL(done defined) error {
 	notes := append(done.notes, indexNotes(before, s.catalog(), d)...)
 	notes = append(notes, aloneNote(s.catalog(), d)...)
 	notes = append(notes, unfitNote(s.catalog(), d)...)
+	if d.Refused != nil {
+		notes = append(notes, "until the trigger is dropped, what fires it is refused: "+d.Refused.Message)
+	}
 	for _, n := range notes {
 		ok.Warnings += s.note(mysqlerr.UnknownError, n)
 	}

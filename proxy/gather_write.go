@@ -9,6 +9,7 @@ import (
 	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/proxy/scratch"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
@@ -37,6 +38,10 @@ var gatherWriteWay = &way{
 //	            one has read
 //
 // The rows that are changed are never copied.
+//
+// Rule safe updates: a write that may find its rows by keys does so whatever sql_safe_updates says. Counter-example: DELETE
+// FROM items WHERE id IN (SELECT item FROM sold). One server finds the items by id. A shard has few, and a copy of sold without
+// keys, reads all of them, and answers 1175.
 func (s *session) gatherWrite(ctx context.Context, r *request) error {
 	b, implicit := r.bound, r.implicit
 	tx := s.tx
@@ -53,10 +58,14 @@ func (s *session) gatherWrite(ctx context.Context, r *request) error {
 		}
 		return err
 	}
+	lift := g.plan.ByKey && s.settings.on("@@sql_safe_updates") && s.setStatement == nil
 	over := *b
 	over.Statements = make([]plan.ShardStatement, len(b.Statements))
 	for i, st := range b.Statements {
 		st.SQL = g.plan.Query(func(ref int) string { return g.tables[ref] })
+		if lift {
+			st.SQL = spoken.WithoutSafeUpdates(st.SQL, s.settings.planning, s.catalog())
+		}
 		over.Statements[i] = st
 	}
 	r.bound = &over

@@ -123,6 +123,12 @@ func (s *settings) value(name string) (string, bool) {
 	return "", false
 }
 
+// on reports a variable that the client has set to ON.
+func (s *settings) on(name string) bool {
+	v, _ := s.value(name)
+	return v == "1" || strings.EqualFold(v, "on") || strings.EqualFold(v, "true")
+}
+
 // clone is for trying out a change before it counts.
 func (s *settings) clone() settings {
 	c := *s

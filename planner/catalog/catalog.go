@@ -70,6 +70,9 @@ type Catalog struct {
 	// WritingFunctions are the names (lower case) of the stored functions that may
 	// change rows: a statement that calls one may change any table.
 	WritingFunctions map[string]bool
+	// Bound are these and the stored functions that read a table which is on one shard, by their names: what is known of one
+	// in each schema. They run where their tables are.
+	Bound map[string][]*Routine
 	// LeavingFunctions are those that assign variables of the session, or keep a lock or
 	// a temporary table, which would stay with the shard's connection.
 	LeavingFunctions map[string]bool
@@ -86,7 +89,7 @@ type Catalog struct {
 	Temporary int
 	Pinned    ShardSet
 	// Procedures by ProcedureKey.
-	Procedures map[string]*Procedure
+	Procedures map[string]*Routine
 	// Virtual are the virtual columns, nil where there are none.
 	Virtual *Virtual
 }
@@ -100,8 +103,8 @@ type Setting struct {
 	Able bool
 }
 
-// Procedure is what is known of a stored procedure.
-type Procedure struct {
+// Routine is what is known of a stored procedure, or of a function.
+type Routine struct {
 	Schema, Name string
 	// Words are all names and keywords in its body, in lower case.
 	Words map[string]bool
@@ -275,6 +278,8 @@ type Column struct {
 	// DefaultNow: that expression is CURRENT_TIMESTAMP.
 	DefaultNow    bool
 	AutoIncrement bool
+	// Keyed: it is in the primary key, or another key of a server's begins with it.
+	Keyed bool
 	// Unannounced: AUTO_INCREMENT before the shards say so, which don't answer its values as last insert ids.
 	Unannounced bool
 	// OnUpdate: ON UPDATE CURRENT_TIMESTAMP.

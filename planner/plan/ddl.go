@@ -66,6 +66,8 @@ type DDL struct {
 	// Or, if Collation isn't "", its default collation is that one.
 	Filled    *text.Error
 	Collation string
+	// Refused is why what fires the trigger that it makes will be refused, nil where that will be done.
+	Refused *text.Error
 	// SameTime as Bound's.
 	SameTime bool
 	// Virtual are the indexes that it makes with COMMENT 'virtual'.

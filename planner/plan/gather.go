@@ -26,6 +26,8 @@ type Gather struct {
 	// Locks: rows of some references are read with a locking clause, which holds
 	// until the transaction's end, or without one the statement's.
 	Locks bool
+	// ByKey: a write's conditions compare a column of each table that it changes by which a key finds its rows.
+	ByKey bool
 
 	// Text is the client's, with its cuts.
 	Text text.Splice

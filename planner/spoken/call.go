@@ -53,13 +53,27 @@ func call(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 	if p == nil || p.Hidden { // a schema of the servers', or a body that Shunt may not see
 		return refuse("what it does is not known")
 	}
-	called, why := calls(p, cat)
+	called, why := calls(cat, p)
 	if why != "" {
 		return refuse(why)
 	}
-	// says reports a word of any of them.
-	says := func(words ...string) bool {
-		return slices.ContainsFunc(called, func(p *catalog.Procedure) bool {
+	act, kind, tables, why, err := atHome(called, cat)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		return refuse(why)
+	}
+	act.Reason = "the procedure touches no table of several shards"
+	plan := fixed(st, cat, kind, tables, act)
+	plan.Calls, plan.Ends, plan.Sets = true, slices.ContainsFunc(called, func(p *catalog.Routine) bool { return p.Ends }), st.UserVariables()
+	return plan, nil
+}
+
+// atHome finds the one shard that has all tables which routines may touch, and these; why says what is elsewhere.
+func atHome(called []*catalog.Routine, cat *catalog.Catalog) (act *Fixed, kind plan.Kind, tables []*catalog.Table, why string, _ *text.Error) {
+	says := func(words ...string) bool { // of any of them
+		return slices.ContainsFunc(called, func(p *catalog.Routine) bool {
 			return slices.ContainsFunc(words, func(w string) bool { return p.Words[w] })
 		})
 	}
@@ -68,54 +82,48 @@ func call(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 	if writes || says("for") {
 		kind = plan.Other
 	}
-	var tables []*catalog.Table
 	for _, t := range sortedTables(cat) {
 		if !mayTouchBy(called, t) {
 			continue
 		}
 		if t.Lost {
-			return nil, lostTemporary(t)
+			return nil, 0, nil, "", lostTemporary(t)
 		}
 		tables = append(tables, t)
 		set = set.Intersect(t.Shards)
 		switch {
 		case len(cat.Shards) == 1:
 		case t.IsView:
-			return refuse("it may read the view " + t.Name)
+			return nil, 0, nil, "it may read the view " + t.Name, nil
 		case t.Placement == catalog.Single:
 		case t.Placement == catalog.Reference && !writes:
 		case t.Placement == catalog.Reference:
-			return refuse("it may change " + t.Name + ", which has a copy on every shard")
+			return nil, 0, nil, "it may change " + t.Name + ", which has a copy on every shard", nil
 		default:
-			return refuse("the rows of " + t.Name + " are on several shards")
+			return nil, 0, nil, "the rows of " + t.Name + " are on several shards", nil
 		}
 	}
 	if set.Empty() {
-		return refuse("no shard has all of its tables")
+		return nil, 0, nil, "no shard has all of its tables", nil
 	}
-	act := &Fixed{Shards: catalog.Only(set.First()), Access: "single", Reason: "the procedure touches no table of several shards"}
-	if kind == plan.Other {
+	act = &Fixed{Shards: catalog.Only(set.First()), Access: "single"}
+	if kind == plan.Other && len(tables) > 0 {
 		act.Unknown = hintedIndexes("update", tables, cat)
-		if len(tables) == 0 {
-			act.Unknown = nil
-		}
 	}
-	plan := fixed(st, cat, kind, tables, act)
-	plan.Calls, plan.Ends, plan.Sets = true, slices.ContainsFunc(called, func(p *catalog.Procedure) bool { return p.Ends }), st.UserVariables()
-	return plan, nil
+	return act, kind, tables, "", nil
 }
 
 // mayTouch reports that a procedure names something, which without its schema is of the procedure's own.
-func mayTouch(p *catalog.Procedure, schema, name string) bool {
+func mayTouch(p *catalog.Routine, schema, name string) bool {
 	return p.Words[strings.ToLower(name)] && (strings.EqualFold(schema, p.Schema) || p.Words[strings.ToLower(schema)])
 }
 
-func mayTouchBy(called []*catalog.Procedure, t *catalog.Table) bool {
-	return slices.ContainsFunc(called, func(p *catalog.Procedure) bool { return mayTouch(p, t.Schema, t.Name) })
+func mayTouchBy(called []*catalog.Routine, t *catalog.Table) bool {
+	return slices.ContainsFunc(called, func(p *catalog.Routine) bool { return mayTouch(p, t.Schema, t.Name) })
 }
 
 // calledAt is the procedure of the CALL at token i of a body in a schema, nil where there is none of that name.
-func calledAt(st *text.Statement, cat *catalog.Catalog, schema string, i int) *catalog.Procedure {
+func calledAt(st *text.Statement, cat *catalog.Catalog, schema string, i int) *catalog.Routine {
 	name, ok := st.Identifier(i + 1)
 	if ok && st.Op(i+2, ".") {
 		schema = name
@@ -127,21 +135,32 @@ func calledAt(st *text.Statement, cat *catalog.Catalog, schema string, i int) *c
 	return cat.Procedures[catalog.ProcedureKey(schema, name)]
 }
 
-// calledBy are all procedures that a body in a schema may call, as far as calls knows.
-func calledBy(st *text.Statement, cat *catalog.Catalog, schema string) (all []*catalog.Procedure) {
+// calledBy are all routines by which a body in a schema may change rows, as far as calls knows.
+func calledBy(st *text.Statement, cat *catalog.Catalog, schema string) (all []*catalog.Routine) {
 	for i := range st.Tokens {
 		if p := calledAt(st, cat, schema, i); st.Is(i, "call") && p != nil {
-			called, _ := calls(p, cat)
+			called, _ := calls(cat, p)
 			all = append(all, called...)
 		}
 	}
-	return all
+	called, _ := calls(cat, boundIn(st, cat)...)
+	return append(all, called...)
 }
 
-// calls are a procedure and all that it may call in turn; why says what of one of them can't be looked into, or would
-// stay with the connection.
-func calls(p *catalog.Procedure, cat *catalog.Catalog) (called []*catalog.Procedure, why string) {
-	called = []*catalog.Procedure{p}
+// boundIn are the functions that a text names and that are bound to a shard: MariaDB in Oracle mode calls without ().
+func boundIn(st *text.Statement, cat *catalog.Catalog) (writers []*catalog.Routine) {
+	for i := 0; i < len(st.Tokens) && len(cat.Bound) > 0; i++ {
+		if name, ok := st.Identifier(i); ok {
+			writers = append(writers, cat.Bound[strings.ToLower(name)]...)
+		}
+	}
+	return writers
+}
+
+// calls are routines and all by which these may change rows in turn; why says what of one of them can't be looked into,
+// or would stay with the connection.
+func calls(cat *catalog.Catalog, routines ...*catalog.Routine) (called []*catalog.Routine, why string) {
+	called = routines
 	for i := 0; i < len(called); i++ {
 		p := called[i]
 		if p.Hidden {
@@ -149,6 +168,13 @@ func calls(p *catalog.Procedure, cat *catalog.Catalog) (called []*catalog.Proced
 		}
 		if why := leaves(p, cat); why != "" {
 			return nil, why
+		}
+		for _, f := range slices.Sorted(maps.Keys(cat.Bound)) {
+			for _, other := range cat.Bound[f] {
+				if p.Words[f] && !slices.Contains(called, other) {
+					called = append(called, other)
+				}
+			}
 		}
 		if !p.Words["call"] {
 			continue
@@ -172,7 +198,7 @@ func calls(p *catalog.Procedure, cat *catalog.Catalog) (called []*catalog.Proced
 
 // leaves says what of a procedure's body can't be looked into, or would stay with
 // the connection, "" for nothing.
-func leaves(p *catalog.Procedure, cat *catalog.Catalog) string {
+func leaves(p *catalog.Routine, cat *catalog.Catalog) string {
 	for _, w := range []string{"prepare", "execute", "load", "temporary", "lock", "xa", "create", "alter", "drop", "rename", "grant"} {
 		if p.Words[w] {
 			return "it has the word " + strings.ToUpper(w) + ", behind which it may do anything"
@@ -185,6 +211,9 @@ func leaves(p *catalog.Procedure, cat *catalog.Catalog) string {
 		return "what it sets in its session, or locks by name, would stay with a pooled connection"
 	}
 	for _, kind := range unfit {
+		if kind.writes {
+			continue // it is looked into as they are
+		}
 		for _, f := range slices.Sorted(maps.Keys(kind.of(cat))) {
 			if p.Words[f] {
 				return "it calls " + f + "(), which " + kind.does

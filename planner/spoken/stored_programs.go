@@ -1,6 +1,7 @@
 package spoken
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -8,40 +9,49 @@ import (
 	"github.com/shunt-sql/shunt/planner/text"
 )
 
-// What a shard's stored functions do is not seen. A function is refused whose body has a word
-// that writes, or that calls such a function. With a hint the statement is sent, and every
-// index of that shard is marked.
+// What a shard's stored functions do is not seen. A function whose body has a word that writes, or
+// that calls such a function, is run where all that it may touch is on one shard (Writing). With a
+// hint any is sent, and every index of that shard is marked.
 
 // UnfitFunction is a stored function that a statement seems to call, and that would do on a shard what it doesn't do
 // on one server; nil for none.
 func UnfitFunction(st *text.Statement, cat *catalog.Catalog) *Unfit {
 	for i := range unfit {
 		if f := unfit[i].called(st, cat); f != "" {
-			return &Unfit{Name: f, Does: unfit[i].does, Instead: unfit[i].instead}
+			return &Unfit{Name: f, Does: unfit[i].does, Instead: unfit[i].instead, Writes: unfit[i].writes}
 		}
 	}
 	return nil
 }
 
-// Unfit says of a function what it does, and what to write instead of its call.
-type Unfit struct{ Name, Does, Instead string }
+// Unfit says of a function what it does, and what to write instead of its call. Writes: it may change rows.
+type Unfit struct {
+	Name, Does, Instead string
+	Writes              bool
+}
+
+// Refuse is the error of a statement that calls it.
+func (f *Unfit) Refuse() *text.Error {
+	return text.NotSupported("the stored function %s() %s: %ssend the statement to one shard with /* shunt: shard=NAME */", f.Name, f.Does, f.Instead)
+}
 
 var unfit = []struct {
 	called        func(*text.Statement, *catalog.Catalog) string
 	of            func(*catalog.Catalog) map[string]bool
 	does, instead string
+	writes        bool
 }{
 	{
 		WritingFunction, func(c *catalog.Catalog) map[string]bool { return c.WritingFunctions },
-		"may change rows that Shunt does not see", "",
+		"may change rows that Shunt does not see", "", true,
 	},
 	{
 		ReadingFunction, func(c *catalog.Catalog) map[string]bool { return c.ReadingFunctions },
-		"reads a table or view whose rows are on several shards, and would see those of one", "write its query into the statement, or ",
+		"reads a table or view whose rows are on several shards, and would see those of one", "write its query into the statement, or ", false,
 	},
 	{
 		LeavingFunction, func(c *catalog.Catalog) map[string]bool { return c.LeavingFunctions },
-		"sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection", "declare variables in it, or ",
+		"sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection", "declare variables in it, or ", false,
 	},
 }
 
@@ -75,15 +85,15 @@ func ReadingFunction(st *text.Statement, cat *catalog.Catalog) string {
 	return callsOf(st, cat.ReadingFunctions)
 }
 
-// DefinesBody reports a statement that makes a view, function or procedure: a server looks at what these call when they run.
+// DefinesBody reports a statement that makes a view, function, procedure or trigger: a server looks at what these call when they run.
 //
 // Counter-example: a dump has CREATE FUNCTION total() ... RETURN next_row(), and can't be restored.
 func DefinesBody(st *text.Statement) bool {
 	for i := 1; st.Is(0, "create") && i < len(st.Tokens) && !st.Op(i, "("); i++ {
 		switch st.Word(i) {
-		case "view", "procedure", "function":
+		case "view", "procedure", "function", "trigger":
 			return true
-		case "table", "trigger", "event", "index", "database", "schema", "temporary":
+		case "table", "event", "index", "database", "schema", "temporary":
 			return false
 		}
 	}
@@ -139,6 +149,9 @@ func LeavingTrigger(r *plan.Rows, st *text.Statement) *catalog.Table {
 
 // firesTrigger reports whether a write may set off a trigger of one of its tables.
 func firesTrigger(r *plan.Rows, st *text.Statement, tr *catalog.Trigger) bool {
+	if r.Kind == plan.Other { // by a routine
+		return true
+	}
 	switch tr.Event {
 	case "INSERT":
 		return r.Kind == plan.Insert || r.Kind == plan.Replace
@@ -148,9 +161,8 @@ func firesTrigger(r *plan.Rows, st *text.Statement, tr *catalog.Trigger) bool {
 	return r.Kind == plan.Delete || r.Kind == plan.Replace
 }
 
-// RefuseStrayTrigger refuses a write that sets off a trigger which CREATE TRIGGER would have
-// refused. It could not know: a table that the trigger names may have come later, as
-// dumps have triggers right behind their table, or the trigger was made on the shards.
+// RefuseStrayTrigger refuses a write that sets off a trigger whose rows would not be where they are looked for, by
+// triggerPlaces. CREATE TRIGGER only notes it, and may not know: a table that the trigger names may come later.
 func RefuseStrayTrigger(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) *text.Error {
 	if r == nil || st.Hinted || !r.Kind.Writes() || len(cat.Shards) <= 1 {
 		return nil
@@ -234,18 +246,26 @@ func callsOf(st *text.Statement, functions map[string]bool) string {
 	if len(functions) == 0 {
 		return ""
 	}
-	for i := range st.Tokens {
-		if !st.Op(i+1, "(") {
-			continue
-		}
-		if name, ok := st.Identifier(i); ok && functions[strings.ToLower(name)] {
-			return name
-		}
-	}
-	for _, name := range st.RowCalls {
-		if name = strings.ToLower(strings.Trim(name, "`\"")); functions[name] {
+	for name := range callsIn(st) {
+		if functions[strings.ToLower(name)] {
 			return name
 		}
 	}
 	return ""
+}
+
+// callsIn are the names of the functions that a text seems to call, as it writes them.
+func callsIn(st *text.Statement) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range st.Tokens {
+			if name, ok := st.Identifier(i); ok && st.Op(i+1, "(") && !yield(name) {
+				return
+			}
+		}
+		for _, name := range st.RowCalls {
+			if !yield(strings.Trim(name, "`\"")) {
+				return
+			}
+		}
+	}
 }

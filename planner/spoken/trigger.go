@@ -9,7 +9,8 @@ import (
 	"github.com/shunt-sql/shunt/planner/text"
 )
 
-// createTrigger goes to the shards of the trigger's table.
+// createTrigger goes to the shards of the trigger's table. What may not be done where the trigger fires is refused there
+// (RefuseStrayTrigger), as for other programs: a dump has them all.
 func createTrigger(st *text.Statement, cat *catalog.Catalog, i int) (plan.Plan, *text.Error) {
 	for ; i < len(st.Tokens); i++ {
 		if (st.Is(i, "insert") || st.Is(i, "update") || st.Is(i, "delete")) && (st.Is(i-1, "before") || st.Is(i-1, "after")) {
@@ -22,13 +23,17 @@ func createTrigger(st *text.Statement, cat *catalog.Catalog, i int) (plan.Plan, 
 			if err != nil {
 				return nil, err
 			}
-			if err := triggerPlaces(st, cat, t, i+2); err != nil {
-				return nil, err
-			}
 			if err := unseenTrigger(st, cat, t, from, to); err != nil {
 				return nil, err
 			}
-			return &plan.DDL{Catalog: cat, Op: "CREATE TRIGGER", Tables: []catalog.TableName{name}, Renamed: make([]catalog.TableName, 1), Shards: t.Shards}, nil
+			refused := triggerPlaces(st, cat, t, i+2)
+			if refused != nil && eventOf(st, t, from, to) != "" { // which nobody refuses
+				return nil, refused
+			}
+			return &plan.DDL{
+				Catalog: cat, Op: "CREATE TRIGGER", Tables: []catalog.TableName{name}, Renamed: make([]catalog.TableName, 1), Shards: t.Shards,
+				Refused: refused,
+			}, nil
 		}
 	}
 	return nil, st.Near(i)
@@ -47,18 +52,26 @@ func unseenTrigger(st *text.Statement, cat *catalog.Catalog, on *catalog.Table, 
 	matters := func(t *catalog.Table) bool {
 		return t != on && (t.IsView || len(t.Indexes) > 0 || len(t.Triggers) > 0 || len(t.Cascades) > 0)
 	}
-	for i := from; i < to; i++ {
-		event := on.Events[strings.ToUpper(st.Word(i))]
-		if event == "" {
-			continue
-		}
-		for _, t := range namedIn(body, cat, on.Schema) {
-			if matters(t) {
-				return text.NotSupported("a trigger of %s that changes %s is not supported while the event %s changes rows of %[1]s: it runs on the shards by itself, so the keys of virtual indexes would be missed; DROP EVENT it, and do what it does by a statement", on.Name, t.Name, event)
-			}
+	event := eventOf(st, on, from, to)
+	if event == "" {
+		return nil
+	}
+	for _, t := range namedIn(body, cat, on.Schema) {
+		if matters(t) {
+			return text.NotSupported("a trigger of %s that changes %s is not supported while the event %s changes rows of %[1]s: it runs on the shards by itself, so the keys of virtual indexes would be missed; DROP EVENT it, and do what it does by a statement", on.Name, t.Name, event)
 		}
 	}
 	return nil
+}
+
+// eventOf is an event that sets off a trigger of a table, whose own events tokens from to to name; "" for none.
+func eventOf(st *text.Statement, on *catalog.Table, from, to int) string {
+	for i := from; i < to; i++ {
+		if event := on.Events[strings.ToUpper(st.Word(i))]; event != "" {
+			return event
+		}
+	}
+	return ""
 }
 
 // triggerPlaces refuses a trigger that would put rows where they are not looked
@@ -101,17 +114,16 @@ func triggerPlaces(st *text.Statement, cat *catalog.Catalog, on *catalog.Table, 
 		if what := varying(st, i); what != "" && on.Placement == catalog.Reference {
 			return refuseVarying(on, what)
 		}
-		switch w := st.Word(i); {
-		case w == "call":
+		if st.Is(i, "call") {
 			if err := callBeside(st, cat, on, i); err != nil {
 				return err
 			}
-		case w != "" && cat.WritingFunctions[w]:
-			return refuseWriting(w)
 		}
 	}
-	if f := callsOf(st, cat.WritingFunctions); f != "" { // in quotes, too
-		return refuseWriting(strings.ToLower(f))
+	if w := boundIn(st, cat); len(w) > 0 {
+		if err := callsBeside(cat, on, "the function "+w[0].Name, w...); err != nil {
+			return err
+		}
 	}
 	if f := callsOf(st, cat.ReadingFunctions); f != "" {
 		return text.NotSupported("a trigger that calls %s(), which reads a table or view whose rows are on several shards, is not supported: it would see those on the shard of the row that fired the trigger; read it by a statement of its own", strings.ToLower(f))
@@ -125,28 +137,31 @@ func triggerPlaces(st *text.Statement, cat *catalog.Catalog, on *catalog.Table, 
 // callBeside refuses the CALL at token i of a trigger unless all tables of the procedure are on the one shard of the trigger's.
 // Each write that fires the trigger asks again: the procedure may be made anew (RefuseStrayTrigger).
 func callBeside(st *text.Statement, cat *catalog.Catalog, on *catalog.Table, i int) *text.Error {
-	const stays = "what that writes would stay on the shard of the row that fired the trigger"
+	if p := calledAt(st, cat, on.Schema, i); p != nil {
+		return callsBeside(cat, on, "the procedure "+p.Name, p)
+	}
 	if on.Placement != catalog.Single {
-		return text.NotSupported("a trigger that calls a procedure is not supported: " + stays)
+		return callsBeside(cat, on, "a procedure")
 	}
-	p := calledAt(st, cat, on.Schema, i)
-	if p == nil {
-		return nil // it may come yet, as in dumps; until then a server refuses what fires the trigger
+	return nil // it may come yet, as in dumps; until then a server refuses what fires the trigger
+}
+
+// callsBeside is callBeside for routines; what names one of them.
+func callsBeside(cat *catalog.Catalog, on *catalog.Table, what string, routines ...*catalog.Routine) *text.Error {
+	const stays = "what that reads and writes would be on the shard of the row that fired the trigger"
+	if on.Placement != catalog.Single {
+		return text.NotSupported("a trigger that calls %s is not supported: "+stays, what)
 	}
-	called, why := calls(p, cat)
+	called, why := calls(cat, routines...)
 	if why != "" {
-		return text.NotSupported("a trigger of %s that calls the procedure %s is not supported, since %s", on.Name, p.Name, why)
+		return text.NotSupported("a trigger of %s that calls %s is not supported, since %s", on.Name, what, why)
 	}
 	for _, t := range sortedTables(cat) {
 		if (t.IsView || t.Placement != catalog.Single || !t.Shards.Contains(on.Shards)) && mayTouchBy(called, t) {
-			return text.NotSupported("a trigger of %s that calls the procedure %s, which may touch %s, is not supported: "+stays, on.Name, p.Name, t.Name)
+			return text.NotSupported("a trigger of %s that calls %s, which may touch %s, is not supported: "+stays, on.Name, what, t.Name)
 		}
 	}
 	return nil
-}
-
-func refuseWriting(function string) *text.Error {
-	return text.NotSupported("a trigger that calls %s(), which changes rows, is not supported: what it writes would stay on the shard of the row that fired the trigger", function)
 }
 
 func refuseVarying(on *catalog.Table, what string) *text.Error {

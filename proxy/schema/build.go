@@ -62,10 +62,8 @@ type builder struct {
 	on map[*catalog.Table]catalog.ShardSet
 	// keyed are the definitions that the indexes' keys were made under.
 	keyed map[*catalog.Index]string
-	// bodies are the words of the stored functions; of several of one name, those of all.
-	bodies map[string]map[string]bool
-	// homes are the schemas that have stored functions of a name, in lower case.
-	homes map[string]map[string]bool
+	// stored are the stored functions, by their names in lower case: one of each schema that has such a function.
+	stored map[string][]*catalog.Routine
 	// tables that the snapshot gets, of those that a shard has: by default all.
 	facts map[catalog.ShardID][]*tableFact
 	// scope are the tables that it gets anew; nil: all.
@@ -89,7 +87,7 @@ func Build(src Sources) (*catalog.Catalog, error) {
 func newBuilder(src Sources) *builder {
 	b := &builder{
 		Sources: src, from: map[*catalog.Column]columnFact{}, facts: map[catalog.ShardID][]*tableFact{},
-		on: map[*catalog.Table]catalog.ShardSet{}, bodies: map[string]map[string]bool{}, homes: map[string]map[string]bool{}, keyed: map[*catalog.Index]string{},
+		on: map[*catalog.Table]catalog.ShardSet{}, stored: map[string][]*catalog.Routine{}, keyed: map[*catalog.Index]string{},
 	}
 	for _, s := range src.Shards {
 		if src.Facts[s.ID] != nil {
@@ -105,8 +103,8 @@ func Make(src Sources) (*Snapshot, error) {
 	b.c = &catalog.Catalog{
 		Version: src.Version, Shards: src.Shards, Joining: src.Joining, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
 		DefaultCollation: map[string]string{}, Collations: map[int]catalog.Collation{},
-		WritingFunctions: map[string]bool{}, LeavingFunctions: map[string]bool{}, ReadingFunctions: map[string]bool{}, Functions: map[string]bool{}, AggregateFunctions: map[string]bool{},
-		Procedures: map[string]*catalog.Procedure{},
+		WritingFunctions: map[string]bool{}, Bound: map[string][]*catalog.Routine{}, LeavingFunctions: map[string]bool{}, ReadingFunctions: map[string]bool{}, Functions: map[string]bool{}, AggregateFunctions: map[string]bool{},
+		Procedures: map[string]*catalog.Routine{},
 	}
 	for _, s := range src.Shards {
 		b.c.All.Add(s.ID)

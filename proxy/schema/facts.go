@@ -62,9 +62,9 @@ type columnFact struct {
 	def                           *string
 	extra, generated              string
 	json                          bool
-	// unique: it is in the primary key, or is a unique one alone. As the column tells it:
+	// keyed: it is in the primary key, or another begins with it; unique: in the primary key, or a unique one alone. As the column tells it:
 	// it need not be so in a table that is renamed meanwhile.
-	unique bool
+	keyed, unique bool
 }
 
 type keyFact struct {

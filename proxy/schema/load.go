@@ -299,7 +299,7 @@ func (r reading) parts(which of, keys *[]foreignKey) []part {
 			[]string{"TABLE_SCHEMA", "TABLE_NAME", "COLUMN_NAME", "COLUMN_TYPE", "CHARACTER_SET_NAME", "COLLATION_NAME", "IS_NULLABLE", "COLUMN_DEFAULT", "EXTRA", "GENERATION_EXPRESSION", "COLUMN_KEY"},
 			"COLUMNS WHERE " + own, "ORDINAL_POSITION",
 			func(row []string, null []bool) {
-				c := columnFact{name: row[2], typ: row[3], charset: row[4], collation: row[5], nullable: row[6] == "YES", extra: strings.ToLower(row[8]), generated: row[9], unique: row[10] == "PRI" || row[10] == "UNI"}
+				c := columnFact{name: row[2], typ: row[3], charset: row[4], collation: row[5], nullable: row[6] == "YES", extra: strings.ToLower(row[8]), generated: row[9], keyed: row[10] != "", unique: row[10] == "PRI" || row[10] == "UNI"}
 				if !null[7] {
 					c.def = &row[7]
 				}

@@ -19,7 +19,11 @@ func (b *builder) functions() {
 			aggregates := fetchesGroup.MatchString(words(f.body))
 			words := identifiers(f.body)
 			if f.procedure {
-				b.procedure(f, words)
+				key := catalog.ProcedureKey(f.schema, f.name)
+				if b.c.Procedures[key] == nil {
+					b.c.Procedures[key] = &catalog.Routine{Schema: f.schema, Name: f.name, Words: map[string]bool{}}
+				}
+				addBody(b.c.Procedures[key], f, words)
 				continue
 			}
 			if f.hidden || words["insert"] || words["update"] || words["delete"] || words["replace"] || words["call"] || words["truncate"] {
@@ -32,11 +36,12 @@ func (b *builder) functions() {
 			if aggregates {
 				b.c.AggregateFunctions[f.name] = true
 			}
-			if b.bodies[f.name] == nil {
-				b.bodies[f.name], b.homes[f.name] = map[string]bool{}, map[string]bool{}
+			at := slices.IndexFunc(b.stored[f.name], func(r *catalog.Routine) bool { return strings.EqualFold(r.Schema, f.schema) })
+			if at < 0 {
+				at = len(b.stored[f.name])
+				b.stored[f.name] = append(b.stored[f.name], &catalog.Routine{Schema: f.schema, Name: f.name, Words: map[string]bool{}})
 			}
-			maps.Copy(b.bodies[f.name], words)
-			b.homes[f.name][strings.ToLower(f.schema)] = true
+			addBody(b.stored[f.name][at], f, words)
 		}
 	}
 	b.addCallers(b.c.WritingFunctions)
@@ -71,10 +76,12 @@ var fetchesGroup = regexp.MustCompile(`(?i)\bfetch\s+group\s+next\s+row\b`)
 func (b *builder) addCallers(set map[string]bool) {
 	for again := true; again; {
 		again = false
-		for name, words := range b.bodies {
-			for w := range words {
-				if !set[name] && set[w] {
-					set[name], again = true, true
+		for name, functions := range b.stored {
+			for _, f := range functions {
+				for w := range f.Words {
+					if !set[name] && set[w] {
+						set[name], again = true, true
+					}
 				}
 			}
 		}
@@ -82,27 +89,40 @@ func (b *builder) addCallers(set map[string]bool) {
 }
 
 // reading finds the stored functions that name, and perhaps read, a table whose rows
-// are on several shards, or a view, or that call one of those. A table without its schema
-// is one of the function's.
+// are on several shards, or a view, or that call one of those; and those that are bound to one shard.
+// A table without its schema is one of the function's.
 func (b *builder) reading() {
+	bound := maps.Clone(b.c.WritingFunctions)
+	defer func() {
+		b.addCallers(bound)
+		for name := range bound {
+			b.c.Bound[name] = b.stored[name]
+		}
+	}()
 	if len(b.c.Shards) < 2 {
 		return
 	}
-	spread := map[string][]*catalog.Table{}
+	tables := map[string][]*catalog.Table{}
 	for t := range b.c.Tables() {
-		if t.IsView || t.Unlike || t.Shards.Len() > 1 && t.Placement != catalog.Reference {
+		if t.Placement != catalog.Reference || t.IsView || t.Unlike {
 			name := strings.ToLower(t.Name)
-			spread[name] = append(spread[name], t)
+			tables[name] = append(tables[name], t)
 		}
 	}
-	for name, words := range b.bodies {
-		if !words["from"] && !words["table"] {
-			continue
-		}
-		for w := range words {
-			for _, t := range spread[w] {
-				if schema := strings.ToLower(t.Schema); b.homes[name][schema] || words[schema] {
-					b.c.ReadingFunctions[name] = true
+	for name, functions := range b.stored {
+		for _, f := range functions {
+			if !f.Words["from"] && !f.Words["table"] {
+				continue
+			}
+			for w := range f.Words {
+				for _, t := range tables[w] {
+					switch {
+					case !strings.EqualFold(f.Schema, t.Schema) && !f.Words[strings.ToLower(t.Schema)]:
+					case t.IsView || t.Unlike || t.Shards.Len() > 1:
+						b.c.ReadingFunctions[name] = true
+					default:
+						bound[name] = true
+					}
 				}
 			}
 		}
@@ -110,19 +130,12 @@ func (b *builder) reading() {
 	b.addCallers(b.c.ReadingFunctions)
 }
 
-// procedure notes a procedure. Where the shards have several of its name it is
-// all of them.
-func (b *builder) procedure(f functionFact, words map[string]bool) {
-	key := catalog.ProcedureKey(f.schema, f.name)
-	p := b.c.Procedures[key]
-	if p == nil {
-		p = &catalog.Procedure{Schema: f.schema, Name: f.name, Words: map[string]bool{}}
-		b.c.Procedures[key] = p
-	}
-	maps.Copy(p.Words, words)
-	p.Hidden = p.Hidden || f.hidden
-	p.Variables = p.Variables || strings.Contains(f.body, "@")
-	p.Leaves, p.Ends = p.Leaves || leavesTraces(f.body), p.Ends || endsTransactions(f.body)
+// addBody adds to what is known of a routine what its body on one shard says.
+func addBody(r *catalog.Routine, f functionFact, words map[string]bool) {
+	maps.Copy(r.Words, words)
+	r.Hidden = r.Hidden || f.hidden
+	r.Variables = r.Variables || strings.Contains(f.body, "@")
+	r.Leaves, r.Ends = r.Leaves || leavesTraces(f.body), r.Ends || endsTransactions(f.body)
 }
 
 // triggers notes which tables that matter each trigger may change: its own table

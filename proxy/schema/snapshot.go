@@ -64,8 +64,10 @@ func (b *builder) knowPrograms() {
 			about(b.Facts[id].reachable(ef.body))
 		}
 	}
-	for _, words := range b.bodies {
-		maps.Copy(b.known.words, words)
+	for _, functions := range b.stored {
+		for _, f := range functions {
+			maps.Copy(b.known.words, f.Words)
+		}
 	}
 }
 

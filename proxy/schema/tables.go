@@ -58,6 +58,7 @@ func (b *builder) column(f columnFact, position int) *catalog.Column {
 	c := &catalog.Column{
 		Name: f.name, Position: position, Type: f.typ, Charset: f.charset, Collation: f.collation,
 		Nullable:      f.nullable,
+		Keyed:         f.keyed,
 		AutoIncrement: strings.Contains(f.extra, "auto_increment"),
 		OnUpdate:      strings.Contains(f.extra, "on update"),
 		Generated:     f.generated != "",
