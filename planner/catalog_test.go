@@ -160,7 +160,7 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				cat.Bound = map[string][]*catalog.Routine{}
 			}
 			r := &catalog.Routine{Schema: of.Schema, Name: f[1], Hidden: len(f) < 3, Words: map[string]bool{}}
-			for _, w := range strings.Split(strings.Join(f[2:], ""), ",") {
+			for w := range strings.SplitSeq(strings.Join(f[2:], ""), ",") {
 				r.Words[w] = true
 			}
 			cat.Bound[f[1]] = append(cat.Bound[f[1]], r)
