@@ -14,12 +14,22 @@ func conversations(t *testing.T, f *flavour, how setup) (p *process) {
 	how.servers = f.own(t, 3, f.binlogs()...)
 	how.tables = []string{"conversations: {shard_key: id}", "messages: {shard_key: id}"}
 	p = start(t, f, how)
-	mustExec(t, p.db(), "CREATE TABLE conversations (id BIGINT PRIMARY KEY, title VARCHAR(50), user_id BIGINT)")
-	mustExec(t, p.db(), "CREATE TABLE messages (id BIGINT PRIMARY KEY, conversation_id BIGINT, deleted INT NOT NULL DEFAULT 0, size INT, price DECIMAL(10,2), sent DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3) INVISIBLE, note VARCHAR(40) CHARACTER SET latin1 DEFAULT 'é' INVISIBLE, KEY (conversation_id))")
-	mustExec(t, p.db(), "INSERT INTO conversations VALUES "+rowsFor(20, func(i int) string { return fmt.Sprintf("(%d, 't%d', %d)", i, i, i%5) }))
-	mustExec(t, p.db(), "INSERT INTO messages VALUES "+rowsFor(200, func(i int) string { return fmt.Sprintf("(%d, %d, %d, %d, %d.25)", i, i%15, i%3, i%7, i) }))
+	for _, sql := range append([]string{createMessages, insertMessages}, createConversations...) {
+		mustExec(t, p.db(), sql)
+	}
 	return p
 }
+
+// What makes their tables.
+const createMessages = "CREATE TABLE messages (id BIGINT PRIMARY KEY, conversation_id BIGINT, deleted INT NOT NULL DEFAULT 0, size INT, price DECIMAL(10,2), sent DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3) INVISIBLE, note VARCHAR(40) CHARACTER SET latin1 DEFAULT 'é' INVISIBLE, KEY (conversation_id))"
+
+var (
+	insertMessages      = "INSERT INTO messages VALUES " + rowsFor(200, func(i int) string { return fmt.Sprintf("(%d, %d, %d, %d, %d.25)", i, i%15, i%3, i%7, i) })
+	createConversations = []string{
+		"CREATE TABLE conversations (id BIGINT PRIMARY KEY, title VARCHAR(50), user_id BIGINT)",
+		"INSERT INTO conversations VALUES " + rowsFor(20, func(i int) string { return fmt.Sprintf("(%d, 't%d', %d)", i, i, i%5) }),
+	}
+)
 
 // virtuals are columns of conversations, by name.
 var virtuals = map[string]string{
@@ -270,5 +280,62 @@ func TestVirtualColumns(t *testing.T) {
 		if rows := mustRows(t, db, "SHOW VIRTUAL COLUMNS"); len(rows) != 0 {
 			t.Errorf("still there: %v", rows)
 		}
+	})
+}
+
+// TestVirtualTablesAnew: values of virtual columns go with the rows of tables that are dropped, renamed or emptied, as a
+// dump that is restored has it, through Shunt or directly on a shard.
+func TestVirtualTablesAnew(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p := conversations(t, f, setup{})
+		db := p.conn()
+		createVirtuals(t, p)
+		const (
+			drop = "DROP TABLE IF EXISTS messages"
+			one  = "INSERT INTO messages VALUES (1, 3, 0, 5, 1.50), (2, 3, 1, 6, 2.50), (3, 4, 0, 7, 3)"
+			more = "INSERT INTO messages VALUES (11, 3, 0, 5, 1.50), (12, 5, 1, 6, 2.50), (13, 5, 0, 7, 3)"
+		)
+		all := func(statements ...string) func() {
+			return func() {
+				for _, sql := range statements {
+					mustExec(t, db, sql)
+				}
+			}
+		}
+		onShards := func(statements ...string) func() {
+			return func() {
+				for _, s := range p.servers {
+					for _, sql := range statements {
+						mustExec(t, onShard(t, s, p.schema), sql)
+					}
+				}
+			}
+		}
+		for _, ddl := range []struct {
+			what string
+			do   func()
+		}{
+			{"DROP", all(drop, createMessages, one)},
+			{"DROP of the parent", all("DROP TABLE conversations", more, createConversations[0], createConversations[1])},
+			{"RENAME", all("RENAME TABLE messages TO others", createMessages, one)},
+			{"TRUNCATE", all("TRUNCATE TABLE messages", more)},
+			{"DROP on the shards", onShards(drop, createMessages)},
+			{"RENAME on the shards", func() {
+				all(one)()
+				onShards("DROP TABLE others", "RENAME TABLE messages TO others", createMessages)()
+			}},
+			{"DROP DATABASE", all(one, "DROP DATABASE "+p.schema, "CREATE DATABASE "+p.schema, "USE "+p.schema, createConversations[0], createConversations[1], createMessages, more)},
+		} {
+			t.Log(ddl.what)
+			ddl.do()
+			sameVirtuals(t, p, db)
+			virtualsReady(t, p)
+			sameVirtuals(t, p, db)
+			for _, name := range []string{"total_messages", "last_note"} {
+				want(t, db, "CHECK VIRTUAL COLUMN "+name+" ON conversations", "Wrong", "0")
+			}
+		}
+		mustExec(t, db, drop)
+		failsWith(t, db, "SELECT SUM(total_messages) FROM conversations", 1146, "messages")
 	})
 }

@@ -41,9 +41,11 @@ type Unknown struct {
 }
 
 // Schema says that tables were defined anew: created, altered, renamed, dropped. Where that could have
-// changed rows an Unknown follows. A table "" are all of the schema.
+// changed rows an Unknown follows; not where a table is gone with its rows. A table "" are all of the schema.
 type Schema struct {
 	Tables []catalog.TableName
+	// Gone: they were dropped, or have other names. What has such a name now is another table.
+	Gone bool
 }
 
 func (*Begin) event()     {}

@@ -236,7 +236,11 @@ func (s *server) describe(e Event) (got []string) {
 			}
 		}
 		if names != nil {
-			got = append(got, "schema "+strings.Join(names, ","))
+			text := "schema " + strings.Join(names, ",")
+			if e.Gone {
+				text += " gone"
+			}
+			got = append(got, text)
 		}
 	}
 	return got

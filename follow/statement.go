@@ -135,7 +135,7 @@ func (s *Stream) takeQuery(h header, body []byte) error {
 	default:
 		if len(c.defined) > 0 {
 			s.forget(c.defined)
-			s.give(&Schema{c.defined})
+			s.give(&Schema{c.defined, c.gone})
 		}
 		if s.foreign.stale = s.foreign.stale || c.relates; c.renames {
 			if err := s.refresh(); err != nil { // by what they are called now
@@ -158,6 +158,7 @@ type effects struct {
 	// relates: tables may have other foreign keys; renames: or be called otherwise.
 	relates, renames bool
 	defined          []catalog.TableName
+	gone             bool                // defined were dropped or renamed
 	changed          []catalog.TableName // whose rows may have changed
 	why              string
 }
@@ -231,7 +232,7 @@ func (q query) anything(why string) effects {
 	if len(e.changed) == 0 {
 		e.changed = []catalog.TableName{{}}
 	}
-	e.defined, e.relates, e.renames = e.changed, true, true
+	e.defined, e.gone, e.relates, e.renames = e.changed, true, true, true
 	return e
 }
 
@@ -273,7 +274,7 @@ func define(st *text.Statement, verb string) (e effects, err error) {
 		if !ok {
 			return e, errNotRead
 		}
-		e.defined = []catalog.TableName{{Schema: name}}
+		e.defined, e.gone = []catalog.TableName{{Schema: name}}, true
 		return e, nil
 	case kind == "":
 		return e, errNotRead
@@ -323,10 +324,11 @@ func names(st *text.Statement, i int) (list []catalog.TableName, next int, err e
 func defineTable(st *text.Statement, verb string, i int) (e effects, err error) {
 	switch verb {
 	case "drop":
+		e.gone = true
 		e.defined, _, err = names(st, i)
 		return e, err
 	case "rename":
-		e.why = "RENAME"
+		e.why, e.gone = "RENAME", true
 		for {
 			old, next, err := names(st, i)
 			if err != nil || !st.Is(next, "to") {
@@ -354,7 +356,8 @@ func defineTable(st *text.Statement, verb string, i int) (e effects, err error) 
 	}
 	if verb == "create" {
 		// The rows of CREATE ... SELECT are in the log, unless that is of statements.
-		if e.why = "CREATE TABLE with rows"; st.Is(1, "or") || selects(st) {
+		e.gone = st.Is(1, "or")
+		if e.why = "CREATE TABLE with rows"; e.gone || selects(st) {
 			e.changed = e.defined
 		}
 		return e, nil
@@ -397,7 +400,7 @@ func alter(st *text.Statement, e effects, i int) (effects, error) {
 				if !ok || name.Schema == "" {
 					return effects{}, errNotRead
 				}
-				e.defined, i = append(e.defined, name), next-1
+				e.defined, e.gone, i = append(e.defined, name), true, next-1
 			}
 		case st.Is(i, "table"): // EXCHANGE PARTITION p WITH TABLE t, and MariaDB's CONVERT
 			name, next, ok := st.QualifiedName(i + 1)

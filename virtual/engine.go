@@ -58,6 +58,8 @@ type LogReader interface {
 	// Unknown: rows of a table may have changed in a way that the log doesn't tell. Without a name it is any of the
 	// schema's, without a schema any.
 	Unknown(on catalog.TableName, why string)
+	// Gone: tables were dropped, or have other names. Names as Unknown's.
+	Gone(on catalog.TableName)
 	// Commit says up to where the log was handed over. xa: the changes are those of a part of an XA transaction: prepared
 	// and not yet visible, or there were none and others are visible now, or never.
 	Commit(gtid string, xa bool)

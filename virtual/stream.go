@@ -149,11 +149,23 @@ func (s *stream) Change(on catalog.TableName, before, after Image) {
 
 // Unknown implements LogReader.
 func (s *stream) Unknown(on catalog.TableName, why string) {
+	s.doubt(on, why, false)
+}
+
+// Gone implements LogReader.
+//
+// Rule parents: a table that comes in the place of a column's own may have its keys elsewhere, or of another type.
+func (s *stream) Gone(on catalog.TableName) {
+	s.doubt(on, "a table was dropped, or has another name", true)
+}
+
+// doubt has columns over a table's rows built anew, and those of the table itself if parents is set.
+func (s *stream) doubt(on catalog.TableName, why string, parents bool) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	cat := s.e.o.Catalog()
 	for _, c := range s.e.columns {
-		if !c.child.Empty() && same(cat, on, c.def.Child) {
+		if !c.child.Empty() && (same(cat, on, c.def.Child) || parents && same(cat, on, c.def.Of)) {
 			s.unknown[c] = why
 		}
 	}

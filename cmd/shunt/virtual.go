@@ -522,6 +522,12 @@ func (v *virtualShards) Follow(ctx context.Context, on catalog.ShardID, progress
 			})
 		case *follow.Unknown:
 			r.Unknown(catalog.TableName{Schema: e.Schema, Name: e.Table}, e.Why)
+		case *follow.Schema:
+			for _, t := range e.Tables {
+				if e.Gone {
+					r.Gone(t)
+				}
+			}
 		case *follow.Commit:
 			r.Commit(e.GTID, e.XA)
 		}
