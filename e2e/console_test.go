@@ -63,6 +63,7 @@ func TestConsole(t *testing.T) {
 		c.route()
 		c.kill()
 		stop()
+		c.forgotten(db)
 		c.numbers()
 	})
 }
@@ -179,6 +180,26 @@ func (c *consoleVisit) live(db *sql.DB) {
 	if rate := c.b.text(`document.querySelectorAll(".edge.busy").length`); rate == "0" {
 		c.t.Error("no route of the map has traffic")
 	}
+}
+
+// forgotten: a page whose data fails says so, until it is there again.
+func (c *consoleVisit) forgotten(db *sql.DB) {
+	const query = "SELECT COUNT(*) AS remembered FROM users"
+	mustRows(c.t, db, query)
+	c.b.open(c.url("/statements?like=remembered"))
+	c.b.open(c.url(c.b.text(`document.querySelector("td.statement a").getAttribute("href")`)))
+	failed := func() string { return c.b.text(`document.querySelector("main > [role=alert]")?.textContent ?? ""`) }
+	state := func() string { return c.b.text(`document.getElementById("live").dataset.state`) }
+	if failed() != "" || state() != "on" {
+		c.t.Errorf("before it is forgotten: %q, %s", failed(), state())
+	}
+	mustExec(c.t, db, "FLUSH STATEMENT STATISTICS")
+	eventually(c.t, "the page says that its statement is forgotten", func() bool {
+		return strings.Contains(failed(), "forgotten, by FLUSH STATEMENT STATISTICS") && state() == "off"
+	})
+	c.look("forgotten")
+	mustRows(c.t, db, query)
+	eventually(c.t, "the page goes on", func() bool { return failed() == "" && state() == "on" })
 }
 
 // look checks the page that is open: nothing in the browser's console, no serious finding of axe-core in light and

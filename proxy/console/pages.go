@@ -219,7 +219,7 @@ func (v *visit) stream(w http.ResponseWriter, p *page) {
 		}
 		switch now := out.String(); {
 		case err != nil:
-			event = "event: failure\n" + asData(err.Error())
+			event, last = "event: failure\n"+asData(err.Error()), "" // what comes behind it is shown, though it be as before
 		case now == last:
 			event = ":\n\n"
 		default:

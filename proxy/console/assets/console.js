@@ -28,27 +28,39 @@
   };
 
   let events = null, paused = false;
+  // Why what is there isn't what there is now; it goes with the next that comes.
+  const alert = document.createElement("p");
+  alert.className = "alert";
+  alert.setAttribute("role", "alert");
   const say = (text, state) => { button.textContent = text; button.dataset.state = state; button.setAttribute("aria-pressed", paused); };
+  const live = () => alert.isConnected ? say("Waiting", "off") : say("Live", "on");
+  const fail = (text) => {
+    if (alert.textContent !== text) alert.textContent = text;
+    if (!alert.isConnected) main.prepend(alert);
+    live();
+  };
   const close = () => { if (events) events.close(); events = null; };
   const open = () => {
     close();
     if (paused || document.hidden) return;
     events = new EventSource(location.href);
-    events.onopen = () => say("Live", "on");
-    events.onerror = () => say("Waiting", "off");
+    events.onopen = live;
+    events.onerror = () => events.readyState === EventSource.CLOSED ? fail("This is no longer kept up to date: load the page again.") : say("Waiting", "off");
+    events.addEventListener("failure", (e) => fail(e.data));
     events.onmessage = (e) => {
+      alert.remove();
       const t = document.createElement("template");
       t.innerHTML = e.data;
       patch(main, t.content);
       main.dataset.updates = 1 + Number(main.dataset.updates || 0);
-      say("Live", "on");
+      live();
     };
   };
   button.title = "Pause, or go on, with showing what changes";
   button.hidden = false;
-  button.onclick = () => { paused = !paused; if (paused) { close(); say("Paused", "off"); } else { say("Live", "on"); open(); } };
+  button.onclick = () => { paused = !paused; if (paused) { close(); say("Paused", "off"); } else { live(); open(); } };
   document.addEventListener("visibilitychange", open);
   addEventListener("pagehide", close);
-  say("Live", "on");
+  live();
   open();
 })();
