@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // covered has a table of people with a covering index, whose shards' logs are followed.
@@ -219,6 +221,7 @@ func routedText(query string) string {
 // wasn't told.
 func TestNeverStale(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
+		suite.Promise(t)
 		p := covered(t, f, "")
 		lasts := contestTime(t, 15*time.Second, 6*time.Second)
 		seed := rand.Uint64()
