@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"database/sql"
 	"strings"
 	"testing"
 	"time"
@@ -70,9 +71,35 @@ func TestNamedLocks(t *testing.T) {
 			t.Errorf("got a lock that another session has: %v", rows)
 		default:
 		}
+		// b's number, as it tells it itself, in any statement.
+		number := mustRows(t, b, "SELECT CONNECTION_ID() AS id")[0]["id"]
+		for _, c := range []*sql.Conn{b, p.conn()} {
+			want(t, c, "SELECT IS_USED_LOCK('m') AS id, IS_USED_LOCK('nobody') IS NULL AS free", "id free", number+" 1")
+			want(t, c, "SELECT IS_USED_LOCK(CONCAT('','m'))", "IS_USED_LOCK(CONCAT('','m'))", number)
+			want(t, c, "SELECT COUNT(*) AS n FROM users WHERE IS_USED_LOCK('m') = "+number, "n", "4")
+		}
+		want(t, b, "SELECT IS_USED_LOCK('m') = CONNECTION_ID() AS mine", "mine", "1")
+		asks, err := b.PrepareContext(t.Context(), "SELECT IS_USED_LOCK('m')")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer asks.Close()
+		owner := func() (id sql.NullString) {
+			if err := asks.QueryRowContext(t.Context()).Scan(&id); err != nil {
+				t.Error(err)
+			}
+			return id
+		}
+		if id := owner(); id.String != number {
+			t.Errorf("prepared: %v, want %s", id, number)
+		}
+		failsWith(t, b, "SELECT GET_LOCK('m', 0), IS_USED_LOCK('m')", 1235, "takes and releases no lock")
 		mustExec(t, b, "DO RELEASE_ALL_LOCKS()")
 		if rows := <-got; len(rows) != 1 || rows[0]["l"] != "1" {
 			t.Errorf("waited for a lock and got %v", rows)
+		}
+		if id := owner(); id.String == number || !id.Valid {
+			t.Errorf("prepared: %v, which has released it", id)
 		}
 		mustExec(t, a, "ROLLBACK")
 		want(t, a, "SELECT COUNT(*) AS n FROM users", "n", "4")
@@ -97,8 +124,7 @@ func TestNamedLocks(t *testing.T) {
 		eventually(t, "the lock to be free", func() bool {
 			return flat(mustRows(t, b, "SELECT IS_FREE_LOCK('m') AS l"), "l")[0] == "1"
 		})
-		_, err := b.ExecContext(t.Context(), "SELECT GET_LOCK('m', 1) FROM users")
-		wantError(t, err, 1235, "without tables")
+		failsWith(t, b, "SELECT GET_LOCK('m', 1) FROM users", 1235, "without tables")
 		pinned(0)
 	})
 }

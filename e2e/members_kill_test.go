@@ -39,6 +39,9 @@ func TestMembersKill(t *testing.T) {
 		if len(numbers) != 60 {
 			t.Fatalf("60 connections of three members have %d numbers", len(numbers))
 		}
+		locker := p.conn()
+		want(t, locker, "SELECT GET_LOCK('one', 0) AS l", "l", "1")
+		want(t, q.conn(), "SELECT IS_USED_LOCK('one') AS id", "id", mustRows(t, locker, "SELECT CONNECTION_ID() AS id")[0]["id"])
 		for i, m := range members {
 			for _, list := range []string{"SHOW PROCESSLIST", "SHOW FULL PROCESSLIST", "SELECT ID AS Id FROM information_schema.PROCESSLIST"} {
 				shown := map[string]bool{}

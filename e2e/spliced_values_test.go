@@ -17,7 +17,7 @@ func TestSplicedValuesAreAlike(t *testing.T) {
 			"INSERT INTO src VALUES (1, 'a', 'b', 'c'), (2, 'd', 'e', 'f')")
 		shunt, plain := &wireConn{w.shunt}, &wireConn{w.plain}
 		told := []string{
-			"USER()", "CURRENT_USER()", "CURRENT_USER", "SESSION_USER()", "SYSTEM_USER()", "DATABASE()", "SCHEMA()", "CONNECTION_ID()", "ROW_COUNT()", "FOUND_ROWS()",
+			"USER()", "CURRENT_USER()", "CURRENT_USER", "SESSION_USER()", "SYSTEM_USER()", "DATABASE()", "SCHEMA()", "CONNECTION_ID()", "ROW_COUNT()", "FOUND_ROWS()", "IS_USED_LOCK('nobody')",
 			"@@warning_count", "@@error_count", "@@autocommit", "@@completion_type", "@@wait_timeout", "@@interactive_timeout", "@@net_read_timeout", "@@net_write_timeout", "@@sql_select_limit",
 		}
 		if f.name == "mysql" {

@@ -283,6 +283,8 @@ func testTable(t testing.TB, cat *catalog.Catalog, ddl string) *catalog.Table {
 			}
 		case ast.ConstraintUniq, ast.ConstraintUniqKey, ast.ConstraintUniqIndex:
 			out.Unique = append(out.Unique, cols)
+		case ast.ConstraintKey, ast.ConstraintIndex:
+			cols[0].Keyed = true
 		}
 	}
 	for _, name := range primary {
@@ -294,6 +296,9 @@ func testTable(t testing.TB, cat *catalog.Catalog, ddl string) *catalog.Table {
 	if len(out.PrimaryKey) > 0 {
 		out.Unique = append(out.Unique, out.PrimaryKey)
 		out.ShardKey = out.PrimaryKey[0]
+	}
+	for _, key := range out.Unique {
+		key[0].Keyed = true
 	}
 	return out
 }

@@ -10,6 +10,9 @@ import (
 
 // describeGather writes what a gather copies and runs.
 func describeGather(out *strings.Builder, b *plan.Bound, cat *catalog.Catalog) {
+	if b.Gather.ByKey {
+		out.WriteString("  its rows are found by keys\n")
+	}
 	for i := range b.Gather.Refs {
 		r := &b.Gather.Refs[i]
 		if r.Stays {

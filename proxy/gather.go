@@ -440,7 +440,7 @@ func (h *header) column(def []byte) []byte {
 // describe is step 2, on a connection to a shard that has all of the query's
 // tables.
 func (g *gathering) describe(ctx context.Context, id catalog.ShardID, conn *shard.Conn) error {
-	st, err := conn.PrepareOnce(ctx, g.r.sql)
+	st, err := conn.PrepareOnce(ctx, g.unguarded(g.r.sql))
 	switch shard.Code(err) {
 	case 0:
 	case mysqlerr.UnsupportedPS, mysqlerr.MaxPreparedStmtCountReached: // not in the prepared protocol; too many statements

@@ -38,10 +38,6 @@ var gatherWriteWay = &way{
 //	            one has read
 //
 // The rows that are changed are never copied.
-//
-// Rule safe updates: a write that may find its rows by keys does so whatever sql_safe_updates says. Counter-example: DELETE
-// FROM items WHERE id IN (SELECT item FROM sold). One server finds the items by id. A shard has few, and a copy of sold without
-// keys, reads all of them, and answers 1175.
 func (s *session) gatherWrite(ctx context.Context, r *request) error {
 	b, implicit := r.bound, r.implicit
 	tx := s.tx
@@ -58,14 +54,10 @@ func (s *session) gatherWrite(ctx context.Context, r *request) error {
 		}
 		return err
 	}
-	lift := g.plan.ByKey && s.settings.on("@@sql_safe_updates") && s.setStatement == nil
 	over := *b
 	over.Statements = make([]plan.ShardStatement, len(b.Statements))
 	for i, st := range b.Statements {
-		st.SQL = g.plan.Query(func(ref int) string { return g.tables[ref] })
-		if lift {
-			st.SQL = spoken.WithoutSafeUpdates(st.SQL, s.settings.planning, s.catalog())
-		}
+		st.SQL = g.unguarded(g.plan.Query(func(ref int) string { return g.tables[ref] }))
 		over.Statements[i] = st
 	}
 	r.bound = &over
@@ -77,6 +69,18 @@ func (s *session) gatherWrite(ctx context.Context, r *request) error {
 		return told
 	}
 	return err
+}
+
+// unguarded is a write's text for a shard, for which sql_safe_updates doesn't count if it may find its rows by keys.
+//
+// Rule safe updates. Counter-example: DELETE FROM items WHERE id IN (SELECT item FROM sold). One server finds the items by id. A
+// shard has few, and a copy of sold without keys, reads all of them, and answers 1175; MariaDB to PREPARE, too.
+func (g *gathering) unguarded(sql string) string {
+	s := g.s
+	if !g.plan.ByKey || !s.settings.on("@@sql_safe_updates") || s.setStatement != nil {
+		return sql
+	}
+	return spoken.WithoutSafeUpdates(sql, s.settings.planning, s.catalog())
 }
 
 // copyPlace is a server that copies are made on, with the connection that makes

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -141,6 +142,7 @@ func (s *session) lockConn(ctx context.Context, id catalog.ShardID, take bool) (
 	}
 	if take {
 		s.namedLocks = &namedLocks{shard: id, conn: conn}
+		s.proxy.lockOwners.Store(conn.ThreadID, s.client.ID)
 	}
 	s.activity.sent(id, conn)
 	return conn, nil
@@ -158,6 +160,34 @@ func (s *session) hasLock(ctx context.Context, id catalog.ShardID, conn *shard.C
 	return len(res.Rows) == 1 && string(res.Rows[0][0]) == strconv.FormatUint(uint64(conn.ThreadID), 10), nil
 }
 
+// lockOwner is the number of the client that has a lock, "" for none. One that has it on the shard itself is told by its number there.
+func (s *session) lockOwner(ctx context.Context, name string) (string, error) {
+	id := spoken.LockShard(s.catalog()).ID
+	conn, err := s.lockConn(ctx, id, false)
+	if err != nil {
+		return "", err
+	}
+	defer s.settleLocks(id, conn)
+	res, err := conn.Query(ctx, "SELECT IS_USED_LOCK("+name+")")
+	if err != nil {
+		return "", s.shardError(id, err)
+	}
+	thread := string(res.Rows[0][0])
+	if n, err := strconv.ParseUint(thread, 10, 32); err == nil {
+		if owner := cmp.Or(s.proxy.lockOwner(uint32(n)), s.lockOwnerElsewhere(ctx, uint32(n))); owner != 0 {
+			return strconv.FormatUint(uint64(owner), 10), nil
+		}
+	}
+	return thread, nil // "" for NULL
+}
+
+// lockOwner is the number of this Shunt's client whose locks by name are on a connection of a shard, 0 for none.
+func (p *Proxy) lockOwner(thread uint32) uint32 {
+	owner, _ := p.lockOwners.Load(thread)
+	id, _ := owner.(uint32)
+	return id
+}
+
 // settleLocks gives the connection up where no lock is on it any more.
 func (s *session) settleLocks(id catalog.ShardID, conn *shard.Conn) {
 	s.activity.done(conn)
@@ -173,6 +203,7 @@ func (s *session) settleLocks(id catalog.ShardID, conn *shard.Conn) {
 func (s *session) endLocks() {
 	if l := s.namedLocks; l != nil {
 		s.namedLocks = nil
+		s.proxy.lockOwners.Delete(l.conn.ThreadID)
 		s.letGo(l.shard, l.conn, pinnedByLocks)
 	}
 }

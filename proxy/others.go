@@ -27,6 +27,8 @@ type Others interface {
 type question struct {
 	Kill *killQuestion `json:",omitempty"`
 	List *listQuestion `json:",omitempty"`
+	// LockThread asks for the client whose locks by name are on that connection of the shard for these.
+	LockThread uint32 `json:",omitempty"`
 }
 
 // killQuestion is a KILL. By is the user who may kill his own only; nil: anybody's.
@@ -45,6 +47,7 @@ type reply struct {
 	State     string        `json:",omitempty"`
 	Message   string        `json:",omitempty"`
 	Processes []toldProcess `json:",omitempty"`
+	LockOwner uint32        `json:",omitempty"`
 }
 
 // toldProcess is a process of another member. Clocks differ, so it tells how long it has been
@@ -78,6 +81,8 @@ func (p *Proxy) Answer(ctx context.Context, asked []byte) []byte {
 		}
 	case q.List != nil:
 		r.Processes = toldProcesses(ofUser(p.processes(), q.List.By))
+	case q.LockThread != 0:
+		r.LockOwner = p.lockOwner(q.LockThread)
 	default:
 		err = mysqlerr.New(mysqlerr.NotSupportedYet, "a member that is asked by one of another version doesn't know the question: let all have the same version")
 	}
@@ -155,6 +160,25 @@ func (s *session) othersProcesses(ctx context.Context) []process {
 		}
 	}
 	return list
+}
+
+// lockOwnerElsewhere is lockOwner of other members, 0 also where one doesn't answer.
+func (s *session) lockOwnerElsewhere(ctx context.Context, thread uint32) uint32 {
+	if s.proxy.opts.Others == nil {
+		return 0
+	}
+	q, err := json.Marshal(question{LockThread: thread})
+	if err != nil {
+		return 0
+	}
+	answers, _, _ := s.proxy.opts.Others.Ask(ctx, q) //nolint:errcheck // it is told by its number on the shard then
+	for _, a := range answers {
+		var r reply
+		if json.Unmarshal(a, &r) == nil && r.LockOwner != 0 {
+			return r.LockOwner
+		}
+	}
+	return 0
 }
 
 // unheardWarnings name who wasn't heard of.

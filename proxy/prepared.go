@@ -255,7 +255,7 @@ func (s *session) prepare(ctx context.Context, sql string) error {
 	if one != nil {
 		text = s.textOf(source)
 	}
-	text, passing, err := s.ofSession(text, true)
+	text, passing, err := s.ofSession(ctx, text, true)
 	if err != nil {
 		return err
 	}
@@ -562,7 +562,7 @@ func (s *session) executePlan(ctx context.Context, st *preparedStatement, params
 	var text *spoken.Text
 	if st.passing {
 		var err error
-		if text, _, err = s.ofSession(s.textOf(st.source), true); err == nil {
+		if text, _, err = s.ofSession(ctx, s.textOf(st.source), true); err == nil {
 			err = s.found()
 		}
 		if err != nil {

@@ -177,7 +177,7 @@ func (s *session) readPrepared(ctx context.Context, from string) (*preparedText,
 // tryText has a shard say what it thinks of a text that is to be executed later, where one
 // can: what only the session knows may be another then.
 func (s *session) tryText(ctx context.Context, plan *plan.Rows, t *spoken.Text) error {
-	text, _, err := s.ofSession(t, false)
+	text, _, err := s.ofSession(ctx, t, false)
 	if s.diag.spliced = 0; err == nil && !knowing(plan).Empty() {
 		_, err = s.describe(ctx, plan, text.SQL)
 		return err

@@ -109,6 +109,8 @@ type Proxy struct {
 	copies     *copies
 	users      atomic.Pointer[map[string]User]
 	usage      sync.Map // by the name of a user: *usage
+	// lockOwners are the clients (uint32) that have a connection for locks by name, by its thread on the shard (uint32).
+	lockOwners sync.Map
 	tls        atomic.Pointer[clientTLS]
 	timeouts   atomic.Pointer[Timeouts]
 	limits     atomic.Pointer[Limits]

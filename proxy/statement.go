@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 	}
 	s.proxy.metrics.planMisses.Inc()
 	written := t
-	t, _, err := s.ofSession(t, false)
+	t, _, err := s.ofSession(ctx, t, false)
 	if err == nil {
 		err = s.found()
 	}
@@ -336,12 +337,19 @@ var changing = []string{"found_rows", "shunt_read_from", "shunt_virtual_columns"
 // ofSession puts what only this session knows into a statement: its user and
 // number, and those of warnings and errors. passing: some of that, of one that is
 // prepared, holds for one execution.
-func (s *session) ofSession(t *spoken.Text, prepared bool) (_ *spoken.Text, passing bool, err error) {
+func (s *session) ofSession(ctx context.Context, t *spoken.Text, prepared bool) (_ *spoken.Text, passing bool, err error) {
 	s.diag.spliced = 0
 	if s.settings.fileCharset != "" && asksFileCharset.MatchString(t.SQL) {
 		return nil, false, refuse("@@character_set_database after SET character_set_database is not supported: no shard's connection has that value")
 	}
+	var failed error
 	out, err := t.ForSession(func(what string) string {
+		if name, ok := spoken.UsedLock(what); ok {
+			passing = true
+			owner, err := s.lockOwner(ctx, name)
+			failed = cmp.Or(failed, err)
+			return owner
+		}
 		if what == "found_rows" {
 			s.diag.spliced++
 		}
@@ -357,7 +365,7 @@ func (s *session) ofSession(t *spoken.Text, prepared bool) (_ *spoken.Text, pass
 		}
 		return fmt.Sprint(s.told(what))
 	})
-	if err != nil || out == t.SQL {
+	if err = cmp.Or(failed, err); err != nil || out == t.SQL {
 		return t, false, err
 	}
 	return s.textOf(out), passing && prepared, nil

@@ -13,7 +13,7 @@ func RefusedFunction(name string) *text.Error {
 	case "get_lock", "release_lock", "release_all_locks", "is_free_lock":
 		return text.NotSupported("%s() is only supported in a SELECT or DO without tables, unions, subqueries or hints: take the lock by a statement of its own", strings.ToUpper(name))
 	case "is_used_lock":
-		return text.NotSupported("IS_USED_LOCK() is not supported, since it would name a connection of a shard: ask IS_FREE_LOCK()")
+		return text.NotSupported("IS_USED_LOCK() is only supported of a constant name, in a statement that takes and releases no lock: SET @name = ... first, and ask for @name")
 	case "mysql_query_attribute_string":
 		return text.NotSupported("MYSQL_QUERY_ATTRIBUTE_STRING() is not supported, since shards aren't sent query attributes: give the value in the text or as a parameter")
 	case "row_count", "found_rows": // where they aren't the session's: see Text.ForSession

@@ -2,6 +2,7 @@ package spoken
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/mysqlerr"
@@ -89,17 +90,17 @@ func NamedLock(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error
 		return nil, wrong
 	}
 	singleLock(n)
-	first := cat.Shards[0]
-	for _, s := range cat.Shards {
-		if s.ID < first.ID {
-			first = s
-		}
-	}
+	first := LockShard(cat)
 	rows := fixed(st, cat, plan.Select, nil, &Fixed{
 		Shards: catalog.Only(first.ID), Access: "single", Reason: "all locks by name are on " + first.Name,
 	})
 	rows.Lock = n
 	return rows, nil
+}
+
+// LockShard has all locks by name.
+func LockShard(cat *catalog.Catalog) catalog.Shard {
+	return slices.MinFunc(cat.Shards, func(a, b catalog.Shard) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // RefuseLocks is for statements that NamedLock doesn't plan: a lock that they take would

@@ -90,7 +90,7 @@ func (t *Text) WithValues(values []keys.Value) (string, error) {
 // tells are words of which each text has one, in lower case, that ForSession may change.
 var tells = []string{
 	"warning_count", "error_count", "row_count", "found_rows", "user", "connection_id", "timeout", "completion_type", "sql_select_limit",
-	"@@autocommit", ".autocommit", "gtid_", "resultset_metadata", "shunt_",
+	"@@autocommit", ".autocommit", "gtid_", "resultset_metadata", "shunt_", "is_used_lock",
 }
 
 // mayTell is false for most texts that ForSession leaves as they are, and costs less than to read them.

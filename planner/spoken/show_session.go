@@ -21,7 +21,7 @@ func SessionTold(st *text.Statement) *plan.Admin {
 	a := &plan.Admin{Form: TellSession}
 	for i := 1; ; i++ {
 		told, next := toldAt(st, i)
-		if next == i {
+		if _, asks := UsedLock(told.What); asks || next == i {
 			return nil
 		}
 		i = next
@@ -58,6 +58,8 @@ func SessionTold(st *text.Statement) *plan.Admin {
 func toldAt(st *text.Statement, i int) (t plan.Told, next int) {
 	what := ""
 	switch w := st.Word(i); w {
+	case "is_used_lock":
+		return toldLock(st, i)
 	case "connection_id", "row_count", "found_rows":
 		what = w
 	case "user", "session_user", "system_user", "current_user":
@@ -95,6 +97,25 @@ func toldAt(st *text.Statement, i int) (t plan.Told, next int) {
 	}
 	return t, i
 }
+
+// toldLock reads IS_USED_LOCK(name), which on a shard tells of its own connection. With other functions of locks in the statement
+// it would be asked for too early.
+func toldLock(st *text.Statement, i int) (t plan.Told, next int) {
+	end := -1
+	if st.Op(i+1, "(") {
+		end = st.Closes(i + 1)
+	}
+	if end <= i+2 || st.Calls("get_lock") || st.Calls("release_lock") || st.Calls("release_all_locks") || !steady(st, st.Tokens[i+2:end]) {
+		return t, i
+	}
+	return plan.Told{Label: "IS_USED_LOCK()", What: usedLock + st.Src[st.Tokens[i+2].Start:st.Tokens[end-1].End]}, end + 1
+}
+
+// usedLock is what toldLock tells of, before the name of the lock as an expression.
+const usedLock = "is_used_lock "
+
+// UsedLock is the expression for the name of the lock, of whose owner is to be told.
+func UsedLock(what string) (name string, ok bool) { return strings.CutPrefix(what, usedLock) }
 
 // toldGTID reads MySQL's variables about transactions' global ids, which each
 // server counts for itself.

@@ -1,6 +1,7 @@
 package spoken
 
 import (
+	"cmp"
 	"encoding/hex"
 	"slices"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 
 // ForSession writes what a shard's connection would tell of itself into a
 // statement as values: USER() and its synonyms, CONNECTION_ID(), ROW_COUNT(),
-// FOUND_ROWS(), @@warning_count, @@error_count, and timeouts that Shunt keeps (@@wait_timeout).
+// FOUND_ROWS(), IS_USED_LOCK(), @@warning_count, @@error_count, and timeouts that Shunt keeps (@@wait_timeout).
 // tell says what they are, by Told.What, or AsItIs. A column that
 // the client would see under the expression's text keeps that name.
 //
@@ -217,6 +218,15 @@ func toldExpression(st *text.Statement, what, value string, shown bool) string {
 			sign, digits = "-", rest
 		}
 		return "CAST('" + sign + strings.Repeat("0", 20-len(digits)) + digits + "' AS SIGNED)"
+	}
+	if strings.HasPrefix(what, usedLock) {
+		if mariaDB {
+			return "IF(FALSE, LENGTH(''), " + cmp.Or(value, "NULL") + ")"
+		}
+		if value == "" {
+			return "IF(FALSE, CAST('" + strings.Repeat("0", 21) + "' AS UNSIGNED), NULL)"
+		}
+		return "IF(FALSE, NULL, CAST('" + strings.Repeat("0", 21-len(value)) + value + "' AS UNSIGNED))"
 	}
 	padded := "CAST('" + strings.Repeat("0", 21-len(value)) + value + "' AS UNSIGNED)"
 	switch id := what == "connection_id"; {

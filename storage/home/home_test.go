@@ -676,7 +676,10 @@ var conformance = []conformanceCase{
 			ended <- err
 		}()
 		p.waiting(t, 1)
-		_, err = p.direct.ExecContext(ctx, fmt.Sprint("KILL ", thread))
+		// MySQL kills nobody while anybody's statement there has bytes that are no text (3854).
+		for _, err = p.direct.ExecContext(ctx, fmt.Sprint("KILL ", thread)); err != nil && strings.Contains(err.Error(), "3854"); {
+			_, err = p.direct.ExecContext(ctx, fmt.Sprint("KILL ", thread))
+		}
 		check(t, err)
 		if err := <-ended; err == nil {
 			t.Fatal("it goes on behind its death")
