@@ -122,6 +122,7 @@ func (b *programBlock) own(do func(i int) bool) {
 type blockSet struct {
 	of     []*blockRef // whose column it is: all that it may be
 	column string
+	value  int // the token where its value begins
 }
 
 // assignments are those of an UPDATE.
@@ -141,7 +142,7 @@ func (b *programBlock) assignments() (out []blockSet) {
 				column += 2
 			}
 			name, _ := st.Identifier(column)
-			out = append(out, blockSet{b.written(of, name), name})
+			out = append(out, blockSet{b.written(of, name), name, column + 2})
 		case st.Op(i, ","):
 			begins = true
 		}
@@ -213,10 +214,14 @@ func (b *programBlock) changed() (out []*blockRef) {
 	return out
 }
 
-// sets reports whether an UPDATE may set the shard key of one of its tables.
-func (b *programBlock) sets(r *blockRef) bool {
+// sets reports whether an UPDATE may set the shard key of one of its tables to another value than NEW.own or OLD.own.
+func (b *programBlock) sets(r *blockRef, own string) bool {
+	st := b.st
 	return r.table.ShardKey != nil && b.verb == "update" && slices.ContainsFunc(b.assignments(), func(a blockSet) bool {
-		return slices.Contains(a.of, r) && strings.EqualFold(a.column, r.table.ShardKey.Name)
+		i := a.value
+		keeps := (st.Named(i, "new") || st.Named(i, "old")) && st.Op(i+1, ".") && st.Named(i+2, own) &&
+			(i+3 >= len(st.Tokens) || st.Op(i+3, ",") || st.Is(i+3, "where") || st.Is(i+3, "order") || st.Is(i+3, "limit") || st.Tokens[i+3].Kind == text.Semicolon)
+		return !keeps && slices.Contains(a.of, r) && strings.EqualFold(a.column, r.table.ShardKey.Name)
 	})
 }
 

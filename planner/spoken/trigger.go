@@ -183,11 +183,17 @@ func (b *programBlock) beside(cat *catalog.Catalog, r *blockRef, on *catalog.Tab
 		return on.Placement == catalog.Single && t.Shards.Contains(on.Shards)
 	case t.Placement == catalog.Anywhere:
 		return true
-	case b.verb == "delete", b.verb == "update" && !b.sets(r):
+	case b.verb == "delete":
 		return true // of rows that are here anyway
 	}
-	return t.ShardKey != nil && on.Placement == catalog.Hash && on.ShardKey != nil &&
-		plan.SameKeys(cat, t.ShardKey, on.ShardKey) && givesKey(b.st, r.next, t, on.ShardKey.Name)
+	own := "" // the row's column that places t's rows, too
+	if t.ShardKey != nil && on.Placement == catalog.Hash && on.ShardKey != nil && plan.SameKeys(cat, t.ShardKey, on.ShardKey) {
+		own = on.ShardKey.Name
+	}
+	if b.verb == "update" {
+		return !b.sets(r, own)
+	}
+	return own != "" && givesKey(b.st, r.next, t, own)
 }
 
 // readsElsewhere is a table of which the block, set off by a row of a table, may read rows of other
