@@ -250,7 +250,30 @@ func TestVirtualColumns(t *testing.T) {
 			mustExec(t, db, "CONSOLIDATE VIRTUAL COLUMN "+name+" ON conversations")
 			want(t, db, "CHECK VIRTUAL COLUMN "+name+" ON conversations", "Wrong", "0")
 		}
+		mustExec(t, db, "CREATE VIEW busy AS SELECT id, title, total_messages AS n FROM conversations WHERE id = 3")
+		mustExec(t, db, "CREATE VIEW others AS SELECT id FROM conversations")
+		mustExec(t, db, "ALTER VIEW others AS SELECT id, total_messages FROM conversations WHERE total_messages > 0")
+		views := func() {
+			t.Helper()
+			for _, q := range [][2]string{
+				{"SELECT n FROM busy", "SELECT COUNT(*) AS n FROM messages WHERE conversation_id = 3"},
+				{"SELECT SUM(total_messages) AS n FROM others", "SELECT SUM(" + total + ") AS n FROM conversations"},
+			} {
+				if is, of := mustRows(t, db, q[0]), mustRows(t, db, q[1]); fmt.Sprint(is) != fmt.Sprint(of) {
+					t.Errorf("%s: %v, and by its query %v", q[0], is, of)
+				}
+			}
+			for _, view := range []string{"busy", "others"} {
+				if text := fmt.Sprint(mustRows(t, db, "SHOW CREATE VIEW "+view)); strings.Contains(text, "shunt_virtual") {
+					t.Errorf("Shunt's own tables are in a view: %s", text)
+				}
+			}
+		}
+		views()
+		mustExec(t, onShard(t, p.servers[1], p.schema), "INSERT INTO messages VALUES (70001, 3, 0, 1, 1)")
+		views()
 		mustExec(t, db, "REBUILD VIRTUAL COLUMN total_messages ON conversations")
+		views()
 		sameVirtuals(t, p, db)
 		virtualsReady(t, p)
 		sameVirtuals(t, p, db)

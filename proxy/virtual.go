@@ -231,7 +231,7 @@ func (s *session) putInto(ctx context.Context, v *planner.VirtualText, reads boo
 			}
 		}
 	}
-	if !reads {
+	if !reads || len(v.Reads) == 0 {
 		return v.Put(hot)
 	}
 	if len(hot) > 0 && !s.settings.own.fastVirtual {
