@@ -46,10 +46,8 @@ func (e *Engine) measureOn(ctx context.Context, c *column, on catalog.ShardID, k
 	if err := e.o.Shards.Measure(ctx, on, c.def, keys, fn); err != nil {
 		return w, err
 	}
-	if w.high, err = e.o.Shards.Seen(ctx, on); err != nil {
-		return w, err
-	}
-	return w, s.progress.Wait(ctx, w.high)
+	w.high, err = s.abreast(ctx)
+	return w, err
 }
 
 // behind are the effects of a key that its measured amount lacks; ok is false where one may be in it or not.

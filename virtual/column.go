@@ -25,8 +25,9 @@ type column struct {
 	work sync.Mutex
 	// turns are those of who waits for it to be fresh.
 	turns follow.Turns
-	// consolidated is when it was last: all that was handed over before that is durable.
-	consolidated time.Time
+	// consolidated is when it was last: all that was handed over before that is durable. All that was visible at current
+	// is, zero: that isn't known.
+	consolidated, current time.Time
 
 	def  *catalog.VirtualColumn
 	kind kind
@@ -371,11 +372,14 @@ func (c *column) size() (n int) {
 	return n + len(c.doubtful)
 }
 
+// idle reports that the durable values lack nothing that was handed over.
+func (c *column) idle() bool { return c.size() == 0 && len(c.writing) == 0 }
+
 // clear forgets all that is known.
 func (c *column) clear() {
 	c.writing, c.batch, c.tried = map[catalog.ShardID]*written{}, map[catalog.ShardID]uint64{}, map[catalog.ShardID]uint64{}
 	c.hot, c.doubtful, c.marked, c.counted = map[catalog.ShardID]map[string]*hot{}, map[string]string{}, map[string]bool{}, map[catalog.ShardID]positions{}
-	c.noting = nil
+	c.noting, c.current = nil, time.Time{}
 	c.kept, c.wanted = map[string]*kept{}, wanted{}
 	c.cleared++
 }

@@ -19,7 +19,12 @@ func (e *Engine) consolidate(ctx context.Context, c *column) error {
 }
 
 func (e *Engine) consolidateAs(ctx context.Context, c *column, complete bool) error {
-	if err := e.measure(ctx, c, ""); err != nil && (!complete || !errors.Is(err, errBusy)) {
+	e.mu.Lock()
+	current := e.passed(c)
+	e.mu.Unlock()
+	if err := e.measure(ctx, c, ""); errors.Is(err, errBusy) && complete {
+		current = time.Time{} // some keys' values are older
+	} else if err != nil {
 		return err
 	}
 	r := newReader(c, e.o.Catalog())
@@ -44,8 +49,40 @@ func (e *Engine) consolidateAs(ctx context.Context, c *column, complete bool) er
 		}
 	}
 	c.consolidated, c.failed, c.rest = began, "", 0
+	if c.current.Before(current) {
+		c.current = current
+	}
 	e.mu.Unlock()
 	return nil
+}
+
+// passed is when all logs of a column's rows were asked that were taken up to there; zero: not all. Callers hold mu.
+func (e *Engine) passed(c *column) (at time.Time) {
+	for on := range c.child.All {
+		s := e.streams[on]
+		if s == nil || s.passed.IsZero() {
+			return time.Time{}
+		}
+		if at.IsZero() || s.passed.Before(at) {
+			at = s.passed
+		}
+	}
+	return at
+}
+
+// lag is how late the durable values are at most; negative: not known. Callers hold mu.
+//
+// Rule asked: that a log has told nothing says nothing. Counter-example: the process starts, or a shard's log can't be
+// read, and what is to come from it isn't hot yet.
+func (e *Engine) lag(c *column) time.Duration {
+	current := c.current
+	if passed := e.passed(c); c.idle() && current.Before(passed) {
+		current = passed
+	}
+	if current.IsZero() {
+		return -1
+	}
+	return time.Since(current)
 }
 
 // write writes what is hot of one shard's durable values, with the positions.
@@ -235,11 +272,8 @@ func (e *Engine) abreast(ctx context.Context) error {
 	var passed errgroup.Group
 	for _, s := range streams {
 		passed.Go(func() error {
-			seen, err := e.o.Shards.Seen(ctx, s.on)
-			if err != nil {
-				return err
-			}
-			return s.progress.Wait(ctx, seen)
+			_, err := s.abreast(ctx)
+			return err
 		})
 	}
 	return passed.Wait()
@@ -260,7 +294,7 @@ func (e *Engine) hotOf(c *column, read catalog.VirtualRead, passed map[catalog.S
 			return h, false, errNotReady
 		}
 	}
-	idle := c.size() == 0 && len(c.writing) == 0
+	idle := c.idle()
 	if read.Key == nil || c.kind.zoned {
 		return h, idle, nil
 	}

@@ -45,4 +45,10 @@
 //
 // Rule not in a snapshot: inside of a transaction reads run the query. Their snapshot may be older than what Fresh has
 // consolidated, and has their own changes, which no log has yet.
+//
+// Rule asked: how late a fast read may be is told from when a log was asked, and had been taken up to there. Counter-example:
+// nothing is hot, since the log can't be read.
+//
+// Rule gone: what is dropped or renamed has its columns built anew, also those of the table itself: another table may come
+// in its place, of which no row is in the values.
 package virtual

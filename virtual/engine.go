@@ -207,8 +207,8 @@ func (e *Engine) Rows() (out []Row) {
 			if c.reads > 0 {
 				r.HitRate = float64(c.hits) / float64(c.reads)
 			}
-			if v.Status == catalog.Ready && !c.consolidated.IsZero() {
-				r.Lag = time.Since(c.consolidated)
+			if v.Status == catalog.Ready {
+				r.Lag = e.lag(c)
 			}
 			if n := c.child.Len(); v.Status == catalog.Building && n > 0 {
 				r.Progress = 100 * c.done / (n + 1)
@@ -486,6 +486,7 @@ func (e *Engine) tend(ctx context.Context, c *column) error {
 			return e.o.Publish(ctx)
 		}
 		if size >= e.o.At || time.Since(c.consolidated) >= e.o.Every {
+			_ = e.turns.Next(ctx, e.abreast) // for Lag: what was handed over is written anyway
 			return e.consolidate(ctx, c)
 		}
 		if !c.tidy && time.Since(c.built) > tidyAfter {

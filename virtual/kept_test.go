@@ -30,10 +30,11 @@ func startEngine(t testing.TB, w *world, o Options) (e *Engine, col *catalog.Vir
 	var running sync.WaitGroup
 	running.Go(func() { e.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
-	v := *w.col
-	v.ID = 1
-	if err := e.Create(ctx, &v); err != nil {
-		t.Fatal(err)
+	if v := *w.col; !w.on[0].defined {
+		v.ID = 1
+		if err := e.Create(ctx, &v); err != nil {
+			t.Fatal(err)
+		}
 	}
 	becomes(t, "the column is ready", func() bool { return e.Columns()[0].Status == catalog.Ready })
 	return e, e.Columns()[0]

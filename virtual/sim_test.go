@@ -27,8 +27,8 @@ type world struct {
 	col  *catalog.VirtualColumn
 	on   map[catalog.ShardID]*simShard
 	more chan struct{} // closed and made anew when a log grows
-	// quiet: nothing takes its time, and nothing fails.
-	quiet bool
+	// quiet: nothing takes its time, and nothing fails. held: no log tells anything.
+	quiet, held bool
 }
 
 type simShard struct {
@@ -363,10 +363,10 @@ func (w *world) Follow(ctx context.Context, on catalog.ShardID, progress *follow
 	}
 	for {
 		w.mu.Lock()
-		log, more := w.on[on].log, w.more
+		log, more, held := w.on[on].log, w.more, w.held
 		broken := !w.quiet && w.rnd.IntN(50) == 0
 		w.mu.Unlock()
-		if next == len(log) {
+		if next == len(log) || held {
 			select {
 			case <-more:
 			case <-ctx.Done():

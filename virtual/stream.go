@@ -23,7 +23,9 @@ type stream struct {
 	// last is the transaction that was taken last, which progress may not have yet, current the one that is being read;
 	// Engine.mu's.
 	last, current follow.Position
-	again         bool // current was taken already; the goroutine's own
+	// passed is when it was last asked what may be visible of what the stream has taken; Engine.mu's.
+	passed time.Time
+	again  bool // current was taken already; the goroutine's own
 }
 
 // stream is a shard's, nil where there is none.
@@ -46,6 +48,23 @@ func (e *Engine) start(on catalog.ShardID, from follow.Position) *stream {
 // at is up to where the log was taken. Callers hold Engine.mu.
 func (s *stream) at() follow.Position {
 	return s.progress.Position().Plus(s.last)
+}
+
+// abreast returns when the log was taken up to all that was visible when it was called, which seen covers.
+func (s *stream) abreast(ctx context.Context) (seen follow.Position, err error) {
+	began := time.Now()
+	if seen, err = s.e.o.Shards.Seen(ctx, s.on); err != nil {
+		return seen, err
+	}
+	if err = s.progress.Wait(ctx, seen); err != nil {
+		return seen, err
+	}
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	if s.passed.Before(began) {
+		s.passed = began
+	}
+	return seen, nil
 }
 
 // run reads the log until ctx ends, or something is missing.
