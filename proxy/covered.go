@@ -4,9 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"strings"
 
-	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
 )
@@ -72,7 +70,7 @@ func (s *session) covered(r *request) (done bool, err error) {
 	if !s.coverKey(r) {
 		return false, nil
 	}
-	value, ok := s.proxy.opts.Answers.Get(s.covering.key, s.settings.own.fastIndexes)
+	value, ok := s.proxy.opts.Answers.Get(s.covering.key, s.fastIndexes())
 	if !ok {
 		r.fill = s.proxy.opts.Answers.Begin(r.plan.Covering)
 		return false, nil
@@ -144,27 +142,6 @@ func (s *session) keeping(r *request, do func() error) error {
 	k := &keptAnswer{slices.Clone(packets), s.measured.Rows - rows, b.Access, s.diag.found, counts}
 	r.fill.Keep(s.covering.key, k, len(k.packets)+100)
 	return nil
-}
-
-// assignIndexReads is SET shunt_index_reads.
-func assignIndexReads(next *settings, literal string) error {
-	switch strings.ToLower(literal) {
-	case "exact", "default":
-		next.own.fastIndexes = false
-	case "fast":
-		next.own.fastIndexes = true
-	default:
-		return mysqlerr.Newf(mysqlerr.WrongValueForVar, "Variable 'shunt_index_reads' can't be set to the value of '%s': expected exact, fast or DEFAULT", literal)
-	}
-	return nil
-}
-
-// indexReads is what @@shunt_index_reads tells.
-func (v *ownVariables) indexReads() string {
-	if v.fastIndexes {
-		return "fast"
-	}
-	return "exact"
 }
 
 // coveringTables are those that have covering indexes: a hinted statement, or a procedure, may change rows of any.

@@ -38,6 +38,8 @@
 //	borrow, send     the shard connections that it goes over; shard_error: what their errors do
 //	read             one shard's rows; replicas: from replicas, and on elsewhere when one is lost;
 //	                 guess: while the virtual indexes are asked where the rows are
+//	covered, virtual what Shunt keeps for reads: covering indexes' answers, virtual columns' values;
+//	                 freshness: whether these wait for it to be current
 //	write            the write protocol's steps around a write
 //	answer, merge    several shards' answers become one: concatenated, or merged (package merge);
 //	                 lookout, merge_late: without waiting for shards that are late

@@ -75,10 +75,10 @@ func (s *session) told(what string) any {
 		return v
 	}
 	if what == "shunt_virtual_columns" {
-		return s.settings.own.virtualColumns()
+		return tellFreshness(s.fastVirtual())
 	}
 	if what == "shunt_index_reads" {
-		return s.settings.own.indexReads()
+		return tellFreshness(s.fastIndexes())
 	}
 	if what == "shunt_read_from" {
 		return s.readFrom()

@@ -28,6 +28,8 @@ type User struct {
 	RequireTLS bool
 	// ReadFromReplicas: as shunt_read_from = 'replica', unless a session has SET that.
 	ReadFromReplicas bool
+	// FastVirtualColumns and FastIndexReads: as shunt_virtual_columns and shunt_index_reads = 'fast', likewise.
+	FastVirtualColumns, FastIndexReads bool
 	// MaxConnections at a time, and MaxRate of statements a second over all of
 	// them; 0: no bound.
 	MaxConnections, MaxRate int

@@ -307,9 +307,9 @@ func (s *session) assignHere(ctx context.Context, next *settings, a plan.Assignm
 	case "shunt_read_from":
 		return true, assignReadFrom(next, literal)
 	case "shunt_virtual_columns":
-		return true, assignVirtual(next, literal)
+		return true, next.own.virtualColumns.assign(a.Name, literal)
 	case "shunt_index_reads":
-		return true, assignIndexReads(next, literal)
+		return true, next.own.indexReads.assign(a.Name, literal)
 	case "resultset_metadata":
 		if s.catalog().MariaDB { // which has no such variable, and says so
 			return false, nil

@@ -22,10 +22,8 @@ type ownVariables struct {
 	// columns. Shunt itself needs the shards'.
 	noMetadata bool
 	limit      selectLimit
-	// fastVirtual is shunt_virtual_columns = 'fast': reads of virtual columns wait for nothing.
-	fastVirtual bool
-	// fastIndexes is shunt_index_reads = 'fast': kept answers wait for no write.
-	fastIndexes bool
+	// virtualColumns is shunt_virtual_columns, indexReads shunt_index_reads.
+	virtualColumns, indexReads freshness
 }
 
 // metadata is resultset_metadata.

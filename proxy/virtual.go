@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
@@ -97,7 +96,7 @@ func (s *session) virtuallyKept(ctx context.Context, sql string, shape *planner.
 	if !ok {
 		return false, nil
 	}
-	values, current := s.proxy.opts.Virtual.Guess(!s.settings.own.fastVirtual, reads...)
+	values, current := s.proxy.opts.Virtual.Guess(!s.fastVirtual(), reads...)
 	if values == nil {
 		return false, nil
 	}
@@ -147,7 +146,7 @@ func (s *session) executeKept(ctx context.Context, st *preparedStatement, params
 	if !ok {
 		return false, nil
 	}
-	values, current := s.proxy.opts.Virtual.Guess(!s.settings.own.fastVirtual, reads...)
+	values, current := s.proxy.opts.Virtual.Guess(!s.fastVirtual(), reads...)
 	if values == nil {
 		return false, nil
 	}
@@ -234,7 +233,7 @@ func (s *session) putInto(ctx context.Context, v *planner.VirtualText, reads boo
 	if !reads || len(v.Reads) == 0 {
 		return v.Put(hot)
 	}
-	if len(hot) > 0 && !s.settings.own.fastVirtual {
+	if len(hot) > 0 && !s.fastVirtual() {
 		hot = s.freshVirtual(ctx, v.Reads, hot)
 	}
 	s.proxy.metrics.virtualReads[sourceOf(hot)].Inc()
@@ -280,25 +279,4 @@ func (s *session) freshVirtual(ctx context.Context, reads []catalog.VirtualRead,
 		durable[n] = hot[i]
 	}
 	return durable
-}
-
-// assignVirtual is SET shunt_virtual_columns.
-func assignVirtual(next *settings, literal string) error {
-	switch strings.ToLower(literal) {
-	case "exact", "default":
-		next.own.fastVirtual = false
-	case "fast":
-		next.own.fastVirtual = true
-	default:
-		return mysqlerr.Newf(mysqlerr.WrongValueForVar, "Variable 'shunt_virtual_columns' can't be set to the value of '%s': expected exact, fast or DEFAULT", literal)
-	}
-	return nil
-}
-
-// virtualColumns is what @@shunt_virtual_columns tells.
-func (v *ownVariables) virtualColumns() string {
-	if v.fastVirtual {
-		return "fast"
-	}
-	return "exact"
 }

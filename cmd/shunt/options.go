@@ -37,6 +37,7 @@ func users(cfg *config.Config) map[string]proxy.User {
 		out[u.Name] = proxy.User{
 			Credential: u.Credential, Schemas: u.Schemas, ReadOnly: u.ReadOnly, RequireTLS: u.RequireTLS,
 			MaxConnections: u.MaxConnections, MaxRate: u.MaxRate, MaxShardConnections: u.MaxShardConnections, ReadFromReplicas: u.ReadFromReplicas,
+			FastVirtualColumns: u.FastVirtualColumns, FastIndexReads: u.FastIndexReads,
 		}
 	}
 	return out

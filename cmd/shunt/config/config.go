@@ -108,6 +108,8 @@ type User struct {
 	// ReadFromReplicas is where reads outside of transactions go, unless a session
 	// has SET its own.
 	ReadFromReplicas bool
+	// FastVirtualColumns and FastIndexReads: reads of virtual columns, and by covering indexes, wait for nothing, likewise.
+	FastVirtualColumns, FastIndexReads bool
 	// MaxConnections at a time and MaxRate of statements a second (error 1226); 0:
 	// no bound.
 	MaxConnections, MaxRate int

@@ -54,7 +54,7 @@ cursor_max_bytes: 1GiB
 scratch: {addr: 127.0.0.1:3499, user: root, password: pw}
 users:
   - {name: app, password: "${PW}", schemas: [shop, x], read_only: true, max_connections: 5, max_queries_per_second: 100, max_shard_connections: 7}
-  - {name: '1', password: 12345, read_from: replica}
+  - {name: '1', password: 12345, read_from: replica, virtual_columns: fast, index_reads: fast}
 shards:
   - {name: s0, addr: 127.0.0.1:3401, user: root, password: ""}
   - name: s1
@@ -90,7 +90,7 @@ func TestFull(t *testing.T) {
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20, CursorMaxBytes: 1 << 30,
 		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond, 40 * time.Second},
 		Scratch:  &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},
-		Users:    []User{{Name: "app", Password: "se:cret", Credential: wire.PasswordCredential("se:cret"), Schemas: []string{"shop", "x"}, ReadOnly: true, MaxConnections: 5, MaxRate: 100, MaxShardConnections: 7}, {Name: "1", Password: "12345", Credential: wire.PasswordCredential("12345"), ReadFromReplicas: true}},
+		Users:    []User{{Name: "app", Password: "se:cret", Credential: wire.PasswordCredential("se:cret"), Schemas: []string{"shop", "x"}, ReadOnly: true, MaxConnections: 5, MaxRate: 100, MaxShardConnections: 7}, {Name: "1", Password: "12345", Credential: wire.PasswordCredential("12345"), ReadFromReplicas: true, FastVirtualColumns: true, FastIndexReads: true}},
 		Shards: []Shard{{Name: "s0", Addr: "127.0.0.1:3401", User: "root"}, {
 			Name: "s1", Addr: "db:3402", User: "root", Password: "a${b}",
 			Replicas: []Shard{{Name: "s1", Addr: "h:1", User: "root", Password: "a${b}"}, {Name: "s1", Addr: "h:2", User: "ro", Password: "x"}},

@@ -168,7 +168,9 @@ func (r *reader) userKeys(u *User, names unique) []field {
 				r.tlsNeeded = append(r.tlsNeeded, v)
 			}
 		}},
-		{name: "read_from", otherwise: "primary", help: "`replica`: reads outside of transactions go to replicas that are fresh enough", read: func(v value) { u.ReadFromReplicas = readFrom(v) }},
+		{name: "read_from", otherwise: "primary", help: "`replica`: reads outside of transactions go to replicas that are fresh enough", read: func(v value) { u.ReadFromReplicas = v.either("primary", "replica") }},
+		{name: "virtual_columns", otherwise: "exact", help: "`fast`: reads of [virtual columns](virtual-columns.md) wait for nothing, as behind `SET shunt_virtual_columns = 'fast'`", read: func(v value) { u.FastVirtualColumns = v.either("exact", "fast") }},
+		{name: "index_reads", otherwise: "exact", help: "`fast`: answers of [covering indexes](covering-indexes.md) wait for no write, as behind `SET shunt_index_reads = 'fast'`", read: func(v value) { u.FastIndexReads = v.either("exact", "fast") }},
 		{name: "max_connections", otherwise: "0", help: "the user's connections (1226); 0: no limit", read: func(v value) { u.MaxConnections = v.integer(0, 1_000_000) }},
 		{name: "max_queries_per_second", otherwise: "0", help: "the user's statements a second (1226); 0: no limit", read: func(v value) { u.MaxRate = v.integer(0, 1_000_000) }},
 		{name: "max_shard_connections", otherwise: "0", help: "connections to each shard that the user's statements hold. 0: a share of `shard_connections`, at most four fifths where there are several users. " +

@@ -25,13 +25,3 @@ func readReplicas(v value, of Shard, addrs unique) []Shard {
 	}
 	return replicas
 }
-
-// readFrom reads where a user's reads go: true for replicas.
-func readFrom(v value) bool {
-	const expected = "primary or replica"
-	s, ok := v.text(expected)
-	if ok && s != "primary" && s != "replica" {
-		v.errorf("%q is nothing to read from: expected %s", s, expected)
-	}
-	return s == "replica"
-}

@@ -109,6 +109,16 @@ func (v value) boolean() bool {
 	return s == "true"
 }
 
+// either reads one of two words: true for the second.
+func (v value) either(one, other string) bool {
+	expected := one + " or " + other
+	s, ok := v.text(expected)
+	if ok && s != one && s != other {
+		v.errorf("is %q: expected %s", s, expected)
+	}
+	return s == other
+}
+
 func (v value) integer(low, high int) int {
 	expected := fmt.Sprintf("a number from %d to %d", low, high)
 	s, ok := v.text(expected)
