@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -151,6 +152,32 @@ func keptInMemory(t *testing.T, p *process, db *sql.DB) {
 	}
 }
 
+// fastInTransaction: a fast read in a transaction has a kept value, until the transaction has written.
+func fastInTransaction(t *testing.T, p *process) {
+	t.Helper()
+	one := p.conn()
+	mustExec(t, one, "SET shunt_virtual_columns = 'fast'")
+	mustExec(t, one, "BEGIN")
+	const query = "SELECT total_messages FROM conversations WHERE id = %d"
+	rows := func(id int) int {
+		n, err := strconv.Atoi(mustRows(t, one, fmt.Sprintf(query, id))[0]["total_messages"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	fromMemory := func() float64 { n, _ := p.metric("shunt_virtual_column_reads_total", `from="memory"`); return n }
+	before, n := fromMemory(), 0
+	eventually(t, "a value is kept that fast reads want", func() bool { n = rows(6); return fromMemory() > before })
+	want(t, p.db(), fmt.Sprintf(query, 6), "total_messages", strconv.Itoa(n))
+	mustExec(t, one, "INSERT INTO messages VALUES (66001, 6, 0, 1, 1)")
+	before = fromMemory()
+	if is := rows(6); is != n+1 || fromMemory() > before {
+		t.Errorf("behind its own INSERT a transaction reads %d, before it %d", is, n)
+	}
+	mustExec(t, one, "ROLLBACK")
+}
+
 // TestVirtualColumns: virtual columns have the values of their queries at each read, wherever they are named.
 func TestVirtualColumns(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
@@ -231,6 +258,7 @@ func TestVirtualColumns(t *testing.T) {
 			}
 		}
 		keptInMemory(t, p, db)
+		fastInTransaction(t, p)
 		for i := 1; i < 15; i++ { // prepared
 			var name, title string
 			rows, err := db.QueryContext(t.Context(), "SELECT title, total_messages FROM conversations WHERE id = ?", i)

@@ -64,7 +64,7 @@ func (s *session) virtually(ctx context.Context, sql string, t *spoken.Text) (do
 			return false, nil
 		}
 	}
-	if shape != nil && s.mayReadDurable() && s.mayBeInVain() {
+	if shape != nil && s.mayReadKept() {
 		sql = s.shape.Keep()
 		if done, err := s.virtuallyKept(ctx, sql, shape); done {
 			return true, err
@@ -129,7 +129,7 @@ type keptStatement struct {
 
 // executeKept is virtuallyKept for a prepared statement.
 func (s *session) executeKept(ctx context.Context, st *preparedStatement, params []wire.Param, flags byte) (done bool, _ error) {
-	if s.catalog().Virtual == nil || st.passing || flags&mysql.CURSOR_TYPE_READ_ONLY != 0 || !s.mayReadDurable() || !s.mayBeInVain() {
+	if s.catalog().Virtual == nil || st.passing || flags&mysql.CURSOR_TYPE_READ_ONLY != 0 || !s.mayReadKept() {
 		return false, nil
 	}
 	if st.kept == nil || st.kept.version != s.catalog().Version {
@@ -218,6 +218,20 @@ func (s *session) putVirtual(ctx context.Context, t *spoken.Text, params []keys.
 // Rule primaries' values: a replica's durable values lack batches that what is hot is added to.
 func (s *session) mayReadDurable() bool {
 	return s.tx == nil && s.tableLocks == nil && !s.wantsReplicas() && s.proxy.opts.Virtual != nil
+}
+
+// mayReadKept reports that the session may read values that are kept in memory.
+//
+// Rule own changes: not in a transaction that has written: they aren't in its log yet. Nor may an exact read, which may be
+// in vain, be sent in one. A fast one may have what the transaction's snapshot lacks.
+//
+// Durable values are not read there. Counter-examples: SERIALIZABLE locks them, and nothing is consolidated; a snapshot of
+// before REBUILD can't read the new table (1412).
+func (s *session) mayReadKept() bool {
+	if !s.fastVirtual() || s.tx == nil {
+		return s.mayReadDurable() && s.mayBeInVain()
+	}
+	return !s.tx.writes && s.temporary == nil && s.tableLocks == nil && !s.wantsReplicas() && s.proxy.opts.Virtual != nil
 }
 
 // putInto is putVirtual for what was read.

@@ -44,7 +44,8 @@
 // commits it, without rows. Both have the columns built anew.
 //
 // Rule not in a snapshot: inside of a transaction reads run the query. Their snapshot may be older than what Fresh has
-// consolidated, and has their own changes, which no log has yet.
+// consolidated, and has their own changes, which no log has yet. A fast read has a kept value there, until the
+// transaction has written.
 //
 // Rule asked: how late a fast read may be is told from when a log was asked, and had been taken up to there. Counter-example:
 // nothing is hot, since the log can't be read.

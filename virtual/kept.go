@@ -167,7 +167,7 @@ type guessed struct {
 // Guess answers kept values as they are. exact: holds tells whether they have all that was visible when Guess was called, once
 // the streams have passed that; then they are as good as Fresh's. Both are nil where a value isn't kept.
 func (e *Engine) Guess(exact bool, reads ...catalog.VirtualRead) (values []catalog.VirtualHot, holds func(context.Context) bool) {
-	all, streams := e.guess(reads)
+	all, streams := e.guess(exact, reads)
 	if all == nil {
 		return nil, nil
 	}
@@ -182,7 +182,9 @@ func (e *Engine) Guess(exact bool, reads ...catalog.VirtualRead) (values []catal
 }
 
 // guess finds kept values; nil where one isn't kept. streams is Engine.streamed of then.
-func (e *Engine) guess(reads []catalog.VirtualRead) (all []guessed, streams int) {
+//
+// A fast read wants what isn't kept; of an exact one Fresh, which is called then, notes that.
+func (e *Engine) guess(exact bool, reads []catalog.VirtualRead) (all []guessed, streams int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, read := range reads {
@@ -194,9 +196,15 @@ func (e *Engine) guess(reads []catalog.VirtualRead) (all []guessed, streams int)
 		if r == nil {
 			return nil, 0
 		}
-		key, _, ok := r.keyOf(read.Key)
+		key, literal, ok := r.keyOf(read.Key)
+		if !ok {
+			return nil, 0
+		}
 		k := e.hit(c, key)
-		if !ok || k == nil {
+		if k == nil && !exact {
+			e.whole(c, r, key, literal)
+		}
+		if k == nil {
 			return nil, 0
 		}
 		all = append(all, guessed{c, c.def, key, k, k.changes, k.answer(c.kind)})

@@ -83,6 +83,24 @@ func TestKeptLeave(t *testing.T) {
 	}
 }
 
+// TestFastKept: what fast reads want is kept, too.
+func TestFastKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, catalog.CountRows)
+	w.quiet = true
+	w.commit(0, 1, &simRow{1, 1})
+	e, col := startEngine(t, w, Options{KeepFor: time.Hour, KeepMost: 10, Every: time.Hour, At: 1e9})
+	reads := 0
+	becomes(t, "a value is kept", func() bool {
+		values, _ := e.Guess(false, catalog.VirtualRead{Column: col, Key: []byte("1")})
+		reads++
+		return values != nil && values[0].Known && values[0].N == 1
+	})
+	if reads < 3 {
+		t.Errorf("it was kept behind %d reads", reads-1)
+	}
+}
+
 // TestCheckOfNoRows: a key whose rows have gone has no value, as one that never had any: neither the value that is kept
 // nor the durable one is wrong.
 func TestCheckOfNoRows(t *testing.T) {
