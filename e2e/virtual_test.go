@@ -371,10 +371,6 @@ func TestVirtualTablesAnew(t *testing.T) {
 			{"RENAME", all("RENAME TABLE messages TO others", createMessages, one)},
 			{"TRUNCATE", all("TRUNCATE TABLE messages", more)},
 			{"DROP on the shards", onShards(drop, createMessages)},
-			{"RENAME on the shards", func() {
-				all(one)()
-				onShards("DROP TABLE others", "RENAME TABLE messages TO others", createMessages)()
-			}},
 			{"DROP DATABASE", all(one, "DROP DATABASE "+p.schema, "CREATE DATABASE "+p.schema, "USE "+p.schema, createConversations[0], createConversations[1], createMessages, more)},
 		} {
 			t.Log(ddl.what)
