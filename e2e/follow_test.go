@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -215,6 +216,59 @@ func TestFollowedOn(t *testing.T) {
 			return indexed(t, p.db(), "SELECT id FROM people WHERE email = 'c@x'", "s1") && missesNone(t, p.db(), "idx_email", "people")
 		})
 		follows("d@x", "INSERT INTO people VALUES (1004, 'd@x')")
+	})
+}
+
+// TestFollowedFromWhereItStopped: rows that are changed on a shard while Shunt is stopped come by the shard's log when it
+// starts again, and no table is scanned; where that part of the log is gone, the tables are.
+func TestFollowedFromWhereItStopped(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{
+			servers: f.own(t, 2, f.binlogs()...), tables: []string{"people: {shard_key: id}"},
+			maintenance: "{follow: binlog, delay: 100ms, reconcile_every: 0s, audit: 0}",
+		})
+		mustExec(t, p.db(), "CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50), KEY (email))")
+		p.createIndex(p.db(), "idx_email", "people(email)")
+		mustExec(t, p.db(), "INSERT INTO people VALUES "+rowsFor(50, func(i int) string { return fmt.Sprintf("(%d, 'p%d@x')", i, i) }))
+		p.settled(p.db())
+		scanned := func() float64 {
+			n, _ := p.metric("shunt_scan_rows_total")
+			return n
+		}
+		meanwhile := func(email string, statements ...string) {
+			t.Helper()
+			if code := p.stop(); code != 0 {
+				t.Fatalf("exit status %d", code)
+			}
+			for _, sql := range statements {
+				mustExec(t, p.shard(1), sql)
+			}
+			p.run()
+			eventually(t, email+" is found", func() bool {
+				return indexed(t, p.db(), "SELECT id FROM people WHERE email = '"+email+"'", "s1") && missesNone(t, p.db(), "idx_email", "people")
+			})
+		}
+		meanwhile("a@x", "INSERT INTO people VALUES (1001, 'a@x')")
+		if n := scanned(); n != 0 {
+			t.Errorf("scans have read %v rows", n)
+		}
+		last := func() (file string) {
+			for _, r := range mustRows(t, p.shard(1), "SHOW BINARY LOGS") {
+				file = r["Log_name"]
+			}
+			return file
+		}
+		logs := last()
+		at := strings.LastIndex(logs, ".")
+		n, err := strconv.Atoi(logs[at+1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		meanwhile("b@x", "INSERT INTO people VALUES (1002, 'b@x')", "FLUSH BINARY LOGS", fmt.Sprintf("PURGE BINARY LOGS TO '%s.%06d'", logs[:at], n+1))
+		if n := scanned(); n == 0 {
+			t.Error("nothing was scanned")
+		}
+		meanwhile("c@x", "INSERT INTO people VALUES (1003, 'c@x')")
 	})
 }
 

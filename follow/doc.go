@@ -38,7 +38,8 @@
 //
 // # Not seen
 //
-// What a server doesn't write down: sessions with SET sql_log_bin = 0, files that are exchanged under a server.
+// What a server doesn't write down: sessions with SET sql_log_bin = 0, files that are exchanged under a server, a log
+// that is begun anew (RESET) and has come beyond the position.
 // Servers that leave out databases (binlog_do_db, binlog_ignore_db) are refused. Row images of a table WITH
 // SYSTEM VERSIONING are those of its history too: a DELETE there is an update of row_end.
 //

@@ -19,6 +19,12 @@ func Dial(ctx context.Context, source Source) (*Server, error) {
 	return &Server{conn: c}, nil
 }
 
+// MariaDB reports that it is one.
+func (s *Server) MariaDB() bool { return s.conn.mariaDB }
+
+// One runs a query that has one value.
+func (s *Server) One(query string) (string, error) { return s.conn.one(query) }
+
 // Now is as the function of this name.
 func (s *Server) Now() (Position, error) { return s.conn.now() }
 

@@ -181,6 +181,7 @@
 //   - Pairs with a write-intent otherwise: a scan. Only a job may be lost.
 //   - Marks: a scan each.
 //   - Indexes with an open building generation: a build.
+//   - A shard whose log is followed: on from the place that was kept (follower.keep), else a scan of all.
 //   - On each shard a registration in epoch 0 stands for what the previous life
 //     left running. It ends when every thread that the store knows from then is
 //     gone, and every other older one of our user is gone or has been idle since

@@ -3,6 +3,7 @@ package indexer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,13 +29,19 @@ type Trail interface {
 	Abreast(context.Context) error
 	// Live reports that the log is being read.
 	Live() bool
+	// At is a place in the log: all that comes before it has been dealt with. "" where none can be told.
+	At() string
 }
+
+// ErrNoPlace: a log hasn't got a place any more, or it may be another log.
+var ErrNoPlace = errors.New("the log may lack what came since it was read last")
 
 // Logs are the logs of changes of the shards.
 type Logs interface {
-	// Follow hands over all changes of a shard that become visible after it has called begin, until ctx ends,
-	// or an error behind which something would be missing: who goes on begins anew.
-	Follow(ctx context.Context, shard catalog.ShardID, begin func(Trail) Reader) error
+	// Follow hands over all changes of a shard behind a place in its log; "": those that become visible after it
+	// has called begin. It goes on until ctx ends, or an error behind which something would be missing. Who
+	// goes on begins at a place, without one after ErrNoPlace.
+	Follow(ctx context.Context, shard catalog.ShardID, from string, begin func(Trail) Reader) error
 }
 
 // Reader is handed what a log has, by one goroutine. After an error of its own Follow ends.
@@ -100,6 +107,9 @@ func (u updated) Column(c *catalog.Column) (raw []byte, ok bool) {
 // Rule ended, then passed: marks are cleared that are older than a horizon, when the follower has passed
 // what was visible after that was computed. What set them has ended by then, and is seen.
 //
+// Where it is in the log is kept for the next start (keep), which goes on from there: what was changed on the shard
+// meanwhile comes by the log. A start without a place has all that is there scanned.
+//
 // Clearing needs no gate and no floor: nothing that the follower relies on is left unconfirmed, and each
 // version of a row, in any snapshot, had its key added when it was made.
 type follower struct {
@@ -118,6 +128,10 @@ type follower struct {
 	vouched map[catalog.IndexID]bool
 	// begun counts how often none was.
 	begun int
+	// owes: rows may have changed before it began to follow, or it may have lost what it added. A scan finds them.
+	owes bool
+	// kept is the place that the store has; who calls keep.
+	kept string
 
 	// answers that are kept are told of all changes; nil: none are.
 	answers *cover.Stream
@@ -131,9 +145,10 @@ type follower struct {
 	search []*catalog.Index // an entry is stale, and it isn't known which
 }
 
-// newFollower begins to follow. REQUIRES: what is handed over is all that becomes visible from now on.
-func (x *Indexer) newFollower(shard catalog.ShardID, trail Trail) *follower {
-	return &follower{x: x, shard: shard, trail: trail, open: x.Begin(catalog.Only(shard)), vouched: map[catalog.IndexID]bool{}, readings: map[*catalog.Index]*reading{}, answers: x.answersOf(shard)}
+// newFollower begins to follow. REQUIRES: what is handed over is all behind a place that was kept, or all that becomes
+// visible from now on; then from is "".
+func (x *Indexer) newFollower(shard catalog.ShardID, from string, trail Trail) *follower {
+	return &follower{x: x, shard: shard, kept: from, owes: from == "", trail: trail, open: x.Begin(catalog.Only(shard)), vouched: map[catalog.IndexID]bool{}, readings: map[*catalog.Index]*reading{}, answers: x.answersOf(shard)}
 }
 
 // close ends it. Marks that it would have cleared are for scans.
@@ -334,6 +349,7 @@ func (f *follower) renew(ctx context.Context) error {
 	if f.open.Join(f.shard) != next.Join(f.shard) {
 		// The process was fenced meanwhile: nothing held back who removed what it added.
 		f.begin()
+		f.owes = true
 	}
 	f.ending = append(f.ending, f.open)
 	f.open = next
@@ -345,6 +361,53 @@ func (f *follower) renew(ctx context.Context) error {
 	defer f.mu.Unlock()
 	f.ended()
 	return nil
+}
+
+// keep keeps where the follower is, for the next start, which goes on from there. What comes again then does no harm.
+//
+// Rule behind the entries: the place that is kept is never ahead of what is in the store. Counter-example: it is kept, and
+// the process dies before the entry of a row is added. The next start goes on behind the row. A power loss that takes an
+// entry and leaves the place leaves the entry's write-intent, too: the table is marked and scanned (recover).
+//
+// Rule visible: all that comes before the place is visible. Counter-example: a row is in the log, and not yet visible; its key
+// is added, the place behind it kept, and the process dies. A verify of the next life finds no row, and removes the entry: no
+// registration of that life is of the epoch in which it was added.
+//
+// Rule scan first: what is owed is asked for before a place is kept, as durably as entries are. Counter-example: the next start
+// goes on from the place, and nobody scans what had changed before the log was followed.
+//
+// Rule one server: a place names its server (cmd/shunt/binlog.go). Counter-example: a backup is put in the server's place, which
+// counts its transactions on from an earlier one; when it has come to the same number, what it has written since looks read.
+func (f *follower) keep(ctx context.Context) error {
+	if f.owed() {
+		if err := f.x.rescan(f.shard, "LOG"); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		f.owes = false
+		f.mu.Unlock()
+	}
+	at := f.trail.At()
+	if at == f.kept || at == "" {
+		return nil
+	}
+	if err := f.renew(ctx); err != nil { // what was added is visible then
+		return err
+	}
+	if f.owed() { // fenced
+		return nil
+	}
+	if err := f.x.store.KeepPosition(f.shard, at); err != nil {
+		return fmt.Errorf("keep the place in the log: %w", err)
+	}
+	f.kept = at
+	return nil
+}
+
+func (f *follower) owed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.owes
 }
 
 // old reports that the follower's registration is of an epoch that is over.

@@ -3,6 +3,8 @@ package indexer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,11 +19,13 @@ type stillTrail struct {
 	hidden error // it isn't known whether all is visible
 	behind bool  // what is visible isn't handed over
 	asked  int   // how often somebody waited for that
+	at     string
 }
 
 func (t *stillTrail) Shown(context.Context) error  { return t.hidden }
 func (*stillTrail) CaughtUp(context.Context) error { return nil }
 func (t *stillTrail) Live() bool                   { return !t.dead }
+func (t *stillTrail) At() string                   { return t.at }
 
 func (t *stillTrail) Abreast(ctx context.Context) error {
 	t.asked++
@@ -49,7 +53,7 @@ func followed(t *testing.T) (*bench, *follower, *stillTrail) {
 	b.create()
 	b.until("the build is done", func() bool { return len(b.store.Jobs()) == 0 })
 	trail := &stillTrail{}
-	f := b.x.newFollower(0, trail)
+	f := b.x.newFollower(0, "", trail)
 	b.x.followers.set(0, f)
 	t.Cleanup(f.close)
 	return b, f, trail
@@ -221,4 +225,70 @@ func TestFollowerIsOpen(t *testing.T) {
 	}
 	look()
 	b.until("there is no such row", func() bool { return len(b.shardsOf("a")) == 0 })
+}
+
+// noLog is one that can't be followed from where it was.
+type noLog struct{ from []string }
+
+func (l *noLog) Follow(_ context.Context, _ catalog.ShardID, from string, _ func(Trail) Reader) error {
+	l.from = append(l.from, from)
+	return fmt.Errorf("%w: it was purged", ErrNoPlace)
+}
+
+// TestFollowerKeepsItsPlace: behind a scan of what was there before, when all that it has passed is visible. A place that a
+// log has lost is forgotten.
+func TestFollowerKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	b, f, trail := followed(t)
+	place := func() string {
+		t.Helper()
+		at, err := b.store.Position(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	keep := func(f *follower) {
+		t.Helper()
+		if err := f.keep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.shards[0].set(7, "a") // by somebody else
+	trail.at = "1"
+	keep(f)
+	if at := place(); at != "1" {
+		t.Errorf("at %q", at)
+	}
+	b.until("the row is found", func() bool { return len(b.shardsOf("a")) == 1 && len(b.store.Jobs()) == 0 })
+	trail.at, trail.hidden = "2", errors.New("the server doesn't answer")
+	if err := f.keep(t.Context()); !errors.Is(err, trail.hidden) {
+		t.Error(err)
+	}
+	if at := place(); at != "1" {
+		t.Errorf("at %q, and it isn't known whether all is visible", at)
+	}
+	trail.hidden = nil
+	keep(f)
+	if at := place(); at != "2" {
+		t.Errorf("at %q", at)
+	}
+	next := b.x.newFollower(0, "2", trail)
+	defer next.close()
+	b.shards[0].set(8, "b")
+	keep(next)
+	b.pass(3 * time.Second)
+	if len(b.shardsOf("b")) != 0 {
+		t.Error("a scan, though it goes on where it was")
+	}
+	log := &noLog{}
+	b.x.opts.Logs = log
+	for range 2 {
+		if err := b.x.followOnce(t.Context(), 0); !errors.Is(err, ErrNoPlace) {
+			t.Error(err)
+		}
+	}
+	if want := []string{"2", ""}; !slices.Equal(log.from, want) || place() != "" {
+		t.Errorf("followed from %q, then %q is kept", log.from, place())
+	}
 }

@@ -2,6 +2,7 @@ package indexer
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,8 @@ const (
 	renewEvery = time.Second
 	// clearPatience bounds how long a follower waits for what it is to pass. Then it looks anew.
 	clearPatience = 10 * time.Second
+	// keepEvery is how long a follower rests before it keeps where it is again.
+	keepEvery = 5 * time.Second
 	// followBackoff is the longest time from one try to follow a shard to the next.
 	followBackoff = 30 * time.Second
 )
@@ -72,9 +75,9 @@ func (x *Indexer) follow(ctx context.Context, id catalog.ShardID) {
 	}
 	defer x.cluster.Leave(logGate(id))
 	wait := time.Second
-	for again := false; ctx.Err() == nil; again = true {
+	for ctx.Err() == nil {
 		began := x.clock.Now()
-		err := x.followOnce(ctx, id, again)
+		err := x.followOnce(ctx, id)
 		if ctx.Err() != nil {
 			return
 		}
@@ -92,21 +95,26 @@ func (x *Indexer) follow(ctx context.Context, id catalog.ShardID) {
 	}
 }
 
-// followOnce follows it until something would be missing. again: something was, since the log was followed last.
-func (x *Indexer) followOnce(ctx context.Context, id catalog.ShardID, again bool) error {
+// followOnce follows it until something would be missing.
+func (x *Indexer) followOnce(ctx context.Context, id catalog.ShardID) error {
+	from, err := x.store.Position(id)
+	if err != nil {
+		return err
+	}
 	brief, cancel := context.WithCancel(ctx)
 	var clearing sync.WaitGroup
 	var f *follower
-	err := x.opts.Logs.Follow(brief, id, func(trail Trail) Reader {
-		f = x.newFollower(id, trail)
+	err = x.opts.Logs.Follow(brief, id, from, func(trail Trail) Reader {
+		f = x.newFollower(id, from, trail)
 		x.followers.set(id, f)
 		clearing.Go(func() { f.tend(brief) })
 		if f.answers != nil {
 			clearing.Go(func() { f.answers.Tend(brief, trail, func() bool { return x.isSettled(id) }) })
 		}
-		x.log.Info("following a shard's binary log", "shard", x.shardName(id))
-		if again {
-			x.leave(id, everyIndex)
+		if from == "" {
+			x.log.Info("following a shard's binary log from now on; tables with virtual indexes are scanned there once", "shard", x.shardName(id))
+		} else {
+			x.log.Info("following a shard's binary log from where it was read last", "shard", x.shardName(id))
 		}
 		return f
 	})
@@ -119,7 +127,19 @@ func (x *Indexer) followOnce(ctx context.Context, id catalog.ShardID, again bool
 			x.leave(id, everyIndex)
 		}
 	}
+	if errors.Is(err, ErrNoPlace) {
+		err = errors.Join(err, x.forgetPlace(id))
+	}
 	return err
+}
+
+// forgetPlace has a log be followed from now on, behind a scan. It syncs, so that nothing is done where there is no place: a
+// log that can't be followed is tried again all the time.
+func (x *Indexer) forgetPlace(id catalog.ShardID) error {
+	if at, err := x.store.Position(id); err != nil || at == "" {
+		return err
+	}
+	return x.store.KeepPosition(id, "")
 }
 
 // tend clears marks while there are some, and renews the registration.
@@ -129,6 +149,7 @@ func (f *follower) tend(ctx context.Context) {
 		rest *= 10
 	}
 	renewed, live := f.x.clock.Now(), true
+	var kept time.Time
 	for ctx.Err() == nil {
 		brief, cancel := context.WithTimeout(ctx, clearPatience)
 		err := f.clear(brief)
@@ -136,9 +157,13 @@ func (f *follower) tend(ctx context.Context) {
 			err = f.renew(brief)
 			renewed = now
 		}
+		if now := f.x.clock.Now(); now.Sub(kept) > keepEvery {
+			err = errors.Join(err, f.keep(brief))
+			kept = now
+		}
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			f.x.log.Debug("clear marks behind a shard's binary log", "shard", f.x.shardName(f.shard), "error", err)
+			f.x.log.Debug("clear marks behind a shard's binary log, or keep the place in it", "shard", f.x.shardName(f.shard), "error", err)
 		}
 		if is := f.trail.Live(); is != live {
 			if live = is; !live {

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/shunt-sql/shunt/cluster"
@@ -32,22 +33,32 @@ func (x *Indexer) Replaced(id catalog.ShardID) error {
 	if err := MarkShard(x.store, x.cluster, id); err != nil {
 		return err
 	}
-	type table struct{ schema, name string }
-	indexes := map[table][]catalog.IndexID{}
-	for _, def := range x.store.Indexes() {
-		t := table{def.Schema, def.Table}
-		indexes[t] = append(indexes[t], def.ID)
-	}
-	for t, ids := range indexes {
-		_, err := x.store.Enqueue(storage.Job{
-			Type: storage.MaintainIndex, Schema: t.schema, Table: t.name, Operation: "REPLACED",
-			Shards: catalog.Only(id), Indexes: ids, NotBefore: x.clock.Now(),
-		})
-		if err != nil {
-			x.afterError(err) // the mark stays until the next start
-		}
+	if err := x.rescan(id, "REPLACED"); err != nil {
+		x.afterError(err) // the mark stays until the next start
 	}
 	return nil
+}
+
+// rescan has a shard scanned for all indexes. After a power loss their tables are marked, and scanned all the same: else
+// the jobs could be lost.
+func (x *Indexer) rescan(id catalog.ShardID, operation string) error {
+	indexes := map[storage.Pair][]catalog.IndexID{}
+	for _, def := range x.store.Indexes() {
+		p := storage.Pair{Schema: def.Schema, Table: def.Table, Shard: id}
+		indexes[p] = append(indexes[p], def.ID)
+	}
+	var errs []error
+	for p, ids := range indexes {
+		_, err := x.store.Enqueue(storage.Job{
+			Type: storage.MaintainIndex, Schema: p.Schema, Table: p.Table, Operation: operation,
+			Shards: catalog.Only(id), Indexes: ids, NotBefore: x.clock.Now(),
+		})
+		if err == nil {
+			_, err = x.store.Intend([]storage.Pair{p})
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // Retaken is Replaced of a shard that another Shunt had: what it has sent may still run

@@ -68,6 +68,100 @@ func (m *modelTrail) Abreast(context.Context) error {
 
 func (m *modelTrail) Live() bool { return true }
 
+func (m *modelTrail) At() string {
+	if m.w.broken.keptAhead {
+		return fmt.Sprintf("%d:%d", m.w.shard.server, m.began)
+	}
+	return fmt.Sprintf("%d:%d", m.w.shard.server, m.passed)
+}
+
+// from begins at a place that was kept, or now; ok is false where the log has no such place.
+func (m *modelTrail) from(place string) (ok bool) {
+	var server, n int
+	m.began = len(m.w.shard.log)
+	if place != "" {
+		if _, err := fmt.Sscanf(place, "%d:%d", &server, &n); err != nil {
+			panic(err)
+		}
+		if server != m.w.shard.server && !m.w.broken.anyServer || n > len(m.w.shard.log) {
+			return false
+		}
+		m.began = n
+	}
+	m.passed = m.began
+	return true
+}
+
+// stray starts a writer that isn't Shunt's.
+func (w *world) stray(name string, e edit) {
+	th := w.shard.thread(name)
+	th.stray = true
+	w.start(name, false, func() { w.send(name, e, func() {}, func() {}) })
+}
+
+// resuming goes on following where the store says, and keeps there where it is. It does the jobs that are asked for.
+// What is missed meanwhile nobody is promised (caughtUp).
+func (w *world) resuming() {
+	p := w.proc
+	trail := &modelTrail{w: w}
+	var f *follower
+	w.start("follow", true, func() {
+		var from string
+		for found := false; !found; {
+			w.choose("reads the place", func() bool { return p.serving }, 1, func(int) string {
+				from, _ = w.store.Position(0)
+				return from
+			})
+			w.step("begins to follow", func() string {
+				if found = trail.from(from); found {
+					f = p.x.newFollower(0, from, trail)
+					w.resumed, w.trail = f, trail
+				}
+				return fmt.Sprint(found, trail.began)
+			})
+			if !found {
+				w.must(w.store.KeepPosition(0, ""))
+			}
+		}
+		w.reads(p, f, trail)
+	}).endless = true
+	w.start("keep", true, func() {
+		for {
+			w.choose("has something to keep", func() bool { return f != nil && (f.owes || trail.At() != f.kept) }, 1, func(int) string {
+				return fmt.Sprint(f.owes, trail.At())
+			})
+			w.must(f.keep(context.Background()))
+		}
+	}).endless = true
+	w.start("work", true, func() {
+		for {
+			w.choose("claims a job", func() bool { return p.serving && w.store.now.jobs > 0 }, 1, func(int) string {
+				w.claimed = true
+				return ""
+			})
+			w.scan()
+			w.step("finishes it", func() string {
+				w.claimed = false
+				w.store.write("finish", func(i *image) { i.jobs = max(i.jobs-1, 0) })
+				return ""
+			})
+		}
+	}).endless = true
+}
+
+// caughtUp reports that what others have changed on the shard is promised to be found.
+func (w *world) caughtUp() bool {
+	return w.resumed != nil && !w.resumed.owes && w.trail.passed == len(w.shard.log) && w.store.now.jobs == 0
+}
+
+// exchange puts another server in the shard's place, with other rows, and another log.
+func (w *world) exchange() {
+	w.shard.server++
+	w.shard.committed = rows{1: "c"}
+	w.shard.log = []*logged{{changes: []rowChange{{1, "", "c"}}, shown: true}}
+	w.shard.conns = map[string]*modelThread{}
+}
+
 // waiterName is the reader's that waits for the follower.
 const waiterName = "waiter"
 
@@ -114,6 +208,26 @@ func (c rowChange) row() (r RowChange) {
 	return r
 }
 
+// reads hands a log's changes to a follower.
+func (w *world) reads(p *process, f *follower, trail *modelTrail) {
+	for {
+		var l *logged
+		w.choose("is handed a change", func() bool { return len(w.shard.log) > trail.began }, 1, func(int) string {
+			l = w.shard.log[trail.began]
+			trail.began++
+			return fmt.Sprint(l.changes)
+		})
+		for _, c := range l.changes {
+			w.must(f.change(p.table(), c.row()))
+		}
+		w.must(f.flush())
+		w.step("has dealt with it", func() string {
+			trail.passed++
+			return ""
+		})
+	}
+}
+
 // follower follows the log, and clears marks some times.
 func (w *world) follower(times int) {
 	p := w.proc
@@ -122,26 +236,11 @@ func (w *world) follower(times int) {
 	w.start("follow", true, func() {
 		w.step("begins to follow", func() string {
 			trail.began, trail.passed = len(w.shard.log), len(w.shard.log)
-			f = p.x.newFollower(0, trail)
+			f = p.x.newFollower(0, "", trail)
 			p.x.followers.set(0, f)
 			return fmt.Sprint(trail.began)
 		})
-		for {
-			var l *logged
-			w.choose("is handed a change", func() bool { return len(w.shard.log) > trail.began }, 1, func(int) string {
-				l = w.shard.log[trail.began]
-				trail.began++
-				return fmt.Sprint(l.changes)
-			})
-			for _, c := range l.changes {
-				w.must(f.change(p.table(), c.row()))
-			}
-			w.must(f.flush())
-			w.step("has dealt with it", func() string {
-				trail.passed++
-				return ""
-			})
-		}
+		w.reads(p, f, trail)
 	}).endless = true
 	w.start("clear", true, func() {
 		w.choose("begins", func() bool { return f != nil }, 1, func(int) string { return "" })
@@ -218,6 +317,28 @@ var followScenarios = []scenario{
 		w.follower(2)
 		w.lifter()
 	}},
+	{name: "place kept, process death", follows: true, resumes: true, place: "0:0", rows: rows{1: "a"}, indexed: true, crash: true, actors: func(w *world) {
+		w.stray("s1", set(1, "b"))
+		w.stray("s2", insert(2, "c"))
+		w.resuming()
+	}},
+	{name: "place kept, not visible", follows: true, resumes: true, place: "0:0", verifies: "b", rows: rows{1: "a"}, indexed: true, crash: true, actors: func(w *world) {
+		w.stray("s1", set(1, "b"))
+		w.resuming()
+	}},
+	{name: "place kept, power loss", follows: true, resumes: true, place: "0:0", rows: rows{1: "a"}, indexed: true, power: true, actors: func(w *world) {
+		w.stray("s1", set(1, "b"))
+		w.resuming()
+		w.lifter()
+	}},
+	{name: "place kept, another server", follows: true, resumes: true, exchanged: true, place: "0:0", rows: rows{1: "a"}, indexed: true, crash: true, actors: func(w *world) {
+		w.stray("s1", set(1, "b"))
+		w.resuming()
+	}},
+	{name: "no place yet, power loss", follows: true, resumes: true, rows: rows{1: "b"}, unseen: true, indexed: true, power: true, actors: func(w *world) {
+		w.resuming()
+		w.lifter()
+	}},
 }
 
 func TestSimulationOfFollowing(t *testing.T) { exploreAll(t, followScenarios) }
@@ -232,5 +353,10 @@ func TestSimulationOfFollowingHasTeeth(t *testing.T) {
 		{"a read waits for what was visible when it began", rules{notAbreast: true}, "a read that waits"},
 		{"only marks that the follower vouches for are ignored", rules{vouchAll: true}, "a read that waits"},
 		{"write-intents behind what the log makes", rules{noIntent: true}, "followed, power loss"},
+		{"a place is kept behind its entries", rules{keptAhead: true}, "place kept, process death"},
+		{"a place is kept behind its entries, which a power loss doesn't take", rules{noIntent: true}, "place kept, power loss"},
+		{"what comes before a place is visible", rules{unshown: true}, "place kept, not visible"},
+		{"a place is of one server", rules{anyServer: true}, "place kept, another server"},
+		{"a scan that is owed is asked for before a place is kept", rules{noIntent: true}, "no place yet, power loss"},
 	})
 }

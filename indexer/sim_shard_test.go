@@ -38,6 +38,8 @@ type modelShard struct {
 	conns     map[string]*modelThread
 	// log is what was committed, or is about to be.
 	log []*logged
+	// server tells it from others that may answer.
+	server int
 }
 
 // logged is a transaction in the log.
@@ -80,6 +82,8 @@ type modelThread struct {
 	// orphan: the client is gone; its transaction is rolled back when the
 	// server notices.
 	orphan bool
+	// stray: it isn't Shunt's.
+	stray bool
 	// id is the seat's, and of who has the connection: of members.
 	id uint32
 	of *process
@@ -177,13 +181,16 @@ func (s *modelShard) steps(opts []option) []option {
 // abandon is the death of the process that holds the connections.
 func (s *modelShard) abandon() {
 	for _, t := range s.conns {
+		if t.stray {
+			continue
+		}
 		t.orphan, t.snapshot = true, nil
 	}
 }
 
 func (s *modelShard) String() string {
 	var b strings.Builder
-	fmt.Fprint(&b, s.committed)
+	fmt.Fprint(&b, s.server, s.committed)
 	for _, l := range s.log {
 		fmt.Fprint(&b, l.changes, l.shown)
 	}
@@ -252,7 +259,7 @@ func (c *modelConn) Stream(_ context.Context, sql string, fn func([][]byte) erro
 			lines = [][]string{{"1000", "shunt", "", "", "Query", "0"}}
 			for _, name := range slices.Sorted(maps.Keys(c.w.shard.conns)) {
 				t := c.w.shard.conns[name]
-				if !c.w.broken.blindToThreads && (t.busy() || t.orphan && t.inTransaction) {
+				if !c.w.broken.blindToThreads && !t.stray && (t.busy() || t.orphan && t.inTransaction) {
 					lines = append(lines, []string{strconv.Itoa(threadID(name)), "shunt", "", "", "Query", "1"})
 				}
 			}

@@ -47,6 +47,8 @@ type image struct {
 	defined    bool
 	status     catalog.IndexStatus
 	checkpoint string
+	place      string // in the log
+	jobs       int    // scans that are to be made
 }
 
 // write changes an image.
@@ -73,7 +75,7 @@ func (i image) String() string {
 		}
 		b.WriteString("}")
 	}
-	fmt.Fprint(&b, i.read, i.build, i.next, i.marked, i.mark, i.logged, i.log, i.defined, i.status, i.checkpoint)
+	fmt.Fprint(&b, i.read, i.build, i.next, i.marked, i.mark, i.logged, i.log, i.defined, i.status, i.checkpoint, i.place, i.jobs)
 	return b.String()
 }
 
@@ -516,12 +518,36 @@ func (m *modelStore) saveCheckpoint(c checkpoint) error {
 	return nil
 }
 
-// Jobs are not modelled: the simulation runs every job that may be needed.
-func (m *modelStore) Enqueue(storage.Job) (uint64, error) { return 1, nil }
-func (m *modelStore) EnqueueSoon(storage.Job) error       { return nil }
-func (m *modelStore) Jobs() []storage.Job                 { return nil }
-func (m *modelStore) NextJob() (time.Time, bool)          { return time.Time{}, false }
-func (m *modelStore) JobsChanged() <-chan struct{}        { return nil }
+// Jobs are not modelled, but for those of resuming: the simulation runs every job that may be needed.
+func (m *modelStore) Enqueue(storage.Job) (uint64, error) {
+	if m.w.sc.resumes {
+		m.w.step("enqueue", func() string {
+			if m.now.jobs == 0 || m.w.claimed && m.now.jobs == 1 { // else one waits already
+				m.write("enqueue", func(i *image) { i.jobs++ })
+			}
+			return fmt.Sprint(m.now.jobs)
+		})
+	}
+	return 1, nil
+}
+
+func (m *modelStore) Position(catalog.ShardID) (string, error) { return m.now.place, nil }
+
+func (m *modelStore) KeepPosition(_ catalog.ShardID, place string) error {
+	m.w.step("keep "+place, func() string {
+		m.write("keep "+place, func(i *image) { i.place = place })
+		if place == "" {
+			m.sync()
+		}
+		return ""
+	})
+	return nil
+}
+
+func (m *modelStore) EnqueueSoon(storage.Job) error { return nil }
+func (m *modelStore) Jobs() []storage.Job           { return nil }
+func (m *modelStore) NextJob() (time.Time, bool)    { return time.Time{}, false }
+func (m *modelStore) JobsChanged() <-chan struct{}  { return nil }
 func (m *modelStore) Claim(string, time.Duration, time.Time, func(*storage.Job) bool) (*storage.Job, error) {
 	return nil, nil
 }

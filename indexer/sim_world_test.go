@@ -47,6 +47,8 @@ type rules struct {
 	unshown        bool // a follower's registration ends though what it has seen is not visible
 	notAbreast     bool // a read ignores marks though the follower has not dealt with what is visible
 	notPassed      bool // marks are cleared though the follower has not passed what they stand for
+	keptAhead      bool // a place in the log is kept whose changes have no entries yet
+	anyServer      bool // a follower begins at a place in another server's log
 	shared         sharedRules
 }
 
@@ -72,6 +74,15 @@ type scenario struct {
 	homes bool
 	// follows: marks of statements are logged, and what the shard commits is in its log before it is visible.
 	follows bool
+	// resumes: the shard's rows are changed by others alone, and a follower goes on at a place that was kept: at first this one.
+	resumes bool
+	place   string
+	// unseen: at first no entry is there.
+	unseen bool
+	// verifies is a key that is looked for behind a crash.
+	verifies string
+	// exchanged: another server may answer for the shard behind a crash.
+	exchanged bool
 	// members are the processes, of which that many have joined the shard at first; none: one
 	// that is alone.
 	members []string
@@ -97,6 +108,11 @@ type world struct {
 	crashed bool
 	looks   int
 	failure string
+
+	// resumed is the follower that goes on, trail its.
+	resumed *follower
+	trail   *modelTrail
+	claimed bool // a job
 }
 
 // process is one life of the proxy.
@@ -141,8 +157,11 @@ func newWorld(sc scenario, broken rules) *world {
 		first.defined, first.status, first.read, first.next = true, catalog.Ready, 1, 1
 		first.gens[1] = map[string]storage.Epoch{}
 		for _, k := range sc.rows {
-			first.gens[1][k] = 1
+			if !sc.unseen {
+				first.gens[1][k] = 1
+			}
 		}
+		first.place = sc.place
 		for k := range strings.FieldsSeq(sc.stale) {
 			first.gens[1][k] = 1
 		}
@@ -276,7 +295,7 @@ func (w *world) processes() []*process {
 }
 
 func (w *world) missedBy(p *process) string {
-	if !p.serving {
+	if !p.serving || w.sc.resumes && !w.caughtUp() {
 		return ""
 	}
 	if t := p.cat.Table("s", "t"); len(t.Indexes) == 0 || !t.Indexes[0].Usable() || w.store.now.read == 0 && !w.sc.homes {
@@ -310,6 +329,12 @@ func (w *world) environment(opts []option) []option {
 	}
 	if w.sc.crash {
 		opts = append(opts, option{label: "the process dies", run: func() string { return w.crash(-1) }})
+		if w.sc.exchanged {
+			opts = append(opts, option{label: "the process dies, and another server answers", run: func() string {
+				w.exchange()
+				return w.crash(-1)
+			}})
+		}
 	}
 	if w.sc.power {
 		for loss := range w.store.powerLosses() {
@@ -345,6 +370,10 @@ func (w *world) crash(loss int) string {
 	w.store.active = false
 	w.proc = w.alone()
 	p := w.proc
+	w.resumed, w.trail, w.claimed = nil, nil, false
+	if w.sc.resumes {
+		w.resuming()
+	}
 	w.start("recovery", true, func() {
 		w.must(p.x.recover(context.Background()))
 		w.step("serves", func() string {
@@ -353,10 +382,13 @@ func (w *world) crash(loss int) string {
 			return ""
 		})
 		w.settle(p)
+		if w.sc.verifies != "" {
+			w.verify(w.sc.verifies)
+		}
 		if w.store.now.build != 0 {
 			w.resume(p)
 		}
-		if w.store.now.read != 0 {
+		if w.store.now.read != 0 && !w.sc.resumes { // they are jobs there
 			w.scan()
 		}
 	})
@@ -420,7 +452,7 @@ func (w *world) quietLook() func() bool {
 			return true
 		}
 		for _, t := range w.shard.conns {
-			if t.busy() || t.orphan && t.inTransaction {
+			if !t.stray && t.busy() || t.orphan && t.inTransaction {
 				return false
 			}
 		}
@@ -750,12 +782,15 @@ func (w *world) scanner(times int) {
 }
 
 func (w *world) verifier(key string) {
-	p := w.proc
-	w.start("verify", true, func() {
-		t := p.table()
-		probe := plan.Probe{Index: t.Indexes[0], Key: []byte(key), Values: []keys.Value{keys.String([]byte(key), "utf8mb4")}}
-		w.retired(p.x.verify(context.Background(), t, 0, []plan.Probe{probe}))
-	})
+	w.start("verify", true, func() { w.verify(key) })
+}
+
+// verify looks for a key.
+func (w *world) verify(key string) {
+	p := w.current.of
+	t := p.table()
+	probe := plan.Probe{Index: t.Indexes[0], Key: []byte(key), Values: []keys.Value{keys.String([]byte(key), "utf8mb4")}}
+	w.retired(p.x.verify(context.Background(), t, 0, []plan.Probe{probe}))
 }
 
 // settle looks at the server's threads until nothing is in doubt.

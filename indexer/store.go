@@ -17,6 +17,7 @@ type Store interface {
 	Retirements
 	Marks
 	Intents
+	Positions
 	Definitions
 	Generations
 	Homes
@@ -69,6 +70,13 @@ type Intents interface {
 	Lost() []storage.Pair
 	Unclean() []storage.Pair
 	Recovered() error
+}
+
+// Positions tell up to where the entries have what a shard's log tells: a text that is the caller's, "" for none.
+type Positions interface {
+	Position(catalog.ShardID) (string, error)
+	// KeepPosition survives the death of the process; without a position a power loss, too.
+	KeepPosition(shard catalog.ShardID, position string) error
 }
 
 // Definitions of virtual indexes.

@@ -17,6 +17,7 @@
 //	EnqueueSoon                              process, or the pair's write-intent
 //	                                         is found by the next Open
 //	NoteThread, ForgetThread                 process
+//	KeepPosition                             process; without a position power
 //	KeepUnfinished, ForgetUnfinished         process, or power where it is asked for
 //	CreateIndex, UpdateIndex, StartBuild,
 //	FinishBuild, DropIndex, Repartition      power, each one transaction
@@ -199,6 +200,7 @@
 //	'k' job(8) seq(4)                        key of a job, JSON
 //	'h' shard(1) thread(4)                   connection to a shard: opened, varint of Unix seconds
 //	'd' key                                  DDL that may be done on some shards only, JSON
+//	'l' shard(1)                             up to where in the shard's log the entries are, text
 //	'n'                                      entry counts at the last graceful stop, JSON;
 //	                                         deleted by Open
 //

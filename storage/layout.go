@@ -28,6 +28,7 @@ const (
 	kindCounts     = 'n'
 	kindThread     = 'h'
 	kindUnfinished = 'd'
+	kindPosition   = 'l'
 	formatVersion  = 1
 	entryPrefixLen = 1 + 4 + 2
 
@@ -95,6 +96,8 @@ func intentKey(p Pair) []byte {
 func threadKey(shard catalog.ShardID, id uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{kindThread, byte(shard)}, id)
 }
+
+func positionKey(shard catalog.ShardID) []byte { return []byte{kindPosition, byte(shard)} }
 
 func unfinishedKey(key string) []byte { return append([]byte{kindUnfinished}, key...) }
 

@@ -392,6 +392,7 @@ func TestFreeSpace(t *testing.T) {
 		"SetPlacements": s.SetPlacements(nil),
 		"Repartition":   s.Repartition(t.Context(), id, 2, nil),
 		"Unfinished":    s.KeepUnfinished("a", UnfinishedDDL{}, true),
+		"KeepPosition":  s.KeepPosition(1, "0-1-7"),
 	} {
 		if !errors.Is(err, ErrStoreFull) {
 			t.Errorf("%s: %v", name, err)
@@ -400,6 +401,7 @@ func TestFreeSpace(t *testing.T) {
 	wantLookup(t, s, id, "a", 1, 2)
 	// What takes away still works...
 	check(t, s.ForgetUnfinished("a"))
+	check(t, s.KeepPosition(1, ""))
 	if n := must(s.remove(id, 1, [][]byte{[]byte("a")}, 9)); n != 1 {
 		t.Fatal(n)
 	}
@@ -618,6 +620,23 @@ func TestUnfinishedStays(t *testing.T) {
 	s = openTest(t, o, testOptions{})
 	if got := must(s.Unfinished()); len(got) != 1 || !reflect.DeepEqual(got["a"], x) {
 		t.Fatalf("%+v", got)
+	}
+}
+
+func TestPositionStays(t *testing.T) {
+	t.Parallel()
+	o := testOpts(t.TempDir())
+	s := openTest(t, o, testOptions{})
+	check(t, s.KeepPosition(1, "0-1-7"))
+	check(t, s.KeepPosition(1, "0-1-8"))
+	check(t, s.KeepPosition(2, "0-2-3"))
+	check(t, s.KeepPosition(2, ""))
+	check(t, s.Close())
+	s = openTest(t, o, testOptions{})
+	for id, want := range map[catalog.ShardID]string{0: "", 1: "0-1-8", 2: ""} {
+		if got := must(s.Position(id)); got != want {
+			t.Errorf("shard %d: %q, not %q", id, got, want)
+		}
 	}
 }
 

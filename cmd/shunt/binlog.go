@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/shunt-sql/shunt/follow"
 	"github.com/shunt-sql/shunt/indexer"
@@ -91,20 +94,30 @@ const (
 
 // Follow implements indexer.Logs. A connection that breaks, and another server of the shard's, are no end: the
 // log goes on where it was.
-func (b *binlogs) Follow(ctx context.Context, id catalog.ShardID, begin func(indexer.Trail) indexer.Reader) (err error) {
-	defer func() { b.notFollowed(id, err) }()
+//
+// A log that couldn't be followed as its server was set up has no place of before: it may not have been written.
+func (b *binlogs) Follow(ctx context.Context, id catalog.ShardID, at string, begin func(indexer.Trail) indexer.Reader) (err error) {
+	defer func() {
+		b.notFollowed(id, err)
+		if errors.Is(err, follow.ErrPurged) || errors.Is(err, follow.ErrDiverged) || errors.Is(err, follow.ErrUnfit) {
+			err = fmt.Errorf("%w: %w", indexer.ErrNoPlace, err)
+		}
+	}()
 	cfg, ok := b.dial[id]
 	if !ok {
 		return fmt.Errorf("no shard has number %d", id)
 	}
-	if err := b.untilFit(ctx, id, cfg); err != nil {
-		return err
-	}
-	from, err := follow.Now(ctx, sourceOf(cfg, b.log))
+	waited, err := b.untilFit(ctx, id, cfg)
 	if err != nil {
 		return err
 	}
-	t := &trail{progress: follow.NewProgress(from), turns: follow.Turns{Time: turnTime}}
+	if waited && at != "" {
+		return fmt.Errorf("%w: it couldn't be followed before", follow.ErrUnfit)
+	}
+	t, err := b.begin(ctx, cfg, at)
+	if err != nil {
+		return err
+	}
 	b.mu.Lock()
 	if b.trails == nil {
 		b.trails = map[catalog.ShardID]*trail{}
@@ -137,6 +150,31 @@ func (b *binlogs) Follow(ctx context.Context, id catalog.ShardID, begin func(ind
 	}
 }
 
+// begin is a trail from a place in a shard's log on, or from now on.
+func (b *binlogs) begin(ctx context.Context, cfg shard.Config, at string) (*trail, error) {
+	was, position, _ := strings.Cut(at, placeSeparator)
+	from, err := follow.ParsePosition(position)
+	if at == "" {
+		from, err = follow.Now(ctx, sourceOf(cfg, b.log))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &trail{progress: follow.NewProgress(from), turns: follow.Turns{Time: turnTime}, was: was}, nil
+}
+
+// A place in a log is a server's name and a position. Neither has such a character.
+const placeSeparator = "\n"
+
+// serverName is what tells a server from others; "" where it has no name of its own (before MariaDB 10.11).
+func serverName(s *follow.Server) (string, error) {
+	name, err := s.One(identityQuery(s.MariaDB()))
+	if _, refused := errors.AsType[*mysql.MyError](err); refused {
+		return "", nil
+	}
+	return name, err
+}
+
 // stream reads the log over one connection. The server is asked for its position over one that is as old: both
 // end with the server.
 func (b *binlogs) stream(ctx context.Context, id catalog.ShardID, cfg shard.Config, t *trail, begin func() indexer.Reader) error {
@@ -147,6 +185,13 @@ func (b *binlogs) stream(ctx context.Context, id catalog.ShardID, cfg shard.Conf
 	if err != nil {
 		return err
 	}
+	name, err := serverName(server)
+	if err != nil {
+		return err
+	}
+	if t.was != "" && t.was != name {
+		return fmt.Errorf("%w: another server was followed", follow.ErrDiverged)
+	}
 	stream, err := follow.Open(ctx, source, t.progress)
 	if err != nil {
 		return err
@@ -156,13 +201,14 @@ func (b *binlogs) stream(ctx context.Context, id catalog.ShardID, cfg shard.Conf
 		return err
 	}
 	reader := begin()
+	t.was = "" // another one has all that was read, from here on
 	defer reader.Stopped()
-	t.answers(server, cancel)
+	t.answers(server, name, cancel)
 	if t.asked() != asked {
 		cancel(errOtherServer)
 	}
 	b.is(id, "followed")
-	defer t.answers(nil, nil)
+	defer t.answers(nil, "", nil)
 	err = b.read(id, stream, t, reader)
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -195,27 +241,27 @@ func hasAll(ctx context.Context, server *follow.Server, read follow.Position) er
 }
 
 // untilFit waits until a log can be followed, where it need not be.
-func (b *binlogs) untilFit(ctx context.Context, id catalog.ShardID, cfg shard.Config) error {
-	for told := false; b.fit; told = true {
+func (b *binlogs) untilFit(ctx context.Context, id catalog.ShardID, cfg shard.Config) (waited bool, err error) {
+	for ; b.fit; waited = true {
 		problems, err := follow.Check(ctx, sourceOf(cfg, b.log))
 		if err != nil && !errors.Is(err, follow.ErrUnfit) {
-			return err
+			return waited, err
 		}
 		problems = slices.DeleteFunc(problems, func(p follow.Problem) bool { return !p.Fatal })
 		if len(problems) == 0 {
-			return err
+			return waited, err
 		}
 		b.notFollowed(id, problems)
-		if !told {
+		if !waited {
 			b.log.Info("a shard's binary log isn't followed: tables are scanned behind what can't be computed", "shard", cfg.Name, "lacking", fmt.Sprint(problems))
 		}
 		select {
 		case <-time.After(unfitPause):
 		case <-ctx.Done():
-			return ctx.Err()
+			return waited, ctx.Err()
 		}
 	}
-	return nil
+	return waited, nil
 }
 
 // sourceOf is a shard's server as package follow connects to it.
@@ -302,10 +348,12 @@ type trail struct {
 	progress *follow.Progress
 	turns    follow.Turns
 	asking   sync.Mutex // the server
+	was      string     // the only server that may answer: a place in its log was kept; who streams
 
 	mu     sync.Mutex
 	begun  string         // the GTID of the transaction that was handed over last
 	server *follow.Server // whose log is being read; nil: it isn't
+	name   string         // the server's
 	broken context.CancelCauseFunc
 	// again counts how often another connection was asked for.
 	again int
@@ -318,11 +366,11 @@ func (t *trail) asked() int {
 	return t.again
 }
 
-// answers says which server is asked, and what to call when it doesn't answer.
-func (t *trail) answers(server *follow.Server, broken context.CancelCauseFunc) {
+// answers says which server is asked, how it is named, and what to call when it doesn't answer.
+func (t *trail) answers(server *follow.Server, name string, broken context.CancelCauseFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.server, t.broken = server, broken
+	t.server, t.name, t.broken = server, name, broken
 }
 
 // Live implements indexer.Trail.
@@ -330,6 +378,17 @@ func (t *trail) Live() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.server != nil
+}
+
+// At implements indexer.Trail.
+func (t *trail) At() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.progress.Position().String()
+	if t.name == "" || at == "" {
+		return ""
+	}
+	return t.name + placeSeparator + at
 }
 
 func (t *trail) begin(gtid string) {

@@ -331,6 +331,12 @@ func (s *Store) Intend([]storage.Pair) (serial uint64, err error) { return 0, ni
 // Told is storage.Store's.
 func (s *Store) Told([]storage.Pair, uint64) {}
 
+// Position is storage.Store's: none is kept yet, so that who follows a log has the shard scanned first.
+func (s *Store) Position(catalog.ShardID) (string, error) { return "", nil }
+
+// KeepPosition is storage.Store's.
+func (s *Store) KeepPosition(catalog.ShardID, string) error { return nil }
+
 // Lost is storage.Store's: nothing is.
 func (s *Store) Lost() []storage.Pair { return nil }
 
