@@ -17,6 +17,7 @@ type Cluster interface {
 	Lives
 	Connections
 	Gates
+	Duties
 	Fences
 	Changes
 }
@@ -155,7 +156,8 @@ type Connections interface {
 	OldThreads(catalog.ShardID) []storage.Thread
 }
 
-// Gates are what one job at a time may hold.
+// Gates are what one job of this process at a time may hold. What scans of several may take away is guarded where the
+// index is (storage.Gate), and the queue has one of them at a job.
 type Gates interface {
 	// TryEnter holds all of the gates, or none if one of them is held.
 	TryEnter(...Gate) bool
@@ -168,6 +170,13 @@ type Gates interface {
 type Gate struct {
 	Schema, Table string
 	Shard         catalog.ShardID
+}
+
+// Duties are what one process does for all, as long as it is there: two would do no harm, but do it twice.
+type Duties interface {
+	// Hold waits until a duty is this process's, or for ctx, whose cause is the error: a free one is had all the same. held ends with ctx, and when another
+	// has taken the duty over, since this process was fenced. release is called once when nothing is at work on it any more.
+	Hold(ctx context.Context, duty string) (held context.Context, release func(), err error)
 }
 
 // Fences keep jobs off tables.

@@ -12,7 +12,8 @@
 //     needs it.
 //   - Horizon, Passed and Wait are over the registrations of all processes, and of
 //     earlier lives of each.
-//   - A gate is held by one job of all processes, and freed when its process is gone.
+//   - A duty is done by one process of all, and free when that is gone. A gate is held by one job of
+//     the process: two processes' jobs are kept apart by the store (its gates, and its queue).
 //   - Fence returns when no process has a job at work on the tables.
 //   - Adopted returns when every process goes by the catalog that was published.
 //   - Numbers of connections differ over all processes.

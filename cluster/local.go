@@ -28,6 +28,7 @@ type Store interface {
 type Local struct {
 	registrations
 	gates
+	duties duties
 	store  Store
 	member Member
 	self   string

@@ -62,6 +62,7 @@ type Shared struct {
 	ddl     turn
 	changes turn
 	numbers numbers
+	duties  duties
 	debts   debts
 	// waiting is how many wait for others: see await.
 	waiting atomic.Int64

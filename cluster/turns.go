@@ -29,6 +29,8 @@ type turn struct {
 	mu sync.Mutex
 	// claimed from before it is taken on, until it is given back.
 	claimed, lost bool
+	// over is called when it is lost; nil: nobody asks.
+	over func()
 
 	waited waited
 }
@@ -40,6 +42,30 @@ func (t *turn) set(claimed, lost bool) {
 	t.mu.Lock()
 	t.claimed, t.lost = claimed, lost
 	t.mu.Unlock()
+}
+
+// lose says that another has it.
+func (t *turn) lose() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost = t.lost || t.claimed; t.lost && t.over != nil {
+		t.over()
+	}
+}
+
+// whenLost has it told when another has it.
+func (t *turn) whenLost(over func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over = over; t.lost && over != nil {
+		over()
+	}
+}
+
+func (t *turn) isClaimed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.claimed
 }
 
 func (t *turn) isHeld() bool {
@@ -167,7 +193,7 @@ func (s *Shared) takeOver(ctx context.Context, t *turn) (holder string, err erro
 
 // checkTurns sees which turns were taken over.
 func (s *Shared) checkTurns(ctx context.Context) error {
-	for _, t := range []*turn{&s.ddl, &s.changes, &s.numbers.turn} {
+	for _, t := range append(s.duties.all(), &s.ddl, &s.changes, &s.numbers.turn) {
 		t.mu.Lock()
 		claimed, name := t.claimed, t.name
 		t.mu.Unlock()
@@ -179,9 +205,7 @@ func (s *Shared) checkTurns(ctx context.Context) error {
 			return fmt.Errorf("see whose turn it is: %w", err)
 		}
 		if holder != s.self {
-			t.mu.Lock()
-			t.lost = t.lost || t.claimed
-			t.mu.Unlock()
+			t.lose()
 		}
 	}
 	return nil

@@ -3,12 +3,12 @@ package indexer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
 )
@@ -65,15 +65,20 @@ func (l *followers) live(set catalog.ShardSet) (out catalog.ShardSet) {
 	return out
 }
 
-// logGate admits one process to a shard's log. Two would do no harm, but for the work.
-func logGate(id catalog.ShardID) cluster.Gate { return cluster.Gate{Table: "binary log", Shard: id} }
-
-// follow follows a shard's log until ctx ends.
+// follow follows a shard's log until ctx ends, while that is this process's to do.
 func (x *Indexer) follow(ctx context.Context, id catalog.ShardID) {
-	if x.cluster.Enter(ctx, logGate(id)) != nil {
-		return
+	for ctx.Err() == nil {
+		held, release, err := x.cluster.Hold(ctx, fmt.Sprint("binary log ", id))
+		if err != nil {
+			return
+		}
+		x.followOn(held, id)
+		release()
 	}
-	defer x.cluster.Leave(logGate(id))
+}
+
+// followOn follows it until ctx ends.
+func (x *Indexer) followOn(ctx context.Context, id catalog.ShardID) {
 	wait := time.Second
 	for ctx.Err() == nil {
 		began := x.clock.Now()

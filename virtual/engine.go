@@ -114,8 +114,8 @@ type Options struct {
 	Define func(Definition) (*catalog.VirtualColumn, error)
 	// Publish has the catalog have the columns as Columns tells them.
 	Publish func(context.Context) error
-	// Own returns when this process, of several, keeps the columns, and what ends that; nil: it does.
-	Own func(context.Context) (release func(), err error)
+	// Own returns when this process, of several, keeps the columns, until held ends, and what to call behind that; nil: it does.
+	Own func(context.Context) (held context.Context, release func(), err error)
 	// Every is how often all is consolidated, At how many hot values at the latest.
 	Every time.Duration
 	At    int
@@ -136,8 +136,9 @@ type Engine struct {
 	streams map[catalog.ShardID]*stream
 	// known: the shards' definitions were read; keeps: this process keeps the columns.
 	known, keeps bool
-	ctx          context.Context // its life
+	ctx          context.Context // while it does
 	wg           sync.WaitGroup
+	streaming    sync.WaitGroup
 	// defined counts what this process has defined and dropped.
 	defined atomic.Uint64
 	// streamed counts the streams that have begun and ended.
@@ -222,18 +223,20 @@ func (e *Engine) Rows() (out []Row) {
 
 // Run reads what the shards have, and keeps it until ctx ends.
 func (e *Engine) Run(ctx context.Context) {
-	e.mu.Lock()
-	e.ctx = ctx
-	e.mu.Unlock()
 	defer e.wg.Wait()
 	if e.o.Own != nil {
 		e.wg.Go(func() {
-			release, err := e.o.Own(ctx)
-			if err != nil {
-				return
+			for ctx.Err() == nil {
+				held, release, err := e.o.Own(ctx)
+				if err != nil {
+					return
+				}
+				e.keep(held)
+				if ctx.Err() == nil {
+					e.leave(ctx)
+				}
+				release()
 			}
-			defer release()
-			e.keep(ctx)
 		})
 	} else {
 		e.wg.Go(func() { e.keep(ctx) })
@@ -252,10 +255,16 @@ func (e *Engine) Run(ctx context.Context) {
 // definitionsEvery is how long a process needs at most to know what another one has defined.
 const definitionsEvery = 3 * time.Second
 
-// keep has this process keep the columns.
+// keep has this process keep the columns until ctx ends.
 func (e *Engine) keep(ctx context.Context) {
+	e.mu.Lock()
+	e.ctx = ctx
+	e.mu.Unlock()
+	defer e.streaming.Wait()
 	told := ""
-	e.wg.Go(func() {
+	var wanted sync.WaitGroup
+	defer wanted.Wait()
+	wanted.Go(func() {
 		told, forgot := "", time.Now()
 		every(ctx, time.Minute, e.want, func() {
 			if rest := min(time.Minute, e.o.KeepFor); time.Since(forgot) >= rest {
@@ -266,6 +275,31 @@ func (e *Engine) keep(ctx context.Context) {
 		})
 	})
 	every(ctx, e.o.Look, e.wake, func() { e.tell(ctx, &told, "virtual columns aren't looked after", e.look(ctx)) })
+}
+
+// keptElsewhere is why a process doesn't have a column.
+const keptElsewhere = "another Shunt keeps it, or will"
+
+// leave forgets what was kept: another process keeps the columns. What is hot here is in the logs.
+func (e *Engine) leave(ctx context.Context) {
+	e.o.Log.Warn("another Shunt keeps the virtual columns: this one was taken for gone; reads run their queries here")
+	e.mu.Lock()
+	clear(e.streams)
+	e.streamed++
+	e.keeps = false
+	for _, c := range e.columns {
+		c.ready, c.anew = false, keptElsewhere
+	}
+	e.mu.Unlock()
+	for _, c := range e.all() {
+		c.work.Lock() // somebody may be writing
+		e.mu.Lock()
+		c.clear()
+		e.mu.Unlock()
+		c.work.Unlock()
+	}
+	told := ""
+	e.tell(ctx, &told, "virtual columns that another Shunt keeps can't be told", e.o.Publish(ctx))
 }
 
 // tell logs an error, once where it is the same as the last time.
@@ -370,7 +404,7 @@ func (e *Engine) learn(ctx context.Context) error {
 	for id, d := range found {
 		if e.columns[id] == nil {
 			c := newColumn(&catalog.VirtualColumn{ID: id, Of: catalog.TableName{Schema: d.Schema, Name: d.Table}, Name: d.Name, Expression: d.Expression})
-			c.anew = "another Shunt keeps it, or will"
+			c.anew = keptElsewhere
 			e.columns[id], changed = c, true
 		}
 	}

@@ -183,3 +183,54 @@ func BenchmarkKept(b *testing.B) {
 		})
 	}
 }
+
+// TestKeptByAnother: a process that is told that another keeps the columns has none, and goes on where the durable values
+// are when it is its turn again.
+func TestKeptByAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, catalog.Sum)
+	w.quiet = true
+	for i := range 10 {
+		w.commit(catalog.ShardID(i%simShards), i, &simRow{i % 5, i})
+	}
+	turns := make(chan context.Context)
+	released := make(chan struct{}, 1)
+	first, lose := context.WithCancel(t.Context())
+	go func() { turns <- first }()
+	e, col := startEngine(t, w, Options{Own: func(ctx context.Context) (context.Context, func(), error) {
+		select {
+		case held := <-turns:
+			return held, func() { released <- struct{}{} }, nil
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}})
+	w.commit(0, 20, &simRow{1, 7}) // is hot
+	lose()
+	<-released
+	if c := e.Columns()[0]; c.Status != catalog.Building || c.Error != keptElsewhere {
+		t.Errorf("%s: %s", c.Status, c.Error)
+	}
+	if _, err := e.Fresh(t.Context(), catalog.VirtualRead{Column: col}); err == nil {
+		t.Error("read, and another keeps it")
+	}
+	held, end := context.WithCancel(t.Context())
+	defer end()
+	turns <- held
+	becomes(t, "the column is ready again", func() bool { return e.Columns()[0].Status == catalog.Ready })
+	if is := e.Columns()[0]; is.Generation != col.Generation {
+		t.Errorf("built anew: generation %d, not %d", is.Generation, col.Generation)
+	}
+	if err := e.Consolidate(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := int64(0)
+	for id := range catalog.ShardID(simShards) {
+		n += w.on[id].state.values[col.Generation]["1"].n
+	}
+	if n != 3 {
+		t.Errorf("key 1 has %d rows, not 3", n)
+	}
+}

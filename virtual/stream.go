@@ -41,7 +41,7 @@ func (e *Engine) start(on catalog.ShardID, from follow.Position) *stream {
 	e.streams[on] = s
 	e.streamed++
 	ctx := e.ctx
-	e.wg.Go(func() { s.run(ctx) })
+	e.streaming.Go(func() { s.run(ctx) })
 	return s
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/follow"
 	"github.com/shunt-sql/shunt/mysqlerr"
@@ -51,12 +50,8 @@ func (s *service) newVirtual(directory *schema.Directory, c config.VirtualColumn
 		},
 	}
 	if s.member != nil {
-		gate := cluster.Gate{Table: "virtual columns"}
-		o.Own = func(ctx context.Context) (func(), error) {
-			if err := s.cluster.Enter(ctx, gate); err != nil {
-				return nil, err
-			}
-			return func() { s.cluster.Leave(gate) }, nil
+		o.Own = func(ctx context.Context) (context.Context, func(), error) {
+			return s.cluster.Hold(ctx, "virtual columns")
 		}
 	}
 	return virtual.New(o), func(ctx context.Context) {
