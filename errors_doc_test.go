@@ -21,6 +21,8 @@ const errorsIntro = `# Errors
 Written by ` + "`go test . -run ErrorsDocument -rewrite`" + ` from ` + "`mysqlerr/codes.go`" + `: don't edit.
 
 The errors and warnings that Shunt gives by itself. What a server answers is forwarded with the server's own code and SQLSTATE.
+Where to read on is told beside errors, and not in them, since clients compare their texts: EXPLAIN ROUTE of the statement (` + "`shunt explain`" + `, the console) ends its error with the
+section here (` + "`docs/errors.md#1235`" + `), and behind a refusal (1235) SHOW WARNINGS has it as a note, unless ` + "`sql_notes`" + ` is off.
 An INSERT ... SELECT whose rows Shunt copies fails with the code that the query's warning has, where the session's SQL mode is strict.
 
 | code | SQLSTATE | name | when | what to do |

@@ -24,5 +24,8 @@ func Newf(code uint16, format string, args ...any) Error {
 	return New(code, fmt.Sprintf(format, args...))
 }
 
+// Section is where the documents say when Shunt gives an error of the code, and what to do.
+func Section(code uint16) string { return fmt.Sprintf("docs/errors.md#%d", code) }
+
 // State is a code's SQLSTATE, HY000 for codes that the table lacks.
 func State(code uint16) string { return cmp.Or(states[code], "HY000") }

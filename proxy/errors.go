@@ -37,6 +37,26 @@ func refuse(format string, args ...any) error {
 	return mysqlerr.Newf(mysqlerr.NotSupportedYet, format, args...)
 }
 
+// sectioned names in an error of Shunt's own where it is described.
+func sectioned(err error) error {
+	if _, planned := errors.AsType[*text.Error](err); !planned {
+		if _, own := errors.AsType[mysqlerr.Error](err); !own {
+			return err
+		}
+	}
+	e := coded(err)
+	e.Message += " (" + mysqlerr.Section(e.Code) + ")"
+	return e
+}
+
+// noteSection has SHOW WARNINGS name it below a refusal. The statement's own error stays as it is, since clients compare
+// texts, and so does what SHOW WARNINGS has of errors that a server gives too.
+func (s *session) noteSection(e mysqlerr.Error) {
+	if e.Code == mysqlerr.NotSupportedYet && s.diag.failed != e.Code && s.wantsNotes() {
+		s.diag.below(condition("Note", e.Code, "See "+mysqlerr.Section(e.Code)+" of Shunt"))
+	}
+}
+
 // aborted is the answer to statements in a transaction that a shard has ended.
 func aborted(cause error) error {
 	return mysqlerr.Newf(mysqlerr.ErrorDuringCommit, "The transaction can't go on, since it was rolled back on a shard (%v); send ROLLBACK and try again", cause)

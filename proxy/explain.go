@@ -16,7 +16,8 @@ var explainRoute = &own{
 		if rows := s.explainReplicas(ctx, a.Explain); rows != nil {
 			return rows, nil
 		}
-		return s.explain(ctx, a.Explain)
+		rows, err := s.explain(ctx, a.Explain)
+		return rows, sectioned(err)
 	},
 }
 

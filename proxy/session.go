@@ -309,6 +309,7 @@ func (s *session) finish(err error) error {
 		return err
 	}
 	e := coded(err)
+	s.noteSection(e)
 	s.diag.end(e.Code, e.Message)
 	return s.answerError(err)
 }
