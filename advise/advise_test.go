@@ -195,10 +195,21 @@ func TestManyTables(t *testing.T) {
 	for name := range tables {
 		src.Stats[inApp(name)] = Stats{Rows: 1 << 22, Distinct: map[string]uint64{}}
 	}
+	told := map[string]int64{}
+	src.Progress = func(what string, done, all int64) {
+		if done < told[what] || done > all {
+			t.Errorf("%s: %d of %d behind %d", what, done, all, told[what])
+		}
+		told[what] = done
+	}
 	r, d, err := Advise(t.Context(), src)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if told["placing tables"] == 0 || told["estimating virtual indexes"] == 0 {
+		t.Errorf("of a search is told %v", told)
+	}
+	src.Progress = nil
 	if len(d.Placements) != many || !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.HasPrefix(n, "not all placements were tried") }) {
 		t.Errorf("%d tables are placed, notes %q", len(d.Placements), r.Notes)
 	}

@@ -66,7 +66,8 @@ func (c *chooser) choose(ctx context.Context) []*candidate {
 		c.look(shape, there...)
 	}
 	found := slices.DeleteFunc(c.candidates(), func(x *candidate) bool { return slices.Contains(there, x) })
-	for _, x := range found {
+	for i, x := range found {
+		c.src.tell("estimating virtual indexes", i, len(found))
 		c.estimate(ctx, x)
 	}
 	clear(c.verdicts)

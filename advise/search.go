@@ -420,6 +420,7 @@ func (s *search) cost(c *shapeCost) float64 {
 		return known
 	}
 	s.left -= planCost
+	s.src.tell("placing tables", s.src.Budget*planCost-s.left, s.src.Budget*planCost) // it may end before
 	cat := s.design.place(s.base, c.tables, func(t *catalog.Table) []*catalog.Index { return s.tables[nameOf(t)].ideal })
 	v := s.judge.of(c.Shape, cat)
 	cost := v.cost(s.shards)

@@ -21,6 +21,14 @@ type Source struct {
 	Schemas []string
 	// Budget bounds how often the planner is asked while placements are sought.
 	Budget int
+	// Progress is told now and then how much of all is done of something; may be nil.
+	Progress func(what string, done, all int64)
+}
+
+func (s *Source) tell(what string, done, all int) {
+	if s.Progress != nil {
+		s.Progress(what, int64(min(done, all)), int64(all))
+	}
 }
 
 // Stats is what the server knows of a table's rows.

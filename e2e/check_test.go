@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
@@ -41,7 +42,26 @@ func TestCheckAsServe(t *testing.T) {
 			write(x.from, x.to)
 			says("check", 1, x.told)
 		}
+		write(refusals[0].from, refusals[0].to)
+		checked := func() (x struct {
+			Valid    bool
+			Shards   []struct{ Name, Addr, Version string }
+			Failures []string
+		}) {
+			t.Helper()
+			out, _ := shunt(t, "check", "--json", "--config", p.config)
+			if err := json.NewDecoder(strings.NewReader(out)).Decode(&x); err != nil || len(x.Shards) != 4 || x.Shards[1].Name != "s1" || x.Shards[1].Version == "" {
+				t.Errorf("%v: %s", err, out)
+			}
+			return x
+		}
+		if x := checked(); x.Valid || len(x.Failures) != 1 || !strings.Contains(x.Failures[0], refusals[0].told) {
+			t.Errorf("%+v", x)
+		}
 		write("people", "people")
+		if x := checked(); !x.Valid || len(x.Failures) != 0 {
+			t.Errorf("%+v", x)
+		}
 		says("check", 0, "all 4 shards answer")
 		p.stop()
 		for _, x := range refusals {

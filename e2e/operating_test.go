@@ -257,6 +257,14 @@ func TestCheckAndExplain(t *testing.T) {
 		if code != 0 || !strings.Contains(out, "index:idx_email") {
 			t.Errorf("explain beside a running proxy: status %d\n%s", code, out)
 		}
+		out, code = shunt(t, "explain", "--config", p.config, "--json", q)
+		if code != 0 || !strings.HasPrefix(out, "{") || !strings.Contains(out, `"Access":"index:idx_email"`) {
+			t.Errorf("explain as JSON: status %d\n%s", code, out)
+		}
+		out, code = shunt(t, "explain", "--config", p.config, "UPDATE people SET id = id + 1")
+		if code != 1 || !strings.Contains(out, "(docs/errors.md#1235)") {
+			t.Errorf("explain what is refused: status %d\n%s", code, out)
+		}
 		if code := p.stop(); code != 0 {
 			t.Errorf("exit status %d", code)
 		}

@@ -18,12 +18,21 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
+// Progress is told now and then how much of all there is is done of something; nil: nobody wants to know.
+type Progress func(what string, done, all int64)
+
+func (tell Progress) tell(what string, done, all int64) {
+	if tell != nil {
+		tell(what, done, all)
+	}
+}
+
 // Backup copies a store, which may be open in a process, into the directory to, which it makes: what was
 // committed when it was called is in it. Survives a power loss. fs.ErrExist where there is something already.
 //
 // What it is put back over has served on, and its shards have rows that it knows nothing of: who opens it
 // must take all of them for unknown.
-func Backup(dir, to string) (err error) {
+func Backup(dir, to string, tell Progress) (err error) {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err
 	}
@@ -37,11 +46,11 @@ func Backup(dir, to string) (err error) {
 		return err
 	}
 	defer done()
-	return copyDir(files, to)
+	return copyDir(files, to, tell)
 }
 
 // Restore puts a backup into a directory where nothing is. It is read as a whole before.
-func Restore(ctx context.Context, backup, dir string) error {
+func Restore(ctx context.Context, backup, dir string, tell Progress) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -59,23 +68,32 @@ func Restore(ctx context.Context, backup, dir string) error {
 			return fmt.Errorf("%s is not empty, it has %s: %w", dir, f.Name(), fs.ErrExist)
 		}
 	}
-	if _, err := Verify(ctx, backup); err != nil {
+	if _, err := Verify(ctx, backup, tell); err != nil {
 		return err
 	}
-	return copyDir(backup, dir)
+	return copyDir(backup, dir, tell)
 }
 
 // copyDir copies a directory's files. The markers come last: without them there is no store.
-func copyDir(from, to string) error {
+func copyDir(from, to string, tell Progress) error {
 	names, err := filepath.Glob(filepath.Join(from, "*"))
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !isDatabase(filepath.Base(name)) && !isRecentLog(name) })
+	var done, all int64
+	sizes := map[string]int64{}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		sizes[name] = info.Size()
+		all += info.Size()
+	}
 	slices.SortStableFunc(names, func(a, b string) int { return marker(a) - marker(b) })
 	for _, name := range names {
-		if !isDatabase(filepath.Base(name)) && !isRecentLog(name) {
-			continue
-		}
+		tell.tell("copying", done, all)
 		copied := filepath.Join(to, filepath.Base(name))
 		if err := copyFile(name, copied); err != nil {
 			return err
@@ -83,6 +101,7 @@ func copyDir(from, to string) error {
 		if err := syncFiles((*os.File).Sync, copied); err != nil {
 			return err
 		}
+		done += sizes[name]
 	}
 	return syncFiles((*os.File).Sync, to, filepath.Dir(to))
 }
@@ -137,7 +156,7 @@ type VerifiedIndex struct {
 
 // Verify reads all that the store in a directory has, each block of each table, whether or not a process
 // serves by it. ErrDamaged says what is wrong.
-func Verify(ctx context.Context, dir string) (v Verified, err error) {
+func Verify(ctx context.Context, dir string, tell Progress) (v Verified, err error) {
 	if name := foreign(dir); name != "" {
 		return v, foreignFormat(name)
 	}
@@ -159,26 +178,33 @@ func Verify(ctx context.Context, dir string) (v Verified, err error) {
 		return v, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := v.tables(ctx, db, files); err != nil {
+	if err := v.tables(ctx, db, files, tell); err != nil {
 		return v, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if err := v.indexes(ctx, db); err != nil {
+	if err := v.indexes(ctx, db, tell); err != nil {
 		return v, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return v, nil
 }
 
 // tables reads the blocks of all tables.
-func (v *Verified) tables(ctx context.Context, db *pebble.DB, dir string) error {
+func (v *Verified) tables(ctx context.Context, db *pebble.DB, dir string, tell Progress) error {
 	levels, err := db.SSTables()
 	if err != nil {
 		return err
+	}
+	all := uint64(0)
+	for _, tables := range levels {
+		for _, t := range tables {
+			all += t.Size
+		}
 	}
 	for _, tables := range levels {
 		for _, t := range tables {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			tell.tell("reading blocks", int64(v.Bytes), int64(all))
 			name := fmt.Sprintf("%06d.sst", uint64(t.BackingSSTNum))
 			if err := verifyTable(ctx, filepath.Join(dir, name)); err != nil {
 				return fmt.Errorf("table %s: %w", name, err)
@@ -207,7 +233,7 @@ func verifyTable(ctx context.Context, name string) error {
 }
 
 // indexes reads the entries of all indexes.
-func (v *Verified) indexes(ctx context.Context, db *pebble.DB) error {
+func (v *Verified) indexes(ctx context.Context, db *pebble.DB, tell Progress) error {
 	it, err := iterator(db, []byte{kindIndex})
 	if err != nil {
 		return err
@@ -223,7 +249,8 @@ func (v *Verified) indexes(ctx context.Context, db *pebble.DB) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range defs {
+	for i, d := range defs {
+		tell.tell("counting entries", int64(i), int64(len(defs)))
 		is := VerifiedIndex{IndexDef: d.IndexDef}
 		for _, g := range []*genRef{d.Read, d.Build, d.Move} {
 			n, err := verifyGeneration(ctx, db, g)

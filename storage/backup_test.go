@@ -46,27 +46,41 @@ func TestBackup(t *testing.T) {
 		}
 	})
 	backup := filepath.Join(t.TempDir(), "backup")
-	err = Backup(dir, backup)
+	told := map[string]int64{}
+	tell := func(what string, done, all int64) {
+		if done < told[what] || done > all {
+			t.Errorf("%s: %d of %d behind %d", what, done, all, told[what])
+		}
+		told[what] = done
+	}
+	err = Backup(dir, backup, tell)
 	close(stop)
 	writer.Wait()
 	check(t, err)
-	if v := must(Verify(t.Context(), dir)); len(v.Indexes) != 1 || v.Tables == 0 || v.Indexes[0].Entries < before {
+	if v := must(Verify(t.Context(), dir, nil)); len(v.Indexes) != 1 || v.Tables == 0 || v.Indexes[0].Entries < before {
 		t.Errorf("%+v", v)
 	}
-	if err := Backup(dir, backup); !errors.Is(err, fs.ErrExist) {
+	if err := Backup(dir, backup, nil); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
-	if err := Restore(t.Context(), backup, dir); !errors.Is(err, ErrLocked) {
+	if err := Restore(t.Context(), backup, dir, nil); !errors.Is(err, ErrLocked) {
 		t.Error(err)
 	}
-	if err := Restore(t.Context(), backup, backup); !errors.Is(err, fs.ErrExist) {
+	if err := Restore(t.Context(), backup, backup, nil); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
 	if left := must(filepath.Glob(filepath.Join(dir, "copy-*"))); len(left) > 0 {
 		t.Error(left)
 	}
 	restored := t.TempDir()
-	check(t, Restore(t.Context(), backup, restored))
+	if len(told) != 1 || told["copying"] == 0 {
+		t.Errorf("of a backup is told %v", told)
+	}
+	clear(told)
+	check(t, Restore(t.Context(), backup, restored, tell))
+	if len(told) != 3 || told["copying"] == 0 {
+		t.Errorf("of a restore is told %v", told)
+	}
 	r, err := Open(testOpts(restored))
 	check(t, err)
 	defer func() { check(t, r.Close()) }()
@@ -91,7 +105,7 @@ func TestVerifyFinds(t *testing.T) {
 	check(t, s.recent.flush())
 	check(t, s.db.Flush())
 	check(t, s.Close())
-	if v := must(Verify(t.Context(), dir)); len(v.Indexes) != 1 || v.Indexes[0].Entries != 300 {
+	if v := must(Verify(t.Context(), dir, nil)); len(v.Indexes) != 1 || v.Indexes[0].Entries != 300 {
 		t.Fatalf("%+v", v)
 	}
 	for _, name := range must(filepath.Glob(filepath.Join(dir, "*.sst"))) {
@@ -100,16 +114,16 @@ func TestVerifyFinds(t *testing.T) {
 			cut := append([]byte{}, whole...)
 			cut[at] ^= 0x10
 			check(t, os.WriteFile(name, cut, 0o600))
-			if _, err := Verify(t.Context(), dir); !errors.Is(err, ErrDamaged) {
+			if _, err := Verify(t.Context(), dir, nil); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%s, byte %d of %d: %v", filepath.Base(name), at, len(whole), err)
 			}
-			if err := Restore(t.Context(), dir, filepath.Join(t.TempDir(), "to")); !errors.Is(err, ErrDamaged) {
+			if err := Restore(t.Context(), dir, filepath.Join(t.TempDir(), "to"), nil); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%s, byte %d of %d is restored: %v", filepath.Base(name), at, len(whole), err)
 			}
 		}
 		check(t, os.WriteFile(name, whole, 0o600))
 		check(t, os.Rename(name, name+".gone"))
-		if _, err := Verify(t.Context(), dir); !errors.Is(err, ErrDamaged) {
+		if _, err := Verify(t.Context(), dir, nil); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s is gone: %v", filepath.Base(name), err)
 		}
 		check(t, os.Rename(name+".gone", name))

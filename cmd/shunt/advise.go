@@ -58,8 +58,10 @@ func (c *adviseCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer server.close()
+	p := s.progress()
+	defer p.end()
 	var work advise.Workload
-	notes, err := c.read(ctx, server, &work)
+	notes, err := c.read(ctx, server, &work, p)
 	if err != nil {
 		return err
 	}
@@ -68,7 +70,9 @@ func (c *adviseCmd) Run(ctx context.Context, s streams) error {
 		return errors.New("no statements were executed on the server's schemas since its performance_schema was emptied: run the application, or read a log")
 	}
 	src.Budget = max(plansPerSecond, int(c.Timeout.Seconds()/2)*plansPerSecond)
+	src.Progress = p.show
 	report, design, err := advise.Advise(ctx, src)
+	p.end()
 	if err != nil {
 		return err
 	}
@@ -88,7 +92,7 @@ func (c *adviseCmd) Run(ctx context.Context, s streams) error {
 }
 
 // read collects the statements.
-func (c *adviseCmd) read(ctx context.Context, server *advisedServer, work *advise.Workload) (notes []string, err error) {
+func (c *adviseCmd) read(ctx context.Context, server *advisedServer, work *advise.Workload, p *progress) (notes []string, err error) {
 	logs := false
 	for _, kind := range []struct {
 		files []string
@@ -96,7 +100,7 @@ func (c *adviseCmd) read(ctx context.Context, server *advisedServer, work *advis
 	}{{c.SlowLog, work.ReadSlowLog}, {c.GeneralLog, work.ReadGeneralLog}, {c.Statements, work.ReadStatements}} {
 		for _, name := range kind.files {
 			logs = true
-			if err := readFile(name, server.schema, kind.read); err != nil {
+			if err := readFile(name, server.schema, kind.read, p); err != nil {
 				return nil, err
 			}
 		}
@@ -107,13 +111,17 @@ func (c *adviseCmd) read(ctx context.Context, server *advisedServer, work *advis
 	return server.digests(ctx, work)
 }
 
-func readFile(name, schema string, read func(io.Reader, string) error) error {
+func readFile(name, schema string, read func(io.Reader, string) error, p *progress) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := read(f, schema); err != nil {
+	size := int64(0) // a pipe's isn't known
+	if info, err := f.Stat(); err == nil {
+		size = info.Size()
+	}
+	if err := read(&reading{Reader: f, progress: p, what: "reading " + name, all: size}, schema); err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"text/tabwriter"
 
@@ -46,10 +45,13 @@ func (c *backupCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := storage.Backup(cfg.DataDir, c.Dir); err != nil {
+	p := s.progress()
+	err = storage.Backup(cfg.DataDir, c.Dir, p.show)
+	p.end()
+	if err != nil {
 		return fmt.Errorf("back up the index store: %w", err)
 	}
-	return verify(ctx, s.out, c.Dir)
+	return verify(ctx, s, c.Dir)
 }
 
 type restoreCmd struct {
@@ -64,12 +66,14 @@ func (restoreCmd) Help() string {
 }
 
 // Run leaves out who has served the shards (recordsFile): so each shard's rows are taken for unknown.
-func (c *restoreCmd) Run(ctx context.Context, _ streams) error {
+func (c *restoreCmd) Run(ctx context.Context, s streams) error {
 	cfg, err := ownStore(c.Config)
 	if err != nil {
 		return err
 	}
-	err = storage.Restore(ctx, c.Dir, cfg.DataDir)
+	p := s.progress()
+	err = storage.Restore(ctx, c.Dir, cfg.DataDir, p.show)
+	p.end()
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w: move it aside first", err)
 	}
@@ -102,15 +106,17 @@ func (c *verifyCmd) Run(ctx context.Context, s streams) error {
 	if dir == "" {
 		dir = cfg.DataDir
 	}
-	return verify(ctx, s.out, dir)
+	return verify(ctx, s, dir)
 }
 
-func verify(ctx context.Context, out io.Writer, dir string) error {
-	v, err := storage.Verify(ctx, dir)
+func verify(ctx context.Context, s streams, dir string) error {
+	p := s.progress()
+	v, err := storage.Verify(ctx, dir, p.show)
+	p.end()
 	if err != nil {
 		return fmt.Errorf("verify the index store in %s: %w", dir, err)
 	}
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "Schema\tTable\tName\tEntries")
 	for _, ix := range v.Indexes {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", ix.Schema, ix.Table, ix.Name, ix.Entries)
@@ -118,6 +124,6 @@ func verify(ctx context.Context, out io.Writer, dir string) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s is whole: %d tables, %d MiB\n", dir, v.Tables, v.Bytes>>20)
+	_, err = fmt.Fprintf(s.out, "%s is whole: %d tables, %d MiB\n", dir, v.Tables, v.Bytes>>20)
 	return err
 }

@@ -27,79 +27,135 @@ const reachTimeout = 5 * time.Second
 
 type checkCmd struct {
 	Config string `required:"" short:"c" help:"Configuration file." placeholder:"shunt.yaml"`
+	JSON   bool   `help:"Print JSON: one object with what was found."`
 }
 
 func (checkCmd) Help() string {
 	return `Examples:
 
   shunt check --config shunt.yaml
+  shunt check --config shunt.yaml --json | jq -r '.failures[]'
 
 It ends with 0 where Shunt could serve by the configuration, and with 1 where something is wrong: all that is wrong is told.`
 }
 
+// checked is what a check has found, as --json prints it.
+type checked struct {
+	File     string          `json:"file"`
+	Valid    bool            `json:"valid"`
+	Shards   []checkedServer `json:"shards"`
+	Notes    []string        `json:"notes"`
+	Failures []string        `json:"failures"`
+
+	out  io.Writer // where it is printed as text, as it comes
+	errs []error
+}
+
+type checkedServer struct {
+	Name     string          `json:"name,omitempty"` // a shard's
+	Addr     string          `json:"addr"`
+	Version  string          `json:"version,omitempty"`
+	Notes    []string        `json:"notes,omitempty"`
+	Error    string          `json:"error,omitempty"`
+	Replicas []checkedServer `json:"replicas,omitempty"`
+}
+
 // Run validates the file, reaches every shard, and reports all failures.
 func (c *checkCmd) Run(ctx context.Context, s streams) error {
-	cfg, err := config.Load(c.Config)
-	if err != nil {
-		return err
+	x := checked{File: c.Config, out: s.out, Shards: []checkedServer{}, Notes: []string{}, Failures: []string{}}
+	if c.JSON {
+		x.out = io.Discard
 	}
-	var failures []error
-	if err := enoughFiles(); err != nil {
-		failures = append(failures, err)
+	if cfg, err := config.Load(c.Config); err != nil {
+		x.fail(err)
+	} else {
+		x.checkAll(ctx, cfg)
 	}
-	for _, own := range ownCertificates(cfg) {
-		if note := own.note(time.Now()); note != "" {
-			fmt.Fprintf(s.out, "note: %s\n", note)
+	x.Valid = len(x.errs) == 0
+	err := errors.Join(x.errs...)
+	if c.JSON {
+		err = errors.Join(printJSON(s.out, []checked{x}), err)
+	}
+	return err
+}
+
+// fail notes what is wrong.
+func (x *checked) fail(errs ...error) {
+	for _, err := range errs {
+		if err != nil {
+			x.errs, x.Failures = append(x.errs, err), append(x.Failures, err.Error())
 		}
 	}
-	if err := checkDataDir(cfg.DataDir, cfg.MinFreeDisk); err != nil {
-		failures = append(failures, err)
+}
+
+// note tells what isn't wrong by itself.
+func (x *checked) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	x.Notes = append(x.Notes, text)
+	fmt.Fprintf(x.out, "note: %s\n", text)
+}
+
+// checkAll checks all that there is.
+func (x *checked) checkAll(ctx context.Context, cfg *config.Config) {
+	x.fail(enoughFiles())
+	for _, own := range ownCertificates(cfg) {
+		if note := own.note(time.Now()); note != "" {
+			x.note("%s", note)
+		}
 	}
+	x.fail(checkDataDir(cfg.DataDir, cfg.MinFreeDisk))
 	reached, replicas := reachAll(ctx, cfg)
 	identity := map[string]string{}
 	for i, r := range reached {
 		sh := cfg.Shards[i]
-		if r.err != nil {
-			failures = append(failures, fmt.Errorf("shard %s at %s: %w", sh.Name, sh.Addr, r.err))
-			fmt.Fprintf(s.out, "%-12s %-24s failed\n", sh.Name, sh.Addr)
+		if x.tellShard(sh, r); r.err != nil {
 			continue
 		}
-		fmt.Fprintf(s.out, "%-12s %-24s %s\n", sh.Name, sh.Addr, r.version)
-		for _, note := range r.notes {
-			fmt.Fprintf(s.out, "  note: %s\n", note)
-		}
 		if first, twice := identity[r.identity]; twice {
-			failures = append(failures, fmt.Errorf("shards %s and %s are the same server (%s): expected a server each",
-				first, sh.Name, r.identity))
+			x.fail(fmt.Errorf("shards %s and %s are the same server (%s): expected a server each", first, sh.Name, r.identity))
 		}
 		identity[r.identity] = sh.Name
 		if a, b := isMariaDB(reached[0].version), isMariaDB(r.version); reached[0].err == nil && a != b {
-			failures = append(failures, fmt.Errorf("shard %s runs %s but %s runs %s: expected all MySQL or all MariaDB, since they compare text differently",
+			x.fail(fmt.Errorf("shard %s runs %s but %s runs %s: expected all MySQL or all MariaDB, since they compare text differently",
 				cfg.Shards[0].Name, reached[0].version, sh.Name, r.version))
 		}
-		failures = append(failures, reportReplicas(s.out, cfg.Shards, reached, i, replicas[i])...)
+		x.tellReplicas(cfg.Shards, reached, i, replicas[i])
 	}
-	failures = append(failures, allLackingSeveral(ctx, cfg)...)
+	x.fail(allLackingSeveral(ctx, cfg)...)
 	for _, note := range volatileHomes(ctx, cfg) {
-		fmt.Fprintf(s.out, "note: %s\n", note)
+		x.note("%s", note)
 	}
-	failures = append(failures, lackingBinlogs(ctx, cfg, s.out)...)
+	x.checkBinlogs(ctx, cfg)
 	if cfg.Store.Shared() && servesHere(ctx, cfg) {
-		fmt.Fprintf(s.out, "a Shunt serves at %s: whether the ports are free is not checked\n", toldAddr(cfg))
+		fmt.Fprintf(x.out, "a Shunt serves at %s: whether the ports are free is not checked\n", toldAddr(cfg))
 	} else if storage.InUse(cfg.DataDir) {
-		fmt.Fprintf(s.out, "a Shunt serves from data_dir %s: whether the ports are free is not checked\n", cfg.DataDir)
-	} else if err := checkPorts(ctx, cfg); err != nil {
-		failures = append(failures, err)
+		fmt.Fprintf(x.out, "a Shunt serves from data_dir %s: whether the ports are free is not checked\n", cfg.DataDir)
+	} else {
+		x.fail(checkPorts(ctx, cfg))
 	}
 	notes, wrong := checkKept(ctx, cfg, reached)
 	for _, note := range notes {
-		fmt.Fprintf(s.out, "note: %s\n", note)
+		x.note("%s", note)
 	}
-	if failures = append(failures, wrong...); len(failures) > 0 {
-		return errors.Join(failures...)
+	if x.fail(wrong...); len(x.errs) == 0 {
+		fmt.Fprintf(x.out, "%s is valid, all %d shards answer\n", cfg.File, len(cfg.Shards))
 	}
-	_, err = fmt.Fprintf(s.out, "%s is valid, all %d shards answer\n", cfg.File, len(cfg.Shards))
-	return err
+}
+
+// tellShard tells of a shard that was asked.
+func (x *checked) tellShard(sh config.Shard, r reachedShard) {
+	told := checkedServer{Name: sh.Name, Addr: sh.Addr, Version: r.version, Notes: r.notes}
+	if r.err != nil {
+		told.Version, told.Error = "", r.err.Error()
+		x.fail(fmt.Errorf("shard %s at %s: %w", sh.Name, sh.Addr, r.err))
+		fmt.Fprintf(x.out, "%-12s %-24s failed\n", sh.Name, sh.Addr)
+	} else {
+		fmt.Fprintf(x.out, "%-12s %-24s %s\n", sh.Name, sh.Addr, r.version)
+		for _, note := range r.notes {
+			fmt.Fprintf(x.out, "  note: %s\n", note)
+		}
+	}
+	x.Shards = append(x.Shards, told)
 }
 
 // checkKept is checkSchemas by what data_dir, or the store of several Shunts, has kept.
@@ -147,25 +203,27 @@ func reachAll(ctx context.Context, cfg *config.Config) ([]reachedShard, [][]chec
 	return reached, replicas
 }
 
-// reportReplicas prints what was found out about a shard's replicas, and returns what
-// is wrong with them.
-func reportReplicas(out io.Writer, shards []config.Shard, reached []reachedShard, of int, replicas []checkedReplica) (failures []error) {
-	for j, x := range replicas {
-		at := fmt.Sprintf("%s/%s", shards[of].Name, shards[of].Replicas[j].Addr)
-		if x.err == nil {
-			x.err = sameID(shards, reached, of)
+// tellReplicas tells of those of the shard that was told of last.
+func (x *checked) tellReplicas(shards []config.Shard, reached []reachedShard, of int, replicas []checkedReplica) {
+	for j, r := range replicas {
+		told := checkedServer{Addr: shards[of].Replicas[j].Addr, Version: r.version}
+		at := fmt.Sprintf("%s/%s", shards[of].Name, told.Addr)
+		if r.err == nil {
+			r.err = sameID(shards, reached, of)
 		}
-		if x.err != nil {
-			failures = append(failures, fmt.Errorf("replica %s: %w", at, x.err))
-			fmt.Fprintf(out, "%-37s failed\n", at)
-			continue
+		if r.err != nil {
+			told.Version, told.Error = "", r.err.Error()
+			x.fail(fmt.Errorf("replica %s: %w", at, r.err))
+			fmt.Fprintf(x.out, "%-37s failed\n", at)
+		} else {
+			fmt.Fprintf(x.out, "%-37s %s, replica\n", at, r.version)
+			if r.advice != "" {
+				told.Notes = []string{r.advice}
+				fmt.Fprintf(x.out, "  note: %s\n", r.advice)
+			}
 		}
-		fmt.Fprintf(out, "%-37s %s, replica\n", at, x.version)
-		if x.advice != "" {
-			fmt.Fprintf(out, "  note: %s\n", x.advice)
-		}
+		x.Shards[of].Replicas = append(x.Shards[of].Replicas, told)
 	}
-	return failures
 }
 
 type reachedShard struct {

@@ -72,16 +72,21 @@ func asked(ctx context.Context, db *sql.DB, statement string) (names []string, r
 // print writes rows: a table on a terminal, else JSON.
 func (c *clientFlags) print(out io.Writer, names []string, rows []told) error {
 	if c.JSON || terminal(out) == nil {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		for _, r := range rows {
-			if err := e.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printJSON(out, rows)
 	}
 	return writeTable(out, names, rows, 0)
+}
+
+// printJSON writes an object for each row, one a line.
+func printJSON[T any](out io.Writer, rows []T) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	for _, r := range rows {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // terminal is out where that is one, else nil.

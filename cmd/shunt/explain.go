@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/proxy/wire"
@@ -19,6 +16,7 @@ import (
 type explainCmd struct {
 	Config    string `required:"" short:"c" help:"Configuration file." placeholder:"shunt.yaml"`
 	Schema    string `help:"Current schema of the statement (default: the only schema of the configuration)."`
+	JSON      bool   `help:"Print JSON: an object for each row, one a line."`
 	Statement string `arg:"" help:"The SQL statement."`
 }
 
@@ -26,6 +24,7 @@ func (explainCmd) Help() string {
 	return `Examples:
 
   shunt explain --config shunt.yaml "SELECT * FROM users WHERE email = 'eve@x'"
+  shunt explain --config shunt.yaml --json "SELECT * FROM users WHERE id = 5" | jq -r .Shards
   shunt explain --config shunt.yaml --schema shop "DELETE FROM orders WHERE id = 5"
 
 It ends with 1 where the statement can't be planned, and says why.`
@@ -42,9 +41,7 @@ func (c *explainCmd) Run(ctx context.Context, s streams) error {
 	if schema == "" && len(cfg.Schemas) == 1 {
 		schema = cfg.Schemas[0].Name
 	}
-	ask := func(addr string, as config.User) error {
-		return explainRoute(ctx, s.out, addr, as, schema, c.Statement)
-	}
+	ask := func(addr string, as config.User) error { return c.ask(ctx, s.out, addr, as, schema) }
 	if conn, err := net.DialTimeout("tcp", cfg.Listen, reachTimeout); err == nil {
 		conn.Close()
 		for _, u := range cfg.Users {
@@ -74,48 +71,19 @@ func (c *explainCmd) Run(ctx context.Context, s streams) error {
 	}
 }
 
-func explainRoute(ctx context.Context, out io.Writer, addr string, u config.User, schema, statement string) error {
+// ask prints what a Shunt says.
+func (c *explainCmd) ask(ctx context.Context, out io.Writer, addr string, u config.User, schema string) error {
 	db, err := openDB(addr, u.Name, u.Password, schema, nil)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(ctx, "EXPLAIN ROUTE "+statement)
+	names, rows, err := asked(ctx, db, "EXPLAIN ROUTE "+c.Statement)
 	if err != nil {
 		return fmt.Errorf("explain: %w", err)
 	}
-	defer rows.Close()
-	return printTable(out, rows)
-}
-
-// printTable writes rows as aligned columns.
-func printTable(out io.Writer, rows *sql.Rows) error {
-	names, err := rows.Columns()
-	if err != nil {
-		return fmt.Errorf("read columns: %w", err)
+	if c.JSON {
+		return printJSON(out, rows)
 	}
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(names, "\t"))
-	cells := make([]sql.NullString, len(names))
-	into := make([]any, len(names))
-	for i := range cells {
-		into[i] = &cells[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			return fmt.Errorf("read row: %w", err)
-		}
-		line := make([]string, len(cells))
-		for i, c := range cells {
-			line[i] = c.String
-			if !c.Valid {
-				line[i] = "NULL"
-			}
-		}
-		fmt.Fprintln(w, strings.Join(line, "\t"))
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read rows: %w", err)
-	}
-	return w.Flush()
+	return writeTable(out, names, rows, 0)
 }

@@ -85,10 +85,10 @@ func (indexCheckCmd) Help() string {
 
   shunt index check 'app:secret@tcp(127.0.0.1:4000)/' by_email shop.users
 
-It ends with 1 where an entry is missing. That is a bug: rebuild the index, and report it.`
+It ends with 1 where an entry is missing: rebuild the index. Its row was written on the shard behind Shunt's back, or it is a bug: report it.`
 }
 
-var errMissing = errors.New("entries are missing: reads by the index miss rows; rebuild it, and report it as a bug")
+var errMissing = errors.New("entries are missing: reads by the index miss rows; rebuild it, and report it as a bug unless rows were written behind Shunt's back")
 
 func (c *indexCheckCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, func(db *sql.DB) error {
@@ -144,7 +144,8 @@ func (c *indexRebuildCmd) await(ctx context.Context, db *sql.DB, s streams) erro
 	if schema, name, ok := strings.Cut(c.Table, "."); ok {
 		from = showIndexes + " FROM " + catalog.QuoteTable(schema, name)
 	}
-	tty := terminal(s.err)
+	p := s.progress()
+	defer p.end()
 	for {
 		names, rows, err := asked(ctx, db, from)
 		if err != nil {
@@ -162,27 +163,17 @@ func (c *indexRebuildCmd) await(ctx context.Context, db *sql.DB, s streams) erro
 		case at["Status"] == "failed":
 			return fmt.Errorf("the build has failed: %s", at["Error"])
 		case at["Status"] != "building":
-			if tty != nil {
-				fmt.Fprintln(tty)
-			}
+			p.end()
 			return c.print(s.out, names, []told{at})
-		case tty != nil:
-			fmt.Fprintf(tty, "\r%s %4s %s", bar(at["Progress"]), at["Progress"], c.Index)
 		}
+		percent, _ := strconv.ParseInt(strings.TrimSuffix(at["Progress"], "%"), 10, 64)
+		p.show(c.Index, percent, 100)
 		select {
 		case <-ctx.Done():
 			return errors.New("interrupted: the build goes on; shunt index list shows it")
 		case <-time.After(rebuildPoll):
 		}
 	}
-}
-
-// bar draws a share: "40%".
-func bar(percent string) string {
-	const width = 30
-	share, _ := strconv.Atoi(strings.TrimSuffix(percent, "%"))
-	n := min(width, max(0, share*width/100))
-	return "[" + strings.Repeat("#", n) + strings.Repeat(" ", width-n) + "]"
 }
 
 type indexExportCmd struct {
