@@ -57,31 +57,39 @@ func TestStopWithoutDataDir(t *testing.T) {
 	})
 }
 
+// smallData has a Shunt that runs go on with its data on a small disk of its own, and returns where that is.
+func smallData(p *process, size string) (data string) {
+	t := p.t
+	t.Helper()
+	p.stop()
+	data = filepath.Join(filepath.Dir(p.config), "data")
+	if err := os.Rename(data, data+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("needs a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		if err := syscall.Unmount(data, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.CopyFS(data, os.DirFS(data+".away")); err != nil {
+		t.Fatal(err)
+	}
+	p.run()
+	return data
+}
+
 // TestStopOnFullDisk: the process ends in order, and by what it leaves every row is found.
 func TestStopOnFullDisk(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p, _ := startPeople(t, f, 20, setup{})
-		p.stop()
-		data := filepath.Join(filepath.Dir(p.config), "data")
-		if err := os.Rename(data, data+".away"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(data, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=600m"); err != nil {
-			t.Skipf("needs a small disk: %v", err)
-		}
-		t.Cleanup(func() {
-			p.kill()
-			if err := syscall.Unmount(data, 0); err != nil {
-				t.Error(err)
-			}
-		})
-		if err := os.CopyFS(data, os.DirFS(data+".away")); err != nil {
-			t.Fatal(err)
-		}
-		p.run()
+		data := smallData(p, "600m")
 		for id := 501; id < 601; id++ {
 			mustExec(t, p.db(), "INSERT INTO people (id, email) VALUES (?, ?)", id, fmt.Sprintf("p%d@x", id))
 		}

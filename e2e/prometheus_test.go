@@ -13,16 +13,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
-// monitor is a Prometheus that scrapes a Shunt.
+// monitor is a Prometheus that scrapes Shunts.
 type monitor struct {
 	t    *testing.T
 	addr string
@@ -30,11 +31,11 @@ type monitor struct {
 
 var (
 	ruleAge  = regexp.MustCompile(`(?m)^        for: \w+\n`) // how long an expression must hold to be an alert
-	ruleSpan = regexp.MustCompile(`\[5m\]`)
+	ruleSpan = regexp.MustCompile(`\[\w+\]`)                 // what it looks back on
 )
 
-// startMonitor starts one with the rules of deploy, which fire at once here.
-func startMonitor(t *testing.T, target string) *monitor {
+// startMonitor starts one with the rules of deploy, which fire at once here, and look back on a short span.
+func startMonitor(t *testing.T, span string, targets ...string) *monitor {
 	t.Helper()
 	rules, err := os.ReadFile("../deploy/prometheus/rules.yml")
 	if err != nil {
@@ -49,14 +50,14 @@ func startMonitor(t *testing.T, target string) *monitor {
 		}
 		return path
 	}
-	write("rules.yml", ruleSpan.ReplaceAllString(ruleAge.ReplaceAllString(string(rules), ""), "[2s]"))
+	write("rules.yml", ruleSpan.ReplaceAllString(ruleAge.ReplaceAllString(string(rules), ""), "["+span+"]"))
 	config := write("prometheus.yml", fmt.Sprintf(`global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [rules.yml]
 scrape_configs:
 - job_name: shunt
   authorization: {credentials: %s}
   static_configs: [{targets: ["%s"]}]
-`, httpToken, target))
+`, httpToken, strings.Join(targets, `", "`)))
 	m := &monitor{t, freeAddress(t)}
 	cmd := exec.CommandContext(context.Background(), "prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+m.addr)
 	var log throwaway.Output
@@ -72,6 +73,8 @@ scrape_configs:
 			t.Logf("prometheus's log:\n%s", log.Tail(20))
 		}
 	})
+	// What is counted before the first scrape is no increase.
+	eventuallyEach(t, 200*time.Millisecond, "all are scraped", func() bool { return m.samples("up == 1") == len(targets) })
 	return m
 }
 
@@ -149,27 +152,7 @@ func dashboardQueries(t *testing.T) map[string][]string {
 	return out
 }
 
-// notHere are metrics that only a Shunt with replicas, or one of several, has.
-var notHere = []string{"shunt_replica_up", "shunt_store_up"}
-
-// ruleMetrics are the metrics that alerts go by.
-func ruleMetrics(t *testing.T) []string {
-	t.Helper()
-	rules, err := os.ReadFile("../deploy/prometheus/rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, expr := range regexp.MustCompile(`(?m)^ +expr: .*$`).FindAllString(string(rules), -1) {
-		names = append(names, regexp.MustCompile(`shunt_\w+`).FindAllString(expr, -1)...)
-	}
-	if len(names) < 10 {
-		t.Fatalf("the alerts go by %q alone", names)
-	}
-	return names
-}
-
-// TestRules: Prometheus reads the rules, and each alert has its runbook.
+// TestRules: Prometheus reads the rules, and each alert has its runbook, and is caused by a test.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("../deploy/prometheus/rules.yml")
@@ -180,19 +163,28 @@ func TestRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tests, err := os.ReadFile("prometheus_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
 	alerts := regexp.MustCompile(`- alert: (\w+)`).FindAllSubmatch(rules, -1)
 	for _, m := range alerts {
 		name := string(m[1])
 		if !bytes.Contains(runbooks, []byte("\n## "+name+"\n")) || !bytes.Contains(rules, []byte("docs/runbooks.md#"+strings.ToLower(name)+"\n")) {
 			t.Errorf("%s has no runbook", name)
 		}
+		if !bytes.Contains(tests, []byte(`"`+name+`"`)) {
+			t.Errorf("%s is caused by no test", name)
+		}
 	}
 	if len(alerts) == 0 || bytes.Count(runbooks, []byte("\n## ")) != len(alerts) {
 		t.Errorf("%d alerts, and %d runbooks", len(alerts), bytes.Count(runbooks, []byte("\n## ")))
 	}
 	available(t, []string{"promtool", "--version"}, "prometheus")
-	if out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", "../deploy/prometheus/rules.yml").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for _, args := range [][]string{{"check", "rules", "../deploy/prometheus/rules.yml"}, {"test", "rules", "testdata/rules.yml"}} {
+		if out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
 	}
 }
 
@@ -223,7 +215,7 @@ func TestMonitored(t *testing.T) {
 	mustExec(t, c, "INSERT INTO countries VALUES (1, 'Peru'), (2, 'Chad')")
 	mustExec(t, c, "CREATE VIRTUAL INDEX idx_email ON people (email)")
 	allKnown(t, c)
-	m := startMonitor(t, p.http)
+	m := startMonitor(t, "2s", p.http)
 
 	queries := dashboardQueries(t)
 	n := 0
@@ -241,12 +233,6 @@ func TestMonitored(t *testing.T) {
 				load()
 				return m.samples(query) > 0
 			})
-		}
-	}
-
-	for _, name := range ruleMetrics(t) {
-		if n := m.samples(name); n == 0 && !slices.Contains(notHere, name) {
-			t.Errorf("an alert goes by %s, which Prometheus doesn't have", name)
 		}
 	}
 
@@ -290,4 +276,152 @@ func TestMonitored(t *testing.T) {
 		p.run()
 	})
 	eventuallyEach(t, 200*time.Millisecond, "ShuntCertificateExpires ends", func() bool { return !m.fires("ShuntCertificateExpires") })
+}
+
+// TestMonitoredFailures: so do the alerts about what fails. One Shunt has the index in a folder of its own on a small disk,
+// the other has it on a server, and a replica.
+func TestMonitoredFailures(t *testing.T) {
+	suite.Long(t)
+	available(t, []string{"prometheus", "--version"}, "prometheus")
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 3)
+		shard, home := servers[1], servers[2]
+		full, free := smallLog(t, shard)
+		for _, s := range servers[:2] {
+			db := onShard(t, s, "")
+			mustExec(t, db, "CREATE USER watched@'%' IDENTIFIED BY '"+shardPassword+"'")
+			mustExec(t, db, "GRANT ALL ON *.* TO watched@'%' WITH GRANT OPTION")
+			mustExec(t, db, "REVOKE SELECT ON *.* FROM watched@'%'")
+			mustExec(t, db, "GRANT SELECT ON `%`.* TO watched@'%'")
+		}
+		p, c := startPeople(t, f, 40, setup{
+			servers: servers[:2], user: "watched", password: shardPassword,
+			extra:       "shard_timeout: 1s\ncommit_timeout: 3s\nmin_free_disk: 900MiB\n",
+			maintenance: "{delay: 100ms, scan_duty: 1, reconcile_every: 1h, workers: 2, audit: 1}",
+		})
+		data := smallData(p, "1200m")
+		c = p.conn()
+		p.settled(c)
+
+		replicated := replicatedServers(t, f, 1, 1)
+		replica := replicated.replicas[0][0]
+		several := start(t, f, setup{
+			servers: replicated.primaries, replicas: replicated.replicas, tables: []string{"people: {shard_key: id}"},
+			extra: fmt.Sprintf("shard_timeout: 1s\nstore: {servers: [{name: h1, addr: '%s', user: %s, password: '%s'}]}", home.Addr(), home.User, home.Password),
+		})
+		several.waitReplica(replica, "up")
+		m := startMonitor(t, "10s", p.http, several.http)
+
+		shardOf := func(id int) string {
+			return routeOf(t, c, fmt.Sprintf("SELECT * FROM people WHERE id = %d", id)).shards[0]
+		}
+		there, behind := 0, 1000 // a row on s0, and the number of none on s1
+		for shardOf(there) != "s0" {
+			there++
+		}
+		for shardOf(behind) != "s1" {
+			behind++
+		}
+		byEmail := fmt.Sprintf("SELECT id FROM people WHERE email = 'p%d@x'", there)
+		m.alert("ShuntMiss", func() {
+			mustExec(t, onShard(t, shard, p.schema), fmt.Sprintf("INSERT INTO people (id, email) VALUES (%d, 'p%d@x')", behind, there))
+			want(t, c, byEmail, "id", fmt.Sprint(there))
+		}, func() {
+			eventually(t, "the index is built anew", func() bool { return len(mustRows(t, c, byEmail)) == 2 })
+			p.waitIndex(c, "idx_email")
+		})
+
+		var fill *os.File
+		fillTo := func(left uint64) {
+			var err error
+			if fill, err = os.Create(filepath.Join(data, "fill")); err != nil {
+				t.Fatal(err)
+			}
+			defer fill.Close()
+			for has := left; has >= left; {
+				var disk syscall.Statfs_t
+				if err := syscall.Statfs(data, &disk); err != nil {
+					t.Fatal(err)
+				}
+				has = disk.Bavail * uint64(disk.Bsize)
+				if _, err := fill.Write(make([]byte, 1<<20)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		empty := func() {
+			if err := os.Remove(fill.Name()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.alert("ShuntStoreDiskLow", func() { fillTo(980e6) }, empty)
+		m.alert("ShuntStoreUnwritable", func() { fillTo(920e6) }, func() {
+			wantError(t, execError(t, c, "INSERT INTO people (id, email) VALUES (2000, 'new@x')"), 1021, "")
+			empty()
+		})
+
+		var writers sync.WaitGroup
+		m.alert("ShuntShardStalled", func() {
+			full()
+			for range 4 {
+				w := p.conn()
+				writers.Go(func() {
+					for i, err := 0, error(nil); err == nil; i++ {
+						_, err = w.ExecContext(t.Context(), fmt.Sprintf("UPDATE people SET city = REPEAT('%c', 20) WHERE id = %d", 'a'+i%20, behind))
+					}
+				})
+			}
+		}, func() {
+			writers.Wait()
+			free()
+		})
+
+		const ddl = "ALTER TABLE people ADD added INT"
+		altered := make(chan error, 1)
+		m.alert("ShuntUnfinishedDDL", func() {
+			hold := connOf(t, onShard(t, shard, p.schema))
+			mustExec(t, hold, "BEGIN")
+			mustRows(t, hold, "SELECT id FROM people")
+			db := p.db()
+			go func() {
+				_, err := db.ExecContext(t.Context(), ddl)
+				altered <- err
+			}()
+			eventually(t, "it waits on s1", func() bool {
+				return len(mustRows(t, hold, "SELECT id AS id FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock'")) > 0
+			})
+			shard.Kill()
+			if err := <-altered; err == nil {
+				t.Error("the statement is done without a shard")
+			}
+		}, func() {
+			if err := shard.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the same statement finishes it", func() bool {
+				_, err := p.db().ExecContext(t.Context(), ddl)
+				return err == nil
+			})
+		})
+
+		m.alert("ShuntJobFails", func() {
+			mustExec(t, p.db(), "CREATE VIRTUAL INDEX idx_city ON people (city)")
+			p.waitIndex(p.db(), "idx_city")
+			mustExec(t, onShard(t, shard, ""), "REVOKE SELECT ON `%`.* FROM watched@'%'")
+			for _, name := range []string{"idx_email", "idx_city"} {
+				mustExec(t, p.db(), "REBUILD VIRTUAL INDEX "+name+" ON people")
+			}
+		}, func() {
+			mustExec(t, onShard(t, shard, ""), "GRANT SELECT ON `%`.* TO watched@'%'")
+			p.waitIndex(p.db(), "idx_email")
+			p.waitIndex(p.db(), "idx_city")
+		})
+
+		m.alert("ShuntStoreServerDown", home.Pause, home.Resume)
+		m.alert("ShuntReplicaDown", replica.Kill, func() {
+			if err := replica.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
 }

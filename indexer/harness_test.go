@@ -120,6 +120,7 @@ func newBench(t *testing.T, shards int, change func(*Options)) *bench {
 			Audited:    func(_ *catalog.Index, miss bool) { b.event(fmt.Sprint("audited ", miss)) },
 			HeldBack:   func(catalog.ShardID) { b.event("held back") },
 			AfterError: func(error) { b.event("after error") },
+			JobDone:    func(_, outcome string, _ time.Duration) { b.event("job: " + outcome) },
 		},
 	}
 	if change != nil {

@@ -255,11 +255,13 @@ func (x *Indexer) shardName(id catalog.ShardID) string {
 type Metrics struct {
 	// ScanRows: rows that a scan has read, and how long that took (connecting,
 	// comparing with the store and removing not counted).
-	ScanRows   func(shard catalog.ShardID, rows int, took time.Duration)
-	Added      func(n int) // missing entries that a scan added
-	Removed    func(n int) // stale entries removed
-	Cleared    func(n int) // marks cleared
-	JobDone    func(typ string, d time.Duration, err error)
+	ScanRows func(shard catalog.ShardID, rows int, took time.Duration)
+	Added    func(n int) // missing entries that a scan added
+	Removed  func(n int) // stale entries removed
+	Cleared  func(n int) // marks cleared
+	// JobDone: the outcome is ok, failed, or again: given back for what goes on beside it (DDL, an open
+	// transaction, another scan), which is no failure.
+	JobDone    func(typ, outcome string, took time.Duration)
 	HeldBack   func(shard catalog.ShardID) // removals, or a build, put off by an open transaction
 	AfterError func(err error)             // a job could not be enqueued
 	Audited    func(index *catalog.Index, miss bool)

@@ -41,6 +41,14 @@ func jobKinds() []kind {
 	return []kind{buildIndex, maintainIndex, verifyKeys, reconcile, dropIndex}
 }
 
+// JobTypes are those of all kinds.
+func JobTypes() (types []string) {
+	for _, k := range jobKinds() {
+		types = append(types, k.typ)
+	}
+	return types
+}
+
 // kindOf finds a job's kind. One of another version's is nothing that can be done.
 func (x *Indexer) kindOf(j *storage.Job) *kind {
 	for i := range x.kinds {

@@ -271,10 +271,13 @@ func (x *Indexer) counted(id catalog.ShardID, s *scan) {
 func (x *Indexer) do(ctx context.Context, j *storage.Job) {
 	began := x.clock.Now()
 	err := x.leased(ctx, j)
-	if x.opts.Metrics.JobDone != nil {
-		x.opts.Metrics.JobDone(j.Type, x.clock.Now().Sub(began), err)
+	done := func(outcome string) {
+		if x.opts.Metrics.JobDone != nil {
+			x.opts.Metrics.JobDone(j.Type, outcome, x.clock.Now().Sub(began))
+		}
 	}
 	if err == nil {
+		done("ok")
 		x.work.mu.Lock()
 		delete(x.work.failed, j.ID)
 		x.work.mu.Unlock()
@@ -289,6 +292,7 @@ func (x *Indexer) do(ctx context.Context, j *storage.Job) {
 	now := x.clock.Now()
 	var notBefore time.Time
 	var held *HeldBack
+	outcome := "again"
 	switch cause := context.Cause(ctx); {
 	case errors.As(err, &held):
 		x.work.mu.Lock()
@@ -304,10 +308,11 @@ func (x *Indexer) do(ctx context.Context, j *storage.Job) {
 	case errors.Is(cause, errDDL), errors.Is(cause, context.Canceled):
 		err, notBefore = cause, now
 	default:
-		notBefore = now.Add(x.backoff(j.ID))
+		outcome, notBefore = "failed", now.Add(x.backoff(j.ID))
 		x.log.Warn("a maintenance job failed and will be tried again", "job", j.ID, "type", j.Type,
 			"schema", j.Schema, "table", j.Table, "attempts", j.Attempts, "error", err)
 	}
+	done(outcome)
 	if err := x.store.Fail(j.ID, x.work.name, err, notBefore); err != nil && !errors.Is(err, storage.ErrLeaseLost) {
 		x.log.Error("give a maintenance job back", "job", j.ID, "error", err)
 	}

@@ -131,6 +131,9 @@ func TestWaitingBuildsAndOtherJobs(t *testing.T) {
 	}
 	idle.End()
 	b.until("the shard is read for both", func() bool { return len(b.shards[1].statements("SELECT `id`")) == 3 })
+	if !b.happened("job: again") || b.happened("job: failed") {
+		t.Errorf("a build that waits has failed: %q", b.events)
+	}
 	younger.End() // has a snapshot of before, maybe
 	b.until("both are ready", func() bool { return !slices.ContainsFunc(b.x.Status(), func(s Status) bool { return s.Def.HasBuild }) })
 	for _, s := range b.x.Status() {
@@ -169,6 +172,9 @@ func TestBuildResumesAtItsCheckpoint(t *testing.T) {
 	got := b.shards[1].statements("SELECT `id`")
 	if len(got) != 4 || !strings.Contains(got[3], "WHERE (`id` > 49) ORDER BY `id`") {
 		t.Errorf("scans: %q", got)
+	}
+	if !b.happened("job: failed") {
+		t.Errorf("no job is told to have failed: %q", b.events)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
+	"github.com/shunt-sql/shunt/storage/shared"
 )
 
 // followed counts what was dealt with of the shards' binary logs.
@@ -33,12 +34,15 @@ func indexerMetrics(reg prometheus.Registerer, d *schema.Directory) indexer.Metr
 	rows := counter("shunt_scan_rows_total", "Rows read by index scans.", "shard")
 	reading := counter("shunt_scan_read_seconds_total", "Time in which index scans read rows.", "shard")
 	changes := counter("shunt_index_changes_total", "Entries that maintenance added (missing) or removed (stale), and marks it cleared.", "change")
-	jobs := counter("shunt_jobs_done_total", "Jobs by type and outcome (ok, failed).", "type", "outcome")
+	jobs := counter("shunt_jobs_done_total", "Jobs by type and outcome: ok; failed; again, where they were given back for what went on beside them, as DDL or an open transaction.", "type", "outcome")
+	for _, typ := range indexer.JobTypes() {
+		jobs.WithLabelValues(typ, "failed").Add(0) // a series that begins with its first failure lacks that one in an increase
+	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "shunt_job_seconds", Help: "Run time of jobs.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 12)}, []string{"type"})
 	reg.MustRegister(seconds)
 	held := counter("shunt_removals_held_back_total", "Scans and builds to be done again when a transaction that was open has ended.", "shard")
 	enqueue := counter("shunt_job_enqueue_errors_total", "Jobs that could not be put into the store.")
-	audits := counter("shunt_audits_total", "Index-routed reads that were also asked of the skipped shards, by outcome (ok, miss). A miss is a bug.", "outcome")
+	audits := counter("shunt_audits_total", "Index-routed reads that were also asked of the skipped shards, by outcome (ok, miss). A miss is a row that was written behind Shunt's back, or a bug.", "outcome")
 	// A series that begins with its first miss has no increase to alert on.
 	audits.WithLabelValues("ok").Add(0)
 	audits.WithLabelValues("miss").Add(0)
@@ -51,11 +55,7 @@ func indexerMetrics(reg prometheus.Registerer, d *schema.Directory) indexer.Metr
 		Added:   func(n int) { changes.WithLabelValues("added").Add(float64(n)) },
 		Removed: func(n int) { changes.WithLabelValues("removed").Add(float64(n)) },
 		Cleared: func(n int) { changes.WithLabelValues("marks_cleared").Add(float64(n)) },
-		JobDone: func(typ string, took time.Duration, err error) {
-			outcome := "ok"
-			if err != nil {
-				outcome = "failed"
-			}
+		JobDone: func(typ, outcome string, took time.Duration) {
 			jobs.WithLabelValues(typ, outcome).Inc()
 			seconds.WithLabelValues(typ).Observe(took.Seconds())
 		},
@@ -89,8 +89,8 @@ var (
 	statusDesc   = prometheus.NewDesc("shunt_index_status", "1 for the state that the index is in.", []string{"schema", "table", "index", "status"}, nil)
 	jobsDesc     = prometheus.NewDesc("shunt_jobs", "Jobs by type and state.", []string{"type", "state"}, nil)
 	jobAgeDesc   = prometheus.NewDesc("shunt_job_age_seconds", "Age of the oldest job by type and state.", []string{"type", "state"}, nil)
-	diskDesc     = prometheus.NewDesc("shunt_store_bytes", "Size of the index store on disk.", nil, nil)
-	freeDesc     = prometheus.NewDesc("shunt_store_free_bytes", "Free space on the index store's disk.", nil, nil)
+	diskDesc     = prometheus.NewDesc("shunt_store_bytes", "Size of the index store on disk. Not of one on servers.", nil, nil)
+	freeDesc     = prometheus.NewDesc("shunt_store_free_bytes", "Free space on the index store's disk. Not of one on servers.", nil, nil)
 	lookupsDesc  = prometheus.NewDesc("shunt_lookups_total", "Lookups of a key in a virtual index, by whether it was among the hot records.", []string{"cache"}, nil)
 	hotDesc      = prometheus.NewDesc("shunt_lookup_cache_bytes", "Memory of the virtual indexes' hot records.", nil, nil)
 	unlikeDesc   = prometheus.NewDesc("shunt_reference_tables_unlike", "Reference tables whose copies differ.", nil, nil)
@@ -141,8 +141,10 @@ func (c *storeCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(jobsDesc, float64(n), k.typ, k.state)
 		gauge(jobAgeDesc, time.Since(oldest[k]).Seconds(), k.typ, k.state)
 	}
-	gauge(diskDesc, float64(st.DiskBytes))
-	gauge(freeDesc, float64(st.FreeBytes))
+	if _, onServers := c.store.(*shared.Store); !onServers { // of whose disks nothing is known: a 0 would be an alert
+		gauge(diskDesc, float64(st.DiskBytes))
+		gauge(freeDesc, float64(st.FreeBytes))
+	}
 	gauge(intentsDesc, float64(st.Intents))
 	gauge(hotDesc, float64(st.HotBytes))
 	counter(lookupsDesc, st.HotHits, "hit")

@@ -195,11 +195,18 @@ func (s *Store) EnqueueSoon(j storage.Job) error {
 	return nil
 }
 
-// Jobs is storage.Store's: none where the home doesn't answer.
+// Jobs is storage.Store's: none where the home doesn't answer, at once where that is known.
+//
+// Counter-example: each scrape of the metrics waits for the home until the timeout, and a monitor gives up before. What
+// it tells is that Shunt is down.
 func (s *Store) Jobs() []storage.Job {
+	h, err := s.homes()[0].reach()
+	if err != nil {
+		return nil
+	}
 	ctx, cancel := s.brief()
 	defer cancel()
-	jobs, err := s.first().Jobs(ctx)
+	jobs, err := h.Jobs(ctx)
 	if err != nil {
 		s.log.Warn("the maintenance jobs can't be read", "error", err)
 	}
