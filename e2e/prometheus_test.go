@@ -188,7 +188,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestMonitored: a Prometheus that scrapes a Shunt under load has data for every panel of the dashboard, and alerts
+// TestMonitored: a Prometheus that scrapes Shunts under load has data for every panel of the dashboard, and alerts
 // fire, and end, with what they are about.
 func TestMonitored(t *testing.T) {
 	available(t, []string{"prometheus", "--version"}, "prometheus")
@@ -215,7 +215,15 @@ func TestMonitored(t *testing.T) {
 	mustExec(t, c, "INSERT INTO countries VALUES (1, 'Peru'), (2, 'Chad')")
 	mustExec(t, c, "CREATE VIRTUAL INDEX idx_email ON people (email)")
 	allKnown(t, c)
-	m := startMonitor(t, "2s", p.http)
+	replicated := replicatedServers(t, f, 1, 1)
+	mustExec(t, onShard(t, replicated.primaries[0], ""), "SET GLOBAL binlog_row_metadata = FULL, GLOBAL binlog_format = ROW")
+	several := start(t, f, setup{
+		servers: replicated.primaries, replicas: replicated.replicas, tables: []string{"people: {shard_key: id}"}, extra: "store: {shards: true}",
+		maintenance: "{delay: 100ms, scan_duty: 1, reconcile_every: 1h, workers: 2, follow: binlog}",
+	})
+	mustExec(t, several.db(), "CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50))")
+	several.createIndex(several.db(), "idx_email", "people (email)")
+	m := startMonitor(t, "2s", p.http, several.http)
 
 	queries := dashboardQueries(t)
 	n := 0
@@ -226,6 +234,7 @@ func TestMonitored(t *testing.T) {
 		mustRows(t, c, "SELECT COUNT(*) FROM people")
 		mustExec(t, c, fmt.Sprintf("UPDATE people SET email = 'x%d' WHERE id = %d", n, n%100))
 		_ = execError(t, c, "INSERT INTO people VALUES (1, 'twice')")
+		mustExec(t, several.db(), fmt.Sprintf("INSERT INTO people VALUES (%d, 'p')", n))
 	}
 	for title, all := range queries {
 		for _, query := range all {
