@@ -47,7 +47,8 @@ func TestCheckAsServe(t *testing.T) {
 			Valid    bool
 			Shards   []struct{ Name, Addr, Version string }
 			Failures []string
-		}) {
+		},
+		) {
 			t.Helper()
 			out, _ := shunt(t, "check", "--json", "--config", p.config)
 			if err := json.NewDecoder(strings.NewReader(out)).Decode(&x); err != nil || len(x.Shards) != 4 || x.Shards[1].Name != "s1" || x.Shards[1].Version == "" {

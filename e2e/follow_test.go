@@ -248,6 +248,16 @@ func TestFollowedFromWhereItStopped(t *testing.T) {
 				return indexed(t, p.db(), "SELECT id FROM people WHERE email = '"+email+"'", "s1") && missesNone(t, p.db(), "idx_email", "people")
 			})
 		}
+		// A start that finds no place has nothing to go on from, and scans.
+		eventually(t, "a place in each log is kept", func() bool {
+			before := len(p.log.String())
+			p.restart()
+			told := func(from string) int {
+				return strings.Count(p.log.String()[before:], "following a shard's binary log from "+from)
+			}
+			eventually(t, "both are followed", func() bool { return told("") == 2 })
+			return told("where it was read last") == 2
+		})
 		meanwhile("a@x", "INSERT INTO people VALUES (1001, 'a@x')")
 		if n := scanned(); n != 0 {
 			t.Errorf("scans have read %v rows", n)

@@ -303,13 +303,13 @@ func TestMonitoredFailures(t *testing.T) {
 			mustExec(t, db, "REVOKE SELECT ON *.* FROM watched@'%'")
 			mustExec(t, db, "GRANT SELECT ON `%`.* TO watched@'%'")
 		}
-		p, c := startPeople(t, f, 40, setup{
+		p, _ := startPeople(t, f, 40, setup{
 			servers: servers[:2], user: "watched", password: shardPassword,
 			extra:       "shard_timeout: 1s\ncommit_timeout: 3s\nmin_free_disk: 900MiB\n",
 			maintenance: "{delay: 100ms, scan_duty: 1, reconcile_every: 1h, workers: 2, audit: 1}",
 		})
 		data := smallData(p, "1200m")
-		c = p.conn()
+		c := p.conn()
 		p.settled(c)
 
 		replicated := replicatedServers(t, f, 1, 1)

@@ -171,7 +171,7 @@ func (s *session) lockOwnerElsewhere(ctx context.Context, thread uint32) uint32 
 	if err != nil {
 		return 0
 	}
-	answers, _, _ := s.proxy.opts.Others.Ask(ctx, q) //nolint:errcheck // it is told by its number on the shard then
+	answers, _, _ := s.proxy.opts.Others.Ask(ctx, q) // without one it is told by its number on the shard
 	for _, a := range answers {
 		var r reply
 		if json.Unmarshal(a, &r) == nil && r.LockOwner != 0 {
