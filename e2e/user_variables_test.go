@@ -149,17 +149,26 @@ func TestRowCountBeside(t *testing.T) {
 	})
 }
 
-// TestUserVariablesDontLeak: what stored functions and triggers assign is no other
-// client's.
+// TestUserVariablesDontLeak: what a stored function assigns is the session's, and what it and triggers
+// assign is no other client's.
 func TestUserVariablesDontLeak(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, f *flavour) {
 		p, c := startPeople(t, f, 9, setup{})
 		mustExec(t, c, "CREATE FUNCTION leaking(x INT) RETURNS INT DETERMINISTIC NO SQL BEGIN SET @leak = x; RETURN x; END")
 		mustExec(t, c, "CREATE FUNCTION tight(x INT) RETURNS INT DETERMINISTIC NO SQL RETURN x + 1")
-		_, err := rowsOf(t.Context(), c, "SELECT leaking(3)")
+		mustExec(t, c, "CREATE FUNCTION leaks(x INT) RETURNS INT DETERMINISTIC NO SQL RETURN leaking(x) + 1")
+		mustExec(t, c, "CREATE VIEW leaked AS SELECT leaking(id) AS n, id FROM people")
+		for sql, value := range map[string]string{"SELECT leaking(3) AS n": "3", "SELECT leaks(4) - 1 AS n": "4", "SELECT leaking(id) AS n FROM people WHERE id = 5": "5", "SELECT n FROM leaked WHERE id = 6": "6"} {
+			want(t, c, sql, "n", value)
+			want(t, c, "SELECT @leak AS x", "x", value)
+			want(t, p.conn(), "SELECT @leak AS x", "x", "NULL")
+		}
+		mustRows(t, c, "SELECT leaking(?), id FROM people WHERE id = ?", 8, 1)
+		want(t, c, "SELECT @leak AS x", "x", "8")
+		_, err := rowsOf(t.Context(), c, "SELECT leaking(?), id FROM people", 3)
 		wantError(t, err, 1235, "leaking() sets")
-		_, err = rowsOf(t.Context(), c, "SELECT leaking(?), id FROM people", 3)
-		wantError(t, err, 1235, "leaking() sets")
+		failsWith(t, c, "SELECT n FROM leaked", 1235, "each would set its own")
+		mustExec(t, c, "SET @leak = NULL")
 		for _, shard := range []string{"s0", "s1", "s2", "s3"} {
 			mustRows(t, c, "/* shunt: shard="+shard+" */ SELECT leaking(3)")
 		}

@@ -188,6 +188,12 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				cat.LeavingFunctions = map[string]bool{}
 			}
 			cat.LeavingFunctions[f[1]] = true
+			if len(f) > 2 {
+				if cat.Assigned == nil {
+					cat.Assigned = map[string][]string{}
+				}
+				cat.Assigned[f[1]] = strings.Split(f[2], ",")
+			}
 		case "column":
 			for _, c := range columns(of, f[1]) {
 				c.Virtual, c.Varies, c.DefaultBlurred = slices.Contains(f, "virtual"), slices.Contains(f, "varies"), slices.Contains(f, "blurred")

@@ -58,7 +58,13 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 	} else if f := spoken.UnfitFunction(st, cat); f != nil && f.Writes {
 		planned, err = spoken.Writing(st, cat, f)
 	} else if f != nil {
-		return nil, f.Refuse()
+		names, ok := spoken.Assigned(st, cat)
+		if verb := st.Verb(0); !ok || verb != "select" && verb != "with" {
+			return nil, f.Refuse()
+		}
+		if planned, err = p.dispatch(st, cat); err == nil {
+			err = assign(planned, st, names, f.Refuse())
+		}
 	} else {
 		planned, err = p.dispatch(st, cat)
 	}
@@ -78,7 +84,14 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 	if t := spoken.LeavingTrigger(rows, st); ok && t != nil {
 		return nil, text.NotSupported("a trigger of %s sets variables of the session (@x, @@x) or keeps locks or temporary tables, which would be those of a pooled connection: declare variables in it, or send the statement to one shard with /* shunt: shard=NAME */", t.Name)
 	}
-	if v, f := spoken.CallingView(rows, st, cat); v != nil {
+	v, f, assigned := spoken.CallingView(rows, st, cat)
+	if len(assigned) > 0 {
+		err = assign(rows, st, assigned, text.NotSupported("a view that calls a stored function which sets variables of the session (@x), over several shards, is not supported: each would set its own"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if v != nil {
 		return nil, text.NotSupported("the view %s calls the stored function %s(), which %s: write its query into the statement, without it, or send the statement to one shard with /* shunt: shard=NAME */", v.Name, f.Name, f.Does)
 	}
 	if d, ok := planned.(*plan.DDL); ok {
@@ -102,6 +115,22 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 		rows.Repeatable = rows.Plain && rows.AsksNoID && !rows.AsksConnection && spoken.Repeatable(st, rows)
 	}
 	return planned, nil
+}
+
+// assign has a query assign user variables, unless it is one of several shards.
+func assign(planned plan.Plan, st *text.Statement, names []string, refused *text.Error) *text.Error {
+	rows, ok := planned.(*plan.Rows)
+	if !ok || rows.Kind != plan.Select {
+		return refused
+	}
+	rows.Assigns = append(rows.Assigns, names...)
+	bindFixed(rows, st)
+	if action := bindableOf(rows).action; action != nil {
+		if _, fixed := action.(*fixedAction); !fixed {
+			bindableOf(rows).action = &assigningAction{action, refused}
+		}
+	}
+	return nil
 }
 
 func plainSelect(r *plan.Rows) bool {
@@ -243,7 +272,7 @@ func (p *Planner) query(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *t
 	case *ast.SelectStmt, *ast.SetOprStmt:
 		plan, err := p.planQuery(st, cat, n)
 		if err == nil && len(plan.Assigns) > 0 {
-			bindableOf(plan).action = &assigningAction{bindableOf(plan).action, plan.Assigns[0]}
+			bindableOf(plan).action = &assigningAction{bindableOf(plan).action, refuseAssigned(plan.Assigns[0])}
 		}
 		return result(plan, err)
 	case *ast.DoStmt:

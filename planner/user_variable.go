@@ -30,14 +30,14 @@ func refuseAssigned(name string) *text.Error {
 // Rule assigned: one shard reads all rows, in its own place. Counter-example: SELECT @n := @n + 1,
 // name FROM users numbers the rows of each shard.
 type assigningAction struct {
-	inner action
-	name  string
+	inner   action
+	refused *text.Error
 }
 
 func (a *assigningAction) bind(b *binder) (*plan.Bound, error) {
 	out, err := a.inner.bind(b)
 	if err == nil && (out.Refuse != nil || len(out.Statements) != 1 || out.Merge != nil || out.Gather != nil) {
-		out.Refuse = refuseAssigned(a.name)
+		out.Refuse = a.refused
 	}
 	return out, err
 }

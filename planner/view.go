@@ -42,7 +42,7 @@ func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, e
 		return nil, false
 	}
 	st, lexErr := text.Read(v.Definition, text.Settings{}, a.cat)
-	if lexErr != nil || spoken.UnfitFunction(st, a.cat) != nil || st.Calls("last_insert_id") || slices.ContainsFunc(ofSession, st.Calls) {
+	if lexErr != nil || !spoken.FitOfOneShard(st, a.cat) || st.Calls("last_insert_id") || slices.ContainsFunc(ofSession, st.Calls) {
 		return nil, false
 	}
 	inner := &analysis{st: st, cat: a.cat, parsers: a.parsers, views: depth + 1}

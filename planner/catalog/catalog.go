@@ -76,6 +76,8 @@ type Catalog struct {
 	// LeavingFunctions are those that assign variables of the session, or keep a lock or
 	// a temporary table, which would stay with the shard's connection.
 	LeavingFunctions map[string]bool
+	// Assigned are the user variables (lower case, without @) that those of LeavingFunctions may assign which leave nothing else.
+	Assigned map[string][]string
 	// ReadingFunctions are those that may read a table whose rows are on several shards:
 	// they see those of the shard that runs them.
 	ReadingFunctions map[string]bool
@@ -108,9 +110,11 @@ type Routine struct {
 	Schema, Name string
 	// Words are all names and keywords in its body, in lower case.
 	Words map[string]bool
-	// Hidden: the body can't be seen. Variables: it has user variables. Leaves: it sets
-	// variables of the session, or keeps a lock. Ends: it may end its caller's transaction.
-	Hidden, Variables, Leaves, Ends bool
+	// Hidden: the body can't be seen. Variables: it has user variables, by the names in Assigns. Leaves: it sets variables
+	// of the session, or keeps a lock; LeavesMore: others than user variables. Ends: it may end its caller's transaction.
+	Hidden, Variables, Leaves, LeavesMore, Ends bool
+	// Assigns are the user variables that its body names, in lower case.
+	Assigns []string
 }
 
 // ProcedureKey is a procedure's key: names of procedures don't mind case.

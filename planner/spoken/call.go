@@ -82,19 +82,26 @@ func atHome(called []*catalog.Routine, cat *catalog.Catalog) (act *Fixed, kind p
 	if writes || says("for") {
 		kind = plan.Other
 	}
-	for _, t := range sortedTables(cat) {
-		if !mayTouchBy(called, t) {
-			continue
-		}
+	named := slices.DeleteFunc(sortedTables(cat), func(t *catalog.Table) bool { return !mayTouchBy(called, t) })
+	for i := 0; i < len(named); i++ {
+		t := named[i]
 		if t.Lost {
 			return nil, 0, nil, "", lostTemporary(t)
 		}
 		tables = append(tables, t)
+		if of, ok := ViewTables(t, cat); t.IsView && ok && !writes && len(cat.Shards) > 1 {
+			for _, t := range of {
+				if !slices.Contains(named, t) {
+					named = append(named, t)
+				}
+			}
+			continue
+		}
 		set = set.Intersect(t.Shards)
 		switch {
 		case len(cat.Shards) == 1:
 		case t.IsView:
-			return nil, 0, nil, "it may read the view " + t.Name, nil
+			return nil, 0, nil, "it may use the view " + t.Name, nil
 		case t.Placement == catalog.Single:
 		case t.Placement == catalog.Reference && !writes:
 		case t.Placement == catalog.Reference:
@@ -111,6 +118,23 @@ func atHome(called []*catalog.Routine, cat *catalog.Catalog) (act *Fixed, kind p
 		act.Unknown = hintedIndexes("update", tables, cat)
 	}
 	return act, kind, tables, "", nil
+}
+
+// ViewTables are those that a view's query may name; ok is false for no view, or one whose query isn't known or calls a function.
+func ViewTables(v *catalog.Table, cat *catalog.Catalog) (tables []*catalog.Table, ok bool) {
+	if !v.IsView || v.Definition == "" {
+		return nil, false
+	}
+	query, err := text.Read(v.Definition, text.Settings{Schema: v.Schema}, cat)
+	if err != nil {
+		return nil, false
+	}
+	for name := range callsIn(query) {
+		if _, stored := cat.Functions[strings.ToLower(name)]; stored {
+			return nil, false
+		}
+	}
+	return namedIn(query, cat, v.Schema), true
 }
 
 // mayTouch reports that a procedure names something, which without its schema is of the procedure's own.

@@ -100,10 +100,35 @@ func DefinesBody(st *text.Statement) bool {
 	return false
 }
 
-// CallingView is a view that a statement reads, by others too, which calls an unfit function.
-func CallingView(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) (v *catalog.Table, function *Unfit) {
+// Assigned are the user variables that functions may assign which a query calls. ok is false where it calls functions that do, or
+// leave, anything else that is unfit.
+//
+// Rule one shard: such a query is one of a single shard, whose variables the session takes over (plan.Rows.Assigns).
+func Assigned(query *text.Statement, cat *catalog.Catalog) (names []string, ok bool) {
+	if WritingFunction(query, cat) != "" || ReadingFunction(query, cat) != "" {
+		return nil, false
+	}
+	for name := range callsIn(query) {
+		if name = strings.ToLower(name); cat.LeavingFunctions[name] {
+			if names = append(names, cat.Assigned[name]...); cat.Assigned[name] == nil {
+				return nil, false
+			}
+		}
+	}
+	return names, len(names) > 0
+}
+
+// FitOfOneShard reports a query that calls no function which is unfit where one shard answers it.
+func FitOfOneShard(query *text.Statement, cat *catalog.Catalog) bool {
+	_, assigns := Assigned(query, cat)
+	return assigns || UnfitFunction(query, cat) == nil
+}
+
+// CallingView is a view that a statement reads, by others too, which calls an unfit function; assigned are the user variables that
+// functions of views may assign instead.
+func CallingView(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) (v *catalog.Table, function *Unfit, assigned []string) {
 	if r == nil || st.Hinted || r.Kind == plan.Show || len(cat.WritingFunctions)+len(cat.ReadingFunctions)+len(cat.LeavingFunctions) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	seen := map[*catalog.Table]bool{}
 	var look func(tables []*catalog.Table) bool
@@ -118,6 +143,9 @@ func CallingView(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) (v *cat
 				continue
 			}
 			v, function = t, UnfitFunction(query, cat)
+			if names, ok := Assigned(query, cat); ok && r.Kind == plan.Select {
+				assigned, function = append(assigned, names...), nil
+			}
 			if function != nil || look(namedIn(query, cat, t.Schema)) {
 				return true
 			}
@@ -125,9 +153,9 @@ func CallingView(r *plan.Rows, st *text.Statement, cat *catalog.Catalog) (v *cat
 		return false
 	}
 	if !look(r.Tables) {
-		return nil, nil
+		return nil, nil, assigned
 	}
-	return v, function
+	return v, function, nil
 }
 
 // LeavingTrigger is a table of a write whose triggers do so, the same

@@ -103,7 +103,7 @@ func Make(src Sources) (*Snapshot, error) {
 	b.c = &catalog.Catalog{
 		Version: src.Version, Shards: src.Shards, Joining: src.Joining, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
 		DefaultCollation: map[string]string{}, Collations: map[int]catalog.Collation{},
-		WritingFunctions: map[string]bool{}, Bound: map[string][]*catalog.Routine{}, LeavingFunctions: map[string]bool{}, ReadingFunctions: map[string]bool{}, Functions: map[string]bool{}, AggregateFunctions: map[string]bool{},
+		WritingFunctions: map[string]bool{}, Bound: map[string][]*catalog.Routine{}, LeavingFunctions: map[string]bool{}, Assigned: map[string][]string{}, ReadingFunctions: map[string]bool{}, Functions: map[string]bool{}, AggregateFunctions: map[string]bool{},
 		Procedures: map[string]*catalog.Routine{},
 	}
 	for _, s := range src.Shards {

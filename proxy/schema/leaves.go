@@ -2,6 +2,7 @@ package schema
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -46,6 +47,55 @@ func leavesTraces(body string) bool {
 	return setsSession.MatchString(rest) || keeps.MatchString(rest) || assigned.MatchString(rest) || userVariable.MatchString(rest) && filled.MatchString(rest)
 }
 
+// leavesMore reports a body that may leave other things than user variables.
+func leavesMore(body string) bool {
+	rest := words(body)
+	return setsSession.MatchString(rest) || keeps.MatchString(rest)
+}
+
+// userVariables are those that a body names, in lower case.
+func userVariables(body string) (names []string) {
+	for _, m := range variableNames.FindAllStringSubmatch(words(body), -1) {
+		names = append(names, strings.ToLower(strings.Trim(m[1], "`")))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// assigned notes the user variables that functions may assign, themselves or by others, where they leave nothing else.
+func (b *builder) assigned() {
+	var of func(name string, seen map[string]bool) (names []string, ok bool)
+	of = func(name string, seen map[string]bool) (names []string, ok bool) {
+		if seen[name] {
+			return nil, true
+		}
+		seen[name] = true
+		for _, f := range b.stored[name] {
+			if f.Hidden || f.LeavesMore || f.Words["call"] {
+				return nil, false
+			}
+			names = append(names, f.Assigns...)
+			for w := range f.Words {
+				if b.stored[w] == nil {
+					continue
+				}
+				more, ok := of(w, seen)
+				if !ok {
+					return nil, false
+				}
+				names = append(names, more...)
+			}
+		}
+		return names, true
+	}
+	for name := range b.c.LeavingFunctions {
+		if names, ok := of(name, map[string]bool{}); ok {
+			slices.Sort(names)
+			b.c.Assigned[name] = slices.Compact(names)
+		}
+	}
+}
+
 // endsTransactions reports whether a body may end the transaction that it is called in,
 // or begin another.
 func endsTransactions(body string) bool {
@@ -67,11 +117,12 @@ func words(body string) string {
 }
 
 var (
-	harmless     = regexp.MustCompile(`(?i)\b(?:rollback\s+(?:work\s+)?to|(?:create\s+(?:or\s+replace\s+)?|drop\s+)temporary)\b`)
-	ends         = regexp.MustCompile(`(?i)\b(?:commit|rollback|start\s+transaction|autocommit|xa|truncate|analyze|optimize|repair|flush|create|alter|drop|rename|grant|revoke|lock\s+tables?|unlock\s+tables?)\b`)
-	texts        = regexp.MustCompile(`(?s)'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|` + "`[^`]*`" + `|/\*M?!\d*|\*/|/\*.*?\*/|--\s[^\n]*|#[^\n]*`)
-	userVariable = regexp.MustCompile(`(?:^|[^@])@[^@\s]`)
-	assigned     = regexp.MustCompile("(?:^|[^@])@(?:[\\w.$\\x80-\\xff]+|`[^`]*`|'')\\s*:?=")
+	harmless      = regexp.MustCompile(`(?i)\b(?:rollback\s+(?:work\s+)?to|(?:create\s+(?:or\s+replace\s+)?|drop\s+)temporary)\b`)
+	ends          = regexp.MustCompile(`(?i)\b(?:commit|rollback|start\s+transaction|autocommit|xa|truncate|analyze|optimize|repair|flush|create|alter|drop|rename|grant|revoke|lock\s+tables?|unlock\s+tables?)\b`)
+	texts         = regexp.MustCompile(`(?s)'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|` + "`[^`]*`" + `|/\*M?!\d*|\*/|/\*.*?\*/|--\s[^\n]*|#[^\n]*`)
+	variableNames = regexp.MustCompile("(?:^|[^@])@([\\w.$\\x80-\\xff]+|`[^`]*`)")
+	userVariable  = regexp.MustCompile(`(?:^|[^@])@[^@\s]`)
+	assigned      = regexp.MustCompile("(?:^|[^@])@(?:[\\w.$\\x80-\\xff]+|`[^`]*`|'')\\s*:?=")
 	// Without SESSION a variable looks like one of the body's own, but for its name.
 	setsSession = regexp.MustCompile("(?i)\\bset\\s+(?:session|local)\\s|,\\s*(?:session|local)\\s+\\w+\\s*:?=|\\bset\\s+(?:names|charset|character\\s+set|transaction)\\s+[^\\s:=]|@@[\\w.`]+\\s*:?=|(?:\\bset\\s|,)\\s*`?(?:" +
 		"sql_(?:mode|notes|warnings|safe_updates|big_selects|select_limit|auto_is_null|quote_show_create)|time_zone|group_concat_max_len|(?:foreign_key|unique|check_constraint)_checks|" +

@@ -47,6 +47,7 @@ func (b *builder) functions() {
 	b.addCallers(b.c.WritingFunctions)
 	b.addCallers(b.c.LeavingFunctions)
 	b.addCallers(b.c.Functions)
+	b.assigned()
 }
 
 // packaged are the functions of MariaDB's package, each with the whole text: what one calls is
@@ -118,7 +119,7 @@ func (b *builder) reading() {
 				for _, t := range tables[w] {
 					switch {
 					case !strings.EqualFold(f.Schema, t.Schema) && !f.Words[strings.ToLower(t.Schema)]:
-					case t.IsView || t.Unlike || t.Shards.Len() > 1:
+					case b.spreads(t, nil):
 						b.c.ReadingFunctions[name] = true
 					default:
 						bound[name] = true
@@ -130,11 +131,22 @@ func (b *builder) reading() {
 	b.addCallers(b.c.ReadingFunctions)
 }
 
+// spreads reports a table whose rows are on several shards, and a view that may read one.
+func (b *builder) spreads(t *catalog.Table, seen []*catalog.Table) bool {
+	if !t.IsView {
+		return t.Unlike || t.Shards.Len() > 1 && t.Placement != catalog.Reference
+	}
+	of, ok := spoken.ViewTables(t, b.c)
+	return !ok || slices.Contains(seen, t) || slices.ContainsFunc(of, func(other *catalog.Table) bool { return b.spreads(other, append(seen, t)) })
+}
+
 // addBody adds to what is known of a routine what its body on one shard says.
 func addBody(r *catalog.Routine, f functionFact, words map[string]bool) {
 	maps.Copy(r.Words, words)
 	r.Hidden = r.Hidden || f.hidden
 	r.Variables = r.Variables || strings.Contains(f.body, "@")
+	r.Assigns = append(r.Assigns, userVariables(f.body)...)
+	r.LeavesMore = r.LeavesMore || leavesMore(f.body)
 	r.Leaves, r.Ends = r.Leaves || leavesTraces(f.body), r.Ends || endsTransactions(f.body)
 }
 
