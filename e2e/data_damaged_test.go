@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -119,8 +120,22 @@ func TestDamagedStore(t *testing.T) {
 			want(t, db, "SELECT id FROM people WHERE email = 'p"+strconv.FormatInt(id, 10)+"@x'", "id", strconv.FormatInt(id, 10))
 		}
 
-		// `shunt check` says it before a start heals it.
+		// `shunt check` says it before a start heals it: also of what only the account tells.
 		p.stop()
+		for _, name := range files("marker.manifest.*") {
+			if err := os.Rename(name, filepath.Join(p.dataDir(), "aside")); err != nil {
+				t.Fatal(err)
+			}
+			if out, code := shunt(t, "check", "--config", p.config); code != 0 || !strings.Contains(out, "is damaged") || !strings.Contains(out, "is valid") {
+				t.Errorf("check without a marker: status %d\n%s", code, out)
+			}
+			if err := os.Rename(filepath.Join(p.dataDir(), "aside"), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, code := shunt(t, "check", "--config", p.config); code != 0 || strings.Contains(out, "is damaged") {
+			t.Errorf("check of a store that is whole: status %d\n%s", code, out)
+		}
 		for _, name := range files("MANIFEST-*") {
 			spoil(t, name)
 		}
@@ -148,4 +163,75 @@ func spoil(t *testing.T, name string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestDamagedFiles: Shunt starts whatever becomes of a file of data_dir beside the store, by which it would have known
+// that a shard's rows are others now, and finds those rows. `shunt check` says what a start does.
+func TestDamagedFiles(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 20, setup{})
+		kinds := []struct {
+			name string
+			of   func(text []byte) []byte
+		}{
+			{"bit flipped", func(text []byte) []byte {
+				at := bytes.LastIndexByte(text, '"') - 1 // JSON all the same
+				text[at] ^= 1
+				return text
+			}},
+			{"cut", func(text []byte) []byte { return text[:len(text)/2] }},
+			{"zeros", func(text []byte) []byte { return make([]byte, len(text)) }},
+			{"empty", func([]byte) []byte { return nil }},
+			{"removed", nil},
+		}
+		id := 1000
+		for _, file := range []string{"owner.json", "servers.json", "scratch-instance"} {
+			for _, kind := range kinds {
+				if file == "scratch-instance" && kind.name == "bit flipped" {
+					continue // another name is as good
+				}
+				what := file + ", " + kind.name
+				eventually(t, "lookups are narrow before "+what, func() bool {
+					return strings.Contains(routeOf(t, c, "SELECT id FROM people WHERE email = 'nobody@x'").reason, ": 0 shards of")
+				})
+				p.stop()
+				// Another server, another Shunt, a store of before: it has rows that the index lacks.
+				id++
+				mustExec(t, p.shard(0), fmt.Sprintf("INSERT INTO people (id, email) VALUES (%d, 'behind%d@x')", id, id))
+				if file == "owner.json" {
+					p.clean() // without the shards' records there is but the file
+				}
+				name := filepath.Join(p.dataDir(), file)
+				text, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if kind.of == nil {
+					err = os.Remove(name)
+				} else {
+					err = os.WriteFile(name, kind.of(bytes.Clone(text)), 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				told := kind.of != nil || file == "owner.json"
+				says := func(text string) bool {
+					return strings.Contains(text, file) && (strings.Contains(text, "damaged") || kind.of == nil && strings.Contains(text, "missing"))
+				}
+				if out, code := shunt(t, "check", "--config", p.config); code != 0 || says(out) != told {
+					t.Errorf("%s: check: status %d\n%s", what, code, out)
+				}
+				if now, err := os.ReadFile(name); kind.of != nil && (err != nil || bytes.Equal(now, text)) {
+					t.Errorf("%s: check has changed it: %q, %v", what, now, err)
+				}
+				said := len(p.log.String())
+				p.run()
+				c = p.conn()
+				want(t, c, fmt.Sprintf("SELECT id FROM people WHERE email = 'behind%d@x'", id), "id", strconv.Itoa(id))
+				if said := p.log.String()[said:]; says(said) != told || strings.Contains(said, "<nil>") {
+					t.Errorf("%s: the log says\n%s", what, said)
+				}
+			}
+		}
+	})
 }

@@ -121,7 +121,7 @@ func isRecentLog(name string) bool {
 // linked makes a copy of a store's files in a directory of its own beside them, until done is called.
 // Tables are linked, so that none goes while they are read.
 func linked(dir string) (files string, done func(), err error) {
-	if !Exists(dir) {
+	if currentManifest(dir) == 0 && foreign(dir) == "" {
 		return "", nil, fmt.Errorf("there is no index store in %s: %w", dir, fs.ErrNotExist)
 	}
 	// Tables come and go until they are linked.

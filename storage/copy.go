@@ -8,10 +8,22 @@ import (
 	"path/filepath"
 )
 
-// Exists reports whether there is a store in a directory, be it one that Open refuses.
+// Exists reports whether there is a store in a directory, be it one that Open refuses, or makes anew.
 func Exists(dir string) bool {
-	names, err := filepath.Glob(filepath.Join(dir, manifestMarker))
-	return err != nil || len(names) > 0 || foreign(dir) != ""
+	if currentManifest(dir) > 0 || foreign(dir) != "" {
+		return true
+	}
+	records, _, err := readKept(dir)
+	return err == nil && len(records) > 0
+}
+
+// Damage is why Open would make the store of a directory anew, as far as that shows before it is opened; nil while a
+// process has it open.
+func Damage(dir string) error {
+	if InUse(dir) {
+		return nil
+	}
+	return checkFiles(Options{Dir: dir, BootID: bootID()})
 }
 
 // manifestMarker are the files whose names say which manifest is the current one.

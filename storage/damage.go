@@ -93,10 +93,8 @@ func heal(o Options, records map[string]string, cause error) error {
 	return nil
 }
 
-// setAside moves the database's files out of the way.
+// setAside moves the database's files out of the way, and removes what was set aside before.
 func setAside(o Options) (dir string, err error) {
-	const prefix = "damaged-"
-	dir = filepath.Join(o.Dir, prefix+time.Now().UTC().Format("20060102-150405.000"))
 	entries, err := os.ReadDir(o.Dir)
 	if err != nil {
 		return "", err
@@ -105,7 +103,7 @@ func setAside(o Options) (dir string, err error) {
 	for _, e := range entries {
 		name := e.Name()
 		switch {
-		case strings.HasPrefix(name, prefix):
+		case strings.HasPrefix(name, asidePrefix):
 			if err := os.RemoveAll(filepath.Join(o.Dir, name)); err != nil {
 				return "", err
 			}
@@ -116,15 +114,23 @@ func setAside(o Options) (dir string, err error) {
 	if len(names) == 0 {
 		return "", nil
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	return SetAside(o.Dir, names...)
+}
+
+const asidePrefix = "damaged-"
+
+// SetAside moves damaged files of a store's directory into one below it, which is damaged-<time>.
+func SetAside(dir string, names ...string) (to string, err error) {
+	to = filepath.Join(dir, asidePrefix+time.Now().UTC().Format("20060102-150405.000"))
+	if err := os.MkdirAll(to, 0o700); err != nil {
 		return "", err
 	}
 	for _, name := range names {
-		if err := os.Rename(filepath.Join(o.Dir, name), filepath.Join(dir, name)); err != nil {
+		if err := os.Rename(filepath.Join(dir, name), filepath.Join(to, name)); err != nil {
 			return "", err
 		}
 	}
-	return dir, nil
+	return to, nil
 }
 
 // isDatabase tells Pebble's files, and what counts them.

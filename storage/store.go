@@ -320,6 +320,9 @@ func (s *Store) loadFormat() error {
 	return nil
 }
 
+// Fresh reports that there was no store before this life.
+func (s *Store) Fresh() bool { return s.fresh }
+
 // Close refuses further calls, waits for those under way, and makes all of it
 // survive a power loss: the next Open finds no intents.
 func (s *Store) Close() error {

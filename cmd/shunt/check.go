@@ -172,7 +172,9 @@ func checkKept(ctx context.Context, cfg *config.Config, reached []reachedShard) 
 	if err := storeElsewhere(ctx, cfg, store); err != nil {
 		return nil, []error{err}
 	}
-	if notes, failures = checkSchemas(ctx, cfg, reached, store, true); damage != nil {
+	notes, failures = checkSchemas(ctx, cfg, reached, store, true)
+	notes = append(notes, lostFiles(cfg)...)
+	if damage != nil {
 		notes = append(notes, fmt.Sprintf("the index store in data_dir %s is damaged (%v): shunt serve makes it anew, keeps the damaged files aside, and builds the virtual indexes again", cfg.DataDir, damage))
 	}
 	return notes, failures

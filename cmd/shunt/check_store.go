@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -25,12 +26,14 @@ func storeToCheck(cfg *config.Config) (store *storage.Store, done func(), damage
 	}
 	// Tables come and go while it is copied.
 	for range 5 {
-		store, done, err = openCopy(cfg, quiet, false)
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, storage.ErrUnreadable) {
-			return store, done, nil, err
+		if damage = storage.Damage(cfg.DataDir); damage != nil {
+			break
+		}
+		store, done, damage = openCopy(cfg, quiet, false)
+		if !errors.Is(damage, fs.ErrNotExist) && !errors.Is(damage, storage.ErrUnreadable) {
+			return store, done, nil, damage
 		}
 	}
-	damage = err
 	store, done, err = openCopy(cfg, quiet, true)
 	return store, done, damage, err
 }
@@ -56,6 +59,30 @@ func openCopy(cfg *config.Config, log *slog.Logger, records bool) (_ *storage.St
 		_ = store.Close()
 		_ = os.RemoveAll(dir)
 	}, nil
+}
+
+// lostFiles are the files of data_dir beside the store that serve makes anew, and what follows from it.
+func lostFiles(cfg *config.Config) (notes []string) {
+	lost := func(path, follows string, err error) {
+		if errors.Is(err, errDamaged) {
+			notes = append(notes, fmt.Sprintf("file %s is damaged (%v): shunt serve sets it aside: %s", path, err, follows))
+		} else if errors.Is(err, fs.ErrNotExist) {
+			notes = append(notes, fmt.Sprintf("file %s is missing: %s", path, follows))
+		}
+	}
+	if known, err := knownServers(cfg, nil); err == nil {
+		lost(known.file.path, serversLost, known.damage)
+	}
+	path := filepath.Join(cfg.DataDir, scratchInstanceFile)
+	if _, err := readInstance(path); errors.Is(err, errDamaged) {
+		notes = append(notes, fmt.Sprintf("file %s is %s", path, instanceLost))
+	}
+	if !cfg.Store.Shared() && storage.Exists(cfg.DataDir) {
+		records := recordsIn(cfg.DataDir)
+		_, err := records.read()
+		lost(records.path, recordsLost, err)
+	}
+	return notes
 }
 
 // checkPorts reports whether the ports can be had. REQUIRES: no Shunt serves by this configuration.

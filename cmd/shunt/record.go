@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -53,8 +54,10 @@ import (
 // counts as kept until every shard has answered. The log says what it was:
 // another Shunt, a copy of this store, a store that was set back, a shard without a record. A
 // Shunt whose slots are others than the record's neither starts nor stands by (errSlots).
+//
+// Without what it remembers, in a file of data_dir, a store is behind on all shards (widen).
 type records struct {
-	path  string
+	file  keptFile[map[string][]string]
 	store *storage.Store
 	// instance is the data_dir's, and its copies'.
 	instance string
@@ -103,7 +106,7 @@ func slotsOf(l layout, id catalog.ShardID) string {
 
 func newRecords(dir string, l layout, locks []string, store *storage.Store, foreign func(name string) error, log *slog.Logger) (*records, error) {
 	r := &records{
-		path: filepath.Join(dir, recordsFile), store: store, foreign: foreign, log: log,
+		file: recordsIn(dir), store: store, foreign: foreign, log: log,
 		slots: map[string]string{}, life: map[string]string{}, written: map[string]string{}, told: map[string]bool{},
 	}
 	r.add(locks)
@@ -111,13 +114,51 @@ func newRecords(dir string, l layout, locks []string, store *storage.Store, fore
 		r.slots[sh.Name], r.life[sh.Name] = slotsOf(l, sh.ID), newLife()
 	}
 	var err error
-	if r.instance, err = scratchInstance(dir); err != nil {
+	r.lives, err = r.file.read()
+	switch damage := err; {
+	case errors.Is(damage, errDamaged):
+		if err = r.widen(); err == nil {
+			err = setAside(r.file.path, recordsLost, damage, log)
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		if err = nil; !store.Fresh() {
+			log.Warn("a file in data_dir is missing: "+recordsLost, "file", r.file.path)
+			err = r.widen()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which lives have served the shards: %w", err)
+	}
+	var anew bool
+	if r.instance, anew, err = scratchInstance(dir); err != nil {
 		return nil, err
 	}
-	if r.lives, err = readKept[map[string][]string](r.path); err != nil {
-		return nil, fmt.Errorf("read which lives have served the shards: %s: %w; if it is damaged remove it: all virtual indexes are then scanned anew", r.path, err)
+	if anew && len(r.lives) > 0 {
+		if err := r.widen(); err != nil {
+			return nil, err
+		}
 	}
 	return r, r.endLives()
+}
+
+func recordsIn(dir string) keptFile[map[string][]string] {
+	return keptFile[map[string][]string]{filepath.Join(dir, recordsFile), func(sum string) map[string][]string { return map[string][]string{"": {sum}} }}
+}
+
+const recordsLost = "who has served the shards isn't known, so reads by virtual indexes go to each until it has been scanned"
+
+// widen has the store forget what it knows of all shards, durably, as if each had been another Shunt's.
+// It comes before the file that is lost is made anew, since that has those alone that answer by then.
+//
+// Counter-example without it: a copy of data_dir has served, and has told s0 so, but not s1, which was down.
+// By s0's record, and by data_dir's own name (scratchInstance), s1 is known to be behind too.
+func (r *records) widen() error {
+	for _, name := range slices.Sorted(maps.Keys(r.slots)) {
+		if err := r.foreign(name); err != nil {
+			return fmt.Errorf("shard %s: the virtual indexes can't be told: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // recordsToRead are for fits alone: they keep nothing.
@@ -151,7 +192,7 @@ func (r *records) endLives() error {
 		}
 	}
 	if ended {
-		if err := keep(r.path, r.lives); err != nil {
+		if err := r.file.write(r.lives); err != nil {
 			return fmt.Errorf("remember who has served the shards: %w", err)
 		}
 	}
@@ -520,7 +561,7 @@ func (r *records) remember(name string, lives map[string][]string) error {
 	defer r.mu.Unlock()
 	all := maps.Clone(r.lives)
 	all[name] = cloned(lives)
-	if err := keep(r.path, all); err != nil {
+	if err := r.file.write(all); err != nil {
 		return fmt.Errorf("remember who serves the shard: %w", err)
 	}
 	r.lives = all

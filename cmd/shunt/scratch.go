@@ -26,7 +26,7 @@ import (
 // close drops what is left and closes them. REQUIRES: the store is open, whose
 // lock keeps a second process from this data_dir and so from its scratch tables.
 func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, ring *wire.Ring, h *health, reg prometheus.Registerer, c cluster.Cluster, log *slog.Logger) (sc *scratch.Space, closeAll func(context.Context), err error) {
-	instance, err := scratchInstance(cfg.DataDir)
+	instance, _, err := scratchInstance(cfg.DataDir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,26 +58,36 @@ func newScratch(cfg *config.Config, dial map[catalog.ShardID]shard.Config, ring 
 const scratchInstanceFile = "scratch-instance"
 
 // scratchInstance is the name that this data_dir's scratch tables bear. It
-// outlives the process, so that the next one knows what to sweep.
-func scratchInstance(dir string) (string, error) {
+// outlives the process, so that the next one knows what to sweep. anew: there was none, or it was damaged.
+func scratchInstance(dir string) (id string, anew bool, err error) {
 	path := filepath.Join(dir, scratchInstanceFile)
-	kept, err := os.ReadFile(path)
-	if err == nil {
-		id := strings.TrimSpace(string(kept))
-		if raw, err := hex.DecodeString(id); err == nil && len(raw) == 4 {
-			return id, nil
-		}
-		slog.Warn("a file in data_dir is damaged and made anew; tables shunt_scratch.g_* that a dead process has left on the shards are not dropped", "file", path)
-		err = fs.ErrNotExist
+	if id, err = readInstance(path); err == nil {
+		return id, false, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read scratch instance: %w", err)
+	if errors.Is(err, errDamaged) {
+		slog.Warn("a file in data_dir is "+instanceLost, "file", path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", false, fmt.Errorf("read scratch instance: %w", err)
 	}
 	var raw [4]byte
 	_, _ = rand.Read(raw[:]) // it never fails
-	id := hex.EncodeToString(raw[:])
+	id = hex.EncodeToString(raw[:])
 	if err := writeSynced(path, id+"\n"); err != nil {
-		return "", fmt.Errorf("write scratch instance: %w", err)
+		return "", false, fmt.Errorf("write scratch instance: %w", err)
+	}
+	return id, true, nil
+}
+
+const instanceLost = "damaged and made anew; tables shunt_scratch.g_* that a dead process has left on the shards are not dropped"
+
+func readInstance(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	id := strings.TrimSpace(string(text))
+	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 4 {
+		return "", errDamaged
 	}
 	return id, nil
 }

@@ -122,6 +122,9 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 	if s.servers, err = knownServers(cfg, log); err != nil {
 		return err
 	}
+	if err := s.servers.heal(); err != nil {
+		return err
+	}
 	s.servers.replaced = s.replaced
 	s.ring = newRing(log)
 	defer s.ring.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -33,12 +34,18 @@ import (
 //	B     takes over without that UPDATE: row 5 is email = 'old'
 //
 // So before its first connection is used, what the indexes have of the shard is
-// taken for unknown (replaced), and connections to the old server are cut off.
+// taken for unknown (replaced), and connections to the old server are cut off. So it is with a
+// shard of which it isn't known which server it was: the file is damaged or gone, or the shard is new.
 //
 // So an address behind which several servers take turns is no shard's.
 type servers struct {
-	path string
+	file keptFile[string]
 	log  *slog.Logger
+	// damage is why what the file had isn't known.
+	damage error
+	// seated: of a shard whose server isn't known, others know it (cluster/seat). A member may begin with an
+	// empty data_dir, and its shards aren't replaced.
+	seated bool
 	// replaced is told of a shard that has another server than before. Its error
 	// keeps the server from being used.
 	replaced func(name string) error
@@ -63,16 +70,33 @@ type server struct {
 // serversFile may be removed by an operator who has moved the rows himself.
 const serversFile = "servers.json"
 
+// knownServers changes nothing.
 func knownServers(cfg *config.Config, log *slog.Logger) (*servers, error) {
-	s := &servers{path: filepath.Join(cfg.DataDir, serversFile), log: log, is: map[string]server{}, shards: map[string]bool{}, replaced: func(string) error { return nil }}
+	s := &servers{
+		file: keptFile[string]{filepath.Join(cfg.DataDir, serversFile), func(sum string) string { return sum }}, log: log, seated: cfg.Store.Shared(),
+		is: map[string]server{}, shards: map[string]bool{}, replaced: func(string) error { return nil },
+	}
 	for _, sh := range cfg.Shards {
 		s.shards[sh.Name] = true
 	}
 	var err error
-	if s.was, err = readKept[string](s.path); err != nil {
-		return nil, fmt.Errorf("read which server each shard was: %s: %w; if it is damaged remove it, once every shard's addr is right", s.path, err)
+	switch s.was, err = s.file.read(); {
+	case errors.Is(err, errDamaged):
+		s.damage, s.seated = err, false
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("read which server each shard was: %w", err)
 	}
 	return s, nil
+}
+
+const serversLost = "which server each shard was isn't known, so reads by virtual indexes go to each until it has been scanned"
+
+// heal sets a damaged file aside.
+func (s *servers) heal() error {
+	if s.damage == nil {
+		return nil
+	}
+	return setAside(s.file.path, serversLost, s.damage, s.log)
 }
 
 // admit is the Admit of a shard's connections. alone is called with one that leads to
@@ -131,8 +155,10 @@ func (s *servers) judge(name string, to server, alone func()) error {
 		return err
 	}
 	was := s.was[name]
-	if was != "" && was != to.id {
-		s.log.Warn("the shard has another server than before; reads by virtual indexes go to it until it has been scanned", "shard", name, "addr", to.addr, "was", was, "is", to.id)
+	if was != to.id && (was != "" || !s.seated) {
+		if was != "" {
+			s.log.Warn("the shard has another server than before; reads by virtual indexes go to it until it has been scanned", "shard", name, "addr", to.addr, "was", was, "is", to.id)
+		}
 		alone()
 		if err := s.replaced(name); err != nil {
 			return fmt.Errorf("another server than before, and the virtual indexes can't be told: %w", err)
@@ -143,7 +169,7 @@ func (s *servers) judge(name string, to server, alone func()) error {
 		return nil
 	}
 	s.was[name] = to.id
-	if err := keep(s.path, s.was); err != nil {
+	if err := s.file.write(s.was); err != nil {
 		s.log.Warn("which server the shard is can't be kept: at the next start exchanged addresses would not be noticed", "shard", name, "error", err)
 	}
 	return nil
@@ -160,7 +186,7 @@ func (s *servers) mistaken(name string, to server) error {
 		case known && is.id == to.id:
 			return fmt.Errorf("this is the server of shard %s (%s): expected a server each", other, is.addr)
 		case s.was[other] == to.id && s.was[name] != to.id:
-			return fmt.Errorf("this is the server that was shard %s: expected that of %s; put the addresses right (or, if its rows were moved, remove %s and start again)", other, name, s.path)
+			return fmt.Errorf("this is the server that was shard %s: expected that of %s; put the addresses right (or, if its rows were moved, remove %s and start again)", other, name, s.file.path)
 		case known && is.mariaDB != to.mariaDB:
 			return fmt.Errorf("runs %s but shard %s runs %s: expected all MySQL or all MariaDB, since they compare text differently", to.version, other, is.version)
 		}
