@@ -61,6 +61,39 @@ func TestAnswerTypes(t *testing.T) {
 	})
 }
 
+// TestOwnAnswerTypes: what Shunt alone answers has the same columns and values prepared as in a text.
+func TestOwnAnswerTypes(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 20, setup{})
+		p.settled(c)
+		for _, x := range []struct {
+			statement string
+			// moves: its values are others each time.
+			moves bool
+		}{
+			{"SHOW SHARDS", true},
+			{"SHOW MEMBERS", true},
+			{"SHOW VIRTUAL INDEXES", false},
+			{"SHOW VIRTUAL INDEXES FROM people", false},
+			{"SHOW MAINTENANCE JOBS", false},
+			{"SHOW STATEMENT STATISTICS", true},
+			{"SHOW STATEMENT STATISTICS LIMIT 2", true},
+			{"EXPLAIN ROUTE SELECT id FROM people WHERE email = 'p7@x'", false},
+			{"EXPLAIN ROUTE UPDATE people SET age = 1 WHERE id = 3", false},
+			{"CHECK VIRTUAL INDEX idx_email ON people", false},
+		} {
+			text, rowsText := answerTypes(t, c, x.statement, false)
+			binary, rowsBinary := answerTypes(t, c, x.statement, true)
+			if text != binary || strings.Contains(text, "Error 1") {
+				t.Errorf("%s:\nprepared %s\n as text %s", x.statement, binary, text)
+			}
+			if rowsText != rowsBinary && !x.moves || (rowsText == "") != (rowsBinary == "") {
+				t.Errorf("%s:\nprepared %s\n as text %s", x.statement, rowsBinary, rowsText)
+			}
+		}
+	})
+}
+
 // sameKind are types whose values are sent alike, and that drivers make the same of. The copies of
 // information_schema's tables have one in place of the other.
 var sameKind = strings.NewReplacer("TIMESTAMP", "DATETIME", "LONGTEXT", "VARCHAR", "MEDIUMTEXT", "VARCHAR", "VARBINARY", "NULL", "TEXT", "VARCHAR")

@@ -29,6 +29,9 @@ func TestFullText(t *testing.T) {
 		for _, statement := range []string{
 			"SELECT page, MATCH (body) AGAINST ('shard') AS score FROM searchindex WHERE MATCH (body) AGAINST ('shard') ORDER BY score DESC LIMIT 100",
 			"SELECT page, MATCH (body) AGAINST ('shard' IN BOOLEAN MODE) AS score FROM searchindex WHERE MATCH (body) AGAINST ('+shard -nothing' IN BOOLEAN MODE) ORDER BY MATCH (body) AGAINST ('shard' IN BOOLEAN MODE) DESC, page",
+			"SELECT page, MATCH (body) AGAINST ('shard') AS score FROM searchindex WHERE MATCH (body) AGAINST ('shard') > 0 ORDER BY score DESC",
+			"SELECT page, MATCH (body) AGAINST ('shard') AS score FROM searchindex WHERE 0 < MATCH (body) AGAINST ('shard') ORDER BY score DESC, page LIMIT 50",
+			"SELECT p.id, MATCH (s.body) AGAINST ('shard') AS score FROM pages p JOIN searchindex s ON s.page = p.id WHERE MATCH (s.body) AGAINST ('shard') > 0 ORDER BY score DESC",
 			"SELECT p.id, MATCH (s.body) AGAINST ('shard') AS score FROM pages p JOIN searchindex s ON s.page = p.id WHERE MATCH (s.body) AGAINST ('shard') AND p.space IN (0, 1) ORDER BY score DESC",
 		} {
 			for i, prepared := range []bool{false, true, false} {
@@ -47,7 +50,9 @@ func TestFullText(t *testing.T) {
 				}
 			}
 		}
-		want(t, c, "SELECT COUNT(*) AS n FROM pages p JOIN searchindex s ON s.page = p.id WHERE MATCH (s.body) AGAINST ('shard') AND p.space = 0", "n", "10")
+		for _, matches := range []string{"MATCH (s.body) AGAINST ('shard')", "MATCH (s.body) AGAINST ('shard') > 0"} {
+			want(t, c, "SELECT COUNT(*) AS n FROM pages p JOIN searchindex s ON s.page = p.id WHERE "+matches+" AND p.space = 0", "n", "10")
+		}
 		p.check()
 	})
 }

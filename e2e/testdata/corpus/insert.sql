@@ -206,3 +206,30 @@ SET NAMES binary;
 INSERT INTO numbers VALUES ('8', 1), (NULL, 2);
 SET NAMES utf8mb4;
 SELECT * FROM numbers ORDER BY id;
+-- ON DUPLICATE KEY UPDATE of a unique column to what the row has there
+CREATE TABLE pairs (id INT NOT NULL PRIMARY KEY, code VARCHAR(10), n INT, UNIQUE KEY (code));
+-- @anywhere
+-- @virtual idx_pair code
+INSERT INTO pairs VALUES (1, 'a', 1), (2, 'b', 2), (3, NULL, 3);
+INSERT INTO pairs (id, code, n) VALUES (4, 'c', 4) ON DUPLICATE KEY UPDATE code = 'c', n = 40;
+INSERT INTO pairs (id, code, n) VALUES (4, 'c', 4) ON DUPLICATE KEY UPDATE code = 'c', n = n + 40;
+INSERT INTO pairs (id, code, n) VALUES (5, 'c', 5) ON DUPLICATE KEY UPDATE code = 'c', n = 50;
+INSERT INTO pairs (id, code, n) VALUES (4, 'd', 6) ON DUPLICATE KEY UPDATE code = 'd', n = 60;
+-- refused
+INSERT INTO pairs (id, code, n) VALUES (1, 'b', 7) ON DUPLICATE KEY UPDATE code = 'b', n = 70;
+INSERT INTO pairs (id, code, n) VALUES (2, 'B', 8) ON DUPLICATE KEY UPDATE code = 'B', n = 80;
+INSERT INTO pairs (id, code, n) VALUES (8, 'f', 8), (9, 'f', 9) ON DUPLICATE KEY UPDATE code = 'f', n = n + 100;
+INSERT INTO pairs (id, code, n) VALUES (3, NULL, 9) ON DUPLICATE KEY UPDATE code = NULL, n = 90;
+INSERT INTO pairs SET id = 9, code = 'g' ON DUPLICATE KEY UPDATE code = 'g', id = 9;
+-- params: [9, "h", 1, "h"]
+INSERT INTO pairs (id, code, n) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE code = ?;
+SELECT * FROM pairs ORDER BY id;
+SELECT id FROM pairs WHERE code = 'b';
+CREATE TABLE mails (id INT NOT NULL, email VARCHAR(20) NOT NULL, n INT, PRIMARY KEY (id), UNIQUE KEY (id, email));
+-- @hash id
+-- @virtual idx_mail email
+INSERT INTO mails VALUES (1, 'a', 1), (2, 'b', 2) ON DUPLICATE KEY UPDATE email = 'x';
+INSERT INTO mails VALUES (1, 'c', 3) ON DUPLICATE KEY UPDATE id = 1, email = 'c', n = 30;
+INSERT INTO mails VALUES (2, 'd', 4), (3, 'd', 5) ON DUPLICATE KEY UPDATE email = 'd', n = 40;
+SELECT * FROM mails ORDER BY id;
+SELECT id FROM mails WHERE email = 'd' ORDER BY id;
