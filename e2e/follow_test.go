@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -235,14 +234,12 @@ func TestFollowedFromWhereItStopped(t *testing.T) {
 			n, _ := p.metric("shunt_scan_rows_total")
 			return n
 		}
-		meanwhile := func(email string, statements ...string) {
+		meanwhile := func(email string, do func()) {
 			t.Helper()
 			if code := p.stop(); code != 0 {
 				t.Fatalf("exit status %d", code)
 			}
-			for _, sql := range statements {
-				mustExec(t, p.shard(1), sql)
-			}
+			do()
 			p.run()
 			eventually(t, email+" is found", func() bool {
 				return indexed(t, p.db(), "SELECT id FROM people WHERE email = '"+email+"'", "s1") && missesNone(t, p.db(), "idx_email", "people")
@@ -258,27 +255,32 @@ func TestFollowedFromWhereItStopped(t *testing.T) {
 			eventually(t, "both are followed", func() bool { return told("") == 2 })
 			return told("where it was read last") == 2
 		})
-		meanwhile("a@x", "INSERT INTO people VALUES (1001, 'a@x')")
+		insert := func(id int, email string) func() {
+			return func() { mustExec(t, p.shard(1), "INSERT INTO people VALUES (?, ?)", id, email) }
+		}
+		meanwhile("a@x", insert(1001, "a@x"))
 		if n := scanned(); n != 0 {
 			t.Errorf("scans have read %v rows", n)
 		}
-		last := func() (file string) {
+		logs := func() (files []string) {
 			for _, r := range mustRows(t, p.shard(1), "SHOW BINARY LOGS") {
-				file = r["Log_name"]
+				files = append(files, r["Log_name"])
 			}
-			return file
+			return files
 		}
-		logs := last()
-		at := strings.LastIndex(logs, ".")
-		n, err := strconv.Atoi(logs[at+1:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		meanwhile("b@x", "INSERT INTO people VALUES (1002, 'b@x')", "FLUSH BINARY LOGS", fmt.Sprintf("PURGE BINARY LOGS TO '%s.%06d'", logs[:at], n+1))
+		meanwhile("b@x", func() {
+			insert(1002, "b@x")()
+			mustExec(t, p.shard(1), "FLUSH BINARY LOGS")
+			files := logs()
+			eventually(t, "the logs are purged", func() bool { // who has read them may not have ended yet
+				mustExec(t, p.shard(1), "PURGE BINARY LOGS TO '"+files[len(files)-1]+"'")
+				return len(logs()) == 1
+			})
+		})
 		if n := scanned(); n == 0 {
 			t.Error("nothing was scanned")
 		}
-		meanwhile("c@x", "INSERT INTO people VALUES (1003, 'c@x')")
+		meanwhile("c@x", insert(1003, "c@x"))
 	})
 }
 
