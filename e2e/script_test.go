@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -31,7 +32,8 @@ import (
 //	kind: TEXT                                           for docs/sql.md
 //
 // are read; other comments are not. The string 'corpus', which names locks, becomes a name of the run's own: locks are
-// of the whole server, on which other runs are as well.
+// of the whole server, on which other runs are as well. The names `corpus_a` and
+// `corpus_b` become those of the run's schema and of a second one, which the script makes.
 type script struct {
 	name       string
 	only       string
@@ -350,9 +352,14 @@ func (r *scriptRun) run() {
 		t.Cleanup(func() {
 			c.do("ROLLBACK", nil, false)
 			c.do("DROP DATABASE IF EXISTS "+schema, nil, false)
+			c.do("DROP DATABASE IF EXISTS "+schema+"_b", nil, false)
 			c.Close()
 		})
 		return s
+	}
+	do := func(s *side, st scripted) *reply {
+		named := strings.NewReplacer("`corpus_a`", s.schema, "`corpus_b`", s.schema+"_b")
+		return s.do(named.Replace(st.sql), st.params, st.prepared)
 	}
 	plain := connect(srv.Addr(), srv.User, srv.Password, plainSchema)
 	shunt := connect(r.p.addr, "app", "secret", r.schema)
@@ -361,7 +368,7 @@ func (r *scriptRun) run() {
 			continue
 		}
 		st.sql = strings.ReplaceAll(st.sql, "'corpus'", "'"+r.schema+"'")
-		got := shunt.do(st.sql, st.params, st.prepared)
+		got := do(shunt, st)
 		if r.several && st.refused != got.refused() {
 			t.Errorf("%s:%d: refused %v, want %v: %s\n%s", r.s.name, st.line, got.refused(), st.refused, st.sql, got)
 		}
@@ -377,7 +384,15 @@ func (r *scriptRun) run() {
 			}
 			continue
 		}
-		want := plain.do(st.sql, st.params, st.prepared)
+		want := do(plain, st)
+		for _, f := range want.fields {
+			f.Name = bytes.ReplaceAll(f.Name, []byte(plainSchema), []byte(r.schema))
+		}
+		for _, row := range want.rows {
+			for i := range row {
+				row[i].text = strings.ReplaceAll(row[i].text, plainSchema, r.schema)
+			}
+		}
 		if d := compareReplies(got, want, st.check, !st.read()); d.class != "" && !d.minor() {
 			t.Errorf("%s:%d: %s: %s\n%s\n shunt: %s\n plain: %s", r.s.name, st.line, d.class, d.detail, st.sql, got, want)
 			return // what follows would differ for the same reason

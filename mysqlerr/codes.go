@@ -190,12 +190,13 @@ const (
 	// KILL QUERY, or the client has gone.
 	QueryInterrupted = 1317 // ER_QUERY_INTERRUPTED
 	// A warning: SELECT ... INTO has found no row.
-	SPFetchNoData               = 1329 // ER_SP_FETCH_NO_DATA
-	ViewInvalid                 = 1356 // ER_VIEW_INVALID
-	TriggerAlreadyExists        = 1359 // ER_TRG_ALREADY_EXISTS
-	TriggerDoesNotExist         = 1360 // ER_TRG_DOES_NOT_EXIST
-	NoDefaultForField           = 1364 // ER_NO_DEFAULT_FOR_FIELD
-	DivisionByZero              = 1365 // ER_DIVISION_BY_ZERO
+	SPFetchNoData        = 1329 // ER_SP_FETCH_NO_DATA
+	ViewInvalid          = 1356 // ER_VIEW_INVALID
+	TriggerAlreadyExists = 1359 // ER_TRG_ALREADY_EXISTS
+	TriggerDoesNotExist  = 1360 // ER_TRG_DOES_NOT_EXIST
+	NoDefaultForField    = 1364 // ER_NO_DEFAULT_FOR_FIELD
+	DivisionByZero       = 1365 // ER_DIVISION_BY_ZERO
+	// A warning: '' was given for an AUTO_INCREMENT column, and counted.
 	TruncatedWrongValueForField = 1366 // ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
 	IllegalValueForType         = 1367 // ER_ILLEGAL_VALUE_FOR_TYPE
 	ProcAccessDenied            = 1370 // ER_PROCACCESS_DENIED_ERROR

@@ -170,7 +170,7 @@ func (i *insertAction) valueOf(b *binder, row *insertRow, limit uint64, unsigned
 	var negative bool
 	clips := !b.settings.Strict || i.ignore
 	if ok {
-		if text, isText := v.AsNumberText(); isText && text == "" && clips {
+		if isEmpty(v) && clips {
 			return 0, !b.settings.NoAutoValueOnZero, nil // it is stored as 0
 		}
 		negative, given, ok = wholeNumber(v)
@@ -189,6 +189,11 @@ func (i *insertAction) valueOf(b *binder, row *insertRow, limit uint64, unsigned
 		return 0, false, nil // the server refuses it
 	}
 	return min(given, limit), false, nil
+}
+
+func isEmpty(v keys.Value) bool {
+	s, isText := v.AsNumberText()
+	return isText && s == ""
 }
 
 // wholeNumber is what a value is as an integer column stores it, where that is
@@ -263,6 +268,9 @@ func (i *insertAction) numbered(b *binder) ([]uint64, *plan.Generated, *text.Err
 				g.First = next
 			}
 			g.Last = next
+			if v, _, ok := i.value(&i.rows[k], i.auto.col).Resolve(b.params); ok && isEmpty(v) {
+				g.Empty = append(g.Empty, k)
+			}
 			if i.ignore || i.update != nil {
 				g.Uncertain = append(g.Uncertain, next)
 			}

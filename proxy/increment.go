@@ -239,10 +239,27 @@ func (s *session) showCreate(ctx context.Context, t *catalog.Table, st plan.Shar
 
 // holdsID reports that the answer of one shard alone may have another last insert id
 // than the statement: the shard got values, not NULL, and tells the last one, or
-// none, or LAST_INSERT_ID(expr)'s.
+// none, or LAST_INSERT_ID(expr)'s. So it may have fewer warnings (warnEmpty).
 func holdsID(r *request) bool {
 	b := r.bound
-	return b.Generated != nil && b.Generated.First > 0 && (b.Generated.Rows > 1 || b.Generated.Column.Unannounced || asksID(r, r.sql))
+	return b.Generated != nil && b.Generated.First > 0 && (b.Generated.Rows > 1 || b.Generated.Column.Unannounced || b.Generated.Empty != nil || asksID(r, r.sql))
+}
+
+// warnEmpty warns as a server does of rows that give ” for the counted column, whose shards got numbers.
+func (s *session) warnEmpty(g *plan.Generated) (warnings uint16) {
+	if g == nil {
+		return 0
+	}
+	column := "'" + g.Column.Name + "'"
+	if s.mariaDB() {
+		column = catalog.QuoteTable(g.Table.Schema, g.Table.Name) + "." + catalog.QuoteName(g.Column.Name)
+	}
+	var told [][][]byte
+	for _, row := range g.Empty {
+		told = append(told, condition("Warning", mysqlerr.TruncatedWrongValueForField, fmt.Sprintf("Incorrect integer value: '' for column %s at row %d", column, row+1)))
+	}
+	s.diag.replace(append(told, s.diag.warnings...)...)
+	return uint16(len(told))
 }
 
 // inserted settles the last insert id of an INSERT whose values Shunt counted,
@@ -358,5 +375,7 @@ func (s *session) answerInserted(ctx context.Context, r *request, conn *shard.Co
 	if err != nil || !holdsID(r) {
 		return err
 	}
-	return s.answerOK(wire.OK{Affected: sum.Affected, LastInsertID: last, Warnings: sum.Warnings, Info: sum.Info})
+	warnings := sum.Warnings + s.warnEmpty(b.Generated)
+	byRow(s.diag.warnings)
+	return s.answerOK(wire.OK{Affected: sum.Affected, LastInsertID: last, Warnings: warnings, Info: infoWarnings.ReplaceAllString(sum.Info, fmt.Sprintf("Warnings: %d", warnings))})
 }

@@ -295,6 +295,9 @@ func (s *session) writeAll(ctx context.Context, r *request, several, hold bool, 
 		}
 	}
 	w.failed = errors.Join(w.failed, returned.whole())
+	if w.failed == nil {
+		w.joined.Warnings += s.warnEmpty(b.Generated)
+	}
 	if byRow(s.diag.warnings); w.finds && w.failed == nil {
 		s.diag.setFound(w.found)
 	}

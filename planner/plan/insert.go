@@ -108,6 +108,8 @@ type Generated struct {
 	// Uncertain are the generated values of INSERT IGNORE and ON DUPLICATE KEY
 	// UPDATE, which may not have inserted them all.
 	Uncertain []uint64
+	// Empty are the rows, from 0 on, that give '', which a server counts and warns of. Theirs is in its place.
+	Empty []int
 	// Values are the parameters that ShardStatement.Params names by positions
 	// after the client's own.
 	Values []uint64
