@@ -183,10 +183,10 @@ func afterTable(w string) bool {
 }
 
 // Qualifies tells whether schema.table before a column is one of the query's
-// references, whose copy is in another schema.
-type Qualifies func(schema, table string) bool
+// references, whose copy is in another schema. as is the alias that it has there, "" for table.
+type Qualifies func(schema, table string) (as string, is bool)
 
-// SchemaQualifiers finds `schema.` in schema.table.column and schema.table.*.
+// SchemaQualifiers finds `schema.` in schema.table.column and schema.table.*, and the table where that has another alias.
 func (st *Statement) SchemaQualifiers(is Qualifies) []Cut {
 	var out []Cut
 	for i := 0; i+4 < len(st.Tokens); i++ {
@@ -196,7 +196,13 @@ func (st *Statement) SchemaQualifiers(is Qualifies) []Cut {
 		schema, ok1 := st.Identifier(i)
 		table, ok2 := st.Identifier(i + 2)
 		_, ok3 := st.Identifier(i + 4)
-		if ok1 && ok2 && (ok3 || st.Op(i+4, "*")) && is(schema, table) {
+		if !ok1 || !ok2 || !ok3 && !st.Op(i+4, "*") {
+			continue
+		}
+		switch as, ok := is(schema, table); {
+		case ok && as != "":
+			out = append(out, Cut{Start: st.Tokens[i].Start, End: st.Tokens[i+2].End, Ref: -1, Alias: as})
+		case ok:
 			out = append(out, Cut{Start: st.Tokens[i].Start, End: st.Tokens[i+1].End, Ref: -1})
 		}
 	}

@@ -17,7 +17,7 @@ type Cut struct {
 	Start, End uint32
 	// Ref is the reference whose copy makes the cut, -1 for any.
 	Ref int
-	// Name: the copy's name comes in the place; alias after it.
+	// Name: the copy's name comes in the place; alias after it, or alone without Name.
 	Name  bool
 	Alias string
 }
@@ -35,8 +35,9 @@ func (s *Splice) With(copied func(ref int) string) string {
 		}
 		b.WriteString(s.Src[at:c.Start])
 		if c.Name {
-			b.WriteString(catalog.QuoteTable(catalog.ScratchSchema, name) + c.Alias)
+			b.WriteString(catalog.QuoteTable(catalog.ScratchSchema, name))
 		}
+		b.WriteString(c.Alias)
 		at = c.End
 	}
 	b.WriteString(s.Src[at:])

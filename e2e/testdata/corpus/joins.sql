@@ -36,3 +36,18 @@ SELECT u.id, x.code FROM users u, LATERAL (SELECT code FROM orders o WHERE o.use
 SELECT o.user_id, o.id FROM orders o WHERE EXISTS (SELECT 1 FROM users u JOIN countries c ON u.id = user_id JOIN items i ON i.qty IN (5, 7, 10) WHERE u.id = o.user_id);
 SELECT COUNT(*) FROM orders o JOIN (users u NATURAL JOIN items i) LEFT JOIN countries k ON k.code = o.code WHERE u.id = o.user_id;
 SELECT COUNT(*) FROM (orders NATURAL JOIN items) JOIN users u ON u.id = user_id;
+CREATE DATABASE `corpus_b`;
+CREATE TABLE `corpus_b`.users (id BIGINT NOT NULL PRIMARY KEY, email VARCHAR(50), age INT, nick VARCHAR(20));
+INSERT INTO `corpus_b`.users VALUES (1, 'ann@x', 41, 'a'), (4, 'dee@x', 30, 'd'), (5, 'eve@x', 30, 'same'), (11, 'new@x', 63, 'n'), (12, 'eve@x', NULL, 'e');
+SELECT name, nick FROM users JOIN `corpus_b`.users USING (email) ORDER BY name, nick;
+SELECT COUNT(*) FROM users JOIN `corpus_b`.users USING (age);
+SELECT * FROM users NATURAL JOIN `corpus_b`.users ORDER BY email;
+SELECT `corpus_a`.users.id, `corpus_b`.users.id, `corpus_b`.users.age + 1, name FROM users JOIN `corpus_b`.users ON `corpus_b`.users.age = `corpus_a`.users.age ORDER BY 1, 2;
+SELECT `corpus_a`.users.*, `corpus_b`.users.nick FROM `corpus_a`.users LEFT JOIN `corpus_b`.users ON `corpus_a`.users.email = `corpus_b`.users.email AND nick > 'b' ORDER BY `corpus_a`.users.id, nick;
+SELECT `corpus_a`.users.id FROM users WHERE EXISTS (SELECT 1 FROM `corpus_b`.users WHERE `corpus_b`.users.age = `corpus_a`.users.age AND `corpus_b`.users.id <> `corpus_a`.users.id) ORDER BY `corpus_a`.users.id;
+SELECT `corpus_b`.users.age AS a, COUNT(DISTINCT `corpus_a`.users.id) FROM users, `corpus_b`.users WHERE `corpus_a`.users.age >= `corpus_b`.users.age GROUP BY `corpus_b`.users.age HAVING COUNT(*) > 1 ORDER BY a;
+-- params: [30]
+SELECT `corpus_a`.users.id, `corpus_b`.users.id FROM users JOIN `corpus_b`.users ON `corpus_b`.users.age = `corpus_a`.users.age WHERE `corpus_b`.users.age = ? ORDER BY 1, 2;
+-- only: mysql
+SELECT `corpus_a`.users.nothing FROM users JOIN `corpus_b`.users USING (age);
+SELECT id FROM users JOIN `corpus_b`.users USING (age);
