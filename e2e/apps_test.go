@@ -56,6 +56,11 @@ type app struct {
 	tied []string
 }
 
+// schemas is the configuration by which Shunt serves it.
+func (a app) schemas(schema string) string {
+	return fmt.Sprintf("schemas:\n  %s:\n    default: {placement: hash}\n    tables:\n%s", schema, a.placements)
+}
+
 // visit is the script's way to both sites.
 type visit struct {
 	t     *testing.T
@@ -108,7 +113,7 @@ func compareApp(t *testing.T, f *flavour, a app, apps string) {
 	for _, q := range []string{"CREATE DATABASE " + schema, "CREATE USER app@'%' IDENTIFIED BY 'secret'", "GRANT ALL ON *.* TO app@'%'"} {
 		mustExec(t, root, q)
 	}
-	p := start(t, f, setup{extra: fmt.Sprintf("schemas:\n  %s:\n    default: {placement: hash}\n    tables:\n%s\n", schema, a.placements)})
+	p := start(t, f, setup{extra: a.schemas(schema)})
 	mustExec(t, p.open(""), "CREATE DATABASE "+schema)
 	t.Cleanup(func() { p.clean("DROP DATABASE IF EXISTS " + schema) })
 	u := &visit{t: t, tied: a.tied, held: map[*site]map[string]string{}, now: time.Now().Add(-stepTakes), clock: filepath.Join(t.TempDir(), "clock")}

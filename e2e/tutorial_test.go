@@ -288,6 +288,12 @@ func TestAdoptTutorial(t *testing.T) {
 	placed := strings.NewReplacer(addresses...)
 	var exports []string
 	readTutorial(t, "../docs/adopt.md").run(map[string]func(string) string{
+		"yaml": func(s string) string { // what the applications' own tests run with
+			if !slices.ContainsFunc([]app{wordPress, mediaWiki}, func(a app) bool { return s == a.schemas("'"+a.name+"'") }) {
+				t.Errorf("no application is tested with\n%s", s)
+			}
+			return ""
+		},
 		"sql old": func(s string) string { return tableOf(t, onShard(t, servers[2], "shop"), s) },
 		"sql": func(s string) string {
 			c := p.conn()

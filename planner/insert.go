@@ -165,7 +165,7 @@ func (a *analysis) insertTarget(n *ast.InsertStmt) (*ref, *text.Error) {
 		return nil, text.NotSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", schema)
 	}
 	if t.IsView {
-		return nil, text.NotSupported("writing through the view %s is not supported yet: write to its table", t.Name)
+		return nil, text.NotSupported("writing through the view %s is not supported, since where its rows go, and their index entries, follow from its table's columns: write to the table", t.Name)
 	}
 	s := &scope{}
 	target := &ref{scope: s, alias: name.Name.O, schema: schema, table: t}

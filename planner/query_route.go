@@ -258,7 +258,8 @@ func (q *queryRoute) route(b *binder) routed {
 		out.refuse = refuseSpread(q.spoils, total.Len(), table)
 	case system != "":
 		// Each shard would join its own system tables.
-		out.refuse = refuseSpread("a query of the system table "+system+" and of sharded tables", total.Len(), table)
+		out.refuse = text.NotSupported("a query of the system table %s and of %s over %d shards is not supported, since each shard's tells of that shard alone: "+
+			"read it by a statement of its own, or send this one to one shard with /* shunt: shard=NAME */", system, table.Name, total.Len())
 	case others != "":
 		out.refuse = refuseSpread("a subquery, derived table or union that reads "+others, total.Len(), table)
 	case q.anchor == nil:

@@ -144,10 +144,17 @@ What only MariaDB has is done in the same ways: RETURNING, OFFSET ... FETCH, LIM
 of DDL. A sequence is on one shard: NEXT VALUE FOR, NEXTVAL and SETVAL go there where nothing beside it is asked for, and are asked first for rows of VALUES; beside
 tables that are elsewhere they are refused, as is LASTVAL. FOR SYSTEM_TIME reads the past by shard key or on all shards, since virtual indexes have the keys of the rows of now; it is not gathered.
 
-Refused, and why: two tables of one name in two schemas, where a query over several shards tells them apart by these alone, are copied to one schema, so one needs
-an alias. Writes through views aren't planned: what they change is the tables', whose indexes and places Shunt keeps; write to these. CALL of a
-procedure that reads or writes tables over several shards runs on one shard, which has only its own rows; send its statements. MATCH ... AGAINST is not gathered, since
-copies have no full-text index. Rows of one INSERT whose subqueries read the INSERT's own table would have to see each other; send them one by one.
+Refused, and why:
+
+- Two tables of one name in two schemas, where a query over several shards has columns as ` + "`t.id`" + `: a server finds the table that has the column. Write
+  ` + "`schema.t.id`" + `, or give one an alias.
+- Writing through a view: where a row goes, and its entries in virtual indexes, follow from the table's columns, of which the view has expressions or other names. Write to the table.
+- CALL of a procedure that reads or writes tables over several shards: a procedure runs on one server, which has only its own rows. Send its statements, or name the shard by a hint.
+- UPDATE with LAST_INSERT_ID(expr) that changes rows of several shards: the id is that of the row which is changed last, and shards work side by side. Nothing is changed then. ORDER BY with LIMIT says the order.
+- JSON_TABLE beside sharded tables: the parser doesn't know it, so that neither the shards nor the columns of its rows are known. Beside tables that one shard has it is sent there.
+- information_schema joined with sharded tables: each server's tells of that server, so that each shard would join its own. Read it by a statement of its own.
+- MATCH ... AGAINST in what is gathered: copies have no full-text index.
+- Rows of one INSERT whose subqueries read the INSERT's own table: they would have to see each other. Send them one by one.
 
 MATCH ... AGAINST gives the score that a row has on its own shard, by the words of the rows there, as in every sharded search; rows are
 merged by it. Searched tables need to be joined on their shard keys, or with reference tables: what is gathered has no full-text index.

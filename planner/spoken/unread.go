@@ -1,6 +1,7 @@
 package spoken
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -23,15 +24,19 @@ func Unread(st *text.Statement, cat *catalog.Catalog, refusal *text.Error) (plan
 		return nil, refusal
 	}
 	tables := Mentioned(st, cat)
+	for i := range st.Tokens {
+		if at := slices.IndexFunc(tables, func(t *catalog.Table) bool { return spread(t, cat) }); at >= 0 && st.Is(i, "json_table") && st.Op(i+1, "(") {
+			return nil, text.NotSupported("JSON_TABLE beside %s, whose rows are on several shards, is not supported, since Shunt can't read it, and so not tell which rows are joined: "+
+				"read one of the two by a statement of its own, or send this one to one shard with /* shunt: shard=NAME */", tables[at].Name)
+		}
+	}
 	set := cat.All
 	for _, t := range tables {
 		if t.Lost {
 			return nil, lostTemporary(t)
 		}
-		if t.IsView || t.Placement == catalog.Hash || t.Placement == catalog.Anywhere {
-			if t.Shards.Len() > 1 || t.IsView && len(cat.Shards) > 1 {
-				return nil, refusal
-			}
+		if spread(t, cat) {
+			return nil, refusal
 		}
 		set = set.Intersect(t.Shards)
 	}
@@ -50,6 +55,11 @@ func Unread(st *text.Statement, cat *catalog.Catalog, refusal *text.Error) (plan
 		Shards: catalog.Only(set.First()), Any: set, Access: access,
 		Reason: "the text names no sharded table: any shard that has the others will do",
 	}), nil
+}
+
+// spread reports a table whose rows are on several shards, or a view, whose may be.
+func spread(t *catalog.Table, cat *catalog.Catalog) bool {
+	return t.IsView && len(cat.Shards) > 1 || (t.IsView || t.Placement == catalog.Hash || t.Placement == catalog.Anywhere) && t.Shards.Len() > 1
 }
 
 // refusedLexically finds in a text that was not parsed what is refused anyway.

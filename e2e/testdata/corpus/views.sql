@@ -66,6 +66,9 @@ SELECT * FROM sums ORDER BY land;
 -- kind: reading a view with locks
 -- refused
 SELECT * FROM per_country FOR UPDATE;
+-- kind: writing through a view
+-- refused
+INSERT INTO above (id, name) VALUES (100, 'x');
 -- own
 EXPLAIN ROUTE SELECT * FROM per_country;
 CREATE VIEW themed AS SELECT u.id, u.name, s.v FROM users u JOIN settings s ON s.k = 'theme';
