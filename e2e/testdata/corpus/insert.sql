@@ -215,8 +215,6 @@ INSERT INTO pairs (id, code, n) VALUES (4, 'c', 4) ON DUPLICATE KEY UPDATE code 
 INSERT INTO pairs (id, code, n) VALUES (4, 'c', 4) ON DUPLICATE KEY UPDATE code = 'c', n = n + 40;
 INSERT INTO pairs (id, code, n) VALUES (5, 'c', 5) ON DUPLICATE KEY UPDATE code = 'c', n = 50;
 INSERT INTO pairs (id, code, n) VALUES (4, 'd', 6) ON DUPLICATE KEY UPDATE code = 'd', n = 60;
--- refused
-INSERT INTO pairs (id, code, n) VALUES (1, 'b', 7) ON DUPLICATE KEY UPDATE code = 'b', n = 70;
 INSERT INTO pairs (id, code, n) VALUES (2, 'B', 8) ON DUPLICATE KEY UPDATE code = 'B', n = 80;
 INSERT INTO pairs (id, code, n) VALUES (8, 'f', 8), (9, 'f', 9) ON DUPLICATE KEY UPDATE code = 'f', n = n + 100;
 INSERT INTO pairs (id, code, n) VALUES (3, NULL, 9) ON DUPLICATE KEY UPDATE code = NULL, n = 90;
