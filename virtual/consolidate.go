@@ -214,6 +214,9 @@ func (e *Engine) settled(c *column, home catalog.ShardID, durable bool) {
 
 // Consolidate adds the hot part of a column to its durable values.
 func (e *Engine) Consolidate(ctx context.Context, id uint32) error {
+	if !e.isTurn() {
+		return errElsewhere
+	}
 	return e.freshAll(ctx, id)
 }
 

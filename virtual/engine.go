@@ -134,11 +134,11 @@ type Engine struct {
 	mu      sync.Mutex
 	columns map[uint32]*column
 	streams map[catalog.ShardID]*stream
-	// known: the shards' definitions were read; keeps: this process keeps the columns.
-	known, keeps bool
-	ctx          context.Context // while it does
-	wg           sync.WaitGroup
-	streaming    sync.WaitGroup
+	// known: the shards' definitions were read; turn: this process is to keep the columns; keeps: it does.
+	known, turn, keeps bool
+	ctx                context.Context // while it does
+	wg                 sync.WaitGroup
+	streaming          sync.WaitGroup
 	// defined counts what this process has defined and dropped.
 	defined atomic.Uint64
 	// streamed counts the streams that have begun and ended.
@@ -258,7 +258,7 @@ const definitionsEvery = 3 * time.Second
 // keep has this process keep the columns until ctx ends.
 func (e *Engine) keep(ctx context.Context) {
 	e.mu.Lock()
-	e.ctx = ctx
+	e.ctx, e.turn = ctx, true
 	e.mu.Unlock()
 	defer e.streaming.Wait()
 	told := ""
@@ -280,13 +280,22 @@ func (e *Engine) keep(ctx context.Context) {
 // keptElsewhere is why a process doesn't have a column.
 const keptElsewhere = "another Shunt keeps it, or will"
 
+// errElsewhere is the answer to what only the process that keeps the columns can do.
+var errElsewhere = errors.New("another Shunt keeps the virtual columns, the one whose SHOW VIRTUAL COLUMNS doesn't say so: send the statement to that one")
+
+func (e *Engine) isTurn() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.turn || e.o.Own == nil
+}
+
 // leave forgets what was kept: another process keeps the columns. What is hot here is in the logs.
 func (e *Engine) leave(ctx context.Context) {
 	e.o.Log.Warn("another Shunt keeps the virtual columns: this one was taken for gone; reads run their queries here")
 	e.mu.Lock()
 	clear(e.streams)
 	e.streamed++
-	e.keeps = false
+	e.turn, e.keeps = false, false
 	for _, c := range e.columns {
 		c.ready, c.anew = false, keptElsewhere
 	}
@@ -677,6 +686,9 @@ func (e *Engine) Rebuild(ctx context.Context, id uint32) error {
 	c := e.column(id)
 	if c == nil {
 		return errGone
+	}
+	if !e.isTurn() {
+		return errElsewhere
 	}
 	e.again(c, "REBUILD")
 	return e.o.Publish(ctx)

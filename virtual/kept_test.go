@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -213,6 +214,12 @@ func TestKeptByAnother(t *testing.T) {
 	}
 	if _, err := e.Fresh(t.Context(), catalog.VirtualRead{Column: col}); err == nil {
 		t.Error("read, and another keeps it")
+	}
+	if err := e.Consolidate(t.Context(), 1); !errors.Is(err, errElsewhere) {
+		t.Errorf("CONSOLIDATE: %v", err)
+	}
+	if err := e.Rebuild(t.Context(), 1); !errors.Is(err, errElsewhere) {
+		t.Errorf("REBUILD: %v", err)
 	}
 	held, end := context.WithCancel(t.Context())
 	defer end()
