@@ -230,6 +230,9 @@ func (p *place) waiting(t *testing.T, n int) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); {
 		waits, err := p.server.LockWaits(t.Context(), p.direct, p.config.Schema)
+		if err != nil && strings.Contains(err.Error(), "3854") { // MySQL can't tell while anybody's statement has bytes that are no text
+			continue
+		}
 		check(t, err)
 		if len(waits) >= n {
 			return
