@@ -27,7 +27,7 @@ var copiedExpressions = []string{
 
 // copiedInto are the columns that they go to.
 var copiedInto = []string{
-	"INT", "TINYINT", "SMALLINT UNSIGNED", "MEDIUMINT", "BIGINT UNSIGNED", "DECIMAL(30,12)", "DECIMAL(6,1)", "FLOAT", "DOUBLE", "YEAR", "BIT(64)", "VARCHAR(60)", "VARBINARY(60)", "TEXT",
+	"INT", "BIGINT UNSIGNED", "DECIMAL(30,12)", "DECIMAL(6,1)", "FLOAT", "DOUBLE", "YEAR", "BIT(64)", "VARCHAR(60)", "VARBINARY(60)", "TEXT",
 	"DATE", "DATETIME(6)", "TIMESTAMP NULL", "TIME(6)", "ENUM('1','12','x')", "SET('1','12','x')", "JSON",
 }
 
