@@ -16,21 +16,15 @@ func WithoutSafeUpdates(sql string, settings text.Settings, cat *catalog.Catalog
 	if err != nil {
 		return sql
 	}
-	depth := 0
-	for i := range st.Tokens {
-		switch {
-		case st.Op(i, "("):
-			depth++
-		case st.Op(i, ")"):
-			depth--
-		case depth == 0 && (st.Is(i, "update") || st.Is(i, "delete")):
-			at := int(st.Tokens[i].End)
-			rest := strings.TrimLeft(sql[at:], " \t\r\n")
-			if after, ok := strings.CutPrefix(rest, "/*+"); ok {
-				return sql[:at] + " /*+ SET_VAR(sql_safe_updates = 0)" + after
-			}
-			return sql[:at] + " /*+ SET_VAR(sql_safe_updates = 0) */" + sql[at:]
+	for i := range st.Outside(0, len(st.Tokens)) {
+		if !st.Is(i, "update") && !st.Is(i, "delete") {
+			continue
 		}
+		at := int(st.Tokens[i].End)
+		if after, ok := strings.CutPrefix(strings.TrimLeft(sql[at:], " \t\r\n"), "/*+"); ok {
+			return sql[:at] + " /*+ SET_VAR(sql_safe_updates = 0)" + after
+		}
+		return sql[:at] + " /*+ SET_VAR(sql_safe_updates = 0) */" + sql[at:]
 	}
 	return sql
 }

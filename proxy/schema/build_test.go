@@ -212,13 +212,16 @@ func TestPackagedFunctions(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(c.LeavingFunctions)); !slices.Equal(got, []string{"counts"}) {
 		t.Errorf("functions that leave something: %v", got)
 	}
+	if len(c.Assigned) > 0 {
+		t.Errorf("a package's variables are taken for user variables: %v", c.Assigned)
+	}
 }
 
 // TestBodiesThatLeaveVariables: theirs would be those of a shard's connection.
 func TestBodiesThatLeaveVariables(t *testing.T) {
 	t.Parallel()
 	for body, leaves := range map[string]bool{
-		"SET @n = 1": true, "SET @n:=@n+1": true, "RETURN (SELECT @`a b` := 5)": true, "SELECT MAX(id) INTO @n FROM t": true, "CALL p(@n)": true, "SET @'n' = 1": true,
+		"SET @n = 1": true, "SET @n:=@n+1": true, "RETURN (SELECT @`a b` := 5)": true, "SELECT MAX(id) INTO @n FROM t": true, "CALL p(@n)": true, "SET @'n' = 1": true, "SET @'n' = 1, @m = 2": true,
 		"SET SESSION sql_mode = ''": true, "SET @@time_zone = '+00:00'": true, "RETURN g(1)": true,
 		"SET group_concat_max_len = 5": true, "SET x = 1, `sql_mode` = ''": true, "RETURN GET_LOCK('a', 0)": true, "CREATE TEMPORARY TABLE hidden (n INT)": true,
 		"SET x = 1, y = @@sql_mode": false, "SET NEW.get_lock = 5": false, "IF a = 1 AND sql_mode = 2 THEN SET b = 3; END IF": false,
@@ -239,6 +242,10 @@ func TestBodiesThatLeaveVariables(t *testing.T) {
 		}
 		if c.LeavingFunctions["f"] != leaves || c.LeavingFunctions["h"] != leaves {
 			t.Errorf("function %s: %v", body, c.LeavingFunctions)
+		}
+		names := map[string][]string{"SET @n = 1": {"n"}, "SET @n:=@n+1": {"n"}, "RETURN (SELECT @`a b` := 5)": {"a b"}, "SELECT MAX(id) INTO @n FROM t": {"n"}}
+		if got := c.Assigned["h"]; !slices.Equal(got, names[body]) && body != "RETURN g(1)" {
+			t.Errorf("function %s assigns %q, want %q", body, got, names[body])
 		}
 	}
 }

@@ -47,10 +47,10 @@ func leavesTraces(body string) bool {
 	return setsSession.MatchString(rest) || keeps.MatchString(rest) || assigned.MatchString(rest) || userVariable.MatchString(rest) && filled.MatchString(rest)
 }
 
-// leavesMore reports a body that may leave other things than user variables.
+// leavesMore reports a body that may leave other things than user variables whose names are known: @'n' has none in its words.
 func leavesMore(body string) bool {
 	rest := words(body)
-	return setsSession.MatchString(rest) || keeps.MatchString(rest)
+	return setsSession.MatchString(rest) || keeps.MatchString(rest) || strings.Contains(rest, "@''")
 }
 
 // userVariables are those that a body names, in lower case.

@@ -54,10 +54,10 @@ func (b *builder) functions() {
 // in it. Its procedures can't be called, since they aren't known.
 //
 // Rule nothing left behind: variables of the package are the connection's. They stand before
-// the routines; the function then counts as one that sets @x.
+// the routines; the function then counts as one that sets @@x.
 func packaged(schema, body string) (out []functionFact) {
 	if rest := words(body); !routinesFirst.MatchString(rest) {
-		body += " @x := 1"
+		body += " @@x := 1"
 	}
 	for _, name := range functionNames.FindAllStringSubmatch(body, -1) {
 		out = append(out, functionFact{schema: schema, name: strings.ToLower(name[1]), body: body})

@@ -69,6 +69,24 @@ func (b *builder) knowPrograms() {
 			maps.Copy(b.known.words, f.Words)
 		}
 	}
+	b.knowViews()
+}
+
+// knowViews notes what the views are about that programs name, and those that these name.
+//
+// Counter-example: a function reads a view of a table on one shard. The table is dropped, and made spread: the function reads
+// rows of several shards from then on, though neither it nor the view has changed.
+func (b *builder) knowViews() {
+	seen := map[*catalog.Table]bool{}
+	for again := true; again; {
+		again = false
+		for t := range b.c.Tables() {
+			if t.IsView && !seen[t] && b.known.words[strings.ToLower(t.Name)] {
+				seen[t], again = true, true
+				maps.Copy(b.known.words, identifiers(t.Definition))
+			}
+		}
+	}
 }
 
 // Next is Make that takes from s, if that isn't nil, all that the sources don't say otherwise

@@ -86,7 +86,8 @@ func (w world) table(name catalog.TableName, programs bool) *tableFact {
 		f.columns = append(f.columns, columnFact{name: c, typ: rapid.SampledFrom([]string{"int", "bigint"}).Draw(w.t, "type")})
 	}
 	if f.view = rapid.IntRange(0, 5).Draw(w.t, "view") == 0; f.view {
-		f.definition = "select 1"
+		of := w.name()
+		f.definition = "select `" + of.Schema + "`.`" + of.Name + "`.`id` AS `id` from `" + of.Schema + "`.`" + of.Name + "`"
 		return f
 	}
 	if rapid.Bool().Draw(w.t, "key") {
@@ -177,7 +178,7 @@ func saysOf(t *rapid.T, c *catalog.Catalog) string {
 	for name := range c.Schemas {
 		say("schema %s", name)
 	}
-	say("%v %v %v", c.ReadingFunctions, c.Version, c.Shards)
+	say("%v %v %v %v", c.ReadingFunctions, slices.Sorted(maps.Keys(c.Bound)), c.Version, c.Shards)
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
