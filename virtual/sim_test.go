@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -468,12 +469,16 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 	}
 	until := time.Now().Add(lasts)
 	var work sync.WaitGroup
-	var reads, unready, whole, guesses [4]int
-	for i := range reads {
+	var reads, unready, whole, guesses atomic.Int64
+	// goesOn: a slow machine has its time, and then goes on until all kinds of reads were seen.
+	goesOn := func() bool {
+		return !t.Failed() && (time.Now().Before(until) || reads.Load() < 10 || !w.col.Ordered() && (whole.Load() == 0 || guesses.Load() == 0))
+	}
+	for i := range 4 {
 		work.Go(func() {
 			rnd := rand.New(rand.NewPCG(seed, uint64(i)+10))
 			rows := map[int]simRow{}
-			for time.Now().Before(until) && !t.Failed() {
+			for goesOn() {
 				id, key := i*1000+rnd.IntN(12), 1+i*10+rnd.IntN(3)
 				on := catalog.ShardID(id % simShards)
 				if rnd.IntN(3) == 0 {
@@ -500,7 +505,7 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 				var holds func(context.Context) bool
 				if rnd.IntN(2) == 0 {
 					if hot, holds = e.Guess(true, read); holds != nil && holds(t.Context()) {
-						guesses[i]++
+						guesses.Add(1)
 					} else {
 						holds = nil
 					}
@@ -510,9 +515,9 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 				}
 				if err == nil {
 					w.pause()
-					reads[i]++
+					reads.Add(1)
 					if hot[0].Known {
-						whole[i]++
+						whole.Add(1)
 					}
 					var wanted simValue
 					for id, r := range rows {
@@ -526,14 +531,14 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 						t.Errorf("key %d (%q): %d rows, value %s; wanted %d, %s; hot %+v", key, raw, n, shown(value), wantN, shown(want), hot)
 					}
 				} else {
-					unready[i]++
+					unready.Add(1)
 				}
 				mu.RUnlock()
 			}
 		})
 	}
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	for time.Now().Before(until) {
+	for goesOn() {
 		time.Sleep(time.Duration(50+rnd.IntN(250)) * time.Millisecond)
 		mu.Lock()
 		end() // what was under way is cut off anywhere
@@ -544,13 +549,7 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 		}
 	}
 	work.Wait()
-	total := reads[0] + reads[1] + reads[2] + reads[3]
-	kept := whole[0] + whole[1] + whole[2] + whole[3]
-	right := guesses[0] + guesses[1] + guesses[2] + guesses[3]
-	t.Logf("%d reads, %d of them of values that were kept, %d by guesses, %d while it wasn't ready", total, kept, right, unready[0]+unready[1]+unready[2]+unready[3])
-	if total < 10 || (kept == 0 || right == 0) && !w.col.Ordered() {
-		t.Errorf("%d reads only", total)
-	}
+	t.Logf("%d reads, %d of them of values that were kept, %d by guesses, %d while it wasn't ready", reads.Load(), whole.Load(), guesses.Load(), unready.Load())
 }
 
 func shown(v *int64) string {

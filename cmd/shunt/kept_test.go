@@ -152,7 +152,7 @@ func TestServersLost(t *testing.T) {
 	}
 	judge := func(t *testing.T, s *servers, name, id string, ok bool) {
 		t.Helper()
-		if err := s.judge(name, server{id: id, version: "9.7"}, func() {}); (err == nil) != ok {
+		if err := s.judge(name, server{id: id, version: "9.7"}, func() {}, func() {}); (err == nil) != ok {
 			t.Errorf("%s is %s: %v", name, id, err)
 		}
 	}

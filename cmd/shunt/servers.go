@@ -111,7 +111,7 @@ func (s *servers) admit(sh config.Shard, alone func(*shard.Conn)) func(context.C
 			return err
 		}
 		to.addr = sh.Addr
-		return s.judge(sh.Name, to, func() { alone(c) })
+		return s.judge(sh.Name, to, func() { alone(c) }, c.Accept)
 	}
 }
 
@@ -147,8 +147,9 @@ func askServer(ctx context.Context, c *shard.Conn) (server, error) {
 
 // judge says why a server can't be the shard, or takes it for it. alone is called if
 // the shard had another before. It comes before replaced: a scan over a connection to
-// the old server must not end, with a snapshot of it that is younger than the marks.
-func (s *servers) judge(name string, to server, alone func()) error {
+// the old server must not end, with a snapshot of it that is younger than the marks. taken is called
+// before another server is judged.
+func (s *servers) judge(name string, to server, alone, taken func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mistaken(name, to); err != nil {
@@ -165,6 +166,7 @@ func (s *servers) judge(name string, to server, alone func()) error {
 		}
 	}
 	s.is[name] = to
+	taken()
 	if was == to.id {
 		return nil
 	}

@@ -25,7 +25,7 @@ func TestServers(t *testing.T) {
 	}
 	is := func(t *testing.T, s *servers, name, id, want string) {
 		t.Helper()
-		err := s.judge(name, server{id: id, version: "9.7", addr: "db:3306"}, func() {})
+		err := s.judge(name, server{id: id, version: "9.7", addr: "db:3306"}, func() {}, func() {})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s is %s: %v, want %q", name, id, err, want)
 		}
@@ -35,7 +35,7 @@ func TestServers(t *testing.T) {
 	is(t, first, "s1", "A", "this is the server of shard s0 (db:3306)")
 	is(t, first, "s1", "B", "")
 	is(t, first, "s1", "B", "")
-	if err := first.judge("s1", server{id: "B", version: "10.11-MariaDB", mariaDB: true}, func() {}); err == nil || !strings.Contains(err.Error(), "expected all MySQL or all MariaDB") {
+	if err := first.judge("s1", server{id: "B", version: "10.11-MariaDB", mariaDB: true}, func() {}, func() {}); err == nil || !strings.Contains(err.Error(), "expected all MySQL or all MariaDB") {
 		t.Errorf("MariaDB beside MySQL: %v", err)
 	}
 

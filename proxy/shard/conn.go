@@ -73,6 +73,8 @@ type Conn struct {
 	lost error
 	// cut: the server was judged dead, and this connection interrupted.
 	cut atomic.Bool
+	// accepted: see Accept.
+	accepted atomic.Bool
 	// cutBy says why, where it isn't for that.
 	cutBy atomic.Pointer[error]
 	// interrupted: no deadline may be set later than Interrupt's.
@@ -265,6 +267,9 @@ func (c *Conn) Interrupt() {
 	c.interrupted.Store(true)
 	_ = c.nc.SetDeadline(longAgo)
 }
+
+// Accept says that its server was found to be the shard's. Of a connection that is made it isn't known yet.
+func (c *Conn) Accept() { c.accepted.Store(true) }
 
 // cutOff is Interrupt for the connections of a server that was judged dead.
 func (c *Conn) cutOff() {

@@ -382,12 +382,15 @@ func (h *Health) add(c *Conn) error {
 	return nil
 }
 
-// Only cuts off all connections but one, which leads to another server than they do.
+// Only cuts off the connections that were accepted, but for one, which leads to another server than they do. Those that are
+// being made are judged by themselves.
+//
+// Counter-example: a start reads the schema of a shard whose server was replaced, as another connection finds that out.
 func (h *Health) Only(c *Conn) {
 	h.mu.Lock()
 	var cut []*Conn
 	for other := range h.conns {
-		if other != c {
+		if other != c && other.accepted.Load() {
 			cut = append(cut, other)
 		}
 	}

@@ -329,6 +329,32 @@ func TestCutSaysWhy(t *testing.T) {
 	}
 }
 
+// TestOnly: where an address leads to another server, connections to the old one are cut off, and those that are made
+// meanwhile aren't.
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	cfg := startFake(t, ok).config()
+	cfg.Health = NewHealth(cfg, HealthOptions{Timeout: time.Minute})
+	var conns [3]*Conn
+	for i := range conns {
+		c, err := Dial(within(t), cfg, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		conns[i] = c
+	}
+	old, made, only := conns[0], conns[1], conns[2]
+	old.Accept()
+	only.Accept()
+	cfg.Health.Only(only)
+	for c, cut := range map[*Conn]bool{old: true, made: false, only: false} {
+		if _, err := c.Exec(within(t), "SELECT 1"); (err != nil) != cut {
+			t.Errorf("cut off: %v (%v), want %v", err != nil, err, cut)
+		}
+	}
+}
+
 // What lifts a deadline does not bring a cut connection back.
 func TestCutStaysCut(t *testing.T) {
 	t.Parallel()
