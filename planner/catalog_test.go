@@ -30,6 +30,7 @@ import (
 //	-- @procedure NAME WORD,..
 //	-- @trigger EVENT TABLE,..        (tables may come later)
 //	-- @event EVENT NAME             (what an event may do to its rows)
+//	-- @runs NAME SHARD WORD,..       (an event of the table's schema; all shards: `all`)
 //	-- @cascade CHILD COLUMN,.. [update] [delete] [deleterows]
 //	-- @differs TEXT
 //	-- @column NAME [virtual] [varies] [blurred]
@@ -138,6 +139,15 @@ func buildCatalog(t testing.TB, n int, text string) *catalog.Catalog {
 				}
 				of.Triggers = append(of.Triggers, tr)
 			})
+		case "runs":
+			e := &catalog.Event{Routine: catalog.Routine{Schema: of.Schema, Name: f[1], Words: map[string]bool{}}, On: cat.All}
+			if s, ok := cat.ShardByName(f[2]); ok {
+				e.On = catalog.Only(s.ID)
+			}
+			for w := range strings.SplitSeq(f[3], ",") {
+				e.Words[w] = true
+			}
+			cat.Events = append(cat.Events, e)
 		case "event":
 			if of.Events == nil {
 				of.Events = map[string]string{}

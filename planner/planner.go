@@ -98,6 +98,9 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 		d.References = strings.HasSuffix(d.Op, "TABLE") && st.Has("references")
 		d.TruncatesPartitions = d.Op == "ALTER TABLE" && st.Has("truncate")
 		d.Parents = spoken.Parents(st)
+		if err := spoken.StrayTables(cat, d); err != nil {
+			return nil, err
+		}
 		p.violations(st, d, cat)
 	}
 	if err := spoken.RefuseStrayTrigger(rows, st, cat); err != nil {

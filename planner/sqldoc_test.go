@@ -150,6 +150,8 @@ Refused, and why:
   ` + "`schema.t.id`" + `, or give one an alias.
 - Writing through a view: where a row goes, and its entries in virtual indexes, follow from the table's columns, of which the view has expressions or other names. Write to the table.
 - CALL of a procedure that reads or writes tables over several shards: a procedure runs on one server, which has only its own rows. Send its statements, or name the shard by a hint.
+- CREATE EVENT that does more than remove rows, of tables over several shards or with virtual indexes: it would run on the shards by itself. One whose tables, with those of what it calls, are on one shard is on that shard. It may stand
+  before the procedures that it calls, as in dumps, where the schema's tables are on one shard by default; a procedure that doesn't fit is refused then.
 - UPDATE with LAST_INSERT_ID(expr) that changes rows of several shards: the id is that of the row which is changed last, and shards work side by side. Nothing is changed then. ORDER BY with LIMIT says the order.
 - JSON_TABLE beside sharded tables: the parser doesn't know it, so that neither the shards nor the columns of its rows are known. Beside tables that one shard has it is sent there.
 - information_schema joined with sharded tables: each server's tells of that server, so that each shard would join its own. Read it by a statement of its own.

@@ -92,6 +92,8 @@ type Catalog struct {
 	Pinned    ShardSet
 	// Procedures by ProcedureKey.
 	Procedures map[string]*Routine
+	// Events are those of the schemas whose EVENT privilege the account has.
+	Events []*Event
 	// Virtual are the virtual columns, nil where there are none.
 	Virtual *Virtual
 }
@@ -115,6 +117,22 @@ type Routine struct {
 	Hidden, Variables, Leaves, LeavesMore, Ends bool
 	// Assigns are the user variables that its body names, in lower case.
 	Assigns []string
+}
+
+// Event is one that shards run by themselves.
+type Event struct {
+	Routine
+	On ShardSet
+}
+
+// Event is the one of a name, which minds no case; nil for none.
+func (c *Catalog) Event(n TableName) *Event {
+	for _, e := range c.Events {
+		if strings.EqualFold(e.Schema, n.Schema) && strings.EqualFold(e.Name, n.Name) {
+			return e
+		}
+	}
+	return nil
 }
 
 // ProcedureKey is a procedure's key: names of procedures don't mind case.
@@ -560,6 +578,13 @@ func (c *Catalog) CollationID(name, charset string) uint16 {
 
 // TableName is a table by name, which need not be in a catalog.
 type TableName struct{ Schema, Name string }
+
+// Scope is a set of tables, by their names.
+type Scope struct {
+	Tables  []TableName
+	Schemas []string // all of theirs
+	All     bool
+}
 
 // QuoteName writes a name so that a server reads no word or sign in it.
 func QuoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

@@ -104,8 +104,12 @@ func Show(st *text.Statement, cat *catalog.Catalog, own OwnForms) (plan.Plan, *t
 			return everywhere(st, cat, cat.All, &plan.System{Rows: &plan.SystemTable{Key: []string{"trigger"}, Table: "table", OfSchema: schema}}, "no shard holds all tables")
 		}
 	case "events":
-		if _, err := showSchema(st, i+1, cat); err != nil {
+		schema, err := showSchema(st, i+1, cat)
+		if err != nil {
 			return nil, err
+		}
+		if !OneKnowsAll(cat) && !catalog.IsSystemSchema(schema) {
+			return everywhere(st, cat, cat.All, &plan.System{Rows: &plan.SystemTable{Key: []string{"db", "name"}, OfSchema: schema}}, "no shard has all events")
 		}
 	case "procedure", "function", "package":
 		if st.Settings.Restricted && st.Is(i+1, "status") {

@@ -76,7 +76,7 @@ func ListsTemporary(st *text.Statement, cat *catalog.Catalog) bool {
 	return hasTemporary(cat) && st.Server.MariaDB && st.Server.Number >= 110200
 }
 
-// OneKnowsAll reports whether one shard knows all tables there are.
+// OneKnowsAll reports whether one shard knows all tables and events there are.
 //
 // Counter-example: settings is on s2 alone and flags on s3 alone. What either
 // says of the tables leaves one of them out.
@@ -90,7 +90,7 @@ func OneKnowsAll(cat *catalog.Catalog) bool {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(cat.Events, func(e *catalog.Event) bool { return !e.On.Has(full) })
 }
 
 // NamesSchemas counts conditions that name the schema of a system table's rows; 0 where they

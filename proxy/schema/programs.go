@@ -209,6 +209,13 @@ func (b *builder) events() {
 	for _, id := range b.order {
 		f := b.Facts[id]
 		for _, ef := range f.Events {
+			e := b.c.Event(catalog.TableName{Schema: ef.schema, Name: ef.name})
+			if e == nil {
+				e = &catalog.Event{Routine: catalog.Routine{Schema: ef.schema, Name: ef.name, Words: map[string]bool{}}}
+				b.c.Events = append(b.c.Events, e)
+			}
+			e.On.Add(id)
+			maps.Copy(e.Words, identifiers(ef.body))
 			words, all := f.reachable(ef.body)
 			anywhere := all
 			for t := range b.c.Tables() {

@@ -1,0 +1,202 @@
+package spoken
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
+)
+
+// Events run on the shards by themselves, where nobody can refuse what they do.
+//
+// Rule only removing events: one that is on every shard may remove rows. Counter-examples:
+//
+//	DO INSERT INTO daily SELECT CURDATE(), COUNT(*) FROM users
+//	    each shard inserts a row of its own, placed by nothing
+//	DO UPDATE users SET email = NULL, name = CONCAT(name, '!')
+//	    keys that no virtual index has an entry for
+//
+// Rule one place: any other is on the one shard that has all tables which it, and what it calls, may touch, as with CALL; none
+// of them has a virtual index. What is made later keeps to that (strayRoutine, StrayTables). Counter-example: DO CALL nightly(),
+// as a dump has it, before nightly() is made with INSERT INTO users, which is spread.
+
+// eventShards are those that get CREATE, ALTER or DROP of an event. body is what follows its name.
+func eventShards(body *text.Statement, cat *catalog.Catalog, verb string, name catalog.TableName) (catalog.ShardSet, *text.Error) {
+	on := cat.All
+	known := cat.Event(name)
+	if known != nil && verb != "CREATE" {
+		on = known.On
+	}
+	do := slices.IndexFunc(body.Tokens, func(t text.Token) bool {
+		return t.Kind == text.Word && strings.EqualFold(body.Src[t.Start:t.End], "do")
+	})
+	if verb == "DROP" || do < 0 || len(cat.Shards) <= 1 && !hasIndexes(cat) {
+		return on, nil
+	}
+	body = &text.Statement{Src: body.Src, Settings: body.Settings, Tokens: body.Tokens[do:]}
+	why := removesOnly(body, cat, name.Schema)
+	if why == "" && (known == nil || known.On == cat.All) {
+		return on, nil
+	}
+	home, elsewhere := eventHome(&catalog.Event{Routine: catalog.Routine{Schema: name.Schema, Name: name.Name, Words: wordsOf(body)}}, cat)
+	switch {
+	case elsewhere != "" && why == "":
+		why = "an event that is on one shard"
+		fallthrough
+	case elsewhere != "":
+		return on, text.NotSupported("%s is not supported: it would run on the shards by itself, unseen, and %s; send it to one shard with /* shunt: shard=NAME */, where what it writes is found as rows changed behind Shunt's back are, and no virtual index is used of what it sets off", why, elsewhere)
+	case verb == "ALTER" && home != on:
+		return on, text.NotSupported("ALTER EVENT %s is not supported, since what it does now is on other shards: DROP it, and make it anew", name.Name)
+	}
+	return home, nil
+}
+
+// removesOnly says what an event does beside removing rows, "" for nothing.
+func removesOnly(body *text.Statement, cat *catalog.Catalog, schema string) string {
+	for i := range body.Tokens {
+		switch w := body.Word(i); w {
+		case "insert", "update", "replace", "call", "load", "execute", "create", "alter", "rename", "grant":
+			return "an event that does " + strings.ToUpper(w)
+		default:
+			if w != "" && cat.WritingFunctions[w] {
+				return "an event that calls " + w + "(), which changes rows,"
+			}
+		}
+	}
+	for _, t := range namedIn(body, cat, schema) {
+		if t.IsView || len(t.Triggers) > 0 || len(t.Cascades) > 0 {
+			return "an event on " + t.Name + ", whose rows' removal changes other rows (a trigger or foreign key) or which is a view,"
+		}
+	}
+	return ""
+}
+
+// eventHome is the one shard of all that an event, and more routines that it may call, may touch; why there is none.
+func eventHome(e *catalog.Event, cat *catalog.Catalog, more ...*catalog.Routine) (on catalog.ShardSet, why string) {
+	routines := append([]*catalog.Routine{&e.Routine}, more...)
+	named := *cat
+	if len(more) > 0 { // calls has to know them by now
+		named.Procedures = map[string]*catalog.Routine{}
+		for _, r := range more {
+			named.Procedures[catalog.ProcedureKey(r.Schema, r.Name)] = r
+		}
+		for key, r := range cat.Procedures {
+			if named.Procedures[key] == nil {
+				named.Procedures[key] = r
+			}
+		}
+	}
+	set := cat.All
+	called, why := calls(&named, routines...)
+	if unknown := e.Words["call"] && !callsKnown(&e.Routine, &named); unknown { // it may come yet
+		home, ok := schemaHome(cat, e.Schema)
+		if !ok {
+			return on, "what it calls isn't known, in a schema whose tables aren't on one shard by default"
+		}
+		set, called, why = home, routines, leaves(&e.Routine, cat)
+	}
+	if why != "" {
+		return on, why
+	}
+	act, _, tables, why, err := atHome(called, cat)
+	switch {
+	case err != nil:
+		return on, err.Message
+	case why != "":
+		return on, why
+	}
+	if len(tables) > 0 || set == cat.All {
+		set = set.Intersect(act.Shards)
+	}
+	if set.Empty() {
+		return on, "no shard has all of its tables"
+	}
+	seen := map[*catalog.Table]bool{}
+	for _, t := range tables {
+		catalog.SetOff(t, seen, func(*catalog.Table) {})
+	}
+	for _, t := range sortedTables(cat) {
+		switch {
+		case !seen[t]:
+		case len(t.Indexes) > 0:
+			return on, "the keys of virtual index " + t.Indexes[0].Name + " would be missed"
+		case len(cat.Shards) > 1 && (t.Placement != catalog.Single || t.Shards != set):
+			return on, "the rows of " + t.Name + ", which it sets off, are on other shards"
+		}
+	}
+	if err := RefuseStrayTrigger(&plan.Rows{Kind: plan.Other, Tables: tables}, &text.Statement{}, cat); err != nil {
+		return on, err.Message
+	}
+	return set, ""
+}
+
+// callsKnown reports that a procedure which a routine may call is there.
+func callsKnown(r *catalog.Routine, cat *catalog.Catalog) bool {
+	for _, p := range cat.Procedures {
+		if mayTouch(r, p.Schema, p.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// schemaHome is the one shard of the tables of a schema that the configuration says nothing of.
+func schemaHome(cat *catalog.Catalog, schema string) (on catalog.ShardSet, ok bool) {
+	s := cat.Schema(schema)
+	switch {
+	case s == nil:
+		return on, false
+	case len(cat.Shards) == 1:
+		return cat.All, true
+	}
+	return catalog.Only(s.Default.Shard), s.Default.Placement == catalog.Single
+}
+
+// wordsOf are all names and words of a body, as Routine has them.
+func wordsOf(st *text.Statement) map[string]bool {
+	words := map[string]bool{}
+	for i := range st.Tokens {
+		if w := st.Word(i); w != "" {
+			words[w] = true
+		}
+		if name, ok := st.Identifier(i); ok {
+			words[strings.ToLower(name)] = true
+		}
+	}
+	return words
+}
+
+// strayRoutine refuses a procedure or function that an event may call, and with which that would do what events may not.
+func strayRoutine(body *text.Statement, cat *catalog.Catalog, name catalog.TableName) *text.Error {
+	for _, e := range cat.Events {
+		if len(cat.Shards) <= 1 && !hasIndexes(cat) || !mayTouch(&e.Routine, name.Schema, name.Name) || !writes(body, cat) {
+			continue
+		}
+		home, why := eventHome(e, cat, &catalog.Routine{Schema: name.Schema, Name: name.Name, Words: wordsOf(body)})
+		if why == "" && home != e.On {
+			why = "it is on other shards"
+		}
+		if why != "" {
+			return text.NotSupported("%s is not supported while the event %s.%s may call it, which runs on the shards by itself, since %s: DROP EVENT it first", name.Name, e.Schema, e.Name, why)
+		}
+	}
+	return nil
+}
+
+// StrayTables refuses DDL that gives a table, or a view, a name that an event on one shard has, unless it is there alone.
+func StrayTables(cat *catalog.Catalog, d *plan.DDL) *text.Error {
+	names := slices.DeleteFunc(slices.Clone(d.Renamed), func(n catalog.TableName) bool { return n.Name == "" })
+	if d.Op == "CREATE TABLE" || d.Op == "CREATE VIEW" {
+		names = append(names, d.Tables...)
+	}
+	for _, name := range names {
+		for _, e := range cat.Events {
+			if e.On != cat.All && d.Shards != e.On && mayTouch(&e.Routine, name.Schema, name.Name) {
+				return text.NotSupported("%s of %s on other shards is not supported while the event %s.%s names it, which runs on one shard by itself: DROP EVENT it first", d.Op, name.Name, e.Schema, e.Name)
+			}
+		}
+	}
+	return nil
+}
