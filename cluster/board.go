@@ -51,6 +51,8 @@ type Turns interface {
 	GiveTurn(ctx context.Context, name, holder string) error
 	// Holder is "" where nobody is.
 	Holder(ctx context.Context, name string) (string, error)
+	// Held are the holders of all turns whose names begin with prefix, by name.
+	Held(ctx context.Context, prefix string) (map[string]string, error)
 	// TakeOver puts a holder in another's place, and reports that it had that place.
 	TakeOver(ctx context.Context, name, from, to string) (bool, error)
 }

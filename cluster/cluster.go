@@ -12,6 +12,7 @@ type Cluster interface {
 	Processes
 	Catalogs
 	Turn
+	Tables
 	Epochs
 	Registrations
 	Lives
@@ -54,6 +55,18 @@ type Turn interface {
 	// at hand over which DDL is sent then: the turn of a process that was fenced may be
 	// another's, who has waited for the end of connections that are older than that.
 	TurnKept() error
+}
+
+// Tables have turns of their own: those of DDL that shards do while another has the turn of DDL. Of what this process itself
+// has nothing is told here.
+type Tables interface {
+	// TakeTables takes the turns of tables. REQUIRES: the turn of DDL, in which TablesHeld has named nobody who has one of them.
+	// kept is TurnKept of them; nil where nothing is taken, since a member of another version might not heed it.
+	TakeTables(context.Context, ...catalog.TableName) (kept func() error, give func(), err error)
+	// TablesHeld names, for people, another process that has the turn of one of some tables; "" for none.
+	TablesHeld(context.Context, catalog.Scope) (holder string, err error)
+	// AwaitTables waits until there is none, or for ctx, whose cause the error wraps.
+	AwaitTables(context.Context, catalog.Scope) error
 }
 
 // Member is what a process does for the others. All are called without locks.

@@ -38,7 +38,8 @@
 //     A registration is of a join, and is sent over that join's connections only.
 //   - A member adopts a version of the board, then tells it on its shards. What must be known
 //     to all waits until all rows have the version (follow.go).
-//   - Turns are on the board, and are taken over from who has no row on any shard (turns.go).
+//   - Turns are on the board, and are taken over from who has no row on any shard (turns.go): one of DDL,
+//     and one of each table that shards alter meanwhile (tables.go).
 //
 // What a call that waits waits for is in its error: the member, the shard, the version.
 //

@@ -25,7 +25,7 @@ func (d *duties) turn(duty string) *turn {
 	t := d.of[duty]
 	if t == nil {
 		if d.of == nil {
-			d.of, d.alive = map[string]*turn{}, map[string]time.Time{}
+			d.of = map[string]*turn{}
 		}
 		t = &turn{}
 		t.init("duty " + duty)
@@ -112,6 +112,9 @@ func (s *Shared) lives(ctx context.Context, member string) bool {
 	lives := !s.Gone(ctx, member)
 	d.mu.Lock()
 	if delete(d.alive, member); lives {
+		if d.alive == nil {
+			d.alive = map[string]time.Time{}
+		}
 		d.alive[member] = now
 	}
 	d.mu.Unlock()

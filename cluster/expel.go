@@ -121,6 +121,7 @@ func (s *Shared) sweep(ctx context.Context, a *seated) error {
 	}
 	a.late = late
 	a.others.Store(uint64(len(late)))
+	a.unlike.Store(slices.ContainsFunc(rows, func(r Row) bool { return r.Version != s.opts.Identity.Version }))
 	a.mu.Lock()
 	a.suspects = suspects
 	a.mu.Unlock()

@@ -599,9 +599,14 @@ func (b turnBoard) Holder(ctx context.Context, name string) (string, error) {
 	return b.Board.Holder(ctx, name)
 }
 
+// altered is the table of turns.
+var altered = catalog.TableName{Schema: "s", Name: "t"}
+
 // turns: the first has the turn of DDL, is fenced, joins anew and alters a table; the second
 // takes the turn over, and does.
-func turns(w *world, b *broken, board func(cluster.Board, string) cluster.Board) {
+//
+// byTable: the first has the turn of the table, and none of DDL any more.
+func turns(w *world, byTable bool, b *broken, board func(cluster.Board, string) cluster.Board) {
 	var first *cluster.Shared
 	if board != nil {
 		first = w.member(1, nil, board(&w.board, w.member(1, nil, nil).Self()))
@@ -621,15 +626,23 @@ func turns(w *world, b *broken, board func(cluster.Board, string) cluster.Board)
 	w.must(first.Beat(ctx, 0))
 	w.must(second.Beat(ctx, 0))
 	w.must(first.TakeTurn(ctx))
+	kept := first.TurnKept
+	if byTable {
+		var err error
+		kept, _, err = first.TakeTables(ctx, altered)
+		w.must(err)
+		first.GiveTurn()
+		w.must(first.Follow(ctx))
+	}
 	_, err := second.Advance(ctx, 0)
 	w.must(err)
 	once, cancel := context.WithCancel(ctx)
 	cancel()
-	alter := func(s *cluster.Shared, thread uint32) {
+	alter := func(s *cluster.Shared, kept func() error, thread uint32) {
 		r := s.Register(0)
 		defer s.End(r)
 		w.seat.Connect(thread, "app", fmt.Sprint("h:", thread))
-		if join, err := s.NoteThread(ctx, 0, storage.Thread{ID: thread}); err != nil || join != r.Join || s.TurnKept() != nil {
+		if join, err := s.NoteThread(ctx, 0, storage.Thread{ID: thread}); err != nil || join != r.Join || kept() != nil {
 			return
 		}
 		w.step("send")
@@ -647,16 +660,21 @@ func turns(w *world, b *broken, board func(cluster.Board, string) cluster.Board)
 	}
 	w.start("first", func() {
 		if first.Beat(ctx, 0) == nil {
-			alter(first, 7)
+			alter(first, kept, 7)
 		}
 	})
 	w.start("second", func() {
 		for range 2 {
 			w.must(second.Sweep(ctx, 0))
-			if second.TakeTurn(once) == nil {
-				alter(second, 8)
-				return
+			if second.TakeTurn(once) != nil {
+				continue
 			}
+			if holder, err := second.TablesHeld(ctx, catalog.Scope{Tables: []catalog.TableName{altered}}); err != nil || holder != "" {
+				second.GiveTurn()
+				continue
+			}
+			alter(second, second.TurnKept, 8)
+			return
 		}
 	})
 }
@@ -664,26 +682,31 @@ func turns(w *world, b *broken, board func(cluster.Board, string) cluster.Board)
 // TestOneAlters: one at a time has a turn, though its former holder lives.
 func TestOneAlters(t *testing.T) {
 	t.Parallel()
-	fault, states := explore(t, func(w *world) { turns(w, nil, nil) })
-	t.Logf("%d states", states)
-	if fault != "" {
-		t.Error(fault)
-	}
-	for rule, play := range map[string]func(*world){
-		"one who joins anew looks whose turn it is": func(w *world) {
-			turns(w, nil, func(b cluster.Board, own string) cluster.Board { return turnBoard{b, own} })
-		},
-		"one who takes over looks for rows once more": func(w *world) {
-			turns(w, &broken{blind: func() bool { return true }}, nil)
-		},
-	} {
-		t.Run(rule, func(t *testing.T) {
+	for _, byTable := range []bool{false, true} {
+		t.Run(fmt.Sprint("by table ", byTable), func(t *testing.T) {
 			t.Parallel()
-			fault, states := explore(t, play)
-			if !strings.HasPrefix(fault, "two alter") {
-				t.Fatalf("without the rule nothing is wrong in %d states: %s", states, fault)
+			fault, states := explore(t, func(w *world) { turns(w, byTable, nil, nil) })
+			t.Logf("%d states", states)
+			if fault != "" {
+				t.Error(fault)
 			}
-			t.Log(fault)
+			for rule, play := range map[string]func(*world){
+				"one who joins anew looks whose turn it is": func(w *world) {
+					turns(w, byTable, nil, func(b cluster.Board, own string) cluster.Board { return turnBoard{b, own} })
+				},
+				"one who takes over looks for rows once more": func(w *world) {
+					turns(w, byTable, &broken{blind: func() bool { return true }}, nil)
+				},
+			} {
+				t.Run(rule, func(t *testing.T) {
+					t.Parallel()
+					fault, states := explore(t, play)
+					if !strings.HasPrefix(fault, "two alter") {
+						t.Fatalf("without the rule nothing is wrong in %d states: %s", states, fault)
+					}
+					t.Log(fault)
+				})
+			}
 		})
 	}
 }

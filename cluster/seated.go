@@ -43,6 +43,8 @@ type seated struct {
 	// lost counts fences of this process, and fenced those that it has done. others is how many were there when it
 	// was looked last.
 	lost, fenced, others atomic.Uint64
+	// unlike: some of them were of another version of Shunt.
+	unlike atomic.Bool
 }
 
 func newSeated(id catalog.ShardID, seat Seat, t *track) *seated {

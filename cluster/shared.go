@@ -63,6 +63,7 @@ type Shared struct {
 	changes turn
 	numbers numbers
 	duties  duties
+	tables  tables
 	debts   debts
 	// waiting is how many wait for others: see await.
 	waiting atomic.Int64

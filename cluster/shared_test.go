@@ -1061,3 +1061,76 @@ func TestRegisteringAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestTableTurns: DDL of one table keeps nobody from that of others, whoever is at it dies or lives.
+func TestTableTurns(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	one, two := b.member(1, cluster.Member{}), b.member(2, cluster.Member{})
+	users, long := catalog.TableName{Schema: "App", Name: "users"}, catalog.TableName{Schema: "app", Name: strings.Repeat("a", 300)}
+	b.check(one.TakeTurn(t.Context()))
+	kept, give, err := one.TakeTables(t.Context(), users, long, users)
+	b.check(err)
+	one.GiveTurn()
+	b.check(one.Follow(t.Context()))
+	b.check(two.TakeTurn(t.Context()))
+	held := func(m *cluster.Shared, of catalog.Scope) string {
+		t.Helper()
+		holder, err := m.TablesHeld(t.Context(), of)
+		b.check(err)
+		return holder
+	}
+	for _, of := range []catalog.Scope{
+		{Tables: []catalog.TableName{{Schema: "app", Name: "other"}, {Schema: "app", Name: "USERS"}}}, {Tables: []catalog.TableName{long}}, {Schemas: []string{"x", "APP"}}, {All: true},
+	} {
+		if by := held(two, of); by != "member 1 (h) on shard 0" {
+			t.Errorf("%v is held by %q", of, by)
+		}
+		if by := held(one, of); by != "" {
+			t.Errorf("%v: its own is told as %q", of, by)
+		}
+	}
+	for _, of := range []catalog.Scope{{}, {Tables: []catalog.TableName{{Schema: "app", Name: "user"}, {Schema: "ap", Name: "users"}}}, {Schemas: []string{"ap", "ap`p", "app."}}} {
+		if by := held(two, of); by != "" {
+			t.Errorf("%v is held by %s", of, by)
+		}
+	}
+	if _, _, err := two.TakeTables(t.Context(), catalog.TableName{Schema: "app", Name: "a"}, users); err == nil || strings.Contains(b.board.String(), "`a`") {
+		t.Errorf("%v; on the board: %s", err, b.board.String())
+	}
+	if err := two.AwaitTables(once(t), catalog.Scope{All: true}); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "held up by member 1 (h) on shard 0") {
+		t.Error(err)
+	}
+	b.check(kept())
+	give()
+	b.check(one.Follow(t.Context()))
+	b.check(two.AwaitTables(t.Context(), catalog.Scope{All: true}))
+	two.GiveTurn()
+	b.check(two.Follow(t.Context()))
+
+	// One stands still, and comes back.
+	b.check(one.TakeTurn(t.Context()))
+	kept, give, err = one.TakeTables(t.Context(), users)
+	b.check(err)
+	one.GiveTurn()
+	b.check(one.Follow(t.Context()))
+	for range 4 {
+		b.now = b.now.Add(20 * time.Second)
+		b.beat(two)
+		b.sweep(two)
+		if held(two, catalog.Scope{Schemas: []string{"app"}}) == "" {
+			break
+		}
+	}
+	b.check(two.Follow(t.Context()))
+	if left := b.board.String(); strings.Contains(left, "users") {
+		t.Errorf("whose turn: %s", left)
+	}
+	b.check(kept()) // it hasn't heard, and is on no shard
+	b.beat(one)
+	if err := kept(); !errors.Is(err, cluster.ErrTurnLost) {
+		t.Error(err)
+	}
+	give()
+	b.check(one.Follow(t.Context()))
+}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -193,7 +194,7 @@ func (s *Shared) takeOver(ctx context.Context, t *turn) (holder string, err erro
 
 // checkTurns sees which turns were taken over.
 func (s *Shared) checkTurns(ctx context.Context) error {
-	for _, t := range append(s.duties.all(), &s.ddl, &s.changes, &s.numbers.turn) {
+	for _, t := range append(slices.Concat(s.duties.all(), s.tables.all()), &s.ddl, &s.changes, &s.numbers.turn) {
 		t.mu.Lock()
 		claimed, name := t.claimed, t.name
 		t.mu.Unlock()

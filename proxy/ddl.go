@@ -99,7 +99,7 @@ func (s *session) define(ctx context.Context, d *plan.DDL, sql string) (done def
 	if e, ok := errors.AsType[mysqlerr.Error](err); ok {
 		lost = e.Code == mysqlerr.ShardLost
 	}
-	if part, left := s.proxy.ddlTurns.without(redefines(d)); !idle && left {
+	if part, left := s.without(ctx, redefines(d)); !idle && left {
 		known, readErr := s.readAgain(ctx, d.Shards, part)
 		lost = lost || !known
 		if readErr != nil {
@@ -301,13 +301,16 @@ func (s *session) turnOfDDL(ctx context.Context, d *plan.DDL, sql string) (_ *pl
 		}
 		filled, stop := func() {}, func() {} // the table may be, again; counting its column
 		if d, err = s.plannedAlone(ctx, d, sql); err == nil {
-			if x := s.inTheWay(d); x != nil {
+			var x *earlierDDL
+			if x, err = s.inTheWay(ctx, d); x != nil {
 				s.proxy.opts.Cluster.GiveTurn()
 				if err := s.awaitTurnOf(ctx, x); err != nil {
 					return nil, nil, err
 				}
 				continue
 			}
+		}
+		if err == nil {
 			filled, err = s.emptyTable(waiting, d)
 		}
 		if err == nil && d.Counts != "" {
@@ -757,7 +760,7 @@ func (s *session) placedByKey(ctx context.Context, d *plan.DDL, first catalog.Sh
 // tryDDL is what is known of a statement that is sent perhaps not for the first time.
 func (s *session) tryDDL(ctx context.Context, d *plan.DDL, sql string) (try, error) {
 	begin := func() try { return s.proxy.opts.Unfinished.begin(s.settings.schema, sql, d) }
-	if err := s.proxy.opts.Unfinished.Follow(ctx, true); err != nil {
+	if err := s.proxy.opts.Unfinished.Follow(ctx, namesOf(s.settings.schema, d)); err != nil {
 		return try{}, err
 	}
 	x := begin()
@@ -876,7 +879,11 @@ func (s *session) sendDDLTo(ctx context.Context, id catalog.ShardID, d *plan.DDL
 	}
 	// Rule turn kept. Counter-example: this process, too slow, was fenced on all shards; another
 	// has taken its turn over, and alters the table; this one is back, and goes on.
-	if err := s.proxy.opts.Cluster.TurnKept(); err != nil {
+	kept := s.proxy.opts.Cluster.TurnKept
+	if s.turnKept != nil {
+		kept = s.turnKept
+	}
+	if err := kept(); err != nil {
 		return shard.Summary{}, err
 	}
 	var settings, defaults []string

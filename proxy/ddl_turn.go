@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -35,7 +36,7 @@ import (
 // Rule planned alone: a statement is planned when the turn of its tables is its own. Counter-example: C, planned before B
 // has ended, drops a column that B has renamed.
 //
-// Of several Shunts each keeps the turn of all to the end: the others know no turns of tables.
+// Of several Shunts each has ddlTurns of its own, and asks the others for theirs (Cluster.TablesHeld).
 
 // ddlTurns are the statements that have the turn of their tables.
 type ddlTurns struct {
@@ -81,6 +82,20 @@ func (t *ddlTurns) without(part schema.Part) (rest schema.Part, left bool) {
 	return rest, len(rest.Tables) > 0 || len(part.Tables) == 0
 }
 
+// without is ddlTurns' of other processes too. None has the turn of a table here unless the session has its locks (rule own
+// locks).
+func (s *session) without(ctx context.Context, part schema.Part) (rest schema.Part, left bool) {
+	rest, left = s.proxy.ddlTurns.without(part)
+	if s.tableLocks == nil || len(rest.Tables) == 0 {
+		return rest, left
+	}
+	rest.Tables = slices.DeleteFunc(rest.Tables, func(n catalog.TableName) bool {
+		holder, err := s.proxy.opts.Cluster.TablesHeld(ctx, catalog.Scope{Tables: []catalog.TableName{n}})
+		return err == nil && holder != ""
+	})
+	return rest, len(rest.Tables) > 0
+}
+
 func (t *ddlTurns) begin(names UnfinishedDDL) *ddlTurn {
 	x := &ddlTurn{names, make(chan struct{})}
 	t.mu.Lock()
@@ -99,6 +114,47 @@ func (t *ddlTurns) end(x *ddlTurn) {
 	close(x.ended)
 }
 
+// scope are the tables by whose turns other processes hold up a statement of such names, as overlaps has it here; nil: any.
+func (u *UnfinishedDDL) scope() catalog.Scope {
+	switch {
+	case u == nil:
+		return catalog.Scope{All: true}
+	case len(u.Tables) > 0 && u.kind() != "DATABASE":
+		return catalog.Scope{Tables: u.Tables}
+	case u.kind() == "DATABASE", u.kind() == "TRIGGER":
+		return catalog.Scope{Schemas: u.Schemas}
+	}
+	return catalog.Scope{}
+}
+
+// earlierDDL has the turn of tables that other DDL waits for.
+type earlierDDL struct {
+	what string // for people
+	// ended returns when it has, or when ctx ends, with its cause.
+	ended func(ctx context.Context) error
+}
+
+// earlier is DDL, here or in another process, that has to end before that of such names begins; nil for none. REQUIRES: the
+// turn of all.
+func (p *Proxy) earlier(ctx context.Context, names *UnfinishedDDL) (*earlierDDL, error) {
+	if x := p.ddlTurns.before(names, names == nil); x != nil {
+		return &earlierDDL{x.names.Op, func(ctx context.Context) error {
+			select {
+			case <-x.ended:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}}, nil
+	}
+	scope := names.scope()
+	holder, err := p.opts.Cluster.TablesHeld(ctx, scope)
+	if holder == "" || err != nil {
+		return nil, err
+	}
+	return &earlierDDL{"DDL by " + holder, func(ctx context.Context) error { return p.opts.Cluster.AwaitTables(ctx, scope) }}, nil
+}
+
 // takeTurnBehind takes the turn of all when no DDL of such names runs, nil: none at all. Then none does until
 // Cluster.GiveTurn.
 func (p *Proxy) takeTurnBehind(ctx context.Context, names *UnfinishedDDL) error {
@@ -106,34 +162,35 @@ func (p *Proxy) takeTurnBehind(ctx context.Context, names *UnfinishedDDL) error 
 		if err := p.opts.Cluster.TakeTurn(ctx); err != nil {
 			return err
 		}
-		x := p.ddlTurns.before(names, names == nil)
-		if x == nil {
+		x, err := p.earlier(ctx, names)
+		if x == nil && err == nil {
 			return nil
 		}
 		p.opts.Cluster.GiveTurn()
-		select {
-		case <-x.ended:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err == nil {
+			err = x.ended(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// inTheWay is a statement that has the turn of one of d's tables, nil for none.
-func (s *session) inTheWay(d *plan.DDL) *ddlTurn {
+// inTheWay is DDL that has the turn of one of d's tables, nil for none. REQUIRES: the turn of all.
+func (s *session) inTheWay(ctx context.Context, d *plan.DDL) (*earlierDDL, error) {
 	if s.tableLocks != nil && len(d.Tables) > 0 && !slices.ContainsFunc(d.Tables, func(n catalog.TableName) bool { return !s.tableLocks.named[n] }) {
-		return nil // rule own locks
+		return nil, nil //nolint:nilnil // rule own locks
 	}
 	names := namesOf(s.settings.schema, d)
 	for _, parent := range d.Parents { // whose locks it waits for, too
 		names.Tables, names.Schemas = append(names.Tables, parent), append(names.Schemas, parent.Schema)
 	}
-	return s.proxy.ddlTurns.before(names, false)
+	return s.proxy.earlier(ctx, names)
 }
 
-// awaitTurnOf waits for a statement's end, for as long as the session waits for locks of tables. Meanwhile it isn't inside
+// awaitTurnOf waits for the end of DDL that is in the way, for as long as the session waits for locks of tables. Meanwhile it isn't inside
 // of the read lock's gate, as while it waits for the turn of all (lockDDL).
-func (s *session) awaitTurnOf(ctx context.Context, x *ddlTurn) error {
+func (s *session) awaitTurnOf(ctx context.Context, x *earlierDDL) error {
 	ctx, _, done := s.activity.killable(ctx)
 	defer done()
 	defer s.activity.waits("Waiting for table metadata lock")()
@@ -145,16 +202,14 @@ func (s *session) awaitTurnOf(ctx context.Context, x *ddlTurn) error {
 	if s.tableLocks != nil {
 		limit = min(limit, ddlWait)
 	}
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	select {
-	case <-x.ended:
-		return nil
-	case <-late.C:
-		return mysqlerr.New(mysqlerr.LockWaitTimeout, "Lock wait timeout exceeded; try restarting transaction ("+x.names.Op+" of the same tables is under way: SHOW PROCESSLIST)")
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	late := mysqlerr.New(mysqlerr.LockWaitTimeout, "Lock wait timeout exceeded; try restarting transaction ("+x.what+" of the same tables is under way: SHOW PROCESSLIST)")
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	err := x.ended(ctx)
+	if errors.Is(err, late) {
+		return late
 	}
+	return err
 }
 
 // lockWaitTimeout is for how long the session waits for locks of tables: by default a year, as on a server.
@@ -169,13 +224,15 @@ func (s *session) lockWaitTimeout() time.Duration {
 // apart reports that shards do a statement while others have the turn of all: it may wait there for transactions, and nothing
 // but its tables is concerned.
 func (s *session) apart(d *plan.DDL) bool {
-	if s.proxy.opts.Several || s.tableLocks != nil || d.References || d.Counts != "" || d.Filled != nil || d.As != nil {
+	if s.tableLocks != nil || d.References || d.Counts != "" || d.Filled != nil || d.As != nil {
 		return false
 	}
 	switch d.Op {
 	case "ALTER TABLE", "RENAME TABLE", "DROP TABLE", "TRUNCATE TABLE", "CREATE INDEX", "DROP INDEX",
-		"CREATE TRIGGER", "DROP TRIGGER", "CREATE VIEW", "ALTER VIEW", "DROP VIEW", "DROP DATABASE":
-		return true
+		"CREATE TRIGGER", "DROP TRIGGER", "CREATE VIEW", "ALTER VIEW", "DROP VIEW":
+		return len(d.Tables) > 0 || !s.proxy.opts.Several // others are told of tables alone
+	case "DROP DATABASE":
+		return !s.proxy.opts.Several
 	}
 	return false
 }
@@ -186,11 +243,22 @@ func (s *session) whileApart(ctx context.Context, d *plan.DDL, send func() error
 	if !s.apart(d) {
 		return send()
 	}
-	turn := s.proxy.ddlTurns.begin(*namesOf(s.settings.schema, d))
+	names := namesOf(s.settings.schema, d)
+	kept, give, err := s.proxy.opts.Cluster.TakeTables(ctx, names.Tables...)
+	switch {
+	case err != nil:
+		return err
+	case kept == nil: // not all members heed it
+		return send()
+	}
+	turn := s.proxy.ddlTurns.begin(*names)
+	s.turnKept = kept
 	s.proxy.opts.Cluster.GiveTurn()
-	err := send()
+	err = send()
 	// What follows has to, whatever has become of the client. Who waits for this one then waits for the turn of all.
 	taken := s.proxy.opts.Cluster.TakeTurn(context.WithoutCancel(ctx))
+	s.turnKept = nil
+	give()
 	s.proxy.ddlTurns.end(turn)
 	return cmp.Or(err, taken)
 }

@@ -119,15 +119,15 @@ func NewUnfinished(ctx context.Context, store UnfinishedStore, lives Lives, log 
 	if _, err := store.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	return u, u.read(ctx, false)
+	return u, u.read(ctx, nil)
 }
 
-// Follow takes over what others have left, and forgets what they have finished. turn: the turn
-// of DDL is this process's, so that nobody else is at anything.
+// Follow takes over what others have left, and forgets what they have finished. turn: the turn of DDL of such names is this
+// process's, so that nobody else is at any of that; nil: none.
 //
 // Counter-example: a member has altered a table on s0 and dies; the statement comes again, by
 // another member, which sends it to s0: 1060, the column is there.
-func (u *Unfinished) Follow(ctx context.Context, turn bool) error {
+func (u *Unfinished) Follow(ctx context.Context, turn *UnfinishedDDL) error {
 	others, err := u.store.Refresh(ctx)
 	if err != nil || !others {
 		return err // what there is this process has kept itself
@@ -135,7 +135,7 @@ func (u *Unfinished) Follow(ctx context.Context, turn bool) error {
 	return u.read(ctx, turn)
 }
 
-func (u *Unfinished) read(ctx context.Context, turn bool) error {
+func (u *Unfinished) read(ctx context.Context, turn *UnfinishedDDL) error {
 	kept, err := u.store.Unfinished()
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (u *Unfinished) read(ctx context.Context, turn bool) error {
 	gone := map[string]bool{}
 	for _, x := range kept {
 		if _, asked := gone[x.By]; x.Running && !asked {
-			gone[x.By] = turn || u.lives == nil || u.lives.Gone(ctx, x.By)
+			gone[x.By] = u.lives == nil || u.lives.Gone(ctx, x.By)
 		}
 	}
 	u.mu.Lock()
@@ -156,7 +156,7 @@ func (u *Unfinished) read(ctx context.Context, turn bool) error {
 		if was != nil && (was.Running || was.unkept) {
 			continue
 		}
-		if x.Running && !gone[x.By] {
+		if x.Running && !gone[x.By] && (turn == nil || !turn.overlaps(&x)) {
 			delete(u.open, key) // somebody is at it
 			continue
 		}
@@ -264,19 +264,21 @@ func (u *Unfinished) leftUnfilled(schemaName, sql string) bool {
 
 // overlaps: what one of them leaves isn't what the other was about.
 func (u *UnfinishedDDL) overlaps(o *UnfinishedDDL) bool {
-	kind := func(op string) string { return op[strings.LastIndex(op, " ")+1:] }
 	switch {
 	case !slices.ContainsFunc(u.Schemas, func(s string) bool {
 		return slices.ContainsFunc(o.Schemas, func(t string) bool { return strings.EqualFold(s, t) })
 	}):
 		return false
-	case kind(u.Op) == "DATABASE", kind(o.Op) == "DATABASE":
+	case u.kind() == "DATABASE", o.kind() == "DATABASE":
 		return true
 	case len(u.Tables) == 0 || len(o.Tables) == 0:
-		return kind(u.Op) == kind(o.Op) // of triggers and programs the names aren't known
+		return u.kind() == o.kind() // of triggers and programs the names aren't known
 	}
 	return slices.ContainsFunc(u.Tables, o.names)
 }
+
+// kind is what it makes, changes or drops: TABLE.
+func (u *UnfinishedDDL) kind() string { return u.Op[strings.LastIndex(u.Op, " ")+1:] }
 
 func (u *UnfinishedDDL) names(t catalog.TableName) bool {
 	return slices.ContainsFunc(u.Tables, func(n catalog.TableName) bool {
@@ -474,7 +476,7 @@ func (p *Proxy) LookForDDL(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := u.Follow(ctx, false); err != nil && ctx.Err() == nil {
+		if err := u.Follow(ctx, nil); err != nil && ctx.Err() == nil {
 			u.log.Warn("what DDL others have left half-done can't be read", "error", err)
 		}
 	}
@@ -497,7 +499,7 @@ func (p *Proxy) lookAgain(ctx context.Context, x *try) {
 		return
 	}
 	defer p.opts.Cluster.GiveTurn()
-	if u.Follow(ctx, true) != nil {
+	if u.Follow(ctx, &x.UnfinishedDDL) != nil {
 		return
 	}
 	u.mu.Lock()

@@ -98,7 +98,7 @@ func TestUnfinishedAlone(t *testing.T) {
 	for range 5 {
 		x := u.begin("shop", "the one", d)
 		u.sent(x, both, true)
-		if err := u.Follow(t.Context(), true); err != nil {
+		if err := u.Follow(t.Context(), namesOf("shop", d)); err != nil {
 			t.Fatal(err)
 		}
 		x.Done = catalog.Only(0)
@@ -133,7 +133,11 @@ func TestUnfinishedOfOthers(t *testing.T) {
 	}
 	follow := func(u *Unfinished, turn bool, left int) {
 		t.Helper()
-		if err := u.Follow(t.Context(), turn); err != nil {
+		var of *UnfinishedDDL
+		if turn {
+			of = namesOf("shop", d)
+		}
+		if err := u.Follow(t.Context(), of); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(u.left()); n != left {

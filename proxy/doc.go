@@ -98,7 +98,8 @@
 //	DDL              the turn of all                  its holder has planned or published;    e2e.TestDDLTurns
 //	                                                  a holder that is fenced has lost it
 //	DDL              the turn of its tables           the DDL before has ended, as shards     e2e.TestDDLTurns,
-//	                                                  let it; lock_wait_timeout: 1205         TestDDLOfLocked
+//	                                                  let it; lock_wait_timeout: 1205; a      TestDDLOfLocked,
+//	                                                  member that is fenced has lost it       TestMembersDDLTurns
 //	DDL, indexes     statements that are registered   they are answered; lost ones: their     indexer.TestAwaitOpen
 //	                                                  threads are gone from the server
 //	a write          another's claim of a value       that transaction ends; a circle: 1213   TestClaimsCircle

@@ -34,6 +34,14 @@ type Cluster interface {
 	// TurnKept is nil while the turn is this process's: asked with the connection at hand
 	// over which DDL is sent then.
 	TurnKept() error
+	// TakeTables takes the turns of tables, for DDL that shards do while others have the turn of DDL. REQUIRES: that turn, in
+	// which TablesHeld has named nobody who has one of them. kept is TurnKept of them; nil where nothing is taken, since
+	// not all others might heed it.
+	TakeTables(context.Context, ...catalog.TableName) (kept func() error, give func(), err error)
+	// TablesHeld names, for people, another process that has the turn of one of some tables; "" for none.
+	TablesHeld(context.Context, catalog.Scope) (holder string, err error)
+	// AwaitTables waits until there is none, or for ctx, whose cause the error wraps.
+	AwaitTables(context.Context, catalog.Scope) error
 	// ConnectionID numbers a client's connection, as none that is open, until
 	// EndConnection.
 	ConnectionID() uint32

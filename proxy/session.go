@@ -32,6 +32,8 @@ type session struct {
 	settings settings
 	tx       *transaction // nil outside of a transaction
 	prepared preparedStatements
+	// turnKept is Cluster.TurnKept of the turn of DDL that shards do while others have the turn of all; nil outside.
+	turnKept func() error
 	// held are bytes: see hold.
 	held int64
 	// shape is that of the text that is worked on.

@@ -590,10 +590,15 @@ func (a *alone) TakeTurn(context.Context) error {
 	return nil
 }
 
-func (a *alone) GiveTurn()            { a.turn.Unlock() }
-func (a *alone) TurnKept() error      { return a.lost }
-func (a *alone) ConnectionID() uint32 { return a.ids.Add(1) }
-func (a *alone) EndConnection(uint32) {}
+func (a *alone) GiveTurn()       { a.turn.Unlock() }
+func (a *alone) TurnKept() error { return a.lost }
+func (a *alone) TakeTables(context.Context, ...catalog.TableName) (kept func() error, give func(), err error) {
+	return a.TurnKept, func() {}, nil
+}
+func (a *alone) TablesHeld(context.Context, catalog.Scope) (string, error) { return "", nil }
+func (a *alone) AwaitTables(context.Context, catalog.Scope) error          { return nil }
+func (a *alone) ConnectionID() uint32                                      { return a.ids.Add(1) }
+func (a *alone) EndConnection(uint32)                                      {}
 
 func (o *observed) Lookup(*catalog.Index, []byte, [][]byte) (catalog.ShardSet, error) {
 	stale := o.call("Lookup") == "publish"

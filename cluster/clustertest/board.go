@@ -168,6 +168,16 @@ func (b *Board) Holder(_ context.Context, name string) (holder string, err error
 	return holder, err
 }
 
+// Held is Turns'.
+func (b *Board) Held(_ context.Context, prefix string) (held map[string]string, err error) {
+	err = b.do("held", func() any {
+		held = maps.Clone(b.turns)
+		maps.DeleteFunc(held, func(name, _ string) bool { return !strings.HasPrefix(name, prefix) })
+		return fmt.Sprint(held)
+	})
+	return held, err
+}
+
 // TakeOver is Turns'.
 func (b *Board) TakeOver(_ context.Context, name, from, to string) (had bool, err error) {
 	err = b.do("take over", func() any {

@@ -190,6 +190,13 @@ func checkTurns(t *testing.T, b cluster.Board) {
 	is(true)(b.TakeOver(ctx, "ddl", "one", "three<one"))
 	holds("ddl", "three<one")
 	holds("number 1", "two")
+	is(true)(b.TakeTurn(ctx, "number_1", "one"))
+	is(true)(b.TakeTurn(ctx, "Number 2", "one"))
+	for prefix, want := range map[string]string{"number ": "map[number 1:two]", "d": "map[ddl:three<one]", "number%": "map[]", "": "map[Number 2:one ddl:three<one number 1:two number_1:one]"} {
+		if held, err := b.Held(ctx, prefix); err != nil || fmt.Sprint(held) != want {
+			t.Errorf("held of %q: %v (%v), want %s", prefix, held, err, want)
+		}
+	}
 	if err := errors.Join(b.GiveTurn(ctx, "ddl", "three"), b.GiveTurn(ctx, "ddl", "one")); err != nil {
 		t.Error(err)
 	}

@@ -202,7 +202,7 @@ func (m *member) close(ctx context.Context) {
 // changed these. It is called once before anything is served: with its joining the process has told
 // that it goes by what there was then.
 func (m *member) adopt(ctx context.Context, d *schema.Directory) error {
-	if err := m.unfinished.Follow(ctx, false); err != nil { // which refreshes the store
+	if err := m.unfinished.Follow(ctx, nil); err != nil { // which refreshes the store
 		return err
 	}
 	if by := m.store.ChangedBy(m.cluster.Self()); by > m.read.Load() {

@@ -47,6 +47,21 @@ func (h *Home) Holder(ctx context.Context, name string) (holder string, err erro
 	return string(held), nil
 }
 
+// Held are the holders of all turns whose names begin with prefix, by name.
+func (h *Home) Held(ctx context.Context, prefix string) (map[string]string, error) {
+	held := map[string]string{}
+	err := h.each(ctx, func(rows *sql.Rows) error {
+		var name, holder []byte
+		err := rows.Scan(&name, &holder)
+		held[string(name)] = string(holder)
+		return err
+	}, "SELECT name, holder FROM turns WHERE LEFT(name, ?) = ?", len(prefix), []byte(prefix))
+	if err != nil {
+		return nil, fmt.Errorf("read who has the turns of %s: %w", prefix, err)
+	}
+	return held, nil
+}
+
 // TakeOver puts a holder in another's place, and reports that it had that place.
 func (h *Home) TakeOver(ctx context.Context, name, from, to string) (bool, error) {
 	if to == "" {
