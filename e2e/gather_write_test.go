@@ -177,6 +177,7 @@ func TestGatherWriteSafely(t *testing.T) {
 			"DELETE o FROM users u JOIN orders o ON o.user_id = u.id WHERE u.age > 30",
 			"DELETE users FROM users JOIN notes ON notes.user_id = users.id",
 			"UPDATE /*+ NO_MERGE(x) */ users JOIN (SELECT user_id AS id FROM orders) x ON x.id = users.id SET age = 3",
+			"UPDATE /*+ NO_MERGE(x) */ users JOIN (SELECT user_id AS id FROM orders WHERE total > 3) x USING (id) SET age = 4",
 		} {
 			g.onBoth("BEGIN")
 			if got := g.sameWrite(sql); strings.HasPrefix(got, "error") || strings.HasPrefix(got, "affected 0,") {

@@ -445,8 +445,6 @@ func allowedDifference(s sessionStep, i int, d difference, got, want *sessionRes
 		return "no warning that FOUND_ROWS() is deprecated"
 	case d.class == "warnings" && strings.HasPrefix(sql, "ALTER TABLE ") && got.counted == want.counted+1:
 		return "the note of what becomes of a virtual index"
-	case d.class == "warnings" && strings.HasPrefix(sql, "EXECUTE ") && got.counted > want.counted:
-		return "EXECUTE warns of what is deprecated, as PREPARE does"
 	case d.class == "warnings" && got.fields != nil && got.counted > 0 && want.counted > 0:
 		// How often a read warns depends on the rows that an expression is evaluated for.
 		return "the number of a read's warnings"

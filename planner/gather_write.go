@@ -196,7 +196,7 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *text.Error) {
 
 // comparesKey reports a condition of a reference by which one of its table's keys may find its rows.
 func (a *analysis) comparesKey(r *ref) bool {
-	return slices.ContainsFunc(a.conditions(r), func(c cond) bool {
+	return r.usesKey || slices.ContainsFunc(a.conditions(r), func(c cond) bool {
 		keyed := func(e ast.ExprNode) bool {
 			of, ok := a.columnOf(e, c.scope)
 			return ok && of.ref == r && of.col != nil && of.col.Keyed

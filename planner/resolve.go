@@ -99,6 +99,8 @@ type ref struct {
 	system  bool
 	// history: it may read rows of the past, whose values indexes don't know.
 	history bool
+	// usesKey: USING compares a key's first column with one that isn't known.
+	usesKey bool
 	// nullable: on the side of an outer join that may be filled with NULLs.
 	nullable bool
 	// on holds the conjuncts of the ON clauses that every row of this
@@ -298,6 +300,12 @@ func (a *analysis) join(n ast.ResultSetNode, s *scope) side {
 			lc, lok := l.lookup(name)
 			rc, rok := r.lookup(name)
 			if !lok || !rok {
+				if lok && n.Tp != ast.LeftJoin {
+					lc.ref.usesKey = lc.ref.usesKey || lc.col != nil && lc.col.Keyed
+				}
+				if rok && n.Tp != ast.RightJoin {
+					rc.ref.usesKey = rc.ref.usesKey || rc.col != nil && rc.col.Keyed
+				}
 				continue
 			}
 			on = append(on, cond{scope: s, pair: [2]column{lc, rc}})

@@ -129,6 +129,17 @@ func (d *diagnostics) reword(message func(string) string) {
 	}
 }
 
+// leaveOut has SHOW WARNINGS tell less: each of these rows once.
+func (d *diagnostics) leaveOut(rows [][][]byte) {
+	kept := slices.Clone(d.warnings)
+	for _, row := range rows {
+		if i := slices.IndexFunc(kept, func(w [][]byte) bool { return slices.EqualFunc(w, row, bytes.Equal) }); i >= 0 {
+			kept = slices.Delete(kept, i, i+1)
+		}
+	}
+	d.warnings = kept
+}
+
 // has reports whether SHOW WARNINGS tells a row already.
 func (d *diagnostics) has(row [][]byte) bool {
 	return slices.ContainsFunc(d.warnings, func(told [][]byte) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -24,6 +25,8 @@ type preparedText struct {
 	text     string
 	params   []text.Parameter
 	prepared text.Settings
+	// warned are the warnings of the text, which PREPARE has told, and EXECUTE doesn't tell again.
+	warned [][][]byte
 	// calls: it is a CALL, which may set the variables that it is given.
 	calls bool
 }
@@ -67,6 +70,7 @@ func (s *session) preparedByText(ctx context.Context, t *spoken.Text) (text stri
 		if s.prepared.byName == nil { // most sessions have none
 			s.prepared.byName = map[string]*preparedText{}
 		}
+		st.warned = slices.Clone(s.diag.warnings)
 		s.prepared.byName[strings.ToLower(p.Name)] = st
 		return "", back, true, s.answerPrepared("Statement prepared")
 	case spoken.Deallocate:
@@ -90,10 +94,24 @@ func (s *session) preparedByText(ctx context.Context, t *spoken.Text) (text stri
 			values[i] = preparedValue{literal: " " + u + " "}
 		}
 	}
+	untell := s.tellWithout(st.warned)
 	if st.prepared.Schema != s.settings.schema {
-		back = s.inSchema(st.prepared.Schema)
+		inSchema := s.inSchema(st.prepared.Schema)
+		return st.with(values), func() { inSchema(); untell() }, false, nil
 	}
-	return st.with(values), back, false, nil
+	return st.with(values), untell, false, nil
+}
+
+// tellWithout leaves warnings out of what the client is told of a statement, which ends with done.
+func (s *session) tellWithout(warned [][][]byte) (done func()) {
+	if len(warned) == 0 {
+		return func() {}
+	}
+	s.client.Told = warningCount(len(warned))
+	return func() {
+		s.client.Told = 0
+		s.diag.leaveOut(warned)
+	}
 }
 
 func (s *session) deallocate(name string) {

@@ -53,8 +53,14 @@ const invalidText = mysqlerr.InvalidCharacterString
 
 // ofText reports a warning of a statement's text (deprecated syntax), which
 // every shard that gets it gives.
-func ofText(code uint16) bool {
-	return code == mysqlerr.WarnDeprecatedSyntax || code == mysqlerr.WarnDeprecatedSyntaxNoReplacement
+func ofText(code uint16) bool { return ofTexts[code] }
+
+var ofTexts = map[uint16]bool{
+	mysqlerr.WarnDeprecatedSyntax: true, mysqlerr.WarnDeprecatedSyntaxNoReplacement: true,
+	3719: true, 3720: true, // character sets: utf8, N'x'
+	3778: true, 4079: true, 4162: true, // collations
+	3777: true, 3779: true, 3962: true, 3963: true, 3964: true, 3965: true, 4119: true, 4166: true, // SET @x in expressions, nested comments, INTO, VALUES(), SQL_CALC_FOUND_ROWS, FOUND_ROWS(), $names, others
+	3858: true, 3859: true, 3860: true, 3861: true, 3956: true, 3961: true, // types, of CAST and JSON_TABLE
 }
 
 var atRow = regexp.MustCompile(` at row (\d+)(?: \(on shard .*)?$`)

@@ -86,6 +86,8 @@ type Conn struct {
 	// Answers counts the result sets that were begun.
 	Answers uint64
 
+	// Told is how many warnings of answers the client was told of before: they are left out.
+	Told uint16
 	// known is how many columns the client was told of when it prepared the statement
 	// at hand, 0 for none, changed that the answer has others.
 	known   int

@@ -157,7 +157,7 @@ func whole(b []byte, at, end int, seq uint8) (packets, next int) {
 
 // Takes reports whether the client gets a result set as a shard sends it, but for its EOF packets.
 func (c *Conn) Takes(x WholeResult) bool {
-	return c.Capabilities&mysql.CLIENT_OPTIONAL_RESULTSET_METADATA == 0 && c.diverted == nil && !c.changed && (c.known == 0 || c.known == x.Columns)
+	return c.Capabilities&mysql.CLIENT_OPTIONAL_RESULTSET_METADATA == 0 && c.diverted == nil && !c.changed && c.Told == 0 && (c.known == 0 || c.known == x.Columns)
 }
 
 // WriteWhole consumes what r.Whole has found, and writes it with other status flags. REQUIRES:

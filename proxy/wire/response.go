@@ -208,6 +208,7 @@ func (c *Conn) WriteOK(o OK) error {
 	if c.vouches != "" {
 		o.Info, c.vouches = c.vouches, ""
 	}
+	o.Warnings -= min(o.Warnings, c.Told)
 	c.scratch = o.append(c.scratch[:0], mysql.OK_HEADER, c.changes())
 	return c.w.WritePacket(c.scratch)
 }
@@ -225,6 +226,7 @@ func (c *Conn) WriteEnd(status, warnings uint16) error {
 		status |= mysql.SERVER_STATUS_METADATA_CHANGED
 		c.changed = false
 	}
+	warnings -= min(warnings, c.Told)
 	if e := c.diverted; e != nil && !e.Ended {
 		e.Ended, e.End, e.Status, e.Warnings = true, c.w.total, status, warnings
 	}
