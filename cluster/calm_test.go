@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,17 +19,16 @@ func TestCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const every = 250 * time.Millisecond
 		var seat clustertest.Seat
-		beats := 0
+		var beats, reads atomic.Int64
 		seat.Hook = func(step string) {
 			if step == "beat" {
-				beats++
+				beats.Add(1)
 			}
 		}
 		var board clustertest.Board
-		reads := 0
 		board.Hook = func(step string) {
 			if step == "read" {
-				reads++
+				reads.Add(1)
 			}
 		}
 		s := cluster.NewShared(cluster.Options{
@@ -40,23 +40,23 @@ func TestCalm(t *testing.T) {
 			s.Run(ctx)
 			close(done)
 		}()
-		in := func(d time.Duration) int {
+		in := func(d time.Duration) int64 {
 			synctest.Wait()
-			before := beats
+			before := beats.Load()
 			time.Sleep(d)
 			synctest.Wait()
-			return beats - before
+			return beats.Load() - before
 		}
 		in(10 * time.Second)
-		before := reads
-		if n := in(20 * time.Second); n > 21 || reads > before+6 {
-			t.Errorf("%d heartbeats and %d reads in 20 s of calm", n, reads-before)
+		before := reads.Load()
+		if n := in(20 * time.Second); n > 21 || reads.Load() > before+6 {
+			t.Errorf("%d heartbeats and %d reads in 20 s of calm", n, reads.Load()-before)
 		}
-		before = reads
+		before = reads.Load()
 		if _, err := board.Write(ctx, 0); err != nil {
 			t.Fatal(err)
 		}
-		if in(2 * every); reads == before {
+		if in(2 * every); reads.Load() == before {
 			t.Error("a new version isn't read soon")
 		}
 		if _, err := seat.Advance(ctx); err != nil {

@@ -76,9 +76,13 @@ func TestSeen(t *testing.T) {
 			control("SET GLOBAL rpl_semi_sync_source_wait_point = "+point, "SET GLOBAL rpl_semi_sync_source_enabled = ON")
 			before := seen()
 			p := NewProgress(before)
-			stream := s.open(p)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			stream, err := Open(ctx, s.source, p)
+			check(t, err)
 			read := make(chan error, 1)
 			go func() {
+				defer stream.Close()
 				for {
 					if _, err := stream.Next(); err != nil {
 						read <- err
@@ -104,8 +108,8 @@ func TestSeen(t *testing.T) {
 			if point == "AFTER_SYNC" && !before.Covers(s.written()) {
 				t.Errorf("%s: it has ended: %s", point, s.written())
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			check(t, p.Wait(ctx, is)) // it is handed over before it is visible
+			waiting, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			check(t, p.Wait(waiting, is)) // it is handed over before it is visible
 			cancel()
 			select {
 			case err := <-ended:
@@ -114,7 +118,7 @@ func TestSeen(t *testing.T) {
 			}
 			control("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
 			check(t, <-ended)
-			stream.Close()
+			stop()
 			<-read
 		}
 	})
