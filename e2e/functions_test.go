@@ -19,6 +19,7 @@ func TestFunctionsAreKnown(t *testing.T) {
 		name := regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 		notThem := strings.Fields("BINARY CASE CURRENT_USER CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP LOCALTIME LOCALTIMESTAMP DIV MOD XOR AND OR NOT BETWEEN IN IS LIKE REGEXP RLIKE DUAL WITHIN MATCH TRUE FALSE NULL" +
 			" JSON_TABLE NAME_CONST" + // a table, and what the server itself writes
+			" BINLOG_GTID_POS MASTER_GTID_WAIT MASTER_POS_WAIT WSREP_LAST_SEEN_GTID WSREP_LAST_WRITTEN_GTID WSREP_SYNC_WAIT_UPTO_GTID" + // of the shard's own log
 			" ROLES_GRAPHML PS_CURRENT_THREAD_ID PS_THREAD_ID") // of the shard's own connection or accounts
 		known := 0
 		for _, n := range flat(rows, "name") {

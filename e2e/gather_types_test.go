@@ -192,3 +192,34 @@ func TestGatherConnectionCollation(t *testing.T) {
 		}
 	})
 }
+
+// TestGatherColumnOrigins: the original names of columns that are gathered are those that a server gives them, which are its
+// temporary table's for what is computed.
+func TestGatherColumnOrigins(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		w := newTwins(t, f, setup{tables: []string{"users: {shard_key: id}", "orders: {shard_key: id}"}})
+		w.exec("CREATE TABLE users (id BIGINT PRIMARY KEY, age INT)", "CREATE TABLE orders (id BIGINT PRIMARY KEY, user_id BIGINT, total INT)",
+			"INSERT INTO users VALUES (1, 20), (2, 30), (3, 40)", "INSERT INTO orders VALUES (10, 1, 5), (11, 2, 6), (12, 2, 7)")
+		for _, query := range []string{
+			"SELECT id * 2 AS x FROM users UNION SELECT total FROM orders WHERE user_id IN (SELECT id FROM users)",
+			"SELECT u.id, SUM(o.total) OVER (ORDER BY o.id) AS s FROM users u JOIN orders o ON o.user_id = u.id",
+			"SELECT u.age + 1 AS a, COUNT(*) AS n FROM users u JOIN orders o ON o.user_id = u.id GROUP BY a",
+			"SELECT u.age, o.total + 1 FROM users u JOIN orders o ON o.user_id = u.id",
+			"SELECT DISTINCT u.age + 1 AS a, o.total FROM users u JOIN orders o ON o.user_id = u.id",
+		} {
+			got, err := w.shunt.Execute(query)
+			if err != nil {
+				t.Fatalf("%s: %v", query, err)
+			}
+			want, err := w.plain.Execute(query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, f := range got.Fields {
+				if o := want.Fields[i]; string(f.OrgName) != string(o.OrgName) || string(f.OrgTable) != string(o.OrgTable) || string(f.Table) != string(o.Table) {
+					t.Errorf("%s: column %s is %s.%s of %s, want %s.%s of %s", query, f.Name, f.OrgTable, f.OrgName, f.Table, o.OrgTable, o.OrgName, o.Table)
+				}
+			}
+		}
+	})
+}

@@ -423,6 +423,9 @@ func (h *header) column(def []byte) []byte {
 	h.next++
 	if i < len(h.g.columns) {
 		own := h.g.columns[i]
+		if own.OrgName == "" && c.OrgName == own.Name {
+			own.OrgName = c.OrgName // as a server's temporary table has it
+		}
 		c.Schema, c.Table, c.OrgTable, c.Name, c.OrgName = own.Schema, own.Table, own.OrgTable, own.Name, own.OrgName
 		c.Flags = c.Flags&^keyFlags | own.Flags&keyFlags
 		return c.Append(nil)

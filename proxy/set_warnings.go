@@ -25,11 +25,18 @@ func mayWarn(p *plan.Session, next *settings) string {
 	}
 	var set []string
 	for _, a := range p.Set {
-		if _, of := next.value("@@" + a.Name); !of && !ofCharset[a.Name] || a.Scope != "session" || !a.IsLiteral || strings.EqualFold(a.Literal, "default") {
+		if a.Scope == "user" {
+			continue
+		}
+		value, of := next.value("@@" + a.Name)
+		if a.IsLiteral {
+			value = a.Value
+		}
+		if !of && !ofCharset[a.Name] || a.Scope != "session" || !a.IsLiteral && a.Name != "sql_notes" || strings.EqualFold(a.Literal, "default") {
 			return ""
 		}
 		if a.Name != "time_zone" {
-			set = append(set, "SESSION "+catalog.QuoteName(a.Name)+" = "+a.Value)
+			set = append(set, "SESSION "+catalog.QuoteName(a.Name)+" = "+value)
 		}
 	}
 	if set == nil {
