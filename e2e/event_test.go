@@ -16,7 +16,8 @@ func TestEventsOfOneShard(t *testing.T) {
 		mustExec(t, db, "CREATE TABLE log (id INT PRIMARY KEY AUTO_INCREMENT, what VARCHAR(20))")
 		mustExec(t, db, "CREATE EVENT writes ON SCHEDULE EVERY 1 SECOND DO INSERT INTO log (what) VALUES ('written')")
 		mustExec(t, db, "CREATE EVENT calls ON SCHEDULE EVERY 1 SECOND DO CALL nightly()")
-		mustExec(t, db, "CREATE PROCEDURE nightly () INSERT INTO log (what) VALUES ('called')")
+		mustExec(t, db, "CREATE PROCEDURE nightly () CALL tidies()")
+		mustExec(t, db, "CREATE PROCEDURE tidies () INSERT INTO log (what) VALUES ('called')")
 		eventually(t, "both have run", func() bool {
 			return mustRows(t, db, "SELECT COUNT(DISTINCT what) AS n FROM log")[0]["n"] == "2"
 		})
@@ -28,8 +29,10 @@ func TestEventsOfOneShard(t *testing.T) {
 		// Nothing that is made later has it write to what is spread.
 		mustExec(t, db, "CREATE TABLE people (id INT PRIMARY KEY)")
 		mustExec(t, db, "CREATE DATABASE shop")
-		wantError(t, execError(t, db, "CREATE EVENT shop.astray ON SCHEDULE EVERY 1 SECOND DO CALL unknown()"), 1235, "what it calls isn't known")
+		wantError(t, execError(t, db, "CREATE EVENT shop.astray ON SCHEDULE EVERY 1 SECOND DO CALL unknown()"), 1235, "what astray calls is not known")
 		wantError(t, execError(t, db, "CREATE EVENT astray ON SCHEDULE EVERY 1 SECOND DO INSERT INTO people VALUES (1)"), 1235, "the rows of people are on several shards")
+		mustExec(t, db, "DROP PROCEDURE tidies")
+		wantError(t, execError(t, db, "CREATE PROCEDURE tidies () INSERT INTO people VALUES (1)"), 1235, "while the event apps.calls may call it")
 		mustExec(t, db, "DROP PROCEDURE nightly")
 		wantError(t, execError(t, db, "CREATE PROCEDURE nightly () INSERT INTO people VALUES (1)"), 1235, "while the event apps.calls may call it")
 		wantError(t, execError(t, db, "ALTER EVENT calls DO INSERT INTO people VALUES (1)"), 1235, "the rows of people are on several shards")

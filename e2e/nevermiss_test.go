@@ -137,6 +137,9 @@ type contest struct {
 	// when the killed one's last statement is over on the shards too.
 	up, settled chan struct{}
 
+	// told is what has become of each row, the newest last: see tell.
+	told map[int][]string
+
 	// crossed are reads of what another Shunt has written.
 	reads, writes, transactions, kills, crossed atomic.Int64
 	failures                                    atomic.Int64
@@ -355,13 +358,34 @@ func (n *contest) direct(ids ...int) (map[int]stored, map[int]string) {
 				n.fail("read shard s%d: %v", i, err)
 			}
 			if _, twice := rows[id]; twice {
-				n.fail("row %d is there twice, on %s and s%d", id, at[id], i)
+				n.fail("row %d is there twice, on %s and s%d:\n%s", id, at[id], i, n.toldOf(id))
 			}
 			rows[id] = stored{true, tenant, r["email"], r["city"]}
 			at[id] = fmt.Sprintf("s%d", i)
 		}
 	}
 	return rows, at
+}
+
+// tell notes what becomes of rows, for who wonders later.
+func (n *contest) tell(ids []int, format string, args ...any) {
+	const most = 12
+	text := time.Now().UTC().Format("15:04:05.000 ") + fmt.Sprintf(format, args...)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.told == nil {
+		n.told = map[int][]string{}
+	}
+	for _, id := range ids {
+		told := append(n.told[id], text)
+		n.told[id] = told[max(0, len(told)-most):]
+	}
+}
+
+func (n *contest) toldOf(id int) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Join(n.told[id], "\n")
 }
 
 func noTable(err error) bool {

@@ -74,6 +74,7 @@ func (w *writer) statement(c change) {
 	w.l.begin(c.ids()...)
 	by := w.pick(w.rnd)
 	result, err := by.db.ExecContext(context.Background(), c.query, c.args...)
+	w.tell(c.ids(), "%s %v: %v", c.query, c.args, err)
 	w.finish(by, c, result, err)
 }
 
@@ -120,6 +121,7 @@ func (w *writer) resolve() {
 	rows := map[int]stored{}
 	for _, id := range pending {
 		rows[id] = found[id]
+		w.tell([]int{id}, "found %+v", found[id])
 	}
 	w.l.settle(rows)
 }
@@ -154,7 +156,8 @@ func (w *writer) transaction(commit bool) {
 			// From here to the end nobody knows which state a reader sees.
 			w.l.begin(c.ids()...)
 		}
-		if ok = exec(c.query, c.args...); !ok {
+		ok = exec(c.query, c.args...)
+		if w.tell(c.ids(), "in a transaction to be committed (%v): %s %v: %v", commit, c.query, c.args, ok); !ok {
 			break
 		}
 		for id, s := range c.rows {
@@ -164,12 +167,13 @@ func (w *writer) transaction(commit bool) {
 	}
 	if !ok || !commit {
 		// After an error the transaction may be gone with its connection.
-		exec("ROLLBACK")
+		w.tell(change{rows: changed}.ids(), "ROLLBACK: %v", exec("ROLLBACK"))
 		w.resolve()
 		w.transactions.Add(1)
 		return
 	}
-	if exec("COMMIT") {
+	done := exec("COMMIT")
+	if w.tell(change{rows: changed}.ids(), "COMMIT: %v", done); done {
 		w.l.settle(changed)
 		w.transactions.Add(1)
 		w.seen(by, changed)
@@ -219,7 +223,8 @@ func (w *writer) savepoint() {
 	undone := w.next(picture)
 	w.l.begin(kept.ids()...)
 	for _, s := range []change{{query: "BEGIN"}, kept, {query: "SAVEPOINT sp"}, undone, {query: "ROLLBACK TO SAVEPOINT sp"}, {query: "COMMIT"}} {
-		if _, err := conn.ExecContext(ctx, s.query, s.args...); err != nil {
+		_, err := conn.ExecContext(ctx, s.query, s.args...)
+		if w.tell(append(kept.ids(), undone.ids()...), "with a savepoint: %s %v: %v", s.query, s.args, err); err != nil {
 			w.failed(by, s.query, err)
 			if !connectionLost(err) {
 				if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {

@@ -182,7 +182,7 @@ func boundIn(st *text.Statement, cat *catalog.Catalog) (writers []*catalog.Routi
 }
 
 // calls are routines and all by which these may change rows in turn; why says what of one of them can't be looked into,
-// or would stay with the connection.
+// or would stay with the connection. They are nil then, unless it is only that what one of them calls isn't there.
 func calls(cat *catalog.Catalog, routines ...*catalog.Routine) (called []*catalog.Routine, why string) {
 	called = routines
 	for i := 0; i < len(called); i++ {
@@ -214,10 +214,10 @@ func calls(cat *catalog.Catalog, routines ...*catalog.Routine) (called []*catalo
 			}
 		}
 		if !known {
-			return nil, "what " + p.Name + " calls is not known"
+			why = "what " + p.Name + " calls is not known"
 		}
 	}
-	return called, ""
+	return called, why
 }
 
 // leaves says what of a procedure's body can't be looked into, or would stay with

@@ -1,6 +1,7 @@
 package spoken
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,30 +76,24 @@ func removesOnly(body *text.Statement, cat *catalog.Catalog, schema string) stri
 
 // eventHome is the one shard of all that an event, and more routines that it may call, may touch; why there is none.
 func eventHome(e *catalog.Event, cat *catalog.Catalog, more ...*catalog.Routine) (on catalog.ShardSet, why string) {
-	routines := append([]*catalog.Routine{&e.Routine}, more...)
-	named := *cat
-	if len(more) > 0 { // calls has to know them by now
-		named.Procedures = map[string]*catalog.Routine{}
-		for _, r := range more {
-			named.Procedures[catalog.ProcedureKey(r.Schema, r.Name)] = r
+	with := *cat
+	with.Procedures = maps.Clone(cat.Procedures)
+	for _, r := range more {
+		if with.Procedures == nil {
+			with.Procedures = map[string]*catalog.Routine{}
 		}
-		for key, r := range cat.Procedures {
-			if named.Procedures[key] == nil {
-				named.Procedures[key] = r
-			}
-		}
+		with.Procedures[catalog.ProcedureKey(r.Schema, r.Name)] = r
 	}
 	set := cat.All
-	called, why := calls(&named, routines...)
-	if unknown := e.Words["call"] && !callsKnown(&e.Routine, &named); unknown { // it may come yet
-		home, ok := schemaHome(cat, e.Schema)
-		if !ok {
-			return on, "what it calls isn't known, in a schema whose tables aren't on one shard by default"
-		}
-		set, called, why = home, routines, leaves(&e.Routine, cat)
-	}
-	if why != "" {
+	called, why := calls(&with, append([]*catalog.Routine{&e.Routine}, more...)...)
+	if called == nil {
 		return on, why
+	}
+	if why != "" { // it may come yet
+		var ok bool
+		if set, ok = schemaHome(cat, e.Schema); !ok {
+			return on, why + ", in a schema whose tables aren't on one shard by default"
+		}
 	}
 	act, _, tables, why, err := atHome(called, cat)
 	switch {
@@ -132,16 +127,6 @@ func eventHome(e *catalog.Event, cat *catalog.Catalog, more ...*catalog.Routine)
 	return set, ""
 }
 
-// callsKnown reports that a procedure which a routine may call is there.
-func callsKnown(r *catalog.Routine, cat *catalog.Catalog) bool {
-	for _, p := range cat.Procedures {
-		if mayTouch(r, p.Schema, p.Name) {
-			return true
-		}
-	}
-	return false
-}
-
 // schemaHome is the one shard of the tables of a schema that the configuration says nothing of.
 func schemaHome(cat *catalog.Catalog, schema string) (on catalog.ShardSet, ok bool) {
 	s := cat.Schema(schema)
@@ -168,10 +153,16 @@ func wordsOf(st *text.Statement) map[string]bool {
 	return words
 }
 
+// mayReach reports that an event, or what it calls, names something.
+func mayReach(e *catalog.Event, cat *catalog.Catalog, name catalog.TableName) bool {
+	called, _ := calls(cat, &e.Routine)
+	return slices.ContainsFunc(append(called, &e.Routine), func(r *catalog.Routine) bool { return mayTouch(r, name.Schema, name.Name) })
+}
+
 // strayRoutine refuses a procedure or function that an event may call, and with which that would do what events may not.
 func strayRoutine(body *text.Statement, cat *catalog.Catalog, name catalog.TableName) *text.Error {
 	for _, e := range cat.Events {
-		if len(cat.Shards) <= 1 && !hasIndexes(cat) || !mayTouch(&e.Routine, name.Schema, name.Name) || !writes(body, cat) {
+		if len(cat.Shards) <= 1 && !hasIndexes(cat) || !mayReach(e, cat, name) || e.On == cat.All && !writes(body, cat) {
 			continue
 		}
 		home, why := eventHome(e, cat, &catalog.Routine{Schema: name.Schema, Name: name.Name, Words: wordsOf(body)})
@@ -193,7 +184,7 @@ func StrayTables(cat *catalog.Catalog, d *plan.DDL) *text.Error {
 	}
 	for _, name := range names {
 		for _, e := range cat.Events {
-			if e.On != cat.All && d.Shards != e.On && mayTouch(&e.Routine, name.Schema, name.Name) {
+			if e.On != cat.All && d.Shards != e.On && mayReach(e, cat, name) {
 				return text.NotSupported("%s of %s on other shards is not supported while the event %s.%s names it, which runs on one shard by itself: DROP EVENT it first", d.Op, name.Name, e.Schema, e.Name)
 			}
 		}
