@@ -162,6 +162,11 @@ func (w *writer) transaction(commit bool) {
 		}
 		for id, s := range c.rows {
 			picture[id], changed[id] = s, s
+			if w.outages && !s.present {
+				// A COMMIT that fails on its shard brings it back. Were it inserted for another tenant, by another
+				// shard that commits, it would be there twice.
+				delete(picture, id)
+			}
 		}
 		w.checkOwn(conn, picture, c)
 	}
