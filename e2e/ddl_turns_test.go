@@ -105,6 +105,27 @@ func TestDDLTurns(t *testing.T) {
 			p.createIndex(db, "by_n", "held (n)")
 		}
 
+		// So it is with what refers to another table.
+		mustExec(t, reader, "BEGIN")
+		mustRows(t, reader, "SELECT * FROM free")
+		referring := p.begins(p.conn(), "ALTER TABLE free ADD CONSTRAINT free_held FOREIGN KEY (id) REFERENCES held (id)")
+		created := p.begins(p.conn(), "CREATE TABLE refers (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES free (id))")
+		mustExec(t, db, "CREATE TABLE beside (id INT PRIMARY KEY)")
+		mustExec(t, db, "DROP TABLE beside")
+		referring.waits()
+		created.waits()
+		mustExec(t, reader, "COMMIT")
+		referring.done()
+		created.done()
+		mustExec(t, reader, "BEGIN")
+		mustRows(t, reader, "SELECT * FROM held")
+		created = p.begins(p.conn(), "CREATE TABLE refers_too (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES held (id))")
+		mustExec(t, db, "CREATE TABLE beside (id INT PRIMARY KEY)")
+		mustExec(t, reader, "COMMIT")
+		created.done()
+		mustExec(t, db, "DROP TABLE refers, refers_too, beside")
+		mustExec(t, db, "ALTER TABLE free DROP FOREIGN KEY free_held")
+
 		// Who holds up the DDL dies, or rolls back.
 		holder := p.conn()
 		mustExec(t, holder, "BEGIN")

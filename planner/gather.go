@@ -26,7 +26,7 @@ func (g *gatherer) bind(b *binder) (*plan.Bound, *text.Error) {
 	if err != nil || q == nil {
 		return nil, err
 	}
-	out := &plan.Bound{Plan: "gather", Gather: &plan.Gather{Text: q.text, NamesSchema: q.namesSchema, Narrower: &narrower{b, q.refs}}}
+	out := &plan.Bound{Plan: "gather", Gather: &plan.Gather{Text: q.text, NamesSchema: q.namesSchema, Temporary: q.temporary, Narrower: &narrower{b, q.refs}}}
 	var hows []string
 	for i, r := range q.refs {
 		x := q.copies[i]
@@ -120,6 +120,8 @@ type gatherable struct {
 	// idle are references that need no rows.
 	idle map[*ref]bool
 
+	// temporary is Gather.Temporary.
+	temporary   bool
 	namesSchema bool
 }
 
@@ -152,7 +154,7 @@ func readGather(sql string, s text.Settings, cat *catalog.Catalog) (*gatherable,
 	if !ok {
 		return nil, refuseGather("this form of a locking read (FOR UPDATE, FOR SHARE) over several shards", "lock the rows by statements that each name the shard key")
 	}
-	q := &gatherable{refs: a.refs, idle: a.idle()}
+	q := &gatherable{refs: a.refs, idle: a.idle(), temporary: fromTemporary(n)}
 	if q.namesSchema, err = a.mayGather(n); err != nil {
 		return nil, err
 	}
@@ -173,6 +175,17 @@ func readGather(sql string, s text.Settings, cat *catalog.Catalog) (*gatherable,
 		return nil, err
 	}
 	return q, nil
+}
+
+// fromTemporary finds UNION and window functions.
+func fromTemporary(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.SetOprStmt:
+		return true
+	case *ast.SelectStmt:
+		return n.Fields != nil && featuresOf(n.Fields).window
+	}
+	return false
 }
 
 // maxCopies bounds the tables of a query that is gathered. MySQL joins up to 61.

@@ -181,11 +181,16 @@ func (s *session) inTheWay(ctx context.Context, d *plan.DDL) (*earlierDDL, error
 	if s.tableLocks != nil && len(d.Tables) > 0 && !slices.ContainsFunc(d.Tables, func(n catalog.TableName) bool { return !s.tableLocks.named[n] }) {
 		return nil, nil //nolint:nilnil // rule own locks
 	}
+	return s.proxy.earlier(ctx, s.turnNames(d))
+}
+
+// turnNames are those of a statement, and of the tables that it refers to: it waits for their locks, too.
+func (s *session) turnNames(d *plan.DDL) *UnfinishedDDL {
 	names := namesOf(s.settings.schema, d)
-	for _, parent := range d.Parents { // whose locks it waits for, too
+	for _, parent := range d.Parents {
 		names.Tables, names.Schemas = append(names.Tables, parent), append(names.Schemas, parent.Schema)
 	}
-	return s.proxy.earlier(ctx, names)
+	return names
 }
 
 // awaitTurnOf waits for the end of DDL that is in the way, for as long as the session waits for locks of tables. Meanwhile it isn't inside
@@ -222,12 +227,14 @@ func (s *session) lockWaitTimeout() time.Duration {
 }
 
 // apart reports that shards do a statement while others have the turn of all: it may wait there for transactions, and nothing
-// but its tables is concerned.
+// but its tables, and those that it refers to, is concerned.
 func (s *session) apart(d *plan.DDL) bool {
-	if s.tableLocks != nil || d.References || d.Counts != "" || d.Filled != nil || d.As != nil {
+	if s.tableLocks != nil || d.Counts != "" || d.Filled != nil || d.As != nil {
 		return false
 	}
 	switch d.Op {
+	case "CREATE TABLE":
+		return d.References // it waits for the tables that it refers to
 	case "ALTER TABLE", "RENAME TABLE", "DROP TABLE", "TRUNCATE TABLE", "CREATE INDEX", "DROP INDEX",
 		"CREATE TRIGGER", "DROP TRIGGER", "CREATE VIEW", "ALTER VIEW", "DROP VIEW":
 		return len(d.Tables) > 0 || !s.proxy.opts.Several // others are told of tables alone
@@ -243,7 +250,7 @@ func (s *session) whileApart(ctx context.Context, d *plan.DDL, send func() error
 	if !s.apart(d) {
 		return send()
 	}
-	names := namesOf(s.settings.schema, d)
+	names := s.turnNames(d)
 	kept, give, err := s.proxy.opts.Cluster.TakeTables(ctx, names.Tables...)
 	switch {
 	case err != nil:

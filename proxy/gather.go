@@ -405,8 +405,11 @@ type header struct {
 }
 
 // keyFlags tell of a table's keys, which a copy may lack.
-const keyFlags = mysql.PRI_KEY_FLAG | mysql.UNIQUE_KEY_FLAG | multipleKeyFlag | mysql.AUTO_INCREMENT_FLAG |
-	mysql.PART_KEY_FLAG | noDefaultFlag | mysql.TIMESTAMP_FLAG | onUpdateFlag
+const keyFlags = indexFlags | mysql.AUTO_INCREMENT_FLAG | noDefaultFlag | mysql.TIMESTAMP_FLAG | onUpdateFlag
+
+// indexFlags are those that columns of temporary tables don't have. Where a server has its answer from one by its plan alone,
+// this isn't known.
+const indexFlags = mysql.PRI_KEY_FLAG | mysql.UNIQUE_KEY_FLAG | multipleKeyFlag | mysql.PART_KEY_FLAG
 
 const (
 	multipleKeyFlag = 8
@@ -427,6 +430,9 @@ func (h *header) column(def []byte) []byte {
 			own.OrgName = c.OrgName // as a server's temporary table has it
 		}
 		c.Schema, c.Table, c.OrgTable, c.Name, c.OrgName = own.Schema, own.Table, own.OrgTable, own.Name, own.OrgName
+		if h.g.plan.Temporary {
+			own.Flags &^= indexFlags
+		}
 		c.Flags = c.Flags&^keyFlags | own.Flags&keyFlags
 		return c.Append(nil)
 	}

@@ -23,6 +23,8 @@ type Gather struct {
 	Refs []GatherRef
 	// NamesSchema: the query asks for the current schema.
 	NamesSchema bool
+	// Temporary: a server has the answer from a temporary table, whatever its plan.
+	Temporary bool
 	// Locks: rows of some references are read with a locking clause, which holds
 	// until the transaction's end, or without one the statement's.
 	Locks bool
