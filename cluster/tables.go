@@ -155,16 +155,7 @@ func (s *Shared) describeMember(ctx context.Context, member string) string {
 
 // AwaitTables is Tables'.
 func (s *Shared) AwaitTables(ctx context.Context, of catalog.Scope) error {
-	return s.await(ctx, "turn of tables", func(ctx context.Context) []string {
-		holder, err := s.TablesHeld(ctx, of)
-		switch {
-		case err != nil:
-			return []string{err.Error()}
-		case holder != "":
-			return []string{holder}
-		}
-		return nil
-	})
+	return s.awaitHolder(ctx, "turn of tables", func(ctx context.Context) (string, error) { return s.TablesHeld(ctx, of) })
 }
 
 // TakeTables is Tables'.

@@ -87,8 +87,17 @@ func (s *Shared) takeTurn(ctx context.Context, t *turn) error {
 	if err := take(ctx, t.mine); err != nil {
 		return err
 	}
-	err := s.await(ctx, "turn of "+t.name, func(ctx context.Context) []string {
-		holder, err := s.tryTurn(ctx, t)
+	err := s.awaitHolder(ctx, "turn of "+t.name, func(ctx context.Context) (string, error) { return s.tryTurn(ctx, t) })
+	if err != nil {
+		s.giveUp(t)
+	}
+	return err
+}
+
+// awaitHolder is await for what one has at a time.
+func (s *Shared) awaitHolder(ctx context.Context, what string, ask func(context.Context) (holder string, err error)) error {
+	return s.await(ctx, what, func(ctx context.Context) []string {
+		holder, err := ask(ctx)
 		switch {
 		case err != nil:
 			return []string{err.Error()}
@@ -97,10 +106,6 @@ func (s *Shared) takeTurn(ctx context.Context, t *turn) error {
 		}
 		return nil
 	})
-	if err != nil {
-		s.giveUp(t)
-	}
-	return err
 }
 
 // giveUp ends an attempt: what it had of the turn goes back.

@@ -50,6 +50,21 @@ func (a *asked) done() {
 	}
 }
 
+// waitEnds: DDL of held, which waits for other DDL, ends by lock_wait_timeout, and by a KILL.
+func (p *process) waitEnds(killer queryer, why string) {
+	p.t.Helper()
+	c := p.conn()
+	mustExec(p.t, c, "SET lock_wait_timeout = 1")
+	wantError(p.t, execError(p.t, c, "DROP TABLE held"), 1205, why)
+	dropped := p.begins(c, "ALTER TABLE held DROP COLUMN id")
+	if r := dropped.listed(); r != nil {
+		mustExec(p.t, killer, "KILL QUERY "+r["Id"])
+	}
+	if err := <-dropped.told; err == nil {
+		p.t.Error("it was done though it was killed")
+	}
+}
+
 // TestDDLTurns: DDL that waits for a transaction holds up that of its table, and no other; what waited for it is planned behind it.
 func TestDDLTurns(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
@@ -83,16 +98,7 @@ func TestDDLTurns(t *testing.T) {
 			behind.waits()
 
 			// A wait ends by itself, by KILL, and with what it waits for.
-			c := p.conn()
-			mustExec(t, c, "SET lock_wait_timeout = 1")
-			wantError(t, execError(t, c, "DROP TABLE held"), 1205, "ALTER TABLE of the same tables is under way")
-			dropped := p.begins(c, "ALTER TABLE held DROP COLUMN id")
-			if r := dropped.listed(); r != nil {
-				mustExec(t, db, "KILL QUERY "+r["Id"])
-			}
-			if err := <-dropped.told; err == nil {
-				t.Error("it was done though it was killed")
-			}
+			p.waitEnds(db, "ALTER TABLE of the same tables is under way")
 			mustExec(t, reader, "COMMIT")
 			altered.done()
 			behind.done()

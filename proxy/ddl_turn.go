@@ -193,8 +193,8 @@ func (s *session) turnNames(d *plan.DDL) *UnfinishedDDL {
 	return names
 }
 
-// awaitTurnOf waits for the end of DDL that is in the way, for as long as the session waits for locks of tables. Meanwhile it isn't inside
-// of the read lock's gate, as while it waits for the turn of all (lockDDL).
+// awaitTurnOf waits for the end of DDL that is in the way, for as long as the session waits for locks of tables. Meanwhile it
+// isn't inside of the read lock's gate, as while it waits for the turn of all (lockDDL).
 func (s *session) awaitTurnOf(ctx context.Context, x *earlierDDL) error {
 	ctx, _, done := s.activity.killable(ctx)
 	defer done()
