@@ -227,8 +227,9 @@ const (
 	SameNamePartition        = 1517 // ER_SAME_NAME_PARTITION
 	WrongValue               = 1525 // ER_WRONG_VALUE
 	NoPartitionForGivenValue = 1526 // ER_NO_PARTITION_FOR_GIVEN_VALUE
-	EventAlreadyExists       = 1537 // ER_EVENT_ALREADY_EXISTS
-	EventDoesNotExist        = 1539 // ER_EVENT_DOES_NOT_EXIST
+	// CREATE EVENT by the name of one that is on another shard. Do: DROP EVENT it first, or take another name.
+	EventAlreadyExists = 1537 // ER_EVENT_ALREADY_EXISTS
+	EventDoesNotExist  = 1539 // ER_EVENT_DOES_NOT_EXIST
 	// SET TRANSACTION in a transaction. Do: COMMIT first.
 	CantChangeTxCharacteristics       = 1568 // ER_CANT_CHANGE_TX_CHARACTERISTICS
 	EventsDBError                     = 1577 // ER_EVENTS_DB_ERROR

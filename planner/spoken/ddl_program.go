@@ -31,6 +31,9 @@ func program(st *text.Statement, cat *catalog.Catalog, verb string, i int) (plan
 	ddl := &plan.DDL{Catalog: cat, Op: verb + " " + kind, Schema: name.Schema, Shards: cat.All}
 	switch {
 	case kind == "EVENT":
+		if st.Is(1, "or") {
+			verb = "CREATE OR REPLACE"
+		}
 		if ddl.Shards, err = eventShards(body, cat, verb, name); err != nil {
 			return nil, err
 		}

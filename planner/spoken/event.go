@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/planner/text"
@@ -23,11 +24,27 @@ import (
 // of them has a virtual index. What is made later keeps to that (strayRoutine, StrayTables). Counter-example: DO CALL nightly(),
 // as a dump has it, before nightly() is made with INSERT INTO users, which is spread.
 
-// eventShards are those that get CREATE, ALTER or DROP of an event. body is what follows its name.
+// eventShards are those that get CREATE, CREATE OR REPLACE, ALTER or DROP of an event. body is what follows its name.
 func eventShards(body *text.Statement, cat *catalog.Catalog, verb string, name catalog.TableName) (catalog.ShardSet, *text.Error) {
-	on := cat.All
 	known := cat.Event(name)
-	if known != nil && verb != "CREATE" {
+	switch {
+	case known == nil:
+		return eventShardsOf(body, cat, verb, name, nil)
+	case verb != "CREATE":
+		return eventShardsOf(body, cat, verb, name, known)
+	}
+	// A shard that has it says so.
+	on, err := eventShardsOf(body, cat, verb, name, nil)
+	if on = on.Intersect(known.On); err == nil && on.Empty() {
+		err = text.NewErrorf(mysqlerr.EventAlreadyExists, "Event '%s' already exists", name.Name)
+	}
+	return on, err
+}
+
+// eventShardsOf is eventShards of an event that is replaced, changed or dropped; nil: there is none.
+func eventShardsOf(body *text.Statement, cat *catalog.Catalog, verb string, name catalog.TableName, known *catalog.Event) (catalog.ShardSet, *text.Error) {
+	on := cat.All
+	if known != nil {
 		on = known.On
 	}
 	do := slices.IndexFunc(body.Tokens, func(t text.Token) bool {
@@ -38,18 +55,18 @@ func eventShards(body *text.Statement, cat *catalog.Catalog, verb string, name c
 	}
 	body = &text.Statement{Src: body.Src, Settings: body.Settings, Tokens: body.Tokens[do:]}
 	why := removesOnly(body, cat, name.Schema)
-	if why == "" && (known == nil || known.On == cat.All) {
+	if why == "" && (known == nil || !alone(known, cat)) {
 		return on, nil
 	}
 	home, elsewhere := eventHome(&catalog.Event{Routine: catalog.Routine{Schema: name.Schema, Name: name.Name, Words: wordsOf(body)}}, cat)
 	switch {
-	case elsewhere != "" && why == "":
-		why = "an event that is on one shard"
-		fallthrough
 	case elsewhere != "":
+		if why == "" {
+			why = "an event that is on one shard"
+		}
 		return on, text.NotSupported("%s is not supported: it would run on the shards by itself, unseen, and %s; send it to one shard with /* shunt: shard=NAME */, where what it writes is found as rows changed behind Shunt's back are, and no virtual index is used of what it sets off", why, elsewhere)
-	case verb == "ALTER" && home != on:
-		return on, text.NotSupported("ALTER EVENT %s is not supported, since what it does now is on other shards: DROP it, and make it anew", name.Name)
+	case known != nil && home != on:
+		return on, text.NotSupported("%s EVENT %s is not supported, since what it does now is on other shards: DROP it, and make it anew", verb, name.Name)
 	}
 	return home, nil
 }
@@ -153,6 +170,18 @@ func wordsOf(st *text.Statement) map[string]bool {
 	return words
 }
 
+// alone reports an event that is on one shard of several.
+func alone(e *catalog.Event, cat *catalog.Catalog) bool {
+	return e.On.Len() == 1 && len(cat.Shards) > 1
+}
+
+// astray reports an event on one shard that touches what is elsewhere: an operator has sent it there, and answers for it.
+func astray(e *catalog.Event, cat *catalog.Catalog) bool {
+	called, _ := calls(cat, &e.Routine)
+	_, _, _, why, err := atHome(called, cat)
+	return alone(e, cat) && (called == nil || why != "" || err != nil)
+}
+
 // mayReach reports that an event, or what it calls, names something.
 func mayReach(e *catalog.Event, cat *catalog.Catalog, name catalog.TableName) bool {
 	called, _ := calls(cat, &e.Routine)
@@ -162,7 +191,7 @@ func mayReach(e *catalog.Event, cat *catalog.Catalog, name catalog.TableName) bo
 // strayRoutine refuses a procedure or function that an event may call, and with which that would do what events may not.
 func strayRoutine(body *text.Statement, cat *catalog.Catalog, name catalog.TableName) *text.Error {
 	for _, e := range cat.Events {
-		if len(cat.Shards) <= 1 && !hasIndexes(cat) || !mayReach(e, cat, name) || e.On == cat.All && !writes(body, cat) {
+		if len(cat.Shards) <= 1 && !hasIndexes(cat) || !mayReach(e, cat, name) || !alone(e, cat) && !writes(body, cat) || astray(e, cat) {
 			continue
 		}
 		home, why := eventHome(e, cat, &catalog.Routine{Schema: name.Schema, Name: name.Name, Words: wordsOf(body)})
@@ -184,7 +213,7 @@ func StrayTables(cat *catalog.Catalog, d *plan.DDL) *text.Error {
 	}
 	for _, name := range names {
 		for _, e := range cat.Events {
-			if e.On != cat.All && d.Shards != e.On && mayReach(e, cat, name) {
+			if alone(e, cat) && d.Shards != e.On && mayReach(e, cat, name) && !astray(e, cat) {
 				return text.NotSupported("%s of %s on other shards is not supported while the event %s.%s names it, which runs on one shard by itself: DROP EVENT it first", d.Op, name.Name, e.Schema, e.Name)
 			}
 		}

@@ -197,6 +197,25 @@ func TestEventsThatSetOffChanges(t *testing.T) {
 	}
 }
 
+// TestEventsOn: an event is where the shards say, and, where none of them lacks it, on those too that haven't told.
+func TestEventsOn(t *testing.T) {
+	t.Parallel()
+	with, lacks := facts(), facts()
+	with.Events = []eventFact{{schema: "shop", name: "e", body: "DELETE FROM users"}}
+	for want, told := range map[string][]*Facts{"s0 s1 s2": {with, with, nil}, "s0": {with, lacks, nil}, "s0 s1": {with, with, lacks}, "": {lacks, lacks, nil}} {
+		c := build(t, sources(told...))
+		var on []string
+		if e := c.Event(catalog.TableName{Schema: "Shop", Name: "E"}); e != nil {
+			for id := range e.On.All {
+				on = append(on, c.ShardName(id))
+			}
+		}
+		if got := strings.Join(on, " "); got != want {
+			t.Errorf("it is on %q, want %q", got, want)
+		}
+	}
+}
+
 // TestPackagedFunctions: each has the package's whole text.
 func TestPackagedFunctions(t *testing.T) {
 	t.Parallel()

@@ -233,6 +233,16 @@ func (b *builder) events() {
 			}
 		}
 	}
+	// One that all have who tell may be on the others too.
+	var told catalog.ShardSet
+	for _, id := range b.order {
+		told.Add(id)
+	}
+	for _, e := range b.c.Events {
+		if e.On == told {
+			e.On = b.c.All
+		}
+	}
 }
 
 // reachable are the words of a program and of the routines that it names, and so on; all: it may
