@@ -17,6 +17,8 @@ import (
 type nodes struct {
 	flavour throwaway.Flavour
 	servers []*throwaway.Server
+	// asked are pools, one a node: who waits for a condition asks again and again.
+	asked []*sql.DB
 }
 
 // cluster starts three nodes for this test alone.
@@ -46,12 +48,13 @@ func (f *flavour) cluster(t *testing.T) *nodes {
 			}
 		}
 		n.servers = set.Servers
+		n.asked = append(n.asked, onShard(t, n.servers[i], ""))
 		if f.name == throwaway.MySQL {
 			statements := n.servers[i].Joins()
 			if i == 0 {
 				statements = n.servers[i].Forms()
 			}
-			c := connOf(t, onShard(t, n.servers[i], ""))
+			c := connOf(t, n.asked[i])
 			for _, q := range statements {
 				mustExec(t, c, q)
 			}
@@ -67,7 +70,7 @@ func (n *nodes) joined(t *testing.T, i int) bool {
 	if n.flavour == throwaway.MySQL {
 		query = "SELECT 1 AS n FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE = 'ONLINE'"
 	}
-	rows, err := rowsOf(t.Context(), onShard(t, n.servers[i], ""), query)
+	rows, err := rowsOf(t.Context(), n.asked[i], query)
 	return err == nil && len(rows) == 1
 }
 
@@ -84,7 +87,7 @@ func (n *nodes) back(t *testing.T, i int) error {
 	if n.flavour == throwaway.MariaDB {
 		return nil
 	}
-	db := onShard(t, s, "")
+	db := n.asked[i]
 	var err error
 	// The others may have to miss it first, and a joiner whom a busy group doesn't show a view within a minute gives up.
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(200 * time.Millisecond) {
@@ -109,8 +112,7 @@ func (n *nodes) bootstrapped(t *testing.T) {
 		return
 	}
 	var left []*sql.DB
-	for _, s := range n.servers {
-		db := onShard(t, s, "")
+	for _, db := range n.asked {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		rows, err := rowsOf(ctx, db, "SELECT VARIABLE_VALUE AS v FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME IN ('wsrep_cluster_status', 'wsrep_cluster_size') ORDER BY VARIABLE_NAME")
 		cancel()
@@ -137,8 +139,8 @@ func (n *nodes) primary(t *testing.T) int {
 	}
 	at := -1
 	eventually(t, "a node is in use", func() bool {
-		for _, s := range n.servers {
-			rows, err := rowsOf(t.Context(), onShard(t, s, ""), query)
+		for _, db := range n.asked {
+			rows, err := rowsOf(t.Context(), db, query)
 			if err == nil && len(rows) == 1 {
 				at = slices.IndexFunc(n.servers, func(s *throwaway.Server) bool { return rows[0]["port"] == portOf(s.Addr())[1:] })
 				return at >= 0

@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -101,20 +102,25 @@ func (s *Store) endLeases(ctx context.Context) {
 	}
 }
 
-// flush enqueues what was gathered; what can't be stays.
+// flush enqueues what was gathered; what can't be stays, until the home answers again.
 //
 // Rule merge first: each job takes a transaction. Counter-example: a home was away, and reads of many keys and
 // writes leave thousands of jobs; the process is stopped before they are written, and most are lost.
 func (s *Store) flush(ctx context.Context) {
-	q := &s.queue
+	q, first := &s.queue, s.homes()[0]
+	if first.out.Load() != nil {
+		return
+	}
 	q.mu.Lock()
 	q.mergeLocked()
 	merged := q.merged
 	q.merged = map[string]storage.Job{}
 	q.mu.Unlock()
 	for work, j := range merged {
-		if _, err := s.first().Enqueue(ctx, j); err != nil {
-			if ctx.Err() == nil {
+		_, err := s.first().Enqueue(ctx, j)
+		if err = s.wrote(first, err); err != nil {
+			// Of a home that doesn't answer, or takes no writes, it is told once.
+			if _, told := errors.AsType[*OutError](err); !told && ctx.Err() == nil {
 				s.log.Warn("maintenance jobs can't be made now", "error", err)
 			}
 			q.mu.Lock()

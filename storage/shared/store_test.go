@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,9 +36,14 @@ func server(t *testing.T) home.Config {
 
 func openAt(t *testing.T, c home.Config) *Store {
 	t.Helper()
+	return openLogging(t, c, nil)
+}
+
+func openLogging(t *testing.T, c home.Config, to *slog.Logger) *Store {
+	t.Helper()
 	h, err := home.Open(t.Context(), c)
 	check(t, err)
-	s, err := Open(t.Context(), Options{Home: h})
+	s, err := Open(t.Context(), Options{Home: h, Logger: to})
 	check(t, err)
 	t.Cleanup(func() { check(t, s.Close()) })
 	return s
@@ -162,6 +169,35 @@ func TestJobsSoon(t *testing.T) {
 		if scans[table] != shards {
 			t.Errorf("jobs of %s: on %v", table, scans[table])
 		}
+	}
+}
+
+// TestJobsSoonOut: of a home that is away it is told once, however often jobs are due; they are made when it is back.
+func TestJobsSoonOut(t *testing.T) {
+	c := server(t)
+	is := c.Addr
+	valve, err := throwaway.NewValve(is)
+	check(t, err)
+	t.Cleanup(valve.Close)
+	c.Addr = valve.Addr()
+	var log strings.Builder
+	s := openLogging(t, c, slog.New(slog.NewTextHandler(&log, nil)))
+	valve.Lead("127.0.0.1:1")
+	valve.Cut()
+	for range 3 {
+		check(t, s.EnqueueSoon(storage.Job{Type: storage.MaintainIndex, Schema: "s", Table: "t", Operation: "UPDATE", Shards: catalog.Only(1), Indexes: []catalog.IndexID{7}}))
+		s.flush(t.Context())
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("%d lines:\n%s", n, &log)
+	}
+	valve.Lead(is)
+	for s.homes()[0].out.Load() != nil {
+		s.probe(t.Context())
+	}
+	s.flush(t.Context())
+	if n := len(s.Jobs()); n != 1 {
+		t.Errorf("%d jobs", n)
 	}
 }
 
