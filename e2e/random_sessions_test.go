@@ -466,8 +466,7 @@ func leaves(fault string) bool {
 	return os.Getenv("SHUNT_E2E_KNOWN_FAULTS") != "show" && slices.Contains(knownFaults, fault)
 }
 
-// begunOtherwise is what LOCK TABLES, CREATE and DROP TEMPORARY TABLE (a server's begin a transaction),
-// SAVEPOINT (Shunt's does) and statements that fail (either's) differ in, until its end.
+// begunOtherwise is what LOCK TABLES, CREATE and DROP TEMPORARY TABLE (a server's begin a transaction) and statements that fail (either's) differ in, until its end.
 const begunOtherwise = "which statements begin a transaction with autocommit = 0"
 
 // knownFault names a fault of Shunt's that is to be mended; then its case goes.
@@ -483,8 +482,6 @@ func knownFault(sql string, s sessionStep, d difference, got, want *sessionResul
 		return "Shunt's own texts with character_set_results = binary"
 	case d.class == "warnings" && (s.kind == initDBStep || s.kind == pingStep) && got.counted == 0:
 		return "COM_PING and COM_INIT_DB don't tell the warnings of the statement before"
-	case d.class == "warnings" && got.counted < want.counted && strings.HasPrefix(sql, "ROLLBACK TO "):
-		return "ROLLBACK TO doesn't warn of temporary tables"
 	case d.class == "warnings" && got.counted < want.counted && strings.HasPrefix(sql, "SELECT ") && strings.Contains(sql, " INTO @"):
 		return "MariaDB's warning of SELECT ... INTO"
 	case d.class == "warnings" && got.counted < want.counted && strings.HasPrefix(sql, "SET "):
@@ -496,8 +493,6 @@ func knownFault(sql string, s sessionStep, d difference, got, want *sessionResul
 	case d.class == "error" && got.code == 1064 && want.code == 1210 && strings.HasPrefix(sql, "EXECUTE "):
 		return "EXECUTE with a text for LIMIT"
 	case d.class == "status" && (strings.HasPrefix(sql, "LOCK TABLES") || strings.Contains(sql, " TEMPORARY TABLE ")) && got.status == want.status&^mysql.SERVER_STATUS_IN_TRANS:
-		return begunOtherwise
-	case d.class == "status" && strings.HasPrefix(sql, "SAVEPOINT ") && want.status == got.status&^mysql.SERVER_STATUS_IN_TRANS:
 		return begunOtherwise
 	case d.class == "error" && (got.code == 1146 || got.code == 1054) && want.code == 1100:
 		return "a table that is neither there, or as it is named, nor locked"

@@ -185,14 +185,14 @@ func (d *diagnostics) addShard(ctx context.Context, conn *shard.Conn, first bool
 	return again
 }
 
-// addNew adds the warnings of a shard that no other has given.
-func (d *diagnostics) addNew(ctx context.Context, conn *shard.Conn) {
+// addNew adds the warnings of a shard that no other has given, of the codes that are wanted; nil: all.
+func (d *diagnostics) addNew(ctx context.Context, conn *shard.Conn, wanted func(code uint16) bool) {
 	res, err := conn.Query(ctx, "SHOW WARNINGS")
 	if err != nil {
 		return // it shows at the next statement
 	}
 	for _, w := range res.Rows {
-		if !d.has(w) {
+		if !d.has(w) && (wanted == nil || wanted(codeOf(w))) {
 			d.add(w)
 		}
 	}

@@ -300,7 +300,7 @@ func (s *session) beginFor(rows *plan.Rows, b *plan.Bound) (implicit bool) {
 	case s.tx != nil, rows.Redefines:
 	case !s.settings.autocommit:
 		if rows.Kind != plan.Show && (len(rows.Tables) > 0 || rows.Kind != plan.Select) {
-			s.tx = s.newTransaction()
+			s.transact()
 		}
 	case rows.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil || s.settings.writesForOnce()):
 		s.tx = s.newTransaction()

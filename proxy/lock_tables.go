@@ -191,7 +191,7 @@ func (s *session) acquireOnce(ctx context.Context, p *plan.LockTables, locks *ta
 		}
 		sum, err := conn.Exec(ctx, p.Text(id))
 		if err == nil && sum.Warnings > 0 {
-			s.diag.addNew(ctx, conn)
+			s.diag.addNew(ctx, conn, nil)
 		}
 		if beside && !conn.Broken {
 			if _, setErr := conn.Exec(ctx, "SET SESSION lock_wait_timeout = "+timeout); setErr != nil {

@@ -202,7 +202,7 @@ func (s *session) meetRow(ctx context.Context, sql string, part bool) (wire.OK, 
 			if met, err = s.tryRow(ctx, m, trial, m.Table.Shards.Minus(route(r.bound))); err != nil || met.Empty() {
 				return ok, err
 			}
-			if err := s.tx.each(ctx, route(r.bound), "ROLLBACK TO SAVEPOINT "+trialSavepoint); err != nil {
+			if err := s.tx.each(ctx, route(r.bound), "ROLLBACK TO SAVEPOINT "+trialSavepoint, nil); err != nil {
 				return wire.OK{}, s.tx.torn(err)
 			}
 		}

@@ -31,7 +31,9 @@ type session struct {
 	client   *wire.Conn
 	settings settings
 	tx       *transaction // nil outside of a transaction
-	prepared preparedStatements
+	// savepoints are those made without autocommit before a transaction has begun: they are the next one's.
+	savepoints []string
+	prepared   preparedStatements
 	// turnKept is Cluster.TurnKept of the turn of DDL that shards do while others have the turn of all; nil outside.
 	turnKept func() error
 	// held are bytes: see hold.

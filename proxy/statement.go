@@ -602,7 +602,7 @@ func (s *session) sessionStatement(ctx context.Context, p *plan.Session) error {
 	if p.Op == plan.Begin || s.tx != nil && (p.Op == plan.Commit || p.Op == plan.Rollback) {
 		s.begunByClient(p.ConsistentSnapshot)
 	}
-	if p.Op == plan.Rollback || p.Op == plan.SetVariables || p.Op == plan.SetNames {
+	if p.Op == plan.Rollback || p.Op == plan.RollbackTo || p.Op == plan.SetVariables || p.Op == plan.SetNames {
 		return s.answerOK(wire.OK{Warnings: s.diag.count()})
 	}
 	return s.answerOK(wire.OK{})

@@ -90,6 +90,11 @@ func (j *joiner) add(id catalog.ShardID, first bool, row [][]byte) {
 		return
 	}
 	t := j.table(row)
+	if t != nil && t.Temporary && !j.t.Each { // a list has the other one of that name, too
+		if other := j.c.Hidden(t); other != nil && other.Shards.Has(id) {
+			t = other
+		}
+	}
 	if t != nil && !t.Shards.Has(id) {
 		return // a leftover that no statement reaches
 	}

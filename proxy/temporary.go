@@ -256,6 +256,9 @@ func (s *session) onPinned(ctx context.Context, p *plan.Temporary, set catalog.S
 		return wire.OK{}, err
 	}
 	id := s.temporary.shard
+	if s.tx != nil {
+		s.tx.temporary = conn
+	}
 	s.activity.sent(id, conn)
 	sum, err := conn.Exec(ctx, sql)
 	s.activity.done(conn)

@@ -36,6 +36,8 @@ type transaction struct {
 	savepoints []string
 	// hidden: one statement's own, of which the client isn't told.
 	hidden bool
+	// temporary is the connection on which temporary tables were made or dropped in it, nil if there is none.
+	temporary *shard.Conn
 	// failed: a shard was lost, everything was rolled back, and the client has
 	// to be told at its next statement too.
 	failed error
@@ -68,6 +70,14 @@ func (s *session) newTransaction() *transaction {
 	return &transaction{
 		s: s, said: said, chosen: s.settings.once, open: s.proxy.opts.Index.Begin(catalog.ShardSet{}),
 		conns: map[catalog.ShardID]*shard.Conn{}, touched: map[*catalog.Table]catalog.ShardSet{}, began: time.Now(),
+	}
+}
+
+// transact has the session be in a transaction: without autocommit its savepoints may be older.
+func (s *session) transact() {
+	if s.tx == nil {
+		s.tx = s.newTransaction()
+		s.tx.savepoints, s.savepoints = s.savepoints, nil
 	}
 }
 
@@ -361,7 +371,7 @@ func (tx *transaction) join(ctx context.Context, shards catalog.ShardSet) error 
 }
 
 // each runs a statement of ours on some of the transaction's shards, on all at once.
-func (tx *transaction) each(ctx context.Context, shards catalog.ShardSet, sql string) error {
+func (tx *transaction) each(ctx context.Context, shards catalog.ShardSet, sql string, done func(*shard.Conn, shard.Summary)) error {
 	var ids []catalog.ShardID
 	var conns []*shard.Conn
 	for _, id := range tx.order {
@@ -369,11 +379,14 @@ func (tx *transaction) each(ctx context.Context, shards catalog.ShardSet, sql st
 			ids, conns = append(ids, id), append(conns, tx.conns[id])
 		}
 	}
-	errs := make([]error, len(ids))
-	atOnce(len(ids), func(i int) { _, errs[i] = conns[i].Exec(ctx, sql) })
+	sums, errs := make([]shard.Summary, len(ids)), make([]error, len(ids))
+	atOnce(len(ids), func(i int) { sums[i], errs[i] = conns[i].Exec(ctx, sql) })
 	var failed error
 	for i, err := range errs {
 		if err == nil {
+			if done != nil {
+				done(conns[i], sums[i])
+			}
 			continue
 		}
 		err = tx.s.shardError(ids[i], err)
@@ -385,6 +398,23 @@ func (tx *transaction) each(ctx context.Context, shards catalog.ShardSet, sql st
 		}
 	}
 	return failed
+}
+
+// Warnings that ROLLBACK leaves temporary tables as they are.
+const (
+	keptCreated = 1751 // ER_WARNING_NOT_COMPLETE_ROLLBACK_WITH_CREATED_TEMP_TABLE
+	keptDropped = 1752 // ER_WARNING_NOT_COMPLETE_ROLLBACK_WITH_DROPPED_TEMP_TABLE
+)
+
+// kept has SHOW WARNINGS tell what a shard warns of behind ROLLBACK: what isn't undone.
+func (tx *transaction) kept(ctx context.Context, conn *shard.Conn, sum shard.Summary) {
+	if sum.Warnings == 0 {
+		return
+	}
+	tx.s.diag.addNew(ctx, conn, func(code uint16) bool {
+		// Of temporary tables those of gathers aren't the client's.
+		return conn == tx.temporary || code != keptCreated && code != keptDropped
+	})
 }
 
 // atOnce calls fn with 0 to n-1, beside each other, and waits for all.
@@ -533,6 +563,7 @@ func (s *session) endVictim(ctx context.Context, err error) {
 // ends what was said of the transaction, too: see characteristics.
 func (s *session) commit(ctx context.Context) (err error) {
 	tx := s.tx
+	s.savepoints = nil
 	if tx == nil {
 		return nil
 	}
@@ -638,6 +669,7 @@ func (s *session) shardNames(ids []catalog.ShardID) string {
 // rollback ends the transaction, if there is one, undoing everything.
 func (s *session) rollback(ctx context.Context) error {
 	tx := s.tx
+	s.savepoints = nil
 	if tx == nil {
 		return nil
 	}
@@ -658,9 +690,8 @@ func (s *session) rollback(ctx context.Context) error {
 		if err := errs[i]; err != nil {
 			conn.Broken = true
 			failed = errors.Join(failed, s.shardError(id, err))
-		} else if sums[i].Warnings > 0 && s.temporary != nil && s.temporary.conn == conn {
-			// Temporary tables were made or dropped, and stay so.
-			s.diag.read(ctx, conn)
+		} else {
+			tx.kept(ctx, conn, sums[i])
 		}
 		if conn.Broken || conn.Busy() {
 			// The server rolls back when it notices; until then the rows are
@@ -719,39 +750,36 @@ func (s *session) savepoint(ctx context.Context, p *plan.Session) error {
 	if err := s.mayGoOn(); err != nil {
 		return err
 	}
-	if s.tx == nil {
-		if p.Op == plan.Savepoint {
-			if !s.settings.autocommit {
-				s.tx = s.newTransaction()
-			} else {
-				return nil // in autocommit it is gone as soon as it is made
-			}
-		} else {
-			return noSavepoint(p.Name)
-		}
+	tx, list := s.tx, &s.savepoints
+	if tx != nil {
+		list = &tx.savepoints
 	}
-	tx := s.tx
 	at := -1
-	for i, name := range tx.savepoints {
+	for i, name := range *list {
 		if strings.EqualFold(name, p.Name) {
 			at = i
 		}
 	}
 	verb := "SAVEPOINT "
 	switch {
+	case p.Op == plan.Savepoint && tx == nil && s.settings.autocommit:
+		return nil // it is gone as soon as it is made
 	case p.Op == plan.Savepoint:
 		if at >= 0 {
-			tx.savepoints = append(tx.savepoints[:at], tx.savepoints[at+1:]...)
+			*list = slices.Delete(*list, at, at+1)
 		}
-		tx.savepoints = append(tx.savepoints, p.Name)
+		*list = append(*list, p.Name)
 	case at < 0:
 		return noSavepoint(p.Name)
 	case p.Op == plan.RollbackTo:
 		verb = "ROLLBACK TO SAVEPOINT "
-		tx.savepoints = tx.savepoints[:at+1]
+		*list = (*list)[:at+1]
 	default:
 		verb = "RELEASE SAVEPOINT "
-		tx.savepoints = tx.savepoints[:at]
+		*list = (*list)[:at]
+	}
+	if tx == nil {
+		return nil
 	}
 	var all catalog.ShardSet
 	for _, id := range tx.order {
@@ -763,7 +791,7 @@ func (s *session) savepoint(ctx context.Context, p *plan.Session) error {
 			tx.maintain = append(tx.maintain, plan.Maintenance{Table: t, Operation: "ROLLBACK", Shards: set, Indexes: t.Indexes})
 		}
 	}
-	err := tx.each(ctx, all, verb+catalog.QuoteName(p.Name))
+	err := tx.each(ctx, all, verb+catalog.QuoteName(p.Name), func(conn *shard.Conn, sum shard.Summary) { tx.kept(ctx, conn, sum) })
 	if err != nil && len(tx.order) > 1 {
 		return tx.torn(err)
 	}

@@ -575,9 +575,7 @@ func (s *session) askFor(ctx context.Context, under settings, tables []*catalog.
 	if err := s.mayGoOn(); err != nil {
 		return err
 	}
-	if s.tx == nil {
-		s.tx = s.newTransaction()
-	}
+	s.transact()
 	id := s.livelyOf(set)
 	if i := slices.IndexFunc(s.tx.order, set.Has); i >= 0 {
 		id = s.tx.order[i]

@@ -21,9 +21,7 @@ func (s *session) within(ctx context.Context, do func() error) error {
 		return err
 	}
 	implicit := s.tx == nil && s.settings.autocommit
-	if s.tx == nil {
-		s.tx = s.newTransaction()
-	}
+	s.transact()
 	tx := s.tx
 	p := plan.Session{Op: plan.Savepoint, Name: withinSavepoint}
 	if !implicit {

@@ -217,7 +217,7 @@ func (s *session) writeInTransaction(ctx context.Context, r *request) error {
 	several := len(b.Statements) > 1 || b.Gather != nil
 	undoes := (several || b.Unique != nil) && !implicit
 	if undoes {
-		if err := tx.each(ctx, route(b), "SAVEPOINT "+statementSavepoint); err != nil {
+		if err := tx.each(ctx, route(b), "SAVEPOINT "+statementSavepoint, nil); err != nil {
 			return err
 		}
 	}
@@ -247,7 +247,7 @@ func (s *session) writeInTransaction(ctx context.Context, r *request) error {
 			return err
 		}
 	} else if undoes && err != nil && tx.failed == nil && tx.victim == nil {
-		if err := tx.each(ctx, route(b), "ROLLBACK TO SAVEPOINT "+statementSavepoint); err != nil {
+		if err := tx.each(ctx, route(b), "ROLLBACK TO SAVEPOINT "+statementSavepoint, nil); err != nil {
 			return tx.torn(err)
 		}
 	}
@@ -472,7 +472,7 @@ func (s *session) sameTime(ctx context.Context, shards catalog.ShardSet) (undo f
 	if s.choseTime() {
 		return func() {}, nil
 	}
-	if err := s.tx.each(ctx, shards, "SET "+timestamp(time.Now())); err != nil {
+	if err := s.tx.each(ctx, shards, "SET "+timestamp(time.Now()), nil); err != nil {
 		return nil, err
 	}
 	tx := s.tx

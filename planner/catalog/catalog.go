@@ -90,6 +90,7 @@ type Catalog struct {
 	// that those which still exist are on.
 	Temporary int
 	Pinned    ShardSet
+	hidden    []*Table // those whose names temporary tables have
 	// Procedures by ProcedureKey.
 	Procedures map[string]*Routine
 	// Events are those of the schemas whose EVENT privilege the account has.
@@ -462,9 +463,17 @@ func (c *Catalog) Table(schema, name string) *Table {
 	return s.Tables[c.fold(name)]
 }
 
-// Tables yields all tables, in any order.
+// Tables yields all tables, in any order, those too that temporary tables hide.
+//
+// Counter-example: a session has a temporary table users, and makes a trigger that writes to users: all others' users.
+// Writes that are under way don't foresee its keys in the indexes of that table.
 func (c *Catalog) Tables() iter.Seq[*Table] {
 	return func(yield func(*Table) bool) {
+		for _, t := range c.hidden {
+			if !yield(t) {
+				return
+			}
+		}
 		for _, s := range c.Schemas {
 			for _, t := range s.Tables {
 				if !yield(t) {
@@ -473,6 +482,16 @@ func (c *Catalog) Tables() iter.Seq[*Table] {
 			}
 		}
 	}
+}
+
+// Hidden is the table whose name a temporary one has; nil if there is none.
+func (c *Catalog) Hidden(temporary *Table) *Table {
+	for _, t := range c.hidden {
+		if t.Schema == temporary.Schema && c.fold(t.Name) == c.fold(temporary.Name) {
+			return t
+		}
+	}
+	return nil
 }
 
 // With is the catalog as a session sees it that has temporary tables: each hides
@@ -491,6 +510,9 @@ func (c *Catalog) With(temporary []*Table) *Catalog {
 			own.Tables = maps.Clone(s.Tables)
 			s = &own
 			cloned[s], over.Schemas[c.fold(t.Schema)] = true, s
+		}
+		if t := s.Tables[c.fold(t.Name)]; t != nil {
+			over.hidden = append(over.hidden, t)
 		}
 		s.Tables[c.fold(t.Name)] = t
 		over.Temporary++

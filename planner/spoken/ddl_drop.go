@@ -73,11 +73,10 @@ func dropTrigger(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Err
 	// The catalog doesn't name triggers: the shards of all tables that have
 	// some.
 	var set catalog.ShardSet
-	if s := cat.Schema(name.Schema); s != nil {
-		for _, t := range s.Tables {
-			if len(t.Triggers) > 0 {
-				set = set.Union(t.Shards)
-			}
+	schema := cat.Schema(name.Schema)
+	for t := range cat.Tables() {
+		if schema != nil && t.Schema == schema.Name && len(t.Triggers) > 0 {
+			set = set.Union(t.Shards)
 		}
 	}
 	if set.Empty() {

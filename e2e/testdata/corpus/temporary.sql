@@ -146,3 +146,17 @@ SELECT * FROM bag;
 DROP TEMPORARY TABLE copied, sums, firsts, one, lands, extra, twin;
 SELECT * FROM twin;
 SELECT COUNT(*) FROM users;
+-- What temporary tables hide is there all the same.
+CREATE TEMPORARY TABLE settings (k INT);
+CREATE TEMPORARY TABLE flags (k INT);
+SHOW FULL TABLES;
+SHOW TABLES LIKE 's%';
+SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND table_name IN ('settings', 'flags', 'users') ORDER BY table_name;
+CREATE TABLE fired (id BIGINT NOT NULL PRIMARY KEY, n INT);
+-- @hash id
+CREATE TRIGGER fires BEFORE INSERT ON fired FOR EACH ROW SET NEW.n = 1;
+CREATE TEMPORARY TABLE fired (k INT);
+DROP TRIGGER fires;
+DROP TEMPORARY TABLE settings, flags, fired;
+INSERT INTO fired VALUES (1, NULL), (2, NULL), (3, NULL), (4, NULL);
+SELECT * FROM fired ORDER BY id;
