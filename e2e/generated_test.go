@@ -407,8 +407,10 @@ func (r *worldRun) statement(st generate.Statement) bool {
 		if d.class == "" {
 			continue
 		}
-		if d.class == "rows" && st.Prepared && st.Kind == generate.Read && r.serversOwn(st, o, check) {
-			d = difference{"the server's prepared statements differ from its text", d.detail}
+		if d.class == "rows" && st.Kind == generate.Read {
+			if by := r.serversOwn(st, o, check); by != "" {
+				d = difference{serversOwn, by + ": " + d.detail}
+			}
 		}
 		if d.minor() {
 			c.note(d, st)
@@ -421,13 +423,30 @@ func (r *worldRun) statement(st generate.Statement) bool {
 	return true
 }
 
-// serversOwn reports that the plain server's answer to a prepared statement is
-// not that to its text, which is Shunt's: MySQL 9.7 now and then answers NULL for
-// SUM(?) beside SUM(DISTINCT ..), and another value the next time.
-func (r *worldRun) serversOwn(st generate.Statement, got *reply, check generate.Check) bool {
-	st.Prepared = false
-	d := compareRows(got, r.plain.run(st), check)
-	return d.class == ""
+// serversOwn tells by what the plain server's answer becomes Shunt's, though it should change none; "" for nothing. Counter-examples,
+// of MySQL 9.7: SUM(?) beside SUM(DISTINCT ..) is NULL now and then where it is prepared; GROUP BY over a correlated NOT IN
+// leaves out a group by a plan with an antijoin; WITH ROLLUP over no rows answers a column of a merged derived table that
+// is constant, and not NULL.
+func (r *worldRun) serversOwn(st generate.Statement, got *reply, check generate.Check) string {
+	same := func() bool { return compareRows(got, r.plain.run(st), check).class == "" }
+	if st.Prepared {
+		if st.Prepared = false; same() {
+			return "as text"
+		}
+	}
+	switches := []string{"semijoin=off", "derived_merge=off", "materialization=off"}
+	if r.c.flavour.name == throwaway.MySQL {
+		switches = append(switches, "semijoin=off,subquery_to_derived=on", "hash_join=off")
+	} else {
+		switches = append(switches, "split_materialized=off", "condition_pushdown_for_derived=off")
+	}
+	defer r.plain.do("SET SESSION optimizer_switch = DEFAULT", nil, false)
+	for _, s := range switches {
+		if o := r.plain.do("SET SESSION optimizer_switch = 'default,"+s+"'", nil, false); o.code == 0 && same() {
+			return "optimizer_switch = " + s
+		}
+	}
+	return ""
 }
 
 var numbers = regexp.MustCompile(`\b[a-z]?\d+\b`)

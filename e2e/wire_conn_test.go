@@ -79,6 +79,12 @@ func (c *wireConn) do(sql string, params []any, prepared bool) *reply {
 				return o
 			}
 			o.warnings = append(o.warnings, int(code))
+			text, err := w.GetString(i, 2)
+			if err != nil {
+				o.broken = err
+				return o
+			}
+			o.warned = append(o.warned, text)
 		}
 		sort.Ints(o.warnings)
 	}
