@@ -626,7 +626,7 @@ func (g *sessionMaker) temporary() {
 	create := "CREATE TEMPORARY TABLE " + g.any("", "IF NOT EXISTS ") + name + " (k INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(12) UNIQUE, n TINYINT)"
 	for range 1 + g.rnd.IntN(3) {
 		g.say(g.any(create, create, "INSERT INTO mine (v, n) VALUES ("+g.any("'u'", "'v1'", "'v2'", "NULL")+", "+g.any("1", "300")+"), ('v3', 1)", "INSERT INTO mine (v) VALUES ('t"+g.id()+"')", "SELECT * FROM mine ORDER BY k", "UPDATE mine SET n = n + 1", "DELETE FROM mine WHERE k = 1",
-			"SELECT m.k, s.k FROM mine m JOIN settings s ON s.v = m.v ORDER BY m.k, s.k", "SELECT m.k, c.code FROM mine m, countries c ORDER BY m.k, c.code", "DROP TEMPORARY TABLE IF EXISTS "+name, "DROP TEMPORARY TABLE "+name, "TRUNCATE TABLE mine", "INSERT INTO mine (v, n) SELECT v, n FROM settings WHERE v IS NOT NULL ORDER BY k",
+			"SELECT m.k, s.k FROM mine m JOIN settings s ON s.v = m.v ORDER BY m.k, s.k", "SELECT m.k, c.code FROM mine m, countries c ORDER BY m.k, c.code", "DROP TEMPORARY TABLE IF EXISTS "+name, "DROP TEMPORARY TABLE "+name, "TRUNCATE TABLE mine", "INSERT INTO mine SELECT k + 100, v, n FROM settings WHERE v IS NOT NULL ORDER BY k",
 			"INSERT INTO mine (k, n) SELECT id, 1 FROM people WHERE id < 5 ORDER BY id", "CREATE TEMPORARY TABLE mine2 AS SELECT id, age FROM people WHERE age > 21", "SELECT * FROM mine2 ORDER BY id", "DROP TEMPORARY TABLE mine2", "ALTER TABLE mine ADD COLUMN z INT DEFAULT 4", "SELECT COUNT(*) FROM mine m JOIN people p ON p.id = m.k"))
 	}
 }

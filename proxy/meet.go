@@ -334,7 +334,9 @@ func (s *session) canUndo(ctx context.Context, t *catalog.Table) error {
 		statements = append(statements, plan.ShardStatement{Shard: id, SQL: fmt.Sprintf(
 			"SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", quoteName(t.Schema), quoteName(t.Name))})
 	}
+	told := s.diag.warnings // of the write, which has been done
 	answers, err := s.ask(ctx, statements)
+	s.diag.replace(told...)
 	if err != nil {
 		return err
 	}
