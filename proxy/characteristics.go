@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 
 	"github.com/shunt-sql/shunt/mysqlerr"
@@ -142,8 +143,12 @@ func (s *session) sayOnce(ctx context.Context, conn *shard.Conn, r *request, id 
 
 // spendOnce: a statement without a transaction was the next one, unless it was
 // refused for that, or before its tables were locked.
-func (s *session) spendOnce(p *plan.Rows) {
-	if s.tx != nil || len(p.Tables) == 0 || p.Kind == plan.Show {
+func (s *session) spendOnce(p *plan.Rows, sql string) {
+	switch {
+	case s.tx != nil || s.settings.once == (characteristics{}):
+		return
+	case len(p.Tables) > 0 && p.Kind != plan.Show, !s.mariaDB() && readsDictionary.MatchString(sql):
+	default:
 		return
 	}
 	switch failed := s.diag.failed; {
@@ -153,6 +158,9 @@ func (s *session) spendOnce(p *plan.Rows) {
 		s.settings.once = characteristics{}
 	}
 }
+
+// readsDictionary is what MySQL reads from tables of InnoDB's, which is a transaction like any other.
+var readsDictionary = regexp.MustCompile(`(?is)^\s*(SHOW\s+((FULL|EXTENDED)\s+)*(DATABASES|SCHEMAS|TABLES?|COLUMNS|FIELDS|INDEX|INDEXES|KEYS|TRIGGERS|EVENTS|CHARACTER|CHARSET|COLLATION|(PROCEDURE|FUNCTION)\s+STATUS)|DESC|DESCRIBE)\b|\bFROM\s+information_schema\s*\.`)
 
 // unresolved are errors that come while names and types are resolved: ambiguous and
 // unknown columns, misused aggregates, other numbers of columns, and unknown functions.

@@ -31,7 +31,7 @@ const planningTime = 10 * time.Second
 func (s *session) rows(ctx context.Context, r *request) error {
 	s.poolable = len(r.plan.Tables) > 0
 	defer r.ids.release()
-	defer s.spendOnce(r.plan)
+	defer s.spendOnce(r.plan, r.sql)
 	err := s.rowsOnce(ctx, r)
 	if err != nil && errors.Is(err, errStale) {
 		return untilPlanned(func() error { return s.rowsAnew(ctx, r, &err) })
