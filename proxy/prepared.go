@@ -336,6 +336,7 @@ func (s *session) prepareOwn(ctx context.Context, sql string, n int) error {
 	if told := s.syntaxError(ctx, sql); told != nil {
 		return told
 	}
+	s.diag.clear()
 	params := make([][]byte, n)
 	for i := range params {
 		params[i] = (&wire.Column{Name: "?", Type: mysql.MYSQL_TYPE_VAR_STRING, Charset: binaryCollation, Flags: mysql.BINARY_FLAG}).Append(nil)

@@ -234,13 +234,13 @@ func (s *session) command(ctx context.Context, command byte, payload []byte) err
 		if err == nil {
 			err = s.query(ctx, view(wire.WithoutNUL(payload)))
 		}
-	case mysql.COM_PING: // it leaves what the statement before has warned of, as COM_INIT_DB does
-		err = s.answerOK(wire.OK{Warnings: s.diag.count()})
+	case mysql.COM_PING:
+		err = s.answerOK(wire.OK{})
 	case mysql.COM_INIT_DB:
 		if err = s.use(ctx, string(payload)); err == nil {
-			err = s.answerOK(wire.OK{Warnings: s.diag.count()})
+			err = s.answerOK(wire.OK{})
 		} else {
-			s.diag.over = s.diag.warnings
+			s.diag.over = s.diag.warnings // they stay
 		}
 	case mysql.COM_STMT_PREPARE:
 		err = s.prepare(ctx, string(wire.WithoutNUL(payload)))
