@@ -838,7 +838,7 @@ func (s *session) connForDDL(ctx context.Context, id catalog.ShardID, d *plan.DD
 		return s.borrowLocked(ctx, id, conn)
 	}
 	pool := s.proxy.pool(id)
-	conn, err := pool.GetFor(ctx, s.holder(), false, "")
+	conn, err := pool.GetFor(ctx, s.holder(), s.countsFound(), s.settings.fingerprint)
 	if err != nil {
 		return nil, shard.Down(err)
 	}

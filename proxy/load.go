@@ -107,7 +107,7 @@ func (s *session) fileCharset(ctx context.Context, l *plan.Load) (string, error)
 	}
 	id := s.anyShard()
 	pool := s.proxy.pool(id)
-	conn, err := pool.GetFor(ctx, s.holder(), false, "")
+	conn, err := pool.GetFor(ctx, s.holder(), false, s.settings.fingerprint)
 	if err != nil {
 		return "", shard.Down(err)
 	}

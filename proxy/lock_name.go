@@ -132,7 +132,7 @@ func (s *session) lockConn(ctx context.Context, id catalog.ShardID, take bool) (
 			}
 		}()
 	}
-	conn, err = s.proxy.pool(id).GetFor(ctx, s.holder(), false, "")
+	conn, err = s.proxy.pool(id).GetFor(ctx, s.holder(), false, s.settings.fingerprint)
 	if err != nil {
 		return nil, shard.Down(err)
 	}

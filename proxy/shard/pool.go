@@ -190,8 +190,8 @@ func kindOf(foundRows bool) int {
 	return 0
 }
 
-// Get returns a connection for Shunt's own use, for the caller alone, the one
-// returned last if there is an idle one. It must be given to Put or Discard. It may
+// Get returns a connection for Shunt's own use, for the caller alone, an idle one
+// if there is one that no session has settings on (rule its own). It must be given to Put or Discard. It may
 // be in another State and Schema than the caller's.
 //
 // Errors: ErrShard naming the shard where it can't be reached (and soon after
@@ -291,12 +291,13 @@ func (p *Pool) take(h *Holder, foundRows bool, state string) (g grant, w *waiter
 func (p *Pool) findLocked(t *tally, foundRows bool, state string) (g grant, ok bool) {
 	kind := kindOf(foundRows)
 	if n := len(p.idle[kind]); n > 0 {
-		at := n - 1
-		for i := at; i >= max(0, n-stateSearch); i-- {
-			if p.idle[kind][i].State == state {
-				at = i
-				break
-			}
+		at, fits := p.idleLocked(kind, t.holder == nil, state)
+		// Rule its own: between a session's statements Shunt reads and writes over other connections than the session.
+		// Counter-example: it reads what has become of a table behind each DDL of a dump; the connection that has all
+		// of the session's settings is reset for that, and gets them anew for the next statement.
+		if !fits && t.holder == nil && n < 2 && p.opensLocked() {
+			p.shares.take(t)
+			return grant{}, true
 		}
 		c := p.idle[kind][at]
 		p.idle[kind] = slices.Delete(p.idle[kind], at, at+1)
@@ -315,6 +316,23 @@ func (p *Pool) findLocked(t *tally, foundRows bool, state string) (g grant, ok b
 		return g, true
 	}
 	return grant{}, false
+}
+
+// idleLocked is the place of the idle connection that a holder, or Shunt for its own use, gets; fits: it is in the State.
+// REQUIRES: there is one.
+func (p *Pool) idleLocked(kind int, own bool, state string) (at int, fits bool) {
+	idle := p.idle[kind]
+	last := len(idle) - 1
+	at = last
+	for i := last; i >= max(0, last+1-stateSearch); i-- {
+		switch c := idle[i]; {
+		case c.State == state:
+			return i, true
+		case c.own == own && idle[at].own != own:
+			at = i
+		}
+	}
+	return at, false
 }
 
 // opensLocked takes a place for a new connection, if there is one. A server that had no
@@ -366,7 +384,7 @@ func (p *Pool) serveLocked() {
 }
 
 func (p *Pool) useLocked(c *Conn, h *Holder) {
-	c.place, c.holder = len(p.inUse), h
+	c.place, c.holder, c.own = len(p.inUse), h, h == nil
 	p.inUse = append(p.inUse, c)
 }
 

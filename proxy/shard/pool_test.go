@@ -67,6 +67,53 @@ func TestPoolReuses(t *testing.T) {
 	}
 }
 
+// TestPoolItsOwn: what a session has set stays on its connection while Shunt uses one for itself between its statements.
+func TestPoolItsOwn(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, ok)
+	p := newPool(t, f.config(), Options{})
+	user := NewHolder("u")
+	session := func(state string) *Conn {
+		t.Helper()
+		c, err := p.GetFor(within(t), user, false, state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	a := session("set")
+	a.State = "set"
+	p.Put(a)
+	own := get(t, p, false)
+	if own == a {
+		t.Error("Shunt got the session's connection")
+	}
+	p.Put(own)
+	if c := session("set"); c != a {
+		t.Error("the session got another connection than its own")
+	} else {
+		p.Put(c)
+	}
+	p.Put(get(t, p, false))
+	if c := session("set more"); c != a {
+		t.Error("a session that has set more got Shunt's own connection")
+	} else {
+		c.State = "set more"
+		p.Put(c)
+	}
+	own = get(t, p, false)
+	own.State = "of a gather"
+	p.Put(own)
+	if c := get(t, p, false); c != own {
+		t.Error("Shunt got another one than its own")
+	} else {
+		p.Put(c)
+	}
+	if s := p.Stats(); s != (Stats{Idle: 2}) {
+		t.Errorf("%+v", s)
+	}
+}
+
 // A server that has no room is waited for like the pool's own limit, and is not
 // down.
 func TestPoolOfFullServer(t *testing.T) {
