@@ -108,6 +108,8 @@ type sessionMaker struct {
 	schema, other string
 	steps         []sessionStep
 	conn          int
+	// two: a second connection is at work, and nothing waits for the other's locks.
+	two bool
 	// what this session has: each takes something from what the others can compare.
 	limits, ddl, locks, safe, modes, names, shadows bool
 	prepared                                        map[int]*preparedKind
@@ -121,19 +123,27 @@ type preparedKind struct {
 	total, gaps bool
 }
 
+// assigned sets a variable by a query. MariaDB locks the rows for that, as Shunt does not.
+func (g *sessionMaker) assigned(name, columns, from string) string {
+	if g.mariaDB && g.two {
+		return "SELECT " + columns + " INTO " + name + " FROM " + from
+	}
+	return "SET " + name + " = (SELECT " + columns + " FROM " + from + ")"
+}
+
 func newSession(seed uint64, mariaDB bool, schema, other string) (steps []sessionStep, shape sessionShape) {
 	g := &sessionMaker{rnd: rand.New(rand.NewPCG(seed, 7)), mariaDB: mariaDB, schema: schema, other: other, prepared: map[int]*preparedKind{}, textual: map[string]*preparedKind{}}
 	for _, has := range []*bool{&g.limits, &g.ddl, &g.locks, &g.safe, &g.modes, &g.names, &g.shadows} {
 		*has = g.one(4)
 	}
-	two := g.one(6)
-	if two { // nothing that the other one would wait for
+	g.two = g.one(6)
+	if g.two { // nothing that the other one would wait for
 		g.ddl, g.locks = false, false
 	}
 	shape = sessionShape{deprecateEOF: g.one(2), foundRows: g.one(5)}
 	for n := 30 + g.rnd.IntN(51); len(g.steps) < n; {
 		g.conn = 0
-		if two && g.one(4) {
+		if g.two && g.one(4) {
 			g.conn = 1
 			g.reader()
 			continue
@@ -613,7 +623,7 @@ func (g *sessionMaker) failing() {
 
 func (g *sessionMaker) variables() {
 	g.say(g.any("SET @a = "+g.id(), "SET @a = NULL, @e = 'ann'", "SET @b = @a + 1", "SELECT @a := @a + 1", "SELECT @a := age FROM people WHERE id = "+g.id(), "SELECT id, age INTO @a, @b FROM people WHERE id = "+g.id(), "SELECT email FROM people WHERE id = "+g.id()+" INTO @e",
-		"SELECT COUNT(*) INTO @a FROM people", "SELECT id INTO @a FROM people WHERE age > 20 ORDER BY id", "SELECT @a, @b, @e", "SET @a = (SELECT MAX(age) FROM people)", "SET @b = (SELECT n FROM countries WHERE code = 'a')", "SELECT MAX(id), MIN(age) INTO @a, @b FROM people",
+		"SELECT COUNT(*) INTO @a FROM people", "SELECT id INTO @a FROM people WHERE age > 20 ORDER BY id", "SELECT @a, @b, @e", g.assigned("@a", "MAX(age)", "people"), g.assigned("@b", "n", "countries WHERE code = 'a'"), "SELECT MAX(id), MIN(age) INTO @a, @b FROM people",
 		"SET @e = 'é', @b = 1.50", "SELECT @e, HEX(@e), CHARSET(@e), COLLATION(@e)", "SELECT @a := id, @b := age FROM people WHERE id = "+g.id(), "SELECT v INTO @e FROM settings WHERE k = 1", "SELECT @n := @n + 1, k FROM settings ORDER BY k", "SET @n := 0",
 		"SET @a = LAST_INSERT_ID()", "SELECT LAST_INSERT_ID(55)", "SELECT LAST_INSERT_ID(id) FROM people WHERE id = "+g.id(), "SET @b = ROW_COUNT()", "DO LAST_INSERT_ID(66)", "DO @a := 7", "SELECT @x1 IS NULL, @a <=> NULL"))
 }

@@ -40,12 +40,13 @@ func (s *session) preparedByText(ctx context.Context, t *spoken.Text) (text stri
 		return "", back, false, err
 	}
 	st := s.prepared.byName[strings.ToLower(p.Name)]
+	before := s.diag.warnings
+	var planned plan.Plan
 	switch {
 	case p.Verb == spoken.Prepare, p.Name == "":
 		if p.Verb == spoken.Prepare {
 			s.deallocate(p.Name) // even if the new one fails
 		}
-		var planned plan.Plan
 		if st, planned, err = s.readPrepared(ctx, p.From); err != nil {
 			return "", back, false, err
 		}
@@ -72,11 +73,19 @@ func (s *session) preparedByText(ctx context.Context, t *spoken.Text) (text stri
 		}
 		st.warned = slices.Clone(s.diag.warnings)
 		s.prepared.byName[strings.ToLower(p.Name)] = st
-		return "", back, true, s.answerPrepared("Statement prepared")
+		err = s.answerPrepared("Statement prepared")
+		if rows, ok := planned.(*plan.Rows); s.mariaDB() && (!ok || len(rows.Tables) == 0) {
+			s.diag.keepBefore(before)
+		}
+		return "", back, true, err
 	case spoken.Deallocate:
 		s.deallocate(p.Name)
 		s.diag.clear()
-		return "", back, true, s.answerPrepared("")
+		err = s.answerPrepared("")
+		if s.mariaDB() {
+			s.diag.keepBefore(before)
+		}
+		return "", back, true, err
 	case spoken.Execute:
 	}
 	if len(p.Using) != len(st.params) {

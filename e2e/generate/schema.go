@@ -31,7 +31,9 @@ type Column struct {
 	// Collation of a Text column; Exact: equal texts are equal bytes.
 	Collation string
 	Exact     bool
-	Unsigned  bool
+	// Trimmed: no literal for it ends with a space.
+	Trimmed  bool
+	Unsigned bool
 	// Enum and set columns are Text that takes only some values.
 	Members   []string
 	NotNull   bool
@@ -116,6 +118,8 @@ func textColumn(r random, d Dialect, name string) *Column {
 	c := &Column{Name: name, Family: Text, Collation: any1(r, d.collations()...)}
 	// A PAD SPACE collation takes 'a' for 'a ', so only NO PAD ones are exact.
 	c.Exact = c.Collation == "utf8mb4_0900_bin"
+	// MariaDB sorts a column of such a collation with padding, and an expression without: '' before ' '.
+	c.Trimmed = d.MariaDB && strings.HasSuffix(c.Collation, "_bin")
 	charset, _, _ := strings.Cut(c.Collation, "_")
 	c.Width = any1(r, 8, 20, 60)
 	kind := fmt.Sprintf("%s(%d)", any1(r, "VARCHAR", "VARCHAR", "VARCHAR", "CHAR"), c.Width)

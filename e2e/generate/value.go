@@ -109,7 +109,11 @@ func value(r random, c *Column, odd bool) *Node {
 		if c.Members != nil {
 			return quoted(any1(r, c.Members...))
 		}
-		return quoted(word(r, c.Width))
+		w := word(r, c.Width)
+		if c.Trimmed {
+			w = strings.TrimRight(w, " ")
+		}
+		return quoted(w)
 	case Bytes:
 		h := any1(r, "00", "61", "6162", "41", "FF", "61620063", "20", "6100")
 		return text("x'" + h + "'")

@@ -117,7 +117,7 @@ func (g *gen) onDuplicate(t *Table, verb string) *Node {
 	for range 1 + g.IntN(2) {
 		c := able[g.IntN(len(able))]
 		how := g.IntN(3)
-		if g.d.MariaDB && assigned[c] && c.Family == Text {
+		if g.d.MariaDB && assigned[c] && (c.Family == Text || c.Family == JSON) {
 			continue // VALUES() of a TEXT would be what the first assignment has left there
 		}
 		assigned[c] = true
