@@ -376,6 +376,6 @@ func (s *session) answerInserted(ctx context.Context, r *request, conn *shard.Co
 		return err
 	}
 	warnings := sum.Warnings + s.warnEmpty(b.Generated)
-	byRow(s.diag.warnings)
+	byRow(s.diag.warnings, nil)
 	return s.answerOK(wire.OK{Affected: sum.Affected, LastInsertID: last, Warnings: warnings, Info: infoWarnings.ReplaceAllString(sum.Info, fmt.Sprintf("Warnings: %d", warnings))})
 }

@@ -77,20 +77,37 @@ func ofRows(msg string, rows []int) string {
 	return msg
 }
 
-// byRow puts warnings of several shards in the order of their rows, if each is
-// about one.
-func byRow(warnings [][][]byte) {
-	row := func(w [][]byte) int {
-		if m := atRow.FindSubmatch(w[len(w)-1]); m != nil {
-			n, _ := strconv.Atoi(string(m[1]))
-			return n
-		}
+// rowOf is the row that a warning says it is about, from 1 on; 0 for none.
+func rowOf(w [][]byte) int {
+	if len(w) == 0 {
 		return 0
 	}
-	for _, w := range warnings {
-		if len(w) == 0 || row(w) == 0 {
+	if m := atRow.FindSubmatch(w[len(w)-1]); m != nil {
+		n, _ := strconv.Atoi(string(m[1]))
+		return n
+	}
+	return 0
+}
+
+// byRow puts warnings of several shards in the order of their rows, if each is about one: those at the beginning about
+// these, which are taken from what was told before where a warning doesn't say so (Duplicate entry).
+func byRow(warnings [][][]byte, about []int) {
+	type told struct {
+		row     int
+		warning [][]byte
+	}
+	all := make([]told, len(warnings))
+	for i, w := range warnings {
+		all[i] = told{rowOf(w), w}
+		if i < len(about) {
+			all[i].row = about[i]
+		}
+		if all[i].row == 0 {
 			return
 		}
 	}
-	slices.SortStableFunc(warnings, func(a, b [][]byte) int { return row(a) - row(b) })
+	slices.SortStableFunc(all, func(a, b told) int { return a.row - b.row })
+	for i := range all {
+		warnings[i] = all[i].warning
+	}
 }

@@ -298,7 +298,7 @@ func (s *session) writeAll(ctx context.Context, r *request, several, hold bool, 
 	if w.failed == nil {
 		w.joined.Warnings += s.warnEmpty(b.Generated)
 	}
-	if byRow(s.diag.warnings); w.finds && w.failed == nil {
+	if byRow(s.diag.warnings, w.about); w.finds && w.failed == nil {
 		s.diag.setFound(w.found)
 	}
 	w.settleID(ctx)
@@ -330,6 +330,8 @@ type writing struct {
 	joined     wire.OK
 	ids        map[catalog.ShardID]uint64 // LAST_INSERT_ID() on each shard
 	infos      []string
+	// about are the rows that the warnings told are about: see byRow.
+	about []int
 	// found is what FOUND_ROWS() tells, where finds.
 	found int64
 	finds bool
@@ -399,7 +401,9 @@ func (w *writing) answer(ctx context.Context, i int) {
 	}
 	w.infos = append(w.infos, sum.Info)
 	if !w.copies || i == 0 { // every shard warns of its copy of the same rows
+		told := len(s.diag.warnings)
 		w.joined.Warnings += s.diag.addPart(ctx, x.conn, sum.Warnings, rows, i == 0, skipped)
+		w.place(s.diag.warnings[told:], rows)
 	}
 	// After SHOW WARNINGS: to ask leaves none of these.
 	if n, ok := foundIn(ctx, x.conn, w.r.found, sum); ok && (!w.copies || !w.finds) {
@@ -410,6 +414,23 @@ func (w *writing) answer(ctx context.Context, i int) {
 		}
 	}
 	s.diag.learnID(ctx, x.conn, w.r, sum)
+}
+
+// place notes the rows that a part's warnings are about, of the client's that the part has, in their order. One that doesn't
+// say so (Duplicate entry) is taken to be about the first row that it can be: another one of its code is about a later row.
+func (w *writing) place(warnings [][][]byte, rows []int) {
+	next := 0 // of rows
+	for _, told := range warnings {
+		row := rowOf(told)
+		switch at := slices.Index(rows, row-1); {
+		case at >= 0:
+			next = at
+		case row == 0 && next < len(rows):
+			row = rows[next] + 1
+			next++
+		}
+		w.about = append(w.about, row)
+	}
 }
 
 // errLastRow: on one server the id is that of the row which is changed last.
