@@ -221,6 +221,9 @@ func (s *session) temporaryTable(ctx context.Context, p *plan.Temporary, sql str
 	if err := s.mayGoOn(); err != nil {
 		return err
 	}
+	if !s.settings.autocommit && !p.Commits && !s.mariaDB() { // where it depends on what was before
+		s.transact()
+	}
 	s.diag.sending()
 	s.diag.clear()
 	defer s.unpinIfEmpty()

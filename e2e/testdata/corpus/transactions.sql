@@ -213,3 +213,18 @@ SET TRANSACTION READ ONLY;
 SELECT table_name FROM information_schema.tables WHERE table_name = 'zz';
 INSERT INTO kept VALUES (212);
 ROLLBACK;
+-- CREATE TEMPORARY TABLE is on MySQL part of the transaction that it begins.
+SET autocommit = 0;
+-- only: mysql
+CREATE TEMPORARY TABLE made (a INT);
+-- only: mysql
+ROLLBACK;
+-- only: mysql
+SHOW WARNINGS;
+-- only: mysql
+DROP TEMPORARY TABLE made;
+-- only: mysql
+ROLLBACK;
+-- only: mysql
+SHOW WARNINGS;
+SET autocommit = 1;
