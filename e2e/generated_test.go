@@ -423,13 +423,14 @@ func (r *worldRun) statement(st generate.Statement) bool {
 	return true
 }
 
-// serversOwn tells by what the plain server's answer becomes Shunt's, or Shunt's that of the plain server, though it should
-// change none; "" for nothing. Counter-examples,
-// of MySQL 9.7: SUM(?) beside SUM(DISTINCT ..) is NULL now and then where it is prepared; GROUP BY over a correlated NOT IN
-// leaves out a group by a plan with an antijoin; WITH ROLLUP over no rows answers a column of a merged derived table that
-// is constant, and not NULL; HAVING SUM(DISTINCT ..) beside a window function leaves out all rows by a plan of MariaDB's with a
-// join buffer; GROUP_CONCAT of a row that a LEFT JOIN has made by a constant table is empty, and not NULL, by a plan
-// without a hash join.
+// serversOwn is a setting that should change no answer, and makes the plain server's the same as Shunt's, or Shunt's the same
+// as the plain server's; "" where none does. Counter-examples to a plain server that is always right:
+//
+//	MySQL 9.7       SUM(?) beside SUM(DISTINCT ..), prepared: NULL now and then
+//	                GROUP BY over a correlated NOT IN, by an antijoin: a group is missing
+//	                GROUP BY of a constant of a merged derived table WITH ROLLUP, over no rows: the constant, not NULL
+//	                GROUP_CONCAT of a constant table's row that a LEFT JOIN has made, without a hash join: '', not NULL
+//	MariaDB 10.11   HAVING SUM(DISTINCT ..) beside a window function, with a join buffer: no rows
 func (r *worldRun) serversOwn(s *side, st generate.Statement, got, want *reply, check generate.Check) string {
 	if st.Prepared {
 		if st.Prepared = false; compareRows(got, r.plain.run(st), check).class == "" {
@@ -444,11 +445,7 @@ func (r *worldRun) serversOwn(s *side, st generate.Statement, got, want *reply, 
 	}
 	for _, x := range settings {
 		name, _, _ := strings.Cut(x, " ")
-		for _, on := range []*side{r.plain, s} {
-			other := got
-			if on == s {
-				other = want
-			}
+		for on, other := range map[*side]*reply{r.plain: got, s: want} {
 			set := on.do("SET SESSION "+x, nil, false)
 			is := on.run(st)
 			if o := on.do("SET SESSION "+name+" = DEFAULT", nil, false); set.code == 0 && o.code == 0 && compareRows(is, other, check).class == "" {

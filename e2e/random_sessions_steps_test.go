@@ -123,9 +123,9 @@ type preparedKind struct {
 	total, gaps bool
 }
 
-// assigned sets a variable by a query. MariaDB locks the rows for that, as Shunt does not.
+// assigned sets a variable by a query. By SET a server locks the rows that it reads, and Shunt doesn't: see docs/limits.md.
 func (g *sessionMaker) assigned(name, columns, from string) string {
-	if g.mariaDB && g.two {
+	if g.two {
 		return "SELECT " + columns + " INTO " + name + " FROM " + from
 	}
 	return "SET " + name + " = (SELECT " + columns + " FROM " + from + ")"

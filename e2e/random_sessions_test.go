@@ -317,13 +317,7 @@ func (r *sessionRun) step(s sessionStep) (d difference, got, want []*sessionResu
 			d = difference{}
 		}
 		if d.class != "" {
-			name := allowedDifference(s, i, d, got[i], want[i])
-			if c.mariaDB && d.class == "warnings" && got[i].counted == 0 && strings.HasPrefix(s.sql[i], "ROLLBACK") {
-				name = "MariaDB warns behind DROP TEMPORARY TABLE of one that isn't there"
-			}
-			if c.mariaDB && d.class == "status" && strings.Contains(s.String(), " TEMPORARY TABLE ") && got[i].status == want[i].status&^mysql.SERVER_STATUS_IN_TRANS {
-				name = begunOtherwise
-			}
+			name := allowedDifference(c.mariaDB, s, i, d, got[i], want[i])
 			if r.blurred[s.conn] && d.class == "status" && want[i].status&mysql.SERVER_STATUS_AUTOCOMMIT == 0 && got[i].status^want[i].status == mysql.SERVER_STATUS_IN_TRANS {
 				name = begunOtherwise
 			}
@@ -440,7 +434,7 @@ func compareResults(s sessionStep, i int, got, want *sessionResult) difference {
 
 // allowedDifference names the one that is known, "" if it is none. Each is as narrow as
 // what Shunt says of it in docs/limits.md.
-func allowedDifference(s sessionStep, i int, d difference, got, want *sessionResult) string {
+func allowedDifference(mariaDB bool, s sessionStep, i int, d difference, got, want *sessionResult) string {
 	sql := ""
 	if i < len(s.sql) {
 		sql = s.sql[i]
@@ -460,6 +454,14 @@ func allowedDifference(s sessionStep, i int, d difference, got, want *sessionRes
 		// How often a read warns depends on the rows that an expression is evaluated for.
 		return "the number of a read's warnings"
 	}
+	if mariaDB {
+		switch {
+		case d.class == "warnings" && got.counted == 0 && strings.HasPrefix(sql, "ROLLBACK"):
+			return "MariaDB warns behind DROP TEMPORARY TABLE of one that isn't there"
+		case d.class == "status" && strings.Contains(sql, " TEMPORARY TABLE ") && got.status == want.status&^mysql.SERVER_STATUS_IN_TRANS:
+			return begunOtherwise
+		}
+	}
 	return knownFault(sql, s, d, got, want)
 }
 
@@ -477,7 +479,8 @@ func leaves(fault string) bool {
 	return os.Getenv("SHUNT_E2E_KNOWN_FAULTS") != "show" && slices.Contains(knownFaults, fault)
 }
 
-// begunOtherwise is what LOCK TABLES, on MariaDB CREATE and DROP TEMPORARY TABLE, too (a server's may begin a transaction), and statements that fail (either's) differ in, until its end.
+// begunOtherwise is what LOCK TABLES (a server's begins a transaction), on MariaDB CREATE and DROP TEMPORARY TABLE, and
+// statements that fail (either's) differ in, until its end.
 const begunOtherwise = "which statements begin a transaction with autocommit = 0"
 
 // knownFault names a fault of Shunt's that is to be mended; then its case goes.
@@ -513,7 +516,7 @@ func knownFault(sql string, s sessionStep, d difference, got, want *sessionResul
 		return "WITH CONSISTENT SNAPSHOT doesn't warn at READ COMMITTED"
 	case d.class == "status" && strings.HasPrefix(sql, "SHOW ") && got.status == want.status&^mysql.SERVER_STATUS_IN_TRANS:
 		return "SHOW begins no transaction"
-	case d.class == "rows" && strings.Contains(sql, "CHARSET(@") && len(got.rows) == 1 && got.rows[0][0].null && want.rows[0][0].null:
+	case d.class == "rows" && strings.Contains(sql, "CHARSET(@") && len(got.rows) == 1 && len(want.rows) == 1 && got.rows[0][0].null && want.rows[0][0].null:
 		// MySQL's PREPARE of SET @e = ? makes the variable, with the connection's collation.
 		return "the collation of a variable that is NULL"
 	case d.class == "rows" && onlyDifferInRows(got, want, "FOUND_ROWS()"):

@@ -89,8 +89,8 @@ func rowOf(w [][]byte) int {
 	return 0
 }
 
-// byRow puts warnings of several shards in the order of their rows, if each is about one: those at the beginning about
-// these, which are taken from what was told before where a warning doesn't say so (Duplicate entry).
+// byRow puts warnings of several shards in the order of their rows, if each is about one. about has the rows of the first
+// warnings (see writing.place); the rows of the others are in their texts.
 func byRow(warnings [][][]byte, about []int) {
 	type told struct {
 		row     int

@@ -416,8 +416,8 @@ func (w *writing) answer(ctx context.Context, i int) {
 	s.diag.learnID(ctx, x.conn, w.r, sum)
 }
 
-// place notes the rows that a part's warnings are about, of the client's that the part has, in their order. One that doesn't
-// say so (Duplicate entry) is taken to be about the first row that it can be: another one of its code is about a later row.
+// place notes the client's rows that a part's warnings are about; rows are those of the part. A warning that names no row
+// (Duplicate entry) is taken to be about the first row that it can be: behind the row of the one before that names none.
 func (w *writing) place(warnings [][][]byte, rows []int) {
 	next := 0 // of rows
 	for _, told := range warnings {

@@ -90,11 +90,10 @@ type Conn struct {
 	// interruptedBy is what the client is told where the server says that
 	// somebody has killed the statement.
 	interruptedBy atomic.Pointer[ServerError]
-	// rested, place, holder and own are the pool's; own: Shunt itself had it last.
+	// rested, place and holder are the pool's. holder is who has it, or had it last; nil: Shunt itself.
 	rested time.Time
 	place  int
 	holder *Holder
-	own    bool
 }
 
 // epoch is what sentAt counts from: to look at one clock costs less than at two.

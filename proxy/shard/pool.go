@@ -318,8 +318,8 @@ func (p *Pool) findLocked(t *tally, foundRows bool, state string) (g grant, ok b
 	return grant{}, false
 }
 
-// idleLocked is the place of the idle connection that a holder, or Shunt for its own use, gets; fits: it is in the State.
-// REQUIRES: there is one.
+// idleLocked is the place of the idle connection that a session, or Shunt for its own use, gets: one in the State (fits), else
+// one that a session, or Shunt, had last. REQUIRES: a connection is idle.
 func (p *Pool) idleLocked(kind int, own bool, state string) (at int, fits bool) {
 	idle := p.idle[kind]
 	last := len(idle) - 1
@@ -328,7 +328,7 @@ func (p *Pool) idleLocked(kind int, own bool, state string) (at int, fits bool) 
 		switch c := idle[i]; {
 		case c.State == state:
 			return i, true
-		case c.own == own && idle[at].own != own:
+		case (c.holder == nil) == own && (idle[at].holder == nil) != own:
 			at = i
 		}
 	}
@@ -384,7 +384,7 @@ func (p *Pool) serveLocked() {
 }
 
 func (p *Pool) useLocked(c *Conn, h *Holder) {
-	c.place, c.holder, c.own = len(p.inUse), h, h == nil
+	c.place, c.holder = len(p.inUse), h
 	p.inUse = append(p.inUse, c)
 }
 

@@ -107,17 +107,19 @@ func (s *Store) endLeases(ctx context.Context) {
 // Rule merge first: each job takes a transaction. Counter-example: a home was away, and reads of many keys and
 // writes leave thousands of jobs; the process is stopped before they are written, and most are lost.
 func (s *Store) flush(ctx context.Context) {
-	q, first := &s.queue, s.homes()[0]
-	if first.out.Load() != nil {
+	first := s.homes()[0]
+	h, err := first.reach()
+	if err != nil {
 		return
 	}
+	q := &s.queue
 	q.mu.Lock()
 	q.mergeLocked()
 	merged := q.merged
 	q.merged = map[string]storage.Job{}
 	q.mu.Unlock()
 	for work, j := range merged {
-		_, err := s.first().Enqueue(ctx, j)
+		_, err := h.Enqueue(ctx, j)
 		if err = s.wrote(first, err); err != nil {
 			// Of a home that doesn't answer, or takes no writes, it is told once.
 			if _, told := errors.AsType[*OutError](err); !told && ctx.Err() == nil {
