@@ -49,8 +49,9 @@ func TestTemporaryListed(t *testing.T) {
 				mustExec(t, q, "CREATE TABLE alone (id INT PRIMARY KEY)")
 				mustExec(t, q, "CREATE TEMPORARY TABLE mine (n INT)")
 				mustExec(t, q, "CREATE TEMPORARY TABLE people (n INT)")
+				mustExec(t, q, "CREATE TEMPORARY TABLE alone (n INT)")
 			}
-			for _, list := range []string{"SHOW FULL TABLES", "SHOW FULL TABLES LIKE 'm%'", "SHOW TABLE STATUS", "SHOW TABLE STATUS LIKE 'mine'"} {
+			for _, list := range []string{"SHOW TABLES", "SHOW FULL TABLES", "SHOW FULL TABLES LIKE 'm%'", "SHOW TABLE STATUS", "SHOW TABLE STATUS LIKE 'mine'"} {
 				listed := func(q queryer) (out []string) {
 					for _, r := range mustRows(t, q, list) {
 						var cells []string

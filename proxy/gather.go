@@ -407,8 +407,8 @@ type header struct {
 // keyFlags tell of a table's keys, which a copy may lack.
 const keyFlags = indexFlags | mysql.AUTO_INCREMENT_FLAG | noDefaultFlag | mysql.TIMESTAMP_FLAG | onUpdateFlag
 
-// indexFlags are those that columns of temporary tables don't have. Where a server has its answer from one by its plan alone,
-// this isn't known.
+// indexFlags are those that a server gives by the temporary table, if it has its answer from one: none, or for UNION on
+// MariaDB 11 that of a key over all columns. Where its plan alone makes that table, this isn't known.
 const indexFlags = mysql.PRI_KEY_FLAG | mysql.UNIQUE_KEY_FLAG | multipleKeyFlag | mysql.PART_KEY_FLAG
 
 const (
@@ -431,7 +431,7 @@ func (h *header) column(def []byte) []byte {
 		}
 		c.Schema, c.Table, c.OrgTable, c.Name, c.OrgName = own.Schema, own.Table, own.OrgTable, own.Name, own.OrgName
 		if h.g.plan.Temporary {
-			own.Flags &^= indexFlags
+			own.Flags = own.Flags&^indexFlags | c.Flags&indexFlags
 		}
 		c.Flags = c.Flags&^keyFlags | own.Flags&keyFlags
 		return c.Append(nil)

@@ -90,7 +90,9 @@ func (j *joiner) add(id catalog.ShardID, first bool, row [][]byte) {
 		return
 	}
 	t := j.table(row)
+	var hiding *catalog.Table
 	if t != nil && t.Temporary && !j.t.Each { // a list has the other one of that name, too
+		hiding = t
 		if other := j.c.Hidden(t); other != nil && other.Shards.Has(id) {
 			t = other
 		}
@@ -116,6 +118,9 @@ func (j *joiner) add(id catalog.ShardID, first bool, row [][]byte) {
 				v = j.column(row, name)
 			}
 			key = append(append(key, v...), 0)
+		}
+		if at, seen := j.byKey[string(key)]; hiding != nil && len(row) == 1 && (!hiding.Shards.Has(id) || seen && j.from[at].Has(id)) {
+			key = append(key, "hidden"...) // which SHOW TABLES of MariaDB 11 lists, too, by the same name
 		}
 	}
 	at, seen := j.byKey[string(key)]
