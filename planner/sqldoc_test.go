@@ -153,7 +153,6 @@ Refused, and why:
 - CREATE EVENT that does more than remove rows, of tables over several shards or with virtual indexes: it would run on the shards by itself. One whose tables, with those of what it calls, are on one shard is on that shard. It may stand
   before the procedures that it calls, as in dumps, where the schema's tables are on one shard by default; a procedure that doesn't fit is refused then.
 - UPDATE with LAST_INSERT_ID(expr) that changes rows of several shards: the id is that of the row which is changed last, and shards work side by side. Nothing is changed then. ORDER BY with LIMIT says the order.
-- JSON_TABLE beside sharded tables: the parser doesn't know it, so that neither the shards nor the columns of its rows are known. Beside tables that one shard has it is sent there.
 - information_schema joined with sharded tables: each server's tells of that server, so that each shard would join its own. Read it by a statement of its own.
 - MATCH ... AGAINST in what is gathered: copies have no full-text index.
 - Rows of one INSERT whose subqueries read the INSERT's own table: they would have to see each other. Send them one by one.

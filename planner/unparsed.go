@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -19,6 +20,7 @@ import (
 //	JSON_ARRAYAGG(a ORDER BY b)                 GROUP_CONCAT(a ORDER BY b)
 //	OFFSET 2 ROWS FETCH NEXT 3 ROWS ONLY       LIMIT  2 ,               3
 //	(SELECT ..) AS t(a, b)                     (SELECT ..) AS t         named, see readInto
+//	JSON_TABLE(j, '$' COLUMNS (a INT ..)) t    (SELECT    j, '$'                   ) t  see readInto
 //	VALUE(a)                                   valu_(a)
 //	SETVAL(s, 7, TRUE, 0)                      SETVAL(s, 7         )
 //	t FOR SYSTEM_TIME ALL x                    t PARTITION(`ALL`)   x
@@ -33,8 +35,11 @@ type unparsed struct {
 	// rollups are the offsets between which GROUP BY ROLLUP has its items.
 	rollups [][2]int
 	// named are the names, by alias, that derived tables' columns have of the alias.
-	named   map[string][]ast.CIStr
-	changed bool
+	named map[string][]ast.CIStr
+	// jsonTables are the aliases of JSON_TABLEs, jsonTable how many of them were met in the tree.
+	jsonTables map[string]bool
+	jsonTable  int
+	changed    bool
 }
 
 // The names by which the tree has what readInto puts right. A text that has them is left alone.
@@ -60,6 +65,8 @@ func readUnparsed(sql string, s text.Settings, mariaDB bool) *unparsed {
 			u.rollup(i)
 		case w == "json_value" && u.Op(i+1, "("):
 			u.jsonValue(i + 1)
+		case w == "json_table" && u.Op(i+1, "("):
+			u.tableOfJSON(i)
 		case u.Op(i, "(") && !mariaDB:
 			u.columnNames(i)
 		case !mariaDB:
@@ -196,6 +203,30 @@ func (u *unparsed) jsonValue(open int) {
 			return
 		}
 	}
+}
+
+// tableOfJSON makes a JSON_TABLE a derived table of what it reads, whose columns aren't known.
+func (u *unparsed) tableOfJSON(i int) {
+	close, toks := u.inside(i + 1)
+	if close < 0 {
+		return
+	}
+	k := close + 1
+	if u.Is(k, "as") {
+		k++
+	}
+	alias, ok := u.Identifier(k)
+	at := slices.IndexFunc(toks, func(k int) bool { return u.Is(k, "columns") && u.Op(k+1, "(") })
+	if !ok || at < 0 || slices.ContainsFunc(u.Tokens[toks[at]:close], func(t text.Token) bool { return t.Kind == text.Param }) {
+		return
+	}
+	if u.jsonTables == nil {
+		u.jsonTables = map[string]bool{}
+	}
+	u.jsonTables[strings.ToLower(alias)] = true
+	u.blank(toks[at], close)
+	u.put(i, "(select")
+	u.put(i+1, "")
 }
 
 // setval leaves the sequence's name and the value.
@@ -367,6 +398,11 @@ func (u *unparsed) Enter(n ast.Node) (ast.Node, bool) {
 			// Another one of that alias, elsewhere, is read as if its columns were not known.
 			if names := u.named[t.AsName.L]; names != nil {
 				t.ColumnNames = names
+			}
+			// As above. A name of its own keeps two apart that differ in what is left out.
+			if u.jsonTables[t.AsName.L] {
+				u.jsonTable++
+				t.Lateral, t.ColumnNames = true, []ast.CIStr{ast.NewCIStr("json_table_" + strconv.Itoa(u.jsonTable))}
 			}
 		}
 	}

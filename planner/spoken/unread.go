@@ -1,7 +1,6 @@
 package spoken
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -9,10 +8,9 @@ import (
 	"github.com/shunt-sql/shunt/planner/text"
 )
 
-// Unread plans a query that the parser refuses: valid MySQL that it doesn't
-// know (JSON_TABLE, SOUNDS LIKE, spatial functions) or a syntax error. A query
-// reads a table only by naming it. So where no name in the text is that of a
-// sharded table, one shard can answer, and says too what is wrong with it.
+// Unread plans a query that the parser refuses: valid MySQL that it doesn't know (spatial functions), or a syntax error.
+// A query reads a table only by naming it. So where no name in the text is that of a sharded table, one shard can answer,
+// and says too what is wrong with it.
 func Unread(st *text.Statement, cat *catalog.Catalog, refusal *text.Error) (plan.Plan, *text.Error) {
 	if err := refusedLexically(st); err != nil {
 		return nil, err
@@ -24,12 +22,6 @@ func Unread(st *text.Statement, cat *catalog.Catalog, refusal *text.Error) (plan
 		return nil, refusal
 	}
 	tables := Mentioned(st, cat)
-	for i := range st.Tokens {
-		if at := slices.IndexFunc(tables, func(t *catalog.Table) bool { return spread(t, cat) }); at >= 0 && st.Is(i, "json_table") && st.Op(i+1, "(") {
-			return nil, text.NotSupported("JSON_TABLE beside %s, whose rows are on several shards, is not supported, since Shunt can't read it, and so not tell which rows are joined: "+
-				"read one of the two by a statement of its own, or send this one to one shard with /* shunt: shard=NAME */", tables[at].Name)
-		}
-	}
 	set := cat.All
 	for _, t := range tables {
 		if t.Lost {

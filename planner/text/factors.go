@@ -49,7 +49,7 @@ func (st *Statement) TableFactors() []TableFactor {
 				continue
 			default:
 				l.factor = false
-				if w == "dual" && !st.Op(i+1, ".") {
+				if w == "dual" && !st.Op(i+1, ".") || w == "json_table" && st.Op(i+1, "(") {
 					continue
 				}
 				if f, next, ok := st.tableFactor(i); ok {

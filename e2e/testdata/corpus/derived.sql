@@ -59,3 +59,7 @@ SELECT t.a, u.name FROM (VALUES ROW(1, 'x'), ROW(4, 'y')) AS t(a, b) JOIN users 
 SELECT id FROM users WHERE age IN (SELECT b FROM (SELECT MAX(age) FROM users) AS m(b)) ORDER BY id;
 -- only: mysql
 SELECT * FROM (SELECT id, age FROM users) AS t(a) ORDER BY a;
+-- kind: JSON_TABLE of a list
+SELECT u.id, u.name FROM users u JOIN JSON_TABLE('[3, 1, 4, 1]', '$[*]' COLUMNS (x INT PATH '$')) j ON u.id = j.x ORDER BY u.id;
+-- kind: JSON_TABLE of a column
+SELECT u.id, j.x FROM users u, JSON_TABLE(CONCAT('[1, ', u.age, ']'), '$[*]' COLUMNS (x INT PATH '$')) j ORDER BY u.id, j.x;

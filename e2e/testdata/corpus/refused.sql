@@ -23,9 +23,6 @@ GRANT ALL ON *.* TO a;
 -- kind: assignment of a user variable inside of a statement over several shards
 -- refused
 SELECT @x := id FROM users;
--- kind: JSON_TABLE beside sharded tables
--- refused
-SELECT u.id, j.x FROM users u, JSON_TABLE('[1,2]', '$[*]' COLUMNS (x INT PATH '$')) j WHERE u.age = j.x;
 -- kind: UPDATE of several tables that are not joined on their shard keys
 -- refused
 UPDATE users u JOIN items i ON i.qty = u.age SET u.name = 'x', i.qty = 5;
