@@ -187,13 +187,13 @@ func (j *judge) bound(rows *plan.Rows, sql string, set text.Settings, cat *catal
 		query = rows.Computes
 	case rows.Constants != nil:
 		return Verdict{Route: One, Shards: 1, Writes: true, Access: "shard_key", Reason: "a shard is asked first for values that are needed"}
-	case rows.Limited != nil && b != nil:
-		query, also = rows.Limited.Query(params), 1
+	case rows.Keyed != nil && b != nil:
+		query, also = rows.Keyed.Query(params), 1
 	default:
 		return failed(err)
 	}
 	planned, queryErr := j.planner.Plan(query, set, cat)
-	if inner, ok := planned.(*plan.Rows); ok && queryErr == nil && inner.Params == 0 && inner.Copy == nil && inner.Limited == nil {
+	if inner, ok := planned.(*plan.Rows); ok && queryErr == nil && inner.Params == 0 && inner.Copy == nil && inner.Keyed == nil {
 		v := j.bound(inner, query, set, cat, nil, trial)
 		v.Writes = true
 		if rows.Copy != nil && v.Route != Refused {

@@ -242,9 +242,12 @@ func goldenText(t *testing.T, p *Planner, cat *catalog.Catalog, ix plan.Indexes,
 				head, query, tail := plan.Copy.Texts(params)
 				fmt.Fprintf(&out, "copy: %s[%s]%s, since ", head, query, tail)
 			}
-			if l := plan.Limited; l != nil && b != nil && b.Refuse != nil {
-				head, tail := l.Texts(params)
-				fmt.Fprintf(&out, "limited: %s, then %s..%s, since ", l.Query(params), head, tail)
+			if k := plan.Keyed; k != nil && b != nil && b.Refuse != nil {
+				fmt.Fprintf(&out, "keys: %s, ", k.Query(params))
+				for _, c := range k.Changes(params) {
+					fmt.Fprintf(&out, "then %s..%s, ", c.Head, c.Tail)
+				}
+				out.WriteString("since ")
 			}
 			if err != nil && plan.Constants != nil {
 				q := plan.Constants

@@ -97,25 +97,27 @@ func readsLimited(l *plan.Limited, a *analysis, n ast.StmtNode) bool {
 	if !ok || sel.From == nil {
 		return false
 	}
-	same := func(x, y ast.Node) bool {
-		if isNil(x) || isNil(y) {
-			return isNil(x) && isNil(y)
-		}
-		got, ok1 := restored(x)
-		want, ok2 := restored(y)
-		return ok1 && ok2 && got == want
-	}
 	switch n := n.(type) {
 	case *ast.UpdateStmt:
 		r, ok := rest.(*ast.UpdateStmt)
-		return ok && same(sel.From, n.TableRefs) && same(sel.Where, n.Where) && same(sel.OrderBy, n.Order) && same(sel.Limit, n.Limit) &&
-			r.Where == nil && r.Limit == nil && same(r.Order, n.Order) && same(r.TableRefs, n.TableRefs) && len(r.List) == len(n.List)
+		return ok && sameTree(sel.From, n.TableRefs) && sameTree(sel.Where, n.Where) && sameTree(sel.OrderBy, n.Order) && sameTree(sel.Limit, n.Limit) &&
+			r.Where == nil && r.Limit == nil && sameTree(r.Order, n.Order) && sameTree(r.TableRefs, n.TableRefs) && len(r.List) == len(n.List)
 	case *ast.DeleteStmt:
 		r, ok := rest.(*ast.DeleteStmt)
-		return ok && same(sel.From, n.TableRefs) && same(sel.Where, n.Where) && same(sel.OrderBy, n.Order) && same(sel.Limit, n.Limit) &&
-			r.Where == nil && r.Limit == nil && same(r.Order, n.Order) && same(r.TableRefs, n.TableRefs)
+		return ok && sameTree(sel.From, n.TableRefs) && sameTree(sel.Where, n.Where) && sameTree(sel.OrderBy, n.Order) && sameTree(sel.Limit, n.Limit) &&
+			r.Where == nil && r.Limit == nil && sameTree(r.Order, n.Order) && sameTree(r.TableRefs, n.TableRefs)
 	}
 	return false
+}
+
+// sameTree reports trees that say the same.
+func sameTree(x, y ast.Node) bool {
+	if isNil(x) || isNil(y) {
+		return isNil(x) && isNil(y)
+	}
+	got, ok1 := restored(x)
+	want, ok2 := restored(y)
+	return ok1 && ok2 && got == want
 }
 
 // inKeyOrder reports an ORDER BY that has all of a reference table's primary key:
@@ -147,11 +149,11 @@ func (a *analysis) inKeyOrder(n ast.StmtNode, r *ref) bool {
 // Counter-example: rows of a table that are anywhere may share an id, and the
 // statement would change more than LIMIT allows.
 func rowKey(t *catalog.Table) []*catalog.Column {
-	if len(t.PrimaryKey) == 0 || t.Placement != catalog.Hash || t.ShardKey == nil || t.Differs != "" {
+	if len(t.PrimaryKey) == 0 || t.Placement != catalog.Single && (t.Placement != catalog.Hash || t.ShardKey == nil) || t.Differs != "" {
 		return nil
 	}
 	key := slices.Clone(t.PrimaryKey)
-	if !slices.Contains(key, t.ShardKey) {
+	if t.ShardKey != nil && !slices.Contains(key, t.ShardKey) {
 		key = append(key, t.ShardKey)
 	}
 	for _, c := range key {

@@ -30,6 +30,8 @@ func TestPlain(t *testing.T) {
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		case reflect.Pointer:
 			v.Set(reflect.New(v.Type().Elem()))
+		case reflect.Interface:
+			v.Set(reflect.ValueOf(&plan.Limited{}))
 		default:
 			t.Errorf("%s is a %s", f.Name, v.Kind())
 			continue

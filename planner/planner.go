@@ -137,7 +137,7 @@ func assign(planned plan.Plan, st *text.Statement, names []string, refused *text
 }
 
 func plainSelect(r *plan.Rows) bool {
-	return r.Kind == plan.Select && r.Copy == nil && r.Limited == nil && r.Computes == "" && r.Constants == nil && r.Meets == nil && !r.Returning &&
+	return r.Kind == plan.Select && r.Copy == nil && r.Keyed == nil && r.Computes == "" && r.Constants == nil && r.Meets == nil && !r.Returning &&
 		r.Shown == nil && r.Creates == nil && !r.Calls && !r.Ends && !r.Redefines && r.Sets == nil && r.Assigns == nil && r.Lock == nil
 }
 

@@ -47,6 +47,6 @@ func returningRows(r *plan.Rows) (*plan.Rows, *text.Error) {
 	if w, ok := bindableOf(r).action.(*writeAction); ok {
 		w.returning = true
 	}
-	r.Returning, r.Copy, r.Limited = true, nil, nil
+	r.Returning, r.Copy, r.Keyed = true, nil, nil
 	return r, nil
 }

@@ -133,7 +133,7 @@ anywhere. ` + "`EXPLAIN ROUTE`" + ` says the same of any statement.
 | route | the statement goes unchanged to one shard or to several, whose rows are joined end to end, or whose affected rows are added up |
 | merge | several shards answer a statement derived from it; their rows are merged as they stream |
 | gather | the rows that it needs are copied to a scratch schema on one server, which runs it; those that an UPDATE or DELETE reads, to each shard that it changes |
-| keys | UPDATE and DELETE with LIMIT over several shards: a query finds and locks the rows, which are then changed by their keys |
+| keys | UPDATE and DELETE with LIMIT over several shards, and DELETE from tables that are not joined on their shard keys: a query finds and locks the rows, which are then changed by their keys |
 | copy | INSERT ... SELECT: the query is answered by any of these ways, and its rows are inserted by statements of many rows |
 | every shard | DDL: all shards that hold the tables do it |
 | session | temporary tables: the session keeps one connection to a shard for them, on which they are as on any server |
@@ -154,6 +154,8 @@ Refused, and why:
   before the procedures that it calls, as in dumps, where the schema's tables are on one shard by default; a procedure that doesn't fit is refused then.
 - UPDATE with LAST_INSERT_ID(expr) that changes rows of several shards: the id is that of the row which is changed last, and shards work side by side. Nothing is changed then. ORDER BY with LIMIT says the order.
 - information_schema joined with sharded tables: each server's tells of that server, so that each shard would join its own. Read it by a statement of its own.
+- UPDATE that changes several tables which are not joined on their shard keys: a value may come from a row on another shard, which the statement changes, too. Change each table by a statement of its own, in a transaction.
+- INSERT ... SELECT of JSON that holds a DECIMAL, from other shards than its rows go to: JSON's text doesn't tell a DECIMAL from a DOUBLE, and no other form of it can be sent. Write CAST(... AS DOUBLE) in it.
 - MATCH ... AGAINST in what is gathered: copies have no full-text index.
 - Rows of one INSERT whose subqueries read the INSERT's own table: they would have to see each other. Send them one by one.
 
@@ -267,7 +269,7 @@ func fate(t *testing.T, cat *catalog.Catalog, sql string) (how, why string) {
 		if rows.Copy != nil && (err != nil || b.Refuse != nil) {
 			return "copy", "its rows go to other shards than they come from"
 		}
-		if rows.Limited != nil && b != nil && b.Refuse != nil {
+		if rows.Keyed != nil && b != nil && b.Refuse != nil {
 			return "keys", "the rows are found and locked on all shards, and changed by their keys"
 		}
 		if rows.Computes != "" && b != nil && b.Refuse != nil {

@@ -224,7 +224,7 @@ func (a *analysis) finishWrite(kind plan.Kind, act *writeAction, n ast.StmtNode)
 	}
 	rows := a.rows(kind, act)
 	bindableOf(rows).locks = lockedKeysOf(act.q, act.q.spoils != "")
-	rows.Limited = a.planLimited(act, n)
+	rows.Keyed = a.planKeyed(act, n)
 	return rows, nil
 }
 

@@ -41,6 +41,8 @@ type collected struct {
 	// are of the types of those that they go to.
 	untold planner.Untold
 	exact  bool
+	// from and to are the columns that rows are made of; to is 0 for all.
+	from, to int
 	// count is that of all rows, left of those that are still to be read.
 	count, left int
 	// warned counts the answer's warnings; warnings are those that SHOW WARNINGS has (max_error_count).
@@ -138,17 +140,22 @@ func (c *collected) appendRow(dst, p []byte) ([]byte, error) {
 		return dst, wire.ErrMalformed
 	}
 	dst = append(dst, '(')
+	first := len(dst)
 	for i := range c.columns {
-		if i > 0 {
+		kept := len(dst)
+		if kept > first {
 			dst = append(dst, ',')
 		}
 		if nulls.Has(i) {
 			dst = append(dst, "NULL"...)
-			continue
+		} else {
+			var err error
+			if dst, p, err = appendBinary(dst, &c.columns[i], c.target(i), p); err != nil {
+				return dst, err
+			}
 		}
-		var err error
-		if dst, p, err = appendBinary(dst, &c.columns[i], c.target(i), p); err != nil {
-			return dst, err
+		if c.to > 0 && (i < c.from || i >= c.to) {
+			dst = dst[:kept]
 		}
 	}
 	return append(dst, ')'), nil

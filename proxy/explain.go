@@ -118,12 +118,12 @@ func (s *session) explainRows(ctx context.Context, plan *plan.Rows, sql string) 
 }
 
 // explainBehind explains a query, and what is done with its rows.
-func (s *session) explainBehind(ctx context.Context, query string, then []any) ([][]any, error) {
+func (s *session) explainBehind(ctx context.Context, query string, then ...[]any) ([][]any, error) {
 	rows, err := s.explain(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	return append(rows, then), nil
+	return append(rows, then...), nil
 }
 
 // bindToExplain binds a plan without values. What it asks of an AUTO_INCREMENT counter

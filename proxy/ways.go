@@ -27,7 +27,7 @@ const (
 func allWays() []*way {
 	return []*way{
 		lockWay, meetWay,
-		copyWay, computeWay, askWay, askAnywayWay, limitWay,
+		copyWay, computeWay, askWay, askAnywayWay, keyedWay,
 		gatherWriteWay, writeOneWay, writeWay,
 		systemWay, gatherWay, mergeWay, showValuesWay, showCreateWay, forwardWay, concatenateWay,
 	}

@@ -32,8 +32,9 @@ func TestWays(t *testing.T) {
 		{"DO", request{plan: &plan.Rows{Computes: "SELECT 1"}, why: refusal}, refused, computeWay},
 		{"INSERT of expressions", request{plan: &plan.Rows{Constants: &plan.Constants{}}, why: refusal}, refused, askWay},
 		{"nothing to ask for", request{plan: &plan.Rows{}, why: refusal}, refused, nil},
-		{"UPDATE ... LIMIT", request{plan: &plan.Rows{Limited: &plan.Limited{}}, bound: one(plan.Bound{}), why: refusal}, refused, limitWay},
-		{"UPDATE ... LIMIT that can't be bound", request{plan: &plan.Rows{Limited: &plan.Limited{}}, why: refusal}, refused, nil},
+		{"UPDATE ... LIMIT", request{plan: &plan.Rows{Keyed: &plan.Limited{}}, bound: one(plan.Bound{}), why: refusal}, refused, keyedWay},
+		{"DELETE from several tables", request{plan: &plan.Rows{Keyed: &plan.DeletedTables{}}, bound: one(plan.Bound{}), why: refusal}, refused, keyedWay},
+		{"UPDATE ... LIMIT that can't be bound", request{plan: &plan.Rows{Keyed: &plan.Limited{}}, why: refusal}, refused, nil},
 
 		{"a write from copies", request{plan: &plan.Rows{}, bound: &plan.Bound{Gather: &plan.Gather{}}, writes: true}, bound, gatherWriteWay},
 		{"a write to a shard", request{plan: &plan.Rows{}, bound: one(plan.Bound{}), writes: true}, bound, writeOneWay},

@@ -117,8 +117,8 @@ func (g *gen) onDuplicate(t *Table, verb string) *Node {
 	for range 1 + g.IntN(2) {
 		c := able[g.IntN(len(able))]
 		how := g.IntN(3)
-		if g.d.MariaDB && assigned[c] && (c.Family == Text || c.Family == JSON) {
-			continue // VALUES() of a TEXT would be what the first assignment has left there
+		if assigned[c] && (c.Family == JSON || c.Family == Text && g.d.MariaDB) {
+			continue // VALUES() would be what the first assignment has left there: on MySQL no valid JSON
 		}
 		assigned[c] = true
 		switch how {

@@ -8,7 +8,7 @@
 //	System       what is made of what several shards say of themselves
 //	Entry, Mark, Probe, Maintenance    what a statement does to virtual indexes
 //
-// Copy, Limited, Constants and Meets are other ways to execute what can't be sent as it is: each
+// Copy, Keyed, Constants and Meets are other ways to execute what can't be sent as it is: each
 // says the texts of its steps, for given parameters.
 //
 // # Invariants

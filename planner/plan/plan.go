@@ -20,9 +20,8 @@ type Rows struct {
 	// Copy is the other way of an INSERT ... SELECT, for where Bind or the Bound
 	// refuses it; nil for none.
 	Copy *Copy
-	// Limited is the other way of an UPDATE or DELETE with LIMIT, for where the
-	// Bound refuses it; nil for none.
-	Limited *Limited
+	// Keyed is the other way of an UPDATE or DELETE, for where the Bound refuses it; nil for none.
+	Keyed Keyed
 	// Computes is a SELECT of what a DO computes, for where the Bound refuses that; "" for none.
 	Computes string
 	// Constants are what to ask a shard for where Bind refuses an INSERT; nil for

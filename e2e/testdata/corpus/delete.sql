@@ -38,3 +38,7 @@ BEGIN;
 DELETE FROM items WHERE user_id IN (SELECT * FROM (SELECT u.id FROM users u WHERE EXISTS (SELECT 1 AS a FROM orders o WHERE o.total > u.age LIMIT 1)) s);
 SELECT * FROM items ORDER BY user_id, order_id, sku;
 ROLLBACK;
+-- kind: DELETE from tables that are not joined on their shard keys
+DELETE u, i FROM users u JOIN items i ON i.qty = u.score WHERE u.age > 20;
+SELECT id FROM users ORDER BY id;
+SELECT user_id, order_id, sku FROM items ORDER BY 1, 2, 3;
