@@ -190,7 +190,9 @@ const (
 	// KILL QUERY, or the client has gone.
 	QueryInterrupted = 1317 // ER_QUERY_INTERRUPTED
 	// A warning: SELECT ... INTO has found no row.
-	SPFetchNoData        = 1329 // ER_SP_FETCH_NO_DATA
+	SPFetchNoData = 1329 // ER_SP_FETCH_NO_DATA
+	// A write names a column that a view computes. Do: Write to the view's table.
+	NonUpdatableColumn   = 1348 // ER_NONUPDATEABLE_COLUMN
 	ViewInvalid          = 1356 // ER_VIEW_INVALID
 	TriggerAlreadyExists = 1359 // ER_TRG_ALREADY_EXISTS
 	TriggerDoesNotExist  = 1360 // ER_TRG_DOES_NOT_EXIST

@@ -6,7 +6,6 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/planner/text"
 )
 
@@ -25,9 +24,9 @@ func (a *analysis) assignments(n *ast.InsertStmt, target *ref, alias *rowAlias) 
 	var out []assignment
 	clips := n.IgnoreErr || !a.st.Settings.Strict
 	for _, x := range n.OnDuplicate {
-		c := target.table.Column(x.Column.Name.L)
+		c := target.column(x.Column.Name.L)
 		if c == nil {
-			return nil, spoken.UnknownColumn(x.Column.Name.O)
+			return nil, target.noColumn(x.Column.Name)
 		}
 		out = append(out, a.assignment(c, lastInserted(c, x.Expr, clips), target, alias))
 	}
@@ -39,10 +38,10 @@ func (a *analysis) assignment(c *catalog.Column, e ast.ExprNode, target *ref, al
 	switch v := unwrap(e).(type) {
 	case *ast.ValuesExpr:
 		if v.Column != nil {
-			s.inserted = target.table.Column(v.Column.Name.Name.L)
+			s.inserted = target.column(v.Column.Name.Name.L)
 		}
 	case *ast.ColumnNameExpr:
-		if src := alias.column(v.Name, target.table); src != nil {
+		if src := alias.column(v.Name, target); src != nil {
 			s.inserted = src
 		} else if got, ok := a.resolve(v.Name, target.scope); ok && got.ref == target && got.col == c {
 			s.self = true

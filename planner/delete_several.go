@@ -31,7 +31,7 @@ func (a *analysis) planDeletedTables(act *writeAction, n *ast.DeleteStmt) *plan.
 	d := &plan.DeletedTables{Statement: st}
 	for _, t := range act.targets {
 		x := plan.DeletedTable{Table: t.ref.table, Alias: t.ref.alias, Key: rowKey(t.ref.table)}
-		if x.Key == nil || x.Table.Temporary {
+		if x.Key == nil || x.Table.Temporary || t.ref.through != nil {
 			return nil
 		}
 		d.Tables = append(d.Tables, x)

@@ -140,7 +140,7 @@ func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *text.Error) {
 		targets = append(targets, a.refs[slices.Index(w.q.refs, t.ref)])
 	}
 	for _, r := range a.refs {
-		if r.system || r.table.IsView || len(r.table.Columns) == 0 {
+		if r.system || r.table.IsView || len(r.table.Columns) == 0 || r.through != nil {
 			return nil, nil
 		}
 		a.plant(r)

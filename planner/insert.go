@@ -66,7 +66,7 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*plan.Rows
 		}
 	}
 	for _, x := range n.OnDuplicate {
-		if c := t.Column(x.Column.Name.L); c != nil {
+		if c := target.column(x.Column.Name.L); c != nil {
 			if err := movesChildren(t, []*catalog.Column{c}, false); err != nil {
 				return nil, err
 			}
@@ -79,9 +79,9 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*plan.Rows
 	c := a.planCopy(n, newAlias)
 	if c != nil {
 		c.Into = plan.Stored{Table: t, Ignore: n.IgnoreErr, Listed: len(n.Columns) > 0}
-		c.Into.Columns, _ = columnList(n.Columns, t) // its error is planInsertSelect's
+		c.Into.Columns, _ = columnList(n.Columns, target) // its error is planInsertSelect's
 	}
-	if other := otherColumn(n, t); c != nil && other != "" {
+	if other := otherColumn(n, target); c != nil && other != "" {
 		c = nil // its rows are values when they are inserted
 		if err != nil && err.Code == mysqlerr.NotSupportedYet {
 			err = text.NotSupported("ON DUPLICATE KEY UPDATE that names %s, which is no column of %s, is not supported where the rows may go to another shard than they come from: take VALUES(column)", other, t.Name)
@@ -102,10 +102,10 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*plan.Rows
 
 // otherColumn is a column that ON DUPLICATE KEY UPDATE names and that isn't the target's, so
 // the SELECT's, or nobody's; "" for none.
-func otherColumn(n *ast.InsertStmt, t *catalog.Table) (name string) {
+func otherColumn(n *ast.InsertStmt, target *ref) (name string) {
 	for _, x := range n.OnDuplicate {
 		walk(x.Expr, func(n ast.Node) bool {
-			if c, ok := n.(*ast.ColumnName); ok && (t.Column(c.Name.L) == nil || c.Table.L != "" && !strings.EqualFold(c.Table.O, t.Name)) {
+			if c, ok := n.(*ast.ColumnName); ok && (target.column(c.Name.L) == nil || c.Table.L != "" && !strings.EqualFold(c.Table.O, target.alias)) {
 				name = c.OrigColName()
 			}
 			_, below := n.(*ast.SubqueryExpr)
@@ -118,7 +118,7 @@ func otherColumn(n *ast.InsertStmt, t *catalog.Table) (name string) {
 // planInsertValues plans INSERT and REPLACE with values in the statement.
 func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *rowAlias, kind plan.Kind) (*plan.Rows, *text.Error) {
 	t := target.table
-	cols, err := columnList(n.Columns, t)
+	cols, err := columnList(n.Columns, target)
 	if err != nil {
 		return nil, err
 	}
@@ -164,11 +164,17 @@ func (a *analysis) insertTarget(n *ast.InsertStmt) (*ref, *text.Error) {
 	if system {
 		return nil, text.NotSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", schema)
 	}
-	if t.IsView {
-		return nil, text.NotSupported("writing through the view %s is not supported, since where its rows go, and their index entries, follow from its table's columns: write to the table", t.Name)
-	}
 	s := &scope{}
 	target := &ref{scope: s, alias: name.Name.O, schema: schema, table: t}
+	if a.throughView(target); target.table.IsView {
+		return nil, refuseThroughView(t)
+	}
+	if target.through != nil {
+		a.addTable(t)
+		if c := spoken.CountedColumn(target.table); c != nil && target.column(strings.ToLower(c.Name)) != c {
+			return nil, text.NotSupported("INSERT through the view %s, which doesn't have the AUTO_INCREMENT column %s.%s by that name, is not supported: write to the table", t.Name, target.table.Name, c.Name)
+		}
+	}
 	s.refs = []*ref{target}
 	s.side = side{refs: s.refs}
 	return target, nil
@@ -195,7 +201,13 @@ func refuseSetVar() *text.Error {
 
 // columnList resolves the column list; without one it is the table's columns, but
 // for invisible ones.
-func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *text.Error) {
+func columnList(names []*ast.ColumnName, target *ref) ([]*catalog.Column, *text.Error) {
+	t := target.table
+	if len(names) == 0 && target.through != nil {
+		for _, c := range target.through.Columns {
+			names = append(names, &ast.ColumnName{Name: ast.NewCIStr(c.Name)})
+		}
+	}
 	if len(names) == 0 {
 		if t.OrderDiffers && t.Shards.Len() > 1 {
 			e := text.NotSupported("rows for %s without a list of columns, about whose order the shards disagree (%s): name the columns", t.Name, t.Differs)
@@ -206,9 +218,9 @@ func columnList(names []*ast.ColumnName, t *catalog.Table) ([]*catalog.Column, *
 	}
 	out := make([]*catalog.Column, len(names))
 	for i, n := range names {
-		c := t.Column(n.Name.L)
+		c := target.column(n.Name.L)
 		if c == nil {
-			return nil, spoken.UnknownColumn(n.Name.O)
+			return nil, target.noColumn(n.Name)
 		}
 		out[i] = c
 	}

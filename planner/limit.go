@@ -19,7 +19,7 @@ import (
 // query allows.
 func (a *analysis) planLimited(act *writeAction, n ast.StmtNode) *plan.Limited {
 	st := a.st
-	if act.everywhere || a.subqueries || a.counted || len(a.refs) != 1 || len(act.targets) != 1 || act.q.spoils == "" || st.HasExecutable() {
+	if act.everywhere || a.subqueries || a.counted || len(a.refs) != 1 || len(act.targets) != 1 || a.refs[0].through != nil || act.q.spoils == "" || st.HasExecutable() {
 		return nil
 	}
 	l := &plan.Limited{Statement: st, Key: rowKey(act.targets[0].ref.table)}

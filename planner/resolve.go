@@ -25,6 +25,8 @@ type analysis struct {
 	// what writes. views counts how deep this one is.
 	parsers *parserPool
 	views   int
+	// writes is the block whose tables are changed, nil for none: views there stand for their tables.
+	writes *scope
 	// what the expressions use
 	subqueries bool // a query block inside of another one
 	volatile   string
@@ -90,6 +92,9 @@ type ref struct {
 	// of the types that table says.
 	view  *catalog.Table
 	exact bool
+	// through is a view that is written through, and names are those by which it has the table's columns; nil for none.
+	through *catalog.Table
+	names   map[string]*catalog.Column
 	// derived is the query of a derived table that is read as a table; table has
 	// those of its columns that are known.
 	// partial: it has more, of the names others; nil: of names that aren't known.
@@ -122,9 +127,17 @@ func (r *ref) sharded() bool {
 	return r.table != nil && (r.table.IsView || r.table.Placement == catalog.Hash || r.table.Placement == catalog.Anywhere)
 }
 
+// column is the one of a name in lower case; nil for none that is known.
+func (r *ref) column(name string) *catalog.Column {
+	if r.through != nil {
+		return r.names[name]
+	}
+	return r.table.Column(name)
+}
+
 // mayHave reports whether a name in lower case may be one of r's columns.
 func (r *ref) mayHave(name string) bool {
-	return r.table == nil || r.table.IsView || r.table.Column(name) != nil || r.partial && (r.others == nil || r.others[name])
+	return r.table == nil || r.table.IsView || r.column(name) != nil || r.partial && (r.others == nil || r.others[name])
 }
 
 func (r *ref) reference() bool {
@@ -388,6 +401,11 @@ func (a *analysis) tableRef(t *ast.TableName, alias string, s *scope) side {
 		a.refuse(err)
 	}
 	r.table, r.system = table, system
+	if a.writes == s && s != nil {
+		a.addTable(table)
+		a.throughView(r)
+		table = r.table
+	}
 	// MariaDB answers what a partition of a system-versioned table has, past rows too.
 	r.history = a.cat.MariaDB && len(t.PartitionNames) > 0
 	if table != nil && table.IsView && a.parsers != nil {
@@ -457,7 +475,7 @@ func (s side) lookup(name string) (column, bool) {
 		if r.table == nil {
 			continue
 		}
-		if c := r.table.Column(name); c != nil {
+		if c := r.column(name); c != nil {
 			if found.ref != nil {
 				return column{}, false
 			}
@@ -500,7 +518,7 @@ func (a *analysis) resolve(n *ast.ColumnName, s *scope) (column, bool) {
 		if found.table == nil {
 			return column{}, false
 		}
-		c := found.table.Column(n.Name.L)
+		c := found.column(n.Name.L)
 		return column{found, c}, c != nil
 	}
 	return column{}, false

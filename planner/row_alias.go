@@ -63,7 +63,7 @@ func findRowAlias(st *text.Statement) (alias *rowAlias, span [2]uint32) {
 }
 
 // column resolves new.c, or c alone where only the alias' own list has it.
-func (r *rowAlias) column(n *ast.ColumnName, t *catalog.Table) *catalog.Column {
+func (r *rowAlias) column(n *ast.ColumnName, target *ref) *catalog.Column {
 	if r == nil || n.Schema.O != "" {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (r *rowAlias) column(n *ast.ColumnName, t *catalog.Table) *catalog.Column {
 		return nil
 	}
 	if len(r.columns) == 0 {
-		return t.Column(n.Name.L)
+		return target.column(n.Name.L)
 	}
 	for i, c := range r.columns {
 		if strings.EqualFold(c, n.Name.O) && i < len(r.listed) {

@@ -114,6 +114,8 @@ const madeByViews = "CREATE TABLE bought (id BIGINT, name VARCHAR(40), order_id 
 	"-- @view select `shop`.`users`.`id` AS `id`,`shop`.`users`.`name` AS `name` from `shop`.`users` union all select `shop`.`orders`.`user_id` AS `user_id`,`shop`.`orders`.`code` AS `code` from `shop`.`orders`\n" +
 	"CREATE TABLE above (id BIGINT, name VARCHAR(40), age INT);\n" +
 	"-- @view select `shop`.`users`.`id` AS `id`,`shop`.`users`.`name` AS `name`,`shop`.`users`.`age` AS `age` from `shop`.`users` where (`shop`.`users`.`age` > (select avg(`shop`.`users`.`age`) from `shop`.`users`))\n" +
+	"CREATE TABLE locals (id BIGINT, name VARCHAR(40));\n" +
+	"-- @view select `shop`.`users`.`id` AS `id`,`shop`.`users`.`name` AS `name` from `shop`.`users` where (`shop`.`users`.`country` = 'DE')\n" +
 	"CREATE TABLE crowded (land CHAR(2), line VARCHAR(30));\n" +
 	"-- @view select `shop`.`per_country`.`land` AS `land`,concat(`shop`.`per_country`.`land`,': ',`shop`.`per_country`.`people`) AS `line` from `shop`.`per_country` where (`shop`.`per_country`.`people` > 1)\n"
 
@@ -148,7 +150,7 @@ Refused, and why:
 
 - Two tables of one name in two schemas, where a query over several shards has columns as ` + "`t.id`" + `: a server finds the table that has the column. Write
   ` + "`schema.t.id`" + `, or give one an alias.
-- Writing through a view: where a row goes, and its entries in virtual indexes, follow from the table's columns, of which the view has expressions or other names. Write to the table.
+- Writing through a view of several tables, or with subqueries or groups: a row of it is made of rows on several shards, and no server has them all. Write to the tables. A view that picks rows and columns of one table is written through.
 - CALL of a procedure that reads or writes tables over several shards: a procedure runs on one server, which has only its own rows. Send its statements, or name the shard by a hint.
 - CREATE EVENT that does more than remove rows, of tables over several shards or with virtual indexes: it would run on the shards by itself. One whose tables, with those of what it calls, are on one shard is on that shard. It may stand
   before the procedures that it calls, as in dumps, where the schema's tables are on one shard by default; a procedure that doesn't fit is refused then.

@@ -423,7 +423,7 @@ func (v *virtualNames) value(n *virtualName, durable bool, hot catalog.VirtualHo
 // find is the virtual column that a name is, and the table reference that has it; nil where it is another column, or may be.
 func (v *virtualNames) find(a *analysis, n *ast.ColumnName, s *scope) (r *ref, in *scope, col *catalog.VirtualColumn) {
 	of := func(r *ref) *catalog.VirtualColumn {
-		if r.table == nil || r.table.IsView {
+		if r.table == nil || r.table.IsView || r.through != nil {
 			return nil
 		}
 		return v.cat.VirtualColumn(catalog.TableName{Schema: r.table.Schema, Name: r.table.Name}, n.Name.O)
@@ -437,7 +437,7 @@ func (v *virtualNames) find(a *analysis, n *ast.ColumnName, s *scope) (r *ref, i
 		for _, at := range s.refs {
 			switch {
 			case n.Table.O != "" && (!a.sameName(at.alias, n.Table.O) || n.Schema.O != "" && !a.sameName(at.schema, n.Schema.O)):
-			case n.Table.O == "" && at.mayHave(n.Name.L), n.Table.O != "" && (at.table == nil || at.table.Column(n.Name.L) != nil):
+			case n.Table.O == "" && at.mayHave(n.Name.L), n.Table.O != "" && (at.table == nil || at.column(n.Name.L) != nil):
 				return nil, nil, nil
 			case n.Table.O != "" || of(at) != nil:
 				if r != nil {

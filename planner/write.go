@@ -55,7 +55,10 @@ func (a *analysis) planUpdate(n *ast.UpdateStmt) (*plan.Rows, *text.Error) {
 	}
 	for _, r := range s.refs {
 		if r.system || r.table != nil && r.table.IsView {
-			return nil, text.NotSupported("UPDATE of the view or system table %s is not supported: name its table, or send it to one shard with /* shunt: shard=NAME */", r.alias)
+			if !r.system {
+				return nil, refuseThroughView(r.table)
+			}
+			return nil, text.NotSupported("UPDATE of the system table %s is not supported: send it to one shard with /* shunt: shard=NAME */", r.alias)
 		}
 	}
 	act := &writeAction{sql: a.st.Src, ignore: n.IgnoreErr}
@@ -134,6 +137,7 @@ func (a *analysis) countSpoils(verb string, limit *ast.Limit) string {
 
 func (a *analysis) writeScope(w *ast.WithClause, refs *ast.TableRefsClause, where ast.ExprNode, order *ast.OrderByClause, limit *ast.Limit) *scope {
 	s := &scope{}
+	a.writes = s
 	if a.st.SetVar {
 		a.refuse(refuseSetVar())
 	}
@@ -149,7 +153,7 @@ func (a *analysis) writeScope(w *ast.WithClause, refs *ast.TableRefsClause, wher
 
 func (a *analysis) unresolved(c *ast.ColumnName, s *scope) *text.Error {
 	if len(s.refs) == 1 && s.refs[0].table != nil && !s.refs[0].table.IsView {
-		return spoken.UnknownColumn(c.Name.O)
+		return s.refs[0].noColumn(c.Name)
 	}
 	return text.NotSupported("which table the column %s of SET belongs to is not known to Shunt: qualify it with the table's name", c.Name.O)
 }
@@ -167,8 +171,10 @@ func (a *analysis) finishWrite(kind plan.Kind, act *writeAction, n ast.StmtNode)
 		switch {
 		case r.system:
 			return nil, text.NotSupported("writing to the system schema %s is not supported: send it to one shard with /* shunt: shard=NAME */", r.schema)
-		case r.table == nil || r.table.IsView:
-			return nil, text.NotSupported("%s of the view or derived table %s is not supported yet: name its table", verbOf(kind), r.alias)
+		case r.table == nil:
+			return nil, text.NotSupported("%s of the derived table %s is not supported: name its table", verbOf(kind), r.alias)
+		case r.table.IsView:
+			return nil, refuseThroughView(r.table)
 		}
 		if r.reference() && r.table.Shards.Len() > 1 && many {
 			act.everywhere = true

@@ -66,7 +66,11 @@ SELECT * FROM sums ORDER BY land;
 -- kind: reading a view with locks
 -- refused
 SELECT * FROM per_country FOR UPDATE;
--- kind: writing through a view
+CREATE VIEW locals AS SELECT id, name FROM users WHERE country = 'DE';
+-- kind: writing through a view of one table
+UPDATE locals SET name = 'local' WHERE id < 5;
+SELECT id, name FROM users ORDER BY id;
+-- kind: writing through a view of more
 -- refused
 INSERT INTO above (id, name) VALUES (100, 'x');
 -- own
