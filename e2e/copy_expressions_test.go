@@ -27,7 +27,7 @@ var copiedExpressions = []string{
 
 // copiedInto are the columns that they go to.
 var copiedInto = []string{
-	"INT", "BIGINT UNSIGNED", "DECIMAL(30,12)", "DECIMAL(6,1)", "FLOAT", "DOUBLE", "YEAR", "BIT(64)", "VARCHAR(60)", "VARBINARY(60)", "TEXT",
+	"TINYINT", "SMALLINT UNSIGNED", "MEDIUMINT", "INT", "BIGINT UNSIGNED", "DECIMAL(30,12)", "DECIMAL(6,1)", "FLOAT", "DOUBLE", "YEAR", "BIT(64)", "VARCHAR(60)", "VARBINARY(60)", "TEXT",
 	"DATE", "DATETIME(6)", "TIMESTAMP NULL", "TIME(6)", "ENUM('1','12','x')", "SET('1','12','x')", "JSON",
 }
 
@@ -59,8 +59,25 @@ func (w *twins) sameStored(statement, query string) (refused bool) {
 	stored, wanted := shunt.do(query, nil, false), plain.do(query, nil, false)
 	// A literal's text that is no number is told otherwise than an expression's.
 	noNumber := got.code == 1265 && want.code == 1366
-	if d := compareReplies(stored, wanted, generate.Check{}, false); got.code != want.code && !noNumber || d.class == "rows" {
+	if d := compareReplies(stored, wanted, generate.Check{}, false); got.code != want.code && !noNumber && !w.otherRow(statement, got, want) || d.class == "rows" {
 		w.t.Errorf("%s: %s\n shunt: %s %s\n plain: %s %s", statement, d.detail, got, stored, want, wanted)
+	}
+	return false
+}
+
+// otherRow: two shards may meet another row that fails first than one server does, and that row's error is the server's, too.
+func (w *twins) otherRow(statement string, got, want *reply) bool {
+	if got.code == 0 || want.code == 0 || !strings.HasSuffix(statement, " FROM src") && !strings.HasSuffix(statement, " AS u") {
+		return false
+	}
+	plain := &wireConn{w.plain}
+	for id := range 5 {
+		plain.do("BEGIN", nil, false)
+		o := plain.do(fmt.Sprintf("%s WHERE id = %d", statement, id), nil, false)
+		plain.do("ROLLBACK", nil, false)
+		if o.code == got.code {
+			return true
+		}
 	}
 	return false
 }
