@@ -188,8 +188,8 @@ func fromTemporary(n ast.Node) bool {
 	return false
 }
 
-// maxCopies bounds the tables of a query that is gathered. MySQL joins up to 61.
-const maxCopies = 100
+// maxCopies bounds the references of a query that is gathered. MySQL joins up to 61, and unites any number of joins.
+const maxCopies = 1000
 
 func refuseGather(what, way string) *text.Error {
 	return text.NotSupported("%s is not supported: %s, or send it to one shard with /* shunt: shard=NAME */", what, way)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -294,29 +295,50 @@ func (i *insertAction) withID(row *insertRow, id uint64) *insertRow {
 	return &out
 }
 
-// naming reports an identifier of a column's name among tokens.
-func naming(st *text.Statement, toks []text.Token, c *catalog.Column) bool {
-	for _, t := range toks {
-		sql := st.Src[t.Start:t.End]
-		switch t.Kind {
-		case text.Word:
-		case text.Quoted:
-			sql = sql[1 : len(sql)-1]
-		default:
+// naming reports an identifier among tokens that may be a column of the new row, in a table of that name: one of its name,
+// which no other table's name qualifies.
+func naming(st *text.Statement, toks []text.Token, t *catalog.Table, c *catalog.Column) bool {
+	for _, tok := range toks {
+		name, ok := identifier(st.Src[tok.Start:tok.End], tok.Kind)
+		if !ok || !strings.EqualFold(name, c.Name) {
 			continue
 		}
-		if strings.EqualFold(sql, c.Name) {
+		if of := qualifier(st.Src[:tok.Start]); of == "" || strings.EqualFold(of, t.Name) {
 			return true
 		}
 	}
 	return false
 }
 
+func identifier(sql string, kind text.TokenKind) (name string, ok bool) {
+	switch kind {
+	case text.Word:
+		return sql, true
+	case text.Quoted:
+		return sql[1 : len(sql)-1], true
+	}
+	return "", false
+}
+
+// qualifier is the name that ends a text with a point behind it, "" for none that is plainly one.
+func qualifier(before string) string {
+	before, ok := strings.CutSuffix(strings.TrimRight(before, " \t\r\n"), ".")
+	before = strings.TrimRight(before, " \t\r\n")
+	if !ok || before == "" {
+		return ""
+	}
+	if quoted, ok := strings.CutSuffix(before, "`"); ok {
+		return quoted[strings.LastIndexByte(quoted, '`')+1:]
+	}
+	begin := strings.LastIndexFunc(before, func(r rune) bool { return r != '_' && r != '$' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return before[begin+1:]
+}
+
 // names is naming for the expressions of a SET list, but for one of them.
-func names(st *text.Statement, toks []text.Token, fields [][2]uint32, but int, c *catalog.Column) bool {
+func names(st *text.Statement, toks []text.Token, fields [][2]uint32, but int, of *catalog.Table, c *catalog.Column) bool {
 	for _, t := range toks {
 		for j, f := range fields {
-			if j != but && t.Start >= f[0] && t.End <= f[1] && naming(st, []text.Token{t}, c) {
+			if j != but && t.Start >= f[0] && t.End <= f[1] && naming(st, []text.Token{t}, of, c) {
 				return true
 			}
 		}

@@ -158,6 +158,7 @@ Refused, and why:
 - information_schema joined with sharded tables: each server's tells of that server, so that each shard would join its own. Read it by a statement of its own.
 - UPDATE that changes several tables which are not joined on their shard keys: a value may come from a row on another shard, which the statement changes, too. Change each table by a statement of its own, in a transaction.
 - INSERT ... SELECT of JSON that holds a DECIMAL, from other shards than its rows go to: JSON's text doesn't tell a DECIMAL from a DOUBLE, and no other form of it can be sent. Write CAST(... AS DOUBLE) in it.
+- ALTER TABLE that drops or changes the primary key of a table with rows, where that has the shard key: rows would have to move. Make a table with the new key, INSERT ... SELECT, and rename.
 - MATCH ... AGAINST in what is gathered: copies have no full-text index.
 - Rows of one INSERT whose subqueries read the INSERT's own table: they would have to see each other. Send them one by one.
 

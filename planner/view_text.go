@@ -15,6 +15,9 @@ import (
 // maxExpanded bounds a query's text with the definitions of its views in it.
 const maxExpanded = 1 << 20
 
+// maxExpandedViews bounds how many there are.
+const maxExpandedViews = 100
+
 // planQuery plans a SELECT. Where it reads views that are no tables to the
 // analysis, it is planned as the text in which their queries stand:
 //
@@ -157,7 +160,7 @@ func (a *analysis) expandOnce(n ast.StmtNode, x *expanded, which func(*ref) bool
 		b.WriteString(s.Src[at:from])
 		b.WriteString(with)
 		at = c.End
-		if b.Len() > maxExpanded || len(x.views) > maxCopies {
+		if b.Len() > maxExpanded || len(x.views) > maxExpandedViews {
 			return "", refuseView(x.views[len(x.views)-1], "makes the query larger than Shunt reads")
 		}
 	}

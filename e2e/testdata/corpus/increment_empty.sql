@@ -43,3 +43,10 @@ SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
 INSERT INTO within (k, id, a) VALUES (4, '', 6);
 SHOW WARNINGS;
 SELECT * FROM counted ORDER BY id;
+CREATE TABLE levels (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), n INT);
+-- @reference
+INSERT INTO levels (name, n) VALUES ('a', 1), ('b', 2);
+INSERT INTO levels (name, n) VALUES ('c', (SELECT MAX(u.id) FROM levels u));
+INSERT INTO levels (name, n) VALUES ('d', (SELECT MAX(u.n) + 1 FROM levels u GROUP BY u.id ORDER BY u.n DESC LIMIT 1));
+INSERT INTO levels SET name = 'e', n = (SELECT COUNT(u.id) FROM levels u);
+SELECT * FROM levels ORDER BY id;
