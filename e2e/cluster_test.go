@@ -130,6 +130,20 @@ func (n *nodes) bootstrapped(t *testing.T) {
 	}
 }
 
+// usable: a node says that it takes writes.
+func (n *nodes) usable(t *testing.T) bool {
+	query := "SELECT 1 AS n FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_ready' AND VARIABLE_VALUE = 'ON'"
+	if n.flavour == throwaway.MySQL {
+		query = "SELECT 1 AS n FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE = 'ONLINE' AND MEMBER_ROLE = 'PRIMARY'"
+	}
+	return slices.ContainsFunc(n.asked, func(db *sql.DB) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		rows, err := rowsOf(ctx, db, query)
+		return err == nil && len(rows) == 1
+	})
+}
+
 // primary is the node that members use: the group's, or the one that Galera's members have agreed on.
 func (n *nodes) primary(t *testing.T) int {
 	t.Helper()

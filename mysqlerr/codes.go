@@ -115,6 +115,9 @@ const (
 	NetWriteInterrupted = 1161 // ER_NET_WRITE_INTERRUPTED
 	// SELECT ... INTO answers several rows. Do: Add LIMIT 1.
 	TooManyRows = 1172 // ER_TOO_MANY_ROWS
+	// A DELETE from several tables under sql_safe_updates, whose conditions compare no key's column of one
+	// of them. Do: Name the rows by a key, or SET sql_safe_updates = 0.
+	UpdateWithoutKeyInSafeMode = 1175 // ER_UPDATE_WITHOUT_KEY_IN_SAFE_MODE
 	// The table has no virtual index of this name. Do: SHOW VIRTUAL INDEXES lists those that are there.
 	KeyDoesNotExist = 1176 // ER_KEY_DOES_NOT_EXITS
 	// A COMMIT has failed on a shard, or the transaction was rolled back there. The text names the shards

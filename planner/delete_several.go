@@ -28,7 +28,7 @@ func (a *analysis) planDeletedTables(act *writeAction, n *ast.DeleteStmt) *plan.
 	if act.everywhere || a.subqueries || a.counted || a.volatile != "" || len(act.targets) < 2 || st.HasExecutable() {
 		return nil
 	}
-	d := &plan.DeletedTables{Statement: st}
+	d := &plan.DeletedTables{Statement: st, NoKey: act.noKey}
 	for _, t := range act.targets {
 		x := plan.DeletedTable{Table: t.ref.table, Alias: t.ref.alias, Key: rowKey(t.ref.table)}
 		if x.Key == nil || x.Table.Temporary || t.ref.through != nil {

@@ -31,6 +31,8 @@ type writeAction struct {
 	// picks: a value comes from a row that the changed one is joined with, of
 	// which there may be several.
 	picks bool
+	// noKey: of the several tables that it deletes from one has no key that the conditions compare.
+	noKey bool
 }
 
 // writeTarget is one table whose rows a statement changes.
@@ -115,7 +117,8 @@ func (a *analysis) planDelete(n *ast.DeleteStmt) (*plan.Rows, *text.Error) {
 	if a.st.Returning && n.Order != nil {
 		spoils = "DELETE with ORDER BY and RETURNING" // the rows are answered in that order
 	}
-	act.q = a.routeOf(s, spoils)
+	act.noKey = len(act.targets) > 1 && slices.ContainsFunc(act.targets, func(t *writeTarget) bool { return !a.comparesKey(t.ref) })
+	act.q = a.routeOf(s, spoils) // which takes the conditions
 	return a.finishWrite(plan.Delete, act, n)
 }
 

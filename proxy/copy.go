@@ -130,9 +130,14 @@ func (s *session) resultsIn(charset string) (undo func()) {
 	if _, set := s.settings.value(name); !set && s.settings.charset == charset {
 		return func() {}
 	}
+	return s.temporarily(variable{name, "SET character_set_results = " + charset, charset})
+}
+
+// temporarily gives a variable a value of ours.
+func (s *session) temporarily(v variable) (undo func()) {
 	vars := s.settings.vars
 	s.settings.vars = slices.Clone(vars)
-	s.settings.with(variable{name, "SET character_set_results = " + charset, charset})
+	s.settings.with(v)
 	s.settings.update(s.catalog())
 	return func() {
 		s.settings.vars = vars

@@ -3,7 +3,9 @@ package proxy
 import (
 	"context"
 
+	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/planner/text"
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
@@ -27,6 +29,14 @@ var keyedWay = &way{
 // What a condition warns of in a query is an error in a write of a strict
 // session. So a query that warns is as good as none.
 func (s *session) writeKeyed(ctx context.Context, r *request) error {
+	const safe = "@@sql_safe_updates"
+	if s.settings.on(safe) {
+		if r.plan.Keyed.Unsafe() {
+			return text.NewError(mysqlerr.UpdateWithoutKeyInSafeMode, "You are using safe update mode and you tried to update a table without a WHERE that uses a KEY column")
+		}
+		// A server with few rows reads all of them, whatever keys are named.
+		defer s.temporarily(variable{safe, "SET sql_safe_updates = 0", "0"})()
+	}
 	restore := s.diag.keepFound()
 	all, joined := insertedRows{lastID: setsID(r.sql)}, 0
 	err := s.within(ctx, func() error {

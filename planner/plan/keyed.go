@@ -15,6 +15,8 @@ type Keyed interface {
 	Query(params []keys.Value) string
 	// Changes are the statements that change them, whose keys stand side by side in the query's answer.
 	Changes(params []keys.Value) []KeyedChange
+	// Unsafe is what sql_safe_updates refuses: conditions by which no key finds the rows.
+	Unsafe() bool
 }
 
 // KeyedChange is a statement that changes rows by their keys, each "(1, 'a')" between Head and Tail.
@@ -39,6 +41,8 @@ type DeletedTables struct {
 	// Options are those of the verb, each with a blank behind it.
 	Options string
 	Tables  []DeletedTable
+	// NoKey: the conditions compare no key's column of one of the tables.
+	NoKey bool
 }
 
 // DeletedTable is one whose rows are deleted.
@@ -61,6 +65,9 @@ func (d *DeletedTables) Query(params []keys.Value) string {
 	part := func(from, to uint32) string { return d.Statement.Written(from, to, params) }
 	return part(0, d.With) + "SELECT " + strings.Join(columns, ", ") + " FROM " + part(d.Rows, uint32(len(d.Statement.Src))) + " FOR UPDATE"
 }
+
+// Unsafe is Keyed's.
+func (d *DeletedTables) Unsafe() bool { return d.NoKey }
 
 // Changes is Keyed's: a statement for each table.
 func (d *DeletedTables) Changes([]keys.Value) (out []KeyedChange) {
@@ -96,6 +103,9 @@ func (l *Limited) Query(params []keys.Value) string {
 	return "SELECT " + catalog.QuoteColumns(l.Key) + " FROM " + l.Statement.Written(l.Table[0], l.Table[1], params) + " " +
 		l.Statement.Written(l.Rows, l.End, params) + " FOR UPDATE"
 }
+
+// Unsafe is Keyed's: LIMIT is safe.
+func (l *Limited) Unsafe() bool { return false }
 
 // Changes is the one statement that changes the rows.
 func (l *Limited) Changes(params []keys.Value) []KeyedChange {
