@@ -50,6 +50,8 @@ type transaction struct {
 	// copies are those that its statements read: no server drops a table that an
 	// open transaction has read.
 	copies []*gathering
+	// off: autocommit is off on its connections.
+	off bool
 	// writes: it has written, to whatever table.
 	writes bool
 	began  time.Time
@@ -417,6 +419,16 @@ func (tx *transaction) kept(ctx context.Context, conn *shard.Conn, sum shard.Sum
 	})
 }
 
+// forget has ROLLBACK warn of nothing that was done before, as SET autocommit = 0 does in the midst of a transaction.
+func (tx *transaction) forget(ctx context.Context) {
+	all := catalog.ShardSet{}
+	for _, id := range tx.order {
+		all.Add(id)
+	}
+	tx.off = true
+	_ = tx.each(ctx, all, "SET autocommit = 0", nil) // a shard that is lost ends the transaction
+}
+
 // atOnce calls fn with 0 to n-1, beside each other, and waits for all.
 func atOnce(n int, fn func(i int)) {
 	var wg sync.WaitGroup
@@ -724,7 +736,7 @@ func (tx *transaction) close(undone bool) {
 	}
 	for id, conn := range tx.conns {
 		tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
-		if tx.s.locked(id, conn) && !conn.Broken && !conn.Busy() {
+		if (tx.off || tx.s.locked(id, conn)) && !conn.Broken && !conn.Busy() {
 			if _, err := conn.Exec(context.Background(), "SET autocommit = 1"); err != nil {
 				conn.Broken = true
 			}

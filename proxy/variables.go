@@ -46,7 +46,7 @@ func (s *session) set(ctx context.Context, p *plan.Session) error {
 	if err != nil {
 		return err
 	}
-	turnedOn := next.autocommit && !s.settings.autocommit
+	turnedOn, turnedOff := next.autocommit && !s.settings.autocommit, !next.autocommit && s.settings.autocommit
 	before := s.settings.tracked.transaction
 	if next.insertID != nil {
 		s.diag.setID(*next.insertID)
@@ -65,6 +65,9 @@ func (s *session) set(ctx context.Context, p *plan.Session) error {
 		s.tx.chosen = next.once // see setTransaction
 	}
 	s.obey()
+	if turnedOff && s.tx != nil && s.mayGoOn() == nil {
+		s.tx.forget(ctx)
+	}
 	if turnedOn { // commits, as the manual says, and stays off where that fails
 		err = s.commit(ctx)
 		s.settings.autocommit = err == nil

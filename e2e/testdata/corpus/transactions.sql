@@ -228,3 +228,23 @@ ROLLBACK;
 -- only: mysql
 SHOW WARNINGS;
 SET autocommit = 1;
+-- SET autocommit = 0 in the midst of a transaction has ROLLBACK warn of what comes later alone.
+BEGIN;
+CREATE TEMPORARY TABLE left_1 (id INT);
+SET autocommit = 0;
+ROLLBACK;
+SET autocommit = 1;
+BEGIN;
+CREATE TEMPORARY TABLE left_2 (id INT);
+SET autocommit = 0;
+INSERT INTO users (id, name) VALUES (301, 'x'), (302, 'y');
+CREATE TEMPORARY TABLE left_3 (id INT);
+ROLLBACK;
+SELECT COUNT(*) FROM users WHERE id > 300;
+INSERT INTO users (id, name) VALUES (301, 'x'), (302, 'y');
+COMMIT;
+SET autocommit = 1;
+INSERT INTO users (id, name) VALUES (303, 'z');
+ROLLBACK;
+SELECT COUNT(*) FROM users WHERE id > 300;
+DROP TEMPORARY TABLE left_1, left_2, left_3;
