@@ -299,8 +299,13 @@ func (i *insertAction) withID(row *insertRow, id uint64) *insertRow {
 // which no other table's name qualifies.
 func naming(st *text.Statement, toks []text.Token, t *catalog.Table, c *catalog.Column) bool {
 	for _, tok := range toks {
-		name, ok := identifier(st.Src[tok.Start:tok.End], tok.Kind)
-		if !ok || !strings.EqualFold(name, c.Name) {
+		name := st.Src[tok.Start:tok.End]
+		if tok.Kind == text.Quoted {
+			name = name[1 : len(name)-1]
+		} else if tok.Kind != text.Word {
+			continue
+		}
+		if !strings.EqualFold(name, c.Name) {
 			continue
 		}
 		if of := qualifier(st.Src[:tok.Start]); of == "" || strings.EqualFold(of, t.Name) {
@@ -308,16 +313,6 @@ func naming(st *text.Statement, toks []text.Token, t *catalog.Table, c *catalog.
 		}
 	}
 	return false
-}
-
-func identifier(sql string, kind text.TokenKind) (name string, ok bool) {
-	switch kind {
-	case text.Word:
-		return sql, true
-	case text.Quoted:
-		return sql[1 : len(sql)-1], true
-	}
-	return "", false
 }
 
 // qualifier is the name that ends a text with a point behind it, "" for none that is plainly one.
