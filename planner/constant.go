@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"strings"
+
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/planner/spoken"
@@ -39,10 +41,10 @@ func (i *insertAction) askAt(x plan.ConstantPlace, into *catalog.Column) {
 	i.asked.Add(x, into)
 }
 
-// askable is the shard key's default, if it may be asked for.
+// askable is the shard key's default, if it may be asked for, and put into the rows by the column's name.
 func (i *insertAction) askable() string {
 	c := i.table.ShardKey
-	if c == nil || c.DefaultText == "" || !spreads(i.table) {
+	if c == nil || c.DefaultText == "" || !spreads(i.table) || !strings.EqualFold(i.target.nameOf(c), c.Name) {
 		return ""
 	}
 	own, err := text.Read(c.DefaultText, i.st.Settings, nil)

@@ -295,9 +295,10 @@ func (i *insertAction) withID(row *insertRow, id uint64) *insertRow {
 	return &out
 }
 
-// naming reports an identifier among tokens that may be a column of the new row, in a table of that name: one of its name,
-// which no other table's name qualifies.
-func naming(st *text.Statement, toks []text.Token, t *catalog.Table, c *catalog.Column) bool {
+// naming reports an identifier among tokens that may be a column of the new row: one of its name, which no other name than
+// the statement's for the table qualifies.
+func naming(st *text.Statement, toks []text.Token, target *ref, c *catalog.Column) bool {
+	column := target.nameOf(c)
 	for _, tok := range toks {
 		name := st.Src[tok.Start:tok.End]
 		if tok.Kind == text.Quoted {
@@ -305,10 +306,10 @@ func naming(st *text.Statement, toks []text.Token, t *catalog.Table, c *catalog.
 		} else if tok.Kind != text.Word {
 			continue
 		}
-		if !strings.EqualFold(name, c.Name) {
+		if !strings.EqualFold(name, column) {
 			continue
 		}
-		if of := qualifier(st.Src[:tok.Start]); of == "" || strings.EqualFold(of, t.Name) {
+		if of := qualifier(st.Src[:tok.Start]); of == "" || strings.EqualFold(of, target.alias) {
 			return true
 		}
 	}
@@ -330,10 +331,10 @@ func qualifier(before string) string {
 }
 
 // names is naming for the expressions of a SET list, but for one of them.
-func names(st *text.Statement, toks []text.Token, fields [][2]uint32, but int, of *catalog.Table, c *catalog.Column) bool {
+func names(st *text.Statement, toks []text.Token, fields [][2]uint32, but int, target *ref, c *catalog.Column) bool {
 	for _, t := range toks {
 		for j, f := range fields {
-			if j != but && t.Start >= f[0] && t.End <= f[1] && naming(st, []text.Token{t}, of, c) {
+			if j != but && t.Start >= f[0] && t.End <= f[1] && naming(st, []text.Token{t}, target, c) {
 				return true
 			}
 		}

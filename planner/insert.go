@@ -17,6 +17,7 @@ import (
 type insertAction struct {
 	st              *text.Statement
 	table           *catalog.Table
+	target          *ref // to the table, or to a view of it
 	replace, ignore bool
 	// needed are the columns whose values matter: the shard key, an
 	// AUTO_INCREMENT column, columns of indexes. rows holds their operands.
@@ -132,7 +133,7 @@ func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *ro
 	if t.Placement == catalog.Reference && t.Shards.Len() > 1 && a.volatile != "" {
 		return nil, refuseVolatile(a.volatile, t)
 	}
-	act := &insertAction{st: a.st, table: t, replace: n.IsReplace, ignore: n.IgnoreErr, clock: a.clock}
+	act := &insertAction{st: a.st, table: t, target: target, replace: n.IsReplace, ignore: n.IgnoreErr, clock: a.clock}
 	if newAlias != nil {
 		newAlias.listed = cols
 	}

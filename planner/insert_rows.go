@@ -119,7 +119,7 @@ func (i *insertAction) readSet(n *ast.InsertStmt, l *rowLayout, alias *rowAlias)
 		row.auto = autoSpan{start: at, end: at}
 		if c := spoken.CountedColumn(t); c != nil {
 			row.auto.before = ", " + catalog.QuoteName(c.Name) + " = "
-			row.namesAuto = names(st, st.Tokens, fields, l.auto, t, c)
+			row.namesAuto = names(st, st.Tokens, fields, l.auto, i.target, c)
 		}
 	}
 	if l.auto >= 0 {
@@ -134,7 +134,7 @@ func (i *insertAction) readSet(n *ast.InsertStmt, l *rowLayout, alias *rowAlias)
 	}
 	if i.keyDefault != "" && !slices.Contains(l.cols, t.ShardKey) && len(fields) > 0 {
 		at := fields[len(fields)-1][1]
-		i.unasked = i.unasked || names(st, st.Tokens, fields, -1, t, t.ShardKey)
+		i.unasked = i.unasked || names(st, st.Tokens, fields, -1, i.target, t.ShardKey)
 		i.askAt(plan.ConstantPlace{Start: at, End: at, Before: ", " + catalog.QuoteName(t.ShardKey.Name) + " =", Query: i.keyDefault}, t.ShardKey)
 	}
 	i.planIncrement(l.auto >= 0, true, nil, alias)
@@ -190,7 +190,7 @@ func (i *insertAction) readRow(r text.RowSpan, fields [][]text.Token, l *rowLayo
 		if !r.Simple || i.keyDefault != "" && l.cols[j] == t.ShardKey {
 			i.ask(l.cols[j], st.Evaluate(f), f)
 		}
-		i.unasked = i.unasked || keyless && !r.Simple && naming(st, f, t, t.ShardKey)
+		i.unasked = i.unasked || keyless && !r.Simple && naming(st, f, i.target, t.ShardKey)
 	}
 	if keyless {
 		x := plan.ConstantPlace{Start: r.End - 1, End: r.End - 1, Query: i.keyDefault}
@@ -213,7 +213,7 @@ func (i *insertAction) readRow(r text.RowSpan, fields [][]text.Token, l *rowLayo
 	}
 	if c := spoken.CountedColumn(t); c != nil && !r.Simple {
 		for j, f := range fields {
-			row.namesAuto = row.namesAuto || j != l.auto && naming(st, f, t, c)
+			row.namesAuto = row.namesAuto || j != l.auto && naming(st, f, i.target, c)
 		}
 	}
 	i.rows = append(i.rows, row)

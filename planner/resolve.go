@@ -135,6 +135,19 @@ func (r *ref) column(name string) *catalog.Column {
 	return r.table.Column(name)
 }
 
+// nameOf is the name of a column of the table's; "" where a view that is written through lacks it.
+func (r *ref) nameOf(c *catalog.Column) string {
+	if r.through == nil {
+		return c.Name
+	}
+	for name, of := range r.names {
+		if of == c {
+			return name
+		}
+	}
+	return ""
+}
+
 // mayHave reports whether a name in lower case may be one of r's columns.
 func (r *ref) mayHave(name string) bool {
 	return r.table == nil || r.table.IsView || r.column(name) != nil || r.partial && (r.others == nil || r.others[name])

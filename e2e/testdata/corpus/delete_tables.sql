@@ -73,3 +73,5 @@ SELECT COUNT(*) FROM comments WHERE post_id = 4;
 -- Shunt takes no account of what one subquery would have a server refuse.
 -- refused
 DELETE p, c FROM posts p JOIN comments c ON c.post_id = p.id WHERE p.id IN (SELECT post_id FROM tags WHERE n > 100);
+-- own
+EXPLAIN ROUTE DELETE p, c FROM posts p JOIN comments c ON c.post_id = p.id;

@@ -72,3 +72,9 @@ SELECT * FROM legacy ORDER BY id;
 UPDATE bought SET code = 'x';
 -- refused
 DELETE FROM counted;
+CREATE TABLE dated (id CHAR(36) NOT NULL PRIMARY KEY DEFAULT (UUID()), n INT);
+CREATE VIEW dates AS SELECT id, n FROM dated;
+INSERT INTO dates (n) VALUES (1), (2), (3);
+SELECT n FROM dated ORDER BY n;
+INSERT INTO dates (id, n) VALUES ('b', 4), ('a', CHAR_LENGTH(id) + 5);
+SELECT id, n FROM dates WHERE n > 3 ORDER BY id;
