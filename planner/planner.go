@@ -67,6 +67,11 @@ func (p *Planner) planText(t *spoken.Text, kinds string) (plan.Plan, error) {
 		}
 	} else {
 		planned, err = p.dispatch(st, cat)
+		if err != nil && err.View {
+			if rows := spoken.WriteAtHome(st, cat); rows != nil {
+				planned, err = rows, nil
+			}
+		}
 	}
 	if err != nil {
 		return nil, err

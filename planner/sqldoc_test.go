@@ -150,7 +150,7 @@ Refused, and why:
 
 - Two tables of one name in two schemas, where a query over several shards has columns as ` + "`t.id`" + `: a server finds the table that has the column. Write
   ` + "`schema.t.id`" + `, or give one an alias.
-- Writing through a view of several tables, or with subqueries or groups: a row of it is made of rows on several shards, and no server has them all. Write to the tables. A view that picks rows and columns of one table is written through.
+- Writing through a view of several tables, or with subqueries or groups: a row of it is made of rows on several shards, and no server has them all. Write to the tables. A view that picks rows and columns of one table is written through, and any whose tables are all on one shard.
 - CALL of a procedure that reads or writes tables over several shards: a procedure runs on one server, which has only its own rows, and has its variables, conditions and cursors there. Send its statements, or name the shard by a hint.
 - CREATE EVENT that does more than remove rows, of tables over several shards or with virtual indexes: it would run on the shards by itself. One whose tables, with those of what it calls, are on one shard is on that shard. It may stand
   before the procedures that it calls, as in dumps, where the schema's tables are on one shard by default; a procedure that doesn't fit is refused then.

@@ -31,7 +31,9 @@ func (a *analysis) throughView(r *ref) {
 }
 
 func refuseThroughView(v *catalog.Table) *text.Error {
-	return text.NotSupported("writing through the view %s, which is more than rows and columns of one table, is not supported over several shards: write to its tables", v.Name)
+	e := text.NotSupported("writing through the view %s, which is more than rows and columns of one table, is not supported over several shards: write to its tables", v.Name)
+	e.View = true
+	return e
 }
 
 // noColumn is the error for a column to write that a table, or a view that is written through, doesn't have.

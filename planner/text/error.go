@@ -11,6 +11,8 @@ type Error struct {
 	Own bool
 	// Commits: a server commits before it says so, as before all DDL.
 	Commits bool
+	// View: it is about a view that is written through.
+	View bool
 	// Unstored: what a column would hold for a value isn't known, but a shard can say it.
 	Unstored bool
 	// Only is the level of the warning that it is, and no error: IF EXISTS. "": it is one.

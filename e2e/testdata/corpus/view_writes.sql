@@ -78,3 +78,15 @@ INSERT INTO dates (n) VALUES (1), (2), (3);
 SELECT n FROM dated ORDER BY n;
 INSERT INTO dates (id, n) VALUES ('b', 4), ('a', CHAR_LENGTH(id) + 5);
 SELECT id, n FROM dates WHERE n > 3 ORDER BY id;
+-- More than one table, all on one shard.
+CREATE TABLE kinds (id INT NOT NULL PRIMARY KEY, k VARCHAR(50), n INT);
+-- @single s0
+INSERT INTO kinds VALUES (1, 'theme', 0), (2, 'limit', 0), (3, 'none', 0);
+CREATE VIEW of_kinds AS SELECT kinds.id, kinds.n, settings.v FROM kinds JOIN settings ON settings.k = kinds.k;
+UPDATE of_kinds SET n = 5 WHERE v = 'light';
+UPDATE of_kinds SET v = 'v' WHERE id = 2;
+UPDATE of_kinds SET id = 7, v = 'both';
+INSERT INTO of_kinds (id, n) VALUES (8, 1), (9, 2);
+DELETE FROM of_kinds;
+SELECT * FROM kinds ORDER BY id;
+SELECT * FROM settings ORDER BY k;
