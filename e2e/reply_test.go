@@ -78,7 +78,7 @@ func (o *reply) String() string {
 // fieldType is a column's type as far as it is compared.
 func fieldType(f *mysql.Field) string {
 	unsigned, binary := "", ""
-	if f.Flag&mysql.UNSIGNED_FLAG != 0 {
+	if f.Flag&mysql.UNSIGNED_FLAG != 0 && f.Type != mysql.MYSQL_TYPE_TIMESTAMP { // of IFNULL(at, at) MariaDB has it by the plan
 		unsigned = " unsigned"
 	}
 	if f.Charset == 63 && f.Type != mysql.MYSQL_TYPE_JSON { // that too depends on the plan
