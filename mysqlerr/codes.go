@@ -226,7 +226,9 @@ const (
 	// max_prepared_statements.
 	MaxPreparedStmtCountReached = 1461 // ER_MAX_PREPARED_STMT_COUNT_REACHED
 	// MySQL: an AUTO_INCREMENT column has no number left. Do: Alter the column to a larger type.
-	AutoincReadFailed        = 1467 // ER_AUTOINC_READ_FAILED
+	AutoincReadFailed = 1467 // ER_AUTOINC_READ_FAILED
+	// MariaDB: INSERT into a column that a view computes. Do: Write to the view's table.
+	NonInsertableTable       = 1471 // ER_NON_INSERTABLE_TABLE
 	RangeNotIncreasing       = 1493 // ER_RANGE_NOT_INCREASING_ERROR
 	DropPartitionNonExistent = 1507 // ER_DROP_PARTITION_NON_EXISTENT
 	SameNamePartition        = 1517 // ER_SAME_NAME_PARTITION

@@ -80,7 +80,7 @@ func (a *analysis) planInsert(n *ast.InsertStmt, newAlias *rowAlias) (*plan.Rows
 	c := a.planCopy(n, newAlias)
 	if c != nil {
 		c.Into = plan.Stored{Table: t, Ignore: n.IgnoreErr, Listed: len(n.Columns) > 0}
-		c.Into.Columns, _ = columnList(n.Columns, target) // its error is planInsertSelect's
+		c.Into.Columns, _ = a.columnList(n.Columns, target) // its error is planInsertSelect's
 	}
 	if other := otherColumn(n, target); c != nil && other != "" {
 		c = nil // its rows are values when they are inserted
@@ -119,7 +119,7 @@ func otherColumn(n *ast.InsertStmt, target *ref) (name string) {
 // planInsertValues plans INSERT and REPLACE with values in the statement.
 func (a *analysis) planInsertValues(n *ast.InsertStmt, target *ref, newAlias *rowAlias, kind plan.Kind) (*plan.Rows, *text.Error) {
 	t := target.table
-	cols, err := columnList(n.Columns, target)
+	cols, err := a.columnList(n.Columns, target)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func refuseSetVar() *text.Error {
 
 // columnList resolves the column list; without one it is the table's columns, but
 // for invisible ones.
-func columnList(names []*ast.ColumnName, target *ref) ([]*catalog.Column, *text.Error) {
+func (a *analysis) columnList(names []*ast.ColumnName, target *ref) ([]*catalog.Column, *text.Error) {
 	t := target.table
 	if len(names) == 0 && target.through != nil {
 		for _, c := range target.through.Columns {
@@ -220,8 +220,15 @@ func columnList(names []*ast.ColumnName, target *ref) ([]*catalog.Column, *text.
 	out := make([]*catalog.Column, len(names))
 	for i, n := range names {
 		c := target.column(n.Name.L)
+		if c == nil && a.cat.MariaDB && target.through != nil && target.through.Column(n.Name.L) != nil {
+			return nil, text.NewError(mysqlerr.NonInsertableTable, "The target table "+target.alias+" of the INSERT is not insertable-into")
+		}
 		if c == nil {
 			return nil, target.noColumn(n.Name)
+		}
+		// Of a table servers say so; through a view they take the last value, which would not be where the first one belongs.
+		if target.through != nil && slices.Contains(out[:i], c) {
+			return nil, text.NewError(mysqlerr.FieldSpecifiedTwice, "Column '"+n.Name.O+"' specified twice")
 		}
 		out[i] = c
 	}

@@ -56,7 +56,7 @@ func (a *analysis) planInsertSelect(n *ast.InsertStmt, t *catalog.Table, target 
 	if err := duplicateMoves(t, act.update); err != nil {
 		return nil, err
 	}
-	cols, err := columnList(n.Columns, target)
+	cols, err := a.columnList(n.Columns, target)
 	if err != nil {
 		return nil, err
 	}

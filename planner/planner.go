@@ -373,5 +373,5 @@ func (a *analysis) planWrite(n ast.StmtNode) (plan.Plan, *text.Error) {
 }
 
 func (a *analysis) rows(kind plan.Kind, act action) *plan.Rows {
-	return newRows(plan.Rows{Catalog: a.cat, Kind: kind, Params: len(a.st.Params), Tables: a.tables}, act, a.st.Settings)
+	return newRows(plan.Rows{Catalog: a.cat, Kind: kind, Params: len(a.st.Params), Tables: a.tables, Unnamed: a.unnamed}, act, a.st.Settings)
 }

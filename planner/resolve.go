@@ -27,6 +27,8 @@ type analysis struct {
 	views   int
 	// writes is the block whose tables are changed, nil for none: views there stand for their tables.
 	writes *scope
+	// unnamed is Rows.Unnamed.
+	unnamed []*catalog.Table
 	// what the expressions use
 	subqueries bool // a query block inside of another one
 	volatile   string

@@ -27,6 +27,7 @@ func (a *analysis) throughView(r *ref) {
 	}
 	if t, names := a.writtenView(r.table, 0); t != nil {
 		r.through, r.table, r.names = r.table, t, names
+		a.unnamed = append(a.unnamed, t)
 	}
 }
 
@@ -61,6 +62,9 @@ func (a *analysis) writtenView(v *catalog.Table, depth int) (*catalog.Table, map
 	inner := &analysis{st: st, cat: a.cat}
 	main := inner.query(n, nil, false)
 	sel, ok := n.(*ast.SelectStmt)
+	if ok && sel.Limit == nil {
+		sel.OrderBy = nil // of no consequence for what is changed
+	}
 	if !ok || inner.err != nil || main == nil || inner.subqueries || len(inner.refs) != 1 || len(main.refs) != 1 || spoilsConcatenation(n) != "" ||
 		sel.LockInfo != nil || sel.Kind != ast.SelectStmtKindSelect || len(sel.Fields.Fields) != len(v.Columns) {
 		return nil, nil

@@ -378,7 +378,7 @@ func (s *session) underLocks(planned plan.Plan) error {
 		if rows.Kind == plan.Show || rows.Kind == plan.Other {
 			return nil
 		}
-		return s.allLocked(rows.Tables)
+		return s.allLocked(slices.DeleteFunc(slices.Clone(rows.Tables), func(t *catalog.Table) bool { return slices.Contains(rows.Unnamed, t) }))
 	case *plan.Load:
 		return s.allLocked([]*catalog.Table{rows.Table})
 	case *plan.DDL:

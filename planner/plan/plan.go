@@ -61,8 +61,9 @@ type Rows struct {
 	// Covering are the indexes that have all columns that the statement, a SELECT of their table alone, needs, and
 	// whose whole key it may ask for: its answer is one of theirs that can be kept (Bound.Covered).
 	Covering []*catalog.Index
-	// Tables are the user tables that the statement names, each once.
-	Tables []*catalog.Table
+	// Tables are the user tables that the statement names, each once. Unnamed are those among them that it writes to through a
+	// view, for which LOCK TABLES of the view will do.
+	Tables, Unnamed []*catalog.Table
 	// Own is the planner's: routing trees, splits and effects.
 	Own any
 }

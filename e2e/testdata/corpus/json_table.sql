@@ -39,3 +39,23 @@ INSERT INTO docs (id, owner) SELECT i, i * 2 FROM JSON_TABLE('[11, 12, 13]', '$[
 INSERT INTO docs (id, owner) SELECT i + u.id, u.id FROM users u JOIN JSON_TABLE('[100, 200]', '$[*]' COLUMNS (i INT PATH '$')) j WHERE u.id < 3;
 REPLACE INTO docs (id, doc) SELECT id, JSON_OBJECT('n', n) FROM (SELECT d.id, COUNT(*) AS n FROM docs d, JSON_TABLE(d.doc, '$.tags[*]' COLUMNS (tag VARCHAR(20) PATH '$')) t GROUP BY d.id) x;
 SELECT id, owner, doc FROM docs ORDER BY id;
+-- Beside all that a query may have; users and docs are as the writes above have left them.
+SELECT u.id FROM users u NATURAL JOIN JSON_TABLE('[{"id": 1}, {"id": 3}]', '$[*]' COLUMNS (id INT PATH '$.id')) j ORDER BY u.id;
+SELECT id, name FROM users JOIN JSON_TABLE('[1, 3]', '$[*]' COLUMNS (id INT PATH '$')) j USING (id) WHERE id = 3;
+SELECT id FROM JSON_TABLE('[1, 3]', '$[*]' COLUMNS (id INT PATH '$')) j LEFT JOIN users USING (id) ORDER BY id;
+SELECT users.id FROM users STRAIGHT_JOIN JSON_TABLE('[1, 3]', '$[*]' COLUMNS (x INT PATH '$')) AS `users2` ON x = users.id ORDER BY users.id;
+SELECT j.id, k.id FROM JSON_TABLE('[1, 3]', '$[*]' COLUMNS (id INT PATH '$')) j, JSON_TABLE('[1, 4]', '$[*]' COLUMNS (id INT PATH '$')) k, users u WHERE u.id = j.id AND k.id > j.id ORDER BY 1, 2;
+SELECT u.id FROM users u WHERE u.age > (SELECT MIN(x) FROM JSON_TABLE('[29, 50]', '$[*]' COLUMNS (x INT PATH '$')) u) ORDER BY u.id;
+SELECT COUNT(*) FROM JSON_TABLE((SELECT JSON_ARRAYAGG(id) FROM users), '$[*]' COLUMNS (x INT PATH '$')) j;
+SELECT u.id, j.x FROM users u JOIN JSON_TABLE('[1, 2]', '$[*]' COLUMNS (x INT PATH '$')) j ON j.x = u.id FOR UPDATE;
+CREATE TABLE made AS SELECT u.id, j.x FROM users u JOIN JSON_TABLE('[10, 20]', '$[*]' COLUMNS (x INT PATH '$')) j WHERE u.id < 3;
+SELECT * FROM made ORDER BY id, x;
+DROP TABLE made;
+SELECT u.id FROM users u, JSON_TABLE('{"a": 1}', '$' COLUMNS (x INT PATH '$.b' ERROR ON EMPTY)) j WHERE u.id = 1;
+SELECT json_table.id FROM (SELECT id FROM users WHERE id < 3) json_table ORDER BY 1;
+SELECT o.user_id, o.id, j.i FROM orders o LEFT JOIN JSON_TABLE(CONCAT('[', o.id, ']'), '$[*]' COLUMNS (i INT PATH '$')) j ON j.i = o.id LEFT JOIN users u ON u.id = j.i ORDER BY 1, 2;
+INSERT INTO legacy (id, ref) SELECT i, CONCAT('j', i) FROM JSON_TABLE('[1, 31, 32]', '$[*]' COLUMNS (i INT PATH '$')) j ON DUPLICATE KEY UPDATE ref = 'dup';
+SELECT id, ref FROM legacy ORDER BY id;
+SELECT id FROM legacy WHERE ref = 'j31';
+SET @doc = '[2, 4]';
+SELECT u.id FROM users u JOIN JSON_TABLE(@doc, '$[*]' COLUMNS (x INT PATH '$')) j ON j.x = u.id ORDER BY u.id;

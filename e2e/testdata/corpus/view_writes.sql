@@ -90,3 +90,5 @@ INSERT INTO of_kinds (id, n) VALUES (8, 1), (9, 2);
 DELETE FROM of_kinds;
 SELECT * FROM kinds ORDER BY id;
 SELECT * FROM settings ORDER BY k;
+INSERT INTO renamed (nr, mail) VALUES (71, 'm@x'), (72, 'n@x');
+SELECT id FROM users WHERE email = 'm@x';
