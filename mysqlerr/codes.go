@@ -80,7 +80,7 @@ const (
 	UnknownError = 1105 // ER_UNKNOWN_ERROR
 	// A multi-table DELETE names a table that it doesn't read.
 	UnknownTable = 1109 // ER_UNKNOWN_TABLE
-	// LOAD DATA names a column twice.
+	// LOAD DATA, or INSERT through a view, names a column twice.
 	FieldSpecifiedTwice = 1110 // ER_FIELD_SPECIFIED_TWICE
 	InvalidGroupFuncUse = 1111 // ER_INVALID_GROUP_FUNC_USE
 	// The rows of open cursors and kept results take more than cursor_max_bytes. Do: Close cursors, or

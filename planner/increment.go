@@ -324,7 +324,11 @@ func qualifier(before string) string {
 		return ""
 	}
 	if quoted, ok := strings.CutSuffix(before, "`"); ok {
-		return quoted[strings.LastIndexByte(quoted, '`')+1:]
+		begin := strings.LastIndexByte(quoted, '`')
+		if begin > 0 && quoted[begin-1] == '`' {
+			return "" // a name with a quote in it
+		}
+		return quoted[begin+1:]
 	}
 	begin := strings.LastIndexFunc(before, func(r rune) bool { return r != '_' && r != '$' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return before[begin+1:]

@@ -33,21 +33,8 @@ const maxViews = 8
 // SELECT CAST(age AS CHAR) AS age FROM users, made with SET NAMES utf8mb4 COLLATE
 // utf8mb4_unicode_ci: MySQL lists that, and answers utf8mb4_0900_ai_ci.
 func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, exact bool) {
-	if v.Definition == "" || depth > maxViews {
-		return nil, false
-	}
-	// The servers keep it with all names in full and quoted, in no SQL mode.
-	n, err := a.parsers.parse(v.Definition, text.Settings{}, a.cat.MariaDB)
-	if err != nil {
-		return nil, false
-	}
-	st, lexErr := text.Read(v.Definition, text.Settings{}, a.cat)
-	if lexErr != nil || !spoken.FitOfOneShard(st, a.cat) || st.Calls("last_insert_id") || slices.ContainsFunc(ofSession, st.Calls) {
-		return nil, false
-	}
-	inner := &analysis{st: st, cat: a.cat, parsers: a.parsers, views: depth + 1}
-	main := inner.query(n, nil, false)
-	if inner.err != nil || slices.ContainsFunc(inner.refs, func(r *ref) bool { return r.table != nil && r.table.Temporary }) {
+	n, inner, main := a.readView(v, a.parsers, depth)
+	if n == nil {
 		return nil, false
 	}
 	if t, kept := inner.plainView(v, n, main); t != nil {
@@ -59,6 +46,28 @@ func (a *analysis) viewAsTable(v *catalog.Table, depth int) (t *catalog.Table, e
 		return t, exact
 	}
 	return inner.heldView(v), false
+}
+
+// readView reads a view's query, by parsers; n is nil where that isn't known, or is the session's that reads it.
+func (a *analysis) readView(v *catalog.Table, parsers *parserPool, depth int) (n ast.StmtNode, inner *analysis, main *scope) {
+	if v.Definition == "" || depth > maxViews {
+		return nil, nil, nil
+	}
+	// The servers keep it with all names in full and quoted, in no SQL mode.
+	n, err := parsers.parse(v.Definition, text.Settings{}, a.cat.MariaDB)
+	if err != nil {
+		return nil, nil, nil
+	}
+	st, lexErr := text.Read(v.Definition, text.Settings{}, a.cat)
+	if lexErr != nil || !spoken.FitOfOneShard(st, a.cat) || st.Calls("last_insert_id") || slices.ContainsFunc(ofSession, st.Calls) {
+		return nil, nil, nil
+	}
+	inner = &analysis{st: st, cat: a.cat, parsers: a.parsers, views: depth + 1}
+	main = inner.query(n, nil, false)
+	if inner.err != nil || slices.ContainsFunc(inner.refs, func(r *ref) bool { return r.table != nil && r.table.Temporary }) {
+		return nil, nil, nil
+	}
+	return n, inner, main
 }
 
 // groupsByView has a view read by its definition where a copy of its rows would be

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -21,6 +20,9 @@ import (
 //
 // Rule own names: a column is the table's one where the view has it as it is, under whatever name. Counter-example: CREATE VIEW
 // v AS SELECT id, age + 1 AS age FROM users. UPDATE v SET name = 'x' WHERE age = 5 is about those of 4.
+//
+// Rule same rows: what says otherwise each time in the view's WHERE does so in the statement. Counter-example: CREATE VIEW v AS
+// SELECT * FROM countries WHERE RAND() < 0.5. UPDATE v would change other rows in each copy of a reference table.
 func (a *analysis) throughView(r *ref) {
 	if r.table == nil || !r.table.IsView {
 		return
@@ -47,25 +49,12 @@ func (r *ref) noColumn(name ast.CIStr) *text.Error {
 
 // writtenView is the table of a view under the rules above, and its columns by the view's names in lower case; nil for none.
 func (a *analysis) writtenView(v *catalog.Table, depth int) (*catalog.Table, map[string]*catalog.Column) {
-	if v.Definition == "" || depth > maxViews {
-		return nil, nil
-	}
-	// The servers keep it with all names in full and quoted, in no SQL mode.
-	n, err := (&parserPool{}).parse(v.Definition, text.Settings{}, a.cat.MariaDB)
-	if err != nil {
-		return nil, nil
-	}
-	st, lexErr := text.Read(v.Definition, text.Settings{}, a.cat)
-	if lexErr != nil || !spoken.FitOfOneShard(st, a.cat) || st.Calls("last_insert_id") || slices.ContainsFunc(ofSession, st.Calls) {
-		return nil, nil
-	}
-	inner := &analysis{st: st, cat: a.cat}
-	main := inner.query(n, nil, false)
+	n, inner, main := a.readView(v, &parserPool{}, depth)
 	sel, ok := n.(*ast.SelectStmt)
 	if ok && sel.Limit == nil {
 		sel.OrderBy = nil // of no consequence for what is changed
 	}
-	if !ok || inner.err != nil || main == nil || inner.subqueries || len(inner.refs) != 1 || len(main.refs) != 1 || spoilsConcatenation(n) != "" ||
+	if !ok || main == nil || inner.subqueries || len(inner.refs) != 1 || len(main.refs) != 1 || spoilsConcatenation(n) != "" ||
 		sel.LockInfo != nil || sel.Kind != ast.SelectStmtKindSelect || len(sel.Fields.Fields) != len(v.Columns) {
 		return nil, nil
 	}
@@ -74,8 +63,12 @@ func (a *analysis) writtenView(v *catalog.Table, depth int) (*catalog.Table, map
 		of.through = of.table
 		of.table, of.names = a.writtenView(of.table, depth+1)
 	}
-	if of.table == nil || of.system || of.table.Temporary || !v.Shards.Contains(of.table.Shards) {
+	if of.table == nil || of.system || !v.Shards.Contains(of.table.Shards) {
 		return nil, nil
+	}
+	a.clock = a.clock || inner.clock
+	if inner.volatile != "" {
+		a.setVolatile(inner.volatile)
 	}
 	names := map[string]*catalog.Column{}
 	for i, f := range sel.Fields.Fields {
