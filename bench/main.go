@@ -33,6 +33,12 @@ func main() {
 	}
 }
 
+// configured are keys of Shunt's configuration, in YAML: store, and maintenance.follow.
+type configured struct{ store, follow string }
+
+// followAuto is Shunt's default.
+const followAuto = "auto"
+
 // bench is one run.
 type bench struct {
 	binary string
@@ -40,8 +46,7 @@ type bench struct {
 	// sessions is whether each program has a session (setsid) of its own.
 	sessions bool
 	flavour  throwaway.Flavour
-	// store is that key of Shunt's configuration.
-	store string
+	configured
 	// profiles is the directory for processor profiles, if they are wanted.
 	profiles string
 	// only leaves the cases whose names it matches.
@@ -82,7 +87,7 @@ func (b *bench) program() []string {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
-	b := &bench{out: out}
+	b := &bench{out: out, configured: configured{follow: followAuto}}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&b.binary, "shunt", "bin/shunt", "the `binary` to measure")
 	flags.IntVar(&b.nice, "nice", 0, "start the binary with this `niceness` above this process's (a negative one is for root)")
@@ -166,12 +171,12 @@ func (b *bench) measure(ctx context.Context) (text string, err error) {
 		return "", err
 	}
 	r.results = append(r.results, own...)
-	if slices.ContainsFunc(storesNames(), b.only.MatchString) {
-		stores, err := b.stores(ctx)
+	for _, c := range compared {
+		results, err := b.compare(ctx, c)
 		if err != nil {
 			return "", err
 		}
-		r.results = append(r.results, stores...)
+		r.results = append(r.results, results...)
 	}
 	if slices.ContainsFunc(membersCases, b.only.MatchString) {
 		if err := b.membersPart(ctx); err != nil {

@@ -31,7 +31,7 @@ type fleet struct {
 // membersPart compares one member with several, and several with those that are left when one is lost.
 func (b *bench) membersPart(ctx context.Context) error {
 	side := *b
-	side.store = strings.TrimPrefix(several, "store: ")
+	side.configured = storesCompared.sides[1].configured
 	var err error
 	if side.stage, err = side.newStage(ctx, shards, 0); err != nil {
 		return err

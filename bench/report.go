@@ -37,7 +37,9 @@ func (r *report) text() string {
 		"go-sql-driver with %d connections. The yardstick is a client that knows where each row is and goes straight to that shard; where\n"+
 			"every shard has to be asked, it asks all at once. It works on tables of its own with the same rows.", loadConnections))
 	r.writeSeries(&w, "inside/", "Inside Shunt", "The same load through Shunt on both sides: what virtual indexes cost and bring.")
-	r.writeSeries(&w, storesCases, "The store of several Shunts", fmt.Sprintf("Four shards, one Shunt, and its store in `data_dir` or on the shards; %d connections, in by_index_alone one. update_known sets one of %d values, insert_ten commits ten rows at a time.", loadConnections, knownValues))
+	for _, c := range compared {
+		r.writeSeries(&w, c.prefix, c.title, c.text())
+	}
 	r.writeSeries(&w, "contention/", "Contention over four shards", fmt.Sprintf("%d connections swap two of so many rows, which they find by an index and lock one after the other (FOR UPDATE), through Shunt and on one server. Victims of deadlocks begin again.", swappers))
 	r.writeSeries(&w, "ddl/", "DDL over three shards", "One connection through Shunt before three servers, straight to one, and straight to the three, first to one and then to the others at once: each statement beside so many tables of another schema.")
 	r.writePairs(&w)

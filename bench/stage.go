@@ -23,7 +23,7 @@ const password = "bench"
 type stage struct {
 	source   throwaway.Source
 	sessions bool
-	store    string
+	configured
 	servers  []*throwaway.Server
 	stoppers []func()
 }
@@ -34,7 +34,7 @@ func (b *bench) newStage(ctx context.Context, servers, port int, args ...string)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{source: b.source, sessions: b.sessions, store: b.store, servers: set.Servers}
+	s := &stage{source: b.source, sessions: b.sessions, configured: b.configured, servers: set.Servers}
 	s.onStop(set.Stop)
 	return s, nil
 }
@@ -76,7 +76,7 @@ func (s *stage) startShunt(ctx context.Context, program []string, schemas string
 		fmt.Fprintf(&cfg, "- {name: s%d, addr: '%s', user: %s, password: '%s'}\n", i, server.Addr(), server.User, server.Password)
 	}
 	cfg.WriteString("store: " + s.store + "\nschemas: " + schemas + "\n" +
-		"maintenance: {delay: 1s, scan_duty: 0.1, reconcile_every: 24h, workers: 1, audit: 0.001}\n")
+		"maintenance: {follow: " + s.follow + ", delay: 1s, scan_duty: 0.1, reconcile_every: 24h, workers: 1, audit: 0.001}\n")
 	file := filepath.Join(dir, "shunt.yaml")
 	if err := os.WriteFile(file, []byte(cfg.String()), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)

@@ -61,12 +61,11 @@ func wants() (all []want) {
 			want{"by_key/" + mode + ": CPU a statement", "four/by_key/" + mode, own(cpu), false, 0.028, " ms"},
 			want{"by_index/" + mode + ": CPU a statement", "four/by_index/" + mode, own(cpu), false, 0.035, " ms"},
 		)
-		stores := func(name string, limit float64) {
-			all = append(all, want{
-				"stores/" + name + "/" + mode + ": throughput by the local store's", storesCases + name + "/" + mode,
-				func(s *series) float64 { return s.ratio(several, local, throughput) }, true, limit, "",
-			})
+		by := func(c comparison, name string, limit float64) {
+			at := c.prefix + name + "/" + mode
+			all = append(all, want{at + ": throughput, " + c.sides[1].name + " by " + c.sides[0].name, at, c.ratio(throughput), true, limit, ""})
 		}
+		stores := func(name string, limit float64) { by(storesCompared, name, limit) }
 		stores("by_key", 0.98)
 		stores("by_index", 0.60)
 		stores("update_unindexed", 0.98)
@@ -75,10 +74,11 @@ func wants() (all []want) {
 		stores("insert", 0.50)
 		stores("insert_ten", 0.75)
 		stores("delete", 0.95)
-		all = append(all, want{
-			"stores/by_index_alone/" + mode + ": p50 by the local store's", storesCases + "by_index_alone/" + mode,
-			func(s *series) float64 { return s.ratio(several, local, p50) }, false, 1.8, "",
-		})
+		alone := storesCompared.prefix + "by_index_alone/" + mode
+		all = append(all, want{alone + ": p50 by the local store's", alone, storesCompared.ratio(p50), false, 1.8, ""})
+		for _, c := range comparedCases() {
+			by(followCompared, c.name, 0.97)
+		}
 		inside := func(name, target, base string, limit float64) {
 			all = append(all, want{
 				name + "/" + mode + ": throughput, " + target + " by " + base, "inside/" + name + "/" + mode,

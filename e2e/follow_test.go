@@ -285,14 +285,20 @@ func TestFollowedFromWhereItStopped(t *testing.T) {
 	})
 }
 
-// TestNotFollowed: what a server lacks is said; tables are scanned.
+// TestNotFollowed: without a word of the configuration, a log is followed that can be. What another server lacks is said,
+// and its tables are scanned.
 func TestNotFollowed(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
-		p := start(t, f, setup{tables: []string{"people: {shard_key: id}"}, maintenance: "{follow: auto, delay: 100ms}"})
+		servers := append(f.own(t, 2, f.binlogs()...), f.servers(t)[2])
+		mustExec(t, onShard(t, servers[1], ""), "SET GLOBAL binlog_format = 'MIXED'")
+		p := start(t, f, setup{servers: servers, tables: []string{"people: {shard_key: id}"}, maintenance: "{delay: 100ms}"})
 		eventually(t, "SHOW SHARDS says what is lacking", func() bool {
-			return !slices.ContainsFunc(mustRows(t, p.db(), "SHOW SHARDS"), func(r row) bool {
-				return !strings.HasPrefix(r["Binary_log"], "not followed: ") || !strings.Contains(r["Binary_log"], "--log-bin")
-			})
+			var state []string
+			for _, r := range mustRows(t, p.db(), "SHOW SHARDS") {
+				state = append(state, r["Binary_log"])
+			}
+			return state[0] == "followed" && strings.HasPrefix(state[1], "not followed: ") && strings.Contains(state[1], "binlog_format = ROW") &&
+				strings.HasPrefix(state[2], "not followed: ") && strings.Contains(state[2], "--log-bin")
 		})
 		mustExec(t, p.db(), "CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50), KEY (email))")
 		p.createIndex(p.db(), "idx_email", "people(email)")

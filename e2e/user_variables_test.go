@@ -200,6 +200,8 @@ func TestSetInPart(t *testing.T) {
 		for range 5 {
 			dial(t, 0).query(look)
 		}
+		// A query in a SET begins a transaction, of the session's kind.
+		p.query("SET SESSION TRANSACTION READ ONLY", "SET autocommit = 0", "SET @a = (SELECT id FROM people WHERE id = 1)", "INSERT INTO people (id) VALUES (2)", "COMMIT", look)
 	})
 }
 

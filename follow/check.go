@@ -18,11 +18,22 @@ var ErrUnfit = errors.New("the binary log can't be followed")
 
 // Problem is something that a server or an account lacks.
 type Problem struct {
-	What string
-	Fix  string // what to set or GRANT
-	// Fatal: Open refuses with ErrUnfit. Else there are Unknowns in place of rows.
-	Fatal bool
+	What   string
+	Fix    string // what to set or GRANT
+	Weight Weight
 }
+
+// Weight is what a Problem costs.
+type Weight int
+
+const (
+	// Some: there are Unknowns in place of some tables' rows, for a while.
+	Some Weight = iota
+	// Most: there are Unknowns in place of most rows. Who can do without the log is better off.
+	Most
+	// Fatal: Open refuses with ErrUnfit.
+	Fatal
+)
 
 func (p Problem) String() string { return p.What + ": " + p.Fix }
 
@@ -38,7 +49,7 @@ func Check(ctx context.Context, source Source) ([]Problem, error) {
 		return nil, fmt.Errorf("check %s: %w", source.Addr, err)
 	}
 	for _, p := range problems {
-		if p.Fatal {
+		if p.Weight == Fatal {
 			return problems, nil // one that can't be read isn't tried
 		}
 	}
@@ -52,7 +63,7 @@ func Check(ctx context.Context, source Source) ([]Problem, error) {
 	}
 	defer s.Close()
 	if _, err = s.Next(); denied(err) {
-		problems = append(problems, Problem{"the account may not read the binary log", "GRANT REPLICATION SLAVE ON *.* TO " + c.account(), true})
+		problems = append(problems, Problem{"the account may not read the binary log", "GRANT REPLICATION SLAVE ON *.* TO " + c.account(), Fatal})
 		err = nil
 	}
 	return problems, err
@@ -81,7 +92,7 @@ func (c *conn) fit() error {
 	}
 	var fatal []string
 	for _, p := range problems {
-		if p.Fatal {
+		if p.Weight == Fatal {
 			fatal = append(fatal, p.String())
 		}
 	}
@@ -103,7 +114,7 @@ func (c *conn) account() string {
 
 func (c *conn) problems() ([]Problem, error) {
 	var problems []Problem
-	lacks := func(fatal bool, what, fix string) { problems = append(problems, Problem{what, fix, fatal}) }
+	lacks := func(weight Weight, what, fix string) { problems = append(problems, Problem{what, fix, weight}) }
 	names := "'log_bin', 'binlog_format', 'binlog_row_metadata', 'gtid_mode', 'enforce_gtid_consistency', 'log_replica_updates', 'log_slave_updates'"
 	rows, err := c.rows("SHOW GLOBAL VARIABLES WHERE Variable_name IN (" + names + ")")
 	if err != nil {
@@ -114,17 +125,17 @@ func (c *conn) problems() ([]Problem, error) {
 		is[row[0]] = strings.ToUpper(row[1])
 	}
 	if is["log_bin"] != "ON" {
-		lacks(true, "the server writes no binary log", "start it with --log-bin")
+		lacks(Fatal, "the server writes no binary log", "start it with --log-bin")
 		return problems, nil
 	}
 	if !c.mariaDB && is["gtid_mode"] != "ON" {
-		lacks(true, "transactions have no GTIDs", "set enforce_gtid_consistency = ON, and gtid_mode = ON by way of OFF_PERMISSIVE and ON_PERMISSIVE")
+		lacks(Fatal, "transactions have no GTIDs", "set enforce_gtid_consistency = ON, and gtid_mode = ON by way of OFF_PERMISSIVE and ON_PERMISSIVE")
 	}
 	if is["binlog_format"] != "ROW" {
-		lacks(false, "the binary log has statements in place of rows", "SET GLOBAL binlog_format = ROW")
+		lacks(Most, "the binary log has statements in place of rows", "SET GLOBAL binlog_format = ROW")
 	}
 	if is["binlog_row_metadata"] != "FULL" {
-		lacks(false, "the binary log doesn't name columns", "SET GLOBAL binlog_row_metadata = FULL")
+		lacks(Some, "the binary log doesn't name columns", "SET GLOBAL binlog_row_metadata = FULL")
 	}
 	status := "SHOW BINARY LOG STATUS"
 	if c.mariaDB {
@@ -137,11 +148,11 @@ func (c *conn) problems() ([]Problem, error) {
 		if c.mariaDB {
 			grant = "BINLOG MONITOR"
 		}
-		lacks(true, "the account may not ask whether the binary log leaves out databases", "GRANT "+grant+" ON *.* TO "+c.account())
+		lacks(Fatal, "the account may not ask whether the binary log leaves out databases", "GRANT "+grant+" ON *.* TO "+c.account())
 	case err != nil:
 		return nil, err
 	case len(rows) > 0 && len(rows[0]) > 3 && rows[0][2]+rows[0][3] != "":
-		lacks(true, "the binary log leaves out databases", "remove binlog_do_db and binlog_ignore_db")
+		lacks(Fatal, "the binary log leaves out databases", "remove binlog_do_db and binlog_ignore_db")
 	}
 	return problems, nil
 }

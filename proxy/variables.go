@@ -19,7 +19,7 @@ import (
 // set executes a SET: all of its assignments or none. The change is tried on a
 // shard first, so that what the server refuses is refused now.
 func (s *session) set(ctx context.Context, p *plan.Session) error {
-	next := s.settings.clone()
+	next, open := s.settings.clone(), s.tx
 	var err error
 	if p.Op == plan.SetNames {
 		err = s.setNames(ctx, &next, p.Set)
@@ -32,6 +32,9 @@ func (s *session) set(ctx context.Context, p *plan.Session) error {
 	}
 	if err != nil {
 		return err
+	}
+	if s.tx != open { // a subquery has begun it
+		next.once = s.settings.once
 	}
 	next.update(s.catalog())
 	if next.fingerprint != s.settings.fingerprint {

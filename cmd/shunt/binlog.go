@@ -240,14 +240,15 @@ func hasAll(ctx context.Context, server *follow.Server, read follow.Position) er
 	}
 }
 
-// untilFit waits until a log can be followed, where it need not be.
+// untilFit waits until a log is worth being followed, where it need not be: statements in place of rows would have all
+// tables scanned, behind writes whose keys are known, too.
 func (b *binlogs) untilFit(ctx context.Context, id catalog.ShardID, cfg shard.Config) (waited bool, err error) {
 	for ; b.fit; waited = true {
 		problems, err := follow.Check(ctx, sourceOf(cfg, b.log))
 		if err != nil && !errors.Is(err, follow.ErrUnfit) {
 			return waited, err
 		}
-		problems = slices.DeleteFunc(problems, func(p follow.Problem) bool { return !p.Fatal })
+		problems = slices.DeleteFunc(problems, func(p follow.Problem) bool { return p.Weight < follow.Most })
 		if len(problems) == 0 {
 			return waited, err
 		}

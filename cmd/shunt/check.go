@@ -125,7 +125,7 @@ func (x *checked) checkAll(ctx context.Context, cfg *config.Config) {
 	for _, note := range volatileHomes(ctx, cfg) {
 		x.note("%s", note)
 	}
-	x.checkBinlogs(ctx, cfg)
+	x.checkBinlogs(ctx, cfg, reached)
 	if cfg.Store.Shared() && servesHere(ctx, cfg) {
 		fmt.Fprintf(x.out, "a Shunt serves at %s: whether the ports are free is not checked\n", toldAddr(cfg))
 	} else if storage.InUse(cfg.DataDir) {

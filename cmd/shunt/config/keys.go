@@ -323,8 +323,8 @@ func storeServerKeys(s *Shard, names, addrs unique) []field {
 // maintenanceKeys are those of maintenance.
 func maintenanceKeys(m *Maintenance) []field {
 	return []field{
-		{name: "follow", otherwise: "scan", help: "`binlog`: virtual indexes follow the shards' binary logs, which shows each change at once, and those that others make; see [operating](operating.md#following-the-binary-logs). `auto`: those that can be followed. " +
-			"`scan`: tables are scanned behind what can't be computed", read: func(v value) {
+		{name: "follow", otherwise: "auto", help: "`binlog`: virtual indexes follow the shards' binary logs, which shows each change at once, and those that others make; see [operating](operating.md#following-the-binary-logs). `auto`: those that can be followed; the others' tables " +
+			"are scanned behind what can't be computed. `scan`: all are", read: func(v value) {
 			const expected = "binlog, auto or scan"
 			if m.Follow = v.nonEmpty(expected); m.Follow != "" && !slices.Contains([]string{FollowBinlog, FollowAuto, FollowScan}, m.Follow) {
 				v.errorf("is %q: expected %s", m.Follow, expected)

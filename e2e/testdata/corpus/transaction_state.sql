@@ -162,6 +162,11 @@ COMMIT AND CHAIN;
 INSERT INTO users (id) VALUES (335), (336), (337);
 COMMIT;
 INSERT INTO users (id) VALUES (338);
+SET autocommit = 0;
+SET @name = (SELECT name FROM users WHERE id = 1);
+INSERT INTO users (id) VALUES (339);
+COMMIT;
+SET autocommit = 1;
 SET SESSION TRANSACTION READ WRITE;
 
 -- completion_type

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// comparison is of two configurations, each with shards and a Shunt of its own. The second is compared with the first.
+type comparison struct {
+	// prefix is what its cases' names begin with.
+	prefix, title, about string
+	sides                []side
+}
+
+type side struct {
+	name string
+	configured
+	servers []string // their further arguments
+}
+
+var followable = []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--binlog-row-metadata=FULL"}
+
+var (
+	storesCompared = comparison{
+		"stores/", "The store of several Shunts", "Four shards, one Shunt, and its store in `data_dir` or on the shards",
+		[]side{{"store: local", configured{"local", followAuto}, nil}, {"store: {shards: true}", configured{"{shards: true}", followAuto}, nil}},
+	}
+	followCompared = comparison{
+		"follow/", "Following the binary logs", "Four shards whose logs are followed, or not (`maintenance.follow`)",
+		[]side{{"follow: scan", configured{"local", "scan"}, followable}, {"follow: auto", configured{"local", followAuto}, followable}},
+	}
+	compared = []comparison{storesCompared, followCompared}
+)
+
+// comparedCase is a load through both.
+type comparedCase struct {
+	name    string
+	query   bool
+	workers int
+	// batch is how many statements a transaction has; 0: autocommit.
+	batch int
+	next  func(*sharded) source
+}
+
+// knownValues are those that update_known sets.
+const knownValues = 64
+
+func comparedCases() []comparedCase {
+	// of is one of the loads over four shards.
+	of := func(name string) func(*sharded) source {
+		return func(s *sharded) source {
+			for _, c := range s.cases() {
+				if c.name == "four/"+name {
+					return c.source[ours]
+				}
+			}
+			panic("no load " + name)
+		}
+	}
+	known := func(s *sharded) source {
+		return func(random *rand.Rand) (statement, error) {
+			id, shard := s.id(random)
+			return statement{"UPDATE indexed SET email = ?, note = ? WHERE id = ?", []any{fmt.Sprintf("k%d", random.IntN(knownValues)), s.unique.Add(1), id}, shard, 1}, nil
+		}
+	}
+	return []comparedCase{
+		{"by_key", true, loadConnections, 0, of("by_key")},
+		{"by_index", true, loadConnections, 0, of("by_index")},
+		{"by_index_alone", true, 1, 0, of("by_index")},
+		{"update_unindexed", false, loadConnections, 0, of("update_unindexed")},
+		{"update_new", false, loadConnections, 0, of("update_literal")},
+		{"update_known", false, loadConnections, 0, known},
+		{"insert", false, loadConnections, 0, of("insert_1")},
+		{"insert_ten", false, loadConnections, 10, of("insert_1")},
+		{"delete", false, loadConnections, 0, of("delete")},
+	}
+}
+
+// names are the cases' names, by how they are sent.
+func (c comparison) names() (names []string) {
+	for _, of := range comparedCases() {
+		for _, prepared := range []bool{false, true} {
+			names = append(names, c.prefix+of.name+"/"+mode(prepared))
+		}
+	}
+	return names
+}
+
+// text introduces its cases in the report.
+func (c comparison) text() string {
+	return fmt.Sprintf("%s; %d connections, in by_index_alone one. update_known sets one of %d values, insert_ten commits ten rows at a time.", c.about, loadConnections, knownValues)
+}
+
+// ratio is a figure of the second side by the first's.
+func (c comparison) ratio(figure func(half) float64) func(*series) float64 {
+	return func(s *series) float64 { return s.ratio(c.sides[1].name, c.sides[0].name, figure) }
+}
+
+// compare measures one configuration by another, where a case of theirs is wanted.
+func (b *bench) compare(ctx context.Context, compared comparison) (results []*series, err error) {
+	if !slices.ContainsFunc(compared.names(), b.only.MatchString) {
+		return nil, nil
+	}
+	sides, targets := map[string]*bench{}, []target(nil)
+	figures := map[string]*sharded{}
+	for _, as := range compared.sides {
+		side := *b
+		side.configured = as.configured
+		if side.stage, err = side.newStage(ctx, shards, 0, as.servers...); err != nil {
+			return nil, err
+		}
+		defer side.stop()
+		if side.shunt, err = side.startShunt(ctx, side.program(), "{bench: "+placements()+"}"); err != nil {
+			return nil, err
+		}
+		if err := side.fill(ctx); err != nil {
+			return nil, err
+		}
+		t := *side.shunt
+		t.name = as.name
+		targets = append(targets, t)
+		sides[as.name], figures[as.name] = &side, &sharded{shardOf: side.shardOf}
+		figures[as.name].unique.Store(firstUnique)
+	}
+	for _, c := range comparedCases() {
+		for _, prepared := range []bool{false, true} {
+			name := compared.prefix + c.name + "/" + mode(prepared)
+			if !b.only.MatchString(name) {
+				continue
+			}
+			next := map[string]source{}
+			for side, s := range figures {
+				next[side] = c.next(s)
+			}
+			result, err := b.turnsOf(ctx, name, targets[0].name, targets, func(t target) (half, error) {
+				if err := sides[t.name].idle(ctx); err != nil {
+					return half{}, err
+				}
+				db, err := openDB(t, "bench", !prepared)
+				if err != nil {
+					return half{}, err
+				}
+				defer db.Close()
+				l := load{[]*sql.DB{db}, c.workers, prepared, c.query, c.batch, next[t.name], b.seconds, t.cpuTime}
+				return b.profiled(ctx, name, t, func() (half, error) { return l.run(ctx) })
+			})
+			if results, err = b.keep(ctx, results, result, err); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return results, nil
+}
