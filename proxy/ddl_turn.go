@@ -176,6 +176,15 @@ func (p *Proxy) takeTurnBehind(ctx context.Context, names *UnfinishedDDL) error 
 	}
 }
 
+// WithoutDDL calls fn while no DDL runs.
+func (p *Proxy) WithoutDDL(ctx context.Context, fn func() error) error {
+	if err := p.takeTurnBehind(ctx, nil); err != nil {
+		return err
+	}
+	defer p.opts.Cluster.GiveTurn()
+	return fn()
+}
+
 // inTheWay is DDL that has the turn of one of d's tables, nil for none. REQUIRES: the turn of all.
 func (s *session) inTheWay(ctx context.Context, d *plan.DDL) (*earlierDDL, error) {
 	if s.tableLocks != nil && len(d.Tables) > 0 && !slices.ContainsFunc(d.Tables, func(n catalog.TableName) bool { return !s.tableLocks.named[n] }) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
@@ -26,7 +27,7 @@ func alike(cfg *config.Config) []string {
 	lines := []string{"shards " + strings.Join(names, ", "), fmt.Sprint(keyLine, keys.Encoding)}
 	placed := placements(cfg)
 	for _, s := range slices.Sorted(maps.Keys(placed)) {
-		lines = append(lines, "schema "+s+": "+placedAs(placed[s].Default))
+		lines = append(lines, schemaLine+s+": "+placedAs(placed[s].Default))
 		for _, t := range slices.Sorted(maps.Keys(placed[s].Tables)) {
 			lines = append(lines, "table "+s+"."+t+": "+placedAs(placed[s].Tables[t]))
 		}
@@ -34,8 +35,12 @@ func alike(cfg *config.Config) []string {
 	return lines
 }
 
-// keyLine begins the line of the keys' encoding.
-const keyLine = "keys of encoding "
+const (
+	// keyLine begins the line of the keys' encoding.
+	keyLine = "keys of encoding "
+	// schemaLine begins a schema's, which its tables' follow.
+	schemaLine = "schema "
+)
 
 // otherKeys is an error where entries that are in the store have keys of another encoding: none of
 // this process's lookups would find them.
@@ -137,14 +142,14 @@ func (m *member) sameAsOthers(ctx context.Context, cfg *config.Config, l layout)
 		}
 		if other == "" {
 			if same {
-				m.has = has
+				m.agreed.serveBy(has)
 				return nil
 			}
 			if err := otherKeys(known, has); err != nil {
 				return err
 			}
 			if set, err := m.store.SetMembers(known, has); err != nil || set {
-				m.has = has
+				m.agreed.serveBy(has)
 				return err
 			}
 			continue
@@ -180,19 +185,51 @@ func otherwise(known, has []string, other string) error {
 		"while a shard is being added one alone serves", difference(known, has), other)
 }
 
-// changeAlike has this process, which serves alone, have something else from now on. fn takes it in
-// use; after its error all is as it was. While others serve it is refused.
-func (m *member) changeAlike(ctx context.Context, cfg *config.Config, fn func() error) error {
-	has := alike(cfg)
-	if slices.Equal(m.has, has) {
+// agreed is what this process serves by of what is the same for all.
+type agreed struct {
+	mu sync.Mutex
+	// has is as alike has it, known what was the same for all when this process began to serve by that.
+	has, known []string
+	// wanted is what it is to have when all are to, said what it has said of that since it has what it has: see coming.
+	wanted *coming
+	said   []*coming
+}
+
+func (a *agreed) now() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.has
+}
+
+// serveBy is what all have.
+func (a *agreed) serveBy(has []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.has, a.known = has, has
+}
+
+// changeAlike has this process have something else from now on, if it serves alone. fn takes it in use; after its error all
+// is as it was. While others serve it is said to be coming, if that can be.
+func (m *member) changeAlike(ctx context.Context, cfg *config.Config, d *schema.Directory, fn func() error) error {
+	has, had := alike(cfg), m.agreed.now()
+	if slices.Equal(had, has) {
+		if err := m.takeBack(ctx); err != nil {
+			return err
+		}
 		return fn()
+	}
+	if other, err := m.without(ctx, has, true); err != nil || other != "" {
+		if err == nil {
+			err = m.come(ctx, &coming{has, placements(cfg)}, d, other)
+		}
+		return err
 	}
 	known, err := m.known(ctx)
 	if err != nil {
 		return fmt.Errorf("read what is the same for all members: %w", err)
 	}
 	back := func() {
-		if err := m.say(context.WithoutCancel(ctx), m.has); err != nil {
+		if err := m.say(context.WithoutCancel(ctx), had); err != nil {
 			m.log.Warn("others that start wait for this process: what it has isn't told", "error", err)
 		}
 	}
@@ -202,7 +239,7 @@ func (m *member) changeAlike(ctx context.Context, cfg *config.Config, fn func() 
 	}
 	other, err := m.without(ctx, has, true)
 	if err == nil && other != "" {
-		err = fmt.Errorf("other members serve: %s; stop all others (now: %s) before it is changed", difference(known, has), other)
+		err = fmt.Errorf("another member is starting (%s): send SIGHUP again when it serves", other)
 	}
 	if err == nil {
 		err = fn()
@@ -211,7 +248,9 @@ func (m *member) changeAlike(ctx context.Context, cfg *config.Config, fn func() 
 		back()
 		return err
 	}
-	m.has = has
+	m.agreed.mu.Lock()
+	m.agreed.has, m.agreed.known, m.agreed.wanted = has, known, nil
+	m.agreed.mu.Unlock()
 	// Not before: what is known is what a process may begin to serve by at once.
 	set, err := m.store.SetMembers(known, has)
 	if err == nil && !set {

@@ -38,9 +38,7 @@ type member struct {
 	shards  map[catalog.ShardID]config.Shard
 	records *records
 	log     *slog.Logger
-	// has is what this process serves by of what is the same for all (alike); the start's, then
-	// the reloader's.
-	has []string
+	agreed  agreed
 
 	// read is the version of the last change of a schema by another process for which the shards
 	// were asked.
@@ -203,6 +201,9 @@ func (m *member) close(ctx context.Context) {
 // that it goes by what there was then.
 func (m *member) adopt(ctx context.Context, d *schema.Directory) error {
 	if err := m.unfinished.Follow(ctx, nil); err != nil { // which refreshes the store
+		return err
+	}
+	if err := m.goByKnown(ctx, d); err != nil {
 		return err
 	}
 	if by := m.store.ChangedBy(m.cluster.Self()); by > m.read.Load() {

@@ -44,15 +44,41 @@ type reloader struct {
 // run reads the configuration again at each signal, until ctx ends. No connection
 // is dropped; a file with errors changes nothing.
 func (r reloader) run(ctx context.Context, hup <-chan os.Signal) {
-	now := r.started
+	now, lacking := r.started, ""
 	for {
+		var again <-chan time.Time
+		if r.member.awaits() {
+			again = time.After(togetherPause)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
-			now = r.reload(ctx, now)
+			now, lacking = r.reload(ctx, now), ""
+		case <-again:
+		}
+		if r.member.awaits() {
+			lacking = r.together(ctx, lacking)
 		}
 	}
+}
+
+// togetherPause is how long members wait until they look again whether the others are to have what they are to have.
+const togetherPause = time.Second
+
+// together has members go by what they all are to have; told is whom it has said to wait for.
+func (r reloader) together(ctx context.Context, told string) (lacking string) {
+	lacking, err := r.member.together(ctx, r.proxy, r.directory)
+	switch {
+	case err != nil && err.Error() != told:
+		r.log.Error("reload: schemas stay as they are until all members can change them", "error", err)
+		return err.Error()
+	case err != nil:
+		return told
+	case lacking != "" && lacking != told:
+		r.log.Info("reload: schemas change as soon as all members have them: send SIGHUP to the others", "waits_for", lacking)
+	}
+	return lacking
 }
 
 // reload takes over the file. It returns the configuration whose accounts hold from
@@ -121,7 +147,7 @@ func (r reloader) alike(ctx context.Context, next *config.Config, fn func() erro
 	}
 	then := *next
 	then.Shards = slices.DeleteFunc(slices.Clone(r.started.Shards), func(s config.Shard) bool { return shardNamed(next, s.Name) == nil })
-	return r.member.changeAlike(ctx, &then, fn)
+	return r.member.changeAlike(ctx, &then, r.directory, fn)
 }
 
 // returnTime is how long shards have to answer to new accounts: one that was judged dead

@@ -187,9 +187,25 @@ func (d *Directory) asks(ctx context.Context, fn func() error) error {
 // was altered meanwhile, reads s1 alone. It tells that it goes by the ALTER, and plans by s0's table of
 // before. A shard that nothing is sent to (on) needn't answer: before that changes, Follow is called for it.
 func (d *Directory) Follow(ctx context.Context, on func(catalog.ShardID) bool) error {
+	return d.follow(ctx, d.now, on)
+}
+
+// FollowPlaced is Follow with other placements, which are the same for all tables that there are.
+func (d *Directory) FollowPlaced(ctx context.Context, p Placements, on func(catalog.ShardID) bool) error {
+	return d.follow(ctx, func() configured { return d.placed(p) }, on)
+}
+
+// placed is now with other placements.
+func (d *Directory) placed(p Placements) configured {
+	next := d.now()
+	next.Placements = p
+	return next
+}
+
+func (d *Directory) follow(ctx context.Context, by func() configured, on func(catalog.ShardID) bool) error {
 	d.asking.Lock()
 	defer d.asking.Unlock()
-	if err := d.ask(ctx, d.now(), nil); err != nil {
+	if err := d.ask(ctx, by(), nil); err != nil {
 		return err
 	}
 	for _, s := range d.opts.Shards {
@@ -475,10 +491,21 @@ func (d *Directory) RefreshUnlessFresh(ctx context.Context) error {
 // that don't fit the shards' tables are refused, and the old ones stay.
 func (d *Directory) SetPlacements(ctx context.Context, p Placements) error {
 	return d.asks(ctx, func() error {
-		next := d.now()
-		next.Placements, next.refuse = p, true
+		next := d.placed(p)
+		next.refuse = true
 		return d.ask(ctx, next, nil)
 	})
+}
+
+// Placed is the catalog that other placements would make of what the shards said last.
+func (d *Directory) Placed(p Placements) (*catalog.Catalog, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next, err := d.build(d.placed(p), d.facts, false)
+	if err != nil {
+		return nil, err
+	}
+	return next.Catalog, nil
 }
 
 // Stays reports whether a table that is on one shard for the lack of a primary key stays

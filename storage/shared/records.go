@@ -29,6 +29,7 @@ const (
 	kindCluster    = "cluster"    // one: the cluster's ID
 	kindMembers    = "members"    // one: what is the same for all members, as lines of text
 	kindHas        = "has"        // by member: what it has of that; of those that came with something else than kindMembers
+	kindComing     = "coming"     // by member: what it is to have in place of kindMembers, once all members are
 	kindSchema     = "schema"     // by process: that it has changed the shards' schemas
 	kindHomes      = "homes"      // by process, and of all: the names of the homes, the first one first
 )
@@ -402,16 +403,58 @@ func (s *Store) Has() (map[string][]string, error) { return all[[]string](s, kin
 // SetHas says what a member has of what is to be the same for all, and forgets what others have said
 // who are gone.
 func (s *Store) SetHas(member string, has []string, gone func(member string) bool) error {
+	return s.say(kindHas, member, has, gone)
+}
+
+// Coming is what members are to have in place of Members, of those who have said so (SetComing).
+func (s *Store) Coming() (map[string][]string, error) { return all[[]string](s, kindComing) }
+
+// SetComing is SetHas for Coming; nil: nothing.
+func (s *Store) SetComing(member string, coming []string, gone func(member string) bool) error {
+	return s.say(kindComing, member, coming, gone)
+}
+
+func (s *Store) say(kind, member string, what []string, gone func(member string) bool) error {
 	return s.change(func(now *state) ([]home.Record, error) {
-		r, err := record(kindHas, member, has)
-		records := []home.Record{r}
-		for other := range now.records[kindHas] {
-			if other != member && gone(other) {
-				records = append(records, home.Record{Kind: kindHas, Name: other})
+		said := home.Record{Kind: kind, Name: member} // none
+		if what != nil {
+			var err error
+			if said, err = record(kind, member, what); err != nil {
+				return nil, err
 			}
 		}
-		return records, err
+		records := []home.Record{said}
+		for other := range now.records[kind] {
+			if other != member && gone(other) {
+				records = append(records, home.Record{Kind: kind, Name: other})
+			}
+		}
+		return records, nil
 	})
+}
+
+// Come puts what is coming in place of Members if all that are named have said so, and nothing at all has changed since a
+// version. What members have said before counts no more.
+func (s *Store) Come(since uint64, coming []string, members []string) (ok bool, err error) {
+	err = s.change(func(now *state) ([]home.Record, error) {
+		if ok = now.version == since; !ok {
+			return nil, nil
+		}
+		is, err := record(kindMembers, "", coming)
+		if err != nil {
+			return nil, err
+		}
+		records := []home.Record{is}
+		for _, m := range members {
+			said, err := one[[]string](now, kindComing, m)
+			if ok = err == nil && slices.Equal(said, coming); !ok {
+				return nil, err
+			}
+			records = append(records, home.Record{Kind: kindComing, Name: m}, home.Record{Kind: kindHas, Name: m})
+		}
+		return records, nil
+	})
+	return ok, err
 }
 
 // ChangedBy is the last version in which another process than self has changed the shards' schemas.

@@ -213,3 +213,55 @@ func TestClaimOfFuture(t *testing.T) {
 		t.Errorf("%+v %v", j, err)
 	}
 }
+
+// TestCome: what is to come is the same for all when all that there are have said so, and nothing has changed since that was seen.
+func TestCome(t *testing.T) {
+	c := server(t)
+	a, b := openAt(t, c), openAt(t, c)
+	nobody := func(string) bool { return false }
+	old, next, both := []string{"shards s0"}, []string{"shards s0", "schema x: hash"}, []string{"a", "b"}
+	_, err := a.SetMembers(nil, old)
+	check(t, err)
+	check(t, a.SetHas("a", old, nobody))
+	comes := func(want bool, members ...string) {
+		t.Helper()
+		check(t, a.Refresh(t.Context()))
+		since, _ := a.Version()
+		if ok, err := a.Come(since, next, members); ok != want || err != nil {
+			t.Errorf("%q: %v, %v", members, ok, err)
+		}
+	}
+	check(t, a.SetComing("a", next, nobody))
+	comes(false, both...)
+	check(t, b.SetComing("b", old, nobody))
+	comes(false, both...)
+	check(t, b.SetComing("b", next, nobody))
+	check(t, b.SetComing("b", nil, nobody))
+	comes(false, both...)
+	// One takes it back at that moment.
+	check(t, b.SetComing("b", next, nobody))
+	check(t, a.Refresh(t.Context()))
+	since, _ := a.Version()
+	check(t, b.SetComing("b", nil, nobody))
+	check(t, b.SetComing("b", next, nobody))
+	if ok, err := a.Come(since, next, both); ok || err != nil {
+		t.Errorf("something has changed: %v, %v", ok, err)
+	}
+	comes(true, both...)
+	check(t, b.Refresh(t.Context()))
+	is, err := b.Members()
+	check(t, err)
+	coming, err := b.Coming()
+	check(t, err)
+	has, err := b.Has()
+	check(t, err)
+	if !slices.Equal(is, next) || len(coming) > 0 || len(has) > 0 {
+		t.Errorf("all have %q, coming is %v, and members have said %v", is, coming, has)
+	}
+	// Who is gone is forgotten.
+	check(t, b.SetComing("b", next, nobody))
+	check(t, a.SetComing("a", old, func(member string) bool { return member == "b" }))
+	if coming, err = a.Coming(); err != nil || len(coming) != 1 {
+		t.Errorf("coming: %v, %v", coming, err)
+	}
+}

@@ -102,7 +102,7 @@ func TestFull(t *testing.T) {
 			{Name: "legacy", Placement: catalog.Anywhere},
 		}}},
 		Indexes:        []Index{{Name: "idx_email", Schema: "shop", Table: "users", Columns: []string{"email"}, Partitions: 1024}},
-		Maintenance:    Maintenance{"scan", 2 * time.Second, 0.2, 12 * time.Hour, 3, 0.5},
+		Maintenance:    Maintenance{"auto", 2 * time.Second, 0.2, 12 * time.Hour, 3, 0.5},
 		VirtualColumns: Default().VirtualColumns,
 	}
 	if !reflect.DeepEqual(got, want) {
