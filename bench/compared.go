@@ -4,15 +4,21 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 )
 
 // comparison is of two configurations, each with shards and a Shunt of its own. The second is compared with the first.
 type comparison struct {
 	// prefix is what its cases' names begin with.
 	prefix, title, about string
-	sides                []side
+	// loads are the names of its cases; nil: all of comparedCases.
+	loads []string
+	sides []side
 }
 
 type side struct {
@@ -21,18 +27,31 @@ type side struct {
 	servers []string // their further arguments
 }
 
-var followable = []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--binlog-row-metadata=FULL"}
+// collector stands for the address of one, which takes traces and throws them away.
+const collector = "COLLECTOR"
 
 var (
+	usual      = configured{store: "local", follow: followAuto}
+	followable = []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--binlog-row-metadata=FULL"}
+	pointRead  = []string{"by_key"}
+
 	storesCompared = comparison{
-		"stores/", "The store of several Shunts", "Four shards, one Shunt, and its store in `data_dir` or on the shards",
-		[]side{{"store: local", configured{"local", followAuto}, nil}, {"store: {shards: true}", configured{"{shards: true}", followAuto}, nil}},
+		"stores/", "The store of several Shunts", "Four shards, one Shunt, and its store in `data_dir` or on the shards", nil,
+		[]side{{"store: local", usual, nil}, {"store: {shards: true}", configured{store: "{shards: true}", follow: followAuto}, nil}},
 	}
 	followCompared = comparison{
-		"follow/", "Following the binary logs", "Four shards whose logs are followed, or not (`maintenance.follow`)",
-		[]side{{"follow: scan", configured{"local", "scan"}, followable}, {"follow: auto", configured{"local", followAuto}, followable}},
+		"follow/", "Following the binary logs", "Four shards whose logs are followed, or not (`maintenance.follow`)", nil,
+		[]side{{"follow: scan", configured{store: "local", follow: "scan"}, followable}, {"follow: auto", usual, followable}},
 	}
-	compared = []comparison{storesCompared, followCompared}
+	insightsCompared = comparison{
+		"insights/", "Statistics of statements", "Four shards; statements are counted by shape, or not (`statement_shapes`)", pointRead,
+		[]side{{"statement_shapes: 0", configured{store: "local", follow: followAuto, more: "statement_shapes: 0\n"}, nil}, {"statement_shapes: 10000", usual, nil}},
+	}
+	tracingCompared = comparison{
+		"tracing/", "Traces", "Four shards; one of a hundred statements is traced, or none (`tracing`)", pointRead,
+		[]side{{"no tracing", usual, nil}, {"tracing: {sample: 0.01}", configured{store: "local", follow: followAuto, more: "tracing: {endpoint: 'http://" + collector + "', sample: 0.01}\n"}, nil}},
+	}
+	compared = []comparison{storesCompared, followCompared, insightsCompared, tracingCompared}
 )
 
 // comparedCase is a load through both.
@@ -79,9 +98,14 @@ func comparedCases() []comparedCase {
 	}
 }
 
+// cases are the loads of it.
+func (c comparison) cases() []comparedCase {
+	return slices.DeleteFunc(comparedCases(), func(x comparedCase) bool { return c.loads != nil && !slices.Contains(c.loads, x.name) })
+}
+
 // names are the cases' names, by how they are sent.
 func (c comparison) names() (names []string) {
-	for _, of := range comparedCases() {
+	for _, of := range c.cases() {
 		for _, prepared := range []bool{false, true} {
 			names = append(names, c.prefix+of.name+"/"+mode(prepared))
 		}
@@ -91,7 +115,11 @@ func (c comparison) names() (names []string) {
 
 // text introduces its cases in the report.
 func (c comparison) text() string {
-	return fmt.Sprintf("%s; %d connections, in by_index_alone one. update_known sets one of %d values, insert_ten commits ten rows at a time.", c.about, loadConnections, knownValues)
+	text := fmt.Sprintf("%s; %d connections", c.about, loadConnections)
+	if c.loads == nil {
+		text += fmt.Sprintf(", in by_index_alone one. update_known sets one of %d values, insert_ten commits ten rows at a time", knownValues)
+	}
+	return text + "."
 }
 
 // ratio is a figure of the second side by the first's.
@@ -104,11 +132,14 @@ func (b *bench) compare(ctx context.Context, compared comparison) (results []*se
 	if !slices.ContainsFunc(compared.names(), b.only.MatchString) {
 		return nil, nil
 	}
+	collects := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer collects.Close()
 	sides, targets := map[string]*bench{}, []target(nil)
 	figures := map[string]*sharded{}
 	for _, as := range compared.sides {
 		side := *b
 		side.configured = as.configured
+		side.more = strings.ReplaceAll(as.more, collector, collects.Listener.Addr().String())
 		if side.stage, err = side.newStage(ctx, shards, 0, as.servers...); err != nil {
 			return nil, err
 		}
@@ -125,7 +156,7 @@ func (b *bench) compare(ctx context.Context, compared comparison) (results []*se
 		sides[as.name], figures[as.name] = &side, &sharded{shardOf: side.shardOf}
 		figures[as.name].unique.Store(firstUnique)
 	}
-	for _, c := range comparedCases() {
+	for _, c := range compared.cases() {
 		for _, prepared := range []bool{false, true} {
 			name := compared.prefix + c.name + "/" + mode(prepared)
 			if !b.only.MatchString(name) {

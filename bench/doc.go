@@ -32,6 +32,8 @@
 //	               maintenance jobs have ended
 //	inside Shunt   the same load with virtual indexes and without, and by index and by the
 //	               scatter that it replaces
+//	compared       one load by two configurations, each with servers of its own: the store of several
+//	               Shunts, followed logs, statistics of statements, traces
 //	one connection pairs: single statements; scan: what a maintenance scan reads
 //	tpch           TPC-H's queries; contention: swaps whose transactions wait for each other in
 //	               circles; ddl: DDL beside

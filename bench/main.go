@@ -33,8 +33,8 @@ func main() {
 	}
 }
 
-// configured are keys of Shunt's configuration, in YAML: store, and maintenance.follow.
-type configured struct{ store, follow string }
+// configured are keys of Shunt's configuration, in YAML: store, maintenance.follow, and more lines.
+type configured struct{ store, follow, more string }
 
 // followAuto is Shunt's default.
 const followAuto = "auto"

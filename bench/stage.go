@@ -75,7 +75,7 @@ func (s *stage) startShunt(ctx context.Context, program []string, schemas string
 	for i, server := range s.servers {
 		fmt.Fprintf(&cfg, "- {name: s%d, addr: '%s', user: %s, password: '%s'}\n", i, server.Addr(), server.User, server.Password)
 	}
-	cfg.WriteString("store: " + s.store + "\nschemas: " + schemas + "\n" +
+	cfg.WriteString(s.more + "store: " + s.store + "\nschemas: " + schemas + "\n" +
 		"maintenance: {follow: " + s.follow + ", delay: 1s, scan_duty: 0.1, reconcile_every: 24h, workers: 1, audit: 0.001}\n")
 	file := filepath.Join(dir, "shunt.yaml")
 	if err := os.WriteFile(file, []byte(cfg.String()), 0o600); err != nil {

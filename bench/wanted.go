@@ -76,8 +76,12 @@ func wants() (all []want) {
 		stores("delete", 0.95)
 		alone := storesCompared.prefix + "by_index_alone/" + mode
 		all = append(all, want{alone + ": p50 by the local store's", alone, storesCompared.ratio(p50), false, 1.8, ""})
-		for _, c := range comparedCases() {
+		for _, c := range followCompared.cases() {
 			by(followCompared, c.name, 0.97)
+		}
+		for _, c := range []comparison{insightsCompared, tracingCompared} {
+			at := c.prefix + pointRead[0] + "/" + mode
+			all = append(all, want{at + ": CPU, " + c.sides[1].name + " by " + c.sides[0].name, at, c.ratio(cpu), false, 1.01, ""})
 		}
 		inside := func(name, target, base string, limit float64) {
 			all = append(all, want{
