@@ -200,10 +200,30 @@ func (v value) text(expected string) (s string, ok bool) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		s = n.GetToken().Value
 	default:
-		v.errorf("is %s: expected %s", kindOf(n), expected)
-		return "", false
+		if s, ok = unspaced(n); !ok {
+			v.errorf("is %s: expected %s", kindOf(n), expected)
+			return "", false
+		}
 	}
 	return v.expand(s)
+}
+
+// unspaced is the text that the parser takes for a mapping, as in [10.0.0.9:3306]: a key's colon has a space behind it.
+func unspaced(n ast.Node) (s string, ok bool) {
+	if m, is := n.(*ast.MappingNode); is && len(m.Values) == 1 && !m.IsFlowStyle {
+		n = m.Values[0]
+	}
+	p, is := n.(*ast.MappingValueNode)
+	if !is {
+		return "", false
+	}
+	key, is := p.Key.(*ast.StringNode)
+	tk := p.Value.GetToken()
+	if !is || tk == nil || key.Token.Origin == "" {
+		return "", false
+	}
+	before, after := key.Token.Position, tk.Position
+	return key.Value + ":" + tk.Value, before.Line == after.Line && after.Column == before.Column+len(key.Value)+1
 }
 
 // variable reports whether the text has something in it, such as ${NAME}, even
