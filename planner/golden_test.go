@@ -643,7 +643,7 @@ func goldenRows(t *testing.T, out *strings.Builder, p *Planner, rows *plan.Rows,
 // ownForms are statements as the proxy has them of its own; proxy's TestOwnStatements holds them.
 var ownForms = []string{
 	"CREATE VIRTUAL COLUMN <index> AS <statement>", "DROP VIRTUAL COLUMN <index>", "REBUILD VIRTUAL COLUMN <index>", "CONSOLIDATE VIRTUAL COLUMN <index>", "CHECK VIRTUAL COLUMN <index>", "SHOW VIRTUAL COLUMNS",
-	"SHOW SHARDS", "SHOW MEMBERS", "SHOW MAINTENANCE JOBS", "SHOW VIRTUAL INDEXES [FROM|IN <table>]", "EXPLAIN ROUTE <statement>",
+	"SHOW SHARDS", "SHOW SHARD CONNECTIONS", "SHOW MEMBERS", "SHOW MAINTENANCE JOBS", "SHOW VIRTUAL INDEXES [FROM|IN <table>]", "EXPLAIN ROUTE <statement>",
 	"CREATE VIRTUAL INDEX <index> <columns> [INCLUDE <included>] [PARTITIONS <partitions>] [HOME <home>]", "DROP VIRTUAL INDEX <index>",
 	"ALTER VIRTUAL INDEX <index> PARTITIONS <partitions>", "ALTER VIRTUAL INDEX <index> DISABLE", "ALTER VIRTUAL INDEX <index> ENABLE",
 	"SHOW STATEMENT STATISTICS [LIKE <pattern>] [ORDER BY <order>] [LIMIT <limit>]", "FLUSH STATEMENT STATISTICS", "SHOW INDEX ADVICE",

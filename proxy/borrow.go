@@ -87,6 +87,7 @@ func (s *session) borrowPooled(ctx context.Context, id catalog.ShardID) (*shard.
 	if err != nil {
 		return nil, shard.Down(err)
 	}
+	conn.Client.Store(s.client.ID)
 	if conn.Waited > 0 {
 		s.measured.Waits++
 		s.measured.Waited += conn.Waited
@@ -146,6 +147,7 @@ func (s *session) borrowNew(ctx context.Context, id catalog.ShardID) (*shard.Con
 	if err != nil {
 		return nil, shard.Down(err)
 	}
+	conn.Client.Store(s.client.ID)
 	if err := s.settings.applyTo(ctx, conn); err != nil {
 		pool.Put(conn)
 		return nil, s.notJoined(id, err)

@@ -226,8 +226,8 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 	err := group.Wait()
 	g.broken = append(g.broken, f.broken...)
 	for _, x := range sources {
-		if len(x.refs) > 0 {
-			g.s.measured.part(x.id, shard.Since(x.asked), x.took)
+		if len(x.refs) > 0 && x.conn != nil {
+			g.s.measured.part(x.id, x.conn.ThreadID, shard.Since(x.asked), x.took)
 		}
 		if x.told != nil && g.s.tx != nil {
 			g.s.tx.watch(x.id, shard.Summary{Err: x.told})

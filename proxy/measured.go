@@ -26,6 +26,8 @@ type measured struct {
 	// 0: each part's end is timed.
 	sent time.Duration
 	to   catalog.ShardID
+	// thread is that shard's number of the connection.
+	thread uint32
 	// failed is the first of the shards' errors.
 	failed failedPart
 }
@@ -79,17 +81,17 @@ func (s *session) measuringPrepared(st *preparedStatement, start time.Time) {
 func (s *session) measurePart(id catalog.ShardID, conn *shard.Conn) {
 	switch sent := conn.Sent(); {
 	case conn.Took > 0:
-		s.measured.part(id, conn.Began, conn.Took)
+		s.measured.part(id, conn.ThreadID, conn.Began, conn.Took)
 		conn.Took = 0
 	case sent > 0:
-		s.measured.sent, s.measured.to = sent, id
+		s.measured.sent, s.measured.to, s.measured.thread = sent, id, conn.ThreadID
 	}
 }
 
 // part notes when a shard's part has begun, as shard.At has it, and how long it has taken.
-func (o *measured) part(id catalog.ShardID, began, took time.Duration) {
+func (o *measured) part(id catalog.ShardID, thread uint32, began, took time.Duration) {
 	if len(o.Parts) < maxParts {
-		o.Parts = append(o.Parts, insights.Part{Shard: int(id), Took: took, Began: began})
+		o.Parts = append(o.Parts, insights.Part{Shard: int(id), Thread: thread, Took: took, Began: began})
 	}
 }
 
@@ -131,7 +133,7 @@ func (s *session) ends(o *measured, err error) {
 	}
 	o.Took = o.Ended.Sub(o.start)
 	if o.sent > 0 {
-		o.part(o.to, o.sent, shard.TookUntil(o.Ended, o.sent))
+		o.part(o.to, o.thread, o.sent, shard.TookUntil(o.Ended, o.sent))
 	}
 }
 

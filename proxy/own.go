@@ -33,7 +33,7 @@ type own struct {
 
 // ownStatements are all of them. Of those with the same first words the first that fits is it.
 var ownStatements = []*own{
-	showShards, showMembers, showVirtualIndexes, showMaintenanceJobs, explainRoute,
+	showShards, showShardConnections, showMembers, showVirtualIndexes, showMaintenanceJobs, explainRoute,
 	showStatistics, flushStatistics, showAdvice,
 	createVirtualColumn, dropVirtualColumn, rebuildVirtual, consolidate, checkVirtual, showVirtualColumns,
 	createVirtualIndex, dropVirtualIndex, alterPartitions, disableVirtualIndex, enableVirtualIndex, rebuildVirtualIndex, checkVirtualIndex,

@@ -106,6 +106,7 @@ type loggedStatement struct {
 
 type loggedPart struct {
 	Shard  string  `json:"shard"`
+	Thread uint32  `json:"thread"` // in the shard's list of processes
 	TookMS float64 `json:"took_ms"`
 }
 
@@ -128,7 +129,7 @@ func (s *session) logStatement(l *StatementLog, o *measured, trace string) {
 	}
 	c := s.proxy.opts.Directory.Catalog()
 	for _, p := range o.Parts {
-		line.Shards = append(line.Shards, loggedPart{c.ShardName(catalog.ShardID(p.Shard)), inMillis(p.Took)})
+		line.Shards = append(line.Shards, loggedPart{c.ShardName(catalog.ShardID(p.Shard)), p.Thread, inMillis(p.Took)})
 	}
 	b, err := json.Marshal(line)
 	if err == nil {

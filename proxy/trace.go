@@ -50,7 +50,7 @@ func (s *session) trace(t *tracing.Tracer, o *measured) string {
 	c, failed := s.catalog(), o.failed
 	for _, p := range o.Parts {
 		id := catalog.ShardID(p.Shard)
-		part := tracing.Part{Shard: c.ShardName(id), After: shard.At(p.Began).Sub(o.start), Took: p.Took}
+		part := tracing.Part{Shard: c.ShardName(id), Thread: p.Thread, After: shard.At(p.Began).Sub(o.start), Took: p.Took}
 		if pool := s.proxy.pool(id); pool != nil {
 			part.Addr = pool.Addr()
 		}

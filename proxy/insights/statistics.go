@@ -300,6 +300,8 @@ type Execution struct {
 // Part is a shard's.
 type Part struct {
 	Shard int
+	// Thread is the shard's number of the connection.
+	Thread uint32
 	// Took is the time from when it was sent until its answer was read. Began is when it was sent, on a
 	// clock of the caller's.
 	Took, Began time.Duration

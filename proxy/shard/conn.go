@@ -39,6 +39,8 @@ type Conn struct {
 	Schema string
 	// Status is of the last OK or EOF: mysql.SERVER_STATUS_...
 	Status uint16
+	// Client is the number of the owner's client who uses it, 0 for none.
+	Client atomic.Uint32
 	// Join is the owner's: under which of its joins the connection was noted.
 	Join uint64
 	// Broken: to be closed, not to be used again.

@@ -391,11 +391,29 @@ func (p *Pool) useLocked(c *Conn, h *Holder) {
 func (p *Pool) usesLocked(c *Conn) bool { return c.place < len(p.inUse) && p.inUse[c.place] == c }
 
 func (p *Pool) restLocked(c *Conn) {
+	c.Client.Store(0)
 	p.shares.giveBack(c.holder)
 	last := len(p.inUse) - 1
 	p.inUse[c.place], p.inUse[last].place = p.inUse[last], c.place
 	p.inUse[last] = nil
 	p.inUse = p.inUse[:last]
+}
+
+// Use is a connection that somebody has.
+type Use struct {
+	// Thread is the server's number of it, Client is as Conn's.
+	Thread, Client uint32
+}
+
+// Uses are the connections that are in use.
+func (p *Pool) Uses() []Use {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	uses := make([]Use, len(p.inUse))
+	for i, c := range p.inUse {
+		uses[i] = Use{c.ThreadID, c.Client.Load()}
+	}
+	return uses
 }
 
 func (p *Pool) usable(c *Conn) bool {

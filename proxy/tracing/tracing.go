@@ -166,6 +166,8 @@ type Statement struct {
 // Part is a shard's.
 type Part struct {
 	Shard, Addr string
+	// Thread is as insights.Part's.
+	Thread uint32
 	// After is from when the statement began until the part did. No times of day are compared, which
 	// may be set meanwhile.
 	After, Took time.Duration
@@ -200,7 +202,7 @@ func (t *Tracer) Record(s *Statement) (id string) {
 }
 
 func (t *Tracer) part(ctx context.Context, s *Statement, operation string, p Part) {
-	attributes := append(about(s.System, s.Schema, operation), attribute.String("shunt.shard", p.Shard))
+	attributes := append(about(s.System, s.Schema, operation), attribute.String("shunt.shard", p.Shard), attribute.Int64("shunt.thread", int64(p.Thread)))
 	if host, port, err := net.SplitHostPort(p.Addr); err == nil {
 		attributes = append(attributes, semconv.ServerAddress(host))
 		if n, err := strconv.Atoi(port); err == nil {
