@@ -153,7 +153,7 @@ func TestTraces(t *testing.T) {
 			for _, part := range parts {
 				a := attributesOf(part.GetAttributes())
 				seen[a["shunt.shard"]] = true
-				if a["server.address"] == "" {
+				if a["server.address"] == "" || a["shunt.thread"] == "" || a["shunt.thread"] == "0" {
 					t.Errorf("%v", a)
 				}
 			}

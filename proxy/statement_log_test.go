@@ -66,7 +66,7 @@ func TestStatementLog(t *testing.T) {
 	}
 	for i, l := range lines[:2] {
 		if l.Statement != "SELECT email FROM people WHERE id = ?" || l.Digest != lines[0].Digest || l.Rows != 1 || l.Error != 0 || l.User != "root" || l.Schema != "shop" || l.Connection == 0 ||
-			len(l.Shards) != 1 || l.Shards[0].TookMS <= 0 || l.Shards[0].TookMS > l.TookMS || l.Access != "shard_key" || l.Time.IsZero() {
+			len(l.Shards) != 1 || l.Shards[0].Thread == 0 || l.Shards[0].TookMS <= 0 || l.Shards[0].TookMS > l.TookMS || l.Access != "shard_key" || l.Time.IsZero() {
 			t.Errorf("%d: %+v", i, l)
 		}
 	}
