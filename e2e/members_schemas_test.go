@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shunt-sql/shunt/ci/suite"
 )
 
 // aLine is of a table in the configuration of these tests, others go before it.
@@ -111,6 +114,42 @@ func TestMembersSchemasChanged(t *testing.T) {
 				t.Errorf("a read by the shard key goes to %q", r.shards)
 			}
 			want(t, m.db(), "SELECT id FROM items WHERE no = 2", "id", "1")
+		}
+	})
+}
+
+// TestMembersSchemasStoodStill: one that stood still until it was taken off the shards comes back to schemas that it doesn't have. It
+// serves nothing until it has them.
+func TestMembersSchemasStoodStill(t *testing.T) {
+	suite.Long(t)
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{servers: f.own(t, 2), tables: []string{"people: {shard_key: id}"}, extra: "store: {shards: true}"})
+		q := p.beside()
+		q.run()
+		q.signal(syscall.SIGSTOP)
+		line := "      orders: {shard_key: user_id}\n" + aLine
+		p.reload(aLine, line)
+		eventually(t, "the other one goes by what it has", func() bool { return wentBy(p) == 1 })
+		mustExec(t, p.db(), "CREATE TABLE orders (id BIGINT, user_id BIGINT, PRIMARY KEY (id, user_id))")
+		q.signal(syscall.SIGCONT)
+		eventually(t, "it says why it serves nothing", func() bool {
+			status, _, err := q.get("/readyz")
+			return err == nil && status == http.StatusServiceUnavailable && strings.Contains(q.log.Tail(20), "members serve by other schemas meanwhile")
+		})
+		for i := range 20 { // by the other way they would go elsewhere
+			if _, err := q.db().ExecContext(t.Context(), fmt.Sprintf("INSERT INTO orders VALUES (%d, %d)", i, i*7)); err == nil {
+				t.Fatal("it writes")
+			}
+			mustExec(t, p.db(), fmt.Sprintf("INSERT INTO orders VALUES (%d, %d)", i, i*7))
+		}
+		mustExec(t, p.db(), "CREATE TABLE more (id BIGINT PRIMARY KEY)") // which waits for nobody
+		q.reload(aLine, line)
+		eventually(t, "it serves on all shards", func() bool {
+			_, err := rowsOf(t.Context(), q.db(), "SELECT COUNT(*) FROM orders")
+			return err == nil
+		})
+		for i := range 20 {
+			want(t, q.db(), fmt.Sprintf("SELECT id FROM orders WHERE user_id = %d", i*7), "id", fmt.Sprint(i))
 		}
 	})
 }
