@@ -147,7 +147,7 @@ func (s *session) spendOnce(p *plan.Rows, sql string) {
 	switch {
 	case s.tx != nil || s.settings.once == (characteristics{}):
 		return
-	case len(p.Tables) > 0 && p.Kind != plan.Show, !s.mariaDB() && readsDictionary.MatchString(sql):
+	case len(p.Tables) > 0 && p.Kind != plan.Show, s.readsDictionary(sql):
 	default:
 		return
 	}
@@ -159,8 +159,10 @@ func (s *session) spendOnce(p *plan.Rows, sql string) {
 	}
 }
 
-// readsDictionary is what MySQL reads from tables of InnoDB's, which is a transaction like any other.
-var readsDictionary = regexp.MustCompile(`(?is)^\s*(SHOW\s+((FULL|EXTENDED)\s+)*(DATABASES|SCHEMAS|TABLES?|COLUMNS|FIELDS|INDEX|INDEXES|KEYS|TRIGGERS|EVENTS|CHARACTER|CHARSET|COLLATION|(PROCEDURE|FUNCTION)\s+STATUS)|DESC|DESCRIBE)\b|\bFROM\s+information_schema\s*\.`)
+// readsDictionary reports what MySQL reads from tables of InnoDB's, which is a transaction like any other.
+func (s *session) readsDictionary(sql string) bool { return !s.mariaDB() && ofDictionary.MatchString(sql) }
+
+var ofDictionary = regexp.MustCompile(`(?is)^\s*(SHOW\s+((FULL|EXTENDED)\s+)*(DATABASES|SCHEMAS|TABLES?|COLUMNS|FIELDS|INDEX|INDEXES|KEYS|TRIGGERS|EVENTS|CHARACTER|CHARSET|COLLATION|(PROCEDURE|FUNCTION)\s+STATUS)|DESC|DESCRIBE)\b|\bFROM\s+information_schema\s*\.`)
 
 // unresolved are errors that come while names and types are resolved: ambiguous and
 // unknown columns, misused aggregates, other numbers of columns, and unknown functions.

@@ -165,7 +165,7 @@ func (s *session) bindAndExecute(ctx context.Context, r *request) error {
 	if r.plan.Kind != plan.Locking { // two sessions must meet at the same copy of a row
 		s.stayOn(b)
 	}
-	implicit := s.beginFor(r.plan, b)
+	implicit := s.beginFor(r.plan, b, r.sql)
 	if !r.plan.Kind.Writes() && (len(b.Statements) != 1 || b.Gather != nil || b.System != nil) && asksID(r, r.sql) && setsID(r.sql) {
 		// Each shard would set its own.
 		return refuse("LAST_INSERT_ID() of a value in a query over several shards is not supported: SET LAST_INSERT_ID = value")
@@ -295,11 +295,11 @@ func (s *session) whereRefused(ctx context.Context, r *request, err error) (done
 // beginFor begins the transaction that a statement needs. Without autocommit it is the
 // session's; a write over several shards is one of its own (implicit), so that it happens
 // on all or none.
-func (s *session) beginFor(rows *plan.Rows, b *plan.Bound) (implicit bool) {
+func (s *session) beginFor(rows *plan.Rows, b *plan.Bound, sql string) (implicit bool) {
 	switch {
 	case s.tx != nil, rows.Redefines:
 	case !s.settings.autocommit:
-		if rows.Kind != plan.Show && (len(rows.Tables) > 0 || rows.Kind != plan.Select) {
+		if rows.Kind != plan.Show && (len(rows.Tables) > 0 || rows.Kind != plan.Select) || s.readsDictionary(sql) {
 			s.transact()
 		}
 	case rows.Kind.Writes() && (len(b.Statements) > 1 || b.Gather != nil || s.settings.writesForOnce()):
