@@ -61,8 +61,32 @@ func (a *analysis) planLimited(act *writeAction, n ast.StmtNode) *plan.Limited {
 	if l.Limit == end || l.Table[0] >= l.Table[1] || !readsLimited(l, a, n) {
 		return nil
 	}
+	if d, ok := n.(*ast.DeleteStmt); ok && a.cat.MariaDB {
+		l.Unguarded = picksNone(d.Where)
+	}
 	return l
 }
+
+// picksNone reports a condition that is the same for all rows, as MariaDB sees it, or none.
+func picksNone(where ast.ExprNode) bool {
+	if where == nil {
+		return true
+	}
+	picks := false
+	walk(where, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ColumnNameExpr:
+			picks = true
+		case *ast.FuncCallExpr:
+			picks = picks || eachTime[n.FnName.L]
+		}
+		return !picks
+	})
+	return !picks
+}
+
+// eachTime are functions that MariaDB asks for each row.
+var eachTime = map[string]bool{"rand": true, "uuid": true, "uuid_short": true, "random_bytes": true, "sleep": true}
 
 // repeatsCondition reports that the condition is the same for the keys' rows as for the query.
 // A strict server fails a write whose condition converts a constant badly, of which

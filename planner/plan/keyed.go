@@ -96,6 +96,8 @@ type Limited struct {
 	Order, Limit uint32
 	// Condition is where that begins which is repeated beside the keys; 0: none is.
 	Condition uint32
+	// Unguarded: sql_safe_updates refuses it, LIMIT or not.
+	Unguarded bool
 }
 
 // Query finds the keys of the rows for the parameters.
@@ -104,8 +106,8 @@ func (l *Limited) Query(params []keys.Value) string {
 		l.Statement.Written(l.Rows, l.End, params) + " FOR UPDATE"
 }
 
-// Unsafe is Keyed's: LIMIT is safe.
-func (l *Limited) Unsafe() bool { return false }
+// Unsafe is Keyed's: LIMIT is safe, mostly.
+func (l *Limited) Unsafe() bool { return l.Unguarded }
 
 // Changes is the one statement that changes the rows.
 func (l *Limited) Changes(params []keys.Value) []KeyedChange {

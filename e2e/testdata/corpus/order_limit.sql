@@ -68,3 +68,15 @@ SELECT age FROM users ORDER BY age FETCH FIRST 4 ROWS WITH TIES;
 SELECT age FROM users ORDER BY age OFFSET 1 ROW FETCH FIRST 4 ROWS WITH TIES;
 -- only: mariadb
 SELECT id FROM users WHERE id IN (SELECT user_id FROM orders) ORDER BY id DESC OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY;
+-- Under sql_safe_updates MariaDB's DELETE wants a condition beside LIMIT.
+SET sql_safe_updates = 1;
+BEGIN;
+DELETE FROM users ORDER BY id LIMIT 1;
+DELETE FROM users WHERE 1 ORDER BY id LIMIT 1;
+DELETE FROM users WHERE NOW() > '2000-01-01' ORDER BY id LIMIT 1;
+DELETE FROM users WHERE age > 0 ORDER BY id LIMIT 1;
+UPDATE users SET name = 'x' ORDER BY id LIMIT 1;
+UPDATE users SET name = 'y' WHERE 1 ORDER BY id LIMIT 1;
+SELECT COUNT(*) FROM users;
+ROLLBACK;
+SET sql_safe_updates = 0;
