@@ -160,7 +160,9 @@ func (s *session) spendOnce(p *plan.Rows, sql string) {
 }
 
 // readsDictionary reports what MySQL reads from tables of InnoDB's, which is a transaction like any other.
-func (s *session) readsDictionary(sql string) bool { return !s.mariaDB() && ofDictionary.MatchString(sql) }
+func (s *session) readsDictionary(sql string) bool {
+	return !s.mariaDB() && ofDictionary.MatchString(sql)
+}
 
 var ofDictionary = regexp.MustCompile(`(?is)^\s*(SHOW\s+((FULL|EXTENDED)\s+)*(DATABASES|SCHEMAS|TABLES?|COLUMNS|FIELDS|INDEX|INDEXES|KEYS|TRIGGERS|EVENTS|CHARACTER|CHARSET|COLLATION|(PROCEDURE|FUNCTION)\s+STATUS)|DESC|DESCRIBE)\b|\bFROM\s+information_schema\s*\.`)
 

@@ -41,7 +41,7 @@ func TestDocumentedCommands(t *testing.T) {
 			switch {
 			case strings.Contains(text, "scrape_configs:"): // Prometheus', which deploy has, too
 			case language == "yaml":
-				for _, one := range strings.Split(text, "; or:\n") {
+				for one := range strings.SplitSeq(text, "; or:\n") {
 					found["yaml"]++
 					understood(t, path, one)
 				}
