@@ -224,6 +224,9 @@ func (m *member) changeAlike(ctx context.Context, cfg *config.Config, d *schema.
 		}
 		return err
 	}
+	if err := m.takeBack(ctx); err != nil { // or what it has said would come when others say it, too
+		return err
+	}
 	known, err := m.known(ctx)
 	if err != nil {
 		return fmt.Errorf("read what is the same for all members: %w", err)
@@ -249,7 +252,7 @@ func (m *member) changeAlike(ctx context.Context, cfg *config.Config, d *schema.
 		return err
 	}
 	m.agreed.mu.Lock()
-	m.agreed.has, m.agreed.known, m.agreed.wanted = has, known, nil
+	m.agreed.has, m.agreed.known = has, known
 	m.agreed.mu.Unlock()
 	// Not before: what is known is what a process may begin to serve by at once.
 	set, err := m.store.SetMembers(known, has)
