@@ -169,13 +169,13 @@ func (x *Indexer) auditShard(ctx context.Context, conns map[catalog.ShardID]Conn
 	}
 	o := x.Begin(catalog.Only(id))
 	defer o.End()
-	found, err := exists(ctx, conn, p)
+	found, err := exist(ctx, conn, []plan.Probe{p})
 	if err != nil {
 		conn.Close()
 		delete(conns, id)
 		return false, err
 	}
-	if !found {
+	if !found[0] {
 		return false, nil
 	}
 	if c := x.opts.Catalog(); c == nil || !current(c, p.Index) {

@@ -423,10 +423,15 @@ func (c fakeConn) Stream(ctx context.Context, sql string, fn func([][]byte) erro
 			}
 		}
 		return nil
-	case strings.HasPrefix(sql, "SELECT 1 FROM"):
-		for _, v := range rows {
-			if strings.Contains(sql, "'"+v+"'") {
-				return one("1")
+	case strings.HasPrefix(sql, "(SELECT 1 FROM"):
+		for n, branch := range strings.Split(sql, " UNION ALL ") {
+			for _, v := range rows {
+				if strings.Contains(branch, "'"+v+"'") {
+					if err := one(strconv.Itoa(n + 1)); err != nil {
+						return err
+					}
+					break
+				}
 			}
 		}
 		return nil

@@ -271,16 +271,24 @@ func (c *modelConn) Stream(_ context.Context, sql string, fn func([][]byte) erro
 			}
 		}
 		return nil
-	case strings.HasPrefix(sql, "SELECT 1 FROM"):
-		key := sql[strings.Index(sql, " = ")+3 : strings.Index(sql, " LIMIT")]
-		key = string(key[len(key)-2])
-		found := false
-		c.w.step("ask for "+key, func() string {
-			found = c.w.shard.committed.has(key)
+	case strings.HasPrefix(sql, "(SELECT 1 FROM"):
+		var asked, found []string
+		for branch := range strings.SplitSeq(sql, " UNION ALL ") {
+			key := branch[strings.Index(branch, " = ")+3 : strings.Index(branch, " LIMIT")]
+			asked = append(asked, string(key[len(key)-2]))
+		}
+		c.w.step("ask for "+strings.Join(asked, ", "), func() string {
+			for n, key := range asked {
+				if c.w.shard.committed.has(key) {
+					found = append(found, strconv.Itoa(n+1))
+				}
+			}
 			return fmt.Sprint(found)
 		})
-		if found {
-			return one("1")
+		for _, n := range found {
+			if err := one(n); err != nil {
+				return err
+			}
 		}
 		return nil
 	case strings.HasPrefix(sql, "SELECT `k` FROM"):

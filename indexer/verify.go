@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shunt-sql/shunt/planner/plan"
@@ -62,18 +63,18 @@ func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.Shard
 	// Each SELECT has a snapshot of its own; all lie between the bounds.
 	var present, absent []plan.Probe
 	err = b.around(ctx, x, func() error {
-		for _, p := range probes {
-			if !x.asks(p) {
-				continue
-			}
-			found, err := exists(ctx, conn, p)
+		asked := slices.DeleteFunc(slices.Clone(probes), func(p plan.Probe) bool { return !x.asks(p) })
+		for some := range slices.Chunk(asked, askedAtOnce) {
+			found, err := exist(ctx, conn, some)
 			if err != nil {
 				return err
 			}
-			if found {
-				present = append(present, p)
-			} else {
-				absent = append(absent, p)
+			for i, p := range some {
+				if found[i] {
+					present = append(present, p)
+				} else {
+					absent = append(absent, p)
+				}
 			}
 		}
 		return nil
@@ -146,29 +147,43 @@ func (x *Indexer) asks(p plan.Probe) bool {
 	return bytes.Equal(key, p.Key)
 }
 
-// exists asks a shard for a row with the probe's values.
-func exists(ctx context.Context, conn Conn, p plan.Probe) (bool, error) {
+// askedAtOnce is how many keys one statement asks for: a follower has one for each row that an UPDATE or DELETE has changed.
+const askedAtOnce = 32
+
+// exist asks a shard for a row of each probe's values.
+func exist(ctx context.Context, conn Conn, probes []plan.Probe) (found []bool, err error) {
 	var b strings.Builder
-	b.WriteString("SELECT 1 FROM " + catalog.QuoteTable(p.Index.Table.Schema, p.Index.Table.Name) + " WHERE ")
-	for i, c := range p.Index.Columns {
-		if i > 0 {
-			b.WriteString(" AND ")
+	for n, p := range probes {
+		if n > 0 {
+			b.WriteString(" UNION ALL ")
 		}
-		b.WriteString(catalog.QuoteName(c.Name))
-		if p.Values[i].IsNull() {
-			b.WriteString(" IS NULL")
-		} else {
-			b.WriteString(" = " + p.Values[i].Literal())
+		fmt.Fprintf(&b, "(SELECT %d FROM %s WHERE ", n+1, catalog.QuoteTable(p.Index.Table.Schema, p.Index.Table.Name))
+		for i, c := range p.Index.Columns {
+			if i > 0 {
+				b.WriteString(" AND ")
+			}
+			b.WriteString(catalog.QuoteName(c.Name))
+			if p.Values[i].IsNull() {
+				b.WriteString(" IS NULL")
+			} else {
+				b.WriteString(" = " + p.Values[i].Literal())
+			}
 		}
+		b.WriteString(" LIMIT 1)")
 	}
-	b.WriteString(" LIMIT 1")
-	found := false
-	err := conn.Stream(ctx, b.String(), func([][]byte) error {
-		found = true
-		return nil
+	found = make([]bool, len(probes))
+	err = conn.Stream(ctx, b.String(), func(row [][]byte) error {
+		n, err := strconv.Atoi(string(row[0]))
+		if err == nil && (n < 1 || n > len(found)) {
+			err = fmt.Errorf("%d of %d keys", n, len(found))
+		}
+		if err == nil {
+			found[n-1] = true
+		}
+		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("ask for a key: %w", err)
+		return nil, fmt.Errorf("ask for keys: %w", err)
 	}
 	return found, nil
 }
