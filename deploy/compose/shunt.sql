@@ -2,6 +2,7 @@
 CREATE USER shunt@'%' IDENTIFIED BY 'shunt';
 GRANT ALL ON shop.* TO shunt@'%';
 GRANT PROCESS, CONNECTION_ADMIN ON *.* TO shunt@'%';
+GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO shunt@'%';
 GRANT SELECT ON performance_schema.data_lock_waits TO shunt@'%';
 GRANT SELECT ON performance_schema.data_locks TO shunt@'%';
 GRANT SELECT ON performance_schema.threads TO shunt@'%';
