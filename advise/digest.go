@@ -11,6 +11,7 @@ var (
 	insertHead = regexp.MustCompile("(?is)^\\s*(?:insert|replace)\\b.*?\\binto\\s+(?:(`[^`]+`|[\\w$]+)\\s*\\.\\s*)?(`[^`]+`|[\\w$]+)\\s*(?:\\(([^()]*)\\)\\s*)?values?\\b")
 	valueRow   = regexp.MustCompile(`\(\s*(?:\?|\.\.\.)\s*\)`)
 	typed      = regexp.MustCompile(`\b(?:DATE|TIME|TIMESTAMP|_[a-z0-9]+|N) \?`)
+	literal    = regexp.MustCompile(`\b(ESCAPE|SEPARATOR) \?`) // which takes no parameter
 	quotedCall = regexp.MustCompile("([\\w.]+\\s+|[^\\w.\\s]\\s*|^)`(\\w+)` ?\\(")
 )
 
@@ -22,6 +23,7 @@ var (
 func plannable(digest, schema string, cat *catalog.Catalog) string {
 	sql := strings.ReplaceAll(digest, " /* , ... */", "") // further rows
 	sql = typed.ReplaceAllString(sql, "?")
+	sql = literal.ReplaceAllString(sql, "$1 '|'")
 	sql = quotedCall.ReplaceAllStringFunc(sql, func(call string) string {
 		m := quotedCall.FindStringSubmatch(call)
 		if before := strings.ToLower(strings.TrimSpace(m[1])); before == "into" || before == "." || cat.Functions[strings.ToLower(m[2])] {

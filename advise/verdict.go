@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -88,7 +89,7 @@ func (j *judge) of(s *Shape, cat *catalog.Catalog) Verdict {
 	texts := s.Samples
 	set := settings(cat, s.Schema)
 	if len(texts) == 0 {
-		if s.Cut {
+		if s.Cut || strings.Count(s.Digest, "(") > strings.Count(s.Digest, ")") { // MariaDB doesn't mark it
 			return Verdict{Route: Unread, Reason: "its digest was cut short: raise max_digest_length and performance_schema_max_digest_length, or read a log"}
 		}
 		texts, set.IgnoreSpace = []string{plannable(s.Digest, s.Schema, cat)}, true

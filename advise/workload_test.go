@@ -92,6 +92,7 @@ func TestPlannable(t *testing.T) {
 		"INSERT INTO `t` ( `a` ) VALUES (?) ON DUPLICATE KEY UPDATE `a` = IF ( `a` , ...)": "INSERT INTO `t` ( `a` ) VALUES (?) ON DUPLICATE KEY UPDATE `a` = IF ( `a` , ?)",
 		"SELECT `DATE_FORMAT` ( `a` , ? ) FROM `t`":                                        "SELECT DATE_FORMAT( `a` , ? ) FROM `t`",
 		"SELECT * FROM `t` WHERE `a` > DATE ? AND `b` = _utf8mb4 ?":                        "SELECT * FROM `t` WHERE `a` > ? AND `b` = ?",
+		"SELECT GROUP_CONCAT ( `a` SEPARATOR ? ) FROM `t` WHERE `b` LIKE ? ESCAPE ?":       "SELECT GROUP_CONCAT ( `a` SEPARATOR '|' ) FROM `t` WHERE `b` LIKE ? ESCAPE '|'",
 	} {
 		if got := plannable(digest, "app", cat); got != want {
 			t.Errorf("%s\n is %s\nnot %s", digest, got, want)
@@ -104,6 +105,8 @@ func TestPlannable(t *testing.T) {
 		"CREATE TABLE `u` ( `a` INT8 (?) NOT NULL , PRIMARY KEY ( `a` ) )": DDL,
 		"SELECT COUNT ( * ) , `NOW` ( ) FROM `t` WHERE `a` = ?":            One,
 		"SELECT * FROM `t` WHERE `b` = ?":                                  All,
+		"SELECT * FROM `t` WHERE `a` = ? AND `b` LIKE ? ESCAPE ?":          One,
+		"CREATE TABLE `u` ( `a` INT8 NOT NULL , INDEX `u_a` (":             Unread,
 	} {
 		if v := j.of(&Shape{Schema: "app", Digest: digest}, cat); v.Route != want {
 			t.Errorf("%s: %s (%s), want %s", digest, v.Route, v.Reason, want)
