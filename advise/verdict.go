@@ -84,13 +84,15 @@ const (
 	trialsToReport = 32
 )
 
+var cutShort = Verdict{Route: Unread, Reason: "its digest was cut short: raise max_digest_length and performance_schema_max_digest_length, or read a log"}
+
 // of is the verdict of a shape under a catalog: the worst route that its values have, and the average number of shards.
 func (j *judge) of(s *Shape, cat *catalog.Catalog) Verdict {
 	texts := s.Samples
 	set := settings(cat, s.Schema)
 	if len(texts) == 0 {
-		if s.Cut || strings.Count(s.Digest, "(") > strings.Count(s.Digest, ")") { // MariaDB doesn't mark it
-			return Verdict{Route: Unread, Reason: "its digest was cut short: raise max_digest_length and performance_schema_max_digest_length, or read a log"}
+		if s.Cut || strings.Count(s.Digest, "(") > strings.Count(s.Digest, ")") { // not all servers mark it
+			return cutShort
 		}
 		texts, set.IgnoreSpace = []string{plannable(s.Digest, s.Schema, cat)}, true
 	}
@@ -105,6 +107,9 @@ func (j *judge) of(s *Shape, cat *catalog.Catalog) Verdict {
 			sum.Shards, sum.indexes = shards, indexes
 			n++
 		}
+	}
+	if len(s.Samples) == 0 && sum.Route == Unread && strings.Contains(sum.Reason, `(near "")`) { // it lacks its end
+		return cutShort
 	}
 	if sum.Shards /= float64(n); sum.Route == One || sum.Route == Few || sum.Route == All {
 		sum.Route = j.routeTo(sum.Shards)

@@ -155,7 +155,7 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 	if d := compareRows(got, want, check); d.class != "" {
 		return d
 	}
-	minor := difference{}
+	minor, empty := difference{}, len(want.rows) == 0
 	for i, f := range got.fields {
 		w := want.fields[i]
 		if string(f.Name) != string(w.Name) && string(f.Name) == fmt.Sprintf("c%d", i+1) {
@@ -172,7 +172,9 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 				floating(f) && floating(w) || text(f) && text(w) && (f.Charset == 63) == (w.Charset == 63)
 			computed := func(f *mysql.Field) bool { return len(f.OrgName) == 0 || len(f.Schema) == 0 }
 			members := (f.Flag|w.Flag)&(mysql.ENUM_FLAG|mysql.SET_FLAG) != 0
-			if alike && (computed(f) || computed(w) || members) {
+			// Of no rows MariaDB tells the types of the table that its plan reads, or of a temporary one.
+			none := empty && (alike || bits(f) && integer(w) || integer(f) && bits(w))
+			if none || alike && (computed(f) || computed(w) || members) {
 				// INT or BIGINT, FLOAT or DOUBLE, VARCHAR or TEXT is an expression's as the server takes
 				// a temporary table or not. A derived table's columns have no schema. An
 				// ENUM that went through one is a VARCHAR.
@@ -196,6 +198,8 @@ func compareReplies(got, want *reply, check generate.Check, write bool) differen
 	}
 	return minor
 }
+
+func bits(f *mysql.Field) bool { return f.Type == mysql.MYSQL_TYPE_BIT }
 
 func text(f *mysql.Field) bool {
 	switch f.Type {
