@@ -110,6 +110,10 @@ func (u updated) Column(c *catalog.Column) (raw []byte, ok bool) {
 // Where it is in the log is kept for the next start (keep), which goes on from there: what was changed on the shard
 // meanwhile comes by the log. A start without a place has all that is there scanned.
 //
+// Rule asked behind: what a change has left is looked for when the follower is registered in a later epoch than those in
+// which it has added, and the change is visible. Counter-example: a row comes and goes. Its key is added in epoch 3, which
+// is the follower's own, and verified while that is the horizon: 3 isn't below 3, the entry stays, and nobody looks again.
+//
 // Clearing needs no gate and no floor: nothing that the follower relies on is left unconfirmed, and each
 // version of a row, in any snapshot, had its key added when it was made.
 type follower struct {
@@ -128,6 +132,8 @@ type follower struct {
 	vouched map[catalog.IndexID]bool
 	// begun counts how often none was.
 	begun int
+	// left is what changes have left, by table, until it is looked for.
+	left map[*catalog.Table]unsought
 	// owes: rows may have changed before it began to follow, or it may have lost what it added. A scan finds them.
 	owes bool
 	// kept is the place that the store has; who calls keep.
@@ -143,6 +149,59 @@ type follower struct {
 	gone   []plan.Probe
 	doubts []*catalog.Index // by a change that can't be read, of the index's marks
 	search []*catalog.Index // an entry is stale, and it isn't known which
+}
+
+// unsought is what is to be looked for in a table: keys, and indexes of which it isn't known which.
+type unsought struct {
+	keys   []plan.Probe
+	search []*catalog.Index
+}
+
+// maxLeft bounds the keys of a table that wait. Where there are more, the table is scanned.
+const maxLeft = 100_000
+
+// lookLater has something be looked for behind the next registration.
+func (f *follower) lookLater(t *catalog.Table, keys []plan.Probe, search []*catalog.Index) {
+	if len(keys)+len(search) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left == nil {
+		f.left = map[*catalog.Table]unsought{}
+	}
+	of := f.left[t]
+	of.keys = append(of.keys, keys...)
+	for _, ix := range search {
+		of.search = appendNew(of.search, ix)
+	}
+	if len(of.keys) > maxLeft {
+		of = unsought{search: slices.Clone(t.Indexes)}
+	}
+	f.left[t] = of
+}
+
+// looks reports that something waits to be looked for.
+func (f *follower) looks() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.left) > 0
+}
+
+// look has something be looked for now.
+func (f *follower) look(left map[*catalog.Table]unsought) {
+	for t, of := range left {
+		m := plan.Maintenance{Table: t, Operation: "LOG", Shards: catalog.Only(f.shard)}
+		if len(of.keys) > 0 {
+			keys := m
+			keys.Keys = of.keys
+			f.x.After(keys)
+		}
+		if len(of.search) > 0 {
+			m.Indexes = of.search
+			f.x.After(m)
+		}
+	}
 }
 
 // newFollower begins to follow. REQUIRES: what is handed over is all behind a place that was kept, or all that becomes
@@ -275,20 +334,10 @@ func (f *follower) flush() error {
 			return fmt.Errorf("set write-intent: %w", err)
 		}
 	}
-	m := plan.Maintenance{Table: f.table, Operation: "LOG", Shards: catalog.Only(f.shard)}
-	if len(f.gone) > 0 {
-		of := m
-		of.Keys = f.gone
-		f.x.After(of)
-	}
 	for _, ix := range f.doubts {
 		f.search = appendNew(f.search, ix)
 	}
-	if len(f.search) > 0 {
-		of := m
-		of.Indexes = f.search
-		f.x.After(of)
-	}
+	f.lookLater(f.table, f.gone, f.search)
 	f.table, f.adds, f.gone, f.doubts, f.search = nil, f.adds[:0], f.gone[:0], f.doubts[:0], f.search[:0]
 	return nil
 }
@@ -342,10 +391,17 @@ func (f *follower) marked() (ids []catalog.IndexID) {
 	return ids
 }
 
-// renew registers the follower anew, in the present epoch.
+// renew registers the follower anew, in the present epoch, and has what changes have left be looked for.
 func (f *follower) renew(ctx context.Context) error {
+	if f.looks() { // else the present epoch may be the one in which it has added
+		if _, err := f.x.cluster.Advance(ctx, f.shard); err != nil {
+			return err
+		}
+	}
 	next := f.x.Begin(catalog.Only(f.shard))
 	f.mu.Lock()
+	left := f.left // what comes from here on may be of the next one's epoch
+	f.left = nil
 	if f.open.Join(f.shard) != next.Join(f.shard) {
 		// The process was fenced meanwhile: nothing held back who removed what it added.
 		f.begin()
@@ -355,11 +411,15 @@ func (f *follower) renew(ctx context.Context) error {
 	f.open = next
 	f.mu.Unlock()
 	if err := f.trail.Shown(ctx); err != nil {
+		for t, of := range left {
+			f.lookLater(t, of.keys, of.search)
+		}
 		return err
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.ended()
+	f.mu.Unlock()
+	f.look(left)
 	return nil
 }
 

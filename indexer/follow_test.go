@@ -95,6 +95,9 @@ func TestFollowerReadsImages(t *testing.T) {
 			if err := f.End(); err != nil {
 				t.Fatal(err)
 			}
+			if err := f.renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			if c.doubted != (len(b.marks()) > 0) {
 				t.Errorf("marks %v, wanted: %v", b.marks(), c.doubted)
 			}
@@ -225,6 +228,37 @@ func TestFollowerIsOpen(t *testing.T) {
 	}
 	look()
 	b.until("there is no such row", func() bool { return len(b.shardsOf("a")) == 0 })
+}
+
+// TestFollowerLooksBehind: the entry of a row that comes and goes at once goes, too, as soon as the shard shows that the row is
+// gone.
+func TestFollowerLooksBehind(t *testing.T) {
+	t.Parallel()
+	b, f, trail := followed(t)
+	row := columns{"id": "1", "k": "a"}
+	for _, c := range []RowChange{{After: row}, {Before: row}} {
+		if err := f.Change(catalog.TableName{Schema: "s", Name: "t"}, c); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.End(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.pass(3 * time.Second)
+	trail.hidden = errors.New("the server doesn't answer")
+	if err := f.renew(t.Context()); !errors.Is(err, trail.hidden) {
+		t.Fatal(err)
+	}
+	b.pass(3 * time.Second)
+	b.expect("a", 0)
+	trail.hidden = nil
+	if err := f.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the entry is gone", func() bool { return len(b.shardsOf("a")) == 0 })
+	if f.looks() {
+		t.Error("something is still to be looked for")
+	}
 }
 
 // noLog is one that can't be followed from where it was.

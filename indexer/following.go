@@ -158,7 +158,7 @@ func (f *follower) tend(ctx context.Context) {
 	for ctx.Err() == nil {
 		brief, cancel := context.WithTimeout(ctx, clearPatience)
 		err := f.clear(brief)
-		if now := f.x.clock.Now(); err == nil && now.Sub(renewed) > renewEvery && f.old() {
+		if now := f.x.clock.Now(); err == nil && now.Sub(renewed) > renewEvery && (f.old() || f.looks()) {
 			err = f.renew(brief)
 			renewed = now
 		}
