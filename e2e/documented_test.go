@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 var (
@@ -104,11 +102,7 @@ func TestDocumentedStatements(t *testing.T) {
 // TestDocumentedAccounts: what docs/install.md and others have administrators do on MySQL is taken there.
 func TestDocumentedAccounts(t *testing.T) {
 	t.Parallel()
-	f := mysqlOf(t)
-	if f.name != throwaway.MySQL {
-		t.Skip("it is about MySQL")
-	}
-	db := onShard(t, f.own(t, 1)[0], "")
+	db := onShard(t, mysqlOf(t).own(t, 1)[0], "")
 	for _, document := range []string{"docs/install.md", "docs/several.md", "docs/adopting.md"} {
 		for _, sql := range documented(t, "../"+document) {
 			if strings.Contains(sql, "VIRTUAL INDEX") {

@@ -56,11 +56,10 @@ func (m *member) goByKnown(ctx context.Context, d *schema.Directory) error {
 func (a *agreed) changed(known []string) (*coming, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if slices.Equal(known, a.known) {
-		return nil, nil //nolint:nilnil // see above
-	}
-	if slices.Equal(known, a.has) { // this process has said so itself
+	if slices.Equal(known, a.has) { // this process may have said so itself
 		a.known = known
+	}
+	if slices.Equal(known, a.known) {
 		return nil, nil //nolint:nilnil // see above
 	}
 	if i := slices.IndexFunc(a.said, func(c *coming) bool { return slices.Equal(c.has, known) }); i >= 0 {
