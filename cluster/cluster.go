@@ -83,9 +83,10 @@ type Member struct {
 	// indexes and raises its epoch. After an error the shard isn't joined. nil: an epoch
 	// that is lower than this process has heard of is refused (ErrWentBack).
 	Admit func(ctx context.Context, shard catalog.ShardID, e storage.Epoch) error
-	// Lost: this process was fenced on a shard, or the shard's epoch went back.
-	// Connections that were noted under the join are closed, whatever they do.
-	Lost func(shard catalog.ShardID, join uint64)
+	// Lost: a join is over, since this process was fenced (ErrFenced), the shard's epoch went back
+	// (ErrWentBack), or another server is in use for the shard (ErrReplaced). Connections that were noted
+	// under it are closed, whatever they do.
+	Lost func(shard catalog.ShardID, join uint64, why error)
 	// Adopt has this process go by the catalog of a version, or a later one, and
 	// returns when none of its statements is planned by an earlier one any more,
 	// unless it was registered before.

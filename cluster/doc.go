@@ -38,6 +38,8 @@
 //     A registration is of a join, and is sent over that join's connections only.
 //   - A member adopts a version of the board, then tells it on its shards. What must be known
 //     to all waits until all rows have the version (follow.go).
+//   - A shard's server tells in which life of the shard it was taken in use. Once the board says that another one is
+//     in use, all leave servers of earlier lives, and join none (replaced.go).
 //   - Turns are on the board, and are taken over from who has no row on any shard (turns.go): one of DDL,
 //     and one of each table that shards alter meanwhile (tables.go).
 //
@@ -47,7 +49,7 @@
 //
 // explore_test.go runs two members as coroutines over the fakes of clustertest, visits all
 // interleavings of a statement, a scan, a fence, a join and a new index, and finds a miss
-// where one of the rules is taken away.
+// where one of the rules is taken away. explore_replaced_test.go does so for a shard that gets another server.
 //
 // # Non-goals
 //

@@ -174,8 +174,29 @@ func (s *Shared) expel(ctx context.Context, a *seated, join uint64) (gone bool, 
 	return true, nil
 }
 
+// Clear takes all off all shards, whoever they are. REQUIRES: none of them joins anew meanwhile.
+func (s *Shared) Clear(ctx context.Context) error {
+	return s.expelAll(ctx, func(*seated, []Row) error { return nil })
+}
+
 // Alone ends what members that have died have left on all shards, or names one that lives.
 func (s *Shared) Alone(ctx context.Context) error {
+	return s.expelAll(ctx, func(a *seated, rows []Row) error {
+		quiet, err := a.seat.Quiet(ctx)
+		if err != nil {
+			return s.at(a, err)
+		}
+		for _, r := range rows {
+			if r.Linked && quiet[r.Join] < silence {
+				return fmt.Errorf("%s serves", s.describe(on{a, r}))
+			}
+		}
+		return nil
+	})
+}
+
+// expelAll expels all rows of all shards, but for what check refuses.
+func (s *Shared) expelAll(ctx context.Context, check func(*seated, []Row) error) error {
 	for _, id := range s.ids {
 		a := s.seats[id]
 		for left := true; left; {
@@ -183,15 +204,11 @@ func (s *Shared) Alone(ctx context.Context) error {
 			if err != nil {
 				return s.at(a, err)
 			}
-			quiet, err := a.seat.Quiet(ctx)
-			if err != nil {
-				return s.at(a, err)
+			if err := check(a, rows); err != nil {
+				return err
 			}
 			left = false
 			for _, r := range rows {
-				if r.Linked && quiet[r.Join] < silence {
-					return fmt.Errorf("%s serves", s.describe(on{a, r}))
-				}
 				gone, err := s.expel(ctx, a, r.Join)
 				if err != nil {
 					return s.at(a, err)

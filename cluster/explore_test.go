@@ -32,6 +32,7 @@ type world struct {
 	ready  bool          // reads go by the index
 	alters int           // who is altering a table now
 	fault  string
+	also   func() string // more of the state, if set
 }
 
 type actor struct {
@@ -103,6 +104,9 @@ func (w *world) advance(a *actor) {
 func (w *world) hash() uint64 {
 	var b strings.Builder
 	fmt.Fprint(&b, w.seat.String(), "|", w.board.String(), "|", w.row, w.entry, w.ready, w.alters, w.fault)
+	if w.also != nil {
+		b.WriteString(w.also())
+	}
 	for _, a := range w.actors {
 		fmt.Fprint(&b, "|", a.name, a.done, a.pending, a.history)
 	}

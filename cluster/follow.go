@@ -119,6 +119,12 @@ func (s *Shared) adopt(ctx context.Context, published uint64) (version uint64, e
 	}
 	freed := false
 	for _, r := range records {
+		if r.Kind == lifeKind {
+			if err := s.replacedBy(r); err != nil {
+				return 0, err
+			}
+			continue
+		}
 		// In the fences first, then interrupted: none begins in between.
 		hit, err := s.fences.apply(r)
 		if err != nil {

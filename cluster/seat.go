@@ -59,6 +59,8 @@ type Row struct {
 // Beat is what a heartbeat reads.
 type Beat struct {
 	Epoch storage.Epoch
+	// Life is the server's: it rises when another one is taken in use for the shard.
+	Life uint64
 	// Here: the join's row is there, and isn't fenced.
 	Here bool
 }

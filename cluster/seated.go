@@ -38,7 +38,9 @@ type seated struct {
 	risen  chan struct{}
 	// suspects: the last Sweep has found one that may have died, or doesn't follow.
 	suspects bool
-	noted    noted
+	// failed is the last heartbeat's error.
+	failed error
+	noted  noted
 
 	// lost counts fences of this process, and fenced those that it has done. others is how many were there when it
 	// was looked last.
@@ -92,15 +94,19 @@ func (a *seated) adopt(join uint64, e, min storage.Epoch) error {
 
 // enter puts the process on the shard, in an epoch read behind the row's insertion. It may be
 // lower than one heard of under a former join: what was registered then is over.
-func (a *seated) enter(join uint64, e storage.Epoch) {
+func (a *seated) enter(join uint64, b Beat) error {
 	a.track.mu.Lock()
-	// Both at once: what is registered under the join is registered in e or later.
-	a.track.adopted, a.track.join = e, join
-	a.track.mu.Unlock()
+	defer a.track.mu.Unlock()
+	if b.Life < a.track.inUse {
+		return replaced(b.Life, a.track.inUse)
+	}
+	// All at once: what is registered under the join is registered in that epoch or later.
+	a.track.adopted, a.track.join, a.track.life = b.Epoch, join, b.Life
+	return nil
 }
 
 // lose takes the process off the shard.
-func (s *Shared) lose(a *seated, join uint64) {
+func (s *Shared) lose(a *seated, join uint64, why error) {
 	a.track.mu.Lock()
 	had := a.track.join == join
 	if had {
@@ -115,9 +121,9 @@ func (s *Shared) lose(a *seated, join uint64) {
 	a.noted.lose(join)
 	a.mu.Unlock()
 	a.lost.Add(1)
-	s.log.Warn("this process was fenced on a shard, and joins it anew: connections to it are closed", "shard", s.opts.ShardName(a.id), "join", join)
+	s.log.Warn("this process isn't on a shard any more, and joins it anew: connections to it are closed", "shard", s.opts.ShardName(a.id), "join", join, "why", why)
 	if s.member.Lost != nil {
-		s.member.Lost(a.id, join)
+		s.member.Lost(a.id, join, why)
 	}
 }
 
@@ -180,7 +186,12 @@ func (s *Shared) apart(ctx context.Context, id catalog.ShardID, fn func(context.
 	return s.at(a, fn(ctx, a))
 }
 
-func (s *Shared) beat(ctx context.Context, a *seated) error {
+func (s *Shared) beat(ctx context.Context, a *seated) (err error) {
+	defer func() {
+		a.mu.Lock()
+		a.failed = err
+		a.mu.Unlock()
+	}()
 	join, before := a.join(), a.adopted()
 	if join == 0 {
 		return s.joinShard(ctx, a)
@@ -190,11 +201,11 @@ func (s *Shared) beat(ctx context.Context, a *seated) error {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	if !b.Here {
-		s.lose(a, join)
+		s.lose(a, join, ErrFenced)
 		return s.joinShard(ctx, a)
 	}
 	if err := a.adopt(join, b.Epoch, before); err != nil {
-		s.lose(a, join)
+		s.lose(a, join, err)
 		return err
 	}
 	if err := s.tell(ctx, a); err != nil {
@@ -218,7 +229,7 @@ func (s *Shared) beat(ctx context.Context, a *seated) error {
 //	2 insert a row that tells 0
 //	3 read the epoch, and register in it from 6 on
 //	4 go by the newest version, once more
-//	5 see whether turns are still this process's, and whether the shard's epoch is right
+//	5 see whether turns are still this process's, and whether the shard's epoch and life are right
 //	6 use the join; tell
 //
 // Counter-examples. 3 before 2: the epoch is read, 3; a scan on another member advances it
@@ -252,10 +263,15 @@ func (s *Shared) joinShard(ctx context.Context, a *seated) error {
 	if err := s.checkTurns(ctx); err != nil {
 		return err
 	}
-	if b.Epoch, err = s.admit(ctx, a, b.Epoch); err != nil {
+	if err := a.current(b); err != nil {
 		return err
 	}
-	a.enter(a.joining, b.Epoch)
+	if b, err = s.admit(ctx, a, b); err != nil {
+		return err
+	}
+	if err := a.enter(a.joining, b); err != nil {
+		return err
+	}
 	a.joining = 0
 	return s.tell(ctx, a)
 }
@@ -270,22 +286,22 @@ func (s *Shared) catchUp(ctx context.Context) error {
 	return err
 }
 
-// admit has a shard looked at that is in an epoch, and returns the epoch that it is in then.
-func (s *Shared) admit(ctx context.Context, a *seated, e storage.Epoch) (storage.Epoch, error) {
+// admit has a shard looked at, and returns what it says of itself then.
+func (s *Shared) admit(ctx context.Context, a *seated, b Beat) (Beat, error) {
 	if s.member.Admit == nil {
-		if had := a.adopted(); e < had {
-			return 0, fmt.Errorf("its epoch is %d, and was %d: %w", e, had, ErrWentBack)
+		if had := a.adopted(); b.Epoch < had {
+			return b, fmt.Errorf("its epoch is %d, and was %d: %w", b.Epoch, had, ErrWentBack)
 		}
-		return e, nil
+		return b, nil
 	}
-	if err := s.member.Admit(ctx, a.id, e); err != nil {
-		return 0, fmt.Errorf("look whether it has forgotten epochs: %w", err)
+	if err := s.member.Admit(ctx, a.id, b.Epoch); err != nil {
+		return b, fmt.Errorf("look whether it has forgotten epochs: %w", err)
 	}
 	b, err := a.seat.Beat(ctx, a.joining)
 	if err != nil {
-		return 0, fmt.Errorf("join: %w", err)
+		return b, fmt.Errorf("join: %w", err)
 	}
-	return b.Epoch, nil
+	return b, nil
 }
 
 // Raise has a shard be in an epoch, or a later one.

@@ -21,6 +21,8 @@ import (
 var (
 	// ErrNotJoined: the process isn't on the shard (yet, or any more).
 	ErrNotJoined = errors.New("not joined to the shard")
+	// ErrFenced: others have taken the process off the shard.
+	ErrFenced = errors.New("another member has fenced this one, which stood still, or couldn't follow the others")
 	// ErrWentBack: what a shard or the board says is older than what it has said.
 	ErrWentBack = errors.New("another server answers, or it was put back")
 	// ErrTurnLost: the process was fenced, and another has its turn.

@@ -200,7 +200,7 @@ func TestJoinsAnew(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var lost []uint64
-	s := b.member(1, cluster.Member{Lost: func(_ catalog.ShardID, join uint64) { lost = append(lost, join) }})
+	s := b.member(1, cluster.Member{Lost: func(_ catalog.ShardID, join uint64, _ error) { lost = append(lost, join) }})
 	old := s.Register(0)
 	b.seats[0].Connect(7, "app", "h:7")
 	join, err := s.NoteThread(t.Context(), 0, storage.Thread{ID: 7})
@@ -837,7 +837,7 @@ func TestWentBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	lost := 0
-	s := b.member(1, cluster.Member{Lost: func(catalog.ShardID, uint64) { lost++ }})
+	s := b.member(1, cluster.Member{Lost: func(catalog.ShardID, uint64, error) { lost++ }})
 	for range 5 {
 		_, err := s.Advance(t.Context(), 0)
 		b.check(err)
@@ -942,7 +942,7 @@ func TestJoinByParts(t *testing.T) {
 	call := func(what string) { calls = append(calls, what) }
 	s := b.member(1, cluster.Member{
 		Adopt: func(context.Context, uint64) error { call("adopt"); return nil },
-		Lost:  func(catalog.ShardID, uint64) { call("lost") },
+		Lost:  func(catalog.ShardID, uint64, error) { call("lost") },
 	})
 	s.Join(cluster.Member{Admit: func(context.Context, catalog.ShardID, storage.Epoch) error { call("admit"); return nil }})
 	s.Join(cluster.Member{Freed: func() { call("freed") }})

@@ -41,6 +41,11 @@ func (s *Shared) NoteThread(ctx context.Context, id catalog.ShardID, t storage.T
 		return 0, err
 	}
 	if join = a.join(); join == 0 {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.failed != nil {
+			return 0, s.at(a, fmt.Errorf("%w: %w", ErrNotJoined, a.failed))
+		}
 		return 0, s.at(a, ErrNotJoined)
 	}
 	number, here, err := a.seat.Note(ctx, join, t.ID)

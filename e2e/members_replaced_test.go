@@ -10,9 +10,9 @@ import (
 	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
-// TestMembersReplaced: a replica without the last changes takes over from a shard's server, and then
-// one from the store's. It is refused until the operator says so; then all members go on, and find by
-// virtual index the rows that there are.
+// TestMembersReplaced: a replica without the last changes takes over from a shard's server while members serve, and then
+// one from the store's first, for which they are stopped. It is refused until the operator says so; then all members go on,
+// and find by virtual index the rows that there are.
 func TestMembersReplaced(t *testing.T) {
 	suite.Long(t)
 	oneFlavour(t, func(t *testing.T, f *flavour) {
@@ -138,17 +138,17 @@ func TestMembersReplaced(t *testing.T) {
 			_, err := rowsOf(t.Context(), p.db(), "SELECT id FROM people WHERE id = "+changed)
 			return err != nil && strings.Contains(err.Error(), promoted)
 		})
-		if out, code := shunt(t, "replaced", "--config", p.config, "s1"); code != 1 || !strings.Contains(out, "stop all members: member ") {
-			t.Errorf("status %d\n%s", code, out)
-		}
-		members[1].kill()
-		p.stop()
-		members[2].stop()
-		p.refuses(promoted)
+		members[1].kill() // which nobody waits for
 		if out := replaced("s1"); !strings.Contains(out, "is in use as a shard, in life 2") {
 			t.Error(out)
 		}
-		each((*process).run)
+		members[1].run()
+		each(func(m *process) {
+			eventually(t, "the shard serves", func() bool {
+				_, err := rowsOf(t.Context(), m.db(), "SELECT id FROM people WHERE id = "+changed)
+				return err == nil
+			})
+		})
 		want(t, p.db(), "SELECT id FROM people WHERE email = 'p"+changed+"@x'", "id", changed)
 		finds()
 		numbers()
@@ -162,6 +162,9 @@ func TestMembersReplaced(t *testing.T) {
 		storeValve.Lead(storeReplica.Addr())
 		storeValve.Cut()
 		finds()
+		if out, code := shunt(t, "replaced", "--config", p.config, storeValve.Addr()); code != 1 || !strings.Contains(out, "stop all of them: member ") {
+			t.Errorf("status %d\n%s", code, out)
+		}
 		each(func(m *process) { m.stop() })
 		p.refuses(promoted)
 		if out := replaced(storeValve.Addr()); !strings.Contains(out, "in use as a server of the store, in life 2") {
@@ -172,6 +175,114 @@ func TestMembersReplaced(t *testing.T) {
 		insert(60, 70)
 		numbers()
 		narrow()
+	})
+}
+
+// TestMembersServeReplaced: a replica without the last changes takes over from a shard that is a home, too, while members
+// serve; then the former server comes back at the address that they have, and isn't used.
+func TestMembersServeReplaced(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 3, throwaway.ReplicationArgs(f.name)...)
+		former, replica := servers[1], servers[2]
+		onReplica := func(sql string) {
+			t.Helper()
+			if f.name == throwaway.MariaDB {
+				sql = strings.ReplaceAll(sql, "REPLICA", "SLAVE")
+			}
+			mustExec(t, onShard(t, replica, ""), sql)
+		}
+		for _, sql := range replica.Replicates(former) {
+			mustExec(t, onShard(t, replica, ""), sql)
+		}
+		valve := valveTo(t, former)
+		p := start(t, f, setup{
+			servers: servers[:2], addrs: []string{servers[0].Addr(), valve.Addr()}, tables: []string{"people: {shard_key: id}"},
+			extra: "shard_timeout: 30s\nstore: {shards: true}",
+		})
+		members := []*process{p, p.beside()}
+		members[1].run()
+		mustExec(t, p.db(), "CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50))")
+		for i := range 20 {
+			mustExec(t, members[i%2].db(), fmt.Sprintf("INSERT INTO people VALUES (%d, 'p%d@x')", i, i))
+		}
+		mustExec(t, p.db(), "CREATE VIRTUAL INDEX idx_email ON people (email) HOME s1")
+		p.waitIndex(p.db(), "idx_email")
+		p.settled(p.db())
+		id := mustRows(t, p.shard(1), "SELECT id FROM people ORDER BY id LIMIT 1")[0]["id"]
+		old := "SELECT id FROM people WHERE email = 'p" + id + "@x'"
+		eventually(t, "the replica has it all", func() bool {
+			rows, err := rowsOf(t.Context(), onShard(t, replica, ""), "SELECT COUNT(*) AS n FROM "+p.schema+".people")
+			is := mustRows(t, p.shard(1), "SELECT COUNT(*) AS n FROM people")
+			return err == nil && rows[0]["n"] == is[0]["n"]
+		})
+		onReplica("STOP REPLICA")
+		mustExec(t, p.db(), "UPDATE people SET email = 'new@x' WHERE id = "+id)
+		eventually(t, "the old key's entry is removed", func() bool {
+			return strings.Contains(routeOf(t, p.db(), old).reason, ": 0 shards of 2")
+		})
+		former.Kill()
+		valve.Lead(replica.Addr())
+		valve.Cut()
+		replaced := func() (string, int) { return shunt(t, "replaced", "--config", p.config, "s1") }
+		onReplica("START REPLICA SQL_THREAD")
+		eventually(t, "the replica applies what it has", func() bool {
+			rows, err := rowsOf(t.Context(), onShard(t, replica, ""), "SHOW REPLICA STATUS")
+			return err == nil && len(rows) == 1 && rows[0]["Replica_SQL_Running"]+rows[0]["Slave_SQL_Running"] == "Yes"
+		})
+		if out, code := replaced(); code != 1 || !strings.Contains(out, "still replicates from") {
+			t.Errorf("status %d\n%s", code, out)
+		}
+		onReplica("STOP REPLICA")
+		onReplica("RESET REPLICA ALL")
+		for life := 2; life <= 3; life++ { // the second time it serves already
+			if out, code := replaced(); code != 0 || !strings.Contains(out, fmt.Sprintf("is in use as a shard, in life %d", life)) || !strings.Contains(out, "is in use as a server of the store") {
+				t.Fatalf("status %d\n%s", code, out)
+			}
+			for _, m := range members {
+				eventually(t, "its rows are found", func() bool {
+					rows, err := rowsOf(t.Context(), m.db(), old)
+					return err == nil && len(rows) == 1 && rows[0]["id"] == id
+				})
+			}
+		}
+		for _, m := range members {
+			eventually(t, "the index is built anew", func() bool {
+				rows, err := rowsOf(t.Context(), m.db(), "EXPLAIN ROUTE "+old)
+				return err == nil && len(rows) > 0 && len(routeOf(t, m.db(), old).shards) == 1
+			})
+			want(t, m.db(), old, "id", id)
+		}
+
+		ctx := t.Context()
+		if err := former.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			mustExec(t, p.db(), fmt.Sprintf("INSERT INTO people VALUES (%d, 'later')", i+1000))
+		}
+		valve.Lead(former.Addr())
+		valve.Cut()
+		const refused = "another server has taken its place"
+		for _, m := range members {
+			eventually(t, "the former server isn't used", func() bool {
+				rows, err := rowsOf(ctx, m.db(), "SELECT COUNT(*) AS n FROM people WHERE email = 'later'")
+				if err == nil && rows[0]["n"] != "20" {
+					t.Fatalf("%v", rows)
+				}
+				return err != nil && strings.Contains(err.Error(), refused)
+			})
+		}
+		members[1].stop()
+		members[1].refuses(refused)
+		valve.Lead(replica.Addr())
+		valve.Cut()
+		members[1].run()
+		for _, m := range members {
+			eventually(t, "all rows are found", func() bool {
+				rows, err := rowsOf(ctx, m.db(), "SELECT COUNT(*) AS n FROM people WHERE email = 'later'")
+				return err == nil && rows[0]["n"] == "20"
+			})
+		}
 	})
 }
 

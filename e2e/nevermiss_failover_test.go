@@ -24,7 +24,8 @@ func (h *hand) failOvers(duration time.Duration) func() {
 }
 
 // failOver has a shard's server die, in the midst of the load, and its replica take over that lacks its last second. As
-// docs/several.md has it, all members are stopped then, told of it, and started. Writers learn what is lost.
+// docs/several.md has it, the members serve on, but where it is the store's first server: then they are stopped, and started
+// behind it. Writers learn what is lost.
 func (h *hand) failOver(k int) {
 	began := time.Now()
 	h.all.Lock()
@@ -46,17 +47,22 @@ func (h *hand) failOver(k int) {
 		v.Cut()
 	}
 	h.p.servers[k] = replica
-	for _, w := range h.ways {
-		if code := w.stop(); code != 0 {
-			h.fail("s%d has failed over: member %d: exit status %d", k, w.n, code)
+	first := k == 0
+	if first {
+		for _, w := range h.ways {
+			if code := w.stop(); code != 0 {
+				h.fail("s%d has failed over: member %d: exit status %d", k, w.n, code)
+			}
 		}
 	}
 	lost := h.relearn(k, func() {
 		if out, code := shunt(h.t, "replaced", "--config", h.p.config, fmt.Sprintf("s%d", k)); code != 0 {
 			h.fail("shunt replaced: status %d\n%s", code, out)
 		}
-		for _, w := range h.ways {
-			h.launch(w)
+		if first {
+			for _, w := range h.ways {
+				h.launch(w)
+			}
 		}
 	})
 	for _, w := range h.ways {

@@ -50,7 +50,7 @@ type Options struct {
 	// Catalog returns the published snapshot; nil as long as there is none.
 	Catalog func() *catalog.Catalog
 	// Lost and Adopt are cluster.Member's.
-	Lost  func(shard catalog.ShardID, join uint64)
+	Lost  func(shard catalog.ShardID, join uint64, why error)
 	Adopt func(ctx context.Context, version uint64) error
 	// Publish rebuilds the catalog from the shards and the store's definitions,
 	// and publishes it. When it returns, every session that checks the version

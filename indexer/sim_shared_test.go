@@ -219,7 +219,7 @@ func (m *member) Join(c cluster.Member) {
 		m.w.publish(m.proc)
 		return nil
 	}
-	c.Lost = func(_ catalog.ShardID, join uint64) {
+	c.Lost = func(_ catalog.ShardID, join uint64, _ error) {
 		for _, s := range m.conns {
 			s.closed = s.closed || s.join == join
 		}

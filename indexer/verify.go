@@ -3,6 +3,7 @@ package indexer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,7 +39,8 @@ func (x *Indexer) verifyJob(ctx context.Context, t *catalog.Table, id catalog.Sh
 }
 
 // verify asks a shard about some keys of a table's indexes: keys that it has
-// are added if missing, entries of others are removed.
+// are added if missing, entries of others are removed. It returns a *HeldBack where what was
+// open may have kept it from that: see retire.
 //
 // REQUIRES: no maintain of (table, shard) runs beside it; see there.
 func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.ShardID, probes []plan.Probe) error {
@@ -97,7 +99,8 @@ func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.Shard
 	if len(absent) == 0 || !l.snapshots {
 		return nil
 	}
-	removed := 0
+	open := b.horizon == 0 || !x.cluster.Passed(id, b.after)
+	removed, held := 0, false
 	for _, ix := range indexes {
 		var stale [][]byte
 		for _, p := range absent {
@@ -113,9 +116,44 @@ func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.Shard
 			return fmt.Errorf("index %s: remove stale entries: %w", ix.Name, err)
 		}
 		removed += n
+		if open && n < len(stale) && !held {
+			if held, err = x.anyThere(ctx, ix.ID, id, stale); err != nil {
+				return fmt.Errorf("index %s: look for stale entries: %w", ix.Name, err)
+			}
+		}
 	}
 	count(x.opts.Metrics.Removed, removed)
+	if held {
+		return &HeldBack{Shard: id, After: b.after}
+	}
 	return nil
+}
+
+// anyThere reports that the store has an entry of one of some keys on a shard. Where that is marked a scan
+// looks for all.
+func (x *Indexer) anyThere(ctx context.Context, index catalog.IndexID, shard catalog.ShardID, keys [][]byte) (bool, error) {
+	if slices.ContainsFunc(x.store.Marks(index), func(m storage.Mark) bool { return m.Shard == shard }) {
+		return false, nil
+	}
+	questions := make([]storage.Question, len(keys))
+	for i, key := range keys {
+		questions[i] = storage.Question{Index: index, Key: key}
+	}
+	if store, ok := x.store.(Asked); ok {
+		if err := store.Ask(ctx, questions); err != nil {
+			return false, err
+		}
+	} else {
+		for i, q := range questions {
+			questions[i].Found, questions[i].Err = x.store.Lookup(index, q.Key, nil)
+		}
+	}
+	var errs []error
+	there := slices.ContainsFunc(questions, func(q storage.Question) bool {
+		errs = append(errs, q.Err)
+		return q.Found.Shards.Has(shard)
+	})
+	return there, errors.Join(errs...)
 }
 
 // asks reports whether `columns = values` is true exactly for rows with the

@@ -74,6 +74,29 @@ func TestOpenTransactionHoldsRemovalsBack(t *testing.T) {
 	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
 }
 
+// TestOpenTransactionHoldsVerificationBack: a key that is looked for while it may not be removed is looked for again, once. One that
+// the store doesn't have isn't.
+func TestOpenTransactionHoldsVerificationBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, nil)
+	b.shards[0].set(1, "ann")
+	b.create()
+	reader := b.x.Begin(catalog.Only(0))
+	b.shards[0].set(1, "eve")
+	verify := func(key string) {
+		b.x.After(plan.Maintenance{Table: b.index().Table, Operation: "READ", Shards: catalog.Only(0), Keys: []plan.Probe{b.probe(key)}})
+	}
+	verify("nobody")
+	b.until("no job is left", func() bool { return len(b.store.Jobs()) == 0 })
+	verify("ann")
+	b.until("the job was held back", func() bool { return b.happened("held back") })
+	b.pass(time.Hour)
+	b.expect("ann", 0)
+	reader.End()
+	b.until("the stale entry is gone", func() bool { return len(b.shardsOf("ann")) == 0 })
+	b.until("no job is left", func() bool { return len(b.store.Jobs()) == 0 })
+}
+
 func TestBuildWaitsForOpenTransactions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, nil)

@@ -50,6 +50,8 @@ type Seat struct {
 	Faults
 	// Now is the server's clock; nil: it stands.
 	Now func() time.Time
+	// Life is how many servers were in use before.
+	Life uint64
 
 	mu    sync.Mutex
 	past  storage.Epoch // the epoch is one more
@@ -201,7 +203,7 @@ func (s *Seat) Beat(_ context.Context, join uint64) (b cluster.Beat, err error) 
 		if there {
 			s.linkLocked(join)
 		}
-		b = cluster.Beat{Epoch: s.past + 1, Here: there && !row.Fenced}
+		b = cluster.Beat{Epoch: s.past + 1, Life: s.Life + 1, Here: there && !row.Fenced}
 		return b
 	})
 	return b, err

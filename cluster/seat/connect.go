@@ -89,7 +89,9 @@ func connect(c Config, f flavour, checked bool) (*sql.DB, error) {
 	o.Logger = &mysql.NopLogger{}
 	by := connector{flavour: f}
 	if checked {
-		o.DBName, by.schema = c.Schema, c.Schema
+		if o.DBName = c.Schema; !c.unchecked {
+			by.schema = c.Schema
+		}
 		// No statement here takes long, but for the wait for a row's lock.
 		o.ReadTimeout, o.WriteTimeout = c.Answer, c.Answer
 	}

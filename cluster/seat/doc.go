@@ -30,6 +30,6 @@
 //
 // A server that isn't the one which wrote self last (a replica that was promoted, a copy) may
 // lack epochs, rows and notes. It isn't used (ErrOtherServer) until Renew, which belongs
-// behind a barrier: nobody uses the former one any more. Each connection looks, before
-// anything else.
+// behind cluster.Replace: nobody uses the former one any more. Each connection looks, before
+// anything else. A server that was in use before still says so of itself, in its earlier life.
 package seat

@@ -124,7 +124,7 @@ func build(ctx context.Context, db *sql.DB, c Config, f flavour) error {
 				return fmt.Errorf("make schema %s: %w", c.Schema, err)
 			}
 		}
-		if _, err := conn.ExecContext(ctx, "INSERT IGNORE INTO self SELECT 1, 0, 0, ?, ?, 1, "+f.server, c.Cluster, c.Shard); err != nil {
+		if _, err := conn.ExecContext(ctx, "INSERT IGNORE INTO self SELECT 1, 0, 0, ?, ?, ?, "+f.server, c.Cluster, c.Shard, c.Life); err != nil {
 			return fmt.Errorf("say what the server is: %w", err)
 		}
 		var version int
@@ -167,50 +167,59 @@ func alone(ctx context.Context, db *sql.DB, fn func(*sql.Conn) error) error {
 	return errors.Join(err, unlock)
 }
 
-// Renew takes the server in use that answers now, in a new life whose epochs are later than
-// above, and later than those that it knows of. Nobody is on the shard then. It returns the
-// life. REQUIRES: nobody uses the server that was in use before.
-func Renew(ctx context.Context, c Config, above storage.Epoch) (life uint64, err error) {
+// Renew takes the server in use that answers now, in a life, and in an epoch that is later than above, and
+// later than those that the server knows of. Where that server is in use in that life already, or in a later one, nothing
+// happens. REQUIRES: nobody uses the server that was in use before, and none joins one in an earlier life.
+func Renew(ctx context.Context, c Config, life uint64, above storage.Epoch) error {
 	c = c.complete()
-	if _, err := prepare(ctx, c); err != nil && !errors.Is(err, ErrOtherServer) {
-		return 0, fmt.Errorf("take shard %s (%s) in use: %w", c.Shard, c.Addr, err)
+	_, err := prepare(ctx, c)
+	if err == nil || errors.Is(err, ErrOtherServer) {
+		err = renew(ctx, c, life, above)
 	}
-	life, err = renew(ctx, c, above)
 	if err != nil {
-		return 0, fmt.Errorf("take shard %s (%s) in use: %w", c.Shard, c.Addr, err)
+		return fmt.Errorf("take shard %s (%s) in use: %w", c.Shard, c.Addr, err)
 	}
-	return life, nil
+	return nil
 }
 
-func renew(ctx context.Context, c Config, above storage.Epoch) (life uint64, err error) {
+func renew(ctx context.Context, c Config, life uint64, above storage.Epoch) error {
 	db, err := connect(c, flavour{}, false)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer db.Close()
 	f, err := askFlavour(ctx, db)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { _ = tx.Rollback() }()
 	schema := quote(c.Schema)
+	var had uint64
+	var same bool
+	if err := tx.QueryRowContext(ctx, "SELECT life, server = "+f.server+" FROM "+schema+".self FOR UPDATE").Scan(&had, &same); err != nil {
+		return err
+	}
+	switch {
+	case had >= life && !same:
+		return fmt.Errorf("it has been in life %d: %w", had, ErrOtherServer)
+	case had >= life:
+		return nil
+	}
 	// What the rows of members stand for ran on the former server.
-	for _, q := range []string{
-		"UPDATE " + schema + ".self SET life = life + 1, server = " + f.server, "DELETE FROM " + schema + ".members", "DELETE FROM " + schema + ".threads",
-	} {
+	for _, q := range []string{"DELETE FROM " + schema + ".members", "DELETE FROM " + schema + ".threads"} {
 		if _, err := tx.ExecContext(ctx, q); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if _, err := tx.ExecContext(ctx, "UPDATE "+schema+".epoch SET epoch = GREATEST(epoch, ?) + 1", uint64(above)); err != nil {
-		return 0, err
+		return err
 	}
-	if err := tx.QueryRowContext(ctx, "SELECT life FROM "+schema+".self").Scan(&life); err != nil {
-		return 0, err
+	if _, err := tx.ExecContext(ctx, "UPDATE "+schema+".self SET life = ?, server = "+f.server, life); err != nil {
+		return err
 	}
-	return life, tx.Commit()
+	return tx.Commit()
 }

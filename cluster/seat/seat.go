@@ -39,9 +39,14 @@ type Config struct {
 	Schema string
 	// Connections bounds those open at a time; 0: 8.
 	Connections int
+	// Life is that of a server that has no tables yet; 0: 1.
+	Life uint64
 	// Dial is how long a connection may take to be made, and Answer a statement until
 	// something comes of its answer; 0: 10 s. A call that gets none returns an error.
 	Dial, Answer time.Duration
+
+	// unchecked: whatever server of the shard answers.
+	unchecked bool
 }
 
 // DefaultSchema is the schema that holds the tables.
@@ -70,12 +75,22 @@ func Open(ctx context.Context, c Config) (*Seat, error) {
 	return s, nil
 }
 
+// OpenAny is Open of whatever server of the shard answers, which may be another one than that in use: to see what it has,
+// and for Renew, which takes it in use.
+func OpenAny(ctx context.Context, c Config) (*Seat, error) {
+	c.unchecked = true
+	return Open(ctx, c)
+}
+
 func (c Config) complete() Config {
 	if c.Schema == "" {
 		c.Schema = DefaultSchema
 	}
 	if c.Connections == 0 {
 		c.Connections = 8
+	}
+	if c.Life == 0 {
+		c.Life = 1
 	}
 	if c.Dial == 0 {
 		c.Dial = 10 * time.Second
@@ -88,7 +103,7 @@ func (c Config) complete() Config {
 
 func open(ctx context.Context, c Config) (*Seat, error) {
 	f, err := prepare(ctx, c)
-	if err != nil {
+	if err != nil && (!c.unchecked || !errors.Is(err, ErrOtherServer)) {
 		return nil, err
 	}
 	db, err := connect(c, f, true)
@@ -133,6 +148,12 @@ func (s *Seat) Close() error {
 	return s.db.Close()
 }
 
+// Life is that of the server's which was taken in use last, as far as the server knows.
+func (s *Seat) Life(ctx context.Context) (life uint64, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT life FROM self").Scan(&life)
+	return life, err
+}
+
 // Advance is cluster.Seat's.
 func (s *Seat) Advance(ctx context.Context) (storage.Epoch, error) {
 	res, err := s.db.ExecContext(ctx, "UPDATE epoch SET epoch = LAST_INSERT_ID(epoch + 1)")
@@ -170,7 +191,7 @@ func cut(s string) string { return strings.ToValidUTF8(s[:min(len(s), 255)], "")
 // Beat is cluster.Roll's.
 func (s *Seat) Beat(ctx context.Context, join uint64) (b cluster.Beat, err error) {
 	err = s.linked(ctx, join, func(conn *sql.Conn) error {
-		return conn.QueryRowContext(ctx, "SELECT e.epoch, m.fenced <=> 0 FROM epoch e LEFT JOIN members m ON m.join_no = ?", join).Scan(&b.Epoch, &b.Here)
+		return conn.QueryRowContext(ctx, "SELECT e.epoch, s.life, m.fenced <=> 0 FROM epoch e JOIN self s LEFT JOIN members m ON m.join_no = ?", join).Scan(&b.Epoch, &b.Life, &b.Here)
 	})
 	return b, err
 }

@@ -285,17 +285,26 @@ func TestWhichServer(t *testing.T) {
 		if _, err := s.Least(t.Context()); !errors.Is(err, ErrOtherServer) {
 			t.Error(err)
 		}
-		life, err := Renew(t.Context(), c, 77)
-		if check(t, err); life != 2 {
+		whatever := must[*Seat](t)(OpenAny(t.Context(), c))
+		defer whatever.Close()
+		if life := must[uint64](t)(whatever.Life(t.Context())); life != 1 {
 			t.Errorf("life %d", life)
 		}
+		if err := Renew(t.Context(), c, 1, 77); !errors.Is(err, ErrOtherServer) {
+			t.Errorf("a life that another server has had: %v", err)
+		}
+		renewed := func(life uint64, above storage.Epoch, want cluster.Beat) {
+			t.Helper()
+			check(t, Renew(t.Context(), c, life, above))
+			if b := must[cluster.Beat](t)(s.Beat(t.Context(), join)); b != want {
+				t.Errorf("%+v, want %+v", b, want)
+			}
+		}
+		renewed(2, 77, cluster.Beat{Epoch: 78, Life: 2})
 		opens(func(*Config) {}, nil)
-		if b := must[cluster.Beat](t)(s.Beat(t.Context(), join)); b.Epoch != 78 || b.Here {
-			t.Errorf("in a new life: %+v", b)
-		}
-		if life = must[uint64](t)(Renew(t.Context(), c, 3)); life != 3 || must[storage.Epoch](t)(s.Least(t.Context())) != 79 {
-			t.Errorf("life %d, epoch %d", life, must[storage.Epoch](t)(s.Least(t.Context())))
-		}
+		renewed(4, 3, cluster.Beat{Epoch: 79, Life: 4})
+		join = must[uint64](t)(s.Join(t.Context(), cluster.Identity{ID: 7}, 1))
+		renewed(4, 90, cluster.Beat{Epoch: 79, Life: 4, Here: true}) // it is done already
 	})
 }
 

@@ -123,7 +123,7 @@ func volatileHomes(ctx context.Context, cfg *config.Config) (notes []string) {
 	defer cancel()
 	for _, at := range homesOf(cfg) {
 		if why, err := home.Volatile(ctx, at.Config); err == nil && why != "" {
-			notes = append(notes, fmt.Sprintf("store: server %s: %s: when its machine loses power, reads by virtual indexes may miss rows", homeName(at), why))
+			notes = append(notes, fmt.Sprintf("store: server %s: %s: when its machine loses power, reads by virtual indexes may miss rows", at.Name, why))
 		}
 	}
 	return notes

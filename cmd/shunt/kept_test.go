@@ -144,7 +144,7 @@ func TestServersLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		replaced = &[]string{}
-		s.replaced = func(name string) error {
+		s.replaced = func(name string, _ bool) error {
 			*replaced = append(*replaced, name)
 			return nil
 		}

@@ -122,6 +122,16 @@ func openMember(ctx context.Context, cfg *config.Config, reg prometheus.Register
 	return m, l, nil
 }
 
+// lifeOf is servers.life.
+func (m *member) lifeOf(name string) (uint64, error) {
+	for id, sh := range m.shards {
+		if sh.Name == name {
+			return m.cluster.Life(id)
+		}
+	}
+	return 0, nil
+}
+
 // admit is cluster.Member's.
 func (m *member) admit(ctx context.Context, shard catalog.ShardID, e storage.Epoch) error {
 	if err := m.forgetLocal(ctx, shard, e); err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -126,6 +127,9 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		return err
 	}
 	s.servers.replaced = s.replaced
+	if s.member != nil {
+		s.servers.life = s.member.lifeOf
+	}
 	s.ring = newRing(log)
 	defer s.ring.Close()
 	if httpListener != nil {
@@ -392,8 +396,15 @@ func (s *service) closing(ctx context.Context, fn func(context.Context)) {
 	fn(stop)
 }
 
-// replaced is called for a shard that has another server than before.
-func (s *service) replaced(shard string) error {
+// replaced is called for a shard that has another server than before. One that was taken in use by shunt replaced is marked:
+// no home is needed, so that members join a shard that is one, and give up what it had.
+func (s *service) replaced(shard string, renewed bool) error {
+	if renewed {
+		if i := slices.IndexFunc(s.layout.shards, func(sh catalog.Shard) bool { return sh.Name == shard }); i >= 0 {
+			s.logs.again(s.layout.shards[i].ID)
+		}
+		return apart{s.store, s.cfg}.replaced(shard)
+	}
 	return errors.Join(apart{s.store, s.cfg}.replaced(shard), s.forget(shard, func(x *indexer.Indexer, id catalog.ShardID) error {
 		s.answers.Stop(id) // they are of the one before
 		s.logs.again(id)
@@ -545,9 +556,9 @@ func (s *service) everyone() func(context.Context) error {
 
 // lost closes the connections of a join that is over, all that there are: none is noted before
 // this process joins anew.
-func (s *service) lost(id catalog.ShardID, _ uint64) {
-	s.dial[id].Health.Cut(fmt.Errorf("another member has fenced this one, which noticed at %s: it stood still, or couldn't follow the others. It joins the shard anew by itself: send the statement again, a write after a look whether it was done, a transaction from its begin",
-		time.Now().UTC().Format(time.RFC3339)))
+func (s *service) lost(id catalog.ShardID, _ uint64, why error) {
+	s.dial[id].Health.Cut(fmt.Errorf("this Shunt noticed at %s that it isn't on the shard any more, and joins it anew by itself: send the statement again, a write after a look whether it was done, a transaction from its begin: %w",
+		time.Now().UTC().Format(time.RFC3339), why))
 }
 
 // down reports a shard that can't be reached. One that isn't configured any more is not down:

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/shunt-sql/shunt/cmd/shunt/config"
@@ -46,12 +48,15 @@ type servers struct {
 	// seated: of a shard whose server isn't known, others know it (cluster/seat). A member may begin with an
 	// empty data_dir, and its shards aren't replaced.
 	seated bool
-	// replaced is told of a shard that has another server than before. Its error
-	// keeps the server from being used.
-	replaced func(name string) error
+	// life is a shard's, as it was heard last; an error where the server that was heard isn't in use any more. nil: it has
+	// none.
+	life func(name string) (uint64, error)
+	// replaced is told of a shard that has another server than before; renewed: shunt replaced has taken that in
+	// use. Its error keeps the server from being used.
+	replaced func(name string, renewed bool) error
 
 	mu sync.Mutex
-	// was has the shards' servers by name, those of earlier lives too.
+	// was has the shards' servers by name, those of earlier lives too: see known.
 	was map[string]string
 	// is has what each shard's address led to in this life.
 	is map[string]server
@@ -74,7 +79,7 @@ const serversFile = "servers.json"
 func knownServers(cfg *config.Config, log *slog.Logger) (*servers, error) {
 	s := &servers{
 		file: keptFile[string]{filepath.Join(cfg.DataDir, serversFile), func(sum string) string { return sum }}, log: log, seated: cfg.Store.Shared(),
-		is: map[string]server{}, shards: map[string]bool{}, replaced: func(string) error { return nil },
+		is: map[string]server{}, shards: map[string]bool{}, replaced: func(string, bool) error { return nil },
 	}
 	for _, sh := range cfg.Shards {
 		s.shards[sh.Name] = true
@@ -155,39 +160,69 @@ func (s *servers) judge(name string, to server, alone, taken func()) error {
 	if err := s.mistaken(name, to); err != nil {
 		return err
 	}
-	was := s.was[name]
+	was, before := s.known(name)
+	life := before
+	if s.life != nil {
+		heard, err := s.life(name)
+		if err != nil {
+			return err
+		}
+		life = max(before, heard)
+	}
 	if was != to.id && (was != "" || !s.seated) {
+		alone()
+		if err := s.replaced(name, was != "" && life > before); err != nil {
+			return fmt.Errorf("another server than before, and the virtual indexes can't be told: %w", err)
+		}
 		if was != "" {
 			s.log.Warn("the shard has another server than before; reads by virtual indexes go to it until it has been scanned", "shard", name, "addr", to.addr, "was", was, "is", to.id)
-		}
-		alone()
-		if err := s.replaced(name); err != nil {
-			return fmt.Errorf("another server than before, and the virtual indexes can't be told: %w", err)
 		}
 	}
 	s.is[name] = to
 	taken()
-	if was == to.id {
+	if was == to.id && life == before {
 		return nil
 	}
-	s.was[name] = to.id
+	s.know(name, to.id, life)
 	if err := s.file.write(s.was); err != nil {
 		s.log.Warn("which server the shard is can't be kept: at the next start exchanged addresses would not be noticed", "shard", name, "error", err)
 	}
 	return nil
 }
 
+// lifeMark is before the life that a server was known in, where that isn't the first one.
+const lifeMark = " in life "
+
+// known is which server a shard was, in which life.
+func (s *servers) known(name string) (id string, life uint64) {
+	id, text, _ := strings.Cut(s.was[name], lifeMark)
+	life, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		life = 1
+	}
+	return id, life
+}
+
+func (s *servers) know(name, id string, life uint64) {
+	if life > 1 {
+		id += lifeMark + strconv.FormatUint(life, 10)
+	}
+	s.was[name] = id
+}
+
 // mistaken says why a server can't be the shard.
 func (s *servers) mistaken(name string, to server) error {
+	own, _ := s.known(name)
 	for _, other := range slices.Sorted(maps.Keys(s.shards)) {
 		if other == name {
 			continue
 		}
 		is, known := s.is[other]
+		was, _ := s.known(other)
 		switch {
 		case known && is.id == to.id:
 			return fmt.Errorf("this is the server of shard %s (%s): expected a server each", other, is.addr)
-		case s.was[other] == to.id && s.was[name] != to.id:
+		case was == to.id && own != to.id:
 			return fmt.Errorf("this is the server that was shard %s: expected that of %s; put the addresses right (or, if its rows were moved, remove %s and start again)", other, name, s.file.path)
 		case known && is.mariaDB != to.mariaDB:
 			return fmt.Errorf("runs %s but shard %s runs %s: expected all MySQL or all MariaDB, since they compare text differently", to.version, other, is.version)

@@ -168,6 +168,23 @@ func (s *server) replicates(rows []map[string]string, primary *server) (position
 	return p, nil
 }
 
+// Source names the server whose changes a server applies; "" for none, and where the account may not see that.
+func Source(ctx context.Context, c *shard.Conn) (string, error) {
+	rows, err := status(ctx, c, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
+	if c.MariaDB {
+		rows, err = status(ctx, c, "SHOW ALL REPLICAS STATUS", "SHOW ALL SLAVES STATUS")
+	}
+	if _, refused := errors.AsType[*shard.ServerError](err); refused {
+		return "", nil
+	}
+	for _, r := range rows {
+		if r["Replica_SQL_Running"] == "Yes" {
+			return r["Source_Host"] + ":" + r["Source_Port"], nil
+		}
+	}
+	return "", err
+}
+
 // stoppedError: replication stands still, or has not begun.
 type stoppedError struct{ msg string }
 

@@ -272,6 +272,14 @@ func (h *Home) Life(ctx context.Context) (life uint64, err error) {
 	return life, nil
 }
 
+// InUse reports that the server which answers is the home. One that was opened by OpenAny may not be.
+func (h *Home) InUse(ctx context.Context) (is bool, err error) {
+	if err := h.row(ctx, &is, "SELECT server = "+h.flavour.server+" FROM home"); err != nil {
+		return false, fmt.Errorf("see which server is the home: %w", err)
+	}
+	return is, nil
+}
+
 // NewLife says that another server, or a store that went back, is the home: what it has of its
 // indexes may lack entries and marks. In one transaction its life is raised, every index is marked
 // on the shards given, in their present epochs, and builds under way are dropped. Nothing happens

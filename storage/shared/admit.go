@@ -50,6 +50,22 @@ func (s *Store) Admit(ctx context.Context, shard catalog.ShardID, e storage.Epoc
 	return raise, nil
 }
 
+// Highest is the last epoch of a shard that a home knows of. All homes have to answer.
+func (s *Store) Highest(ctx context.Context, shard catalog.ShardID) (highest storage.Epoch, err error) {
+	for _, p := range s.homes() {
+		h, err := p.reach()
+		if err != nil {
+			return 0, err
+		}
+		e, err := h.Highest(ctx, shard)
+		if err != nil {
+			return 0, err
+		}
+		highest = max(highest, e)
+	}
+	return highest, nil
+}
+
 // Doubt marks a shard in all indexes, and has it scanned. All homes have to answer.
 func (s *Store) Doubt(ctx context.Context, shard catalog.ShardID, e storage.Epoch) error {
 	for _, p := range s.homes() {

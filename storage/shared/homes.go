@@ -20,12 +20,15 @@ import (
 type Server struct {
 	Name string
 	home.Config
+	// Replaced: whatever server answers.
+	Replaced bool
 }
 
 // place is a home as this process sees it.
 type place struct {
 	name string
 	at   home.Config
+	any  bool // Server.Replaced
 	// home is nil until the server has answered for the first time.
 	home atomic.Pointer[home.Home]
 	// opening is held while it is opened.
@@ -77,6 +80,12 @@ func (s *Store) reach(name string) (*home.Home, error) {
 	return p.reach()
 }
 
+// Server is a home by its name. The error is why it is taken for out.
+func (s *Store) Server(name string) (*home.Home, error) { return s.reach(name) }
+
+// On are the indexes that a home has.
+func (s *Store) On(name string) []string { return s.state.Load().on(name) }
+
 // outage is why a home is taken for out.
 func (s *Store) outage(name string) error {
 	p := s.place(name)
@@ -115,7 +124,11 @@ func (p *place) open(ctx context.Context) error {
 	if p.home.Load() != nil {
 		return nil
 	}
-	h, err := home.Open(ctx, p.at)
+	open := home.Open
+	if p.any {
+		open = home.OpenAny
+	}
+	h, err := open(ctx, p.at)
 	if err != nil {
 		return err
 	}
@@ -128,7 +141,7 @@ func (s *Store) OpenHomes(ctx context.Context, cluster string, more []Server) er
 	places := slices.Clone(s.homes())
 	for _, at := range more {
 		at.Cluster = cluster
-		p := &place{name: at.Name, at: at.Config}
+		p := &place{name: at.Name, at: at.Config, any: at.Replaced}
 		brief, cancel := context.WithTimeout(ctx, s.timeout)
 		err := p.open(brief)
 		cancel()
