@@ -277,10 +277,29 @@ func TestMembersServeReplaced(t *testing.T) {
 		valve.Lead(replica.Addr())
 		valve.Cut()
 		members[1].run()
+		found := func() {
+			t.Helper()
+			for _, m := range members {
+				eventually(t, "all rows are found", func() bool {
+					rows, err := rowsOf(ctx, m.db(), "SELECT COUNT(*) AS n FROM people WHERE email = 'later'")
+					return err == nil && rows[0]["n"] == "20"
+				})
+			}
+		}
+		found()
+		// The address that they have leads nowhere, and SIGHUP tells them the server's own.
 		for _, m := range members {
-			eventually(t, "all rows are found", func() bool {
-				rows, err := rowsOf(ctx, m.db(), "SELECT COUNT(*) AS n FROM people WHERE email = 'later'")
-				return err == nil && rows[0]["n"] == "20"
+			m.reload(valve.Addr(), replica.Addr())
+		}
+		valve.Close()
+		found()
+		for _, m := range members {
+			eventually(t, "writes go on, to the home too", func() bool {
+				_, err := m.db().ExecContext(ctx, "UPDATE people SET email = CONCAT(email, '2') WHERE id = 1000")
+				return err == nil
+			})
+			eventually(t, "it is joined", func() bool {
+				return !slices.ContainsFunc(mustRows(t, m.db(), "SHOW MEMBERS"), func(r row) bool { return r["State"] != "joined" && !strings.HasPrefix(r["State"], "behind") })
 			})
 		}
 	})

@@ -90,3 +90,46 @@ func TestReplacedServer(t *testing.T) {
 		gone("nobody@x")
 	})
 }
+
+// TestShardMoves: SIGHUP has a shard be another server, a replica that took over without the last changes, and the former
+// one lives on. Sessions go on, and no statement reaches the former one.
+func TestShardMoves(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 3)
+		p, c := startPeople(t, f, 60, setup{servers: servers[:2], extra: "shard_timeout: 2s"})
+		former, next := onShard(t, servers[0], p.schema), servers[2]
+		id := mustRows(t, former, "SELECT MIN(id) AS id FROM people")[0]["id"]
+		to := onShard(t, next, "")
+		mustExec(t, to, "CREATE DATABASE "+p.schema)
+		to = onShard(t, next, p.schema)
+		mustExec(t, to, people)
+		for _, r := range mustRows(t, former, "SELECT id, email FROM people") {
+			mustExec(t, to, fmt.Sprintf("INSERT INTO people (id, email) VALUES (%s, '%s')", r["id"], r["email"]))
+		}
+		mustExec(t, c, "UPDATE people SET email = 'new@x' WHERE id = "+id)
+		p.settled(c)
+		old := "SELECT id FROM people WHERE email = 'p" + id + "@x'"
+		eventually(t, "the old key's entry is removed", func() bool { return strings.Contains(routeOf(t, c, old).reason, ": 0 shards of 2") })
+		mustExec(t, c, "SET @mine = 7")
+
+		p.reload(servers[0].Addr(), next.Addr())
+		eventually(t, "the new server is used", func() bool {
+			rows, err := rowsOf(t.Context(), c, old)
+			return err == nil && len(rows) == 1 && rows[0]["id"] == id
+		})
+		want(t, c, "SELECT @mine AS n", "n", "7")
+		mustExec(t, c, "UPDATE people SET email = 'newer@x' WHERE id = "+id)
+		want(t, former, "SELECT email FROM people WHERE id = "+id, "email", "new@x")
+		want(t, to, "SELECT email FROM people WHERE id = "+id, "email", "newer@x")
+		eventually(t, "it is scanned", func() bool { return strings.Contains(routeOf(t, c, old).reason, ": 0 shards of 2") })
+		for _, r := range mustRows(t, c, "SHOW SHARDS") {
+			if r["Name"] == "s0" && r["Addr"] != next.Addr() {
+				t.Errorf("%v", r)
+			}
+		}
+		p.servers = []*throwaway.Server{next, servers[1]}
+		if strings.Contains(p.log.String(), "need a restart") {
+			t.Error(p.log.String())
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -22,14 +23,18 @@ type flavour struct {
 // connector makes connections with the settings that the statements here are written for, to
 // the server in use alone.
 type connector struct {
-	driver.Connector
+	// to is where, and as whom.
+	to *atomic.Pointer[driver.Connector]
 	flavour
 	// schema of self; "": not looked at.
 	schema string
 }
 
+// Driver is driver.Connector's.
+func (c connector) Driver() driver.Driver { return (*c.to.Load()).Driver() }
+
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
+	conn, err := (*c.to.Load()).Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +78,8 @@ func (c connector) ready(ctx context.Context, conn driver.Conn) error {
 	return nil
 }
 
-// connect prepares connections, without making one. checked: to the server in use.
-func connect(c Config, f flavour, checked bool) (*sql.DB, error) {
+// base is one without settings. checked: to the server in use.
+func base(c Config, checked bool) (driver.Connector, error) {
 	o := mysql.NewConfig()
 	o.Net, o.Addr = "tcp", c.Addr
 	if strings.HasPrefix(c.Addr, "/") {
@@ -87,22 +92,33 @@ func connect(c Config, f flavour, checked bool) (*sql.DB, error) {
 	o.ClientFoundRows = true
 	o.ParseTime = true
 	o.Logger = &mysql.NopLogger{}
-	by := connector{flavour: f}
 	if checked {
-		if o.DBName = c.Schema; !c.unchecked {
-			by.schema = c.Schema
-		}
+		o.DBName = c.Schema
 		// No statement here takes long, but for the wait for a row's lock.
 		o.ReadTimeout, o.WriteTimeout = c.Answer, c.Answer
 	}
-	var err error
-	if by.Connector, err = mysql.NewConnector(o); err != nil {
+	to, err := mysql.NewConnector(o)
+	if err != nil {
 		return nil, fmt.Errorf("configure the connection: %w", err)
 	}
+	return to, nil
+}
+
+// connect prepares connections, without making one. checked: to the server in use.
+func connect(c Config, f flavour, checked bool) (*sql.DB, connector, error) {
+	by := connector{to: new(atomic.Pointer[driver.Connector]), flavour: f}
+	if checked && !c.unchecked {
+		by.schema = c.Schema
+	}
+	to, err := base(c, checked)
+	if err != nil {
+		return nil, by, err
+	}
+	by.to.Store(&to)
 	db := sql.OpenDB(by)
 	db.SetMaxOpenConns(c.Connections)
 	db.SetMaxIdleConns(c.Connections)
-	return db, nil
+	return db, by, nil
 }
 
 func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

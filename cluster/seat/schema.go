@@ -60,7 +60,7 @@ const tableOptions = ` ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET ut
 // prepare makes the schema and its tables, or brings them to this version's form, and sees that
 // they are the right server's. Where they are in that form it needs no rights but to read.
 func prepare(ctx context.Context, c Config) (f flavour, err error) {
-	db, err := connect(c, f, false)
+	db, _, err := connect(c, f, false)
 	if err != nil {
 		return f, err
 	}
@@ -72,7 +72,7 @@ func prepare(ctx context.Context, c Config) (f flavour, err error) {
 		if err := db.Close(); err != nil {
 			return f, err
 		}
-		if db, err = connect(c, f, false); err != nil {
+		if db, _, err = connect(c, f, false); err != nil {
 			return f, err
 		}
 		defer db.Close()
@@ -183,7 +183,7 @@ func Renew(ctx context.Context, c Config, life uint64, above storage.Epoch) erro
 }
 
 func renew(ctx context.Context, c Config, life uint64, above storage.Epoch) error {
-	db, err := connect(c, flavour{}, false)
+	db, _, err := connect(c, flavour{}, false)
 	if err != nil {
 		return err
 	}

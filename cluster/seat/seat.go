@@ -55,6 +55,9 @@ const DefaultSchema = "shunt_store"
 // Seat is one shard's.
 type Seat struct {
 	db *sql.DB
+	by connector
+	// connections bounds those open at a time.
+	connections int
 	// user is this account's, as the server lists it, and sees all: it has PROCESS.
 	user string
 	all  bool
@@ -106,11 +109,11 @@ func open(ctx context.Context, c Config) (*Seat, error) {
 	if err != nil && (!c.unchecked || !errors.Is(err, ErrOtherServer)) {
 		return nil, err
 	}
-	db, err := connect(c, f, true)
+	db, by, err := connect(c, f, true)
 	if err != nil {
 		return nil, err
 	}
-	s := &Seat{db: db}
+	s := &Seat{db: db, by: by, connections: c.Connections}
 	if err := s.see(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -139,6 +142,19 @@ func (s *Seat) see(ctx context.Context) error {
 		return ErrNoThread
 	}
 	s.user = t.User
+	return nil
+}
+
+// Readdress has connections from now on go elsewhere, or as somebody else, and ends those that nobody uses.
+func (s *Seat) Readdress(c Config) error {
+	to, err := base(c.complete(), true)
+	if err != nil {
+		return err
+	}
+	s.by.to.Store(&to)
+	s.db.SetMaxIdleConns(0)
+	s.db.SetMaxIdleConns(s.connections)
+	s.link.close()
 	return nil
 }
 

@@ -76,7 +76,7 @@ func reachAdvised(ctx context.Context, dsn string, shards int) (*advisedServer, 
 			a.notes = append(a.notes, fmt.Sprintf("%s: %v", set, err))
 		}
 	}
-	conn, err := shard.Dial(ctx, shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: c.TLS, Account: &shard.Account{}}, false)
+	conn, err := shard.Dial(ctx, shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: c.TLS, Target: &shard.Target{}}, false)
 	if err == nil {
 		a.facts, err = schema.Read(ctx, querier{conn})
 		_ = conn.Close()

@@ -127,7 +127,7 @@ func newClaims(cfg *config.Config, l layout, store *storage.Store, known *server
 	for i, sh := range cfg.Shards {
 		to := shardConfig(sh)
 		to.ConnectTimeout = cfg.ShardTimeout
-		to.Admit = known.admit(sh, func(*shard.Conn) {})
+		to.Admit = known.admit(to, func(*shard.Conn) {})
 		s := &claim{of: c, name: sh.Name, id: l.shards[i].ID, dial: to, locks: &locks, mine: map[uint32]ownConn{}}
 		s.teller = newTeller(s)
 		c.shards = append(c.shards, s)

@@ -16,7 +16,7 @@ import (
 // laterSeat is a seat on a shard, which may not answer as the process begins: it is opened by the first
 // call that the server answers.
 type laterSeat struct {
-	at   seat.Config
+	at   atomic.Pointer[seat.Config]
 	seat atomic.Pointer[seat.Seat]
 
 	opening sync.Mutex
@@ -38,6 +38,20 @@ func (l *laterSeat) open(ctx context.Context) error {
 	return nil
 }
 
+// readdress has it be reached elsewhere from now on, or as somebody else.
+func (l *laterSeat) readdress(at seat.Config) error {
+	l.opening.Lock()
+	defer l.opening.Unlock()
+	l.at.Store(&at)
+	l.mu.Lock()
+	l.again = time.Time{}
+	l.mu.Unlock()
+	if s := l.seat.Load(); s != nil {
+		return s.Readdress(at)
+	}
+	return nil
+}
+
 // get opens the seat. While somebody does so, and for a moment behind a failure, the last attempt's error
 // is everybody's: else all that ask would wait for the server, one after the other.
 func (l *laterSeat) get(ctx context.Context) (*seat.Seat, error) {
@@ -54,7 +68,7 @@ func (l *laterSeat) get(ctx context.Context) (*seat.Seat, error) {
 	if err := l.why(time.Now()); err != nil {
 		return nil, err
 	}
-	s, err := seat.Open(ctx, l.at)
+	s, err := seat.Open(ctx, *l.at.Load())
 	if err != nil {
 		l.mu.Lock()
 		l.failed, l.again = err, time.Now().Add(openAgain)
@@ -71,7 +85,8 @@ func (l *laterSeat) why(now time.Time) error {
 	defer l.mu.Unlock()
 	switch {
 	case now.IsZero() && l.failed == nil:
-		return fmt.Errorf("shard %s (%s) hasn't answered yet: %w", l.at.Shard, l.at.Addr, context.DeadlineExceeded)
+		at := l.at.Load()
+		return fmt.Errorf("shard %s (%s) hasn't answered yet: %w", at.Shard, at.Addr, context.DeadlineExceeded)
 	case now.Before(l.again):
 		return l.failed
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -35,7 +36,7 @@ type member struct {
 	store   *shared.Store
 	cluster *cluster.Shared
 	seats   map[catalog.ShardID]*laterSeat
-	shards  map[catalog.ShardID]config.Shard
+	shards  map[catalog.ShardID]*atomic.Pointer[config.Shard] // as they are configured now
 	records *records
 	log     *slog.Logger
 	agreed  agreed
@@ -56,7 +57,7 @@ type member struct {
 
 // openMember opens the shared store, and joins the shards that answer. The others are joined when they do.
 func openMember(ctx context.Context, cfg *config.Config, reg prometheus.Registerer, log *slog.Logger) (m *member, l layout, err error) {
-	m = &member{log: log, seats: map[catalog.ShardID]*laterSeat{}, shards: map[catalog.ShardID]config.Shard{}}
+	m = &member{log: log, seats: map[catalog.ShardID]*laterSeat{}, shards: map[catalog.ShardID]*atomic.Pointer[config.Shard]{}}
 	defer func() {
 		if err != nil {
 			m.close(ctx)
@@ -98,12 +99,14 @@ func openMember(ctx context.Context, cfg *config.Config, reg prometheus.Register
 	m.records = recordsToRead(l, locks)
 	for i, sh := range cfg.Shards {
 		shard := l.shards[i].ID
-		s := &laterSeat{at: seat.Config{Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: sh.TLS.Client(), Cluster: id, Shard: sh.Name}}
+		s, is := &laterSeat{}, &atomic.Pointer[config.Shard]{}
+		s.at.Store(seatAt(sh, id))
+		is.Store(&sh)
 		if err := s.open(ctx); err != nil {
 			return m, l, err
 		}
-		m.seats[shard], m.shards[shard], names[shard] = s, sh, sh.Name
-		seats[shard] = severalSeat{s, sh, locks, m.records, log}
+		m.seats[shard], m.shards[shard], names[shard] = s, is, sh.Name
+		seats[shard] = severalSeat{s, func() config.Shard { return *is.Load() }, locks, m.records, log}
 	}
 	m.cluster = cluster.NewShared(cluster.Options{
 		Seats: seats, Board: board{m.home}, Identity: cluster.Identity{Addr: toldAddr(cfg), Version: version},
@@ -122,10 +125,41 @@ func openMember(ctx context.Context, cfg *config.Config, reg prometheus.Register
 	return m, l, nil
 }
 
+// seatAt is how the members' rows on a shard are reached.
+func seatAt(sh config.Shard, cluster string) *seat.Config {
+	return &seat.Config{Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: sh.TLS.Client(), Cluster: cluster, Shard: sh.Name}
+}
+
+// readdress has shards, and servers of the store, be reached as a changed configuration has them.
+func (m *member) readdress(now, next *config.Config) {
+	var errs []error
+	for id, is := range m.shards {
+		was := is.Load()
+		sh := shardNamed(next, was.Name)
+		if sh == nil || sameLogin(was, sh) {
+			continue
+		}
+		is.Store(sh)
+		errs = append(errs, m.seats[id].readdress(*seatAt(*sh, m.seats[id].at.Load().Cluster)))
+	}
+	had := storeServers(now)
+	for i, to := range homesOf(next) {
+		at := storeServers(next)[i]
+		if !slices.ContainsFunc(had, func(was config.Shard) bool {
+			return was.Name == at.Name && sameLogin(&was, &at) && slices.Equal(was.Nodes, at.Nodes)
+		}) {
+			errs = append(errs, m.store.Readdress(to))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		m.log.Error("reload: what the members share is reached as before", "error", err)
+	}
+}
+
 // lifeOf is servers.life.
 func (m *member) lifeOf(name string) (uint64, error) {
 	for id, sh := range m.shards {
-		if sh.Name == name {
+		if sh.Load().Name == name {
 			return m.cluster.Life(id)
 		}
 	}
@@ -155,7 +189,7 @@ func (m *member) beat(ctx context.Context) error {
 	var errs []error
 	for id, s := range m.seats {
 		if err := m.cluster.Beat(ctx, id); err != nil && s.seat.Load() == nil {
-			m.log.Warn("a shard doesn't answer: what needs it fails until it does", "shard", m.shards[id].Name, "error", err)
+			m.log.Warn("a shard doesn't answer: what needs it fails until it does", "shard", m.shards[id].Load().Name, "error", err)
 		} else {
 			errs = append(errs, err)
 		}

@@ -59,5 +59,5 @@ func placements(cfg *config.Config) schema.Placements {
 }
 
 func shardConfig(sh config.Shard) shard.Config {
-	return shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: sh.TLS.Client(), Account: &shard.Account{}}
+	return shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: sh.TLS.Client(), Target: &shard.Target{}}
 }

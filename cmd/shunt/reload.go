@@ -92,7 +92,7 @@ func (r reloader) reload(ctx context.Context, now *config.Config) *config.Config
 		r.log.Error("reload: nothing was changed", "error", err)
 		return now
 	}
-	r.accounts(next) // first, or shards that don't take the old ones could not be asked
+	r.accounts(ctx, now, next) // first, or shards that don't take the old ones could not be asked
 	if r.claims != nil {
 		err = r.claims.add(ctx, next, r.dial)
 	} else if r.started.Store.Shared() {
@@ -110,7 +110,7 @@ func (r reloader) reload(ctx context.Context, now *config.Config) *config.Config
 		})
 	}
 	if err != nil {
-		r.log.Error("reload: nothing was changed but the shards' accounts", "error", err)
+		r.log.Error("reload: nothing was changed but the shards' accounts and addresses", "error", err)
 		return next
 	}
 	r.proxy.SetUsers(users(next))
@@ -201,30 +201,32 @@ func (r reloader) leave(ctx context.Context, next *config.Config) (err error) {
 	return nil
 }
 
-// tryAccounts logs in at the shards whose account or TLS has changed. With a mistyped
+// tryAccounts logs in at the shards whose address, account or TLS has changed. With a mistyped
 // password open connections would go on, and statements fail only as these end.
-// A shard that doesn't answer is no reason to refuse.
+// A shard that doesn't answer where it was is no reason to refuse.
 func (r reloader) tryAccounts(ctx context.Context, now, next *config.Config) error {
 	errs := make([]error, len(r.layout.shards))
 	var wg sync.WaitGroup
 	for i, sh := range r.layout.shards {
 		was, is := shardNamed(now, sh.Name), shardNamed(next, sh.Name)
-		if was == nil || is == nil || was.User == is.User && was.Password == is.Password && reflect.DeepEqual(was.TLS, is.TLS) {
+		if was == nil || is == nil || sameLogin(was, is) {
 			continue
 		}
-		to := *is
-		to.Addr = r.dial[sh.ID].Addr // another one needs a restart
 		wg.Go(func() {
-			c, err := shard.Dial(ctx, shardConfig(to), false)
+			c, err := shard.Dial(ctx, shardConfig(*is), false)
 			if err == nil {
 				_ = c.Close()
-			} else if loginRefused(err) {
+			} else if loginRefused(err) || was.Addr != is.Addr {
 				errs[i] = err
 			}
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+func sameLogin(a, b *config.Shard) bool {
+	return a.Addr == b.Addr && a.User == b.User && a.Password == b.Password && reflect.DeepEqual(a.TLS, b.TLS)
 }
 
 func shardNamed(c *config.Config, name string) *config.Shard {
@@ -245,13 +247,25 @@ func loginRefused(err error) bool {
 	return certificate || strings.Contains(err.Error(), "does not support TLS")
 }
 
-// accounts takes over what Shunt logs in with at the shards. Connections that are
-// open stay.
-func (r reloader) accounts(next *config.Config) {
+// accounts takes over where the shards are, and what Shunt logs in with. Connections that are
+// open stay, but where another server answers: the first connection to it ends those to the one before.
+func (r reloader) accounts(ctx context.Context, now, next *config.Config) {
 	for _, sh := range r.layout.shards {
-		if to := shardNamed(next, sh.Name); to != nil {
-			r.dial[sh.ID].Account.Set(to.User, to.Password, to.TLS.Client())
+		to, was := shardNamed(next, sh.Name), shardNamed(now, sh.Name)
+		if to == nil {
+			continue
 		}
+		r.dial[sh.ID].Target.Set(to.Addr, to.User, to.Password, to.TLS.Client())
+		if was == nil || was.Addr == to.Addr {
+			continue
+		}
+		r.log.Info("reload: the shard has another address", "shard", sh.Name, "was", was.Addr, "is", to.Addr)
+		if c, err := shard.Dial(ctx, r.dial[sh.ID], false); err == nil {
+			_ = c.Close()
+		}
+	}
+	if r.member != nil {
+		r.member.readdress(now, next)
 	}
 }
 
@@ -265,7 +279,9 @@ func needRestart(started, next *config.Config) []string {
 		switch name := was.Type().Field(i).Name; {
 		case name == "File", name == "Timeouts", reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()):
 		case name == "Shards":
-			keys = append(keys, changedShards(started.Shards, next.Shards)...)
+			keys = append(keys, changedShards("shards", started.Shards, next.Shards)...)
+		case name == "Store" && started.Store.Shards == next.Store.Shards:
+			keys = append(keys, changedShards("store.servers", started.Store.Servers, next.Store.Servers)...)
 		case !takenOver[keyOf(name)]:
 			keys = append(keys, keyOf(name))
 		}
@@ -273,18 +289,19 @@ func needRestart(started, next *config.Config) []string {
 	return keys
 }
 
-// changedShards names shards that are other servers than at start: accounts and
+// changedShards names shards that aren't those of the start: addresses, accounts and
 // replicas are taken over.
-func changedShards(was, is []config.Shard) []string {
+func changedShards(key string, was, is []config.Shard) []string {
 	if len(was) != len(is) {
-		return []string{fmt.Sprintf("shards (%d, now %d)", len(was), len(is))}
+		return []string{fmt.Sprintf("%s (%d, now %d)", key, len(was), len(is))}
 	}
 	var keys []string
 	for i := range was {
 		a, b := was[i], is[i]
-		b.User, b.Password, b.TLS, b.Replicas = a.User, a.Password, a.TLS, a.Replicas
+		b.Addr, b.User, b.Password, b.TLS, b.Replicas = a.Addr, a.User, a.Password, a.TLS, a.Replicas
+		b.Nodes = a.Nodes
 		if !reflect.DeepEqual(a, b) {
-			keys = append(keys, "shards."+a.Name)
+			keys = append(keys, key+"."+a.Name)
 		}
 	}
 	return keys

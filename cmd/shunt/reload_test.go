@@ -20,7 +20,9 @@ func TestNeedRestart(t *testing.T) {
 	started.Shards = []config.Shard{{Name: "s0", Addr: "a:1", User: "u", Password: "p"}, {Name: "s1", Addr: "b:1", User: "u"}}
 	next := *started
 	next.Shards = slices.Clone(started.Shards)
-	next.Shards[0].Password = "other"
+	next.Shards[0].Password, next.Shards[1].Addr = "other", "c:1"
+	started.Store.Servers = []config.Shard{{Name: "h", Addr: "h:1"}}
+	next.Store.Servers = []config.Shard{{Name: "h", Addr: "i:1", Password: "p", Nodes: []string{"j:1"}}}
 	next.Shards[0].Replicas = []config.Shard{{Name: "s0", Addr: "r:1"}}
 	next.MaxReplicaLag = time.Minute
 	next.Users = []config.User{{Name: "new"}}
@@ -30,11 +32,11 @@ func TestNeedRestart(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	next.HTTPToken, next.MinFreeDisk, next.GatherMaxRows, next.Listen = "secret", 1, 2, "x:1"
-	next.Shards[1].Addr = "c:1"
+	next.Shards[1].Name, next.Store.Servers[0].Name = "s9", "g"
 	next.Maintenance.Workers = 9
 	got := needRestart(started, &next)
 	slices.Sort(got)
-	if s := strings.Join(got, " "); s != "gather_max_rows http_token listen maintenance min_free_disk shards.s1" {
+	if s := strings.Join(got, " "); s != "gather_max_rows http_token listen maintenance min_free_disk shards.s1 store.servers.h" {
 		t.Error(s)
 	}
 	next.Shards = next.Shards[:1]

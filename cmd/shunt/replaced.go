@@ -148,7 +148,7 @@ func (r *replacement) do(ctx context.Context) error {
 			}
 		}
 	}
-	r.out("members that don't reach it by the address that they have are to be restarted with the new one, one after the other; reads by virtual indexes go to all shards that lack a scan, until they have been scanned")
+	r.out("members whose configuration has another address now take SIGHUP; reads by virtual indexes go to all shards that lack a scan, until they have been scanned")
 	return nil
 }
 
@@ -197,9 +197,7 @@ func (r *replacement) too(err error, name string) error {
 	return err
 }
 
-func (r *replacement) seat(sh config.Shard) seat.Config {
-	return seat.Config{Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: sh.TLS.Client(), Cluster: r.cluster, Shard: sh.Name}
-}
+func (r *replacement) seat(sh config.Shard) seat.Config { return *seatAt(sh, r.cluster) }
 
 // openSeats connects to the shards that aren't replaced.
 func (r *replacement) openSeats(ctx context.Context) error {
@@ -335,7 +333,6 @@ func (r *replacement) renewHome(ctx context.Context, at shared.Server) error {
 //
 // Counter-example: it applies what it had received and not applied, behind the scan that found no row with a key.
 func promoted(ctx context.Context, at shard.Config) error {
-	at.Account = &shard.Account{}
 	conn, err := shard.Dial(ctx, at, false)
 	if err != nil {
 		return err

@@ -453,9 +453,12 @@ func (s *service) connect() {
 
 func (s *service) connectShard(id catalog.ShardID, sh config.Shard, by *claim) {
 	to := shardConfig(sh)
+	if by != nil {
+		to.Target = by.dial.Target
+	}
 	to.Ring = s.ring
 	var judged atomic.Pointer[shard.Health]
-	to.Admit = s.servers.admit(sh, func(c *shard.Conn) {
+	to.Admit = s.servers.admit(to, func(c *shard.Conn) {
 		if h := judged.Load(); h != nil {
 			h.Only(c)
 		}

@@ -106,7 +106,7 @@ func (s *servers) heal() error {
 
 // admit is the Admit of a shard's connections. alone is called with one that leads to
 // another server than before, when those of before must go: a shard is one server.
-func (s *servers) admit(sh config.Shard, alone func(*shard.Conn)) func(context.Context, *shard.Conn) error {
+func (s *servers) admit(of shard.Config, alone func(*shard.Conn)) func(context.Context, *shard.Conn) error {
 	return func(ctx context.Context, c *shard.Conn) error {
 		to, err := askServer(ctx, c)
 		if _, refused := errors.AsType[*shard.ServerError](err); refused {
@@ -115,8 +115,8 @@ func (s *servers) admit(sh config.Shard, alone func(*shard.Conn)) func(context.C
 		if err != nil {
 			return err
 		}
-		to.addr = sh.Addr
-		return s.judge(sh.Name, to, func() { alone(c) }, c.Accept)
+		to.addr = of.Current().Addr
+		return s.judge(of.Name, to, func() { alone(c) }, c.Accept)
 	}
 }
 

@@ -112,7 +112,7 @@ func aloneOn(ctx context.Context, cfg *config.Config, sh config.Shard, log *slog
 // severalSeat is a seat on a shard that no Shunt with a store of its own serves.
 type severalSeat struct {
 	*laterSeat
-	shard   config.Shard
+	shard   func() config.Shard
 	locks   []string
 	records *records
 	log     *slog.Logger
@@ -136,7 +136,8 @@ func (s severalSeat) Join(ctx context.Context, who cluster.Identity, version uin
 // look is an error where a Shunt with a store of its own has the shard, or has placed its rows
 // otherwise.
 func (s severalSeat) look(ctx context.Context) error {
-	conn, err := shard.Dial(ctx, shardConfig(s.shard), false)
+	sh := s.shard()
+	conn, err := shard.Dial(ctx, shardConfig(sh), false)
 	if err != nil {
 		return err
 	}
@@ -144,10 +145,10 @@ func (s severalSeat) look(ctx context.Context) error {
 	if err := direct(ctx, conn); err != nil {
 		return err
 	}
-	if err := lookForAlone(ctx, conn, s.shard.Name, s.locks, s.log); err != nil {
+	if err := lookForAlone(ctx, conn, sh.Name, s.locks, s.log); err != nil {
 		return err
 	}
-	if err := s.records.fits(ctx, s.shard.Name, conn); err != nil && !errors.Is(err, errSeveral) {
+	if err := s.records.fits(ctx, sh.Name, conn); err != nil && !errors.Is(err, errSeveral) {
 		return fmt.Errorf("%w; what this start has kept of its slots is in schema %s: drop that before the next, while no Shunt runs", err, catalog.StoreSchema)
 	}
 	return nil

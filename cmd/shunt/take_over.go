@@ -187,13 +187,17 @@ func sharedThere(ctx context.Context, cfg *config.Config) bool {
 	return err == nil && there
 }
 
+// storeServers are those of the shared store.
+func storeServers(cfg *config.Config) []config.Shard {
+	if len(cfg.Store.Servers) > 0 {
+		return cfg.Store.Servers
+	}
+	return cfg.Shards
+}
+
 // homesOf is where the shared store is.
 func homesOf(cfg *config.Config) (homes []shared.Server) {
-	servers := cfg.Shards
-	if len(cfg.Store.Servers) > 0 {
-		servers = cfg.Store.Servers
-	}
-	for _, at := range servers {
+	for _, at := range storeServers(cfg) {
 		homes = append(homes, shared.Server{Name: at.Name, Config: home.Config{Addr: at.Addr, Nodes: at.Nodes, User: at.User, Password: at.Password, TLS: at.TLS.Client()}})
 	}
 	return homes
@@ -206,7 +210,7 @@ func homesOf(cfg *config.Config) (homes []shared.Server) {
 // Records of other schemas are others'. Counter-example: one that serves these alone is told that somebody
 // has served them since, and scans all.
 func (m *member) forgetLocal(ctx context.Context, id catalog.ShardID, e storage.Epoch) error {
-	sh := m.shards[id]
+	sh := *m.shards[id].Load()
 	conn, err := shard.Dial(ctx, shardConfig(sh), false)
 	if err != nil {
 		return err

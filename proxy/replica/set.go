@@ -125,7 +125,7 @@ func (s *Set) Change(limit time.Duration, shards map[catalog.ShardID]Shard) {
 				r = s.add(s.sources[id], cfg)
 			}
 			delete(gone, r)
-			r.cfg.Account.Set(cfg.User, cfg.Password, cfg.TLS)
+			r.cfg.Target.Set(cfg.Addr, cfg.User, cfg.Password, cfg.TLS)
 			after[id] = append(after[id], r)
 		}
 	}
@@ -172,7 +172,7 @@ func (s *Set) follow(cfg shard.Config) *source {
 // add begins to follow a replica.
 func (s *Set) add(src *source, cfg shard.Config) *Replica {
 	cfg.Name += " replica"
-	cfg.ReadOnly, cfg.Account = true, &shard.Account{}
+	cfg.ReadOnly, cfg.Target = true, &shard.Target{}
 	cfg.ConnectTimeout, cfg.Statements = s.o.Timeout, s.o.Statements
 	r := &Replica{source: src, set: s, columns: newColumns(), health: shard.NewHealth(cfg, shard.HealthOptions{Timeout: s.o.Timeout, Logger: s.o.Logger})}
 	cfg.Health = r.health

@@ -32,9 +32,9 @@ type Config struct {
 	Password string
 	// TLS, when set, is required. ServerName defaults to the host of Addr.
 	TLS *tls.Config
-	// Account, when set, has User, Password and TLS in their place, once it is
+	// Target, when set, has Addr, User, Password and TLS in their place, once it is
 	// given some: all copies of a Config see the change.
-	Account *Account
+	Target *Target
 	// ConnectTimeout bounds dialing and the handshake; default 5 s.
 	ConnectTimeout time.Duration
 	// Statements bounds the prepared statements that a connection keeps;
@@ -60,32 +60,32 @@ type Config struct {
 	keepAlive net.KeepAliveConfig
 }
 
-// Account is what connections from now on log in with.
-type Account struct {
+// Target is where connections from now on go, and what they log in with.
+type Target struct {
 	now atomic.Pointer[login]
 }
 
 type login struct {
-	user, password string
-	tls            *tls.Config
+	addr, user, password string
+	tls                  *tls.Config
 }
 
 // Set changes it. Connections that are open stay.
-func (a *Account) Set(user, password string, encrypt *tls.Config) {
-	a.now.Store(&login{user, password, encrypt})
+func (t *Target) Set(addr, user, password string, encrypt *tls.Config) {
+	t.now.Store(&login{addr, user, password, encrypt})
 }
 
-// Current is the Config with what connections from now on log in with.
+// Current is the Config with the target of connections from now on.
 func (c Config) Current() Config {
-	if c.Account != nil {
-		if l := c.Account.now.Load(); l != nil {
-			c.User, c.Password, c.TLS = l.user, l.password, l.tls
+	if c.Target != nil {
+		if l := c.Target.now.Load(); l != nil {
+			c.Addr, c.User, c.Password, c.TLS = l.addr, l.user, l.password, l.tls
 		}
 	}
 	return c
 }
 
-func (c *Config) where() string { return fmt.Sprintf("shard %s (%s)", c.Name, c.Addr) }
+func (c *Config) where() string { return fmt.Sprintf("shard %s (%s)", c.Name, c.Current().Addr) }
 
 // Dial connects to a shard. The session's character set is utf8mb4 with
 // utf8mb4_general_ci, on every server. An error names the shard; it wraps a

@@ -354,9 +354,9 @@ func (h *Health) judge(err error) {
 		c.cutOff()
 	}
 	if err != nil {
-		h.o.Logger.Warn("shard is down", "shard", h.cfg.Name, "addr", h.cfg.Addr, "error", err)
+		h.o.Logger.Warn("shard is down", "shard", h.cfg.Name, "addr", h.cfg.Current().Addr, "error", err)
 	} else {
-		h.o.Logger.Info("shard is up", "shard", h.cfg.Name, "addr", h.cfg.Addr)
+		h.o.Logger.Info("shard is up", "shard", h.cfg.Name, "addr", h.cfg.Current().Addr)
 	}
 	for _, fn := range watch {
 		fn(err == nil)

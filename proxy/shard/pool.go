@@ -181,7 +181,7 @@ func (p *Pool) Health() *Health { return p.cfg.Health }
 func (p *Pool) Name() string { return p.cfg.Name }
 
 // Addr returns the shard's address.
-func (p *Pool) Addr() string { return p.cfg.Addr }
+func (p *Pool) Addr() string { return p.cfg.Current().Addr }
 
 func kindOf(foundRows bool) int {
 	if foundRows {
@@ -538,7 +538,7 @@ func (p *Pool) dial(ctx context.Context, h *Holder, foundRows bool, g grant) (*C
 		// The caller's impatience says nothing about the shard.
 		if ctx.Err() == nil {
 			if !p.down && p.tells(err) {
-				p.o.Logger.Warn("shard is down", "shard", p.cfg.Name, "addr", p.cfg.Addr, "error", err)
+				p.o.Logger.Warn("shard is down", "shard", p.cfg.Name, "addr", p.Addr(), "error", err)
 			}
 			p.down, p.lastErr, p.tried = true, err, p.o.Now()
 		}
@@ -546,7 +546,7 @@ func (p *Pool) dial(ctx context.Context, h *Holder, foundRows bool, g grant) (*C
 		return nil, err
 	}
 	if p.down && p.tells(p.lastErr) {
-		p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.cfg.Addr)
+		p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.Addr())
 	}
 	p.down, p.lastErr, p.version = false, nil, c.ServerVersion
 	if p.room > 0 && p.open > p.room {
@@ -633,7 +633,7 @@ func (p *Pool) Put(c *Conn) {
 	if p.down {
 		// It was refused a connection, and serves those that it has.
 		if p.tells(p.lastErr) {
-			p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.cfg.Addr)
+			p.o.Logger.Info("shard is up", "shard", p.cfg.Name, "addr", p.Addr())
 		}
 		p.down, p.lastErr = false, nil
 	}

@@ -18,7 +18,7 @@ import (
 // whatever the server's are, to the server in use alone.
 type connector struct {
 	// nodes are the addresses, one but for a cluster's. at is the one that a connection was made to last.
-	nodes    []driver.Connector
+	nodes    *atomic.Pointer[[]driver.Connector]
 	at       *atomic.Int64
 	settings []string
 	// checks are queries for whether it may be used, and takeOver, if set, is what may help where it may not.
@@ -35,14 +35,15 @@ type condition struct {
 }
 
 // Driver is driver.Connector's.
-func (c connector) Driver() driver.Driver { return c.nodes[0].Driver() }
+func (c connector) Driver() driver.Driver { return (*c.nodes.Load())[0].Driver() }
 
 // Connect tries the node that was used last, and then the others.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	var errs []error
-	for i := range c.nodes {
-		n := (int(c.at.Load()) + i) % len(c.nodes)
-		conn, err := c.connect(ctx, n, len(c.nodes)-i)
+	nodes := *c.nodes.Load()
+	for i := range nodes {
+		n := (int(c.at.Load()) + i) % len(nodes)
+		conn, err := c.connect(ctx, nodes[n], len(nodes)-i)
 		if err == nil {
 			c.at.Store(int64(n))
 			return conn, nil
@@ -53,13 +54,13 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // connect has a fair part of the time that is left for this node and so many others.
-func (c connector) connect(ctx context.Context, n, left int) (driver.Conn, error) {
+func (c connector) connect(ctx context.Context, node driver.Connector, left int) (driver.Conn, error) {
 	if until, ok := ctx.Deadline(); ok && left > 1 {
 		part, cancel := context.WithTimeout(ctx, time.Until(until)/time.Duration(left))
 		defer cancel()
 		ctx = part
 	}
-	conn, err := c.nodes[n].Connect(ctx)
+	conn, err := node.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +139,11 @@ func (f flavour) settings(idle time.Duration) []string {
 }
 
 // connect prepares connections, without making one.
-func connect(c Config, f flavour, schema string) (*sql.DB, error) {
+func connect(c Config, f flavour, schema string) (*sql.DB, connector, error) {
 	c = c.complete()
 	by, err := connectorTo(c, schema)
 	if err != nil {
-		return nil, err
+		return nil, by, err
 	}
 	by.settings, by.checks = f.settings(c.Idle), f.cluster.standing()
 	if schema != "" && !c.unchecked {
@@ -154,20 +155,26 @@ func connect(c Config, f flavour, schema string) (*sql.DB, error) {
 	db.SetMaxOpenConns(c.Connections)
 	db.SetMaxIdleConns(c.Connections)
 	db.SetConnMaxIdleTime(c.Idle / 2) // before the server ends it
-	return db, nil
+	return db, by, nil
 }
 
 // connectorTo is one without settings and checks.
 func connectorTo(c Config, schema string) (connector, error) {
-	by := connector{at: new(atomic.Int64)}
+	by := connector{at: new(atomic.Int64), nodes: new(atomic.Pointer[[]driver.Connector])}
+	nodes, err := nodesOf(c, schema)
+	by.nodes.Store(&nodes)
+	return by, err
+}
+
+func nodesOf(c Config, schema string) (nodes []driver.Connector, err error) {
 	for _, addr := range append([]string{c.Addr}, c.Nodes...) {
 		node, err := base(c, addr, schema)
 		if err != nil {
-			return by, err
+			return nil, err
 		}
-		by.nodes = append(by.nodes, node)
+		nodes = append(nodes, node)
 	}
-	return by, nil
+	return nodes, nil
 }
 
 func base(c Config, addr, schema string) (driver.Connector, error) {

@@ -82,7 +82,7 @@ func eachServer(t *testing.T, run func(t *testing.T, p *place)) {
 			c := Config{Addr: srv.Addr(), User: srv.User, Password: srv.Password, Schema: fmt.Sprintf("home_%d", schemas.Add(1))}
 			p := &place{Home: openHome(t, c), config: c, server: srv}
 			var err error
-			if p.direct, err = connect(c, p.flavour, c.Schema); err != nil {
+			if p.direct, _, err = connect(c, p.flavour, c.Schema); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { p.direct.Close() })

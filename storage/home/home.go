@@ -81,9 +81,10 @@ const DefaultSchema = "shunt_store"
 // number of goroutines.
 type Home struct {
 	db      *sql.DB
+	by      connector
 	flavour flavour
 	schema  string
-	addr    string
+	addr    atomic.Pointer[string]
 	// seen is the highest count of the server's that is known: see counts.
 	seen atomic.Uint64
 	// piece is how many keys one statement takes.
@@ -118,7 +119,8 @@ func (f flavour) row() string {
 // has made the tables, or others.
 func Open(ctx context.Context, c Config) (*Home, error) {
 	c = c.complete()
-	h := &Home{schema: c.Schema, addr: c.Addr, connections: c.Connections, unchecked: c.unchecked, piece: pieceKeys, walked: entriesSlice}
+	h := &Home{schema: c.Schema, connections: c.Connections, unchecked: c.unchecked, piece: pieceKeys, walked: entriesSlice}
+	h.addr.Store(&c.Addr)
 	if err := h.open(ctx, c); err != nil {
 		return nil, fmt.Errorf("open the shared store on %s: %w", c.Addr, err)
 	}
@@ -141,7 +143,7 @@ func (h *Home) open(ctx context.Context, c Config) error {
 	if err := prepare(ctx, c, f); err != nil {
 		return err
 	}
-	if h.db, err = connect(c, f, c.Schema); err != nil {
+	if h.db, h.by, err = connect(c, f, c.Schema); err != nil {
 		return err
 	}
 	if err := h.db.PingContext(ctx); err != nil {
@@ -241,20 +243,37 @@ func (e *OutError) StoreLost() bool { return true }
 // told names the home that doesn't answer, be it that another server does, or takes no writes.
 func (h *Home) told(err error) error {
 	if h.flavour.cluster.left(err) {
-		// The next calls find the node that is to be used.
-		h.db.SetMaxIdleConns(0)
-		h.db.SetMaxIdleConns(h.connections)
+		h.anew()
 	} else if !Unreachable(err) && !errors.Is(err, ErrOtherServer) && !refuses(err) {
 		return err
 	}
 	if _, named := errors.AsType[*OutError](err); named {
 		return err
 	}
-	return &OutError{Home: h.addr, Cause: err, Refuses: refuses(err) && !h.flavour.cluster.left(err)}
+	return &OutError{Home: h.Addr(), Cause: err, Refuses: refuses(err) && !h.flavour.cluster.left(err)}
+}
+
+// anew has the next calls connect anew, so that they find the server that is to be used.
+func (h *Home) anew() {
+	h.db.SetMaxIdleConns(0)
+	h.db.SetMaxIdleConns(h.connections)
 }
 
 // Addr is where it is.
-func (h *Home) Addr() string { return h.addr }
+func (h *Home) Addr() string { return *h.addr.Load() }
+
+// Readdress has connections from now on go elsewhere, or as somebody else, and ends those that nobody uses.
+func (h *Home) Readdress(c Config) error {
+	c = c.complete()
+	nodes, err := nodesOf(c, h.schema)
+	if err != nil {
+		return err
+	}
+	h.by.nodes.Store(&nodes)
+	h.addr.Store(&c.Addr)
+	h.anew()
+	return nil
+}
 
 // errorNumber is that of a server's error, 0 for others.
 func errorNumber(err error) uint16 {

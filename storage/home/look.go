@@ -131,7 +131,7 @@ func Volatile(ctx context.Context, c Config) (why string, err error) {
 func (h *Home) Accept(ctx context.Context, c Config) error {
 	c = c.complete()
 	c.unchecked = true
-	db, err := connect(c, h.flavour, c.Schema)
+	db, _, err := connect(c, h.flavour, c.Schema)
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func Exists(ctx context.Context, c Config) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	db, err := connect(c, f, "")
+	db, _, err := connect(c, f, "")
 	if err != nil {
 		return false, err
 	}
@@ -142,7 +142,7 @@ func Exists(ctx context.Context, c Config) (bool, error) {
 // prepare makes the schema and its tables, or brings them to this version's form. Where they are
 // in it already that needs no rights but to read.
 func prepare(ctx context.Context, c Config, f flavour) error {
-	db, err := connect(c, f, "")
+	db, _, err := connect(c, f, "")
 	if err != nil {
 		return err
 	}

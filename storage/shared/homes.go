@@ -27,7 +27,7 @@ type Server struct {
 // place is a home as this process sees it.
 type place struct {
 	name string
-	at   home.Config
+	at   atomic.Pointer[home.Config]
 	any  bool // Server.Replaced
 	// home is nil until the server has answered for the first time.
 	home atomic.Pointer[home.Home]
@@ -111,10 +111,11 @@ func (p *place) reach() (*home.Home, error) {
 
 // told is how it is called to people.
 func (p *place) told() string {
-	if p.name == "" || p.name == p.at.Addr {
-		return p.at.Addr
+	addr := p.at.Load().Addr
+	if p.name == "" || p.name == addr {
+		return addr
 	}
-	return p.name + " (" + p.at.Addr + ")"
+	return p.name + " (" + addr + ")"
 }
 
 // open connects to a home that hasn't answered yet.
@@ -128,11 +129,34 @@ func (p *place) open(ctx context.Context) error {
 	if p.any {
 		open = home.OpenAny
 	}
-	h, err := open(ctx, p.at)
+	h, err := open(ctx, *p.at.Load())
 	if err != nil {
 		return err
 	}
 	p.home.Store(h)
+	return nil
+}
+
+func newPlace(at Server) *place {
+	p := &place{name: at.Name, any: at.Replaced}
+	p.at.Store(&at.Config)
+	return p
+}
+
+// Readdress has a home be reached elsewhere from now on, or as somebody else.
+func (s *Store) Readdress(to Server) error {
+	p := s.place(to.Name)
+	if p == nil {
+		return nil
+	}
+	at := to.Config
+	at.Cluster = p.at.Load().Cluster
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	p.at.Store(&at)
+	if h := p.home.Load(); h != nil {
+		return h.Readdress(at)
+	}
 	return nil
 }
 
@@ -141,7 +165,7 @@ func (s *Store) OpenHomes(ctx context.Context, cluster string, more []Server) er
 	places := slices.Clone(s.homes())
 	for _, at := range more {
 		at.Cluster = cluster
-		p := &place{name: at.Name, at: at.Config, any: at.Replaced}
+		p := newPlace(at)
 		brief, cancel := context.WithTimeout(ctx, s.timeout)
 		err := p.open(brief)
 		cancel()

@@ -50,7 +50,7 @@ func (s *Store) accept(ctx context.Context, p *place) error {
 	if on := s.state.Load().on(p.name); len(on) > 0 {
 		return home.ErrWentBack
 	}
-	if err := p.home.Load().Accept(ctx, p.at); err != nil {
+	if err := p.home.Load().Accept(ctx, *p.at.Load()); err != nil {
 		return err
 	}
 	_, err := p.home.Load().Life(ctx)

@@ -32,13 +32,13 @@ func (s *Store) answered(p *place, err error) error {
 	cause := err
 	out, told := errors.AsType[*OutError](err)
 	switch {
-	case told && out.Refuses && out.Home == p.at.Addr:
+	case told && out.Refuses && out.Home == p.at.Load().Addr:
 		out = &OutError{Home: p.told(), Cause: out.Cause, Refuses: true}
 		if p.refusals.add(time.Now()) {
 			s.log.Warn("writes that need new entries there are refused", "error", out)
 		}
 		return out
-	case told && out.Home == p.at.Addr:
+	case told && out.Home == p.at.Load().Addr:
 		cause = out.Cause
 	case told, !home.Unreachable(err) && !errors.Is(err, home.ErrWentBack):
 		return err

@@ -74,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Called = func(string, string, time.Duration, error) {}
 	}
 	s := &Store{patience: o.Patience, timeout: o.Timeout, called: o.Called, log: o.Logger}
-	first := &place{name: cmp.Or(o.Server, o.Home.Addr()), at: home.Config{Addr: o.Home.Addr()}}
+	first := newPlace(Server{Name: cmp.Or(o.Server, o.Home.Addr()), Config: home.Config{Addr: o.Home.Addr()}})
 	first.home.Store(o.Home)
 	s.places.Store(&[]*place{first})
 	s.lookup = func(ctx context.Context, name string, questions []home.Question) ([]home.Found, error) {

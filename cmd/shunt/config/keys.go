@@ -182,7 +182,7 @@ func (r *reader) userKeys(u *User, names unique) []field {
 // be the same: two shards on one server would hold each row twice.
 func serverKeys(s *Shard, account string, addrs unique) []field {
 	return []field{
-		{name: "addr", otherwise: "(required)", help: "host:port, or the path of a Unix socket. It names one server, and may change to a replica that has taken over", read: func(v value) {
+		{name: "addr", otherwise: "(required)", help: "host:port, or the path of a Unix socket. It names one server, and may change to a replica that has taken over", hot: true, read: func(v value) {
 			s.Addr = v.serverAddress()
 			addrs.add(v, s.Addr)
 		}},
