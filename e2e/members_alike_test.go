@@ -24,8 +24,6 @@ func TestMembersPlaceAlike(t *testing.T) {
 		for _, change := range [][2]string{
 			{"people: {shard_key: id}", "people: {shard_key: city}"},
 			{"people: {shard_key: id}", "people: {placement: anywhere}"},
-			{"later: {shard_key: id}", "later: {placement: reference}"},
-			{"      later: {shard_key: id}\n", ""},
 		} {
 			q.edit(change[0], change[1])
 			if err := q.launch(); err == nil {
@@ -38,6 +36,20 @@ func TestMembersPlaceAlike(t *testing.T) {
 			} else if !strings.Contains(err.Error(), p.schema+".") || !strings.Contains(err.Error(), "start them with the same") {
 				t.Errorf("with %q: %v", change[1], err)
 			}
+			q.edit(change[1], change[0])
+		}
+		// What isn't there yet is placed as they place it.
+		for _, change := range [][2]string{{"later: {shard_key: id}", "later: {placement: reference}"}, {"      later: {shard_key: id}\n", ""}} {
+			q.edit(change[0], change[1])
+			q.run()
+			if log := q.log.String(); !strings.Contains(log, "this one begins by theirs") || !strings.Contains(log, p.schema+".later: hash of id") {
+				t.Errorf("with %q it says\n%s", change[1], log)
+			}
+			mustExec(t, q.db(), "CREATE TABLE later (id BIGINT PRIMARY KEY)")
+			mustExec(t, q.db(), "INSERT INTO later VALUES (1)")
+			want(t, p.db(), "SELECT id FROM later WHERE id = 1", "id", "1")
+			mustExec(t, p.db(), "DROP TABLE later")
+			q.stop()
 			if change[1] == "" {
 				q.edit("      people:", change[0]+"      people:")
 			} else {
@@ -72,11 +84,8 @@ func TestMembersPlaceAlike(t *testing.T) {
 		if log := p.log.Tail(5); !strings.Contains(log, "reload: done") {
 			t.Errorf("alone it says\n%s", log)
 		}
-		if err := q.launch(); err == nil || !strings.Contains(err.Error(), p.schema+".later") {
-			t.Errorf("with what was so before: %v", err)
-		}
-		q.edit("later: {shard_key: id}", "later: {placement: reference}")
-		q.run()
+		q.run() // with what was so before
+		q.reload("later: {shard_key: id}", "later: {placement: reference}")
 		mustExec(t, q.db(), "CREATE TABLE later (id BIGINT PRIMARY KEY)")
 		mustExec(t, q.db(), "INSERT INTO later VALUES (1)")
 		want(t, p.db(), "SELECT id FROM later", "id", "1")

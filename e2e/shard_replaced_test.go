@@ -112,7 +112,13 @@ func TestShardMoves(t *testing.T) {
 		eventually(t, "the old key's entry is removed", func() bool { return strings.Contains(routeOf(t, c, old).reason, ": 0 shards of 2") })
 		mustExec(t, c, "SET @mine = 7")
 
-		p.reload(servers[0].Addr(), next.Addr())
+		nowhere := "nowhere.invalid:3306"
+		p.reload(servers[0].Addr(), nowhere)
+		if log := p.log.Tail(5); !strings.Contains(log, "reload: nothing was changed") || !strings.Contains(log, nowhere) {
+			t.Errorf("it says\n%s", log)
+		}
+		want(t, c, "SELECT email FROM people WHERE id = "+id, "email", "new@x")
+		p.reload(nowhere, next.Addr())
 		eventually(t, "the new server is used", func() bool {
 			rows, err := rowsOf(t.Context(), c, old)
 			return err == nil && len(rows) == 1 && rows[0]["id"] == id

@@ -29,7 +29,7 @@ func alike(cfg *config.Config) []string {
 	for _, s := range slices.Sorted(maps.Keys(placed)) {
 		lines = append(lines, schemaLine+s+": "+placedAs(placed[s].Default))
 		for _, t := range slices.Sorted(maps.Keys(placed[s].Tables)) {
-			lines = append(lines, "table "+s+"."+t+": "+placedAs(placed[s].Tables[t]))
+			lines = append(lines, tableLine+s+"."+t+": "+placedAs(placed[s].Tables[t]))
 		}
 	}
 	return lines
@@ -40,7 +40,27 @@ const (
 	keyLine = "keys of encoding "
 	// schemaLine begins a schema's, which its tables' follow.
 	schemaLine = "schema "
+	tableLine  = "table "
 )
+
+// byOthers is a configuration with the schemas that others serve by; false where more is otherwise.
+func byOthers(cfg *config.Config, known []string) (theirs *config.Config, ok bool) {
+	c := *cfg
+	c.Schemas = nil
+	for _, line := range known {
+		if line, is := strings.CutPrefix(line, schemaLine); is {
+			name, as, _ := strings.Cut(line, ": ")
+			c.Schemas = append(c.Schemas, config.Schema{Name: name, Default: placedBy(as)})
+		} else if n := len(c.Schemas); n > 0 {
+			s := &c.Schemas[n-1]
+			name, as, _ := strings.Cut(strings.TrimPrefix(line, tableLine+s.Name+"."), ": ")
+			t := placedBy(as)
+			t.Name = name
+			s.Tables = append(s.Tables, t)
+		}
+	}
+	return &c, slices.Equal(alike(&c), known)
+}
 
 // otherKeys is an error where entries that are in the store have keys of another encoding: none of
 // this process's lookups would find them.
@@ -65,6 +85,23 @@ func placedAs(p schema.TablePlacement) string {
 		text += ", check_unique: false"
 	}
 	return text
+}
+
+// placedBy is what placedAs tells.
+func placedBy(text string) (t config.Table) {
+	text, t.UniqueByShard = strings.CutSuffix(text, ", check_unique: false")
+	word, of, _ := strings.Cut(text, " ")
+	for _, p := range []catalog.Placement{catalog.Hash, catalog.Reference, catalog.Single, catalog.Anywhere} {
+		if p.String() == word {
+			t.Placement = p
+		}
+	}
+	if t.Placement == catalog.Single {
+		t.Shard = strings.TrimPrefix(of, "on ")
+	} else {
+		t.ShardKey = strings.TrimPrefix(of, "of ")
+	}
+	return t
 }
 
 // difference says what is otherwise there than here.
@@ -155,6 +192,10 @@ func (m *member) sameAsOthers(ctx context.Context, cfg *config.Config, l layout)
 			continue
 		}
 		if adding || time.Now().After(until) {
+			if theirs, ok := byOthers(cfg, known); ok && !adding {
+				m.log.Warn("other members serve by other schemas: this one begins by theirs, and takes its own over as at SIGHUP", "difference", difference(known, has))
+				return &anew{cfg: theirs, wanted: cfg}
+			}
 			return otherwise(known, has, other)
 		}
 		// It may be one that has died, all of them together.
@@ -220,7 +261,7 @@ func (m *member) changeAlike(ctx context.Context, cfg *config.Config, d *schema.
 	}
 	if other, err := m.without(ctx, has, true); err != nil || other != "" {
 		if err == nil {
-			err = m.come(ctx, &coming{has, placements(cfg)}, d, other)
+			err = m.come(ctx, comingOf(cfg), d, other)
 		}
 		return err
 	}

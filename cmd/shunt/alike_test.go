@@ -12,7 +12,7 @@ import (
 // TestAlike: all that rows are placed by is in what members compare, and an error says what differs.
 func TestAlike(t *testing.T) {
 	t.Parallel()
-	made := func(change func(*config.Config)) []string {
+	configured := func(change func(*config.Config)) *config.Config {
 		c := &config.Config{
 			Shards: []config.Shard{{Name: "s0", Addr: "a"}, {Name: "s1", Addr: "b"}},
 			Schemas: []config.Schema{
@@ -21,8 +21,9 @@ func TestAlike(t *testing.T) {
 			},
 		}
 		change(c)
-		return alike(c)
+		return c
 	}
+	made := func(change func(*config.Config)) []string { return alike(configured(change)) }
 	base := made(func(*config.Config) {})
 	for what, change := range map[string]func(*config.Config){
 		"":                               func(c *config.Config) { c.Shards[0].Addr = "c"; slices.Reverse(c.Schemas) },
@@ -36,6 +37,10 @@ func TestAlike(t *testing.T) {
 		"table blog.posts: anywhere, check_unique: false": func(c *config.Config) { c.Schemas[1].Tables[0].UniqueByShard = true },
 	} {
 		got := made(change)
+		// Who has base and finds got begins by that, unless the shards are others.
+		if theirs, ok := byOthers(configured(func(*config.Config) {}), got); ok == strings.HasPrefix(what, "shards") || ok && !slices.Equal(alike(theirs), got) {
+			t.Errorf("%s: taken for %+v", what, theirs.Schemas)
+		}
 		if what == "" {
 			if !slices.Equal(got, base) {
 				t.Errorf("%q differs from %q", got, base)

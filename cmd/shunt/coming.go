@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shunt-sql/shunt/cmd/shunt/config"
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/schema"
 )
@@ -27,12 +28,17 @@ import (
 // rows go by the old configuration, which others look for by the new one. Without 3's condition: one takes back what it has said, and
 // is told that all is as it was. Without 4's waiting: one makes the table as soon as it goes by the new configuration.
 //
+// One that starts with other schemas than those that the others serve by begins by theirs (byOthers), and then says what it is
+// to have, as at SIGHUP: so all may be restarted with a changed configuration, one after the other.
+//
 // One that has stood still meanwhile, and was taken off the shards, comes back to what it doesn't know: it joins none until its
 // configuration is the same.
 type coming struct {
 	has    []string
 	placed schema.Placements
 }
+
+func comingOf(cfg *config.Config) *coming { return &coming{alike(cfg), placements(cfg)} }
 
 // goByKnown has this process serve by what is the same for all, where that has changed.
 func (m *member) goByKnown(ctx context.Context, d *schema.Directory) error {

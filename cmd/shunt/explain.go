@@ -60,7 +60,7 @@ func (c *explainCmd) Run(ctx context.Context, s streams) error {
 	addrs := make(chan string, 1)
 	served := make(chan error, 1)
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	go func() { served <- serveAs(ctx, &own, log, func(addr, _ string) { addrs <- addr }, nil, false) }()
+	go func() { served <- serveAs(ctx, &own, nil, log, func(addr, _ string) { addrs <- addr }, nil, false) }()
 	select {
 	case err := <-served:
 		return err

@@ -41,13 +41,20 @@ func serve(ctx context.Context, now *current, log *slog.Logger, ready func(addr,
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
+	var wanted *config.Config
 	for {
-		err := serveAs(ctx, now.Load(), log, ready, hup, true)
+		err := serveAs(ctx, now.Load(), wanted, log, ready, hup, true)
 		x, ok := errors.AsType[*anew](err)
 		if !ok {
 			return err
 		}
 		now.Store(x.cfg)
+		if wanted = x.wanted; wanted != nil {
+			select {
+			case hup <- syscall.SIGHUP: // which takes it over
+			default:
+			}
+		}
 	}
 }
 
@@ -64,13 +71,14 @@ func newCurrent(cfg *config.Config) *current {
 	return c
 }
 
-// anew ends a process's wait for the shards: it begins again by a changed configuration.
-type anew struct{ cfg *config.Config }
+// anew ends a process's wait for the shards: it begins again by another configuration. wanted, if set, is the one that it has,
+// and can't begin by.
+type anew struct{ cfg, wanted *config.Config }
 
 func (*anew) Error() string { return "the configuration has changed" }
 
-// serveAs is serve. Without claiming the shards nothing may be written.
-func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(addr, http string), hup <-chan os.Signal, claiming bool) (err error) {
+// serveAs is serve. Without claiming the shards nothing may be written. wanted is anew's.
+func serveAs(ctx context.Context, cfg, wanted *config.Config, log *slog.Logger, ready func(addr, http string), hup <-chan os.Signal, claiming bool) (err error) {
 	if err := enoughFiles(); err != nil {
 		return err
 	}
@@ -95,7 +103,7 @@ func serveAs(ctx context.Context, cfg *config.Config, log *slog.Logger, ready fu
 		return err
 	}
 	s := &service{
-		cfg: cfg, log: log, registry: prometheus.NewRegistry(), grace: 10 * time.Second, began: time.Now(), own: &certificates{log: log},
+		cfg: cfg, wanted: wanted, log: log, registry: prometheus.NewRegistry(), grace: 10 * time.Second, began: time.Now(), own: &certificates{log: log},
 		dial: map[catalog.ShardID]shard.Config{}, pools: map[catalog.ShardID]*shard.Pool{},
 	}
 	s.own.set(cfg)
@@ -169,12 +177,13 @@ func (s *service) reread() error {
 		return nil // it goes on with the file that it has
 	}
 	s.log.Info("reload: beginning anew", "file", s.cfg.File)
-	return &anew{next}
+	return &anew{cfg: next}
 }
 
 // service is what the parts of a Shunt that serves share.
 type service struct {
 	cfg      *config.Config
+	wanted   *config.Config // see anew
 	log      *slog.Logger
 	own      *certificates
 	ring     *wire.Ring // nil: Go's poller serves
@@ -243,6 +252,11 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	if s.member != nil {
 		if err := s.member.adopt(ctx, directory); err != nil {
 			return err
+		}
+		if s.wanted != nil {
+			if err := s.member.fits(comingOf(s.wanted), directory); err != nil {
+				return err
+			}
 		}
 	}
 	// It makes jobs for the marks that it finds, and for those that it makes.
