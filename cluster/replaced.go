@@ -82,7 +82,8 @@ func readLife(r Record) (life uint64, err error) {
 // has its address joins it, and finds none of what others write by the new one. Without waiting: it never ended, one
 // is late, and its reads there miss what others have been told is written.
 //
-// A member that is on no other shard isn't waited for: nobody may reach the former server any more.
+// A member that is on no other shard isn't waited for: nobody may reach the former server any more. A server without a
+// life of its own, as one that is set up anew at the former one's address, is in the first.
 func (s *Shared) Replace(ctx context.Context, id catalog.ShardID, life uint64) error {
 	if err := s.sameVersion(ctx); err != nil {
 		return err

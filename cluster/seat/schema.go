@@ -124,7 +124,7 @@ func build(ctx context.Context, db *sql.DB, c Config, f flavour) error {
 				return fmt.Errorf("make schema %s: %w", c.Schema, err)
 			}
 		}
-		if _, err := conn.ExecContext(ctx, "INSERT IGNORE INTO self SELECT 1, 0, 0, ?, ?, ?, "+f.server, c.Cluster, c.Shard, c.Life); err != nil {
+		if _, err := conn.ExecContext(ctx, "INSERT IGNORE INTO self SELECT 1, 0, 0, ?, ?, 1, "+f.server, c.Cluster, c.Shard); err != nil {
 			return fmt.Errorf("say what the server is: %w", err)
 		}
 		var version int

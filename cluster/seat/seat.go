@@ -39,8 +39,6 @@ type Config struct {
 	Schema string
 	// Connections bounds those open at a time; 0: 8.
 	Connections int
-	// Life is that of a server that has no tables yet; 0: 1.
-	Life uint64
 	// Dial is how long a connection may take to be made, and Answer a statement until
 	// something comes of its answer; 0: 10 s. A call that gets none returns an error.
 	Dial, Answer time.Duration
@@ -91,9 +89,6 @@ func (c Config) complete() Config {
 	}
 	if c.Connections == 0 {
 		c.Connections = 8
-	}
-	if c.Life == 0 {
-		c.Life = 1
 	}
 	if c.Dial == 0 {
 		c.Dial = 10 * time.Second
