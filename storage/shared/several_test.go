@@ -49,7 +49,7 @@ var errNotThere = &OutError{Home: "b", Cause: context.DeadlineExceeded}
 
 func (m *modelHomes) store() *Store {
 	s := &Store{timeout: time.Minute, called: func(string, string, time.Duration, error) {}, log: slog.New(slog.DiscardHandler)}
-	s.places.Store(&[]*place{{name: "a"}, {name: "b"}})
+	s.places.Store(&[]*place{newPlace(Server{Name: "a"}), newPlace(Server{Name: "b"})})
 	indexes := map[catalog.IndexID]storage.IndexRecord{}
 	for id, name := range []string{"a", "b"} {
 		indexes[catalog.IndexID(id)] = storage.IndexRecord{IndexDef: catalog.IndexDef{ID: catalog.IndexID(id), Home: name}}
