@@ -194,7 +194,7 @@ func (m *member) sameAsOthers(ctx context.Context, cfg *config.Config, l layout)
 		if adding || time.Now().After(until) {
 			if theirs, ok := byOthers(cfg, known); ok && !adding {
 				m.log.Warn("other members serve by other schemas: this one begins by theirs, and takes its own over as at SIGHUP", "difference", difference(known, has))
-				return &anew{cfg: theirs, wanted: cfg}
+				return &anew{cfg: theirs, wanted: cfg, why: "other members serve by other schemas: " + difference(known, has)}
 			}
 			return otherwise(known, has, other)
 		}

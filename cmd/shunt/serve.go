@@ -73,9 +73,12 @@ func newCurrent(cfg *config.Config) *current {
 
 // anew ends a process's wait for the shards: it begins again by another configuration. wanted, if set, is the one that it has,
 // and can't begin by.
-type anew struct{ cfg, wanted *config.Config }
+type anew struct {
+	cfg, wanted *config.Config
+	why         string
+}
 
-func (*anew) Error() string { return "the configuration has changed" }
+func (a *anew) Error() string { return a.why }
 
 // serveAs is serve. Without claiming the shards nothing may be written. wanted is anew's.
 func serveAs(ctx context.Context, cfg, wanted *config.Config, log *slog.Logger, ready func(addr, http string), hup <-chan os.Signal, claiming bool) (err error) {
@@ -177,7 +180,7 @@ func (s *service) reread() error {
 		return nil // it goes on with the file that it has
 	}
 	s.log.Info("reload: beginning anew", "file", s.cfg.File)
-	return &anew{cfg: next}
+	return &anew{cfg: next, why: "the configuration has changed"}
 }
 
 // service is what the parts of a Shunt that serves share.
