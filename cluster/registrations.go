@@ -41,9 +41,9 @@ type track struct {
 	// number under which it is there: both of shards with clocks of their own.
 	adopted storage.Epoch
 	join    uint64
-	// life is that of the server that was joined, heard that of the one that answered last, and inUse the first that is in
-	// use: see Replace.
-	life, heard, inUse uint64
+	// life is that of the server that was joined, or answered last as this process tried to, and inUse the first that is
+	// in use: see Replace.
+	life, inUse uint64
 }
 
 type openCount struct {

@@ -18,22 +18,18 @@ const lifeKind = "life"
 // ErrReplaced: another server has taken a server's place.
 var ErrReplaced = errors.New("another server has taken its place")
 
-func replaced(life, inUse uint64) error {
-	return fmt.Errorf("this server is in life %d, and the shard in life %d: %w; give that one's address, or have this one serve again by shunt replaced", life, inUse, ErrReplaced)
-}
-
-// current is ErrReplaced where a server isn't in use any more.
+// current notes the life of the server that has answered: ErrReplaced where that isn't in use any more.
 func (a *seated) current(b Beat) error {
 	t := a.track
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heard = b.Life
+	t.life = b.Life
 	return t.currentLocked()
 }
 
 func (t *track) currentLocked() error {
-	if t.heard != 0 && t.heard < t.inUse {
-		return replaced(t.heard, t.inUse)
+	if t.life != 0 && t.life < t.inUse {
+		return fmt.Errorf("this server is in life %d, and the shard in life %d: %w; give that one's address, or have this one serve again by shunt replaced", t.life, t.inUse, ErrReplaced)
 	}
 	return nil
 }
@@ -47,7 +43,7 @@ func (s *Shared) Life(id catalog.ShardID) (uint64, error) {
 	}
 	a.track.mu.Lock()
 	defer a.track.mu.Unlock()
-	return a.track.heard, a.track.currentLocked()
+	return a.track.life, a.track.currentLocked()
 }
 
 // LifeInUse is the first life of a shard's servers that is in use; 0: any is.
@@ -82,8 +78,8 @@ func readLife(r Record) (life uint64, err error) {
 // has its address joins it, and finds none of what others write by the new one. Without waiting: it never ended, one
 // is late, and its reads there miss what others have been told is written.
 //
-// A member that is on no other shard isn't waited for: nobody may reach the former server any more. A server without a
-// life of its own, as one that is set up anew at the former one's address, is in the first.
+// A member that is on no other shard isn't waited for: nobody may reach the former server any more. A server that is set up
+// anew at the former one's address is in the first life, so it isn't used either.
 func (s *Shared) Replace(ctx context.Context, id catalog.ShardID, life uint64) error {
 	if err := s.sameVersion(ctx); err != nil {
 		return err
@@ -152,10 +148,10 @@ func (s *Shared) replacedBy(r Record) error {
 	t := a.track
 	t.mu.Lock()
 	t.inUse = max(t.inUse, life)
-	join, had := t.join, t.life
+	join, why := t.join, t.currentLocked()
 	t.mu.Unlock()
-	if had < life && join != 0 {
-		s.lose(a, join, replaced(had, life))
+	if join != 0 && why != nil {
+		s.lose(a, join, why)
 	}
 	return nil
 }

@@ -97,11 +97,12 @@ func (a *seated) adopt(join uint64, e, min storage.Epoch) error {
 func (a *seated) enter(join uint64, b Beat) error {
 	a.track.mu.Lock()
 	defer a.track.mu.Unlock()
-	if b.Life < a.track.inUse {
-		return replaced(b.Life, a.track.inUse)
+	a.track.life = b.Life // it may be another server than the one that was looked at
+	if err := a.track.currentLocked(); err != nil {
+		return err
 	}
-	// All at once: what is registered under the join is registered in that epoch or later.
-	a.track.adopted, a.track.join, a.track.life = b.Epoch, join, b.Life
+	// Both at once: what is registered under the join is registered in that epoch or later.
+	a.track.adopted, a.track.join = b.Epoch, join
 	return nil
 }
 

@@ -169,7 +169,7 @@ func TestStandby(t *testing.T) {
 	})
 }
 
-// TestStandbyReload: at SIGHUP a standby takes over what a Shunt that serves needs a restart
+// TestStandbyReload: at SIGHUP a standby takes all of the file over, also what a Shunt that serves needs a restart
 // for. A file with errors changes nothing.
 func TestStandbyReload(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {

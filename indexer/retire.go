@@ -29,9 +29,7 @@ func (b bounds) retirement(id catalog.IndexID, keys [][]byte, marks bool) storag
 // the horizon was computed may have kept it from retiring what it should: the
 // statements that left that have ended, and would cause no other scan.
 func (x *Indexer) retire(ctx context.Context, b bounds, readings []*reading) error {
-	// Open through the whole scan, or not known to have ended (epoch 0): the
-	// horizon is that old, and entries confirmed since then stay.
-	open := b.horizon == 0 || !x.cluster.Passed(b.shard, b.after)
+	open := x.heldOpen(b)
 	held, removed, cleared := false, 0, 0
 	for _, r := range readings {
 		n, kept, err := x.removeStale(ctx, b, r)
@@ -54,6 +52,12 @@ func (x *Indexer) retire(ctx context.Context, b bounds, readings []*reading) err
 		return &HeldBack{Shard: b.shard, After: b.after}
 	}
 	return nil
+}
+
+// heldOpen: something was open through the whole scan, or isn't known to have ended (epoch 0). The horizon is that
+// old, and entries confirmed since then stay.
+func (x *Indexer) heldOpen(b bounds) bool {
+	return b.horizon == 0 || !x.cluster.Passed(b.shard, b.after)
 }
 
 // visitSize bounds how many entries are looked at in one read of the store.

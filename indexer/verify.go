@@ -99,7 +99,7 @@ func (x *Indexer) verify(ctx context.Context, t *catalog.Table, id catalog.Shard
 	if len(absent) == 0 || !l.snapshots {
 		return nil
 	}
-	open := b.horizon == 0 || !x.cluster.Passed(id, b.after)
+	open := x.heldOpen(b)
 	removed, held := 0, false
 	for _, ix := range indexes {
 		var stale [][]byte

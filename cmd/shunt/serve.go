@@ -169,10 +169,9 @@ func serveAs(ctx context.Context, cfg, wanted *config.Config, log *slog.Logger, 
 	return s.run(ctx, listeners, hup, ready)
 }
 
-// reread obeys SIGHUP while nothing is served yet: what needs a restart otherwise, as shards'
-// addresses, needs none then. Counter-example: a primary has died, both Shunts' files get
-// its replica's address, and the one that serves is restarted; the standby takes over with
-// the address that it began with.
+// reread obeys SIGHUP while nothing is served yet: what needs a restart otherwise needs none then.
+// Counter-example: a primary has died, and both Shunts' files get its replica's address; the standby
+// takes over with the address that it began with.
 func (s *service) reread() error {
 	next, err := config.Load(s.cfg.File)
 	if err != nil {

@@ -55,14 +55,14 @@ func sections() []section {
 	return []section{
 		{"Keys of the file", "", r.top()},
 		{"users", "A list. SIGHUP takes all of it over, for open connections too.", r.userKeys(&User{}, unique{})},
-		{"shards", "A list. Another `addr` needs a restart.", shardKeys(&Shard{}, unique{}, unique{}, new(value))},
+		{"shards", "A list. SIGHUP takes another `addr` over if it answers.", shardKeys(&Shard{}, unique{}, unique{}, new(value))},
 		{"schemas", "Each by its name. SIGHUP takes them over. Another placement or shard key is refused while the table has rows that lie elsewhere; `anywhere` in place of `hash` or `single` fits all.", r.schemaKeys(&Schema{})},
 		{"tables", "Of a table, and of a schema's `default`. One of `shard_key` and `placement` is needed.", r.placementKeys(&Table{})},
 		{"indexes", "A list. Missing ones are made at start and by SIGHUP, once their table exists; none is dropped. `CREATE VIRTUAL INDEX` serves as well.", indexKeys(&Index{}, new(value))},
 		{"maintenance", "", maintenanceKeys(&Maintenance{})},
 		{"statement_log", "A line of JSON for each statement, see [operating](operating.md#what-statements-cost). SIGHUP takes all of it over.", statementLogKeys(&StatementLog{})},
 		{"tracing", "A span for each statement, and one for each shard's part, see [operating](operating.md#traces). SIGHUP takes all of it over.", tracingKeys(&Tracing{})},
-		{"store", "`store: local`, or a mapping with one of these keys. A change needs a restart of all Shunts.", storeKeys(&Store{})},
+		{"store", "`store: local`, or a mapping with one of these keys. A change needs a restart of all Shunts, but for addresses and accounts, which SIGHUP takes over.", storeKeys(&Store{})},
 		{"tls", "Toward clients. SIGHUP reads the files again.", tlsKeys(&TLS{}, new(value))},
 		{"tls of a shard", "TLS is required, never just preferred, once a shard has a `tls`. `tls: {}` trusts the system's authorities. SIGHUP reads the files again.", shardTLSKeys(&ShardTLS{}, map[string]value{})},
 	}
