@@ -84,13 +84,13 @@ func TestNeverMissCluster(t *testing.T) {
 				case lasts > 20*time.Second:
 					home.bootstrapped(t)
 				}
-				return written()
+				return written() && (returned || home.missed(t))
 			})
 			what += fmt.Sprintf(", others go on after %s", time.Since(began).Round(100*time.Millisecond))
 			if !returned {
 				back()
 			}
-			eventually(t, "the node is back", func() bool { return home.joined(t, i) })
+			eventually(t, "the node is back", func() bool { return home.whole(t) })
 			eventually(t, "new entries are made with it", written)
 			outages = append(outages, what)
 		})
