@@ -378,6 +378,11 @@ func builds(j *storage.Job) catalog.IndexID {
 	return j.Indexes[0]
 }
 
+// isBuildOf finds the job that builds an index.
+func isBuildOf(id catalog.IndexID) func(storage.Job) bool {
+	return func(j storage.Job) bool { return builds(&j) == id }
+}
+
 // buildJob runs or resumes the build of one index.
 func (x *Indexer) buildJob(ctx context.Context, t *catalog.Table, j *storage.Job) error {
 	if len(j.Indexes) == 0 {

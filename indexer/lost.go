@@ -17,7 +17,8 @@ func (x *Indexer) giveUpLost(ctx context.Context) {
 	told := ""
 	for x.sleep(ctx, lostEvery) {
 		for _, def := range x.store.Indexes() {
-			if len(x.store.Away(def.ID)) == 0 {
+			inVain := def.Forsaken && slices.ContainsFunc(x.store.Jobs(), isBuildOf(def.ID))
+			if !inVain && len(x.store.Away(def.ID)) == 0 {
 				continue
 			}
 			if err := x.giveUp(ctx, def); err != nil && ctx.Err() == nil && err.Error() != told {
@@ -33,6 +34,8 @@ func (x *Indexer) giveUpLost(ctx context.Context) {
 //	where it is read          first nobody reads by it; when the server is back it is built anew
 //	where it was read         nobody reads it there any more
 //	where it is being built   the build begins anew where it is read
+//
+// The build of one that is nowhere any more (storage/shared, rule unread) ends with it.
 func (x *Indexer) giveUp(ctx context.Context, def storage.IndexRecord) error {
 	if err := x.cluster.LockChanges(ctx); err != nil {
 		return err
@@ -40,10 +43,10 @@ func (x *Indexer) giveUp(ctx context.Context, def storage.IndexRecord) error {
 	defer x.cluster.UnlockChanges()
 	def, known := x.store.Index(def.ID)
 	lost := x.store.Away(def.ID)
-	if !known || len(lost) == 0 {
+	if !known || len(lost) == 0 && !def.Forsaken {
 		return nil // others were faster
 	}
-	if err := x.dismiss(ctx, def.ID); err != nil {
+	if err := x.dismiss(ctx, def.ID); err != nil || def.Forsaken {
 		return err
 	}
 	x.log.Warn("a virtual index is given up where its server is away", "index", def.Name, "schema", def.Schema, "table", def.Table, "servers", lost)

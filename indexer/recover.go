@@ -78,7 +78,7 @@ func (x *Indexer) resumeBuilds() error {
 	jobs := x.store.Jobs()
 	var errs []error // one whose server is away holds no other up
 	for _, def := range x.store.Indexes() {
-		if def.Forsaken || !slices.ContainsFunc(jobs, func(j storage.Job) bool { return builds(&j) == def.ID }) {
+		if !slices.ContainsFunc(jobs, isBuildOf(def.ID)) {
 			errs = append(errs, x.resumeBuild(def))
 		}
 	}

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -30,6 +31,10 @@ func (w *world) apart() {
 	empty := image{gens: map[int]map[string]storage.Epoch{}, next: 1 << 16, defined: true}
 	w.far = &modelStore{w: w, now: empty, disk: empty.clone()}
 	w.homes = homes{0, none, none}
+	if w.sc.refused {
+		w.homes.home, w.unread = none, true
+		w.store.now.defined, w.store.now.status = true, catalog.Building
+	}
 }
 
 // sees is the store as a new process sees it.
@@ -47,7 +52,7 @@ func (w *world) adopt(p *process) {
 	}
 }
 
-func (s *twoHomes) reads() *modelStore { return s.w.stores()[s.by.home] }
+func (s *twoHomes) reads() *modelStore { return s.w.stores()[max(0, s.by.home)] }
 
 // each calls fn with all stores that are added to.
 func (s *twoHomes) each(fn func(*modelStore) error) error {
@@ -64,7 +69,26 @@ func (s *twoHomes) each(fn func(*modelStore) error) error {
 }
 
 func (s *twoHomes) Add(entries []storage.Entry) error {
-	return s.each(func(m *modelStore) error { return m.Add(entries) })
+	return s.each(func(m *modelStore) error {
+		if s.w.sc.refused && s.refuses() {
+			return nil
+		}
+		return m.Add(entries)
+	})
+}
+
+// refuses: a write is refused, whereupon the index isn't added to any more.
+func (s *twoHomes) refuses() (forsaken bool) {
+	s.w.choose("refused?", nil, 2, func(choice int) string {
+		if choice == 0 || s.w.homes.home == none || !s.w.unread && !s.w.broken.shared.anyUnread {
+			forsaken = choice == 1 && s.w.homes.home == none
+			return fmt.Sprint("taken in the end; or by nobody: ", forsaken)
+		}
+		s.w.homes = homes{none, none, none}
+		s.by, forsaken = s.w.homes, true
+		return "given up"
+	})
+	return forsaken
 }
 
 func (s *twoHomes) Mark(marks []storage.Mark) error {
@@ -160,16 +184,22 @@ func (s *twoHomes) record(to homes) {
 	})
 }
 
-func (s *twoHomes) Move(catalog.IndexID, string, bool) error {
-	to := 1 - s.by.home
-	if err := s.store(to).StartBuild(1, 0); err != nil {
+func (s *twoHomes) Move(_ catalog.IndexID, _ string, forsake bool) error {
+	to := homes{s.by.home, 1 - s.by.home, none}
+	if forsake {
+		to = homes{1, none, none}
+	}
+	if err := s.store(max(to.home, to.target)).StartBuild(1, 0); err != nil {
 		return err
 	}
-	s.record(homes{s.by.home, to, none})
+	s.record(to)
 	return nil
 }
 
 func (s *twoHomes) FinishBuild(id catalog.IndexID, generation uint32, floors map[catalog.ShardID]storage.Epoch) error {
+	if s.w.sc.refused {
+		return s.finishUnread(id, generation, floors)
+	}
 	if s.by.target == none {
 		return s.reads().FinishBuild(id, generation, floors)
 	}
@@ -182,6 +212,22 @@ func (s *twoHomes) FinishBuild(id catalog.IndexID, generation uint32, floors map
 	}
 	s.record(to)
 	return nil
+}
+
+// finishUnread finishes the build of an index that nobody reads, unless it was given up.
+func (s *twoHomes) finishUnread(id catalog.IndexID, generation uint32, floors map[catalog.ShardID]storage.Epoch) (err error) {
+	if err := s.reads().FinishBuild(id, generation, floors); err != nil {
+		return err
+	}
+	s.w.step("writes the record, unless it was given up", func() string {
+		if s.w.homes.home == none {
+			err = storage.ErrSuperseded
+		} else {
+			s.w.unread, s.w.store.now.status = false, catalog.Ready
+		}
+		return fmt.Sprint(err)
+	})
+	return err
 }
 
 // EndMove leaves what the former home has where it is: its server is away, and answers others.
@@ -214,6 +260,18 @@ func (w *world) mover() {
 		w.must(p.x.opts.Publish(w.ctx()))
 		w.resume(p)
 		w.must(p.x.endMove(w.ctx(), 1))
+	})
+}
+
+// placer builds an index that was given up.
+func (w *world) placer() {
+	p := w.proc
+	w.start("place", true, func() {
+		w.must(p.x.store.Move(1, "", true))
+		w.must(p.x.opts.Publish(w.ctx()))
+		if err := w.tryResume(p); !errors.Is(err, storage.ErrSuperseded) {
+			w.must(err)
+		}
 	})
 }
 
@@ -263,6 +321,14 @@ var homesScenarios = []scenario{
 		w.autocommit("w2", insert(2, "c"))
 		w.forsaker()
 	}},
+	{name: "a server that refuses what is built there", homes: true, refused: true, rows: rows{1: "a"}, members: both, joined: 2, actors: func(w *world) {
+		w.at("A").coarse = true
+		w.autocommit("w1", set(1, "b"))
+		w.lives()
+		w.at("B").coarse = true
+		w.autocommit("w2", insert(2, "c"))
+		w.placer()
+	}},
 }
 
 // TestHomes: an index that moves to another server is kept up on both until all read the new one.
@@ -276,6 +342,7 @@ func TestHomesTeeth(t *testing.T) {
 		{"a move waits for what has added to one server", rules{buildNoWait: true}, "a move beside the other's writer"},
 		{"the former server is added to until all read the other", rules{shared: sharedRules{noFormer: true}}, "a move beside its own writer"},
 		{"a server is added to until nobody reads there", rules{shared: sharedRules{noBarrier: true}}, "a server that is given up"},
+		{"only what nobody reads is given up without a barrier", rules{shared: sharedRules{anyUnread: true}}, "a server that refuses what is built there"},
 		{"a move's floor tells older snapshots", rules{buildNoFloor: true}, "a move beside a reader"},
 	})
 }

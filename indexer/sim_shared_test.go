@@ -24,6 +24,7 @@ type sharedRules struct {
 	toldEarly   bool // what is open is told before the epoch is adopted
 	toldAdopted bool // what is told is the epoch that was adopted, whatever is open
 	noFormer    bool // an index is added to only where it is read, as soon as it has moved
+	anyUnread   bool // an index that is read is given up by who is refused a write, too
 	noBarrier   bool // who publishes doesn't wait for the others
 	threadsStay bool // a row is removed before its connections' threads are gone
 	anyJoin     bool // a statement is sent over a connection of another join

@@ -72,6 +72,8 @@ type scenario struct {
 	builds bool
 	// homes: the store is on two servers.
 	homes bool
+	// refused: the index was given up, and is on none of them at first; the second one may refuse what is written.
+	refused bool
 	// follows: marks of statements are logged, and what the shard commits is in its log before it is visible.
 	follows bool
 	// resumes: the shard's rows are changed by others alone, and a follower goes on at a place that was kept: at first this one.
@@ -100,6 +102,7 @@ type world struct {
 	store   *modelStore
 	far     *modelStore // the store on another server, if there is one
 	homes   homes
+	unread  bool // storage.IndexRecord.Unread
 	shard   *modelShard
 	// proc is the process, or that of several whose actors are started.
 	proc    *process
@@ -425,7 +428,7 @@ func (w *world) fingerprint() string {
 		b.WriteString(u.label + ",")
 	}
 	if w.far != nil {
-		fmt.Fprint(&b, w.far.now, w.far.floor, w.far.gate, w.far.removals, w.homes)
+		fmt.Fprint(&b, w.far.now, w.far.floor, w.far.gate, w.far.removals, w.homes, w.unread)
 		for _, p := range w.processes() {
 			fmt.Fprint(&b, p.x.store.(*twoHomes).by)
 		}
@@ -820,16 +823,22 @@ func (w *world) builder(create bool) {
 }
 
 // resume runs the build job.
-func (w *world) resume(p *process) {
+func (w *world) resume(p *process) { w.must(w.tryResume(p)) }
+
+func (w *world) tryResume(p *process) error {
 	b := &building{
 		x: p.x, ix: p.table().Indexes[0],
 		save:     w.store.saveCheckpoint,
 		note:     func(string) {},
 		scanning: func(context.Context, catalog.ShardID) (func(), error) { return func() {}, nil },
 	}
-	w.must(b.restore([]byte(w.store.now.checkpoint)))
-	w.must(b.run(context.Background()))
-	w.must(p.x.announce(context.Background(), b.ix))
+	if err := b.restore([]byte(w.store.now.checkpoint)); err != nil {
+		return err
+	}
+	if err := b.run(context.Background()); err != nil {
+		return err
+	}
+	return p.x.announce(context.Background(), b.ix)
 }
 
 // lifter lifts the write-intent, twice at most.

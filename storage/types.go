@@ -70,6 +70,8 @@ type IndexRecord struct {
 	Former string `json:",omitempty"`
 	// Forsaken: Home is neither read nor added to.
 	Forsaken bool `json:",omitempty"`
+	// Unread: nobody reads by it before its build has ended, as nobody has since it was created, or forsaken.
+	Unread bool `json:",omitempty"`
 	// Moves counts the servers that the index was given.
 	Moves uint32 `json:",omitempty"`
 }

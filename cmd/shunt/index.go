@@ -174,7 +174,7 @@ func (v virtualIndexes) IndexRows() []proxy.IndexRow {
 			row.Error = s.Waiting
 		}
 		if row.Error == "" && d.Forsaken {
-			row.Error = "its server " + d.Home + " is away: it is built anew when that is back, or where REBUILD VIRTUAL INDEX ... HOME says"
+			row.Error = "its server " + d.Home + " is away, or takes no writes: it is built anew when it does again, or where REBUILD VIRTUAL INDEX ... HOME says"
 		}
 		if row.Error == "" && d.Target != "" {
 			row.Error = "moving to " + d.Target

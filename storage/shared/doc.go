@@ -54,6 +54,7 @@
 // then adding (Forsake, or a Move with forsake). Counter-example: one process inserts a row without an
 // entry; another one, which is late, reads at the home, which answers it, or is back. Generations that are made later have higher numbers
 // than all of before, so nothing of an old one is taken for new when the server is back.
+// One that nobody reads needs no barrier: see rule unread (outage.go).
 //
 // # One moment
 //

@@ -426,10 +426,23 @@ func everywhere[T any](s *Store, list []T, index func(T) catalog.IndexID, do fun
 		if err != nil {
 			return err
 		}
-		began := time.Now()
-		err = do(h, parts[name])
-		s.called(name, "write", time.Since(began), err)
-		return s.wrote(s.place(name), err)
+		for part := parts[name]; ; {
+			began := time.Now()
+			err = do(h, part)
+			s.called(name, "write", time.Since(began), err)
+			err = s.wrote(s.place(name), err)
+			if out, told := errors.AsType[*OutError](err); !told || !out.Refuses {
+				return err
+			}
+			left := slices.DeleteFunc(slices.Clone(part), func(v T) bool { return s.forsakeUnread(index(v), name) })
+			if len(left) == 0 {
+				return nil
+			}
+			if len(left) == len(part) {
+				return err
+			}
+			part = left
+		}
 	})
 }
 

@@ -2,12 +2,16 @@ package shared
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -26,6 +30,17 @@ func newServers(t *testing.T) *servers {
 	at := server(t)
 	at.Connections = 4
 	return &servers{t, at, map[string]bool{}}
+}
+
+// db is the server itself.
+func (s *servers) db(t *testing.T) *sql.DB {
+	t.Helper()
+	c := mysql.NewConfig()
+	c.Net, c.Addr, c.User, c.Passwd = "tcp", s.at.Addr, s.at.User, s.at.Password
+	db, err := sql.Open("mysql", c.FormatDSN())
+	check(t, err)
+	t.Cleanup(func() { check(t, db.Close()) })
+	return db
 }
 
 func (s *servers) named(name string) Server {
@@ -304,6 +319,91 @@ func TestForsakenByTwo(t *testing.T) {
 	built(t, q, id, nil)
 	check(t, p.Refresh(t.Context()))
 	wantFound(t, p, id, "n", 2)
+}
+
+// TestRefusedUnread: what a server refuses is given up at once while nobody reads by it, by a process that is late as
+// well, and a build that was under way doesn't make it readable. One that is read is given up by Away alone.
+func TestRefusedUnread(t *testing.T) {
+	s := newServers(t)
+	p, q := s.must("p", "a b"), s.must("q", "a b")
+	read, unread := create(t, p, "i", "b").ID, create(t, p, "j", "b").ID
+	built(t, p, read, nil)
+	check(t, q.Refresh(t.Context()))
+	d, _ := p.Index(unread)
+	db := s.db(t)
+	refuse := func(yes bool) {
+		t.Helper()
+		statement := "DROP TRIGGER home_b.refuse"
+		if yes {
+			statement = "CREATE TRIGGER home_b.refuse BEFORE INSERT ON home_b.entries FOR EACH ROW SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'The table is full'"
+		}
+		_, err := db.ExecContext(t.Context(), statement)
+		check(t, err)
+	}
+	entry := func(id catalog.IndexID, key string) storage.Entry {
+		return storage.Entry{Index: id, Key: []byte(key), Shard: 1, Epoch: 1}
+	}
+	refuse(true)
+	err := p.Add([]storage.Entry{entry(read, "k"), entry(unread, "k"), entry(unread, "l")})
+	if out, ok := errors.AsType[*OutError](err); !ok || !out.Refuses {
+		t.Fatalf("an index that is read: %v", err)
+	}
+	if d, _ := p.Index(read); d.Forsaken {
+		t.Error("an index that is read is given up")
+	}
+	if d, _ := p.Index(unread); !d.Forsaken {
+		t.Error("one that nobody reads isn't given up")
+	}
+	check(t, p.Add([]storage.Entry{entry(unread, "k")}))
+	check(t, q.Add([]storage.Entry{entry(unread, "m")})) // which hasn't heard of it
+	if err := q.FinishBuild(unread, d.BuildGeneration, nil); !errors.Is(err, storage.ErrSuperseded) {
+		t.Errorf("a build that was under way: %v", err)
+	}
+	refuse(false)
+	check(t, q.StartBuild(unread, 0))
+	check(t, p.Refresh(t.Context()))
+	add(t, p, unread, "n", 2, 1)
+	built(t, q, unread, nil)
+	wantFound(t, q, unread, "n", 2)
+	// Read now, and not given up by a write any more.
+	refuse(true)
+	if err := q.Add([]storage.Entry{entry(unread, "o")}); err == nil {
+		t.Error("an entry of an index that is read is lost")
+	}
+}
+
+// TestRefusals: a server that takes some writes, and refuses others, refuses; until it takes all for a while.
+func TestRefusals(t *testing.T) {
+	var r refusals
+	begin := time.Now()
+	at := func(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
+	const quiet = 10 * time.Second
+	for _, x := range []struct {
+		at      int
+		taken   bool
+		told    bool
+		lasted  time.Duration
+		whereas string
+	}{
+		{0, true, false, 0, "none was refused"},
+		{1, false, true, 0, "the first"},
+		{2, true, false, 0, "a small one is taken"},
+		{8, false, false, 7 * time.Second, "another one is refused"},
+		{15, false, false, 14 * time.Second, "and again"},
+		{26, true, true, 0, "nothing was refused for long"},
+		{27, false, true, 0, "anew"},
+		{90, false, true, 0, "nobody has tried meanwhile"},
+	} {
+		told := false
+		if x.taken {
+			told = r.end(at(x.at), quiet)
+		} else {
+			told = r.add(at(x.at))
+		}
+		if lasted := r.lasted(at(x.at)); told != x.told || lasted != x.lasted {
+			t.Errorf("%d s, %s: told %v, lasted %s", x.at, x.whereas, told, lasted)
+		}
+	}
 }
 
 // TestLostHead: an index that its home has lost is placed there anew by the next build.

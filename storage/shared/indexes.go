@@ -50,6 +50,7 @@ func (s *Store) CreateIndex(defined catalog.IndexDef) (storage.IndexRecord, erro
 	d := storage.IndexRecord{IndexDef: defined, Created: time.Now()}
 	table := catalog.TableName{Schema: defined.Schema, Name: defined.Table}
 	d.Partitions, d.Status = 1, cmp.Or(d.Status, catalog.Building)
+	d.Unread = d.Status == catalog.Building
 	err := s.change(func(now *state) ([]home.Record, error) {
 		d.ID = 0
 		if now.taken(d) {
@@ -105,11 +106,20 @@ func (s *Store) UpdateIndex(id catalog.IndexID, fn func(*storage.IndexRecord)) e
 		old := *d
 		fn(d)
 		d.Home, d.Target, d.Former, d.Forsaken, d.Moves = old.Home, old.Target, old.Former, old.Forsaken, old.Moves
+		d.Unread = old.Unread && d.Status != catalog.Ready
 	})
 }
 
 // alter changes the record of an index, homes and all.
 func (s *Store) alter(id catalog.IndexID, fn func(*storage.IndexRecord)) error {
+	return s.tryAlter(id, func(d *storage.IndexRecord) error {
+		fn(d)
+		return nil
+	})
+}
+
+// tryAlter is alter. An error of fn leaves the record as it is.
+func (s *Store) tryAlter(id catalog.IndexID, fn func(*storage.IndexRecord) error) error {
 	return s.change(func(now *state) ([]home.Record, error) {
 		old, ok := now.indexes[id]
 		if !ok {
@@ -117,7 +127,9 @@ func (s *Store) alter(id catalog.IndexID, fn func(*storage.IndexRecord)) error {
 		}
 		d := old
 		d.Columns = slices.Clone(old.Columns)
-		fn(&d)
+		if err := fn(&d); err != nil {
+			return nil, err
+		}
 		d.ID, d.Schema, d.Table, d.Partitions = old.ID, old.Schema, old.Table, old.Partitions
 		if now.taken(d) {
 			return nil, fmt.Errorf("update virtual index %s: %w", d.Name, storage.ErrIndexExists)
@@ -266,14 +278,18 @@ func (s *Store) FinishBuild(id catalog.IndexID, generation uint32, floors map[ca
 	if err != nil {
 		return s.answered(s.place(at), err)
 	}
-	return s.alter(id, func(d *storage.IndexRecord) {
-		if d.Target == at {
-			d.Home, d.Target, d.Former = at, "", d.Home
+	return s.tryAlter(id, func(now *storage.IndexRecord) error {
+		if now.Forsaken || now.Moves != d.Moves { // meanwhile: see rule unread
+			return fmt.Errorf("finish the build of virtual index %d, which was given up: %w", id, storage.ErrSuperseded)
 		}
-		if d.Status != catalog.Disabled {
-			d.Status = catalog.Ready
+		if now.Target == at {
+			now.Home, now.Target, now.Former = at, "", now.Home
 		}
-		d.Error, d.LastScan = "", time.Now()
+		if now.Status != catalog.Disabled {
+			now.Status = catalog.Ready
+		}
+		now.Error, now.LastScan, now.Unread = "", time.Now(), false
+		return nil
 	})
 }
 
@@ -325,7 +341,7 @@ func (s *Store) Move(id catalog.IndexID, to string, forsake bool) error {
 	}
 	err = s.alter(id, func(d *storage.IndexRecord) {
 		if d.Target, d.Moves = to, moves; forsake {
-			d.Home, d.Target, d.Forsaken = to, "", false
+			d.Home, d.Target, d.Forsaken, d.Unread = to, "", false, true
 		}
 	})
 	if err != nil {

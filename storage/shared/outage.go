@@ -18,7 +18,7 @@ type OutError = home.OutError
 func (s *Store) wrote(p *place, err error) error {
 	if err == nil {
 		p.written.Store(true)
-		if p.refusals.end() {
+		if p.refusals.end(time.Now(), s.patience) {
 			s.log.Info("the shared store takes writes again", "home", p.told())
 		}
 	}
@@ -155,5 +155,40 @@ func (s *Store) Forsake(id catalog.IndexID) error {
 	if p := s.place(d.Home); p != nil {
 		p.forsaken.Add(1)
 	}
-	return s.alter(id, func(d *storage.IndexRecord) { d.Forsaken = true })
+	return s.alter(id, func(d *storage.IndexRecord) { d.Forsaken, d.Unread = true, true })
 }
+
+// forsakeUnread has an index be added to no more at a home that takes no writes, if nobody reads by it, and reports
+// whether it isn't.
+//
+// Rule unread: an index that is built where a server takes no writes is forsaken by whoever is told so, at once and
+// without a barrier. No reader can miss what isn't added, and no build that was under way makes the index readable,
+// since FinishBuild finds the record changed. Counter-example: the disk of a server is full, and its indexes were given
+// up. A small write still goes, so they are placed there anew each minute, and clients' writes, which don't go, are
+// refused until the indexes are given up again.
+func (s *Store) forsakeUnread(id catalog.IndexID, name string) bool {
+	d, known := s.Index(id)
+	if !known || !d.Unread {
+		return false
+	}
+	forsaken := false
+	err := s.tryAlter(id, func(d *storage.IndexRecord) error {
+		forsaken = d.Forsaken // by another one
+		if forsaken || !d.Unread || d.Home != name || d.Target != "" || d.Former != "" {
+			return errAsItIs
+		}
+		d.Forsaken = true
+		return nil
+	})
+	switch {
+	case err == nil:
+		s.log.Warn("a virtual index isn't built where its server takes no writes; this is tried again each minute", "index", d.Name, "schema", d.Schema, "table", d.Table, "server", name)
+		return true
+	case !errors.Is(err, errAsItIs):
+		s.log.Warn("a virtual index that is built can't be given up where its server takes no writes", "index", d.Name, "schema", d.Schema, "table", d.Table, "server", name, "error", err)
+	}
+	return forsaken
+}
+
+// errAsItIs leaves a record.
+var errAsItIs = errors.New("the record stays as it is")

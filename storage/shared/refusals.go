@@ -25,13 +25,17 @@ func (r *refusals) add(now time.Time) (first bool) {
 	return first
 }
 
-// end ends the row, and reports that there was one.
-func (r *refusals) end() bool {
+// end is for a write that was taken. It ends a row that was quiet for so long, and reports that there was one.
+//
+// A server whose disk is full takes some writes: those for which there is room where others of the kind are.
+func (r *refusals) end(now time.Time, quiet time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	was := !r.last.IsZero()
+	if r.last.IsZero() || now.Sub(r.last) < quiet {
+		return false
+	}
 	r.first, r.last = time.Time{}, time.Time{}
-	return was
+	return true
 }
 
 // lasted is from the first to the last in a row, of which the last isn't long ago.
