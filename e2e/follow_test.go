@@ -309,19 +309,3 @@ func TestNotFollowed(t *testing.T) {
 		want(t, p.db(), "SELECT id FROM people WHERE email = 'a@x.org'", "id", "1")
 	})
 }
-
-// TestNeverMissFollowed is TestNeverMiss where shards' binary logs are followed: one has images of rows that
-// lack columns, one compressed transactions, one no names of columns.
-func TestNeverMissFollowed(t *testing.T) {
-	oneFlavour(t, func(t *testing.T, f *flavour) {
-		servers := f.own(t, 4, f.binlogs()...)
-		mustExec(t, onShard(t, servers[0], ""), "SET GLOBAL binlog_row_image = 'MINIMAL'")
-		compress := "SET GLOBAL binlog_transaction_compression = ON"
-		if f.name == throwaway.MariaDB {
-			compress = "SET GLOBAL log_bin_compress = ON, GLOBAL log_bin_compress_min_len = 10"
-		}
-		mustExec(t, onShard(t, servers[1], ""), compress)
-		mustExec(t, onShard(t, servers[2], ""), "SET GLOBAL binlog_row_metadata = 'MINIMAL'")
-		neverMiss(t, f, servers, "{follow: binlog, "+contestMaintenance[1:])
-	})
-}

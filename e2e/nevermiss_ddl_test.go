@@ -76,13 +76,17 @@ func (c *changer) exec(query string) {
 		by := c.pick(c.rnd)
 		_, err := by.db.ExecContext(ctx, query)
 		// A rebuild that reads don't notice, or one that an audit asked for.
+		disturbed := len(c.ways) == 1 || by.wasDisturbed()
 		beside := strings.Contains(query, "PARTITIONS") && err != nil && strings.Contains(err.Error(), "being built")
 		switch {
 		case err == nil, beside, sent > 1 && doneBefore(err):
 			c.done++
 			return
-		case len(c.ways) > 1 && ctx.Err() == nil && (c.explained(by, err) || by.wasDisturbed() && strings.Contains(err.Error(), "send the same statement again")):
+		case c.outages && ctx.Err() == nil && (c.explained(by, err) || disturbed && strings.Contains(err.Error(), "send the same statement again")):
 			c.again = append(c.again, fmt.Sprintf("%s%s: %v", query, by, err))
+			if connectionLost(err) {
+				c.awaitUp()
+			}
 		default:
 			c.fail("%s%s, sent the %d. time: %v", query, by, sent, err)
 			return
@@ -148,7 +152,7 @@ func (c *changer) change() {
 
 // ready waits until reads use an index, so that they do at times.
 func (c *changer) ready(index string) {
-	if len(c.ways) == 1 {
+	if !c.outages {
 		c.p.waitIndex(c.db, index)
 		return
 	}

@@ -40,6 +40,7 @@ func (h *hand) failOver(k int) {
 		defer w.disturb()()
 		w.away.Store(true)
 	}
+	h.forgotten.Store(true)
 	h.p.servers[k].Kill()
 	h.onReplica(k, "RESET REPLICA ALL")
 	for _, v := range append([]*throwaway.Valve{h.around[k]}, h.valves[0][k], h.valves[1][k], h.valves[2][k]) {
@@ -98,6 +99,7 @@ func (n *contest) relearn(k int, serve func()) (lost int) {
 	n.still.Lock()
 	defer n.still.Unlock()
 	n.deleteTwice(k)
+	n.forgotten.Store(false)
 	rows, _ := n.direct()
 	for _, l := range n.ledgers {
 		now := map[int]stored{}
@@ -107,6 +109,16 @@ func (n *contest) relearn(k int, serve func()) (lost int) {
 			}
 		}
 		l.settle(now)
+	}
+	n.relearnNumbers()
+	serve()
+	return lost
+}
+
+// relearnNumbers forgets what was acknowledged and is lost.
+func (n *contest) relearnNumbers() {
+	if n.numbered == nil {
+		return
 	}
 	found := map[string]bool{}
 	for _, db := range n.shards {
@@ -123,8 +135,6 @@ func (n *contest) relearn(k int, serve func()) (lost int) {
 			delete(n.numbered.acknowledged, k)
 		}
 	}
-	serve()
-	return lost
 }
 
 // deleteTwice deletes from a shard the rows that others have, too: those whose DELETE it has lost, and that were

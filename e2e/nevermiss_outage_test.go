@@ -74,10 +74,7 @@ type outageMaker struct {
 func (o *outageMaker) disturb() {
 	i := o.rnd.IntN(len(o.valves))
 	s, v := o.p.servers[i], o.valves[i]
-	up, settled := make(chan struct{}), make(chan struct{})
-	o.mu.Lock()
-	o.up, o.settled = up, settled
-	o.mu.Unlock()
+	up, settled := o.unsettled()
 	again := func() {
 		if err := s.Start(context.Background()); err != nil {
 			o.fail("start s%d: %v", i, err)
@@ -124,12 +121,42 @@ func (o *outageMaker) disturb() {
 	}
 	close(up)
 	// Whatever was under way ends, so that its outcome can be seen.
-	for k, v := range o.valves {
-		if k != i && kind != 5 && kind != 6 {
-			continue
+	for k := range o.valves {
+		if k == i || kind == 5 || kind == 6 {
+			o.endAll(k)
 		}
-		v.Cut()
-		o.endedOn(k, v)
+	}
+	close(settled)
+}
+
+// unsettled begins what the proxy may not survive: up is to be closed when it serves, settled when all that was under way
+// is over.
+func (o *outageMaker) unsettled() (up, settled chan struct{}) {
+	up, settled = make(chan struct{}), make(chan struct{})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.up, o.settled = up, settled
+	return up, settled
+}
+
+// endAll ends what is under way on a shard.
+func (o *outageMaker) endAll(k int) {
+	o.valves[k].Cut()
+	o.endedOn(k, o.valves[k])
+}
+
+// killed kills the proxy, and starts it again behind what is done meanwhile.
+func (o *outageMaker) killed(meanwhile func()) {
+	up, settled := o.unsettled()
+	o.p.kill()
+	o.kills.Add(1)
+	meanwhile()
+	if err := o.p.launch(); err != nil {
+		o.fail("restart: %v", err)
+	}
+	close(up)
+	for k := range o.valves {
+		o.endAll(k)
 	}
 	close(settled)
 }

@@ -137,6 +137,9 @@ type contest struct {
 	// when the killed one's last statement is over on the shards too.
 	up, settled chan struct{}
 
+	// forgotten: a shard lacks its last second, so that a row may be there twice until the writers have learned that.
+	forgotten atomic.Bool
+
 	// told is what has become of each row, the newest last: see tell.
 	told map[int][]string
 
@@ -357,7 +360,7 @@ func (n *contest) direct(ids ...int) (map[int]stored, map[int]string) {
 			if _, err := fmt.Sscan(r["id"]+" "+r["tenant"], &id, &tenant); err != nil {
 				n.fail("read shard s%d: %v", i, err)
 			}
-			if _, twice := rows[id]; twice {
+			if _, twice := rows[id]; twice && !n.forgotten.Load() {
 				n.fail("row %d is there twice, on %s and s%d:\n%s", id, at[id], i, n.toldOf(id))
 			}
 			rows[id] = stored{true, tenant, r["email"], r["city"]}
