@@ -3,6 +3,7 @@ package throwaway
 import (
 	"io"
 	"net"
+	"runtime"
 	"testing"
 )
 
@@ -60,8 +61,8 @@ func TestValveLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed.Close()
-	if v.Live(port) {
-		t.Error("one whose client has closed it is live")
+	for v.Live(port) { // a busy kernel tells of the end a moment later
+		runtime.Gosched()
 	}
 	if !v.Live(other) || v.Live(before) {
 		t.Errorf("another one: %t, the one that was cut: %t", v.Live(other), v.Live(before))
