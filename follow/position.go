@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/google/uuid"
@@ -89,6 +90,8 @@ type Progress struct {
 	mu    sync.Mutex
 	at    Position // its set is changed in place
 	waits map[*wait]struct{}
+	// came has a value where somebody has begun to wait since lull has looked.
+	came chan struct{}
 }
 
 type wait struct {
@@ -98,7 +101,7 @@ type wait struct {
 
 // NewProgress starts at a position.
 func NewProgress(from Position) *Progress {
-	p := &Progress{waits: map[*wait]struct{}{}}
+	p := &Progress{waits: map[*wait]struct{}{}, came: make(chan struct{}, 1)}
 	if from.set != nil {
 		p.at.set = from.set.Clone()
 	}
@@ -133,6 +136,10 @@ func (p *Progress) Wait(ctx context.Context, other Position) error {
 	p.waits[w] = struct{}{}
 	p.mu.Unlock()
 	select {
+	case p.came <- struct{}{}:
+	default:
+	}
+	select {
 	case <-w.done:
 		return nil
 	case <-ctx.Done():
@@ -140,6 +147,22 @@ func (p *Progress) Wait(ctx context.Context, other Position) error {
 		delete(p.waits, w)
 		p.mu.Unlock()
 		return ctx.Err()
+	}
+}
+
+// lull returns after some time, or as soon as somebody waits.
+func (p *Progress) lull(d time.Duration) {
+	p.mu.Lock()
+	waits := len(p.waits) > 0
+	p.mu.Unlock()
+	if waits || d <= 0 {
+		return
+	}
+	over := time.NewTimer(d)
+	defer over.Stop()
+	select {
+	case <-p.came:
+	case <-over.C:
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *Stream) begin(source Source) error {
 		return err
 	}
 	// The handshake's reader has nothing left: a server speaks only when it is spoken to.
-	s.packets = newPackets(s.conn.Conn.Conn.Conn)
+	s.packets = newPackets(s.conn.Conn.Conn.Conn, s.progress.lull)
 	source.log().Debug("following the binary log", "server", source.Addr, "from", from.String())
 	return nil
 }
