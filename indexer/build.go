@@ -151,7 +151,7 @@ func (b *building) shard(ctx context.Context, id catalog.ShardID) error {
 		return err
 	}
 	s := x.newScan(conn, t, bounds, []*reading{r})
-	defer s.adder.stop()
+	defer s.stop()
 	if l.ordered(b.ix.Columns) != "" || !resumable(t.PrimaryKey) {
 		err = s.read(ctx, l)
 	} else {
@@ -187,7 +187,7 @@ func (b *building) inKeyOrder(ctx context.Context, s *scan) error {
 	}
 	sql += " ORDER BY " + catalog.QuoteColumns(t.PrimaryKey)
 	next := x.checkpointRows
-	err := s.conn.Stream(ctx, sql, func(row [][]byte) error {
+	err := s.conn.Stream(ctx, sql, s.sparing.rows(ctx, func(row [][]byte) error {
 		if err := s.row(r, row); err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func (b *building) inKeyOrder(ctx context.Context, s *scan) error {
 			b.ck.Key[i] = append([]byte{}, row[i]...)
 		}
 		return b.save(b.ck)
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("read table: %w", err)
 	}

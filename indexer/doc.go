@@ -193,9 +193,10 @@
 // goroutine, Workers at a time. All are idempotent. A failing shard's job is
 // tried again with exponential backoff. A shard is scanned for maintenance at
 // most ScanDuty of the time, by all processes, and all together take no more than that share of
-// the processors; where no marks are to be cleared and no reconciliation is due,
-// at most a sixteenth of that.
-// Builds are exempt, and take their turn with other scans of the shard.
+// the processors; where no marks are to be cleared and no reconciliation is due, or the log
+// is followed, at most a sixteenth of that.
+// Builds are exempt, and take their turn with other scans of the shard. They, and scans that clear no
+// marks, rest while the shard is busy (sparing.go).
 //
 // # Proof and teeth
 //

@@ -82,7 +82,11 @@ type Options struct {
 	ScanDuty   float64       // share of time a shard may be scanned, and of Processors for all; 0: 0.1
 	Processors int           // 0: runtime.GOMAXPROCS
 	// Scanners are how many processes scan a shard, this one among them: they share its ScanDuty. nil: one does.
-	Scanners       func(catalog.ShardID) int
+	Scanners func(catalog.ShardID) int
+	// MaxRunning is how many threads may run on a shard that is scanned: where there are more, the scan waits. 0: any.
+	MaxRunning int
+	// Lagging says why a shard is to be spared by scans for its replicas' sake; "": it isn't. nil: none is.
+	Lagging        func(catalog.ShardID) string
 	ReconcileEvery time.Duration // 0: never
 	Audit          float64       // share of index-routed reads that are audited
 

@@ -11,7 +11,8 @@ import (
 
 var reconcile = kind{
 	typ: storage.Reconcile, scans: true, retires: true, all: true,
-	urgent:   func(*Indexer, *storage.Job) bool { return true }, // asked for by the clock
+	// Asked for by the clock; but where logs are followed it is a proof, and finds nothing most of the time.
+	urgent:   func(x *Indexer, j *storage.Job) bool { return x.followers.live(j.Shards).Empty() },
 	shard:    (*Indexer).maintainJob,
 	finished: (*Indexer).reconciled,
 }

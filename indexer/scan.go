@@ -83,12 +83,22 @@ type scan struct {
 	key         []byte
 	adds        *slice
 	adder       *adder
+	sparing     sparing
 	// wrote: something was given to the store since the last intend.
 	wrote bool
 }
 
 func (x *Indexer) newScan(conn Conn, t *catalog.Table, b bounds, readings []*reading) *scan {
-	return &scan{x: x, opened: x.clock.Now(), conn: conn, table: t, bounds: b, readings: readings, adds: &slice{}, adder: newAdder(x.store.Add, x.adders)}
+	return &scan{
+		x: x, opened: x.clock.Now(), conn: conn, table: t, bounds: b, readings: readings, adds: &slice{}, adder: newAdder(x.store.Add, x.adders),
+		sparing: sparing{x: x, shard: b.shard, of: readings},
+	}
+}
+
+// stop ends what works beside the scan. It must be called.
+func (s *scan) stop() {
+	s.adder.stop()
+	s.sparing.close()
 }
 
 // sliceSize is how many entries are given to the store at once.
@@ -106,7 +116,7 @@ func (s *scan) read(ctx context.Context, l layout) error {
 		for _, r := range s.readings {
 			r.at = positions(r.ix.Columns, r.ix.Columns)
 			sql := "SELECT DISTINCT " + catalog.QuoteColumns(r.ix.Columns) + from + " FORCE INDEX (" + catalog.QuoteName(l.ordered(r.ix.Columns)) + ")"
-			if err := s.conn.Stream(ctx, sql, func(row [][]byte) error { return s.row(r, row) }); err != nil {
+			if err := s.conn.Stream(ctx, sql, s.sparing.rows(ctx, func(row [][]byte) error { return s.row(r, row) })); err != nil {
 				return fmt.Errorf("read %s: %w", r.ix.Name, err)
 			}
 		}
@@ -119,14 +129,14 @@ func (s *scan) read(ctx context.Context, l layout) error {
 	for _, r := range s.readings {
 		r.at = positions(r.ix.Columns, columns)
 	}
-	err := s.conn.Stream(ctx, "SELECT "+catalog.QuoteColumns(columns)+from, func(row [][]byte) error {
+	err := s.conn.Stream(ctx, "SELECT "+catalog.QuoteColumns(columns)+from, s.sparing.rows(ctx, func(row [][]byte) error {
 		for _, r := range s.readings {
 			if err := s.row(r, row); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("read table: %w", err)
 	}
@@ -339,7 +349,8 @@ func (x *Indexer) maintain(ctx context.Context, t *catalog.Table, id catalog.Sha
 		return err
 	}
 	s := x.newScan(conn, t, b, readings)
-	defer s.adder.stop()
+	defer s.stop()
+	s.sparing.urgent = marked
 	if err := s.read(ctx, l); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/console"
+	"github.com/shunt-sql/shunt/proxy/replica"
 	"github.com/shunt-sql/shunt/proxy/schema"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
@@ -208,6 +209,7 @@ type service struct {
 	placed    *placementCheck // the directory's
 	logs      *binlogs        // nil: no log is followed
 	indexer   atomic.Pointer[indexer.Indexer]
+	replicas  atomic.Pointer[replica.Set]
 	// grace is how long what is closed may take, for statements under way.
 	grace time.Duration
 	began time.Time
@@ -292,6 +294,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	replicas := newReplicas(cfg, log)
 	defer s.closing(ctx, replicas.Close)
 	changeReplicas(replicas, cfg, s.layout, s.dial)
+	s.replicas.Store(replicas)
 	s.registry.MustRegister(&replicaCollector{set: replicas, shards: s.layout.shards, directory: directory})
 	columns, closeVirtual := s.newVirtual(directory, cfg.VirtualColumns)
 	directory.Virtual(columns.Columns)
@@ -539,7 +542,7 @@ func (s *service) newIndexer(directory *schema.Directory) *indexer.Indexer {
 		Everyone: s.everyone(),
 		Store:    s.store, Cluster: s.cluster, Shards: dedicated(s.dial), Catalog: directory.Catalog,
 		Publish: directory.Republish, Reread: directory.Reread,
-		Workers: m.Workers, Delay: m.Delay, ScanDuty: m.ScanDuty, Scanners: s.scanners(), ReconcileEvery: m.ReconcileEvery, Audit: m.Audit,
+		Workers: m.Workers, Delay: m.Delay, ScanDuty: m.ScanDuty, Scanners: s.scanners(), MaxRunning: m.MaxThreadsRunning, Lagging: s.lagging, ReconcileEvery: m.ReconcileEvery, Audit: m.Audit,
 		Down: s.down, Opened: s.opened, Logger: s.log, Metrics: indexerMetrics(s.registry, directory),
 	}
 	if m.Follow != config.FollowScan {
@@ -563,6 +566,16 @@ func (s *service) scanners() func(catalog.ShardID) int {
 		return nil
 	}
 	return s.member.cluster.Sharing
+}
+
+// lagging is indexer.Options'.
+func (s *service) lagging(id catalog.ShardID) string {
+	for _, r := range s.replicas.Load().Of(id) {
+		if is := r.Status(time.Time{}); is.State == replica.Lagging && is.Behind > 0 {
+			return fmt.Sprintf("spares shard %s, whose replica %s lags: %v", s.dial[id].Name, r.Addr(), is.Err)
+		}
+	}
+	return ""
 }
 
 // everyone is indexer.Options'.

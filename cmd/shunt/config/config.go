@@ -172,6 +172,8 @@ type Maintenance struct {
 	// ScanDuty is the largest share of time, above 0 up to 1, for which a
 	// shard is being scanned, and of Shunt's processors for all scans.
 	ScanDuty float64
+	// MaxThreadsRunning is how many threads may run on a shard until scans wait; 0: any number.
+	MaxThreadsRunning int
 	// ReconcileEvery is how often each table is scanned on each shard without
 	// any cause; 0 means never.
 	ReconcileEvery time.Duration

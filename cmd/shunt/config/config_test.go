@@ -72,7 +72,7 @@ schemas:
     default: {placement: hash}
 indexes:
   - {name: idx_email, table: shop.users, columns: [email], partitions: 1024}
-maintenance: {delay: 2s, scan_duty: 0.2, reconcile_every: 12h, workers: 3, audit: 0.5}
+maintenance: {delay: 2s, scan_duty: 0.2, max_threads_running: 20, reconcile_every: 12h, workers: 3, audit: 0.5}
 `
 
 func TestFull(t *testing.T) {
@@ -102,7 +102,7 @@ func TestFull(t *testing.T) {
 			{Name: "legacy", Placement: catalog.Anywhere},
 		}}},
 		Indexes:        []Index{{Name: "idx_email", Schema: "shop", Table: "users", Columns: []string{"email"}, Partitions: 1024}},
-		Maintenance:    Maintenance{"auto", 2 * time.Second, 0.2, 12 * time.Hour, 3, 0.5},
+		Maintenance:    Maintenance{"auto", 2 * time.Second, 0.2, 20, 12 * time.Hour, 3, 0.5},
 		VirtualColumns: Default().VirtualColumns,
 	}
 	if !reflect.DeepEqual(got, want) {

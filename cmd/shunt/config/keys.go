@@ -337,7 +337,8 @@ func maintenanceKeys(m *Maintenance) []field {
 				v.errorf("is 0, which would never scan: expected a share above 0, up to 1")
 			}
 		}},
-		{name: "reconcile_every", otherwise: "24h", help: "each table is scanned so often without any cause; 0s: never", read: func(v value) { m.ReconcileEvery = v.duration(0) }},
+		{name: "max_threads_running", otherwise: "50", help: "builds of indexes, and scans that no read waits for, rest while more threads run on the shard (`Threads_running`), or one of its replicas is more than `max_replica_lag` behind: for half a minute at most, then they read for a second, and so on; SHOW VIRTUAL INDEXES says so. 0: they never rest", read: func(v value) { m.MaxThreadsRunning = v.integer(0, 100_000) }},
+		{name: "reconcile_every", otherwise: "24h", help: "each table is scanned so often without any cause, and the more slowly where its log is followed; 0s: never", read: func(v value) { m.ReconcileEvery = v.duration(0) }},
 		{name: "workers", otherwise: "2", help: "jobs at the same time", read: func(v value) { m.Workers = v.integer(1, 64) }},
 		{name: "audit", otherwise: "0.001", help: "share of index-routed reads that are also asked of the skipped shards", read: func(v value) { m.Audit = v.share() }},
 	}

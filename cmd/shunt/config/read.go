@@ -71,7 +71,7 @@ func Default() *Config {
 		GatherMaxBytes:          defaultGatherMaxBytes,
 		CursorMaxBytes:          defaultCursorMaxBytes,
 		Maintenance: Maintenance{
-			Follow: FollowAuto, Delay: time.Second, ScanDuty: 0.1, ReconcileEvery: 24 * time.Hour, Workers: 2, Audit: 0.001,
+			Follow: FollowAuto, Delay: time.Second, ScanDuty: 0.1, MaxThreadsRunning: 50, ReconcileEvery: 24 * time.Hour, Workers: 2, Audit: 0.001,
 		},
 		VirtualColumns: VirtualColumns{ConsolidateEvery: 5 * time.Minute, ConsolidateAt: 10000, KeepFor: 24 * time.Hour, KeepMost: 1000000},
 	}
