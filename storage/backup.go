@@ -171,7 +171,7 @@ func Verify(ctx context.Context, dir string, tell Progress) (v Verified, err err
 		}
 	}()
 	h := &health{log: slog.New(slog.DiscardHandler)}
-	o := engineOptions(memTableSize, vfs.Default, h, func(error) {})
+	o := engineOptions(memTableSize, defaultBlockCache, vfs.Default, h, func(error) {})
 	o.ReadOnly = true
 	db, err := pebble.Open(files, o)
 	if err != nil {

@@ -66,7 +66,7 @@ func heal(o Options, records map[string]string, cause error) error {
 		return fmt.Errorf("read the second copy of its records: %w", err)
 	}
 	h := &health{log: o.Logger}
-	db, err := pebble.Open(o.Dir, engineOptions(memTableSize, storeFS{FS: osFS, health: h}, h, func(error) {}))
+	db, err := pebble.Open(o.Dir, engineOptions(memTableSize, defaultBlockCache, storeFS{FS: osFS, health: h}, h, func(error) {}))
 	if err != nil {
 		return err
 	}

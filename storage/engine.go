@@ -57,7 +57,8 @@ type health struct {
 }
 
 const (
-	memTableSize = 16 << 20
+	memTableSize      = 16 << 20
+	defaultBlockCache = 64 << 20
 	// maxCommit is the size from which on changes are committed in pieces.
 	maxCommit = 1 << 20
 )
@@ -66,8 +67,7 @@ const (
 // lookups read again and again, the indexes and bloom filters of tables first of all.
 //
 // Tables are not compressed: keys are short, and share their beginnings in a block as it is.
-func engineOptions(memTable int64, files vfs.FS, h *health, hurt func(error)) *pebble.Options {
-	const blockCache = 64 << 20
+func engineOptions(memTable, blockCache int64, files vfs.FS, h *health, hurt func(error)) *pebble.Options {
 	options := &pebble.Options{
 		FS:                          files,
 		Logger:                      h,
@@ -102,7 +102,7 @@ func openEngine(o Options, memTable int64, ended <-chan struct{}) (e *engine, er
 	dir := o.Dir
 	if o.InMemory {
 		dir, e.write = "", pebble.NoSync
-		e.DB, err = pebble.Open("", engineOptions(memTable, vfs.NewMem(), h, e.hurt))
+		e.DB, err = pebble.Open("", engineOptions(memTable, defaultBlockCache, vfs.NewMem(), h, e.hurt))
 	} else {
 		err = e.openFiles(o, memTable)
 	}
@@ -213,7 +213,7 @@ func (e *engine) openFiles(o Options, memTable int64) error {
 		return err
 	}
 	files := storeFS{FS: osFS, health: e.health, account: account}
-	db, err := pebble.Open(o.Dir, engineOptions(memTable, files, e.health, e.hurt))
+	db, err := pebble.Open(o.Dir, engineOptions(memTable, cmp.Or(o.BlockCache, defaultBlockCache), files, e.health, e.hurt))
 	if err == nil {
 		err = e.health.err()
 	}

@@ -24,6 +24,8 @@ type Options struct {
 	// LookupCache bounds the hot records that are kept in memory, in bytes.
 	// 0: 32 MiB; negative: none are.
 	LookupCache int64
+	// BlockCache bounds the blocks of the database that are kept in memory, in bytes. 0: 64 MiB.
+	BlockCache int64
 	// FreeSpace returns the free bytes of the file system of dir. nil: statfs.
 	FreeSpace func(dir string) (uint64, error)
 	// Quiet is how long a write-intent must be idle before it is lifted.

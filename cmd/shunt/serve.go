@@ -400,7 +400,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 
 func openStore(cfg *config.Config, log *slog.Logger) (*storage.Store, error) {
 	store, err := storage.Open(storage.Options{
-		Dir: cfg.DataDir, MinFree: cfg.MinFreeDisk, LookupCache: cmp.Or(cfg.LookupCache, -1), Logger: log,
+		Dir: cfg.DataDir, MinFree: cfg.MinFreeDisk, LookupCache: cmp.Or(cfg.LookupCache, -1), BlockCache: cfg.StoreCache, Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open index store (data_dir: %s): %w", cfg.DataDir, err)

@@ -62,6 +62,8 @@ type Config struct {
 	Tracing         *Tracing      // nil: none
 	// LookupCache in bytes: hot records of virtual indexes kept in memory; 0: none.
 	LookupCache int64
+	// StoreCache in bytes: blocks of the store kept in memory.
+	StoreCache int64
 	// KeptAnswers in bytes: answers of covering indexes; 0: none.
 	KeptAnswers int64
 	// DrainTimeout is how long a stop waits for open transactions.

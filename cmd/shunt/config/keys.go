@@ -102,6 +102,11 @@ func (r *reader) top() []field {
 			read: func(v value) { c.CursorMaxBytes = int64(v.bytes()) },
 		},
 		{name: "lookup_cache", otherwise: "32MiB", help: "memory for the virtual indexes' hot records; 0B for none", read: func(v value) { c.LookupCache = int64(v.bytes()) }},
+		{name: "store_cache", otherwise: "64MiB", help: "memory for blocks of the store, of which SHOW VIRTUAL INDEXES says how large it is (`Bytes`); see [memory](operating.md#processors-and-memory); 8MiB or more", read: func(v value) {
+			if c.StoreCache = int64(v.bytes()); c.StoreCache < 8<<20 {
+				v.errorf("is less than 8MiB")
+			}
+		}},
 		{name: "kept_answers", otherwise: "64MiB", help: "memory for answers of [covering indexes](covering-indexes.md); 0B for none", read: func(v value) { c.KeptAnswers = int64(v.bytes()) }},
 		{
 			name: "statement_shapes", otherwise: "10000", help: "statements that `SHOW STATEMENT STATISTICS` tells apart, by their text without literals; 10,000 take up to 32MiB. 0: nothing is counted",

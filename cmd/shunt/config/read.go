@@ -28,6 +28,7 @@ const (
 	defaultShardPrepared    = 64
 	defaultMinFreeDisk      = 256 << 20
 	defaultLookupCache      = 32 << 20
+	defaultStoreCache       = 64 << 20
 	defaultKeptAnswers      = 64 << 20
 	defaultStatementShapes  = 10_000
 	defaultDrainTimeout     = 30 * time.Second
@@ -60,6 +61,7 @@ func Default() *Config {
 		MaxReplicaLag:           defaultMaxReplicaLag,
 		MinFreeDisk:             defaultMinFreeDisk,
 		LookupCache:             defaultLookupCache,
+		StoreCache:              defaultStoreCache,
 		KeptAnswers:             defaultKeptAnswers,
 		StatementShapes:         defaultStatementShapes,
 		MaxPreparedStatements:   defaultMaxPrepared,
