@@ -16,7 +16,7 @@ import (
 type comparison struct {
 	// prefix is what its cases' names begin with.
 	prefix, title, about string
-	// loads are the names of its cases; nil: all of comparedCases.
+	// loads are the names of its cases; nil: all of comparedCases that have nothing beside them.
 	loads []string
 	sides []side
 }
@@ -34,13 +34,15 @@ var (
 	usual      = configured{store: "local", follow: followAuto}
 	followable = []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--binlog-row-metadata=FULL"}
 	pointRead  = []string{"by_key"}
+	// besideWrites are reads, and what they have beside them by itself.
+	besideWrites = []string{"by_key_beside_writes", "by_index_beside_writes", "by_index", "update_unindexed", "update_new", "insert"}
 
 	storesCompared = comparison{
 		"stores/", "The store of several Shunts", "Four shards, one Shunt, and its store in `data_dir` or on the shards", nil,
 		[]side{{"store: local", usual, nil}, {"store: {shards: true}", configured{store: "{shards: true}", follow: followAuto}, nil}},
 	}
 	followCompared = comparison{
-		"follow/", "Following the binary logs", "Four shards whose logs are followed, or not (`maintenance.follow`)", nil,
+		"follow/", "Following the binary logs", fmt.Sprintf("Four shards whose logs are followed, or not (`maintenance.follow`); beside_writes has %d writes a second beside it, a third each of these", writesBeside), besideWrites,
 		[]side{{"follow: scan", configured{store: "local", follow: "scan"}, followable}, {"follow: auto", usual, followable}},
 	}
 	insightsCompared = comparison{
@@ -62,6 +64,8 @@ type comparedCase struct {
 	// batch is how many statements a transaction has; 0: autocommit.
 	batch int
 	next  func(*sharded) source
+	// beside, if not nil, makes writes that are sent beside, at an even rate.
+	beside func(*sharded) source
 }
 
 // knownValues are those that update_known sets.
@@ -85,22 +89,30 @@ func comparedCases() []comparedCase {
 			return statement{"UPDATE indexed SET email = ?, note = ? WHERE id = ?", []any{fmt.Sprintf("k%d", random.IntN(knownValues)), s.unique.Add(1), id}, shard, 1}, nil
 		}
 	}
+	writes := func(s *sharded) source {
+		kinds := []source{of("update_unindexed")(s), of("update_literal")(s), of("insert_1")(s)}
+		return func(random *rand.Rand) (statement, error) { return kinds[random.IntN(len(kinds))](random) }
+	}
 	return []comparedCase{
-		{"by_key", true, loadConnections, 0, of("by_key")},
-		{"by_index", true, loadConnections, 0, of("by_index")},
-		{"by_index_alone", true, 1, 0, of("by_index")},
-		{"update_unindexed", false, loadConnections, 0, of("update_unindexed")},
-		{"update_new", false, loadConnections, 0, of("update_literal")},
-		{"update_known", false, loadConnections, 0, known},
-		{"insert", false, loadConnections, 0, of("insert_1")},
-		{"insert_ten", false, loadConnections, 10, of("insert_1")},
-		{"delete", false, loadConnections, 0, of("delete")},
+		{"by_key", true, loadConnections, 0, of("by_key"), nil},
+		{"by_index", true, loadConnections, 0, of("by_index"), nil},
+		{"by_index_alone", true, 1, 0, of("by_index"), nil},
+		{"update_unindexed", false, loadConnections, 0, of("update_unindexed"), nil},
+		{"update_new", false, loadConnections, 0, of("update_literal"), nil},
+		{"update_known", false, loadConnections, 0, known, nil},
+		{"insert", false, loadConnections, 0, of("insert_1"), nil},
+		{"insert_ten", false, loadConnections, 10, of("insert_1"), nil},
+		{"delete", false, loadConnections, 0, of("delete"), nil},
+		{"by_key_beside_writes", true, loadConnections, 0, of("by_key"), writes},
+		{"by_index_beside_writes", true, loadConnections, 0, of("by_index"), writes},
 	}
 }
 
 // cases are the loads of it.
 func (c comparison) cases() []comparedCase {
-	return slices.DeleteFunc(comparedCases(), func(x comparedCase) bool { return c.loads != nil && !slices.Contains(c.loads, x.name) })
+	return slices.DeleteFunc(comparedCases(), func(x comparedCase) bool {
+		return c.loads == nil && x.beside != nil || c.loads != nil && !slices.Contains(c.loads, x.name)
+	})
 }
 
 // names are the cases' names, by how they are sent.
@@ -162,9 +174,11 @@ func (b *bench) compare(ctx context.Context, compared comparison) (results []*se
 			if !b.only.MatchString(name) {
 				continue
 			}
-			next := map[string]source{}
+			next, beside := map[string]source{}, map[string]source{}
 			for side, s := range figures {
-				next[side] = c.next(s)
+				if next[side] = c.next(s); c.beside != nil {
+					beside[side] = c.beside(s)
+				}
 			}
 			result, err := b.turnsOf(ctx, name, targets[0].name, targets, func(t target) (half, error) {
 				if err := sides[t.name].idle(ctx); err != nil {
@@ -175,7 +189,7 @@ func (b *bench) compare(ctx context.Context, compared comparison) (results []*se
 					return half{}, err
 				}
 				defer db.Close()
-				l := load{[]*sql.DB{db}, c.workers, prepared, c.query, c.batch, next[t.name], b.seconds, t.cpuTime}
+				l := load{[]*sql.DB{db}, c.workers, prepared, c.query, c.batch, next[t.name], b.seconds, t.cpuTime, beside[t.name]}
 				return b.profiled(ctx, name, t, func() (half, error) { return l.run(ctx) })
 			})
 			if results, err = b.keep(ctx, results, result, err); err != nil {

@@ -134,6 +134,8 @@ type load struct {
 	next    source
 	seconds int
 	cpu     func() (time.Duration, error)
+	// beside, if not nil, makes writes that are sent beside, writesBeside a second.
+	beside source
 }
 
 // connect makes a worker's client.
@@ -150,6 +152,35 @@ func (l *load) connect(ctx context.Context) (*client, error) {
 	return c, nil
 }
 
+const (
+	// writesBeside are sent beside a load each second, by besideWorkers.
+	writesBeside  = 2000
+	besideWorkers = 8
+)
+
+// writes sends them at an even rate until the load is done. Where a tenth isn't sent by then it is an error: it would be
+// another load.
+func (l *load) writes(ctx context.Context, c *client, done *atomic.Bool) error {
+	random, began := rand.New(rand.NewPCG(rand.Uint64(), 0)), time.Now()
+	for due := began; ; {
+		time.Sleep(time.Until(due))
+		if done.Load() {
+			if late := time.Since(due); late > time.Since(began)/10 {
+				return fmt.Errorf("%d writes a second are more than this machine does beside the load", writesBeside)
+			}
+			return nil
+		}
+		due = due.Add(time.Second * besideWorkers / writesBeside)
+		s, err := l.beside(random)
+		if err == nil {
+			err = c.do(ctx, s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // run measures: what ends between the warm-up's end and the load's counts.
 func (l *load) run(ctx context.Context) (h half, err error) {
 	clients := make([]*client, l.workers)
@@ -160,8 +191,24 @@ func (l *load) run(ctx context.Context) (h half, err error) {
 		defer clients[i].close()
 	}
 	var counts, done atomic.Bool
-	took, failures := make([][]time.Duration, l.workers), make([]error, l.workers)
+	took, failures := make([][]time.Duration, l.workers), make([]error, l.workers+besideWorkers)
 	var wg sync.WaitGroup
+	if l.beside != nil {
+		for i := range besideWorkers {
+			c, err := l.connect(ctx)
+			if err != nil {
+				return h, err
+			}
+			defer c.close()
+			c.query = false
+			wg.Go(func() {
+				if err := l.writes(ctx, c, &done); err != nil {
+					failures[l.workers+i] = err
+					done.Store(true)
+				}
+			})
+		}
+	}
 	ended := make(chan struct{})
 	for i, c := range clients {
 		wg.Go(func() {

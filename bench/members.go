@@ -184,7 +184,7 @@ func (f *fleet) homes(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			l := load{[]*sql.DB{db}, loadConnections, true, false, 0, next, 2 * f.seconds, f.serversTime}
+			l := load{[]*sql.DB{db}, loadConnections, true, false, 0, next, 2 * f.seconds, f.serversTime, nil}
 			h, err := l.run(ctx)
 			_ = db.Close()
 			if err != nil {

@@ -199,7 +199,7 @@ func (b *bench) loadCase(ctx context.Context, c loadCase, prepared bool) (*serie
 		if strings.HasPrefix(c.name, "inside/") {
 			seconds *= insideLonger
 		}
-		l := load{dbs[t.name], loadConnections, prepared, c.query, 0, c.source[t.name], seconds, t.cpuTime}
+		l := load{dbs[t.name], loadConnections, prepared, c.query, 0, c.source[t.name], seconds, t.cpuTime, nil}
 		return b.profiled(ctx, c.mode(prepared), t, func() (half, error) { return l.run(ctx) })
 	})
 }
