@@ -85,7 +85,7 @@ func followedLoad(t *testing.T, f *flavour, how string, rate int, duration time.
 	for w := range 2 {
 		running.Go(func() {
 			random := rand.New(rand.NewPCG(2, uint64(w)))
-			for ctx.Err() == nil {
+			for ; ctx.Err() == nil; time.Sleep(time.Millisecond) { // the updates need the processors
 				id := random.IntN(rows)
 				n := version[id].Load()
 				if begun[id].Load() != n {
