@@ -65,7 +65,7 @@ test-long: ## All tests there are, each on both kinds of server
 
 test-mariadb11: ## The tests against a MariaDB 11.8, which Debian 13 has, in place of this machine's (RUN=TestScripts: some)
 	export SHUNT_E2E_FLAVOURS=mariadb SHUNT_E2E_MARIADB_ROOT=$${XDG_CACHE_HOME:-$$HOME/.cache}/shunt/mariadb11 && \
-		scripts/with-servers $(GO) run ./ci/testrun -short -parallel 8 -timeout 60m -run '$(RUN)' ./e2e ./planner/keys
+		scripts/with-servers $(GO) run ./ci/testrun -short -parallel 8 -timeout 60m -run '$(RUN)' ./e2e ./planner/keys ./follow ./storage/... ./cluster/seat
 
 test-apps: ## WordPress and MediaWiki, installed and used over Shunt and over one server, compared (RUN=TestApps/wordpress: one)
 	. scripts/servers.sh && . scripts/apps.sh && $(GO) test -v -count=1 -timeout 90m -run '$(if $(filter .,$(RUN)),^TestApps$$,$(RUN))' ./e2e

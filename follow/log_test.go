@@ -237,15 +237,23 @@ func TestCharset(t *testing.T) {
 	})
 }
 
-// TestGenerated: values that a server computes are in the log, also those that it doesn't store.
+// TestGenerated: values that a server computes are in the log, also those that it doesn't store. MariaDB 11.8 leaves them out
+// of what it writes of UPDATE and DELETE: they are absent, and not NULL.
 func TestGenerated(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		s.exec("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9), v VARCHAR(12) AS (CONCAT(a, 'v')) VIRTUAL, w VARCHAR(12) AS (CONCAT(a, 'w')) STORED, KEY (v))")
 		if !s.mariaDB {
 			s.exec("CREATE INDEX f ON t ((UPPER(a)))")
 		}
+		was, is := "{id=1 a=a v=av w=aw}", "{id=1 a=b v=bv w=bw}"
+		inserted := "insert t " + was
+		var version string
+		check(t, s.db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&version))
+		if strings.Contains(version, "MariaDB") && !strings.HasPrefix(version, "10.") {
+			was, is = "{id=1 a=a}", "{id=1 a=b}"
+		}
 		s.want(s.changes("INSERT INTO t (id, a) VALUES (1, 'a')", "UPDATE t SET a = 'b'", "DELETE FROM t"),
-			"insert t {id=1 a=a v=av w=aw}", "update t {id=1 a=a v=av w=aw} {id=1 a=b v=bv w=bw}", "delete t {id=1 a=b v=bv w=bw}")
+			inserted, "update t "+was+" "+is, "delete t "+is)
 	})
 }
 

@@ -46,6 +46,7 @@ func (s *server) record(dir string, statements ...string) record {
 	stream.Close()
 	files, err := filepath.Glob(filepath.Join(dir, "s0", "bin.0*"))
 	check(t, err)
+	files = slices.DeleteFunc(files, func(name string) bool { return filepath.Ext(name) == ".idx" }) // MariaDB 11.4 and later
 	slices.Sort(files)
 	sequence := byte(1)
 	for _, name := range files {

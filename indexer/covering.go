@@ -129,7 +129,7 @@ func (f *follower) cover(t *catalog.Table, c RowChange) {
 			f.answers.Doubt(ix)
 			continue
 		}
-		was, is := r.of(c.Before), r.of(c.now())
+		was, is := r.of(c.Before), r.of(c.now(t))
 		if was.how == partly || is.how == partly || was.how == odd || is.how == odd {
 			f.answers.Doubt(ix)
 			continue

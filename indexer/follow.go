@@ -70,21 +70,38 @@ type Image interface {
 // RowChange is of one row. Before is nil where it is new, After where it is gone.
 type RowChange struct{ Before, After Image }
 
-// now is the row after the change: what its image lacks is as it was.
-func (c RowChange) now() Image {
+// now is the row of a table after the change: what its image lacks is as it was, if it was kept.
+func (c RowChange) now(t *catalog.Table) Image {
 	if c.Before == nil || c.After == nil {
 		return c.After
 	}
-	return updated(c)
+	return updated{c, t}
 }
 
-type updated RowChange
+type updated struct {
+	RowChange
+	t *catalog.Table
+}
 
 func (u updated) Column(c *catalog.Column) (raw []byte, ok bool) {
 	if raw, ok = u.After.Column(c); ok {
 		return raw, true
 	}
+	if !u.t.Kept(c, u.Before.Column, u.After.Column) {
+		return nil, false
+	}
 	return u.Before.Column(c)
+}
+
+// keeps reports an update whose new image has none of some columns, which are as they were.
+func (c RowChange) keeps(t *catalog.Table, columns []*catalog.Column) bool {
+	if c.Before == nil || c.After == nil {
+		return false
+	}
+	return !slices.ContainsFunc(columns, func(col *catalog.Column) bool {
+		_, set := c.After.Column(col)
+		return set || !t.Kept(col, c.Before.Column, c.After.Column)
+	})
 }
 
 // follower keeps the indexes of one shard by the shard's log: keys that changes make are added, keys that
@@ -244,9 +261,9 @@ func (f *follower) change(t *catalog.Table, c RowChange) error {
 		if r == nil {
 			continue // nobody reads by it
 		}
-		was, is := r.of(c.Before), r.of(c.now())
+		was, is := r.of(c.Before), r.of(c.now(t))
 		same := was.how == keyed && is.how == keyed && bytes.Equal(was.key, is.key) ||
-			is.how == partly && c.Before != nil && !slices.ContainsFunc(ix.Columns, present(c.After))
+			is.how == partly && c.keeps(t, ix.Columns)
 		if same && !moved(t, c) {
 			continue
 		}
@@ -607,14 +624,4 @@ func moved(t *catalog.Table, c RowChange) bool {
 		is, set := c.After.Column(col)
 		return set && (!known || !bytes.Equal(was, is))
 	})
-}
-
-func present(img Image) func(*catalog.Column) bool {
-	return func(c *catalog.Column) bool {
-		if img == nil {
-			return false
-		}
-		_, ok := img.Column(c)
-		return ok
-	}
 }

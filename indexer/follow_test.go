@@ -120,6 +120,32 @@ func TestFollowerReadsImages(t *testing.T) {
 	}
 }
 
+// TestGeneratedImages: a generated column that a new image lacks isn't taken for what it was, but where that is known.
+func TestGeneratedImages(t *testing.T) {
+	t.Parallel()
+	v := &catalog.Column{Name: "v", Generated: true, Expression: "concat(`k`,'v')"}
+	table := &catalog.Table{Columns: []*catalog.Column{{Name: "k"}, v}}
+	for name, x := range map[string]struct {
+		change RowChange
+		now    string // "": unknown
+		kept   bool
+	}{
+		"what it is computed from was changed": {RowChange{columns{"k": "a", "v": "av"}, columns{"k": "b"}}, "", false},
+		"it is as it was":                      {RowChange{columns{"k": "a", "v": "av"}, columns{"k": "a"}}, "av", true},
+		"it is there":                          {RowChange{columns{"k": "a"}, columns{"k": "b", "v": "bv"}}, "bv", false},
+		"nobody has it, and it was changed":    {RowChange{columns{"k": "a"}, columns{"k": "b"}}, "", false},
+		"nobody has it, and it is as it was":   {RowChange{columns{"k": "a"}, columns{"k": "a"}}, "", true},
+	} {
+		raw, ok := x.change.now(table).Column(v)
+		if string(raw) != x.now || ok != (x.now != "") {
+			t.Errorf("%s: it is %q, known: %v", name, raw, ok)
+		}
+		if kept := x.change.keeps(table, []*catalog.Column{v}); kept != x.kept {
+			t.Errorf("%s: kept: %v", name, kept)
+		}
+	}
+}
+
 // unkey finds the value of a short key.
 func (b *bench) unkey(key []byte) string {
 	for _, v := range []string{"a", "b"} {

@@ -117,7 +117,8 @@ type reader struct {
 	key, arg *catalog.Column
 	order    *catalog.Column   // of Last and First
 	uses     []*catalog.Column // that the definition names, of the child
-	codec    *keys.Codec       // of the parent's key
+	child    *catalog.Table
+	codec    *keys.Codec // of the parent's key
 	cat      *catalog.Catalog
 	beside   bool
 }
@@ -131,7 +132,7 @@ func newReader(c *column, cat *catalog.Catalog) *reader {
 	if of == nil || child == nil {
 		return nil
 	}
-	r := &reader{c: c, def: c.def, kind: c.kind, of: c.homes, key: child.Column(c.def.ChildKey), cat: cat, beside: c.def.Beside(of) && of.Placement == catalog.Hash}
+	r := &reader{c: c, def: c.def, child: child, kind: c.kind, of: c.homes, key: child.Column(c.def.ChildKey), cat: cat, beside: c.def.Beside(of) && of.Placement == catalog.Hash}
 	for _, m := range named.FindAllStringSubmatch(c.def.Where, -1) {
 		used := child.Column(strings.ReplaceAll(m[1], "``", "`"))
 		if used == nil {
@@ -243,12 +244,12 @@ func (r *reader) part(img Image) (p part) {
 func (r *reader) change(effects map[string]*effect, before, after Image) (ok bool) {
 	is := after
 	if before != nil && after != nil {
-		is = updated{before, after}
+		is = updated{before, after, r.child}
 		if r.untouched(before, after) {
 			return true
 		}
 		if r.def.Aggregate == catalog.CountRows && !r.def.Filtered {
-			if _, set := after.Column(r.key); !set {
+			if _, set := after.Column(r.key); !set && r.child.Kept(r.key, before.Column, after.Column) {
 				return true // the key is as it was
 			}
 		}
@@ -289,6 +290,9 @@ func (r *reader) untouched(before, after Image) bool {
 	for _, c := range r.uses {
 		is, set := after.Column(c)
 		if !set {
+			if !r.child.Kept(c, before.Column, after.Column) {
+				return false
+			}
 			continue
 		}
 		was, known := before.Column(c)
@@ -306,12 +310,18 @@ func (k kind) same(a, b amount) bool {
 // sameValue compares amounts of all rows of a key. Of no rows, there is no value: the sum of those that have gone is 0.
 func (k kind) sameValue(a, b amount) bool { return a.n == 0 && b.n == 0 || k.same(a, b) }
 
-// updated is a row after an update: what its image lacks is as it was.
-type updated struct{ before, after Image }
+// updated is a row after an update: what its image lacks is as it was, if it was kept.
+type updated struct {
+	before, after Image
+	of            *catalog.Table
+}
 
 func (u updated) Column(c *catalog.Column) ([]byte, bool) {
 	if v, ok := u.after.Column(c); ok {
 		return v, true
+	}
+	if !u.of.Kept(c, u.before.Column, u.after.Column) {
+		return nil, false
 	}
 	return u.before.Column(c)
 }
