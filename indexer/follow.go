@@ -620,8 +620,11 @@ func moved(t *catalog.Table, c RowChange) bool {
 		return false
 	}
 	return slices.ContainsFunc(t.PrimaryKey, func(col *catalog.Column) bool {
-		was, known := c.Before.Column(col)
 		is, set := c.After.Column(col)
-		return set && (!known || !bytes.Equal(was, is))
+		if !set {
+			return !t.Kept(col, c.Before.Column, c.After.Column)
+		}
+		was, known := c.Before.Column(col)
+		return !known || !bytes.Equal(was, is)
 	})
 }

@@ -124,7 +124,7 @@ func TestFollowerReadsImages(t *testing.T) {
 func TestGeneratedImages(t *testing.T) {
 	t.Parallel()
 	v := &catalog.Column{Name: "v", Generated: true, Expression: "concat(`k`,'v')"}
-	table := &catalog.Table{Columns: []*catalog.Column{{Name: "k"}, v}}
+	table := &catalog.Table{Columns: []*catalog.Column{{Name: "k"}, v}, PrimaryKey: []*catalog.Column{v}}
 	for name, x := range map[string]struct {
 		change RowChange
 		now    string // "": unknown
@@ -142,6 +142,9 @@ func TestGeneratedImages(t *testing.T) {
 		}
 		if kept := x.change.keeps(table, []*catalog.Column{v}); kept != x.kept {
 			t.Errorf("%s: kept: %v", name, kept)
+		}
+		if is, same := moved(table, x.change), x.kept; is == same {
+			t.Errorf("%s: the primary key has changed: %v", name, is)
 		}
 	}
 }
