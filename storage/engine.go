@@ -357,6 +357,31 @@ func (e *engine) read(from pebble.Reader, key, dst []byte) (val []byte, found bo
 
 var exact = pebble.IterOptions{UseL6Filters: true}
 
+// lookups are reads of many records, best in the order of their keys.
+type lookups struct {
+	e  *engine
+	it *pebble.Iterator
+}
+
+func (e *engine) lookups(from pebble.Reader) (*lookups, error) {
+	it, err := from.NewIter(&exact)
+	if err != nil {
+		return nil, e.noted(err)
+	}
+	return &lookups{e, it}, nil
+}
+
+// find returns a record's value until the next call; nil where there is none.
+func (l *lookups) find(key []byte) ([]byte, error) {
+	if !l.it.SeekPrefixGE(key) {
+		return nil, l.e.noted(l.it.Error())
+	}
+	val, err := l.it.ValueAndErr()
+	return val, l.e.noted(err)
+}
+
+func (l *lookups) close() error { return l.e.noted(l.it.Close()) }
+
 // iterator walks the records whose keys begin with prefix, from the first on. Behind the
 // last one its Error is to be looked at.
 func iterator(from pebble.Reader, prefix []byte) (*pebble.Iterator, error) {

@@ -17,6 +17,14 @@ type scratch struct {
 	key, val []byte
 	pairs    []ShardEpoch
 	few      []recentEntry
+	sought   []sought
+}
+
+// sought is a record that is looked for: its key in scratch.key, and the entry that it is to have.
+type sought struct {
+	p        *partition
+	from, to int
+	entry    int
 }
 
 var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
@@ -528,37 +536,38 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 	if err := s.db.intact(); err != nil {
 		return err
 	}
-	snapshot := s.published.acquire()
-	defer snapshot.release()
+	sc.key, sc.sought = sc.key[:0], sc.sought[:0]
 	for i := range entries {
-		e := &entries[i]
-		ix := s.find(e.Index)
+		ix := s.find(entries[i].Index)
 		if ix == nil {
 			continue
 		}
 		for _, g := range b.view(ix).all {
-			p := g.partition(e.Key)
-			sc.key = append(append(sc.key[:0], p.prefix...), e.Key...)
-			in, err := s.inPlace(snapshot, sc, e)
-			if err != nil {
-				return err
-			}
-			if !in {
-				addPair(b.request(requestAddMany, p), sc.key, ShardEpoch{e.Shard, e.Epoch})
-			}
+			p, n := g.partition(entries[i].Key), len(sc.key)
+			sc.key = append(append(sc.key, p.prefix...), entries[i].Key...)
+			sc.sought = append(sc.sought, sought{p, n, len(sc.key), i})
 		}
 	}
-	return nil
-}
-
-// inPlace reports whether the record sc.key has e's shard in its epoch or a
-// later one.
-func (s *Store) inPlace(snapshot *snapshot, sc *scratch, e *Entry) (bool, error) {
-	var err error
-	if sc.val, _, err = s.db.read(snapshot, sc.key, sc.val[:0]); err != nil {
-		return false, err
+	// In their order each begins where the one before has ended, and so does who writes them.
+	slices.SortFunc(sc.sought, func(a, b sought) int { return bytes.Compare(sc.key[a.from:a.to], sc.key[b.from:b.to]) })
+	defer func() { clear(sc.sought) }()
+	snapshot := s.published.acquire()
+	defer snapshot.release()
+	in, err := s.db.lookups(snapshot)
+	if err != nil {
+		return err
 	}
-	return hasPair(sc.val, ShardEpoch{e.Shard, e.Epoch}), nil
+	for _, at := range sc.sought {
+		e, key := &entries[at.entry], sc.key[at.from:at.to]
+		val, err := in.find(key)
+		if err != nil {
+			return errors.Join(err, in.close())
+		}
+		if !hasPair(val, ShardEpoch{e.Shard, e.Epoch}) {
+			addPair(b.request(requestAddMany, at.p), key, ShardEpoch{e.Shard, e.Epoch})
+		}
+	}
+	return in.close()
 }
 
 // hasPair reports whether a record's value has the pair in its epoch or a later
