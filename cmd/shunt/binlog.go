@@ -125,8 +125,10 @@ func (b *binlogs) Follow(ctx context.Context, id catalog.ShardID, at string, beg
 	b.trails[id] = t
 	b.mu.Unlock()
 	var reader indexer.Reader
+	told := "" // why the stream has ended last, while it hasn't gone on
 	for {
 		err := b.stream(ctx, id, cfg, t, func() indexer.Reader {
+			told = ""
 			if reader == nil {
 				reader = begin(t)
 			} else {
@@ -142,7 +144,10 @@ func (b *binlogs) Follow(ctx context.Context, id catalog.ShardID, at string, beg
 			return err
 		}
 		b.notFollowed(id, err)
-		b.log.Warn("the stream of a shard's binary log has ended; it goes on where it was", "shard", cfg.Name, "error", err)
+		if err.Error() != told {
+			told = err.Error()
+			b.log.Warn("the stream of a shard's binary log has ended; it goes on where it was", "shard", cfg.Name, "error", err)
+		}
 		select {
 		case <-time.After(reopenPause):
 		case <-ctx.Done():
