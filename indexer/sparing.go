@@ -29,6 +29,7 @@ type sparing struct {
 	urgent bool
 	conn   Conn // beside the one that reads; nil: none yet
 	looked time.Time
+	noted  bool // what they wait for
 }
 
 // rows has what takes rows wait, now and then.
@@ -98,6 +99,10 @@ func (p *sparing) running(ctx context.Context) (n int, err error) {
 
 // note says in Status what the indexes wait for.
 func (p *sparing) note(why string) {
+	if why == "" && !p.noted {
+		return // another one's word stays
+	}
+	p.noted = why != ""
 	p.x.work.mu.Lock()
 	defer p.x.work.mu.Unlock()
 	for _, r := range p.of {
