@@ -179,9 +179,30 @@ func (v virtualIndexes) IndexRows() []proxy.IndexRow {
 		if row.Error == "" && d.Target != "" {
 			row.Error = "moving to " + d.Target
 		}
+		if t := v.directory.Catalog().Table(d.Schema, d.Table); row.Error == "" && t != nil {
+			row.Error = leadsEverywhere(s.Fanout, t.Shards.Len())
+		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+const (
+	// judgedReads are how many reads tell what an index is worth.
+	judgedReads = 1000
+	// nearlyAll is the share of a table's shards from which on to be led there saves nothing.
+	nearlyAll = 0.9
+)
+
+// leadsEverywhere says of an index that nearly all shards have rows of the values that are asked for.
+func leadsEverywhere(f indexer.Fanout, shards int) string {
+	if f.Reads < judgedReads || shards < 2 {
+		return ""
+	}
+	if have := float64(f.Shards-f.Vain) / float64(f.Reads); have >= nearlyAll*float64(shards) {
+		return fmt.Sprintf("saves nothing: of %d shards %.1f have rows of a value that is asked for; drop it, or add a column that tells more", shards, have)
+	}
+	return ""
 }
 
 // published is the status of an index that is ready in the store, as sessions see it: not ready
