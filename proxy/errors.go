@@ -76,6 +76,7 @@ func coded(err error) mysqlerr.Error {
 	var told *wire.Error
 	var server *shard.ServerError
 	var lost StoreLost
+	var busy StoreBusy
 	switch {
 	case errors.As(err, &own):
 		return own
@@ -93,6 +94,8 @@ func coded(err error) mysqlerr.Error {
 		return errShutdown
 	case errors.As(err, &lost):
 		return mysqlerr.New(mysqlerr.ShardLost, err.Error())
+	case errors.As(err, &busy):
+		return mysqlerr.New(mysqlerr.LockWaitTimeout, err.Error())
 	// Of what is asked of shards besides the statement itself, as before one that writes.
 	case errors.Is(err, shard.ErrPoolExhausted):
 		return shard.Down(err)

@@ -25,6 +25,12 @@ type StoreLost interface {
 	StoreLost() bool
 }
 
+// StoreBusy is an error by which others have kept locks in such a store for too long. Nothing was written there.
+type StoreBusy interface {
+	error
+	StoreBusy() bool
+}
+
 // Cluster is what the proxy needs of all that run.
 type Cluster interface {
 	// TakeTurn waits until no DDL of anybody's runs, or for ctx, whose cause is the error.

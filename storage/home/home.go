@@ -168,11 +168,34 @@ const maxAttempts = 50
 func (h *Home) again(ctx context.Context, fn func() error) error {
 	for n := 1; ; n++ {
 		err := fn()
-		if err == nil || !contended(err) || n == maxAttempts || ctx.Err() != nil {
+		if err == nil || !contended(err) {
 			return h.told(err)
 		}
+		if n < maxAttempts && ctx.Err() == nil {
+			continue
+		}
+		told := h.told(err)
+		if _, out := errors.AsType[*OutError](told); out {
+			return told
+		}
+		return &BusyError{Home: h.Addr(), Cause: err}
 	}
 }
+
+// BusyError says that others kept locks there for too long, as a process does that stands still. Nothing was written.
+type BusyError struct {
+	Home  string
+	Cause error
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("others have kept what is needed of the shared store on %s: %v", e.Home, e.Cause)
+}
+
+func (e *BusyError) Unwrap() error { return e.Cause }
+
+// StoreBusy implements proxy.StoreBusy.
+func (e *BusyError) StoreBusy() bool { return true }
 
 // contended: the server has ended the statement for the sake of others, or since they kept it
 // waiting.
