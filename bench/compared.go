@@ -34,15 +34,15 @@ var (
 	usual      = configured{store: "local", follow: followAuto}
 	followable = []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--binlog-row-metadata=FULL"}
 	pointRead  = []string{"by_key"}
-	// besideWrites are reads, and what they have beside them by itself.
-	besideWrites = []string{"by_key_beside_writes", "by_index_beside_writes", "by_index", "update_unindexed", "update_new", "insert"}
+	// followLoads are reads beside writes, and each of these alone.
+	followLoads = []string{"by_key_beside_writes", "by_index_beside_writes", "by_index", "update_unindexed", "update_new", "insert"}
 
 	storesCompared = comparison{
 		"stores/", "The store of several Shunts", "Four shards, one Shunt, and its store in `data_dir` or on the shards", nil,
 		[]side{{"store: local", usual, nil}, {"store: {shards: true}", configured{store: "{shards: true}", follow: followAuto}, nil}},
 	}
 	followCompared = comparison{
-		"follow/", "Following the binary logs", fmt.Sprintf("Four shards whose logs are followed, or not (`maintenance.follow`); beside_writes has %d writes a second beside it, a third each of these", writesBeside), besideWrites,
+		"follow/", "Following the binary logs", fmt.Sprintf("Four shards whose logs are followed, or not (`maintenance.follow`). Beside the reads of beside_writes are %d writes a second: update_unindexed, update_new and insert, a third each", writesBeside), followLoads,
 		[]side{{"follow: scan", configured{store: "local", follow: "scan"}, followable}, {"follow: auto", usual, followable}},
 	}
 	insightsCompared = comparison{

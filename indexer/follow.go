@@ -70,7 +70,7 @@ type Image interface {
 // RowChange is of one row. Before is nil where it is new, After where it is gone.
 type RowChange struct{ Before, After Image }
 
-// now is the row of a table after the change: what its image lacks is as it was, if it was kept.
+// now is the row of a table after the change: what its image lacks is as it was, unless it may have changed.
 func (c RowChange) now(t *catalog.Table) Image {
 	if c.Before == nil || c.After == nil {
 		return c.After
@@ -84,13 +84,7 @@ type updated struct {
 }
 
 func (u updated) Column(c *catalog.Column) (raw []byte, ok bool) {
-	if raw, ok = u.After.Column(c); ok {
-		return raw, true
-	}
-	if !u.t.Kept(c, u.Before.Column, u.After.Column) {
-		return nil, false
-	}
-	return u.Before.Column(c)
+	return u.t.Updated(c, u.Before.Column, u.After.Column)
 }
 
 // keeps reports an update whose new image has none of some columns, which are as they were.
@@ -100,7 +94,7 @@ func (c RowChange) keeps(t *catalog.Table, columns []*catalog.Column) bool {
 	}
 	return !slices.ContainsFunc(columns, func(col *catalog.Column) bool {
 		_, set := c.After.Column(col)
-		return set || !t.Kept(col, c.Before.Column, c.After.Column)
+		return set || t.Changed(col, c.Before.Column, c.After.Column)
 	})
 }
 
@@ -619,12 +613,5 @@ func moved(t *catalog.Table, c RowChange) bool {
 	if c.Before == nil || c.After == nil {
 		return false
 	}
-	return slices.ContainsFunc(t.PrimaryKey, func(col *catalog.Column) bool {
-		is, set := c.After.Column(col)
-		if !set {
-			return !t.Kept(col, c.Before.Column, c.After.Column)
-		}
-		was, known := c.Before.Column(col)
-		return !known || !bytes.Equal(was, is)
-	})
+	return slices.ContainsFunc(t.PrimaryKey, func(col *catalog.Column) bool { return t.Changed(col, c.Before.Column, c.After.Column) })
 }

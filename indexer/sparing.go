@@ -19,8 +19,8 @@ const (
 	mostSpared = 30 * time.Second
 )
 
-// sparing has a scan wait while its shard has more to do than it should be given. What is lost by that is time alone: a scan is
-// of one snapshot, whatever it takes.
+// sparing has a scan wait while its shard is busy. That costs time alone, since a scan is of one snapshot however long it
+// takes.
 type sparing struct {
 	x     *Indexer
 	shard catalog.ShardID

@@ -72,7 +72,7 @@ type IndexRecord struct {
 	Former string `json:",omitempty"`
 	// Forsaken: Home is neither read nor added to.
 	Forsaken bool `json:",omitempty"`
-	// Unread: nobody reads by it before its build has ended, as nobody has since it was created, or forsaken.
+	// Unread: nobody has read by it since it was created, or forsaken, and nobody does before its build has ended.
 	Unread bool `json:",omitempty"`
 	// Moves counts the servers that the index was given.
 	Moves uint32 `json:",omitempty"`

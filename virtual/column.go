@@ -249,7 +249,7 @@ func (r *reader) change(effects map[string]*effect, before, after Image) (ok boo
 			return true
 		}
 		if r.def.Aggregate == catalog.CountRows && !r.def.Filtered {
-			if _, set := after.Column(r.key); !set && r.child.Kept(r.key, before.Column, after.Column) {
+			if _, set := after.Column(r.key); !set && !r.child.Changed(r.key, before.Column, after.Column) {
 				return true // the key is as it was
 			}
 		}
@@ -287,20 +287,7 @@ func (r *reader) change(effects map[string]*effect, before, after Image) (ok boo
 
 // untouched reports an update that leaves all that the definition names as it was.
 func (r *reader) untouched(before, after Image) bool {
-	for _, c := range r.uses {
-		is, set := after.Column(c)
-		if !set {
-			if !r.child.Kept(c, before.Column, after.Column) {
-				return false
-			}
-			continue
-		}
-		was, known := before.Column(c)
-		if !known || (was == nil) != (is == nil) || !bytes.Equal(was, is) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.uses, func(c *catalog.Column) bool { return r.child.Changed(c, before.Column, after.Column) })
 }
 
 func (k kind) same(a, b amount) bool {
@@ -310,20 +297,14 @@ func (k kind) same(a, b amount) bool {
 // sameValue compares amounts of all rows of a key. Of no rows, there is no value: the sum of those that have gone is 0.
 func (k kind) sameValue(a, b amount) bool { return a.n == 0 && b.n == 0 || k.same(a, b) }
 
-// updated is a row after an update: what its image lacks is as it was, if it was kept.
+// updated is a row after an update: what its image lacks is as it was, unless it may have changed.
 type updated struct {
 	before, after Image
 	of            *catalog.Table
 }
 
 func (u updated) Column(c *catalog.Column) ([]byte, bool) {
-	if v, ok := u.after.Column(c); ok {
-		return v, true
-	}
-	if !u.of.Kept(c, u.before.Column, u.after.Column) {
-		return nil, false
-	}
-	return u.before.Column(c)
+	return u.of.Updated(c, u.before.Column, u.after.Column)
 }
 
 // take adds the effects of a transaction. Callers hold Engine.mu.

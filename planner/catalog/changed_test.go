@@ -2,12 +2,15 @@ package catalog
 
 import "testing"
 
-func TestKept(t *testing.T) {
+func TestChanged(t *testing.T) {
 	a, n := &Column{Name: "a"}, &Column{Name: "n`"}
 	v := &Column{Name: "V", Generated: true, Expression: "concat(`A`,'`q`')"}
 	w := &Column{Name: "w", Generated: true, Expression: "upper(`v`)"}
 	unknown := &Column{Name: "u", Generated: true}
-	table := &Table{Columns: []*Column{a, n, v, w, unknown, {Name: "g", Generated: true, Expression: "(`n``` + 1)"}}}
+	// Each has a text that looks like the other's name.
+	quotes := &Column{Name: "q", Generated: true, Expression: "concat(`a`,'`r`')"}
+	quoted := &Column{Name: "r", Generated: true, Expression: "concat(`a`,'`q`')"}
+	table := &Table{Columns: []*Column{a, n, v, w, unknown, {Name: "g", Generated: true, Expression: "(`n``` + 1)"}, quotes, quoted}}
 	null := func() []byte { return nil }
 	type image map[string]func() []byte
 	text := func(s string) func() []byte { return func() []byte { return []byte(s) } }
@@ -37,9 +40,13 @@ func TestKept(t *testing.T) {
 		"by one that is as it was":        {w, image{"a": text("x")}, image{"a": text("x")}, true},
 		"a name in quotes":                {table.Columns[5], image{"n`": text("1")}, image{"n`": text("2")}, false},
 		"nobody knows how it is computed": {unknown, image{}, image{}, false},
+		"it is there, and as it was":      {v, image{"V": text("x")}, image{"V": text("x")}, true},
+		"it is there, and another":        {v, image{"V": text("x")}, image{"V": text("y")}, false},
+		"a text that names the other one": {quotes, image{"a": text("x")}, image{"a": text("x")}, true},
+		"and what both need was changed":  {quotes, image{"a": text("x")}, image{"a": text("y")}, false},
 	} {
-		if kept := table.Kept(x.c, of(x.was), of(x.is)); kept != x.kept {
-			t.Errorf("%s: %v", name, kept)
+		if changed := table.Changed(x.c, of(x.was), of(x.is)); changed == x.kept {
+			t.Errorf("%s: changed: %v", name, changed)
 		}
 	}
 }
