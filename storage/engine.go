@@ -336,51 +336,45 @@ func (e *engine) commit(w *changes) (err error) {
 	return e.health.err() // Pebble returns nil where it has called Fatalf
 }
 
-// read appends a record's value to dst. Unlike Pebble's Get it asks the bloom filters of the lowest
-// level too, where most records are: one that there isn't costs half as much.
+// read appends a record's value to dst.
 func (e *engine) read(from pebble.Reader, key, dst []byte) (val []byte, found bool, err error) {
-	it, err := from.NewIter(&exact)
+	in, err := e.lookups(from)
 	if err != nil {
-		return dst, false, e.noted(err)
+		return dst, false, err
 	}
-	val = dst
-	if found = it.SeekPrefixGE(key); found { // the prefix is the whole key
-		var v []byte
-		v, err = it.ValueAndErr()
-		val = append(val, v...)
-	}
-	if closeErr := it.Close(); err == nil {
+	val, found, err = in.find(key)
+	dst = append(dst, val...)
+	if closeErr := in.close(); err == nil {
 		err = closeErr
 	}
-	return val, found, e.noted(err)
+	return dst, found, err
 }
 
-var exact = pebble.IterOptions{UseL6Filters: true}
-
-// lookups are reads of many records, best in the order of their keys.
+// lookups are reads of records, of many best in the order of their keys. Unlike Pebble's Get they ask the bloom filters of
+// the lowest level too, where most records are: one that there isn't costs half as much.
 type lookups struct {
 	e  *engine
 	it *pebble.Iterator
 }
 
-func (e *engine) lookups(from pebble.Reader) (*lookups, error) {
+var exact = pebble.IterOptions{UseL6Filters: true}
+
+func (e *engine) lookups(from pebble.Reader) (lookups, error) {
 	it, err := from.NewIter(&exact)
-	if err != nil {
-		return nil, e.noted(err)
-	}
-	return &lookups{e, it}, nil
+	return lookups{e, it}, e.noted(err)
 }
 
-// find returns a record's value until the next call; nil where there is none.
-func (l *lookups) find(key []byte) ([]byte, error) {
-	if !l.it.SeekPrefixGE(key) {
-		return nil, l.e.noted(l.it.Error())
+// find returns a record's value, which is valid until the next call.
+func (l lookups) find(key []byte) (val []byte, found bool, err error) {
+	if found = l.it.SeekPrefixGE(key); found { // the prefix is the whole key
+		val, err = l.it.ValueAndErr()
+	} else {
+		err = l.it.Error()
 	}
-	val, err := l.it.ValueAndErr()
-	return val, l.e.noted(err)
+	return val, found, l.e.noted(err)
 }
 
-func (l *lookups) close() error { return l.e.noted(l.it.Close()) }
+func (l lookups) close() error { return l.e.noted(l.it.Close()) }
 
 // iterator walks the records whose keys begin with prefix, from the first on. Behind the
 // last one its Error is to be looked at.

@@ -559,7 +559,7 @@ func (s *Store) missing(b *batch, entries []Entry) error {
 	}
 	for _, at := range sc.sought {
 		e, key := &entries[at.entry], sc.key[at.from:at.to]
-		val, err := in.find(key)
+		val, _, err := in.find(key)
 		if err != nil {
 			return errors.Join(err, in.close())
 		}

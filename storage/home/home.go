@@ -168,17 +168,9 @@ const maxAttempts = 50
 func (h *Home) again(ctx context.Context, fn func() error) error {
 	for n := 1; ; n++ {
 		err := fn()
-		if err == nil || !contended(err) {
+		if err == nil || !contended(err) || n == maxAttempts || ctx.Err() != nil {
 			return h.told(err)
 		}
-		if n < maxAttempts && ctx.Err() == nil {
-			continue
-		}
-		told := h.told(err)
-		if _, out := errors.AsType[*OutError](told); out {
-			return told
-		}
-		return &BusyError{Home: h.Addr(), Cause: err}
 	}
 }
 
@@ -263,11 +255,15 @@ func (e *OutError) Unwrap() error { return e.Cause }
 // StoreLost implements proxy.StoreLost.
 func (e *OutError) StoreLost() bool { return true }
 
-// told names the home that doesn't answer, be it that another server does, or takes no writes.
+// told names the home that doesn't answer, be it that another server does, or takes no writes, or is kept by others.
 func (h *Home) told(err error) error {
-	if h.flavour.cluster.left(err) {
+	_, busy := errors.AsType[*BusyError](err)
+	switch {
+	case h.flavour.cluster.left(err):
 		h.anew()
-	} else if !Unreachable(err) && !errors.Is(err, ErrOtherServer) && !refuses(err) {
+	case !busy && contended(err):
+		return &BusyError{Home: h.Addr(), Cause: err}
+	case !Unreachable(err) && !errors.Is(err, ErrOtherServer) && !refuses(err):
 		return err
 	}
 	if _, named := errors.AsType[*OutError](err); named {
