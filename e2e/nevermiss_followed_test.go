@@ -99,15 +99,7 @@ func TestNeverMissFollowedOutages(t *testing.T) {
 		})
 		t.Logf("%d reads, %d writes, %d transactions, %d kills, %d changes, %d switches, outages %v",
 			n.reads.Load(), n.writes.Load(), n.transactions.Load(), n.kills.Load(), c.done, l.switched, l.done)
-		eventually(t, "all shards serve", func() bool {
-			for i := range servers {
-				if shardState(t, n.db, fmt.Sprintf("s%d", i)) != "up" {
-					return false
-				}
-			}
-			_, err := rowsOf(t.Context(), n.db, "SELECT COUNT(*) FROM people")
-			return err == nil
-		})
+		n.allServe()
 		for name := range onPeople {
 			n.p.waitIndex(n.db, name)
 		}

@@ -49,17 +49,23 @@ func TestNeverMissOutages(t *testing.T) {
 			}
 		}
 		n.run(seed, duration, time.Second, o.disturb)
-		eventually(t, "all shards serve", func() bool {
-			for i := range servers {
-				if shardState(t, n.db, fmt.Sprintf("s%d", i)) != "up" {
-					return false
-				}
-			}
-			_, err := rowsOf(t.Context(), n.db, "SELECT COUNT(*) FROM people")
-			return err == nil
-		})
+		n.allServe()
 		n.verify()
 		t.Logf("%d reads, %d writes, %d transactions, %d kills, outages %v", n.reads.Load(), n.writes.Load(), n.transactions.Load(), n.kills.Load(), o.done)
+	})
+}
+
+// allServe waits until the proxy reads from all shards.
+func (n *contest) allServe() {
+	n.t.Helper()
+	eventually(n.t, "all shards serve", func() bool {
+		for i := range n.p.servers {
+			if shardState(n.t, n.db, fmt.Sprintf("s%d", i)) != "up" {
+				return false
+			}
+		}
+		_, err := rowsOf(n.t.Context(), n.db, "SELECT COUNT(*) FROM people")
+		return err == nil
 	})
 }
 
