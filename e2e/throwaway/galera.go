@@ -18,7 +18,8 @@ var galeraLibraries = []string{"/usr/lib/galera/libgalera_smm.so", "/usr/lib/lib
 var ErrNoGalera = errors.New("no Galera here: Debian has it in package galera-4")
 
 // StartGalera starts the first of n nodes of a cluster; Add starts the others, one at a time. They begin with the same
-// data: see sstNothing.
+// data: see sstNothing. A node keeps the last 128 MiB of what was written for those that come back, as is usual: one that
+// has missed more isn't let in.
 func StartGalera(ctx context.Context, src Source, n int, o Options) (*Set, error) {
 	at := slices.IndexFunc(galeraLibraries, func(path string) bool { _, err := os.Stat(filepath.Join(src.Root, path)); return err == nil })
 	if src.Flavour != MariaDB || src.Image != "" || at < 0 {
@@ -36,7 +37,7 @@ func StartGalera(ctx context.Context, src Source, n int, o Options) (*Set, error
 		o.Each = append(o.Each, []string{
 			"--wsrep-on=ON", "--wsrep-provider=" + galeraLibraries[at], "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",
 			"--wsrep-node-address=" + addrs[i], "--wsrep-sst-method=nothing",
-			"--wsrep-provider-options=gmcast.listen_addr=tcp://" + addrs[i] + ";ist.recv_addr=" + addrs[n+i] + ";gcache.size=16M;evs.suspect_timeout=PT4S;evs.inactive_timeout=PT8S",
+			"--wsrep-provider-options=gmcast.listen_addr=tcp://" + addrs[i] + ";ist.recv_addr=" + addrs[n+i] + ";gcache.size=128M;evs.suspect_timeout=PT4S;evs.inactive_timeout=PT8S",
 			"--wsrep-cluster-address=gcomm://" + strings.Join(addrs[:n], ","),
 		})
 	}
