@@ -377,7 +377,7 @@ func (w *world) write() (sql string, apply func(set catalog.ShardSet) string) {
 }
 
 func (w *world) place(tab *catalog.Table, v map[string]any) catalog.ShardID {
-	b := &binder{cat: w.cat}
+	b := &binder{cat: w.cat, settings: &text.Settings{}}
 	o := operandFor((&text.Statement{Settings: text.Settings{Charset: "utf8mb4"}}), sqlText(v[tab.ShardKey.Name]))
 	i := &insertAction{table: tab, needed: []*catalog.Column{tab.ShardKey}}
 	id, err := i.shardOf(b, &insertRow{values: []text.Operand{o}})

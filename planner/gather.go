@@ -22,7 +22,7 @@ func (a *analysis) planGather(ast.StmtNode, *queryRoute) *gatherer { return &gat
 // bind says what to copy for the values at hand, or why this query can't be
 // gathered; neither where the route's own refusal says it.
 func (g *gatherer) bind(b *binder) (*plan.Bound, *text.Error) {
-	q, err := readGather(g.sql, b.settings, b.cat)
+	q, err := readGather(g.sql, *b.settings, b.cat)
 	if err != nil || q == nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ const copyLock = " LOCK IN SHARE MODE"
 // readGathered reads the statement once more, for its copies. Without an error
 // it is nil where there can be none.
 func (w *writeAction) readGathered(b *binder) (*gatheredWrite, *text.Error) {
-	st, err := text.Read(w.sql, b.settings, b.cat)
+	st, err := text.Read(w.sql, *b.settings, b.cat)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (p *Planner) Increment(r *plan.Rows, params []keys.Value) (*plan.Increment,
 	if !ok || act.auto == nil || len(params) != r.Params {
 		return nil, nil
 	}
-	n, err := act.increment(&binder{cat: r.Catalog, settings: bindableOf(r).settings, params: params})
+	n, err := act.increment(newBinder(r, params, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,9 @@ func (p *Planner) BindGenerated(r *plan.Rows, params []keys.Value, ix plan.Index
 	if len(params) != r.Params {
 		return nil, text.NewError(mysqlerr.WrongArguments, "Incorrect arguments to EXECUTE")
 	}
-	return bindRows(r, &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: params, ix: ix, next: first, asParams: asParams})
+	b := newBinder(r, params, ix)
+	b.next, b.asParams = first, asParams
+	return bindRows(r, b)
 }
 
 // autoColumn is how a statement's rows are given values of an AUTO_INCREMENT
@@ -269,7 +271,8 @@ func (i *insertAction) numbered(b *binder) ([]uint64, *plan.Generated, *text.Err
 				g.First = next
 			}
 			g.Last = next
-			if v, _, ok := i.value(&i.rows[k], i.auto.col).Resolve(b.params); ok && isEmpty(v) {
+			o := i.value(&i.rows[k], i.auto.col)
+			if v, _, ok := o.Resolve(b.params); ok && isEmpty(v) {
 				g.Empty = append(g.Empty, k)
 			}
 			if i.ignore || i.update != nil {

@@ -95,7 +95,7 @@ func (i *insertAction) describe(b *binder, out *plan.Bound, shards int) {
 	out.Plan = "route"
 	switch t.Placement {
 	case catalog.Hash, catalog.Anywhere:
-		out.Access = "shard_key"
+		out.Access = shardKeyAccess
 	case catalog.Reference:
 		out.Access = "reference"
 	case catalog.Single:
@@ -205,7 +205,7 @@ func Forms(r *plan.Rows, params []keys.Value) *plan.Constants {
 	if !ok || i.fused || i.asked != nil || i.unasked || i.keyAt < 0 || len(i.st.Rows) == 0 {
 		return nil
 	}
-	b := &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: params}
+	b := newBinder(r, params, nil)
 	c := &plan.Constants{Statement: i.st, Table: i.table, Ignore: i.ignore, Forms: true}
 	for k := range i.rows {
 		_, err := i.shardOf(b, &i.rows[k])
@@ -455,7 +455,8 @@ func (i *insertAction) loneNull(b *binder, row *insertRow) *text.Error {
 		if c.Nullable || c.AutoIncrement {
 			continue
 		}
-		if v, _, ok := i.value(row, c).Resolve(b.params); ok && v.IsNull() {
+		o := i.value(row, c)
+		if v, _, ok := o.Resolve(b.params); ok && v.IsNull() {
 			return text.NotSupported("NULL for the column %s.%s, which is NOT NULL, in a statement whose rows go to several shards is not supported without a strict sql_mode: give the value that is to be stored, or DEFAULT", i.table.Name, c.Name)
 		}
 	}

@@ -223,7 +223,7 @@ func (s *insertSelectAction) bind(b *binder) (*plan.Bound, error) {
 		switch {
 		case !spread: // reference tables or none: read them where the row goes
 			r.set, r.refuse = only, nil
-			r.how, r.reason = "shard_key", "the shard key "+t.Name+"."+t.ShardKey.Name+" is a literal"
+			r.how, r.reason = shardKeyAccess, "the shard key "+t.Name+"."+t.ShardKey.Name+" is a literal"
 		case r.set != only:
 			return nil, text.NotSupported("INSERT ... SELECT whose rows would go to another shard than they come from is not supported yet: read the rows and insert them from the client")
 		}

@@ -85,7 +85,7 @@ func LockedKeys(r *plan.Rows, params []keys.Value) (*catalog.Table, []string) {
 	if bindableOf(r).locks == nil || len(params) != r.Params {
 		return nil, nil
 	}
-	b := binder{settings: bindableOf(r).settings, params: params}
+	b := newBinder(r, params, nil)
 	list := []string{""}
 	for _, n := range bindableOf(r).locks.equal {
 		comps, _, ok := b.equalKeys(n)

@@ -12,7 +12,9 @@ import (
 // BindRow is Bind for one of Meets.Rows, for the shard where it goes; nil: where
 // a new row would. first is the AUTO_INCREMENT value to give it, if it needs one.
 func (p *Planner) BindRow(r *plan.Rows, ix plan.Indexes, first uint64, at *catalog.ShardID) (*plan.Bound, error) {
-	return bindAction(bindableOf(r).action, &binder{cat: r.Catalog, settings: bindableOf(r).settings, ix: ix, next: first, at: at, placing: true})
+	b := newBinder(r, nil, ix)
+	b.next, b.at, b.placing = first, at, true
+	return bindAction(bindableOf(r).action, b)
 }
 
 // LooksBehind reports that a row which met some shards' is to be tried once more when it is written,

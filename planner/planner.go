@@ -160,7 +160,7 @@ func (p *Planner) Bind(r *plan.Rows, params []keys.Value, ix plan.Indexes) (*pla
 	if len(params) != r.Params {
 		return nil, text.NewError(mysqlerr.WrongArguments, "Incorrect arguments to EXECUTE")
 	}
-	return bindRows(r, &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: params, ix: ix})
+	return bindRows(r, newBinder(r, params, ix))
 }
 
 // BindIn is Bind without a Reason, in memory that is used again: the Bound is good

@@ -123,6 +123,11 @@ func (s *selectAction) bind(b *binder) (*plan.Bound, error) {
 
 // send says what is sent where.
 func (s *selectAction) send(b *binder) (*plan.Bound, error) {
+	if id, ok := s.q.byOneKey(b); ok {
+		out := b.sendTo(catalog.Only(id), s.textFor(catalog.Only(id)))
+		out.Access = shardKeyAccess
+		return out, nil
+	}
 	r, merge := s.q.route(b), s.merge
 	if r.refuse != nil && s.derived != nil {
 		if again := s.derived(); again != nil {
@@ -133,7 +138,7 @@ func (s *selectAction) send(b *binder) (*plan.Bound, error) {
 	}
 	if r.refuse != nil && r.mergeable && merge != nil {
 		if out, ok := merge.bind(b, &r); ok {
-			if s.inOrder != nil && r.how == "shard_key" {
+			if s.inOrder != nil && r.how == shardKeyAccess {
 				out.Merge.Order, out.Merge.Likely = s.inOrder.Order, true
 				if !b.brief {
 					out.Reason += ", by primary key"
@@ -154,20 +159,24 @@ func (s *selectAction) send(b *binder) (*plan.Bound, error) {
 	if r.refuse != nil && s.view != nil {
 		r.refuse = s.view
 	}
-	sql := s.sql
-	if s.plain != "" && s.knows.Contains(r.set) {
-		sql = s.plain
-	}
-	out := b.sendTo(r.set, sql)
+	out := b.sendTo(r.set, s.textFor(r.set))
 	out.Access, out.Reason = r.how, r.reason
 	out.Refuse, out.Probes, out.Alternatives = r.refuse, r.probes, r.holders
-	if s.inOrder != nil && r.refuse == nil && r.how == "shard_key" && len(out.Statements) > 1 {
+	if s.inOrder != nil && r.refuse == nil && r.how == shardKeyAccess && len(out.Statements) > 1 {
 		out.Plan, out.Merge = "merge", s.inOrder
 		if !b.brief {
 			out.Reason += "; merged: by primary key"
 		}
 	}
 	return out, nil
+}
+
+// textFor is what some shards get.
+func (s *selectAction) textFor(set catalog.ShardSet) string {
+	if s.plain != "" && s.knows.Contains(set) {
+		return s.plain
+	}
+	return s.sql
 }
 
 // planSelect plans SELECT, TABLE, VALUES, UNION and WITH.

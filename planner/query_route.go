@@ -24,6 +24,10 @@ type queryRoute struct {
 	// inner are references, the anchor among them, without which no row is
 	// answered: each one's reach bounds the route.
 	inner []*ref
+	// key is the anchor's only condition on its shard key, which asks for one value, and beyond are its others; nil where
+	// more is to be looked at (byOneKey).
+	key    *cnode
+	beyond []*cnode
 	// beside are references of subqueries that see, for each row of the main
 	// block, only rows on the anchor's shard.
 	beside map[*ref]bool
@@ -72,6 +76,7 @@ func (a *analysis) routeOfUnion(main *scope, operands []operandBlock, spoils str
 			}
 		}
 		q.findAnchor()
+		q.findKey()
 	}
 	for _, r := range a.refs {
 		// Plans are cached: they must not keep the syntax tree alive.
@@ -133,6 +138,43 @@ func (q *queryRoute) findAnchor() {
 	}
 }
 
+// findKey looks whether the route is mostly that of one value.
+func (q *queryRoute) findKey() {
+	if !q.ofOne() || !q.anchor.byKey() {
+		return
+	}
+	all := []*cnode{q.anchor.tree}
+	if q.anchor.tree.op == opAnd {
+		all = q.anchor.tree.kids
+	}
+	for i, k := range all {
+		switch {
+		case k.op != opIn || k.col != q.anchor.table.ShardKey:
+		case q.key != nil || k.codec == nil || k.nullSafe || k.row || len(k.values) != 1 || len(k.beside) > 0:
+			q.key = nil
+			return
+		default:
+			q.key, q.beyond = k, slices.Concat(all[:i], all[i+1:])
+		}
+	}
+}
+
+// byOneKey is the route by the value of a shard key, for a tenth of what reach costs: that of most statements. What it
+// doesn't find (ok is false) reach finds as if it hadn't been asked.
+func (q *queryRoute) byOneKey(b *binder) (id catalog.ShardID, ok bool) {
+	if q.key == nil || !b.brief {
+		return 0, false
+	}
+	v, _, ok := q.key.values[0].Resolve(b.params)
+	if !ok || v.IsNull() || b.modeDoubt(q.key.col) || slices.ContainsFunc(q.beyond, b.never) {
+		return 0, false
+	}
+	key, ok := q.key.codec.Equal(b.components[:0], v)
+	b.components = key[:0]
+	id = b.cat.ShardOf(key)
+	return id, ok && q.anchor.table.Shards.Has(id)
+}
+
 // grow adds to a set the references that are linked to one of it, until there
 // are no more.
 func grow(in map[*ref]bool, from []*ref) {
@@ -184,7 +226,7 @@ type routed struct {
 // Rule one shard: when the union of what all references may reach is one
 // shard, that shard answers anything rightly, whatever the statement.
 func (q *queryRoute) route(b *binder) routed {
-	if len(q.refs) == 1 && q.anchor == q.refs[0] && q.anchor.derived == nil && len(q.operands) == 0 {
+	if q.ofOne() {
 		return q.routeOne(b)
 	}
 	if out, ok := q.unionAll(b); ok {
@@ -291,8 +333,17 @@ func (q *queryRoute) anyShard(b *binder, holders catalog.ShardSet, system bool) 
 	return out
 }
 
+// ofOne reports that there is one table, which is the anchor.
+func (q *queryRoute) ofOne() bool {
+	return len(q.refs) == 1 && q.anchor == q.refs[0] && q.anchor.derived == nil && len(q.operands) == 0
+}
+
 // routeOne is route for one table that is the anchor: for most statements.
 func (q *queryRoute) routeOne(b *binder) (out routed) {
+	if id, ok := q.byOneKey(b); ok {
+		out.set, out.how = catalog.Only(id), shardKeyAccess
+		return out
+	}
 	got, table := b.reach(q.anchor), q.anchor.table
 	out.set = got.set
 	if len(got.used) == 1 {

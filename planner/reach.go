@@ -20,10 +20,13 @@ type reach struct {
 	doubts []string
 }
 
+// shardKeyAccess is the Access of what is found by the shard key.
+const shardKeyAccess = "shard_key"
+
 // access is one bound that was used.
 type access struct {
 	index *catalog.Index // nil: shard key
-	how   string         // shard_key, index:NAME, or single for a condition that is never true
+	how   string         // shardKeyAccess, index:NAME, or single for a condition that is never true
 	text  string
 	// probe is the one full key that was looked up, if it was one.
 	probe []plan.Probe
@@ -163,7 +166,7 @@ func (b *binder) evalAnd(t *catalog.Table, kids []*cnode) reach {
 			}
 			set, text, ok := b.byShardKey(t, p)
 			if ok {
-				b.narrow(&out, set, access{how: "shard_key", text: text})
+				b.narrow(&out, set, access{how: shardKeyAccess, text: text})
 			} else {
 				b.doubt(&out, "the comparison of the shard key %s.%s is not exact for this type of value", t.Name, t.ShardKey.Name)
 			}

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"math"
 	"strconv"
 	"strings"
 
@@ -662,15 +661,12 @@ func (sh *Shape) value(l *shapeLiteral) keys.Value {
 		return st.StringOf([]text.Token{{Kind: text.String, Start: l.start, End: l.end}}).Value
 	}
 	// As text.NumberOf and decimalOf have it.
-	digits, negative := strings.CutPrefix(body, "-")
-	if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
-		switch {
-		case !negative && n <= math.MaxInt64:
-			return keys.Int(int64(n))
-		case !negative:
+	if n, err := strconv.Atoi(body); err == nil { // which costs a third of ParseUint
+		return keys.Int(int64(n))
+	}
+	if len(body) > 18 {
+		if n, err := strconv.ParseUint(body, 10, 64); err == nil {
 			return keys.Uint(n)
-		case n <= 1<<63:
-			return keys.Int(-int64(n))
 		}
 	}
 	return keys.Decimal(body)

@@ -368,7 +368,12 @@ func (w *shapeWorld) check(t *testing.T, sql string, s text.Settings) {
 	} else {
 		next = 0
 	}
-	b, ok := w.sh.bind(r, &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: values, ix: ix, next: next})
+	explaining := func() *binder {
+		b := newBinder(r, values, ix)
+		b.next = next
+		return b
+	}
+	b, ok := w.sh.bind(r, explaining())
 	if ok {
 		b.Reason = "" // and once more without
 		explained := boundText(r, b)
@@ -376,7 +381,7 @@ func (w *shapeWorld) check(t *testing.T, sql string, s text.Settings) {
 		if got := boundText(r, brief); got != explained {
 			t.Fatalf("%s\n-- in a Binding:\n%s\n-- by itself:\n%s", sql, got, explained)
 		}
-		b, ok = w.sh.bind(r, &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: values, ix: ix, next: next})
+		b, ok = w.sh.bind(r, explaining())
 	}
 	if !ok {
 		return

@@ -17,7 +17,7 @@ func (p *Planner) BindGathered(r *plan.Rows, params []keys.Value, ix plan.Indexe
 	if !ok || act.gather == nil || len(params) != r.Params {
 		return nil, text.NotSupported("this query can't be gathered")
 	}
-	b := &binder{cat: r.Catalog, settings: bindableOf(r).settings, params: params, ix: ix}
+	b := newBinder(r, params, ix)
 	var out *plan.Bound
 	var err *text.Error
 	b.atOnce(func() { out, err = act.gather.bind(b) })

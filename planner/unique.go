@@ -326,7 +326,7 @@ func (u *keySearch) looks() []plan.Look {
 }
 
 func (u *keySearch) literal(v keys.Value) string {
-	return (&text.Statement{Settings: u.b.settings}).Literal(v)
+	return (&text.Statement{Settings: *u.b.settings}).Literal(v)
 }
 
 // Duplicate implements Looks.

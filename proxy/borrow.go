@@ -61,7 +61,7 @@ func (s *session) borrow(ctx context.Context, id catalog.ShardID) (*shard.Conn, 
 
 // borrowToRead is borrow for a statement that isn't a write, and is sent next.
 func (s *session) borrowToRead(ctx context.Context, rows *plan.Rows, id catalog.ShardID) (*shard.Conn, error) {
-	if s.tx != nil && s.tx.conns[id] == nil && !s.distrust && rows.Kind == plan.Select && !rows.Calls {
+	if s.tx != nil && s.tx.conns.at(id) == nil && !s.distrust && rows.Kind == plan.Select && !rows.Calls {
 		return s.tx.joinOne(ctx, id, true)
 	}
 	return s.borrow(ctx, id)
@@ -166,7 +166,7 @@ func (s *session) giveBack(id catalog.ShardID, conn *shard.Conn) {
 	if conn.Ahead() && s.tx != nil { // something failed before the transaction had begun there
 		s.tx.drop(id)
 	}
-	if s.tx == nil || s.tx.conns[id] != conn {
+	if s.tx == nil || s.tx.conns.at(id) != conn {
 		s.putBack(id, conn)
 	}
 }

@@ -341,7 +341,7 @@ func (c rowClaims) answered() {
 }
 
 // foundRows are the rows that a statement has found, also where it has left them as they were.
-func foundRows(sum shard.Summary) int64 {
+func foundRows(sum *shard.Summary) int64 {
 	if sum.Err != nil {
 		return 0
 	}

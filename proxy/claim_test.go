@@ -330,7 +330,7 @@ func TestFoundRows(t *testing.T) {
 		{shard.Summary{Affected: 4}, 4}, // DELETE
 		{shard.Summary{Rows: 1, Err: deadlock.Err}, 0},
 	} {
-		if got := foundRows(x.sum); got != x.want {
+		if got := foundRows(&x.sum); got != x.want {
 			t.Errorf("%+v: %d", x.sum, got)
 		}
 	}

@@ -19,7 +19,7 @@ func (p *Proxy) EndDeadlocks(ctx context.Context) {
 
 // thread is that by which the transaction is on a shard.
 func (tx *transaction) thread(id catalog.ShardID) deadlock.Thread {
-	return deadlock.Thread{Shard: id, ID: tx.conns[id].ThreadID}
+	return deadlock.Thread{Shard: id, ID: tx.conns.at(id).ThreadID}
 }
 
 // threads are those by which it is on its shards.

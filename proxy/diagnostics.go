@@ -155,7 +155,7 @@ func (d *diagnostics) read(ctx context.Context, conn *shard.Conn) {
 }
 
 // keep notes what later statements may ask about, of an answer that a shard has given.
-func (d *diagnostics) keep(ctx context.Context, conn *shard.Conn, sum shard.Summary) {
+func (d *diagnostics) keep(ctx context.Context, conn *shard.Conn, sum *shard.Summary) {
 	if sum.LastInsertID != 0 {
 		d.insertID = sum.LastInsertID
 	}
@@ -295,7 +295,7 @@ func (d *diagnostics) learnID(ctx context.Context, conn *shard.Conn, r *request,
 func (d *diagnostics) setID(id uint64) { d.insertID = id }
 
 // find notes what one server's answer says of FOUND_ROWS().
-func (d *diagnostics) find(ctx context.Context, conn *shard.Conn, f plan.FoundRows, sum shard.Summary) {
+func (d *diagnostics) find(ctx context.Context, conn *shard.Conn, f plan.FoundRows, sum *shard.Summary) {
 	if n, ok := foundIn(ctx, conn, f, sum); ok {
 		d.found = n
 	}

@@ -22,7 +22,7 @@ import (
 // FOUND_ROWS() is deprecated is lost in statements that have its value spliced in, but for SET.
 
 // foundIn is what one server's answer says; ok is false where that is nothing new.
-func foundIn(ctx context.Context, conn *shard.Conn, f plan.FoundRows, sum shard.Summary) (n int64, ok bool) {
+func foundIn(ctx context.Context, conn *shard.Conn, f plan.FoundRows, sum *shard.Summary) (n int64, ok bool) {
 	if sum.Err != nil {
 		return 0, false
 	}

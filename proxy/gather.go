@@ -318,8 +318,8 @@ func (g *gathering) run(ctx context.Context) error {
 		}
 		return g.serverError(sum.Err)
 	case err == nil:
-		s.diag.keep(ctx, conn, sum)
-		s.diag.find(ctx, conn, g.r.found, sum)
+		s.diag.keep(ctx, conn, &sum)
+		s.diag.find(ctx, conn, g.r.found, &sum)
 		return nil
 	case errors.Is(err, shard.ErrClient):
 		return err

@@ -230,7 +230,7 @@ func (g *gathering) fill(ctx context.Context, sources []*source, control *shard.
 			g.s.measured.part(x.id, x.conn.ThreadID, shard.Since(x.asked), x.took)
 		}
 		if x.told != nil && g.s.tx != nil {
-			g.s.tx.watch(x.id, shard.Summary{Err: x.told})
+			g.s.tx.watch(x.id, &shard.Summary{Err: x.told})
 		}
 	}
 	if ctx.Err() != nil {

@@ -238,7 +238,7 @@ var errWarned = errors.New("warnings while rows were read")
 // of its rows: the copies must be there too, made and dropped by the same log.
 func (g *gathering) chooseLogs(ctx context.Context) error {
 	logged := func(id catalog.ShardID) (bool, error) {
-		res, err := g.s.tx.conns[id].Query(ctx, "SHOW VARIABLES LIKE 'binlog_format'")
+		res, err := g.s.tx.conns.at(id).Query(ctx, "SHOW VARIABLES LIKE 'binlog_format'")
 		if err != nil {
 			return false, g.s.shardError(id, err)
 		}

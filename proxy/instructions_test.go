@@ -40,11 +40,15 @@ func TestStatementInstructions(t *testing.T) {
 		rows      int
 		most      int
 	}{
-		{"by key, text", "SELECT email FROM people WHERE id = 505", false, 1, 14000},
-		{"by key, prepared", "SELECT email FROM people WHERE id = ?", true, 1, 14800},
+		{"by key, text", "SELECT email FROM people WHERE id = 505", false, 1, 13200},
+		{"by key, prepared", "SELECT email FROM people WHERE id = ?", true, 1, 13600},
 		{"by index, text", "SELECT email FROM people WHERE email = 'someone@x.org'", false, 1, 13100},
 		{"by index, prepared", "SELECT email FROM people WHERE email = ?", true, 1, 14000},
-		{"101 rows", "SELECT email FROM people WHERE id = 505 AND email > 'a'", false, 101, 21500},
+		{"101 rows", "SELECT email FROM people WHERE id = 505 AND email > 'a'", false, 101, 21000},
+		{"transaction, select, text", "BEGIN; SELECT email FROM people WHERE id = 505", false, 1, 11900},
+		{"transaction, select, prepared", "BEGIN; SELECT email FROM people WHERE id = ?", true, 1, 12300},
+		{"transaction, update, text", "BEGIN; UPDATE people SET city = 'Bern' WHERE id = 505", false, 0, 16500},
+		{"transaction, update, prepared", "BEGIN; UPDATE people SET city = 'Bern' WHERE id = ?", true, 0, 16300},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			next := replayed(t, c.sql, c.prepared, c.rows, 100)
@@ -54,7 +58,7 @@ func TestStatementInstructions(t *testing.T) {
 }
 
 // replayed executes a statement over connections to nobody, as often as it is called: the client
-// sends, and the shard answers, what they did when a driver executed it.
+// sends, and the shard answers, what they did when a driver executed it. Behind "BEGIN; " it is one of a transaction.
 func replayed(t testing.TB, text string, prepared bool, rows, shapes int, change ...func(*Proxy)) func() {
 	ctx := t.Context()
 	toShard, toClient := &tape{}, &tape{}
@@ -81,9 +85,13 @@ func replayed(t testing.TB, text string, prepared bool, rows, shapes int, change
 	near, far := net.Pipe()
 	toClient.Conn = near
 	s := &session{proxy: p, log: slog.New(slog.DiscardHandler)}
+	text, within := strings.CutPrefix(text, "BEGIN; ")
 	commands := 2 // which the driver sends below
 	if prepared {
-		commands = 3
+		commands++
+	}
+	if within {
+		commands++
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -108,6 +116,11 @@ func replayed(t testing.TB, text string, prepared bool, rows, shapes int, change
 	conn, err := sql.OpenDB(connector).Conn(ctx)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if within {
+		if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	query := func() (*sql.Rows, error) { return conn.QueryContext(ctx, text) }
 	if prepared {
@@ -208,33 +221,41 @@ func answering(nc net.Conn, rows int) {
 	col := wire.TextColumn("email")
 	col.Schema, col.Table, col.OrgTable, col.OrgName = "shop", "people", "people", "email"
 	value := strings.Repeat("x", 50)
+	status, updates := mysql.SERVER_STATUS_AUTOCOMMIT, false
 	for {
 		command, payload, err := c.ReadCommand()
 		if err != nil {
 			return
 		}
 		switch {
+		case bytes.HasPrefix(payload, []byte("BEGIN")):
+			status |= mysql.SERVER_STATUS_IN_TRANS
+			err = c.WriteOK(wire.OK{Status: status})
 		case command == mysql.COM_STMT_PREPARE:
 			var params [][]byte
+			var defined [][]byte
+			if updates = !bytes.HasPrefix(payload, []byte("SELECT")); !updates {
+				defined = [][]byte{col.Append(nil)}
+			}
 			for range bytes.Count(payload, []byte("?")) {
 				param := wire.TextColumn("?")
 				params = append(params, param.Append(nil))
 			}
-			err = c.WritePrepareOK(wire.PrepareOK{StatementID: 1}, params, [][]byte{col.Append(nil)}, mysql.SERVER_STATUS_AUTOCOMMIT)
-		case command == mysql.COM_STMT_EXECUTE:
-			err = c.WriteColumns([]wire.Column{col}, mysql.SERVER_STATUS_AUTOCOMMIT)
+			err = c.WritePrepareOK(wire.PrepareOK{StatementID: 1}, params, defined, status)
+		case command == mysql.COM_STMT_EXECUTE && !updates:
+			err = c.WriteColumns([]wire.Column{col}, status)
 			for range rows {
 				err = errors.Join(err, c.WritePacket(wire.AppendLenBytes([]byte{0, 0}, value)))
 			}
-			err = errors.Join(err, c.WriteEnd(mysql.SERVER_STATUS_AUTOCOMMIT, 0))
+			err = errors.Join(err, c.WriteEnd(status, 0))
 		case bytes.HasPrefix(payload, []byte("SELECT email")):
 			all := make([][]any, rows)
 			for i := range all {
 				all[i] = []any{value}
 			}
-			err = c.WriteResult([]wire.Column{col}, all, mysql.SERVER_STATUS_AUTOCOMMIT, 0)
+			err = c.WriteResult([]wire.Column{col}, all, status, 0)
 		default:
-			err = c.WriteOK(wire.OK{Status: mysql.SERVER_STATUS_AUTOCOMMIT})
+			err = c.WriteOK(wire.OK{Status: status})
 		}
 		if err != nil || c.Flush() != nil {
 			return
@@ -248,7 +269,10 @@ type noIndex struct{ Index }
 func (noIndex) Lookup(*catalog.Index, []byte, [][]byte) (catalog.ShardSet, error) {
 	return catalog.Only(0), nil
 }
-func (noIndex) Passing(context.Context, Open) plan.Indexes               { return nil }
+func (noIndex) Passing(context.Context, Open) plan.Indexes { return nil }
+func (noIndex) Prepare(context.Context, Open, []plan.Entry, []plan.Mark, []*catalog.Table, catalog.ShardSet) error {
+	return nil
+}
 func (noIndex) Removals() uint64                                         { return 0 }
 func (noIndex) Begin(catalog.ShardSet) Open                              { return noIndex{} }
 func (noIndex) Extend(catalog.ShardSet)                                  {}

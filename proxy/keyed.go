@@ -76,7 +76,7 @@ func (s *session) writeKeyed(ctx context.Context, r *request) error {
 	if r.found.Op == plan.FoundAsked {
 		s.diag.setFound(int64(joined)) // MySQL's DELETE from several tables finds none
 	} else {
-		s.diag.find(ctx, nil, r.found, shard.Summary{Info: all.ok.Info})
+		s.diag.find(ctx, nil, r.found, &shard.Summary{Info: all.ok.Info})
 	}
 	return s.answerOK(all.ok)
 }

@@ -79,11 +79,11 @@ func (s *session) namedLock(ctx context.Context, r *request) error {
 	})
 	s.tx = nil
 	stop()
-	if err := s.forwarded(st.Shard, sum, err); err != nil {
+	if err := s.forwarded(st.Shard, &sum, err); err != nil {
 		return err
 	}
-	s.diag.keep(ctx, conn, sum)
-	s.diag.find(ctx, conn, r.found, sum)
+	s.diag.keep(ctx, conn, &sum)
+	s.diag.find(ctx, conn, r.found, &sum)
 	switch {
 	case sum.Err != nil || lock.Op == plan.LookAtLock:
 	case lock.Op == plan.GetLock:

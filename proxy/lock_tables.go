@@ -340,7 +340,7 @@ func (s *session) loseTables(id catalog.ShardID) {
 	ctx, cancel := context.WithTimeout(context.Background(), resetTimeout)
 	defer cancel()
 	for id, conn := range conns {
-		if s.tx != nil && s.tx.conns[id] == conn {
+		if s.tx != nil && s.tx.conns.at(id) == conn {
 			// It goes when the transaction ends, which has failed.
 			conn.Broken = true
 			s.tx.lost(id, locks.failed)

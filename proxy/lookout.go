@@ -244,12 +244,12 @@ func (s *session) readOut(x sent, rows *shard.Rows) {
 	case x.conn.Broken:
 		s.tx.lost(x.shard, mysqlerr.New(mysqlerr.ShardLost, "Connection to shard "+s.catalog().ShardName(x.shard)+" was lost"))
 	default:
-		s.tx.watch(x.shard, sum)
+		s.tx.watch(x.shard, &sum)
 	}
 }
 
 // keepsBusy reports a connection whose answer must be read to its end, since the
 // session goes on with it: a transaction's, or one that holds table locks.
 func (s *session) keepsBusy(id catalog.ShardID, conn *shard.Conn) bool {
-	return s.tx != nil && s.tx.conns[id] == conn || s.locked(id, conn)
+	return s.tx != nil && s.tx.conns.at(id) == conn || s.locked(id, conn)
 }

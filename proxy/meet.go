@@ -260,7 +260,7 @@ func (s *session) onEach(shards catalog.ShardSet, ask func(catalog.ShardID, *sha
 	var wg sync.WaitGroup
 	for i := range outcomes {
 		o := &outcomes[i]
-		conn := s.tx.conns[o.shard]
+		conn := s.tx.conns.at(o.shard)
 		s.activity.sent(o.shard, conn)
 		wg.Go(func() { o.met, o.err = ask(o.shard, conn) })
 	}

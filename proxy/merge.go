@@ -274,7 +274,7 @@ func (s *session) merged(ctx context.Context, b *plan.Bound, answers []answer) (
 			continue
 		}
 		if s.tx != nil {
-			s.tx.watch(a.shard, a.rows.Summary)
+			s.tx.watch(a.shard, &a.rows.Summary)
 		}
 		if a.rows.Summary.Rows == 0 && b.Merge.Count > 0 {
 			empty.Add(a.shard)

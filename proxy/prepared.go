@@ -594,7 +594,7 @@ func (s *session) executePlan(ctx context.Context, st *preparedStatement, params
 			return err
 		}
 	}
-	return s.inBinary(st, request{sql: st.sql, prepared: st, params: params, values: s.paramValues(params, st.plan)}, func(r *request) error {
+	return s.inBinary(st, st, params, s.paramValues(params, st.plan), func(r *request) error {
 		if flags&mysql.CURSOR_TYPE_READ_ONLY != 0 {
 			return s.openCursor(ctx, st, func() error { return s.run(ctx, st.plan, r) })
 		}
@@ -602,16 +602,19 @@ func (s *session) executePlan(ctx context.Context, st *preparedStatement, params
 	})
 }
 
-// inBinary executes a prepared statement of the client's by do, with answers of the binary protocol.
-func (s *session) inBinary(st *preparedStatement, r request, do func(*request) error) error {
-	r.sent, r.start = true, s.start()
-	s.measuringPrepared(st, r.start)
-	s.activity.doing("Execute", s.settings.schema, st.sql, r.start)
+// inBinary executes a prepared statement of the client's by do, with answers of the binary protocol: the one that is sent,
+// with parameters and their values.
+func (s *session) inBinary(st, sent *preparedStatement, params []wire.Param, values []keys.Value, do func(*request) error) error {
+	start := s.start()
+	s.measuringPrepared(st, start)
+	s.activity.doing("Execute", s.settings.schema, st.sql, start)
 	s.begun()
 	s.binary = true
 	s.client.Knows(st.columns)
 	defer func() { s.binary, st.columns = false, s.client.Knows(0) }()
-	return do(s.clientRequest(r))
+	r := s.clientRequest(sent.sql, start)
+	r.prepared, r.params, r.values = sent, params, values
+	return do(r)
 }
 
 // inSchema makes a schema the current one until back is called. A server executes

@@ -85,7 +85,7 @@ func (a *activity) commits(tx *transaction) {
 		return
 	}
 	for _, id := range tx.order {
-		a.committing = append(a.committing, sent{id, tx.conns[id]})
+		a.committing = append(a.committing, sent{id, tx.conns.at(id)})
 	}
 }
 

@@ -74,7 +74,7 @@ type Proxy struct {
 	opts    Options
 	planner *planner.Planner
 	own     map[string]*own // by form
-	ways    []*way
+	ways    ways
 	// pools are those of opts, found without a map.
 	pools [catalog.MaxShards]*shard.Pool
 	// remote: opts.Index is Asked.

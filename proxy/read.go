@@ -143,13 +143,13 @@ func (s *session) readOver(ctx context.Context, r *request, st plan.ShardStateme
 	o := s.forwardOptions()
 	o.HoldOK, o.HoldErr = r.plan.Calls, r.plan.Calls && s.tx == nil
 	sum, err := conn.Forward(s.client, shard.Result, o)
-	if err := s.forwarded(st.Shard, sum, err); err != nil {
+	if err := s.forwarded(st.Shard, &sum, err); err != nil {
 		return empty, err
 	}
 	if sum.Err != nil && o.HoldErr {
 		return empty, s.answerFailedCall(ctx, conn, *sum.Err, o.Tell)
 	}
-	s.diag.keep(ctx, conn, sum)
+	s.diag.keep(ctx, conn, &sum)
 	unlimit() // before another SELECT
 	if r.plan.Calls && sum.Err == nil {
 		return empty, s.answerCall(ctx, r, st.Shard, conn, sum)
@@ -163,7 +163,7 @@ func (s *session) readOver(ctx context.Context, r *request, st plan.ShardStateme
 			s.diag.setID(id)
 		}
 	}
-	s.diag.find(ctx, conn, r.found, sum)
+	s.diag.find(ctx, conn, r.found, &sum)
 	if sum.ResultSet && sum.Rows == 0 {
 		empty.Add(st.Shard)
 	}

@@ -177,7 +177,7 @@ func (rd *reading) putBack(conn *shard.Conn) bool {
 func (s *session) forward(id catalog.ShardID, conn *shard.Conn, o shard.ForwardOptions) (shard.Summary, error) {
 	o.HoldErr = s.reading.has(conn)
 	sum, err := conn.Forward(s.client, shard.Result, o)
-	if err := s.forwarded(id, sum, err); err != nil {
+	if err := s.forwarded(id, &sum, err); err != nil {
 		return sum, err
 	}
 	if o.HoldErr && sum.Err != nil {
@@ -204,8 +204,8 @@ func (s *session) readPart(ctx context.Context, r *request, st plan.ShardStateme
 	if err != nil {
 		return empty, err
 	}
-	s.diag.keep(ctx, x.conn, sum)
-	s.diag.find(ctx, x.conn, r.found, sum)
+	s.diag.keep(ctx, x.conn, &sum)
+	s.diag.find(ctx, x.conn, r.found, &sum)
 	return empty, nil
 }
 

@@ -45,7 +45,7 @@ func (s *session) borrowAll(ctx context.Context, b *plan.Bound) ([]sent, error) 
 	if s.tx != nil {
 		var to catalog.ShardSet
 		for _, st := range b.Statements {
-			if s.tx.conns[st.Shard] == nil {
+			if s.tx.conns.at(st.Shard) == nil {
 				to.Add(st.Shard)
 			}
 		}

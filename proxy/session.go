@@ -563,7 +563,7 @@ func (s *session) fieldList(ctx context.Context, payload []byte) error {
 		return s.shardError(id, err)
 	}
 	sum, err := conn.Forward(s.client, shard.FieldList, s.forwardOptions())
-	return s.forwarded(id, sum, err)
+	return s.forwarded(id, &sum, err)
 }
 
 func cutByte(p []byte, sep byte) (string, []byte, bool) {

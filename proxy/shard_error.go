@@ -11,7 +11,7 @@ import (
 )
 
 // forwarded judges how forwarding an answer ended.
-func (s *session) forwarded(id catalog.ShardID, sum shard.Summary, err error) error {
+func (s *session) forwarded(id catalog.ShardID, sum *shard.Summary, err error) error {
 	s.measured.Rows += sum.Rows
 	switch {
 	case sum.Err != nil:
@@ -61,7 +61,7 @@ func (s *session) shardError(id catalog.ShardID, err error) error {
 		s.serverFailed(server)
 		s.measured.fails(id, server.Code)
 		if s.tx != nil {
-			s.tx.watch(id, shard.Summary{Err: server})
+			s.tx.watch(id, &shard.Summary{Err: server})
 		}
 		return mysqlerr.Error(*server)
 	}

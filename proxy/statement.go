@@ -233,7 +233,9 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 	if known != nil {
 		s.diag.spliced = 0
 		s.begun()
-		return s.run(ctx, known, s.clientRequest(request{sql: sql, sent: true, shape: &s.shape, values: s.shape.Values(), start: start}))
+		r := s.clientRequest(sql, start)
+		r.shape, r.values = &s.shape, s.shape.Values()
+		return s.run(ctx, known, r)
 	}
 	s.proxy.metrics.planMisses.Inc()
 	written := t
@@ -262,7 +264,9 @@ func (s *session) statement(ctx context.Context, sql string, shaped bool) error 
 	if rows, ok := p.(*plan.Rows); ok && rows.Params > 0 {
 		return mysqlerr.New(mysqlerr.ParseError, "You have an error in your SQL syntax near '?': only a statement that is prepared has parameters")
 	}
-	return s.run(ctx, p, s.clientRequest(request{sql: t.SQL, text: t, written: written, sent: true, start: start}))
+	r := s.clientRequest(t.SQL, start)
+	r.text, r.written = t, written
+	return s.run(ctx, p, r)
 }
 
 // wrapped executes a statement that stands in another one: SET STATEMENT ... FOR, EXECUTE, SELECT
@@ -302,10 +306,15 @@ func (r *request) readText(s *session) *spoken.Text {
 	return r.text
 }
 
-// clientRequest keeps the request of the client's statement, until the next one.
-func (s *session) clientRequest(r request) *request {
-	s.room.request = r
-	return &s.room.request
+// clientRequest is that of the client's statement, in room that is kept until the next one: what is left is set by who
+// calls, since a copy of all is dear.
+func (s *session) clientRequest(sql string, start time.Time) *request {
+	r := &s.room.request
+	if !r.start.IsZero() { // the command's last statement's
+		*r = request{}
+	}
+	r.sql, r.start, r.sent = sql, start, true
+	return r
 }
 
 // readShape reads a statement into s.shape, if it has one.

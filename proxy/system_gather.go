@@ -100,15 +100,15 @@ func (s *session) gatherSystem(ctx context.Context, r *request) error {
 		return err
 	}
 	sum, err := conn.Forward(s.client, shard.Result, s.forwardOptions())
-	if err := s.forwarded(run.Shard, sum, err); err != nil {
+	if err := s.forwarded(run.Shard, &sum, err); err != nil {
 		return err
 	}
-	s.diag.keep(ctx, conn, sum)
+	s.diag.keep(ctx, conn, &sum)
 	if slices.ContainsFunc(sys.Sources, func(t *plan.SystemTable) bool { return t.Name == "processlist" }) {
 		s.diag.add(s.unheardWarnings()...)
 	}
 	unlimit()
-	s.diag.find(ctx, conn, r.found, sum)
+	s.diag.find(ctx, conn, r.found, &sum)
 	return s.tookOver(ctx, r, run.Shard, conn)
 }
 

@@ -193,7 +193,7 @@ func (s *session) unpinIfEmpty() {
 	if t == nil || len(t.tables) > 0 {
 		return
 	}
-	if s.tx != nil && t.conn != nil && s.tx.conns[t.shard] == t.conn {
+	if s.tx != nil && t.conn != nil && s.tx.conns.at(t.shard) == t.conn {
 		// It goes to its pool with the transaction's end, and is reset then.
 		t.conn.Unclean = true
 		s.temporary = nil
@@ -266,7 +266,7 @@ func (s *session) onPinned(ctx context.Context, p *plan.Temporary, set catalog.S
 	sum, err := conn.Exec(ctx, sql)
 	s.activity.done(conn)
 	if err == nil {
-		s.diag.keep(ctx, conn, sum)
+		s.diag.keep(ctx, conn, &sum)
 	} else {
 		err = s.shardError(id, err)
 		s.diag.unanswered() // the client has not been told yet
@@ -281,7 +281,7 @@ func (s *session) onPinned(ctx context.Context, p *plan.Temporary, set catalog.S
 		}
 	}
 	s.temporaryChanged()
-	if s.tx == nil || s.tx.conns[id] != conn {
+	if s.tx == nil || s.tx.conns.at(id) != conn {
 		s.putBack(id, conn)
 	}
 	return wire.OK{Affected: sum.Affected, Warnings: sum.Warnings, Info: sum.Info}, err

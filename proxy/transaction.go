@@ -29,7 +29,7 @@ type transaction struct {
 	// said are those that were said for it alone.
 	said     characteristics
 	snapshot bool
-	conns    map[catalog.ShardID]*shard.Conn
+	conns    shardConns
 	order    []catalog.ShardID
 	// savepoints in the order of their making; a shard that joins later gets
 	// them too, so that rolling back to one undoes all that it did.
@@ -60,6 +60,24 @@ type transaction struct {
 	found  int64
 }
 
+// shardConns are connections by shard: what is asked for several times a statement.
+type shardConns []*shard.Conn
+
+// at is the one to a shard, nil for none.
+func (c shardConns) at(id catalog.ShardID) *shard.Conn {
+	if int(id) < len(c) {
+		return c[id]
+	}
+	return nil
+}
+
+func (c *shardConns) set(id catalog.ShardID, conn *shard.Conn) {
+	for int(id) >= len(*c) {
+		*c = append(*c, nil)
+	}
+	(*c)[id] = conn
+}
+
 // newTransaction has the characteristics of the next one, which stay chosen: see
 // characteristics.
 func (s *session) newTransaction() *transaction {
@@ -71,7 +89,7 @@ func (s *session) newTransaction() *transaction {
 	}
 	return &transaction{
 		s: s, said: said, chosen: s.settings.once, open: s.proxy.opts.Index.Begin(catalog.ShardSet{}),
-		conns: map[catalog.ShardID]*shard.Conn{}, touched: map[*catalog.Table]catalog.ShardSet{}, began: time.Now(),
+		touched: map[*catalog.Table]catalog.ShardSet{}, began: time.Now(),
 	}
 }
 
@@ -181,7 +199,7 @@ func (s *session) commitImplicitly(ctx context.Context) error {
 // conn returns the transaction's connection to a shard, beginning there if it
 // is the first statement.
 func (tx *transaction) conn(ctx context.Context, id catalog.ShardID) (*shard.Conn, error) {
-	if conn := tx.conns[id]; conn != nil {
+	if conn := tx.conns.at(id); conn != nil {
 		if conn.Broken {
 			return nil, tx.mayGoOn()
 		}
@@ -213,7 +231,7 @@ func (tx *transaction) joinOne(ctx context.Context, id catalog.ShardID, ahead bo
 	if err := tx.joined(ctx, x); err != nil {
 		return nil, err
 	}
-	conn := tx.conns[id]
+	conn := tx.conns.at(id)
 	if conn == x.conn { // else it has begun on another one
 		conn.SendAhead(last)
 	}
@@ -276,7 +294,7 @@ func (tx *transaction) joined(ctx context.Context, x joining) error {
 			return tx.s.notJoined(id, err)
 		}
 	}
-	tx.conns[id] = conn
+	tx.conns.set(id, conn)
 	tx.order = append(tx.order, id)
 	tx.s.proxy.pins.add(id, pinnedByTransaction, 1)
 	if len(tx.order) > 1 {
@@ -321,7 +339,7 @@ func (tx *transaction) savepointStatements() []string {
 // leave ends the transaction on a shard where it has changed nothing, as if it had not
 // joined. Who has the connection gives it back.
 func (tx *transaction) leave(ctx context.Context, id catalog.ShardID) {
-	conn := tx.conns[id]
+	conn := tx.conns.at(id)
 	if conn == nil || conn.Broken || conn.Busy() || tx.s.keeps(id) {
 		return
 	}
@@ -333,7 +351,7 @@ func (tx *transaction) leave(ctx context.Context, id catalog.ShardID) {
 
 // drop undoes joined. Who has the connection gives it back.
 func (tx *transaction) drop(id catalog.ShardID) {
-	delete(tx.conns, id)
+	tx.conns.set(id, nil)
 	tx.order = slices.DeleteFunc(tx.order, func(x catalog.ShardID) bool { return x == id })
 	tx.s.proxy.deadlocks.Left(tx, id)
 	tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
@@ -346,7 +364,7 @@ func (tx *transaction) join(ctx context.Context, shards catalog.ShardSet) error 
 	for id := range shards.All {
 		var x joining
 		var err error
-		if tx.conns[id] != nil {
+		if tx.conns.at(id) != nil {
 			_, err = tx.conn(ctx, id)
 		} else if x, err = tx.toJoin(ctx, id); err == nil {
 			fresh = append(fresh, x)
@@ -360,10 +378,16 @@ func (tx *transaction) join(ctx context.Context, shards catalog.ShardSet) error 
 			return err
 		}
 	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	return tx.joinAll(ctx, fresh)
+}
+
+func (tx *transaction) joinAll(ctx context.Context, fresh []joining) (failed error) {
 	atOnce(len(fresh), func(i int) {
 		fresh[i].failed = execAll(ctx, fresh[i].conn, fresh[i].begin)
 	})
-	var failed error
 	for _, x := range fresh {
 		if err := tx.joined(ctx, x); err != nil && failed == nil {
 			failed = err
@@ -378,7 +402,7 @@ func (tx *transaction) each(ctx context.Context, shards catalog.ShardSet, sql st
 	var conns []*shard.Conn
 	for _, id := range tx.order {
 		if shards.Has(id) {
-			ids, conns = append(ids, id), append(conns, tx.conns[id])
+			ids, conns = append(ids, id), append(conns, tx.conns.at(id))
 		}
 	}
 	sums, errs := make([]shard.Summary, len(ids)), make([]error, len(ids))
@@ -431,13 +455,17 @@ func (tx *transaction) forget(ctx context.Context) {
 
 // atOnce calls fn with 0 to n-1, beside each other, and waits for all.
 func atOnce(n int, fn func(i int)) {
+	if n <= 1 {
+		if n == 1 {
+			fn(0)
+		}
+		return
+	}
 	var wg sync.WaitGroup
 	for i := 1; i < n; i++ {
 		wg.Go(func() { fn(i) })
 	}
-	if n > 0 {
-		fn(0)
-	}
+	fn(0)
 	wg.Wait()
 }
 
@@ -477,7 +505,7 @@ func (tx *transaction) lost(id catalog.ShardID, cause error) {
 	if tx.failed == nil {
 		tx.failed = cause
 	}
-	if conn := tx.conns[id]; conn != nil {
+	if conn := tx.conns.at(id); conn != nil {
 		conn.Broken = true
 	}
 }
@@ -494,7 +522,7 @@ func (tx *transaction) torn(cause error) error {
 // several shards tells of one: another's connection may have been lost without a word.
 func (tx *transaction) mayGoOn() error {
 	for _, id := range tx.order {
-		if tx.failed == nil && tx.conns[id].Broken {
+		if tx.failed == nil && tx.conns.at(id).Broken {
 			tx.failed = errors.New("a shard's connection was lost in the midst of a statement")
 		}
 	}
@@ -515,14 +543,14 @@ func (s *session) mayGoOn() error {
 // watch looks at an answer for a sign that the server has ended the transaction
 // by itself: some errors roll all of it back; an implicit commit shows in the status.
 // REQUIRES: the answer was read to its end.
-func (tx *transaction) watch(id catalog.ShardID, sum shard.Summary) {
+func (tx *transaction) watch(id catalog.ShardID, sum *shard.Summary) {
 	tx.found += foundRows(sum)
 	switch {
 	case sum.Err != nil:
 		if tx.victim == nil && tx.endedBy(id, sum.Err) {
 			tx.victim = sum.Err
 		}
-	case sum.Status&mysql.SERVER_STATUS_IN_TRANS == 0 && tx.conns[id] != nil && !tx.s.locked(id, tx.conns[id]):
+	case sum.Status&mysql.SERVER_STATUS_IN_TRANS == 0 && tx.conns.at(id) != nil && !tx.s.locked(id, tx.conns.at(id)):
 		tx.lost(id, fmt.Errorf("shard %s ended the transaction by itself", tx.s.catalog().ShardName(id)))
 	}
 }
@@ -539,7 +567,7 @@ func (tx *transaction) endedBy(id catalog.ShardID, e *shard.ServerError) bool {
 	default:
 		return false
 	}
-	conn := tx.conns[id]
+	conn := tx.conns.at(id)
 	if conn == nil || conn.Broken || conn.Busy() || tx.s.locked(id, conn) {
 		return false
 	}
@@ -596,7 +624,7 @@ func (s *session) commit(ctx context.Context) (err error) {
 	}
 	defer leave()
 	for _, id := range tx.order {
-		if conn := tx.conns[id]; len(tx.order) > 1 && !conn.Alive() {
+		if conn := tx.conns.at(id); len(tx.order) > 1 && !conn.Alive() {
 			conn.Broken = true
 			_ = s.rollback(ctx)
 			return mysqlerr.Newf(mysqlerr.ErrorDuringCommit, "Got error during COMMIT on shard %s: its connection was lost (committed: none; rolled back: %s)",
@@ -606,7 +634,7 @@ func (s *session) commit(ctx context.Context) (err error) {
 	s.tx = nil
 	errs := make([]error, len(tx.order))
 	tell := func(i int, sql string) {
-		conn := tx.conns[tx.order[i]]
+		conn := tx.conns.at(tx.order[i])
 		if _, errs[i] = conn.Exec(ctx, sql); errs[i] == nil || conn.Broken {
 			return
 		}
@@ -626,7 +654,7 @@ func (s *session) commit(ctx context.Context) (err error) {
 		s.activity.commits(nil)
 	}
 	for i, id := range tx.order {
-		conn := tx.conns[id]
+		conn := tx.conns.at(id)
 		if i >= commits && errs[i] != nil {
 			conn.Broken = true // the server rolls back when it notices
 		}
@@ -652,7 +680,7 @@ func (s *session) commitError(tx *transaction, errs []error) error {
 			continue
 		}
 		outcome := "rolled back"
-		if tx.conns[id].Broken {
+		if tx.conns.at(id).Broken {
 			outcome = "unknown, its connection was lost"
 			if why := s.proxy.stalls.why(id); why != "" {
 				outcome = "unknown, it may be done yet: " + why
@@ -688,7 +716,7 @@ func (s *session) rollback(ctx context.Context) error {
 	s.tx = nil
 	conns := make([]*shard.Conn, len(tx.order))
 	for i, id := range tx.order {
-		conns[i] = tx.conns[id]
+		conns[i] = tx.conns.at(id)
 	}
 	sums, errs := make([]shard.Summary, len(conns)), make([]error, len(conns))
 	atOnce(len(conns), func(i int) {
@@ -734,7 +762,11 @@ func (tx *transaction) close(undone bool) {
 	if len(tx.order) > 1 {
 		tx.s.proxy.deadlocks.Ended(tx)
 	}
-	for id, conn := range tx.conns {
+	for i, conn := range tx.conns {
+		if conn == nil {
+			continue
+		}
+		id := catalog.ShardID(i)
 		tx.s.proxy.pins.add(id, pinnedByTransaction, -1)
 		if (tx.off || tx.s.locked(id, conn)) && !conn.Broken && !conn.Busy() {
 			if _, err := conn.Exec(context.Background(), "SET autocommit = 1"); err != nil {

@@ -5,17 +5,16 @@ import (
 	"testing"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
-	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
 // TestLostUntold: a connection that was lost while the client was told of another shard's
 // error fails the transaction for statements that go elsewhere, too, and with a cause.
 func TestLostUntold(t *testing.T) {
-	tx := &transaction{conns: map[catalog.ShardID]*shard.Conn{0: {}, 1: {}}, order: []catalog.ShardID{0, 1}}
+	tx := &transaction{conns: shardConns{{}, {}}, order: []catalog.ShardID{0, 1}}
 	if err := tx.mayGoOn(); err != nil {
 		t.Fatal(err)
 	}
-	tx.conns[1].Broken = true
+	tx.conns.at(1).Broken = true
 	err := tx.mayGoOn()
 	if err == nil || coded(err).Code != 1180 || strings.Contains(err.Error(), "nil") {
 		t.Errorf("got %v", err)

@@ -82,7 +82,7 @@ func (s *session) set(ctx context.Context, p *plan.Session) error {
 func (s *session) try(ctx context.Context, next *settings, set string) error {
 	if s.tx != nil && len(s.tx.order) > 0 && s.mayGoOn() == nil {
 		id := s.tx.order[0]
-		conn := s.tx.conns[id]
+		conn := s.tx.conns.at(id)
 		if err := next.applyMore(ctx, conn); err != nil {
 			err = s.shardError(id, err)
 			if !conn.Broken {
@@ -602,7 +602,7 @@ func (s *session) evaluationFailed(id catalog.ShardID, conn *shard.Conn, err err
 	if own, ok := errors.AsType[mysqlerr.Error](err); ok {
 		return own
 	}
-	if s.tx != nil && s.tx.conns[id] == conn {
+	if s.tx != nil && s.tx.conns.at(id) == conn {
 		return s.shardError(id, err)
 	}
 	return s.notJoined(id, err)

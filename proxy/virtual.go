@@ -111,8 +111,9 @@ func (s *session) virtuallyKept(ctx context.Context, sql string, shape *planner.
 	s.activity.doing("Query", s.settings.schema, sql, time.Now())
 	s.diag.spliced = 0
 	s.begun()
-	r := request{sql: s.shape.Text(), sent: true, shape: &s.shape, values: s.shape.Values(), start: s.start(), current: inTime(current)}
-	err := s.run(ctx, p, s.clientRequest(r))
+	r := s.clientRequest(s.shape.Text(), s.start())
+	r.shape, r.values, r.current = &s.shape, s.shape.Values(), inTime(current)
+	err := s.run(ctx, p, r)
 	if errors.Is(err, errNotCurrent) {
 		return false, nil
 	}
@@ -160,8 +161,10 @@ func (s *session) executeKept(ctx context.Context, st *preparedStatement, params
 	}
 	with := make([]wire.Param, 0, len(params)+len(values))
 	k.shape.Params(values, func(n int) { with = append(with, params[n]) }, func(literal string) { with = append(with, literalParam(literal)) })
-	r := request{sql: k.sql, prepared: &k.preparedStatement, params: with, values: s.paramValues(with, p), current: inTime(current)}
-	err := s.inBinary(st, r, func(r *request) error { return s.run(ctx, p, r) })
+	err := s.inBinary(st, &k.preparedStatement, with, s.paramValues(with, p), func(r *request) error {
+		r.current = inTime(current)
+		return s.run(ctx, p, r)
+	})
 	if errors.Is(err, errNotCurrent) {
 		return false, nil
 	}

@@ -23,20 +23,26 @@ const (
 	bound                // it has a Bound that can be executed
 )
 
-// allWays are all of them, in order.
-func allWays() []*way {
-	return []*way{
+// ways are those of each stage, in order.
+type ways [bound + 1][]*way
+
+// allWays are all of them.
+func allWays() (all ways) {
+	for _, w := range []*way{
 		lockWay, meetWay,
 		copyWay, computeWay, askWay, askAnywayWay, keyedWay,
 		gatherWriteWay, writeOneWay, writeWay,
 		systemWay, gatherWay, mergeWay, showValuesWay, showCreateWay, forwardWay, concatenateWay,
+	} {
+		all[w.at] = append(all[w.at], w)
 	}
+	return all
 }
 
 // wayOf is a statement's way; nil where a statement is bound first, or is refused.
 func (s *session) wayOf(r *request, at stage) *way {
-	for _, w := range s.proxy.ways {
-		if w.at == at && w.fits(s, r) {
+	for _, w := range s.proxy.ways[at] {
+		if w.fits(s, r) {
 			return w
 		}
 	}

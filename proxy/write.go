@@ -86,7 +86,7 @@ func (s *session) writeOne(ctx context.Context, r *request) error {
 		o.HoldOK = holdsID(r) || r.plan.Calls || r.plan.Redefines
 		o.HoldErr = r.plan.Calls || s.mayBeTaken(r)
 		sum, err = conn.Forward(s.client, shard.Result, o)
-		err = s.forwarded(st.Shard, sum, err)
+		err = s.forwarded(st.Shard, &sum, err)
 		if r.plan.Calls && err == nil && sum.Err != nil {
 			err = s.answerFailedCall(ctx, conn, *sum.Err, o.Tell)
 		}
@@ -105,8 +105,8 @@ func (s *session) writeOne(ctx context.Context, r *request) error {
 		if err == nil && sum.Err == nil {
 			told := sum
 			told.LastInsertID = 0 // learnID or answerInserted settles it
-			s.diag.keep(ctx, conn, told)
-			s.diag.find(ctx, conn, r.found, sum)
+			s.diag.keep(ctx, conn, &told)
+			s.diag.find(ctx, conn, r.found, &sum)
 			s.diag.learnID(ctx, conn, r, sum)
 			if r.plan.Calls {
 				err = s.answerCall(ctx, r, st.Shard, conn, sum)
@@ -283,7 +283,10 @@ func (s *session) writeAll(ctx context.Context, r *request, several, hold bool, 
 	}
 	w := writing{
 		s: s, r: r, several: several, copies: b.Access == "reference", returned: returned,
-		hold: several || hold || holdsID(r) || r.plan.Calls, ids: map[catalog.ShardID]uint64{},
+		hold: several || hold || holdsID(r) || r.plan.Calls,
+	}
+	if b.Generated != nil {
+		w.ids = map[catalog.ShardID]uint64{}
 	}
 	w.shards, w.failed = s.borrowAll(ctx, b)
 	w.ask(ctx, 0)
@@ -328,7 +331,7 @@ type writing struct {
 	hold, told bool
 	failed     error
 	joined     wire.OK
-	ids        map[catalog.ShardID]uint64 // LAST_INSERT_ID() on each shard
+	ids        map[catalog.ShardID]uint64 // LAST_INSERT_ID() on each shard, for generated ones
 	infos      []string
 	// about are the rows that the warnings told are about: see byRow.
 	about []int
@@ -375,7 +378,7 @@ func (w *writing) answer(ctx context.Context, i int) {
 	if skipped {
 		sum = shard.Summary{Status: x.conn.Status, Warnings: 1}
 	}
-	if err := s.forwarded(x.shard, sum, err); err != nil {
+	if err := s.forwarded(x.shard, &sum, err); err != nil {
 		w.failed = errors.Join(w.failed, err)
 		return
 	}
@@ -390,7 +393,10 @@ func (w *writing) answer(ctx context.Context, i int) {
 		return
 	}
 	w.joined.Affected += sum.Affected
-	switch w.ids[x.shard] = sum.LastInsertID; {
+	if w.ids != nil {
+		w.ids[x.shard] = sum.LastInsertID
+	}
+	switch {
 	case w.joined.LastInsertID == 0:
 		w.joined.LastInsertID = sum.LastInsertID
 	case w.r.plan.Kind == plan.Update && sum.LastInsertID != 0 && sum.LastInsertID != w.joined.LastInsertID:
@@ -399,14 +405,16 @@ func (w *writing) answer(ctx context.Context, i int) {
 	if sum.Info == "" && w.several && !w.copies && (w.r.plan.Kind == plan.Insert || w.r.plan.Kind == plan.Replace) {
 		sum.Info = infoOfOne(sum, planner.Ignores(w.r.plan))
 	}
-	w.infos = append(w.infos, sum.Info)
+	if w.hold {
+		w.infos = append(w.infos, sum.Info)
+	}
 	if !w.copies || i == 0 { // every shard warns of its copy of the same rows
 		told := len(s.diag.warnings)
 		w.joined.Warnings += s.diag.addPart(ctx, x.conn, sum.Warnings, rows, i == 0, skipped)
 		w.place(s.diag.warnings[told:], rows)
 	}
 	// After SHOW WARNINGS: to ask leaves none of these.
-	if n, ok := foundIn(ctx, x.conn, w.r.found, sum); ok && (!w.copies || !w.finds) {
+	if n, ok := foundIn(ctx, x.conn, w.r.found, &sum); ok && (!w.copies || !w.finds) {
 		if w.finds = true; n == noFound || w.found == noFound {
 			w.found = noFound
 		} else {
@@ -500,16 +508,16 @@ func (s *session) sameTime(ctx context.Context, shards catalog.ShardSet) (undo f
 	return func() {
 		var ids []catalog.ShardID
 		for id := range shards.All {
-			if conn := tx.conns[id]; conn != nil && !conn.Broken && !conn.Busy() {
+			if conn := tx.conns.at(id); conn != nil && !conn.Broken && !conn.Busy() {
 				ids = append(ids, id)
 			}
 		}
 		errs := make([]error, len(ids))
-		atOnce(len(ids), func(i int) { _, errs[i] = tx.conns[ids[i]].Exec(ctx, "SET TIMESTAMP = DEFAULT") })
+		atOnce(len(ids), func(i int) { _, errs[i] = tx.conns.at(ids[i]).Exec(ctx, "SET TIMESTAMP = DEFAULT") })
 		for i, err := range errs {
 			if err != nil {
 				_ = s.shardError(ids[i], err) // fails the transaction, or the connection is not used again
-				tx.conns[ids[i]].Broken = true
+				tx.conns.at(ids[i]).Broken = true
 			}
 		}
 	}, nil

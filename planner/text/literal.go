@@ -44,7 +44,7 @@ const (
 
 // Resolve gives the operand's value for the parameters; ok is false where it
 // has none that is known.
-func (o Operand) Resolve(params []keys.Value) (v keys.Value, c Class, ok bool) {
+func (o *Operand) Resolve(params []keys.Value) (v keys.Value, c Class, ok bool) {
 	switch o.Kind {
 	case Literal:
 		return o.Value, o.Class, true

@@ -53,8 +53,8 @@ type Conn struct {
 	// for how long the pool had none.
 	Timed               Timed
 	Began, Took, Waited time.Duration
-	// sentAt is since epoch, 0: nothing was sent that is timed.
-	sentAt time.Duration
+	// used is when a command was sent last, and sentAt that of what is timed, 0 for nothing; both are since epoch.
+	used, sentAt time.Duration
 
 	// ahead is sent with the next command, and aheadDue set until that is answered.
 	ahead    string
@@ -92,8 +92,7 @@ type Conn struct {
 	// interruptedBy is what the client is told where the server says that
 	// somebody has killed the statement.
 	interruptedBy atomic.Pointer[ServerError]
-	// rested, place and holder are the pool's. holder is who has it, or had it last; nil: Shunt itself.
-	rested time.Time
+	// place and holder are the pool's. holder is who has it, or had it last; nil: Shunt itself.
 	place  int
 	holder *Holder
 }
@@ -191,8 +190,9 @@ func (c *Conn) send(cmd byte, write func() error) error {
 	}
 	// Set first: after a failed write the server may have got the command.
 	c.sentBefore = c.w.Sent()
-	if c.sentAt = 0; c.Timed != NotTimed {
-		c.sentAt = time.Since(epoch)
+	c.used, c.sentAt = time.Since(epoch), 0
+	if c.Timed != NotTimed {
+		c.sentAt = c.used
 	}
 	c.busy = cmd != mysql.COM_STMT_CLOSE && cmd != mysql.COM_STMT_SEND_LONG_DATA && cmd != mysql.COM_QUIT
 	var err error

@@ -16,7 +16,7 @@ import (
 const (
 	defaultMax  = 128
 	defaultWait = 10 * time.Second
-	// restCheck: a connection that rested longer is checked for a sign that
+	// restCheck: a connection over which nothing was sent for longer is checked for a sign that
 	// the server closed it, which costs a system call.
 	restCheck = 50 * time.Millisecond
 	// retryAfter: how long after a failed connect the next is tried. Until
@@ -35,7 +35,6 @@ const (
 type Options struct {
 	Max         int           // connections at most; default 128
 	IdleMax     int           // idle ones at most; default Max
-	MaxLifetime time.Duration // a connection older than this is closed; 0: never
 	WaitTimeout time.Duration // for a free connection; default 10 s
 	Logger      *slog.Logger
 
@@ -109,9 +108,6 @@ func New(cfg Config, o Options) *Pool {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	p := &Pool{
 		cfg: cfg, o: o,
@@ -209,11 +205,11 @@ func (p *Pool) GetFor(ctx context.Context, h *Holder, foundRows bool, state stri
 			return nil, err
 		}
 		if w != nil {
-			began := p.o.Now()
+			began := p.now()
 			if g, err = p.wait(ctx, w); err != nil {
 				return nil, err
 			}
-			waited += max(1, p.o.Now().Sub(began))
+			waited += max(1, p.now().Sub(began))
 		}
 		switch {
 		case g.conn == nil:
@@ -278,7 +274,7 @@ func (p *Pool) take(h *Holder, foundRows bool, state string) (g grant, w *waiter
 	}
 	w = &waiter{holder: h, foundRows: foundRows, state: state, ready: make(chan grant, 1)}
 	p.shares.enqueue(t, w)
-	tell := !p.mayLocked(t) && t.tells(p.o.Now())
+	tell := !p.mayLocked(t) && t.tells(p.now())
 	held := t.held
 	p.mu.Unlock()
 	if tell {
@@ -300,7 +296,11 @@ func (p *Pool) findLocked(t *tally, foundRows bool, state string) (g grant, ok b
 			return grant{}, true
 		}
 		c := p.idle[kind][at]
-		p.idle[kind] = slices.Delete(p.idle[kind], at, at+1)
+		if at == n-1 { // as mostly
+			p.idle[kind][at], p.idle[kind] = nil, p.idle[kind][:at]
+		} else {
+			p.idle[kind] = slices.Delete(p.idle[kind], at, at+1)
+		}
 		p.shares.take(t)
 		p.useLocked(c, t.holder)
 		return grant{conn: c}, true
@@ -342,7 +342,7 @@ func (p *Pool) opensLocked() bool {
 		return false
 	}
 	if p.room > 0 && p.open >= p.room {
-		now := p.o.Now()
+		now := p.now()
 		if now.Sub(p.refused) < retryAfter {
 			return false
 		}
@@ -416,12 +416,19 @@ func (p *Pool) Uses() []Use {
 	return uses
 }
 
-func (p *Pool) usable(c *Conn) bool {
-	now := p.o.Now()
-	if p.o.MaxLifetime > 0 && now.Sub(c.Opened) > p.o.MaxLifetime {
-		return false
+func (p *Pool) now() time.Time {
+	if p.o.Now != nil {
+		return p.o.Now()
 	}
-	if now.Sub(c.rested) < restCheck && !c.suspect {
+	return time.Now()
+}
+
+func (p *Pool) usable(c *Conn) bool {
+	now := time.Since(epoch)
+	if p.o.Now != nil {
+		now = Since(p.o.Now())
+	}
+	if now-c.used < restCheck && !c.suspect {
 		return !c.cut.Load()
 	}
 	c.suspect = false
@@ -473,7 +480,7 @@ func (p *Pool) lateLocked(w *waiter) (tell bool, err error) {
 		t.refused++
 		err = &ShareError{User: w.holder.Name, Where: p.cfg.where(), Held: t.held, Max: p.o.Max, Within: p.o.WaitTimeout}
 	}
-	return t.tells(p.o.Now()), err
+	return t.tells(p.now()), err
 }
 
 func (p *Pool) woken(h *Holder, g grant) (grant, error) {
@@ -509,7 +516,7 @@ func (p *Pool) dial(ctx context.Context, h *Holder, foundRows bool, g grant) (*C
 		p.end(g.replaced)
 	}
 	p.mu.Lock()
-	if p.down && (p.trying || p.o.Now().Sub(p.tried) < retryAfter) {
+	if p.down && (p.trying || p.now().Sub(p.tried) < retryAfter) {
 		err := p.lastErr
 		p.releaseLocked(h)
 		p.mu.Unlock()
@@ -540,7 +547,7 @@ func (p *Pool) dial(ctx context.Context, h *Holder, foundRows bool, g grant) (*C
 			if !p.down && p.tells(err) {
 				p.o.Logger.Warn("shard is down", "shard", p.cfg.Name, "addr", p.Addr(), "error", err)
 			}
-			p.down, p.lastErr, p.tried = true, err, p.o.Now()
+			p.down, p.lastErr, p.tried = true, err, p.now()
 		}
 		p.releaseLocked(h)
 		return nil, err
@@ -579,7 +586,7 @@ func serverFull(err error) bool {
 // caller holds p.mu, and holds it again when this returns.
 func (p *Pool) dialedInVain(ctx context.Context, h *Holder, foundRows bool) (*Conn, error) {
 	p.open-- // not to the next in the queue, who would be refused as well
-	p.room, p.refused = p.open, p.o.Now()
+	p.room, p.refused = p.open, p.now()
 	p.shares.giveBack(h)
 	w := &waiter{holder: h, foundRows: foundRows, ready: make(chan grant, 1)}
 	p.shares.enqueue(p.shares.of(h), w)
@@ -604,13 +611,11 @@ func (p *Pool) end(c *Conn) {
 // Put returns a connection. It is closed instead when it is Broken, Busy, or
 // in a transaction: what one session left open must not reach another.
 func (p *Pool) Put(c *Conn) {
-	now := p.o.Now()
-	if c.Broken || c.cut.Load() || c.Busy() || c.Ahead() || c.InTransaction() || c.r.Buffered() > 0 ||
-		p.o.MaxLifetime > 0 && now.Sub(c.Opened) > p.o.MaxLifetime {
+	if c.Broken || c.cut.Load() || c.Busy() || c.Ahead() || c.InTransaction() || c.r.Buffered() > 0 {
 		p.Discard(c)
 		return
 	}
-	c.rested, c.Await = now, false
+	c.Await = false
 	// An idle connection holds no buffers, nor statements on the server that
 	// are to be closed with the next command.
 	if c.w.Buffered() > 0 && c.w.Flush() != nil {
@@ -783,7 +788,7 @@ func (p *Pool) LastError() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.down && !p.tells(p.lastErr) && p.o.Now().Sub(p.tried) > downFor {
+	if p.down && !p.tells(p.lastErr) && p.now().Sub(p.tried) > downFor {
 		return nil
 	}
 	return p.lastErr

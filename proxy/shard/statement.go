@@ -54,11 +54,13 @@ type statementEntry struct {
 }
 
 func (s *statements) get(k statementKey) *Stmt {
-	e := s.byKey[k]
-	if e == nil {
-		return nil
+	e := s.recent.Front()
+	if e == nil || e.Value.(*statementEntry).key != k { // which saves the hash where one is executed again and again
+		if e = s.byKey[k]; e == nil {
+			return nil
+		}
+		s.recent.MoveToFront(e)
 	}
-	s.recent.MoveToFront(e)
 	return e.Value.(*statementEntry).stmt
 }
 

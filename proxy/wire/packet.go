@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -326,8 +327,8 @@ type Writer struct {
 	conn    net.Conn
 	// taker, if not nil, takes whole buffers in dst's place.
 	taker bufferTaker
-	// bounded is when conn's deadline was last set.
-	bounded time.Time
+	// bounded is when conn's deadline was last set, since epoch; 0: never.
+	bounded time.Duration
 }
 
 // NewWriter returns a Writer to dst.
@@ -346,8 +347,11 @@ func (w *Writer) SetTimeout(d time.Duration) {
 	if d == 0 && w.timeout != 0 && w.conn != nil {
 		_ = w.conn.SetWriteDeadline(time.Time{}) // one that is closed fails anyway
 	}
-	w.timeout, w.bounded = d, time.Time{}
+	w.timeout, w.bounded = d, 0
 }
+
+// epoch is what times count from that are looked at often: one clock costs less than two.
+var epoch = time.Now()
 
 // bound sets the deadline of a write. Not for each anew: one may take an eighth
 // longer than it should.
@@ -355,12 +359,12 @@ func (w *Writer) bound() error {
 	if w.timeout == 0 || w.conn == nil {
 		return nil
 	}
-	now := time.Now()
-	if now.Sub(w.bounded) < w.timeout/8 {
+	now := time.Since(epoch)
+	if w.bounded > 0 && now-w.bounded < w.timeout/8 {
 		return nil
 	}
 	w.bounded = now
-	return w.conn.SetWriteDeadline(now.Add(w.timeout + w.timeout/8))
+	return w.conn.SetWriteDeadline(time.Now().Add(w.timeout + w.timeout/8))
 }
 
 // Sequence returns the number that the next frame will carry.
@@ -472,15 +476,10 @@ func (w *Writer) raw(p []byte) error {
 // frame begins a frame of n payload bytes, which the caller writes with raw. It
 // leaves room for a byte in the buffer.
 func (w *Writer) frame(n int) error {
-	h := [headerSize]byte{byte(n), byte(n >> 8), byte(n >> 16), w.seq}
-	w.seq++
 	if w.err != nil {
 		return w.err
 	}
 	w.total += headerSize
-	if w.copied != nil {
-		w.copied.add(h[:])
-	}
 	if BufferSize-w.n < headerSize+1 {
 		if err := w.send(w.buf[:w.n]); err != nil {
 			return err
@@ -490,7 +489,13 @@ func (w *Writer) frame(n int) error {
 	if w.buf == nil {
 		w.buf = bufferPool.Get().(*[BufferSize]byte)
 	}
-	w.n += copy(w.buf[w.n:], h[:])
+	h := w.buf[w.n : w.n+headerSize]
+	binary.LittleEndian.PutUint32(h, uint32(n)|uint32(w.seq)<<24)
+	if w.copied != nil {
+		w.copied.add(h)
+	}
+	w.n += headerSize
+	w.seq++
 	return nil
 }
 
