@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -136,5 +137,26 @@ func TestImageHasGo(t *testing.T) {
 	}
 	if image, module := version("Dockerfile", `FROM golang:(\d+\.\d+)`), version("go.mod", `(?m)^go (\d+\.\d+)`); image != module {
 		t.Errorf("Dockerfile has Go %s, go.mod %s", image, module)
+	}
+}
+
+// TestProxyMapIsWhole: the map in proxy/doc.go names each of the package's files, some by how they begin (own_*).
+func TestProxyMapIsWhole(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("proxy/doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`[a-z]+(_[a-z]+)*(_\*)?`).FindAllString(string(doc), -1)
+	files, err := filepath.Glob("proxy/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".go")
+		begins, _, _ := strings.Cut(name, "_")
+		if name != "doc" && !strings.HasSuffix(name, "_test") && !slices.Contains(named, name) && !slices.Contains(named, begins+"_*") {
+			t.Errorf("%s isn't in the map of proxy/doc.go", file)
+		}
 	}
 }

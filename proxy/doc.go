@@ -23,10 +23,11 @@
 //	tracking         what the client is told of its session (SESSION_TRACK);
 //	                 tracking_transaction: of its transaction; attributes: what it tells of itself
 //	transaction      BEGIN to COMMIT over one or several shards; characteristics: isolation
-//	                 level and access mode; deadlock: what of it package deadlock needs
-//	lock_tables      LOCK TABLES; lock_name: GET_LOCK; temporary: temporary tables; pinned: the
-//	                 connections that sessions keep for these
-//	processlist      SHOW PROCESSLIST and KILL; others: those of other members; late: statements that
+//	                 level and access mode; deadlock: what of it package deadlock needs; claim: which
+//	                 rows it changes, for who else would
+//	lock_tables      LOCK TABLES; lock_name: GET_LOCK; read_lock: FLUSH TABLES WITH READ LOCK; temporary:
+//	                 temporary tables; pinned: the connections that sessions keep for these
+//	processlist      SHOW PROCESSLIST; kill: KILL; others: both of other members; late: statements that
 //	                 take too long
 //
 // Statements:
@@ -40,17 +41,20 @@
 //	                 guess: while the virtual indexes are asked where the rows are
 //	covered, virtual what Shunt keeps for reads: covering indexes' answers, virtual columns' values;
 //	                 freshness: whether these wait for it to be current
-//	write            the write protocol's steps around a write
+//	write            the write protocol's steps around a write; keyed: writes of rows that are found first;
+//	                 unique: unique keys over shards
 //	answer, merge    several shards' answers become one: concatenated, or merged (package merge);
 //	                 lookout, merge_late: without waiting for shards that are late
 //	gather, gather_* rows are copied to be answered or written
-//	increment        AUTO_INCREMENT for all shards together
+//	increment        AUTO_INCREMENT for all shards together; increment_taken: values that others have used
 //	constant, meet   rows that are placed by what a shard says; limit: writes with LIMIT
-//	load, copy,      INSERTs of many rows for LOAD DATA and INSERT ... SELECT;
-//	collected        within: several statements of ours as one of the client's
+//	load, copy,      INSERTs of many rows for LOAD DATA and INSERT ... SELECT; create_as: CREATE TABLE
+//	collected        ... SELECT; stored: rows as columns take them; within: several statements
+//	                 of ours as one of the client's
 //	returning, call, what a statement answers or leaves behind besides its rows
-//	diagnostics      SHOW WARNINGS, ROW_COUNT(), FOUND_ROWS() and LAST_INSERT_ID(): warnings, found_rows
-//	                 and last_insert_id have their rules; select_into: INTO @x
+//	diagnostics      what SHOW WARNINGS, ROW_COUNT(), FOUND_ROWS() and LAST_INSERT_ID() tell, which
+//	                 own_conditions answers: rules are in warnings, set_warnings, found_rows and
+//	                 last_insert_id; select_into: INTO @x
 //	ddl              DDL on all shards, and what it does to virtual indexes; ddl_turn: who waits for whose;
 //	                 ddl_idle: that changes nothing; ddl_empty: for empty tables alone; ddl_unfinished: that
 //	                 some shards lack
@@ -58,11 +62,18 @@
 //	system, system_* SHOW and information_schema; show_values: SHOW VARIABLES
 //	own, own_*       Shunt's own SQL: the table of its statements; explain: EXPLAIN ROUTE
 //
+// Shards and what all have a copy of:
+//
+//	join, join_*     a shard that is added
+//	copies           who writes reference tables; unlike: copies that differ
+//
 // What they share:
 //
 //	index            what is needed of the virtual indexes
 //	errors           our errors <-> MySQL's
-//	metrics, served  shunt_* figures; what the console tells
+//	metrics, served  shunt_* figures, histogram; what the console tells
+//	measured         what a statement costs; statement_log: the log of statements
+//	planning, held   bounds: of plans that are made at once; of what a session keeps in memory
 //
 // In packages beside, which know no session:
 //

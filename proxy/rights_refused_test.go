@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// unsent checks that no shard was sent a statement that has the word.
+// unsent checks that no shard was sent a statement that has the word, in any case.
 func (s *fakes) unsent(word string) {
 	s.t.Helper()
 	for _, f := range s.shards {
 		f.mu.Lock()
 		for _, st := range f.got {
-			if strings.Contains(strings.ToLower(st.text), word) {
+			if strings.Contains(strings.ToLower(st.text), strings.ToLower(word)) {
 				s.t.Errorf("%s got %s", f.name, st.text)
 			}
 		}

@@ -8,9 +8,6 @@ import (
 	"strings"
 )
 
-// Slots is the number of slots that shard keys hash into.
-const Slots = 1024
-
 // MaxPartitions bounds a virtual index's partitions: each is a writer of its own.
 const MaxPartitions = 1024
 
@@ -544,18 +541,6 @@ func (c *Catalog) ShardName(id ShardID) string {
 	}
 	return "?"
 }
-
-// slot is that of a canonical shard key (planner/keys encoding).
-func slot(key []byte) int {
-	h := uint32(2166136261) // FNV-1a
-	for _, b := range key {
-		h = (h ^ uint32(b)) * 16777619
-	}
-	return int(h % Slots)
-}
-
-// ShardOf is the shard that owns a canonical shard key.
-func (c *Catalog) ShardOf(key []byte) ShardID { return c.Slots[slot(key)] }
 
 // ScratchSchema holds Shunt's own passing copies of rows, on any shard.
 const ScratchSchema = "shunt_scratch"

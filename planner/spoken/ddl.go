@@ -111,8 +111,13 @@ func create(st *text.Statement, cat *catalog.Catalog, trees Trees) (plan.Plan, *
 	case "index":
 		return createIndex(st, cat, i+1)
 	}
+	if err := refuseOfServer(st, i); err != nil {
+		return nil, err
+	}
 	for j := i; j < len(st.Tokens) && j < i+24; j++ {
 		switch {
+		case st.Is(j, "duality"), st.Is(j, "materialized"):
+			return nil, refuseView(st, j)
 		case st.Is(j, "view"):
 			return createView(st, cat, trees, "CREATE VIEW", ifNotExists(st, j+1))
 		case st.Is(j, "trigger"):
@@ -399,8 +404,13 @@ func alter(st *text.Statement, cat *catalog.Catalog, trees Trees) (plan.Plan, *t
 	case "sequence":
 		return defineSequence(st, cat, i)
 	}
+	if err := refuseOfServer(st, i); err != nil {
+		return nil, err
+	}
 	for j := i; j < len(st.Tokens) && j < i+24; j++ {
 		switch {
+		case st.Is(j, "duality"), st.Is(j, "materialized"):
+			return nil, refuseView(st, j)
 		case st.Is(j, "view"):
 			return createView(st, cat, trees, "ALTER VIEW", ifExists(st, j+1))
 		case st.Is(j, "procedure"), st.Is(j, "function"), st.Is(j, "event"):
@@ -410,6 +420,35 @@ func alter(st *text.Statement, cat *catalog.Catalog, trees Trees) (plan.Plan, *t
 		}
 	}
 	return nil, text.NotSupported("ALTER %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.Word(i)))
+}
+
+// refuseOfServer refuses CREATE and ALTER, whose words go on at token i, of what is a server's own, and no schema's.
+//
+// Counter-example: ALTER SERVER s OPTIONS (USER 'x') and CREATE RESOURCE GROUP g TYPE = USER are of no account,
+// though USER stands in them.
+func refuseOfServer(st *text.Statement, i int) *text.Error {
+	what := st.Word(i)
+	switch {
+	case st.Is(i, "spatial") && st.Is(i+1, "reference"):
+		what = "spatial reference system"
+	case st.Is(i, "resource") && st.Is(i+1, "group"):
+		what = "resource group"
+	case what == "server":
+	default:
+		return nil
+	}
+	return text.NotSupported("%s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.Word(0)+" "+what))
+}
+
+// refuseView refuses CREATE and ALTER of a view that isn't a query's: at token i is of what kind.
+//
+// Counter-example: a document of a JSON DUALITY VIEW has rows of two tables, which lie on two shards: neither has the
+// document. And what is written through one makes no entries in virtual indexes.
+func refuseView(st *text.Statement, i int) *text.Error {
+	if st.Is(i, "duality") {
+		return text.NotSupported("JSON DUALITY VIEW is not supported: its documents have rows of one shard alone; use a view, and JSON_OBJECT in its query")
+	}
+	return text.NotSupported("MATERIALIZED VIEW is not supported: use a view, or a table that CREATE TABLE ... SELECT fills")
 }
 
 func isDatabaseOption(st *text.Statement, i int) bool {

@@ -20,6 +20,15 @@ LOAD DATA INFILE '/tmp/x' INTO TABLE users;
 -- kind: GRANT, CREATE USER
 -- refused
 GRANT ALL ON *.* TO a;
+-- kind: CREATE SPATIAL REFERENCE SYSTEM
+-- refused
+CREATE SPATIAL REFERENCE SYSTEM 990001 NAME 'x' DEFINITION 'y';
+-- kind: JSON DUALITY VIEW
+-- refused
+CREATE JSON DUALITY VIEW v AS SELECT JSON_DUALITY_OBJECT('_id' : id, 'name' : name) FROM users;
+-- kind: RESOURCE GROUP
+-- refused
+CREATE RESOURCE GROUP g TYPE = USER;
 -- kind: assignment of a user variable inside of a statement over several shards
 -- refused
 SELECT @x := id FROM users;
