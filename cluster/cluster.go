@@ -143,6 +143,9 @@ type Registrations interface {
 	// Wait waits until everything that was registered on the shard before epoch min has
 	// ended, or ctx, whose cause is the error.
 	Wait(ctx context.Context, shard catalog.ShardID, min storage.Epoch) error
+	// Still is nil if all that was registered under a join has counted until now. It asks the shard: a process that was fenced
+	// may not have heard of it.
+	Still(ctx context.Context, shard catalog.ShardID, join uint64) error
 }
 
 // Lives tell what processes that are gone may have left running on a shard. A shard that

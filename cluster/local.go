@@ -217,3 +217,6 @@ func (l *Local) ConnectionID() uint32 { return l.connection.Add(1) }
 
 // EndConnection is Processes'.
 func (l *Local) EndConnection(uint32) {}
+
+// Still is Registrations': nobody takes a process that is alone off a shard.
+func (l *Local) Still(context.Context, catalog.ShardID, uint64) error { return nil }

@@ -410,6 +410,19 @@ func (s *Shared) look(ctx context.Context, a *seated) (storage.Epoch, error) {
 	return e, nil
 }
 
+// Still is Registrations'.
+func (s *Shared) Still(ctx context.Context, id catalog.ShardID, join uint64) error {
+	a, err := s.seat(id)
+	if err != nil {
+		return err
+	}
+	b, err := a.seat.Beat(ctx, join)
+	if err == nil && !b.Here {
+		err = ErrFenced
+	}
+	return s.at(a, err)
+}
+
 // passed reports whether everything before an epoch has ended, as far as is known, and if
 // not has it looked at from now on: risen is closed when more is known.
 func (s *Shared) passed(a *seated, min storage.Epoch) (risen <-chan struct{}, ok bool) {

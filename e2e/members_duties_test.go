@@ -7,7 +7,7 @@ import (
 )
 
 // TestMembersDuties: one of several members follows each shard's binary log, and one keeps the virtual columns. When it is
-// killed, another does: what is written on a shard is found, and values are right.
+// killed, another does, from where the log was read last: what is written on a shard is found, and values are right.
 func TestMembersDuties(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		p := start(t, f, setup{
@@ -66,8 +66,19 @@ func TestMembersDuties(t *testing.T) {
 		if who := holders(); len(who) != 3 {
 			t.Errorf("duties: %v", who)
 		}
+		eventually(t, "a place in each log is kept", func() bool {
+			return len(mustRows(t, onShard(t, p.servers[0], "shunt_store"), "SELECT shard FROM places")) == 2
+		})
+		had := follows(p)
 		p.kill()
+		mustExec(t, q.shard(1), "INSERT INTO people VALUES (1002, 'c@x')")
 		eventually(t, "the other follows, and keeps the column", func() bool { return follows(q) == 2 && keeps(q) })
+		if n := strings.Count(q.log.String(), "following a shard's binary log from where it was read last"); n != had {
+			t.Errorf("the other goes on with %d logs, of %d", n, had)
+		}
+		eventually(t, "what came meanwhile is found", func() bool {
+			return indexed(t, q.db(), "SELECT id FROM people WHERE email = 'c@x'", "s1") && missesNone(t, q.db(), "idx_email", "people")
+		})
 		has(q, "b@x", 1003, 8)
 		want(t, q.db(), "SELECT COUNT(*) AS n FROM people WHERE sent <> "+of, "n", "0")
 	})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/shunt-sql/shunt/cluster"
 	"github.com/shunt-sql/shunt/cover"
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
@@ -133,6 +134,8 @@ type follower struct {
 	trail Trail
 	// late is until when no read waits for it (ns): one has waited in vain.
 	late atomic.Int64
+	// heard: the log had something since a place was kept.
+	heard atomic.Bool
 
 	mu sync.Mutex
 	// open is its registration on the shard; ending are those before, while it isn't known that all is
@@ -376,6 +379,9 @@ func (f *follower) clear(ctx context.Context) error {
 	if err := f.trail.CaughtUp(ctx); err != nil {
 		return err
 	}
+	if err := f.still(ctx); err != nil {
+		return err
+	}
 	for _, id := range marked {
 		f.mu.Lock()
 		vouched := f.vouched[id]
@@ -421,7 +427,11 @@ func (f *follower) renew(ctx context.Context) error {
 	f.ending = append(f.ending, f.open)
 	f.open = next
 	f.mu.Unlock()
-	if err := f.trail.Shown(ctx); err != nil {
+	err := f.trail.Shown(ctx)
+	if err == nil {
+		err = f.still(ctx)
+	}
+	if err != nil {
 		for t, of := range left {
 			f.lookLater(t, of.keys, of.search)
 		}
@@ -432,6 +442,25 @@ func (f *follower) renew(ctx context.Context) error {
 	f.mu.Unlock()
 	f.look(left)
 	return nil
+}
+
+// still is nil if the follower's registrations have counted until now: what it has added, and is visible now, stays.
+//
+// Rule asked at the shard. Counter-example: a row is in the log, and not yet visible. A adds its key, stands still, and is
+// fenced, of which it doesn't hear. B verifies the key, finds no row, and removes the entry. The row becomes visible; A goes on,
+// and clears the mark of who wrote it, or keeps a place behind it.
+func (f *follower) still(ctx context.Context) error {
+	f.mu.Lock()
+	join := f.open.Join(f.shard)
+	f.mu.Unlock()
+	err := f.x.cluster.Still(ctx, f.shard, join)
+	if errors.Is(err, cluster.ErrFenced) {
+		f.mu.Lock()
+		f.begin()
+		f.owes = true
+		f.mu.Unlock()
+	}
+	return err
 }
 
 // keep keeps where the follower is, for the next start, which goes on from there. What comes again then does no harm.
@@ -449,6 +478,9 @@ func (f *follower) renew(ctx context.Context) error {
 //
 // Rule one server: a place names its server (cmd/shunt/binlog.go). Counter-example: a backup is put in the server's place, which
 // counts its transactions on from an earlier one; when it has come to the same number, what it has written since looks read.
+//
+// Of several members the one that follows keeps it, and the next goes on there, whoever that is: what was dealt with stays so
+// (still).
 func (f *follower) keep(ctx context.Context) error {
 	if f.owed() {
 		if err := f.x.rescan(f.shard, "LOG"); err != nil {

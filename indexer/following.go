@@ -21,8 +21,10 @@ const (
 	renewEvery = time.Second
 	// clearPatience bounds how long a follower waits for what it is to pass. Then it looks anew.
 	clearPatience = 10 * time.Second
-	// keepEvery is how long a follower rests before it keeps where it is again.
+	// keepEvery is how long a follower rests before it keeps where it is again, and keepRest where the log had nothing but
+	// what Shunts write for themselves: the place that is kept in a shared store may come by that log again.
 	keepEvery = 5 * time.Second
+	keepRest  = 10 * time.Minute
 	// followBackoff is the longest time from one try to follow a shard to the next.
 	followBackoff = 30 * time.Second
 )
@@ -162,9 +164,12 @@ func (f *follower) tend(ctx context.Context) {
 			err = f.renew(brief)
 			renewed = now
 		}
-		if now := f.x.clock.Now(); now.Sub(kept) > keepEvery {
-			err = errors.Join(err, f.keep(brief))
-			kept = now
+		if now := f.x.clock.Now(); now.Sub(kept) > keepEvery && (f.heard.Swap(false) || f.owed() || now.Sub(kept) > keepRest) {
+			failed := f.keep(brief)
+			if failed != nil {
+				f.heard.Store(true)
+			}
+			err, kept = errors.Join(err, failed), now
 		}
 		cancel()
 		if err != nil && ctx.Err() == nil {
@@ -197,8 +202,16 @@ func (x *Indexer) leave(id catalog.ShardID, which func(catalog.IndexID) bool) {
 	}
 }
 
+// hears notes that the log has something of a schema that isn't Shunt's own.
+func (f *follower) hears(schema string) {
+	if !f.heard.Load() && !slices.Contains(catalog.OwnSchemas, schema) {
+		f.heard.Store(true)
+	}
+}
+
 // Change is Reader's.
 func (f *follower) Change(on catalog.TableName, c RowChange) error {
+	f.hears(on.Schema)
 	if t := f.indexed(on); t != nil {
 		return f.change(t, c)
 	}
@@ -207,6 +220,7 @@ func (f *follower) Change(on catalog.TableName, c RowChange) error {
 
 // Doubt is Reader's.
 func (f *follower) Doubt(on catalog.TableName) error {
+	f.hears(on.Schema)
 	if on.Name != "" {
 		if t := f.indexed(on); t != nil {
 			return f.doubt(t)

@@ -106,23 +106,7 @@ func (w *world) resuming() {
 	trail := &modelTrail{w: w}
 	var f *follower
 	w.start("follow", true, func() {
-		var from string
-		for found := false; !found; {
-			w.choose("reads the place", func() bool { return p.serving }, 1, func(int) string {
-				from, _ = w.store.Position(0)
-				return from
-			})
-			w.step("begins to follow", func() string {
-				if found = trail.from(from); found {
-					f = p.x.newFollower(0, from, trail)
-					w.resumed, w.trail = f, trail
-				}
-				return fmt.Sprint(found, trail.began)
-			})
-			if !found {
-				w.must(w.store.KeepPosition(0, ""))
-			}
-		}
+		f = w.goesOn(p, trail)
 		w.reads(p, f, trail)
 	}).endless = true
 	w.start("keep", true, func() {
@@ -146,6 +130,40 @@ func (w *world) resuming() {
 				return ""
 			})
 		}
+	}).endless = true
+}
+
+// goesOn begins to follow where the store says.
+func (w *world) goesOn(p *process, trail *modelTrail) (f *follower) {
+	for found := false; !found; {
+		var from string
+		w.choose("reads the place", func() bool { return p.serving }, 1, func(int) string {
+			from, _ = w.store.Position(0)
+			return from
+		})
+		w.step("begins to follow", func() string {
+			if found = trail.from(from); found {
+				f = p.x.newFollower(0, from, trail)
+				w.resumed, w.trail = f, trail
+			}
+			return fmt.Sprint(found, trail.began)
+		})
+		if !found {
+			w.must(w.store.KeepPosition(0, ""))
+		}
+	}
+	return f
+}
+
+// unheard has a member follow from a place, and do something once: it may be fenced meanwhile, and not hear of it.
+func (w *world) unheard(from string, due func(*follower) bool, do func(*follower, context.Context) error) {
+	p := w.proc
+	trail := &modelTrail{w: w}
+	f := p.x.newFollower(0, from, trail)
+	w.start("follow", true, func() { w.reads(p, f, trail) }).endless = true
+	w.start("tend", true, func() {
+		w.choose("has something to do", func() bool { return due(f) }, 1, func(int) string { return trail.At() })
+		_ = do(f, context.Background()) // it may find that it was fenced
 	}).endless = true
 }
 

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"context"
 	"testing"
 
 	"github.com/shunt-sql/shunt/ci/suite"
@@ -190,6 +191,33 @@ var memberScenarios = []scenario{
 		w.sweeper(func() {})
 		w.scanner(1)
 	}},
+	{name: "a member that clears marks is fenced", follows: true, rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
+		w.at("A")
+		w.unheard("", func(*follower) bool { return w.store.now.logged }, (*follower).clear)
+		w.advanced()
+		w.at("B").coarse = true
+		w.must(w.proc.cluster.(*member).Beat(context.Background(), 0))
+		w.autocommit("w1", compute(1, "b"))
+		w.sweeper(func() { w.verify("b") })
+	}},
+	{name: "a member that follows is fenced", follows: true, resumes: true, place: "0:0", rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
+		w.at("A")
+		w.stray("s1", set(1, "b"))
+		w.unheard("0:0", func(f *follower) bool { return f.trail.At() != f.kept }, (*follower).keep)
+		p := w.at("B").proc
+		p.cluster.(*member).coarse = true
+		w.advanced()
+		gone := false
+		w.sweeper(func() {
+			w.verify("b")
+			gone = true
+		})
+		w.start("follow", true, func() {
+			w.choose("A is gone", func() bool { return gone }, 1, func(int) string { return "" })
+			trail := &modelTrail{w: w}
+			w.reads(p, w.goesOn(p, trail), trail)
+		}).endless = true
+	}},
 }
 
 func TestMembers(t *testing.T) { exploreAll(t, memberScenarios) }
@@ -222,6 +250,7 @@ func TestMembersTeeth(t *testing.T) {
 		{"transactions look where removals went by younger snapshots", rules{noFloor: true}, "a reader and the other's writer and scan"},
 		{"transactions look where removals went by younger snapshots (marks)", rules{noFloor: true}, "a reader and a writer beside the other's scan"},
 		{"several keys are looked up as of one moment", rules{oneLook: true}, "two keys, and the other's writer and scan"},
+		{"who was fenced keeps no place in a log", rules{shared: sharedRules{unasked: true}}, "a member that follows is fenced"},
 		{"a guess holds where the store says so", rules{guess: guessRules{anySet: true}}, "a guess, and the other's writer"},
 		{"the store is asked behind the read", rules{guess: guessRules{askedEarly: true}}, "a guess, and the other's writer"},
 		{"a guess holds where nothing was removed", rules{guess: guessRules{anyRemovals: true}}, "a guess, and the other's writer and scan"},

@@ -28,6 +28,7 @@ type sharedRules struct {
 	noBarrier   bool // who publishes doesn't wait for the others
 	threadsStay bool // a row is removed before its connections' threads are gone
 	anyJoin     bool // a statement is sent over a connection of another join
+	unasked     bool // whether the process is still on the shard isn't asked there
 	knownEver   bool // what was added once is not added again in later epochs
 }
 
@@ -258,6 +259,13 @@ func (m *member) Horizon(ctx context.Context, id catalog.ShardID) (h storage.Epo
 		return fmt.Sprint(h)
 	})
 	return h, nil
+}
+
+func (m *member) Still(ctx context.Context, id catalog.ShardID, join uint64) error {
+	if m.w.broken.shared.unasked {
+		return nil
+	}
+	return m.Shared.Still(ctx, id, join)
 }
 
 func (m *member) Wait(_ context.Context, id catalog.ShardID, min storage.Epoch) error {

@@ -779,6 +779,22 @@ var conformance = []conformanceCase{
 			}
 		}
 	}},
+	{"Places", func(t *testing.T, p *place) {
+		ctx := t.Context()
+		long := strings.Repeat("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5,", 5000)
+		for _, kept := range []struct {
+			shard catalog.ShardID
+			place string
+		}{{1, "0-1-7"}, {2, "0-2-3"}, {1, long}, {2, ""}, {3, ""}} {
+			check(t, p.KeepPlace(ctx, kept.shard, kept.place))
+			if got := must[string](t)(openHome(t, p.config).Place(ctx, kept.shard)); got != kept.place {
+				t.Fatalf("shard %d: %.20q, want %.20q", kept.shard, got, kept.place)
+			}
+		}
+		if got := must[string](t)(p.Place(ctx, 1)); got != long {
+			t.Fatalf("%.20q", got)
+		}
+	}},
 	{"Versions", func(t *testing.T, p *place) {
 		ctx := t.Context()
 		// Opening again changes nothing, and needs no right to make tables.

@@ -107,6 +107,10 @@ var steps = [][]string{{
 		restarts BIGINT UNSIGNED NOT NULL,
 		doubts BIGINT UNSIGNED NOT NULL DEFAULT 0,
 		PRIMARY KEY (schema_name, table_name))`,
+}, {
+	`CREATE TABLE IF NOT EXISTS places (
+		shard TINYINT UNSIGNED NOT NULL PRIMARY KEY,
+		place LONGTEXT NOT NULL)`,
 }}
 
 // needs is the lowest version that a Shunt has to know to use tables that this one has made.

@@ -331,11 +331,19 @@ func (s *Store) Intend([]storage.Pair) (serial uint64, err error) { return 0, ni
 // Told is storage.Store's.
 func (s *Store) Told([]storage.Pair, uint64) {}
 
-// Position is storage.Store's: none is kept yet, so that who follows a log has the shard scanned first.
-func (s *Store) Position(catalog.ShardID) (string, error) { return "", nil }
+// Position is storage.Store's. It is all members': who follows a log next goes on there.
+func (s *Store) Position(shard catalog.ShardID) (string, error) {
+	ctx, cancel := s.brief()
+	defer cancel()
+	return s.first().Place(ctx, shard)
+}
 
 // KeepPosition is storage.Store's.
-func (s *Store) KeepPosition(catalog.ShardID, string) error { return nil }
+func (s *Store) KeepPosition(shard catalog.ShardID, position string) error {
+	ctx, cancel := s.brief()
+	defer cancel()
+	return s.first().KeepPlace(ctx, shard, position)
+}
 
 // Lost is storage.Store's: nothing is.
 func (s *Store) Lost() []storage.Pair { return nil }
