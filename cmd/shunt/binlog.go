@@ -159,11 +159,13 @@ func (b *binlogs) Follow(ctx context.Context, id catalog.ShardID, at string, beg
 func (b *binlogs) begin(ctx context.Context, cfg shard.Config, at string) (*trail, error) {
 	was, position, _ := strings.Cut(at, placeSeparator)
 	from, err := follow.ParsePosition(position)
-	if at == "" {
-		from, err = follow.Now(ctx, sourceOf(cfg, b.log))
+	if at != "" && err != nil { // damaged, or another version's: the tables tell all
+		return nil, fmt.Errorf("%w: %w", follow.ErrDiverged, err)
 	}
-	if err != nil {
-		return nil, err
+	if at == "" {
+		if from, err = follow.Now(ctx, sourceOf(cfg, b.log)); err != nil {
+			return nil, err
+		}
 	}
 	return &trail{progress: follow.NewProgress(from), turns: follow.Turns{Time: turnTime}, was: was}, nil
 }

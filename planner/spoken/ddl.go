@@ -68,7 +68,7 @@ func define(st *text.Statement, cat *catalog.Catalog, trees Trees) (plan.Plan, *
 		}
 		return &plan.DDL{Catalog: cat, Op: "TRUNCATE TABLE", Tables: []catalog.TableName{name}, Renamed: make([]catalog.TableName, 1), Shards: t.Shards}, nil
 	}
-	return nil, text.NotSupported("%s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.Word(0)+" "+st.Word(1)))
+	return nil, notYet(st, st.Word(1))
 }
 
 // Absent is what MariaDB says in a warning of this level where IF EXISTS, which ends at token i,
@@ -127,7 +127,7 @@ func create(st *text.Statement, cat *catalog.Catalog, trees Trees) (plan.Plan, *
 		case st.Is(j, "user"), st.Is(j, "role"):
 			return nil, refuseAccount(st)
 		case st.Is(j, "server"), st.Is(j, "tablespace"), st.Is(j, "package"), st.Is(j, "library"), st.Is(j, "logfile"), st.Is(j, "undo"):
-			return nil, text.NotSupported("CREATE %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.Word(j)))
+			return nil, notYet(st, st.Word(j))
 		}
 	}
 	return nil, st.Near(i)
@@ -419,7 +419,12 @@ func alter(st *text.Statement, cat *catalog.Catalog, trees Trees) (plan.Plan, *t
 			return nil, refuseAccount(st)
 		}
 	}
-	return nil, text.NotSupported("ALTER %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.Word(i)))
+	return nil, notYet(st, st.Word(i))
+}
+
+// notYet refuses a statement of DDL of a kind of objects.
+func notYet(st *text.Statement, what string) *text.Error {
+	return text.NotSupported("%s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.Word(0)+" "+what))
 }
 
 // refuseOfServer refuses CREATE and ALTER, whose words go on at token i, of what is a server's own, and no schema's.
@@ -437,7 +442,7 @@ func refuseOfServer(st *text.Statement, i int) *text.Error {
 	default:
 		return nil
 	}
-	return text.NotSupported("%s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(st.Word(0)+" "+what))
+	return notYet(st, what)
 }
 
 // refuseView refuses CREATE and ALTER of a view that isn't a query's: at token i is of what kind.

@@ -42,7 +42,7 @@ func drop(st *text.Statement, cat *catalog.Catalog) (plan.Plan, *text.Error) {
 	case "sequence":
 		return defineSequence(st, cat, 1)
 	default:
-		return nil, text.NotSupported("DROP %s is not supported yet: run it on each shard, or send it to one with /* shunt: shard=NAME */", strings.ToUpper(w))
+		return nil, notYet(st, w)
 	}
 }
 

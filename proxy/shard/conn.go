@@ -97,7 +97,7 @@ type Conn struct {
 	holder *Holder
 }
 
-// epoch is what sentAt counts from: to look at one clock costs less than at two.
+// epoch is what used and sentAt count from: to look at one clock costs less than at two.
 var epoch = time.Now()
 
 // Timed is which times are taken.

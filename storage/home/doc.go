@@ -3,7 +3,7 @@
 // marks of virtual indexes. Keys are bytes to it too.
 //
 // A Home is a pool of connections to one server. Of several (package shared), the first has the
-// records, turns, jobs and numbers, and each has the indexes that were placed there. Any number of
+// records, turns, jobs, numbers and places in logs, and each has the indexes that were placed there. Any number of
 // Shunts (members) may use the same tables, and each may die at any moment. In memory are only the
 // marks and floors that were read last (indexKeys); each lookup reads whether they still are those
 // of the index.
@@ -38,6 +38,7 @@
 //	SaveCheckpoint, Finish  the job
 //	TakeNumbers, StartSequence,
 //	..., RenameSequence     the sequence: numbers never repeat, those that a lost answer took are left out
+//	KeepPlace               the shard's place
 //
 // After an error it isn't known whether the call was done: its last answer may have been lost. To
 // call Add, Mark, OpenGate, Retire, DeleteGarbage or NewLife again does no harm. What a build has
@@ -61,6 +62,7 @@
 //
 //	numbers   sequences of AUTO_INCREMENT columns: numbers.go
 //	jobs      what a scan, a build or a check is to do: jobs.go
+//	places    for each shard: up to where in its binary log the entries have what it tells
 //
 // Clocks decide nothing but when a job may be claimed, and that is the server's; the times of jobs
 // are taken from callers, and given to them, as spans from now. A worker that is late finds its

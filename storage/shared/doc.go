@@ -17,7 +17,7 @@
 //
 // There are one or more homes, in an order that the records keep:
 //
-//	the first          the records, turns, the numbers of sequences, and the jobs
+//	the first          the records, turns, the numbers of sequences, the jobs, and the places in logs
 //	an index's home    its entries, marks, generations, floors, gates and removals
 //
 // A new index goes to the home of its table's others, or to the one that has the fewest tables. Jobs
