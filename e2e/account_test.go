@@ -32,7 +32,6 @@ func (f *flavour) account(t *testing.T) string {
 			db := onShard(t, s, "")
 			mustExec(t, db, "CREATE USER "+name+"@'%' IDENTIFIED BY '"+shardPassword+"'")
 			mustExec(t, db, "GRANT ALL ON *.* TO "+name+"@'%' WITH GRANT OPTION")
-			db.Close()
 		}
 		a.free = append(a.free, name)
 	}

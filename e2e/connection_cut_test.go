@@ -239,7 +239,6 @@ func (c *cuts) failure(i int) (way string, fail func(net.Conn), heal func()) {
 		var killed []string
 		return "KILL", func(net.Conn) { killed = c.kill(i, "KILL ") }, func() {
 			db := onShard(c.t, c.servers[i], "")
-			defer db.Close()
 			eventually(c.t, "the killed connections are gone", func() bool {
 				return len(killed) == 0 || len(mustRows(c.t, db, "SELECT id FROM information_schema.processlist WHERE id IN ("+strings.Join(killed, ",")+")")) == 0
 			})
@@ -310,7 +309,6 @@ func (c *cuts) leftOpen(db *sql.DB) string {
 		direct := onShard(c.t, s, "")
 		rows := append(mustRows(c.t, direct, "SELECT trx_mysql_thread_id, trx_query FROM information_schema.innodb_trx WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID())"),
 			mustRows(c.t, direct, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'shunt_scratch' AND table_name NOT LIKE 'owner!_%' ESCAPE '!'")...)
-		direct.Close()
 		if len(rows) > 0 {
 			return fmt.Sprint("on s", i, ": ", rows)
 		}
@@ -345,7 +343,6 @@ func (c *cuts) verify(what string, from int, told error) {
 				t.Fatal(err)
 			}
 			changed += len(mustRows(t, direct, fmt.Sprintf("SELECT id FROM people WHERE city = 'c%d'", from)))
-			direct.Close()
 			switch {
 			case table != "cities":
 				there = append(there, rows...)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -17,14 +18,39 @@ const endless = "SELECT COUNT(*) FROM users a, orders b, users c, orders d, user
 // TEMPORARY table.
 const endlessTwice = "WITH x AS (SELECT id, age FROM users) SELECT COUNT(*) FROM x a, x b, orders c, users d, orders e, users f WHERE a.id + b.age + c.id + d.id + e.id + f.id < 0"
 
+// scratchStatements selects the ids of the statements that run on a process's scratch tables.
+func scratchStatements(instance string) string {
+	return "SELECT id FROM information_schema.processlist WHERE info LIKE '%g!_" + instance + "!_%' ESCAPE '!' AND id <> CONNECTION_ID()"
+}
+
 // onScratch counts the statements that run on this process's scratch tables.
 func (g *gathering) onScratch() int {
 	g.t.Helper()
 	n := 0
 	for i := range g.p.servers {
-		n += len(mustRows(g.t, onShard(g.t, g.p.servers[i], ""), "SELECT id FROM information_schema.processlist WHERE info LIKE '%g!_"+g.instance()+"!_%' ESCAPE '!' AND id <> CONNECTION_ID()"))
+		n += len(mustRows(g.t, onShard(g.t, g.p.servers[i], ""), scratchStatements(g.instance())))
 	}
 	return n
+}
+
+// endsEndless ends what a test that fails leaves running: other tests' DDL would wait for it.
+func (g *gathering) endsEndless() {
+	statements := scratchStatements(g.instance())
+	var pools []*sql.DB
+	for _, s := range g.p.servers {
+		pools = append(pools, onShard(g.t, s, ""))
+	}
+	g.t.Cleanup(func() {
+		for _, db := range pools {
+			left, err := rowsOf(context.Background(), db, statements)
+			for _, r := range left {
+				_, err = db.ExecContext(context.Background(), "KILL "+r["id"])
+			}
+			if err != nil {
+				g.t.Logf("endless statements may be left: %v", err)
+			}
+		}
+	})
 }
 
 // TestGatherCancelled: clients that go away in the middle leave nothing on any
@@ -32,6 +58,7 @@ func (g *gathering) onScratch() int {
 func TestGatherCancelled(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
+		g.endsEndless()
 		db := g.p.db()
 		var clients sync.WaitGroup
 		for i := range 50 {
@@ -62,6 +89,7 @@ func TestGatherCancelled(t *testing.T) {
 func TestGatherKilled(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
 		g := startGathering(t, f, setup{})
+		g.endsEndless()
 		for _, query := range []string{endless, endlessTwice} {
 			db := g.p.db()
 			var clients sync.WaitGroup

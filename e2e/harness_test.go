@@ -274,10 +274,29 @@ func valveTo(t *testing.T, s *throwaway.Server) *throwaway.Valve {
 	return v
 }
 
-// onShard connects to a server itself, around Shunt.
+// direct has the pools of running tests to servers: *sql.DB by directKey.
+var direct sync.Map
+
+type directKey struct {
+	t      *testing.T
+	server *throwaway.Server
+	schema string
+}
+
+// onShard connects to a server itself, around Shunt. A test has one pool for each server and schema, until it ends: what
+// is asked again and again would else take all of the server's connections. Sessions aren't new ones.
 func onShard(t *testing.T, s *throwaway.Server, schema string) *sql.DB {
 	t.Helper()
-	return open(t, s.Addr(), s.User, s.Password, schema)
+	key := directKey{t, s, schema}
+	if db, ok := direct.Load(key); ok {
+		return db.(*sql.DB)
+	}
+	db := open(t, s.Addr(), s.User, s.Password, schema)
+	if first, ok := direct.LoadOrStore(key, db); ok {
+		return first.(*sql.DB)
+	}
+	t.Cleanup(func() { direct.Delete(key) })
+	return db
 }
 
 // queryer is a *sql.DB, *sql.Conn or *sql.Tx.
@@ -475,9 +494,7 @@ func eventuallyEach(t *testing.T, pause time.Duration, what string, condition fu
 // lockWaits are the statements of the test's schema that wait for rows' locks on a shard, by thread.
 func (p *process) lockWaits(on int) map[uint32]string {
 	p.t.Helper()
-	direct := p.shard(on)
-	defer direct.Close()
-	waits, err := p.servers[on].LockWaits(p.t.Context(), direct, p.schema)
+	waits, err := p.servers[on].LockWaits(p.t.Context(), p.shard(on), p.schema)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -67,7 +67,6 @@ func (p *process) takesOver() {
 func (p *process) lockOf(shard int) string {
 	p.t.Helper()
 	db := onShard(p.t, p.servers[shard], "")
-	defer db.Close()
 	id := mustRows(p.t, db, "SELECT IS_USED_LOCK('shunt-serves-"+p.schema+"') AS id")[0]["id"]
 	return strings.TrimPrefix(id, "NULL")
 }
