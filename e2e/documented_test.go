@@ -66,9 +66,6 @@ func TestDocumentedStatements(t *testing.T) {
 		} {
 			mustExec(t, c, sql)
 		}
-		eventually(t, "the logs are followed", func() bool {
-			return !slices.ContainsFunc(mustRows(t, c, "SHOW SHARDS"), func(r row) bool { return r["Binary_log"] != "followed" })
-		})
 		done := 0
 		for _, document := range []string{"README.md", "docs/virtual-indexes.md", "docs/covering-indexes.md", "docs/virtual-columns.md"} {
 			for _, sql := range documented(t, "../"+document) {

@@ -38,7 +38,7 @@ func (x *Indexer) create(ctx context.Context, def catalog.IndexDef) error {
 	var err error
 	def.Columns, err = indexable(t, def.Columns, c.MariaDB, x.codec)
 	if err == nil && len(def.Include) > 0 {
-		def.Include, err = x.coverable(t, def.Include)
+		def.Include, err = x.coverable(ctx, t, def.Include)
 	}
 	switch {
 	case err != nil:

@@ -59,6 +59,14 @@ func (b *building) run(ctx context.Context) error {
 	if b.ck.Began == nil {
 		b.ck.Began = map[catalog.ShardID]storage.Epoch{}
 	}
+	if def, ok := x.store.Index(b.ix.ID); ok && def.Unbegun {
+		x.awaitFollowed(ctx, shards) // what is changed beside the build needs no scan then
+		// Rule begun first: all know of it before a row is read. Counter-example: rows are read, then a log is followed
+		// from now on. What was written to the shard itself in between is in neither, and no scan is asked for.
+		if err := x.store.UpdateIndex(def.ID, func(d *storage.IndexRecord) { d.Unbegun = false }); err != nil {
+			return fmt.Errorf("update index: %w", err)
+		}
+	}
 	if len(b.ck.Began) == 0 {
 		// Counter-example: who created the index has died before all others knew of it. One of them,
 		// which does, makes the job; another one registers a write after Began, and has no key for it.

@@ -19,7 +19,7 @@ func (x *Indexer) CreateCovering(ctx context.Context, schema, table, name string
 }
 
 // coverable returns the included columns by the names that the table has for them.
-func (x *Indexer) coverable(t *catalog.Table, include []string) (names []string, err error) {
+func (x *Indexer) coverable(ctx context.Context, t *catalog.Table, include []string) (names []string, err error) {
 	switch {
 	case x.opts.Answers == nil && x.opts.Everyone != nil:
 		return nil, fmt.Errorf("INCLUDE is not supported where several Shunts have one store: none knows what is written through the others")
@@ -28,8 +28,14 @@ func (x *Indexer) coverable(t *catalog.Table, include []string) (names []string,
 	case t.Early:
 		return nil, fmt.Errorf("INCLUDE is not supported for table %s: its engine shows rows before they are in the binary log", t.Name)
 	}
+	x.awaitFollowed(ctx, t.Shards)
 	live := x.followers.live(t.Shards)
 	for id := range t.Shards.Minus(live).All {
+		if x.opts.Following.Has(id) {
+			if err := x.opts.Logs.Fit(ctx, id); err != nil {
+				return nil, fmt.Errorf("INCLUDE needs the binary log of shard %s to be followed: %w", x.shardName(id), err)
+			}
+		}
 		return nil, fmt.Errorf("INCLUDE needs the binary log of shard %s to be followed, which it isn't: see SHOW SHARDS", x.shardName(id))
 	}
 	for i, name := range include {

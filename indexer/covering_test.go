@@ -127,7 +127,7 @@ func TestCoverable(t *testing.T) {
 		if x.live {
 			indexer.followers.set(0, &follower{trail: &stillTrail{}})
 		}
-		names, err := indexer.coverable(x.on, x.include)
+		names, err := indexer.coverable(t.Context(), x.on, x.include)
 		switch {
 		case x.why == "" && (err != nil || !slices.Equal(names, []string{"c", "id"})):
 			t.Errorf("%s: %v, %v", name, names, err)

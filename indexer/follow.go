@@ -39,6 +39,8 @@ var ErrNoPlace = errors.New("the log may lack what came since it was read last")
 
 // Logs are the logs of changes of the shards.
 type Logs interface {
+	// Fit is nil where a shard's log can be followed as its server is set up.
+	Fit(ctx context.Context, shard catalog.ShardID) error
 	// Follow hands over all changes of a shard behind a place in its log; "": those that become visible after it
 	// has called begin. It goes on until ctx ends, or an error behind which something would be missing. Who
 	// goes on begins at a place, without one after ErrNoPlace.
@@ -221,7 +223,7 @@ func (f *follower) look(left map[*catalog.Table]unsought) {
 // newFollower begins to follow. REQUIRES: what is handed over is all behind a place that was kept, or all that becomes
 // visible from now on; then from is "".
 func (x *Indexer) newFollower(shard catalog.ShardID, from string, trail Trail) *follower {
-	return &follower{x: x, shard: shard, kept: from, owes: from == "", trail: trail, open: x.Begin(catalog.Only(shard)), vouched: map[catalog.IndexID]bool{}, readings: map[*catalog.Index]*reading{}, answers: x.answersOf(shard)}
+	return &follower{x: x, shard: shard, kept: from, owes: from == "" && !x.unbegun(shard), trail: trail, open: x.Begin(catalog.Only(shard)), vouched: map[catalog.IndexID]bool{}, readings: map[*catalog.Index]*reading{}, answers: x.answersOf(shard)}
 }
 
 // close ends it. Marks that it would have cleared are for scans.

@@ -293,6 +293,8 @@ func TestFollowerLooksBehind(t *testing.T) {
 // noLog is one that can't be followed from where it was.
 type noLog struct{ from []string }
 
+func (*noLog) Fit(context.Context, catalog.ShardID) error { return nil }
+
 func (l *noLog) Follow(_ context.Context, _ catalog.ShardID, from string, _ func(Trail) Reader) error {
 	l.from = append(l.from, from)
 	return fmt.Errorf("%w: it was purged", ErrNoPlace)

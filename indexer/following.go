@@ -11,6 +11,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
+	"github.com/shunt-sql/shunt/storage"
 )
 
 const (
@@ -32,9 +33,12 @@ const (
 // followers are those at work, by shard.
 type followers struct {
 	// any: there is one.
-	any atomic.Bool
-	mu  sync.Mutex
-	of  map[catalog.ShardID]*follower
+	any  atomic.Bool
+	wake chan struct{} // has a token when some are wanted
+
+	mu     sync.Mutex
+	wanted catalog.ShardSet // to be followed though no index needs it yet
+	of     map[catalog.ShardID]*follower
 }
 
 func (l *followers) set(id catalog.ShardID, f *follower) {
@@ -47,6 +51,26 @@ func (l *followers) set(id catalog.ShardID, f *follower) {
 		delete(l.of, id)
 	}
 	l.any.Store(len(l.of) > 0)
+}
+
+// want has shards be followed for a while.
+func (l *followers) want(shards catalog.ShardSet) {
+	l.mu.Lock()
+	l.wanted = l.wanted.Union(shards)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeWanted are those that were wanted since the last call.
+func (l *followers) takeWanted() catalog.ShardSet {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wanted := l.wanted
+	l.wanted = catalog.ShardSet{}
+	return wanted
 }
 
 func (l *followers) get(id catalog.ShardID) *follower {
@@ -65,6 +89,131 @@ func (l *followers) live(set catalog.ShardSet) (out catalog.ShardSet) {
 		}
 	}
 	return out
+}
+
+const (
+	// needEvery is how often the shards are looked for whose logs are needed.
+	needEvery = time.Second
+	// needRest is how long a log is followed that nothing needs: DDL takes tables away for a moment.
+	needRest = time.Minute
+)
+
+// NeedsLog reports that a shard has a table with a virtual index.
+func (x *Indexer) NeedsLog(id catalog.ShardID) bool { return x.needed().Has(id) }
+
+// needed are the shards that have tables with virtual indexes.
+func (x *Indexer) needed() (set catalog.ShardSet) {
+	if c := x.opts.Catalog(); c != nil {
+		for t := range c.Tables() {
+			if len(t.Indexes) > 0 {
+				set = set.Union(t.Shards)
+			}
+		}
+	}
+	return set
+}
+
+// followNeeded follows the logs of the shards where a virtual index needs that, until ctx ends: a log costs its shard, and
+// this process, something for each write.
+func (x *Indexer) followNeeded(ctx context.Context) {
+	stops := map[catalog.ShardID]func(){} // of those that are followed; each returns when that has ended
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
+	last := map[catalog.ShardID]time.Time{} // when it was needed
+	for ctx.Err() == nil {
+		needed, now := x.needed().Union(x.followers.takeWanted()), x.clock.Now()
+		for id := range x.opts.Following.All {
+			stop, followed := stops[id]
+			switch {
+			case needed.Has(id):
+				last[id] = now
+				if !followed {
+					stops[id] = x.startFollowing(ctx, id)
+				}
+			case followed && now.Sub(last[id]) > needRest:
+				stop()
+				delete(stops, id)
+			}
+		}
+		again, stop := x.clock.After(needEvery)
+		select {
+		case <-again:
+		case <-x.followers.wake:
+		case <-ctx.Done():
+		}
+		stop()
+	}
+}
+
+var errNotNeeded = errors.New("no virtual index needs the log")
+
+// startFollowing follows a shard's log until ctx ends, or stop is called, which returns when that has ended.
+func (x *Indexer) startFollowing(ctx context.Context, id catalog.ShardID) (stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { x.follow(ctx, id) })
+	return func() {
+		cancel(errNotNeeded)
+		running.Wait()
+	}
+}
+
+// unbegun reports that of no table of a shard's a virtual index has been read from its rows.
+func (x *Indexer) unbegun(id catalog.ShardID) bool {
+	c := x.opts.Catalog()
+	return c != nil && !slices.ContainsFunc(x.store.Indexes(), func(d storage.IndexRecord) bool {
+		t := c.Table(d.Schema, d.Table)
+		return !d.Unbegun && (t == nil || t.Shards.Has(id))
+	})
+}
+
+// awaitFollowed has the logs of shards be followed that can be. Where that takes long it returns all the same.
+func (x *Indexer) awaitFollowed(ctx context.Context, shards catalog.ShardSet) {
+	x.followers.want(shards)
+	var missing []catalog.ShardID
+	for id := range shards.Intersect(x.opts.Following).All {
+		if !x.isFollowed(id) {
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer x.cancelAfter(x.patience, cancel, errPatience)()
+	var waiting sync.WaitGroup
+	for _, id := range missing {
+		waiting.Go(func() {
+			if x.opts.Logs.Fit(ctx, id) != nil {
+				return
+			}
+			for !x.isFollowed(id) && ctx.Err() == nil {
+				again, stop := x.clock.After(clearEvery)
+				select {
+				case <-again:
+				case <-ctx.Done():
+				}
+				stop()
+			}
+		})
+	}
+	waiting.Wait()
+}
+
+// isFollowed reports that a shard's log is followed, by any process.
+func (x *Indexer) isFollowed(id catalog.ShardID) bool {
+	if !x.followers.live(catalog.Only(id)).Empty() {
+		return true
+	}
+	at := ""
+	if x.opts.Everyone != nil {
+		at, _ = x.store.Position(id) // who can't tell waits
+	}
+	return at != ""
 }
 
 // follow follows a shard's log until ctx ends, while that is this process's to do.
@@ -104,7 +253,7 @@ func (x *Indexer) followOn(ctx context.Context, id catalog.ShardID) {
 
 // followOnce follows it until something would be missing.
 func (x *Indexer) followOnce(ctx context.Context, id catalog.ShardID) error {
-	from, err := x.store.Position(id)
+	from, err := x.placeIn(id)
 	if err != nil {
 		return err
 	}
@@ -134,10 +283,18 @@ func (x *Indexer) followOnce(ctx context.Context, id catalog.ShardID) error {
 			x.leave(id, everyIndex)
 		}
 	}
-	if errors.Is(err, ErrNoPlace) {
+	if errors.Is(err, ErrNoPlace) || errors.Is(context.Cause(ctx), errNotNeeded) {
 		err = errors.Join(err, x.forgetPlace(id))
 	}
 	return err
+}
+
+// placeIn is where a shard's log is followed from, "" for now: nothing of before is needed while no build has read the shard.
+func (x *Indexer) placeIn(id catalog.ShardID) (string, error) {
+	if x.unbegun(id) {
+		return "", nil
+	}
+	return x.store.Position(id)
 }
 
 // forgetPlace has a log be followed from now on, behind a scan. It syncs, so that nothing is done where there is no place: a

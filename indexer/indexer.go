@@ -182,6 +182,7 @@ func New(o Options) *Indexer {
 	x.work.init(storage.WorkerOf(x.cluster.Self()))
 	x.audits.init(o.Audit)
 	x.doubts.came = make(chan struct{}, 1)
+	x.followers.wake = make(chan struct{}, 1)
 	x.cluster.Join(cluster.Member{Freed: x.work.wakeUp, Interrupt: x.interrupt, Lost: o.Lost, Adopt: o.Adopt})
 	return x
 }
@@ -198,9 +199,7 @@ func (x *Indexer) Start(ctx context.Context) error {
 	x.running.Go(func() { x.settleAll(ctx) })
 	x.running.Go(func() { x.observe(ctx) })
 	if x.opts.Logs != nil {
-		for id := range x.opts.Following.All {
-			x.running.Go(func() { x.follow(ctx, id) })
-		}
+		x.running.Go(func() { x.followNeeded(ctx) })
 	}
 	if x.opts.Everyone != nil { // others have the store too
 		x.running.Go(func() { x.giveUpLost(ctx) })

@@ -75,10 +75,13 @@ func (m *modelTrail) At() string {
 	return fmt.Sprintf("%d:%d", m.w.shard.server, m.passed)
 }
 
-// from begins at a place that was kept, or now; ok is false where the log has no such place.
+// from begins at a place that was kept, or before what isn't visible yet; ok is false where the log has no such place.
 func (m *modelTrail) from(place string) (ok bool) {
 	var server, n int
-	m.began = len(m.w.shard.log)
+	m.began = 0
+	for m.began < len(m.w.shard.log) && m.w.shard.log[m.began].shown {
+		m.began++
+	}
 	if place != "" {
 		if _, err := fmt.Sscanf(place, "%d:%d", &server, &n); err != nil {
 			panic(err)
@@ -133,12 +136,38 @@ func (w *world) resuming() {
 	}).endless = true
 }
 
+// following is resuming once: a scan that is owed is made, and no place is kept behind that.
+func (w *world) following() {
+	p := w.proc
+	trail := &modelTrail{w: w}
+	var f *follower
+	w.start("follow", true, func() {
+		f = w.goesOn(p, trail)
+		w.reads(p, f, trail)
+	}).endless = true
+	w.start("tend", true, func() {
+		for {
+			w.choose("has something to do", func() bool { return f != nil && (f.owes || f.old()) }, 1, func(int) string { return fmt.Sprint(f.owes) })
+			if !f.owes {
+				w.must(f.renew(context.Background()))
+				continue
+			}
+			w.must(f.keep(context.Background()))
+			w.scan()
+			w.step("finishes the scan", func() string {
+				w.store.write("finish", func(i *image) { i.jobs = 0 })
+				return ""
+			})
+		}
+	}).endless = true
+}
+
 // goesOn begins to follow where the store says.
 func (w *world) goesOn(p *process, trail *modelTrail) (f *follower) {
 	for found := false; !found; {
 		var from string
 		w.choose("reads the place", func() bool { return p.serving }, 1, func(int) string {
-			from, _ = w.store.Position(0)
+			from, _ = p.x.placeIn(0)
 			return from
 		})
 		w.step("begins to follow", func() string {
@@ -357,6 +386,11 @@ var followScenarios = []scenario{
 		w.resuming()
 		w.lifter()
 	}},
+	{name: "followed beside the first build", long: true, follows: true, resumes: true, builds: true, rows: rows{1: "a"}, actors: func(w *world) {
+		w.stray("s1", set(1, "b"))
+		w.builder(true)
+		w.following()
+	}},
 }
 
 func TestSimulationOfFollowing(t *testing.T) { exploreAll(t, followScenarios) }
@@ -375,6 +409,7 @@ func TestSimulationOfFollowingHasTeeth(t *testing.T) {
 		{"a place is kept behind its entries, which a power loss doesn't take", rules{noIntent: true}, "place kept, power loss"},
 		{"what comes before a place is visible", rules{unshown: true}, "place kept, not visible"},
 		{"a place is of one server", rules{anyServer: true}, "place kept, another server"},
+		{"a build reads no row before all know of it", rules{begunUnsaid: true}, "followed beside the first build"},
 		{"a scan that is owed is asked for before a place is kept", rules{noIntent: true}, "no place yet, power loss"},
 	})
 }

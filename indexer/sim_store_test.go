@@ -45,6 +45,7 @@ type image struct {
 	logged     bool // a logged mark
 	log        storage.Epoch
 	defined    bool
+	unbegun    bool // no build has read the shard
 	status     catalog.IndexStatus
 	checkpoint string
 	place      string // in the log
@@ -75,7 +76,7 @@ func (i image) String() string {
 		}
 		b.WriteString("}")
 	}
-	fmt.Fprint(&b, i.read, i.build, i.next, i.marked, i.mark, i.logged, i.log, i.defined, i.status, i.checkpoint, i.place, i.jobs)
+	fmt.Fprint(&b, i.read, i.build, i.next, i.marked, i.mark, i.logged, i.log, i.defined, i.unbegun, i.status, i.checkpoint, i.place, i.jobs)
 	return b.String()
 }
 
@@ -403,13 +404,14 @@ func (m *modelStore) def() storage.IndexRecord {
 	return storage.IndexRecord{
 		IndexDef: catalog.IndexDef{ID: 1, Schema: "s", Table: "t", Name: "ix", Columns: []string{"k"}, Partitions: 1, Status: m.now.status},
 		Readable: m.now.read != 0, HasBuild: m.now.build != 0, BuildGeneration: uint32(m.now.build), ReadGeneration: uint32(m.now.read),
+		Unbegun: m.now.unbegun,
 	}
 }
 
 func (m *modelStore) CreateIndex(catalog.IndexDef) (storage.IndexRecord, error) {
 	m.w.step("create index", func() string {
 		m.write("create", func(i *image) {
-			i.defined, i.status = true, catalog.Building
+			i.defined, i.unbegun, i.status = true, true, catalog.Building
 			i.next++
 			i.build = i.next
 			i.gens[i.build] = map[string]storage.Epoch{}
@@ -422,7 +424,7 @@ func (m *modelStore) CreateIndex(catalog.IndexDef) (storage.IndexRecord, error) 
 
 func (m *modelStore) Index(catalog.IndexID) (storage.IndexRecord, bool) {
 	d := m.def()
-	m.w.note(fmt.Sprint(d.Status, d.Readable, d.HasBuild, d.BuildGeneration, d.ReadGeneration))
+	m.w.note(fmt.Sprint(d.Status, d.Unbegun, d.Readable, d.HasBuild, d.BuildGeneration, d.ReadGeneration))
 	return d, m.now.defined
 }
 
@@ -438,7 +440,10 @@ func (m *modelStore) UpdateIndex(_ catalog.IndexID, fn func(*storage.IndexRecord
 	m.w.step("update index", func() string {
 		d := m.def()
 		fn(&d)
-		m.write("update "+string(d.Status), func(i *image) { i.status = d.Status })
+		m.write("update "+string(d.Status), func(i *image) {
+			i.status = d.Status
+			i.unbegun = d.Unbegun || m.w.broken.begunUnsaid && i.unbegun
+		})
 		return string(d.Status)
 	})
 	return nil

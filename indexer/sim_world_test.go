@@ -48,6 +48,7 @@ type rules struct {
 	notAbreast     bool // a read ignores marks though the follower has not dealt with what is visible
 	notPassed      bool // marks are cleared though the follower has not passed what they stand for
 	keptAhead      bool // a place in the log is kept whose changes have no entries yet
+	begunUnsaid    bool // nobody is told that a build reads rows
 	anyServer      bool // a follower begins at a place in another server's log
 	shared         sharedRules
 }

@@ -294,6 +294,7 @@ func (s *Store) CreateIndex(defined catalog.IndexDef) (IndexRecord, error) {
 	if def.Status == "" {
 		def.Status = catalog.Building
 	}
+	def.Unbegun = def.Status == catalog.Building
 	next := uint64(s.nextIndex)
 	g, setGeneration := s.openGeneration(def.Partitions)
 	ix := &index{id: def.ID}

@@ -74,6 +74,8 @@ type IndexRecord struct {
 	Forsaken bool `json:",omitempty"`
 	// Unread: nobody has read by it since it was created, or forsaken, and nobody does before its build has ended.
 	Unread bool `json:",omitempty"`
+	// Unbegun: its first build has read no shard yet. An index that was made by an earlier version isn't.
+	Unbegun bool `json:",omitempty"`
 	// Moves counts the servers that the index was given.
 	Moves uint32 `json:",omitempty"`
 }

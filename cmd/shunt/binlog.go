@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +24,11 @@ type binlogs struct {
 	dial map[catalog.ShardID]shard.Config
 	// fit: a log that can't be followed as its server is set up is left alone, and looked at again from time
 	// to time.
-	fit  bool
-	log  *slog.Logger
-	seen func(catalog.ShardID, time.Duration) // how long after it was committed a transaction has been dealt with
+	fit bool
+	log *slog.Logger
+	// needed reports that a shard's log is to be followed.
+	needed func(catalog.ShardID) bool
+	seen   func(catalog.ShardID, time.Duration) // how long after it was committed a transaction has been dealt with
 
 	mu     sync.Mutex
 	states map[catalog.ShardID]string
@@ -61,12 +64,19 @@ func (b *binlogs) State(id catalog.ShardID) string {
 		return "not followed: maintenance.follow is scan"
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if state, known := b.states[id]; known {
+	state := b.states[id]
+	b.mu.Unlock()
+	switch {
+	case state == stateFollowed:
 		return state
+	case !b.needed(id):
+		return "not followed: no virtual index needs it"
 	}
-	return "not followed here"
+	return cmp.Or(state, "not followed here")
 }
+
+// stateFollowed is that of a shard whose log is being read.
+const stateFollowed = "followed"
 
 // is sets a shard's state.
 func (b *binlogs) is(id catalog.ShardID, state string) {
@@ -214,7 +224,7 @@ func (b *binlogs) stream(ctx context.Context, id catalog.ShardID, cfg shard.Conf
 	if t.asked() != asked {
 		cancel(errOtherServer)
 	}
-	b.is(id, "followed")
+	b.is(id, stateFollowed)
 	defer t.answers(nil, "", nil)
 	err = b.read(id, stream, t, reader)
 	if cause := context.Cause(ctx); cause != nil {
@@ -251,11 +261,7 @@ func hasAll(ctx context.Context, server *follow.Server, read follow.Position) er
 // tables scanned, behind writes whose keys are known, too.
 func (b *binlogs) untilFit(ctx context.Context, id catalog.ShardID, cfg shard.Config) (waited bool, err error) {
 	for ; b.fit; waited = true {
-		problems, err := follow.Check(ctx, sourceOf(cfg, b.log))
-		if err != nil && !errors.Is(err, follow.ErrUnfit) {
-			return waited, err
-		}
-		problems = slices.DeleteFunc(problems, func(p follow.Problem) bool { return p.Weight < follow.Most })
+		problems, err := b.lacking(ctx, cfg)
 		if len(problems) == 0 {
 			return waited, err
 		}
@@ -270,6 +276,28 @@ func (b *binlogs) untilFit(ctx context.Context, id catalog.ShardID, cfg shard.Co
 		}
 	}
 	return waited, nil
+}
+
+// lacking is why a log isn't worth being followed. An error comes without.
+func (b *binlogs) lacking(ctx context.Context, cfg shard.Config) ([]follow.Problem, error) {
+	problems, err := follow.Check(ctx, sourceOf(cfg, b.log))
+	if err != nil && !errors.Is(err, follow.ErrUnfit) {
+		return nil, err
+	}
+	return slices.DeleteFunc(problems, func(p follow.Problem) bool { return p.Weight < follow.Most }), err
+}
+
+// Fit implements indexer.Logs.
+func (b *binlogs) Fit(ctx context.Context, id catalog.ShardID) error {
+	cfg, ok := b.dial[id]
+	if !ok {
+		return fmt.Errorf("no shard has number %d", id)
+	}
+	problems, err := b.lacking(ctx, cfg)
+	if slices.ContainsFunc(problems, func(p follow.Problem) bool { return b.fit || p.Weight == follow.Fatal }) {
+		return fmt.Errorf("%w: %v", follow.ErrUnfit, problems)
+	}
+	return err
 }
 
 // sourceOf is a shard's server as package follow connects to it.

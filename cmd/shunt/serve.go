@@ -557,7 +557,11 @@ func (s *service) newIndexer(directory *schema.Directory) *indexer.Indexer {
 			options.Following.Add(id)
 		}
 	}
-	return indexer.New(options)
+	x := indexer.New(options)
+	if s.logs != nil {
+		s.logs.needed = x.NeedsLog
+	}
+	return x
 }
 
 // scanners is indexer.Options'.

@@ -376,6 +376,16 @@ func TestCommandLineClient(t *testing.T) {
 	server, _ := testTLS(t)
 	plain := startServer(t, Options{})
 	secure := startServer(t, Options{TLS: server})
+	saw := func(s *testServer) (all []error) { // why clients were refused
+		for {
+			select {
+			case err := <-s.accepted:
+				all = append(all, err)
+			default:
+				return all
+			}
+		}
+	}
 	found := false
 	for _, name := range []string{"mariadb", "mysql"} {
 		path, err := exec.LookPath(name)
@@ -396,10 +406,10 @@ func TestCommandLineClient(t *testing.T) {
 						continue // MySQL 9's client has lost mysql_native_password
 					}
 					if ok := err == nil && strings.Contains(string(out), "app"); ok != (pass == "secret") {
-						t.Errorf("%s, plugin %q, password %q, TLS %v: %v\n%s", name, plugin, pass, s == secure, err, out)
+						t.Errorf("%s, plugin %q, password %q, TLS %v: %v\n%s\nthe server: %v", name, plugin, pass, s == secure, err, out, saw(s))
 					}
 					if pass == "wrong" && !strings.Contains(string(out), "Access denied for user 'app'") {
-						t.Errorf("%s, plugin %q, TLS %v: %s", name, plugin, s == secure, out)
+						t.Errorf("%s, plugin %q, TLS %v: %s\nthe server: %v", name, plugin, s == secure, out, saw(s))
 					}
 				}
 			}
@@ -545,7 +555,7 @@ func TestAuthenticationExchanges(t *testing.T) {
 
 func TestBadHandshakes(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, Options{Deadline: 300 * time.Millisecond})
+	patient, hasty := startServer(t, Options{Deadline: time.Minute}), startServer(t, Options{Deadline: 300 * time.Millisecond})
 	frame := func(seq byte, p []byte) []byte {
 		return append([]byte{byte(len(p)), byte(len(p) >> 8), byte(len(p) >> 16), seq}, p...)
 	}
@@ -570,6 +580,10 @@ func TestBadHandshakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			s := patient
+			if tc.code == 1159 {
+				s = hasty
+			}
 			c := dialRaw(t, s)
 			if _, err := c.nc.Write(tc.send); err != nil {
 				t.Fatal(err)

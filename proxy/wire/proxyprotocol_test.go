@@ -86,6 +86,7 @@ func TestAcceptProxied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	patience := time.Minute
 	try := func(send string) (net.Conn, net.Conn, error) {
 		client, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
@@ -100,7 +101,7 @@ func TestAcceptProxied(t *testing.T) {
 		if _, err := client.Write([]byte(send)); err != nil {
 			t.Fatal(err)
 		}
-		server, err := AcceptProxied(t.Context(), nc, 200*time.Millisecond)
+		server, err := AcceptProxied(t.Context(), nc, patience)
 		return server, client, err
 	}
 	server, _, err := try("PROXY TCP4 192.0.2.1 10.0.0.1 56324 3306\r\n")
@@ -121,6 +122,7 @@ func TestAcceptProxied(t *testing.T) {
 	if told, _ := io.ReadAll(client); !bytes.Contains(told, []byte("PROXY protocol")) {
 		t.Errorf("told %q", told)
 	}
+	patience = 200 * time.Millisecond
 	if _, _, err = try("PROXY TCP4"); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a slow peer: %v", err)
 	}

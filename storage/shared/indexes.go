@@ -51,6 +51,7 @@ func (s *Store) CreateIndex(defined catalog.IndexDef) (storage.IndexRecord, erro
 	table := catalog.TableName{Schema: defined.Schema, Name: defined.Table}
 	d.Partitions, d.Status = 1, cmp.Or(d.Status, catalog.Building)
 	d.Unread = d.Status == catalog.Building
+	d.Unbegun = d.Unread
 	err := s.change(func(now *state) ([]home.Record, error) {
 		d.ID = 0
 		if now.taken(d) {
