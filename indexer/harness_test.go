@@ -188,7 +188,11 @@ func (b *bench) publish(context.Context) error {
 		t := &catalog.Table{Schema: "s", Name: b.table, Shards: c.All, Columns: []*catalog.Column{&id, &k}, PrimaryKey: []*catalog.Column{&id}}
 		for _, d := range b.store.Indexes() {
 			if d.Table == b.table && strings.EqualFold(k.Name, d.Columns[0]) {
-				t.Indexes = append(t.Indexes, &catalog.Index{ID: d.ID, Name: d.Name, Table: t, Columns: []*catalog.Column{&k}, Status: d.Status})
+				ix := &catalog.Index{ID: d.ID, Name: d.Name, Table: t, Columns: []*catalog.Column{&k}, Status: d.Status}
+				if ix.Status == catalog.Ready && d.Keyed != "" && d.Keyed != ix.Definition(c.MariaDB) { // as proxy/schema does
+					ix.Status = catalog.Building
+				}
+				t.Indexes = append(t.Indexes, ix)
 			}
 		}
 		c.Schemas["s"].Tables[b.table] = t

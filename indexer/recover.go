@@ -106,7 +106,8 @@ func (x *Indexer) resumeBuild(def storage.IndexRecord) error {
 }
 
 // altered reports an index whose columns have been changed since its keys were made,
-// by DDL behind Shunt's back or that an earlier life had sent. Nobody reads by it.
+// by DDL behind Shunt's back or that an earlier life had sent. Nobody reads by it: a catalog that does is of before what its
+// record says now, as while a shard is added.
 func (x *Indexer) altered(def storage.IndexRecord) (bool, error) {
 	c := x.opts.Catalog()
 	if c == nil || !def.Readable || def.HasBuild || def.Status != catalog.Ready {
@@ -124,7 +125,7 @@ func (x *Indexer) altered(def storage.IndexRecord) (bool, error) {
 		if def.Keyed == "" { // a store of before there was this
 			return false, x.store.UpdateIndex(def.ID, func(d *storage.IndexRecord) { d.Keyed = now })
 		}
-		return def.Keyed != now, nil
+		return def.Keyed != now && !ix.Usable(), nil
 	}
 	return false, nil
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/shunt-sql/shunt/planner/plan"
 )
 
-// copies admits what writes reference tables, of which each shard has a copy. Writes share it,
+// copies admits what writes reference tables, of which each shard has a copy, and what else a shard that is added may have of
+// others' rows before all processes read it (Join). Writes share it,
 // each until its transaction ends; who compares copies for good has it alone, and so sees each
 // write either in all of them or in none.
 type copies struct {
@@ -180,7 +181,7 @@ func (s *session) shareCopies(ctx context.Context, rows *plan.Rows) error {
 	h := &s.copies
 	wants := rows.Calls || rows.Kind == plan.Other
 	for _, t := range rows.Tables {
-		wants = wants || t.Placement == catalog.Reference || t.Unlike
+		wants = wants || t.Placement == catalog.Reference || t.Unlike || s.proxy.opts.Several && t.Placement == catalog.Anywhere
 	}
 	if !wants {
 		return nil

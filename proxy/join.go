@@ -51,12 +51,34 @@ import (
 // any it is taken back: a row that is put there at this moment is not seen for a moment. A crash in
 // between leaves it serving.
 //
-// Of several processes one alone serves while a shard is added or taken out, and copies that differ are
-// mended by none: so nobody takes over the turn meanwhile, and TurnKept isn't asked.
+// # Several processes
+//
+// All have the shard apart until each has it in its configuration; then one of them takes the steps (Begin). Before step 5 it has
+// the others close their copies (Hold), behind which also writes wait of tables that are placed anywhere, and those sent by hints:
+//
+//	hold      all others have closed their copies
+//	5 to 7    as above, but that all reference tables are compared: which ones the others have written isn't known
+//	          with step 7 each takes the shard in before it tells that it goes by that
+//	release   when all go by it
+//
+// Counter-examples. Without the hold: another writes a reference table behind step 6, by a catalog without the shard, whose copy
+// lacks that. Without it for tables that are placed anywhere: one puts a row on the shard, and another, which hasn't taken it in
+// yet, looks for the row on the others. If the release doesn't wait: the same.
+//
+// Where one of them can't take the shard in, step 7 is taken back, and the release waits until all go by that: the shard's copies
+// are read by those that have it. Who has held may die: another one ends its hold, behind the same wait. One that stands still
+// meanwhile finds, at step 7, that the hold isn't its own any more.
+//
+// A shard is taken out while one process alone serves, and copies that differ are mended by none of several.
 
 // Apart is where it is kept which shards don't serve, and how far they are, and whose copies don't
 // count. All survive a power loss.
 type Apart interface {
+	// Begin returns when this process is the one that adds a shard, until held ends or end is called.
+	Begin(ctx context.Context, shard catalog.Shard) (held context.Context, end func(), err error)
+	// Hold has all other processes close their copies (HoldCopies), until release is called, and all go by what was written by
+	// then.
+	Hold(ctx context.Context) (release func(), err error)
 	// Ours reports that a shard's tables are Shunt's own making.
 	Ours(shard string) (bool, error)
 	// Take notes that they are.
@@ -75,11 +97,19 @@ type Apart interface {
 	Leaves(before, after *catalog.Catalog) error
 }
 
+// Errors of Apart.Begin: there is nothing to add, or it isn't time yet.
+var (
+	ErrServes = errors.New("the shard serves")
+	ErrWaits  = errors.New("it waits")
+)
+
 const (
 	joinLock = "shunt_joining"
 	// joinAgain is the pause behind a failure, doubled up to joinPause.
 	joinAgain = 250 * time.Millisecond
 	joinPause = 10 * time.Second
+	// waitPause is the pause where others are waited for.
+	waitPause = time.Second
 	// shareWait is how long writes of reference tables wait for those that have begun.
 	shareWait = 2 * time.Second
 	// finishTime bounds how long they wait in all, and DDL.
@@ -93,15 +123,18 @@ func (p *Proxy) Join(ctx context.Context, s catalog.Shard) {
 	j := newcomer{p: p, shard: s, pool: p.pool(s.ID), log: p.opts.Logger.With("shard", s.Name), made: map[object]string{}}
 	told := ""
 	for pause := joinAgain; ; pause = min(2*pause, joinPause) {
-		err := j.once(ctx)
+		err := j.inTurn(ctx)
 		switch {
 		case err == nil:
 			j.log.Info("the shard has its tables and copies, and serves")
 			p.opts.Directory.Soon() // triggers were made since it was asked
 			return
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, errors.Is(err, ErrServes):
 			return
-		case err.Error() != told:
+		case errors.Is(err, ErrWaits):
+			pause = waitPause
+		}
+		if err.Error() != told {
 			told = err.Error()
 			j.log.Warn("the shard can't be added yet; this is tried again", "error", err)
 		}
@@ -221,9 +254,21 @@ type newcomer struct {
 	adopts bool
 }
 
-// say tells how far it is, in SHOW SHARDS and to whoever asks for the shard.
-func (j *newcomer) say(format string, args ...any) {
-	j.pool.Bar(fmt.Errorf("the shard is being added, "+format, args...))
+// say tells how far it is, in SHOW SHARDS and to whoever asks for the shard, unless another process has it serve by now.
+func (j *newcomer) say(format string, args ...any) { j.pool.Rebar(j.told(format, args...)) }
+
+func (*newcomer) told(format string, args ...any) error {
+	return fmt.Errorf("the shard is being added, "+format, args...)
+}
+
+// inTurn takes all steps when that is this process's to do.
+func (j *newcomer) inTurn(ctx context.Context) error {
+	held, end, err := j.p.opts.Apart.Begin(ctx, j.shard)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return j.once(held)
 }
 
 // once takes all steps.
@@ -371,6 +416,11 @@ func (j *newcomer) finish(ctx context.Context, changed time.Time) (done bool, er
 	j.say("taking over")
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
+	release, err := j.p.opts.Apart.Hold(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
 	alone, noted := false, false
 	err = d.Admit(ctx, j.shard.ID, func(after *catalog.Catalog) error {
 		if err := j.p.copies.close(ctx, shareWait); err != nil {
@@ -395,7 +445,7 @@ func (j *newcomer) finish(ctx context.Context, changed time.Time) (done bool, er
 		return nil
 	})
 	if err != nil && noted {
-		j.say("not yet: %v", err)
+		j.pool.Bar(j.told("not yet: %v", err))
 		err = errors.Join(err, j.p.opts.Apart.Take(j.shard.Name))
 	}
 	if alone {
@@ -404,6 +454,12 @@ func (j *newcomer) finish(ctx context.Context, changed time.Time) (done bool, er
 	return err == nil, err
 }
 
+// HoldCopies closes this process's copies until ReleaseCopies, since another one adds a shard. An error leaves them open.
+func (p *Proxy) HoldCopies(ctx context.Context) error { return p.copies.close(ctx, shareWait) }
+
+// ReleaseCopies is HoldCopies's end.
+func (p *Proxy) ReleaseCopies() { p.copies.reopen() }
+
 // last is step 6. REQUIRES: nobody else shares the copies. The first shard's rows are read with locks,
 // which it keeps: a transaction whose connection was lost may still be about to commit.
 func (j *newcomer) last(ctx context.Context) error {
@@ -411,7 +467,7 @@ func (j *newcomer) last(ctx context.Context) error {
 		return err
 	}
 	for _, t := range j.p.references() {
-		if !j.p.copies.take(catalog.TableName{Schema: t.Schema, Name: t.Name}) {
+		if !j.p.copies.take(catalog.TableName{Schema: t.Schema, Name: t.Name}) && !j.p.opts.Several {
 			continue
 		}
 		changed, err := j.copyUntilSame(ctx, t)

@@ -18,13 +18,13 @@ import (
 )
 
 // alike is what has to be the same for all members, by lines that are shown where it isn't: the
-// shards, how rows are placed, and how keys are written.
+// shards that serve, how rows are placed, and how keys are written.
 func alike(cfg *config.Config) []string {
 	var names []string
 	for _, sh := range cfg.Shards {
 		names = append(names, sh.Name)
 	}
-	lines := []string{"shards " + strings.Join(names, ", "), fmt.Sprint(keyLine, keys.Encoding)}
+	lines := []string{shardLine + strings.Join(names, shardSeparator), fmt.Sprint(keyLine, keys.Encoding)}
 	placed := placements(cfg)
 	for _, s := range slices.Sorted(maps.Keys(placed)) {
 		lines = append(lines, schemaLine+s+": "+placedAs(placed[s].Default))
@@ -35,7 +35,25 @@ func alike(cfg *config.Config) []string {
 	return lines
 }
 
+// withShards is a configuration with some of its shards.
+func withShards(cfg *config.Config, names []string) *config.Config {
+	c := *cfg
+	c.Shards = slices.DeleteFunc(slices.Clone(cfg.Shards), func(sh config.Shard) bool { return !slices.Contains(names, sh.Name) })
+	return &c
+}
+
+// shardNames are their names.
+func shardNames(shards []catalog.Shard) (names []string) {
+	for _, sh := range shards {
+		names = append(names, sh.Name)
+	}
+	return names
+}
+
 const (
+	// shardLine begins the line of the shards, the first one.
+	shardLine      = "shards "
+	shardSeparator = ", "
 	// keyLine begins the line of the keys' encoding.
 	keyLine = "keys of encoding "
 	// schemaLine begins a schema's, which its tables' follow.
@@ -44,7 +62,7 @@ const (
 )
 
 // byOthers is a configuration with the schemas that others serve by; false where more is otherwise.
-func byOthers(cfg *config.Config, known []string) (theirs *config.Config, ok bool) {
+func byOthers(cfg *config.Config, serving, known []string) (theirs *config.Config, ok bool) {
 	c := *cfg
 	c.Schemas = nil
 	for _, line := range known {
@@ -59,7 +77,7 @@ func byOthers(cfg *config.Config, known []string) (theirs *config.Config, ok boo
 			s.Tables = append(s.Tables, t)
 		}
 	}
-	return &c, slices.Equal(alike(&c), known)
+	return &c, slices.Equal(alike(withShards(&c, serving)), known)
 }
 
 // otherKeys is an error where entries that are in the store have keys of another encoding: none of
@@ -149,14 +167,16 @@ const startsBeside = 5 * time.Second
 //	4 look who is there; one that hasn't said to have the same: refuse
 //	5 put this in place of what was known, unless that has been changed: then 2
 //
+// Shards that are being added count only when they serve: see comingShard.
+//
 // So a change takes that all members are stopped, and they may start at once. Of two that have
 // something else at least one sees the other: what each writes (1, 3) is written before it reads (2,
 // 4). Counter-example without 3: two that begin an empty store at once refuse each other.
 //
 // What somebody has said who is gone is in nobody's way.
 func (m *member) sameAsOthers(ctx context.Context, cfg *config.Config, l layout) error {
-	has := alike(cfg)
-	adding, said := len(l.joining) > 0, false
+	serving := shardNames(l.serving)
+	has, said := alike(withShards(cfg, serving)), false
 	for until := time.Now().Add(startsBeside); ; {
 		known, err := m.known(ctx)
 		if err != nil {
@@ -164,14 +184,14 @@ func (m *member) sameAsOthers(ctx context.Context, cfg *config.Config, l layout)
 		}
 		same := slices.Equal(known, has)
 		var other string
-		if same && !adding {
+		if same {
 			other, err = m.saysOtherwise(ctx, has)
 		} else {
 			if !said {
 				err = m.say(ctx, has)
 			}
 			if said = err == nil; said {
-				other, err = m.without(ctx, has, adding)
+				other, err = m.without(ctx, has, false)
 			}
 		}
 		if err != nil {
@@ -179,20 +199,23 @@ func (m *member) sameAsOthers(ctx context.Context, cfg *config.Config, l layout)
 		}
 		if other == "" {
 			if same {
-				m.agreed.serveBy(has)
+				m.agreed.serveBy(has, serving)
 				return nil
 			}
 			if err := otherKeys(known, has); err != nil {
 				return err
 			}
 			if set, err := m.store.SetMembers(known, has); err != nil || set {
-				m.agreed.serveBy(has)
+				m.agreed.serveBy(has, serving)
 				return err
 			}
 			continue
 		}
-		if adding || time.Now().After(until) {
-			if theirs, ok := byOthers(cfg, known); ok && !adding {
+		if len(l.joining) > 0 && slices.Equal(known, alike(cfg)) {
+			return &anew{cfg: cfg, why: "the members have added a shard meanwhile"}
+		}
+		if time.Now().After(until) {
+			if theirs, ok := byOthers(cfg, serving, known); ok {
 				m.log.Warn("other members serve by other schemas: this one begins by theirs, and takes its own over as at SIGHUP", "difference", difference(known, has))
 				return &anew{cfg: theirs, wanted: cfg, why: "other members serve by other schemas: " + difference(known, has)}
 			}
@@ -222,15 +245,16 @@ func (m *member) sweep(ctx context.Context) error {
 }
 
 func otherwise(known, has []string, other string) error {
-	return fmt.Errorf("other members serve: %s; stop all members (now: %s), and start them with the same shards and schemas; "+
-		"while a shard is being added one alone serves", difference(known, has), other)
+	return fmt.Errorf("other members serve: %s; stop all members (now: %s), and start them with the same shards and schemas", difference(known, has), other)
 }
 
 // agreed is what this process serves by of what is the same for all.
 type agreed struct {
 	mu sync.Mutex
-	// has is as alike has it, known what was the same for all when this process began to serve by that.
-	has, known []string
+	// has is as alike has it, known what was the same for all when this process began to serve by that, serving the shards.
+	has, known, serving []string
+	// former is what it had before a shard was added, until something else comes.
+	former *coming
 	// wanted is what it is to have when all are to, said what it has said of that since it has what it has: see coming.
 	wanted *coming
 	said   []*coming
@@ -243,16 +267,23 @@ func (a *agreed) now() []string {
 }
 
 // serveBy is what all have.
-func (a *agreed) serveBy(has []string) {
+func (a *agreed) serveBy(has, serving []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.has, a.known = has, has
+	a.has, a.known, a.serving = has, has, serving
+}
+
+// shards are those that serve, as this process goes by it.
+func (a *agreed) shards() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.serving
 }
 
 // changeAlike has this process have something else from now on, if it serves alone. fn takes it in use; after its error all
 // is as it was. While others serve it is said to be coming, if that can be.
 func (m *member) changeAlike(ctx context.Context, cfg *config.Config, d *schema.Directory, fn func() error) error {
-	has, had := alike(cfg), m.agreed.now()
+	has, had := m.alike(cfg), m.agreed.now()
 	if slices.Equal(had, has) {
 		if err := m.takeBack(ctx); err != nil {
 			return err
@@ -261,7 +292,7 @@ func (m *member) changeAlike(ctx context.Context, cfg *config.Config, d *schema.
 	}
 	if other, err := m.without(ctx, has, true); err != nil || other != "" {
 		if err == nil {
-			err = m.come(ctx, comingOf(cfg), d, other)
+			err = m.come(ctx, m.comingOf(cfg), d, other)
 		}
 		return err
 	}
@@ -305,6 +336,9 @@ func (m *member) changeAlike(ctx context.Context, cfg *config.Config, d *schema.
 	}
 	return nil
 }
+
+// alike is what this process has by a configuration while the shards serve that do.
+func (m *member) alike(cfg *config.Config) []string { return alike(withShards(cfg, m.agreed.shards())) }
 
 func (m *member) known(ctx context.Context) ([]string, error) {
 	if err := m.store.Refresh(ctx); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/shunt-sql/shunt/proxy"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/storage"
+	"github.com/shunt-sql/shunt/storage/shared"
 )
 
 // apart are the shards that don't serve, as the store keeps them: see proxy/join.go for what is
@@ -44,6 +45,14 @@ func (a apart) Ours(name string) (bool, error) {
 
 func (a apart) Take(name string) error { return a.store.SetApart(name, ours) }
 
+// Begin is at once: this process is alone.
+func (apart) Begin(ctx context.Context, _ catalog.Shard) (held context.Context, end func(), err error) {
+	return ctx, func() {}, nil
+}
+
+// Hold has nobody to wait for.
+func (apart) Hold(context.Context) (release func(), err error) { return func() {}, nil }
+
 // Joined notes that a shard serves.
 func (a apart) Joined(name string, before, after *catalog.Catalog) error {
 	if before == nil { // it has rows, and so values of AUTO_INCREMENT
@@ -55,25 +64,30 @@ func (a apart) Joined(name string, before, after *catalog.Catalog) error {
 // Leaves notes that the indexes' keys, which are of the rows of all of before's shards, are of those
 // of after's.
 func (a apart) Leaves(before, after *catalog.Catalog) error {
-	for t := range before.Tables() {
-		for _, was := range t.Indexes {
-			keyed := was.Definition(before.MariaDB)
-			now := after.Table(t.Schema, t.Name)
-			if now == nil || now.Index(was.Name) == nil {
-				continue
+	for id, keyed := range keyedAnew(before, after) {
+		err := a.store.UpdateIndex(id, func(d *storage.IndexRecord) {
+			if d.Keyed == keyed.Was {
+				d.Keyed = keyed.Is
 			}
-			is := now.Index(was.Name).Definition(after.MariaDB)
-			err := a.store.UpdateIndex(was.ID, func(d *storage.IndexRecord) {
-				if d.Keyed == keyed {
-					d.Keyed = is
-				}
-			})
-			if err != nil {
-				return fmt.Errorf("note the shards of index %s: %w", was.Name, err)
-			}
+		})
+		if err != nil {
+			return fmt.Errorf("note the shards of index %d: %w", id, err)
 		}
 	}
 	return nil
+}
+
+// keyedAnew is how the keys are made of the indexes that two catalogs have.
+func keyedAnew(before, after *catalog.Catalog) map[catalog.IndexID]shared.Keyed {
+	out := map[catalog.IndexID]shared.Keyed{}
+	for t := range before.Tables() {
+		for _, was := range t.Indexes {
+			if now := after.Table(t.Schema, t.Name); now != nil && now.Index(was.Name) != nil {
+				out[was.ID] = shared.Keyed{Is: now.Index(was.Name).Definition(after.MariaDB), Was: was.Definition(before.MariaDB)}
+			}
+		}
+	}
+	return out
 }
 
 // mendable ends the record of a table whose other copies may be overwritten.

@@ -33,12 +33,18 @@ import (
 //
 // One that has stood still meanwhile, and was taken off the shards, comes back to what it doesn't know: it joins none until its
 // configuration is the same.
+//
+// Shards come so, too: proxy/join.go has what 2 and 3 are then.
 type coming struct {
 	has    []string
 	placed schema.Placements
+	// shards are those that serve then, where a shard comes; placed is as it was.
+	shards []string
 }
 
-func comingOf(cfg *config.Config) *coming { return &coming{alike(cfg), placements(cfg)} }
+func (m *member) comingOf(cfg *config.Config) *coming {
+	return &coming{has: m.alike(cfg), placed: placements(cfg)}
+}
 
 // goByKnown has this process serve by what is the same for all, where that has changed.
 func (m *member) goByKnown(ctx context.Context, d *schema.Directory) error {
@@ -49,6 +55,9 @@ func (m *member) goByKnown(ctx context.Context, d *schema.Directory) error {
 	next, err := m.agreed.changed(known)
 	if err != nil || next == nil {
 		return err
+	}
+	if next.shards != nil {
+		return m.goByShards(ctx, d, next)
 	}
 	if err := d.FollowPlaced(ctx, next.placed, m.cluster.On); err != nil {
 		return err
@@ -71,6 +80,9 @@ func (a *agreed) changed(known []string) (*coming, error) {
 	if i := slices.IndexFunc(a.said, func(c *coming) bool { return slices.Equal(c.has, known) }); i >= 0 {
 		return a.said[i], nil
 	}
+	if a.former != nil && slices.Equal(a.former.has, known) { // who added it has taken that back
+		return a.former, nil
+	}
 	return nil, fmt.Errorf("members serve by other schemas meanwhile: %s; take these into the configuration and send SIGHUP, or start this one anew with them", difference(known, a.has))
 }
 
@@ -78,6 +90,13 @@ func (a *agreed) changed(known []string) (*coming, error) {
 func (a *agreed) came(next *coming) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	former := a.former
+	if a.former = nil; next.shards != nil {
+		if next != former {
+			a.former = &coming{has: a.has, shards: a.serving}
+		}
+		a.serving = next.shards
+	}
 	a.has, a.known = next.has, next.has
 	a.said = a.said[slices.Index(a.said, next)+1:]
 	if a.wanted == next {
@@ -172,8 +191,14 @@ func (m *member) fits(next *coming, d *schema.Directory) error {
 	return fmt.Errorf("the configuration places the rows of %s otherwise, which takes that one member serves alone: stop all others, send SIGHUP, and start them with the same configuration", strings.Join(names[:min(len(names), 3)], ", "))
 }
 
-// awaits reports that something is coming.
-func (m *member) awaits() bool { return m != nil && m.agreed.want() != nil }
+// awaits reports that schemas are coming.
+func (m *member) awaits() bool {
+	if m == nil {
+		return false
+	}
+	next := m.agreed.want()
+	return next != nil && next.shards == nil
+}
 
 // together has what is coming be the same for all, or says who hasn't said yet that it is to have it.
 func (m *member) together(ctx context.Context, p *proxy.Proxy, d *schema.Directory) (lacking string, err error) {
@@ -181,7 +206,7 @@ func (m *member) together(ctx context.Context, p *proxy.Proxy, d *schema.Directo
 		return "", err
 	}
 	next := m.agreed.want()
-	if next == nil {
+	if next == nil || next.shards != nil { // adding has it come
 		return "", nil
 	}
 	if _, lacking, err = m.withoutComing(ctx, next.has); err != nil || lacking != "" {

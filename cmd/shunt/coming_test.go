@@ -10,7 +10,7 @@ func TestAgreed(t *testing.T) {
 	t.Parallel()
 	first, second, third := []string{"shards s0", "schema a: hash"}, []string{"shards s0", "schema a: hash", "table a.x: hash of b"}, []string{"shards s0", "schema a: reference"}
 	var a agreed
-	a.serveBy(first)
+	a.serveBy(first, nil)
 	if next, err := a.changed(first); next != nil || err != nil {
 		t.Errorf("nothing has changed: %v, %v", next, err)
 	}

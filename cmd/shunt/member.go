@@ -40,6 +40,7 @@ type member struct {
 	records *records
 	log     *slog.Logger
 	agreed  agreed
+	adding  adding
 
 	// read is the version of the last change of a schema by another process for which the shards
 	// were asked.
@@ -58,6 +59,10 @@ type member struct {
 // openMember opens the shared store, and joins the shards that answer. The others are joined when they do.
 func openMember(ctx context.Context, cfg *config.Config, reg prometheus.Registerer, log *slog.Logger) (m *member, l layout, err error) {
 	m = &member{log: log, seats: map[catalog.ShardID]*laterSeat{}, shards: map[catalog.ShardID]*atomic.Pointer[config.Shard]{}}
+	m.adding.m = m
+	for _, sh := range cfg.Shards {
+		m.adding.order = append(m.adding.order, sh.Name)
+	}
 	defer func() {
 		if err != nil {
 			m.close(ctx)
@@ -247,6 +252,11 @@ func (m *member) adopt(ctx context.Context, d *schema.Directory) error {
 	if err := m.unfinished.Follow(ctx, nil); err != nil { // which refreshes the store
 		return err
 	}
+	return m.adding.during(ctx, func() error { return m.goByRecords(ctx, d) })
+}
+
+// goByRecords is adopt while copies are closed that are to be.
+func (m *member) goByRecords(ctx context.Context, d *schema.Directory) error {
 	if err := m.goByKnown(ctx, d); err != nil {
 		return err
 	}

@@ -258,7 +258,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 			return err
 		}
 		if s.wanted != nil {
-			if err := s.member.fits(comingOf(s.wanted), directory); err != nil {
+			if err := s.member.fits(s.member.comingOf(s.wanted), directory); err != nil {
 				return err
 			}
 		}
@@ -309,7 +309,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg, log), Timeouts: proxy.Timeouts(cfg.Timeouts),
 		Directory: directory, Pools: s.pools, Replicas: replicas, Index: lookedUp, Admin: index, Virtual: virtualColumns{columns}, Answers: keptAnswers(s.answers), Scratch: scratch,
 		Sequences: sequences{s.store, directory}, Cursors: cursors(cfg, s.store), Ring: s.ring, Logger: log, Metrics: s.registry,
-		Cluster: s.cluster, Several: s.member != nil, Members: s.members, Standing: s.standing, Others: asked, Apart: apart{s.store, s.cfg}, Unfinished: unfinished, Advice: s.indexAdvice, LogState: s.logs.State, Shapes: cfg.StatementShapes,
+		Cluster: s.cluster, Several: s.member != nil, Members: s.members, Standing: s.standing, Others: asked, Apart: s.apart(directory), Unfinished: unfinished, Advice: s.indexAdvice, LogState: s.logs.State, Shapes: cfg.StatementShapes,
 	})
 	if err := p.SetStatementLog(statementLog(cfg)); err != nil {
 		return err
@@ -353,6 +353,12 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	wg.Go(func() { configured.run(serving) })
 	if s.member == nil { // others may be writing the copies
 		wg.Go(func() { p.Compare(serving) })
+	}
+	if s.member != nil {
+		if err := s.member.adding.serve(ctx, p); err != nil {
+			return err
+		}
+		wg.Go(func() { s.member.adding.run(serving) })
 	}
 	for _, sh := range s.layout.joining {
 		wg.Go(func() { p.Join(serving, sh) })
@@ -468,6 +474,9 @@ func (s *service) connect() {
 	for _, sh := range s.layout.joining {
 		s.pools[sh.ID].Bar(errors.New("the shard is being added"))
 	}
+	if s.member != nil {
+		s.member.adding.pools = s.pools
+	}
 }
 
 func (s *service) connectShard(id catalog.ShardID, sh config.Shard, by *claim) {
@@ -562,6 +571,15 @@ func (s *service) newIndexer(directory *schema.Directory) *indexer.Indexer {
 		s.logs.needed = x.NeedsLog
 	}
 	return x
+}
+
+// apart is proxy.Options'.
+func (s *service) apart(d *schema.Directory) proxy.Apart {
+	of := apart{s.store, s.cfg}
+	if s.member == nil {
+		return of
+	}
+	return joint{of, s.member, d}
 }
 
 // scanners is indexer.Options'.

@@ -195,10 +195,34 @@ func (d *Directory) FollowPlaced(ctx context.Context, p Placements, on func(cata
 	return d.follow(ctx, func() configured { return d.placed(p) }, on)
 }
 
+// FollowServing is Follow where other shards serve: those of the configured ones that serves names. ready is called before what
+// goes by that is published. A shard that serves from then on must answer.
+func (d *Directory) FollowServing(ctx context.Context, serves func(catalog.Shard) bool, ready func() error, on func(catalog.ShardID) bool) error {
+	return d.follow(ctx, func() configured {
+		next := d.serving(serves)
+		next.ready = func(*catalog.Catalog) error { return ready() }
+		return next
+	}, on)
+}
+
 // placed is now with other placements.
 func (d *Directory) placed(p Placements) configured {
 	next := d.now()
 	next.Placements = p
+	return next
+}
+
+// serving is now with other shards that serve.
+func (d *Directory) serving(serves func(catalog.Shard) bool) configured {
+	next := d.now()
+	next.shards, next.joining = nil, nil
+	for _, s := range slices.Concat(d.opts.Shards, d.opts.Joining) {
+		if serves(s) {
+			next.shards = append(next.shards, s)
+		} else {
+			next.joining = append(next.joining, s)
+		}
+	}
 	return next
 }
 
@@ -282,32 +306,17 @@ func (d *Directory) now() configured {
 // Admit has a shard that is joining serve. All shards are asked first; the new one must answer.
 func (d *Directory) Admit(ctx context.Context, id catalog.ShardID, ready func(*catalog.Catalog) error) error {
 	return d.asks(ctx, func() error {
-		next := d.now()
+		next := d.serving(func(s catalog.Shard) bool { return s.ID == id || slices.Contains(d.opts.Shards, s) })
 		next.refuse, next.ready = true, ready
-		next.shards, next.joining = nil, nil
-		for _, s := range slices.Concat(d.opts.Shards, d.opts.Joining) {
-			if s.ID == id || slices.Contains(d.opts.Shards, s) {
-				next.shards = append(next.shards, s)
-			} else {
-				next.joining = append(next.joining, s)
-			}
-		}
-		if err := d.ask(ctx, next, nil); err != nil {
-			return err
-		}
-		d.reread[id] = d.facts[id] // nobody has planned for it by anything else
-		return nil
+		return d.ask(ctx, next, nil)
 	})
 }
 
 // Dismiss has a shard that serves join anew, as far as the catalog goes.
 func (d *Directory) Dismiss(ctx context.Context, id catalog.ShardID, ready func(*catalog.Catalog) error) error {
 	return d.asks(ctx, func() error {
-		next := d.now()
+		next := d.serving(func(s catalog.Shard) bool { return s.ID != id && slices.Contains(d.opts.Shards, s) })
 		next.refuse, next.ready = true, ready
-		i := slices.IndexFunc(next.shards, func(s catalog.Shard) bool { return s.ID == id })
-		next.joining = append(slices.Clone(next.joining), next.shards[i])
-		next.shards = slices.Delete(slices.Clone(next.shards), i, i+1)
 		return d.ask(ctx, next, nil)
 	})
 }
@@ -398,6 +407,11 @@ func (d *Directory) ask(ctx context.Context, by configured, only map[catalog.Sha
 	}
 	if d.reread == nil {
 		d.reread = maps.Clone(told)
+	}
+	for _, s := range by.shards {
+		if !slices.Contains(d.opts.Shards, s) {
+			d.reread[s.ID] = told[s.ID] // nobody has planned for it by anything else
+		}
 	}
 	d.opts.Placements, d.opts.Shards, d.opts.Joining, d.facts = by.Placements, by.shards, by.joining, told
 	d.publish(next)

@@ -160,6 +160,13 @@ func (p *Pool) Bar(why error) {
 	p.barred.Store(&connError{ErrShard, p.cfg.where(), why})
 }
 
+// Rebar is Bar with another reason, where the pool is barred.
+func (p *Pool) Rebar(why error) {
+	if was := p.barred.Load(); was != nil {
+		p.barred.CompareAndSwap(was, &connError{ErrShard, p.cfg.where(), why})
+	}
+}
+
 // Barred reports that Bar keeps connections back.
 func (p *Pool) Barred() bool { return p.barred.Load() != nil }
 

@@ -30,6 +30,7 @@ const (
 	kindMembers    = "members"    // one: what is the same for all members, as lines of text
 	kindHas        = "has"        // by member: what it has of that; of those that came with something else than kindMembers
 	kindComing     = "coming"     // by member: what it is to have in place of kindMembers, once all members are
+	kindHold       = "hold"       // one: the member that has the others' copies closed, since it adds a shard
 	kindSchema     = "schema"     // by process: that it has changed the shards' schemas
 	kindHomes      = "homes"      // by process, and of all: the names of the homes, the first one first
 )

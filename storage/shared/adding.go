@@ -1,0 +1,107 @@
+package shared
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/storage/home"
+)
+
+// ErrHeld: another member adds a shard, or has ended this one's hold.
+var ErrHeld = errors.New("another member adds a shard, or took this one for dead while it did")
+
+// Holder is the member that has the others' copies closed, "" for none.
+func (s *Store) Holder() (string, error) { return one[string](s.state.Load(), kindHold, "") }
+
+// Hold says that a member has the others' copies closed.
+func (s *Store) Hold(member string) error {
+	return s.change(func(now *state) ([]home.Record, error) {
+		if by, err := one[string](now, kindHold, ""); err != nil || by != "" && by != member {
+			return nil, errors.Join(err, ErrHeld)
+		}
+		r, err := record(kindHold, "", member)
+		return []home.Record{r}, err
+	})
+}
+
+// EndHold ends a member's hold, if there is one and nothing at all has changed since a version. over: there is none any more.
+func (s *Store) EndHold(member string, since uint64) (over bool, err error) {
+	err = s.change(func(now *state) ([]home.Record, error) {
+		by, err := one[string](now, kindHold, "")
+		if over = by != member; err != nil || over {
+			return nil, err
+		}
+		if over = now.version == since; !over {
+			return nil, nil
+		}
+		return []home.Record{{Kind: kindHold}}, nil
+	})
+	return over, err
+}
+
+// Serving is what members have while a shard serves, or doesn't.
+type Serving struct {
+	Shard string
+	// Apart is how it is apart; "": it serves.
+	Apart string
+	// Has is what is the same for all members then; Had before.
+	Has, Had []string
+	// Keyed is storage.IndexRecord.Keyed of indexes then, and before; where it was another it stays that.
+	Keyed map[catalog.IndexID]Keyed
+}
+
+// Keyed is how an index's keys are made.
+type Keyed struct{ Is, Was string }
+
+// Back is what takes it back.
+func (v *Serving) Back(apart string) *Serving {
+	back := &Serving{Shard: v.Shard, Apart: apart, Has: v.Had, Had: v.Has, Keyed: map[catalog.IndexID]Keyed{}}
+	for id, k := range v.Keyed {
+		back.Keyed[id] = Keyed{k.Was, k.Is}
+	}
+	return back
+}
+
+// SetServing changes all of that at once, where holder still has the others' copies closed, and all members that are named have
+// said that Has is coming to them; none: that isn't asked for.
+func (s *Store) SetServing(holder string, to *Serving, members []string) error {
+	return s.change(func(now *state) ([]home.Record, error) {
+		if by, err := one[string](now, kindHold, ""); err != nil || by != holder {
+			return nil, errors.Join(err, ErrHeld)
+		}
+		if known, err := one[[]string](now, kindMembers, ""); err != nil || !slices.Equal(known, to.Had) {
+			return nil, errors.Join(err, errors.New("what is the same for all members has changed meanwhile"))
+		}
+		is, err := record(kindMembers, "", to.Has)
+		if err != nil {
+			return nil, err
+		}
+		apart, err := record(kindApart, to.Shard, or(to.Apart))
+		if err != nil {
+			return nil, err
+		}
+		records := []home.Record{is, apart}
+		for _, m := range members {
+			said, err := one[[]string](now, kindComing, m)
+			if err != nil || !slices.Equal(said, to.Has) {
+				return nil, errors.Join(err, fmt.Errorf("member %s hasn't got shard %s in its configuration any more", m, to.Shard))
+			}
+			records = append(records, home.Record{Kind: kindComing, Name: m}, home.Record{Kind: kindHas, Name: m})
+		}
+		for id, keyed := range to.Keyed {
+			d, ok := now.indexes[id]
+			if !ok || d.Keyed != keyed.Was {
+				continue
+			}
+			d.Keyed = keyed.Is
+			r, err := record(kindIndex, indexName(id), d)
+			if err != nil {
+				return nil, err
+			}
+			records = append(records, r)
+		}
+		return records, nil
+	})
+}
