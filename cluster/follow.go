@@ -206,7 +206,7 @@ func (s *Shared) Behind(ctx context.Context, version uint64) []string {
 	for _, id := range s.ids {
 		a := s.seats[id]
 		_, rows, err := a.seat.Rows(ctx)
-		if err != nil {
+		if err != nil && !s.aside(id) {
 			holders = append(holders, s.at(a, err).Error())
 		}
 		for _, r := range rows {

@@ -37,6 +37,8 @@ type Options struct {
 	Identity Identity
 	// ShardName is for messages; nil: by number.
 	ShardName func(catalog.ShardID) string
+	// Aside reports a shard that serves nobody yet: that it can't be asked is in nobody's way. nil: none is.
+	Aside func(catalog.ShardID) bool
 	// Every is the time between two heartbeats; 0: 250 ms.
 	Every time.Duration
 	// Patience with a member that doesn't follow, before it is fenced; 0: 30 s. It is
@@ -176,6 +178,9 @@ func (s *Shared) seat(id catalog.ShardID) (*seated, error) {
 	return nil, fmt.Errorf("shard %s: %w", s.opts.ShardName(id), ErrNotJoined)
 }
 
+// aside reports a shard that serves nobody yet.
+func (s *Shared) aside(id catalog.ShardID) bool { return s.opts.Aside != nil && s.opts.Aside(id) }
+
 // at says where an error happened.
 func (s *Shared) at(a *seated, err error) error {
 	if err == nil {
@@ -197,7 +202,7 @@ func (s *Shared) rowsOf(ctx context.Context, member string) ([]on, error) {
 	for _, id := range s.ids {
 		a := s.seats[id]
 		_, there, err := a.seat.Rows(ctx)
-		if err != nil {
+		if err != nil && !s.aside(id) {
 			errs = append(errs, s.at(a, err))
 		}
 		for _, r := range there {

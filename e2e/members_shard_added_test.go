@@ -128,7 +128,13 @@ func TestMembersShardAdded(t *testing.T) {
 			m.run()
 		}
 		l := addLoad(t, members, seed)
+		var open *sql.Conn // of which a copy that is written is in the way
 		for n, m := range members {
+			if n == 2 {
+				open = members[0].conn()
+				mustExec(t, open, "BEGIN")
+				mustExec(t, open, "INSERT INTO rates (code, rate) VALUES ('open', 1)")
+			}
 			l.without(n, func() {
 				if code := m.stop(); code != 0 {
 					t.Errorf("member %d: exit status %d", n, code)
@@ -142,7 +148,25 @@ func TestMembersShardAdded(t *testing.T) {
 					return state == "joining" && strings.Contains(why, "isn't in the configuration of member") && strings.Contains(why, port(members[2]))
 				})
 			}
+			if n == 1 { // its server is in nobody's way before it serves
+				servers[2].Kill()
+				mustExec(t, m.db(), "CREATE TABLE late (id INT PRIMARY KEY)")
+				mustExec(t, m.db(), "INSERT INTO late VALUES (1)")
+				want(t, members[2].db(), "SELECT id FROM late", "id", "1")
+				if err := servers[2].Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
+		eventually(t, "it says that copies are being written", func() bool {
+			for _, m := range members {
+				if _, why := stateOf(t, m.db(), "s2"); strings.Contains(why, "a transaction that has written a reference table is open") || strings.Contains(why, "have all members close their copies") {
+					return true
+				}
+			}
+			return false
+		})
+		mustExec(t, open, "COMMIT")
 		for _, m := range members {
 			m.joined(m.db(), "s2")
 		}
@@ -165,7 +189,7 @@ func TestMembersShardAdded(t *testing.T) {
 		members[2].stop()
 		lines := shardLines(t, members[2])
 		members[2].edit(lines[2], "")
-		if err := members[2].launch(); err == nil || !strings.Contains(err.Error(), "lacks shard s2") {
+		if err := members[2].launch(); err == nil || !strings.Contains(err.Error(), "they have shards s0, s1, s2") {
 			t.Errorf("without the shard: %v", err)
 		}
 		members[2].edit(lines[1], lines[1]+lines[2])

@@ -61,6 +61,10 @@ type Options struct {
 	// there is no other process.
 	Everyone func(context.Context) error
 
+	// Unsettled reports that which shards serve is being changed: records and catalogs may be of before and behind that. nil:
+	// it never is.
+	Unsettled func() bool
+
 	// Reread reads what a shard's tables are, and publishes that; changed: they are
 	// others than was known. nil: they never are.
 	Reread func(ctx context.Context, shard catalog.ShardID) (changed bool, err error)

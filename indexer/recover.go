@@ -110,6 +110,9 @@ func (x *Indexer) resumeBuild(def storage.IndexRecord) error {
 // record says now, as while a shard is added.
 func (x *Indexer) altered(def storage.IndexRecord) (bool, error) {
 	c := x.opts.Catalog()
+	if x.opts.Unsettled != nil && x.opts.Unsettled() {
+		return false, nil
+	}
 	if c == nil || !def.Readable || def.HasBuild || def.Status != catalog.Ready {
 		return false, nil
 	}

@@ -181,7 +181,7 @@ func (s *session) shareCopies(ctx context.Context, rows *plan.Rows) error {
 	h := &s.copies
 	wants := rows.Calls || rows.Kind == plan.Other
 	for _, t := range rows.Tables {
-		wants = wants || t.Placement == catalog.Reference || t.Unlike || s.proxy.opts.Several && t.Placement == catalog.Anywhere
+		wants = wants || t.Placement == catalog.Reference || t.Unlike || s.proxy.opts.Several && (t.Placement == catalog.Anywhere || len(t.Triggers)+len(t.Cascades) > 0)
 	}
 	if !wants {
 		return nil

@@ -76,9 +76,8 @@ import (
 type Apart interface {
 	// Begin returns when this process is the one that adds a shard, until held ends or end is called.
 	Begin(ctx context.Context, shard catalog.Shard) (held context.Context, end func(), err error)
-	// Hold has all other processes close their copies (HoldCopies), until release is called, and all go by what was written by
-	// then.
-	Hold(ctx context.Context) (release func(), err error)
+	// Hold has all other processes close their copies (HoldCopies). End must follow.
+	Hold(ctx context.Context, shard string) (Adding, error)
 	// Ours reports that a shard's tables are Shunt's own making.
 	Ours(shard string) (bool, error)
 	// Take notes that they are.
@@ -86,8 +85,8 @@ type Apart interface {
 	// Unlike is what SetUnlike has kept of a reference table: nil for one whose copies are alike.
 	Unlike(schema, table string) (*Unlike, error)
 	SetUnlike(schema, table string, how *Unlike) error
-	// Joined notes that the shard serves from now on. after is the catalog that has it; before, if not
-	// nil, the one of whose rows the indexes' keys are, which are all rows.
+	// Joined notes that the shard serves from now on, while this process is alone. after is the catalog that has it; before, if
+	// not nil, the one of whose rows the indexes' keys are, which are all rows.
 	Joined(shard string, before, after *catalog.Catalog) error
 	// Mark are the statements by which a server shows, to a Shunt with another store, that it has all
 	// tables and copies, Unmark those that end that.
@@ -95,6 +94,15 @@ type Apart interface {
 	Unmark() []string
 	// Leaves is called before the catalog after is published, which hasn't the shard; Take follows.
 	Leaves(before, after *catalog.Catalog) error
+}
+
+// Adding is a shard that is being added, while all other processes have closed their copies.
+type Adding interface {
+	// Joined is Apart's for all processes, Back what takes that back.
+	Joined(before, after *catalog.Catalog) error
+	Back() error
+	// End returns when all go by that, and open their copies again.
+	End()
 }
 
 // Errors of Apart.Begin: there is nothing to add, or it isn't time yet.
@@ -414,14 +422,19 @@ func (j *newcomer) finish(ctx context.Context, changed time.Time) (done bool, er
 		return false, nil
 	}
 	j.say("taking over")
-	ctx, cancel := context.WithTimeout(ctx, finishTime)
-	defer cancel()
-	release, err := j.p.opts.Apart.Hold(ctx)
+	adding, err := j.p.opts.Apart.Hold(ctx, j.shard.Name)
 	if err != nil {
 		return false, err
 	}
-	defer release()
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
 	alone, noted := false, false
+	defer func() {
+		adding.End() // first: what was taken back is so here, too, behind that
+		if alone {
+			j.p.copies.reopen()
+		}
+	}()
 	err = d.Admit(ctx, j.shard.ID, func(after *catalog.Catalog) error {
 		if err := j.p.copies.close(ctx, shareWait); err != nil {
 			return err
@@ -437,19 +450,18 @@ func (j *newcomer) finish(ctx context.Context, changed time.Time) (done bool, er
 		if j.adopts {
 			before = nil
 		}
-		if err := j.p.opts.Apart.Joined(j.shard.Name, before, after); err != nil {
+		noted = true // an error may come behind the deed
+		if err := adding.Joined(before, after); err != nil {
 			return err
 		}
-		noted = true
 		j.pool.Bar(nil)
 		return nil
 	})
 	if err != nil && noted {
-		j.pool.Bar(j.told("not yet: %v", err))
-		err = errors.Join(err, j.p.opts.Apart.Take(j.shard.Name))
-	}
-	if alone {
-		j.p.copies.reopen()
+		err = errors.Join(err, adding.Back())
+		if !slices.Contains(d.Catalog().Shards, j.shard) {
+			j.pool.Bar(j.told("not yet: %v", err))
+		}
 	}
 	return err == nil, err
 }

@@ -25,8 +25,8 @@ type adding struct {
 	order []string
 	// holds: this process has the others' copies closed, or is about to.
 	holds atomic.Bool
-	// joined is what the last Joined has changed; who adds a shard.
-	joined *shared.Serving
+	// changing is held while what is the same for all changes: no shard comes then.
+	changing sync.Mutex
 
 	mu     sync.Mutex // of who goes by the records
 	proxy  *proxy.Proxy
@@ -34,8 +34,8 @@ type adding struct {
 }
 
 const (
-	// holdTime bounds how long the others may need to close their copies.
-	holdTime = 5 * time.Second
+	// holdTime bounds how long the others may need to close their copies. One that can't leaves the others waiting.
+	holdTime = 3 * time.Second
 	// holdEvery is how often it is looked whether who has held still lives.
 	holdEvery = time.Second
 )
@@ -50,17 +50,14 @@ func (a *adding) serve(ctx context.Context, p *proxy.Proxy) error {
 
 // during calls fn, which goes by the records, behind the closing of this process's copies if another one holds them, and before
 // they are opened again if not.
-//
-// Rule read once: who holds is read before fn reads what the shards are. Counter-example: fn goes by the shards of before; then
-// the shard serves, all but this one go by that, and the hold is over: it reads that, and opens its copies.
 func (a *adding) during(ctx context.Context, fn func() error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	by, err := a.m.store.Holder()
+	hold, err := a.m.store.Holder()
 	if err != nil {
 		return err
 	}
-	held := by != "" && by != a.m.cluster.Self() && a.proxy != nil
+	held := hold.By != "" && hold.By != a.m.cluster.Self() && a.proxy != nil
 	if held && !a.closed {
 		if err := a.proxy.HoldCopies(ctx); err != nil {
 			return fmt.Errorf("close the copies for a shard that is being added: %w", err)
@@ -91,17 +88,39 @@ func (a *adding) bar(serving []string) {
 
 // goByShards has other shards serve.
 func (m *member) goByShards(ctx context.Context, d *schema.Directory, next *coming) error {
-	serves := func(s catalog.Shard) bool { return slices.Contains(next.shards, s.Name) }
-	ready := func() error {
-		m.adding.bar(next.shards)
-		return nil
-	}
-	if err := d.FollowServing(ctx, serves, ready, m.cluster.On); err != nil {
+	if err := m.serveShards(ctx, d, next.shards); err != nil {
 		return err
 	}
 	m.agreed.came(next)
 	m.log.Info("all members go by the same shards", "serving", strings.Join(next.shards, shardSeparator))
 	return nil
+}
+
+func (m *member) serveShards(ctx context.Context, d *schema.Directory, serving []string) error {
+	serves := func(s catalog.Shard) bool { return slices.Contains(serving, s.Name) }
+	ready := func() error {
+		m.adding.bar(serving)
+		return nil
+	}
+	return d.FollowServing(ctx, serves, ready, m.cluster.On)
+}
+
+// mendShards has those shards serve that are to, where others were published: a shard's coming may have failed behind that.
+//
+// Counter-example: a shard is published, and then another one's schema can't be read. Who adds it takes it back; nothing has
+// changed here then, and rows are written to it, and read of its copies, by this process alone.
+func (m *member) mendShards(ctx context.Context, d *schema.Directory, published []string) error {
+	serving := m.agreed.shards()
+	if len(published) == 0 || len(published) == len(serving) && !slices.ContainsFunc(serving, func(s string) bool { return !slices.Contains(published, s) }) {
+		return nil
+	}
+	return m.serveShards(ctx, d, serving)
+}
+
+// underWay reports that a shard is being added.
+func (a *adding) underWay() bool {
+	hold, err := a.m.store.Holder()
+	return err != nil || hold.By != ""
 }
 
 // run ends the holds of who has died.
@@ -112,26 +131,28 @@ func (a *adding) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		by, err := a.m.store.Holder()
-		self := by == a.m.cluster.Self()
-		if err != nil || by == "" || self && a.holds.Load() || !self && !a.m.cluster.Gone(ctx, by) {
+		hold, err := a.m.store.Holder()
+		self := hold.By == a.m.cluster.Self()
+		if err != nil || hold.By == "" || self && a.holds.Load() || !self && !a.m.cluster.Gone(ctx, hold.By) {
 			continue
 		}
-		if over, err := a.end(ctx, by); err != nil {
-			a.m.log.Warn("a member that has died while it added a shard has writes of reference tables wait", "member", by, "error", err)
+		if over, err := a.end(ctx, hold); err != nil {
+			a.m.log.Warn("a member that has died while it added a shard has writes of reference tables wait", "member", hold.By, "error", err)
 		} else if over {
-			a.m.log.Info("writes of reference tables go on: a member has died while it added a shard", "member", by)
+			a.m.log.Info("writes of reference tables go on: a member has died while it added a shard", "member", hold.By)
 		}
 	}
 }
 
-// end ends a hold behind what was written by then, if nothing more is.
-func (a *adding) end(ctx context.Context, by string) (over bool, err error) {
-	if err := a.m.everyone(ctx); err != nil {
-		return false, err
+// end ends a hold: behind what was changed under it, if all go by that and nothing more is written.
+func (a *adding) end(ctx context.Context, hold shared.Hold) (over bool, err error) {
+	var since uint64
+	if hold.Changed {
+		if since, err = a.m.allGoBy(ctx); err != nil {
+			return false, err
+		}
 	}
-	since, _ := a.m.store.Version()
-	return a.m.store.EndHold(by, since)
+	return a.m.store.EndHold(hold.By, since)
 }
 
 // joint is Apart of several members.
@@ -146,10 +167,45 @@ var _ proxy.Apart = joint{}
 // serves reports that a shard has been added.
 func (j joint) serves(sh catalog.Shard) bool { return slices.Contains(j.d.Catalog().Shards, sh) }
 
+// Leaves implements proxy.Apart.
+func (j joint) Leaves(before, after *catalog.Catalog) error {
+	err := j.apart.Leaves(before, after)
+	if err == nil {
+		j.m.agreed.serve(after.Shards)
+	}
+	return err
+}
+
+// Joined implements proxy.Apart.
+func (j joint) Joined(name string, before, after *catalog.Catalog) error {
+	err := j.apart.Joined(name, before, after)
+	if err == nil {
+		j.m.agreed.serve(after.Shards)
+	}
+	return err
+}
+
+// over is ErrServes where a shard has been added for good, nil where it is to be added.
+func (j joint) over(ctx context.Context, sh catalog.Shard) error {
+	if !j.serves(sh) {
+		return nil
+	}
+	if err := j.m.store.Refresh(ctx); err != nil {
+		return err
+	}
+	if j.m.adding.underWay() { // it may be taken back
+		return fmt.Errorf("%w: another member adds it", proxy.ErrWaits)
+	}
+	if !j.serves(sh) {
+		return nil
+	}
+	return proxy.ErrServes
+}
+
 // Begin implements proxy.Apart.
 func (j joint) Begin(ctx context.Context, sh catalog.Shard) (held context.Context, end func(), err error) {
-	if j.serves(sh) {
-		return nil, nil, proxy.ErrServes
+	if err := j.over(ctx, sh); err != nil {
+		return nil, nil, err
 	}
 	next, err := j.say(ctx, sh)
 	if err != nil {
@@ -159,18 +215,21 @@ func (j joint) Begin(ctx context.Context, sh catalog.Shard) (held context.Contex
 		return nil, nil, err
 	}
 	held, end, err = j.m.cluster.Hold(ctx, "adding shards")
-	if err == nil && j.serves(sh) {
-		end()
-		err = proxy.ErrServes
+	if err != nil {
+		return nil, nil, err
 	}
-	return held, end, err
+	if err := j.over(ctx, sh); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return held, end, nil
 }
 
 // lacks names the members that haven't got what is coming in their configuration.
 func (j joint) lacks(ctx context.Context, next *coming) error {
 	_, lacking, err := j.m.withoutComing(ctx, next.has)
 	if err == nil && lacking != "" {
-		err = fmt.Errorf("%w: it isn't in the configuration of member %s: add it there, too, and restart that one", proxy.ErrWaits, lacking)
+		err = fmt.Errorf("%w: it isn't in the configuration of member %s, or in another place: add it there, too, and restart that one", proxy.ErrWaits, lacking)
 	}
 	return err
 }
@@ -184,10 +243,13 @@ func (j joint) say(ctx context.Context, sh catalog.Shard) (*coming, error) {
 		// The first one first, or members would say that others are coming.
 		next = &coming{shards: slices.Clone(a.serving)}
 		var names []string
-		for _, name := range j.m.adding.order {
-			if len(next.shards) == len(a.serving) && !slices.Contains(a.serving, name) {
+		for _, name := range slices.Sorted(slices.Values(j.m.adding.order)) {
+			if !slices.Contains(a.serving, name) {
 				next.shards = append(next.shards, name)
+				break
 			}
+		}
+		for _, name := range j.m.adding.order {
 			if slices.Contains(next.shards, name) {
 				names = append(names, name)
 			}
@@ -206,71 +268,92 @@ func (j joint) say(ctx context.Context, sh catalog.Shard) (*coming, error) {
 }
 
 // Hold implements proxy.Apart.
-func (j joint) Hold(ctx context.Context) (release func(), err error) {
-	a := &j.m.adding
-	a.holds.Store(true)
-	release = func() {
-		defer a.holds.Store(false) // run ends what is left
-		for again := true; again; again = ctx.Err() == nil {
-			brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTime)
-			over, err := a.end(brief, j.m.cluster.Self())
-			cancel()
-			if over {
-				return
-			}
-			if err != nil {
-				j.m.log.Warn("writes of reference tables wait until all members go by the same shards", "error", err)
-			}
-		}
+func (j joint) Hold(ctx context.Context, name string) (proxy.Adding, error) {
+	a, self := &j.m.adding, j.m.cluster.Self()
+	if !a.changing.TryLock() {
+		return nil, fmt.Errorf("%w: the configuration is being changed", proxy.ErrWaits)
 	}
-	if err := j.m.store.Hold(j.m.cluster.Self()); err != nil {
-		a.holds.Store(false)
+	a.holds.Store(true)
+	x := &addingTogether{j, ctx, name, nil}
+	if err := j.m.store.Hold(self); err != nil {
+		if errors.Is(err, shared.ErrHeld) {
+			a.holds.Store(false) // run ends what is left of an earlier one
+			a.changing.Unlock()
+		} else {
+			x.End()
+		}
 		return nil, err
 	}
 	brief, cancel := context.WithTimeoutCause(ctx, holdTime, errors.New("they have had their time"))
 	defer cancel()
 	if err := j.m.everyone(brief); err != nil {
-		release()
+		x.End()
 		return nil, fmt.Errorf("have all members close their copies: %w", err)
 	}
-	return release, nil
+	return x, nil
 }
 
-// Joined implements proxy.Apart.
-func (j joint) Joined(name string, before, after *catalog.Catalog) error {
-	ctx, cancel := context.WithTimeout(context.Background(), holdTime)
+// addingTogether is proxy.Adding.
+type addingTogether struct {
+	joint
+	ctx  context.Context // of the adding
+	name string
+	to   *shared.Serving // what was changed, or may have been
+}
+
+// Joined implements proxy.Adding.
+func (x *addingTogether) Joined(before, after *catalog.Catalog) error {
+	ctx, cancel := context.WithTimeout(x.ctx, holdTime)
 	defer cancel()
-	next := j.m.agreed.want()
-	if next == nil || !slices.Contains(next.shards, name) {
-		return fmt.Errorf("shard %s isn't coming any more", name)
+	next := x.m.agreed.want()
+	if next == nil || !slices.Contains(next.shards, x.name) {
+		return fmt.Errorf("shard %s isn't coming any more", x.name)
 	}
-	members, lacking, err := j.m.withoutComing(ctx, next.has)
-	if err != nil || lacking != "" {
-		return errors.Join(err, fmt.Errorf("members lack shard %s: %s", name, lacking))
+	members, lacking, err := x.m.withoutComing(ctx, next.has)
+	if err != nil {
+		return err
 	}
-	to := shared.Serving{Shard: name, Has: next.has, Had: j.m.agreed.now()}
+	if lacking != "" {
+		return fmt.Errorf("members lack shard %s: %s", x.name, lacking)
+	}
+	to := &shared.Serving{Shard: x.name, Has: next.has, Had: x.m.agreed.now()}
 	if before == nil { // it has rows, and so values of AUTO_INCREMENT
-		if err := j.m.store.DoubtSequences(); err != nil {
+		if err := x.m.store.DoubtSequences(); err != nil {
 			return err
 		}
 		before = after
 	}
 	to.Keyed = keyedAnew(before, after)
-	if err := j.m.store.SetServing(j.m.cluster.Self(), &to, members); err != nil {
-		return err
-	}
-	j.m.adding.joined = &to
-	return nil
+	x.to = to
+	return x.m.store.SetServing(x.m.cluster.Self(), to, members)
 }
 
-// Take implements proxy.Apart: behind Joined it takes that back.
-func (j joint) Take(name string) error {
-	all, err := j.m.store.Apart()
-	if err != nil {
+// Back implements proxy.Adding.
+func (x *addingTogether) Back() error {
+	if x.to == nil {
+		return nil
+	}
+	all, err := x.m.store.Apart()
+	if err != nil || all[x.name] != "" { // it never served
 		return err
 	}
-	if joined := j.m.adding.joined; all[name] == "" && joined != nil && joined.Shard == name {
-		return j.m.store.SetServing(j.m.cluster.Self(), joined.Back(ours), nil)
+	return x.m.store.SetServing(x.m.cluster.Self(), x.to.Back(ours), nil)
+}
+
+// End implements proxy.Adding.
+func (x *addingTogether) End() {
+	a := &x.m.adding
+	defer a.changing.Unlock()
+	defer a.holds.Store(false) // run ends what is left
+	for again := true; again; again = x.ctx.Err() == nil {
+		brief, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), holdTime)
+		over, err := a.end(brief, shared.Hold{By: x.m.cluster.Self(), Changed: x.to != nil})
+		cancel()
+		if over {
+			return
+		}
+		if err != nil {
+			x.m.log.Warn("writes of reference tables wait until all members go by the same shards", "error", err)
+		}
 	}
-	return j.apart.Take(name)
 }

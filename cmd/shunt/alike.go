@@ -211,7 +211,9 @@ func (m *member) sameAsOthers(ctx context.Context, cfg *config.Config, l layout)
 			}
 			continue
 		}
-		if len(l.joining) > 0 && slices.Equal(known, alike(cfg)) {
+		if added, err := m.added(cfg, l, known); err != nil {
+			return err
+		} else if added {
 			return &anew{cfg: cfg, why: "the members have added a shard meanwhile"}
 		}
 		if time.Now().After(until) {
@@ -231,6 +233,19 @@ func (m *member) sameAsOthers(ctx context.Context, cfg *config.Config, l layout)
 			return ctx.Err()
 		}
 	}
+}
+
+// added reports that shards serve by now that were being added when the layout was made.
+func (m *member) added(cfg *config.Config, l layout, known []string) (bool, error) {
+	if len(known) == 0 {
+		return false, nil
+	}
+	line, _ := strings.CutPrefix(known[0], shardLine)
+	serving := strings.Split(line, shardSeparator)
+	aside, err := m.store.Apart()
+	return err == nil && slices.Equal(alike(withShards(cfg, serving)), known) && slices.ContainsFunc(l.joining, func(sh catalog.Shard) bool {
+		return aside[sh.Name] == "" && slices.Contains(serving, sh.Name)
+	}), err
 }
 
 // sweep is on the shards, and has members that are gone taken off them.
@@ -273,6 +288,13 @@ func (a *agreed) serveBy(has, serving []string) {
 	a.has, a.known, a.serving = has, has, serving
 }
 
+// serve has other shards serve, while this process is alone.
+func (a *agreed) serve(shards []catalog.Shard) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.serving = shardNames(shards)
+}
+
 // shards are those that serve, as this process goes by it.
 func (a *agreed) shards() []string {
 	a.mu.Lock()
@@ -283,6 +305,8 @@ func (a *agreed) shards() []string {
 // changeAlike has this process have something else from now on, if it serves alone. fn takes it in use; after its error all
 // is as it was. While others serve it is said to be coming, if that can be.
 func (m *member) changeAlike(ctx context.Context, cfg *config.Config, d *schema.Directory, fn func() error) error {
+	m.adding.changing.Lock()
+	defer m.adding.changing.Unlock()
 	has, had := m.alike(cfg), m.agreed.now()
 	if slices.Equal(had, has) {
 		if err := m.takeBack(ctx); err != nil {

@@ -51,7 +51,20 @@ func (apart) Begin(ctx context.Context, _ catalog.Shard) (held context.Context, 
 }
 
 // Hold has nobody to wait for.
-func (apart) Hold(context.Context) (release func(), err error) { return func() {}, nil }
+func (a apart) Hold(_ context.Context, name string) (proxy.Adding, error) {
+	return addingAlone{a, name}, nil
+}
+
+type addingAlone struct {
+	apart apart
+	name  string
+}
+
+func (a addingAlone) Joined(before, after *catalog.Catalog) error {
+	return a.apart.Joined(a.name, before, after)
+}
+func (a addingAlone) Back() error { return a.apart.Take(a.name) }
+func (addingAlone) End()          {}
 
 // Joined notes that a shard serves.
 func (a apart) Joined(name string, before, after *catalog.Catalog) error {

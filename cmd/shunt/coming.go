@@ -48,13 +48,17 @@ func (m *member) comingOf(cfg *config.Config) *coming {
 
 // goByKnown has this process serve by what is the same for all, where that has changed.
 func (m *member) goByKnown(ctx context.Context, d *schema.Directory) error {
+	published := shardNames(d.Catalog().Shards) // before the records are read, which come first
 	known, err := m.store.Members()
 	if err != nil {
 		return err
 	}
 	next, err := m.agreed.changed(known)
-	if err != nil || next == nil {
+	if err != nil {
 		return err
+	}
+	if next == nil {
+		return m.mendShards(ctx, d, published)
 	}
 	if next.shards != nil {
 		return m.goByShards(ctx, d, next)
@@ -143,7 +147,7 @@ func (m *member) sayComing(ctx context.Context, has []string) error {
 // takeBack says that nothing is coming.
 func (m *member) takeBack(ctx context.Context) error {
 	had := m.agreed.now()
-	if m.agreed.want() == nil {
+	if !m.awaits() { // a shard comes by the configuration of the start
 		return nil
 	}
 	m.agreed.mu.Lock()

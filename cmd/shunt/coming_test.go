@@ -51,3 +51,32 @@ func TestBeforeSchemas(t *testing.T) {
 		}
 	}
 }
+
+// TestAgreedShards: a member takes a shard in that is coming, and goes back where that is taken back, once.
+func TestAgreedShards(t *testing.T) {
+	t.Parallel()
+	without, with := []string{"shards s0", "schema a: hash"}, []string{"shards s0, s1", "schema a: hash"}
+	var a agreed
+	a.serveBy(without, []string{"s0"})
+	next := &coming{has: with, shards: []string{"s0", "s1"}}
+	a.said, a.wanted = []*coming{next}, next
+	first, err := a.changed(with)
+	if first != next || err != nil {
+		t.Fatalf("it comes: %v, %v", first, err)
+	}
+	a.came(next)
+	if !slices.Equal(a.shards(), []string{"s0", "s1"}) || a.want() != nil {
+		t.Errorf("serving %q, wanted %v", a.shards(), a.want())
+	}
+	back, err := a.changed(without)
+	if err != nil || back == nil || !slices.Equal(back.shards, []string{"s0"}) {
+		t.Fatalf("taken back: %v, %v", back, err)
+	}
+	a.came(back)
+	if !slices.Equal(a.shards(), []string{"s0"}) || !slices.Equal(a.now(), without) {
+		t.Errorf("serving %q by %q", a.shards(), a.now())
+	}
+	if _, err := a.changed(with); err == nil {
+		t.Error("it hasn't said that once more")
+	}
+}

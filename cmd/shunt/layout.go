@@ -26,7 +26,14 @@ func shardLayout(cfg *config.Config, store store) (layout, error) {
 	}
 	a := apart{store, cfg}
 	if kept != nil {
-		if err := a.leave(); err != nil {
+		leave := a.leave
+		if cfg.Store.Shared() { // not before it is known that no other has it serve: openMember
+			leave = func() error {
+				_, _, err := a.missing(cfg)
+				return err
+			}
+		}
+		if err := leave(); err != nil {
 			return l, err
 		}
 	}

@@ -98,6 +98,7 @@ func openMember(ctx context.Context, cfg *config.Config, reg prometheus.Register
 	if l, err = shardLayout(cfg, m.store); err != nil {
 		return m, l, err
 	}
+	m.agreed.serving = shardNames(l.serving)
 	seats := map[catalog.ShardID]cluster.Seat{}
 	names := map[catalog.ShardID]string{}
 	locks := lockNames(cfg)
@@ -116,12 +117,16 @@ func openMember(ctx context.Context, cfg *config.Config, reg prometheus.Register
 	m.cluster = cluster.NewShared(cluster.Options{
 		Seats: seats, Board: board{m.home}, Identity: cluster.Identity{Addr: toldAddr(cfg), Version: version},
 		ShardName: func(id catalog.ShardID) string { return names[id] }, Logger: log,
+		Aside: func(id catalog.ShardID) bool { return !slices.Contains(m.agreed.shards(), names[id]) },
 	})
 	m.cluster.Join(cluster.Member{Admit: m.admit})
 	if err := m.beat(ctx); err != nil {
 		return m, l, err
 	}
 	if err := m.sameAsOthers(ctx, cfg, l); err != nil {
+		return m, l, err
+	}
+	if err := (apart{m.store, cfg}).leave(); err != nil {
 		return m, l, err
 	}
 	if err := m.store.Agree(m.cluster.Self(), m.cluster.Gone); err != nil {
@@ -311,11 +316,17 @@ func (m *member) adopted(ctx context.Context, _ uint64) error {
 // this process doesn't know yet. It follows, scans for that home, and has waited for no one to add
 // there.
 func (m *member) everyone(ctx context.Context) error {
+	_, err := m.allGoBy(ctx)
+	return err
+}
+
+// allGoBy is everyone; version is the one that all go by.
+func (m *member) allGoBy(ctx context.Context) (version uint64, err error) {
 	if err := m.cluster.Follow(ctx); err != nil {
-		return err
+		return 0, err
 	}
-	read, _ := m.store.Version()
-	return m.cluster.Adopted(ctx, read)
+	version, _ = m.store.Version()
+	return version, m.cluster.Adopted(ctx, version)
 }
 
 // board is a home as the cluster sees it.

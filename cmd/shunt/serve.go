@@ -566,6 +566,9 @@ func (s *service) newIndexer(directory *schema.Directory) *indexer.Indexer {
 			options.Following.Add(id)
 		}
 	}
+	if s.member != nil {
+		options.Unsettled = s.member.adding.underWay
+	}
 	x := indexer.New(options)
 	if s.logs != nil {
 		s.logs.needed = x.NeedsLog

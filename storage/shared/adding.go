@@ -12,28 +12,36 @@ import (
 // ErrHeld: another member adds a shard, or has ended this one's hold.
 var ErrHeld = errors.New("another member adds a shard, or took this one for dead while it did")
 
-// Holder is the member that has the others' copies closed, "" for none.
-func (s *Store) Holder() (string, error) { return one[string](s.state.Load(), kindHold, "") }
+// Hold is that a member has the others' copies closed.
+type Hold struct {
+	By string // "": nobody
+	// Changed: it has changed which shards serve, or may have.
+	Changed bool
+}
+
+// Holder is who has the others' copies closed.
+func (s *Store) Holder() (Hold, error) { return one[Hold](s.state.Load(), kindHold, "") }
 
 // Hold says that a member has the others' copies closed.
 func (s *Store) Hold(member string) error {
 	return s.change(func(now *state) ([]home.Record, error) {
-		if by, err := one[string](now, kindHold, ""); err != nil || by != "" && by != member {
+		if h, err := one[Hold](now, kindHold, ""); err != nil || h.By != "" {
 			return nil, errors.Join(err, ErrHeld)
 		}
-		r, err := record(kindHold, "", member)
+		r, err := record(kindHold, "", Hold{By: member})
 		return []home.Record{r}, err
 	})
 }
 
-// EndHold ends a member's hold, if there is one and nothing at all has changed since a version. over: there is none any more.
+// EndHold ends a member's hold, if there is one. Where it has changed which shards serve, nothing at all may have changed since a
+// version. over: there is none any more.
 func (s *Store) EndHold(member string, since uint64) (over bool, err error) {
 	err = s.change(func(now *state) ([]home.Record, error) {
-		by, err := one[string](now, kindHold, "")
-		if over = by != member; err != nil || over {
+		h, err := one[Hold](now, kindHold, "")
+		if over = h.By != member; err != nil || over {
 			return nil, err
 		}
-		if over = now.version == since; !over {
+		if over = !h.Changed || now.version == since; !over {
 			return nil, nil
 		}
 		return []home.Record{{Kind: kindHold}}, nil
@@ -68,8 +76,12 @@ func (v *Serving) Back(apart string) *Serving {
 // said that Has is coming to them; none: that isn't asked for.
 func (s *Store) SetServing(holder string, to *Serving, members []string) error {
 	return s.change(func(now *state) ([]home.Record, error) {
-		if by, err := one[string](now, kindHold, ""); err != nil || by != holder {
+		if h, err := one[Hold](now, kindHold, ""); err != nil || h.By != holder {
 			return nil, errors.Join(err, ErrHeld)
+		}
+		hold, err := record(kindHold, "", Hold{By: holder, Changed: true})
+		if err != nil {
+			return nil, err
 		}
 		if known, err := one[[]string](now, kindMembers, ""); err != nil || !slices.Equal(known, to.Had) {
 			return nil, errors.Join(err, errors.New("what is the same for all members has changed meanwhile"))
@@ -82,7 +94,7 @@ func (s *Store) SetServing(holder string, to *Serving, members []string) error {
 		if err != nil {
 			return nil, err
 		}
-		records := []home.Record{is, apart}
+		records := []home.Record{hold, is, apart}
 		for _, m := range members {
 			said, err := one[[]string](now, kindComing, m)
 			if err != nil || !slices.Equal(said, to.Has) {
