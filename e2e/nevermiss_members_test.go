@@ -163,6 +163,8 @@ type hands struct {
 	all sync.RWMutex
 	// probes are rows that need new entries.
 	probes atomic.Int64
+	// adding: a shard may be joining.
+	adding bool
 }
 
 // hand disturbs one Shunt at a time.
@@ -235,7 +237,9 @@ func (h *hand) serves(w *way) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	shards, err := rowsOf(ctx, w.db, "SHOW SHARDS")
-	if err != nil || slices.ContainsFunc(shards, func(r row) bool { return r["State"] != "up" }) {
+	if err != nil || slices.ContainsFunc(shards, func(r row) bool {
+		return r["State"] != "up" && (r["State"] != "joining" || !h.adding)
+	}) {
 		return false
 	}
 	members, err := rowsOf(ctx, w.db, "SHOW MEMBERS")
@@ -276,7 +280,7 @@ func (h *hand) kill(w *way) string {
 	time.Sleep(time.Duration(h.rnd.IntN(2000)) * time.Millisecond)
 	if h.rnd.IntN(2) == 0 {
 		what += " and fenced"
-		h.fenceOn(w, 0, 1, 2)
+		h.fenceOn(w, h.rnd.Perm(len(h.shards))...)
 	}
 	h.launch(w)
 	return what

@@ -354,6 +354,10 @@ func (x *addingTogether) End() {
 		}
 		if err != nil {
 			x.m.log.Warn("writes of reference tables wait until all members go by the same shards", "error", err)
+			select {
+			case <-time.After(holdEvery):
+			case <-x.ctx.Done():
+			}
 		}
 	}
 }
