@@ -102,7 +102,7 @@ func TestPages(t *testing.T) {
 		"/statements?by=P99_ms":       {"ORDER BY P99_ms DESC", `aria-sort="descending"`},
 		"/statements?by=x;DROP":       {"ORDER BY Total_ms DESC"},
 		"/statements?like=it's\\":     {`LIKE &#39;%it&#39;&#39;s\\%&#39;`},
-		"/statements/" + digest:       {"&lt;b&gt;", "p99", "s0", "1 s", "mean 1 ms", "CREATE VIRTUAL INDEX x", "times of shards"},
+		"/statements/" + digest:       {"&lt;b&gt;", "p99", "s0", "1 s", "mean 1 ms", "CREATE VIRTUAL INDEX x", "times of shards", "Plan", "shards by "},
 		"/indexes":                    {"by_email on shop.users", "1\u202f234\u202f567", "ready", "1.10", "900", "REBUILD VIRTUAL INDEX `by_email` ON `shop`.`users`"},
 		"/columns":                    {"messages on shop.users", "SELECT COUNT(*)", "3\u202f456", "98.7 %", "CONSOLIDATE VIRTUAL COLUMN `messages` ON `shop`.`users`;"},
 		"/advice":                     {"CREATE VIRTUAL INDEX x", "DROP VIRTUAL INDEX y", "SHOW INDEX ADVICE"},

@@ -78,6 +78,9 @@ func statementFigures(at func(string) string) []figureShown {
 		figureShown{Name: "Time", Value: spokenMillis(at("Total_ms")), Note: "in total"},
 		figureShown{Name: "Shards", Value: at("Shards"), Note: "on average"},
 		figureShown{Name: "Rows sent", Value: grouped(at("Rows_sent")), Note: grouped(at("Rows_affected")) + " changed"})
+	if plan := at("Route"); plan != "" {
+		figures = append(figures, figureShown{Name: "Plan", Value: plan, Note: "shards by " + at("Access")})
+	}
 	for _, f := range []struct{ of, name string }{{"Rows_copied", "Rows copied"}, {"Waits", "Waits"}, {"Lookups_in_vain", "Lookups in vain"}} {
 		if n := at(f.of); n != "" && n != "0" {
 			figures = append(figures, figureShown{Name: f.name, Value: grouped(n)})
