@@ -237,3 +237,34 @@ func TestMembersShardAddedKilled(t *testing.T) {
 		p.settled(p.db())
 	})
 }
+
+// TestMembersShardsAdded: two shards are added at once, whatever their names' order. They come one after the other.
+func TestMembersShardsAdded(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 4)
+		p := start(t, f, setup{tables: mixed, servers: servers[:2:2], extra: "store: {shards: true}"})
+		makeMixed(t, p.db())
+		p.createIndex(p.db(), "by_email", "users (email)")
+		members := []*process{p, p.beside()}
+		members[1].run()
+		for _, m := range members {
+			m.stop()
+			m.addShard(servers[2])
+			m.addShard(servers[3])
+			lines := shardLines(t, m)
+			m.edit(lines[2]+lines[3], lines[3]+lines[2])
+			m.run()
+		}
+		for _, m := range members {
+			m.joined(m.db(), "s2")
+			m.joined(m.db(), "s3")
+			wantRoute(t, m.db(), "SELECT * FROM users WHERE email = 'u7@example.org'", 1, "index:by_email")
+		}
+		for n, shard := range []string{"s2", "s3"} {
+			mustExec(t, members[n].db(), fmt.Sprintf("/* shunt: shard=%s */ INSERT INTO legacy VALUES (%d, 1)", shard, 1000+n))
+			want(t, members[1-n].db(), fmt.Sprintf("SELECT v FROM legacy WHERE id = %d", 1000+n), "v", "1")
+			p.sameCopies(0, 2+n, "countries", "rates", "codes")
+		}
+		p.settled(p.db())
+	})
+}

@@ -191,13 +191,7 @@ func (x *Indexer) awaitFollowed(ctx context.Context, shards catalog.ShardSet) {
 			if x.opts.Logs.Fit(ctx, id) != nil {
 				return
 			}
-			for !x.isFollowed(id) && ctx.Err() == nil {
-				again, stop := x.clock.After(clearEvery)
-				select {
-				case <-again:
-				case <-ctx.Done():
-				}
-				stop()
+			for !x.isFollowed(id) && x.sleep(ctx, clearEvery) {
 			}
 		})
 	}
@@ -241,12 +235,7 @@ func (x *Indexer) followOn(ctx context.Context, id catalog.ShardID) {
 		if x.clock.Now().Sub(began) > followBackoff {
 			wait = time.Second
 		}
-		rested, stop := x.clock.After(wait)
-		select {
-		case <-rested:
-		case <-ctx.Done():
-		}
-		stop()
+		x.sleep(ctx, wait)
 		wait = min(2*wait, followBackoff)
 	}
 }
@@ -339,12 +328,7 @@ func (f *follower) tend(ctx context.Context) {
 				f.x.leave(f.shard, func(id catalog.IndexID) bool { return slices.Contains(marked, id) })
 			}
 		}
-		again, stop := f.x.clock.After(rest)
-		select {
-		case <-again:
-		case <-ctx.Done():
-		}
-		stop()
+		f.x.sleep(ctx, rest)
 	}
 }
 

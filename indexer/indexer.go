@@ -61,8 +61,7 @@ type Options struct {
 	// there is no other process.
 	Everyone func(context.Context) error
 
-	// Unsettled reports that which shards serve is being changed: records and catalogs may be of before and behind that. nil:
-	// it never is.
+	// Unsettled reports that other shards are about to serve, so that records and catalogs needn't fit. nil: they always do.
 	Unsettled func() bool
 
 	// Reread reads what a shard's tables are, and publishes that; changed: they are

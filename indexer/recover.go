@@ -106,11 +106,11 @@ func (x *Indexer) resumeBuild(def storage.IndexRecord) error {
 }
 
 // altered reports an index whose columns have been changed since its keys were made,
-// by DDL behind Shunt's back or that an earlier life had sent. Nobody reads by it: a catalog that does is of before what its
-// record says now, as while a shard is added.
+// by DDL behind Shunt's back or that an earlier life had sent. Nobody reads by such an index: a catalog that has it usable
+// was made before its record, and says nothing of that.
 func (x *Indexer) altered(def storage.IndexRecord) (bool, error) {
 	c := x.opts.Catalog()
-	if x.opts.Unsettled != nil && x.opts.Unsettled() {
+	if x.opts.Unsettled != nil && x.opts.Unsettled() { // or a catalog was made of new records, and the shards of before
 		return false, nil
 	}
 	if c == nil || !def.Readable || def.HasBuild || def.Status != catalog.Ready {

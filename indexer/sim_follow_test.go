@@ -106,18 +106,16 @@ func (w *world) stray(name string, e edit) {
 // What is missed meanwhile nobody is promised (caughtUp).
 func (w *world) resuming() {
 	p := w.proc
-	trail := &modelTrail{w: w}
-	var f *follower
-	w.start("follow", true, func() {
-		f = w.goesOn(p, trail)
-		w.reads(p, f, trail)
-	}).endless = true
+	trail := w.follows()
 	w.start("keep", true, func() {
 		for {
-			w.choose("has something to keep", func() bool { return f != nil && (f.owes || trail.At() != f.kept) }, 1, func(int) string {
-				return fmt.Sprint(f.owes, trail.At())
+			w.choose("has something to keep", func() bool {
+				f := w.resumed
+				return f != nil && (f.owes || trail.At() != f.kept)
+			}, 1, func(int) string {
+				return fmt.Sprint(w.resumed.owes, trail.At())
 			})
-			w.must(f.keep(context.Background()))
+			w.must(w.resumed.keep(context.Background()))
 		}
 	}).endless = true
 	w.start("work", true, func() {
@@ -138,16 +136,14 @@ func (w *world) resuming() {
 
 // following is resuming once: a scan that is owed is made, and no place is kept behind that.
 func (w *world) following() {
-	p := w.proc
-	trail := &modelTrail{w: w}
-	var f *follower
-	w.start("follow", true, func() {
-		f = w.goesOn(p, trail)
-		w.reads(p, f, trail)
-	}).endless = true
+	w.follows()
 	w.start("tend", true, func() {
 		for {
-			w.choose("has something to do", func() bool { return f != nil && (f.owes || f.old()) }, 1, func(int) string { return fmt.Sprint(f.owes) })
+			w.choose("has something to do", func() bool {
+				f := w.resumed
+				return f != nil && (f.owes || f.old())
+			}, 1, func(int) string { return fmt.Sprint(w.resumed.owes) })
+			f := w.resumed
 			if !f.owes {
 				w.must(f.renew(context.Background()))
 				continue
@@ -160,6 +156,13 @@ func (w *world) following() {
 			})
 		}
 	}).endless = true
+}
+
+// follows goes on following where the store says: resumed is who does, once it has begun.
+func (w *world) follows() *modelTrail {
+	p, trail := w.proc, &modelTrail{w: w}
+	w.start("follow", true, func() { w.reads(p, w.goesOn(p, trail), trail) }).endless = true
+	return trail
 }
 
 // goesOn begins to follow where the store says.

@@ -351,11 +351,7 @@ func (x *Indexer) leased(ctx context.Context, j *storage.Job) error {
 	renewing.Go(func() {
 		until := j.ClaimedUntil
 		for {
-			tick, stop := x.clock.After(leaseTime / 3)
-			select {
-			case <-tick:
-			case <-ctx.Done():
-				stop()
+			if !x.sleep(ctx, leaseTime/3) {
 				return
 			}
 			now := x.clock.Now()

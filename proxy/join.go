@@ -108,7 +108,7 @@ type Adding interface {
 // Errors of Apart.Begin: there is nothing to add, or it isn't time yet.
 var (
 	ErrServes = errors.New("the shard serves")
-	ErrWaits  = errors.New("it waits")
+	ErrWaits  = errors.New("waiting")
 )
 
 const (

@@ -34,7 +34,7 @@ type adding struct {
 }
 
 const (
-	// holdTime bounds how long the others may need to close their copies. One that can't leaves the others waiting.
+	// holdTime bounds how long the others may need to close their copies: meanwhile writes of all that have closed theirs wait.
 	holdTime = 3 * time.Second
 	// holdEvery is how often it is looked whether who has held still lives.
 	holdEvery = time.Second
@@ -159,13 +159,9 @@ func (a *adding) end(ctx context.Context, hold shared.Hold) (over bool, err erro
 type joint struct {
 	apart
 	m *member
-	d *schema.Directory
 }
 
 var _ proxy.Apart = joint{}
-
-// serves reports that a shard has been added.
-func (j joint) serves(sh catalog.Shard) bool { return slices.Contains(j.d.Catalog().Shards, sh) }
 
 // Leaves implements proxy.Apart.
 func (j joint) Leaves(before, after *catalog.Catalog) error {
@@ -185,19 +181,22 @@ func (j joint) Joined(name string, before, after *catalog.Catalog) error {
 	return err
 }
 
-// over is ErrServes where a shard has been added for good, nil where it is to be added.
+// over is ErrServes where a shard has been added for good, nil where it is to be added. It goes by the records.
+//
+// Counter-example: a member has taken a shard in, and is fenced; then that is taken back. By its catalog the shard serves, and
+// it would never have the shard added again.
 func (j joint) over(ctx context.Context, sh catalog.Shard) error {
-	if !j.serves(sh) {
-		return nil
-	}
 	if err := j.m.store.Refresh(ctx); err != nil {
 		return err
 	}
-	if j.m.adding.underWay() { // it may be taken back
-		return fmt.Errorf("%w: another member adds it", proxy.ErrWaits)
-	}
-	if !j.serves(sh) {
+	aside, err := j.m.store.Apart()
+	switch {
+	case err != nil:
+		return err
+	case aside[sh.Name] != "":
 		return nil
+	case j.m.adding.underWay(): // it may be taken back
+		return fmt.Errorf("%w: another member is adding the shard", proxy.ErrWaits)
 	}
 	return proxy.ErrServes
 }
@@ -229,7 +228,7 @@ func (j joint) Begin(ctx context.Context, sh catalog.Shard) (held context.Contex
 func (j joint) lacks(ctx context.Context, next *coming) error {
 	_, lacking, err := j.m.withoutComing(ctx, next.has)
 	if err == nil && lacking != "" {
-		err = fmt.Errorf("%w: it isn't in the configuration of member %s, or in another place: add it there, too, and restart that one", proxy.ErrWaits, lacking)
+		err = fmt.Errorf("%w: the shard isn't in the configuration of member %s, or stands in another place there: add it, and restart that member", proxy.ErrWaits, lacking)
 	}
 	return err
 }

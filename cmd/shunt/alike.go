@@ -167,7 +167,7 @@ const startsBeside = 5 * time.Second
 //	4 look who is there; one that hasn't said to have the same: refuse
 //	5 put this in place of what was known, unless that has been changed: then 2
 //
-// Shards that are being added count only when they serve: see comingShard.
+// A shard that is being added counts once it serves: see adding.
 //
 // So a change takes that all members are stopped, and they may start at once. Of two that have
 // something else at least one sees the other: what each writes (1, 3) is written before it reads (2,

@@ -113,9 +113,9 @@ func (b *binlogs) Follow(ctx context.Context, id catalog.ShardID, at string, beg
 			err = fmt.Errorf("%w: %w", indexer.ErrNoPlace, err)
 		}
 	}()
-	cfg, ok := b.dial[id]
-	if !ok {
-		return fmt.Errorf("no shard has number %d", id)
+	cfg, err := b.shard(id)
+	if err != nil {
+		return err
 	}
 	waited, err := b.untilFit(ctx, id, cfg)
 	if err != nil {
@@ -278,6 +278,15 @@ func (b *binlogs) untilFit(ctx context.Context, id catalog.ShardID, cfg shard.Co
 	return waited, nil
 }
 
+// shard is one by its number.
+func (b *binlogs) shard(id catalog.ShardID) (shard.Config, error) {
+	cfg, ok := b.dial[id]
+	if !ok {
+		return cfg, fmt.Errorf("no shard has number %d", id)
+	}
+	return cfg, nil
+}
+
 // lacking is why a log isn't worth being followed. An error comes without.
 func (b *binlogs) lacking(ctx context.Context, cfg shard.Config) ([]follow.Problem, error) {
 	problems, err := follow.Check(ctx, sourceOf(cfg, b.log))
@@ -289,9 +298,9 @@ func (b *binlogs) lacking(ctx context.Context, cfg shard.Config) ([]follow.Probl
 
 // Fit implements indexer.Logs.
 func (b *binlogs) Fit(ctx context.Context, id catalog.ShardID) error {
-	cfg, ok := b.dial[id]
-	if !ok {
-		return fmt.Errorf("no shard has number %d", id)
+	cfg, err := b.shard(id)
+	if err != nil {
+		return err
 	}
 	problems, err := b.lacking(ctx, cfg)
 	if slices.ContainsFunc(problems, func(p follow.Problem) bool { return b.fit || p.Weight == follow.Fatal }) {

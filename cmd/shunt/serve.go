@@ -309,7 +309,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg, log), Timeouts: proxy.Timeouts(cfg.Timeouts),
 		Directory: directory, Pools: s.pools, Replicas: replicas, Index: lookedUp, Admin: index, Virtual: virtualColumns{columns}, Answers: keptAnswers(s.answers), Scratch: scratch,
 		Sequences: sequences{s.store, directory}, Cursors: cursors(cfg, s.store), Ring: s.ring, Logger: log, Metrics: s.registry,
-		Cluster: s.cluster, Several: s.member != nil, Members: s.members, Standing: s.standing, Others: asked, Apart: s.apart(directory), Unfinished: unfinished, Advice: s.indexAdvice, LogState: s.logs.State, Shapes: cfg.StatementShapes,
+		Cluster: s.cluster, Several: s.member != nil, Members: s.members, Standing: s.standing, Others: asked, Apart: s.apart(), Unfinished: unfinished, Advice: s.indexAdvice, LogState: s.logs.State, Shapes: cfg.StatementShapes,
 	})
 	if err := p.SetStatementLog(statementLog(cfg)); err != nil {
 		return err
@@ -353,8 +353,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	wg.Go(func() { configured.run(serving) })
 	if s.member == nil { // others may be writing the copies
 		wg.Go(func() { p.Compare(serving) })
-	}
-	if s.member != nil {
+	} else {
 		if err := s.member.adding.serve(ctx, p); err != nil {
 			return err
 		}
@@ -577,12 +576,12 @@ func (s *service) newIndexer(directory *schema.Directory) *indexer.Indexer {
 }
 
 // apart is proxy.Options'.
-func (s *service) apart(d *schema.Directory) proxy.Apart {
+func (s *service) apart() proxy.Apart {
 	of := apart{s.store, s.cfg}
 	if s.member == nil {
 		return of
 	}
-	return joint{of, s.member, d}
+	return joint{of, s.member}
 }
 
 // scanners is indexer.Options'.
