@@ -238,6 +238,63 @@ func TestMembersShardAddedKilled(t *testing.T) {
 	})
 }
 
+// TestMembersShardAddedCompares: while writes wait for a shard that is added, only tables are compared that a member has written
+// meanwhile.
+func TestMembersShardAddedCompares(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 3)
+		p := start(t, f, setup{tables: mixed, servers: servers[:2:2], extra: "store: {shards: true}"})
+		makeMixed(t, p.db())
+		members := []*process{p, p.beside()}
+		members[1].run()
+		source := onShard(t, servers[0], "")
+		mustExec(t, source, "SET GLOBAL log_output = 'TABLE'")
+		mustExec(t, source, "SET GLOBAL general_log = ON")
+		for _, m := range members {
+			m.stop()
+			m.addShard(servers[2])
+			m.run()
+		}
+		var stopped atomic.Bool
+		var writing sync.WaitGroup
+		for n, sql := range []string{"UPDATE countries SET share = share + 1 WHERE id = 7", "INSERT INTO codes VALUES (2, 'b')"} {
+			db := members[n].db()
+			writing.Go(func() {
+				for !stopped.Load() {
+					if _, err := rowsOf(t.Context(), db, sql); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for _, m := range members {
+			m.joined(m.db(), "s2")
+		}
+		stopped.Store(true)
+		writing.Wait()
+		mustExec(t, source, "SET GLOBAL general_log = OFF")
+		const of = "CONVERT(argument USING utf8mb4) AS text FROM mysql.general_log WHERE command_type = 'Query' AND "
+		last := mustRows(t, source, "SELECT thread_id AS id, "+of+"argument = 'SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE'")
+		if len(last) == 0 {
+			t.Fatal("nothing was compared at last")
+		}
+		compared := map[string]bool{}
+		for _, r := range mustRows(t, source, "SELECT "+of+"argument LIKE '%BIT_XOR%' AND thread_id = "+last[len(last)-1]["id"]+
+			" AND event_time >= (SELECT MAX(event_time) FROM mysql.general_log WHERE argument = 'SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE')") {
+			for _, table := range []string{"countries", "rates", "codes"} {
+				if strings.Contains(r["text"], "`"+table+"`") {
+					compared[table] = true
+				}
+			}
+		}
+		if !compared["countries"] || !compared["codes"] || compared["rates"] {
+			t.Errorf("while writes waited these were compared: %v", compared)
+		}
+		p.sameCopies(0, 2, "countries", "rates", "codes")
+	})
+}
+
 // TestMembersShardsAdded: two shards are added at once, whatever their names' order. They come one after the other.
 func TestMembersShardsAdded(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {

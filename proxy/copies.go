@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,12 +23,19 @@ type copies struct {
 	alone bool
 	// changed is closed when open or alone has changed.
 	changed chan struct{}
-	// written are the tables that have been written since Join looked last; any: any may have been.
-	written map[catalog.TableName]bool
-	any     bool
+	written Written // since restart, but for what was taken
 	// torn are the tables that may have been written on some shards and not on others, and when.
 	torn map[catalog.TableName]tear
 }
+
+// Written are the tables that have been written; Any: any may have been.
+type Written struct {
+	Tables map[catalog.TableName]bool
+	Any    bool
+}
+
+// May reports whether a table may have been written.
+func (w Written) May(t catalog.TableName) bool { return w.Any || w.Tables[t] }
 
 // tear is a COMMIT that has failed on some shards, or the end of a transaction with a write that was
 // sent to one by its hint.
@@ -37,7 +45,7 @@ type tear struct {
 }
 
 func newCopies() *copies {
-	return &copies{changed: make(chan struct{}), written: map[catalog.TableName]bool{}, torn: map[catalog.TableName]tear{}}
+	return &copies{changed: make(chan struct{}), written: Written{Tables: map[catalog.TableName]bool{}}, torn: map[catalog.TableName]tear{}}
 }
 
 func (c *copies) changedLocked() {
@@ -91,12 +99,12 @@ func (c *copies) leave(h held) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range h.tables {
-		c.written[t] = true
+		c.written.Tables[t] = true
 		if h.torn {
 			c.torn[t] = tear{time.Now(), h.any}
 		}
 	}
-	c.any = c.any || h.any
+	c.written.Any = c.written.Any || h.any
 	c.open--
 	c.changedLocked()
 }
@@ -119,7 +127,7 @@ func (c *copies) doubtful(t catalog.TableName) (doubtful, hinted bool) {
 func (c *copies) touch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.any = true
+	c.written.Any = true
 }
 
 // close waits until nobody shares it, for wait at most, and has it alone until reopen.
@@ -153,17 +161,31 @@ func (c *copies) reopen() {
 func (c *copies) take(t catalog.TableName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was := c.any || c.written[t]
-	delete(c.written, t)
+	was := c.written.May(t)
+	delete(c.written.Tables, t)
 	return was
 }
 
-// restart has no table counted as written.
+// restart has no table counted as written, but those that have just been torn.
+//
+// Counter-example: a connection breaks at COMMIT, and the session leaves; Join compares the table; the server commits.
 func (c *copies) restart() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.written)
-	c.any = false
+	clear(c.written.Tables)
+	c.written.Any = false
+	for t, how := range c.torn {
+		if time.Since(how.at) <= tornFor {
+			c.written.Tables[t] = true
+		}
+	}
+}
+
+// sinceRestart are the tables that have been written since.
+func (c *copies) sinceRestart() Written {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Written{maps.Clone(c.written.Tables), c.written.Any}
 }
 
 // held is what a session shares copies for.

@@ -9,6 +9,36 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
+// TestCopiesTorn: a table that has just been written on some shards only counts as written behind restart, too, for a while.
+func TestCopiesTorn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, torn, whole := newCopies(), catalog.TableName{Schema: "s", Name: "torn"}, catalog.TableName{Schema: "s", Name: "whole"}
+		for _, h := range []held{{tables: []catalog.TableName{torn}, torn: true}, {tables: []catalog.TableName{whole}}} {
+			if !c.tryEnter() {
+				t.Fatal("nobody has them alone")
+			}
+			c.leave(h)
+		}
+		if w := c.sinceRestart(); !w.May(torn) || !w.May(whole) {
+			t.Errorf("written are %v", w)
+		}
+		c.restart()
+		if w := c.sinceRestart(); !w.May(torn) || w.May(whole) {
+			t.Errorf("behind restart %v", w)
+		}
+		time.Sleep(tornFor + time.Second)
+		c.restart()
+		if w := c.sinceRestart(); w.May(torn) {
+			t.Errorf("later %v", w)
+		}
+		c.touch()
+		if w := c.sinceRestart(); !w.May(whole) {
+			t.Errorf("any may have been, not %v", w)
+		}
+	})
+}
+
 // TestCopiesAlone: who has the copies alone meets no write, and one that began before keeps him out.
 func TestCopiesAlone(t *testing.T) {
 	t.Parallel()

@@ -56,8 +56,9 @@ import (
 // All have the shard apart until each has it in its configuration; then one of them takes the steps (Begin). Before step 5 it has
 // the others close their copies (Hold), behind which also writes wait of tables that are placed anywhere, and those sent by hints:
 //
-//	hold      all others have closed their copies
-//	5 to 7    as above, but that all reference tables are compared: which ones the others have written isn't known
+//	note      before step 3: each notes which tables it writes from here on, as does who comes later before it serves anybody
+//	hold      all others have closed their copies, and said what they have written since
+//	5 to 7    as above, for what all have written. Where one has gone, or hasn't said, that may be anything
 //	          with step 7 each takes the shard in before it tells that it goes by that
 //	release   when all go by it
 //
@@ -76,6 +77,8 @@ import (
 type Apart interface {
 	// Begin returns when this process is the one that adds a shard, until held ends or end is called.
 	Begin(ctx context.Context, shard catalog.Shard) (held context.Context, end func(), err error)
+	// Note has all other processes note from now on which tables they write (NoteCopies).
+	Note(ctx context.Context) error
 	// Hold has all other processes close their copies (HoldCopies). End must follow.
 	Hold(ctx context.Context, shard string) (Adding, error)
 	// Ours reports that a shard's tables are Shunt's own making.
@@ -98,6 +101,8 @@ type Apart interface {
 
 // Adding is a shard that is being added, while all other processes have closed their copies.
 type Adding interface {
+	// Written are the tables that the others have written since Note.
+	Written() Written
 	// Joined is Apart's for all processes, Back what takes that back.
 	Joined(before, after *catalog.Catalog) error
 	Back() error
@@ -301,6 +306,9 @@ func (j *newcomer) once(ctx context.Context) error {
 			return err
 		}
 		j.p.copies.restart()
+		if err := j.p.opts.Apart.Note(ctx); err != nil {
+			return err
+		}
 		if err := j.copyAll(ctx); err != nil {
 			return err
 		}
@@ -440,7 +448,7 @@ func (j *newcomer) finish(ctx context.Context, changed time.Time) (done bool, er
 			return err
 		}
 		alone = true
-		if err := j.last(ctx); err != nil {
+		if err := j.last(ctx, adding.Written()); err != nil {
 			return err
 		}
 		if err := execAll(ctx, j.to, j.p.opts.Apart.Mark()); err != nil {
@@ -469,17 +477,24 @@ func (j *newcomer) finish(ctx context.Context, changed time.Time) (done bool, er
 // HoldCopies closes this process's copies until ReleaseCopies, since another one adds a shard. An error leaves them open.
 func (p *Proxy) HoldCopies(ctx context.Context) error { return p.copies.close(ctx, shareWait) }
 
+// NoteCopies has this process note which tables it writes from now on: WrittenCopies.
+func (p *Proxy) NoteCopies() { p.copies.restart() }
+
+// WrittenCopies are the tables that this process has written since NoteCopies.
+func (p *Proxy) WrittenCopies() Written { return p.copies.sinceRestart() }
+
 // ReleaseCopies is HoldCopies's end.
 func (p *Proxy) ReleaseCopies() { p.copies.reopen() }
 
 // last is step 6. REQUIRES: nobody else shares the copies. The first shard's rows are read with locks,
 // which it keeps: a transaction whose connection was lost may still be about to commit.
-func (j *newcomer) last(ctx context.Context) error {
+func (j *newcomer) last(ctx context.Context, others Written) error {
 	if err := execAll(ctx, j.from, []string{"SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE", "BEGIN"}); err != nil {
 		return err
 	}
 	for _, t := range j.p.references() {
-		if !j.p.copies.take(catalog.TableName{Schema: t.Schema, Name: t.Name}) && !j.p.opts.Several {
+		name := catalog.TableName{Schema: t.Schema, Name: t.Name}
+		if !j.p.copies.take(name) && !others.May(name) {
 			continue
 		}
 		changed, err := j.copyUntilSame(ctx, t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ type adding struct {
 	mu     sync.Mutex // of who goes by the records
 	proxy  *proxy.Proxy
 	closed bool // its copies, for another one
+	// noting is shared.Notes.Since for which this process notes what it writes, said the one for which it has said that.
+	noting, said uint64
 }
 
 const (
@@ -64,12 +67,42 @@ func (a *adding) during(ctx context.Context, fn func() error) error {
 		}
 		a.closed = true
 	}
+	if err := a.note(); err != nil {
+		return err
+	}
 	if err := fn(); err != nil {
 		return err
 	}
 	if !held && a.closed {
 		a.proxy.ReleaseCopies()
 		a.closed = false
+	}
+	return nil
+}
+
+// note has this process note what it writes, where another one wants that, and says that it does; and what it has written, once its
+// copies are closed. REQUIRES: mu
+func (a *adding) note() error {
+	notes, err := a.m.store.Notes()
+	if err != nil || notes.Since == 0 || notes.By == a.m.cluster.Self() || a.proxy == nil {
+		return err
+	}
+	say := shared.Written{Since: notes.Since}
+	switch {
+	case a.noting != notes.Since:
+		a.proxy.NoteCopies()
+	case !a.closed || a.said == notes.Since:
+		return nil
+	}
+	if a.closed {
+		w := a.proxy.WrittenCopies()
+		say.Whole, say.Tables, say.Any = true, slices.Collect(maps.Keys(w.Tables)), w.Any
+	}
+	if err := a.m.store.SetWritten(a.m.cluster.Self(), say); err != nil {
+		return fmt.Errorf("say what is written while a shard is added: %w", err)
+	}
+	if a.noting = notes.Since; a.closed {
+		a.said = notes.Since
 	}
 	return nil
 }
@@ -266,6 +299,70 @@ func (j joint) say(ctx context.Context, sh catalog.Shard) (*coming, error) {
 	return next, j.m.sayComing(ctx, next.has)
 }
 
+// Note implements proxy.Apart.
+func (j joint) Note(ctx context.Context) error {
+	if _, err := j.m.store.Note(j.m.cluster.Self()); err != nil {
+		return fmt.Errorf("have all members note what they write: %w", err)
+	}
+	brief, cancel := context.WithTimeoutCause(ctx, holdTime, errors.New("they have had their time"))
+	defer cancel()
+	if err := j.m.everyone(brief); err != nil {
+		return fmt.Errorf("have all members note what they write: %w", err)
+	}
+	return nil
+}
+
+// written is what all others have written since Note. REQUIRES: their copies are closed.
+func (j joint) written(ctx context.Context) (w proxy.Written, err error) {
+	rows, err := j.m.cluster.Members(ctx)
+	if err != nil {
+		return w, fmt.Errorf("see who else has the shards: %w", err)
+	}
+	if err := j.m.store.Refresh(ctx); err != nil {
+		return w, err
+	}
+	notes, err := j.m.store.Notes()
+	if err != nil {
+		return w, err
+	}
+	said, err := j.m.store.Written()
+	if err != nil {
+		return w, err
+	}
+	self := j.m.cluster.Self()
+	var others []string
+	for _, r := range rows {
+		if r.Member != self {
+			others = append(others, r.Member)
+		}
+	}
+	if w = writtenBy(others, notes.Since, said); notes.By != self { // another one has ended the hold
+		w.Any = true
+	}
+	return w, nil
+}
+
+// writtenBy is what all have written since a version that have noted since then; any table, where one that is there hasn't, or one
+// that has isn't there to say.
+//
+// Counter-example: who has died is left out. It had written a table behind the comparison.
+func writtenBy(there []string, since uint64, said map[string]shared.Written) proxy.Written {
+	w := proxy.Written{Tables: map[catalog.TableName]bool{}}
+	for _, member := range there {
+		w.Any = w.Any || said[member].Since != since
+	}
+	for _, of := range said {
+		if of.Since != since {
+			continue
+		}
+		w.Any = w.Any || of.Any || !of.Whole
+		for _, t := range of.Tables {
+			w.Tables[t] = true
+		}
+	}
+	return w
+}
+
 // Hold implements proxy.Apart.
 func (j joint) Hold(ctx context.Context, name string) (proxy.Adding, error) {
 	a, self := &j.m.adding, j.m.cluster.Self()
@@ -273,7 +370,7 @@ func (j joint) Hold(ctx context.Context, name string) (proxy.Adding, error) {
 		return nil, fmt.Errorf("%w: the configuration is being changed", proxy.ErrWaits)
 	}
 	a.holds.Store(true)
-	x := &addingTogether{j, ctx, name, nil}
+	x := &addingTogether{joint: j, ctx: ctx, name: name}
 	if err := j.m.store.Hold(self); err != nil {
 		if errors.Is(err, shared.ErrHeld) {
 			a.holds.Store(false) // run ends what is left of an earlier one
@@ -289,6 +386,11 @@ func (j joint) Hold(ctx context.Context, name string) (proxy.Adding, error) {
 		x.End()
 		return nil, fmt.Errorf("have all members close their copies: %w", err)
 	}
+	var err error
+	if x.others, err = j.written(brief); err != nil {
+		x.End()
+		return nil, err
+	}
 	return x, nil
 }
 
@@ -297,8 +399,13 @@ type addingTogether struct {
 	joint
 	ctx  context.Context // of the adding
 	name string
-	to   *shared.Serving // what was changed, or may have been
+	// others is what they have written since Note.
+	others proxy.Written
+	to     *shared.Serving // what was changed, or may have been
 }
+
+// Written implements proxy.Adding.
+func (x *addingTogether) Written() proxy.Written { return x.others }
 
 // Joined implements proxy.Adding.
 func (x *addingTogether) Joined(before, after *catalog.Catalog) error {

@@ -8,7 +8,7 @@ import (
 )
 
 // The simulation is of the rules of adding.go and proxy/join.go, over all orders of their steps. Member a adds a shard; two serve
-// beside it, and end a's hold if a dies. They write: rows of a reference table, which are on all shards that the writer goes by,
+// beside it, or come meanwhile, and end a's hold if a dies. They write: rows of a reference table, which are on all shards that the writer goes by,
 // and rows on the new shard, once it goes by that. Each member that lives has to find each row of which a client was told: of a
 // reference table on any shard that it goes by. For each rule there is a variant without it, in which a miss must be found.
 
@@ -20,6 +20,10 @@ type addRules struct {
 	anyHolder    bool // a serves the shard though its hold was ended
 	reopenFirst  bool // a opens its own copies before the hold is over
 	cleanEarly   bool // the hold of who has died ends though some go by other shards
+	lookEarly    bool // a compares before all note what they write
+	notedBegun   bool // a write is noted when it begins
+	noteUnsaid   bool // who comes doesn't say that it notes before it serves
+	deadIgnored  bool // who hasn't said what it has written has written nothing
 }
 
 type addMember struct {
@@ -30,7 +34,19 @@ type addMember struct {
 	// step of going by the records, of which at and held were read.
 	step, at    int8
 	held, fresh bool
+	// notes: it has said that it notes what it writes; noting as of the records that it read. wrote: it has noted a write.
+	notes, noting, wrote bool
+	// said what it has written, in all, behind the closing of its copies.
+	said said
 }
+
+type said int8
+
+const (
+	saidNothing said = iota
+	saidNone
+	saidSome
+)
 
 // out reports that it neither reads nor writes.
 func (m *addMember) out() bool { return m.dead || m.fenced || m.joins }
@@ -46,14 +62,15 @@ var addWriters = [...]int{0, 1, 0, 2}
 const wroteAnywhere = 2
 
 type addState struct {
-	holds, serves bool
-	version       int8
-	m             [3]addMember
-	w             [len(addWriters)]addWrite
+	// note: members are to note what they write.
+	note, holds, serves bool
+	version             int8
+	m                   [3]addMember
+	w                   [len(addWriters)]addWrite
 	// step of a's, and what it waits for.
 	step, awaits int8
 	back         bool // it has taken the shard back
-	perils       int8 // how often something has gone wrong
+	perils       int8 // how often something may still go wrong
 }
 
 type addStep struct {
@@ -97,9 +114,15 @@ func (s addState) next(without addRules) (steps []addStep) {
 		anywhere := i >= wroteAnywhere
 		switch {
 		case w.phase == 0 && (!m.closed || anywhere && without.freeAnywhere) && (!anywhere || m.serves):
-			do(fmt.Sprintf("write %d begins, serves %v", i, m.serves), func(t *addState) { t.w[i] = addWrite{1, m.serves, false} })
+			do(fmt.Sprintf("write %d begins, serves %v", i, m.serves), func(t *addState) {
+				t.w[i] = addWrite{1, m.serves, false}
+				t.noted(i, without.notedBegun)
+			})
 		case w.phase == 1:
-			do(fmt.Sprintf("write %d ends", i), func(t *addState) { t.w[i].phase, t.w[i].on = 2, w.view })
+			do(fmt.Sprintf("write %d ends", i), func(t *addState) {
+				t.w[i].phase, t.w[i].on = 2, w.view
+				t.noted(i, !without.notedBegun)
+			})
 		}
 	}
 	for i, m := range s.m {
@@ -112,16 +135,26 @@ func (s addState) next(without addRules) (steps []addStep) {
 		case m.step == 0 && (m.told < s.version || m.joins):
 			do(fmt.Sprintf("%d reads version %d", i, s.version), func(t *addState) {
 				t.m[i].step, t.m[i].at, t.m[i].held, t.m[i].fresh = 1, s.version, s.holds && i != 0, m.joins
+				t.m[i].noting = s.note && i != 0
 			})
 		case m.step == 1 && (!m.held || m.closed || !s.writing(i, without)):
-			do(fmt.Sprintf("%d closes if %v", i, m.held), func(t *addState) {
-				t.m[i].step, t.m[i].closed = 2, m.closed || m.held
+			do(fmt.Sprintf("%d notes if %v, closes if %v", i, m.noting, m.held), func(t *addState) {
+				to := &t.m[i]
+				to.step, to.closed = 2, m.closed || m.held
+				if m.noting && !m.notes && (!m.fresh || !without.noteUnsaid) {
+					to.notes, to.wrote = true, false
+				}
+				if to.closed && to.notes && to.said == saidNothing {
+					if to.said = saidNone; to.wrote {
+						to.said = saidSome
+					}
+				}
 			})
 		case m.step == 2:
 			do(fmt.Sprintf("%d serves %v", i, s.serves), func(t *addState) { t.m[i].step, t.m[i].serves = 3, s.serves })
 		case m.step == 3:
-			if s.perils < 2 {
-				do(fmt.Sprintf("%d can't read a shard behind that", i), func(t *addState) { t.m[i].step, t.perils = 0, s.perils+1 })
+			if s.perils > 0 {
+				do(fmt.Sprintf("%d can't read a shard behind that", i), func(t *addState) { t.m[i].step, t.perils = 0, s.perils-1 })
 			}
 			do(fmt.Sprintf("%d goes by version %d", i, m.at), func(t *addState) {
 				t.m[i].closed = m.closed && (m.held || i == 0)
@@ -131,12 +164,15 @@ func (s addState) next(without addRules) (steps []addStep) {
 	}
 	if !s.m[0].dead {
 		s.adds(without, do)
-		if s.perils < 2 {
-			do("a dies", func(t *addState) { t.m[0].dead = true; t.perils++; t.lose(0) })
+		if s.perils > 0 {
+			do("a dies", func(t *addState) { t.m[0].dead = true; t.perils--; t.lose(0) })
 		}
 	}
-	if s.perils < 2 && !s.m[0].fenced {
-		do("a is fenced", func(t *addState) { t.m[0].fenced, t.m[0].joins = true, false; t.perils++; t.lose(0) })
+	if s.perils > 0 && s.note && !s.m[1].out() {
+		do("1 dies", func(t *addState) { t.m[1].dead = true; t.perils--; t.lose(1) })
+	}
+	if s.perils > 0 && !s.m[0].fenced {
+		do("a is fenced", func(t *addState) { t.m[0].fenced, t.m[0].joins = true, false; t.perils--; t.lose(0) })
 	}
 	if s.holds && (s.m[0].dead || s.m[0].fenced) && (without.cleanEarly || s.byAll(s.version)) {
 		do("another one ends the hold", func(t *addState) { t.holds = false; t.change() })
@@ -153,10 +189,36 @@ func (s *addState) lose(m int) {
 	}
 }
 
+// noted notes a write of a reference table, if that is the moment.
+func (s *addState) noted(write int, now bool) {
+	if now && write < wroteAnywhere {
+		s.m[addWriters[write]].wrote = true
+	}
+}
+
+// copy has what was written so far be on the new shard.
+func (s *addState) copy() {
+	for i := range wroteAnywhere {
+		s.w[i].on = s.w[i].on || s.w[i].phase == 2
+	}
+}
+
+// written reports that a reference table may have been written since all note that.
+func (s *addState) written(without addRules) bool {
+	some := s.m[0].wrote
+	for _, m := range s.m[1:] {
+		unsaid := !m.notes && !m.out() || m.notes && m.said == saidNothing
+		some = some || m.said == saidSome || unsaid && !without.deadIgnored
+	}
+	return some
+}
+
 // adds are a's steps.
 func (s addState) adds(without addRules, do func(string, func(*addState))) {
 	const (
-		begins = iota
+		notes = iota
+		noted
+		begins
 		held
 		closes
 		copies
@@ -167,11 +229,21 @@ func (s addState) adds(without addRules, do func(string, func(*addState))) {
 		reopens
 	)
 	fails := func(what string, then func(*addState)) {
-		if s.perils < 2 {
-			do(what, func(t *addState) { t.perils++; then(t) })
+		if s.perils > 0 {
+			do(what, func(t *addState) { t.perils--; then(t) })
 		}
 	}
 	switch s.step {
+	case notes:
+		do("a has all note what they write", func(t *addState) {
+			t.note, t.m[0].wrote = true, false
+			t.change()
+			t.step, t.awaits = noted, t.version
+		})
+	case noted:
+		if without.lookEarly || s.byAll(s.awaits) {
+			do("a copies", func(t *addState) { t.copy(); t.step = begins })
+		}
 	case begins:
 		do("a holds", func(t *addState) { t.holds = true; t.change(); t.step, t.awaits = held, t.version })
 	case held:
@@ -184,9 +256,9 @@ func (s addState) adds(without addRules, do func(string, func(*addState))) {
 			do("a closes", func(t *addState) { t.m[0].closed, t.step = true, copies })
 		}
 	case copies:
-		do("a copies", func(t *addState) {
-			for i := range wroteAnywhere {
-				t.w[i].on = t.w[i].on || t.w[i].phase == 2
+		do("a copies what was written since", func(t *addState) {
+			if s.written(without) {
+				t.copy()
 			}
 			t.step = serves
 		})
@@ -244,16 +316,19 @@ func (s *addState) missed() string {
 	return ""
 }
 
-// explore goes through all orders. stuck: copies stay closed for ever.
-func (without addRules) explore() (states int, miss string, way []string) {
+// explore goes through all orders in which something goes wrong so many times at most. Copies that stay closed are a miss, too.
+func (without addRules) explore(perils int8) (states int, miss string, way []string) {
 	type from struct {
 		was  addState
 		what string
 	}
-	seen := map[addState]from{{}: {}}
-	todo := []addState{{}}
+	serving := addState{perils: perils}
+	coming := serving
+	coming.m[1].fenced = true // it joins
+	seen := map[addState]from{serving: {}, coming: {}}
+	todo := []addState{serving, coming}
 	told := func(s addState, what string) {
-		for miss = what; s != (addState{}); s = seen[s].was {
+		for miss = what; seen[s].what != ""; s = seen[s].was {
 			way = append(way, seen[s].what)
 		}
 		slices.Reverse(way)
@@ -266,7 +341,7 @@ func (without addRules) explore() (states int, miss string, way []string) {
 			break
 		}
 		steps := s.next(without)
-		if len(steps) == 0 && (s.m[1].closed || s.m[2].closed) {
+		if len(steps) == 0 && slices.ContainsFunc(s.m[1:], func(m addMember) bool { return m.closed && !m.dead }) {
 			told(s, "copies stay closed")
 		}
 		for _, step := range steps {
@@ -281,7 +356,11 @@ func (without addRules) explore() (states int, miss string, way []string) {
 
 func TestAddingSimulation(t *testing.T) {
 	t.Parallel()
-	states, miss, way := addRules{}.explore()
+	perils := int8(2)
+	if testing.Short() {
+		perils = 1
+	}
+	states, miss, way := addRules{}.explore(perils)
 	if t.Logf("%d states", states); miss != "" {
 		t.Errorf("%s:\n%s", miss, strings.Join(way, "\n"))
 	}
@@ -296,8 +375,12 @@ func TestAddingSimulationHasTeeth(t *testing.T) {
 		"a shard serves while the hold is its adder's":      {anyHolder: true},
 		"own copies are opened behind the hold":             {reopenFirst: true},
 		"a dead member's hold ends when all go by the same": {cleanEarly: true},
+		"all note first what they write":                    {lookEarly: true},
+		"a write is noted when it ends":                     {notedBegun: true},
+		"who comes notes before it serves":                  {noteUnsaid: true},
+		"of who hasn't said nothing is known":               {deadIgnored: true},
 	} {
-		states, miss, way := without.explore()
+		states, miss, way := without.explore(1)
 		if miss == "" {
 			t.Errorf("%s: no miss without it, in %d states", name, states)
 			continue

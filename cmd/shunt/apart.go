@@ -50,6 +50,9 @@ func (apart) Begin(ctx context.Context, _ catalog.Shard) (held context.Context, 
 	return ctx, func() {}, nil
 }
 
+// Note has nobody to tell.
+func (apart) Note(context.Context) error { return nil }
+
 // Hold has nobody to wait for.
 func (a apart) Hold(_ context.Context, name string) (proxy.Adding, error) {
 	return addingAlone{a, name}, nil
@@ -63,8 +66,9 @@ type addingAlone struct {
 func (a addingAlone) Joined(before, after *catalog.Catalog) error {
 	return a.apart.Joined(a.name, before, after)
 }
-func (a addingAlone) Back() error { return a.apart.Take(a.name) }
-func (addingAlone) End()          {}
+func (a addingAlone) Back() error          { return a.apart.Take(a.name) }
+func (addingAlone) Written() proxy.Written { return proxy.Written{} }
+func (addingAlone) End()                   {}
 
 // Joined notes that a shard serves.
 func (a apart) Joined(name string, before, after *catalog.Catalog) error {

@@ -33,6 +33,49 @@ func (s *Store) Hold(member string) error {
 	})
 }
 
+// Notes is that members note which tables they write, since a version; 0: they don't.
+type Notes struct {
+	By    string
+	Since uint64
+}
+
+// Written is what a member has noted since a version.
+type Written struct {
+	Since uint64
+	// Whole: it writes no more. Else it has begun to note.
+	Whole  bool
+	Tables []catalog.TableName
+	Any    bool // any table may have been written
+}
+
+// Note has members note anew which tables they write, for one of them.
+func (s *Store) Note(member string) (since uint64, err error) {
+	err = s.change(func(now *state) ([]home.Record, error) {
+		since = now.version
+		r, err := record(kindNotes, "", Notes{member, since})
+		return append(noted(now), r), err
+	})
+	return since, err
+}
+
+// noted ends what members have noted.
+func noted(now *state) []home.Record {
+	var records []home.Record
+	for member := range now.records[kindWritten] {
+		records = append(records, home.Record{Kind: kindWritten, Name: member})
+	}
+	return records
+}
+
+// Notes is for whom members note which tables they write.
+func (s *Store) Notes() (Notes, error) { return one[Notes](s.state.Load(), kindNotes, "") }
+
+// Written is what members have noted.
+func (s *Store) Written() (map[string]Written, error) { return all[Written](s, kindWritten) }
+
+// SetWritten says what a member has noted.
+func (s *Store) SetWritten(member string, w Written) error { return s.set(kindWritten, member, w) }
+
 // EndHold ends a member's hold, if there is one. Where it has changed which shards serve, nothing at all may have changed since a
 // version. over: there is none any more.
 func (s *Store) EndHold(member string, since uint64) (over bool, err error) {
@@ -44,7 +87,7 @@ func (s *Store) EndHold(member string, since uint64) (over bool, err error) {
 		if over = !h.Changed || now.version == since; !over {
 			return nil, nil
 		}
-		return []home.Record{{Kind: kindHold}}, nil
+		return append(noted(now), home.Record{Kind: kindHold}, home.Record{Kind: kindNotes}), nil
 	})
 	return over, err
 }

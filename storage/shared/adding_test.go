@@ -2,6 +2,7 @@ package shared
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -76,4 +77,40 @@ func TestAdding(t *testing.T) {
 		t.Errorf("%v holds, %v", h, err)
 	}
 	end(a, "b", 0, true) // nothing has changed under it
+}
+
+// TestWritten: what members note is said for one who asks, and ends with the next one's asking and with a hold.
+func TestWritten(t *testing.T) {
+	c := server(t)
+	a, b := openAt(t, c), openAt(t, c)
+	is := func(s *Store, by string, wanted map[string]Written) {
+		t.Helper()
+		check(t, s.Refresh(t.Context()))
+		notes, err := s.Notes()
+		check(t, err)
+		said, err := s.Written()
+		check(t, err)
+		if notes.By != by || !reflect.DeepEqual(said, wanted) {
+			t.Errorf("for %q: %v; wanted for %q: %v", notes.By, said, by, wanted)
+		}
+	}
+	is(b, "", map[string]Written{})
+	first, err := a.Note("a")
+	check(t, err)
+	begun := Written{Since: first}
+	check(t, b.SetWritten("b", begun))
+	is(a, "a", map[string]Written{"b": begun})
+	second, err := a.Note("a")
+	if check(t, err); second <= first {
+		t.Errorf("since %d, and then since %d", first, second)
+	}
+	is(b, "a", map[string]Written{})
+	whole := Written{Since: second, Whole: true, Tables: []catalog.TableName{{Schema: "shop", Name: "rates"}}, Any: true}
+	check(t, b.SetWritten("b", whole))
+	check(t, a.Hold("a"))
+	is(a, "a", map[string]Written{"b": whole})
+	if over, err := a.EndHold("a", 0); !over || err != nil {
+		t.Errorf("the end of the hold: %v, %v", over, err)
+	}
+	is(b, "", map[string]Written{})
 }

@@ -31,6 +31,8 @@ const (
 	kindHas        = "has"        // by member: what it has of that; of those that came with something else than kindMembers
 	kindComing     = "coming"     // by member: what it is to have in place of kindMembers, once all members are
 	kindHold       = "hold"       // one: the member that has the others' copies closed, since it adds a shard
+	kindNotes      = "notes"      // one: members note which tables they write, for the one that adds a shard
+	kindWritten    = "written"    // by member: what it has noted
 	kindSchema     = "schema"     // by process: that it has changed the shards' schemas
 	kindHomes      = "homes"      // by process, and of all: the names of the homes, the first one first
 )
