@@ -33,7 +33,7 @@ func (b *bench) membersPart(ctx context.Context) error {
 	side := *b
 	side.configured = storesCompared.sides[1].configured
 	var err error
-	if side.stage, err = side.newStage(ctx, shards, 0); err != nil {
+	if side.stage, err = side.newStage(ctx, shards, 0, followable...); err != nil {
 		return err
 	}
 	defer side.stop()
@@ -112,7 +112,7 @@ type answer struct {
 // statement's time begins when it is due. Those of a member that gone names may fail.
 func (f *fleet) paced(ctx context.Context, gone func(*target) bool) (answers []answer, err error) {
 	const workers = 16
-	next := f.mix()
+	next, began := f.mix(), time.Now()
 	took, failures := make([][]answer, workers), make([]error, workers)
 	var wg sync.WaitGroup
 	for i := range workers {
@@ -124,7 +124,7 @@ func (f *fleet) paced(ctx context.Context, gone func(*target) bool) (answers []a
 		defer db.Close()
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(rand.Uint64(), 0))
-			due := time.Now()
+			due := began.Add(time.Second * time.Duration(i) / membersRate) // one after the other
 			for ctx.Err() == nil {
 				due = due.Add(time.Second * workers / membersRate)
 				time.Sleep(time.Until(due))

@@ -52,7 +52,9 @@ func TestMembersDDLTurns(t *testing.T) {
 		mustRows(t, reader, "SELECT SUM(m) FROM held")
 		lost := q.begins(q.conn(), "ALTER TABLE held ADD COLUMN x INT")
 		eventually(t, "shards are at it", func() bool {
-			return lost.listed()["State"] != "Waiting for table metadata lock" && lost.listed() != nil
+			lost.waits()
+			now := lost.listed()
+			return now != nil && now["State"] != "Waiting for table metadata lock"
 		})
 		q.kill()
 		<-lost.told

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"database/sql"
 	"fmt"
 	"strconv"
 	"strings"
@@ -273,5 +274,101 @@ func TestHomeLost(t *testing.T) {
 				t.Errorf("%v", r)
 			}
 		}
+	})
+}
+
+// TestPartitions: a virtual index lies on three servers, each value on one. Reads by a value, a list and a range are exact by either of
+// two Shunts, and find what the other has just written. While one of the servers is away its values' reads are wide, and no others;
+// the index moves, and is lost and made anew, under writes.
+func TestPartitions(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 5)
+		names := []string{"h1", "h2", "h3"}
+		p := start(t, f, setup{servers: servers[:2], tables: []string{"people: {shard_key: id}"}, extra: storeOn(names, servers[2:]...)})
+		other := p.beside()
+		other.run()
+		dbs := []*sql.DB{p.db(), other.db()}
+		mustExec(t, dbs[0], "CREATE TABLE people (id BIGINT PRIMARY KEY, email VARCHAR(50), age INT, KEY (email))")
+		const rows = 40
+		mustExec(t, dbs[0], "INSERT INTO people VALUES "+rowsFor(rows, func(i int) string { return fmt.Sprintf("(%d, 'p%d@x', %[1]d)", i, i) }))
+		p.createIndex(dbs[0], "idx_email", "people(email) PARTITIONS 3")
+		row := mustRows(t, dbs[1], "SHOW VIRTUAL INDEXES")[0]
+		if row["Partitions"] != "3" || len(strings.Split(row["Home"], ", ")) != 3 || row["Entries"] != strconv.Itoa(rows) {
+			t.Errorf("%v", row)
+		}
+		for _, at := range servers[2:] {
+			if r := mustRows(t, onShard(t, at, "shunt_store"), "SELECT COUNT(*) AS n FROM entries")[0]; r["n"] == "0" || r["n"] == strconv.Itoa(rows) {
+				t.Errorf("%s entries are on %s", r["n"], at.Addr())
+			}
+		}
+		_, err := dbs[0].ExecContext(t.Context(), "ALTER VIRTUAL INDEX idx_email ON people PARTITIONS 2")
+		wantError(t, err, 1235, "keeps its number of partitions")
+		for n, db := range dbs {
+			reader := dbs[1-n]
+			eventually(t, "reads go by it", func() bool { return exact(t, reader, "email = 'p7@x'") })
+			mustExec(t, db, fmt.Sprintf("INSERT INTO people VALUES (%d, 'new%[1]d@x', 1)", 100+n))
+			want(t, reader, fmt.Sprintf("SELECT id FROM people WHERE email = 'new%d@x'", 100+n), "id", strconv.Itoa(100+n))
+			// Computed by the shard: all of the index's partitions are marked.
+			mustExec(t, db, fmt.Sprintf("UPDATE people SET email = CONCAT('moved', id, '@x') WHERE id = %d", 100+n))
+			want(t, reader, fmt.Sprintf("SELECT id FROM people WHERE email = 'moved%d@x'", 100+n), "id", strconv.Itoa(100+n))
+			want(t, reader, "SELECT COUNT(*) AS n FROM people WHERE email IN ('p1@x', 'p2@x', 'p3@x', 'p4@x', 'p5@x')", "n", "5")
+			want(t, reader, "SELECT COUNT(*) AS n FROM people WHERE email LIKE 'p1%'", "n", "11")
+			want(t, reader, "SELECT COUNT(*) AS n FROM people WHERE email BETWEEN 'p30@x' AND 'p33@x'", "n", "4")
+		}
+		p.settled(dbs[0])
+		eventually(t, "ranges are exact", func() bool { return exact(t, dbs[1], "email BETWEEN 'p30@x' AND 'p30@y'") })
+
+		// One server is away: each of its values is found on all shards, and none of the others'.
+		servers[4].Kill()
+		var refused, exacts int
+		for i := 1; i <= rows; i++ {
+			_, err := dbs[0].ExecContext(t.Context(), fmt.Sprintf("UPDATE people SET email = 'away%d@x' WHERE id = %[1]d", i))
+			at := fmt.Sprintf("p%d@x", i)
+			if err == nil {
+				at = fmt.Sprintf("away%d@x", i)
+			} else {
+				wantError(t, err, 1429, "h3 ("+servers[4].Addr()+")")
+				refused++
+			}
+			want(t, dbs[1], "SELECT id FROM people WHERE email = '"+at+"'", "id", strconv.Itoa(i))
+			if exact(t, dbs[1], "email = '"+at+"'") {
+				exacts++
+			}
+		}
+		if refused == 0 || refused == rows || exacts == 0 || exacts == rows {
+			t.Errorf("of %d writes %d were refused, and %d reads go to one shard", rows, refused, exacts)
+		}
+		eventually(t, "it is given up there, and writes go on", func() bool {
+			_, err := dbs[1].ExecContext(t.Context(), "UPDATE people SET email = CONCAT('given', id) WHERE id <= 40")
+			return err == nil
+		})
+		for i := 1; i <= rows; i++ {
+			want(t, dbs[0], fmt.Sprintf("SELECT id FROM people WHERE email = 'given%d'", i), "id", strconv.Itoa(i))
+		}
+		mustExec(t, dbs[0], "REBUILD VIRTUAL INDEX idx_email ON people HOME h1, h2")
+		onHome(t, dbs[1], "idx_email", "h1, h2, h1")
+		for i := 1; i <= rows; i++ {
+			want(t, dbs[1], fmt.Sprintf("SELECT id FROM people WHERE email = 'given%d'", i), "id", strconv.Itoa(i))
+		}
+		if err := servers[4].Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "nothing is left where it was", func() bool {
+			return mustRows(t, onShard(t, servers[4], "shunt_store"), "SELECT (SELECT COUNT(*) FROM heads) + (SELECT COUNT(*) FROM entries) AS n")[0]["n"] == "0"
+		})
+		_, err = dbs[0].ExecContext(t.Context(), "REBUILD VIRTUAL INDEX idx_email ON people HOME h1, h2, h3, h1")
+		wantError(t, err, 1105, "4 servers are named for 3 partitions")
+		eventually(t, "h3 takes it again", func() bool {
+			_, err := dbs[0].ExecContext(t.Context(), "REBUILD VIRTUAL INDEX idx_email ON people HOME h3, h1, h2")
+			return err == nil
+		})
+		onHome(t, dbs[1], "idx_email", "h3, h1, h2")
+		p.settled(dbs[0])
+		for _, r := range mustRows(t, dbs[1], "CHECK VIRTUAL INDEX idx_email ON people") {
+			if r["Missing"] != "0" || r["Stale"] != "0" {
+				t.Errorf("%v", r)
+			}
+		}
+		eventually(t, "reads are exact", func() bool { return exact(t, dbs[1], "email = 'given39'") })
 	})
 }

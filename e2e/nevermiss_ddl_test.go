@@ -65,6 +65,8 @@ type changer struct {
 	again []string
 	// algorithm is what an ALTER TABLE ends with.
 	algorithm string
+	// parts are how many partitions the indexes have on the members' homes, if not 1.
+	parts map[string]int
 }
 
 // exec is for statements that must work, whatever goes on beside them. One that a disturbed Shunt was sent is sent again,
@@ -119,15 +121,26 @@ func (c *changer) change() {
 		c.exec("ALTER VIRTUAL INDEX " + index + " ON people ENABLE")
 	case 2:
 		if len(c.ways) > 1 {
-			// An index of a shared store has no partitions, but a home.
-			c.exec(fmt.Sprintf("REBUILD VIRTUAL INDEX %s ON people HOME s%d", index, c.rnd.IntN(len(c.shards))))
+			var homes []string
+			for range 1 + c.rnd.IntN(max(1, c.parts[index])) {
+				homes = append(homes, fmt.Sprint("s", c.rnd.IntN(len(c.shards))))
+			}
+			c.exec("REBUILD VIRTUAL INDEX " + index + " ON people HOME " + strings.Join(homes, ", "))
 			break
 		}
 		c.ready(index)
 		c.exec(fmt.Sprintf("ALTER VIRTUAL INDEX %s ON people PARTITIONS %d", index, 1+c.rnd.IntN(5)))
 	case 3:
 		c.exec("DROP VIRTUAL INDEX " + index + " ON people")
-		c.exec("CREATE VIRTUAL INDEX " + index + " ON people (" + onPeople[index] + ")")
+		create := "CREATE VIRTUAL INDEX " + index + " ON people (" + onPeople[index] + ")"
+		if len(c.ways) > 1 {
+			if c.parts == nil {
+				c.parts = map[string]int{}
+			}
+			c.parts[index] = 1 + c.rnd.IntN(len(c.shards))
+			create += fmt.Sprint(" PARTITIONS ", c.parts[index])
+		}
+		c.exec(create)
 	case 4:
 		c.exec("ALTER TABLE people ADD COLUMN more INT NOT NULL DEFAULT 1" + c.algorithm)
 		c.exec("ALTER TABLE people DROP COLUMN more" + c.algorithm)

@@ -51,16 +51,21 @@ func (x *Indexer) giveUp(ctx context.Context, def storage.IndexRecord) error {
 	}
 	x.log.Warn("a virtual index is given up where its server is away", "index", def.Name, "schema", def.Schema, "table", def.Table, "servers", lost)
 	switch {
-	case slices.Contains(lost, def.Home):
+	case anyOf(lost, def.Home):
 		if err := x.unread(ctx, def); err != nil {
 			return err
 		}
 		return x.store.Forsake(def.ID)
-	case slices.Contains(lost, def.Former):
+	case anyOf(lost, def.Former):
 		return x.endMove(ctx, def.ID)
 	}
 	if err := x.store.Move(def.ID, def.Home, false); err != nil {
 		return err
 	}
 	return x.enqueueBuild(def, "LOST")
+}
+
+// anyOf reports that one of the servers is in a list of storage.JoinNames.
+func anyOf(servers []string, list string) bool {
+	return slices.ContainsFunc(storage.SplitNames(list), func(name string) bool { return slices.Contains(servers, name) })
 }

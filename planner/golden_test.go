@@ -317,8 +317,8 @@ func goldenText(t *testing.T, p *Planner, cat *catalog.Catalog, ix plan.Indexes,
 		return temporaryText(plan, cat)
 	case *plan.Admin:
 		home := ""
-		if plan.Home != "" {
-			home = fmt.Sprintf(" home=%q", plan.Home)
+		if len(plan.Homes) > 0 {
+			home = fmt.Sprintf(" homes=%q", plan.Homes)
 		}
 		limit := ""
 		if plan.Like != "" || plan.Order != "" {
@@ -644,8 +644,8 @@ func goldenRows(t *testing.T, out *strings.Builder, p *Planner, rows *plan.Rows,
 var ownForms = []string{
 	"CREATE VIRTUAL COLUMN <index> AS <statement>", "DROP VIRTUAL COLUMN <index>", "REBUILD VIRTUAL COLUMN <index>", "CONSOLIDATE VIRTUAL COLUMN <index>", "CHECK VIRTUAL COLUMN <index>", "SHOW VIRTUAL COLUMNS",
 	"SHOW SHARDS", "SHOW SHARD CONNECTIONS", "SHOW MEMBERS", "SHOW MAINTENANCE JOBS", "SHOW VIRTUAL INDEXES [FROM|IN <table>]", "EXPLAIN ROUTE <statement>",
-	"CREATE VIRTUAL INDEX <index> <columns> [INCLUDE <included>] [PARTITIONS <partitions>] [HOME <home>]", "DROP VIRTUAL INDEX <index>",
+	"CREATE VIRTUAL INDEX <index> <columns> [INCLUDE <included>] [PARTITIONS <partitions>] [HOME <homes>]", "DROP VIRTUAL INDEX <index>",
 	"ALTER VIRTUAL INDEX <index> PARTITIONS <partitions>", "ALTER VIRTUAL INDEX <index> DISABLE", "ALTER VIRTUAL INDEX <index> ENABLE",
 	"SHOW STATEMENT STATISTICS [LIKE <pattern>] [ORDER BY <order>] [LIMIT <limit>]", "FLUSH STATEMENT STATISTICS", "SHOW INDEX ADVICE",
-	"REBUILD VIRTUAL INDEX <index> [HOME <home>]", "CHECK VIRTUAL INDEX <index>",
+	"REBUILD VIRTUAL INDEX <index> [HOME <homes>]", "CHECK VIRTUAL INDEX <index>",
 }

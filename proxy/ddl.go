@@ -259,11 +259,11 @@ func (s *session) virtualIndexes(ctx context.Context, d *plan.DDL) (notes []stri
 			notes = append(notes, fmt.Sprintf("virtual index %s was not made: %s is on every shard", v.Name, t.Name))
 			continue
 		case err == nil:
-			err = s.proxy.opts.Admin.CreateIndex(ctx, t, v, "")
+			err = s.proxy.opts.Admin.CreateIndex(ctx, t, v, nil)
 			if err != nil && len(v.Include) > 0 { // a dump may be of another Shunt's
 				plain := v
 				plain.Include = nil
-				if s.proxy.opts.Admin.CreateIndex(ctx, t, plain, "") == nil {
+				if s.proxy.opts.Admin.CreateIndex(ctx, t, plain, nil) == nil {
 					notes, err = append(notes, fmt.Sprintf("virtual index %s was made without INCLUDE: %v", v.Name, err)), nil
 				}
 			}

@@ -12,9 +12,9 @@ import (
 
 var (
 	createVirtualIndex = &own{
-		form: "CREATE VIRTUAL INDEX <index> <columns> [INCLUDE <included>] [PARTITIONS <partitions>] [HOME <home>]", changes: true,
+		form: "CREATE VIRTUAL INDEX <index> <columns> [INCLUDE <included>] [PARTITIONS <partitions>] [HOME <homes>]", changes: true,
 		do: func(s *session, ctx context.Context, a *plan.Admin) ([][]any, error) {
-			return nil, s.createVirtualIndex(ctx, a.Index, a.Home)
+			return nil, s.createVirtualIndex(ctx, a.Index, a.Homes)
 		},
 	}
 	dropVirtualIndex = &own{
@@ -38,8 +38,8 @@ var (
 	enableVirtualIndex = ofIndex("ALTER VIRTUAL INDEX <index> ENABLE", func(ctx context.Context, admin IndexAdmin, ix *catalog.Index, _ *plan.Admin) error {
 		return admin.EnableIndex(ctx, ix, true)
 	})
-	rebuildVirtualIndex = ofIndex("REBUILD VIRTUAL INDEX <index> [HOME <home>]", func(ctx context.Context, admin IndexAdmin, ix *catalog.Index, a *plan.Admin) error {
-		return admin.RebuildIndex(ctx, ix, a.Home)
+	rebuildVirtualIndex = ofIndex("REBUILD VIRTUAL INDEX <index> [HOME <homes>]", func(ctx context.Context, admin IndexAdmin, ix *catalog.Index, a *plan.Admin) error {
+		return admin.RebuildIndex(ctx, ix, a.Homes)
 	})
 	checkVirtualIndex = &own{
 		form: "CHECK VIRTUAL INDEX <index>", columns: always("Index", "Shard", "#Checked", "#Missing", "#Stale"),
@@ -72,7 +72,7 @@ func ofIndex(form string, change func(context.Context, IndexAdmin, *catalog.Inde
 	}
 }
 
-func (s *session) createVirtualIndex(ctx context.Context, ix plan.VirtualIndex, home string) error {
+func (s *session) createVirtualIndex(ctx context.Context, ix plan.VirtualIndex, homes []string) error {
 	t, err := s.tableForIndex(ctx, ix.Table)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *session) createVirtualIndex(ctx context.Context, ix plan.VirtualIndex, 
 			return mysqlerr.Newf(mysqlerr.BadField, "Unknown column '%s' in 'INCLUDE'", column)
 		}
 	}
-	return s.proxy.opts.Admin.CreateIndex(ctx, t, ix, home)
+	return s.proxy.opts.Admin.CreateIndex(ctx, t, ix, homes)
 }
 
 // tableForIndex finds the table of a statement about virtual indexes. A table

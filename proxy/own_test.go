@@ -17,7 +17,7 @@ import (
 func TestOwnStatements(t *testing.T) {
 	t.Parallel()
 	plans, cat := planner.New(ownForms()...), &catalog.Catalog{ServerVersion: "9.7.4", All: catalog.Only(0)}
-	part := strings.NewReplacer("<index>", "i ON t", "<table>", "t", "<columns>", "(a)", "<included>", "(a)", "<partitions>", "4", "<home>", "s1", "<pattern>", "'%a%'", "<order>", "Calls DESC", "<limit>", "5", "<statement>", "SELECT 1", "FROM|IN", "IN", "[", "", "]", "")
+	part := strings.NewReplacer("<index>", "i ON t", "<table>", "t", "<columns>", "(a)", "<included>", "(a)", "<partitions>", "4", "<homes>", "s1, s2", "<pattern>", "'%a%'", "<order>", "Calls DESC", "<limit>", "5", "<statement>", "SELECT 1", "FROM|IN", "IN", "[", "", "]", "")
 	s := &session{proxy: &Proxy{own: ownByForm()}}
 	for _, o := range ownStatements {
 		sql := part.Replace(o.form)

@@ -64,6 +64,8 @@ type Gate struct {
 	// Life is of the server that has the index, and Home its name; 0 and "": of this process.
 	Life uint64
 	Home string
+	// Parts are those of the index's partitions, where these lie on servers.
+	Parts []Gate
 }
 
 // limits of an index's shards rise, and are forgotten with the process: they are for what is

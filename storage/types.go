@@ -3,6 +3,8 @@ package storage
 import (
 	"encoding/json"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -78,7 +80,23 @@ type IndexRecord struct {
 	Unbegun bool `json:",omitempty"`
 	// Moves counts the servers that the index was given.
 	Moves uint32 `json:",omitempty"`
+	// Parts are the numbers of the indexes that are its partitions, where these lie on servers. Home, Target and Former are lists
+	// of names then. Package shared.
+	Parts []catalog.IndexID `json:",omitempty"`
 }
+
+const nameSeparator = ", "
+
+// JoinNames is a list of servers as one text: "" if all are "", and each once if they are the same.
+func JoinNames(names []string) string {
+	if len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return n != names[0] }) {
+		return names[0]
+	}
+	return strings.Join(names, nameSeparator)
+}
+
+// SplitNames is the reverse.
+func SplitNames(list string) []string { return strings.Split(list, nameSeparator) }
 
 // newest is the number of the newest generation that is live, but for a Repartition's.
 func (d *IndexRecord) newest() uint32 { return max(d.ReadGeneration, d.BuildGeneration) }

@@ -95,7 +95,7 @@ func (c *configuredIndexes) table(ix config.Index) *catalog.Table {
 func (c *configuredIndexes) makeOne(ctx context.Context, t *catalog.Table, ix config.Index) error {
 	made := t.Index(ix.Name)
 	if made == nil {
-		if err := c.index.CreateIndex(ctx, t, plan.VirtualIndex{Name: ix.Name, Columns: ix.Columns, Include: ix.Include, Partitions: ix.Partitions}, ""); err != nil {
+		if err := c.index.CreateIndex(ctx, t, plan.VirtualIndex{Name: ix.Name, Columns: ix.Columns, Include: ix.Include, Partitions: ix.Partitions}, nil); err != nil {
 			return fmt.Errorf("indexes: %s: %w", ix.Name, err)
 		}
 		return nil

@@ -92,7 +92,7 @@ func storeError(err error) error {
 	switch {
 	case isOut:
 		return mysqlerr.New(mysqlerr.ShardDown, out.Error()+"; nothing was changed. Statements that need no new entries of virtual indexes are served")
-	case errors.Is(err, storage.ErrNoHomes), errors.Is(err, shared.ErrNoPartitions):
+	case errors.Is(err, storage.ErrNoHomes), errors.Is(err, shared.ErrPartitions):
 		return mysqlerr.New(mysqlerr.NotSupportedYet, err.Error())
 	case errors.Is(err, storage.ErrStoreFull):
 		return fmt.Errorf("%w: %w", proxy.ErrIndexFull, err)
@@ -110,19 +110,19 @@ func (v virtualIndexes) Observe(probes []plan.Probe, routed, empty catalog.Shard
 	}
 }
 
-func (v virtualIndexes) CreateIndex(ctx context.Context, t *catalog.Table, ix plan.VirtualIndex, home string) error {
+func (v virtualIndexes) CreateIndex(ctx context.Context, t *catalog.Table, ix plan.VirtualIndex, homes []string) error {
 	if len(ix.Include) > 0 {
 		return storeError(v.indexer.CreateCovering(ctx, t.Schema, t.Name, ix.Name, ix.Columns, ix.Include, ix.Partitions))
 	}
-	return storeError(v.indexer.CreateIndex(ctx, t.Schema, t.Name, ix.Name, ix.Columns, ix.Partitions, home))
+	return storeError(v.indexer.CreateIndex(ctx, t.Schema, t.Name, ix.Name, ix.Columns, ix.Partitions, storage.JoinNames(homes)))
 }
 
 func (v virtualIndexes) DropIndex(ctx context.Context, ix *catalog.Index) error {
 	return v.indexer.DropIndex(ctx, ix.Table.Schema, ix.Table.Name, ix.Name)
 }
 
-func (v virtualIndexes) RebuildIndex(ctx context.Context, ix *catalog.Index, home string) error {
-	return storeError(v.indexer.RebuildIndex(ctx, ix.Table.Schema, ix.Table.Name, ix.Name, home))
+func (v virtualIndexes) RebuildIndex(ctx context.Context, ix *catalog.Index, homes []string) error {
+	return storeError(v.indexer.RebuildIndex(ctx, ix.Table.Schema, ix.Table.Name, ix.Name, storage.JoinNames(homes)))
 }
 
 func (v virtualIndexes) Repartition(ctx context.Context, ix *catalog.Index, partitions int) error {

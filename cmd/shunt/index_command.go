@@ -111,7 +111,7 @@ func (c *indexCheckCmd) Run(ctx context.Context, s streams) error {
 type indexRebuildCmd struct {
 	clientFlags
 	namedIndex
-	Home string `help:"The server of the store that is to have it." placeholder:"NAME"`
+	Home []string `help:"The servers of the store that are to have it, one or a list for its partitions." placeholder:"NAME"`
 }
 
 func (indexRebuildCmd) Help() string {
@@ -128,8 +128,12 @@ const rebuildPoll = 500 * time.Millisecond
 func (c *indexRebuildCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, func(db *sql.DB) error {
 		statement := "REBUILD VIRTUAL INDEX " + c.on()
-		if c.Home != "" {
-			statement += " HOME " + catalog.QuoteName(c.Home)
+		if len(c.Home) > 0 {
+			names := make([]string, len(c.Home))
+			for i, name := range c.Home {
+				names[i] = catalog.QuoteName(name)
+			}
+			statement += " HOME " + strings.Join(names, ", ")
 		}
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return err

@@ -63,8 +63,8 @@ type Admin struct {
 	Form string
 	// Index is what a form has of an index: a part may be missing (Table zero: all).
 	Index VirtualIndex
-	// Home is the server of the store that is named, "" for none.
-	Home string
+	// Homes are the servers of the store that are named.
+	Homes []string
 	// Explain is the text of the statement that it is about, "" for none.
 	Explain string
 	// Like, Order and Descending are those of SHOW: a pattern, and a column.

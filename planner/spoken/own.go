@@ -30,7 +30,7 @@ var readHere = []string{ShowProcesslist, ShowGrants, ShowCount, ShowWarnings, Sh
 //	<columns>    (name, ..)
 //	<included>   likewise
 //	<partitions> a number from 1 to catalog.MaxPartitions
-//	<home>       a name, or a string
+//	<homes>      a, .. where each is a name, or a string
 //	<pattern>    a string
 //	<order>      a column, and ASC or DESC
 //	<limit>      a number of rows
@@ -154,16 +154,21 @@ func readPart(a *plan.Admin, st *text.Statement, part string, i int) (next int, 
 	case "<partitions>":
 		a.Index.Partitions, err = partitions(st, i)
 		next = i + 1
-	case "<home>":
-		if name, found := st.Identifier(i); found {
-			a.Home = name
-		} else if i < len(st.Tokens) && st.Tokens[i].Kind == text.String {
-			a.Home = string(st.Unescape(st.Tokens[i]))
+	case "<homes>":
+		for {
+			name, found := st.Identifier(i)
+			if !found && i < len(st.Tokens) && st.Tokens[i].Kind == text.String {
+				name = string(st.Unescape(st.Tokens[i]))
+			}
+			if name == "" {
+				return 0, st.Near(i)
+			}
+			a.Homes = append(a.Homes, name)
+			if i++; !st.Op(i, ",") {
+				return i, nil
+			}
+			i++
 		}
-		if a.Home == "" {
-			return 0, st.Near(i)
-		}
-		next = i + 1
 	case "<pattern>":
 		if i == len(st.Tokens) || st.Tokens[i].Kind != text.String {
 			return 0, st.Near(i)

@@ -12,8 +12,11 @@ const (
 	// are as long as that, so that none is taken for another one.
 	maxKept = 3000
 	// cutAt is how much of a cut key is its own; its hash follows.
-	cutAt = 2960
+	cutAt = Uncut
 )
+
+// Uncut is how much of a key is kept as it is, at least.
+const Uncut = 2960
 
 // Kept is a key as it is kept: itself, or its beginning and its hash if it is long. Order stays
 // but between keys with the same long beginning. The hash is one that nobody finds two keys for:

@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -92,7 +93,9 @@ func (s *Store) doubt(ctx context.Context, h *home.Home, shard catalog.ShardID, 
 		marks = append(marks, storage.Mark{Index: id, Shard: shard, Epoch: e})
 		if d, ok := s.Index(id); ok {
 			t := catalog.TableName{Schema: d.Schema, Name: d.Table}
-			scans[t] = append(scans[t], id)
+			if id = s.state.Load().whole(id); !slices.Contains(scans[t], id) {
+				scans[t] = append(scans[t], id)
+			}
 		}
 	}
 	if err := h.Mark(ctx, marks); err != nil {

@@ -22,8 +22,8 @@
 //
 // A new index goes to the home of its table's others, or to the one that has the fewest tables. Jobs
 // stay together, since one is of (table, shard), whose indexes may have several homes, and what it
-// merges with is told by unique keys. An index lies on one home as a whole: with partitions on several, each lookup of a range
-// would ask all of them.
+// merges with is told by unique keys. An index lies on one home as a whole, or has partitions (partitions.go): then a lookup of a
+// range asks all of them, and a mark takes a commit on each.
 //
 // # Which home is read
 //

@@ -24,6 +24,8 @@ import (
 // since, of which it has none.
 func (s *Store) Guess(questions []storage.Question) (holds func(context.Context) bool) {
 	now := s.state.Load()
+	whole := questions
+	questions, fold := now.split(whole)
 	before := map[catalog.IndexID]removed{}
 	for i := range questions {
 		q := &questions[i]
@@ -38,6 +40,7 @@ func (s *Store) Guess(questions []storage.Question) (holds func(context.Context)
 		before[q.Index] = heard
 	}
 	guessed := slices.Clone(questions)
+	fold()
 	return func(ctx context.Context) bool {
 		right := s.holds(ctx, guessed, before)
 		if !right {

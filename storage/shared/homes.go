@@ -259,13 +259,13 @@ func (now *state) names(of string) ([]string, error) {
 
 // on are the indexes that a home has.
 func (now *state) on(name string) (indexes []string) {
-	for _, d := range now.indexes {
+	for id, d := range now.indexes {
 		if slices.Contains(homesOf(d), name) {
-			indexes = append(indexes, d.Name+" ON "+d.Schema+"."+d.Table)
+			indexes = append(indexes, now.indexes[now.whole(id)].Name+" ON "+d.Schema+"."+d.Table)
 		}
 	}
 	slices.Sort(indexes)
-	return indexes
+	return slices.Compact(indexes)
 }
 
 // leaves reports that all indexes of a home have moved to others, and what it had of them is being removed.
@@ -278,9 +278,12 @@ func (now *state) leaves(name string) bool {
 	return true
 }
 
-// homesOf are the homes that an index is added to.
+// homesOf are the homes that an index is added to: none of one that has partitions, which have some.
 func homesOf(d storage.IndexRecord) []string {
 	var names []string
+	if len(d.Parts) > 0 {
+		return nil
+	}
 	for _, name := range []string{d.Home, d.Target, d.Former} {
 		if name != "" && (!d.Forsaken || name != d.Home) && !slices.Contains(names, name) {
 			names = append(names, name)
@@ -315,6 +318,9 @@ func (s *Store) choose(now *state, of catalog.TableName, asked string) (string, 
 	}
 	tables := map[string]map[catalog.TableName]int{} // by home, their indexes
 	for _, d := range now.indexes {
+		if len(d.Parts) > 0 {
+			continue
+		}
 		at := cmp.Or(d.Target, d.Home)
 		if tables[at] == nil {
 			tables[at] = map[catalog.TableName]int{}

@@ -23,8 +23,11 @@ func (s *Store) Index(id catalog.IndexID) (storage.IndexRecord, bool) {
 // Indexes is storage.Store's.
 func (s *Store) Indexes() []storage.IndexRecord {
 	var out []storage.IndexRecord
-	for _, d := range s.state.Load().indexes {
-		out = append(out, d)
+	now := s.state.Load()
+	for id, d := range now.indexes {
+		if now.whole(id) == id {
+			out = append(out, d)
+		}
 	}
 	slices.SortFunc(out, func(a, b storage.IndexRecord) int { return cmp.Compare(a.ID, b.ID) })
 	return out
@@ -42,18 +45,19 @@ func (now *state) taken(d storage.IndexRecord) bool {
 	return false
 }
 
-// CreateIndex is storage.Store's. A number is burnt if it fails.
+// CreateIndex is storage.Store's. Numbers are burnt if it fails.
 func (s *Store) CreateIndex(defined catalog.IndexDef) (storage.IndexRecord, error) {
 	fail := func(err error) (storage.IndexRecord, error) {
 		return storage.IndexRecord{}, fmt.Errorf("create virtual index %s on %s.%s: %w", defined.Name, defined.Schema, defined.Table, err)
 	}
 	d := storage.IndexRecord{IndexDef: defined, Created: time.Now()}
 	table := catalog.TableName{Schema: defined.Schema, Name: defined.Table}
-	d.Partitions, d.Status = 1, cmp.Or(d.Status, catalog.Building)
+	d.Status = cmp.Or(d.Status, catalog.Building)
 	d.Unread = d.Status == catalog.Building
 	d.Unbegun = d.Unread
+	var parts []storage.IndexRecord // or the index itself
 	err := s.change(func(now *state) ([]home.Record, error) {
-		d.ID = 0
+		d.ID, d.Parts, parts = 0, nil, nil
 		if now.taken(d) {
 			return nil, storage.ErrIndexExists
 		}
@@ -63,42 +67,88 @@ func (s *Store) CreateIndex(defined catalog.IndexDef) (storage.IndexRecord, erro
 				return nil, err
 			}
 		}
-		var err error
-		if d.Home, err = s.choose(now, table, defined.Home); err != nil {
+		homes, err := s.spread(now, table, defined.Partitions, defined.Home)
+		if err != nil {
 			return nil, err
 		}
-		d.ID = next
-		r, err := record(kindNext, kindIndex, next+1)
+		d.ID, d.Partitions = next, len(homes)
+		next++
+		if len(homes) == 1 {
+			d.Home = homes[0]
+			parts = []storage.IndexRecord{d}
+		} else {
+			d.Home = ""
+			for i, name := range homes {
+				p := d
+				p.ID, p.Name, p.Home, p.Partitions = next, fmt.Sprintf("%s/%d", d.Name, i+1), name, 1
+				p.Parts, p.Include = nil, nil
+				p.Status = catalog.Disabled // to older versions
+				parts, d.Parts = append(parts, p), append(d.Parts, next)
+				next++
+			}
+		}
+		r, err := record(kindNext, kindIndex, next)
 		return []home.Record{r}, err
 	})
 	if err != nil {
 		return fail(err)
 	}
-	ctx, cancel := s.brief()
-	defer cancel()
-	h, err := s.reach(d.Home)
-	if err != nil {
-		return fail(err)
+	// The homes have it before anybody knows of it: what is added for it is kept.
+	for i, p := range parts {
+		if err := s.createAt(p); err != nil {
+			return fail(errors.Join(err, s.dropMade(parts[:i])))
+		}
 	}
-	// The home has it before anybody knows of it: what is added for it is kept.
-	if _, err := h.CreateIndex(ctx, d.ID); err != nil {
-		return fail(s.answered(s.place(d.Home), err))
-	}
-	err = s.change(func(now *state) ([]home.Record, error) {
+	err = s.change(func(now *state) (records []home.Record, err error) {
 		if now.taken(d) {
 			return nil, storage.ErrIndexExists
 		}
-		if _, err := s.choose(now, table, d.Home); err != nil {
-			return nil, err
+		for _, p := range parts {
+			if _, err := s.choose(now, table, p.Home); err != nil {
+				return nil, err
+			}
 		}
-		r, err := record(kindIndex, indexName(d.ID), d)
-		return []home.Record{r}, err
+		made := parts
+		if len(parts) > 1 {
+			made = append(slices.Clone(parts), d)
+		}
+		for _, m := range made {
+			r, err := record(kindOf(m), indexName(m.ID), m)
+			if err != nil {
+				return nil, err
+			}
+			records = append(records, r)
+		}
+		return records, nil
 	})
 	if err != nil {
-		return fail(errors.Join(err, h.DropIndex(ctx, d.ID)))
+		return fail(errors.Join(err, s.dropMade(parts)))
 	}
 	d, _ = s.Index(d.ID)
 	return d, nil
+}
+
+// createAt has an index's home have it.
+func (s *Store) createAt(d storage.IndexRecord) error {
+	h, err := s.reach(d.Home)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.brief()
+	defer cancel()
+	if _, err := h.CreateIndex(ctx, d.ID); err != nil {
+		return s.answered(s.place(d.Home), err)
+	}
+	return nil
+}
+
+// dropMade takes back what createAt has made.
+func (s *Store) dropMade(parts []storage.IndexRecord) error {
+	var errs []error
+	for _, p := range parts {
+		errs = append(errs, s.dropAt(p.ID, p.Home))
+	}
+	return errors.Join(errs...)
 }
 
 // UpdateIndex is storage.Store's.
@@ -131,11 +181,11 @@ func (s *Store) tryAlter(id catalog.IndexID, fn func(*storage.IndexRecord) error
 		if err := fn(&d); err != nil {
 			return nil, err
 		}
-		d.ID, d.Schema, d.Table, d.Partitions = old.ID, old.Schema, old.Table, old.Partitions
+		d.ID, d.Schema, d.Table, d.Partitions, d.Parts = old.ID, old.Schema, old.Table, old.Partitions, old.Parts
 		if now.taken(d) {
 			return nil, fmt.Errorf("update virtual index %s: %w", d.Name, storage.ErrIndexExists)
 		}
-		r, err := record(kindIndex, indexName(id), d)
+		r, err := record(kindOf(d), indexName(id), d)
 		return []home.Record{r}, err
 	})
 }
@@ -146,9 +196,9 @@ func (s *Store) MoveIndexes(to map[catalog.IndexID]catalog.TableName) error {
 		type name struct{ schema, table, index string }
 		taken := map[name]bool{}
 		for id, d := range now.indexes {
-			if t, ok := to[id]; ok {
+			if t, ok := to[now.whole(id)]; ok {
 				d.Schema, d.Table = t.Schema, t.Name
-				r, err := record(kindIndex, indexName(id), d)
+				r, err := record(kindOf(d), indexName(id), d)
 				if err != nil {
 					return nil, err
 				}
@@ -174,13 +224,23 @@ func (s *Store) DropIndex(id catalog.IndexID) error {
 	if err := s.Outage(id); err != nil && d.Status == catalog.Ready {
 		return err
 	}
-	for _, name := range homesOf(d) {
-		err := s.dropAt(id, name)
-		if _, out := errors.AsType[*OutError](err); err != nil && (d.Status == catalog.Ready || !out) {
-			return err
+	parts := s.state.Load().parts(id)
+	for _, part := range parts {
+		of, _ := s.Index(part)
+		for _, name := range homesOf(of) {
+			err := s.dropAt(part, name)
+			if _, out := errors.AsType[*OutError](err); err != nil && (d.Status == catalog.Ready || !out) {
+				return err
+			}
 		}
 	}
-	return s.set(kindIndex, indexName(id), nil)
+	return s.change(func(*state) ([]home.Record, error) {
+		records := []home.Record{{Kind: kindOf(d), Name: indexName(id)}}
+		for _, part := range d.Parts {
+			records = append(records, home.Record{Kind: kindIndex, Name: indexName(part)})
+		}
+		return records, nil
+	})
 }
 
 // dropAt drops an index at a home. What one that doesn't answer has left Sweep finds.
@@ -215,7 +275,9 @@ func builtAt(d storage.IndexRecord) string { return cmp.Or(d.Target, d.Home) }
 //
 // Rule newest record: Counter-example: the home of a forsaken index is back. One process places it there, and ends its
 // turn; the next one, which hasn't heard of that, places it anew, and drops what is being built.
-func (s *Store) StartBuild(id catalog.IndexID, _ int) error {
+func (s *Store) StartBuild(id catalog.IndexID, _ int) error { return s.each(id, s.startBuild) }
+
+func (s *Store) startBuild(id catalog.IndexID) error {
 	fresh, stop := s.brief()
 	err := s.Refresh(fresh)
 	stop()
@@ -227,7 +289,7 @@ func (s *Store) StartBuild(id catalog.IndexID, _ int) error {
 		return fmt.Errorf("start a build of virtual index %d: %w", id, storage.ErrNoIndex)
 	}
 	if d.Forsaken {
-		return s.Move(id, d.Home, true)
+		return s.move(id, d.Home, true)
 	}
 	h, err := s.reach(builtAt(d))
 	if err != nil {
@@ -237,7 +299,7 @@ func (s *Store) StartBuild(id catalog.IndexID, _ int) error {
 	defer cancel()
 	_, err = h.StartBuild(ctx, id)
 	if errors.Is(err, storage.ErrNoIndex) {
-		return s.Move(id, builtAt(d), d.Target == "")
+		return s.move(id, builtAt(d), d.Target == "")
 	}
 	if err != nil {
 		return s.answered(s.place(builtAt(d)), err)
@@ -259,6 +321,8 @@ func (s *Store) FinishBuild(id catalog.IndexID, generation uint32, floors map[ca
 		return fmt.Errorf("finish the build of virtual index %d: %w", id, storage.ErrNoIndex)
 	case d.Forsaken:
 		return fmt.Errorf("finish the build of virtual index %d, which has no home: %w", id, storage.ErrSuperseded)
+	case len(d.Parts) > 0:
+		return s.finishParts(d, generation, floors)
 	}
 	at := builtAt(d)
 	h, err := s.reach(at)
@@ -294,6 +358,35 @@ func (s *Store) FinishBuild(id catalog.IndexID, generation uint32, floors map[ca
 	})
 }
 
+// finishParts is FinishBuild of all partitions.
+func (s *Store) finishParts(d storage.IndexRecord, generation uint32, floors map[catalog.ShardID]storage.Epoch) error {
+	switch {
+	case !d.HasBuild:
+		return fmt.Errorf("finish the build of virtual index %d: %w", d.ID, storage.ErrNotBuilding)
+	case d.BuildGeneration != generation:
+		return fmt.Errorf("finish the build of virtual index %d: generation %d is built, and not %d: %w", d.ID, d.BuildGeneration, generation, storage.ErrSuperseded)
+	}
+	for _, part := range d.Parts {
+		p, _ := s.Index(part)
+		if !p.HasBuild { // an earlier run has finished it
+			continue
+		}
+		if err := s.FinishBuild(part, p.BuildGeneration, floors); err != nil {
+			return err
+		}
+	}
+	return s.tryAlter(d.ID, func(now *storage.IndexRecord) error {
+		if now.HasBuild || !now.Readable { // meanwhile
+			return fmt.Errorf("finish the build of virtual index %d, of which a partition was given up: %w", d.ID, storage.ErrSuperseded)
+		}
+		if now.Status != catalog.Disabled {
+			now.Status = catalog.Ready
+		}
+		now.Error, now.LastScan, now.Unread = "", time.Now(), false
+		return nil
+	})
+}
+
 // generationsOf bounds the generations of an index that one home makes.
 const generationsOf = 1 << 16
 
@@ -303,7 +396,23 @@ const generationsOf = 1 << 16
 //
 // With forsake the index has no other home from now on, and reads are wide. REQUIRES: then nobody reads by
 // the index. In any case: no build of it runs, it has no Former, and nobody else changes indexes.
+//
+// Partitions are given the homes of a list in turns. Where one of them can't be, those before have begun to move, and do so with the
+// index's next build.
 func (s *Store) Move(id catalog.IndexID, to string, forsake bool) error {
+	parts, names := s.state.Load().parts(id), storage.SplitNames(to)
+	if len(names) > len(parts) {
+		return fmt.Errorf("move virtual index %d: %w", id, tooMany(len(names), len(parts)))
+	}
+	for i, part := range parts {
+		if err := s.move(part, names[i%len(names)], forsake); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) move(id catalog.IndexID, to string, forsake bool) error {
 	ctx, cancel := s.brief()
 	defer cancel()
 	if err := s.Refresh(ctx); err != nil { // see rule newest record
@@ -321,7 +430,7 @@ func (s *Store) Move(id catalog.IndexID, to string, forsake bool) error {
 			}
 			s.forget(id, d.Target)
 		}
-		return s.StartBuild(id, 0)
+		return s.startBuild(id)
 	}
 	to, err := s.choose(s.state.Load(), catalog.TableName{Schema: d.Schema, Name: d.Table}, to)
 	if err != nil {
@@ -359,7 +468,9 @@ func (s *Store) Move(id catalog.IndexID, to string, forsake bool) error {
 
 // EndMove ends that an index is added to where it was read before. REQUIRES: nobody goes by a record that
 // reads it there.
-func (s *Store) EndMove(id catalog.IndexID) error {
+func (s *Store) EndMove(id catalog.IndexID) error { return s.each(id, s.endMove) }
+
+func (s *Store) endMove(id catalog.IndexID) error {
 	d, _ := s.Index(id)
 	if d.Former == "" {
 		return nil

@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
@@ -103,7 +104,9 @@ func (s *Store) Standing() map[string]error {
 }
 
 // Outage is why an index can't be read where it is, or written where it was.
-func (s *Store) Outage(id catalog.IndexID) error {
+func (s *Store) Outage(id catalog.IndexID) error { return s.each(id, s.outageOf) }
+
+func (s *Store) outageOf(id catalog.IndexID) error {
 	d, ok := s.Index(id)
 	if !ok {
 		return nil
@@ -125,14 +128,16 @@ const maxPatience = 10 * time.Minute
 // Away are the homes of an index that have been away for so long that it is added to there no more, but
 // for one that it has been forsaken at. The first one isn't given up: what is shared lies there.
 func (s *Store) Away(id catalog.IndexID) (names []string) {
-	d, _ := s.Index(id)
-	for _, name := range homesOf(d) {
-		p := s.place(name)
-		if p == nil || p == s.homes()[0] {
-			continue
-		}
-		if p.lost(s.patience) {
-			names = append(names, name)
+	now := s.state.Load()
+	for _, part := range now.parts(id) {
+		for _, name := range homesOf(now.indexes[part]) {
+			p := s.place(name)
+			if p == nil || p == s.homes()[0] {
+				continue
+			}
+			if p.lost(s.patience) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names
@@ -148,9 +153,22 @@ func (p *place) lost(patience time.Duration) bool {
 	return errors.Is(out, home.ErrWentBack) || time.Since(time.Unix(0, since)) > patience
 }
 
-// Forsake has an index be added to no more where it is. StartBuild places it anew, when the home is
-// back. REQUIRES: nobody reads by it.
+// Forsake has an index be added to no more where it is; of one with partitions those that are lost. StartBuild places it
+// anew, when the home is back. REQUIRES: nobody reads by it.
 func (s *Store) Forsake(id catalog.IndexID) error {
+	now := s.state.Load()
+	if len(now.indexes[id].Parts) == 0 {
+		return s.forsake(id)
+	}
+	return s.each(id, func(part catalog.IndexID) error {
+		if !slices.Contains(s.Away(part), now.indexes[part].Home) {
+			return nil
+		}
+		return s.forsake(part)
+	})
+}
+
+func (s *Store) forsake(id catalog.IndexID) error {
 	d, _ := s.Index(id)
 	if p := s.place(d.Home); p != nil {
 		p.forsaken.Add(1)

@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// soonDelay is how long EnqueueSoon's jobs are gathered.
-	soonDelay = 100 * time.Millisecond
+	// soonEvery is how often it is looked whether EnqueueSoon's jobs are to be written: soonMost behind the first one, or
+	// soonEvery before one is due. Each time takes some statements on the first home, whatever there is to write.
+	soonEvery = 100 * time.Millisecond
+	soonMost  = time.Second
 	// askEvery is how often it is asked whether others have made jobs, or marks.
 	askEvery = time.Second
 	// maxSoon is how many jobs are gathered at most until they are merged.
@@ -25,7 +27,9 @@ type queue struct {
 	mu sync.Mutex
 	// soon are those that came, by what they are, and merged those of before by their Work: few, whatever came.
 	soon, merged map[string]storage.Job
-	changed      chan struct{}
+	// first is when the first of soon came, due when the first of soon may run.
+	first, due time.Time
+	changed    chan struct{}
 }
 
 func (q *queue) init() {
@@ -65,12 +69,14 @@ func (s *Store) Run(ctx context.Context) {
 			}
 		}
 	})
-	flush := time.NewTicker(soonDelay)
+	flush := time.NewTicker(soonEvery)
 	defer flush.Stop()
 	for {
 		select {
-		case <-flush.C:
-			s.flush(ctx)
+		case now := <-flush.C:
+			if s.queue.isDue(now) {
+				s.flush(ctx)
+			}
 		case <-ctx.Done():
 			last, cancel := s.brief()
 			s.flush(last)
@@ -137,6 +143,13 @@ func (s *Store) flush(ctx context.Context) {
 	}
 }
 
+// isDue reports that what was gathered is to be written.
+func (q *queue) isDue(now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.merged) > 0 || len(q.soon) > 0 && (now.Sub(q.first) >= soonMost || q.due.Sub(now) <= soonEvery)
+}
+
 func (q *queue) mergeLocked() {
 	for _, j := range q.soon {
 		merge(q.merged, j)
@@ -178,9 +191,9 @@ func (s *Store) Enqueue(j storage.Job) (uint64, error) {
 	return s.first().Enqueue(ctx, j)
 }
 
-// EnqueueSoon is storage.Store's: equal jobs of a moment are one. What j points to is lent.
+// EnqueueSoon is storage.Store's: equal jobs of a second are one. What j points to is lent.
 func (s *Store) EnqueueSoon(j storage.Job) error {
-	same := j
+	same, due := j, j.NotBefore
 	same.NotBefore, same.CreatedAt = time.Time{}, time.Time{}
 	key, err := json.Marshal(same)
 	if err != nil {
@@ -195,6 +208,12 @@ func (s *Store) EnqueueSoon(j storage.Job) error {
 	j.Indexes, j.UpdatedColumns, j.Keys = slices.Clone(j.Indexes), slices.Clone(j.UpdatedColumns), slices.Clone(j.Keys)
 	for i := range j.Keys {
 		j.Keys[i].Key, j.Keys[i].Values = slices.Clone(j.Keys[i].Key), slices.Clone(j.Keys[i].Values)
+	}
+	if len(q.soon) == 0 {
+		q.first, q.due = time.Now(), due
+	}
+	if due.Before(q.due) {
+		q.due = due
 	}
 	q.soon[string(key)] = j
 	if len(q.soon) > maxSoon {

@@ -18,23 +18,24 @@ import (
 
 // Kinds of records.
 const (
-	kindIndex      = "index"      // by number: storage.IndexRecord
-	kindNext       = "next"       // index: the number of the next one
-	kindPlacement  = "placement"  // by schema and table
-	kindShard      = "shard"      // by name: its number
-	kindSlots      = "slots"      // one: the slot map
-	kindApart      = "apart"      // by name of a shard: how
-	kindUnlike     = "unlike"     // by schema and table: how
-	kindUnfinished = "unfinished" // by key: storage.UnfinishedDDL
-	kindCluster    = "cluster"    // one: the cluster's ID
-	kindMembers    = "members"    // one: what is the same for all members, as lines of text
-	kindHas        = "has"        // by member: what it has of that; of those that came with something else than kindMembers
-	kindComing     = "coming"     // by member: what it is to have in place of kindMembers, once all members are
-	kindHold       = "hold"       // one: the member that has the others' copies closed, since it adds a shard
-	kindNotes      = "notes"      // one: members note which tables they write, for the one that adds a shard
-	kindWritten    = "written"    // by member: what it has noted
-	kindSchema     = "schema"     // by process: that it has changed the shards' schemas
-	kindHomes      = "homes"      // by process, and of all: the names of the homes, the first one first
+	kindIndex       = "index"       // by number: storage.IndexRecord
+	kindPartitioned = "partitioned" // the same, of those that have partitions
+	kindNext        = "next"        // index: the number of the next one
+	kindPlacement   = "placement"   // by schema and table
+	kindShard       = "shard"       // by name: its number
+	kindSlots       = "slots"       // one: the slot map
+	kindApart       = "apart"       // by name of a shard: how
+	kindUnlike      = "unlike"      // by schema and table: how
+	kindUnfinished  = "unfinished"  // by key: storage.UnfinishedDDL
+	kindCluster     = "cluster"     // one: the cluster's ID
+	kindMembers     = "members"     // one: what is the same for all members, as lines of text
+	kindHas         = "has"         // by member: what it has of that; of those that came with something else than kindMembers
+	kindComing      = "coming"      // by member: what it is to have in place of kindMembers, once all members are
+	kindHold        = "hold"        // one: the member that has the others' copies closed, since it adds a shard
+	kindNotes       = "notes"       // one: members note which tables they write, for the one that adds a shard
+	kindWritten     = "written"     // by member: what it has noted
+	kindSchema      = "schema"      // by process: that it has changed the shards' schemas
+	kindHomes       = "homes"       // by process, and of all: the names of the homes, the first one first
 )
 
 // state is what the records say. Nobody changes it.
@@ -43,6 +44,8 @@ type state struct {
 	id      string
 	records map[string]map[string][]byte
 	indexes map[catalog.IndexID]storage.IndexRecord
+	// wholes are the indexes that partitions are of.
+	wholes map[catalog.IndexID]catalog.IndexID
 	// heads are what homes have, as far as they have answered.
 	heads map[string]map[catalog.IndexID]home.Head
 	// schemas are the versions in which processes have changed the shards' schemas last.
@@ -98,6 +101,17 @@ func (s *Store) Refresh(ctx context.Context) error {
 			d.BuildGeneration, d.HasBuild = max(head.Readable, head.Building), true
 		}
 		next.indexes[d.ID] = d
+	}
+	next.wholes = map[catalog.IndexID]catalog.IndexID{}
+	for name := range next.records[kindPartitioned] {
+		d, err := one[storage.IndexRecord](next, kindPartitioned, name)
+		if err != nil {
+			return err
+		}
+		for _, part := range d.Parts {
+			next.wholes[part] = d.ID
+		}
+		next.indexes[d.ID] = next.compose(d)
 	}
 	s.state.Store(next)
 	if changed[kindSchema] {

@@ -55,6 +55,13 @@ func (h *heard) get(id catalog.IndexID) (r removed, known bool) {
 // UPDATE gives the row x and another phone; a scan removes y; phone's home says that no shard has
 // y. The row was there all the time.
 func (s *Store) Ask(ctx context.Context, questions []storage.Question) error {
+	asked, fold := s.state.Load().split(questions)
+	err := s.askSplit(ctx, asked)
+	fold()
+	return err
+}
+
+func (s *Store) askSplit(ctx context.Context, questions []storage.Question) error {
 	homes := s.homesOf(questions)
 	before := map[catalog.IndexID]removed{}
 	for i := range questions {

@@ -38,7 +38,7 @@ func (m *modelHomes) answer(a asking) {
 	found := make([]home.Found, len(a.questions))
 	for i, q := range a.questions {
 		found[i] = home.Found{OK: true, Generation: 1, Life: 1, Removals: h.removals}
-		if h.keys[string(q.Key)] {
+		if h.keys[string(q.Key)] || q.Range && len(h.keys) > 0 {
 			found[i].Shards = catalog.Only(1)
 		}
 	}
@@ -54,7 +54,8 @@ func (m *modelHomes) store() *Store {
 	for id, name := range []string{"a", "b"} {
 		indexes[catalog.IndexID(id)] = storage.IndexRecord{IndexDef: catalog.IndexDef{ID: catalog.IndexID(id), Home: name}}
 	}
-	s.state.Store(&state{indexes: indexes})
+	indexes[partitionedModel] = storage.IndexRecord{IndexDef: catalog.IndexDef{ID: partitionedModel}, Parts: []catalog.IndexID{0, 1}}
+	s.state.Store(&state{indexes: indexes, wholes: map[catalog.IndexID]catalog.IndexID{0: partitionedModel, 1: partitionedModel}})
 	s.lookup = func(_ context.Context, name string, questions []home.Question) ([]home.Found, error) {
 		if name == m.out {
 			return nil, errNotThere
@@ -71,14 +72,22 @@ func eitherKey() []storage.Question {
 	return []storage.Question{{Index: 0, Key: []byte("x")}, {Index: 1, Key: []byte("y")}}
 }
 
+// partitionedModel is an index that has both as its partitions.
+const partitionedModel = 9
+
+// eitherPartition asks for a row with a key of a range.
+func eitherPartition() []storage.Question {
+	return []storage.Question{{Index: partitionedModel, Ranged: true, Limit: 9}}
+}
+
 // runSeveral runs one schedule: choices say who is next, as long as there are some. It returns how many there
 // were at each choice, and whether the row, which has one of the two keys at all times, was missed.
-func runSeveral(careless, warm bool, choices []int) (widths []int, missed bool) {
+func runSeveral(either func() []storage.Question, careless, warm bool, choices []int) (widths []int, missed bool) {
 	m := &modelHomes{asked: make(chan asking), homes: map[string]*modelHome{"a": {keys: map[string]bool{}}, "b": {keys: map[string]bool{"y": true}}}}
 	s := m.store()
 	s.careless = careless
 	ask := func(serve func(done <-chan struct{})) []storage.Question {
-		q, done := eitherKey(), make(chan struct{})
+		q, done := either(), make(chan struct{})
 		go func() {
 			defer close(done)
 			if err := s.Ask(context.Background(), q); err != nil {
@@ -140,12 +149,12 @@ func runSeveral(careless, warm bool, choices []int) (widths []int, missed bool) 
 			}
 		}
 	})
-	return widths, q[0].Found.Shards.Union(q[1].Found.Shards).Empty()
+	return widths, !slices.ContainsFunc(q, func(q storage.Question) bool { return !q.Found.Shards.Empty() })
 }
 
 // exploreSeveral runs all schedules of runSeveral.
-func exploreSeveral(careless, warm bool) (miss []int, schedules int) {
-	return exploreSchedules(func(choices []int) ([]int, bool) { return runSeveral(careless, warm, choices) })
+func exploreSeveral(either func() []storage.Question, careless, warm bool) (miss []int, schedules int) {
+	return exploreSchedules(func(choices []int) ([]int, bool) { return runSeveral(either, careless, warm, choices) })
 }
 
 // exploreSchedules runs all schedules, and returns one by which the row is missed.
@@ -173,19 +182,21 @@ func exploreSchedules(run func(choices []int) (widths []int, missed bool)) (miss
 	}
 }
 
-// TestSeveralHomes: a statement that may find its row by an index of either of two homes doesn't miss one
-// that has one of the keys at all times, whatever goes on between the answers. Without the rule removals
+// TestSeveralHomes: a statement that may find its row by an index of either of two homes, or by a range of an index with a partition
+// on each, doesn't miss one that has one of the keys at all times, whatever goes on between the answers. Without the rule removals
 // it does.
 func TestSeveralHomes(t *testing.T) {
 	t.Parallel()
-	for _, warm := range []bool{false, true} {
-		miss, n := exploreSeveral(false, warm)
-		if miss != nil {
-			t.Errorf("warm %t: the row is missed by %v", warm, miss)
-		}
-		t.Logf("warm %t: %d schedules", warm, n)
-		if miss, _ = exploreSeveral(true, warm); miss == nil {
-			t.Errorf("warm %t: without the rule nothing is missed", warm)
+	for name, either := range map[string]func() []storage.Question{"keys": eitherKey, "partitions": eitherPartition} {
+		for _, warm := range []bool{false, true} {
+			miss, n := exploreSeveral(either, false, warm)
+			if miss != nil {
+				t.Errorf("%s, warm %t: the row is missed by %v", name, warm, miss)
+			}
+			t.Logf("%s, warm %t: %d schedules", name, warm, n)
+			if miss, _ = exploreSeveral(either, true, warm); miss == nil {
+				t.Errorf("%s, warm %t: without the rule nothing is missed", name, warm)
+			}
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (s *Store) brief() (context.Context, context.CancelFunc) {
 func (s *Store) Add(entries []storage.Entry) error {
 	ctx, cancel := s.brief()
 	defer cancel()
-	return everywhere(s, entries, func(e storage.Entry) catalog.IndexID { return e.Index },
+	return everywhere(s, s.state.Load().entriesOfParts(entries), func(e storage.Entry) catalog.IndexID { return e.Index },
 		func(h *home.Home, part []storage.Entry) error { return h.Add(ctx, part) })
 }
 
@@ -128,7 +128,7 @@ func (s *Store) Add(entries []storage.Entry) error {
 func (s *Store) Mark(marks []storage.Mark) error {
 	ctx, cancel := s.brief()
 	defer cancel()
-	return everywhere(s, marks, func(m storage.Mark) catalog.IndexID { return m.Index },
+	return everywhere(s, s.state.Load().marksOfParts(marks), func(m storage.Mark) catalog.IndexID { return m.Index },
 		func(h *home.Home, part []storage.Mark) error { return h.Mark(ctx, part) })
 }
 
@@ -187,23 +187,35 @@ func (s *Store) at(id catalog.IndexID) (*home.Home, string, error) {
 
 // Entries is storage.Store's. The walk takes as long as it takes.
 func (s *Store) Entries(id catalog.IndexID, from []byte, building bool, fn func(key []byte, pairs []storage.ShardEpoch) (more bool)) error {
-	h, _, err := s.at(id)
-	if d, ok := s.Index(id); err == nil && building && ok {
-		h, err = s.reach(builtAt(d))
+	return s.walk(id, func(h *home.Home, part catalog.IndexID, fn func(key []byte, pairs []storage.ShardEpoch) bool) error {
+		if d, ok := s.Index(part); building && ok {
+			var err error
+			if h, err = s.reach(builtAt(d)); err != nil {
+				return err
+			}
+		}
+		return h.Entries(context.Background(), part, from, building, fn)
+	}, fn)
+}
+
+// walk has do walk over each partition of an index, at its home, and calls fn in the order of the keys.
+func (s *Store) walk(id catalog.IndexID, do func(*home.Home, catalog.IndexID, func(key []byte, pairs []storage.ShardEpoch) bool) error, fn func(key []byte, pairs []storage.ShardEpoch) bool) error {
+	var walks []func(func([]byte, []storage.ShardEpoch) bool) error
+	for _, part := range s.state.Load().parts(id) {
+		h, _, err := s.at(part)
+		if err != nil {
+			return err
+		}
+		walks = append(walks, func(fn func([]byte, []storage.ShardEpoch) bool) error { return do(h, part, fn) })
 	}
-	if err != nil {
-		return err
-	}
-	return h.Entries(context.Background(), id, from, building, fn)
+	return inOrder(walks, fn)
 }
 
 // EntriesOf is storage.Store's.
 func (s *Store) EntriesOf(id catalog.IndexID, shard catalog.ShardID, from []byte, fn func(key []byte) (more bool)) error {
-	h, _, err := s.at(id)
-	if err != nil {
-		return err
-	}
-	return h.EntriesOf(context.Background(), id, shard, from, false, func(key []byte, _ storage.Epoch) bool { return fn(key) })
+	return s.walk(id, func(h *home.Home, part catalog.IndexID, fn func(key []byte, pairs []storage.ShardEpoch) bool) error {
+		return h.EntriesOf(context.Background(), part, shard, from, false, func(key []byte, _ storage.Epoch) bool { return fn(key, nil) })
+	}, func(key []byte, _ []storage.ShardEpoch) bool { return fn(key) })
 }
 
 // Kept is storage.Store's.
@@ -211,6 +223,10 @@ func (s *Store) Kept(key []byte) []byte { return home.Kept(key) }
 
 // OpenGate is storage.Store's, at the home that is read.
 func (s *Store) OpenGate(id catalog.IndexID, shard catalog.ShardID, e storage.Epoch) (storage.Gate, error) {
+	return s.openGates(s.state.Load().parts(id), func(id catalog.IndexID) (storage.Gate, error) { return s.openGate(id, shard, e) })
+}
+
+func (s *Store) openGate(id catalog.IndexID, shard catalog.ShardID, e storage.Epoch) (storage.Gate, error) {
 	h, name, err := s.at(id)
 	if err != nil {
 		return storage.Gate{}, err
@@ -229,8 +245,24 @@ func (s *Store) OpenGate(id catalog.IndexID, shard catalog.ShardID, e storage.Ep
 	return g, nil
 }
 
-// Retire is storage.Store's, in one transaction, where the gate was opened. See rule own gate.
+// Retire is storage.Store's, in one transaction, where the gate was opened. See rule own gate. An error may come behind what was
+// removed from some partitions.
 func (s *Store) Retire(r storage.Retirement) (removed, cleared int, err error) {
+	of, err := s.state.Load().retirements(r)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, r := range of {
+		n, marks, err := s.retire(r)
+		if err != nil {
+			return 0, 0, err
+		}
+		removed, cleared = removed+n, max(cleared, marks)
+	}
+	return removed, cleared, nil
+}
+
+func (s *Store) retire(r storage.Retirement) (removed, cleared int, err error) {
 	h, name, err := s.at(r.Index)
 	if err == nil && name != r.Gate.Home {
 		err = fmt.Errorf("the index has moved from %s to %s: %w", r.Gate.Home, name, storage.ErrSuperseded)
@@ -249,10 +281,15 @@ func (s *Store) Clear(id catalog.IndexID, shard catalog.ShardID, before storage.
 	ctx, cancel := s.brief()
 	defer cancel()
 	var most atomic.Int64
-	err = everywhere(s, []catalog.IndexID{id}, func(id catalog.IndexID) catalog.IndexID { return id }, func(h *home.Home, _ []catalog.IndexID) error {
-		n, err := h.Clear(ctx, id, shard, before)
-		most.Store(int64(n))
-		return err
+	err = everywhere(s, s.state.Load().parts(id), func(id catalog.IndexID) catalog.IndexID { return id }, func(h *home.Home, parts []catalog.IndexID) error {
+		for _, part := range parts {
+			n, err := h.Clear(ctx, part, shard, before)
+			if err != nil {
+				return err
+			}
+			most.Store(int64(n))
+		}
+		return nil
 	})
 	for _, p := range s.homes() {
 		p.marks.Store(nil)
@@ -265,43 +302,52 @@ func (s *Store) Unlog(id catalog.IndexID, shard catalog.ShardID) (had bool, err 
 	ctx, cancel := s.brief()
 	defer cancel()
 	var some atomic.Bool
-	err = everywhere(s, []catalog.IndexID{id}, func(id catalog.IndexID) catalog.IndexID { return id }, func(h *home.Home, _ []catalog.IndexID) error {
-		had, err := h.Unlog(ctx, id, shard)
-		if had {
-			some.Store(true)
+	err = everywhere(s, s.state.Load().parts(id), func(id catalog.IndexID) catalog.IndexID { return id }, func(h *home.Home, parts []catalog.IndexID) error {
+		for _, part := range parts {
+			had, err := h.Unlog(ctx, part, shard)
+			if err != nil {
+				return err
+			}
+			if had {
+				some.Store(true)
+			}
 		}
-		return err
+		return nil
 	})
 	return some.Load(), err
 }
 
 // Marks is storage.Store's: nil where the home doesn't answer.
 func (s *Store) Marks(id catalog.IndexID) []storage.Mark {
-	name, err := s.state.Load().reads(id)
-	p := s.place(name)
-	if err != nil || p == nil {
-		return nil
-	}
+	now := s.state.Load()
 	var of []storage.Mark
-	for _, m := range s.marksAt(p) {
-		if m.Index == id {
-			of = append(of, m)
+	for _, part := range now.parts(id) {
+		name, err := now.reads(part)
+		p := s.place(name)
+		if err != nil || p == nil {
+			continue
+		}
+		for _, m := range s.marksAt(p) {
+			if m.Index == part {
+				of = append(of, m)
+			}
 		}
 	}
-	return of
+	return now.marksOfWholes(of)
 }
 
 // AllMarks is storage.Store's: those of indexes where they are read. What lookups go by is in their
 // answers: this is for jobs, and for people.
 func (s *Store) AllMarks() (marks []storage.Mark) {
+	now := s.state.Load()
 	for _, p := range s.homes() {
 		for _, m := range s.marksAt(p) {
-			if name, err := s.state.Load().reads(m.Index); err == nil && name == p.name {
+			if name, err := now.reads(m.Index); err == nil && name == p.name {
 				marks = append(marks, m)
 			}
 		}
 	}
-	return marks
+	return now.marksOfWholes(marks)
 }
 
 // marksAt are the marks that a home has, or had when it answered last.
@@ -391,20 +437,18 @@ func (s *Store) count(p *place, out *storage.Stats) {
 	}
 	out.Garbage += garbage
 	for id, n := range counts {
-		of, ok := out.Indexes[id]
+		whole := s.state.Load().whole(id)
+		of, ok := out.Indexes[whole]
 		if d, known := s.Index(id); ok && known && d.Home == p.name {
-			of.Entries = n
-			out.Indexes[id] = of
+			of.Entries += n
+			out.Indexes[whole] = of
 		}
 	}
 }
 
-// ErrNoPartitions: a home keeps an index as a whole.
-var ErrNoPartitions = errors.New("an index of a shared store has no partitions")
-
 // Repartition is storage.Store's.
 func (s *Store) Repartition(context.Context, catalog.IndexID, int, func(float64)) error {
-	return ErrNoPartitions
+	return ErrPartitions
 }
 
 // DeleteGarbage is storage.Store's.

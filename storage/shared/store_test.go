@@ -172,6 +172,30 @@ func TestJobsSoon(t *testing.T) {
 	}
 }
 
+// TestJobsSoonDue: jobs behind writes are gathered for a second, but written before they may run.
+func TestJobsSoonDue(t *testing.T) {
+	t.Parallel()
+	var s Store
+	s.queue.init()
+	now := time.Now()
+	is := func(after time.Duration, want bool) {
+		t.Helper()
+		if got := s.queue.isDue(now.Add(after)); got != want {
+			t.Errorf("%v later they are to be written: %v", after, got)
+		}
+	}
+	enqueue := func(table string, in time.Duration) {
+		check(t, s.EnqueueSoon(storage.Job{Type: storage.MaintainIndex, Schema: "s", Table: table, Shards: catalog.Only(1), NotBefore: now.Add(in)}))
+	}
+	is(time.Hour, false)
+	enqueue("t", time.Minute)
+	is(soonEvery, false)
+	is(soonMost+soonEvery, true)
+	enqueue("u", 3*soonEvery)
+	is(soonEvery, false)
+	is(2*soonEvery, true)
+}
+
 // TestJobsSoonOut: of a home that is away it is told once, however often jobs are due; they are made when it is back.
 func TestJobsSoonOut(t *testing.T) {
 	c := server(t)

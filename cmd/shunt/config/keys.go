@@ -297,7 +297,7 @@ func indexKeys(ix *Index, table *value) []field {
 			}
 		}},
 		{name: "include", otherwise: "(none)", help: "further columns: answers of reads that need no others are kept ([covering indexes](covering-indexes.md))", read: func(v value) { v.columns(&ix.Include) }},
-		{name: "partitions", otherwise: "1", help: "writers of the index; more where one processor can't keep up with its writes", read: func(v value) { ix.Partitions = v.integer(1, catalog.MaxPartitions) }},
+		{name: "partitions", otherwise: "1", help: "writers of the index: more where one processor can't keep up with its writes; with several Shunts: servers that it is spread over", read: func(v value) { ix.Partitions = v.integer(1, catalog.MaxPartitions) }},
 	}
 }
 
