@@ -23,7 +23,7 @@ STATEMENTS    ?= 200000
 STATEMENTS_MARIADB ?= 50000
 # How many random sessions make differential runs on each flavour.
 SESSIONS      ?= 2000
-# Which tests test-mariadb11 and test-apps run.
+# Which tests test-mariadb11, test-apps and test-packages run.
 RUN           ?= .
 # The seed of `make check`, whose differences have been looked through: what fails is the change's. Another one is looked
 # through by `make differential SEED=...`.
@@ -33,7 +33,7 @@ SEED          ?= $(shell date +%s)
 SHELL         := bash
 
 .DEFAULT_GOAL := help
-.PHONY: help build image release chart site damage demo test test-long test-mariadb11 test-apps race lint bench bench-quick bench-micro bench-tpch pgo differential fuzz e2e check soak follow-load virtual-load covering-load heartbeats
+.PHONY: help build image release chart site damage demo test test-long test-mariadb11 test-apps test-packages race lint bench bench-quick bench-micro bench-tpch pgo differential fuzz e2e check soak follow-load virtual-load covering-load heartbeats
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ test-mariadb11: ## The tests against a MariaDB 11.8, which Debian 13 has, in pla
 
 test-apps: ## WordPress and MediaWiki, installed and used over Shunt and over one server, compared (RUN=TestApps/wordpress: one)
 	. scripts/servers.sh && . scripts/apps.sh && $(GO) test -v -count=1 -timeout 90m -run '$(if $(filter .,$(RUN)),^TestApps$$,$(RUN))' ./e2e
+
+test-packages: ## What is released, twice, and the Debian package, the image, the chart and compose.yaml as they are used, without Docker (part of test-long)
+	. scripts/servers.sh && $(GO) test -v -count=1 -timeout 2h -run '$(if $(filter .,$(RUN)),^TestPackages,$(RUN))' ./e2e ./cmd/shunt/config
 
 race: ## The tests of make test, under the race detector
 	SHUNT_E2E_RACE=1 scripts/with-servers $(GO) run ./ci/testrun -race -short -parallel 4 -timeout 90m ./...

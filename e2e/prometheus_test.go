@@ -186,6 +186,27 @@ func TestRules(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
+	// Configurations find the rules beside them, as in the container.
+	configs := []string{string(contents(t, "../deploy/compose/prometheus.yml"))}
+	for _, b := range blocksOf(t, "docs/runbooks.md") {
+		if b.kind == "yaml" {
+			configs = append(configs, b.text)
+		}
+	}
+	if len(configs) != 2 {
+		t.Errorf("%d configurations", len(configs))
+	}
+	for _, text := range configs {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"rules.yml": string(rules), "prometheus.yml": text} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, err := exec.CommandContext(t.Context(), "promtool", "check", "config", filepath.Join(dir, "prometheus.yml")).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
 }
 
 // TestMonitored: a Prometheus that scrapes Shunts under load has data for every panel of the dashboard, and alerts

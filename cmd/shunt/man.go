@@ -68,7 +68,7 @@ func commandLine(commands []command) string {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", f.usage, f.help)
 		}
 		if c.detail != "" {
-			b.WriteString("\n" + preformatted(c.detail, "\n", "```\n", "```\n", plain))
+			b.WriteString("\n" + preformatted(c.detail, "\n", "```sh\n", "```\n", plain))
 		}
 	}
 	return b.String()
