@@ -111,7 +111,7 @@ func (c *indexCheckCmd) Run(ctx context.Context, s streams) error {
 type indexRebuildCmd struct {
 	clientFlags
 	namedIndex
-	Home []string `help:"The servers of the store that are to have it, one or a list for its partitions." placeholder:"NAME"`
+	Home []string `help:"The servers of the store that are to have it: one, or several in turns." placeholder:"NAME"`
 }
 
 func (indexRebuildCmd) Help() string {
