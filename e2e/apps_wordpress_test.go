@@ -174,6 +174,10 @@ var wordPress = app{
 		u.get("/wp-login.php?action=lostpassword")
 		u.post("/wp-login.php?action=lostpassword", "user_login=user4", "redirect_to=", "wp-submit=Get New Password")
 	},
+	advised: map[string][]string{
+		"wp_posts": {"ID"}, "wp_postmeta": {"post_id"}, "wp_comments": {"comment_post_ID"}, "wp_commentmeta": {"comment_id"}, "wp_users": {"ID"}, "wp_usermeta": {"user_id"},
+		"wp_term_relationships": {"object_id"}, "wp_terms": {"reference"}, "wp_term_taxonomy": {"reference"}, "wp_options": {"reference", "single"},
+	},
 	unlike: []string{
 		"wp_users.user_pass", "wp_users.user_activation_key", "wp_options.option_value", // salts, lock times
 	},
