@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
 )
 
 // TestIndexAdvice: what scatters is told, with the index that routes it; what nobody reads by, to be dropped.
@@ -69,15 +71,17 @@ func TestIndexAdviceMeasured(t *testing.T) {
 			"code":   func(i int) string { return fmt.Sprintf("c%d", i*7919%(rows/2)) },                                    // two rows, on any shard
 			"coupon": func(i int) string { return []string{"", fmt.Sprintf("o%d", i), fmt.Sprintf("s%d", i/12), ""}[i%4] }, // half NULL; three rows, or one
 			"family": func(i int) string { return fmt.Sprintf("f%d", i%40) },
-			"given":  func(i int) string { return fmt.Sprintf("g%d", i/40%25) }, // not independent of the family: three rows have both
+			"given":  func(i int) string { return fmt.Sprintf("g%d", i/40%25) },        // three rows have both
+			"nick":   func(i int) string { return fmt.Sprintf("n%d", i%40*5+i/40%25) }, // so here, but the family tells most of it
 		}
 		load := map[string][]string{ // the columns of what is asked for
-			"orders email": {"email"}, "orders code": {"code"}, "orders coupon": {"coupon"}, "orders family, given": {"family", "given"}, "tickets code": {"code"},
+			"orders email": {"email"}, "orders code": {"code"}, "orders coupon": {"coupon"}, "orders family, nick": {"family", "nick"}, "tickets code": {"code"},
+			"tickets family, given": {"family", "given"}, // the shards have no index on both
 		}
-		for table, key := range map[string]string{"orders": "id BIGINT PRIMARY KEY", "tickets": "id VARCHAR(20) PRIMARY KEY"} {
-			mustExec(t, c, "CREATE TABLE "+table+" ("+key+", user_id INT NOT NULL, email VARCHAR(50), code VARCHAR(20) COLLATE utf8mb4_bin, coupon VARCHAR(20), family VARCHAR(20), given VARCHAR(20), "+
-				"KEY (email), KEY (code), KEY (coupon), KEY (given, family))")
-			mustExec(t, c, "INSERT INTO "+table+" (id, user_id, email, code, coupon, family, given) VALUES "+rowsFor(rows, func(i int) string {
+		for table, own := range map[string]string{"orders": "id BIGINT PRIMARY KEY, KEY (nick, family)", "tickets": "id VARCHAR(20) PRIMARY KEY, KEY (given), KEY (family)"} {
+			mustExec(t, c, "CREATE TABLE "+table+" ("+own+", user_id INT NOT NULL, email VARCHAR(50), code VARCHAR(20) COLLATE utf8mb4_bin, coupon VARCHAR(20), family VARCHAR(20), given VARCHAR(20), nick VARCHAR(20), "+
+				"KEY (email), KEY (code), KEY (coupon))")
+			mustExec(t, c, "INSERT INTO "+table+" (id, user_id, email, code, coupon, family, given, nick) VALUES "+rowsFor(rows, func(i int) string {
 				i--
 				value := func(name string) string {
 					if v := columns[name](i); v != "" {
@@ -85,7 +89,7 @@ func TestIndexAdviceMeasured(t *testing.T) {
 					}
 					return "NULL"
 				}
-				return fmt.Sprintf("(%d, %d, %s, %s, %s, %s, %s)", i*31%rows, i/6, value("email"), value("code"), value("coupon"), value("family"), value("given"))
+				return fmt.Sprintf("(%d, %d, %s, %s, %s, %s, %s, %s)", i*31%rows, i/6, value("email"), value("code"), value("coupon"), value("family"), value("given"), value("nick"))
 			}))
 			mustRows(t, c, "ANALYZE TABLE "+table)
 		}
@@ -127,9 +131,16 @@ func TestIndexAdviceMeasured(t *testing.T) {
 		for _, r := range mustRows(t, c, "SHOW VIRTUAL INDEXES") {
 			on := r["Table"] + " " + strings.ReplaceAll(r["Columns"], ",", ", ")
 			a := advice[on]
-			if a["Basis"] != "sample" || a["Executions"] != fmt.Sprint(asked) {
+			basis := "sample"
+			if on == "tickets family, given" {
+				basis = "statistics"
+			}
+			if a["Basis"] != basis || a["Executions"] != fmt.Sprint(asked) {
 				t.Errorf("%s: %v", on, a)
 				continue
+			}
+			if basis == "statistics" && f.name == throwaway.MariaDB {
+				continue // it tells up to three times as many values as there are, to favour indexes
 			}
 			alike(t, "shards of a key of "+on, float(t, a["Fan_out"]), float(t, r["Mean_shards"]))
 			alike(t, "entries of "+on, float(t, a["Entries"]), float(t, r["Entries"]))
