@@ -171,6 +171,29 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestNarrowed: an index beside one that has its column and another sends no statement to fewer shards.
+func TestNarrowed(t *testing.T) {
+	t.Parallel()
+	src := testSource(t, "shop", 4)
+	src.Sample = func(_ context.Context, table *catalog.Table, columns []*catalog.Column, _ string) ([]Value, error) {
+		if table.Name != "people" {
+			return nil, nil
+		}
+		three := Value{Rows: 40, Shards: catalog.Only(0)}
+		three.Shards.Add(1)
+		three.Shards.Add(2)
+		return []Value{three}, nil
+	}
+	r, _, err := Advise(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	people := slices.DeleteFunc(indexesOf(r), func(x string) bool { return !strings.HasPrefix(x, "people: ") })
+	if len(people) != 1 {
+		t.Errorf("advised %q", people)
+	}
+}
+
 // TestManyTables: of a schema that is too large to try all of, it is said that not all was tried; the search ends by its
 // budget, and has placed all tables.
 func TestManyTables(t *testing.T) {
