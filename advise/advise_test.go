@@ -171,6 +171,44 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestFailing: a shard key that a statement changes, if rarely, is dearer than one by which more go to all shards.
+func TestFailing(t *testing.T) {
+	t.Parallel()
+	table := testTable(t, "CREATE TABLE comments (id BIGINT NOT NULL AUTO_INCREMENT, post_id BIGINT NOT NULL, approved VARCHAR(20) NOT NULL, PRIMARY KEY (id))")
+	var w Workload
+	w.Add("app", "SELECT * FROM comments WHERE approved = ?", "", 600, 0)
+	w.Add("app", "SELECT * FROM comments WHERE post_id = ?", "", 400, 0)
+	w.Add("app", "INSERT INTO comments (post_id, approved) VALUES (...)", "", 100, 0)
+	// So many that the others weigh little.
+	other := testTable(t, "CREATE TABLE options (name BIGINT NOT NULL, PRIMARY KEY (name))")
+	w.Add("app", "SELECT * FROM options WHERE name = ?", "", 50_000, 0)
+	src := &Source{
+		Build: func(d Design) (*catalog.Catalog, error) {
+			return testCatalog(d, map[string]*catalog.Table{"comments": table, "options": other}, 4), nil
+		},
+		Stats: map[catalog.TableName]Stats{
+			inApp("comments"): {Rows: 4 << 20, Distinct: map[string]uint64{"id": 4 << 20, "post_id": 1 << 18, "approved": 40}},
+			inApp("options"):  {Rows: 4 << 20, Distinct: map[string]uint64{"name": 4 << 20}},
+		},
+		Schemas: []string{"app"}, Budget: 10_000,
+	}
+	for _, changed := range []bool{false, true} {
+		want := "comments: approved"
+		if changed {
+			w.Add("app", "UPDATE comments SET approved = ? WHERE id = ?", "", 1, 0)
+			want = "comments: post_id"
+		}
+		src.Shapes = w.Shapes()
+		r, _, err := Advise(t.Context(), src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := placementsOf(r); !slices.Contains(got, want) {
+			t.Errorf("changed: %v: %q", changed, got)
+		}
+	}
+}
+
 // TestNarrowed: an index beside one that has its column and another sends no statement to fewer shards.
 func TestNarrowed(t *testing.T) {
 	t.Parallel()

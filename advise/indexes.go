@@ -273,23 +273,10 @@ func (s *search) usualFan(ix *catalog.Index) float64 {
 func (c *chooser) saves(x *candidate) (sum float64) {
 	with := append(slices.Clone(c.chosen), x)
 	for _, shape := range x.shapes {
-		if c.narrowed(shape, x) {
-			continue
-		}
 		before, after := c.verdict(shape, c.chosen...), c.verdict(shape, with...)
 		sum += float64(shape.Calls) * (before.cost(c.shards) - after.cost(c.shards))
 	}
 	return sum - c.upkeep(x)
-}
-
-// narrowed reports an index that is chosen and has the columns of x and others, which a shape names too: all shards that
-// it leads to are among those of x, whereas lookups of a judge lead to any.
-func (c *chooser) narrowed(shape *shapeCost, x *candidate) bool {
-	return slices.ContainsFunc(c.chosen, func(y *candidate) bool {
-		return y != x && y.of == x.of && slices.Contains(y.shapes, shape) && !slices.ContainsFunc(x.Columns, func(col *catalog.Column) bool {
-			return !slices.ContainsFunc(y.Columns, func(o *catalog.Column) bool { return strings.EqualFold(o.Name, col.Name) })
-		})
-	})
 }
 
 // upkeep is what writes pay for an index.

@@ -123,10 +123,10 @@ func TestIndexAdviceMeasured(t *testing.T) {
 		if len(advice) != len(load) {
 			t.Errorf("advised %v", advice)
 		}
-		allKnown(t, p.db())
 		eventually(t, "all indexes are ready", func() bool {
 			return !slices.ContainsFunc(mustRows(t, c, "SHOW VIRTUAL INDEXES"), func(r row) bool { return r["Status"] != "ready" })
 		})
+		allKnown(t, p.db())
 		run()
 		for _, r := range mustRows(t, c, "SHOW VIRTUAL INDEXES") {
 			on := r["Table"] + " " + strings.ReplaceAll(r["Columns"], ",", ", ")
