@@ -12,6 +12,7 @@ var (
 	typed      = regexp.MustCompile(`\b(?:DATE|TIME|TIMESTAMP|_[a-z0-9]+|N) \?`)
 	literal    = regexp.MustCompile(`\b(ESCAPE|SEPARATOR) \?`) // which takes no parameter
 	upperName  = regexp.MustCompile(`\b(FROM|JOIN|INTO|UPDATE) ([A-Z][A-Z0-9_]*)\b|()\b([A-Z][A-Z0-9_]*)( \. )`)
+	unit       = regexp.MustCompile(`\bSQL_TSI_([A-Z]+)\b`) // MariaDB's, of MONTH ( ) too
 	quotedCall = regexp.MustCompile("([\\w.]+\\s+|[^\\w.\\s]\\s*|^)`(\\w+)` ?\\(")
 )
 
@@ -26,6 +27,7 @@ func plannable(digest, schema string, cat *catalog.Catalog) string {
 		m := upperName.FindStringSubmatch(at)
 		return strings.TrimLeft(m[1]+" "+nameAsMade(m[2]+m[4], schema, cat)+m[5], " ")
 	})
+	sql = unit.ReplaceAllString(sql, "$1")
 	sql = typed.ReplaceAllString(sql, "?")
 	sql = literal.ReplaceAllString(sql, "$1 '|'")
 	sql = quotedCall.ReplaceAllStringFunc(sql, func(call string) string {

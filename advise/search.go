@@ -22,7 +22,7 @@ const (
 	singleRows     = 1 << 20 // more are not kept on one shard
 	// failing is what a shape at least costs, in shares of all statements, that is refused: an application that fails once in
 	// a thousand times isn't usable. Counter-example: comments by whether they are approved, which nearly all readers ask for.
-	failing = 0.05
+	failing = 0.5
 	// growing is what it costs, in shares of all statements, to copy a row of a table that gets new ones for ever.
 	growing = 2.5e-6
 	// Where the planner sees no difference, these decide; all together are less than one statement in a hundred.

@@ -94,6 +94,7 @@ func TestPlannable(t *testing.T) {
 		"INSERT INTO HISTORY ( `a` , `b` , `c` , `d` , `e` ) VALUES ( ?, ... , NOW ( ) , ? )": "INSERT INTO `history` ( `a` , `b` , `c` , `d` , `e` ) VALUES (?, ?, ?, NOW ( ), ?)",
 		"INSERT INTO HISTORY VALUES ( ?, ... , IF ( ? , ... ) , ?, ... )":                     "INSERT INTO `history` VALUES (?, ?, IF ( ?, ? ), ?, ?)",
 		"SELECT HISTORY . `b` FROM HISTORY JOIN STATUS":                                       "SELECT `history` . `b` FROM `history` JOIN STATUS",
+		"SELECT SQL_TSI_MONTH ( `a` ) AS SQL_TSI_MONTH FROM `t`":                              "SELECT MONTH ( `a` ) AS MONTH FROM `t`",
 		"SELECT `DATE_FORMAT` ( `a` , ? ) FROM `t`":                                           "SELECT DATE_FORMAT( `a` , ? ) FROM `t`",
 		"SELECT * FROM `t` WHERE `a` > DATE ? AND `b` = _utf8mb4 ?":                           "SELECT * FROM `t` WHERE `a` > ? AND `b` = ?",
 		"SELECT GROUP_CONCAT ( `a` SEPARATOR ? ) FROM `t` WHERE `b` LIKE ? ESCAPE ?":          "SELECT GROUP_CONCAT ( `a` SEPARATOR '|' ) FROM `t` WHERE `b` LIKE ? ESCAPE '|'",

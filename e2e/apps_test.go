@@ -176,7 +176,7 @@ func grow(t *testing.T, server *throwaway.Server, schema string, tables []string
 		of := fmt.Sprintf(" WHERE database_name = '%s' AND table_name = '%s'", schema, table)
 		mustRows(t, root, "ANALYZE TABLE "+schema+"."+table)
 		mustExec(t, root, "UPDATE mysql.innodb_index_stats SET stat_value = stat_value * 100000"+of+" AND stat_name LIKE 'n_diff%' AND 2 * stat_value > (SELECT n_rows FROM mysql.innodb_table_stats"+of+")")
-		mustExec(t, root, "UPDATE mysql.innodb_table_stats SET n_rows = GREATEST(n_rows, 10) * 100000"+of)
+		mustExec(t, root, "UPDATE mysql.innodb_table_stats SET n_rows = GREATEST(n_rows, 20) * 100000"+of)
 	}
 	server.Shutdown()
 	if err := server.Start(t.Context()); err != nil {

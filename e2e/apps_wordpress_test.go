@@ -175,9 +175,10 @@ var wordPress = app{
 		u.post("/wp-login.php?action=lostpassword", "user_login=user4", "redirect_to=", "wp-submit=Get New Password")
 	},
 	advised: map[string][]string{
-		"wp_posts": {"ID"}, "wp_postmeta": {"post_id"}, "wp_comments": {"comment_post_ID"}, "wp_commentmeta": {"comment_id"}, "wp_users": {"ID"}, "wp_usermeta": {"user_id"},
+		"wp_posts": {"ID"}, "wp_postmeta": {"post_id"}, "wp_commentmeta": {"comment_id"}, "wp_users": {"ID"}, "wp_usermeta": {"user_id"},
 		"wp_term_relationships": {"object_id"}, "wp_terms": {"reference"}, "wp_term_taxonomy": {"reference"},
-		"wp_options": {"reference", "single", "option_name"}, // by how often they are written
+		"wp_comments": {"comment_ID"},                         // not the post's: who edits a comment sets that, too
+		"wp_options":  {"reference", "single", "option_name"}, // by how often they are written
 	},
 	growing: []string{"wp_posts", "wp_postmeta", "wp_comments", "wp_commentmeta", "wp_users", "wp_usermeta", "wp_term_relationships"},
 	unlike: []string{
