@@ -91,7 +91,7 @@ func Advise(ctx context.Context, src *Source) (*Report, *Design, error) {
 	}
 	j := &judge{planner: planner.New(), shards: len(base.Shards), trials: trialsToChoose}
 	s := newSearch(ctx, src, base, j)
-	j.fan = func(ix *catalog.Index) float64 { return s.byStats(s.tables[nameOf(ix.Table)], ix.Columns) }
+	j.fan = s.usualFan
 	s.run()
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return nil, nil, err

@@ -26,6 +26,11 @@
 // times, and the routes are averaged. Digests that were cut short, and what no parser reads, are counted as
 // unread: nothing is guessed of them.
 //
+// # Samples
+//
+// A virtual index's fan-out and entries are those of the values of rows that were drawn from all of its table's:
+// a Source looks where these are (`shunt advise`: would be). Without a sample they are by the server's statistics.
+//
 // # Not here
 //
 // No I/O: a Source has functions for what a server is asked. Statements of one transaction are not

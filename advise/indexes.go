@@ -22,9 +22,10 @@ const (
 type candidate struct {
 	*catalog.Index
 	of     *candidateTable
-	fan    float64
-	basis  string
 	shapes []*shapeCost
+	// fan is to how many shards a key leads, by basis; entries is how many it has.
+	fan, entries float64
+	basis        string
 }
 
 // chooser chooses virtual indexes for placements that are settled.
@@ -186,9 +187,13 @@ func (c *chooser) candidates() (out []*candidate) {
 	return out[:min(len(out), maxCandidates)]
 }
 
-// estimate finds out to how many shards a key of an index leads.
+// estimate finds out to how many shards a key of an index leads, and how many entries it has.
+//
+// Rule of rows: what counts is the value of a row drawn from all. Whoever has many rows is asked for often, too, so a
+// value that a tenth of the rows have counts for a tenth.
 func (c *chooser) estimate(ctx context.Context, x *candidate) {
-	x.fan, x.basis = c.byStats(x.of, x.Columns), "statistics"
+	x.fan, x.entries = c.byStats(x.of, x.Columns)
+	x.basis = "statistics"
 	defer func() { c.fans[x.ID] = x.fan }()
 	if uniquely(x.of.Table, x.Columns) {
 		x.basis = "unique"
@@ -197,36 +202,37 @@ func (c *chooser) estimate(ctx context.Context, x *candidate) {
 	if c.src.Sample == nil || ctx.Err() != nil {
 		return
 	}
-	names := make([]string, len(x.Columns))
-	for i, col := range x.Columns {
-		names[i] = col.Name
-	}
 	key := c.design.Placements[nameOf(x.of.Table)].Key
-	sampled, err := c.src.Sample(ctx, x.of.Table, names, key)
+	sampled, err := c.src.Sample(ctx, x.of.Table, x.Columns, key)
 	if err != nil {
-		c.notes = append(c.notes, fmt.Sprintf("no sample of %s.%s (%s): %v", x.of.Schema, x.of.Name, strings.Join(names, ", "), err))
-	}
-	if err != nil || len(sampled) == 0 {
+		c.notes = append(c.notes, fmt.Sprintf("no sample of %s.%s (%s): %v", x.of.Schema, x.of.Name, strings.Join(columnNames(x.Columns), ", "), err))
 		return
 	}
-	codec, err := plan.CodecOf(c.at, x.of.Column(key))
-	if err != nil {
-		return
+	shardOf := func([]byte) (id catalog.ShardID, ok bool) { return id, false }
+	if codec, err := plan.CodecOf(c.at, x.of.Column(key)); err == nil {
+		shardOf = func(raw []byte) (catalog.ShardID, bool) {
+			k, ok := codec.Scanned(nil, raw)
+			return c.at.ShardOf(k), ok
+		}
 	}
-	// Rows were drawn: a value of many came so much likelier.
-	sum, weights := 0.0, 0.0
+	valued, shards, entries := 0.0, 0.0, 0.0
 	for _, v := range sampled {
-		var set catalog.ShardSet
+		set := v.Shards
 		for _, raw := range v.ShardKeys {
-			if k, ok := codec.Scanned(nil, raw); ok {
-				set.Add(c.at.ShardOf(k))
+			if id, ok := shardOf(raw); ok {
+				set.Add(id)
 			}
 		}
-		w := 1 / float64(max(1, v.Rows))
-		sum += w * float64(max(1, set.Len()))
-		weights += w
+		if n := float64(set.Len()); v.Rows > 0 && n > 0 {
+			valued++
+			shards += n
+			entries += n / float64(v.Rows) // a row's part of its value's entries
+		}
 	}
-	x.fan, x.basis = sum/weights, "sample"
+	if valued > 0 {
+		x.fan, x.basis = shards/valued, "sample"
+		x.entries = entries / float64(len(sampled)) * float64(x.of.stats.Rows)
+	}
 }
 
 // uniquely reports columns that hold a unique key: no two rows have the same values.
@@ -238,12 +244,13 @@ func uniquely(t *catalog.Table, columns []*catalog.Column) bool {
 	})
 }
 
-// byStats is a fan-out by what the server's statistics say. Columns are taken to be independent.
-func (s *search) byStats(t *candidateTable, columns []*catalog.Column) float64 {
-	if uniquely(t.Table, columns) {
-		return 1
-	}
+// byStats is what the server's statistics say of a fan-out, and of entries. Columns are taken to be independent, and
+// values to be of as many rows each.
+func (s *search) byStats(t *candidateTable, columns []*catalog.Column) (fan, entries float64) {
 	rows, values := float64(t.stats.Rows), 1.0
+	if uniquely(t.Table, columns) {
+		return 1, rows
+	}
 	for _, c := range columns {
 		d, known := t.stats.Distinct[strings.ToLower(c.Name)]
 		if !known {
@@ -251,7 +258,15 @@ func (s *search) byStats(t *candidateTable, columns []*catalog.Column) float64 {
 		}
 		values *= float64(max(d, 1))
 	}
-	return spread(s.shards, rows/math.Min(values, math.Max(rows, 1)))
+	values = math.Min(values, math.Max(rows, 1))
+	fan = spread(s.shards, rows/values)
+	return fan, math.Min(rows, fan*values)
+}
+
+// usualFan is a fan-out by statistics.
+func (s *search) usualFan(ix *catalog.Index) float64 {
+	fan, _ := s.byStats(s.tables[nameOf(ix.Table)], ix.Columns)
+	return fan
 }
 
 // saves is what an index saves beside those chosen, in statements to a shard.

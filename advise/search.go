@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,6 +20,9 @@ const (
 	referenceRows  = 1 << 18 // more are not copied to every shard
 	referenceBytes = 256 << 20
 	singleRows     = 1 << 20 // more are not kept on one shard
+	// failing is what a shape at least costs, in shares of all statements, that is refused: an application that fails once in
+	// a thousand times isn't usable. Counter-example: comments by whether they are approved, which nearly all readers ask for.
+	failing = 0.5
 	// growing is what it costs, in shares of all statements, to copy a row of a table that gets new ones for ever.
 	growing = 2.5e-6
 	// Where the planner sees no difference, these decide; all together are less than one statement in a hundred.
@@ -424,6 +428,9 @@ func (s *search) cost(c *shapeCost) float64 {
 	cat := s.design.place(s.base, c.tables, func(t *catalog.Table) []*catalog.Index { return s.tables[nameOf(t)].ideal })
 	v := s.judge.of(c.Shape, cat)
 	cost := v.cost(s.shards)
+	if v.Route == Refused {
+		cost = math.Max(cost, failing*s.total/float64(max(1, c.Calls)))
+	}
 	if v.Route == One && s.onSingle(c) {
 		// One shard has all of it: no better than all shards, but that they need not be asked.
 		cost = 0.75 * float64(s.shards)

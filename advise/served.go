@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/shunt-sql/shunt/planner"
@@ -14,7 +15,7 @@ type ServedIndex struct {
 	IndexAdvice
 	// Seconds are what the statements took that it routes, Shards to how many they go without it, on average.
 	Seconds, Shards float64
-	// Entries are how many it has at most, Do is what to send.
+	// Entries are how many it has, by what FanOut is by, or by statistics; Do is what to send.
 	Entries uint64
 	Do      string
 }
@@ -25,7 +26,7 @@ type ServedIndex struct {
 func Served(ctx context.Context, src *Source, base *catalog.Catalog, fan func(*catalog.Index) float64) []ServedIndex {
 	j := &judge{planner: planner.New(), shards: len(base.Shards), trials: trialsToChoose}
 	s := newSearch(ctx, src, base, j)
-	j.fan = func(ix *catalog.Index) float64 { return s.byStats(s.tables[nameOf(ix.Table)], ix.Columns) }
+	j.fan = s.usualFan
 	for n, t := range s.tables {
 		p := Placement{Placement: t.Placement}
 		if t.ShardKey != nil {
@@ -64,10 +65,12 @@ func (c *chooser) have(ctx context.Context, fan func(*catalog.Index) float64) {
 		for _, ix := range t.Indexes {
 			x := c.candidate(t, ix.Columns)
 			x.Name = ix.Name
-			c.estimate(ctx, x)
 			if known := fan(ix); known > 0 {
+				_, x.entries = c.byStats(t, ix.Columns)
 				x.fan, x.basis = known, "reads"
 				c.fans[x.ID] = known
+			} else {
+				c.estimate(ctx, x)
 			}
 			c.found[indexKey(t, x.Columns)] = x
 			c.chosen = append(c.chosen, x)
@@ -82,7 +85,7 @@ func (c *chooser) have(ctx context.Context, fan func(*catalog.Index) float64) {
 
 // served is about an index beside others.
 func (c *chooser) served(x *candidate, beside []*candidate) ServedIndex {
-	a := ServedIndex{IndexAdvice: x.advice(), Entries: x.of.stats.Rows}
+	a := ServedIndex{IndexAdvice: x.advice(), Entries: uint64(math.Round(x.entries))}
 	for _, shape := range x.shapes {
 		a.Executions += shape.Calls
 		a.Seconds += shape.Seconds

@@ -15,8 +15,9 @@ type Source struct {
 	Stats       map[catalog.TableName]Stats
 	ForeignKeys []ForeignKey
 	Shapes      []*Shape
-	// Sample answers for some values of a table's columns where their rows are.
-	Sample func(ctx context.Context, t *catalog.Table, columns []string, key string) ([]Value, error)
+	// Sample draws some rows of a table, and answers for the values that they have in columns where rows of these
+	// are. Without an error and values: only statistics know.
+	Sample func(ctx context.Context, t *catalog.Table, columns []*catalog.Column, key string) ([]Value, error)
 	// Schemas are those that are advised on.
 	Schemas []string
 	// Budget bounds how often the planner is asked while placements are sought.
@@ -45,9 +46,10 @@ type ForeignKey struct {
 	Columns, Refers []string
 }
 
-// Value is one that some rows have in the columns of an index: so many, with these shard keys, as a
-// server sends them as text.
+// Value is what a row that was drawn has in the columns of an index: so many rows have it; 0 for NULL, which has no
+// entry. They are on Shards, or have ShardKeys, as a server sends them as text.
 type Value struct {
 	Rows      uint64
+	Shards    catalog.ShardSet
 	ShardKeys [][]byte
 }

@@ -176,7 +176,7 @@ func (j *judge) bound(rows *plan.Rows, sql string, set text.Settings, cat *catal
 			Reason: "each row is tried on all shards: a unique key without the shard key may be there on any",
 		}
 	}
-	ix := &lookups{j: j, trial: trial, shards: cat.Shards}
+	ix := &lookups{j: j, trial: trial, shards: cat.Shards, first: map[catalog.IndexID]string{}}
 	b, err := j.bind(rows, params, ix, 1+r.Uint64N(1<<30))
 	if err == nil && b.Refuse == nil {
 		return j.visits(rows, b, ix)
@@ -243,16 +243,28 @@ func (j *judge) visits(rows *plan.Rows, b *plan.Bound, ix *lookups) Verdict {
 
 // lookups stand for virtual indexes that nobody has made: a lookup leads to as many shards as it would on
 // average, and the same key to the same ones.
+//
+// Rule of one row: what a statement asks for by two indexes of a table has rows on the shards that both lead to, so their
+// first keys lead to the same shards, or to some of these. Counter-example: (family, given) leads to three shards of four,
+// and given to all three and the fourth; were they any three, given seemed to narrow what (family, given) says.
 type lookups struct {
 	j      *judge
 	trial  uint64
 	shards []catalog.Shard
 	asked  []*catalog.Index
+	first  map[catalog.IndexID]string // keys
 }
 
 func (l *lookups) Lookup(ix *catalog.Index, key []byte, _ [][]byte) (set catalog.ShardSet, err error) {
 	l.asked = append(l.asked, ix)
-	r := rand.New(rand.NewPCG(xxhash.Sum64(key), l.trial))
+	if _, ok := l.first[ix.ID]; !ok {
+		l.first[ix.ID] = string(key)
+	}
+	of := string(key)
+	if of == l.first[ix.ID] {
+		of = ix.Table.Schema + "." + ix.Table.Name
+	}
+	r := rand.New(rand.NewPCG(xxhash.Sum64String(of), l.trial))
 	fan := l.j.fan(ix)
 	n := int(fan)
 	if r.Float64() < fan-float64(n) {

@@ -83,16 +83,21 @@ func (w *Workload) plain(log string) error   { return w.ReadStatements(strings.N
 func TestPlannable(t *testing.T) {
 	t.Parallel()
 	table := testTable(t, "CREATE TABLE t (a INT NOT NULL, b INT, c INT, PRIMARY KEY (a))")
-	cat := testCatalog(Design{}, map[string]*catalog.Table{"t": table}, 2)
+	history := testTable(t, "CREATE TABLE history (a INT NOT NULL, b INT, c INT, d INT, e INT, PRIMARY KEY (a))")
+	cat := testCatalog(Design{}, map[string]*catalog.Table{"t": table, "history": history}, 2)
 	for digest, want := range map[string]string{
-		"SELECT * FROM `t` WHERE `a` IN (...)":                                             "SELECT * FROM `t` WHERE `a` IN (?, ?, ?)",
-		"SELECT * FROM `t` LIMIT ?, ...":                                                   "SELECT * FROM `t` LIMIT ?, ?",
-		"INSERT INTO `t` VALUES (...)":                                                     "INSERT INTO `t` VALUES (?, ?, ?)",
-		"INSERT INTO `app` . `t` ( `a` , `b` ) VALUES (...) /* , ... */":                   "INSERT INTO `app` . `t` ( `a` , `b` ) VALUES (?, ?)",
-		"INSERT INTO `t` ( `a` ) VALUES (?) ON DUPLICATE KEY UPDATE `a` = IF ( `a` , ...)": "INSERT INTO `t` ( `a` ) VALUES (?) ON DUPLICATE KEY UPDATE `a` = IF ( `a` , ?)",
-		"SELECT `DATE_FORMAT` ( `a` , ? ) FROM `t`":                                        "SELECT DATE_FORMAT( `a` , ? ) FROM `t`",
-		"SELECT * FROM `t` WHERE `a` > DATE ? AND `b` = _utf8mb4 ?":                        "SELECT * FROM `t` WHERE `a` > ? AND `b` = ?",
-		"SELECT GROUP_CONCAT ( `a` SEPARATOR ? ) FROM `t` WHERE `b` LIKE ? ESCAPE ?":       "SELECT GROUP_CONCAT ( `a` SEPARATOR '|' ) FROM `t` WHERE `b` LIKE ? ESCAPE '|'",
+		"SELECT * FROM `t` WHERE `a` IN (...)":                                                "SELECT * FROM `t` WHERE `a` IN (?, ?, ?)",
+		"SELECT * FROM `t` LIMIT ?, ...":                                                      "SELECT * FROM `t` LIMIT ?, ?",
+		"INSERT INTO `t` VALUES (...)":                                                        "INSERT INTO `t` VALUES (?, ?, ?)",
+		"INSERT INTO `app` . `t` ( `a` , `b` ) VALUES (...) /* , ... */":                      "INSERT INTO `app` . `t` ( `a` , `b` ) VALUES (?, ?)",
+		"INSERT INTO `t` ( `a` ) VALUES (?) ON DUPLICATE KEY UPDATE `a` = IF ( `a` , ...)":    "INSERT INTO `t` ( `a` ) VALUES (?) ON DUPLICATE KEY UPDATE `a` = IF ( `a` , ?)",
+		"INSERT INTO HISTORY ( `a` , `b` , `c` , `d` , `e` ) VALUES ( ?, ... , NOW ( ) , ? )": "INSERT INTO `history` ( `a` , `b` , `c` , `d` , `e` ) VALUES (?, ?, ?, NOW ( ), ?)",
+		"INSERT INTO HISTORY VALUES ( ?, ... , IF ( ? , ... ) , ?, ... )":                     "INSERT INTO `history` VALUES (?, ?, IF ( ?, ? ), ?, ?)",
+		"SELECT HISTORY . `b` FROM HISTORY JOIN STATUS":                                       "SELECT `history` . `b` FROM `history` JOIN STATUS",
+		"SELECT SQL_TSI_MONTH ( `a` ) AS SQL_TSI_MONTH FROM `t`":                              "SELECT MONTH ( `a` ) AS MONTH FROM `t`",
+		"SELECT `DATE_FORMAT` ( `a` , ? ) FROM `t`":                                           "SELECT DATE_FORMAT( `a` , ? ) FROM `t`",
+		"SELECT * FROM `t` WHERE `a` > DATE ? AND `b` = _utf8mb4 ?":                           "SELECT * FROM `t` WHERE `a` > ? AND `b` = ?",
+		"SELECT GROUP_CONCAT ( `a` SEPARATOR ? ) FROM `t` WHERE `b` LIKE ? ESCAPE ?":          "SELECT GROUP_CONCAT ( `a` SEPARATOR '|' ) FROM `t` WHERE `b` LIKE ? ESCAPE '|'",
 	} {
 		if got := plannable(digest, "app", cat); got != want {
 			t.Errorf("%s\n is %s\nnot %s", digest, got, want)
@@ -111,6 +116,8 @@ func TestPlannable(t *testing.T) {
 		"SELECT COUNT ( * ) , `NOW` ( ) FROM `t` WHERE `a` = ?":            One,
 		"SELECT * FROM `t` WHERE `b` = ?":                                  All,
 		"SELECT * FROM `t` WHERE `a` = ? AND `b` LIKE ? ESCAPE ?":          One,
+		"INSERT INTO HISTORY VALUES ( ?, ... , NOW ( ) , ?, ... )":         One,
+		"UPDATE HISTORY SET `b` = ? WHERE HISTORY . `a` = ?":               One,
 	} {
 		if v := j.of(&Shape{Schema: "app", Digest: digest}, cat); v.Route != want {
 			t.Errorf("%s: %s (%s), want %s", digest, v.Route, v.Reason, want)

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -24,16 +26,18 @@ type adviseReport struct {
 		Table, Placement string
 		ShardKey         string `json:"shard_key"`
 	}
-	Indexes []struct {
-		Table, Basis string
-		Columns      []string
-		FanOut       float64 `json:"fan_out"`
-	}
-	Broken []struct {
+	Indexes []advisedIndex
+	Broken  []struct {
 		Kind, Table string
 		Columns     []string
 	}
 	Statements []struct{ Digest, Route, Reason string }
+}
+
+type advisedIndex struct {
+	Name, Table, Basis string
+	Columns            []string
+	FanOut             float64 `json:"fan_out"`
 }
 
 // advised runs shunt advise, and returns what it prints.
@@ -46,6 +50,61 @@ func advised(t *testing.T, args ...string) (string, int) {
 		t.Fatal(err)
 	}
 	return out.String() + failed.String(), cmd.ProcessState.ExitCode()
+}
+
+// followed is a Shunt that was set up as `shunt advise` says of a server.
+type followed struct {
+	dsn, yaml string
+	report    adviseReport
+	placed    map[string]string // shard keys, or placements, by table
+	db        *sql.DB
+}
+
+// follow asks for advice about a server's schema, and starts a Shunt by it, which is filled.
+func follow(t *testing.T, f *flavour, server *throwaway.Server, schema string, fill func(queryer)) *followed {
+	t.Helper()
+	a := &followed{
+		dsn: fmt.Sprintf("%s:%s@tcp(%s)/%s", server.User, server.Password, server.Addr(), schema), yaml: filepath.Join(t.TempDir(), "shunt.yaml"), placed: map[string]string{},
+	}
+	args := []string{a.dsn, "--json", "--write", a.yaml}
+	for _, s := range f.servers(t) {
+		args = append(args, "--shard", s.Addr())
+	}
+	out, code := advised(t, args...)
+	if err := json.Unmarshal([]byte(out), &a.report); code != 0 || err != nil {
+		t.Fatalf("status %d, %v:\n%s", code, err, out)
+	}
+	for _, x := range a.report.Tables {
+		a.placed[x.Table] = cmp.Or(x.ShardKey, x.Placement)
+	}
+	text, err := os.ReadFile(a.yaml)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, written, _ := strings.Cut(string(text), "schemas:")
+	p := start(t, f, setup{extra: "schemas:" + written})
+	t.Cleanup(func() { p.clean("DROP DATABASE IF EXISTS " + schema) })
+	mustExec(t, p.open(""), "CREATE DATABASE "+schema)
+	a.db = p.open(schema)
+	fill(a.db)
+	eventually(t, "the virtual indexes are ready", func() bool {
+		rows := mustRows(t, a.db, "SHOW VIRTUAL INDEXES")
+		return len(rows) == len(a.report.Indexes) && !slices.ContainsFunc(rows, func(r row) bool { return r["Status"] != "ready" })
+	})
+	allKnown(t, a.db)
+	return a
+}
+
+// measured holds the fan-outs that were estimated to what reads have asked.
+func (a *followed) measured(t *testing.T, q queryer) {
+	t.Helper()
+	for _, r := range mustRows(t, q, "SHOW VIRTUAL INDEXES") {
+		for _, x := range a.report.Indexes {
+			if x.Name == r["Name"] {
+				alike(t, "shards of a key of "+x.Name, x.FanOut, float(t, r["Mean_shards"]))
+			}
+		}
+	}
 }
 
 // TestAdvise: the advice about a server's application is followed, and what EXPLAIN ROUTE then
@@ -106,17 +165,8 @@ func TestAdvise(t *testing.T) {
 			}
 		}
 
-		dsn := fmt.Sprintf("%s:%s@tcp(%s)/%s", server.User, server.Password, server.Addr(), schema)
-		yaml := filepath.Join(t.TempDir(), "shunt.yaml")
-		args := []string{dsn, "--json", "--write", yaml}
-		for _, s := range f.servers(t) {
-			args = append(args, "--shard", s.Addr())
-		}
-		out, code := advised(t, args...)
-		var r adviseReport
-		if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
-			t.Fatalf("status %d, %v:\n%s", code, err, out)
-		}
+		a := follow(t, f, server, schema, fill)
+		r, c, dsn := a.report, a.db, a.dsn
 		var got []string
 		for _, x := range r.Tables {
 			got = append(got, x.Table+" "+x.Placement+" "+x.ShardKey)
@@ -132,24 +182,9 @@ func TestAdvise(t *testing.T) {
 			"countries reference ", "index orders code by sample", "index users email by unique", "orders hash user_id", "unique key users email", "users hash id",
 		}
 		if !slices.Equal(got, advice) {
-			t.Fatalf("advised\n%s\nwant\n%s\n%s", strings.Join(got, "\n"), strings.Join(advice, "\n"), out)
+			t.Fatalf("advised\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(advice, "\n"))
 		}
 
-		text, err := os.ReadFile(yaml)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, written, _ := strings.Cut(string(text), "schemas:")
-		p := start(t, f, setup{extra: "schemas:" + written})
-		t.Cleanup(func() { p.clean("DROP DATABASE IF EXISTS " + schema) })
-		mustExec(t, p.open(""), "CREATE DATABASE "+schema)
-		c := p.open(schema)
-		fill(c)
-		eventually(t, "both virtual indexes are ready", func() bool {
-			rows := mustRows(t, c, "SHOW VIRTUAL INDEXES")
-			return len(rows) == 2 && !slices.ContainsFunc(rows, func(r row) bool { return r["Status"] != "ready" })
-		})
-		allKnown(t, c)
 		reached, by := 0, map[string]int{}
 		for _, sql := range statements {
 			n := len(routeOf(t, c, sql).shards)
@@ -180,12 +215,12 @@ func TestAdvise(t *testing.T) {
 			alike(t, "shards of a key in "+x.Table, x.FanOut, float64(sum)/float64(n))
 		}
 
-		if out, code := advised(t, dsn, "--write", yaml); code != 1 || !strings.Contains(out, "exists") {
+		if out, code := advised(t, dsn, "--write", a.yaml); code != 1 || !strings.Contains(out, "exists") {
 			t.Errorf("status %d: %s", code, out)
 		}
 		mustExec(t, one, "CREATE USER blind@'%' IDENTIFIED BY 'x'")
 		mustExec(t, one, "GRANT SELECT ON "+schema+".* TO blind@'%'")
-		out, code = advised(t, fmt.Sprintf("blind:x@tcp(%s)/%s", server.Addr(), schema))
+		out, code := advised(t, fmt.Sprintf("blind:x@tcp(%s)/%s", server.Addr(), schema))
 		if code != 1 || !strings.Contains(out, "GRANT SELECT ON performance_schema") {
 			t.Errorf("status %d: %s", code, out)
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -49,6 +50,9 @@ type app struct {
 	// prepare makes a site ready to be served; install and use are done by steps.
 	prepare func(t *testing.T, s *site, root string) (docroot string)
 	steps   func(u *visit)
+	// advised are the placements, or shard keys, that are right for its tables, growing those that have many rows one day.
+	advised map[string][]string
+	growing []string
 	// unlike are columns that differ by nature, as TABLE.COLUMN.
 	unlike []string
 	// tied are parts of requests for lists whose queries leave the order of some rows open: by an ORDER BY
@@ -110,7 +114,10 @@ func compareApp(t *testing.T, f *flavour, a app, apps string) {
 	schema := newSchemaName(t)
 	plain := f.own(t, 1, "--performance-schema=ON")[0]
 	root := onShard(t, plain, "")
-	for _, q := range []string{"CREATE DATABASE " + schema, "CREATE USER app@'%' IDENTIFIED BY 'secret'", "GRANT ALL ON *.* TO app@'%'"} {
+	for _, q := range []string{
+		"CREATE DATABASE " + schema, "CREATE USER app@'%' IDENTIFIED BY 'secret'", "GRANT ALL ON *.* TO app@'%'",
+		"SET GLOBAL log_output = 'FILE'", "SET GLOBAL general_log_file = 'general.log'", "SET GLOBAL general_log = ON",
+	} {
 		mustExec(t, root, q)
 	}
 	p := start(t, f, setup{extra: a.schemas(schema)})
@@ -140,8 +147,15 @@ func compareApp(t *testing.T, f *flavour, a app, apps string) {
 	} else {
 		t.Logf("%.0f of %.0f statements were refused", refused, sent)
 	}
+	mustExec(t, root, "SET GLOBAL general_log = OFF")
 	compareTables(t, f, schema, u.sites, a.unlike)
-	adviseOn(t, plain, schema)
+	t.Run("advise", func(t *testing.T) { adviseOn(t, plain, schema, nil) })
+	if plain.Socket() != "" { // its files can be read
+		t.Run("advise by the general log", func(t *testing.T) {
+			grow(t, plain, schema, a.growing)
+			adviseOn(t, plain, schema, a.advised, "--general-log", filepath.Join(filepath.Dir(plain.Socket()), "general.log"))
+		})
+	}
 	if t.Failed() {
 		for _, s := range u.sites {
 			t.Logf("%s:\n%s", s.side, s.log.Tail(30))
@@ -152,10 +166,30 @@ func compareApp(t *testing.T, f *flavour, a app, apps string) {
 	}
 }
 
-// adviseOn has shunt advise look at what an application has done on one server: all of it is read.
-func adviseOn(t *testing.T, server *throwaway.Server, schema string) {
+// grow has a server believe that tables have the rows of a site that is in use: small ones are advised to be on every shard.
+// Columns of nearly as many values as there are rows get more with these, and so do all of tables that have hardly any rows. It starts again: MariaDB doesn't read them before.
+func grow(t *testing.T, server *throwaway.Server, schema string, tables []string) {
 	t.Helper()
-	out, code := advised(t, fmt.Sprintf("%s:%s@tcp(%s)/%s", server.User, server.Password, server.Addr(), schema), "--json")
+	root := onShard(t, server, "")
+	mustExec(t, root, "SET GLOBAL innodb_stats_auto_recalc = OFF")
+	for _, table := range tables {
+		of := fmt.Sprintf(" WHERE database_name = '%s' AND table_name = '%s'", schema, table)
+		mustRows(t, root, "ANALYZE TABLE "+schema+"."+table)
+		mustExec(t, root, "UPDATE mysql.innodb_index_stats SET stat_value = GREATEST(stat_value, 10) * 100000"+of+
+			" AND stat_name LIKE 'n_diff%' AND (SELECT n_rows < 20 OR 2 * stat_value > n_rows FROM mysql.innodb_table_stats"+of+")")
+		mustExec(t, root, "UPDATE mysql.innodb_table_stats SET n_rows = GREATEST(n_rows, 20) * 100000"+of)
+	}
+	server.Shutdown()
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// adviseOn has shunt advise look at what an application has done on one server: all of it is read, and what is known to be
+// right is advised. Each of these has alternatives.
+func adviseOn(t *testing.T, server *throwaway.Server, schema string, right map[string][]string, flags ...string) {
+	t.Helper()
+	out, code := advised(t, append([]string{fmt.Sprintf("%s:%s@tcp(%s)/%s", server.User, server.Password, server.Addr(), schema), "--json"}, flags...)...)
 	var r adviseReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Errorf("shunt advise: status %d, %v:\n%s", code, err, out)
@@ -164,6 +198,12 @@ func adviseOn(t *testing.T, server *throwaway.Server, schema string) {
 	t.Logf("of %d executions: %v", r.Executions, r.Shares)
 	for _, x := range r.Tables {
 		t.Logf("%s: %s %s", x.Table, x.Placement, x.ShardKey)
+		if want := right[x.Table]; want != nil && !slices.Contains(want, cmp.Or(x.ShardKey, x.Placement)) {
+			t.Errorf("%s: %s %s, want %v", x.Table, x.Placement, x.ShardKey, want)
+		}
+	}
+	for _, x := range r.Indexes {
+		t.Logf("index on %s (%s): %.2f by %s", x.Table, strings.Join(x.Columns, ", "), x.FanOut, x.Basis)
 	}
 	for _, x := range r.Statements {
 		if x.Route == "unread" && !strings.Contains(x.Reason, "cut short") {

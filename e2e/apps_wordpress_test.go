@@ -174,6 +174,13 @@ var wordPress = app{
 		u.get("/wp-login.php?action=lostpassword")
 		u.post("/wp-login.php?action=lostpassword", "user_login=user4", "redirect_to=", "wp-submit=Get New Password")
 	},
+	advised: map[string][]string{
+		"wp_posts": {"ID"}, "wp_postmeta": {"post_id"}, "wp_commentmeta": {"comment_id"}, "wp_users": {"ID"}, "wp_usermeta": {"user_id"},
+		"wp_term_relationships": {"object_id"}, "wp_terms": {"reference"}, "wp_term_taxonomy": {"reference"},
+		"wp_comments": {"comment_ID"},                         // not the post's: who edits a comment sets that, too
+		"wp_options":  {"reference", "single", "option_name"}, // by how often they are written
+	},
+	growing: []string{"wp_posts", "wp_postmeta", "wp_comments", "wp_commentmeta", "wp_users", "wp_usermeta", "wp_term_relationships"},
 	unlike: []string{
 		"wp_users.user_pass", "wp_users.user_activation_key", "wp_options.option_value", // salts, lock times
 	},

@@ -17,7 +17,8 @@ type AdviceRow struct {
 	Executions, Writes uint64
 	Time               time.Duration
 	Shards             float64
-	// FanOut is to how many shards a key leads, by Basis: unique, statistics, or reads of an index that is there.
+	// FanOut is to how many shards a key leads, by Basis: unique, sample, statistics, or reads of an index that is there.
+	// It has so many Entries.
 	FanOut  float64
 	Basis   string
 	Entries uint64

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/shunt-sql/shunt/advise"
@@ -35,11 +34,13 @@ func (s *service) indexAdvice(ctx context.Context, shapes []insights.Row) ([]pro
 			work.Add(r.Schema, r.Text, "", r.Calls-min(r.Calls, r.Errors), r.Whole.Total.Seconds())
 		}
 	}
-	stats, err := s.tableStats(ctx, cat)
+	each, err := s.statsOfShards(ctx, cat)
 	if err != nil {
 		return nil, err
 	}
-	src := &advise.Source{Stats: stats, Shapes: work.Shapes()}
+	samples := s.samples.begin(cat, s.dial, each)
+	defer samples.end()
+	src := &advise.Source{Stats: together(each), Shapes: work.Shapes(), Sample: samples.of}
 	for _, schema := range cat.Schemas {
 		src.Schemas = append(src.Schemas, schema.Name)
 	}
@@ -59,57 +60,45 @@ func (s *service) indexAdvice(ctx context.Context, shapes []insights.Row) ([]pro
 	return rows, ctx.Err()
 }
 
-// tableStats are by the shards' statistics.
-func (s *service) tableStats(ctx context.Context, cat *catalog.Catalog) (map[catalog.TableName]advise.Stats, error) {
-	stats := map[catalog.TableName]advise.Stats{}
+// statsOfShards are each shard's statistics.
+func (s *service) statsOfShards(ctx context.Context, cat *catalog.Catalog) (map[catalog.ShardID]tableStats, error) {
+	each := map[catalog.ShardID]tableStats{}
 	for _, sh := range cat.Shards {
 		q, done, err := s.placed.open(ctx, sh.ID)
 		if err != nil {
 			return nil, err
 		}
-		err = addStats(ctx, q, stats)
+		each[sh.ID], err = readStats(ctx, q)
 		done()
 		if err != nil {
 			return nil, fmt.Errorf("read the statistics of shard %s: %w", sh.Name, err)
 		}
 	}
-	for _, of := range stats {
-		for column, n := range of.Distinct {
-			of.Distinct[column] = distinct(len(cat.Shards), of.Rows, float64(n)/float64(len(cat.Shards)))
-		}
-	}
-	return stats, nil
+	return each, nil
 }
 
-// addStats adds a shard's. The values of a column are counted once for each shard.
-func addStats(ctx context.Context, q querier, stats map[catalog.TableName]advise.Stats) error {
-	number := func(raw []byte) uint64 {
-		n, _ := strconv.ParseUint(string(raw), 10, 64)
-		return n
-	}
-	rows, err := q.Rows(ctx, tableSizes)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		n := catalog.TableName{Schema: string(r[0]), Name: string(r[1])}
-		of := stats[n]
-		if of.Distinct == nil {
-			of.Distinct = map[string]uint64{}
-		}
-		of.Rows, of.Bytes = of.Rows+number(r[2]), of.Bytes+number(r[3])
-		stats[n] = of
-	}
-	rows, err = q.Rows(ctx, columnValues)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		if of, ok := stats[catalog.TableName{Schema: string(r[0]), Name: string(r[1])}]; ok {
-			of.Distinct[string(r[2])] += number(r[3])
+// together are the statistics of all shards.
+func together(each map[catalog.ShardID]tableStats) tableStats {
+	all := tableStats{}
+	for _, stats := range each {
+		for n, s := range stats {
+			sum, ok := all[n]
+			if !ok {
+				sum.Distinct = map[string]uint64{}
+			}
+			sum.Rows, sum.Bytes = sum.Rows+s.Rows, sum.Bytes+s.Bytes
+			for column, values := range s.Distinct {
+				sum.Distinct[column] += values
+			}
+			all[n] = sum
 		}
 	}
-	return nil
+	for _, s := range all {
+		for column, values := range s.Distinct {
+			s.Distinct[column] = distinct(len(each), s.Rows, float64(values)/float64(len(each)))
+		}
+	}
+	return all
 }
 
 // distinct is how many values rows have over all shards, where a shard has so many of them on average: with each row on any

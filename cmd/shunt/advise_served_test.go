@@ -1,6 +1,11 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/shunt-sql/shunt/advise"
+	"github.com/shunt-sql/shunt/planner/catalog"
+)
 
 // TestDistinct: how many values there are over all shards is told by those of each.
 func TestDistinct(t *testing.T) {
@@ -21,5 +26,25 @@ func TestDistinct(t *testing.T) {
 		if got := distinct(c.shards, c.rows, c.onOne); got < c.least || got > c.most {
 			t.Errorf("%+v: got %d", c, got)
 		}
+	}
+}
+
+// TestTogether: rows are those of all shards, and a value that each of them has is counted once.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	users, empty := catalog.TableName{Schema: "app", Name: "users"}, catalog.TableName{Schema: "app", Name: "empty"}
+	each := map[catalog.ShardID]tableStats{
+		0: {users: advise.Stats{Rows: 600, Bytes: 10, Distinct: map[string]uint64{"id": 600, "city": 5}}},
+		1: {users: advise.Stats{Rows: 400, Bytes: 20, Distinct: map[string]uint64{"id": 400, "city": 5}}, empty: advise.Stats{}},
+	}
+	all := together(each)
+	if got := all[users]; got.Rows != 1000 || got.Bytes != 30 || got.Distinct["city"] != 5 || got.Distinct["id"] < 999 {
+		t.Errorf("%+v", got)
+	}
+	if _, ok := all[empty]; !ok || len(all) != 2 {
+		t.Errorf("%+v", all)
+	}
+	if n := each[0][users].Distinct["city"]; n != 5 || each[0][users].Distinct["id"] != 600 {
+		t.Error("a shard's own were changed")
 	}
 }

@@ -1,14 +1,15 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -19,28 +20,20 @@ import (
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
-const (
-	sampledValues = 64
-	// A sample that takes longer, as of a large table without an index, is left out.
-	sampleTime = "10"
-
-	// tableSizes and columnValues are what a server's statistics say of tables, and of columns that begin an index.
-	tableSizes = `SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(TABLE_ROWS, 0), COALESCE(DATA_LENGTH + INDEX_LENGTH, 0)
-		FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'`
-	columnValues = `SELECT TABLE_SCHEMA, TABLE_NAME, LOWER(COLUMN_NAME), MAX(CARDINALITY) FROM information_schema.STATISTICS
-		WHERE SEQ_IN_INDEX = 1 AND COLUMN_NAME IS NOT NULL AND CARDINALITY > 0 AND SUB_PART IS NULL GROUP BY 1, 2, 3`
-)
+// sampleTime: a sample that takes longer, as of a large table without an index, is left out.
+const sampleTime = 10 * time.Second
 
 // advisedServer is one whose application is to be sharded. It is only read.
 type advisedServer struct {
 	db      *sql.DB
 	conn    *sql.Conn
+	q       querier // on the same server
 	mariaDB bool
 	schema  string   // of the DSN
 	schemas []string // advised on
 	facts   *schema.Facts
 	shards  int
-	stats   map[catalog.TableName]advise.Stats
+	stats   tableStats
 	foreign []advise.ForeignKey
 	notes   []string
 }
@@ -65,22 +58,22 @@ func reachAdvised(ctx context.Context, dsn string, shards int) (*advisedServer, 
 		return nil, fmt.Errorf("reach the server: %w", err)
 	}
 	a.mariaDB = isMariaDB(version)
-	begin := []string{"SET SESSION TRANSACTION READ ONLY"}
-	if a.mariaDB {
-		begin = append(begin, "SET SESSION max_statement_time = "+sampleTime)
-	} else {
-		begin = append(begin, "SET SESSION max_execution_time = "+sampleTime+"000", "SET SESSION information_schema_stats_expiry = 0")
+	conn, err := shard.Dial(ctx, shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: c.TLS, Target: &shard.Target{}}, false)
+	if err != nil {
+		a.close()
+		return nil, fmt.Errorf("reach the server: %w", err)
 	}
-	for _, set := range begin {
-		if _, err := a.conn.ExecContext(ctx, set); err != nil {
+	a.q = querier{conn}
+	for _, set := range advising(a.mariaDB, sampleTime) {
+		_, err := a.conn.ExecContext(ctx, set)
+		if err == nil {
+			_, err = conn.Exec(ctx, set)
+		}
+		if err != nil {
 			a.notes = append(a.notes, fmt.Sprintf("%s: %v", set, err))
 		}
 	}
-	conn, err := shard.Dial(ctx, shard.Config{Name: sh.Name, Addr: sh.Addr, User: sh.User, Password: sh.Password, TLS: c.TLS, Target: &shard.Target{}}, false)
-	if err == nil {
-		a.facts, err = schema.Read(ctx, querier{conn})
-		_ = conn.Close()
-	}
+	a.facts, err = schema.Read(ctx, a.q)
 	if err == nil {
 		err = a.describe(ctx)
 	}
@@ -92,6 +85,9 @@ func reachAdvised(ctx context.Context, dsn string, shards int) (*advisedServer, 
 }
 
 func (a *advisedServer) close() {
+	if a.q.conn != nil {
+		_ = a.q.conn.Close()
+	}
 	_ = a.conn.Close()
 	_ = a.db.Close()
 }
@@ -105,27 +101,8 @@ func (a *advisedServer) describe(ctx context.Context) error {
 		}
 		a.schemas = []string{a.schema}
 	}
-	a.stats = map[catalog.TableName]advise.Stats{}
-	err := a.each(ctx, tableSizes, func(rows *sql.Rows) error {
-		var n catalog.TableName
-		s := advise.Stats{Distinct: map[string]uint64{}}
-		err := rows.Scan(&n.Schema, &n.Name, &s.Rows, &s.Bytes)
-		a.stats[n] = s
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	err = a.each(ctx, columnValues, func(rows *sql.Rows) error {
-		var n catalog.TableName
-		column, distinct := "", uint64(0)
-		err := rows.Scan(&n.Schema, &n.Name, &column, &distinct)
-		if s, ok := a.stats[n]; ok {
-			s.Distinct[column] = distinct
-		}
-		return err
-	})
-	if err != nil {
+	var err error
+	if a.stats, err = readStats(ctx, a.q); err != nil {
 		return err
 	}
 	return a.each(ctx, `SELECT CONSTRAINT_NAME, TABLE_SCHEMA, TABLE_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, COLUMN_NAME, REFERENCED_COLUMN_NAME
@@ -256,109 +233,58 @@ func (a *advisedServer) build(d advise.Design) (*catalog.Catalog, error) {
 	return schema.Build(src)
 }
 
-// sample asks where the rows of some values are: of rows drawn by an integer primary key, or of as
-// large a share of all.
-func (a *advisedServer) sample(ctx context.Context, t *catalog.Table, columns []string, key string) ([]advise.Value, error) {
-	drawn, err := a.draw(ctx, t, columns)
-	if err != nil || len(drawn) == 0 {
+// sample asks where the rows of some values would be.
+func (a *advisedServer) sample(ctx context.Context, t *catalog.Table, columns []*catalog.Column, key string) ([]advise.Value, error) {
+	drawn, err := sampler{a.q}.draw(ctx, t, columns, sampledValues)
+	if err != nil {
 		return nil, err
 	}
-	quoted := make([]string, len(columns))
-	for i, c := range columns {
-		quoted[i] = catalog.QuoteName(c)
-	}
-	list := strings.Join(quoted, ", ")
-	row := "(" + strings.TrimSuffix(strings.Repeat("?, ", len(columns)), ", ") + ")"
-	var args []any
+	var wanted []string
 	for _, value := range drawn {
-		for _, v := range value {
-			args = append(args, v)
+		var cells []string
+		for i, c := range columns {
+			cells = append(cells, literal(c, value[i]))
 		}
+		if value[0] != nil {
+			wanted = append(wanted, "("+strings.Join(cells, ", ")+")")
+		}
+	}
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	// As text: what Shunt makes keys of.
+	list := catalog.QuoteColumns(columns)
+	rows, err := a.q.Rows(ctx, fmt.Sprintf("SELECT %s, COUNT(*), CAST(%s AS CHAR) FROM %s WHERE (%s) IN (%s) GROUP BY %s, %s", list, catalog.QuoteName(key),
+		catalog.QuoteTable(t.Schema, t.Name), list, strings.Join(wanted, ", "), list, catalog.QuoteName(key)))
+	if err != nil {
+		return nil, err
 	}
 	values := map[string]*advise.Value{}
-	cells := make([]sql.NullString, len(columns)+1)
-	into := []any{}
-	for i := range cells {
-		into = append(into, &cells[i])
-	}
-	n := uint64(0)
-	into = append(into, &n)
-	// As text: what Shunt makes keys of.
-	query := fmt.Sprintf("SELECT %s, CAST(%s AS CHAR), COUNT(*) FROM %s WHERE (%s) IN (%s) GROUP BY %s, %s", list, catalog.QuoteName(key),
-		catalog.QuoteTable(t.Schema, t.Name), list, strings.TrimSuffix(strings.Repeat(row+", ", len(drawn)), ", "), list, catalog.QuoteName(key))
-	err = a.each(ctx, query, func(rows *sql.Rows) error {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		value := make([]string, len(columns))
-		for i := range value {
-			value[i] = cells[i].String
-		}
-		name := valueKey(value)
+	for _, row := range rows {
+		name, behind := valueKey(row[:len(columns)]), row[len(columns):]
 		v := values[name]
 		if v == nil {
 			v = &advise.Value{}
 			values[name] = v
 		}
+		n, err := strconv.ParseUint(string(behind[0]), 10, 64)
+		if err != nil {
+			return nil, err
+		}
 		v.Rows += n
-		v.ShardKeys = append(v.ShardKeys, []byte(cells[len(columns)].String))
-		return nil
-	}, args...)
-	if err != nil {
-		return nil, err
+		v.ShardKeys = append(v.ShardKeys, behind[1])
 	}
-	// A value that was drawn twice counts twice: see advise.Value.
+	// A value that was drawn twice counts twice.
 	var out []advise.Value
 	for _, value := range drawn {
 		if v := values[valueKey(value)]; v != nil {
 			out = append(out, *v)
+		} else if value[0] == nil {
+			out = append(out, advise.Value{})
 		}
 	}
 	return out, nil
 }
 
 // valueKey tells values apart, but for case: most collations don't mind it.
-func valueKey(value []string) string { return strings.ToLower(strings.Join(value, "\x00")) }
-
-// draw gives the values of rows drawn at random.
-func (a *advisedServer) draw(ctx context.Context, t *catalog.Table, columns []string) (out [][]string, err error) {
-	quoted, set := make([]string, len(columns)), []string{}
-	for i, c := range columns {
-		quoted[i] = catalog.QuoteName(c)
-		set = append(set, quoted[i]+" IS NOT NULL")
-	}
-	list, table, given := strings.Join(quoted, ", "), catalog.QuoteTable(t.Schema, t.Name), strings.Join(set, " AND ")
-	share := min(1, 2*sampledValues/float64(max(1, a.stats[catalog.TableName{Schema: t.Schema, Name: t.Name}].Rows)))
-	query := fmt.Sprintf("SELECT %s FROM %s WHERE RAND() < %g AND %s LIMIT %d", list, table, share, given, sampledValues)
-	if len(t.PrimaryKey) == 1 && catalog.IsInteger(t.PrimaryKey[0].BaseType()) {
-		pk := catalog.QuoteName(t.PrimaryKey[0].Name)
-		var least, most sql.NullInt64
-		if err := a.conn.QueryRowContext(ctx, fmt.Sprintf("SELECT MIN(%s), MAX(%s) FROM %s", pk, pk, table)).Scan(&least, &most); err == nil && most.Int64 > least.Int64 {
-			r := rand.New(rand.NewPCG(1, 1)) // the same advice each time
-			var each []string
-			for range sampledValues {
-				at := least.Int64 + r.Int64N(most.Int64-least.Int64+1)
-				each = append(each, fmt.Sprintf("(SELECT %s FROM %s WHERE %s >= %d AND %s ORDER BY %s LIMIT 1)", list, table, pk, at, given, pk))
-			}
-			query = strings.Join(each, " UNION ALL ")
-		}
-	}
-	cells := make([]sql.NullString, len(columns))
-	into := make([]any, len(columns))
-	for i := range cells {
-		into[i] = &cells[i]
-	}
-	err = a.each(ctx, query, func(rows *sql.Rows) error {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		value := make([]string, len(cells))
-		for i, c := range cells {
-			value[i] = c.String
-		}
-		out = append(out, value)
-		return nil
-	})
-	slices.SortFunc(out, func(x, y []string) int { return cmp.Compare(strings.Join(x, "\x00"), strings.Join(y, "\x00")) })
-	return out, err
-}
+func valueKey(value [][]byte) string { return strings.ToLower(string(bytes.Join(value, []byte{0}))) }

@@ -207,6 +207,7 @@ type service struct {
 	// directory and indexer are told of what connections find out, once they are made.
 	directory atomic.Pointer[schema.Directory]
 	placed    *placementCheck // the directory's
+	samples   samples         // of SHOW INDEX ADVICE
 	logs      *binlogs        // nil: no log is followed
 	indexer   atomic.Pointer[indexer.Indexer]
 	replicas  atomic.Pointer[replica.Set]

@@ -13,7 +13,7 @@ var advicePage = &page{
 	},
 	body: `
 <h1>Advice</h1>
-<p class="lead">Virtual indexes that would route what this Shunt has executed, and those that cost more than they are worth, by the statistics of the shards.</p>
+<p class="lead">Virtual indexes that would route what this Shunt has executed, and those that cost more than they are worth, by samples and statistics of the shards.</p>
 {{template "table" .Data}}
 <p class="note">Nothing is done here: send the statement in the last column to Shunt.</p>
 `,
