@@ -14,7 +14,7 @@ import (
 )
 
 // membersCases are of several Shunts before the same shards, under a load of so many statements a second in all.
-var membersCases = []string{"members/homes", "members/processor", "members/create", "members/lost"}
+var membersCases = []string{"members/floor", "members/homes", "members/processor", "members/create", "members/lost"}
 
 const (
 	membersCount = 4
@@ -47,7 +47,7 @@ func (b *bench) membersPart(ctx context.Context) error {
 	}
 	f.figures = &sharded{shardOf: side.shardOf}
 	f.figures.unique.Store(firstUnique)
-	for i, do := range []func(context.Context) error{f.homes, f.processor, f.create, f.lost} {
+	for i, do := range []func(context.Context) error{f.floor, f.homes, f.processor, f.create, f.lost} {
 		if !b.only.MatchString(membersCases[i]) {
 			continue
 		}
@@ -108,9 +108,9 @@ type answer struct {
 	took time.Duration
 }
 
-// paced sends a mix of statements at an even rate by all members, until ctx ends. What is late counts as late: a
+// paced sends a mix of statements, so many a second, at an even rate by all members, until ctx ends. What is late counts as late: a
 // statement's time begins when it is due. Those of a member that gone names may fail.
-func (f *fleet) paced(ctx context.Context, gone func(*target) bool) (answers []answer, err error) {
+func (f *fleet) paced(ctx context.Context, rate int, gone func(*target) bool) (answers []answer, err error) {
 	const workers = 16
 	next, began := f.mix(), time.Now()
 	took, failures := make([][]answer, workers), make([]error, workers)
@@ -124,9 +124,9 @@ func (f *fleet) paced(ctx context.Context, gone func(*target) bool) (answers []a
 		defer db.Close()
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(rand.Uint64(), 0))
-			due := began.Add(time.Second * time.Duration(i) / membersRate) // one after the other
+			due := began.Add(time.Second * time.Duration(i) / time.Duration(rate)) // one after the other
 			for ctx.Err() == nil {
-				due = due.Add(time.Second * workers / membersRate)
+				due = due.Add(time.Second * workers / time.Duration(rate))
 				time.Sleep(time.Until(due))
 				s := next(random)
 				if _, err := db.ExecContext(context.WithoutCancel(ctx), s.text, s.args...); err != nil {
@@ -156,6 +156,57 @@ func (f *fleet) mix() func(*rand.Rand) statement {
 	}
 }
 
+// floor is what the read of a row takes straight from a server, alone and beside the same read from another server: no less than the
+// latter takes a read that is sent on a guess, while the home is asked.
+func (f *fleet) floor(ctx context.Context) error {
+	var reads [2]*sql.Stmt
+	for i := range reads {
+		db, err := openDB(straight(f.servers[i]), "bench", false)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		if reads[i], err = db.PrepareContext(ctx, "SELECT id FROM indexed WHERE id = ?"); err != nil {
+			return err
+		}
+	}
+	read := func(i int) error {
+		var id int
+		if err := reads[i].QueryRowContext(ctx, rand.IntN(f.rows)).Scan(&id); !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		return nil
+	}
+	ways := []func() error{
+		func() error { return read(0) },
+		func() error {
+			beside := make(chan error, 1)
+			go func() { beside <- read(1) }()
+			return errors.Join(read(0), <-beside)
+		},
+	}
+	var ratios []float64
+	for range f.rounds {
+		var medians [2]time.Duration
+		for i, way := range ways {
+			var took []time.Duration
+			for until := time.Now().Add(time.Duration(f.seconds) * time.Second); time.Now().Before(until); {
+				began := time.Now()
+				if err := way(); err != nil {
+					return err
+				}
+				took = append(took, time.Since(began))
+			}
+			medians[i] = median(took)
+		}
+		ratios = append(ratios, float64(medians[1])/float64(medians[0]))
+		fmt.Fprintf(f.out, "%s: a read straight from a server: alone p50 %s ms, beside another one's %s ms\n", membersCases[0],
+			milliseconds(float64(medians[0])), milliseconds(float64(medians[1])))
+	}
+	fmt.Fprintf(f.out, "%s: ratio %.3f, median of %d rounds\n", membersCases[0], median(ratios), len(ratios))
+	return nil
+}
+
 // homes are inserts into a table whose three virtual indexes have one home, and two.
 func (f *fleet) homes(ctx context.Context) error {
 	at, err := f.column(ctx, "SHOW VIRTUAL INDEXES", "Home")
@@ -169,7 +220,7 @@ func (f *fleet) homes(ctx context.Context) error {
 			next = c.source[ours]
 		}
 	}
-	fmt.Fprintf(f.out, "%s: %q\n", membersCases[0], at)
+	fmt.Fprintf(f.out, "%s: %q\n", membersCases[1], at)
 	for range f.rounds {
 		for _, move := range []string{"", "s3"} {
 			if move != "" {
@@ -194,7 +245,7 @@ func (f *fleet) homes(ctx context.Context) error {
 			if move != "" {
 				homes = 2
 			}
-			fmt.Fprintf(f.out, "%s: %d: %.0f/s, p50 %s ms, p99 %s ms, servers' processor time a statement %s ms\n", membersCases[0], homes,
+			fmt.Fprintf(f.out, "%s: %d: %.0f/s, p50 %s ms, p99 %s ms, servers' processor time a statement %s ms\n", membersCases[1], homes,
 				h.statements, milliseconds(float64(h.p50)), milliseconds(float64(h.p99)), milliseconds(float64(h.cpu)))
 		}
 		if err := f.moved(ctx, index, at[len(at)-1]); err != nil {
@@ -224,6 +275,15 @@ func nobody(*target) bool { return false }
 
 // processor is the servers' processor time a statement by several members, beside that by one.
 func (f *fleet) processor(ctx context.Context) error {
+	for _, rate := range []int{membersRate, 3 * membersRate} {
+		if err := f.processorAt(ctx, rate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fleet) processorAt(ctx context.Context, rate int) error {
 	var ratios []float64
 	for range f.rounds {
 		used := map[int]time.Duration{}
@@ -237,7 +297,7 @@ func (f *fleet) processor(ctx context.Context) error {
 					return err
 				}
 				during, cancel := context.WithTimeout(ctx, wait)
-				answers, err := f.paced(during, nobody)
+				answers, err := f.paced(during, rate, nobody)
 				cancel()
 				after, failed := f.serversTime()
 				if err = errors.Join(err, failed); err != nil {
@@ -250,10 +310,10 @@ func (f *fleet) processor(ctx context.Context) error {
 			return err
 		}
 		ratios = append(ratios, float64(used[membersCount])/float64(used[1]))
-		fmt.Fprintf(f.out, "%s: servers' processor time a statement: 1 member %s ms, %d members %s ms\n",
-			membersCases[1], milliseconds(float64(used[1])), membersCount, milliseconds(float64(used[membersCount])))
+		fmt.Fprintf(f.out, "%s: at %d a second, servers' processor time a statement: 1 member %s ms, %d members %s ms\n",
+			membersCases[2], rate, milliseconds(float64(used[1])), membersCount, milliseconds(float64(used[membersCount])))
 	}
-	fmt.Fprintf(f.out, "%s: ratio %.3f, median of %d rounds\n", membersCases[1], median(ratios), len(ratios))
+	fmt.Fprintf(f.out, "%s: at %d a second, ratio %.3f, median of %d rounds\n", membersCases[2], rate, median(ratios), len(ratios))
 	return nil
 }
 
@@ -292,7 +352,7 @@ func (f *fleet) create(ctx context.Context) error {
 			return err
 		}
 		fmt.Fprintf(f.out, "%s: CREATE VIRTUAL INDEX of %d rows until it is ready: 1 member %.2f s, %d members %.2f s\n",
-			membersCases[2], f.rows, took[1].Seconds(), membersCount, took[membersCount].Seconds())
+			membersCases[3], f.rows, took[1].Seconds(), membersCount, took[membersCount].Seconds())
 	}
 	return nil
 }
@@ -312,7 +372,7 @@ func (f *fleet) lost(ctx context.Context) error {
 		ended := make(chan error, 1)
 		go func() {
 			var err error
-			answers, err = f.paced(during, func(t *target) bool {
+			answers, err = f.paced(during, membersRate, func(t *target) bool {
 				gone.Lock()
 				defer gone.Unlock()
 				return t == victim
@@ -342,7 +402,7 @@ func (f *fleet) lost(ctx context.Context) error {
 			return took[len(took)*99/100]
 		}
 		before, after := p99(end.Add(-around), end), p99(end, end.Add(around))
-		fmt.Fprintf(f.out, "%s: the others' p99 in the %s before %s ms, behind it %s ms: ratio %.2f; its build went on after %.1f s\n", membersCases[3], around,
+		fmt.Fprintf(f.out, "%s: the others' p99 in the %s before %s ms, behind it %s ms: ratio %.2f; its build went on after %.1f s\n", membersCases[4], around,
 			milliseconds(float64(before)), milliseconds(float64(after)), float64(after)/float64(before), resumed.Seconds())
 		f.members = slices.DeleteFunc(f.members, func(t *target) bool { return t == victim })
 		if err := f.awaitIndexes(ctx); err != nil {

@@ -1,8 +1,8 @@
 -- include: shop
 -- kind: names of columns that are expressions
-SELECT EXISTS(SELECT * FROM information_schema.TABLES WHERE TABLE_NAME = 'nothing');
-SELECT EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_NAME = 'nothing') , 1+1;
-SELECT (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = 'nothing'), DATABASE() IS NULL, VERSION() IS NULL;
+SELECT EXISTS(SELECT * FROM information_schema.TABLES WHERE TABLE_NAME = 'of_no_table');
+SELECT EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_NAME = 'of_no_table') , 1+1;
+SELECT (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = 'of_no_table'), DATABASE() IS NULL, VERSION() IS NULL;
 SELECT (SELECT MAX(id) FROM users), (SELECT  COUNT( * )  FROM orders);
 SELECT EXISTS(SELECT * FROM users WHERE age > 60), NOT EXISTS (SELECT * FROM users WHERE age > 60);
 SELECT 1 IN (SELECT id FROM users), 100  IN  (SELECT user_id FROM orders);
