@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/storage"
@@ -28,6 +29,20 @@ type conformanceCase struct {
 }
 
 var conformance = []conformanceCase{
+	{"LateBetweenStatements", func(t *testing.T, p *place) { // time is up while no statement is on its way
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := p.transaction(ctx, func(tx *sql.Tx) error {
+			for {
+				if _, err := tx.ExecContext(context.WithoutCancel(ctx), "DO 1"); err != nil {
+					return err
+				}
+			}
+		})
+		if !Unreachable(err) {
+			t.Errorf("%v is no home that doesn't answer", err)
+		}
+	}},
 	{"AddLookupRemove", func(t *testing.T, p *place) {
 		id := p.ready(t, 7)
 		check(t, p.Add(t.Context(), []storage.Entry{
