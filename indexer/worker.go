@@ -298,13 +298,13 @@ func (x *Indexer) do(ctx context.Context, j *storage.Job) {
 		x.work.mu.Lock()
 		x.work.held[j.ID] = held
 		x.work.mu.Unlock()
-		notBefore = now.Add(x.opts.Delay)
+		notBefore = now.Add(x.again(j))
 		if x.opts.Metrics.HeldBack != nil {
 			x.opts.Metrics.HeldBack(held.Shard)
 		}
 	case errors.Is(err, storage.ErrSuperseded), // by a scan that began later
 		errors.Is(err, storage.ErrNoIndex) && j.Attempts < dropAttempts: // dropped by another process, of which this one will hear
-		notBefore = now.Add(x.opts.Delay)
+		notBefore = now.Add(x.again(j))
 	case errors.Is(cause, errDDL), errors.Is(cause, context.Canceled):
 		err, notBefore = cause, now
 	default:
@@ -316,6 +316,17 @@ func (x *Indexer) do(ctx context.Context, j *storage.Job) {
 	if err := x.store.Fail(j.ID, x.work.name, err, notBefore); err != nil && !errors.Is(err, storage.ErrLeaseLost) {
 		x.log.Error("give a maintenance job back", "job", j.ID, "error", err)
 	}
+}
+
+// buildAgain is the longest pause of a build: Delay is for scans, which may come late.
+const buildAgain = time.Second
+
+// again is how long a job waits that others were in the way of.
+func (x *Indexer) again(j *storage.Job) time.Duration {
+	if builds(j) != 0 {
+		return min(x.opts.Delay, buildAgain)
+	}
+	return x.opts.Delay
 }
 
 // backoff is how long a job waits that has just failed: exponential, with jitter so that jobs that failed together

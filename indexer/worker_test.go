@@ -988,6 +988,33 @@ func (g *gateTaken) OpenGate(id catalog.IndexID, shard catalog.ShardID, e storag
 	return g.Store.OpenGate(id, shard, e)
 }
 
+// A build that others were in the way of goes on soon, however late scans may come.
+func TestBuildGoesOnSoon(t *testing.T) {
+	t.Parallel()
+	late := &lateOnce{}
+	b := newBench(t, 1, func(o *Options) { late.Store, o.Store, o.Delay = o.Store, late, 24*time.Hour })
+	b.shards[0].set(1, "ann")
+	began := b.clock.Now()
+	b.create()
+	if took := b.clock.Now().Sub(began); !late.was.Load() || took > time.Minute {
+		t.Errorf("it is ready after %v", took)
+	}
+	b.expect("ann", 0)
+}
+
+// lateOnce has the first end of a build be superseded.
+type lateOnce struct {
+	Store
+	was atomic.Bool
+}
+
+func (l *lateOnce) FinishBuild(id catalog.IndexID, generation uint32, floors map[catalog.ShardID]storage.Epoch) error {
+	if !l.was.Swap(true) {
+		return storage.ErrSuperseded
+	}
+	return l.Store.FinishBuild(id, generation, floors)
+}
+
 // A power loss may bring the job of a superseded build back: its checkpoint says nothing of
 // the generation that was opened since.
 func TestBuildOfASupersededGeneration(t *testing.T) {
