@@ -59,7 +59,7 @@ func (d *demo) serveMembers(ctx context.Context, cancel context.CancelCauseFunc)
 	if err != nil {
 		return err
 	}
-	d.HTTP = d.members[0].http
+	d.Listen, d.HTTP = b.listener.Addr().String(), d.members[0].http
 	p := newProgress(d.Out, "Starting members")
 	var running sync.WaitGroup
 	running.Go(func() { b.run(ctx) })

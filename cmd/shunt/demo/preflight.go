@@ -22,6 +22,8 @@ const minFree = 2 << 30
 const (
 	DefaultListen = "127.0.0.1:4000"
 	DefaultHTTP   = "127.0.0.1:4080"
+	// anyPort is one that nobody has when it is listened on.
+	anyPort = "127.0.0.1:0"
 )
 
 // chooseAddresses fills in what the user left open, and reports ports in use
@@ -30,7 +32,7 @@ func (o *Options) chooseAddresses() error {
 	if o.Listen == "" {
 		o.Listen = DefaultListen
 		if o.Check {
-			o.Listen = freeAddress()
+			o.Listen = anyPort
 		}
 	}
 	if err := tryListen(o.Listen); err != nil {
@@ -39,7 +41,7 @@ func (o *Options) chooseAddresses() error {
 	if o.HTTP == "" {
 		o.HTTP = DefaultHTTP
 		if o.Check || tryListen(o.HTTP) != nil {
-			o.HTTP = freeAddress()
+			o.HTTP = anyPort
 		}
 		return nil
 	}
@@ -60,8 +62,8 @@ func tryListen(addr string) error {
 	return l.Close()
 }
 
-// freeAddress finds a port that nobody has; serve says so if somebody takes it
-// first.
+// freeAddress finds a port that nobody has, for a member, which has it over restarts. One that somebody takes first is
+// tried again (keepRunning).
 func freeAddress() string {
 	port, err := throwaway.FreePort()
 	if err != nil {
