@@ -117,10 +117,10 @@ type Guessing interface {
 
 // IndexAdmin is what Shunt's own SQL needs of the virtual indexes.
 type IndexAdmin interface {
-	// CreateIndex makes one on a table, and on the server of the store that home names; "": on any.
+	// CreateIndex makes one on a table, on servers of the store by their names; nil: on any.
 	CreateIndex(ctx context.Context, table *catalog.Table, ix plan.VirtualIndex, homes []string) error
 	DropIndex(ctx context.Context, ix *catalog.Index) error
-	// RebuildIndex builds it anew, on the server of the store that home names; "": where it is.
+	// RebuildIndex builds it anew, on servers of the store by their names; nil: where it is.
 	RebuildIndex(ctx context.Context, ix *catalog.Index, homes []string) error
 	Repartition(ctx context.Context, ix *catalog.Index, partitions int) error
 	EnableIndex(ctx context.Context, ix *catalog.Index, enabled bool) error

@@ -301,15 +301,21 @@ func (j joint) say(ctx context.Context, sh catalog.Shard) (*coming, error) {
 
 // Note implements proxy.Apart.
 func (j joint) Note(ctx context.Context) error {
-	if _, err := j.m.store.Note(j.m.cluster.Self()); err != nil {
-		return fmt.Errorf("have all members note what they write: %w", err)
+	_, err := j.m.store.Note(j.m.cluster.Self())
+	if err == nil {
+		err = j.everyone(ctx)
 	}
-	brief, cancel := context.WithTimeoutCause(ctx, holdTime, errors.New("they have had their time"))
-	defer cancel()
-	if err := j.m.everyone(brief); err != nil {
+	if err != nil {
 		return fmt.Errorf("have all members note what they write: %w", err)
 	}
 	return nil
+}
+
+// everyone waits until all go by the records, for as long as writes may have to wait.
+func (j joint) everyone(ctx context.Context) error {
+	brief, cancel := context.WithTimeoutCause(ctx, holdTime, errors.New("they have had their time"))
+	defer cancel()
+	return j.m.everyone(brief)
 }
 
 // written is what all others have written since Note. REQUIRES: their copies are closed.
@@ -380,12 +386,12 @@ func (j joint) Hold(ctx context.Context, name string) (proxy.Adding, error) {
 		}
 		return nil, err
 	}
-	brief, cancel := context.WithTimeoutCause(ctx, holdTime, errors.New("they have had their time"))
-	defer cancel()
-	if err := j.m.everyone(brief); err != nil {
+	if err := j.everyone(ctx); err != nil {
 		x.End()
 		return nil, fmt.Errorf("have all members close their copies: %w", err)
 	}
+	brief, cancel := context.WithTimeout(ctx, holdTime)
+	defer cancel()
 	var err error
 	if x.others, err = j.written(brief); err != nil {
 		x.End()

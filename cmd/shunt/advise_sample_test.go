@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,30 +16,14 @@ import (
 // read as a whole.
 func TestSampler(t *testing.T) {
 	t.Parallel()
-	for _, flavour := range []throwaway.Flavour{throwaway.MySQL, throwaway.MariaDB} {
-		t.Run(string(flavour), func(t *testing.T) {
-			t.Parallel()
-			src, err := throwaway.Find(t.Context(), flavour)
-			if errors.Is(err, throwaway.ErrNotFound) {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			set, err := throwaway.Start(t.Context(), src, throwaway.Options{Servers: 1, Password: "sample"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer set.Stop()
-			at := set.Servers[0]
-			conn, err := shard.Dial(t.Context(), shard.Config{Name: "s0", Addr: at.Addr(), User: at.User, Password: at.Password, Target: &shard.Target{}}, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			testSampler(t, querier{conn})
-		})
-	}
+	eachServer(t, func(t *testing.T, at *throwaway.Server) {
+		conn, err := shard.Dial(t.Context(), shard.Config{Name: "s0", Addr: at.Addr(), User: at.User, Password: at.Password, Target: &shard.Target{}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		testSampler(t, querier{conn})
+	})
 }
 
 func testSampler(t *testing.T, q querier) {

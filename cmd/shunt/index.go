@@ -174,7 +174,11 @@ func (v virtualIndexes) IndexRows() []proxy.IndexRow {
 			row.Error = s.Waiting
 		}
 		if row.Error == "" && d.Forsaken {
-			row.Error = "its server " + d.Home + " is away, or takes no writes: it is built anew when it does again, or where REBUILD VIRTUAL INDEX ... HOME says"
+			server := "its server " + d.Home
+			if d.Partitions > 1 {
+				server = "one of its servers (" + d.Home + ")"
+			}
+			row.Error = server + " is away, or takes no writes: the index is built anew when that ends, or where REBUILD VIRTUAL INDEX ... HOME says"
 		}
 		if row.Error == "" && d.Target != "" {
 			row.Error = "moving to " + d.Target

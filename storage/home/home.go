@@ -363,8 +363,8 @@ func (h *Home) try(ctx context.Context, fn func(tx *sql.Tx) error) error {
 		return err
 	}
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which ends it
-	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {     // the transaction was ended with ctx, between two statements
-		err = ctx.Err()
+	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
+		return ctx.Err() // which has ended the transaction between two statements
 	}
 	return err
 }

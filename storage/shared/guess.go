@@ -24,11 +24,10 @@ import (
 // since, of which it has none.
 func (s *Store) Guess(questions []storage.Question) (holds func(context.Context) bool) {
 	now := s.state.Load()
-	whole := questions
-	questions, fold := now.split(whole)
+	asked, fold := now.split(questions)
 	before := map[catalog.IndexID]removed{}
-	for i := range questions {
-		q := &questions[i]
+	for i := range asked {
+		q := &asked[i]
 		name, err := now.reads(q.Index)
 		if err != nil || s.outage(name) != nil {
 			return nil
@@ -39,7 +38,7 @@ func (s *Store) Guess(questions []storage.Question) (holds func(context.Context)
 		}
 		before[q.Index] = heard
 	}
-	guessed := slices.Clone(questions)
+	guessed := slices.Clone(asked)
 	fold()
 	return func(ctx context.Context) bool {
 		right := s.holds(ctx, guessed, before)

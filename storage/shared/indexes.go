@@ -77,15 +77,8 @@ func (s *Store) CreateIndex(defined catalog.IndexDef) (storage.IndexRecord, erro
 			d.Home = homes[0]
 			parts = []storage.IndexRecord{d}
 		} else {
-			d.Home = ""
-			for i, name := range homes {
-				p := d
-				p.ID, p.Name, p.Home, p.Partitions = next, fmt.Sprintf("%s/%d", d.Name, i+1), name, 1
-				p.Parts, p.Include = nil, nil
-				p.Status = catalog.Disabled // to older versions
-				parts, d.Parts = append(parts, p), append(d.Parts, next)
-				next++
-			}
+			parts = divide(&d, homes)
+			next += catalog.IndexID(len(parts))
 		}
 		r, err := record(kindNext, kindIndex, next)
 		return []home.Record{r}, err
@@ -126,6 +119,22 @@ func (s *Store) CreateIndex(defined catalog.IndexDef) (storage.IndexRecord, erro
 	}
 	d, _ = s.Index(d.ID)
 	return d, nil
+}
+
+// divide gives an index a partition on each home, with the numbers behind its own.
+func divide(d *storage.IndexRecord, homes []string) []storage.IndexRecord {
+	parts := make([]storage.IndexRecord, len(homes))
+	d.Home = ""
+	for i, name := range homes {
+		p := *d
+		p.ID, p.Name, p.Home, p.Partitions, p.Include = d.ID+catalog.IndexID(i+1), fmt.Sprintf("%s/%d", d.Name, i+1), name, 1, nil
+		p.Status = catalog.Disabled // to older versions
+		parts[i] = p
+	}
+	for _, p := range parts {
+		d.Parts = append(d.Parts, p.ID)
+	}
+	return parts
 }
 
 // createAt has an index's home have it.
