@@ -11,8 +11,7 @@ import (
 	"github.com/shunt-sql/shunt/proxy/shard"
 )
 
-// planningTime bounds how often a statement is planned anew because DDL, of other
-// tables as well, gives a new catalog each time.
+// planningTime bounds how often a statement is planned anew because DDL gives another catalog each time.
 const planningTime = 10 * time.Second
 
 // rows executes a Rows plan. Around a statement that can change rows it takes
@@ -78,12 +77,23 @@ func untilPlanned(try func() error) error {
 	}
 }
 
+// plansStill reports that a statement would be planned today as it was: there has been no DDL since, or none that is its
+// affair.
+//
+// Rule named: what the statement may read and write are the tables that it names. A hint's and a program's may be any.
+func (s *session) plansStill(p *plan.Rows) bool {
+	if p.Kind == plan.Other || p.Kind == plan.Show || p.Calls {
+		return p.Catalog.Version == s.catalog().Version
+	}
+	return s.catalog().PlansAs(p.Catalog, p.Tables)
+}
+
 // rowsOnce executes a plan, or returns errStale where it has to be made anew first.
 func (s *session) rowsOnce(ctx context.Context, r *request) error {
 	if err := s.mayGoOn(); err != nil {
 		return err
 	}
-	if r.plan.Catalog.Version != s.catalog().Version {
+	if !s.plansStill(r.plan) {
 		return errStale
 	}
 	if err := s.lostLocks(); err != nil {

@@ -149,7 +149,7 @@ func (s *session) mayWrite(ctx context.Context, open Open, r *request, shards ca
 	if err := s.shareCopies(ctx, r.plan); err != nil {
 		return err
 	}
-	if r.plan.Catalog.Version != s.catalog().Version {
+	if !s.plansStill(r.plan) {
 		return errStale
 	}
 	if err := s.proxy.stalls.refuse(shards, s.catalog()); err != nil {

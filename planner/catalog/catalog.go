@@ -35,6 +35,9 @@ type Catalog struct {
 	// Version rises with each published snapshot; plans carry the one they
 	// were made from.
 	Version uint64
+	// Whole is the Version of the last snapshot that was made as a whole: those since took over all but the tables that are
+	// otherwise, each of which is another *Table. 0: not known.
+	Whole uint64
 	// Shards are those that serve, All the set of them; Joining are configured too, and get their
 	// tables still.
 	Shards, Joining []Shard
@@ -458,6 +461,26 @@ func (c *Catalog) Table(schema, name string) *Table {
 		return nil
 	}
 	return s.Tables[c.fold(name)]
+}
+
+// PlansAs reports that a statement which names these tables, and nothing that tables are not all of, is planned by c as by
+// was: DDL of other tables alone lies between them.
+//
+// Rule no views: what a view reads isn't among the tables. Counter-example: w reads v, which reads users. Another v is made,
+// of customers; w stays, and so does users.
+func (c *Catalog) PlansAs(was *Catalog, tables []*Table) bool {
+	if c.Version == was.Version {
+		return true
+	}
+	if c.Whole == 0 || c.Whole != was.Whole || c.Virtual != nil || was.Virtual != nil {
+		return false
+	}
+	for _, t := range tables {
+		if t.IsView || c.Table(t.Schema, t.Name) != t {
+			return false
+		}
+	}
+	return true
 }
 
 // Tables yields all tables, in any order, those too that temporary tables hide.

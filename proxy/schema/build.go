@@ -101,7 +101,7 @@ func newBuilder(src Sources) *builder {
 func Make(src Sources) (*Snapshot, error) {
 	b := newBuilder(src)
 	b.c = &catalog.Catalog{
-		Version: src.Version, Shards: src.Shards, Joining: src.Joining, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
+		Version: src.Version, Whole: src.Version, Shards: src.Shards, Joining: src.Joining, Slots: src.Slots, Schemas: map[string]*catalog.Schema{},
 		DefaultCollation: map[string]string{}, Collations: map[int]catalog.Collation{},
 		WritingFunctions: map[string]bool{}, Bound: map[string][]*catalog.Routine{}, LeavingFunctions: map[string]bool{}, Assigned: map[string][]string{}, ReadingFunctions: map[string]bool{}, Functions: map[string]bool{}, AggregateFunctions: map[string]bool{},
 		Procedures: map[string]*catalog.Routine{},
