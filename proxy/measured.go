@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -33,7 +34,7 @@ type measured struct {
 }
 
 const (
-	// maxDigest bounds the bytes of a shape.
+	// maxDigest bounds the bytes of a shape, and of its sample.
 	maxDigest = 1 << 10
 	// maxHashed bounds those of a text that has no shape in the planner and is found by its hash.
 	maxHashed = 4 << 10
@@ -147,12 +148,21 @@ func (s *session) record(o *measured) {
 		if x == nil {
 			x = stats.Name(o.hash, o.settings.Schema, o.digest())
 		}
+		s.sample(x, o)
 		stats.Observe(x, &o.Execution)
 	default:
 		if st.shape == nil {
 			st.shape = stats.Name(0, o.settings.Schema, o.digest())
 		}
+		s.sample(st.shape, o)
 		st.shape = stats.Observe(st.shape, &o.Execution)
+	}
+}
+
+// sample keeps a statement's values, where that is wanted, and it is its shape's longest.
+func (s *session) sample(x *insights.Shape, o *measured) {
+	if s.proxy.opts.Samples && x.Longest(o.Took) {
+		o.Sample = strings.Clone(strings.ToValidUTF8(s.loggedText(o, maxDigest), "?"))
 	}
 }
 

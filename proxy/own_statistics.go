@@ -82,6 +82,7 @@ var statistics = slices.Concat(
 		{"#Lookups_in_vain", func(_ *Proxy, r *insights.Row) any { return int64(r.Vain) }},
 		{"First_seen", func(_ *Proxy, r *insights.Row) any { return r.First }},
 		{"Last_seen", func(_ *Proxy, r *insights.Row) any { return r.Last }},
+		{"Sample", func(_ *Proxy, r *insights.Row) any { return nullable(r.Sample) }},
 	},
 )
 

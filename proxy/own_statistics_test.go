@@ -3,9 +3,12 @@ package proxy
 import (
 	"database/sql"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/shunt-sql/shunt/mysqlerr"
 	"github.com/shunt-sql/shunt/proxy/shard"
@@ -129,6 +132,9 @@ func TestStatementStatistics(t *testing.T) {
 	if len(rows) != 1 || rows["FLUSH STATEMENT STATISTICS"]["Calls"] != "1" {
 		t.Error("behind FLUSH:", rows)
 	}
+	if all := fmt.Sprint(rows); strings.Contains(all, "secret") {
+		t.Error("a sample is kept:", all)
+	}
 	// What was prepared before counts on.
 	if more, err := st.QueryContext(t.Context(), 5); err != nil {
 		t.Fatal(err)
@@ -183,5 +189,59 @@ func TestNoStatementStatistics(t *testing.T) {
 	}
 	if rows, _ := statisticsOf(t, db, ""); len(rows) != 0 {
 		t.Error(rows)
+	}
+}
+
+// TestStatementSamples: where it is configured, the longest execution of a shape is told with its values.
+func TestStatementSamples(t *testing.T) {
+	t.Parallel()
+	s := serve(t, 1, fakeOptions{}, func(o *Options) { o.Shapes, o.Samples = 100, true })
+	s.answer("SELECT email", fakeAnswer{columns: []string{"email"}})
+	db := s.open("root", "")
+	sample := func(of string) string {
+		t.Helper()
+		rows, _ := statisticsOf(t, db, "")
+		return rows[of]["Sample"]
+	}
+	const shape = "SELECT email FROM people WHERE id = ?"
+	answers(t, db, "SELECT email FROM people WHERE id = 4711")
+	if got := sample(shape); got != "SELECT email FROM people WHERE id = 4711" {
+		t.Errorf("%q", got)
+	}
+	release := s.shards[0].hold("SELECT email")
+	st, err := db.PrepareContext(t.Context(), "SELECT email FROM people WHERE id = ?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	done := make(chan error, 1)
+	go func() {
+		rows, err := st.QueryContext(t.Context(), 5)
+		if err == nil {
+			rows.Close()
+		}
+		done <- err
+	}()
+	longest, _ := statisticsOf(t, db, "")
+	until(t, "the shard has it", func() bool { return s.shards[0].waiting("SELECT email") > 0 })
+	took, err := time.ParseDuration(longest[shape]["Max_ms"] + "ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) <= took; { // it is to take longer than the one before
+		runtime.Gosched()
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	answers(t, db, "SELECT email FROM people WHERE id = 6")
+	if got := sample(shape); got != "SELECT email FROM people WHERE id =  5 " {
+		t.Errorf("%q, of the longest is expected", got)
+	}
+	long := "SELECT email FROM people WHERE email = '" + strings.Repeat("ü", 2000) + "'"
+	answers(t, db, long)
+	if got := sample("SELECT email FROM people WHERE email = ?"); !strings.HasPrefix(got, "SELECT email FROM people WHERE email = 'üü") || len(got) > 1<<10 || !utf8.ValidString(got) {
+		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

@@ -63,8 +63,10 @@ type Options struct {
 	Advice func(context.Context, []insights.Row) ([]AdviceRow, error)
 	// LogState is what SHOW SHARDS tells of a shard's binary log; nil: nothing.
 	LogState func(catalog.ShardID) string
-	// Shapes is how many shapes SHOW STATEMENT STATISTICS tells apart, 0: it counts nothing.
+	// Shapes is how many shapes SHOW STATEMENT STATISTICS tells apart, 0: it counts nothing. Samples: it keeps the values of
+	// each shape's longest one.
 	Shapes  int
+	Samples bool
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer
 }

@@ -123,7 +123,7 @@ func (s *session) logStatement(l *StatementLog, o *measured, trace string) {
 		Waits: o.Waits, WaitMS: inMillis(o.Waited), Vain: o.Vain,
 	}
 	if l.Literals {
-		line.Statement = s.loggedText(o)
+		line.Statement = s.loggedText(o, maxLogged)
 	} else {
 		line.Statement = o.digest()
 	}
@@ -145,13 +145,13 @@ func inMillis(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 
 // maxLogged bounds the bytes of a text in the log.
 const maxLogged = 16 << 10
 
-// loggedText is the statement with its values.
-func (s *session) loggedText(o *measured) string {
+// loggedText is the statement with its values, up to some bytes.
+func (s *session) loggedText(o *measured, most int) string {
 	text := o.sql
 	if o.prepared != nil {
 		if with, err := s.textOf(text).WithValues(s.paramValues(s.room.params, nil)); err == nil {
 			text = with
 		}
 	}
-	return text[:min(len(text), maxLogged)]
+	return text[:min(len(text), most)]
 }

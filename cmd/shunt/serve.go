@@ -310,7 +310,7 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 		Users: users(cfg), ServerVersion: cfg.ServerVersion, Limits: limits(cfg, log), Timeouts: proxy.Timeouts(cfg.Timeouts),
 		Directory: directory, Pools: s.pools, Replicas: replicas, Index: lookedUp, Admin: index, Virtual: virtualColumns{columns}, Answers: keptAnswers(s.answers), Scratch: scratch,
 		Sequences: sequences{s.store, directory}, Cursors: cursors(cfg, s.store), Ring: s.ring, Logger: log, Metrics: s.registry,
-		Cluster: s.cluster, Several: s.member != nil, Members: s.members, Standing: s.standing, Others: asked, Apart: s.apart(), Unfinished: unfinished, Advice: s.indexAdvice, LogState: s.logs.State, Shapes: cfg.StatementShapes,
+		Cluster: s.cluster, Several: s.member != nil, Members: s.members, Standing: s.standing, Others: asked, Apart: s.apart(), Unfinished: unfinished, Advice: s.indexAdvice, LogState: s.logs.State, Shapes: cfg.StatementShapes, Samples: cfg.StatementSamples,
 	})
 	if err := p.SetStatementLog(statementLog(cfg)); err != nil {
 		return err

@@ -17,6 +17,7 @@ var statementPage = &page{
 	body: `
 <h1>Statement</h1>
 <pre class="statement">{{.Data.Text}}</pre>
+{{with .Data.Sample}}<h2>The longest one</h2><pre class="statement">{{.}}</pre>{{end}}
 <p class="lead">{{with .Data.Schema}}In schema <b>{{.}}</b>; {{end}}digest <code>{{.Data.Digest}}</code>, first seen {{.Data.First}}, last {{.Data.Last}} (UTC)</p>
 {{template "figures" .Data.Figures}}
 <section><h2>Times</h2>
@@ -48,11 +49,11 @@ func statement(v *visit) (any, error) {
 	times := v.served.Histograms(digest)[digest]
 	from, to := extent(times.Whole, times.Part)
 	data := map[string]any{
-		"Text": at("Statement"), "Digest": digest, "Schema": at("Schema"), "First": at("First_seen"), "Last": at("Last_seen"), "Again": v.again,
+		"Text": at("Statement"), "Sample": at("Sample"), "Digest": digest, "Schema": at("Schema"), "First": at("First_seen"), "Last": at("Last_seen"), "Again": v.again,
 		"Figures": statementFigures(at),
 		"Whole":   drawHistogram("times of the whole statement", times.Whole, from, to, percentiles(at, "")...),
 		"Part":    drawHistogram("times of shards' parts", times.Part, from, to, percentiles(at, "Shard_")...),
-		"Explain": "/route?" + url.Values{"sql": {at("Statement")}, "schema": {at("Schema")}}.Encode(),
+		"Explain": "/route?" + url.Values{"sql": {cmp.Or(at("Sample"), at("Statement"))}, "schema": {at("Schema")}}.Encode(),
 	}
 	traffic := v.served.Traffic()
 	t := Traffic{Access: at("Access")}

@@ -17,6 +17,7 @@ type figures struct {
 	first, last            int64 // nanoseconds since 1970
 	plan, access           string
 	lastError              uint16
+	sample                 string // of the longest one
 	whole, part            histogram
 	shards                 []shardFigures
 }
@@ -32,9 +33,15 @@ type shardFigures struct {
 func (f *figures) observe(e *Execution) (grown int) {
 	f.calls++
 	f.total += e.Took
-	f.longest = max(f.longest, e.Took)
+	if e.Took > f.longest {
+		f.longest = e.Took
+		if e.Sample != "" {
+			grown = len(e.Sample) - len(f.sample)
+			f.sample = e.Sample
+		}
+	}
 	if f.whole.observe(e.Took) {
-		grown = octaveBytes
+		grown += octaveBytes
 	}
 	f.rows += e.Rows
 	f.last = e.Ended.UnixNano()
@@ -99,7 +106,7 @@ func (f *figures) shard(i, shard int) *shardFigures {
 
 // grown are the bytes that it takes beside itself.
 func (f *figures) grown() int {
-	return (len(f.whole.counts)+len(f.part.counts))*octaveBytes + cap(f.shards)*int(unsafe.Sizeof(shardFigures{}))
+	return len(f.sample) + (len(f.whole.counts)+len(f.part.counts))*octaveBytes + cap(f.shards)*int(unsafe.Sizeof(shardFigures{}))
 }
 
 // add counts what another shape has.
@@ -147,8 +154,10 @@ type Row struct {
 	Waited             time.Duration
 	// Plan and Access are the last ones.
 	Plan, Access string
-	First, Last  time.Time
-	Shards       []ShardRow
+	// Sample is the longest one's text with its values, where samples are taken.
+	Sample      string
+	First, Last time.Time
+	Shards      []ShardRow
 }
 
 // Times tell of many times.
@@ -165,7 +174,7 @@ func (f *figures) row() Row {
 	r := Row{
 		Calls: f.calls, Errors: f.errors, LastError: f.lastError, Rows: f.rows, Affected: f.affected, Copied: f.copied,
 		Whole: Times{Total: f.total, Max: f.longest}, Part: Times{Total: f.partsTotal, Max: f.partLongest},
-		Parts: f.parts, Waits: f.waits, Vain: f.vain, Waited: f.waited, Plan: f.plan, Access: f.access,
+		Parts: f.parts, Waits: f.waits, Vain: f.vain, Waited: f.waited, Plan: f.plan, Access: f.access, Sample: f.sample,
 		First: time.Unix(0, f.first), Last: time.Unix(0, f.last),
 	}
 	for _, s := range f.shards {

@@ -145,6 +145,13 @@ func (s *Statistics) evictLocked() {
 	x.gone, x.figures = true, figures{} // a session may keep it
 }
 
+// Longest reports that an execution that took so long is the shape's longest: its Sample is to be kept.
+func (x *Shape) Longest(took time.Duration) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return took > x.longest
+}
+
 // Observe counts an execution of a shape. It returns the shape that it counts for, which is another
 // one where that was gone.
 func (s *Statistics) Observe(x *Shape, e *Execution) *Shape {
@@ -295,6 +302,8 @@ type Execution struct {
 	Waited time.Duration
 	// Vain are shards that a virtual index has named and that had no row.
 	Vain int
+	// Sample is its text with its values, which is kept of the longest one; "": there is none.
+	Sample string
 }
 
 // Part is a shard's.
@@ -311,5 +320,5 @@ type Part struct {
 func (e *Execution) Clear() { // field by field: as a whole it would cost several times as much
 	e.Code, e.Rows, e.Affected, e.Copied = 0, 0, 0, 0
 	e.Waits, e.Waited, e.Vain = 0, 0, 0
-	e.Plan, e.Access, e.Parts = "", "", e.Parts[:0]
+	e.Plan, e.Access, e.Sample, e.Parts = "", "", "", e.Parts[:0]
 }

@@ -57,9 +57,11 @@ type Config struct {
 	// MinFreeDisk in bytes: below it, writes to indexed tables are refused.
 	MinFreeDisk uint64
 	// StatementShapes is how many shapes of statements are counted apart; 0: none.
-	StatementShapes int
-	StatementLog    *StatementLog // nil: none
-	Tracing         *Tracing      // nil: none
+	// StatementSamples: the values of each shape's longest one are kept.
+	StatementShapes  int
+	StatementSamples bool
+	StatementLog     *StatementLog // nil: none
+	Tracing          *Tracing      // nil: none
 	// LookupCache in bytes: hot records of virtual indexes kept in memory; 0: none.
 	LookupCache int64
 	// StoreCache in bytes: blocks of the store kept in memory.

@@ -40,6 +40,7 @@ lookup_cache: 8MiB
 store_cache: 128MiB
 kept_answers: 16MiB
 statement_shapes: 500
+statement_samples: true
 statement_log: {file: statements.log, slow: 200ms, share: 0.5, literals: true}
 tracing: {endpoint: "https://collector:4318", sample: 0.5, headers: {X-Key: abc}, service: shop}
 drain_timeout: 5s
@@ -87,7 +88,7 @@ func TestFull(t *testing.T) {
 		File: "f.yaml", Listen: "127.0.0.1:4000", HTTP: "127.0.0.1:4080", DataDir: "./data", LogLevel: -4,
 		ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, ServerVersion: "8.4.0-shop",
 
-		MaxConnections: 500, SessionMaxBytes: 32 << 20, SessionsMaxBytes: 2 << 30, MaxAllowedPacket: 1 << 20, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxReplicaLag: 250 * time.Millisecond, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, LookupCache: 8 << 20, StoreCache: 128 << 20, KeptAnswers: 16 << 20, StatementShapes: 500, StatementLog: &StatementLog{"statements.log", 200 * time.Millisecond, 0.5, true}, Tracing: &Tracing{"https://collector:4318", 0.5, map[string]string{"X-Key": "abc"}, "shop"}, DrainTimeout: 5 * time.Second,
+		MaxConnections: 500, SessionMaxBytes: 32 << 20, SessionsMaxBytes: 2 << 30, MaxAllowedPacket: 1 << 20, ShardConnections: 20, ShardTimeout: 3 * time.Second, MaxReplicaLag: 250 * time.Millisecond, MaxPreparedStatements: 1000, ShardPreparedStatements: 30, MinFreeDisk: 2 << 30, LookupCache: 8 << 20, StoreCache: 128 << 20, KeptAnswers: 16 << 20, StatementShapes: 500, StatementSamples: true, StatementLog: &StatementLog{"statements.log", 200 * time.Millisecond, 0.5, true}, Tracing: &Tracing{"https://collector:4318", 0.5, map[string]string{"X-Key": "abc"}, "shop"}, DrainTimeout: 5 * time.Second,
 		GatherMaxRows: 5000, GatherMaxBytes: 64 << 20, CursorMaxBytes: 1 << 30,
 		Timeouts: Timeouts{time.Hour, 2 * time.Hour, 10 * time.Second, 20 * time.Second, 500 * time.Millisecond, 40 * time.Second},
 		Scratch:  &Shard{Name: "scratch", Addr: "127.0.0.1:3499", User: "root", Password: "pw"},

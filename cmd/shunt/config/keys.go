@@ -113,6 +113,10 @@ func (r *reader) top() []field {
 			read: func(v value) { c.StatementShapes = v.integer(0, 1_000_000) },
 		},
 		{
+			name: "statement_samples", otherwise: "false", help: "`SHOW STATEMENT STATISTICS` keeps a sample of each, with its values: the one that took longest",
+			read: func(v value) { c.StatementSamples = v.boolean() },
+		},
+		{
 			name: "statement_log", hot: true, otherwise: "(none)", help: "statements that take long are logged, see [statement_log](#statement_log)",
 			read: func(v value) { c.StatementLog = readStatementLog(v) },
 		},
