@@ -181,21 +181,6 @@ func swapTwo(ctx context.Context, conn *sql.Conn, codes []int) error {
 
 // indexReady reports that lookups go by the one virtual index.
 func indexReady(ctx context.Context, db *sql.DB) (bool, error) {
-	rows, err := db.QueryContext(ctx, "SHOW VIRTUAL INDEXES FROM swapped.t")
-	if err != nil {
-		return false, fmt.Errorf("show virtual indexes: %w", err)
-	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil || !rows.Next() {
-		return false, errors.Join(err, rows.Err())
-	}
-	values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
-	for i := range values {
-		into[i] = &values[i]
-	}
-	if err := rows.Scan(into...); err != nil {
-		return false, err
-	}
-	return values[slices.Index(columns, "Status")].String == "ready", nil
+	rows, err := rowsOf(ctx, db, "SHOW VIRTUAL INDEXES FROM swapped.t")
+	return len(rows) == 1 && rows[0]["Status"] == "ready", err
 }

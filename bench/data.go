@@ -158,7 +158,16 @@ func (b *bench) awaitIndexes(ctx context.Context) error {
 
 // column reads one column of an answer.
 func (b *bench) column(ctx context.Context, query, name string) (values []string, err error) {
-	rows, err := b.db.QueryContext(ctx, query)
+	rows, err := rowsOf(ctx, b.db, query)
+	for _, r := range rows {
+		values = append(values, r[name])
+	}
+	return values, err
+}
+
+// rowsOf are the rows of an answer, by column; NULL is "".
+func rowsOf(ctx context.Context, db *sql.DB, query string) (all []map[string]string, err error) {
+	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", query, err)
 	}
@@ -167,8 +176,7 @@ func (b *bench) column(ctx context.Context, query, name string) (values []string
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", query, err)
 	}
-	cells := make([]sql.NullString, len(names))
-	into := make([]any, len(names))
+	cells, into := make([]sql.NullString, len(names)), make([]any, len(names))
 	for i := range cells {
 		into[i] = &cells[i]
 	}
@@ -176,11 +184,11 @@ func (b *bench) column(ctx context.Context, query, name string) (values []string
 		if err := rows.Scan(into...); err != nil {
 			return nil, fmt.Errorf("%s: %w", query, err)
 		}
+		row := map[string]string{}
 		for i, n := range names {
-			if n == name {
-				values = append(values, cells[i].String)
-			}
+			row[n] = cells[i].String
 		}
+		all = append(all, row)
 	}
-	return values, rows.Err()
+	return all, rows.Err()
 }

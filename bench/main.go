@@ -178,6 +178,11 @@ func (b *bench) measure(ctx context.Context) (text string, err error) {
 		}
 		r.results = append(r.results, results...)
 	}
+	if b.only.MatchString(percentilesCase) {
+		if err := b.percentiles(ctx); err != nil {
+			return "", err
+		}
+	}
 	if slices.ContainsFunc(membersCases, b.only.MatchString) {
 		if err := b.membersPart(ctx); err != nil {
 			return "", err

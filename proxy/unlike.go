@@ -260,8 +260,8 @@ func (p *Proxy) compareTable(ctx context.Context, t *catalog.Table, mend bool) e
 var errNoted = errors.New("its copies differ")
 
 // UnlikeCopies has an error for each reference table whose copies differ, on those servers that can be
-// dialed. A Shunt may be writing to them: what differs is looked at several times.
-func UnlikeCopies(ctx context.Context, c *catalog.Catalog, dial func(context.Context, catalog.ShardID) (*shard.Conn, error)) (failures []error) {
+// dialed. A Shunt may be writing to them: what differs is looked at several times. show is told how far it is.
+func UnlikeCopies(ctx context.Context, c *catalog.Catalog, dial func(context.Context, catalog.ShardID) (*shard.Conn, error), show func(what string, done, all int64)) (failures []error) {
 	x := &comparison{}
 	defer x.close()
 	for _, s := range c.Shards {
@@ -277,7 +277,9 @@ func UnlikeCopies(ctx context.Context, c *catalog.Catalog, dial func(context.Con
 	if len(x.conns) < 2 {
 		return nil
 	}
-	for _, t := range references(c) {
+	tables := references(c)
+	for i, t := range tables {
+		show("comparing copies of "+t.Schema+"."+t.Name, int64(i), int64(len(tables)))
 		text, err := newCopyText(t)
 		if err == nil {
 			err = chunks(ctx, x.conns[0], text, func(where string) error { return x.differ(ctx, text.sum(where)) })

@@ -47,8 +47,9 @@ type checked struct {
 	Notes    []string        `json:"notes"`
 	Failures []string        `json:"failures"`
 
-	out  io.Writer // where it is printed as text, as it comes
-	errs []error
+	out      io.Writer // where it is printed as text, as it comes
+	progress *progress
+	errs     []error
 }
 
 type checkedServer struct {
@@ -62,7 +63,7 @@ type checkedServer struct {
 
 // Run validates the file, reaches every shard, and reports all failures.
 func (c *checkCmd) Run(ctx context.Context, s streams) error {
-	x := checked{File: c.Config, out: s.out, Shards: []checkedServer{}, Notes: []string{}, Failures: []string{}}
+	x := checked{File: c.Config, out: s.out, progress: s.progress(), Shards: []checkedServer{}, Notes: []string{}, Failures: []string{}}
 	if c.JSON {
 		x.out = io.Discard
 	}
@@ -133,7 +134,8 @@ func (x *checked) checkAll(ctx context.Context, cfg *config.Config) {
 	} else {
 		x.fail(checkPorts(ctx, cfg))
 	}
-	notes, wrong := checkKept(ctx, cfg, reached)
+	notes, wrong := checkKept(ctx, cfg, reached, x.progress.show)
+	x.progress.end()
 	for _, note := range notes {
 		x.note("%s", note)
 	}
@@ -159,7 +161,7 @@ func (x *checked) tellShard(sh config.Shard, r reachedShard) {
 }
 
 // checkKept is checkSchemas by what data_dir, or the store of several Shunts, has kept.
-func checkKept(ctx context.Context, cfg *config.Config, reached []reachedShard) (notes []string, failures []error) {
+func checkKept(ctx context.Context, cfg *config.Config, reached []reachedShard, show func(what string, done, all int64)) (notes []string, failures []error) {
 	open := func() (*storage.Store, func(), error, error) { return storeToCheck(cfg) }
 	if cfg.Store.Shared() {
 		open = func() (*storage.Store, func(), error, error) { return sharedToCheck(ctx, cfg) }
@@ -172,7 +174,7 @@ func checkKept(ctx context.Context, cfg *config.Config, reached []reachedShard) 
 	if err := storeElsewhere(ctx, cfg, store); err != nil {
 		return nil, []error{err}
 	}
-	notes, failures = checkSchemas(ctx, cfg, reached, store, true)
+	notes, failures = checkSchemas(ctx, cfg, reached, store, show)
 	notes = append(notes, lostFiles(cfg)...)
 	if damage != nil {
 		notes = append(notes, fmt.Sprintf("the index store in data_dir %s is damaged (%v): shunt serve makes it anew, keeps the damaged files aside, and builds the virtual indexes again", cfg.DataDir, damage))

@@ -23,8 +23,10 @@ const schemaTimeout = time.Minute
 
 // checkSchemas holds the configuration's shards, placements and indexes against the tables of the
 // shards that were reached, and against what the store has kept. Failures are what `shunt serve`
-// wouldn't start with, and with copies reference tables whose copies differ.
-func checkSchemas(ctx context.Context, cfg *config.Config, reached []reachedShard, store store, copies bool) (notes []string, failures []error) {
+// wouldn't start with, and where copies isn't nil reference tables whose copies differ, which takes as long as they are large:
+// it is told how far that is.
+func checkSchemas(ctx context.Context, cfg *config.Config, reached []reachedShard, store store, copies func(what string, done, all int64)) (notes []string, failures []error) {
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
 	defer cancel()
 	layout, err := shardLayout(cfg, store)
@@ -87,8 +89,8 @@ func checkSchemas(ctx context.Context, cfg *config.Config, reached []reachedShar
 			notes = append(notes, fmt.Sprintf("table %s.%s is not the same on all shards, so its virtual indexes are not used: %s", t.Schema, t.Name, t.Differs))
 		}
 	}
-	if copies {
-		failures = append(failures, proxy.UnlikeCopies(ctx, c, dial)...)
+	if copies != nil {
+		failures = append(failures, proxy.UnlikeCopies(whole, c, dial, copies)...)
 	}
 	for _, ix := range cfg.Indexes {
 		if t := c.Table(ix.Schema, ix.Table); t != nil && (len(t.Columns) > 0 || t.IsView) && t.Differs == "" {

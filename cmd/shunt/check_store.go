@@ -119,6 +119,6 @@ func checkFirst(ctx context.Context, cfg *config.Config) error {
 		asked.Go(func() { reached[i] = reach(ctx, sh) })
 	}
 	asked.Wait()
-	_, failures := checkSchemas(ctx, cfg, reached, store, false)
+	_, failures := checkSchemas(ctx, cfg, reached, store, nil)
 	return errors.Join(slices.DeleteFunc(failures, func(err error) bool { return errors.Is(err, errUnread) })...)
 }
