@@ -61,7 +61,7 @@ func TestConsole(t *testing.T) {
 		c.pages()
 		c.keyboard()
 		c.route()
-		c.kill()
+		c.onPhone(c.kill)
 		stop()
 		c.forgotten(db)
 		c.numbers()
@@ -274,12 +274,21 @@ func (c *consoleVisit) keyboard() {
 	}
 }
 
+// onPhone does something in a window as small as a telephone's.
+func (c *consoleVisit) onPhone(do func()) {
+	c.b.size(360, 740)
+	do()
+	c.b.size(1280, 900)
+}
+
 // route draws a statement's.
 func (c *consoleVisit) route() {
 	c.b.open(c.url("/route"))
-	c.b.enter("#statement", "SELECT id FROM "+c.p.schema+".users WHERE email = 'u7@x.de'")
-	c.b.click("main .primary")
-	c.b.find(".drawing")
+	c.onPhone(func() {
+		c.b.enter("#statement", "SELECT id FROM "+c.p.schema+".users WHERE email = 'u7@x.de'")
+		c.b.click("main .primary")
+		c.b.find(".drawing")
+	})
 	if text := c.b.text(`document.querySelector("main").textContent`); !strings.Contains(text, "by_email") || !strings.Contains(text, "not asked") {
 		c.t.Errorf("%s", text)
 	}

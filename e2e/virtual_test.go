@@ -334,6 +334,32 @@ func TestVirtualColumns(t *testing.T) {
 	})
 }
 
+// TestVirtualLogsAnew: while Shunt is stopped the shards' binary logs are begun anew, and more is written than there was. Values
+// are those of the rows, at once.
+func TestVirtualLogsAnew(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p := conversations(t, f, setup{})
+		createVirtuals(t, p)
+		for name := range virtuals {
+			mustExec(t, p.db(), "CONSOLIDATE VIRTUAL COLUMN "+name+" ON conversations")
+		}
+		if code := p.stop(); code != 0 {
+			t.Fatalf("exit status %d", code)
+		}
+		for i, s := range p.servers {
+			db := onShard(t, s, p.schema)
+			mustExec(t, db, f.resetLogs())
+			for k := range 300 {
+				mustExec(t, db, fmt.Sprintf("INSERT INTO messages VALUES (%d, %d, 0, 1, 1)", 10_000+1000*i+k, k%15))
+			}
+		}
+		p.run()
+		sameVirtuals(t, p, p.conn())
+		virtualsReady(t, p)
+		sameVirtuals(t, p, p.conn())
+	})
+}
+
 // TestVirtualTablesAnew: values of virtual columns go with the rows of tables that are dropped, renamed or emptied, as a
 // dump that is restored has it, through Shunt or directly on a shard.
 func TestVirtualTablesAnew(t *testing.T) {

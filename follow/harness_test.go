@@ -93,7 +93,9 @@ func eachOwnServer(t *testing.T, run func(t *testing.T, s *server), args ...stri
 	for _, f := range flavours {
 		t.Run(string(f.name), func(t *testing.T) {
 			t.Parallel()
-			run(t, newServer(t, f, f.another(t, args...).Server))
+			s := newServer(t, f, f.another(t, args...).Server)
+			s.awaitNextSecond(t) // its log is told from another one then
+			run(t, s)
 		})
 	}
 }

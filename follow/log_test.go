@@ -426,6 +426,54 @@ func TestPurged(t *testing.T) {
 	})
 }
 
+// TestBegunAnew: a position that was there before the logs were begun anew says nothing of them, however many transactions have
+// followed since; be it kept for another time, or not.
+func TestBegunAnew(t *testing.T) {
+	eachOwnServer(t, func(t *testing.T, s *server) {
+		s.exec("CREATE TABLE t (id INT PRIMARY KEY)")
+		p := NewProgress(s.now())
+		s.exec("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
+		s.want(s.read(p), "insert t {id=1}", "insert t {id=2}")
+		place, err := ParsePlace(p.Place().String())
+		if err != nil || place.There.IsZero() || place.There.Unix() != p.Place().There.Unix() || !place.Covers(p.Position()) || !p.Position().Covers(place.Position) {
+			t.Fatalf("%v is kept as %v: %v", p.Place(), place, err)
+		}
+		s.exec("INSERT INTO t VALUES (3)", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (4)")
+		s.want(s.read(Resume(place)), "insert t {id=3}", "insert t {id=4}")
+
+		reset := "RESET BINARY LOGS AND GTIDS"
+		if s.mariaDB {
+			reset = "RESET MASTER"
+		}
+		_, err = s.admin.Exec(reset)
+		check(t, err)
+		for i := range 20 { // more than there were
+			s.exec(fmt.Sprintf("INSERT INTO t VALUES (%d)", 10+i))
+		}
+		for _, p := range []*Progress{p, Resume(place)} {
+			if _, err := Open(t.Context(), s.source, p); !errors.Is(err, ErrDiverged) {
+				t.Errorf("behind %s: %v", reset, err)
+			}
+		}
+		s.want(s.changes("INSERT INTO t VALUES (5)"), "insert t {id=5}")
+	})
+}
+
+// awaitNextSecond waits until the server's oldest log was begun in an earlier second.
+func (s *server) awaitNextSecond(t *testing.T) {
+	t.Helper()
+	await(t, func() bool {
+		c, err := s.source.connect(t.Context())
+		check(t, err)
+		defer c.close()
+		now, err := c.clock()
+		check(t, err)
+		begun, err := c.begun()
+		check(t, err)
+		return now.After(begun)
+	})
+}
+
 // logs are the names of the server's log files.
 func (s *server) logs() (names []string) {
 	rows, err := s.db.Query("SHOW BINARY LOGS")
@@ -466,6 +514,7 @@ func TestFailover(t *testing.T) {
 			_, err := r.admin.Exec("RESET MASTER")
 			check(t, err)
 		}
+		r.awaitNextSecond(t)
 		for _, q := range r.Replicates(s.Server) {
 			_, err := r.admin.Exec(q)
 			check(t, err)

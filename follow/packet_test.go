@@ -68,7 +68,7 @@ func TestLull(t *testing.T) {
 	}
 	go func() { waited <- p.Wait(t.Context(), end) }()
 	p.lull(time.Hour)
-	if err := p.advance(g); err != nil {
+	if err := p.advance(g, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-waited; err != nil {

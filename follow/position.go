@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -12,10 +13,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrDiverged: a MariaDB server has written a GTID that doesn't follow its domain's last one
-// (gtid_strict_mode is off). "All up to this one" says nothing there, so the consumer scans and
-// starts anew, as after ErrPurged.
-var ErrDiverged = errors.New("a GTID is not greater than its domain's last one")
+// ErrDiverged: a position says nothing of the log. A MariaDB server has written a GTID that doesn't follow its domain's last one
+// (gtid_strict_mode is off), or the log was begun anew. The consumer scans and starts anew, as after ErrPurged.
+var ErrDiverged = errors.New("the binary log isn't the one that was read")
 
 // Position is a set of transactions: those that a log has up to some place. The zero Position has none.
 // It is immutable.
@@ -84,12 +84,44 @@ func (p Position) Plus(other Position) Position {
 	return Position{sum}
 }
 
+// Place is a position as it is kept for another time.
+type Place struct {
+	Position
+	// There is when the server's log had the position, by the server's clock; zero: that isn't known.
+	There time.Time
+}
+
+// ParsePlace reads a Place's String, or a position.
+func ParsePlace(text string) (p Place, err error) {
+	position, seconds, timed := strings.Cut(text, "@")
+	if p.Position, err = ParsePosition(position); err != nil || !timed {
+		return p, err
+	}
+	at, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return p, fmt.Errorf("read place %q: %w", text, err)
+	}
+	p.There = time.Unix(at, 0)
+	return p, nil
+}
+
+// String is the position, and the time in seconds since 1970: 0-1-17@1764547200.
+func (p Place) String() string {
+	if p.There.IsZero() {
+		return p.Position.String()
+	}
+	return p.Position.String() + "@" + strconv.FormatInt(p.There.Unix(), 10)
+}
+
 // Progress is how far a consumer has come. It outlives streams: one that is opened with it goes on from
 // there. All methods may be called at once.
 type Progress struct {
 	mu    sync.Mutex
 	at    Position // its set is changed in place
-	waits map[*wait]struct{}
+	there time.Time
+	// clock is the server's time when a stream was opened, opened this process's.
+	clock, opened time.Time
+	waits         map[*wait]struct{}
 	// came has a value where somebody has begun to wait since lull has looked.
 	came chan struct{}
 }
@@ -106,6 +138,31 @@ func NewProgress(from Position) *Progress {
 		p.at.set = from.set.Clone()
 	}
 	return p
+}
+
+// Resume goes on from a place that was kept.
+func Resume(from Place) *Progress {
+	p := NewProgress(from.Position)
+	p.there = from.There
+	return p
+}
+
+// Place is Position as it can be kept.
+func (p *Progress) Place() Place {
+	at := p.Position()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Place{at, p.there}
+}
+
+// open notes that the log has the position now, by the server's clock.
+func (p *Progress) open(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clock, p.opened = now, time.Now()
+	if now.After(p.there) {
+		p.there = now
+	}
 }
 
 // Position is what has been consumed.
@@ -166,12 +223,19 @@ func (p *Progress) lull(d time.Duration) {
 	}
 }
 
-// advance adds a transaction.
-func (p *Progress) advance(g gtid) error {
+// advance adds a transaction, and when it was committed: as it says, which a session can choose (SET timestamp), and not later
+// than now.
+func (p *Progress) advance(g gtid, at time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := g.addTo(&p.at); err != nil {
 		return err
+	}
+	if now := p.clock.Add(time.Since(p.opened)); at.After(now) {
+		at = now
+	}
+	if at.After(p.there) {
+		p.there = at
 	}
 	p.wake()
 	return nil
@@ -228,7 +292,7 @@ func (g gtid) addTo(p *Position) error {
 		return fmt.Errorf("position %s is not MariaDB's", p)
 	}
 	if last := set.Sets[g.domain]; last != nil && last.SequenceNumber >= g.number {
-		return fmt.Errorf("%w: %s comes after %s", ErrDiverged, g, last)
+		return fmt.Errorf("%w: GTID %s comes after %s of the same domain", ErrDiverged, g, last)
 	}
 	set.Sets[g.domain] = &mysql.MariadbGTID{DomainID: g.domain, ServerID: g.server, SequenceNumber: g.number}
 	return nil

@@ -102,6 +102,14 @@ func (s *Stream) begin(source Source) error {
 		return err
 	}
 	s.checks = checksum == "CRC32"
+	now, err := s.conn.clock()
+	if err != nil {
+		return err
+	}
+	if err := s.sameLog(source); err != nil {
+		return err
+	}
+	s.progress.open(now)
 	from := s.progress.Position()
 	if err := s.conn.dump(from, source.heartbeat()); err != nil {
 		return err
@@ -109,6 +117,33 @@ func (s *Stream) begin(source Source) error {
 	// The handshake's reader has nothing left: a server speaks only when it is spoken to.
 	s.packets = newPackets(s.conn.Conn.Conn.Conn, s.progress.lull)
 	source.log().Debug("following the binary log", "server", source.Addr, "from", from.String())
+	return nil
+}
+
+// sameLog is ErrDiverged where the server's logs may have been begun anew since they had the position.
+//
+// Counter-example: the position is behind transaction 1000. RESET BINARY LOGS AND GTIDS (MariaDB: RESET MASTER), and 1200 others
+// follow until somebody reads the log again: the first 1000 of these count as read.
+//
+// Rule earlier: the oldest log was begun in an earlier second than the position was there. In the same second it may be another.
+// Where all logs of that time were purged nothing need be lost, but nobody can tell.
+func (s *Stream) sameLog(source Source) error {
+	there := s.progress.Place().There
+	if there.IsZero() {
+		return nil
+	}
+	c, err := source.connect(s.ctx) // a connection that reads a log does nothing else
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	begun, err := c.begun()
+	if err != nil {
+		return fmt.Errorf("read the oldest log: %w", err)
+	}
+	if begun.Unix() >= there.Unix() {
+		return fmt.Errorf("%w: the oldest one was begun at %s", ErrDiverged, begun.UTC().Format(time.DateTime))
+	}
 	return nil
 }
 
@@ -170,7 +205,7 @@ func (s *Stream) next() (_ Event, err error) {
 	}()
 	switch given := s.given.(type) {
 	case *Commit:
-		if err := s.progress.advance(given.of); err != nil {
+		if err := s.progress.advance(given.of, given.At); err != nil {
 			return nil, err
 		}
 	case *Rows:

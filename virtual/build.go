@@ -182,7 +182,7 @@ func (e *Engine) following(ctx context.Context, on catalog.ShardID) error {
 		}
 		e.mu.Lock()
 		if s = e.streams[on]; s == nil {
-			s = e.start(on, from)
+			s = e.start(on, follow.Place{Position: from})
 		}
 		e.mu.Unlock()
 	}

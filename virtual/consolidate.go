@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shunt-sql/shunt/follow"
 	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
@@ -113,7 +114,7 @@ func (e *Engine) write(ctx context.Context, c *column, r *reader, home catalog.S
 		// Rule never back: a log that is read again is behind what was counted. Counter-example: transaction 9 was; the
 		// next life has read up to 7, and says so with its first batch. Then it counts 9.
 		at[on] = c.counted[home][on].Plus(s.at())
-		b.Counted[on] = at[on].String()
+		b.Counted[on] = follow.Place{Position: at[on], There: s.progress.Place().There}.String()
 	}
 	for _, key := range sorted(of) {
 		h := of[key]

@@ -457,7 +457,7 @@ func (e *Engine) load(ctx context.Context) error {
 	if err := e.learn(ctx); err != nil {
 		return err
 	}
-	least := positions{}
+	least, there := positions{}, map[catalog.ShardID]time.Time{}
 	var resumed []*column
 	for _, c := range e.all() {
 		c.work.Lock()
@@ -476,6 +476,11 @@ func (e *Engine) load(ctx context.Context) error {
 	e.mu.Lock()
 	for _, c := range resumed {
 		c.ready, c.anew = true, ""
+		for on, at := range c.there {
+			if was, known := there[on]; !known || at.Before(was) {
+				there[on] = at
+			}
+		}
 		for _, counted := range c.counted {
 			for on, p := range counted {
 				if at, known := least[on]; !known || at.Covers(p) {
@@ -485,7 +490,7 @@ func (e *Engine) load(ctx context.Context) error {
 		}
 	}
 	for on, from := range least {
-		e.start(on, from)
+		e.start(on, follow.Place{Position: from, There: there[on]})
 	}
 	e.keeps = true
 	e.mu.Unlock()
@@ -573,6 +578,7 @@ func (e *Engine) resume(ctx context.Context, c *column) (bool, error) {
 		return false, nil
 	}
 	generation, first := uint32(0), true
+	there := map[catalog.ShardID]time.Time{}
 	counted, doubtful, batches := map[catalog.ShardID]positions{}, map[string]string{}, map[catalog.ShardID]uint64{}
 	for home := range c.homes.All {
 		s, ok, err := e.o.Shards.State(ctx, home, c.def)
@@ -586,9 +592,14 @@ func (e *Engine) resume(ctx context.Context, c *column) (bool, error) {
 			if !known {
 				return false, nil
 			}
-			if counted[home][on], err = follow.ParsePosition(text); err != nil {
+			at, err := follow.ParsePlace(text)
+			if err != nil {
 				return false, err
 			}
+			if was, known := there[on]; !known || at.There.Before(was) {
+				there[on] = at.There
+			}
+			counted[home][on] = at.Position
 		}
 		for _, raw := range s.Doubtful {
 			if key, literal, ok := r.keyOf(raw); ok {
@@ -602,6 +613,7 @@ func (e *Engine) resume(ctx context.Context, c *column) (bool, error) {
 	def := *c.def
 	def.Generation = generation
 	c.def = &def
+	c.there = there
 	c.counted, c.doubtful, c.batch, c.tried = counted, doubtful, batches, maps.Clone(batches)
 	for key := range doubtful {
 		c.marked[key] = true

@@ -230,7 +230,7 @@ func (e *Engine) readable(c *column, def *catalog.VirtualColumn) bool {
 		return false
 	}
 	for on := range c.child.All {
-		if e.streams[on] == nil {
+		if s := e.streams[on]; s == nil || !s.reads() {
 			return false
 		}
 	}

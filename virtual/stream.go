@@ -36,13 +36,26 @@ func (e *Engine) stream(on catalog.ShardID) *stream {
 }
 
 // start begins a stream. Callers hold mu.
-func (e *Engine) start(on catalog.ShardID, from follow.Position) *stream {
-	s := &stream{e: e, on: on, progress: follow.NewProgress(from), begun: make(chan struct{}), effects: map[*column]map[string]*effect{}, unknown: map[*column]string{}}
+func (e *Engine) start(on catalog.ShardID, from follow.Place) *stream {
+	s := &stream{e: e, on: on, progress: follow.Resume(from), begun: make(chan struct{}), effects: map[*column]map[string]*effect{}, unknown: map[*column]string{}}
 	e.streams[on] = s
 	e.streamed++
 	ctx := e.ctx
 	e.streaming.Go(func() { s.run(ctx) })
 	return s
+}
+
+// reads reports that the log was found to be the one that the stream begins in.
+//
+// Counter-example: while nobody read it the log was begun anew, and has had more transactions since. What is visible now counts
+// as taken, by numbers of before, until the stream is opened.
+func (s *stream) reads() bool {
+	select {
+	case <-s.begun:
+		return true
+	default:
+		return false
+	}
 }
 
 // at is up to where the log was taken. Callers hold Engine.mu.

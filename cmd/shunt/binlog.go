@@ -168,19 +168,19 @@ func (b *binlogs) Follow(ctx context.Context, id catalog.ShardID, at string, beg
 // begin is a trail from a place in a shard's log on, or from now on.
 func (b *binlogs) begin(ctx context.Context, cfg shard.Config, at string) (*trail, error) {
 	was, position, _ := strings.Cut(at, placeSeparator)
-	from, err := follow.ParsePosition(position)
+	from, err := follow.ParsePlace(position)
 	if at != "" && err != nil { // damaged, or another version's: the tables tell all
 		return nil, fmt.Errorf("%w: %w", follow.ErrDiverged, err)
 	}
 	if at == "" {
-		if from, err = follow.Now(ctx, sourceOf(cfg, b.log)); err != nil {
+		if from.Position, err = follow.Now(ctx, sourceOf(cfg, b.log)); err != nil {
 			return nil, err
 		}
 	}
-	return &trail{progress: follow.NewProgress(from), turns: follow.Turns{Time: turnTime}, was: was}, nil
+	return &trail{progress: follow.Resume(from), turns: follow.Turns{Time: turnTime}, was: was}, nil
 }
 
-// A place in a log is a server's name and a position. Neither has such a character.
+// A place in a log is a server's name and a follow.Place. Neither has such a character.
 const placeSeparator = "\n"
 
 // serverName is what tells a server from others; "" where it has no name of its own (before MariaDB 10.11).
@@ -429,11 +429,11 @@ func (t *trail) Live() bool {
 func (t *trail) At() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := t.progress.Position().String()
-	if t.name == "" || at == "" {
+	at := t.progress.Place()
+	if t.name == "" || at.Position.String() == "" {
 		return ""
 	}
-	return t.name + placeSeparator + at
+	return t.name + placeSeparator + at.String()
 }
 
 func (t *trail) begin(gtid string) {
