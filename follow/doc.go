@@ -4,8 +4,8 @@
 //
 // A consumer begins at Now, reads the tables that it wants, and follows from that position:
 //
-//	from, err := follow.Now(ctx, source)             // or ParsePosition of what was kept
-//	progress := follow.NewProgress(from)
+//	from, err := follow.Now(ctx, source)
+//	progress := follow.NewProgress(from)             // or Resume(ParsePlace of what was kept)
 //	for {
 //		stream, err := follow.Open(ctx, source, progress)
 //		for err == nil {
@@ -19,7 +19,7 @@
 //	}
 //
 // Progress.Passed and Wait tell whether a write has been seen, by its GTID (session tracking on MySQL,
-// @@last_gtid on MariaDB) or by a position that Written has read behind it. Progress.Position is what to
+// @@last_gtid on MariaDB) or by a position that Written has read behind it. Progress.Place is what to
 // keep together with what was made of the events; it is text.
 //
 // # Invariants
@@ -38,8 +38,7 @@
 //
 // # Not seen
 //
-// What a server doesn't write down: sessions with SET sql_log_bin = 0, files that are exchanged under a server, a log
-// that is begun anew (RESET) and has come beyond the position.
+// What a server doesn't write down: sessions with SET sql_log_bin = 0, files that are exchanged under a server.
 // Servers that leave out databases (binlog_do_db, binlog_ignore_db) are refused. Row images of a table WITH
 // SYSTEM VERSIONING are those of its history too: a DELETE there is an update of row_end.
 //
