@@ -34,6 +34,7 @@
 //	               scatter that it replaces
 //	compared       one load by two configurations, each with servers of its own: the store of several
 //	               Shunts, followed logs, statistics of statements, traces
+//	build          statements beside builds of virtual indexes
 //	percentiles    those of SHOW STATEMENT STATISTICS beside the load's own
 //	one connection pairs: single statements; scan: what a maintenance scan reads
 //	tpch           TPC-H's queries; contention: swaps whose transactions wait for each other in

@@ -178,14 +178,18 @@ func (b *bench) measure(ctx context.Context) (text string, err error) {
 		}
 		r.results = append(r.results, results...)
 	}
-	if b.only.MatchString(percentilesCase) {
-		if err := b.percentiles(ctx); err != nil {
-			return "", err
-		}
-	}
-	if slices.ContainsFunc(membersCases, b.only.MatchString) {
-		if err := b.membersPart(ctx); err != nil {
-			return "", err
+	for _, part := range []struct {
+		cases []string
+		do    func(context.Context) error
+	}{
+		{[]string{percentilesCase}, b.percentiles},
+		{[]string{buildCase}, b.build},
+		{membersCases, b.membersPart},
+	} {
+		if slices.ContainsFunc(part.cases, b.only.MatchString) {
+			if err := part.do(ctx); err != nil {
+				return "", err
+			}
 		}
 	}
 	if !b.needsFourShards() {

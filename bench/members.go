@@ -28,30 +28,43 @@ type fleet struct {
 	figures *sharded
 }
 
-// membersPart compares one member with several, and several with those that are left when one is lost.
-func (b *bench) membersPart(ctx context.Context) error {
+// newFleet is one member by a configuration, with rows. It has to be stopped.
+func (b *bench) newFleet(ctx context.Context, by configured) (f *fleet, err error) {
 	side := *b
-	side.configured = storesCompared.sides[1].configured
-	var err error
+	side.configured = by
 	if side.stage, err = side.newStage(ctx, shards, 0, followable...); err != nil {
-		return err
+		return nil, err
 	}
-	defer side.stop()
-	f := &fleet{bench: &side}
+	f = &fleet{bench: &side}
+	defer func() {
+		if err != nil {
+			f.stop()
+		}
+	}()
 	if err := f.grow(ctx, 1); err != nil {
-		return err
+		return nil, err
 	}
 	side.shunt = f.members[0]
 	if err := side.fill(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	f.figures = &sharded{shardOf: side.shardOf}
 	f.figures.unique.Store(firstUnique)
+	return f, nil
+}
+
+// membersPart compares one member with several, and several with those that are left when one is lost.
+func (b *bench) membersPart(ctx context.Context) error {
+	f, err := b.newFleet(ctx, storesCompared.sides[1].configured)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
 	for i, do := range []func(context.Context) error{f.floor, f.homes, f.processor, f.create, f.lost} {
 		if !b.only.MatchString(membersCases[i]) {
 			continue
 		}
-		if err := side.idle(ctx); err != nil {
+		if err := f.idle(ctx); err != nil {
 			return err
 		}
 		if err := do(ctx); err != nil {

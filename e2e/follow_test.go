@@ -205,7 +205,7 @@ func TestFollowedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustExec(t, p.shard(1), "INSERT INTO people VALUES (1003, 'c@x')")
-		mustExec(t, p.shard(1), f.resetLogs())
+		mustExec(t, p.shard(1), resetLogs(f.name))
 		eventually(t, "c@x is found", func() bool {
 			return indexed(t, p.db(), "SELECT id FROM people WHERE email = 'c@x'", "s1") && missesNone(t, p.db(), "idx_email", "people")
 		})
@@ -279,7 +279,7 @@ func TestFollowedFromWhereItStopped(t *testing.T) {
 		meanwhile("c@x", insert(1003, "c@x"))
 		// The same numbers are others' then, as many as there were, and more.
 		meanwhile("d@x", func() {
-			mustExec(t, p.shard(1), f.resetLogs())
+			mustExec(t, p.shard(1), resetLogs(f.name))
 			insert(1004, "d@x")()
 			for i := range 300 {
 				insert(2000+i, fmt.Sprintf("n%d@x", i))()
@@ -289,8 +289,8 @@ func TestFollowedFromWhereItStopped(t *testing.T) {
 }
 
 // resetLogs is the statement that begins the binary logs, and the numbers of transactions, anew.
-func (f *flavour) resetLogs() string {
-	if f.name == throwaway.MariaDB {
+func resetLogs(of throwaway.Flavour) string {
+	if of == throwaway.MariaDB {
 		return "RESET MASTER"
 	}
 	return "RESET BINARY LOGS AND GTIDS"

@@ -160,7 +160,7 @@ func (l *logFaults) failOver(k int) {
 	l.done = append(l.done, fmt.Sprintf("s%d failed over, and lost %d rows", k, lost))
 }
 
-// purge removes the log of some shards while Shunt is away.
+// purge removes the log of some shards while Shunt is away, or has it begin anew where no replica reads it.
 func (l *logFaults) purge() {
 	what := "purged:"
 	l.killed(func() {
@@ -171,6 +171,10 @@ func (l *logFaults) purge() {
 			what += fmt.Sprintf(" s%d", k)
 			if k >= l.over {
 				l.hand.caughtUp(k)
+			} else if l.rnd.IntN(2) == 0 {
+				mustExec(l.t, l.shards[k], resetLogs(l.name))
+				what += " (begun anew)"
+				continue
 			}
 			status := "SHOW BINARY LOG STATUS"
 			if l.name == throwaway.MariaDB {

@@ -348,7 +348,7 @@ func TestVirtualLogsAnew(t *testing.T) {
 		}
 		for i, s := range p.servers {
 			db := onShard(t, s, p.schema)
-			mustExec(t, db, f.resetLogs())
+			mustExec(t, db, resetLogs(f.name))
 			for k := range 300 {
 				mustExec(t, db, fmt.Sprintf("INSERT INTO messages VALUES (%d, %d, 0, 1, 1)", 10_000+1000*i+k, k%15))
 			}
