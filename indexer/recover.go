@@ -90,7 +90,7 @@ func (x *Indexer) resumeBuild(def storage.IndexRecord) error {
 	if err != nil {
 		return err
 	}
-	build := (def.HasBuild || def.Status == catalog.Building) && def.Status != catalog.Failed || altered
+	build := (def.HasBuild || def.Opening || def.Status == catalog.Building) && def.Status != catalog.Failed || altered
 	if !build && def.Former == "" {
 		return nil
 	}

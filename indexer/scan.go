@@ -273,13 +273,19 @@ const awayDelay = 10 * time.Second
 // that is away keeps the entries and marks of all.
 func (x *Indexer) answering(indexes []*catalog.Index) (here, away []*catalog.Index) {
 	for _, ix := range indexes {
-		if x.store.Outage(ix.ID) == nil {
-			here = append(here, ix)
-		} else {
+		if x.away(ix.ID) {
 			away = append(away, ix)
+		} else {
+			here = append(here, ix)
 		}
 	}
 	return here, away
+}
+
+// away reports that an index can't be maintained now: a server of its doesn't answer, or it was given up there.
+func (x *Indexer) away(id catalog.IndexID) bool {
+	def, _ := x.store.Index(id)
+	return def.Forsaken || x.store.Outage(id) != nil
 }
 
 func (x *Indexer) later(j storage.Job) error {

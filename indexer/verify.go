@@ -23,7 +23,7 @@ var verifyKeys = kind{
 }
 
 func (x *Indexer) verifyJob(ctx context.Context, t *catalog.Table, id catalog.ShardID, j *storage.Job) error {
-	away := func(k storage.JobKey) bool { return x.store.Outage(k.Index) != nil }
+	away := func(k storage.JobKey) bool { return x.away(k.Index) }
 	here := slices.DeleteFunc(slices.Clone(j.Keys), away)
 	if len(here) == 0 || len(here) == len(j.Keys) {
 		return x.verify(ctx, t, id, probes(t, j.Keys))

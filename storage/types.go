@@ -78,6 +78,8 @@ type IndexRecord struct {
 	Unread bool `json:",omitempty"`
 	// Unbegun: its first build has read no shard yet. An index that was made by an earlier version isn't.
 	Unbegun bool `json:",omitempty"`
+	// Opening: generations are being opened in one partition after the other, which an end of the process cuts short.
+	Opening bool `json:",omitempty"`
 	// Moves counts the servers that the index was given.
 	Moves uint32 `json:",omitempty"`
 	// Parts are the numbers of the indexes that are its partitions, where these lie on servers. Home, Target and Former are lists

@@ -284,7 +284,21 @@ func builtAt(d storage.IndexRecord) string { return cmp.Or(d.Target, d.Home) }
 //
 // Rule newest record: Counter-example: the home of a forsaken index is back. One process places it there, and ends its
 // turn; the next one, which hasn't heard of that, places it anew, and drops what is being built.
-func (s *Store) StartBuild(id catalog.IndexID, _ int) error { return s.each(id, s.startBuild) }
+func (s *Store) StartBuild(id catalog.IndexID, _ int) error {
+	if d, _ := s.Index(id); len(d.Parts) == 0 {
+		return s.startBuild(id)
+	}
+	opening := func(is bool) error {
+		return s.alter(id, func(d *storage.IndexRecord) { d.Opening = is })
+	}
+	if err := opening(true); err != nil {
+		return err
+	}
+	if err := s.each(id, s.startBuild); err != nil {
+		return err
+	}
+	return opening(false)
+}
 
 func (s *Store) startBuild(id catalog.IndexID) error {
 	fresh, stop := s.brief()
@@ -371,9 +385,15 @@ func (s *Store) FinishBuild(id catalog.IndexID, generation uint32, floors map[ca
 func (s *Store) finishParts(d storage.IndexRecord, generation uint32, floors map[catalog.ShardID]storage.Epoch) error {
 	switch {
 	case !d.HasBuild:
+		if err := s.readParts(d); err != nil {
+			return err
+		}
 		return fmt.Errorf("finish the build of virtual index %d: %w", d.ID, storage.ErrNotBuilding)
 	case d.BuildGeneration != generation:
 		return fmt.Errorf("finish the build of virtual index %d: generation %d is built, and not %d: %w", d.ID, d.BuildGeneration, generation, storage.ErrSuperseded)
+	}
+	if err := s.readParts(d); err != nil {
+		return err
 	}
 	for _, part := range d.Parts {
 		p, _ := s.Index(part)
@@ -394,6 +414,30 @@ func (s *Store) finishParts(d storage.IndexRecord, generation uint32, floors map
 		now.Error, now.LastScan, now.Unread = "", time.Now(), false
 		return nil
 	})
+}
+
+// readParts notes that partitions are read which an earlier run has finished, and not noted.
+//
+// Counter-example: a run finishes a partition at its home, and is killed. The next one finds it finished, and the index is read. By
+// its record the partition isn't: who is refused a write there forsakes it without a word (rule unread), and others miss what
+// isn't added.
+func (s *Store) readParts(d storage.IndexRecord) error {
+	for _, part := range d.Parts {
+		if p, _ := s.Index(part); !p.Unread || !p.Readable || p.HasBuild {
+			continue
+		}
+		err := s.tryAlter(part, func(now *storage.IndexRecord) error {
+			if now.Forsaken {
+				return fmt.Errorf("finish the build of virtual index %d, of which a partition was given up: %w", d.ID, storage.ErrSuperseded)
+			}
+			now.Unread = false
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // generationsOf bounds the generations of an index that one home makes.

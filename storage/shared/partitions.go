@@ -67,9 +67,15 @@ func (now *state) whole(id catalog.IndexID) catalog.IndexID {
 }
 
 // compose has the record of an index with partitions tell what these are.
+//
+// Rule opened in all: a build is open where all that it is to fill is. Counter-examples: one of two homes is given up, and comes
+// back. The other one's partition has a generation open, so that a build is made for it, in vain, for ever; the one that was given
+// up is never placed anew. Or the process ends between the two, behind DDL: only the first one's keys are made anew, and
+// the index is read.
 func (now *state) compose(d storage.IndexRecord) storage.IndexRecord {
 	var homes, targets, formers []string
 	d.Readable, d.HasBuild, d.Forsaken = true, false, false
+	opened := !d.Opening
 	d.ReadGeneration, d.BuildGeneration = 0, 0
 	for _, id := range d.Parts {
 		p := now.indexes[id]
@@ -81,10 +87,12 @@ func (now *state) compose(d storage.IndexRecord) storage.IndexRecord {
 			formers = append(formers, p.Former)
 		}
 		d.Readable, d.HasBuild, d.Forsaken = d.Readable && p.Readable, d.HasBuild || p.HasBuild, d.Forsaken || p.Forsaken
+		opened = opened && !p.Forsaken && (p.Readable || p.HasBuild)
 		d.ReadGeneration += p.ReadGeneration
 		// One that has ended the build counts as it did before, or the others' end would be another build's.
 		d.BuildGeneration += max(p.ReadGeneration, p.BuildGeneration)
 	}
+	d.HasBuild = d.HasBuild && opened
 	if !d.Readable {
 		d.ReadGeneration = 0
 	}

@@ -395,3 +395,85 @@ func TestPartitionsOut(t *testing.T) {
 		}
 	}
 }
+
+// TestPartitionsOpened: a build is open where it is in all partitions, whatever has ended half-way.
+func TestPartitionsOpened(t *testing.T) {
+	p := newServers(t).must("p", "a b c")
+	d := partitioned(t, p, "parts", 3, "a, b, c")
+	record := func() storage.IndexRecord {
+		t.Helper()
+		check(t, p.Refresh(t.Context()))
+		now, _ := p.Index(d.ID)
+		return now
+	}
+	unread := func() (n int) {
+		t.Helper()
+		for _, part := range record().Parts {
+			if of, _ := p.Index(part); of.Unread {
+				n++
+			}
+		}
+		return n
+	}
+	// finished is the end of the build of a partition at its home, by a process that ends before it notes that.
+	finished := func(part int) {
+		t.Helper()
+		of, _ := p.Index(record().Parts[part])
+		check(t, p.place(of.Home).home.Load().FinishBuild(t.Context(), of.ID, of.BuildGeneration, nil))
+	}
+
+	// Given up in one partition while all are built.
+	check(t, p.UpdateIndex(d.ID, func(d *storage.IndexRecord) { d.Status = catalog.Building }))
+	lost := p.place("b")
+	back := take(p, "b")
+	lost.since.Store(1)
+	check(t, p.Forsake(d.ID))
+	back()
+	lost.since.Store(0)
+	if now := record(); !now.Forsaken || now.HasBuild {
+		t.Errorf("given up in one: %+v", now)
+	}
+	check(t, p.StartBuild(d.ID, 0))
+	if now := record(); now.Forsaken || !now.HasBuild || now.Opening {
+		t.Errorf("opened in all: %+v", now)
+	}
+
+	// A run that has ended in the midst of its end.
+	if n := unread(); n != 3 {
+		t.Errorf("%d partitions are unread before a build has ended", n)
+	}
+	finished(0)
+	if now := record(); !now.HasBuild || now.Readable {
+		t.Errorf("finished in one: %+v", now)
+	}
+	built(t, p, d.ID, nil)
+	if n := unread(); n != 0 || !record().Readable {
+		t.Errorf("%d partitions count as unread", n)
+	}
+
+	// One that had finished all, and noted nothing.
+	check(t, p.UpdateIndex(d.ID, func(d *storage.IndexRecord) { d.Status = catalog.Building }))
+	for _, part := range record().Parts {
+		check(t, p.alter(part, func(d *storage.IndexRecord) { d.Unread = true }))
+	}
+	if err := p.FinishBuild(d.ID, 1, nil); !errors.Is(err, storage.ErrNotBuilding) {
+		t.Error(err)
+	}
+	if n := unread(); n != 0 {
+		t.Errorf("%d partitions count as unread, and are read", n)
+	}
+
+	// A process that ends when it has opened the first.
+	check(t, p.alter(d.ID, func(d *storage.IndexRecord) { d.Opening = true }))
+	check(t, p.startBuild(record().Parts[0]))
+	if now := record(); now.HasBuild || !now.Readable {
+		t.Errorf("opened in one: %+v", now)
+	}
+	check(t, p.StartBuild(d.ID, 0))
+	for _, part := range record().Parts {
+		if of, _ := p.Index(part); !of.HasBuild {
+			t.Errorf("not opened: %+v", of)
+		}
+	}
+	built(t, p, d.ID, nil)
+}
