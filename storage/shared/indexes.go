@@ -384,28 +384,29 @@ func (s *Store) FinishBuild(id catalog.IndexID, generation uint32, floors map[ca
 // finishParts is FinishBuild of all partitions.
 func (s *Store) finishParts(d storage.IndexRecord, generation uint32, floors map[catalog.ShardID]storage.Epoch) error {
 	switch {
-	case !d.HasBuild:
-		if err := s.readParts(d); err != nil {
-			return err
-		}
-		return fmt.Errorf("finish the build of virtual index %d: %w", d.ID, storage.ErrNotBuilding)
-	case d.BuildGeneration != generation:
+	case !d.HasBuild && (d.Opening || !d.Readable):
+		return fmt.Errorf("finish the build of virtual index %d, which is to begin anew: %w", d.ID, storage.ErrSuperseded)
+	case d.HasBuild && d.BuildGeneration != generation:
 		return fmt.Errorf("finish the build of virtual index %d: generation %d is built, and not %d: %w", d.ID, d.BuildGeneration, generation, storage.ErrSuperseded)
 	}
 	if err := s.readParts(d); err != nil {
 		return err
+	}
+	if !d.HasBuild {
+		return fmt.Errorf("finish the build of virtual index %d: %w", d.ID, storage.ErrNotBuilding)
 	}
 	for _, part := range d.Parts {
 		p, _ := s.Index(part)
 		if !p.HasBuild { // an earlier run has finished it
 			continue
 		}
-		if err := s.FinishBuild(part, p.BuildGeneration, floors); err != nil {
+		// Who has finished one meanwhile needn't have finished the others: the record tells below.
+		if err := s.FinishBuild(part, p.BuildGeneration, floors); err != nil && !errors.Is(err, storage.ErrNotBuilding) {
 			return err
 		}
 	}
 	return s.tryAlter(d.ID, func(now *storage.IndexRecord) error {
-		if now.HasBuild || !now.Readable { // meanwhile
+		if now.HasBuild || !now.Readable || now.Opening { // meanwhile
 			return fmt.Errorf("finish the build of virtual index %d, of which a partition was given up: %w", d.ID, storage.ErrSuperseded)
 		}
 		if now.Status != catalog.Disabled {

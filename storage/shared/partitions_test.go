@@ -469,6 +469,9 @@ func TestPartitionsOpened(t *testing.T) {
 	if now := record(); now.HasBuild || !now.Readable {
 		t.Errorf("opened in one: %+v", now)
 	}
+	if err := p.FinishBuild(d.ID, 1, nil); !errors.Is(err, storage.ErrSuperseded) {
+		t.Error("who builds since before that has finished: ", err)
+	}
 	check(t, p.StartBuild(d.ID, 0))
 	for _, part := range record().Parts {
 		if of, _ := p.Index(part); !of.HasBuild {
