@@ -285,19 +285,25 @@ func builtAt(d storage.IndexRecord) string { return cmp.Or(d.Target, d.Home) }
 // Rule newest record: Counter-example: the home of a forsaken index is back. One process places it there, and ends its
 // turn; the next one, which hasn't heard of that, places it anew, and drops what is being built.
 func (s *Store) StartBuild(id catalog.IndexID, _ int) error {
+	return s.opening(id, func() error { return s.each(id, s.startBuild) })
+}
+
+// opening does what opens generations in an index's partitions. One that was cut short is begun anew as a whole (compose, rule
+// opened in all).
+func (s *Store) opening(id catalog.IndexID, do func() error) error {
 	if d, _ := s.Index(id); len(d.Parts) == 0 {
-		return s.startBuild(id)
+		return do()
 	}
-	opening := func(is bool) error {
+	set := func(is bool) error {
 		return s.alter(id, func(d *storage.IndexRecord) { d.Opening = is })
 	}
-	if err := opening(true); err != nil {
+	if err := set(true); err != nil {
 		return err
 	}
-	if err := s.each(id, s.startBuild); err != nil {
+	if err := do(); err != nil {
 		return err
 	}
-	return opening(false)
+	return set(false)
 }
 
 func (s *Store) startBuild(id catalog.IndexID) error {
@@ -451,19 +457,30 @@ const generationsOf = 1 << 16
 // With forsake the index has no other home from now on, and reads are wide. REQUIRES: then nobody reads by
 // the index. In any case: no build of it runs, it has no Former, and nobody else changes indexes.
 //
-// Partitions are given the homes of a list in turns. Where one of them can't be, those before have begun to move, and do so with the
-// index's next build.
+// Partitions are given the homes of a list in turns. Where one of these fails meanwhile, those before have begun to move, and do so
+// with the build that is begun anew for that.
 func (s *Store) Move(id catalog.IndexID, to string, forsake bool) error {
-	parts, names := s.state.Load().parts(id), storage.SplitNames(to)
+	now := s.state.Load()
+	d, parts, names := now.indexes[id], now.parts(id), storage.SplitNames(to)
 	if len(names) > len(parts) {
 		return fmt.Errorf("move virtual index %d: %w", id, tooMany(len(names), len(parts)))
 	}
-	for i, part := range parts {
-		if err := s.move(part, names[i%len(names)], forsake); err != nil {
-			return err
+	if len(parts) == 1 {
+		return s.move(id, to, forsake)
+	}
+	for _, name := range names {
+		if _, err := s.choose(now, catalog.TableName{Schema: d.Schema, Name: d.Table}, name); err != nil {
+			return fmt.Errorf("move virtual index %s: %w", d.Name, err)
 		}
 	}
-	return nil
+	return s.opening(id, func() error {
+		for i, part := range parts {
+			if err := s.move(part, names[i%len(names)], forsake); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (s *Store) move(id catalog.IndexID, to string, forsake bool) error {
