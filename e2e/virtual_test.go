@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/shunt-sql/shunt/e2e/throwaway"
+	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // conversations are tables with virtual columns, whose shards' logs are followed.
@@ -358,6 +361,81 @@ func TestVirtualLogsAnew(t *testing.T) {
 		virtualsReady(t, p)
 		sameVirtuals(t, p, p.conn())
 	})
+}
+
+// TestVirtualReplaced: a shard's address leads to another server, a replica that took over without the last changes, while Shunt
+// runs, and while it is stopped. Values are those of the rows that there are.
+func TestVirtualReplaced(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		servers := f.own(t, 4, f.binlogs()...)
+		v := valveTo(t, servers[0])
+		p := start(t, f, setup{
+			servers: servers[:3], addrs: []string{v.Addr(), servers[1].Addr(), servers[2].Addr()}, extra: "shard_timeout: 2s",
+			tables: []string{"conversations: {shard_key: id}", "messages: {shard_key: id}"},
+		})
+		for _, sql := range append([]string{createMessages, insertMessages}, createConversations...) {
+			mustExec(t, p.db(), sql)
+		}
+		createVirtuals(t, p)
+		lost := func(at *throwaway.Server, swap func()) {
+			t.Helper()
+			// The rows, and the durable values with their positions, are those of now; more come, and are lost.
+			copyShard(t, at, p.servers[0], p.schema, catalog.VirtualSchema)
+			for k := range 100 {
+				mustExec(t, onShard(t, p.servers[0], p.schema), fmt.Sprintf("INSERT INTO messages VALUES (%d, %d, 0, 1, 1)", 50_000+k, k%15))
+			}
+			mustExec(t, onShard(t, p.servers[0], p.schema), "DELETE FROM messages WHERE id < 20")
+			mustExec(t, p.db(), "CONSOLIDATE VIRTUAL COLUMN total_messages ON conversations")
+			sameVirtuals(t, p, p.db())
+			swap()
+			p.servers[0] = at
+			eventually(t, "the shard serves", func() bool {
+				_, err := rowsOf(t.Context(), p.db(), "SELECT COUNT(*) FROM messages")
+				return err == nil
+			})
+			db := p.conn()
+			sameVirtuals(t, p, db)
+			virtualsReady(t, p)
+			sameVirtuals(t, p, db)
+			mustExec(t, p.db(), "INSERT INTO messages VALUES (70000, 3, 0, 1, 1)")
+			sameVirtuals(t, p, db)
+			mustExec(t, p.db(), "DELETE FROM messages WHERE id = 70000")
+		}
+		former := p.servers[0]
+		lost(servers[3], func() {
+			v.Lead(servers[3].Addr())
+			v.Cut()
+		})
+		lost(former, func() {
+			if code := p.stop(); code != 0 {
+				t.Fatalf("exit status %d", code)
+			}
+			v.Lead(former.Addr())
+			p.run()
+		})
+	})
+}
+
+// copyShard makes schemas of a server what they are on another one.
+func copyShard(t *testing.T, to, from *throwaway.Server, schemas ...string) {
+	t.Helper()
+	for _, schema := range schemas {
+		mustExec(t, onShard(t, to, ""), "DROP DATABASE IF EXISTS "+schema)
+		mustExec(t, onShard(t, to, ""), "CREATE DATABASE "+schema)
+		src, dst := onShard(t, from, schema), onShard(t, to, schema)
+		for _, table := range mustRows(t, src, "SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+schema+"'") {
+			name := "`" + table["name"] + "`"
+			mustExec(t, dst, mustRows(t, src, "SHOW CREATE TABLE "+name)[0]["Create Table"])
+			var columns []string
+			for _, c := range mustRows(t, src, "SHOW COLUMNS FROM "+name) {
+				columns = append(columns, "`"+c["Field"]+"`")
+			}
+			rows := mustRows(t, src, "SELECT CONCAT_WS(', ', QUOTE("+strings.Join(columns, "), QUOTE(")+")) AS v FROM "+name)
+			for _, r := range rows {
+				mustExec(t, dst, "INSERT INTO "+name+" ("+strings.Join(columns, ", ")+") VALUES ("+r["v"]+")")
+			}
+		}
+	}
 }
 
 // TestVirtualTablesAnew: values of virtual columns go with the rows of tables that are dropped, renamed or emptied, as a

@@ -24,8 +24,10 @@ func missing(err error) bool {
 func (e *Engine) measureOn(ctx context.Context, c *column, on catalog.ShardID, keys []string, fn Each) (w window, err error) {
 	s := e.stream(on)
 	if s == nil {
-		return w, errors.New("a shard's binary log isn't read")
+		return w, errNotRead
 	}
+	ctx, done := s.while(ctx)
+	defer done()
 	e.mu.Lock()
 	// What is being read now has begun before changes were noted, too.
 	noted := s.at().Plus(s.current)
@@ -40,7 +42,7 @@ func (e *Engine) measureOn(ctx context.Context, c *column, on catalog.ShardID, k
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return w, ctx.Err()
+			return w, context.Cause(ctx)
 		}
 	}
 	if err := e.o.Shards.Measure(ctx, on, c.def, keys, fn); err != nil {

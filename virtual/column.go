@@ -128,6 +128,9 @@ type reader struct {
 // named finds the columns in a definition's conditions.
 var named = regexp.MustCompile(catalog.ChildMark + "\\.`((?:[^`]|``)+)`")
 
+// touches are the shards that its rows and its durable values are on.
+func (c *column) touches() catalog.ShardSet { return c.child.Union(c.homes) }
+
 // newReader is nil where the catalog lacks what the column is about. Callers have the column's work, or Engine.mu.
 func newReader(c *column, cat *catalog.Catalog) *reader {
 	of, child := cat.Table(c.def.Of.Schema, c.def.Of.Name), cat.Table(c.def.Child.Schema, c.def.Child.Name)

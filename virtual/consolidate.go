@@ -109,7 +109,7 @@ func (e *Engine) write(ctx context.Context, c *column, r *reader, home catalog.S
 		s := e.streams[on]
 		if s == nil {
 			e.mu.Unlock()
-			return errors.New("a shard's binary log isn't read")
+			return errNotRead
 		}
 		// Rule never back: a log that is read again is behind what was counted. Counter-example: transaction 9 was; the
 		// next life has read up to 7, and says so with its first batch. Then it counts 9.

@@ -50,6 +50,9 @@
 // Rule asked: how late a fast read may be is told from when a log was asked, and had been taken up to there. Counter-example:
 // nothing is hot, since the log can't be read.
 //
+// Rule other server: a shard that has another server has the columns over its rows, and those whose durable values it has, built
+// anew (Replaced).
+//
 // Rule gone: what is dropped or renamed has its columns built anew, also those of the table itself: another table may come
 // in its place, of which no row is in the values.
 package virtual

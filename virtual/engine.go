@@ -136,9 +136,11 @@ type Engine struct {
 	streams map[catalog.ShardID]*stream
 	// known: the shards' definitions were read; turn: this process is to keep the columns; keeps: it does.
 	known, turn, keeps bool
-	ctx                context.Context // while it does
-	wg                 sync.WaitGroup
-	streaming          sync.WaitGroup
+	// replaced are shards that have had another server since before this process kept the columns.
+	replaced  catalog.ShardSet
+	ctx       context.Context // while it does
+	wg        sync.WaitGroup
+	streaming sync.WaitGroup
 	// defined counts what this process has defined and dropped.
 	defined atomic.Uint64
 	// streamed counts the streams that have begun and ended.
@@ -475,6 +477,10 @@ func (e *Engine) load(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	for _, c := range resumed {
+		if !c.touches().Intersect(e.replaced).Empty() {
+			c.anew = otherServer
+			continue
+		}
 		c.ready, c.anew = true, ""
 		for on, at := range c.there {
 			if was, known := there[on]; !known || at.Before(was) {
@@ -492,10 +498,31 @@ func (e *Engine) load(ctx context.Context) error {
 	for on, from := range least {
 		e.start(on, follow.Place{Position: from, There: there[on]})
 	}
-	e.keeps = true
+	e.keeps, e.replaced = true, catalog.ShardSet{}
 	e.mu.Unlock()
 	return e.o.Publish(ctx)
 }
+
+// Replaced has columns built anew whose rows or durable values a shard has: it has another server, which may lack what was
+// counted last. Until then their reads run the queries.
+//
+// Counter-example: a primary dies, and a replica takes over that lacks its last second: rows that were counted, or a batch of
+// durable values.
+func (e *Engine) Replaced(id catalog.ShardID) {
+	e.mu.Lock()
+	if !e.keeps {
+		e.replaced.Add(id)
+	}
+	for _, c := range e.columns {
+		if c.touches().Has(id) {
+			c.anew, c.again, c.rest = otherServer, time.Time{}, 0
+		}
+	}
+	e.mu.Unlock()
+	e.nudge()
+}
+
+const otherServer = "a shard of its has another server"
 
 // readerOf is newReader of the current catalog. Callers hold mu.
 func (e *Engine) readerOf(c *column) *reader {

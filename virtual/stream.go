@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -14,7 +15,9 @@ type stream struct {
 	e        *Engine
 	on       catalog.ShardID
 	progress *follow.Progress
-	begun    chan struct{} // closed when the log is being read
+	begun    chan struct{}   // closed when the log is being read
+	life     context.Context // ends when something of it is missing
+	end      context.CancelFunc
 	// The transaction that is being read; the goroutine's own.
 	effects map[*column]map[string]*effect
 	readers map[*column]*reader
@@ -41,6 +44,7 @@ func (e *Engine) start(on catalog.ShardID, from follow.Place) *stream {
 	e.streams[on] = s
 	e.streamed++
 	ctx := e.ctx
+	s.life, s.end = context.WithCancel(ctx)
 	e.streaming.Go(func() { s.run(ctx) })
 	return s
 }
@@ -58,6 +62,21 @@ func (s *stream) reads() bool {
 	}
 }
 
+// while ends with the stream, too.
+//
+// Counter-example: a shard has another server, which lacks what the stream has taken. Who waits until that is visible waits for ever,
+// with the column's work.
+func (s *stream) while(ctx context.Context) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(errNotRead) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+var errNotRead = errors.New("a shard's binary log isn't read")
+
 // at is up to where the log was taken. Callers hold Engine.mu.
 func (s *stream) at() follow.Position {
 	return s.progress.Position().Plus(s.last)
@@ -65,6 +84,8 @@ func (s *stream) at() follow.Position {
 
 // abreast returns when the log was taken up to all that was visible when it was called, which seen covers.
 func (s *stream) abreast(ctx context.Context) (seen follow.Position, err error) {
+	ctx, done := s.while(ctx)
+	defer done()
 	began := time.Now()
 	if seen, err = s.e.o.Shards.Seen(ctx, s.on); err != nil {
 		return seen, err
@@ -98,6 +119,7 @@ func (s *stream) run(ctx context.Context) {
 			s.e.mu.Lock()
 			delete(s.e.streams, s.on)
 			s.e.streamed++
+			s.end()
 			if !once {
 				close(s.begun)
 			}

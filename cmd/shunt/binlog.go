@@ -96,8 +96,6 @@ func (b *binlogs) notFollowed(id catalog.ShardID, why any) {
 const (
 	// reopenPause is how long a log isn't read after it could not be.
 	reopenPause = 500 * time.Millisecond
-	// hasAllPatience is how long a server may need to commit what its log has.
-	hasAllPatience = 2 * time.Second
 	// unfitPause is how long one is left alone that can't be followed.
 	unfitPause = 10 * time.Minute
 )
@@ -214,9 +212,6 @@ func (b *binlogs) stream(ctx context.Context, id catalog.ShardID, cfg shard.Conf
 		return err
 	}
 	defer stream.Close()
-	if err := hasAll(ctx, server, t.progress.Position()); err != nil {
-		return err
-	}
 	reader := begin()
 	t.was = "" // another one has all that was read, from here on
 	defer reader.Stopped()
@@ -231,30 +226,6 @@ func (b *binlogs) stream(ctx context.Context, id catalog.ShardID, cfg shard.Conf
 		return cause
 	}
 	return err
-}
-
-// hasAll returns when a server has all that was read of the log before, or ErrDiverged: a MySQL sends its log all the same
-// where it lacks some.
-//
-// Counter-example: a replica takes over without the last transactions. What was read of these is never visible there, which
-// who clears marks, or keeps answers, would wait for.
-func hasAll(ctx context.Context, server *follow.Server, read follow.Position) error {
-	for began := time.Now(); ; {
-		has, err := server.Written()
-		switch {
-		case err != nil:
-			return err
-		case has.Covers(read):
-			return nil
-		case time.Since(began) > hasAllPatience: // they are in its log, and not yet committed
-			return fmt.Errorf("%w: the server lacks transactions that its log had before", follow.ErrDiverged)
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // untilFit waits until a log is worth being followed, where it need not be: statements in place of rows would have all

@@ -211,6 +211,10 @@ type service struct {
 	logs      *binlogs        // nil: no log is followed
 	indexer   atomic.Pointer[indexer.Indexer]
 	replicas  atomic.Pointer[replica.Set]
+	// otherServer has virtual columns hear of a shard that has another server, once they are made; othersBefore have had one
+	// until then. Both are servers' (while).
+	otherServer  func(catalog.ShardID)
+	othersBefore catalog.ShardSet
 	// grace is how long what is closed may take, for statements under way.
 	grace time.Duration
 	began time.Time
@@ -424,6 +428,7 @@ func (s *service) closing(ctx context.Context, fn func(context.Context)) {
 // replaced is called for a shard that has another server than before. One that was taken in use by shunt replaced is marked:
 // no home is needed, so that members join a shard that is one, and give up what it had.
 func (s *service) replaced(shard string, renewed bool) error {
+	s.virtualReplaced(shard)
 	if renewed {
 		if i := slices.IndexFunc(s.layout.shards, func(sh catalog.Shard) bool { return sh.Name == shard }); i >= 0 {
 			s.logs.again(s.layout.shards[i].ID)

@@ -54,9 +54,35 @@ func (s *service) newVirtual(directory *schema.Directory, c config.VirtualColumn
 			return s.cluster.Hold(ctx, "virtual columns")
 		}
 	}
-	return virtual.New(o), func(ctx context.Context) {
+	e = virtual.New(o)
+	_ = s.servers.while(func() error {
+		s.otherServer = func(id catalog.ShardID) {
+			if to := sh.of[id]; to != nil {
+				to.again()
+			}
+			e.Replaced(id)
+		}
+		for id := range s.othersBefore.All {
+			s.otherServer(id)
+		}
+		return nil
+	})
+	return e, func(ctx context.Context) {
 		for _, v := range sh.of {
 			_ = v.pool.Close(ctx)
+		}
+	}
+}
+
+// virtualReplaced has virtual columns hear of a shard that has another server. REQUIRES: no server is judged meanwhile.
+func (s *service) virtualReplaced(shard string) {
+	for _, sh := range s.layout.shards {
+		switch {
+		case sh.Name != shard:
+		case s.otherServer == nil:
+			s.othersBefore.Add(sh.ID)
+		default:
+			s.otherServer(sh.ID)
 		}
 	}
 }
@@ -85,6 +111,35 @@ type virtualShard struct {
 	asking sync.Mutex // server
 	server *follow.Server
 	ends   context.CancelFunc
+
+	mu   sync.Mutex
+	cuts map[*context.CancelCauseFunc]struct{} // of the connections to the server that follow the log, and are asked
+}
+
+// connected notes a connection that another server's being the shard is to end.
+func (s *virtualShard) connected(ctx context.Context) (_ context.Context, done func()) {
+	ctx, cut := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cuts == nil {
+		s.cuts = map[*context.CancelCauseFunc]struct{}{}
+	}
+	s.cuts[&cut] = struct{}{}
+	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.cuts, &cut)
+		cut(nil)
+	}
+}
+
+// again has the server be connected to anew: the shard has another one.
+func (s *virtualShard) again() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for cut := range s.cuts {
+		(*cut)(errOtherServer)
+	}
 }
 
 const (
@@ -458,7 +513,7 @@ func (v *virtualShards) ask(ctx context.Context, on catalog.ShardID, question fu
 	for again := false; ; again = true {
 		fresh := s.server == nil
 		if fresh {
-			life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+			life, cancel := s.connected(context.WithoutCancel(ctx))
 			server, err := follow.Dial(life, sourceOf(s.dial, v.log))
 			if err != nil {
 				cancel()
@@ -492,8 +547,8 @@ func (v *virtualShards) Fit(ctx context.Context, on catalog.ShardID) error {
 
 // Follow implements virtual.Shards.
 func (v *virtualShards) Follow(ctx context.Context, on catalog.ShardID, progress *follow.Progress, r virtual.LogReader, begun func()) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, done := v.of[on].connected(ctx)
+	defer done()
 	source := sourceOf(v.of[on].dial, v.log)
 	stream, err := follow.Open(ctx, source, progress)
 	if err != nil {
