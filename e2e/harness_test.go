@@ -187,6 +187,9 @@ func (f *flavour) own(t *testing.T, n int, args ...string) []*throwaway.Server {
 			suite.Used(t, s.Used())
 		}
 	})
+	if slices.Equal(args, f.binlogs()) {
+		logsOlder(t, set.Servers)
+	}
 	return set.Servers
 }
 
