@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/shunt-sql/shunt/e2e/throwaway"
-	"github.com/shunt-sql/shunt/planner/catalog"
 )
 
 // conversations are tables with virtual columns, whose shards' logs are followed.
@@ -380,7 +379,7 @@ func TestVirtualReplaced(t *testing.T) {
 		lost := func(at *throwaway.Server, swap func()) {
 			t.Helper()
 			// The rows, and the durable values with their positions, are those of now; more come, and are lost.
-			copyShard(t, at, p.servers[0], p.schema, catalog.VirtualSchema)
+			copyShard(t, at, p.servers[0], p.schema, "shunt_virtual")
 			for k := range 100 {
 				mustExec(t, onShard(t, p.servers[0], p.schema), fmt.Sprintf("INSERT INTO messages VALUES (%d, %d, 0, 1, 1)", 50_000+k, k%15))
 			}

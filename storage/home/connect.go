@@ -126,7 +126,7 @@ func (c connector) check(ctx context.Context, on runsItself) error {
 func (f flavour) settings(idle time.Duration) []string {
 	set := []string{
 		"sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "eq_range_index_dive_limit = 1",
-		"innodb_lock_wait_timeout = 3", "lock_wait_timeout = 10", "time_zone = '+00:00'", "autocommit = 1", "completion_type = 0",
+		"innodb_lock_wait_timeout = 1", "lock_wait_timeout = 10", "time_zone = '+00:00'", "autocommit = 1", "completion_type = 0",
 		"sql_select_limit = DEFAULT", "sql_big_selects = 1", "sql_safe_updates = 0", "unique_checks = 1",
 		fmt.Sprintf("wait_timeout = %d", max(1, idle/time.Second)),
 	}
