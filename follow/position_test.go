@@ -103,8 +103,7 @@ func TestDiverged(t *testing.T) {
 		s.exec("CREATE TABLE t (id INT PRIMARY KEY)")
 		p := NewProgress(s.now())
 		s.exec("INSERT INTO t VALUES (1)", "SET SESSION server_id = 50", "SET SESSION gtid_seq_no = 1", "INSERT INTO t VALUES (2)")
-		stream := s.open(p)
-		var err error
+		stream, err := Open(t.Context(), s.source, p)
 		for err == nil {
 			_, err = stream.Next()
 		}
