@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -23,20 +22,6 @@ func TestReplacedServer(t *testing.T) {
 		for _, r := range mustRows(t, p.shard(0), "SELECT id FROM people") {
 			at = append(at, r["id"])
 		}
-		// copyTo makes a server what s0 is now.
-		copyTo := func(s *throwaway.Server, from *throwaway.Server) {
-			t.Helper()
-			to := onShard(t, s, "")
-			mustExec(t, to, "DROP DATABASE IF EXISTS "+p.schema)
-			mustExec(t, to, "CREATE DATABASE "+p.schema)
-			to = onShard(t, s, p.schema)
-			mustExec(t, to, people)
-			var values []string
-			for _, r := range mustRows(t, onShard(t, from, p.schema), "SELECT id, email FROM people") {
-				values = append(values, fmt.Sprintf("(%s, '%s')", r["id"], r["email"]))
-			}
-			mustExec(t, to, "INSERT INTO people (id, email) VALUES "+strings.Join(values, ", "))
-		}
 		gone := func(email string) {
 			t.Helper()
 			p.settled(c)
@@ -53,7 +38,7 @@ func TestReplacedServer(t *testing.T) {
 			want(t, p.db(), "SELECT id FROM people WHERE email = '"+email+"'", "id", id)
 		}
 
-		copyTo(servers[2], servers[0])
+		copyShard(t, servers[2], servers[0], p.schema)
 		mustExec(t, c, "UPDATE people SET email = 'new@x' WHERE id = "+at[0])
 		gone("p" + at[0] + "@x")
 		if f.name == throwaway.MySQL {
@@ -79,7 +64,7 @@ func TestReplacedServer(t *testing.T) {
 		}
 
 		// The same while Shunt is down.
-		copyTo(servers[0], servers[2])
+		copyShard(t, servers[0], servers[2], p.schema)
 		mustExec(t, c, "UPDATE people SET email = 'newer@x' WHERE id = "+at[1])
 		gone("p" + at[1] + "@x")
 		p.stop()
@@ -91,6 +76,28 @@ func TestReplacedServer(t *testing.T) {
 	})
 }
 
+// copyShard makes schemas of a server what they are on another one.
+func copyShard(t *testing.T, to, from *throwaway.Server, schemas ...string) {
+	t.Helper()
+	for _, schema := range schemas {
+		mustExec(t, onShard(t, to, ""), "DROP DATABASE IF EXISTS "+schema)
+		mustExec(t, onShard(t, to, ""), "CREATE DATABASE "+schema)
+		src, dst := onShard(t, from, schema), onShard(t, to, schema)
+		for _, table := range mustRows(t, src, "SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+schema+"'") {
+			name := "`" + table["name"] + "`"
+			mustExec(t, dst, mustRows(t, src, "SHOW CREATE TABLE "+name)[0]["Create Table"])
+			var columns []string
+			for _, c := range mustRows(t, src, "SHOW COLUMNS FROM "+name) {
+				columns = append(columns, "`"+c["Field"]+"`")
+			}
+			rows := mustRows(t, src, "SELECT CONCAT_WS(', ', QUOTE("+strings.Join(columns, "), QUOTE(")+")) AS v FROM "+name)
+			for _, r := range rows {
+				mustExec(t, dst, "INSERT INTO "+name+" ("+strings.Join(columns, ", ")+") VALUES ("+r["v"]+")")
+			}
+		}
+	}
+}
+
 // TestShardMoves: SIGHUP has a shard be another server, a replica that took over without the last changes, and the former
 // one lives on. Sessions go on, and no statement reaches the former one.
 func TestShardMoves(t *testing.T) {
@@ -99,13 +106,7 @@ func TestShardMoves(t *testing.T) {
 		p, c := startPeople(t, f, 60, setup{servers: servers[:2], extra: "shard_timeout: 2s"})
 		former, next := onShard(t, servers[0], p.schema), servers[2]
 		id := mustRows(t, former, "SELECT MIN(id) AS id FROM people")[0]["id"]
-		to := onShard(t, next, "")
-		mustExec(t, to, "CREATE DATABASE "+p.schema)
-		to = onShard(t, next, p.schema)
-		mustExec(t, to, people)
-		for _, r := range mustRows(t, former, "SELECT id, email FROM people") {
-			mustExec(t, to, fmt.Sprintf("INSERT INTO people (id, email) VALUES (%s, '%s')", r["id"], r["email"]))
-		}
+		copyShard(t, next, servers[0], p.schema)
 		mustExec(t, c, "UPDATE people SET email = 'new@x' WHERE id = "+id)
 		p.settled(c)
 		old := "SELECT id FROM people WHERE email = 'p" + id + "@x'"
@@ -126,7 +127,7 @@ func TestShardMoves(t *testing.T) {
 		want(t, c, "SELECT @mine AS n", "n", "7")
 		mustExec(t, c, "UPDATE people SET email = 'newer@x' WHERE id = "+id)
 		want(t, former, "SELECT email FROM people WHERE id = "+id, "email", "new@x")
-		want(t, to, "SELECT email FROM people WHERE id = "+id, "email", "newer@x")
+		want(t, onShard(t, next, p.schema), "SELECT email FROM people WHERE id = "+id, "email", "newer@x")
 		eventually(t, "it is scanned", func() bool { return strings.Contains(routeOf(t, c, old).reason, ": 0 shards of 2") })
 		for _, r := range mustRows(t, c, "SHOW SHARDS") {
 			if r["Name"] == "s0" && r["Addr"] != next.Addr() {

@@ -415,28 +415,6 @@ func TestVirtualReplaced(t *testing.T) {
 	})
 }
 
-// copyShard makes schemas of a server what they are on another one.
-func copyShard(t *testing.T, to, from *throwaway.Server, schemas ...string) {
-	t.Helper()
-	for _, schema := range schemas {
-		mustExec(t, onShard(t, to, ""), "DROP DATABASE IF EXISTS "+schema)
-		mustExec(t, onShard(t, to, ""), "CREATE DATABASE "+schema)
-		src, dst := onShard(t, from, schema), onShard(t, to, schema)
-		for _, table := range mustRows(t, src, "SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+schema+"'") {
-			name := "`" + table["name"] + "`"
-			mustExec(t, dst, mustRows(t, src, "SHOW CREATE TABLE "+name)[0]["Create Table"])
-			var columns []string
-			for _, c := range mustRows(t, src, "SHOW COLUMNS FROM "+name) {
-				columns = append(columns, "`"+c["Field"]+"`")
-			}
-			rows := mustRows(t, src, "SELECT CONCAT_WS(', ', QUOTE("+strings.Join(columns, "), QUOTE(")+")) AS v FROM "+name)
-			for _, r := range rows {
-				mustExec(t, dst, "INSERT INTO "+name+" ("+strings.Join(columns, ", ")+") VALUES ("+r["v"]+")")
-			}
-		}
-	}
-}
-
 // TestVirtualTablesAnew: values of virtual columns go with the rows of tables that are dropped, renamed or emptied, as a
 // dump that is restored has it, through Shunt or directly on a shard.
 func TestVirtualTablesAnew(t *testing.T) {

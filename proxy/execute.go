@@ -77,11 +77,11 @@ func untilPlanned(try func() error) error {
 	}
 }
 
-// plansStill reports that a statement would be planned today as it was: there has been no DDL since, or none that is its
+// isCurrent reports that a statement would be planned today as it was: there has been no DDL since, or none that is its
 // affair.
 //
 // Rule named: what the statement may read and write are the tables that it names. A hint's and a program's may be any.
-func (s *session) plansStill(p *plan.Rows) bool {
+func (s *session) isCurrent(p *plan.Rows) bool {
 	if p.Kind == plan.Other || p.Kind == plan.Show || p.Calls {
 		return p.Catalog.Version == s.catalog().Version
 	}
@@ -93,7 +93,7 @@ func (s *session) rowsOnce(ctx context.Context, r *request) error {
 	if err := s.mayGoOn(); err != nil {
 		return err
 	}
-	if !s.plansStill(r.plan) {
+	if !s.isCurrent(r.plan) {
 		return errStale
 	}
 	if err := s.lostLocks(); err != nil {

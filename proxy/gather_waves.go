@@ -148,7 +148,7 @@ func (g *gathering) narrow(i int, pending map[int]bool) bool {
 		return false
 	}
 	g.selects[i] = sel
-	if !none && !g.s.plansStill(g.r.plan) {
+	if !none && !g.s.isCurrent(g.r.plan) {
 		return true // the keys that were looked up may be of before an ALTER: see rowsOnce
 	}
 	if r.Table.Placement == catalog.Hash || r.Table.Placement == catalog.Anywhere {

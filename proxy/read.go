@@ -118,7 +118,7 @@ func (s *session) readOne(ctx context.Context, r *request, st plan.ShardStatemen
 // inserted. It joins the shards anew, as it makes a connection, and goes by the new catalog; the
 // read is sent by the old one.
 func (s *session) stillPlanned(r *request) error {
-	if !r.plan.Kind.Writes() && !s.plansStill(r.plan) {
+	if !r.plan.Kind.Writes() && !s.isCurrent(r.plan) {
 		return errStale
 	}
 	return nil

@@ -149,7 +149,7 @@ func (s *session) mayWrite(ctx context.Context, open Open, r *request, shards ca
 	if err := s.shareCopies(ctx, r.plan); err != nil {
 		return err
 	}
-	if !s.plansStill(r.plan) {
+	if !s.isCurrent(r.plan) {
 		return errStale
 	}
 	if err := s.proxy.stalls.refuse(shards, s.catalog()); err != nil {

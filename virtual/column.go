@@ -59,8 +59,6 @@ type column struct {
 	marked   map[string]bool
 	// counted are the positions up to which the durable values of a shard count, by the child's shard.
 	counted map[catalog.ShardID]positions
-	// there is when the child's shards' logs had them last, as it was kept: see follow.Place.
-	there map[catalog.ShardID]time.Time
 	// batch is the number of the last batch of a shard's durable values, tried the last one that there was.
 	//
 	// Rule no number twice: counter-example: a read is told what batch 7, which is being written without its key, doesn't
@@ -75,7 +73,7 @@ type column struct {
 }
 
 // positions in the logs of shards.
-type positions map[catalog.ShardID]follow.Position
+type positions map[catalog.ShardID]follow.Place
 
 func (p positions) covers(id catalog.ShardID, of follow.Position) bool {
 	at, known := p[id]

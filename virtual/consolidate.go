@@ -113,8 +113,8 @@ func (e *Engine) write(ctx context.Context, c *column, r *reader, home catalog.S
 		}
 		// Rule never back: a log that is read again is behind what was counted. Counter-example: transaction 9 was; the
 		// next life has read up to 7, and says so with its first batch. Then it counts 9.
-		at[on] = c.counted[home][on].Plus(s.at())
-		b.Counted[on] = follow.Place{Position: at[on], There: s.progress.Place().There}.String()
+		at[on] = follow.Place{Position: c.counted[home][on].Plus(s.at()), There: s.progress.Place().There}
+		b.Counted[on] = at[on].String()
 	}
 	for _, key := range sorted(of) {
 		h := of[key]

@@ -459,7 +459,7 @@ func (e *Engine) load(ctx context.Context) error {
 	if err := e.learn(ctx); err != nil {
 		return err
 	}
-	least, there := positions{}, map[catalog.ShardID]time.Time{}
+	least := positions{}
 	var resumed []*column
 	for _, c := range e.all() {
 		c.work.Lock()
@@ -482,21 +482,21 @@ func (e *Engine) load(ctx context.Context) error {
 			continue
 		}
 		c.ready, c.anew = true, ""
-		for on, at := range c.there {
-			if was, known := there[on]; !known || at.Before(was) {
-				there[on] = at
-			}
-		}
 		for _, counted := range c.counted {
 			for on, p := range counted {
-				if at, known := least[on]; !known || at.Covers(p) {
-					least[on] = p
+				at, known := least[on]
+				if !known || at.Covers(p.Position) {
+					at.Position = p.Position
 				}
+				if !known || p.There.Before(at.There) { // the log has been the same one since
+					at.There = p.There
+				}
+				least[on] = at
 			}
 		}
 	}
 	for on, from := range least {
-		e.start(on, follow.Place{Position: from, There: there[on]})
+		e.start(on, from)
 	}
 	e.keeps, e.replaced = true, catalog.ShardSet{}
 	e.mu.Unlock()
@@ -515,14 +515,14 @@ func (e *Engine) Replaced(id catalog.ShardID) {
 	}
 	for _, c := range e.columns {
 		if c.touches().Has(id) {
-			c.anew, c.again, c.rest = otherServer, time.Time{}, 0
+			c.buildAnew(otherServer)
 		}
 	}
 	e.mu.Unlock()
 	e.nudge()
 }
 
-const otherServer = "a shard of its has another server"
+const otherServer = "one of its shards has another server"
 
 // readerOf is newReader of the current catalog. Callers hold mu.
 func (e *Engine) readerOf(c *column) *reader {
@@ -605,7 +605,6 @@ func (e *Engine) resume(ctx context.Context, c *column) (bool, error) {
 		return false, nil
 	}
 	generation, first := uint32(0), true
-	there := map[catalog.ShardID]time.Time{}
 	counted, doubtful, batches := map[catalog.ShardID]positions{}, map[string]string{}, map[catalog.ShardID]uint64{}
 	for home := range c.homes.All {
 		s, ok, err := e.o.Shards.State(ctx, home, c.def)
@@ -619,14 +618,9 @@ func (e *Engine) resume(ctx context.Context, c *column) (bool, error) {
 			if !known {
 				return false, nil
 			}
-			at, err := follow.ParsePlace(text)
-			if err != nil {
+			if counted[home][on], err = follow.ParsePlace(text); err != nil {
 				return false, err
 			}
-			if was, known := there[on]; !known || at.There.Before(was) {
-				there[on] = at.There
-			}
-			counted[home][on] = at.Position
 		}
 		for _, raw := range s.Doubtful {
 			if key, literal, ok := r.keyOf(raw); ok {
@@ -640,7 +634,6 @@ func (e *Engine) resume(ctx context.Context, c *column) (bool, error) {
 	def := *c.def
 	def.Generation = generation
 	c.def = &def
-	c.there = there
 	c.counted, c.doubtful, c.batch, c.tried = counted, doubtful, batches, maps.Clone(batches)
 	for key := range doubtful {
 		c.marked[key] = true
@@ -736,10 +729,13 @@ func (e *Engine) Rebuild(ctx context.Context, id uint32) error {
 // again has a column built anew.
 func (e *Engine) again(c *column, why string) {
 	e.mu.Lock()
-	c.anew, c.again, c.rest = why, time.Time{}, 0
+	c.buildAnew(why)
 	e.mu.Unlock()
 	e.nudge()
 }
+
+// buildAnew has a column built anew at the next look. Callers hold Engine.mu.
+func (c *column) buildAnew(why string) { c.anew, c.again, c.rest = why, time.Time{}, 0 }
 
 func sortedIDs(m map[uint32]*column) []uint32 {
 	out := make([]uint32, 0, len(m))

@@ -23,8 +23,8 @@ const schemaTimeout = time.Minute
 
 // checkSchemas holds the configuration's shards, placements and indexes against the tables of the
 // shards that were reached, and against what the store has kept. Failures are what `shunt serve`
-// wouldn't start with, and where copies isn't nil reference tables whose copies differ, which takes as long as they are large:
-// it is told how far that is.
+// wouldn't start with, and reference tables whose copies differ. To compare these takes as long as they are large: copies is told
+// how far that is, and nil has them left out.
 func checkSchemas(ctx context.Context, cfg *config.Config, reached []reachedShard, store store, copies func(what string, done, all int64)) (notes []string, failures []error) {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)

@@ -212,7 +212,7 @@ type service struct {
 	indexer   atomic.Pointer[indexer.Indexer]
 	replicas  atomic.Pointer[replica.Set]
 	// otherServer has virtual columns hear of a shard that has another server, once they are made; othersBefore have had one
-	// until then. Both are servers' (while).
+	// until then. servers.while guards both.
 	otherServer  func(catalog.ShardID)
 	othersBefore catalog.ShardSet
 	// grace is how long what is closed may take, for statements under way.
@@ -430,8 +430,8 @@ func (s *service) closing(ctx context.Context, fn func(context.Context)) {
 func (s *service) replaced(shard string, renewed bool) error {
 	s.virtualReplaced(shard)
 	if renewed {
-		if i := slices.IndexFunc(s.layout.shards, func(sh catalog.Shard) bool { return sh.Name == shard }); i >= 0 {
-			s.logs.again(s.layout.shards[i].ID)
+		if id, known := s.shardNamed(shard); known {
+			s.logs.again(id)
 		}
 		return apart{s.store, s.cfg}.replaced(shard)
 	}
@@ -452,19 +452,26 @@ func (s *service) retaken(shard string) error {
 // forget has the virtual indexes forget what they know of a shard's rows; tell is how the
 // indexer is told, if it runs.
 func (s *service) forget(shard string, tell func(*indexer.Indexer, catalog.ShardID) error) error {
-	for _, sh := range s.layout.shards {
-		if sh.Name != shard {
-			continue
-		}
-		if s.member != nil && s.cluster.Epoch(sh.ID) == 0 {
-			return cluster.ErrNotJoined // a mark of no epoch is cleared by any scan
-		}
-		if x := s.indexer.Load(); x != nil {
-			return tell(x, sh.ID)
-		}
-		return indexer.MarkShard(s.store, s.cluster, sh.ID)
+	id, known := s.shardNamed(shard)
+	if !known {
+		return nil
 	}
-	return nil
+	if s.member != nil && s.cluster.Epoch(id) == 0 {
+		return cluster.ErrNotJoined // a mark of no epoch is cleared by any scan
+	}
+	if x := s.indexer.Load(); x != nil {
+		return tell(x, id)
+	}
+	return indexer.MarkShard(s.store, s.cluster, id)
+}
+
+// shardNamed is a shard's number.
+func (s *service) shardNamed(name string) (id catalog.ShardID, known bool) {
+	i := slices.IndexFunc(s.layout.shards, func(sh catalog.Shard) bool { return sh.Name == name })
+	if i < 0 {
+		return 0, false
+	}
+	return s.layout.shards[i].ID, true
 }
 
 // connect has the shards judged, and makes the pools of connections to them.

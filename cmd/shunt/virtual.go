@@ -76,14 +76,13 @@ func (s *service) newVirtual(directory *schema.Directory, c config.VirtualColumn
 
 // virtualReplaced has virtual columns hear of a shard that has another server. REQUIRES: no server is judged meanwhile.
 func (s *service) virtualReplaced(shard string) {
-	for _, sh := range s.layout.shards {
-		switch {
-		case sh.Name != shard:
-		case s.otherServer == nil:
-			s.othersBefore.Add(sh.ID)
-		default:
-			s.otherServer(sh.ID)
-		}
+	id, known := s.shardNamed(shard)
+	switch {
+	case !known:
+	case s.otherServer == nil:
+		s.othersBefore.Add(id)
+	default:
+		s.otherServer(id)
 	}
 }
 
@@ -113,23 +112,22 @@ type virtualShard struct {
 	ends   context.CancelFunc
 
 	mu   sync.Mutex
-	cuts map[*context.CancelCauseFunc]struct{} // of the connections to the server that follow the log, and are asked
+	life context.Context // while the shard has this server; nil: nothing has asked for it
+	over context.CancelFunc
 }
 
-// connected notes a connection that another server's being the shard is to end.
+// connected is for a connection to the server that follows the log, or is asked: it ends when the shard has another one.
 func (s *virtualShard) connected(ctx context.Context) (_ context.Context, done func()) {
-	ctx, cut := context.WithCancelCause(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cuts == nil {
-		s.cuts = map[*context.CancelCauseFunc]struct{}{}
+	if s.life == nil {
+		s.life, s.over = context.WithCancel(context.Background())
 	}
-	s.cuts[&cut] = struct{}{}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(errOtherServer) })
 	return ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.cuts, &cut)
-		cut(nil)
+		stop()
+		cancel(nil)
 	}
 }
 
@@ -137,8 +135,9 @@ func (s *virtualShard) connected(ctx context.Context) (_ context.Context, done f
 func (s *virtualShard) again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for cut := range s.cuts {
-		(*cut)(errOtherServer)
+	if s.life != nil {
+		s.over()
+		s.life = nil
 	}
 }
 
