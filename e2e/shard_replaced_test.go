@@ -76,24 +76,21 @@ func TestReplacedServer(t *testing.T) {
 	})
 }
 
-// copyShard makes schemas of a server what they are on another one.
-func copyShard(t *testing.T, to, from *throwaway.Server, schemas ...string) {
+// copyShard makes a schema of a server what it is on another one.
+func copyShard(t *testing.T, to, from *throwaway.Server, schema string) {
 	t.Helper()
-	for _, schema := range schemas {
-		mustExec(t, onShard(t, to, ""), "DROP DATABASE IF EXISTS "+schema)
-		mustExec(t, onShard(t, to, ""), "CREATE DATABASE "+schema)
-		src, dst := onShard(t, from, schema), onShard(t, to, schema)
-		for _, table := range mustRows(t, src, "SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+schema+"'") {
-			name := "`" + table["name"] + "`"
-			mustExec(t, dst, mustRows(t, src, "SHOW CREATE TABLE "+name)[0]["Create Table"])
-			var columns []string
-			for _, c := range mustRows(t, src, "SHOW COLUMNS FROM "+name) {
-				columns = append(columns, "`"+c["Field"]+"`")
-			}
-			rows := mustRows(t, src, "SELECT CONCAT_WS(', ', QUOTE("+strings.Join(columns, "), QUOTE(")+")) AS v FROM "+name)
-			for _, r := range rows {
-				mustExec(t, dst, "INSERT INTO "+name+" ("+strings.Join(columns, ", ")+") VALUES ("+r["v"]+")")
-			}
+	mustExec(t, onShard(t, to, ""), "DROP DATABASE IF EXISTS "+schema)
+	mustExec(t, onShard(t, to, ""), "CREATE DATABASE "+schema)
+	src, dst := onShard(t, from, schema), onShard(t, to, schema)
+	for _, table := range mustRows(t, src, "SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+schema+"'") {
+		name := "`" + table["name"] + "`"
+		mustExec(t, dst, mustRows(t, src, "SHOW CREATE TABLE "+name)[0]["Create Table"])
+		var columns []string
+		for _, c := range mustRows(t, src, "SHOW COLUMNS FROM "+name) {
+			columns = append(columns, "`"+c["Field"]+"`")
+		}
+		for _, r := range mustRows(t, src, "SELECT CONCAT_WS(', ', QUOTE("+strings.Join(columns, "), QUOTE(")+")) AS v FROM "+name) {
+			mustExec(t, dst, "INSERT INTO "+name+" ("+strings.Join(columns, ", ")+") VALUES ("+r["v"]+")")
 		}
 	}
 }
