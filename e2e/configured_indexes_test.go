@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -69,6 +71,41 @@ func TestConfiguredIndexesBehindDDL(t *testing.T) {
 		eventually(t, "the other index is there again", func() bool { return slices.Contains(p.indexNames(p.db()), "users.idx_ba ready") })
 		if rows := mustRows(t, p.db(), "SHOW VIRTUAL INDEXES FROM users"); len(rows) != 1 {
 			t.Errorf("dropped by its own statement, and made again: %v", rows)
+		}
+	})
+}
+
+// TestMembersConfiguredIndexes: members that begin at once make the indexes of their configuration once.
+func TestMembersConfiguredIndexes(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{servers: f.own(t, 2), tables: []string{"users: {shard_key: a}"}, extra: "store: {shards: true}"})
+		mustExec(t, p.db(), "CREATE TABLE users (a INT PRIMARY KEY, b INT)")
+		p.stop()
+		const before = "maintenance: {delay"
+		indexes, names := "indexes:\n", []string{}
+		for i := range 20 {
+			name := fmt.Sprintf("idx_%d", i)
+			names = append(names, name)
+			indexes += fmt.Sprintf("- {name: %s, table: %s.users, columns: [b]}\n", name, p.schema)
+		}
+		p.edit(before, indexes+before)
+		members := []*process{p, p.beside(), p.beside()}
+		var starting sync.WaitGroup
+		for _, m := range members {
+			starting.Go(func() {
+				if err := m.launch(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		starting.Wait()
+		if t.Failed() {
+			return
+		}
+		for _, m := range members {
+			for _, name := range names {
+				m.waitIndex(m.db(), name)
+			}
 		}
 	})
 }

@@ -95,10 +95,21 @@ func (c *configuredIndexes) table(ix config.Index) *catalog.Table {
 func (c *configuredIndexes) makeOne(ctx context.Context, t *catalog.Table, ix config.Index) error {
 	made := t.Index(ix.Name)
 	if made == nil {
-		if err := c.index.CreateIndex(ctx, t, plan.VirtualIndex{Name: ix.Name, Columns: ix.Columns, Include: ix.Include, Partitions: ix.Partitions}, nil); err != nil {
+		err := c.index.CreateIndex(ctx, t, plan.VirtualIndex{Name: ix.Name, Columns: ix.Columns, Include: ix.Include, Partitions: ix.Partitions}, nil)
+		if err != nil && !errors.Is(err, storage.ErrIndexExists) {
 			return fmt.Errorf("indexes: %s: %w", ix.Name, err)
 		}
-		return nil
+		if err == nil {
+			return nil
+		}
+		// Another member, with the same configuration, has made it meanwhile.
+		if err := c.directory.Rebuild(); err != nil {
+			return err
+		}
+		if t = c.table(ix); t == nil || t.Index(ix.Name) == nil {
+			return nil // and it is gone again, by somebody's statement
+		}
+		made = t.Index(ix.Name)
 	}
 	var on, include []string
 	for _, col := range made.Columns {
