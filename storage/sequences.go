@@ -351,6 +351,32 @@ func (s *Store) Sequences() (map[catalog.TableName]uint64, error) {
 	return out, nil
 }
 
+// RaiseSequence has no number below next be handed out for the table, in later lives either. Survives a power loss.
+func (s *Store) RaiseSequence(t catalog.TableName, next uint64) error {
+	if !s.gate.enter() {
+		return ErrClosed
+	}
+	defer s.gate.leave()
+	q := s.sequence(t)
+	defer q.mu.Unlock()
+	kept, doubted, err := s.sequenceRecord(t)
+	if err != nil {
+		return err
+	}
+	if kept < next {
+		if err := s.space.writable(); err != nil {
+			return err
+		}
+		if err := s.keepSequence(t, next, doubted); err != nil {
+			return err
+		}
+	}
+	if q.next < next {
+		q.next, q.bound = next, max(q.bound, next)
+	}
+	return s.sync()
+}
+
 // RestartSequence says that the sequence may begin anew, since the table was
 // emptied or its counter was set. It does when all numbers taken before have
 // been released; until then it goes on.

@@ -102,7 +102,7 @@ func checkFirst(ctx context.Context, cfg *config.Config) error {
 	if storage.Exists(cfg.DataDir) {
 		return nil // its checks are made with the store that there is
 	}
-	if sharedThere(ctx, cfg) {
+	if there, err := sharedThere(ctx, cfg); there && err == nil {
 		return nil // by what several Shunts have kept
 	}
 	store, done, _, err := storeToCheck(cfg)

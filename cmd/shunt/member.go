@@ -92,7 +92,7 @@ func openMember(ctx context.Context, cfg *config.Config, reg prometheus.Register
 	if err := m.store.OpenHomes(ctx, id, homes[1:]); err != nil {
 		return m, l, err
 	}
-	if err := takeOverLocal(cfg, m.store, log); err != nil {
+	if err := takeOverLocal(ctx, cfg, m.store, id, log); err != nil {
 		return m, l, err
 	}
 	if l, err = shardLayout(cfg, m.store); err != nil {

@@ -113,6 +113,7 @@ func serveAs(ctx context.Context, cfg, wanted *config.Config, log *slog.Logger, 
 	s.own.set(cfg)
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.own)
 	var local *storage.Store
+	took := false
 	if cfg.Store.Shared() {
 		if s.member, s.layout, err = openMember(ctx, cfg, s.registry, log); err != nil {
 			return err
@@ -124,7 +125,7 @@ func serveAs(ctx context.Context, cfg, wanted *config.Config, log *slog.Logger, 
 			return err
 		}
 		defer func() { err = errors.Join(err, local.Close()) }()
-		if err := takeOverShared(ctx, cfg, local, log); err != nil {
+		if took, err = takeOverShared(ctx, cfg, local, log); err != nil {
 			return err
 		}
 		s.store, s.cluster = local, cluster.NewLocal(local)
@@ -157,6 +158,11 @@ func serveAs(ctx context.Context, cfg, wanted *config.Config, log *slog.Logger, 
 		s.web.show(console.Waiting(s.registry, cfg.HTTPToken, s.claims.why))
 		if err := s.claims.take(ctx, hup, s.reread); err != nil || ctx.Err() != nil {
 			return err
+		}
+		if took {
+			if err := behindIn(cfg.DataDir).clear(); err != nil {
+				return err
+			}
 		}
 		if s.layout, err = (apart{s.store, cfg}).look(ctx, s.layout, s.cluster, log); err != nil || ctx.Err() != nil {
 			return err

@@ -40,6 +40,8 @@ type layoutStore interface {
 type sequenceStore interface {
 	TakeNumbers(t catalog.TableName, take func(next uint64) (end uint64)) (storage.Taken, error)
 	StartSequence(t catalog.TableName, ask func() (from uint64, err error)) error
+	// RaiseSequence has no number below next be handed out.
+	RaiseSequence(t catalog.TableName, next uint64) error
 	RestartSequence(catalog.TableName)
 	SequenceKept(catalog.TableName) (bool, error)
 	DoubtSequence(catalog.TableName)

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,11 +24,11 @@ import (
 	"github.com/shunt-sql/shunt/storage/shared"
 )
 
-// takeOver gives a store that has nothing yet what another one has kept, but for entries: where
+// takeOver has a store have what another one, which served later, has kept, but for entries: where
 // rows are, which numbers were handed out, and which indexes there are, which are built anew.
 //
 // The slot map comes last: a store with it has all, and one that a crash has left without is
-// given all again.
+// given all again. One that has served before has it already: see behind.
 func takeOver(to, from store) error {
 	slots, err := from.SlotMap()
 	if err != nil || slots == nil {
@@ -38,7 +42,7 @@ func takeOver(to, from store) error {
 			return fmt.Errorf("shard %s has number %d, and had %d", name, id, shards[name])
 		}
 	}
-	apart, err := from.Apart()
+	apart, err := replaced(to.Apart, from.Apart)
 	if err != nil {
 		return err
 	}
@@ -47,14 +51,14 @@ func takeOver(to, from store) error {
 			return err
 		}
 	}
-	placements, err := from.Placements()
+	placements, err := replaced(to.Placements, from.Placements)
 	if err == nil {
 		err = to.SetPlacements(placements)
 	}
 	if err != nil {
 		return err
 	}
-	unlike, err := from.Unlike()
+	unlike, err := replaced(to.Unlike, from.Unlike)
 	if err != nil {
 		return err
 	}
@@ -63,12 +67,17 @@ func takeOver(to, from store) error {
 			return err
 		}
 	}
-	unfinished, err := from.Unfinished()
+	unfinished, err := replaced(to.Unfinished, from.Unfinished)
 	if err != nil {
 		return err
 	}
 	for key, u := range unfinished {
-		if err := to.KeepUnfinished(key, u, true); err != nil {
+		if u.At.IsZero() {
+			err = to.ForgetUnfinished(key)
+		} else {
+			err = to.KeepUnfinished(key, u, true)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -77,27 +86,105 @@ func takeOver(to, from store) error {
 		return err
 	}
 	for t, next := range numbers {
-		if err := to.StartSequence(t, func() (uint64, error) { return next, nil }); err != nil {
+		if err := to.RaiseSequence(t, next); err != nil {
+			return err
+		}
+	}
+	for _, d := range to.Indexes() {
+		if err := to.DropIndex(d.ID); err != nil {
 			return err
 		}
 	}
 	for _, d := range from.Indexes() {
 		d.Status, d.Error, d.Keyed, d.Home = catalog.Building, "", "", ""
-		if _, err := to.CreateIndex(d.IndexDef); err != nil && !errors.Is(err, storage.ErrIndexExists) {
+		if _, err := to.CreateIndex(d.IndexDef); err != nil {
 			return err
 		}
 	}
-	_, err = to.KeepSlotMap(slots)
+	kept, err := to.KeepSlotMap(slots)
+	if err == nil && !bytes.Equal(kept, slots) {
+		return errSlots
+	}
 	return err
 }
 
-// takeOverLocal has a shared store begin with what data_dir has.
-func takeOverLocal(cfg *config.Config, to *shared.Store, log *slog.Logger) error {
-	if slots, err := to.SlotMap(); err != nil || slots != nil || !storage.Exists(cfg.DataDir) {
+// replaced is what one store is to be told so that it has what another one has: the zero value where that has nothing.
+func replaced[K comparable, V any](to, from func() (map[K]V, error)) (map[K]V, error) {
+	had, err := to()
+	if err != nil {
+		return nil, err
+	}
+	all, err := from()
+	if err != nil {
+		return nil, err
+	}
+	out := maps.Clone(all)
+	for k := range had {
+		if _, still := all[k]; !still {
+			var none V
+			out[k] = none
+		}
+	}
+	return out, nil
+}
+
+// behind notes in data_dir that several Shunts have served since the store in it did: by the ID of theirs. What they have
+// changed of placements and indexes isn't in it until it has taken that over.
+//
+// Counter-example without it: CREATE VIRTUAL INDEX by a member; back with store: local, on the same
+// data_dir, the index isn't there, and one that was dropped meanwhile is.
+type behind struct{ keptFile[string] }
+
+const behindFile = "behind.json"
+
+func behindIn(dir string) behind {
+	return behind{keptFile[string]{filepath.Join(dir, behindFile), func(sum string) string { return sum }}}
+}
+
+// behindUnknown stands for the ID in a damaged file.
+const behindUnknown = "unknown"
+
+// of is the other store's ID, "" if there is none.
+func (b behind) of() (id string, err error) {
+	of, err := b.read()
+	switch {
+	case errors.Is(err, errDamaged):
+		return behindUnknown, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	}
+	return of["store"], err
+}
+
+func (b behind) set(id string) error { return b.write(map[string]string{"store": id}) }
+
+func (b behind) clear() error {
+	if err := os.Remove(b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	return nil
+}
+
+// takeOverLocal has a shared store have what data_dir has: at its beginning, and where a Shunt with store: local has served from
+// that data_dir since.
+func takeOverLocal(ctx context.Context, cfg *config.Config, to *shared.Store, id string, log *slog.Logger) error {
+	slots, err := to.SlotMap()
+	if err != nil || !storage.Exists(cfg.DataDir) {
+		return err
+	}
+	b := behindIn(cfg.DataDir)
+	if slots != nil {
+		if other, err := b.of(); err != nil || other == id {
+			return err
+		}
+		if last, err := servedLast(ctx, cfg); err != nil {
+			return err
+		} else if !last {
+			return b.set(id)
+		}
+	}
 	if storage.InUse(cfg.DataDir) {
-		return fmt.Errorf("a Shunt with store: local serves from data_dir %s: stop it first, so that the shared store begins with all that it has", cfg.DataDir)
+		return fmt.Errorf("a Shunt with store: local serves from data_dir %s: stop it first, so that the shared store has all that it has", cfg.DataDir)
 	}
 	local, done, _, err := storeToCheck(cfg)
 	if err != nil {
@@ -105,35 +192,94 @@ func takeOverLocal(cfg *config.Config, to *shared.Store, log *slog.Logger) error
 	}
 	defer done()
 	if err := takeOver(to, local); err != nil {
-		return fmt.Errorf("have the shared store begin with what data_dir %s has: %w", cfg.DataDir, err)
+		return fmt.Errorf("have the shared store go on with what data_dir %s has: %w", cfg.DataDir, err)
 	}
-	log.Info("the shared store begins with what data_dir has: placements, numbers, and virtual indexes, which are built anew", "data_dir", cfg.DataDir)
-	return nil
+	log.Info("the shared store goes on with what data_dir has: placements, numbers, and virtual indexes, which are built anew", "data_dir", cfg.DataDir)
+	return b.set(id)
 }
 
-// takeOverShared has a store of this process alone begin with what a shared store has.
-func takeOverShared(ctx context.Context, cfg *config.Config, to *storage.Store, log *slog.Logger) error {
-	if slots, err := to.SlotMap(); err != nil || slots != nil {
-		return err
+// servedLast reports that a Shunt with store: local was the last to serve the shards that answer, from this data_dir, and that no member is there.
+func servedLast(ctx context.Context, cfg *config.Config) (bool, error) {
+	own, _, err := scratchInstance(cfg.DataDir)
+	if err != nil {
+		return false, err
 	}
-	if !sharedThere(ctx, cfg) {
-		return storeElsewhere(ctx, cfg, to)
+	records := recordsToRead(layout{}, lockNames(cfg))
+	last := false
+	for _, sh := range cfg.Shards {
+		found, err := recordOf(ctx, records, sh)
+		switch {
+		case err != nil: // it is down, and joined later
+		case found.several > 0:
+			return false, nil
+		default:
+			for key := range *records.locks.Load() {
+				last = last || slices.ContainsFunc(found.lives[key], func(life string) bool { return found.instances[life] == own })
+			}
+		}
+	}
+	return last, nil
+}
+
+func recordOf(ctx context.Context, records *records, sh config.Shard) (*record, error) {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	conn, err := shard.Dial(ctx, shardConfig(sh), false)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return records.read(ctx, conn)
+}
+
+// takeOverShared has a store of this process alone have what a shared store has: at its beginning, and where several have served
+// since. took: it has, and is no longer behind once it has claimed the shards.
+func takeOverShared(ctx context.Context, cfg *config.Config, to *storage.Store, log *slog.Logger) (took bool, err error) {
+	slots, err := to.SlotMap()
+	if err != nil {
+		return false, err
+	}
+	b := behindIn(cfg.DataDir)
+	since, err := b.of()
+	if err != nil || slots != nil && since == "" {
+		return false, err
+	}
+	there, err := sharedThere(ctx, cfg)
+	switch {
+	case err != nil && slots != nil:
+		return false, fmt.Errorf("what several Shunts with this data_dir have changed since it served with store: local is on shard %s, which must answer at this start: %w", cfg.Shards[0].Name, err)
+	case !there && slots != nil:
+		log.Warn("several Shunts with a store on other servers have served since: which virtual indexes and placements they made isn't known; look whether SHOW VIRTUAL INDEXES has all", "data_dir", cfg.DataDir)
+		return false, nil
+	case !there:
+		return false, storeElsewhere(ctx, cfg, to)
 	}
 	at := homesOf(cfg)[0]
 	h, err := home.Open(ctx, at.Config)
 	if err != nil {
-		return fmt.Errorf("have data_dir begin with what several Shunts had together: %w", err)
+		return false, fmt.Errorf("have data_dir go on with what several Shunts had together: %w", err)
 	}
 	from, err := shared.Open(ctx, shared.Options{Home: h, Server: at.Name, Logger: log})
 	if err != nil {
-		return errors.Join(err, h.Close())
+		return false, errors.Join(err, h.Close())
 	}
 	defer from.Close()
-	if err := takeOver(to, from); err != nil {
-		return fmt.Errorf("have data_dir begin with what several Shunts had together: %w", err)
+	id, err := from.Cluster("")
+	if err != nil {
+		return false, err
 	}
-	log.Info("data_dir begins with what several Shunts had together: placements, numbers, and virtual indexes, which are built anew")
-	return nil
+	if slots != nil && since != id && since != behindUnknown {
+		log.Warn("several Shunts with another store than the shards have now have served since data_dir did with store: local: which virtual indexes and placements they made isn't known; look whether SHOW VIRTUAL INDEXES has all", "data_dir", cfg.DataDir)
+		return false, nil
+	}
+	if err := b.set(id); err != nil {
+		return false, err
+	}
+	if err := takeOver(to, from); err != nil {
+		return false, fmt.Errorf("have data_dir go on with what several Shunts had together: %w", err)
+	}
+	log.Info("data_dir goes on with what several Shunts had together: placements, numbers, and virtual indexes, which are built anew")
+	return true, nil
 }
 
 // storeElsewhere is an error where a process would begin a slot map, and several Shunts with a store on another server have served a shard: by
@@ -142,8 +288,11 @@ func takeOverShared(ctx context.Context, cfg *config.Config, to *storage.Store, 
 // Counter-example: they began with s0 and s1, and s2 was added. One with an empty data_dir makes a map
 // of three shards, and looks for rows where they are not.
 func storeElsewhere(ctx context.Context, cfg *config.Config, own *storage.Store) error {
-	if slots, err := own.SlotMap(); err != nil || slots != nil || cfg.Store.Shared() || sharedThere(ctx, cfg) {
+	if slots, err := own.SlotMap(); err != nil || slots != nil || cfg.Store.Shared() {
 		return err
+	}
+	if there, err := sharedThere(ctx, cfg); there && err == nil {
+		return nil
 	}
 	served := make([]bool, len(cfg.Shards))
 	var looking sync.WaitGroup
@@ -178,13 +327,12 @@ func severalServed(ctx context.Context, sh config.Shard) (bool, error) {
 // downTimeout is how long a server that may be down is asked what is looked at again when it is back.
 const downTimeout = 2 * time.Second
 
-// sharedThere reports that there is a shared store. One on a server that is down isn't waited for: what
+// sharedThere reports that there is a shared store. One on a server that is down isn't waited for, and is an error: what
 // the shards have of who served them is looked at when they are back.
-func sharedThere(ctx context.Context, cfg *config.Config) bool {
+func sharedThere(ctx context.Context, cfg *config.Config) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, downTimeout)
 	defer cancel()
-	there, err := home.Exists(ctx, homesOf(cfg)[0].Config)
-	return err == nil && there
+	return home.Exists(ctx, homesOf(cfg)[0].Config)
 }
 
 // storeServers are those of the shared store.

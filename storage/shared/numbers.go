@@ -95,6 +95,11 @@ func (s *Store) StartSequence(t catalog.TableName, ask func() (from uint64, err 
 	return s.first().StartSequence(ctx, t, ask)
 }
 
+// RaiseSequence is storage.Store's.
+func (s *Store) RaiseSequence(t catalog.TableName, next uint64) error {
+	return s.StartSequence(t, func() (uint64, error) { return next, nil })
+}
+
 // Sequences is storage.Store's.
 func (s *Store) Sequences() (map[catalog.TableName]uint64, error) {
 	ctx, cancel := s.brief()
