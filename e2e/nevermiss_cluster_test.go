@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,15 @@ func TestNeverMissCluster(t *testing.T) {
 			}
 			return true
 		}
+		s[0].Kill()
+		if out, code := shunt(t, "check", "--config", n.p.config); code != 0 || !strings.Contains(out, "store: server at "+s[0].Addr()) {
+			t.Errorf("check without one node: status %d\n%s", code, out)
+		}
+		if err := home.back(t, 0); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the node is back", func() bool { return home.whole(t) })
+		eventually(t, "new entries are made with it", written)
 		rnd := rand.New(rand.NewPCG(seed, 8000))
 		n.run(seed, duration, time.Second, func() {
 			for _, w := range n.ways {

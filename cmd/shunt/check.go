@@ -122,8 +122,9 @@ func (x *checked) checkAll(ctx context.Context, cfg *config.Config) {
 		}
 		x.tellReplicas(cfg.Shards, reached, i, replicas[i])
 	}
-	x.fail(allLackingSeveral(ctx, cfg)...)
-	for _, note := range volatileHomes(ctx, cfg) {
+	notes, lacking := allLackingSeveral(ctx, cfg)
+	x.fail(lacking...)
+	for _, note := range append(notes, volatileHomes(ctx, cfg)...) {
 		x.note("%s", note)
 	}
 	x.checkBinlogs(ctx, cfg, reached)

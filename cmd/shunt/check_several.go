@@ -91,16 +91,30 @@ func unfit(ctx context.Context, cfg *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// allLackingSeveral asks all shards, and the servers of the store, that answer.
-func allLackingSeveral(ctx context.Context, cfg *config.Config) (errs []error) {
+// allLackingSeveral asks all shards, and the servers of the store, that answer. Of a cluster one node must; of the others that
+// don't notes tell.
+func allLackingSeveral(ctx context.Context, cfg *config.Config) (notes []string, errs []error) {
 	if !cfg.Store.Shared() {
-		return nil
+		return nil, nil
 	}
 	for _, at := range cfg.Store.Servers {
-		if r := reach(ctx, at); r.err != nil {
-			errs = append(errs, fmt.Errorf("store: server at %s: %w", at.Addr, r.err))
-		} else if err := errors.Join(lackingSeveral(ctx, at), directTo(ctx, at)); err != nil {
-			errs = append(errs, fmt.Errorf("store: server at %s: %w", at.Addr, err))
+		var down []error
+		nodes := append([]string{at.Addr}, at.Nodes...)
+		for _, addr := range nodes {
+			node := at
+			node.Addr = addr
+			if r := reach(ctx, node); r.err != nil {
+				down = append(down, fmt.Errorf("store: server at %s: %w", addr, r.err))
+			} else if err := errors.Join(lackingSeveral(ctx, node), lackingCluster(ctx, node), directTo(ctx, node)); err != nil {
+				errs = append(errs, fmt.Errorf("store: server at %s: %w", addr, err))
+			}
+		}
+		if len(down) == len(nodes) {
+			errs = append(errs, down...)
+			continue
+		}
+		for _, err := range down {
+			notes = append(notes, err.Error())
 		}
 	}
 	for _, sh := range cfg.Shards {
@@ -111,7 +125,34 @@ func allLackingSeveral(ctx context.Context, cfg *config.Config) (errs []error) {
 			errs = append(errs, fmt.Errorf("shard %s at %s: %w", sh.Name, sh.Addr, err))
 		}
 	}
-	return errs
+	return notes, errs
+}
+
+// lackingCluster is an error that names the right without which a node of a cluster can't say who is of that.
+func lackingCluster(ctx context.Context, node config.Shard) error {
+	if len(node.Nodes) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	db, err := openDB(node.Addr, node.User, node.Password, "", node.TLS.Client())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var version string
+	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return err
+	}
+	table := "performance_schema.replication_group_members"
+	if isMariaDB(version) {
+		table = "mysql.wsrep_cluster_members"
+	}
+	_, err = db.ExecContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1")
+	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok && (refused.Number == mysqlerr.DBAccessDenied || refused.Number == mysqlerr.TableAccessDenied) {
+		return fmt.Errorf("the account lacks SELECT on %s, which tells who is of the cluster: GRANT SELECT ON %s TO it", table, table)
+	}
+	return nil
 }
 
 // volatileHomes notes servers of the store that may lose what they have acknowledged.
