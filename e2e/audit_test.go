@@ -36,3 +36,31 @@ func TestAuditsOfManyReads(t *testing.T) {
 		}
 	})
 }
+
+// TestMembersAudits: whoever of several reads by an entry that the store has lost finds that, says so, and mends it for all.
+func TestMembersAudits(t *testing.T) {
+	oneFlavour(t, func(t *testing.T, f *flavour) {
+		p, c := startPeople(t, f, 40, setup{
+			servers: f.own(t, 2), extra: "store: {shards: true}",
+			maintenance: "{delay: 100ms, scan_duty: 0.5, reconcile_every: 24h, workers: 2, audit: 1, follow: scan}",
+		})
+		q := p.beside()
+		q.run()
+		for _, s := range p.servers {
+			mustExec(t, onShard(t, s, ""), "DELETE FROM shunt_store.entries")
+		}
+		found := func(db queryer) bool {
+			rows, err := rowsOf(t.Context(), db, "SELECT id FROM people WHERE email = 'p7@x'")
+			return err == nil && len(rows) == 1
+		}
+		missed := func() bool {
+			n, _ := q.metric("shunt_audits_total", `outcome="miss"`)
+			return n > 0
+		}
+		eventually(t, "the miss is seen", func() bool { found(q.db()); return missed() })
+		if !strings.Contains(q.log.String(), "MISS") {
+			t.Error("the log doesn't say so")
+		}
+		eventually(t, "the row is found again, by the other one, too", func() bool { return found(q.db()) && found(c) })
+	})
+}

@@ -225,8 +225,8 @@ func (h *hand) killsEach(ctx context.Context, every time.Duration) {
 // await is eventually for goroutines other than the test's.
 func (h *hand) await(what string, ok func() bool) {
 	for began := time.Now(); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			h.fail("not within a minute: %s", what)
+		if time.Since(began) > patience {
+			h.fail("not within %s: %s", patience, what)
 			return
 		}
 	}
