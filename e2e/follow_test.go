@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,6 +122,18 @@ func TestFollowed(t *testing.T) {
 		if followed, _ := p.metric("shunt_follow_seconds_count"); followed < n {
 			t.Errorf("%v transactions were followed", followed)
 		}
+		late := func() float64 {
+			lag, err := strconv.ParseFloat(mustRows(t, p.db(), "SHOW VIRTUAL INDEXES FROM people")[0]["Lag"], 64)
+			if is, _ := p.metric("shunt_follow_lag_seconds", `shard="s2"`); err != nil || is > lag+1 {
+				t.Errorf("Lag %v (%v), and by the metric %v", lag, err, is)
+			}
+			return lag
+		}
+		eventually(t, "the logs are read up to now", func() bool { return late() < 1 })
+		p.servers[2].Pause()
+		eventually(t, "a server that stands still has the index fall behind", func() bool { return late() > 2 })
+		p.servers[2].Resume()
+		eventually(t, "it catches up", func() bool { return late() < 1 })
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -46,6 +47,23 @@ type patient struct {
 	silence time.Duration
 	lull    func(time.Duration)
 	last    time.Time // zero: the last read was full
+	// waits is since when it has waited, 0: it doesn't, quiet up to when nothing had come for quietTime: Unix nanoseconds.
+	waits, quiet atomic.Int64
+}
+
+// quietTime is how long a server that has more of its log sends nothing at most, unless it reads that from a slow disk.
+const quietTime = 100 * time.Millisecond
+
+// quietUntil is up to when the server had no more to send, zero where it has had all the time.
+func (p *patient) quietUntil() (at time.Time) {
+	if n := p.quiet.Load(); n > 0 {
+		at = time.Unix(0, n)
+	}
+	now := time.Now()
+	if n := p.waits.Load(); n > 0 && now.Sub(time.Unix(0, n)) >= quietTime {
+		return now
+	}
+	return at
 }
 
 func (p *patient) Read(b []byte) (int, error) {
@@ -57,7 +75,12 @@ func (p *patient) Read(b []byte) (int, error) {
 	if err := p.SetReadDeadline(now.Add(p.silence)); err != nil {
 		return 0, err
 	}
+	p.waits.Store(now.UnixNano())
 	n, err := p.Conn.Read(b)
+	p.waits.Store(0)
+	if ended := time.Now(); ended.Sub(now) >= quietTime && err == nil {
+		p.quiet.Store(ended.UnixNano())
+	}
 	p.last = time.Time{}
 	if n < len(b) {
 		p.last = time.Now()

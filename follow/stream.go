@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -45,6 +46,22 @@ type Stream struct {
 	queue []Event
 	given Event
 	err   error
+	at    atomic.Int64 // when the last transaction that was consumed was committed, Unix nanoseconds; 0: none was
+}
+
+// Abreast is up to when all that was committed has been consumed, by the last transaction's time or by the server's having nothing
+// more; zero where that isn't known yet. It may be called at any time.
+func (s *Stream) Abreast() (at time.Time) {
+	if n := s.at.Load(); n > 0 {
+		at = time.Unix(0, n)
+	}
+	if s.packets.conn == nil {
+		return at
+	}
+	if quiet := s.packets.conn.quietUntil(); quiet.After(at) {
+		return quiet
+	}
+	return at
 }
 
 // transaction is what the stream is in.
@@ -242,6 +259,7 @@ func (s *Stream) next() (_ Event, err error) {
 		if err := s.progress.advance(given.of, given.At); err != nil {
 			return nil, err
 		}
+		s.at.Store(given.At.UnixNano())
 	case *Rows:
 		if given.malformed != nil {
 			s.unknown(given.Table.name(), given.malformed.Error())

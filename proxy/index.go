@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/shunt-sql/shunt/planner/plan"
 
@@ -157,6 +158,8 @@ type IndexRow struct {
 	// Bytes, 0 where they aren't known; UnknownSince, "" where there are no marks, or it isn't known.
 	Bytes        int64
 	UnknownSince string
+	// Lag is how late what comes by the shards' binary logs is at most; negative: not known, or they aren't followed.
+	Lag time.Duration
 	// Reads by the index, the shards that it named for them, and those of these that had no row.
 	Reads, ReadShards, VainShards uint64
 }

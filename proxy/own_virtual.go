@@ -48,8 +48,8 @@ var (
 				if !v.Consolidated.IsZero() {
 					consolidated = v.Consolidated.UTC().Format("2006-01-02 15:04:05")
 				}
-				if v.Lag >= 0 && v.Status == catalog.Ready {
-					lag = fmt.Sprintf("%.1f", v.Lag.Seconds())
+				if v.Status == catalog.Ready {
+					lag = lagText(v.Lag)
 				}
 				rows = append(rows, []any{v.Of.Schema, v.Of.Name, v.Name, v.Expression, string(v.Status), int64(v.Progress), int64(v.Hot), int64(v.Kept), rate, consolidated, lag, nullable(v.Error)})
 			}

@@ -75,6 +75,33 @@ func (b *binlogs) State(id catalog.ShardID) string {
 	return cmp.Or(state, "not followed here")
 }
 
+// Lag is how late what comes by a shard's log is at most; negative where that isn't known, as where another member follows it.
+func (b *binlogs) Lag(id catalog.ShardID) time.Duration {
+	if b == nil {
+		return -1
+	}
+	b.mu.Lock()
+	t := b.trails[id]
+	b.mu.Unlock()
+	if t == nil {
+		return -1
+	}
+	at := t.abreast()
+	if at.IsZero() {
+		return -1
+	}
+	return max(0, time.Since(at))
+}
+
+// lagOf is that of the latest of some shards; negative where none of them is known.
+func (b *binlogs) lagOf(shards catalog.ShardSet) time.Duration {
+	lag := time.Duration(-1)
+	for id := range shards.All {
+		lag = max(lag, b.Lag(id))
+	}
+	return lag
+}
+
 // stateFollowed is that of a shard whose log is being read.
 const stateFollowed = "followed"
 
@@ -107,6 +134,9 @@ const (
 func (b *binlogs) Follow(ctx context.Context, id catalog.ShardID, at string, begin func(indexer.Trail) indexer.Reader) (err error) {
 	defer func() {
 		b.notFollowed(id, err)
+		b.mu.Lock()
+		delete(b.trails, id)
+		b.mu.Unlock()
 		if errors.Is(err, follow.ErrPurged) || errors.Is(err, follow.ErrDiverged) || errors.Is(err, follow.ErrUnfit) {
 			err = fmt.Errorf("%w: %w", indexer.ErrNoPlace, err)
 		}
@@ -212,6 +242,8 @@ func (b *binlogs) stream(ctx context.Context, id catalog.ShardID, cfg shard.Conf
 		return err
 	}
 	defer stream.Close()
+	t.streams(stream)
+	defer t.streams(nil)
 	reader := begin()
 	t.was = "" // another one has all that was read, from here on
 	defer reader.Stopped()
@@ -370,6 +402,8 @@ type trail struct {
 	begun  string         // the GTID of the transaction that was handed over last
 	server *follow.Server // whose log is being read; nil: it isn't
 	name   string         // the server's
+	stream *follow.Stream // nil: none yet
+	known  time.Time      // Abreast of streams before
 	broken context.CancelCauseFunc
 	// again counts how often another connection was asked for.
 	again int
@@ -387,6 +421,26 @@ func (t *trail) answers(server *follow.Server, name string, broken context.Cance
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.server, t.name, t.broken = server, name, broken
+}
+
+// streams says by which stream the log is read.
+func (t *trail) streams(s *follow.Stream) {
+	before := t.abreast()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stream, t.known = s, before
+}
+
+// abreast is up to when all that was committed has been dealt with; zero where that isn't known.
+func (t *trail) abreast() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stream != nil {
+		if at := t.stream.Abreast(); at.After(t.known) {
+			t.known = at
+		}
+	}
+	return t.known
 }
 
 // Live implements indexer.Trail.

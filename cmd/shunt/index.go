@@ -27,6 +27,7 @@ type virtualIndexes struct {
 	directory *schema.Directory
 	// configured are told of indexes that DDL drops.
 	configured *configuredIndexes
+	logs       *binlogs // nil: none is followed
 }
 
 var (
@@ -164,7 +165,7 @@ func (v virtualIndexes) IndexRows() []proxy.IndexRow {
 			Schema: d.Schema, Table: d.Table, Name: d.Name, Columns: d.Columns, Include: d.Include, Partitions: d.Partitions, Home: d.Home,
 			Status: string(d.Status), Progress: s.Progress, Entries: uint64(max(0, s.Entries)),
 			UnknownShards: v.shardNames(s.Unknown.Intersect(v.directory.Catalog().All)), PendingJobs: s.PendingJobs, LastScan: timeText(d.LastScan), Error: d.Error,
-			Bytes: s.Bytes, UnknownSince: timeText(s.UnknownSince),
+			Bytes: s.Bytes, UnknownSince: timeText(s.UnknownSince), Lag: -1,
 			Reads: s.Fanout.Reads, ReadShards: s.Fanout.Shards, VainShards: s.Fanout.Vain,
 		}
 		if d.Status == catalog.Ready {
@@ -183,8 +184,11 @@ func (v virtualIndexes) IndexRows() []proxy.IndexRow {
 		if row.Error == "" && d.Target != "" {
 			row.Error = "moving to " + d.Target
 		}
-		if t := v.directory.Catalog().Table(d.Schema, d.Table); row.Error == "" && t != nil {
-			row.Error = leadsEverywhere(s.Fanout, t.Shards.Len())
+		if t := v.directory.Catalog().Table(d.Schema, d.Table); t != nil {
+			row.Lag = v.logs.lagOf(t.Shards)
+			if row.Error == "" {
+				row.Error = leadsEverywhere(s.Fanout, t.Shards.Len())
+			}
 		}
 		rows = append(rows, row)
 	}

@@ -24,6 +24,25 @@ func followed(reg prometheus.Registerer, d *schema.Directory) func(catalog.Shard
 	}
 }
 
+// followCollector tells how late what comes by the shards' binary logs is.
+type followCollector struct {
+	logs      *binlogs
+	directory *schema.Directory
+}
+
+var lagDesc = prometheus.NewDesc("shunt_follow_lag_seconds", "How late what comes by a shard's binary log is at most, where this process follows it (while much is written: MariaDB's times are whole seconds).", []string{"shard"}, nil)
+
+func (c *followCollector) Describe(ch chan<- *prometheus.Desc) { ch <- lagDesc }
+
+func (c *followCollector) Collect(ch chan<- prometheus.Metric) {
+	cat := c.directory.Catalog()
+	for id := range cat.All.All {
+		if lag := c.logs.Lag(id); lag >= 0 {
+			ch <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, lag.Seconds(), cat.ShardName(id))
+		}
+	}
+}
+
 // indexerMetrics counts what the indexer does.
 func indexerMetrics(reg prometheus.Registerer, d *schema.Directory) indexer.Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
