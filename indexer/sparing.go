@@ -48,6 +48,13 @@ func (p *sparing) rows(ctx context.Context, row func([][]byte) error) func([][]b
 	}
 }
 
+// Spare is for who else reads many rows of a shard: wait, called for each of them, waits as a scan does. done ends it.
+func (x *Indexer) Spare(ctx context.Context, id catalog.ShardID) (wait func() error, done func()) {
+	p := &sparing{x: x, shard: id}
+	row := p.rows(ctx, func([][]byte) error { return nil })
+	return func() error { return row(nil) }, p.close
+}
+
 // wait waits while the shard is busy, for a bounded time.
 func (p *sparing) wait(ctx context.Context) error {
 	began := p.x.clock.Now()

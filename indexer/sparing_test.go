@@ -101,6 +101,24 @@ func TestSparing(t *testing.T) {
 	}
 }
 
+// TestSpare: who else reads a shard's rows waits while that is busy.
+func TestSpare(t *testing.T) {
+	clock, shard := &stepClock{time.Unix(1e9, 0)}, &threads{said: []string{"8", "8", "7"}}
+	b := newBench(t, 1, nil)
+	opts, began := b.opts, clock.now
+	opts.Cluster, opts.Shards, opts.Clock, opts.MaxRunning = cluster.NewLocal(b.store), shard, clock, 5
+	wait, done := New(opts).Spare(t.Context(), 1)
+	for range sparedRows {
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done()
+	if rested := clock.now.Sub(began); rested != 2*time.Second {
+		t.Errorf("it rested for %s", rested)
+	}
+}
+
 // TestReconcileRests: what is scanned by the clock alone waits for the longer rest where the log is followed.
 func TestReconcileRests(t *testing.T) {
 	x := newBench(t, 2, nil).x

@@ -24,8 +24,10 @@ const maxLookups = 10_000
 //
 // Counter-example: g AS (CONCAT(c, 'x')), c being a CHAR(5). The scan reads 'ax', and a
 // session of that mode looks for 'a    x'.
-func (b *binder) modeDoubt(c *catalog.Column) bool {
-	return b.settings.PadCharToFullLength && c.BaseType() == "char" || b.settings.ComputesOtherwise && c.Virtual
+func (b *binder) modeDoubt(c *catalog.Column) bool { return modeDoubt(b.settings, c) }
+
+func modeDoubt(s *text.Settings, c *catalog.Column) bool {
+	return s.PadCharToFullLength && c.BaseType() == "char" || s.ComputesOtherwise && c.Virtual
 }
 
 // equalKeys gives the component of each value of an opIn. ok is false in any

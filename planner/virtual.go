@@ -11,6 +11,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/planner/text"
 )
@@ -140,7 +141,7 @@ func (p *Planner) virtual(t *spoken.Text, params []keys.Value, kinds string) *Vi
 			n.read = -1
 			continue
 		}
-		read := catalog.VirtualRead{Column: n.col, Key: v.keyOf(n)}
+		read := v.keyOf(n)
 		n.read = slices.IndexFunc(out.Reads, func(r catalog.VirtualRead) bool {
 			return r.Column == read.Column && (r.Key == nil) == (read.Key == nil) && bytes.Equal(r.Key, read.Key)
 		})
@@ -161,12 +162,17 @@ func storesText(st *text.Statement) bool {
 	return (st.Is(0, "create") || st.Is(0, "alter")) && !st.Is(i, "table")
 }
 
-// keyOf is the key that WHERE wants of the rows whose virtual column a name is, nil where it wants none that is known.
-func (v *virtualNames) keyOf(n *virtualName) []byte {
+// keyOf is a name's column, with the key that WHERE wants of the rows whose it is where it wants one that is known.
+func (v *virtualNames) keyOf(n *virtualName) catalog.VirtualRead {
+	read := catalog.VirtualRead{Column: n.col}
 	if n.in.virtual == nil { // there may be no durable row to add to
-		return nil
+		return read
 	}
 	key := n.r.table.Column(n.col.Key)
+	codec, err := plan.CodecOf(v.cat, key)
+	if err != nil {
+		return read
+	}
 	for _, c := range n.in.where {
 		b, ok := c.expr.(*ast.BinaryOperationExpr)
 		if !ok || b.Op != opcode.EQ {
@@ -180,35 +186,44 @@ func (v *virtualNames) keyOf(n *virtualName) []byte {
 			if at, ok := v.analysis.resolve(x.Name, n.in); !ok || at.ref != n.r || at.col != key {
 				continue
 			}
-			if raw := v.constant(sides[1], key); raw != nil {
-				return raw
+			if v.kinds != "" {
+				if v.parameter(&read, sides[1]) {
+					return read
+				}
+				continue
+			}
+			o := evalExpr(v.st, sides[1])
+			if value, _, ok := o.Resolve(v.params); ok && readBy(&read, codec, key, value, &v.st.Settings) {
+				return read
 			}
 		}
 	}
-	return nil
+	return read
 }
 
-// constant is a literal, or a parameter whose value is known, that means the same to a column as to its own type.
-func (v *virtualNames) constant(e ast.ExprNode, of *catalog.Column) []byte {
-	integer := catalog.IsInteger(of.BaseType())
-	if _, isParam := e.(ast.ParamMarkerExpr); isParam {
-		n := v.st.ParamAt(e.OriginTextPosition())
-		if n >= 0 && n < len(v.kinds) && integer && text.LiteralKind(v.kinds[n]) == text.NumberLiteral {
-			return strconv.AppendInt(nil, int64(n), 10)
-		}
-		if n < 0 || n >= len(v.params) || !integer || !v.params[n].IsInteger() {
-			return nil
-		}
-		return []byte(v.params[n].Literal())
+// parameter has a read have a parameter's number for its key.
+func (v *virtualNames) parameter(read *catalog.VirtualRead, e ast.ExprNode) bool {
+	if _, isParam := e.(ast.ParamMarkerExpr); !isParam {
+		return false
 	}
-	if _, isValue := e.(ast.ValueExpr); !isValue || v.kinds != "" {
-		return nil
+	n := v.st.ParamAt(e.OriginTextPosition())
+	if n < 0 || n >= len(v.kinds) {
+		return false
 	}
-	i := v.st.TokenAt(e.OriginTextPosition())
-	if i < 0 || !integer || v.st.Tokens[i].Kind != text.Int {
-		return nil
+	read.Key = strconv.AppendInt(nil, int64(n), 10)
+	return true
+}
+
+// readBy has a read be of the rows whose key equals a value; ok is false in any doubt about which these are.
+func readBy(read *catalog.VirtualRead, codec *keys.Codec, key *catalog.Column, value keys.Value, s *text.Settings) (ok bool) {
+	if modeDoubt(s, key) || value.IsNull() {
+		return false
 	}
-	return []byte(v.st.Text(i))
+	k, ok := codec.Equal(nil, value)
+	if ok {
+		read.Key, read.Literal = k, value.Literal()
+	}
+	return ok
 }
 
 // virtualNames are the names of virtual columns in a statement.

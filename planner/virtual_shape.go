@@ -6,6 +6,7 @@ import (
 
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/keys"
+	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/planner/spoken"
 	"github.com/shunt-sql/shunt/planner/text"
 )
@@ -21,8 +22,15 @@ import (
 // So a statement whose values are known is neither parsed nor planned.
 type VirtualShape struct {
 	columns []*catalog.VirtualColumn
-	keys    []int // the literals that are their keys
+	keys    []virtualKey // theirs
 	pieces  []virtualPiece
+}
+
+// virtualKey is a literal that is a column's key.
+type virtualKey struct {
+	literal int
+	column  *catalog.Column
+	codec   *keys.Codec
 }
 
 // virtualPiece is text, and what stands behind it: a literal, or a value; -1: neither.
@@ -57,7 +65,7 @@ func (p *Planner) VirtualPrepared(t *spoken.Text, s text.Settings, params int) *
 }
 
 func (p *Planner) shapeVirtual(read *spoken.Text, s text.Settings, kinds string) *VirtualShape {
-	if strings.Contains(read.SQL, strconv.Itoa(firstMark)[:10]) {
+	if kinds == "" || strings.Contains(read.SQL, strconv.Itoa(firstMark)[:10]) {
 		return nil
 	}
 	t := p.virtual(read, nil, kinds)
@@ -66,11 +74,15 @@ func (p *Planner) shapeVirtual(read *spoken.Text, s text.Settings, kinds string)
 	}
 	v, known, marks := &VirtualShape{}, map[int]catalog.VirtualHot{}, map[string]int{}
 	for i, r := range t.Reads {
-		key, err := strconv.Atoi(string(r.Key))
+		n, err := strconv.Atoi(string(r.Key))
 		if err != nil || r.Column.Status != catalog.Ready || !r.Column.Whole() {
 			return nil
 		}
-		v.columns, v.keys = append(v.columns, r.Column), append(v.keys, key)
+		k := virtualKey{literal: n, column: read.Catalog.Table(r.Column.Of.Schema, r.Column.Of.Name).Column(r.Column.Key)}
+		if k.codec, err = plan.CodecOf(read.Catalog, k.column); err != nil {
+			return nil
+		}
+		v.columns, v.keys = append(v.columns, r.Column), append(v.keys, k)
 		mark := strconv.Itoa(firstMark + i)
 		known[i], marks[mark] = catalog.VirtualHot{Known: true, N: firstMark + int64(i), Value: mark}, i
 	}
@@ -105,27 +117,19 @@ func (p *Planner) shapeVirtual(read *spoken.Text, s text.Settings, kinds string)
 	}
 }
 
-// Reads are what a statement of the shape reads; ok is false where a key isn't written as an integer.
+// Reads are what a statement of the shape reads; ok is false where it isn't sure which rows a key is of.
 func (v *VirtualShape) Reads(sh *Shape) (out []catalog.VirtualRead, ok bool) {
-	out = make([]catalog.VirtualRead, len(v.columns))
-	for i, n := range v.keys {
-		key := sh.sql[sh.literals[n].start:sh.literals[n].end]
-		if strings.Trim(key, "0123456789") != "" {
-			return nil, false
-		}
-		out[i] = catalog.VirtualRead{Column: v.columns[i], Key: []byte(key)}
-	}
-	return out, true
+	return v.ReadsOf(sh.Values(), sh.settings)
 }
 
-// ReadsOf are what a prepared statement reads with these parameters; ok is false where a key isn't an integer.
-func (v *VirtualShape) ReadsOf(params []keys.Value) (out []catalog.VirtualRead, ok bool) {
+// ReadsOf are what a prepared statement reads with these parameters, as Reads.
+func (v *VirtualShape) ReadsOf(params []keys.Value, s *text.Settings) (out []catalog.VirtualRead, ok bool) {
 	out = make([]catalog.VirtualRead, len(v.columns))
-	for i, n := range v.keys {
-		if !params[n].IsInteger() {
+	for i, k := range v.keys {
+		out[i].Column = v.columns[i]
+		if !readBy(&out[i], k.codec, k.column, params[k.literal], s) {
 			return nil, false
 		}
-		out[i] = catalog.VirtualRead{Column: v.columns[i], Key: []byte(params[n].Literal())}
 	}
 	return out, true
 }

@@ -143,7 +143,7 @@ func (s *session) executeKept(ctx context.Context, st *preparedStatement, params
 	if k.shape == nil {
 		return false, nil
 	}
-	reads, ok := k.shape.ReadsOf(s.paramValues(params, nil))
+	reads, ok := k.shape.ReadsOf(s.paramValues(params, nil), &s.settings.planning)
 	if !ok {
 		return false, nil
 	}

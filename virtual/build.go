@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,10 +116,15 @@ func (e *Engine) build(ctx context.Context, c *column) error {
 	rows := 0
 	for on := range c.child.All {
 		batch := newBatches(e, c)
+		spare, spared := e.o.Spare(ctx, on)
 		w, err := e.measureOn(ctx, c, on, nil, func(key []byte, n int64, value, order []byte) error {
+			if err := spare(); err != nil {
+				return err
+			}
 			rows++
 			return batch.add(ctx, key, n, value, order)
 		})
+		spared()
 		if err == nil {
 			err = batch.flush(ctx)
 		}
@@ -132,8 +138,8 @@ func (e *Engine) build(ctx context.Context, c *column) error {
 	}
 	r := newReader(c, e.o.Catalog())
 	e.mu.Lock()
-	if r == nil || c.noting.broken {
-		c.anew = "rows have changed in a way that the binary log doesn't tell"
+	if r == nil || c.noting.broken != "" {
+		c.anew = cmp.Or(c.noting.broken, "its tables have changed")
 		e.mu.Unlock()
 		return nil // it is tried again
 	}
@@ -280,7 +286,7 @@ func (e *Engine) measureKeys(ctx context.Context, c *column, keys map[string]str
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if notes.broken || c.noting != notes {
+	if notes.broken != "" || c.noting != notes {
 		return errNotReady
 	}
 	for key, literal := range keys {

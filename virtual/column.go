@@ -98,8 +98,9 @@ type effect struct {
 type noting struct {
 	only map[string]bool // nil: of all keys
 	of   map[string][]noted
-	// broken: there were changes that the log doesn't tell.
-	broken bool
+	n    int
+	// broken is why what is noted isn't all that has changed.
+	broken string
 }
 
 type noted struct {
@@ -315,6 +316,10 @@ func (c *column) take(r *reader, on catalog.ShardID, gtid follow.Position, effec
 	for key, e := range effects {
 		if c.noting != nil && (c.noting.only == nil || c.noting.only[key]) {
 			c.noting.of[key] = append(c.noting.of[key], noted{on, gtid, *e})
+			c.noting.n++
+		}
+		if c.building() { // it begins by what is noted
+			continue
 		}
 		if _, doubtful := c.doubtful[key]; doubtful {
 			continue
@@ -335,6 +340,20 @@ func (c *column) take(r *reader, on catalog.ShardID, gtid follow.Position, effec
 		}
 	}
 }
+
+// building reports that the rows of all keys are being measured. Callers hold Engine.mu.
+func (c *column) building() bool { return c.noting != nil && c.noting.only == nil }
+
+// overfull is why a column has to be built anew, for it has more than may be held; else "". Callers hold Engine.mu.
+func (c *column) overfull(most int) string {
+	if c.size() > most || c.building() && c.noting.n > notesMost*most {
+		return "more values have changed than are held in memory"
+	}
+	return ""
+}
+
+// notesMost is how many times as much a build may note as is held at other times.
+const notesMost = 8
 
 // doubt has a key measured. What is hot of it stays: who waited for less than what has made it doubtful reads that.
 func (c *column) doubt(key, literal string) {

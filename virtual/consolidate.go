@@ -253,7 +253,7 @@ func (e *Engine) Fresh(ctx context.Context, reads ...catalog.VirtualRead) ([]cat
 		c := columns[i]
 		h, known, err := e.hotOf(c, r, streams, false)
 		if err == nil && !known && r.Key != nil {
-			if err = e.measureFor(ctx, c, r.Key); err == nil {
+			if err = e.measureFor(ctx, c, string(r.Key)); err == nil {
 				h, known, err = e.hotOf(c, r, streams, true)
 			}
 		}
@@ -306,11 +306,8 @@ func (e *Engine) hotOf(c *column, read catalog.VirtualRead, passed map[catalog.S
 	if r == nil {
 		return h, false, errNotReady
 	}
-	key, literal, ok := r.keyOf(read.Key)
-	if !ok {
-		return h, true, nil // no row has it
-	}
-	if k := e.whole(c, r, key, literal); k != nil && !read.Part {
+	key := string(read.Key)
+	if k := e.whole(c, r, key, read.Literal); k != nil && !read.Part {
 		return k.answer(c.kind), true, nil
 	}
 	if idle {
@@ -336,17 +333,9 @@ func (e *Engine) hotOf(c *column, read catalog.VirtualRead, passed map[catalog.S
 }
 
 // measureFor measures a key for who reads its value.
-func (e *Engine) measureFor(ctx context.Context, c *column, raw []byte) error {
+func (e *Engine) measureFor(ctx context.Context, c *column, key string) error {
 	c.work.Lock()
 	defer c.work.Unlock()
-	r := newReader(c, e.o.Catalog())
-	if r == nil {
-		return errNotReady
-	}
-	key, _, ok := r.keyOf(raw)
-	if !ok {
-		return nil
-	}
 	return e.measure(ctx, c, key)
 }
 

@@ -119,9 +119,15 @@ type Options struct {
 	// Every is how often all is consolidated, At how many hot values at the latest.
 	Every time.Duration
 	At    int
+	// HoldMost is how many values of a column one transaction may change, or all that isn't written yet: behind more the column is
+	// built anew, in bounded memory. At least twice At; default 500,000, of some 250 bytes. A build has room for eight times as many.
+	HoldMost int
 	// KeepFor is how long a whole value stays in memory without a read of it, KeepMost how many do at most.
 	KeepFor  time.Duration
 	KeepMost int
+	// Spare is how a build spares a shard that is busy: wait is called for each row of those that it measures, done at the end; nil:
+	// it doesn't.
+	Spare func(context.Context, catalog.ShardID) (wait func() error, done func())
 	// Look is how often it is looked for what is due; default 1 s.
 	Look time.Duration
 	Log  *slog.Logger
@@ -162,6 +168,15 @@ func New(o Options) *Engine {
 	}
 	if o.At <= 0 {
 		o.At = 10000
+	}
+	if o.HoldMost <= 0 {
+		o.HoldMost = 500_000
+	}
+	o.HoldMost = max(o.HoldMost, 2*o.At)
+	if o.Spare == nil {
+		o.Spare = func(context.Context, catalog.ShardID) (func() error, func()) {
+			return func() error { return nil }, func() {}
+		}
 	}
 	return &Engine{o: o, columns: map[uint32]*column{}, streams: map[catalog.ShardID]*stream{}, wake: make(chan struct{}, 1), want: make(chan struct{}, 1), began: time.Now(), turns: follow.Turns{Time: freshTime, Gather: 5 * time.Millisecond}}
 }

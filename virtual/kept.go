@@ -196,13 +196,10 @@ func (e *Engine) guess(exact bool, reads []catalog.VirtualRead) (all []guessed, 
 		if r == nil {
 			return nil, 0
 		}
-		key, literal, ok := r.keyOf(read.Key)
-		if !ok {
-			return nil, 0
-		}
+		key := string(read.Key)
 		k := e.hit(c, key)
 		if k == nil && !exact {
-			e.whole(c, r, key, literal)
+			e.whole(c, r, key, read.Literal)
 		}
 		if k == nil {
 			return nil, 0

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func TestKeptLeave(t *testing.T) {
 	kept := func() int { return e.Rows()[0].Kept }
 	read := func() {
 		for key := range keys {
-			hot, err := e.Fresh(t.Context(), catalog.VirtualRead{Column: col, Key: []byte(strconv.Itoa(key))})
+			hot, err := e.Fresh(t.Context(), w.readOf(col, key))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,6 +85,69 @@ func TestKeptLeave(t *testing.T) {
 	}
 }
 
+// TestHeldMost: where a transaction, or all that isn't written yet, has more values than are held, the column is built anew, and
+// right.
+func TestHeldMost(t *testing.T) {
+	t.Parallel()
+	const most = 20
+	for name, rows := range map[string][]int{"a transaction": {most + 5}, "several": {most, most}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(1, catalog.Sum)
+			w.quiet = true
+			e, col := startEngine(t, w, Options{KeepFor: time.Hour, KeepMost: 10, Every: time.Hour, At: most / 2, HoldMost: most})
+			first, n := col.Generation, 0
+			for _, of := range rows {
+				changes := map[int]*simRow{}
+				for range of {
+					changes[n] = &simRow{n, n + 1}
+					n++
+				}
+				w.commitAll(0, changes)
+			}
+			if len(rows) == 1 {
+				becomes(t, "it is built anew", func() bool {
+					c := e.Columns()[0]
+					return c.Status == catalog.Ready && c.Generation > first
+				})
+			}
+			for key := range n {
+				becomes(t, fmt.Sprintf("key %d is right", key), func() bool {
+					c := e.Columns()[0]
+					hot, err := e.Fresh(t.Context(), w.readOf(c, key))
+					if err != nil {
+						return false // it is being built
+					}
+					n, sum := w.read(key, c, hot[0])
+					return n == 1 && sum != nil && *sum == int64(key+1)
+				})
+			}
+		})
+	}
+}
+
+// TestBuildSpares: a build waits for each value, as its shard has it.
+func TestBuildSpares(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, catalog.CountRows)
+	w.quiet = true
+	for i := range 10 {
+		w.commit(0, i, &simRow{i, i})
+	}
+	var waits, ends atomic.Int64
+	startEngine(t, w, Options{KeepMost: 10, Every: time.Hour, Spare: func(_ context.Context, on catalog.ShardID) (func() error, func()) {
+		return func() error {
+			if on == 0 {
+				waits.Add(1)
+			}
+			return nil
+		}, func() { ends.Add(1) }
+	}})
+	if waits.Load() != 10 || ends.Load() != simShards {
+		t.Errorf("%d waits, %d ends", waits.Load(), ends.Load())
+	}
+}
+
 // TestFastKept: what fast reads want is kept, too.
 func TestFastKept(t *testing.T) {
 	t.Parallel()
@@ -93,7 +157,7 @@ func TestFastKept(t *testing.T) {
 	e, col := startEngine(t, w, Options{KeepFor: time.Hour, KeepMost: 10, Every: time.Hour, At: 1e9})
 	reads := 0
 	becomes(t, "a value is kept", func() bool {
-		values, _ := e.Guess(false, catalog.VirtualRead{Column: col, Key: []byte("1")})
+		values, _ := e.Guess(false, w.readOf(col, 1))
 		reads++
 		return values != nil && values[0].Known && values[0].N == 1
 	})
@@ -113,7 +177,7 @@ func TestCheckOfNoRows(t *testing.T) {
 			w.commit(0, i, &simRow{i % 2, i})
 		}
 		e, col := startEngine(t, w, Options{KeepFor: time.Hour, KeepMost: 10, Every: time.Hour, At: 1e9})
-		read := catalog.VirtualRead{Column: col, Key: []byte("1")}
+		read := w.readOf(col, 1)
 		for range 2 {
 			if _, err := e.Fresh(t.Context(), read); err != nil {
 				t.Fatal(err)

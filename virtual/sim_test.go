@@ -57,9 +57,13 @@ type simValue struct {
 
 type simRow struct{ key, value int }
 
-// simTx is a transaction of one change; nil: there was, or is, no row.
 type simTx struct {
-	gtid          string
+	gtid    string
+	changes []simChange
+}
+
+// simChange is one of a row; nil: there was, or is, none.
+type simChange struct {
 	id            int
 	before, after *simRow
 }
@@ -119,11 +123,20 @@ func newWorld(seed uint64, a catalog.Aggregate) *world {
 
 // commit has a transaction in the log, and then visible.
 func (w *world) commit(on catalog.ShardID, id int, after *simRow) {
+	w.commitAll(on, map[int]*simRow{id: after})
+}
+
+// commitAll commits one transaction.
+func (w *world) commitAll(on catalog.ShardID, rows map[int]*simRow) {
 	w.mu.Lock()
 	s := w.on[on]
-	tx := simTx{gtid: fmt.Sprintf("00000000-0000-0000-0000-00000000000%d:%d", on+1, len(s.log)+1), id: id, after: after}
-	if was, ok := s.rows[id]; ok {
-		tx.before = &was
+	tx := simTx{gtid: fmt.Sprintf("00000000-0000-0000-0000-00000000000%d:%d", on+1, len(s.log)+1)}
+	for id, after := range rows {
+		c := simChange{id: id, after: after}
+		if was, ok := s.rows[id]; ok {
+			c.before = &was
+		}
+		tx.changes = append(tx.changes, c)
 	}
 	s.log = append(s.log, tx)
 	close(w.more)
@@ -135,10 +148,12 @@ func (w *world) commit(on catalog.ShardID, id int, after *simRow) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if after == nil {
-		delete(s.rows, id)
-	} else {
-		s.rows[id] = *after
+	for id, after := range rows {
+		if after == nil {
+			delete(s.rows, id)
+		} else {
+			s.rows[id] = *after
+		}
 	}
 	at, _ := follow.ParsePosition(tx.gtid)
 	s.visible = s.visible.Plus(at)
@@ -380,13 +395,21 @@ func (w *world) Follow(ctx context.Context, on catalog.ShardID, progress *follow
 		}
 		tx := log[next]
 		r.Begin(tx.gtid)
-		r.Change(w.col.Child, image(tx.id, tx.before), image(tx.id, tx.after))
+		for _, c := range tx.changes {
+			r.Change(w.col.Child, image(c.id, c.before), image(c.id, c.after))
+		}
 		r.Commit(tx.gtid, false)
 		if err := progress.Pass(tx.gtid); err != nil {
 			return err
 		}
 		next++
 	}
+}
+
+// readOf is a read of one key.
+func (w *world) readOf(of *catalog.VirtualColumn, key int) catalog.VirtualRead {
+	k, literal, _ := newReader(newColumn(w.col), w.cat).keyOf([]byte(strconv.Itoa(key)))
+	return catalog.VirtualRead{Column: of, Key: []byte(k), Literal: literal}
 }
 
 // read is the column's value of a key as a statement reads it: by what Fresh has answered, and the durable value by now.
@@ -490,16 +513,16 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 					rows[id] = row
 				}
 				key = 1 + i*10 + rnd.IntN(3)
-				var raw []byte
-				if rnd.IntN(3) > 0 {
-					raw = []byte(strconv.Itoa(key))
-				}
+				one := rnd.IntN(3) > 0
 				mu.RLock()
 				of := &v
 				if all := e.Columns(); len(all) > 0 {
 					of = all[0]
 				}
-				read := catalog.VirtualRead{Column: of, Key: raw}
+				read := catalog.VirtualRead{Column: of}
+				if one {
+					read = w.readOf(of, key)
+				}
 				var hot []catalog.VirtualHot
 				var err error
 				var holds func(context.Context) bool
@@ -528,7 +551,7 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 					wantN, want := wanted.n, wanted.value
 					n, value := w.read(key, of, hot[0])
 					if n != wantN || (value == nil) != (want == nil) || value != nil && *value != *want {
-						t.Errorf("key %d (%q): %d rows, value %s; wanted %d, %s; hot %+v", key, raw, n, shown(value), wantN, shown(want), hot)
+						t.Errorf("key %d (%v): %d rows, value %s; wanted %d, %s; hot %+v", key, one, n, shown(value), wantN, shown(want), hot)
 					}
 				} else {
 					unready.Add(1)

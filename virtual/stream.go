@@ -190,6 +190,9 @@ func (s *stream) Begin(gtid string) {
 // Change implements LogReader.
 func (s *stream) Change(on catalog.TableName, before, after Image) {
 	for _, r := range s.over(on) {
+		if s.unknown[r.c] != "" {
+			continue // it is built anew at the end of the transaction
+		}
 		effects := s.effects[r.c]
 		if effects == nil {
 			effects = map[string]*effect{}
@@ -197,6 +200,9 @@ func (s *stream) Change(on catalog.TableName, before, after Image) {
 		}
 		if !r.change(effects, before, after) {
 			s.unknown[r.c] = "the binary log lacks columns of changed rows (binlog_row_image)"
+		} else if len(effects) > s.e.o.HoldMost {
+			s.unknown[r.c] = "a transaction has changed more values than are held in memory"
+			delete(s.effects, r.c)
 		}
 	}
 }
@@ -246,12 +252,15 @@ func (s *stream) Commit(gtid string, xa bool) {
 	for c, effects := range s.effects {
 		if r := s.readers[c]; r != nil && !c.dropped {
 			c.take(r, s.on, at, effects)
+			if why := c.overfull(s.e.o.HoldMost); why != "" {
+				s.unknown[c] = why
+			}
 		}
 	}
 	for c, why := range s.unknown {
 		c.anew, anew = why, true
 		if c.noting != nil {
-			c.noting.broken = true
+			c.noting.broken = why
 		}
 	}
 	s.last, s.current = at, follow.Position{}

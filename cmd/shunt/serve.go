@@ -287,12 +287,15 @@ func (s *service) run(ctx context.Context, listeners []net.Listener, hup <-chan 
 	s.watchReturns(directory, x)
 	defer x.Close()
 	s.registry.MustRegister(&storeCollector{store: s.store, directory: directory, fanout: x.Fanout}, &poolCollector{pools: s.pools})
+	if s.logs != nil {
+		s.registry.MustRegister(&followCollector{s.logs, directory})
+	}
 	if s.member != nil {
 		s.registry.MustRegister(&memberCollector{s.member, s.shardName})
 	}
 
 	configured := &configuredIndexes{directory: directory, log: log}
-	index := virtualIndexes{indexer: x, store: s.store, directory: directory, configured: configured}
+	index := virtualIndexes{indexer: x, store: s.store, directory: directory, configured: configured, logs: s.logs}
 	configured.index = index
 	var lookedUp proxy.Index = index
 	var asked proxy.Others

@@ -38,7 +38,7 @@ func (s *service) newVirtual(directory *schema.Directory, c config.VirtualColumn
 	}
 	plans := planner.New()
 	o := virtual.Options{
-		Shards: sh, Catalog: directory.Catalog, Publish: directory.Republish, Log: s.log,
+		Shards: sh, Catalog: directory.Catalog, Publish: directory.Republish, Log: s.log, Spare: s.indexer.Load().Spare,
 		Every: c.ConsolidateEvery, At: c.ConsolidateAt, KeepFor: c.KeepFor, KeepMost: c.KeepMost,
 		Define: func(d virtual.Definition) (*catalog.VirtualColumn, error) {
 			cat := directory.Catalog()

@@ -123,8 +123,10 @@ func (v *VirtualColumn) Value(durable string) string { return v.ValueWith(durabl
 // VirtualRead is a virtual column that a statement reads, of all rows or of those with a key.
 type VirtualRead struct {
 	Column *VirtualColumn
-	Key    []byte // as a server writes it; nil: of all
-	Part   bool   // what the durable value lacks is wanted, though the whole value is known
+	// Key is the component of the key (keys.Codec), nil: of all; Literal is the key as SQL.
+	Key     []byte
+	Literal string
+	Part    bool // what the durable value lacks is wanted, though the whole value is known
 }
 
 // VirtualHot is what the durable value of a key lacks. Known: it is the value itself, of N rows, as a literal.

@@ -42,7 +42,7 @@ func (r *reader) top() []field {
 		{name: "shards", hot: true, otherwise: "(required)", help: "the servers, at most 256, see [shards](#shards). Their order and names are for ever: rows are placed by them", read: r.shards},
 		{name: "schemas", hot: true, otherwise: "(all tables by hash of their primary keys)", help: "how tables are spread, see [schemas](#schemas)", read: r.schemas},
 		{name: "indexes", hot: true, otherwise: "(none)", help: "virtual indexes that are made where they are missing, see [indexes](#indexes)", read: r.indexes},
-		{name: "virtual_columns", otherwise: "(defaults)", help: "how the values of [virtual columns](virtual-columns.md) are kept", read: func(v value) { v.fields(virtualColumnsKeys(&c.VirtualColumns)...) }},
+		{name: "virtual_columns", otherwise: "(defaults)", help: "how the values of [virtual columns](virtual-columns.md) are kept, see [virtual_columns](#virtual_columns)", read: func(v value) { v.fields(virtualColumnsKeys(&c.VirtualColumns)...) }},
 		{name: "maintenance", otherwise: "(defaults)", help: "upkeep of virtual indexes, see [maintenance](#maintenance)", read: func(v value) { v.fields(maintenanceKeys(&c.Maintenance)...) }},
 		{name: "listen", otherwise: "127.0.0.1:4000", help: "address of the MySQL protocol", read: func(v value) { c.Listen = v.address(c.Listen) }},
 		{name: "socket", otherwise: "(none)", help: "a Unix socket for clients of this machine, beside `listen`", read: func(v value) { c.Socket = readSocket(v) }},
@@ -346,7 +346,7 @@ func maintenanceKeys(m *Maintenance) []field {
 				v.errorf("is 0, which would never scan: expected a share above 0, up to 1")
 			}
 		}},
-		{name: "max_threads_running", otherwise: "50", help: "builds of indexes, and scans that no read waits for, rest while more threads run on the shard (`Threads_running`), or one of its replicas is more than `max_replica_lag` behind: for half a minute at most, then they read for a second, and so on; SHOW VIRTUAL INDEXES says so. 0: they never rest", read: func(v value) { m.MaxThreadsRunning = v.integer(0, 100_000) }},
+		{name: "max_threads_running", otherwise: "50", help: "builds of indexes and virtual columns, and scans that no read waits for, rest while more threads run on the shard (`Threads_running`), or one of its replicas is more than `max_replica_lag` behind: for half a minute at most, then they read for a second, and so on; SHOW VIRTUAL INDEXES says so. 0: they never rest", read: func(v value) { m.MaxThreadsRunning = v.integer(0, 100_000) }},
 		{name: "reconcile_every", otherwise: "24h", help: "each table is scanned so often without any cause, and the more slowly where its log is followed; 0s: never", read: func(v value) { m.ReconcileEvery = v.duration(0) }},
 		{name: "workers", otherwise: "2", help: "jobs at the same time", read: func(v value) { m.Workers = v.integer(1, 64) }},
 		{name: "audit", otherwise: "0.001", help: "share of index-routed reads that are also asked of the skipped shards", read: func(v value) { m.Audit = v.share() }},

@@ -60,6 +60,7 @@ func sections() []section {
 		{"tables", "Of a table, and of a schema's `default`. One of `shard_key` and `placement` is needed.", r.placementKeys(&Table{})},
 		{"indexes", "A list. Missing ones are made at start and by SIGHUP, once their table exists; none is dropped. `CREATE VIRTUAL INDEX` serves as well.", indexKeys(&Index{}, new(value))},
 		{"maintenance", "", maintenanceKeys(&Maintenance{})},
+		{"virtual_columns", "", virtualColumnsKeys(&VirtualColumns{})},
 		{"statement_log", "A line of JSON for each statement, see [operating](operating.md#what-statements-cost). SIGHUP takes all of it over.", statementLogKeys(&StatementLog{})},
 		{"tracing", "A span for each statement, and one for each shard's part, see [operating](operating.md#traces). SIGHUP takes all of it over.", tracingKeys(&Tracing{})},
 		{"store", "`store: local`, or a mapping with one of these keys. A change needs a restart of all Shunts, but for addresses and accounts, which SIGHUP takes over.", storeKeys(&Store{})},
