@@ -122,6 +122,8 @@ type reader struct {
 	codec    *keys.Codec // of the parent's key
 	cat      *catalog.Catalog
 	beside   bool
+	// spread: the child's rows are spread by their key, as those of the key's type are.
+	spread bool
 }
 
 // named finds the columns in a definition's conditions.
@@ -165,6 +167,7 @@ func newReader(c *column, cat *catalog.Catalog) *reader {
 		return nil
 	}
 	r.codec = codec
+	r.spread = child.Placement == catalog.Hash && child.ShardKey == r.key && r.key.Type == parent.Type && r.key.Collation == parent.Collation
 	return r
 }
 
@@ -193,6 +196,16 @@ func (r *reader) homes(key string) catalog.ShardSet {
 		return catalog.Only(r.cat.ShardOf([]byte(key)))
 	}
 	return r.of
+}
+
+// rowsOn are the shards that may have rows of what is read. Callers hold Engine.mu.
+func (e *Engine) rowsOn(c *column, read catalog.VirtualRead) catalog.ShardSet {
+	if read.Key != nil {
+		if r := e.readerOf(c); r != nil && r.spread {
+			return catalog.Only(r.cat.ShardOf(read.Key))
+		}
+	}
+	return c.child
 }
 
 // part is what a row's image tells of the row's part in the column.

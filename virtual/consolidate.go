@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -244,8 +243,12 @@ func (e *Engine) Fresh(ctx context.Context, reads ...catalog.VirtualRead) ([]cat
 	}
 	e.mu.Lock()
 	streams := maps.Clone(e.streams)
+	var on catalog.ShardSet
+	for i, r := range reads {
+		on = on.Union(e.rowsOn(columns[i], r))
+	}
 	e.mu.Unlock()
-	if err := e.turns.Next(ctx, e.abreast); err != nil {
+	if err := e.pass(on)(ctx); err != nil {
 		return nil, err
 	}
 	out := make([]catalog.VirtualHot, len(reads))
@@ -268,19 +271,29 @@ func (e *Engine) Fresh(ctx context.Context, reads ...catalog.VirtualRead) ([]cat
 	return out, nil
 }
 
-// abreast returns when the streams have passed all that was visible when it was called.
-func (e *Engine) abreast(ctx context.Context) error {
+// pass begins to wait until the logs of some shards were taken up to all that is visible when it is called.
+func (e *Engine) pass(shards catalog.ShardSet) (passed func(context.Context) error) {
+	var all []func(context.Context) error
 	e.mu.Lock()
-	streams := slices.Collect(maps.Values(e.streams))
-	e.mu.Unlock()
-	var passed errgroup.Group
-	for _, s := range streams {
-		passed.Go(func() error {
+	defer e.mu.Unlock()
+	for on := range shards.All {
+		s := e.streams[on]
+		if s == nil {
+			return func(context.Context) error { return errNotRead }
+		}
+		all = append(all, s.turns.Join(func(ctx context.Context) error {
 			_, err := s.abreast(ctx)
 			return err
-		})
+		}))
 	}
-	return passed.Wait()
+	return func(ctx context.Context) error {
+		for _, passed := range all {
+			if err := passed(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // hotOf is what the durable value of a key lacks, or those of all keys; known is false where they have to be consolidated.
@@ -290,10 +303,11 @@ func (e *Engine) abreast(ctx context.Context) error {
 func (e *Engine) hotOf(c *column, read catalog.VirtualRead, passed map[catalog.ShardID]*stream, measured bool) (h catalog.VirtualHot, known bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.readable(c, read.Column) {
+	rows := e.rowsOn(c, read)
+	if !e.readable(c, read.Column, rows) {
 		return h, false, errNotReady
 	}
-	for on := range c.child.All {
+	for on := range rows.All {
 		if e.streams[on] != passed[on] {
 			return h, false, errNotReady
 		}

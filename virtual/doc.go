@@ -14,7 +14,9 @@
 //
 // Fresh returns when the durable values have all that was visible when it was called:
 //
-//  1. Each shard of the child is asked what may be visible there, and its stream passes that (follow.Server.Seen).
+//  1. Each shard that may have rows of what is read is asked what may be visible there, and its stream passes that
+//     (follow.Server.Seen). Where the child is spread by the column's key, that is one shard for each key: another one that is
+//     down, or late, is of no concern.
 //  2. Doubtful keys are measured, and the hot part is consolidated.
 //
 // The read that follows joins the durable table. Of keys that are read again and again the whole value is kept in memory,

@@ -151,8 +151,6 @@ type Engine struct {
 	defined atomic.Uint64
 	// streamed counts the streams that have begun and ended.
 	streamed int
-	// turns are those of who waits for the streams.
-	turns follow.Turns
 	// wake has it looked for what is due, want for wanted values.
 	wake, want chan struct{}
 	began      time.Time
@@ -178,7 +176,7 @@ func New(o Options) *Engine {
 			return func() error { return nil }, func() {}
 		}
 	}
-	return &Engine{o: o, columns: map[uint32]*column{}, streams: map[catalog.ShardID]*stream{}, wake: make(chan struct{}, 1), want: make(chan struct{}, 1), began: time.Now(), turns: follow.Turns{Time: freshTime, Gather: 5 * time.Millisecond}}
+	return &Engine{o: o, columns: map[uint32]*column{}, streams: map[catalog.ShardID]*stream{}, wake: make(chan struct{}, 1), want: make(chan struct{}, 1), began: time.Now()}
 }
 
 // Columns are all columns for a catalog.
@@ -576,7 +574,7 @@ func (e *Engine) tend(ctx context.Context, c *column) error {
 			return e.o.Publish(ctx)
 		}
 		if size >= e.o.At || time.Since(c.consolidated) >= e.o.Every {
-			_ = e.turns.Next(ctx, e.abreast) // for Lag: what was handed over is written anyway
+			_ = e.pass(c.child)(ctx) // for Lag: what was handed over is written anyway
 			return e.consolidate(ctx, c)
 		}
 		if !c.tidy && time.Since(c.built) > tidyAfter {

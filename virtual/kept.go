@@ -159,6 +159,7 @@ type guessed struct {
 	c       *column
 	def     *catalog.VirtualColumn
 	key     string
+	rows    catalog.ShardSet // that may have some of the key
 	k       *kept
 	changes uint32
 	value   catalog.VirtualHot
@@ -177,7 +178,11 @@ func (e *Engine) Guess(exact bool, reads ...catalog.VirtualRead) (values []catal
 	if !exact {
 		return values, nil
 	}
-	passed := e.turns.Join(e.abreast)
+	var on catalog.ShardSet
+	for _, g := range all {
+		on = on.Union(g.rows)
+	}
+	passed := e.pass(on)
 	return values, func(ctx context.Context) bool { return passed(ctx) == nil && e.unchanged(all, streams) }
 }
 
@@ -189,11 +194,11 @@ func (e *Engine) guess(exact bool, reads []catalog.VirtualRead) (all []guessed, 
 	defer e.mu.Unlock()
 	for _, read := range reads {
 		c := e.columns[read.Column.ID]
-		if c == nil || read.Key == nil || !e.readable(c, read.Column) {
+		if c == nil || read.Key == nil {
 			return nil, 0
 		}
-		r := e.readerOf(c)
-		if r == nil {
+		r, rows := e.readerOf(c), e.rowsOn(c, read)
+		if r == nil || !e.readable(c, read.Column, rows) {
 			return nil, 0
 		}
 		key := string(read.Key)
@@ -204,7 +209,7 @@ func (e *Engine) guess(exact bool, reads []catalog.VirtualRead) (all []guessed, 
 		if k == nil {
 			return nil, 0
 		}
-		all = append(all, guessed{c, c.def, key, k, k.changes, k.answer(c.kind)})
+		all = append(all, guessed{c, c.def, key, rows, k, k.changes, k.answer(c.kind)})
 	}
 	return all, e.streamed
 }
@@ -214,19 +219,20 @@ func (e *Engine) unchanged(all []guessed, streams int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, g := range all {
-		if e.streamed != streams || !e.readable(g.c, g.def) || g.c.kept[g.key] != g.k || g.k.changes != g.changes {
+		if e.streamed != streams || !e.readable(g.c, g.def, g.rows) || g.c.kept[g.key] != g.k || g.k.changes != g.changes {
 			return false
 		}
 	}
 	return true
 }
 
-// readable reports that a column's values are current once the streams have passed what they are to have. Callers hold mu.
-func (e *Engine) readable(c *column, def *catalog.VirtualColumn) bool {
+// readable reports that a column's values of rows on some shards are current once their streams have passed what they are to have.
+// Callers hold mu.
+func (e *Engine) readable(c *column, def *catalog.VirtualColumn, rows catalog.ShardSet) bool {
 	if !c.ready || c.anew != "" || c.failed != "" || c.dropped || def.Generation != c.def.Generation {
 		return false
 	}
-	for on := range c.child.All {
+	for on := range rows.All {
 		if s := e.streams[on]; s == nil || !s.reads() {
 			return false
 		}

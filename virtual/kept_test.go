@@ -148,6 +148,44 @@ func TestBuildSpares(t *testing.T) {
 	}
 }
 
+// TestOtherShards: where the child is spread by the column's key, the log of another shard is of no concern to a read of one key.
+func TestOtherShards(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, catalog.CountRows)
+	w.quiet = true
+	w.spread()
+	e, col := startEngine(t, w, Options{KeepFor: time.Hour, KeepMost: 10, Every: time.Hour, At: 1e9})
+	on := w.homeOf(1, 1)
+	w.commit(on, 1, &simRow{1, 1})
+	read := w.readOf(col, 1)
+	becomes(t, "the value is kept", func() bool {
+		hot, err := e.Fresh(t.Context(), read)
+		return err == nil && hot[0].Known && hot[0].N == 1
+	})
+	other := 2
+	for w.homeOf(other, other) == on {
+		other++
+	}
+	w.mu.Lock()
+	w.heldOn = catalog.Only(w.homeOf(other, other))
+	w.mu.Unlock()
+	w.commit(w.homeOf(other, other), other, &simRow{other, 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if hot, err := e.Fresh(ctx, read); err != nil || hot[0].N != 1 {
+		t.Errorf("%+v, %v", hot, err)
+	}
+	values, holds := e.Guess(true, read)
+	if values == nil || !holds(ctx) || values[0].N != 1 {
+		t.Errorf("%+v", values)
+	}
+	brief, end := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer end()
+	if _, err := e.Fresh(brief, catalog.VirtualRead{Column: col}); err == nil {
+		t.Error("all keys are read without the other shard's log")
+	}
+}
+
 // TestFastKept: what fast reads want is kept, too.
 func TestFastKept(t *testing.T) {
 	t.Parallel()

@@ -28,8 +28,9 @@ type world struct {
 	col  *catalog.VirtualColumn
 	on   map[catalog.ShardID]*simShard
 	more chan struct{} // closed and made anew when a log grows
-	// quiet: nothing takes its time, and nothing fails. held: no log tells anything.
+	// quiet: nothing takes its time, and nothing fails. held: no log tells anything; heldOn: those of shards don't.
 	quiet, held bool
+	heldOn      catalog.ShardSet
 }
 
 type simShard struct {
@@ -122,6 +123,20 @@ func newWorld(seed uint64, a catalog.Aggregate) *world {
 }
 
 // commit has a transaction in the log, and then visible.
+// spread has the child's rows spread by their key.
+func (w *world) spread() {
+	child := w.cat.Schemas["s"].Tables["child"]
+	child.Placement, child.ShardKey = catalog.Hash, child.Column("parent")
+}
+
+// homeOf is the shard of a row.
+func (w *world) homeOf(id, key int) catalog.ShardID {
+	if w.cat.Schemas["s"].Tables["child"].ShardKey == nil {
+		return catalog.ShardID(id % simShards)
+	}
+	return w.cat.ShardOf(w.readOf(w.col, key).Key)
+}
+
 func (w *world) commit(on catalog.ShardID, id int, after *simRow) {
 	w.commitAll(on, map[int]*simRow{id: after})
 }
@@ -379,7 +394,7 @@ func (w *world) Follow(ctx context.Context, on catalog.ShardID, progress *follow
 	}
 	for {
 		w.mu.Lock()
-		log, more, held := w.on[on].log, w.more, w.held
+		log, more, held := w.on[on].log, w.more, w.held || w.heldOn.Has(on)
 		broken := !w.quiet && w.rnd.IntN(50) == 0
 		w.mu.Unlock()
 		if next == len(log) || held {
@@ -463,6 +478,9 @@ func TestSimulation(t *testing.T) {
 
 func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duration) {
 	w := newWorld(seed, a)
+	if seed%2 == 1 {
+		w.spread()
+	}
 	var mu sync.RWMutex // held to read by readers, to write where the process dies
 	var e *Engine
 	var end func()
@@ -503,11 +521,13 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 			rows := map[int]simRow{}
 			for goesOn() {
 				id, key := i*1000+rnd.IntN(12), 1+i*10+rnd.IntN(3)
-				on := catalog.ShardID(id % simShards)
-				if rnd.IntN(3) == 0 {
-					w.commit(on, id, nil)
+				was, on := w.homeOf(id, rows[id].key), w.homeOf(id, key)
+				gone := rnd.IntN(3) == 0
+				if gone || was != on {
+					w.commit(was, id, nil)
 					delete(rows, id)
-				} else {
+				}
+				if !gone {
 					row := simRow{key, rnd.IntN(50) - 20}
 					w.commit(on, id, &row)
 					rows[id] = row

@@ -29,6 +29,8 @@ type stream struct {
 	// passed is when it was last asked what may be visible of what the stream has taken; Engine.mu's.
 	passed time.Time
 	again  bool // current was taken already; the goroutine's own
+	// turns are those of who waits for it.
+	turns follow.Turns
 }
 
 // stream is a shard's, nil where there is none.
@@ -40,7 +42,7 @@ func (e *Engine) stream(on catalog.ShardID) *stream {
 
 // start begins a stream. Callers hold mu.
 func (e *Engine) start(on catalog.ShardID, from follow.Place) *stream {
-	s := &stream{e: e, on: on, progress: follow.Resume(from), begun: make(chan struct{}), effects: map[*column]map[string]*effect{}, unknown: map[*column]string{}}
+	s := &stream{e: e, on: on, progress: follow.Resume(from), begun: make(chan struct{}), effects: map[*column]map[string]*effect{}, unknown: map[*column]string{}, turns: follow.Turns{Time: freshTime, Gather: 5 * time.Millisecond}}
 	e.streams[on] = s
 	e.streamed++
 	ctx := e.ctx
