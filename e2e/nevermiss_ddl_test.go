@@ -65,6 +65,8 @@ type changer struct {
 	again []string
 	// algorithm is what an ALTER TABLE ends with.
 	algorithm string
+	// homes are those that members can move indexes to.
+	homes []string
 	// parts are how many partitions the indexes have on the members' homes, if not 1.
 	parts map[string]int
 }
@@ -123,7 +125,7 @@ func (c *changer) change() {
 		if len(c.ways) > 1 {
 			var homes []string
 			for range 1 + c.rnd.IntN(max(1, c.parts[index])) {
-				homes = append(homes, fmt.Sprint("s", c.rnd.IntN(len(c.shards))))
+				homes = append(homes, c.either(c.homes...))
 			}
 			c.exec("REBUILD VIRTUAL INDEX " + index + " ON people HOME " + strings.Join(homes, ", "))
 			break
@@ -137,7 +139,7 @@ func (c *changer) change() {
 			if c.parts == nil {
 				c.parts = map[string]int{}
 			}
-			c.parts[index] = 1 + c.rnd.IntN(len(c.shards))
+			c.parts[index] = 1 + c.rnd.IntN(len(c.homes))
 			create += fmt.Sprint(" PARTITIONS ", c.parts[index])
 		}
 		c.exec(create)

@@ -31,131 +31,161 @@ import (
 // In short tests it has two minutes, on one server, and shards have longer to answer: other tests share the machine.
 func TestNeverMissMembers(t *testing.T) {
 	oneFlavour(t, func(t *testing.T, f *flavour) {
-		duration := contestTime(t, 30*time.Second, 2*time.Minute)
-		seed := uint64(envInt(t, "SHUNT_E2E_SEED", int(time.Now().UnixNano())))
-		t.Logf("seed %d, %s", seed, duration)
-		long := duration >= 2*time.Minute
-		var servers, replicas []*throwaway.Server
-		if long {
-			six := f.own(t, 6, throwaway.ReplicationArgs(f.name)...)
-			servers, replicas = six[:3:3], six[3:]
-		} else {
-			servers = f.own(t, 3)
+		neverMissMembers(t, f, contestTime(t, 30*time.Second, 2*time.Minute), nil)
+	})
+}
+
+// neverMissMembers has the Shunts' store on the shards, or on a cluster's nodes.
+func neverMissMembers(t *testing.T, f *flavour, duration time.Duration, store *nodes) {
+	seed := uint64(envInt(t, "SHUNT_E2E_SEED", int(time.Now().UnixNano())))
+	t.Logf("seed %d, %s", seed, duration)
+	long := duration >= 2*time.Minute
+	var servers, replicas []*throwaway.Server
+	if long {
+		six := f.own(t, 6, throwaway.ReplicationArgs(f.name)...)
+		servers, replicas = six[:3:3], six[3:]
+	} else {
+		servers = f.own(t, 3)
+	}
+	for _, s := range servers {
+		db := onShard(t, s, "")
+		mustExec(t, db, "CREATE USER 'nm'@'%' IDENTIFIED BY 'pw'")
+		mustExec(t, db, "GRANT ALL ON *.* TO 'nm'@'%'")
+	}
+	for k, s := range replicas {
+		for _, sql := range s.Replicates(servers[k]) {
+			mustExec(t, onShard(t, s, ""), sql)
 		}
+	}
+	n := &contest{
+		t: t, account: "nm", outages: true, answerTime: changeTime,
+		tolerated: []uint16{1146, 1412, 1180, 1932, 1033}, // the table is being altered: see TestNeverMissDDL
+		excused:   []uint16{1429, 1430, 1040},
+	}
+	all := &hands{contest: n, valves: make([][]*throwaway.Valve, 3), replicas: replicas, store: store}
+	h := &hand{hands: all, rnd: rand.New(rand.NewPCG(seed, 8000))}
+	for m := range h.valves {
 		for _, s := range servers {
-			db := onShard(t, s, "")
-			mustExec(t, db, "CREATE USER 'nm'@'%' IDENTIFIED BY 'pw'")
-			mustExec(t, db, "GRANT ALL ON *.* TO 'nm'@'%'")
+			h.valves[m] = append(h.valves[m], valveTo(t, s))
 		}
-		for k, s := range replicas {
-			for _, sql := range s.Replicates(servers[k]) {
-				mustExec(t, onShard(t, s, ""), sql)
-			}
-		}
-		n := &contest{
-			t: t, account: "nm", outages: true, answerTime: changeTime,
-			tolerated: []uint16{1146, 1412, 1180, 1932, 1033}, // the table is being altered: see TestNeverMissDDL
-			excused:   []uint16{1429, 1430, 1040},
-		}
-		all := &hands{contest: n, valves: make([][]*throwaway.Valve, 3), replicas: replicas}
-		h := &hand{hands: all, rnd: rand.New(rand.NewPCG(seed, 8000))}
+	}
+	homes, stored := []string{"s0", "s1", "s2"}, "store: {shards: true}"
+	if store != nil {
 		for m := range h.valves {
-			for _, s := range servers {
+			for _, s := range store.servers {
 				h.valves[m] = append(h.valves[m], valveTo(t, s))
 			}
 		}
-		addrs := func(m int) (list []string) {
-			for _, v := range h.valves[m] {
-				list = append(list, v.Addr())
-			}
-			return list
+		v, s := h.valves[0][len(servers):], store.servers[0]
+		homes, stored = []string{"h1"}, fmt.Sprintf("store: {servers: [{name: h1, addr: '%s', nodes: ['%s', '%s'], user: %s, password: '%s'}]}",
+			v[0].Addr(), v[1].Addr(), v[2].Addr(), s.User, s.Password)
+	}
+	addrs := func(m int) (list []string) {
+		for _, v := range h.valves[m] {
+			list = append(list, v.Addr())
 		}
-		n.p = start(t, f, setup{
-			servers: servers, addrs: addrs(0), user: "nm", password: "pw", extra: "store: {shards: true}\ndrain_timeout: 5s\nshard_timeout: " + suite.Size("10s", "2s"),
-			tables: []string{
-				"people: {shard_key: tenant}", "people2: {shard_key: tenant}", "templates: {shard_key: tenant}", "counted: {shard_key: tenant}", "probes: {shard_key: id}",
-			},
-			maintenance: "{delay: 50ms, scan_duty: 1, reconcile_every: 10s, workers: 2, audit: 0}",
-		})
-		n.prepare()
-		for k, s := range servers { // who looks at a shard finds the one in use
-			h.around = append(h.around, valveTo(t, s))
-			n.shards[k] = open(t, h.around[k].Addr(), s.User, s.Password, "")
-		}
-		for m := range h.valves[1:] {
-			q := n.p.beside()
-			for k, addr := range addrs(m + 1) {
-				q.edit(h.valves[0][k].Addr(), addr)
-			}
-			q.run()
-			n.ways = append(n.ways, n.wayBy(q))
-		}
-		t.Cleanup(func() { // while they serve
-			for _, w := range n.ways {
-				if !t.Failed() {
-					break
-				}
-				for _, query := range []string{"SHOW MEMBERS", "SHOW VIRTUAL INDEXES", "SHOW MAINTENANCE JOBS"} {
-					rows, err := rowsOf(context.Background(), w.db, query)
-					t.Logf("member %d, %s: %v %v", w.n, query, rows, err)
-				}
-			}
-		})
-		mustExec(t, n.db, "CREATE TABLE counted (id BIGINT NOT NULL AUTO_INCREMENT, tenant BIGINT NOT NULL, k VARCHAR(40) NOT NULL, PRIMARY KEY (tenant, id), KEY (id), KEY (k))")
-		mustExec(t, n.db, "CREATE TABLE probes (id BIGINT PRIMARY KEY, v0 BIGINT, v1 BIGINT, v2 BIGINT)")
-		for k := range servers {
-			n.p.createIndex(n.db, fmt.Sprintf("idx_v%d", k), fmt.Sprintf("probes (v%d) HOME s%[1]d", k))
-		}
-		n.numbered = &numbered{acknowledged: map[string]bool{}}
-		n.ended = func() {
-			for k := range servers {
-				n.endedOn(k, h.valves[0][k], h.valves[1][k], h.valves[2][k])
-			}
-		}
-		d := &changer{contest: n, rnd: rand.New(rand.NewPCG(seed, 5000)), stops: &h.stops}
-		killer := &hand{hands: all, rnd: rand.New(rand.NewPCG(seed, 9000))}
-		disturb := h.disturb
-		if long {
-			disturb = h.failOvers(duration)
-		}
-		if f.name == throwaway.MariaDB {
-			d.algorithm = ", ALGORITHM=COPY" // see TestNeverMissDDL
-		}
-		n.run(seed, duration, 500*time.Millisecond, disturb, func(ctx context.Context) {
-			for ctx.Err() == nil {
-				all.alter.Lock()
-				d.change()
-				all.alter.Unlock()
-			}
-		}, func(ctx context.Context) {
-			if long {
-				killer.killsEach(ctx, 20*time.Second)
-			}
-		})
-		t.Logf("%d reads, %d of them by another Shunt than wrote, %d writes, %d transactions, %d ids, %d changes, %d kills, %v",
-			n.reads.Load(), n.crossed.Load(), n.writes.Load(), n.transactions.Load(), len(n.numbered.acknowledged), d.done, n.kills.Load(), append(h.done, killer.done...))
-		t.Logf("sent again: %q", d.again)
-		for _, w := range n.ways {
-			eventually(t, fmt.Sprintf("member %d serves", w.n), func() bool { return h.serves(w) })
-			for name := range onPeople {
-				w.waitIndex(w.db, name)
-			}
-			w.settled(w.db)
-		}
-		n.verify()
-		n.verifyNumbers()
-		n.sameDefinitions("people", "counted")
+		return list
+	}
+	n.p = start(t, f, setup{
+		servers: servers, addrs: addrs(0)[:len(servers)], user: "nm", password: "pw", extra: stored + "\ndrain_timeout: 5s\nshard_timeout: " + suite.Size("10s", "2s"),
+		tables: []string{
+			"people: {shard_key: tenant}", "people2: {shard_key: tenant}", "templates: {shard_key: tenant}", "counted: {shard_key: tenant}", "probes: {shard_key: id}",
+		},
+		maintenance: "{delay: 50ms, scan_duty: 1, reconcile_every: 10s, workers: 2, audit: 0}",
 	})
+	n.prepare()
+	for k, s := range servers { // who looks at a shard finds the one in use
+		h.around = append(h.around, valveTo(t, s))
+		n.shards[k] = open(t, h.around[k].Addr(), s.User, s.Password, "")
+	}
+	for m := range h.valves[1:] {
+		q := n.p.beside()
+		for k, addr := range addrs(m + 1) {
+			q.edit(h.valves[0][k].Addr(), addr)
+		}
+		q.run()
+		n.ways = append(n.ways, n.wayBy(q))
+	}
+	t.Cleanup(func() { // while they serve
+		for _, w := range n.ways {
+			if !t.Failed() {
+				break
+			}
+			for _, query := range []string{"SHOW MEMBERS", "SHOW VIRTUAL INDEXES", "SHOW MAINTENANCE JOBS"} {
+				rows, err := rowsOf(context.Background(), w.db, query)
+				t.Logf("member %d, %s: %v %v", w.n, query, rows, err)
+			}
+		}
+	})
+	mustExec(t, n.db, "CREATE TABLE counted (id BIGINT NOT NULL AUTO_INCREMENT, tenant BIGINT NOT NULL, k VARCHAR(40) NOT NULL, PRIMARY KEY (tenant, id), KEY (id), KEY (k))")
+	mustExec(t, n.db, "CREATE TABLE probes (id BIGINT PRIMARY KEY, v0 BIGINT, v1 BIGINT, v2 BIGINT)")
+	for k, home := range homes {
+		n.p.createIndex(n.db, fmt.Sprintf("idx_v%d", k), fmt.Sprintf("probes (v%d) HOME %s", k, home))
+	}
+	n.numbered = &numbered{acknowledged: map[string]bool{}}
+	n.ended = func() {
+		for k := range servers {
+			n.endedOn(k, h.valves[0][k], h.valves[1][k], h.valves[2][k])
+		}
+	}
+	if store != nil {
+		h.checkWithoutNode()
+	}
+	d := &changer{contest: n, rnd: rand.New(rand.NewPCG(seed, 5000)), stops: &h.stops, homes: homes}
+	killer := &hand{hands: all, rnd: rand.New(rand.NewPCG(seed, 9000))}
+	disturb := h.disturb
+	if long {
+		disturb = h.failOvers(duration)
+	}
+	if store != nil {
+		others := disturb
+		disturb = func() {
+			if h.rnd.IntN(3) == 0 {
+				h.nodeAway()
+			} else {
+				others()
+			}
+		}
+	}
+	if f.name == throwaway.MariaDB {
+		d.algorithm = ", ALGORITHM=COPY" // see TestNeverMissDDL
+	}
+	n.run(seed, duration, 500*time.Millisecond, disturb, func(ctx context.Context) {
+		for ctx.Err() == nil {
+			all.alter.Lock()
+			d.change()
+			all.alter.Unlock()
+		}
+	}, func(ctx context.Context) {
+		if long {
+			killer.killsEach(ctx, 20*time.Second)
+		}
+	})
+	t.Logf("%d reads, %d of them by another Shunt than wrote, %d writes, %d transactions, %d ids, %d changes, %d kills, %v",
+		n.reads.Load(), n.crossed.Load(), n.writes.Load(), n.transactions.Load(), len(n.numbered.acknowledged), d.done, n.kills.Load(), append(h.done, killer.done...))
+	t.Logf("sent again: %q", d.again)
+	for _, w := range n.ways {
+		eventually(t, fmt.Sprintf("member %d serves", w.n), func() bool { return h.serves(w) })
+		for name := range onPeople {
+			w.waitIndex(w.db, name)
+		}
+		w.settled(w.db)
+	}
+	n.verify()
+	n.verifyNumbers()
+	n.sameDefinitions("people", "counted")
 }
 
 // hands disturb three Shunts.
 type hands struct {
 	*contest
-	// valves are each member's, to each shard; around are those of who looks at a shard itself.
+	// valves are each member's, to each shard, and to each node that the store is on; around are those of who looks at a shard itself.
 	valves [][]*throwaway.Valve
 	around []*throwaway.Valve
 	// replicas are those that shards can fail over to; none where there is no time for that.
 	replicas []*throwaway.Server
+	// store are the nodes that the Shunts' store is on; nil: shards are.
+	store *nodes
 	// stops is held while a Shunt stands still.
 	stops sync.Mutex
 	// alter is held while a table or an index is altered.
@@ -362,14 +392,77 @@ func (h *hand) fenceOn(w *way, shards ...int) {
 	}
 }
 
-// cut cuts it off from one shard, which is a home, too.
+// nodeAway has a node of the store be killed, or stand still: mostly the one in use. The others go on.
+func (h *hand) nodeAway() {
+	began := time.Now()
+	h.all.Lock()
+	defer h.all.Unlock()
+	for _, w := range h.ways {
+		defer w.disturb()()
+	}
+	i, what := h.store.primary(h.t), "node in use "
+	if h.rnd.IntN(4) == 0 {
+		i, what = (i+1+h.rnd.IntN(2))%3, "other node "
+	}
+	if h.rnd.IntN(3) > 0 {
+		what += "killed"
+		h.store.servers[i].Kill()
+	} else {
+		what += "stopped"
+		h.store.servers[i].Pause()
+	}
+	returned := false
+	back := func() {
+		returned = true
+		if err := h.store.back(h.t, i); err != nil {
+			h.fail("node %d: %v", i, err)
+		}
+	}
+	h.await("new entries are made without "+what, func() bool {
+		switch lasts := time.Since(began); {
+		case lasts > time.Minute && !returned && !h.store.usable(h.t):
+			what += ", and no other node took writes for a minute: it is back"
+			back()
+		case lasts > 20*time.Second:
+			h.store.bootstrapped(h.t)
+		}
+		return h.allServe() && (returned || h.store.missed(h.t))
+	})
+	what += fmt.Sprintf(", others go on after %s", time.Since(began).Round(100*time.Millisecond))
+	if !returned {
+		back()
+	}
+	h.await("the node is back", func() bool { return h.store.whole(h.t) })
+	h.await("new entries are made with it", h.allServe)
+	h.done = append(h.done, what)
+}
+
+// checkWithoutNode sees what `shunt check` says of the store while one of its nodes is down.
+func (h *hand) checkWithoutNode() {
+	h.store.servers[0].Kill()
+	h.await("the other nodes go on", func() bool { return h.allServe() && h.store.missed(h.t) })
+	if out, code := shunt(h.t, "check", "--config", h.p.config); code != 0 || !strings.Contains(out, "store: server at "+h.valves[0][len(h.shards)].Addr()) {
+		h.t.Errorf("check without one node: status %d\n%s", code, out)
+	}
+	if err := h.store.back(h.t, 0); err != nil {
+		h.t.Fatal(err)
+	}
+	h.await("the node is back", func() bool { return h.store.whole(h.t) })
+	h.await("new entries are made with it", h.allServe)
+}
+
+func (h *hand) allServe() bool {
+	return !slices.ContainsFunc(h.ways, func(w *way) bool { return !h.serves(w) })
+}
+
+// cut cuts it off from one shard, which is a home, too, or from a node of the store.
 func (h *hand) cut(w *way) string {
 	return h.cutFor(time.Duration(h.rnd.IntN(4000)) * time.Millisecond)(w)
 }
 
 func (h *hand) cutFor(lasts time.Duration) func(*way) string {
 	return func(w *way) string {
-		k := h.rnd.IntN(len(h.shards))
+		k := h.rnd.IntN(len(h.valves[w.n]))
 		v := h.valves[w.n][k]
 		what := "cut off from"
 		switch h.rnd.IntN(4) {
@@ -390,6 +483,9 @@ func (h *hand) cutFor(lasts time.Duration) func(*way) string {
 		}
 		time.Sleep(lasts)
 		v.Open()
+		if k >= len(h.shards) {
+			return fmt.Sprintf("%s node %d of the store for %s", what, k-len(h.shards), lasts)
+		}
 		return fmt.Sprintf("%s s%d for %s", what, k, lasts)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -75,6 +76,7 @@ var boardConformance = []conformanceCase{
 			})
 		}
 		seen := map[string]uint64{}
+		var reads []string
 		last := Version{}
 		ended := make(chan struct{})
 		go func() {
@@ -92,6 +94,11 @@ var boardConformance = []conformanceCase{
 			if v.Number == last.Number && v != last {
 				t.Fatal(v, last)
 			}
+			names := ""
+			for _, r := range records {
+				names += fmt.Sprintf(" %s@%d", r.Name, r.Version)
+			}
+			reads = append(reads, fmt.Sprintf("from %d to %d:%s", last.Number, v.Number, names))
 			for _, r := range records {
 				if r.Version <= last.Number || r.Version > v.Number {
 					t.Fatalf("%+v between %d and %d", r, last.Number, v.Number)
@@ -101,7 +108,7 @@ var boardConformance = []conformanceCase{
 			last = v
 		}
 		if last.Number != writers*each || len(seen) != writers*each+1 || seen["last"] != last.Number {
-			t.Fatal(last, len(seen))
+			t.Fatalf("%d of %d, at %v:\n%s", len(seen), writers*each+1, last, strings.Join(reads, "\n"))
 		}
 	}},
 	{"Turns", func(t *testing.T, p *place) {

@@ -34,7 +34,29 @@ type Record struct {
 // log. A commit of the reader's own, behind what it has read, has all of it there. Counter-example:
 // a member reads version 7, and tells the shards that it goes by it; the server dies, and has version 6
 // again; another member writes another version 7, and finds that all go by it.
+//
+// Rule twice: what was read counts once it was read again. A record that was left out would never be read, since the next
+// call asks behind this version. MariaDB 10.11.19, under much load, has once left out one of 81 beside four who wrote; why isn't known.
 func (h *Home) Read(ctx context.Context, since uint64) (at Version, records []Record, err error) {
+	same := func(a, b Record) bool { return a.Kind == b.Kind && a.Name == b.Name && a.Version == b.Version }
+	for again := false; ; again = true {
+		is, found, err := h.readOnce(ctx, since)
+		switch {
+		case err != nil:
+			return Version{}, nil, fmt.Errorf("read the shared records: %w", err)
+		case is.Number <= since:
+			return is, found, nil
+		case again && is == at && slices.EqualFunc(found, records, same):
+			if err := h.Count(ctx); err != nil {
+				return Version{}, nil, fmt.Errorf("read the shared records: %w", err)
+			}
+			return at, records, nil
+		}
+		at, records = is, found
+	}
+}
+
+func (h *Home) readOnce(ctx context.Context, since uint64) (at Version, records []Record, err error) {
 	err = h.each(ctx, func(rows *sql.Rows) error {
 		var kind, name []byte
 		var version sql.Null[uint64]
@@ -52,13 +74,7 @@ func (h *Home) Read(ctx context.Context, since uint64) (at Version, records []Re
 	if err == nil && at.ID == "" && at.Number > 0 {
 		err = errors.New("the version has no ID")
 	}
-	if err == nil && at.Number > since {
-		err = h.Count(ctx)
-	}
-	if err != nil {
-		return Version{}, nil, fmt.Errorf("read the shared records: %w", err)
-	}
-	return at, records, nil
+	return at, records, err
 }
 
 // Write writes records as the next version, which it returns. ErrStale where expect isn't 0 and not
