@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,4 +53,70 @@ func TestMembersRollingRestart(t *testing.T) {
 		})
 		p.settled(db)
 	})
+}
+
+// upgradedFrom is a commit whose Shunt members are upgraded from.
+const upgradedFrom = "07bd16d"
+
+// TestMembersRollingUpgrade is TestMembersRollingRestart of Shunts that run an older version's program before, and the new one
+// behind.
+func TestMembersRollingUpgrade(t *testing.T) {
+	suite.Long(t)
+	older := builtAt(t, upgradedFrom)
+	oneFlavourAlone(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{program: older, servers: f.own(t, 3), tables: []string{"account: {shard_key: id}"}, extra: "store: {shards: true}\ndrain_timeout: 20s"})
+		const rows = 40
+		mustExec(t, p.db(), "CREATE TABLE account (id INT PRIMARY KEY, n INT NOT NULL)")
+		mustExec(t, p.db(), "INSERT INTO account VALUES "+rowsFor(rows, func(i int) string { return fmt.Sprintf("(%d, 0)", i-1) }))
+		p.createIndex(p.db(), "idx_n", "account (n)")
+		members := []*process{p, p.beside(), p.beside()}
+		for _, m := range members[1:] {
+			m.program = older
+			m.run()
+		}
+		l := rollingLoad(t, p.schema, rows, members[0].addr, members[1].addr, members[2].addr)
+		for n, m := range members {
+			l.goesOn()
+			if code := m.stop(); code != 0 {
+				t.Errorf("member %d: exit status %d", n, code)
+			}
+			m.program = ""
+			m.run()
+			mustExec(t, m.db(), fmt.Sprintf("CREATE VIRTUAL INDEX idx_%d ON account (n)", n)) // beside older ones
+			for _, other := range members {
+				other.waitIndex(other.db(), fmt.Sprintf("idx_%d", n))
+			}
+		}
+		l.goesOn()
+		l.end()
+		t.Logf("%d statements and transactions, %d failed, over an upgrade of all", l.done.Load(), l.failed.Load())
+		p.settled(p.db())
+		for _, name := range []string{"idx_n", "idx_0", "idx_1", "idx_2"} {
+			want(t, p.db(), "CHECK VIRTUAL INDEX "+name+" ON account", "Missing", "0", "0", "0")
+		}
+	})
+}
+
+// builtAt is the program of an earlier commit. A clone that lacks that skips the test.
+func builtAt(t *testing.T, commit string) string {
+	t.Helper()
+	dir := t.TempDir()
+	run := func(in, name string, args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir = in
+		return cmd.CombinedOutput()
+	}
+	if out, err := run("..", "git", "rev-parse", "--verify", commit+"^{commit}"); err != nil {
+		t.Skipf("commit %s: %s", commit, out)
+	}
+	for _, step := range [][]string{
+		{"..", "git", "archive", "-o", filepath.Join(dir, "source.tar"), commit},
+		{dir, "tar", "xf", "source.tar"},
+		{dir, "go", "build", "-o", filepath.Join(dir, "shunt"), "./cmd/shunt"},
+	} {
+		if out, err := run(step[0], step[1], step[2:]...); err != nil {
+			t.Fatalf("%v: %v\n%s", step, err, out)
+		}
+	}
+	return filepath.Join(dir, "shunt")
 }

@@ -51,6 +51,8 @@ type setup struct {
 	maintenance string
 	// unchecked leaves the final check out, where a shard is down.
 	unchecked bool
+	// program is another one than this version's.
+	program string
 }
 
 // process is a shunt process that can be stopped and started on its store.
@@ -79,7 +81,7 @@ func start(t *testing.T, f *flavour, s setup) *process {
 	if s.servers == nil {
 		s.servers = f.servers(t)
 	}
-	p := &process{t: t, flavour: f.name, schema: newSchemaName(t), servers: s.servers, addr: freeAddress(t), http: freeAddress(t), env: s.env}
+	p := &process{t: t, flavour: f.name, schema: newSchemaName(t), servers: s.servers, addr: freeAddress(t), http: freeAddress(t), env: s.env, program: s.program}
 	dir := t.TempDir()
 	p.config = filepath.Join(dir, "shunt.yaml")
 	var b strings.Builder
