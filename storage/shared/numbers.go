@@ -11,7 +11,8 @@ import (
 
 const (
 	// firstNumbers is how many numbers of a sequence are taken at first beside those that are wanted. Later they are as many as
-	// were handed out in numbersLast, by the rate of those before, but no more than numbersGrowth times as many, and maxNumbers.
+	// are handed out in numbersLast, by the rate of those before: at most numbersGrowth times as many as last time, and maxNumbers;
+	// at least a numbersGrowth-th of those.
 	//
 	// So a first home that is away for some minutes keeps no INSERT from its numbers; and a process takes few of a TINYINT.
 	firstNumbers  = 16
@@ -75,7 +76,7 @@ func (n *numbers) find(t catalog.TableName) *taken {
 
 // give hands out numbers of those that were taken; ok is false where they are too few. Callers hold mu.
 func (q *taken) give(now time.Time, take func(next uint64) (end uint64)) (first uint64, ok bool) {
-	for range 2 {
+	for {
 		if q.next < q.end {
 			if end := take(q.next); end >= q.next && end <= q.end {
 				first, q.next = q.next, end
@@ -83,10 +84,12 @@ func (q *taken) give(now time.Time, take func(next uint64) (end uint64)) (first 
 				return first, true
 			}
 		}
+		if q.behind == (numberRange{}) {
+			return 0, false
+		}
 		q.numberRange, q.behind = q.behind, numberRange{}
 		q.since, q.given = now, 0
 	}
-	return 0, false
 }
 
 // most is how many numbers to take ahead. Callers hold mu.
@@ -96,7 +99,7 @@ func (q *taken) most(now time.Time) uint64 {
 	}
 	took := max(now.Sub(q.since), time.Millisecond)
 	wanted := uint64(float64(q.given) * float64(numbersLast) / float64(took))
-	return min(max(wanted, firstNumbers), numbersGrowth*q.size, maxNumbers)
+	return min(max(wanted, firstNumbers, q.size/numbersGrowth), numbersGrowth*q.size, maxNumbers)
 }
 
 // ahead is the end of a range from next on; at the end of all numbers it has none.

@@ -30,12 +30,15 @@ func (c *counter) take(_ context.Context, take func(next uint64) (end uint64)) (
 func TestNumbersAhead(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
+		rows  uint64 // of an INSERT
 		every time.Duration
 		away  time.Duration // how long the first home is
 		calls int           // at most
 	}{
-		"2,000 a second": {time.Second / 2000, time.Minute, 40},
-		"one a minute":   {time.Minute, 8 * time.Minute, 400},
+		"2,000 a second":                  {1, time.Second / 2000, time.Minute, 40},
+		"a hundred at once, 20 a second":  {100, time.Second / 20, time.Minute, 2000},
+		"twenty at once, one each minute": {20, time.Minute, 4 * time.Minute, 400},
+		"one a minute":                    {1, time.Minute, 8 * time.Minute, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,14 +47,14 @@ func TestNumbersAhead(t *testing.T) {
 			n.now = func() time.Time { return now }
 			last := uint64(0)
 			insert := func() error {
-				first, again, err := q.take(t.Context(), n, home.take, func(next uint64) uint64 { return next + 1 })
+				first, again, err := q.take(t.Context(), n, home.take, func(next uint64) uint64 { return next + x.rows })
 				if err != nil {
 					return err
 				}
 				if first <= last {
 					t.Fatalf("%d behind %d", first, last)
 				}
-				last = first
+				last = first + x.rows - 1
 				if again {
 					q.takeBehind(t.Context(), n, home.take)
 				}
@@ -75,7 +78,7 @@ func TestNumbersAhead(t *testing.T) {
 					t.Fatalf("%s before the end: %v", end.Sub(now), err)
 				}
 			}
-			if lost := home.next - last; lost > 3*maxNumbers || x.every == time.Minute && lost > 100 {
+			if lost := home.next - last; lost > 3*maxNumbers || x.every == time.Minute && lost > 100*x.rows {
 				t.Errorf("%d numbers are taken ahead", lost)
 			}
 		})
