@@ -17,16 +17,8 @@ import (
 func TestMembersRollingRestart(t *testing.T) {
 	suite.Long(t)
 	oneFlavourAlone(t, func(t *testing.T, f *flavour) {
-		p := start(t, f, setup{servers: f.own(t, 3), tables: []string{"account: {shard_key: id}"}, extra: "store: {shards: true}\ndrain_timeout: 20s"})
-		const rows = 40
-		mustExec(t, p.db(), "CREATE TABLE account (id INT PRIMARY KEY, n INT NOT NULL)")
-		mustExec(t, p.db(), "INSERT INTO account VALUES "+rowsFor(rows, func(i int) string { return fmt.Sprintf("(%d, 0)", i-1) }))
-		p.createIndex(p.db(), "idx_n", "account (n)")
-		members := []*process{p, p.beside(), p.beside()}
-		for _, m := range members[1:] {
-			m.run()
-		}
-		l := rollingLoad(t, p.schema, rows, members[0].addr, members[1].addr, members[2].addr)
+		members, l := loadedMembers(t, f, "")
+		p := members[0]
 		for range 2 {
 			for n, m := range members {
 				l.goesOn()
@@ -55,6 +47,23 @@ func TestMembersRollingRestart(t *testing.T) {
 	})
 }
 
+// loadedMembers are three Shunts with one store, and a load that a balancer spreads over them. program is theirs, "" for this
+// version's.
+func loadedMembers(t *testing.T, f *flavour, program string) (members []*process, l *rolling) {
+	t.Helper()
+	const rows = 40
+	p := start(t, f, setup{program: program, servers: f.own(t, 3), tables: []string{"account: {shard_key: id}"}, extra: "store: {shards: true}\ndrain_timeout: 20s"})
+	mustExec(t, p.db(), "CREATE TABLE account (id INT PRIMARY KEY, n INT NOT NULL)")
+	mustExec(t, p.db(), "INSERT INTO account VALUES "+rowsFor(rows, func(i int) string { return fmt.Sprintf("(%d, 0)", i-1) }))
+	p.createIndex(p.db(), "idx_n", "account (n)")
+	members = []*process{p, p.beside(), p.beside()}
+	for _, m := range members[1:] {
+		m.program = program
+		m.run()
+	}
+	return members, rollingLoad(t, p.schema, rows, members[0].addr, members[1].addr, members[2].addr)
+}
+
 // upgradedFrom is a commit whose Shunt members are upgraded from.
 const upgradedFrom = "07bd16d"
 
@@ -64,17 +73,8 @@ func TestMembersRollingUpgrade(t *testing.T) {
 	suite.Long(t)
 	older := builtAt(t, upgradedFrom)
 	oneFlavourAlone(t, func(t *testing.T, f *flavour) {
-		p := start(t, f, setup{program: older, servers: f.own(t, 3), tables: []string{"account: {shard_key: id}"}, extra: "store: {shards: true}\ndrain_timeout: 20s"})
-		const rows = 40
-		mustExec(t, p.db(), "CREATE TABLE account (id INT PRIMARY KEY, n INT NOT NULL)")
-		mustExec(t, p.db(), "INSERT INTO account VALUES "+rowsFor(rows, func(i int) string { return fmt.Sprintf("(%d, 0)", i-1) }))
-		p.createIndex(p.db(), "idx_n", "account (n)")
-		members := []*process{p, p.beside(), p.beside()}
-		for _, m := range members[1:] {
-			m.program = older
-			m.run()
-		}
-		l := rollingLoad(t, p.schema, rows, members[0].addr, members[1].addr, members[2].addr)
+		members, l := loadedMembers(t, f, older)
+		p := members[0]
 		for n, m := range members {
 			l.goesOn()
 			if code := m.stop(); code != 0 {

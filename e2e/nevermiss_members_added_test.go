@@ -94,13 +94,7 @@ func TestNeverMissMembersShardAdded(t *testing.T) {
 		}
 		t.Logf("%d reads, %d of them by another Shunt than wrote, %d writes, %d transactions, %d kills, %v",
 			n.reads.Load(), n.crossed.Load(), n.writes.Load(), n.transactions.Load(), n.kills.Load(), h.done)
-		for _, w := range n.ways {
-			eventually(t, fmt.Sprintf("member %d serves", w.n), func() bool { return h.serves(w) })
-			for name := range onPeople {
-				w.waitIndex(w.db, name)
-			}
-			w.settled(w.db)
-		}
+		h.settles()
 		n.verify()
 		n.p.sameCopies(0, 1, "plans")
 		n.p.sameCopies(0, 2, "plans")

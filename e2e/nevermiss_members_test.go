@@ -164,13 +164,7 @@ func neverMissMembers(t *testing.T, f *flavour, duration time.Duration, store *n
 	t.Logf("%d reads, %d of them by another Shunt than wrote, %d writes, %d transactions, %d ids, %d changes, %d kills, %v",
 		n.reads.Load(), n.crossed.Load(), n.writes.Load(), n.transactions.Load(), len(n.numbered.acknowledged), d.done, n.kills.Load(), append(h.done, killer.done...))
 	t.Logf("sent again: %q", d.again)
-	for _, w := range n.ways {
-		eventually(t, fmt.Sprintf("member %d serves", w.n), func() bool { return h.serves(w) })
-		for name := range onPeople {
-			w.waitIndex(w.db, name)
-		}
-		w.settled(w.db)
-	}
+	h.settles()
 	n.verify()
 	n.verifyNumbers()
 	n.sameDefinitions("people", "counted")
@@ -449,6 +443,18 @@ func (h *hand) checkWithoutNode() {
 	}
 	h.await("the node is back", func() bool { return h.store.whole(h.t) })
 	h.await("new entries are made with it", h.allServe)
+}
+
+// settles returns when all serve, with all indexes, and nothing is left to be done.
+func (h *hand) settles() {
+	h.t.Helper()
+	for _, w := range h.ways {
+		eventually(h.t, fmt.Sprintf("member %d serves", w.n), func() bool { return h.serves(w) })
+		for name := range onPeople {
+			w.waitIndex(w.db, name)
+		}
+		w.settled(w.db)
+	}
 }
 
 func (h *hand) allServe() bool {

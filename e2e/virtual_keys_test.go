@@ -44,15 +44,7 @@ func TestVirtualKeys(t *testing.T) {
 			}
 			mustExec(t, db, fmt.Sprintf("CREATE VIRTUAL COLUMN total ON %s AS (SELECT COUNT(*) FROM %[1]s_rows r WHERE r.k = %[1]s.k)", name))
 		}
-		eventually(t, "the virtual columns are ready", func() bool {
-			ready := 0
-			for _, r := range mustRows(t, db, "SHOW VIRTUAL COLUMNS") {
-				if r["Status"] == "ready" {
-					ready++
-				}
-			}
-			return ready == len(types)
-		})
+		columnsReady(t, p, len(types))
 		from := func() float64 { n, _ := p.metric("shunt_virtual_column_reads_total", `from="memory"`); return n }
 		for name, of := range types {
 			n := len(of.keys)

@@ -54,7 +54,10 @@ func createVirtuals(t *testing.T, p *process) {
 	virtualsReady(t, p)
 }
 
-func virtualsReady(t *testing.T, p *process) {
+func virtualsReady(t *testing.T, p *process) { columnsReady(t, p, len(virtuals)) }
+
+// columnsReady waits for so many virtual columns.
+func columnsReady(t *testing.T, p *process, n int) {
 	t.Helper()
 	db := p.db()
 	eventually(t, "the virtual columns are ready", func() bool {
@@ -64,7 +67,7 @@ func virtualsReady(t *testing.T, p *process) {
 				ready++
 			}
 		}
-		return ready == len(virtuals)
+		return ready == n
 	})
 }
 

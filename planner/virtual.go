@@ -141,7 +141,7 @@ func (p *Planner) virtual(t *spoken.Text, params []keys.Value, kinds string) *Vi
 			n.read = -1
 			continue
 		}
-		read := v.keyOf(n)
+		read := v.readOf(n)
 		n.read = slices.IndexFunc(out.Reads, func(r catalog.VirtualRead) bool {
 			return r.Column == read.Column && (r.Key == nil) == (read.Key == nil) && bytes.Equal(r.Key, read.Key)
 		})
@@ -162,8 +162,8 @@ func storesText(st *text.Statement) bool {
 	return (st.Is(0, "create") || st.Is(0, "alter")) && !st.Is(i, "table")
 }
 
-// keyOf is a name's column, with the key that WHERE wants of the rows whose it is where it wants one that is known.
-func (v *virtualNames) keyOf(n *virtualName) catalog.VirtualRead {
+// readOf is what a name of a virtual column reads: of one key, where WHERE asks for one that is known.
+func (v *virtualNames) readOf(n *virtualName) catalog.VirtualRead {
 	read := catalog.VirtualRead{Column: n.col}
 	if n.in.virtual == nil { // there may be no durable row to add to
 		return read

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,7 +37,7 @@ func (l lackingRight) Error() string {
 	return fmt.Sprintf("the account lacks %s on %s.*, which several Shunts need (store): GRANT %s ON %s.* TO it, see docs/several.md", of, catalog.StoreSchema, of, catalog.StoreSchema)
 }
 
-// lackingSeveral is a lackingRight, or another error.
+// lackingSeveral is a lackingRight, or another error, as for a node of a cluster lackingCluster's.
 func lackingSeveral(ctx context.Context, sh config.Shard) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
@@ -48,16 +49,19 @@ func lackingSeveral(ctx context.Context, sh config.Shard) error {
 	var lacking lackingRight
 	for _, p := range severalProbes {
 		_, err := db.ExecContext(ctx, p.sql)
-		refused, ok := errors.AsType[*mysql.MySQLError](err)
+		_, answered := errors.AsType[*mysql.MySQLError](err)
 		switch {
-		case ok && slices.Contains([]uint16{mysqlerr.DBAccessDenied, mysqlerr.TableAccessDenied, mysqlerr.SpecificAccessDenied}, refused.Number):
+		case deniedRight(err):
 			lacking = append(lacking, p.right)
-		case err != nil && !ok:
+		case err != nil && !answered:
 			return err
 		}
 	}
-	if len(lacking) > 0 {
+	switch {
+	case len(lacking) > 0:
 		return lacking
+	case len(sh.Nodes) > 0:
+		return lackingCluster(ctx, db)
 	}
 	return nil
 }
@@ -105,7 +109,7 @@ func allLackingSeveral(ctx context.Context, cfg *config.Config) (notes []string,
 			node.Addr = addr
 			if r := reach(ctx, node); r.err != nil {
 				down = append(down, fmt.Errorf("store: server at %s: %w", addr, r.err))
-			} else if err := errors.Join(lackingSeveral(ctx, node), lackingCluster(ctx, node), directTo(ctx, node)); err != nil {
+			} else if err := errors.Join(lackingSeveral(ctx, node), directTo(ctx, node)); err != nil {
 				errs = append(errs, fmt.Errorf("store: server at %s: %w", addr, err))
 			}
 		}
@@ -129,17 +133,7 @@ func allLackingSeveral(ctx context.Context, cfg *config.Config) (notes []string,
 }
 
 // lackingCluster is an error that names the right without which a node of a cluster can't say who is of that.
-func lackingCluster(ctx context.Context, node config.Shard) error {
-	if len(node.Nodes) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
-	db, err := openDB(node.Addr, node.User, node.Password, "", node.TLS.Client())
-	if err != nil {
-		return err
-	}
-	defer db.Close()
+func lackingCluster(ctx context.Context, db *sql.DB) error {
 	var version string
 	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
 		return err
@@ -148,11 +142,16 @@ func lackingCluster(ctx context.Context, node config.Shard) error {
 	if isMariaDB(version) {
 		table = "mysql.wsrep_cluster_members"
 	}
-	_, err = db.ExecContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1")
-	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok && (refused.Number == mysqlerr.DBAccessDenied || refused.Number == mysqlerr.TableAccessDenied) {
+	if _, err := db.ExecContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1"); deniedRight(err) {
 		return fmt.Errorf("the account lacks SELECT on %s, which tells who is of the cluster: GRANT SELECT ON %s TO it", table, table)
 	}
 	return nil
+}
+
+// deniedRight reports that the account lacks one.
+func deniedRight(err error) bool {
+	refused, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && slices.Contains([]uint16{mysqlerr.DBAccessDenied, mysqlerr.TableAccessDenied, mysqlerr.SpecificAccessDenied}, refused.Number)
 }
 
 // volatileHomes notes servers of the store that may lose what they have acknowledged.

@@ -141,6 +141,9 @@ func behindIn(dir string) behind {
 	return behind{keptFile[string]{filepath.Join(dir, behindFile), func(sum string) string { return sum }}}
 }
 
+// behindElsewhere is told where a store is behind another one that isn't on the shards.
+const behindElsewhere = "several Shunts with a store elsewhere have served since data_dir did: which virtual indexes and placements they made isn't known; look whether SHOW VIRTUAL INDEXES has all"
+
 // behindUnknown stands for the ID in a damaged file.
 const behindUnknown = "unknown"
 
@@ -249,7 +252,7 @@ func takeOverShared(ctx context.Context, cfg *config.Config, to *storage.Store, 
 	case err != nil && slots != nil:
 		return false, fmt.Errorf("what several Shunts with this data_dir have changed since it served with store: local is on shard %s, which must answer at this start: %w", cfg.Shards[0].Name, err)
 	case !there && slots != nil:
-		log.Warn("several Shunts with a store on other servers have served since: which virtual indexes and placements they made isn't known; look whether SHOW VIRTUAL INDEXES has all", "data_dir", cfg.DataDir)
+		log.Warn(behindElsewhere, "data_dir", cfg.DataDir)
 		return false, nil
 	case !there:
 		return false, storeElsewhere(ctx, cfg, to)
@@ -269,7 +272,7 @@ func takeOverShared(ctx context.Context, cfg *config.Config, to *storage.Store, 
 		return false, err
 	}
 	if slots != nil && since != id && since != behindUnknown {
-		log.Warn("several Shunts with another store than the shards have now have served since data_dir did with store: local: which virtual indexes and placements they made isn't known; look whether SHOW VIRTUAL INDEXES has all", "data_dir", cfg.DataDir)
+		log.Warn(behindElsewhere, "data_dir", cfg.DataDir)
 		return false, nil
 	}
 	if err := b.set(id); err != nil {
