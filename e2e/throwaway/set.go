@@ -160,7 +160,7 @@ func (s *Set) initialise(ctx context.Context) error {
 		args := []string{
 			"--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal",
 			"--force", // even if nothing resolves the host's name
-			"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M", "--extra-file=" + filepath.Join(s.inner, "init.sql"),
+			"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M", nativeAIO, "--extra-file=" + filepath.Join(s.inner, "init.sql"),
 		}
 		if os.Geteuid() == 0 {
 			args = append(args, "--user=root")
@@ -173,7 +173,7 @@ func (s *Set) initialise(ctx context.Context) error {
 			cmd.Args = append(cmd.Args, "--basedir="+base)
 		}
 	} else {
-		args := []string{"--no-defaults", "--initialize-insecure", "--datadir=" + data, "--innodb-redo-log-capacity=8M", "--innodb-doublewrite=OFF", "--init-file=" + filepath.Join(s.inner, "init.sql")}
+		args := []string{"--no-defaults", "--initialize-insecure", "--datadir=" + data, "--innodb-redo-log-capacity=8M", "--innodb-doublewrite=OFF", nativeAIO, "--init-file=" + filepath.Join(s.inner, "init.sql")}
 		if os.Geteuid() == 0 {
 			args = append(args, "--user=root")
 		}
