@@ -35,6 +35,8 @@ func (x *Indexer) giveUpLost(ctx context.Context) {
 //	where it was read         nobody reads it there any more
 //	where it is being built   the build begins anew where it is read
 //
+// One that is given up in some partitions is read nowhere, and given up in more as their servers are lost.
+//
 // The build of one that is nowhere any more (storage/shared, rule unread) ends with it.
 func (x *Indexer) giveUp(ctx context.Context, def storage.IndexRecord) error {
 	if err := x.cluster.LockChanges(ctx); err != nil {
@@ -46,11 +48,13 @@ func (x *Indexer) giveUp(ctx context.Context, def storage.IndexRecord) error {
 	if !known || len(lost) == 0 && !def.Forsaken {
 		return nil // others were faster
 	}
-	if err := x.dismiss(ctx, def.ID); err != nil || def.Forsaken {
+	if err := x.dismiss(ctx, def.ID); err != nil || len(lost) == 0 {
 		return err
 	}
 	x.log.Warn("a virtual index is given up where its server is away", "index", def.Name, "schema", def.Schema, "table", def.Table, "servers", lost)
 	switch {
+	case def.Forsaken:
+		return x.store.Forsake(def.ID)
 	case anyOf(lost, def.Home):
 		if err := x.unread(ctx, def); err != nil {
 			return err

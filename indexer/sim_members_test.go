@@ -55,6 +55,20 @@ var memberScenarios = []scenario{
 		w.at("B").coarse = true
 		w.scanner(1)
 	}},
+	{name: "a transaction that adds beside its statements, and the other's scan", rows: rows{1: "a", 2: "a"}, indexed: true, stale: "b", members: both, joined: 2, actors: func(w *world) {
+		w.at("A")
+		w.transactionBeside("w1", set(1, "b"), set(2, "c"))
+		w.lives()
+		w.at("B").coarse = true
+		w.scanner(1)
+	}},
+	{name: "a transaction that adds beside its statements, and the other's build", builds: true, rows: rows{1: "a"}, members: both, joined: 2, actors: func(w *world) {
+		w.at("A")
+		w.transactionBeside("w1", set(1, "b"))
+		w.lives()
+		w.at("B").coarse = true
+		w.builder(true)
+	}},
 	{name: "a reader and the other's writer and scan", long: true, rows: rows{1: "a"}, indexed: true, members: both, joined: 2, actors: func(w *world) {
 		w.at("A")
 		w.reader("r")
@@ -230,6 +244,7 @@ func TestMembersTeeth(t *testing.T) {
 		{"what is open is told behind adoption", rules{shared: sharedRules{toldEarly: true}}, "a writer beside the other's scan"},
 		{"what is told heeds what is open", rules{shared: sharedRules{toldAdopted: true}}, "a writer beside the other's scan"},
 		{"what is told heeds what is open (marks)", rules{shared: sharedRules{toldAdopted: true}}, "a computing writer beside the other's scan"},
+		{"a transaction's entries are added before its COMMIT is sent", rules{addAfterSend: true}, "a transaction that adds beside its statements, and the other's scan"},
 		{"what was added is known for its epoch", rules{shared: sharedRules{knownEver: true}}, "a writer of what it has added before, beside the other's scan"},
 		{"what was added is known for its epoch (rebuild)", rules{shared: sharedRules{knownEver: true}}, "a writer of what it has added before, beside the other's rebuild"},
 		{"a rebuild waits for who knows what it has added", rules{buildNoWait: true}, "a writer of what it has added before, beside the other's rebuild"},

@@ -626,22 +626,43 @@ func (w *world) disconnected(name string, e edit) {
 }
 
 // transaction starts a writer of several statements that commits or rolls back.
-func (w *world) transaction(name string, edits ...edit) {
+func (w *world) transaction(name string, edits ...edit) { w.transacts(name, false, edits) }
+
+// transactionBeside adds what it makes as late as it may.
+func (w *world) transactionBeside(name string, edits ...edit) { w.transacts(name, true, edits) }
+
+func (w *world) transacts(name string, beside bool, edits []edit) {
 	w.start(name, true, func() {
 		p := w.proc
 		var o *Open
+		var late []func()
+		add := func() {
+			for _, prepare := range late {
+				prepare()
+			}
+		}
 		th := w.shard.thread(name)
 		for _, e := range edits {
 			var t *catalog.Table
 			o, t = w.register(p, o)
-			w.prepare(p, o, t, e)
+			if beside && !e.marks {
+				late = append(late, func() { w.prepare(p, o, t, e) })
+			} else {
+				w.prepare(p, o, t, e)
+			}
 			th.inTransaction = true
 			w.send(name, e, func() {}, func() {})
+		}
+		if !w.broken.addAfterSend {
+			add()
 		}
 		w.choose("sends COMMIT or ROLLBACK", nil, 2, func(c int) string {
 			th.commits, th.aborts = c == 0, c == 1
 			return fmt.Sprint(c)
 		})
+		if w.broken.addAfterSend {
+			add()
+		}
 		w.choose("has the answer", func() bool { return !th.busy() }, 1, func(int) string {
 			o.End()
 			return ""

@@ -44,6 +44,9 @@ type Asked interface {
 	// Guess answers them by what was answered last. Nothing of that may be told until holds, which asks,
 	// has said that it is right; nil: there is no guess.
 	Guess([]storage.Question) (holds func(context.Context) bool)
+	// Takes reports that what is added to an index will be taken, as far as is known: its servers answer, and
+	// have refused nothing lately.
+	Takes(catalog.IndexID) bool
 }
 
 // Retirements take entries and marks away.

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -106,6 +107,48 @@ func (x *Indexer) Prepare(ctx context.Context, o *Open, adds []plan.Entry, marks
 	}
 	x.store.Told(w.pairs, serial)
 	return nil
+}
+
+// AddBeside begins to add what a statement of a transaction may create, while its shard executes it. wait, which is
+// called once, returns how that has ended; nil: all was there. REQUIRES: the store is Asked; before wait has returned nil
+// nothing of the statement is visible to others, nor looked up by its transaction, and before it has returned the
+// registration doesn't end.
+//
+// Where the store is known to take nothing it is asked all the same, before AddBeside returns, so that a statement
+// alone is refused, and its transaction goes on.
+func (x *Indexer) AddBeside(o *Open, adds []plan.Entry) (wait func() error, err error) {
+	entries, takes := make([]storage.Entry, len(adds)), true
+	for i, a := range adds {
+		e, ok := o.Epoch(a.Shard)
+		if !ok {
+			return nil, fmt.Errorf("add entry of index %s: %w", a.Index.Name, ErrNotRegistered)
+		}
+		entries[i] = storage.Entry{Index: a.Index.ID, Key: a.Key, Shard: a.Shard, Epoch: e}
+		takes = takes && x.store.(Asked).Takes(a.Index.ID)
+	}
+	entries = unknown(x.known, entries, func(e storage.Entry) fact { return entryFact(e, o.Join) })
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	facts := make([]fact, len(entries)) // o is for one goroutine
+	for i, e := range entries {
+		facts[i] = entryFact(e, o.Join)
+		entries[i].Key = bytes.Clone(e.Key) // the caller's, who goes on
+	}
+	ended := make(chan error, 1)
+	add := func() {
+		err := x.store.Add(entries)
+		if err == nil {
+			learn(x.known, facts, func(f fact) fact { return f })
+		}
+		ended <- err
+	}
+	if takes {
+		go add()
+		return func() error { return <-ended }, nil
+	}
+	add()
+	return nil, <-ended
 }
 
 // preparation is what Prepare and After give to the store, which keeps none of it.

@@ -213,7 +213,7 @@ const (
 	// A fetch from a statement that has no open cursor.
 	StmtHasNoOpenCursor = 1421 // ER_STMT_HAS_NO_OPEN_CURSOR
 	// A shard, the shared store or another member can't be reached. The text names it. Do: See SHOW SHARDS
-	// or SHOW MEMBERS. Nothing was done there.
+	// or SHOW MEMBERS. Nothing was done there; as the error of COMMIT: all was rolled back.
 	ShardDown = 1429 // ER_CONNECT_TO_FOREIGN_DATA_SOURCE
 	// The connection to a shard or to the server of a shared store was lost while the statement ran, or another
 	// member hasn't told whether a KILL was done. The text names it. Do: What was to be done there may be done or not:

@@ -108,6 +108,14 @@ type Asked interface {
 	Ask(context.Context, []plan.Question) error
 }
 
+// Beside is an Index that is added to over a network.
+type Beside interface {
+	// AddBeside is Prepare for what a statement of a transaction adds: it goes on while the shard executes the statement.
+	// wait, which is called once, returns how it has ended; nil: it has. Before wait has returned nil nothing of the
+	// statement may be visible to others, nor be looked up by its transaction; before it has returned open doesn't end.
+	AddBeside(open Open, adds []plan.Entry) (wait func() error, err error)
+}
+
 // Guessing is an Index that remembers what it was told.
 type Guessing interface {
 	Asked

@@ -83,6 +83,8 @@ type Proxy struct {
 	remote bool
 	// guessing is opts.Index where that is one, else nil.
 	guessing Guessing
+	// beside is opts.Index where that is one, else nil.
+	beside   Beside
 	planning planningRoom
 	// statementLog is where statements are logged.
 	statementLog statementLog
@@ -139,6 +141,7 @@ func New(o Options) *Proxy {
 	o.Metrics.MustRegister(&pinsCollector{p.pins, o.Pools}, o.Unfinished.gauge(), stallsGauge{p})
 	_, p.remote = o.Index.(Asked)
 	p.guessing, _ = o.Index.(Guessing)
+	p.beside, _ = o.Index.(Beside)
 	for id, pool := range o.Pools {
 		p.pools[id] = pool
 	}

@@ -85,7 +85,12 @@ func (s *session) lookupsOf(ctx context.Context, ix plan.Indexes) plan.Indexes {
 	if !s.proxy.remote {
 		return ix
 	}
-	return planner.Remote(func(questions []plan.Question) error { return ix.(Asked).Ask(ctx, questions) })
+	return planner.Remote(func(questions []plan.Question) error {
+		if err := s.added(); err != nil {
+			return err
+		}
+		return ix.(Asked).Ask(ctx, questions)
+	})
 }
 
 // onReplicas reports whether a bound statement may be read from replicas, and one

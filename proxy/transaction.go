@@ -47,6 +47,7 @@ type transaction struct {
 	// maintain and touched are what to look after when it has ended.
 	maintain []plan.Maintenance
 	touched  map[*catalog.Table]catalog.ShardSet
+	beside   besides
 	// copies are those that its statements read: no server drops a table that an
 	// open transaction has read.
 	copies []*gathering
@@ -617,6 +618,10 @@ func (s *session) commit(ctx context.Context) (err error) {
 		_ = s.rollback(ctx)
 		return aborted(cause)
 	}
+	if err := tx.added(); err != nil {
+		_ = s.rollback(ctx)
+		return err
+	}
 	leave, err := s.enterCommit(ctx, tx)
 	if err != nil {
 		_ = s.rollback(ctx) // as a server does
@@ -724,6 +729,7 @@ func (s *session) rollback(ctx context.Context) error {
 			sums[i], errs[i] = conn.Exec(ctx, "ROLLBACK")
 		}
 	})
+	_ = tx.beside.await() // what is added behind that would be looked after by nobody
 	var failed error
 	for i, id := range tx.order {
 		conn := conns[i]

@@ -169,6 +169,9 @@ func (s *session) insertBound(ctx context.Context, r *request) (wire.OK, error) 
 	if err := s.mayWrite(ctx, s.tx.open, r, route(b)); err != nil {
 		return wire.OK{}, err
 	}
+	if err := s.tx.prepare(ctx, r, route(b)); err != nil {
+		return wire.OK{}, err
+	}
 	s.tx.wrote(b)
 	s.diag.sending()
 	r.givesID = mayGiveID(r)

@@ -55,6 +55,9 @@ func (s *session) writeOne(ctx context.Context, r *request) error {
 	if err := s.mayWrite(ctx, open, r, shards); err != nil {
 		return err
 	}
+	if err := s.proxy.opts.Index.Prepare(ctx, open, b.Adds, b.Marks, r.plan.Tables, shards); err != nil {
+		return err
+	}
 	conn, err := s.borrow(ctx, st.Shard)
 	if err == nil {
 		conn, err = s.fitting(ctx, open, st.Shard, conn)
@@ -143,7 +146,7 @@ func (s *session) writeOne(ctx context.Context, r *request) error {
 	return err
 }
 
-// mayWrite takes steps 3 and 4.
+// mayWrite says why a write may not go to its shards.
 func (s *session) mayWrite(ctx context.Context, open Open, r *request, shards catalog.ShardSet) error {
 	b := r.bound
 	if err := s.shareCopies(ctx, r.plan); err != nil {
@@ -162,7 +165,7 @@ func (s *session) mayWrite(ctx context.Context, open Open, r *request, shards ca
 		}
 		open.Writes(&c, shards)
 	}
-	return s.proxy.opts.Index.Prepare(ctx, open, b.Adds, b.Marks, r.plan.Tables, shards)
+	return nil
 }
 
 // leftover is the maintenance behind a statement that may have changed nothing:
@@ -207,7 +210,11 @@ func (s *session) writeInTransaction(ctx context.Context, r *request) error {
 		}
 		return err
 	}
-	if err := s.mayWrite(ctx, tx.open, r, route(b)); err != nil {
+	err := s.mayWrite(ctx, tx.open, r, route(b))
+	if err == nil {
+		err = tx.prepare(ctx, r, route(b))
+	}
+	if err != nil {
 		if implicit {
 			_ = s.rollback(ctx)
 		}

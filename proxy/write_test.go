@@ -35,7 +35,8 @@ import (
 // indexes that were published when it was registered, and under the join that the connection
 // is of; a registration doesn't end while what it is for may still happen. Each session is run
 // again with each of its steps disturbed: a shard fails in it, an index is published, the store
-// refuses, the process is fenced on all shards and has joined them anew.
+// refuses, the process is fenced on all shards and has joined them anew. And all of it by an index that is
+// added to beside a transaction's statements (see besides).
 func TestWriteProtocol(t *testing.T) {
 	t.Parallel()
 	for _, session := range [][]string{
@@ -51,23 +52,26 @@ func TestWriteProtocol(t *testing.T) {
 		{"BEGIN", "SELECT * FROM people WHERE id = 1", "UPDATE people SET email = 'k1', city = 'k1' WHERE id IN (1, 2, 3, 4)", "COMMIT"},
 		{"BEGIN", "INSERT INTO people VALUES (1, 'k1', 'k1')", "SAVEPOINT a", "INSERT INTO people VALUES (2, 'k2', 'k2'), (5, 'k3', 'k3')", "ROLLBACK TO a", "INSERT INTO people VALUES (2, 'k4', 'k4')", "ROLLBACK"},
 		{"BEGIN", "INSERT INTO people VALUES (1, 'k1', 'k1')", "SAVEPOINT a", "INSERT INTO people VALUES (2, 'k2', 'k2'), (5, 'k3', 'k3')", "ROLLBACK TO a", "COMMIT"},
+		{"BEGIN", "INSERT INTO people VALUES (1, 'k1', 'k1'), (2, 'k2', 'k2'), (3, 'k3', 'k3'), (4, 'k4', 'k4'), (5, 'k5', 'k5')", "UPDATE people SET email = 'k6', city = 'k7' WHERE email = 'old'", "COMMIT"},
 		{"START TRANSACTION WITH CONSISTENT SNAPSHOT", "INSERT INTO people VALUES (1, 'k1', 'k1')", "BEGIN", "INSERT INTO people VALUES (1, 'k2', 'k2')"},
 		{"SET autocommit = 0", "INSERT INTO people VALUES (1, 'k1', 'k1'), (2, 'k2', 'k2'), (3, 'k3', 'k3')", "SET autocommit = 1", "INSERT INTO people VALUES (4, 'k4', 'k4')"},
 	} {
-		t.Run(session[0], func(t *testing.T) {
-			t.Parallel()
-			n := newObserved(t, disturbance{}).run(t, session)
-			for _, d := range []disturbance{{what: "cut before"}, {what: "cut behind"}, {what: "cut later"}, {what: "error"}, {what: "errors"}, {what: "deadlock"}, {what: "circle"}, {what: "duplicate"}} {
-				for d.at = 1; d.at <= n.sent; d.at++ {
-					newObserved(t, d).run(t, session)
+		for _, beside := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/beside=%v", session[0], beside), func(t *testing.T) {
+				t.Parallel()
+				n := newObserved(t, disturbance{}, beside).run(t, session)
+				for _, d := range []disturbance{{what: "cut before"}, {what: "cut behind"}, {what: "cut later"}, {what: "error"}, {what: "errors"}, {what: "deadlock"}, {what: "circle"}, {what: "duplicate"}} {
+					for d.at = 1; d.at <= n.sent; d.at++ {
+						newObserved(t, d, beside).run(t, session)
+					}
 				}
-			}
-			for _, d := range []disturbance{{what: "publish"}, {what: "refuse"}, {what: "fenced"}} {
-				for d.at = 1; d.at <= n.called; d.at++ {
-					newObserved(t, d).run(t, session)
+				for _, d := range []disturbance{{what: "publish"}, {what: "refuse"}, {what: "fenced"}} {
+					for d.at = 1; d.at <= n.called; d.at++ {
+						newObserved(t, d, beside).run(t, session)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -92,6 +96,9 @@ type observed struct {
 	joins map[deadlock.Thread]uint64
 	// sent counts what shards got, called the calls of the index.
 	sent, called int
+	// beside: it is Beside; adding are the AddBesides that aren't waited for yet.
+	beside bool
+	adding int
 	// stale: a lookup was of a catalog that isn't published any more. redefined: no marks have
 	// been set behind the DDL of a shard.
 	stale, redefined bool
@@ -112,6 +119,8 @@ type observedConn struct {
 	// open: what was sent may still happen: it was not answered, or its transaction is open.
 	// ddl: it is DDL. cut: it is to be closed when it has answered.
 	open, ddl, cut bool
+	// unseen are writes of its transaction that nobody else sees before it commits.
+	unseen []string
 	// pending are the client's statements that its transaction has executed, saved how many it
 	// had at each savepoint.
 	pending []int
@@ -131,8 +140,8 @@ type observedOpen struct {
 
 const observedShards = 3
 
-func newObserved(t *testing.T, d disturbance) *observed {
-	o := &observed{t: t, d: d, join: 1, joins: map[deadlock.Thread]uint64{}, conns: map[deadlock.Thread]*observedConn{}, done: map[int]catalog.ShardSet{}, committed: map[int]catalog.ShardSet{}}
+func newObserved(t *testing.T, d disturbance, beside bool) *observed {
+	o := &observed{t: t, d: d, beside: beside, join: 1, joins: map[deadlock.Thread]uint64{}, conns: map[deadlock.Thread]*observedConn{}, done: map[int]catalog.ShardSet{}, committed: map[int]catalog.ShardSet{}}
 	var shards []catalog.Shard
 	pools := map[catalog.ShardID]*shard.Pool{}
 	for id := range catalog.ShardID(observedShards) {
@@ -156,8 +165,12 @@ func newObserved(t *testing.T, d disturbance) *observed {
 		Open: func(context.Context, catalog.ShardID) (schema.Querier, func(), error) { return nil, nil, errCut },
 	})
 	dir.Put(observedCatalog(shards, 1, "by_email"))
+	index := Index(o)
+	if beside {
+		index = observedBeside{o}
+	}
 	o.p = New(Options{
-		Users: map[string]User{"root": {}}, Directory: dir, Pools: pools, Cluster: &alone{}, Index: o,
+		Users: map[string]User{"root": {}}, Directory: dir, Pools: pools, Cluster: &alone{}, Index: index,
 		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	for version := range uint64(3) {
@@ -331,7 +344,7 @@ func (o *observed) executed(at deadlock.Thread, x *observedConn, c *wire.Conn, t
 		return c.WriteError(mysqlerr.New(mysqlerr.UnknownError, "it could not be done"))
 	case "deadlock":
 		if x.open = false; x.begun {
-			x.begun, x.pending = false, nil
+			x.begun, x.pending, x.unseen = false, nil, nil
 			return c.WriteError(mysqlerr.New(mysqlerr.LockDeadlock, "Deadlock found"))
 		}
 	case "circle":
@@ -346,7 +359,7 @@ func (o *observed) executed(at deadlock.Thread, x *observedConn, c *wire.Conn, t
 	}
 	switch {
 	case word == "BEGIN", word == "START":
-		o.commit(at.Shard, x) // as servers do
+		o.commit(at, x) // as servers do
 		x.begun = true
 		if !slices.ContainsFunc(o.opens, func(open *observedOpen) bool { return open.fits(at) }) {
 			o.fail("a transaction that isn't registered on s%d", at.Shard)
@@ -354,9 +367,9 @@ func (o *observed) executed(at deadlock.Thread, x *observedConn, c *wire.Conn, t
 	case ends:
 		x.begun, x.open = false, false
 		if clear(x.saved); word == "ROLLBACK" {
-			x.pending = nil
+			x.pending, x.unseen = nil, nil
 		}
-		o.commit(at.Shard, x)
+		o.commit(at, x)
 	case savepoint != nil && savepoint[1] == "SAVEPOINT":
 		x.trial = x.trial || savepoint[2] == trialSavepoint
 		x.saved[savepoint[2]] = len(x.pending)
@@ -371,11 +384,15 @@ func (o *observed) executed(at deadlock.Thread, x *observedConn, c *wire.Conn, t
 		x.pending = append(x.pending, o.at)
 		if !x.trial {
 			x.open = x.begun
-			o.prepared(at, text)
+			if o.beside && x.begun && strings.Contains(text, "people") {
+				x.unseen = append(x.unseen, text)
+			} else {
+				o.prepared(at, text)
+			}
 			o.done[o.at] = o.done[o.at].Union(catalog.Only(at.Shard))
 		}
 		if !x.begun {
-			o.commit(at.Shard, x)
+			o.commit(at, x)
 		}
 	case ddl:
 		o.redefined = disturbed == ""
@@ -402,10 +419,14 @@ func (o *observed) executed(at deadlock.Thread, x *observedConn, c *wire.Conn, t
 
 var savepoints = regexp.MustCompile("^(SAVEPOINT|ROLLBACK TO SAVEPOINT) `?([a-z_]+)`?$")
 
-// commit ends what a connection's transaction has done. REQUIRES: mu.
-func (o *observed) commit(id catalog.ShardID, x *observedConn) {
+// commit ends what a connection's transaction has done: others see it. REQUIRES: mu.
+func (o *observed) commit(at deadlock.Thread, x *observedConn) {
+	for _, text := range x.unseen {
+		o.prepared(at, text)
+	}
+	x.unseen = nil
 	for _, i := range x.pending {
-		o.committed[i] = o.committed[i].Union(catalog.Only(id))
+		o.committed[i] = o.committed[i].Union(catalog.Only(at.Shard))
 	}
 	x.pending = nil
 }
@@ -578,6 +599,55 @@ func (o *observed) call(what string) (disturbed string) {
 	return o.d.what
 }
 
+// observedBeside is an index over a network.
+type observedBeside struct{ *observed }
+
+func (o observedBeside) AddBeside(x Open, adds []plan.Entry) (wait func() error, err error) {
+	if o.call("AddBeside") == "refuse" {
+		return nil, ErrIndexFull
+	}
+	adds = slices.Clone(adds)
+	for i := range adds {
+		adds[i].Key = bytes.Clone(adds[i].Key)
+	}
+	o.mu.Lock()
+	o.adding++
+	o.mu.Unlock()
+	return func() error {
+		disturbed := o.call("Added")
+		open := x.(*observedOpen)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.adding--; disturbed == "refuse" {
+			return ErrIndexFull
+		}
+		open.adds = append(open.adds, adds...)
+		return nil
+	}, nil
+}
+
+func (o observedBeside) Ask(_ context.Context, questions []plan.Question) error {
+	return o.ask(questions)
+}
+
+// Ask has the transaction look up by what it has added.
+func (x *observedOpen) Ask(_ context.Context, questions []plan.Question) error {
+	return x.o.ask(questions)
+}
+
+func (o *observed) ask(questions []plan.Question) error {
+	for i := range questions {
+		questions[i].Shards, questions[i].Err = o.Lookup(nil, nil, nil)
+		questions[i].Within = true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.adding > 0 {
+		o.fail("a lookup beside what the transaction adds")
+	}
+	return nil
+}
+
 // alone is a process beside which there is none.
 type alone struct {
 	turn sync.Mutex
@@ -708,6 +778,9 @@ func (x *observedOpen) inDoubt(id catalog.ShardID, number uint32, ddl bool) {
 func (x *observedOpen) End() {
 	x.o.mu.Lock()
 	defer x.o.mu.Unlock()
+	if x.o.adding > 0 {
+		x.o.fail("a registration ended before all was added")
+	}
 	for id := range x.on {
 		x.ends(id)
 		delete(x.on, id)

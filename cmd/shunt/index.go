@@ -49,7 +49,10 @@ func (v virtualIndexes) Removals() uint64 { return v.indexer.Removals() }
 // askedIndexes are those of a store that several have.
 type askedIndexes struct{ virtualIndexes }
 
-var _ proxy.Guessing = askedIndexes{}
+var (
+	_ proxy.Guessing = askedIndexes{}
+	_ proxy.Beside   = askedIndexes{}
+)
 
 func (a askedIndexes) Ask(ctx context.Context, questions []plan.Question) error {
 	return a.indexer.Ask(ctx, questions)
@@ -57,6 +60,14 @@ func (a askedIndexes) Ask(ctx context.Context, questions []plan.Question) error 
 
 func (a askedIndexes) Guess(questions []plan.Question) (holds func(context.Context) bool) {
 	return a.indexer.Guess(questions)
+}
+
+func (a askedIndexes) AddBeside(o proxy.Open, adds []plan.Entry) (wait func() error, err error) {
+	added, err := a.indexer.AddBeside(o.(open).Open, adds)
+	if added == nil {
+		return nil, storeError(err)
+	}
+	return func() error { return storeError(added()) }, nil
 }
 
 // open adapts a registration.

@@ -122,6 +122,19 @@ func (s *Store) outageOf(id catalog.IndexID) error {
 	return nil
 }
 
+// Takes reports that the servers that have an index, or are to have it, answer, and have refused nothing lately.
+func (s *Store) Takes(id catalog.IndexID) bool {
+	now := s.state.Load()
+	for _, part := range now.parts(id) {
+		for _, name := range homesOf(now.indexes[part]) {
+			if p := s.place(name); p == nil || p.out.Load() != nil || p.refusals.lately(time.Now()) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // maxPatience bounds how long a home that comes and goes is waited for until it is given up.
 const maxPatience = 10 * time.Minute
 
@@ -153,27 +166,41 @@ func (p *place) lost(patience time.Duration) bool {
 	return errors.Is(out, home.ErrWentBack) || time.Since(time.Unix(0, since)) > patience
 }
 
-// Forsake has an index be added to no more where it is; of one with partitions those that are lost. StartBuild places it
-// anew, when the home is back. REQUIRES: nobody reads by it.
+// Forsake has an index be added to no more where it is; of one with partitions those that are lost. It ends builds elsewhere.
+// StartBuild places it anew, when the home is back. REQUIRES: nobody reads by it.
+//
+// Counter-example to leaving builds: partitions on a, b and c are moved to b, which is lost. The one on b is given up, and to the
+// others all is added on b, too: writes are refused for as long as b is away.
 func (s *Store) Forsake(id catalog.IndexID) error {
 	now := s.state.Load()
 	if len(now.indexes[id].Parts) == 0 {
-		return s.forsake(id)
+		return s.forsake(id, true)
 	}
 	return s.each(id, func(part catalog.IndexID) error {
-		if !slices.Contains(s.Away(part), now.indexes[part].Home) {
+		lost := s.Away(part)
+		if len(lost) == 0 {
 			return nil
 		}
-		return s.forsake(part)
+		return s.forsake(part, slices.Contains(lost, now.indexes[part].Home))
 	})
 }
 
-func (s *Store) forsake(id catalog.IndexID) error {
+// forsake ends the builds of an index elsewhere; there: it is where it is read no more, either.
+func (s *Store) forsake(id catalog.IndexID, there bool) error {
 	d, _ := s.Index(id)
-	if p := s.place(d.Home); p != nil {
+	if p := s.place(d.Home); p != nil && there {
 		p.forsaken.Add(1)
 	}
-	return s.alter(id, func(d *storage.IndexRecord) { d.Forsaken, d.Unread = true, true })
+	err := s.alter(id, func(d *storage.IndexRecord) {
+		if d.Target, d.Former = "", ""; there {
+			d.Forsaken, d.Unread = true, true
+		}
+	})
+	if err == nil {
+		s.forget(id, d.Target)
+		s.forget(id, d.Former)
+	}
+	return err
 }
 
 // forsakeUnread has an index be added to no more at a home that takes no writes, if nobody reads by it, and reports

@@ -396,6 +396,46 @@ func TestPartitionsOut(t *testing.T) {
 	}
 }
 
+// TestPartitionsGivenUp: an index that is lost in the midst of a move is added to nowhere where a server is lost, and in more
+// partitions as more servers are.
+func TestPartitionsGivenUp(t *testing.T) {
+	p := newServers(t).must("p", "a b c d")
+	d := partitioned(t, p, "parts", 3, "b, c, d")
+	built(t, p, d.ID, nil)
+	check(t, p.Move(d.ID, "c", false))
+	check(t, p.UpdateIndex(d.ID, func(d *storage.IndexRecord) { d.Status = catalog.Building }))
+	var backs []func()
+	for _, name := range []string{"c", "d"} {
+		if away := p.Away(d.ID); len(away) > 0 {
+			t.Fatalf("away are %v", away)
+		}
+		backs = append(backs, take(p, name))
+		p.place(name).since.Store(1)
+		if away := p.Away(d.ID); !slices.Equal(away, []string{name}) {
+			t.Errorf("away are %v", away)
+		}
+		check(t, p.Forsake(d.ID))
+		if on := p.On(name); len(on) > 0 {
+			t.Errorf("added to on %s: %v", name, on)
+		}
+		for i := range 20 {
+			add(t, p, d.ID, fmt.Sprint("k", i), 1, 6)
+		}
+	}
+	for i, back := range backs {
+		back()
+		p.place([]string{"c", "d"}[i]).since.Store(0)
+	}
+	check(t, p.StartBuild(d.ID, 0))
+	for i := range 20 {
+		add(t, p, d.ID, fmt.Sprint("k", i), 1, 6)
+	}
+	built(t, p, d.ID, nil)
+	for i := range 20 {
+		wantFound(t, p, d.ID, fmt.Sprint("k", i), 1)
+	}
+}
+
 // TestPartitionsOpened: a build is open where it is in all partitions, whatever has ended half-way.
 func TestPartitionsOpened(t *testing.T) {
 	p := newServers(t).must("p", "a b c")

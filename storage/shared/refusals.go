@@ -38,6 +38,13 @@ func (r *refusals) end(now time.Time, quiet time.Duration) bool {
 	return true
 }
 
+// lately reports one that isn't long ago.
+func (r *refusals) lately(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Sub(r.last) <= refusalsApart
+}
+
 // lasted is from the first to the last in a row, of which the last isn't long ago.
 func (r *refusals) lasted(now time.Time) time.Duration {
 	r.mu.Lock()
