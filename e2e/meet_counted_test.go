@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
+	mysqldriver "github.com/go-sql-driver/mysql"
 )
 
 // TestMeetCounted: REPLACE, INSERT IGNORE and ON DUPLICATE KEY UPDATE without a value for
@@ -69,6 +71,44 @@ func TestMeetCountedAtOnce(t *testing.T) {
 		mustExec(t, db, "CREATE TRIGGER looks BEFORE INSERT ON options FOR EACH ROW SET NEW.v = NEW.v + 1")
 		_, err = db.ExecContext(t.Context(), "INSERT IGNORE INTO options (name) VALUES ('n1')")
 		wantError(t, err, 1235, "without a value")
+	})
+}
+
+// TestMembersMeetCounted: so do sessions of several members, of which some may have to begin anew, as behind a deadlock.
+func TestMembersMeetCounted(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, f *flavour) {
+		p := start(t, f, setup{servers: f.own(t, 3), tables: []string{"free: {placement: anywhere}"}, extra: "store: {shards: true}"})
+		q := p.beside()
+		q.run()
+		for _, table := range []string{"options", "free"} {
+			mustExec(t, p.db(), "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20) NOT NULL, v INT DEFAULT 1, UNIQUE KEY (name))")
+		}
+		dbs := []*sql.DB{p.db(), q.db()}
+		for _, table := range []string{"options", "free"} {
+			const sessions, each = 4, 6
+			var wg sync.WaitGroup
+			for n := range sessions {
+				wg.Go(func() {
+					for k := range each {
+						for {
+							err := inOne(t, dbs[n%2], n%4 < 2, fmt.Sprintf("INSERT INTO %s (name) VALUES ('n%d') ON DUPLICATE KEY UPDATE v = v + 1", table, k))
+							if e, ok := errors.AsType[*mysqldriver.MySQLError](err); ok && (e.Number == 1213 || e.Number == 1205) {
+								continue
+							}
+							if err != nil {
+								t.Errorf("%v", err)
+							}
+							break
+						}
+					}
+				})
+			}
+			wg.Wait()
+			want(t, dbs[1], "SELECT COUNT(*) AS n, COUNT(DISTINCT name) AS d, SUM(v) AS s FROM "+table, "n d s", fmt.Sprintf("%d %d %d", each, each, sessions*each))
+		}
+		mustExec(t, dbs[0], "REPLACE INTO options (name, v) VALUES ('n1', 5), ('n2', 6), ('new', 7)")
+		mustExec(t, dbs[1], "INSERT IGNORE INTO options (name, v) VALUES ('n1', 8), ('newer', 9)")
+		want(t, dbs[1], "SELECT name, v FROM options WHERE name IN ('n1', 'n2', 'new', 'newer') ORDER BY name", "name v", "n1 5", "n2 6", "new 7", "newer 9")
 	})
 }
 

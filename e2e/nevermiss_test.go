@@ -259,6 +259,10 @@ func (n *contest) run(seed uint64, duration, disturbEvery time.Duration, disturb
 			wg.Wait()
 			return
 		case <-tick.C:
+			if n.failures.Load() > 0 { // more disturbances would hide what it comes from
+				cancel()
+				continue
+			}
 			disturb()
 		}
 	}

@@ -135,6 +135,8 @@ func (a asked) Ask(_ context.Context, questions []storage.Question) error {
 	return nil
 }
 
+func (asked) Takes(catalog.IndexID) bool { return true }
+
 func (asked) Guess([]storage.Question) (holds func(context.Context) bool) { return nil }
 
 // TestAwaitOpen waits for what is registered in this epoch too.

@@ -70,7 +70,10 @@ func (x *Indexer) recover(context.Context) error {
 	if err := x.store.Recovered(); err != nil {
 		return fmt.Errorf("finish recovery: %w", err)
 	}
-	return x.resumeBuilds()
+	if err := x.resumeBuilds(); err != nil { // nobody reads by what isn't built
+		x.warnUnmade(err)
+	}
+	return nil
 }
 
 // resumeBuilds makes a job for each index that is being built and has none.
@@ -143,8 +146,12 @@ func (x *Indexer) mend() {
 		err = errors.Join(err, x.enqueueGarbage("", ""))
 	}
 	if err != nil {
-		x.log.Warn("maintenance jobs could not be made; this is tried again each minute", "error", err)
+		x.warnUnmade(err)
 	}
+}
+
+func (x *Indexer) warnUnmade(err error) {
+	x.log.Warn("maintenance jobs could not be made; this is tried again each minute", "error", err)
 }
 
 const mendEvery = time.Minute

@@ -18,9 +18,10 @@ func (p *Planner) BindRow(r *plan.Rows, ix plan.Indexes, first uint64, at *catal
 }
 
 // LooksBehind reports that a row which met some shards' is to be tried once more when it is written,
-// on the other shards: a new one, or one that has taken another's place with other keys.
-func LooksBehind(m *plan.Meets, met catalog.ShardSet) bool {
-	return apart(m.Table) && (met.Empty() || m.Replace)
+// on the other shards: a new one, or one that has taken another's place with other keys. several: so have to be rows
+// whose shard key is counted.
+func LooksBehind(m *plan.Meets, met catalog.ShardSet, several bool) bool {
+	return (apart(m.Table) || several && m.Table.Placement == catalog.Hash) && (met.Empty() || m.Replace)
 }
 
 // Trial is the plain INSERT of a row by a statement of Meets.

@@ -75,7 +75,7 @@ func (p *Planner) shapeVirtual(read *spoken.Text, s text.Settings, kinds string)
 	v, known, marks := &VirtualShape{}, map[int]catalog.VirtualHot{}, map[string]int{}
 	for i, r := range t.Reads {
 		n, err := strconv.Atoi(string(r.Key))
-		if err != nil || r.Column.Status != catalog.Ready || !r.Column.Whole() {
+		if err != nil || r.Column.Status != catalog.Ready && !r.Column.Watched || !r.Column.Whole() {
 			return nil
 		}
 		k := virtualKey{literal: n, column: read.Catalog.Table(r.Column.Of.Schema, r.Column.Of.Name).Column(r.Column.Key)}

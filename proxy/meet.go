@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/shunt-sql/shunt/planner/catalog"
 	"github.com/shunt-sql/shunt/planner/plan"
 	"github.com/shunt-sql/shunt/planner/spoken"
+	"github.com/shunt-sql/shunt/proxy/deadlock"
 	"github.com/shunt-sql/shunt/proxy/shard"
 	"github.com/shunt-sql/shunt/proxy/wire"
 )
@@ -39,7 +41,7 @@ var meetWay = &way{
 //
 // Rule look behind: what a trial has not met may be there when the row is written, by another session
 // that has not met this one. Either finds the other's row then, and waits for it; who does undoes its own,
-// and begins again. Who is alone with the table (meetAlone) need not.
+// and begins again. Who is alone with the table (meetAlone) need not. Of several Shunts nobody is.
 //
 // What a trial inserts is undone before any other statement runs, so it needs no
 // entries. The server itself says what is a duplicate, whatever the columns'
@@ -59,7 +61,7 @@ func (s *session) meetRows(ctx context.Context, r *request) error {
 	}
 	alone := s.tx == nil && s.settings.autocommit
 	err := meet()
-	if alone && err != nil && coded(err).Code == mysqlerr.LockDeadlock && !s.activity.killed() {
+	for n := 1; alone && n < meetTries && err != nil && coded(err).Code == mysqlerr.LockDeadlock && !s.activity.killed(); n++ {
 		s.diag.untold()
 		s.diag.setID(before)
 		err = meet()
@@ -74,13 +76,16 @@ func (s *session) meetRows(ctx context.Context, r *request) error {
 	return s.answerOK(ok)
 }
 
+// meetTries bounds how often a statement that ends in a deadlock is executed.
+const meetTries = 4
+
 // meetEach executes statements of one row each; copied: they stand for those of
 // a query or a file. REQUIRES: within.
 func (s *session) meetEach(ctx context.Context, m *plan.Meets, texts []string, copied bool) (wire.OK, error) {
 	if err := s.canUndo(ctx, m.Table); err != nil {
 		return wire.OK{}, err
 	}
-	if m.Table.Placement == catalog.Hash {
+	if m.Table.Placement == catalog.Hash && !s.proxy.opts.Several {
 		if err := s.meetAlone(ctx, m.Table); err != nil {
 			return wire.OK{}, err
 		}
@@ -126,10 +131,6 @@ func (s *session) meetEach(ctx context.Context, m *plan.Meets, texts []string, c
 // go to different shards, by keys of their own. All of the table's keys are counted
 // by this process.
 func (s *session) meetAlone(ctx context.Context, t *catalog.Table) error {
-	if s.proxy.opts.Several {
-		return refuse("REPLACE, INSERT IGNORE and INSERT ... ON DUPLICATE KEY UPDATE of rows of %s whose shard key is counted are not supported where several Shunts have a store together: "+
-			"name the shard key's value", t.Name)
-	}
 	what := claimed{table: catalog.TableName{Schema: t.Schema, Name: t.Name}}
 	if s.tx.claims[what] {
 		return nil
@@ -196,7 +197,7 @@ func (s *session) meetRow(ctx context.Context, sql string, part bool) (wire.OK, 
 				}
 			}
 			ok, err := s.insertBound(ctx, r)
-			if err != nil || ok.Affected == 0 || !planner.LooksBehind(m, met) {
+			if err != nil || ok.Affected == 0 || !planner.LooksBehind(m, met, s.proxy.opts.Several) {
 				return ok, err
 			}
 			if met, err = s.tryRow(ctx, m, trial, m.Table.Shards.Minus(route(r.bound))); err != nil || met.Empty() {
@@ -245,6 +246,24 @@ func (s *session) tryRow(ctx context.Context, m *plan.Meets, trial string, shard
 	})
 }
 
+// crossPatience is how long trials wait for a lock at least, and at most twice as long more, while others may wait for what their
+// transaction has written.
+const crossPatience = time.Second
+
+// givesWay ends the trials under way in time where they may be in a deadlock that nobody sees, until done: of transactions of
+// several Shunts, of which each knows its own. Who is the first to give way has the others go on, and begins again.
+func (s *session) givesWay() (done func()) {
+	tx := s.tx
+	if !s.proxy.opts.Several || !tx.writes {
+		return func() {}
+	}
+	since := tx.Waiting().Since
+	timer := time.AfterFunc(crossPatience+rand.N(2*crossPatience), func() {
+		tx.End(context.Background(), since, func(deadlock.Thread) bool { return true })
+	})
+	return func() { timer.Stop() }
+}
+
 // onEach asks shards at once over the transaction's connections, and returns those that met
 // something. REQUIRES: the transaction has joined them.
 func (s *session) onEach(shards catalog.ShardSet, ask func(catalog.ShardID, *shard.Conn) (met bool, err error)) (met catalog.ShardSet, err error) {
@@ -257,6 +276,7 @@ func (s *session) onEach(shards catalog.ShardSet, ask func(catalog.ShardID, *sha
 	for id := range shards.All {
 		outcomes = append(outcomes, outcome{shard: id})
 	}
+	defer s.givesWay()()
 	var wg sync.WaitGroup
 	for i := range outcomes {
 		o := &outcomes[i]

@@ -36,6 +36,8 @@ type column struct {
 	tidy  bool
 
 	ready bool
+	// watched: another process keeps it, and whole values are kept here.
+	watched bool
 	// failed says why it can't be built, anew why it is to be built again.
 	failed, anew string
 	dropped      bool
@@ -324,14 +326,18 @@ func (u updated) Column(c *catalog.Column) ([]byte, bool) {
 	return u.of.Updated(c, u.before.Column, u.after.Column)
 }
 
-// take adds the effects of a transaction. Callers hold Engine.mu.
-func (c *column) take(r *reader, on catalog.ShardID, gtid follow.Position, effects map[string]*effect) {
+// take adds the effects of a transaction; watches: to whole values alone. Callers hold Engine.mu.
+func (c *column) take(r *reader, on catalog.ShardID, gtid follow.Position, effects map[string]*effect, watches bool) {
 	for key, e := range effects {
 		if c.noting != nil && (c.noting.only == nil || c.noting.only[key]) {
 			c.noting.of[key] = append(c.noting.of[key], noted{on, gtid, *e})
 			c.noting.n++
 		}
 		if c.building() { // it begins by what is noted
+			continue
+		}
+		if watches {
+			c.see(key, e)
 			continue
 		}
 		if _, doubtful := c.doubtful[key]; doubtful {

@@ -24,6 +24,8 @@
 //
 // Where Fresh fails, or takes too long, the column's query is run in place of its value: it is right at any time, and slow.
 //
+// Of several processes one does all this. The others have whole values of some keys, which they measure, and follow (watch).
+//
 // # Rules, and what happens without them
 //
 // Rule one transaction: values and positions are written by one transaction of the parent's shard, which fails where

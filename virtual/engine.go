@@ -140,8 +140,8 @@ type Engine struct {
 	mu      sync.Mutex
 	columns map[uint32]*column
 	streams map[catalog.ShardID]*stream
-	// known: the shards' definitions were read; turn: this process is to keep the columns; keeps: it does.
-	known, turn, keeps bool
+	// known: the shards' definitions were read; turn: this process is to keep the columns; keeps: it does; watches: another does.
+	known, turn, keeps, watches bool
 	// replaced are shards that have had another server since before this process kept the columns.
 	replaced  catalog.ShardSet
 	ctx       context.Context // while it does
@@ -195,7 +195,7 @@ func (e *Engine) Columns() (out []*catalog.VirtualColumn) {
 		case c.ready && c.anew == "":
 			v.Status = catalog.Ready
 		default:
-			v.Status, v.Error = catalog.Building, c.anew
+			v.Status, v.Error, v.Watched = catalog.Building, c.anew, e.watches
 		}
 		out = append(out, &v)
 	}
@@ -223,7 +223,7 @@ func (e *Engine) Rows() (out []Row) {
 			if c.reads > 0 {
 				r.HitRate = float64(c.hits) / float64(c.reads)
 			}
-			if v.Status == catalog.Ready {
+			if v.Status == catalog.Ready || c.watched {
 				r.Lag = e.lag(c)
 			}
 			if n := c.child.Len(); v.Status == catalog.Building && n > 0 {
@@ -242,7 +242,12 @@ func (e *Engine) Run(ctx context.Context) {
 	if e.o.Own != nil {
 		e.wg.Go(func() {
 			for ctx.Err() == nil {
+				watching, end := context.WithCancel(ctx)
+				var ends sync.WaitGroup
+				ends.Go(func() { e.watch(watching) })
 				held, release, err := e.o.Own(ctx)
+				end()
+				ends.Wait()
 				if err != nil {
 					return
 				}
@@ -748,7 +753,13 @@ func (e *Engine) again(c *column, why string) {
 }
 
 // buildAnew has a column built anew at the next look. Callers hold Engine.mu.
-func (c *column) buildAnew(why string) { c.anew, c.again, c.rest = why, time.Time{}, 0 }
+func (c *column) buildAnew(why string) {
+	if c.watched {
+		c.unwatch()
+		return
+	}
+	c.anew, c.again, c.rest = why, time.Time{}, 0
+}
 
 func sortedIDs(m map[uint32]*column) []uint32 {
 	out := make([]uint32, 0, len(m))

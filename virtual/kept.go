@@ -188,7 +188,8 @@ func (e *Engine) Guess(exact bool, reads ...catalog.VirtualRead) (values []catal
 
 // guess finds kept values; nil where one isn't kept. streams is Engine.streamed of then.
 //
-// A fast read wants what isn't kept; of an exact one Fresh, which is called then, notes that.
+// A fast read wants what isn't kept, and so does one where another process keeps the column; of others Fresh, which is
+// called then, notes that.
 func (e *Engine) guess(exact bool, reads []catalog.VirtualRead) (all []guessed, streams int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -198,12 +199,17 @@ func (e *Engine) guess(exact bool, reads []catalog.VirtualRead) (all []guessed, 
 			return nil, 0
 		}
 		r, rows := e.readerOf(c), e.rowsOn(c, read)
-		if r == nil || !e.readable(c, read.Column, rows) {
+		if r == nil {
 			return nil, 0
 		}
 		key := string(read.Key)
-		k := e.hit(c, key)
-		if k == nil && !exact {
+		var k *kept
+		if e.readable(c, read.Column, rows) {
+			k = e.hit(c, key)
+		} else if !e.watches {
+			return nil, 0
+		}
+		if k == nil && (!exact || e.watches) {
 			e.whole(c, r, key, read.Literal)
 		}
 		if k == nil {
@@ -229,7 +235,7 @@ func (e *Engine) unchanged(all []guessed, streams int) bool {
 // readable reports that a column's values of rows on some shards are current once their streams have passed what they are to have.
 // Callers hold mu.
 func (e *Engine) readable(c *column, def *catalog.VirtualColumn, rows catalog.ShardSet) bool {
-	if !c.ready || c.anew != "" || c.failed != "" || c.dropped || def.Generation != c.def.Generation {
+	if !c.watched && (!c.ready || c.anew != "") || c.failed != "" || c.dropped || def.Generation != c.def.Generation {
 		return false
 	}
 	for on := range rows.All {

@@ -287,6 +287,93 @@ func BenchmarkKept(b *testing.B) {
 	}
 }
 
+// watching is a process that doesn't keep a world's column, until the test ends.
+func watching(t *testing.T, w *world, o Options) *Engine {
+	t.Helper()
+	o.Shards, o.Log, o.Look = w, slog.New(slog.DiscardHandler), time.Millisecond
+	o.Catalog, o.Publish = func() *catalog.Catalog { return w.cat }, func(context.Context) error { return nil }
+	o.Define = func(d Definition) (*catalog.VirtualColumn, error) {
+		v := *w.col
+		v.ID = d.ID
+		return &v, nil
+	}
+	o.Own = func(ctx context.Context) (context.Context, func(), error) {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	e := New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	e.Start(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { e.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	becomes(t, "the column is known", func() bool { all := e.Columns(); return len(all) == 1 && all[0].Watched })
+	return e
+}
+
+// TestWatched: a process that doesn't keep the column has whole values of keys that are read there, and follows them; it reads
+// no log while it has none.
+func TestWatched(t *testing.T) {
+	t.Parallel()
+	for _, aggregate := range []catalog.Aggregate{catalog.CountRows, catalog.Sum, catalog.Max} {
+		w := newWorld(1, aggregate)
+		w.quiet = true
+		for i := range 12 {
+			w.commit(catalog.ShardID(i%simShards), i, &simRow{i % 3, i})
+		}
+		w.on[0].defined = true // by another
+		e := watching(t, w, Options{KeepFor: time.Hour, KeepMost: 10})
+		logs := func() int {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return len(e.streams)
+		}
+		value := func(exact bool) (n int64, sum *int64, ok bool) {
+			of := e.Columns()[0]
+			values, holds := e.Guess(exact, w.readOf(of, 1))
+			if values == nil || exact && !holds(t.Context()) {
+				return 0, nil, false
+			}
+			n, sum = w.read(1, of, values[0])
+			return n, sum, true
+		}
+		if logs() > 0 {
+			t.Error("a log is read, and nothing is kept")
+		}
+		for _, exact := range []bool{true, false} {
+			becomes(t, "the value is kept", func() bool {
+				n, _, ok := value(exact)
+				return ok && n == 4
+			})
+			w.commit(0, 10, nil) // the greatest
+			w.commit(1, 7, &simRow{1, 70})
+			w.commit(1, 13, &simRow{1, 5})
+			becomes(t, "the value has what was committed", func() bool {
+				n, sum, ok := value(true)
+				return ok && n == 4 && (aggregate == catalog.CountRows || *sum == map[catalog.Aggregate]int64{catalog.Sum: 1 + 4 + 70 + 5, catalog.Max: 70}[aggregate])
+			})
+			becomes(t, "it is known how late it is", func() bool { return e.Rows()[0].Lag >= 0 })
+			e.Replaced(0)
+			if r := e.Rows()[0]; r.Kept != 0 || r.Hot != 0 {
+				t.Errorf("%d values are kept over another server, %d are hot", r.Kept, r.Hot)
+			}
+			w.commit(0, 10, &simRow{1, 10})
+			w.commit(1, 7, &simRow{1, 7})
+			w.commit(1, 13, nil)
+		}
+		becomes(t, "the value is kept", func() bool { _, _, ok := value(true); return ok })
+		if n := e.Rows()[0].Hot; n > 0 {
+			t.Errorf("%d values are hot, which nobody consolidates", n)
+		}
+		e.forgetUnused(0)
+		select {
+		case e.want <- struct{}{}:
+		default: // is to be looked at anyway
+		}
+		becomes(t, "no log is read any more", func() bool { return logs() == 0 })
+	}
+}
+
 // TestKeptByAnother: a process that is told that another keeps the columns has none, and goes on where the durable values
 // are when it is its turn again.
 func TestKeptByAnother(t *testing.T) {

@@ -508,12 +508,13 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 	if err := e.Create(t.Context(), &v); err != nil {
 		t.Fatal(err)
 	}
+	watcher := watching(t, w, Options{KeepFor: 5 * time.Millisecond, KeepMost: 3})
 	until := time.Now().Add(lasts)
 	var work sync.WaitGroup
-	var reads, unready, whole, guesses atomic.Int64
+	var reads, unready, whole, guesses, watched atomic.Int64
 	// goesOn: a slow machine has its time, and then goes on until all kinds of reads were seen.
 	goesOn := func() bool {
-		return !t.Failed() && (time.Now().Before(until) || reads.Load() < 10 || !w.col.Ordered() && (whole.Load() == 0 || guesses.Load() == 0))
+		return !t.Failed() && (time.Now().Before(until) || reads.Load() < 10 || !w.col.Ordered() && (whole.Load() == 0 || guesses.Load() == 0 || watched.Load() == 0))
 	}
 	for i := range 4 {
 		work.Go(func() {
@@ -546,13 +547,19 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 				var hot []catalog.VirtualHot
 				var err error
 				var holds func(context.Context) bool
+				by, count := e, &guesses
 				if rnd.IntN(2) == 0 {
-					if hot, holds = e.Guess(true, read); holds != nil && holds(t.Context()) {
-						guesses.Add(1)
+					by, count = watcher, &watched
+					read.Column = watcher.Columns()[0]
+				}
+				if rnd.IntN(2) == 0 {
+					if hot, holds = by.Guess(true, read); holds != nil && holds(t.Context()) {
+						count.Add(1)
 					} else {
 						holds = nil
 					}
 				}
+				read.Column = of
 				if holds == nil {
 					hot, err = e.Fresh(t.Context(), read)
 				}
@@ -592,7 +599,8 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 		}
 	}
 	work.Wait()
-	t.Logf("%d reads, %d of them of values that were kept, %d by guesses, %d while it wasn't ready", reads.Load(), whole.Load(), guesses.Load(), unready.Load())
+	t.Logf("%d reads, %d of them of values that were kept, %d by guesses, %d where another process keeps the column, %d while it wasn't ready",
+		reads.Load(), whole.Load(), guesses.Load(), watched.Load(), unready.Load())
 }
 
 func shown(v *int64) string {

@@ -253,13 +253,18 @@ func (s *stream) Commit(gtid string, xa bool) {
 	}
 	for c, effects := range s.effects {
 		if r := s.readers[c]; r != nil && !c.dropped {
-			c.take(r, s.on, at, effects)
+			c.take(r, s.on, at, effects, s.e.watches)
 			if why := c.overfull(s.e.o.HoldMost); why != "" {
 				s.unknown[c] = why
 			}
 		}
 	}
 	for c, why := range s.unknown {
+		if s.e.watches {
+			c.unwatch()
+			delete(s.unknown, c)
+			continue
+		}
 		c.anew, anew = why, true
 		if c.noting != nil {
 			c.noting.broken = why

@@ -68,6 +68,8 @@ type VirtualColumn struct {
 	Status                       IndexStatus
 	// Error says why Status is Failed, or why it is built again.
 	Error string
+	// Watched: another Shunt keeps it, and whole values of some keys may be in memory here.
+	Watched bool
 }
 
 // Marks in VirtualColumn.Where.

@@ -321,6 +321,32 @@ func TestForsakenByTwo(t *testing.T) {
 	wantFound(t, p, id, "n", 2)
 }
 
+// TestMovesForgotten: an index is placed where a home is still removing what it had of it, by a number that the records have
+// forgotten.
+func TestMovesForgotten(t *testing.T) {
+	p := newServers(t).must("p", "a b")
+	id := create(t, p, "i", "b").ID
+	built(t, p, id, nil)
+	for range 3 {
+		check(t, p.UpdateIndex(id, func(d *storage.IndexRecord) { d.Status = catalog.Building }))
+		check(t, p.Forsake(id))
+		check(t, p.StartBuild(id, 0))
+		add(t, p, id, "k", 1, 1)
+	}
+	check(t, p.alter(id, func(d *storage.IndexRecord) { d.Moves, d.Forsaken = 0, true }))
+	check(t, p.StartBuild(id, 0))
+	add(t, p, id, "n", 2, 1)
+	built(t, p, id, nil)
+	wantFound(t, p, id, "n", 2)
+	wantFound(t, p, id, "k")
+	for more := true; more; {
+		var err error
+		more, err = p.DeleteGarbage(t.Context(), 10)
+		check(t, err)
+	}
+	wantFound(t, p, id, "n", 2)
+}
+
 // TestRefusedUnread: what a server refuses is given up at once while nobody reads by it, by a process that is late as
 // well, and a build that was under way doesn't make it readable. One that is read is given up by Away alone.
 func TestRefusedUnread(t *testing.T) {

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -514,10 +515,8 @@ func (s *Store) move(id catalog.IndexID, to string, forsake bool) error {
 	if err != nil {
 		return err
 	}
-	// Numbers that no home has had for it: a scan that knows generation 7 knows nothing of a later one.
-	moves := d.Moves + 1
-	generation := max(moves*generationsOf, d.ReadGeneration, d.BuildGeneration) + 1
-	if err := h.PlaceIndex(ctx, id, generation); err != nil {
+	moves, err := s.placeAt(ctx, h, d)
+	if err != nil {
 		return s.answered(s.place(to), err)
 	}
 	err = s.alter(id, func(d *storage.IndexRecord) {
@@ -536,6 +535,24 @@ func (s *Store) move(id catalog.IndexID, to string, forsake bool) error {
 	}
 	return nil
 }
+
+// placeAt gives an index a generation to build at a home, with a number that no home has had for it: a scan that knows generation
+// 7 knows nothing of a later one.
+//
+// Rule known to the home: the records may have gone back, and not know the last moves. Counter-example: an index is given up, and
+// placed anew as move 1. The store's first server is replaced by one that lacks this; placed as move 1 once more it meets what the
+// home is still removing of the first one, and no member can start.
+func (s *Store) placeAt(ctx context.Context, h *home.Home, d storage.IndexRecord) (moves uint32, err error) {
+	for moves = d.Moves + 1; ; moves++ {
+		generation := max(moves*generationsOf, d.ReadGeneration, d.BuildGeneration) + 1
+		if err = h.PlaceIndex(ctx, d.ID, generation); !errors.Is(err, storage.ErrIndexExists) || moves > d.Moves+mostForgotten {
+			return moves, err
+		}
+	}
+}
+
+// mostForgotten bounds the moves that records have forgotten.
+const mostForgotten = 1000
 
 // EndMove ends that an index is added to where it was read before. REQUIRES: nobody goes by a record that
 // reads it there.
