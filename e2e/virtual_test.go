@@ -43,6 +43,7 @@ var virtuals = map[string]string{
 	"last_sent":      "(SELECT MAX(m.sent) FROM messages m WHERE m.conversation_id = conversations.id)",
 	"last_note":      "(SELECT m.note FROM messages m WHERE m.conversation_id = conversations.id ORDER BY m.id DESC LIMIT 1)",
 	"first_price":    "(SELECT price FROM messages WHERE conversation_id = conversations.id AND deleted = 0 ORDER BY id LIMIT 1)",
+	"shown":          "(SELECT COUNT(*) FROM messages m WHERE m.conversation_id = conversations.id AND NOT m.deleted AND m.size IN (1, 2, 3) AND m.price IS NOT NULL)",
 	"sizes":          "(SELECT COUNT(size) FROM messages WHERE conversation_id = conversations.id AND (deleted = 0 OR deleted = 2))",
 }
 

@@ -95,7 +95,17 @@ func defineVirtual(t *testing.T, p *Planner, cat *catalog.Catalog, lines string)
 			v.Status = catalog.Building
 		}
 		columns = append(columns, v)
-		told = append(told, fmt.Sprintf("%s %s %s %s", v.Definition("m", "KEY"), v.KeyType, v.ValueType, map[bool]string{true: "filtered"}[v.Filtered]))
+		filtered := ""
+		switch {
+		case len(v.Filters) > 0: // the log tells which rows count
+			filtered = "filtered by"
+			for _, f := range v.Filters {
+				filtered += fmt.Sprintf(" %s%s %s", map[bool]string{true: "not "}[f.Not], f.Column, map[bool]string{true: "null", false: fmt.Sprintf("in %d", len(f.Keys))}[f.Null])
+			}
+		case v.Filtered:
+			filtered = "filtered by the shards"
+		}
+		told = append(told, fmt.Sprintf("%s %s %s %s", v.Definition("m", "KEY"), v.KeyType, v.ValueType, filtered))
 	}
 	cat.WithVirtual(columns)
 	return strings.Join(told, "\n")

@@ -194,6 +194,7 @@ func (d *virtualDefinition) ordered(v *catalog.VirtualColumn, query *ast.SelectS
 
 // conditions reads WHERE: one equality of the keys, and conditions of the child's row.
 func (d *virtualDefinition) conditions(v *catalog.VirtualColumn, where ast.ExprNode) bool {
+	decided := true
 	for _, c := range conjuncts(where, &scope{}, nil) {
 		if d.keys(v, c.expr) {
 			continue
@@ -202,6 +203,14 @@ func (d *virtualDefinition) conditions(v *catalog.VirtualColumn, where ast.ExprN
 			return false
 		}
 		v.Filtered = true
+		if f, ok := d.filter(c.expr); ok {
+			v.Filters = append(v.Filters, f)
+		} else {
+			decided = false
+		}
+	}
+	if !decided {
+		v.Filters = nil
 	}
 	return v.Key != ""
 }

@@ -120,6 +120,7 @@ type reader struct {
 	key, arg *catalog.Column
 	order    *catalog.Column   // of Last and First
 	uses     []*catalog.Column // that the definition names, of the child
+	filters  []filter          // none where only the shards can say which rows count
 	child    *catalog.Table
 	codec    *keys.Codec // of the parent's key
 	cat      *catalog.Catalog
@@ -164,6 +165,7 @@ func newReader(c *column, cat *catalog.Catalog) *reader {
 	if r.key == nil || parent == nil {
 		return nil
 	}
+	r.filters = filtersOf(c.def, child, cat.MariaDB)
 	codec, err := keys.For(parent.Type, parent.Charset, parent.Collation, cat.MariaDB)
 	if err != nil {
 		return nil
@@ -234,28 +236,34 @@ func (r *reader) part(img Image) (p part) {
 		p.counted = true
 		return p
 	}
-	switch {
-	case r.def.Filtered: // the shards say
-	case r.arg == nil:
+	if r.def.Filtered {
+		switch passes, sure := r.passes(img); {
+		case !sure: // the shards say
+			return p
+		case !passes: // as if there were no row
+			return part{known: true, counted: true}
+		}
+	}
+	if r.arg == nil {
 		p.add, p.counted = amount{n: 1}, true
-	default:
-		value, ok := img.Column(r.arg)
-		if !ok || r.kind.zoned {
+		return p
+	}
+	value, ok := img.Column(r.arg)
+	if !ok || r.kind.zoned {
+		return p
+	}
+	var order []byte
+	if r.order != nil {
+		if order, ok = img.Column(r.order); !ok {
 			return p
 		}
-		var order []byte
-		if r.order != nil {
-			if order, ok = img.Column(r.order); !ok {
-				return p
-			}
-		}
-		n := int64(0)
-		if value != nil || r.order != nil {
-			n = 1
-		}
-		a, err := r.kind.read(n, value, order)
-		p.add, p.counted = a, err == nil
 	}
+	n := int64(0)
+	if value != nil || r.order != nil {
+		n = 1
+	}
+	a, err := r.kind.read(n, value, order)
+	p.add, p.counted = a, err == nil
 	return p
 }
 

@@ -40,7 +40,7 @@
 // transaction is in the log and not yet visible. The stream has passed it, the query doesn't see its rows, and nobody
 // counts them.
 //
-// Rule doubt: what can't be computed from a row's images (the greatest row is gone; a WHERE of the definition) makes its
+// Rule doubt: what can't be computed from a row's images (the greatest row is gone; a WHERE that filter.go doesn't read) makes its
 // key doubtful, until it is measured. A durable value of a doubtful key is marked. What is doubtful of all keys, as
 // behind an Unknown of the log, has the column built anew.
 //

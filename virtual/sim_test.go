@@ -17,6 +17,7 @@ import (
 	"github.com/shunt-sql/shunt/ci/suite"
 	"github.com/shunt-sql/shunt/follow"
 	"github.com/shunt-sql/shunt/planner/catalog"
+	"github.com/shunt-sql/shunt/planner/keys"
 )
 
 // world is what an Engine works on: shards with rows, their logs and durable values, in memory. A transaction is in the
@@ -121,6 +122,28 @@ func newWorld(seed uint64, a catalog.Aggregate) *world {
 	}
 	return w
 }
+
+// filter leaves rows with some values out, as the column's WHERE does.
+func (w *world) filter() {
+	c := w.cat.Table("s", "child").Column("value")
+	codec, err := keys.For(c.Type, "", "", false)
+	if err != nil {
+		panic(err)
+	}
+	f := catalog.ChildFilter{Column: c.Name, Type: c.Type, Not: true}
+	for _, n := range filtered {
+		key, _ := codec.Equal(nil, keys.Int(int64(n)))
+		f.Keys = append(f.Keys, string(key))
+	}
+	w.col.Filtered, w.col.Filters = true, []catalog.ChildFilter{f}
+	w.col.Where += " AND " + catalog.ChildMark + ".`value` NOT IN (...)"
+}
+
+// filtered are the values of rows that filter leaves out.
+var filtered = []int{-3, 0, 1, 2, 7, 11, 20}
+
+// counts reports that a row is one of the column's.
+func (w *world) counts(r simRow) bool { return !w.col.Filtered || !slices.Contains(filtered, r.value) }
 
 // commit has a transaction in the log, and then visible.
 // spread has the child's rows spread by their key.
@@ -301,13 +324,13 @@ func (w *world) pause() {
 	}
 }
 
-func (w *world) Measure(_ context.Context, on catalog.ShardID, _ *catalog.VirtualColumn, keys []string, fn Each) error {
+func (w *world) Measure(_ context.Context, on catalog.ShardID, _ *catalog.VirtualColumn, of []string, fn Each) error {
 	w.pause()
 	w.mu.Lock()
 	sums := map[string]simValue{}
 	for id, r := range w.on[on].rows {
 		key := strconv.Itoa(r.key)
-		if keys != nil && !slices.Contains(keys, key) {
+		if of != nil && !slices.Contains(of, key) || !w.counts(r) {
 			continue
 		}
 		sums[key] = w.add(sums[key], w.of(id, r))
@@ -346,12 +369,12 @@ func each(values map[string]simValue, fn Each) error {
 	return nil
 }
 
-func (w *world) Durable(_ context.Context, on catalog.ShardID, col *catalog.VirtualColumn, keys []string, fn Each) error {
+func (w *world) Durable(_ context.Context, on catalog.ShardID, col *catalog.VirtualColumn, of []string, fn Each) error {
 	w.pause()
 	w.mu.Lock()
 	values := maps.Clone(w.on[on].state.values[col.Generation])
 	w.mu.Unlock()
-	maps.DeleteFunc(values, func(key string, _ simValue) bool { return keys != nil && !slices.Contains(keys, key) })
+	maps.DeleteFunc(values, func(key string, _ simValue) bool { return of != nil && !slices.Contains(of, key) })
 	for range 4 { // batches are written meanwhile
 		w.pause()
 	}
@@ -481,6 +504,9 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 	if seed%2 == 1 {
 		w.spread()
 	}
+	if seed%4 >= 2 {
+		w.filter()
+	}
 	var mu sync.RWMutex // held to read by readers, to write where the process dies
 	var e *Engine
 	var end func()
@@ -571,7 +597,7 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 					}
 					var wanted simValue
 					for id, r := range rows {
-						if r.key == key {
+						if r.key == key && w.counts(r) {
 							wanted = w.add(wanted, w.of(id, r))
 						}
 					}

@@ -59,8 +59,9 @@ type VirtualColumn struct {
 	Order      string // of Last and First
 	// Where are the conditions, with ChildMark for the child's name and ParentKeyMark for the parent's key.
 	Where string
-	// Filtered: there are others than that of the keys.
+	// Filtered: there are others than that of the keys. Filters are these, where a row's values decide each of them.
 	Filtered bool
+	Filters  []ChildFilter
 	// Types of the durable table's columns, as CREATE TABLE has them.
 	KeyType, ValueType, OrderType string
 	// ValueCharset and ValueCollation are those of a text.
@@ -70,6 +71,16 @@ type VirtualColumn struct {
 	Error string
 	// Watched: another Shunt keeps it, and whole values of some keys may be in memory here.
 	Watched bool
+}
+
+// ChildFilter is a condition of a child's row: a column is NULL (Null), or equals one of some values; Not: it isn't NULL, and equals none.
+type ChildFilter struct {
+	Column string
+	// Type and Collation are those that the column had.
+	Type, Collation string
+	Null, Not       bool
+	// Keys are those of the values (package keys).
+	Keys []string
 }
 
 // Marks in VirtualColumn.Where.
