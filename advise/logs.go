@@ -2,7 +2,9 @@ package advise
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
+	"errors"
 	"io"
 	"regexp"
 	"strconv"
@@ -11,7 +13,7 @@ import (
 	"github.com/shunt-sql/shunt/planner/text"
 )
 
-// maxLine bounds a line of a log: a longer one is no statement that anybody plans.
+// maxLine bounds a line of a log: of a longer one the rest is left out, and it is no statement that anybody plans.
 const maxLine = 16 << 20
 
 var (
@@ -26,12 +28,24 @@ var (
 )
 
 func lines(r io.Reader, each func(string)) error {
-	sc := bufio.NewScanner(r)
-	sc.Buffer(make([]byte, 64<<10), maxLine)
-	for sc.Scan() {
-		each(strings.TrimSuffix(sc.Text(), "\r"))
+	in := bufio.NewReaderSize(r, 64<<10)
+	var line []byte
+	for {
+		piece, err := in.ReadSlice('\n')
+		line = append(line, piece[:min(len(piece), maxLine-len(line))]...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err == nil || len(line) > 0 {
+			each(string(bytes.TrimRight(line, "\r\n")))
+		}
+		switch line = line[:0]; {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
 	}
-	return sc.Err()
 }
 
 // ReadGeneralLog adds the statements of a general log of MySQL or MariaDB.

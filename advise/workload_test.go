@@ -2,6 +2,7 @@ package advise
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,19 @@ WHERE a = 'y';
 func (w *Workload) general(log string) error { return w.ReadGeneralLog(strings.NewReader(log), "") }
 func (w *Workload) slow(log string) error    { return w.ReadSlowLog(strings.NewReader(log), "") }
 func (w *Workload) plain(log string) error   { return w.ReadStatements(strings.NewReader(log), "") }
+
+// TestLines: of a line that is too long the rest is left out, and the next one is read.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	var got []string
+	long := strings.Repeat("x", maxLine)
+	if err := lines(strings.NewReader("a\r\n\n"+long+"yz\nb"), func(line string) { got = append(got, line) }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []string{"a", "", long, "b"}) {
+		t.Errorf("%d lines", len(got))
+	}
+}
 
 // TestPlannable: digests as both servers write them are made statements again.
 func TestPlannable(t *testing.T) {

@@ -94,37 +94,47 @@ func (c *adviseCmd) Run(ctx context.Context, s streams) error {
 // read collects the statements.
 func (c *adviseCmd) read(ctx context.Context, server *advisedServer, work *advise.Workload, p *progress) (notes []string, err error) {
 	logs := false
+	until := time.Now().Add(c.Timeout / 2)
 	for _, kind := range []struct {
 		files []string
 		read  func(io.Reader, string) error
 	}{{c.SlowLog, work.ReadSlowLog}, {c.GeneralLog, work.ReadGeneralLog}, {c.Statements, work.ReadStatements}} {
 		for _, name := range kind.files {
 			logs = true
-			if err := readFile(name, server.schema, kind.read, p); err != nil {
+			note, err := readFile(ctx, name, server.schema, kind.read, p, until)
+			if err != nil {
 				return nil, err
+			}
+			if note != "" {
+				notes = append(notes, note)
 			}
 		}
 	}
 	if logs {
-		return nil, nil
+		return notes, nil
 	}
 	return server.digests(ctx, work)
 }
 
-func readFile(name, schema string, read func(io.Reader, string) error, p *progress) error {
+// readFile reads a log, as far as it comes until then; note says where that isn't all.
+func readFile(ctx context.Context, name, schema string, read func(io.Reader, string) error, p *progress, until time.Time) (note string, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer f.Close()
 	size := int64(0) // a pipe's isn't known
 	if info, err := f.Stat(); err == nil {
 		size = info.Size()
 	}
-	if err := read(&reading{Reader: f, progress: p, what: "reading " + name, all: size}, schema); err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
+	r := &reading{Reader: f, progress: p, ctx: ctx, what: "reading " + name, all: size, until: until}
+	if err := read(r, schema); err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
 	}
-	return nil
+	if r.cut {
+		note = fmt.Sprintf("of %s the first %d of %d bytes were read, in half of the time: --timeout gives more", name, r.done, size)
+	}
+	return note, nil
 }
 
 // write writes the configuration, which is then read as serve would.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // progress shows in a line of a terminal how far a command is. Where errors go elsewhere it shows nothing.
@@ -55,11 +57,22 @@ func bar(percent float64) string {
 type reading struct {
 	io.Reader
 	*progress
+	ctx       context.Context
 	what      string
 	done, all int64
+	// until is when it ends; cut: it has, before all was read.
+	until time.Time
+	cut   bool
 }
 
 func (r *reading) Read(b []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	if time.Now().After(r.until) {
+		r.cut = true
+		return 0, io.EOF
+	}
 	n, err := r.Reader.Read(b)
 	r.done += int64(n)
 	r.show(r.what, r.done, r.all)
