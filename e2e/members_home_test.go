@@ -85,7 +85,10 @@ func TestAddsBeside(t *testing.T) {
 			}
 		}
 
+		dirty := p.conn()
+		mustExec(t, dirty, "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
 		insert("@x")
+		want(t, dirty, "SELECT id FROM people WHERE email = 'e@x'", "id", "1") // goes by no index
 		home.Resume()
 		want(t, c, "SELECT id FROM people WHERE email = 'e@x'", "id", "1")
 		mustExec(t, c, "COMMIT")

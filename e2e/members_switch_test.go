@@ -86,6 +86,9 @@ func TestStoreSharedAndBack(t *testing.T) {
 		insert(other)
 		other.stop()
 		p.run()
+		if !strings.Contains(p.log.String(), "another data_dir was the last to serve these shards") {
+			t.Error("it isn't said that another data_dir has what was defined last")
+		}
 		last := fmt.Sprintf("SELECT COUNT(*) AS n FROM people WHERE email = 'p%d@x'", n)
 		want(t, p.db(), last, "n", "1")
 		p.settled(p.db())

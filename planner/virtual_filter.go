@@ -21,7 +21,8 @@ func (d *virtualDefinition) filter(e ast.ExprNode) (f catalog.ChildFilter, ok bo
 			return d.truth(e.V, false)
 		}
 	case *ast.IsNullExpr:
-		if c := d.childColumn(e.Expr); c != nil {
+		// Of a NOT NULL date IS NULL is true where it is '0000-00-00'.
+		if c := d.childColumn(e.Expr); c != nil && (c.Nullable || e.Not) {
 			return catalog.ChildFilter{Column: c.Name, Type: c.Type, Collation: c.Collation, Null: true, Not: e.Not}, true
 		}
 	case *ast.BinaryOperationExpr:

@@ -13,7 +13,7 @@ import (
 // Rule added before seen: all is added before anybody else may see what a statement has made, and before the transaction
 // itself looks up by it. So it is awaited before COMMIT, before lookups, and before statements that may commit by
 // themselves. Counter-examples: a reader looks up a committed row that has no entry yet; an engine without transactions shows
-// it at once (besideFits).
+// it at once (besideFits). Who reads uncommitted rows goes by no index (seesLate).
 type besides struct{ waits []func() error }
 
 // mostBesides bounds those that aren't awaited.

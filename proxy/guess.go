@@ -94,9 +94,13 @@ func (s *session) seesUncommitted() bool {
 	return strings.HasSuffix(level, "READ UNCOMMITTED")
 }
 
+// seesLate reports whether the statement under way sees rows whose entries may still be on their way into the virtual indexes, so
+// that it doesn't go by these: see besides.
+func (s *session) seesLate() bool { return s.proxy.beside != nil && s.seesUncommitted() }
+
 // lookupsFor are what to bind a statement with.
 func (s *session) lookupsFor(ctx context.Context, r *request) plan.Indexes {
-	if !r.guesses {
+	if !r.guesses || s.seesLate() {
 		if ix := s.passing(ctx, r); ix != nil {
 			return ix
 		}

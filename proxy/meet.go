@@ -183,6 +183,7 @@ func (s *session) meetRow(ctx context.Context, sql string, part bool) (wire.OK, 
 		if err != nil {
 			return wire.OK{}, err
 		}
+		id, given := s.diag.insertID, s.diag.given
 		for {
 			met, err := s.tryRow(ctx, m, trial, m.Table.Shards)
 			if err != nil {
@@ -206,6 +207,7 @@ func (s *session) meetRow(ctx context.Context, sql string, part bool) (wire.OK, 
 			if err := s.tx.each(ctx, route(r.bound), "ROLLBACK TO SAVEPOINT "+trialSavepoint, nil); err != nil {
 				return wire.OK{}, s.tx.torn(err)
 			}
+			s.diag.insertID, s.diag.given = id, given // of a row that is gone
 		}
 	})
 }
@@ -259,7 +261,9 @@ func (s *session) givesWay() (done func()) {
 	}
 	since := tx.Waiting().Since
 	timer := time.AfterFunc(crossPatience+rand.N(2*crossPatience), func() {
-		tx.End(context.Background(), since, func(deadlock.Thread) bool { return true })
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		tx.End(ctx, since, func(deadlock.Thread) bool { return true })
 	})
 	return func() { timer.Stop() }
 }
@@ -276,6 +280,7 @@ func (s *session) onEach(shards catalog.ShardSet, ask func(catalog.ShardID, *sha
 	for id := range shards.All {
 		outcomes = append(outcomes, outcome{shard: id})
 	}
+	s.activity.settled() // what ran before has been answered, and isn't to be ended
 	defer s.givesWay()()
 	var wg sync.WaitGroup
 	for i := range outcomes {

@@ -41,17 +41,14 @@ var (
 				return nil, nil
 			}
 			for _, v := range s.proxy.opts.Virtual.Rows() {
-				var consolidated, lag, rate any
+				var consolidated, rate any
 				if v.HitRate >= 0 {
 					rate = fmt.Sprintf("%.3f", v.HitRate)
 				}
 				if !v.Consolidated.IsZero() {
 					consolidated = v.Consolidated.UTC().Format("2006-01-02 15:04:05")
 				}
-				if v.Status == catalog.Ready {
-					lag = lagText(v.Lag)
-				}
-				rows = append(rows, []any{v.Of.Schema, v.Of.Name, v.Name, v.Expression, string(v.Status), int64(v.Progress), int64(v.Hot), int64(v.Kept), rate, consolidated, lag, nullable(v.Error)})
+				rows = append(rows, []any{v.Of.Schema, v.Of.Name, v.Name, v.Expression, string(v.Status), int64(v.Progress), int64(v.Hot), int64(v.Kept), rate, consolidated, lagText(v.Lag), nullable(v.Error)})
 			}
 			return rows, nil
 		},

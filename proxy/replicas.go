@@ -72,7 +72,7 @@ func (s *session) readingFor(r *request) *reading {
 // lookups are what to bind a plan with.
 func (s *session) lookups(ctx context.Context) plan.Indexes {
 	switch {
-	case s.reading != nil:
+	case s.reading != nil, s.seesLate():
 		return nil
 	case s.tx != nil && s.tx.showsPast():
 		return s.lookupsOf(ctx, s.tx.open)

@@ -298,8 +298,10 @@ func (e *Engine) measureKeys(ctx context.Context, c *column, keys map[string]str
 		delete(c.doubtful, key)
 		delete(c.marked, key)
 		whole := c.kind.plus(found[key], add)
-		if c.watched {
-			c.kept[key] = &kept{value: whole, used: time.Since(e.began)}
+		if e.watches {
+			if c.watched {
+				c.kept[key] = &kept{value: whole, used: time.Since(e.began)}
+			}
 			continue
 		}
 		for home := range r.homes(key).All {

@@ -36,8 +36,9 @@ type column struct {
 	tidy  bool
 
 	ready bool
-	// watched: another process keeps it, and whole values are kept here.
+	// watched: another process keeps it, and whole values are kept here. cat is what its definition was read by.
 	watched bool
+	cat     *catalog.Catalog
 	// failed says why it can't be built, anew why it is to be built again.
 	failed, anew string
 	dropped      bool
@@ -122,6 +123,7 @@ type reader struct {
 	uses     []*catalog.Column // that the definition names, of the child
 	filters  []filter          // none where only the shards can say which rows count
 	child    *catalog.Table
+	parent   *catalog.Table
 	codec    *keys.Codec // of the parent's key
 	cat      *catalog.Catalog
 	beside   bool
@@ -141,7 +143,7 @@ func newReader(c *column, cat *catalog.Catalog) *reader {
 	if of == nil || child == nil {
 		return nil
 	}
-	r := &reader{c: c, def: c.def, child: child, kind: c.kind, of: c.homes, key: child.Column(c.def.ChildKey), cat: cat, beside: c.def.Beside(of) && of.Placement == catalog.Hash}
+	r := &reader{c: c, def: c.def, child: child, parent: of, kind: c.kind, of: c.homes, key: child.Column(c.def.ChildKey), cat: cat, beside: c.def.Beside(of) && of.Placement == catalog.Hash}
 	for _, m := range named.FindAllStringSubmatch(c.def.Where, -1) {
 		used := child.Column(strings.ReplaceAll(m[1], "``", "`"))
 		if used == nil {
@@ -174,6 +176,11 @@ func newReader(c *column, cat *catalog.Catalog) *reader {
 	r.spread = child.Placement == catalog.Hash && child.ShardKey == r.key && r.key.Type == parent.Type && r.key.Collation == parent.Collation
 	return r
 }
+
+// moved reports that the tables are on other shards than those that the column's values are of.
+//
+// Counter-example: a shard is added while all serve, and gets rows that no value has.
+func (r *reader) moved() bool { return r.child.Shards != r.c.child || r.parent.Shards != r.c.homes }
 
 // keyOf is a key by which equal values are equal, and its literal. ok is false for what no row of the parent has: NULL,
 // or a value outside of its type.

@@ -304,7 +304,7 @@ func (e *Engine) hotOf(c *column, read catalog.VirtualRead, passed map[catalog.S
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	rows := e.rowsOn(c, read)
-	if !e.readable(c, read.Column, rows) {
+	if !e.readable(c, read.Column, rows) || c.watched { // which has no durable values here
 		return h, false, errNotReady
 	}
 	for on := range rows.All {

@@ -572,6 +572,14 @@ func (e *Engine) tend(ctx context.Context, c *column) error {
 		return nil
 	}
 	if anew == "" && ready {
+		e.mu.Lock()
+		r := e.readerOf(c)
+		moved := r != nil && r.moved()
+		e.mu.Unlock()
+		if moved {
+			e.again(c, "its tables are on other shards")
+			return e.o.Publish(ctx)
+		}
 		if failed != "" {
 			if err := e.consolidate(ctx, c); err != nil {
 				return err
@@ -612,7 +620,7 @@ func (e *Engine) define(c *column) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v.ID, v.Generation = c.def.ID, c.def.Generation
-	c.def, c.kind, c.child, c.homes = v, kindOf(v), child.Shards, of.Shards
+	c.def, c.kind, c.child, c.homes, c.cat = v, kindOf(v), child.Shards, of.Shards, cat
 	return nil
 }
 

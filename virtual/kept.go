@@ -235,7 +235,10 @@ func (e *Engine) unchanged(all []guessed, streams int) bool {
 // readable reports that a column's values of rows on some shards are current once their streams have passed what they are to have.
 // Callers hold mu.
 func (e *Engine) readable(c *column, def *catalog.VirtualColumn, rows catalog.ShardSet) bool {
-	if !c.watched && (!c.ready || c.anew != "") || c.failed != "" || c.dropped || def.Generation != c.def.Generation {
+	switch r := e.readerOf(c); {
+	case c.watched && c.cat != e.o.Catalog(), !c.watched && (!c.ready || c.anew != ""):
+		return false
+	case c.failed != "", c.dropped, def.Generation != c.def.Generation, def.ValueType != c.def.ValueType, r == nil, r.moved():
 		return false
 	}
 	for on := range rows.All {

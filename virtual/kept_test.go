@@ -19,7 +19,7 @@ import (
 func startEngine(t testing.TB, w *world, o Options) (e *Engine, col *catalog.VirtualColumn) {
 	t.Helper()
 	o.Shards, o.Log = w, slog.New(slog.DiscardHandler)
-	o.Catalog, o.Publish = func() *catalog.Catalog { return w.cat }, func(context.Context) error { return nil }
+	o.Catalog, o.Publish = w.catalog, func(context.Context) error { return nil }
 	o.Define = func(d Definition) (*catalog.VirtualColumn, error) {
 		v := *w.col
 		v.ID = d.ID
@@ -291,11 +291,13 @@ func BenchmarkKept(b *testing.B) {
 func watching(t *testing.T, w *world, o Options) *Engine {
 	t.Helper()
 	o.Shards, o.Log, o.Look = w, slog.New(slog.DiscardHandler), time.Millisecond
-	o.Catalog, o.Publish = func() *catalog.Catalog { return w.cat }, func(context.Context) error { return nil }
-	o.Define = func(d Definition) (*catalog.VirtualColumn, error) {
-		v := *w.col
-		v.ID = d.ID
-		return &v, nil
+	o.Catalog, o.Publish = w.catalog, func(context.Context) error { return nil }
+	if o.Define == nil {
+		o.Define = func(d Definition) (*catalog.VirtualColumn, error) {
+			v := *w.col
+			v.ID = d.ID
+			return &v, nil
+		}
 	}
 	o.Own = func(ctx context.Context) (context.Context, func(), error) {
 		<-ctx.Done()
@@ -371,6 +373,109 @@ func TestWatched(t *testing.T) {
 		default: // is to be looked at anyway
 		}
 		becomes(t, "no log is read any more", func() bool { return logs() == 0 })
+	}
+}
+
+// TestMoved: a column whose child has come to another shard has the rows there, be it kept or watched.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, catalog.CountRows)
+	w.quiet = true
+	w.alter(func(child *catalog.Table) { child.Shards = catalog.Only(0) })
+	w.commit(0, 0, &simRow{1, 1})
+	e, _ := startEngine(t, w, Options{KeepFor: time.Hour, KeepMost: 10, Every: time.Hour, At: 1e9})
+	other := watching(t, w, Options{KeepFor: time.Hour, KeepMost: 10})
+	value := func(e *Engine) (n int64, ok bool) {
+		of := e.Columns()[0]
+		values, holds := e.Guess(true, w.readOf(of, 1))
+		if values == nil || !holds(t.Context()) {
+			hot, err := e.Fresh(t.Context(), w.readOf(of, 1))
+			if err != nil {
+				return 0, false
+			}
+			values = hot
+		}
+		n, _ = w.read(1, of, values[0])
+		return n, true
+	}
+	for _, e := range []*Engine{e, other} {
+		becomes(t, "the value is known", func() bool { n, ok := value(e); return ok && n == 1 })
+	}
+	w.alter(func(child *catalog.Table) { child.Shards = w.cat.All })
+	w.commit(1, 1, &simRow{1, 1})
+	for _, e := range []*Engine{e, other} {
+		becomes(t, "the value is known again", func() bool {
+			n, ok := value(e)
+			if ok && n != 2 {
+				t.Fatalf("%d rows, not 2", n)
+			}
+			return ok
+		})
+	}
+}
+
+// TestWatchedCreated: a process that doesn't keep a column which it has created itself tells no value before it knows its tables.
+func TestWatchedCreated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, catalog.Sum)
+	w.quiet = true
+	w.commit(0, 0, &simRow{1, 5})
+	w.on[0].defined = true
+	e := watching(t, w, Options{KeepFor: time.Hour, KeepMost: 10})
+	v := *w.col
+	if err := e.Create(t.Context(), &v); err != nil {
+		t.Fatal(err)
+	}
+	becomes(t, "the value is kept", func() bool {
+		for _, of := range e.Columns() {
+			if of.ID != v.ID {
+				continue
+			}
+			values, holds := e.Guess(true, w.readOf(of, 1))
+			if values == nil || !holds(t.Context()) {
+				return false
+			}
+			if n, sum := w.read(1, of, values[0]); n != 1 || *sum != 5 {
+				t.Fatalf("%d rows, %s", n, shown(sum))
+			}
+			return true
+		}
+		return false
+	})
+}
+
+// TestWatchedAltered: values that are kept are never told as what they were before ALTER TABLE.
+func TestWatchedAltered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, catalog.Max)
+	w.quiet = true
+	w.commit(0, 0, &simRow{1, 5})
+	w.on[0].defined = true
+	was, is := w.col.ValueType, "decimal(50,0)"
+	e := watching(t, w, Options{KeepFor: time.Hour, KeepMost: 10, Define: func(d Definition) (*catalog.VirtualColumn, error) {
+		v := *w.col
+		if v.ID = d.ID; w.later.Load() != nil {
+			v.ValueType = is
+		}
+		return &v, nil
+	}})
+	kept := func(as string) {
+		t.Helper()
+		becomes(t, "the value is kept as "+as, func() bool {
+			of := e.Columns()[0]
+			values, holds := e.Guess(true, w.readOf(of, 1))
+			return values != nil && holds(t.Context()) && of.ValueType == as
+		})
+	}
+	kept(was)
+	old := e.Columns()[0]
+	w.alter(func(*catalog.Table) {})
+	if values, holds := e.Guess(true, w.readOf(old, 1)); values != nil && holds(t.Context()) {
+		t.Error("a value is told by the definition of before")
+	}
+	kept(is)
+	if values, _ := e.Guess(true, w.readOf(old, 1)); values != nil {
+		t.Error("who has the former definition is told a value")
 	}
 }
 

@@ -23,12 +23,14 @@ import (
 // world is what an Engine works on: shards with rows, their logs and durable values, in memory. A transaction is in the
 // log before it is visible, for as long as chance wants.
 type world struct {
-	mu   sync.Mutex
-	rnd  *rand.Rand
-	cat  *catalog.Catalog
-	col  *catalog.VirtualColumn
-	on   map[catalog.ShardID]*simShard
-	more chan struct{} // closed and made anew when a log grows
+	mu  sync.Mutex
+	rnd *rand.Rand
+	cat *catalog.Catalog
+	// later is the catalog that has come in its place; nil: none has.
+	later atomic.Pointer[catalog.Catalog]
+	col   *catalog.VirtualColumn
+	on    map[catalog.ShardID]*simShard
+	more  chan struct{} // closed and made anew when a log grows
 	// quiet: nothing takes its time, and nothing fails. held: no log tells anything; heldOn: those of shards don't.
 	quiet, held bool
 	heldOn      catalog.ShardSet
@@ -121,6 +123,24 @@ func newWorld(seed uint64, a catalog.Aggregate) *world {
 		w.col.Order, w.col.OrderType = "id", "bigint"
 	}
 	return w
+}
+
+// catalog is the current one.
+func (w *world) catalog() *catalog.Catalog {
+	if c := w.later.Load(); c != nil {
+		return c
+	}
+	return w.cat
+}
+
+// alter has a catalog with another child come.
+func (w *world) alter(change func(child *catalog.Table)) {
+	was := w.catalog()
+	next, s, child := *was, *was.Schemas["s"], *was.Table("s", "child")
+	change(&child)
+	s.Tables = map[string]*catalog.Table{"parent": was.Table("s", "parent"), "child": &child}
+	next.Schemas = map[string]*catalog.Schema{"s": &s}
+	w.later.Store(&next)
 }
 
 // filter leaves rows with some values out, as the column's WHERE does.
@@ -446,7 +466,7 @@ func (w *world) Follow(ctx context.Context, on catalog.ShardID, progress *follow
 
 // readOf is a read of one key.
 func (w *world) readOf(of *catalog.VirtualColumn, key int) catalog.VirtualRead {
-	k, literal, _ := newReader(newColumn(w.col), w.cat).keyOf([]byte(strconv.Itoa(key)))
+	k, literal, _ := newReader(newColumn(w.col), w.catalog()).keyOf([]byte(strconv.Itoa(key)))
 	return catalog.VirtualRead{Column: of, Key: []byte(k), Literal: literal}
 }
 
@@ -461,7 +481,7 @@ func (w *world) read(key int, of *catalog.VirtualColumn, h catalog.VirtualHot) (
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	text := strconv.Itoa(key)
-	r := newReader(newColumn(w.col), w.cat)
+	r := newReader(newColumn(w.col), w.catalog())
 	canonical, _, _ := r.keyOf([]byte(text))
 	d := w.on[w.cat.ShardOf([]byte(canonical))].state.values[of.Generation][text]
 	for _, p := range h.Parts {
@@ -513,7 +533,7 @@ func simulate(t *testing.T, seed uint64, a catalog.Aggregate, lasts time.Duratio
 	begin := func() {
 		ctx, cancel := context.WithCancel(t.Context())
 		e = New(Options{
-			Shards: w, Catalog: func() *catalog.Catalog { return w.cat }, Publish: func(context.Context) error { return nil },
+			Shards: w, Catalog: w.catalog, Publish: func(context.Context) error { return nil },
 			Define: func(d Definition) (*catalog.VirtualColumn, error) {
 				v := *w.col
 				v.ID = d.ID

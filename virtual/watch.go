@@ -3,6 +3,7 @@ package virtual
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -84,6 +85,9 @@ func (e *Engine) watchColumn(ctx context.Context, c *column) error {
 	if len(keys) == 0 && kept == 0 {
 		return nil
 	}
+	if err := e.redefine(ctx, c); err != nil {
+		return err
+	}
 	for on := range c.child.All {
 		if err := e.following(ctx, on); err != nil {
 			return err
@@ -108,6 +112,30 @@ func (e *Engine) watchColumn(ctx context.Context, c *column) error {
 	e.mu.Unlock()
 	_ = e.pass(c.child)(ctx) // for Lag
 	return nil
+}
+
+// redefine reads a column's definition by the current catalog, and drops its values where that has changed.
+//
+// Counter-example: MAX of a DECIMAL(10,2), which ALTER TABLE has made a DECIMAL(20,2): the values are right, and cast to what they
+// were.
+func (e *Engine) redefine(ctx context.Context, c *column) error {
+	e.mu.Lock()
+	was, child, homes, current := c.def, c.child, c.homes, c.cat == e.o.Catalog()
+	e.mu.Unlock()
+	if current {
+		return nil
+	}
+	err := e.define(c)
+	e.mu.Lock()
+	same := err == nil && reflect.DeepEqual(was, c.def) && child == c.child && homes == c.homes
+	if !same {
+		c.unwatch()
+	}
+	e.mu.Unlock()
+	if same || err != nil {
+		return err
+	}
+	return e.o.Publish(ctx)
 }
 
 // unwatch drops the values of a column that another process keeps. Callers hold Engine.mu.

@@ -172,17 +172,23 @@ func (b behind) clear() error {
 // that data_dir since.
 func takeOverLocal(ctx context.Context, cfg *config.Config, to *shared.Store, id string, log *slog.Logger) error {
 	slots, err := to.SlotMap()
-	if err != nil || !storage.Exists(cfg.DataDir) {
+	if err != nil {
 		return err
 	}
-	b := behindIn(cfg.DataDir)
-	if slots != nil {
-		if other, err := b.of(); err != nil || other == id {
+	there, b := storage.Exists(cfg.DataDir), behindIn(cfg.DataDir)
+	if slots != nil || !there {
+		other, err := b.of()
+		if err != nil {
 			return err
 		}
-		if last, err := servedLast(ctx, cfg); err != nil {
+		last, another, err := servedLast(ctx, cfg)
+		if another && !last {
+			log.Warn(servedElsewhere, "data_dir", cfg.DataDir)
+		}
+		switch {
+		case err != nil || !there || other == id:
 			return err
-		} else if !last {
+		case !last:
 			return b.set(id)
 		}
 	}
@@ -201,27 +207,33 @@ func takeOverLocal(ctx context.Context, cfg *config.Config, to *shared.Store, id
 	return b.set(id)
 }
 
-// servedLast reports that a Shunt with store: local was the last to serve the shards that answer, from this data_dir, and that no member is there.
-func servedLast(ctx context.Context, cfg *config.Config) (bool, error) {
-	own, _, err := scratchInstance(cfg.DataDir)
+// servedElsewhere is told where another data_dir has what was defined last.
+const servedElsewhere = "a Shunt with store: local and another data_dir was the last to serve these shards: which virtual indexes and placements it made isn't known here; " +
+	"stop all members and start the one with that data_dir first, or look whether SHOW VIRTUAL INDEXES has all"
+
+// servedLast reports that a Shunt with store: local was the last to serve the shards that answer, from this data_dir, or from another, and
+// that no member is there.
+func servedLast(ctx context.Context, cfg *config.Config) (own, another bool, err error) {
+	instance, _, err := scratchInstance(cfg.DataDir)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	records := recordsToRead(layout{}, lockNames(cfg))
-	last := false
 	for _, sh := range cfg.Shards {
 		found, err := recordOf(ctx, records, sh)
 		switch {
 		case err != nil: // it is down, and joined later
 		case found.several > 0:
-			return false, nil
+			return false, false, nil
 		default:
 			for key := range *records.locks.Load() {
-				last = last || slices.ContainsFunc(found.lives[key], func(life string) bool { return found.instances[life] == own })
+				for _, life := range found.lives[key] {
+					own, another = own || found.instances[life] == instance, another || found.instances[life] != instance
+				}
 			}
 		}
 	}
-	return last, nil
+	return own, another, nil
 }
 
 func recordOf(ctx context.Context, records *records, sh config.Shard) (*record, error) {
