@@ -116,10 +116,10 @@ func (x *Indexer) needed() (set catalog.ShardSet) {
 // followNeeded follows the logs of the shards where a virtual index needs that, until ctx ends: a log costs its shard, and
 // this process, something for each write.
 func (x *Indexer) followNeeded(ctx context.Context) {
-	stops := map[catalog.ShardID]func(){} // of those that are followed; each returns when that has ended
+	stops := map[catalog.ShardID]func(error){} // of those that are followed; each returns when that has ended
 	defer func() {
 		for _, stop := range stops {
-			stop()
+			stop(nil)
 		}
 	}()
 	last := map[catalog.ShardID]time.Time{} // when it was needed
@@ -134,7 +134,7 @@ func (x *Indexer) followNeeded(ctx context.Context) {
 					stops[id] = x.startFollowing(ctx, id)
 				}
 			case followed && now.Sub(last[id]) > needRest:
-				stop()
+				stop(errNotNeeded)
 				delete(stops, id)
 			}
 		}
@@ -150,13 +150,17 @@ func (x *Indexer) followNeeded(ctx context.Context) {
 
 var errNotNeeded = errors.New("no virtual index needs the log")
 
-// startFollowing follows a shard's log until ctx ends, or stop is called, which returns when that has ended.
-func (x *Indexer) startFollowing(ctx context.Context, id catalog.ShardID) (stop func()) {
+// startFollowing follows a shard's log until ctx ends, or stop is called, which returns when that has ended. Where it is stopped by
+// errNotNeeded its place in the log is forgotten.
+//
+// Counter-example to that at the end of the process: ctx is told so before its children are, so that their cause may be stop's. The
+// next start has no place, and scans all.
+func (x *Indexer) startFollowing(ctx context.Context, id catalog.ShardID) (stop func(why error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { x.follow(ctx, id) })
-	return func() {
-		cancel(errNotNeeded)
+	return func(why error) {
+		cancel(why)
 		running.Wait()
 	}
 }

@@ -110,6 +110,29 @@ func TestFollowsWhatIsNeeded(t *testing.T) {
 	b.until("all are followed again", func() bool { return logs.followed() == "[0:  1: ]" })
 }
 
+// TestPlacesOutliveEnds: the end of a process leaves its places in logs to the next one, whoever is told first that it ends.
+func TestPlacesOutliveEnds(t *testing.T) {
+	t.Parallel()
+	b, logs, _ := needsBench(t, catalog.ShardSet{})
+	b.create()
+	kept := func() bool {
+		at, err := b.store.Position(0)
+		return at != "" && err == nil
+	}
+	b.until("a place is kept", kept)
+	b.x.Close()
+	for why, stays := range map[error]bool{nil: true, errNotNeeded: false} {
+		if err := b.store.KeepPosition(0, "here"); err != nil {
+			t.Fatal(err)
+		}
+		stop := b.x.startFollowing(t.Context(), 0)
+		b.until("it is followed", func() bool { return logs.followed() == "[0: here]" })
+		if stop(why); kept() != stays {
+			t.Errorf("%v: the place is kept: %v", why, kept())
+		}
+	}
+}
+
 // TestBuildsBesideUnfit: a build doesn't wait for logs that can't be followed, and what is followed later is scanned then.
 func TestBuildsBesideUnfit(t *testing.T) {
 	t.Parallel()
